@@ -1,0 +1,48 @@
+"""Builds the one extension module; all metadata is in pyproject.toml.
+
+FLOOR is the oldest CPython that the wheel serves. It drives the three things that must agree and
+that nothing else ties together: the macro (which functions the headers offer), the file name
+(`.abi3.so`) and the wheel's tag. A free-threaded interpreter has no such ABI, so there all three
+are off and the wheel serves that one version.
+
+Environment: DLSHIM_FULL_API=1 builds without the limited API (to measure what it costs),
+DLSHIM_WERROR=1 makes warnings errors, CFLAGS takes over optimisation and debug flags (sanitizers,
+profilers).
+"""
+
+import os
+import sysconfig
+from glob import glob
+
+from setuptools import Extension, setup
+
+FLOOR = (3, 10)
+
+LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED") and not os.environ.get("DLSHIM_FULL_API")
+
+
+def compile_args() -> list[str]:
+    if os.name == "nt":
+        return ["/std:c11"]
+    args = ["-std=c11", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wconversion"]
+    if not os.environ.get("CFLAGS"):
+        args += ["-O2", "-g0"]
+    if os.environ.get("DLSHIM_WERROR"):
+        args.append("-Werror")
+    return args
+
+
+setup(
+    ext_modules=[
+        Extension(
+            "dlshim._core",
+            sorted(glob("src/*/*.c")),
+            include_dirs=["src"],
+            depends=sorted(glob("src/*/*.h") + glob("src/*/*.def")),
+            define_macros=[("Py_LIMITED_API", "0x%02x%02x0000" % FLOOR)] if LIMITED else [],
+            py_limited_api=LIMITED,
+            extra_compile_args=compile_args(),
+        )
+    ],
+    options={"bdist_wheel": {"py_limited_api": "cp%d%d" % FLOOR}} if LIMITED else {},
+)

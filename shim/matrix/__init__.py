@@ -1,0 +1,1 @@
+"""The `python -m dlshim matrix` command."""
