@@ -1,0 +1,198 @@
+"""Every check of the project, each in an environment of its own.
+
+    nox -l                      what there is
+    nox -s core-3.12            the core suite on one interpreter
+    nox -s interop-torch28      the interop suite beside one set of real libraries
+    nox -t ci                   what runs on every change (.ci/run)
+
+One wheel is built per run and the same file is installed everywhere; DLSHIM_WHEEL=FILE takes one
+that exists. The environments of the interop suite are data: tests/interop/environments.toml.
+Every pytest run leaves a JUnit file in build/results/.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).parent
+RESULTS = ROOT / "build" / "results"
+DIST = ROOT / "dist"
+sys.path.insert(0, str(ROOT / "tests" / "interop"))
+import environments  # noqa: E402
+
+FLOOR = "3.10"
+PYTHONS = ["3.10", "3.11", "3.12", "3.13"]
+MAIN = "3.11"  # for everything that needs one interpreter only
+CI = ["ci"]
+
+nox.needs_version = ">=2025.5.1"
+nox.options.error_on_missing_interpreters = True
+nox.options.sessions = ["suite"]
+
+
+def interpreter(version: str) -> str:
+    """A path where pyenv has that version (its shims answer for versions that are switched off)."""
+    home = os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv"
+    found = glob.glob(f"{home}/versions/{version}.*/bin/python{version}")
+    found.sort(key=lambda path: [int(n) for n in re.findall(r"\d+", path)])
+    return found[-1] if found else f"python{version}"
+
+
+def session(name: str, version: str = MAIN, **options):
+    return nox.session(
+        name=name, python=interpreter(version), download_python="never", **options
+    )
+
+
+# ---- the wheel ------------------------------------------------------------------------------
+
+
+def the_wheel() -> Path:
+    given = os.environ.get("DLSHIM_WHEEL")
+    wheels = [Path(given)] if given else sorted(DIST.glob("dlshim-*.whl"))
+    if len(wheels) != 1 or not wheels[0].is_file():
+        raise RuntimeError(f"one wheel is wanted, there is {wheels or 'none'}: run `nox -s build`")
+    return wheels[0].resolve()
+
+
+def install(s: nox.Session, *packages: str, extra: str = "", options: tuple[str, ...] = ()) -> None:
+    """Installs packages and the wheel; nothing is ever compiled but what `options` allow."""
+    wheel = the_wheel()
+    wheel_with_extra = f"{wheel}[{extra}]" if extra else str(wheel)
+    s.install("--only-binary=:all:", *options, *packages, wheel_with_extra)
+    # An environment that is used again may hold an older file of the same version.
+    s.install("--force-reinstall", "--no-deps", str(wheel), silent=True)
+
+
+@session("build", FLOOR, tags=CI)
+def build(s: nox.Session) -> None:
+    """One wheel, compiled from the source distribution with the headers of the floor."""
+    if not os.environ.get("DLSHIM_WHEEL"):
+        s.install("build")
+        for stale in [DIST, *ROOT.glob("*.egg-info")]:
+            shutil.rmtree(stale, ignore_errors=True)
+        s.run("python", "-m", "build", "--outdir", str(DIST), env={"DLSHIM_WERROR": "1"})
+    wheel = the_wheel()
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    s.log(f"{wheel.name}, {wheel.stat().st_size} bytes, sha256 {digest}")
+
+
+@session("audit", tags=CI, requires=["build"])
+def audit(s: nox.Session) -> None:
+    """Nothing but the stable ABI of the floor is used."""
+    s.install("abi3audit")
+    s.run("abi3audit", "--strict", "--report", str(the_wheel()))
+
+
+# ---- the suites -----------------------------------------------------------------------------
+
+
+def pytest(s: nox.Session, *args: str, env: dict[str, str] | None = None) -> None:
+    results = RESULTS / f"{s.name}.xml"
+    results.unlink(missing_ok=True)
+    s.run("python", "-m", "pytest", f"--junitxml={results}", *args, *s.posargs, env=env)
+
+
+@session("suite", tags=CI, requires=["build"])
+def suite(s: nox.Session) -> None:
+    """What a newcomer runs: the core suite and the tests about the project itself."""
+    install(s, extra="test")
+    pytest(s)
+
+
+def core(version: str) -> None:
+    def run(s: nox.Session) -> None:
+        install(s, extra="test")
+        pytest(s, "tests/core")
+
+    run.__doc__ = f"The core suite on Python {version}."
+    session(f"core-{version}", version, tags=CI, requires=["build"])(run)
+
+
+for each in PYTHONS:
+    core(each)
+
+
+@session("sanitize", tags=CI)
+def sanitize(s: nox.Session) -> None:
+    """The core suite once under ASan and UBSan, with leak detection."""
+    s.install("pytest", "hypothesis", "setuptools>=77")
+    results = RESULTS / f"{s.name}.xml"
+    s.run("python", "tools/sanitize.py", f"--junitxml={results}", *s.posargs)
+
+
+# ---- real libraries -------------------------------------------------------------------------
+
+
+def set_up(s: nox.Session, env: environments.Environment) -> dict[str, str]:
+    """Installs an environment and checks it; returns what its tests want to know."""
+    if env.no_deps:
+        s.install("--no-deps", "--only-binary=:all:", *env.no_deps)
+    no_binary = tuple(f"--no-binary={name}" for name in env.source)
+    install(s, "pytest", *env.pip, options=no_binary)
+    if "torch_stubs" in env.steps:
+        s.run_install("python", "tools/torch_stubs.py")
+    aside = Path(s.virtualenv.location, "aside")
+    for pin in env.aside:
+        folder = aside / pin.replace("==", "-")
+        if not folder.is_dir():
+            s.install("--no-deps", "--target", str(folder), pin)
+    s.run("python", "tests/interop/environments.py", env.name)
+    return {"DLSHIM_INTEROP_ENV": env.name, "DLSHIM_INTEROP_ASIDE": str(aside)}
+
+
+def interop(env: environments.Environment) -> None:
+    def run(s: nox.Session) -> None:
+        pytest(s, env.tests, env=set_up(s, env))
+
+    run.__doc__ = f"{env.why[0].upper()}{env.why[1:]}."
+    tags = CI if env.in_ci else []
+    session(env.session, env.python, tags=tags, requires=["build"])(run)
+
+
+for each in environments.load().values():
+    interop(each)
+
+
+# ---- reading the source ---------------------------------------------------------------------
+
+
+@session("lint", tags=CI)
+def lint(s: nox.Session) -> None:
+    """ruff; every C warning an error, with the oldest and the newest headers; gcc's analyser."""
+    s.install("ruff")
+    s.run("ruff", "check", ".")
+    for version in PYTHONS[0], PYTHONS[-1]:
+        s.run(interpreter(version), "tools/check_c.py", external=True)
+
+
+@session("stubtest", tags=CI, requires=["build"])
+def stubtest(s: nox.Session) -> None:
+    """The stub of the extension says what the extension does."""
+    install(s, "mypy", "rich")
+    s.run("python", "-m", "mypy.stubtest", "dlshim")
+
+
+# ---- documents and measurements -------------------------------------------------------------
+
+
+@session("docs", requires=["build"])
+def docs(s: nox.Session) -> None:
+    """The manual."""
+    install(s, "sphinx", "furo")
+    s.run("python", "-m", "sphinx", "-W", "--keep-going", "docs", "docs/_build/html")
+
+
+@session("bench", requires=["build"])
+def bench(s: nox.Session) -> None:
+    """Times beside the peers (shown, never a gate)."""
+    install(s, "pyperf", "numpy==2.4.6")
+    s.run("python", "benchmarks", *s.posargs)

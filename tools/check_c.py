@@ -1,0 +1,57 @@
+"""Compiles every C source with all warnings as errors, and again under gcc's static analyser.
+
+    python tools/check_c.py
+
+uses the headers of the running interpreter, with the limited API and without it; run it on the
+oldest and the newest one. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wstrict-prototypes", "-Werror"]
+LIMITED = ["-DPy_LIMITED_API=0x030a0000"]
+PASSES = {
+    "limited API": ["-O2", *LIMITED],
+    "full API": ["-O2"],
+    "analyser": ["-O1", "-fanalyzer", *LIMITED],
+}
+
+
+def compile_one(source: Path, flags: list[str]) -> str:
+    """What the compiler says; empty when it is content."""
+    # Python's own headers are not ours to mend: -isystem keeps their warnings out.
+    include = ["-isystem", sysconfig.get_paths()["include"], "-I", str(ROOT / "src")]
+    command = [os.environ.get("CC", "gcc"), "-std=c11", "-fPIC", "-fvisibility=hidden", "-c"]
+    command += ["-o", os.devnull, *WARNINGS, *include, *flags, str(source)]
+    run = subprocess.run(command, capture_output=True, text=True)
+    return run.stderr if run.returncode or run.stderr else ""
+
+
+def main() -> int:
+    sources = sorted((ROOT / "src").glob("*/*.c"))
+    if not sources:
+        print("no C source found", file=sys.stderr)
+        return 1
+    jobs = [(name, source) for name in PASSES for source in sources]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = list(pool.map(lambda job: compile_one(job[1], PASSES[job[0]]), jobs))
+    faulty = 0
+    for (name, source), message in zip(jobs, results, strict=True):
+        if message:
+            faulty += 1
+            print(f"--- {source.relative_to(ROOT)} ({name})\n{message}", file=sys.stderr)
+    version = "{}.{}".format(*sys.version_info)
+    print(f"Python {version}: {len(jobs)} compilations, {faulty} with warnings")
+    return 1 if faulty else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
