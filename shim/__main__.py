@@ -1,0 +1,32 @@
+"""``python -m dlshim``: the command line."""
+
+from __future__ import annotations
+
+import sys
+
+HELP = """\
+usage: python -m dlshim COMMAND [options]
+
+  matrix    exchange arrays among the libraries that are installed here, bare and
+            upgraded, and show what failed and what works now
+
+python -m dlshim COMMAND --help shows a command's options.
+In Python: import dlshim; help(dlshim.upgrade)
+"""
+
+
+def main(arguments: list[str]) -> int:
+    """Run a command; return the exit status."""
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(HELP, end="")
+        return 0
+    if arguments[0] == "matrix":
+        from .matrix.command import main as matrix
+
+        return matrix(arguments[1:])
+    print(f"python -m dlshim: no command {arguments[0]!r}\n\n{HELP}", file=sys.stderr, end="")
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,82 @@
+"""The options of ``python -m dlshim matrix``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import libraries, run
+
+__all__ = ["main"]
+
+DESCRIPTION = """\
+Exchange small arrays among the array libraries that are installed here, bare and
+upgraded by dlshim, each in a child process, and show what failed and what works now.
+The exit status is 0 only if every upgraded exchange that should work does.
+"""
+
+
+def _parser() -> argparse.ArgumentParser:
+    known = ", ".join([*libraries.BY_KEY, *libraries.BUILT_IN])
+    parser = argparse.ArgumentParser(
+        prog="python -m dlshim matrix",
+        description=DESCRIPTION,
+        epilog=f"libraries: {known}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--only",
+        metavar="A,B",
+        help="only the exchanges among these libraries (names below, separated by commas)",
+    )
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write every result to FILE")
+    parser.add_argument("--no-cost", action="store_true", help="do not time the exchanges")
+    return parser
+
+
+def _chosen(only: str | None, versions: dict[str, str]) -> set[str]:
+    """Return the libraries to exchange among; ValueError says which cannot be."""
+    here = set(versions) | set(libraries.BUILT_IN)
+    if only is None:
+        return here
+    names = {name.strip().replace("-", "_") for name in only.split(",") if name.strip()}
+    unknown = names - set(libraries.BY_KEY) - set(libraries.BUILT_IN)
+    if unknown:
+        raise ValueError(f"unknown: {', '.join(sorted(unknown))} (see --help)")
+    if names - here:
+        raise ValueError(f"not installed: {', '.join(sorted(names - here))}")
+    if not names:
+        raise ValueError("--only names no library")
+    return names
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        from . import view
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "rich":
+            raise
+        print(
+            "python -m dlshim matrix draws its tables with rich, which is not installed.\n"
+            "Install it with:  pip install rich    (or: pip install 'dlshim[demo]')",
+            file=sys.stderr,
+        )
+        return 2
+    versions = libraries.installed_versions()
+    try:
+        chosen = _chosen(options.only, versions)
+    except ValueError as error:
+        print(f"python -m dlshim matrix: {error}", file=sys.stderr)
+        return 2
+    cells = run.plan(versions, chosen)
+    versions = {key: version for key, version in versions.items() if key in chosen}
+    report = view.watch(versions, cells, cost=not options.no_cost)
+    if options.json is not None:
+        options.json.write_text(json.dumps(report.as_json(), indent=1) + "\n")
+    view.show(report)
+    return 1 if report.faults or not report.cells else 0

@@ -1,0 +1,334 @@
+"""How each library makes each case.
+
+A producer's function imports its library when it is called, which happens only in a
+child process, and returns the object with the address of its first element.
+"""
+
+from __future__ import annotations
+
+import array
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from . import capsules
+from .cases import Case
+
+__all__ = ["BY_KEY", "PRODUCERS", "Made", "Producer"]
+
+
+@dataclass(frozen=True)
+class Made:
+    """An object to exchange, and where its first element lies (None: not asked)."""
+
+    obj: Any
+    address: int | None
+
+
+@dataclass(frozen=True)
+class Producer:
+    key: str
+    label: str
+    library: str
+    cases: tuple[str, ...]
+    make: Callable[[Case], Made]
+    #: Libraries that the factory needs besides its own.
+    needs: tuple[str, ...] = ()
+    #: The type is immutable, whatever its capsules say.
+    immutable: bool = False
+    #: First version that states READ_ONLY for immutable or read-only data, if any does.
+    states_readonly_from: tuple[int, int] | None = None
+    #: A capsule is used up by one exchange, so repeating it costs a new capsule each time.
+    one_shot: bool = False
+
+
+def _numpy_array(case: Case) -> Any:
+    import numpy
+
+    if case.dtype == "bfloat16":
+        import ml_dtypes
+
+        dtype = numpy.dtype(ml_dtypes.bfloat16)
+    else:
+        dtype = numpy.dtype(case.dtype)
+    if case.layout == "transposed":
+        return numpy.arange(6, dtype=dtype).reshape(2, 3).T
+    if case.layout == "step":
+        return numpy.arange(6, dtype=dtype)[::2]
+    made = numpy.array(case.values, dtype=dtype).reshape(case.shape)
+    made.setflags(write=not case.readonly)
+    return made
+
+
+def _numpy(case: Case) -> Made:
+    made = _numpy_array(case)
+    return Made(made, made.__array_interface__["data"][0])
+
+
+def _pyarrow_array(case: Case) -> Made:
+    import pyarrow
+
+    types = {"float32": pyarrow.float32(), "bool": pyarrow.bool_(), "uint8": pyarrow.uint8()}
+    made = pyarrow.array(case.values, types[case.dtype])
+    return Made(made, made.buffers()[1].address)
+
+
+def _pyarrow_tensor(case: Case) -> Made:
+    import pyarrow
+
+    source = _numpy_array(case)
+    return Made(pyarrow.Tensor.from_numpy(source), source.__array_interface__["data"][0])
+
+
+def _tvm_ffi(case: Case) -> Made:
+    import tvm_ffi
+
+    made = tvm_ffi.from_dlpack(_raw(case, versioned=False).obj)
+    return Made(made, made.data_ptr())
+
+
+def _array_api_strict(case: Case) -> Made:
+    import array_api_strict as xp
+
+    dtype = getattr(xp, case.dtype)
+    if case.layout == "transposed":
+        made = xp.reshape(xp.arange(6, dtype=dtype), (2, 3)).T
+    elif case.layout == "step":
+        made = xp.arange(6, dtype=dtype)[::2]
+    else:
+        made = xp.reshape(xp.asarray(list(case.values), dtype=dtype), case.shape)
+    return Made(made, made._array.__array_interface__["data"][0])
+
+
+def _nanoarrow(case: Case) -> Made:
+    import nanoarrow
+
+    types = {"float32": nanoarrow.float32(), "uint8": nanoarrow.uint8()}
+    made = nanoarrow.c_array(case.values, types[case.dtype]).view().buffer(1)
+    return Made(made, capsules.read(made.__dlpack__()).address)
+
+
+def _torch(case: Case) -> Made:
+    import torch
+
+    if case.layout == "transposed":
+        made = torch.arange(6, dtype=torch.float32).reshape(2, 3).t()
+    elif case.layout == "step":
+        made = torch.arange(6, dtype=torch.float32)[::2]
+    else:
+        made = torch.tensor(case.values, dtype=getattr(torch, case.dtype)).reshape(case.shape)
+    return Made(made, made.data_ptr())
+
+
+def _jax(case: Case) -> Made:
+    import jax.numpy as jnp
+
+    made = jnp.asarray(case.values, dtype=getattr(jnp, case.dtype)).reshape(case.shape)
+    return Made(made, made.unsafe_buffer_pointer())
+
+
+def _warp(case: Case) -> Made:
+    import warp
+
+    dtypes = {"float32": warp.float32, "bool": warp.bool, "uint8": warp.uint8}
+    dtype = dtypes[case.dtype]
+    if case.layout == "transposed":
+        made = warp.array([[0, 1, 2], [3, 4, 5]], dtype=dtype, device="cpu").transpose()
+    elif case.layout == "step":
+        made = warp.array(range(6), dtype=dtype, device="cpu")[::2]
+    elif case.key == "empty":
+        made = warp.empty(case.shape, dtype=dtype, device="cpu")
+    else:
+        made = warp.array(list(case.values), dtype=dtype, device="cpu").reshape(case.shape)
+    return Made(made, made.ptr)
+
+
+def _mlx(case: Case) -> Made:
+    import mlx.core as mx
+
+    if case.layout == "transposed":
+        made = mx.arange(6, dtype=mx.float32).reshape(2, 3).T
+    elif case.layout == "step":
+        made = mx.arange(6, dtype=mx.float32)[::2]
+    else:
+        dtypes = {"bool": mx.bool_}
+        dtype = dtypes.get(case.dtype) or getattr(mx, case.dtype)
+        made = mx.array(list(case.values), dtype=dtype).reshape(case.shape)
+    mx.eval(made)
+    return Made(made, capsules.read(made.__dlpack__()).address)
+
+
+def _onnxruntime(case: Case) -> Made:
+    import onnxruntime
+
+    made = onnxruntime.OrtValue.ortvalue_from_numpy(_numpy_array(case))
+    return Made(made, made.data_ptr())
+
+
+def _paddle(case: Case) -> Made:
+    import paddle
+
+    dtype = "float32" if case.dtype == "bfloat16" else case.dtype
+    made = paddle.to_tensor(list(case.values), dtype=dtype, place=paddle.CPUPlace())
+    made = made.astype(case.dtype).reshape(case.shape)
+    return Made(made, made.data_ptr())
+
+
+def _tensorflow(case: Case) -> Made:
+    import tensorflow
+
+    with tensorflow.device("CPU:0"):
+        made = tensorflow.constant(case.values, dtype=case.dtype, shape=case.shape)
+    capsule = tensorflow.experimental.dlpack.to_dlpack(made)
+    return Made(made, capsules.read(capsule).address)
+
+
+def _bytes_of(case: Case) -> bytearray:
+    """Return the case's elements, those skipped by a step included, as bytes."""
+    if case.layout == "step":
+        return bytearray(array.array("f", range(6)).tobytes())
+    if case.dtype == "float32":
+        values = sorted(case.values) if case.layout == "transposed" else case.values
+        return bytearray(array.array("f", values).tobytes())
+    if case.dtype == "bfloat16":  # the upper halves of the float32 values
+        words = memoryview(array.array("f", case.values).tobytes()).cast("I")
+        return bytearray(array.array("H", [word >> 16 for word in words]).tobytes())
+    return bytearray(case.values)
+
+
+def _bytearray(case: Case) -> Made:
+    made = bytearray(case.values)
+    return Made(made, capsules.buffer_address(made))
+
+
+def _array(case: Case) -> Made:
+    made = array.array("f", case.values)
+    return Made(made, made.buffer_info()[0])
+
+
+def _memoryview(case: Case) -> Made:
+    owner = _bytes_of(case)
+    letter = {"float32": "f", "bool": "?", "uint8": "B"}[case.dtype]
+    shape = [6] if case.layout == "step" else list(case.shape)
+    made = memoryview(owner).cast(letter, shape)
+    if case.layout == "step":
+        made = made[::2]
+    return Made(made.toreadonly() if case.readonly else made, capsules.buffer_address(owner))
+
+
+def _raw(case: Case, *, versioned: bool) -> Made:
+    owner = _bytes_of(case)
+    holder = (ctypes.c_char * max(len(owner), 1)).from_buffer(owner or bytearray(1))
+    strides = {"transposed": (1, 3), "step": (2,)}.get(case.layout)
+    if strides is None:
+        strides = capsules.dense_strides(case.shape)
+    address = ctypes.addressof(holder)
+    made = capsules.make(
+        address,
+        case.shape,
+        strides,
+        case.dtype,
+        versioned=versioned,
+        readonly=case.readonly,
+        keep=holder,
+    )
+    return Made(made, address)
+
+
+_DENSE = ("line", "grid", "scalar", "empty", "bool", "uint8")
+_STRIDED = (*_DENSE, "transposed", "step")
+
+PRODUCERS = (
+    Producer(
+        "numpy",
+        "numpy",
+        "numpy",
+        (*_STRIDED, "readonly"),
+        _numpy,
+        states_readonly_from=(0, 0),
+    ),
+    Producer("ml_dtypes", "numpy+ml_dtypes", "ml_dtypes", ("bfloat16",), _numpy, needs=("numpy",)),
+    Producer(
+        "array_api_strict",
+        "array-api-strict",
+        "array_api_strict",
+        _STRIDED,
+        _array_api_strict,
+    ),
+    Producer(
+        "pyarrow.Array",
+        "pyarrow Array",
+        "pyarrow",
+        ("line", "bool", "uint8"),
+        _pyarrow_array,
+        immutable=True,
+        states_readonly_from=(26, 0),
+    ),
+    Producer(
+        "pyarrow.Tensor",
+        "pyarrow Tensor",
+        "pyarrow",
+        ("line", "grid", "transposed", "step", "readonly", "uint8"),
+        _pyarrow_tensor,
+        needs=("numpy",),
+        states_readonly_from=(26, 0),
+    ),
+    Producer("nanoarrow", "nanoarrow", "nanoarrow", ("line", "uint8"), _nanoarrow),
+    Producer("tvm_ffi", "tvm-ffi", "tvm_ffi", (*_STRIDED, "bfloat16"), _tvm_ffi),
+    Producer("torch", "torch", "torch", (*_STRIDED, "bfloat16"), _torch),
+    Producer("jax", "jax", "jax", (*_DENSE, "bfloat16"), _jax, immutable=True),
+    Producer(
+        "tensorflow",
+        "tensorflow",
+        "tensorflow",
+        (*_DENSE, "bfloat16"),
+        _tensorflow,
+        immutable=True,
+    ),
+    Producer("paddle", "paddle", "paddle", (*_DENSE, "bfloat16"), _paddle),
+    Producer("mlx", "mlx", "mlx", (*_STRIDED, "bfloat16"), _mlx),
+    Producer(
+        "warp",
+        "warp",
+        "warp",
+        ("line", "grid", "empty", "bool", "uint8", "transposed", "step"),
+        _warp,
+    ),
+    Producer(
+        "onnxruntime",
+        "onnxruntime",
+        "onnxruntime",
+        _DENSE,
+        _onnxruntime,
+        needs=("numpy",),
+    ),
+    Producer("bytearray", "bytearray", "stdlib", ("uint8",), _bytearray),
+    Producer("array.array", "array.array", "stdlib", ("line",), _array),
+    Producer(
+        "memoryview",
+        "memoryview",
+        "stdlib",
+        ("line", "grid", "scalar", "step", "readonly", "bool", "uint8"),
+        _memoryview,
+        states_readonly_from=(0, 0),
+    ),
+    Producer(
+        "capsule 0.x",
+        "capsule, DLPack 0.x",
+        "capsule",
+        (*_STRIDED, "bfloat16"),
+        lambda case: _raw(case, versioned=False),
+        one_shot=True,
+    ),
+    Producer(
+        "capsule 1.x",
+        "capsule, DLPack 1.x",
+        "capsule",
+        (*_STRIDED, "readonly", "bfloat16"),
+        lambda case: _raw(case, versioned=True),
+        states_readonly_from=(0, 0),
+        one_shot=True,
+    ),
+)
+BY_KEY = {producer.key: producer for producer in PRODUCERS}

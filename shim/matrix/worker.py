@@ -1,0 +1,178 @@
+"""The child process: carries out exchanges and writes one line of JSON for each.
+
+Its input is one JSON object: ``{"mode": "bare" | "upgraded", "cells": [...]}``.  Each
+cell has the keys of its producer, consumer and case, the shape that must be seen,
+options of ``upgrade`` to repeat it with when it is refused, and whether to time it.
+Before each cell a line ``{"begin": number}`` goes out, so that the parent knows which
+exchange killed the process.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TextIO
+
+from . import cases, consumers, libraries, producers
+
+__all__ = ["main"]
+
+BATCHES = 5
+BATCH_SECONDS = 0.002
+
+
+def _import_libraries(keys: set[str]) -> dict[str, str]:
+    """Import in the order that is known to work; return what cannot be imported."""
+    broken = {}
+    for library in libraries.LIBRARIES:
+        if library.key in keys:
+            try:
+                module = importlib.import_module(library.module)
+                if library.start:
+                    getattr(module, library.start)()
+            except Exception as error:
+                broken[library.key] = _told(error)
+    return broken
+
+
+def _told(error: BaseException) -> str:
+    first = next(iter(str(error).strip().splitlines()), "")
+    return f"{type(error).__name__}: {first}"
+
+
+def _nanoseconds(call: Callable[[], Any]) -> float:
+    """Return the cost of one call: the least of a few batches."""
+    rounds = 1
+    while True:
+        start = time.perf_counter()
+        for _ in range(rounds):
+            call()
+        if time.perf_counter() - start >= BATCH_SECONDS:
+            break
+        rounds *= 2
+    costs = []
+    for _ in range(BATCHES):
+        start = time.perf_counter()
+        for _ in range(rounds):
+            call()
+        costs.append((time.perf_counter() - start) / rounds)
+    return min(costs) * 1e9
+
+
+def _churn() -> None:
+    """Give freed memory away, so that a dangling result shows other values."""
+    gc.collect()
+    noise = [bytearray(b"\xa5" * size) for size in (16, 24, 32, 64, 128) for _ in range(50)]
+    del noise
+
+
+def _fault(
+    producer: producers.Producer,
+    case: cases.Case,
+    shape: tuple[int, ...],
+    seen: consumers.Seen,
+) -> str | None:
+    if seen.shape != shape:
+        return f"wrong: shape {seen.shape} instead of {shape}"
+    if seen.values != case.values:
+        return f"wrong: values {list(seen.values)} instead of {list(case.values)}"
+    if any(type(a) is not type(b) for a, b in zip(seen.values, case.values, strict=True)):
+        return f"wrong: {type(seen.values[0]).__name__} instead of {case.dtype}"
+    if seen.writable and (case.readonly or producer.immutable):
+        return "wrong: the read-only flag is lost"
+    return None
+
+
+def _is_zero_copy(made: producers.Made, seen: consumers.Seen) -> bool | None:
+    """Return None where either side does not tell its address, or there is no element."""
+    if made.address is None or seen.address is None or not seen.values:
+        return None
+    return made.address == seen.address
+
+
+def _exchange(
+    cell: Mapping[str, Any], argument: Callable[[Any], Any], *, with_cost: bool
+) -> dict[str, Any]:
+    """Carry out one exchange; ``argument`` makes what the consumer is given."""
+    producer = producers.BY_KEY[cell["producer"]]
+    consumer = consumers.BY_KEY[cell["consumer"]]
+    case = cases.BY_KEY[cell["case"]]
+    try:
+        made = producer.make(case)
+    except Exception as error:
+        return {"outcome": "unmade", "detail": _told(error)}
+    try:
+        result = consumer.take(argument(made.obj))
+        seen = consumer.see(result)
+    except Exception as error:
+        return {"outcome": "refused", "detail": _told(error)}
+    fault = _fault(producer, case, tuple(cell["shape"]), seen)
+    if fault:
+        return {"outcome": "wrong", "detail": fault}
+    zero_copy = _is_zero_copy(made, seen)
+    told = {"outcome": "works", "zero_copy": zero_copy, "writable": seen.writable}
+    if with_cost:
+        told["ns"] = _nanoseconds(lambda obj=made.obj: consumer.take(argument(obj)))
+    del made
+    _churn()
+    try:
+        survived = consumer.see(result).values == case.values
+    except Exception:
+        survived = False
+    if not survived:
+        return {"outcome": "wrong", "detail": "wrong: the memory was freed while in use"}
+    return told
+
+
+def _carry_out(mode: str, cell: Mapping[str, Any]) -> dict[str, Any]:
+    with_cost = cell["cost"] and not producers.BY_KEY[cell["producer"]].one_shot
+    if mode == "bare":
+        return _exchange(cell, lambda obj: obj, with_cost=with_cost)
+    consumer = consumers.BY_KEY[cell["consumer"]]
+
+    def upgraded(options: Mapping[str, Any]) -> Callable[[Any], Any]:
+        return lambda obj: consumers.upgraded_argument(consumer, obj, options)
+
+    told = _exchange(cell, upgraded({}), with_cost=with_cost)
+    if cell["cure"] and told["outcome"] == "refused":
+        told["cured"] = _exchange(cell, upgraded(cell["cure"]), with_cost=False)
+    return told
+
+
+def _talk(job: Mapping[str, Any], out: TextIO) -> None:
+    def say(**line: Any) -> None:
+        print(json.dumps(line), file=out, flush=True)
+
+    broken = _import_libraries(set(job["libraries"]))
+    say(broken=broken)
+    # What the imports left is not looked at again: collecting after each exchange must
+    # stay cheap.
+    gc.disable()
+    gc.collect()
+    gc.freeze()
+    for number, cell in enumerate(job["cells"]):
+        if broken.keys() & set(cell["libraries"]):
+            continue
+        say(begin=number)
+        say(number=number, **_carry_out(job["mode"], cell))
+
+
+def main() -> None:
+    """Read a job from standard input; answer on what standard output was."""
+    job = json.load(sys.stdin)
+    # Libraries print; what they print must not be taken for an answer.
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    _talk(job, out)
+    out.close()
+    # Skip finalisation: ctypes deleters must not run without an interpreter.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
