@@ -17,6 +17,7 @@ import hashlib
 import os
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -132,8 +133,15 @@ def sanitize(s: nox.Session) -> None:
 # ---- real libraries -------------------------------------------------------------------------
 
 
+def installed_by_debian(package: str) -> bool:
+    query = ["dpkg-query", "-W", "-f", "${Status}", package]
+    return subprocess.run(query, capture_output=True, text=True).stdout.startswith("install ok")
+
+
 def set_up(s: nox.Session, env: environments.Environment) -> dict[str, str]:
     """Installs an environment and checks it; returns what its tests want to know."""
+    if absent := [package for package in env.apt if not installed_by_debian(package)]:
+        s.error(f"a library needs Debian packages: apt-get install {' '.join(absent)}")
     if env.no_deps:
         s.install("--no-deps", "--only-binary=:all:", *env.no_deps)
     no_binary = tuple(f"--no-binary={name}" for name in env.source)

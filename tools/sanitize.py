@@ -26,7 +26,7 @@ FLAGS = [*SANITIZE, "-fno-omit-frame-pointer", "-g", "-O1"]
 FAULTS = """
 #include <limits.h>
 #include <stdlib.h>
-int overread(int n) { char *p = malloc(8); int c = p[n]; free(p); return c; }
+int overread(int n) { char *volatile p = malloc(8); int c = p[n]; free(p); return c; }
 int overflow(int n) { return INT_MAX + n; }
 int leak(int n) { char *volatile p = malloc(8); p[0] = (char)n; p = NULL; return 0; }
 """
@@ -85,8 +85,8 @@ def install(folder: Path) -> Path:
     command += ["--no-build-isolation", "--target", str(site), str(tree)]
     subprocess.run(command, check=True, env=env)
     (library,) = site.glob("dlshim/_core*.so")
-    dynamic = subprocess.run(["objdump", "-T", str(library)], capture_output=True, text=True)
-    if "__asan_" not in dynamic.stdout or "__ubsan_" not in dynamic.stdout:
+    headers = subprocess.run(["objdump", "-p", str(library)], capture_output=True, text=True)
+    if "libasan" not in headers.stdout or "libubsan" not in headers.stdout:
         sys.exit(f"{library.name} was built without the sanitizers")
     return site
 

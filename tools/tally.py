@@ -1,0 +1,57 @@
+"""Adds up one nox run: test cases of the sessions that ran pytest, one for every other session.
+
+    python tools/tally.py REPORT.json RESULTS_FOLDER
+
+prints a table and closes with `N passed, N failed, N skipped`; exits with 1 when anything failed.
+A session that failed counts as a failure even if it left no results or none that failed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+
+class Count(NamedTuple):
+    passed: int
+    failed: int
+    skipped: int = 0
+
+
+def count_cases(results: Path) -> Count:
+    total = failed = skipped = 0
+    for suite in ElementTree.parse(results).getroot().iter("testsuite"):
+        total += int(suite.get("tests", 0))
+        failed += int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+        skipped += int(suite.get("skipped", 0))
+    return Count(total - failed - skipped, failed, skipped)
+
+
+def count_session(name: str, succeeded: bool, folder: Path) -> Count:
+    results = folder / f"{name}.xml"
+    if not results.is_file():
+        return Count(1, 0) if succeeded else Count(0, 1)
+    count = count_cases(results)
+    if succeeded and count.passed == 0:
+        return count._replace(failed=count.failed + 1)  # ran, and tested nothing
+    if not succeeded and count.failed == 0:
+        return count._replace(failed=1)
+    return count
+
+
+def main(report: str, folder: str) -> int:
+    sessions = json.loads(Path(report).read_text())["sessions"] if Path(report).is_file() else []
+    sums = Count(0, 0) if sessions else Count(0, 1)
+    for entry in sessions:
+        count = count_session(entry["name"], entry["result"] == "success", Path(folder))
+        print(f"{entry['name']:<12} {count.passed:6} {count.failed:6} {count.skipped:6}")
+        sums = Count(*(a + b for a, b in zip(sums, count, strict=True)))
+    print(f"{sums.passed} passed, {sums.failed} failed, {sums.skipped} skipped")
+    return 1 if sums.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
