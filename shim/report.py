@@ -1,0 +1,312 @@
+"""``dlshim.inspect(obj)``: what an object offers, and what ``upgrade`` would do with it.
+
+The module is not called ``inspect``: the submodule would hide the function of that
+name in the package.
+"""
+
+from __future__ import annotations
+
+import inspect as _inspect
+from dataclasses import dataclass, fields
+from typing import Any
+
+from . import _core
+
+__all__ = ["Protocol", "Report", "inspect"]
+
+_DLPACK = ("dltensor", "dltensor_versioned")
+_HOST_DEVICES = (1, 3, 11)
+_ALIGNMENTS = 4096  # a page: more is not looked for
+
+# Attribute, what it is, and since when that spelling exists.
+_PROTOCOLS = (
+    ("__dlpack_c_exchange_api__", "DLPack C exchange table", "DLPack 1.3"),
+    ("__c_dlpack_exchange_api__", "DLPack C exchange table", "DLPack 1.2"),
+    ("__dlpack__", "DLPack", ""),
+    ("__cuda_array_interface__", "CUDA array interface", ""),
+    ("__sycl_usm_array_interface__", "SYCL USM array interface", ""),
+    ("__array_struct__", "array struct", ""),
+    ("__array_interface__", "array interface", ""),
+)
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """A way in that an object offers."""
+
+    name: str
+    spelling: str
+    #: What can be told without asking: empty when nothing can.
+    generation: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.spelling} ({self.generation})" if self.generation else self.spelling
+
+
+@dataclass(frozen=True)
+class Report:
+    """What is known of an object; None where only an export could tell."""
+
+    type_name: str
+    protocols: tuple[Protocol, ...]
+    #: Rungs of the ladder in the order in which ``upgrade`` tries them.
+    plan: tuple[str, ...]
+    #: What earlier exchanges of this type have taught, as text.
+    learned: tuple[str, ...] = ()
+    #: Row of the library table that the type matches.
+    library: str | None = None
+    capsule_name: str | None = None
+    #: "unconsumed", "consumed" or "foreign", for capsules only.
+    capsule_state: str | None = None
+    device: tuple[int, int] | None = None
+    dtype: tuple[int, int, int] | None = None
+    shape: tuple[int, ...] | None = None
+    strides: tuple[int, ...] | None = None
+    byte_offset: int | None = None
+    data_ptr: int | None = None
+    flags: int | None = None
+    version: tuple[int, int] | None = None
+    readonly: bool | None = None
+    contiguous: bool | None = None
+    #: Largest power of two (up to a page) that the first element's address is a multiple of.
+    aligned_to: int | None = None
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"dlshim report on {self.type_name}"]
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in ("type_name", "notes") or value is None or value == ():
+                continue
+            label = field.name.replace("_", " ")
+            lines.append(f"  {label:<14}{_text(field.name, value)}")
+        lines += [f"  note          {note}" for note in self.notes]
+        return "\n".join(lines)
+
+
+def _text(name: str, value: Any) -> str:
+    if name == "device":
+        return _device_text(value)
+    if name == "data_ptr":
+        return f"{value:#x}"
+    if name == "flags":
+        return _flags_text(value)
+    if name == "version":
+        return ".".join(map(str, value))
+    if name == "aligned_to":
+        return f"{value} bytes"
+    if name in ("protocols", "learned"):
+        return ", ".join(map(str, value))
+    if name == "plan":
+        return " → ".join(value)
+    return str(value)
+
+
+def _device_text(device: tuple[int, int]) -> str:
+    from .enums import DLDeviceType
+
+    try:
+        name = DLDeviceType(device[0]).name
+    except ValueError:
+        name = "a device type that this dlshim does not know"
+    return f"{device} {name}"
+
+
+def _flags_text(flags: int) -> str:
+    names = [
+        name
+        for bit, name in enumerate(("READ_ONLY", "IS_COPIED", "SUBBYTE_TYPE_PADDED"))
+        if flags >> bit & 1
+    ]
+    return f"{flags} ({' | '.join(names)})" if names else str(flags)
+
+
+def inspect(obj: Any, *, export: bool = False) -> Report:
+    """Report what ``obj`` offers and what ``upgrade(obj)`` would do with it.
+
+    Nothing is consumed, imported or synchronised.  With ``export=True`` one export is
+    asked for, looked at and dropped, so that dtype, shape and the like are known; that
+    one may synchronise, as any export may.
+    """
+    if type(obj).__name__ == "PyCapsule":
+        return _of_capsule(obj)
+    if isinstance(obj, _core.Producer):
+        return _of_producer(obj, export=export)
+    if isinstance(obj, _core.Tensor):
+        return _of_tensor(obj)
+    return _of_object(obj, export=export)
+
+
+def _type_name(obj: Any) -> str:
+    cls = type(obj)
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _capsule_name(capsule: Any) -> str:
+    # Python code can read a capsule's name from its repr only: <capsule object "name" at ...>
+    return repr(capsule).partition('"')[2].partition('"')[0]
+
+
+def _of_capsule(capsule: Any) -> Report:
+    name = _capsule_name(capsule)
+    facts: dict[str, Any] = {
+        "type_name": "PyCapsule",
+        "protocols": (),
+        "plan": (),
+        "capsule_name": name,
+    }
+    if name in _DLPACK:
+        return Report(
+            **{**facts, "plan": ("raw capsule",)},
+            capsule_state="unconsumed",
+            **_facts_of_export(capsule),
+        )
+    if name in tuple(f"used_{known}" for known in _DLPACK):
+        note = "it was consumed: ask its maker for a new one, or upgrade() it before the first use"
+        return Report(**facts, capsule_state="consumed", notes=(note,))
+    note = f"not a DLPack capsule: those are called {' or '.join(map(repr, _DLPACK))}"
+    return Report(**facts, capsule_state="foreign", notes=(note,))
+
+
+def _of_tensor(tensor: _core.Tensor) -> Report:
+    shape, strides = tensor.shape, tensor.strides
+    address = tensor.data_ptr if tensor.device[0] in _HOST_DEVICES else None
+    return Report(
+        type_name=_type_name(tensor),
+        protocols=(Protocol("DLPack", "__dlpack__", "1.x or 0.x, as asked"),),
+        plan=("kept tensor",),
+        device=tensor.device,
+        dtype=tensor.dtype,
+        shape=shape,
+        strides=strides,
+        byte_offset=tensor.byte_offset,
+        data_ptr=tensor.data_ptr,
+        flags=tensor.readonly | tensor.is_copied << 1,
+        version=tensor.version,
+        readonly=tensor.readonly,
+        contiguous=_is_contiguous(shape, strides),
+        aligned_to=_alignment(address),
+    )
+
+
+def _of_producer(producer: _core.Producer, *, export: bool) -> Report:
+    source = producer.source
+    if type(source).__name__ == "PyCapsule":
+        report = Report(type_name="PyCapsule", protocols=(), plan=("raw capsule, taken",))
+    else:
+        report = _of_object(source, export=False)
+    notes = (*report.notes, repr(producer))
+    facts: dict[str, Any] = {"notes": notes}
+    if export:
+        facts.update(_exported(producer, notes))
+    known = {field.name: getattr(report, field.name) for field in fields(report)}
+    return Report(**{**known, "type_name": f"upgraded {report.type_name}", **facts})
+
+
+def _of_object(obj: Any, *, export: bool) -> Report:
+    notes: tuple[str, ...] = ()
+    facts: dict[str, Any] = {}
+    try:
+        plan = _core._plan(obj)
+    except _core.UnsupportedObjectError as error:
+        return Report(_type_name(obj), _protocols(obj), (), notes=(str(error),))
+    protocols = _protocols(obj)
+    if "buffer protocol" in plan["rungs"]:
+        protocols += (Protocol("buffer protocol", "buffer protocol"),)
+    if _static(obj, "__dlpack_device__") is not None:
+        try:
+            kind, number = obj.__dlpack_device__()
+            facts["device"] = (int(kind), int(number))
+        except Exception as error:
+            notes += (f"__dlpack_device__() gives no two ints: {_told(error)}",)
+    facts["notes"] = notes
+    if export:
+        facts.update(_exported(obj, notes))
+    return Report(
+        type_name=_type_name(obj),
+        protocols=protocols,
+        plan=tuple(plan["rungs"]),
+        learned=tuple(plan["learned"]),
+        library=plan["library"],
+        **facts,
+    )
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _static(obj: Any, name: str) -> Any:
+    """Look an attribute up without running properties; None when it is not there."""
+    return _inspect.getattr_static(obj, name, None)
+
+
+def _protocols(obj: Any) -> tuple[Protocol, ...]:
+    found = []
+    for spelling, name, generation in _PROTOCOLS:
+        attribute = _static(obj, spelling)
+        if attribute is None:
+            continue
+        if spelling == "__dlpack__":
+            generation = _generation(attribute)
+        found.append(Protocol(name, spelling, generation))
+    return tuple(found)
+
+
+def _generation(method: Any) -> str:
+    """Tell from a signature which edition of the protocol a ``__dlpack__`` follows."""
+    try:
+        names = _inspect.signature(method).parameters
+    except (TypeError, ValueError):
+        return ""
+    kinds = {parameter.kind for parameter in names.values()}
+    if "max_version" in names:
+        return "takes max_version"
+    if _inspect.Parameter.VAR_KEYWORD in kinds:
+        return "takes any keyword"
+    return "takes stream only" if "stream" in names else "takes no keyword"
+
+
+def _exported(obj: Any, notes: tuple[str, ...]) -> dict[str, Any]:
+    try:
+        # Every stride, so that the layout is told as it is and not refused.
+        capsule = _core.to_capsule(obj, max_version=(1, 0), order="K")
+    except Exception as error:
+        return {"notes": (*notes, f"the export failed: {_told(error)}")}
+    return {"capsule_name": _capsule_name(capsule), **_facts_of_export(capsule)}
+
+
+def _facts_of_export(capsule: Any) -> dict[str, Any]:
+    """Return the fields of a Report that an unconsumed capsule tells."""
+    seen = _core._peek(capsule)
+    versioned = seen["name"] == _DLPACK[1]
+    shape, strides, device = seen["shape"], seen["strides"], seen["device"]
+    facts = {name: seen[name] for name in ("device", "dtype", "shape", "strides", "byte_offset")}
+    address = seen["data"] + seen["byte_offset"] if device[0] in _HOST_DEVICES else None
+    return {
+        **facts,
+        "data_ptr": address if address is not None else seen["data"],
+        "flags": seen["flags"] if versioned else None,
+        "version": seen["version"] if versioned else None,
+        "readonly": bool(seen["flags"] & 1) if versioned else None,
+        "contiguous": strides is None or _is_contiguous(shape, strides),
+        "aligned_to": _alignment(address),
+    }
+
+
+def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether row-major; extents of one and empty arrays are never in the way."""
+    if 0 in shape:
+        return True
+    expected = 1
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent != 1 and stride != expected:
+            return False
+        expected *= extent
+    return True
+
+
+def _alignment(address: int | None) -> int | None:
+    if not address:
+        return None
+    return min(address & -address, _ALIGNMENTS)

@@ -1,0 +1,28 @@
+"""dlshim.enums says what the C declarations say."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import dlshim
+import pytest
+from project.tree import list_entries
+
+
+@pytest.mark.parametrize(
+    ("enum", "lists"),
+    [
+        (dlshim.DLDeviceType, ("DL_DEVICE_LIST", "DL_DEVICE_LIST_UNRELEASED")),
+        (dlshim.DLDataTypeCode, ("DL_DTYPE_LIST", "DL_DTYPE_LIST_UNRELEASED")),
+    ],
+)
+def test_members_are_those_of_the_header(enum: type[IntEnum], lists: tuple[str, ...]) -> None:
+    listed = {name: value for entries in lists for name, value in list_entries(entries).items()}
+    assert {member.name: member.value for member in enum} == listed
+    assert len(enum.__members__) == len(enum), "two names for one value"
+
+
+def test_members_are_ints_wherever_ints_are_wanted() -> None:
+    producer = dlshim.upgrade(bytearray(4), device=(dlshim.DLDeviceType.kDLCPU, 0))
+    assert producer.__dlpack_device__() == (dlshim.DLDeviceType.kDLCPU, 0)
+    assert type(producer.__dlpack_device__()[0]) is int

@@ -1,0 +1,74 @@
+"""`import dlshim` imports dlshim, quickly, and nothing else is ever imported by it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+BUDGET_MS = 2.0
+
+
+def child(code: str) -> object:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def test_import_brings_in_the_package_and_its_extension_only() -> None:
+    code = (
+        "import json, sys; before = set(sys.modules); import dlshim;"
+        "print(json.dumps(sorted(set(sys.modules) - before)))"
+    )
+    assert child(code) == ["dlshim", "dlshim._core"]
+
+
+def test_import_time_is_shown() -> None:
+    code = (
+        "import json, sys, time\n"
+        "def once():\n"
+        "    for name in [n for n in sys.modules if n.split('.')[0] == 'dlshim']:\n"
+        "        del sys.modules[name]\n"
+        "    start = time.perf_counter(); import dlshim\n"
+        "    return (time.perf_counter() - start) * 1e3\n"
+        "print(json.dumps(once()))"
+    )
+    times = sorted(float(str(child(code))) for _ in range(5))
+    print(
+        f"import dlshim: {times[0]:.2f} ms at best, {times[-1]:.2f} ms at worst "
+        f"(meant: {BUDGET_MS} ms)"
+    )
+    assert times[0] > 0
+
+
+ENTRIES = {
+    "upgrade": "dlshim.upgrade(x).__dlpack__()",
+    "from_dlpack": "dlshim.from_dlpack(x)",
+    "to_capsule": "dlshim.to_capsule(x)",
+    "inspect": "dlshim.inspect(x, export=True)",
+    "enums": "dlshim.DLDeviceType(1)",
+    "refusal": "refused(dlshim.upgrade, 3.0)",
+}
+#: Packages that dlshim knows about; none may appear in sys.modules.
+ARRAY_LIBRARIES = (
+    "numpy torch jax jaxlib tensorflow pyarrow paddle tvm_ffi warp mlx onnxruntime open3d mxnet "
+    "cupy nanoarrow array_api_strict ml_dtypes dpctl dpnp cuda"
+).split()
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_no_entry_point_imports_an_array_library(entry: str) -> None:
+    code = (
+        "import array, dlshim, json, sys\n"
+        "def refused(function, *arguments):\n"
+        "    try: function(*arguments)\n"
+        "    except dlshim.UnsupportedObjectError: return\n"
+        "    raise SystemExit('not refused')\n"
+        "x = array.array('f', [1, 2])\n"
+        f"{ENTRIES[entry]}\n"
+        "print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))"
+    )
+    loaded = child(code)
+    assert isinstance(loaded, list) and "dlshim" in loaded
+    assert not set(loaded) & set(ARRAY_LIBRARIES)

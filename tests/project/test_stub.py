@@ -1,0 +1,127 @@
+"""_core.pyi, the text signatures of the C functions and the exported names agree."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import dlshim
+import pytest
+from dlshim import _core
+from project.tree import ROOT
+
+STUB = ast.parse((ROOT / "shim" / "_core.pyi").read_text())
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def is_property(node: Function) -> bool:
+    return any(isinstance(d, ast.Name) and d.id == "property" for d in node.decorator_list)
+
+
+def stub_functions() -> Iterator[tuple[str, Function]]:
+    """Every function and method of the stub, by its dotted name."""
+    for node in STUB.body:
+        if isinstance(node, Function):
+            yield node.name, node
+        elif isinstance(node, ast.ClassDef):
+            for member in node.body:
+                if isinstance(member, Function):
+                    yield f"{node.name}.{member.name}", member
+
+
+def stub_parameters(node: Function) -> list[tuple[str, Any, str | None]]:
+    """(name, kind, source of the default) of each parameter."""
+    kinds = inspect.Parameter
+    given = node.args
+    positional = [
+        *((arg, kinds.POSITIONAL_ONLY) for arg in given.posonlyargs),
+        *((arg, kinds.POSITIONAL_OR_KEYWORD) for arg in given.args),
+    ]
+    defaults: list[ast.expr | None] = [None] * (len(positional) - len(given.defaults))
+    rows = [
+        (arg.arg, kind, default and ast.unparse(default))
+        for (arg, kind), default in zip(positional, [*defaults, *given.defaults], strict=True)
+    ]
+    rows += [
+        (arg.arg, kinds.KEYWORD_ONLY, default and ast.unparse(default))
+        for arg, default in zip(given.kwonlyargs, given.kw_defaults, strict=True)
+    ]
+    return rows
+
+
+def real(name: str) -> Any:
+    found: Any = _core
+    for part in name.split("."):
+        found = inspect.getattr_static(found, part)
+    return found
+
+
+FUNCTIONS = {name: node for name, node in stub_functions() if not is_property(node)}
+#: Slots of types: CPython gives them one signature whatever the type.
+SLOTS = {"Tensor.__buffer__"}
+
+
+def test_the_stub_has_the_public_names() -> None:
+    stated = {node.name for node in STUB.body if isinstance(node, Function | ast.ClassDef)}
+    # Named modules that come with the interpreter (__doc__ and the like) are not ours.
+    offered = {name for name in vars(_core) if not name.startswith("__")}
+    assert {name for name in stated if not name.startswith("_")} == {
+        name for name in offered if not name.startswith("_")
+    }
+    assert {name for name in stated if name.startswith("_")} <= offered
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS.keys() - SLOTS))
+def test_a_function_has_the_text_signature_of_the_stub(name: str) -> None:
+    function = real(name)
+    assert function.__text_signature__, f"{name} has no text signature"
+    told = inspect.signature(function).parameters.values()
+    rows = [
+        (p.name, p.kind, None if p.default is p.empty else repr_of_default(p.default)) for p in told
+    ]
+    assert rows == stub_parameters(FUNCTIONS[name])
+
+
+def repr_of_default(value: object) -> str:
+    return "..." if value is ... else repr(value)
+
+
+@pytest.mark.parametrize("name", ["Producer", "Tensor"])
+def test_a_type_has_the_members_of_the_stub(name: str) -> None:
+    cls = next(n for n in STUB.body if isinstance(n, ast.ClassDef) and n.name == name)
+    stated = {member.name for member in cls.body if isinstance(member, Function)}
+    inherited = set(vars(object)) | {"__new__", "__weakref__", "__module__"}
+    # Slots that the language gives every type of the kind, and that no caller names.
+    inherited |= {"__release_buffer__", "__buffer__", "__del__"}
+    offered = set(vars(getattr(_core, name)))
+    assert offered - inherited == stated - inherited
+
+
+@pytest.mark.parametrize("name", sorted(dlshim.__all__))
+def test_every_public_name_is_there_and_described(name: str) -> None:
+    found = getattr(dlshim, name)
+    assert name in dir(dlshim)
+    if name != "UNSET":
+        assert (found.__doc__ or "").strip(), f"{name} has no docstring"
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        dlshim.nothing  # noqa: B018
+
+
+def test_mypy_agrees() -> None:
+    if importlib.util.find_spec("mypy") is None:
+        pytest.skip("mypy is not installed (the session stubtest has it)")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy.stubtest", "dlshim"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,118 @@
+"""What is installed is what the project means to ship, and nothing else."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import subprocess
+import sys
+import sysconfig
+import zipfile
+import zlib
+from pathlib import Path
+
+import pytest
+from project.tree import ROOT, installed_core, tool
+
+LARGEST = 100_000
+PACKAGE = ROOT / "shim"
+FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+
+
+def installed_files() -> dict[str, Path]:
+    """Every file of the installed distribution but pip's own notes and caches."""
+    files = importlib.metadata.files("dlshim") or []
+    # What an installer writes: it is in no wheel.
+    notes = {"INSTALLER", "REQUESTED", "direct_url.json"}
+    return {
+        file.as_posix(): Path(str(file.locate()))
+        for file in files
+        if file.suffix != ".pyc" and file.name not in notes
+    }
+
+
+def given_wheel() -> Path | None:
+    """The wheel file, where the run is told of one or one was built here."""
+    given = os.environ.get("DLSHIM_WHEEL")
+    wheels = [Path(given)] if given else sorted((ROOT / "dist").glob("dlshim-*.whl"))
+    return wheels[0] if len(wheels) == 1 and wheels[0].is_file() else None
+
+
+def test_the_installed_package_is_not_the_source_tree() -> None:
+    assert ROOT not in installed_core().resolve().parents or ".nox" in installed_core().parts
+
+
+def test_tag() -> None:
+    text = importlib.metadata.distribution("dlshim").read_text("WHEEL") or ""
+    tags = re.findall(r"^Tag: (\S+)$", text, re.M)
+    assert len(tags) == 1
+    interpreter, abi, system = tags[0].split("-")
+    if FREE_THREADED:
+        version = f"cp{sys.version_info.major}{sys.version_info.minor}"
+        assert (interpreter, abi) == (version, f"{version}t")
+    else:
+        assert (interpreter, abi) == ("cp310", "abi3")
+        assert installed_core().name == "_core.abi3.so"
+    if sys.platform == "linux":
+        assert system.endswith(f"linux_{platform.machine()}") or "manylinux" in system
+
+
+def test_contents() -> None:
+    meant = {
+        f"dlshim/{path.relative_to(PACKAGE).as_posix()}"
+        for pattern in ("*.py", "*.pyi", "py.typed")
+        for path in PACKAGE.rglob(pattern)
+    }
+    assert "dlshim/py.typed" in meant and "dlshim/matrix/model.py" in meant
+    shipped = {name for name in installed_files() if ".dist-info/" not in name}
+    assert shipped == meant | {f"dlshim/{installed_core().name}"}
+
+
+def test_metadata() -> None:
+    about = importlib.metadata.metadata("dlshim")
+    assert about["License-Expression"] == "Apache-2.0"
+    assert about["Requires-Python"] == ">=3.10"
+    needed = [
+        line for line in importlib.metadata.requires("dlshim") or [] if "extra ==" not in line
+    ]
+    assert needed == [], "dlshim needs nothing to run"
+    names = {Path(name).name for name in installed_files() if ".dist-info/" in name}
+    assert {"LICENSE", "METADATA", "RECORD", "WHEEL"} <= names
+
+
+def test_version_is_one() -> None:
+    import dlshim
+
+    assert dlshim.__version__ == importlib.metadata.version("dlshim")
+
+
+def test_size_of_what_is_installed() -> None:
+    sizes = {
+        name: len(zlib.compress(path.read_bytes(), 6)) for name, path in installed_files().items()
+    }
+    total = sum(sizes.values())
+    print(f"{total} bytes compressed, {len(sizes)} files")
+    assert total <= LARGEST, sorted(sizes.items(), key=lambda item: -item[1])[:3]
+
+
+def test_the_wheel_file() -> None:
+    wheel = given_wheel()
+    if wheel is None:
+        pytest.skip("no wheel file here (DLSHIM_WHEEL=FILE names one)")
+    print(f"{wheel.name}: {wheel.stat().st_size} bytes")
+    assert wheel.stat().st_size <= LARGEST
+    with zipfile.ZipFile(wheel) as file:
+        inside = {name for name in file.namelist() if not name.endswith("/")}
+    assert inside == set(installed_files())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads ELF")
+def test_only_libc_is_needed() -> None:
+    done = subprocess.run(
+        [tool("objdump"), "-p", str(installed_core())], capture_output=True, text=True, check=True
+    )
+    needed = re.findall(r"^\s*NEEDED\s+(\S+)", done.stdout, re.M)
+    assert needed == ["libc.so.6"]
+    assert "RUNPATH" not in done.stdout and "RPATH" not in done.stdout
