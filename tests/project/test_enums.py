@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-import dlshim
 import pytest
 from project.tree import list_entries
+
+import dlshim
 
 
 @pytest.mark.parametrize(

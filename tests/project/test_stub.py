@@ -10,10 +10,11 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import dlshim
 import pytest
-from dlshim import _core
 from project.tree import ROOT
+
+import dlshim
+from dlshim import _core
 
 STUB = ast.parse((ROOT / "shim" / "_core.pyi").read_text())
 Function = ast.FunctionDef | ast.AsyncFunctionDef
