@@ -1,0 +1,7 @@
+"""NumPy's own DLPack suite, upgraded."""
+
+from .adapter import load
+from .amendments import NUMPY
+
+module, tally = load("numpy._core.tests.test_dlpack", NUMPY)
+globals().update({name: value for name, value in vars(module).items() if name.startswith("Test")})
