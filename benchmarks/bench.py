@@ -1,0 +1,129 @@
+"""Times every operation beside its peers in one run and prints the ratios.
+
+    python benchmarks/bench.py [--groups calls,journeys,...] [--select REGEX] [pyperf's options]
+
+pyperf starts fresh processes for each operation; ``-o FILE.json`` keeps every value.  Shown are
+the smallest value (the least disturbed) and the median; the ratio is that of the smallest.
+Nanoseconds never gate: ``instructions.py`` does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+import build
+
+build.add_path()
+
+import operations as ops  # noqa: E402
+import report  # noqa: E402
+
+SEPARATOR = ";"
+
+
+def _forward(command: list[str], arguments: argparse.Namespace) -> None:
+    """What pyperf's worker processes must be told to see the same list."""
+    command.extend(("--groups", arguments.groups, "--select", arguments.select))
+    command.extend(("--skip", arguments.skip))
+
+
+def time_function(operation: ops.Operation) -> Callable[[int], float]:
+    """For pyperf: runs that many loops, gives the seconds they took, empty loop subtracted."""
+    made: list[Callable[[int], None]] = []
+
+    def measure(loops: int) -> float:
+        if not made:
+            names = ops.Namespace()
+            made.extend((ops.make_loop(operation, names), ops.make_loop(None, names)))
+            made[0](1)
+        loop, empty = made
+        gc.collect()
+        gc.disable()
+        start = time.perf_counter()
+        loop(loops)
+        middle = time.perf_counter()
+        empty(loops)
+        end = time.perf_counter()
+        gc.enable()
+        return max((middle - start) - (end - middle), 1e-9)
+
+    return measure
+
+
+def refusals(selected: list[ops.Operation]) -> dict[str, str]:
+    """The operations that cannot run here, with the reason."""
+    failed = {}
+    for operation in selected:
+        try:
+            ops.make_loop(operation, ops.Namespace())(1)
+        except Exception as error:
+            failed[operation.name] = f"{type(error).__name__}: {error}".splitlines()[0]
+    return failed
+
+
+def make_runner():
+    try:
+        import pyperf
+    except ModuleNotFoundError:
+        raise SystemExit("pyperf is not installed: pip install pyperf") from None
+    runner = pyperf.Runner(
+        values=3, warmups=1, processes=5, min_time=0.02, add_cmdline_args=_forward
+    )
+    runner.argparser.add_argument("--groups", default=",".join(ops.DEFAULT_GROUPS))
+    runner.argparser.add_argument("--select", default="")
+    runner.argparser.add_argument("--skip", default="", help=argparse.SUPPRESS)
+    runner.parse_args()
+    return runner
+
+
+def main() -> None:
+    runner = make_runner()
+    arguments = runner.args
+    worker = arguments.worker
+    groups = list(ops.GROUPS) if arguments.groups == "all" else arguments.groups.split(",")
+    if not worker:
+        build.ensure()
+        print(report.versions(), flush=True)
+    selected = ops.select(groups, arguments.select)
+    failed = {} if worker else refusals(selected)
+    if not worker:
+        arguments.skip = SEPARATOR.join(failed)  # workers know their benchmark by its number
+    skip = arguments.skip.split(SEPARATOR)
+    smallest: dict[str, float] = {}
+    median: dict[str, float] = {}
+    for operation in selected:
+        if operation.name in skip:
+            continue
+        benchmark = runner.bench_time_func(
+            operation.name,
+            time_function(operation),
+            inner_loops=operation.loops,
+            metadata={"road": operation.road, "way": operation.way},
+        )
+        if benchmark is not None and not worker:
+            values = benchmark.get_values()
+            smallest[operation.name] = min(values) * 1e9
+            median[operation.name] = statistics.median(values) * 1e9
+    if not worker:
+        print_results(selected, smallest, median, failed)
+
+
+def print_results(
+    selected: list[ops.Operation],
+    smallest: dict[str, float],
+    median: dict[str, float],
+    failed: dict[str, str],
+) -> None:
+    print(f"\n{sys.implementation.name} {sys.version.split()[0]}, nanoseconds")
+    print(report.by_road(selected, smallest, "ns min", digits=1, beside=("ns median", median)))
+    for name, reason in failed.items():
+        print(f"refused: {name}: {reason}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,238 @@
+/* What Python calls: making producers and wrappers, consuming, and the loops
+ * over exchange tables. */
+#include "floor.h"
+
+static PyObject *make(PyObject *module, PyObject *args, PyTypeObject *type)
+{
+    int ndim = 2;
+    if (!PyArg_ParseTuple(args, "|i", &ndim)) {
+        return NULL;
+    }
+    return floor_make_producer(floor_state_of(module), type, ndim);
+}
+
+static PyObject *make_legacy(PyObject *module, PyObject *args)
+{
+    return make(module, args, floor_state_of(module)->legacy);
+}
+
+static PyObject *make_noargs(PyObject *module, PyObject *args)
+{
+    return make(module, args, floor_state_of(module)->noargs);
+}
+
+static PyObject *make_modern(PyObject *module, PyObject *args)
+{
+    return make(module, args, floor_state_of(module)->modern);
+}
+
+static PyObject *make_modernx(PyObject *module, PyObject *args)
+{
+    return make(module, args, floor_state_of(module)->modernx);
+}
+
+static PyObject *upgrade(PyObject *module, PyObject *source)
+{
+    return floor_upgrade(floor_state_of(module), source);
+}
+
+static PyObject *upgrade_untracked(PyObject *module, PyObject *source)
+{
+    return floor_upgrade_untracked(floor_state_of(module), source);
+}
+
+static PyObject *upgrade_table(PyObject *module, PyObject *source)
+{
+    return floor_upgrade_table(floor_state_of(module), source);
+}
+
+static PyObject *nothing(PyObject *module, PyObject *source)
+{
+    (void)module;
+    (void)source;
+    Py_RETURN_NONE;
+}
+
+/* Owning object: the least that a `from_dlpack` can return. */
+
+static PyObject *own(PyObject *module, PyObject *source, bool by_table)
+{
+    floor_state *st = floor_state_of(module);
+    const floor_plan *plan = floor_find_plan(st, source);
+    if (plan == NULL) {
+        return NULL;
+    }
+    floor_road road = by_table && plan->table != NULL ? FLOOR_TABLE : plan->method;
+    dl_managed_tensor_versioned *managed = floor_own(st, plan, road, source);
+    if (managed == NULL) {
+        return NULL;
+    }
+    floor_tensor *self = PyObject_New(floor_tensor, st->tensor);
+    if (self == NULL) {
+        managed->deleter(managed);
+        return NULL;
+    }
+    self->managed = managed;
+    return (PyObject *)self;
+}
+
+static PyObject *from_dlpack(PyObject *module, PyObject *source)
+{
+    return own(module, source, false);
+}
+
+static PyObject *from_dlpack_table(PyObject *module, PyObject *source)
+{
+    return own(module, source, true);
+}
+
+static void tensor_dealloc(PyObject *op)
+{
+    PyTypeObject *type = Py_TYPE(op);
+    dl_managed_tensor_versioned *managed = ((floor_tensor *)op)->managed;
+    managed->deleter(managed);
+    PyObject_Free(op);
+    Py_DECREF(type);
+}
+
+/* Bare consumers: ask, take, delete. */
+
+static PyObject *end_versioned(PyObject *capsule)
+{
+    if (capsule == NULL) {
+        return NULL;
+    }
+    dl_managed_tensor_versioned *managed =
+        floor_take(capsule, DL_NAME_VERSIONED, DL_NAME_VERSIONED_USED);
+    Py_DECREF(capsule);
+    if (managed == NULL) {
+        return NULL;
+    }
+    managed->deleter(managed);
+    Py_RETURN_NONE;
+}
+
+static PyObject *end_legacy(PyObject *capsule)
+{
+    if (capsule == NULL) {
+        return NULL;
+    }
+    dl_managed_tensor *managed = floor_take(capsule, DL_NAME_LEGACY, DL_NAME_LEGACY_USED);
+    Py_DECREF(capsule);
+    if (managed == NULL) {
+        return NULL;
+    }
+    managed->deleter(managed);
+    Py_RETURN_NONE;
+}
+
+static PyObject *consume_versioned(PyObject *module, PyObject *source)
+{
+    return end_versioned(floor_call_versioned(floor_state_of(module), source));
+}
+
+static PyObject *consume_legacy(PyObject *module, PyObject *source)
+{
+    return end_legacy(floor_call_bare(floor_state_of(module), source));
+}
+
+/* The consumer of today: ask for 1.x, meet a TypeError, ask again. */
+static PyObject *consume_retry(PyObject *module, PyObject *source)
+{
+    floor_state *st = floor_state_of(module);
+    PyObject *capsule = floor_call_versioned(st, source);
+    if (capsule == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
+        PyErr_Clear();
+        return end_legacy(floor_call_bare(st, source));
+    }
+    return end_versioned(capsule);
+}
+
+/* Loops over a type's exchange table: the call from Python is shared by all. */
+
+static const dl_exchange_api *loop_table(PyObject *args, PyObject **source, Py_ssize_t *count)
+{
+    if (!PyArg_ParseTuple(args, "On", source, count)) {
+        return NULL;
+    }
+    const dl_exchange_api *table = floor_table_of(Py_TYPE(*source));
+    if (table == NULL) {
+        PyErr_SetString(PyExc_TypeError, "the type has no exchange table");
+    }
+    return table;
+}
+
+static PyObject *loop_owned(PyObject *module, PyObject *args)
+{
+    PyObject *source;
+    Py_ssize_t count;
+    const dl_exchange_api *table = loop_table(args, &source, &count);
+    (void)module;
+    for (Py_ssize_t i = 0; table != NULL && i < count; i++) {
+        dl_managed_tensor_versioned *managed = NULL;
+        if (table->managed_tensor_from_py_object_no_sync(source, &managed) < 0) {
+            return NULL;
+        }
+        managed->deleter(managed);
+    }
+    return table != NULL ? PyLong_FromSsize_t(count) : NULL;
+}
+
+static PyObject *loop_borrowed(PyObject *module, PyObject *args)
+{
+    PyObject *source;
+    Py_ssize_t count;
+    const dl_exchange_api *table = loop_table(args, &source, &count);
+    (void)module;
+    if (table != NULL && table->dltensor_from_py_object_no_sync == NULL) {
+        PyErr_SetString(PyExc_TypeError, "the type's exchange table does not lend");
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; table != NULL && i < count; i++) {
+        dl_tensor tensor;
+        if (table->dltensor_from_py_object_no_sync(source, &tensor) < 0) {
+            return NULL;
+        }
+    }
+    return table != NULL ? PyLong_FromSsize_t(count) : NULL;
+}
+
+static PyMethodDef probe_methods[] = {
+    {"legacy", make_legacy, METH_VARARGS, "legacy(ndim=2): `stream` only."},
+    {"noargs", make_noargs, METH_VARARGS, "noargs(ndim=2): no argument at all."},
+    {"modern", make_modern, METH_VARARGS, "modern(ndim=2): all keywords, both flavours."},
+    {"modernx", make_modernx, METH_VARARGS, "modernx(ndim=2): modern with an exchange table."},
+    {"upgrade", upgrade, METH_O, "Wrapper with garbage collection, by `__dlpack__`."},
+    {"upgrade_untracked", upgrade_untracked, METH_O, "The same without garbage collection."},
+    {"upgrade_table", upgrade_table, METH_O, "Wrapper by the type's table where it has one."},
+    {"nothing", nothing, METH_O, "A call that does nothing."},
+    {"from_dlpack", from_dlpack, METH_O, "Owning object, by `__dlpack__`."},
+    {"from_dlpack_table", from_dlpack_table, METH_O, "Owning object, by the type's table."},
+    {"consume_versioned", consume_versioned, METH_O, "Ask for 1.x, take, delete."},
+    {"consume_legacy", consume_legacy, METH_O, "Ask bare, take, delete."},
+    {"consume_retry", consume_retry, METH_O, "Ask for 1.x, on TypeError ask bare."},
+    {"loop_owned", loop_owned, METH_VARARGS, "loop_owned(x, n): n owned exports by the table."},
+    {"loop_borrowed", loop_borrowed, METH_VARARGS, "loop_borrowed(x, n): n borrowed tensors."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot tensor_slots[] = {
+    {Py_tp_dealloc, (void *)tensor_dealloc},
+    {0, NULL},
+};
+static PyType_Spec tensor_spec = {
+    .name = "dls_floor.Tensor",
+    .basicsize = sizeof(floor_tensor),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = tensor_slots,
+};
+
+int floor_add_probes(PyObject *module)
+{
+    floor_state *st = floor_state_of(module);
+    st->tensor = (PyTypeObject *)PyType_FromSpec(&tensor_spec);
+    if (st->tensor == NULL || PyModule_AddType(module, st->tensor) < 0) {
+        return -1;
+    }
+    return PyModule_AddFunctions(module, probe_methods);
+}

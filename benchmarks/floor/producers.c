@@ -1,0 +1,309 @@
+/* C producers of each generation.  Their memory is counted with an atomic, so
+ * their deleters need no GIL; their structs point at the block's dimensions. */
+#include "floor.h"
+
+static void block_drop(floor_block *block)
+{
+    if (atomic_fetch_sub_explicit(&block->holders, 1, memory_order_acq_rel) == 1) {
+        free(block);
+    }
+}
+
+static floor_block *block_new(int ndim)
+{
+    floor_block *block = calloc(1, sizeof *block);
+    if (block == NULL) {
+        return NULL;
+    }
+    atomic_init(&block->holders, 1);
+    block->ndim = ndim;
+    int64_t stride = 1;
+    for (int i = ndim - 1; i >= 0; i--) {
+        block->shape[i] = i >= ndim - 2 ? 8 : 1;
+        block->strides[i] = stride;
+        stride *= block->shape[i];
+    }
+    for (int i = 0; i < 64; i++) {
+        block->data[i] = (float)i;
+    }
+    return block;
+}
+
+static void legacy_delete(dl_managed_tensor *self)
+{
+    block_drop(self->manager_ctx);
+    free(self);
+}
+
+static void versioned_delete(dl_managed_tensor_versioned *self)
+{
+    block_drop(self->manager_ctx);
+    free(self);
+}
+
+static void fill(dl_tensor *tensor, floor_block *block)
+{
+    tensor->data = block->data;
+    tensor->device = (dl_device){dl_kDLCPU, 0};
+    tensor->ndim = block->ndim;
+    tensor->dtype = (dl_dtype){dl_kDLFloat, 32, 1};
+    tensor->shape = block->shape;
+    tensor->strides = block->strides;
+    tensor->byte_offset = 0;
+}
+
+static dl_managed_tensor *export_legacy(floor_block *block)
+{
+    dl_managed_tensor *managed = malloc(sizeof *managed);
+    if (managed != NULL) {
+        fill(&managed->dl_tensor, block);
+        managed->manager_ctx = block;
+        managed->deleter = legacy_delete;
+        atomic_fetch_add_explicit(&block->holders, 1, memory_order_relaxed);
+    }
+    return managed;
+}
+
+static dl_managed_tensor_versioned *export_versioned(floor_block *block)
+{
+    dl_managed_tensor_versioned *managed = malloc(sizeof *managed);
+    if (managed != NULL) {
+        managed->version = (dl_version){1, 3};
+        managed->manager_ctx = block;
+        managed->deleter = versioned_delete;
+        managed->flags = 0;
+        fill(&managed->dl_tensor, block);
+        atomic_fetch_add_explicit(&block->holders, 1, memory_order_relaxed);
+    }
+    return managed;
+}
+
+static PyObject *capsule_of_legacy(floor_producer *self)
+{
+    dl_managed_tensor *managed = export_legacy(self->block);
+    return managed != NULL ? floor_capsule_legacy(managed) : PyErr_NoMemory();
+}
+
+static PyObject *capsule_of_versioned(floor_producer *self)
+{
+    dl_managed_tensor_versioned *managed = export_versioned(self->block);
+    return managed != NULL ? floor_capsule_versioned(managed) : PyErr_NoMemory();
+}
+
+static PyObject *refuse_keyword(PyObject *word)
+{
+    return PyErr_Format(PyExc_TypeError, "__dlpack__() got an unexpected keyword argument '%U'",
+                        word);
+}
+
+/* Before array API 2023.12: `stream` and nothing else. */
+static PyObject *legacy_dlpack(PyObject *op, PyObject *const *args, Py_ssize_t nargs,
+                               PyObject *kwnames)
+{
+    floor_producer *self = (floor_producer *)op;
+    Py_ssize_t count = kwnames != NULL ? PyTuple_Size(kwnames) : 0;
+    (void)args;
+    if (nargs + count > 1) {
+        for (Py_ssize_t i = 0; i < count; i++) {
+            PyObject *word = PyTuple_GetItem(kwnames, i);
+            if (word != self->state->word_stream) {
+                return refuse_keyword(word);
+            }
+        }
+        PyErr_SetString(PyExc_TypeError, "__dlpack__() takes at most 1 argument");
+        return NULL;
+    }
+    if (count == 1 && PyTuple_GetItem(kwnames, 0) != self->state->word_stream) {
+        return refuse_keyword(PyTuple_GetItem(kwnames, 0));
+    }
+    return capsule_of_legacy(self);
+}
+
+static PyObject *noargs_dlpack(PyObject *op, PyObject *unused)
+{
+    (void)unused;
+    return capsule_of_legacy((floor_producer *)op);
+}
+
+/* 0 or 1: the major that is wanted is 0 or more; -1: exception. */
+static int wants_versioned(PyObject *max_version)
+{
+    if (max_version == Py_None) {
+        return 0;
+    }
+    PyObject *major = PyTuple_GetItem(max_version, 0);
+    long value = major != NULL ? PyLong_AsLong(major) : -1;
+    if (value == -1 && PyErr_Occurred()) {
+        return -1;
+    }
+    return value >= 1;
+}
+
+/* Every keyword of 2023.12; dl_device and copy are taken and ignored. */
+static PyObject *modern_dlpack(PyObject *op, PyObject *const *args, Py_ssize_t nargs,
+                               PyObject *kwnames)
+{
+    floor_producer *self = (floor_producer *)op;
+    floor_state *st = self->state;
+    PyObject *max_version = Py_None;
+    Py_ssize_t count = kwnames != NULL ? PyTuple_Size(kwnames) : 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *word = PyTuple_GetItem(kwnames, i);
+        if (word == st->word_max_version) {
+            max_version = args[nargs + i];
+        } else if (word != st->word_stream && word != st->word_dl_device &&
+                   word != st->word_copy) {
+            return refuse_keyword(word);
+        }
+    }
+    int versioned = wants_versioned(max_version);
+    if (versioned < 0) {
+        return NULL;
+    }
+    return versioned ? capsule_of_versioned(self) : capsule_of_legacy(self);
+}
+
+static PyObject *producer_device(PyObject *op, PyObject *unused)
+{
+    (void)unused;
+    PyObject *device = ((floor_producer *)op)->state->cpu_device;
+    Py_INCREF(device);
+    return device;
+}
+
+static void producer_dealloc(PyObject *op)
+{
+    PyTypeObject *type = Py_TYPE(op);
+    block_drop(((floor_producer *)op)->block);
+    PyObject_Free(op);
+    Py_DECREF(type);
+}
+
+PyObject *floor_make_producer(floor_state *st, PyTypeObject *type, int ndim)
+{
+    if (ndim < 0 || ndim > FLOOR_MAX_NDIM) {
+        PyErr_SetString(PyExc_ValueError, "ndim must be 0 to 32");
+        return NULL;
+    }
+    floor_block *block = block_new(ndim);
+    if (block == NULL) {
+        return PyErr_NoMemory();
+    }
+    floor_producer *self = PyObject_New(floor_producer, type);
+    if (self == NULL) {
+        block_drop(block);
+        return NULL;
+    }
+    self->state = st;
+    self->block = block;
+    return (PyObject *)self;
+}
+
+/* The exchange table of `ModernX`. */
+
+static int table_owned(void *object, dl_managed_tensor_versioned **out)
+{
+    *out = export_versioned(((floor_producer *)object)->block);
+    if (*out == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return 0;
+}
+
+static int table_borrow(void *object, dl_tensor *out)
+{
+    fill(out, ((floor_producer *)object)->block);
+    return 0;
+}
+
+static int table_stream(int32_t device_type, int32_t device_id, void **out)
+{
+    (void)device_type;
+    (void)device_id;
+    *out = NULL;
+    return 0;
+}
+
+static int table_allocate(dl_tensor *prototype, dl_managed_tensor_versioned **out, void *context,
+                          void (*set_error)(void *, const char *, const char *))
+{
+    (void)prototype;
+    (void)out;
+    set_error(context, "BufferError", "the floor allocates nothing");
+    return -1;
+}
+
+static int table_object(dl_managed_tensor_versioned *tensor, void **out)
+{
+    (void)tensor;
+    (void)out;
+    PyErr_SetString(PyExc_BufferError, "the floor's producers take nothing");
+    return -1;
+}
+
+static dl_exchange_api producer_table = {
+    .header = {{1, 3}, NULL},
+    .managed_tensor_allocator = table_allocate,
+    .managed_tensor_from_py_object_no_sync = table_owned,
+    .managed_tensor_to_py_object_no_sync = table_object,
+    .dltensor_from_py_object_no_sync = table_borrow,
+    .current_work_stream = table_stream,
+};
+
+#define DEVICE_METHOD {"__dlpack_device__", producer_device, METH_NOARGS, NULL}
+#define END {NULL, NULL, 0, NULL}
+
+static PyMethodDef legacy_methods[] = {
+    {"__dlpack__", FLOOR_METHOD(legacy_dlpack), METH_FASTCALL | METH_KEYWORDS, NULL},
+    DEVICE_METHOD,
+    END,
+};
+static PyMethodDef noargs_methods[] = {
+    {"__dlpack__", noargs_dlpack, METH_NOARGS, NULL},
+    DEVICE_METHOD,
+    END,
+};
+static PyMethodDef modern_methods[] = {
+    {"__dlpack__", FLOOR_METHOD(modern_dlpack), METH_FASTCALL | METH_KEYWORDS, NULL},
+    DEVICE_METHOD,
+    END,
+};
+
+static PyTypeObject *add_type(PyObject *module, const char *name, PyMethodDef *methods)
+{
+    PyType_Slot slots[] = {
+        {Py_tp_dealloc, (void *)producer_dealloc},
+        {Py_tp_methods, methods},
+        {0, NULL},
+    };
+    PyType_Spec spec = {
+        .name = name,
+        .basicsize = sizeof(floor_producer),
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+        .slots = slots,
+    };
+    PyTypeObject *type = (PyTypeObject *)PyType_FromSpec(&spec);
+    if (type != NULL && PyModule_AddType(module, type) < 0) {
+        Py_CLEAR(type);
+    }
+    return type;
+}
+
+int floor_add_producers(PyObject *module, floor_state *st)
+{
+    if ((st->legacy = add_type(module, "dls_floor.Legacy", legacy_methods)) == NULL ||
+        (st->noargs = add_type(module, "dls_floor.NoArgs", noargs_methods)) == NULL ||
+        (st->modern = add_type(module, "dls_floor.Modern", modern_methods)) == NULL ||
+        (st->modernx = add_type(module, "dls_floor.ModernX", modern_methods)) == NULL) {
+        return -1;
+    }
+    PyObject *capsule = PyCapsule_New(&producer_table, DL_NAME_EXCHANGE_API, NULL);
+    if (capsule == NULL) {
+        return -1;
+    }
+    int result = PyObject_SetAttrString((PyObject *)st->modernx, "__dlpack_c_exchange_api__",
+                                        capsule);
+    Py_DECREF(capsule);
+    return result;
+}

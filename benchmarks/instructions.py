@@ -1,0 +1,287 @@
+"""Instructions per operation, counted by callgrind.
+
+    python benchmarks/instructions.py [--groups calls,pieces,...] [--select REGEX] [--json FILE]
+
+One process runs under valgrind.  Counting begins when everything is imported and warm.  Each
+statement runs N and 2N times; the slope is the cost of one, the median of three slopes counts,
+and the empty loop is subtracted.  The exit status is 1 when a gate of budgets.toml fails, 2 when
+nothing could be counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import pathlib
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import build
+
+build.add_path()
+
+import operations as ops  # noqa: E402
+import report  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+EMPTY = "(empty loop)"
+ROUNDS = 3
+WARM = 60  # beyond the interpreter's specialisation and every cache of plans
+DUMP = "dls"  # marks our dumps among callgrind's own
+
+
+# ---- inside valgrind ----------------------------------------------------------------------
+
+
+def count_here(selected: list[ops.Operation], n: int, failures: pathlib.Path) -> None:
+    """Runs every loop between marks; the dumps on disk are the result."""
+    import dls_floor
+
+    names = ops.Namespace()
+    failed, ready = {}, []
+    for index, operation in enumerate([None, *selected]):
+        try:
+            loop = ops.make_loop(operation, names)
+            loop(WARM if operation is None or operation.loops == 1 else 2)
+        except Exception as error:  # a peer may refuse; the others still count
+            failed[operation.name] = f"{type(error).__name__}: {error}"
+        else:
+            ready.append((index, operation, loop))
+    failures.write_text(json.dumps(failed))
+    gc.collect()
+    gc.disable()
+    if not dls_floor.callgrind_start():
+        raise SystemExit("not running under callgrind, or built without its header")
+    for index, operation, loop in ready:
+        once = n if operation is None or operation.loops == 1 else max(2, n // operation.loops)
+        loop(once)
+        for round_ in range(ROUNDS):
+            for times in (once, 2 * once):
+                dls_floor.callgrind_zero()
+                loop(times)
+                dls_floor.callgrind_dump(f"{DUMP}:{index}:{round_}:{times}")
+
+
+# ---- outside ------------------------------------------------------------------------------
+
+
+def run_valgrind(arguments: argparse.Namespace, folder: pathlib.Path) -> dict[str, str]:
+    failures = folder / "failures.json"
+    command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--quiet"]
+    command += [f"--callgrind-out-file={folder}/out", "--dump-line=no"]
+    command += [sys.executable, __file__, "--inside", str(failures)]
+    command += ["--groups", ",".join(arguments.groups), "--select", arguments.select]
+    command += ["-n", str(arguments.n)]
+    environment = dict(os.environ, PYTHONHASHSEED="0", PYTHONDONTWRITEBYTECODE="1")
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        environment[name] = "1"
+    done = subprocess.run(command, env=environment, cwd=folder)
+    if done.returncode != 0:
+        print(f"valgrind ended with status {done.returncode}", file=sys.stderr)
+    return json.loads(failures.read_text()) if failures.exists() else {}
+
+
+_TRIGGER = re.compile(rf"Client Request: {DUMP}:(\d+):(\d+):(\d+)")
+
+
+def read_dump(path: pathlib.Path) -> tuple[int, int, int, int] | None:
+    """Index, round, times and instructions of one dump; None for one that is not ours."""
+    key = None
+    with path.open(errors="replace") as lines:
+        for line in lines:
+            if line.startswith("desc: Trigger:"):
+                found = _TRIGGER.search(line)
+                key = tuple(map(int, found.groups())) if found else None
+            elif line.startswith("summary:"):
+                return (*key, int(line.split()[1])) if key else None
+    return None
+
+
+def read_counts(folder: pathlib.Path) -> dict[int, float]:
+    """Index: instructions per statement, the empty loop still in it."""
+    totals: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for path in folder.glob("out.*"):
+        dump = read_dump(path)
+        if dump:
+            index, round_, times, instructions = dump
+            totals.setdefault((index, round_), []).append((times, instructions))
+    slopes: dict[int, list[float]] = {}
+    for (index, _), pair in totals.items():
+        if len(pair) == 2:
+            (few, low), (many, high) = sorted(pair)
+            slopes.setdefault(index, []).append((high - low) / (many - few))
+    return {index: statistics.median(found) for index, found in slopes.items()}
+
+
+def per_operation(selected: list[ops.Operation], counts: dict[int, float]) -> dict[str, float]:
+    empty = counts.get(0, 0.0)
+    return {
+        operation.name: (counts[index] - empty) / operation.loops
+        for index, operation in enumerate(selected, start=1)
+        if index in counts
+    }
+
+
+# ---- judging ------------------------------------------------------------------------------
+
+
+def load_budgets() -> dict:
+    try:
+        import tomllib
+    except ModuleNotFoundError:  # before 3.11
+        import tomli as tomllib
+    return tomllib.loads((HERE / "budgets.toml").read_text())
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f}"
+
+
+def _verdict(value: float | None, limit: float | None) -> str:
+    if value is None or limit is None:
+        return "-"
+    return "within" if value <= limit else "OVER"
+
+
+def scale(piece: dict, floor: float | None) -> float:
+    """How the probe of this interpreter stands to the same probe on CPython 3.11."""
+    if sys.version_info[:2] == (3, 11) or not floor:
+        return 1.0
+    return floor / piece["probe"]
+
+
+def piece_row(piece: dict, cost: dict[str, float]) -> tuple[str, ...]:
+    """Floor of this run, budget for this interpreter, dlshim, and the two ratios."""
+    road, over = piece["road"], piece.get("over")
+    floor, own = cost.get(f"{road} | floor"), cost.get(f"{road} | dlshim")
+    if over:
+        under = cost.get(f"{road} | {over}")
+        limit = None if under is None else under + piece["budget"]
+        budget = f"{over} + {piece['budget']}"
+    else:
+        limit = piece["budget"] * scale(piece, floor)
+        budget = f"{piece['budget']}"
+    share = f"{own / floor:.2f}" if own and floor else "-"
+    allowed = f"{limit / floor:.2f}" if limit and floor else "-"
+    numbers = (_number(floor), budget, _number(limit), _number(own))
+    return (road, *numbers, share, allowed, _verdict(own, limit))
+
+
+def dimension_row(rule: dict, cost: dict[str, float]) -> tuple[str, ...]:
+    each = {}
+    for way in ("floor", "dlshim"):
+        first, last = cost.get(f"{rule['first']} | {way}"), cost.get(f"{rule['last']} | {way}")
+        each[way] = (last - first) / rule["dimensions"] if first and last else None
+    floor, own = each["floor"], each["dlshim"]
+    share = f"{own / floor:.2f}" if own and floor else "-"
+    budget = rule["budget"]
+    allowed = f"{budget / rule['floor']:.2f}"
+    verdict = _verdict(own, budget)
+    numbers = (_number(floor), f"{budget}", f"{budget}", _number(own))
+    return ("each further dimension", *numbers, share, allowed, verdict)
+
+
+def journey_row(journey: dict, cost: dict[str, float]) -> tuple[str, ...]:
+    road = journey["road"]
+    ways = ("bare", "floor table", "floor", "dlshim")
+    bare, table, floor, own = (cost.get(f"{road} | {way}") for way in ways)
+    floor = table if table is not None else floor
+    ratios = [f"{x / bare:.3f}" if bare and x else "-" for x in (floor, own)]
+    limit = journey["at_most"]
+    verdict = _verdict(own / bare if own and bare else None, limit)
+    return (road, *map(_number, (bare, floor, own)), *ratios, f"{limit:.2f}", verdict)
+
+
+def print_judgement(budgets: dict, cost: dict[str, float]) -> None:
+    heads = ("operation", "F", "budget", "limit", "dlshim", "x F", "limit x F", "")
+    rows = [piece_row(piece, cost) for piece in budgets["piece"]]
+    rows += [dimension_row(rule, cost) for rule in budgets.get("dimension", ())]
+    print(report.table(heads, [row for row in rows if row[1] != "-" or row[4] != "-"]))
+    print()
+    heads = ("journey", "bare", "floor", "dlshim", "floor/bare", "dlshim/bare", "limit", "")
+    rows = [journey_row(journey, cost) for journey in budgets["journey"]]
+    print(report.table(heads, [row for row in rows if row[1] != "-"]))
+
+
+def check_gates(budgets: dict, cost: dict[str, float]) -> bool:
+    good = True
+    for gate in budgets["gate"]:
+        road, way, against = gate["road"], gate["way"], gate["against"]
+        own, other = cost.get(f"{road} | {way}"), cost.get(f"{road} | {against}")
+        if own is None or other is None:
+            print(f"GATE {road}: not measured, so not passed")
+            good = False
+            continue
+        passed = own < gate["below"] * other
+        good = good and passed
+        print(
+            f"GATE {road}: {way} {own:.0f} against {against} {other:.0f} "
+            f"= {own / other:.3f}, must be below {gate['below']}: "
+            f"{'passed' if passed else 'FAILED'}"
+        )
+    return good
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    everything = ",".join(ops.GROUPS)
+    parser.add_argument(
+        "--groups",
+        default=",".join((*ops.DEFAULT_GROUPS, "tables")),
+        type=lambda text: (everything if text == "all" else text).split(","),
+        help=f"any of {everything}, or all",
+    )
+    parser.add_argument("--select", default="", help="only operations whose name matches")
+    parser.add_argument("-n", type=int, default=200, help="executions in the shorter loop")
+    parser.add_argument("--json", type=pathlib.Path, help="write the counts here")
+    parser.add_argument("--keep", type=pathlib.Path, help="keep callgrind's files here")
+    parser.add_argument("--no-gate", action="store_true", help="show only")
+    parser.add_argument("--inside", type=pathlib.Path, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def measure(arguments: argparse.Namespace, folder: pathlib.Path) -> int:
+    selected = ops.select(arguments.groups, arguments.select)
+    failures = run_valgrind(arguments, folder)
+    cost = per_operation(selected, read_counts(folder))
+    if not cost:
+        print("nothing was counted", file=sys.stderr)
+        return 2
+    print(f"{platform.python_implementation()} {platform.python_version()}, instructions")
+    print(report.versions(), end="\n\n")
+    print(report.by_road(selected, cost, "instr"), end="\n\n")
+    for name, reason in failures.items():
+        print(f"failed: {name}: {reason}")
+    budgets = load_budgets()
+    print_judgement(budgets, cost)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(cost, indent=1) + "\n")
+    if arguments.keep:
+        index = {f"{i}": operation.name for i, operation in enumerate(selected, start=1)}
+        (folder / "index.json").write_text(json.dumps(index, indent=1) + "\n")
+    if arguments.no_gate:
+        return 0
+    return 0 if check_gates(budgets, cost) else 1
+
+
+def main() -> int:
+    arguments = parse()
+    if arguments.inside:
+        count_here(ops.select(arguments.groups, arguments.select), arguments.n, arguments.inside)
+        return 0
+    build.ensure()
+    if arguments.keep:
+        arguments.keep.mkdir(parents=True, exist_ok=True)
+        return measure(arguments, arguments.keep.resolve())
+    with tempfile.TemporaryDirectory() as folder:
+        return measure(arguments, pathlib.Path(folder))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,427 @@
+"""Every measured operation, as data.
+
+An :class:`Operation` is a road (what is done), a way (who does it), a setup, a statement and
+the operation that it is compared with.  ``bench.py`` times them and ``instructions.py``
+counts their instructions; neither knows any operation by name.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import repeat as _repeat
+from types import ModuleType
+from typing import Any
+
+# Library: the module that must be importable, and what makes its names.
+LIBRARIES: dict[str, tuple[str, str]] = {
+    "floor": ("dls_floor", "import dls_floor as floor"),
+    "pyshim": ("pyshim", "import pyshim"),
+    "dlshim": ("dlshim", "import dlshim"),
+    "numpy": ("numpy", "import numpy as np"),
+    "torch": ("torch", "import torch"),
+    "nanobind": ("dls_nanobind", "import dls_nanobind as nb"),
+    "tvm-ffi": (
+        "tvm_ffi",
+        "import tvm_ffi; tvm_nop = tvm_ffi.get_global_func('testing.nop')",
+    ),
+    "cuda.core": (
+        "cuda.core",
+        "from cuda.core.utils import StridedMemoryView; smv = StridedMemoryView.from_dlpack",
+    ),
+    "pydlpack": ("dlpack", "from dlpack import asdlpack"),
+}
+
+
+class PyLegacy:
+    """A Python class around a legacy producer, as old libraries wrap their C core."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def __dlpack__(self, stream: Any = None) -> Any:
+        return self.inner.__dlpack__()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+_HELD: list[Any] = []
+
+
+def held(x: Any) -> Any:
+    """The same object, with one export of it kept alive."""
+    _HELD.append(x.__dlpack__())
+    return x
+
+
+# Producer: an expression and the libraries that it needs.
+PRODUCERS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "legacy": ("floor.legacy()", ()),
+    "noargs": ("floor.noargs()", ()),
+    "pylegacy": ("PyLegacy(floor.legacy())", ()),
+    "modern": ("floor.modern()", ()),
+    "modernx": ("floor.modernx()", ()),
+    "numpy": ("np.arange(64, dtype='f4').reshape(8, 8)", ("numpy",)),
+    "torch": ("torch.ones(8, 8)", ("torch",)),
+    # Held from C++ too (here by an export): torch then spares itself work on each export.
+    "torch held": ("held(torch.ones(8, 8))", ("torch",)),
+    "tvm-ffi": ("tvm_ffi.from_dlpack(floor.modern())", ("tvm-ffi",)),
+    "nanobind": ("nb.rewrap(floor.modern())", ("nanobind",)),
+    "cuda.core": ("smv(floor.modern(), -1)", ("cuda.core",)),
+}
+
+# Consumer and adapter: an expression with {} for what it takes.
+CONSUMERS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "floor": ("floor.from_dlpack({})", ()),
+    "nanobind ro": ("nb.take_readonly({})", ("nanobind",)),
+    "nanobind": ("nb.take({})", ("nanobind",)),
+    "numpy": ("np.from_dlpack({})", ("numpy",)),
+    "tvm-ffi": ("tvm_ffi.from_dlpack({})", ("tvm-ffi",)),
+    "tvm-ffi call": ("tvm_nop({})", ("tvm-ffi",)),
+    "cuda.core": ("smv({}, -1)", ("cuda.core",)),
+    "torch": ("torch.from_dlpack({})", ("torch",)),
+}
+ADAPTERS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "bare": ("{}", ()),
+    "dlshim": ("dlshim.upgrade({})", ("dlshim",)),
+    "floor": ("floor.upgrade({})", ()),
+    "floor table": ("floor.upgrade_table({})", ()),
+    "nanobind": ("nb.rewrap({})", ("nanobind",)),
+    "tvm-ffi": ("tvm_ffi.from_dlpack({})", ("tvm-ffi",)),
+    "cuda.core": ("smv({}, -1)", ("cuda.core",)),
+    "pyshim": ("pyshim.Shim({})", ("pyshim",)),
+    "pydlpack": ("asdlpack({})", ("pydlpack",)),
+}
+WITH_TABLE = ("torch", "modernx")
+OLD = ("legacy", "noargs", "pylegacy")  # they refuse max_version
+
+# Journeys: consumer(adapter(producer)), the adapter made each time.
+JOURNEYS: tuple[tuple[str, str], ...] = (
+    ("legacy", "numpy"),
+    ("legacy", "torch"),
+    ("legacy", "nanobind"),
+    ("legacy", "cuda.core"),
+    ("legacy", "tvm-ffi call"),
+    ("pylegacy", "numpy"),
+    ("noargs", "numpy"),
+    ("modern", "numpy"),
+    ("modern", "torch"),
+    ("modern", "nanobind"),
+    ("numpy", "numpy"),
+    ("numpy", "torch"),
+    ("numpy", "cuda.core"),
+    ("torch", "numpy"),
+    ("torch", "nanobind"),
+    ("torch", "cuda.core"),
+    ("torch", "torch"),
+    ("torch", "tvm-ffi call"),
+)
+
+VERSIONED = "{}.__dlpack__(max_version=version)"
+LEGACY = "{}.__dlpack__()"
+
+# Pieces: road, producer, {way: what is made before the loop, with {} for the producer},
+# statement with {} for that, and the way that the others are compared with.
+_WRAPPERS = {
+    "floor": "floor.upgrade({})",
+    "dlshim": "dlshim.upgrade({})",
+    "pyshim": "pyshim.Shim({})",
+}
+_WRAPPERS_TABLE = {"floor": "floor.upgrade_table({})", "dlshim": "dlshim.upgrade({})"}
+PIECES: tuple[tuple[str, str, dict[str, str], str], ...] = (
+    ("legacy to versioned", "legacy", _WRAPPERS, VERSIONED),
+    ("versioned to legacy", "modern", _WRAPPERS, LEGACY),
+    ("handed on, versioned", "modern", {**_WRAPPERS, "direct": "{}"}, VERSIONED),
+    ("handed on, legacy", "legacy", {**_WRAPPERS, "direct": "{}"}, LEGACY),
+    ("C table to versioned", "modernx", {**_WRAPPERS_TABLE, "direct": "{}"}, VERSIONED),
+    ("C table to legacy", "modernx", {**_WRAPPERS_TABLE, "direct": "{}"}, LEGACY),
+    ("NumPy to versioned", "numpy", {**_WRAPPERS, "direct": "{}"}, VERSIONED),
+    ("NumPy to legacy", "numpy", {**_WRAPPERS, "direct": "{}"}, LEGACY),
+    ("torch to versioned", "torch", {**_WRAPPERS_TABLE, "direct": "{}"}, VERSIONED),
+    ("torch held, to versioned", "torch held", _WRAPPERS_TABLE, VERSIONED),
+    ("device of legacy C", "legacy", {**_WRAPPERS, "direct": "{}"}, "{}.__dlpack_device__()"),
+    ("device of NumPy", "numpy", {**_WRAPPERS, "direct": "{}"}, "{}.__dlpack_device__()"),
+    ("device of torch", "torch", {**_WRAPPERS_TABLE, "direct": "{}"}, "{}.__dlpack_device__()"),
+)
+
+# Calls on a producer: road, producer, {way: statement with x for the producer}.
+CALLS: tuple[tuple[str, str, dict[str, str]], ...] = (
+    (
+        "construct and drop",
+        "legacy",
+        {
+            "floor": "floor.upgrade(x)",
+            "floor untracked": "floor.upgrade_untracked(x)",
+            "dlshim": "dlshim.upgrade(x)",
+            "pyshim": "pyshim.Shim(x)",
+            "nanobind": "nb.rewrap(x)",
+            "tvm-ffi": "tvm_ffi.from_dlpack(x)",
+            "cuda.core": "smv(x, -1)",
+            "pydlpack": "asdlpack(x)",
+        },
+    ),
+    (
+        "from_dlpack, legacy",
+        "legacy",
+        {"floor": "floor.from_dlpack(x)", "dlshim": "dlshim.from_dlpack(x)"},
+    ),
+    (
+        "from_dlpack, versioned",
+        "modern",
+        {"floor": "floor.from_dlpack(x)", "dlshim": "dlshim.from_dlpack(x)"},
+    ),
+    (
+        "from_dlpack, C table",
+        "modernx",
+        {"floor": "floor.from_dlpack_table(x)", "dlshim": "dlshim.from_dlpack(x)"},
+    ),
+    (
+        "from_dlpack, torch table",
+        "torch",
+        {"floor": "floor.from_dlpack_table(x)", "dlshim": "dlshim.from_dlpack(x)"},
+    ),
+    (
+        "from_dlpack, torch held",
+        "torch held",
+        {"floor": "floor.from_dlpack_table(x)", "dlshim": "dlshim.from_dlpack(x)"},
+    ),
+    (
+        "capsule made at once",
+        "legacy",
+        {
+            "floor": "floor.upgrade(x).__dlpack__(max_version=version)",
+            "dlshim": "dlshim.to_capsule(x, max_version=version)",
+        },
+    ),
+    ("consume versioned", "modern", {"floor": "floor.consume_versioned(x)"}),
+    ("consume legacy", "legacy", {"floor": "floor.consume_legacy(x)"}),
+    ("try, TypeError, retry", "legacy", {"floor": "floor.consume_retry(x)"}),
+    ("a call of nothing", "legacy", {"floor": "floor.nothing(x)"}),
+)
+
+TABLE_LOOPS = 1024  # exports within one statement: the call from Python is shared by them
+TABLES: tuple[tuple[str, str, dict[str, str]], ...] = (
+    ("C table", "modernx", {"inner": "{}", **_WRAPPERS_TABLE}),
+    ("torch's table", "torch", {"inner": "{}", **_WRAPPERS_TABLE}),
+    ("torch's table, held", "torch held", {"inner": "{}", **_WRAPPERS_TABLE}),
+    ("legacy C", "legacy", {**_WRAPPERS_TABLE}),
+    ("NumPy", "numpy", {**_WRAPPERS_TABLE}),
+    ("cuda.core", "cuda.core", {"inner": "{}"}),
+)
+DIMENSIONS = (0, 1, 2, 4, 8, 16, 32)
+
+
+@dataclass(frozen=True)
+class Operation:
+    road: str
+    way: str
+    setup: str
+    statement: str
+    needs: tuple[str, ...]
+    reference: str  # the way, on the same road, that this one is compared with
+    loops: int = 1  # executions of the operation in one statement
+
+    @property
+    def name(self) -> str:
+        return f"{self.road} | {self.way}"
+
+    @property
+    def reference_name(self) -> str:
+        return f"{self.road} | {self.reference}"
+
+
+def _needs(*texts: str, given: Iterable[str] = ()) -> tuple[str, ...]:
+    """Libraries whose names stand in the texts, with those that are given."""
+    found = {"floor", *given}
+    words = {word for text in texts for word in re.findall(r"\w+", text)}
+    for library, (_, code) in LIBRARIES.items():
+        if words & _bound(code):
+            found.add(library)
+    return tuple(library for library in LIBRARIES if library in found)
+
+
+def _bound(code: str) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            names |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Assign):
+            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return names
+
+
+def _operation(road: str, way: str, setup: str, statement: str, **more: Any) -> Operation:
+    needs = _needs(setup, statement)
+    return Operation(road, way, setup, statement, needs, **more)
+
+
+def _journeys() -> Iterable[Operation]:
+    for producer, consumer in JOURNEYS:
+        setup = f"x = {PRODUCERS[producer][0]}"
+        for way, (adapter, _) in ADAPTERS.items():
+            if way == "floor table" and producer not in WITH_TABLE:
+                continue
+            statement = CONSUMERS[consumer][0].format(adapter.format("x"))
+            yield _operation(f"{producer} to {consumer}", way, setup, statement, reference="bare")
+
+
+def _pieces() -> Iterable[Operation]:
+    for road, producer, ways, statement in PIECES:
+        for way, wrapper in ways.items():
+            setup = "w = " + wrapper.format(PRODUCERS[producer][0])
+            yield _operation(road, way, setup, statement.format("w"), reference="floor")
+
+
+def _calls() -> Iterable[Operation]:
+    for road, producer, ways in CALLS:
+        for way, statement in ways.items():
+            setup = f"x = {PRODUCERS[producer][0]}"
+            yield _operation(road, way, setup, statement, reference="floor")
+
+
+def _tables() -> Iterable[Operation]:
+    for kind in ("owned", "borrowed"):
+        for what, producer, ways in TABLES:
+            reference = "floor" if "floor" in ways else "inner"
+            for way, wrapper in ways.items():
+                yield _operation(
+                    f"{kind} from {what}",
+                    way,
+                    "w = " + wrapper.format(PRODUCERS[producer][0]),
+                    f"floor.loop_{kind}(w, {TABLE_LOOPS})",
+                    reference=reference,
+                    loops=TABLE_LOOPS,
+                )
+
+
+def _dimensions() -> Iterable[Operation]:
+    for ndim in DIMENSIONS:
+        for way in ("floor", "dlshim"):
+            yield _operation(
+                f"legacy to versioned, {ndim} dimensions",
+                way,
+                f"w = {way}.upgrade(floor.legacy({ndim}))",
+                VERSIONED.format("w"),
+                reference="floor",
+            )
+
+
+def _exports() -> Iterable[Operation]:
+    for flavour, statement in (("legacy", LEGACY), ("versioned", VERSIONED)):
+        for producer, (expression, _) in PRODUCERS.items():
+            if flavour == "versioned" and producer in OLD:
+                continue
+            yield _operation(
+                f"peers' own export, {flavour}",
+                producer,
+                f"x = {expression}",
+                statement.format("x"),
+                reference="modern",
+            )
+
+
+def _consumes() -> Iterable[Operation]:
+    for producer in ("legacy", "pylegacy", "modern", "modernx", "numpy", "torch", "tvm-ffi"):
+        for consumer, (call, _) in CONSUMERS.items():
+            yield _operation(
+                f"peers consume {producer}",
+                consumer,
+                f"x = {PRODUCERS[producer][0]}",
+                call.format("x"),
+                reference="floor",
+            )
+
+
+GROUPS: dict[str, Callable[[], Iterable[Operation]]] = {
+    "calls": _calls,
+    "pieces": _pieces,
+    "journeys": _journeys,
+    "dimensions": _dimensions,
+    "tables": _tables,
+    "exports": _exports,
+    "consumes": _consumes,
+}
+DEFAULT_GROUPS = ("calls", "pieces", "journeys", "dimensions")
+
+
+def missing_libraries() -> dict[str, str]:
+    """Library: the module that is not installed."""
+    missing = {}
+    for library, (module, _) in LIBRARIES.items():
+        try:
+            found = importlib.util.find_spec(module) is not None
+        except ModuleNotFoundError:
+            found = False
+        if not found:
+            missing[library] = module
+    return missing
+
+
+def select(groups: Iterable[str], pattern: str = "") -> list[Operation]:
+    """The operations of the groups whose name matches and whose libraries are installed."""
+    missing = missing_libraries()
+    return [
+        operation
+        for group in groups
+        for operation in GROUPS[group]()
+        if re.search(pattern, operation.name) and not missing.keys() & set(operation.needs)
+    ]
+
+
+class Namespace(dict):
+    """Names for setups and statements; a library is imported when first needed."""
+
+    def __init__(self) -> None:
+        super().__init__(PyLegacy=PyLegacy, held=held, version=(1, 3), _repeat=_repeat)
+        self._have: set[str] = set()
+
+    def need(self, libraries: Iterable[str]) -> None:
+        for library in libraries:
+            if library not in self._have:
+                exec(LIBRARIES[library][1], self)
+                self._have.add(library)
+
+
+class _Locals(ast.NodeTransformer):
+    """Turns names, and attributes of modules, into parameters that hold their values.
+
+    So a look-up that a user's program may or may not pay is not counted, as in timeit.
+    """
+
+    def __init__(self, scope: dict[str, Any]) -> None:
+        self.scope = scope
+        self.values: dict[str, Any] = {}
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        root = node.value
+        if isinstance(root, ast.Name) and isinstance(self.scope[root.id], ModuleType):
+            word = f"{root.id}_{node.attr}"
+            self.values[word] = getattr(self.scope[root.id], node.attr)
+            return ast.copy_location(ast.Name(word, ast.Load()), node)
+        return self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        self.values[node.id] = self.scope[node.id]
+        return node
+
+
+def make_loop(operation: Operation | None, names: Namespace) -> Callable[[int], None]:
+    """A function that runs the statement n times; of None, the empty loop."""
+    scope = Namespace()
+    statement, values = "pass", {}
+    if operation is not None:
+        names.need(operation.needs)
+        scope.update(names)
+        exec(operation.setup, scope)
+        local = _Locals(scope)
+        statement = ast.unparse(local.visit(ast.parse(operation.statement)))
+        values = local.values
+    scope["_values"] = values
+    parameters = "".join(f", {word}=_values[{word!r}]" for word in sorted(values))
+    code = f"def loop(n{parameters}):\n    for _ in _repeat(None, n):\n        {statement}\n"
+    exec(code, scope)
+    return scope["loop"]
