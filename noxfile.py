@@ -99,6 +99,7 @@ def audit(s: nox.Session) -> None:
 def pytest(s: nox.Session, *args: str, env: dict[str, str] | None = None) -> None:
     results = RESULTS / f"{s.name}.xml"
     results.unlink(missing_ok=True)
+    env = {"DLSHIM_WHEEL": str(the_wheel()), **(env or {})}
     s.run("python", "-m", "pytest", f"--junitxml={results}", *args, *s.posargs, env=env)
 
 
@@ -125,7 +126,7 @@ for each in PYTHONS:
 @session("sanitize", tags=CI)
 def sanitize(s: nox.Session) -> None:
     """The core suite once under ASan and UBSan, with leak detection."""
-    s.install("pytest", "hypothesis", "setuptools>=77")
+    s.install("pytest>=9", "hypothesis", "setuptools>=77")
     results = RESULTS / f"{s.name}.xml"
     s.run("python", "tools/sanitize.py", f"--junitxml={results}", *s.posargs)
 
@@ -145,7 +146,7 @@ def set_up(s: nox.Session, env: environments.Environment) -> dict[str, str]:
     if env.no_deps:
         s.install("--no-deps", "--only-binary=:all:", *env.no_deps)
     no_binary = tuple(f"--no-binary={name}" for name in env.source)
-    install(s, "pytest", *env.pip, options=no_binary)
+    install(s, "pytest>=9", *env.pip, options=no_binary)
     if "torch_stubs" in env.steps:
         s.run_install("python", "tools/torch_stubs.py")
     aside = Path(s.virtualenv.location, "aside")
@@ -199,8 +200,22 @@ def docs(s: nox.Session) -> None:
     s.run("python", "-m", "sphinx", "-W", "--keep-going", "docs", "docs/_build/html")
 
 
+def install_peers(s: nox.Session) -> None:
+    """What the benchmarks compare with, in the versions of the newest environment."""
+    pins = environments.load()["newest"].pins
+    peers = ["numpy", "torch", "nanobind", "apache-tvm-ffi", "cuda-core", "cuda-bindings"]
+    install(s, "pyperf", *(f"{name}=={pins[name]}" for name in [*peers, "pydlpack"]))
+
+
 @session("bench", requires=["build"])
 def bench(s: nox.Session) -> None:
-    """Times beside the peers (shown, never a gate)."""
-    install(s, "pyperf", "numpy==2.4.6")
-    s.run("python", "benchmarks", *s.posargs)
+    """Nanoseconds beside the peers (shown, never a gate)."""
+    install_peers(s)
+    s.run("python", "benchmarks/bench.py", *s.posargs)
+
+
+@session("instructions", requires=["build"])
+def instructions(s: nox.Session) -> None:
+    """Instructions of each operation, by valgrind, and the gates among them."""
+    install_peers(s)
+    s.run("python", "benchmarks/instructions.py", *s.posargs)
