@@ -11,6 +11,7 @@ profilers).
 """
 
 import os
+import sys
 import sysconfig
 from glob import glob
 
@@ -42,6 +43,8 @@ setup(
             define_macros=[("Py_LIMITED_API", "0x%02x%02x0000" % FLOOR)] if LIMITED else [],
             py_limited_api=LIMITED,
             extra_compile_args=compile_args(),
+            # Symbols are half the file; a profiler's or sanitizer's build keeps them.
+            extra_link_args=["-s"] if sys.platform == "linux" and not os.environ.get("CFLAGS") else [],
         )
     ],
     options={"bdist_wheel": {"py_limited_api": "cp%d%d" % FLOOR}} if LIMITED else {},

@@ -1,0 +1,31 @@
+/* What dlshim did, counted: for tests, `inspect` and leak hunting. */
+#ifndef DLS_CORE_COUNTERS_H
+#define DLS_CORE_COUNTERS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* X(member): handed_on = producer's own capsule or tensor given untouched;
+ * translated = new struct; copied = host copies; taken = foreign tensors that
+ * became ours; live = structs of ours whose deleter has not run. */
+#define DLS_COUNTER_LIST(X) X(handed_on) X(translated) X(copied) X(taken) X(live)
+
+typedef struct {
+#define DLS_COUNTER_MEMBER(member) _Atomic int64_t member;
+    DLS_COUNTER_LIST(DLS_COUNTER_MEMBER)
+#undef DLS_COUNTER_MEMBER
+} dls_counter_block;
+
+extern dls_counter_block dls_counters;
+
+/* Exact while the GIL is held or for one thread; a relaxed load and store is three
+ * instructions, a locked add twenty cycles.  `live` moves on any thread and pays. */
+#define DLS_COUNT(member)                                                      \
+    atomic_store_explicit(                                                     \
+        &dls_counters.member,                                                  \
+        atomic_load_explicit(&dls_counters.member, memory_order_relaxed) + 1,  \
+        memory_order_relaxed)
+#define DLS_COUNT_LIVE(change)                                                 \
+    atomic_fetch_add_explicit(&dls_counters.live, (change), memory_order_relaxed)
+
+#endif

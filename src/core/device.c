@@ -1,0 +1,56 @@
+#include "core/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *
+dls_device_name(int32_t device_type)
+{
+    switch (device_type) {
+#define CASE(name, value)                                                      \
+    case value:                                                                \
+        return #name;
+        DL_DEVICE_LIST(CASE)
+        DL_DEVICE_LIST_UNRELEASED(CASE)
+#undef CASE
+    default:
+        return NULL;
+    }
+}
+
+static const struct {
+    const char *word;
+    int32_t device_type;
+} words[] = {
+    {"cpu", dl_kDLCPU},
+    {"cuda", dl_kDLCUDA},
+    {"cuda_host", dl_kDLCUDAHost},
+    {"cuda_managed", dl_kDLCUDAManaged},
+    {"rocm", dl_kDLROCM},
+    {"rocm_host", dl_kDLROCMHost},
+    {"oneapi", dl_kDLOneAPI},
+    {"metal", dl_kDLMetal},
+};
+
+int
+dls_device_from_name(const char *name, dl_device *out)
+{
+    const char *colon = strchr(name, ':');
+    size_t length = colon != NULL ? (size_t)(colon - name) : strlen(name);
+    long id = 0;
+    if (colon != NULL) {
+        char *end;
+        id = strtol(colon + 1, &end, 10);
+        if (end == colon + 1 || *end != '\0' || id < 0 || id > INT32_MAX) {
+            return 0;
+        }
+    }
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strlen(words[i].word) == length && memcmp(words[i].word, name, length) == 0) {
+            out->device_type = words[i].device_type;
+            out->device_id = (int32_t)id;
+            return 1;
+        }
+    }
+    return 0;
+}

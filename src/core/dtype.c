@@ -1,0 +1,278 @@
+#include "core/dtype.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define NATIVE_ORDER '>'
+#else
+#define NATIVE_ORDER '<'
+#endif
+
+/* PEP 3118 says 'l' for 8 bytes where NumPy's own int64 is a C long: 'q' would
+ * come back as longlong, equal but not the same type number. */
+#if LONG_MAX > 0x7fffffff
+#define FORMAT_INT64 "l"
+#define FORMAT_UINT64 "L"
+#else
+#define FORMAT_INT64 "q"
+#define FORMAT_UINT64 "Q"
+#endif
+
+typedef struct {
+    const char *name;
+    uint8_t code;
+    uint8_t bits;
+    char kind;          /* array interface; 0 = none (NumPy says 'V') */
+    const char *format; /* PEP 3118; NULL = none */
+} dtype_row;
+
+static const dtype_row dtype_table[] = {
+    {"bool", dl_kDLBool, 8, 'b', "?"},
+    {"int8", dl_kDLInt, 8, 'i', "b"},
+    {"int16", dl_kDLInt, 16, 'i', "h"},
+    {"int32", dl_kDLInt, 32, 'i', "i"},
+    {"int64", dl_kDLInt, 64, 'i', FORMAT_INT64},
+    {"uint8", dl_kDLUInt, 8, 'u', "B"},
+    {"uint16", dl_kDLUInt, 16, 'u', "H"},
+    {"uint32", dl_kDLUInt, 32, 'u', "I"},
+    {"uint64", dl_kDLUInt, 64, 'u', FORMAT_UINT64},
+    {"float16", dl_kDLFloat, 16, 'f', "e"},
+    {"float32", dl_kDLFloat, 32, 'f', "f"},
+    {"float64", dl_kDLFloat, 64, 'f', "d"},
+    {"complex64", dl_kDLComplex, 64, 'c', "Zf"},
+    {"complex128", dl_kDLComplex, 128, 'c', "Zd"},
+    {"bfloat16", dl_kDLBfloat, 16, 0, NULL},
+    {"complex32", dl_kDLComplex, 32, 0, NULL},
+    {"float8_e3m4", dl_kDLFloat8_e3m4, 8, 0, NULL},
+    {"float8_e4m3", dl_kDLFloat8_e4m3, 8, 0, NULL},
+    {"float8_e4m3b11fnuz", dl_kDLFloat8_e4m3b11fnuz, 8, 0, NULL},
+    {"float8_e4m3fn", dl_kDLFloat8_e4m3fn, 8, 0, NULL},
+    {"float8_e4m3fnuz", dl_kDLFloat8_e4m3fnuz, 8, 0, NULL},
+    {"float8_e5m2", dl_kDLFloat8_e5m2, 8, 0, NULL},
+    {"float8_e5m2fnuz", dl_kDLFloat8_e5m2fnuz, 8, 0, NULL},
+    {"float8_e8m0fnu", dl_kDLFloat8_e8m0fnu, 8, 0, NULL},
+    {"float6_e2m3fn", dl_kDLFloat6_e2m3fn, 6, 0, NULL},
+    {"float6_e3m2fn", dl_kDLFloat6_e3m2fn, 6, 0, NULL},
+    {"float4_e2m1fn", dl_kDLFloat4_e2m1fn, 4, 0, NULL},
+    {"int4", dl_kDLInt, 4, 0, NULL},
+    {"uint4", dl_kDLUInt, 4, 0, NULL},
+    {"int2", dl_kDLInt, 2, 0, NULL},
+    {"uint2", dl_kDLUInt, 2, 0, NULL},
+    {"int1", dl_kDLInt, 1, 0, NULL},
+    {"uint1", dl_kDLUInt, 1, 0, NULL},
+};
+
+#define ROWS (sizeof dtype_table / sizeof dtype_table[0])
+
+static dl_dtype
+dtype_of(const dtype_row *row)
+{
+    return (dl_dtype){.code = row->code, .bits = row->bits, .lanes = 1};
+}
+
+/* The row of a dtype, lanes left aside; NULL when it has no name. */
+static const dtype_row *
+find_row(dl_dtype dtype)
+{
+    for (size_t i = 0; i < ROWS; i++) {
+        if (dtype_table[i].code == dtype.code && dtype_table[i].bits == dtype.bits) {
+            return &dtype_table[i];
+        }
+    }
+    return NULL;
+}
+
+int
+dls_dtype_from_name(const char *name, dl_dtype *out)
+{
+    for (size_t i = 0; i < ROWS; i++) {
+        if (strcmp(dtype_table[i].name, name) == 0) {
+            *out = dtype_of(&dtype_table[i]);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Codes whose name is a word and a width, for widths that nobody gave a name. */
+static const char *
+family_name(uint8_t code)
+{
+    switch (code) {
+    case dl_kDLInt:
+        return "int";
+    case dl_kDLUInt:
+        return "uint";
+    case dl_kDLFloat:
+        return "float";
+    case dl_kDLOpaqueHandle:
+        return "handle";
+    case dl_kDLBfloat:
+        return "bfloat";
+    case dl_kDLComplex:
+        return "complex";
+    case dl_kDLBool:
+        return "bool";
+    case dl_kDLBcomplex:
+        return "bcomplex";
+    default:
+        return NULL;
+    }
+}
+
+const char *
+dls_dtype_name(dl_dtype dtype, char *text, size_t size)
+{
+    char lanes[8] = "";
+    if (dtype.lanes != 1) {
+        snprintf(lanes, sizeof lanes, "x%u", (unsigned)dtype.lanes);
+    }
+    const dtype_row *row = find_row(dtype);
+    const char *family = family_name(dtype.code);
+    if (row != NULL) {
+        snprintf(text, size, "%s%s", row->name, lanes);
+    }
+    else if (family != NULL) {
+        snprintf(text, size, "%s%u%s", family, (unsigned)dtype.bits, lanes);
+    }
+    else {
+        snprintf(text, size, "code %u, %u bits%s%s", (unsigned)dtype.code,
+                 (unsigned)dtype.bits, lanes[0] != '\0' ? " " : "", lanes);
+    }
+    return text;
+}
+
+int
+dls_dtype_from_kind(char kind, int64_t itemsize, dl_dtype *out)
+{
+    for (size_t i = 0; i < ROWS; i++) {
+        const dtype_row *row = &dtype_table[i];
+        if (row->kind != 0 && row->kind == kind && row->bits == 8 * (uint64_t)itemsize) {
+            *out = dtype_of(row);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+typedef struct {
+    char kind;     /* as in the array interface, 0 = no number */
+    int64_t fixed; /* the only item size it can have, 0 = any integer's */
+} format_meaning;
+
+/* Only the sizes of real numbers are the same everywhere; those of integers depend
+ * on the platform and on who writes the format.  One-byte letters must be one byte:
+ * ctypes says 'B' for unions and packed structs of any size. */
+static format_meaning
+read_format_letter(const char *letter)
+{
+    bool complex_pair = letter[0] == 'Z';
+    if (complex_pair) {
+        letter++;
+    }
+    if (letter[0] == '\0' || letter[1] != '\0') {
+        return (format_meaning){0, 0};
+    }
+    int64_t factor = complex_pair ? 2 : 1;
+    char real = complex_pair ? 'c' : 'f';
+    switch (letter[0]) {
+    case 'f':
+        return (format_meaning){real, 4 * factor};
+    case 'd':
+        return (format_meaning){real, 8 * factor};
+    default:
+        break;
+    }
+    if (complex_pair) {
+        return (format_meaning){0, 0};
+    }
+    switch (letter[0]) {
+    case 'e':
+        return (format_meaning){'f', 2};
+    case 'F': /* struct module of Python 3.14 */
+        return (format_meaning){'c', 8};
+    case 'D':
+        return (format_meaning){'c', 16};
+    case '?':
+        return (format_meaning){'b', 1};
+    case 'b':
+        return (format_meaning){'i', 1};
+    case 'B':
+    case 'c':
+        return (format_meaning){'u', 1};
+    case 'h':
+    case 'i':
+    case 'l':
+    case 'q':
+    case 'n':
+        return (format_meaning){'i', 0};
+    case 'H':
+    case 'I':
+    case 'L':
+    case 'Q':
+    case 'N':
+        return (format_meaning){'u', 0};
+    default:
+        return (format_meaning){0, 0};
+    }
+}
+
+int
+dls_dtype_from_format(const char *format, int64_t itemsize, dl_dtype *out,
+                      bool *swapped)
+{
+    *swapped = false;
+    if (format == NULL) {
+        format = "B";
+    }
+    bool foreign = false;
+    if (format[0] != '\0' && strchr("@=^<>!", format[0]) != NULL) {
+        char order = format[0] == '!' ? '>' : format[0];
+        foreign = (order == '<' || order == '>') && order != NATIVE_ORDER;
+        format++;
+    }
+    format_meaning meaning = read_format_letter(format);
+    if (meaning.kind == 0 || (meaning.fixed != 0 && meaning.fixed != itemsize)
+        || !dls_dtype_from_kind(meaning.kind, itemsize, out)) {
+        return 0;
+    }
+    if (foreign && itemsize > 1) {
+        *swapped = true;
+        return 0;
+    }
+    return 1;
+}
+
+const char *
+dls_dtype_format(dl_dtype dtype)
+{
+    const dtype_row *row = dtype.lanes == 1 ? find_row(dtype) : NULL;
+    return row != NULL ? row->format : NULL;
+}
+
+int
+dls_dtype_typestr(dl_dtype dtype, char *text)
+{
+    if (dtype.bits < 8 || dtype.bits % 8 != 0 || dtype.lanes == 0) {
+        return 0;
+    }
+    const dtype_row *row = dtype.lanes == 1 ? find_row(dtype) : NULL;
+    char kind = row != NULL && row->kind != 0 ? row->kind : 'V';
+    int64_t itemsize = dls_dtype_bits(dtype) / 8;
+    char order = itemsize > 1 ? NATIVE_ORDER : '|';
+    snprintf(text, 16, "%c%c%" PRId64, order, kind, itemsize);
+    return 1;
+}
+
+int64_t
+dls_dtype_itemsize(dl_dtype dtype, bool padded)
+{
+    if (padded && dtype.bits > 0 && dtype.bits < 8) {
+        return dtype.lanes;
+    }
+    int64_t bits = dls_dtype_bits(dtype);
+    return bits % 8 == 0 ? bits / 8 : 0;
+}

@@ -1,0 +1,61 @@
+/* DLPack dtypes and their names in other protocols.  Pure functions.
+ *
+ * One table in dtype.c holds every named dtype: name as NumPy, ml_dtypes and
+ * users spell it ("float32", "bfloat16", "float8_e4m3fn", "bool", "complex64",
+ * "int4", "float4_e2m1fn" ...), code and bits.  All lookups walk that table.
+ */
+#ifndef DLS_CORE_DTYPE_H
+#define DLS_CORE_DTYPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "abi/dlpack_abi.h"
+
+/* No DLPack code: the element is `bits` wide and only `reinterpret` can name
+ * it.  Never leaves dlshim. */
+#define DLS_DTYPE_UNKNOWN 255
+
+/* Probes return 1 = yes (*out filled), 0 = no. */
+
+/* Python-level name -> dtype ("float32", "bool", "bfloat16" ...). */
+int dls_dtype_from_name(const char *name, dl_dtype *out);
+
+/* Name of a dtype for reprs and messages, "float32x4" for lanes, "code 99, 16 bits"
+ * for unknown ones.  Writes at most size bytes with the NUL; returns text. */
+const char *dls_dtype_name(dl_dtype dtype, char *text, size_t size);
+
+/* Array-interface kind ('b' 'i' 'u' 'f' 'c' ...) and item size in bytes -> dtype.
+ * 0 for kinds that DLPack cannot say ('M' 'm' 'V' 'S' 'U' 'O' 't', longdouble). */
+int dls_dtype_from_kind(char kind, int64_t itemsize, dl_dtype *out);
+
+/* PEP 3118 format of ONE element plus the exporter's item size -> dtype.  NULL
+ * format means "B".  The item size decides the width (ctypes says '<l' for 8
+ * bytes).  'c' is taken as uint8.  0 for structs, pointers, objects, text,
+ * longdouble, repeat counts; *swapped is set to true (and 0 returned) when the
+ * only obstacle is a foreign byte order. */
+int dls_dtype_from_format(const char *format, int64_t itemsize, dl_dtype *out,
+                          bool *swapped);
+
+/* PEP 3118 format of a dtype ("f", "?", "Zf" ...), NULL when there is none
+ * (bfloat16, float8, sub-byte, lanes > 1). */
+const char *dls_dtype_format(dl_dtype dtype);
+
+/* Array-interface typestr ("<f4", "|b1", "|u1"), native byte order; dtypes
+ * without a NumPy kind give "<V2" and the like.  0 for sub-byte elements.
+ * text holds at least 16 bytes. */
+int dls_dtype_typestr(dl_dtype dtype, char *text);
+
+/* Bits of one element, lanes included. */
+static inline int64_t
+dls_dtype_bits(dl_dtype dtype)
+{
+    return (int64_t)dtype.bits * dtype.lanes;
+}
+
+/* Bytes from one element to the next as the strides count them, 0 when an
+ * element is no whole number of bytes and not padded.  padded = the
+ * SUBBYTE_PADDED flag: each element below 8 bits then takes one byte. */
+int64_t dls_dtype_itemsize(dl_dtype dtype, bool padded);
+
+#endif

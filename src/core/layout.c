@@ -1,0 +1,144 @@
+#include "core/layout.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+
+#include "core/base.h"
+
+int
+dls_layout_count(int32_t ndim, const int64_t *shape, int64_t *count, dls_error *err)
+{
+    int64_t product = 1;
+    bool empty = false, overflow = false;
+    for (int32_t i = 0; i < ndim; i++) {
+        if (shape[i] < 0) {
+            return dls_fail(err, DLS_EBUFFER, "shape[%" PRId32 "] is negative: %" PRId64,
+                            i, shape[i]);
+        }
+        empty = empty || shape[i] == 0;
+        overflow = overflow || !dls_mul(product, shape[i], &product);
+    }
+    if (overflow && !empty) {
+        return dls_fail(err, DLS_EBUFFER,
+                        "the number of elements of its shape overflows 64 bits");
+    }
+    *count = empty ? 0 : product;
+    return DLS_OK;
+}
+
+/* The next row-major stride outwards.  Accepted shapes overflow only beside a zero
+ * extent; it stays 0 from there on. */
+static int64_t
+next_stride(int64_t stride, int64_t extent)
+{
+    int64_t next;
+    return dls_mul(stride, extent, &next) ? next : 0;
+}
+
+void
+dls_layout_row_major(int32_t ndim, const int64_t *shape, int64_t *strides)
+{
+    int64_t stride = 1;
+    for (int32_t i = ndim - 1; i >= 0; i--) {
+        strides[i] = stride;
+        stride = next_stride(stride, shape[i]);
+    }
+}
+
+static bool
+is_empty(int32_t ndim, const int64_t *shape)
+{
+    for (int32_t i = 0; i < ndim; i++) {
+        if (shape[i] == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool
+dls_layout_is_contiguous(int32_t ndim, const int64_t *shape, const int64_t *strides)
+{
+    if (strides == NULL) {
+        return true;
+    }
+    int64_t stride = 1;
+    bool dense = true;
+    for (int32_t i = ndim - 1; i >= 0 && dense; i--) {
+        dense = shape[i] < 2 || strides[i] == stride;
+        stride = next_stride(stride, shape[i]);
+    }
+    return dense || is_empty(ndim, shape);
+}
+
+bool
+dls_layout_is_canonical(int32_t ndim, const int64_t *shape, const int64_t *strides)
+{
+    if (strides == NULL) {
+        return ndim == 0;
+    }
+    int64_t stride = 1;
+    for (int32_t i = ndim - 1; i >= 0; i--) {
+        if (strides[i] != stride) {
+            return false;
+        }
+        stride = next_stride(stride, shape[i]);
+    }
+    return true;
+}
+
+bool
+dls_layout_has_negative(int32_t ndim, const int64_t *shape, const int64_t *strides)
+{
+    if (strides == NULL) {
+        return false;
+    }
+    for (int32_t i = 0; i < ndim; i++) {
+        if (strides[i] < 0 && shape[i] >= 2) {
+            return !is_empty(ndim, shape);
+        }
+    }
+    return false;
+}
+
+/* Elements below and above element zero that a non-empty tensor touches. */
+static bool
+reach(int32_t ndim, const int64_t *shape, const int64_t *strides, int64_t *below,
+      int64_t *above)
+{
+    *below = 0;
+    *above = 0;
+    for (int32_t i = 0; i < ndim; i++) {
+        int64_t step;
+        int64_t *side = strides[i] < 0 ? below : above;
+        if (!dls_mul(shape[i] - 1, strides[i], &step) || !dls_add(*side, step, side)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int
+dls_layout_span(int32_t ndim, const int64_t *shape, const int64_t *strides,
+                int64_t itemsize, int64_t *low, int64_t *high, dls_error *err)
+{
+    int64_t count, below = 0, above, span;
+    int code = dls_layout_count(ndim, shape, &count, err);
+    if (code != DLS_OK) {
+        return code;
+    }
+    *low = 0;
+    *high = 0;
+    if (count == 0) {
+        return DLS_OK;
+    }
+    above = count - 1;
+    if ((strides != NULL && !reach(ndim, shape, strides, &below, &above))
+        || !dls_mul(below, itemsize, low) || !dls_mul(above, itemsize, high)
+        || !dls_add(*high, itemsize, high) || *low < -INT64_MAX
+        || !dls_add(*high, -*low, &span)) {
+        return dls_fail(err, DLS_EBUFFER,
+                        "the bytes between its first and last element overflow 64 bits");
+    }
+    return DLS_OK;
+}

@@ -1,0 +1,166 @@
+#include "core/owner.h"
+
+#include <stdatomic.h>
+
+#include "core/alloc.h"
+
+/* Written once, at the first import. */
+static const dls_python_ops *python;
+
+void
+dls_owner_set_python(const dls_python_ops *ops)
+{
+    python = ops;
+}
+
+static bool
+is_foreign(const dls_hold *hold)
+{
+    return hold->kind == DLS_HOLD_LEGACY || hold->kind == DLS_HOLD_VERSIONED;
+}
+
+static void
+run_foreign_deleter(const dls_hold *hold)
+{
+    if (hold->kind == DLS_HOLD_LEGACY) {
+        dl_managed_tensor *managed = hold->base;
+        if (managed->deleter != NULL) {
+            managed->deleter(managed);
+        }
+    }
+    else {
+        dl_managed_tensor_versioned *managed = hold->base;
+        if (managed->deleter != NULL) {
+            managed->deleter(managed);
+        }
+    }
+}
+
+/* What needs a thread that is attached: the source object and a Py_buffer. */
+static void
+drop_python_half(const dls_hold *hold)
+{
+    if (hold->kind == DLS_HOLD_BUFFER) {
+        python->drop_buffer(hold->base);
+        dls_free(hold->base);
+    }
+    if (hold->py != NULL) {
+        python->drop_object(hold->py);
+    }
+}
+
+/* All of it on an attached thread, a pending exception kept out of the way (T9). */
+static void
+drop_attached(const dls_hold *hold)
+{
+    void *saved[3];
+    bool pending = python->save_error(saved);
+    if (is_foreign(hold)) {
+        run_foreign_deleter(hold);
+    }
+    drop_python_half(hold);
+    python->restore_error(saved, pending);
+}
+
+static void
+drop_detached(const dls_hold *hold)
+{
+    bool foreign = is_foreign(hold);
+    bool early = foreign && !(hold->flags & DLS_HOLD_WANTS_GIL);
+    if (early) {
+        run_foreign_deleter(hold);
+    }
+    if (!early || hold->py != NULL) {
+        int token = python->attach();
+        dls_hold rest = *hold;
+        if (early) {
+            rest.kind = DLS_HOLD_NONE;
+        }
+        drop_attached(&rest);
+        python->detach(token);
+    }
+}
+
+/* Detach the hold from its place first: a deleter may come back here. */
+static dls_hold
+hold_move(dls_hold *hold)
+{
+    dls_hold moved = *hold;
+    *hold = (dls_hold){0};
+    return moved;
+}
+
+/* Drops what needs no Python at all; true when nothing is left. */
+static bool
+drop_plain_half(dls_hold *hold)
+{
+    if (hold->kind == DLS_HOLD_BLOCK) {
+        dls_free(hold->base);
+        hold->kind = DLS_HOLD_NONE;
+    }
+    else if (hold->kind == DLS_HOLD_SHARED) {
+        dls_shared_drop(hold->base);
+        hold->kind = DLS_HOLD_NONE;
+    }
+    return hold->kind == DLS_HOLD_NONE && hold->py == NULL;
+}
+
+void
+dls_hold_drop(dls_hold *hold)
+{
+    dls_hold moved = hold_move(hold);
+    if (drop_plain_half(&moved)) {
+        return;
+    }
+    switch (python->where()) {
+    case DLS_PYTHON_HELD:
+        drop_attached(&moved);
+        return;
+    case DLS_PYTHON_ALIVE:
+        drop_detached(&moved);
+        return;
+    case DLS_PYTHON_GONE:
+        if (is_foreign(&moved) && (moved.flags & DLS_HOLD_FREE_OF_PYTHON)) {
+            run_foreign_deleter(&moved);
+        }
+        return;
+    }
+}
+
+void
+dls_hold_drop_attached(dls_hold *hold)
+{
+    dls_hold moved = hold_move(hold);
+    if (!drop_plain_half(&moved)) {
+        drop_attached(&moved);
+    }
+}
+
+dls_shared *
+dls_shared_new(dls_hold *hold, size_t extra)
+{
+    dls_shared *shared = dls_alloc(sizeof *shared + extra);
+    if (shared != NULL) {
+        atomic_init(&shared->shares, 1);
+        shared->hold = hold_move(hold);
+    }
+    return shared;
+}
+
+dls_shared *
+dls_shared_add(dls_shared *shared)
+{
+    atomic_fetch_add_explicit(&shared->shares, 1, memory_order_relaxed);
+    return shared;
+}
+
+void
+dls_shared_drop(dls_shared *shared)
+{
+    if (shared == NULL
+        || atomic_fetch_sub_explicit(&shared->shares, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    dls_hold_drop(&shared->hold);
+    dls_free(shared);
+}

@@ -1,0 +1,87 @@
+/* Lifetime: what keeps exported memory alive, and how it is let go (T8-T10).
+ *
+ * A dls_hold is what one owner must give back: a foreign managed tensor, a block
+ * of ours, a held Py_buffer, a share of a dls_shared, and a Python reference.
+ * It may be dropped on any thread, with or without the GIL, while the
+ * interpreter ends, after it has ended, and in a forked child.
+ */
+#ifndef DLS_CORE_OWNER_H
+#define DLS_CORE_OWNER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "abi/dlpack_abi.h"
+
+typedef struct dls_shared dls_shared;
+
+typedef enum {
+    DLS_HOLD_NONE = 0,  /* only `py`, if anything */
+    DLS_HOLD_LEGACY,    /* base is a dl_managed_tensor* */
+    DLS_HOLD_VERSIONED, /* base is a dl_managed_tensor_versioned* */
+    DLS_HOLD_BLOCK,     /* base is a dls_alloc block: a copy made by dlshim */
+    DLS_HOLD_BUFFER,    /* base is a dls_alloc'ed Py_buffer that is held */
+    DLS_HOLD_SHARED     /* base is one share of a dls_shared */
+} dls_hold_kind;
+
+/* The foreign deleter runs Python code without taking the GIL (NumPy < 1.24). */
+#define DLS_HOLD_WANTS_GIL 1u
+/* The foreign deleter is known to be safe without Python: runs even after the
+ * interpreter has gone (raw structs and libraries listed so). */
+#define DLS_HOLD_FREE_OF_PYTHON 2u
+
+typedef struct {
+    void *base;
+    void *py; /* strong PyObject*, NULL when none */
+    uint32_t kind;
+    uint32_t flags;
+} dls_hold;
+
+/* A hold with a reference count: for memory that several exports and the object
+ * they came from keep alive together. */
+struct dls_shared {
+    _Atomic intptr_t shares;
+    dls_hold hold;
+};
+
+/* How this thread stands to Python. */
+typedef enum {
+    DLS_PYTHON_HELD,  /* attached: Python may be called as it is */
+    DLS_PYTHON_ALIVE, /* not attached, but may attach */
+    DLS_PYTHON_GONE   /* ended or ending elsewhere: Python must not be called */
+} dls_python_where;
+
+/* The Python half, written once by python/guard.c at import.  The only way from
+ * core to Python: core itself knows no object. */
+typedef struct {
+    dls_python_where (*where)(void);
+    int (*attach)(void);          /* only when ALIVE; returns a token */
+    void (*detach)(int token);
+    bool (*save_error)(void *saved[3]);  /* attached; true: one was pending, taken */
+    void (*restore_error)(void *saved[3], bool pending); /* reports a newer one */
+    void (*drop_object)(void *py);      /* attached */
+    void (*drop_buffer)(void *buffer);  /* attached: release; not freed */
+} dls_python_ops;
+
+void dls_owner_set_python(const dls_python_ops *ops);
+
+/* Drop all that *hold holds and clear it.  Any thread.  Where the interpreter is
+ * gone, what is not known to be free of Python is leaked (T10). */
+void dls_hold_drop(dls_hold *hold);
+
+/* The same for callers that are attached by contract (deallocs, error paths). */
+void dls_hold_drop_attached(dls_hold *hold);
+
+/* Move *hold into a new dls_shared with one share and `extra` bytes behind it (8-byte
+ * aligned, see dls_shared_extra).  NULL when out of memory: *hold is untouched then. */
+dls_shared *dls_shared_new(dls_hold *hold, size_t extra);
+static inline void *
+dls_shared_extra(dls_shared *shared)
+{
+    return shared + 1;
+}
+dls_shared *dls_shared_add(dls_shared *shared); /* +1, returns shared */
+void dls_shared_drop(dls_shared *shared);       /* -1; NULL allowed */
+
+#endif

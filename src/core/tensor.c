@@ -1,0 +1,277 @@
+#include "core/tensor.h"
+
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/base.h"
+#include "core/counters.h"
+#include "core/device.h"
+#include "core/dtype.h"
+#include "core/layout.h"
+
+dls_counter_block dls_counters;
+
+/* Empty host tensors point here: never read, never NULL (T6). */
+static _Alignas(64) char nothing[64];
+
+/* --- scan ------------------------------------------------------------------ */
+
+/* The walk for the usual tensor: no zero extents, no overflow.  False = use the
+ * careful one. */
+static bool
+scan_quickly(const dl_tensor *tensor, dls_scan *scan)
+{
+    const int64_t *shape = tensor->shape, *strides = tensor->strides;
+    int64_t product = 1;
+    bool canonical = strides != NULL || tensor->ndim == 0;
+    bool contiguous = true;
+    for (int32_t i = tensor->ndim - 1; i >= 0; i--) {
+        int64_t extent = shape[i];
+        if (extent <= 0) {
+            return false;
+        }
+        if (strides != NULL && strides[i] != product) {
+            canonical = false;
+            if (strides[i] < 0) {
+                return false;
+            }
+            if (extent != 1) {
+                contiguous = false;
+            }
+        }
+        if (!dls_mul(product, extent, &product)) {
+            return false;
+        }
+    }
+    scan->count = product;
+    scan->canonical = canonical;
+    scan->contiguous = contiguous;
+    scan->negative = scan->meaningless = false;
+    return true;
+}
+
+static int
+scan_carefully(const dl_tensor *tensor, dls_scan *scan, dls_error *err)
+{
+    int code = dls_layout_count(tensor->ndim, tensor->shape, &scan->count, err);
+    if (code < 0) {
+        return code;
+    }
+    int32_t ndim = tensor->ndim;
+    scan->canonical = dls_layout_is_canonical(ndim, tensor->shape, tensor->strides);
+    scan->contiguous = dls_layout_is_contiguous(ndim, tensor->shape, tensor->strides);
+    scan->negative = dls_layout_has_negative(ndim, tensor->shape, tensor->strides);
+    scan->meaningless = false;
+    for (int32_t i = 0; tensor->strides != NULL && i < ndim; i++) {
+        if (tensor->strides[i] < 0 && (tensor->shape[i] < 2 || scan->count == 0)) {
+            scan->meaningless = true;
+        }
+    }
+    return DLS_OK;
+}
+
+/* All bytes, also those that a broadcast only pretends to have: a copy would need
+ * them. */
+static int
+check_span(const dl_tensor *tensor, const dls_scan *scan, dls_error *err)
+{
+    int64_t low, high;
+    if (!dls_mul(scan->count, scan->itemsize, &high)) {
+        return dls_fail(err, DLS_EBUFFER, "its size in bytes overflows; the struct lies");
+    }
+    if (scan->contiguous) {
+        return DLS_OK;
+    }
+    return dls_layout_span(tensor->ndim, tensor->shape, tensor->strides, scan->itemsize,
+                           &low, &high, err);
+}
+
+int
+dls_tensor_scan(const dl_tensor *tensor, dls_scan *scan, dls_error *err)
+{
+    if (tensor->ndim < 0 || tensor->ndim > DLS_NDIM_ABSURD) {
+        return dls_fail(err, DLS_EBUFFER, "ndim is %d; the struct lies", (int)tensor->ndim);
+    }
+    if (tensor->ndim > 0 && tensor->shape == NULL) {
+        return dls_fail(err, DLS_EBUFFER, "shape is NULL with ndim %d; the struct lies",
+                        (int)tensor->ndim);
+    }
+    scan->itemsize = (dls_dtype_bits(tensor->dtype) + 7) / 8;
+    if (scan->itemsize == 0) {
+        return dls_fail(err, DLS_EBUFFER, "elements have no width (%d bits x %d lanes)",
+                        (int)tensor->dtype.bits, (int)tensor->dtype.lanes);
+    }
+    if (!scan_quickly(tensor, scan)) {
+        int code = scan_carefully(tensor, scan, err);
+        if (code < 0) {
+            return code;
+        }
+    }
+    int code = check_span(tensor, scan, err);
+    if (code < 0) {
+        return code;
+    }
+    if (tensor->data == NULL && scan->count != 0
+        && dls_device_has_addresses(tensor->device.device_type)) {
+        return dls_fail(err, DLS_EBUFFER,
+                        "data is NULL but there are elements: a bug of the producer; "
+                        "export a copy of it instead");
+    }
+    return DLS_OK;
+}
+
+/* --- what goes out ----------------------------------------------------------- */
+
+void
+dls_tensor_settle_data(dl_tensor *tensor, const dls_scan *scan)
+{
+    int32_t type = tensor->device.device_type;
+    /* dpctl refuses a folded pointer with negative strides. */
+    bool keep = type == dl_kDLOneAPI && scan->negative;
+    if (tensor->byte_offset != 0 && tensor->data != NULL && !keep
+        && dls_device_has_addresses(type)) {
+        tensor->data = (char *)tensor->data + tensor->byte_offset;
+        tensor->byte_offset = 0;
+    }
+    if (tensor->data == NULL && dls_device_is_host(type)) {
+        tensor->data = nothing;
+        tensor->byte_offset = 0;
+    }
+}
+
+static bool
+same_dtype(dl_dtype a, dl_dtype b)
+{
+    return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
+}
+
+bool
+dls_tensor_needs_change(const dl_tensor *source, uint64_t source_flags, bool has_deleter,
+                        const dls_scan *scan, const dls_delivery *what)
+{
+    const dl_tensor *out = &what->tensor;
+    return (what->canonical && !scan->canonical) || scan->meaningless
+           || source->data != out->data || source->byte_offset != out->byte_offset
+           || !has_deleter || (what->versioned && source_flags != what->flags)
+           || !same_dtype(source->dtype, out->dtype)
+           || source->device.device_type != out->device.device_type
+           || source->device.device_id != out->device.device_id
+           || source->ndim != out->ndim;
+}
+
+typedef struct {
+    dl_managed_tensor managed;
+    dls_hold hold;
+    int64_t dims[];
+} legacy_export;
+
+typedef struct {
+    dl_managed_tensor_versioned managed;
+    dls_hold hold;
+    int64_t dims[];
+} versioned_export;
+
+static void
+delete_legacy(dl_managed_tensor *self)
+{
+    legacy_export *export = self->manager_ctx;
+    dls_hold_drop(&export->hold);
+    DLS_COUNT_LIVE(-1);
+    dls_free(export);
+}
+
+static void
+delete_versioned(dl_managed_tensor_versioned *self)
+{
+    versioned_export *export = self->manager_ctx;
+    dls_hold_drop(&export->hold);
+    DLS_COUNT_LIVE(-1);
+    dls_free(export);
+}
+
+static void
+write_dims(dl_tensor *out, const dls_delivery *what, int64_t *dims)
+{
+    int32_t ndim = what->tensor.ndim;
+    const int64_t *strides = what->tensor.strides;
+    *out = what->tensor;
+    if (ndim == 0) {
+        out->shape = out->strides = NULL;
+        return;
+    }
+    out->shape = dims;
+    out->strides = dims + ndim;
+    for (int32_t i = 0; i < ndim; i++) {
+        dims[i] = what->tensor.shape[i];
+    }
+    if (what->canonical) {
+        dls_layout_row_major(ndim, out->shape, out->strides);
+        return;
+    }
+    for (int32_t i = 0; i < ndim; i++) {
+        out->strides[i] = strides[i] < 0 && dims[i] < 2 ? 1 : strides[i];
+    }
+}
+
+void *
+dls_export_new(const dls_delivery *what)
+{
+    size_t dims = 2 * sizeof(int64_t) * (size_t)what->tensor.ndim;
+    void *managed;
+    if (what->versioned) {
+        versioned_export *export = dls_alloc(sizeof *export + dims);
+        if (export == NULL) {
+            return NULL;
+        }
+        export->managed.version = (dl_version){DL_MAJOR, DL_MINOR};
+        export->managed.manager_ctx = export;
+        export->managed.deleter = delete_versioned;
+        export->managed.flags = what->flags;
+        export->hold = (dls_hold){0};
+        write_dims(&export->managed.dl_tensor, what, export->dims);
+        managed = &export->managed;
+    }
+    else {
+        legacy_export *export = dls_alloc(sizeof *export + dims);
+        if (export == NULL) {
+            return NULL;
+        }
+        export->managed.manager_ctx = export;
+        export->managed.deleter = delete_legacy;
+        export->hold = (dls_hold){0};
+        write_dims(&export->managed.dl_tensor, what, export->dims);
+        managed = &export->managed;
+    }
+    DLS_COUNT_LIVE(1);
+    return managed;
+}
+
+void
+dls_export_hold(void *managed, bool versioned, dls_hold *hold)
+{
+    dls_hold *own = versioned
+                        ? &((versioned_export *)((dl_managed_tensor_versioned *)managed)
+                                ->manager_ctx)
+                               ->hold
+                        : &((legacy_export *)((dl_managed_tensor *)managed)->manager_ctx)
+                               ->hold;
+    *own = *hold;
+    *hold = (dls_hold){0};
+}
+
+void
+dls_managed_delete(void *managed, bool versioned)
+{
+    if (versioned) {
+        dl_managed_tensor_versioned *self = managed;
+        if (self->deleter != NULL) {
+            self->deleter(self);
+        }
+    }
+    else {
+        dl_managed_tensor *self = managed;
+        if (self->deleter != NULL) {
+            self->deleter(self);
+        }
+    }
+}

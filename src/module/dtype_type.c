@@ -1,0 +1,77 @@
+#include "core/dtype.h"
+#include "module/objects.h"
+
+/* (code, bits, lanes) of the tuple, bounded; false when it was built by hand. */
+static bool
+read_parts(PyObject *self, dl_dtype *dtype)
+{
+    long parts[3];
+    for (int i = 0; i < 3; i++) {
+        PyObject *item = PyTuple_GetItem(self, i);
+        parts[i] = item != NULL ? PyLong_AsLong(item) : -1;
+    }
+    PyErr_Clear();
+    if (parts[0] < 0 || parts[0] > 255 || parts[1] < 0 || parts[1] > 255 || parts[2] < 0
+        || parts[2] > 65535) {
+        return false;
+    }
+    *dtype = (dl_dtype){(uint8_t)parts[0], (uint8_t)parts[1], (uint16_t)parts[2]};
+    return true;
+}
+
+static PyObject *
+dtype_str(PyObject *self)
+{
+    char text[48];
+    dl_dtype dtype;
+    if (!read_parts(self, &dtype)) {
+        return PyUnicode_FromString("?");
+    }
+    return PyUnicode_FromString(dls_dtype_name(dtype, text, sizeof text));
+}
+
+static PyObject *
+dtype_repr(PyObject *self)
+{
+    PyObject *name = dtype_str(self);
+    if (name == NULL) {
+        return NULL;
+    }
+    PyObject *repr = PyUnicode_FromFormat("dlshim.dtype('%U')", name);
+    Py_DECREF(name);
+    return repr;
+}
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc,
+     "DLPack dtype: a tuple (code, bits, lanes) that shows its name.\n\n"
+     "str() gives the name (\"float32\"); compares equal to the plain tuple."},
+    {Py_tp_repr, dtype_repr},
+    {Py_tp_str, dtype_str},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "dlshim.dtype",
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = slots,
+};
+
+int
+dls_dtype_type_init(dls_state *state, PyObject *module)
+{
+    PyObject *bases = PyTuple_Pack(1, (PyObject *)&PyTuple_Type);
+    if (bases == NULL) {
+        return -1;
+    }
+    state->dtype_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, bases);
+    Py_DECREF(bases);
+    return state->dtype_type != NULL ? 0 : -1;
+}
+
+PyObject *
+dls_dtype_new(dls_state *state, dl_dtype dtype)
+{
+    return PyObject_CallFunction((PyObject *)state->dtype_type, "((iii))", (int)dtype.code,
+                                 (int)dtype.bits, (int)dtype.lanes);
+}

@@ -1,0 +1,209 @@
+#include "module/hooks.h"
+
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/counters.h"
+#include "core/device.h"
+#include "module/request.h"
+#include "python/capsule.h"
+#include "python/raise.h"
+#include "source/plan.h"
+
+static PyObject *
+counters(PyObject *module, PyObject *ignored)
+{
+    (void)module;
+    (void)ignored;
+#define FORMAT(member) "s:L"
+#define VALUE(member) , #member, (long long)atomic_load(&dls_counters.member)
+    return Py_BuildValue("{" DLS_COUNTER_LIST(FORMAT) "}" DLS_COUNTER_LIST(VALUE));
+#undef FORMAT
+#undef VALUE
+}
+
+static PyObject *
+hook(PyObject *module, PyObject *args)
+{
+    dls_state *state = PyModule_GetState(module);
+    const char *name;
+    PyObject *value;
+    if (!PyArg_ParseTuple(args, "sO:_hook", &name, &value)) {
+        return NULL;
+    }
+    int truth = PyObject_IsTrue(value);
+    if (truth < 0) {
+        return NULL;
+    }
+    if (strcmp(name, "hand_on") == 0) {
+        atomic_store(&dls_hand_on_allowed, truth);
+    }
+    else if (strcmp(name, "fallback") == 0) {
+        dls_late_force_fallback(truth);
+    }
+    else if (strcmp(name, "forget_plans") == 0) {
+        dls_plan_cache_clear(state->plans);
+    }
+    else if (strcmp(name, "forget_numpy") == 0) {
+        state->old_numpy = -1;
+    }
+    else if (strcmp(name, "fail_alloc") == 0) {
+        long n = PyLong_AsLong(value);
+        if (n == -1 && PyErr_Occurred()) {
+            return NULL;
+        }
+        dls_alloc_fail(n);
+    }
+    else {
+        PyErr_Format(PyExc_ValueError, "no hook named '%s'", name);
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+dims_tuple(const int64_t *dims, int32_t n)
+{
+    if (dims == NULL) {
+        Py_RETURN_NONE;
+    }
+    PyObject *tuple = PyTuple_New(n);
+    for (int32_t i = 0; tuple != NULL && i < n; i++) {
+        PyObject *item = PyLong_FromLongLong(dims[i]);
+        if (item == NULL) {
+            Py_CLEAR(tuple);
+            break;
+        }
+        PyTuple_SetItem(tuple, i, item);
+    }
+    return tuple;
+}
+
+static PyObject *
+peek_tensor(dls_state *state, const dl_tensor *t, const char *name, PyObject *version,
+            unsigned long long flags, bool has_deleter)
+{
+    int32_t ndim = t->ndim < 0 || t->ndim > DLS_NDIM_ABSURD ? 0 : t->ndim;
+    return Py_BuildValue(
+        "{s:s,s:N,s:(ii),s:N,s:i,s:N,s:N,s:K,s:N,s:K,s:O}", "name", name, "version", version,
+        "device", (int)t->device.device_type, (int)t->device.device_id, "dtype",
+        dls_dtype_new(state, t->dtype), "ndim", (int)t->ndim, "shape",
+        dims_tuple(t->shape, ndim), "strides", dims_tuple(t->strides, ndim), "byte_offset",
+        (unsigned long long)t->byte_offset, "data", PyLong_FromVoidPtr(t->data), "flags",
+        flags, "has_deleter", has_deleter ? Py_True : Py_False);
+}
+
+static PyObject *
+peek(PyObject *module, PyObject *capsule)
+{
+    dls_state *state = PyModule_GetState(module);
+    void *managed;
+    if (!dls_capsule_check(capsule)) {
+        PyErr_SetString(PyExc_TypeError, "_peek takes a PyCapsule");
+        return NULL;
+    }
+    dls_capsule_kind kind = dls_capsule_look(capsule, &managed);
+    if (kind == DLS_CAPSULE_LEGACY) {
+        dl_managed_tensor *legacy = managed;
+        return peek_tensor(state, &legacy->dl_tensor, DL_NAME_LEGACY, Py_BuildValue("O", Py_None),
+                           0, legacy->deleter != NULL);
+    }
+    if (kind == DLS_CAPSULE_VERSIONED) {
+        dl_managed_tensor_versioned *v = managed;
+        PyObject *version = Py_BuildValue("(II)", v->version.major, v->version.minor);
+        if (v->version.major != DL_MAJOR) {
+            /* Nothing else of a foreign major may be read (T1). */
+            return Py_BuildValue("{s:s,s:N}", "name", DL_NAME_VERSIONED, "version", version);
+        }
+        return peek_tensor(state, &v->dl_tensor, DL_NAME_VERSIONED, version, v->flags,
+                           v->deleter != NULL);
+    }
+    const char *name = PyCapsule_GetName(capsule);
+    PyErr_Clear();
+    return Py_BuildValue("{s:z}", "name", name);
+}
+
+static PyObject *
+way_dict(const dls_way *way)
+{
+    if (!way->known) {
+        Py_RETURN_NONE;
+    }
+    return Py_BuildValue("{s:s,s:i}", "rung", dls_rung_names[way->rung], "keywords",
+                         (int)way->mask);
+}
+
+static PyObject *
+plan(PyObject *module, PyObject *obj)
+{
+    dls_state *state = PyModule_GetState(module);
+    dls_plan *found = dls_plan_find(state, obj);
+    if (found == NULL) {
+        return NULL;
+    }
+    PyObject *offers = PyList_New(0);
+    for (int rung = 0; offers != NULL && rung < DLS_RUNG_COUNT; rung++) {
+        if (dls_plan_offers(found, (dls_rung)rung)) {
+            PyObject *name = PyUnicode_FromString(dls_rung_names[rung]);
+            if (name == NULL || PyList_Append(offers, name) < 0) {
+                Py_CLEAR(offers);
+            }
+            Py_XDECREF(name);
+        }
+    }
+    PyObject *result = NULL;
+    if (offers != NULL) {
+        result = Py_BuildValue(
+            "{s:N,s:z,s:N,s:N,s:O,s:O,s:O}", "offers", offers, "library",
+            found->library != NULL ? found->library->name : NULL, "legacy",
+            way_dict(&found->ways[0]), "versioned", way_dict(&found->ways[1]), "off_host",
+            found->off_host ? Py_True : Py_False, "on_instance",
+            found->on_instance ? Py_True : Py_False, "has_device",
+            found->has_device ? Py_True : Py_False);
+    }
+    dls_plan_drop(found);
+    return result;
+}
+
+static PyObject *
+late(PyObject *module, PyObject *ignored)
+{
+    (void)module;
+    (void)ignored;
+    return dls_late_report();
+}
+
+static PyObject *
+libraries(PyObject *module, PyObject *ignored)
+{
+    (void)module;
+    (void)ignored;
+    return dls_library_table();
+}
+
+static PyObject *
+askers(PyObject *module, PyObject *ignored)
+{
+    (void)module;
+    (void)ignored;
+    return dls_request_askers();
+}
+
+PyMethodDef dls_hook_methods[] = {
+    {"_counters", counters, METH_NOARGS,
+     "_counters($module, /)\n--\n\nCounts since import: handed_on, translated, copied, taken, live."},
+    {"_hook", hook, METH_VARARGS,
+     "_hook($module, name, value, /)\n--\n\nTest switches: hand_on, fallback, fail_alloc, "
+     "forget_plans, forget_numpy."},
+    {"_peek", peek, METH_O,
+     "_peek($module, capsule, /)\n--\n\nFields of a capsule, which is not consumed."},
+    {"_plan", plan, METH_O,
+     "_plan($module, obj, /)\n--\n\nWhat an object's type offers and what asking it has taught."},
+    {"_late", late, METH_NOARGS,
+     "_late($module, /)\n--\n\nLate-bound CPython functions: is the real one in use?"},
+    {"_libraries", libraries, METH_NOARGS,
+     "_libraries($module, /)\n--\n\nThe rows of source/libraries.def."},
+    {"_askers", askers, METH_NOARGS,
+     "_askers($module, /)\n--\n\nThe rows of module/askers.def (rule N9)."},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,74 @@
+/* The three types that Python sees.  One accessor a type is the only place that knows
+ * the layout of its objects (an abi3t build changes that line). */
+#ifndef DLS_MODULE_OBJECTS_H
+#define DLS_MODULE_OBJECTS_H
+
+#include "core/owner.h"
+#include "module/options.h"
+#include "source/loan.h"
+#include "source/plan.h"
+
+/* Lazy: asks `source` when a consumer asks it.  96 bytes with the GC's head. */
+typedef struct {
+    PyObject_HEAD
+    dls_state *state;      /* lives as long as the type, which this object owns */
+    PyObject *source;      /* strong */
+    dls_plan *plan;        /* a count; NULL when source is a Tensor */
+    dls_options *options;  /* NULL: none */
+    dls_shared *kept;      /* memory made for the last export (T8), or NULL */
+    uintptr_t asked;       /* thread whose device question is not used up yet (N9) */
+    PyObject *weakrefs;
+} dls_producer;
+
+/* Eager: owns a tensor that was taken, may be exported any number of times. */
+typedef struct {
+    PyObject_HEAD
+    dls_state *state;
+    dls_shared *owner;     /* a share; its extra bytes are shape and strides */
+    dl_tensor tensor;      /* data folded (T5), strides filled (T4) */
+    uint32_t flags;        /* DL_FLAG_* */
+    uint16_t major, minor; /* version of the struct that was taken */
+    uint8_t flavour;       /* dls_flavour it came in */
+    bool readonly_stated;  /* READ_ONLY, or its absence, is the source's word */
+    PyObject *stream;      /* on which the data were made ready; NULL: none given */
+    uintptr_t asked;       /* as in dls_producer */
+    PyObject *weakrefs;
+} dls_tensor;
+
+/* A number that differs between threads alive at the same time. */
+uintptr_t dls_this_thread(void);
+
+static inline dls_producer *
+dls_producer_data(PyObject *self)
+{
+    return (dls_producer *)self;
+}
+
+static inline dls_tensor *
+dls_tensor_data(PyObject *self)
+{
+    return (dls_tensor *)self;
+}
+
+/* Type objects, added to the module.  0, or -1 with an exception. */
+int dls_producer_type_init(dls_state *state, PyObject *module);
+int dls_tensor_type_init(dls_state *state, PyObject *module);
+int dls_dtype_type_init(dls_state *state, PyObject *module);
+
+/* A Producer over source.  Steals the plan's count and the options, on failure too. */
+PyObject *dls_producer_new(dls_state *state, PyObject *source, dls_plan *plan,
+                           dls_options *options);
+
+/* A Tensor from final values: dims are copied, *hold is moved in (on failure it is
+ * untouched).  stream: borrowed or NULL. */
+PyObject *dls_tensor_new(dls_state *state, const dl_tensor *tensor, bool canonical,
+                         const dls_loan *loan, uint64_t flags, dls_hold *hold,
+                         PyObject *stream);
+
+/* Describe a Tensor as a loan that shares its memory. */
+void dls_tensor_lend(dls_tensor *self, dls_loan *loan);
+
+/* A dtype tuple (code, bits, lanes) with a readable repr. */
+PyObject *dls_dtype_new(dls_state *state, dl_dtype dtype);
+
+#endif

@@ -1,0 +1,186 @@
+#include <stddef.h>
+
+#include "core/alloc.h"
+#include "module/request.h"
+#include "python/raise.h"
+
+#include <structmember.h>
+
+/* The address of a thread-local is different in every thread, and costs nothing. */
+uintptr_t
+dls_this_thread(void)
+{
+    static _Thread_local char here;
+    return (uintptr_t)&here;
+}
+
+/* --- life ------------------------------------------------------------------------- */
+
+PyObject *
+dls_producer_new(dls_state *state, PyObject *source, dls_plan *plan, dls_options *options)
+{
+    PyObject *self = (PyObject *)PyObject_GC_New(dls_producer, state->producer_type);
+    if (self == NULL) {
+        dls_plan_drop(plan);
+        dls_options_free(options);
+        return NULL;
+    }
+    dls_producer *data = dls_producer_data(self);
+    Py_INCREF(source);
+    data->state = state;
+    data->source = source;
+    data->plan = plan;
+    data->options = options;
+    data->kept = NULL;
+    data->asked = 0;
+    data->weakrefs = NULL;
+    PyObject_GC_Track(self);
+    return self;
+}
+
+static int
+producer_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    dls_producer *data = dls_producer_data(self);
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(data->source);
+    return dls_options_visit(data->options, visit, arg);
+}
+
+static int
+producer_clear(PyObject *self)
+{
+    dls_producer *data = dls_producer_data(self);
+    dls_options *options = data->options;
+    data->options = NULL;
+    /* A cleared Producer may still be called by a finaliser: None has no way in. */
+    PyObject *source = data->source;
+    Py_INCREF(Py_None);
+    data->source = Py_None;
+    dls_options_free(options);
+    Py_XDECREF(source);
+    return 0;
+}
+
+static void
+producer_dealloc(PyObject *self)
+{
+    dls_producer *data = dls_producer_data(self);
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    if (data->weakrefs != NULL) {
+        PyObject_ClearWeakRefs(self);
+    }
+    if (data->kept != NULL) {
+        dls_shared_drop(data->kept);
+    }
+    if (data->options != NULL) {
+        dls_options_free(data->options);
+    }
+    PyObject *source = data->source;
+    dls_plan_drop(data->plan);
+    Py_XDECREF(source);
+    PyObject_GC_Del(self);
+    Py_DECREF(type);
+}
+
+/* --- the protocol -------------------------------------------------------------------- */
+
+static PyObject *
+producer_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    dls_producer *data = dls_producer_data(self);
+    dls_request request;
+    dls_request_init(&request, data->options);
+    if (dls_request_parse(data->state, args, n, kwnames, &request) < 0) {
+        return NULL;
+    }
+    request.device_question = data->asked != 0 && data->asked == dls_this_thread();
+    data->asked = 0;
+    request.kept = &data->kept;
+    /* Memory made for the export before this one has had its time (T8). */
+    dls_shared *before = data->kept;
+    data->kept = NULL;
+    PyObject *capsule = dls_serve_capsule(data->state, data->source, data->plan, &request);
+    if (before != NULL) {
+        dls_shared_drop(before);
+    }
+    return capsule;
+}
+
+static PyObject *
+producer_dlpack_device(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    dl_device device;
+    dls_producer *data = dls_producer_data(self);
+    if (dls_serve_device(data->state, data->source, data->plan, data->options, &device) < 0) {
+        return NULL;
+    }
+    data->asked = dls_this_thread();
+    if (device.device_type == dl_kDLCPU && device.device_id == 0) {
+        Py_INCREF(data->state->host_device);
+        return data->state->host_device;
+    }
+    return Py_BuildValue("(ii)", (int)device.device_type, (int)device.device_id);
+}
+
+static PyObject *
+producer_repr(PyObject *self)
+{
+    dls_producer *data = dls_producer_data(self);
+    PyObject *name = dls_type_name(data->source);
+    PyObject *options = dls_options_repr(data->options);
+    PyObject *repr = NULL;
+    if (name != NULL && options != NULL) {
+        repr = PyUnicode_FromFormat("<dlshim.Producer of '%U' object at %p%U>", name,
+                                    (void *)data->source, options);
+    }
+    Py_XDECREF(name);
+    Py_XDECREF(options);
+    return repr;
+}
+
+static PyMethodDef methods[] = {
+    {"__dlpack__", DLS_FASTCALL(producer_dlpack), METH_FASTCALL | METH_KEYWORDS,
+     DLS_DOC_DLPACK},
+    {"__dlpack_device__", producer_dlpack_device, METH_NOARGS, DLS_DOC_DLPACK_DEVICE},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef members[] = {
+    {"source", T_OBJECT, offsetof(dls_producer, source), READONLY,
+     "The wrapped object; a Tensor when a raw capsule was wrapped."},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(dls_producer, weakrefs), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+/* No len, no items, no __array__, no buffer: consumers would walk elements, prefer the
+ * wrong road, or release twice (design section 3). */
+static PyType_Slot slots[] = {
+    {Py_tp_doc,
+     "A DLPack producer around another object, made by upgrade().\n\n"
+     "Lazy: the wrapped object is asked only when a consumer asks this one."},
+    {Py_tp_dealloc, producer_dealloc},
+    {Py_tp_traverse, producer_traverse},
+    {Py_tp_clear, producer_clear},
+    {Py_tp_repr, producer_repr},
+    {Py_tp_methods, methods},
+    {Py_tp_members, members},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "dlshim.Producer",
+    .basicsize = sizeof(dls_producer),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE
+             | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = slots,
+};
+
+int
+dls_producer_type_init(dls_state *state, PyObject *module)
+{
+    state->producer_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+    return state->producer_type != NULL ? PyModule_AddType(module, state->producer_type) : -1;
+}

@@ -1,0 +1,239 @@
+#include "module/request.h"
+
+#include "core/device.h"
+#include "python/raise.h"
+#include "source/call.h"
+#include "source/order.h"
+
+void
+dls_request_init(dls_request *request, const dls_options *options)
+{
+    *request = (dls_request){.options = options};
+    request->want.copy = -1;
+}
+
+static int
+raise_version(dls_state *state, PyObject *value)
+{
+    dls_raise(state, DLS_ETYPE, NULL,
+              "max_version must be None or a pair of ints such as (1, 0), not %R", value);
+    return -1;
+}
+
+/* Item i of a pair as a non-negative int, -1 when it is none. */
+static long
+version_part(PyObject *pair, Py_ssize_t i)
+{
+    PyObject *item = PyTuple_GetItem(pair, i);
+    if (PyLong_Check(item)) {
+        return PyLong_AsLong(item);
+    }
+    PyObject *number = PyNumber_Index(item);
+    long value = number != NULL ? PyLong_AsLong(number) : -1;
+    Py_XDECREF(number);
+    return value;
+}
+
+int
+dls_request_version(dls_state *state, PyObject *value, dls_request *request)
+{
+    if (value == Py_None) {
+        return 0;
+    }
+    PyObject *pair = NULL;
+    if (PyTuple_Check(value)) {
+        Py_INCREF(value);
+        pair = value;
+    }
+    else if (PySequence_Check(value) && !PyUnicode_Check(value) && !PyBytes_Check(value)) {
+        pair = PySequence_Tuple(value);
+    }
+    long major = -1, minor = -1;
+    if (pair != NULL && PyTuple_Size(pair) == 2) {
+        major = version_part(pair, 0);
+        minor = version_part(pair, 1);
+    }
+    Py_XDECREF(pair);
+    if (major < 0 || minor < 0) {
+        PyErr_Clear();
+        return raise_version(state, value);
+    }
+    request->want.versioned = major >= 1;
+    return 0;
+}
+
+int
+dls_request_device(dls_state *state, PyObject *value, dls_request *request)
+{
+    if (value == Py_None) {
+        return 0;
+    }
+    if (dls_parse_device(state, "dl_device", value, &request->want.device) < 0) {
+        return -1;
+    }
+    request->want.has_device = true;
+    return 0;
+}
+
+int
+dls_request_copy(dls_state *state, PyObject *value, dls_request *request)
+{
+    return dls_parse_copy(state, value, &request->want.copy);
+}
+
+int
+dls_request_stream(dls_state *state, PyObject *value, dls_request *request)
+{
+    if (value == Py_None) {
+        return 0;
+    }
+    if (dls_stream_check(state, value) < 0) {
+        return -1;
+    }
+    request->want.stream = value;
+    return 0;
+}
+
+int
+dls_request_options(dls_state *state, PyObject *source, dls_request *request)
+{
+    const dls_options *o = request->options;
+    dls_want *want = &request->want;
+    if (dls_option_given(o, DLS_OPTION_stream)) {
+        want->stream = o->stream != Py_None ? o->stream : NULL;
+    }
+    if (dls_option_given(o, DLS_OPTION_device) && !want->has_device) {
+        want->has_device = true;
+        want->device = o->device;
+    }
+    if (dls_option_given(o, DLS_OPTION_copy)) {
+        if (want->copy >= 0 && want->copy != o->copy) {
+            dls_raise(state, DLS_ECOPY, source,
+                      "the consumer asks for copy=%s, upgrade was told copy=%s; drop one",
+                      want->copy ? "True" : "False", o->copy ? "True" : "False");
+            return -1;
+        }
+        want->copy = o->copy;
+    }
+    /* Asked only where the answer is needed (N5): any stream, any device. */
+    want->ask_device = want->stream != NULL || want->has_device;
+    return 0;
+}
+
+/* One keyword of __dlpack__: 1 = parsed, 0 = unknown, -1 = exception. */
+static int
+parse_keyword(dls_state *state, PyObject *name, PyObject *value, dls_request *request)
+{
+    if (name == state->names.max_version) {
+        request->asked_with |= DLS_ASK_VERSION;
+        return dls_request_version(state, value, request) < 0 ? -1 : 1;
+    }
+    if (name == state->names.stream) {
+        request->asked_with |= DLS_ASK_STREAM;
+        return dls_request_stream(state, value, request) < 0 ? -1 : 1;
+    }
+    if (name == state->names.dl_device) {
+        request->asked_with |= DLS_ASK_DEVICE;
+        return dls_request_device(state, value, request) < 0 ? -1 : 1;
+    }
+    if (name == state->names.copy) {
+        request->asked_with |= DLS_ASK_COPY;
+        return dls_request_copy(state, value, request) < 0 ? -1 : 1;
+    }
+    return 0;
+}
+
+/* A keyword str that is not interned (built at run time): find ours. */
+static PyObject *
+same_text(dls_state *state, PyObject *name)
+{
+    PyObject *known[] = {state->names.max_version, state->names.stream,
+                         state->names.dl_device, state->names.copy};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (PyUnicode_Compare(name, known[i]) == 0) {
+            return known[i];
+        }
+    }
+    return name;
+}
+
+int
+dls_request_parse(dls_state *state, PyObject *const *args, Py_ssize_t n, PyObject *kwnames,
+                  dls_request *request)
+{
+    if (n > 1) {
+        PyErr_Format(PyExc_TypeError,
+                     "__dlpack__() takes at most 1 positional argument (%zd given)", n);
+        return -1;
+    }
+    if (n == 1) {
+        request->asked_with |= DLS_ASK_STREAM;
+        if (dls_request_stream(state, args[0], request) < 0) {
+            return -1;
+        }
+    }
+    Py_ssize_t keywords = kwnames != NULL ? PyTuple_Size(kwnames) : 0;
+    for (Py_ssize_t i = 0; i < keywords; i++) {
+        PyObject *name = PyTuple_GetItem(kwnames, i);
+        int got = parse_keyword(state, name, args[n + i], request);
+        if (got == 0) {
+            got = parse_keyword(state, same_text(state, name), args[n + i], request);
+        }
+        if (got == 0) {
+            PyErr_Format(PyExc_TypeError,
+                         "__dlpack__() got an unexpected keyword argument %R", name);
+        }
+        if (got <= 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static const struct {
+    unsigned must;
+    unsigned must_not;
+    int device_question;
+    bool bears;
+    const char *who;
+} askers[] = {
+#define ASKER(must, must_not, device_question, bears, who)                     \
+    {must, must_not, device_question, bears, who},
+#include "module/askers.def"
+#undef ASKER
+};
+#define ASKERS (sizeof askers / sizeof *askers)
+
+bool
+dls_request_bears_negative(const dls_request *request)
+{
+    if (request->bears_anything) {
+        return true;
+    }
+    for (size_t i = 0; i < ASKERS; i++) {
+        if ((request->asked_with & askers[i].must) == askers[i].must
+            && (request->asked_with & askers[i].must_not) == 0
+            && (askers[i].device_question < 0
+                || askers[i].device_question == request->device_question)) {
+            return askers[i].bears;
+        }
+    }
+    return false;
+}
+
+PyObject *
+dls_request_askers(void)
+{
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list != NULL && i < ASKERS; i++) {
+        PyObject *row = Py_BuildValue("{s:I,s:I,s:i,s:i,s:s}", "must", askers[i].must,
+                                      "must_not", askers[i].must_not, "device_question",
+                                      askers[i].device_question, "bears_negative",
+                                      (int)askers[i].bears, "who", askers[i].who);
+        if (row == NULL || PyList_Append(list, row) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(row);
+    }
+    return list;
+}

@@ -1,0 +1,63 @@
+/* One consumer's request, and how it is served. */
+#ifndef DLS_MODULE_REQUEST_H
+#define DLS_MODULE_REQUEST_H
+
+#include "module/objects.h"
+#include "source/ladder.h"
+
+/* The consumer's words after the options were laid over them. */
+typedef struct {
+    dls_want want;
+    const dls_options *options; /* borrowed; NULL: none */
+    unsigned asked_with;        /* DLS_ASK_*: the consumer's own keywords (N9) */
+    bool device_question;       /* it asked for the device just before (N9) */
+    bool bears_anything;        /* a Tensor of ours: strides of any sign */
+    dls_shared **kept;          /* the Producer's slot for memory made now, or NULL */
+} dls_request;
+
+#define DLS_DOC_DLPACK                                                         \
+    "__dlpack__($self, stream=None, *, max_version=None, dl_device=None, copy=None)\n" \
+    "--\n\n"                                                                   \
+    "Export a fresh capsule (array API, __dlpack__).\n\n"                      \
+    "max_version with major >= 1 gives a 'dltensor_versioned' capsule, None or major 0 a " \
+    "legacy\n'dltensor'.  BufferError when the data cannot be given so, CopyRequiredError " \
+    "when\ncopy=False and a copy is needed."
+#define DLS_DOC_DLPACK_DEVICE                                                  \
+    "__dlpack_device__($self, /)\n--\n\n"                                      \
+    "(device_type, device_id) that an export will say, plain ints."
+
+/* The request of a consumer that passes nothing. */
+void dls_request_init(dls_request *request, const dls_options *options);
+
+/* Keywords of __dlpack__ (and max_version= of to_capsule).  0, or -1 with TypeError or
+ * ValueError. */
+int dls_request_version(dls_state *state, PyObject *value, dls_request *request);
+int dls_request_device(dls_state *state, PyObject *value, dls_request *request);
+int dls_request_copy(dls_state *state, PyObject *value, dls_request *request);
+int dls_request_stream(dls_state *state, PyObject *value, dls_request *request);
+/* All keywords of one __dlpack__ call (METH_FASTCALL | METH_KEYWORDS); stream may also
+ * be given by position.  Any other keyword is a TypeError, so that consumers' own
+ * fallbacks work. */
+int dls_request_parse(dls_state *state, PyObject *const *args, Py_ssize_t n,
+                      PyObject *kwnames, dls_request *request);
+
+/* Options that stand in for what the consumer did not say; a copy=True against a False
+ * is CopyRequiredError. */
+int dls_request_options(dls_state *state, PyObject *source, dls_request *request);
+
+/* Does this way of asking bear negative strides?  (askers.def) */
+bool dls_request_bears_negative(const dls_request *request);
+/* The table of askers as a list of dicts, for docs and tests. */
+PyObject *dls_request_askers(void);
+
+/* Serve a request with a new capsule.  plan NULL: source is a Tensor. */
+PyObject *dls_serve_capsule(dls_state *state, PyObject *source, dls_plan *plan,
+                            dls_request *request);
+/* Serve it with a Tensor. */
+PyObject *dls_serve_tensor(dls_state *state, PyObject *source, dls_plan *plan,
+                           dls_request *request);
+/* The device that an export would say.  0, or -1 with an exception. */
+int dls_serve_device(dls_state *state, PyObject *source, dls_plan *plan,
+                     const dls_options *options, dl_device *device);
+
+#endif

@@ -1,0 +1,365 @@
+#include <stdatomic.h>
+
+#include "core/counters.h"
+#include "core/device.h"
+#include "module/hooks.h"
+#include "module/settle.h"
+#include "python/capsule.h"
+#include "python/raise.h"
+#include "source/capsule_in.h"
+
+atomic_bool dls_hand_on_allowed = true;
+
+static const dls_library *
+row_of(const dls_plan *plan)
+{
+    return plan != NULL ? plan->library : NULL;
+}
+
+/* --- asking ---------------------------------------------------------------------- */
+
+/* Fill *loan from a Tensor (plan NULL) or a foreign object. */
+static int
+ask_source(dls_state *state, PyObject *source, dls_plan *plan, const dls_request *request,
+           dls_loan *loan)
+{
+    if (plan == NULL) {
+        dls_tensor_lend(dls_tensor_data(source), loan);
+        return 0;
+    }
+    return dls_source_ask(state, plan, source, &request->want, loan);
+}
+
+/* detach=True: the detached object is the source from here on. */
+static int
+detach_source(dls_state *state, PyObject **source, dls_plan **plan)
+{
+    PyObject *method = NULL;
+    int got = dls_get_optional(*source, state->names.detach, &method);
+    if (got <= 0) {
+        if (got == 0) {
+            dls_raise(state, DLS_EBUFFER, *source,
+                      "detach=True, but it has no .detach(); drop the option");
+        }
+        return -1;
+    }
+    PyObject *detached = PyObject_CallFunctionObjArgs(method, NULL);
+    Py_DECREF(method);
+    dls_plan *new_plan = detached != NULL ? dls_plan_find(state, detached) : NULL;
+    if (new_plan == NULL) {
+        Py_XDECREF(detached);
+        dls_raise_from_pending(state, *source, "detach=True failed");
+        return -1;
+    }
+    Py_DECREF(*source);
+    dls_plan_drop(*plan);
+    *source = detached;
+    *plan = new_plan;
+    return 0;
+}
+
+/* --- handing over ------------------------------------------------------------------ */
+
+static void *
+managed_of(const dls_loan *loan)
+{
+    void *managed = loan->hold.base;
+    if (loan->capsule != NULL) {
+        dls_capsule_look(loan->capsule, &managed);
+    }
+    return managed;
+}
+
+/* T3's question, put to the source's struct. */
+static bool
+goes_as_it_is(dls_state *state, const dls_plan *plan, const dls_loan *loan,
+              const dls_settled *s)
+{
+    bool versioned = s->delivery.versioned;
+    if (s->copied || s->needs_keeping || loan->flavour != (dls_flavour)versioned
+        || !dls_loan_may_hand_on(state, row_of(plan), loan)
+        || !atomic_load_explicit(&dls_hand_on_allowed, memory_order_relaxed)) {
+        return false;
+    }
+    void *managed = managed_of(loan);
+    bool has_deleter;
+    const dl_tensor *tensor;
+    if (versioned) {
+        has_deleter = ((dl_managed_tensor_versioned *)managed)->deleter != NULL;
+        tensor = &((dl_managed_tensor_versioned *)managed)->dl_tensor;
+    }
+    else {
+        has_deleter = ((dl_managed_tensor *)managed)->deleter != NULL;
+        tensor = &((dl_managed_tensor *)managed)->dl_tensor;
+    }
+    return !dls_tensor_needs_change(tensor, loan->flags, has_deleter, &s->scan, &s->delivery);
+}
+
+/* The producer's own capsule, or a capsule around the tensor that its table gave. */
+static PyObject *
+hand_on(dls_loan *loan, bool versioned)
+{
+    PyObject *capsule = loan->capsule;
+    if (capsule != NULL) {
+        loan->capsule = NULL;
+    }
+    else {
+        capsule = dls_capsule_new(loan->hold.base, versioned);
+        if (capsule == NULL) {
+            return NULL;
+        }
+        loan->hold = (dls_hold){0};
+    }
+    DLS_COUNT(handed_on);
+    return capsule;
+}
+
+/* An export holds the struct and, unless the library is known to do it right, the
+ * object (T10). */
+static void
+hold_source(const dls_plan *plan, PyObject *source, dls_hold *hold)
+{
+    bool foreign = hold->kind == DLS_HOLD_LEGACY || hold->kind == DLS_HOLD_VERSIONED;
+    if (foreign && hold->py == NULL && plan != NULL && !dls_plan_has(plan, DLS_LIB_OWNS)) {
+        Py_INCREF(source);
+        hold->py = source;
+    }
+}
+
+/* What the new struct shall hold: the copy, or what the source lent. */
+static int
+take_hold(dls_state *state, PyObject *source, dls_plan *plan, const dls_request *request,
+          dls_loan *loan, dls_settled *s, dls_hold *hold)
+{
+    if (s->copied) {
+        *hold = s->made;
+        s->made = (dls_hold){0};
+        return 0;
+    }
+    dls_hold shared_hold = {0};
+    dls_shared *shared = NULL;
+    if (s->needs_keeping) {
+        shared = dls_shared_new(&shared_hold, 0); /* filled below, when nothing can fail */
+        if (shared == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+    }
+    if (dls_loan_take(state, row_of(plan), source, loan) < 0) {
+        dls_shared_drop(shared);
+        return -1;
+    }
+    hold_source(plan, source, &loan->hold);
+    *hold = loan->hold;
+    loan->hold = (dls_hold){0};
+    if (shared != NULL) {
+        dls_shared *before = *request->kept;
+        shared->hold = *hold;
+        *request->kept = dls_shared_add(shared);
+        *hold = (dls_hold){.base = shared, .kind = DLS_HOLD_SHARED};
+        dls_shared_drop(before);
+    }
+    return 0;
+}
+
+static PyObject *
+translate(dls_state *state, PyObject *source, dls_plan *plan, const dls_request *request,
+          dls_loan *loan, dls_settled *s)
+{
+    bool versioned = s->delivery.versioned;
+    dls_hold hold;
+    void *managed = dls_export_new(&s->delivery);
+    if (managed == NULL) {
+        return PyErr_NoMemory();
+    }
+    PyObject *capsule = dls_capsule_new(managed, versioned);
+    if (capsule == NULL) {
+        dls_managed_delete(managed, versioned);
+        return NULL;
+    }
+    /* Renaming the source's capsule is the last step that can fail (T9). */
+    if (take_hold(state, source, plan, request, loan, s, &hold) < 0) {
+        Py_DECREF(capsule);
+        return NULL;
+    }
+    dls_export_hold(managed, versioned, &hold);
+    DLS_COUNT(translated);
+    return capsule;
+}
+
+static PyObject *
+serve_capsule(dls_state *state, PyObject *source, dls_plan *plan, dls_request *request)
+{
+    dls_loan loan;
+    dls_settled settled;
+    PyObject *capsule = NULL;
+    dls_loan_init(&loan);
+    settled.made = (dls_hold){0};
+    if (ask_source(state, source, plan, request, &loan) < 0) {
+        return NULL;
+    }
+    if (dls_settle(state, source, request, &loan, &settled) == 0) {
+        capsule = goes_as_it_is(state, plan, &loan, &settled)
+                      ? hand_on(&loan, request->want.versioned)
+                      : translate(state, source, plan, request, &loan, &settled);
+    }
+    dls_hold_drop_attached(&settled.made);
+    dls_loan_drop(&loan);
+    return capsule;
+}
+
+static PyObject *
+serve_tensor(dls_state *state, PyObject *source, dls_plan *plan, dls_request *request)
+{
+    dls_loan loan;
+    dls_settled settled;
+    dls_hold hold = {0};
+    PyObject *tensor = NULL;
+    dls_loan_init(&loan);
+    settled.made = (dls_hold){0};
+    if (ask_source(state, source, plan, request, &loan) < 0) {
+        return NULL;
+    }
+    if (dls_settle(state, source, request, &loan, &settled) == 0
+        && take_hold(state, source, plan, request, &loan, &settled, &hold) == 0) {
+        tensor = dls_tensor_new(state, &settled.delivery.tensor, settled.delivery.canonical,
+                                &loan, settled.delivery.flags, &hold, request->want.stream);
+    }
+    dls_hold_drop_attached(&hold);
+    dls_hold_drop_attached(&settled.made);
+    dls_loan_drop(&loan);
+    return tensor;
+}
+
+typedef PyObject *(*server)(dls_state *, PyObject *, dls_plan *, dls_request *);
+
+/* The plan must still be that of the object's type (N1), and detach=True swaps both. */
+static PyObject *
+serve_mended(dls_state *state, PyObject *source, dls_plan *plan, dls_request *request,
+             server serve)
+{
+    PyObject *result = NULL;
+    Py_INCREF(source);
+    if (plan != NULL && Py_TYPE(source) != plan->type) {
+        plan = dls_plan_find(state, source);
+        if (plan == NULL) {
+            Py_DECREF(source);
+            return NULL;
+        }
+    }
+    else if (plan != NULL) {
+        dls_plan_share(plan);
+    }
+    bool detach = plan != NULL && dls_option_given(request->options, DLS_OPTION_detach)
+                  && request->options->detach;
+    if (!detach || detach_source(state, &source, &plan) == 0) {
+        result = serve(state, source, plan, request);
+    }
+    Py_DECREF(source);
+    dls_plan_drop(plan);
+    return result;
+}
+
+static PyObject *
+serve_with(dls_state *state, PyObject *source, dls_plan *plan, dls_request *request,
+           server serve)
+{
+    if (request->options != NULL && dls_request_options(state, source, request) < 0) {
+        return NULL;
+    }
+    request->want.ask_device = request->want.stream != NULL || request->want.has_device;
+    bool usual = plan == NULL || Py_TYPE(source) == plan->type;
+    if (usual && !dls_option_given(request->options, DLS_OPTION_detach)) {
+        return serve(state, source, plan, request);
+    }
+    return serve_mended(state, source, plan, request, serve);
+}
+
+PyObject *
+dls_serve_capsule(dls_state *state, PyObject *source, dls_plan *plan, dls_request *request)
+{
+    return serve_with(state, source, plan, request, serve_capsule);
+}
+
+PyObject *
+dls_serve_tensor(dls_state *state, PyObject *source, dls_plan *plan, dls_request *request)
+{
+    request->want.versioned = true;
+    request->bears_anything = true;
+    return serve_with(state, source, plan, request, serve_tensor);
+}
+
+/* --- the device question ------------------------------------------------------------- */
+
+/* Only the struct tells: export once, without ordering, and drop it. */
+static int
+device_by_export(dls_state *state, PyObject *source, const dls_options *options,
+                 dl_device *device)
+{
+    int result = -1;
+    dls_plan *plan = NULL;
+    dls_loan loan;
+    dls_request request;
+    dls_request_init(&request, NULL);
+    dls_loan_init(&loan);
+    Py_INCREF(source);
+    plan = dls_plan_find(state, source);
+    bool detach = dls_option_given(options, DLS_OPTION_detach) && options->detach;
+    if (plan == NULL || (detach && detach_source(state, &source, &plan) < 0)) {
+        goto done;
+    }
+    request.want.versioned = true;
+    request.want.stream = PyLong_FromLong(-1);
+    if (request.want.stream == NULL) {
+        goto done;
+    }
+    result = ask_source(state, source, plan, &request, &loan);
+    if (result == 0) {
+        *device = loan.tensor.device;
+        dls_loan_drop(&loan);
+    }
+    Py_DECREF(request.want.stream);
+done:
+    Py_DECREF(source);
+    dls_plan_drop(plan);
+    return result;
+}
+
+/* What options make of the source's device. */
+static void
+device_after_options(const dls_options *options, dl_device *device)
+{
+    if (dls_option_given(options, DLS_OPTION_assume_device)) {
+        *device = options->assume_device;
+    }
+    if (dls_option_given(options, DLS_OPTION_device)) {
+        bool aliased = options->device.device_type == dl_kDLCPU
+                       && dls_device_is_host(device->device_type);
+        *device = aliased && device->device_type == dl_kDLCPU ? *device : options->device;
+    }
+}
+
+int
+dls_serve_device(dls_state *state, PyObject *source, dls_plan *plan,
+                 const dls_options *options, dl_device *device)
+{
+    int got = 1;
+    bool detach = dls_option_given(options, DLS_OPTION_detach) && options->detach;
+    if (plan == NULL) {
+        *device = dls_tensor_data(source)->tensor.device;
+    }
+    else if (detach || Py_TYPE(source) != plan->type) {
+        got = 0;
+    }
+    else {
+        got = dls_source_device(state, plan, source, device);
+    }
+    if (got < 0) {
+        return -1;
+    }
+    if (got == 0 && device_by_export(state, source, options, device) < 0) {
+        return -1;
+    }
+    device_after_options(options, device);
+    return 0;
+}

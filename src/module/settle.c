@@ -1,0 +1,371 @@
+#include "module/settle.h"
+
+#include "core/alloc.h"
+#include "core/base.h"
+#include "core/counters.h"
+#include "core/device.h"
+#include "core/dtype.h"
+#include "core/host_copy.h"
+#include "core/layout.h"
+#include "python/raise.h"
+
+/* Copies are at least so aligned: what JAX wants to alias. */
+#define COPY_ALIGNMENT 64
+/* From this size on a copy lets other threads run. */
+#define COPY_WITHOUT_GIL 65536
+
+/* --- dtype -------------------------------------------------------------------- */
+
+static int
+refuse_dtype(dls_state *state, PyObject *source, dl_dtype dtype)
+{
+    dls_raise(state, DLS_EBUFFER, source,
+              "its elements (%d bytes each) are of a kind that DLPack has no code for; "
+              "convert them with .astype(), or name a dtype of the same width with "
+              "reinterpret=, for example reinterpret=\"uint%d\"",
+              (int)dtype.bits / 8, (int)dtype.bits);
+    return -1;
+}
+
+/* A legacy sub-byte element and a padded one take one byte each. */
+static int64_t
+width_in_memory(const dls_loan *loan)
+{
+    int64_t bits = dls_dtype_bits(loan->tensor.dtype);
+    bool bytewise = loan->flavour == DLS_LEGACY || (loan->flags & DL_FLAG_SUBBYTE_PADDED);
+    return bits < 8 && bytewise ? 8 : bits;
+}
+
+static int
+apply_reinterpret(dls_state *state, PyObject *source, dl_dtype wanted, dls_loan *loan)
+{
+    char have_text[48], want_text[48];
+    if (dls_dtype_bits(wanted) != width_in_memory(loan)) {
+        dls_raise(state, DLS_EBUFFER, source,
+                  "reinterpret=\"%s\" needs elements of %d bits, these (%s) take %d; name a "
+                  "dtype of that width",
+                  dls_dtype_name(wanted, want_text, sizeof want_text),
+                  (int)dls_dtype_bits(wanted),
+                  dls_dtype_name(loan->tensor.dtype, have_text, sizeof have_text),
+                  (int)width_in_memory(loan));
+        return -1;
+    }
+    loan->tensor.dtype = wanted;
+    loan->flags &= ~DL_FLAG_SUBBYTE_PADDED;
+    loan->altered = true;
+    return 0;
+}
+
+/* T7: the packing of elements below 8 bits cannot be said across the flavours. */
+static int
+check_subbyte(dls_state *state, PyObject *source, const dls_request *request,
+              const dls_loan *loan)
+{
+    dl_dtype dtype = loan->tensor.dtype;
+    bool to_versioned = request->want.versioned || request->bears_anything;
+    bool known = to_versioned ? loan->flavour != DLS_LEGACY : loan->flavour == DLS_LEGACY;
+    if (known || dls_dtype_bits(dtype) >= 8) {
+        return 0;
+    }
+    char text[48];
+    dls_raise(state, DLS_EBUFFER, source,
+              "elements of %s are below 8 bits, and a %s capsule cannot say how they are "
+              "packed; ask for the other flavour, or name a byte-wide dtype with "
+              "reinterpret= (for example \"bool\" or \"uint8\")",
+              dls_dtype_name(dtype, text, sizeof text), to_versioned ? "versioned" : "legacy");
+    return -1;
+}
+
+static int
+settle_dtype(dls_state *state, PyObject *source, const dls_request *request, dls_loan *loan)
+{
+    if (dls_option_given(request->options, DLS_OPTION_reinterpret)
+        && apply_reinterpret(state, source, request->options->reinterpret, loan) < 0) {
+        return -1;
+    }
+    if (loan->tensor.dtype.code == DLS_DTYPE_UNKNOWN && loan->flavour == DLS_OLDER) {
+        return refuse_dtype(state, source, loan->tensor.dtype);
+    }
+    return dls_dtype_bits(loan->tensor.dtype) < 8
+               ? check_subbyte(state, source, request, loan)
+               : 0;
+}
+
+/* --- device ------------------------------------------------------------------- */
+
+static bool
+same_device(dl_device a, dl_device b)
+{
+    return a.device_type == b.device_type && a.device_id == b.device_id;
+}
+
+static int
+settle_device(dls_state *state, PyObject *source, const dls_request *request, dls_loan *loan)
+{
+    if (dls_option_given(request->options, DLS_OPTION_assume_device)) {
+        loan->tensor.device = request->options->assume_device;
+    }
+    dl_device have = loan->tensor.device, want = request->want.device;
+    if (!request->want.has_device || same_device(have, want)) {
+        return 0;
+    }
+    if (want.device_type == dl_kDLCPU && dls_device_is_host(have.device_type)) {
+        /* Pinned memory is host memory; every kDLCPU id is the host. */
+        loan->tensor.device = (dl_device){dl_kDLCPU, 0};
+        return 0;
+    }
+    if (dls_device_is_host(have.device_type)) {
+        dls_raise(state, DLS_EBUFFER, source,
+                  "it lies in host memory and device (%d, %d) is wanted; dlshim allocates no "
+                  "device memory: move it with the consumer's own function first (for "
+                  "example torch's .to(), cupy.asarray(), jax.device_put())",
+                  (int)want.device_type, (int)want.device_id);
+        return -1;
+    }
+    dls_raise(state, DLS_EBUFFER, source,
+              "it lies on device (%d, %d) and (%d, %d) is wanted, and its library did not "
+              "move it; move it there first (for example .cpu())",
+              (int)have.device_type, (int)have.device_id, (int)want.device_type,
+              (int)want.device_id);
+    return -1;
+}
+
+/* --- read-only (T8) -------------------------------------------------------------- */
+
+typedef enum { READONLY_NO, READONLY_YES, READONLY_COPY } readonly_verdict;
+
+static int
+settle_readonly(dls_state *state, PyObject *source, const dls_request *request,
+                const dls_loan *loan, readonly_verdict *verdict)
+{
+    const dls_options *o = request->options;
+    bool readonly = loan->flags & DL_FLAG_READ_ONLY;
+    bool stated = loan->readonly_stated;
+    if (dls_option_given(o, DLS_OPTION_readonly)) {
+        readonly = o->readonly;
+        stated = true;
+    }
+    *verdict = readonly ? READONLY_YES : READONLY_NO;
+    if (!readonly || !stated || request->want.versioned || request->bears_anything) {
+        return 0;
+    }
+    int policy = dls_option_given(o, DLS_OPTION_legacy_readonly) ? o->legacy_readonly
+                                                                 : DLS_LEGACY_READONLY_ERROR;
+    if (policy == DLS_LEGACY_READONLY_COPY) {
+        *verdict = READONLY_COPY;
+    }
+    if (policy != DLS_LEGACY_READONLY_ERROR || request->want.copy == 1) {
+        return 0;
+    }
+    dls_raise(state, DLS_EBUFFER, source,
+              "it is read-only, and the consumer asked for a legacy capsule, which cannot "
+              "say so; pass legacy_readonly=\"strip\" if the consumer does not write, or "
+              "legacy_readonly=\"copy\" to give it a private copy");
+    return -1;
+}
+
+/* --- is a copy needed, and may it be made? ------------------------------------------ */
+
+static bool
+is_misaligned(const dls_options *options, const dls_delivery *what)
+{
+    if (!dls_option_given(options, DLS_OPTION_align)) {
+        return false;
+    }
+    uintptr_t address = (uintptr_t)what->tensor.data + (uintptr_t)what->tensor.byte_offset;
+    return (address & (uintptr_t)(options->align - 1)) != 0;
+}
+
+/* NULL: no copy is needed; else why. */
+static const char *
+reason_to_copy(const dls_request *request, readonly_verdict readonly, const dls_settled *s)
+{
+    const dls_options *o = request->options;
+    bool host = dls_device_is_host(s->delivery.tensor.device.device_type);
+    if (request->want.copy == 1 && host) {
+        return "copy=True";
+    }
+    if (readonly == READONLY_COPY) {
+        return "read-only memory towards a legacy consumer (legacy_readonly=\"copy\")";
+    }
+    if (dls_option_given(o, DLS_OPTION_order) && o->order == DLS_ORDER_C
+        && !s->scan.contiguous) {
+        return "order=\"C\" for strides that are not row-major";
+    }
+    if (is_misaligned(o, &s->delivery)) {
+        return "align= for memory that is not so aligned";
+    }
+    return NULL;
+}
+
+static int
+may_copy(dls_state *state, PyObject *source, const dls_request *request, const char *reason,
+         const dls_settled *s)
+{
+    if (request->want.copy == 0) {
+        dls_raise(state, DLS_ECOPY, source,
+                  "a copy is needed (%s), but copy=False was asked for; allow it with "
+                  "copy=None, or drop the option",
+                  reason);
+        return -1;
+    }
+    if (!dls_device_is_host(s->delivery.tensor.device.device_type)) {
+        dls_raise(state, DLS_EBUFFER, source,
+                  "a copy is needed (%s), and dlshim allocates no device memory; pass its "
+                  ".copy() or .contiguous()",
+                  reason);
+        return -1;
+    }
+    if (dls_dtype_bits(s->delivery.tensor.dtype) % 8 != 0
+        && !(s->delivery.flags & DL_FLAG_SUBBYTE_PADDED)) {
+        dls_raise(state, DLS_EBUFFER, source,
+                  "a copy is needed (%s), but its elements are no whole number of bytes; "
+                  "copy it with its own library",
+                  reason);
+        return -1;
+    }
+    return 0;
+}
+
+/* A contiguous copy of what s describes; on success s describes the copy. */
+static int
+make_copy(const dls_request *request, dls_settled *s)
+{
+    dl_tensor *tensor = &s->delivery.tensor;
+    int64_t alignment = COPY_ALIGNMENT;
+    if (dls_option_given(request->options, DLS_OPTION_align)
+        && request->options->align > alignment) {
+        alignment = request->options->align;
+    }
+    int64_t bytes = s->scan.count * s->scan.itemsize; /* the scan checked it */
+    void *block = NULL;
+    if (bytes <= PTRDIFF_MAX - alignment) {
+        block = dls_alloc((size_t)(bytes + alignment));
+    }
+    if (block == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    uintptr_t start = ((uintptr_t)block + (uintptr_t)alignment - 1)
+                      & ~(uintptr_t)(alignment - 1);
+    const char *from = (const char *)tensor->data + tensor->byte_offset;
+    if (bytes < COPY_WITHOUT_GIL) {
+        dls_host_copy((void *)start, from, tensor->ndim, tensor->shape, tensor->strides,
+                      s->scan.itemsize);
+    }
+    else {
+        Py_BEGIN_ALLOW_THREADS
+        dls_host_copy((void *)start, from, tensor->ndim, tensor->shape, tensor->strides,
+                      s->scan.itemsize);
+        Py_END_ALLOW_THREADS
+    }
+    DLS_COUNT(copied);
+    s->made = (dls_hold){.base = block, .kind = DLS_HOLD_BLOCK};
+    tensor->data = (void *)start;
+    tensor->byte_offset = 0;
+    s->delivery.canonical = true;
+    s->copied = true;
+    return 0;
+}
+
+/* The Producer keeps the memory too: mpi4py 3.1 to 4.0 drops the capsule at once and
+ * reads on (T8). */
+static int
+share_copy(const dls_request *request, dls_settled *s)
+{
+    if (request->kept == NULL) {
+        return 0;
+    }
+    dls_shared *shared = dls_shared_new(&s->made, 0);
+    if (shared == NULL) {
+        dls_hold_drop_attached(&s->made);
+        PyErr_NoMemory();
+        return -1;
+    }
+    dls_shared *before = *request->kept;
+    *request->kept = dls_shared_add(shared);
+    s->made = (dls_hold){.base = shared, .kind = DLS_HOLD_SHARED};
+    dls_shared_drop(before);
+    return 0;
+}
+
+/* --- all of it -------------------------------------------------------------------- */
+
+static int
+check_negative(dls_state *state, PyObject *source, const dls_request *request,
+               const dls_settled *s)
+{
+    const dls_options *o = request->options;
+    if (!s->scan.negative || s->copied || dls_option_given(o, DLS_OPTION_order)
+        || dls_request_bears_negative(request)) {
+        return 0;
+    }
+    dls_raise(state, DLS_EBUFFER, source,
+              "it has negative strides, which the consumer is not known to bear (torch "
+              "aborts the process); pass order=\"C\" to copy them away, or order=\"K\" if "
+              "the consumer takes them");
+    return -1;
+}
+
+static int
+check_flags(dls_state *state, PyObject *source, const dls_loan *loan)
+{
+    if ((loan->flags & ~DL_FLAGS_KNOWN) == 0) {
+        return 0;
+    }
+    dls_raise(state, DLS_EBUFFER, source,
+              "its capsule has flag bits that dlshim does not know (0x%x); update dlshim, or "
+              "ask the producer for max_version=(1, 0)",
+              (unsigned)loan->flags);
+    return -1;
+}
+
+static int
+scan_loan(dls_state *state, PyObject *source, const dls_loan *loan, dls_settled *out)
+{
+    dls_error err;
+    if (dls_tensor_scan(&loan->tensor, &out->scan, &err) < 0) {
+        return dls_raise_error(state, source, &err);
+    }
+    out->delivery.tensor = loan->tensor;
+    out->delivery.canonical = out->scan.contiguous;
+    dls_tensor_settle_data(&out->delivery.tensor, &out->scan);
+    return 0;
+}
+
+int
+dls_settle(dls_state *state, PyObject *source, const dls_request *request, dls_loan *loan,
+           dls_settled *out)
+{
+    readonly_verdict readonly;
+    out->copied = false;
+    out->made = (dls_hold){0};
+    dl_device lent = loan->tensor.device;
+    if (check_flags(state, source, loan) < 0
+        || settle_dtype(state, source, request, loan) < 0
+        || settle_device(state, source, request, loan) < 0
+        || scan_loan(state, source, loan, out) < 0
+        || settle_readonly(state, source, request, loan, &readonly) < 0) {
+        return -1;
+    }
+    loan->altered |= !same_device(lent, loan->tensor.device);
+    out->delivery.versioned = request->want.versioned;
+    out->delivery.flags = loan->flags & ~DL_FLAG_READ_ONLY;
+    out->needs_keeping = request->kept != NULL && (loan->flags & DL_FLAG_IS_COPIED);
+    const char *reason = reason_to_copy(request, readonly, out);
+    if (reason != NULL) {
+        if (may_copy(state, source, request, reason, out) < 0 || make_copy(request, out) < 0
+            || share_copy(request, out) < 0) {
+            return -1;
+        }
+        out->delivery.flags |= DL_FLAG_IS_COPIED;
+        out->needs_keeping = false;
+        bool mark = dls_option_given(request->options, DLS_OPTION_readonly)
+                    && request->options->readonly;
+        readonly = mark ? READONLY_YES : READONLY_NO;
+    }
+    if (readonly == READONLY_YES) {
+        out->delivery.flags |= DL_FLAG_READ_ONLY;
+    }
+    return check_negative(state, source, request, out);
+}

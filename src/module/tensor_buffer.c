@@ -1,0 +1,107 @@
+#include "module/tensor_buffer.h"
+
+#include "core/alloc.h"
+#include "core/dtype.h"
+#include "core/layout.h"
+#include "module/tensor_type.h"
+#include "python/raise.h"
+
+#define C_CONTIGUOUS (0x020 | DLS_BUF_STRIDES)
+#define F_CONTIGUOUS (0x040 | DLS_BUF_STRIDES)
+#define ANY_CONTIGUOUS (0x080 | DLS_BUF_STRIDES)
+#define ASKS(flags, what) (((flags) & (what)) == (what))
+
+/* Column-major contiguous: the same question with the dimensions turned round. */
+static bool
+is_f_contiguous(const dl_tensor *t)
+{
+    int64_t product = 1;
+    for (int32_t i = 0; i < t->ndim; i++) {
+        if (t->shape[i] == 0) {
+            return true;
+        }
+        if (t->shape[i] > 1 && t->strides[i] != product) {
+            return false;
+        }
+        product *= t->shape[i];
+    }
+    return true;
+}
+
+/* Why this request is refused, NULL when it is not. */
+static const char *
+refusal(const dls_tensor *self, int flags, const char *format)
+{
+    const dl_tensor *t = &self->tensor;
+    bool c = dls_layout_is_contiguous(t->ndim, t->shape, t->strides);
+    bool bytes = dls_dtype_bits(t->dtype) == 8 && t->dtype.code <= dl_kDLUInt;
+    if (!dls_tensor_on_host(self)) {
+        return "its memory is not on the host; copy it there with upgrade(t, device=\"cpu\")";
+    }
+    if (format == NULL) {
+        return "its dtype has no format in the buffer protocol; name one of the same width "
+               "with upgrade(t, reinterpret=...)";
+    }
+    if (ASKS(flags, DLS_BUF_WRITABLE) && (self->flags & DL_FLAG_READ_ONLY)) {
+        return "it is read-only and a writable buffer was asked for";
+    }
+    if (!bytes && !(ASKS(flags, DLS_BUF_ND) && ASKS(flags, DLS_BUF_FORMAT))) {
+        return "a buffer without shape and format was asked for, which would lose the dtype; "
+               "pass memoryview(t).cast(\"B\") for the raw bytes";
+    }
+    bool needs_c = ASKS(flags, C_CONTIGUOUS) || !ASKS(flags, DLS_BUF_STRIDES);
+    bool f = is_f_contiguous(t);
+    if ((needs_c && !c) || (ASKS(flags, F_CONTIGUOUS) && !f)
+        || (ASKS(flags, ANY_CONTIGUOUS) && !c && !f)) {
+        return "it is not contiguous in the way that was asked for; pass order=\"C\"";
+    }
+    return NULL;
+}
+
+int
+dls_tensor_getbuffer(PyObject *self, dls_buffer *view, int flags)
+{
+    dls_tensor *data = dls_tensor_data(self);
+    const dl_tensor *t = &data->tensor;
+    const char *format = t->dtype.lanes == 1 ? dls_dtype_format(t->dtype) : NULL;
+    const char *why = refusal(data, flags, format);
+    view->obj = NULL;
+    if (why == NULL && t->ndim > DLS_NDIM_INTERFACE) {
+        why = "buffers have at most 64 dimensions";
+    }
+    if (why != NULL) {
+        dls_raise(data->state, DLS_EBUFFER, self, "%s", why);
+        return -1;
+    }
+    size_t n = (size_t)t->ndim;
+    Py_ssize_t *dims = dls_alloc(2 * n * sizeof *dims);
+    if (dims == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    Py_ssize_t itemsize = (Py_ssize_t)dls_tensor_itemsize(data);
+    for (size_t i = 0; i < n; i++) {
+        dims[i] = (Py_ssize_t)t->shape[i];
+        dims[n + i] = (Py_ssize_t)t->strides[i] * itemsize;
+    }
+    view->buf = dls_tensor_address(data);
+    view->len = (Py_ssize_t)dls_tensor_count(data) * itemsize;
+    view->itemsize = itemsize;
+    view->readonly = (data->flags & DL_FLAG_READ_ONLY) != 0;
+    view->ndim = (int)t->ndim;
+    view->format = ASKS(flags, DLS_BUF_FORMAT) ? (char *)(uintptr_t)format : NULL;
+    view->shape = ASKS(flags, DLS_BUF_ND) ? dims : NULL;
+    view->strides = ASKS(flags, DLS_BUF_STRIDES) ? dims + n : NULL;
+    view->suboffsets = NULL;
+    view->internal = dims;
+    Py_INCREF(self);
+    view->obj = self;
+    return 0;
+}
+
+void
+dls_tensor_releasebuffer(PyObject *self, dls_buffer *view)
+{
+    (void)self;
+    dls_free(view->internal);
+}

@@ -1,0 +1,440 @@
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "core/alloc.h"
+#include "core/device.h"
+#include "core/dtype.h"
+#include "core/layout.h"
+#include "module/request.h"
+#include "module/tensor_buffer.h"
+#include "module/tensor_type.h"
+#include "python/raise.h"
+
+#include <structmember.h>
+
+/* --- life ----------------------------------------------------------------------- */
+
+PyObject *
+dls_tensor_new(dls_state *state, const dl_tensor *tensor, bool canonical,
+               const dls_loan *loan, uint64_t flags, dls_hold *hold, PyObject *stream)
+{
+    int32_t ndim = tensor->ndim;
+    PyObject *self = (PyObject *)PyObject_GC_New(dls_tensor, state->tensor_type);
+    if (self == NULL) {
+        return NULL;
+    }
+    dls_tensor *data = dls_tensor_data(self);
+    data->state = state;
+    data->weakrefs = NULL;
+    data->stream = NULL;
+    data->asked = 0;
+    data->owner = dls_shared_new(hold, 2 * sizeof(int64_t) * (size_t)ndim);
+    if (data->owner == NULL) {
+        Py_DECREF(self);
+        return PyErr_NoMemory();
+    }
+    int64_t *dims = dls_shared_extra(data->owner);
+    data->tensor = *tensor;
+    data->tensor.shape = dims;
+    data->tensor.strides = dims + ndim;
+    for (int32_t i = 0; i < ndim; i++) {
+        dims[i] = tensor->shape[i];
+    }
+    if (canonical) {
+        dls_layout_row_major(ndim, dims, dims + ndim);
+    }
+    for (int32_t i = 0; !canonical && i < ndim; i++) {
+        int64_t stride = tensor->strides[i];
+        dims[ndim + i] = stride < 0 && dims[i] < 2 ? 1 : stride;
+    }
+    data->flags = (uint32_t)flags;
+    dl_version version = loan->flavour == DLS_VERSIONED ? loan->version
+                         : loan->flavour == DLS_LEGACY  ? (dl_version){0, 8}
+                                                        : (dl_version){DL_MAJOR, DL_MINOR};
+    data->major = (uint16_t)version.major;
+    data->minor = (uint16_t)(version.minor < UINT16_MAX ? version.minor : UINT16_MAX);
+    data->flavour = (uint8_t)loan->flavour;
+    data->readonly_stated = loan->readonly_stated;
+    Py_XINCREF(stream);
+    data->stream = stream;
+    PyObject_GC_Track(self);
+    return self;
+}
+
+void
+dls_tensor_lend(dls_tensor *self, dls_loan *loan)
+{
+    loan->tensor = self->tensor;
+    /* Others can be handed this memory too: never "copied for you" (T8). */
+    loan->flags = self->flags & ~DL_FLAG_IS_COPIED;
+    loan->version = (dl_version){self->major, self->minor};
+    loan->flavour = (dls_flavour)self->flavour;
+    loan->readonly_stated = self->readonly_stated;
+    loan->altered = true;
+    loan->hold = (dls_hold){.base = dls_shared_add(self->owner), .kind = DLS_HOLD_SHARED};
+}
+
+/* The source object hangs on the owner, which exports share: it is this Tensor's to
+ * show to the collector only while nobody else holds a share. */
+static int
+tensor_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    dls_tensor *data = dls_tensor_data(self);
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(data->stream);
+    if (data->owner != NULL
+        && atomic_load_explicit(&data->owner->shares, memory_order_relaxed) == 1) {
+        Py_VISIT((PyObject *)data->owner->hold.py);
+    }
+    return 0;
+}
+
+static int
+tensor_clear(PyObject *self)
+{
+    dls_tensor *data = dls_tensor_data(self);
+    Py_CLEAR(data->stream);
+    return 0;
+}
+
+static void
+tensor_dealloc(PyObject *self)
+{
+    dls_tensor *data = dls_tensor_data(self);
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    if (data->weakrefs != NULL) {
+        PyObject_ClearWeakRefs(self);
+    }
+    Py_CLEAR(data->stream);
+    dls_shared_drop(data->owner);
+    PyObject_GC_Del(self);
+    Py_DECREF(type);
+}
+
+/* --- what it says ------------------------------------------------------------------ */
+
+static PyObject *
+tuple_of(const int64_t *values, int32_t n, int64_t factor)
+{
+    PyObject *tuple = PyTuple_New(n);
+    for (int32_t i = 0; tuple != NULL && i < n; i++) {
+        PyObject *item = PyLong_FromLongLong(values[i] * factor);
+        if (item == NULL) {
+            Py_CLEAR(tuple);
+            break;
+        }
+        PyTuple_SetItem(tuple, i, item);
+    }
+    return tuple;
+}
+
+int64_t
+dls_tensor_count(const dls_tensor *self)
+{
+    int64_t count = 0;
+    dls_layout_count(self->tensor.ndim, self->tensor.shape, &count, NULL);
+    return count;
+}
+
+/* Bytes from element to element; packed sub-byte elements have none. */
+int64_t
+dls_tensor_itemsize(const dls_tensor *self)
+{
+    return dls_dtype_itemsize(self->tensor.dtype, self->flags & DL_FLAG_SUBBYTE_PADDED);
+}
+
+bool
+dls_tensor_on_host(const dls_tensor *self)
+{
+    return dls_device_is_host(self->tensor.device.device_type);
+}
+
+static PyObject *
+get_shape(PyObject *self, void *closure)
+{
+    (void)closure;
+    const dl_tensor *t = &dls_tensor_data(self)->tensor;
+    return tuple_of(t->shape, t->ndim, 1);
+}
+
+static PyObject *
+get_strides(PyObject *self, void *closure)
+{
+    (void)closure;
+    const dl_tensor *t = &dls_tensor_data(self)->tensor;
+    return tuple_of(t->strides, t->ndim, 1);
+}
+
+static PyObject *
+get_dtype(PyObject *self, void *closure)
+{
+    (void)closure;
+    dls_tensor *data = dls_tensor_data(self);
+    return dls_dtype_new(data->state, data->tensor.dtype);
+}
+
+static PyObject *
+get_device(PyObject *self, void *closure)
+{
+    (void)closure;
+    dl_device device = dls_tensor_data(self)->tensor.device;
+    return Py_BuildValue("(ii)", (int)device.device_type, (int)device.device_id);
+}
+
+static PyObject *
+get_ndim(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyLong_FromLong(dls_tensor_data(self)->tensor.ndim);
+}
+
+static PyObject *
+get_size(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyLong_FromLongLong(dls_tensor_count(dls_tensor_data(self)));
+}
+
+static PyObject *
+get_itemsize(PyObject *self, void *closure)
+{
+    (void)closure;
+    dls_tensor *data = dls_tensor_data(self);
+    return PyLong_FromLongLong((dls_dtype_bits(data->tensor.dtype) + 7) / 8);
+}
+
+static PyObject *
+get_nbytes(PyObject *self, void *closure)
+{
+    (void)closure;
+    dls_tensor *data = dls_tensor_data(self);
+    int64_t itemsize = dls_tensor_itemsize(data);
+    int64_t count = dls_tensor_count(data);
+    if (itemsize == 0) { /* packed: the header's formula, over all of them */
+        return PyLong_FromLongLong((count * dls_dtype_bits(data->tensor.dtype) + 7) / 8);
+    }
+    return PyLong_FromLongLong(count * itemsize);
+}
+
+static PyObject *
+get_byte_offset(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(dls_tensor_data(self)->tensor.byte_offset);
+}
+
+static PyObject *
+get_readonly(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyBool_FromLong((dls_tensor_data(self)->flags & DL_FLAG_READ_ONLY) != 0);
+}
+
+static PyObject *
+get_is_copied(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyBool_FromLong((dls_tensor_data(self)->flags & DL_FLAG_IS_COPIED) != 0);
+}
+
+static PyObject *
+get_version(PyObject *self, void *closure)
+{
+    (void)closure;
+    dls_tensor *data = dls_tensor_data(self);
+    return Py_BuildValue("(ii)", (int)data->major, (int)data->minor);
+}
+
+/* Address of element zero where the device has addresses, else the handle. */
+void *
+dls_tensor_address(const dls_tensor *self)
+{
+    const dl_tensor *t = &self->tensor;
+    bool adds = dls_device_has_addresses(t->device.device_type) && t->byte_offset != 0;
+    return adds ? (char *)t->data + t->byte_offset : t->data;
+}
+
+static PyObject *
+get_data_ptr(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyLong_FromVoidPtr(dls_tensor_address(dls_tensor_data(self)));
+}
+
+/* --- older protocols out -------------------------------------------------------------- */
+
+static PyObject *
+raise_not_offered(PyObject *self, const char *name, const char *why)
+{
+    PyErr_Format(PyExc_AttributeError, "%s: %s (device type %d)", name, why,
+                 (int)dls_tensor_data(self)->tensor.device.device_type);
+    return NULL;
+}
+
+static PyObject *
+get_array_interface(PyObject *self, void *closure)
+{
+    (void)closure;
+    dls_tensor *data = dls_tensor_data(self);
+    const dl_tensor *t = &data->tensor;
+    char typestr[16];
+    if (!dls_tensor_on_host(data)) {
+        return raise_not_offered(self, "__array_interface__", "its memory is not on the host");
+    }
+    if (t->dtype.lanes != 1 || !dls_dtype_typestr(t->dtype, typestr)) {
+        return raise_not_offered(self, "__array_interface__",
+                                 "its dtype has no typestr; pass reinterpret= to upgrade");
+    }
+    int64_t itemsize = dls_tensor_itemsize(data);
+    PyObject *strides = NULL;
+    if (dls_layout_is_contiguous(t->ndim, t->shape, t->strides)) {
+        Py_INCREF(Py_None);
+        strides = Py_None;
+    }
+    else {
+        strides = tuple_of(t->strides, t->ndim, itemsize);
+    }
+    return Py_BuildValue("{s:i,s:N,s:s,s:N,s:(NO)}", "version", 3, "shape",
+                         tuple_of(t->shape, t->ndim, 1), "typestr", typestr, "strides", strides,
+                         "data", PyLong_FromVoidPtr(dls_tensor_address(data)),
+                         data->flags & DL_FLAG_READ_ONLY ? Py_True : Py_False);
+}
+
+static PyObject *
+get_cuda_array_interface(PyObject *self, void *closure)
+{
+    (void)closure;
+    return raise_not_offered(self, "__cuda_array_interface__", "offered for CUDA memory only");
+}
+
+static PyObject *
+get_sycl_usm_array_interface(PyObject *self, void *closure)
+{
+    (void)closure;
+    return raise_not_offered(self, "__sycl_usm_array_interface__",
+                             "offered for oneAPI memory only");
+}
+
+static PyObject *
+tensor_repr(PyObject *self)
+{
+    char text[48];
+    dls_tensor *data = dls_tensor_data(self);
+    const dl_tensor *t = &data->tensor;
+    PyObject *shape = tuple_of(t->shape, t->ndim, 1);
+    PyObject *strides = tuple_of(t->strides, t->ndim, 1);
+    PyObject *repr = NULL;
+    if (shape != NULL && strides != NULL) {
+        repr = PyUnicode_FromFormat(
+            "<dlshim.Tensor shape=%R strides=%R dtype=%s device=(%d, %d)%s at %p>", shape,
+            strides, dls_dtype_name(t->dtype, text, sizeof text), (int)t->device.device_type,
+            (int)t->device.device_id, data->flags & DL_FLAG_READ_ONLY ? " readonly" : "",
+            dls_tensor_address(data));
+    }
+    Py_XDECREF(shape);
+    Py_XDECREF(strides);
+    return repr;
+}
+
+/* --- the type -------------------------------------------------------------------------- */
+
+#define DOC_READONLY "True when the memory must not be written (DLPack flag READ_ONLY)."
+
+static PyGetSetDef getters[] = {
+    {"shape", get_shape, NULL, "Extents, a tuple of ints.", NULL},
+    {"strides", get_strides, NULL,
+     "Strides in elements, a tuple of ints; row-major ones to the letter when the data "
+     "are C-contiguous.",
+     NULL},
+    {"dtype", get_dtype, NULL, "(code, bits, lanes), a tuple whose str() is the name.", NULL},
+    {"device", get_device, NULL, "(device_type, device_id), plain ints.", NULL},
+    {"ndim", get_ndim, NULL, "Number of dimensions.", NULL},
+    {"size", get_size, NULL, "Number of elements.", NULL},
+    {"itemsize", get_itemsize, NULL, "Bytes of one element, sub-byte ones rounded up.", NULL},
+    {"nbytes", get_nbytes, NULL, "Bytes of all elements, gaps not counted.", NULL},
+    {"byte_offset", get_byte_offset, NULL,
+     "Bytes from `data` to element zero: 0 where the device has addresses (folded in).", NULL},
+    {"readonly", get_readonly, NULL, DOC_READONLY, NULL},
+    {"is_copied", get_is_copied, NULL,
+     "True when a copy was made for this Tensor (DLPack flag IS_COPIED).", NULL},
+    {"version", get_version, NULL,
+     "(major, minor) of the struct that was taken; (0, 8) for a legacy one, which carries "
+     "none.",
+     NULL},
+    {"data_ptr", get_data_ptr, NULL,
+     "Address of element zero as an int; the handle on devices without addresses.", NULL},
+    {"__array_interface__", get_array_interface, NULL,
+     "NumPy's array interface v3 of host memory; AttributeError elsewhere.", NULL},
+    {"__cuda_array_interface__", get_cuda_array_interface, NULL,
+     "CUDA array interface; AttributeError for memory that is not CUDA's.", NULL},
+    {"__sycl_usm_array_interface__", get_sycl_usm_array_interface, NULL,
+     "SYCL USM array interface; AttributeError for memory that is not oneAPI's.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyObject *
+tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    dls_tensor *data = dls_tensor_data(self);
+    dls_request request;
+    dls_request_init(&request, NULL);
+    if (dls_request_parse(data->state, args, n, kwnames, &request) < 0) {
+        return NULL;
+    }
+    request.device_question = data->asked != 0 && data->asked == dls_this_thread();
+    data->asked = 0;
+    return dls_serve_capsule(data->state, self, NULL, &request);
+}
+
+static PyObject *
+tensor_dlpack_device(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    dls_tensor_data(self)->asked = dls_this_thread();
+    return get_device(self, NULL);
+}
+
+static PyMethodDef methods[] = {
+    {"__dlpack__", DLS_FASTCALL(tensor_dlpack), METH_FASTCALL | METH_KEYWORDS,
+     DLS_DOC_DLPACK},
+    {"__dlpack_device__", tensor_dlpack_device, METH_NOARGS, DLS_DOC_DLPACK_DEVICE},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(dls_tensor, weakrefs), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc,
+     "A tensor that was taken: it owns the memory (or a share of it) and describes it.\n\n"
+     "Made by from_dlpack().  It may be exported any number of times, by DLPack in both\n"
+     "flavours, the buffer protocol (host memory) and __array_interface__."},
+    {Py_tp_dealloc, tensor_dealloc},
+    {Py_tp_traverse, tensor_traverse},
+    {Py_tp_clear, tensor_clear},
+    {Py_tp_repr, tensor_repr},
+    {Py_tp_getset, getters},
+    {Py_tp_methods, methods},
+    {Py_tp_members, members},
+    {DLS_BF_GETBUFFER, dls_tensor_getbuffer},
+    {DLS_BF_RELEASEBUFFER, dls_tensor_releasebuffer},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "dlshim.Tensor",
+    .basicsize = sizeof(dls_tensor),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE
+             | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = slots,
+};
+
+int
+dls_tensor_type_init(dls_state *state, PyObject *module)
+{
+    state->tensor_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+    return state->tensor_type != NULL ? PyModule_AddType(module, state->tensor_type) : -1;
+}

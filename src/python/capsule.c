@@ -1,0 +1,97 @@
+#include "python/capsule.h"
+
+#include <string.h>
+
+#include "core/tensor.h"
+
+/* One address per name: capsules of ours are recognised without strcmp. */
+static const char name_legacy[] = DL_NAME_LEGACY;
+static const char name_versioned[] = DL_NAME_VERSIONED;
+static const char name_legacy_used[] = DL_NAME_LEGACY_USED;
+static const char name_versioned_used[] = DL_NAME_VERSIONED_USED;
+
+bool
+dls_capsule_check(PyObject *obj)
+{
+    return Py_IS_TYPE(obj, &PyCapsule_Type);
+}
+
+static dls_capsule_kind
+kind_of_name(const char *name)
+{
+    if (name == NULL) {
+        return DLS_CAPSULE_FOREIGN;
+    }
+    if (name == name_legacy || strcmp(name, name_legacy) == 0) {
+        return DLS_CAPSULE_LEGACY;
+    }
+    if (name == name_versioned || strcmp(name, name_versioned) == 0) {
+        return DLS_CAPSULE_VERSIONED;
+    }
+    if (strcmp(name, name_legacy_used) == 0 || strcmp(name, name_versioned_used) == 0) {
+        return DLS_CAPSULE_USED;
+    }
+    return DLS_CAPSULE_FOREIGN;
+}
+
+dls_capsule_kind
+dls_capsule_look(PyObject *capsule, void **managed)
+{
+    const char *name = PyCapsule_GetName(capsule);
+    dls_capsule_kind kind = kind_of_name(name);
+    *managed = NULL;
+    if (name == NULL) {
+        PyErr_Clear();
+    }
+    if (kind <= DLS_CAPSULE_VERSIONED) {
+        *managed = PyCapsule_GetPointer(capsule, name);
+    }
+    return kind;
+}
+
+int
+dls_capsule_take(PyObject *capsule, bool versioned)
+{
+    return PyCapsule_SetName(capsule, versioned ? name_versioned_used : name_legacy_used);
+}
+
+static void
+delete_unconsumed(PyObject *capsule, const char *name, bool versioned)
+{
+    if (PyCapsule_GetName(capsule) != name) {
+        return;
+    }
+    void *managed = PyCapsule_GetPointer(capsule, name);
+    PyObject *type, *value, *trace;
+    bool pending = PyErr_Occurred() != NULL;
+    if (pending) {
+        PyErr_Fetch(&type, &value, &trace);
+    }
+    dls_managed_delete(managed, versioned);
+    if (PyErr_Occurred() != NULL) {
+        /* NULL: naming the dying capsule would bring us back here without end. */
+        PyErr_WriteUnraisable(NULL);
+    }
+    if (pending) {
+        PyErr_Restore(type, value, trace);
+    }
+}
+
+static void
+destroy_legacy(PyObject *capsule)
+{
+    delete_unconsumed(capsule, name_legacy, false);
+}
+
+static void
+destroy_versioned(PyObject *capsule)
+{
+    delete_unconsumed(capsule, name_versioned, true);
+}
+
+PyObject *
+dls_capsule_new(void *managed, bool versioned)
+{
+    return versioned ? PyCapsule_New(managed, name_versioned, destroy_versioned)
+                     : PyCapsule_New(managed, name_legacy, destroy_legacy);
+}

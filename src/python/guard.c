@@ -1,0 +1,111 @@
+#include "python/guard.h"
+
+#include <stdatomic.h>
+
+/* Set by the last C-level hook of Py_Finalize: from then on nothing foreign is
+ * called (a ctypes deleter there is a segfault). */
+static atomic_bool python_ended;
+
+static void
+note_end(void)
+{
+    atomic_store_explicit(&python_ended, true, memory_order_release);
+}
+
+/* Attached now?  From 3.12 on the current thread state is a thread-local; before,
+ * it is that of whichever thread holds the GIL, so it must also be this thread's
+ * own.  Both stay true on the finalising thread, where Py_IsInitialized() is
+ * already 0 while capsule destructors still run. */
+static bool
+is_attached(void)
+{
+    PyThreadState *current = dls_late.PyThreadState_GetUnchecked();
+    if (current != NULL) {
+        return true;
+    }
+    current = dls_late._PyThreadState_UncheckedGet();
+    if (current == NULL) {
+        return false;
+    }
+    return dls_python_version() >= 0x030c || current == PyGILState_GetThisThreadState();
+}
+
+dls_python_where
+dls_guard_where(void)
+{
+    if (atomic_load_explicit(&python_ended, memory_order_acquire)) {
+        return DLS_PYTHON_GONE;
+    }
+    if (is_attached()) {
+        return DLS_PYTHON_HELD;
+    }
+    return Py_IsInitialized() ? DLS_PYTHON_ALIVE : DLS_PYTHON_GONE;
+}
+
+static int
+guard_attach(void)
+{
+    return (int)PyGILState_Ensure();
+}
+
+static void
+guard_detach(int token)
+{
+    PyGILState_Release((PyGILState_STATE)token);
+}
+
+static bool
+guard_save_error(void *saved[3])
+{
+    if (PyErr_Occurred() == NULL) {
+        return false;
+    }
+    PyErr_Fetch((PyObject **)&saved[0], (PyObject **)&saved[1], (PyObject **)&saved[2]);
+    return true;
+}
+
+static void
+guard_restore_error(void *saved[3], bool pending)
+{
+    if (PyErr_Occurred() != NULL) {
+        /* Never name a dying capsule here: its decref would come back to us. */
+        PyErr_WriteUnraisable(NULL);
+    }
+    if (pending) {
+        PyErr_Restore(saved[0], saved[1], saved[2]);
+    }
+}
+
+static void
+guard_drop_object(void *py)
+{
+    Py_DECREF((PyObject *)py);
+}
+
+static void
+guard_drop_buffer(void *buffer)
+{
+    dls_late.PyBuffer_Release(buffer);
+}
+
+static const dls_python_ops ops = {
+    .where = dls_guard_where,
+    .attach = guard_attach,
+    .detach = guard_detach,
+    .save_error = guard_save_error,
+    .restore_error = guard_restore_error,
+    .drop_object = guard_drop_object,
+    .drop_buffer = guard_drop_buffer,
+};
+
+void
+dls_guard_install(void)
+{
+    static bool watching;
+    atomic_store_explicit(&python_ended, false, memory_order_release);
+    dls_owner_set_python(&ops);
+    if (!watching) {
+        /* When all 32 places are taken, Py_IsInitialized() has to do. */
+        watching = Py_AtExit(note_end) == 0;
+    }
+}

@@ -1,0 +1,15 @@
+/* May this thread touch Python now?  (design T10, reference abi3-and-style D) */
+#ifndef DLS_PYTHON_GUARD_H
+#define DLS_PYTHON_GUARD_H
+
+#include "core/owner.h"
+#include "python/py.h"
+
+/* Hand the Python half to core/owner and watch for the end of the interpreter.
+ * GIL held; called at every import, effective once. */
+void dls_guard_install(void);
+
+/* The same answer that core/owner uses. */
+dls_python_where dls_guard_where(void);
+
+#endif

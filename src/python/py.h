@@ -1,0 +1,89 @@
+/* The one door to Python.h (design section 7): floor, late functions, what the
+ * floor's headers do not declare. */
+#ifndef DLS_PYTHON_PY_H
+#define DLS_PYTHON_PY_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Py_buffer joined the limited API in 3.11; its layout has been the same since
+ * 3.0 and is part of the stable ABI. */
+#if defined(Py_LIMITED_API) && Py_LIMITED_API < 0x030b0000
+typedef struct {
+    void *buf;
+    PyObject *obj;
+    Py_ssize_t len;
+    Py_ssize_t itemsize;
+    int readonly;
+    int ndim;
+    char *format;
+    Py_ssize_t *shape;
+    Py_ssize_t *strides;
+    Py_ssize_t *suboffsets;
+    void *internal;
+} dls_buffer;
+#else
+typedef Py_buffer dls_buffer;
+#endif
+
+/* Requests, from the same ABI (PyBUF_*). */
+#define DLS_BUF_WRITABLE 0x001
+#define DLS_BUF_FORMAT 0x004
+#define DLS_BUF_ND 0x008
+#define DLS_BUF_STRIDES (0x010 | DLS_BUF_ND)
+#define DLS_BUF_RECORDS_RO (DLS_BUF_STRIDES | DLS_BUF_FORMAT)
+#define DLS_BUF_FULL_RO (0x100 | DLS_BUF_RECORDS_RO)
+/* Type slots of the buffer protocol ("never renumber", typeslots.h). */
+#define DLS_BF_GETBUFFER 1
+#define DLS_BF_RELEASEBUFFER 2
+
+/* Functions that joined the limited API after the floor, or whose first export is
+ * later than the floor: found by symbol at import, each with a version guard and a
+ * fallback (late.c).  X(result, name, parameters, first version whose symbol we
+ * use, last version or 0) */
+#define DLS_LATE_LIST(X)                                                       \
+    X(PyObject *, PyObject_VectorcallMethod,                                   \
+      (PyObject * name, PyObject *const *args, size_t nargsf, PyObject *kwnames), \
+      0x0309, 0)                                                               \
+    X(int, PyObject_GetBuffer, (PyObject * obj, dls_buffer *view, int flags),  \
+      0x0300, 0)                                                               \
+    X(void, PyBuffer_Release, (dls_buffer * view), 0x0300, 0)                  \
+    X(int, PyObject_CheckBuffer, (PyObject * obj), 0x0309, 0)                  \
+    X(int, PyObject_GetOptionalAttr,                                           \
+      (PyObject * obj, PyObject *name, PyObject **result), 0x030d, 0)          \
+    X(PyThreadState *, PyThreadState_GetUnchecked, (void), 0x030d, 0)          \
+    X(PyThreadState *, _PyThreadState_UncheckedGet, (void), 0x0305, 0x030c)
+
+#define DLS_LATE_MEMBER(result, name, parameters, first, last)                 \
+    result(*name) parameters;
+typedef struct {
+    DLS_LATE_LIST(DLS_LATE_MEMBER)
+} dls_late_table;
+#undef DLS_LATE_MEMBER
+
+/* What to call: the real function, or its fallback.  Written at import and by the
+ * test hook "fallback" only.  Never NULL members. */
+extern dls_late_table dls_late;
+
+/* Fill dls_late.  GIL held.  0, or -1 with ImportError set. */
+int dls_late_load(void);
+/* Test hook: all fallbacks (true) or what the interpreter has (false). */
+void dls_late_force_fallback(bool force);
+/* dict name -> bool: is the real function in use? */
+PyObject *dls_late_report(void);
+/* 0x030b for 3.11 and so on. */
+int dls_python_version(void);
+
+/* Arguments flag of the vectorcall protocol (PEP 590, frozen). */
+#define DLS_VECTORCALL_OFFSET ((size_t)1 << (8 * sizeof(size_t) - 1))
+
+/* 1 = found (*result is a new reference), 0 = no such attribute, nothing set,
+ * -1 = error set.  A getter that raises AttributeError counts as absent. */
+int dls_get_optional(PyObject *obj, PyObject *name, PyObject **result);
+
+#define DLS_FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
+
+#endif

@@ -1,0 +1,146 @@
+#include "python/raise.h"
+
+#include <stdarg.h>
+
+static PyObject *
+class_of(dls_state *state, int code)
+{
+    switch (code) {
+    case DLS_EVALUE:
+        return PyExc_ValueError;
+    case DLS_ETYPE:
+        return PyExc_TypeError;
+    case DLS_ENOMEM:
+        return PyExc_MemoryError;
+    case DLS_ECOPY:
+        return state->copy_required_error;
+    default:
+        return PyExc_BufferError;
+    }
+}
+
+PyObject *
+dls_type_name(PyObject *obj)
+{
+    PyObject *module = NULL, *name = NULL, *result = NULL;
+    PyObject *type = (PyObject *)Py_TYPE(obj);
+    module = PyObject_GetAttrString(type, "__module__");
+    name = PyObject_GetAttrString(type, "__qualname__");
+    if (name == NULL || !PyUnicode_Check(name)) {
+        PyErr_Clear();
+        result = PyUnicode_FromString("?");
+    }
+    else if (module == NULL || !PyUnicode_Check(module)
+             || PyUnicode_CompareWithASCIIString(module, "builtins") == 0) {
+        PyErr_Clear();
+        Py_INCREF(name);
+        result = name;
+    }
+    else {
+        result = PyUnicode_FromFormat("%U.%U", module, name);
+    }
+    Py_XDECREF(module);
+    Py_XDECREF(name);
+    return result;
+}
+
+PyObject *
+dls_raise(dls_state *state, int code, PyObject *obj, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    PyObject *text = PyUnicode_FromFormatV(format, args);
+    va_end(args);
+    if (text == NULL) {
+        return NULL;
+    }
+    if (obj == NULL) {
+        PyErr_SetObject(class_of(state, code), text);
+    }
+    else {
+        PyObject *name = dls_type_name(obj);
+        if (name != NULL) {
+            PyErr_Format(class_of(state, code), "'%U' object: %U", name, text);
+            Py_DECREF(name);
+        }
+    }
+    Py_DECREF(text);
+    return NULL;
+}
+
+int
+dls_raise_error(dls_state *state, PyObject *obj, const dls_error *err)
+{
+    if (err->code == DLS_ENOMEM) {
+        PyErr_NoMemory();
+    }
+    else {
+        dls_raise(state, err->code, obj, "%s", err->text);
+    }
+    return -1;
+}
+
+PyObject *
+dls_error_take(void)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    if (type == NULL) {
+        return NULL;
+    }
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (trace != NULL && value != NULL) {
+        PyException_SetTraceback(value, trace);
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
+    return value;
+}
+
+void
+dls_error_restore(PyObject *exception)
+{
+    PyObject *type = (PyObject *)Py_TYPE(exception);
+    PyObject *trace = PyException_GetTraceback(exception);
+    Py_INCREF(type);
+    PyErr_Restore(type, exception, trace);
+}
+
+/* Kinds that N2 turns into BufferError; all others come through as they are. */
+static bool
+is_translated(void)
+{
+    return PyErr_ExceptionMatches(PyExc_TypeError)
+           || PyErr_ExceptionMatches(PyExc_BufferError)
+           || PyErr_ExceptionMatches(PyExc_ValueError)
+           || PyErr_ExceptionMatches(PyExc_RuntimeError)
+           || PyErr_ExceptionMatches(PyExc_AssertionError);
+}
+
+PyObject *
+dls_raise_from_pending(dls_state *state, PyObject *obj, const char *text)
+{
+    if (!is_translated()) {
+        return NULL;
+    }
+    PyObject *cause = dls_error_take();
+    PyObject *message = PyObject_Str(cause);
+    if (message == NULL) {
+        PyErr_Clear();
+        message = PyUnicode_FromString("(no message)");
+    }
+    if (message == NULL) {
+        Py_DECREF(cause);
+        return NULL;
+    }
+    PyObject *kind = dls_type_name(cause);
+    if (kind != NULL) {
+        dls_raise(state, DLS_EBUFFER, obj, "%s: %U: %U", text, kind, message);
+        Py_DECREF(kind);
+    }
+    Py_DECREF(message);
+    PyObject *error = dls_error_take();
+    PyException_SetCause(error, cause); /* steals cause */
+    dls_error_restore(error);
+    return NULL;
+}

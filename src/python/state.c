@@ -1,0 +1,112 @@
+#include "python/state.h"
+
+static int
+init_names(dls_state *state)
+{
+#define INTERN(member, text)                                                   \
+    state->names.member = PyUnicode_InternFromString(text);                    \
+    if (state->names.member == NULL) {                                         \
+        return -1;                                                             \
+    }
+    DLS_NAME_LIST(INTERN)
+#undef INTERN
+    return 0;
+}
+
+/* kwnames[mask]: bit 0 stream, 1 max_version, 2 dl_device, 3 copy. */
+static int
+init_kwnames(dls_state *state)
+{
+    PyObject *words[4] = {state->names.stream, state->names.max_version,
+                          state->names.dl_device, state->names.copy};
+    for (int mask = 1; mask < 16; mask++) {
+        Py_ssize_t n = (mask & 1) + (mask >> 1 & 1) + (mask >> 2 & 1) + (mask >> 3 & 1);
+        PyObject *tuple = PyTuple_New(n);
+        if (tuple == NULL) {
+            return -1;
+        }
+        state->kwnames[mask] = tuple;
+        Py_ssize_t at = 0;
+        for (int bit = 0; bit < 4; bit++) {
+            if (mask >> bit & 1) {
+                Py_INCREF(words[bit]);
+                PyTuple_SetItem(tuple, at++, words[bit]);
+            }
+        }
+    }
+    return 0;
+}
+
+static PyObject *
+new_error(PyObject *module, const char *name, const char *doc, PyObject *first,
+          PyObject *second)
+{
+    PyObject *bases = PyTuple_Pack(2, first, second);
+    if (bases == NULL) {
+        return NULL;
+    }
+    PyObject *error = PyErr_NewExceptionWithDoc(name, doc, bases, NULL);
+    Py_DECREF(bases);
+    if (error != NULL && PyModule_AddType(module, (PyTypeObject *)error) < 0) {
+        Py_CLEAR(error);
+    }
+    return error;
+}
+
+int
+dls_state_init(dls_state *state, PyObject *module)
+{
+    state->old_numpy = -1;
+    if (init_names(state) < 0 || init_kwnames(state) < 0) {
+        return -1;
+    }
+    state->asked_version = Py_BuildValue("(ii)", 1, 0);
+    state->host_device = Py_BuildValue("(ii)", 1, 0);
+    state->copy_required_error = new_error(
+        module, "dlshim.CopyRequiredError",
+        "copy=False was asked for, and the data cannot be given without a copy.",
+        PyExc_BufferError, PyExc_ValueError);
+    state->unsupported_object_error = new_error(
+        module, "dlshim.UnsupportedObjectError",
+        "The object offers no way to its memory that dlshim knows.", PyExc_TypeError,
+        PyExc_AttributeError);
+    state->modules = PySys_GetObject("modules"); /* borrowed */
+    if (state->asked_version == NULL || state->host_device == NULL
+        || state->copy_required_error == NULL || state->unsupported_object_error == NULL
+        || state->modules == NULL || !PyDict_Check(state->modules)) {
+        if (PyErr_Occurred() == NULL) {
+            PyErr_SetString(PyExc_ImportError, "sys.modules is not a dict");
+        }
+        state->modules = NULL;
+        return -1;
+    }
+    Py_INCREF(state->modules);
+    return 0;
+}
+
+#define STATE_OBJECTS(X)                                                       \
+    X(producer_type) X(tensor_type) X(dtype_type) X(copy_required_error)       \
+    X(unsupported_object_error) X(asked_version) X(host_device) X(forget) X(modules)
+
+int
+dls_state_visit(dls_state *state, visitproc visit, void *arg)
+{
+#define VISIT(member) Py_VISIT(state->member);
+    STATE_OBJECTS(VISIT)
+#undef VISIT
+    return 0;
+}
+
+void
+dls_state_clear(dls_state *state)
+{
+#define CLEAR(member) Py_CLEAR(state->member);
+    STATE_OBJECTS(CLEAR)
+#undef CLEAR
+    for (int mask = 0; mask < 16; mask++) {
+        Py_CLEAR(state->kwnames[mask]);
+    }
+#define CLEAR_NAME(member, text) Py_CLEAR(state->names.member);
+    DLS_NAME_LIST(CLEAR_NAME)
+#undef CLEAR_NAME
+}

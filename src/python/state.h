@@ -1,0 +1,87 @@
+/* Module state: everything that belongs to one interpreter. */
+#ifndef DLS_PYTHON_STATE_H
+#define DLS_PYTHON_STATE_H
+
+#include "python/py.h"
+
+/* Interned names that the C code looks up or compares.  X(member, text) */
+#define DLS_NAME_LIST(X)                                                       \
+    X(dlpack, "__dlpack__")                                                    \
+    X(dlpack_device, "__dlpack_device__")                                      \
+    X(exchange_api, "__dlpack_c_exchange_api__")                               \
+    X(exchange_api_old, "__c_dlpack_exchange_api__")                           \
+    X(cuda_array_interface, "__cuda_array_interface__")                        \
+    X(sycl_usm_array_interface, "__sycl_usm_array_interface__")                \
+    X(array_struct, "__array_struct__")                                        \
+    X(array_interface, "__array_interface__")                                  \
+    X(mro, "__mro__")                                                          \
+    X(dict, "__dict__")                                                        \
+    X(module, "__module__")                                                    \
+    X(qualname, "__qualname__")                                                \
+    X(version, "__version__")                                                  \
+    X(cause, "__cause__")                                                      \
+    X(stream, "stream")                                                        \
+    X(max_version, "max_version")                                              \
+    X(dl_device, "dl_device")                                                  \
+    X(copy, "copy")                                                            \
+    X(producer_stream, "producer_stream")                                      \
+    X(unknown_stream, "unknown_stream")                                        \
+    X(device, "device")                                                        \
+    X(readonly, "readonly")                                                    \
+    X(legacy_readonly, "legacy_readonly")                                      \
+    X(order, "order")                                                          \
+    X(align, "align")                                                          \
+    X(reinterpret, "reinterpret")                                              \
+    X(assume_device, "assume_device")                                          \
+    X(detach, "detach")                                                        \
+    X(shape, "shape")                                                          \
+    X(strides, "strides")                                                      \
+    X(data, "data")                                                            \
+    X(typestr, "typestr")                                                      \
+    X(descr, "descr")                                                          \
+    X(offset, "offset")                                                        \
+    X(mask, "mask")                                                            \
+    X(dtype, "dtype")                                                          \
+    X(name, "name")                                                            \
+    X(ndim, "ndim")                                                            \
+    X(value, "value")                                                          \
+    X(requires_grad, "requires_grad")                                          \
+    X(is_conj, "is_conj")                                                      \
+    X(is_neg, "is_neg")                                                        \
+    X(get_capsule, "_get_capsule")                                             \
+    X(cuda_stream, "__cuda_stream__")                                          \
+    X(torch_cuda_stream, "cuda_stream")                                        \
+    X(ptr, "ptr")                                                              \
+    X(handle, "handle")
+
+struct dls_plan_cache;
+
+typedef struct dls_state {
+    /* names.x is the interned str of DLS_NAME_LIST */
+    struct {
+#define DLS_NAME_MEMBER(member, text) PyObject *member;
+        DLS_NAME_LIST(DLS_NAME_MEMBER)
+#undef DLS_NAME_MEMBER
+    } names;
+    PyTypeObject *producer_type;
+    PyTypeObject *tensor_type;
+    PyTypeObject *dtype_type;
+    PyObject *copy_required_error;
+    PyObject *unsupported_object_error;
+    /* kwnames[mask]: tuple of the keywords of that mask (DLS_ASK_*, source/call.h) */
+    PyObject *kwnames[16];
+    PyObject *asked_version; /* (1, 0): what producers are asked for */
+    PyObject *host_device;   /* (1, 0) */
+    PyObject *forget;        /* weakref callback of the plan cache */
+    PyObject *modules;       /* sys.modules */
+    struct dls_plan_cache *plans;
+    int old_numpy;           /* an imported NumPy is < 1.24: -1 = not seen yet */
+} dls_state;
+
+/* Fill names, tuples and error classes.  0, or -1 with an exception set (the caller
+ * clears the module). */
+int dls_state_init(dls_state *state, PyObject *module);
+int dls_state_visit(dls_state *state, visitproc visit, void *arg);
+void dls_state_clear(dls_state *state);
+
+#endif

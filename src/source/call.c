@@ -1,0 +1,95 @@
+#include "source/call.h"
+
+PyObject *
+dls_call_dlpack(dls_state *state, PyObject *obj, unsigned mask,
+                const dls_call_values *values)
+{
+    /* args[0] is scratch for PY_VECTORCALL_ARGUMENTS_OFFSET */
+    PyObject *args[6] = {NULL, obj};
+    PyObject **next = &args[2];
+    if (mask & DLS_ASK_STREAM) {
+        *next++ = values->stream != NULL ? values->stream : Py_None;
+    }
+    if (mask & DLS_ASK_VERSION) {
+        *next++ = state->asked_version;
+    }
+    if (mask & DLS_ASK_DEVICE) {
+        *next++ = values->dl_device;
+    }
+    if (mask & DLS_ASK_COPY) {
+        *next++ = values->copy;
+    }
+    return dls_late.PyObject_VectorcallMethod(state->names.dlpack, &args[1],
+                                              1 | DLS_VECTORCALL_OFFSET,
+                                              mask ? state->kwnames[mask] : NULL);
+}
+
+/* int-like -> int32: __index__, else .value, else int(); None is 0. */
+static int
+int_of(dls_state *state, PyObject *item, int32_t *out)
+{
+    if (item == Py_None) {
+        *out = 0;
+        return 1;
+    }
+    PyObject *number = PyNumber_Index(item);
+    if (number == NULL) {
+        PyErr_Clear();
+        PyObject *value = PyObject_GetAttr(item, state->names.value);
+        number = value != NULL ? PyNumber_Index(value) : NULL;
+        Py_XDECREF(value);
+    }
+    if (number == NULL) {
+        PyErr_Clear();
+        number = PyNumber_Long(item);
+    }
+    long value = number != NULL ? PyLong_AsLong(number) : -1;
+    Py_XDECREF(number);
+    if ((value == -1 && PyErr_Occurred()) || value < INT32_MIN || value > INT32_MAX) {
+        PyErr_Clear();
+        return 0;
+    }
+    *out = (int32_t)value;
+    return 1;
+}
+
+int
+dls_device_from_pair(dls_state *state, PyObject *pair, dl_device *device)
+{
+    if (PyUnicode_Check(pair) || PyBytes_Check(pair)) {
+        return 0;
+    }
+    PyObject *type = NULL, *id = NULL;
+    int ok = 0;
+    if (PySequence_Size(pair) == 2) {
+        type = PySequence_GetItem(pair, 0);
+        id = type != NULL ? PySequence_GetItem(pair, 1) : NULL;
+    }
+    if (id != NULL) {
+        ok = int_of(state, type, &device->device_type)
+             && int_of(state, id, &device->device_id);
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(id);
+    PyErr_Clear();
+    return ok;
+}
+
+int
+dls_call_device(dls_state *state, PyObject *obj, dl_device *device)
+{
+    PyObject *args[2] = {NULL, obj};
+    PyObject *pair = dls_late.PyObject_VectorcallMethod(
+        state->names.dlpack_device, &args[1], 1 | DLS_VECTORCALL_OFFSET, NULL);
+    if (pair == NULL) {
+        if (!PyErr_ExceptionMatches(PyExc_Exception)
+            || PyErr_ExceptionMatches(PyExc_MemoryError)) {
+            return -1;
+        }
+        PyErr_Clear();
+        return 0;
+    }
+    int ok = dls_device_from_pair(state, pair, device);
+    Py_DECREF(pair);
+    return ok;
+}

@@ -1,0 +1,36 @@
+/* The hot road: one call of __dlpack__ with exactly the keywords wanted. */
+#ifndef DLS_SOURCE_CALL_H
+#define DLS_SOURCE_CALL_H
+
+#include "abi/dlpack_abi.h"
+#include "python/py.h"
+#include "python/state.h"
+#include "source/plan.h"
+
+/* Keywords of one call, also the index of state->kwnames. */
+#define DLS_ASK_STREAM 1u
+#define DLS_ASK_VERSION 2u
+#define DLS_ASK_DEVICE 4u
+#define DLS_ASK_COPY 8u
+
+/* Values for the keywords of the mask; those not in it are not looked at. */
+typedef struct {
+    PyObject *stream;    /* borrowed */
+    PyObject *dl_device; /* borrowed */
+    PyObject *copy;      /* borrowed */
+} dls_call_values;
+
+/* obj.__dlpack__(...) -> new reference to whatever it returned, or NULL. */
+PyObject *dls_call_dlpack(dls_state *state, PyObject *obj, unsigned mask,
+                          const dls_call_values *values);
+
+/* obj.__dlpack_device__() as two ints, whatever they were (Paddle's None is 0, open3d's
+ * enum has a .value).  1 = *device, 0 = the answer is useless or it raised, nothing
+ * set, -1 = an exception that is not ours to hide (MemoryError, KeyboardInterrupt). */
+int dls_call_device(dls_state *state, PyObject *obj, dl_device *device);
+
+/* A (device_type, device_id) pair of ints from any sequence of two.  1 = yes,
+ * 0 = no pair of ints, nothing set. */
+int dls_device_from_pair(dls_state *state, PyObject *pair, dl_device *device);
+
+#endif

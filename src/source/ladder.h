@@ -1,0 +1,27 @@
+/* How a foreign object is asked: the learned way first, else the ladder (N1-N8). */
+#ifndef DLS_SOURCE_LADDER_H
+#define DLS_SOURCE_LADDER_H
+
+#include "source/loan.h"
+#include "source/plan.h"
+
+/* What is wanted of the source. */
+typedef struct {
+    bool versioned;      /* flavour that the consumer asked for */
+    int8_t copy;         /* -1 None, 0 False, 1 True: sent off the host only (T8) */
+    bool has_device;     /* a device is wanted: *device */
+    dl_device device;
+    PyObject *stream;    /* borrowed; NULL or None: none given */
+    bool ask_device;     /* the device must be known before the export (N5) */
+} dls_want;
+
+/* Export obj once.  0 = *loan describes the memory; -1 = exception set, *loan empty.
+ * On the learned host road this is exactly one call. */
+int dls_source_ask(dls_state *state, dls_plan *plan, PyObject *obj, const dls_want *want,
+                   dls_loan *loan);
+
+/* The device the export will say (N5), asking as little as can be.  1 = *device, 0 =
+ * only an export can tell, -1 = exception. */
+int dls_source_device(dls_state *state, dls_plan *plan, PyObject *obj, dl_device *device);
+
+#endif

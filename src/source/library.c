@@ -1,0 +1,211 @@
+#include "source/library.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LIBRARY(name, module, type, traits, functions)                         \
+    {name, module, type, traits, functions},
+static const dls_library libraries[] = {
+#include "source/libraries.def"
+};
+#undef LIBRARY
+#define ROWS (sizeof libraries / sizeof *libraries)
+
+/* Methods by which libraries gave capsules before __dlpack__, whoever they are. */
+static const char generic_functions[] = ".to_dlpack|.toDlpack|.to_dlpack_for_write"
+                                        "|.to_dlpack_for_read";
+
+/* str attribute of a class as UTF-8, NULL (nothing set) when there is none.  *owner
+ * keeps the text alive. */
+static const char *
+text_attribute(PyObject *obj, const char *attribute, PyObject **owner)
+{
+    const char *text = NULL;
+    *owner = PyObject_GetAttrString(obj, attribute);
+    if (*owner != NULL && PyUnicode_Check(*owner)) {
+        text = PyUnicode_AsUTF8AndSize(*owner, NULL);
+    }
+    if (text == NULL) {
+        PyErr_Clear();
+    }
+    return text;
+}
+
+static const dls_library *
+match_class(PyObject *class)
+{
+    PyObject *module_owner = NULL, *type_owner = NULL;
+    const dls_library *found = NULL;
+    const char *module = text_attribute(class, "__module__", &module_owner);
+    const char *type = text_attribute(class, "__qualname__", &type_owner);
+    for (size_t i = 0; module != NULL && type != NULL && i < ROWS; i++) {
+        size_t length = strlen(libraries[i].module);
+        if (strcmp(type, libraries[i].type) == 0
+            && strncmp(module, libraries[i].module, length) == 0
+            && (module[length] == '\0' || module[length] == '.')) {
+            found = &libraries[i];
+            break;
+        }
+    }
+    Py_XDECREF(module_owner);
+    Py_XDECREF(type_owner);
+    return found;
+}
+
+const dls_library *
+dls_library_match(PyObject *mro)
+{
+    Py_ssize_t n = PyTuple_Size(mro);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        const dls_library *row = match_class(PyTuple_GetItem(mro, i));
+        if (row != NULL) {
+            return row;
+        }
+    }
+    return NULL;
+}
+
+/* Follow "a.b.c" (length characters) from obj.  1 = *result (new reference), 0 = some
+ * attribute is missing, -1 = exception. */
+static int
+follow_path(PyObject *obj, const char *path, size_t length, PyObject **result)
+{
+    Py_INCREF(obj);
+    *result = obj;
+    while (length > 0) {
+        const char *dot = memchr(path, '.', length);
+        size_t part = dot != NULL ? (size_t)(dot - path) : length;
+        PyObject *name = PyUnicode_FromStringAndSize(path, (Py_ssize_t)part);
+        PyObject *next = NULL;
+        int got = name != NULL ? dls_get_optional(*result, name, &next) : -1;
+        Py_XDECREF(name);
+        Py_DECREF(*result);
+        *result = next;
+        if (got <= 0) {
+            return got;
+        }
+        size_t step = dot != NULL ? part + 1 : part;
+        path += step;
+        length -= step;
+    }
+    return 1;
+}
+
+/* One entry of a functions list: the callable.  *is_method: call it without obj. */
+static int
+find_function(dls_state *state, PyObject *obj, const char *entry, size_t length,
+              PyObject **function, bool *is_method)
+{
+    *is_method = entry[0] == '.';
+    if (*is_method) {
+        return follow_path(obj, entry + 1, length - 1, function);
+    }
+    const char *colon = memchr(entry, ':', length);
+    PyObject *name = PyUnicode_FromStringAndSize(entry, (Py_ssize_t)(colon - entry));
+    if (name == NULL) {
+        return -1;
+    }
+    PyObject *module = PyDict_GetItemWithError(state->modules, name); /* borrowed */
+    Py_DECREF(name);
+    if (module == NULL) {
+        return PyErr_Occurred() != NULL ? -1 : 0;
+    }
+    return follow_path(module, colon + 1, length - (size_t)(colon + 1 - entry), function);
+}
+
+static int
+find_any_function(dls_state *state, const dls_library *row, PyObject *obj,
+                  PyObject **function, bool *is_method)
+{
+    const char *list = row != NULL && row->functions[0] ? row->functions : generic_functions;
+    while (*list != '\0') {
+        size_t length = strcspn(list, "|");
+        int got = find_function(state, obj, list, length, function, is_method);
+        if (got != 0) {
+            return got;
+        }
+        list += length + (list[length] == '|');
+    }
+    return 0;
+}
+
+int
+dls_library_has_capsule(dls_state *state, const dls_library *row, PyObject *obj)
+{
+    PyObject *function = NULL;
+    bool is_method;
+    int got = find_any_function(state, row, obj, &function, &is_method);
+    Py_XDECREF(function);
+    return got;
+}
+
+int
+dls_library_capsule(dls_state *state, const dls_library *row, PyObject *obj,
+                    PyObject **result)
+{
+    PyObject *function = NULL;
+    bool is_method;
+    int got = find_any_function(state, row, obj, &function, &is_method);
+    if (got <= 0) {
+        return got;
+    }
+    *result = PyObject_CallFunctionObjArgs(function, is_method ? NULL : obj, NULL);
+    Py_DECREF(function);
+    return *result != NULL ? 1 : -1;
+}
+
+bool
+dls_library_old_numpy(dls_state *state)
+{
+    if (state->old_numpy >= 0) {
+        return state->old_numpy;
+    }
+    PyObject *numpy = PyDict_GetItemString(state->modules, "numpy"); /* borrowed */
+    if (numpy == NULL) {
+        return false;
+    }
+    PyObject *owner = NULL;
+    const char *text = text_attribute(numpy, "__version__", &owner);
+    if (text != NULL) {
+        char *end;
+        long major = strtol(text, &end, 10);
+        long minor = *end == '.' ? strtol(end + 1, NULL, 10) : 0;
+        state->old_numpy = major < 1 || (major == 1 && minor < 24);
+    }
+    Py_XDECREF(owner);
+    return state->old_numpy == 1;
+}
+
+static PyObject *
+trait_names(uint32_t traits)
+{
+    PyObject *list = PyList_New(0);
+#define ADD(name, bit, text)                                                   \
+    if (list != NULL && (traits & DLS_LIB_##name)) {                           \
+        PyObject *word = PyUnicode_FromString(#name);                          \
+        if (word == NULL || PyList_Append(list, word) < 0) {                   \
+            Py_CLEAR(list);                                                    \
+        }                                                                      \
+        Py_XDECREF(word);                                                      \
+    }
+    DLS_TRAIT_LIST(ADD)
+#undef ADD
+    return list;
+}
+
+PyObject *
+dls_library_table(void)
+{
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list != NULL && i < ROWS; i++) {
+        PyObject *row = Py_BuildValue(
+            "{s:s,s:s,s:s,s:s,s:N}", "name", libraries[i].name, "module",
+            libraries[i].module, "type", libraries[i].type, "functions",
+            libraries[i].functions, "traits", trait_names(libraries[i].traits));
+        if (row == NULL || PyList_Append(list, row) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(row);
+    }
+    return list;
+}

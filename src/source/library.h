@@ -1,0 +1,55 @@
+/* What is known of the libraries that objects come from (source/libraries.def). */
+#ifndef DLS_SOURCE_LIBRARY_H
+#define DLS_SOURCE_LIBRARY_H
+
+#include "python/py.h"
+#include "python/state.h"
+
+/* Traits.  X(NAME, bit, what it means) */
+#define DLS_TRAIT_LIST(X)                                                      \
+    X(OWNS, 0, "the struct alone keeps the memory alive (T10)")                \
+    X(DOES_NOT_OWN, 1, "the capsule does not keep the memory alive (T3, T10)") \
+    X(IMMUTABLE, 2, "data never change, but legacy capsules cannot say so (T8)") \
+    X(LEGACY_TRUTHFUL, 3, "its legacy answer is as truthful and cheaper (N3)") \
+    X(OLDER_AFTER_REFUSAL, 4, "older protocols describe what __dlpack__ refuses (N2)") \
+    X(LAZY_BITS, 5, "requires_grad, conjugate and negative bits are checked here (T12)") \
+    X(DEVICE_LIES, 6, "__dlpack_device__ and the struct can disagree (N5)")    \
+    X(CPU_ONLY, 7, "objects cannot be elsewhere: the device is not asked (N5)") \
+    X(SCALAR_IS_1D, 8, "exports scalars with shape (1,)")                      \
+    X(LEARN_ANY_REFUSAL, 9, "keyword refusals of any class are learned (N1)")  \
+    X(NO_MINUS_ONE, 10, "gets None instead of stream -1 (N6)")
+
+enum {
+#define DLS_TRAIT_BIT(name, bit, text) DLS_LIB_##name = 1 << (bit),
+    DLS_TRAIT_LIST(DLS_TRAIT_BIT)
+#undef DLS_TRAIT_BIT
+};
+
+typedef struct {
+    const char *name;
+    const char *module;
+    const char *type;
+    uint32_t traits;
+    const char *functions;
+} dls_library;
+
+/* The row of a class, by module and qualname over its MRO; NULL when none fits. mro is
+ * the class's __mro__ tuple.  Never fails: what cannot be read does not match. */
+const dls_library *dls_library_match(PyObject *mro);
+
+/* Call the first capsule function of a row, or the generic capsule methods when row is
+ * NULL or has none.  1 = *result is what it returned (new reference), 0 = nothing of
+ * the kind here, -1 = exception set. */
+int dls_library_capsule(dls_state *state, const dls_library *row, PyObject *obj,
+                        PyObject **result);
+
+/* Does such a function exist for this object?  1, 0, or -1 with an exception. */
+int dls_library_has_capsule(dls_state *state, const dls_library *row, PyObject *obj);
+
+/* An imported NumPy < 1.24: its deleters run Python code without the GIL (T10). */
+bool dls_library_old_numpy(dls_state *state);
+
+/* All rows as a list of dicts, for inspect, docs and tests. */
+PyObject *dls_library_table(void);
+
+#endif

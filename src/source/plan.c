@@ -1,0 +1,408 @@
+#include "source/plan.h"
+
+#include <string.h>
+
+#include "core/alloc.h"
+#include "python/raise.h"
+#include "source/table.h"
+
+const char *const dls_rung_names[DLS_RUNG_COUNT] = {
+#define NAME(name, text) text,
+    DLS_RUNG_LIST(NAME)
+#undef NAME
+};
+
+/* --- cache: open addressing by the type's address ---------------------------- */
+
+typedef struct {
+    PyTypeObject *type; /* NULL: free.  Never a tombstone: removal closes the gap */
+    dls_plan *plan;
+    PyObject *reference; /* weak, its callback empties this entry */
+} entry;
+
+typedef struct dls_plan_cache {
+    entry *entries;
+    size_t size; /* a power of two */
+    size_t used;
+} plan_cache;
+
+static size_t
+home_of(const plan_cache *cache, const PyTypeObject *type)
+{
+    uintptr_t address = (uintptr_t)type >> 4;
+    return (size_t)(address ^ address >> 7) & (cache->size - 1);
+}
+
+static entry *
+entries_new(size_t size)
+{
+    entry *entries = dls_alloc(size * sizeof *entries);
+    if (entries == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    memset(entries, 0, size * sizeof *entries);
+    return entries;
+}
+
+plan_cache *
+dls_plan_cache_new(void)
+{
+    plan_cache *cache = dls_alloc(sizeof *cache);
+    if (cache == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    *cache = (plan_cache){.size = 32};
+    cache->entries = entries_new(cache->size);
+    if (cache->entries == NULL) {
+        dls_free(cache);
+        return NULL;
+    }
+    return cache;
+}
+
+void
+dls_plan_cache_clear(plan_cache *cache)
+{
+    for (size_t i = 0; i < cache->size; i++) {
+        entry taken = cache->entries[i];
+        cache->entries[i] = (entry){0};
+        dls_plan_drop(taken.plan);
+        Py_XDECREF(taken.reference);
+    }
+    cache->used = 0;
+}
+
+void
+dls_plan_cache_free(plan_cache *cache)
+{
+    if (cache != NULL) {
+        dls_plan_cache_clear(cache);
+        dls_free(cache->entries);
+        dls_free(cache);
+    }
+}
+
+static entry *
+cache_slot(plan_cache *cache, const PyTypeObject *type)
+{
+    size_t i = home_of(cache, type);
+    while (cache->entries[i].type != NULL && cache->entries[i].type != type) {
+        i = (i + 1) & (cache->size - 1);
+    }
+    return &cache->entries[i];
+}
+
+static void
+cache_remove(plan_cache *cache, size_t hole)
+{
+    entry taken = cache->entries[hole];
+    size_t mask = cache->size - 1;
+    cache->entries[hole] = (entry){0};
+    cache->used--;
+    for (size_t i = (hole + 1) & mask; cache->entries[i].type != NULL; i = (i + 1) & mask) {
+        size_t home = home_of(cache, cache->entries[i].type);
+        if (((i - home) & mask) >= ((i - hole) & mask)) {
+            cache->entries[hole] = cache->entries[i];
+            cache->entries[i] = (entry){0};
+            hole = i;
+        }
+    }
+    dls_plan_drop(taken.plan);
+    Py_XDECREF(taken.reference);
+}
+
+void
+dls_plan_cache_forget(plan_cache *cache, PyObject *reference)
+{
+    for (size_t i = 0; i < cache->size; i++) {
+        if (cache->entries[i].reference == reference) {
+            cache_remove(cache, i);
+            return;
+        }
+    }
+}
+
+static int
+cache_grow(plan_cache *cache)
+{
+    plan_cache grown = {.size = cache->size * 2, .used = cache->used};
+    grown.entries = entries_new(grown.size);
+    if (grown.entries == NULL) {
+        return -1;
+    }
+    for (size_t i = 0; i < cache->size; i++) {
+        if (cache->entries[i].type != NULL) {
+            *cache_slot(&grown, cache->entries[i].type) = cache->entries[i];
+        }
+    }
+    dls_free(cache->entries);
+    *cache = grown;
+    return 0;
+}
+
+static int
+cache_add(dls_state *state, dls_plan *plan)
+{
+    plan_cache *cache = state->plans;
+    PyObject *reference = PyWeakref_NewRef((PyObject *)plan->type, state->forget);
+    if (reference == NULL) {
+        return -1;
+    }
+    /* Making a weak reference may run the collector, and that our callback: look for
+     * the slot only now. */
+    if (cache->used * 3 >= cache->size * 2 && cache_grow(cache) < 0) {
+        Py_DECREF(reference);
+        return -1;
+    }
+    entry *slot = cache_slot(cache, plan->type);
+    if (slot->type != NULL) {
+        Py_DECREF(reference);
+        return 0;
+    }
+    *slot = (entry){plan->type, dls_plan_share(plan), reference};
+    cache->used++;
+    return 0;
+}
+
+/* --- plans ------------------------------------------------------------------- */
+
+dls_plan *
+dls_plan_share(dls_plan *plan)
+{
+    plan->refs++;
+    return plan;
+}
+
+void
+dls_plan_drop(dls_plan *plan)
+{
+    if (plan != NULL && --plan->refs == 0) {
+        dls_free(plan);
+    }
+}
+
+/* Position in the MRO of the class whose own dict has `name`; *value (when wanted) is
+ * what it holds, a new reference.  -1: nowhere, -2: exception. */
+static Py_ssize_t
+find_in_mro(dls_state *state, PyObject *mro, PyObject *name, PyObject **value)
+{
+    Py_ssize_t n = PyTuple_Size(mro);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *dict = PyObject_GetAttr(PyTuple_GetItem(mro, i), state->names.dict);
+        if (dict == NULL) {
+            return -2;
+        }
+        PyObject *got = PyObject_GetItem(dict, name);
+        Py_DECREF(dict);
+        if (got != NULL) {
+            if (value != NULL) {
+                *value = got;
+            }
+            else {
+                Py_DECREF(got);
+            }
+            return i;
+        }
+        if (!PyErr_ExceptionMatches(PyExc_KeyError)) {
+            return -2;
+        }
+        PyErr_Clear();
+    }
+    return -1;
+}
+
+typedef struct {
+    dls_rung rung;
+    size_t name; /* offset in state->names */
+} attribute_rung;
+
+#define NAME_OFFSET(member) (offsetof(dls_state, names.member))
+/* FUNCTION and BUFFER are not attributes and are found apart. */
+static const attribute_rung attribute_rungs[] = {
+    {DLS_RUNG_DLPACK, NAME_OFFSET(dlpack)},
+    {DLS_RUNG_CUDA, NAME_OFFSET(cuda_array_interface)},
+    {DLS_RUNG_SYCL, NAME_OFFSET(sycl_usm_array_interface)},
+    {DLS_RUNG_STRUCT, NAME_OFFSET(array_struct)},
+    {DLS_RUNG_INTERFACE, NAME_OFFSET(array_interface)},
+};
+#define ATTRIBUTE_RUNGS (sizeof attribute_rungs / sizeof *attribute_rungs)
+
+static PyObject *
+name_at(dls_state *state, size_t offset)
+{
+    PyObject *name;
+    memcpy(&name, (char *)state + offset, sizeof name);
+    return name;
+}
+
+/* The table counts only if no class before its owner defines __dlpack__ itself (N2). */
+static int
+find_table(dls_state *state, PyObject *mro, Py_ssize_t dlpack_at, dls_plan *plan)
+{
+    PyObject *names[] = {state->names.exchange_api, state->names.exchange_api_old};
+    for (int i = 0; i < 2 && plan->table == NULL; i++) {
+        PyObject *value = NULL;
+        Py_ssize_t at = find_in_mro(state, mro, names[i], &value);
+        if (at == -2) {
+            return -1;
+        }
+        if (at >= 0 && !(dlpack_at >= 0 && dlpack_at < at)) {
+            plan->table = dls_table_from_attribute(value);
+        }
+        Py_XDECREF(value);
+    }
+    if (plan->table != NULL) {
+        plan->offers |= 1u << DLS_RUNG_TABLE;
+    }
+    return 0;
+}
+
+/* None as a class attribute is Python's word for "not offered". */
+static int
+offers_of_type(dls_state *state, PyObject *mro, dls_plan *plan)
+{
+    Py_ssize_t dlpack_at = -1;
+    for (size_t i = 0; i < ATTRIBUTE_RUNGS; i++) {
+        PyObject *value = NULL;
+        PyObject *name = name_at(state, attribute_rungs[i].name);
+        Py_ssize_t at = find_in_mro(state, mro, name, &value);
+        if (at == -2) {
+            return -1;
+        }
+        if (at >= 0 && value != Py_None) {
+            plan->offers |= 1u << attribute_rungs[i].rung;
+            if (attribute_rungs[i].rung == DLS_RUNG_DLPACK) {
+                dlpack_at = at;
+            }
+        }
+        Py_XDECREF(value);
+    }
+    Py_ssize_t device_at = find_in_mro(state, mro, state->names.dlpack_device, NULL);
+    if (device_at == -2) {
+        return -1;
+    }
+    plan->has_device = device_at >= 0;
+    return find_table(state, mro, dlpack_at, plan);
+}
+
+static dls_plan *
+plan_new(dls_state *state, PyObject *obj)
+{
+    PyObject *mro = NULL;
+    dls_plan *plan = dls_alloc(sizeof *plan);
+    if (plan == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    *plan = (dls_plan){.refs = 1, .type = Py_TYPE(obj)};
+    mro = PyObject_GetAttr((PyObject *)plan->type, state->names.mro);
+    if (mro == NULL || !PyTuple_Check(mro)) {
+        goto fail;
+    }
+    plan->library = dls_library_match(mro);
+    if (offers_of_type(state, mro, plan) < 0) {
+        goto fail;
+    }
+    if (dls_late.PyObject_CheckBuffer(obj)) {
+        plan->offers |= 1u << DLS_RUNG_BUFFER;
+    }
+    plan->met = dls_plan_has(plan, DLS_LIB_CPU_ONLY);
+    Py_DECREF(mro);
+    return plan;
+fail:
+    if (PyErr_Occurred() == NULL) {
+        PyErr_SetString(PyExc_TypeError, "type.__mro__ is not a tuple");
+    }
+    Py_XDECREF(mro);
+    dls_plan_drop(plan);
+    return NULL;
+}
+
+/* The instance's own attributes; never generalised to its type (N1). */
+static int
+offers_of_instance(dls_state *state, PyObject *obj, dls_plan *plan)
+{
+    for (size_t i = 0; i < ATTRIBUTE_RUNGS; i++) {
+        PyObject *value = NULL;
+        int got = dls_get_optional(obj, name_at(state, attribute_rungs[i].name), &value);
+        if (got < 0) {
+            return -1;
+        }
+        if (got && value != Py_None) {
+            plan->offers |= 1u << attribute_rungs[i].rung;
+            plan->on_instance = true;
+        }
+        Py_XDECREF(value);
+    }
+    if (dls_plan_offers(plan, DLS_RUNG_DLPACK)) {
+        PyObject *value = NULL;
+        int got = dls_get_optional(obj, state->names.dlpack_device, &value);
+        Py_XDECREF(value);
+        if (got < 0) {
+            return -1;
+        }
+        plan->has_device = got;
+    }
+    return 0;
+}
+
+static int
+offers_of_functions(dls_state *state, PyObject *obj, dls_plan *plan)
+{
+    int got = dls_library_has_capsule(state, plan->library, obj);
+    if (got > 0) {
+        plan->offers |= 1u << DLS_RUNG_FUNCTION;
+    }
+    return got;
+}
+
+static void
+raise_unsupported(dls_state *state, PyObject *obj)
+{
+    PyObject *name = dls_type_name(obj);
+    if (name == NULL) {
+        return;
+    }
+    PyErr_Format(state->unsupported_object_error,
+                 "'%U' object offers none of __dlpack__, an exchange table, a capsule "
+                 "function, __cuda_array_interface__, __sycl_usm_array_interface__, "
+                 "__array_struct__, __array_interface__ or the buffer protocol; convert "
+                 "it to an array first (for example numpy.asarray(obj))",
+                 name);
+    Py_DECREF(name);
+}
+
+dls_plan *
+dls_plan_find(dls_state *state, PyObject *obj)
+{
+    entry *slot = cache_slot(state->plans, Py_TYPE(obj));
+    if (slot->type != NULL) {
+        return dls_plan_share(slot->plan);
+    }
+    dls_plan *plan = plan_new(state, obj);
+    if (plan == NULL) {
+        return NULL;
+    }
+    /* A class is no array, though its methods look like ours. */
+    bool is_class = PyType_Check(obj);
+    if (!is_class && !dls_plan_offers(plan, DLS_RUNG_DLPACK)
+        && offers_of_functions(state, obj, plan) < 0) {
+        goto fail;
+    }
+    if (!is_class && plan->offers == 0 && offers_of_instance(state, obj, plan) < 0) {
+        goto fail;
+    }
+    if (plan->offers == 0) {
+        raise_unsupported(state, obj);
+        goto fail;
+    }
+    if (!plan->on_instance && cache_add(state, plan) < 0) {
+        goto fail;
+    }
+    return plan;
+fail:
+    dls_plan_drop(plan);
+    return NULL;
+}

@@ -1,0 +1,79 @@
+/* One plan per type: which ways in it offers and what asking it has taught (N1).
+ *
+ * Plans are counted; a Producer owns a count, so the hot road looks nothing up.  A plan
+ * holds nothing that leads back to its type.  GIL held throughout.
+ */
+#ifndef DLS_SOURCE_PLAN_H
+#define DLS_SOURCE_PLAN_H
+
+#include "abi/dlpack_abi.h"
+#include "python/py.h"
+#include "python/state.h"
+#include "source/library.h"
+
+/* The rungs of the ladder (N2), in the order in which they are tried. */
+#define DLS_RUNG_LIST(X)                                                       \
+    X(TABLE, "exchange table")                                                 \
+    X(DLPACK, "__dlpack__")                                                    \
+    X(FUNCTION, "capsule function")                                            \
+    X(CUDA, "__cuda_array_interface__")                                        \
+    X(SYCL, "__sycl_usm_array_interface__")                                    \
+    X(STRUCT, "__array_struct__")                                              \
+    X(INTERFACE, "__array_interface__")                                        \
+    X(BUFFER, "buffer protocol")
+
+typedef enum {
+#define DLS_RUNG_ENUM(name, text) DLS_RUNG_##name,
+    DLS_RUNG_LIST(DLS_RUNG_ENUM)
+#undef DLS_RUNG_ENUM
+    DLS_RUNG_COUNT
+} dls_rung;
+
+extern const char *const dls_rung_names[DLS_RUNG_COUNT];
+
+/* A way of asking that has worked. */
+typedef struct {
+    bool known;
+    uint8_t rung;
+    uint8_t mask; /* DLS_ASK_*: keywords passed (rung DLPACK) */
+} dls_way;
+
+typedef struct dls_plan {
+    intptr_t refs;
+    PyTypeObject *type; /* an address to compare with, not a reference */
+    const dls_library *library; /* NULL: no row */
+    const dl_exchange_api *table;
+    uint32_t offers;    /* bit 1 << dls_rung */
+    bool has_device;    /* __dlpack_device__ is there */
+    bool on_instance;   /* found on the instance: belongs to one object only */
+    bool met;           /* exported once: the device is known to be the host, or asked */
+    bool off_host;      /* has been seen off the host: always ask (N5) */
+    dls_way ways[2];    /* [0] a legacy, [1] a versioned capsule is wanted */
+} dls_plan;
+
+static inline bool
+dls_plan_has(const dls_plan *plan, uint32_t trait)
+{
+    return plan->library != NULL && (plan->library->traits & trait);
+}
+
+static inline bool
+dls_plan_offers(const dls_plan *plan, dls_rung rung)
+{
+    return plan->offers >> rung & 1;
+}
+
+/* The plan of an object's type, a new count; NULL with UnsupportedObjectError when it
+ * offers no way in, or with what looking raised. */
+dls_plan *dls_plan_find(dls_state *state, PyObject *obj);
+dls_plan *dls_plan_share(dls_plan *plan);
+void dls_plan_drop(dls_plan *plan); /* NULL allowed */
+
+/* The cache.  new: NULL with MemoryError. */
+struct dls_plan_cache *dls_plan_cache_new(void);
+void dls_plan_cache_free(struct dls_plan_cache *cache); /* NULL allowed */
+void dls_plan_cache_clear(struct dls_plan_cache *cache);
+/* Weakref callback: forget the type whose weak reference this was. */
+void dls_plan_cache_forget(struct dls_plan_cache *cache, PyObject *reference);
+
+#endif

@@ -1,0 +1,87 @@
+#include "source/table.h"
+
+#include "core/counters.h"
+#include "core/device.h"
+#include "core/tensor.h"
+
+const dl_exchange_api *
+dls_table_from_attribute(PyObject *value)
+{
+    void *pointer = NULL;
+    if (Py_IS_TYPE(value, &PyCapsule_Type)) {
+        if (PyCapsule_IsValid(value, DL_NAME_EXCHANGE_API)) {
+            pointer = PyCapsule_GetPointer(value, DL_NAME_EXCHANGE_API);
+        }
+    }
+    else if (PyLong_Check(value)) {
+        pointer = PyLong_AsVoidPtr(value);
+        if (pointer == NULL) {
+            PyErr_Clear();
+        }
+    }
+    const dl_exchange_header *header = pointer;
+    while (header != NULL && header->version.major != DL_MAJOR) {
+        header = header->prev_api;
+    }
+    const dl_exchange_api *table = (const dl_exchange_api *)header;
+    if (table == NULL || table->managed_tensor_from_py_object_no_sync == NULL) {
+        return NULL;
+    }
+    return table;
+}
+
+/* NULL data is right for an empty tensor only. */
+static bool
+lacks_data(const dl_tensor *tensor)
+{
+    if (tensor->data != NULL) {
+        return false;
+    }
+    for (int32_t i = 0; tensor->shape != NULL && i < tensor->ndim; i++) {
+        if (tensor->shape[i] == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int
+dls_table_ask(const dl_exchange_api *table, PyObject *obj, dls_loan *loan)
+{
+    dl_managed_tensor_versioned *managed = NULL;
+    if (table->managed_tensor_from_py_object_no_sync(obj, &managed) != 0) {
+        if (PyErr_Occurred() == NULL) {
+            PyErr_SetString(PyExc_BufferError,
+                            "the exchange table failed without saying why");
+        }
+        return -1;
+    }
+    const dl_tensor *tensor = &managed->dl_tensor;
+    if (managed->version.major != DL_MAJOR
+        || !dls_device_is_host(tensor->device.device_type) || lacks_data(tensor)) {
+        dls_managed_delete(managed, true);
+        return 0;
+    }
+    loan->tensor = *tensor;
+    loan->flags = managed->flags;
+    loan->version = managed->version;
+    loan->flavour = DLS_VERSIONED;
+    loan->readonly_stated = true;
+    loan->hold = (dls_hold){.base = managed, .kind = DLS_HOLD_VERSIONED};
+    return 1;
+}
+
+int
+dls_table_device(const dl_exchange_api *table, PyObject *obj, dl_device *device)
+{
+    dl_tensor borrowed;
+    if (table->dltensor_from_py_object_no_sync == NULL) {
+        return 0;
+    }
+    if (table->dltensor_from_py_object_no_sync(obj, &borrowed) != 0) {
+        PyErr_Clear();
+        return 0;
+    }
+    *device = borrowed.device;
+    return 1;
+}

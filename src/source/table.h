@@ -1,0 +1,23 @@
+/* A foreign exchange table as a way in (reference dlpack-standard section 2).
+ * Tables order no streams: used for host memory only. */
+#ifndef DLS_SOURCE_TABLE_H
+#define DLS_SOURCE_TABLE_H
+
+#include "abi/dlpack_abi.h"
+#include "python/py.h"
+#include "source/loan.h"
+
+/* The table behind a class attribute: a capsule named dlpack_exchange_api or an int
+ * (DLPack 1.2).  prev_api is walked to a table of major 1.  NULL, nothing set, when it
+ * is something else or lacks the export function. */
+const dl_exchange_api *dls_table_from_attribute(PyObject *value);
+
+/* Owned export of obj.  1 = *loan holds a versioned tensor (already ours), 0 = this
+ * tensor is better asked for by __dlpack__ (off the host, NULL data), nothing set,
+ * -1 = exception set by the table. */
+int dls_table_ask(const dl_exchange_api *table, PyObject *obj, dls_loan *loan);
+
+/* Device of obj by the borrowing entry.  1 = *device, 0 = cannot say, nothing set. */
+int dls_table_device(const dl_exchange_api *table, PyObject *obj, dl_device *device);
+
+#endif
