@@ -16,6 +16,7 @@ __all__ = ["Protocol", "Report", "inspect"]
 
 _DLPACK = ("dltensor", "dltensor_versioned")
 _HOST_DEVICES = (1, 3, 11)
+_KEYWORDS = ("stream", "max_version", "dl_device", "copy")
 _ALIGNMENTS = 4096  # a page: more is not looked for
 
 # Attribute, what it is, and since when that spelling exists.
@@ -142,13 +143,8 @@ def _type_name(obj: Any) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def _capsule_name(capsule: Any) -> str:
-    # Python code can read a capsule's name from its repr only: <capsule object "name" at ...>
-    return repr(capsule).partition('"')[2].partition('"')[0]
-
-
 def _of_capsule(capsule: Any) -> Report:
-    name = _capsule_name(capsule)
+    name = _core._peek(capsule)["name"]
     facts: dict[str, Any] = {
         "type_name": "PyCapsule",
         "protocols": (),
@@ -156,11 +152,8 @@ def _of_capsule(capsule: Any) -> Report:
         "capsule_name": name,
     }
     if name in _DLPACK:
-        return Report(
-            **{**facts, "plan": ("raw capsule",)},
-            capsule_state="unconsumed",
-            **_facts_of_export(capsule),
-        )
+        facts["plan"] = ("raw capsule",)
+        return Report(**facts, capsule_state="unconsumed", **_facts_of_export(capsule))
     if name in tuple(f"used_{known}" for known in _DLPACK):
         note = "it was consumed: ask its maker for a new one, or upgrade() it before the first use"
         return Report(**facts, capsule_state="consumed", notes=(note,))
@@ -191,8 +184,8 @@ def _of_tensor(tensor: _core.Tensor) -> Report:
 
 def _of_producer(producer: _core.Producer, *, export: bool) -> Report:
     source = producer.source
-    if type(source).__name__ == "PyCapsule":
-        report = Report(type_name="PyCapsule", protocols=(), plan=("raw capsule, taken",))
+    if isinstance(source, _core.Tensor):  # a raw capsule was taken, or a Tensor wrapped
+        report = _of_tensor(source)
     else:
         report = _of_object(source, export=False)
     notes = (*report.notes, repr(producer))
@@ -211,7 +204,7 @@ def _of_object(obj: Any, *, export: bool) -> Report:
     except _core.UnsupportedObjectError as error:
         return Report(_type_name(obj), _protocols(obj), (), notes=(str(error),))
     protocols = _protocols(obj)
-    if "buffer protocol" in plan["rungs"]:
+    if "buffer protocol" in plan["offers"]:
         protocols += (Protocol("buffer protocol", "buffer protocol"),)
     if _static(obj, "__dlpack_device__") is not None:
         try:
@@ -225,11 +218,23 @@ def _of_object(obj: Any, *, export: bool) -> Report:
     return Report(
         type_name=_type_name(obj),
         protocols=protocols,
-        plan=tuple(plan["rungs"]),
-        learned=tuple(plan["learned"]),
+        plan=tuple(plan["offers"]),
+        learned=_learned(plan),
         library=plan["library"],
         **facts,
     )
+
+
+def _learned(plan: dict[str, Any]) -> tuple[str, ...]:
+    ways = []
+    for flavour in ("legacy", "versioned"):
+        way = plan[flavour]
+        if way is None:
+            continue
+        names = [name for bit, name in enumerate(_KEYWORDS) if way["keywords"] >> bit & 1]
+        call = f"({', '.join(names)})" if way["rung"] == "__dlpack__" else ""
+        ways.append(f"{flavour} by {way['rung']}{call}")
+    return tuple(ways)
 
 
 def _told(error: BaseException) -> str:
@@ -273,13 +278,16 @@ def _exported(obj: Any, notes: tuple[str, ...]) -> dict[str, Any]:
         capsule = _core.to_capsule(obj, max_version=(1, 0), order="K")
     except Exception as error:
         return {"notes": (*notes, f"the export failed: {_told(error)}")}
-    return {"capsule_name": _capsule_name(capsule), **_facts_of_export(capsule)}
+    return {"capsule_name": _core._peek(capsule)["name"], **_facts_of_export(capsule)}
 
 
 def _facts_of_export(capsule: Any) -> dict[str, Any]:
     """Return the fields of a Report that an unconsumed capsule tells."""
     seen = _core._peek(capsule)
     versioned = seen["name"] == _DLPACK[1]
+    if "shape" not in seen:  # of another major version nothing else may be read
+        note = "of a major version that this dlshim does not know: nothing else can be read"
+        return {"version": seen["version"], "notes": (note,)}
     shape, strides, device = seen["shape"], seen["strides"], seen["device"]
     facts = {name: seen[name] for name in ("device", "dtype", "shape", "strides", "byte_offset")}
     address = seen["data"] + seen["byte_offset"] if device[0] in _HOST_DEVICES else None

@@ -1,0 +1,22 @@
+"""Sphinx configuration.  Build with ``nox -s docs``; dlshim must be installed."""
+
+import sys
+from pathlib import Path
+
+import dlshim
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+project = "dlshim"
+author = "the dlshim developers"
+copyright = "the dlshim developers"
+version = release = dlshim.__version__
+
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.intersphinx", "data_tables"]
+exclude_patterns = ["_build"]
+# Other projects' inventories are not fetched: the manual builds without a network.
+intersphinx_mapping = {}
+nitpicky = False
+
+html_theme = "furo"
+html_title = f"dlshim {release}"

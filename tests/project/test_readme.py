@@ -1,0 +1,88 @@
+"""The README's example does what its comments say, and its two commands are whole."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import sys
+from typing import Any
+
+import pytest
+from project.tree import ROOT, absent
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # pytest brings it
+
+README = (ROOT / "README.md").read_text()
+COMMANDS = (
+    "python3 -m venv .venv && . .venv/bin/activate && "
+    "pip install '.[demo]' && python -m dlshim matrix",
+    "python3 -m venv .venv && . .venv/bin/activate && pip install '.[test]' && python -m pytest",
+)
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.M | re.S)
+
+
+def test_the_example_runs_as_its_comments_say() -> None:
+    example = blocks("python")[0]
+    for name in re.findall(r"\b(ml_dtypes|numpy|tvm_ffi)\b", example.splitlines()[0]):
+        if importlib.util.find_spec(name) is None:
+            absent(f"the README's example needs {name}")
+    names: dict[str, Any] = {}
+    lines = example.splitlines()
+    raised = 0
+    for node in ast.parse(example).body:
+        code = compile(ast.Module([node], []), "README.md", "exec")
+        # "# SomeError: words" says what the statement raises, and words of its message.
+        told = re.search(r"# (\w+Error): (.*)$", lines[(node.end_lineno or 1) - 1])
+        if told is None:
+            exec(code, names)
+            continue
+        with pytest.raises(Exception) as error:
+            exec(code, names)
+        assert type(error.value).__name__ == told[1]
+        assert told[2] in str(error.value)
+        raised += 1
+    assert raised == 2
+    assert len([line for line in lines if line.strip()]) <= 10
+
+
+def test_the_two_commands_are_there() -> None:
+    text = "\n".join(blocks("sh"))
+    for command in COMMANDS:
+        assert f"\n{command}\n" in text
+
+
+def test_the_extras_of_the_commands_exist() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    assert {"demo", "test"} <= extras.keys()
+    assert "rich" in extras["demo"] and any(name.startswith("pytest") for name in extras["test"])
+
+
+def test_every_option_of_upgrade_is_in_the_table() -> None:
+    import inspect
+
+    import dlshim
+
+    rows = "\n".join(re.findall(r"^\| (`.*?) \|", README, re.M))
+    parameters = inspect.signature(dlshim.upgrade).parameters
+    keywords = {name for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY}
+    assert len(keywords) == 12
+    assert {name for name in keywords if f"`{name}`" in rows} == keywords
+
+
+def test_links_lead_somewhere() -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", README):
+        assert (ROOT / target).exists(), target
+
+
+def test_folders_of_the_table_exist() -> None:
+    for folder in re.findall(r"^\| `([\w/]+)` \|", README, re.M):
+        if "/" in folder:
+            assert (ROOT / folder).is_dir(), folder
