@@ -117,6 +117,23 @@ is_translated(void)
            || PyErr_ExceptionMatches(PyExc_AssertionError);
 }
 
+/* Is this a BufferError whose message names the object already (one of ours)? */
+static bool
+names_object(PyObject *error, PyObject *message, PyObject *obj)
+{
+    if (!PyErr_GivenExceptionMatches(error, PyExc_BufferError)) {
+        return false;
+    }
+    PyObject *name = dls_type_name(obj);
+    PyObject *prefix = name != NULL ? PyUnicode_FromFormat("'%U' object: ", name) : NULL;
+    bool same = prefix != NULL
+                && PyUnicode_Tailmatch(message, prefix, 0, PY_SSIZE_T_MAX, -1) == 1;
+    Py_XDECREF(name);
+    Py_XDECREF(prefix);
+    PyErr_Clear();
+    return same;
+}
+
 PyObject *
 dls_raise_from_pending(dls_state *state, PyObject *obj, const char *text)
 {
@@ -125,6 +142,11 @@ dls_raise_from_pending(dls_state *state, PyObject *obj, const char *text)
     }
     PyObject *cause = dls_error_take();
     PyObject *message = PyObject_Str(cause);
+    if (message != NULL && names_object(cause, message, obj)) {
+        Py_DECREF(message);
+        dls_error_restore(cause);
+        return NULL;
+    }
     if (message == NULL) {
         PyErr_Clear();
         message = PyUnicode_FromString("(no message)");

@@ -132,6 +132,18 @@ ask_dlpack(climb *c, unsigned mask)
     return accept_capsule(c, dls_call_dlpack(c->state, c->obj, mask, &values));
 }
 
+/* Memory behind an older protocol; an immutable type's is marked, but not stated (T8). */
+static int
+ask_reader(climb *c, dls_reader reader)
+{
+    int got = reader(c->state, c->obj, c->loan);
+    if (got > 0 && dls_plan_has(c->plan, DLS_LIB_IMMUTABLE)) {
+        c->loan->flags |= DL_FLAG_READ_ONLY;
+        c->loan->readonly_stated = false;
+    }
+    return got;
+}
+
 static int
 ask_function(climb *c)
 {
@@ -158,11 +170,11 @@ ask_way(climb *c, dls_rung rung, unsigned mask)
     case DLS_RUNG_FUNCTION:
         return ask_function(c);
     case DLS_RUNG_STRUCT:
-        return dls_read_array_struct(c->state, c->obj, c->loan);
+        return ask_reader(c, dls_read_array_struct);
     case DLS_RUNG_INTERFACE:
-        return dls_read_array_interface(c->state, c->obj, c->loan);
+        return ask_reader(c, dls_read_array_interface);
     case DLS_RUNG_BUFFER:
-        return dls_read_buffer(c->state, c->obj, c->loan);
+        return ask_reader(c, dls_read_buffer);
     default:
         return 0; /* CUDA and SYCL interfaces: with the device roads */
     }
