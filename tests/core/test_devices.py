@@ -1,0 +1,378 @@
+"""N5 to N7: the device question, foreign devices passed through, streams on the host."""
+
+from __future__ import annotations
+
+import pytest
+from doubles import capsules as caps
+from doubles import consumers
+from doubles.asking import FLAVOURS, bare, tells, versioned
+from doubles.producers import (
+    GENERATIONS,
+    P1,
+    P2,
+    BrokenDevice,
+    DisagreeingDevice,
+    EnumDevice,
+    ForeignEnum,
+    IntDevice,
+    Open3dDevice,
+    P0ToDlpack,
+    P1aNoDevice,
+    P1b,
+    P1Positional,
+    P2Dpctl,
+    P2Torch,
+    P3TableOnly,
+    PaddleDevice,
+    Recorder,
+    Tensorflow,
+    fresh,
+    jax_like,
+)
+
+import dlshim
+
+BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
+
+
+# --- N5: __dlpack_device__ ----------------------------------------------------------------------------
+
+
+def plain(device):
+    assert type(device) is tuple and len(device) == 2
+    assert [type(part) for part in device] == [int, int]
+    return device
+
+
+@pytest.mark.parametrize("cls", GENERATIONS.values(), ids=GENERATIONS.keys())
+def test_N5_two_plain_ints_from_every_generation(cls):
+    upgraded = dlshim.upgrade(cls())
+    if cls is not DisagreeingDevice:
+        assert plain(upgraded.__dlpack_device__()) == (1, 0)
+    versioned(upgraded).release()
+    assert plain(dlshim.from_dlpack(cls()).__dlpack_device__()) == (1, 0)
+
+
+@pytest.mark.parametrize("cls", [PaddleDevice, Open3dDevice, EnumDevice], ids=lambda c: c.__name__)
+@pytest.mark.parametrize(
+    "ask",
+    [
+        consumers.ask_like_jax,
+        consumers.ask_like_cudacore,
+        consumers.ask_like_mpi4py41,
+        consumers.ask_like_warp,
+    ],
+    ids=lambda f: f.__name__,
+)
+def test_N5_odd_devices_reach_consumers_that_want_ints(cls, ask):
+    x = cls()
+    imported = ask(dlshim.upgrade(x))
+    assert imported.values() == x.values()
+    imported.release()
+
+
+@pytest.mark.parametrize("cls", [P1aNoDevice, P0ToDlpack, P3TableOnly, BrokenDevice],
+                         ids=lambda c: c.__name__)  # fmt: skip
+def test_N5_without_the_method_the_device_is_read_from_the_tensor(cls):
+    x = cls()
+    assert plain(dlshim.upgrade(x).__dlpack_device__()) == (1, 0)
+    with consumers.ask_like_torch213(dlshim.upgrade(x)) as imported:
+        assert imported.values() == x.values()
+
+
+def test_N5_without_the_method_on_a_device():
+    class NoDevice(P1aNoDevice):
+        def __dlpack__(self, stream=None):
+            return self._legacy()
+
+    x = NoDevice((0, 3), device=(2, 1), data=None)
+    assert plain(dlshim.upgrade(x).__dlpack_device__()) == (2, 1)
+
+
+@BOTH
+def test_N5_when_both_disagree_the_tensor_decides(ask):
+    """torch's pinned tensors say 3 and export 1."""
+    x = DisagreeingDevice()
+    for _ in range(2):
+        with ask(dlshim.upgrade(x)) as imported:
+            assert imported.view.device == (1, 0)
+            assert imported.values() == x.values()
+
+
+@BOTH
+def test_N5_ours_answers_what_the_export_will_say(ask):
+    for x, options, device in (
+        (P2(), {}, (1, 0)),
+        (P2(), {"assume_device": (3, 0)}, (3, 0)),
+        (P2(device=(1, 7)), {}, (1, 7)),
+        (P2(device=(3, 0)), {}, (3, 0)),
+        (P2(device=(3, 0)), {"device": "cpu"}, (1, 0)),
+        (P2(device=(3, 0)), {"assume_device": (1, 0)}, (1, 0)),
+        (P2(device=(11, 2)), {"device": (1, 0)}, (1, 0)),
+    ):
+        upgraded = dlshim.upgrade(x, **options)
+        assert plain(upgraded.__dlpack_device__()) == device
+        with ask(upgraded) as imported:
+            assert imported.view.device == device
+        assert plain(upgraded.__dlpack_device__()) == device
+
+
+def test_N5_the_same_type_may_answer_differently_per_object():
+    """NumPy over pinned memory says (3, 0), over its own (1, 0)."""
+    cls = fresh(P2)
+    host, pinned = cls(), cls(device=(3, 0))
+    for x in (host, pinned, host, pinned):
+        upgraded = dlshim.upgrade(x)
+        assert upgraded.__dlpack_device__() == x.device
+        with versioned(upgraded) as imported:
+            assert imported.view.device == x.device
+
+
+def test_N5_a_type_learned_on_the_host_that_turns_up_on_a_device():
+    """That capsule is dropped untaken, the plan corrected, the producer asked properly."""
+    cls = fresh(Recorder)
+    versioned(dlshim.upgrade(cls())).release()
+    host = cls()
+    versioned(dlshim.upgrade(host)).release()
+    assert host.device_calls == 0  # the learned road asks no device
+
+    x = cls((3,), device=(2, 0))
+    with versioned(dlshim.upgrade(x), stream=None) as imported:
+        assert imported.view.device == (2, 0)
+    assert "stream" in x.keywords[-1]  # an explicit stream goes to device producers (N6)
+    assert [made.deleted for made in x.exports] == [1] * len(x.exports)
+
+    other = cls((3,), device=(2, 0))
+    with versioned(dlshim.upgrade(other), stream=1) as imported:
+        assert imported.view.device == (2, 0)
+    assert len(other.calls) == 1
+    assert other.keywords[0]["stream"] == 1
+    with versioned(dlshim.upgrade(host)) as imported:  # and the host still works
+        assert imported.values() == host.values()
+
+
+def test_N5_the_device_is_asked_once_when_a_consumer_wants_it():
+    x = Recorder()
+    upgraded = dlshim.upgrade(x)
+    upgraded.__dlpack_device__()
+    assert x.device_calls <= 1
+    assert x.calls == []
+
+
+# --- devices passed through ----------------------------------------------------------------------------
+
+DEVICES = [(2, 0), (2, 3), (3, 0), (8, 0), (10, 1), (11, 0), (12, 0), (13, 0), (14, 2), (17, 0)]
+
+
+@BOTH
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("cls", [P2, P2Torch, P1b, P1Positional], ids=lambda c: c.__name__)
+def test_device_memory_passes_through_a_modern_producer(cls, device, ask):
+    x = fresh(cls)((3,), "float32", device=device)
+    upgraded = dlshim.upgrade(x)
+    assert upgraded.__dlpack_device__() == device
+    with ask(upgraded, stream=-1) as imported:
+        assert imported.view.device == device
+        assert imported.view.data == x.element_zero
+
+
+def test_N6_an_explicit_stream_always_goes_to_gpu_producers():
+    """torch's own default is "no synchronisation": silence is not None."""
+    cls = fresh(Recorder)
+    x = cls((3,), device=(2, 0))
+    for stream, allowed in ((None, (None, 1)), (1, (1,)), (2, (2,)), (77, (77,)), (-1, (-1,))):
+        with versioned(dlshim.upgrade(x), stream=stream) as imported:
+            assert imported.view.device == (2, 0)
+        assert "stream" in x.keywords[-1]
+        assert x.keywords[-1]["stream"] in allowed
+
+
+def test_option_stream_replaces_what_the_consumer_passes():
+    cls = fresh(Recorder)
+    x = cls((3,), device=(2, 0))
+    for asked in ({}, {"stream": 1}, {"stream": None}):
+        versioned(dlshim.upgrade(x, stream=77), **asked).release()
+        assert x.keywords[-1]["stream"] == 77
+
+
+HOST_STREAMS = [None, -1, 0, 1, 2, 7, 2**40, 2**64 - 1]
+
+
+@BOTH
+@pytest.mark.parametrize("stream", HOST_STREAMS)
+@pytest.mark.parametrize(
+    "cls", [P1, P1b, P2, P2Torch, Tensorflow, P0ToDlpack, P1aNoDevice], ids=lambda c: c.__name__
+)
+def test_N6_a_host_producer_is_never_given_a_stream(cls, stream, ask):
+    """cuda-python#473: generic consumers pass theirs, host producers refuse any."""
+    x = cls()
+    with ask(dlshim.upgrade(x), stream=stream) as imported:
+        assert imported.values() == x.values()
+    with ask(dlshim.upgrade(x, stream=stream)) as imported:
+        assert imported.values() == x.values()
+    with ask(dlshim.from_dlpack(x, stream=stream), stream=stream) as imported:
+        assert imported.values() == x.values()
+    assert all(keywords.get("stream") is None for keywords in x.keywords)
+
+
+class CudaStreamMethod:
+    def __cuda_stream__(self):
+        return (0, 4096)
+
+
+class CudaStreamAttribute:
+    cuda_stream = 4096
+
+
+class Pointer:
+    ptr = 0
+
+
+class Handle:
+    handle = 12
+
+
+class Queue:
+    def _get_capsule(self):
+        raise AssertionError("not on the host")
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "stream", [CudaStreamMethod(), CudaStreamAttribute(), Pointer(), Handle(), Queue()],
+    ids=lambda s: type(s).__name__,
+)  # fmt: skip
+def test_host_memory_accepts_any_stream_object(stream, ask):
+    x = P1()
+    with ask(dlshim.upgrade(x), stream=stream) as imported:
+        assert imported.values() == x.values()
+    with ask(dlshim.upgrade(x, stream=stream)) as imported:
+        assert imported.values() == x.values()
+
+
+@pytest.mark.parametrize("stream", [True, False, 1.0, "1", b"1", object(), [], (0, 1)], ids=repr)
+def test_a_stream_of_another_type_is_a_typeerror(stream):
+    x = P2()
+    for ask in (
+        lambda: dlshim.upgrade(x).__dlpack__(stream=stream),
+        lambda: dlshim.upgrade(x, stream=stream).__dlpack__(),
+        lambda: dlshim.from_dlpack(x, stream=stream),
+    ):
+        with pytest.raises(TypeError) as error:
+            ask()
+        tells(error.value, "stream")
+
+
+@pytest.mark.parametrize("stream", [-2, -100, 2**64, -(2**70)])
+def test_a_stream_out_of_range_is_a_valueerror(stream):
+    x = P2()
+    for ask in (
+        lambda: dlshim.upgrade(x).__dlpack__(stream=stream),
+        lambda: dlshim.upgrade(x, stream=stream).__dlpack__(),
+        lambda: dlshim.from_dlpack(x, stream=stream),
+    ):
+        with pytest.raises(ValueError) as error:
+            ask()
+        tells(error.value, "stream")
+
+
+def test_N6_jax_gets_none_instead_of_minus_one():
+    x = jax_like()((3,), device=(2, 0))
+    versioned(dlshim.upgrade(x), stream=-1).release()
+    assert x.keywords[-1].get("stream") is None
+
+
+# --- N7: never believe that a keyword was obeyed --------------------------------------------------------
+
+
+def test_N7_an_ignored_device_is_noticed():
+    x = fresh(P2Dpctl)((3,), device=(14, 0))
+    for ask in (bare, versioned):
+        with pytest.raises(BufferError) as error:
+            ask(dlshim.upgrade(x), dl_device=(1, 0))
+        tells(error.value, "device")
+
+
+def test_N7_an_obeyed_device_is_taken():
+    class Moves(Recorder):
+        """CuPy >= 13.4, torch, JAX: a host copy for `dl_device=(1, 0)`."""
+
+        def answer(self, max_version=None, dl_device=None, **asked):
+            if dl_device == (1, 0):
+                made = self._export(self.version, flags=caps.IS_COPIED, device=(1, 0))
+                return made.capsule()
+            return super().answer(max_version=max_version, **asked)
+
+        def check(self, **asked):
+            pass
+
+    x = Moves((3,), device=(2, 0))
+    for ask in (versioned, bare):
+        with ask(dlshim.upgrade(x), dl_device=(1, 0)) as imported:
+            assert imported.view.device == (1, 0)
+        with ask(dlshim.upgrade(x, device="cpu")) as imported:
+            assert imported.view.device == (1, 0)
+    assert dlshim.upgrade(x, device="cpu").__dlpack_device__() == (1, 0)
+
+
+def test_N7_an_ignored_copy_false_makes_no_difference():
+    x = P2Dpctl()
+    with bare(dlshim.upgrade(x), copy=False) as imported:
+        assert imported.view.element_zero == x.element_zero
+
+
+# --- the option device, as far as host memory goes ---------------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize("device_type", [3, 11])
+def test_pinned_memory_is_delivered_as_host_memory(device_type, ask):
+    x = fresh(P2)((3,), "float32", device=(device_type, 0))
+    for how in ({"device": "cpu"}, {"device": (1, 0)}):
+        with ask(dlshim.upgrade(x, **how)) as imported:
+            assert imported.view.device == (1, 0)
+            assert imported.view.element_zero == x.element_zero
+    with ask(dlshim.upgrade(x), dl_device=(1, 0)) as imported:
+        assert imported.view.device == (1, 0)
+    assert all(keywords.get("dl_device") is None for keywords in x.keywords)
+
+
+def test_managed_memory_on_the_host_needs_a_wait():
+    x = fresh(P2)((3,), "float32", device=(13, 0))
+    with pytest.raises(BufferError) as error:
+        versioned(dlshim.upgrade(x, device="cpu"))
+    tells(error.value, "unknown_stream|driver|wait")
+    with versioned(dlshim.upgrade(x, device="cpu", unknown_stream="same")) as imported:
+        assert imported.view.device == (1, 0)
+
+
+@BOTH
+@pytest.mark.parametrize("device", ["cuda:1", "cuda", (2, 0), (10, 0), (14, 0)])
+def test_host_to_device_is_refused_with_the_way_to_do_it(device, ask):
+    x = P2()
+    with pytest.raises(BufferError) as error:
+        ask(dlshim.upgrade(x, device=device))
+    tells(error.value, "device")
+
+
+def test_the_consumers_device_goes_first():
+    x = fresh(P2)((3,), "float32", device=(3, 0))
+    with versioned(dlshim.upgrade(x, device=(3, 0)), dl_device=(1, 0)) as imported:
+        assert imported.view.device == (1, 0)
+
+
+def test_every_host_id_is_the_host():
+    x = P2(device=(1, 5))
+    with versioned(dlshim.upgrade(x)) as imported:
+        assert imported.view.device == (1, 5)  # ids are passed on unchanged
+    with versioned(dlshim.upgrade(x, device="cpu"), copy=True) as imported:
+        assert imported.values() == x.values()
+
+
+def test_devices_given_as_enums_and_numbers_of_others():
+    x = P2()
+    for device in ((IntDevice.kDLCPU, 0), (dlshim.DLDeviceType.kDLCPU, 0), [1, 0]):
+        with versioned(dlshim.upgrade(x), dl_device=device) as imported:
+            assert imported.view.device == (1, 0)
+    with versioned(dlshim.upgrade(x), dl_device=(ForeignEnum(1), 0)) as imported:
+        assert imported.view.device == (1, 0)

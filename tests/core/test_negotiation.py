@@ -1,0 +1,626 @@
+"""N1 to N4 and N8: how a producer is asked, and what is learned from its answers."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+from doubles import capsules as caps
+from doubles import producers
+from doubles.asking import FLAVOURS, bare, tells, versioned
+from doubles.older import InterfaceOnly, StructOnly
+from doubles.producers import (
+    GENERATIONS,
+    P1,
+    P2,
+    P3,
+    Asserting,
+    Dunder,
+    InstanceOnly,
+    P0ToDlpack,
+    P1a,
+    P1aNoDevice,
+    P1b,
+    P1Positional,
+    P2ExactMinor,
+    P2NoCopyNoDevice,
+    P2Torch,
+    P3Failing,
+    P3MajorTwo,
+    P3NewSpellingInt,
+    P3OldSpelling,
+    P3OldSpellingCapsule,
+    P3Silent,
+    P3TableOnly,
+    Placeholder,
+    PyarrowWithNulls,
+    Raises,
+    Recorder,
+    RefusesLegacyOnly,
+    Strict,
+    StrictValueError,
+    TableMixin,
+    Tensorflow,
+    fresh,
+    strict_like,
+    tensorflow_like,
+)
+
+import dlshim
+
+BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
+
+
+# --- N1: one plan per type, learned from success ----------------------------------------------------
+
+# Types that answer keywords with something else than a TypeError are asked anew each time,
+# and what sits on an instance is never generalised.
+NOT_LEARNED = {"Strict", "StrictValueError", "Tensorflow", "Asserting", "InstanceOnly", "ByGetattr"}
+LEARNED = {name: cls for name, cls in GENERATIONS.items() if name not in NOT_LEARNED}
+
+
+def calls_of(x):
+    return len(x.calls) + getattr(x, "table_calls", 0)
+
+
+@BOTH
+@pytest.mark.parametrize("cls", LEARNED.values(), ids=LEARNED.keys())
+def test_N1_a_learned_exchange_is_exactly_one_call(cls, ask):
+    x = cls()
+    upgraded = dlshim.upgrade(x)
+    ask(upgraded).release()
+    before, devices = calls_of(x), x.device_calls
+    ask(upgraded).release()
+    assert calls_of(x) == before + 1
+    assert x.device_calls == devices
+    other = cls()  # learned for the type, not for the object
+    ask(dlshim.upgrade(other)).release()
+    assert calls_of(other) == 1
+    assert other.device_calls == 0
+
+
+@BOTH
+@pytest.mark.parametrize("cls", [P1, P1a, P1b, P2, P0ToDlpack], ids=lambda c: c.__name__)
+def test_N1_what_was_learned_for_one_flavour_serves_the_other(cls, ask):
+    x = cls()
+    for first in FLAVOURS.values():
+        first(dlshim.upgrade(x)).release()
+    before = calls_of(x)
+    ask(dlshim.upgrade(x)).release()
+    assert calls_of(x) == before + 1
+
+
+@BOTH
+@pytest.mark.parametrize("cls", [Strict, StrictValueError, Asserting], ids=lambda c: c.__name__)
+def test_N1_a_step_down_by_another_error_serves_this_one_exchange(cls, ask):
+    """A ValueError may be about this one array: the next one is asked in full again."""
+    x = cls()
+    for _ in range(3):
+        before = len(x.calls)
+        ask(dlshim.upgrade(x)).release()
+        keywords = x.keywords[before:]
+        assert keywords[0].get("max_version") is not None
+        assert keywords[-1].get("max_version") is None
+
+
+@BOTH
+@pytest.mark.parametrize("like", [strict_like, tensorflow_like], ids=["strict", "tensorflow"])
+def test_N1_a_type_in_the_library_table_is_asked_as_its_row_says(like, ask):
+    x = like()()
+    ask(dlshim.upgrade(x)).release()
+    before = len(x.calls)
+    ask(dlshim.upgrade(x)).release()
+    assert len(x.calls) == before + 1
+
+
+class Moody(Dunder):
+    """Changes what it takes from one moment to the next, as upgraded libraries do."""
+
+    TAKES = producers.ALL_KEYWORDS
+
+    def answer(self, max_version=None, **asked):
+        return self._versioned() if producers.wants_versioned(max_version) else self._legacy()
+
+
+@BOTH
+def test_N1_a_plan_that_fails_is_learned_again(ask):
+    cls = fresh(Moody)
+    x = cls()
+    for takes in (producers.ALL_KEYWORDS, ("stream",), (), producers.ALL_KEYWORDS, ("stream",)):
+        cls.TAKES = takes
+        for _ in range(2):
+            with ask(dlshim.upgrade(x)) as imported:
+                assert imported.values() == x.values()
+        before = len(x.calls)
+        ask(dlshim.upgrade(x)).release()
+        assert len(x.calls) == before + 1
+
+
+def test_N1_relearning_happens_once_per_exchange():
+    """A type that refuses everything ends in an error, not in a loop."""
+    cls = fresh(Moody)
+    x = cls()
+    versioned(dlshim.upgrade(x)).release()
+
+    def refuse(self, **asked):
+        raise TypeError("not today")
+
+    cls.answer = refuse
+    before = len(x.calls)
+    with pytest.raises(BufferError):
+        versioned(dlshim.upgrade(x))
+    assert len(x.calls) - before <= 12
+
+
+@BOTH
+def test_N1_failures_teach_nothing(ask):
+    """The first object of a type fails for its data's sake; the second is asked in full."""
+    cls = fresh(Moody)
+    good = cls.answer
+
+    def fail(self, **asked):
+        raise TypeError("unsupported data") if asked else RuntimeError("unsupported data")
+
+    cls.answer = fail
+    with pytest.raises(BufferError):
+        ask(dlshim.upgrade(cls()))
+    cls.answer = good
+    x = cls()
+    ask(dlshim.upgrade(x)).release()
+    assert x.keywords[0].get("max_version") is not None
+
+
+def test_N1_a_plan_does_not_keep_its_type_alive():
+    for base in (P1, P2, P3, P0ToDlpack, InstanceOnly, InterfaceOnly):
+        cls = fresh(base)
+        dead = weakref.ref(cls)
+        versioned(dlshim.upgrade(cls())).release()
+        del cls
+        caps.close_accounts()
+        gc.collect()
+        assert dead() is None, base.__name__
+
+
+def test_N1_a_type_at_the_address_of_a_dead_one_is_met_anew():
+    for base in (P1, P2, P1a, P0ToDlpack, InterfaceOnly) * 20:
+        cls = fresh(base)
+        x = cls()
+        with versioned(dlshim.upgrade(x)) as imported:
+            assert imported.values() == x.values()
+        del cls, x, imported
+        caps.close_accounts()
+        gc.collect(0)
+
+
+def test_N1_many_types_in_turn():
+    """Plans must not be confused, moved or evicted while a Producer owns one."""
+    classes = [fresh(base) for base in LEARNED.values() for _ in range(4)]
+    objects = [cls() for cls in classes]
+    upgraded = [dlshim.upgrade(x) for x in objects]
+    for _ in range(3):
+        for x, u in zip(objects, upgraded, strict=True):
+            with versioned(u) as imported:
+                assert imported.view.element_zero == x.element_zero
+
+
+def test_N1_forgotten_plans_leave_producers_usable():
+    from dlshim import _core
+
+    upgraded = dlshim.upgrade(P1())
+    versioned(upgraded).release()
+    _core._hook("forget_plans", None)
+    versioned(upgraded).release()
+    versioned(dlshim.upgrade(P1())).release()
+
+
+@BOTH
+def test_N1_an_object_that_changes_its_class(ask):
+    first, second = fresh(P1), fresh(P2)
+    x = first()
+    upgraded = dlshim.upgrade(x)
+    ask(upgraded).release()
+    x.__class__ = second
+    with ask(upgraded) as imported:
+        assert imported.values() == x.values()
+    assert x.keywords[-1].get("max_version") is not None or ask is bare
+
+
+@BOTH
+def test_N1_a_lie_about_the_class_is_not_believed(ask):
+    class Liar(P1a):
+        __class__ = property(lambda self: P2)
+
+    versioned(dlshim.upgrade(P2())).release()
+    x = Liar()
+    with ask(dlshim.upgrade(x)) as imported:
+        assert imported.values() == x.values()
+
+
+@BOTH
+def test_N1_what_is_on_the_instance_is_never_generalised(ask):
+    class Bag:
+        pass
+
+    x = P1()
+    with_method, without = Bag(), Bag()
+    with_method.__dlpack__ = x.__dlpack__
+    with ask(dlshim.upgrade(with_method)) as imported:
+        assert imported.values() == x.values()
+    with pytest.raises(dlshim.UnsupportedObjectError):
+        dlshim.upgrade(without)
+    other, y = Bag(), P2((4,), "int8")
+    other.__dlpack__ = y.__dlpack__
+    with ask(dlshim.upgrade(other)) as imported:
+        assert imported.values() == y.values()
+    with ask(dlshim.upgrade(with_method)) as imported:
+        assert imported.values() == x.values()
+
+
+@BOTH
+def test_the_type_goes_before_the_instance(ask):
+    x = P1()
+    x.__dlpack__ = lambda **asked: pytest.fail("the instance was asked")
+    with ask(dlshim.upgrade(x)) as imported:
+        assert imported.values() == x.values()
+
+
+# --- N2: the ladder -----------------------------------------------------------------------------------
+
+TABLES = [P3, P3OldSpelling, P3OldSpellingCapsule, P3NewSpellingInt]
+
+
+@BOTH
+@pytest.mark.parametrize("cls", TABLES, ids=lambda c: c.__name__)
+def test_N2_the_table_goes_first(cls, ask):
+    x = cls()
+    with ask(dlshim.upgrade(x)) as imported:
+        assert imported.values() == x.values()
+    assert x.table_calls == 1 and x.calls == []
+
+
+def test_N2_a_table_says_read_only():
+    x = P3(readonly=True)
+    with versioned(dlshim.upgrade(x)) as imported:
+        assert imported.view.readonly
+    with pytest.raises(BufferError):
+        bare(dlshim.upgrade(x))
+
+
+def test_N2_a_subclass_that_overrides_dlpack_is_not_asked_by_its_bases_table():
+    class Careful(P3):
+        def answer(self, **asked):
+            raise BufferError("not this one")
+
+        def __dlpack__(self, *args, **kwargs):
+            return super().__dlpack__(*args, **kwargs)
+
+    x = Careful()
+    with pytest.raises(BufferError) as error:
+        versioned(dlshim.upgrade(x))
+    tells(error.value, "not this one")
+    assert x.table_calls == 0
+
+
+def test_N2_a_subclass_that_overrides_nothing_keeps_the_table():
+    class Parameter(P3):
+        pass
+
+    x = Parameter()
+    versioned(dlshim.upgrade(x)).release()
+    assert x.table_calls == 1
+
+
+def test_N2_a_table_beside_its_own_dlpack_is_used():
+    """The class that owns the table may define __dlpack__ itself: torch.Tensor does."""
+
+    class Both(TableMixin, P2):
+        __dlpack_c_exchange_api__ = P3.__dlpack_c_exchange_api__
+
+        def __dlpack__(self, *args, **kwargs):
+            return super().__dlpack__(*args, **kwargs)
+
+    x = Both()
+    versioned(dlshim.upgrade(x)).release()
+    assert x.table_calls == 1
+
+
+def test_N2_the_table_is_looked_up_on_the_type():
+    x = P2()
+    x.__dlpack_c_exchange_api__ = P3.__dlpack_c_exchange_api__
+    with versioned(dlshim.upgrade(x)) as imported:
+        assert imported.values() == x.values()
+    assert x.calls
+
+
+@BOTH
+@pytest.mark.parametrize("cls", [P3Silent, P3MajorTwo], ids=lambda c: c.__name__)
+def test_N2_a_table_that_cannot_is_passed_over(cls, ask):
+    x = cls()
+    with ask(dlshim.upgrade(x)) as imported:
+        assert imported.values() == x.values()
+    assert x.calls
+
+
+@pytest.mark.parametrize("api", [0, -1, None, "x", 3.5, b"abc", True], ids=repr)
+def test_N2_a_table_of_a_wrong_form_is_passed_over(api):
+    cls = type("Odd", (P2,), {"__dlpack_c_exchange_api__": api})
+    x = cls()
+    with versioned(dlshim.upgrade(x)) as imported:
+        assert imported.values() == x.values()
+
+
+def test_N2_a_table_capsule_of_a_wrong_name_is_passed_over():
+    made = caps.Made()
+    cls = type(
+        "Odd", (P2,), {"__dlpack_c_exchange_api__": caps.new_capsule(made.address, "other")}
+    )
+    x = cls()
+    with versioned(dlshim.upgrade(x)) as imported:
+        assert imported.values() == x.values()
+
+
+@pytest.mark.parametrize("failure", [MemoryError("m"), KeyboardInterrupt(), KeyError("k")], ids=repr)
+def test_N2_what_a_table_raises_of_another_kind_comes_through(failure):
+    cls = fresh(P3Failing)
+    cls.failure = failure
+    with pytest.raises(type(failure)):
+        versioned(dlshim.upgrade(cls()))
+
+
+def test_N2_a_tables_failure_of_the_ladders_kinds_means_the_next_rung():
+    for failure in (TypeError("t"), RuntimeError("r"), NotImplementedError("n"), ValueError("v")):
+        cls = fresh(P3Failing)
+        cls.failure = failure
+        x = cls()
+        with versioned(dlshim.upgrade(x)) as imported:
+            assert imported.values() == x.values()
+
+
+@BOTH
+def test_N2_a_producers_bufferror_ends_it(ask):
+    """It is about the data: no other keyword will cure it."""
+    failure = BufferError("Only tensors without holes")
+    x = Raises(failure)
+    with pytest.raises(BufferError) as error:
+        ask(dlshim.upgrade(x))
+    assert failure in (error.value, error.value.__cause__)
+    tells(error.value, "holes")
+    assert len(x.calls) == 1
+
+
+def test_N2_a_bufferror_about_legacy_leads_to_versioned():
+    cls = fresh(RefusesLegacyOnly)
+    x = cls()
+    with bare(dlshim.upgrade(x, legacy_readonly="strip")) as imported:
+        assert imported.values() == x.values()
+    with versioned(dlshim.upgrade(x)) as imported:
+        assert imported.view.readonly
+
+
+KINDS = [TypeError, NotImplementedError, ValueError, RuntimeError, AssertionError]
+
+
+@BOTH
+@pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
+def test_N2_what_survives_the_ladder_is_a_bufferror_with_its_cause(kind, ask):
+    """A TypeError too: letting it out would reopen the consumer's own ladder."""
+    failure = kind("the data are sparse")
+    x = Raises(failure)
+    with pytest.raises(BufferError) as error:
+        ask(dlshim.upgrade(x))
+    assert type(error.value) is BufferError
+    cause = error.value.__cause__
+    assert isinstance(cause, kind) and "sparse" in str(cause)
+    tells(error.value, "Raises", "sparse")
+
+
+def test_N2_the_first_real_error_is_kept():
+    """The refusal of a keyword is not the reason; what the bare call says is."""
+
+    class Fussy(P1):
+        def answer(self, stream=None):
+            raise RuntimeError("Can't export tensors that require gradient")
+
+    with pytest.raises(BufferError) as error:
+        versioned(dlshim.upgrade(Fussy()))
+    tells(error.value, "gradient")
+    assert isinstance(error.value.__cause__, RuntimeError)
+
+
+@BOTH
+def test_N2_a_typeerror_about_the_data(ask):
+    """pyarrow says TypeError for nulls; the caller sees a BufferError that says nulls."""
+    x = PyarrowWithNulls()
+    with pytest.raises(BufferError) as error:
+        ask(dlshim.upgrade(x))
+    tells(error.value, "nulls")
+    assert isinstance(error.value.__cause__, TypeError)
+
+
+class Odd(BaseException):
+    pass
+
+
+PASSED = [MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit, Odd,
+          KeyError, AttributeError, ZeroDivisionError, OSError, StopIteration]  # fmt: skip
+
+
+@BOTH
+@pytest.mark.parametrize("kind", PASSED, ids=lambda k: k.__name__)
+def test_N2_everything_else_comes_through_as_it_is(kind, ask):
+    failure = kind("as it is")
+    x = Raises(failure)
+    with pytest.raises(kind) as error:
+        ask(dlshim.upgrade(x))
+    assert error.value is failure
+    assert len(x.calls) == 1
+
+
+@BOTH
+@pytest.mark.parametrize("cls", GENERATIONS.values(), ids=GENERATIONS.keys())
+def test_N2_a_producer_is_not_called_again_after_it_succeeded(cls, ask):
+    x = cls()
+    ask(dlshim.upgrade(x)).release()
+    inner = getattr(x, "inner", x)
+    assert len(inner.exports) == 1 or cls is producers.P3NullData
+
+
+def test_N2_ladder_below_the_dunder():
+    """capsule function, then array struct, then array interface, then buffer."""
+
+    class All(P0ToDlpack):
+        __array_struct__ = property(lambda self: self.struct.__array_struct__)
+        __array_interface__ = property(lambda self: self.interface.__array_interface__)
+
+    x = All((3,), "int32")
+    x.struct, x.interface = StructOnly((4,), "int32"), InterfaceOnly((5,), "int32")
+    with versioned(dlshim.upgrade(x)) as imported:
+        assert imported.view.shape == (3,)
+
+    class Older:
+        __array_struct__ = property(lambda self: self.struct.__array_struct__)
+        __array_interface__ = property(lambda self: self.interface.__array_interface__)
+
+    y = Older()
+    y.struct, y.interface = x.struct, x.interface
+    with versioned(dlshim.upgrade(y)) as imported:
+        assert imported.view.shape == (4,)
+
+    class Bytes(bytearray):
+        __array_interface__ = property(lambda self: self.interface.__array_interface__)
+
+    z = Bytes(7)
+    z.interface = x.interface
+    with versioned(dlshim.upgrade(z)) as imported:
+        assert imported.view.shape == (5,)
+
+
+# --- N3: asked for 1.x even for a legacy consumer -------------------------------------------------------
+
+
+def test_N3_a_modern_producer_is_asked_for_1x_by_a_legacy_consumer():
+    for cls in (Recorder, P2Torch, P2NoCopyNoDevice, P2ExactMinor):
+        x = cls()
+        for _ in range(2):
+            bare(dlshim.upgrade(x)).release()
+            assert x.keywords[-1].get("max_version") == (1, 0)
+            assert x.last.name == caps.VERSIONED
+
+
+def test_N3_or_the_flag_would_be_lost():
+    x = producers.P2LegacyOfReadonly(readonly=True)
+    assert caps.name_of(x.__dlpack__()) == caps.LEGACY  # it says nothing by itself
+    with pytest.raises(BufferError):
+        bare(dlshim.upgrade(x))
+
+
+def test_N3_the_version_asked_for_is_1_0():
+    """metatensor's producers refuse any other minor."""
+    x = P2ExactMinor()
+    for asked in ((1, 0), (1, 3), (1, 99)):
+        versioned(dlshim.upgrade(x), max_version=asked).release()
+    assert {k["max_version"] for k in x.keywords if k.get("max_version")} == {(1, 0)}
+
+
+def test_keywords_are_given_only_where_they_are_needed():
+    x = Recorder()
+    versioned(dlshim.upgrade(x)).release()
+    versioned(dlshim.upgrade(x), dl_device=(1, 0), copy=False, stream=-1).release()
+    for keywords in x.keywords:
+        assert keywords.get("stream") is None
+        assert not keywords.get("copy")
+        assert keywords.get("dl_device") in (None, (1, 0))
+
+
+# --- N4: what a dropped keyword asked for is still owed -------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize("cls", [P1, P1Positional, P1a, P1aNoDevice, P0ToDlpack, P2NoCopyNoDevice],
+                         ids=lambda c: c.__name__)  # fmt: skip
+def test_N4_a_dropped_copy_is_made(cls, ask):
+    x = cls()
+    with ask(dlshim.upgrade(x), copy=True) as imported:
+        assert imported.view.element_zero != x.element_zero
+        assert imported.values() == x.values()
+
+
+@BOTH
+@pytest.mark.parametrize("cls", [P1, P1a, P1aNoDevice, P0ToDlpack, P2NoCopyNoDevice, Tensorflow],
+                         ids=lambda c: c.__name__)  # fmt: skip
+def test_N4_a_dropped_device_is_checked(cls, ask):
+    x = cls()
+    with ask(dlshim.upgrade(x), dl_device=(1, 0)) as imported:
+        assert imported.view.element_zero == x.element_zero
+    with pytest.raises(BufferError) as error:
+        ask(dlshim.upgrade(x), dl_device=(2, 0))
+    tells(error.value, "device")
+
+
+@pytest.mark.parametrize(
+    "device", [1, (1,), (1, 0, 0), "cpu", (None, 0), ("1", 0), (1.0, 0), object()], ids=repr
+)
+def test_N4_dl_device_of_another_form_is_a_typeerror(device):
+    x = P2()
+    with pytest.raises(TypeError) as error:
+        dlshim.upgrade(x).__dlpack__(dl_device=device)
+    tells(error.value, "dl_device")
+    assert x.calls == []
+
+
+# --- N8: hasattr proves nothing ---------------------------------------------------------------------------
+
+
+class PlaceholderAndInterface(Placeholder):
+    __array_interface__ = property(lambda self: self.interface.__array_interface__)
+
+
+class PlaceholderAndStruct(Placeholder):
+    __array_struct__ = property(lambda self: self.interface.__array_struct__)
+
+
+class PlaceholderAndMethod(Placeholder):
+    def toDlpack(self):
+        return self._legacy()
+
+
+@BOTH
+def test_N8_placeholders_fall_through(ask):
+    for cls, older in (
+        (PlaceholderAndInterface, InterfaceOnly),
+        (PlaceholderAndStruct, StructOnly),
+        (PlaceholderAndMethod, None),
+    ):
+        x = cls()
+        x.interface = older() if older else x
+        for _ in range(2):
+            with ask(dlshim.upgrade(x)) as imported:
+                assert imported.view.element_zero == x.interface.element_zero
+
+
+class PlaceholderBytes(bytearray):
+    def __dlpack__(self, **asked):
+        raise NotImplementedError("__dlpack__")
+
+
+@BOTH
+def test_N8_placeholders_fall_through_to_the_buffer(ask):
+    with ask(dlshim.upgrade(PlaceholderBytes(b"abc"))) as imported:
+        assert imported.values() == [97, 98, 99]
+
+
+@BOTH
+def test_N8_an_empty_placeholder_is_a_bufferror_when_asked(ask):
+    upgraded = dlshim.upgrade(Placeholder())  # offers something by its looks
+    with pytest.raises(BufferError) as error:
+        ask(upgraded)
+    tells(error.value, "Placeholder")
+    assert isinstance(error.value.__cause__, NotImplementedError)
+
+
+def test_N8_attributes_that_are_no_methods():
+    for value in (None, 3, "x"):
+        cls = type("Null", (), {"__dlpack__": value})
+        with pytest.raises((dlshim.UnsupportedObjectError, BufferError)):
+            dlshim.upgrade(cls()).__dlpack__()

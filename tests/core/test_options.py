@@ -1,0 +1,366 @@
+"""The options of `upgrade`: their forms, what they do on host memory, and when they copy."""
+
+from __future__ import annotations
+
+import pytest
+from doubles import capsules as caps
+from doubles.asking import FLAVOURS, bare, counting, tells, versioned
+from doubles.older import StructOnly
+from doubles.producers import P1, P2, Dunder, P0Mxnet, P1b, P3TableOnly, torch_like
+
+import dlshim
+
+BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
+SOURCES = pytest.mark.parametrize("cls", [P1, P1b, P2, P3TableOnly], ids=lambda c: c.__name__)
+
+
+# --- forms -----------------------------------------------------------------------------------------------
+
+WRONG_TYPE = [
+    {"copy": 1}, {"copy": "yes"}, {"readonly": 1}, {"readonly": "no"}, {"legacy_readonly": 3},
+    {"legacy_readonly": None}, {"order": 1}, {"align": 1.5}, {"align": "64"}, {"align": True},
+    {"reinterpret": 7}, {"reinterpret": (1, 8)}, {"reinterpret": (1.0, 8, 1)}, {"device": 1},
+    {"device": (1,)}, {"device": (1, None)}, {"device": ("cpu", 0)}, {"assume_device": 2},
+    {"assume_device": (2, "0")}, {"detach": 1}, {"detach": None}, {"unknown_stream": 1},
+    {"nonsense": 1},
+]  # fmt: skip
+WRONG_VALUE = [
+    {"legacy_readonly": "keep"}, {"order": "F"}, {"order": "A"}, {"order": "c"}, {"align": 0},
+    {"align": -8}, {"align": 3}, {"reinterpret": "float31"}, {"reinterpret": ""},
+    {"reinterpret": (300, 8, 1)}, {"reinterpret": (2, 0, 1)}, {"reinterpret": (2, 32, 0)},
+    {"device": "gpu"}, {"device": ""}, {"device": "cuda:x"}, {"device": "cuda:-1"},
+    {"assume_device": "disk"}, {"unknown_stream": "maybe"}, {"stream": -2},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", WRONG_TYPE, ids=repr)
+def test_an_option_of_a_wrong_type(options):
+    x = P2()
+    with pytest.raises(TypeError) as error:
+        dlshim.upgrade(x, **options)
+    tells(error.value, next(iter(options)))
+    with pytest.raises(TypeError):
+        dlshim.to_capsule(x, **options)
+    assert x.calls == []
+
+
+@pytest.mark.parametrize("options", WRONG_VALUE, ids=repr)
+def test_an_option_of_a_wrong_value(options):
+    x = P2()
+    with pytest.raises(ValueError) as error:
+        dlshim.upgrade(x, **options)
+    tells(error.value, next(iter(options)))
+    with pytest.raises(ValueError):
+        dlshim.to_capsule(x, **options)
+    assert x.calls == []
+
+
+def test_options_are_keywords_and_the_object_is_not():
+    with pytest.raises(TypeError):
+        dlshim.upgrade(P1(), True)
+    with pytest.raises(TypeError):
+        dlshim.upgrade(obj=P1())
+    with pytest.raises(TypeError):
+        dlshim.upgrade()
+
+
+def test_options_at_their_defaults_are_no_options():
+    x = P1()
+    upgraded = dlshim.upgrade(
+        x, stream=dlshim.UNSET, producer_stream=None, unknown_stream="auto", device=None, copy=None,
+        readonly=None, legacy_readonly="error", order=None, align=None, reinterpret=None,
+        assume_device=None, detach=False,
+    )  # fmt: skip
+    assert repr(upgraded) == repr(dlshim.upgrade(x))
+    assert dlshim.UNSET is ...
+
+
+@pytest.mark.parametrize("value", ["auto", "legacy", "same", "error"])
+def test_unknown_stream_does_nothing_to_host_memory(value):
+    with versioned(dlshim.upgrade(P1(), unknown_stream=value)) as imported:
+        assert imported.values() == [0, 1, 2, 3, 4, 5]
+
+
+# --- order ------------------------------------------------------------------------------------------------
+
+STRIDED = {
+    "transposed": ((3, 2), (1, 3), 0),
+    "step": ((3,), (2,), 0),
+    "negative": ((4,), (-1,), 3),
+    "broadcast": ((2, 3), (0, 1), 0),
+    "both negative": ((2, 3), (-3, -1), 5),
+}
+
+
+@BOTH
+@SOURCES
+@pytest.mark.parametrize(("shape", "strides", "start"), STRIDED.values(), ids=STRIDED.keys())
+def test_order_c_copies_what_is_strided(cls, shape, strides, start, ask):
+    x = cls(shape, "int32", strides=strides, start=start)
+    with counting() as count:
+        imported = ask(dlshim.upgrade(x, order="C"))
+    assert count.copied == 1
+    assert imported.view.strides == caps.row_major(shape)
+    assert imported.view.element_zero != x.element_zero
+    assert imported.view.element_zero % 64 == 0
+    assert imported.values() == x.values()
+    if ask is versioned:
+        assert imported.view.flags == caps.IS_COPIED
+    imported.release()
+
+
+@BOTH
+@SOURCES
+@pytest.mark.parametrize("shape", [(2, 3), (), (0, 3), (1, 3), (4,)])
+def test_order_c_copies_nothing_else(cls, shape, ask):
+    x = cls(shape, "int32")
+    with counting() as count:
+        imported = ask(dlshim.upgrade(x, order="C"))
+    assert count.copied == 0
+    assert imported.view.element_zero == x.element_zero or 0 in shape
+    imported.release()
+
+
+@BOTH
+def test_order_c_of_odd_but_contiguous_strides_is_no_copy(ask):
+    x = P2((1, 3), "int32", strides=(44, 1))
+    with ask(dlshim.upgrade(x, order="C")) as imported:
+        assert imported.view.element_zero == x.element_zero
+        assert imported.view.strides == (3, 1)
+
+
+@BOTH
+@pytest.mark.parametrize(("shape", "strides", "start"), STRIDED.values(), ids=STRIDED.keys())
+def test_order_k_keeps_every_stride(shape, strides, start, ask):
+    x = P2(shape, "int32", strides=strides, start=start)
+    with ask(dlshim.upgrade(x, order="K")) as imported:
+        assert imported.view.strides == strides
+        assert imported.view.element_zero == x.element_zero
+
+
+@BOTH
+def test_order_none_keeps_strides_too(ask):
+    x = P2((3, 2), "int32", strides=(1, 3))
+    with ask(dlshim.upgrade(x)) as imported:
+        assert imported.view.strides == (1, 3)
+
+
+def test_order_c_against_copy_false():
+    for options, asked in (({"copy": False}, {}), ({}, {"copy": False})):
+        x = P2((3, 2), "int32", strides=(1, 3))
+        with pytest.raises(dlshim.CopyRequiredError) as error:
+            versioned(dlshim.upgrade(x, order="C", **options), **asked)
+        tells(error.value, "copy", "order")
+
+
+# --- align --------------------------------------------------------------------------------------------------
+
+
+def at(offset, size=64):
+    """Memory of which element zero is misaligned by `offset` bytes."""
+    block = (caps.C.c_char * (size + 4096))()
+    base = caps.C.addressof(block)
+    start = -base % 4096 + offset
+    return block, base + start
+
+
+@BOTH
+@pytest.mark.parametrize("align", [1, 2, 4, 8, 16, 64, 256, 4096])
+@pytest.mark.parametrize("offset", [0, 4, 8, 16, 64, 256])
+def test_align_copies_only_if_needed(align, offset, ask):
+    block, address = at(offset)
+    caps.C.memmove(address, bytes(range(24)), 24)
+    x = P2((2, 3), "float32", memory=block, data=address)
+    with counting() as count:
+        imported = ask(dlshim.upgrade(x, align=align))
+    assert imported.view.element_zero % align == 0
+    assert count.copied == (1 if offset % align else 0)
+    assert b"".join(imported.view.elements()) == bytes(range(24))
+    imported.release()
+
+
+def test_align_against_copy_false():
+    block, address = at(4)
+    x = P2((2, 3), "float32", memory=block, data=address)
+    with pytest.raises(dlshim.CopyRequiredError) as error:
+        versioned(dlshim.upgrade(x, align=64, copy=False))
+    tells(error.value, "align")
+
+
+def test_align_of_an_empty_tensor():
+    x = P2((0, 3), "float32", data=None)
+    with versioned(dlshim.upgrade(x, align=4096)) as imported:
+        assert imported.view.shape == (0, 3)
+
+
+def test_copies_are_64_byte_aligned_and_more_if_asked():
+    for align in (None, 8, 64, 128, 4096):
+        with versioned(dlshim.upgrade(P2(), align=align), copy=True) as imported:
+            assert imported.view.element_zero % max(64, align or 0) == 0
+
+
+# --- reinterpret ----------------------------------------------------------------------------------------------
+
+RELABELS = [
+    ("uint8", "bool", (6, 8, 1)),
+    ("bool", "uint8", (1, 8, 1)),
+    ("uint16", "bfloat16", (4, 16, 1)),
+    ("bfloat16", "uint16", (1, 16, 1)),
+    ("uint8", "float8_e4m3fn", (10, 8, 1)),
+    ("float8_e5m2", "uint8", (1, 8, 1)),
+    ("uint32", "int32", (0, 32, 1)),
+    ("float32", (77, 32, 1), (77, 32, 1)),
+    ("complex64", "float64", (2, 64, 1)),
+    ((5, 32, 2), "complex64", (5, 64, 1)),
+    ((2, 32, 1), (2, 16, 2), (2, 16, 2)),
+    ((1, 1, 1), "bool", (6, 8, 1)),
+    ((1, 1, 1), "uint8", (1, 8, 1)),
+]
+
+
+@BOTH
+@pytest.mark.parametrize(("given", "wanted", "found"), RELABELS, ids=str)
+def test_reinterpret_relabels_the_same_bits(given, wanted, found, ask):
+    x = P1((2, 3), given)
+    with ask(dlshim.upgrade(x, reinterpret=wanted)) as imported:
+        assert imported.view.dtype == found
+        assert imported.view.element_zero == x.element_zero
+        assert imported.view.strides == (3, 1)
+        assert b"".join(imported.view.elements()) == bytes(x.memory)[: 6 * caps.itemsize_of(found)]
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [("uint8", "uint16"), ("float32", "float64"), ("float64", "float32"), ("uint16", "bool"),
+     ("float32", (2, 16, 1)), ((2, 32, 2), "float32")],
+)  # fmt: skip
+def test_reinterpret_keeps_the_width(given, wanted, ask):
+    x = P2((2, 3), given)
+    with pytest.raises(BufferError) as error:
+        ask(dlshim.upgrade(x, reinterpret=wanted))
+    tells(error.value, "P2", "bits|wide|width")
+
+
+def test_reinterpret_and_copy():
+    x = P0Mxnet((4,), (1, 1, 1))
+    with versioned(dlshim.upgrade(x, reinterpret="bool"), copy=True) as imported:
+        assert imported.view.dtype == (6, 8, 1)
+        assert imported.view.elements() == [b"\0", b"\1", b"\2", b"\3"]
+
+
+def test_reinterpret_what_an_older_protocol_calls_void():
+    x = StructOnly((3,), "int16", typekind=b"V", itemsize=2)
+    with versioned(dlshim.upgrade(x, reinterpret="bfloat16")) as imported:
+        assert imported.view.dtype == (4, 16, 1)
+
+
+# --- assume_device, detach -----------------------------------------------------------------------------------------
+
+
+@BOTH
+@SOURCES
+@pytest.mark.parametrize("device", [(1, 2), (3, 0)])
+def test_assume_device_replaces_the_label(cls, device, ask):
+    x = cls()
+    upgraded = dlshim.upgrade(x, assume_device=device)
+    assert upgraded.__dlpack_device__() == device
+    with ask(upgraded) as imported:
+        assert imported.view.device == device
+        assert imported.view.element_zero == x.element_zero
+
+
+@BOTH
+def test_assume_device_brings_mislabelled_memory_to_the_host(ask):
+    """Pinned memory that its producer calls CUDA; or a CPU-only build that says so."""
+    x = P2((3,), "float32", device=(2, 0))
+    for device in ("cpu", (1, 0)):
+        with ask(dlshim.upgrade(x, assume_device=device)) as imported:
+            assert imported.view.device == (1, 0)
+            assert imported.values() == x.values()
+
+
+def test_assume_device_by_name():
+    with versioned(dlshim.upgrade(P2(), assume_device="cpu")) as imported:
+        assert imported.view.device == (1, 0)
+
+
+@BOTH
+@pytest.mark.parametrize("table", [False, True])
+def test_detach_is_called_when_asked_and_never_otherwise(table, ask):
+    cls = torch_like(table=table)
+    x = cls(requires_grad=True)
+    with pytest.raises(BufferError) as error:
+        ask(dlshim.upgrade(x))
+    assert x.detached == 0
+    tells(error.value, "grad", "detach")
+    with ask(dlshim.upgrade(x, detach=True)) as imported:
+        assert imported.values() == x.values()
+        assert imported.view.element_zero == x.element_zero
+    assert x.detached == 1
+    plain = cls()
+    ask(dlshim.upgrade(plain)).release()
+    assert plain.detached == 0
+
+
+def test_detach_without_the_method():
+    with pytest.raises(BufferError) as error:
+        versioned(dlshim.upgrade(P2(), detach=True))
+    tells(error.value, "P2", "detach")
+
+
+def test_detach_that_raises():
+    class Fails(Dunder):
+        def detach(self):
+            raise RuntimeError("cannot detach")
+
+    with pytest.raises(BufferError) as error:
+        versioned(dlshim.upgrade(Fails(), detach=True))
+    tells(error.value, "cannot detach")
+
+
+# --- torch's bits (T12) ---------------------------------------------------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize("table", [False, True])
+@pytest.mark.parametrize("bit", ["conj", "neg"])
+def test_T12_torchs_lazy_bits_are_refused(bit, table, ask):
+    """The bits are not in memory: whoever reads it gets the wrong sign."""
+    x = torch_like(table=table)((3,), "complex64" if bit == "conj" else "float32", **{bit: True})
+    for options in ({}, {"copy": True}, {"detach": True}):
+        with pytest.raises(BufferError) as error:
+            ask(dlshim.upgrade(x, **options))
+        tells(error.value, "Tensor", bit, "resolve")
+
+
+@BOTH
+@pytest.mark.parametrize("generation", [1, 2])
+def test_T12_torch_without_the_bits_passes(generation, ask):
+    x = torch_like(generation=generation)()
+    with ask(dlshim.upgrade(x)) as imported:
+        assert imported.values() == x.values()
+
+
+@BOTH
+def test_legacy_readonly_forms(ask):
+    x = P2()
+    for value in ("error", "strip", "copy"):
+        with ask(dlshim.upgrade(x, legacy_readonly=value)) as imported:
+            assert imported.view.element_zero == x.element_zero
+
+
+def test_bare_upgrade_of_everything_at_once():
+    """All host options in one go."""
+    x = P2((3, 2), "uint16", strides=(1, 3), readonly=True)
+    upgraded = dlshim.upgrade(
+        x, device="cpu", copy=True, readonly=True, legacy_readonly="strip", order="C", align=128,
+        reinterpret="bfloat16", assume_device=(1, 0), stream=5, unknown_stream="error",
+    )  # fmt: skip
+    with versioned(upgraded) as imported:
+        assert imported.view.flags == caps.READ_ONLY | caps.IS_COPIED
+        assert imported.view.dtype == (4, 16, 1)
+        assert imported.view.strides == (2, 1)
+        assert imported.view.element_zero % 128 == 0
+    with bare(upgraded) as imported:
+        assert imported.view.dtype == (4, 16, 1)

@@ -1,0 +1,364 @@
+"""T8: no read-only flag is lost, no copy is hidden, and what is copied belongs to one."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+from doubles import capsules as caps
+from doubles import consumers
+from doubles.asking import FLAVOURS, bare, counting, scribble, tells, versioned
+from doubles.capsules import IS_COPIED, READ_ONLY
+from doubles.producers import (
+    GENERATIONS,
+    P1,
+    P2,
+    CopiesAlways,
+    P1b,
+    P1Numpy124,
+    P2LegacyOfReadonly,
+    P2NoCopyNoDevice,
+    P2Pyarrow26,
+    P2Torch,
+    P2TvmFfi,
+    P3TableOnly,
+    RefusesLegacyOnly,
+    Tensorflow,
+    VersionedAlways,
+    jax_like,
+    tensorflow_like,
+)
+
+import dlshim
+
+BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
+STATED = [P2, P2LegacyOfReadonly, P2Pyarrow26, VersionedAlways, P3TableOnly]
+
+
+# --- READ_ONLY ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cls", STATED)
+def test_T8_a_stated_flag_reaches_versioned_consumers(cls):
+    x = cls(readonly=True)
+    with versioned(dlshim.upgrade(x)) as imported:
+        assert imported.view.flags == READ_ONLY
+        assert imported.view.element_zero == x.element_zero
+    tensor = dlshim.from_dlpack(x)
+    assert tensor.readonly
+    with versioned(tensor) as imported:
+        assert imported.view.flags == READ_ONLY
+
+
+@pytest.mark.parametrize("cls", STATED)
+def test_T8_a_stated_flag_is_refused_to_legacy_consumers(cls):
+    x = cls(readonly=True)
+    with pytest.raises(BufferError) as error:
+        dlshim.upgrade(x).__dlpack__()
+    tells(error.value, cls.__name__, "read-?only", "legacy_readonly", "strip", "copy")
+    with pytest.raises(BufferError) as error:
+        dlshim.to_capsule(x)
+    tells(error.value, cls.__name__, "legacy_readonly")
+    with pytest.raises(BufferError) as error:
+        dlshim.from_dlpack(x).__dlpack__()
+    tells(error.value, "read-?only")
+
+
+@pytest.mark.parametrize("cls", STATED)
+def test_T8_strip_gives_the_memory_all_the_same(cls):
+    x = cls(readonly=True)
+    upgraded = dlshim.upgrade(x, legacy_readonly="strip")
+    with bare(upgraded) as imported:
+        assert imported.view.element_zero == x.element_zero
+        assert imported.values() == x.values()
+    with versioned(upgraded) as imported:
+        assert imported.view.flags == READ_ONLY  # those who can be told are told
+    with caps.take(dlshim.to_capsule(x, legacy_readonly="strip")) as imported:
+        assert imported.view.element_zero == x.element_zero
+
+
+@pytest.mark.parametrize("cls", STATED)
+def test_T8_copy_gives_a_private_copy(cls):
+    x = cls(readonly=True)
+    upgraded = dlshim.upgrade(x, legacy_readonly="copy")
+    with bare(upgraded) as imported:
+        assert imported.view.element_zero != x.element_zero
+        assert imported.values() == x.values()
+        imported.view.write(0, 77)
+    assert caps.look(x._versioned()).values() == x.values()  # the original is untouched
+    with versioned(upgraded) as imported:
+        assert imported.view.flags == READ_ONLY
+        assert imported.view.element_zero == x.element_zero
+
+
+def test_T8_legacy_copy_against_copy_false():
+    upgraded = dlshim.upgrade(P2(readonly=True), legacy_readonly="copy", copy=False)
+    with pytest.raises(dlshim.CopyRequiredError):
+        upgraded.__dlpack__()
+    with pytest.raises(dlshim.CopyRequiredError):
+        dlshim.upgrade(P2(readonly=True), legacy_readonly="copy").__dlpack__(copy=False)
+
+
+def test_T8_legacy_readonly_does_nothing_to_writable_memory():
+    for policy in ("error", "strip", "copy"):
+        x = P2()
+        with bare(dlshim.upgrade(x, legacy_readonly=policy)) as imported:
+            assert imported.view.element_zero == x.element_zero
+
+
+@pytest.mark.parametrize("ask", consumers.LEGACY_ONLY.values(), ids=lambda f: f.__name__)
+def test_T8_read_only_memory_reaches_every_legacy_consumer_once_a_policy_says_so(ask):
+    """jax#40789: JAX asks for legacy only and refuses read-only NumPy arrays."""
+    x = P2(readonly=True)
+    with pytest.raises((BufferError, TypeError)):
+        ask(dlshim.upgrade(x))
+    gc.collect()
+    for policy in ("strip", "copy"):
+        imported = ask(dlshim.upgrade(x, legacy_readonly=policy))
+        assert imported.values() == x.values()
+        imported.release()
+
+
+def test_T8_unmarked_legacy_memory_is_writable():
+    """NumPy imports legacy capsules read-only; upgraded they are what their producer thinks."""
+    for cls in (P1, P1b, Tensorflow):
+        with versioned(dlshim.upgrade(cls())) as imported:
+            assert imported.view.flags == 0
+        assert not dlshim.from_dlpack(cls()).readonly
+
+
+@pytest.mark.parametrize("like", [jax_like, tensorflow_like])
+def test_T8_a_type_known_to_be_immutable_is_marked(like):
+    x = like()()
+    with versioned(dlshim.upgrade(x)) as imported:
+        assert imported.view.flags == READ_ONLY
+    assert dlshim.from_dlpack(x).readonly
+
+
+@pytest.mark.parametrize("like", [jax_like, tensorflow_like])
+def test_T8_a_type_known_to_be_immutable_still_reaches_legacy_consumers(like):
+    """They get what the source itself hands to legacy consumers (T12: works bare)."""
+    x = like()()
+    with bare(dlshim.upgrade(x)) as imported:
+        assert imported.view.element_zero == x.element_zero
+
+
+def test_T8_the_caller_may_mark():
+    for x in (P1(), P2(), P1b()):
+        upgraded = dlshim.upgrade(x, readonly=True)
+        with versioned(upgraded) as imported:
+            assert imported.view.flags == READ_ONLY
+        with pytest.raises(BufferError) as error:
+            upgraded.__dlpack__()
+        tells(error.value, "legacy_readonly")
+        with bare(dlshim.upgrade(x, readonly=True, legacy_readonly="strip")) as imported:
+            assert imported.view.element_zero == x.element_zero
+
+
+def test_T8_the_caller_may_vouch():
+    for x in (P2(readonly=True), jax_like()(), VersionedAlways(readonly=True)):
+        upgraded = dlshim.upgrade(x, readonly=False)
+        with versioned(upgraded) as imported:
+            assert imported.view.flags == 0
+        with bare(upgraded) as imported:
+            assert imported.view.element_zero == x.element_zero
+
+
+def test_T8_a_producer_that_refuses_read_only_legacy_is_asked_for_versioned():
+    """N3 beside it: legacy would lose the flag, or be refused by the producer."""
+    x = RefusesLegacyOnly()
+    with bare(dlshim.upgrade(x, legacy_readonly="strip")) as imported:
+        assert imported.values() == x.values()
+
+
+def test_T8_what_only_legacy_could_say_stays_refused():
+    """NumPy 1.24 refuses read-only itself, and there is no other way in here."""
+    x = P1Numpy124(readonly=True)
+    for ask in (bare, versioned):
+        with pytest.raises(BufferError) as error:
+            ask(dlshim.upgrade(x, legacy_readonly="strip"))
+        tells(chain(error.value), "readonly")
+
+
+def chain(error: BaseException) -> BaseException:
+    return Exception(f"{error!r} {error.__cause__!r}")
+
+
+# --- copies -------------------------------------------------------------------------------------------
+
+WAYS_TO_COPY = {
+    "consumer": ({}, {"copy": True}),
+    "option": ({"copy": True}, {}),
+    "both": ({"copy": True}, {"copy": True}),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("cls", GENERATIONS.values(), ids=GENERATIONS.keys())
+@pytest.mark.parametrize(("options", "asked"), WAYS_TO_COPY.values(), ids=WAYS_TO_COPY.keys())
+def test_T8_a_copy_is_made_by_dlshim_and_never_asked_for(cls, ask, options, asked):
+    x = cls((3, 2), "int32", strides=(1, 3))
+    with counting() as count:
+        imported = ask(dlshim.upgrade(x, **options), **asked)
+    assert count.copied == 1
+    assert imported.view.element_zero % 64 == 0
+    assert imported.view.strides == (2, 1)
+    assert imported.values() == x.values()
+    if imported.view.versioned:
+        assert imported.view.flags == IS_COPIED
+    assert all(not keywords.get("copy") for keywords in x.keywords)
+    assert not x.exports or x.last.deleted == 1  # what was copied from is given back at once
+    imported.view.write(0, 99)
+    imported.release()
+    with ask(dlshim.upgrade(x)) as again:
+        assert again.values() == x.values()
+
+
+@pytest.mark.parametrize("cls", [P2Pyarrow26, P2TvmFfi, P2Torch, P2NoCopyNoDevice])
+def test_T8_copies_are_right_where_the_producers_own_are_not(cls):
+    """pyarrow copies the wrong bytes, tvm-ffi none, torch sets no flag, cuda.core refuses."""
+    x = cls((4,), "int32", strides=(2,))
+    with versioned(dlshim.upgrade(x), copy=True) as imported:
+        assert imported.values() == [0, 2, 4, 6]
+        assert imported.view.copied
+
+
+def test_T8_a_copy_of_read_only_memory_is_writable_unless_told():
+    x = P2(readonly=True)
+    with versioned(dlshim.upgrade(x), copy=True) as imported:
+        assert imported.view.flags == IS_COPIED
+    with bare(dlshim.upgrade(x), copy=True) as imported:
+        assert imported.values() == x.values()
+    with versioned(dlshim.upgrade(x, readonly=True), copy=True) as imported:
+        assert imported.view.flags == IS_COPIED | READ_ONLY
+    assert not dlshim.from_dlpack(x, copy=True).readonly
+
+
+@BOTH
+def test_T8_copies_of_empty_and_of_scalars(ask):
+    for shape in ((), (0,), (3, 0, 2), (1, 1)):
+        x = P2(shape, "complex128")
+        with ask(dlshim.upgrade(x), copy=True) as imported:
+            assert imported.view.shape == shape
+            assert imported.view.strides in (caps.row_major(shape), None if shape == () else ())
+            assert imported.values() == x.values()
+
+
+@BOTH
+def test_T8_each_copy_is_a_fresh_one(ask):
+    upgraded = dlshim.upgrade(P2(), copy=True)
+    imports = [ask(upgraded) for _ in range(3)]
+    assert len({imported.view.data for imported in imports}) == 3
+    for k, imported in enumerate(imports):
+        imported.view.write(0, 10 + k)
+    assert [imported.values()[0] for imported in imports] == [10, 11, 12]
+
+
+@pytest.mark.parametrize(
+    ("option", "asked"), [(True, False), (False, True)], ids=["copies/False", "never/True"]
+)
+def test_copy_true_against_false(option, asked):
+    for flavour in FLAVOURS.values():
+        x = P2()
+        with pytest.raises(dlshim.CopyRequiredError) as error:
+            flavour(dlshim.upgrade(x, copy=option), copy=asked)
+        assert isinstance(error.value, BufferError) and isinstance(error.value, ValueError)
+        tells(error.value, "copy")
+
+
+@BOTH
+def test_copy_false_is_never_a_copy(ask):
+    for cls in (P1, P1b, P2, P2NoCopyNoDevice, P2Pyarrow26):
+        x = cls(readonly=False)
+        with ask(dlshim.upgrade(x), copy=False) as imported:
+            assert imported.view.element_zero == x.element_zero
+            assert not imported.view.copied
+
+
+# --- IS_COPIED -----------------------------------------------------------------------------------------
+
+
+def test_T8_the_producers_own_copy_is_flagged_on():
+    x = CopiesAlways()
+    with versioned(dlshim.upgrade(x)) as imported:
+        assert imported.view.flags == IS_COPIED
+
+
+def test_T8_memory_that_a_tensor_can_hand_out_again_is_not_flagged():
+    for x, copy in ((CopiesAlways(), None), (P2(), True), (P1(), True)):
+        tensor = dlshim.from_dlpack(x, copy=copy)
+        assert tensor.is_copied
+        for _ in range(2):
+            with versioned(tensor) as imported:
+                assert not imported.view.copied
+                assert imported.view.element_zero == tensor.data_ptr
+        with versioned(tensor, copy=True) as imported:
+            assert imported.view.copied
+
+
+def test_T8_memory_of_a_taken_capsule_is_not_flagged():
+    upgraded = dlshim.upgrade(caps.make(version=(1, 0), flags=IS_COPIED))
+    for _ in range(2):
+        with versioned(upgraded) as imported:
+            assert not imported.view.copied
+    with versioned(dlshim.upgrade(caps.make()), copy=True) as imported:
+        assert imported.view.copied
+
+
+def test_T8_is_copied_is_false_for_shared_memory():
+    assert not dlshim.from_dlpack(P2()).is_copied
+    assert not dlshim.from_dlpack(P1()).is_copied
+
+
+# --- memory made for one export (mpi4py 3.1 to 4.0) ------------------------------------------------------
+
+MADE_FOR_ONE = {
+    "copy option": (P2, {"copy": True}),
+    "order": (lambda: P2((40, 50), "float32", strides=(1, 40)), {"order": "C"}),
+    "legacy copy": (lambda: P2((40, 50), "float32", readonly=True), {"legacy_readonly": "copy"}),
+    "alignment": (lambda: P2((40, 50), "float32", start=1), {"align": 64}),
+    "the producer's copy": (lambda: CopiesAlways((40, 50), "float32"), {}),
+}
+
+
+@pytest.mark.parametrize(("source", "options"), MADE_FOR_ONE.values(), ids=MADE_FOR_ONE.keys())
+@pytest.mark.parametrize(
+    "ask", [consumers.ask_like_mpi4py31, consumers.ask_like_mpi4py40], ids=lambda f: f.__name__
+)
+def test_T8_memory_made_for_an_export_outlives_a_deleter_called_at_once(ask, source, options):
+    x = source()
+    if ask is consumers.ask_like_mpi4py40 and options.get("copy", "order" in options):
+        pytest.skip("mpi4py 4.0 asks copy=False, which these exports cannot obey")
+    if ask is consumers.ask_like_mpi4py40 and ("align" in options):
+        pytest.skip("mpi4py 4.0 asks copy=False, which these exports cannot obey")
+    imported = ask(dlshim.upgrade(x, **options))  # it keeps the object, and nothing else
+    scribble(40 * 50 * 4)
+    gc.collect()
+    assert imported.values() == x.values()
+    imported.release()
+
+
+def test_T8_the_next_export_frees_what_the_last_was_made_of():
+    x = CopiesAlways()
+    upgraded = dlshim.upgrade(x)
+    consumers.ask_like_mpi4py31(upgraded)
+    first = x.last
+    assert first.deleted == 0
+    imported = consumers.ask_like_mpi4py31(upgraded)
+    assert first.deleted == 1
+    assert imported.values() == x.values()
+    second = x.last
+    imported.release()
+    del upgraded
+    assert second.deleted == 1
+
+
+def test_T8_memory_made_for_an_export_outlives_the_producer_object():
+    for x, options in ((P2(), {"copy": True}), (CopiesAlways(), {})):
+        upgraded = dlshim.upgrade(x, **options)
+        imported = versioned(upgraded)
+        del upgraded
+        gc.collect()
+        scribble(64)
+        assert imported.values() == x.values()
+        imported.release()

@@ -1,0 +1,808 @@
+"""Every older way in on the host: buffer, array struct, array interface, capsule functions."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import gc
+import mmap
+import sys
+import weakref
+
+import pytest
+from doubles import capsules as caps
+from doubles import consumers, older, producers
+from doubles.asking import FLAVOURS, bare, tells, versioned
+from doubles.older import InterfaceOnly, StructOnly
+from doubles.producers import P1, P0Mxnet, P0SnakeToDlpack, P0ToDlpack, P0VersionedToDlpack
+
+import dlshim
+
+BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
+
+
+# --- the buffer protocol ---------------------------------------------------------------------------------
+
+CODES = {
+    "b": (0, 8), "B": (1, 8), "h": (0, 16), "H": (1, 16), "i": (0, 32), "I": (1, 32),
+    "q": (0, 64), "Q": (1, 64), "f": (2, 32), "d": (2, 64),
+    "l": (0, 8 * ctypes.sizeof(ctypes.c_long)), "L": (1, 8 * ctypes.sizeof(ctypes.c_long)),
+}  # fmt: skip
+
+
+@BOTH
+@pytest.mark.parametrize("code", CODES)
+def test_array_array(code, ask):
+    x = array.array(code, [1, 2, 3])
+    with ask(dlshim.upgrade(x)) as imported:
+        assert imported.view.dtype == (*CODES[code], 1)
+        assert imported.view.shape == (3,)
+        assert imported.view.element_zero == x.buffer_info()[0]
+        assert imported.values() == [1, 2, 3]
+        imported.view.write(1, 7)
+    assert x[1] == 7
+
+
+@BOTH
+def test_bytearray(ask):
+    x = bytearray(b"\x01\x02\x03")
+    with ask(dlshim.upgrade(x)) as imported:
+        assert imported.view.dtype == (1, 8, 1)
+        assert imported.values() == [1, 2, 3]
+        imported.view.write(0, 9)
+    assert x == b"\x09\x02\x03"
+
+
+def test_bytes_are_read_only():
+    x = b"abc"
+    with versioned(dlshim.upgrade(x)) as imported:
+        assert imported.view.flags == caps.READ_ONLY
+        assert imported.values() == [97, 98, 99]
+    with pytest.raises(BufferError) as error:
+        bare(dlshim.upgrade(x))
+    tells(error.value, "bytes", "legacy_readonly")
+    with bare(dlshim.upgrade(x, legacy_readonly="copy")) as imported:
+        assert imported.values() == [97, 98, 99]
+
+
+@BOTH
+def test_mmap(ask):
+    with mmap.mmap(-1, 4096) as x:
+        x[:3] = b"\x05\x06\x07"
+        imported = ask(dlshim.upgrade(x))
+        assert imported.view.shape == (4096,)
+        assert imported.values()[:3] == [5, 6, 7]
+        imported.release()
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [
+        (ctypes.c_int8, "int8"),
+        (ctypes.c_uint16, "uint16"),
+        (ctypes.c_int32, "int32"),
+        (ctypes.c_int64, "int64"),
+        (ctypes.c_uint64, "uint64"),
+        (ctypes.c_float, "float32"),
+        (ctypes.c_double, "float64"),
+        (ctypes.c_bool, "bool"),
+        (ctypes.c_ubyte, "uint8"),
+    ],
+)
+def test_ctypes_arrays(kind, dtype, ask):
+    x = ((kind * 3) * 2)((1, 0, 1), (0, 1, 0))
+    with ask(dlshim.upgrade(x)) as imported:
+        assert imported.view.shape == (2, 3)
+        assert imported.view.dtype == caps.DTYPES[dtype]
+        assert imported.view.element_zero == ctypes.addressof(x)
+        assert imported.values() == [1, 0, 1, 0, 1, 0]
+    scalar = kind(1)
+    with ask(dlshim.upgrade(scalar)) as imported:
+        assert imported.view.shape == ()
+        assert imported.values() == [1]
+
+
+VIEWS = {
+    "plain": lambda m: m,
+    "step": lambda m: m[::2],
+    "backwards": lambda m: m[::-1],
+    "backwards step": lambda m: m[5:0:-2],
+    "slice": lambda m: m[2:5],
+    "empty": lambda m: m[3:3],
+    "2-d": lambda m: m.cast("B").cast("h", (2, 3)),
+    "3-d": lambda m: m.cast("B").cast("h", (1, 3, 2)),
+    "read-only": lambda m: m.toreadonly(),
+    "read-only step": lambda m: m.toreadonly()[1::3],
+}
+
+
+@BOTH
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS.keys())
+def test_memoryviews(view, ask):
+    x = view(memoryview(array.array("h", range(6))))
+    options = {"legacy_readonly": "strip", "order": "K"}
+    with ask(dlshim.upgrade(x, **options)) as imported:
+        assert imported.view.shape == x.shape
+        assert imported.values() == caps.flat(x.tolist())
+        assert imported.view.dtype == (0, 16, 1)
+        if ask is versioned:
+            assert imported.view.readonly == x.readonly
+        if x.nbytes and not x.c_contiguous:
+            assert [s * 2 for s in imported.view.strides] == list(x.strides)
+
+
+def test_memoryview_formats():
+    raw = bytearray(range(48))
+    for form, dtype in (
+        ("b", (0, 8)), ("B", (1, 8)), ("c", (1, 8)), ("?", (6, 8)), ("h", (0, 16)), ("H", (1, 16)),
+        ("i", (0, 32)), ("I", (1, 32)), ("q", (0, 64)), ("Q", (1, 64)), ("n", (0, 64)),
+        ("N", (1, 64)), ("f", (2, 32)), ("d", (2, 64)), ("@i", (0, 32)), ("@d", (2, 64)),
+    ):  # fmt: skip
+        x = memoryview(raw).cast(form)
+        with versioned(dlshim.upgrade(x)) as imported:
+            assert imported.view.dtype == (*dtype, 1), form
+            assert imported.view.shape == (48 * 8 // dtype[1],)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="memoryview.cast('e') came with 3.12")
+def test_memoryview_of_halves():
+    try:
+        x = memoryview(bytearray(8)).cast("e")
+    except ValueError:
+        pytest.skip("this memoryview has no half floats")
+    with versioned(dlshim.upgrade(x)) as imported:
+        assert imported.view.dtype == (2, 16, 1)
+
+
+@BOTH
+def test_the_buffer_is_held_as_long_as_any_export_lives(ask):
+    x = bytearray(b"abc")
+    upgraded = dlshim.upgrade(x)
+    x.append(1)  # an upgrade alone holds nothing
+    first, second = ask(upgraded), ask(upgraded)
+    del upgraded
+    for imported in (first, second):
+        with pytest.raises(BufferError):
+            x.append(2)
+        imported.release()
+    x.append(3)
+    capsule = dlshim.upgrade(x).__dlpack__()
+    with pytest.raises(BufferError):
+        x.clear()
+    del capsule
+    x.clear()
+
+
+def test_a_tensor_holds_its_buffer():
+    x = bytearray(b"abc")
+    tensor = dlshim.from_dlpack(x)
+    with pytest.raises(BufferError):
+        x.append(1)
+    imported = bare(tensor)
+    del tensor
+    with pytest.raises(BufferError):
+        x.append(1)
+    imported.release()
+    x.append(1)
+
+
+def test_a_held_mmap_cannot_be_closed():
+    x = mmap.mmap(-1, 64)
+    imported = versioned(dlshim.upgrade(x))
+    with pytest.raises(BufferError):
+        x.close()
+    imported.release("released")
+    x.close()
+
+
+@pytest.mark.skipif(not caps.has_c_threads(), reason="no pthread_create in the C library")
+@BOTH
+def test_a_held_buffer_is_released_by_a_thread_of_c(ask):
+    x = bytearray(b"abc")
+    ask(dlshim.upgrade(x)).release("c-thread")
+    x.append(1)
+
+
+def test_a_copy_holds_no_buffer():
+    x = bytearray(b"abc")
+    imported = versioned(dlshim.upgrade(x), copy=True)
+    x.append(1)
+    assert imported.values() == [97, 98, 99]
+    imported.release()
+
+
+def test_a_released_memoryview_is_refused():
+    x = memoryview(b"abc")
+    upgraded = dlshim.upgrade(x)
+    x.release()
+    with pytest.raises((BufferError, ValueError)):
+        versioned(upgraded)
+
+
+class Point(ctypes.Structure):
+    _fields_ = [("x", ctypes.c_int), ("y", ctypes.c_float)]
+
+
+UNSPEAKABLE = {
+    "struct": (Point * 2)(),
+    "pointers": (ctypes.c_void_p * 2)(),
+    "objects": (ctypes.py_object * 2)(1, 2),
+    "wide characters": (ctypes.c_wchar * 3)(),
+    "foreign order": (ctypes.c_int32.__ctype_be__ * 2)(),
+    "foreign order float": (ctypes.c_double.__ctype_be__ * 2)(),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("x", UNSPEAKABLE.values(), ids=UNSPEAKABLE.keys())
+def test_buffers_that_dlpack_cannot_say(x, ask):
+    with pytest.raises(BufferError) as error:
+        ask(dlshim.upgrade(x))
+    tells(error.value, type(x).__name__)
+
+
+def test_array_of_characters_is_refused():
+    with pytest.warns(DeprecationWarning) if sys.version_info >= (3, 13) else _nothing():
+        x = array.array("u", "ab")
+    with pytest.raises(BufferError):
+        versioned(dlshim.upgrade(x))
+
+
+class _nothing:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+class Subclass(bytearray):
+    """A subclass with a dictionary, which must not be asked for anything else."""
+
+
+@BOTH
+def test_subclasses_of_builtins(ask):
+    x = Subclass(b"ab")
+    with ask(dlshim.upgrade(x)) as imported:
+        assert imported.values() == [97, 98]
+
+
+# --- array struct ---------------------------------------------------------------------------------------
+
+WHOLE = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
+         "float32", "float64", "complex64", "complex128", "bool"]  # fmt: skip
+OLDER = pytest.mark.parametrize("cls", [StructOnly, InterfaceOnly], ids=["struct", "interface"])
+
+
+@BOTH
+@OLDER
+@pytest.mark.parametrize("dtype", WHOLE)
+def test_older_dtypes(cls, dtype, ask):
+    x = cls((2, 2), dtype)
+    with ask(dlshim.upgrade(x)) as imported:
+        assert imported.view.dtype == caps.DTYPES[dtype]
+        assert imported.view.element_zero == x.element_zero
+        assert imported.view.strides == (2, 1)
+        assert imported.values() == x.values()
+
+
+LAYOUTS = {
+    "0-d": ((), None, 2),
+    "empty": ((0, 3), None, 0),
+    "empty in the middle": ((3, 0, 2), None, 0),
+    "transposed": ((3, 2), (1, 3), 0),
+    "step": ((3,), (2,), 1),
+    "negative": ((4,), (-1,), 3),
+    "broadcast": ((3, 2), (0, 1), 0),
+    "size-1": ((1, 3), (99, 1), 0),
+}
+
+
+@BOTH
+@OLDER
+@pytest.mark.parametrize(("shape", "strides", "start"), LAYOUTS.values(), ids=LAYOUTS.keys())
+@pytest.mark.parametrize("readonly", [False, True])
+def test_older_layouts(cls, shape, strides, start, readonly, ask):
+    x = cls(shape, "int32", strides=strides, start=start, readonly=readonly)
+    with ask(dlshim.upgrade(x, order="K", legacy_readonly="strip")) as imported:
+        assert imported.view.shape == shape
+        assert imported.values() == x.values()
+        if 0 not in shape:
+            assert imported.view.element_zero == x.element_zero
+        if ask is versioned:
+            assert imported.view.readonly == readonly
+
+
+def test_older_sources_can_say_read_only():
+    """So nothing has to be guessed: writable is writable, read-only is refused to legacy."""
+    for cls in (StructOnly, InterfaceOnly):
+        with pytest.raises(BufferError) as error:
+            bare(dlshim.upgrade(cls(readonly=True)))
+        tells(error.value, "legacy_readonly")
+        with versioned(dlshim.upgrade(cls())) as imported:
+            assert imported.view.flags == 0
+
+
+def test_the_array_struct_lives_as_long_as_any_export():
+    older.freed.clear()
+    x = StructOnly()
+    imported = versioned(dlshim.upgrade(x))
+    dead = weakref.ref(x)
+    del x
+    gc.collect()
+    assert not older.freed and dead() is not None
+    assert imported.values() == [0, 1, 2, 3, 4, 5]
+    imported.release()
+    gc.collect()
+    assert len(older.freed) == 1 and dead() is None
+
+
+def test_the_interfaces_object_lives_as_long_as_any_export():
+    x = InterfaceOnly()
+    dead = weakref.ref(x)
+    imported = bare(dlshim.upgrade(x))
+    del x
+    gc.collect()
+    assert dead() is not None
+    assert imported.values() == [0, 1, 2, 3, 4, 5]
+    imported.release()
+    gc.collect()
+    assert dead() is None
+
+
+ODD_STRUCTS = {
+    "two is not 2": {"two": 3},
+    "negative nd": {"nd": -1},
+    "absurd nd": {"nd": 1000},
+    "foreign order": {"flags": older.ALIGNED | older.WRITEABLE},
+    "objects": {"typekind": b"O", "itemsize": 8},
+    "void": {"typekind": b"V", "itemsize": 12},
+    "strings": {"typekind": b"S", "itemsize": 3},
+    "no itemsize": {"itemsize": 0},
+    "negative itemsize": {"itemsize": -4},
+    "float of 3 bytes": {"itemsize": 3},
+    "strides that are no multiple": {"byte_strides": (13, 4)},
+    "NULL data": {"data": None},
+    "NULL shape": {"shape": None},
+}
+
+
+@BOTH
+@pytest.mark.parametrize("changes", ODD_STRUCTS.values(), ids=ODD_STRUCTS.keys())
+def test_array_structs_that_dlpack_cannot_say(changes, ask):
+    with pytest.raises(BufferError) as error:
+        ask(dlshim.upgrade(StructOnly(**changes)))
+    tells(error.value, "StructOnly")
+
+
+def test_datetimes_are_cured_by_reinterpret():
+    for x in (
+        StructOnly((3,), "int64", typekind=b"M", itemsize=8),
+        InterfaceOnly((3,), "int64", typestr="<M8[ns]"),
+        InterfaceOnly((3,), "int64", typestr="<m8[s]"),
+    ):
+        with pytest.raises(BufferError) as error:
+            versioned(dlshim.upgrade(x))
+        tells(error.value, "reinterpret")
+        with versioned(dlshim.upgrade(x, reinterpret="int64")) as imported:
+            assert imported.values() == [0, 1, 2]
+
+
+# --- array interface --------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_interface_data_as_a_buffer(ask):
+    block = bytearray(caps.encode("int32", 5) + caps.encode("int32", 6) + caps.encode("int32", 7))
+    x = InterfaceOnly((2,), "int32", data=block, offset=4)
+    with ask(dlshim.upgrade(x)) as imported:
+        assert imported.values() == [6, 7]
+        with pytest.raises(BufferError):
+            block.append(0)  # held
+    block.append(0)
+    whole = InterfaceOnly((3,), "int32", data=memoryview(block)[:12])
+    with ask(dlshim.upgrade(whole)) as imported:
+        assert imported.values() == [5, 6, 7]
+
+
+@BOTH
+def test_interface_data_none_means_the_objects_own_buffer(ask):
+    class Both(bytearray):
+        @property
+        def __array_interface__(self):
+            return {"shape": (2,), "typestr": "<i2", "data": None, "version": 3, "offset": 2}
+
+    x = Both(b"\x01\x00\x02\x00\x03\x00")
+    with ask(dlshim.upgrade(x)) as imported:
+        assert imported.values() == [2, 3]
+        with pytest.raises(BufferError):
+            x.append(0)
+    x.append(0)
+
+
+def test_interface_of_a_read_only_buffer():
+    x = InterfaceOnly((3,), "uint8", data=b"abc")
+    with versioned(dlshim.upgrade(x)) as imported:
+        assert imported.view.readonly
+        assert imported.values() == [97, 98, 99]
+
+
+def test_interface_buffer_too_small():
+    for changes in ({"data": bytearray(11)}, {"data": bytearray(12), "offset": 4},
+                    {"data": bytearray(12), "offset": -4}, {"data": bytearray(12), "offset": 2**62},
+                    {"data": bytearray(12), "strides": (8,)}):  # fmt: skip
+        x = InterfaceOnly((3,), "int32", **changes)
+        with pytest.raises(BufferError) as error:
+            versioned(dlshim.upgrade(x))
+        tells(error.value, "InterfaceOnly")
+
+
+DROP = InterfaceOnly.DROP
+ODD_INTERFACES = {
+    "no dict": 5,
+    "version 2": {"version": 2},
+    "version 4": {"version": 4},
+    "no version": {"version": DROP},
+    "version of a wrong type": {"version": "3"},
+    "no shape": {"shape": DROP},
+    "shape of a wrong type": {"shape": 6},
+    "extent of a wrong type": {"shape": (2, 3.0)},
+    "negative extent": {"shape": (2, -3)},
+    "huge extent": {"shape": (2**70,)},
+    "overflowing extents": {"shape": (2**40, 2**40)},
+    "no typestr": {"typestr": DROP},
+    "typestr of a wrong type": {"typestr": 4},
+    "bytes for a typestr": {"typestr": b"<f4"},
+    "empty typestr": {"typestr": ""},
+    "typestr without a size": {"typestr": "<f"},
+    "typestr with rubbish": {"typestr": "<f4x"},
+    "foreign order": {"typestr": ">f4"},
+    "objects": {"typestr": "|O8"},
+    "strings": {"typestr": "|S4"},
+    "text": {"typestr": "<U1"},
+    "void": {"typestr": "|V12"},
+    "bits": {"typestr": "|t4"},
+    "no data": {"data": DROP},
+    "data of a wrong type": {"data": 3.5},
+    "short data": {"data": (1,)},
+    "address of a wrong type": {"data": ("x", False)},
+    "negative address": {"data": (-8, False)},
+    "NULL address": {"data": (0, False)},
+    "strides of a wrong type": {"strides": 4},
+    "too few strides": {"strides": (4,)},
+    "stride of a wrong type": {"strides": (12.0, 4)},
+    "huge stride": {"strides": (2**62, 2**62)},
+    "no multiple": {"strides": (13, 4)},
+    "mask": {"mask": "a mask"},
+    "fields": {"descr": [("x", "<f2"), ("y", "<f2")]},
+}
+
+
+@BOTH
+@pytest.mark.parametrize("changes", ODD_INTERFACES.values(), ids=ODD_INTERFACES.keys())
+def test_interfaces_that_are_wrong(changes, ask):
+    if not isinstance(changes, dict):
+        x = older.Broken(__array_interface__=changes)
+    else:
+        x = InterfaceOnly((2, 3), "float32", **changes)
+    with pytest.raises(BufferError) as error:
+        ask(dlshim.upgrade(x))
+    tells(error.value, type(x).__name__)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mask": None},
+        {"descr": [("", "<f4")]},
+        {"strides": None},
+        {"shape": [2, 3]},
+        {"extra": "entry"},
+        {"strides": DROP},
+        {"typestr": "=f4"},
+    ],
+    ids=repr,
+)
+def test_interfaces_that_are_merely_unusual(changes, ask):
+    x = InterfaceOnly((2, 3), "float32", **changes)
+    with ask(dlshim.upgrade(x)) as imported:
+        assert imported.values() == x.values()
+
+
+def test_an_odd_stride_in_a_size_1_dimension_does_not_matter():
+    x = InterfaceOnly((1, 3), "float32", strides=(1, 1))
+    x.changes["strides"] = (13, 4)
+    with versioned(dlshim.upgrade(x)) as imported:
+        assert imported.values() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("protocol", ["__array_interface__", "__array_struct__"])
+def test_a_property_that_raises(protocol):
+    """AttributeError means "not offered"; anything else is what happened."""
+
+    class Torch:
+        def __init__(self, failure):
+            self.failure = failure
+
+    def read(self):
+        raise self.failure
+
+    setattr(Torch, protocol, property(read))
+    with pytest.raises((dlshim.UnsupportedObjectError, BufferError)):
+        versioned(dlshim.upgrade(Torch(AttributeError("not here"))))
+    for failure in (RuntimeError("requires grad"), ValueError("v"), TypeError("t")):
+        with pytest.raises(BufferError) as error:
+            versioned(dlshim.upgrade(Torch(failure)))
+        assert failure in (error.value.__cause__, error.value.__context__)
+    for failure in (MemoryError("m"), KeyboardInterrupt()):
+        with pytest.raises(type(failure)):
+            versioned(dlshim.upgrade(Torch(failure)))
+
+
+def test_an_array_struct_that_is_no_capsule():
+    for wrong in (5, None, "x", caps.make()):
+        with pytest.raises(BufferError):
+            versioned(dlshim.upgrade(older.Broken(__array_struct__=wrong)))
+
+
+# --- capsule functions and methods ------------------------------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "cls", [P0ToDlpack, P0VersionedToDlpack, P0SnakeToDlpack, P0Mxnet], ids=lambda c: c.__name__
+)
+def test_capsule_methods(cls, ask):
+    x = cls()
+    upgraded = dlshim.upgrade(x)
+    for _ in range(2):
+        with ask(upgraded) as imported:
+            assert imported.values() == x.values()
+    assert upgraded.__dlpack_device__() == (1, 0)
+
+
+def test_a_capsule_method_is_taken_for_write():
+    """MXNet's `for_read` capsule may be shared with other readers."""
+    x = P0Mxnet()
+    bare(dlshim.upgrade(x)).release()
+    assert x.keywords[-1] == {"for": "write"}
+
+
+FUNCTIONS = {
+    "tensorflow": ("tensorflow.experimental.dlpack.to_dlpack", "EagerTensor",
+                   "tensorflow.python.framework.ops"),
+    "paddle": ("paddle.utils.dlpack.to_dlpack", "Tensor", "paddle"),
+    "torch 1.9": ("torch.utils.dlpack.to_dlpack", "Tensor", "torch"),
+    "jax 0.3": ("jax.dlpack.to_dlpack", "ArrayImpl", "jaxlib.xla_extension"),
+}  # fmt: skip
+
+
+@BOTH
+@pytest.mark.parametrize(("function", "name", "module"), FUNCTIONS.values(), ids=FUNCTIONS.keys())
+def test_capsule_functions_of_modules_that_are_imported(function, name, module, ask, monkeypatch):
+    cls = producers.masquerade(producers.Array, name, module)
+    x = cls((3,), "int32")
+    for full, fake in producers.function_module(function, lambda obj: obj._legacy()).items():
+        monkeypatch.setitem(sys.modules, full, fake)
+    with ask(dlshim.upgrade(x)) as imported:
+        assert imported.values() == x.values()
+
+
+@pytest.mark.parametrize(("function", "name", "module"), FUNCTIONS.values(), ids=FUNCTIONS.keys())
+def test_capsule_functions_are_never_imported(function, name, module, monkeypatch):
+    for full in producers.function_module(function, None):
+        monkeypatch.delitem(sys.modules, full, raising=False)
+    before = set(sys.modules)
+    x = producers.masquerade(producers.Array, name, module)()
+    with pytest.raises((dlshim.UnsupportedObjectError, BufferError)):
+        bare(dlshim.upgrade(x))
+    assert set(sys.modules) == before
+
+
+@BOTH
+def test_an_ortvalue_hides_its_method(ask):
+    """onnxruntime's public OrtValue keeps the one with `to_dlpack` in `_ortvalue`."""
+
+    class Native(producers.Array):
+        def to_dlpack(self):
+            return self._legacy(owner=None)
+
+    cls = producers.masquerade(
+        object, "OrtValue", "onnxruntime.capi.onnxruntime_inference_collection"
+    )
+    x = cls()
+    x._ortvalue = Native((3,), "int32")
+    with ask(dlshim.upgrade(x)) as imported:
+        assert imported.values() == [0, 1, 2]
+
+
+def test_tensorflow_scalars_keep_their_shape():
+    """TensorFlow exports a scalar with shape (1,); the object knows better."""
+    cls = producers.tensorflow_like()
+
+    class Scalar(cls):
+        shape = property(lambda self: (), lambda self, value: None)
+
+        def _export(self, version, **fields):
+            return super()._export(version, **(fields | {"shape": (1,), "strides": (1,)}))
+
+    Scalar.__module__, Scalar.__qualname__ = cls.__module__, cls.__qualname__
+    with versioned(dlshim.upgrade(Scalar((), "int32"))) as imported:
+        assert imported.view.shape == ()
+        assert imported.values() == [0]
+
+
+# --- NumPy and ml_dtypes --------------------------------------------------------------------------------
+
+
+def numpy():
+    return pytest.importorskip("numpy", reason="NumPy's own objects as ways in")
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", [*WHOLE, "float16"])
+def test_numpy_scalars(dtype, ask):
+    np = numpy()
+    x = np.dtype(dtype).type(1)
+    with ask(dlshim.upgrade(x, legacy_readonly="copy")) as imported:
+        assert imported.view.shape == ()
+        assert imported.view.dtype == caps.DTYPES[dtype]
+        assert imported.values() == [1]
+    with versioned(dlshim.upgrade(x)) as imported:
+        assert imported.view.readonly
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", WHOLE)
+def test_numpy_arrays(dtype, ask):
+    np = numpy()
+    if dtype == "bool" and tuple(map(int, np.__version__.split(".")[:2])) < (1, 25):
+        expected = "older"  # NumPy refuses bool itself; the array struct has it
+    else:
+        expected = "dlpack"
+    x = np.arange(6).reshape(2, 3).astype(dtype).T
+    with ask(dlshim.upgrade(x)) as imported:
+        assert imported.view.dtype == caps.DTYPES[dtype], expected
+        assert imported.view.element_zero == x.ctypes.data
+        assert imported.values() == x.ravel().tolist()
+
+
+def test_numpy_arrays_that_are_read_only():
+    np = numpy()
+    for x in (np.broadcast_to(np.arange(3), (2, 3)), np.frombuffer(b"abc", "u1")):
+        with versioned(dlshim.upgrade(x)) as imported:
+            assert imported.view.readonly
+            assert imported.values() == x.ravel().tolist()
+        with pytest.raises(BufferError) as error:
+            bare(dlshim.upgrade(x))
+        tells(error.value, "legacy_readonly")
+        with bare(dlshim.upgrade(x, legacy_readonly="strip")) as imported:
+            assert imported.view.element_zero == x.ctypes.data
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", [">f4", ">i8", "O", "S3", "U2", [("a", "i4"), ("b", "f4")]],
+                         ids=repr)  # fmt: skip
+def test_numpy_dtypes_that_dlpack_cannot_say(dtype, ask):
+    np = numpy()
+    x = np.zeros(3, dtype)
+    with pytest.raises(BufferError) as error:
+        ask(dlshim.upgrade(x))
+    tells(error.value, "ndarray")
+
+
+def test_numpy_fields_with_odd_strides():
+    np = numpy()
+    packed = np.zeros(4, dtype=[("a", "i1"), ("b", "f4")])["b"]
+    with pytest.raises(BufferError) as error:
+        versioned(dlshim.upgrade(packed))
+    tells(error.value, "ndarray", "stride")
+
+
+def test_numpy_datetimes_by_reinterpret():
+    np = numpy()
+    x = np.array(["2026-01-01", "2026-01-02"], "M8[D]")
+    with versioned(dlshim.upgrade(x, reinterpret="int64")) as imported:
+        assert imported.values() == x.view("i8").tolist()
+        assert imported.view.element_zero == x.ctypes.data
+
+
+ML_WHOLE = {
+    "bfloat16": (4, 16, 1),
+    "float8_e3m4": (7, 8, 1),
+    "float8_e4m3": (8, 8, 1),
+    "float8_e4m3b11fnuz": (9, 8, 1),
+    "float8_e4m3fn": (10, 8, 1),
+    "float8_e4m3fnuz": (11, 8, 1),
+    "float8_e5m2": (12, 8, 1),
+    "float8_e5m2fnuz": (13, 8, 1),
+    "float8_e8m0fnu": (14, 8, 1),
+}
+ML_SUBBYTE = {
+    "int2": (0, 2, 1),
+    "uint2": (1, 2, 1),
+    "int4": (0, 4, 1),
+    "uint4": (1, 4, 1),
+    "float6_e2m3fn": (15, 6, 1),
+    "float6_e3m2fn": (16, 6, 1),
+    "float4_e2m1fn": (17, 4, 1),
+}
+
+
+def ml_dtype(name):
+    numpy()
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="NumPy dtypes that NumPy cannot export")
+    if not hasattr(ml_dtypes, name):
+        pytest.skip(f"ml_dtypes {ml_dtypes.__version__} has no {name}")
+    return getattr(ml_dtypes, name)
+
+
+@BOTH
+@pytest.mark.parametrize(("name", "dtype"), ML_WHOLE.items())
+@pytest.mark.parametrize("layout", ["plain", "transposed", "step", "0-d", "empty", "read-only"])
+def test_ml_dtypes_arrays(name, dtype, layout, ask):
+    np = numpy()
+    x = np.ones((3, 4), ml_dtype(name))
+    x[0, 1] = 2
+    x = {"plain": x, "transposed": x.T, "step": x[:, ::2], "0-d": x[0, 1, ...],
+         "empty": x[:0], "read-only": x}[layout]  # fmt: skip
+    x.flags.writeable = layout != "read-only"
+    with ask(dlshim.upgrade(x, legacy_readonly="strip")) as imported:
+        assert imported.view.dtype == dtype
+        assert imported.view.shape == x.shape
+        assert b"".join(imported.view.elements()) == x.tobytes()
+        if x.size:
+            assert imported.view.element_zero == x.ctypes.data
+        if ask is versioned:
+            assert imported.view.readonly is (layout == "read-only")
+
+
+@pytest.mark.parametrize(("name", "dtype"), ML_WHOLE.items())
+def test_ml_dtypes_scalars(name, dtype):
+    x = ml_dtype(name)(1)
+    try:
+        imported = versioned(dlshim.upgrade(x))
+    except (dlshim.UnsupportedObjectError, BufferError) as error:
+        tells(error, name)  # a scalar with no buffer of a known format: a clear refusal
+        return
+    assert imported.view.dtype == dtype and imported.view.shape == ()
+    imported.release()
+
+
+@pytest.mark.parametrize(("name", "dtype"), ML_SUBBYTE.items())
+def test_ml_dtypes_below_a_byte(name, dtype):
+    """ml_dtypes keeps one element a byte: only a versioned capsule can say "padded"."""
+    np = numpy()
+    x = np.ones(3, ml_dtype(name))
+    with versioned(dlshim.upgrade(x)) as imported:
+        assert imported.view.dtype == dtype
+        assert imported.view.flags == caps.SUBBYTE_PADDED
+        assert imported.view.shape == (3,)
+        assert imported.view.element_zero == x.ctypes.data
+    with pytest.raises(BufferError) as error:
+        bare(dlshim.upgrade(x))
+    tells(error.value, "ndarray", "bit")
+
+
+def test_ml_dtypes_in_foreign_order_or_of_unknown_name():
+    np = numpy()
+    other = np.zeros(3, np.dtype([("x", "V2")]))
+    with pytest.raises(BufferError):
+        versioned(dlshim.upgrade(other))
+
+
+def test_real_numpy_imports_what_is_upgraded():
+    np = numpy()
+    source = P1((2, 3), "int32", strides=(1, 2))
+    imported = np.from_dlpack(dlshim.upgrade(source))
+    assert imported.tolist() == [[0, 2, 4], [1, 3, 5]]
+    assert imported.ctypes.data == source.element_zero
+    if tuple(map(int, np.__version__.split(".")[:2])) >= (2, 3):
+        assert imported.flags.writeable
+    del imported
+    gc.collect()
+    for x in (bytearray(b"abc"), array.array("d", [1.5]), InterfaceOnly(), StructOnly()):
+        assert np.from_dlpack(dlshim.upgrade(x)).size
+    consumers.ask_like_numpy2(dlshim.upgrade(np.arange(3.0))).release()

@@ -1,0 +1,11 @@
+"""Fake producers and consumers, and the capsules they pass, made with ctypes alone.
+
+``capsules``   the two managed structs, capsules with every field settable, and what a
+               consumer can do to a capsule.
+``producers``  one class per generation and per peculiarity of real producers.
+``consumers``  one function per way in which real consumers ask.
+``older``      objects that speak only an older protocol.
+``scenarios``  whole exchanges that several tests repeat under different strain.
+
+None of them imports an array library or dlshim, so that they stay an independent witness.
+"""

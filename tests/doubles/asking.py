@@ -1,0 +1,75 @@
+"""Short ways to ask, to count and to read messages, for tests that are not about a consumer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from . import capsules as caps
+from .capsules import Import
+
+V1 = (1, 0)
+
+
+def bare(x: Any, **keywords: Any) -> Import:
+    """A legacy consumer that bears any layout."""
+    capsule = x.__dlpack__(**keywords)
+    assert caps.name_of(capsule) == caps.LEGACY
+    return caps.take(capsule)
+
+
+def versioned(x: Any, **keywords: Any) -> Import:
+    """A versioned consumer that bears any layout."""
+    capsule = x.__dlpack__(**{"max_version": V1} | keywords)
+    assert caps.name_of(capsule) == caps.VERSIONED
+    return caps.take(capsule)
+
+
+FLAVOURS = {"legacy": bare, "versioned": versioned}
+
+
+class Count:
+    def __init__(self) -> None:
+        self.handed_on = self.translated = self.copied = self.taken = 0
+
+
+@contextmanager
+def counting() -> Iterator[Count]:
+    """How many exchanges of each kind dlshim counted inside the block."""
+    from dlshim import _core
+
+    count, before = Count(), _core._counters()
+    yield count
+    after = _core._counters()
+    for name in ("handed_on", "translated", "copied", "taken"):
+        setattr(count, name, after[name] - before[name])
+
+
+def live() -> int:
+    from dlshim import _core
+
+    return _core._counters()["live"]
+
+
+def tells(error: BaseException, *words: str) -> None:
+    """The message holds every one of these words (regular expressions, any case)."""
+    text = str(error)
+    missing = [word for word in words if not re.search(word, text, re.IGNORECASE)]
+    assert not missing, f"{text!r} does not tell {missing}"
+
+
+def scribble(size: int) -> None:
+    """Write over freed memory of about this size, so that a read after the end shows."""
+    libc = caps._libc
+    libc.malloc.restype = caps.C.c_void_p
+    libc.malloc.argtypes = [caps.C.c_size_t]
+    libc.free.argtypes = [caps.C.c_void_p]
+    blocks = []
+    for extra in range(0, 1024, 16):
+        block = libc.malloc(size + extra)
+        caps.C.memset(block, caps.POISON, size + extra)
+        blocks.append(block)
+    for block in blocks:
+        libc.free(block)

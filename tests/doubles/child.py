@@ -1,0 +1,36 @@
+"""Run a piece of Python in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+TESTS = str(Path(__file__).resolve().parent.parent)
+
+
+def run(
+    code: str,
+    *,
+    returncode: int = 0,
+    options: tuple[str, ...] = (),
+    paths: tuple[str, ...] = (TESTS,),
+    timeout: float = 120,
+) -> str:
+    """Run `code`, insist on how it ends, and return what it printed."""
+    environment = dict(os.environ)
+    environment["PYTHONPATH"] = os.pathsep.join(paths)
+    done = subprocess.run(
+        [sys.executable, *options, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=environment,
+        check=False,
+    )
+    told = f"\n--- stdout\n{done.stdout}\n--- stderr\n{done.stderr}"
+    assert done.returncode == returncode, f"ended with {done.returncode}{told}"
+    assert "Fatal Python error" not in done.stderr, told
+    return done.stdout
