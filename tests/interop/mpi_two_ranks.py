@@ -126,14 +126,14 @@ def exchange(comm: MPI.Comm, producer: OldProducer, dtype: str) -> int:
 
 
 def exchange_strided(comm: MPI.Comm) -> int:
-    """MPI wants contiguous memory: a transposed array goes as an ordered copy."""
+    """MPI wants contiguous memory and asks for copy=False: a transposed array is copied before."""
     payload = np.arange(24, dtype="int32").reshape(4, 6)
     if comm.rank == 0:
-        comm.Send(dlshim.upgrade(LegacyAnswer(payload.T), order="C"), dest=1, tag=8)
+        comm.Send(dlshim.from_dlpack(LegacyAnswer(payload.T), copy=True), dest=1, tag=8)
     else:
         target = np.zeros((6, 4), dtype="int32")
         comm.Recv(dlshim.upgrade(LegacyAnswer(target)), source=0, tag=8)
-        expect(target, np.ascontiguousarray(payload.T), "transposed, order='C'")
+        expect(target, np.ascontiguousarray(payload.T), "transposed, copied before")
     return 1
 
 

@@ -27,9 +27,9 @@ PROTOCOL = {"__dlpack__", "__dlpack_device__"}
 class Amendment(NamedTuple):
     """One expectation of a foreign test that is replaced, and why."""
 
+    reason: str
     old: str
     new: str
-    reason: str
     times: int = 1
 
 
@@ -73,7 +73,7 @@ class PutUpgradeIn(ast.NodeTransformer):
 
 
 def amend(source: str, amendments: list[Amendment], where: str) -> str:
-    for old, new, reason, times in amendments:
+    for reason, old, new, times in amendments:
         if source.count(old) != times:
             raise AssertionError(
                 f"{where} has {source.count(old)} times, not {times}, what is amended because "

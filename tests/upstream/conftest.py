@@ -4,6 +4,8 @@ import pytest
 
 import dlshim._core as core
 
+from .amendments import NUMPY, PYARROW
+
 # What one test module did: the adapter's tally, and how far dlshim's counters moved meanwhile.
 accounts: dict[str, dict[str, int]] = {}
 
@@ -27,6 +29,10 @@ def road(request: pytest.FixtureRequest):
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for suite, amendments in {"NumPy": NUMPY, "pyarrow": PYARROW}.items():
+        terminalreporter.section(f"{suite}: {len(amendments)} expectations amended, because")
+        for amendment in amendments:
+            terminalreporter.write_line(f"- {amendment.reason}")
     terminalreporter.section("exchanges through dlshim")
     for module, sums in accounts.items():
         counts = ", ".join(f"{count} {name}" for name, count in sums.items())
