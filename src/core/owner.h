@@ -38,6 +38,12 @@ typedef struct {
     uint32_t flags;
 } dls_hold;
 
+static inline bool
+dls_hold_is_empty(const dls_hold *hold)
+{
+    return hold->kind == DLS_HOLD_NONE && hold->py == NULL;
+}
+
 /* A hold with a reference count: for memory that several exports and the object
  * they came from keep alive together. */
 struct dls_shared {

@@ -189,27 +189,40 @@ delete_versioned(dl_managed_tensor_versioned *self)
     dls_free(export);
 }
 
+/* Shape and row-major strides in one walk.  The scan has checked the products; only a
+ * zero extent calls for the careful form. */
+static void
+write_canonical(int32_t ndim, const int64_t *from, int64_t *shape, int64_t *strides)
+{
+    int64_t product = 1;
+    bool empty = false;
+    for (int32_t i = ndim - 1; i >= 0; i--) {
+        int64_t extent = from[i];
+        shape[i] = extent;
+        strides[i] = product;
+        empty |= extent == 0;
+        product = (int64_t)((uint64_t)product * (uint64_t)extent);
+    }
+    if (empty) {
+        dls_layout_row_major(ndim, shape, strides);
+    }
+}
+
 static void
 write_dims(dl_tensor *out, const dls_delivery *what, int64_t *dims)
 {
     int32_t ndim = what->tensor.ndim;
-    const int64_t *strides = what->tensor.strides;
     *out = what->tensor;
-    if (ndim == 0) {
-        out->shape = out->strides = NULL;
-        return;
-    }
-    out->shape = dims;
-    out->strides = dims + ndim;
-    for (int32_t i = 0; i < ndim; i++) {
-        dims[i] = what->tensor.shape[i];
-    }
+    out->shape = ndim != 0 ? dims : NULL;
+    out->strides = ndim != 0 ? dims + ndim : NULL;
     if (what->canonical) {
-        dls_layout_row_major(ndim, out->shape, out->strides);
+        write_canonical(ndim, what->tensor.shape, dims, dims + ndim);
         return;
     }
-    for (int32_t i = 0; i < ndim; i++) {
-        out->strides[i] = strides[i] < 0 && dims[i] < 2 ? 1 : strides[i];
+    const int64_t *shape = what->tensor.shape, *strides = what->tensor.strides;
+    for (int32_t i = ndim - 1; i >= 0; i--) {
+        dims[i] = shape[i];
+        dims[ndim + i] = strides[i] < 0 && shape[i] < 2 ? 1 : strides[i];
     }
 }
 

@@ -34,7 +34,7 @@ tensor_from_capsule(dls_state *state, PyObject *capsule)
     dls_loan_init(&loan);
     dls_library_old_numpy(state);
     Py_INCREF(capsule);
-    if (dls_loan_from_capsule(state, NULL, NULL, capsule, &loan) < 0) {
+    if (dls_loan_from_capsule(state, NULL, NULL, capsule, DLS_OLDER, &loan) < 0) {
         return NULL;
     }
     if (loan.flags & ~DL_FLAGS_KNOWN) {

@@ -34,12 +34,24 @@ version_part(PyObject *pair, Py_ssize_t i)
     return value;
 }
 
-int
-dls_request_version(dls_state *state, PyObject *value, dls_request *request)
+/* Consumers pass the same constant tuple each time: remember what it meant. */
+static void
+remember_version(dls_state *state, PyObject *value, bool versioned)
 {
-    if (value == Py_None) {
-        return 0;
+    if (!Py_IS_TYPE(value, &PyTuple_Type) || !Py_IS_TYPE(PyTuple_GetItem(value, 0), &PyLong_Type)
+        || !Py_IS_TYPE(PyTuple_GetItem(value, 1), &PyLong_Type)) {
+        return;
     }
+    PyObject *before = state->seen_version;
+    Py_INCREF(value);
+    state->seen_version = value;
+    state->seen_versioned = versioned;
+    Py_XDECREF(before);
+}
+
+static int
+parse_version(dls_state *state, PyObject *value, bool *versioned)
+{
     PyObject *pair = NULL;
     if (PyTuple_Check(value)) {
         Py_INCREF(value);
@@ -58,8 +70,19 @@ dls_request_version(dls_state *state, PyObject *value, dls_request *request)
         PyErr_Clear();
         return raise_version(state, value);
     }
-    request->want.versioned = major >= 1;
+    *versioned = major >= 1;
+    remember_version(state, value, *versioned);
     return 0;
+}
+
+int
+dls_request_version(dls_state *state, PyObject *value, dls_request *request)
+{
+    if (value == state->seen_version) {
+        request->want.versioned = state->seen_versioned;
+        return 0;
+    }
+    return value == Py_None ? 0 : parse_version(state, value, &request->want.versioned);
 }
 
 int

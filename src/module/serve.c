@@ -60,16 +60,6 @@ detach_source(dls_state *state, PyObject **source, dls_plan **plan)
 
 /* --- handing over ------------------------------------------------------------------ */
 
-static void *
-managed_of(const dls_loan *loan)
-{
-    void *managed = loan->hold.base;
-    if (loan->capsule != NULL) {
-        dls_capsule_look(loan->capsule, &managed);
-    }
-    return managed;
-}
-
 /* T3's question, put to the source's struct. */
 static bool
 goes_as_it_is(dls_state *state, const dls_plan *plan, const dls_loan *loan,
@@ -81,7 +71,7 @@ goes_as_it_is(dls_state *state, const dls_plan *plan, const dls_loan *loan,
         || !atomic_load_explicit(&dls_hand_on_allowed, memory_order_relaxed)) {
         return false;
     }
-    void *managed = managed_of(loan);
+    void *managed = loan->managed;
     bool has_deleter;
     const dl_tensor *tensor;
     if (versioned) {
@@ -203,7 +193,9 @@ serve_capsule(dls_state *state, PyObject *source, dls_plan *plan, dls_request *r
                       ? hand_on(&loan, request->want.versioned)
                       : translate(state, source, plan, request, &loan, &settled);
     }
-    dls_hold_drop_attached(&settled.made);
+    if (!dls_hold_is_empty(&settled.made)) {
+        dls_hold_drop_attached(&settled.made);
+    }
     dls_loan_drop(&loan);
     return capsule;
 }

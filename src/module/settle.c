@@ -333,13 +333,29 @@ scan_loan(dls_state *state, PyObject *source, const dls_loan *loan, dls_settled 
     return 0;
 }
 
+/* No option, no request, no flag: only the layout is left to look at. */
+static bool
+is_plain(const dls_request *request, const dls_loan *loan)
+{
+    return request->options == NULL && request->want.copy < 0 && !request->want.has_device
+           && loan->flags == 0 && loan->flavour != DLS_OLDER && loan->tensor.dtype.bits >= 8;
+}
+
 int
 dls_settle(dls_state *state, PyObject *source, const dls_request *request, dls_loan *loan,
            dls_settled *out)
 {
     readonly_verdict readonly;
     out->copied = false;
+    out->needs_keeping = false;
     out->made = (dls_hold){0};
+    if (is_plain(request, loan)) {
+        out->delivery.versioned = request->want.versioned;
+        out->delivery.flags = 0;
+        return scan_loan(state, source, loan, out) < 0 ? -1
+               : out->scan.negative ? check_negative(state, source, request, out)
+                                    : 0;
+    }
     dl_device lent = loan->tensor.device;
     if (check_flags(state, source, loan) < 0
         || settle_dtype(state, source, request, loan) < 0

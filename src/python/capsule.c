@@ -49,6 +49,17 @@ dls_capsule_look(PyObject *capsule, void **managed)
     return kind;
 }
 
+dls_capsule_kind
+dls_capsule_look_for(PyObject *capsule, bool versioned, void **managed)
+{
+    *managed = PyCapsule_GetPointer(capsule, versioned ? name_versioned : name_legacy);
+    if (*managed != NULL) {
+        return versioned ? DLS_CAPSULE_VERSIONED : DLS_CAPSULE_LEGACY;
+    }
+    PyErr_Clear();
+    return dls_capsule_look(capsule, managed);
+}
+
 int
 dls_capsule_take(PyObject *capsule, bool versioned)
 {

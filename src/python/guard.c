@@ -12,23 +12,31 @@ note_end(void)
     atomic_store_explicit(&python_ended, true, memory_order_release);
 }
 
-/* Attached now?  From 3.12 on the current thread state is a thread-local; before,
- * it is that of whichever thread holds the GIL, so it must also be this thread's
- * own.  Both stay true on the finalising thread, where Py_IsInitialized() is
- * already 0 while capsule destructors still run. */
+/* Attached now?  From 3.12 on the current thread state is a thread-local; before, it is
+ * that of whichever thread holds the GIL, so it must also be this thread's own.  Both
+ * stay true on the finalising thread, where Py_IsInitialized() is already 0 while
+ * capsule destructors still run. */
 static bool
-is_attached(void)
+attached_by_thread_local(void)
 {
-    PyThreadState *current = dls_late.PyThreadState_GetUnchecked();
-    if (current != NULL) {
-        return true;
-    }
-    current = dls_late._PyThreadState_UncheckedGet();
-    if (current == NULL) {
-        return false;
-    }
-    return dls_python_version() >= 0x030c || current == PyGILState_GetThisThreadState();
+    return dls_late.PyThreadState_GetUnchecked() != NULL;
 }
+
+static bool
+attached_by_private_thread_local(void)
+{
+    return dls_late._PyThreadState_UncheckedGet() != NULL;
+}
+
+static bool
+attached_by_gil_holder(void)
+{
+    PyThreadState *holder = dls_late._PyThreadState_UncheckedGet();
+    return holder != NULL && holder == PyGILState_GetThisThreadState();
+}
+
+/* Chosen at import by the interpreter's version. */
+static bool (*is_attached)(void) = attached_by_gil_holder;
 
 dls_python_where
 dls_guard_where(void)
@@ -102,6 +110,10 @@ void
 dls_guard_install(void)
 {
     static bool watching;
+    int version = dls_python_version();
+    is_attached = version >= 0x030d   ? attached_by_thread_local
+                  : version == 0x030c ? attached_by_private_thread_local
+                                      : attached_by_gil_holder;
     atomic_store_explicit(&python_ended, false, memory_order_release);
     dls_owner_set_python(&ops);
     if (!watching) {

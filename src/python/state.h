@@ -72,6 +72,8 @@ typedef struct dls_state {
     PyObject *kwnames[16];
     PyObject *asked_version; /* (1, 0): what producers are asked for */
     PyObject *host_device;   /* (1, 0) */
+    PyObject *seen_version;  /* last max_version tuple: consumers pass a constant */
+    bool seen_versioned;     /* what it asked for */
     PyObject *forget;        /* weakref callback of the plan cache */
     PyObject *modules;       /* sys.modules */
     struct dls_plan_cache *plans;

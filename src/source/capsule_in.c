@@ -43,9 +43,16 @@ refuse_capsule(dls_state *state, PyObject *named, PyObject *capsule,
               name);
 }
 
+static dls_capsule_kind
+look(PyObject *capsule, dls_flavour likely, void **managed)
+{
+    return likely == DLS_OLDER ? dls_capsule_look(capsule, managed)
+                               : dls_capsule_look_for(capsule, likely == DLS_VERSIONED, managed);
+}
+
 int
 dls_loan_from_capsule(dls_state *state, const dls_library *row, PyObject *source,
-                      PyObject *capsule, dls_loan *loan)
+                      PyObject *capsule, dls_flavour likely, dls_loan *loan)
 {
     PyObject *named = source != NULL ? source : capsule;
     void *managed;
@@ -60,7 +67,7 @@ dls_loan_from_capsule(dls_state *state, const dls_library *row, PyObject *source
         }
         goto fail;
     }
-    dls_capsule_kind kind = dls_capsule_look(capsule, &managed);
+    dls_capsule_kind kind = look(capsule, likely, &managed);
     if (kind == DLS_CAPSULE_LEGACY) {
         loan->tensor = ((dl_managed_tensor *)managed)->dl_tensor;
         loan->flavour = DLS_LEGACY;
@@ -83,6 +90,7 @@ dls_loan_from_capsule(dls_state *state, const dls_library *row, PyObject *source
         refuse_capsule(state, named, capsule, kind);
         goto fail;
     }
+    loan->managed = managed;
     loan->capsule = capsule;
     return 0;
 fail:
@@ -105,11 +113,14 @@ dls_loan_take(dls_state *state, const dls_library *row, PyObject *source, dls_lo
         return 0;
     }
     bool versioned = loan->flavour == DLS_VERSIONED;
-    void *managed;
-    dls_capsule_look(loan->capsule, &managed);
-    if (managed == NULL) {
-        dls_raise(state, DLS_EBUFFER, source, "the capsule was consumed meanwhile");
-        return -1;
+    void *managed = loan->managed;
+    if (Py_REFCNT(loan->capsule) > 1) {
+        /* Others hold it too: code that ran meanwhile may have consumed it. */
+        dls_capsule_look(loan->capsule, &managed);
+        if (managed != loan->managed) {
+            dls_raise(state, DLS_EBUFFER, source, "the capsule was consumed meanwhile");
+            return -1;
+        }
     }
     loan->hold.flags = hold_flags(state, loan);
     if (dls_capsule_take(loan->capsule, versioned) < 0) {

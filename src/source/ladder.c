@@ -66,10 +66,19 @@ static void
 learn(climb *c, dls_rung rung, unsigned mask)
 {
     c->plan->met = true;
+    if (rung > DLS_RUNG_DLPACK && dls_plan_offers(c->plan, DLS_RUNG_DLPACK)
+        && dls_plan_has(c->plan, DLS_LIB_OLDER_AFTER_REFUSAL)) {
+        return; /* __dlpack__ refused this array, not the call */
+    }
     if (c->refused_other && !dls_plan_has(c->plan, DLS_LIB_LEARN_ANY_REFUSAL)) {
         return; /* serves this one exchange (N1) */
     }
-    c->plan->ways[c->want->versioned] = (dls_way){true, (uint8_t)rung, (uint8_t)mask};
+    c->plan->ways[c->want->versioned] = (dls_way){
+        .known = true,
+        .rung = (uint8_t)rung,
+        .mask = (uint8_t)mask,
+        .versioned = c->loan->flavour == DLS_VERSIONED,
+    };
 }
 
 /* TensorFlow gives scalars as shape (1,): the object's own ndim decides. */
@@ -98,7 +107,9 @@ static int
 accept_capsule(climb *c, PyObject *capsule)
 {
     if (capsule == NULL
-        || dls_loan_from_capsule(c->state, c->plan->library, c->obj, capsule, c->loan) < 0) {
+        || dls_loan_from_capsule(c->state, c->plan->library, c->obj, capsule, DLS_OLDER,
+                                 c->loan)
+               < 0) {
         return -1;
     }
     if (dls_plan_has(c->plan, DLS_LIB_SCALAR_IS_1D) && mend_scalar(c) < 0) {
@@ -446,35 +457,63 @@ ask_with_climb(climb *c)
     return 0;
 }
 
-int
-dls_source_ask(dls_state *state, dls_plan *plan, PyObject *obj, const dls_want *want,
-               dls_loan *loan)
+/* The learned way failed or led off the host: climb, without asking this way twice. */
+static int
+learn_again(dls_state *state, dls_plan *plan, PyObject *obj, const dls_want *want,
+            dls_loan *loan, const dls_way *failed)
 {
     climb c = {.state = state, .plan = plan, .obj = obj, .want = want, .loan = loan};
-    const dls_way *way = &plan->ways[want->versioned];
-    if (way->known && plan->met && !plan->off_host && !want->ask_device) {
-        dls_way learned = *way;
-        int got = ask_way(&c, (dls_rung)learned.rung, learned.mask);
-        if (got > 0 && !loan_is_off_host(loan)) {
-            return 0;
-        }
-        if (got > 0) {
-            dls_loan_drop(loan);
-            dls_loan_init(loan);
-        }
-        else if (got < 0) {
-            if (pending_error() == PENDING_FINAL) {
-                return -1;
-            }
-            /* Learned again, once per exchange (N1), without asking this way twice. */
-            c.failed = learned;
-            c.failure = dls_error_take();
-        }
+    if (failed != NULL) {
+        c.failed = *failed;
+        c.failure = dls_error_take();
     }
     int result = ask_with_climb(&c);
     Py_XDECREF(c.kept);
     Py_XDECREF(c.failure);
     return result;
+}
+
+/* As ask_way, for a way that has worked before. */
+static int
+ask_learned(climb *c, dls_way way)
+{
+    bool plain = way.rung == DLS_RUNG_DLPACK
+                 && !dls_plan_has(c->plan, DLS_LIB_LAZY_BITS | DLS_LIB_SCALAR_IS_1D);
+    if (!plain) {
+        return ask_way(c, (dls_rung)way.rung, way.mask);
+    }
+    static const dls_call_values none;
+    PyObject *capsule = dls_call_dlpack(c->state, c->obj, way.mask, &none);
+    if (capsule == NULL
+        || dls_loan_from_capsule(c->state, c->plan->library, c->obj, capsule,
+                                 (dls_flavour)way.versioned, c->loan)
+               < 0) {
+        return -1;
+    }
+    return 1;
+}
+
+int
+dls_source_ask(dls_state *state, dls_plan *plan, PyObject *obj, const dls_want *want,
+               dls_loan *loan)
+{
+    dls_way way = plan->ways[want->versioned];
+    if (!way.known || !plan->met || plan->off_host || want->ask_device) {
+        return learn_again(state, plan, obj, want, loan, NULL);
+    }
+    climb c = {.state = state, .plan = plan, .obj = obj, .want = want, .loan = loan};
+    int got = ask_learned(&c, way);
+    if (got > 0 && !loan_is_off_host(loan)) {
+        return 0;
+    }
+    if (got < 0) {
+        return pending_error() == PENDING_FINAL
+                   ? -1
+                   : learn_again(state, plan, obj, want, loan, &way);
+    }
+    dls_loan_drop(loan);
+    dls_loan_init(loan);
+    return learn_again(state, plan, obj, want, loan, NULL);
 }
 
 int

@@ -9,6 +9,7 @@ dls_loan_init(dls_loan *loan)
     loan->flavour = DLS_OLDER;
     loan->readonly_stated = false;
     loan->altered = false;
+    loan->managed = NULL;
     loan->capsule = NULL;
     loan->hold = (dls_hold){0};
 }
@@ -28,5 +29,7 @@ dls_loan_drop(dls_loan *loan)
         }
         PyErr_Restore(type, value, trace);
     }
-    dls_hold_drop_attached(&loan->hold);
+    if (!dls_hold_is_empty(&loan->hold)) {
+        dls_hold_drop_attached(&loan->hold);
+    }
 }

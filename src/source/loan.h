@@ -23,6 +23,7 @@ typedef struct {
     dls_flavour flavour;
     bool readonly_stated;  /* the source can say READ_ONLY, so its absence counts */
     bool altered;          /* tensor no longer says what the source's struct says */
+    void *managed;         /* the struct behind capsule or hold, NULL for DLS_OLDER */
     PyObject *capsule;     /* strong; not yet taken, may be handed on; NULL: taken */
     dls_hold hold;         /* once taken: owned */
     int64_t dims[2 * DLS_NDIM_INTERFACE];

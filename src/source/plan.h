@@ -36,6 +36,7 @@ typedef struct {
     bool known;
     uint8_t rung;
     uint8_t mask; /* DLS_ASK_*: keywords passed (rung DLPACK) */
+    uint8_t versioned; /* flavour that it answered */
 } dls_way;
 
 typedef struct dls_plan {

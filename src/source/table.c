@@ -67,6 +67,7 @@ dls_table_ask(const dl_exchange_api *table, PyObject *obj, dls_loan *loan)
     loan->version = managed->version;
     loan->flavour = DLS_VERSIONED;
     loan->readonly_stated = true;
+    loan->managed = managed;
     loan->hold = (dls_hold){.base = managed, .kind = DLS_HOLD_VERSIONED};
     return 1;
 }
