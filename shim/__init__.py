@@ -55,10 +55,14 @@ def __getattr__(name: str) -> object:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if _LAZY[name] == "enums":
-        from . import enums as home
+        from . import enums
+
+        value = getattr(enums, name)
     else:
-        from . import report as home
-    value = globals()[name] = getattr(home, name)
+        from . import report
+
+        value = getattr(report, name)
+    globals()[name] = value
     return value
 
 

@@ -1,3 +1,4 @@
+import sys
 from typing import Any, Literal, final
 
 from typing_extensions import CapsuleType
@@ -57,7 +58,9 @@ class Tensor:
     def __cuda_array_interface__(self) -> dict[str, Any]: ...
     @property
     def __sycl_usm_array_interface__(self) -> dict[str, Any]: ...
-    def __buffer__(self, flags: int, /) -> memoryview: ...
+    if sys.version_info >= (3, 12):
+        def __buffer__(self, flags: int, /) -> memoryview: ...
+
     def __dlpack__(
         self,
         stream: Any = None,

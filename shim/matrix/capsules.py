@@ -26,54 +26,14 @@ VERSIONED = b"dltensor_versioned"
 FLAG_READ_ONLY = 1
 
 
-class _Tensor(c.Structure):
-    _fields_ = (
-        ("data", c.c_void_p),
-        ("device_type", c.c_int32),
-        ("device_id", c.c_int32),
-        ("ndim", c.c_int32),
-        ("code", c.c_uint8),
-        ("bits", c.c_uint8),
-        ("lanes", c.c_uint16),
-        ("shape", c.POINTER(c.c_int64)),
-        ("strides", c.POINTER(c.c_int64)),
-        ("byte_offset", c.c_uint64),
-    )
-
-
-_Deleter = c.CFUNCTYPE(None, c.c_void_p)
-
-
-class _Buffer(c.Structure):
-    _fields_ = (
-        ("buf", c.c_void_p),
-        ("obj", c.py_object),
-        ("len", c.c_ssize_t),
-        ("itemsize", c.c_ssize_t),
-        ("readonly", c.c_int),
-        ("ndim", c.c_int),
-        ("format", c.c_char_p),
-        ("shape", c.c_void_p),
-        ("strides", c.c_void_p),
-        ("suboffsets", c.c_void_p),
-        ("internal", c.c_void_p),
-    )
-
-
-class _Legacy(c.Structure):
-    _fields_ = (("tensor", _Tensor), ("manager_ctx", c.c_void_p), ("deleter", _Deleter))
-
-
-class _Versioned(c.Structure):
-    _fields_ = (
-        ("major", c.c_uint32),
-        ("minor", c.c_uint32),
-        ("manager_ctx", c.c_void_p),
-        ("deleter", _Deleter),
-        ("flags", c.c_uint64),
-        ("tensor", _Tensor),
-    )
-
+# data, device type and id, ndim, dtype (code, bits, lanes), shape, strides, byte_offset
+_TENSOR = "PiiiBBHPPQ"
+# ..., manager_ctx, deleter
+_LEGACY = struct.Struct(f"@{_TENSOR}PP")
+# major, minor, manager_ctx, deleter, flags, ...
+_VERSIONED = struct.Struct(f"@IIPPQ{_TENSOR}")
+# Py_buffer: address, owner, length, and what is not looked at
+_BUFFER = struct.Struct("@PPnniiPPPPP")
 
 # A handle of our own: libraries set prototypes on the functions of ctypes.pythonapi.
 _python = c.PyDLL(None)
@@ -86,9 +46,9 @@ _capsule_pointer = _python.PyCapsule_GetPointer
 _capsule_pointer.restype = c.c_void_p
 _capsule_pointer.argtypes = (c.py_object, c.c_char_p)
 _get_buffer = _python.PyObject_GetBuffer
-_get_buffer.argtypes = (c.py_object, c.POINTER(_Buffer), c.c_int)
+_get_buffer.argtypes = (c.py_object, c.c_void_p, c.c_int)
 _release_buffer = _python.PyBuffer_Release
-_release_buffer.argtypes = (c.POINTER(_Buffer),)
+_release_buffer.argtypes = (c.c_void_p,)
 _release_buffer.restype = None
 _FULL_RO = 0x11C
 
@@ -97,9 +57,12 @@ _FULL_RO = 0x11C
 _alive: dict[int, tuple[object, ...]] = {}
 
 
-@_Deleter
+@c.CFUNCTYPE(None, c.c_void_p)
 def _delete(address: int) -> None:
     _alive.pop(address, None)
+
+
+_DELETER = c.cast(_delete, c.c_void_p).value
 
 
 def is_capsule(obj: object) -> bool:
@@ -108,11 +71,11 @@ def is_capsule(obj: object) -> bool:
 
 def buffer_address(obj: object) -> int | None:
     """Return the address of the first element of a buffer, None when it has none."""
-    buffer = _Buffer()
-    _get_buffer(obj, c.byref(buffer), _FULL_RO)
-    address = buffer.buf if buffer.len else None
-    _release_buffer(c.byref(buffer))
-    return address
+    view = c.create_string_buffer(_BUFFER.size)
+    _get_buffer(obj, view, _FULL_RO)
+    address, _, length, *_ = _BUFFER.unpack(view.raw)
+    _release_buffer(view)
+    return address if length else None
 
 
 def make(
@@ -126,20 +89,16 @@ def make(
     keep: object = None,
 ) -> object:
     """Return a new capsule over host memory; ``keep`` lives until its deleter runs."""
-    managed = _Versioned() if versioned else _Legacy()
-    tensor = managed.tensor
     extents = (c.c_int64 * max(len(shape), 1))(*shape)
     steps = (c.c_int64 * max(len(shape), 1))(*strides)
-    tensor.data = address
-    tensor.device_type, tensor.device_id = 1, 0
-    tensor.ndim = len(shape)
-    tensor.code, tensor.bits, tensor.lanes = DTYPES[dtype]
-    tensor.shape = c.cast(extents, c.POINTER(c.c_int64))
-    tensor.strides = c.cast(steps, c.POINTER(c.c_int64))
-    managed.deleter = _delete
+    dims = (c.addressof(extents), c.addressof(steps))
+    tensor = (address, 1, 0, len(shape), *DTYPES[dtype], *dims, 0)
     if versioned:
-        managed.major, managed.minor = 1, 3
-        managed.flags = FLAG_READ_ONLY if readonly else 0
+        flags = FLAG_READ_ONLY if readonly else 0
+        packed = _VERSIONED.pack(1, 3, 0, _DELETER, flags, *tensor)
+    else:
+        packed = _LEGACY.pack(*tensor, 0, _DELETER)
+    managed = c.create_string_buffer(packed, len(packed))
     _alive[c.addressof(managed)] = (managed, extents, steps, keep)
     return _capsule_new(c.addressof(managed), VERSIONED if versioned else LEGACY, None)
 
@@ -168,6 +127,10 @@ def _element(address: int, dtype: tuple[int, int, int]) -> float | int | bool:
     return int.from_bytes(raw, sys.byteorder, signed=code == 0)
 
 
+def _int64s(address: int, count: int) -> tuple[int, ...]:
+    return struct.unpack(f"={count}q", c.string_at(address, 8 * count)) if count else ()
+
+
 def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the row-major element strides of a shape."""
     strides = [1] * len(shape)
@@ -178,26 +141,30 @@ def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def read(capsule: object) -> Contents:
     """Read an unconsumed capsule without consuming it; ValueError for any other."""
-    for name, kind in ((LEGACY, _Legacy), (VERSIONED, _Versioned)):
-        if _capsule_is_valid(capsule, name):
-            managed = kind.from_address(_capsule_pointer(capsule, name))
-            break
+    flags = 0
+    if _capsule_is_valid(capsule, LEGACY):
+        at = _capsule_pointer(capsule, LEGACY)
+        *fields, _, _ = _LEGACY.unpack(c.string_at(at, _LEGACY.size))
+        versioned = False
+    elif _capsule_is_valid(capsule, VERSIONED):
+        at = _capsule_pointer(capsule, VERSIONED)
+        _, _, _, _, flags, *fields = _VERSIONED.unpack(c.string_at(at, _VERSIONED.size))
+        versioned = True
     else:
         raise ValueError(f"not an unconsumed DLPack capsule: {capsule!r}")
-    tensor = managed.tensor
-    shape = tuple(tensor.shape[: tensor.ndim])
-    strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else dense_strides(shape)
-    dtype = (tensor.code, tensor.bits, tensor.lanes)
-    first = (tensor.data or 0) + tensor.byte_offset
-    steps = [stride * tensor.bits * tensor.lanes // 8 for stride in strides]
+    data, _, _, ndim, code, bits, lanes, shape_at, strides_at, offset = fields
+    shape = _int64s(shape_at, ndim)
+    strides = _int64s(strides_at, ndim) if strides_at else dense_strides(shape)
+    steps = [stride * bits * lanes // 8 for stride in strides]
+    first = data + offset
     return Contents(
-        versioned=kind is _Versioned,
+        versioned=versioned,
         address=first,
         shape=shape,
-        dtype=dtype,
+        dtype=(code, bits, lanes),
         values=tuple(
-            _element(first + sum(map(operator.mul, index, steps)), dtype)
+            _element(first + sum(map(operator.mul, index, steps)), (code, bits, lanes))
             for index in itertools.product(*map(range, shape))
         ),
-        readonly=kind is _Versioned and bool(managed.flags & FLAG_READ_ONLY),
+        readonly=bool(flags & FLAG_READ_ONLY),
     )

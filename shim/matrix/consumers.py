@@ -1,19 +1,24 @@
 """How each library takes an object, and what it then sees.
 
-``take`` is what a user of the library writes; the upgraded exchange differs only in
-``dlshim.upgrade(obj)`` in its argument (``dlshim.to_capsule(obj)`` where the library
-takes nothing but capsules).
+The function is the one that a user of the library calls; the upgraded exchange differs
+only in its argument, ``dlshim.upgrade(obj)`` (``dlshim.to_capsule(obj)`` where the library
+takes nothing but capsules, ``dlshim.from_dlpack(obj)`` where it takes buffers).
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from . import capsules
+from .libraries import loaded
 
-__all__ = ["BY_KEY", "CONSUMERS", "Consumer", "Seen", "upgraded_argument"]
+__all__ = ["BY_KEY", "CONSUMERS", "Consumer", "Seen", "Take", "upgraded"]
+
+
+Take = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,8 @@ class Consumer:
     key: str
     label: str
     library: str
-    take: Callable[[Any], Any]
+    #: Finds the library's function, which takes the object.
+    function: Callable[[], Take]
     see: Callable[[Any], Seen]
     #: "object", or "capsule" for libraries that take nothing else.
     wants: str = "object"
@@ -43,6 +49,11 @@ class Consumer:
     versioned_from: tuple[int, int] | None = None
     #: The library whose version decides that, where it is another one.
     asks_through: str | None = None
+
+
+def _of(module: str, name: str) -> Callable[[], Take]:
+    """Return a function that finds ``module.name`` when the module is imported."""
+    return lambda: operator.attrgetter(name)(loaded(module))
 
 
 def _flat(nested: Any) -> Iterable[float | int | bool]:
@@ -74,50 +85,8 @@ def _see_exported(made: Any) -> Seen:
     return Seen(seen.shape, seen.values, seen.address)
 
 
-def _take_numpy(obj: Any) -> Any:
-    import numpy
-
-    return numpy.from_dlpack(obj)
-
-
-def _take_array_api_strict(obj: Any) -> Any:
-    import array_api_strict
-
-    return array_api_strict.from_dlpack(obj)
-
-
-def _take_torch(obj: Any) -> Any:
-    import torch
-
-    return torch.from_dlpack(obj)
-
-
-def _take_jax(obj: Any) -> Any:
-    import jax.numpy
-
-    return jax.numpy.from_dlpack(obj)
-
-
-def _take_tvm_ffi(obj: Any) -> Any:
-    import tvm_ffi
-
-    return tvm_ffi.from_dlpack(obj)
-
-
-def _take_pyarrow_array(obj: Any) -> Any:
-    import pyarrow
-
-    return pyarrow.Array.from_dlpack(obj)
-
-
 def _see_pyarrow_array(made: Any) -> Seen:
     return _shown((len(made),), made.to_pylist(), made.buffers()[1].address)
-
-
-def _take_pyarrow_tensor(obj: Any) -> Any:
-    import pyarrow
-
-    return pyarrow.Tensor.from_dlpack(obj)
 
 
 def _see_pyarrow_tensor(made: Any) -> Seen:
@@ -126,56 +95,28 @@ def _see_pyarrow_tensor(made: Any) -> Seen:
     return _shown(made.shape, seen.tolist(), address, made.is_mutable)
 
 
-def _take_nanoarrow(obj: Any) -> Any:
-    import nanoarrow
-
-    return nanoarrow.c_buffer(obj)
-
-
 def _see_nanoarrow(made: Any) -> Seen:
     values = list(made.elements())
     return _shown((len(values),), values, made._addr())
 
 
-def _take_warp(obj: Any) -> Any:
-    import warp
-
-    return warp.from_dlpack(obj)
-
-
-def _take_mlx(obj: Any) -> Any:
-    import mlx.core
-
-    return mlx.core.array(obj)
+def _see_onnxruntime(made: Any) -> Seen:
+    if "bfloat16" in made.data_type():  # has no NumPy array
+        return _see_exported(made)
+    return _shown(made.shape(), made.numpy().tolist(), made.data_ptr())
 
 
-def _take_onnxruntime(obj: Any) -> Any:
-    import onnxruntime
-
-    return onnxruntime.OrtValue.from_dlpack(obj)
-
-
-def _take_paddle(obj: Any) -> Any:
-    import paddle
-
-    return paddle.from_dlpack(obj)
-
-
-def _take_tensorflow(obj: Any) -> Any:
-    import tensorflow
-
-    capsule = obj if capsules.is_capsule(obj) else obj.__dlpack__()
-    return tensorflow.experimental.dlpack.from_dlpack(capsule)
+def _tensorflow_function() -> Take:
+    function = loaded("tensorflow").experimental.dlpack.from_dlpack
+    return lambda obj: function(_take_legacy(obj))
 
 
 def _see_tensorflow(made: Any) -> Seen:
-    import tensorflow
-
-    address = capsules.read(tensorflow.experimental.dlpack.to_dlpack(made)).address
+    address = capsules.read(loaded("tensorflow").experimental.dlpack.to_dlpack(made)).address
     return _shown(made.shape, made.numpy().tolist(), address)
 
 
-def _see_memoryview(made: memoryview) -> Seen:
+def _see_memoryview(made: Any) -> Seen:
     address = capsules.buffer_address(made)
     return _shown(made.shape, made.tolist(), address, not made.readonly)
 
@@ -201,12 +142,14 @@ def _see_versioned(capsule: Any) -> Seen:
 
 
 CONSUMERS = (
-    Consumer("numpy", "numpy", "numpy", _take_numpy, _see_numpy, versioned_from=(2, 1)),
+    Consumer(
+        "numpy", "numpy", "numpy", _of("numpy", "from_dlpack"), _see_numpy, versioned_from=(2, 1)
+    ),
     Consumer(
         "array_api_strict",
         "strict",
         "array_api_strict",
-        _take_array_api_strict,
+        _of("array_api_strict", "from_dlpack"),
         lambda made: _see_numpy(made._array),
         versioned_from=(2, 1),
         asks_through="numpy",
@@ -215,7 +158,7 @@ CONSUMERS = (
         "torch",
         "torch",
         "torch",
-        _take_torch,
+        _of("torch", "from_dlpack"),
         lambda made: _shown(made.shape, made.tolist(), made.data_ptr()),
         versioned_from=(2, 9),
     ),
@@ -223,15 +166,15 @@ CONSUMERS = (
         "jax",
         "jax",
         "jax",
-        _take_jax,
+        _of("jax.numpy", "from_dlpack"),
         lambda made: _shown(made.shape, made.tolist(), made.unsafe_buffer_pointer()),
     ),
-    Consumer("tvm_ffi", "tvm-ffi", "tvm_ffi", _take_tvm_ffi, _see_exported),
+    Consumer("tvm_ffi", "tvm-ffi", "tvm_ffi", _of("tvm_ffi", "from_dlpack"), _see_exported),
     Consumer(
         "pyarrow.Array",
         "pa.Array",
         "pyarrow",
-        _take_pyarrow_array,
+        _of("pyarrow", "Array.from_dlpack"),
         _see_pyarrow_array,
         since=(26, 0),
         versioned_from=(26, 0),
@@ -240,17 +183,17 @@ CONSUMERS = (
         "pyarrow.Tensor",
         "pa.Tensor",
         "pyarrow",
-        _take_pyarrow_tensor,
+        _of("pyarrow", "Tensor.from_dlpack"),
         _see_pyarrow_tensor,
         since=(26, 0),
         versioned_from=(26, 0),
     ),
-    Consumer("nanoarrow", "nanoarrow", "nanoarrow", _take_nanoarrow, _see_nanoarrow),
+    Consumer("nanoarrow", "nanoarrow", "nanoarrow", _of("nanoarrow", "c_buffer"), _see_nanoarrow),
     Consumer(
         "warp",
         "warp",
         "warp",
-        _take_warp,
+        _of("warp", "from_dlpack"),
         lambda made: _shown(made.shape, made.numpy().tolist(), made.ptr),
     ),
     # mlx always copies, and asks again with max_version when the first answer is an error.
@@ -258,7 +201,7 @@ CONSUMERS = (
         "mlx",
         "mlx",
         "mlx",
-        _take_mlx,
+        _of("mlx.core", "array"),
         lambda made: _shown(made.shape, made.tolist(), None),
         versioned_from=(0, 32),
     ),
@@ -266,14 +209,14 @@ CONSUMERS = (
         "onnxruntime",
         "onnxrt",
         "onnxruntime",
-        _take_onnxruntime,
-        lambda made: _shown(made.shape(), made.numpy().tolist(), made.data_ptr()),
+        _of("onnxruntime", "OrtValue.from_dlpack"),
+        _see_onnxruntime,
     ),
     Consumer(
         "paddle",
         "paddle",
         "paddle",
-        _take_paddle,
+        _of("paddle", "from_dlpack"),
         lambda made: _shown(made.shape, made.numpy().tolist(), made.data_ptr()),
         versioned_from=(3, 3),
     ),
@@ -281,7 +224,7 @@ CONSUMERS = (
         "tensorflow",
         "tf",
         "tensorflow",
-        _take_tensorflow,
+        _tensorflow_function,
         _see_tensorflow,
         wants="capsule",
     ),
@@ -289,17 +232,17 @@ CONSUMERS = (
         "memoryview",
         "memoryview",
         "stdlib",
-        memoryview,
+        lambda: memoryview,
         _see_memoryview,
         wants="buffer",
         versioned_from=(0, 0),
     ),
-    Consumer("capsule 0.x", "caps. 0.x", "capsule", _take_legacy, _see_legacy),
+    Consumer("capsule 0.x", "caps. 0.x", "capsule", lambda: _take_legacy, _see_legacy),
     Consumer(
         "capsule 1.x",
         "caps. 1.x",
         "capsule",
-        _take_versioned,
+        lambda: _take_versioned,
         _see_versioned,
         versioned_from=(0, 0),
     ),
@@ -307,11 +250,19 @@ CONSUMERS = (
 BY_KEY = {consumer.key: consumer for consumer in CONSUMERS}
 
 
-def upgraded_argument(consumer: Consumer, obj: Any, options: Mapping[str, Any]) -> Any:
-    """Return what the upgraded exchange hands to ``consumer.take``."""
+def upgraded(consumer: Consumer, options: Mapping[str, Any]) -> Take:
+    """Return the function that takes an object by way of dlshim."""
     import dlshim
 
+    take, upgrade = consumer.function(), dlshim.upgrade
     if consumer.wants == "capsule":
-        return dlshim.to_capsule(obj, **options)
-    upgraded = dlshim.upgrade(obj, **options)
-    return dlshim.from_dlpack(upgraded) if consumer.wants == "buffer" else upgraded
+        make: Callable[..., Any] = dlshim.to_capsule
+    elif consumer.wants == "buffer":
+        own = dlshim.from_dlpack
+        # Only the wrapper has options; without any the object is taken itself.
+        make = (lambda obj, **given: own(upgrade(obj, **given))) if options else own
+    else:
+        make = upgrade
+    if options:
+        return lambda obj: take(make(obj, **options))
+    return lambda obj: take(make(obj))

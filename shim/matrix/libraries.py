@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import sys
 from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["BY_KEY", "LIBRARIES", "Library", "installed_versions", "version_tuple"]
+__all__ = ["BY_KEY", "LIBRARIES", "Library", "installed_versions", "loaded", "version_tuple"]
 
 
 @dataclass(frozen=True)
 class Library:
     key: str
+    #: What is imported; submodules that it needs come with it.
     module: str
     distributions: tuple[str, ...]
     #: Function of the module that must be called before anything else.
@@ -32,7 +35,7 @@ LIBRARIES = (
     Library("array_api_strict", "array_api_strict", ("array-api-strict",)),
     Library("nanoarrow", "nanoarrow", ("nanoarrow",)),
     Library("torch", "torch", ("torch",)),
-    Library("jax", "jax", ("jax",)),
+    Library("jax", "jax.numpy", ("jax",)),
     Library("warp", "warp", ("warp-lang",), start="init"),
     Library("mlx", "mlx.core", ("mlx",)),
     Library(
@@ -51,6 +54,11 @@ BY_KEY = {library.key: library for library in LIBRARIES}
 
 #: Python's own buffers and raw capsules: always here.
 BUILT_IN = ("stdlib", "capsule")
+
+
+def loaded(module: str) -> Any:
+    """Return a module that this process has imported."""
+    return sys.modules[module]
 
 
 def version_tuple(version: str) -> tuple[int, int]:

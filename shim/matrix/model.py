@@ -56,6 +56,8 @@ class Limit:
     reason: str
     covers: Callable[[Exchange], bool]
     cure: Mapping[str, Any] = field(default_factory=dict)
+    #: Nothing on the way can notice it: the consumer shows something else, without an error.
+    silent: bool = False
 
 
 LIMITS = (
@@ -64,17 +66,46 @@ LIMITS = (
         "Arrow packs booleans into bits, which DLPack cannot describe",
         lambda e: e.producer.key == "pyarrow.Array" and e.case.dtype == "bool",
     ),
+    Limit(
+        "onnxruntime labels booleans as uint8, and Arrow has no booleans of one byte",
+        lambda e: (
+            e.producer.key == "onnxruntime"
+            and e.case.dtype == "bool"
+            and e.consumer.library in ("pyarrow", "nanoarrow")
+        ),
+        silent=True,
+    ),
+    Limit(
+        "onnxruntime labels its booleans as uint8",
+        lambda e: (
+            e.producer.key == "onnxruntime"
+            and e.case.dtype == "bool"
+            and e.consumer.key != "onnxruntime"
+        ),
+        cure={"reinterpret": "bool"},
+        silent=True,
+    ),
     # What the consumer cannot hold.
+    Limit(
+        "onnxruntime takes booleans only from objects that have a dtype",
+        lambda e: e.consumer.key == "onnxruntime" and e.case.dtype == "bool",
+        silent=True,
+    ),
     Limit(
         "a pyarrow Array has exactly one dimension",
         lambda e: e.consumer.key == "pyarrow.Array" and len(e.case.shape) != 1,
     ),
     Limit(
         "a nanoarrow buffer has exactly one dimension",
-        lambda e: e.consumer.key == "nanoarrow" and len(e.case.shape) != 1,
+        lambda e: e.consumer.key == "nanoarrow" and len(e.case.shape) > 1,
     ),
     Limit(
-        "a nanoarrow buffer has no booleans of one byte",
+        "nanoarrow takes a scalar for an empty buffer",
+        lambda e: e.consumer.key == "nanoarrow" and e.case.shape == (),
+        silent=True,
+    ),
+    Limit(
+        "nanoarrow takes booleans of one byte from buffers only",
         lambda e: e.consumer.key == "nanoarrow" and e.case.dtype == "bool",
     ),
     Limit(

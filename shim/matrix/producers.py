@@ -1,7 +1,7 @@
 """How each library makes each case.
 
-A producer's function imports its library when it is called, which happens only in a
-child process, and returns the object with the address of its first element.
+A producer's function runs only in a child process, which has imported the library; it
+returns the object with the address of its first element.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 from . import capsules
 from .cases import Case
+from .libraries import loaded
 
 __all__ = ["BY_KEY", "PRODUCERS", "Made", "Producer"]
 
@@ -44,12 +45,9 @@ class Producer:
 
 
 def _numpy_array(case: Case) -> Any:
-    import numpy
-
+    numpy = loaded("numpy")
     if case.dtype == "bfloat16":
-        import ml_dtypes
-
-        dtype = numpy.dtype(ml_dtypes.bfloat16)
+        dtype = numpy.dtype(loaded("ml_dtypes").bfloat16)
     else:
         dtype = numpy.dtype(case.dtype)
     if case.layout == "transposed":
@@ -67,30 +65,26 @@ def _numpy(case: Case) -> Made:
 
 
 def _pyarrow_array(case: Case) -> Made:
-    import pyarrow
-
+    pyarrow = loaded("pyarrow")
     types = {"float32": pyarrow.float32(), "bool": pyarrow.bool_(), "uint8": pyarrow.uint8()}
     made = pyarrow.array(case.values, types[case.dtype])
     return Made(made, made.buffers()[1].address)
 
 
 def _pyarrow_tensor(case: Case) -> Made:
-    import pyarrow
-
+    pyarrow = loaded("pyarrow")
     source = _numpy_array(case)
     return Made(pyarrow.Tensor.from_numpy(source), source.__array_interface__["data"][0])
 
 
 def _tvm_ffi(case: Case) -> Made:
-    import tvm_ffi
-
+    tvm_ffi = loaded("tvm_ffi")
     made = tvm_ffi.from_dlpack(_raw(case, versioned=False).obj)
     return Made(made, made.data_ptr())
 
 
 def _array_api_strict(case: Case) -> Made:
-    import array_api_strict as xp
-
+    xp = loaded("array_api_strict")
     dtype = getattr(xp, case.dtype)
     if case.layout == "transposed":
         made = xp.reshape(xp.arange(6, dtype=dtype), (2, 3)).T
@@ -102,16 +96,14 @@ def _array_api_strict(case: Case) -> Made:
 
 
 def _nanoarrow(case: Case) -> Made:
-    import nanoarrow
-
+    nanoarrow = loaded("nanoarrow")
     types = {"float32": nanoarrow.float32(), "uint8": nanoarrow.uint8()}
     made = nanoarrow.c_array(case.values, types[case.dtype]).view().buffer(1)
     return Made(made, capsules.read(made.__dlpack__()).address)
 
 
 def _torch(case: Case) -> Made:
-    import torch
-
+    torch = loaded("torch")
     if case.layout == "transposed":
         made = torch.arange(6, dtype=torch.float32).reshape(2, 3).t()
     elif case.layout == "step":
@@ -122,21 +114,19 @@ def _torch(case: Case) -> Made:
 
 
 def _jax(case: Case) -> Made:
-    import jax.numpy as jnp
-
+    jnp = loaded("jax.numpy")
     made = jnp.asarray(case.values, dtype=getattr(jnp, case.dtype)).reshape(case.shape)
     return Made(made, made.unsafe_buffer_pointer())
 
 
 def _warp(case: Case) -> Made:
-    import warp
-
+    warp = loaded("warp")
     dtypes = {"float32": warp.float32, "bool": warp.bool, "uint8": warp.uint8}
     dtype = dtypes[case.dtype]
     if case.layout == "transposed":
         made = warp.array([[0, 1, 2], [3, 4, 5]], dtype=dtype, device="cpu").transpose()
     elif case.layout == "step":
-        made = warp.array(range(6), dtype=dtype, device="cpu")[::2]
+        made = warp.array(list(range(6)), dtype=dtype, device="cpu")[::2]
     elif case.key == "empty":
         made = warp.empty(case.shape, dtype=dtype, device="cpu")
     else:
@@ -145,8 +135,7 @@ def _warp(case: Case) -> Made:
 
 
 def _mlx(case: Case) -> Made:
-    import mlx.core as mx
-
+    mx = loaded("mlx.core")
     if case.layout == "transposed":
         made = mx.arange(6, dtype=mx.float32).reshape(2, 3).T
     elif case.layout == "step":
@@ -160,15 +149,13 @@ def _mlx(case: Case) -> Made:
 
 
 def _onnxruntime(case: Case) -> Made:
-    import onnxruntime
-
+    onnxruntime = loaded("onnxruntime")
     made = onnxruntime.OrtValue.ortvalue_from_numpy(_numpy_array(case))
     return Made(made, made.data_ptr())
 
 
 def _paddle(case: Case) -> Made:
-    import paddle
-
+    paddle = loaded("paddle")
     dtype = "float32" if case.dtype == "bfloat16" else case.dtype
     made = paddle.to_tensor(list(case.values), dtype=dtype, place=paddle.CPUPlace())
     made = made.astype(case.dtype).reshape(case.shape)
@@ -176,8 +163,7 @@ def _paddle(case: Case) -> Made:
 
 
 def _tensorflow(case: Case) -> Made:
-    import tensorflow
-
+    tensorflow = loaded("tensorflow")
     with tensorflow.device("CPU:0"):
         made = tensorflow.constant(case.values, dtype=case.dtype, shape=case.shape)
     capsule = tensorflow.experimental.dlpack.to_dlpack(made)
@@ -194,11 +180,11 @@ def _bytes_of(case: Case) -> bytearray:
     if case.dtype == "bfloat16":  # the upper halves of the float32 values
         words = memoryview(array.array("f", case.values).tobytes()).cast("I")
         return bytearray(array.array("H", [word >> 16 for word in words]).tobytes())
-    return bytearray(case.values)
+    return bytearray(map(int, case.values))
 
 
 def _bytearray(case: Case) -> Made:
-    made = bytearray(case.values)
+    made = bytearray(map(int, case.values))
     return Made(made, capsules.buffer_address(made))
 
 
@@ -209,9 +195,9 @@ def _array(case: Case) -> Made:
 
 def _memoryview(case: Case) -> Made:
     owner = _bytes_of(case)
-    letter = {"float32": "f", "bool": "?", "uint8": "B"}[case.dtype]
+    letter: Any = {"float32": "f", "bool": "?", "uint8": "B"}[case.dtype]
     shape = [6] if case.layout == "step" else list(case.shape)
-    made = memoryview(owner).cast(letter, shape)
+    made: Any = memoryview(owner).cast(letter, shape)
     if case.layout == "step":
         made = made[::2]
     return Made(made.toreadonly() if case.readonly else made, capsules.buffer_address(owner))

@@ -45,14 +45,17 @@ class Cell:
     @property
     def fault(self) -> str | None:
         """What is wrong with the upgraded exchange; None when all is as stated."""
-        outcome = self.upgraded.get("outcome")
-        if outcome not in ("works", "refused"):
-            return str(self.upgraded.get("detail", outcome))
-        if self.limit is None and outcome == "refused":
+        outcome = self.upgraded["outcome"]
+        if outcome == "works":
+            return None
+        limit = self.limit
+        stated = limit is not None and (
+            outcome == "refused" or (outcome == "wrong" and limit.silent)
+        )
+        if limit is None or not stated:
             return str(self.upgraded["detail"])
-        if self.limit and self.limit.cure and outcome == "refused" and not self.works_with_option:
-            told = self.upgraded.get("cured", {}).get("detail", "not tried")
-            return f"with {options_text(self.limit.cure)}: {told}"
+        if limit.cure and not self.works_with_option:
+            return f"with {options_text(limit.cure)}: {self.upgraded['cured']['detail']}"
         return None
 
     @property
@@ -262,9 +265,8 @@ def run(
 
         _run_group(mode, members, broken, done, cost=cost)
 
-    # Bare exchanges may corrupt their process without killing it: one for each library.
-    for library in dict.fromkeys(cell.exchange.producer.library for cell in cells):
-        group("bare", [c for c in cells if c.exchange.producer.library == library])
+    # Apart, because a bare exchange may harm its process without killing it.
+    group("bare", cells)
     group("upgraded", cells)
     kept = [cell for cell in cells if not broken.keys() & set(cell.libraries)]
     unmade = {

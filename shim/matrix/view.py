@@ -86,14 +86,9 @@ def _show_versions(console: Console, report: Report) -> None:
     console.print()
 
 
-def _table(title: str) -> Table:
-    return Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-    )
+def _table(console: Console, title: str) -> Table:
+    console.print(f"[bold]{title}[/]")
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False)
 
 
 def _grids(
@@ -102,6 +97,8 @@ def _grids(
     caption: str,
     pairs: Pairs,
     content: Callable[[list[Cell]], Text],
+    *,
+    counts: bool,
 ) -> None:
     """Draw producers down and consumers across, in as many tables as the width needs."""
     rows = [p for p in PRODUCERS if any(p.key == producer for producer, _ in pairs)]
@@ -109,16 +106,20 @@ def _grids(
     texts = {key: content(cells) for key, cells in pairs.items()}
     columns = [c for c in columns if any(texts.get((p.key, c.key)) for p in rows)]
     rows = [p for p in rows if any(texts.get((p.key, c.key)) for c in columns)]
+    arrays = {producer: len(cells) for (producer, _), cells in pairs.items()}
     label = max((len(p.label) for p in rows), default=0)
-    parts = list(_parts(console.width - label, rows, columns, texts))
+    parts = list(_parts(console.width - label - len(" of   "), rows, columns, texts))
     for number, part in enumerate(parts):
-        table = _table(title if number == 0 else f"{title} (continued)")
+        table = _table(console, title if number == 0 else f"{title} (continued)")
         table.add_column("from \\ to", style="cyan", no_wrap=True, min_width=label)
+        if counts:
+            table.add_column("of", justify="right", style="dim", no_wrap=True)
         for consumer in part:
             table.add_column(consumer.label, justify="right", no_wrap=True)
         for producer in rows:
             cells = [texts.get((producer.key, consumer.key), Text("")) for consumer in part]
-            table.add_row(producer.label, *cells)
+            count = [str(arrays[producer.key])] if counts else []
+            table.add_row(producer.label, *count, *cells)
         console.print(table)
     console.print(f"{caption}\n", style="dim")
 
@@ -167,12 +168,13 @@ def _show_exchanges(console: Console, pairs: Pairs) -> None:
     _grids(
         console,
         "What works: bare → upgraded",
-        "Number of small arrays (layouts, dtypes) that arrive whole. "
+        "How many small arrays (layouts, dtypes), of as many as there are, arrive whole. "
         "!: silently wrong when bare; †: killed the process when bare; c: the consumer copies "
         "(all else is zero-copy). Yellow: a limit, see below. "
         "caps.: a raw capsule, as C code wants it.",
         pairs,
         _exchange_text,
+        counts=True,
     )
 
 
@@ -193,7 +195,11 @@ def _show_cured(console: Console, cells: list[Cell]) -> None:
         if not cell.works_bare and cell.works_upgraded:
             kind = cell.bare["detail"].split(":")[0] if cell.bare["outcome"] != "died" else "died"
             groups[cell.exchange.consumer.label, kind].append(cell)
-    table = _table(f"What failed bare and works upgraded: {sum(map(len, groups.values()))}")
+    if not groups:
+        return
+    table = _table(
+        console, f"What failed bare and works upgraded: {sum(map(len, groups.values()))}"
+    )
     table.add_column("into", style="cyan", no_wrap=True)
     table.add_column("from")
     table.add_column("bare, it said", ratio=1)
@@ -205,8 +211,7 @@ def _show_cured(console: Console, cells: list[Cell]) -> None:
     if len(ordered) > ROWS:
         rest = sum(len(members) for _, members in ordered[ROWS:])
         table.add_row("…", f"{len(ordered) - ROWS} more kinds", "--json FILE has all", str(rest))
-    if groups:
-        console.print(table)
+    console.print(table)
 
 
 def _show_limits(console: Console, cells: list[Cell]) -> None:
@@ -214,7 +219,9 @@ def _show_limits(console: Console, cells: list[Cell]) -> None:
     for cell in cells:
         if cell.limit is not None:
             groups[cell.limit.reason].append(cell)
-    table = _table(f"What no plain upgrade can do: {sum(map(len, groups.values()))}")
+    if not groups:
+        return
+    table = _table(console, f"What no plain upgrade can do: {sum(map(len, groups.values()))}")
     table.add_column("reason", ratio=1)
     table.add_column("into")
     table.add_column("works with", style="green")
@@ -226,8 +233,7 @@ def _show_limits(console: Console, cells: list[Cell]) -> None:
         cure = run.options_text(limit.cure) if limit and limit.cure else "—"
         bare = sum(cell.works_bare for cell in members)
         table.add_row(reason, into, cure, str(len(members)), str(bare or "—"))
-    if groups:
-        console.print(table)
+    console.print(table)
 
 
 def _short(nanoseconds: float) -> str:
@@ -258,6 +264,7 @@ def _show_cost(console: Console, pairs: Pairs) -> None:
         "yellow: more than half as much again.",
         pairs,
         _cost_text,
+        counts=False,
     )
 
 
@@ -274,7 +281,9 @@ def _show_faults(console: Console, faults: list[Cell]) -> None:
     groups: dict[tuple[str, str], list[Cell]] = defaultdict(list)
     for cell in faults:
         groups[cell.exchange.consumer.label, _NOISE.sub("…", cell.fault or "")].append(cell)
-    table = _table(f"[red]Upgraded exchanges that should work and do not: {len(faults)}[/]")
+    table = _table(
+        console, f"[red]Upgraded exchanges that should work and do not: {len(faults)}[/]"
+    )
     table.add_column("from", style="cyan")
     table.add_column("into", style="cyan", no_wrap=True)
     table.add_column("case")

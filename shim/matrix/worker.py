@@ -14,8 +14,8 @@ import importlib
 import json
 import os
 import sys
-import time
-from collections.abc import Callable, Mapping
+import timeit
+from collections.abc import Mapping
 from typing import Any, TextIO
 
 from . import cases, consumers, libraries, producers
@@ -45,23 +45,13 @@ def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {first}"
 
 
-def _nanoseconds(call: Callable[[], Any]) -> float:
-    """Return the cost of one call: the least of a few batches."""
+def _nanoseconds(take: consumers.Take, obj: Any) -> float:
+    """Return the cost of one exchange: the least of a few batches."""
+    timer = timeit.Timer("take(obj)", globals={"take": take, "obj": obj})
     rounds = 1
-    while True:
-        start = time.perf_counter()
-        for _ in range(rounds):
-            call()
-        if time.perf_counter() - start >= BATCH_SECONDS:
-            break
-        rounds *= 2
-    costs = []
-    for _ in range(BATCHES):
-        start = time.perf_counter()
-        for _ in range(rounds):
-            call()
-        costs.append((time.perf_counter() - start) / rounds)
-    return min(costs) * 1e9
+    while (taken := timer.timeit(rounds)) < BATCH_SECONDS:
+        rounds = max(rounds + 1, int(rounds * min(1.2 * BATCH_SECONDS / max(taken, 1e-9), 10)))
+    return min(timer.repeat(BATCHES, rounds)) / rounds * 1e9
 
 
 def _churn() -> None:
@@ -95,10 +85,8 @@ def _is_zero_copy(made: producers.Made, seen: consumers.Seen) -> bool | None:
     return made.address == seen.address
 
 
-def _exchange(
-    cell: Mapping[str, Any], argument: Callable[[Any], Any], *, with_cost: bool
-) -> dict[str, Any]:
-    """Carry out one exchange; ``argument`` makes what the consumer is given."""
+def _exchange(cell: Mapping[str, Any], take: consumers.Take, *, with_cost: bool) -> dict[str, Any]:
+    """Carry out one exchange."""
     producer = producers.BY_KEY[cell["producer"]]
     consumer = consumers.BY_KEY[cell["consumer"]]
     case = cases.BY_KEY[cell["case"]]
@@ -107,7 +95,7 @@ def _exchange(
     except Exception as error:
         return {"outcome": "unmade", "detail": _told(error)}
     try:
-        result = consumer.take(argument(made.obj))
+        result = take(made.obj)
         seen = consumer.see(result)
     except Exception as error:
         return {"outcome": "refused", "detail": _told(error)}
@@ -115,9 +103,9 @@ def _exchange(
     if fault:
         return {"outcome": "wrong", "detail": fault}
     zero_copy = _is_zero_copy(made, seen)
-    told = {"outcome": "works", "zero_copy": zero_copy, "writable": seen.writable}
+    told: dict[str, Any] = {"outcome": "works", "zero_copy": zero_copy, "writable": seen.writable}
     if with_cost:
-        told["ns"] = _nanoseconds(lambda obj=made.obj: consumer.take(argument(obj)))
+        told["ns"] = _nanoseconds(take, made.obj)
     del made
     _churn()
     try:
@@ -131,16 +119,12 @@ def _exchange(
 
 def _carry_out(mode: str, cell: Mapping[str, Any]) -> dict[str, Any]:
     with_cost = cell["cost"] and not producers.BY_KEY[cell["producer"]].one_shot
-    if mode == "bare":
-        return _exchange(cell, lambda obj: obj, with_cost=with_cost)
     consumer = consumers.BY_KEY[cell["consumer"]]
-
-    def upgraded(options: Mapping[str, Any]) -> Callable[[Any], Any]:
-        return lambda obj: consumers.upgraded_argument(consumer, obj, options)
-
-    told = _exchange(cell, upgraded({}), with_cost=with_cost)
-    if cell["cure"] and told["outcome"] == "refused":
-        told["cured"] = _exchange(cell, upgraded(cell["cure"]), with_cost=False)
+    if mode == "bare":
+        return _exchange(cell, consumer.function(), with_cost=with_cost)
+    told = _exchange(cell, consumers.upgraded(consumer, {}), with_cost=with_cost)
+    if cell["cure"] and told["outcome"] != "works":
+        told["cured"] = _exchange(cell, consumers.upgraded(consumer, cell["cure"]), with_cost=False)
     return told
 
 

@@ -81,11 +81,14 @@ def test_the_stub_has_the_public_names() -> None:
 def test_a_function_has_the_text_signature_of_the_stub(name: str) -> None:
     function = real(name)
     assert function.__text_signature__, f"{name} has no text signature"
-    told = inspect.signature(function).parameters.values()
+    told = list(inspect.signature(function).parameters.values())
+    stated = stub_parameters(FUNCTIONS[name])
+    if "." in name:  # "$self" is positional-only in a text signature
+        assert told.pop(0).name == stated.pop(0)[0] == "self"
     rows = [
         (p.name, p.kind, None if p.default is p.empty else repr_of_default(p.default)) for p in told
     ]
-    assert rows == stub_parameters(FUNCTIONS[name])
+    assert rows == stated
 
 
 def repr_of_default(value: object) -> str:
