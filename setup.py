@@ -24,9 +24,12 @@ LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED") and not os.environ.get
 
 # What the release build is made with; a caller's CFLAGS (sanitizers, profilers) replace all of it.
 # One exchange crosses a dozen small functions in as many files: inlining across them and direct
-# calls into libpython are worth some 8 % of its instructions.  Symbols are half the file: -s.
+# calls into libpython are worth some 8 % of its instructions.  Unwind tables and symbols, of no use
+# to plain C, are a quarter of the file.
 PLAIN = not os.environ.get("CFLAGS")
-FAST = ["-O3", "-g0"] + (["-flto", "-fno-plt"] if sys.platform == "linux" else [])
+FAST = ["-O2", "-g0"]
+if sys.platform == "linux":
+    FAST += ["-flto", "-fno-plt", "-fno-asynchronous-unwind-tables"]
 
 
 def compile_args() -> list[str]:

@@ -6,6 +6,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* DLS_FLAT: the learned road, one body without calls between its steps.  DLS_COLD: off
+ * that road, out of line and small.  DLS_APART: quick, but not part of that body. */
+#if defined(__GNUC__) || defined(__clang__)
+#define DLS_COLD __attribute__((cold, noinline))
+#define DLS_APART __attribute__((noinline))
+#define DLS_FLAT __attribute__((flatten))
+#else
+#define DLS_COLD
+#define DLS_APART
+#define DLS_FLAT
+#endif
+
 /* Above this a tensor's ndim is taken for garbage (T11).  NumPy stops at 64. */
 #define DLS_NDIM_ABSURD 1024
 /* What array interfaces and buffers can say (PyBUF_MAX_NDIM, NPY_MAXDIMS). */

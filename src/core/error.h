@@ -3,6 +3,8 @@
 #ifndef DLS_CORE_ERROR_H
 #define DLS_CORE_ERROR_H
 
+#include "core/base.h"
+
 enum {
     DLS_OK = 0,
     DLS_EBUFFER = -1, /* BufferError: the data cannot be exported so */
@@ -21,6 +23,6 @@ typedef struct {
 #if defined(__GNUC__) || defined(__clang__)
 __attribute__((format(printf, 3, 4)))
 #endif
-int dls_fail(dls_error *err, int code, const char *format, ...);
+DLS_COLD int dls_fail(dls_error *err, int code, const char *format, ...);
 
 #endif

@@ -35,7 +35,7 @@ next_stride(int64_t stride, int64_t extent)
     return dls_mul(stride, extent, &next) ? next : 0;
 }
 
-void
+DLS_APART void
 dls_layout_row_major(int32_t ndim, const int64_t *shape, int64_t *strides)
 {
     int64_t stride = 1;

@@ -50,7 +50,7 @@ scan_quickly(const dl_tensor *tensor, dls_scan *scan)
     return true;
 }
 
-static int
+DLS_COLD static int
 scan_carefully(const dl_tensor *tensor, dls_scan *scan, dls_error *err)
 {
     int code = dls_layout_count(tensor->ndim, tensor->shape, &scan->count, err);
@@ -272,7 +272,7 @@ dls_export_hold(void *managed, bool versioned, dls_hold *hold)
     *hold = (dls_hold){0};
 }
 
-void
+DLS_APART void
 dls_managed_delete(void *managed, bool versioned)
 {
     if (versioned) {

@@ -86,7 +86,7 @@ producer_dealloc(PyObject *self)
 
 /* --- the protocol -------------------------------------------------------------------- */
 
-static PyObject *
+DLS_FLAT static PyObject *
 producer_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     dls_producer *data = dls_producer_data(self);

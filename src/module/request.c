@@ -49,7 +49,7 @@ remember_version(dls_state *state, PyObject *value, bool versioned)
     Py_XDECREF(before);
 }
 
-static int
+DLS_COLD static int
 parse_version(dls_state *state, PyObject *value, bool *versioned)
 {
     PyObject *pair = NULL;
@@ -85,7 +85,7 @@ dls_request_version(dls_state *state, PyObject *value, dls_request *request)
     return value == Py_None ? 0 : parse_version(state, value, &request->want.versioned);
 }
 
-int
+DLS_APART int
 dls_request_device(dls_state *state, PyObject *value, dls_request *request)
 {
     if (value == Py_None) {
@@ -117,7 +117,7 @@ dls_request_stream(dls_state *state, PyObject *value, dls_request *request)
     return 0;
 }
 
-int
+DLS_APART int
 dls_request_options(dls_state *state, PyObject *source, dls_request *request)
 {
     const dls_options *o = request->options;
@@ -167,7 +167,7 @@ parse_keyword(dls_state *state, PyObject *name, PyObject *value, dls_request *re
 }
 
 /* A keyword str that is not interned (built at run time): find ours. */
-static PyObject *
+DLS_COLD static PyObject *
 same_text(dls_state *state, PyObject *name)
 {
     PyObject *known[] = {state->names.max_version, state->names.stream,
@@ -227,7 +227,7 @@ static const struct {
 };
 #define ASKERS (sizeof askers / sizeof *askers)
 
-bool
+DLS_COLD bool
 dls_request_bears_negative(const dls_request *request)
 {
     if (request->bears_anything) {

@@ -226,7 +226,7 @@ serve_tensor(dls_state *state, PyObject *source, dls_plan *plan, dls_request *re
 typedef PyObject *(*server)(dls_state *, PyObject *, dls_plan *, dls_request *);
 
 /* The plan must still be that of the object's type (N1), and detach=True swaps both. */
-static PyObject *
+DLS_COLD static PyObject *
 serve_mended(dls_state *state, PyObject *source, dls_plan *plan, dls_request *request,
              server serve)
 {

@@ -228,7 +228,7 @@ may_copy(dls_state *state, PyObject *source, const dls_request *request, const c
 }
 
 /* A contiguous copy of what s describes; on success s describes the copy. */
-static int
+DLS_COLD static int
 make_copy(const dls_request *request, dls_settled *s)
 {
     dl_tensor *tensor = &s->delivery.tensor;
@@ -291,7 +291,7 @@ share_copy(const dls_request *request, dls_settled *s)
 
 /* --- all of it -------------------------------------------------------------------- */
 
-static int
+DLS_COLD static int
 check_negative(dls_state *state, PyObject *source, const dls_request *request,
                const dls_settled *s)
 {
@@ -341,21 +341,12 @@ is_plain(const dls_request *request, const dls_loan *loan)
            && loan->flags == 0 && loan->flavour != DLS_OLDER && loan->tensor.dtype.bits >= 8;
 }
 
-int
-dls_settle(dls_state *state, PyObject *source, const dls_request *request, dls_loan *loan,
-           dls_settled *out)
+/* Options, flags or a request say more than the layout. */
+DLS_COLD static int
+settle_with_care(dls_state *state, PyObject *source, const dls_request *request,
+                 dls_loan *loan, dls_settled *out)
 {
     readonly_verdict readonly;
-    out->copied = false;
-    out->needs_keeping = false;
-    out->made = (dls_hold){0};
-    if (is_plain(request, loan)) {
-        out->delivery.versioned = request->want.versioned;
-        out->delivery.flags = 0;
-        return scan_loan(state, source, loan, out) < 0 ? -1
-               : out->scan.negative ? check_negative(state, source, request, out)
-                                    : 0;
-    }
     dl_device lent = loan->tensor.device;
     if (check_flags(state, source, loan) < 0
         || settle_dtype(state, source, request, loan) < 0
@@ -365,7 +356,6 @@ dls_settle(dls_state *state, PyObject *source, const dls_request *request, dls_l
         return -1;
     }
     loan->altered |= !same_device(lent, loan->tensor.device);
-    out->delivery.versioned = request->want.versioned;
     out->delivery.flags = loan->flags & ~DL_FLAG_READ_ONLY;
     out->needs_keeping = request->kept != NULL && (loan->flags & DL_FLAG_IS_COPIED);
     const char *reason = reason_to_copy(request, readonly, out);
@@ -384,4 +374,21 @@ dls_settle(dls_state *state, PyObject *source, const dls_request *request, dls_l
         out->delivery.flags |= DL_FLAG_READ_ONLY;
     }
     return check_negative(state, source, request, out);
+}
+
+int
+dls_settle(dls_state *state, PyObject *source, const dls_request *request, dls_loan *loan,
+           dls_settled *out)
+{
+    out->copied = false;
+    out->needs_keeping = false;
+    out->made = (dls_hold){0};
+    out->delivery.versioned = request->want.versioned;
+    out->delivery.flags = 0;
+    if (!is_plain(request, loan)) {
+        return settle_with_care(state, source, request, loan, out);
+    }
+    return scan_loan(state, source, loan, out) < 0 ? -1
+           : out->scan.negative ? check_negative(state, source, request, out)
+                                : 0;
 }

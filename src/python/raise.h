@@ -9,19 +9,19 @@
 /* Set the exception of code DLS_E* with "'pkg.Type' object: <text>" (obj NULL: the
  * text alone).  Always returns NULL.  The format is PyErr_Format's: %s, %R, %zd,
  * %d, %S. */
-PyObject *dls_raise(dls_state *state, int code, PyObject *obj, const char *format, ...);
+DLS_COLD PyObject *dls_raise(dls_state *state, int code, PyObject *obj, const char *format, ...);
 
 /* The same from an error that core reported.  Always -1. */
-int dls_raise_error(dls_state *state, PyObject *obj, const dls_error *err);
+DLS_COLD int dls_raise_error(dls_state *state, PyObject *obj, const dls_error *err);
 
 /* Replace the pending exception by BufferError "'pkg.Type' object: <text>: <its
  * message>" with the pending one as __cause__; MemoryError and what is no Exception
  * (KeyboardInterrupt ...) stay as they are (N2).  Always NULL. */
-PyObject *dls_raise_from_pending(dls_state *state, PyObject *obj, const char *text);
+DLS_COLD PyObject *dls_raise_from_pending(dls_state *state, PyObject *obj, const char *text);
 
 /* Take the pending exception (normalised, with traceback) and clear it; NULL when
  * none is pending.  dls_error_restore sets it again and steals it. */
-PyObject *dls_error_take(void);
+DLS_COLD PyObject *dls_error_take(void);
 void dls_error_restore(PyObject *exception);
 
 /* "pkg.Type" of an object, a new str; never fails with an exception other than

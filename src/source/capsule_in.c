@@ -7,7 +7,7 @@
 #include "python/raise.h"
 
 /* T1: through the stable prefix only. */
-static void
+DLS_COLD static void
 refuse_major(dls_state *state, PyObject *named, PyObject *capsule,
              dl_managed_tensor_versioned *managed)
 {
@@ -22,7 +22,7 @@ refuse_major(dls_state *state, PyObject *named, PyObject *capsule,
               major);
 }
 
-static void
+DLS_COLD static void
 refuse_capsule(dls_state *state, PyObject *named, PyObject *capsule,
                dls_capsule_kind kind)
 {

@@ -164,7 +164,7 @@ ask_function(climb *c)
 }
 
 /* 1 = got it, 0 = not offered after all, -1 = exception. */
-static int
+DLS_APART static int
 ask_way(climb *c, dls_rung rung, unsigned mask)
 {
     if (c->failed.known && c->failed.rung == rung && c->failed.mask == mask) {
@@ -458,7 +458,7 @@ ask_with_climb(climb *c)
 }
 
 /* The learned way failed or led off the host: climb, without asking this way twice. */
-static int
+DLS_COLD static int
 learn_again(dls_state *state, dls_plan *plan, PyObject *obj, const dls_want *want,
             dls_loan *loan, const dls_way *failed)
 {

@@ -42,7 +42,7 @@ check_int(dls_state *state, PyObject *number)
     return 0;
 }
 
-int
+DLS_APART int
 dls_stream_check(dls_state *state, PyObject *stream)
 {
     if (stream == Py_None) {
