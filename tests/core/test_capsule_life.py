@@ -170,7 +170,7 @@ def test_T9_a_python_destructor_does_not_eat_the_error(ask):
 def test_T9_our_destructor_does_not_eat_a_consumers_error():
     """The real NumPy drops our capsule with its own error set."""
     np = pytest.importorskip("numpy", reason="the error path of the real NumPy")
-    x = P2(dtype=(77, 16, 1))
+    x = P1(dtype=(77, 16, 1))  # legacy, so that NumPy gets a capsule of ours
     with pytest.raises((BufferError, RuntimeError)) as error:
         np.from_dlpack(dlshim.upgrade(x))
     assert not isinstance(error.value, SystemError)

@@ -176,6 +176,19 @@ def test_device_memory_passes_through_a_modern_producer(cls, device, ask):
         assert imported.view.data == x.element_zero
 
 
+@BOTH
+def test_a_table_alone_serves_where_no_ordering_is_owed(ask):
+    """N2: the table orders nothing, so it is used for -1, for nothing, and for handles."""
+    for fields, asked in (
+        ({"device": (2, 0)}, {"stream": -1}),
+        ({"device": (2, 0), "shape": (0, 3), "data": None}, {}),
+        ({"device": (1, 3)}, {}),
+    ):
+        x = fresh(P3TableOnly)(**({"shape": (3,)} | fields))
+        with ask(dlshim.upgrade(x), **asked) as imported:
+            assert imported.view.device == fields["device"]
+
+
 def test_N6_an_explicit_stream_always_goes_to_gpu_producers():
     """torch's own default is "no synchronisation": silence is not None."""
     cls = fresh(Recorder)

@@ -23,6 +23,7 @@ import dlshim
 
 BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
 SOURCES = pytest.mark.parametrize("cls", [P1, P1b, P2, P3TableOnly, VersionedAlways])
+DEVICE_SOURCES = pytest.mark.parametrize("cls", [P1, P1b, P2, VersionedAlways])
 
 
 # --- T4: strides ------------------------------------------------------------------------------------
@@ -121,7 +122,7 @@ def test_T4_many_dimensions(ask):
 
 
 @BOTH
-@SOURCES
+@DEVICE_SOURCES
 @pytest.mark.parametrize("device_type", ADDRESS_DEVICES)
 def test_T5_an_offset_is_folded_where_data_is_an_address(cls, ask, device_type):
     x = fresh(cls)((3,), "float32", start=4, byte_offset=12, device=(device_type, 0))
@@ -132,7 +133,7 @@ def test_T5_an_offset_is_folded_where_data_is_an_address(cls, ask, device_type):
 
 
 @BOTH
-@SOURCES
+@DEVICE_SOURCES
 @pytest.mark.parametrize("device_type", HANDLE_DEVICES)
 def test_T5_an_offset_is_never_touched_where_data_is_a_handle(cls, ask, device_type):
     x = fresh(cls)(
@@ -187,7 +188,7 @@ def test_T6_empty_host_tensors_keep_their_shape_and_get_an_address(cls, ask, sha
 
 
 @BOTH
-@SOURCES
+@DEVICE_SOURCES
 def test_T6_empty_device_tensors_keep_their_null(cls, ask):
     x = fresh(cls)((0, 3), "float32", data=None, device=(2, 1))
     with ask(dlshim.upgrade(x)) as imported:

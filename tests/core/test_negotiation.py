@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 from doubles import capsules as caps
-from doubles import producers
+from doubles import child, producers
 from doubles.asking import FLAVOURS, bare, tells, versioned
 from doubles.older import InterfaceOnly, StructOnly
 from doubles.producers import (
@@ -54,9 +54,10 @@ BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
 
 # --- N1: one plan per type, learned from success ----------------------------------------------------
 
-# Types that answer keywords with something else than a TypeError are asked anew each time,
-# and what sits on an instance is never generalised.
-NOT_LEARNED = {"Strict", "StrictValueError", "Tensorflow", "Asserting", "InstanceOnly", "ByGetattr"}
+# Types that refuse with something else than a TypeError are asked anew each time, and what
+# sits on an instance is never generalised.
+NOT_LEARNED = {"Strict", "StrictValueError", "Tensorflow", "Asserting", "InstanceOnly", "ByGetattr",
+               "P3Silent"}  # fmt: skip
 LEARNED = {name: cls for name, cls in GENERATIONS.items() if name not in NOT_LEARNED}
 
 
@@ -342,12 +343,27 @@ def test_N2_a_table_that_cannot_is_passed_over(cls, ask):
     assert x.calls
 
 
-@pytest.mark.parametrize("api", [0, -1, None, "x", 3.5, b"abc", True], ids=repr)
+@pytest.mark.parametrize("api", [0, None, "x", 3.5, b"abc"], ids=repr)
 def test_N2_a_table_of_a_wrong_form_is_passed_over(api):
     cls = type("Odd", (P2,), {"__dlpack_c_exchange_api__": api})
     x = cls()
     with versioned(dlshim.upgrade(x)) as imported:
         assert imported.values() == x.values()
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("api", [-1, True, 3, 2**70])
+def test_N2_a_table_address_that_cannot_be_one_is_passed_over(api):
+    """In a process of its own: following such an address would crash."""
+    child.run(f"""
+        import dlshim
+        from doubles.asking import versioned
+        from doubles.producers import P2
+
+        x = type("Odd", (P2,), {{"__c_dlpack_exchange_api__": {api!r}}})()
+        with versioned(dlshim.upgrade(x)) as imported:
+            assert imported.values() == x.values()
+    """)
 
 
 def test_N2_a_table_capsule_of_a_wrong_name_is_passed_over():
@@ -463,7 +479,8 @@ def test_N2_a_producer_is_not_called_again_after_it_succeeded(cls, ask):
     x = cls()
     ask(dlshim.upgrade(x)).release()
     inner = getattr(x, "inner", x)
-    assert len(inner.exports) == 1 or cls is producers.P3NullData
+    handed_out = [made for made in inner.exports if made.handed_out]
+    assert len(handed_out) == (2 if cls is producers.P3NullData else 1)
 
 
 def test_N2_ladder_below_the_dunder():
@@ -559,7 +576,7 @@ def test_N4_a_dropped_device_is_checked(cls, ask):
 
 
 @pytest.mark.parametrize(
-    "device", [1, (1,), (1, 0, 0), "cpu", (None, 0), ("1", 0), (1.0, 0), object()], ids=repr
+    "device", [1, (1,), (1, 0, 0), (None, 0), (1, None), ("1", 0), (1.0, 0), object()], ids=repr
 )
 def test_N4_dl_device_of_another_form_is_a_typeerror(device):
     x = P2()

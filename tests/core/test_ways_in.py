@@ -372,15 +372,15 @@ ODD_STRUCTS = {
 @pytest.mark.parametrize("changes", ODD_STRUCTS.values(), ids=ODD_STRUCTS.keys())
 def test_array_structs_that_dlpack_cannot_say(changes, ask):
     with pytest.raises(BufferError) as error:
-        ask(dlshim.upgrade(StructOnly(**changes)))
+        ask(dlshim.upgrade(StructOnly(changes=changes)))
     tells(error.value, "StructOnly")
 
 
 def test_datetimes_are_cured_by_reinterpret():
     for x in (
-        StructOnly((3,), "int64", typekind=b"M", itemsize=8),
-        InterfaceOnly((3,), "int64", typestr="<M8[ns]"),
-        InterfaceOnly((3,), "int64", typestr="<m8[s]"),
+        StructOnly((3,), "int64", changes={"typekind": b"M", "itemsize": 8}),
+        InterfaceOnly((3,), "int64", changes={"typestr": "<M8[ns]"}),
+        InterfaceOnly((3,), "int64", changes={"typestr": "<m8[s]"}),
     ):
         with pytest.raises(BufferError) as error:
             versioned(dlshim.upgrade(x))
@@ -395,13 +395,13 @@ def test_datetimes_are_cured_by_reinterpret():
 @BOTH
 def test_interface_data_as_a_buffer(ask):
     block = bytearray(caps.encode("int32", 5) + caps.encode("int32", 6) + caps.encode("int32", 7))
-    x = InterfaceOnly((2,), "int32", data=block, offset=4)
+    x = InterfaceOnly((2,), "int32", changes={"data": block, "offset": 4})
     with ask(dlshim.upgrade(x)) as imported:
         assert imported.values() == [6, 7]
         with pytest.raises(BufferError):
             block.append(0)  # held
     block.append(0)
-    whole = InterfaceOnly((3,), "int32", data=memoryview(block)[:12])
+    whole = InterfaceOnly((3,), "int32", changes={"data": memoryview(block)[:12]})
     with ask(dlshim.upgrade(whole)) as imported:
         assert imported.values() == [5, 6, 7]
 
@@ -422,7 +422,7 @@ def test_interface_data_none_means_the_objects_own_buffer(ask):
 
 
 def test_interface_of_a_read_only_buffer():
-    x = InterfaceOnly((3,), "uint8", data=b"abc")
+    x = InterfaceOnly((3,), "uint8", changes={"data": b"abc"})
     with versioned(dlshim.upgrade(x)) as imported:
         assert imported.view.readonly
         assert imported.values() == [97, 98, 99]
@@ -432,7 +432,7 @@ def test_interface_buffer_too_small():
     for changes in ({"data": bytearray(11)}, {"data": bytearray(12), "offset": 4},
                     {"data": bytearray(12), "offset": -4}, {"data": bytearray(12), "offset": 2**62},
                     {"data": bytearray(12), "strides": (8,)}):  # fmt: skip
-        x = InterfaceOnly((3,), "int32", **changes)
+        x = InterfaceOnly((3,), "int32", changes=changes)
         with pytest.raises(BufferError) as error:
             versioned(dlshim.upgrade(x))
         tells(error.value, "InterfaceOnly")
@@ -443,7 +443,6 @@ ODD_INTERFACES = {
     "no dict": 5,
     "version 2": {"version": 2},
     "version 4": {"version": 4},
-    "no version": {"version": DROP},
     "version of a wrong type": {"version": "3"},
     "no shape": {"shape": DROP},
     "shape of a wrong type": {"shape": 6},
@@ -453,7 +452,6 @@ ODD_INTERFACES = {
     "overflowing extents": {"shape": (2**40, 2**40)},
     "no typestr": {"typestr": DROP},
     "typestr of a wrong type": {"typestr": 4},
-    "bytes for a typestr": {"typestr": b"<f4"},
     "empty typestr": {"typestr": ""},
     "typestr without a size": {"typestr": "<f"},
     "typestr with rubbish": {"typestr": "<f4x"},
@@ -475,7 +473,7 @@ ODD_INTERFACES = {
     "huge stride": {"strides": (2**62, 2**62)},
     "no multiple": {"strides": (13, 4)},
     "mask": {"mask": "a mask"},
-    "fields": {"descr": [("x", "<f2"), ("y", "<f2")]},
+    "fields": {"typestr": "|V4", "descr": [("x", "<f2"), ("y", "<f2")]},
 }
 
 
@@ -485,7 +483,7 @@ def test_interfaces_that_are_wrong(changes, ask):
     if not isinstance(changes, dict):
         x = older.Broken(__array_interface__=changes)
     else:
-        x = InterfaceOnly((2, 3), "float32", **changes)
+        x = InterfaceOnly((2, 3), "float32", changes=changes)
     with pytest.raises(BufferError) as error:
         ask(dlshim.upgrade(x))
     tells(error.value, type(x).__name__)
@@ -506,7 +504,7 @@ def test_interfaces_that_are_wrong(changes, ask):
     ids=repr,
 )
 def test_interfaces_that_are_merely_unusual(changes, ask):
-    x = InterfaceOnly((2, 3), "float32", **changes)
+    x = InterfaceOnly((2, 3), "float32", changes=changes)
     with ask(dlshim.upgrade(x)) as imported:
         assert imported.values() == x.values()
 
@@ -543,8 +541,9 @@ def test_a_property_that_raises(protocol):
 
 def test_an_array_struct_that_is_no_capsule():
     for wrong in (5, None, "x", caps.make()):
-        with pytest.raises(BufferError):
-            versioned(dlshim.upgrade(older.Broken(__array_struct__=wrong)))
+        x = older.Broken(__array_struct__=wrong)
+        with pytest.raises((BufferError, dlshim.UnsupportedObjectError)):
+            versioned(dlshim.upgrade(x))
 
 
 # --- capsule functions and methods ------------------------------------------------------------------------
@@ -623,7 +622,7 @@ def test_tensorflow_scalars_keep_their_shape():
     cls = producers.tensorflow_like()
 
     class Scalar(cls):
-        shape = property(lambda self: (), lambda self, value: None)
+        ndim = 0
 
         def _export(self, version, **fields):
             return super()._export(version, **(fields | {"shape": (1,), "strides": (1,)}))

@@ -7,5 +7,6 @@
 ``older``      objects that speak only an older protocol.
 ``scenarios``  whole exchanges that several tests repeat under different strain.
 
-None of them imports an array library or dlshim, so that they stay an independent witness.
+None of them imports an array library, and none but ``scenarios`` dlshim, so that they stay an
+independent witness.
 """

@@ -63,14 +63,14 @@ class Older:
         strides: Sequence[int] | None = None,
         start: int = 0,
         readonly: bool = False,
-        **changes: Any,
+        changes: dict[str, Any] | None = None,
     ) -> None:
         self.shape = tuple(shape)
         self.dtype = dtype
         self.strides = tuple(strides) if strides is not None else None
         self.start = start
         self.readonly = readonly
-        self.changes = changes
+        self.changes = changes or {}
         self.memory = caps.filled(self.shape, dtype, self.strides, start)
 
     @property

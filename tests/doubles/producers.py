@@ -84,7 +84,7 @@ class Array:
                 "shape": self.shape,
                 "dtype": self.dtype,
                 "version": version,
-                "strides": None if self.null_strides else self.strides,
+                "strides": self._strides_to_send(),
                 "start": self.start,
                 "byte_offset": self.byte_offset,
                 "device": self.device,
@@ -97,6 +97,10 @@ class Array:
         )
         self.exports.append(made)
         return made
+
+    def _strides_to_send(self) -> tuple[int, ...] | None:
+        compact = self.strides == caps.row_major(self.shape)
+        return None if self.null_strides and compact else self.strides
 
     def _legacy(self, **fields: Any) -> Any:
         return self._export(None, **fields).capsule()

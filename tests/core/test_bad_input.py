@@ -1,0 +1,413 @@
+"""What bad input gets: a clear error of the designed class, nothing leaked, nothing half-consumed."""
+
+from __future__ import annotations
+
+import pytest
+from doubles import capsules as caps
+from doubles import child
+from doubles.asking import FLAVOURS, bare, live, tells, versioned
+from doubles.older import InterfaceOnly
+from doubles.producers import P1, P2, GivesRubbish, P3TableOnly, Raises, VersionedAlways
+
+import dlshim
+
+BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
+TAKERS = pytest.mark.parametrize(
+    "take", [dlshim.upgrade, dlshim.from_dlpack, dlshim.to_capsule], ids=lambda f: f.__name__
+)
+
+
+# --- objects with nothing to offer ------------------------------------------------------------------
+
+NOTHING = [object(), [1, 2], (1.0,), 3, 3.0, 1j, None, True, "text", {}, {1}, range(3), print,
+           Ellipsis, iter([]), dlshim]  # fmt: skip
+
+
+@TAKERS
+@pytest.mark.parametrize("x", NOTHING, ids=lambda x: type(x).__name__)
+def test_nothing_to_offer(x, take):
+    with pytest.raises(dlshim.UnsupportedObjectError) as error:
+        take(x)
+    assert isinstance(error.value, TypeError) and isinstance(error.value, AttributeError)
+    tells(error.value, type(x).__name__, "__dlpack__", "buffer|array")
+
+
+@TAKERS
+def test_lists_and_numbers_are_told_what_to_do(take):
+    for x in ([1, 2], 3.0):
+        with pytest.raises(dlshim.UnsupportedObjectError) as error:
+            take(x)
+        tells(error.value, "array")
+
+
+@TAKERS
+@pytest.mark.parametrize("cls", [P1, P2, InterfaceOnly, bytearray], ids=lambda c: c.__name__)
+def test_a_class_instead_of_its_instance(cls, take):
+    with pytest.raises((dlshim.UnsupportedObjectError, BufferError)) as error:
+        taken = take(cls)
+        taken.__dlpack__()
+    tells(error.value, "type")
+
+
+@TAKERS
+def test_the_long_and_the_odd_name(take):
+    cls = type("N" * 5000, (), {})
+    with pytest.raises(dlshim.UnsupportedObjectError) as error:
+        take(cls())
+    tells(error.value, "NNNN")
+    weird = type("Größe%s%n", (), {})
+    with pytest.raises(dlshim.UnsupportedObjectError) as error:
+        take(weird())
+    assert "%s%n" in str(error.value)
+
+
+def test_error_classes():
+    assert issubclass(dlshim.CopyRequiredError, BufferError)
+    assert issubclass(dlshim.CopyRequiredError, ValueError)
+    assert issubclass(dlshim.UnsupportedObjectError, TypeError)
+    assert issubclass(dlshim.UnsupportedObjectError, AttributeError)
+    assert dlshim.CopyRequiredError.__module__ == "dlshim"
+    assert dlshim.UnsupportedObjectError.__module__ == "dlshim"
+
+
+# --- T11: structs that lie ----------------------------------------------------------------------------
+
+BIG = 2**62
+LIES = {
+    "negative ndim": {"ndim": -1},
+    "most negative ndim": {"ndim": -(2**31)},
+    "absurd ndim": {"ndim": 2**31 - 1},
+    "NULL shape": {"null_shape": True},
+    "negative extent": {"shape": (2, -3), "strides": (3, 1)},
+    "most negative extent": {"shape": (-(2**63),), "strides": (1,)},
+    "negative beside zero": {"shape": (0, -3), "strides": (3, 1)},
+    "overflowing extents": {"shape": (2**40, 2**40), "strides": (0, 0)},
+    "overflowing bytes": {"shape": (BIG,), "strides": (0,)},
+    "overflowing span": {"shape": (3, 3), "strides": (BIG, 1)},
+    "overflowing negative span": {"shape": (3, 3), "strides": (-BIG, -BIG)},
+    "most negative stride": {"shape": (2,), "strides": (-(2**63),)},
+    "NULL data with elements": {"data": None},
+    "no bits": {"dtype": (2, 0, 1)},
+    "no lanes": {"dtype": (2, 32, 0)},
+    "unknown flag": {"flags": 1 << 40, "version": (1, 0)},
+    "major 2": {"version": (2, 0)},
+}
+
+
+def lie(fields, version):
+    fields = {"shape": (2, 3), "version": version} | fields
+    memory = caps.filled((64,), "float32")
+    if "data" not in fields:
+        fields["data"] = caps.address_of(memory)
+    return caps.Made(memory=memory, **fields)
+
+
+VERSIONS = pytest.mark.parametrize("version", [None, (1, 0)], ids=["legacy", "versioned"])
+
+
+@BOTH
+@VERSIONS
+@pytest.mark.parametrize("fields", LIES.values(), ids=LIES.keys())
+def test_T11_a_raw_capsule_whose_struct_lies(fields, version, ask):
+    made = lie(fields, version)
+    capsule = made.capsule()
+    with pytest.raises(BufferError) as error:
+        ask(dlshim.upgrade(capsule))
+    assert type(error.value) is BufferError
+    del capsule, error
+    assert made.deleted == 1
+
+
+@BOTH
+@VERSIONS
+@pytest.mark.parametrize("fields", LIES.values(), ids=LIES.keys())
+def test_T11_a_producer_whose_struct_lies(fields, version, ask):
+    made = lie(fields, version)
+    x = GivesRubbish(made.capsule())
+    with pytest.raises(BufferError) as error:
+        ask(dlshim.upgrade(x))
+    tells(error.value, "GivesRubbish")
+    del x, error
+    assert made.deleted == 1
+
+
+@VERSIONS
+@pytest.mark.parametrize("fields", LIES.values(), ids=LIES.keys())
+def test_T11_from_dlpack_of_a_struct_that_lies(fields, version):
+    made = lie(fields, version)
+    capsule = made.capsule()
+    with pytest.raises(BufferError):
+        dlshim.from_dlpack(capsule)
+    del capsule
+    assert made.deleted == 1
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "fields", [v for k, v in LIES.items() if k not in ("unknown flag", "major 2")],
+    ids=[k for k in LIES if k not in ("unknown flag", "major 2")],
+)  # fmt: skip
+def test_T11_a_table_whose_struct_lies(fields, ask):
+    made = lie(fields, (1, 3))
+
+    class Lies(P3TableOnly):
+        def table_export(self):
+            return made
+
+    x = Lies()
+    made.handed_out = True
+    with pytest.raises(BufferError):
+        ask(dlshim.upgrade(x))
+    assert made.deleted <= 1
+    made.deleted = 1  # a borrow alone hands nothing out
+
+
+@BOTH
+def test_T11_a_lie_about_a_copy(ask):
+    """Overflows are found before any byte is read or allocated."""
+    for fields in (LIES["overflowing extents"], LIES["overflowing bytes"]):
+        made = lie(fields, None)
+        with pytest.raises(BufferError):
+            ask(dlshim.upgrade(GivesRubbish(made.capsule())), copy=True)
+        assert made.deleted == 1
+
+
+def test_T11_a_copy_too_large_for_memory():
+    """Lawful sizes, but 2**50 bytes: MemoryError, and nothing is kept."""
+    x = P2((2**47,), "float64", strides=(0,))
+    with pytest.raises(MemoryError):
+        versioned(dlshim.upgrade(x), copy=True)
+    assert [made.deleted for made in x.exports] == [1] * len(x.exports)
+
+
+@pytest.mark.once
+def test_T11_lies_are_found_before_anything_is_followed():
+    """Pointers that lead nowhere, beside a field that gives the struct away."""
+    child.run("""
+        import dlshim
+        from doubles import capsules as caps
+
+        for version in (None, (1, 0)):
+            for lie in ("ndim", "extent", "flags", "bits"):
+                made = caps.Made(version=version)
+                tensor = made.struct.dl_tensor
+                tensor.strides, tensor.data = (32, 48)
+                if lie == "ndim":
+                    tensor.ndim, tensor.shape = -5, 16
+                elif lie == "extent":
+                    made._shape[0] = -2
+                    tensor.strides = None
+                elif lie == "flags" and version:
+                    made.struct.flags = 1 << 20
+                    tensor.shape = 16
+                else:
+                    tensor.bits, tensor.strides = 0, None
+                capsule = made.capsule()
+                for _ in range(2):
+                    try:
+                        dlshim.upgrade(capsule).__dlpack__(copy=True)
+                    except BufferError:
+                        pass
+                    else:
+                        raise AssertionError((version, lie))
+                del capsule
+                assert made.deleted == 1, (version, lie, made.deleted)
+    """)
+
+
+# --- a producer that raises anything at any step ---------------------------------------------------------
+
+ANYTHING = [ValueError, TypeError, RuntimeError, NotImplementedError, AssertionError, BufferError,
+            KeyError, OSError, MemoryError, KeyboardInterrupt, SystemExit, RecursionError,
+            UnicodeDecodeError, StopIteration]  # fmt: skip
+
+
+def instance(kind):
+    return kind("utf-8", b"", 0, 1, "bad") if kind is UnicodeDecodeError else kind("anything")
+
+
+@BOTH
+@pytest.mark.parametrize("kind", ANYTHING, ids=lambda k: k.__name__)
+def test_dlpack_raises(kind, ask):
+    before = live()
+    with pytest.raises((BufferError, kind)):
+        ask(dlshim.upgrade(Raises(instance(kind))))
+    with pytest.raises((BufferError, kind)):
+        dlshim.from_dlpack(Raises(instance(kind)))
+    assert live() == before
+
+
+@BOTH
+@pytest.mark.parametrize("kind", ANYTHING, ids=lambda k: k.__name__)
+def test_dlpack_device_raises(kind, ask):
+    class Device(P2):
+        def __dlpack_device__(self):
+            raise instance(kind)
+
+    x = Device()
+    try:
+        ask(dlshim.upgrade(x)).release()
+    except (BufferError, kind):
+        pass
+    try:
+        assert dlshim.upgrade(x).__dlpack_device__() == (1, 0)
+    except (BufferError, kind):
+        pass
+
+
+@BOTH
+@pytest.mark.parametrize("kind", ANYTHING, ids=lambda k: k.__name__)
+@pytest.mark.parametrize("name", ["__dlpack__", "__dlpack_device__", "toDlpack",
+                                  "__array_interface__", "__array_struct__",
+                                  "__dlpack_c_exchange_api__"])  # fmt: skip
+def test_looking_an_attribute_up_raises(kind, name, ask):
+    def read(self):
+        raise instance(kind)
+
+    cls = type("Explodes", (P1,), {name: property(read)})
+    x = cls()
+    try:
+        imported = ask(dlshim.upgrade(x))
+    except (BufferError, TypeError, kind) as error:
+        assert not isinstance(error, SystemError)
+        return
+    assert imported.values() == x.values()  # it had another way in
+    imported.release()
+
+
+@BOTH
+def test_getattr_raises_for_everything(ask):
+    class Getattr:
+        def __getattr__(self, name):
+            raise ValueError(f"no {name}")
+
+    with pytest.raises((BufferError, ValueError, TypeError)):
+        ask(dlshim.upgrade(Getattr()))
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "device", [None, 1, (), (1,), (1, 0, 0), ("1", "0"), "cpu", (None, None), (object(), 0),
+               (2**40, 0), (1, 2**40), (1.5, 0), [1, 0]], ids=repr,
+)  # fmt: skip
+def test_dlpack_device_answers_rubbish(device, ask):
+    cls = type("OddDevice", (P2,), {"__dlpack_device__": lambda self: device})
+    x = cls()
+    with ask(dlshim.upgrade(x)) as imported:  # the tensor decides
+        assert imported.view.device == (1, 0)
+    try:
+        answer = dlshim.upgrade(x).__dlpack_device__()
+    except BufferError as error:
+        tells(error, "OddDevice", "device")
+    else:
+        assert answer == (1, 0)
+
+
+class Wrong(BaseException):
+    pass
+
+
+@BOTH
+def test_an_error_after_the_capsule_was_made(ask):
+    """A producer that fails late has its own capsule to free, and nobody else frees it."""
+
+    class Late(VersionedAlways):
+        def answer(self, **asked):
+            super().answer(**asked)
+            raise RuntimeError("too late")
+
+    x = Late()
+    with pytest.raises(BufferError):
+        ask(dlshim.upgrade(x))
+    assert [made.deleted for made in x.exports] == [1] * len(x.exports)
+
+
+def test_reentrance():
+    """A producer that upgrades itself while it is asked."""
+
+    class Nested(P2):
+        depth = 0
+
+        def answer(self, **asked):
+            if self.depth < 3:
+                self.depth += 1
+                bare(dlshim.upgrade(self)).release()
+            return super().answer(**asked)
+
+    x = Nested()
+    with versioned(dlshim.upgrade(x)) as imported:
+        assert imported.values() == x.values()
+
+
+def test_endless_recursion_is_a_recursionerror():
+    class Endless(P2):
+        def answer(self, **asked):
+            return dlshim.upgrade(self).__dlpack__(**asked)
+
+    with pytest.raises((RecursionError, BufferError)):
+        versioned(dlshim.upgrade(Endless()))
+
+
+def test_a_source_that_forgets_its_plan_while_it_is_asked():
+    from dlshim import _core
+
+    class Forgets(P2):
+        def answer(self, **asked):
+            _core._hook("forget_plans", None)
+            return super().answer(**asked)
+
+    x = Forgets()
+    for _ in range(3):
+        with versioned(dlshim.upgrade(x)) as imported:
+            assert imported.values() == x.values()
+
+
+def test_a_class_that_changes_while_it_is_asked():
+    class Changes(P2):
+        def answer(self, **asked):
+            self.__class__ = P1
+            return super().answer(**asked)
+
+    x = Changes()
+    for _ in range(3):
+        with versioned(dlshim.upgrade(x)) as imported:
+            assert imported.values() == x.values()
+
+
+# --- the doors themselves ---------------------------------------------------------------------------------
+
+
+def test_from_dlpack_and_upgrade_and_to_capsule_want_one_argument():
+    for take in (dlshim.upgrade, dlshim.from_dlpack, dlshim.to_capsule):
+        for arguments in ((), (P1(), P1())):
+            with pytest.raises(TypeError) as error:
+                take(*arguments)
+            tells(error.value, take.__name__)
+
+
+def test_hooks_refuse_what_they_do_not_know():
+    from dlshim import _core
+
+    with pytest.raises((ValueError, TypeError, KeyError)):
+        _core._hook("nonsense", True)
+    for wrong in (None, 5):
+        with pytest.raises((TypeError, ValueError, BufferError)):
+            _core._peek(wrong)
+
+
+@pytest.mark.parametrize("version", [None, (1, 1)])
+def test_peek_reads_and_consumes_nothing(version):
+    from dlshim import _core
+
+    capsule = caps.make(version=version, flags=caps.READ_ONLY, byte_offset=4, start=2)
+    found, view = _core._peek(capsule), caps.look(capsule)
+    for key in ("name", "device", "dtype", "ndim", "shape", "strides", "byte_offset", "data"):
+        assert found[key] == getattr(view, key), key
+    assert found["has_deleter"] is True
+    assert found["version"] == version or version is None
+    assert (found["flags"] or 0) == (view.flags or 0)
+    with caps.take(capsule):
+        pass
+    nothing = caps.make((2,), strides=None, deleter=False)
+    assert _core._peek(nothing)["strides"] is None
+    assert _core._peek(nothing)["has_deleter"] is False
