@@ -156,7 +156,9 @@ def read(capsule: object) -> Contents:
     shape = _int64s(shape_at, ndim)
     strides = _int64s(strides_at, ndim) if strides_at else dense_strides(shape)
     steps = [stride * bits * lanes // 8 for stride in strides]
-    first = data + offset
+    if not data and 0 not in shape:
+        raise ValueError("the capsule has elements and no data")
+    first = (data or 0) + offset
     return Contents(
         versioned=versioned,
         address=first,

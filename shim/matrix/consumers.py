@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import capsules
-from .libraries import loaded
+from .libraries import Version, loaded
 
 __all__ = ["BY_KEY", "CONSUMERS", "Consumer", "Seen", "Take", "upgraded"]
 
@@ -44,16 +44,31 @@ class Consumer:
     #: "object", or "capsule" for libraries that take nothing else.
     wants: str = "object"
     #: Lowest version that exists as a consumer.
-    since: tuple[int, int] = (0, 0)
+    since: Version = ()
+    #: First version in which it is another one.
+    until: Version | None = None
     #: First version that asks for DLPack 1.x; None: none does.
-    versioned_from: tuple[int, int] | None = None
+    versioned_from: Version | None = None
     #: The library whose version decides that, where it is another one.
     asks_through: str | None = None
 
 
-def _of(module: str, name: str) -> Callable[[], Take]:
-    """Return a function that finds ``module.name`` when the module is imported."""
-    return lambda: operator.attrgetter(name)(loaded(module))
+def _of(module: str, *names: str) -> Callable[[], Take]:
+    """Return a function that finds the first of the names that the module has."""
+
+    def find() -> Take:
+        found: Take | None = None
+        for name in names:
+            try:
+                found = operator.attrgetter(name)(loaded(module))
+                break
+            except AttributeError:
+                continue
+        if found is None:
+            raise AttributeError(f"{module} has no {names[0]}")
+        return found
+
+    return find
 
 
 def _flat(nested: Any) -> Iterable[float | int | bool]:
@@ -106,9 +121,20 @@ def _see_onnxruntime(made: Any) -> Seen:
     return _shown(made.shape(), made.numpy().tolist(), made.data_ptr())
 
 
-def _tensorflow_function() -> Take:
-    function = loaded("tensorflow").experimental.dlpack.from_dlpack
-    return lambda obj: function(_take_legacy(obj))
+def _take_legacy_into(function: Callable[[], Take]) -> Callable[[], Take]:
+    """Make a function that takes capsules only callable with an object."""
+
+    def find() -> Take:
+        take = function()
+        return lambda obj: take(_take_legacy(obj))
+
+    return find
+
+
+def _see_paddle(made: Any) -> Seen:
+    # Paddle shows bfloat16 to NumPy as the bits of an unsigned integer.
+    shown = made.astype("float32") if "bfloat16" in str(made.dtype) else made
+    return _shown(made.shape, shown.numpy().tolist(), made.data_ptr())
 
 
 def _see_tensorflow(made: Any) -> Seen:
@@ -143,7 +169,12 @@ def _see_versioned(capsule: Any) -> Seen:
 
 CONSUMERS = (
     Consumer(
-        "numpy", "numpy", "numpy", _of("numpy", "from_dlpack"), _see_numpy, versioned_from=(2, 1)
+        "numpy",
+        "numpy",
+        "numpy",
+        _of("numpy", "from_dlpack", "_from_dlpack"),
+        _see_numpy,
+        versioned_from=(2, 1),
     ),
     Consumer(
         "array_api_strict",
@@ -217,14 +248,24 @@ CONSUMERS = (
         "paddle",
         "paddle",
         _of("paddle", "from_dlpack"),
-        lambda made: _shown(made.shape, made.numpy().tolist(), made.data_ptr()),
+        _see_paddle,
+        since=(3, 0),
         versioned_from=(3, 3),
+    ),
+    Consumer(
+        "paddle 2",
+        "paddle",
+        "paddle",
+        _take_legacy_into(_of("paddle.utils.dlpack", "from_dlpack")),
+        _see_paddle,
+        wants="capsule",
+        until=(3, 0),
     ),
     Consumer(
         "tensorflow",
         "tf",
         "tensorflow",
-        _tensorflow_function,
+        _take_legacy_into(_of("tensorflow", "experimental.dlpack.from_dlpack")),
         _see_tensorflow,
         wants="capsule",
     ),
@@ -235,7 +276,7 @@ CONSUMERS = (
         lambda: memoryview,
         _see_memoryview,
         wants="buffer",
-        versioned_from=(0, 0),
+        versioned_from=(),
     ),
     Consumer("capsule 0.x", "caps. 0.x", "capsule", lambda: _take_legacy, _see_legacy),
     Consumer(
@@ -244,7 +285,7 @@ CONSUMERS = (
         "capsule",
         lambda: _take_versioned,
         _see_versioned,
-        versioned_from=(0, 0),
+        versioned_from=(),
     ),
 )
 BY_KEY = {consumer.key: consumer for consumer in CONSUMERS}

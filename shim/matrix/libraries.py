@@ -8,11 +8,23 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import re
 import sys
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["BY_KEY", "LIBRARIES", "Library", "installed_versions", "loaded", "version_tuple"]
+__all__ = [
+    "BY_KEY",
+    "LIBRARIES",
+    "Library",
+    "Version",
+    "installed_versions",
+    "loaded",
+    "version_tuple",
+]
+
+
+Version = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -61,11 +73,10 @@ def loaded(module: str) -> Any:
     return sys.modules[module]
 
 
-def version_tuple(version: str) -> tuple[int, int]:
-    """Return ``(major, minor)`` of a version; what is no number counts as 0."""
-    parts = [*version.split("."), "0"][:2]
-    major, minor = (int("".join(c for c in part if c.isdigit()) or 0) for part in parts)
-    return major, minor
+def version_tuple(version: str) -> Version:
+    """Return the first three numbers of a version; what is no number ends it."""
+    found = re.match(r"\d+(?:\.\d+){0,2}", version)
+    return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
 def _installed_version(library: Library) -> str | None:

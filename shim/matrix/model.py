@@ -1,9 +1,11 @@
 """What should work when it is upgraded, stated by hand.
 
-An exchange should work unless a row of ``LIMITS`` covers it.  A row stands for a
-documented limit of a consumer, or for a rule of dlshim that refuses on purpose; none
-was taken from a run.  ``cure`` holds options of ``upgrade`` with which the exchange
-must then work; a row without a cure is out of reach of any wrapper.
+An exchange should work unless a row of ``LIMITS`` covers it; the first row that does
+counts.  A row stands for a known limit of a library, or for a rule of dlshim that
+refuses on purpose; none was taken from a run of the matrix.  ``cure`` holds options of
+``upgrade`` with which the exchange must then work; a row without a cure is out of reach
+of any wrapper.  Where it is not known in which release a limit fell, the row covers all
+releases up to one without it: an exchange that works is never held against a row.
 """
 
 from __future__ import annotations
@@ -14,10 +16,10 @@ from typing import Any
 
 from .cases import Case
 from .consumers import Consumer
-from .libraries import version_tuple
+from .libraries import Version, version_tuple
 from .producers import Producer
 
-__all__ = ["LIMITS", "Exchange", "Limit", "expected_shape", "limit_of"]
+__all__ = ["LIMITS", "Exchange", "Limit", "limit_of"]
 
 
 @dataclass(frozen=True)
@@ -29,26 +31,36 @@ class Exchange:
     case: Case
     versions: Mapping[str, str]
 
-    def _version(self, library: str) -> tuple[int, int]:
+    def version(self, library: str) -> Version:
         return version_tuple(self.versions.get(library, "0"))
 
-    @property
-    def consumer_version(self) -> tuple[int, int]:
-        return self._version(self.consumer.library)
+    def made_by(self, library: str, since: Version = (), below: Version | None = None) -> bool:
+        """Whether the array is made by a library of these releases."""
+        version = self.version(library)
+        known = since <= version and (below is None or version < below)
+        return self.producer.library == library and known
+
+    def goes_into(self, library: str, below: Version | None = None) -> bool:
+        """Whether the consumer is a library, or asks through it, of these releases."""
+        asking = self.consumer.asks_through or self.consumer.library
+        return library in (asking, self.consumer.library) and (
+            below is None or self.version(library) < below
+        )
 
     @property
-    def consumer_asks_legacy(self) -> bool:
+    def asks_legacy(self) -> bool:
+        """Whether the consumer asks for DLPack 0.x."""
         first = self.consumer.versioned_from
-        library = self.consumer.asks_through or self.consumer.library
-        return first is None or self._version(library) < first
+        return first is None or self.goes_into(
+            self.consumer.asks_through or self.consumer.library, below=first
+        )
 
     @property
     def states_readonly(self) -> bool:
         """Whether the source says READ_ONLY when it is asked for DLPack 1.x."""
-        first = self.producer.states_readonly_from
-        if first is None or self._version(self.producer.library) < first:
-            return False
-        return self.case.readonly or self.producer.immutable
+        version = self.version(self.producer.library)
+        stating = any(since <= version < below for since, below in self.producer.states_readonly)
+        return stating and (self.case.readonly or self.producer.immutable)
 
 
 @dataclass(frozen=True)
@@ -60,93 +72,142 @@ class Limit:
     silent: bool = False
 
 
+#: Library, and the first release that has DLPack's booleans in both directions.
+BOOLEANS = {
+    "numpy": (1, 25),
+    "torch": (2, 6),
+    "jax": (0, 4, 24),
+    "warp": (1, 16),
+    "tensorflow": (2, 19),
+    "paddle": (3, 0),
+}
+#: Before that, these label their own booleans as uint8 (the others refuse).
+LABELS_UINT8 = ("jax", "tensorflow", "paddle")
+
+
+def _is(e: Exchange, dtype: str) -> bool:
+    return e.case.dtype == dtype
+
+
 LIMITS = (
-    # What the source cannot say.
+    # Booleans.
     Limit(
         "Arrow packs booleans into bits, which DLPack cannot describe",
-        lambda e: e.producer.key == "pyarrow.Array" and e.case.dtype == "bool",
+        lambda e: _is(e, "bool") and e.made_by("pyarrow"),
     ),
     Limit(
-        "onnxruntime labels booleans as uint8, and Arrow has no booleans of one byte",
+        "Arrow has no booleans of one byte",
+        lambda e: _is(e, "bool") and e.goes_into("pyarrow"),
+        silent=True,
+    ),
+    Limit(
+        "nanoarrow takes booleans of one byte from buffers only",
+        lambda e: _is(e, "bool") and e.goes_into("nanoarrow"),
+        silent=True,
+    ),
+    Limit(
+        "onnxruntime takes booleans only from objects that have a dtype",
+        lambda e: _is(e, "bool") and e.goes_into("onnxruntime"),
+        silent=True,
+    ),
+    Limit(
+        "this release takes no DLPack booleans",
         lambda e: (
-            e.producer.key == "onnxruntime"
-            and e.case.dtype == "bool"
-            and e.consumer.library in ("pyarrow", "nanoarrow")
+            _is(e, "bool") and any(e.goes_into(name, below) for name, below in BOOLEANS.items())
         ),
         silent=True,
     ),
     Limit(
-        "onnxruntime labels its booleans as uint8",
+        "this release labels its booleans as uint8",
         lambda e: (
-            e.producer.key == "onnxruntime"
-            and e.case.dtype == "bool"
-            and e.consumer.key != "onnxruntime"
+            _is(e, "bool")
+            and (
+                e.made_by("onnxruntime")
+                or any(e.made_by(name, below=BOOLEANS[name]) for name in LABELS_UINT8)
+            )
         ),
         cure={"reinterpret": "bool"},
         silent=True,
     ),
-    # What the consumer cannot hold.
     Limit(
-        "onnxruntime takes booleans only from objects that have a dtype",
-        lambda e: e.consumer.key == "onnxruntime" and e.case.dtype == "bool",
-        silent=True,
+        "torch before 2.6 exports no booleans",
+        lambda e: _is(e, "bool") and e.made_by("torch", below=BOOLEANS["torch"]),
     ),
+    # bfloat16.
+    Limit(
+        "this library has no bfloat16",
+        lambda e: (
+            _is(e, "bfloat16")
+            and (
+                any(e.goes_into(name) for name in ("numpy", "pyarrow", "nanoarrow"))
+                or e.goes_into("warp", below=(1, 13))
+            )
+        ),
+    ),
+    Limit(
+        "the buffer protocol has no format for bfloat16",
+        lambda e: _is(e, "bfloat16") and e.consumer.key == "memoryview",
+    ),
+    # Dimensions.
     Limit(
         "a pyarrow Array has exactly one dimension",
         lambda e: e.consumer.key == "pyarrow.Array" and len(e.case.shape) != 1,
     ),
     Limit(
         "a nanoarrow buffer has exactly one dimension",
-        lambda e: e.consumer.key == "nanoarrow" and len(e.case.shape) > 1,
+        lambda e: e.goes_into("nanoarrow") and len(e.case.shape) > 1,
     ),
     Limit(
         "nanoarrow takes a scalar for an empty buffer",
-        lambda e: e.consumer.key == "nanoarrow" and e.case.shape == (),
+        lambda e: e.goes_into("nanoarrow") and e.case.shape == (),
         silent=True,
     ),
     Limit(
-        "nanoarrow takes booleans of one byte from buffers only",
-        lambda e: e.consumer.key == "nanoarrow" and e.case.dtype == "bool",
-    ),
-    Limit(
         "warp has no array without a dimension",
-        lambda e: e.consumer.key == "warp" and e.case.shape == (),
+        lambda e: e.goes_into("warp") and e.case.shape == (),
     ),
+    # Read-only.
     Limit(
-        "Arrow packs booleans into bits",
-        lambda e: e.consumer.library == "pyarrow" and e.case.dtype == "bool",
-    ),
-    Limit(
-        "this library has no bfloat16",
+        "pyarrow 21 to 25 exports read-only Tensors without their data (rule T12)",
         lambda e: (
-            e.case.dtype == "bfloat16"
-            and e.consumer.key
-            in ("numpy", "array_api_strict", "pyarrow.Array", "pyarrow.Tensor", "nanoarrow")
+            e.case.readonly
+            and e.producer.key == "pyarrow.Tensor"
+            and e.made_by("pyarrow", since=(21,), below=(26,))
         ),
     ),
     Limit(
-        "the buffer protocol has no format for bfloat16",
-        lambda e: e.consumer.key == "memoryview" and e.case.dtype == "bfloat16",
-    ),
-    # What dlshim refuses on purpose; the error names the cure.
-    Limit(
         "DLPack 0.x cannot say read-only (rule T8)",
-        lambda e: e.consumer_asks_legacy and e.states_readonly,
+        lambda e: e.asks_legacy and e.states_readonly,
         cure={"legacy_readonly": "copy"},
     ),
-    # What a copy in the right order cures.
+    # Layouts that a copy in the right order cures.
     Limit(
         "takes C-contiguous data only",
         lambda e: (
-            e.consumer.key in ("tensorflow", "onnxruntime", "pyarrow.Array", "nanoarrow")
-            and e.case.layout != "dense"
+            e.case.layout != "dense"
+            and (
+                any(e.goes_into(name) for name in ("tensorflow", "onnxruntime", "nanoarrow"))
+                or e.consumer.key == "pyarrow.Array"
+            )
         ),
         cure={"order": "C"},
     ),
     Limit(
         "takes dense data only, in any order of dimensions",
-        lambda e: e.consumer.key == "jax" and e.case.layout == "step",
+        lambda e: e.goes_into("jax") and e.case.layout == "step",
         cure={"order": "C"},
+    ),
+    Limit(
+        "jax before 0.10 misreads transposed data that happen to be aligned",
+        lambda e: e.goes_into("jax", below=(0, 10)) and e.case.layout == "transposed",
+        cure={"order": "C"},
+        silent=True,
+    ),
+    Limit(
+        "paddle before 3 ignores strides",
+        lambda e: e.goes_into("paddle", below=(3, 0)) and e.case.layout != "dense",
+        cure={"order": "C"},
+        silent=True,
     ),
 )
 
@@ -154,11 +215,3 @@ LIMITS = (
 def limit_of(exchange: Exchange) -> Limit | None:
     """Return the first limit that covers the exchange; None: it should work."""
     return next((limit for limit in LIMITS if limit.covers(exchange)), None)
-
-
-def expected_shape(exchange: Exchange) -> tuple[int, ...]:
-    """Return the shape that the consumer must see."""
-    # TensorFlow exports a scalar as one element in one dimension.
-    if exchange.producer.key == "tensorflow" and exchange.case.shape == ():
-        return (1,)
-    return exchange.case.shape

@@ -14,9 +14,13 @@ from typing import Any
 
 from . import capsules
 from .cases import Case
-from .libraries import loaded
+from .libraries import Version, loaded
 
 __all__ = ["BY_KEY", "PRODUCERS", "Made", "Producer"]
+
+
+NEVER: Version = (10**9,)
+ALWAYS: tuple[tuple[Version, Version], ...] = (((), NEVER),)
 
 
 @dataclass(frozen=True)
@@ -38,8 +42,8 @@ class Producer:
     needs: tuple[str, ...] = ()
     #: The type is immutable, whatever its capsules say.
     immutable: bool = False
-    #: First version that states READ_ONLY for immutable or read-only data, if any does.
-    states_readonly_from: tuple[int, int] | None = None
+    #: Releases, as (first, end), whose objects state that immutable or read-only data are so.
+    states_readonly: tuple[tuple[Version, Version], ...] = ()
     #: A capsule is used up by one exchange, so repeating it costs a new capsule each time.
     one_shot: bool = False
 
@@ -80,7 +84,7 @@ def _pyarrow_tensor(case: Case) -> Made:
 def _tvm_ffi(case: Case) -> Made:
     tvm_ffi = loaded("tvm_ffi")
     made = tvm_ffi.from_dlpack(_raw(case, versioned=False).obj)
-    return Made(made, made.data_ptr())
+    return Made(made, capsules.read(made.__dlpack__()).address)
 
 
 def _array_api_strict(case: Case) -> Made:
@@ -115,7 +119,8 @@ def _torch(case: Case) -> Made:
 
 def _jax(case: Case) -> Made:
     jnp = loaded("jax.numpy")
-    made = jnp.asarray(case.values, dtype=getattr(jnp, case.dtype)).reshape(case.shape)
+    dtype = jnp.bool_ if case.dtype == "bool" else getattr(jnp, case.dtype)
+    made = jnp.asarray(case.values, dtype=dtype).reshape(case.shape)
     return Made(made, made.unsafe_buffer_pointer())
 
 
@@ -232,7 +237,7 @@ PRODUCERS = (
         "numpy",
         (*_STRIDED, "readonly"),
         _numpy,
-        states_readonly_from=(0, 0),
+        states_readonly=ALWAYS,
     ),
     Producer("ml_dtypes", "numpy+ml_dtypes", "ml_dtypes", ("bfloat16",), _numpy, needs=("numpy",)),
     Producer(
@@ -249,7 +254,7 @@ PRODUCERS = (
         ("line", "bool", "uint8"),
         _pyarrow_array,
         immutable=True,
-        states_readonly_from=(26, 0),
+        states_readonly=(((26,), NEVER),),
     ),
     Producer(
         "pyarrow.Tensor",
@@ -258,7 +263,8 @@ PRODUCERS = (
         ("line", "grid", "transposed", "step", "readonly", "uint8"),
         _pyarrow_tensor,
         needs=("numpy",),
-        states_readonly_from=(26, 0),
+        # Before 21 by its buffer; 21 to 25 can say nothing.
+        states_readonly=(((), (21,)), ((26,), NEVER)),
     ),
     Producer("nanoarrow", "nanoarrow", "nanoarrow", ("line", "uint8"), _nanoarrow),
     Producer("tvm_ffi", "tvm-ffi", "tvm_ffi", (*_STRIDED, "bfloat16"), _tvm_ffi),
@@ -297,7 +303,7 @@ PRODUCERS = (
         "stdlib",
         ("line", "grid", "scalar", "step", "readonly", "bool", "uint8"),
         _memoryview,
-        states_readonly_from=(0, 0),
+        states_readonly=ALWAYS,
     ),
     Producer(
         "capsule 0.x",
@@ -313,7 +319,7 @@ PRODUCERS = (
         "capsule",
         (*_STRIDED, "readonly", "bfloat16"),
         lambda case: _raw(case, versioned=True),
-        states_readonly_from=(0, 0),
+        states_readonly=ALWAYS,
         one_shot=True,
     ),
 )

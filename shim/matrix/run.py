@@ -68,7 +68,6 @@ class Cell:
             "producer": self.exchange.producer.key,
             "consumer": self.exchange.consumer.key,
             "case": self.exchange.case.key,
-            "shape": model.expected_shape(self.exchange),
             "cure": dict(self.limit.cure) if self.limit else {},
             "libraries": self.libraries,
             "cost": cost and self.exchange.case.key == cases.COST_CASE,
@@ -122,7 +121,8 @@ def plan(versions: Mapping[str, str], chosen: set[str]) -> list[Cell]:
 
     def present(consumer: consumers.Consumer) -> bool:
         version = libraries.version_tuple(versions.get(consumer.library, "0"))
-        return consumer.library in here and version >= consumer.since
+        fits = version >= consumer.since and (consumer.until is None or version < consumer.until)
+        return consumer.library in here and fits
 
     cells = []
     for producer in producers.PRODUCERS:

@@ -1,8 +1,8 @@
 """The child process: carries out exchanges and writes one line of JSON for each.
 
 Its input is one JSON object: ``{"mode": "bare" | "upgraded", "cells": [...]}``.  Each
-cell has the keys of its producer, consumer and case, the shape that must be seen,
-options of ``upgrade`` to repeat it with when it is refused, and whether to time it.
+cell has the keys of its producer, consumer and case, its libraries, options of
+``upgrade`` to repeat it with when it does not work, and whether to time it.
 Before each cell a line ``{"begin": number}`` goes out, so that the parent knows which
 exchange killed the process.
 """
@@ -15,7 +15,7 @@ import json
 import os
 import sys
 import timeit
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
 from . import cases, consumers, libraries, producers
@@ -64,11 +64,10 @@ def _churn() -> None:
 def _fault(
     producer: producers.Producer,
     case: cases.Case,
-    shape: tuple[int, ...],
     seen: consumers.Seen,
 ) -> str | None:
-    if seen.shape != shape:
-        return f"wrong: shape {seen.shape} instead of {shape}"
+    if seen.shape != case.shape:
+        return f"wrong: shape {seen.shape} instead of {case.shape}"
     if seen.values != case.values:
         return f"wrong: values {list(seen.values)} instead of {list(case.values)}"
     if any(type(a) is not type(b) for a, b in zip(seen.values, case.values, strict=True)):
@@ -85,8 +84,10 @@ def _is_zero_copy(made: producers.Made, seen: consumers.Seen) -> bool | None:
     return made.address == seen.address
 
 
-def _exchange(cell: Mapping[str, Any], take: consumers.Take, *, with_cost: bool) -> dict[str, Any]:
-    """Carry out one exchange."""
+def _exchange(
+    cell: Mapping[str, Any], function: Callable[[], consumers.Take], *, with_cost: bool
+) -> dict[str, Any]:
+    """Carry out one exchange; ``function`` finds what takes the object."""
     producer = producers.BY_KEY[cell["producer"]]
     consumer = consumers.BY_KEY[cell["consumer"]]
     case = cases.BY_KEY[cell["case"]]
@@ -95,11 +96,12 @@ def _exchange(cell: Mapping[str, Any], take: consumers.Take, *, with_cost: bool)
     except Exception as error:
         return {"outcome": "unmade", "detail": _told(error)}
     try:
+        take = function()
         result = take(made.obj)
         seen = consumer.see(result)
     except Exception as error:
         return {"outcome": "refused", "detail": _told(error)}
-    fault = _fault(producer, case, tuple(cell["shape"]), seen)
+    fault = _fault(producer, case, seen)
     if fault:
         return {"outcome": "wrong", "detail": fault}
     zero_copy = _is_zero_copy(made, seen)
@@ -121,10 +123,14 @@ def _carry_out(mode: str, cell: Mapping[str, Any]) -> dict[str, Any]:
     with_cost = cell["cost"] and not producers.BY_KEY[cell["producer"]].one_shot
     consumer = consumers.BY_KEY[cell["consumer"]]
     if mode == "bare":
-        return _exchange(cell, consumer.function(), with_cost=with_cost)
-    told = _exchange(cell, consumers.upgraded(consumer, {}), with_cost=with_cost)
+        return _exchange(cell, consumer.function, with_cost=with_cost)
+
+    def upgraded(options: Mapping[str, Any]) -> Callable[[], consumers.Take]:
+        return lambda: consumers.upgraded(consumer, options)
+
+    told = _exchange(cell, upgraded({}), with_cost=with_cost)
     if cell["cure"] and told["outcome"] != "works":
-        told["cured"] = _exchange(cell, consumers.upgraded(consumer, cell["cure"]), with_cost=False)
+        told["cured"] = _exchange(cell, upgraded(cell["cure"]), with_cost=False)
     return told
 
 

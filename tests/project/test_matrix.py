@@ -1,0 +1,174 @@
+"""The command line: help, the matrix on what needs no library, and its own judgement."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project.tree import absent
+
+from dlshim.matrix import capsules, cases, consumers, libraries, model, producers, run
+
+
+def command(*arguments: str, before: str = "") -> subprocess.CompletedProcess[str]:
+    """Run ``python -m dlshim``, after some code where that is given."""
+    if before:
+        code = f"{before}\nimport runpy, sys; sys.argv = ['dlshim', *{list(arguments)!r}]\n"
+        code += "runpy.run_module('dlshim', run_name='__main__')"
+        line = [sys.executable, "-c", code]
+    else:
+        line = [sys.executable, "-m", "dlshim", *arguments]
+    return subprocess.run(line, capture_output=True, text=True, check=False, timeout=300)
+
+
+def test_without_arguments_it_prints_short_help() -> None:
+    done = command()
+    assert done.returncode == 0
+    assert "matrix" in done.stdout and len(done.stdout.splitlines()) < 12
+    assert command("--help").stdout == done.stdout
+
+
+def test_an_unknown_command_says_so() -> None:
+    done = command("matrx")
+    assert done.returncode == 2
+    assert "matrx" in done.stderr and "matrix" in done.stderr
+
+
+def test_options_are_listed() -> None:
+    done = command("matrix", "--help")
+    assert done.returncode == 0
+    for option in ("--only", "--json", "--no-cost", "tensorflow"):
+        assert option in done.stdout
+
+
+def test_without_rich_it_says_what_to_install() -> None:
+    done = command("matrix", before="import sys; sys.modules['rich'] = None")
+    assert done.returncode == 2
+    assert "pip install" in done.stderr and "rich" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("names", "told"), [("nompy", "unknown: nompy"), (",", "names no library")]
+)
+def test_a_wrong_name_is_refused(names: str, told: str) -> None:
+    if importlib.util.find_spec("rich") is None:
+        absent("rich is not installed")
+    done = command("matrix", "--only", names)
+    assert done.returncode == 2
+    assert told in done.stderr
+
+
+def test_the_matrix_of_what_is_built_in(tmp_path: Path) -> None:
+    if importlib.util.find_spec("rich") is None:
+        absent("rich is not installed")
+    file = tmp_path / "matrix.json"
+    done = command("matrix", "--only", "stdlib,capsule", "--no-cost", "--json", str(file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert max(map(len, done.stdout.splitlines())) <= 100
+    told = json.loads(file.read_text())
+    assert told["faults"] == 0 and told["broken"] == told["unmade"] == {}
+    works = [cell for cell in told["cells"] if cell["upgraded"]["outcome"] == "works"]
+    bare = [cell for cell in told["cells"] if cell["bare"]["outcome"] == "works"]
+    assert len(works) > len(bare) + 30
+    assert all(cell["upgraded"]["zero_copy"] in (True, None) for cell in works)
+
+
+# ---- its judgement --------------------------------------------------------------------------
+
+
+#: All newest, and all as old as the matrix knows a limit of.
+NEW = dict.fromkeys(libraries.BY_KEY, "99.0")
+OLD = dict.fromkeys(libraries.BY_KEY, "0.4.13") | {
+    "numpy": "1.22.4",
+    "pyarrow": "21.0.0",
+    "torch": "1.13.1",
+    "tensorflow": "2.12.1",
+    "paddle": "2.6.2",
+    "warp": "1.9.1",
+}
+
+
+def cell(producer: str, consumer: str, case: str, **upgraded: Any) -> run.Cell:
+    exchange = model.Exchange(
+        producers.BY_KEY[producer], consumers.BY_KEY[consumer], cases.BY_KEY[case], NEW
+    )
+    made = run.Cell(exchange, model.limit_of(exchange))
+    made.upgraded = upgraded
+    return made
+
+
+REFUSED = {"outcome": "refused", "detail": "BufferError: no"}
+WRONG = {"outcome": "wrong", "detail": "wrong: values"}
+WORKS = {"outcome": "works"}
+
+
+@pytest.mark.parametrize(
+    ("made", "fault"),
+    [
+        (cell("numpy", "torch", "line", **WORKS), None),
+        (cell("numpy", "torch", "line", **REFUSED), "BufferError"),
+        (cell("numpy", "torch", "line", **WRONG), "wrong"),
+        (cell("numpy", "torch", "line", outcome="died", detail="SIGABRT"), "SIGABRT"),
+        # A limit that no wrapper can lift.
+        (cell("numpy", "pyarrow.Array", "grid", **REFUSED), None),
+        (cell("numpy", "pyarrow.Array", "grid", **WRONG), "wrong"),
+        # A limit with a cure: the cure must work.
+        (cell("numpy", "jax", "readonly", **REFUSED, cured=WORKS), None),
+        (cell("numpy", "jax", "readonly", **REFUSED, cured=REFUSED), "legacy_readonly"),
+        (cell("numpy", "jax", "readonly", **WORKS), None),
+        # What nothing can notice.
+        (cell("onnxruntime", "torch", "bool", **WRONG, cured=WORKS), None),
+        (cell("onnxruntime", "torch", "bool", **WRONG, cured=WRONG), "reinterpret"),
+    ],
+)
+def test_what_counts_as_a_fault(made: run.Cell, fault: str | None) -> None:
+    if fault is None:
+        assert made.fault is None
+    else:
+        assert made.fault is not None and fault in made.fault
+
+
+def test_the_plan_holds_every_pair_that_is_here() -> None:
+    versions = {"numpy": "2.4.6", "pyarrow": "15.0.2"}
+    cells = run.plan(versions, {"numpy", "pyarrow", "capsule"})
+    pairs = {(c.exchange.producer.key, c.exchange.consumer.key) for c in cells}
+    assert ("numpy", "numpy") in pairs and ("pyarrow.Array", "capsule 0.x") in pairs
+    # pyarrow takes DLPack from version 26 on.
+    assert not any(consumer.startswith("pyarrow") for _, consumer in pairs)
+    assert not any(producer == "ml_dtypes" for producer, _ in pairs)
+
+
+def test_keys_are_unique_and_known() -> None:
+    for rows in (producers.PRODUCERS, consumers.CONSUMERS, cases.CASES, libraries.LIBRARIES):
+        keys = [row.key for row in rows]
+        assert len(set(keys)) == len(keys)
+    known = set(libraries.BY_KEY) | set(libraries.BUILT_IN)
+    for producer in producers.PRODUCERS:
+        assert {producer.library, *producer.needs} <= known
+        assert set(producer.cases) <= set(cases.BY_KEY)
+    assert {consumer.library for consumer in consumers.CONSUMERS} <= known
+
+
+def test_every_limit_has_a_reason_of_its_own_and_covers_something() -> None:
+    everything = [
+        made.exchange
+        for versions in (NEW, OLD)
+        for made in run.plan(versions, set(versions) | set(libraries.BUILT_IN))
+    ]
+    covered = [model.limit_of(exchange) for exchange in everything]
+    assert all(limit in covered for limit in model.LIMITS)
+
+
+def test_the_witness_reads_what_it_made() -> None:
+    made = producers.BY_KEY["capsule 1.x"].make(cases.BY_KEY["readonly"])
+    contents = capsules.read(made.obj)
+    assert contents.values == cases.BY_KEY["readonly"].values
+    assert contents.readonly and contents.versioned and contents.address == made.address
+    with pytest.raises(ValueError, match="not an unconsumed"):
+        capsules.read(3)
