@@ -3,6 +3,8 @@
 #ifndef DLS_MODULE_OBJECTS_H
 #define DLS_MODULE_OBJECTS_H
 
+#include <stdatomic.h>
+
 #include "core/owner.h"
 #include "module/options.h"
 #include "source/loan.h"
@@ -34,6 +36,15 @@ typedef struct {
     uintptr_t asked;       /* as in dls_producer */
     PyObject *weakrefs;
 } dls_tensor;
+
+/* The Python object behind a share, if nobody else has a share of it: only then it is
+ * ours to show to the collector.  Borrowed, or NULL. */
+static inline PyObject *
+dls_shared_lone_object(dls_shared *shared)
+{
+    bool lone = atomic_load_explicit(&shared->shares, memory_order_relaxed) == 1;
+    return lone ? (PyObject *)shared->hold.py : NULL;
+}
 
 /* A number that differs between threads alive at the same time. */
 uintptr_t dls_this_thread(void);

@@ -46,7 +46,7 @@ dls_parse_device(dls_state *state, const char *what, PyObject *value, dl_device 
         }
         return 0;
     }
-    if (!dls_device_from_pair(state, value, device)) {
+    if (!dls_device_from_pair(state, value, true, device)) {
         dls_raise(state, DLS_ETYPE, NULL,
                   "%s must be a (device_type, device_id) pair of ints or a name such as "
                   "\"cpu\", not %R",

@@ -44,6 +44,9 @@ producer_traverse(PyObject *self, visitproc visit, void *arg)
     dls_producer *data = dls_producer_data(self);
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(data->source);
+    if (data->kept != NULL) {
+        Py_VISIT(dls_shared_lone_object(data->kept));
+    }
     return dls_options_visit(data->options, visit, arg);
 }
 
@@ -57,7 +60,10 @@ producer_clear(PyObject *self)
     PyObject *source = data->source;
     Py_INCREF(Py_None);
     data->source = Py_None;
+    dls_shared *kept = data->kept;
+    data->kept = NULL;
     dls_options_free(options);
+    dls_shared_drop(kept);
     Py_XDECREF(source);
     return 0;
 }

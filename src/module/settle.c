@@ -8,6 +8,7 @@
 #include "core/host_copy.h"
 #include "core/layout.h"
 #include "python/raise.h"
+#include "source/order.h"
 
 /* Copies are at least so aligned: what JAX wants to alias. */
 #define COPY_ALIGNMENT 64
@@ -99,6 +100,23 @@ same_device(dl_device a, dl_device b)
     return a.device_type == b.device_type && a.device_id == b.device_id;
 }
 
+/* The host may read managed memory once the work pending in it is done. */
+static int
+alias_managed(dls_state *state, PyObject *source, const dls_request *request, dls_loan *loan)
+{
+    const dls_options *o = request->options;
+    bool assumed = dls_option_given(o, DLS_OPTION_unknown_stream)
+                   && o->unknown_stream == DLS_UNKNOWN_SAME;
+    if (!assumed && !dls_stream_is_minus_one(request->want.stream)) {
+        dls_raise(state, DLS_EBUFFER, source,
+                  "it is managed memory, and work pending in it must be waited for before "
+                  "the host reads; synchronise its stream and pass unknown_stream=\"same\"");
+        return -1;
+    }
+    loan->tensor.device = (dl_device){dl_kDLCPU, 0};
+    return 0;
+}
+
 static int
 settle_device(dls_state *state, PyObject *source, const dls_request *request, dls_loan *loan)
 {
@@ -113,6 +131,9 @@ settle_device(dls_state *state, PyObject *source, const dls_request *request, dl
         /* Pinned memory is host memory; every kDLCPU id is the host. */
         loan->tensor.device = (dl_device){dl_kDLCPU, 0};
         return 0;
+    }
+    if (want.device_type == dl_kDLCPU && have.device_type == dl_kDLCUDAManaged) {
+        return alias_managed(state, source, request, loan);
     }
     if (dls_device_is_host(have.device_type)) {
         dls_raise(state, DLS_EBUFFER, source,

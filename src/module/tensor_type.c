@@ -1,4 +1,3 @@
-#include <stdatomic.h>
 #include <stddef.h>
 
 #include "core/alloc.h"
@@ -82,9 +81,8 @@ tensor_traverse(PyObject *self, visitproc visit, void *arg)
     dls_tensor *data = dls_tensor_data(self);
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(data->stream);
-    if (data->owner != NULL
-        && atomic_load_explicit(&data->owner->shares, memory_order_relaxed) == 1) {
-        Py_VISIT((PyObject *)data->owner->hold.py);
+    if (data->owner != NULL) {
+        Py_VISIT(dls_shared_lone_object(data->owner));
     }
     return 0;
 }

@@ -80,6 +80,18 @@ dls_raise_error(dls_state *state, PyObject *obj, const dls_error *err)
     return -1;
 }
 
+void
+dls_drop_foreign(PyObject *obj)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    Py_DECREF(obj);
+    if (PyErr_Occurred() != NULL) {
+        PyErr_WriteUnraisable(NULL);
+    }
+    PyErr_Restore(type, value, trace);
+}
+
 PyObject *
 dls_error_take(void)
 {

@@ -19,6 +19,10 @@ DLS_COLD int dls_raise_error(dls_state *state, PyObject *obj, const dls_error *e
  * (KeyboardInterrupt ...) stay as they are (N2).  Always NULL. */
 DLS_COLD PyObject *dls_raise_from_pending(dls_state *state, PyObject *obj, const char *text);
 
+/* Drop a reference that may run foreign code (a capsule's destructor) while an exception
+ * is pending: it is saved and restored, what the code raises is reported (T9). */
+void dls_drop_foreign(PyObject *obj);
+
 /* Take the pending exception (normalised, with traceback) and clear it; NULL when
  * none is pending.  dls_error_restore sets it again and steals it. */
 DLS_COLD PyObject *dls_error_take(void);

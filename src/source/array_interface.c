@@ -82,18 +82,18 @@ read_int(const interface_dict *from, const char *key, const char *wanted,
 
 /* --- version and mask --------------------------------------------------------- */
 
-/* Later versions only add keys.  NumPy itself does not look. */
+/* Version 3 is the only one there has been since 2007; NumPy itself does not look. */
 static int
 check_version(const interface_dict *from)
 {
-    static const char wanted[] = "be an int, 3 or above";
+    static const char wanted[] = "be the int 3";
     PyObject *value = NULL;
     int64_t version = 3;
     PyObject *key = PyUnicode_FromString("version");
     int got = key != NULL ? get_value(from, key, &value) : -1;
     if (got > 0) {
         got = read_int(from, "version", wanted, value, &version);
-        if (got == 0 && version < 3) {
+        if (got == 0 && version != 3) {
             got = fail_value(from, "version", wanted, value);
         }
     }

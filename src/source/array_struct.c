@@ -95,6 +95,8 @@ dls_read_array_struct(dls_state *state, PyObject *obj, dls_loan *loan)
         dls_reading reading = dls_reading_begin(state, obj, "__array_struct__", loan);
         got = dls_reading_end(&reading, read_capsule(&reading, capsule));
     }
-    Py_XDECREF(capsule);
+    if (capsule != NULL) {
+        dls_drop_foreign(capsule);
+    }
     return got;
 }

@@ -24,25 +24,32 @@ dls_call_dlpack(dls_state *state, PyObject *obj, unsigned mask,
                                               mask ? state->kwnames[mask] : NULL);
 }
 
-/* int-like -> int32: __index__, else .value, else int(); None is 0. */
-static int
-int_of(dls_state *state, PyObject *item, int32_t *out)
+/* __index__; for producers' answers also .value, then int(). */
+static PyObject *
+number_of(dls_state *state, PyObject *item, bool strict)
 {
-    if (item == Py_None) {
-        *out = 0;
-        return 1;
-    }
     PyObject *number = PyNumber_Index(item);
-    if (number == NULL) {
+    if (number == NULL && !strict) {
         PyErr_Clear();
         PyObject *value = PyObject_GetAttr(item, state->names.value);
         number = value != NULL ? PyNumber_Index(value) : NULL;
         Py_XDECREF(value);
     }
-    if (number == NULL) {
+    if (number == NULL && !strict) {
         PyErr_Clear();
         number = PyNumber_Long(item);
     }
+    return number;
+}
+
+static int
+int_of(dls_state *state, PyObject *item, bool strict, int32_t *out)
+{
+    if (item == Py_None && !strict) {
+        *out = 0;
+        return 1;
+    }
+    PyObject *number = number_of(state, item, strict);
     long value = number != NULL ? PyLong_AsLong(number) : -1;
     Py_XDECREF(number);
     if ((value == -1 && PyErr_Occurred()) || value < INT32_MIN || value > INT32_MAX) {
@@ -54,7 +61,7 @@ int_of(dls_state *state, PyObject *item, int32_t *out)
 }
 
 int
-dls_device_from_pair(dls_state *state, PyObject *pair, dl_device *device)
+dls_device_from_pair(dls_state *state, PyObject *pair, bool strict, dl_device *device)
 {
     if (PyUnicode_Check(pair) || PyBytes_Check(pair)) {
         return 0;
@@ -66,8 +73,8 @@ dls_device_from_pair(dls_state *state, PyObject *pair, dl_device *device)
         id = type != NULL ? PySequence_GetItem(pair, 1) : NULL;
     }
     if (id != NULL) {
-        ok = int_of(state, type, &device->device_type)
-             && int_of(state, id, &device->device_id);
+        ok = int_of(state, type, strict, &device->device_type)
+             && int_of(state, id, strict, &device->device_id);
     }
     Py_XDECREF(type);
     Py_XDECREF(id);
@@ -89,7 +96,7 @@ dls_call_device(dls_state *state, PyObject *obj, dl_device *device)
         PyErr_Clear();
         return 0;
     }
-    int ok = dls_device_from_pair(state, pair, device);
+    int ok = dls_device_from_pair(state, pair, false, device);
     Py_DECREF(pair);
     return ok;
 }

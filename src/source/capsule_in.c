@@ -94,7 +94,7 @@ dls_loan_from_capsule(dls_state *state, const dls_library *row, PyObject *source
     loan->capsule = capsule;
     return 0;
 fail:
-    Py_DECREF(capsule);
+    dls_drop_foreign(capsule);
     return -1;
 }
 

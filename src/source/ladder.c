@@ -128,7 +128,8 @@ ask_table(climb *c)
         && dls_refuse_lazy_bits(c->state, c->obj) < 0) {
         return -1;
     }
-    return dls_table_ask(c->plan->table, c->obj, c->loan);
+    bool owed = !dls_stream_is_minus_one(c->want->stream);
+    return dls_table_ask(c->plan->table, c->obj, owed, c->loan);
 }
 
 static int
@@ -291,7 +292,9 @@ static int
 climb_host(climb *c)
 {
     for (int rung = 0; rung < DLS_RUNG_COUNT; rung++) {
-        if (!dls_plan_offers(c->plan, (dls_rung)rung)) {
+        /* A placeholder for __dlpack__ may stand beside a real function (N8). */
+        bool maybe = rung == DLS_RUNG_FUNCTION && dls_plan_offers(c->plan, DLS_RUNG_DLPACK);
+        if (!maybe && !dls_plan_offers(c->plan, (dls_rung)rung)) {
             continue;
         }
         rung_result result = climb_rung(c, (dls_rung)rung);
@@ -348,7 +351,10 @@ climb_device(climb *c, dl_device device)
     dls_call_values values = {NULL, NULL, NULL};
     unsigned full = DLS_ASK_VERSION | DLS_ASK_STREAM;
     int result = -1;
-    if (c->want->has_device
+    /* Managed memory is read where it lies: nobody is asked to move it. */
+    bool aliased = device.device_type == dl_kDLCUDAManaged
+                   && c->want->device.device_type == dl_kDLCPU;
+    if (c->want->has_device && !aliased
         && (c->want->device.device_type != device.device_type
             || c->want->device.device_id != device.device_id)) {
         full |= DLS_ASK_DEVICE;
@@ -399,8 +405,7 @@ device_before_export(climb *c, dl_device *device)
 {
     dls_plan *plan = c->plan;
     bool needed = !plan->met || plan->off_host || c->want->ask_device;
-    if (!needed || dls_plan_has(plan, DLS_LIB_CPU_ONLY)
-        || !dls_plan_offers(plan, DLS_RUNG_DLPACK)) {
+    if (!needed || dls_plan_has(plan, DLS_LIB_CPU_ONLY)) {
         return 0;
     }
     int got = 0;
@@ -420,10 +425,30 @@ loan_is_off_host(const dls_loan *loan)
 }
 
 static int
+raise_table(climb *c)
+{
+    dls_raise_from_pending(c->state, c->obj, "it cannot be exported");
+    return -1;
+}
+
+static int
 ask_off_host(climb *c, dl_device device)
 {
     c->plan->off_host = true;
     c->plan->ways[0].known = c->plan->ways[1].known = false;
+    bool moves = c->want->has_device || c->want->copy >= 0;
+    if (dls_plan_offers(c->plan, DLS_RUNG_TABLE) && !moves) {
+        int got = ask_table(c);
+        if (got != 0) {
+            return got > 0 ? 0 : raise_table(c);
+        }
+    }
+    if (!dls_plan_offers(c->plan, DLS_RUNG_DLPACK)) {
+        dls_raise(c->state, DLS_EBUFFER, c->obj,
+                  "its memory is on a device, and only __dlpack__ with a stream can order "
+                  "work there; synchronise it and pass stream=-1, or its capsule");
+        return -1;
+    }
     return climb_device(c, device);
 }
 
@@ -446,12 +471,6 @@ ask_with_climb(climb *c)
         device = c->loan->tensor.device;
         dls_loan_drop(c->loan);
         dls_loan_init(c->loan);
-        if (!dls_plan_offers(c->plan, DLS_RUNG_DLPACK)) {
-            dls_raise(c->state, DLS_EBUFFER, c->obj,
-                      "its memory is on a device, and only __dlpack__ with a stream can "
-                      "order work there; synchronise it and pass its capsule");
-            return -1;
-        }
         return ask_off_host(c, device);
     }
     return 0;

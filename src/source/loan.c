@@ -1,5 +1,7 @@
 #include "source/loan.h"
 
+#include "python/raise.h"
+
 void
 dls_loan_init(dls_loan *loan)
 {
@@ -18,16 +20,9 @@ void
 dls_loan_drop(dls_loan *loan)
 {
     if (loan->capsule != NULL) {
-        /* A foreign destructor must not meet the pending exception (T9). */
-        PyObject *type, *value, *trace;
-        PyErr_Fetch(&type, &value, &trace);
         PyObject *capsule = loan->capsule;
         loan->capsule = NULL;
-        Py_DECREF(capsule);
-        if (PyErr_Occurred() != NULL) {
-            PyErr_WriteUnraisable(NULL);
-        }
-        PyErr_Restore(type, value, trace);
+        dls_drop_foreign(capsule);
     }
     if (!dls_hold_is_empty(&loan->hold)) {
         dls_hold_drop_attached(&loan->hold);

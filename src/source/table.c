@@ -30,23 +30,28 @@ dls_table_from_attribute(PyObject *value)
     return table;
 }
 
-/* NULL data is right for an empty tensor only. */
 static bool
-lacks_data(const dl_tensor *tensor)
+is_empty(const dl_tensor *tensor)
 {
-    if (tensor->data != NULL) {
-        return false;
-    }
     for (int32_t i = 0; tensor->shape != NULL && i < tensor->ndim; i++) {
         if (tensor->shape[i] == 0) {
-            return false;
+            return true;
         }
     }
-    return true;
+    return false;
+}
+
+/* NULL data is right for an empty tensor only, and only there order never matters. */
+static bool
+serves(const dl_tensor *tensor, bool ordering_owed)
+{
+    bool here = !ordering_owed || dls_device_is_host(tensor->device.device_type);
+    return (here && tensor->data != NULL) || is_empty(tensor);
 }
 
 int
-dls_table_ask(const dl_exchange_api *table, PyObject *obj, dls_loan *loan)
+dls_table_ask(const dl_exchange_api *table, PyObject *obj, bool ordering_owed,
+              dls_loan *loan)
 {
     dl_managed_tensor_versioned *managed = NULL;
     if (table->managed_tensor_from_py_object_no_sync(obj, &managed) != 0) {
@@ -57,8 +62,7 @@ dls_table_ask(const dl_exchange_api *table, PyObject *obj, dls_loan *loan)
         return -1;
     }
     const dl_tensor *tensor = &managed->dl_tensor;
-    if (managed->version.major != DL_MAJOR
-        || !dls_device_is_host(tensor->device.device_type) || lacks_data(tensor)) {
+    if (managed->version.major != DL_MAJOR || !serves(tensor, ordering_owed)) {
         dls_managed_delete(managed, true);
         return 0;
     }

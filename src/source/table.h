@@ -13,9 +13,10 @@
 const dl_exchange_api *dls_table_from_attribute(PyObject *value);
 
 /* Owned export of obj.  1 = *loan holds a versioned tensor (already ours), 0 = this
- * tensor is better asked for by __dlpack__ (off the host, NULL data), nothing set,
- * -1 = exception set by the table. */
-int dls_table_ask(const dl_exchange_api *table, PyObject *obj, dls_loan *loan);
+ * tensor is better asked for by __dlpack__ (NULL data with elements, or off the host with
+ * elements while ordering is owed), nothing set, -1 = exception set by the table. */
+int dls_table_ask(const dl_exchange_api *table, PyObject *obj, bool ordering_owed,
+                  dls_loan *loan);
 
 /* Device of obj by the borrowing entry.  1 = *device, 0 = cannot say, nothing set. */
 int dls_table_device(const dl_exchange_api *table, PyObject *obj, dl_device *device);
