@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -45,22 +46,37 @@ class Libraries(Table):
     header = ("library", "class", "what is known of it")
     widths = (15, 25, 60)
 
+    def meanings(self) -> dict[str, str]:
+        """What each trait means, from the list in the header."""
+        header = Path(self.env.srcdir).parent / "src" / "source" / "library.h"
+        found = re.findall(r'X\((\w+), \d+, "([^"]+)"\)', header.read_text())
+        return dict(found)
+
     def rows(self) -> Iterable[Row]:
+        meanings = self.meanings()
         for row in _core._libraries():
-            functions = str(row["functions"]).replace("|", ", ")
-            traits = [str(trait).replace("|", "\\|") for trait in row["traits"]]
-            if functions:
-                traits.append(f"capsule function: ``{functions}``")
-            yield row["name"], f"``{row['module']}…{row['type']}``", "; ".join(traits) or "—"
+            known = [meanings[trait] for trait in row["traits"]]
+            if row["functions"]:
+                names = row["functions"].split("|")
+                known.append("capsules from " + " or ".join(f"``{name}``" for name in names))
+            yield row["name"], f"``{row['module']}``: ``{row['type']}``", "; ".join(known) or "—"
 
 
 class Askers(Table):
     header = ("passes", "device asked first", "gets negative strides", "who")
-    widths = (25, 15, 15, 45)
+    widths = (30, 15, 15, 40)
+    keywords = ("stream", "max_version", "dl_device", "copy")
+
+    def names(self, mask: int) -> str:
+        return ", ".join(name for bit, name in enumerate(self.keywords) if mask >> bit & 1)
 
     def rows(self) -> Iterable[Row]:
         for row in _core._askers():
-            yield tuple(str(row[name]) for name in ("passes", "device", "bears", "who"))
+            passes = self.names(row["must"]) or "anything"
+            if row["must_not"]:
+                passes += f"; not {self.names(row['must_not'])}"
+            asked = {1: "yes", 0: "no"}.get(row["device_question"], "either")
+            yield passes, asked, "yes" if row["bears_negative"] else "no", row["who"]
 
 
 class Limits(Table):

@@ -111,14 +111,14 @@ LIMITS = (
         silent=True,
     ),
     Limit(
-        "this release takes no DLPack booleans",
+        "this release of the consumer takes no DLPack booleans",
         lambda e: (
             _is(e, "bool") and any(e.goes_into(name, below) for name, below in BOOLEANS.items())
         ),
         silent=True,
     ),
     Limit(
-        "this release labels its booleans as uint8",
+        "this release of the producer labels its booleans as uint8",
         lambda e: (
             _is(e, "bool")
             and (
@@ -135,7 +135,7 @@ LIMITS = (
     ),
     # bfloat16.
     Limit(
-        "this library has no bfloat16",
+        "the consumer has no bfloat16",
         lambda e: (
             _is(e, "bfloat16")
             and (
