@@ -15,10 +15,14 @@ from typing import Any
 from . import capsules
 from .libraries import Version, loaded
 
-__all__ = ["BY_KEY", "CONSUMERS", "Consumer", "Seen", "Take", "upgraded"]
+__all__ = ["BY_KEY", "CONSUMERS", "Consumer", "NotOffered", "Seen", "Take", "upgraded"]
 
 
 Take = Callable[[Any], Any]
+
+
+class NotOffered(Exception):
+    """The installed release of the library has no function that takes DLPack."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +61,13 @@ def _of(module: str, *names: str) -> Callable[[], Take]:
     """Return a function that finds the first of the names that the module has."""
 
     def find() -> Take:
-        found: Take | None = None
         for name in names:
             try:
-                found = operator.attrgetter(name)(loaded(module))
-                break
+                found: Take = operator.attrgetter(name)(loaded(module))
             except AttributeError:
                 continue
-        if found is None:
-            raise AttributeError(f"{module} has no {names[0]}")
-        return found
+            return found
+        raise NotOffered(f"this release of {module} has no {names[0]}")
 
     return find
 

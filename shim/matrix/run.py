@@ -93,8 +93,8 @@ class Report:
     cells: list[Cell]
     #: Libraries that are installed but cannot be imported, with the error.
     broken: dict[str, str] = field(default_factory=dict)
-    #: Arrays that a library could not make, with the error.
-    unmade: dict[str, str] = field(default_factory=dict)
+    #: What a library could not make, or has no function to take, with the reason.
+    left_out: dict[str, str] = field(default_factory=dict)
 
     @property
     def faults(self) -> list[Cell]:
@@ -105,7 +105,7 @@ class Report:
             "python": sys.version.split()[0],
             "versions": self.versions,
             "broken": self.broken,
-            "unmade": self.unmade,
+            "left_out": self.left_out,
             "faults": len(self.faults),
             "cells": [cell.as_json() for cell in self.cells],
         }
@@ -269,10 +269,12 @@ def run(
     group("bare", cells)
     group("upgraded", cells)
     kept = [cell for cell in cells if not broken.keys() & set(cell.libraries)]
-    unmade = {
-        f"{cell.exchange.producer.label}, {cell.exchange.case.title}": cell.bare["detail"]
-        for cell in kept
-        if cell.bare["outcome"] == "unmade"
-    }
-    kept = [cell for cell in kept if cell.bare["outcome"] != "unmade"]
-    return Report(versions, kept, broken, unmade)
+    left_out = {}
+    for cell in kept:
+        exchange, told = cell.exchange, cell.bare
+        if told["outcome"] == "unmade":
+            left_out[f"from {exchange.producer.label}, {exchange.case.title}"] = told["detail"]
+        elif told["outcome"] == "unoffered":
+            left_out[f"into {exchange.consumer.label}"] = told["detail"]
+    kept = [cell for cell in kept if cell.bare["outcome"] not in ("unmade", "unoffered")]
+    return Report(versions, kept, broken, left_out)

@@ -81,8 +81,8 @@ def _show_versions(console: Console, report: Report) -> None:
     console.print(f"\n[bold]Libraries[/]  {here or 'none'}")
     for key, error in report.broken.items():
         console.print(f"[yellow]{key} is installed but cannot be imported:[/] {error}")
-    for array, error in report.unmade.items():
-        console.print(f"[yellow]not made:[/] {array}: {error}")
+    for what, reason in report.left_out.items():
+        console.print(f"[yellow]left out:[/] {what}: {reason}")
     console.print()
 
 

@@ -99,6 +99,8 @@ def _exchange(
         take = function()
         result = take(made.obj)
         seen = consumer.see(result)
+    except consumers.NotOffered as error:
+        return {"outcome": "unoffered", "detail": str(error)}
     except Exception as error:
         return {"outcome": "refused", "detail": _told(error)}
     fault = _fault(producer, case, seen)
