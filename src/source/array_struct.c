@@ -1,5 +1,6 @@
 #include "abi/array_struct_abi.h"
 
+#include "python/raise.h"
 #include "source/reader.h"
 
 static int

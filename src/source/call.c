@@ -43,13 +43,13 @@ number_of(dls_state *state, PyObject *item, bool strict)
 }
 
 static int
-int_of(dls_state *state, PyObject *item, bool strict, int32_t *out)
+int_of(dls_state *state, PyObject *item, bool never_none, bool strict, int32_t *out)
 {
-    if (item == Py_None && !strict) {
+    if (item == Py_None && !never_none) {
         *out = 0;
         return 1;
     }
-    PyObject *number = number_of(state, item, strict);
+    PyObject *number = item != Py_None ? number_of(state, item, strict) : NULL;
     long value = number != NULL ? PyLong_AsLong(number) : -1;
     Py_XDECREF(number);
     if ((value == -1 && PyErr_Occurred()) || value < INT32_MIN || value > INT32_MAX) {
@@ -73,8 +73,9 @@ dls_device_from_pair(dls_state *state, PyObject *pair, bool strict, dl_device *d
         id = type != NULL ? PySequence_GetItem(pair, 1) : NULL;
     }
     if (id != NULL) {
-        ok = int_of(state, type, strict, &device->device_type)
-             && int_of(state, id, strict, &device->device_id);
+        ok = int_of(state, type, true, strict, &device->device_type)
+             && int_of(state, id, strict, strict, &device->device_id)
+             && device->device_type > 0;
     }
     Py_XDECREF(type);
     Py_XDECREF(id);

@@ -30,7 +30,8 @@ PyObject *dls_call_dlpack(dls_state *state, PyObject *obj, unsigned mask,
 int dls_call_device(dls_state *state, PyObject *obj, dl_device *device);
 
 /* A (device_type, device_id) pair from any sequence of two.  strict: ints only (what
- * users and consumers pass); else also None and enums (what producers answer).  1 = yes,
+ * users and consumers pass); else also enums, and None as the id (what producers
+ * answer).  1 = yes,
  * 0 = no such pair, nothing set. */
 int dls_device_from_pair(dls_state *state, PyObject *pair, bool strict, dl_device *device);
 

@@ -13,10 +13,14 @@ dls_table_from_attribute(PyObject *value)
             pointer = PyCapsule_GetPointer(value, DL_NAME_EXCHANGE_API);
         }
     }
-    else if (PyLong_Check(value)) {
+    else if (PyLong_Check(value) && !PyBool_Check(value)) {
         pointer = PyLong_AsVoidPtr(value);
         if (pointer == NULL) {
             PyErr_Clear();
+        }
+        /* A number that cannot be the address of a struct of pointers. */
+        if ((uintptr_t)pointer < 4096 || (uintptr_t)pointer % _Alignof(dl_exchange_api)) {
+            pointer = NULL;
         }
     }
     const dl_exchange_header *header = pointer;
