@@ -1,0 +1,13 @@
+"""The interop matrix: every producer x every consumer, on really installed libraries.
+
+``cases``      what is exchanged: element types and layouts, with the bytes they must arrive as
+``producers``  one adapter per library that gives arrays away
+``consumers``  one adapter per library that takes arrays in
+``model``      what must come out of each cell, written by hand from documented limits
+``refusals``   every refusal that is accepted, each with its documented reason
+``cells``      one exchange: made, looked at, dropped on either side, looked at again
+``faults``     six planted faults; each must turn cells red
+``worker``     runs batches of cells in a child process (some bare exchanges kill it)
+``runner``     starts workers, restarts them after a crash, collects the results
+``report``     the dated result file
+"""

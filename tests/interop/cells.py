@@ -1,0 +1,234 @@
+"""One cell: an array is made, handed over, looked at; then either side is dropped first and the
+other looked at again; at the end nothing may be left."""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import dataclass
+
+import numpy as np
+
+from .cases import DType, Layout, truth
+from .consumers import Consumer, Seen
+from .model import Expected, expect
+from .producers import Producer, Unmakeable
+
+# What can come out. The first two are exchanges that work.
+OK, COPIED = "ok", "copied"
+ERROR, WRONG, DANGLING, LEAK, HARMED = "error", "wrong", "dangling", "leak", "harmed"
+NA, CRASH, HANG = "n/a", "crash", "hang"
+WORKS = (OK, COPIED)
+
+
+@dataclass
+class Outcome:
+    kind: str
+    detail: str = ""
+    bases: tuple[str, ...] = ()
+    """Names of the exception's class and its bases."""
+    writable: bool | None = None
+    expected: Expected | None = None
+
+    @property
+    def works(self) -> bool:
+        return self.kind in WORKS
+
+
+class Road:
+    """How the array gets from producer to consumer."""
+
+    name = "bare"
+
+    def __init__(self) -> None:
+        self.setup()
+
+    def setup(self) -> None:
+        pass
+
+    def give(self, producer: Producer, consumer: Consumer, made):
+        obj = producer.bare(made)
+        if consumer.capsule and not producer.capsule and obj is made.obj:
+            return obj.__dlpack__()
+        return obj
+
+    def live(self) -> int:
+        """How many exports the road itself still holds open."""
+        return 0
+
+
+class Upgraded(Road):
+    name = "upgraded"
+
+    def setup(self) -> None:
+        import dlshim
+        from dlshim import _core
+
+        self.dlshim, self.counters = dlshim, _core._counters
+
+    def give(self, producer, consumer, made):
+        if consumer.capsule:
+            return self.dlshim.to_capsule(made.obj)
+        return self.dlshim.upgrade(made.obj)
+
+    def live(self):
+        return self.counters()["live"]
+
+
+class ThroughTensor(Upgraded):
+    """By way of ``dlshim.Tensor``: taken once, exported again."""
+
+    name = "tensor"
+
+    def give(self, producer, consumer, made):
+        tensor = self.dlshim.from_dlpack(made.obj)
+        return self.dlshim.to_capsule(tensor) if consumer.capsule else tensor
+
+
+class PyDlpack(Road):
+    """A peer: the package pydlpack, which wraps an object in the same place."""
+
+    name = "pydlpack"
+
+    def setup(self):
+        import dlpack
+
+        self.wrap = dlpack.asdlpack
+
+    def give(self, producer, consumer, made):
+        wrapped = self.wrap(made.obj)
+        return wrapped.__dlpack__() if consumer.capsule else wrapped
+
+
+ROADS = {road.name: road for road in (Road, Upgraded, ThroughTensor, PyDlpack)}
+
+
+def run(producer: Producer, consumer: Consumer, dtype: DType, layout: Layout, road: Road):
+    try:
+        made = producer.make(dtype, layout)
+    except Unmakeable as error:
+        return Outcome(NA, str(error))
+    expected = expect(made.facts, consumer, road.name)
+    cell = _Cell(consumer, road, dtype, layout, made.facts)
+    before = road.live()
+    outcome = cell.producer_first(producer, made)
+    made = None
+    if outcome.works:
+        outcome = cell.consumer_first(producer, producer.make(dtype, layout), outcome)
+    left = left_behind(cell, road, before)
+    if left:
+        outcome = Outcome(LEAK, left)
+    outcome.expected = expected
+    return outcome
+
+
+class _Cell:
+    def __init__(self, consumer, road, dtype, layout, facts):
+        self.consumer, self.road, self.facts = consumer, road, facts
+        self.want, self.source = consumer.want(dtype, layout), truth(dtype, layout)
+        self.watched: list = []
+
+    def producer_first(self, producer, made) -> Outcome:
+        """Hand over, look, drop the producer's side, look again."""
+        self.watch(made)
+        try:
+            given = self.road.give(producer, self.consumer, made)
+            result = self.consumer.take(given)
+        except Exception as error:
+            return failed(error)
+        try:
+            seen = self.consumer.look(result)
+        except Exception as error:
+            return Outcome(WRONG, "cannot be read: %s" % failed(error).detail)
+        outcome = self.compare(seen)
+        if not outcome.works:
+            return outcome
+        made.obj = made.read = None
+        del given, made, seen
+        scribble(len(self.want))
+        if self.consumer.look(result).data != self.want:
+            return Outcome(DANGLING, "other values after the producer was dropped")
+        return outcome
+
+    def consumer_first(self, producer, made, outcome) -> Outcome:
+        """Hand over, drop the consumer's side, read the source."""
+        self.watch(made)
+        result = self.consumer.take(self.road.give(producer, self.consumer, made))
+        del result
+        scribble(len(self.want))
+        if made.read is not None and made.read() != self.source:
+            return Outcome(HARMED, "the source has other values after the consumer was dropped")
+        return outcome
+
+    def watch(self, made) -> None:
+        if made.watch is not None:
+            self.watched.append(made.watch)
+
+    def compare(self, seen: Seen) -> Outcome:
+        facts = self.facts
+        if self.consumer.keeps_shape:
+            if seen.shape != facts.layout.shape:
+                return Outcome(WRONG, "shape %s instead of %s" % (seen.shape, facts.layout.shape))
+            if seen.dtype != facts.dtype.name:
+                return Outcome(WRONG, "%s instead of %s" % (seen.dtype, facts.dtype.name))
+        if seen.data != self.want:
+            return Outcome(WRONG, "values")
+        same = seen.address == facts.address or not facts.layout.size or facts.address is None
+        return Outcome(OK if same else COPIED, writable=seen.writable)
+
+
+def failed(error: BaseException) -> Outcome:
+    bases = tuple(c.__name__ for c in type(error).__mro__ if c not in (BaseException, object))
+    text = " ".join(str(error).split())
+    return Outcome(ERROR, "%s: %s" % (type(error).__name__, text[:200]), bases)
+
+
+def scribble(size: int) -> None:
+    """Memory that was freed is overwritten (the allocator does it, see ``runner.ENVIRONMENT``);
+    small blocks that Python and NumPy keep for themselves are taken up again and filled here."""
+    for bytes_ in (size, 2176, 4096):
+        np.full(max(bytes_, 16), 0xA5, "u1")
+        bytearray(b"\xa5" * max(bytes_, 16))
+
+
+def left_behind(cell: _Cell, road: Road, before: int) -> str:
+    def left():
+        alive = sum(ref() is not None for ref in cell.watched)
+        exports = road.live() - before
+        if alive or exports:
+            return "%d sources alive, %d exports not released" % (alive, exports)
+        return ""
+
+    if not left():
+        return ""
+    gc.collect()
+    for _ in cell.consumer.settle():
+        if not left():
+            break
+    return left()
+
+
+def judge(outcome: Outcome) -> str:
+    """Why this upgraded cell is red; "" if it is as expected."""
+    want = outcome.expected
+    if outcome.kind == NA:
+        return ""
+    if want is None:
+        return outcome.kind
+    if outcome.kind == ERROR:
+        if want.works:
+            return "refused: " + outcome.detail
+        if not set(outcome.bases) & set(want.raises):
+            return "refused (%s) with another error: %s" % (want.row, outcome.detail)
+        return ""
+    if outcome.kind == WRONG and want.changes:
+        return ""
+    if not outcome.works:
+        return "%s: %s" % (outcome.kind, outcome.detail)
+    if not want.works:
+        return "arrived although %s" % want.row
+    if want.shares is not None and want.shares != (outcome.kind == OK):
+        return "copied" if want.shares else "shared, a copy was expected"
+    unknown = want.writable is None or outcome.writable is None
+    if not unknown and want.writable != outcome.writable:
+        return "read-only" if want.writable else "writable"
+    return ""

@@ -1,0 +1,63 @@
+"""One run of the matrix for all tests of this folder."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import pytest
+
+from interop import report, runner
+from interop.summary import Summary
+
+
+def pytest_addoption(parser):
+    parser.addoption("--interop-report", metavar="FILE", help="write the dated result file")
+
+
+@dataclass
+class Matrix:
+    present: runner.Presence
+    summary: Summary
+    seconds: float
+
+
+@pytest.fixture(scope="session")
+def present() -> runner.Presence:
+    return runner.presence()
+
+
+@pytest.fixture(scope="session")
+def matrix(present, request) -> Matrix:
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    start = time.monotonic()
+    with capture.global_and_fixture_disabled():
+        summary = Summary(runner.run(runner.whole(present), log=runner.say))
+    done = Matrix(present, summary, time.monotonic() - start)
+    request.config.stash[KEY] = done
+    path = request.config.getoption("--interop-report")
+    if path:
+        report.write(path, summary, present, done.seconds)
+    return done
+
+
+KEY = pytest.StashKey[Matrix]()
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    done = config.stash.get(KEY, None)
+    if done is None:
+        return
+    terminalreporter.section("interop matrix")
+    names = ", ".join("%s %s" % item for item in done.present.producers.items())
+    terminalreporter.write_line("producers: " + names)
+    names = ", ".join("%s %s" % item for item in done.present.consumers.items())
+    terminalreporter.write_line("consumers: " + names)
+    for who, why in sorted(done.present.absent.items()):
+        terminalreporter.write_line("not here: %s: %s" % (who, why))
+    for road, name in report.ROADS.items():
+        if done.summary.road(road):
+            counts = done.summary.counts(road)
+            text = ", ".join("%s %d" % item for item in counts.items() if item[1])
+            terminalreporter.write_line("through %s: %s" % (name, text))
+    terminalreporter.write_line("%d s" % done.seconds)

@@ -1,0 +1,778 @@
+"""Who takes arrays in: one adapter per library and way of asking.
+
+An adapter imports (``take``), tells what it got by the library's own means (``look``), and says
+what the library can hold (``limit``: None, or the name of a row in ``refusals``). The class
+attributes say how the library asks; they are written from its sources and documentation (and
+checked by ``test_calls.py`` with a spy), not from the results of the matrix.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from . import nanobind_modules, versions
+from .cases import BY_TRIPLE, DTYPES, ML, PLAIN, DType, Layout, is_contiguous, row_major, truth
+from .producers import Facts, read_torch
+
+LEGACY, VERSIONED, LEGACY_FIRST = "legacy", "versioned", "legacy, then versioned"
+SHARES, COPIES = "shares", "copies"
+HONOURS, IGNORES, ALWAYS_READONLY = "honours", "ignores", "always read-only"
+
+
+@dataclass
+class Seen:
+    """What a consumer has got."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    data: bytes
+    """The elements in row-major order, read by the consumer's own means."""
+    address: int | None
+    writable: bool | None
+    """None: the library has no way to say it."""
+
+
+class Consumer:
+    name: str
+    library: str
+    modules: tuple[str, ...] = ()
+    capsule = False
+    """Takes raw capsules only: bare it is given ``x.__dlpack__()``."""
+    asks = VERSIONED
+    bears_negative = True
+    """Asks in one of the ways that are known to bear negative strides (N9)."""
+    memory = SHARES
+    asks_copy = False
+    """Passes copy=True: then dlshim makes the copy (T8)."""
+    buffer_first = False
+    """Looks for the buffer protocol before DLPack. A Producer has none, so it is asked for DLPack
+    all the same; a Tensor has one, and then the exchange is not DLPack's any more."""
+    buffer_next = False
+    """Tries the buffer protocol, and accepts read-only memory there, where DLPack is refused."""
+    flag = IGNORES
+    """What it does with READ_ONLY."""
+    keeps_shape = True
+    raises: tuple[str, ...] = ("BufferError",)
+    """What the caller sees when the wrapper raises a BufferError."""
+    dtypes: frozenset[str] = frozenset(DTYPES)
+    dtype_row = ""
+
+    def __init__(self) -> None:
+        self.imported = [importlib.import_module(m) for m in self.modules]
+        self.setup()
+
+    def setup(self) -> None:
+        """What must be done once per process."""
+
+    def take(self, obj: Any) -> Any:
+        raise NotImplementedError
+
+    def look(self, result: Any) -> Seen:
+        raise NotImplementedError
+
+    def limit(self, facts: Facts) -> str | None:
+        """Which documented limit of the library this array meets; None: it can hold it."""
+        if facts.dtype.name not in self.dtypes:
+            return self.dtype_row
+        return self.layout_limit(facts)
+
+    def layout_limit(self, facts: Facts) -> str | None:
+        return None
+
+    def copies(self, facts: Facts) -> bool:
+        return self.memory == COPIES
+
+    def settle(self) -> Iterable[None]:
+        """How often it is worth asking again whether everything has been let go of."""
+        return ()
+
+    def want(self, dtype: DType, layout: Layout) -> bytes:
+        """What ``look`` must read."""
+        return truth(dtype, layout)
+
+
+ARROW_TYPES = {"halffloat": "float16", "float": "float32", "double": "float64"}
+ARROW_TYPES["half_float"] = "float16"
+ARROW_DTYPES = frozenset(n for n in PLAIN if not n.startswith("complex") and n != "bool")
+
+
+def see_numpy(array: np.ndarray) -> Seen:
+    return Seen(
+        array.shape,
+        array.dtype.name,
+        np.ascontiguousarray(array).tobytes(),
+        array.__array_interface__["data"][0],
+        bool(array.flags.writeable),
+    )
+
+
+def compact(layout: Layout) -> bool:
+    """Some order of the axes makes it contiguous."""
+    if layout.size == 0 or layout.contiguous:
+        return True
+    axes = [(s, n) for n, s in zip(layout.shape, layout.strides, strict=True) if n != 1]
+    axes.sort(reverse=True)
+    return is_contiguous(tuple(n for _, n in axes), tuple(s for s, _ in axes))
+
+
+def columns(layout: Layout) -> Layout | None:
+    """The layout with its axes reversed, if it is column-major contiguous."""
+    turned = replace(layout, shape=layout.shape[::-1], strides=layout.strides[::-1])
+    return turned if turned.contiguous and not layout.contiguous else None
+
+
+# --- NumPy and what hangs on it --------------------------------------------------------------
+
+
+class NumPy(Consumer):
+    name = "numpy"
+    library = "numpy"
+    modules = ("numpy",)
+    dtypes = frozenset(PLAIN)
+    dtype_row = "numpy-dtype"
+    flag = HONOURS
+
+    def setup(self):
+        here = versions.of("numpy")
+        self.asks = VERSIONED if here >= (2, 1) else LEGACY
+        if here < (2, 2, 5):
+            self.flag = ALWAYS_READONLY
+        if here < (1, 25):
+            self.dtypes = frozenset(PLAIN - {"bool"})
+        self.function = getattr(np, "from_dlpack", None) or np._from_dlpack
+
+    def take(self, obj):
+        return self.function(obj)
+
+    def look(self, result):
+        return see_numpy(result)
+
+
+class NumPyCopy(NumPy):
+    name = "numpy(copy=True)"
+    asks_copy = True
+
+    def setup(self):
+        super().setup()
+        if self.asks == LEGACY:
+            raise ImportError("numpy.from_dlpack has no copy= before 2.1")
+
+    def take(self, obj):
+        return self.function(obj, copy=True)
+
+
+class NumPyDevice(NumPyCopy):
+    name = "numpy(device='cpu')"
+    asks_copy = False
+
+    def take(self, obj):
+        return self.function(obj, device="cpu")
+
+
+class Strict(NumPy):
+    name = "array-api-strict"
+    library = "array-api-strict"
+    modules = ("array_api_strict",)
+    dtypes = frozenset(PLAIN - {"float16"})
+    dtype_row = "strict-dtype"
+
+    def take(self, obj):
+        return self.imported[0].from_dlpack(obj)
+
+    def look(self, result):
+        return see_numpy(result._array)
+
+
+class Awkward(NumPy):
+    name = "awkward"
+    library = "awkward"
+    modules = ("awkward",)
+    dtype_row = "numpy-dtype"
+
+    def take(self, obj):
+        return self.imported[0].from_dlpack(obj)
+
+    def look(self, result):
+        return see_numpy(result.layout.data)
+
+    def layout_limit(self, facts):
+        return "awkward-scalar" if facts.layout.shape == () else None
+
+
+# --- torch -----------------------------------------------------------------------------------
+
+
+class Torch(Consumer):
+    name = "torch"
+    library = "torch"
+    modules = ("torch",)
+    dtype_row = "torch-dtype"
+    bears_negative = False
+
+    def setup(self):
+        (self.torch,) = self.imported
+        here = versions.of("torch")
+        self.asks = VERSIONED if here >= (2, 9) else LEGACY
+        self.dtypes = frozenset(n for n in DTYPES if hasattr(self.torch, n))
+        if here < (2, 3):
+            self.dtypes -= {"uint16", "uint32", "uint64"}
+        if here < (2, 0):
+            self.dtypes -= {"bool"}
+        if here < (2, 9):
+            self.dtypes -= ML - {"bfloat16"}
+
+    def take(self, obj):
+        return self.torch.from_dlpack(obj)
+
+    def look(self, result):
+        name = str(result.dtype).removeprefix("torch.")
+        size = result.element_size()
+        if result.data_ptr() % size:
+            # torch holds it, but its kernels for complex128 kill the process on such addresses
+            data = read_memory(result.data_ptr(), size, result.shape, result.stride())
+        else:
+            data = read_torch(self.torch, result)
+        return Seen(tuple(result.shape), name, data, result.data_ptr(), None)
+
+
+class TorchCopy(Torch):
+    name = "torch(copy=True)"
+    asks_copy = True
+
+    def setup(self):
+        super().setup()
+        if versions.of("torch") < (2, 9):
+            raise ImportError("torch.from_dlpack has no copy= before 2.9")
+
+    def take(self, obj):
+        return self.torch.from_dlpack(obj, copy=True)
+
+
+class TorchNoCopy(TorchCopy):
+    """Asks exactly as mpi4py does."""
+
+    name = "torch(copy=False)"
+    asks_copy = False
+
+    def take(self, obj):
+        return self.torch.from_dlpack(obj, copy=False)
+
+
+class TorchDevice(TorchNoCopy):
+    name = "torch(device='cpu')"
+
+    def take(self, obj):
+        return self.torch.from_dlpack(obj, device="cpu")
+
+
+class TorchAsArray(Torch):
+    name = "torch.asarray"
+    buffer_first = True
+
+    def take(self, obj):
+        return self.torch.asarray(obj)
+
+
+# --- compiled array libraries ----------------------------------------------------------------
+
+
+class Jax(Consumer):
+    name = "jax"
+    library = "jax"
+    modules = ("jax", "jax.numpy")
+    asks = LEGACY
+    flag = IGNORES
+    dtype_row = "jax-dtype"
+
+    def setup(self):
+        jax, self.jnp = self.imported
+        jax.config.update("jax_enable_x64", True)
+        here = versions.of("jax")
+        self.capsule = here < (0, 4, 16)
+        if here < (0, 4, 24):
+            self.dtypes = frozenset(PLAIN - {"bool"} | {"bfloat16"})
+        self.function = getattr(self.jnp, "from_dlpack", None) or jax.dlpack.from_dlpack
+        if self.capsule:
+            self.function = jax.dlpack.from_dlpack
+
+    def take(self, obj):
+        return self.function(obj)
+
+    def look(self, result):
+        host = np.asarray(result)
+        return Seen(
+            tuple(result.shape),
+            result.dtype.name,
+            host.tobytes(),
+            result.unsafe_buffer_pointer(),
+            None,
+        )
+
+    def layout_limit(self, facts):
+        return None if compact(facts.layout) else "jax-strides"
+
+    def copies(self, facts):
+        """The CPU client wants 64-byte alignment and copies what has less."""
+        return facts.aligned is not None and facts.aligned < 64
+
+    def settle(self):
+        """XLA copies in a thread of its own and lets go of the source there."""
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            yield
+
+
+class TvmFfi(Consumer):
+    name = "tvm-ffi"
+    library = "apache-tvm-ffi"
+    modules = ("tvm_ffi",)
+    asks = LEGACY
+
+    def take(self, obj):
+        return self.imported[0].from_dlpack(obj)
+
+    def look(self, result):
+        return see_dlpack(result)
+
+
+def see_dlpack(obj) -> Seen:
+    """For libraries that give no other way to the memory: through their own DLPack export, read
+    with ctypes (the export is theirs, the reading is ours; dlshim takes no part)."""
+    capsule = obj.__dlpack__()
+    t = legacy_struct(capsule)
+    said = BY_TRIPLE.get((t.code, t.bits, t.lanes))
+    shape = tuple(t.shape[i] for i in range(t.ndim))
+    strides = tuple(t.strides[i] for i in range(t.ndim)) if t.strides else row_major(shape)
+    address = (t.data or 0) + t.byte_offset
+    data = read_memory(address, said.itemsize if said else 1, shape, strides)
+    return Seen(shape, said.name if said else "?", data, address, None)
+
+
+class LegacyStruct(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer.restype = ctypes.c_void_p
+_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+def legacy_struct(capsule) -> LegacyStruct:
+    return LegacyStruct.from_address(_pointer(capsule, b"dltensor"))
+
+
+def read_memory(address: int, itemsize: int, shape, strides) -> bytes:
+    places = [address]
+    for extent, stride in zip(shape, strides, strict=True):
+        places = [p + k * stride * itemsize for p in places for k in range(extent)]
+    return b"".join(ctypes.string_at(p, itemsize) for p in places)
+
+
+class Warp(Consumer):
+    name = "warp"
+    library = "warp-lang"
+    modules = ("warp",)
+    asks = LEGACY
+    dtype_row = "warp-dtype"
+
+    def setup(self):
+        (self.warp,) = self.imported
+        self.warp.config.quiet = True
+        self.warp.init()
+        here = versions.of("warp-lang")
+        names = {n for n in PLAIN if not n.startswith("complex")}
+        if here < (1, 16):
+            names -= {"bool"}
+        if hasattr(self.warp, "bfloat16"):
+            names |= {"bfloat16"}
+        self.dtypes = frozenset(names)
+
+    def take(self, obj):
+        return self.warp.from_dlpack(obj)
+
+    def look(self, result):
+        name = result.dtype.__name__
+        size = self.warp.types.type_size_in_bytes(result.dtype)
+        strides = tuple(s // size for s in result.strides)
+        data = read_memory(result.ptr or 0, size, result.shape, strides)
+        return Seen(tuple(result.shape), name, data, result.ptr, None)
+
+    def limit(self, facts):
+        """The shape is looked at first."""
+        return "warp-scalar" if facts.layout.shape == () else super().limit(facts)
+
+
+class Mlx(Consumer):
+    name = "mlx"
+    library = "mlx"
+    modules = ("mlx.core",)
+    asks = LEGACY_FIRST
+    memory = COPIES
+    dtype_row = "mlx-dtype"
+    dtypes = frozenset(PLAIN | {"bfloat16"})
+
+    def setup(self):
+        (self.mx,) = self.imported
+        self.mx.set_default_device(self.mx.cpu)
+
+    def take(self, obj):
+        return self.mx.from_dlpack(obj)
+
+    def look(self, result):
+        mx = self.mx
+        name = str(result.dtype).removeprefix("mlx.core.").rstrip("_")
+        if result.size == 0:
+            return Seen(tuple(result.shape), name, b"", None, None)
+        flat = mx.contiguous(result).reshape(-1).view(mx.uint8)
+        return Seen(tuple(result.shape), name, bytes(memoryview(flat)), None, None)
+
+    def layout_limit(self, facts):
+        if facts.negative:
+            return "mlx-negative"
+        return "mlx-narrows" if facts.dtype.name in ("float64", "complex128") else None
+
+
+class Paddle(Consumer):
+    name = "paddle"
+    library = "paddlepaddle"
+    modules = ("paddle",)
+    dtype_row = "paddle-dtype"
+    bears_negative = False
+    dtypes = frozenset(PLAIN - {"uint16", "uint32", "uint64"} | {"bfloat16"})
+
+    def setup(self):
+        (self.paddle,) = self.imported
+        here = versions.of("paddlepaddle")
+        self.asks = VERSIONED if here >= (3, 3) else LEGACY
+        self.capsule = here < (3,)
+
+    def take(self, obj):
+        return self.paddle.utils.dlpack.from_dlpack(obj)
+
+    def look(self, result):
+        name = str(result.dtype).removeprefix("paddle.")
+        host = result.numpy()
+        return Seen(tuple(result.shape), name, host.tobytes(), result.data_ptr(), None)
+
+
+class TensorFlow(Consumer):
+    name = "tensorflow"
+    library = "tensorflow-cpu"
+    modules = ("tensorflow",)
+    capsule = True
+    asks = LEGACY
+    bears_negative = False
+    dtype_row = "tensorflow-dtype"
+    dtypes = frozenset(PLAIN | {"bfloat16"})
+
+    def setup(self):
+        (self.tf,) = self.imported
+        self.tf.constant(0.0)  # the context must be there
+        self.function = self.tf.experimental.dlpack.from_dlpack
+
+    def take(self, obj):
+        return self.function(obj)
+
+    def look(self, result):
+        host = result.numpy()
+        address = host.__array_interface__["data"][0] if result.shape.rank else None
+        return Seen(tuple(result.shape), result.dtype.name, host.tobytes(), address, None)
+
+    def layout_limit(self, facts):
+        return None if facts.layout.contiguous else "tensorflow-strides"
+
+
+class OnnxRuntime(Consumer):
+    name = "onnxruntime"
+    library = "onnxruntime"
+    modules = ("onnxruntime",)
+    asks = LEGACY
+    dtype_row = "onnxruntime-dtype"
+    dtypes = frozenset(ARROW_DTYPES | {"bfloat16"})
+    onnx = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64"}
+    onnx.update({9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64"})
+    onnx.update({16: "bfloat16", 17: "float8_e4m3fn", 18: "float8_e4m3fnuz"})
+    onnx.update({19: "float8_e5m2", 20: "float8_e5m2fnuz"})
+
+    def setup(self):
+        self.cls = self.imported[0].OrtValue
+        if not hasattr(self.cls, "from_dlpack"):
+            raise ImportError("this onnxruntime takes no DLPack from Python")
+
+    def take(self, obj):
+        return self.cls.from_dlpack(obj)
+
+    def look(self, result):
+        name = self.onnx[result.element_type()]
+        shape = tuple(result.shape())
+        size = DTYPES[name].itemsize
+        data = read_memory(result.data_ptr(), size, shape, row_major(shape))
+        return Seen(shape, name, data, result.data_ptr(), None)
+
+    def layout_limit(self, facts):
+        return None if facts.layout.contiguous else "onnxruntime-strides"
+
+
+class Open3d(Consumer):
+    name = "open3d"
+    library = "open3d-cpu"
+    modules = ("open3d", "open3d.core")
+    capsule = True
+    asks = LEGACY
+    bears_negative = False
+    dtype_row = "open3d-dtype"
+    dtypes = frozenset(PLAIN - {"float16", "complex64", "complex128"})
+
+    def take(self, obj):
+        return self.imported[1].Tensor.from_dlpack(obj)
+
+    def look(self, result):
+        return see_numpy(result.numpy())
+
+
+class MxNet(Consumer):
+    name = "mxnet"
+    library = "mxnet"
+    modules = ("mxnet",)
+    capsule = True
+    asks = LEGACY
+    bears_negative = False
+    dtype_row = "mxnet-dtype"
+    dtypes = frozenset({"int8", "int32", "int64", "uint8", "float16", "float32", "float64"})
+
+    def take(self, obj):
+        return self.imported[0].nd.from_dlpack(obj)
+
+    def look(self, result):
+        address = ctypes.c_void_p()
+        from mxnet.base import _LIB, check_call
+
+        check_call(_LIB.MXNDArrayGetData(result.handle, ctypes.byref(address)))
+        host = result.asnumpy()
+        return Seen(host.shape, host.dtype.name, host.tobytes(), address.value, None)
+
+    def layout_limit(self, facts):
+        return None if facts.layout.contiguous else "mxnet-strides"
+
+
+# --- columnar memory -------------------------------------------------------------------------
+
+class ArrowTensor(Consumer):
+    name = "pyarrow.Tensor"
+    library = "pyarrow"
+    modules = ("pyarrow",)
+    dtypes = ARROW_DTYPES
+    dtype_row = "pyarrow-dtype"
+    flag = HONOURS
+
+    def setup(self):
+        (self.pa,) = self.imported
+        if not hasattr(self.pa.Tensor, "from_dlpack"):
+            raise ImportError("pyarrow takes DLPack from 26 on")
+
+    def take(self, obj):
+        return self.pa.Tensor.from_dlpack(obj)
+
+    def look(self, result):
+        seen = see_numpy(result.to_numpy())
+        # of a tensor without elements it says immutable, whatever it was
+        seen.writable = result.is_mutable if seen.data else None
+        return seen
+
+    def layout_limit(self, facts):
+        return "pyarrow-negative" if facts.negative else None
+
+
+class ArrowArray(ArrowTensor):
+    name = "pyarrow.Array"
+
+    def take(self, obj):
+        return self.pa.Array.from_dlpack(obj)
+
+    def look(self, result):
+        name = ARROW_TYPES.get(str(result.type), str(result.type))
+        size = DTYPES[name].itemsize
+        buffer = result.buffers()[1]
+        address = (buffer.address if buffer else 0) + result.offset * size
+        data = ctypes.string_at(address, len(result) * size) if len(result) else b""
+        return Seen((len(result),), name, data, address, buffer.is_mutable if buffer else None)
+
+    def layout_limit(self, facts):
+        one = len(facts.layout.shape) == 1 and facts.layout.contiguous
+        return None if one else "pyarrow-array"
+
+
+class Nanoarrow(Consumer):
+    name = "nanoarrow"
+    buffer_first = True
+    library = "nanoarrow"
+    modules = ("nanoarrow",)
+    asks = LEGACY
+    dtypes = ARROW_DTYPES
+    dtype_row = "nanoarrow-dtype"
+
+    def limit(self, facts):
+        """The strides are looked at first."""
+        if len(facts.layout.shape) > 1 or not facts.layout.contiguous:
+            return "nanoarrow-layout"
+        return super().limit(facts)
+
+    def take(self, obj):
+        return self.imported[0].c_buffer(obj)
+
+    def look(self, result):
+        name = ARROW_TYPES.get(result.data_type, result.data_type)
+        address = result._addr()
+        return Seen(
+            (result.n_elements,), name, ctypes.string_at(address, result.size_bytes), address, None
+        )
+
+    def layout_limit(self, facts):
+        return "nanoarrow-scalar" if facts.layout.shape == () else None
+
+
+class Mpi4py(Consumer):
+    """A message buffer: the bytes of contiguous memory, no shape and no element type."""
+
+    name = "mpi4py"
+    library = "mpi4py"
+    buffer_first = True
+    modules = ("mpi4py",)
+    flag = HONOURS
+    keeps_shape = False
+    bears_negative = False
+
+    def setup(self):
+        self.imported[0].rc.initialize = False
+        self.buffer = importlib.import_module("mpi4py.MPI").buffer
+
+    def take(self, obj):
+        return self.buffer.frombuffer(obj, readonly=True)
+
+    def look(self, result):
+        data = bytes(memoryview(result))
+        return Seen((), "", data, result.address, None)
+
+    def layout_limit(self, facts):
+        flat = facts.layout.contiguous or columns(facts.layout)
+        return None if flat else "mpi4py-strides"
+
+    def want(self, dtype, layout):
+        """The memory as it lies: of column-major data that is the transposed order."""
+        return truth(dtype, columns(layout) or layout)
+
+
+# --- cuda.core, nanobind ---------------------------------------------------------------------
+
+
+class CudaCore(Consumer):
+    name = "cuda.core"
+    library = "cuda-core"
+    modules = ("cuda.core.utils",)
+    flag = HONOURS
+    dtype_row = "cuda-core-dtype"
+    dtypes = frozenset(PLAIN | {"bfloat16"})
+
+    def take(self, obj):
+        view = self.imported[0].StridedMemoryView.from_dlpack(obj, stream_ptr=-1)
+        view.dtype  # noqa: B018  (found out at the first question: what it cannot name, it refuses)
+        return view
+
+    def look(self, result):
+        size = result.dtype.itemsize
+        strides = result.strides or row_major(result.shape)
+        data = read_memory(result.ptr, size, result.shape, strides)
+        return Seen(
+            tuple(result.shape), result.dtype.name, data, result.ptr, not result.readonly
+        )
+
+
+class Nanobind(Consumer):
+    library = "nanobind"
+    generation: str
+    function = "take_rw"
+    raises = ("TypeError",)
+
+    def setup(self):
+        self.module = nanobind_modules.load(self.generation)
+
+    def take(self, obj):
+        return getattr(self.module, self.function)(obj)
+
+    def look(self, result):
+        code, bits, lanes = result.dtype()
+        dtype = BY_TRIPLE.get((code, bits, lanes))
+        return Seen(
+            tuple(result.shape()),
+            dtype.name if dtype else "?",
+            result.read(),
+            result.address(),
+            None,
+        )
+
+
+class Nanobind22(Nanobind):
+    name = "nanobind 2.2 rw"
+    generation = "2.2.0"
+    asks = LEGACY
+
+
+class Nanobind22ro(Nanobind22):
+    name = "nanobind 2.2 ro"
+    function = "take_ro"
+    buffer_next = True
+
+
+class Nanobind29(Nanobind22):
+    name = "nanobind 2.9 rw"
+    generation = "2.9.2"
+
+
+class Nanobind29ro(Nanobind29):
+    name = "nanobind 2.9 ro"
+    function = "take_ro"
+    buffer_next = True
+
+
+class Nanobind31(Nanobind22):
+    name = "nanobind 3.1 rw"
+    generation = "3.1.0"
+    asks = VERSIONED
+
+    def layout_limit(self, facts):
+        return "nanobind-readonly" if facts.access != "writable" else None
+
+
+class Nanobind31ro(Nanobind):
+    name = "nanobind 3.1 ro"
+    generation = "3.1.0"
+    function = "take_ro"
+    asks = LEGACY_FIRST
+
+
+ALL = [
+    NumPy, NumPyCopy, NumPyDevice, Strict, Awkward, Torch, TorchCopy, TorchNoCopy, TorchDevice,
+    TorchAsArray, Jax, TvmFfi, Warp, Mlx, Paddle, TensorFlow, OnnxRuntime, Open3d, MxNet,
+    ArrowTensor, ArrowArray, Nanoarrow, Mpi4py, CudaCore, Nanobind22, Nanobind22ro, Nanobind29,
+    Nanobind29ro, Nanobind31, Nanobind31ro,
+]  # fmt: skip
+
+__all__ = ["ALL", "Consumer", "DType", "Seen"]

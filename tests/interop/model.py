@@ -1,0 +1,79 @@
+"""What must come out of each upgraded cell, written by hand.
+
+Three sources and no other: facts about the array (``producers.Facts``), documented limits of the
+consumer (``consumers``, ``refusals``) and the rules of dlshim that a user can read. Nothing in
+here was taken from a run of the matrix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from .cases import PLAIN, Layout, row_major
+from .consumers import ALWAYS_READONLY, HONOURS, LEGACY, Consumer
+from .producers import IMMUTABLE, STATED, WRITABLE, Facts
+from .refusals import REFUSALS
+
+
+@dataclass(frozen=True)
+class Expected:
+    row: str | None = None
+    """The row of ``refusals`` that says why not; None: the exchange works."""
+    raises: tuple[str, ...] = ()
+    changes: bool = False
+    """It arrives as something else than it was; the row says why."""
+    refused_by: str | None = None
+    shares: bool | None = None
+    """True: the address of element zero is that of the source. None: no matter (no elements)."""
+    writable: bool | None = None
+
+    @property
+    def works(self) -> bool:
+        return self.row is None
+
+
+def arriving(facts: Facts, consumer: Consumer) -> Facts:
+    """The array as the consumer meets it. Asked for a copy, dlshim makes a fresh one, contiguous,
+    aligned and writable (T8), whatever the source was."""
+    if not consumer.asks_copy:
+        return facts
+    old = facts.layout
+    layout = Layout(old.name, old.shape, row_major(old.shape))
+    return replace(facts, layout=layout, access=WRITABLE, address=None)
+
+
+def expect(facts: Facts, consumer: Consumer, road: str = "upgraded") -> Expected:
+    met = arriving(facts, consumer)
+    if met.negative and not consumer.bears_negative:
+        return refused("N9-negative", consumer.raises)
+    if met.access == STATED and consumer.asks == LEGACY and not through_buffer(met, consumer, road):
+        return refused("T8-readonly", consumer.raises)
+    row = consumer.limit(met)
+    if row == "nanobind-readonly" and met.access == IMMUTABLE:
+        row = "T8-immutable"
+    if row is not None:
+        return refused(row, REFUSALS[row].raises)
+    return Expected(shares=shares(facts, met, consumer), writable=writable(met, consumer))
+
+
+def through_buffer(met: Facts, consumer: Consumer, road: str) -> bool:
+    """A Tensor has the buffer protocol too, which can say read-only; a Producer has not."""
+    return road == "tensor" and consumer.buffer_next and met.dtype.name in PLAIN
+
+
+def refused(row: str, raises: tuple[str, ...]) -> Expected:
+    return Expected(row, raises, REFUSALS[row].changes, REFUSALS[row].who)
+
+
+def shares(facts: Facts, met: Facts, consumer: Consumer) -> bool | None:
+    if facts.layout.size == 0 or facts.address is None:
+        return None
+    return not (consumer.asks_copy or consumer.copies(met))
+
+
+def writable(met: Facts, consumer: Consumer) -> bool | None:
+    if consumer.flag == ALWAYS_READONLY:
+        return False
+    if consumer.flag == HONOURS:
+        return met.access == WRITABLE
+    return None

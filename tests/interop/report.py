@@ -1,0 +1,126 @@
+"""The dated result file of one environment.
+
+    python -m tests.interop.report FILE       runs the whole matrix here and writes FILE
+
+or ``python -m pytest tests/interop --interop-report FILE``, which writes what the tests ran.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import sys
+from pathlib import Path
+
+if __package__ == "tests.interop":  # run from the repository root: the package is `interop`
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from interop import runner, versions
+    from interop.refusals import REFUSALS
+    from interop.summary import Summary
+else:
+    from . import runner, versions
+    from .refusals import REFUSALS
+    from .summary import Summary
+
+ROADS = {"upgraded": "dlshim", "pydlpack": "pydlpack", "tensor": "dlshim.Tensor"}
+
+
+def environment_name() -> str:
+    return os.environ.get("DLSHIM_INTEROP_ENV", "here")
+
+
+def render(summary: Summary, present: runner.Presence, seconds: float) -> str:
+    lines = ["# Interop matrix: %s" % environment_name(), ""]
+    today = datetime.date.today().isoformat()
+    lines += ["%s, Python %s, %s, %d s." % (
+        today, platform.python_version(), platform.machine(), seconds), ""]  # fmt: skip
+    lines += _versions(present) + _totals(summary) + _pairs(summary) + _refused(summary)
+    if present.absent:
+        lines += ["## Not taking part", ""]
+        lines += ["- %s: %s" % item for item in sorted(present.absent.items())] + [""]
+    return "\n".join(lines)
+
+
+def _versions(present) -> list[str]:
+    from . import consumers, producers
+
+    libraries = {a.library for a in producers.ALL if a.name in present.producers}
+    libraries |= {a.library for a in consumers.ALL if a.name in present.consumers}
+    found = {name: versions.text(name) for name in libraries | {"dlshim", "pydlpack"}}
+    lines = ["| library | version |", "|---|---|"]
+    lines += ["| %s | %s |" % item for item in sorted(found.items()) if item[1]]
+    return [*lines, ""]
+
+
+def _totals(summary: Summary) -> list[str]:
+    names = ["cells", "bare ok", "ok", "curable", "cured", "broken", "refused on purpose"]
+    names += ["refused as documented", "crashed bare", "dangling bare", "wrong bare"]
+    roads = [road for road in ROADS if summary.road(road)]
+    counts = {road: summary.counts(road) for road in roads}
+    lines = ["## Counts", ""]
+    lines += ["| | %s |" % " | ".join("through " + ROADS[road] for road in roads)]
+    lines += ["|---|%s" % ("---:|" * len(roads))]
+    for name in names:
+        lines.append("| %s | %s |" % (name, " | ".join(str(counts[r][name]) for r in roads)))
+    lines += [
+        "",
+        "A cell is one producer, consumer, element type and layout. `curable`: fails without an "
+        "adapter although nothing but the protocol stands in the way. `broken`: works without "
+        "and not with the adapter. `refused on purpose`: the refusals that dlshim documents.",
+        "",
+    ]
+    return lines
+
+
+def _pairs(summary: Summary) -> list[str]:
+    lines = ["## Producers and consumers", ""]
+    lines += ["Works without / with dlshim, of all cells; in brackets what is refused as the "
+              "consumer documents, or by dlshim on purpose.", ""]  # fmt: skip
+    table = summary.table()
+    consumers = list(dict.fromkeys(c for _, c in table))
+    for producer in dict.fromkeys(p for p, _ in table):
+        lines += ["### %s" % producer, "", "| consumer | without | with | of | refused | red |",
+                  "|---|---:|---:|---:|---:|---:|"]  # fmt: skip
+        for consumer in consumers:
+            if (producer, consumer) not in table:
+                continue
+            n = table[producer, consumer]
+            row = (consumer, n["bare"], n["upgraded"], n["cells"], n["refused"], n["red"])
+            lines.append("| %s | %d | %d | %d | %d | %d |" % row)
+        lines.append("")
+    return lines
+
+
+def _refused(summary: Summary) -> list[str]:
+    count: dict[str, int] = {}
+    for result in summary.road("upgraded").values():
+        if result.row:
+            count[result.row] = count.get(result.row, 0) + 1
+    lines = ["## What is refused, and why", "", "| cells | who | reason |", "|---:|---|---|"]
+    for row, n in sorted(count.items(), key=lambda item: -item[1]):
+        lines.append("| %d | %s | %s |" % (n, REFUSALS[row].who, REFUSALS[row].reason))
+    return [*lines, ""]
+
+
+def write(path: str | Path, summary: Summary, present: runner.Presence, seconds: float) -> None:
+    Path(path).write_text(render(summary, present, seconds), encoding="utf-8")
+
+
+def main(path: str) -> int:
+    import time
+
+    start = time.monotonic()
+    present = runner.presence()
+    summary = Summary(runner.run(runner.whole(present), log=runner.say))
+    write(path, summary, present, time.monotonic() - start)
+    print("%s: %d red" % (path, len(summary.red())))
+    return 1 if summary.red() or summary.broken() else 0
+
+
+if __name__ == "__main__":
+    if __package__ == "tests.interop":
+        from interop import report
+
+        sys.exit(report.main(sys.argv[1]))
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,111 @@
+"""What a run of the matrix says: counts, and the four questions that the tests ask."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from . import cells
+from .runner import Result
+
+DLSHIM = "dlshim"
+
+
+class Summary:
+    def __init__(self, results: Iterable[Result]) -> None:
+        self.by_road: dict[str, dict[tuple, Result]] = {}
+        for result in results:
+            self.by_road.setdefault(result.road, {})[result.key] = result
+
+    def road(self, name: str) -> dict[tuple, Result]:
+        return self.by_road.get(name, {})
+
+    def pairs(self, road: str):
+        """(bare, upgraded) results of the same cell."""
+        bare, other = self.road("bare"), self.road(road)
+        for key in bare.keys() & other.keys():
+            if cells.NA not in (bare[key].kind, other[key].kind):
+                yield bare[key], other[key]
+
+    def red(self, road: str = "upgraded") -> list[Result]:
+        """Cells that are not as the model says."""
+        return [r for r in self.road(road).values() if r.red]
+
+    def broken(self, road: str = "upgraded") -> list[tuple[Result, Result]]:
+        """Worked bare and does not work now, or is copied now. Rule T12's refusals apart."""
+        return [
+            (bare, other)
+            for bare, other in self.pairs(road)
+            if bare.works
+            and (not other.works or (bare.kind == cells.OK and other.kind == cells.COPIED))
+            and other.refused_by != DLSHIM
+        ]
+
+    def curable(self) -> list[tuple[Result, Result]]:
+        """Fails bare, and by the model nothing but the protocol stands in the way."""
+        return [(b, u) for b, u in self.pairs("upgraded") if not b.works and not u.row]
+
+    def on_purpose(self) -> list[tuple[Result, Result]]:
+        """Worked bare and is refused by dlshim on purpose (T12)."""
+        return [
+            (b, u)
+            for b, u in self.pairs("upgraded")
+            if b.works and not u.works and u.refused_by == DLSHIM
+        ]
+
+    def counts(self, road: str = "upgraded") -> Counter:
+        """The yardstick, for one adapter in between."""
+        curable = {b.key for b, _ in self.curable()}
+        other = self.road(road)
+        found: Counter = Counter()
+        for bare, after in self.pairs(road):
+            found["cells"] += 1
+            found["bare ok"] += bare.works
+            found["ok"] += after.works
+            if bare.key in curable:
+                found["curable"] += 1
+                found["cured"] += after.works
+            if bare.works and not after.works:
+                found["refused on purpose" if self.purpose(bare.key) else "broken"] += 1
+            found["refused as documented"] += not after.works and not bare.works and bool(after.row)
+            found["crashed bare"] += bare.kind in (cells.CRASH, cells.HANG)
+            found["dangling bare"] += bare.kind == cells.DANGLING
+            found["wrong bare"] += bare.kind == cells.WRONG
+        found["missing"] = len(self.road("bare")) - len(other)
+        return found
+
+    def purpose(self, key: tuple) -> bool:
+        upgraded = self.road("upgraded").get(key)
+        return upgraded is not None and upgraded.refused_by == DLSHIM and not upgraded.works
+
+    def table(self) -> dict[tuple[str, str], Counter]:
+        """Per producer and consumer: what a reader of the result file wants to know."""
+        found: dict[tuple[str, str], Counter] = {}
+        for bare, up in self.pairs("upgraded"):
+            count = found.setdefault((bare.producer, bare.consumer), Counter())
+            count["cells"] += 1
+            count["bare"] += bare.works
+            count["upgraded"] += up.works
+            count["cured"] += up.works and not bare.works
+            count["refused"] += not up.works and not up.red
+            count["red"] += bool(up.red)
+        return found
+
+
+def grouped(results: Iterable[Result], limit: int = 40) -> str:
+    """Red cells in few lines: same producer, consumer and reason together."""
+    groups: dict[tuple, list[Result]] = {}
+    for r in results:
+        groups.setdefault((r.producer, r.consumer, r.road, r.red or r.kind), []).append(r)
+    lines = []
+    for (producer, consumer, road, reason), members in sorted(groups.items())[:limit]:
+        where = few({m.dtype for m in members}) + "; " + few({m.layout for m in members})
+        what = (len(members), producer, consumer, road, reason, where)
+        lines.append("%d x %s -> %s (%s): %s\n      %s" % what)
+    if len(groups) > limit:
+        lines.append("... and %d more groups" % (len(groups) - limit))
+    return "\n".join(lines)
+
+
+def few(names: set[str], limit: int = 6) -> str:
+    return ", ".join(sorted(names)[:limit]) + (" ..." if len(names) > limit else "")

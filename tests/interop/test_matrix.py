@@ -1,0 +1,146 @@
+"""The questions put to a run of the matrix."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from interop import cells, consumers, environments, faults, producers, runner, versions
+from interop.summary import Summary, grouped
+
+ENVIRONMENT = os.environ.get("DLSHIM_INTEROP_ENV")
+
+
+def takes_part(module: str, present: runner.Presence) -> bool:
+    """Some adapter that imports the module is in use."""
+    top = module.split(".")[0]
+    for kind, adapters in (("producers", producers.ALL), ("consumers", consumers.ALL)):
+        for adapter in adapters:
+            names = {adapter.library, *(m.split(".")[0] for m in adapter.modules)}
+            if top in names and adapter.name in getattr(present, kind):
+                return True
+    return False
+
+
+def test_what_the_environment_requires_takes_part(present):
+    required = environments.load()[ENVIRONMENT].required if ENVIRONMENT else ("numpy",)
+    absent = [module for module in required if not takes_part(module, present)]
+    assert not absent, "%s: %s" % (absent, present.absent)
+    assert "upgraded" in present.roads, present.absent
+
+
+def test_every_cell_is_as_the_model_says(matrix):
+    red = matrix.summary.red()
+    assert not red, "%d cells are red:\n%s" % (len(red), grouped(red))
+
+
+def test_a_tensor_in_between_changes_nothing(matrix):
+    red = matrix.summary.red("tensor")
+    assert not red, "%d cells are red:\n%s" % (len(red), grouped(red))
+
+
+def test_what_works_bare_works_upgraded(matrix):
+    """Rule T12: refused on purpose are the rows of dlshim itself, and nothing else."""
+    broken = matrix.summary.broken()
+    lines = grouped(after for _, after in broken)
+    assert not broken, "%d exchanges work bare and not upgraded:\n%s" % (len(broken), lines)
+
+
+def test_all_that_can_be_cured_is_cured(matrix):
+    curable = matrix.summary.curable()
+    left = [after for _, after in curable if not after.works]
+    assert curable, "nothing fails bare: the matrix does not see anything"
+    assert not left, "%d of %d are not cured:\n%s" % (len(left), len(curable), grouped(left))
+
+
+def test_few_arrays_could_not_be_made(matrix):
+    upgraded = matrix.summary.road("upgraded").values()
+    unmade = [r for r in upgraded if r.kind == cells.NA]
+    assert len(unmade) < 0.05 * len(upgraded), grouped(unmade)
+
+
+def test_both_roads_ran_the_same_cells(matrix):
+    """After a crash the bare road leaves the other element types of that layout out."""
+    bare, upgraded = matrix.summary.road("bare"), matrix.summary.road("upgraded")
+    crashed = {(k[0], k[1], k[3]) for k, r in bare.items() if r.kind in (cells.CRASH, cells.HANG)}
+    alone = [k for k in upgraded.keys() - bare.keys() if (k[0], k[1], k[3]) not in crashed]
+    assert not alone
+    assert not bare.keys() - upgraded.keys()
+
+
+# --- planted faults --------------------------------------------------------------------------
+
+COPY = {
+    "numpy(copy=True)": "dlshim makes the copy before the fault",
+    "torch(copy=True)": "dlshim makes the copy before the fault",
+    "mlx": "copies on import, at once",
+}
+HONOURS_READ_ONLY = {
+    "numpy", "numpy(device='cpu')", "array-api-strict", "awkward", "pyarrow.Tensor",
+    "pyarrow.Array", "cuda.core", "nanobind 3.1 rw",
+}  # fmt: skip
+TAKES_BOTH = {
+    "numpy(copy=True)": "its copy is writable either way",
+    **dict.fromkeys(
+        ["torch", "torch(copy=True)", "torch(copy=False)", "torch(device='cpu')", "torch.asarray"],
+        "takes both flavours and ignores the flag",
+    ),
+    "paddle": "takes both flavours and ignores the flag",
+    "mlx": "takes both flavours",
+    "cuda.core": "takes both flavours, writable either way",
+    "nanobind 3.1 rw": "takes both flavours",
+    "nanobind 3.1 ro": "takes both flavours",
+}
+
+KEEPS_THE_OBJECT = {
+    "nanobind %s %s" % (g, p): "holds the imported object itself, so nothing is freed"
+    for g in ("2.2", "2.9", "3.1")
+    for p in ("rw", "ro")
+}
+
+# Per fault: the layout in which it shows, and who need not notice it, each with the reason.
+# All others must. Written from what the fault does, not from what was seen.
+SHOWS = {
+    "flag lost": ("readonly-1d", None),
+    "offset lost": ("offset-1d", {}),
+    "wrong flavour": ("contiguous-1d", TAKES_BOTH),
+    "stride wrong": ("step2-1d", {n: r for n, r in COPY.items() if n != "mlx"}),
+    "freed early": ("contiguous-1d", COPY | KEEPS_THE_OBJECT),
+    "silent copy": ("contiguous-1d", COPY),
+}
+
+
+@pytest.fixture(scope="session")
+def spoilt(present):
+    """All faults, each on arrays of NumPy towards every consumer."""
+    batches = [
+        runner.Batch("numpy", consumer, "fault:" + fault, ("float32",))
+        for fault in faults.FAULTS
+        for consumer in present.consumers
+    ]
+    return Summary(runner.run(batches))
+
+
+@pytest.mark.parametrize("fault", faults.FAULTS)
+def test_a_planted_fault_turns_cells_red(fault, spoilt, present):
+    layout, exempt = SHOWS[fault]
+    if exempt is None:
+        watching = present.consumers.keys() & HONOURS_READ_ONLY
+        if versions.of("numpy") < (2, 2, 5):
+            watching -= {"numpy", "numpy(device='cpu')", "array-api-strict", "awkward"}
+        if not watching:
+            pytest.skip("no consumer of this environment can tell read-only memory from other")
+    else:
+        watching = present.consumers.keys() - exempt.keys()
+    results = spoilt.road("fault:" + fault)
+    blind = [c for c in watching if not results["numpy", c, "float32", layout].red]
+    assert watching
+    assert not blind, "%s was not noticed by the cells of %s" % (fault, sorted(blind))
+
+
+def test_the_same_cells_are_green_without_a_fault(matrix, present):
+    upgraded = matrix.summary.road("upgraded")
+    for layout, _ in SHOWS.values():
+        for consumer in present.consumers:
+            assert not upgraded["numpy", consumer, "float32", layout].red
