@@ -16,6 +16,7 @@ import sysconfig
 from glob import glob
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 FLOOR = (3, 10)
 
@@ -43,7 +44,18 @@ def compile_args() -> list[str]:
     return args
 
 
+class BuildExt(build_ext):
+    """Links without the run path that some interpreters (pyenv's) put into every extension."""
+
+    def build_extensions(self) -> None:
+        linker = getattr(self.compiler, "linker_so", None)
+        if linker:
+            self.compiler.linker_so = [word for word in linker if not word.startswith("-Wl,-rpath")]
+        super().build_extensions()
+
+
 setup(
+    cmdclass={"build_ext": BuildExt},
     ext_modules=[
         Extension(
             "dlshim._core",

@@ -1,6 +1,5 @@
 #include "core/dtype.h"
 
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -263,7 +262,7 @@ dls_dtype_typestr(dl_dtype dtype, char *text)
     char kind = row != NULL && row->kind != 0 ? row->kind : 'V';
     int64_t itemsize = dls_dtype_bits(dtype) / 8;
     char order = itemsize > 1 ? NATIVE_ORDER : '|';
-    snprintf(text, 16, "%c%c%" PRId64, order, kind, itemsize);
+    snprintf(text, 16, "%c%c%d", order, kind, (int)itemsize);
     return 1;
 }
 

@@ -32,7 +32,7 @@ tensor_from_capsule(dls_state *state, PyObject *capsule)
     dls_scan scan;
     dls_error err;
     dls_loan_init(&loan);
-    dls_library_old_numpy(state);
+    dls_library_gil_deleters(state);
     Py_INCREF(capsule);
     if (dls_loan_from_capsule(state, NULL, NULL, capsule, DLS_OLDER, &loan) < 0) {
         return NULL;
@@ -46,12 +46,16 @@ tensor_from_capsule(dls_state *state, PyObject *capsule)
         dls_raise_error(state, capsule, &err);
         goto done;
     }
-    if (dls_loan_take(state, NULL, NULL, &loan) < 0) {
-        goto done;
-    }
     dls_tensor_settle_data(&loan.tensor, &scan);
-    tensor = dls_tensor_new(state, &loan.tensor, scan.contiguous, &loan, loan.flags,
-                            &loan.hold, NULL);
+    tensor = dls_tensor_new(state, &loan.tensor, scan.contiguous, &loan, loan.flags, NULL);
+    if (tensor != NULL) {
+        if (dls_loan_take(state, NULL, NULL, &loan) < 0) {
+            Py_CLEAR(tensor);
+        }
+        else {
+            dls_tensor_hold(tensor, &loan.hold);
+        }
+    }
 done:
     dls_loan_drop(&loan);
     return tensor;

@@ -44,8 +44,8 @@ hook(PyObject *module, PyObject *args)
     else if (strcmp(name, "forget_plans") == 0) {
         dls_plan_cache_clear(state->plans);
     }
-    else if (strcmp(name, "forget_numpy") == 0) {
-        state->old_numpy = -1;
+    else if (strcmp(name, "forget_imports") == 0) {
+        state->gil_deleters = -1;
     }
     else if (strcmp(name, "fail_alloc") == 0) {
         long n = PyLong_AsLong(value);
@@ -194,7 +194,7 @@ PyMethodDef dls_hook_methods[] = {
      "_counters($module, /)\n--\n\nCounts since import: handed_on, translated, copied, taken, live."},
     {"_hook", hook, METH_VARARGS,
      "_hook($module, name, value, /)\n--\n\nTest switches: hand_on, fallback, fail_alloc, "
-     "forget_plans, forget_numpy."},
+     "forget_plans, forget_imports."},
     {"_peek", peek, METH_O,
      "_peek($module, capsule, /)\n--\n\nFields of a capsule, which is not consumed."},
     {"_plan", plan, METH_O,

@@ -70,11 +70,11 @@ int dls_dtype_type_init(dls_state *state, PyObject *module);
 PyObject *dls_producer_new(dls_state *state, PyObject *source, dls_plan *plan,
                            dls_options *options);
 
-/* A Tensor from final values: dims are copied, *hold is moved in (on failure it is
- * untouched).  stream: borrowed or NULL. */
+/* A Tensor from final values: dims are copied.  It holds nothing yet: dls_tensor_hold
+ * moves a hold in, as the last step.  stream: borrowed or NULL. */
 PyObject *dls_tensor_new(dls_state *state, const dl_tensor *tensor, bool canonical,
-                         const dls_loan *loan, uint64_t flags, dls_hold *hold,
-                         PyObject *stream);
+                         const dls_loan *loan, uint64_t flags, PyObject *stream);
+void dls_tensor_hold(PyObject *self, dls_hold *hold);
 
 /* Describe a Tensor as a loan that shares its memory. */
 void dls_tensor_lend(dls_tensor *self, dls_loan *loan);

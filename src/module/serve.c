@@ -212,13 +212,22 @@ serve_tensor(dls_state *state, PyObject *source, dls_plan *plan, dls_request *re
     if (ask_source(state, source, plan, request, &loan) < 0) {
         return NULL;
     }
-    if (dls_settle(state, source, request, &loan, &settled) == 0
-        && take_hold(state, source, plan, request, &loan, &settled, &hold) == 0) {
+    if (dls_settle(state, source, request, &loan, &settled) == 0) {
         tensor = dls_tensor_new(state, &settled.delivery.tensor, settled.delivery.canonical,
-                                &loan, settled.delivery.flags, &hold, request->want.stream);
+                                &loan, settled.delivery.flags, request->want.stream);
     }
-    dls_hold_drop_attached(&hold);
-    dls_hold_drop_attached(&settled.made);
+    if (tensor != NULL) {
+        /* Taking is the last step that can fail (T9). */
+        if (take_hold(state, source, plan, request, &loan, &settled, &hold) < 0) {
+            Py_CLEAR(tensor);
+        }
+        else {
+            dls_tensor_hold(tensor, &hold);
+        }
+    }
+    if (!dls_hold_is_empty(&settled.made)) {
+        dls_hold_drop_attached(&settled.made);
+    }
     dls_loan_drop(&loan);
     return tensor;
 }

@@ -51,9 +51,12 @@ apply_reinterpret(dls_state *state, PyObject *source, dl_dtype wanted, dls_loan 
                   (int)width_in_memory(loan));
         return -1;
     }
-    loan->tensor.dtype = wanted;
-    loan->flags &= ~DL_FLAG_SUBBYTE_PADDED;
-    loan->altered = true;
+    dl_dtype have = loan->tensor.dtype;
+    if (have.code != wanted.code || have.bits != wanted.bits || have.lanes != wanted.lanes) {
+        loan->tensor.dtype = wanted;
+        loan->flags &= ~DL_FLAG_SUBBYTE_PADDED;
+        loan->altered = true;
+    }
     return 0;
 }
 

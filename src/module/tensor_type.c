@@ -15,8 +15,9 @@
 
 PyObject *
 dls_tensor_new(dls_state *state, const dl_tensor *tensor, bool canonical,
-               const dls_loan *loan, uint64_t flags, dls_hold *hold, PyObject *stream)
+               const dls_loan *loan, uint64_t flags, PyObject *stream)
 {
+    dls_hold nothing = {0};
     int32_t ndim = tensor->ndim;
     PyObject *self = (PyObject *)PyObject_GC_New(dls_tensor, state->tensor_type);
     if (self == NULL) {
@@ -27,7 +28,7 @@ dls_tensor_new(dls_state *state, const dl_tensor *tensor, bool canonical,
     data->weakrefs = NULL;
     data->stream = NULL;
     data->asked = 0;
-    data->owner = dls_shared_new(hold, 2 * sizeof(int64_t) * (size_t)ndim);
+    data->owner = dls_shared_new(&nothing, 2 * sizeof(int64_t) * (size_t)ndim);
     if (data->owner == NULL) {
         Py_DECREF(self);
         return PyErr_NoMemory();
@@ -58,6 +59,13 @@ dls_tensor_new(dls_state *state, const dl_tensor *tensor, bool canonical,
     data->stream = stream;
     PyObject_GC_Track(self);
     return self;
+}
+
+void
+dls_tensor_hold(PyObject *self, dls_hold *hold)
+{
+    dls_tensor_data(self)->owner->hold = *hold;
+    *hold = (dls_hold){0};
 }
 
 void

@@ -40,6 +40,10 @@ typedef Py_buffer dls_buffer;
 #define DLS_BF_GETBUFFER 1
 #define DLS_BF_RELEASEBUFFER 2
 
+/* Full-API headers spell one name as a macro for the other. */
+#undef _PyThreadState_UncheckedGet
+#undef PyObject_GetOptionalAttr
+
 /* Functions that joined the limited API after the floor, or whose first export is
  * later than the floor: found by symbol at import, each with a version guard and a
  * fallback (late.c).  X(result, name, parameters, first version whose symbol we

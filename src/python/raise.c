@@ -118,6 +118,18 @@ dls_error_restore(PyObject *exception)
     PyErr_Restore(type, exception, trace);
 }
 
+void
+dls_raise_with_cause(PyObject *cause)
+{
+    PyObject *error = dls_error_take();
+    if (error == NULL) {
+        dls_error_restore(cause);
+        return;
+    }
+    PyException_SetCause(error, cause); /* steals cause */
+    dls_error_restore(error);
+}
+
 /* Kinds that N2 turns into BufferError; all others come through as they are. */
 static bool
 is_translated(void)
@@ -139,7 +151,7 @@ names_object(PyObject *error, PyObject *message, PyObject *obj)
     PyObject *name = dls_type_name(obj);
     PyObject *prefix = name != NULL ? PyUnicode_FromFormat("'%U' object: ", name) : NULL;
     bool same = prefix != NULL
-                && PyUnicode_Tailmatch(message, prefix, 0, PY_SSIZE_T_MAX, -1) == 1;
+                && PyUnicode_Tailmatch(message, prefix, 0, PyUnicode_GetLength(message), -1) == 1;
     Py_XDECREF(name);
     Py_XDECREF(prefix);
     PyErr_Clear();
@@ -153,6 +165,9 @@ dls_raise_from_pending(dls_state *state, PyObject *obj, const char *text)
         return NULL;
     }
     PyObject *cause = dls_error_take();
+    if (cause == NULL) {
+        return NULL;
+    }
     PyObject *message = PyObject_Str(cause);
     if (message != NULL && names_object(cause, message, obj)) {
         Py_DECREF(message);
@@ -173,8 +188,6 @@ dls_raise_from_pending(dls_state *state, PyObject *obj, const char *text)
         Py_DECREF(kind);
     }
     Py_DECREF(message);
-    PyObject *error = dls_error_take();
-    PyException_SetCause(error, cause); /* steals cause */
-    dls_error_restore(error);
+    dls_raise_with_cause(cause);
     return NULL;
 }

@@ -19,6 +19,9 @@ DLS_COLD int dls_raise_error(dls_state *state, PyObject *obj, const dls_error *e
  * (KeyboardInterrupt ...) stay as they are (N2).  Always NULL. */
 DLS_COLD PyObject *dls_raise_from_pending(dls_state *state, PyObject *obj, const char *text);
 
+/* The pending exception gets `cause` (stolen) as its __cause__. */
+void dls_raise_with_cause(PyObject *cause);
+
 /* Drop a reference that may run foreign code (a capsule's destructor) while an exception
  * is pending: it is saved and restored, what the code raises is reported (T9). */
 void dls_drop_foreign(PyObject *obj);

@@ -56,7 +56,7 @@ new_error(PyObject *module, const char *name, const char *doc, PyObject *first,
 int
 dls_state_init(dls_state *state, PyObject *module)
 {
-    state->old_numpy = -1;
+    state->gil_deleters = -1;
     if (init_names(state) < 0 || init_kwnames(state) < 0) {
         return -1;
     }

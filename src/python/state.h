@@ -77,7 +77,7 @@ typedef struct dls_state {
     PyObject *forget;        /* weakref callback of the plan cache */
     PyObject *modules;       /* sys.modules */
     struct dls_plan_cache *plans;
-    int old_numpy;           /* an imported NumPy is < 1.24: -1 = not seen yet */
+    int gil_deleters;        /* deleters want the GIL around them; -1 = not known yet */
 } dls_state;
 
 /* Fill names, tuples and error classes.  0, or -1 with an exception set (the caller

@@ -324,7 +324,8 @@ read_pointer(interface_dict *from, PyObject *pair)
     PyObject *first = PyTuple_GetItem(pair, 0); /* borrowed */
     PyObject *address = PyNumber_Index(first);
     if (address != NULL) {
-        loan->tensor.data = PyLong_AsVoidPtr(address);
+        /* Unsigned: a negative number is no address, though it would wrap to one. */
+        loan->tensor.data = (void *)(uintptr_t)PyLong_AsUnsignedLongLong(address);
         Py_DECREF(address);
     }
     if (PyErr_Occurred() != NULL) {

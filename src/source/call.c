@@ -50,8 +50,12 @@ int_of(dls_state *state, PyObject *item, bool never_none, bool strict, int32_t *
         return 1;
     }
     PyObject *number = item != Py_None ? number_of(state, item, strict) : NULL;
-    long value = number != NULL ? PyLong_AsLong(number) : -1;
-    Py_XDECREF(number);
+    if (number == NULL) {
+        PyErr_Clear();
+        return 0;
+    }
+    long value = PyLong_AsLong(number);
+    Py_DECREF(number);
     if ((value == -1 && PyErr_Occurred()) || value < INT32_MIN || value > INT32_MAX) {
         PyErr_Clear();
         return 0;

@@ -47,6 +47,9 @@ keep_error(climb *c)
 {
     bool type_error = PyErr_ExceptionMatches(PyExc_TypeError);
     PyObject *error = dls_error_take();
+    if (error == NULL) {
+        return;
+    }
     if (!type_error) {
         c->refused_other = true;
     }
@@ -277,10 +280,8 @@ raise_kept(climb *c)
     }
     else if (c->kept != NULL && pending_error() != PENDING_FINAL) {
         /* An older protocol explained it better than __dlpack__: keep both. */
-        PyObject *error = dls_error_take();
-        PyException_SetCause(error, c->kept);
+        dls_raise_with_cause(c->kept);
         c->kept = NULL;
-        dls_error_restore(error);
         if (pending_error() == PENDING_BUFFER) {
             return;
         }
@@ -300,7 +301,7 @@ climb_host(climb *c)
         rung_result result = climb_rung(c, (dls_rung)rung);
         if (result == RUNG_GOT) {
             Py_CLEAR(c->kept);
-            dls_library_old_numpy(c->state); /* it may have been imported just now */
+            dls_library_gil_deleters(c->state); /* it may have been imported just now */
             return 0;
         }
         if (result == RUNG_STOP) {

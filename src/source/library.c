@@ -154,26 +154,39 @@ dls_library_capsule(dls_state *state, const dls_library *row, PyObject *obj,
     return *result != NULL ? 1 : -1;
 }
 
-bool
-dls_library_old_numpy(dls_state *state)
+/* Is a module imported, and older than major.minor?  1, 0, or -1: not imported. */
+static int
+module_is_older(dls_state *state, const char *name, long major, long minor)
 {
-    if (state->old_numpy >= 0) {
-        return state->old_numpy;
-    }
-    PyObject *numpy = PyDict_GetItemString(state->modules, "numpy"); /* borrowed */
-    if (numpy == NULL) {
-        return false;
+    PyObject *module = PyDict_GetItemString(state->modules, name); /* borrowed */
+    if (module == NULL) {
+        return -1;
     }
     PyObject *owner = NULL;
-    const char *text = text_attribute(numpy, "__version__", &owner);
+    int older = 0;
+    const char *text = text_attribute(module, "__version__", &owner);
     if (text != NULL) {
         char *end;
-        long major = strtol(text, &end, 10);
-        long minor = *end == '.' ? strtol(end + 1, NULL, 10) : 0;
-        state->old_numpy = major < 1 || (major == 1 && minor < 24);
+        long have = strtol(text, &end, 10);
+        long next = *end == '.' ? strtol(end + 1, NULL, 10) : 0;
+        older = have < major || (have == major && next < minor);
     }
     Py_XDECREF(owner);
-    return state->old_numpy == 1;
+    return older;
+}
+
+bool
+dls_library_gil_deleters(dls_state *state)
+{
+    if (state->gil_deleters < 0) {
+        int older = -1;
+#define GIL_DELETER(module, major, minor)                                      \
+    older = older > 0 ? older : module_is_older(state, module, major, minor);
+#include "source/libraries.def"
+#undef GIL_DELETER
+        state->gil_deleters = older;
+    }
+    return state->gil_deleters == 1;
 }
 
 static PyObject *

@@ -46,8 +46,9 @@ int dls_library_capsule(dls_state *state, const dls_library *row, PyObject *obj,
 /* Does such a function exist for this object?  1, 0, or -1 with an exception. */
 int dls_library_has_capsule(dls_state *state, const dls_library *row, PyObject *obj);
 
-/* An imported NumPy < 1.24: its deleters run Python code without the GIL (T10). */
-bool dls_library_old_numpy(dls_state *state);
+/* Is a library imported whose deleters run Python code without taking the GIL (T10)?
+ * Looked up until that library has been seen once. */
+bool dls_library_gil_deleters(dls_state *state);
 
 /* All rows as a list of dicts, for inspect, docs and tests. */
 PyObject *dls_library_table(void);
