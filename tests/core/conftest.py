@@ -51,6 +51,12 @@ def hand_on(request: pytest.FixtureRequest) -> bool:
     return request.param
 
 
+def pytest_collection_finish() -> None:
+    """Thousands of collected items need not be walked by every collection in a test."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> object:
     report = yield

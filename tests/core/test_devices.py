@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from doubles import capsules as caps
 from doubles import consumers
-from doubles.asking import FLAVOURS, bare, tells, versioned
+from doubles.asking import FLAVOURS, bare, tells, versioned, walk
 from doubles.producers import (
     GENERATIONS,
     P1,
@@ -165,15 +165,17 @@ DEVICES = [(2, 0), (2, 3), (3, 0), (8, 0), (10, 1), (11, 0), (12, 0), (13, 0), (
 
 
 @BOTH
-@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("cls", [P2, P2Torch, P1b, P1Positional], ids=lambda c: c.__name__)
-def test_device_memory_passes_through_a_modern_producer(cls, device, ask):
-    x = fresh(cls)((3,), "float32", device=device)
-    upgraded = dlshim.upgrade(x)
-    assert upgraded.__dlpack_device__() == device
-    with ask(upgraded, stream=-1) as imported:
-        assert imported.view.device == device
-        assert imported.view.data == x.element_zero
+def test_device_memory_passes_through_a_modern_producer(cls, ask):
+    def check(device):
+        x = fresh(cls)((3,), "float32", device=device)
+        upgraded = dlshim.upgrade(x)
+        assert upgraded.__dlpack_device__() == device
+        with ask(upgraded, stream=-1) as imported:
+            assert imported.view.device == device
+            assert imported.view.data == x.element_zero
+
+    walk(DEVICES, check)
 
 
 @BOTH
@@ -212,20 +214,23 @@ HOST_STREAMS = [None, -1, 0, 1, 2, 7, 2**40, 2**64 - 1]
 
 
 @BOTH
-@pytest.mark.parametrize("stream", HOST_STREAMS)
 @pytest.mark.parametrize(
     "cls", [P1, P1b, P2, P2Torch, Tensorflow, P0ToDlpack, P1aNoDevice], ids=lambda c: c.__name__
 )
-def test_N6_a_host_producer_is_never_given_a_stream(cls, stream, ask):
+def test_N6_a_host_producer_is_never_given_a_stream(cls, ask):
     """cuda-python#473: generic consumers pass theirs, host producers refuse any."""
-    x = cls()
-    with ask(dlshim.upgrade(x), stream=stream) as imported:
-        assert imported.values() == x.values()
-    with ask(dlshim.upgrade(x, stream=stream)) as imported:
-        assert imported.values() == x.values()
-    with ask(dlshim.from_dlpack(x, stream=stream), stream=stream) as imported:
-        assert imported.values() == x.values()
-    assert all(keywords.get("stream") is None for keywords in x.keywords)
+
+    def check(stream):
+        x = cls()
+        with ask(dlshim.upgrade(x), stream=stream) as imported:
+            assert imported.values() == x.values()
+        with ask(dlshim.upgrade(x, stream=stream)) as imported:
+            assert imported.values() == x.values()
+        with ask(dlshim.from_dlpack(x, stream=stream), stream=stream) as imported:
+            assert imported.values() == x.values()
+        assert all(keywords.get("stream") is None for keywords in x.keywords)
+
+    walk(HOST_STREAMS, check)
 
 
 class CudaStreamMethod:

@@ -8,7 +8,7 @@ import weakref
 import pytest
 from doubles import capsules as caps
 from doubles import child, producers
-from doubles.asking import FLAVOURS, bare, tells, versioned
+from doubles.asking import FLAVOURS, bare, tells, versioned, walk
 from doubles.older import InterfaceOnly, StructOnly
 from doubles.producers import (
     GENERATIONS,
@@ -474,13 +474,15 @@ def test_N2_everything_else_comes_through_as_it_is(kind, ask):
 
 
 @BOTH
-@pytest.mark.parametrize("cls", GENERATIONS.values(), ids=GENERATIONS.keys())
-def test_N2_a_producer_is_not_called_again_after_it_succeeded(cls, ask):
-    x = cls()
-    ask(dlshim.upgrade(x)).release()
-    inner = getattr(x, "inner", x)
-    handed_out = [made for made in inner.exports if made.handed_out]
-    assert len(handed_out) == (2 if cls is producers.P3NullData else 1)
+def test_N2_a_producer_is_not_called_again_after_it_succeeded(ask):
+    def check(cls):
+        x = cls()
+        ask(dlshim.upgrade(x)).release()
+        inner = getattr(x, "inner", x)
+        handed_out = [made for made in inner.exports if made.handed_out]
+        assert len(handed_out) == (2 if cls is producers.P3NullData else 1)
+
+    walk(GENERATIONS, check)
 
 
 def test_N2_ladder_below_the_dunder():
@@ -576,7 +578,7 @@ def test_N4_a_dropped_device_is_checked(cls, ask):
 
 
 @pytest.mark.parametrize(
-    "device", [1, (1,), (1, 0, 0), (None, 0), (1, None), ("1", 0), (1.0, 0), object()], ids=repr
+    "device", [1, (1,), (1, 0, 0), (None, 0), ("1", 0), (1.0, 0), object()], ids=repr
 )
 def test_N4_dl_device_of_another_form_is_a_typeerror(device):
     x = P2()

@@ -30,6 +30,16 @@ def versioned(x: Any, **keywords: Any) -> Import:
 FLAVOURS = {"legacy": bare, "versioned": versioned}
 
 
+def walk(cases: Any, check: Any) -> None:
+    """Run `check` on every case; a failure says which one it was."""
+    named = cases.items() if isinstance(cases, dict) else ((repr(case), case) for case in cases)
+    for name, case in named:
+        try:
+            check(case)
+        except Exception as failure:
+            raise AssertionError(f"{name}: {type(failure).__name__}: {failure}") from failure
+
+
 class Count:
     def __init__(self) -> None:
         self.handed_on = self.translated = self.copied = self.taken = 0

@@ -384,6 +384,11 @@ def made_at(address: int) -> Made | None:
     return _records.get(address)
 
 
+def forget(made: Made) -> None:
+    """Strike a record whose struct was never handed out."""
+    _records.pop(made.address, None)
+
+
 def accounts() -> list[str]:
     """What is wrong with the deleters of everything that was handed out so far."""
     wrong = list(_stray)

@@ -22,14 +22,17 @@ def run(
     """Run `code`, insist on how it ends, and return what it printed."""
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join(paths)
-    done = subprocess.run(
-        [sys.executable, *options, "-c", textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        env=environment,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, *options, "-c", textwrap.dedent(code)],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env=environment,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise AssertionError(f"hangs: no end after {timeout} seconds") from None
     told = f"\n--- stdout\n{done.stdout}\n--- stderr\n{done.stderr}"
     assert done.returncode == returncode, f"ended with {done.returncode}{told}"
     assert "Fatal Python error" not in done.stderr, told

@@ -123,6 +123,7 @@ class Array:
             start=0,
             byte_offset=0,
             memory=block,
+            owner=None,
             on_delete=lambda: caps.poison(block),
             **({} if version is None else {"flags": flags}),
         )
@@ -464,6 +465,8 @@ def _borrow(obj: int, out: int) -> int:
     array.borrowed = made = array.table_export()
     if made is None:
         return -1
+    if not made.handed_out:
+        caps.forget(made)  # lent, not given: nobody will call its deleter
     C.memmove(out, C.addressof(made.struct.dl_tensor), C.sizeof(DLTensor))
     return 0
 

@@ -1,0 +1,125 @@
+"""dlshim imports nothing but itself, and never an array library: `sys.modules` before and after."""
+
+from __future__ import annotations
+
+import pytest
+from doubles import child
+
+pytestmark = pytest.mark.once
+
+FORBIDDEN = ["numpy", "torch", "jax", "jaxlib", "tensorflow", "cupy", "paddle", "pyarrow", "mxnet",
+             "onnxruntime", "tvm_ffi", "warp", "mlx", "dpctl", "ml_dtypes", "open3d", "nanoarrow",
+             "array_api_strict", "cuda", "rich", "numba"]  # fmt: skip
+
+# A finder before all others: whoever looks for one of these is caught, installed or not.
+TRAP = f"""
+import sys
+wanted = []
+class Trap:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {FORBIDDEN!r}:
+            wanted.append(name)
+        return None
+sys.meta_path.insert(0, Trap())
+def new(before):
+    return sorted(
+        name for name in set(sys.modules) - before
+        if not (name.partition(".")[0] in sys.stdlib_module_names or name.startswith("dlshim"))
+    )
+"""
+
+ENTRY_POINTS = {
+    "import": "pass",
+    "upgrade": "dlshim.upgrade(bytearray(3))",
+    "legacy": "dlshim.upgrade(bytearray(3)).__dlpack__()",
+    "versioned": "dlshim.upgrade(bytearray(3)).__dlpack__(max_version=(1, 0))",
+    "copy": "dlshim.upgrade(bytearray(3)).__dlpack__(copy=True)",
+    "device": "dlshim.upgrade(bytearray(3)).__dlpack_device__()",
+    "from_dlpack": "dlshim.from_dlpack(bytearray(3))",
+    "to_capsule": "dlshim.to_capsule(bytearray(3))",
+    "tensor": "t = dlshim.from_dlpack(bytearray(3)); t.dtype, t.__array_interface__, repr(t),"
+    " memoryview(t)",
+    "options": "dlshim.upgrade(bytearray(4), readonly=True, order='C', align=64, device='cpu',"
+    " reinterpret='int8', stream=3).__dlpack__(max_version=(1, 0))",
+    "raw": "dlshim.upgrade(dlshim.to_capsule(bytearray(3))).__dlpack__()",
+    "unsupported": "[dlshim.upgrade(x) for x in (3.0,)]",
+    "refused": "dlshim.upgrade(b'x').__dlpack__()",
+    "inspect": "str(dlshim.inspect(bytearray(3)))",
+    "inspect export": "str(dlshim.inspect(bytearray(3), export=True))",
+    "enums": "dlshim.DLDeviceType.kDLCPU, dlshim.DLDataTypeCode.kDLFloat",
+    "errors": "dlshim.CopyRequiredError, dlshim.UnsupportedObjectError, dlshim.Report",
+    "dir": "dir(dlshim), dlshim.__version__",
+    "tensorflow's": "dlshim.upgrade(type('EagerTensor', (), {'__module__':"
+    " 'tensorflow.python.framework.ops'})())",
+    "paddle's": "dlshim.upgrade(type('Tensor', (), {'__module__': 'paddle'})())",
+    "torch's": "dlshim.upgrade(type('Tensor', (), {'__module__': 'torch'})())",
+    "jax's": "dlshim.upgrade(type('ArrayImpl', (), {'__module__': 'jaxlib._jax'})())",
+}
+
+
+@pytest.mark.parametrize("code", ENTRY_POINTS.values(), ids=ENTRY_POINTS.keys())
+def test_no_entry_point_imports_a_library(code):
+    out = child.run(
+        TRAP
+        + f"""
+before = set(sys.modules)
+import dlshim
+try:
+    {code}
+except (TypeError, BufferError):
+    pass
+print(wanted, new(before))
+""",
+        options=("-I",),
+    )
+    assert out.strip() == "[] []"
+
+
+def test_importing_dlshim_alone_loads_next_to_nothing():
+    """2 ms are the budget: enum, dataclasses or inspect alone would cost more."""
+    out = child.run(
+        """
+import sys
+before = set(sys.modules)
+import dlshim
+dlshim.from_dlpack(dlshim.upgrade(bytearray(3)))
+print(*sorted(set(sys.modules) - before))
+""",
+        options=("-I",),
+    )
+    assert set(out.split()) <= {"dlshim", "dlshim._core"}
+
+
+def test_the_package_needs_no_site_packages_of_others():
+    """With an import system that has forgotten everything but the standard library."""
+    child.run("""
+        import sys
+        import dlshim
+        sys.path[:] = [p for p in sys.path if "site-packages" not in p]
+        sys.path_importer_cache.clear()
+        dlshim.inspect
+        dlshim.from_dlpack(bytearray(3))
+    """)
+
+
+def test_public_names():
+    import dlshim
+
+    assert sorted(dlshim.__all__) == sorted(
+        ["upgrade", "from_dlpack", "to_capsule", "inspect", "Producer", "Tensor", "Report",
+         "DLDeviceType", "DLDataTypeCode", "CopyRequiredError", "UnsupportedObjectError", "UNSET"]
+    )  # fmt: skip
+    for name in dlshim.__all__:
+        assert getattr(dlshim, name) is not None
+    assert dlshim.__version__ == "0.1.0"
+    assert dlshim.Tensor.__module__ == dlshim.Producer.__module__ == "dlshim"
+    with pytest.raises(AttributeError):
+        dlshim.nonsense  # noqa: B018
+
+
+def test_star_import():
+    child.run("""
+        from dlshim import *
+        from_dlpack(upgrade(bytearray(3)))
+        UNSET, Report, DLDeviceType
+    """)

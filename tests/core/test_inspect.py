@@ -1,0 +1,255 @@
+"""`inspect` reports and does nothing else: it never consumes, imports or synchronises."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+
+import pytest
+from doubles import capsules as caps
+from doubles.asking import bare, live, versioned
+from doubles.older import InterfaceOnly, StructOnly
+from doubles.producers import (
+    GENERATIONS,
+    P1,
+    P2,
+    P3,
+    GivesRubbish,
+    P0ToDlpack,
+    P1b,
+    P3OldSpelling,
+    Placeholder,
+    Raises,
+    jax_like,
+    torch_like,
+)
+
+import dlshim
+
+pytestmark = pytest.mark.once
+
+FIELDS = ("type_name", "protocols", "capsule_name", "capsule_state", "device", "dtype", "shape",
+          "strides", "byte_offset", "data_ptr", "flags", "version", "readonly", "contiguous",
+          "aligned_to", "plan", "notes")  # fmt: skip
+
+
+def test_report_has_the_designed_fields():
+    report = dlshim.inspect(P1())
+    assert isinstance(report, dlshim.Report)
+    for name in FIELDS:
+        assert hasattr(report, name)
+    assert str(report) and repr(report)
+    with pytest.raises((AttributeError, TypeError, dataclasses.FrozenInstanceError)):
+        report.device = None
+
+
+@pytest.mark.parametrize("cls", GENERATIONS.values(), ids=GENERATIONS.keys())
+def test_a_plain_inspection_asks_for_no_export(cls):
+    x = cls()
+    report = dlshim.inspect(x)
+    assert x.calls == [] and x.exports == []
+    assert report.type_name.endswith(cls.__name__)
+    assert report.plan
+    for name in ("dtype", "shape", "strides", "data_ptr", "flags", "readonly", "contiguous"):
+        assert getattr(report, name) is None, name
+    with versioned(dlshim.upgrade(x)) as imported:
+        assert imported.values() == x.values()
+
+
+@pytest.mark.parametrize("cls", GENERATIONS.values(), ids=GENERATIONS.keys())
+def test_with_export_one_is_asked_for_and_dropped(cls):
+    x = cls((3, 2), "int16", strides=(1, 3))
+    before = live()
+    report = dlshim.inspect(x, export=True)
+    assert live() == before
+    inner = getattr(x, "inner", x)
+    assert all(made.deleted == 1 for made in inner.exports if made.handed_out)
+    assert report.device == (1, 0)
+    assert report.dtype == (0, 16, 1)
+    assert report.shape == (3, 2)
+    assert report.strides == (1, 3) or x.null_strides
+    assert report.byte_offset == 0
+    assert report.data_ptr == x.element_zero
+    assert report.readonly is False
+    assert report.contiguous is False
+    assert report.aligned_to and x.element_zero % report.aligned_to == 0
+
+
+def test_protocols_with_spelling_and_generation():
+    def spellings(x):
+        return " ".join(map(str, dlshim.inspect(x).protocols))
+
+    assert "__dlpack__" in spellings(P1())
+    assert "__dlpack_c_exchange_api__" in spellings(P3())
+    assert "__c_dlpack_exchange_api__" in spellings(P3OldSpelling())
+    assert "__array_struct__" in spellings(StructOnly())
+    assert "__array_interface__" in spellings(InterfaceOnly())
+    assert "buffer" in spellings(bytearray())
+
+
+def test_plan_names_the_rung():
+    assert "__dlpack__" in dlshim.inspect(P1()).plan[0]
+    assert "table" in " ".join(dlshim.inspect(P3()).plan)
+    assert dlshim.inspect(P0ToDlpack()).plan
+    assert dlshim.inspect(StructOnly()).plan
+    assert dlshim.inspect(bytearray()).plan
+
+
+@pytest.mark.parametrize("version", [None, (1, 1)])
+def test_a_capsule_is_read_and_left_unconsumed(version):
+    capsule = caps.make(
+        (3, 2), "int16", version=version, strides=(1, 3), flags=caps.READ_ONLY, start=2,
+        byte_offset=4,
+    )  # fmt: skip
+    made = caps.made_of(capsule)
+    before = made.snapshot()
+    report = dlshim.inspect(capsule)
+    assert made.snapshot() == before and not made.deleted
+    assert caps.name_of(capsule) == report.capsule_name
+    assert report.capsule_name == (caps.LEGACY if version is None else caps.VERSIONED)
+    assert "unconsumed" in report.capsule_state
+    assert report.device == (1, 0) and report.dtype == (0, 16, 1)
+    assert report.shape == (3, 2) and report.strides == (1, 3)
+    assert report.byte_offset == 4
+    assert report.contiguous is False
+    if version is None:
+        assert report.readonly is None and report.flags is None
+    else:
+        assert report.version == (1, 1) and report.flags == 1 and report.readonly is True
+    with caps.take(capsule):
+        pass
+
+
+def test_capsules_that_cannot_be_read():
+    used = caps.make()
+    theirs = caps.take(used)
+    report = dlshim.inspect(used)
+    assert "consumed" in report.capsule_state and report.shape is None
+    theirs.release()
+    foreign = caps.new_capsule(16, "arrow_array")  # not even its address may be followed
+    report = dlshim.inspect(foreign)
+    assert report.capsule_name == "arrow_array" and "foreign" in report.capsule_state
+    nameless = caps._new(16, None, None)
+    assert dlshim.inspect(nameless).capsule_name is None
+
+
+def test_a_capsule_of_another_major_is_not_read():
+    made = caps.Made(version=(2, 5))
+    made.struct.dl_tensor.shape = made.struct.dl_tensor.strides = 16
+    capsule = made.capsule()
+    report = dlshim.inspect(capsule)
+    assert report.version == (2, 5)
+    assert report.shape is None and report.dtype is None
+    assert report.notes
+    del capsule
+    assert made.deleted == 1
+
+
+def test_a_capsule_that_lies():
+    for fields in ({"ndim": -1}, {"ndim": 2**31 - 1}, {"null_shape": True}, {"shape": (-2, 3)}):
+        capsule = caps.make(**fields)
+        dlshim.inspect(capsule)
+        del capsule
+
+
+def test_null_strides_of_a_capsule():
+    capsule = caps.make((2, 3), strides=None)
+    report = dlshim.inspect(capsule)
+    assert report.strides is None and report.contiguous is True
+    with caps.take(capsule):
+        pass
+
+
+def test_a_producer_and_a_tensor():
+    x = P2(readonly=True)
+    upgraded = dlshim.upgrade(x, order="C")
+    report = dlshim.inspect(upgraded)
+    assert "P2" in report.type_name
+    assert "order" in str(report)
+    assert x.calls == []
+    tensor = dlshim.from_dlpack(x)
+    report = dlshim.inspect(tensor)
+    assert report.shape == (2, 3) and report.readonly is True and report.contiguous is True
+    assert report.data_ptr == tensor.data_ptr
+    taken = dlshim.inspect(dlshim.upgrade(caps.make()))
+    assert taken.shape == (2, 3)
+
+
+def test_objects_with_nothing_to_offer():
+    for x in (3.0, [1], None, object()):
+        report = dlshim.inspect(x)
+        assert report.plan == () or not report.plan
+        assert type(x).__name__ in report.type_name
+
+
+def test_a_placeholder_is_reported():
+    report = dlshim.inspect(Placeholder(), export=True)
+    assert report.shape is None
+    assert "NotImplementedError" in " ".join(report.notes)
+
+
+@pytest.mark.parametrize("failure", [RuntimeError("r"), BufferError("b"), ValueError("v")])
+def test_an_export_that_fails_is_a_note(failure):
+    report = dlshim.inspect(Raises(failure), export=True)
+    assert report.shape is None and report.notes
+
+
+def test_an_export_of_rubbish_is_a_note():
+    assert dlshim.inspect(GivesRubbish(5), export=True).notes
+
+
+def test_properties_are_not_run():
+    class Spy:
+        ran = []
+
+        def __getattr__(self, name):
+            Spy.ran.append(name)
+            raise AttributeError(name)
+
+        @property
+        def __array_interface__(self):
+            Spy.ran.append("__array_interface__")
+            return {}
+
+    report = dlshim.inspect(Spy())
+    assert "__array_interface__" in " ".join(map(str, report.protocols))
+    assert "__array_interface__" not in Spy.ran
+
+
+def test_known_libraries_are_named():
+    assert "torch" in str(dlshim.inspect(torch_like()()))
+    assert "jax" in str(dlshim.inspect(jax_like()()))
+
+
+def test_what_was_learned_is_told():
+    x = P1()
+    assert "P1" in str(dlshim.inspect(x))
+    bare(dlshim.upgrade(x)).release()
+    versioned(dlshim.upgrade(x)).release()
+    after = str(dlshim.inspect(x))
+    assert "__dlpack__" in after
+
+
+def test_inspection_teaches_nothing():
+    x = P1b()
+    dlshim.inspect(x)
+    dlshim.inspect(x, export=True)
+    calls = len(x.calls)
+    with versioned(dlshim.upgrade(x)) as imported:
+        assert imported.values() == x.values()
+    assert len(x.calls) > calls
+
+
+def test_nothing_is_imported():
+    before = {name.partition(".")[0] for name in sys.modules}
+    for x in (P1(), caps.make(), bytearray(3), torch_like()(), 3.0):
+        dlshim.inspect(x)
+        dlshim.inspect(x, export=True)
+    assert {name.partition(".")[0] for name in sys.modules} == before
+
+
+def test_enums_have_the_headers_names():
+    assert dlshim.DLDeviceType.kDLCPU == 1 and dlshim.DLDeviceType.kDLCUDAManaged == 13
+    assert dlshim.DLDataTypeCode.kDLFloat == 2 and dlshim.DLDataTypeCode.kDLBool == 6
+    assert dlshim.DLDeviceType(14).name == "kDLOneAPI"
+    assert int(dlshim.DLDataTypeCode.kDLFloat8_e4m3fn) == 10

@@ -1,0 +1,238 @@
+"""Nothing is left after a hundred thousand exchanges: no export, no block, no page."""
+
+from __future__ import annotations
+
+import array
+import gc
+import sys
+
+import pytest
+from doubles import capsules as caps
+from doubles import consumers, scenarios
+from doubles.asking import live, versioned
+from doubles.older import InterfaceOnly
+from doubles.producers import P1, P2, CopiesAlways, P1b, P3TableOnly, VersionedAlways
+
+import dlshim
+
+REPEATS = 100_000
+PAGES = 4 << 20  # what the allocators may keep beyond the start, in bytes
+
+source = array.array("f", range(6))
+raw = dlshim.upgrade(caps.make_of_c())
+tensor = dlshim.from_dlpack(source)
+plain = dlshim.upgrade(source)
+upgrade, from_dlpack, to_capsule = dlshim.upgrade, dlshim.from_dlpack, dlshim.to_capsule
+V1 = (1, 0)
+
+
+def _upgrade():
+    upgrade(source)
+
+
+def _upgrade_with_options():
+    upgrade(source, readonly=True, order="C", device="cpu")
+
+
+def _legacy_dropped():
+    upgrade(source).__dlpack__()
+
+
+def _versioned_dropped():
+    upgrade(source).__dlpack__(max_version=V1)
+
+
+def _copied():
+    upgrade(source).__dlpack__(copy=True)
+
+
+def _taken():
+    from_dlpack(upgrade(source))
+
+
+def _taken_twice():
+    from_dlpack(from_dlpack(source))
+
+
+def _raw():
+    raw.__dlpack__(max_version=V1)
+
+
+def _tensor_exported():
+    tensor.__dlpack__()
+
+
+def _tensor_viewed():
+    memoryview(tensor)
+
+
+def _tensor_described():
+    tensor.shape, tensor.dtype, tensor.__array_interface__
+
+
+def _capsule():
+    to_capsule(source, max_version=V1)
+
+
+def _device():
+    plain.__dlpack_device__()
+
+
+def _refused_type():
+    try:
+        upgrade(5)
+    except TypeError:
+        pass
+
+
+def _refused_option():
+    try:
+        upgrade(source, order="F")
+    except ValueError:
+        pass
+
+
+def _refused_flavour():
+    try:
+        upgrade(b"x").__dlpack__()
+    except BufferError:
+        pass
+
+
+QUICK = [_upgrade, _upgrade_with_options, _legacy_dropped, _versioned_dropped, _copied, _taken,
+         _taken_twice, _raw, _tensor_exported, _tensor_viewed, _tensor_described, _capsule, _device,
+         _refused_type, _refused_option, _refused_flavour]  # fmt: skip
+
+
+def grows(action, repeats):
+    """Run it often: (exports, blocks, bytes) that are left over."""
+    for _ in range(200):
+        action()
+    gc.collect()
+    before = live(), caps.blocks_in_use(), caps.resident_bytes()
+    for _ in range(repeats):
+        action()
+    gc.collect()
+    after = live(), caps.blocks_in_use(), caps.resident_bytes()
+    return tuple(b - a for a, b in zip(before, after, strict=True))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("action", QUICK, ids=lambda f: f.__name__.strip("_"))
+def test_nothing_is_left_after_many(action):
+    exports, blocks, pages = grows(action, REPEATS)
+    assert exports == 0
+    assert blocks < 100, f"{blocks} blocks more after {REPEATS} repeats"
+    assert pages < PAGES, f"{pages} bytes more after {REPEATS} repeats"
+
+
+CONSUMED = {
+    "legacy to versioned": (lambda: P1(), {"max_version": V1}),
+    "versioned to legacy": (lambda: P2(), {}),
+    "half-modern": (lambda: P1b(), {"max_version": V1}),
+    "table": (lambda: P3TableOnly(), {}),
+    "producer's copy": (lambda: CopiesAlways(), {"max_version": V1}),
+    "raw": (lambda: caps.make(), {}),
+    "raw of C": (lambda: caps.make_of_c(), {"max_version": V1}),
+}
+
+
+@pytest.mark.parametrize(("make", "asked"), CONSUMED.values(), ids=CONSUMED.keys())
+def test_nothing_is_left_after_many_imports(make, asked):
+    def exchange():
+        caps.take(upgrade(make()).__dlpack__(**asked)).release("released")
+
+    with caps.short_memory():
+        exports, blocks, pages = grows(exchange, 3000)
+    assert exports == 0
+    assert blocks < 200
+    assert pages < PAGES
+
+
+@pytest.mark.parametrize("scenario", scenarios.ALL.values(), ids=scenarios.ALL.keys())
+def test_nothing_is_left_after_many_scenarios(scenario):
+    with caps.short_memory():
+        exports, blocks, pages = grows(scenario, 60)
+    caps.close_accounts()
+    assert exports == 0
+    assert blocks < 400
+    assert pages < PAGES
+
+
+def test_reference_counts_come_back():
+    x, bystander = P2(), object()
+    objects = [x, P2, dlshim.Producer, dlshim.Tensor, None, ..., V1, bystander]
+    versioned(upgrade(x)).release()
+    caps.close_accounts()
+    x.exports.clear()
+    gc.collect()
+    before = [sys.getrefcount(o) for o in objects]
+    for _ in range(200):
+        versioned(upgrade(x)).release()
+        from_dlpack(x)
+        upgrade(x, readonly=True, legacy_readonly="strip").__dlpack__()
+        upgrade(x).__dlpack__(max_version=V1, copy=False, dl_device=(1, 0), stream=None)
+        for bad in ({"nonsense": bystander}, {"max_version": bystander}, {"stream": bystander}):
+            with pytest.raises(TypeError):
+                upgrade(x).__dlpack__(**bad)
+        with pytest.raises(TypeError):
+            upgrade(x, device=bystander)
+    del bad
+    caps.close_accounts()
+    x.exports.clear()
+    x.calls.clear()
+    gc.collect()
+    after = [sys.getrefcount(o) for o in objects]
+    for o, a, b in zip(objects, before, after, strict=True):
+        if b < 2**30:  # immortal from 3.12 on
+            assert b - a <= 6, (o, a, b)
+
+
+def raw_with_unknown_flags():
+    capsule = caps.make(version=(1, 0), flags=8)
+    from_dlpack(capsule)
+
+
+def test_failed_exchanges_leave_nothing():
+    failing = [
+        lambda: upgrade(P2(readonly=True)).__dlpack__(),
+        lambda: upgrade(P2(data=None)).__dlpack__(),
+        lambda: upgrade(VersionedAlways(flags=8)).__dlpack__(max_version=V1),
+        lambda: upgrade(InterfaceOnly(changes={"typestr": ">f4"})).__dlpack__(),
+        lambda: upgrade(P1(strides=(1, 2)), order="C", copy=False).__dlpack__(),
+        raw_with_unknown_flags,
+    ]
+
+    def fail(action):
+        try:
+            action()
+        except BufferError:
+            return
+        raise AssertionError("accepted")
+
+    with caps.short_memory():
+        for action in failing:
+            exports, blocks, pages = grows(lambda action=action: fail(action), 1500)
+            assert exports == 0 and blocks < 200 and pages < PAGES
+
+
+def test_types_leave_no_plans_behind():
+    """A new class for every exchange, as factories and notebooks make them."""
+
+    def meet():
+        cls = type("Short", (P1,), {})
+        versioned(upgrade(cls())).release()
+
+    with caps.short_memory():
+        exports, blocks, pages = grows(meet, 1500)
+    assert exports == 0 and blocks < 400 and pages < PAGES
+
+
+def test_many_exports_at_once():
+    kept = [upgrade(source).__dlpack__(max_version=V1) for _ in range(20_000)]
+    assert live() >= 20_000
+    kept.clear()
+    imports = [consumers.ask_like_numpy2(upgrade(source)) for _ in range(500)]
+    for imported in imports:
+        imported.release()
+    gc.collect()

@@ -1,0 +1,533 @@
+"""T10: deleters on any thread, at the end of the interpreter, after it, and in a forked child."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import weakref
+
+import pytest
+from doubles import capsules as caps
+from doubles import child, consumers
+from doubles.asking import FLAVOURS, bare, live, scribble, versioned, walk
+from doubles.producers import (
+    GENERATIONS,
+    P1,
+    P2,
+    CopiesAlways,
+    P1b,
+    P3TableOnly,
+    onnxruntime_like,
+)
+
+import dlshim
+
+BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
+C_THREADS = pytest.mark.skipif(
+    not caps.has_c_threads(), reason="no pthread_create in the C library"
+)
+
+SOURCES = {
+    "legacy": lambda: dlshim.upgrade(P1()),
+    "half-modern": lambda: dlshim.upgrade(P1b()),
+    "modern": lambda: dlshim.upgrade(P2()),
+    "table": lambda: dlshim.upgrade(P3TableOnly()),
+    "NULL deleter": lambda: dlshim.upgrade(P1(deleter=False)),
+    "copy": lambda: dlshim.upgrade(P2(), copy=True),
+    "producer's copy": lambda: dlshim.upgrade(CopiesAlways()),
+    "buffer": lambda: dlshim.upgrade(memoryview(bytearray(24)).cast("f", (2, 3))),
+    "raw": lambda: dlshim.upgrade(caps.make()),
+    "raw of C": lambda: dlshim.upgrade(caps.make_of_c()),
+    "tensor": lambda: dlshim.from_dlpack(P2()),
+}
+EVERY = pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES.keys())
+
+
+# --- deleters ------------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_T10_a_deleter_is_never_null_on_output(ask):
+    def check(cls):
+        for deleter in (True, False):
+            with ask(dlshim.upgrade(cls(deleter=deleter))) as imported:
+                assert imported.view.deleter
+            with ask(dlshim.from_dlpack(cls(deleter=deleter))) as imported:
+                assert imported.view.deleter
+
+    walk(GENERATIONS, check)
+
+
+@BOTH
+@pytest.mark.parametrize("version", [None, (1, 0)])
+def test_T10_a_null_deleter_is_borne_on_input(version, ask):
+    for _ in range(2):
+        capsule = caps.make(version=version, deleter=False)
+        with ask(dlshim.upgrade(capsule)) as imported:
+            assert imported.values() == [0, 1, 2, 3, 4, 5]
+        del capsule
+    tensor = dlshim.from_dlpack(caps.make(version=version, deleter=False))
+    del tensor
+
+
+@EVERY
+@BOTH
+@pytest.mark.parametrize(
+    "how", ["held", "released", pytest.param("c-thread", marks=C_THREADS)]
+)
+def test_T10_a_deleter_runs_on_any_thread(source, ask, how):
+    before = live()
+    imported = ask(source())
+    gc.collect()
+    assert len(imported.values()) == 6
+    imported.release(how)
+    del imported
+    assert live() == before
+
+
+@EVERY
+@BOTH
+def test_T10_a_deleter_runs_on_another_python_thread(source, ask):
+    imported = ask(source())
+    thread = threading.Thread(target=imported.release)
+    thread.start()
+    thread.join()
+
+
+@C_THREADS
+def test_T10_foreign_deleters_run_on_the_thread_that_calls_ours():
+    """Not handed over to anybody else: the consumer's thread is the one that frees."""
+    x = P1()
+    imported = versioned(dlshim.upgrade(x))
+    imported.release("c-thread")
+    assert x.last.deleted_by and x.last.deleted_by[0] != threading.get_native_id()
+
+
+# --- what an export keeps alive ---------------------------------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize("cls", [P1, P1b, P2, P3TableOnly], ids=lambda c: c.__name__)
+def test_T10_a_translated_export_holds_struct_and_source(cls, ask):
+    class NoOwner(cls):
+        """Its struct keeps nothing alive: only dlshim can."""
+
+        def _export(self, version, **fields):
+            return super()._export(version, **(fields | {"owner": None}))
+
+        def __del__(self):
+            caps.poison(self.memory)
+
+    x = NoOwner(null_strides=True)  # what needs no change might be handed on
+    values, made, dead = x.values(), None, weakref.ref(x)
+    imported = ask(dlshim.upgrade(x))
+    made = x.last
+    del x
+    gc.collect()
+    assert dead() is not None and not made.deleted
+    assert imported.values() == values
+    imported.release()
+    gc.collect()
+    assert dead() is None and made.deleted == 1
+
+
+@BOTH
+@pytest.mark.parametrize("wrap", [dlshim.upgrade, dlshim.from_dlpack], ids=lambda f: f.__name__)
+def test_T10_memory_that_the_capsule_does_not_own(wrap, ask):
+    """onnxruntime 1.31: drop the OrtValue and every bare import reads freed memory."""
+    x = onnxruntime_like()((400,), "float32")
+    values, memory = x.values(), x.memory
+    dead = weakref.ref(x)
+    imported = ask(wrap(x))
+    del x
+    gc.collect()
+    scribble(1600)
+    assert dead() is not None
+    assert imported.values() == values
+    imported.release()
+    gc.collect()
+    assert dead() is None
+    del memory
+
+
+@BOTH
+def test_T10_a_tensor_holds_struct_and_source(ask):
+    for cls in (P1, P2, onnxruntime_like()):
+        x = cls()
+        dead = weakref.ref(x)
+        tensor = dlshim.from_dlpack(x)
+        made = x.last
+        imported = ask(tensor)
+        del x, tensor
+        gc.collect()
+        assert not made.deleted and dead() is not None
+        imported.release()
+        gc.collect()
+        assert made.deleted == 1
+        caps.close_accounts()
+        del made, imported
+        gc.collect()
+        assert dead() is None
+
+
+@BOTH
+@EVERY
+def test_T10_everything_else_may_go_first(source, ask):
+    upgraded = source()
+    imported = ask(upgraded)
+    values = imported.values()
+    del upgraded
+    gc.collect()
+    assert imported.values() == values
+    imported.release()
+
+
+# --- NumPy < 1.24: deleters that want the GIL ------------------------------------------------------------
+
+OLD_NUMPY = """
+    import sys, types
+    numpy = types.ModuleType("numpy")
+    numpy.__version__ = {version!r}
+    sys.modules["numpy"] = numpy
+    import ctypes
+    import dlshim
+    from dlshim import _core
+    from doubles import capsules as caps
+    from doubles.producers import P1
+
+    # PyErr_Clear follows the thread's state: without the GIL, on a thread of C, it crashes.
+    WANTS_GIL = ctypes.cast(ctypes.pythonapi.PyErr_Clear, ctypes.c_void_p).value
+
+    class Old(P1):
+        def _export(self, version, **fields):
+            made = super()._export(version, **fields)
+            made.struct.deleter = WANTS_GIL
+            return made
+
+    for asked in (None, (1, 0)):
+        before = _core._counters()["handed_on"]
+        imported = caps.take(dlshim.upgrade(Old()).__dlpack__(max_version=asked))
+        print(_core._counters()["handed_on"] - before)
+        imported.release("c-thread")
+    tensor = dlshim.from_dlpack(Old())
+    imported = caps.take(tensor.__dlpack__())
+    del tensor
+    imported.release("c-thread")
+    print("end")
+"""
+
+
+@C_THREADS
+@pytest.mark.once
+@pytest.mark.parametrize("version", ["1.22.4", "1.23.5", "1.9.0"])
+def test_T10_beside_an_old_numpy_every_legacy_deleter_gets_the_gil(version):
+    out = child.run(OLD_NUMPY.format(version=version))
+    assert out.split() == ["0", "0", "end"]
+
+
+@C_THREADS
+@pytest.mark.once
+@pytest.mark.parametrize("version", ["1.24.0", "2.0.0", "2.10.1", "10.0"])
+def test_T10_beside_a_newer_numpy_they_do_not(version):
+    """The control: the same deleter crashes, so the test above proves something."""
+    code = OLD_NUMPY.format(version=version)
+    with pytest.raises(AssertionError, match="ended with -"):
+        child.run(code)
+
+
+# --- the end of the interpreter ------------------------------------------------------------------------
+
+KEEP = {
+    "legacy, Python deleter": "dlshim.upgrade(P1()).__dlpack__(max_version=(1, 0))",
+    "versioned, Python deleter": "dlshim.upgrade(P2()).__dlpack__()",
+    "handed on": "dlshim.upgrade(P1()).__dlpack__()",
+    "taken": "caps.take(dlshim.upgrade(P1()).__dlpack__(max_version=(1, 0)))",
+    "producer": "dlshim.upgrade(P1())",
+    "tensor": "dlshim.from_dlpack(P1())",
+    "memoryview": "memoryview(dlshim.from_dlpack(P1()))",
+    "buffer": "dlshim.upgrade(bytearray(9)).__dlpack__()",
+    "copy": "dlshim.upgrade(bytearray(9), copy=True).__dlpack__()",
+    "raw": "dlshim.upgrade(caps.make())",
+    "raw of C": "dlshim.upgrade(caps.make_of_c()).__dlpack__(max_version=(1, 0))",
+    "table": "dlshim.upgrade(P3TableOnly()).__dlpack__()",
+}
+PLACES = {
+    "global": "keep = {0}",
+    "builtins": "import builtins; builtins.keep = {0}",
+    "sys": "sys.keep = {0}",
+    "cycle": "keep = [{0}]; keep.append(keep)",
+    "class": "class Keep: kept = {0}",
+    "module": "import types; sys.modules['keeper'] = types.ModuleType('keeper');"
+    " sys.modules['keeper'].keep = {0}",
+    "thread-local": "import threading; keep = threading.local(); keep.x = {0}",
+}
+HEAD = """
+import sys
+import dlshim
+from doubles import capsules as caps
+from doubles.producers import P1, P2, P3TableOnly
+"""
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("keep", KEEP.values(), ids=KEEP.keys())
+def test_T10_what_is_alive_at_exit_does_no_harm(keep):
+    """Freed by Python itself while the interpreter ends, the GIL held.
+
+    What is kept in `sys` outlives the module in which the Python deleter was made.  An export
+    that holds its source holds that deleter too; a capsule made bare, or handed on, or taken
+    without a source, crashes there without dlshim as well.
+    """
+    bare_crashes = keep in (KEEP["handed on"], KEEP["raw"])
+    for place in ("global", "cycle") if bare_crashes else ("global", "cycle", "sys"):
+        child.run(HEAD + PLACES[place].format(keep))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES.keys())
+def test_T10_wherever_it_is_kept(place):
+    child.run(HEAD + place.format(KEEP["legacy, Python deleter"]))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("first", [True, False], ids=["before dlshim", "after dlshim"])
+def test_T10_atexit_handlers_may_do_everything(first):
+    """Registered before or after the import, which runs them after or before ours."""
+    register = """
+import atexit
+def last():
+    global kept
+    kept.release()
+    x = P1()
+    imported = caps.take(dlshim.upgrade(x).__dlpack__(max_version=(1, 0)))
+    assert imported.values() == x.values()
+    imported.release("c-thread")
+    assert x.last.deleted == 1
+    kept = dlshim.upgrade(P2()).__dlpack__()
+    print("done")
+atexit.register(last)
+"""
+    rest = HEAD + "kept = caps.take(dlshim.upgrade(P1()).__dlpack__(max_version=(1, 0)))\n"
+    assert child.run(register + rest if first else rest + register).strip() == "done"
+
+
+# After Py_Finalize returned: exit() calls these in reverse order, so our deleter runs first and
+# _exit(42) tells that it came back.
+AFTER = """
+import ctypes
+libc = ctypes.CDLL(None)
+libc.__cxa_atexit.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+def address(function):
+    return ctypes.cast(function, ctypes.c_void_p).value
+def call_after_the_end(imported):
+    kind = caps.ManagedTensorVersioned if imported.view.versioned else caps.ManagedTensor
+    deleter = kind.from_address(imported.view.address).deleter
+    assert libc.__cxa_atexit(deleter, imported.view.address, None) == 0
+    imported.forget()
+assert libc.__cxa_atexit(address(libc._exit), 42, None) == 0
+"""
+LATE = {
+    "Python deleter": "dlshim.upgrade(P1())",
+    "Python deleter of a taken capsule": "dlshim.upgrade(caps.make())",
+    "table": "dlshim.upgrade(P3TableOnly(null_strides=True))",
+    "buffer": "dlshim.upgrade(bytearray(9))",
+    "copy": "dlshim.upgrade(bytearray(9), copy=True)",
+    "producer's copy": "dlshim.upgrade(CopiesAlways())",
+    "raw of C": "dlshim.upgrade(caps.make_of_c())",
+    "tensor": "dlshim.from_dlpack(P1())",
+    "tensor over a buffer": "dlshim.from_dlpack(bytearray(9))",
+}
+
+
+@pytest.mark.once
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs glibc's __cxa_atexit")
+@pytest.mark.parametrize("source", LATE.values(), ids=LATE.keys())
+def test_T10_nothing_foreign_is_called_after_the_interpreter_has_gone(source):
+    """A deleter written in Python would be a jump into freed memory there."""
+    for asked in ("(1, 0)", "None"):
+        if asked == "None" and source == LATE["Python deleter"]:
+            continue  # handed on: that deleter is the producer's own, not ours
+        child.run(
+            HEAD
+            + "from doubles.producers import CopiesAlways\n"
+            + AFTER
+            + f"call_after_the_end(caps.take({source}.__dlpack__(max_version={asked})))\n",
+            returncode=42,
+        )
+
+
+@pytest.mark.once
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs glibc's __cxa_atexit")
+def test_T10_the_control_crashes():
+    """A bare capsule's Python deleter called there does crash: the tests above would see it."""
+    code = HEAD + AFTER + "call_after_the_end(caps.take(P1().__dlpack__()))\n"
+    with pytest.raises(AssertionError, match="ended with -"):
+        child.run(code)
+
+
+@pytest.mark.once
+def test_T10_daemon_threads_that_go_on_exchanging():
+    child.run(
+        HEAD
+        + """
+import threading, time
+ready = threading.Event()
+def work():
+    source = bytearray(24)
+    while True:
+        caps.take(dlshim.upgrade(source).__dlpack__(max_version=(1, 0))).release("released")
+        ready.set()
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+assert ready.wait(30)
+""")  # fmt: skip
+
+
+@pytest.mark.once
+def test_T10_import_during_shutdown_and_again():
+    child.run("""
+import atexit
+def late():
+    import dlshim
+    dlshim.from_dlpack(bytearray(3))
+atexit.register(late)
+""")
+    child.run("""
+import sys, gc
+import dlshim
+tensor = dlshim.from_dlpack(bytearray(3))
+for name in [name for name in sys.modules if name.startswith("dlshim")]:
+    del sys.modules[name]
+gc.collect()
+import dlshim as again
+assert again is not dlshim
+imported = again.from_dlpack(dlshim.upgrade(tensor))
+assert imported.nbytes == 3
+del tensor, imported, dlshim
+gc.collect()
+again.from_dlpack(b"x")
+""")
+
+
+# --- a forked child -------------------------------------------------------------------------------------
+
+
+@pytest.mark.once
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.parametrize("source", KEEP.values(), ids=KEEP.keys())
+def test_T10_a_forked_child_may_free_and_export(source):
+    child.run(
+        HEAD
+        + f"""
+import os
+kept = {source}
+imported = caps.take(dlshim.upgrade(P1()).__dlpack__(max_version=(1, 0)))
+pid = os.fork()
+if pid == 0:
+    imported.release("released")
+    x = P2()
+    again = caps.take(dlshim.upgrade(x).__dlpack__())
+    assert again.values() == x.values()
+    again.release("c-thread")
+    del kept
+    os._exit(7)
+_, status = os.waitpid(pid, 0)
+assert os.waitstatus_to_exitcode(status) == 7, status
+imported.release()
+""")  # fmt: skip
+
+
+@pytest.mark.once
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_T10_a_forked_child_that_ends_in_order():
+    child.run(
+        HEAD
+        + """
+import os
+kept = dlshim.upgrade(P1()).__dlpack__(max_version=(1, 0))
+tensor = dlshim.from_dlpack(bytearray(3))
+pid = os.fork()
+if pid:
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0, status
+""")  # fmt: skip
+
+
+# --- subinterpreters ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.once
+def test_T10_a_subinterpreter_may_import_exchange_and_end():
+    try:
+        import _testcapi
+    except ImportError:
+        pytest.skip("this Python has no _testcapi to make subinterpreters with")
+    if not hasattr(_testcapi, "run_in_subinterp"):
+        pytest.skip("this _testcapi has no run_in_subinterp")
+    inner = """
+import dlshim
+source = bytearray(b"abc")
+for _ in range(3):
+    tensor = dlshim.from_dlpack(dlshim.upgrade(source))
+    assert bytes(tensor) == b"abc"
+    del tensor
+    source.append(1)
+    del source[3:]
+kept = dlshim.upgrade(source).__dlpack__()
+"""
+    child.run(f"""
+import _testcapi
+import dlshim
+outer = dlshim.upgrade(bytearray(24)).__dlpack__(max_version=(1, 0))
+for _ in range(2):
+    assert _testcapi.run_in_subinterp({inner!r}) == 0
+del outer
+dlshim.from_dlpack(b"x")
+""", timeout=5)  # fmt: skip
+
+
+# --- the doubles that break naive wrappers, by name ----------------------------------------------------------
+
+
+def test_double_1_a_python_deleter_freed_at_exit():
+    """ctypes-made capsules (warp, MXNet, DGL) whose last reference falls while Python ends."""
+    out = subprocess.run(
+        [sys.executable, "-c", HEAD + "keep = dlshim.upgrade(P1()).__dlpack__(max_version=(1, 0))"],
+        env={**os.environ, "PYTHONPATH": child.TESTS},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (out.returncode, out.stderr) == (0, "")
+
+
+def test_double_2_a_consumer_that_deletes_at_once():
+    x = CopiesAlways((4000,), "float32")
+    imported = consumers.ask_like_mpi4py31(dlshim.upgrade(x))
+    scribble(16000)
+    assert imported.values() == x.values()
+    imported.release()
+
+
+def test_double_3_a_copy_made_for_one_export():
+    x = P1((100, 40), "float32", strides=(1, 100))
+    for ask in (consumers.ask_like_mpi4py31, bare, versioned):
+        imported = ask(dlshim.upgrade(x, order="C"))
+        gc.collect()
+        scribble(16000)
+        assert imported.values() == x.values()
+        imported.release()
+
+
+def test_double_4_a_capsule_that_does_not_own_its_memory():
+    x = onnxruntime_like()((4000,), "float32")
+    values, memory = x.values(), x.memory
+    imported = consumers.ask_like_numpy2(dlshim.upgrade(x))
+    del x
+    gc.collect()
+    assert imported.values() == values
+    imported.release()
+    del memory

@@ -1,0 +1,169 @@
+"""Exchanges in several threads at once: shared objects, types met for the first time, failures."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import pytest
+from doubles import capsules as caps
+from doubles import scenarios
+from doubles.asking import FLAVOURS, bare, live, versioned
+from doubles.producers import GENERATIONS, P1, P2, P1b, Strict, fresh
+
+import dlshim
+from dlshim import _core
+
+THREADS, ROUNDS = 6, 60
+
+
+def together(*works, rounds=ROUNDS):
+    """Run the functions in threads that start at once; raise what any of them raised."""
+    failures, start = [], threading.Barrier(THREADS)
+
+    def run(work):
+        try:
+            start.wait(60)
+            for _ in range(rounds):
+                work()
+        except BaseException as failure:
+            failures.append(failure)
+            start.abort()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [
+            threading.Thread(target=run, args=(works[k % len(works)],)) for k in range(THREADS)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    if failures:
+        raise failures[0]
+
+
+@pytest.fixture(autouse=True)
+def balance():
+    before = live()
+    yield
+    assert live() == before
+
+
+def expect(imported, values):
+    assert imported.values() == values
+    imported.release("released")
+
+
+@pytest.mark.parametrize("cls", [P1, P2, P1b, Strict], ids=lambda c: c.__name__)
+def test_one_producer_shared(cls):
+    x = cls()
+    upgraded, values = dlshim.upgrade(x), x.values()
+    together(lambda: expect(bare(upgraded), values), lambda: expect(versioned(upgraded), values))
+
+
+def test_one_producer_shared_that_copies():
+    x = P2((20, 30), "float32", strides=(1, 20))
+    upgraded, values = dlshim.upgrade(x, order="C"), x.values()
+    together(lambda: expect(versioned(upgraded), values), rounds=20)
+
+
+def test_one_tensor_shared():
+    x = P2()
+    tensor, values = dlshim.from_dlpack(x), x.values()
+
+    def look():
+        assert memoryview(tensor).tolist() == [[0, 1, 2], [3, 4, 5]]
+        assert tensor.shape == (2, 3)
+
+    together(look, lambda: expect(bare(tensor), values), lambda: expect(versioned(tensor), values))
+
+
+def test_one_taken_capsule_shared():
+    upgraded = dlshim.upgrade(caps.make(version=(1, 0)))
+    together(lambda: expect(bare(upgraded), [0, 1, 2, 3, 4, 5]))
+
+
+@pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
+def test_types_met_by_all_threads_at_once(ask):
+    for base in (P1, P2, P1b, Strict):
+        cls = fresh(base)
+        x = cls()
+        together(lambda x=x: expect(ask(dlshim.upgrade(x)), x.values()), rounds=5)
+
+
+def test_plans_forgotten_while_they_are_used():
+    x = P1()
+    upgraded = dlshim.upgrade(x)
+
+    def exchange():
+        expect(versioned(upgraded), x.values())
+        expect(bare(dlshim.upgrade(x)), x.values())
+
+    together(exchange, exchange, lambda: _core._hook("forget_plans", None))
+
+
+def test_types_that_die_while_others_are_met():
+    def meet():
+        x = fresh(P2)()
+        expect(versioned(dlshim.upgrade(x)), x.values())
+
+    together(meet, rounds=25)
+
+
+def test_every_generation_in_its_own_thread():
+    objects = [cls() for cls in GENERATIONS.values()]
+    works = [lambda x=x: expect(versioned(dlshim.upgrade(x)), x.values()) for x in objects]
+    for k in range(0, len(works), THREADS):
+        together(*works[k : k + THREADS], rounds=8)
+
+
+def test_every_scenario_beside_every_other():
+    works = list(scenarios.ALL.values())
+    for k in range(0, len(works), THREADS):
+        together(*works[k : k + THREADS], rounds=4)
+
+
+def test_exports_freed_by_other_threads():
+    """Made here, freed there: what consumers with their own thread pools do."""
+    x = P1()
+    kept, lock = [], threading.Lock()
+
+    def make():
+        imported = versioned(dlshim.upgrade(x))
+        with lock:
+            kept.append(imported)
+
+    def free():
+        with lock:
+            imported = kept.pop() if kept else None
+        if imported is not None:
+            imported.release("released")
+
+    together(make, free)
+    while kept:
+        kept.pop().release()
+
+
+@pytest.mark.skipif(not caps.has_c_threads(), reason="no pthread_create in the C library")
+def test_exports_freed_by_threads_of_c_while_python_works():
+    def exchange():
+        versioned(dlshim.upgrade(P1())).release("c-thread")
+        versioned(dlshim.upgrade(bytearray(24))).release("c-thread")
+
+    together(exchange, rounds=15)
+
+
+def test_failures_in_threads():
+    x, good = P2(readonly=True), P2()
+    upgraded = dlshim.upgrade(x)
+
+    def refused():
+        with pytest.raises(BufferError):
+            upgraded.__dlpack__()
+
+    together(refused, lambda: expect(versioned(upgraded), x.values()),
+             lambda: expect(bare(dlshim.upgrade(good)), good.values()))  # fmt: skip
