@@ -90,16 +90,18 @@ hold_move(dls_hold *hold)
     return moved;
 }
 
+static void shared_drop(dls_shared *shared, bool attached);
+
 /* Drops what needs no Python at all; true when nothing is left. */
 static bool
-drop_plain_half(dls_hold *hold)
+drop_plain_half(dls_hold *hold, bool attached)
 {
     if (hold->kind == DLS_HOLD_BLOCK) {
         dls_free(hold->base);
         hold->kind = DLS_HOLD_NONE;
     }
     else if (hold->kind == DLS_HOLD_SHARED) {
-        dls_shared_drop(hold->base);
+        shared_drop(hold->base, attached);
         hold->kind = DLS_HOLD_NONE;
     }
     return hold->kind == DLS_HOLD_NONE && hold->py == NULL;
@@ -109,7 +111,7 @@ void
 dls_hold_drop(dls_hold *hold)
 {
     dls_hold moved = hold_move(hold);
-    if (drop_plain_half(&moved)) {
+    if (drop_plain_half(&moved, false)) {
         return;
     }
     switch (python->where()) {
@@ -131,7 +133,7 @@ void
 dls_hold_drop_attached(dls_hold *hold)
 {
     dls_hold moved = hold_move(hold);
-    if (!drop_plain_half(&moved)) {
+    if (!drop_plain_half(&moved, true)) {
         drop_attached(&moved);
     }
 }
@@ -154,13 +156,30 @@ dls_shared_add(dls_shared *shared)
     return shared;
 }
 
-void
-dls_shared_drop(dls_shared *shared)
+static void
+shared_drop(dls_shared *shared, bool attached)
 {
     if (shared == NULL
         || atomic_fetch_sub_explicit(&shared->shares, 1, memory_order_acq_rel) != 1) {
         return;
     }
-    dls_hold_drop(&shared->hold);
+    if (attached) {
+        dls_hold_drop_attached(&shared->hold);
+    }
+    else {
+        dls_hold_drop(&shared->hold);
+    }
     dls_free(shared);
+}
+
+void
+dls_shared_drop(dls_shared *shared)
+{
+    shared_drop(shared, false);
+}
+
+void
+dls_shared_drop_attached(dls_shared *shared)
+{
+    shared_drop(shared, true);
 }

@@ -89,5 +89,6 @@ dls_shared_extra(dls_shared *shared)
 }
 dls_shared *dls_shared_add(dls_shared *shared); /* +1, returns shared */
 void dls_shared_drop(dls_shared *shared);       /* -1; NULL allowed */
+void dls_shared_drop_attached(dls_shared *shared); /* by contract attached */
 
 #endif

@@ -175,7 +175,9 @@ static void
 delete_legacy(dl_managed_tensor *self)
 {
     legacy_export *export = self->manager_ctx;
-    dls_hold_drop(&export->hold);
+    if (!dls_hold_is_empty(&export->hold)) {
+        dls_hold_drop(&export->hold);
+    }
     DLS_COUNT_LIVE(-1);
     dls_free(export);
 }
@@ -184,9 +186,25 @@ static void
 delete_versioned(dl_managed_tensor_versioned *self)
 {
     versioned_export *export = self->manager_ctx;
-    dls_hold_drop(&export->hold);
+    if (!dls_hold_is_empty(&export->hold)) {
+        dls_hold_drop(&export->hold);
+    }
     DLS_COUNT_LIVE(-1);
     dls_free(export);
+}
+
+/* The hold of a struct that dls_export_new made; NULL for foreign structs. */
+static dls_hold *
+own_hold(void *managed, bool versioned)
+{
+    if (versioned) {
+        dl_managed_tensor_versioned *self = managed;
+        return self->deleter == delete_versioned
+                   ? &((versioned_export *)self->manager_ctx)->hold
+                   : NULL;
+    }
+    dl_managed_tensor *self = managed;
+    return self->deleter == delete_legacy ? &((legacy_export *)self->manager_ctx)->hold : NULL;
 }
 
 /* Shape and row-major strides in one walk.  The scan has checked the products; only a
@@ -262,13 +280,7 @@ dls_export_new(const dls_delivery *what)
 void
 dls_export_hold(void *managed, bool versioned, dls_hold *hold)
 {
-    dls_hold *own = versioned
-                        ? &((versioned_export *)((dl_managed_tensor_versioned *)managed)
-                                ->manager_ctx)
-                               ->hold
-                        : &((legacy_export *)((dl_managed_tensor *)managed)->manager_ctx)
-                               ->hold;
-    *own = *hold;
+    *own_hold(managed, versioned) = *hold;
     *hold = (dls_hold){0};
 }
 
@@ -287,4 +299,14 @@ dls_managed_delete(void *managed, bool versioned)
             self->deleter(self);
         }
     }
+}
+
+void
+dls_managed_delete_attached(void *managed, bool versioned)
+{
+    dls_hold *hold = own_hold(managed, versioned);
+    if (hold != NULL) {
+        dls_hold_drop_attached(hold);
+    }
+    dls_managed_delete(managed, versioned);
 }

@@ -59,4 +59,8 @@ void dls_export_hold(void *managed, bool versioned, dls_hold *hold);
 /* Call the deleter of a managed tensor of either flavour, NULL deleters tolerated. */
 void dls_managed_delete(void *managed, bool versioned);
 
+/* The same on a thread that is attached by contract (capsule destructors): exports of
+ * ours then need not find out.  A pending exception is the caller's to save. */
+void dls_managed_delete_attached(void *managed, bool versioned);
+
 #endif

@@ -99,15 +99,11 @@ fail:
     return -1;
 }
 
-static int
-check_one_positional(const char *function, Py_ssize_t n)
+DLS_COLD static PyObject *
+raise_positional(const char *function, Py_ssize_t n)
 {
-    if (n != 1) {
-        PyErr_Format(PyExc_TypeError, "%s() takes exactly 1 positional argument (%zd given)",
-                     function, n);
-        return -1;
-    }
-    return 0;
+    return PyErr_Format(PyExc_TypeError, "%s() takes exactly 1 positional argument (%zd given)",
+                        function, n);
 }
 
 static PyObject *
@@ -116,11 +112,16 @@ upgrade(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames
     dls_state *state = PyModule_GetState(module);
     dls_options *options = NULL;
     subject s;
-    if (check_one_positional("upgrade", n) < 0) {
-        return NULL;
+    if (n != 1) {
+        return raise_positional("upgrade", n);
     }
-    if (kwnames != NULL
-        && dls_options_parse(state, "upgrade", kwnames, args + 1, &options) < 0) {
+    if (kwnames == NULL) {
+        dls_plan *known = dls_plan_known(state, args[0]);
+        if (known != NULL) {
+            return dls_producer_new(state, args[0], dls_plan_share(known), NULL);
+        }
+    }
+    else if (dls_options_parse(state, "upgrade", kwnames, args + 1, &options) < 0) {
         return NULL;
     }
     if (subject_init(state, args[0], options, &s) < 0) {
@@ -168,8 +169,10 @@ from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwn
     dls_request request;
     subject s;
     dls_request_init(&request, NULL);
-    if (check_one_positional("from_dlpack", n) < 0
-        || parse_consumer(state, args, kwnames, &request) < 0
+    if (n != 1) {
+        return raise_positional("from_dlpack", n);
+    }
+    if (parse_consumer(state, args, kwnames, &request) < 0
         || subject_init(state, args[0], NULL, &s) < 0) {
         return NULL;
     }
@@ -214,8 +217,8 @@ to_capsule(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwna
     dls_request request;
     subject s;
     dls_request_init(&request, NULL);
-    if (check_one_positional("to_capsule", n) < 0) {
-        return NULL;
+    if (n != 1) {
+        return raise_positional("to_capsule", n);
     }
     if (kwnames != NULL) {
         PyObject *names = NULL, *values[DLS_OPTION_COUNT];

@@ -63,7 +63,7 @@ producer_clear(PyObject *self)
     dls_shared *kept = data->kept;
     data->kept = NULL;
     dls_options_free(options);
-    dls_shared_drop(kept);
+    dls_shared_drop_attached(kept);
     Py_XDECREF(source);
     return 0;
 }
@@ -78,7 +78,7 @@ producer_dealloc(PyObject *self)
         PyObject_ClearWeakRefs(self);
     }
     if (data->kept != NULL) {
-        dls_shared_drop(data->kept);
+        dls_shared_drop_attached(data->kept);
     }
     if (data->options != NULL) {
         dls_options_free(data->options);
@@ -109,7 +109,7 @@ producer_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *k
     data->kept = NULL;
     PyObject *capsule = dls_serve_capsule(data->state, data->source, data->plan, &request);
     if (before != NULL) {
-        dls_shared_drop(before);
+        dls_shared_drop_attached(before);
     }
     return capsule;
 }

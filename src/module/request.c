@@ -1,5 +1,7 @@
 #include "module/request.h"
 
+#include <string.h>
+
 #include "core/device.h"
 #include "python/raise.h"
 #include "source/call.h"
@@ -143,74 +145,121 @@ dls_request_options(dls_state *state, PyObject *source, dls_request *request)
     return 0;
 }
 
-/* One keyword of __dlpack__: 1 = parsed, 0 = unknown, -1 = exception. */
+/* Bit of a keyword of __dlpack__ (the order of DLS_ASK_*), -1 for any other. */
 static int
-parse_keyword(dls_state *state, PyObject *name, PyObject *value, dls_request *request)
+keyword_bit(dls_state *state, PyObject *name)
 {
-    if (name == state->names.max_version) {
-        request->asked_with |= DLS_ASK_VERSION;
-        return dls_request_version(state, value, request) < 0 ? -1 : 1;
+    PyObject *known[] = {state->names.stream, state->names.max_version,
+                         state->names.dl_device, state->names.copy};
+    for (int bit = 0; bit < 4; bit++) {
+        if (name == known[bit] || PyUnicode_Compare(name, known[bit]) == 0) {
+            return bit;
+        }
     }
-    if (name == state->names.stream) {
-        request->asked_with |= DLS_ASK_STREAM;
-        return dls_request_stream(state, value, request) < 0 ? -1 : 1;
-    }
-    if (name == state->names.dl_device) {
-        request->asked_with |= DLS_ASK_DEVICE;
-        return dls_request_device(state, value, request) < 0 ? -1 : 1;
-    }
-    if (name == state->names.copy) {
-        request->asked_with |= DLS_ASK_COPY;
-        return dls_request_copy(state, value, request) < 0 ? -1 : 1;
+    return -1;
+}
+
+/* Read a kwnames tuple into *seen.  0, or -1 with TypeError. */
+static int
+read_keywords(dls_state *state, PyObject *kwnames, dls_seen_keywords *seen)
+{
+    Py_ssize_t n = PyTuple_Size(kwnames);
+    *seen = (dls_seen_keywords){.kwnames = kwnames, .at = {-1, -1, -1, -1}};
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *name = PyTuple_GetItem(kwnames, i);
+        int bit = keyword_bit(state, name);
+        if (bit < 0) {
+            if (PyErr_Occurred() == NULL) {
+                PyErr_Format(PyExc_TypeError,
+                             "__dlpack__() got an unexpected keyword argument %R", name);
+            }
+            return -1;
+        }
+        seen->at[bit] = (int8_t)i;
+        seen->mask |= (uint8_t)(1 << bit);
     }
     return 0;
 }
 
-/* A keyword str that is not interned (built at run time): find ours. */
-DLS_COLD static PyObject *
-same_text(dls_state *state, PyObject *name)
+static size_t
+place_of(const PyObject *kwnames)
 {
-    PyObject *known[] = {state->names.max_version, state->names.stream,
-                         state->names.dl_device, state->names.copy};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (PyUnicode_Compare(name, known[i]) == 0) {
-            return known[i];
-        }
-    }
-    return name;
+    return (size_t)((uintptr_t)kwnames >> 5) % DLS_SEEN_KEYWORDS;
 }
 
-int
-dls_request_parse(dls_state *state, PyObject *const *args, Py_ssize_t n, PyObject *kwnames,
-                  dls_request *request)
+DLS_COLD static int
+learn_keywords(dls_state *state, PyObject *kwnames)
+{
+    dls_seen_keywords seen;
+    if (read_keywords(state, kwnames, &seen) < 0) {
+        return -1;
+    }
+    dls_seen_keywords *place = &state->seen_keywords[place_of(kwnames)];
+    PyObject *before = place->kwnames;
+    Py_INCREF(kwnames);
+    *place = seen;
+    Py_XDECREF(before);
+    return 0;
+}
+
+/* The values other than None; the rare ones out of line. */
+static int
+parse_values(dls_state *state, PyObject *const *values, const dls_seen_keywords *seen,
+             dls_request *request)
+{
+    int8_t at[4]; /* a copy: parsing may run code that exports, and the place is reused */
+    memcpy(at, seen->at, sizeof at);
+#define GIVEN(bit) (at[bit] >= 0 && values[at[bit]] != Py_None)
+    if (GIVEN(1) && dls_request_version(state, values[at[1]], request) < 0) {
+        return -1;
+    }
+    if (GIVEN(0) && dls_request_stream(state, values[at[0]], request) < 0) {
+        return -1;
+    }
+    if (GIVEN(2) && dls_request_device(state, values[at[2]], request) < 0) {
+        return -1;
+    }
+    return GIVEN(3) ? dls_request_copy(state, values[at[3]], request) : 0;
+#undef GIVEN
+}
+
+DLS_COLD static int
+parse_positional(dls_state *state, PyObject *const *args, Py_ssize_t n, PyObject *kwnames,
+                 dls_request *request)
 {
     if (n > 1) {
         PyErr_Format(PyExc_TypeError,
                      "__dlpack__() takes at most 1 positional argument (%zd given)", n);
         return -1;
     }
-    if (n == 1) {
-        request->asked_with |= DLS_ASK_STREAM;
-        if (dls_request_stream(state, args[0], request) < 0) {
-            return -1;
-        }
+    dls_seen_keywords seen = {0};
+    if (kwnames != NULL && read_keywords(state, kwnames, &seen) < 0) {
+        return -1;
     }
-    Py_ssize_t keywords = kwnames != NULL ? PyTuple_Size(kwnames) : 0;
-    for (Py_ssize_t i = 0; i < keywords; i++) {
-        PyObject *name = PyTuple_GetItem(kwnames, i);
-        int got = parse_keyword(state, name, args[n + i], request);
-        if (got == 0) {
-            got = parse_keyword(state, same_text(state, name), args[n + i], request);
-        }
-        if (got == 0) {
-            PyErr_Format(PyExc_TypeError,
-                         "__dlpack__() got an unexpected keyword argument %R", name);
-        }
-        if (got <= 0) {
-            return -1;
-        }
+    if (seen.mask & DLS_ASK_STREAM) {
+        PyErr_SetString(PyExc_TypeError, "__dlpack__() got multiple values for 'stream'");
+        return -1;
     }
-    return 0;
+    request->asked_with |= DLS_ASK_STREAM;
+    return dls_request_stream(state, args[0], request);
+}
+
+int
+dls_request_parse(dls_state *state, PyObject *const *args, Py_ssize_t n, PyObject *kwnames,
+                  dls_request *request)
+{
+    if (n != 0 && parse_positional(state, args, n, kwnames, request) < 0) {
+        return -1;
+    }
+    if (kwnames == NULL) {
+        return 0;
+    }
+    const dls_seen_keywords *seen = &state->seen_keywords[place_of(kwnames)];
+    if (seen->kwnames != kwnames && learn_keywords(state, kwnames) < 0) {
+        return -1;
+    }
+    request->asked_with |= seen->mask;
+    return parse_values(state, args + n, seen, request);
 }
 
 static const struct {

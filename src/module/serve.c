@@ -136,7 +136,7 @@ take_hold(dls_state *state, PyObject *source, dls_plan *plan, const dls_request 
         }
     }
     if (dls_loan_take(state, row_of(plan), source, loan) < 0) {
-        dls_shared_drop(shared);
+        dls_shared_drop_attached(shared);
         return -1;
     }
     hold_source(plan, source, &loan->hold);
@@ -147,7 +147,7 @@ take_hold(dls_state *state, PyObject *source, dls_plan *plan, const dls_request 
         shared->hold = *hold;
         *request->kept = dls_shared_add(shared);
         *hold = (dls_hold){.base = shared, .kind = DLS_HOLD_SHARED};
-        dls_shared_drop(before);
+        dls_shared_drop_attached(before);
     }
     return 0;
 }

@@ -309,7 +309,7 @@ share_copy(const dls_request *request, dls_settled *s)
     dls_shared *before = *request->kept;
     *request->kept = dls_shared_add(shared);
     s->made = (dls_hold){.base = shared, .kind = DLS_HOLD_SHARED};
-    dls_shared_drop(before);
+    dls_shared_drop_attached(before);
     return 0;
 }
 

@@ -113,7 +113,7 @@ tensor_dealloc(PyObject *self)
         PyObject_ClearWeakRefs(self);
     }
     Py_CLEAR(data->stream);
-    dls_shared_drop(data->owner);
+    dls_shared_drop_attached(data->owner);
     PyObject_GC_Del(self);
     Py_DECREF(type);
 }

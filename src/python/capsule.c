@@ -78,7 +78,7 @@ delete_unconsumed(PyObject *capsule, const char *name, bool versioned)
     if (pending) {
         PyErr_Fetch(&type, &value, &trace);
     }
-    dls_managed_delete(managed, versioned);
+    dls_managed_delete_attached(managed, versioned);
     if (PyErr_Occurred() != NULL) {
         /* NULL: naming the dying capsule would bring us back here without end. */
         PyErr_WriteUnraisable(NULL);

@@ -94,6 +94,9 @@ dls_state_visit(dls_state *state, visitproc visit, void *arg)
 #define VISIT(member) Py_VISIT(state->member);
     STATE_OBJECTS(VISIT)
 #undef VISIT
+    for (int i = 0; i < DLS_SEEN_KEYWORDS; i++) {
+        Py_VISIT(state->seen_keywords[i].kwnames);
+    }
     return 0;
 }
 
@@ -103,6 +106,9 @@ dls_state_clear(dls_state *state)
 #define CLEAR(member) Py_CLEAR(state->member);
     STATE_OBJECTS(CLEAR)
 #undef CLEAR
+    for (int i = 0; i < DLS_SEEN_KEYWORDS; i++) {
+        Py_CLEAR(state->seen_keywords[i].kwnames);
+    }
     for (int mask = 0; mask < 16; mask++) {
         Py_CLEAR(state->kwnames[mask]);
     }

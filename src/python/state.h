@@ -56,6 +56,15 @@
 
 struct dls_plan_cache;
 
+/* Where the keywords of __dlpack__ stand in a kwnames tuple: consumers pass the same
+ * constant tuple each time.  at[bit] is the position, -1: not passed (bits: DLS_ASK_*). */
+typedef struct {
+    PyObject *kwnames; /* strong, exactly a tuple; NULL: free */
+    int8_t at[4];
+    uint8_t mask;
+} dls_seen_keywords;
+#define DLS_SEEN_KEYWORDS 4
+
 typedef struct dls_state {
     /* names.x is the interned str of DLS_NAME_LIST */
     struct {
@@ -74,6 +83,7 @@ typedef struct dls_state {
     PyObject *host_device;   /* (1, 0) */
     PyObject *seen_version;  /* last max_version tuple: consumers pass a constant */
     bool seen_versioned;     /* what it asked for */
+    dls_seen_keywords seen_keywords[DLS_SEEN_KEYWORDS];
     PyObject *forget;        /* weakref callback of the plan cache */
     PyObject *modules;       /* sys.modules */
     struct dls_plan_cache *plans;

@@ -1,12 +1,16 @@
 #include "source/call.h"
 
 PyObject *
-dls_call_dlpack(dls_state *state, PyObject *obj, unsigned mask,
+dls_call_dlpack(dls_state *state, PyObject *obj, bool by_type, unsigned mask,
                 const dls_call_values *values)
 {
-    /* args[0] is scratch for PY_VECTORCALL_ARGUMENTS_OFFSET */
-    PyObject *args[6] = {NULL, obj};
-    PyObject **next = &args[2];
+    /* args[0] is scratch for PY_VECTORCALL_ARGUMENTS_OFFSET; by type, the type is what
+     * the method is looked up on, and the object its first argument. */
+    PyObject *args[7];
+    PyObject **first = by_type ? &args[1] : &args[2];
+    PyObject **next = &args[3];
+    args[1] = (PyObject *)Py_TYPE(obj);
+    args[2] = obj;
     if (mask & DLS_ASK_STREAM) {
         *next++ = values->stream != NULL ? values->stream : Py_None;
     }
@@ -19,9 +23,9 @@ dls_call_dlpack(dls_state *state, PyObject *obj, unsigned mask,
     if (mask & DLS_ASK_COPY) {
         *next++ = values->copy;
     }
-    return dls_late.PyObject_VectorcallMethod(state->names.dlpack, &args[1],
-                                              1 | DLS_VECTORCALL_OFFSET,
-                                              mask ? state->kwnames[mask] : NULL);
+    return dls_late.PyObject_VectorcallMethod(
+        state->names.dlpack, first, (by_type ? 2u : 1u) | DLS_VECTORCALL_OFFSET,
+        mask ? state->kwnames[mask] : NULL);
 }
 
 /* __index__; for producers' answers also .value, then int(). */

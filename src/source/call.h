@@ -20,8 +20,9 @@ typedef struct {
     PyObject *copy;      /* borrowed */
 } dls_call_values;
 
-/* obj.__dlpack__(...) -> new reference to whatever it returned, or NULL. */
-PyObject *dls_call_dlpack(dls_state *state, PyObject *obj, unsigned mask,
+/* obj.__dlpack__(...) -> new reference to whatever it returned, or NULL.  by_type: the
+ * method of the type, whatever the instance's own dict says. */
+PyObject *dls_call_dlpack(dls_state *state, PyObject *obj, bool by_type, unsigned mask,
                           const dls_call_values *values);
 
 /* obj.__dlpack_device__() as two ints, whatever they were (Paddle's None is 0, open3d's

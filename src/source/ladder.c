@@ -122,29 +122,43 @@ accept_capsule(climb *c, PyObject *capsule)
     return 1;
 }
 
+/* The struct is there, but does it hold what the tensor shows? */
+static int
+check_bits(climb *c)
+{
+    if (dls_refuse_lazy_bits(c->state, c->obj, c->loan->tensor.dtype) < 0) {
+        dls_loan_drop(c->loan);
+        return -1;
+    }
+    return 1;
+}
+
 /* --- one way ----------------------------------------------------------------- */
 
 static int
 ask_table(climb *c)
 {
-    if (dls_plan_has(c->plan, DLS_LIB_LAZY_BITS)
-        && dls_refuse_lazy_bits(c->state, c->obj) < 0) {
+    bool lazy = dls_plan_has(c->plan, DLS_LIB_LAZY_BITS);
+    if (lazy && dls_refuse_autograd(c->state, c->obj) < 0) {
         return -1;
     }
     bool owed = !dls_stream_is_minus_one(c->want->stream);
-    return dls_table_ask(c->plan->table, c->obj, owed, c->loan);
+    int got = dls_table_ask(c->plan->table, c->obj, owed, c->loan);
+    return got > 0 && lazy ? check_bits(c) : got;
 }
 
 static int
 ask_dlpack(climb *c, unsigned mask)
 {
-    if (dls_plan_has(c->plan, DLS_LIB_LAZY_BITS)
-        && dls_refuse_lazy_bits(c->state, c->obj) < 0) {
+    bool lazy = dls_plan_has(c->plan, DLS_LIB_LAZY_BITS);
+    if (lazy && dls_refuse_autograd(c->state, c->obj) < 0) {
         return -1;
     }
     /* Host producers are never passed anything but None (N6). */
     dls_call_values values = {NULL, NULL, NULL};
-    return accept_capsule(c, dls_call_dlpack(c->state, c->obj, mask, &values));
+    int got = accept_capsule(c, dls_call_dlpack(c->state, c->obj, c->plan->by_type, mask,
+                                               &values));
+    return got > 0 && lazy ? check_bits(c) : got;
 }
 
 /* Memory behind an older protocol; an immutable type's is marked, but not stated (T8). */
@@ -381,9 +395,11 @@ climb_device(climb *c, dl_device device)
         if (i > 0 && steps[i] == steps[i - 1]) {
             continue;
         }
-        int got = accept_capsule(c, dls_call_dlpack(c->state, c->obj, steps[i], &values));
+        int got = accept_capsule(c, dls_call_dlpack(c->state, c->obj, c->plan->by_type,
+                                                    steps[i], &values));
         if (got > 0) {
-            result = refuse_debt(c, full & ~steps[i]);
+            bool lazy = dls_plan_has(c->plan, DLS_LIB_LAZY_BITS);
+            result = lazy && check_bits(c) < 0 ? -1 : refuse_debt(c, full & ~steps[i]);
             break;
         }
         if (i == 3 || !PyErr_ExceptionMatches(PyExc_TypeError)) {
@@ -503,7 +519,7 @@ ask_learned(climb *c, dls_way way)
         return ask_way(c, (dls_rung)way.rung, way.mask);
     }
     static const dls_call_values none;
-    PyObject *capsule = dls_call_dlpack(c->state, c->obj, way.mask, &none);
+    PyObject *capsule = dls_call_dlpack(c->state, c->obj, c->plan->by_type, way.mask, &none);
     if (capsule == NULL
         || dls_loan_from_capsule(c->state, c->plan->library, c->obj, capsule,
                                  (dls_flavour)way.versioned, c->loan)

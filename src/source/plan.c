@@ -168,13 +168,6 @@ cache_add(dls_state *state, dls_plan *plan)
 
 /* --- plans ------------------------------------------------------------------- */
 
-dls_plan *
-dls_plan_share(dls_plan *plan)
-{
-    plan->refs++;
-    return plan;
-}
-
 void
 dls_plan_drop(dls_plan *plan)
 {
@@ -259,6 +252,33 @@ find_table(dls_state *state, PyObject *mro, Py_ssize_t dlpack_at, dls_plan *plan
     return 0;
 }
 
+/* Is the class attribute a plain method, called alike through the type? */
+static bool
+is_method(PyObject *value)
+{
+    static const char *const kinds[] = {"function", "cython_function_or_method",
+                                        "method_descriptor"};
+    bool found = false;
+    PyObject *kind = PyObject_GetAttrString((PyObject *)Py_TYPE(value), "__name__");
+    for (size_t i = 0; kind != NULL && !found && i < sizeof kinds / sizeof *kinds; i++) {
+        found = PyUnicode_Check(kind) && PyUnicode_CompareWithASCIIString(kind, kinds[i]) == 0;
+    }
+    Py_XDECREF(kind);
+    PyErr_Clear();
+    return found;
+}
+
+/* Can instances of the type have attributes of their own? */
+static bool
+has_instance_dict(const dls_plan *plan)
+{
+    PyObject *offset = PyObject_GetAttrString((PyObject *)plan->type, "__dictoffset__");
+    bool has = offset == NULL || PyObject_IsTrue(offset) != 0;
+    Py_XDECREF(offset);
+    PyErr_Clear();
+    return has;
+}
+
 /* None as a class attribute is Python's word for "not offered". */
 static int
 offers_of_type(dls_state *state, PyObject *mro, dls_plan *plan)
@@ -275,6 +295,7 @@ offers_of_type(dls_state *state, PyObject *mro, dls_plan *plan)
             plan->offers |= 1u << attribute_rungs[i].rung;
             if (attribute_rungs[i].rung == DLS_RUNG_DLPACK) {
                 dlpack_at = at;
+                plan->by_type = is_method(value) && has_instance_dict(plan);
             }
         }
         Py_XDECREF(value);
@@ -375,11 +396,17 @@ raise_unsupported(dls_state *state, PyObject *obj)
 }
 
 dls_plan *
+dls_plan_known(dls_state *state, PyObject *obj)
+{
+    return cache_slot(state->plans, Py_TYPE(obj))->plan;
+}
+
+dls_plan *
 dls_plan_find(dls_state *state, PyObject *obj)
 {
-    entry *slot = cache_slot(state->plans, Py_TYPE(obj));
-    if (slot->type != NULL) {
-        return dls_plan_share(slot->plan);
+    dls_plan *known = dls_plan_known(state, obj);
+    if (known != NULL) {
+        return dls_plan_share(known);
     }
     dls_plan *plan = plan_new(state, obj);
     if (plan == NULL) {

@@ -46,6 +46,7 @@ typedef struct dls_plan {
     const dl_exchange_api *table;
     uint32_t offers;    /* bit 1 << dls_rung */
     bool has_device;    /* __dlpack_device__ is there */
+    bool by_type;       /* __dlpack__ is a method that instances could shadow (N1) */
     bool on_instance;   /* found on the instance: belongs to one object only */
     bool met;           /* exported once: the device is known to be the host, or asked */
     bool off_host;      /* has been seen off the host: always ask (N5) */
@@ -67,7 +68,15 @@ dls_plan_offers(const dls_plan *plan, dls_rung rung)
 /* The plan of an object's type, a new count; NULL with UnsupportedObjectError when it
  * offers no way in, or with what looking raised. */
 dls_plan *dls_plan_find(dls_state *state, PyObject *obj);
-dls_plan *dls_plan_share(dls_plan *plan);
+/* The same if the type has been met before, borrowed; else NULL, nothing set.  Types of
+ * ours and capsules are never met. */
+dls_plan *dls_plan_known(dls_state *state, PyObject *obj);
+static inline dls_plan *
+dls_plan_share(dls_plan *plan)
+{
+    plan->refs++;
+    return plan;
+}
 void dls_plan_drop(dls_plan *plan); /* NULL allowed */
 
 /* The cache.  new: NULL with MemoryError. */

@@ -26,7 +26,7 @@ truth_of(PyObject *obj, PyObject *name, bool call)
 }
 
 int
-dls_refuse_lazy_bits(dls_state *state, PyObject *obj)
+dls_refuse_autograd(dls_state *state, PyObject *obj)
 {
     int truth = truth_of(obj, state->names.requires_grad, false);
     if (truth > 0) {
@@ -34,15 +34,21 @@ dls_refuse_lazy_bits(dls_state *state, PyObject *obj)
                   "it requires grad, and consumers would bypass autograd: call .detach() "
                   "first, or pass detach=True");
     }
-    if (truth == 0) {
-        truth = truth_of(obj, state->names.is_conj, true);
-        if (truth > 0) {
-            dls_raise(state, DLS_EBUFFER, obj,
-                      "its conjugate bit is set, the memory holds other values: call "
-                      ".resolve_conj() first");
-        }
+    return truth == 0 ? 0 : -1;
+}
+
+int
+dls_refuse_lazy_bits(dls_state *state, PyObject *obj, dl_dtype dtype)
+{
+    bool complex = dtype.code == dl_kDLComplex;
+    bool exact = dtype.code == dl_kDLInt || dtype.code == dl_kDLUInt || dtype.code == dl_kDLBool;
+    int truth = complex ? truth_of(obj, state->names.is_conj, true) : 0;
+    if (truth > 0) {
+        dls_raise(state, DLS_EBUFFER, obj,
+                  "its conjugate bit is set, the memory holds other values: call "
+                  ".resolve_conj() first");
     }
-    if (truth == 0) {
+    if (truth == 0 && !exact) {
         truth = truth_of(obj, state->names.is_neg, true);
         if (truth > 0) {
             dls_raise(state, DLS_EBUFFER, obj,

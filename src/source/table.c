@@ -37,7 +37,8 @@ dls_table_from_attribute(PyObject *value)
 static bool
 is_empty(const dl_tensor *tensor)
 {
-    for (int32_t i = 0; tensor->shape != NULL && i < tensor->ndim; i++) {
+    bool absurd = tensor->shape == NULL || tensor->ndim > DLS_NDIM_ABSURD;
+    for (int32_t i = 0; !absurd && i < tensor->ndim; i++) {
         if (tensor->shape[i] == 0) {
             return true;
         }
