@@ -297,7 +297,7 @@ def _facts_of_export(capsule: Any) -> dict[str, Any]:
         "flags": seen["flags"] if versioned else None,
         "version": seen["version"] if versioned else None,
         "readonly": bool(seen["flags"] & 1) if versioned else None,
-        "contiguous": strides is None or _is_contiguous(shape, strides),
+        "contiguous": None if shape is None else strides is None or _is_contiguous(shape, strides),
         "aligned_to": _alignment(address),
     }
 

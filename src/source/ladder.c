@@ -133,6 +133,21 @@ check_bits(climb *c)
     return 1;
 }
 
+/* torch refuses the conjugate bit itself, without naming the cure: put ours in front. */
+static int
+explain_bits(climb *c)
+{
+    const dl_dtype any = {dl_kDLComplex, 64, 1};
+    PyObject *error = dls_error_take();
+    if (dls_refuse_lazy_bits(c->state, c->obj, any) < 0) {
+        dls_raise_with_cause(error);
+    }
+    else {
+        dls_error_restore(error);
+    }
+    return -1;
+}
+
 /* --- one way ----------------------------------------------------------------- */
 
 static int
@@ -158,7 +173,10 @@ ask_dlpack(climb *c, unsigned mask)
     dls_call_values values = {NULL, NULL, NULL};
     int got = accept_capsule(c, dls_call_dlpack(c->state, c->obj, c->plan->by_type, mask,
                                                &values));
-    return got > 0 && lazy ? check_bits(c) : got;
+    if (lazy) {
+        return got > 0 ? check_bits(c) : explain_bits(c);
+    }
+    return got;
 }
 
 /* Memory behind an older protocol; an immutable type's is marked, but not stated (T8). */
