@@ -11,9 +11,9 @@ import gc
 from collections.abc import Iterator
 
 import pytest
-from doubles import capsules as caps
 
 from dlshim import _core
+from doubles import capsules as caps
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 
 import pytest
+
+import dlshim
 from doubles import consumers
 from doubles.asking import bare, tells, versioned
 from doubles.producers import P1, P2, P1b, P3TableOnly, VersionedAlways
-
-import dlshim
 
 SOURCES = pytest.mark.parametrize("cls", [P1, P1b, P2, P3TableOnly, VersionedAlways])
 ROOMS = pytest.mark.parametrize("wrap", [dlshim.upgrade, dlshim.from_dlpack])
@@ -75,7 +75,8 @@ def test_N9_the_mark_is_used_up(wrap):
 
 @ROOMS
 @pytest.mark.parametrize(
-    "asked", [{"stream": None}, {"stream": None, "max_version": (1, 3)}, BEAR["NumPy's three keywords"]]
+    "asked",
+    [{"stream": None}, {"stream": None, "max_version": (1, 3)}, BEAR["NumPy's three keywords"]],
 )
 def test_N9_a_device_question_does_not_take_them_from_these(wrap, asked):
     """JAX and cuda.core ask with a stream, awkward asks the device and then as NumPy does."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import gc
 
 import pytest
+
+import dlshim
 from doubles import capsules as caps
 from doubles import consumers, producers
 from doubles.asking import FLAVOURS, bare, live, tells, versioned, walk
 from doubles.producers import P1, P2, CopiesAlways, P1b, P3TableOnly, VersionedAlways
-
-import dlshim
 
 BOTH = pytest.mark.parametrize("version", [None, (1, 0)], ids=["legacy", "versioned"])
 
@@ -149,7 +149,7 @@ def test_T9_an_answer_that_is_a_foreign_or_used_capsule():
     theirs.release()
 
 
-# --- an exception is pending ---------------------------------------------------------------------------
+# --- an exception is pending ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())

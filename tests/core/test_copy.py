@@ -7,13 +7,13 @@ import ctypes
 import threading
 
 import pytest
-from doubles import capsules as caps
-from doubles.asking import bare, counting, tells, versioned
-from doubles.producers import P1, P2, P0Mxnet
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import dlshim
+from doubles import capsules as caps
+from doubles.asking import bare, counting, tells, versioned
+from doubles.producers import P1, P2, P0Mxnet
 
 pytestmark = pytest.mark.once  # copies are never handed on
 
@@ -85,7 +85,9 @@ def test_copies_of_the_usual_sizes_equal_the_model(layout, itemsize):
     memory, pattern = memory_of(shape, strides, start, itemsize)
     x = P1(shape, opaque(itemsize), strides=strides, start=start, memory=memory)
     with bare(dlshim.upgrade(x), copy=True) as imported:
-        assert b"".join(imported.view.elements()) == gather(pattern, shape, strides, start, itemsize)
+        assert b"".join(imported.view.elements()) == gather(
+            pattern, shape, strides, start, itemsize
+        )
 
 
 @SETTINGS

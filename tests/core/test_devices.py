@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+
+import dlshim
 from doubles import capsules as caps
 from doubles import consumers
 from doubles.asking import FLAVOURS, bare, tells, versioned, walk
@@ -30,12 +32,10 @@ from doubles.producers import (
     jax_like,
 )
 
-import dlshim
-
 BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
 
 
-# --- N5: __dlpack_device__ ----------------------------------------------------------------------------
+# --- N5: __dlpack_device__ ------------------------------------------------------------
 
 
 def plain(device):
@@ -159,7 +159,7 @@ def test_N5_the_device_is_asked_once_when_a_consumer_wants_it():
     assert x.calls == []
 
 
-# --- devices passed through ----------------------------------------------------------------------------
+# --- devices passed through -----------------------------------------------------------
 
 DEVICES = [(2, 0), (2, 3), (3, 0), (8, 0), (10, 1), (11, 0), (12, 0), (13, 0), (14, 2), (17, 0)]
 
@@ -300,7 +300,7 @@ def test_N6_jax_gets_none_instead_of_minus_one():
     assert x.keywords[-1].get("stream") is None
 
 
-# --- N7: never believe that a keyword was obeyed --------------------------------------------------------
+# --- N7: never believe that a keyword was obeyed --------------------------------------
 
 
 def test_N7_an_ignored_device_is_noticed():
@@ -339,7 +339,7 @@ def test_N7_an_ignored_copy_false_makes_no_difference():
         assert imported.view.element_zero == x.element_zero
 
 
-# --- the option device, as far as host memory goes ---------------------------------------------------------
+# --- the option device, as far as host memory goes ------------------------------------
 
 
 @BOTH

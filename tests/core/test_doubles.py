@@ -7,6 +7,7 @@ import gc
 import threading
 
 import pytest
+
 from doubles import capsules as caps
 from doubles import consumers, older, producers
 from doubles.capsules import LEGACY, USED_LEGACY, USED_VERSIONED, VERSIONED
@@ -23,7 +24,7 @@ def numpy_version() -> tuple[int, int]:
     return tuple(int(part) for part in numpy().__version__.split(".")[:2])
 
 
-# --- the books --------------------------------------------------------------------------------
+# --- the books ------------------------------------------------------------------------
 
 
 def test_books_show_a_deleter_that_never_ran():
@@ -58,7 +59,7 @@ def test_reading_after_the_end_shows():
     assert view.values() == [caps.POISON] * 4
 
 
-# --- what consumers do to a capsule -------------------------------------------------------------
+# --- what consumers do to a capsule ---------------------------------------------------
 
 
 @pytest.mark.parametrize("version", [None, (1, 0)])
@@ -136,7 +137,7 @@ def test_numbers_follow_strides():
     assert view.values() == [3, 5, 7, 0, 2, 4] == caps.numbers((2, 3), "int32", (-3, 2), 3)
 
 
-# --- producers, seen by the real NumPy ----------------------------------------------------------
+# --- producers, seen by the real NumPy ------------------------------------------------
 
 WITH_DUNDER = [cls for cls in producers.GENERATIONS.values() if hasattr(cls, "__dlpack__")]
 
@@ -188,7 +189,7 @@ def test_p2_answers_as_numpy_does(readonly):
         assert answers[0] == answers[1], asked
 
 
-# --- consumers, fed by the real NumPy ------------------------------------------------------------
+# --- consumers, fed by the real NumPy -------------------------------------------------
 
 
 @pytest.mark.parametrize("ask", consumers.OBJECT_CONSUMERS.values(), ids=lambda f: f.__name__)
@@ -265,7 +266,7 @@ def test_onnxruntime_dangles_bare():
     del memory
 
 
-# --- older protocols, seen by the real NumPy ------------------------------------------------------
+# --- older protocols, seen by the real NumPy ------------------------------------------
 
 
 @pytest.mark.parametrize("cls", [older.StructOnly, older.InterfaceOnly])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+
+import dlshim
 from doubles import capsules as caps
 from doubles import child, consumers
 from doubles.asking import FLAVOURS, bare, tells, versioned, walk
@@ -20,13 +22,11 @@ from doubles.producers import (
     VersionedAlways,
 )
 
-import dlshim
-
 EVERY = pytest.mark.parametrize("cls", GENERATIONS.values(), ids=GENERATIONS.keys())
 BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
 
 
-# --- T1: the capsule's name decides ---------------------------------------------------------------
+# --- T1: the capsule's name decides ---------------------------------------------------
 
 
 @EVERY
@@ -63,9 +63,7 @@ def test_every_generation_reaches_every_consumer(ask):
 
 @pytest.mark.parametrize("ask", consumers.CAPSULE_CONSUMERS.values(), ids=lambda f: f.__name__)
 def test_every_generation_reaches_every_capsule_consumer(ask):
-    walk_generations(
-        lambda x: ask(dlshim.to_capsule(x)), (2, 1, 3), "int32", strides=(3, 77, 1)
-    )
+    walk_generations(lambda x: ask(dlshim.to_capsule(x)), (2, 1, 3), "int32", strides=(3, 77, 1))
 
 
 def test_every_generation_reaches_one_dimensional_consumers():
@@ -155,7 +153,7 @@ def test_T1_any_minor_is_read(minor):
     assert dlshim.from_dlpack(x).readonly
 
 
-# --- T2: max_version ---------------------------------------------------------------------------------
+# --- T2: max_version ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 
 import pytest
+
+import dlshim
 from doubles import capsules as caps
 from doubles import consumers
 from doubles.asking import FLAVOURS, bare, counting, versioned, walk
@@ -21,8 +23,6 @@ from doubles.producers import (
     SameCapsule,
     onnxruntime_like,
 )
-
-import dlshim
 
 BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
 OF = {bare: P1, versioned: P2}  # a producer whose own answer has this flavour
@@ -42,7 +42,7 @@ def exchange(ask, x, **options):
     return imported, bool(count.handed_on)
 
 
-# --- one predicate decides ------------------------------------------------------------------------
+# --- one predicate decides ------------------------------------------------------------
 
 UNCHANGED = {
     "row-major": {},
@@ -134,7 +134,7 @@ def test_T3_another_flavour_is_translated():
         imported.release()
 
 
-# --- a fresh capsule per call ------------------------------------------------------------------------
+# --- a fresh capsule per call ---------------------------------------------------------
 
 
 @BOTH
@@ -181,7 +181,7 @@ def test_T3_a_taken_capsule_is_exported_again_and_again(ask, version):
     assert made.deleted == 1
 
 
-# --- what is never handed on ---------------------------------------------------------------------------
+# --- what is never handed on ----------------------------------------------------------
 
 
 def test_T3_a_capsule_that_others_hold_is_not_handed_on():
@@ -209,7 +209,7 @@ def test_T3_a_capsule_that_does_not_own_its_memory_is_not_handed_on():
         assert caps.made_at(caps.look(capsule).address) is None
 
 
-# --- what is the producer's stays as it was -----------------------------------------------------------
+# --- what is the producer's stays as it was -------------------------------------------
 
 WAYS = {
     "numpy2": consumers.ask_like_numpy2,

@@ -6,6 +6,8 @@ import dataclasses
 import sys
 
 import pytest
+
+import dlshim
 from doubles import capsules as caps
 from doubles.asking import bare, live, versioned
 from doubles.older import InterfaceOnly, StructOnly
@@ -23,8 +25,6 @@ from doubles.producers import (
     jax_like,
     torch_like,
 )
-
-import dlshim
 
 pytestmark = pytest.mark.once
 

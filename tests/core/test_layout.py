@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+
+import dlshim
 from doubles import capsules as caps
 from doubles.asking import FLAVOURS, bare, tells, versioned, walk
 from doubles.capsules import ADDRESS_DEVICES, HANDLE_DEVICES
@@ -19,14 +21,12 @@ from doubles.producers import (
     fresh,
 )
 
-import dlshim
-
 BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
 SOURCES = pytest.mark.parametrize("cls", [P1, P1b, P2, P3TableOnly, VersionedAlways])
 DEVICE_SOURCES = pytest.mark.parametrize("cls", [P1, P1b, P2, VersionedAlways])
 
 
-# --- T4: strides ------------------------------------------------------------------------------------
+# --- T4: strides ----------------------------------------------------------------------
 
 CANONICAL = {
     # (shape, given strides): what must come out
@@ -112,7 +112,7 @@ def test_T4_many_dimensions(ask):
         assert imported.view.strides == caps.row_major(shape)
 
 
-# --- T5: byte_offset -----------------------------------------------------------------------------------
+# --- T5: byte_offset ------------------------------------------------------------------
 
 
 @BOTH
@@ -169,7 +169,7 @@ def test_T5_a_tensor_folds_too():
     assert memoryview(tensor).tolist() == [4.0, 5.0, 6.0]
 
 
-# --- T6: empty tensors and NULL data ---------------------------------------------------------------------
+# --- T6: empty tensors and NULL data --------------------------------------------------
 
 
 @BOTH
@@ -231,7 +231,7 @@ def test_T6_null_data_of_a_table_alone(ask):
         ask(dlshim.upgrade(x))
 
 
-# --- T7: unknown codes, flag bits, sub-byte elements -----------------------------------------------------
+# --- T7: unknown codes, flag bits, sub-byte elements ----------------------------------
 
 
 @BOTH
@@ -241,9 +241,7 @@ def test_T7_unknown_dtype_codes_pass(cls, ask, dtype):
     x = cls((3,), dtype)
     with ask(dlshim.upgrade(x)) as imported:
         assert imported.view.dtype == dtype
-        assert imported.view.elements() == [
-            caps.encode(dtype, k) for k in range(3)
-        ]
+        assert imported.view.elements() == [caps.encode(dtype, k) for k in range(3)]
 
 
 @BOTH

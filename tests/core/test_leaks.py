@@ -5,15 +5,16 @@ from __future__ import annotations
 import array
 import gc
 import sys
+from contextlib import suppress
 
 import pytest
+
+import dlshim
 from doubles import capsules as caps
 from doubles import consumers, scenarios
 from doubles.asking import live, versioned
 from doubles.older import InterfaceOnly
 from doubles.producers import P1, P2, CopiesAlways, P1b, P3TableOnly, VersionedAlways
-
-import dlshim
 
 REPEATS = 100_000
 PAGES = 4 << 20  # what the allocators may keep beyond the start, in bytes
@@ -67,7 +68,7 @@ def _tensor_viewed():
 
 
 def _tensor_described():
-    tensor.shape, tensor.dtype, tensor.__array_interface__
+    return tensor.shape, tensor.dtype, tensor.__array_interface__
 
 
 def _capsule():
@@ -79,24 +80,18 @@ def _device():
 
 
 def _refused_type():
-    try:
+    with suppress(TypeError):
         upgrade(5)
-    except TypeError:
-        pass
 
 
 def _refused_option():
-    try:
+    with suppress(ValueError):
         upgrade(source, order="F")
-    except ValueError:
-        pass
 
 
 def _refused_flavour():
-    try:
+    with suppress(BufferError):
         upgrade(b"x").__dlpack__()
-    except BufferError:
-        pass
 
 
 QUICK = [_upgrade, _upgrade_with_options, _legacy_dropped, _versioned_dropped, _copied, _taken,

@@ -6,6 +6,8 @@ import gc
 import weakref
 
 import pytest
+
+import dlshim
 from doubles import capsules as caps
 from doubles import child, producers
 from doubles.asking import FLAVOURS, bare, tells, versioned, walk
@@ -32,7 +34,6 @@ from doubles.producers import (
     P3OldSpelling,
     P3OldSpellingCapsule,
     P3Silent,
-    P3TableOnly,
     Placeholder,
     PyarrowWithNulls,
     Raises,
@@ -47,12 +48,10 @@ from doubles.producers import (
     tensorflow_like,
 )
 
-import dlshim
-
 BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
 
 
-# --- N1: one plan per type, learned from success ----------------------------------------------------
+# --- N1: one plan per type, learned from success --------------------------------------
 
 # Types that refuse with something else than a TypeError are asked anew each time, and what
 # sits on an instance is never generalised.
@@ -266,7 +265,7 @@ def test_the_type_goes_before_the_instance(ask):
         assert imported.values() == x.values()
 
 
-# --- N2: the ladder -----------------------------------------------------------------------------------
+# --- N2: the ladder -------------------------------------------------------------------
 
 TABLES = [P3, P3OldSpelling, P3OldSpellingCapsule, P3NewSpellingInt]
 
@@ -368,15 +367,15 @@ def test_N2_a_table_address_that_cannot_be_one_is_passed_over(api):
 
 def test_N2_a_table_capsule_of_a_wrong_name_is_passed_over():
     made = caps.Made()
-    cls = type(
-        "Odd", (P2,), {"__dlpack_c_exchange_api__": caps.new_capsule(made.address, "other")}
-    )
+    cls = type("Odd", (P2,), {"__dlpack_c_exchange_api__": caps.new_capsule(made.address, "other")})
     x = cls()
     with versioned(dlshim.upgrade(x)) as imported:
         assert imported.values() == x.values()
 
 
-@pytest.mark.parametrize("failure", [MemoryError("m"), KeyboardInterrupt(), KeyError("k")], ids=repr)
+@pytest.mark.parametrize(
+    "failure", [MemoryError("m"), KeyboardInterrupt(), KeyError("k")], ids=repr
+)
 def test_N2_what_a_table_raises_of_another_kind_comes_through(failure):
     cls = fresh(P3Failing)
     cls.failure = failure
@@ -515,7 +514,7 @@ def test_N2_ladder_below_the_dunder():
         assert imported.view.shape == (5,)
 
 
-# --- N3: asked for 1.x even for a legacy consumer -------------------------------------------------------
+# --- N3: asked for 1.x even for a legacy consumer -------------------------------------
 
 
 def test_N3_a_modern_producer_is_asked_for_1x_by_a_legacy_consumer():
@@ -552,7 +551,7 @@ def test_keywords_are_given_only_where_they_are_needed():
         assert keywords.get("dl_device") in (None, (1, 0))
 
 
-# --- N4: what a dropped keyword asked for is still owed -------------------------------------------------
+# --- N4: what a dropped keyword asked for is still owed -------------------------------
 
 
 @BOTH
@@ -588,7 +587,7 @@ def test_N4_dl_device_of_another_form_is_a_typeerror(device):
     assert x.calls == []
 
 
-# --- N8: hasattr proves nothing ---------------------------------------------------------------------------
+# --- N8: hasattr proves nothing -------------------------------------------------------
 
 
 class PlaceholderAndInterface(Placeholder):

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import pytest
+
+import dlshim
 from doubles import capsules as caps
 from doubles.asking import FLAVOURS, bare, counting, tells, versioned, walk
 from doubles.older import StructOnly
 from doubles.producers import P1, P2, Dunder, P0Mxnet, P1b, P3TableOnly, torch_like
 
-import dlshim
-
 BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
 SOURCES = pytest.mark.parametrize("cls", [P1, P1b, P2, P3TableOnly], ids=lambda c: c.__name__)
 
 
-# --- forms -----------------------------------------------------------------------------------------------
+# --- forms ----------------------------------------------------------------------------
 
 WRONG_TYPE = [
     {"copy": 1}, {"copy": "yes"}, {"readonly": 1}, {"readonly": "no"}, {"legacy_readonly": 3},
@@ -27,7 +27,8 @@ WRONG_TYPE = [
 WRONG_VALUE = [
     {"legacy_readonly": "keep"}, {"order": "F"}, {"order": "A"}, {"order": "c"}, {"align": 0},
     {"align": -8}, {"align": 3}, {"reinterpret": "float31"}, {"reinterpret": ""},
-    {"reinterpret": (300, 8, 1)}, {"reinterpret": (1, 8, 1, 1)}, {"reinterpret": (2, 0, 1)}, {"reinterpret": (2, 32, 0)},
+    {"reinterpret": (300, 8, 1)}, {"reinterpret": (1, 8, 1, 1)}, {"reinterpret": (2, 0, 1)},
+    {"reinterpret": (2, 32, 0)},
     {"device": "gpu"}, {"device": ""}, {"device": "cuda:x"}, {"device": "cuda:-1"},
     {"assume_device": "disk"}, {"unknown_stream": "maybe"}, {"stream": -2},
 ]  # fmt: skip
@@ -91,7 +92,7 @@ def test_unknown_stream_does_nothing_to_host_memory(value):
         assert imported.values() == [0, 1, 2, 3, 4, 5]
 
 
-# --- order ------------------------------------------------------------------------------------------------
+# --- order ----------------------------------------------------------------------------
 
 STRIDED = {
     "transposed": ((3, 2), (1, 3), 0),
@@ -163,7 +164,7 @@ def test_order_c_against_copy_false():
         tells(error.value, "copy", "order")
 
 
-# --- align --------------------------------------------------------------------------------------------------
+# --- align ----------------------------------------------------------------------------
 
 
 def at(offset, size=64):
@@ -211,7 +212,7 @@ def test_copies_are_64_byte_aligned_and_more_if_asked():
             assert imported.view.element_zero % max(64, align or 0) == 0
 
 
-# --- reinterpret ----------------------------------------------------------------------------------------------
+# --- reinterpret ----------------------------------------------------------------------
 
 RELABELS = [
     ("uint8", "bool", (6, 8, 1)),
@@ -267,7 +268,7 @@ def test_reinterpret_what_an_older_protocol_calls_void():
         assert imported.view.dtype == (4, 16, 1)
 
 
-# --- assume_device, detach -----------------------------------------------------------------------------------------
+# --- assume_device, detach ------------------------------------------------------------
 
 
 @BOTH
@@ -331,7 +332,7 @@ def test_detach_that_raises():
     tells(error.value, "cannot detach")
 
 
-# --- torch's bits (T12) ---------------------------------------------------------------------------------------------
+# --- torch's bits (T12) ---------------------------------------------------------------
 
 
 @BOTH

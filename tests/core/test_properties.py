@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import ctypes
 
-from doubles import capsules as caps
-from doubles.asking import bare, counting, versioned
-from doubles.producers import P1, P2, VersionedAlways
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dlshim
 from dlshim import _core
+from doubles import capsules as caps
+from doubles.asking import bare, counting, versioned
+from doubles.producers import P1, P2, VersionedAlways
 
 SETTINGS = settings(
     max_examples=150, deadline=None, derandomize=True,
@@ -124,7 +124,7 @@ def test_T3_one_predicate_and_it_is_the_negation_of_all_that_translation_alters(
 ):
     slow, slow_count, slow_x = outcome(False, fields, version, flags, asked, options)
     assert slow_count.handed_on == 0
-    fast, fast_count, fast_x = outcome(True, fields, version, flags, asked, options)
+    fast, fast_count, _ = outcome(True, fields, version, flags, asked, options)
     if isinstance(slow, type):
         assert fast is slow
         return
@@ -172,7 +172,9 @@ def test_T3_translating_what_needs_no_change_changes_no_byte(fields, version, fl
 
 
 @SETTINGS
-@given(fields=tensors(), hops=st.lists(st.sampled_from(["legacy", "versioned", "tensor"]), max_size=5))
+@given(
+    fields=tensors(), hops=st.lists(st.sampled_from(["legacy", "versioned", "tensor"]), max_size=5)
+)
 def test_round_trips_keep_every_element_where_it_is(fields, hops):
     x = P2(**fields) if fields.get("data", "memory") is not None else P1(**fields)
     values = x._export(None).shape and caps.View(x.last.address, x.last.name).elements()
@@ -198,7 +200,9 @@ def test_round_trips_keep_every_element_where_it_is(fields, hops):
 @SETTINGS
 @given(fields=tensors(), asked=st.sampled_from([None, (1, 0)]), tensor=st.booleans())
 def test_T4_T5_T6_every_export_is_in_canonical_form(fields, asked, tensor):
-    x = VersionedAlways(**(fields | {"strides": fields["strides"] or caps.row_major(fields["shape"])}))
+    x = VersionedAlways(
+        **(fields | {"strides": fields["strides"] or caps.row_major(fields["shape"])})
+    )
     source = dlshim.from_dlpack(x) if tensor else x
     with caps.take(dlshim.upgrade(source, order="K").__dlpack__(max_version=asked)) as imported:
         view = imported.view
@@ -246,7 +250,9 @@ def test_T11_random_structs_are_refused_or_borne(raw, name):
 
 
 @SETTINGS
-@given(values=st.lists(st.integers(0, 255), max_size=40), step=st.sampled_from([-3, -2, -1, 1, 2, 3]))
+@given(
+    values=st.lists(st.integers(0, 255), max_size=40), step=st.sampled_from([-3, -2, -1, 1, 2, 3])
+)
 def test_buffers_round_trip(values, step):
     source = bytearray(values)
     view = memoryview(source)[::step]

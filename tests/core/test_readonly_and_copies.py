@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 
 import pytest
+
+import dlshim
 from doubles import capsules as caps
 from doubles import consumers
 from doubles.asking import FLAVOURS, bare, counting, scribble, tells, versioned, walk
@@ -29,13 +31,11 @@ from doubles.producers import (
     tensorflow_like,
 )
 
-import dlshim
-
 BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
 STATED = [P2, P2LegacyOfReadonly, P2Pyarrow26, VersionedAlways, P3TableOnly]
 
 
-# --- READ_ONLY ----------------------------------------------------------------------------------------
+# --- READ_ONLY ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("cls", STATED)
@@ -184,7 +184,7 @@ def chain(error: BaseException) -> BaseException:
     return Exception(f"{error!r} {error.__cause__!r}")
 
 
-# --- copies -------------------------------------------------------------------------------------------
+# --- copies ---------------------------------------------------------------------------
 
 WAYS_TO_COPY = {
     "consumer": ({}, {"copy": True}),
@@ -277,7 +277,7 @@ def test_copy_false_is_never_a_copy(ask):
             assert not imported.view.copied
 
 
-# --- IS_COPIED -----------------------------------------------------------------------------------------
+# --- IS_COPIED ------------------------------------------------------------------------
 
 
 def test_T8_the_producers_own_copy_is_flagged_on():
@@ -312,7 +312,7 @@ def test_T8_is_copied_is_false_for_shared_memory():
     assert not dlshim.from_dlpack(P1()).is_copied
 
 
-# --- memory made for one export (mpi4py 3.1 to 4.0) ------------------------------------------------------
+# --- memory made for one export (mpi4py 3.1 to 4.0) -----------------------------------
 
 MADE_FOR_ONE = {
     "copy option": (P2, {"copy": True}),

@@ -6,13 +6,13 @@ import sys
 import threading
 
 import pytest
+
+import dlshim
+from dlshim import _core
 from doubles import capsules as caps
 from doubles import scenarios
 from doubles.asking import FLAVOURS, bare, live, versioned
 from doubles.producers import GENERATIONS, P1, P2, P1b, Strict, fresh
-
-import dlshim
-from dlshim import _core
 
 THREADS, ROUNDS = 6, 60
 

@@ -10,19 +10,19 @@ import sys
 import weakref
 
 import pytest
+
+import dlshim
 from doubles import capsules as caps
 from doubles import consumers, older, producers
 from doubles.asking import FLAVOURS, bare, tells, versioned, walk
 from doubles.older import InterfaceOnly, StructOnly
 from doubles.producers import P1, P0Mxnet, P0SnakeToDlpack, P0ToDlpack, P0VersionedToDlpack
 
-import dlshim
-
 pytestmark = pytest.mark.once  # what has no DLPack of its own is never handed on
 BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
 
 
-# --- the buffer protocol ---------------------------------------------------------------------------------
+# --- the buffer protocol --------------------------------------------------------------
 
 CODES = {
     "b": (0, 8), "B": (1, 8), "h": (0, 16), "H": (1, 16), "i": (0, 32), "I": (1, 32),
@@ -269,7 +269,7 @@ def test_subclasses_of_builtins(ask):
         assert imported.values() == [97, 98]
 
 
-# --- array struct ---------------------------------------------------------------------------------------
+# --- array struct ---------------------------------------------------------------------
 
 WHOLE = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
          "float32", "float64", "complex64", "complex128", "bool"]  # fmt: skip
@@ -390,7 +390,7 @@ def test_datetimes_are_cured_by_reinterpret():
             assert imported.values() == [0, 1, 2]
 
 
-# --- array interface --------------------------------------------------------------------------------------
+# --- array interface ------------------------------------------------------------------
 
 
 @BOTH
@@ -547,7 +547,7 @@ def test_an_array_struct_that_is_no_capsule():
             versioned(dlshim.upgrade(x))
 
 
-# --- capsule functions and methods ------------------------------------------------------------------------
+# --- capsule functions and methods ----------------------------------------------------
 
 
 @BOTH
@@ -634,7 +634,7 @@ def test_tensorflow_scalars_keep_their_shape():
         assert imported.values() == [0]
 
 
-# --- NumPy and ml_dtypes --------------------------------------------------------------------------------
+# --- NumPy and ml_dtypes --------------------------------------------------------------
 
 
 def numpy():

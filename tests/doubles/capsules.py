@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-# --- the ABI -------------------------------------------------------------------------------
+# --- the ABI --------------------------------------------------------------------------
 
 
 class DLTensor(C.Structure):
@@ -189,7 +189,7 @@ def offsets(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
     ]
 
 
-# --- CPython's capsule functions, with prototypes of our own -------------------------------
+# --- CPython's capsule functions, with prototypes of our own --------------------------
 
 
 def _api(name: str, result: Any, *arguments: Any) -> Any:
@@ -235,7 +235,7 @@ def clear_destructor(capsule: Any) -> None:
     _set_destructor(capsule, None)
 
 
-# --- the producer's side ---------------------------------------------------------------------
+# --- the producer's side --------------------------------------------------------------
 
 POISON = 0xDD
 _records: dict[int, Made] = {}
@@ -244,22 +244,52 @@ _stray: list[str] = []  # deleter calls that no record explains
 _keep_dead = True
 
 
+# While the interpreter ends, modules lose their names before the last capsule dies.  So these
+# two callbacks keep what they need in their defaults, and are never freed themselves: a Python
+# deleter that is gone before its struct is a crash whoever calls it.
+
+
 @_Deleter
-def _delete(address: int) -> None:
-    record = _records.get(address) or _written_off.get(address)
+def _delete(
+    address: int,
+    records: dict[int, Made] = _records,
+    written_off: dict[int, Made] = _written_off,
+    stray: list[str] = _stray,
+) -> None:
+    record = records.get(address) or written_off.get(address)
     if record is None:
-        _stray.append(f"deleter called for {address:#x}, which nobody made")
+        stray.append(f"deleter called for {address:#x}, which nobody made")
         return
-    record._end()
+    try:
+        record._end()
+    except (NameError, TypeError):
+        if "poison" in globals():
+            raise
 
 
 @_Destructor
-def _destroy(capsule: int) -> None:
+def _destroy(
+    capsule: int,
+    kinds: Any = ((_NAMES[LEGACY], ManagedTensor), (_NAMES[VERSIONED], ManagedTensorVersioned)),
+    is_valid: Any = _dying_is_valid,
+    get_pointer: Any = _dying_get_pointer,
+    call: Any = _DeleterHeld,
+) -> None:
     """As the DLPack specification writes it: acts on the unused name only."""
-    for name in (LEGACY, VERSIONED):
-        if _dying_is_valid(capsule, _NAMES[name]):
-            address = _dying_get_pointer(capsule, _NAMES[name])
-            call_deleter(address, name, held=True)
+    for name, kind in kinds:
+        if is_valid(capsule, name):
+            address = get_pointer(capsule, name)
+            deleter = kind.from_address(address).deleter
+            if deleter:
+                call(deleter)(address)
+
+
+def keep_for_ever(*objects: Any) -> None:
+    for obj in objects:
+        C.pythonapi.Py_IncRef(C.py_object(obj))
+
+
+keep_for_ever(_delete, _destroy)
 
 
 def call_deleter(address: int, name: str, *, held: bool) -> None:
@@ -280,12 +310,12 @@ class Made:
         *,
         version: tuple[int, int] | None = None,
         flags: int = 0,
-        strides: Sequence[int] | None | str = "row-major",
+        strides: Sequence[int] | str | None = "row-major",
         start: int = 0,
         byte_offset: int = 0,
         device: tuple[int, int] = CPU,
         memory: Any = None,
-        data: int | None | str = "memory",
+        data: int | str | None = "memory",
         null_shape: bool = False,
         ndim: int | None = None,
         deleter: bool = True,
@@ -305,7 +335,9 @@ class Made:
         self._own_memory = memory is None
         if memory is None:
             lawful = all(extent >= 0 for extent in self.shape)
-            memory = filled(self.shape, self.dtype, steps, start) if lawful else filled((1,), "int8")
+            memory = (
+                filled(self.shape, self.dtype, steps, start) if lawful else filled((1,), "int8")
+            )
         self.memory = memory
         self.struct = ManagedTensor() if version is None else ManagedTensorVersioned()
         tensor = self.struct.dl_tensor
@@ -423,7 +455,7 @@ def short_memory() -> Iterator[None]:
         _keep_dead = True
 
 
-# --- memory ------------------------------------------------------------------------------------
+# --- memory ---------------------------------------------------------------------------
 
 
 def address_of(memory: Any) -> int:
@@ -464,7 +496,7 @@ def numbers(
     return [decode(dtype, encode(dtype, start + offset)) for offset in offsets(shape, steps)]
 
 
-# --- the consumer's side -----------------------------------------------------------------------
+# --- the consumer's side --------------------------------------------------------------
 
 
 class View:
@@ -638,7 +670,7 @@ def blind(capsule: Any) -> Import:
     return Import(View(address, LEGACY))
 
 
-# --- threads and memory of C -------------------------------------------------------------------
+# --- threads and memory of C ----------------------------------------------------------
 
 _libc = C.CDLL(None)
 
@@ -698,7 +730,9 @@ def make_of_c(
         raw.major, raw.minor = version
         raw.flags = flags
     raw.deleter = C.cast(_libc.free, C.c_void_p).value
-    return new_capsule(base, LEGACY if version is None else VERSIONED, _destroy if destructor else None)
+    return new_capsule(
+        base, LEGACY if version is None else VERSIONED, _destroy if destructor else None
+    )
 
 
 def blocks_in_use() -> int:

@@ -61,7 +61,7 @@ def _no_negative(imported: Import) -> Import:
     return imported
 
 
-# --- NumPy ---------------------------------------------------------------------------------------
+# --- NumPy ----------------------------------------------------------------------------
 
 
 def ask_like_numpy1(x: Any) -> Import:
@@ -83,7 +83,7 @@ def ask_like_numpy2(x: Any, *, copy: bool | None = None, device: Any = None) -> 
     return _host(caps.take(capsule), 1, 3, 11, 13)
 
 
-# --- torch ----------------------------------------------------------------------------------------
+# --- torch ----------------------------------------------------------------------------
 
 
 def ask_like_torch28(x: Any) -> Import:
@@ -129,7 +129,7 @@ def ask_like_torch213(x: Any, *, copy: bool | None = None, device: Any = None) -
     return _host(_no_negative(caps.take(capsule)), 1, 2, 8, 10, 12, 14)
 
 
-# --- JAX, TensorFlow, Paddle -----------------------------------------------------------------------
+# --- JAX, TensorFlow, Paddle ----------------------------------------------------------
 
 
 def ask_like_jax(x: Any) -> Import:
@@ -168,7 +168,7 @@ def ask_like_paddle33(x: Any) -> Import:
     return _no_negative(_no_offset(caps.take(capsule)))
 
 
-# --- pyarrow, nanoarrow ------------------------------------------------------------------------------
+# --- pyarrow, nanoarrow ---------------------------------------------------------------
 
 
 def ask_like_pyarrow26(x: Any) -> Import:
@@ -193,7 +193,7 @@ def ask_like_nanoarrow(x: Any) -> Import:
     return caps.hold(capsule)
 
 
-# --- mpi4py -------------------------------------------------------------------------------------------
+# --- mpi4py ---------------------------------------------------------------------------
 
 
 def _mpi_layout(imported: Import) -> Import:
@@ -233,7 +233,7 @@ def _mpi_capsule(x: Any) -> Any:
     return capsule
 
 
-# --- tvm-ffi, nanobind, MLX -----------------------------------------------------------------------------
+# --- tvm-ffi, nanobind, MLX -----------------------------------------------------------
 
 
 def ask_like_tvmffi(x: Any) -> Import:
@@ -291,7 +291,7 @@ def ask_like_mlx(x: Any) -> Import:
     return imported
 
 
-# --- the others --------------------------------------------------------------------------------------------
+# --- the others -----------------------------------------------------------------------
 
 
 def ask_like_warp(x: Any) -> Import:

@@ -33,9 +33,7 @@ class PyArrayInterface(C.Structure):
     ]
 
 
-_new = C.PYFUNCTYPE(C.py_object, C.c_void_p, C.c_char_p, C.c_void_p)(
-    ("PyCapsule_New", C.pythonapi)
-)
+_new = C.PYFUNCTYPE(C.py_object, C.c_void_p, C.c_char_p, C.c_void_p)(("PyCapsule_New", C.pythonapi))
 _dying_pointer = C.PYFUNCTYPE(C.c_void_p, C.c_void_p, C.c_char_p)(
     ("PyCapsule_GetPointer", C.pythonapi)
 )
@@ -50,6 +48,9 @@ def _free(capsule: int) -> None:
     for block in _structs.pop(address):
         if isinstance(block, C.Structure | C.Array):
             caps.poison(block)
+
+
+caps.keep_for_ever(_free)
 
 
 class Older:
@@ -143,7 +144,7 @@ class Broken:
         self.__dict__.update(attributes)
 
 
-# --- the buffer protocol, flag by flag ---------------------------------------------------------
+# --- the buffer protocol, flag by flag ------------------------------------------------
 
 
 class PyBuffer(C.Structure):
@@ -174,9 +175,7 @@ RECORDS = STRIDES | WRITABLE | FORMAT
 RECORDS_RO = STRIDES | FORMAT
 STRIDED_RO = STRIDES
 
-_get = C.PYFUNCTYPE(C.c_int, C.py_object, C.c_void_p, C.c_int)(
-    ("PyObject_GetBuffer", C.pythonapi)
-)
+_get = C.PYFUNCTYPE(C.c_int, C.py_object, C.c_void_p, C.c_int)(("PyObject_GetBuffer", C.pythonapi))
 _release = C.PYFUNCTYPE(None, C.c_void_p)(("PyBuffer_Release", C.pythonapi))
 
 

@@ -35,7 +35,7 @@ class Array:
         device: tuple[int, int] = CPU,
         readonly: bool = False,
         deleter: bool = True,
-        data: int | None | str = "memory",
+        data: int | str | None = "memory",
         flags: int = 0,
         version: tuple[int, int] = (1, 0),
         memory: Any = None,
@@ -162,7 +162,7 @@ def wants_versioned(max_version: Any) -> bool:
     return max_version[0] >= 1
 
 
-# --- P0: a function or a method that gives a capsule -----------------------------------------
+# --- P0: a function or a method that gives a capsule ----------------------------------
 
 
 class P0ToDlpack(Array):
@@ -204,7 +204,7 @@ class P0Mxnet(Array):
         return self._legacy()
 
 
-# --- P1: `__dlpack__` with `stream` at most, legacy ---------------------------------------------
+# --- P1: `__dlpack__` with `stream` at most, legacy -----------------------------------
 
 
 class P1(Dunder):
@@ -275,7 +275,7 @@ class P1bOffset(P1b):
         super().__init__(*args, **({"start": 4, "byte_offset": 16} | kwargs))
 
 
-# --- P2: legacy or versioned as asked ----------------------------------------------------------
+# --- P2: legacy or versioned as asked -------------------------------------------------
 
 
 class P2(Dunder):
@@ -419,7 +419,7 @@ class Recorder(P2):
     """A P2 whose calls are what the test is after."""
 
 
-# --- P3: an exchange table on the type ----------------------------------------------------------
+# --- P3: an exchange table on the type ------------------------------------------------
 
 
 class ExchangeHeader(C.Structure):
@@ -490,6 +490,8 @@ def _allocate(prototype: int, out: int, context: int, set_error: int) -> int:
 def _address(function: Any) -> int:
     return C.cast(function, C.c_void_p).value
 
+
+caps.keep_for_ever(_from_object, _borrow, _to_object, _current_stream, _allocate)
 
 # A table function must fail with a Python exception set, which a ctypes callback cannot do.
 # PyObject_IsTrue has the right shape: it asks `obj.__bool__` and passes on what that raises.
@@ -604,11 +606,11 @@ class P3MajorTwo(TableMixin, P2):
     __dlpack_c_exchange_api__ = table_capsule(exchange_table((2, 0)))
 
 
-# --- peculiar refusals -----------------------------------------------------------------------
+# --- peculiar refusals ----------------------------------------------------------------
 
 
 class Strict(Dunder):
-    """Known keywords, refused by value with NotImplementedError: array-api-strict on NumPy < 2.1."""
+    """Keywords refused by value, NotImplementedError: array-api-strict on NumPy < 2.1."""
 
     TAKES = ALL_KEYWORDS
 
@@ -721,7 +723,7 @@ class GivesRubbish(Dunder):
         return self.rubbish
 
 
-# --- peculiar devices ----------------------------------------------------------------------------
+# --- peculiar devices -----------------------------------------------------------------
 
 
 class IntDevice(enum.IntEnum):
@@ -775,7 +777,7 @@ class BrokenDevice(P2):
         raise ValueError("Unknown device type openreg for Dlpack")
 
 
-# --- where the method lives ------------------------------------------------------------------------
+# --- where the method lives -----------------------------------------------------------
 
 
 class InstanceOnly(Array):
@@ -802,7 +804,7 @@ class ByGetattr(Array):
         raise AttributeError(name)
 
 
-# --- classes that bear the names of real ones -----------------------------------------------------
+# --- classes that bear the names of real ones -----------------------------------------
 
 
 def masquerade(base: type, name: str, module: str, **members: Any) -> type:
@@ -903,7 +905,7 @@ def function_module(name: str, function: Callable[[Any], Any]) -> dict[str, type
     return made
 
 
-# --- every well-behaved way in, for tests that walk them all --------------------------------------
+# --- every well-behaved way in, for tests that walk them all --------------------------
 
 GENERATIONS: dict[str, type] = {
     cls.__name__: cls
