@@ -1,0 +1,188 @@
+/* One way of asking, and what its failure means. */
+#include "source/climb.h"
+
+#include "python/raise.h"
+#include "source/call.h"
+#include "source/capsule_in.h"
+#include "source/order.h"
+#include "source/refusal.h"
+#include "source/table.h"
+
+dls_pending_kind
+dls_pending_error(void)
+{
+    if (PyErr_ExceptionMatches(PyExc_BufferError)) {
+        return DLS_PENDING_BUFFER;
+    }
+    if (PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_ValueError)
+        || PyErr_ExceptionMatches(PyExc_RuntimeError)
+        || PyErr_ExceptionMatches(PyExc_AssertionError)) {
+        return DLS_PENDING_STEP;
+    }
+    return DLS_PENDING_FINAL;
+}
+
+/* Take the pending error away; the first that is no keyword TypeError is kept. */
+void
+dls_climb_keep(dls_climb *c)
+{
+    bool type_error = PyErr_ExceptionMatches(PyExc_TypeError);
+    PyObject *error = dls_error_take();
+    if (error == NULL) {
+        return;
+    }
+    if (!type_error) {
+        c->refused_other = true;
+    }
+    bool weak = c->kept == NULL
+                || PyErr_GivenExceptionMatches(c->kept, PyExc_TypeError)
+                || PyErr_GivenExceptionMatches(c->kept, PyExc_NotImplementedError);
+    if (weak) {
+        Py_XDECREF(c->kept);
+        c->kept = error;
+    }
+    else {
+        Py_DECREF(error);
+    }
+}
+
+/* TensorFlow gives scalars as shape (1,): the object's own ndim decides. */
+static int
+mend_scalar(dls_climb *c)
+{
+    dls_loan *loan = c->loan;
+    if (loan->tensor.ndim != 1 || loan->tensor.shape == NULL || loan->tensor.shape[0] != 1) {
+        return 0;
+    }
+    PyObject *ndim = NULL;
+    int got = dls_get_optional(c->obj, c->state->names.ndim, &ndim);
+    if (got <= 0) {
+        return got;
+    }
+    if (PyLong_Check(ndim) && PyLong_AsLong(ndim) == 0) {
+        loan->tensor.ndim = 0;
+        loan->altered = true;
+    }
+    Py_DECREF(ndim);
+    PyErr_Clear();
+    return 0;
+}
+
+int
+dls_climb_capsule(dls_climb *c, PyObject *capsule)
+{
+    if (capsule == NULL
+        || dls_loan_from_capsule(c->state, c->plan->library, c->obj, capsule, DLS_OLDER,
+                                 c->loan)
+               < 0) {
+        return -1;
+    }
+    if (dls_plan_has(c->plan, DLS_LIB_SCALAR_IS_1D) && mend_scalar(c) < 0) {
+        dls_loan_drop(c->loan);
+        return -1;
+    }
+    return 1;
+}
+
+/* The struct is there, but does it hold what the tensor shows? */
+int
+dls_climb_check_bits(dls_climb *c)
+{
+    if (dls_refuse_lazy_bits(c->state, c->obj, c->loan->tensor.dtype) < 0) {
+        dls_loan_drop(c->loan);
+        return -1;
+    }
+    return 1;
+}
+
+/* torch refuses the conjugate bit itself, without naming the cure: put ours in front. */
+static int
+explain_bits(dls_climb *c)
+{
+    const dl_dtype any = {dl_kDLComplex, 64, 1};
+    PyObject *error = dls_error_take();
+    if (dls_refuse_lazy_bits(c->state, c->obj, any) < 0) {
+        dls_raise_with_cause(error);
+    }
+    else {
+        dls_error_restore(error);
+    }
+    return -1;
+}
+
+int
+dls_climb_table(dls_climb *c)
+{
+    bool lazy = dls_plan_has(c->plan, DLS_LIB_LAZY_BITS);
+    if (lazy && dls_refuse_autograd(c->state, c->obj) < 0) {
+        return -1;
+    }
+    bool owed = !dls_stream_is_minus_one(c->want->stream);
+    int got = dls_table_ask(c->plan->table, c->obj, owed, c->loan);
+    return got > 0 && lazy ? dls_climb_check_bits(c) : got;
+}
+
+static int
+ask_dlpack(dls_climb *c, unsigned mask)
+{
+    bool lazy = dls_plan_has(c->plan, DLS_LIB_LAZY_BITS);
+    if (lazy && dls_refuse_autograd(c->state, c->obj) < 0) {
+        return -1;
+    }
+    /* Host producers are never passed anything but None (N6). */
+    dls_call_values values = {NULL, NULL, NULL};
+    int got = dls_climb_capsule(c, dls_call_dlpack(c->state, c->obj, c->plan->by_type, mask,
+                                               &values));
+    if (lazy) {
+        return got > 0 ? dls_climb_check_bits(c) : explain_bits(c);
+    }
+    return got;
+}
+
+/* Memory behind an older protocol; an immutable type's is marked, but not stated (T8). */
+static int
+ask_reader(dls_climb *c, dls_reader reader)
+{
+    int got = reader(c->state, c->obj, c->loan);
+    if (got > 0 && dls_plan_has(c->plan, DLS_LIB_IMMUTABLE)) {
+        c->loan->flags |= DL_FLAG_READ_ONLY;
+        c->loan->readonly_stated = false;
+    }
+    return got;
+}
+
+static int
+ask_function(dls_climb *c)
+{
+    PyObject *capsule = NULL;
+    int got = dls_library_capsule(c->state, c->plan->library, c->obj, &capsule);
+    return got > 0 ? dls_climb_capsule(c, capsule) : got;
+}
+
+/* 1 = got it, 0 = not offered after all, -1 = exception. */
+DLS_APART int
+dls_climb_way(dls_climb *c, dls_rung rung, unsigned mask)
+{
+    if (c->failed.known && c->failed.rung == rung && c->failed.mask == mask) {
+        dls_error_restore(c->failure);
+        c->failure = NULL;
+        c->failed.known = false;
+        return -1;
+    }
+    switch (rung) {
+    case DLS_RUNG_TABLE:
+        return dls_climb_table(c);
+    case DLS_RUNG_DLPACK:
+        return ask_dlpack(c, mask);
+    case DLS_RUNG_FUNCTION:
+        return ask_function(c);
+    case DLS_RUNG_STRUCT:
+        return ask_reader(c, dls_read_array_struct);
+    case DLS_RUNG_INTERFACE:
+        return ask_reader(c, dls_read_array_interface);
+    case DLS_RUNG_BUFFER:
+        return ask_reader(c, dls_read_buffer);
+    default:
+        return 0; /* CUDA and SYCL interfaces: with the device roads */
+    }
+}
