@@ -122,9 +122,6 @@ dls_hold_drop(dls_hold *hold)
         drop_detached(&moved);
         return;
     case DLS_PYTHON_GONE:
-        if (is_foreign(&moved) && (moved.flags & DLS_HOLD_FREE_OF_PYTHON)) {
-            run_foreign_deleter(&moved);
-        }
         return;
     }
 }

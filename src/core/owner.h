@@ -27,9 +27,6 @@ typedef enum {
 
 /* The foreign deleter runs Python code without taking the GIL (NumPy < 1.24). */
 #define DLS_HOLD_WANTS_GIL 1u
-/* The foreign deleter is known to be safe without Python: runs even after the
- * interpreter has gone (raw structs and libraries listed so). */
-#define DLS_HOLD_FREE_OF_PYTHON 2u
 
 typedef struct {
     void *base;
@@ -72,8 +69,9 @@ typedef struct {
 
 void dls_owner_set_python(const dls_python_ops *ops);
 
-/* Drop all that *hold holds and clear it.  Any thread.  Where the interpreter is
- * gone, what is not known to be free of Python is leaked (T10). */
+/* Drop all that *hold holds and clear it.  Any thread.  Where the interpreter is gone,
+ * only what is known to be free of Python goes: our own blocks.  The rest is leaked,
+ * for a foreign deleter may be a Python callback that exists no more (T10). */
 void dls_hold_drop(dls_hold *hold);
 
 /* The same for callers that are attached by contract (deallocs, error paths). */

@@ -18,7 +18,7 @@ typedef struct {
     dls_plan *plan;        /* a count; NULL when source is a Tensor */
     dls_options *options;  /* NULL: none */
     dls_shared *kept;      /* memory made for the last export (T8), or NULL */
-    uintptr_t asked;       /* thread whose device question is not used up yet (N9) */
+    unsigned long asked;   /* thread whose device question is not used up yet (N9), or 0 */
     PyObject *weakrefs;
 } dls_producer;
 
@@ -33,7 +33,7 @@ typedef struct {
     uint8_t flavour;       /* dls_flavour it came in */
     bool readonly_stated;  /* READ_ONLY, or its absence, is the source's word */
     PyObject *stream;      /* on which the data were made ready; NULL: none given */
-    uintptr_t asked;       /* as in dls_producer */
+    unsigned long asked;   /* as in dls_producer */
     PyObject *weakrefs;
 } dls_tensor;
 
@@ -45,9 +45,6 @@ dls_shared_lone_object(dls_shared *shared)
     bool lone = atomic_load_explicit(&shared->shares, memory_order_relaxed) == 1;
     return lone ? (PyObject *)shared->hold.py : NULL;
 }
-
-/* A number that differs between threads alive at the same time. */
-uintptr_t dls_this_thread(void);
 
 static inline dls_producer *
 dls_producer_data(PyObject *self)

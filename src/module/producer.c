@@ -6,14 +6,6 @@
 
 #include <structmember.h>
 
-/* The address of a thread-local is different in every thread, and costs nothing. */
-uintptr_t
-dls_this_thread(void)
-{
-    static _Thread_local char here;
-    return (uintptr_t)&here;
-}
-
 /* --- life ------------------------------------------------------------------------- */
 
 PyObject *
@@ -101,7 +93,7 @@ producer_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *k
     if (dls_request_parse(data->state, args, n, kwnames, &request) < 0) {
         return NULL;
     }
-    request.device_question = data->asked != 0 && data->asked == dls_this_thread();
+    request.device_question = data->asked != 0 && data->asked == PyThread_get_thread_ident();
     data->asked = 0;
     request.kept = &data->kept;
     /* Memory made for the export before this one has had its time (T8). */
@@ -109,7 +101,12 @@ producer_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *k
     data->kept = NULL;
     PyObject *capsule = dls_serve_capsule(data->state, data->source, data->plan, &request);
     if (before != NULL) {
-        dls_shared_drop_attached(before);
+        if (capsule == NULL && data->kept == NULL) {
+            data->kept = before; /* no export was made */
+        }
+        else {
+            dls_shared_drop_attached(before);
+        }
     }
     return capsule;
 }
@@ -123,7 +120,7 @@ producer_dlpack_device(PyObject *self, PyObject *ignored)
     if (dls_serve_device(data->state, data->source, data->plan, data->options, &device) < 0) {
         return NULL;
     }
-    data->asked = dls_this_thread();
+    data->asked = PyThread_get_thread_ident();
     if (device.device_type == dl_kDLCPU && device.device_id == 0) {
         Py_INCREF(data->state->host_device);
         return data->state->host_device;

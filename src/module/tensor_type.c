@@ -388,7 +388,7 @@ tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwn
     if (dls_request_parse(data->state, args, n, kwnames, &request) < 0) {
         return NULL;
     }
-    request.device_question = data->asked != 0 && data->asked == dls_this_thread();
+    request.device_question = data->asked != 0 && data->asked == PyThread_get_thread_ident();
     data->asked = 0;
     return dls_serve_capsule(data->state, self, NULL, &request);
 }
@@ -397,7 +397,7 @@ static PyObject *
 tensor_dlpack_device(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
-    dls_tensor_data(self)->asked = dls_this_thread();
+    dls_tensor_data(self)->asked = PyThread_get_thread_ident();
     return get_device(self, NULL);
 }
 
