@@ -202,6 +202,13 @@ def test_T3_a_held_capsule_cannot_be_exported_twice():
     assert first.values() == x.values()
 
 
+def test_T3_a_copy_that_the_producer_made_is_not_handed_on():
+    """T8: it must live until the next export, whatever the consumer does with its capsule."""
+    capsule = dlshim.upgrade(CopiesAlways()).__dlpack__(max_version=(1, 0))
+    assert caps.made_at(caps.look(capsule).address) is None
+    assert caps.look(capsule).flags == caps.IS_COPIED
+
+
 def test_T3_a_capsule_that_does_not_own_its_memory_is_not_handed_on():
     x = onnxruntime_like()((4,), "uint8")
     for _ in range(2):
