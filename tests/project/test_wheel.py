@@ -126,6 +126,5 @@ def test_only_libc_is_needed() -> None:
         [tool("objdump"), "-p", str(installed_core())], capture_output=True, text=True, check=True
     )
     needed = re.findall(r"^\s*NEEDED\s+(\S+)", done.stdout, re.M)
-    # The loader is a part of the C library (thread-local variables name it).
     assert needed == ["libc.so.6"]
     assert "RUNPATH" not in done.stdout and "RPATH" not in done.stdout
