@@ -220,7 +220,7 @@ def judge(outcome: Outcome) -> str:
         if not set(outcome.bases) & set(want.raises):
             return "refused (%s) with another error: %s" % (want.row, outcome.detail)
         return ""
-    if outcome.kind == WRONG and want.changes:
+    if (outcome.kind == WRONG and want.changes) or (outcome.kind == LEAK and want.leaks):
         return ""
     if not outcome.works:
         return "%s: %s" % (outcome.kind, outcome.detail)

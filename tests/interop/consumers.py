@@ -296,11 +296,16 @@ class Jax(Consumer):
         jax.config.update("jax_enable_x64", True)
         here = versions.of("jax")
         self.capsule = here < (0, 4, 16)
-        if here < (0, 4, 24):
-            self.dtypes = frozenset(PLAIN - {"bool"} | {"bfloat16"})
-        self.function = getattr(self.jnp, "from_dlpack", None) or jax.dlpack.from_dlpack
         if self.capsule:
-            self.function = jax.dlpack.from_dlpack
+            self.bears_negative = False
+        if here < (0, 6):
+            self.dtypes = frozenset(PLAIN | {"bfloat16"})  # DLPack has float8 since 2025
+        if here < (0, 4, 24):
+            self.dtypes -= {"bool"}
+        self.copies_unaligned = here > (0, 4, 26)
+        self.function = getattr(self.jnp, "from_dlpack", None)
+        if self.capsule:
+            self.function = importlib.import_module("jax.dlpack").from_dlpack
 
     def take(self, obj):
         return self.function(obj)
@@ -319,8 +324,8 @@ class Jax(Consumer):
         return None if compact(facts.layout) else "jax-strides"
 
     def copies(self, facts):
-        """The CPU client wants 64-byte alignment and copies what has less."""
-        return facts.aligned is not None and facts.aligned < 64
+        """The CPU client wants 64-byte alignment and copies what has less (at first it did not)."""
+        return self.copies_unaligned and facts.aligned is not None and facts.aligned < 64
 
     def settle(self):
         """XLA copies in a thread of its own and lets go of the source there."""
@@ -460,9 +465,15 @@ class Paddle(Consumer):
 
     def setup(self):
         (self.paddle,) = self.imported
+        newer = ("uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2")
+        self.dtypes |= {name for name in newer if hasattr(self.paddle, name)}
         here = versions.of("paddlepaddle")
         self.asks = VERSIONED if here >= (3, 3) else LEGACY
         self.capsule = here < (3,)
+        if self.capsule:
+            self.memory = COPIES
+            self.dtypes = frozenset(self.dtypes - {"bool", "uint16", "uint32", "uint64"})
+            self.dtype_row = "paddle2-dtype"
 
     def take(self, obj):
         return self.paddle.utils.dlpack.from_dlpack(obj)
@@ -471,6 +482,11 @@ class Paddle(Consumer):
         name = str(result.dtype).removeprefix("paddle.")
         host = result.numpy()
         return Seen(tuple(result.shape), name, host.tobytes(), result.data_ptr(), None)
+
+    def layout_limit(self, facts):
+        if self.capsule and not facts.layout.contiguous:
+            return "paddle2-strides"
+        return "paddle-uint16" if facts.dtype.name == "uint16" else None
 
 
 class TensorFlow(Consumer):
@@ -486,14 +502,20 @@ class TensorFlow(Consumer):
     def setup(self):
         (self.tf,) = self.imported
         self.tf.constant(0.0)  # the context must be there
+        if versions.of("tensorflow-cpu") < (2, 13):
+            self.dtypes -= {"bool"}
         self.function = self.tf.experimental.dlpack.from_dlpack
 
     def take(self, obj):
         return self.function(obj)
 
     def look(self, result):
-        host = result.numpy()
-        address = host.__array_interface__["data"][0] if result.shape.rank else None
+        host = result._numpy()  # numpy() is this and a copy
+        if result.shape.rank:
+            address = host.__array_interface__["data"][0]
+        else:  # a NumPy scalar, so a copy after all
+            capsule = self.tf.experimental.dlpack.to_dlpack(result)
+            address = legacy_struct(capsule).data
         return Seen(tuple(result.shape), result.dtype.name, host.tobytes(), address, None)
 
     def layout_limit(self, facts):

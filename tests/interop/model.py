@@ -22,6 +22,8 @@ class Expected:
     raises: tuple[str, ...] = ()
     changes: bool = False
     """It arrives as something else than it was; the row says why."""
+    leaks: bool = False
+    """Whoever refuses it forgets the capsule; the row says why."""
     refused_by: str | None = None
     shares: bool | None = None
     """True: the address of element zero is that of the source. None: no matter (no elements)."""
@@ -62,7 +64,8 @@ def through_buffer(met: Facts, consumer: Consumer, road: str) -> bool:
 
 
 def refused(row: str, raises: tuple[str, ...]) -> Expected:
-    return Expected(row, raises, REFUSALS[row].changes, REFUSALS[row].who)
+    why = REFUSALS[row]
+    return Expected(row, raises, why.changes, why.leaks, why.who)
 
 
 def shares(facts: Facts, met: Facts, consumer: Consumer) -> bool | None:

@@ -413,7 +413,9 @@ class Jax(Producer):
     def setup(self):
         jax, self.jnp = self.imported
         jax.config.update("jax_enable_x64", True)
-        names = DTYPES if versions.of("jax") >= (0, 4, 26) else PLAIN | {"bfloat16"}
+        # DLPack has float8 since 2025; older releases make such arrays and cannot export them
+        names = DTYPES if versions.of("jax") >= (0, 6) else PLAIN | {"bfloat16"}
+        self.bool = DTYPES["bool" if versions.of("jax") >= (0, 4, 24) else "uint8"]
         try:
             ml = importlib.import_module("ml_dtypes")
         except ImportError:
@@ -424,6 +426,8 @@ class Jax(Producer):
     def make(self, dtype, layout):
         source = strided(dtype, layout, np.dtype(self.kinds[dtype.name]))
         obj = self.jnp.array(source, copy=True)
+        if dtype.name == "bool":
+            dtype = self.bool
         facts = self.facts(dtype, layout, obj.unsafe_buffer_pointer(), IMMUTABLE)
         return Made(obj, facts, lambda: np.asarray(obj).tobytes())
 
@@ -436,18 +440,12 @@ class TensorFlow(Producer):
 
     def setup(self):
         (self.tf,) = self.imported
-        self.kinds = {n: n for n in PLAIN}
-        try:
-            ml = importlib.import_module("ml_dtypes")
-        except ImportError:
-            ml = None
-        if ml is not None:
-            self.kinds["bfloat16"] = ml.bfloat16
+        self.kinds = {n: n for n in PLAIN} | {"bfloat16": self.tf.bfloat16.as_numpy_dtype}
         self.dtypes = frozenset(self.kinds)
 
     def make(self, dtype, layout):
         obj = self.tf.constant(strided(dtype, layout, np.dtype(self.kinds[dtype.name])))
-        view = obj.numpy()
+        view = obj._numpy()  # numpy() is this and a copy; of no dimension it is a NumPy scalar
         address = view.__array_interface__["data"][0] if layout.shape else None
         if dtype.name == "bool" and versions.of("tensorflow-cpu") < (2, 13):
             dtype = DTYPES["uint8"]
@@ -463,6 +461,7 @@ class Paddle(Producer):
 
     def setup(self):
         (self.paddle,) = self.imported
+        # to_tensor, by which they are made, takes no unsigned type above 8 bits from NumPy
         names = PLAIN - {"uint16", "uint32", "uint64"} | {"bfloat16"}
         self.dtypes = frozenset(n for n in names if hasattr(self.paddle, n))
         if versions.of("paddlepaddle") < (3,):
@@ -484,6 +483,8 @@ class Paddle(Producer):
             obj = paddle.as_strided(
                 flat, list(layout.shape), list(layout.strides), layout.offset * size
             )
+        if dtype.name == "bool" and versions.of("paddlepaddle") < (3,):
+            dtype = DTYPES["uint8"]
         return Made(obj, self.facts(dtype, layout, obj.data_ptr() or None), None)
 
 
@@ -656,7 +657,8 @@ class Open3d(NumPy):
     library = "open3d-cpu"
     modules = ("open3d", "open3d.core")
     dtypes = frozenset(PLAIN - {"float16", "complex64", "complex128"})
-    layouts = NON_NEGATIVE & NOT_READONLY
+    # It reads the buffer protocol's format; NumPy's of what is not aligned ("=f") it does not know.
+    layouts = NON_NEGATIVE & NOT_READONLY & ALIGNED
 
     def wrap(self, source):
         return self.imported[1].Tensor.from_numpy(source)

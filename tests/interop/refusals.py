@@ -18,6 +18,8 @@ class Row:
     reason: str
     changes: bool = False
     """It is not refused but arrives as something else: the consumer's own doing."""
+    leaks: bool = False
+    """Refusing it, the consumer forgets what it had taken already."""
 
 
 ANY = ("TypeError", "ValueError", "RuntimeError", "BufferError", "NotImplementedError")
@@ -97,7 +99,31 @@ REFUSALS: dict[str, Row] = {
         ("ValueError",),
         "MLX says so: cannot convert DLPack arrays with negative strides.",
     ),
-    "paddle-dtype": Row("paddle", ANY, "Paddle has no unsigned types above 8 bits."),
+    "paddle-dtype": Row(
+        "paddle",
+        ANY,
+        "Paddle's DLPack importer knows no such element type (unsigned ones above 8 bits from 3 "
+        "on).",
+    ),
+    "paddle2-dtype": Row(
+        "paddle",
+        ANY,
+        "Paddle 2 knows no bool (its own goes out as uint8), no unsigned type above 8 bits and no "
+        "float8 in DLPack. It renames the capsule before it looks, and then nobody frees it.",
+        leaks=True,
+    ),
+    "paddle2-strides": Row(
+        "paddle",
+        (),
+        "Paddle 2 copies on import and ignores strides; order='C' gives it what it can read.",
+        changes=True,
+    ),
+    "paddle-uint16": Row(
+        "paddle",
+        (),
+        "Paddle says bfloat16 of whatever is uint16, as in paddle.to_tensor; the bits are kept.",
+        changes=True,
+    ),
     "tensorflow-dtype": Row(
         "tensorflow",
         ("InvalidArgumentError", "RuntimeError"),
@@ -148,8 +174,9 @@ REFUSALS: dict[str, Row] = {
     ),
     "nanoarrow-dtype": Row(
         "nanoarrow",
-        ("ValueError",),
-        "Arrow's primitive types are integers and floats of 16 to 64 bits.",
+        ("ValueError", "NotImplementedError"),
+        "Arrow's primitive types are integers and floats of 16 to 64 bits. (Strides are looked at "
+        "first, so what has no dimension may meet nanoarrow-scalar instead.)",
     ),
     "nanoarrow-layout": Row(
         "nanoarrow",
@@ -159,8 +186,9 @@ REFUSALS: dict[str, Row] = {
     ),
     "nanoarrow-scalar": Row(
         "nanoarrow",
-        (),
-        "nanoarrow makes a buffer of no or one element of what has no dimension.",
+        ("NotImplementedError",),
+        "nanoarrow makes a buffer of no or one element of what has no dimension; where the "
+        "exporter gives strides for it (Open3D), its stride check is not implemented.",
         changes=True,
     ),
     "mpi4py-strides": Row(

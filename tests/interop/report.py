@@ -1,15 +1,18 @@
 """The dated result file of one environment.
 
     python -m tests.interop.report FILE       runs the whole matrix here and writes FILE
+    python -m tests.interop.report FOLDER     writes FOLDER/interop.csv from the files in FOLDER
 
 or ``python -m pytest tests/interop --interop-report FILE``, which writes what the tests ran.
 """
 
 from __future__ import annotations
 
+import csv
 import datetime
 import os
 import platform
+import re
 import sys
 from pathlib import Path
 
@@ -55,7 +58,8 @@ def _versions(present) -> list[str]:
 
 def _totals(summary: Summary) -> list[str]:
     names = ["cells", "bare ok", "ok", "curable", "cured", "broken", "refused on purpose"]
-    names += ["refused as documented", "crashed bare", "dangling bare", "wrong bare"]
+    names += ["refused as documented", "crashed", "crashed bare", "dangling", "dangling bare"]
+    names += ["wrong", "wrong bare", "leaking", "leaking bare"]
     roads = [road for road in ROADS if summary.road(road)]
     counts = {road: summary.counts(road) for road in roads}
     lines = ["## Counts", ""]
@@ -67,7 +71,10 @@ def _totals(summary: Summary) -> list[str]:
         "",
         "A cell is one producer, consumer, element type and layout. `curable`: fails without an "
         "adapter although nothing but the protocol stands in the way. `broken`: works without "
-        "and not with the adapter. `refused on purpose`: the refusals that dlshim documents.",
+        "and not with the adapter. `refused on purpose`: worked without, and dlshim refuses it as "
+        "it documents. `wrong` and `leaking` through dlshim are the consumer's own doing, each "
+        "with its reason at the end (`leaking`: the source is still held after both sides were "
+        "dropped, after a refusal too).",
         "",
     ]
     return lines
@@ -75,8 +82,8 @@ def _totals(summary: Summary) -> list[str]:
 
 def _pairs(summary: Summary) -> list[str]:
     lines = ["## Producers and consumers", ""]
-    lines += ["Works without / with dlshim, of all cells; in brackets what is refused as the "
-              "consumer documents, or by dlshim on purpose.", ""]  # fmt: skip
+    lines += ["Cells that work without dlshim and with it; `refused` as the consumer documents, "
+              "or by dlshim on purpose; `red`: not as the model says.", ""]  # fmt: skip
     table = summary.table()
     consumers = list(dict.fromkeys(c for _, c in table))
     for producer in dict.fromkeys(p for p, _ in table):
@@ -107,9 +114,31 @@ def write(path: str | Path, summary: Summary, present: runner.Presence, seconds:
     Path(path).write_text(render(summary, present, seconds), encoding="utf-8")
 
 
+OVERVIEW = ("cells", "bare ok", "ok", "curable", "cured", "broken", "refused on purpose")
+
+
+def overview(folder: Path) -> None:
+    """One line a result file: the numbers that other pages may quote."""
+    with open(folder / "interop.csv", "w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file, lineterminator="\n")
+        out.writerow(["environment", "date", "through", *OVERVIEW])
+        for path in sorted(folder.glob("interop-*.md")):
+            text = path.read_text(encoding="utf-8")
+            name = re.search(r"^# Interop matrix: (\S+)", text)[1]
+            date = re.search(r"^(\d{4}-\d\d-\d\d),", text, re.M)[1]
+            through = re.search(r"^\| \| (through .*) \|$", text, re.M)[1].split(" | ")
+            for column, road in enumerate(through, 1):
+                rows = (re.search(r"^\| %s \|.*$" % n, text, re.M)[0] for n in OVERVIEW)
+                numbers = [row.split("|")[1 + column].strip() for row in rows]
+                out.writerow([name, date, road.removeprefix("through "), *numbers])
+
+
 def main(path: str) -> int:
     import time
 
+    if Path(path).is_dir():
+        overview(Path(path))
+        return 0
     start = time.monotonic()
     present = runner.presence()
     summary = Summary(runner.run(runner.whole(present), log=runner.say))

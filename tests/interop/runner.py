@@ -144,16 +144,14 @@ def prepare() -> None:
     """Builds the nanobind modules, where nanobind belongs to the environment."""
     if versions.text("nanobind") is None:
         return
-    threads = [
-        threading.Thread(target=nanobind_modules.build, args=(g,))
-        for g in nanobind_modules.GENERATIONS
-    ]
-    for thread in threads[:2]:
-        thread.start()
-    for thread in threads[:2]:
-        thread.join()
-    for thread in threads[2:]:
-        thread.run()
+    # Looked for here and not in the threads: sysconfig's first use is not safe in several.
+    absent = [g for g in nanobind_modules.GENERATIONS if not nanobind_modules.available(g)]
+    for pair in (absent[:2], absent[2:]):
+        threads = [threading.Thread(target=nanobind_modules.build, args=(g,)) for g in pair]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
 
 
 def run(batches: Iterable[Batch], *, workers: int | None = None, log=None) -> Iterator[Result]:

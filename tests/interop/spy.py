@@ -48,6 +48,7 @@ def main(names: list[str]) -> None:
     for name in names:
         consumer = worker.adapter(worker.CONSUMERS[name])
         said = {"asks": consumer.asks, "bears": consumer.bears_negative, "copy": consumer.asks_copy}
+        said["capsule"] = consumer.capsule  # some say so only when they know the version
         found[name] = [said, calls(consumer)]
     print("\n" + json.dumps(found), flush=True)
     os._exit(0)

@@ -68,9 +68,11 @@ class Summary:
             if bare.works and not after.works:
                 found["refused on purpose" if self.purpose(bare.key) else "broken"] += 1
             found["refused as documented"] += not after.works and not bare.works and bool(after.row)
-            found["crashed bare"] += bare.kind in (cells.CRASH, cells.HANG)
-            found["dangling bare"] += bare.kind == cells.DANGLING
-            found["wrong bare"] += bare.kind == cells.WRONG
+            for result, where in ((bare, " bare"), (after, "")):
+                found["crashed" + where] += result.kind in (cells.CRASH, cells.HANG)
+                found["dangling" + where] += result.kind == cells.DANGLING
+                found["wrong" + where] += result.kind == cells.WRONG
+                found["leaking" + where] += result.kind == cells.LEAK
         found["missing"] = len(self.road("bare")) - len(other)
         return found
 

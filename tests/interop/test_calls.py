@@ -40,9 +40,8 @@ def exports(calls) -> list[dict]:
 
 def test_every_consumer_that_takes_objects_was_heard(heard):
     assert heard
-    silent = [name for name, (_, calls) in heard.items() if not exports(calls)]
-    takes_capsules = {"jax"} if runner.versions.of("jax") < (0, 4, 16) else set()
-    assert set(silent) <= takes_capsules
+    silent = {name for name, (_, calls) in heard.items() if not exports(calls)}
+    assert silent == {name for name, (said, _) in heard.items() if said["capsule"]}
 
 
 def test_the_flavour_asked_for_first_is_what_the_adapter_says(heard):

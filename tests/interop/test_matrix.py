@@ -111,6 +111,18 @@ SHOWS = {
 }
 
 
+def blind_of_old(fault: str) -> set[str]:
+    """Who need not notice it in the versions installed here."""
+    found: set[str] = set()
+    if fault == "wrong flavour" and (2, 1) <= versions.of("numpy") < (2, 2, 5):
+        # takes both flavours, and what it imports is read-only either way
+        found |= {"numpy", "numpy(device='cpu')", "array-api-strict", "awkward"}
+    old_paddle = versions.of("paddlepaddle") < (3,)
+    if old_paddle and fault in ("stride wrong", "freed early", "silent copy"):
+        found |= {"paddle"}  # copies on import, and ignores strides in doing so
+    return found
+
+
 @pytest.fixture(scope="session")
 def spoilt(present):
     """All faults, each on arrays of NumPy towards every consumer."""
@@ -129,13 +141,12 @@ def test_a_planted_fault_turns_cells_red(fault, spoilt, present):
         watching = present.consumers.keys() & HONOURS_READ_ONLY
         if versions.of("numpy") < (2, 2, 5):
             watching -= {"numpy", "numpy(device='cpu')", "array-api-strict", "awkward"}
-        if not watching:
-            pytest.skip("no consumer of this environment can tell read-only memory from other")
     else:
-        watching = present.consumers.keys() - exempt.keys()
+        watching = present.consumers.keys() - exempt.keys() - blind_of_old(fault)
+    if not watching:
+        pytest.skip("no consumer of this environment can notice it")
     results = spoilt.road("fault:" + fault)
     blind = [c for c in watching if not results["numpy", c, "float32", layout].red]
-    assert watching
     assert not blind, "%s was not noticed by the cells of %s" % (fault, sorted(blind))
 
 
