@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import importlib.util
 import threading
 
 import pytest
 
 from doubles import capsules as caps
-from doubles import consumers, older, producers
+from doubles import child, consumers, older, producers
 from doubles.capsules import LEGACY, USED_LEGACY, USED_VERSIONED, VERSIONED
 from doubles.producers import P1, P2, P1b, Recorder
 
@@ -295,3 +296,63 @@ def test_buffer_requests_against_bytes():
     with pytest.raises(BufferError):
         with older.Request(b"abc", older.WRITABLE):
             pass
+
+
+# --- consumers, beside the real libraries that happen to be installed ---------------------
+
+# Library to import, how its import is called, and the double of it.
+REAL = {
+    "numpy": ("import numpy as np", "np.from_dlpack", "ask_like_numpy2"),
+    "torch": ("import torch", "torch.from_dlpack", "ask_like_torch213"),
+    "jax": ("import jax", "jax.dlpack.from_dlpack", "ask_like_jax"),
+    "pyarrow": ("import pyarrow", "pyarrow.Tensor.from_dlpack", "ask_like_pyarrow26"),
+    "tvm_ffi": ("import tvm_ffi", "tvm_ffi.from_dlpack", "ask_like_tvmffi"),
+    "mlx": ("import mlx.core as mx", "mx.from_dlpack", "ask_like_mlx"),
+    "warp": ("import warp; warp.init()", "warp.from_dlpack", "ask_like_warp"),
+    "nanoarrow": ("import nanoarrow", "nanoarrow.c_buffer", "ask_like_nanoarrow"),
+    "onnxruntime": ("import onnxruntime", "onnxruntime.OrtValue.from_dlpack",
+                    "ask_like_onnxruntime"),
+    "paddle": ("import paddle", "paddle.from_dlpack", "ask_like_paddle33"),
+}  # fmt: skip
+
+BESIDE = """
+import sys
+from doubles import consumers
+from doubles.producers import P1, P2, P1a, P1b, Raises, VersionedAlways
+try:
+    {importing}
+    real = {function}
+except (ImportError, AttributeError) as missing:
+    print("missing", missing)
+    sys.exit()
+fake = consumers.{double}
+def outcome(ask, x):
+    try:
+        ask(x)
+    except Exception:
+        return "refused"
+    return "taken"
+for make in (
+    lambda: P2((6,)), lambda: P1((6,)), lambda: P1a((6,)), lambda: P1b((6,)),
+    lambda: P2((6,), readonly=True), lambda: VersionedAlways((6,)),
+    lambda: Raises(BufferError("data"), (6,)), lambda: Raises(NotImplementedError("no"), (6,)),
+):
+    a, b = make(), make()
+    assert outcome(real, a) == outcome(fake, b), type(a)
+    assert a.calls == b.calls, (type(a), a.calls, b.calls)
+    assert bool(a.device_calls) == bool(b.device_calls), type(a)
+print("same")
+"""
+
+
+@pytest.mark.parametrize("library", REAL)
+def test_a_double_asks_as_the_installed_library_does(library):
+    if importlib.util.find_spec(library) is None:
+        pytest.skip(f"{library} is not installed here")
+    importing, function, double = REAL[library]
+    if library == "numpy" and numpy_version() < (2, 1):
+        double = "ask_like_numpy1"
+    out = child.run(BESIDE.format(importing=importing, function=function, double=double))
+    if out.startswith("missing"):
+        pytest.skip(f"this {library} cannot be asked: {out.strip()}")
+    assert out.split()[-1] == "same"
