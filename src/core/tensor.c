@@ -226,22 +226,29 @@ write_canonical(int32_t ndim, const int64_t *from, int64_t *shape, int64_t *stri
     }
 }
 
+void
+dls_tensor_write_dims(const dl_tensor *from, bool canonical, int64_t *dims)
+{
+    int32_t ndim = from->ndim;
+    if (canonical) {
+        write_canonical(ndim, from->shape, dims, dims + ndim);
+        return;
+    }
+    for (int32_t i = ndim - 1; i >= 0; i--) {
+        int64_t extent = from->shape[i], stride = from->strides[i];
+        dims[i] = extent;
+        dims[ndim + i] = stride < 0 && extent < 2 ? 1 : stride;
+    }
+}
+
 static void
-write_dims(dl_tensor *out, const dls_delivery *what, int64_t *dims)
+write_tensor(dl_tensor *out, const dls_delivery *what, int64_t *dims)
 {
     int32_t ndim = what->tensor.ndim;
     *out = what->tensor;
     out->shape = ndim != 0 ? dims : NULL;
     out->strides = ndim != 0 ? dims + ndim : NULL;
-    if (what->canonical) {
-        write_canonical(ndim, what->tensor.shape, dims, dims + ndim);
-        return;
-    }
-    const int64_t *shape = what->tensor.shape, *strides = what->tensor.strides;
-    for (int32_t i = ndim - 1; i >= 0; i--) {
-        dims[i] = shape[i];
-        dims[ndim + i] = strides[i] < 0 && shape[i] < 2 ? 1 : strides[i];
-    }
+    dls_tensor_write_dims(&what->tensor, what->canonical, dims);
 }
 
 void *
@@ -259,7 +266,7 @@ dls_export_new(const dls_delivery *what)
         export->managed.deleter = delete_versioned;
         export->managed.flags = what->flags;
         export->hold = (dls_hold){0};
-        write_dims(&export->managed.dl_tensor, what, export->dims);
+        write_tensor(&export->managed.dl_tensor, what, export->dims);
         managed = &export->managed;
     }
     else {
@@ -270,7 +277,7 @@ dls_export_new(const dls_delivery *what)
         export->managed.manager_ctx = export;
         export->managed.deleter = delete_legacy;
         export->hold = (dls_hold){0};
-        write_dims(&export->managed.dl_tensor, what, export->dims);
+        write_tensor(&export->managed.dl_tensor, what, export->dims);
         managed = &export->managed;
     }
     DLS_COUNT_LIVE(1);

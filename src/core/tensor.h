@@ -49,6 +49,10 @@ bool dls_tensor_needs_change(const dl_tensor *source, uint64_t source_flags,
                              bool has_deleter, const dls_scan *scan,
                              const dls_delivery *what);
 
+/* Shape, then strides, into dims[2 * ndim] as T4 wants them: row-major to the letter when
+ * `canonical`, else from->strides with meaningless negative ones replaced. */
+void dls_tensor_write_dims(const dl_tensor *from, bool canonical, int64_t *dims);
+
 /* A new managed tensor of the wanted flavour in one block: struct, hold, shape and
  * strides.  Returns dl_managed_tensor* or dl_managed_tensor_versioned*; NULL when out
  * of memory.  Its deleter (any thread, no GIL) drops the hold and frees the block.

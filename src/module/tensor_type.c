@@ -4,6 +4,7 @@
 #include "core/device.h"
 #include "core/dtype.h"
 #include "core/layout.h"
+#include "core/tensor.h"
 #include "module/request.h"
 #include "module/tensor_buffer.h"
 #include "module/tensor_type.h"
@@ -37,16 +38,7 @@ dls_tensor_new(dls_state *state, const dl_tensor *tensor, bool canonical,
     data->tensor = *tensor;
     data->tensor.shape = dims;
     data->tensor.strides = dims + ndim;
-    for (int32_t i = 0; i < ndim; i++) {
-        dims[i] = tensor->shape[i];
-    }
-    if (canonical) {
-        dls_layout_row_major(ndim, dims, dims + ndim);
-    }
-    for (int32_t i = 0; !canonical && i < ndim; i++) {
-        int64_t stride = tensor->strides[i];
-        dims[ndim + i] = stride < 0 && dims[i] < 2 ? 1 : stride;
-    }
+    dls_tensor_write_dims(tensor, canonical, dims);
     data->flags = (uint32_t)flags;
     dl_version version = loan->flavour == DLS_VERSIONED ? loan->version
                          : loan->flavour == DLS_LEGACY  ? (dl_version){0, 8}
