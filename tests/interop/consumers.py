@@ -298,6 +298,7 @@ class Jax(Consumer):
         self.capsule = here < (0, 4, 16)
         if self.capsule:
             self.bears_negative = False
+        self.asks = VERSIONED if here >= (0, 12) else LEGACY  # 0.10 asks with stream= alone
         if here < (0, 6):
             self.dtypes = frozenset(PLAIN | {"bfloat16"})  # DLPack has float8 since 2025
         if here < (0, 4, 24):

@@ -416,6 +416,8 @@ class Jax(Producer):
         # DLPack has float8 since 2025; older releases make such arrays and cannot export them
         names = DTYPES if versions.of("jax") >= (0, 6) else PLAIN | {"bfloat16"}
         self.bool = DTYPES["bool" if versions.of("jax") >= (0, 4, 24) else "uint8"]
+        # versioned capsules, and with them the flag, came between 0.10 and 0.12
+        self.access = STATED if versions.of("jax") >= (0, 12) else IMMUTABLE
         try:
             ml = importlib.import_module("ml_dtypes")
         except ImportError:
@@ -428,7 +430,7 @@ class Jax(Producer):
         obj = self.jnp.array(source, copy=True)
         if dtype.name == "bool":
             dtype = self.bool
-        facts = self.facts(dtype, layout, obj.unsafe_buffer_pointer(), IMMUTABLE)
+        facts = self.facts(dtype, layout, obj.unsafe_buffer_pointer(), self.access)
         return Made(obj, facts, lambda: np.asarray(obj).tobytes())
 
 

@@ -252,7 +252,7 @@ class _Driver:
             child.stdin.flush()
         except BrokenPipeError:
             return self.buried()
-        answered = threading.Event()
+        answered: list[str] = []
         reader = threading.Thread(target=self.read, args=(child, answered), daemon=True)
         reader.start()
         seen, since = b"", time.monotonic()
@@ -267,13 +267,16 @@ class _Driver:
                 child.wait()
                 self.child = None
                 return "hang: after %d s" % SILENCE
-        return "" if answered.is_set() else self.buried()
+        if not answered:
+            return self.buried()
+        word, *signal = answered[0].split()
+        return "crash: signal %s%s" % (*signal, self.last_words()) if word == "died" else ""
 
     @staticmethod
     def read(child, answered) -> None:
         for line in child.stdout:
-            if line.strip() == "done":
-                answered.set()
+            if line.startswith(("done", "died")):
+                answered.append(line)
                 return
 
     def start(self) -> None:
