@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import time
 from dataclasses import dataclass
 
@@ -30,6 +31,8 @@ def present() -> runner.Presence:
 @pytest.fixture(scope="session")
 def matrix(present, request) -> Matrix:
     capture = request.config.pluginmanager.getplugin("capturemanager")
+    # One test's time limit is not this run's: the runner itself ends workers that hang.
+    faulthandler.cancel_dump_traceback_later()
     start = time.monotonic()
     with capture.global_and_fixture_disabled():
         summary = Summary(runner.run(runner.whole(present), log=runner.say))

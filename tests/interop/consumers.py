@@ -276,6 +276,10 @@ class TorchAsArray(Torch):
     name = "torch.asarray"
     buffer_first = True
 
+    def setup(self):
+        super().setup()
+        self.capsule = versions.of("torch") < (2,)  # at first it knew capsules only
+
     def take(self, obj):
         return self.torch.asarray(obj)
 
