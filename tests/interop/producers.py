@@ -358,6 +358,8 @@ class Torch(Producer):
         if versions.of("torch") < (2, 9):
             # "float8 types are not supported by dlpack", says its export
             self.dtypes -= ML - {"bfloat16"}
+        if versions.of("torch") < (2,):
+            self.dtypes -= {"bool"}  # nor bool, at first
 
     def make(self, dtype, layout):
         torch = self.torch
