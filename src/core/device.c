@@ -3,21 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *
-dls_device_name(int32_t device_type)
-{
-    switch (device_type) {
-#define CASE(name, value)                                                      \
-    case value:                                                                \
-        return #name;
-        DL_DEVICE_LIST(CASE)
-        DL_DEVICE_LIST_UNRELEASED(CASE)
-#undef CASE
-    default:
-        return NULL;
-    }
-}
-
 static const struct {
     const char *word;
     int32_t device_type;

@@ -40,9 +40,6 @@ dls_device_is_host(int32_t device_type)
     return dls_device_in(device_type, DLS_HOST_DEVICES);
 }
 
-/* "kDLCPU", or NULL for codes that no header has. */
-const char *dls_device_name(int32_t device_type);
-
 /* User's word ("cpu", "cuda", "rocm:1", "oneapi") -> device.  1 = yes, 0 = no. */
 int dls_device_from_name(const char *name, dl_device *out);
 

@@ -170,12 +170,6 @@ shared_drop(dls_shared *shared, bool attached)
 }
 
 void
-dls_shared_drop(dls_shared *shared)
-{
-    shared_drop(shared, false);
-}
-
-void
 dls_shared_drop_attached(dls_shared *shared)
 {
     shared_drop(shared, true);

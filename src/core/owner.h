@@ -86,7 +86,6 @@ dls_shared_extra(dls_shared *shared)
     return shared + 1;
 }
 dls_shared *dls_shared_add(dls_shared *shared); /* +1, returns shared */
-void dls_shared_drop(dls_shared *shared);       /* -1; NULL allowed */
-void dls_shared_drop_attached(dls_shared *shared); /* by contract attached */
+void dls_shared_drop_attached(dls_shared *shared); /* -1, attached by contract; NULL allowed */
 
 #endif

@@ -111,6 +111,12 @@ dls_tensor_scan(const dl_tensor *tensor, dls_scan *scan, dls_error *err)
     if (code < 0) {
         return code;
     }
+    if (dls_device_has_addresses(tensor->device.device_type)
+        && (tensor->byte_offset > INT64_MAX
+            || tensor->byte_offset > UINTPTR_MAX - (uintptr_t)tensor->data)) {
+        return dls_fail(err, DLS_EBUFFER, "its byte_offset leaves the address space; the "
+                                          "struct lies");
+    }
     if (tensor->data == NULL && scan->count != 0
         && dls_device_has_addresses(tensor->device.device_type)) {
         return dls_fail(err, DLS_EBUFFER,

@@ -53,7 +53,7 @@ static PyType_Slot slots[] = {
 
 static PyType_Spec spec = {
     .name = "dlshim.dtype",
-    .flags = Py_TPFLAGS_DEFAULT,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = slots,
 };
 

@@ -4,6 +4,7 @@
 
 #include "core/tensor.h"
 #include "module/request.h"
+#include "module/settle.h"
 #include "python/capsule.h"
 #include "python/raise.h"
 #include "source/capsule_in.h"
@@ -37,9 +38,7 @@ tensor_from_capsule(dls_state *state, PyObject *capsule)
     if (dls_loan_from_capsule(state, NULL, NULL, capsule, DLS_OLDER, &loan) < 0) {
         return NULL;
     }
-    if (loan.flags & ~DL_FLAGS_KNOWN) {
-        dls_raise(state, DLS_EBUFFER, capsule,
-                  "the capsule has flag bits that dlshim does not know; update dlshim");
+    if (dls_check_flags(state, capsule, &loan) < 0) {
         goto done;
     }
     if (dls_tensor_scan(&loan.tensor, &scan, &err) < 0) {

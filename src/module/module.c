@@ -44,7 +44,9 @@ module_exec(PyObject *module)
 static int
 module_traverse(PyObject *module, visitproc visit, void *arg)
 {
-    return dls_state_visit(PyModule_GetState(module), visit, arg);
+    dls_state *state = PyModule_GetState(module);
+    int stop = state->plans != NULL ? dls_plan_cache_visit(state->plans, visit, arg) : 0;
+    return stop != 0 ? stop : dls_state_visit(state, visit, arg);
 }
 
 static int

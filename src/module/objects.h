@@ -3,12 +3,39 @@
 #ifndef DLS_MODULE_OBJECTS_H
 #define DLS_MODULE_OBJECTS_H
 
+#include <limits.h>
 #include <stdatomic.h>
 
 #include "core/owner.h"
 #include "module/options.h"
 #include "source/loan.h"
 #include "source/plan.h"
+
+/* Threads ask at the same time: from then on every asker counts as one that asked. */
+#define DLS_ASKED_BY_MANY ULONG_MAX
+
+/* A device question was put in this thread. */
+static inline void
+dls_mark_question(unsigned long *asked)
+{
+    unsigned long me = PyThread_get_thread_ident();
+    *asked = *asked == 0 || *asked == me ? me : DLS_ASKED_BY_MANY;
+}
+
+/* An export begins: was the device asked before in this thread?  Only the thread that put
+ * a question uses it up. */
+static inline bool
+dls_use_question(unsigned long *asked)
+{
+    if (*asked == 0 || *asked == DLS_ASKED_BY_MANY) {
+        return *asked != 0;
+    }
+    bool mine = *asked == PyThread_get_thread_ident();
+    if (mine) {
+        *asked = 0;
+    }
+    return mine;
+}
 
 /* Lazy: asks `source` when a consumer asks it.  96 bytes with the GC's head. */
 typedef struct {
@@ -18,7 +45,8 @@ typedef struct {
     dls_plan *plan;        /* a count; NULL when source is a Tensor */
     dls_options *options;  /* NULL: none */
     dls_shared *kept;      /* memory made for the last export (T8), or NULL */
-    unsigned long asked;   /* thread whose device question is not used up yet (N9), or 0 */
+    unsigned long asked;   /* thread whose device question is not used up yet (N9), 0, or
+                            * DLS_ASKED_BY_MANY */
     PyObject *weakrefs;
 } dls_producer;
 
@@ -37,13 +65,18 @@ typedef struct {
     PyObject *weakrefs;
 } dls_tensor;
 
-/* The Python object behind a share, if nobody else has a share of it: only then it is
- * ours to show to the collector.  Borrowed, or NULL. */
-static inline PyObject *
-dls_shared_lone_object(dls_shared *shared)
+/* Show the Python objects behind a share to the collector, if nobody else has a share of
+ * them: only then they are ours to show.  NULL allowed. */
+static inline int
+dls_shared_visit(dls_shared *shared, visitproc visit, void *arg)
 {
-    bool lone = atomic_load_explicit(&shared->shares, memory_order_relaxed) == 1;
-    return lone ? (PyObject *)shared->hold.py : NULL;
+    if (shared != NULL && atomic_load_explicit(&shared->shares, memory_order_relaxed) == 1) {
+        Py_VISIT((PyObject *)shared->hold.py);
+        if (shared->hold.kind == DLS_HOLD_BUFFER) {
+            Py_VISIT(((dls_buffer *)shared->hold.base)->obj);
+        }
+    }
+    return 0;
 }
 
 static inline dls_producer *

@@ -46,7 +46,11 @@ dls_parse_device(dls_state *state, const char *what, PyObject *value, dl_device 
         }
         return 0;
     }
-    if (!dls_device_from_pair(state, value, true, device)) {
+    int got = dls_device_from_pair(state, value, true, device);
+    if (got < 0) {
+        return -1;
+    }
+    if (got == 0) {
         dls_raise(state, DLS_ETYPE, NULL,
                   "%s must be a (device_type, device_id) pair of ints or a name such as "
                   "\"cpu\", not %R",
@@ -93,6 +97,7 @@ parse_stream(dls_state *state, PyObject *value, dls_options *options)
         return -1;
     }
     Py_INCREF(value);
+    Py_XDECREF(options->stream); /* a keyword given twice, by str subclasses */
     options->stream = value;
     return 1;
 }
@@ -107,6 +112,7 @@ parse_producer_stream(dls_state *state, PyObject *value, dls_options *options)
         return -1;
     }
     Py_INCREF(value);
+    Py_XDECREF(options->producer_stream);
     options->producer_stream = value;
     return 1;
 }
@@ -217,6 +223,9 @@ dtype_from_tuple(PyObject *value, dl_dtype *dtype)
         PyObject *number = PyNumber_Index(PyTuple_GetItem(value, i));
         parts[i] = number != NULL ? PyLong_AsLong(number) : -1;
         Py_XDECREF(number);
+        if (dls_error_is_fatal()) {
+            return -1;
+        }
         PyErr_Clear();
     }
     if (parts[0] < 0 || parts[0] >= DLS_DTYPE_UNKNOWN || parts[1] < 1 || parts[1] > 255
@@ -244,7 +253,10 @@ parse_reinterpret(dls_state *state, PyObject *value, dls_options *options)
     else {
         got = dtype_from_tuple(value, &options->reinterpret);
     }
-    if (!got) {
+    if (got < 0) {
+        return -1;
+    }
+    if (got == 0) {
         dls_raise(state, PyUnicode_Check(value) || PyTuple_Check(value) ? DLS_EVALUE : DLS_ETYPE,
                   NULL,
                   "reinterpret=%R names no dtype: pass a name such as \"uint16\" or "

@@ -36,8 +36,9 @@ producer_traverse(PyObject *self, visitproc visit, void *arg)
     dls_producer *data = dls_producer_data(self);
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(data->source);
-    if (data->kept != NULL) {
-        Py_VISIT(dls_shared_lone_object(data->kept));
+    int stop = dls_shared_visit(data->kept, visit, arg);
+    if (stop != 0) {
+        return stop;
     }
     return dls_options_visit(data->options, visit, arg);
 }
@@ -48,7 +49,7 @@ producer_clear(PyObject *self)
     dls_producer *data = dls_producer_data(self);
     dls_options *options = data->options;
     data->options = NULL;
-    /* A cleared Producer may still be called by a finaliser: None has no way in. */
+    /* A cleared Producer may still be called by a finaliser: None is refused there. */
     PyObject *source = data->source;
     Py_INCREF(Py_None);
     data->source = Py_None;
@@ -93,8 +94,7 @@ producer_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *k
     if (dls_request_parse(data->state, args, n, kwnames, &request) < 0) {
         return NULL;
     }
-    request.device_question = data->asked != 0 && data->asked == PyThread_get_thread_ident();
-    data->asked = 0;
+    request.device_question = dls_use_question(&data->asked);
     request.kept = &data->kept;
     /* Memory made for the export before this one has had its time (T8). */
     dls_shared *before = data->kept;
@@ -120,7 +120,7 @@ producer_dlpack_device(PyObject *self, PyObject *ignored)
     if (dls_serve_device(data->state, data->source, data->plan, data->options, &device) < 0) {
         return NULL;
     }
-    data->asked = PyThread_get_thread_ident();
+    dls_mark_question(&data->asked);
     if (device.device_type == dl_kDLCPU && device.device_id == 0) {
         Py_INCREF(data->state->host_device);
         return data->state->host_device;

@@ -1,5 +1,6 @@
 #include "module/request.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "core/device.h"
@@ -17,6 +18,7 @@ dls_request_init(dls_request *request, const dls_options *options)
 static int
 raise_version(dls_state *state, PyObject *value)
 {
+    PyErr_Clear();
     dls_raise(state, DLS_ETYPE, NULL,
               "max_version must be None or a pair of ints such as (1, 0), not %R", value);
     return -1;
@@ -26,14 +28,14 @@ raise_version(dls_state *state, PyObject *value)
 static long
 version_part(PyObject *pair, Py_ssize_t i)
 {
-    PyObject *item = PyTuple_GetItem(pair, i);
-    if (PyLong_Check(item)) {
-        return PyLong_AsLong(item);
+    PyObject *number = PyNumber_Index(PyTuple_GetItem(pair, i));
+    if (number == NULL) {
+        return -1;
     }
-    PyObject *number = PyNumber_Index(item);
-    long value = number != NULL ? PyLong_AsLong(number) : -1;
-    Py_XDECREF(number);
-    return value;
+    int overflow;
+    long value = PyLong_AsLongAndOverflow(number, &overflow);
+    Py_DECREF(number);
+    return overflow > 0 ? LONG_MAX : value;
 }
 
 /* Consumers pass the same constant tuple each time: remember what it meant. */
@@ -65,12 +67,11 @@ parse_version(dls_state *state, PyObject *value, bool *versioned)
     long major = -1, minor = -1;
     if (pair != NULL && PyTuple_Size(pair) == 2) {
         major = version_part(pair, 0);
-        minor = version_part(pair, 1);
+        minor = major >= 0 ? version_part(pair, 1) : -1;
     }
     Py_XDECREF(pair);
     if (major < 0 || minor < 0) {
-        PyErr_Clear();
-        return raise_version(state, value);
+        return dls_error_is_fatal() ? -1 : raise_version(state, value);
     }
     *versioned = major >= 1;
     remember_version(state, value, *versioned);
@@ -140,8 +141,6 @@ dls_request_options(dls_state *state, PyObject *source, dls_request *request)
         }
         want->copy = o->copy;
     }
-    /* Asked only where the answer is needed (N5): any stream, any device. */
-    want->ask_device = want->stream != NULL || want->has_device;
     return 0;
 }
 

@@ -18,12 +18,26 @@ row_of(const dls_plan *plan)
 
 /* --- asking ---------------------------------------------------------------------- */
 
+/* Without a plan the source is a Tensor, but for a Producer that the collector cleared. */
+static bool
+is_tensor(dls_state *state, PyObject *source)
+{
+    if (Py_IS_TYPE(source, state->tensor_type)) {
+        return true;
+    }
+    dls_raise(state, DLS_EBUFFER, source, "the Producer has been cleared with its garbage");
+    return false;
+}
+
 /* Fill *loan from a Tensor (plan NULL) or a foreign object. */
 static int
 ask_source(dls_state *state, PyObject *source, dls_plan *plan, const dls_request *request,
            dls_loan *loan)
 {
     if (plan == NULL) {
+        if (!is_tensor(state, source)) {
+            return -1;
+        }
         dls_tensor_lend(dls_tensor_data(source), loan);
         return 0;
     }
@@ -244,6 +258,7 @@ serve_mended(dls_state *state, PyObject *source, dls_plan *plan, dls_request *re
     if (plan != NULL && Py_TYPE(source) != plan->type) {
         plan = dls_plan_find(state, source);
         if (plan == NULL) {
+            dls_raise_from_pending(state, source, "its type has changed");
             Py_DECREF(source);
             return NULL;
         }
@@ -268,6 +283,7 @@ serve_with(dls_state *state, PyObject *source, dls_plan *plan, dls_request *requ
     if (request->options != NULL && dls_request_options(state, source, request) < 0) {
         return NULL;
     }
+    /* Asked only where the answer is needed (N5): any stream, any device. */
     request->want.ask_device = request->want.stream != NULL || request->want.has_device;
     bool usual = plan == NULL || Py_TYPE(source) == plan->type;
     if (usual && !dls_option_given(request->options, DLS_OPTION_detach)) {
@@ -347,6 +363,9 @@ dls_serve_device(dls_state *state, PyObject *source, dls_plan *plan,
     int got = 1;
     bool detach = dls_option_given(options, DLS_OPTION_detach) && options->detach;
     if (plan == NULL) {
+        if (!is_tensor(state, source)) {
+            return -1;
+        }
         *device = dls_tensor_data(source)->tensor.device;
     }
     else if (detach || Py_TYPE(source) != plan->type) {

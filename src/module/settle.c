@@ -331,8 +331,8 @@ check_negative(dls_state *state, PyObject *source, const dls_request *request,
     return -1;
 }
 
-static int
-check_flags(dls_state *state, PyObject *source, const dls_loan *loan)
+int
+dls_check_flags(dls_state *state, PyObject *source, const dls_loan *loan)
 {
     if ((loan->flags & ~DL_FLAGS_KNOWN) == 0) {
         return 0;
@@ -372,7 +372,7 @@ settle_with_care(dls_state *state, PyObject *source, const dls_request *request,
 {
     readonly_verdict readonly;
     dl_device lent = loan->tensor.device;
-    if (check_flags(state, source, loan) < 0
+    if (dls_check_flags(state, source, loan) < 0
         || settle_dtype(state, source, request, loan) < 0
         || settle_device(state, source, request, loan) < 0
         || scan_loan(state, source, loan, out) < 0

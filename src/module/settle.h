@@ -14,6 +14,10 @@ typedef struct {
     bool needs_keeping;    /* memory that the producer made for this export (T8) */
 } dls_settled;
 
+/* Flag bits that dlshim does not know change the meaning of the data (T7): 0, or -1 with
+ * BufferError. */
+int dls_check_flags(dls_state *state, PyObject *source, const dls_loan *loan);
+
 /* Decide and, where the request needs one, make the host copy.  0, or -1 with an
  * exception; the loan stays the caller's either way.  source names the object. */
 int dls_settle(dls_state *state, PyObject *source, const dls_request *request,

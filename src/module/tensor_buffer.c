@@ -82,7 +82,9 @@ dls_tensor_getbuffer(PyObject *self, dls_buffer *view, int flags)
     Py_ssize_t itemsize = (Py_ssize_t)dls_tensor_itemsize(data);
     for (size_t i = 0; i < n; i++) {
         dims[i] = (Py_ssize_t)t->shape[i];
-        dims[n + i] = (Py_ssize_t)t->strides[i] * itemsize;
+        int64_t stride;
+        /* Only strides that count for nothing (extents below 2) can overflow here. */
+        dims[n + i] = dls_mul(t->strides[i], itemsize, &stride) ? (Py_ssize_t)stride : 0;
     }
     view->buf = dls_tensor_address(data);
     view->len = (Py_ssize_t)dls_tensor_count(data) * itemsize;

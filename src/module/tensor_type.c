@@ -81,10 +81,7 @@ tensor_traverse(PyObject *self, visitproc visit, void *arg)
     dls_tensor *data = dls_tensor_data(self);
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(data->stream);
-    if (data->owner != NULL) {
-        Py_VISIT(dls_shared_lone_object(data->owner));
-    }
-    return 0;
+    return dls_shared_visit(data->owner, visit, arg);
 }
 
 static int
@@ -117,7 +114,9 @@ tuple_of(const int64_t *values, int32_t n, int64_t factor)
 {
     PyObject *tuple = PyTuple_New(n);
     for (int32_t i = 0; tuple != NULL && i < n; i++) {
-        PyObject *item = PyLong_FromLongLong(values[i] * factor);
+        int64_t value;
+        /* Only strides that count for nothing (extents below 2) can overflow here. */
+        PyObject *item = PyLong_FromLongLong(dls_mul(values[i], factor, &value) ? value : 0);
         if (item == NULL) {
             Py_CLEAR(tuple);
             break;
@@ -210,7 +209,8 @@ get_nbytes(PyObject *self, void *closure)
     int64_t itemsize = dls_tensor_itemsize(data);
     int64_t count = dls_tensor_count(data);
     if (itemsize == 0) { /* packed: the header's formula, over all of them */
-        return PyLong_FromLongLong((count * dls_dtype_bits(data->tensor.dtype) + 7) / 8);
+        int64_t bits = dls_dtype_bits(data->tensor.dtype);
+        return PyLong_FromLongLong(count / 8 * bits + (count % 8 * bits + 7) / 8);
     }
     return PyLong_FromLongLong(count * itemsize);
 }
@@ -380,8 +380,7 @@ tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwn
     if (dls_request_parse(data->state, args, n, kwnames, &request) < 0) {
         return NULL;
     }
-    request.device_question = data->asked != 0 && data->asked == PyThread_get_thread_ident();
-    data->asked = 0;
+    request.device_question = dls_use_question(&data->asked);
     return dls_serve_capsule(data->state, self, NULL, &request);
 }
 
@@ -389,7 +388,7 @@ static PyObject *
 tensor_dlpack_device(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
-    dls_tensor_data(self)->asked = PyThread_get_thread_ident();
+    dls_mark_question(&dls_tensor_data(self)->asked);
     return get_device(self, NULL);
 }
 

@@ -69,7 +69,9 @@ dls_capsule_take(PyObject *capsule, bool versioned)
 static void
 delete_unconsumed(PyObject *capsule, const char *name, bool versioned)
 {
-    if (PyCapsule_GetName(capsule) != name) {
+    /* Another address of the same name: somebody took it, failed, and gave it back. */
+    const char *now = PyCapsule_GetName(capsule);
+    if (now != name && (now == NULL || now[0] != name[0] || strcmp(now, name) != 0)) {
         return;
     }
     void *managed = PyCapsule_GetPointer(capsule, name);

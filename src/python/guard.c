@@ -6,6 +6,9 @@
  * called (a ctypes deleter there is a segfault). */
 static atomic_bool python_ended;
 
+/* dlshim was imported in an interpreter that is not the main one. */
+static atomic_bool in_subinterpreter;
+
 static void
 note_end(void)
 {
@@ -31,6 +34,7 @@ attached_by_private_thread_local(void)
 static bool
 attached_by_gil_holder(void)
 {
+    /* (a thread of a subinterpreter: see dls_guard_where) */
     PyThreadState *holder = dls_late._PyThreadState_UncheckedGet();
     return holder != NULL && holder == PyGILState_GetThisThreadState();
 }
@@ -46,6 +50,12 @@ dls_guard_where(void)
     }
     if (is_attached()) {
         return DLS_PYTHON_HELD;
+    }
+    if (atomic_load_explicit(&in_subinterpreter, memory_order_relaxed)
+        && dls_python_version() < 0x030c) {
+        /* The GIL's holder cannot be told from this thread there, and attaching with the
+         * GIL held never ends: leak rather than hang. */
+        return DLS_PYTHON_GONE;
     }
     return Py_IsInitialized() ? DLS_PYTHON_ALIVE : DLS_PYTHON_GONE;
 }
@@ -115,6 +125,9 @@ dls_guard_install(void)
                   : version == 0x030c ? attached_by_private_thread_local
                                       : attached_by_gil_holder;
     atomic_store_explicit(&python_ended, false, memory_order_release);
+    if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
+        atomic_store_explicit(&in_subinterpreter, true, memory_order_relaxed);
+    }
     dls_owner_set_python(&ops);
     if (!watching) {
         /* When all 32 places are taken, Py_IsInitialized() has to do. */

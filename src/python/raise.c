@@ -118,6 +118,15 @@ dls_error_restore(PyObject *exception)
     PyErr_Restore(type, exception, trace);
 }
 
+bool
+dls_error_is_fatal(void)
+{
+    return PyErr_Occurred() != NULL
+           && (!PyErr_ExceptionMatches(PyExc_Exception)
+               || PyErr_ExceptionMatches(PyExc_MemoryError)
+               || PyErr_ExceptionMatches(PyExc_RecursionError));
+}
+
 void
 dls_raise_with_cause(PyObject *cause)
 {
@@ -126,7 +135,12 @@ dls_raise_with_cause(PyObject *cause)
         dls_error_restore(cause);
         return;
     }
-    PyException_SetCause(error, cause); /* steals cause */
+    if (error == cause) {
+        Py_DECREF(cause); /* a producer that raises the same object twice */
+    }
+    else {
+        PyException_SetCause(error, cause); /* steals cause */
+    }
     dls_error_restore(error);
 }
 
@@ -134,6 +148,9 @@ dls_raise_with_cause(PyObject *cause)
 static bool
 is_translated(void)
 {
+    if (PyErr_ExceptionMatches(PyExc_RecursionError)) {
+        return false;
+    }
     return PyErr_ExceptionMatches(PyExc_TypeError)
            || PyErr_ExceptionMatches(PyExc_BufferError)
            || PyErr_ExceptionMatches(PyExc_ValueError)

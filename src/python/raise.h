@@ -19,6 +19,10 @@ DLS_COLD int dls_raise_error(dls_state *state, PyObject *obj, const dls_error *e
  * (KeyboardInterrupt ...) stay as they are (N2).  Always NULL. */
 DLS_COLD PyObject *dls_raise_from_pending(dls_state *state, PyObject *obj, const char *text);
 
+/* Is an exception pending that no probe may hide: MemoryError, RecursionError, or what is
+ * no Exception (KeyboardInterrupt)? */
+bool dls_error_is_fatal(void);
+
 /* The pending exception gets `cause` (stolen) as its __cause__. */
 void dls_raise_with_cause(PyObject *cause);
 

@@ -16,10 +16,6 @@
     X(array_interface, "__array_interface__")                                  \
     X(mro, "__mro__")                                                          \
     X(dict, "__dict__")                                                        \
-    X(module, "__module__")                                                    \
-    X(qualname, "__qualname__")                                                \
-    X(version, "__version__")                                                  \
-    X(cause, "__cause__")                                                      \
     X(stream, "stream")                                                        \
     X(max_version, "max_version")                                              \
     X(dl_device, "dl_device")                                                  \

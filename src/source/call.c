@@ -1,5 +1,7 @@
 #include "source/call.h"
 
+#include "python/raise.h"
+
 PyObject *
 dls_call_dlpack(dls_state *state, PyObject *obj, bool by_type, unsigned mask,
                 const dls_call_values *values)
@@ -33,34 +35,34 @@ static PyObject *
 number_of(dls_state *state, PyObject *item, bool strict)
 {
     PyObject *number = PyNumber_Index(item);
-    if (number == NULL && !strict) {
+    if (number == NULL && !strict && !dls_error_is_fatal()) {
         PyErr_Clear();
         PyObject *value = PyObject_GetAttr(item, state->names.value);
         number = value != NULL ? PyNumber_Index(value) : NULL;
         Py_XDECREF(value);
     }
-    if (number == NULL && !strict) {
+    if (number == NULL && !strict && !dls_error_is_fatal()) {
         PyErr_Clear();
         number = PyNumber_Long(item);
     }
     return number;
 }
 
+/* 1 = *out, 0 = no such int, nothing set, -1 = an exception that is not ours to hide. */
 static int
 int_of(dls_state *state, PyObject *item, bool never_none, bool strict, int32_t *out)
 {
-    if (item == Py_None && !never_none) {
+    if (item == Py_None) {
         *out = 0;
-        return 1;
+        return !never_none;
     }
-    PyObject *number = item != Py_None ? number_of(state, item, strict) : NULL;
-    if (number == NULL) {
-        PyErr_Clear();
-        return 0;
+    PyObject *number = number_of(state, item, strict);
+    long value = number != NULL ? PyLong_AsLong(number) : -1;
+    Py_XDECREF(number);
+    if (dls_error_is_fatal()) {
+        return -1;
     }
-    long value = PyLong_AsLong(number);
-    Py_DECREF(number);
-    if ((value == -1 && PyErr_Occurred()) || value < INT32_MIN || value > INT32_MAX) {
+    if (PyErr_Occurred() != NULL || value < INT32_MIN || value > INT32_MAX) {
         PyErr_Clear();
         return 0;
     }
@@ -75,20 +77,24 @@ dls_device_from_pair(dls_state *state, PyObject *pair, bool strict, dl_device *d
         return 0;
     }
     PyObject *type = NULL, *id = NULL;
-    int ok = 0;
+    int got = 0;
     if (PySequence_Size(pair) == 2) {
         type = PySequence_GetItem(pair, 0);
         id = type != NULL ? PySequence_GetItem(pair, 1) : NULL;
     }
     if (id != NULL) {
-        ok = int_of(state, type, true, strict, &device->device_type)
-             && int_of(state, id, strict, strict, &device->device_id)
-             && device->device_type > 0;
+        got = int_of(state, type, true, strict, &device->device_type);
+        if (got > 0) {
+            got = int_of(state, id, strict, strict, &device->device_id);
+        }
     }
     Py_XDECREF(type);
     Py_XDECREF(id);
+    if (got < 0 || dls_error_is_fatal()) {
+        return -1;
+    }
     PyErr_Clear();
-    return ok;
+    return got > 0 && device->device_type > 0;
 }
 
 int
@@ -98,14 +104,13 @@ dls_call_device(dls_state *state, PyObject *obj, dl_device *device)
     PyObject *pair = dls_late.PyObject_VectorcallMethod(
         state->names.dlpack_device, &args[1], 1 | DLS_VECTORCALL_OFFSET, NULL);
     if (pair == NULL) {
-        if (!PyErr_ExceptionMatches(PyExc_Exception)
-            || PyErr_ExceptionMatches(PyExc_MemoryError)) {
+        if (dls_error_is_fatal()) {
             return -1;
         }
         PyErr_Clear();
         return 0;
     }
-    int ok = dls_device_from_pair(state, pair, false, device);
+    int got = dls_device_from_pair(state, pair, false, device);
     Py_DECREF(pair);
-    return ok;
+    return got;
 }

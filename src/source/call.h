@@ -33,7 +33,7 @@ int dls_call_device(dls_state *state, PyObject *obj, dl_device *device);
 /* A (device_type, device_id) pair from any sequence of two.  strict: ints only (what
  * users and consumers pass); else also enums, and None as the id (what producers
  * answer).  1 = yes,
- * 0 = no such pair, nothing set. */
+ * 0 = no such pair, nothing set, -1 = an exception that is not ours to hide. */
 int dls_device_from_pair(dls_state *state, PyObject *pair, bool strict, dl_device *device);
 
 #endif

@@ -91,6 +91,7 @@ dls_loan_from_capsule(dls_state *state, const dls_library *row, PyObject *source
         goto fail;
     }
     loan->managed = managed;
+    loan->shared = Py_REFCNT(capsule) > 1;
     loan->capsule = capsule;
     return 0;
 fail:
@@ -114,8 +115,8 @@ dls_loan_take(dls_state *state, const dls_library *row, PyObject *source, dls_lo
     }
     bool versioned = loan->flavour == DLS_VERSIONED;
     void *managed = loan->managed;
-    if (Py_REFCNT(loan->capsule) > 1) {
-        /* Others hold it too: code that ran meanwhile may have consumed it. */
+    if (loan->shared) {
+        /* Others held it too: code that ran meanwhile may have consumed it. */
         dls_capsule_look(loan->capsule, &managed);
         if (managed != loan->managed) {
             dls_raise(state, DLS_EBUFFER, source, "the capsule was consumed meanwhile");
@@ -135,6 +136,9 @@ dls_loan_take(dls_state *state, const dls_library *row, PyObject *source, dls_lo
     PyObject *capsule = loan->capsule;
     loan->capsule = NULL;
     Py_DECREF(capsule);
+    if (PyErr_Occurred() != NULL) {
+        PyErr_WriteUnraisable(NULL); /* its destructor's: the tensor is ours all the same */
+    }
     DLS_COUNT(taken);
     return 0;
 }
@@ -145,7 +149,7 @@ dls_loan_may_hand_on(dls_state *state, const dls_library *row, const dls_loan *l
     if (row != NULL && (row->traits & DLS_LIB_DOES_NOT_OWN)) {
         return false;
     }
-    if (loan->capsule != NULL && Py_REFCNT(loan->capsule) > 1) {
+    if (loan->shared) {
         return false; /* others hold it too and may consume it */
     }
     return hold_flags(state, loan) == 0 && loan->flavour != DLS_OLDER && !loan->altered;

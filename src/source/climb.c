@@ -14,6 +14,9 @@ dls_pending_error(void)
     if (PyErr_ExceptionMatches(PyExc_BufferError)) {
         return DLS_PENDING_BUFFER;
     }
+    if (PyErr_ExceptionMatches(PyExc_RecursionError)) {
+        return DLS_PENDING_FINAL; /* asking on would climb again at every depth */
+    }
     if (PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_ValueError)
         || PyErr_ExceptionMatches(PyExc_RuntimeError)
         || PyErr_ExceptionMatches(PyExc_AssertionError)) {

@@ -53,12 +53,13 @@ match_class(PyObject *class)
 }
 
 const dls_library *
-dls_library_match(PyObject *mro)
+dls_library_match(PyObject *mro, Py_ssize_t *at)
 {
     Py_ssize_t n = PyTuple_Size(mro);
     for (Py_ssize_t i = 0; i < n; i++) {
         const dls_library *row = match_class(PyTuple_GetItem(mro, i));
         if (row != NULL) {
+            *at = i;
             return row;
         }
     }

@@ -13,7 +13,6 @@
     X(LEGACY_TRUTHFUL, 3, "its legacy answer is as truthful and cheaper (N3)") \
     X(OLDER_AFTER_REFUSAL, 4, "older protocols describe what __dlpack__ refuses (N2)") \
     X(LAZY_BITS, 5, "requires_grad, conjugate and negative bits are checked here (T12)") \
-    X(DEVICE_LIES, 6, "__dlpack_device__ and the struct can disagree (N5)")    \
     X(CPU_ONLY, 7, "objects cannot be elsewhere: the device is not asked (N5)") \
     X(SCALAR_IS_1D, 8, "exports scalars with shape (1,)")                      \
     X(LEARN_ANY_REFUSAL, 9, "keyword refusals of any class are learned (N1)")  \
@@ -34,8 +33,8 @@ typedef struct {
 } dls_library;
 
 /* The row of a class, by module and qualname over its MRO; NULL when none fits. mro is
- * the class's __mro__ tuple.  Never fails: what cannot be read does not match. */
-const dls_library *dls_library_match(PyObject *mro);
+ * the class's __mro__ tuple; *at becomes the position of the class that fitted.  Never fails: what cannot be read does not match. */
+const dls_library *dls_library_match(PyObject *mro, Py_ssize_t *at);
 
 /* Call the first capsule function of a row, or the generic capsule methods when row is
  * NULL or has none.  1 = *result is what it returned (new reference), 0 = nothing of

@@ -10,6 +10,7 @@ dls_loan_init(dls_loan *loan)
     loan->version = (dl_version){0, 0};
     loan->flavour = DLS_OLDER;
     loan->readonly_stated = false;
+    loan->shared = false;
     loan->altered = false;
     loan->managed = NULL;
     loan->capsule = NULL;

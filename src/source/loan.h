@@ -22,6 +22,7 @@ typedef struct {
     dl_version version;    /* versioned only */
     dls_flavour flavour;
     bool readonly_stated;  /* the source can say READ_ONLY, so its absence counts */
+    bool shared;           /* others held the capsule when it was looked at */
     bool altered;          /* tensor no longer says what the source's struct says */
     void *managed;         /* the struct behind capsule or hold, NULL for DLS_OLDER */
     PyObject *capsule;     /* strong; not yet taken, may be handed on; NULL: taken */

@@ -84,6 +84,15 @@ dls_plan_cache_free(plan_cache *cache)
     }
 }
 
+int
+dls_plan_cache_visit(plan_cache *cache, visitproc visit, void *arg)
+{
+    for (size_t i = 0; i < cache->size; i++) {
+        Py_VISIT(cache->entries[i].reference);
+    }
+    return 0;
+}
+
 static entry *
 cache_slot(plan_cache *cache, const PyTypeObject *type)
 {
@@ -283,7 +292,8 @@ has_instance_dict(const dls_plan *plan)
 static int
 offers_of_type(dls_state *state, PyObject *mro, dls_plan *plan)
 {
-    Py_ssize_t dlpack_at = -1;
+    Py_ssize_t dlpack_at = -1, library_at = -1;
+    plan->library = dls_library_match(mro, &library_at);
     for (size_t i = 0; i < ATTRIBUTE_RUNGS; i++) {
         PyObject *value = NULL;
         PyObject *name = name_at(state, attribute_rungs[i].name);
@@ -299,6 +309,9 @@ offers_of_type(dls_state *state, PyObject *mro, dls_plan *plan)
             }
         }
         Py_XDECREF(value);
+    }
+    if (dlpack_at >= 0 && dlpack_at < library_at) {
+        plan->library = NULL; /* a subclass exports its own way: nothing is known of it */
     }
     Py_ssize_t device_at = find_in_mro(state, mro, state->names.dlpack_device, NULL);
     if (device_at == -2) {
@@ -322,7 +335,6 @@ plan_new(dls_state *state, PyObject *obj)
     if (mro == NULL || !PyTuple_Check(mro)) {
         goto fail;
     }
-    plan->library = dls_library_match(mro);
     if (offers_of_type(state, mro, plan) < 0) {
         goto fail;
     }
@@ -375,6 +387,11 @@ offers_of_functions(dls_state *state, PyObject *obj, dls_plan *plan)
     int got = dls_library_has_capsule(state, plan->library, obj);
     if (got > 0) {
         plan->offers |= 1u << DLS_RUNG_FUNCTION;
+        int of_type = plan->library != NULL
+                          ? 1
+                          : dls_library_has_capsule(state, NULL, (PyObject *)plan->type);
+        plan->on_instance = of_type == 0;
+        got = of_type < 0 ? -1 : got;
     }
     return got;
 }
@@ -395,10 +412,24 @@ raise_unsupported(dls_state *state, PyObject *obj)
     Py_DECREF(name);
 }
 
+/* The callback that empties an entry can fail (at the recursion limit, up to 3.11): then
+ * the reference is dead, and the address may be another type's by now. */
+DLS_APART static dls_plan *
+forget_dead(plan_cache *cache, entry *slot)
+{
+    cache_remove(cache, (size_t)(slot - cache->entries));
+    return NULL;
+}
+
 dls_plan *
 dls_plan_known(dls_state *state, PyObject *obj)
 {
-    return cache_slot(state->plans, Py_TYPE(obj))->plan;
+    entry *slot = cache_slot(state->plans, Py_TYPE(obj));
+    if (slot->type == NULL) {
+        return NULL;
+    }
+    bool alive = PyWeakref_GetObject(slot->reference) == (PyObject *)slot->type;
+    return alive ? slot->plan : forget_dead(state->plans, slot);
 }
 
 dls_plan *
@@ -418,7 +449,8 @@ dls_plan_find(dls_state *state, PyObject *obj)
         && offers_of_functions(state, obj, plan) < 0) {
         goto fail;
     }
-    if (!is_class && plan->offers == 0 && offers_of_instance(state, obj, plan) < 0) {
+    if (!is_class && (plan->offers == 0 || plan->on_instance)
+        && offers_of_instance(state, obj, plan) < 0) {
         goto fail;
     }
     if (plan->offers == 0) {

@@ -83,6 +83,7 @@ void dls_plan_drop(dls_plan *plan); /* NULL allowed */
 struct dls_plan_cache *dls_plan_cache_new(void);
 void dls_plan_cache_free(struct dls_plan_cache *cache); /* NULL allowed */
 void dls_plan_cache_clear(struct dls_plan_cache *cache);
+int dls_plan_cache_visit(struct dls_plan_cache *cache, visitproc visit, void *arg);
 /* Weakref callback: forget the type whose weak reference this was. */
 void dls_plan_cache_forget(struct dls_plan_cache *cache, PyObject *reference);
 

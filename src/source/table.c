@@ -24,8 +24,8 @@ dls_table_from_attribute(PyObject *value)
         }
     }
     const dl_exchange_header *header = pointer;
-    while (header != NULL && header->version.major != DL_MAJOR) {
-        header = header->prev_api;
+    for (int i = 0; header != NULL && header->version.major != DL_MAJOR; i++) {
+        header = i < 64 ? header->prev_api : NULL; /* a longer chain is a loop */
     }
     const dl_exchange_api *table = (const dl_exchange_api *)header;
     if (table == NULL || table->managed_tensor_from_py_object_no_sync == NULL) {
@@ -66,9 +66,16 @@ dls_table_ask(const dl_exchange_api *table, PyObject *obj, bool ordering_owed,
         }
         return -1;
     }
+    if (managed == NULL) {
+        PyErr_Clear();
+        return 0;
+    }
     const dl_tensor *tensor = &managed->dl_tensor;
     if (managed->version.major != DL_MAJOR || !serves(tensor, ordering_owed)) {
         dls_managed_delete(managed, true);
+        if (PyErr_Occurred() != NULL) {
+            PyErr_WriteUnraisable(NULL);
+        }
         return 0;
     }
     loan->tensor = *tensor;
