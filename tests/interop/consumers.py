@@ -225,7 +225,7 @@ class Torch(Consumer):
             self.dtypes -= {"uint16", "uint32", "uint64"}
         if here < (2, 0):
             self.dtypes -= {"bool"}
-        if here < (2, 9):
+        if here < (2, 10):
             self.dtypes -= ML - {"bfloat16"}
 
     def take(self, obj):

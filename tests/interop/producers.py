@@ -355,7 +355,7 @@ class Torch(Producer):
     def setup(self):
         (self.torch,) = self.imported
         self.dtypes = frozenset(n for n in DTYPES if hasattr(self.torch, n))
-        if versions.of("torch") < (2, 9):
+        if versions.of("torch") < (2, 10):
             # "float8 types are not supported by dlpack", says its export
             self.dtypes -= ML - {"bfloat16"}
         if versions.of("torch") < (2,):
