@@ -253,7 +253,7 @@ may_copy(dls_state *state, PyObject *source, const dls_request *request, const c
 
 /* A contiguous copy of what s describes; on success s describes the copy. */
 DLS_COLD static int
-make_copy(const dls_request *request, dls_settled *s)
+make_copy(const dls_request *request, const dls_loan *loan, dls_settled *s)
 {
     dl_tensor *tensor = &s->delivery.tensor;
     int64_t alignment = COPY_ALIGNMENT;
@@ -273,7 +273,8 @@ make_copy(const dls_request *request, dls_settled *s)
     uintptr_t start = ((uintptr_t)block + (uintptr_t)alignment - 1)
                       & ~(uintptr_t)(alignment - 1);
     const char *from = (const char *)tensor->data + tensor->byte_offset;
-    if (bytes < COPY_WITHOUT_GIL) {
+    /* While the GIL is away another holder of the capsule could free the memory. */
+    if (bytes < COPY_WITHOUT_GIL || loan->shared) {
         dls_host_copy((void *)start, from, tensor->ndim, tensor->shape, tensor->strides,
                       s->scan.itemsize);
     }
@@ -384,7 +385,7 @@ settle_with_care(dls_state *state, PyObject *source, const dls_request *request,
     out->needs_keeping = request->kept != NULL && (loan->flags & DL_FLAG_IS_COPIED);
     const char *reason = reason_to_copy(request, readonly, out);
     if (reason != NULL) {
-        if (may_copy(state, source, request, reason, out) < 0 || make_copy(request, out) < 0
+        if (may_copy(state, source, request, reason, out) < 0 || make_copy(request, loan, out) < 0
             || share_copy(request, out) < 0) {
             return -1;
         }

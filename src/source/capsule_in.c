@@ -108,26 +108,37 @@ hold_flags(dls_state *state, const dls_loan *loan)
 }
 
 int
+dls_loan_recheck(dls_state *state, PyObject *source, const dls_loan *loan)
+{
+    if (loan->capsule == NULL || !loan->shared) {
+        return 0;
+    }
+    void *managed;
+    dls_capsule_look(loan->capsule, &managed);
+    if (managed == loan->managed) {
+        return 0;
+    }
+    dls_raise(state, DLS_EBUFFER, source,
+              "its capsule was consumed by another holder meanwhile; give each consumer a "
+              "capsule of its own");
+    return -1;
+}
+
+int
 dls_loan_take(dls_state *state, const dls_library *row, PyObject *source, dls_loan *loan)
 {
     if (loan->capsule == NULL) {
         return 0;
     }
     bool versioned = loan->flavour == DLS_VERSIONED;
-    void *managed = loan->managed;
-    if (loan->shared) {
-        /* Others held it too: code that ran meanwhile may have consumed it. */
-        dls_capsule_look(loan->capsule, &managed);
-        if (managed != loan->managed) {
-            dls_raise(state, DLS_EBUFFER, source, "the capsule was consumed meanwhile");
-            return -1;
-        }
+    if (dls_loan_recheck(state, source, loan) < 0) {
+        return -1;
     }
     loan->hold.flags = hold_flags(state, loan);
     if (dls_capsule_take(loan->capsule, versioned) < 0) {
         return -1;
     }
-    loan->hold.base = managed;
+    loan->hold.base = loan->managed;
     loan->hold.kind = versioned ? DLS_HOLD_VERSIONED : DLS_HOLD_LEGACY;
     if (source != NULL && !(row != NULL && (row->traits & DLS_LIB_OWNS))) {
         Py_INCREF(source);

@@ -14,6 +14,10 @@
 int dls_loan_from_capsule(dls_state *state, const dls_library *row, PyObject *source,
                           PyObject *capsule, dls_flavour likely, dls_loan *loan);
 
+/* After foreign code ran: is a capsule that others hold too still unconsumed?  Until then
+ * nothing behind it may be read.  0, or -1 with BufferError. */
+int dls_loan_recheck(dls_state *state, PyObject *source, const dls_loan *loan);
+
 /* Take the loan's capsule, if it still has one: rename, own, drop the reference.  The
  * hold then has the foreign struct and, unless the row says that the struct alone
  * does, a reference to source (NULL: none).  0, or -1 with an exception and the loan

@@ -68,7 +68,7 @@ mend_scalar(dls_climb *c)
     }
     Py_DECREF(ndim);
     PyErr_Clear();
-    return 0;
+    return dls_loan_recheck(c->state, c->obj, loan);
 }
 
 int
@@ -91,7 +91,8 @@ dls_climb_capsule(dls_climb *c, PyObject *capsule)
 int
 dls_climb_check_bits(dls_climb *c)
 {
-    if (dls_refuse_lazy_bits(c->state, c->obj, c->loan->tensor.dtype) < 0) {
+    if (dls_refuse_lazy_bits(c->state, c->obj, c->loan->tensor.dtype) < 0
+        || dls_loan_recheck(c->state, c->obj, c->loan) < 0) {
         dls_loan_drop(c->loan);
         return -1;
     }

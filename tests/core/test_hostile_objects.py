@@ -1,0 +1,240 @@
+"""Objects that work against us: each case once crashed, leaked or gave wrong data."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import sys
+import threading
+import weakref
+
+import pytest
+
+import dlshim
+from doubles import capsules as caps
+from doubles import child
+from doubles.asking import bare, versioned
+from doubles.older import InterfaceOnly
+from doubles.producers import P2, torch_like
+
+pytestmark = pytest.mark.once
+
+
+def test_a_capsule_that_its_other_holder_consumes_meanwhile_is_not_freed_twice():
+    """The holder consumes and lets go: the count is back at one, the pointer is stale."""
+    shared = []
+
+    class Shares(torch_like(generation=1)):
+        def __dlpack__(self, stream=None):
+            capsule = super().__dlpack__(stream)
+            shared.append(capsule)
+            return capsule
+
+        def is_neg(self):
+            if shared:
+                caps.take(shared.pop()).release()
+            return False
+
+    Shares.__module__, Shares.__qualname__ = "torch", "Tensor"
+    with pytest.raises(BufferError, match="consumed"):
+        bare(dlshim.upgrade(Shares()))
+
+
+def test_a_cleared_producer_is_refused_not_read_as_a_tensor():
+    code = """
+    import gc, dlshim
+    class Node: pass
+    producer = dlshim.upgrade(dlshim.from_dlpack(b"abc"))
+    heard = []
+    class Last:
+        def __init__(self, producer): self.producer = producer
+        def __del__(self): heard.append(self.producer.__dlpack_device__())
+    node = Node(); node.me = node; node.last = Last(producer)
+    del producer, node
+    gc.collect()
+    assert heard == [(1, 0)], heard
+    """
+    child.run(code)
+
+
+@pytest.mark.parametrize("kind", ["tensor", "view", "producer"])
+def test_cycles_through_a_held_buffer_are_collected(kind):
+    class Memory(bytearray):
+        pass
+
+    memory = Memory(8)
+    if kind == "tensor":
+        memory.me = dlshim.from_dlpack(memory)
+    elif kind == "view":
+        memory.me = memoryview(dlshim.from_dlpack(memory))
+    else:
+        memory.me = dlshim.upgrade(memory)
+    dead = weakref.ref(memory)
+    del memory
+    gc.collect()
+    assert dead() is None
+
+
+def test_the_module_goes_when_it_is_dropped():
+    child.run("""
+    import gc, sys, weakref
+    dead = []
+    for _ in range(5):
+        import dlshim
+        dlshim.upgrade(bytearray(3)).__dlpack__()
+        dead.append(weakref.ref(sys.modules["dlshim._core"]))
+        for name in [n for n in sys.modules if n.startswith("dlshim")]:
+            del sys.modules[name]
+        del dlshim
+    gc.collect()
+    assert sum(ref() is not None for ref in dead) <= 1, dead
+    """)
+
+
+def test_types_that_come_and_go_at_the_recursion_limit_leave_no_plan():
+    """Up to 3.11 a weak reference's callback fails there, and addresses are used again."""
+    child.run("""
+    import dlshim, sys
+    def deep(n, action):
+        try:
+            return deep(n + 1, action)
+        except RecursionError:
+            action()
+            raise
+    accepted = 0
+    for i in range(300):
+        box = [type("Buffered", (bytearray,), {})]
+        dlshim.upgrade(box[0]())
+        try:
+            deep(0, box.clear)
+        except RecursionError:
+            pass
+        nothing = type("Nothing", (), {})()
+        try:
+            dlshim.upgrade(nothing)
+            accepted += 1
+        except dlshim.UnsupportedObjectError:
+            pass
+    assert accepted == 0, accepted
+    """)
+
+
+def test_byte_offsets_that_leave_the_address_space():
+    for offset in (2**63, 2**64 - 8):
+        capsule = caps.make((3,), byte_offset=offset)
+        with pytest.raises(BufferError, match="byte_offset"):
+            dlshim.upgrade(capsule)
+        del capsule
+
+
+def test_strides_that_count_for_nothing_do_not_overflow():
+    tensor = dlshim.from_dlpack(caps.make((1, 3), "int64", strides=(2**62, 1)))
+    assert tensor.__array_interface__["shape"] == (1, 3)
+    assert memoryview(tensor).tolist() == [[0, 1, 2]]
+    empty = dlshim.from_dlpack(caps.make((0, 2**61), "int64"))
+    assert memoryview(empty).shape == (0, 2**61)
+
+
+def test_a_version_beyond_every_int_is_still_a_version():
+    with versioned(P2(), max_version=(1, 0)), versioned(dlshim.upgrade(P2()), max_version=(2**70, 0)):
+        pass
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, RecursionError])
+def test_what_is_not_ours_to_hide_comes_through(error):
+    class Number:
+        def __index__(self):
+            raise error
+
+    for asked in ({"max_version": (Number(), 0)}, {"dl_device": (1, Number())}):
+        with pytest.raises(error):
+            dlshim.upgrade(P2()).__dlpack__(**asked)
+    with pytest.raises(error):
+        dlshim.upgrade(P2(), reinterpret=(Number(), 8))
+
+
+def test_a_producer_that_asks_its_own_wrapper_ends():
+    class Loop:
+        def __dlpack__(self, **asked):
+            return self.wrapper.__dlpack__(**asked)
+
+        def __dlpack_device__(self):
+            return self.wrapper.__dlpack_device__()
+
+    loop = Loop()
+    loop.wrapper = dlshim.upgrade(loop)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(200)
+    try:
+        with pytest.raises(RecursionError):
+            loop.wrapper.__dlpack__()
+    finally:
+        sys.setrecursionlimit(limit)
+    del loop.wrapper
+
+
+def test_a_subclass_that_exports_its_own_way_is_not_trusted_like_its_base():
+    numpy = pytest.importorskip("numpy")
+
+    class Own(numpy.ndarray):
+        def __dlpack__(self, **asked):
+            return super().__dlpack__(**asked)
+
+    x = numpy.zeros(3).view(Own)
+    assert dlshim._core._plan(x)["library"] is None
+    assert dlshim._core._plan(numpy.zeros(3))["library"] == "numpy"
+
+
+def test_a_capsule_that_is_given_back_is_freed():
+    """Taken, then renamed back from another literal: the name counts, not its address."""
+    before = dlshim._core._counters()["live"]
+    capsule = dlshim.upgrade(bytearray(3)).__dlpack__()
+    caps.rename(capsule)
+    name = b"dltensor"
+    caps.keep_for_ever(name)
+    caps._api("PyCapsule_SetName", int, caps.C.py_object, caps.C.c_char_p)(capsule, name)
+    del capsule
+    assert dlshim._core._counters()["live"] == before
+
+
+def test_a_failed_export_leaves_the_memory_of_the_last_one():
+    x = dlshim.upgrade(bytearray(b"abcdefgh"), copy=True)
+    capsule = x.__dlpack__()
+    address = dlshim._core._peek(capsule)["data"]
+    del capsule  # as mpi4py 3.1 to 4.0 does
+    with pytest.raises(dlshim.CopyRequiredError):
+        x.__dlpack__(copy=False)
+    assert caps.C.string_at(address, 8) == b"abcdefgh"
+
+
+def test_another_thread_does_not_use_up_the_device_question():
+    x = dlshim.upgrade(InterfaceOnly((3,), "int8", strides=(-1,)))
+    x.__dlpack_device__()
+
+    def asks_like_numpy():
+        x.__dlpack__(max_version=(1, 0), dl_device=None, copy=None)
+
+    thread = threading.Thread(target=asks_like_numpy)
+    thread.start()
+    thread.join()
+    with pytest.raises(BufferError, match="negative"):
+        x.__dlpack__()
+
+
+def test_keywords_that_run_code_while_they_are_read():
+    """Reading a value may export again: the places of the keywords must not move."""
+    x = dlshim.upgrade(bytearray(24))
+    turns = itertools.count()
+
+    class Stream:
+        @property
+        def ptr(self):
+            if next(turns) < 50:
+                for names in (("copy",), ("copy", "stream"), ("dl_device", "max_version", "copy")):
+                    asked = dict.fromkeys(names)
+                    x.__dlpack__(**asked)
+            return 7
+
+    for _ in range(5):
+        seen = dlshim._core._peek(x.__dlpack__(stream=Stream(), max_version=(1, 0), copy=True))
+        assert seen["name"] == "dltensor_versioned" and seen["flags"] & 2
