@@ -293,8 +293,11 @@ dls_export_new(const dls_delivery *what)
 void
 dls_export_hold(void *managed, bool versioned, dls_hold *hold)
 {
-    *own_hold(managed, versioned) = *hold;
-    *hold = (dls_hold){0};
+    dls_hold *own = own_hold(managed, versioned);
+    if (own != NULL) {
+        *own = *hold;
+        *hold = (dls_hold){0};
+    }
 }
 
 DLS_APART void

@@ -132,7 +132,7 @@ def test_large_copies(dtype):
     rows, columns = 1200, 1000
     count = rows * columns * size
     block = (ctypes.c_char * count)()
-    row = bytes(range(251)) * (columns * size // 251 + 1)
+    row = bytes(range(251)) * (columns * size // 251 + 2)
     for k in range(rows):
         ctypes.memmove(ctypes.addressof(block) + k * columns * size, row[k % 7 :], columns * size)
     x = P2((columns, rows), dtype, strides=(1, columns), memory=block)

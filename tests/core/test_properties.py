@@ -225,7 +225,7 @@ def test_T4_T5_T6_every_export_is_in_canonical_form(fields, asked, tensor):
 def test_T11_random_structs_are_refused_or_borne(raw, name):
     """Small rubbish in every field but the pointers."""
     version = None if name == caps.LEGACY else (1, raw[0] % 5)
-    made = caps.Made((2, 3), "uint8", version=version, memory=caps.filled((4096,), "uint8"))
+    made = caps.Made((2, 3), "uint8", version=version, memory=caps.filled((32768,), "uint8"))
     tensor = made.struct.dl_tensor
     tensor.ndim = int.from_bytes(raw[1:2], "little", signed=True) % 4 - 1
     tensor.code, tensor.bits, tensor.lanes = raw[2] % 30, raw[3], raw[4] % 6
@@ -234,7 +234,7 @@ def test_T11_random_structs_are_refused_or_borne(raw, name):
         made._shape[k] = int.from_bytes(raw[10 + k : 11 + k], "little", signed=True) % 9 - 2
         made._strides[k] = int.from_bytes(raw[12 + k : 13 + k], "little", signed=True) % 9 - 2
     tensor.ndim = min(tensor.ndim, 2)
-    tensor.data = caps.address_of(made.memory) + 2048
+    tensor.data = caps.address_of(made.memory) + 8192
     if version:
         made.struct.flags = raw[20] % 16
     capsule = made.capsule()

@@ -17,6 +17,8 @@ import sysconfig
 from pathlib import Path
 
 GENERATIONS = ("2.2.0", "2.9.2", "3.1.0")
+# Read here, once: sysconfig fills its table on first use, and not safely in several threads.
+SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 SOURCE = Path(__file__).parents[1] / "programs" / "interop_ndarray.cpp"
 
 
@@ -31,7 +33,7 @@ def cache_folder() -> Path:
 def built(generation: str) -> Path:
     digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]
     key = "%s-%s-%s" % (generation, sys.implementation.cache_tag, digest)
-    return cache_folder() / key / ("interop_ndarray" + sysconfig.get_config_var("EXT_SUFFIX"))
+    return cache_folder() / key / ("interop_ndarray" + SUFFIX)
 
 
 def headers(generation: str) -> Path:
