@@ -21,7 +21,9 @@ def run(
 ) -> str:
     """Run `code`, insist on how it ends, and return what it printed."""
     environment = dict(os.environ)
-    environment["PYTHONPATH"] = os.pathsep.join(paths)
+    # What is tested may itself be on the path (a sanitizer's build): the child needs it too.
+    given = environment.get("PYTHONPATH")
+    environment["PYTHONPATH"] = os.pathsep.join([*paths, given] if given else paths)
     try:
         done = subprocess.run(
             [sys.executable, *options, "-c", textwrap.dedent(code)],
