@@ -6,7 +6,7 @@ import pytest
 
 from doubles import child
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, child.not_sanitized]
 
 FORBIDDEN = ["numpy", "torch", "jax", "jaxlib", "tensorflow", "cupy", "paddle", "pyarrow", "mxnet",
              "onnxruntime", "tvm_ffi", "warp", "mlx", "dpctl", "ml_dtypes", "open3d", "nanoarrow",

@@ -227,6 +227,7 @@ def test_T10_beside_an_old_numpy_every_legacy_deleter_gets_the_gil(version):
 
 
 @C_THREADS
+@child.not_sanitized
 @pytest.mark.once
 @pytest.mark.parametrize("version", ["1.24.0", "2.0.0", "2.10.1", "10.0"])
 def test_T10_beside_a_newer_numpy_they_do_not(version):
@@ -351,6 +352,7 @@ def test_T10_nothing_foreign_is_called_after_the_interpreter_has_gone(source):
         )
 
 
+@child.not_sanitized
 @pytest.mark.once
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs glibc's __cxa_atexit")
 def test_T10_the_control_crashes():

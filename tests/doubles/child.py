@@ -8,7 +8,16 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
 TESTS = str(Path(__file__).resolve().parent.parent)
+
+
+# For tests whose child must die of a signal, or must not see the path of the build.
+not_sanitized = pytest.mark.skipif(
+    bool(os.environ.get("DLSHIM_SANITIZED")),
+    reason="under a sanitizer an expected crash is a report, and isolated children lack its build",
+)
 
 
 def run(
@@ -24,6 +33,10 @@ def run(
     # What is tested may itself be on the path (a sanitizer's build): the child needs it too.
     given = environment.get("PYTHONPATH")
     environment["PYTHONPATH"] = os.pathsep.join([*paths, given] if given else paths)
+    if "ASAN_OPTIONS" in environment:
+        # What a child holds when its interpreter ends is leaked on purpose (T10); leaks are
+        # looked for in the process that runs the tests.
+        environment["ASAN_OPTIONS"] += ":detect_leaks=0"
     try:
         done = subprocess.run(
             [sys.executable, *options, "-c", textwrap.dedent(code)],
