@@ -349,6 +349,11 @@ print("same")
 def test_a_double_asks_as_the_installed_library_does(library):
     if importlib.util.find_spec(library) is None:
         pytest.skip(f"{library} is not installed here")
+    if library == "tvm_ffi" and sys.version_info >= (3, 12):
+        pytest.skip(
+            "tvm-ffi drops a refused capsule with its error pending, and from 3.12 on a destructor "
+            "in Python dies of that (SIGSEGV in tvm_ffi.core._from_dlpack, without dlshim)"
+        )
     importing, function, double = REAL[library]
     if library == "numpy" and numpy_version() < (2, 1):
         double = "ask_like_numpy1"
