@@ -486,6 +486,7 @@ dlshim.from_dlpack(b"x")
 # --- the doubles that break naive wrappers, by name -----------------------------------
 
 
+@child.not_sanitized
 def test_double_1_a_python_deleter_freed_at_exit():
     """ctypes-made capsules (warp, MXNet, DGL) whose last reference falls while Python ends."""
     out = subprocess.run(
