@@ -140,6 +140,19 @@ fallback_PyObject_GetOptionalAttr(PyObject *obj, PyObject *name, PyObject **resu
     return 0;
 }
 
+/* Deprecated since 3.13.  Borrowed, and here only compared. */
+static PyObject *
+fallback_PyWeakref_GetObject(PyObject *reference)
+{
+    PyObject *obj = PyObject_CallFunctionObjArgs(reference, NULL);
+    if (obj == NULL) {
+        PyErr_Clear();
+        return Py_None;
+    }
+    Py_DECREF(obj);
+    return obj;
+}
+
 /* "Not known": guard.c then treats the thread as not attached, and attaches. */
 static PyThreadState *
 fallback_PyThreadState_GetUnchecked(void)

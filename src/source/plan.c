@@ -428,7 +428,7 @@ dls_plan_known(dls_state *state, PyObject *obj)
     if (slot->type == NULL) {
         return NULL;
     }
-    bool alive = PyWeakref_GetObject(slot->reference) == (PyObject *)slot->type;
+    bool alive = dls_late.PyWeakref_GetObject(slot->reference) == (PyObject *)slot->type;
     return alive ? slot->plan : forget_dead(state->plans, slot);
 }
 
