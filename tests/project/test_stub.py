@@ -121,7 +121,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 def test_mypy_agrees() -> None:
     if importlib.util.find_spec("mypy") is None:
-        pytest.skip("mypy is not installed (the session stubtest has it)")
+        pytest.skip("mypy is not installed (nox -s stubtest has it)")
     done = subprocess.run(
         [sys.executable, "-m", "mypy.stubtest", "dlshim"],
         capture_output=True,
