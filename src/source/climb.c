@@ -104,6 +104,9 @@ static int
 explain_bits(dls_climb *c)
 {
     const dl_dtype any = {dl_kDLComplex, 64, 1};
+    if (dls_error_is_fatal()) {
+        return -1;
+    }
     PyObject *error = dls_error_take();
     if (dls_refuse_lazy_bits(c->state, c->obj, any) < 0) {
         dls_raise_with_cause(error);
