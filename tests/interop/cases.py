@@ -175,11 +175,12 @@ def pattern(dtype: DType, count: int) -> bytes:
 
 
 def room(dtype: DType, layout: Layout) -> int:
-    """How many elements the backing memory must have."""
+    """How many elements the backing memory must have: enough for a reading that ignores strides
+    too, so that it meets the pattern and is not right by chance (zeros after a False)."""
     if layout.size == 0:
         return max(layout.offset, 1)
     reach = sum((n - 1) * s for n, s in zip(layout.shape, layout.strides, strict=True) if s > 0)
-    return layout.offset + reach + 1
+    return layout.offset + max(reach, layout.size - 1) + 1
 
 
 @cache

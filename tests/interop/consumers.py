@@ -658,7 +658,9 @@ class Nanoarrow(Consumer):
 
     def limit(self, facts):
         """The strides are looked at first."""
-        if len(facts.layout.shape) > 1 or not facts.layout.contiguous:
+        if not facts.layout.contiguous:
+            return "nanoarrow-warp" if facts.producer == "warp" else "nanoarrow-layout"
+        if len(facts.layout.shape) > 1:
             return "nanoarrow-layout"
         return super().limit(facts)
 

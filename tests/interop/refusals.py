@@ -184,6 +184,14 @@ REFUSALS: dict[str, Row] = {
         "nanoarrow buffers are one contiguous dimension; its stride check is not implemented for "
         "other than one.",
     ),
+    "nanoarrow-warp": Row(
+        "nanoarrow",
+        ("ValueError", "NotImplementedError", "SystemError"),
+        "nanoarrow buffers are contiguous. It lets go of the capsule while its exception is under "
+        "way; the destructor of Warp's capsules is Python code, which fails then, and Warp's array "
+        "is never released (the same without dlshim, which hands Warp's capsule on).",
+        leaks=True,
+    ),
     "nanoarrow-scalar": Row(
         "nanoarrow",
         ("NotImplementedError",),

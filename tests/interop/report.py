@@ -13,6 +13,7 @@ import datetime
 import os
 import platform
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -33,11 +34,26 @@ def environment_name() -> str:
     return os.environ.get("DLSHIM_INTEROP_ENV", "here")
 
 
+def commit() -> str:
+    """Of the tree that the suite runs from. DLSHIM_COMMIT names it where that is not what the wheel
+    was built from; "" outside a repository."""
+    told = os.environ.get("DLSHIM_COMMIT")
+    if told:
+        return told
+    git = ["git", "describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"]
+    try:
+        done = subprocess.run(git, cwd=Path(__file__).parent, capture_output=True, text=True)
+    except FileNotFoundError:
+        return ""
+    return done.stdout.strip()
+
+
 def render(summary: Summary, present: runner.Presence, seconds: float) -> str:
     lines = ["# Interop matrix: %s" % environment_name(), ""]
     today = datetime.date.today().isoformat()
-    lines += ["%s, Python %s, %s, %d s." % (
-        today, platform.python_version(), platform.machine(), seconds), ""]  # fmt: skip
+    of = ["commit " + commit()] if commit() else []
+    of += ["Python " + platform.python_version(), platform.machine(), "%d s" % seconds]
+    lines += ["%s." % ", ".join([today, *of]), ""]
     lines += _versions(present) + _totals(summary) + _pairs(summary) + _refused(summary)
     if present.absent:
         lines += ["## Not taking part", ""]
@@ -72,7 +88,7 @@ def _totals(summary: Summary) -> list[str]:
         "A cell is one producer, consumer, element type and layout. `curable`: fails without an "
         "adapter although nothing but the protocol stands in the way. `broken`: works without "
         "and not with the adapter. `refused on purpose`: worked without, and dlshim refuses it as "
-        "it documents. `wrong` and `leaking` through dlshim are the consumer's own doing, each "
+        "it documents. `wrong` and `leaking` through dlshim are the libraries' own doing, each "
         "with its reason at the end (`leaking`: the source is still held after both sides were "
         "dropped, after a refusal too).",
         "",

@@ -98,6 +98,7 @@ KEEPS_THE_OBJECT = {
     for g in ("2.2", "2.9", "3.1")
     for p in ("rw", "ro")
 }
+KEEPS_THE_OBJECT["cuda.core"] = "its view holds the imported object too (exporting_obj)"
 
 # Per fault: the layout in which it shows, and who need not notice it, each with the reason.
 # All others must. Written from what the fault does, not from what was seen.
