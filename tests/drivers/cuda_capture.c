@@ -1,0 +1,114 @@
+/* Captures, and functions that run on the host in a stream's turn: what 9.2 has not. */
+#include "cuda.h"
+
+#if FAKE_VERSION >= 10010
+
+static int state(CUstream handle, CUstreamCaptureStatus *status, unsigned long long *id)
+{
+    fm_stream *stream;
+    int rc = find_stream(handle, &stream);
+    if (rc != OK)
+        return rc;
+    int found;
+    rc = front_error(fm_capture_state(stream, &found, id));
+    *status = (CUstreamCaptureStatus)found;
+    return rc;
+}
+
+FM_EXPORT CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status)
+{
+    ENTER(0, "stream=%s", S(handle));
+    unsigned long long id;
+    LEAVE(state(handle, status, &id));
+}
+
+FM_EXPORT CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus *status,
+                                          cuuint64_t *id)
+{
+    ENTER(0, "stream=%s", S(handle));
+    unsigned long long found;
+    int rc = state(handle, status, &found);
+    if (rc == OK)
+        *id = found;
+    LEAVE(rc);
+}
+
+#if FAKE_VERSION >= 11030
+static int info(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
+                const CUgraphNode **nodes, size_t *count)
+{
+    unsigned long long found;
+    int rc = state(handle, status, &found);
+    if (rc == OK && id)
+        *id = found;
+    if (graph)
+        *graph = NULL;
+    if (nodes)
+        *nodes = NULL;
+    if (count)
+        *count = 0;
+    return rc;
+}
+
+FM_EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus *status,
+                                             cuuint64_t *id, CUgraph *graph,
+                                             const CUgraphNode **nodes, size_t *count)
+{
+    ENTER(0, "stream=%s", S(handle));
+    LEAVE(info(handle, status, id, graph, nodes, count));
+}
+#endif
+
+#if FAKE_VERSION >= 12030
+FM_EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus *status,
+                                             cuuint64_t *id, CUgraph *graph,
+                                             const CUgraphNode **nodes,
+                                             const CUgraphEdgeData **edges, size_t *count)
+{
+    ENTER(0, "stream=%s", S(handle));
+    if (edges)
+        *edges = NULL;
+    LEAVE(info(handle, status, id, graph, nodes, count));
+}
+#endif
+
+FM_EXPORT CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode)
+{
+    ENTER(0, "stream=%s mode=%d", S(handle), (int)mode);
+    fm_stream *stream;
+    int rc = find_stream(handle, &stream);
+    LEAVE(rc == OK ? front_error(fm_capture_begin(stream, (fm_mode)mode)) : rc);
+}
+
+FM_EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph)
+{
+    ENTER(0, "stream=%s", S(handle));
+    fm_stream *stream;
+    int rc = find_stream(handle, &stream);
+    *graph = NULL;
+    LEAVE(rc == OK ? front_error(fm_capture_end(stream)) : rc);
+}
+
+FM_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+    ENTER(0, "mode=%d", (int)*mode);
+    *mode = (CUstreamCaptureMode)fm_exchange_mode((fm_mode)*mode);
+    LEAVE(OK);
+}
+
+/* The function runs here and now, without the lock: it may not call the driver in real life. */
+FM_EXPORT CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *argument)
+{
+    ENTER(BLOCKS, "stream=%s", S(handle));
+    fm_stream *stream;
+    uint64_t seq;
+    int rc = find_stream(handle, &stream);
+    if (rc == OK)
+        rc = front_error(fm_operation(stream, &seq));
+    CUresult answer = call_leave(&this_call, rc);
+    if (rc == OK)
+        function(argument);
+    return answer;
+}
+
+#endif
