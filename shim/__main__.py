@@ -9,6 +9,7 @@ usage: python -m dlshim COMMAND [options]
 
   matrix    exchange arrays among the libraries that are installed here, bare and
             upgraded, and show what failed and what works now
+  streams   the table of stream rules: what producers are passed, and what dlshim does
 
 python -m dlshim COMMAND --help shows a command's options.
 In Python: import dlshim; help(dlshim.upgrade)
@@ -24,6 +25,10 @@ def main(arguments: list[str]) -> int:
         from .matrix.command import main as matrix
 
         return matrix(arguments[1:])
+    if arguments[0] == "streams":
+        from .streams import main as streams
+
+        return streams(arguments[1:])
     print(f"python -m dlshim: no command {arguments[0]!r}\n\n{HELP}", file=sys.stderr, end="")
     return 2
 

@@ -11,7 +11,8 @@ enum {
     DLS_EVALUE = -2,  /* ValueError: a bad option value */
     DLS_ETYPE = -3,   /* TypeError: a value of the wrong type */
     DLS_ENOMEM = -4,  /* MemoryError */
-    DLS_ECOPY = -5    /* CopyRequiredError: copy=False, but one is needed */
+    DLS_ECOPY = -5,   /* CopyRequiredError: copy=False, but one is needed */
+    DLS_ERUNTIME = -6 /* RuntimeError: a device reports that the program went wrong */
 };
 
 typedef struct {

@@ -3,32 +3,15 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "core/base.h"
-
-/* An accepted shape has fewer than 2^63 elements, so at most 62 extents are 2 or
- * more; the others are dropped before anything is stored. */
-#define AXES_MAX 64
 
 /* Columns read together when rows are nearer in memory than columns, so that each
  * cache line of the source is used up while it is still there. */
 #define TILE 32
 
-typedef struct {
-    int64_t extent;
-    int64_t step; /* bytes in the source */
-} axis;
-
-/* What is left to do once axes are merged.  The last two make a plane. */
-typedef struct {
-    int count;
-    int64_t itemsize; /* bytes that lie together in the source */
-    axis axes[AXES_MAX];
-} traversal;
-
 /* A plane of the source: rows x columns items, dense in the destination. */
 typedef struct {
-    axis rows;
-    axis columns;
+    dls_axis rows;
+    dls_axis columns;
     int64_t itemsize;
 } plane;
 
@@ -98,43 +81,9 @@ copy_plane(char *dst, const char *src, const plane *what)
     }
 }
 
-/* Append an axis inside the others, merged with its neighbour where one step over
- * the outer equals a full walk over the inner. */
-static void
-add_axis(traversal *walk, int64_t extent, int64_t step)
-{
-    if (walk->count > 0) {
-        axis *outer = &walk->axes[walk->count - 1];
-        int64_t full;
-        if (dls_mul(step, extent, &full) && outer->step == full) {
-            outer->extent *= extent;
-            outer->step = step;
-            return;
-        }
-    }
-    walk->axes[walk->count++] = (axis){extent, step};
-}
-
-static void
-plan_traversal(traversal *walk, int32_t ndim, const int64_t *shape,
-               const int64_t *strides, int64_t itemsize)
-{
-    walk->count = 0;
-    walk->itemsize = itemsize;
-    for (int32_t i = 0; i < ndim; i++) {
-        if (shape[i] != 1) {
-            add_axis(walk, shape[i], strides[i] * itemsize);
-        }
-    }
-    /* A dense innermost axis is one bigger item. */
-    if (walk->count > 0 && walk->axes[walk->count - 1].step == itemsize) {
-        walk->itemsize *= walk->axes[--walk->count].extent;
-    }
-}
-
 /* The innermost two axes as a plane; an absent one has a single item. */
 static plane
-take_plane(traversal *walk)
+take_plane(dls_traversal *walk)
 {
     plane what = {{1, 0}, {1, 0}, walk->itemsize};
     if (walk->count > 0) {
@@ -146,48 +95,35 @@ take_plane(traversal *walk)
     return what;
 }
 
-/* Step to the next plane: the address moves, index[] counts; false at the end. */
-static bool
-next_plane(const traversal *walk, int64_t *index, const char **src)
-{
-    for (int i = walk->count - 1; i >= 0; i--) {
-        const axis *outer = &walk->axes[i];
-        if (++index[i] < outer->extent) {
-            *src += outer->step;
-            return true;
-        }
-        index[i] = 0;
-        *src -= (outer->extent - 1) * outer->step;
-    }
-    return false;
-}
-
 void
-dls_host_copy(void *dst, const void *src, int32_t ndim, const int64_t *shape,
-              const int64_t *strides, int64_t itemsize)
+dls_host_copy_walk(void *dst, const void *src, const dls_traversal *walk)
 {
-    int64_t count = 1;
-    for (int32_t i = 0; i < ndim; i++) {
-        if (shape[i] == 0) {
-            return;
-        }
-    }
-    if (strides == NULL) {
-        for (int32_t i = 0; i < ndim; i++) {
-            count *= shape[i];
-        }
-        memcpy(dst, src, (size_t)(count * itemsize));
-        return;
-    }
-    traversal walk;
-    plan_traversal(&walk, ndim, shape, strides, itemsize);
-    plane what = take_plane(&walk);
-    int64_t index[AXES_MAX] = {0};
+    dls_traversal rest = *walk;
+    plane what = take_plane(&rest);
+    int64_t index[DLS_AXES_MAX] = {0};
     int64_t size = what.rows.extent * what.columns.extent * what.itemsize;
     char *to = dst;
     const char *from = src;
     do {
         copy_plane(to, from, &what);
         to += size;
-    } while (next_plane(&walk, index, &from));
+    } while (dls_traversal_next(&rest, index, &from));
+}
+
+void
+dls_host_copy(void *dst, const void *src, int32_t ndim, const int64_t *shape,
+              const int64_t *strides, int64_t itemsize)
+{
+    for (int32_t i = 0; i < ndim; i++) {
+        if (shape[i] == 0) {
+            return;
+        }
+    }
+    dls_traversal walk;
+    dls_traversal_plan(&walk, ndim, shape, strides, itemsize);
+    if (walk.count == 0) {
+        memcpy(dst, src, (size_t)walk.itemsize);
+        return;
+    }
+    dls_host_copy_walk(dst, src, &walk);
 }

@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "core/traversal.h"
+
 /* Copy all elements of a strided tensor to dst in row-major order.
  * src points at element zero; strides count elements (NULL = row-major), may be
  * negative or 0; itemsize is any whole number of bytes > 0.  dst has room for
@@ -13,5 +15,8 @@
  * 4, 8, 16 have their own inner loops, dimensions that can be merged are merged. */
 void dls_host_copy(void *dst, const void *src, int32_t ndim, const int64_t *shape,
                    const int64_t *strides, int64_t itemsize);
+
+/* The same for a tensor with elements that was planned already. */
+void dls_host_copy_walk(void *dst, const void *src, const dls_traversal *walk);
 
 #endif

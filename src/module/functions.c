@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "core/device.h"
 #include "core/tensor.h"
 #include "module/request.h"
 #include "module/settle.h"
@@ -46,7 +47,10 @@ tensor_from_capsule(dls_state *state, PyObject *capsule)
         goto done;
     }
     dls_tensor_settle_data(&loan.tensor, &scan);
-    tensor = dls_tensor_new(state, &loan.tensor, scan.contiguous, &loan, loan.flags, NULL);
+    /* A capsule says nothing of its stream. */
+    bool ready = dls_device_is_host(loan.tensor.device.device_type) || scan.count == 0;
+    dls_pending p = {.known = ready ? DLS_P_READY : DLS_P_UNKNOWN};
+    tensor = dls_tensor_new(state, &loan.tensor, scan.contiguous, &loan, loan.flags, p, NULL);
     if (tensor != NULL) {
         if (dls_loan_take(state, NULL, NULL, &loan) < 0) {
             Py_CLEAR(tensor);

@@ -5,6 +5,8 @@
 #include "core/alloc.h"
 #include "core/counters.h"
 #include "core/device.h"
+#include "device/pool.h"
+#include "device/stream.h"
 #include "module/request.h"
 #include "python/capsule.h"
 #include "python/raise.h"
@@ -46,6 +48,9 @@ hook(PyObject *module, PyObject *args)
     }
     else if (strcmp(name, "forget_imports") == 0) {
         state->gil_deleters = -1;
+    }
+    else if (strcmp(name, "event_pool") == 0) {
+        dls_pool_cap((int)PyLong_AsLong(value));
     }
     else if (strcmp(name, "fail_alloc") == 0) {
         long n = PyLong_AsLong(value);
@@ -189,12 +194,90 @@ askers(PyObject *module, PyObject *ignored)
     return dls_request_askers();
 }
 
+/* --- the stream table ------------------------------------------------------------------ */
+
+static PyObject *
+streams(PyObject *module, PyObject *ignored)
+{
+    (void)module;
+    (void)ignored;
+    PyObject *list = PyList_New(0);
+    for (int i = 0; list != NULL && i < DLS_FAMILIES * DLS_PRODUCERS * DLS_VALUES; i++) {
+        dls_value value = (dls_value)(i % DLS_VALUES);
+        dls_producer_kind producer = (dls_producer_kind)(i / DLS_VALUES % DLS_PRODUCERS);
+        dls_family family = (dls_family)(i / (DLS_VALUES * DLS_PRODUCERS));
+        dls_stream_rule rule = dls_order_decide(family, producer, value);
+        PyObject *row = Py_BuildValue(
+            "{s:s,s:s,s:s,s:s,s:s}", "device", dls_family_names[family], "producer",
+            dls_producer_names[producer], "stream", dls_value_names[value], "passed",
+            dls_argument_names[rule.argument], "owed", dls_duty_names[rule.duty]);
+        if (row == NULL || PyList_Append(list, row) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
+/* Position of `text` in names, -1 with ValueError. */
+static int
+position_of(const char *text, const char *const *names, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            return i;
+        }
+    }
+    PyErr_Format(PyExc_ValueError, "'%s' is not in this table", text);
+    return -1;
+}
+
+static PyObject *
+settle(PyObject *module, PyObject *args)
+{
+    static const char *const knowledge[] = {"unknown", "ready", "known"};
+    static const char *const policies[] = {"auto", "legacy", "same", "error"};
+    static const char *const facts_names[] = {"can_record_device", "host_must_be_alone",
+                                              "s_captures", "p_captures", "one_capture",
+                                              "device_captures"};
+    const char *duty, *known, *policy;
+    unsigned long long p, s;
+    PyObject *given;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "ssKKsO:_settle", &duty, &known, &p, &s, &policy, &given)) {
+        return NULL;
+    }
+    int d = position_of(duty, dls_duty_names, DLS_DUTIES);
+    int k = d < 0 ? -1 : position_of(known, knowledge, 3);
+    int u = k < 0 ? -1 : position_of(policy, policies, 4);
+    dls_order_facts facts = {0};
+    bool *members[] = {&facts.can_record_device, &facts.host_must_be_alone, &facts.s_captures,
+                       &facts.p_captures, &facts.one_capture, &facts.device_captures};
+    for (size_t i = 0; u >= 0 && i < sizeof members / sizeof *members; i++) {
+        PyObject *name = PyUnicode_FromString(facts_names[i]);
+        int has = name != NULL ? PySequence_Contains(given, name) : -1;
+        Py_XDECREF(name);
+        if (has < 0) {
+            return NULL;
+        }
+        *members[i] = has;
+    }
+    if (u < 0) {
+        return NULL;
+    }
+    const dls_ordering ordering = {.duty = (dls_duty)d,
+                                   .p = {(dls_knowledge)k, p},
+                                   .s = s,
+                                   .policy = (uint8_t)u};
+    return PyUnicode_FromString(dls_action_names[dls_order_settle(&ordering, &facts)]);
+}
+
 PyMethodDef dls_hook_methods[] = {
     {"_counters", counters, METH_NOARGS,
      "_counters($module, /)\n--\n\nCounts since import: handed_on, translated, copied, taken, live."},
     {"_hook", hook, METH_VARARGS,
      "_hook($module, name, value, /)\n--\n\nTest switches: hand_on, fallback, fail_alloc, "
-     "forget_plans, forget_imports."},
+     "forget_plans, forget_imports, event_pool."},
     {"_peek", peek, METH_O,
      "_peek($module, capsule, /)\n--\n\nFields of a capsule, which is not consumed."},
     {"_plan", plan, METH_O,
@@ -205,5 +288,10 @@ PyMethodDef dls_hook_methods[] = {
      "_libraries($module, /)\n--\n\nThe rows of source/libraries.def."},
     {"_askers", askers, METH_NOARGS,
      "_askers($module, /)\n--\n\nThe rows of module/askers.def (rule N9)."},
+    {"_streams", streams, METH_NOARGS,
+     "_streams($module, /)\n--\n\nThe stream table (device/streams.def), every combination."},
+    {"_settle", settle, METH_VARARGS,
+     "_settle($module, owed, known, p, s, policy, facts, /)\n--\n\nWhat an ordering comes down "
+     "to, a pure function: the action's name."},
     {NULL, NULL, 0, NULL},
 };

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdatomic.h>
 
+#include "core/order.h"
 #include "core/owner.h"
 #include "module/options.h"
 #include "source/loan.h"
@@ -60,7 +61,9 @@ typedef struct {
     uint16_t major, minor; /* version of the struct that was taken */
     uint8_t flavour;       /* dls_flavour it came in */
     bool readonly_stated;  /* READ_ONLY, or its absence, is the source's word */
-    PyObject *stream;      /* on which the data were made ready; NULL: none given */
+    PyObject *stream;      /* keeps the stream of `ready` alive; NULL: an int, or none */
+    dls_pending ready;     /* the stream on which the data were made ready */
+    unsigned long ready_in; /* the thread that meant its own default stream by 2 */
     unsigned long asked;   /* as in dls_producer */
     PyObject *weakrefs;
 } dls_tensor;
@@ -101,10 +104,16 @@ PyObject *dls_producer_new(dls_state *state, PyObject *source, dls_plan *plan,
                            dls_options *options);
 
 /* A Tensor from final values: dims are copied.  It holds nothing yet: dls_tensor_hold
- * moves a hold in, as the last step.  stream: borrowed or NULL. */
+ * moves a hold in, as the last step.  ready: on which stream the data are, in this
+ * thread; stream: its object, borrowed or NULL. */
 PyObject *dls_tensor_new(dls_state *state, const dl_tensor *tensor, bool canonical,
-                         const dls_loan *loan, uint64_t flags, PyObject *stream);
+                         const dls_loan *loan, uint64_t flags, dls_pending ready,
+                         PyObject *stream);
 void dls_tensor_hold(PyObject *self, dls_hold *hold);
+
+/* P of a Tensor, seen from this thread: another thread's per-thread default stream
+ * cannot be named, but the legacy one comes after it. */
+dls_pending dls_tensor_pending(const dls_tensor *self);
 
 /* Describe a Tensor as a loan that shares its memory. */
 void dls_tensor_lend(dls_tensor *self, dls_loan *loan);

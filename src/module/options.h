@@ -3,6 +3,7 @@
 #define DLS_MODULE_OPTIONS_H
 
 #include "abi/dlpack_abi.h"
+#include "core/order.h"
 #include "python/py.h"
 #include "python/state.h"
 
@@ -19,7 +20,6 @@ typedef enum {
 } dls_option;
 
 enum { DLS_LEGACY_READONLY_ERROR, DLS_LEGACY_READONLY_STRIP, DLS_LEGACY_READONLY_COPY };
-enum { DLS_UNKNOWN_AUTO, DLS_UNKNOWN_LEGACY, DLS_UNKNOWN_SAME, DLS_UNKNOWN_ERROR };
 enum { DLS_ORDER_NONE, DLS_ORDER_K, DLS_ORDER_C };
 
 /* Members are meaningful where `given` has the bit 1 << dls_option. */

@@ -128,6 +128,17 @@ dls_request_options(dls_state *state, PyObject *source, dls_request *request)
     if (dls_option_given(o, DLS_OPTION_stream)) {
         want->stream = o->stream != Py_None ? o->stream : NULL;
     }
+    if (dls_option_given(o, DLS_OPTION_producer_stream)) {
+        want->producer_stream = o->producer_stream;
+        want->ask_device = true; /* pinned memory is ordered only then */
+    }
+    if (dls_option_given(o, DLS_OPTION_unknown_stream)) {
+        want->unknown_stream = o->unknown_stream;
+    }
+    if (dls_option_given(o, DLS_OPTION_assume_device)) {
+        want->has_assumed = true;
+        want->assumed = o->assume_device;
+    }
     if (dls_option_given(o, DLS_OPTION_device) && !want->has_device) {
         want->has_device = true;
         want->device = o->device;

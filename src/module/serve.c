@@ -7,6 +7,7 @@
 #include "python/capsule.h"
 #include "python/raise.h"
 #include "source/capsule_in.h"
+#include "source/order.h"
 
 atomic_bool dls_hand_on_allowed = true;
 
@@ -29,6 +30,18 @@ is_tensor(dls_state *state, PyObject *source)
     return false;
 }
 
+/* A Tensor knows on which stream its data are. */
+DLS_COLD static int
+order_tensor(dls_state *state, PyObject *source, const dls_request *request, dls_loan *loan)
+{
+    dls_pending p = dls_tensor_pending(dls_tensor_data(source));
+    if (dls_order_owed(state, NULL, source, &request->want, DLS_PRODUCER_OLD, p, loan) == 0) {
+        return 0;
+    }
+    dls_loan_drop(loan);
+    return -1;
+}
+
 /* Fill *loan from a Tensor (plan NULL) or a foreign object. */
 static int
 ask_source(dls_state *state, PyObject *source, dls_plan *plan, const dls_request *request,
@@ -39,7 +52,9 @@ ask_source(dls_state *state, PyObject *source, dls_plan *plan, const dls_request
             return -1;
         }
         dls_tensor_lend(dls_tensor_data(source), loan);
-        return 0;
+        return loan->tensor.device.device_type == dl_kDLCPU
+                   ? 0
+                   : order_tensor(state, source, request, loan);
     }
     return dls_source_ask(state, plan, source, &request->want, loan);
 }
@@ -227,8 +242,15 @@ serve_tensor(dls_state *state, PyObject *source, dls_plan *plan, dls_request *re
         return NULL;
     }
     if (dls_settle(state, source, request, &loan, &settled) == 0) {
+        dls_pending ready = {.known = DLS_P_READY};
+        if (settled.scan.count != 0) {
+            ready = dls_order_ready(state, &request->want, settled.delivery.tensor.device);
+        }
+        PyObject *stream = request->want.stream;
+        bool is_object = stream != NULL && !PyLong_Check(stream);
         tensor = dls_tensor_new(state, &settled.delivery.tensor, settled.delivery.canonical,
-                                &loan, settled.delivery.flags, request->want.stream);
+                                &loan, settled.delivery.flags, ready,
+                                is_object ? stream : NULL);
     }
     if (tensor != NULL) {
         /* Taking is the last step that can fail (T9). */
@@ -284,7 +306,7 @@ serve_with(dls_state *state, PyObject *source, dls_plan *plan, dls_request *requ
         return NULL;
     }
     /* Asked only where the answer is needed (N5): any stream, any device. */
-    request->want.ask_device = request->want.stream != NULL || request->want.has_device;
+    request->want.ask_device |= request->want.stream != NULL || request->want.has_device;
     bool usual = plan == NULL || Py_TYPE(source) == plan->type;
     if (usual && !dls_option_given(request->options, DLS_OPTION_detach)) {
         return serve(state, source, plan, request);

@@ -7,6 +7,7 @@
 #include "core/dtype.h"
 #include "core/host_copy.h"
 #include "core/layout.h"
+#include "device/device_copy.h"
 #include "python/raise.h"
 #include "source/order.h"
 
@@ -103,40 +104,33 @@ same_device(dl_device a, dl_device b)
     return a.device_type == b.device_type && a.device_id == b.device_id;
 }
 
-/* The host may read managed memory once the work pending in it is done. */
+/* *fetch: the memory is to be copied from its device to the host. */
 static int
-alias_managed(dls_state *state, PyObject *source, const dls_request *request, dls_loan *loan)
+settle_device(dls_state *state, PyObject *source, const dls_request *request, dls_loan *loan,
+              bool *fetch)
 {
-    const dls_options *o = request->options;
-    bool assumed = dls_option_given(o, DLS_OPTION_unknown_stream)
-                   && o->unknown_stream == DLS_UNKNOWN_SAME;
-    if (!assumed && !dls_stream_is_minus_one(request->want.stream)) {
-        dls_raise(state, DLS_EBUFFER, source,
-                  "it is managed memory, and work pending in it must be waited for before "
-                  "the host reads; synchronise its stream and pass unknown_stream=\"same\"");
-        return -1;
-    }
-    loan->tensor.device = (dl_device){dl_kDLCPU, 0};
-    return 0;
-}
-
-static int
-settle_device(dls_state *state, PyObject *source, const dls_request *request, dls_loan *loan)
-{
+    *fetch = false;
     if (dls_option_given(request->options, DLS_OPTION_assume_device)) {
         loan->tensor.device = request->options->assume_device;
     }
     dl_device have = loan->tensor.device, want = request->want.device;
-    if (!request->want.has_device || same_device(have, want)) {
+    switch (dls_route_of(&request->want, have)) {
+    case DLS_ROUTE_HERE:
         return 0;
-    }
-    if (want.device_type == dl_kDLCPU && dls_device_is_host(have.device_type)) {
-        /* Pinned memory is host memory; every kDLCPU id is the host. */
+    case DLS_ROUTE_AS_HOST: /* what was to be waited for is done; every host id is 0 */
         loan->tensor.device = (dl_device){dl_kDLCPU, 0};
         return 0;
-    }
-    if (want.device_type == dl_kDLCPU && have.device_type == dl_kDLCUDAManaged) {
-        return alias_managed(state, source, request, loan);
+    case DLS_ROUTE_AS_CUDA:
+        loan->tensor.device = want;
+        return 0;
+    case DLS_ROUTE_TO_HOST:
+        if (loan->copy_stream != 0) {
+            *fetch = true;
+            return 0;
+        }
+        break;
+    default:
+        break;
     }
     if (dls_device_is_host(have.device_type)) {
         dls_raise(state, DLS_EBUFFER, source,
@@ -202,8 +196,12 @@ is_misaligned(const dls_options *options, const dls_delivery *what)
 
 /* NULL: no copy is needed; else why. */
 static const char *
-reason_to_copy(const dls_request *request, readonly_verdict readonly, const dls_settled *s)
+reason_to_copy(const dls_request *request, readonly_verdict readonly, bool fetch,
+               const dls_settled *s)
 {
+    if (fetch) {
+        return "device memory is wanted on the host";
+    }
     const dls_options *o = request->options;
     bool host = dls_device_is_host(s->delivery.tensor.device.device_type);
     if (request->want.copy == 1 && host) {
@@ -224,7 +222,7 @@ reason_to_copy(const dls_request *request, readonly_verdict readonly, const dls_
 
 static int
 may_copy(dls_state *state, PyObject *source, const dls_request *request, const char *reason,
-         const dls_settled *s)
+         bool fetch, const dls_settled *s)
 {
     if (request->want.copy == 0) {
         dls_raise(state, DLS_ECOPY, source,
@@ -233,7 +231,7 @@ may_copy(dls_state *state, PyObject *source, const dls_request *request, const c
                   reason);
         return -1;
     }
-    if (!dls_device_is_host(s->delivery.tensor.device.device_type)) {
+    if (!fetch && !dls_device_is_host(s->delivery.tensor.device.device_type)) {
         dls_raise(state, DLS_EBUFFER, source,
                   "a copy is needed (%s), and dlshim allocates no device memory; pass its "
                   ".copy() or .contiguous()",
@@ -251,42 +249,86 @@ may_copy(dls_state *state, PyObject *source, const dls_request *request, const c
     return 0;
 }
 
-/* A contiguous copy of what s describes; on success s describes the copy. */
-DLS_COLD static int
-make_copy(const dls_request *request, const dls_loan *loan, dls_settled *s)
+/* Room for a copy, aligned in the block; NULL with MemoryError. */
+static void *
+copy_block(const dls_request *request, int64_t bytes, void **start)
 {
-    dl_tensor *tensor = &s->delivery.tensor;
     int64_t alignment = COPY_ALIGNMENT;
     if (dls_option_given(request->options, DLS_OPTION_align)
         && request->options->align > alignment) {
         alignment = request->options->align;
     }
-    int64_t bytes = s->scan.count * s->scan.itemsize; /* the scan checked it */
     void *block = NULL;
     if (bytes <= PTRDIFF_MAX - alignment) {
         block = dls_alloc((size_t)(bytes + alignment));
     }
     if (block == NULL) {
         PyErr_NoMemory();
-        return -1;
+        return NULL;
     }
-    uintptr_t start = ((uintptr_t)block + (uintptr_t)alignment - 1)
-                      & ~(uintptr_t)(alignment - 1);
+    *start = (void *)(((uintptr_t)block + (uintptr_t)alignment - 1)
+                      & ~(uintptr_t)(alignment - 1));
+    return block;
+}
+
+static void
+copy_from_host(void *to, const dls_loan *loan, const dls_settled *s)
+{
+    const dl_tensor *tensor = &s->delivery.tensor;
     const char *from = (const char *)tensor->data + tensor->byte_offset;
     /* While the GIL is away another holder of the capsule could free the memory. */
-    if (bytes < COPY_WITHOUT_GIL || loan->shared) {
-        dls_host_copy((void *)start, from, tensor->ndim, tensor->shape, tensor->strides,
+    if (s->scan.count * s->scan.itemsize < COPY_WITHOUT_GIL || loan->shared) {
+        dls_host_copy(to, from, tensor->ndim, tensor->shape, tensor->strides,
                       s->scan.itemsize);
+        return;
     }
-    else {
+    Py_BEGIN_ALLOW_THREADS
+    dls_host_copy(to, from, tensor->ndim, tensor->shape, tensor->strides, s->scan.itemsize);
+    Py_END_ALLOW_THREADS
+}
+
+/* What pends in the memory was ordered before the copy stream. */
+static int
+copy_from_device(dls_state *state, PyObject *source, void *to, const dls_loan *loan,
+                 const dls_settled *s)
+{
+    const dl_tensor *tensor = &s->delivery.tensor;
+    const char *from = (const char *)tensor->data + tensor->byte_offset;
+    int code = DLS_OK;
+    dls_error err;
+    if (s->scan.count != 0) {
         Py_BEGIN_ALLOW_THREADS
-        dls_host_copy((void *)start, from, tensor->ndim, tensor->shape, tensor->strides,
-                      s->scan.itemsize);
+        code = dls_copy_to_host(to, from, tensor->ndim, tensor->shape, tensor->strides,
+                                s->scan.itemsize, loan->copy_stream, &err);
         Py_END_ALLOW_THREADS
+    }
+    return code == DLS_OK ? 0 : dls_raise_error(state, source, &err);
+}
+
+/* A contiguous copy of what s describes; on success s describes the copy. */
+DLS_COLD static int
+make_copy(dls_state *state, PyObject *source, const dls_request *request,
+          const dls_loan *loan, bool fetch, dls_settled *s)
+{
+    dl_tensor *tensor = &s->delivery.tensor;
+    void *start;
+    void *block = copy_block(request, s->scan.count * s->scan.itemsize, &start); /* scanned */
+    if (block == NULL) {
+        return -1;
+    }
+    if (!fetch) {
+        copy_from_host(start, loan, s);
+    }
+    else if (copy_from_device(state, source, start, loan, s) < 0) {
+        dls_free(block);
+        return -1;
     }
     DLS_COUNT(copied);
     s->made = (dls_hold){.base = block, .kind = DLS_HOLD_BLOCK};
-    tensor->data = (void *)start;
+    if (fetch) {
+        tensor->device = (dl_device){dl_kDLCPU, 0};
+    }
+    tensor->data = start;
     tensor->byte_offset = 0;
     s->delivery.canonical = true;
     s->copied = true;
@@ -372,10 +414,11 @@ settle_with_care(dls_state *state, PyObject *source, const dls_request *request,
                  dls_loan *loan, dls_settled *out)
 {
     readonly_verdict readonly;
+    bool fetch;
     dl_device lent = loan->tensor.device;
     if (dls_check_flags(state, source, loan) < 0
         || settle_dtype(state, source, request, loan) < 0
-        || settle_device(state, source, request, loan) < 0
+        || settle_device(state, source, request, loan, &fetch) < 0
         || scan_loan(state, source, loan, out) < 0
         || settle_readonly(state, source, request, loan, &readonly) < 0) {
         return -1;
@@ -383,9 +426,10 @@ settle_with_care(dls_state *state, PyObject *source, const dls_request *request,
     loan->altered |= !same_device(lent, loan->tensor.device);
     out->delivery.flags = loan->flags & ~DL_FLAG_READ_ONLY;
     out->needs_keeping = request->kept != NULL && (loan->flags & DL_FLAG_IS_COPIED);
-    const char *reason = reason_to_copy(request, readonly, out);
+    const char *reason = reason_to_copy(request, readonly, fetch, out);
     if (reason != NULL) {
-        if (may_copy(state, source, request, reason, out) < 0 || make_copy(request, loan, out) < 0
+        if (may_copy(state, source, request, reason, fetch, out) < 0
+            || make_copy(state, source, request, loan, fetch, out) < 0
             || share_copy(request, out) < 0) {
             return -1;
         }

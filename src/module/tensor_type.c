@@ -7,6 +7,7 @@
 #include "core/tensor.h"
 #include "module/request.h"
 #include "module/tensor_buffer.h"
+#include "module/tensor_cuda.h"
 #include "module/tensor_type.h"
 #include "python/raise.h"
 
@@ -16,7 +17,7 @@
 
 PyObject *
 dls_tensor_new(dls_state *state, const dl_tensor *tensor, bool canonical,
-               const dls_loan *loan, uint64_t flags, PyObject *stream)
+               const dls_loan *loan, uint64_t flags, dls_pending ready, PyObject *stream)
 {
     dls_hold nothing = {0};
     int32_t ndim = tensor->ndim;
@@ -47,6 +48,8 @@ dls_tensor_new(dls_state *state, const dl_tensor *tensor, bool canonical,
     data->minor = (uint16_t)(version.minor < UINT16_MAX ? version.minor : UINT16_MAX);
     data->flavour = (uint8_t)loan->flavour;
     data->readonly_stated = loan->readonly_stated;
+    data->ready = ready;
+    data->ready_in = PyThread_get_thread_ident();
     Py_XINCREF(stream);
     data->stream = stream;
     PyObject_GC_Track(self);
@@ -58,6 +61,15 @@ dls_tensor_hold(PyObject *self, dls_hold *hold)
 {
     dls_tensor_data(self)->owner->hold = *hold;
     *hold = (dls_hold){0};
+}
+
+dls_pending
+dls_tensor_pending(const dls_tensor *self)
+{
+    const dls_pending legacy = {DLS_P_KNOWN, 1};
+    bool foreign = self->ready.known == DLS_P_KNOWN && self->ready.handle == 2
+                   && self->ready_in != PyThread_get_thread_ident();
+    return foreign ? legacy : self->ready;
 }
 
 void
@@ -303,7 +315,7 @@ static PyObject *
 get_cuda_array_interface(PyObject *self, void *closure)
 {
     (void)closure;
-    return raise_not_offered(self, "__cuda_array_interface__", "offered for CUDA memory only");
+    return dls_tensor_cuda_interface(self);
 }
 
 static PyObject *

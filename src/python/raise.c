@@ -14,6 +14,8 @@ class_of(dls_state *state, int code)
         return PyExc_MemoryError;
     case DLS_ECOPY:
         return state->copy_required_error;
+    case DLS_ERUNTIME:
+        return PyExc_RuntimeError;
     default:
         return PyExc_BufferError;
     }

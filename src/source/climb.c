@@ -4,7 +4,7 @@
 #include "python/raise.h"
 #include "source/call.h"
 #include "source/capsule_in.h"
-#include "source/order.h"
+#include "source/stream.h"
 #include "source/refusal.h"
 #include "source/table.h"
 
@@ -118,13 +118,13 @@ explain_bits(dls_climb *c)
 }
 
 int
-dls_climb_table(dls_climb *c)
+dls_climb_table(dls_climb *c, bool strict)
 {
     bool lazy = dls_plan_has(c->plan, DLS_LIB_LAZY_BITS);
     if (lazy && dls_refuse_autograd(c->state, c->obj) < 0) {
         return -1;
     }
-    bool owed = !dls_stream_is_minus_one(c->want->stream);
+    bool owed = strict && !dls_stream_is_minus_one(c->want->stream);
     int got = dls_table_ask(c->plan->table, c->obj, owed, c->loan);
     return got > 0 && lazy ? dls_climb_check_bits(c) : got;
 }
@@ -178,7 +178,7 @@ dls_climb_way(dls_climb *c, dls_rung rung, unsigned mask)
     }
     switch (rung) {
     case DLS_RUNG_TABLE:
-        return dls_climb_table(c);
+        return dls_climb_table(c, true);
     case DLS_RUNG_DLPACK:
         return ask_dlpack(c, mask);
     case DLS_RUNG_FUNCTION:
@@ -189,7 +189,9 @@ dls_climb_way(dls_climb *c, dls_rung rung, unsigned mask)
         return ask_reader(c, dls_read_array_interface);
     case DLS_RUNG_BUFFER:
         return ask_reader(c, dls_read_buffer);
+    case DLS_RUNG_CUDA:
+        return dls_climb_cuda_interface(c);
     default:
-        return 0; /* CUDA and SYCL interfaces: with the device roads */
+        return 0; /* SYCL interface: with the oneAPI road */
     }
 }

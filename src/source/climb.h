@@ -14,6 +14,7 @@ typedef struct {
     PyObject *kept;     /* strong: the error to show if nothing works */
     dls_way failed;     /* known: this way was tried already and raised ... */
     PyObject *failure;  /* ... this (strong), it is not asked again */
+    bool ordered;       /* the loan is off the host and nothing is owed any more */
     bool refused_other; /* a step was refused with something else than TypeError */
 } dls_climb;
 
@@ -31,16 +32,18 @@ void dls_climb_keep(dls_climb *c);
 /* One way: 1 = the loan is filled, 0 = not offered after all, -1 = exception, loan empty.
  * mask: DLS_ASK_* for the rung DLPACK.  Host memory only, but for the table. */
 DLS_APART int dls_climb_way(dls_climb *c, dls_rung rung, unsigned mask);
-/* The exchange table; off the host only where no ordering is owed. */
-int dls_climb_table(dls_climb *c);
+/* The exchange table.  strict: device memory only where no ordering is owed. */
+int dls_climb_table(dls_climb *c, bool strict);
+/* The CUDA array interface, ordered and done: 1 also sets c->ordered. */
+int dls_climb_cuda_interface(dls_climb *c);
 /* What __dlpack__ or a capsule function returned (stolen; NULL: it raised). */
 int dls_climb_capsule(dls_climb *c, PyObject *capsule);
 /* The struct is there, but does it hold what the tensor shows (T12)?  1, or -1 with
  * BufferError and the loan dropped. */
 int dls_climb_check_bits(dls_climb *c);
 
-/* Memory known to be off the host, on `device`: everything is forwarded, nothing may be
- * left owed (N4, N6).  0, or -1 with an exception. */
+/* Memory known to be off the host, on `device`: the stream is forwarded, and what is then
+ * owed is done (N4, N6).  0, or -1 with an exception. */
 int dls_climb_off_host(dls_climb *c, dl_device device);
 
 #endif

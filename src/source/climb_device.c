@@ -1,119 +1,336 @@
-/* Off the host: everything is forwarded, nothing may be left owed. */
+/* Off the host: the producer is passed the stream, and what it leaves owed is done here. */
 #include "source/climb.h"
 
+#include "core/device.h"
 #include "python/raise.h"
 #include "source/call.h"
+#include "source/cuda_interface.h"
 #include "source/order.h"
+#include "source/table.h"
 
-static PyObject *
-device_pair(dl_device device)
+static dls_producer_kind
+kind_of(const dls_plan *plan)
 {
-    return Py_BuildValue("(ii)", (int)device.device_type, (int)device.device_id);
+    return dls_plan_has(plan, DLS_LIB_WAITS)            ? DLS_PRODUCER_WAITED
+           : dls_plan_has(plan, DLS_LIB_IGNORES_STREAM) ? DLS_PRODUCER_IGNORES
+           : dls_plan_has(plan, DLS_LIB_NO_MINUS_ONE)   ? DLS_PRODUCER_NO_MINUS_ONE
+           : dls_plan_has(plan, DLS_LIB_REFUSES_TWO)    ? DLS_PRODUCER_REFUSES_TWO
+                                                        : DLS_PRODUCER_MODERN;
 }
 
-/* What a dropped keyword asked for is still owed (N4); paying comes with the device
- * roads. */
-static int
-refuse_debt(dls_climb *c, unsigned owed)
+/* A producer that was passed no stream: it has waited, or it orders nothing. */
+static dls_producer_kind
+kind_unasked(const dls_plan *plan)
 {
-    const char *what = NULL;
-    if (owed & DLS_ASK_DEVICE) {
-        what = "its producer cannot move it to the wanted device; move it with the "
-               "library's own function first (for example .cpu())";
+    return dls_plan_has(plan, DLS_LIB_WAITS) ? DLS_PRODUCER_WAITED : DLS_PRODUCER_OLD;
+}
+
+/* --- __dlpack__ ----------------------------------------------------------------------- */
+
+static int
+call_once(dls_climb *c, unsigned mask, const dls_call_values *values)
+{
+    return dls_climb_capsule(c, dls_call_dlpack(c->state, c->obj, c->plan->by_type, mask,
+                                                values));
+}
+
+/* -1 touches no driver; but torch refuses even that for a device that is not current. */
+static int
+call_in_context(dls_climb *c, unsigned mask, const dls_call_values *values,
+                const dls_order *order)
+{
+    bool unordered = order->s.value == DLS_VALUE_MINUS_ONE;
+    bool entered = !unordered && dls_order_enter(order);
+    int got = call_once(c, mask, values);
+    if (got < 0 && unordered && PyErr_ExceptionMatches(PyExc_BufferError)) {
+        PyObject *error = dls_error_take();
+        entered = dls_order_enter(order);
+        if (entered) {
+            Py_DECREF(error);
+            got = call_once(c, mask, values);
+        }
+        else {
+            dls_error_restore(error);
+        }
     }
-    else if ((owed & DLS_ASK_COPY) && c->want->copy == 1) {
-        what = "its producer cannot copy it, and dlshim allocates no device memory; pass "
-               "a .copy() or .clone()";
+    if (entered) {
+        PyObject *error = dls_error_take();
+        dls_order_leave();
+        if (error != NULL) {
+            dls_error_restore(error);
+        }
     }
-    else if ((owed & DLS_ASK_STREAM) && !dls_stream_is_minus_one(c->want->stream)) {
-        what = "its producer takes no stream, so its pending work cannot be ordered; "
-               "synchronise it and pass stream=-1";
+    return got;
+}
+
+/* From all keywords to none, until no TypeError comes back; what was dropped before is
+ * not tried again (N1).  1 with *used, 0: every way was a TypeError (kept), -1: pending. */
+static int
+call_steps(dls_climb *c, unsigned full, const dls_call_values *values,
+           const dls_order *order, unsigned *used)
+{
+    const unsigned steps[] = {full, full & ~DLS_ASK_VERSION,
+                              full & (DLS_ASK_STREAM | DLS_ASK_VERSION),
+                              full & DLS_ASK_STREAM, full & DLS_ASK_VERSION, 0};
+    const unsigned refused = c->plan->refused;
+    unsigned tried = ~0u;
+    for (int pass = refused != 0 ? 0 : 1; pass < 2; pass++) {
+        for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+            unsigned mask = pass == 0 ? steps[i] & ~refused : steps[i];
+            if (mask == tried) {
+                continue;
+            }
+            tried = mask;
+            int got = call_in_context(c, mask, values, order);
+            if (got > 0) {
+                c->plan->refused = (uint8_t)(full & ~mask);
+                *used = mask;
+                return 1;
+            }
+            if (!PyErr_ExceptionMatches(PyExc_TypeError)) {
+                return -1;
+            }
+            dls_climb_keep(c);
+        }
     }
-    if (what == NULL) {
-        return 0;
+    return 0;
+}
+
+static int
+check_lazy(dls_climb *c)
+{
+    return dls_plan_has(c->plan, DLS_LIB_LAZY_BITS) ? dls_climb_check_bits(c) : 1;
+}
+
+/* What a dropped keyword asked for is still owed (N4). */
+static int
+refuse_copy_debt(dls_climb *c, unsigned owed)
+{
+    if (!(owed & DLS_ASK_COPY) || c->want->copy != 1) {
+        return 1;
     }
     dls_loan_drop(c->loan);
-    dls_raise(c->state, DLS_EBUFFER, c->obj, "%s", what);
+    dls_raise(c->state, DLS_EBUFFER, c->obj,
+              "its producer cannot copy it, and dlshim allocates no device memory; pass "
+              "a .copy() or .clone()");
     return -1;
 }
 
+/* What __dlpack__ makes of it where it lies.  1, 0: a placeholder or no call that it
+ * takes, -1. */
 static int
-climb_device(dls_climb *c, dl_device device)
+ask_dlpack(dls_climb *c, dl_device device)
 {
+    dls_order order;
     dls_call_values values = {NULL, NULL, NULL};
-    unsigned full = DLS_ASK_VERSION | DLS_ASK_STREAM;
-    int result = -1;
-    /* Managed memory is read where it lies: nobody is asked to move it. */
-    bool aliased = device.device_type == dl_kDLCUDAManaged
-                   && c->want->device.device_type == dl_kDLCPU;
-    if (c->want->has_device && !aliased
-        && (c->want->device.device_type != device.device_type
-            || c->want->device.device_id != device.device_id)) {
-        full |= DLS_ASK_DEVICE;
-        values.dl_device = device_pair(c->want->device);
-        if (values.dl_device == NULL) {
-            return -1;
-        }
+    unsigned full = DLS_ASK_VERSION, used = 0;
+    int got = -1;
+    if (dls_order_begin(c->state, c->obj, c->want, device, kind_of(c->plan), &order) < 0) {
+        dls_order_end(&order);
+        return -1;
     }
-    if (c->want->copy >= 0) {
+    values.stream = order.passed;
+    full |= order.passed != NULL ? DLS_ASK_STREAM : 0;
+    if (c->want->copy >= 0 && order.route != DLS_ROUTE_TO_HOST) {
         full |= DLS_ASK_COPY;
         values.copy = c->want->copy ? Py_True : Py_False;
     }
-    if (!(full & DLS_ASK_DEVICE)) {
-        values.stream = dls_stream_for_producer(c->state, device, c->want->stream,
-                                                dls_plan_has(c->plan, DLS_LIB_NO_MINUS_ONE));
+    got = call_steps(c, full, &values, &order, &used);
+    if (got < 0 && PyErr_ExceptionMatches(PyExc_NotImplementedError)) {
+        dls_climb_keep(c); /* N8 */
+        got = 0;
     }
-    else {
-        Py_INCREF(Py_None); /* moving to the host is synchronous (rule 13) */
-        values.stream = Py_None;
+    got = got > 0 ? check_lazy(c) : got;
+    got = got > 0 ? refuse_copy_debt(c, full & ~used) : got;
+    if (got > 0) {
+        bool unasked = order.passed == NULL || !(used & DLS_ASK_STREAM);
+        const dls_pending p = {.known = DLS_P_UNKNOWN};
+        if (dls_order_finish(c->state, c->plan, c->obj, c->want, &order,
+                             unasked ? kind_unasked(c->plan) : order.kind, p, c->loan)
+            < 0) {
+            dls_loan_drop(c->loan);
+            got = -1;
+        }
     }
-    const unsigned steps[] = {full, full & ~DLS_ASK_VERSION, DLS_ASK_STREAM, 0};
-    for (int i = 0; values.stream != NULL && i < 4; i++) {
-        if (i > 0 && steps[i] == steps[i - 1]) {
-            continue;
-        }
-        int got = dls_climb_capsule(c, dls_call_dlpack(c->state, c->obj, c->plan->by_type,
-                                                    steps[i], &values));
-        if (got > 0) {
-            bool lazy = dls_plan_has(c->plan, DLS_LIB_LAZY_BITS);
-            result = lazy && dls_climb_check_bits(c) < 0 ? -1 : refuse_debt(c, full & ~steps[i]);
-            break;
-        }
-        if (i == 3 || !PyErr_ExceptionMatches(PyExc_TypeError)) {
-            dls_raise_from_pending(c->state, c->obj, "it cannot be exported");
-            break;
+    dls_order_end(&order);
+    return got;
+}
+
+/* The producer is asked to move it, for it knows its pools and streams.  1: the memory is
+ * on the wanted device; 0: it cannot, or it did not (N7: never believe); -1. */
+static int
+ask_to_move(dls_climb *c, dl_device device)
+{
+    dl_device want = c->want->device;
+    dls_order order = {.device = device, .s = {.value = DLS_VALUE_NONE}};
+    /* Moving to the host is synchronous, and takes no stream. */
+    dls_call_values values = {.stream = Py_None};
+    unsigned mask = DLS_ASK_VERSION | DLS_ASK_STREAM | DLS_ASK_DEVICE;
+    values.dl_device = Py_BuildValue("(ii)", (int)want.device_type, (int)want.device_id);
+    if (values.dl_device == NULL) {
+        return -1;
+    }
+    if (c->want->copy >= 0) {
+        mask |= DLS_ASK_COPY;
+        values.copy = c->want->copy ? Py_True : Py_False;
+    }
+    int got = call_in_context(c, mask, &values, &order);
+    Py_DECREF(values.dl_device);
+    if (got < 0) {
+        if (dls_pending_error() == DLS_PENDING_FINAL) {
+            return -1;
         }
         dls_climb_keep(c);
+        return 0;
     }
-    Py_XDECREF(values.stream);
-    Py_XDECREF(values.dl_device);
-    return result;
+    dl_device came = c->loan->tensor.device;
+    bool moved = came.device_type == want.device_type
+                 && (came.device_id == want.device_id || want.device_type == dl_kDLCPU);
+    if (!moved) {
+        dls_loan_drop(c->loan);
+        dls_loan_init(c->loan);
+        return 0;
+    }
+    return check_lazy(c);
+}
+
+/* --- the other rungs ------------------------------------------------------------------- */
+
+/* Order what came without a stream.  1, or -1 and the loan is dropped. */
+static int
+pay(dls_climb *c, dls_producer_kind kind, dls_pending p)
+{
+    if (dls_order_owed(c->state, c->plan, c->obj, c->want, kind, p, c->loan) < 0) {
+        dls_loan_drop(c->loan);
+        return -1;
+    }
+    return 1;
+}
+
+DLS_COLD int
+dls_climb_cuda_interface(dls_climb *c)
+{
+    dls_pending p = {.known = DLS_P_UNKNOWN};
+    c->plan->off_host = true;
+    int got = dls_read_cuda_interface(c->state, c->obj, c->loan, &p);
+    if (got > 0 && dls_plan_has(c->plan, DLS_LIB_IMMUTABLE)) {
+        c->loan->flags |= DL_FLAG_READ_ONLY;
+        c->loan->readonly_stated = false;
+    }
+    c->ordered = got > 0;
+    return got > 0 ? pay(c, DLS_PRODUCER_OLD, p) : got;
 }
 
 static int
-raise_table(dls_climb *c)
+ask_function(dls_climb *c)
 {
-    dls_raise_from_pending(c->state, c->obj, "it cannot be exported");
+    const dls_pending p = {.known = DLS_P_UNKNOWN};
+    PyObject *capsule = NULL;
+    int got = dls_library_capsule(c->state, c->plan->library, c->obj, &capsule);
+    got = got > 0 ? dls_climb_capsule(c, capsule) : got;
+    return got > 0 ? pay(c, kind_unasked(c->plan), p) : got;
+}
+
+/* A table knows no stream: it serves where nothing is owed, and types that have nothing
+ * else. */
+static int
+ask_table(dls_climb *c)
+{
+    const dls_pending p = {.known = DLS_P_UNKNOWN};
+    bool only = !dls_plan_offers(c->plan, DLS_RUNG_DLPACK);
+    int got = dls_climb_table(c, !only);
+    return got > 0 && only ? pay(c, DLS_PRODUCER_OLD, p) : got;
+}
+
+static int
+ask_rung(dls_climb *c, dls_rung rung, dl_device device)
+{
+    switch (rung) {
+    case DLS_RUNG_TABLE:
+        return c->want->has_device || c->want->copy >= 0 ? 0 : ask_table(c);
+    case DLS_RUNG_DLPACK:
+        return ask_dlpack(c, device);
+    case DLS_RUNG_FUNCTION:
+        return ask_function(c);
+    case DLS_RUNG_CUDA:
+        return dls_climb_cuda_interface(c);
+    default:
+        return 0;
+    }
+}
+
+/* --- all of it ----------------------------------------------------------------------------- */
+
+static int
+raise_not_moved(dls_climb *c, dl_device device)
+{
+    dl_device want = c->want->device;
+    PyObject *kept = c->kept;
+    c->kept = NULL;
+    dls_raise(c->state, DLS_EBUFFER, c->obj,
+              "it lies on device (%d, %d) and (%d, %d) is wanted; its producer cannot move "
+              "it to the wanted device: move it with the library's own function first (for "
+              "example .cpu() or .to())",
+              (int)device.device_type, (int)device.device_id, (int)want.device_type,
+              (int)want.device_id);
+    if (kept != NULL) {
+        dls_raise_with_cause(kept);
+    }
     return -1;
 }
 
-int
+static int
+raise_nothing(dls_climb *c)
+{
+    if (c->kept != NULL) {
+        dls_error_restore(c->kept);
+        c->kept = NULL;
+        dls_raise_from_pending(c->state, c->obj, "it cannot be exported");
+        return -1;
+    }
+    dls_raise(c->state, DLS_EBUFFER, c->obj,
+              "its memory is on a device, and none of its protocols gives that away");
+    return -1;
+}
+
+static int
+ask_in_place(dls_climb *c, dl_device device)
+{
+    for (int rung = 0; rung < DLS_RUNG_COUNT; rung++) {
+        bool maybe = rung == DLS_RUNG_FUNCTION && dls_plan_offers(c->plan, DLS_RUNG_DLPACK);
+        if (!maybe && !dls_plan_offers(c->plan, (dls_rung)rung)) {
+            continue;
+        }
+        int got = ask_rung(c, (dls_rung)rung, device);
+        if (got > 0) {
+            return 0;
+        }
+        if (got < 0) {
+            dls_raise_from_pending(c->state, c->obj, "it cannot be exported");
+            return -1;
+        }
+    }
+    return raise_nothing(c);
+}
+
+DLS_COLD int
 dls_climb_off_host(dls_climb *c, dl_device device)
 {
     c->plan->off_host = true;
     c->plan->ways[0].known = c->plan->ways[1].known = false;
-    bool moves = c->want->has_device || c->want->copy >= 0;
-    if (dls_plan_offers(c->plan, DLS_RUNG_TABLE) && !moves) {
-        int got = dls_climb_table(c);
-        if (got != 0) {
-            return got > 0 ? 0 : raise_table(c);
-        }
-    }
-    if (!dls_plan_offers(c->plan, DLS_RUNG_DLPACK)) {
-        dls_raise(c->state, DLS_EBUFFER, c->obj,
-                  "its memory is on a device, and only __dlpack__ with a stream can order "
-                  "work there; synchronise it and pass stream=-1, or its capsule");
+    dls_route route = dls_route_of(c->want, device);
+    if (route == DLS_ROUTE_TO_HOST && c->want->copy == 0) {
+        dls_raise(c->state, DLS_ECOPY, c->obj,
+                  "it lies on a CUDA device and the host wants it, which needs a copy, but "
+                  "copy=False was asked for; allow it with copy=None");
         return -1;
     }
-    return climb_device(c, device);
+    if ((route == DLS_ROUTE_TO_HOST || route == DLS_ROUTE_MOVE)
+        && dls_plan_offers(c->plan, DLS_RUNG_DLPACK)) {
+        int got = ask_to_move(c, device);
+        if (got != 0) {
+            return got > 0 ? 0 : -1;
+        }
+    }
+    return route == DLS_ROUTE_MOVE ? raise_not_moved(c, device) : ask_in_place(c, device);
 }

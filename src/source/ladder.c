@@ -5,6 +5,7 @@
 #include "source/call.h"
 #include "source/capsule_in.h"
 #include "source/climb.h"
+#include "source/order.h"
 #include "source/table.h"
 
 static void
@@ -151,6 +152,10 @@ device_before_export(dls_climb *c, dl_device *device)
     if (!needed || dls_plan_has(plan, DLS_LIB_CPU_ONLY)) {
         return 0;
     }
+    if (c->want->has_assumed) {
+        *device = c->want->assumed;
+        return 1;
+    }
     int got = 0;
     if (plan->table != NULL) {
         got = dls_table_device(plan->table, c->obj, device);
@@ -167,6 +172,28 @@ loan_is_off_host(const dls_loan *loan)
     return !dls_device_is_host(loan->tensor.device.device_type);
 }
 
+/* Pinned memory is exported as host memory; what somebody knows to be pending in it is
+ * ordered all the same (reference streams.md 6.5). */
+DLS_COLD static int
+order_pinned(dls_climb *c)
+{
+    dls_want want = *c->want;
+    const dls_pending p = {.known = DLS_P_UNKNOWN};
+    want.has_assumed = true;
+    want.assumed = (dl_device){dl_kDLCUDAHost, 0};
+    if (dls_order_owed(c->state, c->plan, c->obj, &want, DLS_PRODUCER_OLD, p, c->loan) == 0) {
+        return 0;
+    }
+    dls_loan_drop(c->loan);
+    return -1;
+}
+
+static bool
+loan_is_pinned(const dls_loan *loan)
+{
+    return loan->tensor.device.device_type == dl_kDLCUDAHost;
+}
+
 static int
 ask_with_climb(dls_climb *c)
 {
@@ -180,6 +207,12 @@ ask_with_climb(dls_climb *c)
     }
     if (climb_host(c) < 0) {
         return -1;
+    }
+    if (c->ordered) {
+        return 0;
+    }
+    if (loan_is_pinned(c->loan) || (known > 0 && device.device_type == dl_kDLCUDAHost)) {
+        return order_pinned(c);
     }
     if (loan_is_off_host(c->loan)) {
         /* Asked without a stream: drop it untaken, ask properly (N5). */
@@ -232,7 +265,7 @@ dls_source_ask(dls_state *state, dls_plan *plan, PyObject *obj, const dls_want *
                dls_loan *loan)
 {
     dls_way way = plan->ways[want->versioned];
-    if (!way.known || !plan->met || plan->off_host || want->ask_device) {
+    if (!way.known || !plan->met || plan->off_host || want->ask_device || want->has_assumed) {
         return learn_again(state, plan, obj, want, loan, NULL);
     }
     dls_climb c = {.state = state, .plan = plan, .obj = obj, .want = want, .loan = loan};

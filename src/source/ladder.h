@@ -2,6 +2,7 @@
 #ifndef DLS_SOURCE_LADDER_H
 #define DLS_SOURCE_LADDER_H
 
+#include "core/order.h"
 #include "source/loan.h"
 #include "source/plan.h"
 
@@ -12,6 +13,10 @@ typedef struct {
     bool has_device;     /* a device is wanted: *device */
     dl_device device;
     PyObject *stream;    /* borrowed; NULL or None: none given */
+    PyObject *producer_stream; /* borrowed; NULL or None: none given */
+    uint8_t unknown_stream; /* DLS_UNKNOWN_* */
+    bool has_assumed;    /* the source's label is wrong: it is *assumed */
+    dl_device assumed;
     bool ask_device;     /* the device must be known before the export (N5) */
 } dls_want;
 

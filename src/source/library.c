@@ -66,22 +66,50 @@ dls_library_match(PyObject *mro, Py_ssize_t *at)
     return NULL;
 }
 
-/* Follow "a.b.c" (length characters) from obj.  1 = *result (new reference), 0 = some
- * attribute is missing, -1 = exception. */
+/* Replace *object by its attribute.  1, 0 = missing, -1; *object is NULL then. */
 static int
-follow_path(PyObject *obj, const char *path, size_t length, PyObject **result)
+step_into(PyObject **object, const char *name, size_t length)
+{
+    PyObject *next = NULL;
+    PyObject *key = PyUnicode_FromStringAndSize(name, (Py_ssize_t)length);
+    int got = key != NULL ? dls_get_optional(*object, key, &next) : -1;
+    Py_XDECREF(key);
+    Py_DECREF(*object);
+    *object = next;
+    return got;
+}
+
+/* Replace *object by what calling it gives.  1, or -1. */
+static int
+step_call(PyObject **object, int device_id)
+{
+    PyObject *argument = device_id >= 0 ? PyLong_FromLong(device_id) : NULL;
+    PyObject *next = NULL;
+    if (argument != NULL || device_id < 0) {
+        next = PyObject_CallFunctionObjArgs(*object, argument, NULL);
+    }
+    Py_XDECREF(argument);
+    Py_DECREF(*object);
+    *object = next;
+    return next != NULL ? 1 : -1;
+}
+
+/* Follow "a.b().c(device)" (length characters) from obj.  1 = *result (new reference), 0
+ * = some attribute is missing, -1 = exception. */
+static int
+follow_path(PyObject *obj, const char *path, size_t length, int device_id,
+            PyObject **result)
 {
     Py_INCREF(obj);
     *result = obj;
     while (length > 0) {
         const char *dot = memchr(path, '.', length);
         size_t part = dot != NULL ? (size_t)(dot - path) : length;
-        PyObject *name = PyUnicode_FromStringAndSize(path, (Py_ssize_t)part);
-        PyObject *next = NULL;
-        int got = name != NULL ? dls_get_optional(*result, name, &next) : -1;
-        Py_XDECREF(name);
-        Py_DECREF(*result);
-        *result = next;
+        const char *call = memchr(path, '(', part);
+        int got = step_into(result, path, call != NULL ? (size_t)(call - path) : part);
+        if (got > 0 && call != NULL) {
+            got = step_call(result, call[1] == ')' ? -1 : device_id);
+        }
         if (got <= 0) {
             return got;
         }
@@ -92,14 +120,13 @@ follow_path(PyObject *obj, const char *path, size_t length, PyObject **result)
     return 1;
 }
 
-/* One entry of a functions list: the callable.  *is_method: call it without obj. */
+/* What an entry names: ".path" of obj, or "module:path" of an imported module. */
 static int
-find_function(dls_state *state, PyObject *obj, const char *entry, size_t length,
-              PyObject **function, bool *is_method)
+find_named(dls_state *state, PyObject *obj, const char *entry, size_t length, int device_id,
+           PyObject **result)
 {
-    *is_method = entry[0] == '.';
-    if (*is_method) {
-        return follow_path(obj, entry + 1, length - 1, function);
+    if (entry[0] == '.') {
+        return follow_path(obj, entry + 1, length - 1, device_id, result);
     }
     const char *colon = memchr(entry, ':', length);
     PyObject *name = PyUnicode_FromStringAndSize(entry, (Py_ssize_t)(colon - entry));
@@ -111,7 +138,8 @@ find_function(dls_state *state, PyObject *obj, const char *entry, size_t length,
     if (module == NULL) {
         return PyErr_Occurred() != NULL ? -1 : 0;
     }
-    return follow_path(module, colon + 1, length - (size_t)(colon + 1 - entry), function);
+    return follow_path(module, colon + 1, length - (size_t)(colon + 1 - entry), device_id,
+                       result);
 }
 
 static int
@@ -121,7 +149,8 @@ find_any_function(dls_state *state, const dls_library *row, PyObject *obj,
     const char *list = row != NULL && row->functions[0] ? row->functions : generic_functions;
     while (*list != '\0') {
         size_t length = strcspn(list, "|");
-        int got = find_function(state, obj, list, length, function, is_method);
+        *is_method = list[0] == '.'; /* to be called without obj */
+        int got = find_named(state, obj, list, length, -1, function);
         if (got != 0) {
             return got;
         }
@@ -153,6 +182,34 @@ dls_library_capsule(dls_state *state, const dls_library *row, PyObject *obj,
     *result = PyObject_CallFunctionObjArgs(function, is_method ? NULL : obj, NULL);
     Py_DECREF(function);
     return *result != NULL ? 1 : -1;
+}
+
+static const struct {
+    const char *name;
+    const char *path;
+} current_streams[] = {
+#define CURRENT_STREAM(name, path) {name, path},
+#include "source/libraries.def"
+#undef CURRENT_STREAM
+};
+
+static const char *
+stream_path(const dls_library *row)
+{
+    for (size_t i = 0; row != NULL && i < sizeof current_streams / sizeof *current_streams; i++) {
+        if (strcmp(current_streams[i].name, row->name) == 0) {
+            return current_streams[i].path;
+        }
+    }
+    return "";
+}
+
+int
+dls_library_stream(dls_state *state, const dls_library *row, PyObject *obj, int device_id,
+                   PyObject **result)
+{
+    const char *path = stream_path(row);
+    return path[0] != '\0' ? find_named(state, obj, path, strlen(path), device_id, result) : 0;
 }
 
 /* Is a module imported, and older than major.minor?  1, 0, or -1: not imported. */
@@ -213,9 +270,9 @@ dls_library_table(void)
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list != NULL && i < ROWS; i++) {
         PyObject *row = Py_BuildValue(
-            "{s:s,s:s,s:s,s:s,s:N}", "name", libraries[i].name, "module",
+            "{s:s,s:s,s:s,s:s,s:s,s:N}", "name", libraries[i].name, "module",
             libraries[i].module, "type", libraries[i].type, "functions",
-            libraries[i].functions, "traits", trait_names(libraries[i].traits));
+            libraries[i].functions, "stream", stream_path(&libraries[i]), "traits", trait_names(libraries[i].traits));
         if (row == NULL || PyList_Append(list, row) < 0) {
             Py_CLEAR(list);
         }

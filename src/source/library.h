@@ -16,7 +16,11 @@
     X(CPU_ONLY, 7, "objects cannot be elsewhere: the device is not asked (N5)") \
     X(SCALAR_IS_1D, 8, "exports scalars with shape (1,)")                      \
     X(LEARN_ANY_REFUSAL, 9, "keyword refusals of any class are learned (N1)")  \
-    X(NO_MINUS_ONE, 10, "gets None instead of stream -1 (N6)")
+    X(NO_MINUS_ONE, 10, "gets None instead of stream -1 (N6)")                 \
+    X(IGNORES_STREAM, 11, "takes the stream and orders nothing")               \
+    X(WAITS, 12, "waits for the device itself before it returns")              \
+    X(REFUSES_TWO, 13, "refuses stream 2, the per-thread default stream")      \
+    X(NO_WORK_STREAM, 14, "its table has no current stream to tell")
 
 enum {
 #define DLS_TRAIT_BIT(name, bit, text) DLS_LIB_##name = 1 << (bit),
@@ -44,6 +48,12 @@ int dls_library_capsule(dls_state *state, const dls_library *row, PyObject *obj,
 
 /* Does such a function exist for this object?  1, 0, or -1 with an exception. */
 int dls_library_has_capsule(dls_state *state, const dls_library *row, PyObject *obj);
+
+/* On which stream the row's library works now, over device `device_id`: 1 = *result is a
+ * stream object or handle (new reference), 0 = the row has no such place or the library
+ * says nothing, -1 = exception set. */
+int dls_library_stream(dls_state *state, const dls_library *row, PyObject *obj,
+                       int device_id, PyObject **result);
 
 /* Is a library imported whose deleters run Python code without taking the GIL (T10)?
  * Looked up until that library has been seen once. */

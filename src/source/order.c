@@ -1,124 +1,367 @@
 #include "source/order.h"
 
+#include "core/device.h"
+#include "core/layout.h"
+#include "device/cuda.h"
+#include "device/device_copy.h"
+#include "device/handoff.h"
+#include "device/stream.h"
 #include "python/raise.h"
 
-static int
-is_stream_object(dls_state *state, PyObject *stream)
+/* --- routes ------------------------------------------------------------------------- */
+
+dls_route
+dls_route_of(const dls_want *want, dl_device have)
 {
-    PyObject *names[] = {state->names.cuda_stream, state->names.torch_cuda_stream,
-                         state->names.ptr, state->names.handle, state->names.get_capsule};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        PyObject *value = NULL;
-        int got = dls_get_optional(stream, names[i], &value);
-        Py_XDECREF(value);
-        if (got != 0) {
-            return got;
-        }
+    dl_device to = want->device;
+    if (!want->has_device
+        || (to.device_type == have.device_type && to.device_id == have.device_id)) {
+        return DLS_ROUTE_HERE;
     }
-    return 0;
+    bool managed = have.device_type == dl_kDLCUDAManaged;
+    if (to.device_type == dl_kDLCPU) {
+        return managed || dls_device_is_host(have.device_type) ? DLS_ROUTE_AS_HOST
+               : have.device_type == dl_kDLCUDA                ? DLS_ROUTE_TO_HOST
+                                                               : DLS_ROUTE_MOVE;
+    }
+    bool same_id = to.device_id == have.device_id;
+    return managed && same_id && to.device_type == dl_kDLCUDA ? DLS_ROUTE_AS_CUDA
+                                                              : DLS_ROUTE_MOVE;
+}
+
+/* --- before the call ------------------------------------------------------------------ */
+
+DLS_COLD static int
+raise_value(dls_state *state, dls_family family, dls_duty duty, PyObject *stream)
+{
+    static const char *const cures[DLS_FAMILIES] = {
+        [DLS_FAMILY_CUDA] = "pass 1 for the legacy default stream or 2 for the per-thread one",
+        [DLS_FAMILY_CUDA_MANAGED] = "pass 1 for the legacy default stream or 2 for the "
+                                    "per-thread one",
+        [DLS_FAMILY_ROCM] = "pass 0 for the default stream",
+        [DLS_FAMILY_ONEAPI] = "oneAPI takes None, -1 or a SyclQueue",
+    };
+    const char *cure = cures[family] != NULL ? cures[family] : "pass None";
+    dls_raise(state, duty == DLS_DUTY_VALUE ? DLS_EVALUE : DLS_ETYPE, NULL,
+              "stream=%R is not a stream of %s: %s", stream, dls_family_names[family], cure);
+    return -1;
+}
+
+/* S, as the route makes it: the host has no stream, whatever torch passes with it. */
+static void
+route_stream(dls_order *order, dls_family family)
+{
+    dls_stream *s = &order->s;
+    bool cuda = family == DLS_FAMILY_CUDA || family == DLS_FAMILY_CUDA_MANAGED
+                || family == DLS_FAMILY_CUDA_HOST;
+    if (cuda && s->from_object && s->value == DLS_VALUE_ZERO) {
+        *s = (dls_stream){DLS_VALUE_ONE, 1, true}; /* an object is not ambiguous */
+    }
+    if (order->route == DLS_ROUTE_AS_HOST && s->value != DLS_VALUE_MINUS_ONE) {
+        *s = (dls_stream){.value = DLS_VALUE_NONE};
+    }
+    if (order->route == DLS_ROUTE_AS_CUDA && s->value == DLS_VALUE_NONE) {
+        *s = (dls_stream){.value = DLS_VALUE_ONE, .handle = 1};
+    }
+    if (order->route == DLS_ROUTE_TO_HOST) {
+        *s = (dls_stream){.value = DLS_VALUE_HANDLE, .handle = order->copy_stream};
+    }
 }
 
 static int
-check_int(dls_state *state, PyObject *number)
+find_copy_stream(dls_state *state, PyObject *obj, dls_order *order)
 {
-    int overflow = 0;
-    long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
-    if (value == -1 && overflow == 0 && PyErr_Occurred()) {
-        return -1;
-    }
-    if (overflow > 0) {
-        /* Handles are addresses: up to 2**64 - 1. */
-        PyLong_AsUnsignedLongLong(number);
-        overflow = PyErr_Occurred() != NULL;
-        PyErr_Clear();
-    }
-    if (overflow != 0 || value < -1) {
-        dls_raise(state, DLS_EVALUE, NULL,
-                  "stream=%R is out of range: None, -1 (no ordering), or a stream handle "
-                  "is expected",
-                  number);
-        return -1;
-    }
-    return 0;
-}
-
-DLS_APART int
-dls_stream_check(dls_state *state, PyObject *stream)
-{
-    if (stream == Py_None) {
-        return 0;
-    }
-    bool never = PyBool_Check(stream) || PyFloat_Check(stream) || PyUnicode_Check(stream)
-                 || PyBytes_Check(stream);
-    if (!never && PyLong_Check(stream)) {
-        return check_int(state, stream);
-    }
-    int got = never ? 0 : is_stream_object(state, stream);
-    if (got == 0 && !never && PyIndex_Check(stream)) {
-        PyObject *number = PyNumber_Index(stream);
-        got = number == NULL || check_int(state, number) < 0 ? -1 : 1;
-        Py_XDECREF(number);
-    }
-    if (got == 0) {
-        dls_raise(state, DLS_ETYPE, NULL,
-                  "stream must be None, an int or a stream object, not %R; pass the "
-                  "handle of the stream as an int",
-                  (PyObject *)Py_TYPE(stream));
-    }
-    return got > 0 ? 0 : -1;
-}
-
-bool
-dls_stream_is_minus_one(PyObject *stream)
-{
-    if (stream == NULL || !PyLong_Check(stream)) {
-        return false;
-    }
-    int overflow = 0;
-    return PyLong_AsLongLongAndOverflow(stream, &overflow) == -1 && overflow == 0;
+    dls_error err;
+    int code;
+    Py_BEGIN_ALLOW_THREADS
+    code = dls_copy_stream(order->device.device_id, NULL, &order->copy_stream, &err);
+    Py_END_ALLOW_THREADS
+    return code == DLS_OK ? 0 : dls_raise_error(state, obj, &err);
 }
 
 static PyObject *
-raise_value(dls_state *state, const char *device, PyObject *stream, const char *cure)
+passed_value(const dls_order *order, PyObject *stream)
 {
-    return dls_raise(state, DLS_EVALUE, NULL, "stream=%R is not a stream of %s: %s", stream,
-                     device, cure);
+    switch (order->argument) {
+    case DLS_ARGUMENT_NULL_:
+        Py_RETURN_NONE;
+    case DLS_ARGUMENT_MINUS:
+        return PyLong_FromLong(-1);
+    case DLS_ARGUMENT_NIL:
+        return PyLong_FromLong(0);
+    case DLS_ARGUMENT_L:
+        return PyLong_FromLong(1);
+    default:
+        break;
+    }
+    if (order->s.handle != 0 || order->s.value == DLS_VALUE_ZERO) {
+        return PyLong_FromUnsignedLongLong(order->s.handle);
+    }
+    Py_INCREF(stream); /* a SyclQueue: the very object */
+    return stream;
 }
 
-PyObject *
-dls_stream_for_producer(dls_state *state, dl_device device, PyObject *stream,
-                        bool no_minus_one)
+DLS_COLD int
+dls_order_begin(dls_state *state, PyObject *obj, const dls_want *want, dl_device device,
+                dls_producer_kind kind, dls_order *order)
 {
-    bool none = stream == NULL || stream == Py_None;
-    bool cuda = device.device_type == dl_kDLCUDA || device.device_type == dl_kDLCUDAManaged;
-    bool rocm = device.device_type == dl_kDLROCM;
-    if (none) {
-        /* 1, not None: every torch, CuPy and Warp then does the same (N6). */
-        if (cuda || rocm) {
-            return PyLong_FromLong(cuda ? 1 : 0);
-        }
-        Py_RETURN_NONE;
+    *order = (dls_order){.device = device, .kind = kind, .route = dls_route_of(want, device)};
+    if (dls_stream_read(state, want->stream, &order->s) < 0
+        || (order->route == DLS_ROUTE_TO_HOST && find_copy_stream(state, obj, order) < 0)) {
+        return -1;
     }
-    if (dls_stream_is_minus_one(stream)
-        && (no_minus_one || device.device_type == dl_kDLOneAPI)) {
-        Py_RETURN_NONE;
+    dls_family family = dls_family_of(device.device_type);
+    route_stream(order, family);
+    dls_stream_rule rule = dls_order_decide(family, kind, order->s.value);
+    if (rule.duty == DLS_DUTY_VALUE || rule.duty == DLS_DUTY_TYPE) {
+        return raise_value(state, family, rule.duty, want->stream);
     }
-    if (PyLong_Check(stream)) {
-        int overflow = 0;
-        long long value = PyLong_AsLongLongAndOverflow(stream, &overflow);
-        if (cuda && overflow == 0 && value == 0) {
-            return raise_value(state, "CUDA", stream,
-                               "pass 1 for the legacy default stream or 2 for the "
-                               "per-thread one");
+    order->argument = rule.argument;
+    if (rule.argument != DLS_ARGUMENT_NOTHING) {
+        order->passed = passed_value(order, want->stream);
+        return order->passed != NULL ? 0 : -1;
+    }
+    return 0;
+}
+
+void
+dls_order_end(dls_order *order)
+{
+    Py_CLEAR(order->passed);
+}
+
+DLS_COLD bool
+dls_order_enter(const dls_order *order)
+{
+    dls_family family = dls_family_of(order->device.device_type);
+    if (family != DLS_FAMILY_CUDA && family != DLS_FAMILY_CUDA_MANAGED) {
+        return false;
+    }
+    int entered = 0;
+    Py_BEGIN_ALLOW_THREADS
+    const dls_cuda_api *api = dls_cuda_if_mapped();
+    if (api != NULL) {
+        entered = dls_cuda_enter_device(api, order->device.device_id);
+    }
+    Py_END_ALLOW_THREADS
+    return entered;
+}
+
+DLS_COLD void
+dls_order_leave(void)
+{
+    Py_BEGIN_ALLOW_THREADS
+    const dls_cuda_api *api = dls_cuda_if_mapped();
+    if (api != NULL) {
+        dls_cuda_pop(api);
+    }
+    Py_END_ALLOW_THREADS
+}
+
+/* --- P ---------------------------------------------------------------------------------- */
+
+/* A stream that was named for P.  0, or -1. */
+static int
+name_pending(dls_state *state, PyObject *stream, dls_pending *p)
+{
+    dls_stream named;
+    if (dls_stream_read(state, stream, &named) < 0) {
+        return -1;
+    }
+    switch (named.value) {
+    case DLS_VALUE_MINUS_ONE:
+        *p = (dls_pending){.known = DLS_P_READY};
+        return 0;
+    case DLS_VALUE_ONE:
+    case DLS_VALUE_TWO:
+    case DLS_VALUE_HANDLE:
+        *p = (dls_pending){DLS_P_KNOWN, named.handle};
+        return 0;
+    case DLS_VALUE_ZERO:
+        if (named.from_object) {
+            *p = (dls_pending){DLS_P_KNOWN, 1};
+            return 0;
         }
-        if (rocm && overflow == 0 && (value == 1 || value == 2)) {
-            return raise_value(state, "ROCm", stream, "pass 0 for the default stream");
-        }
-        if (device.device_type == dl_kDLOneAPI) {
-            return dls_raise(state, DLS_ETYPE, NULL,
-                             "stream=%R: oneAPI takes None, -1 or a SyclQueue", stream);
+        return raise_value(state, DLS_FAMILY_CUDA, DLS_DUTY_VALUE, stream);
+    default:
+        return raise_value(state, DLS_FAMILY_CUDA, DLS_DUTY_TYPE, stream);
+    }
+}
+
+/* What the type's exchange table says.  Its failure says nothing. */
+static void
+ask_table(const dls_plan *plan, dl_device device, dls_pending *p)
+{
+    void *stream = NULL;
+    if (plan->table == NULL || plan->table->current_work_stream == NULL
+        || dls_plan_has(plan, DLS_LIB_NO_WORK_STREAM)) {
+        return;
+    }
+    if (plan->table->current_work_stream(device.device_type, device.device_id, &stream) == 0) {
+        *p = (dls_pending){DLS_P_KNOWN, stream != NULL ? (uint64_t)(uintptr_t)stream : 1};
+    }
+    PyErr_Clear();
+}
+
+/* What the library says of its current stream.  0, or -1 with a fatal exception. */
+DLS_COLD static int
+ask_library(dls_state *state, const dls_plan *plan, PyObject *obj, const dls_order *order,
+            dls_pending *p)
+{
+    PyObject *stream = NULL;
+    if (plan->library == NULL) {
+        return 0;
+    }
+    bool entered = dls_order_enter(order);
+    int got = dls_library_stream(state, plan->library, obj, order->device.device_id, &stream);
+    if (entered) {
+        PyObject *error = dls_error_take();
+        dls_order_leave();
+        if (error != NULL) {
+            dls_error_restore(error);
         }
     }
-    Py_INCREF(stream);
-    return stream;
+    dls_stream named;
+    if (got > 0 && dls_stream_read(state, stream, &named) < 0) {
+        got = -1;
+    }
+    Py_XDECREF(stream);
+    if (got < 0) {
+        if (dls_error_is_fatal()) {
+            return -1;
+        }
+        PyErr_Clear(); /* it does not know */
+        return 0;
+    }
+    if (got > 0 && named.value != DLS_VALUE_OBJECT && named.value != DLS_VALUE_MINUS_ONE) {
+        *p = (dls_pending){DLS_P_KNOWN, named.handle != 0 ? named.handle : 1};
+    }
+    return 0;
+}
+
+DLS_COLD static int
+learn_pending(dls_state *state, const dls_plan *plan, PyObject *obj, const dls_want *want,
+              const dls_order *order, dls_pending *p)
+{
+    if (p->known != DLS_P_UNKNOWN) {
+        return 0;
+    }
+    if (want->producer_stream != NULL && want->producer_stream != Py_None) {
+        return name_pending(state, want->producer_stream, p);
+    }
+    /* Nobody tracks copies into pinned memory, and a current stream says nothing of it. */
+    if (plan == NULL || order->device.device_type == dl_kDLCUDAHost) {
+        return 0;
+    }
+    ask_table(plan, order->device, p);
+    return p->known == DLS_P_UNKNOWN ? ask_library(state, plan, obj, order, p) : 0;
+}
+
+/* --- after the call ------------------------------------------------------------------------ */
+
+static bool
+is_empty(const dl_tensor *tensor)
+{
+    int64_t count;
+    bool sane = tensor->ndim >= 0 && tensor->ndim <= DLS_NDIM_ABSURD
+                && (tensor->ndim == 0 || tensor->shape != NULL);
+    /* What lies about itself is refused later, before anybody reads it. */
+    return !sane || dls_layout_count(tensor->ndim, tensor->shape, &count, NULL) < 0 || count == 0;
+}
+
+static bool
+needs_p(dls_duty duty)
+{
+    return duty == DLS_DUTY_ORDER || duty == DLS_DUTY_ORDER_KNOWN || duty == DLS_DUTY_WAIT
+           || duty == DLS_DUTY_WAIT_KNOWN || duty == DLS_DUTY_REFUSE;
+}
+
+static uint64_t
+handle_of_s(const dls_order *order, dls_family family)
+{
+    bool none = order->s.value == DLS_VALUE_NONE;
+    return none && family != DLS_FAMILY_ROCM ? 1 : order->s.handle;
+}
+
+DLS_COLD int
+dls_order_finish(dls_state *state, dls_plan *plan, PyObject *obj, const dls_want *want,
+                 dls_order *order, dls_producer_kind kind, dls_pending p, dls_loan *loan)
+{
+    /* When the two disagree about the device, the tensor decides (N5). */
+    if (!want->has_assumed) {
+        order->device = loan->tensor.device;
+    }
+    dls_family family = dls_family_of(order->device.device_type);
+    dls_stream_rule rule = dls_order_decide(family, kind, order->s.value);
+    loan->copy_stream = order->copy_stream;
+    if (rule.duty == DLS_DUTY_NOTHING || is_empty(&loan->tensor)) {
+        return 0;
+    }
+    if (rule.duty == DLS_DUTY_VALUE || rule.duty == DLS_DUTY_TYPE) {
+        return raise_value(state, family, rule.duty, want->stream);
+    }
+    if (needs_p(rule.duty) && learn_pending(state, plan, obj, want, order, &p) < 0) {
+        return -1;
+    }
+    const dls_ordering ordering = {
+        .duty = rule.duty,
+        .p = p,
+        .s = handle_of_s(order, family),
+        .policy = want->unknown_stream,
+        .device_id = order->device.device_id,
+        .address = (const char *)loan->tensor.data + loan->tensor.byte_offset,
+    };
+    dls_error err;
+    int code;
+    if (dls_handoff_needs_driver(&ordering)) {
+        Py_BEGIN_ALLOW_THREADS
+        code = dls_handoff(&ordering, &err);
+        Py_END_ALLOW_THREADS
+    }
+    else {
+        code = dls_handoff(&ordering, &err);
+    }
+    return code == DLS_OK ? 0 : dls_raise_error(state, obj, &err);
+}
+
+DLS_COLD int
+dls_order_owed(dls_state *state, dls_plan *plan, PyObject *obj, const dls_want *want,
+               dls_producer_kind kind, dls_pending p, dls_loan *loan)
+{
+    dls_order order;
+    dl_device device = want->has_assumed ? want->assumed : loan->tensor.device;
+    int result = dls_order_begin(state, obj, want, device, kind, &order);
+    if (result == 0) {
+        result = dls_order_finish(state, plan, obj, want, &order, kind, p, loan);
+    }
+    dls_order_end(&order);
+    return result;
+}
+
+DLS_COLD dls_pending
+dls_order_ready(dls_state *state, const dls_want *want, dl_device device)
+{
+    const dls_pending ready = {.known = DLS_P_READY}, unknown = {.known = DLS_P_UNKNOWN};
+    dls_stream s;
+    if (dls_device_is_host(device.device_type)) {
+        return ready;
+    }
+    if (dls_stream_read(state, want->stream, &s) < 0) {
+        PyErr_Clear();
+        return unknown;
+    }
+    switch (s.value) {
+    case DLS_VALUE_NONE: /* on managed memory the host has waited */
+        return device.device_type == dl_kDLCUDA   ? (dls_pending){DLS_P_KNOWN, 1}
+               : device.device_type == dl_kDLROCM ? (dls_pending){DLS_P_KNOWN, 0}
+                                                  : ready;
+    case DLS_VALUE_ZERO:
+        return (dls_pending){DLS_P_KNOWN, s.from_object ? 1 : 0};
+    case DLS_VALUE_ONE:
+    case DLS_VALUE_TWO:
+    case DLS_VALUE_HANDLE:
+        return (dls_pending){DLS_P_KNOWN, s.handle};
+    default:
+        return unknown;
+    }
 }

@@ -1,24 +1,57 @@
-/* Streams: what a consumer may pass and what a producer is passed.  This issue's part
- * is host memory and forwarding; edges and waits come with the CUDA road. */
+/* Ordering of one exchange: what the producer is passed, and what dlshim does after it
+ * (design section 6).  The rules are device/streams.def; the driver's part is
+ * device/handoff.  GIL held; it is let go around every driver call. */
 #ifndef DLS_SOURCE_ORDER_H
 #define DLS_SOURCE_ORDER_H
 
-#include "abi/dlpack_abi.h"
-#include "python/py.h"
-#include "python/state.h"
+#include "source/ladder.h"
+#include "source/stream.h"
 
-/* Is `stream` a value that the protocol knows at all: None, an int in [-1, 2**64), or a
- * stream object (reference streams.md section 5, or _get_capsule)?  0, or -1 with
- * TypeError (bool, float, str, bytes, others) or ValueError (ints out of range). */
-int dls_stream_check(dls_state *state, PyObject *stream);
+/* Where the consumer wants the memory, seen from where it lies. */
+typedef enum {
+    DLS_ROUTE_HERE,    /* where it is */
+    DLS_ROUTE_TO_HOST, /* copied from CUDA to the host */
+    DLS_ROUTE_AS_HOST, /* pinned or managed memory, read by the host where it lies */
+    DLS_ROUTE_AS_CUDA, /* managed memory, under the device's own label */
+    DLS_ROUTE_MOVE     /* only its producer could */
+} dls_route;
 
-/* -1, "no ordering"?  stream was accepted by dls_stream_check; NULL allowed. */
-bool dls_stream_is_minus_one(PyObject *stream);
+dls_route dls_route_of(const dls_want *want, dl_device have);
 
-/* What a producer on `device` is passed for the consumer's stream (NULL = none given):
- * a new reference.  NULL with ValueError or TypeError for values that the device does
- * not know (CUDA 0; ROCm 1 and 2; ints on oneAPI). */
-PyObject *dls_stream_for_producer(dls_state *state, dl_device device, PyObject *stream,
-                                  bool no_minus_one);
+typedef struct {
+    dl_device device;
+    dls_route route;
+    dls_producer_kind kind;
+    dls_stream s;
+    dls_argument argument;
+    PyObject *passed;  /* strong: the value of `stream=`, NULL: the keyword is not given */
+    uint64_t copy_stream; /* TO_HOST: S is this one */
+} dls_order;
+
+/* Before the call.  0, or -1 with TypeError or ValueError (no stream of this device), or
+ * what finding the copy stream raised.  Pair with dls_order_end. */
+int dls_order_begin(dls_state *state, PyObject *obj, const dls_want *want, dl_device device,
+                    dls_producer_kind kind, dls_order *order);
+void dls_order_end(dls_order *order);
+
+/* The producer orders in the context of the memory's device (torch refuses others, CuPy
+ * would use another device's stream): true, and a leave is owed, when it was pushed.
+ * Nothing happens where no driver is mapped. */
+bool dls_order_enter(const dls_order *order);
+void dls_order_leave(void);
+
+/* After the call: do what is owed for *loan, whose producer turned out to be of this
+ * kind.  p: what the protocol itself said of P.  0, or -1 with an exception; the loan
+ * stays the caller's. */
+int dls_order_finish(dls_state *state, dls_plan *plan, PyObject *obj, const dls_want *want,
+                     dls_order *order, dls_producer_kind kind, dls_pending p, dls_loan *loan);
+
+/* begin, finish, end: for producers that are passed nothing. */
+int dls_order_owed(dls_state *state, dls_plan *plan, PyObject *obj, const dls_want *want,
+                   dls_producer_kind kind, dls_pending p, dls_loan *loan);
+
+/* On which stream are the data ready that `want` got from `device`?  For those who keep
+ * them. */
+dls_pending dls_order_ready(dls_state *state, const dls_want *want, dl_device device);
 
 #endif

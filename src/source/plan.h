@@ -49,6 +49,7 @@ typedef struct dls_plan {
     bool by_type;       /* __dlpack__ is a method that instances could shadow (N1) */
     bool on_instance;   /* found on the instance: belongs to one object only */
     bool met;           /* exported once: the device is known to be the host, or asked */
+    uint8_t refused;    /* DLS_ASK_*: keywords that had to be dropped off the host (N1) */
     bool off_host;      /* has been seen off the host: always ask (N5) */
     dls_way ways[2];    /* [0] a legacy, [1] a versioned capsule is wanted */
 } dls_plan;

@@ -1,0 +1,18 @@
+/* Orderings carried out: edges, waits, contexts (reference streams.md 1.4 and 6.6). */
+#ifndef DLS_DEVICE_HANDOFF_H
+#define DLS_DEVICE_HANDOFF_H
+
+#include "core/error.h"
+#include "core/order.h"
+
+/* Does this ordering need a driver at all?  If not, *action is final (NOTHING or a
+ * refusal) and dls_handoff does no more than say so. */
+bool dls_handoff_needs_driver(const dls_ordering *ordering);
+
+/* Settle and do it.  Without the GIL: it may wait for the device.  The context stack of
+ * the thread is as before on every exit.  DLS_OK, or a code with *err: DLS_EBUFFER for
+ * what cannot be ordered, DLS_ERUNTIME for errors of the program that the driver
+ * reports. */
+int dls_handoff(const dls_ordering *ordering, dls_error *err);
+
+#endif

@@ -1,0 +1,22 @@
+/* Shared libraries found at run time; never linked, never closed. */
+#ifndef DLS_DEVICE_LOADER_H
+#define DLS_DEVICE_LOADER_H
+
+#include <stdbool.h>
+
+/* The library of the first of `names` (NULL-terminated) that this process has mapped
+ * already, by an array's own library as a rule; NULL: none. */
+void *dls_loader_mapped(const char *const *names);
+
+/* The same, else the first that opens.  NULL: none. */
+void *dls_loader_open(const char *const *names);
+
+/* Address of an exact symbol, NULL when the library has none. */
+void *dls_loader_symbol(void *library, const char *name);
+
+/* Remember this process: from now on dls_loader_is_child says whether it was forked
+ * since.  Drivers must not be used in a child (reference streams.md 1.8). */
+void dls_loader_watch_fork(void);
+bool dls_loader_is_child(void);
+
+#endif

@@ -1,0 +1,15 @@
+/* __cuda_array_interface__ v0 to v3 as a way in (reference streams.md 3). */
+#ifndef DLS_SOURCE_CUDA_INTERFACE_H
+#define DLS_SOURCE_CUDA_INTERFACE_H
+
+#include "core/order.h"
+#include "source/loan.h"
+
+/* As the other readers (source/loan.h), with the device and *p: what the dict says of
+ * the stream with the pending work (READY: "no synchronisation needed", UNKNOWN: it
+ * makes no statement).  The dict and its data are read once, on this thread; the loan
+ * holds the provider and the dict.  The device is the one that the driver names for the
+ * pointer; for empty arrays the object's own word, else the current device, else 0. */
+int dls_read_cuda_interface(dls_state *state, PyObject *obj, dls_loan *loan, dls_pending *p);
+
+#endif
