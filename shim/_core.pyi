@@ -88,6 +88,7 @@ def upgrade(
     reinterpret: str | tuple[int, int, int] | None = None,
     assume_device: tuple[int, int] | str | None = None,
     detach: bool = False,
+    on_release: Literal["contract", "guard"] = "contract",
 ) -> Producer: ...
 def from_dlpack(
     x: Any,
@@ -114,6 +115,7 @@ def to_capsule(
     reinterpret: str | tuple[int, int, int] | None = None,
     assume_device: tuple[int, int] | str | None = None,
     detach: bool = False,
+    on_release: Literal["contract", "guard"] = "contract",
 ) -> CapsuleType: ...
 def _counters() -> dict[str, int]: ...
 def _hook(name: str, value: Any, /) -> None: ...

@@ -105,7 +105,8 @@ enum {
     X(cuStreamWaitEvent, (CUstream, CUevent, unsigned int))                    \
     X(cuStreamSynchronize, (CUstream))                                         \
     X(cuStreamGetCtx, (CUstream, CUcontext *))                                 \
-    X(cuPointerGetAttribute, (void *, CUpointer_attribute, CUdeviceptr))       \
+    X(cuPointerGetAttributes,                                                  \
+      (unsigned int, CUpointer_attribute *, void **, CUdeviceptr))             \
     X(cuMemcpyDtoHAsync_v2, (void *, CUdeviceptr, size_t, CUstream))           \
     X(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *, CUstream))
 
@@ -117,7 +118,8 @@ enum {
     X(cuStreamGetCaptureInfo, (CUstream, CUstreamCaptureStatus *, cuuint64_t *)) \
     X(cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode *))              \
     X(cuCtxGetId, (CUcontext, unsigned long long *))                           \
-    X(cuCtxRecordEvent, (CUcontext, CUevent))
+    X(cuCtxRecordEvent, (CUcontext, CUevent))                                  \
+    X(cuCtxWaitEvent, (CUcontext, CUevent))
 
 #if defined(_WIN32)
 #define DLS_CUDA_CALL __stdcall

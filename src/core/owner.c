@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 
 #include "core/alloc.h"
+#include "core/lock.h"
 
 /* Written once, at the first import. */
 static const dls_python_ops *python;
@@ -91,6 +92,7 @@ hold_move(dls_hold *hold)
 }
 
 static void shared_drop(dls_shared *shared, bool attached);
+static void guarded_drop(dls_guarded *guarded, bool attached);
 
 /* Drops what needs no Python at all; true when nothing is left. */
 static bool
@@ -102,6 +104,10 @@ drop_plain_half(dls_hold *hold, bool attached)
     }
     else if (hold->kind == DLS_HOLD_SHARED) {
         shared_drop(hold->base, attached);
+        hold->kind = DLS_HOLD_NONE;
+    }
+    else if (hold->kind == DLS_HOLD_GUARDED) {
+        guarded_drop(hold->base, attached);
         hold->kind = DLS_HOLD_NONE;
     }
     return hold->kind == DLS_HOLD_NONE && hold->py == NULL;
@@ -173,4 +179,70 @@ void
 dls_shared_drop_attached(dls_shared *shared)
 {
     shared_drop(shared, true);
+}
+
+/* --- guards -------------------------------------------------------------------------- */
+
+/* Those whose device said "not now" (a graph capture): they go with a later one. */
+static dls_guarded *waiting;
+static dls_lock waiting_lock = DLS_LOCK_INIT;
+
+dls_guarded *
+dls_guarded_new(const dls_ordering *what, bool (*order)(const dls_ordering *))
+{
+    dls_guarded *guarded = dls_alloc(sizeof *guarded);
+    if (guarded != NULL) {
+        *guarded = (dls_guarded){.what = *what, .order = order};
+    }
+    return guarded;
+}
+
+/* Order all of a list; what cannot be ordered now is put back to wait, the rest is
+ * returned.  Not attached. */
+static dls_guarded *
+order_all(dls_guarded *list)
+{
+    dls_guarded *done = NULL, *next;
+    for (; list != NULL; list = next) {
+        next = list->next;
+        if (list->order(&list->what)) {
+            list->next = done;
+            done = list;
+        }
+        else {
+            dls_lock_take(&waiting_lock);
+            list->next = waiting;
+            waiting = list;
+            dls_lock_give(&waiting_lock);
+        }
+    }
+    return done;
+}
+
+static void
+guarded_drop(dls_guarded *guarded, bool attached)
+{
+    dls_python_where where = attached ? DLS_PYTHON_HELD : python->where();
+    if (where == DLS_PYTHON_GONE) {
+        return; /* as any foreign memory (T10) */
+    }
+    dls_lock_take(&waiting_lock);
+    guarded->next = waiting;
+    waiting = NULL;
+    dls_lock_give(&waiting_lock);
+    void *token = where == DLS_PYTHON_HELD ? python->let_go() : NULL;
+    dls_guarded *done = order_all(guarded), *next;
+    if (where == DLS_PYTHON_HELD) {
+        python->take_back(token);
+    }
+    for (; done != NULL; done = next) {
+        next = done->next;
+        if (where == DLS_PYTHON_HELD) {
+            dls_hold_drop_attached(&done->hold);
+        }
+        else {
+            dls_hold_drop(&done->hold);
+        }
+        dls_free(done);
+    }
 }

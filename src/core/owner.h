@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "abi/dlpack_abi.h"
+#include "core/order.h"
 
 typedef struct dls_shared dls_shared;
 
@@ -22,7 +23,8 @@ typedef enum {
     DLS_HOLD_VERSIONED, /* base is a dl_managed_tensor_versioned* */
     DLS_HOLD_BLOCK,     /* base is a dls_alloc block: a copy made by dlshim */
     DLS_HOLD_BUFFER,    /* base is a dls_alloc'ed Py_buffer that is held */
-    DLS_HOLD_SHARED     /* base is one share of a dls_shared */
+    DLS_HOLD_SHARED,    /* base is one share of a dls_shared */
+    DLS_HOLD_GUARDED    /* base is a dls_guarded */
 } dls_hold_kind;
 
 /* The foreign deleter runs Python code without taking the GIL (NumPy < 1.24). */
@@ -48,6 +50,19 @@ struct dls_shared {
     dls_hold hold;
 };
 
+/* A hold that is let go only after what the consumer may still run on the device was
+ * ordered before the memory's next use (on_release="guard", reference streams.md 8). */
+typedef struct dls_guarded {
+    struct dls_guarded *next; /* of those that could not be let go yet */
+    dls_hold hold;
+    dls_ordering what;
+    bool (*order)(const dls_ordering *what); /* may block; false: not now */
+} dls_guarded;
+
+/* A guard that holds nothing yet (its hold is filled as the last step); NULL when out of
+ * memory.  dls_hold_drop of a hold of kind GUARDED frees it. */
+dls_guarded *dls_guarded_new(const dls_ordering *what, bool (*order)(const dls_ordering *));
+
 /* How this thread stands to Python. */
 typedef enum {
     DLS_PYTHON_HELD,  /* attached: Python may be called as it is */
@@ -61,6 +76,8 @@ typedef struct {
     dls_python_where (*where)(void);
     int (*attach)(void);          /* only when ALIVE; returns a token */
     void (*detach)(int token);
+    void *(*let_go)(void);        /* attached: let other threads run until ... */
+    void (*take_back)(void *token); /* ... this */
     bool (*save_error)(void *saved[3]);  /* attached; true: one was pending, taken */
     void (*restore_error)(void *saved[3], bool pending); /* reports a newer one */
     void (*drop_object)(void *py);      /* attached */

@@ -198,26 +198,23 @@ exchange_mode(const dls_cuda_api *api, CUstreamCaptureMode *mode)
 void
 dls_cuda_ask_pointer(const dls_cuda_api *api, const void *address, dls_cuda_pointer *out)
 {
-    CUdeviceptr pointer = (CUdeviceptr)(uintptr_t)address;
-    CUstreamCaptureMode mode = CU_MODE_RELAXED;
-    unsigned int type = 0, managed = 0;
+    CUcontext context = NULL;
+    unsigned int type = 0, managed = 0; /* the driver writes four bytes for each */
     int ordinal = -1;
+    CUpointer_attribute wanted[] = {CU_ATTRIBUTE_CONTEXT, CU_ATTRIBUTE_MEMORY_TYPE,
+                                    CU_ATTRIBUTE_IS_MANAGED, CU_ATTRIBUTE_DEVICE_ORDINAL};
+    void *answers[] = {&context, &type, &managed, &ordinal};
+    CUstreamCaptureMode mode = CU_MODE_RELAXED;
     *out = (dls_cuda_pointer){.ordinal = -1};
     exchange_mode(api, &mode);
-    if (api->cuPointerGetAttribute(&type, CU_ATTRIBUTE_MEMORY_TYPE, pointer) == CU_OK
-        && type != 0) {
-        out->type = (int)type;
-        if (api->cuPointerGetAttribute(&ordinal, CU_ATTRIBUTE_DEVICE_ORDINAL, pointer) == CU_OK) {
-            out->ordinal = ordinal >= 0 ? ordinal : -1;
-        }
-        if (api->cuPointerGetAttribute(&managed, CU_ATTRIBUTE_IS_MANAGED, pointer) == CU_OK) {
-            out->managed = managed != 0;
-        }
-        if (api->cuPointerGetAttribute(&out->context, CU_ATTRIBUTE_CONTEXT, pointer) != CU_OK) {
-            out->context = NULL;
-        }
-    }
+    int result = api->cuPointerGetAttributes(4, wanted, answers, (CUdeviceptr)(uintptr_t)address);
     exchange_mode(api, &mode);
+    if (result == CU_OK && type != 0) {
+        *out = (dls_cuda_pointer){.context = context,
+                                  .type = (int)type,
+                                  .ordinal = ordinal >= 0 ? ordinal : -1,
+                                  .managed = managed != 0};
+    }
 }
 
 /* The device's primary context if it is active: never made by us (it would take a

@@ -10,6 +10,7 @@ typedef struct {
     const dls_ordering *what;
     uint64_t p;
     CUcontext home;
+    bool home_of_memory;
     dls_error *err;
 } handoff;
 
@@ -80,7 +81,7 @@ wait_event(const handoff *h, CUevent event)
 {
     CUcontext context = h->home;
     uint64_t s = h->what->s;
-    if (s <= 2) {
+    if (s <= 2 && !h->home_of_memory) {
         int found = dls_cuda_context(h->api, s, h->what->device_id, h->what->address, &context,
                                      h->err);
         if (found != DLS_OK) {
@@ -181,6 +182,7 @@ dls_handoff(const dls_ordering *ordering, dls_error *err)
     h.p = p.handle;
     /* Of the unknown stream no more is known than where the memory lies. */
     uint64_t at = p.known == DLS_P_KNOWN ? p.handle : 1;
+    h.home_of_memory = at <= 2;
     code = dls_cuda_context(h.api, at, ordering->device_id, ordering->address, &h.home, err);
     if (code != DLS_OK || (code = dls_cuda_push(h.api, h.home, err)) != DLS_OK) {
         return code;
@@ -190,4 +192,50 @@ dls_handoff(const dls_ordering *ordering, dls_error *err)
     code = carry_out(&h, dls_order_settle(ordering, &facts));
     dls_cuda_pop(h.api);
     return code;
+}
+
+/* --- release (reference 8) --------------------------------------------------------------- */
+
+int
+dls_handoff_can_guard(dls_error *err)
+{
+    const dls_cuda_api *api;
+    int code = dls_cuda_load(&api, err);
+    if (code == DLS_OK && (api->cuCtxRecordEvent == NULL || api->cuCtxWaitEvent == NULL)) {
+        code = dls_fail(err, DLS_EBUFFER,
+                        "on_release=\"guard\" needs a driver of CUDA 12.5 or later; keep the "
+                        "array until its streams have passed, and drop the option");
+    }
+    return code;
+}
+
+static bool
+is_capture_error(int result)
+{
+    return result >= CU_CAPTURE_FIRST && result <= CU_CAPTURE_LAST;
+}
+
+bool
+dls_handoff_guard(const dls_ordering *what)
+{
+    const dls_cuda_api *api = dls_cuda_if_mapped();
+    CUcontext context;
+    CUevent event;
+    dls_error err;
+    if (api == NULL
+        || dls_cuda_context(api, 1, what->device_id, what->address, &context, &err) != DLS_OK
+        || dls_cuda_push(api, context, &err) != DLS_OK) {
+        return true;
+    }
+    const handoff h = {.api = api, .what = what, .home = context, .err = &err};
+    int result = captures(&h, 1) ? CU_CAPTURE_FIRST : CU_OK;
+    if (result == CU_OK && dls_pool_get_event(api, context, &event, &err) == DLS_OK) {
+        result = api->cuCtxRecordEvent(context, event);
+        if (result == CU_OK) {
+            result = api->cuCtxWaitEvent(context, event);
+        }
+        dls_pool_put_event(api, context, event, result == CU_OK);
+    }
+    dls_cuda_pop(api);
+    return !is_capture_error(result);
 }

@@ -248,7 +248,7 @@ to_capsule(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwna
 #define OPTIONS_SIGNATURE                                                      \
     "stream=..., producer_stream=None, unknown_stream=\"auto\", device=None, copy=None, " \
     "readonly=None, legacy_readonly=\"error\", order=None, align=None, reinterpret=None, " \
-    "assume_device=None, detach=False"
+    "assume_device=None, detach=False, on_release=\"contract\""
 
 PyMethodDef dls_public_methods[] = {
     {"upgrade", DLS_FASTCALL(upgrade), METH_FASTCALL | METH_KEYWORDS,

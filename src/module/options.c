@@ -278,6 +278,14 @@ parse_detach(dls_state *state, PyObject *value, dls_options *options)
     return 1;
 }
 
+static int
+parse_on_release(dls_state *state, PyObject *value, dls_options *options)
+{
+    static const char *const words[] = {"contract", "guard", NULL};
+    return parse_word(state, "on_release", value, words, "\"contract\" or \"guard\"",
+                      &options->on_release);
+}
+
 static const struct {
     const char *keyword;
     option_parser parse;
@@ -438,6 +446,9 @@ repr_of(const dls_options *o, dls_option option)
         return PyUnicode_FromFormat(", assume_device=(%d, %d)",
                                     (int)o->assume_device.device_type,
                                     (int)o->assume_device.device_id);
+    case DLS_OPTION_on_release:
+        return PyUnicode_FromFormat(", on_release='%s'",
+                                    o->on_release == DLS_RELEASE_GUARD ? "guard" : "contract");
     default:
         return PyUnicode_FromFormat(", detach=%s", o->detach ? "True" : "False");
     }

@@ -10,7 +10,8 @@
 /* X(member of state->names and keyword).  The order is that of the signature. */
 #define DLS_OPTION_LIST(X)                                                     \
     X(stream) X(producer_stream) X(unknown_stream) X(device) X(copy) X(readonly) \
-    X(legacy_readonly) X(order) X(align) X(reinterpret) X(assume_device) X(detach)
+    X(legacy_readonly) X(order) X(align) X(reinterpret) X(assume_device) X(detach) \
+    X(on_release)
 
 typedef enum {
 #define DLS_OPTION_ENUM(name) DLS_OPTION_##name,
@@ -21,6 +22,7 @@ typedef enum {
 
 enum { DLS_LEGACY_READONLY_ERROR, DLS_LEGACY_READONLY_STRIP, DLS_LEGACY_READONLY_COPY };
 enum { DLS_ORDER_NONE, DLS_ORDER_K, DLS_ORDER_C };
+enum { DLS_RELEASE_CONTRACT, DLS_RELEASE_GUARD };
 
 /* Members are meaningful where `given` has the bit 1 << dls_option. */
 typedef struct {
@@ -30,6 +32,7 @@ typedef struct {
     uint8_t legacy_readonly;
     uint8_t unknown_stream;
     uint8_t order;
+    uint8_t on_release;
     bool detach;
     dl_dtype reinterpret;
     dl_device device;

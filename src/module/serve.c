@@ -1,7 +1,9 @@
 #include <stdatomic.h>
 
+#include "core/alloc.h"
 #include "core/counters.h"
 #include "core/device.h"
+#include "device/handoff.h"
 #include "module/hooks.h"
 #include "module/settle.h"
 #include "python/capsule.h"
@@ -89,13 +91,20 @@ detach_source(dls_state *state, PyObject **source, dls_plan **plan)
 
 /* --- handing over ------------------------------------------------------------------ */
 
+static bool
+wants_guard(const dls_request *request)
+{
+    return dls_option_given(request->options, DLS_OPTION_on_release)
+           && request->options->on_release == DLS_RELEASE_GUARD;
+}
+
 /* T3's question, put to the source's struct. */
 static bool
-goes_as_it_is(dls_state *state, const dls_plan *plan, const dls_loan *loan,
-              const dls_settled *s)
+goes_as_it_is(dls_state *state, const dls_plan *plan, const dls_request *request,
+              const dls_loan *loan, const dls_settled *s)
 {
     bool versioned = s->delivery.versioned;
-    if (s->copied || s->needs_keeping || loan->flavour != (dls_flavour)versioned
+    if (s->copied || s->needs_keeping || wants_guard(request) || loan->flavour != (dls_flavour)versioned
         || !dls_loan_may_hand_on(state, row_of(plan), loan)
         || !atomic_load_explicit(&dls_hand_on_allowed, memory_order_relaxed)) {
         return false;
@@ -145,6 +154,50 @@ hold_source(const dls_plan *plan, PyObject *source, dls_hold *hold)
     }
 }
 
+/* *guarded: what on_release="guard" needs; NULL where the consumer's work cannot outlive
+ * the export (host memory, nothing there).  0, or -1. */
+DLS_COLD static int
+make_guard(dls_state *state, PyObject *source, const dls_loan *loan, const dls_settled *s,
+           dls_guarded **guarded)
+{
+    dls_error err;
+    dl_device device = s->delivery.tensor.device;
+    bool cuda = device.device_type == dl_kDLCUDA || device.device_type == dl_kDLCUDAManaged
+                || loan->tensor.device.device_type == dl_kDLCUDAManaged;
+    if (s->scan.count == 0 || (!cuda && dls_device_is_host(device.device_type))) {
+        return 0;
+    }
+    if (!cuda) {
+        dls_raise(state, DLS_EBUFFER, source,
+                  "on_release=\"guard\" is kept for CUDA memory only, not on device (%d, %d); "
+                  "keep the array until the consumer's work is done, and drop the option",
+                  (int)device.device_type, (int)device.device_id);
+        return -1;
+    }
+    int code;
+    Py_BEGIN_ALLOW_THREADS
+    code = dls_handoff_can_guard(&err);
+    Py_END_ALLOW_THREADS
+    if (code != DLS_OK) {
+        return dls_raise_error(state, source, &err);
+    }
+    const dls_ordering what = {.device_id = device.device_id,
+                               .address = s->delivery.tensor.data};
+    *guarded = dls_guarded_new(&what, dls_handoff_guard);
+    if (*guarded == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return 0;
+}
+
+static int
+guard_release(dls_state *state, PyObject *source, const dls_request *request,
+              const dls_loan *loan, const dls_settled *s, dls_guarded **guarded)
+{
+    return wants_guard(request) ? make_guard(state, source, loan, s, guarded) : 0;
+}
+
 /* What the new struct shall hold: the copy, or what the source lent. */
 static int
 take_hold(dls_state *state, PyObject *source, dls_plan *plan, const dls_request *request,
@@ -157,14 +210,20 @@ take_hold(dls_state *state, PyObject *source, dls_plan *plan, const dls_request 
     }
     dls_hold shared_hold = {0};
     dls_shared *shared = NULL;
+    dls_guarded *guarded = NULL;
+    if (guard_release(state, source, request, loan, s, &guarded) < 0) {
+        return -1;
+    }
     if (s->needs_keeping) {
         shared = dls_shared_new(&shared_hold, 0); /* filled below, when nothing can fail */
         if (shared == NULL) {
+            dls_free(guarded);
             PyErr_NoMemory();
             return -1;
         }
     }
     if (dls_loan_take(state, row_of(plan), source, loan) < 0) {
+        dls_free(guarded);
         dls_shared_drop_attached(shared);
         return -1;
     }
@@ -177,6 +236,10 @@ take_hold(dls_state *state, PyObject *source, dls_plan *plan, const dls_request 
         *request->kept = dls_shared_add(shared);
         *hold = (dls_hold){.base = shared, .kind = DLS_HOLD_SHARED};
         dls_shared_drop_attached(before);
+    }
+    if (guarded != NULL) {
+        guarded->hold = *hold;
+        *hold = (dls_hold){.base = guarded, .kind = DLS_HOLD_GUARDED};
     }
     return 0;
 }
@@ -218,7 +281,7 @@ serve_capsule(dls_state *state, PyObject *source, dls_plan *plan, dls_request *r
         return NULL;
     }
     if (dls_settle(state, source, request, &loan, &settled) == 0) {
-        capsule = goes_as_it_is(state, plan, &loan, &settled)
+        capsule = goes_as_it_is(state, plan, request, &loan, &settled)
                       ? hand_on(&loan, request->want.versioned)
                       : translate(state, source, plan, request, &loan, &settled);
     }

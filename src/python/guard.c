@@ -72,6 +72,18 @@ guard_detach(int token)
     PyGILState_Release((PyGILState_STATE)token);
 }
 
+static void *
+guard_let_go(void)
+{
+    return PyEval_SaveThread();
+}
+
+static void
+guard_take_back(void *token)
+{
+    PyEval_RestoreThread(token);
+}
+
 static bool
 guard_save_error(void *saved[3])
 {
@@ -110,6 +122,8 @@ static const dls_python_ops ops = {
     .where = dls_guard_where,
     .attach = guard_attach,
     .detach = guard_detach,
+    .let_go = guard_let_go,
+    .take_back = guard_take_back,
     .save_error = guard_save_error,
     .restore_error = guard_restore_error,
     .drop_object = guard_drop_object,

@@ -29,6 +29,7 @@
     X(align, "align")                                                          \
     X(reinterpret, "reinterpret")                                              \
     X(assume_device, "assume_device")                                          \
+    X(on_release, "on_release")                                                \
     X(detach, "detach")                                                        \
     X(shape, "shape")                                                          \
     X(strides, "strides")                                                      \

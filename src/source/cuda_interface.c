@@ -225,6 +225,26 @@ guess_device(const dls_interface *from, int32_t device_type)
     return 0;
 }
 
+/* Not every driver need answer where no context is current (CuPy makes one first): ask once
+ * more inside one that lives already.  Without the GIL. */
+static void
+ask_again_in_context(const dls_cuda_api *api, const void *address, dls_cuda_pointer *found)
+{
+    CUcontext current;
+    CUdevice device;
+    bool entered = false;
+    if (api->cuCtxGetCurrent(&current) != CU_OK || current != NULL) {
+        return;
+    }
+    for (int i = 0; !entered && api->cuDeviceGet(&device, i) == CU_OK; i++) {
+        entered = dls_cuda_enter_device(api, i);
+    }
+    if (entered) {
+        dls_cuda_ask_pointer(api, address, found);
+        dls_cuda_pop(api);
+    }
+}
+
 /* Whose memory it is, the driver tells. */
 static int
 find_device(const dls_interface *from)
@@ -238,6 +258,9 @@ find_device(const dls_interface *from)
     code = dls_cuda_load(&api, &err);
     if (code == DLS_OK) {
         dls_cuda_ask_pointer(api, tensor->data, &found);
+        if (found.type == 0) {
+            ask_again_in_context(api, tensor->data, &found);
+        }
     }
     Py_END_ALLOW_THREADS
     if (code != DLS_OK) {
