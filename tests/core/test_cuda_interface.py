@@ -1,0 +1,459 @@
+"""`__cuda_array_interface__` in and out, as far as no driver is needed.
+
+Which dicts are refused, arrays without elements, and what a Tensor says of device memory; with
+a driver: tests/device/test_cuda_interface.py.
+"""
+
+from __future__ import annotations
+
+import ctypes.util
+import gc
+import weakref
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import dlshim
+from dlshim import _core
+from doubles import cuda_interface as cai
+from doubles.asking import FLAVOURS, bare, tells, versioned
+from doubles.cuda_interface import CudaOnly, LazyPair, empty
+from doubles.producers import P2
+
+pytestmark = pytest.mark.once  # there is never a capsule to hand on
+
+BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
+DROP = CudaOnly.DROP
+#: Nothing is there; what is refused before the driver is asked does not matter.
+ADDRESS = 0x1000
+
+
+class Sized:
+    """No sequence: it has a length and no items."""
+
+    def __len__(self) -> int:
+        return 2
+
+
+class Index:
+    """An int to whoever asks by `__index__`: numpy.uint64, ctypes-like pointer classes."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __index__(self) -> int:
+        return self.number
+
+
+# --- refused ----------------------------------------------------------------------------
+
+#: What is wrong, the changed entries, and words of the message.
+ODD: dict[str, tuple[dict[str, Any], str]] = {
+    "no version": ({"version": DROP}, "version.*missing"),
+    "version None": ({"version": None}, "version.*missing"),
+    "version of a bool": ({"version": True}, "version.*bool"),
+    "version of a wrong type": ({"version": "3"}, "version.*str"),
+    "negative version": ({"version": -1}, "version.*-1"),
+    "version 4": ({"version": 4}, "version 4 is newer"),
+    "huge version": ({"version": 2**80}, "version.*1208925819614629174706176"),
+    "no shape": ({"shape": DROP}, "shape.*missing"),
+    "shape of a wrong type": ({"shape": 6}, "shape.*int"),
+    "extent of a wrong type": ({"shape": (2, 3.0)}, "shape.*float"),
+    "negative extent": ({"shape": (2, -3)}, "-3"),
+    "huge extent": ({"shape": (2**70,)}, "shape"),
+    "overflowing extents": ({"shape": (2**40, 2**40)}, "overflow"),
+    "65 dimensions": ({"shape": (1,) * 65}, "65"),
+    "no typestr": ({"typestr": DROP}, "typestr.*missing"),
+    "typestr of a wrong type": ({"typestr": 4}, "typestr.*4"),
+    "typestr without a size": ({"typestr": "<f"}, "typestr"),
+    "foreign order": ({"typestr": ">f4"}, "byte order"),
+    "objects": ({"typestr": "|O8"}, "Python objects"),
+    "strings": ({"typestr": "|S4"}, "text"),
+    "cuDF's masks": ({"typestr": "<t1"}, "bit fields"),
+    "fields": ({"typestr": "|V4", "descr": [("x", "<f2"), ("y", "<f2")]}, "struct"),
+    "mask": ({"mask": empty()}, "mask"),
+    "a mask before there were any": ({"mask": "something", "version": 0}, "mask"),
+    "strides of a wrong type": ({"strides": 4}, "strides.*int"),
+    "too few strides": ({"strides": (4,)}, "strides.*1 entries"),
+    "no multiple": ({"strides": (13, 4)}, r"strides\[0\] is 13 bytes"),
+    "huge strides": ({"strides": (2**62, 2**62)}, "overflow"),
+    "no data": ({"data": DROP}, "data.*missing"),
+    "data None": ({"data": None}, "data.*missing"),
+    "a bare address": ({"data": ADDRESS}, "data.*pair.*int"),
+    "data of text": ({"data": "ab"}, "data.*pair.*str"),
+    "a buffer": ({"data": b"ab"}, "data.*pair.*bytes"),
+    "no sequence": ({"data": Sized()}, "data.*pair"),
+    "short data": ({"data": (ADDRESS,)}, "data.*pair"),
+    "long data": ({"data": (ADDRESS, False, 0)}, "data.*pair"),
+    "address of a wrong type": ({"data": ("x", False)}, "data.*address.*str"),
+    "address None": ({"data": (None, False)}, "data.*address.*NoneType"),
+    "address of a bool": ({"data": (True, False)}, "data.*address.*bool"),
+    "negative address": ({"data": (-8, False)}, "data.*address.*-8"),
+    "huge address": ({"data": (2**64, False)}, "data.*address.*18446744073709551616"),
+    "NULL address": ({"data": (0, False)}, "NULL"),
+    "lazy NULL address": ({"data": LazyPair(0)}, "NULL"),
+    "stream 0": ({"stream": 0}, "stream.*not be 0.* 1 .* 2 "),
+    "stream of a bool": ({"stream": True}, "stream.*bool"),
+    "negative stream": ({"stream": -1}, "stream.*-1"),
+    "huge stream": ({"stream": 2**64}, "stream.*18446744073709551616"),
+    "stream of a wrong type": ({"stream": "1"}, "stream.*str"),
+    "stream of a float": ({"stream": 1.0}, "stream.*float"),
+}
+
+
+@pytest.mark.parametrize(("changes", "words"), ODD.values(), ids=ODD.keys())
+def test_dicts_that_are_wrong(changes, words):
+    x = CudaOnly(address=ADDRESS, changes=changes)
+    for attempt in (bare, versioned):
+        with pytest.raises(BufferError) as error:
+            attempt(dlshim.upgrade(x))
+        tells(error.value, "CudaOnly", "__cuda_array_interface__", words)
+    with pytest.raises(BufferError):
+        dlshim.from_dlpack(x)
+
+
+@pytest.mark.parametrize("given", [5, [("shape", (2,))], "dict"], ids=repr)
+def test_no_dict(given):
+    x = type("Given", (), {"__cuda_array_interface__": given})()
+    with pytest.raises(BufferError) as error:
+        versioned(dlshim.upgrade(x))
+    tells(error.value, "Given", "a dict was expected", type(given).__name__)
+
+
+def test_a_class_can_say_that_it_does_not_offer_it():
+    class Base(CudaOnly):
+        pass
+
+    class Host(Base, bytearray):
+        __cuda_array_interface__ = None
+
+    x = Host.__new__(Host)
+    x.extend(b"abc")
+    with versioned(dlshim.upgrade(x)) as imported:
+        assert imported.values() == [97, 98, 99]
+
+
+@pytest.mark.parametrize("failure", [RuntimeError("grad"), ValueError("v"), TypeError("t")])
+def test_a_property_that_raises(failure):
+    class Torch:
+        @property
+        def __cuda_array_interface__(self) -> Any:
+            raise failure
+
+    with pytest.raises(BufferError) as error:
+        versioned(dlshim.upgrade(Torch()))
+    assert failure in (error.value.__cause__, error.value.__context__)
+    tells(error.value, "Torch", str(failure))
+
+
+def test_a_property_that_is_not_there_after_all():
+    """torch and CuPy-like classes have the property and raise AttributeError on the host."""
+
+    class Torch(bytearray):
+        @property
+        def __cuda_array_interface__(self) -> Any:
+            raise AttributeError("CPU tensor")
+
+    with versioned(dlshim.upgrade(Torch(b"ab"))) as imported:
+        assert imported.values() == [97, 98]
+
+
+class Refuses(LazyPair):
+    def __init__(self, at: int, failure: BaseException) -> None:
+        super().__init__(ADDRESS)
+        self.at, self.failure = at, failure
+
+    def __getitem__(self, index: int) -> Any:
+        if index == self.at:
+            raise self.failure
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_data_that_raise(at):
+    for failure in (RuntimeError("spilled"), ValueError("v"), TypeError("t")):
+        with pytest.raises(BufferError) as error:
+            versioned(dlshim.upgrade(CudaOnly(changes={"data": Refuses(at, failure)})))
+        assert failure in (error.value.__cause__, error.value.__context__)
+    for failure in (MemoryError("m"), KeyboardInterrupt()):
+        with pytest.raises(type(failure)):
+            versioned(dlshim.upgrade(CudaOnly(changes={"data": Refuses(at, failure)})))
+
+
+def test_a_length_that_raises():
+    class Endless(LazyPair):
+        def __len__(self) -> int:
+            raise ZeroDivisionError("no length")
+
+    with pytest.raises((BufferError, ZeroDivisionError)):
+        versioned(dlshim.upgrade(CudaOnly(changes={"data": Endless(ADDRESS)})))
+
+
+def test_what_is_refused_is_never_asked_for_its_address():
+    """Giving the address away pins a cuDF buffer for good."""
+    for changes in (
+        {"version": 4},
+        {"mask": "m"},
+        {"typestr": ">f4"},
+        {"shape": None},
+        {"strides": (4,)},
+        {"stream": 0},
+    ):
+        data = LazyPair(ADDRESS)
+        with pytest.raises(BufferError):
+            versioned(dlshim.upgrade(CudaOnly(changes={"data": data} | changes)))
+        assert data.asked == [], changes
+
+
+def test_nothing_is_read_before_an_export():
+    data = LazyPair(0)
+    x = empty(changes={"data": data})
+    wrapped = dlshim.upgrade(x)
+    dlshim.inspect(x)
+    repr(wrapped)
+    assert (x.times_asked, data.asked) == (0, [])
+    versioned(wrapped).release()
+    assert x.times_asked == 1
+    assert sorted(data.asked) == [0, 1]
+
+
+# --- without elements -------------------------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize("version", [0, 1, 2, 3])
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (4, 0), (2, 0, 2**62)], ids=repr)
+def test_empty_arrays_need_no_driver(ask, version, shape):
+    x = empty(shape=shape, version=version, stream=12345)
+    for stream in (None, -1, 1, 2, 99):
+        imported = ask(dlshim.upgrade(x), stream=stream)
+        assert imported.view.shape == shape
+        assert imported.view.device == (2, 0)
+        assert imported.view.data == 0
+        imported.release()
+
+
+@pytest.mark.parametrize("cls", [cai.WithDevice, cai.WithDeviceId, cai.WithDeviceInt])
+def test_empty_arrays_say_themselves_where_they_are(cls):
+    assert dlshim.from_dlpack(empty(cls, device_id=3)).device == (2, 3)
+    assert dlshim.upgrade(empty(cls, device_id=3)).__dlpack_device__() == (2, 3)
+    for odd in (-1, True, "one", 2**40, 2**80, None):
+        assert dlshim.from_dlpack(empty(cls, device_id=odd)).device == (2, 0)
+
+
+def test_a_device_that_raises_tells_nothing():
+    class Silent(CudaOnly):
+        failure: BaseException = RuntimeError("no device")
+
+        @property
+        def device(self) -> Any:
+            raise self.failure
+
+    assert dlshim.from_dlpack(empty(Silent)).device == (2, 0)
+    for failure in (KeyboardInterrupt(), MemoryError("m")):
+        x = empty(Silent)
+        x.failure = failure
+        with pytest.raises(type(failure)):
+            dlshim.from_dlpack(x)
+
+
+UNUSUAL: dict[str, dict[str, Any]] = {
+    "mask None": {"mask": None},
+    "no strides": {"strides": DROP},
+    "strides": {"strides": (12, 4)},
+    "strides that never count": {"strides": (13, 5)},
+    "shape in a list": {"shape": [0, 3]},
+    "descr of the typestr": {"descr": [("", "<f4")]},
+    "descr nobody needs": {"descr": "rubbish"},
+    "more entries": {"owner": "me"},
+    "stream None": {"stream": None},
+    "stream in a key that version 2 has not": {"stream": "rubbish", "version": 2},
+    "data in a list": {"data": [0, False]},
+    "lazy data": {"data": LazyPair(0)},
+    "address with __index__": {"data": (Index(0), False)},
+    "stream with __index__": {"stream": Index(1)},
+    "version with __index__": {"version": Index(3)},
+    "native order": {"typestr": "=f4"},
+    "read-only of a number": {"data": (0, 0)},
+}
+
+
+@pytest.mark.parametrize("changes", UNUSUAL.values(), ids=UNUSUAL.keys())
+def test_dicts_that_are_merely_unusual(changes):
+    tensor = dlshim.from_dlpack(empty(changes=changes))
+    assert (tensor.shape, tensor.dtype) == ((0, 3), (2, 32, 1))
+    assert not tensor.readonly
+
+
+def test_read_only():
+    x = empty(readonly=True)
+    assert dlshim.from_dlpack(x).readonly
+    with versioned(dlshim.upgrade(x)) as imported:
+        assert imported.view.readonly
+    with pytest.raises(BufferError) as error:
+        bare(dlshim.upgrade(x))
+    tells(error.value, "read-only", "legacy_readonly")
+    assert dlshim.from_dlpack(empty(changes={"data": LazyPair(0, True)})).readonly
+
+
+@pytest.mark.parametrize(
+    ("typestr", "name", "dtype"),
+    [
+        ("|b1", None, (6, 8, 1)),
+        ("|u1", None, (1, 8, 1)),
+        ("<c16", None, (5, 128, 1)),
+        ("<V2", "bfloat16", (4, 16, 1)),
+        ("|V1", "float8_e4m3fn", (10, 8, 1)),
+        ("<f2", None, (2, 16, 1)),
+    ],
+)
+def test_dtypes(typestr, name, dtype):
+    x = empty(changes={"typestr": typestr, "descr": [("", typestr)]})
+    x.dtype = SimpleNamespace(name=name)
+    assert dlshim.from_dlpack(x).dtype == dtype
+
+
+def test_dtypes_without_a_name_can_be_named():
+    x = empty(changes={"typestr": "<M8[ns]"})
+    with pytest.raises(BufferError, match="reinterpret"):
+        versioned(dlshim.upgrade(x))
+    with versioned(dlshim.upgrade(x, reinterpret="int64")) as imported:
+        assert imported.view.dtype == (0, 64, 1)
+
+
+def test_the_object_and_its_dict_live_as_long_as_any_export():
+    class Note:
+        pass
+
+    note = Note()
+    x = empty(changes={"note": note})
+    died = weakref.ref(x), weakref.ref(note)
+    tensor = dlshim.from_dlpack(x)
+    imported = versioned(dlshim.upgrade(x))
+    again = versioned(tensor)
+    del x, note, tensor
+    gc.collect()
+    assert all(ref() is not None for ref in died)
+    imported.release()
+    gc.collect()
+    assert all(ref() is not None for ref in died)
+    again.release()
+    gc.collect()
+    assert [ref() for ref in died] == [None, None]
+
+
+# --- no driver --------------------------------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize("stream", [None, -1, 1, 2, 77])
+def test_without_a_driver_the_error_says_so(ask, stream):
+    if ctypes.util.find_library("cuda"):
+        pytest.skip("this machine has a CUDA driver")
+    data = LazyPair(ADDRESS)
+    x = CudaOnly(changes={"data": data})
+    with pytest.raises(BufferError) as error:
+        ask(dlshim.upgrade(x), stream=stream)
+    tells(error.value, "CudaOnly", "CUDA", "driver", "libcuda")
+    assert sorted(data.asked) == [0, 1]
+
+
+# --- out --------------------------------------------------------------------------------
+
+
+def on(device: tuple[int, int], *arguments: Any, **keywords: Any) -> Any:
+    return P2(*arguments, device=device, **keywords)
+
+
+def test_a_tensor_says_version_3():
+    x = on((2, 1), (3, 2), "int16")
+    tensor = dlshim.from_dlpack(x)
+    assert tensor.__cuda_array_interface__ == {
+        "version": 3,
+        "shape": (3, 2),
+        "typestr": "<i2",
+        "strides": None,
+        "data": (tensor.data_ptr, False),
+        "stream": 1,
+    }
+
+
+def test_strides_are_bytes():
+    tensor = dlshim.from_dlpack(on((2, 0), (3, 2), "int16", strides=(1, 3)))
+    assert tensor.strides == (1, 3)
+    assert tensor.__cuda_array_interface__["strides"] == (2, 6)
+    tensor = dlshim.from_dlpack(on((2, 0), (1, 2), "int16", strides=(77, 1)))
+    assert tensor.__cuda_array_interface__["strides"] is None
+
+
+def test_a_tensor_says_read_only():
+    tensor = dlshim.from_dlpack(on((2, 0), readonly=True))
+    assert tensor.__cuda_array_interface__["data"] == (tensor.data_ptr, True)
+
+
+def test_a_tensor_without_elements():
+    tensor = dlshim.from_dlpack(on((2, 0), (2, 0)), stream=7)
+    interface = tensor.__cuda_array_interface__
+    assert interface["data"] == (0, False)
+    assert interface["strides"] is None and interface["stream"] is None
+
+
+@pytest.mark.parametrize("stream", [1, 2, 2**63 + 8], ids=hex)
+@pytest.mark.parametrize("device_type", [2, 13])
+def test_a_tensor_says_the_stream_it_was_taken_on(stream, device_type):
+    tensor = dlshim.from_dlpack(on((device_type, 0)), stream=stream)
+    assert tensor.__cuda_array_interface__["stream"] == stream
+
+
+def test_pinned_memory_has_nothing_pending():
+    tensor = dlshim.from_dlpack(on((3, 0)), stream=7)
+    assert tensor.__cuda_array_interface__["stream"] is None
+    assert tensor.__array_interface__["data"] == tensor.__cuda_array_interface__["data"]
+
+
+def test_what_is_unknown_needs_a_driver_to_be_ordered():
+    if ctypes.util.find_library("cuda"):
+        pytest.skip("this machine has a CUDA driver")
+    tensor = dlshim.from_dlpack(on((2, 0)), stream=-1)
+    with pytest.raises(BufferError) as error:
+        _ = tensor.__cuda_array_interface__
+    tells(error.value, "Tensor", "CUDA", "libcuda")
+
+
+@pytest.mark.parametrize("device_type", [1, 4, 7, 8, 10, 11, 14])
+def test_memory_that_is_not_cudas(device_type):
+    tensor = dlshim.from_dlpack(on((device_type, 0)))
+    with pytest.raises(AttributeError) as error:
+        _ = tensor.__cuda_array_interface__
+    tells(error.value, "__cuda_array_interface__", "CUDA memory", f"device type {device_type}")
+
+
+@pytest.mark.parametrize("dtype", [(0, 4, 1), (2, 32, 4), (17, 4, 2)], ids=repr)
+def test_dtypes_that_it_cannot_say(dtype):
+    tensor = dlshim.from_dlpack(on((2, 0), (2,), dtype))
+    with pytest.raises(AttributeError) as error:
+        _ = tensor.__cuda_array_interface__
+    tells(error.value, "dtype", "reinterpret")
+
+
+def test_there_and_back():
+    class Over:
+        def __init__(self, tensor: Any) -> None:
+            self.tensor = tensor
+            self.device = SimpleNamespace(id=tensor.device[1])
+
+        @property
+        def __cuda_array_interface__(self) -> Any:
+            return self.tensor.__cuda_array_interface__
+
+    first = dlshim.from_dlpack(on((2, 2), (3, 0), "int16", readonly=True))
+    second = dlshim.from_dlpack(Over(first))
+    for name in ("shape", "dtype", "device", "readonly"):
+        assert getattr(second, name) == getattr(first, name)
+
+
+def test_the_rung_is_known():
+    assert "__cuda_array_interface__" in _core._plan(empty())["offers"]
+    spelled = " ".join(map(str, dlshim.inspect(empty()).protocols))
+    assert "__cuda_array_interface__" in spelled
