@@ -101,8 +101,9 @@ def _pairs(summary: Summary) -> list[str]:
     lines += ["Cells that work without dlshim and with it; `refused` as the consumer documents, "
               "or by dlshim on purpose; `red`: not as the model says.", ""]  # fmt: skip
     table = summary.table()
-    consumers = list(dict.fromkeys(c for _, c in table))
-    for producer in dict.fromkeys(p for p, _ in table):
+    # Sorted: two result files can be compared line by line.
+    consumers = sorted({c for _, c in table})
+    for producer in sorted({p for p, _ in table}):
         lines += ["### %s" % producer, "", "| consumer | without | with | of | refused | red |",
                   "|---|---:|---:|---:|---:|---:|"]  # fmt: skip
         for consumer in consumers:
@@ -121,7 +122,7 @@ def _refused(summary: Summary) -> list[str]:
         if result.row:
             count[result.row] = count.get(result.row, 0) + 1
     lines = ["## What is refused, and why", "", "| cells | who | reason |", "|---:|---|---|"]
-    for row, n in sorted(count.items(), key=lambda item: -item[1]):
+    for row, n in sorted(count.items(), key=lambda item: (-item[1], item[0])):
         lines.append("| %d | %s | %s |" % (n, REFUSALS[row].who, REFUSALS[row].reason))
     return [*lines, ""]
 
