@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.util
 import json
 import traceback
-from collections.abc import Callable, Iterator
-from types import ModuleType
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
 
 from .control import Driver
 
@@ -21,10 +23,19 @@ def only_on(*variants: str) -> Callable[[Callable[[Driver], None]], Callable[[Dr
     return mark
 
 
-def of(module: ModuleType, variant: str) -> Iterator[tuple[str, Callable[[Driver], None]]]:
-    for name, check in vars(module).items():
-        if name.startswith("check_") and variant in getattr(check, "variants", (variant,)):
-            yield name, check
+def applies(check: object, variant: str) -> bool:
+    return variant in getattr(check, "variants", (variant,))
+
+
+def pairs(namespace: dict[str, Any], variants: Sequence[str]) -> list[Any]:
+    """For parametrize("variant, name", ...): every check of a file on every variant it is for."""
+    return [
+        pytest.param(variant, name, id=f"{variant}-{name.removeprefix('check_')}")
+        for name, check in namespace.items()
+        if name.startswith("check_")
+        for variant in variants
+        if applies(check, variant)
+    ]
 
 
 def run(driver: Driver, variant: str, file: str) -> None:
@@ -33,7 +44,9 @@ def run(driver: Driver, variant: str, file: str) -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     results: dict[str, str | None] = {}
-    for name, check in of(module, variant):
+    for name, check in vars(module).items():
+        if not name.startswith("check_") or not applies(check, variant):
+            continue
         driver.reset()
         try:
             check(driver)

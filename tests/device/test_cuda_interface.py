@@ -1,0 +1,453 @@
+"""`__cuda_array_interface__` on the fake driver: whose memory it is, and in which order.
+
+Every producer writes through its stream and every consumer reads through its own; what lies
+between is dlshim's alone.
+"""
+
+from __future__ import annotations
+
+import ctypes as C
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import dlshim
+from doubles import capsules as caps
+from doubles import child
+from doubles import cuda_interface as cai
+from doubles.cuda_interface import CudaOnly, LazyPair, empty
+from drivers import Driver, built, checks, run_checks, run_with_driver
+
+LIVE = ("9.2", "12.2", "12.5", "13.0")
+#: What only asks, and orders nothing.
+QUERIES = {
+    "cuInit", "cuDeviceGet", "cuDeviceGetAttribute", "cuDevicePrimaryCtxGetState",
+    "cuDevicePrimaryCtxRetain", "cuCtxGetCurrent", "cuCtxGetDevice", "cuPointerGetAttribute",
+    "cuThreadExchangeStreamCaptureMode",
+}  # fmt: skip
+#: What blocks the host.
+BLOCKS = {"cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize"}
+SIZE = 24  # bytes of the doubles' default, (2, 3) of float32
+
+
+def taken(x: Any, **keywords: Any) -> caps.View:
+    """What a consumer is given: it takes the capsule, looks and lets go."""
+    imported = caps.take(x.__dlpack__(max_version=(1, 0), **keywords))
+    view = imported.view
+    imported.release()
+    return view
+
+
+def refused(attempt: Callable[[], Any], *words: str) -> None:
+    with pytest.raises(BufferError) as error:
+        attempt()
+    for word in words:
+        assert word in str(error.value), (word, str(error.value))
+
+
+def ends_well(drv: Driver) -> None:
+    """Nobody waited with Python's lock held, and nothing was left behind."""
+    assert drv.gil_held_calls() == {}
+    assert not drv.marks("DOUBLE")
+    drv.clear_log()
+
+
+# --- whose memory ---------------------------------------------------------------------------
+
+KINDS = {"device": 2, "pool": 2, "managed": 13}
+
+
+def check_the_driver_says_whose_memory_it_is(drv: Driver) -> None:
+    for current in (None, 0, 1):
+        drv.set_current(None if current is None else drv.context(current))
+        stack = drv.context_stack()
+        for device in (0, 1):
+            for kind, device_type in KINDS.items():
+                x = dlshim.upgrade(CudaOnly(address=drv.alloc(SIZE, device, kind)))
+                assert x.__dlpack_device__() == (device_type, device)
+                for stream in (-1, 1, 2):
+                    assert taken(x, stream=stream).device == (device_type, device), kind
+        x = dlshim.upgrade(CudaOnly(address=drv.alloc(SIZE, 1, "pinned")))
+        assert x.__dlpack_device__() == (3, 0)
+        assert taken(x, stream=-1).device == (3, 0)
+        assert drv.context_stack() == stack
+    ends_well(drv)
+
+
+def check_the_drivers_word_goes_before_the_objects(drv: Driver) -> None:
+    x = cai.WithDevice(address=drv.alloc(SIZE, 1), device_id=0)
+    assert dlshim.from_dlpack(x).device == (2, 1)
+
+
+def check_memory_inside_an_allocation(drv: Driver) -> None:
+    base = drv.alloc(4096, 1)
+    x = CudaOnly((4, 4), address=base + 512, strides=(64, 8), readonly=True)
+    view = taken(dlshim.upgrade(x), stream=-1)
+    assert (view.device, view.data + view.byte_offset) == ((2, 1), base + 512)
+    assert (view.shape, view.strides, view.readonly) == ((4, 4), (16, 2), True)
+
+
+def check_memory_that_the_driver_does_not_know(drv: Driver) -> None:
+    block = (C.c_char * SIZE)()
+    freed = drv.alloc(SIZE)
+    drv.free(freed)
+    for address in (C.addressof(block), freed, 8):
+        for stream in (None, -1, 1):
+            x = dlshim.upgrade(CudaOnly(address=address))
+            refused(
+                lambda x=x, stream=stream: x.__dlpack__(stream=stream),
+                "CudaOnly", "no CUDA memory", hex(address),
+            )  # fmt: skip
+    ends_well(drv)
+
+
+def check_a_driver_that_wants_a_context_for_the_question(drv: Driver) -> None:
+    drv.option("pointer_needs_context", 1)
+    drv.set_current(None)
+    for device in (0, 1):
+        x = dlshim.upgrade(CudaOnly(address=drv.alloc(SIZE, device)))
+        assert taken(x, stream=-1).device == (2, device)
+        assert drv.context_stack() == ()
+    ends_well(drv)
+
+
+def check_a_driver_that_does_not_say_the_device(drv: Driver) -> None:
+    """The object's own word, then the current device, as for arrays without elements."""
+    drv.set_current(drv.context(1))
+    for kind, device_type in (("device", 2), ("managed", 13)):
+        address = drv.alloc(SIZE, 1, kind)
+        for x, device in (
+            (CudaOnly(address=address), 1),
+            (cai.WithDevice(address=address, device_id=7), 7),
+        ):
+            drv.fail_next("cuPointerGetAttribute", 1, skip=1)  # after the type: the ordinal
+            assert dlshim.upgrade(x).__dlpack_device__() == (device_type, device)
+
+
+def check_a_capture_elsewhere_is_left_alone(drv: Driver) -> None:
+    if not drv.has("cuStreamBeginCapture_v2"):
+        return
+    capturing = drv.stream_new(0, False, name="C")
+    x = dlshim.upgrade(CudaOnly(address=drv.alloc(SIZE)))
+    thread = threading.Thread(target=lambda: drv.capture_begin(capturing, "global"))
+    thread.start()
+    thread.join()
+    assert taken(x, stream=-1).device == (2, 0)
+    assert drv.capture_state(capturing) == "active"
+
+
+# --- read once --------------------------------------------------------------------------------
+
+
+def check_everything_is_read_once_and_on_this_thread(drv: Driver) -> None:
+    """cuDF's lazy pair: the look-up pins the buffer, and stream 2 is the reading thread's."""
+    asked_by: list[int] = []
+
+    class Threads(LazyPair):
+        def __getitem__(self, index: int) -> Any:
+            asked_by.append(threading.get_ident())
+            return super().__getitem__(index)
+
+    data = Threads(drv.alloc(SIZE))
+    x = CudaOnly(stream=2, changes={"data": data})
+    wrapped = dlshim.upgrade(x)
+    assert (x.times_asked, data.asked) == (0, [])
+    taken(wrapped, stream=1)
+    assert x.times_asked == 1 and sorted(data.asked) == [0, 1]
+    dlshim.from_dlpack(x, stream=1)
+    assert x.times_asked == 2 and sorted(data.asked) == [0, 0, 1, 1]
+    assert set(asked_by) == {threading.get_ident()}
+
+
+# --- order --------------------------------------------------------------------------------------
+
+
+def stream_of(drv: Driver, kind: str, name: str, device: int = 0) -> int:
+    special = {"L": 1, "PTDS": 2}.get(kind)
+    return special or drv.stream_new(device, kind == "blocking", name=name)
+
+
+STREAMS = ("L", "PTDS", "blocking", "non-blocking")
+
+
+def check_the_stream_of_version_3_is_ordered(drv: Driver) -> None:
+    for producer in STREAMS:
+        for consumer in (None, *STREAMS):
+            for device in (0, 1):
+                p = stream_of(drv, producer, "P", device)
+                s = stream_of(drv, consumer, "S", device) if consumer else None
+                memory = drv.alloc(SIZE, device)
+                drv.write(p, memory)
+                drv.clear_log()
+                taken(dlshim.upgrade(CudaOnly(address=memory, stream=p)), stream=s)
+                case = (producer, consumer, device)
+                assert not BLOCKS & set(drv.calls()), case
+                assert drv.context_stack() == (), case
+                assert not drv.read(s or 1, memory), case
+                ends_well(drv)
+
+
+def check_a_known_stream_that_is_the_consumers_costs_nothing(drv: Driver) -> None:
+    for kind in STREAMS:
+        p = stream_of(drv, kind, "P")
+        memory = drv.alloc(SIZE)
+        drv.clear_log()
+        taken(dlshim.upgrade(CudaOnly(address=memory, stream=p)), stream=p)
+        assert set(drv.calls()) <= QUERIES, kind
+
+
+def check_without_order_it_would_race(drv: Driver) -> None:
+    """The control: -1, and version 3 that promises too much, order nothing."""
+    p, s = stream_of(drv, "non-blocking", "P"), stream_of(drv, "non-blocking", "S")
+    for stream, named in ((-1, p), (s, None)):
+        memory = drv.alloc(SIZE)
+        drv.write(p, memory)
+        drv.clear_log()
+        taken(dlshim.upgrade(CudaOnly(address=memory, stream=named)), stream=stream)
+        assert set(drv.calls()) <= QUERIES
+        assert drv.read(s, memory)
+        ends_well(drv)
+
+
+def check_none_and_no_key_are_a_promise(drv: Driver) -> None:
+    memory = drv.alloc(SIZE)
+    for named in (None, CudaOnly.DROP):
+        for stream in (None, 1, 2, stream_of(drv, "non-blocking", "S")):
+            drv.clear_log()
+            taken(dlshim.upgrade(CudaOnly(address=memory, stream=named)), stream=stream)
+            assert set(drv.calls()) <= QUERIES
+
+
+def check_older_versions_say_nothing(drv: Driver) -> None:
+    """Every stream of the device is waited for; a stream in the dict is not version 2's."""
+    for version in (0, 1, 2):
+        for producer in STREAMS:
+            for consumer in (None, *STREAMS):
+                p = stream_of(drv, producer, "P")
+                s = stream_of(drv, consumer, "S") if consumer else None
+                memory = drv.alloc(SIZE)
+                drv.write(p, memory)
+                drv.clear_log()
+                x = CudaOnly(address=memory, version=version, stream=s or 1)
+                taken(dlshim.upgrade(x), stream=s)
+                waited = bool(BLOCKS & set(drv.calls()))
+                assert waited is not drv.has("cuCtxRecordEvent")
+                assert not drv.read(s or 1, memory), (version, producer, consumer)
+                ends_well(drv)
+
+
+def check_older_versions_with_options(drv: Driver) -> None:
+    p, s = stream_of(drv, "non-blocking", "P"), stream_of(drv, "non-blocking", "S")
+    memory = drv.alloc(SIZE)
+    x = CudaOnly(address=memory, version=2)
+    drv.write(p, memory)
+    drv.clear_log()
+    taken(dlshim.upgrade(x, producer_stream=p), stream=s)
+    assert not {"cuCtxRecordEvent", *BLOCKS} & set(drv.calls())
+    assert not drv.read(s, memory)
+    drv.clear_log()
+    taken(dlshim.upgrade(x, unknown_stream="same"), stream=s)
+    assert set(drv.calls()) <= QUERIES
+    refused(lambda: dlshim.upgrade(x, unknown_stream="error").__dlpack__(stream=s), "CudaOnly")
+
+
+def check_the_per_thread_stream_is_the_exporting_threads(drv: Driver) -> None:
+    memory = drv.alloc(SIZE)
+    s = stream_of(drv, "non-blocking", "S")
+    wrapped = dlshim.upgrade(CudaOnly(address=memory, stream=2))
+    racy: list[bool] = []
+
+    def elsewhere() -> None:
+        drv.write(2, memory)
+        taken(wrapped, stream=s)
+        racy.append(drv.read(s, memory))
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert racy == [False]
+
+
+def check_memory_that_the_host_reads(drv: Driver) -> None:
+    """NumPy takes pinned and managed memory, passes no stream and reads at once."""
+    for kind in ("pinned", "managed"):
+        for producer in STREAMS:
+            for version in (2, 3):
+                if kind == "pinned" and version == 2:
+                    continue  # nobody tracks what is pending there (reference 6.5)
+                p = stream_of(drv, producer, "P")
+                memory = drv.alloc(SIZE, kind=kind)
+                drv.write(p, memory)
+                x = CudaOnly(address=memory, version=version, stream=p)
+                taken(dlshim.upgrade(x))
+                assert not drv.host_read(memory, SIZE), (kind, producer, version)
+                ends_well(drv)
+
+
+# --- without elements -----------------------------------------------------------------------
+
+
+def check_empty_arrays_call_nothing(drv: Driver) -> None:
+    drv.set_current(drv.context(1))
+    drv.clear_log()
+    before = drv.counts()
+    for cls in (cai.WithDevice, cai.WithDeviceId, cai.WithDeviceInt):
+        for stream in (None, -1, 1, 2, 99):
+            x = dlshim.upgrade(empty(cls, device_id=0, version=2))
+            assert taken(x, stream=stream).device == (2, 0)
+    assert dlshim.from_dlpack(x, stream=5).__cuda_array_interface__["stream"] is None
+    assert set(drv.counts()) - set(before) <= {"cuInit"}
+    assert set(drv.calls()) <= {"cuInit"}
+
+
+def check_empty_arrays_lie_on_the_current_device(drv: Driver) -> None:
+    for current, device in ((None, 0), (0, 0), (1, 1)):
+        drv.set_current(None if current is None else drv.context(current))
+        assert dlshim.from_dlpack(empty(), stream=1).device == (2, device)
+    assert set(drv.calls()) <= QUERIES
+
+
+# --- a Tensor's own word ------------------------------------------------------------------
+
+
+class Over:
+    """A consumer that knows this protocol alone sees a Tensor like that."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        return self.tensor.__cuda_array_interface__
+
+
+def check_a_tensor_says_where_its_data_are_ready(drv: Driver) -> None:
+    for consumer in STREAMS:
+        p, s = stream_of(drv, "non-blocking", "P"), stream_of(drv, consumer, "S")
+        memory = drv.alloc(SIZE, 1)
+        p = stream_of(drv, "non-blocking", "P", 1)
+        s = stream_of(drv, consumer, "S", 1)
+        drv.write(p, memory)
+        tensor = dlshim.from_dlpack(CudaOnly(address=memory, stream=p), stream=s)
+        said = tensor.__cuda_array_interface__
+        assert said["stream"] == s and said["data"] == (memory, False)
+        assert not drv.read(said["stream"], memory)
+        t = stream_of(drv, "non-blocking", "T", 1)
+        taken(dlshim.upgrade(Over(tensor)), stream=t)
+        assert not drv.read(t, memory), consumer
+        ends_well(drv)
+
+
+def check_a_tensor_of_unknown_order_is_ordered_when_it_says_so(drv: Driver) -> None:
+    for producer in STREAMS:
+        for current in (None, 0, 1):
+            for device in (0, 1):
+                p = stream_of(drv, producer, "P", device)
+                memory = drv.alloc(SIZE, device)
+                tensor = dlshim.from_dlpack(CudaOnly(address=memory, stream=p), stream=-1)
+                drv.write(p, memory)
+                drv.set_current(None if current is None else drv.context(current))
+                stack = drv.context_stack()
+                drv.clear_log()
+                said = tensor.__cuda_array_interface__
+                waited = bool(BLOCKS & set(drv.calls()))
+                assert said["stream"] == 1
+                assert waited is not drv.has("cuCtxRecordEvent")
+                assert drv.context_stack() == stack
+                assert not drv.read(1, memory), (producer, current, device)
+                ends_well(drv)
+
+
+def check_a_tensor_that_cannot_be_ordered_says_so(drv: Driver) -> None:
+    if not drv.has("cuStreamBeginCapture_v2"):
+        return
+    memory = drv.alloc(SIZE)
+    tensor = dlshim.from_dlpack(CudaOnly(address=memory), stream=-1)
+    capturing = drv.stream_new(0, True, name="C")
+    drv.capture_begin(capturing, "relaxed")
+    refused(lambda: tensor.__cuda_array_interface__, "Tensor", "capture")
+    assert drv.capture_state(capturing) == "active"
+    drv.capture_end(capturing)
+    assert tensor.__cuda_array_interface__["stream"] == 1
+
+
+def check_a_tensor_of_memory_that_the_host_reads(drv: Driver) -> None:
+    p = stream_of(drv, "non-blocking", "P")
+    for kind in ("pinned", "managed"):
+        memory = drv.alloc(SIZE, kind=kind)
+        drv.write(p, memory)
+        tensor = dlshim.from_dlpack(CudaOnly(address=memory, stream=p))
+        assert tensor.__cuda_array_interface__["stream"] is None, "the host has waited"
+        assert not drv.host_read(memory, SIZE)
+
+
+def check_another_threads_own_stream_has_no_name(drv: Driver) -> None:
+    memory = drv.alloc(SIZE)
+    made: list[Any] = []
+
+    def elsewhere() -> None:
+        drv.write(2, memory)
+        tensor = dlshim.from_dlpack(CudaOnly(address=memory, stream=2), stream=2)
+        assert tensor.__cuda_array_interface__["stream"] == 2
+        made.append(tensor)
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert made[0].__cuda_array_interface__["stream"] == 1
+    assert not drv.read(1, memory)
+
+
+@pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), LIVE))
+def test_cuda_interface(variant: str, name: str) -> None:
+    results = run_checks(variant, __file__)
+    assert results[name] is None, results[name]
+
+
+# --- drivers that do not serve --------------------------------------------------------------
+
+NO_SERVICE = """
+import dlshim
+from doubles.cuda_interface import CudaOnly, empty
+import pytest
+
+for stream in (None, -1, 1):
+    with pytest.raises(BufferError, match=arguments[0]):
+        dlshim.upgrade(CudaOnly(address=4096)).__dlpack__(stream=stream)
+    dlshim.upgrade(empty()).__dlpack__(stream=stream)
+"""
+
+
+@pytest.mark.parametrize(("variant", "words"), [("stub", "stub.*34"), ("nodev", "no device.*100")])
+def test_a_driver_that_does_not_serve(variant: str, words: str) -> None:
+    run_with_driver(variant, NO_SERVICE, words)
+
+
+def test_empty_arrays_load_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One lies where the loader looks; a look at it would map it."""
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(built("13.0").parent))
+    child.run(
+        """
+        from pathlib import Path
+        import dlshim
+        from doubles.cuda_interface import CudaOnly, WithDevice, empty
+
+        def mapped():
+            return "libcuda" in Path("/proc/self/maps").read_text()
+
+        for x in (empty(), empty(WithDevice, device_id=1)):
+            for stream in (None, -1, 1, 2, 99):
+                dlshim.upgrade(x).__dlpack__(stream=stream)
+            assert dlshim.from_dlpack(x, stream=1).__cuda_array_interface__["stream"] is None
+        assert not mapped()
+        try:
+            dlshim.upgrade(CudaOnly(address=4096)).__dlpack__()
+        except BufferError as error:
+            assert "no CUDA memory" in str(error), error
+        else:
+            raise AssertionError("that was no memory")
+        assert mapped()
+        """
+    )
