@@ -1,0 +1,373 @@
+"""The stream table against a specification written out by hand, and what its duties come down to.
+
+Nothing here is read from the code: the cells are those of the reference on streams, 6.2 (which
+values a device knows), 6.3 (CUDA) and 6.5 (all others); the outcomes of duties follow 1.5
+(captures), 6.4 (unknown P) and design section 6.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+import dlshim
+from dlshim import _core
+from doubles import child
+
+pytestmark = pytest.mark.once
+
+VALUES = ("None", "-1", "0", "1", "2", "handle", "object")
+
+#: What stands in a cell: the argument that the producer is passed ("-": none), and behind a comma
+#: what dlshim does then.  An error alone: nobody is called.
+NOTHING = ""
+ORDER = "order(P,S)"
+ORDER_KNOWN = "order(P,S) if P is known"
+WAIT = "wait(P)"
+WAIT_KNOWN = "wait(P) if P is known"
+WAIT_L = "wait(L)"
+HOP = "edge(L,S)"
+REFUSED = "BufferError"
+V, TY = "ValueError", "TypeError"
+
+MODERN = "modern"
+TORCH = "modern, not 2"
+JAX = "modern, not -1"
+IGNORES = "ignores stream"
+OLD = "no stream"
+WAITED = "has waited"
+PRODUCERS = (MODERN, TORCH, JAX, IGNORES, OLD, WAITED)
+
+
+def row(*cells: tuple[str, str] | str) -> dict[str, tuple[str, str] | str]:
+    assert len(cells) == len(VALUES)
+    return dict(zip(VALUES, cells, strict=True))
+
+
+def all_values(cell: tuple[str, str]) -> dict[str, tuple[str, str] | str]:
+    return row(*[cell] * len(VALUES))
+
+
+def checked(cells: dict, errors: dict[str, str]) -> dict:
+    """Values that are no stream of the device are refused before anybody is asked (6.2)."""
+    return cells | errors
+
+
+# 6.2: None, any int from -1 on and any stream object are taken and not forwarded (design 6).
+HOST = {kind: all_values(("None", NOTHING)) for kind in (MODERN, TORCH, JAX, IGNORES)} | {
+    kind: all_values(("-", NOTHING)) for kind in (OLD, WAITED)
+}
+
+# 6.2 for 2 and 13: 0 is ambiguous; an object from which section 5 gets no handle is no stream.
+NO_STREAM = {"0": V, "object": TY}
+
+# 6.3, row by row.  "L" there: None becomes 1.
+CUDA = {
+    MODERN: row(("1", ""), ("-1", ""), V, ("1", ""), ("2", ""), ("S", ""), TY),
+    TORCH: row(("1", ""), ("-1", ""), V, ("1", ""), ("1", HOP), ("S", ""), TY),
+    JAX: row(("1", ""), ("None", ""), V, ("1", ""), ("2", ""), ("S", ""), TY),
+    IGNORES: row(
+        ("None", ORDER), ("None", ""), V, ("None", ORDER), ("None", ORDER), ("None", ORDER), TY
+    ),
+    OLD: row(("-", ORDER), ("-", ""), V, ("-", ORDER), ("-", ORDER), ("-", ORDER), TY),
+    WAITED: checked(all_values(("-", "")), NO_STREAM),
+}
+
+# 6.5, CUDAHost: the inner call gets None; the reader of None is the host; nobody tracks copies into
+# pinned memory, so an unknown P counts as none.  0 and objects without a handle (6.2: taken) name
+# no stream that could wait: the host does.
+_PINNED = (WAIT_KNOWN, "", WAIT_KNOWN, ORDER_KNOWN, ORDER_KNOWN, ORDER_KNOWN, WAIT_KNOWN)
+CUDA_HOST = {
+    **{k: row(*[("None", o) for o in _PINNED]) for k in (MODERN, TORCH, JAX, IGNORES)},
+    OLD: row(*[("-", owed) for owed in _PINNED]),
+    WAITED: all_values(("-", "")),
+}
+
+# 6.5, CUDAManaged: None is a wait of the host (0.2, point 3); the modern ones order into L first.
+CUDA_MANAGED = {
+    MODERN: row(("1", WAIT_L), ("-1", ""), V, ("1", ""), ("2", ""), ("S", ""), TY),
+    TORCH: row(("1", WAIT_L), ("-1", ""), V, ("1", ""), ("1", HOP), ("S", ""), TY),
+    JAX: row(("1", WAIT_L), ("None", ""), V, ("1", ""), ("2", ""), ("S", ""), TY),
+    IGNORES: row(
+        ("None", WAIT), ("None", ""), V, ("None", ORDER), ("None", ORDER), ("None", ORDER), TY
+    ),
+    OLD: row(("-", WAIT), ("-", ""), V, ("-", ORDER), ("-", ORDER), ("-", ORDER), TY),
+    WAITED: checked(all_values(("-", "")), NO_STREAM),
+}
+
+# 6.2 and 6.5, ROCm: 0 is the default stream, 1 and 2 are none; what dlshim itself would have to
+# order there is refused until it can.
+NO_ROCM = {"1": V, "2": V, "object": TY}
+_MODERN_ROCM = row(("0", ""), ("-1", ""), ("0", ""), V, V, ("S", ""), TY)
+ROCM = {
+    MODERN: _MODERN_ROCM,
+    TORCH: _MODERN_ROCM,
+    JAX: _MODERN_ROCM | {"-1": ("None", "")},
+    IGNORES: checked(all_values(("None", REFUSED)), NO_ROCM) | {"-1": ("None", "")},
+    OLD: checked(all_values(("-", REFUSED)), NO_ROCM) | {"-1": ("-", "")},
+    WAITED: checked(all_values(("-", "")), NO_ROCM),
+}
+ROCM_HOST = HOST
+
+# 6.2 and 6.5, oneAPI: queues only; -1 becomes None.
+NO_QUEUE = dict.fromkeys(("0", "1", "2", "handle"), TY)
+_MODERN_ONEAPI = checked(all_values(("None", "")), NO_QUEUE) | {"object": ("S", "")}
+ONEAPI = {
+    **dict.fromkeys((MODERN, TORCH, JAX), _MODERN_ONEAPI),
+    IGNORES: checked(all_values(("None", REFUSED)), NO_QUEUE) | {"-1": ("None", "")},
+    OLD: checked(all_values(("-", REFUSED)), NO_QUEUE) | {"-1": ("-", "")},
+    WAITED: checked(all_values(("-", "")), NO_QUEUE),
+}
+
+# 6.2 and 6.5, Metal and all others: None and -1 are portable, all else goes to a modern producer.
+_MODERN_OTHER = row(*[(passed, "") for passed in ("None", "None", "0", "1", "2", "S", "S")])
+OTHER = {
+    **dict.fromkeys((MODERN, TORCH, JAX), _MODERN_OTHER),
+    IGNORES: all_values(("None", REFUSED)) | dict.fromkeys(("None", "-1"), ("None", "")),
+    OLD: all_values(("-", REFUSED)) | dict.fromkeys(("None", "-1"), ("-", "")),
+    WAITED: all_values(("-", "")),
+}
+
+SPECIFICATION = {
+    "host": HOST,
+    "CUDA": CUDA,
+    "CUDA host": CUDA_HOST,
+    "CUDA managed": CUDA_MANAGED,
+    "ROCm": ROCM,
+    "ROCm host": ROCM_HOST,
+    "oneAPI": ONEAPI,
+    "other": OTHER,
+}
+
+
+def table() -> dict[tuple[str, str, str], tuple[str, str] | str]:
+    """The code's table in the words of this file."""
+    found = {}
+    for cell in _core._streams():
+        place = (cell["device"], cell["producer"], cell["stream"])
+        assert place not in found
+        owed = "" if cell["owed"] == "-" else cell["owed"]
+        # S of a value that has a name is that value.
+        named = cell["passed"] == "S" and cell["stream"] not in ("handle", "object")
+        passed = cell["stream"] if named else cell["passed"]
+        found[place] = owed if owed in (V, TY) else (passed, owed)
+        if owed in (V, TY):
+            assert cell["passed"] == "-", "nobody may be called before the value is refused"
+    return found
+
+
+def test_the_table_has_every_combination_once() -> None:
+    assert set(table()) == set(itertools.product(SPECIFICATION, PRODUCERS, VALUES))
+
+
+@pytest.mark.parametrize("device", SPECIFICATION)
+@pytest.mark.parametrize("producer", PRODUCERS)
+def test_cells(device: str, producer: str) -> None:
+    cells = table()
+    assert {v: cells[device, producer, v] for v in VALUES} == SPECIFICATION[device][producer]
+
+
+def test_minus_one_is_never_owed_anything() -> None:
+    """Design 6: -1 loads no driver, creates no event, makes no call."""
+    refused = {("oneAPI", v) for v in NO_QUEUE} | {("ROCm", "1"), ("ROCm", "2")}
+    for (device, producer, value), cell in table().items():
+        if value == "-1":
+            assert (device, value) not in refused
+            assert cell[1] == "", (device, producer)
+
+
+def test_torch_is_never_passed_two_nor_jax_minus_one_nor_a_host_producer_a_stream() -> None:
+    for (device, producer, value), cell in table().items():
+        passed = cell if isinstance(cell, str) else cell[0]
+        if device in ("CUDA", "CUDA managed"):
+            assert (producer, passed) not in ((TORCH, "2"), (JAX, "-1")), (device, value)
+        if device in ("host", "CUDA host", "ROCm host"):
+            assert passed in ("None", "-"), (device, producer, value)
+
+
+# --- what a duty comes down to ----------------------------------------------------------------
+
+P_STREAM, OTHER_STREAM = 0x7C2000000010, 0x7C2000000020
+EDGE = "edge(P,S)"
+DEVICE_EDGE = "edge(whole device,S)"
+WAITS_P = "the host waits for P"
+WAITS_DEVICE = "the host waits for the whole device"
+REFUSE_CAPTURE = "BufferError: capture"
+REFUSE_UNKNOWN = "BufferError: P is not known"
+FACTS = (
+    *("can_record_device", "host_must_be_alone"),
+    *("s_captures", "p_captures", "one_capture", "device_captures"),
+)
+ALL_FACTS = [c for n in range(len(FACTS) + 1) for c in itertools.combinations(FACTS, n)]
+POLICIES = ("auto", "legacy", "same", "error")
+
+
+def outcome(owed: str, known: str, p: int, s: int, policy: str) -> str:
+    """Before a driver is asked for anything."""
+    if owed == "-":
+        return "nothing"
+    if owed in (HOP, WAIT_L):  # the producer ordered into L: that is P now
+        known, p = "known", 1
+    if known == "unknown" and policy == "legacy":  # 6.4: the policy says that P is L
+        known, p = "known", 1
+    if owed == WAIT_L and policy == "same":  # design 6: the way out where no driver can wait
+        return "nothing"
+    if owed == HOP:
+        return "nothing" if s == 1 else EDGE
+    if known == "ready":
+        return "nothing"
+    if owed == REFUSED:
+        same = known == "known" and p == s
+        return "nothing" if same or policy == "same" else REFUSED
+    host_reads = owed in (WAIT, WAIT_KNOWN, WAIT_L)
+    if known == "known":
+        if host_reads:
+            return WAITS_P
+        return "nothing" if p == s else EDGE  # 1.4: equal handle means no call at all
+    if owed in (ORDER_KNOWN, WAIT_KNOWN) or policy == "same":
+        return "nothing"
+    if policy == "error":
+        return REFUSE_UNKNOWN
+    return WAITS_DEVICE if host_reads else DEVICE_EDGE
+
+
+def with_facts(action: str, facts: tuple[str, ...]) -> str:
+    """What the driver and running captures make of it."""
+    if action == DEVICE_EDGE and "can_record_device" not in facts:  # 6.4, step 3
+        action = WAITS_DEVICE
+    if action == WAITS_P and "host_must_be_alone" in facts:  # 6.5: attribute 89 = 0
+        action = WAITS_DEVICE
+    at_stake = {  # 1.5: which captures the call would break
+        EDGE: {"s_captures", "p_captures"} if "one_capture" not in facts else set(),
+        WAITS_P: {"p_captures"},
+        DEVICE_EDGE: {"s_captures", "p_captures", "device_captures"},
+        WAITS_DEVICE: {"s_captures", "p_captures", "device_captures"},
+    }.get(action, set())
+    return REFUSE_CAPTURE if at_stake & set(facts) else action
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("owed", ["-", HOP, ORDER, ORDER_KNOWN, WAIT, WAIT_KNOWN, WAIT_L, REFUSED])
+def test_settlement(owed: str, policy: str) -> None:
+    for known, p, s in itertools.product(
+        ("unknown", "ready", "known"), (1, 2, P_STREAM), (1, 2, P_STREAM, OTHER_STREAM)
+    ):
+        expected = outcome(owed, known, p, s, policy)
+        for facts in ALL_FACTS:
+            found = _core._settle(owed, known, p, s, policy, facts)
+            assert found == with_facts(expected, facts), (known, p, s, facts)
+
+
+def test_what_needs_no_driver_does_not_change_with_what_a_driver_says() -> None:
+    """The code asks the pure function first, without facts: "nothing" must be final."""
+    for owed, known, policy in itertools.product(
+        (ORDER, WAIT, ORDER_KNOWN, WAIT_KNOWN, WAIT_L, HOP), ("unknown", "ready", "known"), POLICIES
+    ):
+        first = _core._settle(owed, known, 1, 1, policy, ())
+        if first in ("nothing", REFUSE_UNKNOWN):
+            answers = {_core._settle(owed, known, 1, 1, policy, facts) for facts in ALL_FACTS}
+            assert answers == {first}, (owed, known, policy)
+
+
+@pytest.mark.parametrize("wrong", ["duty", "knowledge", "policy"])
+def test_the_hook_takes_the_tables_own_words_only(wrong: str) -> None:
+    words = {"duty": ORDER, "knowledge": "known", "policy": "auto"} | {wrong: "nonsense"}
+    with pytest.raises(ValueError, match="'nonsense' is not in this table"):
+        _core._settle(words["duty"], words["knowledge"], 1, 1, words["policy"], ())
+
+
+# --- values, before any device is known ---------------------------------------------------------
+
+
+class Host:
+    """A modern producer in host memory: whatever is a stream of some device is taken."""
+
+    def __init__(self) -> None:
+        self.streams: list[object] = []
+        self.array = memoryview(bytearray(b"data"))
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __dlpack__(self, *, stream: object = None, **_: object) -> object:
+        self.streams.append(stream)
+        return dlshim.to_capsule(self.array, max_version=(1, 0))
+
+
+class CudaStream:
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return (0, P_STREAM)
+
+
+class Queue:
+    """dpctl's SyclQueue."""
+
+    def _get_capsule(self) -> object:
+        raise AssertionError("nobody has asked for it")
+
+
+@pytest.mark.parametrize("wrong", [True, False, 1.0, "1", b"1", object()], ids=repr)
+def test_what_is_no_stream_anywhere(wrong: object) -> None:
+    with pytest.raises(TypeError, match="stream"):
+        dlshim.upgrade(Host()).__dlpack__(stream=wrong)
+
+
+@pytest.mark.parametrize("wrong", [-2, -(2**70), 2**64, 2**70])
+def test_what_is_out_of_range_everywhere(wrong: int) -> None:
+    with pytest.raises(ValueError, match="out of range"):
+        dlshim.upgrade(Host()).__dlpack__(stream=wrong)
+
+
+@pytest.mark.parametrize(
+    "stream", [None, -1, 0, 1, 2, P_STREAM, 2**64 - 1, CudaStream(), Queue()], ids=str
+)
+def test_host_memory_takes_any_stream_and_forwards_none(stream: object) -> None:
+    host = Host()
+    capsule = dlshim.upgrade(host).__dlpack__(stream=stream, max_version=(1, 0))
+    assert _core._peek(capsule)["device"] == (1, 0)
+    assert set(host.streams) <= {None}
+
+
+# --- the command ---------------------------------------------------------------------------------
+
+COMMAND = "import sys; from dlshim.__main__ import main; sys.exit(main({arguments!r}))"
+
+
+def shown(value: str, cell: tuple[str, str] | str) -> str:
+    """A refusal hides what was passed; a value that goes through as it is, is S."""
+    if isinstance(cell, str):
+        return cell
+    passed, owed = cell
+    if owed == REFUSED:
+        return owed
+    forwarded = passed == value and value in ("0", "1", "2", "handle", "object")
+    return " -> ".join(filter(None, ("S" if forwarded else passed, owed)))
+
+
+def test_the_command_prints_every_cell() -> None:
+    out = child.run(COMMAND.format(arguments=["streams"]))
+    for device, producers in SPECIFICATION.items():
+        assert f"\n{device}:\n" in out
+        header, *lines = out.split(f"\n{device}:\n", 1)[1].split("\n\n", 1)[0].splitlines()
+        starts = [header.index(f"  {value}") + 2 for value in VALUES]
+        assert header.split() == list(VALUES)
+        assert len(lines) == len(producers)
+        printed = {}
+        for line in lines:
+            cells = [line[a:b].strip() for a, b in itertools.pairwise((*starts, None))]
+            printed[line[: starts[0]].strip()] = dict(zip(VALUES, cells, strict=True))
+        assert printed == {
+            producer: {value: shown(value, cell) for value, cell in cells.items()}
+            for producer, cells in producers.items()
+        }
+
+
+def test_the_command_prints_one_device() -> None:
+    out = child.run(COMMAND.format(arguments=["streams", "CUDA host"]))
+    assert "CUDA host:" in out
+    assert not any(f"\n{name}:\n" in out for name in SPECIFICATION if name != "CUDA host")
+
+
+def test_the_command_knows_no_other_device() -> None:
+    child.run(COMMAND.format(arguments=["streams", "CUDA", "abacus"]), returncode=2)
