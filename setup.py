@@ -46,10 +46,10 @@ def compile_args() -> list[str]:
 
 # What an exchange on the learned road crosses. All else is off that road, and made small.
 QUICK = """
-    core/counters core/layout core/owner core/tensor
-    module/producer module/request module/serve module/settle module/functions module/tensor_type
-    python/capsule python/guard python/state
-    source/call source/capsule_in source/ladder source/loan source/plan source/table
+    core/owner core/tensor
+    module/producer module/request module/serve module/settle
+    python/capsule python/guard
+    source/call source/capsule_in source/ladder source/loan
 """.split()
 
 

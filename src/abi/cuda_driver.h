@@ -134,4 +134,6 @@ typedef struct {
 #undef DLS_CUDA_MEMBER
 } dls_cuda_api;
 
+static_assert(sizeof(dls_cuda_api) % sizeof(void *) == 0, "function pointers only");
+
 #endif

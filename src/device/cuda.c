@@ -31,21 +31,24 @@ static _Atomic(CUcontext) primaries[DEVICES_KEPT];
 static const char *
 find_symbols(void *library, dls_cuda_api *api)
 {
-    const char *missing = NULL;
-    void *address;
-    /* memcpy: C has no conversion from an object's address to a function's. */
-#define FIND(name, parameters)                                                 \
-    address = dls_loader_symbol(library, #name);                               \
-    memcpy(&api->name, &address, sizeof address);
-#define REQUIRE(name, parameters)                                              \
-    FIND(name, parameters)                                                     \
-    if (address == NULL && missing == NULL) {                                  \
-        missing = #name;                                                       \
+#define TEXT(name, parameters) #name "\0"
+#define ONE(name, parameters) +1
+    /* In the order of the members, all of which are function pointers. */
+    static const char names[] = DLS_CUDA_REQUIRED_LIST(TEXT) DLS_CUDA_OPTIONAL_LIST(TEXT);
+    const size_t required = 0 DLS_CUDA_REQUIRED_LIST(ONE);
+    const size_t count = required DLS_CUDA_OPTIONAL_LIST(ONE);
+#undef ONE
+#undef TEXT
+    const char *name = names, *missing = NULL;
+    for (size_t i = 0; i < count; i++) {
+        void *address = dls_loader_symbol(library, name);
+        /* memcpy: C has no conversion from an object's address to a function's. */
+        memcpy((char *)api + i * sizeof address, &address, sizeof address);
+        if (address == NULL && missing == NULL && i < required) {
+            missing = name;
+        }
+        name += strlen(name) + 1;
     }
-    DLS_CUDA_REQUIRED_LIST(REQUIRE)
-    DLS_CUDA_OPTIONAL_LIST(FIND)
-#undef REQUIRE
-#undef FIND
     return missing;
 }
 

@@ -1,15 +1,21 @@
 #include "python/state.h"
 
+#include <string.h>
+
 static int
 init_names(dls_state *state)
 {
-#define INTERN(member, text)                                                   \
-    state->names.member = PyUnicode_InternFromString(text);                    \
-    if (state->names.member == NULL) {                                         \
-        return -1;                                                             \
+#define TEXT(member, text) text "\0"
+    static const char texts[] = DLS_NAME_LIST(TEXT);
+#undef TEXT
+    const char *text = texts;
+    for (int i = 0; i < DLS_NAMES; i++) {
+        state->all_names[i] = PyUnicode_InternFromString(text);
+        if (state->all_names[i] == NULL) {
+            return -1;
+        }
+        text += strlen(text) + 1;
     }
-    DLS_NAME_LIST(INTERN)
-#undef INTERN
     return 0;
 }
 
@@ -112,7 +118,7 @@ dls_state_clear(dls_state *state)
     for (int mask = 0; mask < 16; mask++) {
         Py_CLEAR(state->kwnames[mask]);
     }
-#define CLEAR_NAME(member, text) Py_CLEAR(state->names.member);
-    DLS_NAME_LIST(CLEAR_NAME)
-#undef CLEAR_NAME
+    for (int i = 0; i < DLS_NAMES; i++) {
+        Py_CLEAR(state->all_names[i]);
+    }
 }

@@ -51,6 +51,13 @@
     X(ptr, "ptr")                                                              \
     X(handle, "handle")
 
+enum {
+#define DLS_NAME_COUNT(member, text) DLS_NAME_INDEX_##member,
+    DLS_NAME_LIST(DLS_NAME_COUNT)
+#undef DLS_NAME_COUNT
+    DLS_NAMES
+};
+
 struct dls_plan_cache;
 
 /* Where the keywords of __dlpack__ stand in a kwnames tuple: consumers pass the same
@@ -64,11 +71,14 @@ typedef struct {
 
 typedef struct dls_state {
     /* names.x is the interned str of DLS_NAME_LIST */
-    struct {
+    union {
+        struct {
 #define DLS_NAME_MEMBER(member, text) PyObject *member;
-        DLS_NAME_LIST(DLS_NAME_MEMBER)
+            DLS_NAME_LIST(DLS_NAME_MEMBER)
 #undef DLS_NAME_MEMBER
-    } names;
+        } names;
+        PyObject *all_names[DLS_NAMES];
+    };
     PyTypeObject *producer_type;
     PyTypeObject *tensor_type;
     PyTypeObject *dtype_type;
