@@ -44,9 +44,10 @@ def run(driver: Driver, variant: str, file: str) -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     results: dict[str, str | None] = {}
-    for name, check in vars(module).items():
+    for name, check in list(vars(module).items()):
         if not name.startswith("check_") or not applies(check, variant):
             continue
+        print(name, flush=True)
         driver.reset()
         try:
             check(driver)

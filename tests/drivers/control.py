@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes as C
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -109,6 +110,7 @@ class Driver:
 
     def __init__(self, path: Path | str) -> None:
         self.path = str(path)
+        self._local = threading.local()
         self.cu: Any = C.CDLL(self.path)
         self.held: Any = C.PyDLL(self.path)
         for library in (self.cu, self.held):
@@ -366,12 +368,17 @@ class Driver:
 
     @contextmanager
     def caller(self, name: str) -> Iterator[None]:
-        """Calls of this thread inside the block are logged as made by `name`; does not nest."""
-        self._fake.fake_set_caller(name.encode())
+        """Calls of this thread inside the block are logged as made by `name` (31 letters)."""
+        before = getattr(self._local, "caller", "")
+        self._set_caller(name)
         try:
             yield
         finally:
-            self._fake.fake_set_caller(b"")
+            self._set_caller(before)
+
+    def _set_caller(self, name: str) -> None:
+        self._local.caller = name
+        self._fake.fake_set_caller(name.encode())
 
 
 def load(path: Path | str) -> Driver:

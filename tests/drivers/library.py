@@ -121,12 +121,24 @@ checks.run(drv, *arguments)
 """
 
 
-@functools.cache
+_answers: dict[tuple[str, str], dict[str, str | None] | AssertionError] = {}
+
+
 def run_checks(variant: str, file: str, timeout: float = 300) -> dict[str, str | None]:
     """Run every ``check_*(drv)`` of a file in one child, each after ``drv.reset()``.
 
-    Gives for each name None, or the traceback.  A function with an attribute ``variants`` runs
-    only on those.  The answer is kept: ask as often as there are tests.
+    Gives for each name None, or the traceback.  A check marked with ``checks.only_on`` runs on
+    those variants alone.  The answer is kept, so ask as often as there are tests; a child that
+    dies fails them all, and its output ends with the name of the check that was its last.
     """
-    out = run_with_driver(variant, CHECKS, variant, str(file), timeout=timeout)
-    return json.loads(out.splitlines()[-1])
+    answer = _answers.get((variant, file))
+    if answer is None:
+        try:
+            out = run_with_driver(variant, CHECKS, variant, str(file), timeout=timeout)
+            answer = json.loads(out.splitlines()[-1])
+        except AssertionError as failure:
+            answer = failure
+        _answers[variant, file] = answer
+    if isinstance(answer, AssertionError):
+        raise AssertionError(*answer.args)
+    return answer

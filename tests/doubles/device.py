@@ -1,0 +1,636 @@
+"""Fake producers of device memory, over the fake driver: real calls, in the real order.
+
+Each is made from the driver's control, the stream P on which its pending work lies, and what the
+array looks like: ``TorchLike(drv, P, device=0, shape=(2, 3))``.  ``write()`` puts a kernel on P
+that writes the memory.  An export then does to the driver exactly what the library does, by the
+driver's own functions, with the contexts that it pushes, and these calls are logged as made by
+"producer": ``drv.log(by="")`` is what everyone else did.  ``keywords`` tells how each export was
+asked for, ``deletions`` how many were given back.
+
+One thing is kinder than life: where the CUDA runtime would leave the primary context current on
+a thread that had none, these pop it again, so that a changed stack is always someone else's.
+
+``named(cls)`` is the same class under the library's own name, by which rules that are kept per
+library find it.
+"""
+
+from __future__ import annotations
+
+import ctypes as C
+import functools
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from drivers.control import LEGACY, PER_THREAD, Driver
+
+from . import capsules as caps
+from .capsules import CPU, IS_COPIED, Made
+from .cuda_interface import CudaOnly, LazyPair
+from .producers import ALL_KEYWORDS, Array, Dunder, masquerade, wants_versioned
+
+PRODUCER = "producer"
+DEVICE_TYPES = {"device": 2, "pool": 2, "pinned": 3, "managed": 13}
+DISABLE_TIMING = 2
+
+
+class DriverFailure(RuntimeError):
+    """What the library raises when a driver call fails, such as "CUDA error: 400"."""
+
+
+class Memory:
+    """An allocation, how it is laid out, and the stream on which its owner works."""
+
+    def __init__(
+        self,
+        drv: Driver,
+        stream: int = LEGACY,
+        *,
+        device: int = 0,
+        kind: str = "device",
+        shape: Sequence[int] = (2, 3),
+        dtype: str = "float32",
+        strides: Sequence[int] | None = None,
+        start: int = 0,
+        address: int | None = None,
+        context: int | None = None,
+    ) -> None:
+        self.drv, self.stream, self.kind = drv, stream, kind
+        self.index = device
+        self.context = context or drv.context(device)
+        values = bytes(caps.filled(shape, dtype, strides, start))
+        if address is None:
+            address = drv.alloc(len(values), device, kind, context=self.context)
+            drv.put(address, values)
+        self.base = address
+        self.size = len(values)
+
+    def write(self) -> bool:
+        """A kernel on P writes the memory: whether it was racy."""
+        return self.drv.write(self.stream, self.base, context=self.context)
+
+    def fill(self, values: bytes) -> None:
+        """New bytes, as if the last kernel had written them."""
+        self.drv.put(self.base, values)
+
+
+class OnDevice(Array):
+    """The producers' common part; `drv`, P and the layout as in :class:`Memory`.
+
+    `rewrites`: when an export is given back, the library at once writes the memory again on P,
+    as an allocator does that hands the block to the next array.
+    """
+
+    KIND = "device"
+    LIBRARY = ("", "")  # module and name of the real class
+
+    def __init__(
+        self,
+        drv: Driver,
+        stream: int = LEGACY,
+        *,
+        device: int = 0,
+        kind: str | None = None,
+        shape: Sequence[int] = (2, 3),
+        dtype: str = "float32",
+        strides: Sequence[int] | None = None,
+        start: int = 0,
+        address: int | None = None,
+        context: int | None = None,
+        readonly: bool = False,
+        rewrites: bool = False,
+        **fields: Any,
+    ) -> None:
+        self.kind = kind or self.KIND
+        self.own = Memory(
+            drv, stream, device=device, kind=self.kind, shape=shape, dtype=dtype,
+            strides=strides, start=start, address=address, context=context,
+        )  # fmt: skip
+        self.drv, self.stream, self.index = drv, stream, device
+        self.address, self.context = self.own.base, self.own.context
+        self.rewrites = rewrites
+        where = (DEVICE_TYPES[self.kind], 0 if self.kind == "pinned" else device)
+        memory = (C.c_char * self.own.size).from_address(self.address)
+        super().__init__(
+            shape, dtype, strides=strides, start=start, device=where, readonly=readonly,
+            memory=memory, **fields,
+        )  # fmt: skip
+
+    # what a test asks
+
+    def write(self) -> bool:
+        """A kernel on P writes the memory: whether it was racy."""
+        return self.own.write()
+
+    @property
+    def deletions(self) -> int:
+        """Deleter calls over all exports."""
+        return sum(made.deleted for made in self.exports)
+
+    # what libraries do
+
+    def _export(self, version: tuple[int, int] | None, **fields: Any) -> Made:
+        if self.rewrites:
+            fields.setdefault("on_delete", self.write)
+        return super()._export(version, **fields)
+
+    def answer_in(self, max_version: Any, **fields: Any) -> Any:
+        """A capsule in the flavour that was asked for."""
+        return self._versioned(**fields) if wants_versioned(max_version) else self._legacy()
+
+    @contextmanager
+    def calls_in(self, context: int | None = None) -> Iterator[None]:
+        """The library's own calls, with the context that it pushes."""
+        with self.drv.caller(PRODUCER):
+            self.do("cuCtxPushCurrent_v2", context or self.context)
+            try:
+                yield
+            finally:
+                self.drv.cu.cuCtxPopCurrent_v2(None)
+
+    def do(self, name: str, *arguments: Any) -> None:
+        rc = getattr(self.drv.cu, name)(*arguments)
+        if rc:
+            raise DriverFailure(f"CUDA error: {rc} from {name}")
+
+    def current_device(self) -> int:
+        """`cudaGetDevice`: the current context's, and 0 for a thread that has none."""
+        value = C.c_int()
+        with self.drv.caller(PRODUCER):
+            rc = self.drv.cu.cuCtxGetDevice(C.byref(value))
+        return value.value if not rc else 0
+
+    def edge(self, p: int, s: int, flags: int = DISABLE_TIMING, context: int | None = None) -> None:
+        """S waits for an event recorded on P, by an event of the context."""
+        event = C.c_void_p()
+        with self.calls_in(context):
+            self.do("cuEventCreate", C.byref(event), flags)
+            try:
+                self.do("cuEventRecord", event, p)
+                self.do("cuStreamWaitEvent", s, event, 0)
+            finally:
+                self.do("cuEventDestroy_v2", event)
+
+    def wait_for(self, stream: int) -> None:
+        with self.calls_in():
+            self.do("cuStreamSynchronize", stream)
+
+    def to_host(self, max_version: Any, stream: int, flags: int = IS_COPIED) -> Any:
+        """A copy in pageable memory, through `stream`, complete when it is given."""
+        staged = (C.c_char * self.own.size)()
+        with self.calls_in():
+            self.do("cuMemcpyDtoHAsync_v2", C.addressof(staged), self.address, len(staged), stream)
+            self.do("cuStreamSynchronize", stream)
+        block = caps.filled(self.shape, self.dtype)
+        size = caps.itemsize_of(self.dtype)
+        for k, offset in enumerate(caps.offsets(self.shape, self.strides)):
+            source = C.addressof(staged) + (self.start + offset) * size
+            C.memmove(C.addressof(block) + k * size, source, size)
+        versioned = wants_versioned(max_version)
+        made = self._export(
+            self.version if versioned else None,
+            device=CPU,
+            strides=caps.row_major(self.shape),
+            start=0,
+            byte_offset=0,
+            memory=block,
+            owner=None,
+            on_delete=lambda: caps.poison(block),
+            **({"flags": flags} if versioned else {}),
+        )
+        return made.capsule()
+
+
+class DeviceArray(OnDevice, Dunder):
+    """The common part of those with `__dlpack__`."""
+
+
+@functools.cache
+def named(cls: type) -> type:
+    """The class under its library's name: ``named(TorchLike)`` passes for `torch.Tensor`."""
+    module, name = cls.LIBRARY
+    assert module, f"{cls.__name__} stands for no one library"
+    return masquerade(cls, name, module)
+
+
+def same(first: int, second: int) -> bool:
+    """0 and 1 both name the legacy stream."""
+    return max(first, LEGACY) == max(second, LEGACY)
+
+
+# --- torch ------------------------------------------------------------------------------
+
+
+class TorchLike(DeviceArray):
+    """torch 2.10 to 2.15, `torch/_tensor.py` `Tensor.__dlpack__`.
+
+    Omitted is -1, which orders nothing; None is an edge to the default stream, whose handle is 0.
+    BufferError for 2, AssertionError for 0, TypeError for anything but int (bool too), and
+    BufferError while another device is current, whatever the stream.  P is the current stream of
+    the array's device; no edge when that is the consumer's.  Says 1.3 when asked for a version;
+    a copy for `dl_device` is not flagged and runs on the current stream.
+    """
+
+    TAKES = ALL_KEYWORDS
+    LIBRARY = ("torch", "Tensor")
+    OMITTED: Any = -1
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **({"version": (1, 3)} | kwargs))
+
+    def answer(self, **asked: Any) -> Any:
+        stream = asked.get("stream", self.OMITTED)
+        self.insist_on_the_current_device()
+        if stream is not None and type(stream) is not int:
+            raise TypeError("stream must be ``int`` or ``none``")
+        if stream != -1:
+            self.order(stream)
+        max_version, target = asked.get("max_version"), asked.get("dl_device")
+        if target is not None and tuple(target) != self.device:
+            if tuple(target) != CPU:
+                raise BufferError(f"cannot move the tensor to {tuple(target)}")
+            if asked.get("copy") is False:
+                raise ValueError("cannot move the tensor without copying it")
+            return self.to_host(max_version, self.stream, flags=0)
+        return self.answer_in(max_version, flags=0)
+
+    def insist_on_the_current_device(self) -> None:
+        current = self.current_device()
+        if current != self.index:
+            raise BufferError(
+                "Can't export tensors on a different CUDA device index. "
+                f"Expected: {self.index}. Current device: {current}."
+            )
+
+    def order(self, stream: int | None) -> None:
+        if stream is None or stream == LEGACY:
+            stream = 0
+        elif stream == PER_THREAD:
+            raise BufferError("per-thread default stream is not supported.")
+        elif stream == 0:
+            raise AssertionError(f"unsupported stream on CUDA: {stream}.")
+        if not same(stream, self.stream):
+            self.edge(self.stream, stream)
+
+
+class Torch29(TorchLike):
+    """torch 2.9, the same but that an omitted stream is None: an edge to the default stream."""
+
+    OMITTED = None
+
+
+class CurrentStreams(DeviceArray):
+    """Libraries that take the current stream of the *current* device for P.
+
+    `current` gives the library's current stream by device; where it says nothing that is the
+    array's P on its own device and the legacy stream on others.
+    """
+
+    def __init__(self, *args: Any, current: dict[int, int] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.current = {self.index: self.stream} | (current or {})
+
+    def edge_from_current(self, stream: int, flags: int) -> None:
+        here = self.current_device()
+        p = self.current.get(here, LEGACY)
+        if not same(p, stream):
+            self.edge(p, stream, flags, context=self.drv.context(here))
+
+
+class TorchOld(CurrentStreams):
+    """torch 2.8, `torch/_tensor.py`: `__dlpack__(self, stream=None)`, always legacy.
+
+    Omitted, None and -1 order nothing.  1 is the default stream; 0, 2 and all others are taken
+    for handles as they are.  The event is recorded on the current stream of the current device,
+    which is not checked against the array's.
+    """
+
+    TAKES = ("stream",)
+    POSITIONAL = 1
+    LIBRARY = ("torch", "Tensor")
+
+    def answer(self, stream: Any = None) -> Any:
+        if stream is not None and type(stream) is not int:
+            raise TypeError("stream must be ``int`` or ``none``")
+        if stream is not None and stream != -1:
+            self.edge_from_current(0 if stream == LEGACY else stream, DISABLE_TIMING)
+        return self._legacy()
+
+
+class TorchPinned(DeviceArray):
+    """torch's pinned tensors: the device is (3, 0) but the capsule says (1, 0); any stream but
+    None and -1 is an AssertionError; the default is -1 (2.10 to 2.15, `torch/_tensor.py`)."""
+
+    KIND = "pinned"
+    TAKES = ALL_KEYWORDS
+    LIBRARY = ("torch", "Tensor")
+
+    def answer(self, stream: Any = -1, max_version: Any = None, **asked: Any) -> Any:
+        if stream not in (None, -1):
+            raise AssertionError("stream should be None on cpu.")
+        fields = {"device": CPU}
+        if wants_versioned(max_version):
+            return self._versioned(flags=0, **fields)
+        return self._legacy(**fields)
+
+
+# --- other libraries that honour the stream -----------------------------------------------
+
+
+class CupyLike(CurrentStreams):
+    """CuPy 14 and 15, `cupy/_core/core.pyx` `__dlpack__`.
+
+    Omitted and None are an edge to the legacy stream, -1 nothing, 0 a warning and the legacy
+    stream; no int (and less than -1) is a ValueError, but a bool passes.  The event, made with
+    timing, is recorded on the current stream of the current device, whatever the array's.
+    With `dl_device` (1, 0): a copy through the current stream that was waited for, or for managed
+    memory the memory itself, still called managed; `copy=True` otherwise BufferError.
+    """
+
+    TAKES = ALL_KEYWORDS
+    LIBRARY = ("cupy", "ndarray")
+    TIMING = 0
+
+    def answer(
+        self, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
+    ) -> Any:
+        to_cpu = dl_device is not None and tuple(dl_device) != self.device
+        if to_cpu and tuple(dl_device) != CPU:
+            raise BufferError("unsupported device requested.")
+        if to_cpu and copy is False and self.kind != "managed":
+            raise ValueError("GPU memory cannot be exported to CPU without copy.")
+        if not to_cpu and copy:
+            raise BufferError("copy=True only supported for copy to CPU.")
+        if not (to_cpu and stream is None):
+            self.order(stream)
+        if not to_cpu:
+            return self.answer_in(max_version)
+        stream = self.current.get(self.current_device(), LEGACY)
+        if self.kind == "managed" and not copy:
+            self.wait_for(stream)
+            return self.answer_in(max_version)
+        return self.to_host(max_version, stream)
+
+    def order(self, stream: Any) -> None:
+        if stream is None:
+            stream = LEGACY
+        if not isinstance(stream, int) or stream < -1:
+            raise ValueError(
+                "On CUDA, the valid stream for the DLPack protocol is -1, 1, 2, or any larger "
+                f"value, but {stream} was provided"
+            )
+        if stream == 0:
+            warnings.warn(
+                "Stream 0 is passed from a library that you are converting to", stacklevel=4
+            )
+            stream = LEGACY
+        if stream != -1:
+            self.edge_from_current(int(stream), self.TIMING)
+
+
+class Cupy13(CupyLike):
+    """CuPy 13.0 to 13.3: the same with the keyword `stream` alone, always legacy."""
+
+    TAKES = ("stream",)
+
+    def answer(self, stream: Any = None) -> Any:
+        self.order(stream)
+        return self._legacy()
+
+
+class CupyManaged(CupyLike):
+    """CuPy over managed memory: device 13."""
+
+    KIND = "managed"
+
+
+class JaxLike(DeviceArray):
+    """JAX 0.10 and 0.11, `jax/_src/array.py` and `jaxlib/dlpack.cc`: legacy whatever was asked.
+
+    Omitted and None make the host wait until the array is ready.  Any int goes to the driver as a
+    handle, -1 and 0 too: the stream waits for the event of the array's definition.
+    """
+
+    TAKES = ALL_KEYWORDS
+    LIBRARY = ("jaxlib._jax", "ArrayImpl")
+
+    def answer(
+        self, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
+    ) -> Any:
+        if stream is None:
+            self.wait_for(self.stream)
+        elif not isinstance(stream, int):
+            raise TypeError("buffer_to_dlpack_managed_tensor(): incompatible function arguments")
+        else:
+            self.edge(self.stream, stream % 2**64)
+        if dl_device is not None and tuple(dl_device) != self.device:
+            if tuple(dl_device) != CPU or copy is False:
+                raise BufferError("unsupported device")
+            return self.to_host(None, self.stream)
+        return self._legacy()
+
+
+class WarpLike(DeviceArray):
+    """Warp 1.19, `warp/_src/types.py` `array.__dlpack__(self, stream=None)`, legacy.
+
+    Omitted and None are an edge to the legacy stream, -1 nothing, 0 a handle; TypeError for less
+    than -1 and for what is no int.  P is the stream of the array's own device.
+    """
+
+    TAKES = ("stream",)
+    POSITIONAL = 1
+    LIBRARY = ("warp._src.types", "array")
+
+    def answer(self, stream: Any = None) -> Any:
+        if stream is None:
+            stream = LEGACY
+        elif not isinstance(stream, int) or stream < -1:
+            raise TypeError("DLPack stream must None or an integer >= -1")
+        if stream not in (-1, self.stream):
+            self.edge(self.stream, stream)
+        return self._legacy()
+
+
+# --- producers that order nothing -----------------------------------------------------------
+
+
+class Silent(DeviceArray):
+    """Takes every keyword and does nothing with the stream: nanobind's nb_ndarray
+    (`src/nb_ndarray.cpp`), tvm-ffi (`cython/tensor.pxi`), cuda.core's Buffer, JAX's FFI Buffer.
+    BufferError for another `dl_device`."""
+
+    TAKES = ALL_KEYWORDS
+    LIBRARY = ("nanobind", "nb_ndarray")
+
+    def answer(self, max_version: Any = None, dl_device: Any = None, **asked: Any) -> Any:
+        if dl_device is not None and tuple(dl_device) != self.device:
+            raise BufferError("unsupported dl_device")
+        return self.answer_in(max_version)
+
+
+class PinnedBuffer(Silent):
+    """cuda.core's Buffer over pinned memory, `cuda/core/_memory/_buffer.pyx`: device (3, 0)."""
+
+    KIND = "pinned"
+    LIBRARY = ("cuda.core._memory._buffer", "Buffer")
+
+
+class NoKw(DeviceArray):
+    """`__dlpack__(self)` without any keyword: MLX 0.14 to 0.31, JAX 0.3.15."""
+
+    TAKES = ()
+
+    def answer(self) -> Any:
+        return self._legacy()
+
+
+class TensorFlowLike(DeviceArray):
+    """TensorFlow 2.21, `tensorflow/python/framework/ops.py`: RuntimeError for any stream but None,
+    for a device and for a copy; reading the handle blocks the host until the operation is done."""
+
+    TAKES = ALL_KEYWORDS
+    LIBRARY = ("tensorflow.python.framework.ops", "EagerTensor")
+
+    def answer(
+        self, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
+    ) -> Any:
+        for name, value in (("stream", stream), ("dl_device", dl_device), ("copy", copy or None)):
+            if value is not None:
+                raise RuntimeError(f"tf.Tensor does not support DLPack export with {name}={value}")
+        self.wait_for(self.stream)
+        return self._legacy()
+
+
+class RawFn(OnDevice):
+    """A function that gives a legacy capsule and orders nothing: `torch.utils.dlpack.to_dlpack`,
+    `paddle.utils.dlpack.to_dlpack`.  Call it."""
+
+    def __call__(self, version: tuple[int, int] | None = None) -> Any:
+        self.calls.append(((), {}))
+        return self._legacy() if version is None else self._export(version, flags=0).capsule()
+
+
+class ToDlpack(OnDevice):
+    """An object with `toDlpack()` and nothing else: CuPy 9 and older, which ordered nothing."""
+
+    def toDlpack(self) -> Any:
+        self.calls.append(((), {}))
+        return self._legacy()
+
+
+# --- host memory, strict about streams --------------------------------------------------------
+
+
+class NumPyLike(Dunder):
+    """NumPy 2.1 and newer: RuntimeError for any stream but None, -1 too; host memory."""
+
+    TAKES = ALL_KEYWORDS
+
+    def answer(self, stream: Any = None, max_version: Any = None, **asked: Any) -> Any:
+        if stream is not None:
+            raise RuntimeError("NumPy only supports stream=None.")
+        return self._versioned() if wants_versioned(max_version) else self._legacy()
+
+
+class PyArrowLike(Dunder):
+    """pyarrow's Tensor (`pyarrow/tensor.pxi`): NotImplementedError for any stream but None."""
+
+    TAKES = ("stream",)
+
+    def answer(self, stream: Any = None) -> Any:
+        if stream is not None:
+            raise NotImplementedError("Only stream=None is supported.")
+        return self._legacy()
+
+
+# --- the CUDA array interface -------------------------------------------------------------------
+
+
+class Cai(CudaOnly):
+    """`__cuda_array_interface__` alone, over memory of the fake driver; `times_asked` counts.
+
+    `entry` is what the dict says about its stream: P unless it is given (None, 0, 1, 2, a handle,
+    or DROP for no such key).  Nothing is recorded and nobody waits: the dict is all there is.
+    """
+
+    VERSION = 3
+    SAYS_STREAM = True
+    P: Any = object()
+
+    def __init__(
+        self,
+        drv: Driver,
+        stream: int = LEGACY,
+        *,
+        entry: Any = P,
+        device: int = 0,
+        kind: str = "device",
+        shape: Sequence[int] = (2, 3),
+        dtype: str = "float32",
+        address: int | None = None,
+        context: int | None = None,
+        **fields: Any,
+    ) -> None:
+        self.own = Memory(
+            drv, stream, device=device, kind=kind, shape=shape, dtype=dtype, address=address,
+            context=context,
+        )  # fmt: skip
+        self.drv, self.stream, self.index = drv, stream, device
+        self.address, self.context = self.own.base, self.own.context
+        if entry is self.P:
+            entry = stream if self.SAYS_STREAM else self.DROP
+        given = 0 if 0 in shape else self.address
+        super().__init__(shape, dtype, address=given, version=self.VERSION, stream=entry, **fields)
+
+    write = OnDevice.write
+
+
+class Cai0(Cai):
+    """Version 0, no stream: rmm's DeviceBuffer and cuDF's buffers."""
+
+    VERSION, SAYS_STREAM = 0, False
+
+
+class Cai1(Cai):
+    """Version 1, with a mask that is None: numba of 2019."""
+
+    VERSION, SAYS_STREAM = 1, False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._entries["mask"] = None
+
+
+class Cai2(Cai):
+    """Version 2, no stream, no wait: torch (`torch/_tensor.py`), JAX (`jaxlib/py_array.cc`),
+    Warp (`warp/_src/types.py`)."""
+
+    VERSION, SAYS_STREAM = 2, False
+
+
+class Cai3(Cai):
+    """Version 3: numba-cuda (its array's default stream), CuPy (its current stream; 1 or 2 for 0).
+
+    As numba has it `stream` is also an attribute of the object.
+    """
+
+
+class CudfLike(Cai0):
+    """cuDF's spillable buffers (`cudf/core/buffer/spillable_buffer.py`): `data` is a Sequence, no
+    tuple, and looks the pointer up when asked; each look-up pins the buffer. `asked` lists them."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.pair = LazyPair(*self._entries["data"])
+        self._entries["data"] = self.pair
+
+    @property
+    def asked(self) -> list[int]:
+        return self.pair.asked
+
+
+#: Every producer with a __dlpack__ that honours its stream argument in some way.
+HONOURING = (TorchLike, Torch29, TorchOld, CupyLike, Cupy13, JaxLike, WarpLike)
+#: Those that leave all ordering to whoever asks.
+IGNORING = (Silent, NoKw)
