@@ -40,7 +40,17 @@ CUDA = (
     "cuda_copy.c",
     "cuda_lookup.c",
 )
-FLAGS = ("-std=c11", "-g", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-pthread")
+FLAGS = (
+    "-std=c11",
+    "-g",
+    "-Wall",
+    "-Wextra",
+    "-Wconversion",
+    "-Werror",
+    "-shared",
+    "-fPIC",
+    "-pthread",
+)
 LINK = ("-fvisibility=hidden", "-Wl,--no-undefined")
 
 
