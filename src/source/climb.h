@@ -15,6 +15,7 @@ typedef struct {
     dls_way failed;     /* known: this way was tried already and raised ... */
     PyObject *failure;  /* ... this (strong), it is not asked again */
     bool ordered;       /* the loan is off the host and nothing is owed any more */
+    bool settled;       /* the pending exception is dlshim's own and says it all */
     bool refused_other; /* a step was refused with something else than TypeError */
 } dls_climb;
 

@@ -110,6 +110,7 @@ refuse_copy_debt(dls_climb *c, unsigned owed)
         return 1;
     }
     dls_loan_drop(c->loan);
+    c->settled = true;
     dls_raise(c->state, DLS_EBUFFER, c->obj,
               "its producer cannot copy it, and dlshim allocates no device memory; pass "
               "a .copy() or .clone()");
@@ -125,8 +126,9 @@ ask_dlpack(dls_climb *c, dl_device device)
     dls_call_values values = {NULL, NULL, NULL};
     unsigned full = DLS_ASK_VERSION, used = 0;
     int got = -1;
-    if (dls_order_begin(c->state, c->obj, c->want, device, kind_of(c->plan), &order) < 0) {
+    if (dls_order_begin(c->state, c->want, device, kind_of(c->plan), &order) < 0) {
         dls_order_end(&order);
+        c->settled = true;
         return -1;
     }
     values.stream = order.passed;
@@ -149,6 +151,7 @@ ask_dlpack(dls_climb *c, dl_device device)
                              unasked ? kind_unasked(c->plan) : order.kind, p, c->loan)
             < 0) {
             dls_loan_drop(c->loan);
+            c->settled = true;
             got = -1;
         }
     }
@@ -202,6 +205,7 @@ pay(dls_climb *c, dls_producer_kind kind, dls_pending p)
 {
     if (dls_order_owed(c->state, c->plan, c->obj, c->want, kind, p, c->loan) < 0) {
         dls_loan_drop(c->loan);
+        c->settled = true;
         return -1;
     }
     return 1;
@@ -305,8 +309,10 @@ ask_in_place(dls_climb *c, dl_device device)
         if (got > 0) {
             return 0;
         }
-        if (got < 0) {
+        if (got < 0 && !c->settled) {
             dls_raise_from_pending(c->state, c->obj, "it cannot be exported");
+        }
+        if (got < 0) {
             return -1;
         }
     }

@@ -83,6 +83,9 @@ climb_rung(dls_climb *c, dls_rung rung)
     if (got == 0) {
         return RUNG_NEXT;
     }
+    if (c->settled) {
+        return RUNG_STOP;
+    }
     dls_pending_kind kind = dls_pending_error();
     /* The table is only the quick road: __dlpack__ decides what is refused.  Its refusal
      * of lazy bits is our own and final. */
@@ -138,7 +141,9 @@ climb_host(dls_climb *c)
             break;
         }
     }
-    raise_kept(c);
+    if (!c->settled) {
+        raise_kept(c);
+    }
     return -1;
 }
 

@@ -8,6 +8,9 @@
 #include "device/stream.h"
 #include "python/raise.h"
 
+/* A copy stream for nothing: an empty tensor needs none, and no driver. */
+#define NO_COPY 1
+
 /* --- routes ------------------------------------------------------------------------- */
 
 dls_route
@@ -64,19 +67,21 @@ route_stream(dls_order *order, dls_family family)
         *s = (dls_stream){.value = DLS_VALUE_ONE, .handle = 1};
     }
     if (order->route == DLS_ROUTE_TO_HOST) {
-        *s = (dls_stream){.value = DLS_VALUE_HANDLE, .handle = order->copy_stream};
+        bool found = order->copy_stream != 0;
+        *s = (dls_stream){.value = found ? DLS_VALUE_HANDLE : DLS_VALUE_MINUS_ONE,
+                          .handle = order->copy_stream};
     }
 }
 
-static int
-find_copy_stream(dls_state *state, PyObject *obj, dls_order *order)
+static void
+find_copy_stream(dls_order *order)
 {
-    dls_error err;
-    int code;
     Py_BEGIN_ALLOW_THREADS
-    code = dls_copy_stream(order->device.device_id, NULL, &order->copy_stream, &err);
+    if (dls_copy_stream(order->device.device_id, NULL, &order->copy_stream, &order->no_stream)
+        != DLS_OK) {
+        order->copy_stream = 0;
+    }
     Py_END_ALLOW_THREADS
-    return code == DLS_OK ? 0 : dls_raise_error(state, obj, &err);
 }
 
 static PyObject *
@@ -102,13 +107,15 @@ passed_value(const dls_order *order, PyObject *stream)
 }
 
 DLS_COLD int
-dls_order_begin(dls_state *state, PyObject *obj, const dls_want *want, dl_device device,
+dls_order_begin(dls_state *state, const dls_want *want, dl_device device,
                 dls_producer_kind kind, dls_order *order)
 {
     *order = (dls_order){.device = device, .kind = kind, .route = dls_route_of(want, device)};
-    if (dls_stream_read(state, want->stream, &order->s) < 0
-        || (order->route == DLS_ROUTE_TO_HOST && find_copy_stream(state, obj, order) < 0)) {
+    if (dls_stream_read(state, want->stream, &order->s) < 0) {
         return -1;
+    }
+    if (order->route == DLS_ROUTE_TO_HOST) {
+        find_copy_stream(order);
     }
     dls_family family = dls_family_of(device.device_type);
     route_stream(order, family);
@@ -294,7 +301,14 @@ dls_order_finish(dls_state *state, dls_plan *plan, PyObject *obj, const dls_want
     dls_family family = dls_family_of(order->device.device_type);
     dls_stream_rule rule = dls_order_decide(family, kind, order->s.value);
     loan->copy_stream = order->copy_stream;
-    if (rule.duty == DLS_DUTY_NOTHING || is_empty(&loan->tensor)) {
+    if (is_empty(&loan->tensor)) {
+        loan->copy_stream = NO_COPY;
+        return 0;
+    }
+    if (order->route == DLS_ROUTE_TO_HOST && order->copy_stream == 0) {
+        return dls_raise_error(state, obj, &order->no_stream);
+    }
+    if (rule.duty == DLS_DUTY_NOTHING) {
         return 0;
     }
     if (rule.duty == DLS_DUTY_VALUE || rule.duty == DLS_DUTY_TYPE) {
@@ -330,7 +344,11 @@ dls_order_owed(dls_state *state, dls_plan *plan, PyObject *obj, const dls_want *
 {
     dls_order order;
     dl_device device = want->has_assumed ? want->assumed : loan->tensor.device;
-    int result = dls_order_begin(state, obj, want, device, kind, &order);
+    if (is_empty(&loan->tensor) && dls_route_of(want, device) == DLS_ROUTE_TO_HOST) {
+        loan->copy_stream = NO_COPY;
+        return 0;
+    }
+    int result = dls_order_begin(state, want, device, kind, &order);
     if (result == 0) {
         result = dls_order_finish(state, plan, obj, want, &order, kind, p, loan);
     }

@@ -4,6 +4,7 @@
 #ifndef DLS_SOURCE_ORDER_H
 #define DLS_SOURCE_ORDER_H
 
+#include "core/error.h"
 #include "source/ladder.h"
 #include "source/stream.h"
 
@@ -25,12 +26,13 @@ typedef struct {
     dls_stream s;
     dls_argument argument;
     PyObject *passed;  /* strong: the value of `stream=`, NULL: the keyword is not given */
-    uint64_t copy_stream; /* TO_HOST: S is this one */
+    uint64_t copy_stream; /* TO_HOST: S is this one; 0: there is none, for ... */
+    dls_error no_stream;  /* ... this reason, which counts unless nothing is to be copied */
 } dls_order;
 
-/* Before the call.  0, or -1 with TypeError or ValueError (no stream of this device), or
- * what finding the copy stream raised.  Pair with dls_order_end. */
-int dls_order_begin(dls_state *state, PyObject *obj, const dls_want *want, dl_device device,
+/* Before the call.  0, or -1 with TypeError or ValueError (no stream of this device).
+ * Pair with dls_order_end. */
+int dls_order_begin(dls_state *state, const dls_want *want, dl_device device,
                     dls_producer_kind kind, dls_order *order);
 void dls_order_end(dls_order *order);
 
