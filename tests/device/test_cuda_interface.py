@@ -82,6 +82,15 @@ def check_the_drivers_word_goes_before_the_objects(drv: Driver) -> None:
     assert dlshim.from_dlpack(x).device == (2, 1)
 
 
+def check_the_question_for_the_device_orders_nothing(drv: Driver) -> None:
+    for version, stream in ((2, None), (3, 1), (3, stream_of(drv, "non-blocking", "P"))):
+        x = CudaOnly(address=drv.alloc(SIZE, 1), version=version, stream=stream)
+        drv.clear_log()
+        assert dlshim.upgrade(x).__dlpack_device__() == (2, 1)
+        assert not set(drv.calls()) - QUERIES
+    ends_well(drv)
+
+
 def check_memory_inside_an_allocation(drv: Driver) -> None:
     base = drv.alloc(4096, 1)
     x = CudaOnly((4, 4), address=base + 512, strides=(64, 8), readonly=True)
