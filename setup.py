@@ -45,12 +45,20 @@ def compile_args() -> list[str]:
 
 
 # What an exchange on the learned road crosses. All else is off that road, and made small.
-QUICK = """
-    core/owner core/tensor
-    module/producer module/request module/serve module/settle
-    python/capsule python/guard
-    source/call source/capsule_in source/ladder source/loan
-""".split()
+QUICK = [
+    "core/owner",
+    "core/tensor",
+    "module/producer",
+    "module/request",
+    "module/serve",
+    "module/settle",
+    "python/capsule",
+    "python/guard",
+    "source/call",
+    "source/capsule_in",
+    "source/ladder",
+    "source/loan",
+]
 
 
 class BuildExt(build_ext):

@@ -372,7 +372,13 @@ serve_with(dls_state *state, PyObject *source, dls_plan *plan, dls_request *requ
     request->want.ask_device |= request->want.stream != NULL || request->want.has_device;
     bool usual = plan == NULL || Py_TYPE(source) == plan->type;
     if (usual && !dls_option_given(request->options, DLS_OPTION_detach)) {
-        return serve(state, source, plan, request);
+        PyObject *result = serve(state, source, plan, request);
+        bool lost = result == NULL && plan != NULL
+                    && PyErr_ExceptionMatches(PyExc_AttributeError)
+                    && dls_plan_retire(state, plan, source);
+        if (!lost) {
+            return result;
+        }
     }
     return serve_mended(state, source, plan, request, serve);
 }

@@ -465,3 +465,24 @@ fail:
     dls_plan_drop(plan);
     return NULL;
 }
+
+bool
+dls_plan_retire(dls_state *state, dls_plan *plan, PyObject *obj)
+{
+    PyObject *error = dls_error_take(), *method = NULL;
+    bool lost = dls_plan_offers(plan, DLS_RUNG_DLPACK)
+                && dls_get_optional(obj, state->names.dlpack, &method) == 0;
+    Py_XDECREF(method);
+    if (!lost) {
+        PyErr_Clear();
+        dls_error_restore(error);
+        return false;
+    }
+    Py_XDECREF(error);
+    entry *slot = cache_slot(state->plans, plan->type);
+    plan->type = NULL;
+    if (slot->plan == plan) {
+        cache_remove(state->plans, (size_t)(slot - state->plans->entries));
+    }
+    return true;
+}

@@ -80,6 +80,11 @@ dls_plan_share(dls_plan *plan)
 }
 void dls_plan_drop(dls_plan *plan); /* NULL allowed */
 
+/* An AttributeError is pending: has the type lost, since it was met, the __dlpack__ that
+ * the plan calls?  If so the plan is taken out of the cache and fits no type any more,
+ * the exception is cleared and true is returned. */
+bool dls_plan_retire(dls_state *state, dls_plan *plan, PyObject *obj);
+
 /* The cache.  new: NULL with MemoryError. */
 struct dls_plan_cache *dls_plan_cache_new(void);
 void dls_plan_cache_free(struct dls_plan_cache *cache); /* NULL allowed */

@@ -238,3 +238,28 @@ def test_keywords_that_run_code_while_they_are_read():
     for _ in range(5):
         seen = dlshim._core._peek(x.__dlpack__(stream=Stream(), max_version=(1, 0), copy=True))
         assert seen["name"] == "dltensor_versioned" and seen["flags"] & 2
+
+
+def test_a_type_that_loses_its_method_is_met_anew() -> None:
+    modern, older = P2((6,)), InterfaceOnly((6,))
+
+    class Changing:
+        def __dlpack__(self, **asked: object) -> object:
+            return modern.__dlpack__(**asked)
+
+    x = Changing()
+    kept = dlshim.upgrade(x)
+    for _ in range(3):
+        assert dlshim.from_dlpack(kept).data_ptr == modern.element_zero
+    del Changing.__dlpack__
+    Changing.__array_interface__ = property(lambda self: older.__array_interface__)
+    for wrapped in (kept, dlshim.upgrade(x)):
+        assert dlshim.from_dlpack(wrapped).data_ptr == older.element_zero
+
+def test_an_attribute_error_of_the_producer_is_not_taken_for_a_missing_method() -> None:
+    class Careless:
+        def __dlpack__(self, **asked: object) -> object:
+            return self.not_there  # type: ignore[attr-defined]
+
+    with pytest.raises(AttributeError, match="not_there"):
+        dlshim.upgrade(Careless()).__dlpack__()
