@@ -4,6 +4,10 @@
 ``.. dlshim-askers::``      the rows of src/module/askers.def
 ``.. dlshim-limits::``      the limits that the matrix command knows
 ``.. dlshim-results::``     the dated result files in docs/results/
+``.. dlshim-streams:: CUDA``     one family of devices in src/device/streams.def
+``.. dlshim-duties::``           what the duties of that table come down to, by the code itself
+``.. dlshim-producers::``        how producers treat a stream, and which libraries are known to
+``.. dlshim-current-streams::``  where libraries say on which stream they work now
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from dlshim import _core
+from dlshim import streams as stream_table
 
 Row = tuple[str, ...]
 
@@ -26,15 +31,16 @@ class Table(SphinxDirective):
     """A list-table of rows that a subclass gives."""
 
     header: Row = ()
-    widths: tuple[int, ...] = ()
+    widths: tuple[int, ...] = ()  # none: as the cells need
 
     def rows(self) -> Iterable[Row]:
         raise NotImplementedError
 
     def run(self) -> list[nodes.Node]:
+        rows = list(self.rows())
         lines = [".. list-table::", "   :header-rows: 1"]
-        lines += [f"   :widths: {' '.join(map(str, self.widths))}", ""]
-        for row in (self.header, *self.rows()):
+        lines += [f"   :widths: {' '.join(map(str, self.widths)) or 'auto'}", ""]
+        for row in (self.header, *rows):
             for number, cell in enumerate(row):
                 lines.append(f"   {'* ' if number == 0 else '  '}- {cell}")
         box = nodes.container()
@@ -91,6 +97,96 @@ class Limits(Table):
             yield limit.reason, f"``{options_text(limit.cure)}``" if limit.cure else "—"
 
 
+# ---- streams ------------------------------------------------------------------------------
+
+
+def together(rows: Iterable[Row]) -> list[Row]:
+    """Rows that differ only in their first cell become one."""
+    names: dict[Row, list[str]] = {}
+    for name, *cells in rows:
+        names.setdefault(tuple(cells), []).append(name)
+    return [("; ".join(joined), *cells) for cells, joined in names.items()]
+
+
+def turned(rows: Iterable[Row]) -> list[Row]:
+    return list(zip(*rows, strict=True))
+
+
+class Streams(Table):
+    """What `python -m dlshim streams FAMILY` prints; what is the same stands once."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    @staticmethod
+    def cell(text: str) -> str:
+        parts = [part if part.endswith("Error") else f"``{part}``" for part in text.split(" -> ")]
+        return " → ".join("—" if part == "``-``" else part for part in parts)
+
+    def rows(self) -> Iterable[Row]:
+        cells = stream_table.cells(self.arguments[0])
+        values = next(iter(cells.values()))
+        rows = together(
+            (producer, *map(self.cell, row.values())) for producer, row in cells.items()
+        )
+        self.header, *rows = turned(together(turned([("", *values), *rows])))
+        return rows
+
+
+class Duties(Table):
+    """Every duty that needs P, as `dls_order_settle` answers with and without CUDA 12.5."""
+
+    header = ("owed", "P is known", "``auto``", "``legacy``: P is L", "``same``", "``error``")
+    policies = ("auto", "legacy", "same", "error")
+
+    @staticmethod
+    def action(duty: str, known: str, policy: str) -> str:
+        new, old = (
+            _core._settle(duty, known, 5, 7, policy, facts) for facts in (["can_record_device"], [])
+        )
+        return new if new == old else f"{new}; before CUDA 12.5: {old}"
+
+    def rows(self) -> Iterable[Row]:
+        duties = dict.fromkeys(row["owed"] for row in _core._streams())
+        for duty in duties:
+            if "(P" in duty:
+                unknown = [self.action(duty, "unknown", policy) for policy in self.policies]
+                yield f"``{duty}``", self.action(duty, "known", "auto"), *unknown
+
+
+class Producers(Table):
+    header = ("kind", "what it does with a stream", "known to be so")
+    widths = (18, 47, 35)
+    meanings = {
+        "modern": ("", "orders its pending work before the stream that it is passed; all others"),
+        "modern, not 2": ("REFUSES_TWO", "the same, but refuses 2, the per-thread default stream"),
+        "modern, not -1": ("NO_MINUS_ONE", "the same, but takes -1 for a handle"),
+        "ignores stream": ("IGNORES_STREAM", "takes the keyword and orders nothing"),
+        "no stream": ("", "does not take the keyword, or is no ``__dlpack__`` at all: raw "
+                          "capsules, capsule functions, the CUDA array interface, a "
+                          ":class:`dlshim.Tensor`"),
+        "has waited": ("WAITS", "returns when the data are ready"),
+    }  # fmt: skip
+
+    def rows(self) -> Iterable[Row]:
+        for kind in stream_table.cells("CUDA"):
+            trait, meaning = self.meanings[kind]
+            names = [row["name"] for row in _core._libraries() if trait in row["traits"]]
+            yield kind, meaning, ", ".join(dict.fromkeys(names)) or "—"
+
+
+class CurrentStreams(Table):
+    header = ("library", "class", "asked for its current stream")
+    widths = (20, 40, 40)
+
+    def rows(self) -> Iterable[Row]:
+        for row in _core._libraries():
+            if row["stream"]:
+                path = row["stream"]
+                where = f"the object's ``{path}``" if path.startswith(".") else f"``{path}``"
+                yield row["name"], f"``{row['module']}``: ``{row['type']}``", where
+
+
 class Results(SphinxDirective):
     """Links to the result files, newest first."""
 
@@ -105,6 +201,7 @@ class Results(SphinxDirective):
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    for directive in (Libraries, Askers, Limits, Results):
+    for directive in (Libraries, Askers, Limits, Streams, Duties, Producers, Results):
         app.add_directive(f"dlshim-{directive.__name__.lower()}", directive)
+    app.add_directive("dlshim-current-streams", CurrentStreams)
     return {"parallel_read_safe": True}
