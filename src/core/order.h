@@ -88,7 +88,8 @@ typedef enum { DLS_ARGUMENT_LIST(DLS_ENUM_ARGUMENT) DLS_ARGUMENTS } dls_argument
 typedef enum { DLS_DUTY_LIST(DLS_ENUM_DUTY) DLS_DUTIES } dls_duty;
 typedef enum { DLS_ACTION_LIST(DLS_ENUM_ACTION) DLS_ACTIONS } dls_action;
 
-/* What is known of P.  A handle is 1 (L), 2 (per-thread default) or above. */
+/* What is known of P.  A handle is 1 (L), 2 (per-thread default) or above; where streams
+ * are objects it is the object's address. */
 typedef enum {
     DLS_P_UNKNOWN,
     DLS_P_READY, /* nothing is pending */
@@ -98,6 +99,7 @@ typedef enum {
 typedef struct {
     dls_knowledge known;
     uint64_t handle;
+    void *object; /* borrowed, oneAPI: the queue */
 } dls_pending;
 
 /* The option unknown_stream. */
@@ -106,6 +108,7 @@ enum { DLS_UNKNOWN_AUTO, DLS_UNKNOWN_LEGACY, DLS_UNKNOWN_SAME, DLS_UNKNOWN_ERROR
 /* What a driver has been asked; all zero is right where none was. */
 typedef struct {
     bool can_record_device; /* a device-wide event exists (CUDA 12.5) */
+    bool no_device_wait;    /* nor can the host wait for all of a device (oneAPI) */
     bool host_must_be_alone; /* host and kernels must not touch managed memory at once */
     bool s_captures;
     bool p_captures;

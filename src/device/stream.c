@@ -78,7 +78,7 @@ dls_order_decide(dls_family family, dls_producer_kind producer, dls_value value)
 dls_pending
 dls_order_pending(const dls_ordering *ordering)
 {
-    const dls_pending legacy = {DLS_P_KNOWN, 1};
+    const dls_pending legacy = {.known = DLS_P_KNOWN, .handle = 1};
     bool about_l = ordering->duty == DLS_DUTY_HOP || ordering->duty == DLS_DUTY_WAIT_L;
     bool taken_for_l = ordering->p.known == DLS_P_UNKNOWN
                        && ordering->policy == DLS_UNKNOWN_LEGACY;
@@ -123,6 +123,10 @@ dls_order_settle(const dls_ordering *ordering, const dls_order_facts *facts)
     bool to_s = action == DLS_ACTION_EDGE || ordering->duty == DLS_DUTY_REFUSE;
     if (to_s && p.known == DLS_P_KNOWN && p.handle == ordering->s) {
         return DLS_ACTION_NOTHING;
+    }
+    bool device_wide = action == DLS_ACTION_DEVICE_EDGE || action == DLS_ACTION_SYNC_DEVICE;
+    if (device_wide && facts->no_device_wait) {
+        return DLS_ACTION_REFUSE_UNKNOWN;
     }
     if (action == DLS_ACTION_DEVICE_EDGE && !facts->can_record_device) {
         action = DLS_ACTION_SYNC_DEVICE;

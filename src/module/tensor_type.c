@@ -5,6 +5,7 @@
 #include "core/dtype.h"
 #include "core/layout.h"
 #include "core/tensor.h"
+#include "core/thread.h"
 #include "module/request.h"
 #include "module/tensor_buffer.h"
 #include "module/tensor_cuda.h"
@@ -49,7 +50,7 @@ dls_tensor_new(dls_state *state, const dl_tensor *tensor, bool canonical,
     data->flavour = (uint8_t)loan->flavour;
     data->readonly_stated = loan->readonly_stated;
     data->ready = ready;
-    data->ready_in = PyThread_get_thread_ident();
+    data->ready_in = dls_thread_number();
     Py_XINCREF(stream);
     data->stream = stream;
     PyObject_GC_Track(self);
@@ -66,9 +67,9 @@ dls_tensor_hold(PyObject *self, dls_hold *hold)
 dls_pending
 dls_tensor_pending(const dls_tensor *self)
 {
-    const dls_pending legacy = {DLS_P_KNOWN, 1};
+    const dls_pending legacy = {.known = DLS_P_KNOWN, .handle = 1};
     bool foreign = self->ready.known == DLS_P_KNOWN && self->ready.handle == 2
-                   && self->ready_in != PyThread_get_thread_ident();
+                   && self->ready_in != dls_thread_number();
     return foreign ? legacy : self->ready;
 }
 

@@ -49,7 +49,10 @@
     X(cuda_stream, "__cuda_stream__")                                          \
     X(torch_cuda_stream, "cuda_stream")                                        \
     X(ptr, "ptr")                                                              \
-    X(handle, "handle")
+    X(handle, "handle")                                                        \
+    X(wait, "wait")                                                            \
+    X(synchronize, "synchronize")                                              \
+    X(submit_barrier, "submit_barrier")
 
 enum {
 #define DLS_NAME_COUNT(member, text) DLS_NAME_INDEX_##member,

@@ -216,7 +216,7 @@ dls_climb_cuda_interface(dls_climb *c)
 {
     dls_pending p = {.known = DLS_P_UNKNOWN};
     c->plan->off_host = true;
-    int got = dls_read_cuda_interface(c->state, c->obj, c->loan, &p);
+    int got = dls_read_cuda_interface(c->state, c->obj, c->want, c->loan, &p);
     if (got > 0 && dls_plan_has(c->plan, DLS_LIB_IMMUTABLE)) {
         c->loan->flags |= DL_FLAG_READ_ONLY;
         c->loan->readonly_stated = false;

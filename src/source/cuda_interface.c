@@ -3,6 +3,7 @@
 #include "device/cuda.h"
 #include "python/raise.h"
 #include "source/interface_dict.h"
+#include "source/stream.h"
 
 #define NEWEST_VERSION 3
 
@@ -35,20 +36,27 @@ read_version(const dls_interface *from, int64_t *version)
     return result;
 }
 
-/* 0 could mean the legacy default stream or a per-thread one. */
+/* 0 could mean the legacy default stream or a per-thread one.  It is nobody's word where
+ * no order is wanted, or somebody else knows. */
 static int
-fail_zero(const dls_interface *from)
+read_zero(const dls_interface *from, const dls_want *want, dls_pending *p)
 {
+    bool named = want->producer_stream != NULL && want->producer_stream != Py_None;
+    if (named || dls_stream_is_minus_one(want->stream)) {
+        *p = (dls_pending){.known = DLS_P_UNKNOWN};
+        return 0;
+    }
     return dls_reading_fail(&from->reading,
                             "['stream'] must not be 0, which the protocol forbids as "
                             "ambiguous: the dict has to say 1 for the legacy default "
-                            "stream or 2 for the per-thread one");
+                            "stream or 2 for the per-thread one; or pass producer_stream= "
+                            "to upgrade");
 }
 
 /* Which stream has the pending work?  Before version 3 the dict had no word for it;
  * from then on None means that no synchronisation is needed. */
 static int
-read_stream(const dls_interface *from, int64_t version, dls_pending *p)
+read_stream(const dls_interface *from, const dls_want *want, int64_t version, dls_pending *p)
 {
     static const char wanted[] = "be None or a stream handle as int";
     PyObject *value = NULL;
@@ -66,8 +74,8 @@ read_stream(const dls_interface *from, int64_t version, dls_pending *p)
         result = dls_interface_read_unsigned(from, "stream", wanted, value, &handle);
     }
     if (result == 0) {
-        *p = (dls_pending){DLS_P_KNOWN, handle};
-        result = handle == 0 ? fail_zero(from) : 0;
+        *p = (dls_pending){.known = DLS_P_KNOWN, .handle = handle};
+        result = handle == 0 ? read_zero(from, want, p) : 0;
     }
     Py_DECREF(value);
     return result;
@@ -269,7 +277,8 @@ find_device(const dls_interface *from)
     if (found.type == 0) {
         return dls_reading_fail(&from->reading,
                                 "the CUDA driver knows no memory at its address %p: it is "
-                                "no CUDA memory, or it has been freed",
+                                "no CUDA memory, or it has been freed (assume_device= says "
+                                "where other memory lies)",
                                 tensor->data);
     }
     /* Managed first: the driver may call its memory the host's while it lies there. */
@@ -288,14 +297,14 @@ find_device(const dls_interface *from)
 /* --- the protocol --------------------------------------------------------------------- */
 
 static int
-read_dict(dls_interface *from, dls_pending *p)
+read_dict(dls_interface *from, const dls_want *want, dls_pending *p)
 {
     int64_t version = 0, low, high;
     /* The data come last: what is refused anyway must not pin the memory. */
     if (dls_interface_check_dict(from) < 0 || read_version(from, &version) < 0
         || dls_interface_check_mask(from) < 0 || dls_interface_read_typestr(from) < 0
         || dls_interface_read_shape(from) < 0 || dls_interface_read_strides(from) < 0
-        || read_stream(from, version, p) < 0 || read_data(from) < 0
+        || read_stream(from, want, version, p) < 0 || read_data(from) < 0
         || dls_reading_finish(&from->reading, &low, &high) < 0) {
         return -1;
     }
@@ -303,14 +312,18 @@ read_dict(dls_interface *from, dls_pending *p)
     if (empty) {
         *p = (dls_pending){.known = DLS_P_READY};
     }
-    if ((empty ? guess_device(from, dl_kDLCUDA) : find_device(from)) < 0) {
+    if (want->has_assumed) {
+        from->reading.loan->tensor.device = want->assumed;
+    }
+    else if ((empty ? guess_device(from, dl_kDLCUDA) : find_device(from)) < 0) {
         return -1;
     }
     return dls_interface_hold(from);
 }
 
 int
-dls_read_cuda_interface(dls_state *state, PyObject *obj, dls_loan *loan, dls_pending *p)
+dls_read_cuda_interface(dls_state *state, PyObject *obj, const dls_want *want, dls_loan *loan,
+                        dls_pending *p)
 {
     PyObject *dict = NULL;
     int got = dls_get_optional(obj, state->names.cuda_array_interface, &dict);
@@ -321,7 +334,7 @@ dls_read_cuda_interface(dls_state *state, PyObject *obj, dls_loan *loan, dls_pen
         dls_interface from = {
             .reading = dls_reading_begin(state, obj, "__cuda_array_interface__", loan),
             .dict = dict};
-        got = dls_reading_end(&from.reading, read_dict(&from, p));
+        got = dls_reading_end(&from.reading, read_dict(&from, want, p));
     }
     Py_XDECREF(dict);
     return got;

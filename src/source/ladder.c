@@ -199,6 +199,19 @@ loan_is_pinned(const dls_loan *loan)
     return loan->tensor.device.device_type == dl_kDLCUDAHost;
 }
 
+/* Where only the export will tell the device, a stream object that has no handle to give
+ * is refused before anybody is asked. */
+static int
+check_stream_object(const dls_climb *c)
+{
+    dls_stream s;
+    bool is_object = c->want->stream != NULL && !PyLong_Check(c->want->stream);
+    if (!is_object || dls_plan_has(c->plan, DLS_LIB_CPU_ONLY)) {
+        return 0;
+    }
+    return dls_stream_read(c->state, c->want->stream, &s);
+}
+
 static int
 ask_with_climb(dls_climb *c)
 {
@@ -209,6 +222,9 @@ ask_with_climb(dls_climb *c)
     }
     if (known > 0 && !dls_device_is_host(device.device_type)) {
         return dls_climb_off_host(c, device);
+    }
+    if (known == 0 && check_stream_object(c) < 0) {
+        return -1;
     }
     if (climb_host(c) < 0) {
         return -1;

@@ -186,18 +186,22 @@ dls_library_capsule(dls_state *state, const dls_library *row, PyObject *obj,
 
 static const struct {
     const char *name;
+    int32_t device_type;
     const char *path;
 } current_streams[] = {
-#define CURRENT_STREAM(name, path) {name, path},
+#define CURRENT_STREAM(name, device_type, path) {name, device_type, path},
 #include "source/libraries.def"
 #undef CURRENT_STREAM
 };
 
+/* HIP builds go by CUDA's names. */
 static const char *
-stream_path(const dls_library *row)
+stream_path(const dls_library *row, int32_t device_type)
 {
+    int32_t wanted = device_type == dl_kDLOneAPI ? dl_kDLOneAPI : dl_kDLCUDA;
     for (size_t i = 0; row != NULL && i < sizeof current_streams / sizeof *current_streams; i++) {
-        if (strcmp(current_streams[i].name, row->name) == 0) {
+        if (current_streams[i].device_type == wanted
+            && strcmp(current_streams[i].name, row->name) == 0) {
             return current_streams[i].path;
         }
     }
@@ -205,11 +209,13 @@ stream_path(const dls_library *row)
 }
 
 int
-dls_library_stream(dls_state *state, const dls_library *row, PyObject *obj, int device_id,
+dls_library_stream(dls_state *state, const dls_library *row, PyObject *obj, dl_device device,
                    PyObject **result)
 {
-    const char *path = stream_path(row);
-    return path[0] != '\0' ? find_named(state, obj, path, strlen(path), device_id, result) : 0;
+    const char *path = stream_path(row, device.device_type);
+    return path[0] != '\0'
+               ? find_named(state, obj, path, strlen(path), device.device_id, result)
+               : 0;
 }
 
 /* Is a module imported, and older than major.minor?  1, 0, or -1: not imported. */
@@ -272,7 +278,7 @@ dls_library_table(void)
         PyObject *row = Py_BuildValue(
             "{s:s,s:s,s:s,s:s,s:s,s:N}", "name", libraries[i].name, "module",
             libraries[i].module, "type", libraries[i].type, "functions",
-            libraries[i].functions, "stream", stream_path(&libraries[i]), "traits", trait_names(libraries[i].traits));
+            libraries[i].functions, "stream", stream_path(&libraries[i], dl_kDLCUDA), "traits", trait_names(libraries[i].traits));
         if (row == NULL || PyList_Append(list, row) < 0) {
             Py_CLEAR(list);
         }

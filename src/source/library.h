@@ -2,6 +2,7 @@
 #ifndef DLS_SOURCE_LIBRARY_H
 #define DLS_SOURCE_LIBRARY_H
 
+#include "abi/dlpack_abi.h"
 #include "python/py.h"
 #include "python/state.h"
 
@@ -49,11 +50,11 @@ int dls_library_capsule(dls_state *state, const dls_library *row, PyObject *obj,
 /* Does such a function exist for this object?  1, 0, or -1 with an exception. */
 int dls_library_has_capsule(dls_state *state, const dls_library *row, PyObject *obj);
 
-/* On which stream the row's library works now, over device `device_id`: 1 = *result is a
+/* On which stream the row's library works now, over this device: 1 = *result is a
  * stream object or handle (new reference), 0 = the row has no such place or the library
  * says nothing, -1 = exception set. */
 int dls_library_stream(dls_state *state, const dls_library *row, PyObject *obj,
-                       int device_id, PyObject **result);
+                       dl_device device, PyObject **result);
 
 /* Is a library imported whose deleters run Python code without taking the GIL (T10)?
  * Looked up until that library has been seen once. */

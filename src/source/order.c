@@ -7,6 +7,7 @@
 #include "device/handoff.h"
 #include "device/stream.h"
 #include "python/raise.h"
+#include "source/queue.h"
 
 /* A copy stream for nothing: an empty tensor needs none, and no driver. */
 #define NO_COPY 1
@@ -135,6 +136,7 @@ void
 dls_order_end(dls_order *order)
 {
     Py_CLEAR(order->passed);
+    Py_CLEAR(order->queue);
 }
 
 DLS_COLD bool
@@ -167,13 +169,33 @@ dls_order_leave(void)
 
 /* --- P ---------------------------------------------------------------------------------- */
 
+static dls_pending
+known_handle(uint64_t handle)
+{
+    return (dls_pending){.known = DLS_P_KNOWN, .handle = handle};
+}
+
+static dls_pending
+known_object(PyObject *queue)
+{
+    return (dls_pending){
+        .known = DLS_P_KNOWN, .handle = (uint64_t)(uintptr_t)queue, .object = queue};
+}
+
 /* A stream that was named for P.  0, or -1. */
 static int
-name_pending(dls_state *state, PyObject *stream, dls_pending *p)
+name_pending(dls_state *state, dls_family family, PyObject *stream, dls_pending *p)
 {
     dls_stream named;
     if (dls_stream_read(state, stream, &named) < 0) {
         return -1;
+    }
+    if (named.value == DLS_VALUE_OBJECT && family == DLS_FAMILY_ONEAPI) {
+        *p = known_object(stream);
+        return 0;
+    }
+    if (family == DLS_FAMILY_ONEAPI && named.value != DLS_VALUE_MINUS_ONE) {
+        return raise_value(state, family, DLS_DUTY_TYPE, stream);
     }
     switch (named.value) {
     case DLS_VALUE_MINUS_ONE:
@@ -182,16 +204,16 @@ name_pending(dls_state *state, PyObject *stream, dls_pending *p)
     case DLS_VALUE_ONE:
     case DLS_VALUE_TWO:
     case DLS_VALUE_HANDLE:
-        *p = (dls_pending){DLS_P_KNOWN, named.handle};
+        *p = known_handle(named.handle);
         return 0;
     case DLS_VALUE_ZERO:
         if (named.from_object) {
-            *p = (dls_pending){DLS_P_KNOWN, 1};
+            *p = known_handle(1);
             return 0;
         }
-        return raise_value(state, DLS_FAMILY_CUDA, DLS_DUTY_VALUE, stream);
+        return raise_value(state, family, DLS_DUTY_VALUE, stream);
     default:
-        return raise_value(state, DLS_FAMILY_CUDA, DLS_DUTY_TYPE, stream);
+        return raise_value(state, family, DLS_DUTY_TYPE, stream);
     }
 }
 
@@ -200,19 +222,22 @@ static void
 ask_table(const dls_plan *plan, dl_device device, dls_pending *p)
 {
     void *stream = NULL;
+    if (device.device_type == dl_kDLOneAPI) {
+        return; /* a sycl::queue of C++, which Python cannot wait for */
+    }
     if (plan->table == NULL || plan->table->current_work_stream == NULL
         || dls_plan_has(plan, DLS_LIB_NO_WORK_STREAM)) {
         return;
     }
     if (plan->table->current_work_stream(device.device_type, device.device_id, &stream) == 0) {
-        *p = (dls_pending){DLS_P_KNOWN, stream != NULL ? (uint64_t)(uintptr_t)stream : 1};
+        *p = known_handle(stream != NULL ? (uint64_t)(uintptr_t)stream : 1);
     }
     PyErr_Clear();
 }
 
 /* What the library says of its current stream.  0, or -1 with a fatal exception. */
 DLS_COLD static int
-ask_library(dls_state *state, const dls_plan *plan, PyObject *obj, const dls_order *order,
+ask_library(dls_state *state, const dls_plan *plan, PyObject *obj, dls_order *order,
             dls_pending *p)
 {
     PyObject *stream = NULL;
@@ -220,7 +245,7 @@ ask_library(dls_state *state, const dls_plan *plan, PyObject *obj, const dls_ord
         return 0;
     }
     bool entered = dls_order_enter(order);
-    int got = dls_library_stream(state, plan->library, obj, order->device.device_id, &stream);
+    int got = dls_library_stream(state, plan->library, obj, order->device, &stream);
     if (entered) {
         PyObject *error = dls_error_take();
         dls_order_leave();
@@ -232,29 +257,37 @@ ask_library(dls_state *state, const dls_plan *plan, PyObject *obj, const dls_ord
     if (got > 0 && dls_stream_read(state, stream, &named) < 0) {
         got = -1;
     }
-    Py_XDECREF(stream);
     if (got < 0) {
+        Py_XDECREF(stream);
         if (dls_error_is_fatal()) {
             return -1;
         }
         PyErr_Clear(); /* it does not know */
         return 0;
     }
-    if (got > 0 && named.value != DLS_VALUE_OBJECT && named.value != DLS_VALUE_MINUS_ONE) {
-        *p = (dls_pending){DLS_P_KNOWN, named.handle != 0 ? named.handle : 1};
+    if (got > 0 && named.value == DLS_VALUE_OBJECT
+        && order->device.device_type == dl_kDLOneAPI) {
+        *p = known_object(stream);
+        order->queue = stream;
+        stream = NULL;
     }
+    else if (got > 0 && named.value != DLS_VALUE_OBJECT && named.value != DLS_VALUE_MINUS_ONE) {
+        *p = known_handle(named.handle != 0 ? named.handle : 1);
+    }
+    Py_XDECREF(stream);
     return 0;
 }
 
 DLS_COLD static int
 learn_pending(dls_state *state, const dls_plan *plan, PyObject *obj, const dls_want *want,
-              const dls_order *order, dls_pending *p)
+              dls_order *order, dls_pending *p)
 {
     if (p->known != DLS_P_UNKNOWN) {
         return 0;
     }
     if (want->producer_stream != NULL && want->producer_stream != Py_None) {
-        return name_pending(state, want->producer_stream, p);
+        dls_family family = dls_family_of(order->device.device_type);
+        return name_pending(state, family, want->producer_stream, p);
     }
     /* Nobody tracks copies into pinned memory, and a current stream says nothing of it. */
     if (plan == NULL || order->device.device_type == dl_kDLCUDAHost) {
@@ -317,6 +350,9 @@ dls_order_finish(dls_state *state, dls_plan *plan, PyObject *obj, const dls_want
     if (needs_p(rule.duty) && learn_pending(state, plan, obj, want, order, &p) < 0) {
         return -1;
     }
+    if (family == DLS_FAMILY_ONEAPI) {
+        return dls_queue_order(state, obj, rule.duty, p, want);
+    }
     const dls_ordering ordering = {
         .duty = rule.duty,
         .p = p,
@@ -370,16 +406,16 @@ dls_order_ready(dls_state *state, const dls_want *want, dl_device device)
     }
     switch (s.value) {
     case DLS_VALUE_NONE: /* on managed memory the host has waited */
-        return device.device_type == dl_kDLCUDA   ? (dls_pending){DLS_P_KNOWN, 1}
-               : device.device_type == dl_kDLROCM ? (dls_pending){DLS_P_KNOWN, 0}
+        return device.device_type == dl_kDLCUDA   ? known_handle(1)
+               : device.device_type == dl_kDLROCM ? known_handle(0)
                                                   : ready;
     case DLS_VALUE_ZERO:
-        return (dls_pending){DLS_P_KNOWN, s.from_object ? 1 : 0};
+        return known_handle(s.from_object);
     case DLS_VALUE_ONE:
     case DLS_VALUE_TWO:
     case DLS_VALUE_HANDLE:
-        return (dls_pending){DLS_P_KNOWN, s.handle};
+        return known_handle(s.handle);
     default:
-        return unknown;
+        return s.value == DLS_VALUE_OBJECT ? known_object(want->stream) : unknown;
     }
 }

@@ -25,6 +25,7 @@ typedef struct {
     dls_producer_kind kind;
     dls_stream s;
     dls_argument argument;
+    PyObject *queue;   /* strong: what was learned as P on oneAPI, or NULL */
     PyObject *passed;  /* strong: the value of `stream=`, NULL: the keyword is not given */
     uint64_t copy_stream; /* TO_HOST: S is this one; 0: there is none, for ... */
     dls_error no_stream;  /* ... this reason, which counts unless nothing is to be copied */

@@ -113,10 +113,12 @@ ROCM_HOST = HOST
 # 6.2 and 6.5, oneAPI: queues only; -1 becomes None.
 NO_QUEUE = dict.fromkeys(("0", "1", "2", "handle"), TY)
 _MODERN_ONEAPI = checked(all_values(("None", "")), NO_QUEUE) | {"object": ("S", "")}
+_IGNORES_ONEAPI = checked(all_values(("None", WAIT)), NO_QUEUE) | {"-1": ("None", "")}
 ONEAPI = {
-    **dict.fromkeys((MODERN, TORCH, JAX), _MODERN_ONEAPI),
-    IGNORES: checked(all_values(("None", REFUSED)), NO_QUEUE) | {"-1": ("None", "")},
-    OLD: checked(all_values(("-", REFUSED)), NO_QUEUE) | {"-1": ("-", "")},
+    **dict.fromkeys((MODERN, JAX), _MODERN_ONEAPI),
+    # torch drops the stream of an XPU tensor: its own is waited for, whoever reads.
+    **dict.fromkeys((TORCH, IGNORES), _IGNORES_ONEAPI),
+    OLD: row(("-", WAIT), ("-", ""), TY, TY, TY, TY, ("-", ORDER)),
     WAITED: checked(all_values(("-", "")), NO_QUEUE),
 }
 

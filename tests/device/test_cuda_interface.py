@@ -195,6 +195,20 @@ def check_a_known_stream_that_is_the_consumers_costs_nothing(drv: Driver) -> Non
         assert not set(drv.calls()) - QUERIES, kind
 
 
+def check_stream_0_with_a_cure(drv: Driver) -> None:
+    p, s = stream_of(drv, "non-blocking", "P"), stream_of(drv, "non-blocking", "S")
+    memory = drv.alloc(SIZE)
+    drv.write(p, memory)
+    x = CudaOnly(address=memory, stream=0)
+    refused(lambda: dlshim.upgrade(x).__dlpack__(stream=s), "CudaOnly", "producer_stream=")
+    drv.clear_log()
+    taken(dlshim.upgrade(x), stream=-1)
+    assert not set(drv.calls()) - QUERIES
+    taken(dlshim.upgrade(x, producer_stream=p), stream=s)
+    assert not drv.read(s, memory)
+    ends_well(drv)
+
+
 def check_without_order_it_would_race(drv: Driver) -> None:
     """The control: -1, and version 3 that promises too much, order nothing."""
     p, s = stream_of(drv, "non-blocking", "P"), stream_of(drv, "non-blocking", "S")

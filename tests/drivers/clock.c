@@ -9,7 +9,8 @@ static void grow(fm_clock *clock, unsigned length)
 {
     if (clock->length >= length)
         return;
-    unsigned room = length < 16 ? 16 : 2 * length;
+    /* Not doubled: two clocks that join each other would grow without end. */
+    unsigned room = (length + 15) / 16 * 16;
     clock->seq = fm_resize(clock->seq, room * sizeof *clock->seq);
     memset(clock->seq + clock->length, 0, (room - clock->length) * sizeof *clock->seq);
     clock->length = room;
