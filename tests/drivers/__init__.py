@@ -1,8 +1,10 @@
-"""Fake drivers: libraries that pass for libcuda.so.1, and judge the order of work by clocks.
+"""Fake drivers: libraries that pass for libcuda.so.1 or libamdhip64, and judge the order of work
+by clocks.
 
 They know nothing of dlshim.  ``model.c`` holds vector clocks, streams, events and captures and
 knows no vendor; ``shadow.c`` the memory and who touched it last; ``journal.c`` log and counts;
-``control.c`` what tests drive it by; ``cuda*.c`` are the front: the functions of the driver.
+``control.c`` what tests drive it by; ``cuda*.c`` and ``hip*.c`` are the fronts: the functions of
+the driver.
 
     from drivers import VARIANTS, build, load, run_with_driver, run_checks
 
@@ -12,16 +14,20 @@ is the loaded :class:`~drivers.control.Driver`; ``run_checks("13.0", __file__)``
 ``check_*(drv)`` function of a file in one child and tells how each went.
 """
 
-from .control import Driver, Entry, load
-from .library import VARIANTS, build, built, run_checks, run_with_driver
+from .control import Driver, Entry, Fake, HipDriver, load, load_hip
+from .library import HIP_VARIANTS, VARIANTS, build, built, run_checks, run_with_driver
 
 __all__ = [
+    "HIP_VARIANTS",
     "VARIANTS",
     "Driver",
     "Entry",
+    "Fake",
+    "HipDriver",
     "build",
     "built",
     "load",
+    "load_hip",
     "run_checks",
     "run_with_driver",
 ]

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .prototypes import CUDA
+from .prototypes import CUDA, HIP, TEXTS
 
 KINDS = {"device": 0, "managed": 1, "pinned": 2, "pool": 3}
 MODES = {"global": 0, "thread": 1, "relaxed": 2}
@@ -55,11 +55,17 @@ _CONTROL: dict[str, tuple[Any, list[Any]]] = {
     "fake_release": (None, [C.c_void_p]),
     "fake_live_events": (C.c_uint, []),
     "fake_log_leaks": (None, []),
+}
+_CUDA_CONTROL: dict[str, tuple[Any, list[Any]]] = {
     "fake_stack": (C.c_uint, [C.POINTER(C.c_uint), C.c_uint]),
     "fake_set_current": (None, [_HANDLE]),
     "fake_primary_active": (C.c_int, [C.c_int]),
     "fake_primary_release": (None, [C.c_int]),
     "fake_context_number": (C.c_uint, [_HANDLE]),
+}
+_HIP_CONTROL: dict[str, tuple[Any, list[Any]]] = {
+    "fake_current_device": (C.c_int, []),
+    "fake_set_device": (None, [C.c_int]),
 }
 
 
@@ -81,6 +87,9 @@ class Entry:
     (called with Python's lock held), ``JOIN`` (a stream was pulled into a capture), ``DIED`` (a
     capture was invalidated), ``DOUBLE`` (an event destroyed twice), ``LEAK``, ``PEER`` (a copy
     between a device's stream and another device's memory).
+
+    HIP has no contexts: there ``dev=0`` is the device that was current, and the null stream is
+    ``0``.
     """
 
     thread: int  # numbered from 1 in order of first use
@@ -105,8 +114,11 @@ class Entry:
         return int(failed[1]) if failed else 0
 
 
-class Driver:
-    """A loaded fake; one per process."""
+class Fake:
+    """What the fakes of all vendors have.  A domain is what owns streams and memory."""
+
+    PROTOTYPES: dict[str, list[Any]]
+    CONTROL: dict[str, tuple[Any, list[Any]]]
 
     def __init__(self, path: Path | str) -> None:
         self.path = str(path)
@@ -114,12 +126,13 @@ class Driver:
         self.cu: Any = C.CDLL(self.path)
         self.held: Any = C.PyDLL(self.path)
         for library in (self.cu, self.held):
-            for name, arguments in CUDA.items():
+            for name, arguments in self.PROTOTYPES.items():
                 if hasattr(library, name):
                     function = getattr(library, name)
-                    function.restype, function.argtypes = C.c_int, arguments
+                    function.restype = C.c_char_p if name in TEXTS else C.c_int
+                    function.argtypes = arguments
         self._fake = C.CDLL(self.path)  # its own function objects
-        for name, (result, arguments) in _CONTROL.items():
+        for name, (result, arguments) in (_CONTROL | self.CONTROL).items():
             function = getattr(self._fake, name)
             function.restype, function.argtypes = result, arguments
 
@@ -144,7 +157,7 @@ class Driver:
     def start(self) -> int:
         """Initialised, and both primary contexts active, as the arrays' library leaves it.
 
-        0, or what `cuInit` answers in a variant without a device.
+        0, or what the driver's start answers in a variant without a device.
         """
         return self._fake.fake_start()
 
@@ -174,44 +187,11 @@ class Driver:
         """The next call of this function, after `skip` others, does nothing and answers `rc`."""
         self._fake.fake_fail_next(name.encode(), rc, skip)
 
-    # --- contexts -------------------------------------------------------------------
+    # --- streams and memory ---------------------------------------------------------
 
     def context(self, device: int = 0) -> int:
-        """The device's primary context, made active."""
+        """The domain of the device: in CUDA its primary context, made active."""
         return self._fake.fake_domain_of(device)
-
-    def context_new(self, device: int = 0) -> int:
-        """Another context of the device; nothing becomes current."""
-        return self._fake.fake_domain_new(device)
-
-    def context_end(self, context: int) -> None:
-        self._fake.fake_domain_end(context)
-
-    def context_number(self, context: int) -> int:
-        """The number under which the log speaks of it."""
-        return self._fake.fake_context_number(context)
-
-    def set_current(self, context: int | None) -> None:
-        """Make the calling thread's stack hold this context alone, or nothing."""
-        self._fake.fake_set_current(context or 0)
-
-    def context_stack(self) -> tuple[int, ...]:
-        """The numbers of the contexts on the calling thread's stack, the current one last."""
-        room = 64
-        numbers = (C.c_uint * room)()
-        return tuple(numbers[: self._fake.fake_stack(numbers, room)])
-
-    def context_stack_depth(self) -> int:
-        return len(self.context_stack())
-
-    def primary_active(self, device: int) -> bool:
-        return bool(self._fake.fake_primary_active(device))
-
-    def primary_release(self, device: int) -> None:
-        """End the primary context, whoever retained it: as if no library used the device."""
-        self._fake.fake_primary_release(device)
-
-    # --- streams and memory ---------------------------------------------------------
 
     def stream_new(
         self, device: int = 0, blocking: bool = True, *, name: str = "", context: int | None = None
@@ -381,6 +361,74 @@ class Driver:
         self._fake.fake_set_caller(name.encode())
 
 
+class Driver(Fake):
+    """A loaded fake libcuda; one per process."""
+
+    PROTOTYPES = CUDA
+    CONTROL = _CUDA_CONTROL
+
+    # --- contexts -------------------------------------------------------------------
+
+    def context_new(self, device: int = 0) -> int:
+        """Another context of the device; nothing becomes current."""
+        return self._fake.fake_domain_new(device)
+
+    def context_end(self, context: int) -> None:
+        self._fake.fake_domain_end(context)
+
+    def context_number(self, context: int) -> int:
+        """The number under which the log speaks of it."""
+        return self._fake.fake_context_number(context)
+
+    def set_current(self, context: int | None) -> None:
+        """Make the calling thread's stack hold this context alone, or nothing."""
+        self._fake.fake_set_current(context or 0)
+
+    def context_stack(self) -> tuple[int, ...]:
+        """The numbers of the contexts on the calling thread's stack, the current one last."""
+        room = 64
+        numbers = (C.c_uint * room)()
+        return tuple(numbers[: self._fake.fake_stack(numbers, room)])
+
+    def context_stack_depth(self) -> int:
+        return len(self.context_stack())
+
+    def primary_active(self, device: int) -> bool:
+        return bool(self._fake.fake_primary_active(device))
+
+    def primary_release(self, device: int) -> None:
+        """End the primary context, whoever retained it: as if no library used the device."""
+        self._fake.fake_primary_release(device)
+
+
+class HipDriver(Fake):
+    """A loaded fake libamdhip64.  Several may be mapped: no handle of one means anything to
+    another of another release.
+
+    Options: ``runtime_version`` and ``not_ready``.
+    """
+
+    PROTOTYPES = HIP
+    CONTROL = _HIP_CONTROL
+
+    def set_device(self, device: int) -> None:
+        """Make it the calling thread's current device."""
+        self._fake.fake_set_device(device)
+
+    def device(self) -> int:
+        """The calling thread's current device; 0 at first."""
+        return self._fake.fake_current_device()
+
+    @property
+    def hip(self) -> Any:
+        return self.cu
+
+
 def load(path: Path | str) -> Driver:
     """Map the library.  From now on it is what this process finds as libcuda.so.1."""
     return Driver(path)
+
+
+def load_hip(path: Path | str) -> HipDriver:
+    """Map the library, which is then found by its file's name."""
+    return HipDriver(path)

@@ -30,6 +30,18 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "nodev": ("FAKE_NODEV",),  # cuInit gives 100
 }
 
+#: The variants of libamdhip64: the file's name and soname, and what is defined for each.
+HIP_VARIANTS: dict[str, tuple[str, tuple[str, ...]]] = {
+    # Memory types are 0 and 1, an unknown pointer or stream is an error.
+    "hip5": ("libamdhip64.so.5", ("FAKE_VERSION=50221153",)),
+    # Memory types are 1 and 2, an unknown pointer is told to be unregistered.
+    "hip6": ("libamdhip64.so.6", ("FAKE_VERSION=60443484",)),
+    # As 6, but that an unknown stream ends the process.
+    "hip7": ("libamdhip64.so.7", ("FAKE_VERSION=70000000",)),
+    "hip-nodev5": ("libamdhip64.so.5", ("FAKE_VERSION=50221153", "FAKE_NODEV=101")),
+    "hip-nodev6": ("libamdhip64.so.6", ("FAKE_VERSION=60443484", "FAKE_NODEV=100")),
+}
+
 COMMON = ("journal.c", "clock.c", "model.c", "shadow.c", "control.c")
 CUDA = (
     "cuda.c",
@@ -40,6 +52,7 @@ CUDA = (
     "cuda_copy.c",
     "cuda_lookup.c",
 )
+HIP = ("hip.c", "hip_stream.c", "hip_memory.c")
 FLAGS = (
     "-std=c11",
     "-g",
@@ -81,6 +94,9 @@ def compile_library(
 
 def build(variant: str, folder: Path | str) -> Path:
     """Compile a variant; the library lies in a folder of its own below `folder`."""
+    if variant in HIP_VARIANTS:
+        soname, defines = HIP_VARIANTS[variant]
+        return compile_library([*COMMON, *HIP], soname, defines, Path(folder) / variant)
     defines = VARIANTS[variant]
     return compile_library([*COMMON, *CUDA], "libcuda.so.1", defines, Path(folder) / variant)
 
@@ -102,7 +118,7 @@ def built(variant: str) -> Path:
 PRELUDE = """\
 import sys
 import drivers
-drv = drivers.load({path!r})
+drv = drivers.{load}({path!r})
 arguments = {arguments!r}
 """
 
@@ -114,13 +130,15 @@ def run_with_driver(
     returncode: int = 0,
     timeout: float = 120,
 ) -> str:
-    """Run `code` in a child in which the fake is libcuda.so.1; return what it printed.
+    """Run `code` in a child in which the fake is mapped; return what it printed.
 
-    The code finds ``drv``, the loaded :class:`~drivers.control.Driver`, not yet initialised, and
+    The code finds ``drv``, the loaded :class:`~drivers.control.Driver` (for the variants of HIP
+    :class:`~drivers.control.HipDriver`), not yet initialised, and
     ``arguments``, whatever was given (by ``repr``).  `returncode` says how the child has to end:
     ``-signal.SIGABRT`` for use that the fake does not bear.
     """
-    prelude = PRELUDE.format(path=str(built(variant)), arguments=arguments)
+    load = "load_hip" if variant in HIP_VARIANTS else "load"
+    prelude = PRELUDE.format(load=load, path=str(built(variant)), arguments=arguments)
     code = prelude + textwrap.dedent(code)
     return child.run(code, returncode=returncode, timeout=timeout)
 

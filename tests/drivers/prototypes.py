@@ -1,7 +1,7 @@
 """The driver functions' parameters, for ctypes: nothing is guessed, nothing is cut off.
 
-Every function answers an int.  The list is longer than any variant's; what a variant lacks is
-not looked up.
+Every function answers an int, but for those in TEXTS.  The lists are longer than any variant's;
+what a variant lacks is not looked up.
 """
 
 from __future__ import annotations
@@ -157,3 +157,40 @@ CUDA: dict[str, list[Any]] = {
     "cuMemsetD8_v2": [DEVICEPTR, C.c_ubyte, SIZE],
     "cuMemsetD32_v2": [DEVICEPTR, UINT, SIZE],
 }
+
+HIP: dict[str, list[Any]] = {
+    "hipInit": [UINT],
+    "hipRuntimeGetVersion": [OUT],
+    "hipDriverGetVersion": [OUT],
+    "hipGetErrorName": [INT],
+    "hipGetErrorString": [INT],
+    "hipGetDeviceCount": [OUT],
+    "hipGetDevice": [OUT],
+    "hipSetDevice": [INT],
+    "hipDeviceSynchronize": [],
+    "hipStreamCreateWithFlags": [OUT, UINT],
+    "hipStreamDestroy": [STREAM],
+    "hipStreamSynchronize": [STREAM],
+    "hipStreamQuery": [STREAM],
+    "hipStreamWaitEvent": [STREAM, EVENT, UINT],
+    "hipStreamGetFlags": [STREAM, OUT],
+    "hipStreamGetDevice": [STREAM, OUT],
+    "hipGetStreamDeviceId": [STREAM],
+    "hipStreamIsCapturing": [STREAM, OUT],
+    "hipStreamGetCaptureInfo": [STREAM, OUT, OUT],
+    "hipStreamGetCaptureInfo_v2": [STREAM, OUT, OUT, OUT, OUT, OUT],
+    "hipStreamBeginCapture": [STREAM, INT],
+    "hipStreamEndCapture": [STREAM, OUT],
+    "hipThreadExchangeStreamCaptureMode": [OUT],
+    "hipEventCreateWithFlags": [OUT, UINT],
+    "hipEventDestroy": [EVENT],
+    "hipEventRecord": [EVENT, STREAM],
+    "hipEventQuery": [EVENT],
+    "hipEventSynchronize": [EVENT],
+    "hipPointerGetAttributes": [OUT, POINTER],
+    "hipMemcpyAsync": [POINTER, POINTER, SIZE, INT, STREAM],
+    "hipMemcpy2DAsync": [POINTER, SIZE, POINTER, SIZE, SIZE, SIZE, INT, STREAM],
+}
+
+#: What returns a text, not an error.
+TEXTS = ("hipGetErrorName", "hipGetErrorString")

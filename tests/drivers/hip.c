@@ -1,0 +1,412 @@
+/* Coming in and going out of a fake libamdhip64: rules that hold for every call, devices, handles. */
+#include "hip.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int runtime_version = FAKE_VERSION;
+
+/* ---- the current device ---- */
+
+static unsigned generation = 1;
+static _Thread_local struct {
+    unsigned generation;
+    int device;
+} current;
+
+static int device_now(void)
+{
+    if (current.generation != generation) {
+        current.generation = generation;
+        current.device = 0;
+    }
+    return current.device;
+}
+
+static fm_domain *domains[DEVICES]; /* NULL until it is used */
+
+fm_domain *front_domain_of(int device)
+{
+    if (device < 0 || device >= DEVICES)
+        return NULL;
+    if (!domains[device])
+        domains[device] = fm_domain_new(device, false);
+    return domains[device];
+}
+
+fm_domain *current_device(void)
+{
+    return front_domain_of(device_now());
+}
+
+/* ---- a call ---- */
+
+void call_open(call *made, const char *name, unsigned rules)
+{
+    bool held = fm_gil_held();
+    fm_check_process(name);
+    fm_lock();
+    fm_count(name, held);
+    if (held && (rules & BLOCKS))
+        fm_log("GIL %s", name);
+    *made = (call){.name = name, .device = device_now()};
+}
+
+int call_refused(const call *made, unsigned rules)
+{
+    int forced;
+    if (fm_forced(made->name, &forced))
+        return forced;
+    if (rules & EARLY)
+        return OK;
+#ifdef FAKE_NODEV
+    return FAKE_NODEV;
+#else
+    fm_claim_process(); /* any call starts the runtime */
+    return OK;
+#endif
+}
+
+void call_note(call *made, const char *format, ...)
+{
+    size_t length = strlen(made->text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(made->text + length, sizeof made->text - length, format, arguments);
+    va_end(arguments);
+}
+
+hipError_t call_leave(call *made, int rc)
+{
+    const char *space = *made->text ? " " : "";
+    char failed[24] = "";
+    if (rc != OK)
+        snprintf(failed, sizeof failed, " -> %d", rc);
+    fm_log("%s%s%s dev=%d%s", made->name, space, made->text, made->device, failed);
+    fm_unlock();
+    return (hipError_t)rc;
+}
+
+int front_error(fm_status status)
+{
+    static const int errors[] = {
+        [FM_OK] = OK,
+        [FM_INVALID] = INVALID_VALUE,
+        [FM_OTHER_DOMAIN] = INVALID_HANDLE,
+        [FM_NOT_READY] = NOT_READY,
+        [FM_CAPTURE_UNSUPPORTED] = 900,
+        [FM_CAPTURE_INVALIDATED] = 901,
+        [FM_CAPTURE_MERGE] = 902,
+        [FM_CAPTURE_UNMATCHED] = 903,
+        [FM_CAPTURE_UNJOINED] = 904,
+        [FM_CAPTURE_ISOLATION] = 905,
+        [FM_CAPTURE_IMPLICIT] = 906,
+        [FM_CAPTURED_EVENT] = 907,
+        [FM_CAPTURE_WRONG_THREAD] = 908,
+    };
+    return errors[status];
+}
+
+/* ---- starting ---- */
+
+int front_start(void)
+{
+#ifdef FAKE_NODEV
+    return FAKE_NODEV;
+#else
+    fm_claim_process();
+    for (int device = 0; device < DEVICES; device++)
+        front_domain_of(device);
+    return OK;
+#endif
+}
+
+void front_reset(bool hard)
+{
+    runtime_version = FAKE_VERSION;
+    current.device = 0;
+    if (hard) {
+        generation++;
+        memset(domains, 0, sizeof domains); /* the model ended them */
+        fm_disclaim_process();
+    }
+}
+
+int front_option(const char *name, int value)
+{
+    if (strcmp(name, "not_ready") == 0) {
+        fm_set_not_ready((unsigned)value);
+        return 0;
+    }
+    if (strcmp(name, "runtime_version") != 0)
+        fm_die("no option %s", name);
+    int before = runtime_version;
+    runtime_version = value;
+    return before;
+}
+
+/* ---- devices, versions, names of errors ---- */
+
+FM_EXPORT hipError_t hipInit(unsigned int flags)
+{
+    ENTER(0, "flags=%u", flags);
+    LEAVE(flags ? INVALID_VALUE : OK);
+}
+
+FM_EXPORT hipError_t hipRuntimeGetVersion(int *version)
+{
+    ENTER(EARLY, "%s", "");
+    *version = runtime_version;
+    LEAVE(OK);
+}
+
+FM_EXPORT hipError_t hipDriverGetVersion(int *version)
+{
+    ENTER(EARLY, "%s", "");
+    *version = runtime_version;
+    LEAVE(OK);
+}
+
+FM_EXPORT hipError_t hipGetDeviceCount(int *count)
+{
+    ENTER(EARLY, "%s", "");
+#ifdef FAKE_NODEV
+    *count = 0;
+    LEAVE(NO_DEVICE); /* in every release */
+#else
+    *count = DEVICES;
+    LEAVE(OK);
+#endif
+}
+
+FM_EXPORT hipError_t hipGetDevice(int *device)
+{
+    ENTER(0, "%s", "");
+    *device = device_now();
+    LEAVE(OK);
+}
+
+FM_EXPORT hipError_t hipSetDevice(int device)
+{
+    ENTER(0, "set=%d", device);
+    LEAVE_IF(!front_domain_of(device), INVALID_DEVICE);
+    current.device = device;
+    LEAVE(OK);
+}
+
+FM_EXPORT hipError_t hipDeviceSynchronize(void)
+{
+    ENTER(BLOCKS, "%s", "");
+    LEAVE(front_error(fm_domain_sync(current_device())));
+}
+
+static const char *name_of(int error)
+{
+    static const struct {
+        int error;
+        const char *name;
+    } names[] = {
+        {OK, "hipSuccess"},
+        {INVALID_VALUE, "hipErrorInvalidValue"},
+        {2, "hipErrorOutOfMemory"},
+        {3, "hipErrorNotInitialized"},
+        {4, "hipErrorDeinitialized"},
+        {NO_DEVICE, "hipErrorNoDevice"},
+        {INVALID_DEVICE, "hipErrorInvalidDevice"},
+        {201, "hipErrorInvalidContext"},
+        {INVALID_HANDLE, "hipErrorInvalidHandle"},
+        {NOT_READY, "hipErrorNotReady"},
+        {700, "hipErrorIllegalAddress"},
+        {CONTEXT_IS_DESTROYED, "hipErrorContextIsDestroyed"},
+        {719, "hipErrorLaunchFailure"},
+        {801, "hipErrorNotSupported"},
+        {900, "hipErrorStreamCaptureUnsupported"},
+        {901, "hipErrorStreamCaptureInvalidated"},
+        {902, "hipErrorStreamCaptureMerge"},
+        {903, "hipErrorStreamCaptureUnmatched"},
+        {904, "hipErrorStreamCaptureUnjoined"},
+        {905, "hipErrorStreamCaptureIsolation"},
+        {906, "hipErrorStreamCaptureImplicit"},
+        {907, "hipErrorCapturedEvent"},
+        {908, "hipErrorStreamCaptureWrongThread"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i].error == error)
+            return names[i].name;
+    return "hipErrorUnknown";
+}
+
+/* Unlike CUDA's: they return the text. */
+FM_EXPORT const char *hipGetErrorName(hipError_t error)
+{
+    OPEN(EARLY, "error=%d", (int)error);
+    call_leave(&this_call, OK);
+    return name_of((int)error);
+}
+
+FM_EXPORT const char *hipGetErrorString(hipError_t error)
+{
+    OPEN(EARLY, "error=%d", (int)error);
+    call_leave(&this_call, OK);
+    return "an error of the fake runtime";
+}
+
+/* ---- handles ---- */
+
+/* Those of one release mean nothing to another: two runtimes may be mapped. */
+static const uintptr_t DEVICE_HANDLES = 0x7d0000000000 + MAJOR * 0x10000000000,
+                       STREAMS = 0x7d2000000000 + MAJOR * 0x10000000000,
+                       EVENTS = 0x7d3000000000 + MAJOR * 0x10000000000, SPAN = 0x1000000000;
+
+static uintptr_t cookie(uintptr_t family, unsigned number)
+{
+    return family + 16 * (uintptr_t)number;
+}
+
+static unsigned number_of(uintptr_t family, uintptr_t handle)
+{
+    if (handle < family || handle - family >= SPAN || handle % 16)
+        return 0;
+    return (unsigned)((handle - family) / 16);
+}
+
+hipStream_t stream_handle(const fm_stream *stream)
+{
+    return (hipStream_t)cookie(STREAMS, stream->number);
+}
+
+hipEvent_t event_handle(const fm_event *event)
+{
+    return (hipEvent_t)cookie(EVENTS, event->number);
+}
+
+uintptr_t front_domain_handle(const fm_domain *domain)
+{
+    return cookie(DEVICE_HANDLES, domain->number);
+}
+
+uintptr_t front_stream_handle(const fm_stream *stream)
+{
+    return (uintptr_t)stream_handle(stream);
+}
+
+fm_domain *front_domain(uintptr_t handle)
+{
+    fm_domain *domain = fm_domain_at(number_of(DEVICE_HANDLES, handle));
+    if (!domain)
+        fm_die("unknown device %#lx", (unsigned long)handle);
+    return domain;
+}
+
+/* hipStreamLegacy came with 6.3; before, 1 is a wild pointer. */
+static bool is_reserved(uintptr_t handle)
+{
+    return handle == 0 || handle == 2 || (handle == 1 && FAKE_VERSION >= 60300000);
+}
+
+static fm_stream *reserved(uintptr_t handle, fm_domain *domain)
+{
+    return handle == 2 ? fm_stream_per_thread(domain) : domain->legacy;
+}
+
+fm_stream *front_stream(uintptr_t handle, fm_domain *domain)
+{
+    if (is_reserved(handle)) {
+        if (!domain)
+            fm_die("the stream %lu needs a device", (unsigned long)handle);
+        return reserved(handle, domain);
+    }
+    fm_stream *stream = fm_stream_at(number_of(STREAMS, handle));
+    if (!stream || !stream->alive)
+        fm_die("%s stream %#lx", stream ? "destroyed" : "unknown", (unsigned long)handle);
+    return stream;
+}
+
+int find_stream(hipStream_t handle, fm_stream **stream)
+{
+    uintptr_t value = (uintptr_t)handle;
+    if (is_reserved(value)) {
+        *stream = reserved(value, current_device());
+        return OK;
+    }
+    *stream = fm_stream_at(number_of(STREAMS, value));
+    if (*stream && (*stream)->alive)
+        return OK;
+    if (MAJOR >= 7)
+        fm_die("%s stream %#lx: HIP 7 crashes", *stream ? "destroyed" : "unknown",
+               (unsigned long)value);
+    return CONTEXT_IS_DESTROYED;
+}
+
+int find_event(hipEvent_t handle, fm_event **event)
+{
+    if (!handle)
+        return INVALID_HANDLE;
+    *event = event_to_end(handle);
+    if (!(*event)->alive)
+        fm_die("destroyed event %p", (void *)handle);
+    return OK;
+}
+
+fm_event *event_to_end(hipEvent_t handle)
+{
+    fm_event *event = fm_event_at(number_of(EVENTS, (uintptr_t)handle));
+    if (!event)
+        fm_die("unknown event %p", (void *)handle);
+    return event;
+}
+
+label stream_label(hipStream_t handle)
+{
+    static const char *const names[] = {"0", "1", "PTDS"};
+    label made;
+    uintptr_t value = (uintptr_t)handle;
+    const fm_stream *stream = fm_stream_at(number_of(STREAMS, value));
+    if (value <= 2)
+        snprintf(made.text, sizeof made.text, "%s", names[value]);
+    else if (stream)
+        snprintf(made.text, sizeof made.text, "%s", stream->name);
+    else
+        snprintf(made.text, sizeof made.text, "%#lx?", (unsigned long)value);
+    return made;
+}
+
+label event_label(hipEvent_t handle)
+{
+    label made;
+    unsigned number = number_of(EVENTS, (uintptr_t)handle);
+    if (fm_event_at(number))
+        snprintf(made.text, sizeof made.text, "%u", number);
+    else
+        snprintf(made.text, sizeof made.text, "%p?", (void *)handle);
+    return made;
+}
+
+label memory_label(uintptr_t address)
+{
+    label made;
+    const fm_memory *memory = fm_memory_at(address);
+    if (!memory)
+        snprintf(made.text, sizeof made.text, "host");
+    else if (address == memory->base)
+        snprintf(made.text, sizeof made.text, "m%u", memory->number);
+    else
+        snprintf(made.text, sizeof made.text, "m%u+%zu", memory->number, address - memory->base);
+    return made;
+}
+
+/* ---- what only tests call ---- */
+
+FM_EXPORT int fake_current_device(void);
+FM_EXPORT void fake_set_device(int device);
+
+int fake_current_device(void)
+{
+    return device_now();
+}
+
+void fake_set_device(int device)
+{
+    device_now();
+    current.device = device;
+}
