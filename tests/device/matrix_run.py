@@ -219,6 +219,10 @@ class Captures:
             self.elsewhere(self.place.stream("B", "O", device=1 - self.place.cell.device))
 
     def elsewhere(self, stream: int) -> None:
+        """On another thread, which is slow: in a quarter of the cells."""
+        if self.place.cell.p != "L":
+            self.begin(stream)
+            return
         thread = threading.Thread(target=self.begin, args=(stream,))
         thread.start()
         thread.join()
