@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "abi/dlpack_abi.h"
+
 /* X(NAME, text) throughout: the text is what tables and messages show. */
 
 /* Devices that share one set of rules. */
@@ -121,8 +123,9 @@ typedef struct {
     dls_duty duty;
     dls_pending p;
     uint64_t s;      /* as the driver takes it; L for None */
+    bool has_s;      /* false: the host is the reader */
     uint8_t policy;  /* DLS_UNKNOWN_* */
-    int device_id;
+    dl_device device;
     const void *address; /* of element zero */
 } dls_ordering;
 

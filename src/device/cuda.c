@@ -1,7 +1,6 @@
 #include "device/cuda.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
 #include "core/lock.h"
 #include "device/loader.h"
@@ -35,21 +34,11 @@ find_symbols(void *library, dls_cuda_api *api)
 #define ONE(name, parameters) +1
     /* In the order of the members, all of which are function pointers. */
     static const char names[] = DLS_CUDA_REQUIRED_LIST(TEXT) DLS_CUDA_OPTIONAL_LIST(TEXT);
-    const size_t required = 0 DLS_CUDA_REQUIRED_LIST(ONE);
-    const size_t count = required DLS_CUDA_OPTIONAL_LIST(ONE);
+    const int required = 0 DLS_CUDA_REQUIRED_LIST(ONE);
+    const int count = required DLS_CUDA_OPTIONAL_LIST(ONE);
 #undef ONE
 #undef TEXT
-    const char *name = names, *missing = NULL;
-    for (size_t i = 0; i < count; i++) {
-        void *address = dls_loader_symbol(library, name);
-        /* memcpy: C has no conversion from an object's address to a function's. */
-        memcpy((char *)api + i * sizeof address, &address, sizeof address);
-        if (address == NULL && missing == NULL && i < required) {
-            missing = name;
-        }
-        name += strlen(name) + 1;
-    }
-    return missing;
+    return dls_loader_fill(library, names, count, required, api);
 }
 
 static int
@@ -188,13 +177,21 @@ dls_cuda_fail(const dls_cuda_api *api, dls_error *err, int result, const char *c
 
 /* --- pointers and contexts (reference 1.3) ----------------------------------------------- */
 
-/* Pointer queries are refused during another thread's capture unless this thread says
- * "relaxed" (reference 1.5). */
-static void
-exchange_mode(const dls_cuda_api *api, CUstreamCaptureMode *mode)
+CUstreamCaptureMode
+dls_cuda_relax(const dls_cuda_api *api)
+{
+    CUstreamCaptureMode mode = CU_MODE_RELAXED;
+    if (api->cuThreadExchangeStreamCaptureMode != NULL) {
+        api->cuThreadExchangeStreamCaptureMode(&mode);
+    }
+    return mode;
+}
+
+void
+dls_cuda_restore(const dls_cuda_api *api, CUstreamCaptureMode mode)
 {
     if (api->cuThreadExchangeStreamCaptureMode != NULL) {
-        api->cuThreadExchangeStreamCaptureMode(mode);
+        api->cuThreadExchangeStreamCaptureMode(&mode);
     }
 }
 
@@ -207,11 +204,10 @@ dls_cuda_ask_pointer(const dls_cuda_api *api, const void *address, dls_cuda_poin
     CUpointer_attribute wanted[] = {CU_ATTRIBUTE_CONTEXT, CU_ATTRIBUTE_MEMORY_TYPE,
                                     CU_ATTRIBUTE_IS_MANAGED, CU_ATTRIBUTE_DEVICE_ORDINAL};
     void *answers[] = {&context, &type, &managed, &ordinal};
-    CUstreamCaptureMode mode = CU_MODE_RELAXED;
     *out = (dls_cuda_pointer){.ordinal = -1};
-    exchange_mode(api, &mode);
+    CUstreamCaptureMode mode = dls_cuda_relax(api);
     int result = api->cuPointerGetAttributes(4, wanted, answers, (CUdeviceptr)(uintptr_t)address);
-    exchange_mode(api, &mode);
+    dls_cuda_restore(api, mode);
     if (result == CU_OK && type != 0) {
         *out = (dls_cuda_pointer){.context = context,
                                   .type = (int)type,

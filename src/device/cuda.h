@@ -48,6 +48,11 @@ void dls_cuda_pop(const dls_cuda_api *api);
  * device's own context, if it has a live one, is pushed: 1 and a pop is owed, else 0. */
 int dls_cuda_enter_device(const dls_cuda_api *api, int device_id);
 
+/* Some calls are refused during another thread's capture unless this thread says
+ * "relaxed" (reference 1.5): the mode before, to be restored. */
+CUstreamCaptureMode dls_cuda_relax(const dls_cuda_api *api);
+void dls_cuda_restore(const dls_cuda_api *api, CUstreamCaptureMode mode);
+
 /* May the host read managed memory of this device while its kernels run? */
 bool dls_cuda_concurrent_managed(const dls_cuda_api *api, int device_id);
 

@@ -2,7 +2,7 @@
 
 #include "core/alloc.h"
 #include "core/host_copy.h"
-#include "device/cuda.h"
+#include "device/driver.h"
 #include "device/pool.h"
 
 /* Beyond this many pitched copies it is cheaper to fetch what lies between, too. */
@@ -15,30 +15,23 @@
 #define PITCH_MAX INT32_MAX
 
 typedef struct {
-    const dls_cuda_api *api;
-    CUstream stream;
+    const dls_driver *driver;
+    dls_place place;
+    uint64_t stream;
     dls_error *err;
 } copier;
 
-static CUdeviceptr
-device_pointer(const char *address)
-{
-    return (CUdeviceptr)(uintptr_t)address;
-}
-
 static int
-check(const copier *c, int result, const char *call)
+check(const copier *c, int result, dls_call call)
 {
-    return result == CU_OK ? DLS_OK : dls_cuda_fail(c->api, c->err, result, call, -1);
+    return result == 0 ? DLS_OK : c->driver->fail(&c->place, c->err, result, call, -1);
 }
 
 static int
 fetch(const copier *c, char *dst, const char *src, int64_t bytes)
 {
-    return check(c,
-                 c->api->cuMemcpyDtoHAsync_v2(dst, device_pointer(src), (size_t)bytes,
-                                              c->stream),
-                 "cuMemcpyDtoHAsync");
+    return check(c, c->driver->copy(&c->place, dst, src, (size_t)bytes, c->stream),
+                 DLS_CALL_COPY);
 }
 
 static bool
@@ -61,17 +54,9 @@ fetch_planes(const copier *c, char *dst, const char *src, const dls_traversal *w
     dls_axis rows = outer.axes[--outer.count];
     int64_t index[DLS_AXES_MAX] = {0};
     do {
-        CUDA_MEMCPY2D what = {
-            .srcMemoryType = CU_TYPE_DEVICE,
-            .srcDevice = device_pointer(src),
-            .srcPitch = (size_t)rows.step,
-            .dstMemoryType = CU_TYPE_HOST,
-            .dstHost = dst,
-            .dstPitch = (size_t)walk->itemsize,
-            .WidthInBytes = (size_t)walk->itemsize,
-            .Height = (size_t)rows.extent,
-        };
-        int code = check(c, c->api->cuMemcpy2DAsync_v2(&what, c->stream), "cuMemcpy2DAsync");
+        int result = c->driver->copy_plane(&c->place, dst, src, (size_t)walk->itemsize,
+                                           (size_t)rows.step, (size_t)rows.extent, c->stream);
+        int code = check(c, result, DLS_CALL_COPY_PLANE);
         if (code != DLS_OK) {
             return code;
         }
@@ -115,7 +100,7 @@ fetch_span(const copier *c, char *dst, const char *src, const dls_traversal *wal
     }
     int code = fetch(c, slab, src + low, span);
     if (code == DLS_OK) {
-        code = check(c, c->api->cuStreamSynchronize(c->stream), "cuStreamSynchronize");
+        code = check(c, c->driver->sync(&c->place, c->stream), DLS_CALL_SYNC);
     }
     if (code == DLS_OK) {
         dls_host_copy_walk(dst, slab - low, walk);
@@ -158,42 +143,39 @@ fetch_part(const copier *c, char *dst, const char *src, const dls_traversal *wal
 }
 
 DLS_COLD int
-dls_copy_stream(int device_id, const void *address, uint64_t *stream, dls_error *err)
+dls_copy_stream(dl_device device, const void *address, uint64_t *stream, dls_error *err)
 {
-    const dls_cuda_api *api;
-    CUcontext context;
-    int code = dls_cuda_load(&api, err);
-    if (code != DLS_OK
-        || (code = dls_cuda_context(api, 1, device_id, address, &context, err)) != DLS_OK
-        || (code = dls_cuda_push(api, context, err)) != DLS_OK) {
+    const dls_driver *driver = dls_driver_of(device.device_type);
+    dls_place place;
+    int before;
+    int code = driver->find(driver->legacy, device.device_id, address, &place, err);
+    if (code != DLS_OK || (code = driver->enter(&place, &before, err)) != DLS_OK) {
         return code;
     }
-    code = dls_pool_copy_stream(api, context, stream, err);
-    dls_cuda_pop(api);
+    code = dls_pool_copy_stream(driver, &place, stream, err);
+    driver->leave(&place, before);
     return code;
 }
 
 DLS_COLD int
-dls_copy_to_host(void *dst, const void *src, int32_t ndim, const int64_t *shape,
-                 const int64_t *strides, int64_t itemsize, uint64_t stream, dls_error *err)
+dls_copy_to_host(int32_t device_type, void *dst, const void *src, int32_t ndim,
+                 const int64_t *shape, const int64_t *strides, int64_t itemsize,
+                 uint64_t stream, dls_error *err)
 {
-    const dls_cuda_api *api;
-    CUcontext context;
+    copier c = {.driver = dls_driver_of(device_type), .stream = stream, .err = err};
     dls_traversal walk;
-    int code = dls_cuda_load(&api, err);
-    if (code != DLS_OK
-        || (code = dls_cuda_context(api, stream, -1, src, &context, err)) != DLS_OK
-        || (code = dls_cuda_push(api, context, err)) != DLS_OK) {
+    int before;
+    int code = c.driver->find(stream, -1, src, &c.place, err);
+    if (code != DLS_OK || (code = c.driver->enter(&c.place, &before, err)) != DLS_OK) {
         return code;
     }
-    copier c = {api, dls_cuda_stream(stream), err};
     dls_traversal_plan(&walk, ndim, shape, strides, itemsize);
     code = fetch_part(&c, dst, src, &walk);
     /* Also after a failure: nothing may still be written when dst is freed. */
-    int result = api->cuStreamSynchronize(c.stream);
+    int result = c.driver->sync(&c.place, stream);
     if (code == DLS_OK) {
-        code = check(&c, result, "cuStreamSynchronize");
+        code = check(&c, result, DLS_CALL_SYNC);
     }
-    dls_cuda_pop(api);
+    c.driver->leave(&c.place, before);
     return code;
 }

@@ -1,15 +1,15 @@
 #include "device/handoff.h"
 
-#include "device/cuda.h"
+#include "device/driver.h"
 #include "device/pool.h"
 #include "device/stream.h"
 
-/* One ordering in progress.  home: the context of the memory, or of P when it says so. */
+/* One ordering in progress.  home: the place of the memory, or of P when it says so. */
 typedef struct {
-    const dls_cuda_api *api;
+    const dls_driver *driver;
     const dls_ordering *what;
     uint64_t p;
-    CUcontext home;
+    dls_place home;
     bool home_of_memory;
     dls_error *err;
 } handoff;
@@ -35,28 +35,17 @@ refuse(dls_action action, dls_error *err)
     }
 }
 
-/* Is the stream capturing?  L answers 906 while a blocking stream of its context does,
- * without harm to the capture.  The stream's context is current if it has no handle. */
 static bool
 captures(const handoff *h, uint64_t stream)
 {
-    CUstreamCaptureStatus status = 0;
-    if (h->api->cuStreamIsCapturing == NULL) {
-        return false;
-    }
-    int result = h->api->cuStreamIsCapturing(dls_cuda_stream(stream), &status);
-    return result == CU_CAPTURE_IMPLICIT || (result == CU_OK && status != 0);
+    return h->driver->captures(&h->home, stream);
 }
 
+/* Handles up to 2 mean "of the current context", or device. */
 static bool
-same_capture(const handoff *h)
+is_special(uint64_t stream)
 {
-    CUstreamCaptureStatus status;
-    cuuint64_t a = 0, b = 0;
-    return h->api->cuStreamGetCaptureInfo != NULL
-           && h->api->cuStreamGetCaptureInfo(dls_cuda_stream(h->p), &status, &a) == CU_OK
-           && h->api->cuStreamGetCaptureInfo(dls_cuda_stream(h->what->s), &status, &b) == CU_OK
-           && a == b;
+    return stream <= 2;
 }
 
 /* h->home is current. */
@@ -64,70 +53,76 @@ static void
 ask_facts(const handoff *h, dls_action action, dls_order_facts *facts)
 {
     bool of_device = action == DLS_ACTION_DEVICE_EDGE || action == DLS_ACTION_SYNC_DEVICE;
-    bool to_s = action != DLS_ACTION_SYNC_STREAM && h->what->s != 0;
-    facts->can_record_device = h->api->cuCtxRecordEvent != NULL;
+    bool to_s = action != DLS_ACTION_SYNC_STREAM && h->what->has_s;
+    facts->can_record_device = h->driver->can_record_device(&h->home);
     facts->s_captures = to_s && captures(h, h->what->s);
     facts->p_captures = !of_device && captures(h, h->p);
-    facts->device_captures = of_device && captures(h, 1);
-    facts->one_capture = facts->s_captures && facts->p_captures && same_capture(h);
+    facts->device_captures = of_device && captures(h, h->driver->legacy);
+    facts->one_capture = facts->s_captures && facts->p_captures
+                         && h->driver->one_capture(&h->home, h->p, h->what->s);
     if (h->what->duty == DLS_DUTY_WAIT || h->what->duty == DLS_DUTY_WAIT_L) {
-        facts->host_must_be_alone = !dls_cuda_concurrent_managed(h->api, h->what->device_id);
+        facts->host_must_be_alone = h->driver->host_must_be_alone(&h->home, h->what->device.device_id);
     }
 }
 
-/* S waits for the event; special handles mean "of the current context". */
 static int
-wait_event(const handoff *h, CUevent event)
+fail(const handoff *h, int result, dls_call call)
 {
-    CUcontext context = h->home;
+    return result == 0 ? DLS_OK
+                       : h->driver->fail(&h->home, h->err, result, call,
+                                         h->what->device.device_id);
+}
+
+/* S waits for the event. */
+static int
+wait_event(const handoff *h, void *event)
+{
+    dls_place place = h->home;
     uint64_t s = h->what->s;
-    if (s <= 2 && !h->home_of_memory) {
-        int found = dls_cuda_context(h->api, s, h->what->device_id, h->what->address, &context,
-                                     h->err);
+    int before = 0;
+    if (is_special(s) && !h->home_of_memory) {
+        int found = h->driver->find(s, h->what->device.device_id, h->what->address, &place,
+                                    h->err);
         if (found != DLS_OK) {
             return found;
         }
     }
-    bool other = context != h->home;
-    if (other && dls_cuda_push(h->api, context, h->err) != DLS_OK) {
+    bool other = place.context != h->home.context;
+    if (other && h->driver->enter(&place, &before, h->err) != DLS_OK) {
         return h->err->code;
     }
-    int result = h->api->cuStreamWaitEvent(dls_cuda_stream(s), event, 0);
+    int result = h->driver->wait(&place, s, event);
     if (other) {
-        dls_cuda_pop(h->api);
+        h->driver->leave(&place, before);
     }
-    return result == CU_OK ? DLS_OK
-                           : dls_cuda_fail(h->api, h->err, result, "cuStreamWaitEvent",
-                                           h->what->device_id);
+    return fail(h, result, DLS_CALL_WAIT);
 }
 
-/* Event after P, or after all of the context, and S waits.  h->home is current. */
+/* Event after P, or after all of the place, and S waits.  h->home is current. */
 static int
 make_edge(const handoff *h, bool whole_device)
 {
-    CUevent event;
-    int code = dls_pool_get_event(h->api, h->home, &event, h->err);
+    void *event;
+    int code = dls_pool_get_event(h->driver, &h->home, &event, h->err);
     if (code != DLS_OK) {
         return code;
     }
-    int result = whole_device ? h->api->cuCtxRecordEvent(h->home, event)
-                              : h->api->cuEventRecord(event, dls_cuda_stream(h->p));
-    if (result != CU_OK) {
-        code = dls_cuda_fail(h->api, h->err, result,
-                             whole_device ? "cuCtxRecordEvent" : "cuEventRecord",
-                             h->what->device_id);
+    if (whole_device) {
+        code = fail(h, h->driver->record_device(&h->home, event), DLS_CALL_RECORD_DEVICE);
     }
     else {
+        code = fail(h, h->driver->record(&h->home, event, h->p), DLS_CALL_RECORD);
+    }
+    if (code == DLS_OK) {
         code = wait_event(h, event);
     }
-    dls_pool_put_event(h->api, h->home, event, code == DLS_OK);
+    dls_pool_put_event(h->driver, &h->home, event, code == DLS_OK);
     return code;
 }
 
 static int
 carry_out(const handoff *h, dls_action action)
 {
-    int result;
     switch (action) {
     case DLS_ACTION_NOTHING:
         return DLS_OK;
@@ -136,20 +131,12 @@ carry_out(const handoff *h, dls_action action)
     case DLS_ACTION_DEVICE_EDGE:
         return make_edge(h, true);
     case DLS_ACTION_SYNC_STREAM:
-        result = h->api->cuStreamSynchronize(dls_cuda_stream(h->p));
-        break;
+        return fail(h, h->driver->sync(&h->home, h->p), DLS_CALL_SYNC);
     case DLS_ACTION_SYNC_DEVICE:
-        result = h->api->cuCtxSynchronize();
-        break;
+        return fail(h, h->driver->sync_device(&h->home), DLS_CALL_SYNC_DEVICE);
     default:
         return refuse(action, h->err);
     }
-    return result == CU_OK ? DLS_OK
-                           : dls_cuda_fail(h->api, h->err, result,
-                                           action == DLS_ACTION_SYNC_STREAM
-                                               ? "cuStreamSynchronize"
-                                               : "cuCtxSynchronize",
-                                           h->what->device_id);
 }
 
 static dls_action
@@ -173,69 +160,63 @@ dls_handoff(const dls_ordering *ordering, dls_error *err)
     if (!dls_handoff_needs_driver(ordering)) {
         return action == DLS_ACTION_NOTHING ? DLS_OK : refuse(action, err);
     }
-    handoff h = {.what = ordering, .err = err};
-    int code = dls_cuda_load(&h.api, err);
-    if (code != DLS_OK) {
-        return code;
-    }
     dls_pending p = dls_order_pending(ordering);
-    h.p = p.handle;
+    handoff h = {.driver = dls_driver_of(ordering->device.device_type),
+                 .what = ordering,
+                 .p = p.handle,
+                 .err = err};
     /* Of the unknown stream no more is known than where the memory lies. */
-    uint64_t at = p.known == DLS_P_KNOWN ? p.handle : 1;
-    h.home_of_memory = at <= 2;
-    code = dls_cuda_context(h.api, at, ordering->device_id, ordering->address, &h.home, err);
-    if (code != DLS_OK || (code = dls_cuda_push(h.api, h.home, err)) != DLS_OK) {
+    uint64_t at = p.known == DLS_P_KNOWN ? p.handle : h.driver->legacy;
+    h.home_of_memory = is_special(at);
+    int before;
+    int code = h.driver->find(at, ordering->device.device_id, ordering->address, &h.home, err);
+    if (code != DLS_OK || (code = h.driver->enter(&h.home, &before, err)) != DLS_OK) {
         return code;
     }
     dls_order_facts facts = {0};
     ask_facts(&h, action, &facts);
     code = carry_out(&h, dls_order_settle(ordering, &facts));
-    dls_cuda_pop(h.api);
+    h.driver->leave(&h.home, before);
     return code;
 }
 
 /* --- release (reference 8) --------------------------------------------------------------- */
 
 int
-dls_handoff_can_guard(dls_error *err)
+dls_handoff_can_guard(const dls_ordering *what, dls_error *err)
 {
-    const dls_cuda_api *api;
-    int code = dls_cuda_load(&api, err);
-    if (code == DLS_OK && (api->cuCtxRecordEvent == NULL || api->cuCtxWaitEvent == NULL)) {
+    const dls_driver *driver = dls_driver_of(what->device.device_type);
+    dls_place place;
+    int code = driver->find(driver->legacy, what->device.device_id, what->address, &place, err);
+    if (code == DLS_OK && !driver->can_record_device(&place)) {
         code = dls_fail(err, DLS_EBUFFER,
-                        "on_release=\"guard\" needs a driver of CUDA 12.5 or later; keep the "
+                        "on_release=\"guard\" needs a CUDA driver of 12.5 or later; keep the "
                         "array until its streams have passed, and drop the option");
     }
     return code;
 }
 
-static bool
-is_capture_error(int result)
-{
-    return result >= CU_CAPTURE_FIRST && result <= CU_CAPTURE_LAST;
-}
-
 bool
 dls_handoff_guard(const dls_ordering *what)
 {
-    const dls_cuda_api *api = dls_cuda_if_mapped();
-    CUcontext context;
-    CUevent event;
+    const dls_driver *driver = dls_driver_of(what->device.device_type);
+    dls_place place;
+    void *event;
     dls_error err;
-    if (api == NULL
-        || dls_cuda_context(api, 1, what->device_id, what->address, &context, &err) != DLS_OK
-        || dls_cuda_push(api, context, &err) != DLS_OK) {
+    int before;
+    if (driver->find(driver->legacy, what->device.device_id, what->address, &place, &err) != DLS_OK
+        || driver->enter(&place, &before, &err) != DLS_OK) {
         return true;
     }
-    const handoff h = {.api = api, .what = what, .home = context, .err = &err};
-    int result = captures(&h, 1) ? CU_CAPTURE_FIRST : CU_OK;
-    if (result == CU_OK && dls_pool_get_event(api, context, &event, &err) == DLS_OK) {
-        result = api->cuCtxRecordEvent(context, event);
-        if (result == CU_OK) {
-            result = api->cuCtxWaitEvent(context, event);
+    bool captured = driver->captures(&place, driver->legacy);
+    if (!captured && dls_pool_get_event(driver, &place, &event, &err) == DLS_OK) {
+        int result = driver->record_device(&place, event);
+        if (result == 0) {
+            result = driver->wait_device(&place, event);
         }
-        dls_pool_put_event(api, context, event, result == CU_OK);
+        captured = driver->is_capture_error(result);
+        dls_pool_put_event(driver, &place, event, result == 0);
     }
-    dls_cuda_pop(api);
-    return !is_capture_error(result);
+    driver->leave(&place, before);
+    return !captured;
 }

@@ -17,7 +17,7 @@ int dls_handoff(const dls_ordering *ordering, dls_error *err);
 
 /* Can what a consumer still runs on the memory's device be ordered at release, without
  * its stream?  (CUDA 12.5: events of a whole context.)  DLS_OK, or DLS_EBUFFER. */
-int dls_handoff_can_guard(dls_error *err);
+int dls_handoff_can_guard(const dls_ordering *what, dls_error *err);
 
 /* Order all work of the context that owns the memory before all that comes later there;
  * the host does not wait.  false: not now, a graph capture is running.  true also where

@@ -6,6 +6,23 @@
 
 #include <stdatomic.h>
 #include <stddef.h>
+#include <string.h>
+
+const char *
+dls_loader_fill(void *library, const char *names, int count, int required, void *table)
+{
+    const char *missing = NULL;
+    for (int i = 0; i < count; i++) {
+        void *address = dls_loader_symbol(library, names);
+        /* memcpy: C has no conversion from an object's address to a function's. */
+        memcpy((char *)table + (size_t)i * sizeof address, &address, sizeof address);
+        if (address == NULL && missing == NULL && i < required) {
+            missing = names;
+        }
+        names += strlen(names) + 1;
+    }
+    return missing;
+}
 
 #if defined(_WIN32)
 
@@ -31,6 +48,22 @@ dls_loader_open(const char *const *names)
     return library;
 }
 
+/* Windows: names carry the major version, and nothing lists them by prefix. */
+int
+dls_loader_all_mapped(const char *prefix, void **libraries, int room)
+{
+    static const char *const endings[] = {"_7.dll", "_6.dll", ".dll"};
+    char name[64];
+    int found = 0;
+    for (size_t i = 0; i < 3 && found < room && strlen(prefix) < sizeof name - 8; i++) {
+        strcpy(name, prefix);
+        strcat(name, endings[i]);
+        libraries[found] = (void *)GetModuleHandleA(name);
+        found += libraries[found] != NULL;
+    }
+    return found;
+}
+
 void *
 dls_loader_symbol(void *library, const char *name)
 {
@@ -52,6 +85,9 @@ dls_loader_is_child(void)
 
 #include <dlfcn.h>
 #include <pthread.h>
+#if defined(__linux__)
+#include <link.h>
+#endif
 
 void *
 dls_loader_mapped(const char *const *names)
@@ -72,6 +108,52 @@ dls_loader_open(const char *const *names)
     }
     return library;
 }
+
+#if defined(__linux__)
+
+typedef struct {
+    const char *prefix;
+    void **libraries;
+    int room;
+    int found;
+} search;
+
+static int
+note_library(struct dl_phdr_info *info, size_t size, void *data)
+{
+    (void)size;
+    search *s = data;
+    const char *slash = strrchr(info->dlpi_name, '/');
+    const char *name = slash != NULL ? slash + 1 : info->dlpi_name;
+    if (s->found < s->room && strncmp(name, s->prefix, strlen(s->prefix)) == 0) {
+        void *library = dlopen(info->dlpi_name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+        if (library != NULL) {
+            s->libraries[s->found++] = library;
+        }
+    }
+    return 0;
+}
+
+int
+dls_loader_all_mapped(const char *prefix, void **libraries, int room)
+{
+    search s = {prefix, libraries, room, 0};
+    dl_iterate_phdr(note_library, &s);
+    return s.found;
+}
+
+#else
+
+int
+dls_loader_all_mapped(const char *prefix, void **libraries, int room)
+{
+    (void)prefix;
+    (void)libraries;
+    (void)room;
+    return 0; /* no such runtime on this system */
+}
+
+#endif
 
 void *
 dls_loader_symbol(void *library, const char *name)

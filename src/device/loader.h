@@ -11,6 +11,10 @@ void *dls_loader_mapped(const char *const *names);
 /* The same, else the first that opens.  NULL: none. */
 void *dls_loader_open(const char *const *names);
 
+/* All mapped libraries whose file name begins with `prefix`, up to `room` of them; their
+ * number.  Frameworks bring copies of their own, under names of their own. */
+int dls_loader_all_mapped(const char *prefix, void **libraries, int room);
+
 /* Address of an exact symbol, NULL when the library has none. */
 void *dls_loader_symbol(void *library, const char *name);
 
@@ -18,5 +22,10 @@ void *dls_loader_symbol(void *library, const char *name);
  * since.  Drivers must not be used in a child (reference streams.md 1.8). */
 void dls_loader_watch_fork(void);
 bool dls_loader_is_child(void);
+
+/* Fill `count` pointers at `table` with the symbols of `names` (texts one behind the other,
+ * each with its 0).  NULL, or the first name below `required` that the library lacks. */
+const char *dls_loader_fill(void *library, const char *names, int count, int required,
+                            void *table);
 
 #endif

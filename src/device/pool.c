@@ -9,11 +9,11 @@
 
 typedef struct pool {
     struct pool *next;
-    CUcontext context;
-    unsigned long long id;
-    CUstream copy_stream;
+    dls_place place;
+    uint64_t id;
+    uint64_t copy_stream; /* 0: none yet */
     int count;
-    CUevent events[EVENTS_KEPT];
+    void *events[EVENTS_KEPT];
 } pool;
 
 static pool *pools; /* under the lock */
@@ -26,59 +26,40 @@ dls_pool_cap(int new_cap)
     atomic_store(&cap, new_cap < EVENTS_KEPT ? new_cap : EVENTS_KEPT);
 }
 
-static unsigned long long
-id_of(const dls_cuda_api *api, CUcontext context)
-{
-    unsigned long long id = 0;
-    if (api->cuCtxGetId != NULL && api->cuCtxGetId(context, &id) != CU_OK) {
-        id = 0;
-    }
-    return id;
-}
-
 /* Under the lock.  NULL: there is none yet. */
 static pool *
-find(CUcontext context, unsigned long long id)
+find(const dls_place *place, uint64_t id)
 {
     for (pool *p = pools; p != NULL; p = p->next) {
-        if (p->context == context && p->id == id) {
+        if (p->place.context == place->context && p->place.api == place->api && p->id == id) {
             return p;
         }
     }
     return NULL;
 }
 
-/* Under the lock: the pool of the context, `fresh` if there is none; NULL when that is
+/* Under the lock: the pool of the place, `fresh` if there is none; NULL when that is
  * needed and NULL.  *used: fresh was put into the list. */
 static pool *
-find_or_add(CUcontext context, unsigned long long id, pool *fresh, bool *used)
+find_or_add(const dls_place *place, uint64_t id, pool *fresh, bool *used)
 {
-    pool *p = find(context, id);
+    pool *p = find(place, id);
     *used = p == NULL && fresh != NULL;
     if (*used) {
-        *fresh = (pool){.next = pools, .context = context, .id = id};
+        *fresh = (pool){.next = pools, .place = *place, .id = id};
         pools = p = fresh;
     }
     return p;
 }
 
-/* Events are made and destroyed in the mode that captures of other threads bear. */
-static void
-exchange_mode(const dls_cuda_api *api, CUstreamCaptureMode *mode)
-{
-    if (api->cuThreadExchangeStreamCaptureMode != NULL) {
-        api->cuThreadExchangeStreamCaptureMode(mode);
-    }
-}
-
 int
-dls_pool_get_event(const dls_cuda_api *api, CUcontext context, CUevent *event,
+dls_pool_get_event(const dls_driver *driver, const dls_place *place, void **event,
                    dls_error *err)
 {
-    unsigned long long id = id_of(api, context);
+    uint64_t id = driver->identity(place);
     *event = NULL;
     dls_lock_take(&lock);
-    pool *p = find(context, id);
+    pool *p = find(place, id);
     if (p != NULL && p->count > 0) {
         *event = p->events[--p->count];
     }
@@ -86,28 +67,25 @@ dls_pool_get_event(const dls_cuda_api *api, CUcontext context, CUevent *event,
     if (*event != NULL) {
         return DLS_OK;
     }
-    CUstreamCaptureMode mode = CU_MODE_RELAXED;
-    exchange_mode(api, &mode);
-    int result = api->cuEventCreate(event, CU_DISABLE_TIMING);
-    exchange_mode(api, &mode);
-    return result == CU_OK ? DLS_OK : dls_cuda_fail(api, err, result, "cuEventCreate", -1);
+    int result = driver->event_new(place, event);
+    return result == 0 ? DLS_OK : driver->fail(place, err, result, DLS_CALL_EVENT_NEW, -1);
 }
 
 void
-dls_pool_put_event(const dls_cuda_api *api, CUcontext context, CUevent event, bool sound)
+dls_pool_put_event(const dls_driver *driver, const dls_place *place, void *event, bool sound)
 {
-    unsigned long long id = id_of(api, context);
     bool kept = false, used = false;
     if (sound) {
+        uint64_t id = driver->identity(place);
         pool *fresh = NULL;
         dls_lock_take(&lock);
-        bool absent = find(context, id) == NULL;
+        bool absent = find(place, id) == NULL;
         dls_lock_give(&lock);
         if (absent) {
             fresh = dls_alloc(sizeof *fresh);
         }
         dls_lock_take(&lock);
-        pool *p = find_or_add(context, id, fresh, &used);
+        pool *p = find_or_add(place, id, fresh, &used);
         if (p != NULL && p->count < atomic_load(&cap)) {
             p->events[p->count++] = event;
             kept = true;
@@ -118,37 +96,33 @@ dls_pool_put_event(const dls_cuda_api *api, CUcontext context, CUevent event, bo
         }
     }
     if (!kept) {
-        api->cuEventDestroy_v2(event);
+        driver->event_end(place, event);
     }
 }
 
 int
-dls_pool_copy_stream(const dls_cuda_api *api, CUcontext context, uint64_t *stream,
+dls_pool_copy_stream(const dls_driver *driver, const dls_place *place, uint64_t *stream,
                      dls_error *err)
 {
-    unsigned long long id = id_of(api, context);
-    CUstream made = NULL;
+    uint64_t id = driver->identity(place), made = 0;
     bool used;
     dls_lock_take(&lock);
-    pool *p = find(context, id);
-    CUstream found = p != NULL ? p->copy_stream : NULL;
+    pool *p = find(place, id);
+    uint64_t found = p != NULL ? p->copy_stream : 0;
     dls_lock_give(&lock);
-    if (found == NULL) {
-        CUstreamCaptureMode mode = CU_MODE_RELAXED;
+    if (found == 0) {
         pool *fresh = dls_alloc(sizeof *fresh);
         if (fresh == NULL) {
             return dls_fail(err, DLS_ENOMEM, "no memory for a copy stream");
         }
-        exchange_mode(api, &mode);
-        int result = api->cuStreamCreate(&made, CU_NON_BLOCKING);
-        exchange_mode(api, &mode);
-        if (result != CU_OK) {
+        int result = driver->stream_new(place, &made);
+        if (result != 0) {
             dls_free(fresh);
-            return dls_cuda_fail(api, err, result, "cuStreamCreate", -1);
+            return driver->fail(place, err, result, DLS_CALL_STREAM_NEW, -1);
         }
         dls_lock_take(&lock);
-        p = find_or_add(context, id, fresh, &used);
-        if (p->copy_stream == NULL) {
+        p = find_or_add(place, id, fresh, &used);
+        if (p->copy_stream == 0) {
             p->copy_stream = made;
         }
         found = p->copy_stream; /* another thread's, if it was quicker: ours stays unused */
@@ -157,6 +131,6 @@ dls_pool_copy_stream(const dls_cuda_api *api, CUcontext context, uint64_t *strea
             dls_free(fresh);
         }
     }
-    *stream = (uint64_t)(uintptr_t)found;
+    *stream = found;
     return DLS_OK;
 }

@@ -78,7 +78,9 @@ dls_order_decide(dls_family family, dls_producer_kind producer, dls_value value)
 dls_pending
 dls_order_pending(const dls_ordering *ordering)
 {
-    const dls_pending legacy = {.known = DLS_P_KNOWN, .handle = 1};
+    bool rocm = dls_family_of(ordering->device.device_type) == DLS_FAMILY_ROCM
+                || dls_family_of(ordering->device.device_type) == DLS_FAMILY_ROCM_HOST;
+    const dls_pending legacy = {.known = DLS_P_KNOWN, .handle = !rocm};
     bool about_l = ordering->duty == DLS_DUTY_HOP || ordering->duty == DLS_DUTY_WAIT_L;
     bool taken_for_l = ordering->p.known == DLS_P_UNKNOWN
                        && ordering->policy == DLS_UNKNOWN_LEGACY;

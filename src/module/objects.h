@@ -63,7 +63,7 @@ typedef struct {
     bool readonly_stated;  /* READ_ONLY, or its absence, is the source's word */
     PyObject *stream;      /* keeps the stream of `ready` alive; NULL: an int, or none */
     dls_pending ready;     /* the stream on which the data were made ready */
-    uint64_t ready_in;     /* the thread that meant its own default stream by 2 */
+    uintptr_t ready_in;    /* the thread that meant its own default stream by 2 */
     unsigned long asked;   /* as in dls_producer */
     PyObject *weakrefs;
 } dls_tensor;

@@ -174,15 +174,14 @@ make_guard(dls_state *state, PyObject *source, const dls_loan *loan, const dls_s
                   (int)device.device_type, (int)device.device_id);
         return -1;
     }
+    const dls_ordering what = {.device = device, .address = s->delivery.tensor.data};
     int code;
     Py_BEGIN_ALLOW_THREADS
-    code = dls_handoff_can_guard(&err);
+    code = dls_handoff_can_guard(&what, &err);
     Py_END_ALLOW_THREADS
     if (code != DLS_OK) {
         return dls_raise_error(state, source, &err);
     }
-    const dls_ordering what = {.device_id = device.device_id,
-                               .address = s->delivery.tensor.data};
     *guarded = dls_guarded_new(&what, dls_handoff_guard);
     if (*guarded == NULL) {
         PyErr_NoMemory();

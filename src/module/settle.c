@@ -298,7 +298,7 @@ copy_from_device(dls_state *state, PyObject *source, void *to, const dls_loan *l
     dls_error err;
     if (s->scan.count != 0) {
         Py_BEGIN_ALLOW_THREADS
-        code = dls_copy_to_host(to, from, tensor->ndim, tensor->shape, tensor->strides,
+        code = dls_copy_to_host(tensor->device.device_type, to, from, tensor->ndim, tensor->shape, tensor->strides,
                                 s->scan.itemsize, loan->copy_stream, &err);
         Py_END_ALLOW_THREADS
     }

@@ -52,7 +52,8 @@ order_into_legacy(PyObject *self, const dls_tensor *data)
         .p = {.known = DLS_P_UNKNOWN},
         .s = 1,
         .policy = DLS_UNKNOWN_AUTO,
-        .device_id = data->tensor.device.device_id,
+        .has_s = true,
+        .device = data->tensor.device,
         .address = dls_tensor_address(data),
     };
     dls_error err;

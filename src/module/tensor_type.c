@@ -5,12 +5,13 @@
 #include "core/dtype.h"
 #include "core/layout.h"
 #include "core/tensor.h"
-#include "core/thread.h"
+#include "device/driver.h"
 #include "module/request.h"
 #include "module/tensor_buffer.h"
 #include "module/tensor_cuda.h"
 #include "module/tensor_type.h"
 #include "python/raise.h"
+#include "python/thread.h"
 
 #include <structmember.h>
 
@@ -50,7 +51,7 @@ dls_tensor_new(dls_state *state, const dl_tensor *tensor, bool canonical,
     data->flavour = (uint8_t)loan->flavour;
     data->readonly_stated = loan->readonly_stated;
     data->ready = ready;
-    data->ready_in = dls_thread_number();
+    data->ready_in = dls_thread_number(state);
     Py_XINCREF(stream);
     data->stream = stream;
     PyObject_GC_Track(self);
@@ -67,9 +68,10 @@ dls_tensor_hold(PyObject *self, dls_hold *hold)
 dls_pending
 dls_tensor_pending(const dls_tensor *self)
 {
-    const dls_pending legacy = {.known = DLS_P_KNOWN, .handle = 1};
+    const dls_pending legacy = {.known = DLS_P_KNOWN,
+                                .handle = dls_driver_of(self->tensor.device.device_type)->legacy};
     bool foreign = self->ready.known == DLS_P_KNOWN && self->ready.handle == 2
-                   && self->ready_in != dls_thread_number();
+                   && self->ready_in != dls_thread_number(self->state);
     return foreign ? legacy : self->ready;
 }
 

@@ -63,6 +63,11 @@ int
 dls_state_init(dls_state *state, PyObject *module)
 {
     state->gil_deleters = -1;
+    state->thread_key = PyThread_tss_alloc();
+    if (state->thread_key == NULL || PyThread_tss_create(state->thread_key) != 0) {
+        PyErr_NoMemory();
+        return -1;
+    }
     if (init_names(state) < 0 || init_kwnames(state) < 0) {
         return -1;
     }
@@ -121,4 +126,6 @@ dls_state_clear(dls_state *state)
     for (int i = 0; i < DLS_NAMES; i++) {
         Py_CLEAR(state->all_names[i]);
     }
+    PyThread_tss_free(state->thread_key); /* NULL allowed */
+    state->thread_key = NULL;
 }

@@ -97,6 +97,7 @@ typedef struct dls_state {
     PyObject *forget;        /* weakref callback of the plan cache */
     PyObject *modules;       /* sys.modules */
     struct dls_plan_cache *plans;
+    Py_tss_t *thread_key;    /* each thread's number (python/thread.h) */
     int gil_deleters;        /* deleters want the GIL around them; -1 = not known yet */
 } dls_state;
 

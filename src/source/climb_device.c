@@ -37,7 +37,7 @@ call_once(dls_climb *c, unsigned mask, const dls_call_values *values)
 /* -1 touches no driver; but torch refuses even that for a device that is not current. */
 static int
 call_in_context(dls_climb *c, unsigned mask, const dls_call_values *values,
-                const dls_order *order)
+                dls_order *order)
 {
     bool unordered = order->s.value == DLS_VALUE_MINUS_ONE;
     bool entered = !unordered && dls_order_enter(order);
@@ -54,11 +54,7 @@ call_in_context(dls_climb *c, unsigned mask, const dls_call_values *values,
         }
     }
     if (entered) {
-        PyObject *error = dls_error_take();
-        dls_order_leave();
-        if (error != NULL) {
-            dls_error_restore(error);
-        }
+        dls_order_leave(order);
     }
     return got;
 }
@@ -66,8 +62,8 @@ call_in_context(dls_climb *c, unsigned mask, const dls_call_values *values,
 /* From all keywords to none, until no TypeError comes back; what was dropped before is
  * not tried again (N1).  1 with *used, 0: every way was a TypeError (kept), -1: pending. */
 static int
-call_steps(dls_climb *c, unsigned full, const dls_call_values *values,
-           const dls_order *order, unsigned *used)
+call_steps(dls_climb *c, unsigned full, const dls_call_values *values, dls_order *order,
+           unsigned *used)
 {
     const unsigned steps[] = {full, full & ~DLS_ASK_VERSION,
                               full & (DLS_ASK_STREAM | DLS_ASK_VERSION),

@@ -218,6 +218,26 @@ dls_library_stream(dls_state *state, const dls_library *row, PyObject *obj, dl_d
                : 0;
 }
 
+static const char *const sycl_classes[] = {
+#define SYCL_CLASS(form, path) [DLS_SYCL_##form] = path,
+#include "source/libraries.def"
+#undef SYCL_CLASS
+};
+
+int
+dls_library_sycl(dls_state *state, dls_sycl_form form, PyObject *value, PyObject **made)
+{
+    PyObject *class = NULL;
+    const char *path = sycl_classes[form];
+    int got = find_named(state, NULL, path, strlen(path), -1, &class);
+    if (got > 0) {
+        *made = PyObject_CallFunctionObjArgs(class, value, NULL);
+        Py_DECREF(class);
+        got = *made != NULL ? 1 : -1;
+    }
+    return got;
+}
+
 /* Is a module imported, and older than major.minor?  1, 0, or -1: not imported. */
 static int
 module_is_older(dls_state *state, const char *name, long major, long minor)

@@ -21,7 +21,9 @@
     X(IGNORES_STREAM, 11, "takes the stream and orders nothing")               \
     X(WAITS, 12, "waits for the device itself before it returns")              \
     X(REFUSES_TWO, 13, "refuses stream 2, the per-thread default stream")      \
-    X(NO_WORK_STREAM, 14, "its table has no current stream to tell")
+    X(NO_WORK_STREAM, 14, "its table has no current stream to tell")           \
+    X(INTERFACE_WAITS, 15, "waits itself before it shows its array interface") \
+    X(WRITABLE, 16, "its memory is writable, whatever its array interface says")
 
 enum {
 #define DLS_TRAIT_BIT(name, bit, text) DLS_LIB_##name = 1 << (bit),
@@ -55,6 +57,13 @@ int dls_library_has_capsule(dls_state *state, const dls_library *row, PyObject *
  * says nothing, -1 = exception set. */
 int dls_library_stream(dls_state *state, const dls_library *row, PyObject *obj,
                        dl_device device, PyObject **result);
+
+/* Forms of a syclobj that only their library can open. */
+typedef enum { DLS_SYCL_DEVICE, DLS_SYCL_QUEUE, DLS_SYCL_CONTEXT } dls_sycl_form;
+
+/* Give `value` to the class that opens this form: 1 = *made is what it made (new
+ * reference), 0 = it is not imported, -1 = exception set. */
+int dls_library_sycl(dls_state *state, dls_sycl_form form, PyObject *value, PyObject **made);
 
 /* Is a library imported whose deleters run Python code without taking the GIL (T10)?
  * Looked up until that library has been seen once. */

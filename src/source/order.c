@@ -4,7 +4,9 @@
 #include "core/layout.h"
 #include "device/cuda.h"
 #include "device/device_copy.h"
+#include "device/driver.h"
 #include "device/handoff.h"
+#include "device/hip.h"
 #include "device/stream.h"
 #include "python/raise.h"
 #include "source/queue.h"
@@ -25,8 +27,9 @@ dls_route_of(const dls_want *want, dl_device have)
     bool managed = have.device_type == dl_kDLCUDAManaged;
     if (to.device_type == dl_kDLCPU) {
         return managed || dls_device_is_host(have.device_type) ? DLS_ROUTE_AS_HOST
-               : have.device_type == dl_kDLCUDA                ? DLS_ROUTE_TO_HOST
-                                                               : DLS_ROUTE_MOVE;
+               : have.device_type == dl_kDLCUDA || have.device_type == dl_kDLROCM
+                   ? DLS_ROUTE_TO_HOST
+                   : DLS_ROUTE_MOVE;
     }
     bool same_id = to.device_id == have.device_id;
     return managed && same_id && to.device_type == dl_kDLCUDA ? DLS_ROUTE_AS_CUDA
@@ -78,7 +81,7 @@ static void
 find_copy_stream(dls_order *order)
 {
     Py_BEGIN_ALLOW_THREADS
-    if (dls_copy_stream(order->device.device_id, NULL, &order->copy_stream, &order->no_stream)
+    if (dls_copy_stream(order->device, NULL, &order->copy_stream, &order->no_stream)
         != DLS_OK) {
         order->copy_stream = 0;
     }
@@ -140,31 +143,44 @@ dls_order_end(dls_order *order)
 }
 
 DLS_COLD bool
-dls_order_enter(const dls_order *order)
+dls_order_enter(dls_order *order)
 {
     dls_family family = dls_family_of(order->device.device_type);
-    if (family != DLS_FAMILY_CUDA && family != DLS_FAMILY_CUDA_MANAGED) {
+    bool cuda = family == DLS_FAMILY_CUDA || family == DLS_FAMILY_CUDA_MANAGED;
+    int id = order->device.device_id, entered = 0;
+    if (!cuda && family != DLS_FAMILY_ROCM) {
         return false;
     }
-    int entered = 0;
     Py_BEGIN_ALLOW_THREADS
-    const dls_cuda_api *api = dls_cuda_if_mapped();
-    if (api != NULL) {
-        entered = dls_cuda_enter_device(api, order->device.device_id);
+    if (cuda) {
+        const dls_cuda_api *api = dls_cuda_if_mapped();
+        entered = api != NULL && dls_cuda_enter_device(api, id);
+    }
+    else {
+        entered = dls_hip_enter_device(id, &order->before);
     }
     Py_END_ALLOW_THREADS
     return entered;
 }
 
 DLS_COLD void
-dls_order_leave(void)
+dls_order_leave(const dls_order *order)
 {
+    PyObject *error = dls_error_take();
     Py_BEGIN_ALLOW_THREADS
-    const dls_cuda_api *api = dls_cuda_if_mapped();
-    if (api != NULL) {
-        dls_cuda_pop(api);
+    if (dls_family_of(order->device.device_type) == DLS_FAMILY_ROCM) {
+        dls_hip_leave(order->before);
+    }
+    else {
+        const dls_cuda_api *api = dls_cuda_if_mapped();
+        if (api != NULL) {
+            dls_cuda_pop(api);
+        }
     }
     Py_END_ALLOW_THREADS
+    if (error != NULL) {
+        dls_error_restore(error);
+    }
 }
 
 /* --- P ---------------------------------------------------------------------------------- */
@@ -182,6 +198,13 @@ known_object(PyObject *queue)
         .known = DLS_P_KNOWN, .handle = (uint64_t)(uintptr_t)queue, .object = queue};
 }
 
+/* The handle of the legacy default stream. */
+static uint64_t
+legacy_of(dl_device device)
+{
+    return dls_driver_of(device.device_type)->legacy;
+}
+
 /* A stream that was named for P.  0, or -1. */
 static int
 name_pending(dls_state *state, dls_family family, PyObject *stream, dls_pending *p)
@@ -197,21 +220,27 @@ name_pending(dls_state *state, dls_family family, PyObject *stream, dls_pending 
     if (family == DLS_FAMILY_ONEAPI && named.value != DLS_VALUE_MINUS_ONE) {
         return raise_value(state, family, DLS_DUTY_TYPE, stream);
     }
+    bool rocm = family == DLS_FAMILY_ROCM || family == DLS_FAMILY_ROCM_HOST;
     switch (named.value) {
     case DLS_VALUE_MINUS_ONE:
         *p = (dls_pending){.known = DLS_P_READY};
         return 0;
-    case DLS_VALUE_ONE:
-    case DLS_VALUE_TWO:
     case DLS_VALUE_HANDLE:
         *p = known_handle(named.handle);
         return 0;
-    case DLS_VALUE_ZERO:
-        if (named.from_object) {
-            *p = known_handle(1);
+    case DLS_VALUE_ONE:
+    case DLS_VALUE_TWO:
+        if (!rocm) {
+            *p = known_handle(named.handle);
             return 0;
         }
-        return raise_value(state, family, DLS_DUTY_VALUE, stream);
+        return raise_value(state, DLS_FAMILY_ROCM, DLS_DUTY_VALUE, stream);
+    case DLS_VALUE_ZERO:
+        if (rocm || named.from_object) {
+            *p = known_handle(!rocm);
+            return 0;
+        }
+        return raise_value(state, DLS_FAMILY_CUDA, DLS_DUTY_VALUE, stream);
     default:
         return raise_value(state, family, DLS_DUTY_TYPE, stream);
     }
@@ -230,7 +259,7 @@ ask_table(const dls_plan *plan, dl_device device, dls_pending *p)
         return;
     }
     if (plan->table->current_work_stream(device.device_type, device.device_id, &stream) == 0) {
-        *p = known_handle(stream != NULL ? (uint64_t)(uintptr_t)stream : 1);
+        *p = known_handle(stream != NULL ? (uint64_t)(uintptr_t)stream : legacy_of(device));
     }
     PyErr_Clear();
 }
@@ -247,11 +276,7 @@ ask_library(dls_state *state, const dls_plan *plan, PyObject *obj, dls_order *or
     bool entered = dls_order_enter(order);
     int got = dls_library_stream(state, plan->library, obj, order->device, &stream);
     if (entered) {
-        PyObject *error = dls_error_take();
-        dls_order_leave();
-        if (error != NULL) {
-            dls_error_restore(error);
-        }
+        dls_order_leave(order);
     }
     dls_stream named;
     if (got > 0 && dls_stream_read(state, stream, &named) < 0) {
@@ -272,7 +297,7 @@ ask_library(dls_state *state, const dls_plan *plan, PyObject *obj, dls_order *or
         stream = NULL;
     }
     else if (got > 0 && named.value != DLS_VALUE_OBJECT && named.value != DLS_VALUE_MINUS_ONE) {
-        *p = known_handle(named.handle != 0 ? named.handle : 1);
+        *p = known_handle(named.handle != 0 ? named.handle : legacy_of(order->device));
     }
     Py_XDECREF(stream);
     return 0;
@@ -290,7 +315,7 @@ learn_pending(dls_state *state, const dls_plan *plan, PyObject *obj, const dls_w
         return name_pending(state, family, want->producer_stream, p);
     }
     /* Nobody tracks copies into pinned memory, and a current stream says nothing of it. */
-    if (plan == NULL || order->device.device_type == dl_kDLCUDAHost) {
+    if (plan == NULL || dls_device_is_host(order->device.device_type)) {
         return 0;
     }
     ask_table(plan, order->device, p);
@@ -320,7 +345,8 @@ static uint64_t
 handle_of_s(const dls_order *order, dls_family family)
 {
     bool none = order->s.value == DLS_VALUE_NONE;
-    return none && family != DLS_FAMILY_ROCM ? 1 : order->s.handle;
+    bool rocm = family == DLS_FAMILY_ROCM || family == DLS_FAMILY_ROCM_HOST;
+    return none && !rocm ? 1 : order->s.handle;
 }
 
 DLS_COLD int
@@ -357,8 +383,10 @@ dls_order_finish(dls_state *state, dls_plan *plan, PyObject *obj, const dls_want
         .duty = rule.duty,
         .p = p,
         .s = handle_of_s(order, family),
+        .has_s = order->s.value != DLS_VALUE_NONE || family == DLS_FAMILY_CUDA
+                 || family == DLS_FAMILY_ROCM,
         .policy = want->unknown_stream,
-        .device_id = order->device.device_id,
+        .device = order->device,
         .address = (const char *)loan->tensor.data + loan->tensor.byte_offset,
     };
     dls_error err;

@@ -27,6 +27,7 @@ typedef struct {
     dls_argument argument;
     PyObject *queue;   /* strong: what was learned as P on oneAPI, or NULL */
     PyObject *passed;  /* strong: the value of `stream=`, NULL: the keyword is not given */
+    int before;        /* ROCm: the device that was current */
     uint64_t copy_stream; /* TO_HOST: S is this one; 0: there is none, for ... */
     dls_error no_stream;  /* ... this reason, which counts unless nothing is to be copied */
 } dls_order;
@@ -40,8 +41,8 @@ void dls_order_end(dls_order *order);
 /* The producer orders in the context of the memory's device (torch refuses others, CuPy
  * would use another device's stream): true, and a leave is owed, when it was pushed.
  * Nothing happens where no driver is mapped. */
-bool dls_order_enter(const dls_order *order);
-void dls_order_leave(void);
+bool dls_order_enter(dls_order *order);
+void dls_order_leave(const dls_order *order);
 
 /* After the call: do what is owed for *loan, whose producer turned out to be of this
  * kind.  p: what the protocol itself said of P.  0, or -1 with an exception; the loan

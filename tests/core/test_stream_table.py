@@ -96,19 +96,24 @@ CUDA_MANAGED = {
     WAITED: checked(all_values(("-", "")), NO_STREAM),
 }
 
-# 6.2 and 6.5, ROCm: 0 is the default stream, 1 and 2 are none; what dlshim itself would have to
-# order there is refused until it can.
+# 6.2 and 6.5, ROCm: 0 is the default stream, 1 and 2 are none.
 NO_ROCM = {"1": V, "2": V, "object": TY}
 _MODERN_ROCM = row(("0", ""), ("-1", ""), ("0", ""), V, V, ("S", ""), TY)
 ROCM = {
     MODERN: _MODERN_ROCM,
     TORCH: _MODERN_ROCM,
     JAX: _MODERN_ROCM | {"-1": ("None", "")},
-    IGNORES: checked(all_values(("None", REFUSED)), NO_ROCM) | {"-1": ("None", "")},
-    OLD: checked(all_values(("-", REFUSED)), NO_ROCM) | {"-1": ("-", "")},
+    IGNORES: checked(all_values(("None", ORDER)), NO_ROCM) | {"-1": ("None", "")},
+    OLD: checked(all_values(("-", ORDER)), NO_ROCM) | {"-1": ("-", "")},
     WAITED: checked(all_values(("-", "")), NO_ROCM),
 }
-ROCM_HOST = HOST
+# ROCmHost is as CUDAHost, but only what is above 2 names a stream.
+_PINNED_ROCM = (WAIT_KNOWN, "", WAIT_KNOWN, WAIT_KNOWN, WAIT_KNOWN, ORDER_KNOWN, WAIT_KNOWN)
+ROCM_HOST = {
+    **{k: row(*[("None", o) for o in _PINNED_ROCM]) for k in (MODERN, TORCH, JAX, IGNORES)},
+    OLD: row(*[("-", owed) for owed in _PINNED_ROCM]),
+    WAITED: all_values(("-", "")),
+}
 
 # 6.2 and 6.5, oneAPI: queues only; -1 becomes None.
 NO_QUEUE = dict.fromkeys(("0", "1", "2", "handle"), TY)
