@@ -21,6 +21,7 @@
     X(IGNORES_STREAM, 11, "takes the stream and orders nothing")               \
     X(WAITS, 12, "waits for the device itself before it returns")              \
     X(REFUSES_TWO, 13, "refuses stream 2, the per-thread default stream")      \
+    X(COPIES_UNFLAGGED, 15, "obeys copy=True without saying so (T8)")          \
     X(NO_WORK_STREAM, 14, "its table has no current stream to tell")           \
     X(INTERFACE_WAITS, 15, "waits itself before it shows its array interface") \
     X(WRITABLE, 16, "its memory is writable, whatever its array interface says")

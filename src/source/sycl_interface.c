@@ -198,32 +198,19 @@ try_context(PyObject *value, sycl_object *sycl)
     return 1;
 }
 
-/* The library's classes take the content of a capsule and leave it used up.  Give a
- * capsule that the dict may show again the content of a new one. */
+/* The library's classes copy what a capsule holds and then call it used.  The dict may show
+ * it again, so they get a capsule of ours around the same content. */
 static int
-refill(PyObject *capsule, PyObject *made, const char *name, const char *used)
+open_alias(const dls_interface *from, PyObject *capsule, const char *name,
+           dls_sycl_form form, PyObject **made)
 {
-    PyObject *method, *fresh = NULL;
-    if (!PyCapsule_IsValid(capsule, used)) {
-        return 0;
-    }
-    int got = get_attribute(made, "_get_capsule", &method);
-    if (got <= 0) {
-        return got;
-    }
-    fresh = PyObject_CallFunctionObjArgs(method, NULL);
-    Py_DECREF(method);
-    if (fresh == NULL) {
+    PyObject *alias = PyCapsule_New(PyCapsule_GetPointer(capsule, name), name, NULL);
+    if (alias == NULL) {
         return -1;
     }
-    if (fresh != capsule && PyCapsule_IsValid(fresh, name)) {
-        void *content = PyCapsule_GetPointer(fresh, name);
-        PyCapsule_SetName(fresh, used);
-        PyCapsule_SetPointer(capsule, content);
-        PyCapsule_SetName(capsule, name);
-    }
-    Py_DECREF(fresh);
-    return 0;
+    int got = dls_library_sycl(from->reading.state, form, alias, made);
+    Py_DECREF(alias);
+    return got;
 }
 
 /* 1, 0: nobody here can open it, or -1. */
@@ -248,11 +235,9 @@ open_capsule(const dls_interface *from, PyObject *capsule, sycl_object *sycl)
         if (!PyCapsule_IsValid(capsule, kinds[i].name)) {
             continue;
         }
-        int got = dls_library_sycl(from->reading.state, kinds[i].form, capsule, &made);
+        int got = open_alias(from, capsule, kinds[i].name, kinds[i].form, &made);
         if (got > 0) {
-            got = refill(capsule, made, kinds[i].name, kinds[i].used) < 0
-                      ? -1
-                      : kinds[i].read(made, sycl);
+            got = kinds[i].read(made, sycl);
             Py_DECREF(made);
         }
         return got;
@@ -364,6 +349,9 @@ read_syclobj(const dls_interface *from, const dls_want *want, sycl_object *sycl)
     }
     else if (want->has_assumed) {
         *device = want->assumed;
+        if (device->device_type != dl_kDLOneAPI) {
+            Py_CLEAR(sycl->queue); /* orders nothing there */
+        }
         got = 0;
     }
     else {

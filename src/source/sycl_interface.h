@@ -14,8 +14,8 @@
  *   others again and again (dls_sycl_named).
  *
  * *queue: the queue that ['syclobj'] names, a new reference, so P is known unless the
- * provider has waited (DLS_LIB_INTERFACE_WAITS); NULL for a context, a filter string or an
- * error. */
+ * provider has waited (DLS_LIB_INTERFACE_WAITS); NULL for a context, a filter string, a
+ * device that is assumed not to be oneAPI's, or an error. */
 int dls_read_sycl_interface(dls_state *state, PyObject *obj, const dls_want *want,
                             dls_loan *loan, PyObject **queue);
 
