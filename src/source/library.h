@@ -23,8 +23,8 @@
     X(REFUSES_TWO, 13, "refuses stream 2, the per-thread default stream")      \
     X(COPIES_UNFLAGGED, 15, "obeys copy=True without saying so (T8)")          \
     X(NO_WORK_STREAM, 14, "its table has no current stream to tell")           \
-    X(INTERFACE_WAITS, 15, "waits itself before it shows its array interface") \
-    X(WRITABLE, 16, "its memory is writable, whatever its array interface says")
+    X(INTERFACE_WAITS, 16, "waits itself before it shows its array interface") \
+    X(WRITABLE, 17, "its memory is writable, whatever its array interface says")
 
 enum {
 #define DLS_TRAIT_BIT(name, bit, text) DLS_LIB_##name = 1 << (bit),
