@@ -31,7 +31,6 @@ from .cuda_interface import CudaOnly, LazyPair
 from .producers import ALL_KEYWORDS, Array, Dunder, masquerade, wants_versioned
 
 PRODUCER = "producer"
-DEVICE_TYPES = {"device": 2, "pool": 2, "pinned": 3, "managed": 13}
 DISABLE_TIMING = 2
 
 
@@ -84,6 +83,7 @@ class OnDevice(Array):
 
     KIND = "device"
     LIBRARY = ("", "")  # module and name of the real class
+    DEVICE_TYPES = {"device": 2, "pool": 2, "pinned": 3, "managed": 13}
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class OnDevice(Array):
         self.drv, self.stream, self.index = drv, stream, device
         self.address, self.context = self.own.base, self.own.context
         self.rewrites = rewrites
-        where = (DEVICE_TYPES[self.kind], 0 if self.kind == "pinned" else device)
+        where = (self.DEVICE_TYPES[self.kind], 0 if self.kind == "pinned" else device)
         memory = (C.c_char * self.own.size).from_address(self.address)
         super().__init__(
             shape, dtype, strides=strides, start=start, device=where, readonly=readonly,
@@ -176,12 +176,16 @@ class OnDevice(Array):
         with self.calls_in():
             self.do("cuStreamSynchronize", stream)
 
+    def copy_out(self, to: int, stream: int) -> None:
+        """The whole allocation to `to`, through `stream`, waited for."""
+        with self.calls_in():
+            self.do("cuMemcpyDtoHAsync_v2", to, self.address, self.own.size, stream)
+            self.do("cuStreamSynchronize", stream)
+
     def to_host(self, max_version: Any, stream: int, flags: int = IS_COPIED) -> Any:
         """A copy in pageable memory, through `stream`, complete when it is given."""
         staged = (C.c_char * self.own.size)()
-        with self.calls_in():
-            self.do("cuMemcpyDtoHAsync_v2", C.addressof(staged), self.address, len(staged), stream)
-            self.do("cuStreamSynchronize", stream)
+        self.copy_out(C.addressof(staged), stream)
         block = caps.filled(self.shape, self.dtype)
         size = caps.itemsize_of(self.dtype)
         for k, offset in enumerate(caps.offsets(self.shape, self.strides)):

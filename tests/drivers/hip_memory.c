@@ -8,7 +8,7 @@
 enum {
     HOST = MAJOR < 6 ? 0 : 1,
     DEVICE = MAJOR < 6 ? 1 : 2,
-    MANAGED = MAJOR < 6 ? 0 : 3, /* 5.x says that it is the host's */
+    MANAGED = MAJOR < 6 ? 0 : 3, /* 5.x tells it from the host's in no way */
     UNREGISTERED = 0,            /* since 6.0 */
     NO_SUCH_DEVICE = -2,
 };
@@ -30,8 +30,8 @@ FM_EXPORT hipError_t hipPointerGetAttributes(hipPointerAttribute_t *to, const vo
         facts.type = type_of(memory);
         facts.device = memory->domain->device;
         facts.device_pointer = (void *)(uintptr_t)address;
-        facts.managed = memory->kind == FM_MANAGED;
-        if (memory->kind == FM_PINNED || facts.managed)
+        facts.managed = memory->kind == FM_MANAGED && MAJOR >= 6;
+        if (memory->kind == FM_PINNED || memory->kind == FM_MANAGED)
             facts.host_pointer = facts.device_pointer;
     }
     memcpy(to, &facts, sizeof facts);
