@@ -9,6 +9,7 @@
 #include "module/request.h"
 #include "module/tensor_buffer.h"
 #include "module/tensor_cuda.h"
+#include "module/tensor_sycl.h"
 #include "module/tensor_type.h"
 #include "python/raise.h"
 #include "python/thread.h"
@@ -325,8 +326,7 @@ static PyObject *
 get_sycl_usm_array_interface(PyObject *self, void *closure)
 {
     (void)closure;
-    return raise_not_offered(self, "__sycl_usm_array_interface__",
-                             "offered for oneAPI memory only");
+    return dls_tensor_sycl_interface(self);
 }
 
 static PyObject *
