@@ -1,0 +1,393 @@
+"""Every driver call of every road fails once, with every kind of error; memory runs out everywhere.
+
+Whatever happens: the right class of exception (reference streams.md 6.6), or an export that is
+ordered all the same; the context stack as before, nothing leaked, and the next export works.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from device.matrix_run import MAKE, QUERIES, source_of, warm
+
+import dlshim
+from dlshim import _core
+from doubles import capsules as caps
+from doubles import device as fake
+from drivers import Driver, checks, run_checks
+
+LIVE = ("9.2", "12.2", "12.5", "13.0")
+
+#: rc -> the class: sticky errors of the program are never taken for a refusal (6.6).
+ERRORS = {
+    700: RuntimeError,  # ILLEGAL_ADDRESS
+    2: RuntimeError,  # OUT_OF_MEMORY
+    201: BufferError,  # INVALID_CONTEXT
+    400: BufferError,  # INVALID_HANDLE
+    900: BufferError,  # CAPTURE_UNSUPPORTED
+    905: BufferError,  # CAPTURE_ISOLATION
+    908: BufferError,  # CAPTURE_WRONG_THREAD
+}
+#: Their results are not looked at: the pop, and what becomes of an event that is not needed.
+UNHEARD = frozenset(("cuCtxPopCurrent_v2", "cuEventDestroy_v2"))
+#: Contexts pushed for the producer's sake alone, while it is called or asked for its stream.
+FOR_PRODUCERS = {"edge, another device": 1, "whole device, asked": 2, "edge from L": 0}
+#: Here a failure shows as the refusal of torch, whose device could not be made the current one.
+PASSED_ON = "passed on, another device"
+
+
+class Case:
+    """A fresh array with work pending on P, a consumer's stream S."""
+
+    held: Any = None
+
+    def __init__(self, drv: Driver, producer: str, device: int = 0, **fields: Any) -> None:
+        self.drv, self.producer = drv, producer
+        self.context = drv.context(device)
+        self.p = drv.stream_new(device, False, name="P")
+        self.s = drv.stream_new(device, False, name="S")
+        self.array = MAKE[producer](drv, self.p, device=device, **fields)
+        assert not self.array.write()
+
+    def source(self) -> Any:
+        """Held here: a capsule that dies with an exception pending would hide it, for its
+        destructor is Python."""
+        self.held = source_of(self.producer, self.array)
+        return self.held
+
+    def upgraded(self, **options: Any) -> Any:
+        return dlshim.upgrade(self.source(), **options)
+
+
+@dataclass(frozen=True)
+class Road:
+    """How something is exported, and who reads it then: S ("S"), the host where the memory lies
+    ("host"), or the host a copy ("copy")."""
+
+    producer: str
+    go: Callable[[Case], Any]
+    reader: str = "S"
+    device: int = 0
+    kind: str = "device"
+    strides: tuple[int, ...] | None = None
+
+
+def with_p(**options: Any) -> Callable[[Case], Any]:
+    return lambda case: case.upgraded(producer_stream=case.p, **options).__dlpack__(stream=case.s)
+
+
+def unknown(**options: Any) -> Callable[[Case], Any]:
+    return lambda case: case.upgraded(**options).__dlpack__(stream=case.s)
+
+
+def to_none(**options: Any) -> Callable[[Case], Any]:
+    return lambda case: case.upgraded(**options).__dlpack__()
+
+
+def interface(case: Case) -> Any:
+    """A Tensor whose P is unknown brings it into L before it says so."""
+    tensor = dlshim.from_dlpack(case.source(), stream=-1)
+    case.s = tensor.__cuda_array_interface__["stream"]
+    return tensor
+
+
+def from_tensor(case: Case) -> Any:
+    first = case.drv.stream_new(0, False, name="T")
+    tensor = dlshim.from_dlpack(case.source(), stream=first)
+    return tensor.__dlpack__(stream=case.s)
+
+
+ROADS: dict[str, Road] = {
+    "edge": Road("capsule", with_p()),
+    "edge, asked": Road("no keyword", with_p()),
+    "edge, another device": Road("nanobind", with_p(), device=1),
+    "edge from L": Road("table", unknown(), device=1),
+    "whole device": Road("capsule", unknown()),
+    "whole device, asked": Road("nanobind", unknown(), device=1),
+    "a pool's memory": Road("capsule", unknown(), kind="pool"),
+    "interface dict": Road("cai 2", unknown()),
+    "interface dict, P": Road("cai 3", unknown()),
+    "two hops": Road("torch", lambda case: hop(case)),
+    PASSED_ON: Road("torch", unknown(), device=1),
+    "managed, modern": Road("warp", to_none(), "host", kind="managed"),
+    "managed, unknown": Road("no keyword", to_none(), "host", kind="managed"),
+    "managed, P": Road("cai 3", to_none(), "host", kind="managed"),
+    "pinned": Road("cai 3", to_none(), "host", kind="pinned"),
+    "copy": Road("no keyword", to_none(device="cpu"), "copy"),
+    "copy, P": Road("cai 3", to_none(device="cpu"), "copy"),
+    "copy, another device": Road("capsule", to_none(device="cpu"), "copy", device=1),
+    "copy, pitched": Road("no keyword", to_none(device="cpu"), "copy", strides=(8, 1)),
+    "copy, slabs": Road("no keyword", to_none(device="cpu", order="C"), "copy", strides=(1, 2)),
+    "interface of a Tensor": Road("capsule", interface),
+    "from a Tensor": Road("capsule", from_tensor),
+}
+
+
+def hop(case: Case) -> Any:
+    case.s = 2
+    return case.upgraded().__dlpack__(stream=2)
+
+
+class Attempt:
+    """One export, and whether all is in order afterwards."""
+
+    def __init__(self, drv: Driver, name: str) -> None:
+        drv.reset()
+        drv.set_current(drv.context(0))
+        self.drv, self.road = drv, ROADS[name]
+        fields: dict[str, Any] = {"kind": self.road.kind}
+        if self.road.strides is not None:
+            fields["strides"] = self.road.strides
+        self.case = Case(drv, self.road.producer, self.road.device, **fields)
+        self.stack, self.events = drv.context_stack(), drv.live_events()
+        self.live = _core._counters()["live"]
+        self.result: Any = None
+        self.error: Exception | None = None
+        drv.clear_log()
+
+    def go(self) -> None:
+        try:
+            self.result = self.road.go(self.case)
+        except Exception as error:
+            self.error = error
+
+    def is_racy(self) -> bool:
+        drv, case = self.drv, self.case
+        if self.road.reader == "S":
+            return drv.read(case.s, case.array.address, context=case.context)
+        if self.road.reader == "host":
+            return drv.host_read(case.array.address)
+        view = caps.look(self.result)
+        plain = caps.numbers((2, 3), "float32", self.road.strides)
+        assert view.device == (1, 0) and view.values() == plain
+        return drv.host_read(view.data, 24) or bool(drv.races())
+
+    def check(self, told: object, new_events: int = 0) -> None:
+        drv = self.drv
+        if self.error is None:
+            assert not self.is_racy(), (told, "went through unordered", drv.races())
+        assert drv.context_stack() == self.stack, (told, drv.context_stack())
+        assert drv.live_events() <= self.events + new_events, (told, drv.live_events())
+        assert not drv.gil_held_calls(every=True), told
+        self.error = self.result = self.case.held = None
+        gc.collect(0)
+        wrong = caps.accounts()
+        assert not wrong, (told, wrong)
+        caps.close_accounts()
+        assert _core._counters()["live"] == self.live, told
+
+
+def recorded(drv: Driver, name: str) -> list[tuple[str, int]]:
+    """dlshim's calls on this road: the name, and how many of that name come before."""
+    attempt = Attempt(drv, name)
+    attempt.go()
+    assert attempt.error is None, (name, attempt.error)
+    entries = [entry for entry in drv.entries() if not entry.is_mark]
+    assert not attempt.is_racy(), (name, drv.races())
+    seen: dict[str, int] = {}
+    calls = []
+    for entry in entries:
+        if entry.by == "":
+            calls.append((entry.name, seen.get(entry.name, 0)))
+        seen[entry.name] = seen.get(entry.name, 0) + 1
+    attempt.check(name, new_events=1)
+    return calls
+
+
+def failures(drv: Driver) -> Iterator[tuple[str, str, int, int]]:
+    for name in ROADS:
+        for function, skip in recorded(drv, name):
+            for rc in ERRORS:
+                yield name, function, skip, rc
+
+
+def check_every_call_that_fails(drv: Driver) -> None:
+    for road in ROADS:
+        recorded(drv, road)  # pools are warm, ways are known
+    told_of: set[str] = set()
+    for name, function, skip, rc in failures(drv):
+        attempt = Attempt(drv, name)
+        drv.fail_next(function, rc, skip)
+        attempt.go()
+        told = (name, function, skip, rc, repr(attempt.error))
+        if attempt.error is None:
+            pushed = function == "cuCtxPushCurrent_v2" and skip < FOR_PRODUCERS.get(name, 0)
+            assert pushed or function in QUERIES | UNHEARD, (told, "nobody noticed")
+        else:
+            told_of.add(function)
+            text, aside = str(attempt.error), function in QUERIES or name == PASSED_ON
+            assert type(attempt.error) in (ERRORS[rc], *[BufferError] * aside), told
+            assert aside or (str(rc) in text and function[:12] in text), told
+        if function == "cuCtxPopCurrent_v2":
+            drv.set_current(drv.context(0))  # nobody could have popped it
+        # Of a context whose id was not told, nobody knows that it has a pool.
+        attempt.check(told, new_events=function == "cuCtxGetId")
+        attempt = Attempt(drv, name)
+        attempt.go()
+        attempt.check((told, "the next"), new_events=1)
+    essential = {"cuStreamWaitEvent", "cuEventRecord", "cuCtxPushCurrent_v2", "cuStreamSynchronize"}
+    assert essential <= told_of, told_of
+
+
+def check_that_the_first_event_and_stream_cannot_be_made(drv: Driver) -> None:
+    """In a context where there is none yet."""
+    for function, rc, copied in itertools.product(
+        ("cuEventCreate", "cuStreamCreate"), ERRORS, (False, True)
+    ):
+        drv.reset()
+        context = drv.context_new(0)
+        drv.set_current(context)
+        p = drv.stream_new(blocking=False, context=context)
+        s = drv.stream_new(blocking=False, context=context)
+        x = fake.NoKw(drv, p, context=context)
+        source = dlshim.upgrade(x, producer_stream=p, **({"device": "cpu"} if copied else {}))
+        drv.fail_next(function, rc)
+        if function == "cuStreamCreate" and not copied:
+            continue
+        with pytest.raises(ERRORS[rc], match=f"{function}.*{rc}") as raised:
+            source.__dlpack__(stream=s)
+        del raised
+        assert len(drv.context_stack()) == 1
+        caps.take(source.__dlpack__(stream=s)).release()
+        assert not drv.races()
+        del source
+        assert not caps.accounts(), (function, rc, copied)
+        caps.close_accounts()
+
+
+@checks.only_on(*LIVE[1:])
+def check_that_a_refused_record_loses_no_event(drv: Driver) -> None:
+    """A failed edge's event is not used again; the pool makes another."""
+    for function in ("cuEventRecord", "cuStreamWaitEvent"):
+        warm(drv)
+        for _ in range(5):
+            attempt = Attempt(drv, "edge")
+            drv.fail_next(function, 700)
+            attempt.go()
+            assert type(attempt.error) is RuntimeError
+            destroyed = [e for e in drv.entries() if e.name == "cuEventDestroy_v2"]
+            assert len(destroyed) == 1 and destroyed[0].rc == 0
+            attempt.check(function)
+        attempt = Attempt(drv, "edge")
+        attempt.go()
+        attempt.check(function, new_events=1)
+
+
+def check_that_memory_runs_out(drv: Driver) -> None:
+    """The n-th allocation fails, for every n: MemoryError, and all is given back."""
+    for road in ROADS:
+        for n in itertools.count(1):
+            attempt = Attempt(drv, road)
+            _core._hook("fail_alloc", n)
+            attempt.go()
+            _core._hook("fail_alloc", -1)
+            told = (road, n, repr(attempt.error))
+            assert attempt.error is None or type(attempt.error) is MemoryError, told
+            through = attempt.error is None
+            attempt.check(told, new_events=1)
+            if through and n > 3:
+                break
+
+
+def check_that_memory_runs_out_in_a_fresh_context(drv: Driver) -> None:
+    """Pools, too: an event that finds no place is destroyed, and that is no error."""
+    for n, copied in itertools.product(range(1, 12), (False, True)):
+        drv.reset()
+        context = drv.context_new(0)
+        drv.set_current(context)
+        p = drv.stream_new(blocking=False, context=context)
+        s = drv.stream_new(blocking=False, context=context)
+        x = fake.NoKw(drv, p, context=context)
+        assert not x.write()
+        events = drv.live_events()
+        source = dlshim.upgrade(x, producer_stream=p, **({"device": "cpu"} if copied else {}))
+        _core._hook("fail_alloc", n)
+        try:
+            taken = caps.take(source.__dlpack__(stream=s, max_version=(1, 0)))
+        except MemoryError:
+            taken = None
+        _core._hook("fail_alloc", -1)
+        if taken is not None:
+            where = taken.view.data
+            assert not (drv.host_read(where, 24) if copied else drv.read(s, x.address))
+            taken.release()
+        assert drv.live_events() <= events + 1 and len(drv.context_stack()) == 1
+        assert not drv.races()
+        del source, taken
+        assert not caps.accounts(), (n, copied)
+        caps.close_accounts()
+
+
+def check_that_a_producer_which_fails_is_left_alone(drv: Driver) -> None:
+    """Its own error is told as the cause; it is asked once, in the context that was pushed for
+    it, which is popped again."""
+    for producer, device in itertools.product(("torch", "cupy", "warp", "jax"), (0, 1)):
+        for error in (fake.DriverFailure("CUDA error: 700"), MemoryError(), KeyboardInterrupt()):
+            drv.reset()
+            drv.set_current(drv.context(0))
+            case = Case(drv, producer, device)
+            case.upgraded().__dlpack__(stream=case.s)
+            calls, stack = len(case.array.calls), drv.context_stack()
+            case.array.answer = raising(error)
+            try:
+                case.upgraded().__dlpack__(stream=case.s)
+            except BaseException as told:
+                assert told is error or told.__cause__ is error, (producer, told)
+                assert type(told) in (BufferError, type(error))
+            else:
+                raise AssertionError("went through")
+            assert len(case.array.calls) == calls + 1, producer
+            assert drv.context_stack() == stack
+            caps.close_accounts()
+
+
+def raising(error: BaseException) -> Callable[..., Any]:
+    def answer(**_: Any) -> Any:
+        raise error
+
+    return answer
+
+
+def check_a_context_that_was_destroyed(drv: Driver) -> None:
+    """Its memory is gone; the program hears of it and goes on with others."""
+    drv.reset()
+    context = drv.context_new(0)
+    p = drv.stream_new(blocking=False, context=context)
+    x = fake.NoKw(drv, p, context=context)
+    s = drv.stream_new(0, False)
+    drv.context_end(context)
+    for options in ({"producer_stream": p}, {}):
+        with pytest.raises((RuntimeError, BufferError)) as raised:
+            dlshim.upgrade(x, **options).__dlpack__(stream=s)
+        assert "709" in str(raised.value)
+        del raised
+    caps.close_accounts()
+    attempt = Attempt(drv, "edge")
+    attempt.go()
+    attempt.check("after a context has gone")
+
+
+# --- the tests ----
+
+#: Checks that fail, and why: strict, so that none stays here when it passes.
+FAULTS: dict[str, str] = {}
+
+
+def cases() -> list[Any]:
+    found = []
+    for case in checks.pairs(globals(), LIVE):
+        variant, name = case.values
+        marks = [pytest.mark.xfail(strict=True, reason=FAULTS[name])] if name in FAULTS else []
+        found.append(pytest.param(variant, name, marks=marks, id=case.id))
+    return found
+
+
+@pytest.mark.parametrize(("variant", "name"), cases())
+def test_failures(variant: str, name: str) -> None:
+    results = run_checks(variant, __file__)
+    assert results[name] is None, results[name]
