@@ -9,8 +9,7 @@ from __future__ import annotations
 import gc
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from device.matrix_run import MAKE, QUERIES, source_of, warm
@@ -64,8 +63,7 @@ class Case:
         return dlshim.upgrade(self.source(), **options)
 
 
-@dataclass(frozen=True)
-class Road:
+class Road(NamedTuple):
     """How something is exported, and who reads it then: S ("S"), the host where the memory lies
     ("host"), or the host a copy ("copy")."""
 
