@@ -127,6 +127,9 @@ typedef struct {
     uint8_t policy;  /* DLS_UNKNOWN_* */
     dl_device device;
     const void *address; /* of element zero */
+    const void *home_api; /* guards: the place, as the driver named it at the export */
+    uintptr_t home;
+    uint64_t home_id;
 } dls_ordering;
 
 #endif

@@ -219,30 +219,50 @@ order_all(dls_guarded *list)
     return done;
 }
 
+/* Order and drop a list, with all that waits. */
 static void
-guarded_drop(dls_guarded *guarded, bool attached)
+drop_all(dls_guarded *list, bool attached)
 {
-    dls_python_where where = attached ? DLS_PYTHON_HELD : python->where();
-    if (where == DLS_PYTHON_GONE) {
-        return; /* as any foreign memory (T10) */
+    dls_guarded **end = &list;
+    while (*end != NULL) {
+        end = &(*end)->next;
     }
     dls_lock_take(&waiting_lock);
-    guarded->next = waiting;
+    *end = waiting;
     waiting = NULL;
     dls_lock_give(&waiting_lock);
-    void *token = where == DLS_PYTHON_HELD ? python->let_go() : NULL;
-    dls_guarded *done = order_all(guarded), *next;
-    if (where == DLS_PYTHON_HELD) {
+    if (list == NULL) {
+        return;
+    }
+    void *token = attached ? python->let_go() : NULL;
+    dls_guarded *done = order_all(list), *next;
+    if (attached) {
         python->take_back(token);
     }
     for (; done != NULL; done = next) {
         next = done->next;
-        if (where == DLS_PYTHON_HELD) {
+        if (attached) {
             dls_hold_drop_attached(&done->hold);
         }
         else {
             dls_hold_drop(&done->hold);
         }
         dls_free(done);
+    }
+}
+
+void
+dls_guarded_flush(void)
+{
+    drop_all(NULL, true);
+}
+
+static void
+guarded_drop(dls_guarded *guarded, bool attached)
+{
+    dls_python_where where = attached ? DLS_PYTHON_HELD : python->where();
+    if (where != DLS_PYTHON_GONE) { /* else as any foreign memory (T10) */
+        guarded->next = NULL;
+        drop_all(guarded, where == DLS_PYTHON_HELD);
     }
 }

@@ -63,6 +63,9 @@ typedef struct dls_guarded {
  * memory.  dls_hold_drop of a hold of kind GUARDED frees it. */
 dls_guarded *dls_guarded_new(const dls_ordering *what, bool (*order)(const dls_ordering *));
 
+/* Let go what had to wait, as far as its devices now allow.  Attached. */
+void dls_guarded_flush(void);
+
 /* How this thread stands to Python. */
 typedef enum {
     DLS_PYTHON_HELD,  /* attached: Python may be called as it is */

@@ -253,8 +253,9 @@ current_context_of(const dls_cuda_api *api, int device_id)
 
 DLS_COLD int
 dls_cuda_context(const dls_cuda_api *api, uint64_t stream, int device_id,
-                 const void *address, CUcontext *context, dls_error *err)
+                 const void *address, CUcontext *context, bool *guessed, dls_error *err)
 {
+    *guessed = false;
     if (stream > 2) {
         int result = api->cuStreamGetCtx(dls_cuda_stream(stream), context);
         return result == CU_OK ? DLS_OK
@@ -263,6 +264,7 @@ dls_cuda_context(const dls_cuda_api *api, uint64_t stream, int device_id,
     dls_cuda_pointer pointer;
     dls_cuda_ask_pointer(api, address, &pointer);
     *context = pointer.context;
+    *guessed = pointer.context == NULL;
     if (*context == NULL && pointer.ordinal >= 0) {
         device_id = pointer.ordinal; /* pools and virtual memory belong to no context */
     }
@@ -276,6 +278,18 @@ dls_cuda_context(const dls_cuda_api *api, uint64_t stream, int device_id,
         return dls_cuda_fail(api, err, CU_INVALID_CONTEXT, "looking for a context", device_id);
     }
     return DLS_OK;
+}
+
+CUcontext
+dls_cuda_other_context(const dls_cuda_api *api, CUcontext context, int device_id,
+                       const void *address)
+{
+    dls_cuda_pointer pointer;
+    dls_cuda_ask_pointer(api, address, &pointer);
+    device_id = pointer.ordinal >= 0 ? pointer.ordinal : device_id;
+    CUcontext primary = primary_context(api, device_id);
+    CUcontext other = primary != context ? primary : current_context_of(api, device_id);
+    return other != context ? other : NULL;
 }
 
 int

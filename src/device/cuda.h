@@ -36,9 +36,16 @@ void dls_cuda_ask_pointer(const dls_cuda_api *api, const void *address,
                           dls_cuda_pointer *out);
 
 /* The context in which work on `stream` (1, 2 or a handle) over memory at `address` of
- * device `device_id` is to be done (reference 1.3, "ctx_of").  DLS_OK or DLS_EBUFFER. */
+ * device `device_id` is to be done (reference 1.3, "ctx_of").  *guessed: the driver does not
+ * say to which context the memory belongs.  DLS_OK or DLS_EBUFFER. */
 int dls_cuda_context(const dls_cuda_api *api, uint64_t stream, int device_id,
-                     const void *address, CUcontext *context, dls_error *err);
+                     const void *address, CUcontext *context, bool *guessed,
+                     dls_error *err);
+
+/* Where a pointer names no context, work on it may be pending in the current one and in
+ * the primary one: the one of the two that is not `context`, or NULL. */
+CUcontext dls_cuda_other_context(const dls_cuda_api *api, CUcontext context, int device_id,
+                                 const void *address);
 
 /* Push; every success is paired with dls_cuda_pop, on every exit. */
 int dls_cuda_push(const dls_cuda_api *api, CUcontext context, dls_error *err);

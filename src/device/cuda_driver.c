@@ -19,14 +19,33 @@ find(uint64_t stream, int device_id, const void *address, dls_place *place, dls_
 {
     const dls_cuda_api *api;
     CUcontext context;
+    bool guessed;
     int code = dls_cuda_load(&api, err);
     if (code == DLS_OK) {
-        code = dls_cuda_context(api, stream, device_id, address, &context, err);
+        code = dls_cuda_context(api, stream, device_id, address, &context, &guessed, err);
     }
     if (code == DLS_OK) {
-        *place = (dls_place){api, (uintptr_t)context};
+        *place = (dls_place){api, (uintptr_t)context, guessed};
     }
     return code;
+}
+
+static int
+find_other(const dls_place *place, int device_id, const void *address, dls_place *other)
+{
+    const dls_cuda_api *api = api_of(place);
+    CUcontext context = NULL;
+    if (place->guessed) {
+        context = dls_cuda_other_context(api, context_of(place), device_id, address);
+    }
+    *other = (dls_place){.api = api, .context = (uintptr_t)context};
+    return context != NULL;
+}
+
+static bool
+in_use(void)
+{
+    return dls_cuda_if_mapped() != NULL;
 }
 
 static int
@@ -206,6 +225,8 @@ const dls_driver dls_cuda_driver = {
     .name = "CUDA",
     .legacy = 1,
     .find = find,
+    .find_other = find_other,
+    .in_use = in_use,
     .enter = enter,
     .leave = leave,
     .captures = captures,

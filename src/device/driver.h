@@ -14,6 +14,7 @@
 typedef struct {
     const void *api;   /* the function table of the library that is meant */
     uintptr_t context; /* CUcontext, or device number */
+    bool guessed;      /* nobody said that it is the memory's */
 } dls_place;
 
 /* Calls, as errors name them. */
@@ -38,6 +39,12 @@ typedef struct {
      * Starts the driver where that is needed.  DLS_OK, or a code with *err. */
     int (*find)(uint64_t stream, int device_id, const void *address, dls_place *place,
                 dls_error *err);
+    /* Where the place is guessed (pools, virtual memory) work may be pending in a second
+     * one: 1 = *other. */
+    int (*find_other)(const dls_place *place, int device_id, const void *address,
+                      dls_place *other);
+    /* Is the driver in use in this process already? */
+    bool (*in_use)(void);
     /* Make it current; *before is for leave, which every success is paired with. */
     int (*enter)(const dls_place *place, int *before, dls_error *err);
     void (*leave)(const dls_place *place, int before);

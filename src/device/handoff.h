@@ -15,9 +15,13 @@ bool dls_handoff_needs_driver(const dls_ordering *ordering);
  * reports. */
 int dls_handoff(const dls_ordering *ordering, dls_error *err);
 
+/* Is a graph capture running, as far as can be seen from L of the device and from P?  false
+ * where the driver is not in use.  Does no harm to a capture.  Without the GIL. */
+bool dls_handoff_captures(dl_device device, dls_pending p);
+
 /* Can what a consumer still runs on the memory's device be ordered at release, without
- * its stream?  (CUDA 12.5: events of a whole context.)  DLS_OK, or DLS_EBUFFER. */
-int dls_handoff_can_guard(const dls_ordering *what, dls_error *err);
+ * its stream?  Fills in the place.  (CUDA 12.5: events of a whole context.)  DLS_OK, or DLS_EBUFFER. */
+int dls_handoff_can_guard(dls_ordering *what, dls_error *err);
 
 /* Order all work of the context that owns the memory before all that comes later there;
  * the host does not wait.  false: not now, a graph capture is running.  true also where

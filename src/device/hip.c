@@ -223,8 +223,23 @@ find(uint64_t stream, int device_id, const void *address, dls_place *place, dls_
     if (result != HIP_OK) {
         return fail_code(api, err, result, "hipGetDeviceCount", device);
     }
-    *place = (dls_place){api, (uintptr_t)(device >= 0 ? device : 0)};
+    *place = (dls_place){.api = api, .context = (uintptr_t)(device >= 0 ? device : 0)};
     return DLS_OK;
+}
+
+static int
+find_no_other(const dls_place *place, int device_id, const void *address, dls_place *other)
+{
+    (void)device_id;
+    (void)address;
+    *other = *place;
+    return 0;
+}
+
+static bool
+in_use(void)
+{
+    return dls_hip_is_mapped() && !dls_loader_is_child();
 }
 
 static int
@@ -412,6 +427,8 @@ const dls_driver dls_hip_driver = {
     .name = "ROCm",
     .legacy = 0,
     .find = find,
+    .find_other = find_no_other,
+    .in_use = in_use,
     .enter = enter,
     .leave = leave,
     .captures = captures,

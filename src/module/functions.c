@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "core/device.h"
 #include "core/tensor.h"
 #include "module/request.h"
 #include "module/settle.h"
@@ -47,9 +46,8 @@ tensor_from_capsule(dls_state *state, PyObject *capsule)
         goto done;
     }
     dls_tensor_settle_data(&loan.tensor, &scan);
-    /* A capsule says nothing of its stream. */
-    bool ready = dls_device_is_host(loan.tensor.device.device_type) || scan.count == 0;
-    dls_pending p = {.known = ready ? DLS_P_READY : DLS_P_UNKNOWN};
+    /* A capsule says nothing of its stream, and assume_device may change its label. */
+    dls_pending p = {.known = scan.count == 0 ? DLS_P_READY : DLS_P_UNKNOWN};
     tensor = dls_tensor_new(state, &loan.tensor, scan.contiguous, &loan, loan.flags, p, NULL);
     if (tensor != NULL) {
         if (dls_loan_take(state, NULL, NULL, &loan) < 0) {

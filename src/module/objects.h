@@ -73,11 +73,16 @@ typedef struct {
 static inline int
 dls_shared_visit(dls_shared *shared, visitproc visit, void *arg)
 {
-    if (shared != NULL && atomic_load_explicit(&shared->shares, memory_order_relaxed) == 1) {
-        Py_VISIT((PyObject *)shared->hold.py);
-        if (shared->hold.kind == DLS_HOLD_BUFFER) {
-            Py_VISIT(((dls_buffer *)shared->hold.base)->obj);
+    while (shared != NULL && atomic_load_explicit(&shared->shares, memory_order_relaxed) == 1) {
+        const dls_hold *hold = &shared->hold;
+        if (hold->kind == DLS_HOLD_GUARDED) {
+            hold = &((dls_guarded *)hold->base)->hold;
         }
+        Py_VISIT((PyObject *)hold->py);
+        if (hold->kind == DLS_HOLD_BUFFER) {
+            Py_VISIT(((dls_buffer *)hold->base)->obj);
+        }
+        shared = hold->kind == DLS_HOLD_SHARED ? hold->base : NULL;
     }
     return 0;
 }

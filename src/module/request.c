@@ -13,6 +13,7 @@ dls_request_init(dls_request *request, const dls_options *options)
 {
     *request = (dls_request){.options = options};
     request->want.copy = -1;
+    request->want.seen = &request->seen;
 }
 
 static int
@@ -132,6 +133,9 @@ dls_request_options(dls_state *state, PyObject *source, dls_request *request)
         want->producer_stream = o->producer_stream;
         want->ask_device = true; /* pinned memory is ordered only then */
     }
+    want->host_reads |= dls_option_given(o, DLS_OPTION_order)
+                        || dls_option_given(o, DLS_OPTION_align)
+                        || dls_option_given(o, DLS_OPTION_legacy_readonly);
     if (dls_option_given(o, DLS_OPTION_unknown_stream)) {
         want->unknown_stream = o->unknown_stream;
     }

@@ -11,6 +11,7 @@ typedef struct {
     const dls_options *options; /* borrowed; NULL: none */
     unsigned asked_with;        /* DLS_ASK_*: the consumer's own keywords (N9) */
     bool device_question;       /* it asked for the device just before (N9) */
+    dls_stream_memory seen;     /* of want.stream */
     bool bears_anything;        /* a Tensor of ours: strides of any sign */
     dls_shared **kept;          /* the Producer's slot for memory made now, or NULL */
 } dls_request;

@@ -54,9 +54,8 @@ ask_source(dls_state *state, PyObject *source, dls_plan *plan, const dls_request
             return -1;
         }
         dls_tensor_lend(dls_tensor_data(source), loan);
-        return loan->tensor.device.device_type == dl_kDLCPU
-                   ? 0
-                   : order_tensor(state, source, request, loan);
+        bool host = loan->tensor.device.device_type == dl_kDLCPU && !request->want.has_assumed;
+        return host ? 0 : order_tensor(state, source, request, loan);
     }
     return dls_source_ask(state, plan, source, &request->want, loan);
 }
@@ -174,7 +173,8 @@ make_guard(dls_state *state, PyObject *source, const dls_loan *loan, const dls_s
                   (int)device.device_type, (int)device.device_id);
         return -1;
     }
-    const dls_ordering what = {.device = device, .address = s->delivery.tensor.data};
+    dls_ordering what = {.device = device, .address = s->delivery.tensor.data};
+    dls_guarded_flush();
     int code;
     Py_BEGIN_ALLOW_THREADS
     code = dls_handoff_can_guard(&what, &err);
@@ -279,7 +279,7 @@ serve_capsule(dls_state *state, PyObject *source, dls_plan *plan, dls_request *r
     if (ask_source(state, source, plan, request, &loan) < 0) {
         return NULL;
     }
-    if (dls_settle(state, source, request, &loan, &settled) == 0) {
+    if (dls_settle(state, source, plan, request, &loan, &settled) == 0) {
         capsule = goes_as_it_is(state, plan, request, &loan, &settled)
                       ? hand_on(&loan, request->want.versioned)
                       : translate(state, source, plan, request, &loan, &settled);
@@ -303,7 +303,7 @@ serve_tensor(dls_state *state, PyObject *source, dls_plan *plan, dls_request *re
     if (ask_source(state, source, plan, request, &loan) < 0) {
         return NULL;
     }
-    if (dls_settle(state, source, request, &loan, &settled) == 0) {
+    if (dls_settle(state, source, plan, request, &loan, &settled) == 0) {
         dls_pending ready = {.known = DLS_P_READY};
         if (settled.scan.count != 0) {
             ready = dls_order_ready(state, &request->want, settled.delivery.tensor.device);
@@ -367,6 +367,7 @@ serve_with(dls_state *state, PyObject *source, dls_plan *plan, dls_request *requ
     if (request->options != NULL && dls_request_options(state, source, request) < 0) {
         return NULL;
     }
+    request->want.host_reads |= request->want.copy == 1;
     /* Asked only where the answer is needed (N5): any stream, any device. */
     request->want.ask_device |= request->want.stream != NULL || request->want.has_device;
     bool usual = plan == NULL || Py_TYPE(source) == plan->type;
@@ -392,6 +393,7 @@ PyObject *
 dls_serve_tensor(dls_state *state, PyObject *source, dls_plan *plan, dls_request *request)
 {
     request->want.versioned = true;
+    request->want.host_reads = true; /* a Tensor shows pinned memory to the host */
     request->bears_anything = true;
     return serve_with(state, source, plan, request, serve_tensor);
 }

@@ -194,6 +194,24 @@ is_misaligned(const dls_options *options, const dls_delivery *what)
     return (address & (uintptr_t)(options->align - 1)) != 0;
 }
 
+/* Off the host only the producer can copy.  Never believe that it did (N7): the flag says
+ * so, or the library is known to obey. */
+static int
+check_device_copy(dls_state *state, PyObject *source, const dls_plan *plan,
+                  const dls_request *request, const dls_loan *loan, bool fetch)
+{
+    bool told = (loan->flags & DL_FLAG_IS_COPIED)
+                || (plan != NULL && dls_plan_has(plan, DLS_LIB_COPIES_UNFLAGGED));
+    if (request->want.copy != 1 || fetch || told
+        || dls_device_is_host(loan->tensor.device.device_type)) {
+        return 0;
+    }
+    dls_raise(state, DLS_EBUFFER, source,
+              "copy=True was asked for, and its producer does not say that it made one; dlshim "
+              "allocates no device memory: pass a .copy() or .clone()");
+    return -1;
+}
+
 /* NULL: no copy is needed; else why. */
 static const char *
 reason_to_copy(const dls_request *request, readonly_verdict readonly, bool fetch,
@@ -410,8 +428,8 @@ is_plain(const dls_request *request, const dls_loan *loan)
 
 /* Options, flags or a request say more than the layout. */
 DLS_COLD static int
-settle_with_care(dls_state *state, PyObject *source, const dls_request *request,
-                 dls_loan *loan, dls_settled *out)
+settle_with_care(dls_state *state, PyObject *source, const dls_plan *plan,
+                 const dls_request *request, dls_loan *loan, dls_settled *out)
 {
     readonly_verdict readonly;
     bool fetch;
@@ -419,6 +437,7 @@ settle_with_care(dls_state *state, PyObject *source, const dls_request *request,
     if (dls_check_flags(state, source, loan) < 0
         || settle_dtype(state, source, request, loan) < 0
         || settle_device(state, source, request, loan, &fetch) < 0
+        || check_device_copy(state, source, plan, request, loan, fetch) < 0
         || scan_loan(state, source, loan, out) < 0
         || settle_readonly(state, source, request, loan, &readonly) < 0) {
         return -1;
@@ -446,8 +465,8 @@ settle_with_care(dls_state *state, PyObject *source, const dls_request *request,
 }
 
 int
-dls_settle(dls_state *state, PyObject *source, const dls_request *request, dls_loan *loan,
-           dls_settled *out)
+dls_settle(dls_state *state, PyObject *source, const dls_plan *plan,
+           const dls_request *request, dls_loan *loan, dls_settled *out)
 {
     out->copied = false;
     out->needs_keeping = false;
@@ -455,7 +474,7 @@ dls_settle(dls_state *state, PyObject *source, const dls_request *request, dls_l
     out->delivery.versioned = request->want.versioned;
     out->delivery.flags = 0;
     if (!is_plain(request, loan)) {
-        return settle_with_care(state, source, request, loan, out);
+        return settle_with_care(state, source, plan, request, loan, out);
     }
     return scan_loan(state, source, loan, out) < 0 ? -1
            : out->scan.negative ? check_negative(state, source, request, out)

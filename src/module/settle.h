@@ -19,8 +19,9 @@ typedef struct {
 int dls_check_flags(dls_state *state, PyObject *source, const dls_loan *loan);
 
 /* Decide and, where the request needs one, make the host copy.  0, or -1 with an
- * exception; the loan stays the caller's either way.  source names the object. */
-int dls_settle(dls_state *state, PyObject *source, const dls_request *request,
-               dls_loan *loan, dls_settled *out);
+ * exception; the loan stays the caller's either way.  source names the object, plan is its
+ * plan or NULL. */
+int dls_settle(dls_state *state, PyObject *source, const dls_plan *plan,
+               const dls_request *request, dls_loan *loan, dls_settled *out);
 
 #endif

@@ -66,14 +66,17 @@ order_into_legacy(PyObject *self, const dls_tensor *data)
 
 /* None: nothing is pending.  0 is no stream of this protocol. */
 static PyObject *
-stream_of(PyObject *self, const dls_tensor *data, bool empty)
+stream_of(PyObject *self, dls_tensor *data, bool empty)
 {
     dls_pending p = dls_tensor_pending(data);
     if (empty || p.known == DLS_P_READY) {
         Py_RETURN_NONE;
     }
-    if (p.known == DLS_P_UNKNOWN && order_into_legacy(self, data) < 0) {
-        return NULL;
+    if (p.known == DLS_P_UNKNOWN) {
+        if (order_into_legacy(self, data) < 0) {
+            return NULL;
+        }
+        data->ready = (dls_pending){.known = DLS_P_KNOWN, .handle = 1}; /* once is enough */
     }
     bool named = p.known == DLS_P_KNOWN && p.handle != 0;
     return PyLong_FromUnsignedLongLong(named ? p.handle : 1);
@@ -82,7 +85,7 @@ stream_of(PyObject *self, const dls_tensor *data, bool empty)
 PyObject *
 dls_tensor_cuda_interface(PyObject *self)
 {
-    const dls_tensor *data = dls_tensor_data(self);
+    dls_tensor *data = dls_tensor_data(self);
     const dl_tensor *t = &data->tensor;
     char typestr[16];
     if (!dls_device_in(t->device.device_type, CUDA_DEVICES)) {

@@ -15,6 +15,7 @@ typedef struct {
     dls_way failed;     /* known: this way was tried already and raised ... */
     PyObject *failure;  /* ... this (strong), it is not asked again */
     bool ordered;       /* the loan is off the host and nothing is owed any more */
+    dls_rung got_by;    /* the rung that gave the loan */
     bool settled;       /* the pending exception is dlshim's own and says it all */
     bool refused_other; /* a step was refused with something else than TypeError */
 } dls_climb;
@@ -42,6 +43,10 @@ int dls_climb_capsule(dls_climb *c, PyObject *capsule);
 /* The struct is there, but does it hold what the tensor shows (T12)?  1, or -1 with
  * BufferError and the loan dropped. */
 int dls_climb_check_bits(dls_climb *c);
+
+/* A capsule function gave device memory: it takes no stream, so what it owes is done.  0,
+ * or -1 and the loan is dropped. */
+int dls_climb_pay_function(dls_climb *c);
 
 /* Memory known to be off the host, on `device`: the stream is forwarded, and what is then
  * owed is done (N4, N6).  0, or -1 with an exception. */

@@ -59,8 +59,25 @@ call_in_context(dls_climb *c, unsigned mask, const dls_call_values *values,
     return got;
 }
 
-/* From all keywords to none, until no TypeError comes back; what was dropped before is
- * not tried again (N1).  1 with *used, 0: every way was a TypeError (kept), -1: pending. */
+/* May a call with fewer keywords still do (N2)?  A refusal that is no TypeError is about a
+ * value or the data, but for `stream` it is never taken for an unknown keyword. */
+static bool
+may_step_down(const dls_climb *c, unsigned mask, bool *learnable)
+{
+    bool type_error = PyErr_ExceptionMatches(PyExc_TypeError);
+    bool keyword = type_error || PyErr_ExceptionMatches(PyExc_NotImplementedError)
+                   || PyErr_ExceptionMatches(PyExc_ValueError)
+                   || PyErr_ExceptionMatches(PyExc_AssertionError);
+    *learnable &= type_error || dls_plan_has(c->plan, DLS_LIB_LEARN_ANY_REFUSAL);
+    if (type_error) {
+        return (mask & ~c->plan->taken) != 0; /* all were taken before: it is the data */
+    }
+    return keyword && (mask & (DLS_ASK_VERSION | DLS_ASK_COPY) & ~c->plan->taken) != 0;
+}
+
+/* From all keywords to none, as long as keywords are refused; what was dropped before is
+ * not tried again (N1), what was taken before is not dropped.  1 with *used, -1: the last
+ * refusal is pending. */
 static int
 call_steps(dls_climb *c, unsigned full, const dls_call_values *values, dls_order *order,
            unsigned *used)
@@ -68,28 +85,36 @@ call_steps(dls_climb *c, unsigned full, const dls_call_values *values, dls_order
     const unsigned steps[] = {full, full & ~DLS_ASK_VERSION,
                               full & (DLS_ASK_STREAM | DLS_ASK_VERSION),
                               full & DLS_ASK_STREAM, full & DLS_ASK_VERSION, 0};
-    const unsigned refused = c->plan->refused;
+    const unsigned refused = c->plan->refused, taken = c->plan->taken & full;
     unsigned tried = ~0u;
+    bool learnable = true, typed = false;
     for (int pass = refused != 0 ? 0 : 1; pass < 2; pass++) {
         for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-            unsigned mask = pass == 0 ? steps[i] & ~refused : steps[i];
-            if (mask == tried) {
+            unsigned mask = pass == 0 ? steps[i] & ~refused : steps[i] | taken;
+            bool drops_stream = (full & ~mask & DLS_ASK_STREAM) && !(refused & DLS_ASK_STREAM);
+            if (mask == tried || (drops_stream && !typed)) {
                 continue;
+            }
+            if (tried != ~0u) {
+                dls_climb_keep(c);
             }
             tried = mask;
             int got = call_in_context(c, mask, values, order);
             if (got > 0) {
-                c->plan->refused = (uint8_t)(full & ~mask);
+                c->plan->taken |= (uint8_t)mask;
+                if (learnable) {
+                    c->plan->refused = (uint8_t)(full & ~mask);
+                }
                 *used = mask;
                 return 1;
             }
-            if (!PyErr_ExceptionMatches(PyExc_TypeError)) {
+            typed |= PyErr_ExceptionMatches(PyExc_TypeError);
+            if (!may_step_down(c, mask, &learnable)) {
                 return -1;
             }
-            dls_climb_keep(c);
         }
     }
-    return 0;
+    return -1;
 }
 
 static int
@@ -113,6 +138,19 @@ refuse_copy_debt(dls_climb *c, unsigned owed)
     return -1;
 }
 
+/* A capture is running: a producer that is known to take streams is refused; of any other
+ * it is found out with -1, which breaks nothing.  0, or -1. */
+static int
+pass_minus_one(dls_climb *c, dls_order *order)
+{
+    if (c->plan->taken & DLS_ASK_STREAM) {
+        return dls_order_raise_capture(c->state, c->obj);
+    }
+    Py_XDECREF(order->passed);
+    order->passed = PyLong_FromLong(-1);
+    return order->passed != NULL ? 0 : -1;
+}
+
 /* What __dlpack__ makes of it where it lies.  1, 0: a placeholder or no call that it
  * takes, -1. */
 static int
@@ -122,21 +160,35 @@ ask_dlpack(dls_climb *c, dl_device device)
     dls_call_values values = {NULL, NULL, NULL};
     unsigned full = DLS_ASK_VERSION, used = 0;
     int got = -1;
-    if (dls_order_begin(c->state, c->want, device, kind_of(c->plan), &order) < 0) {
+    int captured = -1;
+    if (dls_order_begin(c->state, c->want, device, kind_of(c->plan), &order) == 0) {
+        captured = dls_order_meets_capture(c->state, c->plan, c->obj, &order);
+    }
+    if (captured > 0 && pass_minus_one(c, &order) < 0) {
+        captured = -1;
+    }
+    if (captured < 0) {
         dls_order_end(&order);
         c->settled = true;
         return -1;
     }
     values.stream = order.passed;
     full |= order.passed != NULL ? DLS_ASK_STREAM : 0;
-    if (c->want->copy >= 0 && order.route != DLS_ROUTE_TO_HOST) {
+    bool copied_here = order.route == DLS_ROUTE_TO_HOST || order.route == DLS_ROUTE_AS_HOST;
+    if (c->want->copy >= 0 && !copied_here) {
         full |= DLS_ASK_COPY;
         values.copy = c->want->copy ? Py_True : Py_False;
     }
     got = call_steps(c, full, &values, &order, &used);
-    if (got < 0 && PyErr_ExceptionMatches(PyExc_NotImplementedError)) {
-        dls_climb_keep(c); /* N8 */
+    if (got < 0 && (PyErr_ExceptionMatches(PyExc_NotImplementedError)
+                    || PyErr_ExceptionMatches(PyExc_TypeError))) {
+        dls_climb_keep(c); /* a placeholder (N8), or no call that it takes */
         got = 0;
+    }
+    if (got > 0 && captured > 0 && (used & DLS_ASK_STREAM)) {
+        dls_loan_drop(c->loan);
+        c->settled = true;
+        got = dls_order_raise_capture(c->state, c->obj);
     }
     got = got > 0 ? check_lazy(c) : got;
     got = got > 0 ? refuse_copy_debt(c, full & ~used) : got;
@@ -155,16 +207,13 @@ ask_dlpack(dls_climb *c, dl_device device)
     return got;
 }
 
-/* The producer is asked to move it, for it knows its pools and streams.  1: the memory is
- * on the wanted device; 0: it cannot, or it did not (N7: never believe); -1. */
 static int
-ask_to_move(dls_climb *c, dl_device device)
+call_to_move(dls_climb *c, dls_order *order)
 {
     dl_device want = c->want->device;
-    dls_order order = {.device = device, .s = {.value = DLS_VALUE_NONE}};
-    /* Moving to the host is synchronous, and takes no stream. */
-    dls_call_values values = {.stream = Py_None};
-    unsigned mask = DLS_ASK_VERSION | DLS_ASK_STREAM | DLS_ASK_DEVICE;
+    dls_call_values values = {.stream = order->passed};
+    unsigned mask = DLS_ASK_VERSION | DLS_ASK_DEVICE;
+    mask |= order->passed != NULL ? DLS_ASK_STREAM : 0;
     values.dl_device = Py_BuildValue("(ii)", (int)want.device_type, (int)want.device_id);
     if (values.dl_device == NULL) {
         return -1;
@@ -173,9 +222,41 @@ ask_to_move(dls_climb *c, dl_device device)
         mask |= DLS_ASK_COPY;
         values.copy = c->want->copy ? Py_True : Py_False;
     }
-    int got = call_in_context(c, mask, &values, &order);
+    int got = call_in_context(c, mask, &values, order);
     Py_DECREF(values.dl_device);
+    return got;
+}
+
+/* The producer is asked to move it, for it knows its pools and streams.  1: the memory is
+ * on the wanted device; 0: it cannot, or it did not (N7: never believe); -1. */
+static int
+ask_to_move(dls_climb *c, dl_device device)
+{
+    dl_device want = c->want->device;
+    bool to_host = want.device_type == dl_kDLCPU;
+    dls_order order;
+    dls_want there = *c->want;
+    if (to_host) {
+        there.stream = NULL; /* moving to the host is synchronous, and takes no stream */
+    }
+    if (dls_order_begin(c->state, &there, want, kind_of(c->plan), &order) < 0) {
+        dls_order_end(&order);
+        c->settled = true;
+        return -1;
+    }
+    order.device = device; /* whose context is entered */
+    if (to_host) {
+        order.route = DLS_ROUTE_TO_HOST;
+    }
+    int captured = dls_order_meets_capture(c->state, c->plan, c->obj, &order);
+    if (captured != 0) {
+        dls_order_end(&order);
+        c->settled = true;
+        return captured < 0 ? -1 : dls_order_raise_capture(c->state, c->obj);
+    }
+    int got = call_to_move(c, &order);
     if (got < 0) {
+        dls_order_end(&order);
         if (dls_pending_error() == DLS_PENDING_FINAL) {
             return -1;
         }
@@ -186,11 +267,22 @@ ask_to_move(dls_climb *c, dl_device device)
     bool moved = came.device_type == want.device_type
                  && (came.device_id == want.device_id || want.device_type == dl_kDLCPU);
     if (!moved) {
+        dls_order_end(&order);
         dls_loan_drop(c->loan);
         dls_loan_init(c->loan);
         return 0;
     }
-    return check_lazy(c);
+    got = check_lazy(c);
+    const dls_pending p = {.known = DLS_P_UNKNOWN};
+    if (got > 0 && !to_host
+        && dls_order_finish(c->state, c->plan, c->obj, &there, &order, order.kind, p, c->loan)
+               < 0) {
+        dls_loan_drop(c->loan);
+        c->settled = true;
+        got = -1;
+    }
+    dls_order_end(&order);
+    return got;
 }
 
 /* --- the other rungs ------------------------------------------------------------------- */
@@ -205,6 +297,15 @@ pay(dls_climb *c, dls_producer_kind kind, dls_pending p)
         return -1;
     }
     return 1;
+}
+
+DLS_COLD int
+dls_climb_pay_function(dls_climb *c)
+{
+    const dls_pending p = {.known = DLS_P_UNKNOWN};
+    c->plan->off_host = true;
+    c->plan->ways[0].known = c->plan->ways[1].known = false;
+    return pay(c, kind_unasked(c->plan), p) > 0 ? 0 : -1;
 }
 
 DLS_COLD int
@@ -234,12 +335,26 @@ ask_function(dls_climb *c)
 /* A table knows no stream: it serves where nothing is owed, and types that have nothing
  * else. */
 static int
-ask_table(dls_climb *c)
+ask_table(dls_climb *c, dls_route route)
 {
     const dls_pending p = {.known = DLS_P_UNKNOWN};
     bool only = !dls_plan_offers(c->plan, DLS_RUNG_DLPACK);
+    bool plain = route == DLS_ROUTE_HERE && c->want->copy != 1
+                 && dls_stream_is_minus_one(c->want->stream);
+    if (!only && !plain) {
+        return 0;
+    }
     int got = dls_climb_table(c, !only);
-    return got > 0 && only ? pay(c, DLS_PRODUCER_OLD, p) : got;
+    if (got > 0) {
+        return only ? pay(c, DLS_PRODUCER_OLD, p) : got;
+    }
+    /* Only the quick road: __dlpack__ decides what is refused, but for lazy bits. */
+    bool final = only || dls_plan_has(c->plan, DLS_LIB_LAZY_BITS);
+    if (got < 0 && !final && dls_pending_error() != DLS_PENDING_FINAL) {
+        dls_climb_keep(c);
+        got = 0;
+    }
+    return got;
 }
 
 static int
@@ -247,7 +362,7 @@ ask_rung(dls_climb *c, dls_rung rung, dl_device device)
 {
     switch (rung) {
     case DLS_RUNG_TABLE:
-        return c->want->has_device || c->want->copy >= 0 ? 0 : ask_table(c);
+        return ask_table(c, dls_route_of(c->want, device));
     case DLS_RUNG_DLPACK:
         return ask_dlpack(c, device);
     case DLS_RUNG_FUNCTION:

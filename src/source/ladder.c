@@ -76,6 +76,7 @@ climb_rung(dls_climb *c, dls_rung rung)
         return climb_dlpack(c);
     }
     int got = dls_climb_way(c, rung, 0);
+    c->got_by = rung;
     if (got > 0) {
         learn(c, rung, 0);
         return RUNG_GOT;
@@ -153,7 +154,7 @@ static int
 device_before_export(dls_climb *c, dl_device *device)
 {
     dls_plan *plan = c->plan;
-    bool needed = !plan->met || plan->off_host || c->want->ask_device;
+    bool needed = !plan->met || plan->off_host || c->want->ask_device || c->want->has_assumed;
     if (!needed || dls_plan_has(plan, DLS_LIB_CPU_ONLY)) {
         return 0;
     }
@@ -180,12 +181,12 @@ loan_is_off_host(const dls_loan *loan)
 /* Pinned memory is exported as host memory; what somebody knows to be pending in it is
  * ordered all the same (reference streams.md 6.5). */
 DLS_COLD static int
-order_pinned(dls_climb *c)
+order_pinned(dls_climb *c, dl_device device)
 {
     dls_want want = *c->want;
     const dls_pending p = {.known = DLS_P_UNKNOWN};
     want.has_assumed = true;
-    want.assumed = (dl_device){dl_kDLCUDAHost, 0};
+    want.assumed = device;
     if (dls_order_owed(c->state, c->plan, c->obj, &want, DLS_PRODUCER_OLD, p, c->loan) == 0) {
         return 0;
     }
@@ -194,9 +195,9 @@ order_pinned(dls_climb *c)
 }
 
 static bool
-loan_is_pinned(const dls_loan *loan)
+is_pinned(dl_device device)
 {
-    return loan->tensor.device.device_type == dl_kDLCUDAHost;
+    return device.device_type == dl_kDLCUDAHost || device.device_type == dl_kDLROCMHost;
 }
 
 /* Where only the export will tell the device, a stream object that has no handle to give
@@ -209,7 +210,7 @@ check_stream_object(const dls_climb *c)
     if (!is_object || dls_plan_has(c->plan, DLS_LIB_CPU_ONLY)) {
         return 0;
     }
-    return dls_stream_read(c->state, c->want->stream, &s);
+    return dls_want_stream(c->state, c->want, &s);
 }
 
 static int
@@ -232,8 +233,8 @@ ask_with_climb(dls_climb *c)
     if (c->ordered) {
         return 0;
     }
-    if (loan_is_pinned(c->loan) || (known > 0 && device.device_type == dl_kDLCUDAHost)) {
-        return order_pinned(c);
+    if (loan_is_off_host(c->loan) && c->got_by == DLS_RUNG_FUNCTION) {
+        return dls_climb_pay_function(c);
     }
     if (loan_is_off_host(c->loan)) {
         /* Asked without a stream: drop it untaken, ask properly (N5). */
@@ -241,6 +242,9 @@ ask_with_climb(dls_climb *c)
         dls_loan_drop(c->loan);
         dls_loan_init(c->loan);
         return dls_climb_off_host(c, device);
+    }
+    if (is_pinned(c->loan->tensor.device) || (known > 0 && is_pinned(device))) {
+        return order_pinned(c, known > 0 && is_pinned(device) ? device : c->loan->tensor.device);
     }
     return 0;
 }

@@ -5,6 +5,13 @@
 #include "core/order.h"
 #include "source/loan.h"
 #include "source/plan.h"
+#include "source/stream.h"
+
+/* What a request's stream was when it was read. */
+typedef struct {
+    PyObject *object; /* borrowed; NULL: not read yet */
+    dls_stream read;
+} dls_stream_memory;
 
 /* What is wanted of the source. */
 typedef struct {
@@ -13,7 +20,9 @@ typedef struct {
     bool has_device;     /* a device is wanted: *device */
     dl_device device;
     PyObject *stream;    /* borrowed; NULL or None: none given */
+    dls_stream_memory *seen; /* of `stream`; NULL: nobody remembers */
     PyObject *producer_stream; /* borrowed; NULL or None: none given */
+    bool host_reads;     /* pinned memory is read by dlshim itself, whatever stream is given */
     uint8_t unknown_stream; /* DLS_UNKNOWN_* */
     bool has_assumed;    /* the source's label is wrong: it is *assumed */
     dl_device assumed;

@@ -36,6 +36,23 @@ dls_route_of(const dls_want *want, dl_device have)
                                                               : DLS_ROUTE_MOVE;
 }
 
+int
+dls_want_stream(dls_state *state, const dls_want *want, dls_stream *out)
+{
+    dls_stream_memory *seen = want->seen;
+    if (seen == NULL || want->stream == NULL) {
+        return dls_stream_read(state, want->stream, out);
+    }
+    if (seen->object != want->stream) {
+        if (dls_stream_read(state, want->stream, &seen->read) < 0) {
+            return -1;
+        }
+        seen->object = want->stream;
+    }
+    *out = seen->read;
+    return 0;
+}
+
 /* --- before the call ------------------------------------------------------------------ */
 
 DLS_COLD static int
@@ -56,7 +73,7 @@ raise_value(dls_state *state, dls_family family, dls_duty duty, PyObject *stream
 
 /* S, as the route makes it: the host has no stream, whatever torch passes with it. */
 static void
-route_stream(dls_order *order, dls_family family)
+route_stream(const dls_want *want, dls_order *order, dls_family family)
 {
     dls_stream *s = &order->s;
     bool cuda = family == DLS_FAMILY_CUDA || family == DLS_FAMILY_CUDA_MANAGED
@@ -64,7 +81,9 @@ route_stream(dls_order *order, dls_family family)
     if (cuda && s->from_object && s->value == DLS_VALUE_ZERO) {
         *s = (dls_stream){DLS_VALUE_ONE, 1, true}; /* an object is not ambiguous */
     }
-    if (order->route == DLS_ROUTE_AS_HOST && s->value != DLS_VALUE_MINUS_ONE) {
+    bool host_reads = order->route == DLS_ROUTE_AS_HOST
+                      || (want->host_reads && dls_device_is_host(order->device.device_type));
+    if (host_reads && s->value != DLS_VALUE_MINUS_ONE) {
         *s = (dls_stream){.value = DLS_VALUE_NONE};
     }
     if (order->route == DLS_ROUTE_AS_CUDA && s->value == DLS_VALUE_NONE) {
@@ -115,14 +134,14 @@ dls_order_begin(dls_state *state, const dls_want *want, dl_device device,
                 dls_producer_kind kind, dls_order *order)
 {
     *order = (dls_order){.device = device, .kind = kind, .route = dls_route_of(want, device)};
-    if (dls_stream_read(state, want->stream, &order->s) < 0) {
+    if (dls_want_stream(state, want, &order->s) < 0) {
         return -1;
     }
     if (order->route == DLS_ROUTE_TO_HOST) {
         find_copy_stream(order);
     }
     dls_family family = dls_family_of(device.device_type);
-    route_stream(order, family);
+    route_stream(want, order, family);
     dls_stream_rule rule = dls_order_decide(family, kind, order->s.value);
     if (rule.duty == DLS_DUTY_VALUE || rule.duty == DLS_DUTY_TYPE) {
         return raise_value(state, family, rule.duty, want->stream);
@@ -322,6 +341,43 @@ learn_pending(dls_state *state, const dls_plan *plan, PyObject *obj, const dls_w
     return p->known == DLS_P_UNKNOWN ? ask_library(state, plan, obj, order, p) : 0;
 }
 
+DLS_COLD int
+dls_order_meets_capture(dls_state *state, dls_plan *plan, PyObject *obj, dls_order *order)
+{
+    bool replaced = order->route == DLS_ROUTE_TO_HOST
+                    || (order->argument == DLS_ARGUMENT_L && order->s.value != DLS_VALUE_ONE)
+                    || order->argument == DLS_ARGUMENT_NIL;
+    const dls_driver *driver = dls_driver_of(order->device.device_type);
+    dls_pending p = {.known = DLS_P_UNKNOWN};
+    bool captured = false, in_use = false;
+    if (!replaced) {
+        return 0;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    in_use = driver->in_use();
+    Py_END_ALLOW_THREADS
+    if (!in_use) {
+        return 0; /* then nothing captures */
+    }
+    ask_table(plan, order->device, &p);
+    if (p.known == DLS_P_UNKNOWN && ask_library(state, plan, obj, order, &p) < 0) {
+        return -1;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    captured = dls_handoff_captures(order->device, p);
+    Py_END_ALLOW_THREADS
+    return captured;
+}
+
+int
+dls_order_raise_capture(dls_state *state, PyObject *obj)
+{
+    dls_raise(state, DLS_EBUFFER, obj,
+              "a graph capture is running, and ordering the export would break it; export "
+              "outside the capture, or pass stream= the capturing stream, or stream=-1");
+    return -1;
+}
+
 /* --- after the call ------------------------------------------------------------------------ */
 
 static bool
@@ -428,7 +484,7 @@ dls_order_ready(dls_state *state, const dls_want *want, dl_device device)
     if (dls_device_is_host(device.device_type)) {
         return ready;
     }
-    if (dls_stream_read(state, want->stream, &s) < 0) {
+    if (dls_want_stream(state, want, &s) < 0) {
         PyErr_Clear();
         return unknown;
     }

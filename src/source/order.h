@@ -17,6 +17,10 @@ typedef enum {
     DLS_ROUTE_MOVE     /* only its producer could */
 } dls_route;
 
+/* S of a request, read once: a stream object may answer otherwise the next time.  As
+ * dls_stream_read. */
+int dls_want_stream(dls_state *state, const dls_want *want, dls_stream *out);
+
 dls_route dls_route_of(const dls_want *want, dl_device have);
 
 typedef struct {
@@ -38,11 +42,19 @@ int dls_order_begin(dls_state *state, const dls_want *want, dl_device device,
                     dls_producer_kind kind, dls_order *order);
 void dls_order_end(dls_order *order);
 
+/* Where dlshim puts L, or its own copy stream, in the place of what the consumer passed, a
+ * producer that obeys would break a graph capture that is running.  1 = it would, 0, or -1
+ * with an exception. */
+int dls_order_meets_capture(dls_state *state, dls_plan *plan, PyObject *obj, dls_order *order);
+
 /* The producer orders in the context of the memory's device (torch refuses others, CuPy
  * would use another device's stream): true, and a leave is owed, when it was pushed.
  * Nothing happens where no driver is mapped. */
 bool dls_order_enter(dls_order *order);
 void dls_order_leave(const dls_order *order);
+
+/* The BufferError for it.  Always -1. */
+int dls_order_raise_capture(dls_state *state, PyObject *obj);
 
 /* After the call: do what is owed for *loan, whose producer turned out to be of this
  * kind.  p: what the protocol itself said of P.  0, or -1 with an exception; the loan

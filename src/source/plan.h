@@ -50,6 +50,7 @@ typedef struct dls_plan {
     bool on_instance;   /* found on the instance: belongs to one object only */
     bool met;           /* exported once: the device is known to be the host, or asked */
     uint8_t refused;    /* DLS_ASK_*: keywords that had to be dropped off the host (N1) */
+    uint8_t taken;      /* DLS_ASK_*: keywords that were taken off the host: never refused */
     bool off_host;      /* has been seen off the host: always ask (N5) */
     dls_way ways[2];    /* [0] a legacy, [1] a versioned capsule is wanted */
 } dls_plan;

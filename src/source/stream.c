@@ -68,14 +68,26 @@ dls_stream_check(dls_state *state, PyObject *stream)
     return got > 0 ? 0 : -1;
 }
 
+/* An int of another make (numpy.int64) and nothing more. */
+static bool
+is_foreign_int(PyObject *stream)
+{
+    return !PyLong_Check(stream) && stream != Py_None && PyIndex_Check(stream);
+}
+
 bool
 dls_stream_is_minus_one(PyObject *stream)
 {
-    if (stream == NULL || !PyLong_Check(stream)) {
+    int overflow = 0;
+    if (stream == NULL || (!PyLong_Check(stream) && !is_foreign_int(stream))) {
         return false;
     }
-    int overflow = 0;
-    return PyLong_AsLongLongAndOverflow(stream, &overflow) == -1 && overflow == 0;
+    PyObject *number = PyNumber_Index(stream);
+    bool is = number != NULL && PyLong_AsLongLongAndOverflow(number, &overflow) == -1
+              && overflow == 0 && PyErr_Occurred() == NULL;
+    Py_XDECREF(number);
+    PyErr_Clear();
+    return is;
 }
 
 /* --- handles ---------------------------------------------------------------------- */
@@ -142,11 +154,6 @@ find_number(dls_state *state, PyObject *stream, PyObject **number)
         *number = value;
         return got;
     }
-    if (PyIndex_Check(stream)) {
-        Py_INCREF(stream);
-        *number = stream;
-        return 1;
-    }
     return 0;
 }
 
@@ -158,6 +165,10 @@ handle_of(dls_state *state, PyObject *stream, PyObject *number, uint64_t *handle
     *handle = 0;
     if (number == Py_None) {
         return 0;
+    }
+    if (PyBool_Check(number) || PyFloat_Check(number) || PyUnicode_Check(number)
+        || PyBytes_Check(number)) {
+        return raise_object(state, stream, "has no handle that is an address");
     }
     if (PyIndex_Check(number)) {
         integer = PyNumber_Index(number);
@@ -216,6 +227,12 @@ dls_stream_read(dls_state *state, PyObject *stream, dls_stream *out)
     PyObject *number = NULL;
     out->from_object = true;
     int got = find_number(state, stream, &number);
+    if (got == 0 && is_foreign_int(stream)) {
+        number = PyNumber_Index(stream);
+        got = number != NULL ? dls_stream_read(state, number, out) : -1;
+        Py_XDECREF(number);
+        return got;
+    }
     if (got == 0) {
         out->value = DLS_VALUE_OBJECT;
         return 0;
