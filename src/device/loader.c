@@ -111,11 +111,15 @@ dls_loader_open(const char *const *names)
 
 #if defined(__linux__)
 
+/* Names are noted first and opened later: dlopen inside the walk could wait for a thread
+ * that waits for the walk's lock. */
+#define NAMES_MAX 8
+#define NAME_ROOM 1024
+
 typedef struct {
     const char *prefix;
-    void **libraries;
-    int room;
     int found;
+    char names[NAMES_MAX][NAME_ROOM];
 } search;
 
 static int
@@ -123,13 +127,11 @@ note_library(struct dl_phdr_info *info, size_t size, void *data)
 {
     (void)size;
     search *s = data;
-    const char *slash = strrchr(info->dlpi_name, '/');
-    const char *name = slash != NULL ? slash + 1 : info->dlpi_name;
-    if (s->found < s->room && strncmp(name, s->prefix, strlen(s->prefix)) == 0) {
-        void *library = dlopen(info->dlpi_name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-        if (library != NULL) {
-            s->libraries[s->found++] = library;
-        }
+    const char *path = info->dlpi_name, *slash = strrchr(path, '/');
+    const char *name = slash != NULL ? slash + 1 : path;
+    if (s->found < NAMES_MAX && strlen(path) < NAME_ROOM
+        && strncmp(name, s->prefix, strlen(s->prefix)) == 0) {
+        strcpy(s->names[s->found++], path);
     }
     return 0;
 }
@@ -137,9 +139,14 @@ note_library(struct dl_phdr_info *info, size_t size, void *data)
 int
 dls_loader_all_mapped(const char *prefix, void **libraries, int room)
 {
-    search s = {prefix, libraries, room, 0};
+    search s = {.prefix = prefix};
+    int found = 0;
     dl_iterate_phdr(note_library, &s);
-    return s.found;
+    for (int i = 0; i < s.found && found < room; i++) {
+        libraries[found] = dlopen(s.names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+        found += libraries[found] != NULL;
+    }
+    return found;
 }
 
 #else

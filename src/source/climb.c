@@ -191,7 +191,9 @@ dls_climb_way(dls_climb *c, dls_rung rung, unsigned mask)
         return ask_reader(c, dls_read_buffer);
     case DLS_RUNG_CUDA:
         return dls_climb_cuda_interface(c);
+    case DLS_RUNG_SYCL:
+        return dls_climb_sycl_interface(c);
     default:
-        return 0; /* SYCL interface: with the oneAPI road */
+        return 0;
     }
 }

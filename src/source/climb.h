@@ -38,6 +38,8 @@ DLS_APART int dls_climb_way(dls_climb *c, dls_rung rung, unsigned mask);
 int dls_climb_table(dls_climb *c, bool strict);
 /* The CUDA array interface, ordered and done: 1 also sets c->ordered. */
 int dls_climb_cuda_interface(dls_climb *c);
+/* The same for the SYCL USM interface. */
+int dls_climb_sycl_interface(dls_climb *c);
 /* What __dlpack__ or a capsule function returned (stolen; NULL: it raised). */
 int dls_climb_capsule(dls_climb *c, PyObject *capsule);
 /* The struct is there, but does it hold what the tensor shows (T12)?  1, or -1 with

@@ -6,6 +6,7 @@
 #include "source/call.h"
 #include "source/cuda_interface.h"
 #include "source/order.h"
+#include "source/sycl_interface.h"
 #include "source/table.h"
 
 static dls_producer_kind
@@ -322,6 +323,24 @@ dls_climb_cuda_interface(dls_climb *c)
     return got > 0 ? pay(c, DLS_PRODUCER_OLD, p) : got;
 }
 
+DLS_COLD int
+dls_climb_sycl_interface(dls_climb *c)
+{
+    PyObject *queue = NULL;
+    c->plan->off_host = true;
+    int got = dls_read_sycl_interface(c->state, c->obj, c->want, c->loan, &queue);
+    if (got > 0) {
+        c->ordered = true;
+        bool waited = dls_plan_has(c->plan, DLS_LIB_INTERFACE_WAITS);
+        dls_pending p = {.known = queue != NULL ? DLS_P_KNOWN : DLS_P_UNKNOWN,
+                         .handle = (uint64_t)(uintptr_t)queue,
+                         .object = queue};
+        got = pay(c, waited ? DLS_PRODUCER_WAITED : DLS_PRODUCER_OLD, p);
+    }
+    Py_XDECREF(queue);
+    return got;
+}
+
 static int
 ask_function(dls_climb *c)
 {
@@ -369,6 +388,8 @@ ask_rung(dls_climb *c, dls_rung rung, dl_device device)
         return ask_function(c);
     case DLS_RUNG_CUDA:
         return dls_climb_cuda_interface(c);
+    case DLS_RUNG_SYCL:
+        return dls_climb_sycl_interface(c);
     default:
         return 0;
     }

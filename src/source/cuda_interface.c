@@ -1,6 +1,7 @@
 #include "source/cuda_interface.h"
 
 #include "device/cuda.h"
+#include "device/hip.h"
 #include "python/raise.h"
 #include "source/interface_dict.h"
 #include "source/stream.h"
@@ -253,6 +254,29 @@ ask_again_in_context(const dls_cuda_api *api, const void *address, dls_cuda_poin
     }
 }
 
+/* torch and CuPy offer this protocol for ROCm too. */
+static bool
+rocm_only(void)
+{
+    return dls_hip_is_mapped() && dls_cuda_if_mapped() == NULL;
+}
+
+/* Without the GIL.  Does a HIP runtime own the memory?  Managed memory counts as ROCm's. */
+static bool
+find_rocm(const void *address, dl_device *device)
+{
+    dls_hip_pointer found;
+    if (!rocm_only()) {
+        return false;
+    }
+    dls_hip_ask_pointer(address, &found);
+    if (found.api != NULL) {
+        *device = (dl_device){found.on_host ? dl_kDLROCMHost : dl_kDLROCM,
+                              found.on_host || found.device < 0 ? 0 : found.device};
+    }
+    return found.api != NULL;
+}
+
 /* Whose memory it is, the driver tells. */
 static int
 find_device(const dls_interface *from)
@@ -261,7 +285,14 @@ find_device(const dls_interface *from)
     const dls_cuda_api *api;
     dls_cuda_pointer found;
     dls_error err;
+    bool rocm;
     int code;
+    Py_BEGIN_ALLOW_THREADS
+    rocm = find_rocm(tensor->data, &tensor->device);
+    Py_END_ALLOW_THREADS
+    if (rocm) {
+        return 0;
+    }
     Py_BEGIN_ALLOW_THREADS
     code = dls_cuda_load(&api, &err);
     if (code == DLS_OK) {
@@ -309,14 +340,19 @@ read_dict(dls_interface *from, const dls_want *want, dls_pending *p)
         return -1;
     }
     bool empty = high == 0;
+    int32_t family = empty && rocm_only() ? dl_kDLROCM : dl_kDLCUDA;
     if (empty) {
         *p = (dls_pending){.known = DLS_P_READY};
     }
     if (want->has_assumed) {
         from->reading.loan->tensor.device = want->assumed;
     }
-    else if ((empty ? guess_device(from, dl_kDLCUDA) : find_device(from)) < 0) {
+    else if ((empty ? guess_device(from, family) : find_device(from)) < 0) {
         return -1;
+    }
+    int32_t type = from->reading.loan->tensor.device.device_type;
+    if ((type == dl_kDLROCM || type == dl_kDLROCMHost) && p->handle == 1) {
+        p->handle = 0; /* the null stream; 2 is hipStreamPerThread there too */
     }
     return dls_interface_hold(from);
 }
