@@ -51,7 +51,7 @@ def run(driver: Driver, variant: str, file: str) -> None:
         driver.reset()
         try:
             check(driver)
-        except Exception:
+        except (Exception, pytest.fail.Exception):
             results[name] = traceback.format_exc()
         else:
             results[name] = None
