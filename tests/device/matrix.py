@@ -239,6 +239,12 @@ def with_capture(cell: Cell, action: str) -> tuple[str, bool]:
     return ("refuse capture", True) if any_captures(cell) else (action, False)
 
 
+def would_use_l(cell: Cell, passed: object) -> bool:
+    """Is the producer told to order into L though the consumer did not name L?  While a blocking
+    stream captures that would end the capture, so that it is not asked (1.5: 906)."""
+    return passed == 1 and value_of(cell) != "1" and not cell.empty
+
+
 ZERO = ("ValueError", "stream=0 is not a stream of CUDA")
 UNKNOWN = ("BufferError", "unknown_stream=")
 CAPTURE = ("BufferError", "capture")
@@ -251,6 +257,8 @@ def expect(variant: str, cell: Cell) -> Expected:
     passed, duty = owed(cell)
     if cell.empty:
         duty = NOTHING  # 6.5: nothing to order, whatever was asked
+    if would_use_l(cell, passed) and captured(cell, "L"):
+        return Expected(error=CAPTURE, asked=0)
     action, dies = with_capture(cell, settled(variant, cell, duty))
     refused = {"refuse unknown": UNKNOWN, "refuse capture": CAPTURE}.get(action)
     expected = Expected(refused, passed, "nothing" if refused else action, dies=dies)
@@ -383,7 +391,7 @@ def overridden() -> Iterator[Cell]:
 def capturing() -> Iterator[Cell]:
     """Captures; the producers that order themselves are asked only where they need call nothing."""
     for producer, p, s, capture, policy, named in itertools.product(
-        (*OWING, *KNOWING, *READY[:1]),
+        (*OWING, *KNOWING, *READY[:1], *HONOURING),
         P_KINDS,
         ("None", "-1", "2", "B", "N", "P"),
         CAPTURES,
@@ -391,14 +399,25 @@ def capturing() -> Iterator[Cell]:
         (False, True),
     ):
         cell = Cell(producer, p, s, capture=capture, policy=policy, named=named)
-        if policy != "auto" and (named or PRODUCERS[producer].knows != "unknown"):
+        owes = ROWS[PRODUCERS[producer].row][0][1] == ORDER
+        if policy != "auto" and (named or PRODUCERS[producer].knows != "unknown" or not owes):
             continue
         if capture_is_possible(cell):
             yield cell
 
 
+def leaves_capture_alone(cell: Cell) -> bool:
+    """Whether what the library calls itself can do no harm: where it can, it is its own affair."""
+    if cell.s == "-1" or (cell.s == "P" and cell.p in ("B", "N")):
+        return cell.s != "-1" or cell.producer != "jax"  # which would wait
+    told_l = cell.s == "None" or (cell.s == "2" and cell.producer == "torch")
+    return told_l and (captured(cell, "L") or cell.capture != "P")
+
+
 def capture_is_possible(cell: Cell) -> bool:
     """L cannot capture, nor is the per-thread stream made to."""
+    if cell.producer in HONOURING and not leaves_capture_alone(cell):
+        return False
     s_must = cell.capture in ("S", "one", "two")
     p_must = cell.capture in ("P", "one", "two")
     return not (s_must and cell.s not in ("B", "N")) and not (p_must and cell.p not in ("B", "N"))

@@ -397,12 +397,7 @@ PINNED_KINDS = {
 def check_pinned_memory(drv: Driver) -> None:
     """Nobody tracks copies into it: only a P that somebody named is waited for."""
     for kind, named in itertools.product(PINNED_KINDS, (False, True)):
-        if kind != "capsule" or not named:
-            pinned(drv, kind, named)
-
-
-def check_a_pinned_capsule_whose_stream_is_named(drv: Driver) -> None:
-    pinned(drv, "capsule", True)
+        pinned(drv, kind, named)
 
 
 def pinned(drv: Driver, kind: str, named: bool) -> None:
@@ -439,8 +434,6 @@ def pinned(drv: Driver, kind: str, named: bool) -> None:
 
 def check_pinned_memory_as_the_hosts(drv: Driver) -> None:
     for kind, named in itertools.product(PINNED_KINDS, (False, True)):
-        if kind == "capsule" and named:
-            continue  # as in check_a_pinned_capsule_whose_stream_is_named
         for how in host_consumers(Case(drv, fake.NoKw)):
             make, knows = PINNED_KINDS[kind]
             case = Case(drv, make, kind="pinned")
@@ -486,11 +479,8 @@ def check_a_pinned_tensor_that_the_host_waited_for(drv: Driver) -> None:
 
 # --- the tests ----------------------------------------------------------------------------
 
-FAULTS = {
-    "check_a_pinned_capsule_whose_stream_is_named": "a taken capsule counts as ready",
-    "check_a_copy_of_managed_memory": "copy=True is asked of the producer",
-    "check_a_pinned_tensor_of_an_ordered_stream": "a pinned Tensor forgets its stream",
-}
+#: Checks that fail, and why: strict, so that none stays here when it passes.
+FAULTS: dict[str, str] = {}
 
 
 def cases() -> list[Any]:
