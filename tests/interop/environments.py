@@ -37,14 +37,15 @@ class Environment:
     steps: tuple[str, ...] = ()
     apt: tuple[str, ...] = ()
     tests: str = "tests/interop"
+    ci: bool = False
 
     @property
     def in_ci(self) -> bool:
-        return self.name.startswith("ci-")
+        return self.ci or self.name.startswith("ci-")
 
     @property
     def session(self) -> str:
-        plain = self.in_ci or self.tests != "tests/interop"
+        plain = self.name.startswith("ci-") or self.tests != "tests/interop"
         return self.name if plain else f"interop-{self.name}"
 
     @property
