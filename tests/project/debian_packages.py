@@ -19,7 +19,8 @@ class NotHere(Exception):
 
 @contextlib.contextmanager
 def unpacked(package: str, suite: str, components: str = "main") -> Iterator[Path]:
-    """The files of a suite's package, for as long as the block runs.
+    """The files of a suite's package, or of several with spaces between, for as long as the block
+    runs.
 
     apt is left as it is on this machine: it runs on a configuration of its own, with one source,
     made of the address that this machine's own sources name, and empty state and cache folders.
@@ -46,9 +47,10 @@ def unpacked(package: str, suite: str, components: str = "main") -> Iterator[Pat
         }
         apt = ["apt-get", "-q", *(f"-o{name}={value}" for name, value in options.items())]
         _call([*apt, "update"], private)
-        _call([*apt, "download", package], private)
-        (archive,) = private.glob(f"{package}_*.deb")
-        _call(["dpkg-deb", "-x", str(archive), str(private / "unpacked")], private)
+        _call([*apt, "download", *package.split()], private)
+        for name in package.split():
+            (archive,) = private.glob(f"{name}_*.deb")
+            _call(["dpkg-deb", "-x", str(archive), str(private / "unpacked")], private)
         yield private / "unpacked"
 
 
