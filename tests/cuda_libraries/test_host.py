@@ -297,7 +297,7 @@ def check_every_kind_of_stream(drv: Driver) -> None:
 
 
 def check_numpy_asks_for_the_host(drv: Driver) -> None:
-    """Why: NumPy 2.1's device="cpu" sends dl_device=(1, 0); numba cannot be asked, dlshim copies."""
+    """Why: NumPy 2.1's device="cpu" sends dl_device=(1, 0), for which numba cannot be asked."""
     for make in (dlshim.upgrade, dlshim.from_dlpack):
         case = Case(drv)
         source = make(case.array)

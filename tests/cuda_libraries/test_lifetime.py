@@ -1,5 +1,5 @@
-"""How long real libraries' memory lives when dlshim stands between them (rules T9 and T10; reference
-streams.md 8)."""
+"""How long real libraries' memory lives when dlshim stands between them (rules T9 and T10;
+reference streams.md 8)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from cuda_libraries.real import (
 import dlshim
 from dlshim import _core
 from drivers import Driver, checks, run_checks
-
 
 # Collections shall look at what the checks make, not at the libraries.
 gc.collect()
