@@ -132,6 +132,13 @@ def sanitize(s: nox.Session) -> None:
     s.run("python", "tools/sanitize.py", f"--junitxml={results}", *s.posargs)
 
 
+@session("mutants", tags=CI)
+def mutants(s: nox.Session) -> None:
+    """The tests of device memory on sources in which one action is missing: each must be noticed."""
+    s.install("pytest>=9")
+    s.run("python", "tools/mutants.py", *s.posargs)
+
+
 # ---- real libraries -------------------------------------------------------------------------
 
 

@@ -122,7 +122,7 @@ def effects(case: Case) -> list[str]:
 def the_copy(case: Case) -> list[str]:
     """The calls in which the bytes are fetched: on a stream of its own, that is waited for."""
     (stream,) = {e.args["stream"] for e in case.calls.own if e.name.startswith("cuMemcpy")}
-    assert stream not in ("L", "PTDS", "0", "P", "S"), stream
+    assert stream.startswith("N"), f"{stream} is no non-blocking stream of its own"
     return ["push C", "cuMemcpyDtoHAsync_v2", f"cuStreamSynchronize {stream} in C", "pop"]
 
 
@@ -352,6 +352,10 @@ LAYOUTS: dict[str, tuple[tuple[int, ...], tuple[int, ...], int, list[str]]] = {
 }
 
 
+#: Fetched to where they are to lie.
+DENSE = ("row-major", "scalar", "one element", "with an offset")
+
+
 def check_layouts(drv: Driver) -> None:
     for (name, (shape, strides, start, copies)), dtype, producer in itertools.product(
         LAYOUTS.items(), ("uint8", "float32", "complex128"), ("no keyword", "capsule")
@@ -362,6 +366,10 @@ def check_layouts(drv: Driver) -> None:
         case.check_block((name, dtype))
         made = [entry.name for entry in case.calls.own if entry.name.startswith("cuMemcpy")]
         assert (made == copies or not copies) and made, (name, made)
+        # A slab is read here before the next is fetched; and all is complete at the end.
+        waits = [entry.name for entry in case.calls.own if entry.name == "cuStreamSynchronize"]
+        slabs = 0 if name in DENSE else made.count("cuMemcpyDtoHAsync_v2")
+        assert len(waits) == slabs + 1, (name, made, waits)
         case.end()
 
 

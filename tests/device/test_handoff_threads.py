@@ -85,6 +85,7 @@ def check_two_threads_and_room_for_one_event(drv: Driver) -> None:
 
 
 def two_threads(drv: Driver) -> None:
+    most = max(1, drv.live_events())  # with those of earlier checks
     for block in range(TIMES // BLOCK):
         drv.reset()
         p = drv.stream_new(0, False, name="P")
@@ -95,7 +96,7 @@ def two_threads(drv: Driver) -> None:
         together(first, second)
         assert first.racy == second.racy == 0, (block, drv.races())
         assert not stolen_events(drv), stolen_events(drv)
-        assert drv.live_events() <= 1, "the pool keeps one"
+        assert drv.live_events() <= most, "the pool keeps one"
         assert not drv.marks(), drv.marks()
         counts = drv.counts()
         assert counts["cuEventRecord"] == counts["cuStreamWaitEvent"] == 2 * BLOCK

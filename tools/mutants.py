@@ -1,0 +1,542 @@
+"""Breaks dlshim on purpose, one action at a time, and insists that the tests notice.
+
+    python tools/mutants.py             every mutant
+    python tools/mutants.py WORD ...    those whose name has the word
+    python tools/mutants.py --list      their names
+
+A matrix that is green proves something only if it turns red when an edge, a wait or a context is
+missing. Each mutant is a change of the C source: what it replaces must be found there exactly once.
+It is compiled without optimisation, with the objects of all other files used again, and a child
+runs the checks of tests/device on it, on the fake drivers, until one fails. Needs a C compiler and
+pytest in the running interpreter; the package that is installed there is left alone.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+TESTS = ROOT / "tests"
+CC = shlex.split(os.environ.get("CC", "gcc"))
+FLAGS = ["-std=c11", "-O0", "-fPIC", "-fvisibility=hidden", "-DPy_LIMITED_API=0x030a0000", "-MMD"]
+#: A driver with events of whole devices, and one without.
+VARIANTS = ("13.0", "12.2")
+MODULES = ("test_matrix", "test_managed", "test_copies", "test_release", "test_handoff_threads")
+
+
+class Mutant(NamedTuple):
+    name: str
+    file: str
+    old: str
+    new: str
+    first: str = MODULES[0]  # where it is likely to be seen
+    variant: str = VARIANTS[0]
+
+
+H, CUDA, CONTEXT = "device/handoff.c", "device/cuda_driver.c", "device/cuda.c"
+ORDER, POOL, COPY = "source/order.c", "device/pool.c", "device/device_copy.c"
+TABLE, STREAM = "device/streams.def", "device/stream.c"
+LIBRARY = "source/libraries.def"
+
+MUTANTS = [
+    # --- nothing is done ---
+    Mutant("no edge", H, "return make_edge(h, false);", "return DLS_OK;"),
+    Mutant("no edge of the whole device", H, "? make_edge(h, true)", "? DLS_OK"),
+    Mutant(
+        "the host does not wait for P",
+        H,
+        "return fail(h, h->driver->sync(&h->home, h->p), DLS_CALL_SYNC);",
+        "return DLS_OK;",
+        "test_managed",
+    ),
+    Mutant(
+        "the host does not wait for the device",
+        H,
+        ": fail(h, h->driver->sync_device(&h->home), DLS_CALL_SYNC_DEVICE);",
+        ": DLS_OK;",
+        variant="12.2",
+    ),
+    Mutant("a record without a wait", H, "code = wait_event(h, event);", "code = DLS_OK;"),
+    Mutant(
+        "a wait without a record",
+        H,
+        "code = fail(h, h->driver->record(&h->home, event, h->p), DLS_CALL_RECORD);",
+        "code = DLS_OK;",
+    ),
+    Mutant(
+        "no second hop for torch",
+        TABLE,
+        "STREAM(CUDA, REFUSES_TWO, TWO, L, HOP)",
+        "STREAM(CUDA, REFUSES_TWO, TWO, L, NOTHING)",
+    ),
+    Mutant(
+        "None on managed memory is no wait",
+        TABLE,
+        "STREAM(CUDA_MANAGED, ANY, NONE, L, WAIT_L)",
+        "STREAM(CUDA_MANAGED, ANY, NONE, L, NOTHING)",
+        "test_managed",
+    ),
+    Mutant(
+        "None on managed memory is an edge",
+        TABLE,
+        "STREAM(CUDA_MANAGED, OLD, NONE, NOTHING, WAIT)",
+        "STREAM(CUDA_MANAGED, OLD, NONE, NOTHING, ORDER)",
+        "test_managed",
+    ),
+    Mutant(
+        "old producers are believed to order",
+        TABLE,
+        "STREAM(CUDA, OLD, ANY, NOTHING, ORDER)",
+        "STREAM(CUDA, OLD, ANY, NOTHING, NOTHING)",
+    ),
+    Mutant(
+        "who ignores the stream is believed",
+        TABLE,
+        "STREAM(CUDA, IGNORES, ANY, NULL_, ORDER)",
+        "STREAM(CUDA, IGNORES, ANY, NULL_, NOTHING)",
+    ),
+    # --- something else is done ---
+    Mutant(
+        "an edge from L instead of P",
+        CUDA,
+        "return api_of(place)->cuEventRecord(event, dls_cuda_stream(stream));",
+        "(void)stream;\n    return api_of(place)->cuEventRecord(event, dls_cuda_stream(1));",
+    ),
+    Mutant(
+        "an edge from L where P is not known",
+        H,
+        "? make_edge(h, true)",
+        "? make_edge(h, false)",
+    ),
+    Mutant(
+        "an edge to L instead of S",
+        CUDA,
+        "return api_of(place)->cuStreamWaitEvent(dls_cuda_stream(stream), event, 0);",
+        "(void)stream;\n    return api_of(place)->cuStreamWaitEvent(dls_cuda_stream(1), event, 0);",
+    ),
+    Mutant(
+        "the host waits where an edge would do",
+        H,
+        "return make_edge(h, false);",
+        "return fail(h, h->driver->sync(&h->home, h->p), DLS_CALL_SYNC);",
+    ),
+    Mutant(
+        "the whole device instead of P",
+        H,
+        "return make_edge(h, false);",
+        "return make_edge(h, true);",
+    ),
+    Mutant(
+        "None for torch stays None",
+        TABLE,
+        "STREAM(CUDA, ANY, NONE, L, NOTHING)",
+        "STREAM(CUDA, ANY, NONE, NULL_, NOTHING)",
+    ),
+    Mutant(
+        "-1 for JAX",
+        TABLE,
+        "STREAM(CUDA, NO_MINUS_ONE, MINUS_ONE, NULL_, NOTHING)",
+        "STREAM(CUDA, NO_MINUS_ONE, MINUS_ONE, MINUS, NOTHING)",
+    ),
+    Mutant(
+        "-1 is ordered all the same",
+        TABLE,
+        "STREAM(CUDA, OLD, MINUS_ONE, NOTHING, NOTHING)",
+        "STREAM(CUDA, OLD, MINUS_ONE, NOTHING, ORDER)",
+    ),
+    Mutant(
+        "managed memory is read while kernels run",
+        CUDA,
+        "return !dls_cuda_concurrent_managed(api_of(place), device_id);",
+        "(void)place;\n    return device_id < 0;",
+        "test_managed",
+    ),
+    # --- contexts ---
+    Mutant(
+        "no context is pushed",
+        H,
+        "|| (code = h.driver->enter(&h.home, &before, err)) != DLS_OK) {",
+        ") {\n        return code;\n    }\n    if (h.driver->enter == NULL) {",
+    ),
+    Mutant("no context is popped", H, "    h.driver->leave(&h.home, before);\n", ""),
+    Mutant(
+        "the current context, whosever the memory is",
+        CONTEXT,
+        "    *context = pointer.context;\n",
+        "    *context = NULL;\n",
+    ),
+    Mutant(
+        "the memory's context for any stream",
+        CONTEXT,
+        "    if (stream > 2) {\n        int result = api->cuStreamGetCtx",
+        "    if (stream == UINT64_MAX) {\n        int result = api->cuStreamGetCtx",
+    ),
+    Mutant(
+        "S in the context of P",
+        H,
+        "bool own = o->has_s && is_special(o->s) && !is_special(at);",
+        "bool own = false && !is_special(at);",
+    ),
+    Mutant(
+        "producers are called in whatever context is current",
+        CONTEXT,
+        "return context != NULL && api->cuCtxPushCurrent_v2(context) == CU_OK;",
+        "return 0 && context != NULL;",
+    ),
+    # --- events ---
+    Mutant(
+        "an event is given back before it is waited for",
+        H,
+        "    if (code == DLS_OK) {\n        code = wait_event(h, event);\n    }\n"
+        "    dls_pool_put_event(h->driver, &h->home, event, code == DLS_OK);\n",
+        "    dls_pool_put_event(h->driver, &h->home, event, code == DLS_OK);\n"
+        "    if (code == DLS_OK) {\n        code = wait_event(h, event);\n    }\n",
+        "test_handoff_threads",
+        "12.5",
+    ),
+    Mutant(
+        "an event is destroyed before it is waited for",
+        H,
+        "        code = wait_event(h, event);\n",
+        "        h->driver->event_end(&h->home, event);\n        code = wait_event(h, event);\n",
+    ),
+    Mutant(
+        "events are lost",
+        POOL,
+        "    if (!kept) {\n        driver->event_end(place, event);\n    }\n",
+        "",
+        "test_handoff_threads",
+        "12.5",
+    ),
+    Mutant(
+        "events are not kept", POOL, "    if (sound) {\n", "    if (sound && place == NULL) {\n"
+    ),
+    # --- captures ---
+    Mutant(
+        "no capture probe",
+        CUDA,
+        "return result == CU_CAPTURE_IMPLICIT || (result == CU_OK && status != 0);",
+        "return result < 0;",
+    ),
+    Mutant(
+        "L is not asked about captures of others",
+        CUDA,
+        "return result == CU_CAPTURE_IMPLICIT || (result == CU_OK && status != 0);",
+        "return result == CU_OK && status != 0;",
+    ),
+    Mutant(
+        "S is not asked",
+        H,
+        "facts->s_captures = h->driver->captures(&h->there, h->what->s);",
+        "facts->s_captures = false;",
+    ),
+    Mutant("one capture is as two", CUDA, "&& of_a == of_b;", "&& of_a == of_b + 1;"),
+    Mutant("two captures are as one", CUDA, "&& of_a == of_b;", "&& of_a != UINT64_MAX;"),
+    # --- who knows what ---
+    Mutant(
+        "the policy is not heard",
+        STREAM,
+        "&& ordering->policy == DLS_UNKNOWN_LEGACY;",
+        "&& ordering->policy == UINT8_MAX;",
+    ),
+    Mutant(
+        "producer_stream is not heard",
+        ORDER,
+        "if (want->producer_stream != NULL && want->producer_stream != Py_None) {",
+        "if (want->producer_stream != NULL && want->producer_stream == Py_None) {",
+    ),
+    Mutant(
+        "a library's current stream is not asked for",
+        ORDER,
+        "return p->known == DLS_P_UNKNOWN ? ask_library(state, plan, obj, order, p) : 0;",
+        "(void)ask_library;\n    return 0;",
+    ),
+    Mutant(
+        "the stream of an interface dict is not heard",
+        "source/cuda_interface.c",
+        "        *p = (dls_pending){.known = DLS_P_KNOWN, .handle = handle};\n",
+        "",
+    ),
+    Mutant(
+        "a Tensor forgets its stream",
+        ORDER,
+        "        return known_handle(s.handle);\n    default:\n        return s.value",
+        "        return ready;\n    default:\n        return s.value",
+    ),
+    Mutant(
+        "every thread's stream is one",
+        "module/tensor_type.c",
+        "return foreign ? legacy : self->ready;",
+        "return foreign && legacy.handle == 0 ? legacy : self->ready;",
+    ),
+    Mutant(
+        "empty arrays are ordered",
+        ORDER,
+        "    if (is_empty(&loan->tensor)) {\n        loan->copy_stream = NO_COPY;",
+        "    if (false) {\n        loan->copy_stream = NO_COPY;",
+    ),
+    Mutant(
+        "torch takes 2",
+        LIBRARY,
+        "DLS_LIB_LAZY_BITS | DLS_LIB_REFUSES_TWO",
+        "DLS_LIB_LAZY_BITS",
+    ),
+    # --- copies and release ---
+    Mutant(
+        "a copy is not ordered",
+        ORDER,
+        "    if (rule.duty == DLS_DUTY_NOTHING) {\n",
+        "    if (rule.duty == DLS_DUTY_NOTHING || order->route == DLS_ROUTE_TO_HOST) {\n",
+        "test_copies",
+    ),
+    Mutant(
+        "a copy is not waited for",
+        COPY,
+        "    int result = c.driver->sync(&c.place, stream);\n",
+        "    int result = 0;\n",
+        "test_copies",
+    ),
+    Mutant(
+        "a slab is read before it has arrived",
+        COPY,
+        "        code = check(c, c->driver->sync(&c->place, c->stream), DLS_CALL_SYNC);\n",
+        "",
+        "test_copies",
+    ),
+    Mutant(
+        "copies on a stream that blocks",
+        CUDA,
+        "cuStreamCreate(&made, CU_NON_BLOCKING)",
+        "cuStreamCreate(&made, 0)",
+        "test_copies",
+    ),
+    Mutant("copies on L", POOL, "    *stream = found;\n", "    *stream = 1;\n", "test_copies"),
+    Mutant(
+        "a guard that waits for nothing",
+        H,
+        "result = driver->wait_device(place, event);",
+        "result = 0;",
+        "test_release",
+    ),
+    Mutant(
+        "a guard that records nothing",
+        H,
+        "result = driver->record_device(place, event);",
+        "result = 0;",
+        "test_release",
+    ),
+    # --- the GIL, and errors ---
+    Mutant(
+        "the GIL is kept",
+        ORDER,
+        "        Py_BEGIN_ALLOW_THREADS\n        code = dls_handoff(&ordering, &err);\n"
+        "        Py_END_ALLOW_THREADS\n",
+        "        code = dls_handoff(&ordering, &err);\n",
+    ),
+    Mutant(
+        "errors of the driver are hidden",
+        H,
+        "    return result == 0 ? DLS_OK\n",
+        "    return result >= 0 ? DLS_OK\n",
+        "test_failures",
+    ),
+]
+
+CHILD = """
+import importlib, sys
+import dlshim._core
+import drivers
+from drivers import checks
+folder, library, variant, *modules = sys.argv[1:]
+assert dlshim._core.__file__.startswith(folder), dlshim._core.__file__
+drv = drivers.load(library)
+for module in modules:
+    found = importlib.import_module("device." + module)
+    for name, check in list(vars(found).items()):
+        known = name in getattr(found, "FAULTS", {})
+        if not name.startswith("check_") or known or not checks.applies(check, variant):
+            continue
+        drv.reset()
+        print("in", module, name.removeprefix("check_"), file=sys.stderr, flush=True)
+        try:
+            check(drv)
+        except Exception as error:
+            text = " ".join(str(error).split())
+            print(f"{module}: {name.removeprefix('check_')}: {text[:160]}")
+            sys.exit(1)
+"""
+
+
+class Failed(Exception):
+    """The run itself is at fault: it proves nothing."""
+
+
+def call(command: list[str], **options: object) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, **options)
+    if done.returncode:
+        raise Failed(f"{' '.join(command)}\n{done.stderr}")
+
+
+def compile_file(tree: Path, file: str, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    include = ["-I", ".", "-isystem", sysconfig.get_paths()["include"]]
+    call([*CC, *FLAGS, *include, "-c", file, "-o", str(target)], cwd=tree)
+
+
+class Build:
+    """The source as it is: every object, and what each was made from."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.tree = folder, ROOT / "src"
+        self.files = sorted(str(f.relative_to(self.tree)) for f in self.tree.glob("*/*.c"))
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(lambda f: compile_file(self.tree, f, self.object(f)), self.files))
+
+    def object(self, file: str) -> Path:
+        return self.folder / "objects" / f"{file}.o"
+
+    def made_from(self, file: str) -> list[str]:
+        """The C files that have to be compiled again when `file` changes."""
+
+        def reads(each: str) -> set[str]:
+            rule = self.object(each).with_suffix(".d").read_text().split(":", 1)[1]
+            return {os.path.normpath(name) for name in rule.replace("\\\n", " ").split()}
+
+        return [each for each in self.files if file in reads(each)]
+
+    def package(self, name: str, changed: dict[str, Path]) -> Path:
+        """A folder with the package, linked from our objects but for those that changed."""
+        site = self.folder / name / "site"
+        ignored = shutil.ignore_patterns("__pycache__", "*.so")
+        shutil.copytree(ROOT / "shim", site / "dlshim", ignore=ignored)
+        objects = [str(changed.get(file, self.object(file))) for file in self.files]
+        library = site / "dlshim" / "_core.abi3.so"
+        call([*CC, "-shared", "-o", str(library), *objects, "-ldl", "-lpthread"])
+        return site
+
+    def mutant(self, mutant: Mutant) -> Path:
+        name = mutant.name.replace(" ", "-").replace(",", "").replace("'", "")
+        tree = self.folder / name / "src"
+        shutil.copytree(self.tree, tree)
+        target = tree / mutant.file
+        text = target.read_text()
+        if text.count(mutant.old) != 1:
+            raise Failed(
+                f"mutant {mutant.name!r}: what it replaces is found {text.count(mutant.old)} "
+                f"times in src/{mutant.file}, not once; bring tools/mutants.py up to date"
+            )
+        target.write_text(text.replace(mutant.old, mutant.new))
+        changed = {}
+        for file in self.made_from(mutant.file):
+            changed[file] = self.folder / name / "objects" / f"{file}.o"
+            compile_file(tree, file, changed[file])
+        if not changed:
+            raise Failed(f"mutant {mutant.name!r}: nothing is compiled from src/{mutant.file}")
+        return self.package(name, changed)
+
+
+class Runner:
+    """Runs the checks on a package, on fake drivers that are compiled once."""
+
+    def __init__(self, folder: Path) -> None:
+        sys.path.insert(0, str(TESTS))
+        from drivers import build
+
+        variants = sorted({m.variant for m in MUTANTS} | set(VARIANTS))
+        self.libraries = {variant: build(variant, folder / "drivers") for variant in variants}
+
+    def run(self, site: Path, variant: str, modules: list[str]) -> str | None:
+        """None when every check passes, else the first that does not."""
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(TESTS)])}
+        command = [sys.executable, "-c", CHILD, str(site), str(self.libraries[variant]), variant]
+        try:
+            done = subprocess.run(
+                [*command, *modules], capture_output=True, text=True, timeout=120, env=env
+            )
+        except subprocess.TimeoutExpired:
+            return "hangs"
+        if done.returncode == 0:
+            return None
+        if done.returncode == 1 and done.stdout:
+            return done.stdout.strip().splitlines()[-1]
+        where = [line for line in done.stderr.splitlines() if line.startswith("in ")][-1:]
+        what = [line for line in done.stderr.splitlines() if line.startswith("fake driver:")][:1]
+        if done.returncode < 0 and where:
+            return f"{' '.join(where)}: signal {-done.returncode} {' '.join(what)}"
+        raise Failed(f"the checks do not run:\n{done.stderr[-2000:]}")
+
+    def kill(self, mutant: Mutant, site: Path) -> str | None:
+        """What sees the mutant; None: it lives."""
+        first = [(mutant.variant, [mutant.first])]
+        for variant, modules in [*first, *[(v, list(MODULES)) for v in VARIANTS]]:
+            seen = self.run(site, variant, modules)
+            if seen is not None:
+                return f"{variant} {seen}"
+        return None
+
+
+def chosen(words: list[str]) -> list[Mutant]:
+    if len({mutant.name for mutant in MUTANTS}) != len(MUTANTS):
+        raise Failed("two mutants have one name")
+    return [m for m in MUTANTS if not words or any(word in m.name for word in words)]
+
+
+def in_parallel(function: Callable[[Mutant], str], mutants: list[Mutant]) -> list[str]:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(function, mutants))
+
+
+def check(mutants: list[Mutant], folder: Path) -> int:
+    begun = time.monotonic()
+    build, runner = Build(folder), Runner(folder)
+    site = build.package("unchanged", {})
+    hints = {m.first for m in mutants} - set(MODULES)
+    for variant in sorted({m.variant for m in mutants} | set(VARIANTS)):
+        if seen := runner.run(site, variant, [*MODULES, *sorted(hints)]):
+            raise Failed(f"the source as it is fails already, so nothing is proved: {seen}")
+    print(f"unchanged: every check passes ({time.monotonic() - begun:.0f} s)", flush=True)
+
+    def one(mutant: Mutant) -> str:
+        seen = runner.kill(mutant, build.mutant(mutant))
+        shutil.rmtree(folder / mutant.name, ignore_errors=True)
+        print(f"{'KILLED' if seen else 'LIVES '} {mutant.name}: {seen or ''}"[:200], flush=True)
+        return seen or ""
+
+    living = [
+        m.name for m, seen in zip(mutants, in_parallel(one, mutants), strict=True) if not seen
+    ]
+    seconds = time.monotonic() - begun
+    print(f"{len(mutants) - len(living)} of {len(mutants)} mutants killed in {seconds:.0f} s")
+    for name in living:
+        print(f"no check of tests/device notices: {name}", file=sys.stderr)
+    return 1 if living else 0
+
+
+def main(arguments: list[str]) -> int:
+    if arguments == ["--list"]:
+        print("\n".join(mutant.name for mutant in MUTANTS))
+        return 0
+    with tempfile.TemporaryDirectory() as name:
+        try:
+            mutants = chosen(arguments)
+            if not mutants:
+                raise Failed("no mutant has such a name")
+            return check(mutants, Path(name).resolve())
+        except Failed as failure:
+            print(failure, file=sys.stderr)
+            return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
