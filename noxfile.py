@@ -134,7 +134,7 @@ def sanitize(s: nox.Session) -> None:
 
 @session("mutants", tags=CI)
 def mutants(s: nox.Session) -> None:
-    """The tests of device memory on sources in which one action is missing: each must be noticed."""
+    """The tests of device memory on sources with one action missing: each must be noticed."""
     s.install("pytest>=9")
     s.run("python", "tools/mutants.py", *s.posargs)
 
