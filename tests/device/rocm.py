@@ -40,7 +40,13 @@ from device import matrix
 from doubles import capsules as caps
 from doubles import device as fake
 from doubles import rocm, streams
-from doubles.producers import masquerade
+from doubles.producers import (
+    TableMixin,
+    _CurrentStream,
+    exchange_table,
+    masquerade,
+    table_capsule,
+)
 from drivers import HipDriver
 from drivers.control import DriverError
 
@@ -72,6 +78,7 @@ PRODUCERS = {
     "versioned capsule": Producer("O", called=False),
     "toDlpack": Producer("O", called=False),
     "cupy's toDlpack": Producer("O", "known", called=False),
+    "table": Producer("O", "known", called=False),
     "cai 2": Producer("O", called=False, reads_dict=True),
     "torch's cai 2": Producer("O", "known", called=False, reads_dict=True),
     "cai 3": Producer("O", "known", called=False, reads_dict=True),
@@ -227,7 +234,7 @@ def overridden() -> Iterator[Cell]:
 
 def capturing() -> Iterator[Cell]:
     for producer, p, s, capture, policy, named in itertools.product(
-        ("nanobind", "no keyword", "capsule", "tvm-ffi", "cai 2", "cai 3", "cai 3, None"),
+        ("nanobind", "no keyword", "capsule", "tvm-ffi", "table", "cai 2", "cai 3", "cai 3, None"),
         P_KINDS,
         ("None", "-1", "0", "B", "N", "P"),
         CAPTURES,
@@ -265,6 +272,28 @@ class TvmFfi(rocm.Silent):
 
     def __tvm_ffi_env_stream__(self) -> int:
         return self.stream
+
+
+def _work_stream(device_type: int, device_id: int, out: int) -> int:
+    C.c_void_p.from_address(out).value = TableOnly.current
+    return 0
+
+
+_work_stream_c = _CurrentStream(_work_stream)
+caps.keep_for_ever(_work_stream_c)
+
+
+class TableOnly(TableMixin, rocm.OnRocm):
+    """An exchange table and nothing else; its `current_work_stream` is P, NULL for the default."""
+
+    current: int | None = None
+    __dlpack_c_exchange_api__ = table_capsule(
+        exchange_table(current_work_stream=C.cast(_work_stream_c, C.c_void_p).value)
+    )
+
+    def __init__(self, drv: HipDriver, stream: int = 0, **keywords: Any) -> None:
+        super().__init__(drv, stream, **keywords)
+        TableOnly.current = stream or None
 
 
 class Current:
@@ -329,6 +358,7 @@ MAKE: dict[str, Callable[..., Any]] = {
     "versioned capsule": rocm.RawFn,
     "toDlpack": rocm.ToDlpack,
     "cupy's toDlpack": with_current("cupy", masquerade(rocm.ToDlpack, "ndarray", "cupy")),
+    "table": TableOnly,
     "cai 2": rocm.Cai2,
     "torch's cai 2": with_current("torch", masquerade(rocm.Cai2, "Tensor", "torch")),
     "cai 3": cai3_of_p,

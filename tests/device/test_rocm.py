@@ -429,6 +429,28 @@ def check_cupys_arrays_have_no_interface(drv: HipDriver) -> None:
     caps.close_accounts()
 
 
+def check_a_tensor_of_rocm_has_no_interface_of_cuda(drv: HipDriver) -> None:
+    """Whoever reads it would ask libcuda for the pointer."""
+    drv.reset()
+    tensor = dlshim.from_dlpack(rocm.NoKw(drv, 0), stream=-1)
+    with pytest.raises(AttributeError, match="__cuda_array_interface__"):
+        _ = tensor.__cuda_array_interface__
+    assert not hasattr(dlshim.upgrade(rocm.NoKw(drv, 0)), "__cuda_array_interface__")
+    del tensor
+    caps.close_accounts()
+
+
+def check_guard_is_cudas(drv: HipDriver) -> None:
+    """HIP has no event of a whole device: nothing that could be waited for at the release."""
+    for producer in ("torch", "no keyword", "capsule"):
+        x = pending(drv, producer)
+        source = dlshim.upgrade(source_of(producer, x), on_release="guard")
+        with pytest.raises(BufferError, match="on_release"):
+            source.__dlpack__(stream=0)
+        del source
+    caps.close_accounts()
+
+
 # --- a Tensor remembers -------------------------------------------------------------------
 
 
@@ -588,6 +610,38 @@ def check_threads_begin_on_device_0(drv: HipDriver) -> None:
         thread.join()
         assert seen == [0] and drv.device() == 1, name
         assert not drv.read(s, x.address), name
+    caps.close_accounts()
+
+
+def check_many_threads_on_both_devices(drv: HipDriver) -> None:
+    """Each with its own streams, and each other call on the other device."""
+    drv.reset()
+    places = [(n % 2, drv.stream_new(n % 2, False), drv.stream_new(n % 2, False)) for n in range(6)]
+    arrays = [rocm.NoKw(drv, p, device=device) for device, p, _ in places]
+    racy: list[int] = []
+    ended: list[int] = []
+
+    def work(n: int) -> None:
+        (device, p, s), x = places[n], arrays[n]
+        for turn in range(100):
+            drv.set_device(turn % 2)
+            drv.write(p, x.address)
+            options = {"producer_stream": p} if turn % 3 else {}
+            target = {"device": "cpu"} if turn % 10 == 9 else {}
+            caps.take(dlshim.upgrade(x, **options, **target).__dlpack__(stream=s)).release()
+            racy.append(drv.read(s, x.address) and not target)
+            drv.call("hipStreamSynchronize", s)
+            drv.call("hipStreamSynchronize", p)
+            assert drv.device() == turn % 2
+        ended.append(device)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(len(places))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(ended) == len(places) and not any(racy), drv.races()[:3]
+    assert drv.live_events() <= len(places) + 2 and not drv.marks(), drv.marks()[:3]
     caps.close_accounts()
 
 

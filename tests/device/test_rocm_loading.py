@@ -7,6 +7,8 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 from project.debian_packages import NotHere, unpacked
 from project.tree import REQUIRED, SRC, without_comments
 
+import dlshim
 from doubles import child
 from drivers import built, run_with_driver
 from drivers.library import compiler
@@ -545,3 +548,59 @@ def test_the_real_runtime_has_every_function_that_must_be_there(
     in_process(
         f"library = ctypes.CDLL('libamdhip64.so.5')\nfor n in {names!r}: getattr(library, n)"
     )
+
+
+#: ROCm 6.4 is built for a newer C library than this machine may have: it comes with its own.
+REAL_6 = (
+    *("libamdhip64-6", "libhsa-runtime64-1", "libnuma1", "libelf1t64", "libdrm2", "libzstd1"),
+    *("libdrm-amdgpu1", "libamd-comgr3", "libc6", "libstdc++6", "libgcc-s1", "zlib1g"),
+)
+
+
+@pytest.fixture(scope="module")
+def beside_real_6() -> Iterator[list[str]]:
+    """The command that runs this Python by the loader of the suite that has libamdhip64.so.6."""
+    if not REQUIRED and os.environ.get("DLSHIM_FETCH") != "1":
+        pytest.skip("AMD's runtime is not here (DLSHIM_FETCH=1 gets it from Debian)")
+    try:
+        with unpacked(" ".join(REAL_6), "sid") as files:
+            own = next(files.rglob("libamdhip64.so.6")).parent
+            (loader, *_) = files.rglob("ld-linux-*.so.*")
+            python = Path(sys.executable).resolve()
+            paths = [str(own), str(python.parent.parent / "lib"), "/usr/lib", str(SYSTEM)]
+            command = [str(loader), "--library-path", ":".join(paths), str(python)]
+            probe = "import ctypes; ctypes.CDLL('libamdhip64.so.6')"
+            done = subprocess.run([*command, "-c", probe], capture_output=True, check=False)
+            if done.returncode:
+                pytest.skip(f"this Python does not run by another loader: {done.stderr[-200:]!r}")
+            yield command
+    except NotHere as reason:
+        pytest.skip(f"AMD's runtime 6 cannot be had from Debian: {reason}")
+
+
+SYSTEM = Path("/usr/lib") / (sysconfig.get_config_var("MULTIARCH") or "x86_64-linux-gnu")
+
+
+def test_the_real_runtime_6_without_a_device(beside_real_6: list[str]) -> None:
+    if Path("/dev/kfd").exists():
+        pytest.skip("here is a device, and the subject is that there is none")
+    code = (
+        ROADS
+        + """
+library = ctypes.CDLL("libamdhip64.so.6")
+version, count = ctypes.c_int(), ctypes.c_int(9)
+assert library.hipRuntimeGetVersion(ctypes.byref(version)) == 0
+assert 60000000 <= version.value < 80000000, version
+assert library.hipGetDeviceCount(ctypes.byref(count)) == 100 and count.value == 0
+assert library.hipDeviceSynchronize() == 100
+all_refused("finds no device")
+all_go()
+"""
+        + f"for n in {required_names()!r}: getattr(library, n)\n"
+    )
+    paths = [child.TESTS, str(Path(dlshim.__file__).parent.parent)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run(
+        [*beside_real_6, "-c", code], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
