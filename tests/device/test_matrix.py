@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
+from zlib import crc32
 
 import pytest
 from device.matrix import Cell, Expected
@@ -31,8 +32,15 @@ LIVE = ("9.2", "12.2", "12.5", "13.0")
 WITH_CAPTURES = LIVE[1:]
 
 
+#: What these can is what one of the others can: a third of the cells of the large products.
+THINNED = ("9.2", "12.5")
+
+
 def product(drv: Driver, name: str) -> None:
-    run(drv, variant_of(drv), matrix.flavoured(matrix.PRODUCTS[name]()))
+    variant, cells = variant_of(drv), matrix.flavoured(matrix.PRODUCTS[name]())
+    if variant in THINNED and name in ("everywhere", "policies", "capturing"):
+        cells = (cell for cell in cells if crc32(f"thin {cell}".encode()) % 3 == 0)
+    run(drv, variant, cells)
 
 
 def variant_of(drv: Driver) -> str:
