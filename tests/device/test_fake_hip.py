@@ -365,6 +365,23 @@ def check_ordered_failures_and_names(drv: HipDriver) -> None:
     assert drv.hip.hipGetErrorName(12345) == b"hipErrorUnknown"
 
 
+def check_the_last_error_of_a_thread(drv: HipDriver) -> None:
+    """A success makes it forgotten, but no more from 7.0 on."""
+    stays = 400 if version_of(drv) >= 70000000 else 0
+    assert drv.hip.hipEventRecord(None, None) == 400
+    assert drv.last_error() == drv.hip.hipPeekAtLastError() == 400
+    drv.call("hipDeviceSynchronize")
+    seen: list[int] = []
+    thread = threading.Thread(target=lambda: seen.append(drv.last_error()))
+    thread.start()
+    thread.join()
+    assert seen == [0] and drv.last_error() == stays
+    assert drv.hip.hipGetErrorName(400) == b"hipErrorInvalidHandle" and drv.last_error() == stays
+    assert drv.hip.hipGetLastError() == stays and drv.hip.hipGetLastError() == 0
+    assert drv.hip.hipSetDevice(7) == 101
+    assert drv.hip.hipGetLastError() == 101 and drv.last_error() == 0
+
+
 def check_a_reset(drv: HipDriver) -> None:
     event, stream = new_event(drv), drv.get("hipStreamCreateWithFlags", C.c_void_p, 1)
     drv.set_device(1)
@@ -445,7 +462,7 @@ def test_without_a_device(variant: str, error: int) -> None:
         assert drv.get("hipRuntimeGetVersion", C.c_int) in (50221153, 60443484)
         assert drv.hip.hipGetStreamDeviceId(None) == -1
         others = {"hipGetDeviceCount", "hipRuntimeGetVersion", "hipDriverGetVersion",
-                  "hipGetStreamDeviceId", *TEXTS}
+                  "hipGetStreamDeviceId", "hipGetLastError", "hipPeekAtLastError", *TEXTS}
         for name in HIP:
             if drv.has(name) and name not in others:
                 assert blank(drv, name) == error, name

@@ -16,7 +16,7 @@ import dlshim
 from device import rocm as spec
 from doubles import capsules as caps
 from doubles import rocm, streams
-from drivers import HipDriver, checks, run_checks
+from drivers import HipDriver, checks, run_checks, run_with_driver
 
 LIVE = ("hip5", "hip6", "hip7")
 CPU = (1, 0)
@@ -65,6 +65,22 @@ def check_interfaces_and_captures(drv: HipDriver) -> None:
 
 def check_interfaces_of_no_elements(drv: HipDriver) -> None:
     product(drv, "empty", dicts=True)
+
+
+def check_that_no_error_is_left_for_others(drv: HipDriver) -> None:
+    for name in ("everywhere", "capturing"):
+        run(drv, flavoured(PRODUCTS[name]()), spec.Tidy)
+
+
+def check_that_no_error_is_left_by_failures(drv: HipDriver) -> None:
+    drv.reset()
+    for name, go in roads(drv):
+        caps.take(go()).release()
+        for function in ("hipEventRecord", "hipStreamWaitEvent", "hipStreamSynchronize"):
+            if function not in drv.calls():
+                continue
+            drv.fail_next(function, 400)
+            assert outcome(go) is not None and drv.last_error() == 0, (name, function)
 
 
 # --- what the harness must be able to see -------------------------------------------------
@@ -675,6 +691,8 @@ def check_a_producers_stream_of_the_other_device(drv: HipDriver) -> None:
 
 FAULTS: dict[str, str] = {
     "check_copies_that_are_not_allowed_of_what_is_not_asked": "ordered first, refused then",
+    "check_that_no_error_is_left_for_others": "hipGetLastError keeps it",
+    "check_that_no_error_is_left_by_failures": "hipGetLastError keeps it",
 }
 
 
@@ -689,3 +707,29 @@ def cases() -> Iterator[Any]:
 def test_rocm(variant: str, name: str) -> None:
     results = run_checks(variant, __file__)
     assert results[name] is None, results[name]
+
+
+@pytest.mark.parametrize("variant", LIVE)
+def test_events_and_streams_are_made_while_others_capture(variant: str) -> None:
+    """In the relaxed mode, which is put back: a capture of another thread is not to be ended.
+    Made once for each device, without timing, and kept."""
+    code = """
+        import dlshim
+        from doubles import capsules as caps, rocm
+        drv.start()
+        for device in (0, 0, 1, 1, 0):
+            p, s = drv.stream_new(device, False), drv.stream_new(device, False)
+            x = rocm.NoKw(drv, p, device=device)
+            for options in ({}, {"device": "cpu"}):
+                upgraded = dlshim.upgrade(x, producer_stream=p, **options)
+                caps.take(upgraded.__dlpack__(stream=s)).release()
+        lines = [entry.text.split(" dev=")[0] for entry in drv.entries()]
+        for made in ("hipEventCreateWithFlags flags=2", "hipStreamCreateWithFlags flags=1"):
+            places = [n for n, line in enumerate(lines) if line.startswith(made)]
+            assert len(places) == 2, (made, lines)
+            for at in places:
+                modes = [lines[at - 1], lines[at + 1]]
+                assert modes == [f"hipThreadExchangeStreamCaptureMode mode={m}" for m in (2, 0)]
+        assert drv.live_events() == 2 and "hipEventDestroy" not in drv.calls()
+    """
+    run_with_driver(variant, code)

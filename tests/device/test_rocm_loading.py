@@ -324,6 +324,34 @@ for one, two in ((drv, other), (other, drv), (drv, other)):
     )
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param(
+            *("hip5", "hip6"),
+            marks=pytest.mark.xfail(strict=True, reason="hipGetLastError keeps it"),
+        ),
+        ("hip6", "hip5"),
+    ],
+)
+def test_no_error_is_left_in_the_runtime_that_does_not_know_the_pointer(
+    first: str, second: str
+) -> None:
+    with_runtime(
+        first,
+        """
+import drivers
+other = drivers.load_hip(arguments[0])
+for each in (drv, other):
+    each.start()
+for each in (drv, other):
+    edge(each)
+    assert drv.last_error() == other.last_error() == 0, (drv.last_error(), other.last_error())
+""",
+        str(built(second)),
+    )
+
+
 @pytest.mark.xfail(strict=True, reason="the copy stream is one of the first runtime's")
 @pytest.mark.parametrize(("first", "second"), [("hip5", "hip6"), ("hip6", "hip7")])
 def test_copies_with_several_runtimes(first: str, second: str) -> None:

@@ -66,6 +66,7 @@ _CUDA_CONTROL: dict[str, tuple[Any, list[Any]]] = {
 _HIP_CONTROL: dict[str, tuple[Any, list[Any]]] = {
     "fake_current_device": (C.c_int, []),
     "fake_set_device": (None, [C.c_int]),
+    "fake_last_error": (C.c_int, []),
 }
 
 
@@ -418,6 +419,10 @@ class HipDriver(Fake):
     def device(self) -> int:
         """The calling thread's current device; 0 at first."""
         return self._fake.fake_current_device()
+
+    def last_error(self) -> int:
+        """What hipGetLastError would tell the calling thread; stays as it is."""
+        return self._fake.fake_last_error()
 
     @property
     def hip(self) -> Any:

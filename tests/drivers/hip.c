@@ -12,13 +12,14 @@ static unsigned generation = 1;
 static _Thread_local struct {
     unsigned generation;
     int device;
+    int last_error;
 } current;
 
 static int device_now(void)
 {
     if (current.generation != generation) {
         current.generation = generation;
-        current.device = 0;
+        current.device = current.last_error = 0;
     }
     return current.device;
 }
@@ -49,7 +50,7 @@ void call_open(call *made, const char *name, unsigned rules)
     fm_count(name, held);
     if (held && (rules & BLOCKS))
         fm_log("GIL %s", name);
-    *made = (call){.name = name, .device = device_now()};
+    *made = (call){.name = name, .device = device_now(), .apart = rules & APART};
 }
 
 int call_refused(const call *made, unsigned rules)
@@ -76,8 +77,17 @@ void call_note(call *made, const char *format, ...)
     va_end(arguments);
 }
 
+static void keep_error(int rc)
+{
+    bool real = rc != OK && rc != NOT_READY;
+    if (MAJOR < 7 || real)
+        current.last_error = rc;
+}
+
 hipError_t call_leave(call *made, int rc)
 {
+    if (!made->apart)
+        keep_error(rc);
     const char *space = *made->text ? " " : "";
     char failed[24] = "";
     if (rc != OK)
@@ -124,7 +134,7 @@ int front_start(void)
 void front_reset(bool hard)
 {
     runtime_version = FAKE_VERSION;
-    current.device = 0;
+    current.device = current.last_error = 0;
     if (hard) {
         generation++;
         memset(domains, 0, sizeof domains); /* the model ended them */
@@ -239,16 +249,45 @@ static const char *name_of(int error)
 /* Unlike CUDA's: they return the text. */
 FM_EXPORT const char *hipGetErrorName(hipError_t error)
 {
-    OPEN(EARLY, "error=%d", (int)error);
+    OPEN(EARLY | APART, "error=%d", (int)error);
     call_leave(&this_call, OK);
     return name_of((int)error);
 }
 
 FM_EXPORT const char *hipGetErrorString(hipError_t error)
 {
-    OPEN(EARLY, "error=%d", (int)error);
+    OPEN(EARLY | APART, "error=%d", (int)error);
     call_leave(&this_call, OK);
     return "an error of the fake runtime";
+}
+
+static int take_error(bool clear)
+{
+    int error = current.last_error;
+    if (clear)
+        current.last_error = OK;
+    return error;
+}
+
+/* What they return is no failure of theirs. */
+static hipError_t tell_error(const char *name, bool clear)
+{
+    call made;
+    call_open(&made, name, EARLY | APART);
+    int error = take_error(clear);
+    call_note(&made, "told=%d", error);
+    call_leave(&made, OK);
+    return (hipError_t)error;
+}
+
+FM_EXPORT hipError_t hipGetLastError(void)
+{
+    return tell_error(__func__, true);
+}
+
+FM_EXPORT hipError_t hipPeekAtLastError(void)
+{
+    return tell_error(__func__, false);
 }
 
 /* ---- handles ---- */
@@ -399,6 +438,7 @@ label memory_label(uintptr_t address)
 
 FM_EXPORT int fake_current_device(void);
 FM_EXPORT void fake_set_device(int device);
+FM_EXPORT int fake_last_error(void);
 
 int fake_current_device(void)
 {
@@ -409,4 +449,10 @@ void fake_set_device(int device)
 {
     device_now();
     current.device = device;
+}
+
+int fake_last_error(void)
+{
+    device_now();
+    return current.last_error;
 }

@@ -5,6 +5,9 @@
  * is the error of a machine without a device: 101 in ROCm 5.2, 100 in 6.4.
  *
  * There are no contexts: a domain is a device, and every thread has a current one, 0 at first.
+ *
+ * Every thread has a last error, for hipGetLastError: that of the last call, or from 7.0 on that
+ * of the last call that failed.
  */
 #ifndef FAKE_HIP_H
 #define FAKE_HIP_H
@@ -57,11 +60,13 @@ typedef struct {
     const char *name;
     char text[160];
     int device; /* the current one when the call came in */
+    bool apart; /* leaves the thread's last error as it is */
 } call;
 
 enum {
     EARLY = 1,  /* answers without a device, and starts nothing */
     BLOCKS = 2, /* may wait: Python's lock must not be held */
+    APART = 4,  /* leaves the thread's last error as it is */
 };
 
 /* Take the lock and count.  Only then may handles be looked at, if only to name them. */

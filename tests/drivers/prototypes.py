@@ -162,6 +162,8 @@ HIP: dict[str, list[Any]] = {
     "hipInit": [UINT],
     "hipRuntimeGetVersion": [OUT],
     "hipDriverGetVersion": [OUT],
+    "hipGetLastError": [],
+    "hipPeekAtLastError": [],
     "hipGetErrorName": [INT],
     "hipGetErrorString": [INT],
     "hipGetDeviceCount": [OUT],
