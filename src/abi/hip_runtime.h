@@ -76,6 +76,7 @@ enum { HIP_5_HOST = 0, HIP_5_DEVICE = 1, HIP_6_UNREGISTERED = 0, HIP_6_HOST = 1,
 /* Functions that may be missing (NULL). */
 #define DLS_HIP_OPTIONAL_LIST(X)                                               \
     X(const char *, hipGetErrorName, (hipError_t))                             \
+    X(hipError_t, hipGetLastError, (void))                                     \
     X(int, hipGetStreamDeviceId, (hipStream_t))                                \
     X(hipError_t, hipStreamIsCapturing, (hipStream_t, hipStreamCaptureStatus *)) \
     X(hipError_t, hipStreamGetCaptureInfo,                                     \

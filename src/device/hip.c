@@ -77,6 +77,17 @@ dls_hip_is_mapped(void)
     return atomic_load_explicit(&count, memory_order_acquire) > 0 || look() > 0;
 }
 
+/* A failed call stays in the thread's last error, and frameworks look there after every
+ * launch: what dlshim met is not theirs. */
+static int
+heard(const dls_hip_api *api, int result)
+{
+    if (result != HIP_OK && api->hipGetLastError != NULL) {
+        api->hipGetLastError();
+    }
+    return result;
+}
+
 /* --- pointers ---------------------------------------------------------------------------- */
 
 /* The enumeration of memory types changed with 6.0; the struct did not. */
@@ -89,7 +100,7 @@ ask_one(const dls_hip_api *api, int version, const void *address, dls_hip_pointe
     } answer;
     memset(&answer, 0, sizeof answer);
     answer.attributes.device = -1;
-    if (api->hipPointerGetAttributes(&answer.attributes, address) != HIP_OK) {
+    if (heard(api, api->hipPointerGetAttributes(&answer.attributes, address)) != HIP_OK) {
         return false;
     }
     int type = answer.attributes.type;
@@ -134,14 +145,14 @@ dls_hip_enter_device(int device_id, int *before)
         return 0;
     }
     const dls_hip_api *api = &runtimes[0].api;
-    return api->hipGetDevice(before) == HIP_OK && *before != device_id
-           && api->hipSetDevice(device_id) == HIP_OK;
+    return heard(api, api->hipGetDevice(before)) == HIP_OK && *before != device_id
+           && heard(api, api->hipSetDevice(device_id)) == HIP_OK;
 }
 
 void
 dls_hip_leave(int before)
 {
-    runtimes[0].api.hipSetDevice(before);
+    heard(&runtimes[0].api, runtimes[0].api.hipSetDevice(before));
 }
 
 /* --- as handoff, pool and device_copy see it -------------------------------------------------- */
@@ -161,6 +172,7 @@ stream_of(uint64_t stream)
 static int
 fail_code(const dls_hip_api *api, dls_error *err, int result, const char *call, int device_id)
 {
+    heard(api, result);
     const char *name = api->hipGetErrorName != NULL ? api->hipGetErrorName(result) : NULL;
     name = name != NULL ? name : "unknown error";
     if (result >= HIP_CAPTURE_FIRST && result <= HIP_CAPTURE_LAST) {
@@ -258,7 +270,7 @@ static void
 leave(const dls_place *place, int before)
 {
     if (before != (int)place->context) {
-        api_of(place)->hipSetDevice(before);
+        heard(api_of(place), api_of(place)->hipSetDevice(before));
     }
 }
 
@@ -269,7 +281,8 @@ captures(const dls_place *place, uint64_t stream)
     if (api_of(place)->hipStreamIsCapturing == NULL) {
         return false;
     }
-    int result = api_of(place)->hipStreamIsCapturing(stream_of(stream), &status);
+    int result = heard(api_of(place),
+                       api_of(place)->hipStreamIsCapturing(stream_of(stream), &status));
     return result == HIP_CAPTURE_IMPLICIT || (result == HIP_OK && status != 0);
 }
 
@@ -280,8 +293,8 @@ one_capture(const dls_place *place, uint64_t a, uint64_t b)
     hipStreamCaptureStatus status;
     unsigned long long of_a = 0, of_b = 0;
     return api->hipStreamGetCaptureInfo != NULL
-           && api->hipStreamGetCaptureInfo(stream_of(a), &status, &of_a) == HIP_OK
-           && api->hipStreamGetCaptureInfo(stream_of(b), &status, &of_b) == HIP_OK
+           && heard(api, api->hipStreamGetCaptureInfo(stream_of(a), &status, &of_a)) == HIP_OK
+           && heard(api, api->hipStreamGetCaptureInfo(stream_of(b), &status, &of_b)) == HIP_OK
            && of_a == of_b;
 }
 
@@ -340,7 +353,7 @@ event_new(const dls_place *place, void **event)
 static void
 event_end(const dls_place *place, void *event)
 {
-    api_of(place)->hipEventDestroy(event);
+    heard(api_of(place), api_of(place)->hipEventDestroy(event));
 }
 
 static int

@@ -19,6 +19,19 @@ kind_of(const dls_plan *plan)
                                                         : DLS_PRODUCER_MODERN;
 }
 
+/* assume_device for a producer that takes its memory for the host's: it can order nothing,
+ * and NumPy refuses any stream.  1, 0, -1. */
+static int
+is_mistaken(dls_climb *c)
+{
+    dl_device said;
+    if (!c->want->has_assumed || !c->plan->has_device) {
+        return 0;
+    }
+    int got = dls_call_device(c->state, c->obj, &said);
+    return got > 0 ? dls_device_is_host(said.device_type) : got;
+}
+
 /* A producer that was passed no stream: it has waited, or it orders nothing. */
 static dls_producer_kind
 kind_unasked(const dls_plan *plan)
@@ -161,8 +174,12 @@ ask_dlpack(dls_climb *c, dl_device device)
     dls_call_values values = {NULL, NULL, NULL};
     unsigned full = DLS_ASK_VERSION, used = 0;
     int got = -1;
-    int captured = -1;
-    if (dls_order_begin(c->state, c->want, device, kind_of(c->plan), &order) == 0) {
+    int captured = -1, mistaken = is_mistaken(c);
+    if (mistaken < 0) {
+        return -1;
+    }
+    dls_producer_kind kind = mistaken ? DLS_PRODUCER_OLD : kind_of(c->plan);
+    if (dls_order_begin(c->state, c->want, device, kind, &order) == 0) {
         captured = dls_order_meets_capture(c->state, c->plan, c->obj, &order);
     }
     if (captured > 0 && pass_minus_one(c, &order) < 0) {
