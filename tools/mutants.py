@@ -33,6 +33,9 @@ FLAGS = ["-std=c11", "-O0", "-fPIC", "-fvisibility=hidden", "-DPy_LIMITED_API=0x
 #: A driver with events of whole devices, and one without.
 VARIANTS = ("13.0", "12.2")
 MODULES = ("test_matrix", "test_managed", "test_copies", "test_release", "test_handoff_threads")
+#: The same on ROCm.
+HIP_VARIANTS = ("hip6", "hip5", "hip7")
+HIP_MODULES = ("test_rocm",)
 
 
 class Mutant(NamedTuple):
@@ -43,11 +46,22 @@ class Mutant(NamedTuple):
     first: str = MODULES[0]  # where it is likely to be seen
     variant: str = VARIANTS[0]
 
+    @property
+    def places(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Where it is looked for: drivers, and the files with the checks."""
+        if self.variant in HIP_VARIANTS:
+            return [(variant, HIP_MODULES) for variant in HIP_VARIANTS]
+        return [(self.variant, (self.first,)), *[(variant, MODULES) for variant in VARIANTS]]
+
+
+def rocm(name: str, file: str, old: str, new: str, variant: str = HIP_VARIANTS[0]) -> Mutant:
+    return Mutant(f"ROCm, {name}", file, old, new, HIP_MODULES[0], variant)
+
 
 H, CUDA, CONTEXT = "device/handoff.c", "device/cuda_driver.c", "device/cuda.c"
 ORDER, POOL, COPY = "source/order.c", "device/pool.c", "device/device_copy.c"
 TABLE, STREAM = "device/streams.def", "device/stream.c"
-LIBRARY = "source/libraries.def"
+LIBRARY, HIP = "source/libraries.def", "device/hip.c"
 
 MUTANTS = [
     # --- nothing is done ---
@@ -351,16 +365,98 @@ MUTANTS = [
         "    return result >= 0 ? DLS_OK\n",
         "test_failures",
     ),
+    # --- ROCm ---
+    rocm(
+        "no wait",
+        HIP,
+        "hipStreamWaitEvent(stream_of(stream), event, 0);",
+        "hipGetDevice(&(int){0});",
+    ),
+    rocm(
+        "the device is not waited for", HIP, "hipDeviceSynchronize();", "hipGetDevice(&(int){0});"
+    ),
+    rocm(
+        "an edge from the default stream",
+        HIP,
+        "hipEventRecord(event, stream_of(stream));",
+        "hipEventRecord(event, stream_of(0 * stream));",
+    ),
+    rocm(
+        "the device is not set",
+        HIP,
+        "        result = api->hipSetDevice(device);\n",
+        "        result = HIP_OK;\n",
+    ),
+    rocm(
+        "the device is not put back",
+        HIP,
+        "    if (before != (int)place->context) {\n",
+        "    if (before < 0) {\n",
+    ),
+    rocm(
+        "the device is the memory's for any stream",
+        HIP,
+        "    if (stream > 2 && api->hipGetStreamDeviceId != NULL) {\n",
+        "    if (stream > 2 && api->hipGetStreamDeviceId == NULL) {\n",
+    ),
+    rocm("the memory types of 5", HIP, "version >= HIP_VERSION_6;", "version < 0;"),
+    rocm("the memory types of 6", HIP, "version >= HIP_VERSION_6;", "version > 0;", "hip5"),
+    rocm(
+        "no capture probe",
+        HIP,
+        "return result == HIP_CAPTURE_IMPLICIT || (result == HIP_OK && status != 0);",
+        "return result < 0;",
+    ),
+    rocm(
+        "the default stream is not asked about captures",
+        HIP,
+        "return result == HIP_CAPTURE_IMPLICIT || (result == HIP_OK && status != 0);",
+        "return result == HIP_OK && status != 0;",
+    ),
+    rocm("two captures are as one", HIP, "&& of_a == of_b;", "&& of_a != UINT64_MAX;"),
+    rocm(
+        "copies on a stream that blocks",
+        HIP,
+        "hipStreamCreateWithFlags(&made, HIP_NON_BLOCKING)",
+        "hipStreamCreateWithFlags(&made, 0)",
+    ),
+    rocm("errors are left for others", HIP, "        api->hipGetLastError();\n", ""),
+    rocm("1 is a stream", TABLE, "STREAM(ROCM, ANY, ONE, NOTHING, VALUE)\n", ""),
+    rocm(
+        "None is 1",
+        TABLE,
+        "STREAM(ROCM, ANY, NONE, NIL, NOTHING)",
+        "STREAM(ROCM, ANY, NONE, L, NOTHING)",
+    ),
+    rocm(
+        "who ignores the stream is believed",
+        TABLE,
+        "STREAM(ROCM, IGNORES, ANY, NULL_, ORDER)",
+        "STREAM(ROCM, IGNORES, ANY, NULL_, NOTHING)",
+    ),
+    rocm(
+        "-1 is ordered all the same",
+        TABLE,
+        "STREAM(ROCM, OLD, MINUS_ONE, NOTHING, NOTHING)",
+        "STREAM(ROCM, OLD, MINUS_ONE, NOTHING, ORDER)",
+    ),
+    rocm(
+        "nobody waits for pinned memory",
+        TABLE,
+        "STREAM(ROCM_HOST, OLD, ANY, NOTHING, WAIT_KNOWN)",
+        "STREAM(ROCM_HOST, OLD, ANY, NOTHING, NOTHING)",
+    ),
 ]
 
 CHILD = """
 import importlib, sys
 import dlshim._core
 import drivers
+import pytest
 from drivers import checks
 folder, library, variant, *modules = sys.argv[1:]
 assert dlshim._core.__file__.startswith(folder), dlshim._core.__file__
-drv = drivers.load(library)
+drv = (drivers.load_hip if variant in drivers.HIP_VARIANTS else drivers.load)(library)
 for module in modules:
     found = importlib.import_module("device." + module)
     for name, check in list(vars(found).items()):
@@ -371,7 +467,7 @@ for module in modules:
         print("in", module, name.removeprefix("check_"), file=sys.stderr, flush=True)
         try:
             check(drv)
-        except Exception as error:
+        except (Exception, pytest.fail.Exception) as error:
             text = " ".join(str(error).split())
             print(f"{module}: {name.removeprefix('check_')}: {text[:160]}")
             sys.exit(1)
@@ -453,7 +549,7 @@ class Runner:
         sys.path.insert(0, str(TESTS))
         from drivers import build
 
-        variants = sorted({m.variant for m in MUTANTS} | set(VARIANTS))
+        variants = sorted({variant for m in MUTANTS for variant, _ in m.places})
         self.libraries = {variant: build(variant, folder / "drivers") for variant in variants}
 
     def run(self, site: Path, variant: str, modules: list[str]) -> str | None:
@@ -478,9 +574,8 @@ class Runner:
 
     def kill(self, mutant: Mutant, site: Path) -> str | None:
         """What sees the mutant; None: it lives."""
-        first = [(mutant.variant, [mutant.first])]
-        for variant, modules in [*first, *[(v, list(MODULES)) for v in VARIANTS]]:
-            seen = self.run(site, variant, modules)
+        for variant, modules in mutant.places:
+            seen = self.run(site, variant, list(modules))
             if seen is not None:
                 return f"{variant} {seen}"
         return None
@@ -501,9 +596,11 @@ def check(mutants: list[Mutant], folder: Path) -> int:
     begun = time.monotonic()
     build, runner = Build(folder), Runner(folder)
     site = build.package("unchanged", {})
-    hints = {m.first for m in mutants} - set(MODULES)
-    for variant in sorted({m.variant for m in mutants} | set(VARIANTS)):
-        if seen := runner.run(site, variant, [*MODULES, *sorted(hints)]):
+    wanted: dict[str, set[str]] = {}
+    for variant, modules in (place for mutant in mutants for place in mutant.places):
+        wanted.setdefault(variant, set()).update(modules)
+    for variant, modules in sorted(wanted.items()):
+        if seen := runner.run(site, variant, sorted(modules)):
             raise Failed(f"the source as it is fails already, so nothing is proved: {seen}")
     print(f"unchanged: every check passes ({time.monotonic() - begun:.0f} s)", flush=True)
 
