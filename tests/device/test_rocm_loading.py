@@ -361,6 +361,59 @@ for each in (drv, other, drv):
     )
 
 
+@pytest.mark.parametrize(("first", "second"), [("hip5", "hip6"), ("hip6", "hip7")])
+def test_interfaces_with_several_runtimes(first: str, second: str) -> None:
+    with_runtime(
+        first,
+        """
+import drivers
+from doubles import rocm
+other = drivers.load_hip(arguments[0])
+for each in (drv, other):
+    each.start()
+for each in (drv, other, drv):
+    for named in (True, False):
+        p, s = each.stream_new(1, False), each.stream_new(1, False)
+        x = (rocm.Cai3 if named else rocm.Cai2)(each, p, device=1)
+        assert not x.write()
+        upgraded = dlshim.upgrade(x)
+        assert upgraded.__dlpack_device__() == (10, 1)
+        taken = caps.take(upgraded.__dlpack__(stream=s))
+        assert taken.view.device == (10, 1) and not each.read(s, x.address), each.races()
+        taken.release()
+        assert drv.device() == other.device() == 0
+""",
+        str(built(second)),
+    )
+
+
+@pytest.mark.xfail(strict=True, reason="with several runtimes no device is set for the producer")
+@pytest.mark.parametrize(("first", "second"), [("hip5", "hip6"), ("hip6", "hip7")])
+def test_producers_of_several_runtimes_on_another_device(first: str, second: str) -> None:
+    """CuPy records on the current device's stream, which is another one: a race that nobody
+    sees.  torch refuses."""
+    with_runtime(
+        first,
+        """
+import drivers
+from doubles import rocm, device as fake
+other = drivers.load_hip(arguments[0])
+for each in (drv, other):
+    each.start()
+for each in (drv, other):
+    for cls in (rocm.CupyRocm, rocm.TorchRocm):
+        p, s = each.stream_new(1, False), each.stream_new(1, False)
+        x = fake.named(cls)(each, p, device=1)
+        assert not x.write()
+        taken = caps.take(dlshim.upgrade(x).__dlpack__(stream=s))
+        assert not each.read(s, x.address), each.races()
+        taken.release()
+        assert drv.device() == other.device() == 0
+""",
+        str(built(second)),
+    )
+
+
 def test_two_copies_of_one_release(tmp_path: Path) -> None:
     shutil.copytree(built("hip6").parent, tmp_path / "copy")
     with_runtime(
