@@ -7,15 +7,12 @@
 #include "device/driver.h"
 #include "device/loader.h"
 
-/* Copies that one process may have: a framework's, another's, the system's. */
-#define RUNTIMES_MAX 4
-
 /* Runtimes found so far: filled before `count` says so, never taken away. */
 static struct {
     void *library;
     dls_hip_api api;
     int version;
-} runtimes[RUNTIMES_MAX];
+} runtimes[DLS_HIP_RUNTIMES];
 static atomic_int count;
 static dls_lock adding = DLS_LOCK_INIT;
 
@@ -34,22 +31,30 @@ fill(void *library, dls_hip_api *api)
     return dls_loader_fill(library, names, all, required, api) == NULL;
 }
 
+static bool
+is_known(const void *library)
+{
+    int n = atomic_load_explicit(&count, memory_order_acquire);
+    for (int i = 0; i < n; i++) {
+        if (runtimes[i].library == library) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void
 add_runtime(void *library)
 {
     dls_hip_api api;
     int version = 0;
-    if (!fill(library, &api)) {
-        return; /* older than 5: cannot be asked */
+    if (is_known(library) || !fill(library, &api)) {
+        return; /* a release before 5 cannot be asked */
     }
     api.hipRuntimeGetVersion(&version);
     dls_lock_take(&adding);
     int n = atomic_load(&count);
-    bool known = n == RUNTIMES_MAX;
-    for (int i = 0; i < n; i++) {
-        known = known || runtimes[i].library == library;
-    }
-    if (!known) {
+    if (n < DLS_HIP_RUNTIMES && !is_known(library)) {
         runtimes[n].library = library;
         runtimes[n].api = api;
         runtimes[n].version = version;
@@ -58,16 +63,22 @@ add_runtime(void *library)
     dls_lock_give(&adding);
 }
 
-/* A framework may map its copy at any time: look again when what is known does not do. */
+/* A framework may map its copy at any time: look again whenever something was mapped. */
 static int
 look(void)
 {
-    void *libraries[RUNTIMES_MAX];
-    int mapped = dls_loader_all_mapped("libamdhip64", libraries, RUNTIMES_MAX);
+    static _Atomic unsigned long long looked_at;
+    void *libraries[DLS_HIP_RUNTIMES];
+    unsigned long long now = dls_loader_generation();
+    if (now != 0 && now == atomic_load(&looked_at)) {
+        return atomic_load_explicit(&count, memory_order_acquire);
+    }
+    int mapped = dls_loader_all_mapped("libamdhip64", libraries, DLS_HIP_RUNTIMES);
     for (int i = 0; i < mapped; i++) {
         add_runtime(libraries[i]);
     }
     dls_loader_watch_fork();
+    atomic_store(&looked_at, now);
     return atomic_load_explicit(&count, memory_order_acquire);
 }
 
@@ -137,22 +148,44 @@ dls_hip_ask_pointer(const void *address, dls_hip_pointer *out)
 
 /* --- devices -------------------------------------------------------------------------------- */
 
-int
-dls_hip_enter_device(int device_id, int *before)
+static int
+enter_one(const dls_hip_api *api, int device_id, int *before)
 {
-    /* With several runtimes nobody knows whose current device counts. */
-    if (!dls_hip_is_mapped() || atomic_load(&count) != 1 || dls_loader_is_child()) {
+    int current = -1;
+    *before = -1;
+    if (heard(api, api->hipGetDevice(&current)) != HIP_OK || current == device_id
+        || heard(api, api->hipSetDevice(device_id)) != HIP_OK) {
         return 0;
     }
-    const dls_hip_api *api = &runtimes[0].api;
-    return heard(api, api->hipGetDevice(before)) == HIP_OK && *before != device_id
-           && heard(api, api->hipSetDevice(device_id)) == HIP_OK;
+    *before = current;
+    return 1;
+}
+
+int
+dls_hip_enter_device(int device_id, int before[DLS_HIP_RUNTIMES])
+{
+    int entered = 0;
+    if (dls_loader_is_child()) {
+        return 0;
+    }
+    int known = look();
+    for (int i = 0; i < DLS_HIP_RUNTIMES; i++) {
+        before[i] = -1;
+        if (i < known && enter_one(&runtimes[i].api, device_id, &before[i])) {
+            entered = 1;
+        }
+    }
+    return entered;
 }
 
 void
-dls_hip_leave(int before)
+dls_hip_leave(const int before[DLS_HIP_RUNTIMES])
 {
-    heard(&runtimes[0].api, runtimes[0].api.hipSetDevice(before));
+    for (int i = 0; i < DLS_HIP_RUNTIMES; i++) {
+        if (before[i] >= 0) {
+            heard(&runtimes[i].api, runtimes[i].api.hipSetDevice(before[i]));
+        }
+    }
 }
 
 /* --- as handoff, pool and device_copy see it -------------------------------------------------- */
@@ -220,6 +253,12 @@ find(uint64_t stream, int device_id, const void *address, dls_place *place, dls_
     dls_hip_pointer pointer = {.device = -1};
     if (address != NULL) {
         dls_hip_ask_pointer(address, &pointer);
+    }
+    if (pointer.api == NULL && address == NULL && atomic_load(&count) > 1) {
+        return dls_fail(err, DLS_EBUFFER,
+                        "ROCm: several HIP runtimes are in this process, and which of them owns "
+                        "the memory is not known before it is exported; move it with its own "
+                        "library");
     }
     const dls_hip_api *api = pointer.api != NULL ? pointer.api : &runtimes[0].api;
     int device = pointer.device >= 0 ? pointer.device : device_id;

@@ -24,9 +24,13 @@ void dls_hip_ask_pointer(const void *address, dls_hip_pointer *out);
 /* Is any runtime mapped? */
 bool dls_hip_is_mapped(void);
 
-/* Make the device current if a runtime is mapped and another device is: 1 and *before is
- * owed to dls_hip_leave, else 0. */
-int dls_hip_enter_device(int device_id, int *before);
-void dls_hip_leave(int before);
+/* Copies that one process may have: a framework's, another's, the system's. */
+#define DLS_HIP_RUNTIMES 4
+
+/* Make the device current in every mapped runtime, for nobody knows yet whose memory it
+ * will be.  1 when one of them had another: dls_hip_leave is owed, before[] is for it
+ * (-1: left as it was). */
+int dls_hip_enter_device(int device_id, int before[DLS_HIP_RUNTIMES]);
+void dls_hip_leave(const int before[DLS_HIP_RUNTIMES]);
 
 #endif

@@ -64,6 +64,12 @@ dls_loader_all_mapped(const char *prefix, void **libraries, int room)
     return found;
 }
 
+unsigned long long
+dls_loader_generation(void)
+{
+    return 0;
+}
+
 void *
 dls_loader_symbol(void *library, const char *name)
 {
@@ -136,6 +142,22 @@ note_library(struct dl_phdr_info *info, size_t size, void *data)
     return 0;
 }
 
+static int
+note_generation(struct dl_phdr_info *info, size_t size, void *data)
+{
+    (void)size;
+    *(unsigned long long *)data = info->dlpi_adds;
+    return 1; /* the same for all */
+}
+
+unsigned long long
+dls_loader_generation(void)
+{
+    unsigned long long generation = 0;
+    dl_iterate_phdr(note_generation, &generation);
+    return generation;
+}
+
 int
 dls_loader_all_mapped(const char *prefix, void **libraries, int room)
 {
@@ -158,6 +180,12 @@ dls_loader_all_mapped(const char *prefix, void **libraries, int room)
     (void)libraries;
     (void)room;
     return 0; /* no such runtime on this system */
+}
+
+unsigned long long
+dls_loader_generation(void)
+{
+    return 0;
 }
 
 #endif

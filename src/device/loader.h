@@ -15,6 +15,9 @@ void *dls_loader_open(const char *const *names);
  * number.  Frameworks bring copies of their own, under names of their own. */
 int dls_loader_all_mapped(const char *prefix, void **libraries, int room);
 
+/* Changes whenever a library was mapped; always 0 where the system does not tell. */
+unsigned long long dls_loader_generation(void);
+
 /* Address of an exact symbol, NULL when the library has none. */
 void *dls_loader_symbol(void *library, const char *name);
 

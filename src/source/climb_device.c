@@ -179,7 +179,7 @@ ask_dlpack(dls_climb *c, dl_device device)
         return -1;
     }
     dls_producer_kind kind = mistaken ? DLS_PRODUCER_OLD : kind_of(c->plan);
-    if (dls_order_begin(c->state, c->want, device, kind, &order) == 0) {
+    if (dls_order_begin(c->state, c->want, device, NULL, kind, &order) == 0) {
         captured = dls_order_meets_capture(c->state, c->plan, c->obj, &order);
     }
     if (captured > 0 && pass_minus_one(c, &order) < 0) {
@@ -257,7 +257,7 @@ ask_to_move(dls_climb *c, dl_device device)
     if (to_host) {
         there.stream = NULL; /* moving to the host is synchronous, and takes no stream */
     }
-    if (dls_order_begin(c->state, &there, want, kind_of(c->plan), &order) < 0) {
+    if (dls_order_begin(c->state, &there, want, NULL, kind_of(c->plan), &order) < 0) {
         dls_order_end(&order);
         c->settled = true;
         return -1;

@@ -97,10 +97,10 @@ route_stream(const dls_want *want, dls_order *order, dls_family family)
 }
 
 static void
-find_copy_stream(dls_order *order)
+find_copy_stream(dls_order *order, const void *address)
 {
     Py_BEGIN_ALLOW_THREADS
-    if (dls_copy_stream(order->device, NULL, &order->copy_stream, &order->no_stream)
+    if (dls_copy_stream(order->device, address, &order->copy_stream, &order->no_stream)
         != DLS_OK) {
         order->copy_stream = 0;
     }
@@ -131,14 +131,14 @@ passed_value(const dls_order *order, PyObject *stream)
 
 DLS_COLD int
 dls_order_begin(dls_state *state, const dls_want *want, dl_device device,
-                dls_producer_kind kind, dls_order *order)
+                const void *address, dls_producer_kind kind, dls_order *order)
 {
     *order = (dls_order){.device = device, .kind = kind, .route = dls_route_of(want, device)};
     if (dls_want_stream(state, want, &order->s) < 0) {
         return -1;
     }
     if (order->route == DLS_ROUTE_TO_HOST) {
-        find_copy_stream(order);
+        find_copy_stream(order, address);
     }
     dls_family family = dls_family_of(device.device_type);
     route_stream(want, order, family);
@@ -176,7 +176,7 @@ dls_order_enter(dls_order *order)
         entered = api != NULL && dls_cuda_enter_device(api, id);
     }
     else {
-        entered = dls_hip_enter_device(id, &order->before);
+        entered = dls_hip_enter_device(id, order->before);
     }
     Py_END_ALLOW_THREADS
     return entered;
@@ -468,7 +468,8 @@ dls_order_owed(dls_state *state, dls_plan *plan, PyObject *obj, const dls_want *
         loan->copy_stream = NO_COPY;
         return 0;
     }
-    int result = dls_order_begin(state, want, device, kind, &order);
+    const char *address = (const char *)loan->tensor.data + loan->tensor.byte_offset;
+    int result = dls_order_begin(state, want, device, address, kind, &order);
     if (result == 0) {
         result = dls_order_finish(state, plan, obj, want, &order, kind, p, loan);
     }

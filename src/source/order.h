@@ -5,6 +5,7 @@
 #define DLS_SOURCE_ORDER_H
 
 #include "core/error.h"
+#include "device/hip.h"
 #include "source/ladder.h"
 #include "source/stream.h"
 
@@ -31,15 +32,16 @@ typedef struct {
     dls_argument argument;
     PyObject *queue;   /* strong: what was learned as P on oneAPI, or NULL */
     PyObject *passed;  /* strong: the value of `stream=`, NULL: the keyword is not given */
-    int before;        /* ROCm: the device that was current */
+    int before[DLS_HIP_RUNTIMES]; /* ROCm: the devices that were current */
     uint64_t copy_stream; /* TO_HOST: S is this one; 0: there is none, for ... */
     dls_error no_stream;  /* ... this reason, which counts unless nothing is to be copied */
 } dls_order;
 
 /* Before the call.  0, or -1 with TypeError or ValueError (no stream of this device).
- * Pair with dls_order_end. */
+ * address: of the memory, NULL where only the export will tell.  Pair with
+ * dls_order_end. */
 int dls_order_begin(dls_state *state, const dls_want *want, dl_device device,
-                    dls_producer_kind kind, dls_order *order);
+                    const void *address, dls_producer_kind kind, dls_order *order);
 void dls_order_end(dls_order *order);
 
 /* Where dlshim puts L, or its own copy stream, in the place of what the consumer passed, a

@@ -497,7 +497,6 @@ def test_one_stream_for_each_context_and_it_does_not_block(variant: str) -> None
     run_with_driver(variant, ONCE)
 
 
-@pytest.mark.xfail(strict=True, reason="the context is not looked up by the address")
 def test_memory_of_a_context_while_no_primary_one_is_active() -> None:
     """A program of the driver API alone, asked from a thread without a context."""
     code = """

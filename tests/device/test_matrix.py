@@ -32,15 +32,19 @@ LIVE = ("9.2", "12.2", "12.5", "13.0")
 WITH_CAPTURES = LIVE[1:]
 
 
-#: What these can is what one of the others can: a third of the cells of the large products.
-THINNED = ("9.2", "12.5")
+#: The newest driver runs every cell of the large products; what the others lack, a third of the
+#: cells shows, the same third each time.
+WHOLE = "13.0"
+LARGE = ("everywhere", "policies", "capturing", "objects")
+
+
+def chosen(variant: str, name: str, told: str) -> bool:
+    return variant == WHOLE or name not in LARGE or crc32(f"{name} {told}".encode()) % 3 == 0
 
 
 def product(drv: Driver, name: str) -> None:
     variant, cells = variant_of(drv), matrix.flavoured(matrix.PRODUCTS[name]())
-    if variant in THINNED and name in ("everywhere", "policies", "capturing"):
-        cells = (cell for cell in cells if crc32(f"thin {cell}".encode()) % 3 == 0)
-    run(drv, variant, cells)
+    run(drv, variant, (cell for cell in cells if chosen(variant, name, str(cell))))
 
 
 def variant_of(drv: Driver) -> str:
@@ -345,7 +349,8 @@ def check_a_tensor_orders_from_the_stream_that_it_was_given(drv: Driver) -> None
         for name in ("torch", "jax", "nanobind"):
             dlshim.upgrade(MAKE[name](drv, 1)).__dlpack__(stream=-1)
         for cell, second in chains():
-            Chain(drv, variant, cell, second).run()
+            if chosen(variant, LARGE[0], f"{cell} {second}"):
+                Chain(drv, variant, cell, second).run()
 
 
 def check_a_tensor_says_its_stream_in_its_interface(drv: Driver) -> None:

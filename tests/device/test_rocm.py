@@ -3,6 +3,7 @@ errors, and that another device than the array's is never left current."""
 
 from __future__ import annotations
 
+import ctypes as C
 import itertools
 import threading
 from collections.abc import Callable, Iterator
@@ -604,6 +605,18 @@ def check_a_stream_that_the_runtime_does_not_know(drv: HipDriver) -> None:
         kind = RuntimeError if gone_p else BufferError
         with pytest.raises(kind, match=word):
             dlshim.upgrade(x, producer_stream=p).__dlpack__(stream=s)
+    caps.close_accounts()
+
+
+def check_a_device_that_is_not_there(drv: HipDriver) -> None:
+    drv.reset()
+    for device in (2, 77):
+        block = caps.filled((2, 3), "float32")
+        capsule = caps.make(device=(10, device), data=C.addressof(block))
+        with pytest.raises(BufferError, match=f"finds no device {device}"):
+            dlshim.upgrade(capsule).__dlpack__(stream=0)
+        assert drv.last_error() == 0 and drv.device() == 0
+        del capsule
     caps.close_accounts()
 
 
