@@ -567,7 +567,7 @@ def check_the_users_word_comes_before_nothing_is_pending(drv: Driver) -> None:
 
 #: Checks that fail, and why: strict, so that none stays here when it passes.
 FAULTS: dict[str, str] = {
-    "check_a_subclass_that_does_not_wait": "nobody can tell that it takes the stream and ignores it",
+    "check_a_subclass_that_does_not_wait": "takes the stream and ignores it: nobody can tell",
     "check_looking_for_an_interface_does_no_harm": "a BufferError where it cannot be ordered",
     "check_the_users_word_comes_before_nothing_is_pending": "the dict's None is final",
 }
