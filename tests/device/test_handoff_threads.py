@@ -106,6 +106,7 @@ def two_threads(drv: Driver) -> None:
 def check_many_threads_on_both_devices(drv: Driver) -> None:
     """Unknown P, copies and managed memory at once: nobody's context is left changed."""
     drv.reset()
+    events = drv.live_events()  # of earlier checks
 
     def work(device: int) -> None:
         p, s = (drv.stream_new(device, False) for _ in range(2))
@@ -125,8 +126,9 @@ def check_many_threads_on_both_devices(drv: Driver) -> None:
             assert drv.context_stack() == (drv.context_number(drv.context(device)),)
 
     together(*[lambda device=device: work(device) for device in (0, 1, 0, 1)])
-    assert not drv.races() and not drv.gil_held_calls(every=True)
-    assert drv.live_events() <= 8
+    assert not drv.races(), drv.races()
+    assert not drv.gil_held_calls(every=True)
+    assert drv.live_events() <= events + 4, "one for each edge in flight"
     caps.close_accounts()
 
 
@@ -159,6 +161,7 @@ def check_the_first_use_by_many_threads(drv: Driver) -> None:
 def check_deleters_on_other_threads(drv: Driver) -> None:
     """Guards of many exports let go at once, by threads with no context current."""
     drv.reset()
+    events = drv.live_events()
     p = drv.stream_new(0, False)
     array = fake.NoKw(drv, p)
     source = dlshim.upgrade(array, on_release="guard")
@@ -171,7 +174,7 @@ def check_deleters_on_other_threads(drv: Driver) -> None:
 
     together(*[lambda k=k: let_go(taken[k::4]) for k in range(4)])
     assert array.deletions == 80 and not drv.gil_held_calls(every=True)
-    assert drv.live_events() <= 8
+    assert drv.live_events() <= events + 4
     caps.close_accounts()
 
 
