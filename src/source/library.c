@@ -79,43 +79,73 @@ step_into(PyObject **object, const char *name, size_t length)
     return got;
 }
 
-/* Replace *object by what calling it gives.  1, or -1. */
+/* What stands between the parentheses at `call`: nothing (NULL), "device" for the number, or
+ * ".name" for an attribute of the array.  1 = *argument (new reference or NULL), 0 = it is
+ * missing, -1 = exception. */
 static int
-step_call(PyObject **object, int device_id)
+call_argument(PyObject *array, const char *call, int device_id, PyObject **argument)
 {
-    PyObject *argument = device_id >= 0 ? PyLong_FromLong(device_id) : NULL;
-    PyObject *next = NULL;
-    if (argument != NULL || device_id < 0) {
-        next = PyObject_CallFunctionObjArgs(*object, argument, NULL);
+    *argument = NULL;
+    if (call[1] == '.') {
+        Py_INCREF(array);
+        *argument = array;
+        return step_into(argument, call + 2, strcspn(call + 2, ")"));
     }
-    Py_XDECREF(argument);
-    Py_DECREF(*object);
-    *object = next;
-    return next != NULL ? 1 : -1;
+    if (call[1] != ')') {
+        *argument = PyLong_FromLong(device_id);
+        return *argument != NULL ? 1 : -1;
+    }
+    return 1;
 }
 
-/* Follow "a.b().c(device)" (length characters) from obj.  1 = *result (new reference), 0
+/* Replace *object by what calling it gives.  1, 0 = the argument is missing, -1; *object is
+ * NULL then. */
+static int
+step_call(PyObject **object, PyObject *array, const char *call, int device_id)
+{
+    PyObject *argument, *next = NULL;
+    int got = call_argument(array, call, device_id, &argument);
+    if (got > 0) {
+        next = PyObject_CallFunctionObjArgs(*object, argument, NULL);
+        Py_XDECREF(argument);
+        got = next != NULL ? 1 : -1;
+    }
+    Py_DECREF(*object);
+    *object = next;
+    return got;
+}
+
+/* The end of a path's first part: a dot that stands in no parentheses. */
+static const char *
+part_end(const char *path, const char *end)
+{
+    bool inside = false;
+    for (; path < end && (inside || *path != '.'); path++) {
+        inside = *path == '(' || (inside && *path != ')');
+    }
+    return path;
+}
+
+/* Follow "a.b().c(device)" (length characters) from `from`.  1 = *result (new reference), 0
  * = some attribute is missing, -1 = exception. */
 static int
-follow_path(PyObject *obj, const char *path, size_t length, int device_id,
+follow_path(PyObject *from, PyObject *array, const char *path, size_t length, int device_id,
             PyObject **result)
 {
-    Py_INCREF(obj);
-    *result = obj;
-    while (length > 0) {
-        const char *dot = memchr(path, '.', length);
-        size_t part = dot != NULL ? (size_t)(dot - path) : length;
-        const char *call = memchr(path, '(', part);
-        int got = step_into(result, path, call != NULL ? (size_t)(call - path) : part);
+    const char *end = path + length;
+    Py_INCREF(from);
+    *result = from;
+    while (path < end) {
+        const char *stop = part_end(path, end);
+        const char *call = memchr(path, '(', (size_t)(stop - path));
+        int got = step_into(result, path, (size_t)((call != NULL ? call : stop) - path));
         if (got > 0 && call != NULL) {
-            got = step_call(result, call[1] == ')' ? -1 : device_id);
+            got = step_call(result, array, call, device_id);
         }
         if (got <= 0) {
             return got;
         }
-        size_t step = dot != NULL ? part + 1 : part;
-        path += step;
-        length -= step;
+        path = stop + (stop < end);
     }
     return 1;
 }
@@ -126,7 +156,7 @@ find_named(dls_state *state, PyObject *obj, const char *entry, size_t length, in
            PyObject **result)
 {
     if (entry[0] == '.') {
-        return follow_path(obj, entry + 1, length - 1, device_id, result);
+        return follow_path(obj, obj, entry + 1, length - 1, device_id, result);
     }
     const char *colon = memchr(entry, ':', length);
     PyObject *name = PyUnicode_FromStringAndSize(entry, (Py_ssize_t)(colon - entry));
@@ -138,8 +168,8 @@ find_named(dls_state *state, PyObject *obj, const char *entry, size_t length, in
     if (module == NULL) {
         return PyErr_Occurred() != NULL ? -1 : 0;
     }
-    return follow_path(module, colon + 1, length - (size_t)(colon + 1 - entry), device_id,
-                       result);
+    return follow_path(module, obj, colon + 1, length - (size_t)(colon + 1 - entry),
+                       device_id, result);
 }
 
 static int
