@@ -497,7 +497,6 @@ def check_an_array_of_another_device(drv: Driver) -> None:
 
 
 FAULTS = {
-    "check_a_view_of_cuda_core": "a StridedMemoryView counts as a producer that orders",
     "check_minus_one_with_a_device_named": "__dlpack_device__ does not look at assume_device",
 }
 
