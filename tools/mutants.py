@@ -21,7 +21,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -454,23 +454,22 @@ import dlshim._core
 import drivers
 import pytest
 from drivers import checks
-folder, library, variant, *modules = sys.argv[1:]
+folder, library, variant, module = sys.argv[1:]
 assert dlshim._core.__file__.startswith(folder), dlshim._core.__file__
 drv = (drivers.load_hip if variant in drivers.HIP_VARIANTS else drivers.load)(library)
-for module in modules:
-    found = importlib.import_module("device." + module)
-    for name, check in list(vars(found).items()):
-        known = name in getattr(found, "FAULTS", {})
-        if not name.startswith("check_") or known or not checks.applies(check, variant):
-            continue
-        drv.reset()
-        print("in", module, name.removeprefix("check_"), file=sys.stderr, flush=True)
-        try:
-            check(drv)
-        except (Exception, pytest.fail.Exception) as error:
-            text = " ".join(str(error).split())
-            print(f"{module}: {name.removeprefix('check_')}: {text[:160]}")
-            sys.exit(1)
+found = importlib.import_module("device." + module)
+for name, check in list(vars(found).items()):
+    known = name in getattr(found, "FAULTS", {})
+    if not name.startswith("check_") or known or not checks.applies(check, variant):
+        continue
+    drv.reset()
+    print("in", module, name.removeprefix("check_"), file=sys.stderr, flush=True)
+    try:
+        check(drv)
+    except (Exception, pytest.fail.Exception) as error:
+        text = " ".join(str(error).split())
+        print(f"{module}: {name.removeprefix('check_')}: {text[:160]}")
+        sys.exit(1)
 """
 
 
@@ -552,13 +551,17 @@ class Runner:
         variants = sorted({variant for m in MUTANTS for variant, _ in m.places})
         self.libraries = {variant: build(variant, folder / "drivers") for variant in variants}
 
-    def run(self, site: Path, variant: str, modules: list[str]) -> str | None:
-        """None when every check passes, else the first that does not."""
+    def run(self, site: Path, variant: str, modules: Iterable[str]) -> str | None:
+        """None when every check passes, else the first that does not.  As pytest runs them: a
+        process for each file, so that none meets the events and contexts of another's checks."""
+        return next(filter(None, (self.run_one(site, variant, each) for each in modules)), None)
+
+    def run_one(self, site: Path, variant: str, module: str) -> str | None:
         env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(TESTS)])}
         command = [sys.executable, "-c", CHILD, str(site), str(self.libraries[variant]), variant]
         try:
             done = subprocess.run(
-                [*command, *modules], capture_output=True, text=True, timeout=120, env=env
+                [*command, module], capture_output=True, text=True, timeout=120, env=env
             )
         except subprocess.TimeoutExpired:
             return "hangs"
@@ -575,7 +578,7 @@ class Runner:
     def kill(self, mutant: Mutant, site: Path) -> str | None:
         """What sees the mutant; None: it lives."""
         for variant, modules in mutant.places:
-            seen = self.run(site, variant, list(modules))
+            seen = self.run(site, variant, modules)
             if seen is not None:
                 return f"{variant} {seen}"
         return None
