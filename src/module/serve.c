@@ -434,13 +434,10 @@ done:
     return result;
 }
 
-/* What options make of the source's device. */
+/* What the option makes of the source's device. */
 static void
 device_after_options(const dls_options *options, dl_device *device)
 {
-    if (dls_option_given(options, DLS_OPTION_assume_device)) {
-        *device = options->assume_device;
-    }
     if (dls_option_given(options, DLS_OPTION_device)) {
         bool aliased = options->device.device_type == dl_kDLCPU
                        && dls_device_is_host(device->device_type);
@@ -454,10 +451,13 @@ dls_serve_device(dls_state *state, PyObject *source, dls_plan *plan,
 {
     int got = 1;
     bool detach = dls_option_given(options, DLS_OPTION_detach) && options->detach;
-    if (plan == NULL) {
-        if (!is_tensor(state, source)) {
-            return -1;
-        }
+    if (plan == NULL && !is_tensor(state, source)) {
+        return -1;
+    }
+    if (dls_option_given(options, DLS_OPTION_assume_device)) {
+        *device = options->assume_device; /* whatever the source would say: it is not asked */
+    }
+    else if (plan == NULL) {
         *device = dls_tensor_data(source)->tensor.device;
     }
     else if (detach || Py_TYPE(source) != plan->type) {

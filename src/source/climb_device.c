@@ -393,6 +393,19 @@ ask_table(dls_climb *c, dls_route route)
     return got;
 }
 
+/* A protocol of the host's memory, whose owner has been told to be mistaken. */
+static int
+ask_host_protocol(dls_climb *c, dls_rung rung)
+{
+    const dls_pending p = {.known = DLS_P_UNKNOWN};
+    int got = c->want->has_assumed ? dls_climb_way(c, rung, 0) : 0;
+    if (got < 0 && dls_pending_error() != DLS_PENDING_FINAL) {
+        dls_climb_keep(c);
+        return 0;
+    }
+    return got > 0 ? pay(c, DLS_PRODUCER_OLD, p) : got;
+}
+
 static int
 ask_rung(dls_climb *c, dls_rung rung, dl_device device)
 {
@@ -408,7 +421,7 @@ ask_rung(dls_climb *c, dls_rung rung, dl_device device)
     case DLS_RUNG_SYCL:
         return dls_climb_sycl_interface(c);
     default:
-        return 0;
+        return ask_host_protocol(c, rung);
     }
 }
 

@@ -7,8 +7,22 @@ import pytest
 import dlshim
 from doubles import capsules as caps
 from doubles.asking import FLAVOURS, bare, counting, tells, versioned, walk
-from doubles.older import StructOnly
-from doubles.producers import P1, P2, Dunder, P0Mxnet, P1b, P3TableOnly, torch_like
+from doubles.cuda_interface import CudaOnly
+from doubles.older import InterfaceOnly, StructOnly
+from doubles.producers import (
+    P1,
+    P2,
+    BrokenDevice,
+    Dunder,
+    P0Mxnet,
+    P0ToDlpack,
+    P1a,
+    P1aNoDevice,
+    P1b,
+    P3TableOnly,
+    torch_like,
+)
+from doubles.sycl import SyclOnly
 
 BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
 SOURCES = pytest.mark.parametrize("cls", [P1, P1b, P2, P3TableOnly], ids=lambda c: c.__name__)
@@ -291,6 +305,52 @@ def test_assume_device_brings_mislabelled_memory_to_the_host(ask):
         with ask(dlshim.upgrade(x, assume_device=device)) as imported:
             assert imported.view.device == (1, 0)
             assert imported.values() == x.values()
+
+
+def on_cuda(cls):
+    return cls((3,), device=(2, 1))
+
+
+#: One of every kind of way in, each of which would answer, or fail, if it were asked.
+DEVICE_SOURCES = {
+    "modern": lambda: on_cuda(P2),
+    "no keywords": lambda: on_cuda(P1a),
+    "no device method": lambda: on_cuda(P1aNoDevice),
+    "a device method that raises": lambda: on_cuda(BrokenDevice),
+    "exchange table": lambda: on_cuda(P3TableOnly),
+    "capsule function": lambda: on_cuda(P0ToDlpack),
+    "capsule": lambda: on_cuda(P2).__dlpack__(max_version=(1, 0)),
+    "legacy capsule": lambda: on_cuda(P2).__dlpack__(),
+    "Tensor": lambda: dlshim.from_dlpack(on_cuda(P2), stream=-1),
+    "Producer": lambda: dlshim.upgrade(on_cuda(P2)),
+    "CUDA array interface": lambda: CudaOnly(address=0x1000),
+    "SYCL USM interface": lambda: SyclOnly(syclobj="level_zero:gpu:1"),
+    "array struct": StructOnly,
+    "array interface": InterfaceOnly,
+    "buffer": lambda: bytearray(b"abc"),
+}
+
+
+@pytest.mark.parametrize("make", DEVICE_SOURCES.values(), ids=DEVICE_SOURCES.keys())
+@pytest.mark.parametrize("device", [(2, 0), (10, 3), (13, 0), (14, 1), (8, 0), (1, 0)], ids=str)
+def test_assume_device_answers_for_every_kind_of_source(make, device):
+    """No driver, no library and no source is needed to say what the user has said."""
+    x = make()
+    upgraded = dlshim.upgrade(x, assume_device=device)
+    assert upgraded.__dlpack_device__() == device
+    assert getattr(x, "times_asked", 0) == 0
+    assert not getattr(x, "calls", ())
+    if device != (1, 0):
+        assert dlshim.upgrade(upgraded, device="cpu").__dlpack_device__() == (1, 0)
+    for _ in range(2):
+        with versioned(upgraded, stream=-1) as imported:
+            assert imported.view.device == device
+    assert dlshim.from_dlpack(upgraded, stream=-1).device == device
+
+
+def test_assume_device_of_an_object_without_a_way_in_is_refused_all_the_same():
+    with pytest.raises(dlshim.UnsupportedObjectError):
+        dlshim.upgrade(object(), assume_device=(2, 0))
 
 
 def test_assume_device_by_name():

@@ -496,21 +496,7 @@ def check_an_array_of_another_device(drv: Driver) -> None:
         assert drv.context_stack() == stack
 
 
-FAULTS = {
-    "check_minus_one_with_a_device_named": "__dlpack_device__ does not look at assume_device",
-}
-
-
-def of_all_drivers() -> list[Any]:
-    found = []
-    for case in checks.pairs(globals(), VARIANTS):
-        variant, name = case.values
-        marks = [pytest.mark.xfail(strict=True, reason=FAULTS[name])] if name in FAULTS else []
-        found.append(pytest.param(variant, name, marks=marks, id=case.id))
-    return found
-
-
-@pytest.mark.parametrize(("variant", "name"), of_all_drivers())
+@pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), VARIANTS))
 def test_order(variant: str, name: str) -> None:
     results = run_checks(variant, __file__)
     assert results[name] is None, results[name]
