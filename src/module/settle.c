@@ -10,6 +10,7 @@
 #include "device/device_copy.h"
 #include "python/raise.h"
 #include "source/order.h"
+#include "source/refusal.h"
 
 /* Copies are at least so aligned: what JAX wants to alias. */
 #define COPY_ALIGNMENT 64
@@ -132,20 +133,7 @@ settle_device(dls_state *state, PyObject *source, const dls_request *request, dl
     default:
         break;
     }
-    if (dls_device_is_host(have.device_type)) {
-        dls_raise(state, DLS_EBUFFER, source,
-                  "it lies in host memory and device (%d, %d) is wanted; dlshim allocates no "
-                  "device memory: move it with the consumer's own function first (for "
-                  "example torch's .to(), cupy.asarray(), jax.device_put())",
-                  (int)want.device_type, (int)want.device_id);
-        return -1;
-    }
-    dls_raise(state, DLS_EBUFFER, source,
-              "it lies on device (%d, %d) and (%d, %d) is wanted, and its library did not "
-              "move it; move it there first (for example .cpu())",
-              (int)have.device_type, (int)have.device_id, (int)want.device_type,
-              (int)want.device_id);
-    return -1;
+    return dls_raise_move(state, source, &request->want, have, NULL);
 }
 
 /* --- read-only (T8) -------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include "source/call.h"
 #include "source/cuda_interface.h"
 #include "source/order.h"
+#include "source/refusal.h"
 #include "source/sycl_interface.h"
 #include "source/table.h"
 
@@ -428,24 +429,6 @@ ask_rung(dls_climb *c, dls_rung rung, dl_device device)
 /* --- all of it ----------------------------------------------------------------------------- */
 
 static int
-raise_not_moved(dls_climb *c, dl_device device)
-{
-    dl_device want = c->want->device;
-    PyObject *kept = c->kept;
-    c->kept = NULL;
-    dls_raise(c->state, DLS_EBUFFER, c->obj,
-              "it lies on device (%d, %d) and (%d, %d) is wanted; its producer cannot move "
-              "it to the wanted device: move it with the library's own function first (for "
-              "example .cpu() or .to())",
-              (int)device.device_type, (int)device.device_id, (int)want.device_type,
-              (int)want.device_id);
-    if (kept != NULL) {
-        dls_raise_with_cause(kept);
-    }
-    return -1;
-}
-
-static int
 raise_nothing(dls_climb *c)
 {
     if (c->kept != NULL) {
@@ -487,10 +470,7 @@ dls_climb_off_host(dls_climb *c, dl_device device)
     c->plan->off_host = true;
     c->plan->ways[0].known = c->plan->ways[1].known = false;
     dls_route route = dls_route_of(c->want, device);
-    if (route == DLS_ROUTE_TO_HOST && c->want->copy == 0) {
-        dls_raise(c->state, DLS_ECOPY, c->obj,
-                  "it lies on a CUDA device and the host wants it, which needs a copy, but "
-                  "copy=False was asked for; allow it with copy=None");
+    if (route == DLS_ROUTE_TO_HOST && dls_refuse_move(c->state, c->obj, c->want, device) < 0) {
         return -1;
     }
     if ((route == DLS_ROUTE_TO_HOST || route == DLS_ROUTE_MOVE)
@@ -500,5 +480,10 @@ dls_climb_off_host(dls_climb *c, dl_device device)
             return got > 0 ? 0 : -1;
         }
     }
-    return route == DLS_ROUTE_MOVE ? raise_not_moved(c, device) : ask_in_place(c, device);
+    if (route == DLS_ROUTE_MOVE) {
+        PyObject *kept = c->kept;
+        c->kept = NULL;
+        return dls_raise_move(c->state, c->obj, c->want, device, kept);
+    }
+    return ask_in_place(c, device);
 }

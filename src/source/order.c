@@ -10,6 +10,7 @@
 #include "device/stream.h"
 #include "python/raise.h"
 #include "source/queue.h"
+#include "source/refusal.h"
 
 /* A copy stream for nothing: an empty tensor needs none, and no driver. */
 #define NO_COPY 1
@@ -464,6 +465,9 @@ dls_order_owed(dls_state *state, dls_plan *plan, PyObject *obj, const dls_want *
 {
     dls_order order;
     dl_device device = want->has_assumed ? want->assumed : loan->tensor.device;
+    if (dls_refuse_move(state, obj, want, device) < 0) {
+        return -1; /* before anything is ordered */
+    }
     if (is_empty(&loan->tensor) && dls_route_of(want, device) == DLS_ROUTE_TO_HOST) {
         loan->copy_stream = NO_COPY;
         return 0;

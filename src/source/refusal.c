@@ -1,5 +1,6 @@
 #include "source/refusal.h"
 
+#include "core/device.h"
 #include "python/raise.h"
 
 /* Truth of an attribute, called first when it is a method.  1, 0 (also: no such
@@ -57,4 +58,54 @@ dls_refuse_lazy_bits(dls_state *state, PyObject *obj, dl_dtype dtype)
         }
     }
     return truth == 0 ? 0 : -1;
+}
+
+/* --- memory that would have to be moved --------------------------------------------------- */
+
+static void
+raise_not_moved(dls_state *state, PyObject *obj, dl_device have, dl_device want)
+{
+    if (dls_device_is_host(have.device_type)) {
+        dls_raise(state, DLS_EBUFFER, obj,
+                  "it lies in host memory and device (%d, %d) is wanted; dlshim allocates no "
+                  "device memory: move it with the consumer's own function first (for "
+                  "example torch's .to(), cupy.asarray(), jax.device_put())",
+                  (int)want.device_type, (int)want.device_id);
+        return;
+    }
+    dls_raise(state, DLS_EBUFFER, obj,
+              "it lies on device (%d, %d) and (%d, %d) is wanted, and its library did not "
+              "move it to the wanted device: move it with the library's own function first "
+              "(for example .cpu() or .to())",
+              (int)have.device_type, (int)have.device_id, (int)want.device_type,
+              (int)want.device_id);
+}
+
+DLS_COLD int
+dls_raise_move(dls_state *state, PyObject *obj, const dls_want *want, dl_device have,
+               PyObject *kept)
+{
+    if (want->copy == 0) {
+        dls_raise(state, DLS_ECOPY, obj,
+                  "it lies on device (%d, %d) and (%d, %d) is wanted, which needs a copy, but "
+                  "copy=False was asked for; allow it with copy=None, or move it with its own "
+                  "library first",
+                  (int)have.device_type, (int)have.device_id, (int)want->device.device_type,
+                  (int)want->device.device_id);
+    }
+    else {
+        raise_not_moved(state, obj, have, want->device);
+    }
+    if (kept != NULL) {
+        dls_raise_with_cause(kept);
+    }
+    return -1;
+}
+
+DLS_COLD int
+dls_refuse_move(dls_state *state, PyObject *obj, const dls_want *want, dl_device have)
+{
+    dls_route route = dls_route_of(want, have);
+    bool far = route == DLS_ROUTE_MOVE || (route == DLS_ROUTE_TO_HOST && want->copy == 0);
+    return far ? dls_raise_move(state, obj, want, have, NULL) : 0;
 }

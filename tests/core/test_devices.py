@@ -6,7 +6,7 @@ import pytest
 
 import dlshim
 from doubles import capsules as caps
-from doubles import consumers
+from doubles import consumers, sycl
 from doubles.asking import FLAVOURS, bare, tells, versioned, walk
 from doubles.producers import (
     GENERATIONS,
@@ -337,6 +337,76 @@ def test_N7_an_ignored_copy_false_makes_no_difference():
     x = P2Dpctl()
     with bare(dlshim.upgrade(x), copy=False) as imported:
         assert imported.view.element_zero == x.element_zero
+
+
+# --- copy=False and memory that is wanted elsewhere -------------------------------------
+
+
+class Mover(Recorder):
+    """Of a device whose memory the host can read: an alias for `dl_device=(1, 0)`."""
+
+    def answer(self, max_version=None, dl_device=None, **asked):
+        where = dl_device or self.device
+        return self._export(self.version, device=where).capsule()
+
+    def check(self, **asked):
+        pass
+
+
+#: Every way in, of memory that lies on a device.
+FAR = {
+    "modern": lambda device: fresh(P2)((3,), device=device),
+    "no keywords": lambda device: fresh(P1aNoDevice)((3,), device=device),
+    "table": lambda device: fresh(P3TableOnly)((3,), device=device),
+    "capsule function": lambda device: fresh(P0ToDlpack)((3,), device=device),
+    "capsule": lambda device: P2((3,), device=device).__dlpack__(max_version=(1, 0)),
+    "legacy capsule": lambda device: P2((3,), device=device).__dlpack__(),
+    "Tensor": lambda device: dlshim.from_dlpack(P2((3,), device=device), stream=-1),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("make", FAR.values(), ids=FAR.keys())
+@pytest.mark.parametrize("device", [(2, 0), (10, 1), (14, 0), (8, 0), (4, 2), (99, 0)], ids=str)
+def test_a_copy_that_is_not_allowed_is_named_on_every_device(make, device, ask):
+    """copy=False with a needed copy is CopyRequiredError, whoever would have to make it."""
+    for target in ((1, 0), (2, 7), (14, 3)):
+        with pytest.raises(dlshim.CopyRequiredError) as error:
+            ask(dlshim.upgrade(make(device)), dl_device=target, copy=False)
+        tells(error.value, "copy=False", r"\(%d, %d\)" % device, r"\(%d, %d\)" % target)
+        with pytest.raises(dlshim.CopyRequiredError):
+            ask(dlshim.upgrade(make(device), device=target, copy=False))
+
+
+@BOTH
+def test_the_host_moves_nothing_to_a_device_without_a_copy(ask):
+    for x in (P1(), P2(), dlshim.from_dlpack(P2()), b"abc"):
+        with pytest.raises(dlshim.CopyRequiredError) as error:
+            ask(dlshim.upgrade(x, readonly=False), dl_device=(2, 0), copy=False)
+        tells(error.value, "copy=False")
+
+
+def test_a_producer_that_moves_without_a_copy_is_asked_first():
+    x = fresh(Mover)((3,), device=(8, 0))
+    for _ in range(2):
+        with versioned(dlshim.upgrade(x), dl_device=(1, 0), copy=False) as imported:
+            assert imported.view.device == (1, 0)
+            assert imported.view.data == x.element_zero
+        assert x.keywords[-1]["copy"] is False
+
+
+@pytest.mark.parametrize("copy", [None, False])
+def test_what_cannot_be_moved_is_refused_before_anything_waits(copy):
+    p, s = sycl.Queue(), sycl.Queue()
+    for x in (
+        dlshim.from_dlpack(P2((3,), device=(14, 0)), stream=p),
+        sycl.SyclOnly(syclobj=p),
+        dlshim.upgrade(P1aNoDevice((3,), device=(14, 0)), producer_stream=p),
+    ):
+        for stream in (None, s):
+            with pytest.raises((BufferError, TypeError)):  # CUDA knows no queues
+                versioned(dlshim.upgrade(x), dl_device=(2, 0), copy=copy, stream=stream)
+    assert p.log == s.log == []
 
 
 # --- the option device, as far as host memory goes ------------------------------------

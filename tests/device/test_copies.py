@@ -520,9 +520,7 @@ def test_memory_of_a_context_while_no_primary_one_is_active() -> None:
 # --- the tests ----
 
 #: Checks that fail, and why: strict, so that none stays here when it passes.
-FAULTS: dict[str, str] = {
-    "check_copies_that_are_not_allowed_of_what_is_not_asked": "ordered first, refused then",
-}
+FAULTS: dict[str, str] = {}
 
 
 def cases() -> Iterator[Any]:

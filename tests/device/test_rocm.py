@@ -704,9 +704,7 @@ def check_a_producers_stream_of_the_other_device(drv: HipDriver) -> None:
     caps.close_accounts()
 
 
-FAULTS: dict[str, str] = {
-    "check_copies_that_are_not_allowed_of_what_is_not_asked": "ordered first, refused then",
-}
+FAULTS: dict[str, str] = {}
 
 
 def cases() -> Iterator[Any]:

@@ -196,9 +196,6 @@ def test_no_copy_where_none_is_wanted(make):
         assert imported.view.data == runtime.address(x)
 
 
-@pytest.mark.xfail(
-    strict=True, raises=BufferError, reason="off CUDA the refusal is a plain BufferError"
-)
 @PRODUCER
 def test_a_copy_that_is_not_allowed_is_named(make):
     with pytest.raises(dlshim.CopyRequiredError):
