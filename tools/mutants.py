@@ -59,7 +59,8 @@ def rocm(name: str, file: str, old: str, new: str, variant: str = HIP_VARIANTS[0
 
 
 H, CUDA, CONTEXT = "device/handoff.c", "device/cuda_driver.c", "device/cuda.c"
-ORDER, POOL, COPY = "source/order.c", "device/pool.c", "device/device_copy.c"
+ORDER, PENDING = "source/order.c", "source/pending.c"
+POOL, COPY = "device/pool.c", "device/device_copy.c"
 TABLE, STREAM = "device/streams.def", "device/stream.c"
 LIBRARY, HIP = "source/libraries.def", "device/hip.c"
 
@@ -266,13 +267,13 @@ MUTANTS = [
     ),
     Mutant(
         "producer_stream is not heard",
-        ORDER,
+        PENDING,
         "if (want->producer_stream != NULL && want->producer_stream != Py_None) {",
         "if (want->producer_stream != NULL && want->producer_stream == Py_None) {",
     ),
     Mutant(
         "a library's current stream is not asked for",
-        ORDER,
+        PENDING,
         "return p->known == DLS_P_UNKNOWN ? ask_library(state, plan, obj, order, p) : 0;",
         "(void)ask_library;\n    return 0;",
     ),
@@ -285,7 +286,7 @@ MUTANTS = [
     Mutant(
         "a Tensor forgets its stream",
         ORDER,
-        "        return known_handle(s.handle);\n    default:\n        return s.value",
+        "        return dls_pending_handle(s.handle);\n    default:\n        return s.value",
         "        return ready;\n    default:\n        return s.value",
     ),
     Mutant(

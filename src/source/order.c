@@ -9,6 +9,7 @@
 #include "device/hip.h"
 #include "device/stream.h"
 #include "python/raise.h"
+#include "source/pending.h"
 #include "source/queue.h"
 #include "source/refusal.h"
 
@@ -54,10 +55,18 @@ dls_want_stream(dls_state *state, const dls_want *want, dls_stream *out)
     return 0;
 }
 
+/* The same, as the device's family knows streams. */
+static int
+read_s(dls_state *state, const dls_want *want, dls_family family, dls_stream *out)
+{
+    return family == DLS_FAMILY_OTHER ? dls_stream_read_opaque(state, want->stream, out)
+                                      : dls_want_stream(state, want, out);
+}
+
 /* --- before the call ------------------------------------------------------------------ */
 
-DLS_COLD static int
-raise_value(dls_state *state, dls_family family, dls_duty duty, PyObject *stream)
+DLS_COLD int
+dls_order_raise_value(dls_state *state, dls_family family, dls_duty duty, PyObject *stream)
 {
     static const char *const cures[DLS_FAMILIES] = {
         [DLS_FAMILY_CUDA] = "pass 1 for the legacy default stream or 2 for the per-thread one",
@@ -123,10 +132,11 @@ passed_value(const dls_order *order, PyObject *stream)
     default:
         break;
     }
-    if (order->s.handle != 0 || order->s.value == DLS_VALUE_ZERO) {
+    bool opaque = dls_family_of(order->device.device_type) == DLS_FAMILY_OTHER;
+    if (!opaque && (order->s.handle != 0 || order->s.value == DLS_VALUE_ZERO)) {
         return PyLong_FromUnsignedLongLong(order->s.handle);
     }
-    Py_INCREF(stream); /* a SyclQueue: the very object */
+    Py_INCREF(stream); /* a SyclQueue, or what only its producer knows: the very object */
     return stream;
 }
 
@@ -135,17 +145,17 @@ dls_order_begin(dls_state *state, const dls_want *want, dl_device device,
                 const void *address, dls_producer_kind kind, dls_order *order)
 {
     *order = (dls_order){.device = device, .kind = kind, .route = dls_route_of(want, device)};
-    if (dls_want_stream(state, want, &order->s) < 0) {
+    dls_family family = dls_family_of(device.device_type);
+    if (read_s(state, want, family, &order->s) < 0) {
         return -1;
     }
     if (order->route == DLS_ROUTE_TO_HOST) {
         find_copy_stream(order, address);
     }
-    dls_family family = dls_family_of(device.device_type);
     route_stream(want, order, family);
     dls_stream_rule rule = dls_order_decide(family, kind, order->s.value);
     if (rule.duty == DLS_DUTY_VALUE || rule.duty == DLS_DUTY_TYPE) {
-        return raise_value(state, family, rule.duty, want->stream);
+        return dls_order_raise_value(state, family, rule.duty, want->stream);
     }
     order->argument = rule.argument;
     if (rule.argument != DLS_ARGUMENT_NOTHING) {
@@ -203,144 +213,7 @@ dls_order_leave(const dls_order *order)
     }
 }
 
-/* --- P ---------------------------------------------------------------------------------- */
-
-static dls_pending
-known_handle(uint64_t handle)
-{
-    return (dls_pending){.known = DLS_P_KNOWN, .handle = handle};
-}
-
-static dls_pending
-known_object(PyObject *queue)
-{
-    return (dls_pending){
-        .known = DLS_P_KNOWN, .handle = (uint64_t)(uintptr_t)queue, .object = queue};
-}
-
-/* The handle of the legacy default stream. */
-static uint64_t
-legacy_of(dl_device device)
-{
-    return dls_driver_of(device.device_type)->legacy;
-}
-
-/* A stream that was named for P.  0, or -1. */
-static int
-name_pending(dls_state *state, dls_family family, PyObject *stream, dls_pending *p)
-{
-    dls_stream named;
-    if (dls_stream_read(state, stream, &named) < 0) {
-        return -1;
-    }
-    if (named.value == DLS_VALUE_OBJECT && family == DLS_FAMILY_ONEAPI) {
-        *p = known_object(stream);
-        return 0;
-    }
-    if (family == DLS_FAMILY_ONEAPI && named.value != DLS_VALUE_MINUS_ONE) {
-        return raise_value(state, family, DLS_DUTY_TYPE, stream);
-    }
-    bool rocm = family == DLS_FAMILY_ROCM || family == DLS_FAMILY_ROCM_HOST;
-    switch (named.value) {
-    case DLS_VALUE_MINUS_ONE:
-        *p = (dls_pending){.known = DLS_P_READY};
-        return 0;
-    case DLS_VALUE_HANDLE:
-        *p = known_handle(named.handle);
-        return 0;
-    case DLS_VALUE_ONE:
-    case DLS_VALUE_TWO:
-        if (!rocm) {
-            *p = known_handle(named.handle);
-            return 0;
-        }
-        return raise_value(state, DLS_FAMILY_ROCM, DLS_DUTY_VALUE, stream);
-    case DLS_VALUE_ZERO:
-        if (rocm || named.from_object) {
-            *p = known_handle(!rocm);
-            return 0;
-        }
-        return raise_value(state, DLS_FAMILY_CUDA, DLS_DUTY_VALUE, stream);
-    default:
-        return raise_value(state, family, DLS_DUTY_TYPE, stream);
-    }
-}
-
-/* What the type's exchange table says.  Its failure says nothing. */
-static void
-ask_table(const dls_plan *plan, dl_device device, dls_pending *p)
-{
-    void *stream = NULL;
-    if (device.device_type == dl_kDLOneAPI) {
-        return; /* a sycl::queue of C++, which Python cannot wait for */
-    }
-    if (plan->table == NULL || plan->table->current_work_stream == NULL
-        || dls_plan_has(plan, DLS_LIB_NO_WORK_STREAM)) {
-        return;
-    }
-    if (plan->table->current_work_stream(device.device_type, device.device_id, &stream) == 0) {
-        *p = known_handle(stream != NULL ? (uint64_t)(uintptr_t)stream : legacy_of(device));
-    }
-    PyErr_Clear();
-}
-
-/* What the library says of its current stream.  0, or -1 with a fatal exception. */
-DLS_COLD static int
-ask_library(dls_state *state, const dls_plan *plan, PyObject *obj, dls_order *order,
-            dls_pending *p)
-{
-    PyObject *stream = NULL;
-    if (plan->library == NULL) {
-        return 0;
-    }
-    bool entered = dls_order_enter(order);
-    int got = dls_library_stream(state, plan->library, obj, order->device, &stream);
-    if (entered) {
-        dls_order_leave(order);
-    }
-    dls_stream named;
-    if (got > 0 && dls_stream_read(state, stream, &named) < 0) {
-        got = -1;
-    }
-    if (got < 0) {
-        Py_XDECREF(stream);
-        if (dls_error_is_fatal()) {
-            return -1;
-        }
-        PyErr_Clear(); /* it does not know */
-        return 0;
-    }
-    if (got > 0 && named.value == DLS_VALUE_OBJECT
-        && order->device.device_type == dl_kDLOneAPI) {
-        *p = known_object(stream);
-        order->queue = stream;
-        stream = NULL;
-    }
-    else if (got > 0 && named.value != DLS_VALUE_OBJECT && named.value != DLS_VALUE_MINUS_ONE) {
-        *p = known_handle(named.handle != 0 ? named.handle : legacy_of(order->device));
-    }
-    Py_XDECREF(stream);
-    return 0;
-}
-
-DLS_COLD static int
-learn_pending(dls_state *state, const dls_plan *plan, PyObject *obj, const dls_want *want,
-              dls_order *order, dls_pending *p)
-{
-    if (p->known != DLS_P_UNKNOWN) {
-        return 0;
-    }
-    if (want->producer_stream != NULL && want->producer_stream != Py_None) {
-        dls_family family = dls_family_of(order->device.device_type);
-        return name_pending(state, family, want->producer_stream, p);
-    }
-    /* Nobody tracks copies into pinned memory, and a current stream says nothing of it. */
-    if (plan == NULL || dls_device_is_host(order->device.device_type)) {
-        return 0;
-    }
-    ask_table(plan, order->device, p);
-    return p->known == DLS_P_UNKNOWN ? ask_library(state, plan, obj, order, p) : 0;
-}
+/* --- captures -------------------------------------------------------------------------- */
 
 DLS_COLD int
 dls_order_meets_capture(dls_state *state, dls_plan *plan, PyObject *obj, dls_order *order)
@@ -360,8 +233,7 @@ dls_order_meets_capture(dls_state *state, dls_plan *plan, PyObject *obj, dls_ord
     if (!in_use) {
         return 0; /* then nothing captures */
     }
-    ask_table(plan, order->device, &p);
-    if (p.known == DLS_P_UNKNOWN && ask_library(state, plan, obj, order, &p) < 0) {
+    if (dls_pending_ask(state, plan, obj, order, &p) < 0) {
         return -1;
     }
     Py_BEGIN_ALLOW_THREADS
@@ -428,9 +300,9 @@ dls_order_finish(dls_state *state, dls_plan *plan, PyObject *obj, const dls_want
         return 0;
     }
     if (rule.duty == DLS_DUTY_VALUE || rule.duty == DLS_DUTY_TYPE) {
-        return raise_value(state, family, rule.duty, want->stream);
+        return dls_order_raise_value(state, family, rule.duty, want->stream);
     }
-    if (needs_p(rule.duty) && learn_pending(state, plan, obj, want, order, &p) < 0) {
+    if (needs_p(rule.duty) && dls_pending_learn(state, plan, obj, want, order, &p) < 0) {
         return -1;
     }
     if (family == DLS_FAMILY_ONEAPI) {
@@ -489,22 +361,22 @@ dls_order_ready(dls_state *state, const dls_want *want, dl_device device)
     if (dls_device_is_host(device.device_type)) {
         return ready;
     }
-    if (dls_want_stream(state, want, &s) < 0) {
+    if (read_s(state, want, dls_family_of(device.device_type), &s) < 0) {
         PyErr_Clear();
         return unknown;
     }
     switch (s.value) {
     case DLS_VALUE_NONE: /* on managed memory the host has waited */
-        return device.device_type == dl_kDLCUDA   ? known_handle(1)
-               : device.device_type == dl_kDLROCM ? known_handle(0)
+        return device.device_type == dl_kDLCUDA   ? dls_pending_handle(1)
+               : device.device_type == dl_kDLROCM ? dls_pending_handle(0)
                                                   : ready;
     case DLS_VALUE_ZERO:
-        return known_handle(s.from_object);
+        return dls_pending_handle(s.from_object);
     case DLS_VALUE_ONE:
     case DLS_VALUE_TWO:
     case DLS_VALUE_HANDLE:
-        return known_handle(s.handle);
+        return dls_pending_handle(s.handle);
     default:
-        return s.value == DLS_VALUE_OBJECT ? known_object(want->stream) : unknown;
+        return s.value == DLS_VALUE_OBJECT ? dls_pending_object(want->stream) : unknown;
     }
 }

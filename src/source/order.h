@@ -55,6 +55,9 @@ int dls_order_meets_capture(dls_state *state, dls_plan *plan, PyObject *obj, dls
 bool dls_order_enter(dls_order *order);
 void dls_order_leave(const dls_order *order);
 
+/* ValueError or TypeError: that is no stream of these devices.  Always -1. */
+int dls_order_raise_value(dls_state *state, dls_family family, dls_duty duty, PyObject *stream);
+
 /* The BufferError for it.  Always -1. */
 int dls_order_raise_capture(dls_state *state, PyObject *obj);
 

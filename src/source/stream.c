@@ -244,3 +244,16 @@ dls_stream_read(dls_state *state, PyObject *stream, dls_stream *out)
     }
     return got;
 }
+
+int
+dls_stream_read_opaque(dls_state *state, PyObject *stream, dls_stream *out)
+{
+    bool is_object = stream != NULL && stream != Py_None && !PyIndex_Check(stream);
+    if (!is_object) {
+        return dls_stream_read(state, stream, out);
+    }
+    *out = (dls_stream){.value = DLS_VALUE_OBJECT,
+                        .handle = (uint64_t)(uintptr_t)stream,
+                        .from_object = true};
+    return 0;
+}

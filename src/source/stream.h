@@ -26,4 +26,8 @@ typedef struct {
  * ValueError. */
 int dls_stream_read(dls_state *state, PyObject *stream, dls_stream *out);
 
+/* The same for devices whose streams nobody here knows: an object is not looked into, its
+ * address stands for it. */
+int dls_stream_read_opaque(dls_state *state, PyObject *stream, dls_stream *out);
+
 #endif
