@@ -7,8 +7,10 @@ data, strides, offset, syclobj, version.
 from __future__ import annotations
 
 import gc
+import re
 import sys
 import weakref
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,6 +29,8 @@ pytestmark = pytest.mark.once  # there is never a capsule to hand on
 BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
 DROP = SyclOnly.DROP
 PROTOCOL = "__sycl_usm_array_interface__"
+#: Of dpctl's page.  Each has tests with its name and "in" or "out" in theirs.
+FIELDS = ("shape", "typestr", "data", "strides", "offset", "syclobj", "version")
 
 
 @pytest.fixture
@@ -48,6 +52,16 @@ class Index:
 
     def __index__(self) -> int:
         return self.number
+
+
+@pytest.mark.parametrize("direction", ["in", "out"])
+@pytest.mark.parametrize("field", FIELDS)
+def test_the_field_has_a_test(field, direction):
+    """Here, on doubles, and on the real runtime."""
+    real = Path(__file__).parent.parent / "oneapi" / "test_interface.py"
+    for text in (Path(__file__).read_text(), real.read_text()):
+        names = [set(name.split("_")) for name in re.findall(r"^def (test_\w+)", text, re.M)]
+        assert any({field, direction} <= words for words in names), (field, direction)
 
 
 # --- shape, typestr, data, version: in ----------------------------------------------------
@@ -520,6 +534,23 @@ def test_all_fields_out():
     }
     fields = shown(tensor)
     assert fields["data"][1] is False and type(fields["version"]) is int
+
+
+@pytest.mark.parametrize("shape", [(), (24,), (3, 2), (0, 3), (1,) * 64], ids=str)
+def test_shape_out(shape):
+    given = shown(dlshim.from_dlpack(on((14, 0), shape)))["shape"]
+    assert given == shape
+    assert type(given) is tuple
+    assert all(type(extent) is int for extent in given)
+
+
+def test_version_out():
+    """1, whatever version of DLPack the memory came by."""
+    for version in ((1, 0), (1, 3)):
+        tensor = dlshim.from_dlpack(on((14, 0), version=version))
+        assert (tensor.version[0], shown(tensor)["version"]) == (1, 1)
+    legacy = dlshim.upgrade(on((14, 0)).__dlpack__(), unknown_stream="same")
+    assert shown(dlshim.from_dlpack(legacy))["version"] == 1
 
 
 @pytest.mark.parametrize(
