@@ -199,9 +199,8 @@ delete_versioned(dl_managed_tensor_versioned *self)
     dls_free(export);
 }
 
-/* The hold of a struct that dls_export_new made; NULL for foreign structs. */
-static dls_hold *
-own_hold(void *managed, bool versioned)
+dls_hold *
+dls_export_own_hold(void *managed, bool versioned)
 {
     if (versioned) {
         dl_managed_tensor_versioned *self = managed;
@@ -293,7 +292,7 @@ dls_export_new(const dls_delivery *what)
 void
 dls_export_hold(void *managed, bool versioned, dls_hold *hold)
 {
-    dls_hold *own = own_hold(managed, versioned);
+    dls_hold *own = dls_export_own_hold(managed, versioned);
     if (own != NULL) {
         *own = *hold;
         *hold = (dls_hold){0};
@@ -320,7 +319,7 @@ dls_managed_delete(void *managed, bool versioned)
 void
 dls_managed_delete_attached(void *managed, bool versioned)
 {
-    dls_hold *hold = own_hold(managed, versioned);
+    dls_hold *hold = dls_export_own_hold(managed, versioned);
     if (hold != NULL) {
         dls_hold_drop_attached(hold);
     }

@@ -60,6 +60,9 @@ void dls_tensor_write_dims(const dl_tensor *from, bool canonical, int64_t *dims)
 void *dls_export_new(const dls_delivery *what);
 void dls_export_hold(void *managed, bool versioned, dls_hold *hold);
 
+/* The hold of a struct that dls_export_new made, borrowed; NULL for foreign structs. */
+dls_hold *dls_export_own_hold(void *managed, bool versioned);
+
 /* Call the deleter of a managed tensor of either flavour, NULL deleters tolerated. */
 void dls_managed_delete(void *managed, bool versioned);
 

@@ -24,9 +24,8 @@ subject_clear(subject *s)
     dls_options_free(s->options);
 }
 
-/* A raw capsule is taken at once and becomes a Tensor (design section 3). */
-static PyObject *
-tensor_from_capsule(dls_state *state, PyObject *capsule)
+PyObject *
+dls_tensor_from_capsule(dls_state *state, PyObject *capsule)
 {
     PyObject *tensor = NULL;
     dls_loan loan;
@@ -80,7 +79,7 @@ subject_init(dls_state *state, PyObject *obj, dls_options *options, subject *s)
         return 0;
     }
     if (dls_capsule_check(obj)) {
-        s->source = tensor_from_capsule(state, obj);
+        s->source = dls_tensor_from_capsule(state, obj);
         if (s->source == NULL) {
             goto fail;
         }

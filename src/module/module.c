@@ -1,4 +1,5 @@
 /* dlshim._core: a table of contents. */
+#include "module/exchange.h"
 #include "module/functions.h"
 #include "module/hooks.h"
 #include "module/objects.h"
@@ -32,7 +33,8 @@ module_exec(PyObject *module)
         || dls_tensor_type_init(state, module) < 0
         || PyModule_AddFunctions(module, dls_public_methods) < 0
         || PyModule_AddFunctions(module, dls_hook_methods) < 0
-        || PyModule_AddFunctions(module, forget_method) < 0) {
+        || PyModule_AddFunctions(module, forget_method) < 0
+        || dls_exchange_register(module) < 0) {
         return -1;
     }
     dls_guard_install();

@@ -46,6 +46,7 @@ typedef struct {
     dls_plan *plan;        /* a count; NULL when source is a Tensor */
     dls_options *options;  /* NULL: none */
     dls_shared *kept;      /* memory made for the last export (T8), or NULL */
+    struct dls_borrowed *borrowed; /* exports that borrowers look at, or NULL */
     unsigned long asked;   /* thread whose device question is not used up yet (N9), 0, or
                             * DLS_ASKED_BY_MANY */
     PyObject *weakrefs;
@@ -68,13 +69,12 @@ typedef struct {
     PyObject *weakrefs;
 } dls_tensor;
 
-/* Show the Python objects behind a share to the collector, if nobody else has a share of
- * them: only then they are ours to show.  NULL allowed. */
+/* Show the Python objects behind a hold to the collector; those behind a share only if
+ * nobody else has a share of them: only then they are ours to show. */
 static inline int
-dls_shared_visit(dls_shared *shared, visitproc visit, void *arg)
+dls_hold_visit(const dls_hold *hold, visitproc visit, void *arg)
 {
-    while (shared != NULL && atomic_load_explicit(&shared->shares, memory_order_relaxed) == 1) {
-        const dls_hold *hold = &shared->hold;
+    for (;;) {
         if (hold->kind == DLS_HOLD_GUARDED) {
             hold = &((dls_guarded *)hold->base)->hold;
         }
@@ -82,9 +82,21 @@ dls_shared_visit(dls_shared *shared, visitproc visit, void *arg)
         if (hold->kind == DLS_HOLD_BUFFER) {
             Py_VISIT(((dls_buffer *)hold->base)->obj);
         }
-        shared = hold->kind == DLS_HOLD_SHARED ? hold->base : NULL;
+        dls_shared *shared = hold->kind == DLS_HOLD_SHARED ? hold->base : NULL;
+        if (shared == NULL
+            || atomic_load_explicit(&shared->shares, memory_order_relaxed) != 1) {
+            return 0;
+        }
+        hold = &shared->hold;
     }
-    return 0;
+}
+
+/* The same for one share; NULL allowed. */
+static inline int
+dls_shared_visit(dls_shared *shared, visitproc visit, void *arg)
+{
+    const dls_hold hold = {.base = shared, .kind = DLS_HOLD_SHARED};
+    return dls_hold_visit(&hold, visit, arg);
 }
 
 static inline dls_producer *

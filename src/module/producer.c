@@ -1,6 +1,8 @@
 #include <stddef.h>
 
 #include "core/alloc.h"
+#include "module/borrowed.h"
+#include "module/exchange.h"
 #include "module/request.h"
 #include "python/raise.h"
 
@@ -24,6 +26,7 @@ dls_producer_new(dls_state *state, PyObject *source, dls_plan *plan, dls_options
     data->plan = plan;
     data->options = options;
     data->kept = NULL;
+    data->borrowed = NULL;
     data->asked = 0;
     data->weakrefs = NULL;
     PyObject_GC_Track(self);
@@ -37,6 +40,9 @@ producer_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(data->source);
     int stop = dls_shared_visit(data->kept, visit, arg);
+    if (stop == 0) {
+        stop = dls_borrowed_visit(data->borrowed, visit, arg);
+    }
     if (stop != 0) {
         return stop;
     }
@@ -55,8 +61,11 @@ producer_clear(PyObject *self)
     data->source = Py_None;
     dls_shared *kept = data->kept;
     data->kept = NULL;
+    dls_borrowed *borrowed = data->borrowed;
+    data->borrowed = NULL;
     dls_options_free(options);
     dls_shared_drop_attached(kept);
+    dls_borrowed_drop(borrowed);
     Py_XDECREF(source);
     return 0;
 }
@@ -73,6 +82,9 @@ producer_dealloc(PyObject *self)
     if (data->kept != NULL) {
         dls_shared_drop_attached(data->kept);
     }
+    if (data->borrowed != NULL) {
+        dls_borrowed_drop(data->borrowed);
+    }
     if (data->options != NULL) {
         dls_options_free(data->options);
     }
@@ -85,6 +97,25 @@ producer_dealloc(PyObject *self)
 
 /* --- the protocol -------------------------------------------------------------------- */
 
+PyObject *
+dls_producer_export(dls_producer *data, dls_request *request)
+{
+    request->kept = &data->kept;
+    /* Memory made for the export before this one has had its time (T8). */
+    dls_shared *before = data->kept;
+    data->kept = NULL;
+    PyObject *capsule = dls_serve_capsule(data->state, data->source, data->plan, request);
+    if (before != NULL) {
+        if (capsule == NULL && data->kept == NULL) {
+            data->kept = before; /* no export was made */
+        }
+        else {
+            dls_shared_drop_attached(before);
+        }
+    }
+    return capsule;
+}
+
 DLS_FLAT static PyObject *
 producer_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
@@ -95,20 +126,7 @@ producer_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *k
         return NULL;
     }
     request.device_question = dls_use_question(&data->asked);
-    request.kept = &data->kept;
-    /* Memory made for the export before this one has had its time (T8). */
-    dls_shared *before = data->kept;
-    data->kept = NULL;
-    PyObject *capsule = dls_serve_capsule(data->state, data->source, data->plan, &request);
-    if (before != NULL) {
-        if (capsule == NULL && data->kept == NULL) {
-            data->kept = before; /* no export was made */
-        }
-        else {
-            dls_shared_drop_attached(before);
-        }
-    }
-    return capsule;
+    return dls_producer_export(data, &request);
 }
 
 static PyObject *
@@ -176,8 +194,8 @@ static PyType_Slot slots[] = {
 static PyType_Spec spec = {
     .name = "dlshim.Producer",
     .basicsize = sizeof(dls_producer),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE
-             | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    /* Not IMMUTABLETYPE: the exchange table has to be put on it first. */
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = slots,
 };
 
@@ -185,5 +203,8 @@ int
 dls_producer_type_init(dls_state *state, PyObject *module)
 {
     state->producer_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
-    return state->producer_type != NULL ? PyModule_AddType(module, state->producer_type) : -1;
+    if (state->producer_type == NULL || dls_exchange_add(state, state->producer_type) < 0) {
+        return -1;
+    }
+    return PyModule_AddType(module, state->producer_type);
 }

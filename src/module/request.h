@@ -51,6 +51,9 @@ bool dls_request_bears_negative(const dls_request *request);
 /* The table of askers as a list of dicts, for docs and tests. */
 PyObject *dls_request_askers(void);
 
+/* An export of a Producer, with the memory that was made for it kept (T8). */
+PyObject *dls_producer_export(dls_producer *self, dls_request *request);
+
 /* Serve a request with a new capsule.  plan NULL: source is a Tensor. */
 PyObject *dls_serve_capsule(dls_state *state, PyObject *source, dls_plan *plan,
                             dls_request *request);

@@ -6,6 +6,7 @@
 #include "core/layout.h"
 #include "core/tensor.h"
 #include "device/driver.h"
+#include "module/exchange.h"
 #include "module/request.h"
 #include "module/tensor_buffer.h"
 #include "module/tensor_cuda.h"
@@ -439,8 +440,8 @@ static PyType_Slot slots[] = {
 static PyType_Spec spec = {
     .name = "dlshim.Tensor",
     .basicsize = sizeof(dls_tensor),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE
-             | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    /* Not IMMUTABLETYPE: the exchange table has to be put on it first. */
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = slots,
 };
 
@@ -448,5 +449,8 @@ int
 dls_tensor_type_init(dls_state *state, PyObject *module)
 {
     state->tensor_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
-    return state->tensor_type != NULL ? PyModule_AddType(module, state->tensor_type) : -1;
+    if (state->tensor_type == NULL || dls_exchange_add(state, state->tensor_type) < 0) {
+        return -1;
+    }
+    return PyModule_AddType(module, state->tensor_type);
 }

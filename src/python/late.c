@@ -153,6 +153,14 @@ fallback_PyWeakref_GetObject(PyObject *reference)
     return obj;
 }
 
+/* The type stays open to attributes, as any class of Python's. */
+static int
+fallback_PyType_Freeze(PyTypeObject *type)
+{
+    (void)type;
+    return 0;
+}
+
 /* "Not known": guard.c then treats the thread as not attached, and attaches. */
 static PyThreadState *
 fallback_PyThreadState_GetUnchecked(void)

@@ -59,6 +59,7 @@ typedef Py_buffer dls_buffer;
     X(int, PyObject_GetOptionalAttr,                                           \
       (PyObject * obj, PyObject *name, PyObject **result), 0x030d, 0)          \
     X(PyObject *, PyWeakref_GetObject, (PyObject * reference), 0x0300, 0)      \
+    X(int, PyType_Freeze, (PyTypeObject * type), 0x030e, 0)                    \
     X(PyThreadState *, PyThreadState_GetUnchecked, (void), 0x030d, 0)          \
     X(PyThreadState *, _PyThreadState_UncheckedGet, (void), 0x0305, 0x030c)
 

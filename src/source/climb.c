@@ -121,7 +121,7 @@ int
 dls_climb_table(dls_climb *c, bool strict)
 {
     bool lazy = dls_plan_has(c->plan, DLS_LIB_LAZY_BITS);
-    if (lazy && dls_refuse_autograd(c->state, c->obj) < 0) {
+    if (lazy && !c->want->kernel_asks && dls_refuse_autograd(c->state, c->obj) < 0) {
         return -1;
     }
     bool owed = strict && !dls_stream_is_minus_one(c->want->stream);
@@ -133,7 +133,7 @@ static int
 ask_dlpack(dls_climb *c, unsigned mask)
 {
     bool lazy = dls_plan_has(c->plan, DLS_LIB_LAZY_BITS);
-    if (lazy && dls_refuse_autograd(c->state, c->obj) < 0) {
+    if (lazy && !c->want->kernel_asks && dls_refuse_autograd(c->state, c->obj) < 0) {
         return -1;
     }
     /* Host producers are never passed anything but None (N6). */

@@ -27,6 +27,7 @@ typedef struct {
     bool has_assumed;    /* the source's label is wrong: it is *assumed */
     dl_device assumed;
     bool ask_device;     /* the device must be known before the export (N5) */
+    bool kernel_asks;    /* through our exchange table: kernels take Parameters */
 } dls_want;
 
 /* Export obj once.  0 = *loan describes the memory; -1 = exception set, *loan empty.

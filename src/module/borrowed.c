@@ -1,0 +1,176 @@
+#include "module/borrowed.h"
+
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/tensor.h"
+#include "module/work_stream.h"
+#include "python/capsule.h"
+#include "python/raise.h"
+#include "source/refusal.h"
+
+/* An equal export is looked for among so many: a source that never gives the same twice
+ * must not cost more each time. */
+#define LOOK_BACK 8
+
+/* --- the list -------------------------------------------------------------------------- */
+
+void
+dls_borrowed_drop(dls_borrowed *list)
+{
+    while (list != NULL) {
+        dls_borrowed *next = list->next;
+        dls_managed_delete_attached(list->managed, false);
+        dls_free(list);
+        list = next;
+    }
+}
+
+int
+dls_borrowed_visit(const dls_borrowed *list, visitproc visit, void *arg)
+{
+    int stop = 0;
+    for (; list != NULL && stop == 0; list = list->next) {
+        const dls_hold *hold = dls_export_own_hold(list->managed, false);
+        stop = hold != NULL ? dls_hold_visit(hold, visit, arg) : 0;
+    }
+    return stop;
+}
+
+static bool
+same_dims(const int64_t *a, const int64_t *b, int32_t ndim)
+{
+    return a == b || (a != NULL && b != NULL && memcmp(a, b, sizeof *a * (size_t)ndim) == 0);
+}
+
+static bool
+same_tensor(const dl_tensor *a, const dl_tensor *b)
+{
+    return a->data == b->data && a->byte_offset == b->byte_offset && a->ndim == b->ndim
+           && a->device.device_type == b->device.device_type
+           && a->device.device_id == b->device.device_id && a->dtype.code == b->dtype.code
+           && a->dtype.bits == b->dtype.bits && a->dtype.lanes == b->dtype.lanes
+           && same_dims(a->shape, b->shape, a->ndim)
+           && same_dims(a->strides, b->strides, a->ndim);
+}
+
+/* Keep a new export (stolen), or the equal one that is kept already.  NULL with
+ * MemoryError. */
+static const dl_tensor *
+keep(dls_producer *self, dl_managed_tensor *managed)
+{
+    dls_borrowed *kept = self->borrowed;
+    for (int i = 0; kept != NULL && i < LOOK_BACK; i++, kept = kept->next) {
+        if (same_tensor(&kept->managed->dl_tensor, &managed->dl_tensor)) {
+            dls_managed_delete_attached(managed, false);
+            return &kept->managed->dl_tensor;
+        }
+    }
+    kept = dls_alloc(sizeof *kept);
+    if (kept == NULL) {
+        dls_managed_delete_attached(managed, false);
+        PyErr_NoMemory();
+        return NULL;
+    }
+    *kept = (dls_borrowed){.next = self->borrowed, .managed = managed};
+    self->borrowed = kept;
+    return &managed->dl_tensor;
+}
+
+/* --- borrowing ---------------------------------------------------------------------------- */
+
+/* Memory that can never lie elsewhere, nor hold other values than the kept export shows:
+ * immutable objects, tensors that were taken, buffers that are held. */
+static bool
+is_settled(const dls_producer *self)
+{
+    const dls_plan *plan = self->plan;
+    if (self->borrowed == NULL || self->options != NULL
+        || self->borrowed->managed->dl_tensor.device.device_type != dl_kDLCPU) {
+        return false;
+    }
+    return plan == NULL || dls_plan_has(plan, DLS_LIB_IMMUTABLE)
+           || (plan->ways[0].known && plan->ways[0].rung == DLS_RUNG_BUFFER);
+}
+
+/* Straight from the source's own table, once an export of it was seen to be writable:
+ * what it lends is the source's and lives as long.  1 = *out, 0 = needs the long way,
+ * -1 = exception. */
+static int
+borrow_through(const dls_producer *self, dl_tensor *out)
+{
+    const dls_plan *plan = self->plan;
+    PyObject *source = self->source;
+    dls_scan scan;
+    dls_error err;
+    if (self->borrowed == NULL || plan == NULL || plan->table == NULL || self->options != NULL
+        || plan->table->dltensor_from_py_object_no_sync == NULL || Py_TYPE(source) != plan->type
+        || !plan->ways[0].known || plan->ways[0].rung != DLS_RUNG_TABLE) {
+        return 0;
+    }
+    if (plan->table->dltensor_from_py_object_no_sync(source, out) != 0) {
+        PyErr_Clear(); /* the long way says why */
+        return 0;
+    }
+    if (dls_plan_has(plan, DLS_LIB_LAZY_BITS)
+        && dls_refuse_lazy_bits(self->state, source, out->dtype) < 0) {
+        return -1;
+    }
+    bool plain = out->device.device_type == dl_kDLCPU && out->byte_offset == 0
+                 && out->data != NULL && (out->strides != NULL || out->ndim == 0);
+    return plain && dls_tensor_scan(out, &scan, &err) == DLS_OK
+           && scan.contiguous == scan.canonical && !scan.meaningless;
+}
+
+/* A legacy export of now, in its capsule. */
+static PyObject *
+export_for_borrower(dls_producer *self)
+{
+    dls_request request;
+    dls_pending p;
+    PyObject *minus, *capsule = NULL;
+    void *managed;
+    dls_request_init(&request, self->options);
+    request.bears_anything = true;
+    request.want.kernel_asks = true;
+    if (dls_work_stream_begin(self->state, self->source, self->plan, &request, &p, &minus) == 0) {
+        capsule = dls_producer_export(self, &request);
+    }
+    if (capsule != NULL) {
+        dls_capsule_look_for(capsule, false, &managed);
+        dl_device device = ((dl_managed_tensor *)managed)->dl_tensor.device;
+        dls_work_stream_leave(self->state, &request, device, p);
+    }
+    Py_XDECREF(minus);
+    return capsule;
+}
+
+int
+dls_producer_borrow(dls_producer *self, dl_tensor *out)
+{
+    void *managed;
+    if (is_settled(self)) {
+        *out = self->borrowed->managed->dl_tensor;
+        return 0;
+    }
+    int got = borrow_through(self, out);
+    if (got != 0) {
+        return got > 0 ? 0 : -1;
+    }
+    PyObject *capsule = export_for_borrower(self);
+    if (capsule == NULL) {
+        return -1;
+    }
+    dls_capsule_look_for(capsule, false, &managed);
+    if (dls_capsule_take(capsule, false) < 0) {
+        Py_DECREF(capsule);
+        return -1;
+    }
+    Py_DECREF(capsule);
+    const dl_tensor *kept = keep(self, managed);
+    if (kept == NULL) {
+        return -1;
+    }
+    *out = *kept;
+    return 0;
+}

@@ -1,0 +1,102 @@
+#include "module/work_stream.h"
+
+#include "core/device.h"
+#include "device/driver.h"
+#include "source/order.h"
+
+/* Of this thread's last export of device memory. */
+static _Thread_local struct {
+    dl_device device;
+    void *stream;
+} last;
+
+static bool
+takes_streams(int32_t device_type)
+{
+    return device_type == dl_kDLCUDA || device_type == dl_kDLROCM
+           || device_type == dl_kDLCUDAManaged;
+}
+
+/* An interface dict names the stream itself, at the export: nothing is learned for it. */
+static bool
+may_learn(const dls_plan *plan)
+{
+    return plan->off_host
+           && (dls_plan_offers(plan, DLS_RUNG_TABLE) || dls_plan_offers(plan, DLS_RUNG_DLPACK)
+               || dls_plan_offers(plan, DLS_RUNG_FUNCTION));
+}
+
+static int
+learn(dls_state *state, PyObject *source, dls_plan *plan, const dls_request *request,
+      dls_pending *p)
+{
+    const dls_options *options = request->options;
+    dls_want want = request->want;
+    dl_device device;
+    if (dls_option_given(options, DLS_OPTION_producer_stream)) {
+        want.producer_stream = options->producer_stream;
+    }
+    if (plan == NULL && Py_IS_TYPE(source, state->tensor_type)) {
+        *p = dls_tensor_pending(dls_tensor_data(source));
+        device = dls_tensor_data(source)->tensor.device;
+    }
+    else if (plan == NULL || !may_learn(plan)) {
+        return 0;
+    }
+    else if (dls_serve_device(state, source, plan, options, &device) < 0) {
+        return -1;
+    }
+    if (!takes_streams(device.device_type)) {
+        *p = (dls_pending){.known = DLS_P_UNKNOWN};
+        return 0;
+    }
+    return dls_order_learn(state, plan, source, &want, device, p);
+}
+
+int
+dls_work_stream_begin(dls_state *state, PyObject *source, dls_plan *plan,
+                      dls_request *request, dls_pending *p, PyObject **minus)
+{
+    *p = (dls_pending){.known = DLS_P_UNKNOWN};
+    *minus = NULL;
+    bool host = plan == NULL ? Py_IS_TYPE(source, state->tensor_type)
+                                   && dls_device_is_host(dls_tensor_data(source)->tensor.device.device_type)
+                             : !plan->off_host;
+    if (host || dls_option_given(request->options, DLS_OPTION_stream)) {
+        return 0;
+    }
+    if (learn(state, source, plan, request, p) < 0) {
+        return -1;
+    }
+    if (p->known != DLS_P_UNKNOWN && p->object == NULL) {
+        *minus = PyLong_FromLong(-1);
+        request->want.stream = *minus;
+        return *minus != NULL ? 0 : -1;
+    }
+    *p = (dls_pending){.known = DLS_P_UNKNOWN};
+    return 0;
+}
+
+void
+dls_work_stream_leave(dls_state *state, const dls_request *request, dl_device device,
+                      dls_pending p)
+{
+    if (!takes_streams(device.device_type)) {
+        return;
+    }
+    if (p.known == DLS_P_UNKNOWN) {
+        p = dls_order_ready(state, &request->want, device);
+    }
+    bool named = p.known == DLS_P_KNOWN && p.object == NULL
+                 && p.handle != dls_driver_of(device.device_type)->legacy;
+    last.device = device;
+    last.stream = named ? (void *)(uintptr_t)p.handle : NULL;
+}
+
+void *
+dls_work_stream_answer(dl_device device)
+{
+    bool same = last.device.device_type == device.device_type
+                && last.device.device_id == device.device_id;
+    return same ? last.stream : NULL;
+}
