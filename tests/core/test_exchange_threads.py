@@ -1,0 +1,77 @@
+"""The exchange table under threads of C: tests/programs/exchange_threads.c is the consumer."""
+
+from __future__ import annotations
+
+import ctypes as C
+import subprocess
+import sysconfig
+from array import array
+
+import pytest
+from core.test_readonly_and_copies import jax_like
+from project.tree import ROOT, absent, compiler
+
+import dlshim
+from doubles import capsules as caps
+from doubles.asking import live
+from doubles.exchange import Table
+from doubles.older import InterfaceOnly, StructOnly
+from doubles.producers import P2, P3, P1NullStrides
+
+THREADS, ROUNDS = 4, 200
+
+
+@pytest.fixture(scope="module")
+def hammer(tmp_path_factory):
+    source = ROOT / "tests" / "programs" / "exchange_threads.c"
+    library = tmp_path_factory.mktemp("programs") / "exchange_threads.so"
+    include = sysconfig.get_path("include")
+    flags = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-pthread"]
+    command = [compiler(), *flags, f"-I{include}", str(source), "-o", str(library)]
+    built = subprocess.run(command, capture_output=True, text=True)
+    if "Python.h" in built.stderr:
+        absent("Python.h is not here")
+    assert built.returncode == 0, built.stderr
+    function = C.CDLL(str(library)).hammer
+    function.argtypes = [C.c_void_p, C.py_object, C.py_object, C.c_int, C.c_int, C.c_char_p]
+
+    def run(a, b, threads=THREADS, rounds=ROUNDS):
+        text = C.create_string_buffer(200)
+        table = Table(type(a)).address
+        failures = function(table, a, b, threads, rounds, text)
+        assert failures == 0, text.value.decode()
+
+    return run
+
+
+MAKERS = {
+    "legacy": P1NullStrides,
+    "versioned": P2,
+    "table": P3,
+    "immutable": lambda: jax_like()(),
+    "capsule": caps.make,
+    "array interface": InterfaceOnly,
+    "array struct": StructOnly,
+    "buffer": lambda: memoryview(array("f", range(6))).cast("B").cast("f", (2, 3)),
+}
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_two_producers_of_one_object(hammer, make):
+    x = make()
+    first = dlshim.upgrade(x, readonly=False)
+    second = dlshim.upgrade(first)
+    before = live()
+    with caps.short_memory():
+        hammer(first, second)
+        hammer(first, first)
+    assert live() <= before + 2, "one export is kept for the borrowers of each"
+    del first, second
+    assert live() <= before
+
+
+def test_a_tensor(hammer):
+    tensor = dlshim.from_dlpack(P2())
+    before = live()
+    hammer(tensor, tensor)
+    assert live() == before
