@@ -152,7 +152,7 @@ settle_readonly(dls_state *state, PyObject *source, const dls_request *request,
         stated = true;
     }
     *verdict = readonly ? READONLY_YES : READONLY_NO;
-    if (!readonly || !stated || request->want.versioned || request->bears_anything) {
+    if (!readonly || !stated || request->want.versioned) {
         return 0;
     }
     int policy = dls_option_given(o, DLS_OPTION_legacy_readonly) ? o->legacy_readonly
@@ -164,9 +164,11 @@ settle_readonly(dls_state *state, PyObject *source, const dls_request *request,
         return 0;
     }
     dls_raise(state, DLS_EBUFFER, source,
-              "it is read-only, and the consumer asked for a legacy capsule, which cannot "
-              "say so; pass legacy_readonly=\"strip\" if the consumer does not write, or "
-              "legacy_readonly=\"copy\" to give it a private copy");
+              "it is read-only, and the consumer %s, which cannot say so; pass "
+              "legacy_readonly=\"strip\" if the consumer does not write, or "
+              "legacy_readonly=\"copy\" to give it a private copy",
+              request->want.kernel_asks ? "borrows it through the exchange table"
+                                        : "asked for a legacy capsule");
     return -1;
 }
 
