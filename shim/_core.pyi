@@ -1,6 +1,6 @@
 import sys
 from collections.abc import Container
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 from typing_extensions import CapsuleType
 
@@ -12,6 +12,8 @@ class UnsupportedObjectError(TypeError, AttributeError): ...
 
 @final
 class Producer:
+    __dlpack_c_exchange_api__: ClassVar[CapsuleType]
+    __c_dlpack_exchange_api__: ClassVar[int]
     @property
     def source(self) -> Any: ...
     def __dlpack__(
@@ -26,6 +28,8 @@ class Producer:
 
 @final
 class Tensor:
+    __dlpack_c_exchange_api__: ClassVar[CapsuleType]
+    __c_dlpack_exchange_api__: ClassVar[int]
     @property
     def shape(self) -> tuple[int, ...]: ...
     @property

@@ -10,10 +10,10 @@ import itertools
 import threading
 
 import pytest
-from device import matrix
 from device.matrix_run import CURRENT, MAKE, Calls, libraries, source_of, warm
 
 import dlshim
+from device import matrix
 from doubles import capsules as caps
 from doubles import device as fake
 from doubles.exchange import Table

@@ -46,6 +46,9 @@ class Consumer:
     capsule = False
     """Takes raw capsules only: bare it is given ``x.__dlpack__()``."""
     asks = VERSIONED
+    """Of objects without an exchange table."""
+    reads_table = False
+    """Calls the functions of an exchange table where the type has one: versioned."""
     bears_negative = True
     """Asks in one of the ways that are known to bear negative strides (N9)."""
     memory = SHARES
@@ -344,6 +347,10 @@ class TvmFfi(Consumer):
     library = "apache-tvm-ffi"
     modules = ("tvm_ffi",)
     asks = LEGACY
+
+    def setup(self):
+        # from_dlpack() in 0.1.2 knows no table; 0.1.15 does, and does not look at its flags.
+        self.reads_table = versions.of("apache-tvm-ffi") >= (0, 1, 15)
 
     def take(self, obj):
         return self.imported[0].from_dlpack(obj)

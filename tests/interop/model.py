@@ -48,7 +48,8 @@ def expect(facts: Facts, consumer: Consumer, road: str = "upgraded") -> Expected
     met = arriving(facts, consumer)
     if met.negative and not consumer.bears_negative:
         return refused("N9-negative", consumer.raises)
-    if met.access == STATED and consumer.asks == LEGACY and not through_buffer(met, consumer, road):
+    legacy = consumer.asks == LEGACY and not consumer.reads_table  # our types have a table
+    if met.access == STATED and legacy and not through_buffer(met, consumer, road):
         return refused("T8-readonly", consumer.raises)
     row = consumer.limit(met)
     if row == "nanobind-readonly" and met.access == IMMUTABLE:
