@@ -138,6 +138,9 @@ find_module(void)
 int
 dls_exchange_register(PyObject *module)
 {
+    if (dls_work_stream_init() < 0) {
+        return -1;
+    }
     PyObject *dict = PyInterpreterState_GetDict(PyInterpreterState_Get());
     PyObject *reference = dict != NULL ? PyWeakref_NewRef(module, NULL) : NULL;
     int code = reference != NULL ? PyDict_SetItemString(dict, MODULE_KEY, reference) : -1;

@@ -3,12 +3,46 @@
 #include "core/device.h"
 #include "device/driver.h"
 #include "source/order.h"
+#include "source/pending.h"
 
-/* Of this thread's last export of device memory. */
-static _Thread_local struct {
-    dl_device device;
-    void *stream;
-} last;
+/* Of this thread's last export of device memory: device and stream.  Keys for the whole
+ * process, made at the first import and never freed. */
+static Py_tss_t *last_device, *last_stream;
+
+static Py_tss_t *
+new_key(void)
+{
+    Py_tss_t *key = PyThread_tss_alloc();
+    if (key != NULL && PyThread_tss_create(key) != 0) {
+        PyThread_tss_free(key);
+        key = NULL;
+    }
+    return key;
+}
+
+int
+dls_work_stream_init(void)
+{
+    if (last_device == NULL) {
+        last_device = new_key();
+    }
+    if (last_stream == NULL) {
+        last_stream = new_key();
+    }
+    if (last_device == NULL || last_stream == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return 0;
+}
+
+/* Never NULL, which says that nothing was left. */
+static void *
+device_word(dl_device device)
+{
+    uint64_t word = (uint64_t)(uint32_t)device.device_id << 8 | (uint8_t)device.device_type;
+    return (void *)(uintptr_t)word;
+}
 
 static bool
 takes_streams(int32_t device_type)
@@ -50,7 +84,7 @@ learn(dls_state *state, PyObject *source, dls_plan *plan, const dls_request *req
         *p = (dls_pending){.known = DLS_P_UNKNOWN};
         return 0;
     }
-    return dls_order_learn(state, plan, source, &want, device, p);
+    return dls_pending_of(state, plan, source, &want, device, p);
 }
 
 int
@@ -89,14 +123,17 @@ dls_work_stream_leave(dls_state *state, const dls_request *request, dl_device de
     }
     bool named = p.known == DLS_P_KNOWN && p.object == NULL
                  && p.handle != dls_driver_of(device.device_type)->legacy;
-    last.device = device;
-    last.stream = named ? (void *)(uintptr_t)p.handle : NULL;
+    void *stream = named ? (void *)(uintptr_t)p.handle : NULL;
+    if (PyThread_tss_set(last_stream, stream) != 0
+        || PyThread_tss_set(last_device, device_word(device)) != 0) {
+        PyThread_tss_set(last_device, NULL);
+    }
 }
 
 void *
 dls_work_stream_answer(dl_device device)
 {
-    bool same = last.device.device_type == device.device_type
-                && last.device.device_id == device.device_id;
-    return same ? last.stream : NULL;
+    bool same = takes_streams(device.device_type)
+                && PyThread_tss_get(last_device) == device_word(device);
+    return same ? PyThread_tss_get(last_stream) : NULL;
 }

@@ -18,7 +18,10 @@ int dls_work_stream_begin(dls_state *state, PyObject *source, dls_plan *plan,
 void dls_work_stream_leave(dls_state *state, const dls_request *request, dl_device device,
                            dls_pending p);
 
-/* The answer for a device, never a failure. */
+/* Make the thread-locals, at import.  0, or -1 with MemoryError. */
+int dls_work_stream_init(void);
+
+/* The answer for a device, never a failure.  Needs no GIL. */
 void *dls_work_stream_answer(dl_device device);
 
 #endif

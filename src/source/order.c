@@ -216,19 +216,6 @@ dls_order_leave(const dls_order *order)
 /* --- captures -------------------------------------------------------------------------- */
 
 DLS_COLD int
-dls_order_learn(dls_state *state, const dls_plan *plan, PyObject *obj, const dls_want *want,
-                dl_device device, dls_pending *p)
-{
-    dls_order order = {.device = device};
-    int code = learn_pending(state, plan, obj, want, &order, p);
-    if (p->object != NULL) {
-        *p = (dls_pending){.known = DLS_P_UNKNOWN}; /* a queue that nobody holds */
-    }
-    dls_order_end(&order);
-    return code;
-}
-
-DLS_COLD int
 dls_order_meets_capture(dls_state *state, dls_plan *plan, PyObject *obj, dls_order *order)
 {
     bool replaced = order->route == DLS_ROUTE_TO_HOST

@@ -71,11 +71,6 @@ int dls_order_finish(dls_state *state, dls_plan *plan, PyObject *obj, const dls_
 int dls_order_owed(dls_state *state, dls_plan *plan, PyObject *obj, const dls_want *want,
                    dls_producer_kind kind, dls_pending p, dls_loan *loan);
 
-/* P of an object on `device`, from want->producer_stream or from who knows it; *p is left
- * as it is where nobody does.  p->object is not set.  0, or -1 with an exception. */
-int dls_order_learn(dls_state *state, const dls_plan *plan, PyObject *obj,
-                    const dls_want *want, dl_device device, dls_pending *p);
-
 /* On which stream are the data ready that `want` got from `device`?  For those who keep
  * them. */
 dls_pending dls_order_ready(dls_state *state, const dls_want *want, dl_device device);

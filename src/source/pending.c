@@ -143,3 +143,16 @@ dls_pending_learn(dls_state *state, const dls_plan *plan, PyObject *obj, const d
     }
     return dls_pending_ask(state, plan, obj, order, p);
 }
+
+DLS_COLD int
+dls_pending_of(dls_state *state, const dls_plan *plan, PyObject *obj, const dls_want *want,
+               dl_device device, dls_pending *p)
+{
+    dls_order order = {.device = device};
+    int code = dls_pending_learn(state, plan, obj, want, &order, p);
+    if (p->object != NULL) {
+        *p = (dls_pending){.known = DLS_P_UNKNOWN}; /* a queue that nobody holds */
+    }
+    dls_order_end(&order);
+    return code;
+}

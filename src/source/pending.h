@@ -29,4 +29,8 @@ int dls_pending_ask(dls_state *state, const dls_plan *plan, PyObject *obj, dls_o
 int dls_pending_learn(dls_state *state, const dls_plan *plan, PyObject *obj,
                       const dls_want *want, dls_order *order, dls_pending *p);
 
+/* The same where there is no exchange yet: of an object on `device`.  p->object is not set. */
+int dls_pending_of(dls_state *state, const dls_plan *plan, PyObject *obj, const dls_want *want,
+                   dl_device device, dls_pending *p);
+
 #endif

@@ -99,6 +99,7 @@ def repr_of_default(value: object) -> str:
 def test_a_type_has_the_members_of_the_stub(name: str) -> None:
     cls = next(n for n in STUB.body if isinstance(n, ast.ClassDef) and n.name == name)
     stated = {member.name for member in cls.body if isinstance(member, Function)}
+    stated |= {member.target.id for member in cls.body if isinstance(member, ast.AnnAssign)}
     inherited = set(vars(object)) | {"__new__", "__weakref__", "__module__"}
     # Slots that the language gives every type of the kind, and that no caller names.
     inherited |= {"__release_buffer__", "__buffer__", "__del__"}
