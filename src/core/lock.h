@@ -1,27 +1,37 @@
-/* A lock that needs no set-up, for the few places that threads without the GIL share. */
+/* Locks that need no set-up, for the few places that threads without the GIL share. */
 #ifndef DLS_CORE_LOCK_H
 #define DLS_CORE_LOCK_H
 
 #include <stdatomic.h>
 
-/* Held for a few instructions only, never around a call that can block. */
-typedef struct {
-    atomic_flag held;
+/* Held for a few instructions only, never around a call, and never two at a time.  All of
+ * them are known here, so that a fork can wait until none is held. */
+typedef enum {
+    DLS_LOCK_GUARDS, /* core/owner: guards that have to wait */
+    DLS_LOCK_POOL,   /* device/pool */
+    DLS_LOCK_CUDA,   /* device/cuda: the function table */
+    DLS_LOCK_HIP,    /* device/hip: the function tables */
+    DLS_LOCKS
 } dls_lock;
 
-#define DLS_LOCK_INIT {ATOMIC_FLAG_INIT}
+extern atomic_flag dls_lock_flags[DLS_LOCKS];
 
 static inline void
-dls_lock_take(dls_lock *lock)
+dls_lock_take(dls_lock lock)
 {
-    while (atomic_flag_test_and_set_explicit(&lock->held, memory_order_acquire)) {
+    while (atomic_flag_test_and_set_explicit(&dls_lock_flags[lock], memory_order_acquire)) {
     }
 }
 
 static inline void
-dls_lock_give(dls_lock *lock)
+dls_lock_give(dls_lock lock)
 {
-    atomic_flag_clear_explicit(&lock->held, memory_order_release);
+    atomic_flag_clear_explicit(&dls_lock_flags[lock], memory_order_release);
 }
+
+/* Before a fork, and after it in both processes: what the locks guard is whole in the child,
+ * and none of them is held by a thread that the child does not have. */
+void dls_lock_take_all(void);
+void dls_lock_give_all(void);
 
 #endif

@@ -185,14 +185,14 @@ dls_shared_drop_attached(dls_shared *shared)
 
 /* Those whose device said "not now" (a graph capture): they go with a later one. */
 static dls_guarded *waiting;
-static dls_lock waiting_lock = DLS_LOCK_INIT;
 
 dls_guarded *
 dls_guarded_new(const dls_ordering *what, bool (*order)(const dls_ordering *))
 {
     dls_guarded *guarded = dls_alloc(sizeof *guarded);
     if (guarded != NULL) {
-        *guarded = (dls_guarded){.what = *what, .order = order};
+        *guarded = (dls_guarded){
+            .home = python->interpreter(), .what = *what, .order = order};
     }
     return guarded;
 }
@@ -210,27 +210,41 @@ order_all(dls_guarded *list)
             done = list;
         }
         else {
-            dls_lock_take(&waiting_lock);
+            dls_lock_take(DLS_LOCK_GUARDS);
             list->next = waiting;
             waiting = list;
-            dls_lock_give(&waiting_lock);
+            dls_lock_give(DLS_LOCK_GUARDS);
         }
     }
     return done;
 }
 
-/* Order and drop a list, with all that waits. */
+/* Move all that waits and is of this interpreter behind `list`: the objects that others'
+ * guards hold are not to die here, nor their deleters to run. */
+static dls_guarded *
+add_waiting(dls_guarded *list, int64_t home)
+{
+    dls_lock_take(DLS_LOCK_GUARDS);
+    for (dls_guarded **at = &waiting; *at != NULL;) {
+        dls_guarded *guarded = *at;
+        if (guarded->home != home) {
+            at = &guarded->next;
+            continue;
+        }
+        *at = guarded->next;
+        guarded->next = list;
+        list = guarded;
+    }
+    dls_lock_give(DLS_LOCK_GUARDS);
+    return list;
+}
+
+/* Order and drop a list, with all that waits.  Threads of nobody attach to the main
+ * interpreter. */
 static void
 drop_all(dls_guarded *list, bool attached)
 {
-    dls_guarded **end = &list;
-    while (*end != NULL) {
-        end = &(*end)->next;
-    }
-    dls_lock_take(&waiting_lock);
-    *end = waiting;
-    waiting = NULL;
-    dls_lock_give(&waiting_lock);
+    list = add_waiting(list, attached ? python->interpreter() : 0);
     if (list == NULL) {
         return;
     }

@@ -55,15 +55,17 @@ struct dls_shared {
 typedef struct dls_guarded {
     struct dls_guarded *next; /* of those that could not be let go yet */
     dls_hold hold;
+    int64_t home; /* the interpreter that made it: only there it is dropped after waiting */
     dls_ordering what;
     bool (*order)(const dls_ordering *what); /* may block; false: not now */
 } dls_guarded;
 
 /* A guard that holds nothing yet (its hold is filled as the last step); NULL when out of
- * memory.  dls_hold_drop of a hold of kind GUARDED frees it. */
+ * memory.  Attached.  dls_hold_drop of a hold of kind GUARDED frees it. */
 dls_guarded *dls_guarded_new(const dls_ordering *what, bool (*order)(const dls_ordering *));
 
-/* Let go what had to wait, as far as its devices now allow.  Attached. */
+/* Let go what had to wait, as far as its devices now allow, and it is of the interpreter
+ * that this thread is attached to. */
 void dls_guarded_flush(void);
 
 /* How this thread stands to Python. */
@@ -83,6 +85,7 @@ typedef struct {
     void (*take_back)(void *token); /* ... this */
     bool (*save_error)(void *saved[3]);  /* attached; true: one was pending, taken */
     void (*restore_error)(void *saved[3], bool pending); /* reports a newer one */
+    int64_t (*interpreter)(void);       /* attached: a number of its own, the main one's 0 */
     void (*drop_object)(void *py);      /* attached */
     void (*drop_buffer)(void *buffer);  /* attached: release; not freed */
 } dls_python_ops;

@@ -18,7 +18,6 @@ static dls_cuda_api loaded;
 static atomic_bool ready;
 static atomic_bool broken;
 static dls_error why_broken;
-static dls_lock writing = DLS_LOCK_INIT;
 
 /* Primary contexts that we retained, by ordinal. */
 #define DEVICES_KEPT 64
@@ -55,6 +54,11 @@ fail_start(dls_error *err, const dls_cuda_api *api, int result)
                         "CUDA: the driver finds no device (error %d); this memory cannot "
                         "be ordered here, pass stream=-1 if it is ready",
                         result);
+    case CU_NOT_INITIALIZED: /* what cuInit says in a child of a process that called it */
+        return dls_fail(err, DLS_EBUFFER,
+                        "CUDA: the driver does not start (error 3), as after a fork: it does not "
+                        "work in the child of a process that used it; start workers with "
+                        "\"spawn\"");
     default:
         return dls_cuda_fail(api, err, result, "cuInit", -1);
     }
@@ -72,7 +76,7 @@ start_driver(dls_cuda_api *api, dls_error *err, bool *lasting)
                         "stream=-1 if the data are ready",
                         library_names[0]);
     }
-    dls_loader_watch_fork();
+    dls_loader_note_driver();
     *lasting = true;
     const char *missing = find_symbols(library, api);
     if (missing != NULL) {
@@ -108,7 +112,7 @@ dls_cuda_load(const dls_cuda_api **api, dls_error *err)
         dls_cuda_api fresh;
         bool lasting;
         int result = start_driver(&fresh, err, &lasting);
-        dls_lock_take(&writing);
+        dls_lock_take(DLS_LOCK_CUDA);
         if (result == DLS_OK && !atomic_load(&ready)) {
             loaded = fresh;
             atomic_store_explicit(&ready, true, memory_order_release);
@@ -117,7 +121,7 @@ dls_cuda_load(const dls_cuda_api **api, dls_error *err)
             why_broken = *err;
             atomic_store_explicit(&broken, true, memory_order_release);
         }
-        dls_lock_give(&writing);
+        dls_lock_give(DLS_LOCK_CUDA);
         if (result != DLS_OK) {
             return result;
         }

@@ -14,7 +14,6 @@ static struct {
     int version;
 } runtimes[DLS_HIP_RUNTIMES];
 static atomic_int count;
-static dls_lock adding = DLS_LOCK_INIT;
 
 /* --- finding ---------------------------------------------------------------------------- */
 
@@ -52,7 +51,7 @@ add_runtime(void *library)
         return; /* a release before 5 cannot be asked */
     }
     api.hipRuntimeGetVersion(&version);
-    dls_lock_take(&adding);
+    dls_lock_take(DLS_LOCK_HIP);
     int n = atomic_load(&count);
     if (n < DLS_HIP_RUNTIMES && !is_known(library)) {
         runtimes[n].library = library;
@@ -60,7 +59,7 @@ add_runtime(void *library)
         runtimes[n].version = version;
         atomic_store_explicit(&count, n + 1, memory_order_release);
     }
-    dls_lock_give(&adding);
+    dls_lock_give(DLS_LOCK_HIP);
 }
 
 /* A framework may map its copy at any time: look again whenever something was mapped. */
@@ -74,10 +73,12 @@ look(void)
         return atomic_load_explicit(&count, memory_order_acquire);
     }
     int mapped = dls_loader_all_mapped("libamdhip64", libraries, DLS_HIP_RUNTIMES);
+    if (mapped > 0) {
+        dls_loader_note_driver();
+    }
     for (int i = 0; i < mapped; i++) {
         add_runtime(libraries[i]);
     }
-    dls_loader_watch_fork();
     atomic_store(&looked_at, now);
     return atomic_load_explicit(&count, memory_order_acquire);
 }

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "core/lock.h"
+
 const char *
 dls_loader_fill(void *library, const char *names, int count, int required, void *table)
 {
@@ -77,7 +79,12 @@ dls_loader_symbol(void *library, const char *name)
 }
 
 void
-dls_loader_watch_fork(void)
+dls_loader_watch_forks(void)
+{
+}
+
+void
+dls_loader_note_driver(void)
 {
 }
 
@@ -197,20 +204,30 @@ dls_loader_symbol(void *library, const char *name)
 }
 
 static atomic_bool watching;
+static atomic_bool uses_driver;
 static atomic_bool is_child;
 
 static void
-on_fork(void)
+in_child(void)
 {
-    atomic_store_explicit(&is_child, true, memory_order_relaxed);
+    dls_lock_give_all();
+    if (atomic_load_explicit(&uses_driver, memory_order_relaxed)) {
+        atomic_store_explicit(&is_child, true, memory_order_relaxed);
+    }
 }
 
 void
-dls_loader_watch_fork(void)
+dls_loader_watch_forks(void)
 {
     if (!atomic_exchange(&watching, true)) {
-        pthread_atfork(NULL, NULL, on_fork);
+        pthread_atfork(dls_lock_take_all, dls_lock_give_all, in_child);
     }
+}
+
+void
+dls_loader_note_driver(void)
+{
+    atomic_store_explicit(&uses_driver, true, memory_order_relaxed);
 }
 
 bool

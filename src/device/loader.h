@@ -21,9 +21,12 @@ unsigned long long dls_loader_generation(void);
 /* Address of an exact symbol, NULL when the library has none. */
 void *dls_loader_symbol(void *library, const char *name);
 
-/* Remember this process: from now on dls_loader_is_child says whether it was forked
- * since.  Drivers must not be used in a child (reference streams.md 1.8). */
-void dls_loader_watch_fork(void);
+/* Once, before any lock is taken: a fork waits until no thread holds one of ours. */
+void dls_loader_watch_forks(void);
+
+/* A driver is about to be used: from now on dls_loader_is_child says whether this process
+ * was forked since.  Drivers must not be used in a child (reference streams.md 1.8). */
+void dls_loader_note_driver(void);
 bool dls_loader_is_child(void);
 
 /* Fill `count` pointers at `table` with the symbols of `names` (texts one behind the other,

@@ -17,7 +17,6 @@ typedef struct pool {
 } pool;
 
 static pool *pools; /* under the lock */
-static dls_lock lock = DLS_LOCK_INIT;
 static atomic_int cap = EVENTS_KEPT;
 
 void
@@ -58,12 +57,12 @@ dls_pool_get_event(const dls_driver *driver, const dls_place *place, void **even
 {
     uint64_t id = driver->identity(place);
     *event = NULL;
-    dls_lock_take(&lock);
+    dls_lock_take(DLS_LOCK_POOL);
     pool *p = find(place, id);
     if (p != NULL && p->count > 0) {
         *event = p->events[--p->count];
     }
-    dls_lock_give(&lock);
+    dls_lock_give(DLS_LOCK_POOL);
     if (*event != NULL) {
         return DLS_OK;
     }
@@ -78,19 +77,19 @@ dls_pool_put_event(const dls_driver *driver, const dls_place *place, void *event
     if (sound) {
         uint64_t id = driver->identity(place);
         pool *fresh = NULL;
-        dls_lock_take(&lock);
+        dls_lock_take(DLS_LOCK_POOL);
         bool absent = find(place, id) == NULL;
-        dls_lock_give(&lock);
+        dls_lock_give(DLS_LOCK_POOL);
         if (absent) {
             fresh = dls_alloc(sizeof *fresh);
         }
-        dls_lock_take(&lock);
+        dls_lock_take(DLS_LOCK_POOL);
         pool *p = find_or_add(place, id, fresh, &used);
         if (p != NULL && p->count < atomic_load(&cap)) {
             p->events[p->count++] = event;
             kept = true;
         }
-        dls_lock_give(&lock);
+        dls_lock_give(DLS_LOCK_POOL);
         if (!used) {
             dls_free(fresh);
         }
@@ -106,10 +105,10 @@ dls_pool_copy_stream(const dls_driver *driver, const dls_place *place, uint64_t 
 {
     uint64_t id = driver->identity(place), made = 0;
     bool used;
-    dls_lock_take(&lock);
+    dls_lock_take(DLS_LOCK_POOL);
     pool *p = find(place, id);
     uint64_t found = p != NULL ? p->copy_stream : 0;
-    dls_lock_give(&lock);
+    dls_lock_give(DLS_LOCK_POOL);
     if (found == 0) {
         pool *fresh = dls_alloc(sizeof *fresh);
         if (fresh == NULL) {
@@ -120,13 +119,13 @@ dls_pool_copy_stream(const dls_driver *driver, const dls_place *place, uint64_t 
             dls_free(fresh);
             return driver->fail(place, err, result, DLS_CALL_STREAM_NEW, -1);
         }
-        dls_lock_take(&lock);
+        dls_lock_take(DLS_LOCK_POOL);
         p = find_or_add(place, id, fresh, &used);
         if (p->copy_stream == 0) {
             p->copy_stream = made;
         }
         found = p->copy_stream; /* another thread's, if it was quicker: ours stays unused */
-        dls_lock_give(&lock);
+        dls_lock_give(DLS_LOCK_POOL);
         if (!used) {
             dls_free(fresh);
         }

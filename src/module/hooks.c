@@ -1,10 +1,12 @@
 #include "module/hooks.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "core/alloc.h"
 #include "core/counters.h"
 #include "core/device.h"
+#include "core/lock.h"
 #include "device/pool.h"
 #include "device/stream.h"
 #include "module/request.h"
@@ -22,6 +24,26 @@ counters(PyObject *module, PyObject *ignored)
     return Py_BuildValue("{" DLS_COUNTER_LIST(FORMAT) "}" DLS_COUNTER_LIST(VALUE));
 #undef FORMAT
 #undef VALUE
+}
+
+static int64_t
+milliseconds(void)
+{
+    struct timespec now;
+    timespec_get(&now, TIME_UTC);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Held from before the GIL is let go until before it is taken back. */
+static void
+hold_locks(long duration)
+{
+    dls_lock_take_all();
+    Py_BEGIN_ALLOW_THREADS
+    for (int64_t end = milliseconds() + duration; milliseconds() < end;) {
+    }
+    dls_lock_give_all();
+    Py_END_ALLOW_THREADS
 }
 
 static PyObject *
@@ -51,6 +73,9 @@ hook(PyObject *module, PyObject *args)
     }
     else if (strcmp(name, "event_pool") == 0) {
         dls_pool_cap((int)PyLong_AsLong(value));
+    }
+    else if (strcmp(name, "hold_locks") == 0) {
+        hold_locks(PyLong_AsLong(value));
     }
     else if (strcmp(name, "fail_alloc") == 0) {
         long n = PyLong_AsLong(value);
@@ -277,7 +302,7 @@ PyMethodDef dls_hook_methods[] = {
      "_counters($module, /)\n--\n\nCounts since import: handed_on, translated, copied, taken, live."},
     {"_hook", hook, METH_VARARGS,
      "_hook($module, name, value, /)\n--\n\nTest switches: hand_on, fallback, fail_alloc, "
-     "forget_plans, forget_imports, event_pool."},
+     "forget_plans, forget_imports, event_pool, hold_locks."},
     {"_peek", peek, METH_O,
      "_peek($module, capsule, /)\n--\n\nFields of a capsule, which is not consumed."},
     {"_plan", plan, METH_O,

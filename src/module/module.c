@@ -1,4 +1,5 @@
 /* dlshim._core: a table of contents. */
+#include "device/loader.h"
 #include "module/exchange.h"
 #include "module/functions.h"
 #include "module/hooks.h"
@@ -38,6 +39,7 @@ module_exec(PyObject *module)
         return -1;
     }
     dls_guard_install();
+    dls_loader_watch_forks();
     state->forget = PyObject_GetAttrString(module, "_forget");
     state->plans = dls_plan_cache_new();
     return state->forget != NULL && state->plans != NULL ? 0 : -1;

@@ -106,6 +106,12 @@ guard_restore_error(void *saved[3], bool pending)
     }
 }
 
+static int64_t
+guard_interpreter(void)
+{
+    return PyInterpreterState_GetID(PyInterpreterState_Get());
+}
+
 static void
 guard_drop_object(void *py)
 {
@@ -126,6 +132,7 @@ static const dls_python_ops ops = {
     .take_back = guard_take_back,
     .save_error = guard_save_error,
     .restore_error = guard_restore_error,
+    .interpreter = guard_interpreter,
     .drop_object = guard_drop_object,
     .drop_buffer = guard_drop_buffer,
 };
@@ -139,7 +146,7 @@ dls_guard_install(void)
                   : version == 0x030c ? attached_by_private_thread_local
                                       : attached_by_gil_holder;
     atomic_store_explicit(&python_ended, false, memory_order_release);
-    if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
+    if (guard_interpreter() != 0) {
         atomic_store_explicit(&in_subinterpreter, true, memory_order_relaxed);
     }
     dls_owner_set_python(&ops);

@@ -436,6 +436,34 @@ imported.release()
 
 @pytest.mark.once
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_T10_a_fork_while_another_thread_holds_the_locks():
+    """That thread is not in the child, so nobody would give them back there."""
+    child.run(
+        HEAD
+        + """
+import os, signal, threading
+from dlshim import _core
+def hold():
+    _core._hook("hold_locks", 300)
+sys.setswitchinterval(100)  # main goes on only when `hold` has them and lets the GIL go
+for turn in range(2):
+    thread = threading.Thread(target=hold)
+    thread.start()
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(20)
+        _core._hook("hold_locks", 0)
+        dlshim.from_dlpack(b"x")
+        os._exit(7)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 7, status
+    thread.join()
+    _core._hook("hold_locks", 0)  # the parent goes on
+""")  # fmt: skip
+
+
+@pytest.mark.once
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_T10_a_forked_child_that_ends_in_order():
     child.run(
         HEAD

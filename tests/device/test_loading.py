@@ -410,6 +410,25 @@ assert os.wait()[1] == 0
     )
 
 
+def test_to_have_looked_for_a_driver_is_not_to_have_used_it() -> None:
+    """An empty dict has dlshim look which runtimes are mapped; none is, none is started."""
+    path = str(built("13.0"))
+    child.run(
+        ROADS
+        + f"""
+dlshim.upgrade(empty()).__dlpack__()
+if os.fork() == 0:
+    import drivers
+    drv = drivers.load({path!r})
+    drv.start()
+    address, S = drv.alloc(64), drv.stream_new(blocking=False)
+    dlshim.upgrade(P1a((2, 3), device=CUDA, data=address)).__dlpack__(stream=S)
+    os._exit("cuCtxRecordEvent" not in drv.calls())
+assert os.wait()[1] == 0
+"""
+    )
+
+
 def test_multiprocessing_by_fork_ends_cleanly() -> None:
     """What a worker inherited dies in the worker, at its end, after the interpreter."""
     code = """
