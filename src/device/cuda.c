@@ -41,6 +41,14 @@ find_symbols(void *library, dls_cuda_api *api)
 }
 
 static int
+fail_child(dls_error *err)
+{
+    return dls_fail(err, DLS_EBUFFER,
+                    "CUDA: this process was forked after the driver was started, and the "
+                    "driver does not work in the child; start workers with \"spawn\"");
+}
+
+static int
 fail_start(dls_error *err, const dls_cuda_api *api, int result)
 {
     switch (result) {
@@ -54,11 +62,8 @@ fail_start(dls_error *err, const dls_cuda_api *api, int result)
                         "CUDA: the driver finds no device (error %d); this memory cannot "
                         "be ordered here, pass stream=-1 if it is ready",
                         result);
-    case CU_NOT_INITIALIZED: /* what cuInit says in a child of a process that called it */
-        return dls_fail(err, DLS_EBUFFER,
-                        "CUDA: the driver does not start (error 3), as after a fork: it does not "
-                        "work in the child of a process that used it; start workers with "
-                        "\"spawn\"");
+    case CU_NOT_INITIALIZED: /* what cuInit says where the parent called it */
+        return fail_child(err);
     default:
         return dls_cuda_fail(api, err, result, "cuInit", -1);
     }
@@ -87,14 +92,6 @@ start_driver(dls_cuda_api *api, dls_error *err, bool *lasting)
     }
     int result = api->cuInit(0);
     return result == CU_OK ? DLS_OK : fail_start(err, api, result);
-}
-
-static int
-fail_child(dls_error *err)
-{
-    return dls_fail(err, DLS_EBUFFER,
-                    "CUDA: this process was forked after the driver was started, and the "
-                    "driver does not work in the child; start workers with \"spawn\"");
 }
 
 DLS_COLD int

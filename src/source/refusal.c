@@ -75,8 +75,7 @@ raise_not_moved(dls_state *state, PyObject *obj, dl_device have, dl_device want)
     }
     dls_raise(state, DLS_EBUFFER, obj,
               "it lies on device (%d, %d) and (%d, %d) is wanted, and its library did not "
-              "move it to the wanted device: move it with the library's own function first "
-              "(for example .cpu() or .to())",
+              "move it; move it there first (for example .cpu() or .to())",
               (int)have.device_type, (int)have.device_id, (int)want.device_type,
               (int)want.device_id);
 }
@@ -88,8 +87,7 @@ dls_raise_move(dls_state *state, PyObject *obj, const dls_want *want, dl_device 
     if (want->copy == 0) {
         dls_raise(state, DLS_ECOPY, obj,
                   "it lies on device (%d, %d) and (%d, %d) is wanted, which needs a copy, but "
-                  "copy=False was asked for; allow it with copy=None, or move it with its own "
-                  "library first",
+                  "copy=False was asked for; allow it with copy=None",
                   (int)have.device_type, (int)have.device_id, (int)want->device.device_type,
                   (int)want->device.device_id);
     }
