@@ -10,6 +10,7 @@
 #include "python/raise.h"
 #include "source/capsule_in.h"
 #include "source/order.h"
+#include "source/pending.h"
 
 atomic_bool dls_hand_on_allowed = true;
 
@@ -291,6 +292,33 @@ serve_capsule(dls_state *state, PyObject *source, dls_plan *plan, dls_request *r
     return capsule;
 }
 
+/* On which stream a Tensor's data are ready.  *stream: a new reference to its object, or
+ * NULL.  0, or -1. */
+static int
+find_ready(dls_state *state, PyObject *source, const dls_plan *plan, const dls_request *request,
+           const dls_loan *loan, const dls_settled *s, dls_pending *ready, PyObject **stream)
+{
+    dl_device device = s->delivery.tensor.device;
+    PyObject *given = request->want.stream;
+    *stream = given != NULL && !PyLong_Check(given) ? given : NULL;
+    Py_XINCREF(*stream);
+    *ready = (dls_pending){.known = DLS_P_READY};
+    if (s->scan.count != 0) {
+        *ready = dls_order_ready(state, &request->want, device);
+    }
+    if (!loan->unordered || plan == NULL || device.device_type != dl_kDLOneAPI) {
+        return 0;
+    }
+    /* The array's own queue may still work on it: whoever asks the Tensor waits for that. */
+    if (dls_pending_queue(state, plan, source, device, stream) < 0) {
+        return -1;
+    }
+    if (*stream != NULL) {
+        *ready = dls_pending_object(*stream);
+    }
+    return 0;
+}
+
 static PyObject *
 serve_tensor(dls_state *state, PyObject *source, dls_plan *plan, dls_request *request)
 {
@@ -304,15 +332,14 @@ serve_tensor(dls_state *state, PyObject *source, dls_plan *plan, dls_request *re
         return NULL;
     }
     if (dls_settle(state, source, plan, request, &loan, &settled) == 0) {
-        dls_pending ready = {.known = DLS_P_READY};
-        if (settled.scan.count != 0) {
-            ready = dls_order_ready(state, &request->want, settled.delivery.tensor.device);
+        dls_pending ready;
+        PyObject *stream;
+        if (find_ready(state, source, plan, request, &loan, &settled, &ready, &stream) == 0) {
+            tensor = dls_tensor_new(state, &settled.delivery.tensor,
+                                    settled.delivery.canonical, &loan, settled.delivery.flags,
+                                    ready, stream);
+            Py_XDECREF(stream);
         }
-        PyObject *stream = request->want.stream;
-        bool is_object = stream != NULL && !PyLong_Check(stream);
-        tensor = dls_tensor_new(state, &settled.delivery.tensor, settled.delivery.canonical,
-                                &loan, settled.delivery.flags, ready,
-                                is_object ? stream : NULL);
     }
     if (tensor != NULL) {
         /* Taking is the last step that can fail (T9). */

@@ -12,6 +12,7 @@ dls_loan_init(dls_loan *loan)
     loan->readonly_stated = false;
     loan->shared = false;
     loan->altered = false;
+    loan->unordered = false;
     loan->copy_stream = 0;
     loan->managed = NULL;
     loan->capsule = NULL;

@@ -24,6 +24,7 @@ typedef struct {
     bool readonly_stated;  /* the source can say READ_ONLY, so its absence counts */
     bool shared;           /* others held the capsule when it was looked at */
     bool altered;          /* tensor no longer says what the source's struct says */
+    bool unordered;        /* None was passed on, which by SYCL's convention orders nothing */
     uint64_t copy_stream;  /* ordered, to be copied to the host on this stream; 0: no */
     void *managed;         /* the struct behind capsule or hold, NULL for DLS_OLDER */
     PyObject *capsule;     /* strong; not yet taken, may be handed on; NULL: taken */

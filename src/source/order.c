@@ -297,6 +297,8 @@ dls_order_finish(dls_state *state, dls_plan *plan, PyObject *obj, const dls_want
         return dls_raise_error(state, obj, &order->no_stream);
     }
     if (rule.duty == DLS_DUTY_NOTHING) {
+        loan->unordered = family == DLS_FAMILY_ONEAPI && order->s.value == DLS_VALUE_NONE
+                          && rule.argument == DLS_ARGUMENT_NULL_;
         return 0;
     }
     if (rule.duty == DLS_DUTY_VALUE || rule.duty == DLS_DUTY_TYPE) {

@@ -156,3 +156,14 @@ dls_pending_of(dls_state *state, const dls_plan *plan, PyObject *obj, const dls_
     dls_order_end(&order);
     return code;
 }
+
+DLS_COLD int
+dls_pending_queue(dls_state *state, const dls_plan *plan, PyObject *obj, dl_device device,
+                  PyObject **queue)
+{
+    dls_order order = {.device = device};
+    dls_pending p = {.known = DLS_P_UNKNOWN};
+    int result = ask_library(state, plan, obj, &order, &p);
+    *queue = order.queue;
+    return result;
+}

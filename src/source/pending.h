@@ -33,4 +33,8 @@ int dls_pending_learn(dls_state *state, const dls_plan *plan, PyObject *obj,
 int dls_pending_of(dls_state *state, const dls_plan *plan, PyObject *obj, const dls_want *want,
                    dl_device device, dls_pending *p);
 
+/* *queue: a new reference to the SYCL queue that the library names for this array, or NULL. */
+int dls_pending_queue(dls_state *state, const dls_plan *plan, PyObject *obj, dl_device device,
+                      PyObject **queue);
+
 #endif

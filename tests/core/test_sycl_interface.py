@@ -641,6 +641,60 @@ def test_the_data_are_ready_when_the_dict_arrives():
     assert s.log == []
 
 
+class Dpctl(P2):
+    """dpctl 0.21: None orders nothing, a queue is ordered by a barrier pair."""
+
+    def __init__(self, *args: Any, queue: Queue, **keywords: Any) -> None:
+        super().__init__(*args, device=(14, 0), **keywords)
+        self.sycl_queue = queue
+
+    def answer(self, stream: Any = None, **asked: Any) -> Any:
+        if stream is not None and stream != self.sycl_queue:
+            stream.submit_barrier([self.sycl_queue.submit_barrier()])
+        return super().answer(**asked)
+
+
+UsmArray = sycl.placed("dpctl.tensor._usmarray", "usm_ndarray")(type("UsmArray", (Dpctl,), {}))
+DpnpArray = sycl.placed("dpnp.dpnp_array", "dpnp_array")(type("DpnpArray", (Dpctl,), {}))
+
+
+@pytest.mark.parametrize("cls", [UsmArray, DpnpArray])
+def test_a_tensor_of_an_array_remembers_its_queue(cls):
+    """Nobody was asked to wait, so what the Tensor shows and hands on waits."""
+    p, s = Queue(), Queue()
+    tensor = dlshim.from_dlpack(cls((2, 3), queue=p))
+    assert p.log == []
+    assert shown(tensor)["syclobj"] is p
+    assert p.log == ["wait"]
+    versioned(tensor).release()
+    assert p.log == ["wait", "wait"]
+    versioned(tensor, stream=s).release()
+    assert (p.log[2:], s.log) == ([("barrier",)], [("barrier", p)])
+    versioned(tensor, stream=-1).release()
+    versioned(tensor, stream=p).release()
+    assert len(p.log) == 3
+
+
+@pytest.mark.parametrize("stream", [-1, "S"])
+def test_a_tensor_that_was_taken_with_a_stream_remembers_that(stream):
+    p, s = Queue(), Queue()
+    given = s if stream == "S" else stream
+    tensor = dlshim.from_dlpack(UsmArray((2, 3), queue=p), stream=given)
+    before = list(p.log)
+    if given == -1:
+        with pytest.raises(BufferError, match="stream=-1"):
+            shown(tensor)
+    else:
+        assert shown(tensor)["syclobj"] is s and s.log == [("barrier", p), "wait"]
+    assert p.log == before
+
+
+def test_an_array_of_no_elements_has_no_queue_to_wait_for():
+    p = Queue()
+    shown(dlshim.from_dlpack(UsmArray((0, 3), queue=p)))
+    assert p.log == []
+
+
 def test_what_was_taken_without_order_cannot_be_shown():
     tensor = dlshim.from_dlpack(SyclOnly(), stream=-1)
     with pytest.raises(BufferError) as error:

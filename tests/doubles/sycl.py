@@ -174,7 +174,9 @@ class SyclOnly:
         return {key: value for key, value in self._entries.items() if value is not self.DROP}
 
 
-def _of(module: str, name: str) -> Any:
+def placed(module: str, name: str) -> Any:
+    """A class decorator: it comes from there, as far as rows of libraries tell."""
+
     def place(cls: type) -> type:
         cls.__module__, cls.__qualname__ = module, name
         return cls
@@ -191,22 +193,22 @@ class WaitingArray(SyclOnly):
         return SyclOnly.__sycl_usm_array_interface__.fget(self)  # type: ignore
 
 
-@_of("dpctl.tensor._usmarray", "usm_ndarray")
+@placed("dpctl.tensor._usmarray", "usm_ndarray")
 class DpctlArray(WaitingArray):
     """dpctl 0.21.1, of which `__dlpack__` is left out."""
 
 
-@_of("dpnp.tensor._usmarray", "usm_ndarray")
+@placed("dpnp.tensor._usmarray", "usm_ndarray")
 class DpnpTensor(WaitingArray):
     """dpnp 0.20.0: what was dpctl.tensor."""
 
 
-@_of("dpnp.dpnp_array", "dpnp_array")
+@placed("dpnp.dpnp_array", "dpnp_array")
 class DpnpArray(WaitingArray):
     """dpnp 0.20.0."""
 
 
-@_of("dpctl.memory._memory", "_Memory")
+@placed("dpctl.memory._memory", "_Memory")
 class _Memory(SyclOnly):
     """Waits for nothing, has no key `offset`, and says True for memory that it writes itself."""
 
@@ -217,7 +219,7 @@ class _Memory(SyclOnly):
         super().__init__((nbytes,), "uint8", elements=nbytes, changes=changes, **keywords)
 
 
-@_of("dpctl.memory._memory", "MemoryUSMDevice")
+@placed("dpctl.memory._memory", "MemoryUSMDevice")
 class Memory(_Memory):
     """dpctl 0.21.1 and 0.22.1; MemoryUSMShared and MemoryUSMHost are alike."""
 
@@ -247,7 +249,7 @@ def torch_library(*indices: int) -> ModuleType:
     return module
 
 
-@_of("torch", "Tensor")
+@placed("torch", "Tensor")
 class TorchXpu(Array):
     """A tensor of `torch` 2.10 to 2.15 on an Intel GPU, `torch/_tensor.py` `Tensor.__dlpack__`.
 

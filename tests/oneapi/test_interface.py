@@ -270,9 +270,16 @@ def test_data_out_says_read_only():
     assert not xp.asarray(tensor).flags.writable
 
 
+class Stranger:
+    """A producer of which nothing is known but DLPack."""
+
+    def __init__(self, of: Any) -> None:
+        self.__dlpack__, self.__dlpack_device__ = of.__dlpack__, of.__dlpack_device__
+
+
 def test_syclobj_out_is_a_filter_string_that_dpctl_takes(queue):
     x = runtime.counting(sycl_queue=queue)
-    tensor = dlshim.from_dlpack(x)
+    tensor = dlshim.from_dlpack(Stranger(x))
     assert shown(tensor)["syclobj"] == "0"
     memory = usm.as_usm_memory(tensor)
     assert memory.sycl_context == queue.sycl_context
@@ -281,6 +288,7 @@ def test_syclobj_out_is_a_filter_string_that_dpctl_takes(queue):
 
 def test_syclobj_out_is_the_queue_that_is_known(queue, other_queue):
     x = runtime.counting(sycl_queue=queue)
+    assert shown(dlshim.from_dlpack(x))["syclobj"] == queue  # which the array itself names
     tensor = dlshim.from_dlpack(x, stream=other_queue)
     assert shown(tensor)["syclobj"] is other_queue
     assert xp.asarray(tensor).sycl_queue == other_queue

@@ -123,14 +123,40 @@ def test_without_a_queue_the_host_waits(gate, way):
     del kept
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="without a stream dpctl orders nothing, and the Tensor takes its data for ready",
-)
 def test_what_a_tensor_of_an_array_shows_is_ready(gate):
-    """As the array's own property would be."""
+    """As the array's own property would be: without a stream dpctl orders nothing, so the Tensor
+    remembers the array's queue."""
+    tensor = dlshim.from_dlpack(gate.array)
+    assert not gate.is_open, "taking it waits for nobody"
     with gate.must_wait():
-        _ = dlshim.from_dlpack(gate.array).__sycl_usm_array_interface__
+        shown = tensor.__sycl_usm_array_interface__
+    assert shown["syclobj"] == gate.queue
+
+
+#: What a Tensor that was taken without a stream hands on.
+ONWARD: dict[str, Callable[[Any], Any]] = {
+    "None": lambda tensor: exported(tensor, None),
+    "legacy": lambda tensor: caps.take(dlshim.to_capsule(tensor)),
+    "another Tensor": dlshim.from_dlpack,
+}
+
+
+@pytest.mark.parametrize("way", ONWARD.values(), ids=ONWARD.keys())
+def test_what_a_tensor_of_an_array_hands_on_is_ready(gate, way):
+    tensor = dlshim.from_dlpack(gate.array)
+    with gate.must_wait():
+        kept = way(tensor)
+    del kept
+
+
+def test_a_tensor_of_an_array_orders_other_queues_behind_the_arrays(gate, other_queue):
+    tensor = dlshim.from_dlpack(gate.array)
+    kept = exported(tensor, other_queue)
+    reader = gate.reader(other_queue)
+    assert not gate.is_open and not reader.done
+    gate.open()
+    assert reader.read() == NEW
+    del kept
 
 
 def test_an_unknown_queue_is_refused(gate, other_queue):
