@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 
 HELP = """\
@@ -33,5 +35,21 @@ def main(arguments: list[str]) -> int:
     return 2
 
 
+def run(arguments: list[str]) -> int:
+    """Run a command as a program; where its reader goes away, end as other tools do (SIGPIPE)."""
+    try:
+        try:
+            return main(arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # What is still in the buffer has nowhere to go when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if hasattr(signal, "SIGPIPE"):
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGPIPE)
+        return 1
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run(sys.argv[1:]))

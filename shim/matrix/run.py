@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import queue
 import signal
@@ -195,8 +196,9 @@ class _Child:
                 text=True,
             )
             assert process.stdin is not None
-            process.stdin.write(json.dumps(self.job))
-            process.stdin.close()
+            # A child that died at once is told by its end, below.
+            with contextlib.suppress(BrokenPipeError), process.stdin as its_input:
+                its_input.write(json.dumps(self.job))
             silent = False
             for line in _lines(process):
                 if line is None:

@@ -31,10 +31,17 @@ ROWS = 14
 Pairs = dict[tuple[str, str], list[Cell]]
 
 
+class _Console(Console):
+    """Leaves the end of the program, when nobody reads any more, to the command line."""
+
+    def on_broken_pipe(self) -> None:
+        raise
+
+
 def _console() -> Console:
-    console = Console(highlight=False)
+    console = _Console(highlight=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=WIDTH)
+        console = _Console(highlight=False, width=WIDTH)
     elif console.width > WIDTH:
         console.width = WIDTH
     return console

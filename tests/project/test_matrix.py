@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +33,45 @@ def test_without_arguments_it_prints_short_help() -> None:
     assert done.returncode == 0
     assert "matrix" in done.stdout and len(done.stdout.splitlines()) < 12
     assert command("--help").stdout == done.stdout
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no SIGPIPE on this system")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["streams"],
+        ["streams", "--help"],
+        [],
+        ["matrix", "--help"],
+        ["matrix", "--only", "stdlib,capsule", "--no-cost"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("buffered", [True, False], ids=["buffered", "unbuffered"])
+def test_a_reader_that_goes_away_ends_it_silently(arguments: list[str], buffered: bool) -> None:
+    """As `| head` does: no traceback, and the end of SIGPIPE, which a shell calls 141."""
+    if "matrix" in arguments and importlib.util.find_spec("rich") is None:
+        absent("matrix draws with rich")
+    reading, writing = os.pipe()
+    os.close(reading)
+    line = [sys.executable, *([] if buffered else ["-u"]), "-m", "dlshim", *arguments]
+    try:
+        done = subprocess.run(
+            line, stdout=writing, stderr=subprocess.PIPE, text=True, check=False, timeout=300
+        )
+    finally:
+        os.close(writing)
+    assert done.stderr.strip() == ""
+    # argparse takes no notice of what it cannot write.
+    assert done.returncode == (0 if "--help" in arguments else -signal.SIGPIPE)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no shell on this system")
+def test_head_gets_its_lines() -> None:
+    command = f"'{sys.executable}' -m dlshim streams | head -n 1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1] in ("0", "141")  # 0: all of it fitted into the pipe
+    assert (done.stdout.splitlines()[0][:20], done.stderr) == ("What a producer is p", "")
 
 
 def test_an_unknown_command_says_so() -> None:
