@@ -7,12 +7,14 @@
 #include <stdint.h>
 
 /* DLS_FLAT: the learned road, one body without calls between its steps.  DLS_COLD: off
- * that road, out of line and small.  DLS_APART: quick, but not part of that body. */
+ * that road, out of line and small.  DLS_APART: quick, but not part of that body.  DLS_RARE: a condition that seldom holds. */
 #if defined(__GNUC__) || defined(__clang__)
 #define DLS_COLD __attribute__((cold, noinline))
 #define DLS_APART __attribute__((noinline))
 #define DLS_FLAT __attribute__((flatten))
+#define DLS_RARE(condition) __builtin_expect(!!(condition), 0)
 #else
+#define DLS_RARE(condition) (condition)
 #define DLS_COLD
 #define DLS_APART
 #define DLS_FLAT

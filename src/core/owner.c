@@ -50,16 +50,23 @@ drop_python_half(const dls_hold *hold)
     }
 }
 
+/* All of it on an attached thread that has the pending exception out of the way. */
+static void
+drop_saved(const dls_hold *hold)
+{
+    if (is_foreign(hold)) {
+        run_foreign_deleter(hold);
+    }
+    drop_python_half(hold);
+}
+
 /* All of it on an attached thread, a pending exception kept out of the way (T9). */
 static void
 drop_attached(const dls_hold *hold)
 {
     void *saved[3];
     bool pending = python->save_error(saved);
-    if (is_foreign(hold)) {
-        run_foreign_deleter(hold);
-    }
-    drop_python_half(hold);
+    drop_saved(hold);
     python->restore_error(saved, pending);
 }
 
@@ -138,6 +145,15 @@ dls_hold_drop_attached(dls_hold *hold)
     dls_hold moved = hold_move(hold);
     if (!drop_plain_half(&moved, true)) {
         drop_attached(&moved);
+    }
+}
+
+void
+dls_hold_drop_saved(dls_hold *hold)
+{
+    dls_hold moved = hold_move(hold);
+    if (is_foreign(&moved) || !drop_plain_half(&moved, true)) {
+        drop_saved(&moved);
     }
 }
 

@@ -99,6 +99,9 @@ void dls_hold_drop(dls_hold *hold);
 
 /* The same for callers that are attached by contract (deallocs, error paths). */
 void dls_hold_drop_attached(dls_hold *hold);
+/* And for those who also have the pending exception saved, and report what is pending
+ * afterwards. */
+void dls_hold_drop_saved(dls_hold *hold);
 
 /* Move *hold into a new dls_shared with one share and `extra` bytes behind it (8-byte
  * aligned, see dls_shared_extra).  NULL when out of memory: *hold is untouched then. */

@@ -126,6 +126,36 @@ dls_tensor_scan(const dl_tensor *tensor, dls_scan *scan, dls_error *err)
     return DLS_OK;
 }
 
+bool
+dls_tensor_is_plain(const dl_tensor *tensor)
+{
+    const int64_t *shape = tensor->shape, *strides = tensor->strides;
+    if (tensor->device.device_type != dl_kDLCPU || tensor->device.device_id != 0
+        || tensor->byte_offset != 0 || tensor->data == NULL || tensor->dtype.bits < 8) {
+        return false;
+    }
+    int64_t i = (uint32_t)tensor->ndim;
+    int64_t product = 1, signs = 0; /* signs: below 0 from the first negative extent on */
+    if (i != 0) {
+        if (DLS_RARE(shape == NULL)) {
+            return false;
+        }
+        if (DLS_RARE(strides == NULL || i > DLS_NDIM_INTERFACE)) {
+            return false;
+        }
+        do {
+            i--;
+            if (strides[i] != product || !dls_mul(product, shape[i], &product)) {
+                return false;
+            }
+            signs |= product;
+        } while (i != 0);
+    }
+    /* In bits: 0 for no lanes or an extent of 0, too. */
+    return signs >= 0 && dls_mul(product, dls_dtype_bits(tensor->dtype), &product)
+           && product != 0;
+}
+
 /* --- what goes out ----------------------------------------------------------- */
 
 void
@@ -256,36 +286,89 @@ write_tensor(dl_tensor *out, const dls_delivery *what, int64_t *dims)
     dls_tensor_write_dims(&what->tensor, what->canonical, dims);
 }
 
-void *
-dls_export_new(const dls_delivery *what)
+/* A block with everything filled in but the tensor, and where that goes; NULL when out of
+ * memory. */
+static void *
+export_block(int32_t ndim, bool versioned, uint64_t flags, dl_tensor **tensor, int64_t **dims)
 {
-    size_t dims = 2 * sizeof(int64_t) * (size_t)what->tensor.ndim;
-    void *managed;
-    if (what->versioned) {
-        versioned_export *export = dls_alloc(sizeof *export + dims);
+    size_t room = 2 * sizeof(int64_t) * (size_t)ndim;
+    if (versioned) {
+        versioned_export *export = dls_alloc(sizeof *export + room);
         if (export == NULL) {
             return NULL;
         }
         export->managed.version = (dl_version){DL_MAJOR, DL_MINOR};
         export->managed.manager_ctx = export;
         export->managed.deleter = delete_versioned;
-        export->managed.flags = what->flags;
+        export->managed.flags = flags;
         export->hold = (dls_hold){0};
-        write_tensor(&export->managed.dl_tensor, what, export->dims);
-        managed = &export->managed;
+        *tensor = &export->managed.dl_tensor;
+        *dims = export->dims;
+        DLS_COUNT_LIVE(1);
+        return &export->managed;
     }
-    else {
-        legacy_export *export = dls_alloc(sizeof *export + dims);
-        if (export == NULL) {
-            return NULL;
-        }
-        export->managed.manager_ctx = export;
-        export->managed.deleter = delete_legacy;
-        export->hold = (dls_hold){0};
-        write_tensor(&export->managed.dl_tensor, what, export->dims);
-        managed = &export->managed;
+    legacy_export *export = dls_alloc(sizeof *export + room);
+    if (export == NULL) {
+        return NULL;
     }
+    export->managed.manager_ctx = export;
+    export->managed.deleter = delete_legacy;
+    export->hold = (dls_hold){0};
+    *tensor = &export->managed.dl_tensor;
+    *dims = export->dims;
     DLS_COUNT_LIVE(1);
+    return &export->managed;
+}
+
+void *
+dls_export_new(const dls_delivery *what)
+{
+    dl_tensor *tensor;
+    int64_t *dims;
+    void *managed =
+        export_block(what->tensor.ndim, what->versioned, what->flags, &tensor, &dims);
+    if (managed != NULL) {
+        write_tensor(tensor, what, dims);
+    }
+    return managed;
+}
+
+/* Four at a time: a quarter of the loop's own instructions. */
+void
+dls_copy_dims(const dl_tensor *from, int64_t *shape, int64_t *strides)
+{
+    int32_t left = from->ndim;
+    const int64_t *extent = from->shape, *stride = from->strides;
+#define COPY(n)                                                                \
+    memcpy(shape, extent, (n) * sizeof *shape);                                \
+    memcpy(strides, stride, (n) * sizeof *strides)
+    for (; left >= 4; left -= 4) {
+        COPY(4);
+        shape += 4, extent += 4, strides += 4, stride += 4;
+    }
+    if (left & 2) {
+        COPY(2);
+        shape += 2, extent += 2, strides += 2, stride += 2;
+    }
+    if (left & 1) {
+        COPY(1);
+    }
+#undef COPY
+}
+
+void *
+dls_export_plain(const dl_tensor *plain, bool versioned)
+{
+    dl_tensor *tensor;
+    int64_t *dims;
+    int32_t ndim = plain->ndim;
+    void *managed = export_block(ndim, versioned, 0, &tensor, &dims);
+    if (managed != NULL) {
+        *tensor = *plain;
+        tensor->shape = ndim != 0 ? dims : NULL;
+        tensor->strides = ndim != 0 ? dims + ndim : NULL;
+        dls_copy_dims(plain, dims, dims + ndim);
+    }
     return managed;
 }
 
@@ -321,7 +404,7 @@ dls_managed_delete_attached(void *managed, bool versioned)
 {
     dls_hold *hold = dls_export_own_hold(managed, versioned);
     if (hold != NULL) {
-        dls_hold_drop_attached(hold);
+        dls_hold_drop_saved(hold);
     }
     dls_managed_delete(managed, versioned);
 }

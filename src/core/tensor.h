@@ -23,6 +23,12 @@ typedef struct {
     bool meaningless; /* a negative stride on an extent below 2 (T4) */
 } dls_scan;
 
+/* Is it host memory that could not be described better: device (1, 0), an address without
+ * offset, extents above 0, row-major strides to the letter, whole bytes, no overflow?  Then
+ * dls_tensor_scan accepts it, and nothing but flavour, flags and deleter can need a change
+ * (T3).  False says nothing: the scan decides. */
+bool dls_tensor_is_plain(const dl_tensor *tensor);
+
 /* Check what a struct says before anything else is believed (T6, T11): ndim, NULL
  * shape, extents, products, byte span, dtype width, NULL data with elements.
  * (devices with addresses).  0, or DLS_EBUFFER with *err. */
@@ -51,6 +57,7 @@ bool dls_tensor_needs_change(const dl_tensor *source, uint64_t source_flags,
 
 /* Shape, then strides, into dims[2 * ndim] as T4 wants them: row-major to the letter when
  * `canonical`, else from->strides with meaningless negative ones replaced. */
+void dls_copy_dims(const dl_tensor *from, int64_t *shape, int64_t *strides); /* as they are */
 void dls_tensor_write_dims(const dl_tensor *from, bool canonical, int64_t *dims);
 
 /* A new managed tensor of the wanted flavour in one block: struct, hold, shape and
@@ -62,6 +69,8 @@ void dls_export_hold(void *managed, bool versioned, dls_hold *hold);
 
 /* The hold of a struct that dls_export_new made, borrowed; NULL for foreign structs. */
 dls_hold *dls_export_own_hold(void *managed, bool versioned);
+/* The same for a plain tensor. */
+void *dls_export_plain(const dl_tensor *plain, bool versioned);
 
 /* Call the deleter of a managed tensor of either flavour, NULL deleters tolerated. */
 void dls_managed_delete(void *managed, bool versioned);

@@ -3,6 +3,7 @@
 #include "core/alloc.h"
 #include "module/borrowed.h"
 #include "module/exchange.h"
+#include "module/express.h"
 #include "module/request.h"
 #include "python/raise.h"
 
@@ -116,17 +117,33 @@ dls_producer_export(dls_producer *data, dls_request *request)
     return capsule;
 }
 
-DLS_FLAT static PyObject *
-producer_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+DLS_APART PyObject *
+dls_producer_ask(dls_producer *data, PyObject *const *args, Py_ssize_t n, PyObject *kwnames,
+                 dls_answer *answer)
 {
-    dls_producer *data = dls_producer_data(self);
     dls_request request;
     dls_request_init(&request, data->options);
+    request.answer = answer;
     if (dls_request_parse(data->state, args, n, kwnames, &request) < 0) {
         return NULL;
     }
     request.device_question = dls_use_question(&data->asked);
     return dls_producer_export(data, &request);
+}
+
+static PyObject *
+producer_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    dls_producer *data = dls_producer_data(self);
+    bool versioned;
+    if (((uintptr_t)data->options | (uintptr_t)data->kept) == 0
+        && dls_request_is_usual(data->state, args, n, kwnames, &versioned)) {
+        unsigned road = dls_express_road(data->plan, data->source, versioned);
+        if (road != 0) {
+            return dls_express_export(data, args, kwnames, road);
+        }
+    }
+    return dls_producer_ask(data, args, n, kwnames, NULL);
 }
 
 static PyObject *

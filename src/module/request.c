@@ -191,6 +191,7 @@ read_keywords(dls_state *state, PyObject *kwnames, dls_seen_keywords *seen)
         }
         seen->at[bit] = (int8_t)i;
         seen->mask |= (uint8_t)(1 << bit);
+        seen->count++;
     }
     return 0;
 }
@@ -274,6 +275,35 @@ dls_request_parse(dls_state *state, PyObject *const *args, Py_ssize_t n, PyObjec
     }
     request->asked_with |= seen->mask;
     return parse_values(state, args + n, seen, request);
+}
+
+bool
+dls_request_is_usual(const dls_state *state, PyObject *const *args, Py_ssize_t n,
+                     PyObject *kwnames, bool *versioned)
+{
+    *versioned = false;
+    if (DLS_RARE(n != 0)) {
+        return false;
+    }
+    if (kwnames == NULL) {
+        return true;
+    }
+    const dls_seen_keywords *seen = &state->seen_keywords[place_of(kwnames)];
+    if (seen->kwnames != kwnames) {
+        return false;
+    }
+    for (int i = 0; i < seen->count; i++) {
+        if (args[i] == Py_None) {
+            continue;
+        }
+        if (i == seen->at[1] && args[i] == state->seen_version) {
+            *versioned = state->seen_versioned;
+        }
+        else if (i != seen->at[0] || args[i] != state->minus_one) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static const struct {

@@ -14,6 +14,7 @@ typedef struct {
     dls_stream_memory seen;     /* of want.stream */
     bool bears_anything;        /* a Tensor of ours: strides of any sign */
     dls_shared **kept;          /* the Producer's slot for memory made now, or NULL */
+    dls_answer *answer;         /* the source was asked already; NULL: not yet */
 } dls_request;
 
 #define DLS_DOC_DLPACK                                                         \
@@ -41,6 +42,10 @@ int dls_request_stream(dls_state *state, PyObject *value, dls_request *request);
  * fallbacks work. */
 int dls_request_parse(dls_state *state, PyObject *const *args, Py_ssize_t n,
                       PyObject *kwnames, dls_request *request);
+/* Is it one that asks for nothing but a flavour, in words seen before?  Then *versioned is
+ * that.  A stream of -1 asks for nothing on the host.  False says nothing. */
+bool dls_request_is_usual(const dls_state *state, PyObject *const *args, Py_ssize_t n,
+                          PyObject *kwnames, bool *versioned);
 
 /* Options that stand in for what the consumer did not say; a copy=True against a False
  * is CopyRequiredError. */
@@ -53,6 +58,10 @@ PyObject *dls_request_askers(void);
 
 /* An export of a Producer, with the memory that was made for it kept (T8). */
 PyObject *dls_producer_export(dls_producer *self, dls_request *request);
+/* __dlpack__ of a Producer, on the careful road.  answer: what the source gave on the express
+ * road, or NULL. */
+PyObject *dls_producer_ask(dls_producer *self, PyObject *const *args, Py_ssize_t n,
+                           PyObject *kwnames, dls_answer *answer);
 
 /* Serve a request with a new capsule.  plan NULL: source is a Tensor. */
 PyObject *dls_serve_capsule(dls_state *state, PyObject *source, dls_plan *plan,

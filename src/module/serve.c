@@ -47,9 +47,14 @@ order_tensor(dls_state *state, PyObject *source, const dls_request *request, dls
 
 /* Fill *loan from a Tensor (plan NULL) or a foreign object. */
 static int
-ask_source(dls_state *state, PyObject *source, dls_plan *plan, const dls_request *request,
+ask_source(dls_state *state, PyObject *source, dls_plan *plan, dls_request *request,
            dls_loan *loan)
 {
+    if (request->answer != NULL) {
+        dls_answer *answer = request->answer;
+        request->answer = NULL;
+        return dls_source_answered(state, plan, source, &request->want, answer, loan);
+    }
     if (plan == NULL) {
         if (!is_tensor(state, source)) {
             return -1;
@@ -397,7 +402,7 @@ serve_with(dls_state *state, PyObject *source, dls_plan *plan, dls_request *requ
     request->want.host_reads |= request->want.copy == 1;
     /* Asked only where the answer is needed (N5): any stream, any device. */
     request->want.ask_device |= request->want.stream != NULL || request->want.has_device;
-    bool usual = plan == NULL || Py_TYPE(source) == plan->type;
+    bool usual = plan == NULL || request->answer != NULL || Py_TYPE(source) == plan->type;
     if (usual && !dls_option_given(request->options, DLS_OPTION_detach)) {
         PyObject *result = serve(state, source, plan, request);
         bool lost = result == NULL && plan != NULL

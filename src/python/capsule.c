@@ -49,14 +49,23 @@ dls_capsule_look(PyObject *capsule, void **managed)
     return kind;
 }
 
+void *
+dls_capsule_pointer(PyObject *capsule, bool versioned)
+{
+    void *managed = PyCapsule_GetPointer(capsule, versioned ? name_versioned : name_legacy);
+    if (managed == NULL) {
+        PyErr_Clear();
+    }
+    return managed;
+}
+
 dls_capsule_kind
 dls_capsule_look_for(PyObject *capsule, bool versioned, void **managed)
 {
-    *managed = PyCapsule_GetPointer(capsule, versioned ? name_versioned : name_legacy);
+    *managed = dls_capsule_pointer(capsule, versioned);
     if (*managed != NULL) {
         return versioned ? DLS_CAPSULE_VERSIONED : DLS_CAPSULE_LEGACY;
     }
-    PyErr_Clear();
     return dls_capsule_look(capsule, managed);
 }
 

@@ -23,6 +23,9 @@ dls_capsule_kind dls_capsule_look(PyObject *capsule, void **managed);
 /* The same for a capsule whose flavour is as good as known: one call when it is so. */
 dls_capsule_kind dls_capsule_look_for(PyObject *capsule, bool versioned, void **managed);
 
+/* The pointer of a capsule of just this flavour; NULL for all others, nothing set. */
+void *dls_capsule_pointer(PyObject *capsule, bool versioned);
+
 /* Become the owner: rename a live capsule to its static used_ name.  0, or -1 with an
  * exception (the capsule is then as it was).  The capsule's destructor is left alone:
  * it must act on the unused name only, and may do other cleaning. */

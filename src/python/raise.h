@@ -30,6 +30,15 @@ void dls_raise_with_cause(PyObject *cause);
  * is pending: it is saved and restored, what the code raises is reported (T9). */
 void dls_drop_foreign(PyObject *obj);
 
+/* What foreign code left pending on a road that succeeded is reported, and cleared. */
+static inline void
+dls_error_report(void)
+{
+    if (PyErr_Occurred() != NULL) {
+        PyErr_WriteUnraisable(NULL);
+    }
+}
+
 /* Take the pending exception (normalised, with traceback) and clear it; NULL when
  * none is pending.  dls_error_restore sets it again and steals it. */
 DLS_COLD PyObject *dls_error_take(void);

@@ -73,6 +73,9 @@ dls_state_init(dls_state *state, PyObject *module)
     }
     state->asked_version = Py_BuildValue("(ii)", 1, 0);
     state->host_device = Py_BuildValue("(ii)", 1, 0);
+    state->minus_one = PyLong_FromLong(-1);
+    state->zero = PyLong_FromLong(0);
+    state->one = PyLong_FromLong(1);
     state->copy_required_error = new_error(
         module, "dlshim.CopyRequiredError",
         "copy=False was asked for, and the data cannot be given without a copy.",
@@ -83,6 +86,7 @@ dls_state_init(dls_state *state, PyObject *module)
         PyExc_AttributeError);
     state->modules = PySys_GetObject("modules"); /* borrowed */
     if (state->asked_version == NULL || state->host_device == NULL
+        || state->minus_one == NULL || state->zero == NULL || state->one == NULL
         || state->copy_required_error == NULL || state->unsupported_object_error == NULL
         || state->modules == NULL || !PyDict_Check(state->modules)) {
         if (PyErr_Occurred() == NULL) {
@@ -97,7 +101,8 @@ dls_state_init(dls_state *state, PyObject *module)
 
 #define STATE_OBJECTS(X)                                                       \
     X(producer_type) X(tensor_type) X(dtype_type) X(copy_required_error)       \
-    X(unsupported_object_error) X(asked_version) X(host_device) X(seen_version) X(forget) X(modules)
+    X(unsupported_object_error) X(asked_version) X(host_device) X(minus_one) X(zero) X(one) \
+    X(seen_version) X(forget) X(modules)
 
 int
 dls_state_visit(dls_state *state, visitproc visit, void *arg)

@@ -69,6 +69,7 @@ typedef struct {
     PyObject *kwnames; /* strong, exactly a tuple; NULL: free */
     int8_t at[4];
     uint8_t mask;
+    uint8_t count;
 } dls_seen_keywords;
 #define DLS_SEEN_KEYWORDS 4
 
@@ -91,6 +92,9 @@ typedef struct dls_state {
     PyObject *kwnames[16];
     PyObject *asked_version; /* (1, 0): what producers are asked for */
     PyObject *host_device;   /* (1, 0) */
+    PyObject *minus_one;     /* ints of which CPython has one object each */
+    PyObject *zero;
+    PyObject *one;
     PyObject *seen_version;  /* last max_version tuple: consumers pass a constant */
     bool seen_versioned;     /* what it asked for */
     dls_seen_keywords seen_keywords[DLS_SEEN_KEYWORDS];

@@ -30,6 +30,19 @@ dls_call_dlpack(dls_state *state, PyObject *obj, bool by_type, unsigned mask,
         mask ? state->kwnames[mask] : NULL);
 }
 
+PyObject *
+dls_call_express(dls_state *state, PyObject *obj, bool by_type, bool version)
+{
+    PyObject *args[4];
+    args[1] = (PyObject *)Py_TYPE(obj);
+    args[2] = obj;
+    args[3] = state->asked_version;
+    return dls_late.PyObject_VectorcallMethod(
+        state->names.dlpack, by_type ? &args[1] : &args[2],
+        (by_type ? 2u : 1u) | DLS_VECTORCALL_OFFSET,
+        version ? state->kwnames[DLS_ASK_VERSION] : NULL);
+}
+
 /* __index__; for producers' answers also .value, then int(). */
 static PyObject *
 number_of(dls_state *state, PyObject *item, bool strict)
@@ -97,6 +110,26 @@ dls_device_from_pair(dls_state *state, PyObject *pair, bool strict, dl_device *d
     return got > 0 && device->device_type > 0;
 }
 
+DLS_COLD static int
+forget_refusal(void)
+{
+    if (dls_error_is_fatal()) {
+        return -1;
+    }
+    PyErr_Clear();
+    return 0;
+}
+
+/* (1, 0) of the ints that CPython has one of each: what nearly all answer. */
+static bool
+is_host_pair(const dls_state *state, PyObject *pair)
+{
+    return pair == state->host_device
+           || (Py_IS_TYPE(pair, &PyTuple_Type) && PyTuple_Size(pair) == 2
+               && PyTuple_GetItem(pair, 0) == state->one
+               && PyTuple_GetItem(pair, 1) == state->zero);
+}
+
 int
 dls_call_device(dls_state *state, PyObject *obj, dl_device *device)
 {
@@ -104,13 +137,15 @@ dls_call_device(dls_state *state, PyObject *obj, dl_device *device)
     PyObject *pair = dls_late.PyObject_VectorcallMethod(
         state->names.dlpack_device, &args[1], 1 | DLS_VECTORCALL_OFFSET, NULL);
     if (pair == NULL) {
-        if (dls_error_is_fatal()) {
-            return -1;
-        }
-        PyErr_Clear();
-        return 0;
+        return forget_refusal();
     }
-    int got = dls_device_from_pair(state, pair, false, device);
+    int got = 1;
+    if (DLS_RARE(!is_host_pair(state, pair))) {
+        got = dls_device_from_pair(state, pair, false, device);
+    }
+    else {
+        *device = (dl_device){dl_kDLCPU, 0};
+    }
     Py_DECREF(pair);
     return got;
 }

@@ -25,6 +25,9 @@ typedef struct {
 PyObject *dls_call_dlpack(dls_state *state, PyObject *obj, bool by_type, unsigned mask,
                           const dls_call_values *values);
 
+/* The same without keywords, or with max_version alone. */
+PyObject *dls_call_express(dls_state *state, PyObject *obj, bool by_type, bool version);
+
 /* obj.__dlpack_device__() as two ints, whatever they were (Paddle's None is 0, open3d's
  * enum has a .value).  1 = *device, 0 = the answer is useless or it raised, nothing
  * set, -1 = an exception that is not ours to hide (MemoryError, KeyboardInterrupt). */

@@ -124,8 +124,15 @@ dls_climb_table(dls_climb *c, bool strict)
     if (lazy && !c->want->kernel_asks && dls_refuse_autograd(c->state, c->obj) < 0) {
         return -1;
     }
+    return dls_climb_table_gave(c, dls_table_call(c->plan->table, c->obj), strict);
+}
+
+int
+dls_climb_table_gave(dls_climb *c, dl_managed_tensor_versioned *managed, bool strict)
+{
+    bool lazy = dls_plan_has(c->plan, DLS_LIB_LAZY_BITS);
     bool owed = strict && !dls_stream_is_minus_one(c->want->stream);
-    int got = dls_table_ask(c->plan->table, c->obj, owed, c->loan);
+    int got = dls_table_read(managed, owed, c->loan);
     return got > 0 && lazy ? dls_climb_check_bits(c) : got;
 }
 

@@ -36,6 +36,8 @@ void dls_climb_keep(dls_climb *c);
 DLS_APART int dls_climb_way(dls_climb *c, dls_rung rung, unsigned mask);
 /* The exchange table.  strict: device memory only where no ordering is owed. */
 int dls_climb_table(dls_climb *c, bool strict);
+/* The same when it was called already (dls_table_call; stolen). */
+int dls_climb_table_gave(dls_climb *c, dl_managed_tensor_versioned *managed, bool strict);
 /* The CUDA array interface, ordered and done: 1 also sets c->ordered. */
 int dls_climb_cuda_interface(dls_climb *c);
 /* The same for the SYCL USM interface. */

@@ -322,7 +322,7 @@ DLS_COLD int
 dls_climb_pay_function(dls_climb *c)
 {
     const dls_pending p = {.known = DLS_P_UNKNOWN};
-    c->plan->off_host = true;
+    dls_plan_leave_host(c->plan);
     c->plan->ways[0].known = c->plan->ways[1].known = false;
     return pay(c, kind_unasked(c->plan), p) > 0 ? 0 : -1;
 }
@@ -331,7 +331,7 @@ DLS_COLD int
 dls_climb_cuda_interface(dls_climb *c)
 {
     dls_pending p = {.known = DLS_P_UNKNOWN};
-    c->plan->off_host = true;
+    dls_plan_leave_host(c->plan);
     int got = dls_read_cuda_interface(c->state, c->obj, c->want, c->loan, &p);
     if (got > 0 && dls_plan_has(c->plan, DLS_LIB_IMMUTABLE)) {
         c->loan->flags |= DL_FLAG_READ_ONLY;
@@ -345,7 +345,7 @@ DLS_COLD int
 dls_climb_sycl_interface(dls_climb *c)
 {
     PyObject *queue = NULL;
-    c->plan->off_host = true;
+    dls_plan_leave_host(c->plan);
     int got = dls_read_sycl_interface(c->state, c->obj, c->want, c->loan, &queue);
     if (got > 0) {
         c->ordered = true;
@@ -467,7 +467,7 @@ ask_in_place(dls_climb *c, dl_device device)
 DLS_COLD int
 dls_climb_off_host(dls_climb *c, dl_device device)
 {
-    c->plan->off_host = true;
+    dls_plan_leave_host(c->plan);
     c->plan->ways[0].known = c->plan->ways[1].known = false;
     dls_route route = dls_route_of(c->want, device);
     if (route == DLS_ROUTE_TO_HOST && dls_refuse_move(c->state, c->obj, c->want, device) < 0) {

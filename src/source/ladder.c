@@ -8,6 +8,23 @@
 #include "source/order.h"
 #include "source/table.h"
 
+/* Nothing about the library or the way needs a decision of its own. */
+static uint8_t
+express_road(const dls_climb *c, dls_rung rung, unsigned mask)
+{
+    uint32_t decides = DLS_LIB_SCALAR_IS_1D | DLS_LIB_IMMUTABLE | DLS_LIB_DOES_NOT_OWN
+                       | (rung == DLS_RUNG_DLPACK ? DLS_LIB_LAZY_BITS : 0);
+    if (rung > DLS_RUNG_DLPACK || (mask & ~DLS_ASK_VERSION) != 0 || c->plan->off_host
+        || dls_plan_has(c->plan, decides)) {
+        return 0;
+    }
+    return (uint8_t)(DLS_EXPRESS_OPEN | (rung == DLS_RUNG_TABLE ? DLS_EXPRESS_TABLE : 0)
+                     | (mask != 0 ? DLS_EXPRESS_VERSION : 0)
+                     | (c->loan->flavour == DLS_VERSIONED ? DLS_EXPRESS_VERSIONED : 0)
+                     | (c->want->versioned ? DLS_EXPRESS_WANTED : 0)
+                     | (c->plan->by_type ? DLS_EXPRESS_BY_TYPE : 0));
+}
+
 static void
 learn(dls_climb *c, dls_rung rung, unsigned mask)
 {
@@ -25,6 +42,7 @@ learn(dls_climb *c, dls_rung rung, unsigned mask)
         .mask = (uint8_t)mask,
         .versioned = c->loan->flavour == DLS_VERSIONED,
     };
+    c->plan->express[c->want->versioned] = express_road(c, rung, mask);
 }
 
 typedef enum { RUNG_GOT, RUNG_NEXT, RUNG_STOP } rung_result;
@@ -265,6 +283,27 @@ learn_again(dls_state *state, dls_plan *plan, PyObject *obj, const dls_want *wan
     return result;
 }
 
+/* 1, 0, -1 as from dls_climb_way. */
+static int
+read_answer(dls_climb *c, dls_answer *answer)
+{
+    if (answer->road & DLS_EXPRESS_TABLE) {
+        dl_managed_tensor_versioned *managed = answer->managed;
+        answer->managed = NULL;
+        return dls_climb_table_gave(c, managed, true);
+    }
+    PyObject *capsule = answer->capsule;
+    answer->capsule = NULL;
+    if (capsule == NULL
+        || dls_loan_from_capsule(c->state, c->plan->library, c->obj, capsule,
+                                 answer->road & DLS_EXPRESS_VERSIONED ? DLS_VERSIONED : DLS_LEGACY,
+                                 c->loan)
+               < 0) {
+        return -1;
+    }
+    return 1;
+}
+
 /* As dls_climb_way, for a way that has worked before. */
 static int
 ask_learned(dls_climb *c, dls_way way)
@@ -274,15 +313,40 @@ ask_learned(dls_climb *c, dls_way way)
     if (!plain) {
         return dls_climb_way(c, (dls_rung)way.rung, way.mask);
     }
+    dls_answer answer = {.road = way.versioned ? DLS_EXPRESS_VERSIONED : 0};
     static const dls_call_values none;
-    PyObject *capsule = dls_call_dlpack(c->state, c->obj, c->plan->by_type, way.mask, &none);
-    if (capsule == NULL
-        || dls_loan_from_capsule(c->state, c->plan->library, c->obj, capsule,
-                                 (dls_flavour)way.versioned, c->loan)
-               < 0) {
-        return -1;
+    answer.capsule = dls_call_dlpack(c->state, c->obj, c->plan->by_type, way.mask, &none);
+    return read_answer(c, &answer);
+}
+
+/* What the learned way gave, 1, 0 or -1 as from dls_climb_way: done, or climb. */
+static int
+after_learned(dls_climb *c, dls_way way, int got)
+{
+    if (got > 0 && !loan_is_off_host(c->loan)) {
+        return 0;
     }
-    return 1;
+    if (got < 0) {
+        return dls_pending_error() == DLS_PENDING_FINAL
+                   ? -1
+                   : learn_again(c->state, c->plan, c->obj, c->want, c->loan, &way);
+    }
+    dls_loan_drop(c->loan);
+    dls_loan_init(c->loan);
+    return learn_again(c->state, c->plan, c->obj, c->want, c->loan, NULL);
+}
+
+DLS_COLD int
+dls_source_answered(dls_state *state, dls_plan *plan, PyObject *obj, const dls_want *want,
+                    dls_answer *answer, dls_loan *loan)
+{
+    dls_climb c = {.state = state, .plan = plan, .obj = obj, .want = want, .loan = loan};
+    dls_way way = {
+        .known = true,
+        .rung = answer->road & DLS_EXPRESS_TABLE ? DLS_RUNG_TABLE : DLS_RUNG_DLPACK,
+        .mask = answer->road & DLS_EXPRESS_VERSION ? DLS_ASK_VERSION : 0,
+    };
+    return after_learned(&c, way, read_answer(&c, answer));
 }
 
 int
@@ -294,18 +358,7 @@ dls_source_ask(dls_state *state, dls_plan *plan, PyObject *obj, const dls_want *
         return learn_again(state, plan, obj, want, loan, NULL);
     }
     dls_climb c = {.state = state, .plan = plan, .obj = obj, .want = want, .loan = loan};
-    int got = ask_learned(&c, way);
-    if (got > 0 && !loan_is_off_host(loan)) {
-        return 0;
-    }
-    if (got < 0) {
-        return dls_pending_error() == DLS_PENDING_FINAL
-                   ? -1
-                   : learn_again(state, plan, obj, want, loan, &way);
-    }
-    dls_loan_drop(loan);
-    dls_loan_init(loan);
-    return learn_again(state, plan, obj, want, loan, NULL);
+    return after_learned(&c, way, ask_learned(&c, way));
 }
 
 int

@@ -35,6 +35,18 @@ typedef struct {
 int dls_source_ask(dls_state *state, dls_plan *plan, PyObject *obj, const dls_want *want,
                    dls_loan *loan);
 
+/* What a source answered to its learned way, asked by the express road. */
+typedef struct {
+    unsigned road;     /* DLS_EXPRESS_* */
+    PyObject *capsule; /* strong; __dlpack__'s, NULL: it raised, and that is pending */
+    dl_managed_tensor_versioned *managed; /* owned; the table's, NULL: the same */
+} dls_answer;
+
+/* Take over after the call: as dls_source_ask, and nobody is called twice.  The answer is
+ * used up. */
+int dls_source_answered(dls_state *state, dls_plan *plan, PyObject *obj, const dls_want *want,
+                        dls_answer *answer, dls_loan *loan);
+
 /* The device the export will say (N5), asking as little as can be.  1 = *device, 0 =
  * only an export can tell, -1 = exception. */
 int dls_source_device(dls_state *state, dls_plan *plan, PyObject *obj, dl_device *device);

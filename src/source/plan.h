@@ -39,6 +39,14 @@ typedef struct {
     uint8_t versioned; /* flavour that it answered */
 } dls_way;
 
+/* A way that may take the express road (module/express), in one byte.  0: it may not. */
+#define DLS_EXPRESS_OPEN 1u
+#define DLS_EXPRESS_TABLE 2u     /* rung TABLE, else DLPACK ... */
+#define DLS_EXPRESS_VERSION 4u   /* ... with max_version */
+#define DLS_EXPRESS_VERSIONED 8u /* the flavour that it answered */
+#define DLS_EXPRESS_WANTED 16u   /* the flavour that is wanted */
+#define DLS_EXPRESS_BY_TYPE 32u  /* the plan's by_type */
+
 typedef struct dls_plan {
     intptr_t refs;
     PyTypeObject *type; /* an address to compare with, not a reference */
@@ -52,6 +60,7 @@ typedef struct dls_plan {
     uint8_t refused;    /* DLS_ASK_*: keywords that had to be dropped off the host (N1) */
     uint8_t taken;      /* DLS_ASK_*: keywords that were taken off the host: never refused */
     bool off_host;      /* has been seen off the host: always ask (N5) */
+    uint8_t express[2]; /* DLS_EXPRESS_*, of ... */
     dls_way ways[2];    /* [0] a legacy, [1] a versioned capsule is wanted */
 } dls_plan;
 
@@ -65,6 +74,14 @@ static inline bool
 dls_plan_offers(const dls_plan *plan, dls_rung rung)
 {
     return plan->offers >> rung & 1;
+}
+
+/* Off the host nothing is taken for granted (N5). */
+static inline void
+dls_plan_leave_host(dls_plan *plan)
+{
+    plan->off_host = true;
+    plan->express[0] = plan->express[1] = 0;
 }
 
 /* The plan of an object's type, a new count; NULL with UnsupportedObjectError when it

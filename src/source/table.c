@@ -54,21 +54,27 @@ serves(const dl_tensor *tensor, bool ordering_owed)
     return (here && tensor->data != NULL) || is_empty(tensor);
 }
 
-int
-dls_table_ask(const dl_exchange_api *table, PyObject *obj, bool ordering_owed,
-              dls_loan *loan)
+dl_managed_tensor_versioned *
+dls_table_call(const dl_exchange_api *table, PyObject *obj)
 {
     dl_managed_tensor_versioned *managed = NULL;
-    if (table->managed_tensor_from_py_object_no_sync(obj, &managed) != 0) {
-        if (PyErr_Occurred() == NULL) {
-            PyErr_SetString(PyExc_BufferError,
-                            "the exchange table failed without saying why");
+    if (table->managed_tensor_from_py_object_no_sync(obj, &managed) == 0) {
+        if (managed == NULL) {
+            PyErr_Clear();
         }
-        return -1;
+        return managed;
     }
+    if (PyErr_Occurred() == NULL) {
+        PyErr_SetString(PyExc_BufferError, "the exchange table failed without saying why");
+    }
+    return NULL;
+}
+
+int
+dls_table_read(dl_managed_tensor_versioned *managed, bool ordering_owed, dls_loan *loan)
+{
     if (managed == NULL) {
-        PyErr_Clear();
-        return 0;
+        return PyErr_Occurred() != NULL ? -1 : 0;
     }
     const dl_tensor *tensor = &managed->dl_tensor;
     if (managed->version.major != DL_MAJOR || !serves(tensor, ordering_owed)) {

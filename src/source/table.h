@@ -12,11 +12,14 @@
  * is something else or lacks the export function. */
 const dl_exchange_api *dls_table_from_attribute(PyObject *value);
 
-/* Owned export of obj.  1 = *loan holds a versioned tensor (already ours), 0 = this
- * tensor is better asked for by __dlpack__ (NULL data with elements, or off the host with
- * elements while ordering is owed), nothing set, -1 = exception set by the table. */
-int dls_table_ask(const dl_exchange_api *table, PyObject *obj, bool ordering_owed,
-                  dls_loan *loan);
+/* Owned export of obj; NULL with an exception, or with none when it gave nothing. */
+dl_managed_tensor_versioned *dls_table_call(const dl_exchange_api *table, PyObject *obj);
+
+/* What the call gave (stolen; NULL: 0 or -1).  1 = *loan holds a versioned tensor (already
+ * ours), 0 = this tensor is better asked for by __dlpack__ (NULL data with elements, or off
+ * the host with elements while ordering is owed), nothing set, -1 = the table's exception is
+ * pending. */
+int dls_table_read(dl_managed_tensor_versioned *managed, bool ordering_owed, dls_loan *loan);
 
 /* Device of obj by the borrowing entry.  1 = *device, 0 = cannot say, nothing set. */
 int dls_table_device(const dl_exchange_api *table, PyObject *obj, dl_device *device);

@@ -1,0 +1,152 @@
+#include "module/express.h"
+
+#include "core/counters.h"
+#include "core/tensor.h"
+#include "python/capsule.h"
+#include "python/raise.h"
+#include "source/call.h"
+#include "source/refusal.h"
+#include "source/table.h"
+
+/* --- asking ------------------------------------------------------------------------- */
+
+/* Nobody else may hold the capsule: they could consume it. */
+static inline void *
+ask_method(dls_state *state, PyObject *source, unsigned road, PyObject **capsule)
+{
+    *capsule = dls_call_express(state, source, road & DLS_EXPRESS_BY_TYPE,
+                                road & DLS_EXPRESS_VERSION);
+    return *capsule != NULL && Py_REFCNT(*capsule) == 1
+               ? dls_capsule_pointer(*capsule, road & DLS_EXPRESS_VERSIONED)
+               : NULL;
+}
+
+/* What is refused here stands for a refusal of the table's. */
+static dl_managed_tensor_versioned *
+ask_table(dls_state *state, dls_plan *plan, PyObject *source)
+{
+    bool lazy = dls_plan_has(plan, DLS_LIB_LAZY_BITS);
+    if (lazy && dls_refuse_autograd(state, source) < 0) {
+        return NULL;
+    }
+    dl_managed_tensor_versioned *managed = dls_table_call(plan->table, source);
+    if (lazy && managed != NULL
+        && dls_refuse_lazy_bits(state, source, managed->dl_tensor.dtype) < 0) {
+        dls_managed_delete(managed, true);
+        return NULL;
+    }
+    return managed;
+}
+
+/* Is it as good for the consumer as it is, but for its flavour?  Who is told of flags may
+ * get READ_ONLY, who is not, none. */
+static inline bool
+is_fit_versioned(const dl_managed_tensor_versioned *managed, bool to_versioned)
+{
+    uint64_t bearable = to_versioned ? DL_FLAG_READ_ONLY : 0;
+    return managed->version.major == DL_MAJOR && (managed->flags & ~bearable) == 0
+           && (!to_versioned || managed->deleter != NULL)
+           && dls_tensor_is_plain(&managed->dl_tensor);
+}
+
+static inline bool
+is_fit_legacy(const dls_state *state, const dl_managed_tensor *managed, bool to_versioned)
+{
+    return (to_versioned || (managed->deleter != NULL && state->gil_deleters != 1))
+           && dls_tensor_is_plain(&managed->dl_tensor);
+}
+
+/* --- giving ------------------------------------------------------------------------- */
+
+/* Become the owner (T9, T10).  0, or -1 with an exception and nothing changed. */
+static int
+take(dls_state *state, dls_plan *plan, PyObject *source, PyObject *capsule, void *managed,
+     bool versioned, dls_hold *hold)
+{
+    if (capsule != NULL && dls_capsule_take(capsule, versioned) < 0) {
+        return -1;
+    }
+    hold->base = managed;
+    hold->kind = versioned ? DLS_HOLD_VERSIONED : DLS_HOLD_LEGACY;
+    hold->flags = !versioned && state->gil_deleters == 1 ? DLS_HOLD_WANTS_GIL : 0;
+    hold->py = NULL;
+    if (!dls_plan_has(plan, DLS_LIB_OWNS)) {
+        Py_INCREF(source);
+        hold->py = source;
+    }
+    if (capsule != NULL) {
+        Py_DECREF(capsule);
+        dls_error_report();
+        DLS_COUNT(taken);
+    }
+    return 0;
+}
+
+static PyObject *
+translate(dls_state *state, dls_plan *plan, PyObject *source, PyObject *capsule,
+          void *managed, bool to_versioned)
+{
+    const dl_tensor *tensor = to_versioned
+                                  ? &((dl_managed_tensor *)managed)->dl_tensor
+                                  : &((dl_managed_tensor_versioned *)managed)->dl_tensor;
+    void *made = dls_export_plain(tensor, to_versioned);
+    if (made == NULL) {
+        return PyErr_NoMemory();
+    }
+    PyObject *result = dls_capsule_new(made, to_versioned);
+    if (result == NULL) {
+        dls_managed_delete(made, to_versioned);
+        return NULL;
+    }
+    if (take(state, plan, source, capsule, managed, !to_versioned,
+             dls_export_own_hold(made, to_versioned))
+        < 0) {
+        Py_DECREF(result);
+        return NULL;
+    }
+    DLS_COUNT(translated);
+    return result;
+}
+
+/* Give up on an answer after an exception, which is kept. */
+DLS_COLD static PyObject *
+drop_answer(PyObject *capsule, dl_managed_tensor_versioned *managed)
+{
+    dls_loan loan;
+    dls_loan_init(&loan);
+    loan.capsule = capsule;
+    if (capsule == NULL) {
+        loan.hold = (dls_hold){.base = managed, .kind = DLS_HOLD_VERSIONED};
+    }
+    dls_loan_drop(&loan);
+    return NULL;
+}
+
+DLS_FLAT PyObject *
+dls_express_export(dls_producer *self, PyObject *const *args, PyObject *kwnames, unsigned road)
+{
+    PyObject *capsule = NULL, *given;
+    bool versioned = road & DLS_EXPRESS_WANTED, got = road & DLS_EXPRESS_VERSIONED;
+    void *managed = road & DLS_EXPRESS_TABLE
+                        ? ask_table(self->state, self->plan, self->source)
+                        : ask_method(self->state, self->source, road, &capsule);
+    if (managed == NULL || !(got ? is_fit_versioned(managed, versioned)
+                                 : is_fit_legacy(self->state, managed, versioned))) {
+        dls_answer answer = {road, capsule, capsule == NULL ? managed : NULL};
+        return dls_producer_ask(self, args, 0, kwnames, &answer);
+    }
+    if (DLS_RARE(self->asked != 0)) {
+        dls_use_question(&self->asked);
+    }
+    if (got != versioned) {
+        given = translate(self->state, self->plan, self->source, capsule, managed, versioned);
+    }
+    else {
+        DLS_COUNT(handed_on);
+        if (capsule != NULL) {
+            return capsule;
+        }
+        given = dls_capsule_new(managed, versioned);
+    }
+    return given != NULL ? given : drop_answer(capsule, managed);
+}

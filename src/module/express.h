@@ -1,0 +1,33 @@
+/* The express road: an exchange that leaves nothing to decide (design section 9).
+ *
+ * A source is asked in the way that has worked for its type; if it answers with host memory
+ * that could not be described better (dls_tensor_is_plain), that is handed on, translated or
+ * taken in one body.  All else goes the careful road (module/serve), with the answer in its
+ * request, so that nobody is called twice.  Both give the same; without handing-on (the test
+ * hook) this one is closed. */
+#ifndef DLS_MODULE_EXPRESS_H
+#define DLS_MODULE_EXPRESS_H
+
+#include <stdatomic.h>
+
+#include "module/hooks.h"
+#include "module/objects.h"
+#include "module/request.h"
+
+/* DLS_EXPRESS_* for this source, 0: closed.  plan may be NULL. */
+static inline unsigned
+dls_express_road(const dls_plan *plan, PyObject *source, bool versioned)
+{
+    if (DLS_RARE(plan == NULL || Py_TYPE(source) != plan->type
+                 || !atomic_load_explicit(&dls_hand_on_allowed, memory_order_relaxed))) {
+        return 0;
+    }
+    return plan->express[versioned];
+}
+
+/* __dlpack__ of a Producer without options that keeps nothing, asked without positional
+ * arguments in a usual way (dls_request_is_usual). */
+PyObject *dls_express_export(dls_producer *self, PyObject *const *args, PyObject *kwnames,
+                             unsigned road);
+
+#endif
