@@ -49,16 +49,20 @@ QUICK = [
     "core/owner",
     "core/tensor",
     "module/express",
+    "module/functions",
     "module/producer",
     "module/request",
     "module/serve",
     "module/settle",
+    "module/tensor_type",
     "python/capsule",
     "python/guard",
     "source/call",
     "source/capsule_in",
     "source/ladder",
     "source/loan",
+    "source/refusal",
+    "source/table",
 ]
 
 

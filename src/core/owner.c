@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 
 #include "core/alloc.h"
+#include "core/base.h"
 #include "core/lock.h"
 
 /* Written once, at the first import. */
@@ -151,16 +152,24 @@ dls_hold_drop_attached(dls_hold *hold)
 void
 dls_hold_drop_saved(dls_hold *hold)
 {
-    dls_hold moved = hold_move(hold);
-    if (is_foreign(&moved) || !drop_plain_half(&moved, true)) {
-        drop_saved(&moved);
+    if (DLS_RARE(!is_foreign(hold))) {
+        dls_hold rest = *hold;
+        if (!drop_plain_half(&rest, true)) {
+            drop_saved(&rest);
+        }
+        return;
+    }
+    void *py = hold->py;
+    run_foreign_deleter(hold);
+    if (py != NULL) {
+        python->drop_object(py);
     }
 }
 
 dls_shared *
-dls_shared_new(dls_hold *hold, size_t extra)
+dls_shared_new(dls_hold *hold)
 {
-    dls_shared *shared = dls_alloc(sizeof *shared + extra);
+    dls_shared *shared = dls_alloc(sizeof *shared);
     if (shared != NULL) {
         atomic_init(&shared->shares, 1);
         shared->hold = hold_move(hold);

@@ -99,18 +99,13 @@ void dls_hold_drop(dls_hold *hold);
 
 /* The same for callers that are attached by contract (deallocs, error paths). */
 void dls_hold_drop_attached(dls_hold *hold);
-/* And for those who also have the pending exception saved, and report what is pending
- * afterwards. */
+/* And for those who also have the pending exception saved, report what is pending afterwards,
+ * and can be sure that nobody comes back to *hold: it is not cleared. */
 void dls_hold_drop_saved(dls_hold *hold);
 
-/* Move *hold into a new dls_shared with one share and `extra` bytes behind it (8-byte
- * aligned, see dls_shared_extra).  NULL when out of memory: *hold is untouched then. */
-dls_shared *dls_shared_new(dls_hold *hold, size_t extra);
-static inline void *
-dls_shared_extra(dls_shared *shared)
-{
-    return shared + 1;
-}
+/* Move *hold into a new dls_shared with one share.  NULL when out of memory: *hold is
+ * untouched then. */
+dls_shared *dls_shared_new(dls_hold *hold);
 dls_shared *dls_shared_add(dls_shared *shared); /* +1, returns shared */
 void dls_shared_drop_attached(dls_shared *shared); /* -1, attached by contract; NULL allowed */
 

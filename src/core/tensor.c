@@ -403,8 +403,14 @@ void
 dls_managed_delete_attached(void *managed, bool versioned)
 {
     dls_hold *hold = dls_export_own_hold(managed, versioned);
-    if (hold != NULL) {
+    if (hold == NULL) {
+        dls_managed_delete(managed, versioned);
+        return;
+    }
+    if (!dls_hold_is_empty(hold)) {
         dls_hold_drop_saved(hold);
     }
-    dls_managed_delete(managed, versioned);
+    DLS_COUNT_LIVE(-1);
+    dls_free(versioned ? ((dl_managed_tensor_versioned *)managed)->manager_ctx
+                       : ((dl_managed_tensor *)managed)->manager_ctx);
 }

@@ -150,3 +150,65 @@ dls_express_export(dls_producer *self, PyObject *const *args, PyObject *kwnames,
     }
     return given != NULL ? given : drop_answer(capsule, managed);
 }
+
+/* --- from_dlpack ----------------------------------------------------------------------- */
+
+DLS_COLD static PyObject *
+tensor_carefully(dls_state *state, dls_plan *plan, PyObject *source, dls_answer *answer)
+{
+    dls_request request;
+    dls_request_init(&request, NULL);
+    request.answer = answer;
+    return dls_serve_tensor(state, source, plan, &request);
+}
+
+static PyObject *
+make_tensor(dls_state *state, dls_plan *plan, PyObject *source, PyObject *capsule,
+            void *managed, bool versioned)
+{
+    const dl_managed_tensor *legacy = managed;
+    const dl_managed_tensor_versioned *newer = managed;
+    const dl_tensor *tensor = versioned ? &newer->dl_tensor : &legacy->dl_tensor;
+    dls_tensor *self = dls_tensor_bare(state, tensor);
+    if (self == NULL) {
+        return NULL;
+    }
+    dls_copy_dims(tensor, self->dims, self->dims + tensor->ndim);
+    self->readonly_stated = versioned;
+    if (versioned) {
+        self->flags = (uint32_t)newer->flags;
+    }
+    dls_tensor_stamp(self, versioned ? DLS_VERSIONED : DLS_LEGACY,
+                     versioned ? newer->version : (dl_version){0, 0});
+    if (take(state, plan, source, capsule, managed, versioned, &self->hold) < 0) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    if (self->hold.py != NULL && plan->can_cycle) {
+        PyObject_GC_Track((PyObject *)self);
+    }
+    return (PyObject *)self;
+}
+
+DLS_FLAT PyObject *
+dls_express_tensor(dls_state *state, dls_plan *plan, PyObject *source, unsigned road)
+{
+    PyObject *capsule = NULL, *tensor;
+    bool got = road & DLS_EXPRESS_VERSIONED;
+    dls_plan_share(plan); /* what is called may empty the cache */
+    void *managed = road & DLS_EXPRESS_TABLE ? ask_table(state, plan, source)
+                                             : ask_method(state, source, road, &capsule);
+    if (managed == NULL || !(got ? is_fit_versioned(managed, true)
+                                 : is_fit_legacy(state, managed, true))) {
+        dls_answer answer = {road, capsule, capsule == NULL ? managed : NULL};
+        tensor = tensor_carefully(state, plan, source, &answer);
+    }
+    else {
+        tensor = make_tensor(state, plan, source, capsule, managed, got);
+        if (tensor == NULL) {
+            drop_answer(capsule, managed);
+        }
+    }
+    dls_plan_drop(plan);
+    return tensor;
+}

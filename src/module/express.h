@@ -30,4 +30,8 @@ dls_express_road(const dls_plan *plan, PyObject *source, bool versioned)
 PyObject *dls_express_export(dls_producer *self, PyObject *const *args, PyObject *kwnames,
                              unsigned road);
 
+/* from_dlpack without keywords. */
+PyObject *dls_express_tensor(dls_state *state, dls_plan *plan, PyObject *source,
+                             unsigned road);
+
 #endif

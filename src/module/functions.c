@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/tensor.h"
+#include "module/express.h"
 #include "module/request.h"
 #include "module/settle.h"
 #include "python/capsule.h"
@@ -162,16 +163,12 @@ parse_consumer(dls_state *state, PyObject *const *args, PyObject *kwnames,
     return 0;
 }
 
-static PyObject *
-from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+DLS_APART static PyObject *
+tensor_of(dls_state *state, PyObject *const *args, PyObject *kwnames)
 {
-    dls_state *state = PyModule_GetState(module);
     dls_request request;
     subject s;
     dls_request_init(&request, NULL);
-    if (n != 1) {
-        return raise_positional("from_dlpack", n);
-    }
     if (parse_consumer(state, args, kwnames, &request) < 0
         || subject_init(state, args[0], NULL, &s) < 0) {
         return NULL;
@@ -180,6 +177,23 @@ from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwn
     PyObject *tensor = dls_serve_tensor(state, s.source, s.plan, &request);
     subject_clear(&s);
     return tensor;
+}
+
+static PyObject *
+from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    dls_state *state = PyModule_GetState(module);
+    if (n != 1) {
+        return raise_positional("from_dlpack", n);
+    }
+    if (kwnames == NULL) {
+        dls_plan *plan = dls_plan_known(state, args[0]);
+        unsigned road = dls_express_road(plan, args[0], true);
+        if (road != 0) {
+            return dls_express_tensor(state, plan, args[0], road);
+        }
+    }
+    return tensor_of(state, args, kwnames);
 }
 
 /* kwnames and values without max_version, which is the consumer's word, not an option. */

@@ -54,9 +54,9 @@ typedef struct {
 
 /* Eager: owns a tensor that was taken, may be exported any number of times. */
 typedef struct {
-    PyObject_HEAD
+    PyObject_VAR_HEAD      /* size: of dims */
     dls_state *state;
-    dls_shared *owner;     /* a share; its extra bytes are shape and strides */
+    dls_hold hold;         /* kind SHARED from the first export on */
     dl_tensor tensor;      /* data folded (T5), strides filled (T4) */
     uint32_t flags;        /* DL_FLAG_* */
     uint16_t major, minor; /* version of the struct that was taken */
@@ -67,6 +67,7 @@ typedef struct {
     uintptr_t ready_in;    /* the thread that meant its own default stream by 2 */
     unsigned long asked;   /* as in dls_producer */
     PyObject *weakrefs;
+    int64_t dims[];        /* shape, then strides */
 } dls_tensor;
 
 /* Show the Python objects behind a hold to the collector; those behind a share only if
@@ -89,6 +90,16 @@ dls_hold_visit(const dls_hold *hold, visitproc visit, void *arg)
         }
         hold = &shared->hold;
     }
+}
+
+/* The first hold behind shares. */
+static inline const dls_hold *
+dls_hold_behind(const dls_hold *hold)
+{
+    while (hold->kind == DLS_HOLD_SHARED) {
+        hold = &((dls_shared *)hold->base)->hold;
+    }
+    return hold;
 }
 
 /* The same for one share; NULL allowed. */
@@ -120,6 +131,12 @@ int dls_dtype_type_init(dls_state *state, PyObject *module);
 PyObject *dls_producer_new(dls_state *state, PyObject *source, dls_plan *plan,
                            dls_options *options);
 
+/* A Tensor with the values of `tensor` that nothing is owed for: host memory, no flags, holds
+ * nothing yet.  The caller writes dims, stamps flavour and version, sets readonly_stated, and
+ * shows it to the collector (PyObject_GC_Track). */
+dls_tensor *dls_tensor_bare(dls_state *state, const dl_tensor *tensor);
+void dls_tensor_stamp(dls_tensor *self, dls_flavour flavour, dl_version version);
+
 /* A Tensor from final values: dims are copied.  It holds nothing yet: dls_tensor_hold
  * moves a hold in, as the last step.  ready: on which stream the data are, in this
  * thread; stream: its object, borrowed or NULL. */
@@ -132,8 +149,8 @@ void dls_tensor_hold(PyObject *self, dls_hold *hold);
  * cannot be named, but the legacy one comes after it. */
 dls_pending dls_tensor_pending(const dls_tensor *self);
 
-/* Describe a Tensor as a loan that shares its memory. */
-void dls_tensor_lend(dls_tensor *self, dls_loan *loan);
+/* Describe a Tensor as a loan that shares its memory.  0, or -1 with MemoryError. */
+int dls_tensor_lend(dls_tensor *self, dls_loan *loan);
 
 /* A dtype tuple (code, bits, lanes) with a readable repr. */
 PyObject *dls_dtype_new(dls_state *state, dl_dtype dtype);

@@ -30,7 +30,10 @@ dls_producer_new(dls_state *state, PyObject *source, dls_plan *plan, dls_options
     data->borrowed = NULL;
     data->asked = 0;
     data->weakrefs = NULL;
-    PyObject_GC_Track(self);
+    /* What can be in no cycle is not the collector's business. */
+    if (plan == NULL || plan->can_cycle || options != NULL) {
+        PyObject_GC_Track(self);
+    }
     return self;
 }
 

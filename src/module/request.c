@@ -1,7 +1,6 @@
 #include "module/request.h"
 
 #include <limits.h>
-#include <string.h>
 
 #include "core/device.h"
 #include "python/raise.h"
@@ -39,7 +38,10 @@ version_part(PyObject *pair, Py_ssize_t i)
     return overflow > 0 ? LONG_MAX : value;
 }
 
-/* Consumers pass the same constant tuple each time: remember what it meant. */
+/* Most consumers pass the same constant tuples each time, and what those mean is remembered;
+ * some make new ones (f(**dict)): so only one in so many takes another's place. */
+#define REMEMBER_EVERY 8
+
 static void
 remember_version(dls_state *state, PyObject *value, bool versioned)
 {
@@ -159,14 +161,20 @@ dls_request_options(dls_state *state, PyObject *source, dls_request *request)
     return 0;
 }
 
-/* Bit of a keyword of __dlpack__ (the order of DLS_ASK_*), -1 for any other. */
+/* Bit of a keyword of __dlpack__ (the order of DLS_ASK_*), -1 for any other.  Names in
+ * calls are interned. */
 static int
 keyword_bit(dls_state *state, PyObject *name)
 {
     PyObject *known[] = {state->names.stream, state->names.max_version,
                          state->names.dl_device, state->names.copy};
     for (int bit = 0; bit < 4; bit++) {
-        if (name == known[bit] || PyUnicode_Compare(name, known[bit]) == 0) {
+        if (name == known[bit]) {
+            return bit;
+        }
+    }
+    for (int bit = 0; bit < 4; bit++) {
+        if (PyUnicode_Compare(name, known[bit]) == 0) {
             return bit;
         }
     }
@@ -202,18 +210,32 @@ place_of(const PyObject *kwnames)
     return (size_t)((uintptr_t)kwnames >> 5) % DLS_SEEN_KEYWORDS;
 }
 
-DLS_COLD static int
-learn_keywords(dls_state *state, PyObject *kwnames)
+/* Of a tuple that is not remembered. */
+static int
+read_new_keywords(dls_state *state, PyObject *kwnames, dls_seen_keywords *seen)
 {
-    dls_seen_keywords seen;
-    if (read_keywords(state, kwnames, &seen) < 0) {
+    if (read_keywords(state, kwnames, seen) < 0) {
         return -1;
     }
     dls_seen_keywords *place = &state->seen_keywords[place_of(kwnames)];
-    PyObject *before = place->kwnames;
-    Py_INCREF(kwnames);
-    *place = seen;
-    Py_XDECREF(before);
+    if (place->kwnames == NULL || ++state->unseen % REMEMBER_EVERY == 0) {
+        PyObject *before = place->kwnames;
+        Py_INCREF(kwnames);
+        *place = *seen;
+        Py_XDECREF(before);
+    }
+    return 0;
+}
+
+/* A copy: parsing may run code that exports, and the place is reused. */
+static inline int
+find_keywords(dls_state *state, PyObject *kwnames, dls_seen_keywords *seen)
+{
+    const dls_seen_keywords *place = &state->seen_keywords[place_of(kwnames)];
+    if (place->kwnames != kwnames) {
+        return read_new_keywords(state, kwnames, seen);
+    }
+    *seen = *place;
     return 0;
 }
 
@@ -222,8 +244,7 @@ static int
 parse_values(dls_state *state, PyObject *const *values, const dls_seen_keywords *seen,
              dls_request *request)
 {
-    int8_t at[4]; /* a copy: parsing may run code that exports, and the place is reused */
-    memcpy(at, seen->at, sizeof at);
+    const int8_t *at = seen->at;
 #define GIVEN(bit) (at[bit] >= 0 && values[at[bit]] != Py_None)
     if (GIVEN(1) && dls_request_version(state, values[at[1]], request) < 0) {
         return -1;
@@ -269,16 +290,36 @@ dls_request_parse(dls_state *state, PyObject *const *args, Py_ssize_t n, PyObjec
     if (kwnames == NULL) {
         return 0;
     }
-    const dls_seen_keywords *seen = &state->seen_keywords[place_of(kwnames)];
-    if (seen->kwnames != kwnames && learn_keywords(state, kwnames) < 0) {
+    dls_seen_keywords seen;
+    if (find_keywords(state, kwnames, &seen) < 0) {
         return -1;
     }
-    request->asked_with |= seen->mask;
-    return parse_values(state, args + n, seen, request);
+    request->asked_with |= seen.mask;
+    return parse_values(state, args + n, &seen, request);
+}
+
+/* (1, n) in a tuple that is not remembered. */
+DLS_APART static bool
+is_version_one(dls_state *state, PyObject *value)
+{
+    if (!Py_IS_TYPE(value, &PyTuple_Type) || PyTuple_Size(value) != 2
+        || PyTuple_GetItem(value, 0) != state->one) {
+        return false;
+    }
+    PyObject *minor = PyTuple_GetItem(value, 1);
+    if (minor != state->zero
+        && (!Py_IS_TYPE(minor, &PyLong_Type) || PyLong_AsSize_t(minor) > UINT16_MAX)) {
+        PyErr_Clear(); /* a negative one; the careful road says so */
+        return false;
+    }
+    if (++state->unseen % REMEMBER_EVERY == 0) {
+        remember_version(state, value, true);
+    }
+    return true;
 }
 
 bool
-dls_request_is_usual(const dls_state *state, PyObject *const *args, Py_ssize_t n,
+dls_request_is_usual(dls_state *state, PyObject *const *args, Py_ssize_t n,
                      PyObject *kwnames, bool *versioned)
 {
     *versioned = false;
@@ -288,18 +329,22 @@ dls_request_is_usual(const dls_state *state, PyObject *const *args, Py_ssize_t n
     if (kwnames == NULL) {
         return true;
     }
-    const dls_seen_keywords *seen = &state->seen_keywords[place_of(kwnames)];
-    if (seen->kwnames != kwnames) {
+    dls_seen_keywords seen;
+    if (find_keywords(state, kwnames, &seen) < 0) {
+        PyErr_Clear(); /* the careful road says it */
         return false;
     }
-    for (int i = 0; i < seen->count; i++) {
+    for (int i = 0; i < seen.count; i++) {
         if (args[i] == Py_None) {
             continue;
         }
-        if (i == seen->at[1] && args[i] == state->seen_version) {
+        if (i == seen.at[1] && args[i] == state->seen_version) {
             *versioned = state->seen_versioned;
         }
-        else if (i != seen->at[0] || args[i] != state->minus_one) {
+        else if (i == seen.at[1] && is_version_one(state, args[i])) {
+            *versioned = true;
+        }
+        else if (i != seen.at[0] || args[i] != state->minus_one) {
             return false;
         }
     }

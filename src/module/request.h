@@ -44,7 +44,7 @@ int dls_request_parse(dls_state *state, PyObject *const *args, Py_ssize_t n,
                       PyObject *kwnames, dls_request *request);
 /* Is it one that asks for nothing but a flavour, in words seen before?  Then *versioned is
  * that.  A stream of -1 asks for nothing on the host.  False says nothing. */
-bool dls_request_is_usual(const dls_state *state, PyObject *const *args, Py_ssize_t n,
+bool dls_request_is_usual(dls_state *state, PyObject *const *args, Py_ssize_t n,
                           PyObject *kwnames, bool *versioned);
 
 /* Options that stand in for what the consumer did not say; a copy=True against a False

@@ -59,7 +59,9 @@ ask_source(dls_state *state, PyObject *source, dls_plan *plan, dls_request *requ
         if (!is_tensor(state, source)) {
             return -1;
         }
-        dls_tensor_lend(dls_tensor_data(source), loan);
+        if (dls_tensor_lend(dls_tensor_data(source), loan) < 0) {
+            return -1;
+        }
         bool host = loan->tensor.device.device_type == dl_kDLCPU && !request->want.has_assumed;
         return host ? 0 : order_tensor(state, source, request, loan);
     }
@@ -220,7 +222,7 @@ take_hold(dls_state *state, PyObject *source, dls_plan *plan, const dls_request 
         return -1;
     }
     if (s->needs_keeping) {
-        shared = dls_shared_new(&shared_hold, 0); /* filled below, when nothing can fail */
+        shared = dls_shared_new(&shared_hold); /* filled below, when nothing can fail */
         if (shared == NULL) {
             dls_free(guarded);
             PyErr_NoMemory();

@@ -351,7 +351,7 @@ share_copy(const dls_request *request, dls_settled *s)
     if (request->kept == NULL) {
         return 0;
     }
-    dls_shared *shared = dls_shared_new(&s->made, 0);
+    dls_shared *shared = dls_shared_new(&s->made);
     if (shared == NULL) {
         dls_hold_drop_attached(&s->made);
         PyErr_NoMemory();

@@ -37,7 +37,7 @@ wait_for_data(PyObject *self, const dls_tensor *data)
 static PyObject *
 syclobj_of(const dls_tensor *data)
 {
-    PyObject *object = dls_sycl_named(&data->owner->hold);
+    PyObject *object = dls_sycl_named(dls_hold_behind(&data->hold));
     if (object == NULL) {
         object = data->stream;
     }

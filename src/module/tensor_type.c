@@ -19,51 +19,63 @@
 
 /* --- life ----------------------------------------------------------------------- */
 
+dls_tensor *
+dls_tensor_bare(dls_state *state, const dl_tensor *tensor)
+{
+    int32_t ndim = tensor->ndim;
+    dls_tensor *data = PyObject_GC_NewVar(dls_tensor, state->tensor_type, 2 * (Py_ssize_t)ndim);
+    if (data == NULL) {
+        return NULL;
+    }
+    data->state = state;
+    data->hold = (dls_hold){0};
+    data->tensor = *tensor;
+    data->tensor.shape = data->dims;
+    data->tensor.strides = data->dims + ndim;
+    data->flags = 0;
+    data->ready = (dls_pending){.known = DLS_P_READY};
+    data->ready_in = 0;
+    data->stream = NULL;
+    data->asked = 0;
+    data->weakrefs = NULL;
+    return data;
+}
+
+void
+dls_tensor_stamp(dls_tensor *self, dls_flavour flavour, dl_version version)
+{
+    if (flavour != DLS_VERSIONED) {
+        version = flavour == DLS_LEGACY ? (dl_version){0, 8} : (dl_version){DL_MAJOR, DL_MINOR};
+    }
+    self->major = (uint16_t)version.major;
+    self->minor = (uint16_t)(version.minor < UINT16_MAX ? version.minor : UINT16_MAX);
+    self->flavour = (uint8_t)flavour;
+}
+
 PyObject *
 dls_tensor_new(dls_state *state, const dl_tensor *tensor, bool canonical,
                const dls_loan *loan, uint64_t flags, dls_pending ready, PyObject *stream)
 {
-    dls_hold nothing = {0};
-    int32_t ndim = tensor->ndim;
-    PyObject *self = (PyObject *)PyObject_GC_New(dls_tensor, state->tensor_type);
-    if (self == NULL) {
+    dls_tensor *data = dls_tensor_bare(state, tensor);
+    if (data == NULL) {
         return NULL;
     }
-    dls_tensor *data = dls_tensor_data(self);
-    data->state = state;
-    data->weakrefs = NULL;
-    data->stream = NULL;
-    data->asked = 0;
-    data->owner = dls_shared_new(&nothing, 2 * sizeof(int64_t) * (size_t)ndim);
-    if (data->owner == NULL) {
-        Py_DECREF(self);
-        return PyErr_NoMemory();
-    }
-    int64_t *dims = dls_shared_extra(data->owner);
-    data->tensor = *tensor;
-    data->tensor.shape = dims;
-    data->tensor.strides = dims + ndim;
-    dls_tensor_write_dims(tensor, canonical, dims);
+    dls_tensor_write_dims(tensor, canonical, data->dims);
+    dls_tensor_stamp(data, loan->flavour, loan->version);
     data->flags = (uint32_t)flags;
-    dl_version version = loan->flavour == DLS_VERSIONED ? loan->version
-                         : loan->flavour == DLS_LEGACY  ? (dl_version){0, 8}
-                                                        : (dl_version){DL_MAJOR, DL_MINOR};
-    data->major = (uint16_t)version.major;
-    data->minor = (uint16_t)(version.minor < UINT16_MAX ? version.minor : UINT16_MAX);
-    data->flavour = (uint8_t)loan->flavour;
     data->readonly_stated = loan->readonly_stated;
     data->ready = ready;
     data->ready_in = dls_thread_number(state);
     Py_XINCREF(stream);
     data->stream = stream;
-    PyObject_GC_Track(self);
-    return self;
+    PyObject_GC_Track((PyObject *)data);
+    return (PyObject *)data;
 }
 
 void
 dls_tensor_hold(PyObject *self, dls_hold *hold)
 {
-    dls_tensor_data(self)->owner->hold = *hold;
+    dls_tensor_data(self)->hold = *hold;
     *hold = (dls_hold){0};
 }
 
@@ -77,9 +89,28 @@ dls_tensor_pending(const dls_tensor *self)
     return foreign ? legacy : self->ready;
 }
 
-void
+/* Most Tensors are never exported: only then the hold is made one that can be shared. */
+static int
+share_hold(dls_tensor *self)
+{
+    if (self->hold.kind == DLS_HOLD_SHARED) {
+        return 0;
+    }
+    dls_shared *shared = dls_shared_new(&self->hold);
+    if (shared == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    self->hold = (dls_hold){.base = shared, .kind = DLS_HOLD_SHARED};
+    return 0;
+}
+
+int
 dls_tensor_lend(dls_tensor *self, dls_loan *loan)
 {
+    if (share_hold(self) < 0) {
+        return -1;
+    }
     loan->tensor = self->tensor;
     /* Others can be handed this memory too: never "copied for you" (T8). */
     loan->flags = self->flags & ~DL_FLAG_IS_COPIED;
@@ -87,10 +118,11 @@ dls_tensor_lend(dls_tensor *self, dls_loan *loan)
     loan->flavour = (dls_flavour)self->flavour;
     loan->readonly_stated = self->readonly_stated;
     loan->altered = true;
-    loan->hold = (dls_hold){.base = dls_shared_add(self->owner), .kind = DLS_HOLD_SHARED};
+    loan->hold = (dls_hold){.base = dls_shared_add(self->hold.base), .kind = DLS_HOLD_SHARED};
+    return 0;
 }
 
-/* The source object hangs on the owner, which exports share: it is this Tensor's to
+/* The source object hangs on the hold, which exports share: it is this Tensor's to
  * show to the collector only while nobody else holds a share. */
 static int
 tensor_traverse(PyObject *self, visitproc visit, void *arg)
@@ -98,7 +130,7 @@ tensor_traverse(PyObject *self, visitproc visit, void *arg)
     dls_tensor *data = dls_tensor_data(self);
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(data->stream);
-    return dls_shared_visit(data->owner, visit, arg);
+    return dls_hold_visit(&data->hold, visit, arg);
 }
 
 static int
@@ -118,8 +150,14 @@ tensor_dealloc(PyObject *self)
     if (data->weakrefs != NULL) {
         PyObject_ClearWeakRefs(self);
     }
-    Py_CLEAR(data->stream);
-    dls_shared_drop_attached(data->owner);
+    Py_XDECREF(data->stream);
+    if (DLS_RARE(PyErr_Occurred() != NULL)) {
+        dls_hold_drop_attached(&data->hold);
+    }
+    else {
+        dls_hold_drop_saved(&data->hold);
+        dls_error_report();
+    }
     PyObject_GC_Del(self);
     Py_DECREF(type);
 }
@@ -440,6 +478,7 @@ static PyType_Slot slots[] = {
 static PyType_Spec spec = {
     .name = "dlshim.Tensor",
     .basicsize = sizeof(dls_tensor),
+    .itemsize = sizeof(int64_t),
     /* Not IMMUTABLETYPE: the exchange table has to be put on it first. */
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = slots,

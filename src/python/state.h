@@ -71,7 +71,7 @@ typedef struct {
     uint8_t mask;
     uint8_t count;
 } dls_seen_keywords;
-#define DLS_SEEN_KEYWORDS 4
+#define DLS_SEEN_KEYWORDS 8
 
 typedef struct dls_state {
     /* names.x is the interned str of DLS_NAME_LIST */
@@ -98,6 +98,7 @@ typedef struct dls_state {
     PyObject *seen_version;  /* last max_version tuple: consumers pass a constant */
     bool seen_versioned;     /* what it asked for */
     dls_seen_keywords seen_keywords[DLS_SEEN_KEYWORDS];
+    unsigned unseen;         /* how many tuples were new */
     PyObject *forget;        /* weakref callback of the plan cache */
     PyObject *modules;       /* sys.modules */
     struct dls_plan_cache *plans;

@@ -331,6 +331,7 @@ plan_new(dls_state *state, PyObject *obj)
         return NULL;
     }
     *plan = (dls_plan){.refs = 1, .type = Py_TYPE(obj)};
+    plan->can_cycle = (PyType_GetFlags(plan->type) & Py_TPFLAGS_HAVE_GC) != 0;
     mro = PyObject_GetAttr((PyObject *)plan->type, state->names.mro);
     if (mro == NULL || !PyTuple_Check(mro)) {
         goto fail;

@@ -53,6 +53,7 @@ typedef struct dls_plan {
     const dls_library *library; /* NULL: no row */
     const dl_exchange_api *table;
     uint32_t offers;    /* bit 1 << dls_rung */
+    bool can_cycle;     /* instances take part in garbage collection */
     bool has_device;    /* __dlpack_device__ is there */
     bool by_type;       /* __dlpack__ is a method that instances could shadow (N1) */
     bool on_instance;   /* found on the instance: belongs to one object only */

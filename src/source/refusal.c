@@ -3,33 +3,61 @@
 #include "core/device.h"
 #include "python/raise.h"
 
-/* Truth of an attribute, called first when it is a method.  1, 0 (also: no such
- * attribute), or -1 with an exception. */
+/* Truth of a value (stolen; NULL: -1). */
 static int
-truth_of(PyObject *obj, PyObject *name, bool call)
+truth_of(PyObject *value)
+{
+    if (value == NULL) {
+        return -1;
+    }
+    int truth = value == Py_False ? 0 : PyObject_IsTrue(value);
+    Py_DECREF(value);
+    return truth;
+}
+
+/* Of an attribute; 0 also where there is none. */
+static int
+truth_of_attribute(PyObject *obj, PyObject *name)
 {
     PyObject *value = NULL;
     int got = dls_get_optional(obj, name, &value);
-    if (got <= 0) {
-        return got;
+    return got > 0 ? truth_of(value) : got;
+}
+
+/* An exception is pending: because there is no such attribute?  Then it is cleared. */
+DLS_COLD static bool
+is_absent(PyObject *obj, PyObject *name)
+{
+    PyObject *method = NULL;
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        return false;
     }
-    if (call) {
-        PyObject *method = value;
-        value = PyObject_CallFunctionObjArgs(method, NULL);
-        Py_DECREF(method);
-        if (value == NULL) {
-            return -1;
-        }
+    PyObject *error = dls_error_take();
+    bool absent = dls_get_optional(obj, name, &method) == 0;
+    Py_XDECREF(method);
+    if (absent) {
+        Py_XDECREF(error);
+        return true;
     }
-    int truth = PyObject_IsTrue(value);
-    Py_DECREF(value);
-    return truth;
+    PyErr_Clear();
+    dls_error_restore(error);
+    return false;
+}
+
+/* Of what a method returns; the same. */
+static int
+truth_of_method(PyObject *obj, PyObject *name)
+{
+    PyObject *args[2] = {NULL, obj};
+    PyObject *value = dls_late.PyObject_VectorcallMethod(name, &args[1],
+                                                         1 | DLS_VECTORCALL_OFFSET, NULL);
+    return value != NULL ? truth_of(value) : is_absent(obj, name) ? 0 : -1;
 }
 
 int
 dls_refuse_autograd(dls_state *state, PyObject *obj)
 {
-    int truth = truth_of(obj, state->names.requires_grad, false);
+    int truth = truth_of_attribute(obj, state->names.requires_grad);
     if (truth > 0) {
         dls_raise(state, DLS_EBUFFER, obj,
                   "it requires grad, and consumers would bypass autograd: call .detach() "
@@ -43,14 +71,14 @@ dls_refuse_lazy_bits(dls_state *state, PyObject *obj, dl_dtype dtype)
 {
     bool complex = dtype.code == dl_kDLComplex;
     bool exact = dtype.code == dl_kDLInt || dtype.code == dl_kDLUInt || dtype.code == dl_kDLBool;
-    int truth = complex ? truth_of(obj, state->names.is_conj, true) : 0;
+    int truth = complex ? truth_of_method(obj, state->names.is_conj) : 0;
     if (truth > 0) {
         dls_raise(state, DLS_EBUFFER, obj,
                   "its conjugate bit is set, the memory holds other values: call "
                   ".resolve_conj() first");
     }
     if (truth == 0 && !exact) {
-        truth = truth_of(obj, state->names.is_neg, true);
+        truth = truth_of_method(obj, state->names.is_neg);
         if (truth > 0) {
             dls_raise(state, DLS_EBUFFER, obj,
                       "its negative bit is set, the memory holds other values: call "

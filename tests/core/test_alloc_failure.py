@@ -60,8 +60,8 @@ STEPS = {
     "from_dlpack": lambda: dlshim.from_dlpack(P1()),
     "options": lambda: dlshim.upgrade(P1(), readonly=True, order="C"),
     "buffer": lambda: dlshim.from_dlpack(bytearray(3)),
-    "raw": lambda: raw(dlshim.upgrade),
-    "raw to tensor": lambda: raw(dlshim.from_dlpack, (1, 0)),
+    "raw": lambda: raw(lambda capsule: dlshim.upgrade(capsule).__dlpack__()),
+    "raw to tensor": lambda: raw(lambda capsule: dlshim.from_dlpack(capsule).__dlpack__(), (1, 0)),
 }
 
 
