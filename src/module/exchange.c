@@ -16,8 +16,8 @@
 #define ALIGNMENT 64
 
 /* Consumers pass objects of the type on which they found the table: a Producer or a
- * Tensor, which begin alike. */
-static_assert(offsetof(dls_producer, state) == offsetof(dls_tensor, state), "state first");
+ * Tensor, which have the state in the same place. */
+static_assert(offsetof(dls_producer, state) == offsetof(dls_tensor, state), "state's place");
 
 static bool
 is_producer(PyObject *self)

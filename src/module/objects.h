@@ -41,8 +41,8 @@ dls_use_question(unsigned long *asked)
 /* Lazy: asks `source` when a consumer asks it.  96 bytes with the GC's head. */
 typedef struct {
     PyObject_HEAD
-    dls_state *state;      /* lives as long as the type, which this object owns */
     PyObject *source;      /* strong */
+    dls_state *state;      /* lives as long as the type, which this object owns */
     dls_plan *plan;        /* a count; NULL when source is a Tensor */
     dls_options *options;  /* NULL: none */
     dls_shared *kept;      /* memory made for the last export (T8), or NULL */

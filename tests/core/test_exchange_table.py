@@ -408,7 +408,7 @@ def test_running_out_of_memory_takes_nothing():
             _core._hook("fail_alloc", -1)
             del tensor
             break
-    assert n > 1 and made.deleted == 1
+    assert made.deleted == 1  # (at n = 1: a Tensor is one object, without a block of ours)
 
 
 # --- new memory ---------------------------------------------------------------------------------
