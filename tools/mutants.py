@@ -32,7 +32,10 @@ CC = shlex.split(os.environ.get("CC", "gcc"))
 FLAGS = ["-std=c11", "-O0", "-fPIC", "-fvisibility=hidden", "-DPy_LIMITED_API=0x030a0000", "-MMD"]
 #: A driver with events of whole devices, and one without.
 VARIANTS = ("13.0", "12.2")
-MODULES = ("test_matrix", "test_managed", "test_copies", "test_release", "test_handoff_threads")
+MODULES = (
+    *("test_matrix", "test_managed", "test_copies", "test_release", "test_handoff_threads"),
+    "test_exchange_stream",
+)
 #: The same on ROCm.
 HIP_VARIANTS = ("hip6", "hip5", "hip7")
 HIP_MODULES = ("test_rocm",)
@@ -62,7 +65,7 @@ H, CUDA, CONTEXT = "device/handoff.c", "device/cuda_driver.c", "device/cuda.c"
 ORDER, PENDING = "source/order.c", "source/pending.c"
 POOL, COPY = "device/pool.c", "device/device_copy.c"
 TABLE, STREAM = "device/streams.def", "device/stream.c"
-LIBRARY, HIP = "source/libraries.def", "device/hip.c"
+LIBRARY, HIP, WORK = "source/libraries.def", "device/hip.c", "module/work_stream.c"
 
 MUTANTS = [
     # --- nothing is done ---
@@ -350,6 +353,28 @@ MUTANTS = [
         "result = driver->record_device(place, event);",
         "result = 0;",
         "test_release",
+    ),
+    # --- the exchange table ---
+    Mutant(
+        "the table answers no stream",
+        WORK,
+        "void *stream = named ? (void *)(uintptr_t)p.handle : NULL;",
+        "void *stream = NULL;\n    (void)named;",
+        "test_exchange_stream",
+    ),
+    Mutant(
+        "the table orders nothing",
+        WORK,
+        "if (p->known != DLS_P_UNKNOWN && p->object == NULL) {",
+        "if (p->object == NULL) {",
+        "test_exchange_stream",
+    ),
+    Mutant(
+        "a Tensor's stream is not told to the table",
+        WORK,
+        "*p = dls_tensor_pending(dls_tensor_data(source));",
+        "p->known = DLS_P_READY;",
+        "test_exchange_stream",
     ),
     # --- the GIL, and errors ---
     Mutant(

@@ -31,6 +31,7 @@ from doubles.producers import (
     P3Failing,
     P3MajorTwo,
     P3NewSpellingInt,
+    P3Older,
     P3OldSpelling,
     P3OldSpellingCapsule,
     P3Silent,
@@ -334,6 +335,14 @@ def test_N2_the_table_is_looked_up_on_the_type():
 
 
 @BOTH
+def test_N2_an_older_table_behind_a_newer_one_is_found():
+    """`prev_api` is walked to the table of the major that we know."""
+    x = fresh(P3Older)()
+    with versioned(dlshim.upgrade(x)) as imported:
+        assert imported.values() == x.values()
+    assert x.table_calls and not x.calls
+
+
 @pytest.mark.parametrize("cls", [P3Silent, P3MajorTwo], ids=lambda c: c.__name__)
 def test_N2_a_table_that_cannot_is_passed_over(cls, ask):
     x = cls()

@@ -500,9 +500,12 @@ RAISES_FROM_BOOL = _address(C.pythonapi.PyObject_IsTrue)
 _tables: list[Any] = []  # tables are static: they live as long as the process
 
 
-def exchange_table(version: tuple[int, int] = (1, 3), **functions: int | None) -> ExchangeTable:
+def exchange_table(
+    version: tuple[int, int] = (1, 3), prev_api: int | None = None, **functions: int | None
+) -> ExchangeTable:
     table = ExchangeTable()
     table.header.major, table.header.minor = version
+    table.header.prev_api = prev_api
     table.managed_tensor_allocator = _address(_allocate)
     table.managed_tensor_from_py_object_no_sync = _address(_from_object)
     table.managed_tensor_to_py_object_no_sync = _address(_to_object)
@@ -604,6 +607,14 @@ class P3MajorTwo(TableMixin, P2):
     """A table of a major version that nobody knows."""
 
     __dlpack_c_exchange_api__ = table_capsule(exchange_table((2, 0)))
+
+
+class P3Older(TableMixin, P2):
+    """A table of 2.0 that names one of 1.3 as its `prev_api`."""
+
+    __dlpack_c_exchange_api__ = table_capsule(
+        exchange_table((2, 0), prev_api=C.addressof(exchange_table()))
+    )
 
 
 # --- peculiar refusals ----------------------------------------------------------------
@@ -939,6 +950,7 @@ GENERATIONS: dict[str, type] = {
         P3Silent,
         P3NullData,
         P3MajorTwo,
+        P3Older,
         Strict,
         StrictValueError,
         Tensorflow,
