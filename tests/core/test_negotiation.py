@@ -334,7 +334,6 @@ def test_N2_the_table_is_looked_up_on_the_type():
     assert x.calls
 
 
-@BOTH
 def test_N2_an_older_table_behind_a_newer_one_is_found():
     """`prev_api` is walked to the table of the major that we know."""
     x = fresh(P3Older)()
@@ -343,6 +342,7 @@ def test_N2_an_older_table_behind_a_newer_one_is_found():
     assert x.table_calls and not x.calls
 
 
+@BOTH
 @pytest.mark.parametrize("cls", [P3Silent, P3MajorTwo], ids=lambda c: c.__name__)
 def test_N2_a_table_that_cannot_is_passed_over(cls, ask):
     x = cls()
