@@ -24,7 +24,8 @@
     X(COPIES_UNFLAGGED, 15, "obeys copy=True without saying so (T8)")          \
     X(NO_WORK_STREAM, 14, "its table has no current stream to tell")           \
     X(INTERFACE_WAITS, 16, "waits itself before it shows its array interface") \
-    X(WRITABLE, 17, "its memory is writable, whatever its array interface says")
+    X(WRITABLE, 17, "its memory is writable, whatever its array interface says") \
+    X(ZERO_UNSAID, 18, "its current stream is 0 also where nobody has set one")
 
 enum {
 #define DLS_TRAIT_BIT(name, bit, text) DLS_LIB_##name = 1 << (bit),

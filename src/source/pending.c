@@ -109,7 +109,8 @@ ask_library(dls_state *state, const dls_plan *plan, PyObject *obj, dls_order *or
         order->queue = stream;
         stream = NULL;
     }
-    else if (got > 0 && named.value != DLS_VALUE_OBJECT && named.value != DLS_VALUE_MINUS_ONE) {
+    else if (got > 0 && named.value != DLS_VALUE_OBJECT && named.value != DLS_VALUE_MINUS_ONE
+             && (named.handle != 0 || !dls_plan_has(plan, DLS_LIB_ZERO_UNSAID))) {
         *p = dls_pending_handle(named.handle != 0 ? named.handle : legacy_of(order->device));
     }
     Py_XDECREF(stream);

@@ -181,6 +181,51 @@ def check_a_stream_for_a_consumer_that_has_none(drv: Driver) -> None:
         assert case.read() == ((p, s) in UNORDERED), (p, s)
 
 
+# --- tvm-ffi -> ----
+
+
+def of_tvm_ffi(case: Case) -> Any:
+    """The same memory as a Tensor of tvm-ffi, which takes `stream` and orders nothing."""
+    return tvm_ffi.from_dlpack(dlshim.upgrade(case.array, stream=-1))
+
+
+def check_tvm_ffis_stream_of_the_device(drv: Driver) -> None:
+    """Why: the user has told tvm-ffi on which stream its kernels run (`use_raw_stream`); from there
+    one edge is enough, and is needed."""
+    for p, s, case in cases(drv):
+        tensor = of_tvm_ffi(case)
+        drv.clear_log()
+        with tvm_ffi.use_raw_stream(tensor.device, case.p):
+            case.to_core(dlshim.upgrade(tensor))
+            told = (p, s, case.ordering())
+            assert (case.ordering() == []) if case.p == case.s else edge(case.ordering()), told
+            case.check(told)
+        assert not case.read(), (told, drv.races())
+
+
+def check_control_tvm_ffi_orders_nothing(drv: Driver) -> None:
+    """Why: bare, the stream is taken and ignored, whatever tvm-ffi was told."""
+    for p, s, case in cases(drv):
+        tensor = of_tvm_ffi(case)
+        drv.clear_log()
+        with tvm_ffi.use_raw_stream(tensor.device, case.p):
+            case.to_core(tensor)
+        assert case.ordering() == []
+        assert case.read() == ((p, s) in UNORDERED), (p, s)
+
+
+def check_tvm_ffi_that_was_told_no_stream(drv: Driver) -> None:
+    """Why: its answer is 0 then, which says nothing of a Tensor that came from another library."""
+    for p, s, case in cases(drv):
+        tensor = of_tvm_ffi(case)
+        drv.clear_log()
+        assert tvm_ffi.get_raw_stream(tensor.device) == 0
+        case.to_core(dlshim.upgrade(tensor))
+        assert whole_device(drv, case), (p, s, case.ordering())
+        case.check((p, s))
+        assert not case.read(), (p, s, drv.races())
+
+
 # --- producers that say nothing about their stream ----
 
 

@@ -49,12 +49,9 @@ class Place:
 
 
 class TvmFfi(fake.Silent):
-    """tvm-ffi's Tensor: ignores `stream`, and says its environment's stream, 0 for the default."""
+    """tvm-ffi's Tensor: ignores `stream`; its module says the environment's stream of a device."""
 
     LIBRARY = ("tvm_ffi.core", "Tensor")
-
-    def __tvm_ffi_env_stream__(self) -> int:
-        return 0 if self.stream == 1 else self.stream
 
 
 def _work_stream(device_type: int, device_id: int, out: int) -> int:
@@ -112,17 +109,28 @@ class Current:
         return self.current_stream(0)
 
 
-CURRENT = {"torch": Current(streams.TorchStream), "cupy": Current(streams.CupyStream)}
+class Environment(Current):
+    """tvm-ffi: the number that `use_raw_stream` was given, 0 where it was not."""
+
+    def get_raw_stream(self, device: object) -> object:
+        return self.form(self.handle)
+
+
+CURRENT = {
+    "torch": Current(streams.TorchStream),
+    "cupy": Current(streams.CupyStream),
+    "tvm_ffi": Environment(int),
+}
 TorchCai = masquerade(fake.Cai2, "Tensor", "torch")
 CupyFunction = masquerade(fake.ToDlpack, "ndarray", "cupy")
 
 
 @contextmanager
 def libraries() -> Any:
-    """torch and cupy are "imported", as far as dlshim looks."""
+    """torch, cupy and tvm_ffi are "imported", as far as dlshim looks."""
     for name, current in CURRENT.items():
         module: Any = types.ModuleType(name)
-        module.cuda = current
+        module.cuda, module.get_raw_stream = current, getattr(current, "get_raw_stream", None)
         module.__version__ = "2.13.0"
         sys.modules[name] = module
     try:
@@ -154,7 +162,7 @@ MAKE: dict[str, Callable[..., Any]] = {
     "jax": fake.named(fake.JaxLike),
     "unheard of": fake.WarpLike,
     "nanobind": fake.named(fake.Silent),
-    "tvm-ffi": fake.named(TvmFfi),
+    "tvm-ffi": with_current("tvm_ffi", fake.named(TvmFfi)),
     "no keyword": fake.NoKw,
     "tensorflow": fake.named(fake.TensorFlowLike),
     "capsule": fake.RawFn,

@@ -105,6 +105,8 @@ def settled(cell: Cell, duty: str) -> str:
     if duty == NOTHING:
         return "nothing"
     knows = PRODUCERS[cell.producer].knows
+    if (cell.producer, cell.p) == ("tvm-ffi", "L"):
+        knows = "unknown"  # its 0 may be the default stream, or that nobody said
     if knows == "ready":
         return "nothing"
     if knows == "known" or cell.named:
@@ -284,9 +286,6 @@ PRODUCTS: dict[str, Callable[[], Iterator[Cell]]] = {
 class TvmFfi(rocm.Silent):
     LIBRARY = ("tvm_ffi.core", "Tensor")
 
-    def __tvm_ffi_env_stream__(self) -> int:
-        return self.stream
-
 
 def _work_stream(device_type: int, device_id: int, out: int) -> int:
     C.c_void_p.from_address(out).value = TableOnly.current
@@ -323,15 +322,26 @@ class Current:
         return self.form(self.handle)
 
 
-CURRENT = {"torch": Current(streams.TorchStream), "cupy": Current(streams.CupyStream)}
+class Environment(Current):
+    """tvm-ffi: the number that `use_raw_stream` was given, 0 where it was not."""
+
+    def get_raw_stream(self, device: object) -> object:
+        return self.form(self.handle)
+
+
+CURRENT = {
+    "torch": Current(streams.TorchStream),
+    "cupy": Current(streams.CupyStream),
+    "tvm_ffi": Environment(int),
+}
 
 
 @contextmanager
 def libraries() -> Iterator[None]:
-    """torch and cupy are "imported", as far as dlshim looks."""
+    """torch, cupy and tvm_ffi are "imported", as far as dlshim looks."""
     for name, current in CURRENT.items():
         module: Any = types.ModuleType(name)
-        module.cuda = current
+        module.cuda, module.get_raw_stream = current, getattr(current, "get_raw_stream", None)
         module.__version__ = "2.13.0"
         sys.modules[name] = module
     try:
@@ -366,7 +376,7 @@ MAKE: dict[str, Callable[..., Any]] = {
     "old cupy": with_current("cupy", fake.named(rocm.CupyOldRocm)),
     "unheard of": rocm.Careful,
     "nanobind": fake.named(rocm.Silent),
-    "tvm-ffi": fake.named(TvmFfi),
+    "tvm-ffi": with_current("tvm_ffi", fake.named(TvmFfi)),
     "no keyword": rocm.NoKw,
     "capsule": rocm.RawFn,
     "versioned capsule": rocm.RawFn,
