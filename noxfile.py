@@ -223,8 +223,17 @@ def bench(s: nox.Session) -> None:
     s.run("python", "benchmarks/bench.py", *s.posargs)
 
 
-@session("instructions", requires=["build"])
+@session("instructions", tags=CI, requires=["build"])
 def instructions(s: nox.Session) -> None:
-    """Instructions of each operation, by valgrind, and the gates among them."""
+    """Instructions of dlshim's own roads, by valgrind: none may cost more than before."""
+    install(s, f"numpy=={environments.load()['newest'].pins['numpy']}")
+    own = "^(?!torch).*(dlshim|floor|direct|inner)$|^legacy to numpy .* bare$"
+    groups = "calls,pieces,dimensions,tables,journeys"
+    s.run("python", "benchmarks/instructions.py", "--groups", groups, "--select", own, *s.posargs)
+
+
+@session("instructions-all", requires=["build"])
+def instructions_all(s: nox.Session) -> None:
+    """The same beside every peer, with the journeys."""
     install_peers(s)
     s.run("python", "benchmarks/instructions.py", *s.posargs)

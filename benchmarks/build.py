@@ -4,6 +4,7 @@
 builds what is missing or older than its sources.  Nothing here is part of the product.
 """
 
+import importlib
 import importlib.util
 import os
 import pathlib
@@ -65,6 +66,7 @@ def ensure(force: bool = False) -> None:
     OUT.mkdir(parents=True, exist_ok=True)
     build_floor(force)
     build_nanobind(force)
+    importlib.invalidate_caches()  # the folder may be new
     add_path()
 
 

@@ -21,6 +21,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 
 import build
 
@@ -209,8 +210,85 @@ def print_judgement(budgets: dict, cost: dict[str, float]) -> None:
     print(report.table(heads, [row for row in rows if row[1] != "-"]))
 
 
+# ---- gates --------------------------------------------------------------------------------
+
+SLACK, SLACK_INSTRUCTIONS = 1.03, 25  # whichever is more: two runs differ by that
+
+
+def held_rows(budgets: dict, cost: dict[str, float]) -> list[Held]:
+    """Everything in budgets.toml that has a `held`, as far as it was measured."""
+    rows = []
+    for piece in budgets["piece"]:
+        road, over = piece["road"], piece.get("over")
+        own, base = cost.get(f"{road} | dlshim"), cost.get(f"{road} | {over or 'floor'}")
+        rows.append(Held(road, own, base, piece.get("held"), added=bool(over)))
+    for rule in budgets.get("dimension", ()):
+        road = rule["last"]
+        own, base = cost.get(f"{road} | dlshim"), cost.get(f"{road} | floor")
+        rows.append(Held(road, own, base, rule.get("held"), added=False))
+    for journey in budgets["journey"]:
+        road = journey["road"]
+        own, base = cost.get(f"{road} | dlshim"), cost.get(f"{road} | bare")
+        rows.append(Held(road, own, base, journey.get("held"), added=False))
+    return [row for row in rows if row.own is not None and row.base is not None]
+
+
+@dataclass(frozen=True)
+class Held:
+    """What an operation cost when it was last lowered: `held` times the base (the floor probe,
+    or the bare consumer, of the same run), or `held` instructions more than it."""
+
+    road: str
+    own: float
+    base: float
+    held: float | None
+    added: bool
+
+    @property
+    def now(self) -> float:
+        return round(self.own - self.base) if self.added else round(self.own / self.base, 3)
+
+    @property
+    def limit(self) -> float | None:
+        if self.held is None:
+            return None
+        expected = self.base + self.held if self.added else self.base * self.held
+        return max(expected * SLACK, expected + SLACK_INSTRUCTIONS)
+
+
+def check_held(budgets: dict, cost: dict[str, float]) -> bool:
+    rows = [row for row in held_rows(budgets, cost) if row.limit is not None]
+    heads = ("gate: no more than before", "base", "held", "limit", "dlshim", "now", "")
+    lines = []
+    for row in rows:
+        held = f"+ {row.held}" if row.added else f"x {row.held}"
+        now = f"+ {row.now}" if row.added else f"x {row.now}"
+        verdict = "passed" if row.own <= row.limit else "FAILED"
+        numbers = (_number(row.base), held, _number(row.limit), _number(row.own), now)
+        lines.append((row.road, *numbers, verdict))
+    if lines:
+        print(report.table(heads, lines), end="\n\n")
+    return bool(lines) and all(line[-1] == "passed" for line in lines)
+
+
+def lower(budgets: dict, cost: dict[str, float]) -> None:
+    """Write what was measured where it is less than what is held: never more."""
+    path = HERE / "budgets.toml"
+    blocks = path.read_text().split("\n\n")
+    for row in held_rows(budgets, cost):
+        if row.held is not None and row.now >= row.held:
+            continue
+        for i, block in enumerate(blocks):
+            if re.search(rf'^(road|last) = "{re.escape(row.road)}"$', block, re.M):
+                if "[[gate]]" in block:
+                    continue
+                block = re.sub(r"\nheld = .*", "", block)
+                blocks[i] = f"{block.rstrip()}\nheld = {row.now}"
+    path.write_text("\n\n".join(blocks).rstrip() + "\n")
+
+
 def check_gates(budgets: dict, cost: dict[str, float]) -> bool:
-    good = True
+    good = check_held(budgets, cost)
     for gate in budgets["gate"]:
         road, way, against = gate["road"], gate["way"], gate["against"]
         own, other = cost.get(f"{road} | {way}"), cost.get(f"{road} | {against}")
@@ -241,6 +319,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("-n", type=int, default=200, help="executions in the shorter loop")
     parser.add_argument("--json", type=pathlib.Path, help="write the counts here")
     parser.add_argument("--keep", type=pathlib.Path, help="keep callgrind's files here")
+    parser.add_argument("--lower", action="store_true", help="lower what budgets.toml holds")
     parser.add_argument("--no-gate", action="store_true", help="show only")
     parser.add_argument("--inside", type=pathlib.Path, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -265,6 +344,8 @@ def measure(arguments: argparse.Namespace, folder: pathlib.Path) -> int:
     if arguments.keep:
         index = {f"{i}": operation.name for i, operation in enumerate(selected, start=1)}
         (folder / "index.json").write_text(json.dumps(index, indent=1) + "\n")
+    if arguments.lower:
+        lower(budgets, cost)
     if arguments.no_gate:
         return 0
     return 0 if check_gates(budgets, cost) else 1

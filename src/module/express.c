@@ -12,10 +12,10 @@
 
 /* Nobody else may hold the capsule: they could consume it. */
 static inline void *
-ask_method(dls_state *state, PyObject *source, unsigned road, PyObject **capsule)
+ask_method(dls_state *state, const dls_plan *plan, PyObject *source, unsigned road,
+           PyObject **capsule)
 {
-    *capsule = dls_call_express(state, source, road & DLS_EXPRESS_BY_TYPE,
-                                road & DLS_EXPRESS_VERSION);
+    *capsule = dls_call_express(state, plan, source, road);
     return *capsule != NULL && Py_REFCNT(*capsule) == 1
                ? dls_capsule_pointer(*capsule, road & DLS_EXPRESS_VERSIONED)
                : NULL;
@@ -129,7 +129,7 @@ dls_express_export(dls_producer *self, PyObject *const *args, PyObject *kwnames,
     bool versioned = road & DLS_EXPRESS_WANTED, got = road & DLS_EXPRESS_VERSIONED;
     void *managed = road & DLS_EXPRESS_TABLE
                         ? ask_table(self->state, self->plan, self->source)
-                        : ask_method(self->state, self->source, road, &capsule);
+                        : ask_method(self->state, self->plan, self->source, road, &capsule);
     if (managed == NULL || !(got ? is_fit_versioned(managed, versioned)
                                  : is_fit_legacy(self->state, managed, versioned))) {
         dls_answer answer = {road, capsule, capsule == NULL ? managed : NULL};
@@ -196,8 +196,9 @@ dls_express_tensor(dls_state *state, dls_plan *plan, PyObject *source, unsigned 
     PyObject *capsule = NULL, *tensor;
     bool got = road & DLS_EXPRESS_VERSIONED;
     dls_plan_share(plan); /* what is called may empty the cache */
-    void *managed = road & DLS_EXPRESS_TABLE ? ask_table(state, plan, source)
-                                             : ask_method(state, source, road, &capsule);
+    void *managed = road & DLS_EXPRESS_TABLE
+                        ? ask_table(state, plan, source)
+                        : ask_method(state, plan, source, road, &capsule);
     if (managed == NULL || !(got ? is_fit_versioned(managed, true)
                                  : is_fit_legacy(state, managed, true))) {
         dls_answer answer = {road, capsule, capsule == NULL ? managed : NULL};

@@ -59,23 +59,19 @@ dls_python_version(void)
 /* --- fallbacks: the same contract by functions of the floor ----------------- */
 
 static PyObject *
-fallback_PyObject_VectorcallMethod(PyObject *name, PyObject *const *args,
-                                   size_t nargsf, PyObject *kwnames)
+fallback_PyObject_Vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf,
+                             PyObject *kwnames)
 {
     Py_ssize_t positional = (Py_ssize_t)(nargsf & ~DLS_VECTORCALL_OFFSET);
     Py_ssize_t keywords = kwnames != NULL ? PyTuple_Size(kwnames) : 0;
-    PyObject *result = NULL, *tuple = NULL, *dict = NULL;
-    PyObject *method = PyObject_GetAttr(args[0], name);
-    if (method == NULL) {
-        goto done;
-    }
-    tuple = PyTuple_New(positional - 1);
+    PyObject *result = NULL, *dict = NULL;
+    PyObject *tuple = PyTuple_New(positional);
     if (tuple == NULL) {
         goto done;
     }
-    for (Py_ssize_t i = 1; i < positional; i++) {
+    for (Py_ssize_t i = 0; i < positional; i++) {
         Py_INCREF(args[i]);
-        PyTuple_SetItem(tuple, i - 1, args[i]);
+        PyTuple_SetItem(tuple, i, args[i]);
     }
     if (keywords > 0) {
         dict = PyDict_New();
@@ -88,11 +84,24 @@ fallback_PyObject_VectorcallMethod(PyObject *name, PyObject *const *args,
             goto done;
         }
     }
-    result = PyObject_Call(method, tuple, dict);
+    result = PyObject_Call(callable, tuple, dict);
 done:
     Py_XDECREF(dict);
     Py_XDECREF(tuple);
-    Py_XDECREF(method);
+    return result;
+}
+
+static PyObject *
+fallback_PyObject_VectorcallMethod(PyObject *name, PyObject *const *args,
+                                   size_t nargsf, PyObject *kwnames)
+{
+    size_t positional = nargsf & ~DLS_VECTORCALL_OFFSET;
+    PyObject *method = PyObject_GetAttr(args[0], name);
+    if (method == NULL) {
+        return NULL;
+    }
+    PyObject *result = fallback_PyObject_Vectorcall(method, args + 1, positional - 1, kwnames);
+    Py_DECREF(method);
     return result;
 }
 

@@ -43,6 +43,7 @@ typedef Py_buffer dls_buffer;
 /* Full-API headers spell one name as a macro for the other. */
 #undef _PyThreadState_UncheckedGet
 #undef PyObject_GetOptionalAttr
+#undef PyObject_Vectorcall
 
 /* Functions that joined the limited API after the floor, or whose first export is
  * later than the floor: found by symbol at import, each with a version guard and a
@@ -52,6 +53,9 @@ typedef Py_buffer dls_buffer;
     X(PyObject *, PyObject_VectorcallMethod,                                   \
       (PyObject * name, PyObject *const *args, size_t nargsf, PyObject *kwnames), \
       0x0309, 0)                                                               \
+    X(PyObject *, PyObject_Vectorcall,                                         \
+      (PyObject * callable, PyObject *const *args, size_t nargsf, PyObject *kwnames), \
+      0x030b, 0)                                                               \
     X(int, PyObject_GetBuffer, (PyObject * obj, dls_buffer *view, int flags),  \
       0x0300, 0)                                                               \
     X(void, PyBuffer_Release, (dls_buffer * view), 0x0300, 0)                  \

@@ -31,16 +31,22 @@ dls_call_dlpack(dls_state *state, PyObject *obj, bool by_type, unsigned mask,
 }
 
 PyObject *
-dls_call_express(dls_state *state, PyObject *obj, bool by_type, bool version)
+dls_call_express(dls_state *state, const dls_plan *plan, PyObject *obj, unsigned road)
 {
     PyObject *args[4];
-    args[1] = (PyObject *)Py_TYPE(obj);
+    PyObject *kwnames =
+        road & DLS_EXPRESS_VERSION ? state->kwnames[DLS_ASK_VERSION] : NULL;
     args[2] = obj;
     args[3] = state->asked_version;
+    if (road & DLS_EXPRESS_DIRECT) {
+        return dls_late.PyObject_Vectorcall(plan->method, &args[2],
+                                            1 | DLS_VECTORCALL_OFFSET, kwnames);
+    }
+    args[1] = (PyObject *)Py_TYPE(obj);
+    bool by_type = road & DLS_EXPRESS_BY_TYPE;
     return dls_late.PyObject_VectorcallMethod(
         state->names.dlpack, by_type ? &args[1] : &args[2],
-        (by_type ? 2u : 1u) | DLS_VECTORCALL_OFFSET,
-        version ? state->kwnames[DLS_ASK_VERSION] : NULL);
+        (by_type ? 2u : 1u) | DLS_VECTORCALL_OFFSET, kwnames);
 }
 
 /* __index__; for producers' answers also .value, then int(). */
@@ -131,11 +137,14 @@ is_host_pair(const dls_state *state, PyObject *pair)
 }
 
 int
-dls_call_device(dls_state *state, PyObject *obj, dl_device *device)
+dls_call_device(dls_state *state, PyObject *method, PyObject *obj, dl_device *device)
 {
     PyObject *args[2] = {NULL, obj};
-    PyObject *pair = dls_late.PyObject_VectorcallMethod(
-        state->names.dlpack_device, &args[1], 1 | DLS_VECTORCALL_OFFSET, NULL);
+    const size_t one = 1 | DLS_VECTORCALL_OFFSET;
+    PyObject *pair = method != NULL
+                         ? dls_late.PyObject_Vectorcall(method, &args[1], one, NULL)
+                         : dls_late.PyObject_VectorcallMethod(state->names.dlpack_device,
+                                                              &args[1], one, NULL);
     if (pair == NULL) {
         return forget_refusal();
     }

@@ -29,7 +29,7 @@ is_mistaken(dls_climb *c)
     if (!c->want->has_assumed || !c->plan->has_device) {
         return 0;
     }
-    int got = dls_call_device(c->state, c->obj, &said);
+    int got = dls_call_device(c->state, c->plan->device_method, c->obj, &said);
     return got > 0 ? dls_device_is_host(said.device_type) : got;
 }
 

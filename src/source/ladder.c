@@ -22,7 +22,8 @@ express_road(const dls_climb *c, dls_rung rung, unsigned mask)
                      | (mask != 0 ? DLS_EXPRESS_VERSION : 0)
                      | (c->loan->flavour == DLS_VERSIONED ? DLS_EXPRESS_VERSIONED : 0)
                      | (c->want->versioned ? DLS_EXPRESS_WANTED : 0)
-                     | (c->plan->by_type ? DLS_EXPRESS_BY_TYPE : 0));
+                     | (c->plan->by_type ? DLS_EXPRESS_BY_TYPE : 0)
+                     | (c->plan->method != NULL ? DLS_EXPRESS_DIRECT : 0));
 }
 
 static void
@@ -185,7 +186,7 @@ device_before_export(dls_climb *c, dl_device *device)
         got = dls_table_device(plan->table, c->obj, device);
     }
     if (got == 0 && plan->has_device) {
-        got = dls_call_device(c->state, c->obj, device);
+        got = dls_call_device(c->state, plan->device_method, c->obj, device);
     }
     return got;
 }
@@ -376,7 +377,7 @@ dls_source_device(dls_state *state, dls_plan *plan, PyObject *obj, dl_device *de
         got = dls_table_device(plan->table, obj, device);
     }
     else if (plan->has_device) {
-        got = dls_call_device(state, obj, device);
+        got = dls_call_device(state, plan->device_method, obj, device);
         /* Pinned memory is said here and forgotten there: the tensor decides. */
         if (got > 0 && dls_device_is_host(device->device_type)
             && device->device_type != dl_kDLCPU) {

@@ -181,6 +181,8 @@ void
 dls_plan_drop(dls_plan *plan)
 {
     if (plan != NULL && --plan->refs == 0) {
+        Py_XDECREF(plan->method);
+        Py_XDECREF(plan->device_method);
         dls_free(plan);
     }
 }
@@ -277,6 +279,20 @@ is_method(PyObject *value)
     return found;
 }
 
+/* A new reference to a method of a static type, whose classes cannot be changed and do not
+ * end; NULL for all others, and where calling it so would be no gain (before 3.11). */
+static PyObject *
+lasting_method(const dls_plan *plan, PyObject *value)
+{
+    bool lasts = dls_python_version() >= 0x030b
+                 && !(PyType_GetFlags(plan->type) & Py_TPFLAGS_HEAPTYPE) && is_method(value);
+    if (!lasts) {
+        return NULL;
+    }
+    Py_INCREF(value);
+    return value;
+}
+
 /* Can instances of the type have attributes of their own? */
 static bool
 has_instance_dict(const dls_plan *plan)
@@ -306,6 +322,7 @@ offers_of_type(dls_state *state, PyObject *mro, dls_plan *plan)
             if (attribute_rungs[i].rung == DLS_RUNG_DLPACK) {
                 dlpack_at = at;
                 plan->by_type = is_method(value) && has_instance_dict(plan);
+                plan->method = lasting_method(plan, value);
             }
         }
         Py_XDECREF(value);
@@ -313,11 +330,16 @@ offers_of_type(dls_state *state, PyObject *mro, dls_plan *plan)
     if (dlpack_at >= 0 && dlpack_at < library_at) {
         plan->library = NULL; /* a subclass exports its own way: nothing is known of it */
     }
-    Py_ssize_t device_at = find_in_mro(state, mro, state->names.dlpack_device, NULL);
+    PyObject *value = NULL;
+    Py_ssize_t device_at = find_in_mro(state, mro, state->names.dlpack_device, &value);
     if (device_at == -2) {
         return -1;
     }
-    plan->has_device = device_at >= 0;
+    if (device_at >= 0) {
+        plan->has_device = true;
+        plan->device_method = lasting_method(plan, value);
+    }
+    Py_XDECREF(value);
     return find_table(state, mro, dlpack_at, plan);
 }
 

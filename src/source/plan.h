@@ -46,12 +46,16 @@ typedef struct {
 #define DLS_EXPRESS_VERSIONED 8u /* the flavour that it answered */
 #define DLS_EXPRESS_WANTED 16u   /* the flavour that is wanted */
 #define DLS_EXPRESS_BY_TYPE 32u  /* the plan's by_type */
+#define DLS_EXPRESS_DIRECT 64u   /* the plan's method is called */
 
 typedef struct dls_plan {
     intptr_t refs;
     PyTypeObject *type; /* an address to compare with, not a reference */
     const dls_library *library; /* NULL: no row */
     const dl_exchange_api *table;
+    PyObject *method;        /* __dlpack__ and ... */
+    PyObject *device_method; /* ... __dlpack_device__ of a type that is never changed and never
+                              * ends: called without a look-up; strong, or NULL */
     uint32_t offers;    /* bit 1 << dls_rung */
     bool can_cycle;     /* instances take part in garbage collection */
     bool has_device;    /* __dlpack_device__ is there */

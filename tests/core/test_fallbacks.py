@@ -85,6 +85,7 @@ def test_late_functions_are_used_where_this_python_has_them():
     late = _core._late()
     since = {
         "PyObject_VectorcallMethod": (3, 9),
+        "PyObject_Vectorcall": (3, 11),
         "PyObject_GetOptionalAttr": (3, 13),
         "PyThreadState_GetUnchecked": (3, 13),
     }
