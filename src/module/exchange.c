@@ -6,6 +6,7 @@
 #include "core/layout.h"
 #include "core/tensor.h"
 #include "module/borrowed.h"
+#include "module/express.h"
 #include "module/functions.h"
 #include "module/work_stream.h"
 #include "python/capsule.h"
@@ -27,8 +28,9 @@ is_producer(PyObject *self)
 
 /* --- out: an owned tensor ------------------------------------------------------------- */
 
+/* answer: what the source gave on the express road, or NULL. */
 static PyObject *
-export_versioned(PyObject *self, dls_request *request)
+export_versioned(PyObject *self, dls_answer *answer, dls_request *request)
 {
     dls_state *state = dls_producer_data(self)->state;
     bool producer = is_producer(self);
@@ -38,6 +40,7 @@ export_versioned(PyObject *self, dls_request *request)
     PyObject *minus, *capsule = NULL;
     void *managed;
     dls_request_init(request, producer ? dls_producer_data(self)->options : NULL);
+    request->answer = answer;
     request->want.versioned = true;
     request->want.kernel_asks = true;
     request->bears_anything = true;
@@ -51,6 +54,9 @@ export_versioned(PyObject *self, dls_request *request)
         dls_work_stream_leave(state, request, device, p);
     }
     Py_XDECREF(minus);
+    if (request->answer != NULL) {
+        dls_express_drop(request->answer); /* nobody got as far as to use it */
+    }
     return capsule;
 }
 
@@ -59,7 +65,17 @@ managed_tensor_from_py_object(void *object, dl_managed_tensor_versioned **out)
 {
     dls_request request;
     void *managed;
-    PyObject *capsule = export_versioned(object, &request);
+    dls_answer answer, *given = NULL;
+    dls_producer *self = object;
+    if (is_producer(object) && dls_express_bare(self)) {
+        unsigned road = dls_express_road(self->plan, self->source, true);
+        int got = road != 0 ? dls_express_owned(self, road, out, &answer) : 0;
+        if (got != 0) {
+            return got > 0 ? 0 : -1;
+        }
+        given = road != 0 ? &answer : NULL;
+    }
+    PyObject *capsule = export_versioned(object, given, &request);
     if (capsule == NULL) {
         return -1;
     }
@@ -94,7 +110,7 @@ tensor_borrow(PyObject *self, dl_tensor *out)
     }
     if (data->tensor.device.device_type != dl_kDLCPU) {
         dls_request request;
-        PyObject *capsule = export_versioned(self, &request); /* orders, and says where */
+        PyObject *capsule = export_versioned(self, NULL, &request); /* orders, and says where */
         if (capsule == NULL) {
             return -1;
         }

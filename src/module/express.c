@@ -23,10 +23,10 @@ ask_method(dls_state *state, const dls_plan *plan, PyObject *source, unsigned ro
 
 /* What is refused here stands for a refusal of the table's. */
 static dl_managed_tensor_versioned *
-ask_table(dls_state *state, dls_plan *plan, PyObject *source)
+ask_table(dls_state *state, dls_plan *plan, PyObject *source, bool kernel_asks)
 {
     bool lazy = dls_plan_has(plan, DLS_LIB_LAZY_BITS);
-    if (lazy && dls_refuse_autograd(state, source) < 0) {
+    if (lazy && !kernel_asks && dls_refuse_autograd(state, source) < 0) {
         return NULL;
     }
     dl_managed_tensor_versioned *managed = dls_table_call(plan->table, source);
@@ -108,17 +108,24 @@ translate(dls_state *state, dls_plan *plan, PyObject *source, PyObject *capsule,
     return result;
 }
 
-/* Give up on an answer after an exception, which is kept. */
-DLS_COLD static PyObject *
-drop_answer(PyObject *capsule, dl_managed_tensor_versioned *managed)
+DLS_COLD void
+dls_express_drop(dls_answer *answer)
 {
     dls_loan loan;
     dls_loan_init(&loan);
-    loan.capsule = capsule;
-    if (capsule == NULL) {
-        loan.hold = (dls_hold){.base = managed, .kind = DLS_HOLD_VERSIONED};
+    loan.capsule = answer->capsule;
+    if (answer->managed != NULL) {
+        loan.hold = (dls_hold){.base = answer->managed, .kind = DLS_HOLD_VERSIONED};
     }
     dls_loan_drop(&loan);
+}
+
+/* Give up after an exception, which is kept. */
+DLS_COLD static PyObject *
+drop_answer(PyObject *capsule, void *managed)
+{
+    dls_answer answer = {0, capsule, capsule == NULL ? managed : NULL};
+    dls_express_drop(&answer);
     return NULL;
 }
 
@@ -128,7 +135,7 @@ dls_express_export(dls_producer *self, PyObject *const *args, PyObject *kwnames,
     PyObject *capsule = NULL, *given;
     bool versioned = road & DLS_EXPRESS_WANTED, got = road & DLS_EXPRESS_VERSIONED;
     void *managed = road & DLS_EXPRESS_TABLE
-                        ? ask_table(self->state, self->plan, self->source)
+                        ? ask_table(self->state, self->plan, self->source, false)
                         : ask_method(self->state, self->plan, self->source, road, &capsule);
     if (managed == NULL || !(got ? is_fit_versioned(managed, versioned)
                                  : is_fit_legacy(self->state, managed, versioned))) {
@@ -149,6 +156,61 @@ dls_express_export(dls_producer *self, PyObject *const *args, PyObject *kwnames,
         given = dls_capsule_new(managed, versioned);
     }
     return given != NULL ? given : drop_answer(capsule, managed);
+}
+
+/* --- our exchange table ----------------------------------------------------------------- */
+
+/* The consumer of a table is given a struct, and no capsule. */
+static dl_managed_tensor_versioned *
+unpack(dls_producer *self, PyObject *capsule, void *managed, bool versioned)
+{
+    dls_hold hold;
+    if (versioned) {
+        if (capsule != NULL && dls_capsule_take(capsule, true) < 0) {
+            return NULL;
+        }
+        DLS_COUNT(handed_on);
+        if (capsule != NULL) {
+            Py_DECREF(capsule);
+            dls_error_report();
+        }
+        return managed;
+    }
+    dl_managed_tensor_versioned *made =
+        dls_export_plain(&((dl_managed_tensor *)managed)->dl_tensor, true);
+    if (made == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    if (take(self->state, self->plan, self->source, capsule, managed, false, &hold) < 0) {
+        dls_managed_delete(made, true);
+        return NULL;
+    }
+    *dls_export_own_hold(made, true) = hold;
+    DLS_COUNT(translated);
+    return made;
+}
+
+DLS_FLAT int
+dls_express_owned(dls_producer *self, unsigned road, dl_managed_tensor_versioned **out,
+                  dls_answer *answer)
+{
+    PyObject *capsule = NULL;
+    bool got = road & DLS_EXPRESS_VERSIONED;
+    void *managed = road & DLS_EXPRESS_TABLE
+                        ? ask_table(self->state, self->plan, self->source, true)
+                        : ask_method(self->state, self->plan, self->source, road, &capsule);
+    if (managed == NULL || !(got ? is_fit_versioned(managed, true)
+                                 : is_fit_legacy(self->state, managed, true))) {
+        *answer = (dls_answer){road, capsule, capsule == NULL ? managed : NULL};
+        return 0;
+    }
+    *out = unpack(self, capsule, managed, got);
+    if (*out == NULL) {
+        drop_answer(capsule, managed);
+        return -1;
+    }
+    return 1;
 }
 
 /* --- from_dlpack ----------------------------------------------------------------------- */
@@ -197,7 +259,7 @@ dls_express_tensor(dls_state *state, dls_plan *plan, PyObject *source, unsigned 
     bool got = road & DLS_EXPRESS_VERSIONED;
     dls_plan_share(plan); /* what is called may empty the cache */
     void *managed = road & DLS_EXPRESS_TABLE
-                        ? ask_table(state, plan, source)
+                        ? ask_table(state, plan, source, false)
                         : ask_method(state, plan, source, road, &capsule);
     if (managed == NULL || !(got ? is_fit_versioned(managed, true)
                                  : is_fit_legacy(state, managed, true))) {

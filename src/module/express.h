@@ -14,6 +14,13 @@
 #include "module/objects.h"
 #include "module/request.h"
 
+/* Is there nothing of its own that an export of this Producer has to look at? */
+static inline bool
+dls_express_bare(const dls_producer *self)
+{
+    return ((uintptr_t)self->options | (uintptr_t)self->kept) == 0;
+}
+
 /* DLS_EXPRESS_* for this source, 0: closed.  plan may be NULL. */
 static inline unsigned
 dls_express_road(const dls_plan *plan, PyObject *source, bool versioned)
@@ -25,10 +32,18 @@ dls_express_road(const dls_plan *plan, PyObject *source, bool versioned)
     return plan->express[versioned];
 }
 
+/* Drop an answer that nobody used; a pending exception is kept. */
+void dls_express_drop(dls_answer *answer);
+
 /* __dlpack__ of a Producer without options that keeps nothing, asked without positional
  * arguments in a usual way (dls_request_is_usual). */
 PyObject *dls_express_export(dls_producer *self, PyObject *const *args, PyObject *kwnames,
                              unsigned road);
+
+/* An owned struct for the consumer of our exchange table, of a Producer like that.  1 = *out,
+ * 0 = go the careful road with *answer in the request, -1 = exception. */
+int dls_express_owned(dls_producer *self, unsigned road, dl_managed_tensor_versioned **out,
+                      dls_answer *answer);
 
 /* from_dlpack without keywords. */
 PyObject *dls_express_tensor(dls_state *state, dls_plan *plan, PyObject *source,

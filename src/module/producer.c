@@ -139,7 +139,7 @@ producer_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *k
 {
     dls_producer *data = dls_producer_data(self);
     bool versioned;
-    if (((uintptr_t)data->options | (uintptr_t)data->kept) == 0
+    if (dls_express_bare(data)
         && dls_request_is_usual(data->state, args, n, kwnames, &versioned)) {
         unsigned road = dls_express_road(data->plan, data->source, versioned);
         if (road != 0) {

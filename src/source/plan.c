@@ -4,6 +4,7 @@
 
 #include "core/alloc.h"
 #include "python/raise.h"
+#include "source/method.h"
 #include "source/table.h"
 
 const char *const dls_rung_names[DLS_RUNG_COUNT] = {
@@ -263,47 +264,6 @@ find_table(dls_state *state, PyObject *mro, Py_ssize_t dlpack_at, dls_plan *plan
     return 0;
 }
 
-/* Is the class attribute a plain method, called alike through the type? */
-static bool
-is_method(PyObject *value)
-{
-    static const char *const kinds[] = {"function", "cython_function_or_method",
-                                        "method_descriptor"};
-    bool found = false;
-    PyObject *kind = PyObject_GetAttrString((PyObject *)Py_TYPE(value), "__name__");
-    for (size_t i = 0; kind != NULL && !found && i < sizeof kinds / sizeof *kinds; i++) {
-        found = PyUnicode_Check(kind) && PyUnicode_CompareWithASCIIString(kind, kinds[i]) == 0;
-    }
-    Py_XDECREF(kind);
-    PyErr_Clear();
-    return found;
-}
-
-/* A new reference to a method of a static type, whose classes cannot be changed and do not
- * end; NULL for all others, and where calling it so would be no gain (before 3.11). */
-static PyObject *
-lasting_method(const dls_plan *plan, PyObject *value)
-{
-    bool lasts = dls_python_version() >= 0x030b
-                 && !(PyType_GetFlags(plan->type) & Py_TPFLAGS_HEAPTYPE) && is_method(value);
-    if (!lasts) {
-        return NULL;
-    }
-    Py_INCREF(value);
-    return value;
-}
-
-/* Can instances of the type have attributes of their own? */
-static bool
-has_instance_dict(const dls_plan *plan)
-{
-    PyObject *offset = PyObject_GetAttrString((PyObject *)plan->type, "__dictoffset__");
-    bool has = offset == NULL || PyObject_IsTrue(offset) != 0;
-    Py_XDECREF(offset);
-    PyErr_Clear();
-    return has;
-}
-
 /* None as a class attribute is Python's word for "not offered". */
 static int
 offers_of_type(dls_state *state, PyObject *mro, dls_plan *plan)
@@ -321,8 +281,8 @@ offers_of_type(dls_state *state, PyObject *mro, dls_plan *plan)
             plan->offers |= 1u << attribute_rungs[i].rung;
             if (attribute_rungs[i].rung == DLS_RUNG_DLPACK) {
                 dlpack_at = at;
-                plan->by_type = is_method(value) && has_instance_dict(plan);
-                plan->method = lasting_method(plan, value);
+                plan->by_type = dls_is_method(value) && dls_has_instance_dict(plan->type);
+                plan->method = dls_lasting_method(plan->type, value);
             }
         }
         Py_XDECREF(value);
@@ -337,7 +297,7 @@ offers_of_type(dls_state *state, PyObject *mro, dls_plan *plan)
     }
     if (device_at >= 0) {
         plan->has_device = true;
-        plan->device_method = lasting_method(plan, value);
+        plan->device_method = dls_lasting_method(plan->type, value);
     }
     Py_XDECREF(value);
     return find_table(state, mro, dlpack_at, plan);
