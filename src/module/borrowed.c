@@ -4,6 +4,7 @@
 
 #include "core/alloc.h"
 #include "core/tensor.h"
+#include "module/express.h"
 #include "module/work_stream.h"
 #include "python/capsule.h"
 #include "python/raise.h"
@@ -54,19 +55,30 @@ same_tensor(const dl_tensor *a, const dl_tensor *b)
            && same_dims(a->strides, b->strides, a->ndim);
 }
 
+/* What is kept already and equal, or NULL. */
+static const dl_tensor *
+find(const dls_producer *self, const dl_tensor *tensor)
+{
+    const dls_borrowed *kept = self->borrowed;
+    for (int i = 0; kept != NULL && i < LOOK_BACK; i++, kept = kept->next) {
+        if (same_tensor(&kept->managed->dl_tensor, tensor)) {
+            return &kept->managed->dl_tensor;
+        }
+    }
+    return NULL;
+}
+
 /* Keep a new export (stolen), or the equal one that is kept already.  NULL with
  * MemoryError. */
 static const dl_tensor *
 keep(dls_producer *self, dl_managed_tensor *managed)
 {
-    dls_borrowed *kept = self->borrowed;
-    for (int i = 0; kept != NULL && i < LOOK_BACK; i++, kept = kept->next) {
-        if (same_tensor(&kept->managed->dl_tensor, &managed->dl_tensor)) {
-            dls_managed_delete_attached(managed, false);
-            return &kept->managed->dl_tensor;
-        }
+    const dl_tensor *equal = find(self, &managed->dl_tensor);
+    if (equal != NULL) {
+        dls_managed_delete_attached(managed, false);
+        return equal;
     }
-    kept = dls_alloc(sizeof *kept);
+    dls_borrowed *kept = dls_alloc(sizeof *kept);
     if (kept == NULL) {
         dls_managed_delete_attached(managed, false);
         PyErr_NoMemory();
@@ -101,8 +113,6 @@ borrow_through(const dls_producer *self, dl_tensor *out)
 {
     const dls_plan *plan = self->plan;
     PyObject *source = self->source;
-    dls_scan scan;
-    dls_error err;
     if (self->borrowed == NULL || plan == NULL || plan->table == NULL || self->options != NULL
         || plan->table->dltensor_from_py_object_no_sync == NULL || Py_TYPE(source) != plan->type
         || !plan->ways[0].known || plan->ways[0].rung != DLS_RUNG_TABLE) {
@@ -116,18 +126,12 @@ borrow_through(const dls_producer *self, dl_tensor *out)
         && dls_refuse_lazy_bits(self->state, source, out->dtype) < 0) {
         return -1;
     }
-    if (dls_tensor_is_plain(out)) {
-        return 1;
-    }
-    bool plain = out->device.device_type == dl_kDLCPU && out->byte_offset == 0
-                 && out->data != NULL && (out->strides != NULL || out->ndim == 0);
-    return plain && dls_tensor_scan(out, &scan, &err) == DLS_OK
-           && scan.contiguous == scan.canonical && !scan.meaningless;
+    return dls_tensor_is_plain(out);
 }
 
-/* A legacy export of now, in its capsule. */
+/* A legacy export of now, in its capsule.  answer: the source's, or NULL. */
 static PyObject *
-export_for_borrower(dls_producer *self)
+export_for_borrower(dls_producer *self, dls_answer *answer)
 {
     dls_request request;
     dls_pending p;
@@ -136,6 +140,7 @@ export_for_borrower(dls_producer *self)
     dls_request_init(&request, self->options);
     request.bears_anything = true;
     request.want.kernel_asks = true;
+    request.answer = answer;
     if (dls_work_stream_begin(self->state, self->source, self->plan, &request, &p, &minus) == 0) {
         capsule = dls_producer_export(self, &request);
     }
@@ -145,13 +150,45 @@ export_for_borrower(dls_producer *self)
         dls_work_stream_leave(self->state, &request, device, p);
     }
     Py_XDECREF(minus);
+    if (request.answer != NULL) {
+        dls_express_drop(request.answer); /* nobody got as far as to use it */
+    }
     return capsule;
+}
+
+static inline void
+drop_equal(dls_answer *answer)
+{
+    if (answer->capsule != NULL) {
+        Py_DECREF(answer->capsule);
+    }
+    else {
+        dls_managed_delete(answer->managed, true);
+    }
+    dls_error_report();
+}
+
+/* Does the source, asked on the express road, say what was lent before?  If not, *answer is
+ * for the careful road, and *road tells whether it was asked at all. */
+static const dl_tensor *
+lend_again(dls_producer *self, unsigned *road, dls_answer *answer)
+{
+    bool simple = self->borrowed != NULL && dls_express_bare(self);
+    *road = simple ? dls_express_road(self->plan, self->source, false) : 0;
+    const dl_tensor *now = *road != 0 ? dls_express_look(self, *road, answer) : NULL;
+    const dl_tensor *equal = now != NULL ? find(self, now) : NULL;
+    if (equal != NULL) {
+        drop_equal(answer);
+    }
+    return equal;
 }
 
 int
 dls_producer_borrow(dls_producer *self, dl_tensor *out)
 {
     void *managed;
+    unsigned road;
+    dls_answer answer;
     if (is_settled(self)) {
         *out = self->borrowed->managed->dl_tensor;
         return 0;
@@ -160,7 +197,12 @@ dls_producer_borrow(dls_producer *self, dl_tensor *out)
     if (got != 0) {
         return got > 0 ? 0 : -1;
     }
-    PyObject *capsule = export_for_borrower(self);
+    const dl_tensor *equal = lend_again(self, &road, &answer);
+    if (equal != NULL) {
+        *out = *equal;
+        return 0;
+    }
+    PyObject *capsule = export_for_borrower(self, road != 0 ? &answer : NULL);
     if (capsule == NULL) {
         return -1;
     }

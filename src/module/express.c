@@ -191,26 +191,49 @@ unpack(dls_producer *self, PyObject *capsule, void *managed, bool versioned)
     return made;
 }
 
+/* What the source answers, if it is fit for the flavour that the road wants; NULL: *answer is
+ * for the careful road. */
+static inline void *
+ask_for_table(dls_producer *self, unsigned road, dls_answer *answer)
+{
+    bool versioned = road & DLS_EXPRESS_WANTED;
+    PyObject *capsule = NULL;
+    void *managed = road & DLS_EXPRESS_TABLE
+                        ? ask_table(self->state, self->plan, self->source, true)
+                        : ask_method(self->state, self->plan, self->source, road, &capsule);
+    bool fit = managed != NULL
+               && (road & DLS_EXPRESS_VERSIONED
+                       ? is_fit_versioned(managed, versioned)
+                       : is_fit_legacy(self->state, managed, versioned));
+    *answer = (dls_answer){road, capsule, capsule == NULL ? managed : NULL};
+    return fit ? managed : NULL;
+}
+
 DLS_FLAT int
 dls_express_owned(dls_producer *self, unsigned road, dl_managed_tensor_versioned **out,
                   dls_answer *answer)
 {
-    PyObject *capsule = NULL;
-    bool got = road & DLS_EXPRESS_VERSIONED;
-    void *managed = road & DLS_EXPRESS_TABLE
-                        ? ask_table(self->state, self->plan, self->source, true)
-                        : ask_method(self->state, self->plan, self->source, road, &capsule);
-    if (managed == NULL || !(got ? is_fit_versioned(managed, true)
-                                 : is_fit_legacy(self->state, managed, true))) {
-        *answer = (dls_answer){road, capsule, capsule == NULL ? managed : NULL};
+    void *managed = ask_for_table(self, road, answer);
+    if (managed == NULL) {
         return 0;
     }
-    *out = unpack(self, capsule, managed, got);
+    *out = unpack(self, answer->capsule, managed, road & DLS_EXPRESS_VERSIONED);
     if (*out == NULL) {
-        drop_answer(capsule, managed);
+        dls_express_drop(answer);
         return -1;
     }
     return 1;
+}
+
+DLS_FLAT const dl_tensor *
+dls_express_look(dls_producer *self, unsigned road, dls_answer *answer)
+{
+    void *managed = ask_for_table(self, road, answer);
+    if (managed == NULL) {
+        return NULL;
+    }
+    return road & DLS_EXPRESS_VERSIONED ? &((dl_managed_tensor_versioned *)managed)->dl_tensor
+                                        : &((dl_managed_tensor *)managed)->dl_tensor;
 }
 
 /* --- from_dlpack ----------------------------------------------------------------------- */

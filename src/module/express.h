@@ -45,6 +45,10 @@ PyObject *dls_express_export(dls_producer *self, PyObject *const *args, PyObject
 int dls_express_owned(dls_producer *self, unsigned road, dl_managed_tensor_versioned **out,
                       dls_answer *answer);
 
+/* What the source of a Producer like that says now, for one who is told no flags: owned by
+ * *answer.  NULL: not fit, go the careful road with *answer. */
+const dl_tensor *dls_express_look(dls_producer *self, unsigned road, dls_answer *answer);
+
 /* from_dlpack without keywords. */
 PyObject *dls_express_tensor(dls_state *state, dls_plan *plan, PyObject *source,
                              unsigned road);
