@@ -143,12 +143,14 @@ fetch_part(const copier *c, char *dst, const char *src, const dls_traversal *wal
 }
 
 DLS_COLD int
-dls_copy_stream(dl_device device, const void *address, uint64_t *stream, dls_error *err)
+dls_copy_stream(dl_device device, const void *address, uint64_t *stream, bool *lost,
+                dls_error *err)
 {
     const dls_driver *driver = dls_driver_of(device.device_type);
     dls_place place;
     int before;
     int code = driver->find(driver->legacy, device.device_id, address, &place, err);
+    *lost = code != DLS_OK;
     if (code != DLS_OK || (code = driver->enter(&place, &before, err)) != DLS_OK) {
         return code;
     }

@@ -8,8 +8,8 @@
 
 /* The stream on which copies from this device are made: what pends in the memory has to
  * be ordered before it first.  address: of the memory, NULL when not yet known.  DLS_OK,
- * or a code with *err.  Without the GIL. */
-int dls_copy_stream(dl_device device, const void *address, uint64_t *stream,
+ * or a code with *err; *lost: no context was found.  Without the GIL. */
+int dls_copy_stream(dl_device device, const void *address, uint64_t *stream, bool *lost,
                     dls_error *err);
 
 /* Copy a tensor that has elements to dst, row-major; it is complete on return.  Shape,

@@ -110,7 +110,8 @@ static void
 find_copy_stream(dls_order *order, const void *address)
 {
     Py_BEGIN_ALLOW_THREADS
-    if (dls_copy_stream(order->device, address, &order->copy_stream, &order->no_stream)
+    if (dls_copy_stream(order->device, address, &order->copy_stream, &order->no_place,
+                        &order->no_stream)
         != DLS_OK) {
         order->copy_stream = 0;
     }
@@ -278,6 +279,22 @@ handle_of_s(const dls_order *order, dls_family family)
     return none && !rocm ? 1 : order->s.handle;
 }
 
+/* Only the memory's address told its context (a program of the driver API).  0, or -1: none
+ * is to be had. */
+DLS_COLD static int
+find_late_stream(const dls_want *want, dls_order *order, dls_family family, dls_loan *loan)
+{
+    if (order->no_place) {
+        find_copy_stream(order, (const char *)loan->tensor.data + loan->tensor.byte_offset);
+    }
+    if (order->copy_stream == 0) {
+        return -1;
+    }
+    loan->copy_stream = order->copy_stream;
+    route_stream(want, order, family);
+    return 0;
+}
+
 DLS_COLD int
 dls_order_finish(dls_state *state, dls_plan *plan, PyObject *obj, const dls_want *want,
                  dls_order *order, dls_producer_kind kind, dls_pending p, dls_loan *loan)
@@ -294,7 +311,11 @@ dls_order_finish(dls_state *state, dls_plan *plan, PyObject *obj, const dls_want
         return 0;
     }
     if (order->route == DLS_ROUTE_TO_HOST && order->copy_stream == 0) {
-        return dls_raise_error(state, obj, &order->no_stream);
+        if (find_late_stream(want, order, family, loan) < 0) {
+            return dls_raise_error(state, obj, &order->no_stream);
+        }
+        kind = kind == DLS_PRODUCER_WAITED ? kind : DLS_PRODUCER_OLD; /* it was passed -1 */
+        rule = dls_order_decide(family, kind, order->s.value);
     }
     if (rule.duty == DLS_DUTY_NOTHING) {
         loan->unordered = family == DLS_FAMILY_ONEAPI && order->s.value == DLS_VALUE_NONE

@@ -497,24 +497,49 @@ def test_one_stream_for_each_context_and_it_does_not_block(variant: str) -> None
     run_with_driver(variant, ONCE)
 
 
-def test_memory_of_a_context_while_no_primary_one_is_active() -> None:
-    """A program of the driver API alone, asked from a thread without a context."""
-    code = """
-        import dlshim
-        from doubles import capsules as caps, device as fake
-        drv.call("cuInit", 0)
+#: How the memory of a context that a program made itself can come.
+OF_A_CONTEXT = {
+    "capsule": "caps.make(**fields, version=(1, 0))",
+    "legacy capsule": "caps.make(**fields)",
+    "modern": "P2(**fields)",
+    "no keyword": "P1a(**fields)",
+    "no device method": "P1aNoDevice(**fields)",
+    "function": "P0ToDlpack(**fields)",
+    "dict": "CudaOnly((2, 3), address=address, version=2)",
+    "Tensor": "dlshim.from_dlpack(P2(**fields), stream=-1)",
+}
+
+
+@pytest.mark.parametrize("variant", LIVE)
+@pytest.mark.parametrize("how", OF_A_CONTEXT.values(), ids=OF_A_CONTEXT.keys())
+def test_memory_of_a_context_while_no_primary_one_is_active(how: str, variant: str) -> None:
+    """A program of the driver API alone, asked from a thread without a context: whose the memory
+    is, its address tells, if need be when the producer has given it."""
+    code = f"""
         import ctypes
+        import dlshim
+        from doubles import capsules as caps
+        from doubles.cuda_interface import CudaOnly
+        from doubles.producers import P1a, P1aNoDevice, P2, P0ToDlpack
+        drv.call("cuInit", 0)
         context = drv.get("cuCtxCreate_v2", ctypes.c_void_p, 0, 0)
         drv.set_current(context)
         address = drv.get("cuMemAlloc_v2", ctypes.c_uint64, 24)
+        p = drv.get("cuStreamCreate", ctypes.c_void_p, 1)
         drv.set_current(None)
-        assert not drv.primary_active(0)
-        capsule = caps.make(device=(2, 0), data=address)
-        taken = caps.take(dlshim.upgrade(capsule, device="cpu").__dlpack__(max_version=(1, 0)))
-        assert taken.view.device == (1, 0) and not drv.primary_active(0)
-        taken.release()
+        memory = (ctypes.c_char * 24)()
+        fields = dict(shape=(2, 3), device=(2, 0), data=address, memory=memory)
+        for keywords in ({{"dl_device": (1, 0)}}, {{"dl_device": (1, 0), "stream": 1}}):
+            source, stack = dlshim.upgrade({how}), drv.context_stack()
+            assert not drv.write(p, address, 24)
+            taken = caps.take(source.__dlpack__(max_version=(1, 0), **keywords))
+            assert taken.view.device == (1, 0) and taken.view.copied
+            assert not drv.primary_active(0) and drv.context_stack() == stack
+            assert not drv.host_read(taken.view.data, 24) and not drv.races(), drv.races()
+            assert not drv.gil_held_calls()
+            taken.release()
     """
-    run_with_driver("13.0", code)
+    run_with_driver(variant, code)
 
 
 # --- the tests ----
