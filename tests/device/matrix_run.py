@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ctypes as C
-import sys
 import threading
 import types
 from collections.abc import Callable, Iterable
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 from zlib import crc32
 
+from device.libraries import Current, Environment, imported
 from device.matrix import ABSENT, ASKED, PRODUCERS, Cell, Expected, as_stream, expect
 
 import dlshim
@@ -96,48 +96,17 @@ class WarpArray(fake.Cai2):
         self.device = types.SimpleNamespace(stream=current)
 
 
-class Current:
-    """The module of a library that knows its current stream."""
-
-    def __init__(self, form: Callable[[int], object]) -> None:
-        self.form, self.handle = form, 1
-
-    def current_stream(self, device: int) -> object:
-        return self.form(0 if self.handle == 1 else self.handle)
-
-    def get_current_stream(self) -> object:
-        return self.current_stream(0)
-
-
-class Environment(Current):
-    """tvm-ffi: the number that `use_raw_stream` was given, 0 where it was not."""
-
-    def get_raw_stream(self, device: object) -> object:
-        return self.form(self.handle)
-
-
 CURRENT = {
-    "torch": Current(streams.TorchStream),
-    "cupy": Current(streams.CupyStream),
-    "tvm_ffi": Environment(int),
+    "torch": Current(streams.TorchStream, 1),
+    "cupy": Current(streams.CupyStream, 1),
+    "tvm_ffi": Environment(int, 1),
 }
 TorchCai = masquerade(fake.Cai2, "Tensor", "torch")
 CupyFunction = masquerade(fake.ToDlpack, "ndarray", "cupy")
 
 
-@contextmanager
-def libraries() -> Any:
-    """torch, cupy and tvm_ffi are "imported", as far as dlshim looks."""
-    for name, current in CURRENT.items():
-        module: Any = types.ModuleType(name)
-        module.cuda, module.get_raw_stream = current, getattr(current, "get_raw_stream", None)
-        module.__version__ = "2.13.0"
-        sys.modules[name] = module
-    try:
-        yield
-    finally:
-        for name in CURRENT:
-            del sys.modules[name]
+def libraries() -> AbstractContextManager[None]:
+    return imported(CURRENT)
 
 
 def with_current(library: str, cls: type) -> Callable[..., Any]:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import ctypes as C
 import itertools
-import sys
 import threading
-import types
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
+from device.libraries import Current, Environment, imported
 from device.matrix import (
     ABSENT,
     ASKED,
@@ -309,46 +308,15 @@ class TableOnly(TableMixin, rocm.OnRocm):
         TableOnly.current = stream or None
 
 
-class Current:
-    """`torch.cuda` and `cupy.cuda` on ROCm: the same names as on CUDA."""
-
-    def __init__(self, form: Callable[[int], object]) -> None:
-        self.form, self.handle = form, 0
-
-    def current_stream(self, device: int) -> object:
-        return self.form(self.handle)
-
-    def get_current_stream(self) -> object:
-        return self.form(self.handle)
-
-
-class Environment(Current):
-    """tvm-ffi: the number that `use_raw_stream` was given, 0 where it was not."""
-
-    def get_raw_stream(self, device: object) -> object:
-        return self.form(self.handle)
-
-
 CURRENT = {
-    "torch": Current(streams.TorchStream),
-    "cupy": Current(streams.CupyStream),
-    "tvm_ffi": Environment(int),
+    "torch": Current(streams.TorchStream, 0),
+    "cupy": Current(streams.CupyStream, 0),
+    "tvm_ffi": Environment(int, 0),
 }
 
 
-@contextmanager
-def libraries() -> Iterator[None]:
-    """torch, cupy and tvm_ffi are "imported", as far as dlshim looks."""
-    for name, current in CURRENT.items():
-        module: Any = types.ModuleType(name)
-        module.cuda, module.get_raw_stream = current, getattr(current, "get_raw_stream", None)
-        module.__version__ = "2.13.0"
-        sys.modules[name] = module
-    try:
-        yield
-    finally:
-        for name in CURRENT:
-            del sys.modules[name]
+def libraries() -> AbstractContextManager[None]:
+    return imported(CURRENT)
 
 
 def with_current(library: str, cls: type) -> Callable[..., Any]:

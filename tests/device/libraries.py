@@ -1,0 +1,43 @@
+"""Libraries that are "imported", as far as dlshim looks, and know their current stream."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+
+class Current:
+    """`torch.cuda` and `cupy.cuda`, which are called so on ROCm as well."""
+
+    def __init__(self, form: Callable[[int], object], legacy: int) -> None:
+        self.form, self.legacy, self.handle = form, legacy, legacy
+
+    def current_stream(self, device: int) -> object:
+        return self.form(0 if self.handle == self.legacy else self.handle)
+
+    def get_current_stream(self) -> object:
+        return self.current_stream(0)
+
+
+class Environment(Current):
+    """tvm-ffi: the number that `use_raw_stream` was given, 0 where it was not."""
+
+    def get_raw_stream(self, device: object) -> object:
+        return self.form(self.handle)
+
+
+@contextmanager
+def imported(libraries: Mapping[str, Current]) -> Iterator[None]:
+    for name, current in libraries.items():
+        module: Any = types.ModuleType(name)
+        module.cuda, module.get_raw_stream = current, getattr(current, "get_raw_stream", None)
+        module.__version__ = "2.13.0"
+        sys.modules[name] = module
+    try:
+        yield
+    finally:
+        for name in libraries:
+            del sys.modules[name]
