@@ -257,9 +257,7 @@ find(uint64_t stream, int device_id, const void *address, dls_place *place, dls_
     }
     if (pointer.api == NULL && address == NULL && atomic_load(&count) > 1) {
         return dls_fail(err, DLS_EBUFFER,
-                        "ROCm: several HIP runtimes are in this process, and which of them owns "
-                        "the memory is not known before it is exported; move it with its own "
-                        "library");
+                        "ROCm: several HIP runtimes, and no address to ask them for");
     }
     const dls_hip_api *api = pointer.api != NULL ? pointer.api : &runtimes[0].api;
     int device = pointer.device >= 0 ? pointer.device : device_id;

@@ -204,3 +204,38 @@ dls_climb_way(dls_climb *c, dls_rung rung, unsigned mask)
         return 0;
     }
 }
+
+/* --- off the host --------------------------------------------------------------------- */
+
+DLS_COLD int
+dls_climb_says_empty(const dls_climb *c)
+{
+    PyObject *shape = NULL;
+    int got = dls_get_optional(c->obj, c->state->names.shape, &shape);
+    if (got < 0 && !dls_error_is_fatal()) {
+        PyErr_Clear();
+        got = 0;
+    }
+    bool empty = false;
+    Py_ssize_t n = got > 0 && PyTuple_Check(shape) ? PyTuple_Size(shape) : 0;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *extent = PyTuple_GetItem(shape, i);
+        empty |= PyLong_Check(extent) && !PyObject_IsTrue(extent);
+    }
+    Py_XDECREF(shape);
+    return got < 0 ? -1 : empty;
+}
+
+DLS_COLD int
+dls_climb_raise_nothing(dls_climb *c)
+{
+    if (c->kept != NULL) {
+        dls_error_restore(c->kept);
+        c->kept = NULL;
+        dls_raise_from_pending(c->state, c->obj, "it cannot be exported");
+        return -1;
+    }
+    dls_raise(c->state, DLS_EBUFFER, c->obj,
+              "its memory is on a device, and none of its protocols gives that away");
+    return -1;
+}

@@ -56,4 +56,10 @@ int dls_climb_pay_function(dls_climb *c);
  * owed is done (N4, N6).  0, or -1 with an exception. */
 int dls_climb_off_host(dls_climb *c, dl_device device);
 
+/* Does the object say that it has no elements?  Then no driver is needed to move them; what
+ * lies is found out by its tensor, and ordered then.  1, 0, or -1. */
+int dls_climb_says_empty(const dls_climb *c);
+/* No rung gave it: the kept error, or a BufferError.  Always -1. */
+int dls_climb_raise_nothing(dls_climb *c);
+
 #endif

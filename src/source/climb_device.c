@@ -57,7 +57,8 @@ call_in_context(dls_climb *c, unsigned mask, const dls_call_values *values,
     bool unordered = order->s.value == DLS_VALUE_MINUS_ONE;
     bool entered = !unordered && dls_order_enter(order);
     int got = call_once(c, mask, values);
-    if (got < 0 && unordered && PyErr_ExceptionMatches(PyExc_BufferError)) {
+    bool to_move_nothing = order->empty && (mask & DLS_ASK_DEVICE); /* its refusal is no matter */
+    if (got < 0 && unordered && !to_move_nothing && PyErr_ExceptionMatches(PyExc_BufferError)) {
         PyObject *error = dls_error_take();
         entered = dls_order_enter(order);
         if (entered) {
@@ -267,6 +268,9 @@ ask_to_move(dls_climb *c, dl_device device)
     if (to_host) {
         order.route = DLS_ROUTE_TO_HOST;
     }
+    if (there.empty) {
+        order.s.value = DLS_VALUE_MINUS_ONE; /* its context is not entered */
+    }
     int captured = dls_order_meets_capture(c->state, c->plan, c->obj, &order);
     if (captured != 0) {
         dls_order_end(&order);
@@ -429,20 +433,6 @@ ask_rung(dls_climb *c, dls_rung rung, dl_device device)
 /* --- all of it ----------------------------------------------------------------------------- */
 
 static int
-raise_nothing(dls_climb *c)
-{
-    if (c->kept != NULL) {
-        dls_error_restore(c->kept);
-        c->kept = NULL;
-        dls_raise_from_pending(c->state, c->obj, "it cannot be exported");
-        return -1;
-    }
-    dls_raise(c->state, DLS_EBUFFER, c->obj,
-              "its memory is on a device, and none of its protocols gives that away");
-    return -1;
-}
-
-static int
 ask_in_place(dls_climb *c, dl_device device)
 {
     for (int rung = 0; rung < DLS_RUNG_COUNT; rung++) {
@@ -461,7 +451,27 @@ ask_in_place(dls_climb *c, dl_device device)
             return -1;
         }
     }
-    return raise_nothing(c);
+    return dls_climb_raise_nothing(c);
+}
+
+/* A want of its own, for a copy to the host. */
+static int
+climb_to_host(dls_climb *c, dl_device device)
+{
+    const dls_want *given = c->want;
+    dls_want want = *given;
+    int empty = dls_refuse_move(c->state, c->obj, given, device) < 0 ? -1 : dls_climb_says_empty(c);
+    if (empty < 0) {
+        return -1;
+    }
+    want.empty = empty;
+    c->want = &want;
+    int got = dls_plan_offers(c->plan, DLS_RUNG_DLPACK) ? ask_to_move(c, device) : 0;
+    if (got == 0) {
+        got = ask_in_place(c, device) < 0 ? -1 : 1;
+    }
+    c->want = given;
+    return got > 0 ? 0 : -1;
 }
 
 DLS_COLD int
@@ -470,11 +480,10 @@ dls_climb_off_host(dls_climb *c, dl_device device)
     dls_plan_leave_host(c->plan);
     c->plan->ways[0].known = c->plan->ways[1].known = false;
     dls_route route = dls_route_of(c->want, device);
-    if (route == DLS_ROUTE_TO_HOST && dls_refuse_move(c->state, c->obj, c->want, device) < 0) {
-        return -1;
+    if (route == DLS_ROUTE_TO_HOST) {
+        return climb_to_host(c, device);
     }
-    if ((route == DLS_ROUTE_TO_HOST || route == DLS_ROUTE_MOVE)
-        && dls_plan_offers(c->plan, DLS_RUNG_DLPACK)) {
+    if (route == DLS_ROUTE_MOVE && dls_plan_offers(c->plan, DLS_RUNG_DLPACK)) {
         int got = ask_to_move(c, device);
         if (got != 0) {
             return got > 0 ? 0 : -1;

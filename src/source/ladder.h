@@ -27,6 +27,7 @@ typedef struct {
     bool has_assumed;    /* the source's label is wrong: it is *assumed */
     dl_device assumed;
     bool ask_device;     /* the device must be known before the export (N5) */
+    bool empty;          /* copies to the host: the object says that it has no elements */
     bool kernel_asks;    /* through our exchange table: kernels take Parameters */
 } dls_want;
 

@@ -150,7 +150,11 @@ dls_order_begin(dls_state *state, const dls_want *want, dl_device device,
     if (read_s(state, want, family, &order->s) < 0) {
         return -1;
     }
-    if (order->route == DLS_ROUTE_TO_HOST) {
+    order->empty = want->empty;
+    if (order->route == DLS_ROUTE_TO_HOST && order->empty) {
+        order->no_place = true; /* not looked for */
+    }
+    else if (order->route == DLS_ROUTE_TO_HOST) {
         find_copy_stream(order, address);
     }
     route_stream(want, order, family);
@@ -225,7 +229,7 @@ dls_order_meets_capture(dls_state *state, dls_plan *plan, PyObject *obj, dls_ord
     const dls_driver *driver = dls_driver_of(order->device.device_type);
     dls_pending p = {.known = DLS_P_UNKNOWN};
     bool captured = false, in_use = false;
-    if (!replaced) {
+    if (!replaced || order->empty) {
         return 0;
     }
     Py_BEGIN_ALLOW_THREADS

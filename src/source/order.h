@@ -34,6 +34,7 @@ typedef struct {
     PyObject *passed;  /* strong: the value of `stream=`, NULL: the keyword is not given */
     int before[DLS_HIP_RUNTIMES]; /* ROCm: the devices that were current */
     uint64_t copy_stream; /* TO_HOST: S is this one; 0: there is none, for ... */
+    bool empty;           /* nothing is to be copied, the object says */
     bool no_place;        /* nor a context: it may be found by the memory's address */
     dls_error no_stream;  /* ... this reason, which counts unless nothing is to be copied */
 } dls_order;

@@ -96,14 +96,14 @@ raise_not_moved(dls_state *state, PyObject *obj, dl_device have, dl_device want)
     if (dls_device_is_host(have.device_type)) {
         dls_raise(state, DLS_EBUFFER, obj,
                   "it lies in host memory and device (%d, %d) is wanted; dlshim allocates no "
-                  "device memory: move it with the consumer's own function first (for "
-                  "example torch's .to(), cupy.asarray(), jax.device_put())",
+                  "device memory: move it with the consumer's own function first (torch's "
+                  ".to(), cupy.asarray(), jax.device_put())",
                   (int)want.device_type, (int)want.device_id);
         return;
     }
     dls_raise(state, DLS_EBUFFER, obj,
               "it lies on device (%d, %d) and (%d, %d) is wanted, and its library did not "
-              "move it; move it there first (for example .cpu() or .to())",
+              "move it; move it there first (.cpu(), .to())",
               (int)have.device_type, (int)have.device_id, (int)want.device_type,
               (int)want.device_id);
 }

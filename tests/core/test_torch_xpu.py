@@ -27,9 +27,10 @@ def torch(monkeypatch) -> Any:
 
 
 @BOTH
-def test_without_a_stream_its_own_is_waited_for(ask, torch):
+@pytest.mark.parametrize("asked", [{}, {"stream": None}], ids=["omitted", "None"])
+def test_without_a_stream_its_own_is_waited_for(ask, asked, torch):
     x = TorchXpu()
-    with ask(dlshim.upgrade(x)) as imported:
+    with ask(dlshim.upgrade(x), **asked) as imported:
         assert imported.view.device == (14, 0)
         assert imported.values() == x.values()
     assert torch.xpu.streams["xpu:0"].log == ["synchronize"]

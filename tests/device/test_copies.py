@@ -17,7 +17,7 @@ from dlshim import _core
 from doubles import capsules as caps
 from doubles import consumers
 from doubles import device as fake
-from doubles.producers import P2
+from doubles.producers import P2, P0ToDlpack, P1a, P1aNoDevice, P2Torch, P3TableOnly
 from drivers import Driver, checks, run_checks, run_with_driver
 
 LIVE = ("9.2", "12.2", "12.5", "13.0")
@@ -447,6 +447,71 @@ def check_empty_arrays(drv: Driver) -> None:
         if producer.endswith("capsule"):
             assert case.calls.own == []
         case.end()
+
+
+#: Arrays of no elements, by every way in that knows its device.
+EMPTY: dict[str, Any] = {
+    "modern": P2,
+    "torch-like": P2Torch,
+    "no keyword": P1a,
+    "no device method": P1aNoDevice,
+    "function": P0ToDlpack,
+    "table": P3TableOnly,
+    "capsule": lambda **fields: caps.make(**fields, version=(1, 0)),
+    "legacy capsule": caps.make,
+    "Tensor": lambda **fields: dlshim.from_dlpack(P2(**fields), stream=-1),
+}
+
+
+def check_nothing_is_moved_by_nobody(drv: Driver) -> None:
+    """The shape says it before anybody is asked; a context is current, or none."""
+    for (name, make), keywords, current in itertools.product(
+        EMPTY.items(),
+        ({}, {"stream": 1}, {"stream": 2}, {"copy": True}, {"max_version": (1, 0)}),
+        (None, 0),
+    ):
+        source = dlshim.upgrade(make(shape=(2, 0, 3), device=(2, 1), data=None))
+        drv.set_current(None if current is None else drv.context(current))
+        drv.clear_log()
+        taken = caps.take(source.__dlpack__(dl_device=CPU, **keywords))
+        assert (taken.view.device, taken.view.shape) == (CPU, (2, 0, 3))
+        assert drv.calls() == [], (name, keywords, current, drv.calls())
+        taken.release()
+        del source
+    caps.close_accounts()
+
+
+class Liar(fake.NoKw):
+    """Says that there is nothing, and exports something."""
+
+    told = False
+
+    def __getattribute__(self, name: str) -> Any:
+        telling = name == "shape" and object.__getattribute__(self, "told")
+        return (0, 3) if telling else object.__getattribute__(self, name)
+
+    def __dlpack__(self, *args: Any, **keywords: Any) -> Any:
+        self.told = False
+        try:
+            return super().__dlpack__(*args, **keywords)
+        finally:
+            self.told = True
+
+
+def check_what_lies_about_its_shape_is_ordered(drv: Driver) -> None:
+    for current in (None, 0):
+        drv.reset()
+        x = Liar(drv, drv.stream_new(blocking=False, name="P"))
+        assert not x.write()
+        x.told = True
+        drv.set_current(None if current is None else drv.context(current))
+        taken = caps.take(dlshim.upgrade(x, device="cpu").__dlpack__(max_version=(1, 0)))
+        assert taken.view.shape == (2, 3)
+        assert not drv.host_read(taken.view.data, 24) and not drv.races(), drv.races()
+        taken.release()
+        x.told = False
+        del x
+    caps.close_accounts()
 
 
 # --- streams and contexts ----
