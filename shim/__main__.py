@@ -36,14 +36,14 @@ def main(arguments: list[str]) -> int:
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command as a program; where its reader goes away, end as other tools do (SIGPIPE)."""
+    """Run a command; where its reader goes away, end by SIGPIPE as other tools do."""
     try:
         try:
             return main(arguments)
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
-        # What is still in the buffer has nowhere to go when the interpreter ends.
+        # The rest of the buffer goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if hasattr(signal, "SIGPIPE"):
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)

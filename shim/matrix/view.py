@@ -32,7 +32,7 @@ Pairs = dict[tuple[str, str], list[Cell]]
 
 
 class _Console(Console):
-    """Leaves the end of the program, when nobody reads any more, to the command line."""
+    """Leaves a reader that went away to the command line."""
 
     def on_broken_pipe(self) -> None:
         raise
