@@ -16,12 +16,22 @@
 
 /* --- the list -------------------------------------------------------------------------- */
 
+static void
+delete(dl_managed_tensor *managed)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    dls_managed_delete_attached(managed, false);
+    dls_error_report();
+    PyErr_Restore(type, value, trace);
+}
+
 void
 dls_borrowed_drop(dls_borrowed *list)
 {
     while (list != NULL) {
         dls_borrowed *next = list->next;
-        dls_managed_delete_attached(list->managed, false);
+        delete(list->managed);
         dls_free(list);
         list = next;
     }
@@ -75,12 +85,12 @@ keep(dls_producer *self, dl_managed_tensor *managed)
 {
     const dl_tensor *equal = find(self, &managed->dl_tensor);
     if (equal != NULL) {
-        dls_managed_delete_attached(managed, false);
+        delete(managed);
         return equal;
     }
     dls_borrowed *kept = dls_alloc(sizeof *kept);
     if (kept == NULL) {
-        dls_managed_delete_attached(managed, false);
+        delete(managed);
         PyErr_NoMemory();
         return NULL;
     }
@@ -207,11 +217,11 @@ dls_producer_borrow(dls_producer *self, dl_tensor *out)
         return -1;
     }
     dls_capsule_look_for(capsule, false, &managed);
-    if (dls_capsule_take(capsule, false) < 0) {
-        Py_DECREF(capsule);
+    int code = dls_capsule_take(capsule, false);
+    dls_drop_foreign(capsule);
+    if (code < 0) {
         return -1;
     }
-    Py_DECREF(capsule);
     const dl_tensor *kept = keep(self, managed);
     if (kept == NULL) {
         return -1;

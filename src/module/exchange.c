@@ -10,6 +10,7 @@
 #include "module/functions.h"
 #include "module/work_stream.h"
 #include "python/capsule.h"
+#include "python/raise.h"
 
 /* Where the interpreter's dict has the module. */
 #define MODULE_KEY "dlshim._core"
@@ -84,7 +85,7 @@ managed_tensor_from_py_object(void *object, dl_managed_tensor_versioned **out)
     if (code == 0) {
         *out = managed;
     }
-    Py_DECREF(capsule);
+    dls_drop_foreign(capsule);
     return code;
 }
 

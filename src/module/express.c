@@ -8,6 +8,45 @@
 #include "source/refusal.h"
 #include "source/table.h"
 
+/* --- what was asked for ----------------------------------------------------------------- */
+
+/* For the careful road: foreign code may run there before it is looked at, so an exception
+ * must not stay pending. */
+DLS_COLD static dls_answer
+answer_of(unsigned road, PyObject *capsule, void *managed)
+{
+    dls_answer answer = {.road = road, .capsule = capsule};
+    if (capsule == NULL) {
+        answer.managed = managed;
+        answer.raised = managed == NULL ? dls_error_take() : NULL;
+    }
+    return answer;
+}
+
+DLS_COLD void
+dls_express_drop(dls_answer *answer)
+{
+    dls_loan loan;
+    dls_loan_init(&loan);
+    loan.capsule = answer->capsule;
+    if (answer->managed != NULL) {
+        loan.hold = (dls_hold){.base = answer->managed, .kind = DLS_HOLD_VERSIONED};
+    }
+    dls_loan_drop(&loan);
+    if (answer->raised != NULL) {
+        dls_drop_foreign(answer->raised);
+    }
+}
+
+/* Give up after an exception, which is kept. */
+DLS_COLD static void *
+drop_answer(PyObject *capsule, void *managed)
+{
+    dls_answer answer = {.capsule = capsule, .managed = capsule == NULL ? managed : NULL};
+    dls_express_drop(&answer);
+    return NULL;
+}
+
 /* --- asking ------------------------------------------------------------------------- */
 
 /* Nobody else may hold the capsule: they could consume it. */
@@ -32,8 +71,7 @@ ask_table(dls_state *state, dls_plan *plan, PyObject *source, bool kernel_asks)
     dl_managed_tensor_versioned *managed = dls_table_call(plan->table, source);
     if (lazy && managed != NULL
         && dls_refuse_lazy_bits(state, source, managed->dl_tensor.dtype) < 0) {
-        dls_managed_delete(managed, true);
-        return NULL;
+        return drop_answer(NULL, managed);
     }
     return managed;
 }
@@ -108,27 +146,6 @@ translate(dls_state *state, dls_plan *plan, PyObject *source, PyObject *capsule,
     return result;
 }
 
-DLS_COLD void
-dls_express_drop(dls_answer *answer)
-{
-    dls_loan loan;
-    dls_loan_init(&loan);
-    loan.capsule = answer->capsule;
-    if (answer->managed != NULL) {
-        loan.hold = (dls_hold){.base = answer->managed, .kind = DLS_HOLD_VERSIONED};
-    }
-    dls_loan_drop(&loan);
-}
-
-/* Give up after an exception, which is kept. */
-DLS_COLD static PyObject *
-drop_answer(PyObject *capsule, void *managed)
-{
-    dls_answer answer = {0, capsule, capsule == NULL ? managed : NULL};
-    dls_express_drop(&answer);
-    return NULL;
-}
-
 DLS_FLAT PyObject *
 dls_express_export(dls_producer *self, PyObject *const *args, PyObject *kwnames, unsigned road)
 {
@@ -139,7 +156,7 @@ dls_express_export(dls_producer *self, PyObject *const *args, PyObject *kwnames,
                         : ask_method(self->state, self->plan, self->source, road, &capsule);
     if (managed == NULL || !(got ? is_fit_versioned(managed, versioned)
                                  : is_fit_legacy(self->state, managed, versioned))) {
-        dls_answer answer = {road, capsule, capsule == NULL ? managed : NULL};
+        dls_answer answer = answer_of(road, capsule, managed);
         return dls_producer_ask(self, args, 0, kwnames, &answer);
     }
     if (DLS_RARE(self->asked != 0)) {
@@ -205,8 +222,12 @@ ask_for_table(dls_producer *self, unsigned road, dls_answer *answer)
                && (road & DLS_EXPRESS_VERSIONED
                        ? is_fit_versioned(managed, versioned)
                        : is_fit_legacy(self->state, managed, versioned));
-    *answer = (dls_answer){road, capsule, capsule == NULL ? managed : NULL};
-    return fit ? managed : NULL;
+    if (DLS_RARE(!fit)) {
+        *answer = answer_of(road, capsule, managed);
+        return NULL;
+    }
+    *answer = (dls_answer){road, capsule, capsule == NULL ? managed : NULL, NULL};
+    return managed;
 }
 
 DLS_FLAT int
@@ -286,7 +307,7 @@ dls_express_tensor(dls_state *state, dls_plan *plan, PyObject *source, unsigned 
                         : ask_method(state, plan, source, road, &capsule);
     if (managed == NULL || !(got ? is_fit_versioned(managed, true)
                                  : is_fit_legacy(state, managed, true))) {
-        dls_answer answer = {road, capsule, capsule == NULL ? managed : NULL};
+        dls_answer answer = answer_of(road, capsule, managed);
         tensor = tensor_carefully(state, plan, source, &answer);
     }
     else {

@@ -128,6 +128,9 @@ dls_producer_ask(dls_producer *data, PyObject *const *args, Py_ssize_t n, PyObje
     dls_request_init(&request, data->options);
     request.answer = answer;
     if (dls_request_parse(data->state, args, n, kwnames, &request) < 0) {
+        if (answer != NULL) {
+            dls_express_drop(answer);
+        }
         return NULL;
     }
     request.device_question = dls_use_question(&data->asked);

@@ -342,6 +342,10 @@ dls_source_answered(dls_state *state, dls_plan *plan, PyObject *obj, const dls_w
                     dls_answer *answer, dls_loan *loan)
 {
     dls_climb c = {.state = state, .plan = plan, .obj = obj, .want = want, .loan = loan};
+    if (answer->raised != NULL) {
+        dls_error_restore(answer->raised);
+        answer->raised = NULL;
+    }
     dls_way way = {
         .known = true,
         .rung = answer->road & DLS_EXPRESS_TABLE ? DLS_RUNG_TABLE : DLS_RUNG_DLPACK,

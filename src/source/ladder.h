@@ -39,8 +39,9 @@ int dls_source_ask(dls_state *state, dls_plan *plan, PyObject *obj, const dls_wa
 /* What a source answered to its learned way, asked by the express road. */
 typedef struct {
     unsigned road;     /* DLS_EXPRESS_* */
-    PyObject *capsule; /* strong; __dlpack__'s, NULL: it raised, and that is pending */
-    dl_managed_tensor_versioned *managed; /* owned; the table's, NULL: the same */
+    PyObject *capsule; /* strong; __dlpack__'s */
+    dl_managed_tensor_versioned *managed; /* owned; the table's */
+    PyObject *raised;  /* strong; instead of either */
 } dls_answer;
 
 /* Take over after the call: as dls_source_ask, and nobody is called twice.  The answer is

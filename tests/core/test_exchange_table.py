@@ -331,6 +331,48 @@ def test_what_is_kept_is_shown_to_the_collector():
     assert alive() is None
 
 
+@pytest.mark.parametrize("cls", [P1, P2])
+def test_T9_what_was_lent_goes_while_an_error_is_pending(cls):
+    """The interpreter drops what it was working on with the error set."""
+    seen = []
+
+    class Loud(cls):
+        def _export(self, version, **fields):
+            return super()._export(version, **(fields | {"on_delete": lambda: seen.append(1)}))
+
+    def lent(wrapped):
+        lend(wrapped)
+        return wrapped
+
+    with pytest.raises(ZeroDivisionError):
+        [lent(dlshim.upgrade(Loud())), 1 // 0]
+    assert seen
+
+
+@pytest.mark.parametrize("ask", [owned, lend])
+@pytest.mark.parametrize("cls", [P1, P2])
+def test_T9_a_destructor_that_leaves_an_error_behind(cls, ask, monkeypatch):
+    """It is reported and cleared: the tensor is the consumer's all the same."""
+    reported = []
+    monkeypatch.setattr("sys.unraisablehook", lambda what: reported.append(what.exc_type))
+    no_memory = C.cast(C.pythonapi.PyErr_NoMemory, C.c_void_p).value
+
+    class Spiteful(cls):
+        def __dlpack__(self, **kwargs):
+            capsule = super().__dlpack__(**kwargs)
+            caps._set_destructor(capsule, no_memory)
+            return capsule
+
+    x = Spiteful(strides=(4, 1))
+    wrapped = dlshim.upgrade(x)
+    for _ in range(3):
+        got = ask(wrapped)
+        values = got.values()
+        del got
+        assert values == x.values()
+    assert reported and set(reported) == {MemoryError}
+
+
 # --- in -----------------------------------------------------------------------------------------
 
 

@@ -256,6 +256,7 @@ def test_a_type_that_loses_its_method_is_met_anew() -> None:
     for wrapped in (kept, dlshim.upgrade(x)):
         assert dlshim.from_dlpack(wrapped).data_ptr == older.element_zero
 
+
 def test_an_attribute_error_of_the_producer_is_not_taken_for_a_missing_method() -> None:
     class Careless:
         def __dlpack__(self, **asked: object) -> object:
@@ -263,3 +264,26 @@ def test_an_attribute_error_of_the_producer_is_not_taken_for_a_missing_method() 
 
     with pytest.raises(AttributeError, match="not_there"):
         dlshim.upgrade(Careless()).__dlpack__()
+
+
+@pytest.mark.parametrize("words", [{}, {"stream": -1}, {"stream": -1, "max_version": (1, 7)}])
+def test_what_a_source_raises_is_not_met_by_what_is_read_after_it(words) -> None:
+    """-1 is also how CPython says that an int cannot be read."""
+
+    class Moody(P2):
+        refuses: Exception | None = None
+
+        def __dlpack__(self, **kwargs):
+            if kwargs and self.refuses is not None:
+                raise self.refuses
+            return super().__dlpack__(**kwargs)
+
+    x = Moody()
+    wrapped = dlshim.upgrade(x)
+    wrapped.__dlpack__(), wrapped.__dlpack__(max_version=(1, 0))
+    x.refuses = BufferError("not today")
+    with pytest.raises(BufferError, match="cannot be exported") as error:
+        wrapped.__dlpack__(**words)
+    assert error.value.__cause__ is x.refuses
+    x.refuses = TypeError("no keywords today")
+    caps.take(wrapped.__dlpack__(**words)).release()
