@@ -48,8 +48,6 @@ def compile_args() -> list[str]:
 QUICK = [
     "core/owner",
     "core/tensor",
-    "module/borrowed",
-    "module/exchange",
     "module/express",
     "module/functions",
     "module/producer",
@@ -58,7 +56,6 @@ QUICK = [
     "python/capsule",
     "source/call",
     "source/refusal",
-    "source/table",
 ]
 
 

@@ -175,6 +175,30 @@ dls_express_export(dls_producer *self, PyObject *const *args, PyObject *kwnames,
     return given != NULL ? given : drop_answer(capsule, managed);
 }
 
+int
+dls_express_device(dls_producer *self)
+{
+    dl_device device;
+    dls_plan *plan = self->plan;
+    if (DLS_RARE(self->options != NULL || plan == NULL || Py_TYPE(self->source) != plan->type
+                 || (plan->express[0] | plan->express[1]) == 0)) {
+        return 0;
+    }
+    if (dls_plan_has(plan, DLS_LIB_CPU_ONLY)) {
+        return 1; /* not asked (N5) */
+    }
+    if (plan->table == NULL && !plan->has_device) {
+        return 0;
+    }
+    int got = plan->table != NULL
+                  ? dls_table_device(plan->table, self->source, &device)
+                  : dls_call_device(self->state, plan->device_method, self->source, &device);
+    if (got <= 0) {
+        return got;
+    }
+    return device.device_type == dl_kDLCPU && device.device_id == 0;
+}
+
 /* --- our exchange table ----------------------------------------------------------------- */
 
 /* The consumer of a table is given a struct, and no capsule. */

@@ -40,6 +40,10 @@ void dls_express_drop(dls_answer *answer);
 PyObject *dls_express_export(dls_producer *self, PyObject *const *args, PyObject *kwnames,
                              unsigned road);
 
+/* The device question, put to a source whose type answers on the host.  1 = it lies on device
+ * (1, 0), 0 = ask carefully, -1 = exception. */
+int dls_express_device(dls_producer *self);
+
 /* An owned struct for the consumer of our exchange table, of a Producer like that.  1 = *out,
  * 0 = go the careful road with *answer in the request, -1 = exception. */
 int dls_express_owned(dls_producer *self, unsigned road, dl_managed_tensor_versioned **out,

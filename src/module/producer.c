@@ -80,16 +80,12 @@ producer_dealloc(PyObject *self)
     dls_producer *data = dls_producer_data(self);
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
-    if (data->weakrefs != NULL) {
-        PyObject_ClearWeakRefs(self);
-    }
-    if (data->kept != NULL) {
+    if (DLS_RARE(!dls_express_bare(data) || data->borrowed != NULL || data->weakrefs != NULL)) {
+        if (data->weakrefs != NULL) {
+            PyObject_ClearWeakRefs(self);
+        }
         dls_shared_drop_attached(data->kept);
-    }
-    if (data->borrowed != NULL) {
         dls_borrowed_drop(data->borrowed);
-    }
-    if (data->options != NULL) {
         dls_options_free(data->options);
     }
     PyObject *source = data->source;
@@ -158,7 +154,13 @@ producer_dlpack_device(PyObject *self, PyObject *ignored)
     (void)ignored;
     dl_device device;
     dls_producer *data = dls_producer_data(self);
-    if (dls_serve_device(data->state, data->source, data->plan, data->options, &device) < 0) {
+    int host = dls_express_device(data);
+    if (host > 0) {
+        device = (dl_device){dl_kDLCPU, 0};
+    }
+    else if (host < 0
+             || dls_serve_device(data->state, data->source, data->plan, data->options, &device)
+                    < 0) {
         return NULL;
     }
     dls_mark_question(&data->asked);

@@ -1,0 +1,98 @@
+"""Draws the ratios that ``instructions.py --json FILE`` found.
+
+    python benchmarks/plot.py FILE FOLDER
+
+writes ``journeys.svg`` (each journey with dlshim, and with the floor probe, against the same
+consumer without an adapter) and ``roads.svg`` (each road of dlshim against the floor probe).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+from collections.abc import Sequence
+from html import escape
+
+import instructions
+
+LEFT, WIDTH, ROW, BAR = 210, 420, 30, 11
+OWN, FLOOR, LIMIT = "#2b6cb0", "#a0aec0", "#c53030"
+
+# Label, dlshim's ratio, the floor's ratio (None: it is 1), the budget's ratio (None: none).
+Row = tuple[str, float, float | None, float | None]
+
+
+def _bar(y: float, length: float, colour: str, text: str) -> list[str]:
+    return [
+        f'<rect x="{LEFT}" y="{y}" width="{length:.1f}" height="{BAR}" fill="{colour}"/>',
+        f'<text x="{LEFT + length + 4:.1f}" y="{y + BAR - 2}" class="n">{text}</text>',
+    ]
+
+
+def _line(x: float, height: float, style: str) -> str:
+    return f'<line x1="{x:.1f}" x2="{x:.1f}" y1="34" y2="{height - 8}" {style}/>'
+
+
+def draw(title: str, rows: Sequence[Row]) -> str:
+    most = max(max(own, floor or 1, limit or 0) for _, own, floor, limit in rows)
+    unit = WIDTH / most
+    height = 44 + ROW * len(rows)
+    width = LEFT + WIDTH + 60
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        f'font-family="sans-serif" font-size="12" role="img">',
+        "<style>.n{font-size:10px;fill:#4a5568}</style>",
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+        f'<text x="8" y="18" font-size="14">{escape(title)}</text>',
+        _line(LEFT + unit, height, 'stroke="#2d3748" stroke-dasharray="3 3"'),
+    ]
+    for i, (label, own, floor, limit) in enumerate(rows):
+        y = 40 + ROW * i
+        lines.append(f'<text x="{LEFT - 8}" y="{y + 15}" text-anchor="end">{escape(label)}</text>')
+        lines += _bar(y, own * unit, OWN, f"{own:.2f}")
+        if floor is not None:
+            lines += _bar(y + BAR + 1, floor * unit, FLOOR, f"{floor:.2f}")
+        if limit is not None:
+            x = LEFT + limit * unit
+            ends = f'y1="{y - 1}" y2="{y + BAR + 1}"'
+            lines.append(f'<line x1="{x:.1f}" x2="{x:.1f}" {ends} stroke="{LIMIT}"/>')
+    return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def journeys(budgets: dict, cost: dict[str, float]) -> list[Row]:
+    rows = []
+    for journey in budgets["journey"]:
+        road = journey["road"]
+        bare, own = cost.get(f"{road} | bare"), cost.get(f"{road} | dlshim")
+        floor = cost.get(f"{road} | floor table", cost.get(f"{road} | floor"))
+        if bare and own and floor:
+            rows.append((road, own / bare, floor / bare, journey["at_most"]))
+    return rows
+
+
+def roads(budgets: dict, cost: dict[str, float]) -> list[Row]:
+    rows: list[Row] = []
+    for piece in budgets["piece"]:
+        road = piece["road"]
+        floor, own = cost.get(f"{road} | floor"), cost.get(f"{road} | dlshim")
+        if floor and own and "over" not in piece:
+            rows.append((road, own / floor, None, piece["budget"] / floor))
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("file", type=pathlib.Path)
+    parser.add_argument("folder", type=pathlib.Path)
+    arguments = parser.parse_args()
+    cost = json.loads(arguments.file.read_text())
+    budgets = instructions.load_budgets()
+    title = "Instructions of a whole exchange, against the consumer without an adapter (dashed)"
+    (arguments.folder / "journeys.svg").write_text(draw(title, journeys(budgets, cost)))
+    title = "Instructions of each road, against the floor probe without checks (dashed)"
+    (arguments.folder / "roads.svg").write_text(draw(title, roads(budgets, cost)))
+
+
+if __name__ == "__main__":
+    main()
