@@ -48,6 +48,7 @@ def compile_args() -> list[str]:
 QUICK = [
     "core/owner",
     "core/tensor",
+    "module/borrowed",
     "module/express",
     "module/functions",
     "module/producer",
