@@ -1,5 +1,7 @@
 /* dls_floor: the module's state and its table of contents. */
-#define _GNU_SOURCE
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
 #include <dlfcn.h>
 
 #include "floor.h"
