@@ -68,6 +68,7 @@ class Device:
             raise NoDevice(f"no CUDA device: the driver answers {rc}, {count.value} devices")
         self.figures: list[tuple[str, str]] = []
         self.slowest = 0.0
+        self.keep: Any = None  # what a test's library needs until its end
         self.rounds = 100_000 if library == SYSTEM else 1_000  # others are tried out, not measured
         self.context = self.get("cuDevicePrimaryCtxRetain", C.c_void_p, 0)
         self.call("cuCtxSetCurrent", self.context)

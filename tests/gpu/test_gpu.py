@@ -5,7 +5,7 @@ streams.md 9.5).
 
 It has not been run on hardware yet: its logic was tried out on stand-ins for libcuda, which do not
 show how a real driver behaves.  Without a device everything is skipped.  libcuda alone is used;
-torch, CuPy, numba-cuda and cuda.core take part where they are installed.
+torch, CuPy, numba-cuda, cuda.core, apache-tvm-ffi and JAX take part where they are installed.
 """
 
 from __future__ import annotations
@@ -88,11 +88,24 @@ SOURCES: dict[str, Callable[[Device, int], Any]] = {
 UNKNOWN = ("capsule", "silent")
 
 
+def rehearse(gpu: Device, source: Any, p: int, s: int, address: int = 0) -> None:
+    """The same without a gate: what is loaded or made at the first call would wait for one."""
+    gpu.set(41, p, address)
+    taken = caps.take(source.__dlpack__(stream=s, max_version=(1, 0)))
+    gpu.copy_out(s, address)
+    gpu.call("cuCtxSynchronize")
+    assert gpu.seen() == {41}
+    taken.release()
+    gpu.set(7, 1, address)
+    gpu.call("cuCtxSynchronize")
+
+
 def hand_over(
     gpu: Device, source: Any, p: int, s: int, asked: int, seconds: float, address: int = 0
 ) -> tuple[int, set[int]]:
     """A kernel on p, behind a gate, writes 42; `asked` is passed as the stream, and s reads.  How s
     stands while the gate is closed, and what it has read in the end."""
+    rehearse(gpu, source, p, s, address)
     with gpu.gate(p) as gate:
         gpu.set(42, p, address)
         begun = time.perf_counter()
@@ -342,14 +355,84 @@ def of_numba(gpu: Device) -> tuple[Any, int, int]:
     return x, x.__cuda_array_interface__["data"][0], int(stream)
 
 
+def core_buffer(gpu: Device) -> tuple[Any, int, Any]:
+    core = pytest.importorskip("cuda.core", reason="cuda.core is not installed")
+    core.Device(0).set_current()
+    stream = core.Device(0).create_stream()
+    buffer = core.Buffer.from_handle(gpu.words, 4 * WORDS)
+    return buffer, gpu.words, stream
+
+
+def of_core(gpu: Device) -> tuple[Any, int, int]:
+    """A Buffer ignores the stream and knows none: S waits for the whole device."""
+    if not gpu.has("cuCtxRecordEvent"):
+        pytest.skip("before CUDA 12.5 the host waits for an unknown stream")
+    buffer, address, stream = core_buffer(gpu)
+    gpu.keep = stream
+    return buffer, address, int(stream.handle)
+
+
+def of_core_named(gpu: Device) -> tuple[Any, int, int]:
+    """The same, and the user names its Stream."""
+    buffer, address, stream = core_buffer(gpu)
+    return dlshim.upgrade(buffer, producer_stream=stream), address, int(stream.handle)
+
+
+def of_tvm_ffi(gpu: Device) -> tuple[Any, int, int]:
+    """Its Tensor ignores the stream; P is what the user has set for the device."""
+    tvm_ffi = pytest.importorskip("tvm_ffi", reason="apache-tvm-ffi is not installed")
+    p = gpu.streams["P", FREE]
+    tensor = tvm_ffi.from_dlpack(dlshim.upgrade(Interface(gpu.words, p), stream=-1))
+    gpu.keep = tvm_ffi.use_raw_stream(tensor.device, p)
+    gpu.keep.__enter__()
+    return tensor, gpu.words, p
+
+
 @pytest.mark.parametrize("s", KINDS)
-@pytest.mark.parametrize("library", (of_torch, of_cupy, of_numba))
+@pytest.mark.parametrize(
+    "library", (of_torch, of_cupy, of_numba, of_core, of_core_named, of_tvm_ffi)
+)
 def test_arrays_of_libraries(gpu: Device, library: Callable[..., Any], s: str) -> None:
     array, address, p = library(gpu)
+    try:
+        gpu.call("cuCtxSynchronize")
+        reader = gpu.streams["S", s]
+        ordered = hand_over(gpu, dlshim.upgrade(array), p, reader, reader, 0.1, address)
+        assert ordered == (NOT_READY, {42})
+    finally:
+        getattr(gpu.keep, "__exit__", lambda *_: None)(None, None, None)
+        gpu.keep = None
+
+
+@pytest.mark.parametrize("s", KINDS)
+def test_jax_between(gpu: Device, s: str) -> None:
+    """P -> dlshim -> JAX, which adds one -> dlshim -> S: JAX's own stream is nobody's to gate, so
+    the gate is before it and the reader behind it."""
+    jax = pytest.importorskip("jax")
+    try:
+        jax.devices("cuda")
+    except RuntimeError as reason:
+        pytest.skip(f"this JAX has no CUDA: {str(reason).splitlines()[0]}")
+    p, reader = gpu.streams["P", FREE], gpu.streams["S", s]
+    add_one = jax.jit(lambda x: x + 1)
+
+    def through() -> Any:
+        taken = jax.dlpack.from_dlpack(dlshim.upgrade(Interface(gpu.words, p)))
+        made = add_one(taken)
+        exported = dlshim.upgrade(made).__dlpack__(stream=reader, max_version=(1, 0))
+        return made, caps.take(exported)
+
+    kept = through()  # compiled, and loaded
     gpu.call("cuCtxSynchronize")
-    reader = gpu.streams["S", s]
-    ordered = hand_over(gpu, dlshim.upgrade(array), p, reader, reader, 0.1, address)
-    assert ordered == (NOT_READY, {42})
+    del kept
+    with gpu.gate(p) as gate:
+        gpu.set(42, p)
+        kept = through()
+        assert gate.closed, "the host waited for the gate"
+        gpu.copy_out(reader, kept[1].view.data)
+        state = gpu.settles(reader, 0.1)
+    assert (state, gpu.seen()) == (NOT_READY, {43})
+    del kept
 
 
 def test_a_hundred_thousand_exchanges(gpu: Device) -> None:
@@ -409,6 +492,25 @@ def test_what_it_costs(gpu: Device) -> None:
     else:
         ways["cuda.core's own edge"] = lambda: View.from_cuda_array_interface(interface, s)
         ways["cuda.core, dlshim's"] = lambda: View.from_dlpack(dlshim.upgrade(interface), s)
+        ways["cuda.core of a modern one, bare"] = lambda: View.from_dlpack(relay, s)
+        ways["cuda.core of a modern one, dlshim's"] = lambda: View.from_dlpack(
+            dlshim.upgrade(relay), s
+        )
+    try:
+        import tvm_ffi
+    except ImportError:
+        print("apache-tvm-ffi is not installed, the yardstick of passing on")
+    else:
+        ways["tvm-ffi of a modern one, bare"] = lambda: tvm_ffi.from_dlpack(relay)
+        ways["tvm-ffi of a modern one, dlshim's"] = lambda: tvm_ffi.from_dlpack(
+            dlshim.upgrade(relay)
+        )
+        ways["tvm-ffi of a Tensor"] = lambda: tvm_ffi.from_dlpack(tensor)
+        theirs = tvm_ffi.from_dlpack(tensor)
+        ways["tvm-ffi's own, bare"] = lambda: theirs.__dlpack__(stream=s, **dlpack)
+        ways["tvm-ffi's own, upgraded"] = lambda: dlshim.upgrade(theirs).__dlpack__(
+            stream=s, **dlpack
+        )
     for name, way in ways.items():
         taken = []
         for number in range(gpu.rounds):
