@@ -111,8 +111,12 @@ is_settled(const dls_producer *self)
         || self->borrowed->managed->dl_tensor.device.device_type != dl_kDLCPU) {
         return false;
     }
-    return plan == NULL || dls_plan_has(plan, DLS_LIB_IMMUTABLE)
-           || (plan->ways[0].known && plan->ways[0].rung == DLS_RUNG_BUFFER);
+    if (plan == NULL || dls_plan_has(plan, DLS_LIB_IMMUTABLE)) {
+        return true;
+    }
+    /* What this export holds, not what the type has learned since. */
+    const dls_hold *hold = dls_export_own_hold(self->borrowed->managed, false);
+    return hold != NULL && hold->kind == DLS_HOLD_BUFFER;
 }
 
 /* Straight from the source's own table, once an export of it was seen to be writable:

@@ -59,7 +59,7 @@ PyObject *dls_request_askers(void);
 /* An export of a Producer, with the memory that was made for it kept (T8). */
 PyObject *dls_producer_export(dls_producer *self, dls_request *request);
 /* __dlpack__ of a Producer, on the careful road.  answer: what the source gave on the express
- * road, or NULL. */
+ * road (used up, on failure too), or NULL. */
 PyObject *dls_producer_ask(dls_producer *self, PyObject *const *args, Py_ssize_t n,
                            PyObject *kwnames, dls_answer *answer);
 

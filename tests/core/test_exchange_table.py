@@ -14,7 +14,7 @@ from core.test_readonly_and_copies import jax_like
 import dlshim
 from dlshim import _core
 from doubles import capsules as caps
-from doubles.asking import live, versioned
+from doubles.asking import bare, live, versioned
 from doubles.capsules import IS_COPIED, READ_ONLY
 from doubles.exchange import Refused, Table
 from doubles.older import InterfaceOnly
@@ -261,6 +261,27 @@ def test_a_held_buffer_is_asked_once(make):
             x.append(1)
         del wrapped
         x.append(1)
+
+
+def test_what_the_type_learned_since_does_not_settle_an_export():
+    """Another object of the type fell back on its buffer, which is held; this one's may move."""
+
+    class Both(array.array):
+        shape = None
+
+        def __dlpack__(self):
+            if self.shape is None:
+                raise TypeError("not this one")
+            return caps.Made(self.shape).capsule()
+
+    x, other = Both("f", [1, 2, 3]), Both("f", [1, 2, 3])
+    x.shape = (2,)
+    wrapped = dlshim.upgrade(x)
+    assert lend(wrapped).shape == (2,)
+    lend(dlshim.upgrade(other))
+    x.shape = (5,)
+    with bare(wrapped) as now:
+        assert lend(wrapped).shape == now.view.shape != (2,)
 
 
 def test_T8_stated_read_only_is_not_lent():
