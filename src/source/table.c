@@ -3,6 +3,7 @@
 #include "core/counters.h"
 #include "core/device.h"
 #include "core/tensor.h"
+#include "python/raise.h"
 
 const dl_exchange_api *
 dls_table_from_attribute(PyObject *value)
@@ -62,6 +63,7 @@ dls_table_call(const dl_exchange_api *table, PyObject *obj)
         if (managed == NULL) {
             PyErr_Clear();
         }
+        dls_error_report(); /* it succeeded, whatever it left behind */
         return managed;
     }
     if (PyErr_Occurred() == NULL) {

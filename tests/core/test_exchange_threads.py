@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes as C
 import subprocess
+import sys
 import sysconfig
 from array import array
 
@@ -13,7 +14,7 @@ from project.tree import ROOT, absent, compiler
 
 import dlshim
 from doubles import capsules as caps
-from doubles.asking import live
+from doubles.asking import bare, live, versioned
 from doubles.exchange import Table
 from doubles.older import InterfaceOnly, StructOnly
 from doubles.producers import P2, P3, P1NullStrides
@@ -22,7 +23,7 @@ THREADS, ROUNDS = 4, 200
 
 
 @pytest.fixture(scope="module")
-def hammer(tmp_path_factory):
+def program(tmp_path_factory):
     source = ROOT / "tests" / "programs" / "exchange_threads.c"
     library = tmp_path_factory.mktemp("programs") / "exchange_threads.so"
     include = sysconfig.get_path("include")
@@ -32,7 +33,12 @@ def hammer(tmp_path_factory):
     if "Python.h" in built.stderr:
         absent("Python.h is not here")
     assert built.returncode == 0, built.stderr
-    function = C.CDLL(str(library)).hammer
+    return library
+
+
+@pytest.fixture(scope="module")
+def hammer(program):
+    function = C.CDLL(str(program)).hammer
     function.argtypes = [C.c_void_p, C.py_object, C.py_object, C.c_int, C.c_int, C.c_char_p]
 
     def run(a, b, threads=THREADS, rounds=ROUNDS):
@@ -75,3 +81,23 @@ def test_a_tensor(hammer):
     before = live()
     hammer(tensor, tensor)
     assert live() == before
+
+
+def test_a_table_that_succeeds_with_an_exception_set(program, monkeypatch):
+    """The tensor is good; what was left behind is reported, and is nobody's failure."""
+    careless = C.PyDLL(str(program)).careless
+    careless.argtypes, careless.restype = [C.c_void_p], C.c_void_p
+    address = careless(Table(P3).address)
+    cls = type("Careless", (P3,), {"__dlpack_c_exchange_api__": address})
+    reports = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda report: reports.append(report.exc_value))
+    x = cls()
+    wrapped = dlshim.upgrade(x)
+    for _ in range(3):
+        for ask in (bare, versioned):
+            with ask(wrapped) as imported:
+                assert imported.values() == x.values()
+        assert Table(dlshim.Producer).owned(wrapped).values() == x.values()
+        assert dlshim.from_dlpack(x).shape == x.shape
+    assert x.table_calls and not x.calls
+    assert len(reports) == x.table_calls and {str(r) for r in reports} == {"left behind"}

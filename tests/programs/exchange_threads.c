@@ -140,6 +140,28 @@ work(void *argument)
     return NULL;
 }
 
+static const table *behind;
+
+static int
+owned_and_an_error(void *object, managed **out)
+{
+    int code = behind->owned(object, out);
+    PyErr_SetString(PyExc_RuntimeError, "left behind");
+    return code;
+}
+
+/* A table that succeeds with an exception set, over another one. */
+const table *
+careless(const table *api)
+{
+    static table made;
+    behind = api;
+    made = *api;
+    made.owned = owned_and_an_error;
+    made.lend = NULL;
+    return &made;
+}
+
 /* a and b are objects of the type with the table.  Called without the lock.  The number of
  * failures, and in text what the first was. */
 int
