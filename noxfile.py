@@ -111,9 +111,13 @@ def suite(s: nox.Session) -> None:
 
 
 def core(version: str) -> None:
+    # With and without handing-on on the floor and on MAIN; what differs between the others is
+    # the interpreter, and half the time tells.
+    modes = () if version in (FLOOR, MAIN) else ("--hand-on=on",)
+
     def run(s: nox.Session) -> None:
         install(s, extra="test")
-        pytest(s, "tests/core")
+        pytest(s, "tests/core", *modes)
 
     run.__doc__ = f"The core suite on Python {version}."
     tags = [] if version == MAIN else CI  # there, `suite` runs it
