@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -609,18 +608,8 @@ def test_memory_of_a_context_while_no_primary_one_is_active(how: str, variant: s
 
 # --- the tests ----
 
-#: Checks that fail, and why: strict, so that none stays here when it passes.
-FAULTS: dict[str, str] = {}
 
-
-def cases() -> Iterator[Any]:
-    for case in checks.pairs(globals(), LIVE):
-        variant, name = case.values
-        marks = [pytest.mark.xfail(strict=True, reason=FAULTS[name])] if name in FAULTS else []
-        yield pytest.param(variant, name, marks=marks, id=case.id)
-
-
-@pytest.mark.parametrize(("variant", "name"), list(cases()))
+@pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), LIVE))
 def test_copies(variant: str, name: str) -> None:
     results = run_checks(variant, __file__)
     assert results[name] is None, results[name]

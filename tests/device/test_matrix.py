@@ -557,20 +557,8 @@ def check_a_producers_stream_of_another_device(drv: Driver) -> None:
 
 # --- the tests ----------------------------------------------------------------------------
 
-#: Checks that fail, and why: strict, so that none stays here when it passes.
-FAULTS: dict[str, str] = {}
 
-
-def cases() -> list[Any]:
-    found = []
-    for case in checks.pairs(globals(), LIVE):
-        variant, name = case.values
-        marks = [pytest.mark.xfail(strict=True, reason=FAULTS[name])] if name in FAULTS else []
-        found.append(pytest.param(variant, name, marks=marks, id=case.id))
-    return found
-
-
-@pytest.mark.parametrize(("variant", "name"), cases())
+@pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), LIVE))
 def test_matrix(variant: str, name: str) -> None:
     results = run_checks(variant, __file__)
     assert results[name] is None, results[name]

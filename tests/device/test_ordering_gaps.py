@@ -557,16 +557,7 @@ FAULTS: dict[str, str] = {
 }
 
 
-def cases() -> list[Any]:
-    found = []
-    for case in checks.pairs(globals(), LIVE):
-        variant, name = case.values
-        marks = [pytest.mark.xfail(strict=True, reason=FAULTS[name])] if name in FAULTS else []
-        found.append(pytest.param(variant, name, marks=marks, id=case.id))
-    return found
-
-
-@pytest.mark.parametrize(("variant", "name"), cases())
+@pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), LIVE))
 def test_gaps(variant: str, name: str) -> None:
     results = run_checks(variant, __file__)
     assert results[name] is None, results[name]

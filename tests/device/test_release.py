@@ -441,20 +441,8 @@ def check_memory_that_runs_out_while_it_is_exported(drv: Driver) -> None:
 
 # --- the tests ----
 
-#: Checks that fail, and why: strict, so that none stays here when it passes.
-FAULTS: dict[str, str] = {}
 
-
-def cases() -> list[Any]:
-    found = []
-    for case in checks.pairs(globals(), (*UNABLE, *ABLE)):
-        variant, name = case.values
-        marks = [pytest.mark.xfail(strict=True, reason=FAULTS[name])] if name in FAULTS else []
-        found.append(pytest.param(variant, name, marks=marks, id=case.id))
-    return found
-
-
-@pytest.mark.parametrize(("variant", "name"), cases())
+@pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), (*UNABLE, *ABLE)))
 def test_release(variant: str, name: str) -> None:
     results = run_checks(variant, __file__)
     assert results[name] is None, results[name]

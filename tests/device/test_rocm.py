@@ -704,17 +704,7 @@ def check_a_producers_stream_of_the_other_device(drv: HipDriver) -> None:
     caps.close_accounts()
 
 
-FAULTS: dict[str, str] = {}
-
-
-def cases() -> Iterator[Any]:
-    for case in checks.pairs(globals(), LIVE):
-        variant, name = case.values
-        marks = [pytest.mark.xfail(strict=True, reason=FAULTS[name])] if name in FAULTS else []
-        yield pytest.param(variant, name, marks=marks, id=case.id)
-
-
-@pytest.mark.parametrize(("variant", "name"), list(cases()))
+@pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), LIVE))
 def test_rocm(variant: str, name: str) -> None:
     results = run_checks(variant, __file__)
     assert results[name] is None, results[name]

@@ -28,9 +28,20 @@ def applies(check: object, variant: str) -> bool:
 
 
 def pairs(namespace: dict[str, Any], variants: Sequence[str]) -> list[Any]:
-    """For parametrize("variant, name", ...): every check of a file on every variant it is for."""
+    """For parametrize("variant, name", ...): every check of a file on every variant it is for.
+
+    A file's FAULTS are its checks that fail, and why: strict, so that none stays there when it
+    passes.
+    """
+    faults: dict[str, str] = namespace.get("FAULTS", {})
+
+    def marks(name: str) -> list[pytest.MarkDecorator]:
+        return [pytest.mark.xfail(strict=True, reason=faults[name])] if name in faults else []
+
     return [
-        pytest.param(variant, name, id=f"{variant}-{name.removeprefix('check_')}")
+        pytest.param(
+            variant, name, marks=marks(name), id=f"{variant}-{name.removeprefix('check_')}"
+        )
         for name, check in namespace.items()
         if name.startswith("check_")
         for variant in variants
