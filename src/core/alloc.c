@@ -17,6 +17,18 @@ dls_alloc(size_t size)
     return malloc(size != 0 ? size : 1);
 }
 
+void *
+dls_alloc_aligned(int64_t bytes, int64_t alignment, void **start)
+{
+    if (bytes > PTRDIFF_MAX - alignment) {
+        return NULL;
+    }
+    void *block = dls_alloc((size_t)(bytes + alignment));
+    uintptr_t mask = (uintptr_t)alignment - 1;
+    *start = (void *)(((uintptr_t)block + mask) & ~mask);
+    return block;
+}
+
 void
 dls_free(void *block)
 {

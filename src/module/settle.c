@@ -12,8 +12,6 @@
 #include "source/order.h"
 #include "source/refusal.h"
 
-/* Copies are at least so aligned: what JAX wants to alias. */
-#define COPY_ALIGNMENT 64
 /* From this size on a copy lets other threads run. */
 #define COPY_WITHOUT_GIL 65536
 
@@ -261,21 +259,15 @@ may_copy(dls_state *state, PyObject *source, const dls_request *request, const c
 static void *
 copy_block(const dls_request *request, int64_t bytes, void **start)
 {
-    int64_t alignment = COPY_ALIGNMENT;
+    int64_t alignment = DLS_ALIGNMENT;
     if (dls_option_given(request->options, DLS_OPTION_align)
         && request->options->align > alignment) {
         alignment = request->options->align;
     }
-    void *block = NULL;
-    if (bytes <= PTRDIFF_MAX - alignment) {
-        block = dls_alloc((size_t)(bytes + alignment));
-    }
+    void *block = dls_alloc_aligned(bytes, alignment, start);
     if (block == NULL) {
         PyErr_NoMemory();
-        return NULL;
     }
-    *start = (void *)(((uintptr_t)block + (uintptr_t)alignment - 1)
-                      & ~(uintptr_t)(alignment - 1));
     return block;
 }
 

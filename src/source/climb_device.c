@@ -139,6 +139,19 @@ check_lazy(dls_climb *c)
     return dls_plan_has(c->plan, DLS_LIB_LAZY_BITS) ? dls_climb_check_bits(c) : 1;
 }
 
+/* Do what is owed after the call.  1, or -1: that says it all, and the loan is dropped. */
+static int
+finish(dls_climb *c, const dls_want *want, dls_order *order, dls_producer_kind kind)
+{
+    const dls_pending p = {.known = DLS_P_UNKNOWN};
+    if (dls_order_finish(c->state, c->plan, c->obj, want, order, kind, p, c->loan) == 0) {
+        return 1;
+    }
+    dls_loan_drop(c->loan);
+    c->settled = true;
+    return -1;
+}
+
 /* What a dropped keyword asked for is still owed (N4). */
 static int
 refuse_copy_debt(dls_climb *c, unsigned owed)
@@ -214,14 +227,7 @@ ask_dlpack(dls_climb *c, dl_device device)
     got = got > 0 ? refuse_copy_debt(c, full & ~used) : got;
     if (got > 0) {
         bool unasked = order.passed == NULL || !(used & DLS_ASK_STREAM);
-        const dls_pending p = {.known = DLS_P_UNKNOWN};
-        if (dls_order_finish(c->state, c->plan, c->obj, c->want, &order,
-                             unasked ? kind_unasked(c->plan) : order.kind, p, c->loan)
-            < 0) {
-            dls_loan_drop(c->loan);
-            c->settled = true;
-            got = -1;
-        }
+        got = finish(c, c->want, &order, unasked ? kind_unasked(c->plan) : order.kind);
     }
     dls_order_end(&order);
     return got;
@@ -296,13 +302,8 @@ ask_to_move(dls_climb *c, dl_device device)
         return 0;
     }
     got = check_lazy(c);
-    const dls_pending p = {.known = DLS_P_UNKNOWN};
-    if (got > 0 && !to_host
-        && dls_order_finish(c->state, c->plan, c->obj, &there, &order, order.kind, p, c->loan)
-               < 0) {
-        dls_loan_drop(c->loan);
-        c->settled = true;
-        got = -1;
+    if (got > 0 && !to_host) {
+        got = finish(c, &there, &order, order.kind);
     }
     dls_order_end(&order);
     return got;
