@@ -6,7 +6,6 @@
 #include "core/tensor.h"
 #include "module/express.h"
 #include "module/work_stream.h"
-#include "python/capsule.h"
 #include "python/raise.h"
 #include "source/refusal.h"
 
@@ -143,33 +142,6 @@ borrow_through(const dls_producer *self, dl_tensor *out)
     return dls_tensor_is_plain(out);
 }
 
-/* A legacy export of now, in its capsule.  answer: the source's, or NULL. */
-static PyObject *
-export_for_borrower(dls_producer *self, dls_answer *answer)
-{
-    dls_request request;
-    dls_pending p;
-    PyObject *minus, *capsule = NULL;
-    void *managed;
-    dls_request_init(&request, self->options);
-    request.bears_anything = true;
-    request.want.kernel_asks = true;
-    request.answer = answer;
-    if (dls_work_stream_begin(self->state, self->source, self->plan, &request, &p, &minus) == 0) {
-        capsule = dls_producer_export(self, &request);
-    }
-    if (capsule != NULL) {
-        dls_capsule_look_for(capsule, false, &managed);
-        dl_device device = ((dl_managed_tensor *)managed)->dl_tensor.device;
-        dls_work_stream_leave(self->state, &request, device, p);
-    }
-    Py_XDECREF(minus);
-    if (request.answer != NULL) {
-        dls_express_drop(request.answer); /* nobody got as far as to use it */
-    }
-    return capsule;
-}
-
 static inline void
 drop_equal(dls_answer *answer)
 {
@@ -200,7 +172,6 @@ lend_again(dls_producer *self, unsigned *road, dls_answer *answer)
 int
 dls_producer_borrow(dls_producer *self, dl_tensor *out)
 {
-    void *managed;
     unsigned road;
     dls_answer answer;
     if (is_settled(self)) {
@@ -216,14 +187,9 @@ dls_producer_borrow(dls_producer *self, dl_tensor *out)
         *out = *equal;
         return 0;
     }
-    PyObject *capsule = export_for_borrower(self, road != 0 ? &answer : NULL);
-    if (capsule == NULL) {
-        return -1;
-    }
-    dls_capsule_look_for(capsule, false, &managed);
-    int code = dls_capsule_take(capsule, false);
-    dls_drop_foreign(capsule);
-    if (code < 0) {
+    dl_managed_tensor *managed =
+        dls_export_for_table((PyObject *)self, false, road != 0 ? &answer : NULL);
+    if (managed == NULL) {
         return -1;
     }
     const dl_tensor *kept = keep(self, managed);

@@ -1,74 +1,23 @@
 #include "module/exchange.h"
 
-#include <stddef.h>
-
 #include "core/alloc.h"
-#include "core/layout.h"
 #include "core/tensor.h"
 #include "module/borrowed.h"
 #include "module/express.h"
 #include "module/functions.h"
 #include "module/work_stream.h"
 #include "python/capsule.h"
-#include "python/raise.h"
 
 /* Where the interpreter's dict has the module. */
 #define MODULE_KEY "dlshim._core"
-/* What allocators align to, and so do copies made by dlshim. */
-#define ALIGNMENT 64
-
-/* Consumers pass objects of the type on which they found the table: a Producer or a
- * Tensor, which have the state in the same place. */
-static_assert(offsetof(dls_producer, state) == offsetof(dls_tensor, state), "state's place");
-
-static bool
-is_producer(PyObject *self)
-{
-    return Py_IS_TYPE(self, dls_producer_data(self)->state->producer_type);
-}
-
 /* --- out: an owned tensor ------------------------------------------------------------- */
-
-/* answer: what the source gave on the express road, or NULL. */
-static PyObject *
-export_versioned(PyObject *self, dls_answer *answer, dls_request *request)
-{
-    dls_state *state = dls_producer_data(self)->state;
-    bool producer = is_producer(self);
-    PyObject *source = producer ? dls_producer_data(self)->source : self;
-    dls_plan *plan = producer ? dls_producer_data(self)->plan : NULL;
-    dls_pending p;
-    PyObject *minus, *capsule = NULL;
-    void *managed;
-    dls_request_init(request, producer ? dls_producer_data(self)->options : NULL);
-    request->answer = answer;
-    request->want.versioned = true;
-    request->want.kernel_asks = true;
-    request->bears_anything = true;
-    if (dls_work_stream_begin(state, source, plan, request, &p, &minus) == 0) {
-        capsule = producer ? dls_producer_export(dls_producer_data(self), request)
-                           : dls_serve_capsule(state, self, NULL, request);
-    }
-    if (capsule != NULL) {
-        dls_capsule_look_for(capsule, true, &managed);
-        dl_device device = ((dl_managed_tensor_versioned *)managed)->dl_tensor.device;
-        dls_work_stream_leave(state, request, device, p);
-    }
-    Py_XDECREF(minus);
-    if (request->answer != NULL) {
-        dls_express_drop(request->answer); /* nobody got as far as to use it */
-    }
-    return capsule;
-}
 
 static int
 managed_tensor_from_py_object(void *object, dl_managed_tensor_versioned **out)
 {
-    dls_request request;
-    void *managed;
     dls_answer answer, *given = NULL;
     dls_producer *self = object;
-    if (is_producer(object) && dls_express_bare(self)) {
+    if (dls_is_producer(object) && dls_express_bare(self)) {
         unsigned road = dls_express_road(self->plan, self->source, true);
         int got = road != 0 ? dls_express_owned(self, road, out, &answer) : 0;
         if (got != 0) {
@@ -76,17 +25,12 @@ managed_tensor_from_py_object(void *object, dl_managed_tensor_versioned **out)
         }
         given = road != 0 ? &answer : NULL;
     }
-    PyObject *capsule = export_versioned(object, given, &request);
-    if (capsule == NULL) {
+    dl_managed_tensor_versioned *managed = dls_export_for_table(object, true, given);
+    if (managed == NULL) {
         return -1;
     }
-    dls_capsule_look_for(capsule, true, &managed);
-    int code = dls_capsule_take(capsule, true);
-    if (code == 0) {
-        *out = managed;
-    }
-    dls_drop_foreign(capsule);
-    return code;
+    *out = managed;
+    return 0;
 }
 
 /* --- out: a borrowed one ----------------------------------------------------------------- */
@@ -110,12 +54,11 @@ tensor_borrow(PyObject *self, dl_tensor *out)
         return refuse_readonly(self);
     }
     if (data->tensor.device.device_type != dl_kDLCPU) {
-        dls_request request;
-        PyObject *capsule = export_versioned(self, NULL, &request); /* orders, and says where */
-        if (capsule == NULL) {
+        void *managed = dls_export_for_table(self, true, NULL); /* orders, and says where */
+        if (managed == NULL) {
             return -1;
         }
-        Py_DECREF(capsule);
+        dls_managed_delete_attached(managed, true);
     }
     *out = data->tensor;
     return 0;
@@ -124,7 +67,7 @@ tensor_borrow(PyObject *self, dl_tensor *out)
 static int
 dltensor_from_py_object(void *object, dl_tensor *out)
 {
-    return is_producer(object) ? dls_producer_borrow(dls_producer_data(object), out)
+    return dls_is_producer(object) ? dls_producer_borrow(dls_producer_data(object), out)
                                : tensor_borrow(object, out);
 }
 
@@ -203,23 +146,6 @@ fail(set_error tell, void *context, const char *kind, const char *message)
     return -1;
 }
 
-/* Host memory for `what`, its address aligned; false: none. */
-static bool
-allocate(dls_delivery *what, int64_t bytes, dls_hold *hold)
-{
-    void *block = NULL;
-    if (bytes <= PTRDIFF_MAX - ALIGNMENT) {
-        block = dls_alloc((size_t)bytes + ALIGNMENT);
-    }
-    if (block == NULL) {
-        return false;
-    }
-    uintptr_t address = (uintptr_t)block + ALIGNMENT - 1;
-    what->tensor.data = (void *)(address - address % ALIGNMENT);
-    *hold = (dls_hold){.base = block, .kind = DLS_HOLD_BLOCK};
-    return true;
-}
-
 /* Needs no Python at all: errors go through set_error. */
 static int
 managed_tensor_allocator(dl_tensor *prototype, dl_managed_tensor_versioned **out,
@@ -227,7 +153,7 @@ managed_tensor_allocator(dl_tensor *prototype, dl_managed_tensor_versioned **out
 {
     dls_scan scan;
     dls_error err;
-    dls_hold hold;
+    dls_hold hold = {.kind = DLS_HOLD_BLOCK};
     dls_delivery what = {.versioned = true, .canonical = true};
     what.tensor.device = prototype->device;
     what.tensor.dtype = prototype->dtype;
@@ -242,7 +168,8 @@ managed_tensor_allocator(dl_tensor *prototype, dl_managed_tensor_versioned **out
     if (dls_tensor_scan(&what.tensor, &scan, &err) < 0) {
         return fail(tell, context, "ValueError", err.text);
     }
-    if (!allocate(&what, scan.count * scan.itemsize, &hold)) {
+    hold.base = dls_alloc_aligned(scan.count * scan.itemsize, DLS_ALIGNMENT, &what.tensor.data);
+    if (hold.base == NULL) {
         return fail(tell, context, "MemoryError", "out of memory");
     }
     dl_managed_tensor_versioned *managed = dls_export_new(&what);

@@ -3,8 +3,10 @@
 #ifndef DLS_MODULE_OBJECTS_H
 #define DLS_MODULE_OBJECTS_H
 
+#include <assert.h>
 #include <limits.h>
 #include <stdatomic.h>
+#include <stddef.h>
 
 #include "core/order.h"
 #include "core/owner.h"
@@ -120,6 +122,14 @@ static inline dls_tensor *
 dls_tensor_data(PyObject *self)
 {
     return (dls_tensor *)self;
+}
+
+/* Of an object that is one of the two: they have the state in the same place. */
+static_assert(offsetof(dls_producer, state) == offsetof(dls_tensor, state), "state's place");
+static inline bool
+dls_is_producer(PyObject *self)
+{
+    return Py_IS_TYPE(self, dls_producer_data(self)->state->producer_type);
 }
 
 /* Type objects, added to the module.  0, or -1 with an exception. */

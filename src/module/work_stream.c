@@ -2,6 +2,10 @@
 
 #include "core/device.h"
 #include "device/driver.h"
+#include "module/express.h"
+#include "module/tensor_type.h"
+#include "python/capsule.h"
+#include "python/raise.h"
 #include "source/order.h"
 #include "source/pending.h"
 
@@ -87,15 +91,18 @@ learn(dls_state *state, PyObject *source, dls_plan *plan, const dls_request *req
     return dls_pending_of(state, plan, source, &want, device, p);
 }
 
-int
-dls_work_stream_begin(dls_state *state, PyObject *source, dls_plan *plan,
-                      dls_request *request, dls_pending *p, PyObject **minus)
+/* Where P is known, request->want.stream becomes -1 (no ordering is made) and *p says P; else
+ * the request is left to order into L.  *minus: a new reference that want.stream borrows, or
+ * NULL.  0, or -1 with an exception. */
+static int
+begin(dls_state *state, PyObject *source, dls_plan *plan,
+      dls_request *request, dls_pending *p, PyObject **minus)
 {
     *p = (dls_pending){.known = DLS_P_UNKNOWN};
     *minus = NULL;
-    bool host = plan == NULL ? Py_IS_TYPE(source, state->tensor_type)
-                                   && dls_device_is_host(dls_tensor_data(source)->tensor.device.device_type)
-                             : !plan->off_host;
+    bool tensor = plan == NULL && Py_IS_TYPE(source, state->tensor_type);
+    bool host = tensor ? dls_tensor_on_host(dls_tensor_data(source))
+                       : plan != NULL && !plan->off_host;
     if (host || dls_option_given(request->options, DLS_OPTION_stream)) {
         return 0;
     }
@@ -111,9 +118,9 @@ dls_work_stream_begin(dls_state *state, PyObject *source, dls_plan *plan,
     return 0;
 }
 
-void
-dls_work_stream_leave(dls_state *state, const dls_request *request, dl_device device,
-                      dls_pending p)
+/* Leave what the next question is to be answered. */
+static void
+leave(dls_state *state, const dls_request *request, dl_device device, dls_pending p)
 {
     if (!takes_streams(device.device_type)) {
         return;
@@ -128,6 +135,52 @@ dls_work_stream_leave(dls_state *state, const dls_request *request, dl_device de
         || PyThread_tss_set(last_device, device_word(device)) != 0) {
         PyThread_tss_set(last_device, NULL);
     }
+}
+
+/* The struct out of a capsule that is ours alone, which is dropped; NULL with an exception. */
+static void *
+unpack(PyObject *capsule, bool versioned)
+{
+    void *managed;
+    dls_capsule_look_for(capsule, versioned, &managed);
+    int code = dls_capsule_take(capsule, versioned);
+    dls_drop_foreign(capsule);
+    return code == 0 ? managed : NULL;
+}
+
+void *
+dls_export_for_table(PyObject *self, bool versioned, dls_answer *answer)
+{
+    dls_producer *producer = dls_is_producer(self) ? dls_producer_data(self) : NULL;
+    dls_state *state = dls_producer_data(self)->state;
+    PyObject *source = producer != NULL ? producer->source : self, *minus, *capsule = NULL;
+    dls_plan *plan = producer != NULL ? producer->plan : NULL;
+    dls_pending p;
+    dls_request request;
+    void *managed = NULL;
+    dls_request_init(&request, producer != NULL ? producer->options : NULL);
+    request.answer = answer;
+    request.want.versioned = versioned;
+    request.want.kernel_asks = true;
+    request.bears_anything = true;
+    if (begin(state, source, plan, &request, &p, &minus) == 0) {
+        capsule = producer != NULL ? dls_producer_export(producer, &request)
+                                   : dls_serve_capsule(state, self, NULL, &request);
+    }
+    if (capsule != NULL) {
+        managed = unpack(capsule, versioned);
+    }
+    if (managed != NULL) {
+        const dl_tensor *tensor = versioned
+                                      ? &((dl_managed_tensor_versioned *)managed)->dl_tensor
+                                      : &((dl_managed_tensor *)managed)->dl_tensor;
+        leave(state, &request, tensor->device, p);
+    }
+    Py_XDECREF(minus);
+    if (request.answer != NULL) {
+        dls_express_drop(request.answer); /* nobody got as far as to use it */
+    }
+    return managed;
 }
 
 void *

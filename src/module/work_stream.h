@@ -8,15 +8,11 @@
 
 #include "module/request.h"
 
-/* Before the export: where P is known, request->want.stream becomes -1 (no ordering is
- * made) and *p says P; else the request is left to order into L.  *minus: a new reference
- * that want.stream borrows, or NULL.  0, or -1 with an exception. */
-int dls_work_stream_begin(dls_state *state, PyObject *source, dls_plan *plan,
-                          dls_request *request, dls_pending *p, PyObject **minus);
-
-/* After it: leave what the next question is to be answered. */
-void dls_work_stream_leave(dls_state *state, const dls_request *request, dl_device device,
-                           dls_pending p);
+/* Export a Producer or a Tensor for a consumer of the table, on the careful road.  A
+ * dl_managed_tensor_versioned* or (for borrowers, who are told no flags) a dl_managed_tensor*,
+ * the caller's to delete; NULL with an exception.  answer: what the source gave on the express
+ * road, or NULL; used up. */
+void *dls_export_for_table(PyObject *self, bool versioned, dls_answer *answer);
 
 /* Make the thread-locals, at import.  0, or -1 with MemoryError. */
 int dls_work_stream_init(void);
