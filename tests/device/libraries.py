@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes as C
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+
+from doubles import capsules as caps
+from doubles.producers import TableMixin, _CurrentStream, exchange_table, table_capsule
 
 
 class Current:
@@ -41,3 +45,21 @@ def imported(libraries: Mapping[str, Current]) -> Iterator[None]:
     finally:
         for name in libraries:
             del sys.modules[name]
+
+
+def _work_stream(device_type: int, device_id: int, out: int) -> int:
+    C.c_void_p.from_address(out).value = CurrentTable.current
+    return 0
+
+
+_work_stream_c = _CurrentStream(_work_stream)
+caps.keep_for_ever(_work_stream_c)
+
+
+class CurrentTable(TableMixin):
+    """An exchange table whose `current_work_stream` is P, NULL (None here) for the default."""
+
+    current: int | None = None
+    __dlpack_c_exchange_api__ = table_capsule(
+        exchange_table(current_work_stream=C.cast(_work_stream_c, C.c_void_p).value)
+    )

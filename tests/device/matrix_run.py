@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 from zlib import crc32
 
-from device.libraries import Current, Environment, imported
+from device.libraries import Current, CurrentTable, Environment, imported
 from device.matrix import ABSENT, ASKED, PRODUCERS, Cell, Expected, as_stream, expect
 
 import dlshim
@@ -18,11 +18,7 @@ from doubles import capsules as caps
 from doubles import device as fake
 from doubles import streams
 from doubles.producers import (
-    TableMixin,
-    _CurrentStream,
-    exchange_table,
     masquerade,
-    table_capsule,
 )
 from drivers import Driver
 from drivers.control import DriverError
@@ -54,26 +50,12 @@ class TvmFfi(fake.Silent):
     LIBRARY = ("tvm_ffi.core", "Tensor")
 
 
-def _work_stream(device_type: int, device_id: int, out: int) -> int:
-    C.c_void_p.from_address(out).value = TableOnly.current
-    return 0
-
-
-_work_stream_c = _CurrentStream(_work_stream)
-caps.keep_for_ever(_work_stream_c)
-
-
-class TableOnly(TableMixin, fake.OnDevice):
-    """An exchange table and nothing else; its `current_work_stream` is P, NULL for the default."""
-
-    current: int | None = None
-    __dlpack_c_exchange_api__ = table_capsule(
-        exchange_table(current_work_stream=C.cast(_work_stream_c, C.c_void_p).value)
-    )
+class TableOnly(CurrentTable, fake.OnDevice):
+    """An exchange table and nothing else."""
 
     def __init__(self, drv: Driver, stream: int = 1, **keywords: Any) -> None:
         super().__init__(drv, stream, **keywords)
-        TableOnly.current = None if stream == 1 else stream
+        CurrentTable.current = None if stream == 1 else stream
 
 
 class NumbaArray(fake.Cai2):

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
-from device.libraries import Current, Environment, imported
+from device.libraries import Current, CurrentTable, Environment, imported
 from device.matrix import (
     ABSENT,
     ASKED,
@@ -40,11 +40,7 @@ from doubles import capsules as caps
 from doubles import device as fake
 from doubles import rocm, streams
 from doubles.producers import (
-    TableMixin,
-    _CurrentStream,
-    exchange_table,
     masquerade,
-    table_capsule,
 )
 from drivers import HipDriver
 from drivers.control import DriverError
@@ -286,26 +282,12 @@ class TvmFfi(rocm.Silent):
     LIBRARY = ("tvm_ffi.core", "Tensor")
 
 
-def _work_stream(device_type: int, device_id: int, out: int) -> int:
-    C.c_void_p.from_address(out).value = TableOnly.current
-    return 0
-
-
-_work_stream_c = _CurrentStream(_work_stream)
-caps.keep_for_ever(_work_stream_c)
-
-
-class TableOnly(TableMixin, rocm.OnRocm):
-    """An exchange table and nothing else; its `current_work_stream` is P, NULL for the default."""
-
-    current: int | None = None
-    __dlpack_c_exchange_api__ = table_capsule(
-        exchange_table(current_work_stream=C.cast(_work_stream_c, C.c_void_p).value)
-    )
+class TableOnly(CurrentTable, rocm.OnRocm):
+    """An exchange table and nothing else."""
 
     def __init__(self, drv: HipDriver, stream: int = 0, **keywords: Any) -> None:
         super().__init__(drv, stream, **keywords)
-        TableOnly.current = stream or None
+        CurrentTable.current = None if stream == 0 else stream
 
 
 CURRENT = {
