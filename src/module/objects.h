@@ -54,6 +54,13 @@ typedef struct {
     PyObject *weakrefs;
 } dls_producer;
 
+/* What is still pending in a Tensor's memory; most lie on the host and have none. */
+typedef struct {
+    dls_pending p;
+    PyObject *stream; /* keeps the stream of `p` alive; NULL: an int, or none */
+    uintptr_t thread; /* the one that meant its own default stream by 2 */
+} dls_ready;
+
 /* Eager: owns a tensor that was taken, may be exported any number of times. */
 typedef struct {
     PyObject_VAR_HEAD      /* size: of dims */
@@ -64,9 +71,7 @@ typedef struct {
     uint16_t major, minor; /* version of the struct that was taken */
     uint8_t flavour;       /* dls_flavour it came in */
     bool readonly_stated;  /* READ_ONLY, or its absence, is the source's word */
-    PyObject *stream;      /* keeps the stream of `ready` alive; NULL: an int, or none */
-    dls_pending ready;     /* the stream on which the data were made ready */
-    uintptr_t ready_in;    /* the thread that meant its own default stream by 2 */
+    dls_ready *ready;      /* owned; NULL: nothing is pending */
     unsigned long asked;   /* as in dls_producer */
     PyObject *weakrefs;
     int64_t dims[];        /* shape, then strides */

@@ -76,7 +76,7 @@ stream_of(PyObject *self, dls_tensor *data, bool empty)
         if (order_into_legacy(self, data) < 0) {
             return NULL;
         }
-        data->ready = (dls_pending){.known = DLS_P_KNOWN, .handle = 1}; /* once is enough */
+        data->ready->p = (dls_pending){.known = DLS_P_KNOWN, .handle = 1}; /* once is enough */
     }
     bool named = p.known == DLS_P_KNOWN && p.handle != 0;
     return PyLong_FromUnsignedLongLong(named ? p.handle : 1);

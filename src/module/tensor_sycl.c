@@ -38,8 +38,8 @@ static PyObject *
 syclobj_of(const dls_tensor *data)
 {
     PyObject *object = dls_sycl_named(dls_hold_behind(&data->hold));
-    if (object == NULL) {
-        object = data->stream;
+    if (object == NULL && data->ready != NULL) {
+        object = data->ready->stream;
     }
     if (object == NULL) {
         return PyUnicode_FromFormat("%d", (int)data->tensor.device.device_id);

@@ -33,9 +33,7 @@ dls_tensor_bare(dls_state *state, const dl_tensor *tensor)
     data->tensor.shape = data->dims;
     data->tensor.strides = data->dims + ndim;
     data->flags = 0;
-    data->ready = (dls_pending){.known = DLS_P_READY};
-    data->ready_in = 0;
-    data->stream = NULL;
+    data->ready = NULL;
     data->asked = 0;
     data->weakrefs = NULL;
     return data;
@@ -52,6 +50,24 @@ dls_tensor_stamp(dls_tensor *self, dls_flavour flavour, dl_version version)
     self->flavour = (uint8_t)flavour;
 }
 
+/* 0, or -1 with MemoryError. */
+static int
+set_ready(dls_tensor *self, dls_pending p, PyObject *stream)
+{
+    if (p.known == DLS_P_READY && stream == NULL) {
+        return 0;
+    }
+    self->ready = dls_alloc(sizeof *self->ready);
+    if (self->ready == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    Py_XINCREF(stream);
+    *self->ready =
+        (dls_ready){.p = p, .stream = stream, .thread = dls_thread_number(self->state)};
+    return 0;
+}
+
 PyObject *
 dls_tensor_new(dls_state *state, const dl_tensor *tensor, bool canonical,
                const dls_loan *loan, uint64_t flags, dls_pending ready, PyObject *stream)
@@ -64,10 +80,10 @@ dls_tensor_new(dls_state *state, const dl_tensor *tensor, bool canonical,
     dls_tensor_stamp(data, loan->flavour, loan->version);
     data->flags = (uint32_t)flags;
     data->readonly_stated = loan->readonly_stated;
-    data->ready = ready;
-    data->ready_in = dls_thread_number(state);
-    Py_XINCREF(stream);
-    data->stream = stream;
+    if (set_ready(data, ready, stream) < 0) {
+        Py_DECREF(data);
+        return NULL;
+    }
     PyObject_GC_Track((PyObject *)data);
     return (PyObject *)data;
 }
@@ -82,11 +98,15 @@ dls_tensor_hold(PyObject *self, dls_hold *hold)
 dls_pending
 dls_tensor_pending(const dls_tensor *self)
 {
+    const dls_ready *ready = self->ready;
+    if (ready == NULL) {
+        return (dls_pending){.known = DLS_P_READY};
+    }
     const dls_pending legacy = {.known = DLS_P_KNOWN,
                                 .handle = dls_driver_of(self->tensor.device.device_type)->legacy};
-    bool foreign = self->ready.known == DLS_P_KNOWN && self->ready.handle == 2
-                   && self->ready_in != dls_thread_number(self->state);
-    return foreign ? legacy : self->ready;
+    bool foreign = ready->p.known == DLS_P_KNOWN && ready->p.handle == 2
+                   && ready->thread != dls_thread_number(self->state);
+    return foreign ? legacy : ready->p;
 }
 
 /* Most Tensors are never exported: only then the hold is made one that can be shared. */
@@ -129,7 +149,9 @@ tensor_traverse(PyObject *self, visitproc visit, void *arg)
 {
     dls_tensor *data = dls_tensor_data(self);
     Py_VISIT(Py_TYPE(self));
-    Py_VISIT(data->stream);
+    if (data->ready != NULL) {
+        Py_VISIT(data->ready->stream);
+    }
     return dls_hold_visit(&data->hold, visit, arg);
 }
 
@@ -137,7 +159,9 @@ static int
 tensor_clear(PyObject *self)
 {
     dls_tensor *data = dls_tensor_data(self);
-    Py_CLEAR(data->stream);
+    if (data->ready != NULL) {
+        Py_CLEAR(data->ready->stream);
+    }
     return 0;
 }
 
@@ -150,7 +174,10 @@ tensor_dealloc(PyObject *self)
     if (data->weakrefs != NULL) {
         PyObject_ClearWeakRefs(self);
     }
-    Py_XDECREF(data->stream);
+    if (DLS_RARE(data->ready != NULL)) {
+        Py_XDECREF(data->ready->stream);
+        dls_free(data->ready);
+    }
     if (DLS_RARE(PyErr_Occurred() != NULL)) {
         dls_hold_drop_attached(&data->hold);
     }
