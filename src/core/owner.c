@@ -75,19 +75,16 @@ static void
 drop_detached(const dls_hold *hold)
 {
     bool foreign = is_foreign(hold);
-    bool early = foreign && !(hold->flags & DLS_HOLD_WANTS_GIL);
-    if (early) {
+    if (foreign && !(hold->flags & DLS_HOLD_WANTS_GIL)) {
         run_foreign_deleter(hold);
-    }
-    if (!early || hold->py != NULL) {
-        int token = python->attach();
-        dls_hold rest = *hold;
-        if (early) {
-            rest.kind = DLS_HOLD_NONE;
+        if (hold->py != NULL) {
+            python->drop_from_afar(hold->py);
         }
-        drop_attached(&rest);
-        python->detach(token);
+        return;
     }
+    int token = python->attach();
+    drop_attached(hold);
+    python->detach(token);
 }
 
 /* Detach the hold from its place first: a deleter may come back here. */
@@ -125,10 +122,16 @@ void
 dls_hold_drop(dls_hold *hold)
 {
     dls_hold moved = hold_move(hold);
-    if (drop_plain_half(&moved, false)) {
+    if (DLS_RARE(!is_foreign(&moved)) && drop_plain_half(&moved, false)) {
         return;
     }
     switch (python->where()) {
+    case DLS_PYTHON_QUIET:
+        if (is_foreign(&moved)) {
+            run_foreign_deleter(&moved);
+            python->settle(moved.py);
+            return;
+        } /* fall through */
     case DLS_PYTHON_HELD:
         drop_attached(&moved);
         return;
@@ -302,6 +305,6 @@ guarded_drop(dls_guarded *guarded, bool attached)
     dls_python_where where = attached ? DLS_PYTHON_HELD : python->where();
     if (where != DLS_PYTHON_GONE) { /* else as any foreign memory (T10) */
         guarded->next = NULL;
-        drop_all(guarded, where == DLS_PYTHON_HELD);
+        drop_all(guarded, where <= DLS_PYTHON_HELD);
     }
 }

@@ -70,7 +70,8 @@ void dls_guarded_flush(void);
 
 /* How this thread stands to Python. */
 typedef enum {
-    DLS_PYTHON_HELD,  /* attached: Python may be called as it is */
+    DLS_PYTHON_QUIET, /* attached, and no exception is pending: most are */
+    DLS_PYTHON_HELD,  /* attached, an exception is pending */
     DLS_PYTHON_ALIVE, /* not attached, but may attach */
     DLS_PYTHON_GONE   /* ended or ending elsewhere: Python must not be called */
 } dls_python_where;
@@ -79,6 +80,9 @@ typedef enum {
  * core to Python: core itself knows no object. */
 typedef struct {
     dls_python_where (*where)(void);
+    void (*settle)(void *py);       /* QUIET before: drop it (NULL allowed), and report what is
+                                     * pending now */
+    void (*drop_from_afar)(void *py); /* ALIVE: attach, drop it, detach */
     int (*attach)(void);          /* only when ALIVE; returns a token */
     void (*detach)(int token);
     void *(*let_go)(void);        /* attached: let other threads run until ... */

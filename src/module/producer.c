@@ -80,7 +80,9 @@ producer_dealloc(PyObject *self)
     dls_producer *data = dls_producer_data(self);
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
-    if (DLS_RARE(!dls_express_bare(data) || data->borrowed != NULL || data->weakrefs != NULL)) {
+    uintptr_t more = (uintptr_t)data->options | (uintptr_t)data->kept | (uintptr_t)data->borrowed
+                     | (uintptr_t)data->weakrefs;
+    if (DLS_RARE(more != 0)) {
         if (data->weakrefs != NULL) {
             PyObject_ClearWeakRefs(self);
         }
@@ -148,27 +150,29 @@ producer_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *k
     return dls_producer_ask(data, args, n, kwnames, NULL);
 }
 
-static PyObject *
-producer_dlpack_device(PyObject *self, PyObject *ignored)
+DLS_APART static PyObject *
+device_carefully(dls_producer *data)
 {
-    (void)ignored;
     dl_device device;
-    dls_producer *data = dls_producer_data(self);
-    int host = dls_express_device(data);
-    if (host > 0) {
-        device = (dl_device){dl_kDLCPU, 0};
-    }
-    else if (host < 0
-             || dls_serve_device(data->state, data->source, data->plan, data->options, &device)
-                    < 0) {
+    if (dls_serve_device(data->state, data->source, data->plan, data->options, &device) < 0) {
         return NULL;
     }
     dls_mark_question(&data->asked);
-    if (device.device_type == dl_kDLCPU && device.device_id == 0) {
-        Py_INCREF(data->state->host_device);
-        return data->state->host_device;
-    }
     return Py_BuildValue("(ii)", (int)device.device_type, (int)device.device_id);
+}
+
+DLS_FLAT static PyObject *
+producer_dlpack_device(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    dls_producer *data = dls_producer_data(self);
+    int host = dls_express_device(data);
+    if (DLS_RARE(host <= 0)) {
+        return host == 0 ? device_carefully(data) : NULL;
+    }
+    dls_mark_question(&data->asked);
+    Py_INCREF(data->state->host_device);
+    return data->state->host_device;
 }
 
 static PyObject *

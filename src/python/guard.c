@@ -34,7 +34,7 @@ attached_by_private_thread_local(void)
 static bool
 attached_by_gil_holder(void)
 {
-    /* (a thread of a subinterpreter: see dls_guard_where) */
+    /* (a thread of a subinterpreter: see guard_where) */
     PyThreadState *holder = dls_late._PyThreadState_UncheckedGet();
     return holder != NULL && holder == PyGILState_GetThisThreadState();
 }
@@ -42,14 +42,14 @@ attached_by_gil_holder(void)
 /* Chosen at import by the interpreter's version. */
 static bool (*is_attached)(void) = attached_by_gil_holder;
 
-dls_python_where
-dls_guard_where(void)
+static dls_python_where
+guard_where(void)
 {
     if (atomic_load_explicit(&python_ended, memory_order_acquire)) {
         return DLS_PYTHON_GONE;
     }
     if (is_attached()) {
-        return DLS_PYTHON_HELD;
+        return PyErr_Occurred() == NULL ? DLS_PYTHON_QUIET : DLS_PYTHON_HELD;
     }
     if (atomic_load_explicit(&in_subinterpreter, memory_order_relaxed)
         && dls_python_version() < 0x030c) {
@@ -58,6 +58,15 @@ dls_guard_where(void)
         return DLS_PYTHON_GONE;
     }
     return Py_IsInitialized() ? DLS_PYTHON_ALIVE : DLS_PYTHON_GONE;
+}
+
+static void
+guard_settle(void *py)
+{
+    Py_XDECREF((PyObject *)py);
+    if (PyErr_Occurred() != NULL) {
+        PyErr_WriteUnraisable(NULL);
+    }
 }
 
 static int
@@ -119,13 +128,27 @@ guard_drop_object(void *py)
 }
 
 static void
+guard_drop_from_afar(void *py)
+{
+    void *saved[3]; /* the thread may have let go with an exception pending */
+    PyGILState_STATE token = PyGILState_Ensure();
+    bool pending = guard_save_error(saved);
+    guard_settle(py);
+    if (pending) {
+        guard_restore_error(saved, true);
+    }
+    PyGILState_Release(token);
+}
+
+static void
 guard_drop_buffer(void *buffer)
 {
     dls_late.PyBuffer_Release(buffer);
 }
 
 static const dls_python_ops ops = {
-    .where = dls_guard_where,
+    .where = guard_where,
+    .settle = guard_settle,
     .attach = guard_attach,
     .detach = guard_detach,
     .let_go = guard_let_go,
@@ -133,6 +156,7 @@ static const dls_python_ops ops = {
     .save_error = guard_save_error,
     .restore_error = guard_restore_error,
     .interpreter = guard_interpreter,
+    .drop_from_afar = guard_drop_from_afar,
     .drop_object = guard_drop_object,
     .drop_buffer = guard_drop_buffer,
 };

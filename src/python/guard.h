@@ -9,7 +9,4 @@
  * GIL held; called at every import, effective once. */
 void dls_guard_install(void);
 
-/* The same answer that core/owner uses. */
-dls_python_where dls_guard_where(void);
-
 #endif
