@@ -49,6 +49,7 @@ QUICK = [
     "core/owner",
     "core/tensor",
     "module/borrowed",
+    "module/exchange",
     "module/express",
     "module/functions",
     "module/producer",

@@ -130,8 +130,9 @@ bool
 dls_tensor_is_plain(const dl_tensor *tensor)
 {
     const int64_t *shape = tensor->shape, *strides = tensor->strides;
-    if (tensor->device.device_type != dl_kDLCPU || tensor->device.device_id != 0
-        || tensor->byte_offset != 0 || tensor->data == NULL || tensor->dtype.bits < 8) {
+    static const dl_device host = {dl_kDLCPU, 0};
+    if (memcmp(&tensor->device, &host, sizeof host) != 0 || tensor->byte_offset != 0
+        || tensor->data == NULL || tensor->dtype.bits < 8) {
         return false;
     }
     int64_t i = (uint32_t)tensor->ndim;

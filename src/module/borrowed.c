@@ -101,16 +101,23 @@ keep(dls_producer *self, dl_managed_tensor *managed)
 /* --- borrowing ---------------------------------------------------------------------------- */
 
 /* Memory that can never lie elsewhere, nor hold other values than the kept export shows:
- * immutable objects, tensors that were taken, buffers that are held. */
+ * tensors that were taken ... */
+static inline bool
+is_taken(const dls_producer *self)
+{
+    return self->plan == NULL && self->borrowed != NULL && self->options == NULL
+           && self->borrowed->managed->dl_tensor.device.device_type == dl_kDLCPU;
+}
+
+/* ... immutable objects, and buffers that are held. */
 static bool
 is_settled(const dls_producer *self)
 {
-    const dls_plan *plan = self->plan;
     if (self->borrowed == NULL || self->options != NULL
         || self->borrowed->managed->dl_tensor.device.device_type != dl_kDLCPU) {
         return false;
     }
-    if (plan == NULL || dls_plan_has(plan, DLS_LIB_IMMUTABLE)) {
+    if (dls_plan_has(self->plan, DLS_LIB_IMMUTABLE)) {
         return true;
     }
     /* What this export holds, not what the type has learned since. */
@@ -121,22 +128,15 @@ is_settled(const dls_producer *self)
 /* Straight from the source's own table, once an export of it was seen to be writable:
  * what it lends is the source's and lives as long.  1 = *out, 0 = needs the long way,
  * -1 = exception. */
-static int
-borrow_through(const dls_producer *self, dl_tensor *out)
+static inline int
+borrow_through(const dls_producer *self, const dls_plan *plan, dl_tensor *out)
 {
-    const dls_plan *plan = self->plan;
-    PyObject *source = self->source;
-    if (self->borrowed == NULL || plan == NULL || plan->table == NULL || self->options != NULL
-        || plan->table->dltensor_from_py_object_no_sync == NULL || Py_TYPE(source) != plan->type
-        || !plan->ways[0].known || plan->ways[0].rung != DLS_RUNG_TABLE) {
-        return 0;
-    }
-    if (plan->table->dltensor_from_py_object_no_sync(source, out) != 0) {
+    if (DLS_RARE(plan->table->dltensor_from_py_object_no_sync(self->source, out) != 0)) {
         PyErr_Clear(); /* the long way says why */
         return 0;
     }
     if (dls_plan_has(plan, DLS_LIB_LAZY_BITS)
-        && dls_refuse_lazy_bits(self->state, source, out->dtype) < 0) {
+        && dls_refuse_lazy_bits(self->state, plan, self->source, out->dtype) < 0) {
         return -1;
     }
     return dls_tensor_is_plain(out);
@@ -155,13 +155,11 @@ drop_equal(dls_answer *answer)
 }
 
 /* Does the source, asked on the express road, say what was lent before?  If not, *answer is
- * for the careful road, and *road tells whether it was asked at all. */
+ * for the careful road. */
 static const dl_tensor *
-lend_again(dls_producer *self, unsigned *road, dls_answer *answer)
+lend_again(dls_producer *self, unsigned road, dls_answer *answer)
 {
-    bool simple = self->borrowed != NULL && dls_express_bare(self);
-    *road = simple ? dls_express_road(self->plan, self->source, false) : 0;
-    const dl_tensor *now = *road != 0 ? dls_express_look(self, *road, answer) : NULL;
+    const dl_tensor *now = dls_express_look(self, road, answer);
     const dl_tensor *equal = now != NULL ? find(self, now) : NULL;
     if (equal != NULL) {
         drop_equal(answer);
@@ -169,33 +167,50 @@ lend_again(dls_producer *self, unsigned *road, dls_answer *answer)
     return equal;
 }
 
-int
-dls_producer_borrow(dls_producer *self, dl_tensor *out)
+DLS_APART static int
+borrow_anew(dls_producer *self, dls_answer *answer, dl_tensor *out)
 {
-    unsigned road;
-    dls_answer answer;
-    if (is_settled(self)) {
-        *out = self->borrowed->managed->dl_tensor;
-        return 0;
-    }
-    int got = borrow_through(self, out);
-    if (got != 0) {
-        return got > 0 ? 0 : -1;
-    }
-    const dl_tensor *equal = lend_again(self, &road, &answer);
-    if (equal != NULL) {
-        *out = *equal;
-        return 0;
-    }
-    dl_managed_tensor *managed =
-        dls_export_for_table((PyObject *)self, false, road != 0 ? &answer : NULL);
-    if (managed == NULL) {
-        return -1;
-    }
-    const dl_tensor *kept = keep(self, managed);
+    dl_managed_tensor *managed = dls_export_for_table((PyObject *)self, false, answer);
+    const dl_tensor *kept = managed != NULL ? keep(self, managed) : NULL;
     if (kept == NULL) {
         return -1;
     }
     *out = *kept;
     return 0;
+}
+
+/* Not through a table. */
+DLS_APART static int
+borrow_again(dls_producer *self, unsigned road, dl_tensor *out)
+{
+    dls_answer answer;
+    if (self->plan != NULL && is_settled(self)) {
+        *out = self->borrowed->managed->dl_tensor;
+        return 0;
+    }
+    const dl_tensor *equal = road != 0 ? lend_again(self, road, &answer) : NULL;
+    if (equal != NULL) {
+        *out = *equal;
+        return 0;
+    }
+    return borrow_anew(self, road != 0 ? &answer : NULL, out);
+}
+
+DLS_FLAT int
+dls_producer_borrow(dls_producer *self, dl_tensor *out)
+{
+    const dls_plan *plan = self->plan;
+    if (is_taken(self)) {
+        *out = self->borrowed->managed->dl_tensor;
+        return 0;
+    }
+    bool simple = self->borrowed != NULL && dls_express_bare(self);
+    unsigned road = simple ? dls_express_road(plan, self->source, false) : 0;
+    if ((road & DLS_EXPRESS_TABLE) && plan->table->dltensor_from_py_object_no_sync != NULL) {
+        int got = borrow_through(self, plan, out);
+        if (got != 0) {
+            return got > 0 ? 0 : -1;
+        }
+    }
+    return borrow_again(self, road, out);
 }

@@ -12,25 +12,29 @@
 #define MODULE_KEY "dlshim._core"
 /* --- out: an owned tensor ------------------------------------------------------------- */
 
-static int
-managed_tensor_from_py_object(void *object, dl_managed_tensor_versioned **out)
+DLS_APART static int
+own_carefully(PyObject *object, dls_answer *answer, dl_managed_tensor_versioned **out)
 {
-    dls_answer answer, *given = NULL;
-    dls_producer *self = object;
-    if (dls_is_producer(object) && dls_express_bare(self)) {
-        unsigned road = dls_express_road(self->plan, self->source, true);
-        int got = road != 0 ? dls_express_owned(self, road, out, &answer) : 0;
-        if (got != 0) {
-            return got > 0 ? 0 : -1;
-        }
-        given = road != 0 ? &answer : NULL;
-    }
-    dl_managed_tensor_versioned *managed = dls_export_for_table(object, true, given);
+    dl_managed_tensor_versioned *managed = dls_export_for_table(object, true, answer);
     if (managed == NULL) {
         return -1;
     }
     *out = managed;
     return 0;
+}
+
+DLS_FLAT static int
+managed_tensor_from_py_object(void *object, dl_managed_tensor_versioned **out)
+{
+    dls_answer answer;
+    dls_producer *self = object;
+    bool bare = dls_is_producer(object) && dls_express_bare(self);
+    unsigned road = bare ? dls_express_road(self->plan, self->source, true) : 0;
+    if (road == 0) {
+        return own_carefully(object, NULL, out);
+    }
+    int got = dls_express_owned(self, road, out, &answer);
+    return got > 0 ? 0 : got < 0 ? -1 : own_carefully(object, &answer, out);
 }
 
 /* --- out: a borrowed one ----------------------------------------------------------------- */

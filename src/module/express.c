@@ -65,12 +65,12 @@ static dl_managed_tensor_versioned *
 ask_table(dls_state *state, dls_plan *plan, PyObject *source, bool kernel_asks)
 {
     bool lazy = dls_plan_has(plan, DLS_LIB_LAZY_BITS);
-    if (lazy && !kernel_asks && dls_refuse_autograd(state, source) < 0) {
+    if (lazy && !kernel_asks && dls_refuse_autograd(state, plan, source) < 0) {
         return NULL;
     }
     dl_managed_tensor_versioned *managed = dls_table_call(plan->table, source);
     if (lazy && managed != NULL
-        && dls_refuse_lazy_bits(state, source, managed->dl_tensor.dtype) < 0) {
+        && dls_refuse_lazy_bits(state, plan, source, managed->dl_tensor.dtype) < 0) {
         return drop_answer(NULL, managed);
     }
     return managed;
@@ -184,19 +184,17 @@ dls_express_device(dls_producer *self)
                  || (plan->express[0] | plan->express[1]) == 0)) {
         return 0;
     }
-    if (dls_plan_has(plan, DLS_LIB_CPU_ONLY)) {
+    if (plan->cpu_only) {
         return 1; /* not asked (N5) */
     }
-    if (plan->table == NULL && !plan->has_device) {
-        return 0;
+    int got = 0;
+    if (plan->table != NULL) {
+        got = dls_table_device(plan->table, self->source, &device);
     }
-    int got = plan->table != NULL
-                  ? dls_table_device(plan->table, self->source, &device)
-                  : dls_call_device(self->state, plan->device_method, self->source, &device);
-    if (got <= 0) {
-        return got;
+    else if (plan->has_device) {
+        got = dls_call_device(self->state, plan->device_method, self->source, &device);
     }
-    return device.device_type == dl_kDLCPU && device.device_id == 0;
+    return got > 0 ? device.device_type == dl_kDLCPU && device.device_id == 0 : got;
 }
 
 /* --- our exchange table ----------------------------------------------------------------- */
@@ -205,16 +203,13 @@ dls_express_device(dls_producer *self)
 static dl_managed_tensor_versioned *
 unpack(dls_producer *self, PyObject *capsule, void *managed, bool versioned)
 {
-    dls_hold hold;
     if (versioned) {
-        if (capsule != NULL && dls_capsule_take(capsule, true) < 0) {
+        if (dls_capsule_take(capsule, true) < 0) {
             return NULL;
         }
         DLS_COUNT(handed_on);
-        if (capsule != NULL) {
-            Py_DECREF(capsule);
-            dls_error_report();
-        }
+        Py_DECREF(capsule);
+        dls_error_report();
         return managed;
     }
     dl_managed_tensor_versioned *made =
@@ -223,48 +218,49 @@ unpack(dls_producer *self, PyObject *capsule, void *managed, bool versioned)
         PyErr_NoMemory();
         return NULL;
     }
-    if (take(self->state, self->plan, self->source, capsule, managed, false, &hold) < 0) {
+    if (take(self->state, self->plan, self->source, capsule, managed, false,
+             dls_export_own_hold(made, true))
+        < 0) {
         dls_managed_delete(made, true);
         return NULL;
     }
-    *dls_export_own_hold(made, true) = hold;
     DLS_COUNT(translated);
     return made;
 }
 
-/* What the source answers, if it is fit for the flavour that the road wants; NULL: *answer is
- * for the careful road. */
-static inline void *
-ask_for_table(dls_producer *self, unsigned road, dls_answer *answer)
+/* By a table that needs no translation: what comes is what goes. */
+static inline int
+own_through(dls_producer *self, unsigned road, dl_managed_tensor_versioned **out,
+            dls_answer *answer)
 {
-    bool versioned = road & DLS_EXPRESS_WANTED;
-    PyObject *capsule = NULL;
-    void *managed = road & DLS_EXPRESS_TABLE
-                        ? ask_table(self->state, self->plan, self->source, true)
-                        : ask_method(self->state, self->plan, self->source, road, &capsule);
-    bool fit = managed != NULL
-               && (road & DLS_EXPRESS_VERSIONED
-                       ? is_fit_versioned(managed, versioned)
-                       : is_fit_legacy(self->state, managed, versioned));
-    if (DLS_RARE(!fit)) {
-        *answer = answer_of(road, capsule, managed);
-        return NULL;
+    dl_managed_tensor_versioned *managed = ask_table(self->state, self->plan, self->source, true);
+    if (managed != NULL && is_fit_versioned(managed, true)) {
+        *out = managed;
+        DLS_COUNT(handed_on);
+        return 1;
     }
-    *answer = (dls_answer){road, capsule, capsule == NULL ? managed : NULL, NULL};
-    return managed;
+    *answer = answer_of(road, NULL, managed);
+    return 0;
 }
 
 DLS_FLAT int
 dls_express_owned(dls_producer *self, unsigned road, dl_managed_tensor_versioned **out,
                   dls_answer *answer)
 {
-    void *managed = ask_for_table(self, road, answer);
-    if (managed == NULL) {
+    if (road & DLS_EXPRESS_TABLE) {
+        return own_through(self, road, out, answer);
+    }
+    PyObject *capsule;
+    bool got = road & DLS_EXPRESS_VERSIONED;
+    void *managed = ask_method(self->state, self->plan, self->source, road, &capsule);
+    if (managed == NULL || !(got ? is_fit_versioned(managed, true)
+                                 : is_fit_legacy(self->state, managed, true))) {
+        *answer = answer_of(road, capsule, managed);
         return 0;
     }
-    *out = unpack(self, answer->capsule, managed, road & DLS_EXPRESS_VERSIONED);
+    *out = unpack(self, capsule, managed, got);
     if (*out == NULL) {
-        dls_express_drop(answer);
+        drop_answer(capsule, managed);
         return -1;
     }
     return 1;
@@ -273,12 +269,19 @@ dls_express_owned(dls_producer *self, unsigned road, dl_managed_tensor_versioned
 DLS_FLAT const dl_tensor *
 dls_express_look(dls_producer *self, unsigned road, dls_answer *answer)
 {
-    void *managed = ask_for_table(self, road, answer);
-    if (managed == NULL) {
+    PyObject *capsule = NULL;
+    bool got = road & DLS_EXPRESS_VERSIONED;
+    void *managed = road & DLS_EXPRESS_TABLE
+                        ? ask_table(self->state, self->plan, self->source, true)
+                        : ask_method(self->state, self->plan, self->source, road, &capsule);
+    if (managed == NULL || !(got ? is_fit_versioned(managed, false)
+                                 : is_fit_legacy(self->state, managed, false))) {
+        *answer = answer_of(road, capsule, managed);
         return NULL;
     }
-    return road & DLS_EXPRESS_VERSIONED ? &((dl_managed_tensor_versioned *)managed)->dl_tensor
-                                        : &((dl_managed_tensor *)managed)->dl_tensor;
+    *answer = (dls_answer){road, capsule, capsule == NULL ? managed : NULL, NULL};
+    return got ? &((dl_managed_tensor_versioned *)managed)->dl_tensor
+               : &((dl_managed_tensor *)managed)->dl_tensor;
 }
 
 /* --- from_dlpack ----------------------------------------------------------------------- */

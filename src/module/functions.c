@@ -9,6 +9,7 @@
 #include "python/capsule.h"
 #include "python/raise.h"
 #include "source/capsule_in.h"
+#include "source/plan_cache.h"
 
 /* What a function works on: the innermost source, its plan and the merged options. */
 typedef struct {

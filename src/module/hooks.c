@@ -13,6 +13,7 @@
 #include "python/capsule.h"
 #include "python/raise.h"
 #include "source/plan.h"
+#include "source/plan_cache.h"
 
 static PyObject *
 counters(PyObject *module, PyObject *ignored)

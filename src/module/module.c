@@ -7,6 +7,7 @@
 #include "python/guard.h"
 #include "python/state.h"
 #include "source/plan.h"
+#include "source/plan_cache.h"
 
 /* Weak reference of a cached type died: forget its plan. */
 static PyObject *

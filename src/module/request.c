@@ -163,22 +163,27 @@ dls_request_options(dls_state *state, PyObject *source, dls_request *request)
 
 /* Bit of a keyword of __dlpack__ (the order of DLS_ASK_*), -1 for any other.  Names in
  * calls are interned. */
-static int
-keyword_bit(dls_state *state, PyObject *name)
+DLS_APART static int
+strange_keyword_bit(dls_state *state, PyObject *name)
 {
     PyObject *known[] = {state->names.stream, state->names.max_version,
                          state->names.dl_device, state->names.copy};
-    for (int bit = 0; bit < 4; bit++) {
-        if (name == known[bit]) {
-            return bit;
-        }
-    }
     for (int bit = 0; bit < 4; bit++) {
         if (PyUnicode_Compare(name, known[bit]) == 0) {
             return bit;
         }
     }
     return -1;
+}
+
+static inline int
+keyword_bit(dls_state *state, PyObject *name)
+{
+    return name == state->names.max_version ? 1
+           : name == state->names.stream    ? 0
+           : name == state->names.dl_device ? 2
+           : name == state->names.copy      ? 3
+                                            : strange_keyword_bit(state, name);
 }
 
 /* Read a kwnames tuple into *seen.  0, or -1 with TypeError. */
@@ -210,33 +215,32 @@ place_of(const PyObject *kwnames)
     return (size_t)((uintptr_t)kwnames >> 5) % DLS_SEEN_KEYWORDS;
 }
 
-/* Of a tuple that is not remembered. */
+/* Of a tuple that is not remembered, but will be. */
 static int
-read_new_keywords(dls_state *state, PyObject *kwnames, dls_seen_keywords *seen)
+remember_keywords(dls_state *state, PyObject *kwnames, dls_seen_keywords *seen)
 {
     if (read_keywords(state, kwnames, seen) < 0) {
         return -1;
     }
     dls_seen_keywords *place = &state->seen_keywords[place_of(kwnames)];
-    if (place->kwnames == NULL || ++state->unseen % REMEMBER_EVERY == 0) {
-        PyObject *before = place->kwnames;
-        Py_INCREF(kwnames);
-        *place = *seen;
-        Py_XDECREF(before);
-    }
+    PyObject *before = place->kwnames;
+    Py_INCREF(kwnames);
+    *place = *seen;
+    Py_XDECREF(before);
     return 0;
 }
 
-/* A copy: parsing may run code that exports, and the place is reused. */
-static inline int
+/* A copy: reading the values may run code that exports, and the place is reused. */
+static int
 find_keywords(dls_state *state, PyObject *kwnames, dls_seen_keywords *seen)
 {
     const dls_seen_keywords *place = &state->seen_keywords[place_of(kwnames)];
-    if (place->kwnames != kwnames) {
-        return read_new_keywords(state, kwnames, seen);
+    if (place->kwnames == kwnames) {
+        *seen = *place;
+        return 0;
     }
-    *seen = *place;
-    return 0;
+    return place->kwnames == NULL ? remember_keywords(state, kwnames, seen)
+                                  : read_keywords(state, kwnames, seen);
 }
 
 /* The values other than None; the rare ones out of line. */
@@ -312,8 +316,50 @@ is_version_one(dls_state *state, PyObject *value)
         PyErr_Clear(); /* a negative one; the careful road says so */
         return false;
     }
-    if (++state->unseen % REMEMBER_EVERY == 0) {
+    if (++state->new_versions % REMEMBER_EVERY == 0) {
         remember_version(state, value, true);
+    }
+    return true;
+}
+
+/* Does the value of this keyword ask for nothing but a flavour? */
+static inline bool
+is_usual_value(dls_state *state, PyObject *value, bool is_version, bool is_stream,
+               bool *versioned)
+{
+    if (value == Py_None) {
+        return true;
+    }
+    if (!is_version) {
+        return is_stream && value == state->minus_one;
+    }
+    bool seen = value == state->seen_version;
+    *versioned = seen ? state->seen_versioned : is_version_one(state, value);
+    return seen || *versioned;
+}
+
+/* With keywords in a tuple that is not remembered (f(**dict) makes a new one each time). */
+DLS_APART static bool
+is_usual_anew(dls_state *state, PyObject *const *values, PyObject *kwnames, bool *versioned)
+{
+    dls_seen_keywords seen;
+    if (++state->new_keywords % REMEMBER_EVERY == 0
+        && remember_keywords(state, kwnames, &seen) < 0) {
+        PyErr_Clear(); /* the careful road says it */
+        return false;
+    }
+    Py_ssize_t n = PyTuple_Size(kwnames);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *name = PyTuple_GetItem(kwnames, i);
+        bool is_version = name == state->names.max_version;
+        bool is_stream = name == state->names.stream;
+        if (!is_version && !is_stream && name != state->names.dl_device
+            && name != state->names.copy) {
+            return false;
+        }
+        if (!is_usual_value(state, values[i], is_version, is_stream, versioned)) {
+            return false;
+        }
     }
     return true;
 }
@@ -329,22 +375,13 @@ dls_request_is_usual(dls_state *state, PyObject *const *args, Py_ssize_t n,
     if (kwnames == NULL) {
         return true;
     }
-    dls_seen_keywords seen;
-    if (find_keywords(state, kwnames, &seen) < 0) {
-        PyErr_Clear(); /* the careful road says it */
-        return false;
+    const dls_seen_keywords *seen = &state->seen_keywords[place_of(kwnames)];
+    if (seen->kwnames != kwnames) {
+        return is_usual_anew(state, args, kwnames, versioned);
     }
-    for (int i = 0; i < seen.count; i++) {
-        if (args[i] == Py_None) {
-            continue;
-        }
-        if (i == seen.at[1] && args[i] == state->seen_version) {
-            *versioned = state->seen_versioned;
-        }
-        else if (i == seen.at[1] && is_version_one(state, args[i])) {
-            *versioned = true;
-        }
-        else if (i != seen.at[0] || args[i] != state->minus_one) {
+    int stream_at = seen->at[0], version_at = seen->at[1], count = seen->count;
+    for (int i = 0; i < count; i++) {
+        if (!is_usual_value(state, args[i], i == version_at, i == stream_at, versioned)) {
             return false;
         }
     }

@@ -102,7 +102,7 @@ dls_state_init(dls_state *state, PyObject *module)
 #define STATE_OBJECTS(X)                                                       \
     X(producer_type) X(tensor_type) X(dtype_type) X(copy_required_error)       \
     X(unsupported_object_error) X(asked_version) X(host_device) X(minus_one) X(zero) X(one) \
-    X(seen_version) X(forget) X(modules)
+    X(seen_version) X(seen_host) X(forget) X(modules)
 
 int
 dls_state_visit(dls_state *state, visitproc visit, void *arg)

@@ -92,13 +92,15 @@ typedef struct dls_state {
     PyObject *kwnames[16];
     PyObject *asked_version; /* (1, 0): what producers are asked for */
     PyObject *host_device;   /* (1, 0) */
+    PyObject *seen_host;     /* a producer's own constant (1, 0): most give the same one */
     PyObject *minus_one;     /* ints of which CPython has one object each */
     PyObject *zero;
     PyObject *one;
     PyObject *seen_version;  /* last max_version tuple: consumers pass a constant */
     bool seen_versioned;     /* what it asked for */
     dls_seen_keywords seen_keywords[DLS_SEEN_KEYWORDS];
-    unsigned unseen;         /* how many tuples were new */
+    unsigned new_keywords;   /* how many tuples were not remembered ... */
+    unsigned new_versions;   /* ... of either kind */
     PyObject *forget;        /* weakref callback of the plan cache */
     PyObject *modules;       /* sys.modules */
     struct dls_plan_cache *plans;

@@ -36,17 +36,17 @@ dls_call_express(dls_state *state, const dls_plan *plan, PyObject *obj, unsigned
     PyObject *args[4];
     PyObject *kwnames =
         road & DLS_EXPRESS_VERSION ? state->kwnames[DLS_ASK_VERSION] : NULL;
+    const size_t one = 1 | DLS_VECTORCALL_OFFSET, two = 2 | DLS_VECTORCALL_OFFSET;
     args[2] = obj;
     args[3] = state->asked_version;
     if (road & DLS_EXPRESS_DIRECT) {
-        return dls_late.PyObject_Vectorcall(plan->method, &args[2],
-                                            1 | DLS_VECTORCALL_OFFSET, kwnames);
+        return dls_late.PyObject_Vectorcall(plan->method, &args[2], one, kwnames);
     }
-    args[1] = (PyObject *)Py_TYPE(obj);
-    bool by_type = road & DLS_EXPRESS_BY_TYPE;
-    return dls_late.PyObject_VectorcallMethod(
-        state->names.dlpack, by_type ? &args[1] : &args[2],
-        (by_type ? 2u : 1u) | DLS_VECTORCALL_OFFSET, kwnames);
+    if (DLS_RARE(road & DLS_EXPRESS_BY_TYPE)) {
+        args[1] = (PyObject *)Py_TYPE(obj);
+        return dls_late.PyObject_VectorcallMethod(state->names.dlpack, &args[1], two, kwnames);
+    }
+    return dls_late.PyObject_VectorcallMethod(state->names.dlpack, &args[2], one, kwnames);
 }
 
 /* __index__; for producers' answers also .value, then int(). */
@@ -89,7 +89,7 @@ int_of(dls_state *state, PyObject *item, bool never_none, bool strict, int32_t *
     return 1;
 }
 
-int
+DLS_APART int
 dls_device_from_pair(dls_state *state, PyObject *pair, bool strict, dl_device *device)
 {
     if (PyUnicode_Check(pair) || PyBytes_Check(pair)) {
@@ -126,14 +126,21 @@ forget_refusal(void)
     return 0;
 }
 
-/* (1, 0) of the ints that CPython has one of each: what nearly all answer. */
-static bool
-is_host_pair(const dls_state *state, PyObject *pair)
+/* (1, 0) of the ints that CPython has one of each: what nearly all answer.  One that
+ * somebody keeps is a constant, and remembered. */
+DLS_APART static bool
+is_new_host_pair(dls_state *state, PyObject *pair)
 {
-    return pair == state->host_device
-           || (Py_IS_TYPE(pair, &PyTuple_Type) && PyTuple_Size(pair) == 2
-               && PyTuple_GetItem(pair, 0) == state->one
-               && PyTuple_GetItem(pair, 1) == state->zero);
+    bool host = Py_IS_TYPE(pair, &PyTuple_Type) && PyTuple_Size(pair) == 2
+                && PyTuple_GetItem(pair, 0) == state->one
+                && PyTuple_GetItem(pair, 1) == state->zero;
+    if (host && Py_REFCNT(pair) > 1) {
+        PyObject *before = state->seen_host;
+        Py_INCREF(pair);
+        state->seen_host = pair;
+        Py_XDECREF(before);
+    }
+    return host;
 }
 
 int
@@ -149,11 +156,11 @@ dls_call_device(dls_state *state, PyObject *method, PyObject *obj, dl_device *de
         return forget_refusal();
     }
     int got = 1;
-    if (DLS_RARE(!is_host_pair(state, pair))) {
-        got = dls_device_from_pair(state, pair, false, device);
+    if (pair == state->seen_host || is_new_host_pair(state, pair)) {
+        *device = (dl_device){dl_kDLCPU, 0};
     }
     else {
-        *device = (dl_device){dl_kDLCPU, 0};
+        got = dls_device_from_pair(state, pair, false, device);
     }
     Py_DECREF(pair);
     return got;

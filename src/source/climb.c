@@ -91,7 +91,7 @@ dls_climb_capsule(dls_climb *c, PyObject *capsule)
 int
 dls_climb_check_bits(dls_climb *c)
 {
-    if (dls_refuse_lazy_bits(c->state, c->obj, c->loan->tensor.dtype) < 0
+    if (dls_refuse_lazy_bits(c->state, c->plan, c->obj, c->loan->tensor.dtype) < 0
         || dls_loan_recheck(c->state, c->obj, c->loan) < 0) {
         dls_loan_drop(c->loan);
         return -1;
@@ -108,7 +108,7 @@ explain_bits(dls_climb *c)
         return -1;
     }
     PyObject *error = dls_error_take();
-    if (dls_refuse_lazy_bits(c->state, c->obj, any) < 0) {
+    if (dls_refuse_lazy_bits(c->state, c->plan, c->obj, any) < 0) {
         dls_raise_with_cause(error);
     }
     else {
@@ -121,7 +121,7 @@ int
 dls_climb_table(dls_climb *c, bool strict)
 {
     bool lazy = dls_plan_has(c->plan, DLS_LIB_LAZY_BITS);
-    if (lazy && !c->want->kernel_asks && dls_refuse_autograd(c->state, c->obj) < 0) {
+    if (lazy && !c->want->kernel_asks && dls_refuse_autograd(c->state, c->plan, c->obj) < 0) {
         return -1;
     }
     return dls_climb_table_gave(c, dls_table_call(c->plan->table, c->obj), strict);
@@ -140,7 +140,7 @@ static int
 ask_dlpack(dls_climb *c, unsigned mask)
 {
     bool lazy = dls_plan_has(c->plan, DLS_LIB_LAZY_BITS);
-    if (lazy && !c->want->kernel_asks && dls_refuse_autograd(c->state, c->obj) < 0) {
+    if (lazy && !c->want->kernel_asks && dls_refuse_autograd(c->state, c->plan, c->obj) < 0) {
         return -1;
     }
     /* Host producers are never passed anything but None (N6). */

@@ -173,13 +173,12 @@ static int
 device_before_export(dls_climb *c, dl_device *device)
 {
     dls_plan *plan = c->plan;
-    bool needed = !plan->met || plan->off_host || c->want->ask_device || c->want->has_assumed;
-    if (!needed || dls_plan_has(plan, DLS_LIB_CPU_ONLY)) {
-        return 0;
-    }
     if (c->want->has_assumed) {
         *device = c->want->assumed;
         return 1;
+    }
+    if (plan->cpu_only || (plan->met && !plan->off_host && !c->want->ask_device)) {
+        return 0;
     }
     int got = 0;
     if (plan->table != NULL) {
@@ -226,7 +225,7 @@ check_stream_object(const dls_climb *c)
 {
     dls_stream s;
     bool is_object = c->want->stream != NULL && !PyLong_Check(c->want->stream);
-    if (!is_object || dls_plan_has(c->plan, DLS_LIB_CPU_ONLY)) {
+    if (!is_object || c->plan->cpu_only) {
         return 0;
     }
     return dls_want_stream(c->state, c->want, &s);
@@ -372,7 +371,7 @@ dls_source_device(dls_state *state, dls_plan *plan, PyObject *obj, dl_device *de
     uint32_t elsewhere = 1u << DLS_RUNG_TABLE | 1u << DLS_RUNG_DLPACK
                          | 1u << DLS_RUNG_FUNCTION | 1u << DLS_RUNG_CUDA
                          | 1u << DLS_RUNG_SYCL;
-    if (dls_plan_has(plan, DLS_LIB_CPU_ONLY) || !(plan->offers & elsewhere)) {
+    if (plan->cpu_only || !(plan->offers & elsewhere)) {
         *device = (dl_device){dl_kDLCPU, 0};
         return 1;
     }

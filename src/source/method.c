@@ -1,26 +1,49 @@
 #include "source/method.h"
 
-bool
-dls_is_method(PyObject *value)
+/* Is it of the type of that name?  For types that have no name in C. */
+static bool
+is_a(PyObject *value, const char *name)
 {
-    static const char *const kinds[] = {"function", "cython_function_or_method",
-                                        "method_descriptor"};
-    bool found = false;
     PyObject *kind = PyObject_GetAttrString((PyObject *)Py_TYPE(value), "__name__");
-    for (size_t i = 0; kind != NULL && !found && i < sizeof kinds / sizeof *kinds; i++) {
-        found = PyUnicode_Check(kind) && PyUnicode_CompareWithASCIIString(kind, kinds[i]) == 0;
-    }
+    bool found = kind != NULL && PyUnicode_Check(kind)
+                 && PyUnicode_CompareWithASCIIString(kind, name) == 0;
     Py_XDECREF(kind);
     PyErr_Clear();
     return found;
 }
 
+bool
+dls_is_method(PyObject *value)
+{
+    return is_a(value, "function") || is_a(value, "cython_function_or_method")
+           || is_a(value, "method_descriptor");
+}
+
+static bool
+is_static(PyTypeObject *type)
+{
+    return !(PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE);
+}
+
 PyObject *
 dls_lasting_method(PyTypeObject *type, PyObject *value)
 {
-    bool lasts = dls_python_version() >= 0x030b
-                 && !(PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE) && dls_is_method(value);
-    if (!lasts) {
+    if (dls_python_version() < 0x030b || !is_static(type) || !dls_is_method(value)) {
+        return NULL;
+    }
+    Py_INCREF(value);
+    return value;
+}
+
+PyObject *
+dls_lasting_getter(PyTypeObject *type, PyObject *value, descrgetfunc *get)
+{
+    if (!is_static(type) || !is_a(value, "getset_descriptor")) {
+        return NULL;
+    }
+    *get = (descrgetfunc)(uintptr_t)PyType_GetSlot(Py_TYPE(value), Py_tp_descr_get);
+    if (*get == NULL) {
+        PyErr_Clear();
         return NULL;
     }
     Py_INCREF(value);

@@ -14,4 +14,7 @@ bool dls_has_instance_dict(PyTypeObject *type);
  * not end; NULL for all others, and where calling it so would be no gain (before 3.11). */
 PyObject *dls_lasting_method(PyTypeObject *type, PyObject *value);
 
+/* The same of an attribute with a getter in C; *get reads it: get(value, obj, type). */
+PyObject *dls_lasting_getter(PyTypeObject *type, PyObject *value, descrgetfunc *get);
+
 #endif

@@ -5,6 +5,7 @@
 #include "core/alloc.h"
 #include "python/raise.h"
 #include "source/method.h"
+#include "source/plan_cache.h"
 #include "source/table.h"
 
 const char *const dls_rung_names[DLS_RUNG_COUNT] = {
@@ -12,169 +13,6 @@ const char *const dls_rung_names[DLS_RUNG_COUNT] = {
     DLS_RUNG_LIST(NAME)
 #undef NAME
 };
-
-/* --- cache: open addressing by the type's address ---------------------------- */
-
-typedef struct {
-    PyTypeObject *type; /* NULL: free.  Never a tombstone: removal closes the gap */
-    dls_plan *plan;
-    PyObject *reference; /* weak, its callback empties this entry */
-} entry;
-
-typedef struct dls_plan_cache {
-    entry *entries;
-    size_t size; /* a power of two */
-    size_t used;
-} plan_cache;
-
-static size_t
-home_of(const plan_cache *cache, const PyTypeObject *type)
-{
-    uintptr_t address = (uintptr_t)type >> 4;
-    return (size_t)(address ^ address >> 7) & (cache->size - 1);
-}
-
-static entry *
-entries_new(size_t size)
-{
-    entry *entries = dls_alloc(size * sizeof *entries);
-    if (entries == NULL) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    memset(entries, 0, size * sizeof *entries);
-    return entries;
-}
-
-plan_cache *
-dls_plan_cache_new(void)
-{
-    plan_cache *cache = dls_alloc(sizeof *cache);
-    if (cache == NULL) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    *cache = (plan_cache){.size = 32};
-    cache->entries = entries_new(cache->size);
-    if (cache->entries == NULL) {
-        dls_free(cache);
-        return NULL;
-    }
-    return cache;
-}
-
-void
-dls_plan_cache_clear(plan_cache *cache)
-{
-    for (size_t i = 0; i < cache->size; i++) {
-        entry taken = cache->entries[i];
-        cache->entries[i] = (entry){0};
-        dls_plan_drop(taken.plan);
-        Py_XDECREF(taken.reference);
-    }
-    cache->used = 0;
-}
-
-void
-dls_plan_cache_free(plan_cache *cache)
-{
-    if (cache != NULL) {
-        dls_plan_cache_clear(cache);
-        dls_free(cache->entries);
-        dls_free(cache);
-    }
-}
-
-int
-dls_plan_cache_visit(plan_cache *cache, visitproc visit, void *arg)
-{
-    for (size_t i = 0; i < cache->size; i++) {
-        Py_VISIT(cache->entries[i].reference);
-    }
-    return 0;
-}
-
-static entry *
-cache_slot(plan_cache *cache, const PyTypeObject *type)
-{
-    size_t i = home_of(cache, type);
-    while (cache->entries[i].type != NULL && cache->entries[i].type != type) {
-        i = (i + 1) & (cache->size - 1);
-    }
-    return &cache->entries[i];
-}
-
-static void
-cache_remove(plan_cache *cache, size_t hole)
-{
-    entry taken = cache->entries[hole];
-    size_t mask = cache->size - 1;
-    cache->entries[hole] = (entry){0};
-    cache->used--;
-    for (size_t i = (hole + 1) & mask; cache->entries[i].type != NULL; i = (i + 1) & mask) {
-        size_t home = home_of(cache, cache->entries[i].type);
-        if (((i - home) & mask) >= ((i - hole) & mask)) {
-            cache->entries[hole] = cache->entries[i];
-            cache->entries[i] = (entry){0};
-            hole = i;
-        }
-    }
-    dls_plan_drop(taken.plan);
-    Py_XDECREF(taken.reference);
-}
-
-void
-dls_plan_cache_forget(plan_cache *cache, PyObject *reference)
-{
-    for (size_t i = 0; i < cache->size; i++) {
-        if (cache->entries[i].reference == reference) {
-            cache_remove(cache, i);
-            return;
-        }
-    }
-}
-
-static int
-cache_grow(plan_cache *cache)
-{
-    plan_cache grown = {.size = cache->size * 2, .used = cache->used};
-    grown.entries = entries_new(grown.size);
-    if (grown.entries == NULL) {
-        return -1;
-    }
-    for (size_t i = 0; i < cache->size; i++) {
-        if (cache->entries[i].type != NULL) {
-            *cache_slot(&grown, cache->entries[i].type) = cache->entries[i];
-        }
-    }
-    dls_free(cache->entries);
-    *cache = grown;
-    return 0;
-}
-
-static int
-cache_add(dls_state *state, dls_plan *plan)
-{
-    plan_cache *cache = state->plans;
-    PyObject *reference = PyWeakref_NewRef((PyObject *)plan->type, state->forget);
-    if (reference == NULL) {
-        return -1;
-    }
-    /* Making a weak reference may run the collector, and that our callback: look for
-     * the slot only now. */
-    if (cache->used * 3 >= cache->size * 2 && cache_grow(cache) < 0) {
-        Py_DECREF(reference);
-        return -1;
-    }
-    entry *slot = cache_slot(cache, plan->type);
-    if (slot->type != NULL) {
-        Py_DECREF(reference);
-        return 0;
-    }
-    *slot = (entry){plan->type, dls_plan_share(plan), reference};
-    cache->used++;
-    return 0;
-}
 
 /* --- plans ------------------------------------------------------------------- */
 
@@ -184,6 +22,8 @@ dls_plan_drop(dls_plan *plan)
     if (plan != NULL && --plan->refs == 0) {
         Py_XDECREF(plan->method);
         Py_XDECREF(plan->device_method);
+        Py_XDECREF(plan->is_neg);
+        Py_XDECREF(plan->requires_grad);
         dls_free(plan);
     }
 }
@@ -264,6 +104,26 @@ find_table(dls_state *state, PyObject *mro, Py_ssize_t dlpack_at, dls_plan *plan
     return 0;
 }
 
+/* What is asked of each tensor before it goes out by its table (T12).  0, or -1. */
+static int
+find_lazy_bits(dls_state *state, PyObject *mro, dls_plan *plan)
+{
+    PyObject *method = NULL, *getter = NULL;
+    Py_ssize_t method_at = find_in_mro(state, mro, state->names.is_neg, &method);
+    Py_ssize_t getter_at = find_in_mro(state, mro, state->names.requires_grad, &getter);
+    if (method != NULL) {
+        PyTypeObject *owner = (PyTypeObject *)PyTuple_GetItem(mro, method_at);
+        plan->is_neg = dls_lasting_method(owner, method);
+    }
+    if (getter != NULL) {
+        PyTypeObject *owner = (PyTypeObject *)PyTuple_GetItem(mro, getter_at);
+        plan->requires_grad = dls_lasting_getter(owner, getter, &plan->get_requires_grad);
+    }
+    Py_XDECREF(method);
+    Py_XDECREF(getter);
+    return method_at == -2 || getter_at == -2 ? -1 : 0;
+}
+
 /* None as a class attribute is Python's word for "not offered". */
 static int
 offers_of_type(dls_state *state, PyObject *mro, dls_plan *plan)
@@ -290,16 +150,23 @@ offers_of_type(dls_state *state, PyObject *mro, dls_plan *plan)
     if (dlpack_at >= 0 && dlpack_at < library_at) {
         plan->library = NULL; /* a subclass exports its own way: nothing is known of it */
     }
+    plan->traits = plan->library != NULL ? plan->library->traits : 0;
     PyObject *value = NULL;
     Py_ssize_t device_at = find_in_mro(state, mro, state->names.dlpack_device, &value);
     if (device_at == -2) {
         return -1;
     }
+    /* A subclass that answers for itself may know of other devices. */
+    plan->cpu_only = dls_plan_has(plan, DLS_LIB_CPU_ONLY)
+                     && !(device_at >= 0 && device_at < library_at);
     if (device_at >= 0) {
         plan->has_device = true;
         plan->device_method = dls_lasting_method(plan->type, value);
     }
     Py_XDECREF(value);
+    if (dls_plan_has(plan, DLS_LIB_LAZY_BITS) && find_lazy_bits(state, mro, plan) < 0) {
+        return -1;
+    }
     return find_table(state, mro, dlpack_at, plan);
 }
 
@@ -324,7 +191,7 @@ plan_new(dls_state *state, PyObject *obj)
     if (dls_late.PyObject_CheckBuffer(obj)) {
         plan->offers |= 1u << DLS_RUNG_BUFFER;
     }
-    plan->met = dls_plan_has(plan, DLS_LIB_CPU_ONLY);
+    plan->met = plan->cpu_only;
     Py_DECREF(mro);
     return plan;
 fail:
@@ -395,26 +262,6 @@ raise_unsupported(dls_state *state, PyObject *obj)
     Py_DECREF(name);
 }
 
-/* The callback that empties an entry can fail (at the recursion limit, up to 3.11): then
- * the reference is dead, and the address may be another type's by now. */
-DLS_APART static dls_plan *
-forget_dead(plan_cache *cache, entry *slot)
-{
-    cache_remove(cache, (size_t)(slot - cache->entries));
-    return NULL;
-}
-
-dls_plan *
-dls_plan_known(dls_state *state, PyObject *obj)
-{
-    entry *slot = cache_slot(state->plans, Py_TYPE(obj));
-    if (slot->type == NULL) {
-        return NULL;
-    }
-    bool alive = dls_late.PyWeakref_GetObject(slot->reference) == (PyObject *)slot->type;
-    return alive ? slot->plan : forget_dead(state->plans, slot);
-}
-
 dls_plan *
 dls_plan_find(dls_state *state, PyObject *obj)
 {
@@ -440,7 +287,7 @@ dls_plan_find(dls_state *state, PyObject *obj)
         raise_unsupported(state, obj);
         goto fail;
     }
-    if (!plan->on_instance && cache_add(state, plan) < 0) {
+    if (!plan->on_instance && dls_plan_cache_add(state, plan) < 0) {
         goto fail;
     }
     return plan;
@@ -462,10 +309,8 @@ dls_plan_retire(dls_state *state, dls_plan *plan, PyObject *obj)
         return false;
     }
     Py_XDECREF(error);
-    entry *slot = cache_slot(state->plans, plan->type);
+    const PyTypeObject *type = plan->type;
     plan->type = NULL;
-    if (slot->plan == plan) {
-        cache_remove(state->plans, (size_t)(slot - state->plans->entries));
-    }
+    dls_plan_cache_evict(state->plans, type, plan);
     return true;
 }

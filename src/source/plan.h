@@ -52,13 +52,20 @@ typedef struct dls_plan {
     intptr_t refs;
     PyTypeObject *type; /* an address to compare with, not a reference */
     const dls_library *library; /* NULL: no row */
+    uint32_t traits;            /* DLS_LIB_* of the row */
     const dl_exchange_api *table;
     PyObject *method;        /* __dlpack__ and ... */
     PyObject *device_method; /* ... __dlpack_device__ of a type that is never changed and never
                               * ends: called without a look-up; strong, or NULL */
+    /* Where the library has lazy bits, found on a class that is never changed; strong, or NULL:
+     * looked up each time. */
+    PyObject *is_neg;
+    PyObject *requires_grad;
+    descrgetfunc get_requires_grad; /* how that is read */
     uint32_t offers;    /* bit 1 << dls_rung */
     bool can_cycle;     /* instances take part in garbage collection */
     bool has_device;    /* __dlpack_device__ is there */
+    bool cpu_only;      /* objects cannot be elsewhere: the device is not asked (N5) */
     bool by_type;       /* __dlpack__ is a method that instances could shadow (N1) */
     bool on_instance;   /* found on the instance: belongs to one object only */
     bool met;           /* exported once: the device is known to be the host, or asked */
@@ -72,7 +79,7 @@ typedef struct dls_plan {
 static inline bool
 dls_plan_has(const dls_plan *plan, uint32_t trait)
 {
-    return plan->library != NULL && (plan->library->traits & trait);
+    return (plan->traits & trait) != 0;
 }
 
 static inline bool
@@ -92,9 +99,6 @@ dls_plan_leave_host(dls_plan *plan)
 /* The plan of an object's type, a new count; NULL with UnsupportedObjectError when it
  * offers no way in, or with what looking raised. */
 dls_plan *dls_plan_find(dls_state *state, PyObject *obj);
-/* The same if the type has been met before, borrowed; else NULL, nothing set.  Types of
- * ours and capsules are never met. */
-dls_plan *dls_plan_known(dls_state *state, PyObject *obj);
 static inline dls_plan *
 dls_plan_share(dls_plan *plan)
 {
@@ -107,13 +111,5 @@ void dls_plan_drop(dls_plan *plan); /* NULL allowed */
  * the plan calls?  If so the plan is taken out of the cache and fits no type any more,
  * the exception is cleared and true is returned. */
 bool dls_plan_retire(dls_state *state, dls_plan *plan, PyObject *obj);
-
-/* The cache.  new: NULL with MemoryError. */
-struct dls_plan_cache *dls_plan_cache_new(void);
-void dls_plan_cache_free(struct dls_plan_cache *cache); /* NULL allowed */
-void dls_plan_cache_clear(struct dls_plan_cache *cache);
-int dls_plan_cache_visit(struct dls_plan_cache *cache, visitproc visit, void *arg);
-/* Weakref callback: forget the type whose weak reference this was. */
-void dls_plan_cache_forget(struct dls_plan_cache *cache, PyObject *reference);
 
 #endif

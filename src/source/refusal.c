@@ -44,20 +44,25 @@ is_absent(PyObject *obj, PyObject *name)
     return false;
 }
 
-/* Of what a method returns; the same. */
+/* Of what a method returns; the same.  method: found already, or NULL. */
 static int
-truth_of_method(PyObject *obj, PyObject *name)
+truth_of_method(PyObject *obj, PyObject *name, PyObject *method)
 {
     PyObject *args[2] = {NULL, obj};
-    PyObject *value = dls_late.PyObject_VectorcallMethod(name, &args[1],
-                                                         1 | DLS_VECTORCALL_OFFSET, NULL);
+    const size_t one = 1 | DLS_VECTORCALL_OFFSET;
+    PyObject *value = method != NULL
+                          ? dls_late.PyObject_Vectorcall(method, &args[1], one, NULL)
+                          : dls_late.PyObject_VectorcallMethod(name, &args[1], one, NULL);
     return value != NULL ? truth_of(value) : is_absent(obj, name) ? 0 : -1;
 }
 
-int
-dls_refuse_autograd(dls_state *state, PyObject *obj)
+DLS_APART int
+dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj)
 {
-    int truth = truth_of_attribute(obj, state->names.requires_grad);
+    int truth = plan->requires_grad != NULL
+                    ? truth_of(plan->get_requires_grad(plan->requires_grad, obj,
+                                                       (PyObject *)Py_TYPE(obj)))
+                    : truth_of_attribute(obj, state->names.requires_grad);
     if (truth > 0) {
         dls_raise(state, DLS_EBUFFER, obj,
                   "it requires grad, and consumers would bypass autograd: call .detach() "
@@ -66,19 +71,19 @@ dls_refuse_autograd(dls_state *state, PyObject *obj)
     return truth == 0 ? 0 : -1;
 }
 
-int
-dls_refuse_lazy_bits(dls_state *state, PyObject *obj, dl_dtype dtype)
+DLS_APART int
+dls_refuse_lazy_bits(dls_state *state, const dls_plan *plan, PyObject *obj, dl_dtype dtype)
 {
     bool complex = dtype.code == dl_kDLComplex;
     bool exact = dtype.code == dl_kDLInt || dtype.code == dl_kDLUInt || dtype.code == dl_kDLBool;
-    int truth = complex ? truth_of_method(obj, state->names.is_conj) : 0;
+    int truth = complex ? truth_of_method(obj, state->names.is_conj, NULL) : 0;
     if (truth > 0) {
         dls_raise(state, DLS_EBUFFER, obj,
                   "its conjugate bit is set, the memory holds other values: call "
                   ".resolve_conj() first");
     }
     if (truth == 0 && !exact) {
-        truth = truth_of_method(obj, state->names.is_neg);
+        truth = truth_of_method(obj, state->names.is_neg, plan->is_neg);
         if (truth > 0) {
             dls_raise(state, DLS_EBUFFER, obj,
                       "its negative bit is set, the memory holds other values: call "

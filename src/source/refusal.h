@@ -7,15 +7,16 @@
 #include "python/py.h"
 #include "python/state.h"
 #include "source/order.h"
+#include "source/plan.h"
 
 /* A tensor that requires grad: 0 = it does not, -1 = BufferError that names the cure, or
  * what the object raised. */
-int dls_refuse_autograd(dls_state *state, PyObject *obj);
+int dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj);
 
 /* The conjugate or the negative bit is set: the memory holds other values than the tensor
  * shows.  dtype is what was exported: only complex numbers have the one bit, and integers
  * and bools neither.  Results as above. */
-int dls_refuse_lazy_bits(dls_state *state, PyObject *obj, dl_dtype dtype);
+int dls_refuse_lazy_bits(dls_state *state, const dls_plan *plan, PyObject *obj, dl_dtype dtype);
 
 /* Memory on `have` that is wanted elsewhere, and dlshim cannot bring it there, or not
  * without a copy: BufferError, which for copy=False is CopyRequiredError.  kept: its cause

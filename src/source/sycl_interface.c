@@ -3,6 +3,7 @@
 #include "core/base.h"
 #include "python/raise.h"
 #include "source/interface_dict.h"
+#include "source/plan_cache.h"
 
 #define VERSION 1
 
