@@ -157,6 +157,13 @@ def scale(piece: dict, floor: float | None) -> float:
     return floor / piece["probe"]
 
 
+def extra(rule: dict, cost: dict[str, float]) -> float:
+    """What the budget leaves out, as it was measured in this run, without the call itself."""
+    if rule.get("plus") not in cost:
+        return 0.0
+    return cost[rule["plus"]] - cost.get("a call of nothing | floor", 0.0)
+
+
 def piece_row(piece: dict, cost: dict[str, float]) -> tuple[str, ...]:
     """Floor of this run, budget for this interpreter, dlshim, and the two ratios."""
     road, over = piece["road"], piece.get("over")
@@ -168,6 +175,9 @@ def piece_row(piece: dict, cost: dict[str, float]) -> tuple[str, ...]:
     else:
         limit = piece["budget"] * scale(piece, floor)
         budget = f"{piece['budget']}"
+    if "plus" in piece and limit is not None:
+        limit += extra(piece, cost)
+        budget += " + bit"
     share = f"{own / floor:.2f}" if own and floor else "-"
     allowed = f"{limit / floor:.2f}" if limit and floor else "-"
     numbers = (_number(floor), budget, _number(limit), _number(own))
@@ -194,7 +204,7 @@ def journey_row(journey: dict, cost: dict[str, float]) -> tuple[str, ...]:
     bare, table, floor, own = (cost.get(f"{road} | {way}") for way in ways)
     floor = table if table is not None else floor
     ratios = [f"{x / bare:.3f}" if bare and x else "-" for x in (floor, own)]
-    limit = journey["at_most"]
+    limit = journey["at_most"] + (extra(journey, cost) / bare if bare else 0)
     verdict = _verdict(own / bare if own and bare else None, limit)
     return (road, *map(_number, (bare, floor, own)), *ratios, f"{limit:.2f}", verdict)
 

@@ -22,7 +22,7 @@ LIBRARIES: dict[str, tuple[str, str]] = {
     "pyshim": ("pyshim", "import pyshim"),
     "dlshim": ("dlshim", "import dlshim"),
     "numpy": ("numpy", "import numpy as np"),
-    "torch": ("torch", "import torch"),
+    "torch": ("torch", "import torch; is_neg = torch.Tensor.is_neg"),
     "nanobind": ("dls_nanobind", "import dls_nanobind as nb"),
     "tvm-ffi": (
         "tvm_ffi",
@@ -200,12 +200,22 @@ CALLS: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("consume versioned", "modern", {"floor": "floor.consume_versioned(x)"}),
     ("consume legacy", "legacy", {"floor": "floor.consume_legacy(x)"}),
     ("try, TypeError, retry", "legacy", {"floor": "floor.consume_retry(x)"}),
+    # What asking the source from C costs without looking at the answer.
+    ("the device, asked", "legacy", {"floor": "floor.ask_device(x)"}),
+    # What the check of torch's lazy bits costs in torch itself: is_neg lets go of the GIL.
+    ("the negative bit", "torch held", {"torch": "is_neg(x)"}),
     ("a call of nothing", "legacy", {"floor": "floor.nothing(x)"}),
 )
 
 TABLE_LOOPS = 1024  # exports within one statement: the call from Python is shared by them
 TABLES: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("C table", "modernx", {"inner": "{}", **_WRAPPERS_TABLE}),
+    # What the wrapper has taken once and may trust: here a capsule.
+    (
+        "kept tensor",
+        "legacy",
+        {"floor": "floor.upgrade({})", "dlshim": "dlshim.upgrade({}.__dlpack__())"},
+    ),
     ("torch's table", "torch", {"inner": "{}", **_WRAPPERS_TABLE}),
     ("torch's table, held", "torch held", {"inner": "{}", **_WRAPPERS_TABLE}),
     ("legacy C", "legacy", {**_WRAPPERS_TABLE}),
@@ -296,6 +306,14 @@ def _tables() -> Iterable[Operation]:
                     reference=reference,
                     loops=TABLE_LOOPS,
                 )
+    yield _operation(
+        "borrowed from C table",
+        "looked at",
+        "w = " + PRODUCERS["modernx"][0],
+        f"floor.loop_looked(w, {TABLE_LOOPS})",
+        reference="floor",
+        loops=TABLE_LOOPS,
+    )
 
 
 def _dimensions() -> Iterable[Operation]:

@@ -116,18 +116,16 @@ void *floor_take(PyObject *capsule, const char *name, const char *used)
     return managed;
 }
 
-#define OFFSET ((size_t)1 << (8 * sizeof(size_t) - 1)) /* PEP 590: args[-1] is ours */
-
 PyObject *floor_call_bare(floor_state *st, PyObject *source)
 {
     PyObject *args[2] = {NULL, source};
-    return st->vectorcall_method(st->name_dlpack, args + 1, 1 | OFFSET, NULL);
+    return st->vectorcall_method(st->name_dlpack, args + 1, 1 | FLOOR_OFFSET, NULL);
 }
 
 PyObject *floor_call_versioned(floor_state *st, PyObject *source)
 {
     PyObject *args[3] = {NULL, source, st->version};
-    return st->vectorcall_method(st->name_dlpack, args + 1, 1 | OFFSET, st->keywords);
+    return st->vectorcall_method(st->name_dlpack, args + 1, 1 | FLOOR_OFFSET, st->keywords);
 }
 
 int floor_check_grad(floor_state *st, const floor_plan *plan, PyObject *source)

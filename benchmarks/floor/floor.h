@@ -25,6 +25,7 @@
 #define FLOOR_MAX_NDIM 32
 #define FLOOR_PLANS 128 /* a power of two; plans are never moved or reused */
 
+#define FLOOR_OFFSET ((size_t)1 << (8 * sizeof(size_t) - 1)) /* PEP 590: args[-1] is ours */
 typedef PyObject *(*floor_vectorcall_method)(PyObject *name, PyObject *const *args,
                                              size_t nargsf, PyObject *kwnames);
 
@@ -41,6 +42,7 @@ typedef struct {
 typedef struct {
     floor_vectorcall_method vectorcall_method;
     PyObject *name_dlpack;
+    PyObject *name_dlpack_device;
     PyObject *name_requires_grad;
     PyObject *word_stream;
     PyObject *word_max_version;

@@ -21,6 +21,7 @@ static int fill_state(floor_state *st)
     }
     *(void **)&st->vectorcall_method = symbol;
     if (intern(&st->name_dlpack, "__dlpack__") < 0 ||
+        intern(&st->name_dlpack_device, "__dlpack_device__") < 0 ||
         intern(&st->name_requires_grad, "requires_grad") < 0 ||
         intern(&st->word_stream, "stream") < 0 ||
         intern(&st->word_max_version, "max_version") < 0 ||

@@ -148,6 +148,14 @@ static PyObject *consume_retry(PyObject *module, PyObject *source)
     return end_versioned(capsule);
 }
 
+/* The device question put to the source, its answer handed on unread. */
+static PyObject *ask_device(PyObject *module, PyObject *source)
+{
+    floor_state *st = floor_state_of(module);
+    PyObject *args[2] = {NULL, source};
+    return st->vectorcall_method(st->name_dlpack_device, args + 1, 1 | FLOOR_OFFSET, NULL);
+}
+
 /* Loops over a type's exchange table: the call from Python is shared by all. */
 
 static const dl_exchange_api *loop_table(PyObject *args, PyObject **source, Py_ssize_t *count)
@@ -178,12 +186,29 @@ static PyObject *loop_owned(PyObject *module, PyObject *args)
     return table != NULL ? PyLong_FromSsize_t(count) : NULL;
 }
 
-static PyObject *loop_borrowed(PyObject *module, PyObject *args)
+/* Is a struct host memory in row-major order with an address, so that nothing of it would have
+ * to be changed?  The least that can be looked at. */
+static int is_plain(const dl_tensor *tensor)
+{
+    if (tensor->device.device_type != dl_kDLCPU || tensor->device.device_id != 0 ||
+        tensor->byte_offset != 0 || tensor->data == NULL || tensor->strides == NULL) {
+        return 0;
+    }
+    int64_t product = 1;
+    for (int32_t i = tensor->ndim - 1; i >= 0; i--) {
+        if (tensor->shape[i] <= 0 || tensor->strides[i] != product ||
+            __builtin_mul_overflow(product, tensor->shape[i], &product)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static PyObject *borrow(PyObject *args, int look)
 {
     PyObject *source;
     Py_ssize_t count;
     const dl_exchange_api *table = loop_table(args, &source, &count);
-    (void)module;
     if (table != NULL && table->dltensor_from_py_object_no_sync == NULL) {
         PyErr_SetString(PyExc_TypeError, "the type's exchange table does not lend");
         return NULL;
@@ -193,8 +218,24 @@ static PyObject *loop_borrowed(PyObject *module, PyObject *args)
         if (table->dltensor_from_py_object_no_sync(source, &tensor) < 0) {
             return NULL;
         }
+        if (look && !is_plain(&tensor)) {
+            PyErr_SetString(PyExc_BufferError, "the floor takes plain tensors only");
+            return NULL;
+        }
     }
     return table != NULL ? PyLong_FromSsize_t(count) : NULL;
+}
+
+static PyObject *loop_borrowed(PyObject *module, PyObject *args)
+{
+    (void)module;
+    return borrow(args, 0);
+}
+
+static PyObject *loop_looked(PyObject *module, PyObject *args)
+{
+    (void)module;
+    return borrow(args, 1);
 }
 
 static PyMethodDef probe_methods[] = {
@@ -213,6 +254,8 @@ static PyMethodDef probe_methods[] = {
     {"consume_retry", consume_retry, METH_O, "Ask for 1.x, on TypeError ask bare."},
     {"loop_owned", loop_owned, METH_VARARGS, "loop_owned(x, n): n owned exports by the table."},
     {"loop_borrowed", loop_borrowed, METH_VARARGS, "loop_borrowed(x, n): n borrowed tensors."},
+    {"loop_looked", loop_looked, METH_VARARGS, "The same, each looked at as little as can be."},
+    {"ask_device", ask_device, METH_O, "The source's own answer."},
     {NULL, NULL, 0, NULL},
 };
 
