@@ -185,12 +185,13 @@ plan(PyObject *module, PyObject *obj)
     PyObject *result = NULL;
     if (offers != NULL) {
         result = Py_BuildValue(
-            "{s:N,s:z,s:N,s:N,s:O,s:O,s:O}", "offers", offers, "library",
+            "{s:N,s:z,s:N,s:N,s:O,s:O,s:O,s:O}", "offers", offers, "library",
             found->library != NULL ? found->library->name : NULL, "legacy",
             way_dict(&found->ways[0]), "versioned", way_dict(&found->ways[1]), "off_host",
             found->off_host ? Py_True : Py_False, "on_instance",
             found->on_instance ? Py_True : Py_False, "has_device",
-            found->has_device ? Py_True : Py_False);
+            found->has_device ? Py_True : Py_False, "cpu_only",
+            found->cpu_only ? Py_True : Py_False);
     }
     dls_plan_drop(found);
     return result;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 import dlshim
@@ -157,6 +159,49 @@ def test_N5_the_device_is_asked_once_when_a_consumer_wants_it():
     upgraded.__dlpack_device__()
     assert x.device_calls <= 1
     assert x.calls == []
+
+
+def test_N5_numpy_is_not_asked_and_a_subclass_that_answers_is():
+    numpy = pytest.importorskip("numpy", reason="NumPy is not installed")
+
+    class Elsewhere(numpy.ndarray):
+        def __dlpack_device__(self):
+            return (13, 2)
+
+    class Quiet(numpy.ndarray):
+        pass
+
+    x = numpy.zeros(3)
+    for source, device in ((x, (1, 0)), (x.view(Quiet), (1, 0)), (x.view(Elsewhere), (13, 2))):
+        upgraded = dlshim.upgrade(source)
+        assert plain(upgraded.__dlpack_device__()) == device
+        assert dlshim._core._plan(source)["cpu_only"] is (device == (1, 0))
+    with versioned(dlshim.upgrade(x, assume_device=(3, 1)), stream=-1) as imported:
+        assert imported.view.device == (3, 1)  # what the user says counts all the same
+
+
+def test_N5_a_constant_answer_is_remembered_and_not_held_more_than_once():
+    """Most producers return one and the same tuple each time."""
+    constants = [tuple([1, 0]) for _ in range(3)]
+    before = [sys.getrefcount(pair) for pair in constants]
+
+    class Constant(P2):
+        pair = None
+
+        def __dlpack_device__(self):
+            return self.pair
+
+    x = Constant()
+    upgraded = dlshim.upgrade(x)
+    versioned(upgraded).release()
+    for pair in (*constants, (1, 1), (2, 0), (True, 0), [1, 0], constants[0]):
+        x.pair = pair
+        for _ in range(20):
+            assert plain(upgraded.__dlpack_device__()) == tuple(map(int, pair))
+    x.pair = None
+    after = [sys.getrefcount(pair) for pair in constants]
+    del pair
+    assert sum(after) - sum(before) <= 2  # the name above, and the last that was remembered
 
 
 # --- devices passed through -----------------------------------------------------------

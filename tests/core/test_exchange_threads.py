@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as C
+import gc
 import os
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from doubles import capsules as caps
 from doubles.asking import bare, live, versioned
 from doubles.exchange import Table
 from doubles.older import InterfaceOnly, StructOnly
-from doubles.producers import P2, P3, P1NullStrides
+from doubles.producers import P1, P2, P3, P1NullStrides
 
 THREADS, ROUNDS = 4, 200
 
@@ -104,3 +105,27 @@ def test_a_table_that_succeeds_with_an_exception_set(program, monkeypatch):
         assert dlshim.from_dlpack(x).shape == x.shape
     assert x.table_calls and not x.calls
     assert len(reports) == x.table_calls and {str(r) for r in reports} == {"left behind"}
+
+
+@pytest.mark.parametrize("with_lock", [True, False])
+@pytest.mark.parametrize("source", [P1, P2])
+def test_an_exception_that_is_pending_survives_what_letting_go_runs(
+    program, monkeypatch, source, with_lock
+):
+    """The last holder of the object is the export, and its finaliser raises."""
+
+    class Dying(source):
+        def _export(self, version, **fields):
+            # A deleter made by ctypes would run Python by itself.
+            return super()._export(version, **(fields | {"owner": None, "deleter": False}))
+
+        def __del__(self):
+            raise ValueError("dying")
+
+    give_back = C.PyDLL(str(program)).give_back_while_pending
+    give_back.argtypes = [C.c_void_p, C.py_object, C.c_int]
+    reports = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda report: reports.append(report.exc_value))
+    assert give_back(Table(dlshim.Producer).address, [dlshim.upgrade(Dying())], with_lock) == 1
+    gc.collect()
+    assert [str(report) for report in reports] == ["dying"]

@@ -164,3 +164,41 @@ def test_nobody_is_called_twice(version, name):
     with contextlib.suppress(BufferError):
         wrapper.__dlpack__(max_version=(1, 0))
     assert len(calls) == 1
+
+
+ANEW = {  # keywords, and what comes of them
+    "version": ({"max_version": (1, 0)}, "dltensor_versioned"),
+    "newer": ({"max_version": (1, 70)}, "dltensor_versioned"),
+    "huge minor": ({"max_version": (1, 1 << 40)}, "dltensor_versioned"),
+    "legacy": ({"max_version": (0, 8)}, "dltensor"),
+    "major 2": ({"max_version": (2, 0)}, "dltensor_versioned"),
+    "no version": ({"max_version": None}, "dltensor"),
+    "stream": ({"stream": -1, "max_version": (1, 3)}, "dltensor_versioned"),
+    "all": (
+        {"copy": None, "dl_device": None, "stream": None, "max_version": (1, 0)},
+        "dltensor_versioned",
+    ),
+    "copy": ({"copy": False, "max_version": (1, 0)}, "dltensor_versioned"),
+    "unknown": ({"max_version": (1, 0), "streams": None}, TypeError),
+    "unknown alone": ({"versions": None}, TypeError),
+    "no pair": ({"max_version": 1}, TypeError),
+    "negative": ({"max_version": (1, -1)}, TypeError),
+}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("made", [None, (1, 0)])
+def test_keywords_that_are_made_for_each_call(made, order):
+    """f(**dict) makes a new tuple of names each time, and consumers new version tuples."""
+    wrapper = dlshim.upgrade(producer(made, {}))
+    for _ in range(20):
+        for text, (keywords, expected) in list(ANEW.items())[::order]:
+            fresh = {
+                name: tuple(list(value)) if isinstance(value, tuple) else value
+                for name, value in keywords.items()
+            }
+            if isinstance(expected, str):
+                assert caps.name_of(wrapper.__dlpack__(**fresh)) == expected, text
+            else:
+                with pytest.raises(expected):
+                    wrapper.__dlpack__(**fresh)

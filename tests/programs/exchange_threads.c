@@ -162,6 +162,27 @@ careless(const table *api)
     return &made;
 }
 
+/* Own the one object of a list, drop it from there, and give it back while an exception is
+ * pending, with or without the lock.  Is it still pending afterwards?  -1: it could not be owned. */
+int
+give_back_while_pending(const table *api, PyObject *list, int with_lock)
+{
+    managed *owned = NULL;
+    if (api->owned(PyList_GetItem(list, 0), &owned) != 0
+        || PyList_SetSlice(list, 0, 1, NULL) != 0) {
+        return -1;
+    }
+    PyErr_SetString(PyExc_KeyError, "pending");
+    PyThreadState *thread = with_lock ? NULL : PyEval_SaveThread();
+    owned->deleter(owned);
+    if (thread != NULL) {
+        PyEval_RestoreThread(thread);
+    }
+    int kept = PyErr_Occurred() != NULL && PyErr_ExceptionMatches(PyExc_KeyError);
+    PyErr_Clear();
+    return kept;
+}
+
 /* a and b are objects of the type with the table.  Called without the lock.  The number of
  * failures, and in text what the first was. */
 int

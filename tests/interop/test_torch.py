@@ -1,0 +1,75 @@
+"""Real torch tensors whose memory is not what they show, by every road (T12)."""
+
+from __future__ import annotations
+
+import pytest
+
+import dlshim
+
+np = pytest.importorskip("numpy", reason="NumPy is not in this environment")
+torch = pytest.importorskip("torch", reason="torch is not in this environment")
+
+ROADS = {
+    "legacy": lambda x: dlshim.upgrade(x).__dlpack__(),
+    "versioned": lambda x: dlshim.upgrade(x).__dlpack__(max_version=(1, 0)),
+    "Tensor": dlshim.from_dlpack,
+    "torch": lambda x: torch.from_dlpack(dlshim.upgrade(x)),
+}
+BY_ROAD = pytest.mark.parametrize("take", ROADS.values(), ids=ROADS)
+
+
+class Meters(torch.Tensor):
+    """A subclass: its type is another, its C methods are the same."""
+
+
+def negative(x):
+    """A view with the negative bit, as torch makes them."""
+    return torch.complex(torch.zeros_like(x), x).conj().imag
+
+
+@BY_ROAD
+@pytest.mark.parametrize("cls", [torch.Tensor, Meters], ids=lambda cls: cls.__name__)
+def test_what_stands_in_memory_goes_out_and_what_does_not_is_refused(take, cls):
+    plain = torch.ones(3).as_subclass(cls)
+    lazy = {
+        "detach": torch.ones(3, requires_grad=True).as_subclass(cls),
+        "resolve_neg": negative(torch.ones(3)).as_subclass(cls),
+        "resolve_conj": torch.ones(3, dtype=torch.complex64).conj().as_subclass(cls),
+    }
+    for _ in range(3):  # learned by then
+        take(plain)
+        for cure, x in lazy.items():
+            with pytest.raises(BufferError, match=cure):
+                take(x)
+
+
+@BY_ROAD
+def test_a_contiguous_tensor_with_the_negative_bit_is_refused_too(take):
+    take(torch.ones(3))
+    with pytest.raises(BufferError, match="resolve_neg"):
+        take(torch._neg_view(torch.ones(3)))
+
+
+def test_who_requires_grad_now_may_not_have_done_so_before():
+    x = torch.ones(3)
+    upgraded = dlshim.upgrade(x)
+    for requires in (False, True, False, True):
+        x.requires_grad_(requires)
+        if requires:
+            with pytest.raises(BufferError, match="detach"):
+                np.from_dlpack(upgraded)
+        else:
+            assert np.from_dlpack(upgraded).tolist() == [1, 1, 1]
+
+
+def test_a_subclass_that_answers_for_itself_is_believed():
+    class Lazy(torch.Tensor):
+        def is_neg(self):
+            return True
+
+    class Graph(torch.Tensor):
+        requires_grad = property(lambda self: True)
+
+    for cls, cure in ((Lazy, "resolve_neg"), (Graph, "detach")):
+        with pytest.raises(BufferError, match=cure):
+            dlshim.upgrade(torch.ones(3).as_subclass(cls)).__dlpack__(max_version=(1, 0))
