@@ -49,6 +49,28 @@ class PyLegacy:
         return (1, 0)
 
 
+class Interface:
+    """An array interface and nothing else."""
+
+    def __init__(self, x: Any) -> None:
+        self.keep, self.said = x, x.__array_interface__
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return self.said
+
+
+class Struct:
+    """An array struct and nothing else; made anew each time, as NumPy does."""
+
+    def __init__(self, x: Any) -> None:
+        self.keep = x
+
+    @property
+    def __array_struct__(self) -> Any:
+        return self.keep.__array_struct__
+
+
 _HELD: list[Any] = []
 
 
@@ -69,6 +91,9 @@ PRODUCERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "torch": ("torch.ones(8, 8)", ("torch",)),
     # Held from C++ too (here by an export): torch then spares itself work on each export.
     "torch held": ("held(torch.ones(8, 8))", ("torch",)),
+    "buffer": ("memoryview(bytearray(256)).cast('f', (8, 8))", ()),
+    "array interface": ("Interface(np.ones((8, 8), 'f4'))", ("numpy",)),
+    "array struct": ("Struct(np.ones((8, 8), 'f4'))", ("numpy",)),
     "tvm-ffi": ("tvm_ffi.from_dlpack(floor.modern())", ("tvm-ffi",)),
     "nanobind": ("nb.rewrap(floor.modern())", ("nanobind",)),
     "cuda.core": ("smv(floor.modern(), -1)", ("cuda.core",)),
@@ -143,6 +168,25 @@ PIECES: tuple[tuple[str, str, dict[str, str], str], ...] = (
     ("NumPy to legacy", "numpy", {**_WRAPPERS, "direct": "{}"}, LEGACY),
     ("torch to versioned", "torch", {**_WRAPPERS_TABLE, "direct": "{}"}, VERSIONED),
     ("torch held, to versioned", "torch held", _WRAPPERS_TABLE, VERSIONED),
+    ("buffer to versioned", "buffer", {"dlshim": "dlshim.upgrade({})"}, VERSIONED),
+    (
+        "array interface to versioned",
+        "array interface",
+        {"dlshim": "dlshim.upgrade({})"},
+        VERSIONED,
+    ),
+    ("array struct to versioned", "array struct", {"dlshim": "dlshim.upgrade({})"}, VERSIONED),
+    # What was taken once, and is exported again.
+    (
+        "a tensor exported again",
+        "legacy",
+        {
+            "dlshim": "dlshim.from_dlpack({})",
+            "nanobind": "nb.rewrap({})",
+            "tvm-ffi": "tvm_ffi.from_dlpack({})",
+        },
+        VERSIONED,
+    ),
     ("device of legacy C", "legacy", {**_WRAPPERS, "direct": "{}"}, "{}.__dlpack_device__()"),
     ("device of NumPy", "numpy", {**_WRAPPERS, "direct": "{}"}, "{}.__dlpack_device__()"),
     ("device of torch", "torch", {**_WRAPPERS_TABLE, "direct": "{}"}, "{}.__dlpack_device__()"),
@@ -188,6 +232,15 @@ CALLS: tuple[tuple[str, str, dict[str, str]], ...] = (
         "from_dlpack, torch held",
         "torch held",
         {"floor": "floor.from_dlpack_table(x)", "dlshim": "dlshim.from_dlpack(x)"},
+    ),
+    # Beside what NumPy makes of the same object.
+    *(
+        (
+            f"from_dlpack, {kind}",
+            kind,
+            {"dlshim": "dlshim.from_dlpack(x)", "numpy": "np.asarray(x)"},
+        )
+        for kind in ("buffer", "array interface", "array struct")
     ),
     (
         "capsule made at once",
@@ -394,7 +447,14 @@ class Namespace(dict):
     """Names for setups and statements; a library is imported when first needed."""
 
     def __init__(self) -> None:
-        super().__init__(PyLegacy=PyLegacy, held=held, version=(1, 3), _repeat=_repeat)
+        super().__init__(
+            PyLegacy=PyLegacy,
+            Interface=Interface,
+            Struct=Struct,
+            held=held,
+            version=(1, 3),
+            _repeat=_repeat,
+        )
         self._have: set[str] = set()
 
     def need(self, libraries: Iterable[str]) -> None:

@@ -175,6 +175,31 @@ dls_express_export(dls_producer *self, PyObject *const *args, PyObject *kwnames,
     return given != NULL ? given : drop_answer(capsule, managed);
 }
 
+DLS_FLAT PyObject *
+dls_express_again(dls_tensor *self, bool versioned)
+{
+    void *made = dls_export_plain(&self->tensor, versioned);
+    if (made == NULL) {
+        return PyErr_NoMemory();
+    }
+    dls_shared *shared = dls_tensor_share(self);
+    if (shared == NULL) {
+        dls_managed_delete(made, versioned);
+        return NULL;
+    }
+    *dls_export_own_hold(made, versioned) = (dls_hold){.base = shared, .kind = DLS_HOLD_SHARED};
+    PyObject *capsule = dls_capsule_new(made, versioned);
+    if (capsule == NULL) {
+        dls_managed_delete(made, versioned);
+        return NULL;
+    }
+    if (DLS_RARE(self->asked != 0)) {
+        dls_use_question(&self->asked);
+    }
+    DLS_COUNT(translated);
+    return capsule;
+}
+
 int
 dls_express_device(dls_producer *self)
 {

@@ -10,6 +10,7 @@
 
 #include <stdatomic.h>
 
+#include "core/tensor.h"
 #include "module/hooks.h"
 #include "module/objects.h"
 #include "module/request.h"
@@ -56,5 +57,16 @@ const dl_tensor *dls_express_look(dls_producer *self, unsigned road, dls_answer 
 /* from_dlpack without keywords. */
 PyObject *dls_express_tensor(dls_state *state, dls_plan *plan, PyObject *source,
                              unsigned road);
+
+/* Is it a Tensor that can be exported as it stands: plain host memory without flags? */
+static inline bool
+dls_express_simple(const dls_tensor *self)
+{
+    return self->flags == 0 && self->ready == NULL && dls_tensor_is_plain(&self->tensor)
+           && atomic_load_explicit(&dls_hand_on_allowed, memory_order_relaxed);
+}
+
+/* __dlpack__ of such a Tensor, asked in a usual way. */
+PyObject *dls_express_again(dls_tensor *self, bool versioned);
 
 #endif

@@ -164,6 +164,9 @@ void dls_tensor_hold(PyObject *self, dls_hold *hold);
  * cannot be named, but the legacy one comes after it. */
 dls_pending dls_tensor_pending(const dls_tensor *self);
 
+/* One share more of a Tensor's memory; NULL with MemoryError. */
+dls_shared *dls_tensor_share(dls_tensor *self);
+
 /* Describe a Tensor as a loan that shares its memory.  0, or -1 with MemoryError. */
 int dls_tensor_lend(dls_tensor *self, dls_loan *loan);
 

@@ -7,6 +7,7 @@
 #include "core/tensor.h"
 #include "device/driver.h"
 #include "module/exchange.h"
+#include "module/express.h"
 #include "module/request.h"
 #include "module/tensor_buffer.h"
 #include "module/tensor_cuda.h"
@@ -110,25 +111,25 @@ dls_tensor_pending(const dls_tensor *self)
 }
 
 /* Most Tensors are never exported: only then the hold is made one that can be shared. */
-static int
-share_hold(dls_tensor *self)
+dls_shared *
+dls_tensor_share(dls_tensor *self)
 {
-    if (self->hold.kind == DLS_HOLD_SHARED) {
-        return 0;
+    if (self->hold.kind != DLS_HOLD_SHARED) {
+        dls_shared *shared = dls_shared_new(&self->hold);
+        if (shared == NULL) {
+            PyErr_NoMemory();
+            return NULL;
+        }
+        self->hold = (dls_hold){.base = shared, .kind = DLS_HOLD_SHARED};
     }
-    dls_shared *shared = dls_shared_new(&self->hold);
-    if (shared == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    self->hold = (dls_hold){.base = shared, .kind = DLS_HOLD_SHARED};
-    return 0;
+    return dls_shared_add(self->hold.base);
 }
 
 int
 dls_tensor_lend(dls_tensor *self, dls_loan *loan)
 {
-    if (share_hold(self) < 0) {
+    dls_shared *shared = dls_tensor_share(self);
+    if (shared == NULL) {
         return -1;
     }
     loan->tensor = self->tensor;
@@ -138,7 +139,7 @@ dls_tensor_lend(dls_tensor *self, dls_loan *loan)
     loan->flavour = (dls_flavour)self->flavour;
     loan->readonly_stated = self->readonly_stated;
     loan->altered = true;
-    loan->hold = (dls_hold){.base = dls_shared_add(self->hold.base), .kind = DLS_HOLD_SHARED};
+    loan->hold = (dls_hold){.base = shared, .kind = DLS_HOLD_SHARED};
     return 0;
 }
 
@@ -452,8 +453,8 @@ static PyGetSetDef getters[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyObject *
-tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+DLS_APART static PyObject *
+export_carefully(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     dls_tensor *data = dls_tensor_data(self);
     dls_request request;
@@ -463,6 +464,18 @@ tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwn
     }
     request.device_question = dls_use_question(&data->asked);
     return dls_serve_capsule(data->state, self, NULL, &request);
+}
+
+static PyObject *
+tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    dls_tensor *data = dls_tensor_data(self);
+    bool versioned;
+    if (dls_express_simple(data)
+        && dls_request_is_usual(data->state, args, n, kwnames, &versioned)) {
+        return dls_express_again(data, versioned);
+    }
+    return export_carefully(self, args, n, kwnames);
 }
 
 static PyObject *

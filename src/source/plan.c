@@ -28,32 +28,23 @@ dls_plan_drop(dls_plan *plan)
     }
 }
 
-/* Position in the MRO of the class whose own dict has `name`; *value (when wanted) is
- * what it holds, a new reference.  -1: nowhere, -2: exception. */
+/* Position in the MRO of the class whose own dict has `name`, and in *value what it holds, a
+ * new reference.  -1: nowhere, -2: exception. */
 static Py_ssize_t
 find_in_mro(dls_state *state, PyObject *mro, PyObject *name, PyObject **value)
 {
     Py_ssize_t n = PyTuple_Size(mro);
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *dict = PyObject_GetAttr(PyTuple_GetItem(mro, i), state->names.dict);
-        if (dict == NULL) {
-            return -2;
+        int has = dict != NULL ? PySequence_Contains(dict, name) : -1; /* a KeyError costs more */
+        if (has > 0) {
+            *value = PyObject_GetItem(dict, name);
+            has = *value != NULL ? 1 : -1;
         }
-        PyObject *got = PyObject_GetItem(dict, name);
-        Py_DECREF(dict);
-        if (got != NULL) {
-            if (value != NULL) {
-                *value = got;
-            }
-            else {
-                Py_DECREF(got);
-            }
-            return i;
+        Py_XDECREF(dict);
+        if (has != 0) {
+            return has > 0 ? i : -2;
         }
-        if (!PyErr_ExceptionMatches(PyExc_KeyError)) {
-            return -2;
-        }
-        PyErr_Clear();
     }
     return -1;
 }

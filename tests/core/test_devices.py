@@ -182,7 +182,7 @@ def test_N5_numpy_is_not_asked_and_a_subclass_that_answers_is():
 
 def test_N5_a_constant_answer_is_remembered_and_not_held_more_than_once():
     """Most producers return one and the same tuple each time."""
-    constants = [tuple([1, 0]) for _ in range(3)]
+    constants = [tuple(map(int, word)) for word in ("10",) * 3]
     before = [sys.getrefcount(pair) for pair in constants]
 
     class Constant(P2):

@@ -110,6 +110,8 @@ ASKS = {
     "versioned": lambda w, x: seen(w.__dlpack__(max_version=(1, 0))),
     "stream -1": lambda w, x: seen(w.__dlpack__(stream=-1, max_version=(1, 3))),
     "Tensor": lambda w, x: described(dlshim.from_dlpack(x)),
+    "Tensor, legacy": lambda w, x: seen(dlshim.from_dlpack(x).__dlpack__()),
+    "Tensor, versioned": lambda w, x: seen(dlshim.from_dlpack(x).__dlpack__(max_version=(1, 3))),
 }
 
 
@@ -194,7 +196,7 @@ def test_keywords_that_are_made_for_each_call(made, order):
     for _ in range(20):
         for text, (keywords, expected) in list(ANEW.items())[::order]:
             fresh = {
-                name: tuple(list(value)) if isinstance(value, tuple) else value
+                name: tuple(map(int, value)) if isinstance(value, tuple) else value
                 for name, value in keywords.items()
             }
             if isinstance(expected, str):
