@@ -135,7 +135,7 @@ dls_producer_ask(dls_producer *data, PyObject *const *args, Py_ssize_t n, PyObje
     return dls_producer_export(data, &request);
 }
 
-static PyObject *
+DLS_FLAT static PyObject *
 producer_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     dls_producer *data = dls_producer_data(self);
