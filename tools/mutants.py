@@ -295,8 +295,8 @@ MUTANTS = [
     Mutant(
         "every thread's stream is one",
         "module/tensor_type.c",
-        "return foreign ? legacy : self->ready;",
-        "return foreign && legacy.handle == 0 ? legacy : self->ready;",
+        "return foreign ? legacy : ready->p;",
+        "return foreign && legacy.handle == 0 ? legacy : ready->p;",
     ),
     Mutant(
         "empty arrays are ordered",

@@ -100,23 +100,20 @@ keep(dls_producer *self, dl_managed_tensor *managed)
 
 /* --- borrowing ---------------------------------------------------------------------------- */
 
-/* Memory that can never lie elsewhere, nor hold other values than the kept export shows:
- * tensors that were taken ... */
+/* Is there an export of host memory that may be looked at again, if it cannot have changed? */
 static inline bool
-is_taken(const dls_producer *self)
+is_kept(const dls_producer *self)
 {
-    return self->plan == NULL && self->borrowed != NULL && self->options == NULL
+    return self->borrowed != NULL && self->options == NULL
            && self->borrowed->managed->dl_tensor.device.device_type == dl_kDLCPU;
 }
 
-/* ... immutable objects, and buffers that are held. */
+/* Memory that can never lie elsewhere, nor hold other values than the kept export shows, of a
+ * source that has a plan (a tensor that was taken has none): immutable objects, and buffers
+ * that are held. */
 static bool
 is_settled(const dls_producer *self)
 {
-    if (self->borrowed == NULL || self->options != NULL
-        || self->borrowed->managed->dl_tensor.device.device_type != dl_kDLCPU) {
-        return false;
-    }
     if (dls_plan_has(self->plan, DLS_LIB_IMMUTABLE)) {
         return true;
     }
@@ -184,7 +181,7 @@ DLS_APART static int
 borrow_again(dls_producer *self, unsigned road, dl_tensor *out)
 {
     dls_answer answer;
-    if (self->plan != NULL && is_settled(self)) {
+    if (self->plan != NULL && is_kept(self) && is_settled(self)) {
         *out = self->borrowed->managed->dl_tensor;
         return 0;
     }
@@ -200,7 +197,7 @@ DLS_FLAT int
 dls_producer_borrow(dls_producer *self, dl_tensor *out)
 {
     const dls_plan *plan = self->plan;
-    if (is_taken(self)) {
+    if (plan == NULL && is_kept(self)) {
         *out = self->borrowed->managed->dl_tensor;
         return 0;
     }

@@ -94,6 +94,24 @@ is_fit_legacy(const dls_state *state, const dl_managed_tensor *managed, bool to_
            && dls_tensor_is_plain(&managed->dl_tensor);
 }
 
+/* In the one way that has worked for the type: a capsule, or no capsule and a struct. */
+static inline void *
+ask(dls_state *state, dls_plan *plan, PyObject *source, unsigned road, bool kernel_asks,
+    PyObject **capsule)
+{
+    *capsule = NULL;
+    return road & DLS_EXPRESS_TABLE ? ask_table(state, plan, source, kernel_asks)
+                                    : ask_method(state, plan, source, road, capsule);
+}
+
+static inline bool
+is_fit(const dls_state *state, const void *managed, bool versioned, bool to_versioned)
+{
+    return managed != NULL
+           && (versioned ? is_fit_versioned(managed, to_versioned)
+                         : is_fit_legacy(state, managed, to_versioned));
+}
+
 /* --- giving ------------------------------------------------------------------------- */
 
 /* Become the owner (T9, T10).  0, or -1 with an exception and nothing changed. */
@@ -149,13 +167,10 @@ translate(dls_state *state, dls_plan *plan, PyObject *source, PyObject *capsule,
 DLS_FLAT PyObject *
 dls_express_export(dls_producer *self, PyObject *const *args, PyObject *kwnames, unsigned road)
 {
-    PyObject *capsule = NULL, *given;
+    PyObject *capsule, *given;
     bool versioned = road & DLS_EXPRESS_WANTED, got = road & DLS_EXPRESS_VERSIONED;
-    void *managed = road & DLS_EXPRESS_TABLE
-                        ? ask_table(self->state, self->plan, self->source, false)
-                        : ask_method(self->state, self->plan, self->source, road, &capsule);
-    if (managed == NULL || !(got ? is_fit_versioned(managed, versioned)
-                                 : is_fit_legacy(self->state, managed, versioned))) {
+    void *managed = ask(self->state, self->plan, self->source, road, false, &capsule);
+    if (!is_fit(self->state, managed, got, versioned)) {
         dls_answer answer = answer_of(road, capsule, managed);
         return dls_producer_ask(self, args, 0, kwnames, &answer);
     }
@@ -200,6 +215,23 @@ dls_express_again(dls_tensor *self, bool versioned)
     return capsule;
 }
 
+/* Does the chain of bases end in nothing?  Then the library has made the memory itself.  Each
+ * array holds its base, and no other code runs here. */
+static inline bool
+ends_in_nothing(const dls_plan *plan, PyObject *array)
+{
+    PyObject *base = array;
+    do {
+        base = dls_getter_read(&plan->base, base);
+        if (base == NULL) {
+            PyErr_Clear();
+            return false;
+        }
+        Py_DECREF(base);
+    } while (Py_IS_TYPE(base, plan->type));
+    return base == Py_None;
+}
+
 int
 dls_express_device(dls_producer *self)
 {
@@ -209,7 +241,7 @@ dls_express_device(dls_producer *self)
                  || (plan->express[0] | plan->express[1]) == 0)) {
         return 0;
     }
-    if (plan->cpu_only) {
+    if (plan->cpu_only || (plan->base.get != NULL && ends_in_nothing(plan, self->source))) {
         return 1; /* not asked (N5) */
     }
     int got = 0;
@@ -278,8 +310,7 @@ dls_express_owned(dls_producer *self, unsigned road, dl_managed_tensor_versioned
     PyObject *capsule;
     bool got = road & DLS_EXPRESS_VERSIONED;
     void *managed = ask_method(self->state, self->plan, self->source, road, &capsule);
-    if (managed == NULL || !(got ? is_fit_versioned(managed, true)
-                                 : is_fit_legacy(self->state, managed, true))) {
+    if (!is_fit(self->state, managed, got, true)) {
         *answer = answer_of(road, capsule, managed);
         return 0;
     }
@@ -294,13 +325,10 @@ dls_express_owned(dls_producer *self, unsigned road, dl_managed_tensor_versioned
 DLS_FLAT const dl_tensor *
 dls_express_look(dls_producer *self, unsigned road, dls_answer *answer)
 {
-    PyObject *capsule = NULL;
+    PyObject *capsule;
     bool got = road & DLS_EXPRESS_VERSIONED;
-    void *managed = road & DLS_EXPRESS_TABLE
-                        ? ask_table(self->state, self->plan, self->source, true)
-                        : ask_method(self->state, self->plan, self->source, road, &capsule);
-    if (managed == NULL || !(got ? is_fit_versioned(managed, false)
-                                 : is_fit_legacy(self->state, managed, false))) {
+    void *managed = ask(self->state, self->plan, self->source, road, true, &capsule);
+    if (!is_fit(self->state, managed, got, false)) {
         *answer = answer_of(road, capsule, managed);
         return NULL;
     }
@@ -351,14 +379,11 @@ make_tensor(dls_state *state, dls_plan *plan, PyObject *source, PyObject *capsul
 DLS_FLAT PyObject *
 dls_express_tensor(dls_state *state, dls_plan *plan, PyObject *source, unsigned road)
 {
-    PyObject *capsule = NULL, *tensor;
+    PyObject *capsule, *tensor;
     bool got = road & DLS_EXPRESS_VERSIONED;
     dls_plan_share(plan); /* what is called may empty the cache */
-    void *managed = road & DLS_EXPRESS_TABLE
-                        ? ask_table(state, plan, source, false)
-                        : ask_method(state, plan, source, road, &capsule);
-    if (managed == NULL || !(got ? is_fit_versioned(managed, true)
-                                 : is_fit_legacy(state, managed, true))) {
+    void *managed = ask(state, plan, source, road, false, &capsule);
+    if (!is_fit(state, managed, got, true)) {
         dls_answer answer = answer_of(road, capsule, managed);
         tensor = tensor_carefully(state, plan, source, &answer);
     }

@@ -350,14 +350,12 @@ is_usual_anew(dls_state *state, PyObject *const *values, PyObject *kwnames, bool
     }
     Py_ssize_t n = PyTuple_Size(kwnames);
     for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *name = PyTuple_GetItem(kwnames, i);
-        bool is_version = name == state->names.max_version;
-        bool is_stream = name == state->names.stream;
-        if (!is_version && !is_stream && name != state->names.dl_device
-            && name != state->names.copy) {
+        int bit = keyword_bit(state, PyTuple_GetItem(kwnames, i));
+        if (bit < 0) {
+            PyErr_Clear();
             return false;
         }
-        if (!is_usual_value(state, values[i], is_version, is_stream, versioned)) {
+        if (!is_usual_value(state, values[i], bit == 1, bit == 0, versioned)) {
             return false;
         }
     }

@@ -1,4 +1,5 @@
-/* May this thread touch Python now?  (design T10, reference abi3-and-style D) */
+/* Python's half of letting go: where a thread stands, and what it may then do (design T10,
+ * reference abi3-and-style D). */
 #ifndef DLS_PYTHON_GUARD_H
 #define DLS_PYTHON_GUARD_H
 

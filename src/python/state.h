@@ -44,6 +44,7 @@
     X(value, "value")                                                          \
     X(requires_grad, "requires_grad")                                          \
     X(is_conj, "is_conj")                                                      \
+    X(base, "base")                                                            \
     X(is_neg, "is_neg")                                                        \
     X(get_capsule, "_get_capsule")                                             \
     X(cuda_stream, "__cuda_stream__")                                          \

@@ -14,6 +14,7 @@
     X(LEGACY_TRUTHFUL, 3, "its legacy answer is as truthful and cheaper (N3)") \
     X(OLDER_AFTER_REFUSAL, 4, "older protocols describe what __dlpack__ refuses (N2)") \
     X(LAZY_BITS, 5, "requires_grad, conjugate and negative bits are checked here (T12)") \
+    X(BASE_TELLS, 6, "host memory where the last .base is None: not asked (N5)") \
     X(CPU_ONLY, 7, "objects cannot be elsewhere: the device is not asked (N5)") \
     X(SCALAR_IS_1D, 8, "exports scalars with shape (1,)")                      \
     X(LEARN_ANY_REFUSAL, 9, "keyword refusals of any class are learned (N1)")  \

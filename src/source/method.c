@@ -35,19 +35,19 @@ dls_lasting_method(PyTypeObject *type, PyObject *value)
     return value;
 }
 
-PyObject *
-dls_lasting_getter(PyTypeObject *type, PyObject *value, descrgetfunc *get)
+void
+dls_lasting_getter(PyTypeObject *type, PyObject *value, dls_getter *getter)
 {
     if (!is_static(type) || !is_a(value, "getset_descriptor")) {
-        return NULL;
+        return;
     }
-    *get = (descrgetfunc)(uintptr_t)PyType_GetSlot(Py_TYPE(value), Py_tp_descr_get);
-    if (*get == NULL) {
+    void *slot = PyType_GetSlot(Py_TYPE(value), Py_tp_descr_get);
+    if (slot == NULL) {
         PyErr_Clear();
-        return NULL;
+        return;
     }
     Py_INCREF(value);
-    return value;
+    *getter = (dls_getter){value, (descrgetfunc)(uintptr_t)slot};
 }
 
 bool

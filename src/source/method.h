@@ -14,7 +14,20 @@ bool dls_has_instance_dict(PyTypeObject *type);
  * not end; NULL for all others, and where calling it so would be no gain (before 3.11). */
 PyObject *dls_lasting_method(PyTypeObject *type, PyObject *value);
 
-/* The same of an attribute with a getter in C; *get reads it: get(value, obj, type). */
-PyObject *dls_lasting_getter(PyTypeObject *type, PyObject *value, descrgetfunc *get);
+/* An attribute with a getter in C, found on such a type; all NULL: none. */
+typedef struct {
+    PyObject *descriptor; /* strong */
+    descrgetfunc get;
+} dls_getter;
+
+/* As above; nothing is changed where it is none. */
+void dls_lasting_getter(PyTypeObject *type, PyObject *value, dls_getter *getter);
+
+/* Its value for an object, a new reference. */
+static inline PyObject *
+dls_getter_read(const dls_getter *getter, PyObject *obj)
+{
+    return getter->get(getter->descriptor, obj, (PyObject *)Py_TYPE(obj));
+}
 
 #endif

@@ -23,7 +23,8 @@ dls_plan_drop(dls_plan *plan)
         Py_XDECREF(plan->method);
         Py_XDECREF(plan->device_method);
         Py_XDECREF(plan->is_neg);
-        Py_XDECREF(plan->requires_grad);
+        Py_XDECREF(plan->requires_grad.descriptor);
+        Py_XDECREF(plan->base.descriptor);
         dls_free(plan);
     }
 }
@@ -95,24 +96,58 @@ find_table(dls_state *state, PyObject *mro, Py_ssize_t dlpack_at, dls_plan *plan
     return 0;
 }
 
+/* The class in whose dict `name` is first found, borrowed, and *value: a new reference.  NULL:
+ * nowhere, with an exception or without. */
+static PyTypeObject *
+owner_of(dls_state *state, PyObject *mro, PyObject *name, PyObject **value)
+{
+    Py_ssize_t at = find_in_mro(state, mro, name, value);
+    PyObject *owner = at >= 0 ? PyTuple_GetItem(mro, at) : NULL;
+    if (owner != NULL && !PyType_Check(owner)) { /* a metaclass may say anything */
+        Py_CLEAR(*value);
+        return NULL;
+    }
+    return (PyTypeObject *)owner;
+}
+
+static int
+find_getter(dls_state *state, PyObject *mro, PyObject *name, dls_getter *getter)
+{
+    PyObject *value = NULL;
+    PyTypeObject *owner = owner_of(state, mro, name, &value);
+    if (owner != NULL) {
+        dls_lasting_getter(owner, value, getter);
+    }
+    Py_XDECREF(value);
+    return PyErr_Occurred() != NULL ? -1 : 0;
+}
+
 /* What is asked of each tensor before it goes out by its table (T12).  0, or -1. */
 static int
 find_lazy_bits(dls_state *state, PyObject *mro, dls_plan *plan)
 {
-    PyObject *method = NULL, *getter = NULL;
-    Py_ssize_t method_at = find_in_mro(state, mro, state->names.is_neg, &method);
-    Py_ssize_t getter_at = find_in_mro(state, mro, state->names.requires_grad, &getter);
-    if (method != NULL) {
-        PyTypeObject *owner = (PyTypeObject *)PyTuple_GetItem(mro, method_at);
-        plan->is_neg = dls_lasting_method(owner, method);
+    PyObject *value = NULL;
+    PyTypeObject *owner = owner_of(state, mro, state->names.is_neg, &value);
+    if (owner != NULL) {
+        plan->is_neg = dls_lasting_method(owner, value);
     }
-    if (getter != NULL) {
-        PyTypeObject *owner = (PyTypeObject *)PyTuple_GetItem(mro, getter_at);
-        plan->requires_grad = dls_lasting_getter(owner, getter, &plan->get_requires_grad);
+    Py_XDECREF(value);
+    if (PyErr_Occurred() != NULL) {
+        return -1;
     }
-    Py_XDECREF(method);
-    Py_XDECREF(getter);
-    return method_at == -2 || getter_at == -2 ? -1 : 0;
+    return find_getter(state, mro, state->names.requires_grad, &plan->requires_grad);
+}
+
+/* Of the row's own class only: what a user's subclass says may change. */
+static int
+find_lasting(dls_state *state, PyObject *mro, dls_plan *plan)
+{
+    if (dls_plan_has(plan, DLS_LIB_LAZY_BITS) && find_lazy_bits(state, mro, plan) < 0) {
+        return -1;
+    }
+    return dls_plan_has(plan, DLS_LIB_BASE_TELLS)
+               ? find_getter(state, mro, state->names.base, &plan->base)
+               : 0;
 }
 
 /* None as a class attribute is Python's word for "not offered". */
@@ -155,7 +190,7 @@ offers_of_type(dls_state *state, PyObject *mro, dls_plan *plan)
         plan->device_method = dls_lasting_method(plan->type, value);
     }
     Py_XDECREF(value);
-    if (dls_plan_has(plan, DLS_LIB_LAZY_BITS) && find_lazy_bits(state, mro, plan) < 0) {
+    if (library_at == 0 && find_lasting(state, mro, plan) < 0) {
         return -1;
     }
     return find_table(state, mro, dlpack_at, plan);

@@ -10,6 +10,7 @@
 #include "python/py.h"
 #include "python/state.h"
 #include "source/library.h"
+#include "source/method.h"
 
 /* The rungs of the ladder (N2), in the order in which they are tried. */
 #define DLS_RUNG_LIST(X)                                                       \
@@ -57,11 +58,11 @@ typedef struct dls_plan {
     PyObject *method;        /* __dlpack__ and ... */
     PyObject *device_method; /* ... __dlpack_device__ of a type that is never changed and never
                               * ends: called without a look-up; strong, or NULL */
-    /* Where the library has lazy bits, found on a class that is never changed; strong, or NULL:
-     * looked up each time. */
-    PyObject *is_neg;
-    PyObject *requires_grad;
-    descrgetfunc get_requires_grad; /* how that is read */
+    /* Of the library's own class (no subclass), found on a class that is never changed; strong, or
+     * NULL: looked up each time. */
+    PyObject *is_neg;         /* LAZY_BITS */
+    dls_getter requires_grad; /* the same */
+    dls_getter base;          /* BASE_TELLS */
     uint32_t offers;    /* bit 1 << dls_rung */
     bool can_cycle;     /* instances take part in garbage collection */
     bool has_device;    /* __dlpack_device__ is there */

@@ -59,10 +59,16 @@ truth_of_method(PyObject *obj, PyObject *name, PyObject *method)
 DLS_APART int
 dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj)
 {
-    int truth = plan->requires_grad != NULL
-                    ? truth_of(plan->get_requires_grad(plan->requires_grad, obj,
-                                                       (PyObject *)Py_TYPE(obj)))
-                    : truth_of_attribute(obj, state->names.requires_grad);
+    PyObject *value = NULL;
+    if (plan->requires_grad.get != NULL) {
+        value = dls_getter_read(&plan->requires_grad, obj);
+        if (value == NULL && !PyErr_ExceptionMatches(PyExc_AttributeError)) {
+            return -1;
+        }
+        PyErr_Clear();
+    }
+    int truth = value != NULL ? truth_of(value)
+                              : truth_of_attribute(obj, state->names.requires_grad);
     if (truth > 0) {
         dls_raise(state, DLS_EBUFFER, obj,
                   "it requires grad, and consumers would bypass autograd: call .detach() "

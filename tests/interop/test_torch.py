@@ -63,13 +63,67 @@ def test_who_requires_grad_now_may_not_have_done_so_before():
 
 
 def test_a_subclass_that_answers_for_itself_is_believed():
+    """Also one that begins to when its objects have gone out already."""
+
     class Lazy(torch.Tensor):
-        def is_neg(self):
-            return True
+        pass
 
     class Graph(torch.Tensor):
-        requires_grad = property(lambda self: True)
+        pass
 
-    for cls, cure in ((Lazy, "resolve_neg"), (Graph, "detach")):
-        with pytest.raises(BufferError, match=cure):
-            dlshim.upgrade(torch.ones(3).as_subclass(cls)).__dlpack__(max_version=(1, 0))
+    answers = {"is_neg": lambda self: True, "requires_grad": property(lambda self: True)}
+    for cls, name, cure in ((Lazy, "is_neg", "resolve_neg"), (Graph, "requires_grad", "detach")):
+        x = torch.ones(3).as_subclass(cls)
+        upgraded = dlshim.upgrade(x)
+        upgraded.__dlpack__(max_version=(1, 0))
+        setattr(cls, name, answers[name])
+        for again in (upgraded, dlshim.upgrade(x)):
+            with pytest.raises(BufferError, match=cure):
+                again.__dlpack__(max_version=(1, 0))
+
+
+@BY_ROAD
+def test_a_subclass_that_has_no_such_attributes_passes(take):
+    """As it does bare: torch's own __dlpack__ asks in C."""
+
+    class Bare(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            if getattr(function, "__name__", "") == "__get__":
+                raise AttributeError("none")
+            return super().__torch_function__(function, types, args, kwargs or {})
+
+    x = torch.ones(3).as_subclass(Bare)
+    for _ in range(3):
+        take(x)
+
+
+def test_an_exception_of_the_class_is_not_lost():
+    """Whatever looking an attribute up raises when a type is first met."""
+
+    class Stop(BaseException):
+        pass
+
+    class Meta(type(torch.Tensor)):
+        asked = 0
+
+        def __getattribute__(cls, name):
+            if name == "__dict__":
+                Meta.asked += 1
+                if Meta.asked == Meta.fails_at:
+                    raise Stop
+            return super().__getattribute__(name)
+
+    for fails_at in range(1, 60):
+        Meta.asked, Meta.fails_at = 0, fails_at
+        cls = Meta("Strange", (torch.Tensor,), {})
+        x = torch.ones(3).as_subclass(cls)
+        Meta.asked = 0
+        try:
+            dlshim.upgrade(x)
+        except Stop:
+            continue
+        assert Meta.asked < fails_at
+        break
+    else:
+        raise AssertionError("the class is looked at without end")
