@@ -33,12 +33,13 @@ dls_call_dlpack(dls_state *state, PyObject *obj, bool by_type, unsigned mask,
 PyObject *
 dls_call_express(dls_state *state, const dls_plan *plan, PyObject *obj, unsigned road)
 {
-    PyObject *args[4];
-    PyObject *kwnames =
-        road & DLS_EXPRESS_VERSION ? state->kwnames[DLS_ASK_VERSION] : NULL;
+    PyObject *args[4], *kwnames = NULL;
     const size_t one = 1 | DLS_VECTORCALL_OFFSET, two = 2 | DLS_VECTORCALL_OFFSET;
     args[2] = obj;
-    args[3] = state->asked_version;
+    if (road & DLS_EXPRESS_VERSION) {
+        args[3] = state->asked_version;
+        kwnames = state->kwnames[DLS_ASK_VERSION];
+    }
     if (road & DLS_EXPRESS_DIRECT) {
         return dls_late.PyObject_Vectorcall(plan->method, &args[2], one, kwnames);
     }
