@@ -67,7 +67,8 @@ def journeys(budgets: dict, cost: dict[str, float]) -> list[Row]:
         bare, own = cost.get(f"{road} | bare"), cost.get(f"{road} | dlshim")
         floor = cost.get(f"{road} | floor table", cost.get(f"{road} | floor"))
         if bare and own and floor:
-            rows.append((road, own / bare, floor / bare, journey["at_most"]))
+            limit = journey["at_most"] + instructions.extra(journey, cost) / bare
+            rows.append((road, own / bare, floor / bare, limit))
     return rows
 
 
@@ -77,7 +78,8 @@ def roads(budgets: dict, cost: dict[str, float]) -> list[Row]:
         road = piece["road"]
         floor, own = cost.get(f"{road} | floor"), cost.get(f"{road} | dlshim")
         if floor and own and "over" not in piece:
-            rows.append((road, own / floor, None, piece["budget"] / floor))
+            limit = (piece["budget"] + instructions.extra(piece, cost)) / floor
+            rows.append((road, own / floor, None, limit))
     return rows
 
 
