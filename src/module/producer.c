@@ -5,6 +5,7 @@
 #include "module/exchange.h"
 #include "module/express.h"
 #include "module/request.h"
+#include "module/spare.h"
 #include "python/raise.h"
 
 #include <structmember.h>
@@ -14,7 +15,13 @@
 PyObject *
 dls_producer_new(dls_state *state, PyObject *source, dls_plan *plan, dls_options *options)
 {
-    PyObject *self = (PyObject *)PyObject_GC_New(dls_producer, state->producer_type);
+    PyObject *self = dls_spare_take(&state->spare_producers);
+    if (self != NULL) {
+        PyObject_Init(self, state->producer_type);
+    }
+    else {
+        self = (PyObject *)PyObject_GC_New(dls_producer, state->producer_type);
+    }
     if (self == NULL) {
         dls_plan_drop(plan);
         dls_options_free(options);
@@ -90,10 +97,9 @@ producer_dealloc(PyObject *self)
         dls_borrowed_drop(data->borrowed);
         dls_options_free(data->options);
     }
-    PyObject *source = data->source;
     dls_plan_drop(data->plan);
-    Py_XDECREF(source);
-    PyObject_GC_Del(self);
+    Py_XDECREF(data->source);
+    dls_spare_give(&data->state->spare_producers, self);
     Py_DECREF(type);
 }
 

@@ -9,6 +9,7 @@
 #include "module/exchange.h"
 #include "module/express.h"
 #include "module/request.h"
+#include "module/spare.h"
 #include "module/tensor_buffer.h"
 #include "module/tensor_cuda.h"
 #include "module/tensor_sycl.h"
@@ -24,7 +25,16 @@ dls_tensor *
 dls_tensor_bare(dls_state *state, const dl_tensor *tensor)
 {
     int32_t ndim = tensor->ndim;
-    dls_tensor *data = PyObject_GC_NewVar(dls_tensor, state->tensor_type, 2 * (Py_ssize_t)ndim);
+    Py_ssize_t dims = 2 * (Py_ssize_t)ndim;
+    PyObject *spare =
+        ndim <= DLS_SPARE_NDIM ? dls_spare_take(&state->spare_tensors[ndim]) : NULL;
+    dls_tensor *data;
+    if (spare != NULL) {
+        data = (dls_tensor *)PyObject_InitVar((PyVarObject *)spare, state->tensor_type, dims);
+    }
+    else {
+        data = PyObject_GC_NewVar(dls_tensor, state->tensor_type, dims);
+    }
     if (data == NULL) {
         return NULL;
     }
@@ -186,7 +196,13 @@ tensor_dealloc(PyObject *self)
         dls_hold_drop_saved(&data->hold);
         dls_error_report();
     }
-    PyObject_GC_Del(self);
+    int32_t ndim = data->tensor.ndim;
+    if (ndim <= DLS_SPARE_NDIM) {
+        dls_spare_give(&data->state->spare_tensors[ndim], self);
+    }
+    else {
+        PyObject_GC_Del(self);
+    }
     Py_DECREF(type);
 }
 
