@@ -51,13 +51,12 @@ drop_answer(PyObject *capsule, void *managed)
 
 /* Nobody else may hold the capsule: they could consume it. */
 static inline void *
-ask_method(dls_state *state, const dls_plan *plan, PyObject *source, unsigned road,
+ask_method(dls_state *state, const dls_plan *plan, PyObject *source, unsigned road, bool got,
            PyObject **capsule)
 {
     *capsule = dls_call_express(state, plan, source, road);
-    return *capsule != NULL && Py_REFCNT(*capsule) == 1
-               ? dls_capsule_pointer(*capsule, road & DLS_EXPRESS_VERSIONED)
-               : NULL;
+    return *capsule != NULL && Py_REFCNT(*capsule) == 1 ? dls_capsule_pointer(*capsule, got)
+                                                        : NULL;
 }
 
 /* What is refused here stands for a refusal of the table's. */
@@ -96,12 +95,13 @@ is_fit_legacy(const dls_state *state, const dl_managed_tensor *managed, bool to_
 
 /* In the one way that has worked for the type: a capsule, or no capsule and a struct. */
 static inline void *
-ask(dls_state *state, dls_plan *plan, PyObject *source, unsigned road, bool kernel_asks,
-    PyObject **capsule)
+ask(dls_state *state, dls_plan *plan, PyObject *source, unsigned road, bool got,
+    bool kernel_asks, PyObject **capsule)
 {
     *capsule = NULL;
-    return road & DLS_EXPRESS_TABLE ? ask_table(state, plan, source, kernel_asks)
-                                    : ask_method(state, plan, source, road, capsule);
+    return got && (road & DLS_EXPRESS_TABLE)
+               ? ask_table(state, plan, source, kernel_asks)
+               : ask_method(state, plan, source, road, got, capsule);
 }
 
 static inline bool
@@ -164,12 +164,13 @@ translate(dls_state *state, dls_plan *plan, PyObject *source, PyObject *capsule,
     return result;
 }
 
-DLS_FLAT PyObject *
-dls_express_export(dls_producer *self, PyObject *const *args, PyObject *kwnames, unsigned road)
+/* got: the flavour that the road answers, known to the compiler. */
+static inline PyObject *
+export_of(dls_producer *self, PyObject *const *args, PyObject *kwnames, unsigned road, bool got)
 {
     PyObject *capsule, *given;
-    bool versioned = road & DLS_EXPRESS_WANTED, got = road & DLS_EXPRESS_VERSIONED;
-    void *managed = ask(self->state, self->plan, self->source, road, false, &capsule);
+    bool versioned = road & DLS_EXPRESS_WANTED;
+    void *managed = ask(self->state, self->plan, self->source, road, got, false, &capsule);
     if (!is_fit(self->state, managed, got, versioned)) {
         dls_answer answer = answer_of(road, capsule, managed);
         return dls_producer_ask(self, args, 0, kwnames, &answer);
@@ -178,16 +179,23 @@ dls_express_export(dls_producer *self, PyObject *const *args, PyObject *kwnames,
         dls_use_question(&self->asked);
     }
     if (got != versioned) {
-        given = translate(self->state, self->plan, self->source, capsule, managed, versioned);
+        given = translate(self->state, self->plan, self->source, capsule, managed, !got);
     }
     else {
         DLS_COUNT(handed_on);
         if (capsule != NULL) {
             return capsule;
         }
-        given = dls_capsule_new(managed, versioned);
+        given = dls_capsule_new(managed, got);
     }
     return given != NULL ? given : drop_answer(capsule, managed);
+}
+
+DLS_FLAT PyObject *
+dls_express_export(dls_producer *self, PyObject *const *args, PyObject *kwnames, unsigned road)
+{
+    return road & DLS_EXPRESS_VERSIONED ? export_of(self, args, kwnames, road, true)
+                                        : export_of(self, args, kwnames, road, false);
 }
 
 DLS_FLAT PyObject *
@@ -300,16 +308,12 @@ own_through(dls_producer *self, unsigned road, dl_managed_tensor_versioned **out
     return 0;
 }
 
-DLS_FLAT int
-dls_express_owned(dls_producer *self, unsigned road, dl_managed_tensor_versioned **out,
-                  dls_answer *answer)
+static inline int
+own_by_method(dls_producer *self, unsigned road, bool got, dl_managed_tensor_versioned **out,
+              dls_answer *answer)
 {
-    if (road & DLS_EXPRESS_TABLE) {
-        return own_through(self, road, out, answer);
-    }
     PyObject *capsule;
-    bool got = road & DLS_EXPRESS_VERSIONED;
-    void *managed = ask_method(self->state, self->plan, self->source, road, &capsule);
+    void *managed = ask_method(self->state, self->plan, self->source, road, got, &capsule);
     if (!is_fit(self->state, managed, got, true)) {
         *answer = answer_of(road, capsule, managed);
         return 0;
@@ -322,12 +326,23 @@ dls_express_owned(dls_producer *self, unsigned road, dl_managed_tensor_versioned
     return 1;
 }
 
+DLS_FLAT int
+dls_express_owned(dls_producer *self, unsigned road, dl_managed_tensor_versioned **out,
+                  dls_answer *answer)
+{
+    if (road & DLS_EXPRESS_TABLE) {
+        return own_through(self, road, out, answer);
+    }
+    return road & DLS_EXPRESS_VERSIONED ? own_by_method(self, road, true, out, answer)
+                                        : own_by_method(self, road, false, out, answer);
+}
+
 DLS_FLAT const dl_tensor *
 dls_express_look(dls_producer *self, unsigned road, dls_answer *answer)
 {
     PyObject *capsule;
     bool got = road & DLS_EXPRESS_VERSIONED;
-    void *managed = ask(self->state, self->plan, self->source, road, true, &capsule);
+    void *managed = ask(self->state, self->plan, self->source, road, got, true, &capsule);
     if (!is_fit(self->state, managed, got, false)) {
         *answer = answer_of(road, capsule, managed);
         return NULL;
@@ -382,7 +397,7 @@ dls_express_tensor(dls_state *state, dls_plan *plan, PyObject *source, unsigned 
     PyObject *capsule, *tensor;
     bool got = road & DLS_EXPRESS_VERSIONED;
     dls_plan_share(plan); /* what is called may empty the cache */
-    void *managed = ask(state, plan, source, road, false, &capsule);
+    void *managed = ask(state, plan, source, road, got, false, &capsule);
     if (!is_fit(state, managed, got, true)) {
         dls_answer answer = answer_of(road, capsule, managed);
         tensor = tensor_carefully(state, plan, source, &answer);
