@@ -308,11 +308,15 @@ own_through(dls_producer *self, unsigned road, dl_managed_tensor_versioned **out
     return 0;
 }
 
-static inline int
-own_by_method(dls_producer *self, unsigned road, bool got, dl_managed_tensor_versioned **out,
-              dls_answer *answer)
+DLS_FLAT int
+dls_express_owned(dls_producer *self, unsigned road, dl_managed_tensor_versioned **out,
+                  dls_answer *answer)
 {
+    if (road & DLS_EXPRESS_TABLE) {
+        return own_through(self, road, out, answer);
+    }
     PyObject *capsule;
+    bool got = road & DLS_EXPRESS_VERSIONED;
     void *managed = ask_method(self->state, self->plan, self->source, road, got, &capsule);
     if (!is_fit(self->state, managed, got, true)) {
         *answer = answer_of(road, capsule, managed);
@@ -324,17 +328,6 @@ own_by_method(dls_producer *self, unsigned road, bool got, dl_managed_tensor_ver
         return -1;
     }
     return 1;
-}
-
-DLS_FLAT int
-dls_express_owned(dls_producer *self, unsigned road, dl_managed_tensor_versioned **out,
-                  dls_answer *answer)
-{
-    if (road & DLS_EXPRESS_TABLE) {
-        return own_through(self, road, out, answer);
-    }
-    return road & DLS_EXPRESS_VERSIONED ? own_by_method(self, road, true, out, answer)
-                                        : own_by_method(self, road, false, out, answer);
 }
 
 DLS_FLAT const dl_tensor *

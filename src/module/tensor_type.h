@@ -10,4 +10,9 @@ int64_t dls_tensor_itemsize(const dls_tensor *self);
 bool dls_tensor_on_host(const dls_tensor *self);
 void *dls_tensor_address(const dls_tensor *self);
 
+/* What a Tensor says of itself (module/tensor_attributes). */
+PyObject *dls_tensor_device_pair(const dls_tensor *self);
+PyObject *dls_tensor_repr(PyObject *self);
+extern PyGetSetDef dls_tensor_getters[];
+
 #endif
