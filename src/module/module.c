@@ -40,7 +40,7 @@ module_exec(PyObject *module)
         || dls_exchange_register(module) < 0) {
         return -1;
     }
-    dls_spares_open(state);
+    dls_spares_open();
     dls_guard_install();
     dls_loader_watch_forks();
     state->forget = PyObject_GetAttrString(module, "_forget");
@@ -63,7 +63,6 @@ module_clear(PyObject *module)
     struct dls_plan_cache *plans = state->plans;
     state->plans = NULL;
     dls_plan_cache_free(plans);
-    dls_spares_close(state);
     dls_state_clear(state);
     return 0;
 }

@@ -15,7 +15,7 @@
 PyObject *
 dls_producer_new(dls_state *state, PyObject *source, dls_plan *plan, dls_options *options)
 {
-    PyObject *self = dls_spare_take(&state->spare_producers);
+    PyObject *self = dls_spare_take(&dls_spare_producers);
     if (self != NULL) {
         PyObject_Init(self, state->producer_type);
     }
@@ -99,7 +99,7 @@ producer_dealloc(PyObject *self)
     }
     dls_plan_drop(data->plan);
     Py_XDECREF(data->source);
-    dls_spare_give(&data->state->spare_producers, self);
+    dls_spare_give(&dls_spare_producers, self);
     Py_DECREF(type);
 }
 

@@ -1,34 +1,40 @@
 #include "module/spare.h"
 
+#include <stdbool.h>
+
 #if defined(Py_GIL_DISABLED) || defined(__SANITIZE_ADDRESS__)
 #define ROOM 0
 #else
 #define ROOM DLS_SPARES
 #endif
 
+dls_spares dls_spare_producers;
+dls_spares dls_spare_tensors[DLS_SPARE_NDIM + 1];
+
+static bool watching;
+
 static void
-close_list(dls_spares *spares)
+set_room(int room)
 {
-    spares->room = 0;
-    while (spares->count > 0) {
-        PyObject_GC_Del(spares->objects[--spares->count]);
+    dls_spare_producers = (dls_spares){.room = room};
+    for (int ndim = 0; ndim <= DLS_SPARE_NDIM; ndim++) {
+        dls_spare_tensors[ndim] = (dls_spares){.room = room};
     }
 }
 
-void
-dls_spares_open(dls_state *state)
+/* By the last C-level hook of Py_Finalize: the memory is the ended interpreter's. */
+static void
+forget(void)
 {
-    state->spare_producers.room = ROOM;
-    for (int ndim = 0; ndim <= DLS_SPARE_NDIM; ndim++) {
-        state->spare_tensors[ndim].room = ROOM;
-    }
+    watching = false;
+    set_room(0);
 }
 
 void
-dls_spares_close(dls_state *state)
+dls_spares_open(void)
 {
-    close_list(&state->spare_producers);
-    for (int ndim = 0; ndim <= DLS_SPARE_NDIM; ndim++) {
-        close_list(&state->spare_tensors[ndim]);
+    if (!watching) {
+        watching = Py_AtExit(forget) == 0;
+        set_room(watching ? ROOM : 0);
     }
 }

@@ -1,20 +1,29 @@
 /* Spare objects: what the collector's allocator takes for a Producer or a Tensor, at birth and
  * at death, is a third of what making one costs.
  *
- * A spare is memory with a collector's head, untracked, without references of any kind; its type
- * lives as long as the module's state.  GIL held; none are kept where there is no GIL, nor under
- * a sanitizer, which should see what is dead.
+ * A spare is memory with a collector's head, untracked, without references of any kind; what it
+ * was an object of is not looked at again, for that type may be gone.  The lists belong to the
+ * process: at the end of the interpreter objects outlive the module's state.  GIL held; none are
+ * kept where there is no GIL, nor under a sanitizer, which should see what is dead.
  */
 #ifndef DLS_MODULE_SPARE_H
 #define DLS_MODULE_SPARE_H
 
 #include "python/py.h"
-#include "python/state.h"
 
-/* From now on: at import, when the types are there. */
-void dls_spares_open(dls_state *state);
-/* Free all, and keep no more: before the types go.  Any number of times. */
-void dls_spares_close(dls_state *state);
+#define DLS_SPARES 8 /* of each kind */
+#define DLS_SPARE_NDIM 4
+
+typedef struct {
+    int count, room; /* room 0: none are kept */
+    PyObject *objects[DLS_SPARES];
+} dls_spares;
+
+extern dls_spares dls_spare_producers;
+extern dls_spares dls_spare_tensors[DLS_SPARE_NDIM + 1]; /* by ndim */
+
+/* At each import: from now on, until Py_Finalize. */
+void dls_spares_open(void);
 
 /* NULL: none that fits.  PyObject_Init or PyObject_InitVar makes an object of it. */
 static inline PyObject *

@@ -22,7 +22,7 @@ dls_tensor_bare(dls_state *state, const dl_tensor *tensor)
     int32_t ndim = tensor->ndim;
     Py_ssize_t dims = 2 * (Py_ssize_t)ndim;
     PyObject *spare =
-        ndim <= DLS_SPARE_NDIM ? dls_spare_take(&state->spare_tensors[ndim]) : NULL;
+        ndim <= DLS_SPARE_NDIM ? dls_spare_take(&dls_spare_tensors[ndim]) : NULL;
     dls_tensor *data;
     if (spare != NULL) {
         data = (dls_tensor *)PyObject_InitVar((PyVarObject *)spare, state->tensor_type, dims);
@@ -193,7 +193,7 @@ tensor_dealloc(PyObject *self)
     }
     int32_t ndim = data->tensor.ndim;
     if (ndim <= DLS_SPARE_NDIM) {
-        dls_spare_give(&data->state->spare_tensors[ndim], self);
+        dls_spare_give(&dls_spare_tensors[ndim], self);
     }
     else {
         PyObject_GC_Del(self);

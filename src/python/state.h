@@ -74,14 +74,6 @@ typedef struct {
 } dls_seen_keywords;
 #define DLS_SEEN_KEYWORDS 8
 
-/* Objects that have died, kept for the next ones of the same size (module/spare). */
-#define DLS_SPARES 8
-typedef struct {
-    int count, room; /* room 0: none are kept */
-    PyObject *objects[DLS_SPARES];
-} dls_spares;
-#define DLS_SPARE_NDIM 4
-
 typedef struct dls_state {
     /* names.x is the interned str of DLS_NAME_LIST */
     union {
@@ -113,8 +105,6 @@ typedef struct dls_state {
     PyObject *forget;        /* weakref callback of the plan cache */
     PyObject *modules;       /* sys.modules */
     struct dls_plan_cache *plans;
-    dls_spares spare_producers;
-    dls_spares spare_tensors[DLS_SPARE_NDIM + 1]; /* by ndim */
     Py_tss_t *thread_key;    /* each thread's number (python/thread.h) */
     int gil_deleters;        /* deleters want the GIL around them; -1 = not known yet */
 } dls_state;
