@@ -10,6 +10,7 @@
 
 /* Where the interpreter's dict has the module. */
 #define MODULE_KEY "dlshim._core"
+
 /* --- out: an owned tensor ------------------------------------------------------------- */
 
 DLS_APART static int

@@ -161,8 +161,7 @@ dls_request_options(dls_state *state, PyObject *source, dls_request *request)
     return 0;
 }
 
-/* Bit of a keyword of __dlpack__ (the order of DLS_ASK_*), -1 for any other.  Names in
- * calls are interned. */
+/* Of a name that is not the interned one. */
 DLS_APART static int
 strange_keyword_bit(dls_state *state, PyObject *name)
 {
@@ -176,6 +175,8 @@ strange_keyword_bit(dls_state *state, PyObject *name)
     return -1;
 }
 
+/* Bit of a keyword of __dlpack__ (the order of DLS_ASK_*), -1 for any other.  Names in
+ * calls are interned. */
 static inline int
 keyword_bit(dls_state *state, PyObject *name)
 {
