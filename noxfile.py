@@ -48,9 +48,7 @@ def interpreter(version: str) -> str:
 
 
 def session(name: str, version: str = MAIN, **options):
-    return nox.session(
-        name=name, python=interpreter(version), download_python="never", **options
-    )
+    return nox.session(name=name, python=interpreter(version), download_python="never", **options)
 
 
 # ---- the wheel ------------------------------------------------------------------------------
@@ -75,12 +73,15 @@ def install(s: nox.Session, *packages: str, extra: str = "", options: tuple[str,
 
 @session("build", FLOOR, tags=CI)
 def build(s: nox.Session) -> None:
-    """One wheel, compiled from the source distribution with the headers of the floor."""
+    """One wheel, compiled from the source distribution with the headers of the floor; and the
+    matrix command's."""
     if not os.environ.get("DLSHIM_WHEEL"):
         s.install("build")
-        for stale in [DIST, *ROOT.glob("*.egg-info")]:
+        matrix = ROOT / "dlshim_matrix"
+        for stale in [DIST, matrix / "build", *ROOT.glob("*.egg-info"), *matrix.glob("*.egg-info")]:
             shutil.rmtree(stale, ignore_errors=True)
         s.run("python", "-m", "build", "--outdir", str(DIST), env={"DLSHIM_WERROR": "1"})
+        s.run("python", "-m", "build", "--wheel", "--outdir", str(DIST), "dlshim_matrix")
     wheel = the_wheel()
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     s.log(f"{wheel.name}, {wheel.stat().st_size} bytes, sha256 {digest}")

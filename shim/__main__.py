@@ -18,14 +18,28 @@ In Python: import dlshim; help(dlshim.upgrade)
 """
 
 
+def matrix(arguments: list[str]) -> int:
+    """Run the matrix, which is a distribution of its own."""
+    try:
+        from dlshim_matrix.command import main
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "dlshim_matrix":
+            raise
+        print(
+            "python -m dlshim matrix: dlshim_matrix is not here. It comes with dlshim's source;\n"
+            "run this in the source's root, or install it from there:  pip install ./dlshim_matrix",
+            file=sys.stderr,
+        )
+        return 2
+    return main(arguments)
+
+
 def main(arguments: list[str]) -> int:
     """Run a command; return the exit status."""
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(HELP, end="")
         return 0
     if arguments[0] == "matrix":
-        from .matrix.command import main as matrix
-
         return matrix(arguments[1:])
     if arguments[0] == "streams":
         from .streams import main as streams

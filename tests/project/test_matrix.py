@@ -8,16 +8,20 @@ import os
 import signal
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
-from project.tree import absent
+from project.tree import ROOT, absent, read_toml
 
-from dlshim.matrix import capsules, cases, consumers, libraries, model, producers, run
+import dlshim
+from dlshim_matrix import capsules, cases, consumers, libraries, model, producers, run
 
 
-def command(*arguments: str, before: str = "") -> subprocess.CompletedProcess[str]:
+def command(
+    *arguments: str, before: str = "", cwd: Path = ROOT
+) -> subprocess.CompletedProcess[str]:
     """Run ``python -m dlshim``, after some code where that is given."""
     if before:
         code = f"{before}\nimport runpy, sys; sys.argv = ['dlshim', *{list(arguments)!r}]\n"
@@ -25,7 +29,7 @@ def command(*arguments: str, before: str = "") -> subprocess.CompletedProcess[st
         line = [sys.executable, "-c", code]
     else:
         line = [sys.executable, "-m", "dlshim", *arguments]
-    return subprocess.run(line, capture_output=True, text=True, check=False, timeout=300)
+    return subprocess.run(line, capture_output=True, text=True, check=False, timeout=300, cwd=cwd)
 
 
 def test_without_arguments_it_prints_short_help() -> None:
@@ -57,7 +61,13 @@ def test_a_reader_that_goes_away_ends_it_silently(arguments: list[str], buffered
     line = [sys.executable, *([] if buffered else ["-u"]), "-m", "dlshim", *arguments]
     try:
         done = subprocess.run(
-            line, stdout=writing, stderr=subprocess.PIPE, text=True, check=False, timeout=300
+            line,
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=300,
+            cwd=ROOT,
         )
     finally:
         os.close(writing)
@@ -85,6 +95,25 @@ def test_options_are_listed() -> None:
     assert done.returncode == 0
     for option in ("--only", "--json", "--no-cost", "tensorflow"):
         assert option in done.stdout
+
+
+def test_elsewhere_it_says_what_to_install(tmp_path: Path) -> None:
+    done = command("matrix", before="import sys; sys.modules['dlshim_matrix'] = None", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "pip install ./dlshim_matrix" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_its_distribution_is_whole() -> None:
+    """Of dlshim's version, and with every module."""
+    folder = ROOT / "dlshim_matrix"
+    project = read_toml(folder / "pyproject.toml")["project"]
+    assert project["version"] == dlshim.__version__
+    wheels = list((ROOT / "dist").glob("dlshim_matrix-*.whl"))
+    if not wheels:
+        absent("no wheel of dlshim-matrix here (nox -s build)")
+    with zipfile.ZipFile(wheels[0]) as file:
+        inside = {name for name in file.namelist() if ".dist-info/" not in name}
+    assert inside == {f"dlshim_matrix/{path.name}" for path in folder.glob("*.py")}
 
 
 def test_without_rich_it_says_what_to_install() -> None:
@@ -213,3 +242,12 @@ def test_the_witness_reads_what_it_made() -> None:
     assert contents.readonly and contents.versioned and contents.address == made.address
     with pytest.raises(ValueError, match="not an unconsumed"):
         capsules.read(3)
+
+
+def test_children_find_the_package_wherever_it_lies(tmp_path: Path) -> None:
+    """Also where neither the folder that it is run from nor an installation has it."""
+    if importlib.util.find_spec("rich") is None:
+        absent("rich is not installed")
+    code = f"import sys; sys.path.append({str(ROOT)!r})"
+    done = command("matrix", "--only", "capsule", "--no-cost", before=code, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -5,16 +5,10 @@ from __future__ import annotations
 import ast
 import importlib.util
 import re
-import sys
 from typing import Any
 
 import pytest
-from project.tree import ROOT, absent
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib  # pytest brings it
+from project.tree import ROOT, absent, read_toml
 
 README = (ROOT / "README.md").read_text()
 COMMANDS = (
@@ -59,7 +53,7 @@ def test_the_two_commands_are_there() -> None:
 
 
 def test_the_extras_of_the_commands_exist() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = read_toml(ROOT / "pyproject.toml")["project"]
     extras = project["optional-dependencies"]
     assert {"demo", "test"} <= extras.keys()
     assert "rich" in extras["demo"] and any(name.startswith("pytest") for name in extras["test"])

@@ -6,10 +6,17 @@ import importlib.util
 import os
 import re
 import shutil
+import sys
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # pytest brings it
 
 ROOT = Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
@@ -19,6 +26,11 @@ REQUIRED = os.environ.get("DLSHIM_CI") == "1"
 
 #: The layers, top first: a file includes only from its own folder and those before it.
 LAYERS = ("abi", "core", "device", "python", "source", "module")
+
+
+def read_toml(file: Path) -> dict[str, Any]:
+    """The contents of a TOML file."""
+    return tomllib.loads(file.read_text())
 
 
 def absent(what: str) -> None:
