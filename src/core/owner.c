@@ -119,28 +119,34 @@ drop_plain_half(dls_hold *hold, bool attached)
 }
 
 void
-dls_hold_drop(dls_hold *hold)
+dls_hold_drop_last(dls_hold *hold)
 {
-    dls_hold moved = hold_move(hold);
-    if (DLS_RARE(!is_foreign(&moved)) && drop_plain_half(&moved, false)) {
+    if (DLS_RARE(!is_foreign(hold)) && drop_plain_half(hold, false)) {
         return;
     }
     switch (python->where()) {
     case DLS_PYTHON_QUIET:
-        if (is_foreign(&moved)) {
-            run_foreign_deleter(&moved);
-            python->settle(moved.py);
+        if (is_foreign(hold)) {
+            run_foreign_deleter(hold);
+            python->settle(hold->py);
             return;
         } /* fall through */
     case DLS_PYTHON_HELD:
-        drop_attached(&moved);
+        drop_attached(hold);
         return;
     case DLS_PYTHON_ALIVE:
-        drop_detached(&moved);
+        drop_detached(hold);
         return;
     case DLS_PYTHON_GONE:
         return;
     }
+}
+
+void
+dls_hold_drop(dls_hold *hold)
+{
+    dls_hold moved = hold_move(hold);
+    dls_hold_drop_last(&moved);
 }
 
 void

@@ -100,6 +100,8 @@ void dls_owner_set_python(const dls_python_ops *ops);
  * only what is known to be free of Python goes: our own blocks.  The rest is leaked,
  * for a foreign deleter may be a Python callback that exists no more (T10). */
 void dls_hold_drop(dls_hold *hold);
+/* The same where nobody comes back to *hold, which is not cleared: its block goes next. */
+void dls_hold_drop_last(dls_hold *hold);
 
 /* The same for callers that are attached by contract (deallocs, error paths). */
 void dls_hold_drop_attached(dls_hold *hold);

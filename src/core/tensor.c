@@ -126,35 +126,37 @@ dls_tensor_scan(const dl_tensor *tensor, dls_scan *scan, dls_error *err)
     return DLS_OK;
 }
 
+/* So many elements of the widest dtype (bits and lanes: 24 bits) overflow nothing, and a plain
+ * tensor that has more loses only time. */
+#define PLAIN_COUNT_BITS 38
+
 bool
 dls_tensor_is_plain(const dl_tensor *tensor)
 {
     const int64_t *shape = tensor->shape, *strides = tensor->strides;
     static const dl_device host = {dl_kDLCPU, 0};
     if (memcmp(&tensor->device, &host, sizeof host) != 0 || tensor->byte_offset != 0
-        || tensor->data == NULL || tensor->dtype.bits < 8) {
+        || tensor->data == NULL || tensor->dtype.bits < 8 || tensor->dtype.lanes == 0) {
         return false;
     }
-    int64_t i = (uint32_t)tensor->ndim;
-    int64_t product = 1, signs = 0; /* signs: below 0 from the first negative extent on */
-    if (i != 0) {
-        if (DLS_RARE(shape == NULL)) {
-            return false;
-        }
-        if (DLS_RARE(strides == NULL || i > DLS_NDIM_INTERFACE)) {
-            return false;
-        }
-        do {
-            i--;
-            if (strides[i] != product || !dls_mul(product, shape[i], &product)) {
-                return false;
-            }
-            signs |= product;
-        } while (i != 0);
+    uint64_t last = (uint64_t)(uint32_t)tensor->ndim - 1; /* one comparison for all wrong ones */
+    int64_t product = 1, seen = 0; /* seen: the bits of all products, the sign too */
+    if (last >= DLS_NDIM_INTERFACE) {
+        return tensor->ndim == 0;
     }
-    /* In bits: 0 for no lanes or an extent of 0, too. */
-    return signs >= 0 && dls_mul(product, dls_dtype_bits(tensor->dtype), &product)
-           && product != 0;
+    if (DLS_RARE(shape == NULL)) {
+        return false;
+    }
+    if (DLS_RARE(strides == NULL)) {
+        return false;
+    }
+    for (int64_t i = (int64_t)last; i >= 0; i--) {
+        if (strides[i] != product || !dls_mul(product, shape[i], &product)) {
+            return false;
+        }
+        seen |= product;
+    }
+    return (uint64_t)seen >> PLAIN_COUNT_BITS == 0 && product != 0;
 }
 
 /* --- what goes out ----------------------------------------------------------- */
@@ -212,9 +214,7 @@ static void
 delete_legacy(dl_managed_tensor *self)
 {
     legacy_export *export = self->manager_ctx;
-    if (!dls_hold_is_empty(&export->hold)) {
-        dls_hold_drop(&export->hold);
-    }
+    dls_hold_drop_last(&export->hold);
     DLS_COUNT_LIVE(-1);
     dls_free(export);
 }
@@ -223,9 +223,7 @@ static void
 delete_versioned(dl_managed_tensor_versioned *self)
 {
     versioned_export *export = self->manager_ctx;
-    if (!dls_hold_is_empty(&export->hold)) {
-        dls_hold_drop(&export->hold);
-    }
+    dls_hold_drop_last(&export->hold);
     DLS_COUNT_LIVE(-1);
     dls_free(export);
 }
@@ -280,10 +278,9 @@ dls_tensor_write_dims(const dl_tensor *from, bool canonical, int64_t *dims)
 static void
 write_tensor(dl_tensor *out, const dls_delivery *what, int64_t *dims)
 {
-    int32_t ndim = what->tensor.ndim;
     *out = what->tensor;
-    out->shape = ndim != 0 ? dims : NULL;
-    out->strides = ndim != 0 ? dims + ndim : NULL;
+    out->shape = dims;
+    out->strides = dims + what->tensor.ndim;
     dls_tensor_write_dims(&what->tensor, what->canonical, dims);
 }
 
@@ -292,7 +289,7 @@ write_tensor(dl_tensor *out, const dls_delivery *what, int64_t *dims)
 static void *
 export_block(int32_t ndim, bool versioned, uint64_t flags, dl_tensor **tensor, int64_t **dims)
 {
-    size_t room = 2 * sizeof(int64_t) * (size_t)ndim;
+    size_t room = 2 * sizeof(int64_t) * (uint32_t)ndim;
     if (versioned) {
         versioned_export *export = dls_alloc(sizeof *export + room);
         if (export == NULL) {
@@ -358,7 +355,7 @@ dls_copy_dims(const dl_tensor *from, int64_t *shape, int64_t *strides)
 }
 
 void *
-dls_export_plain(const dl_tensor *plain, bool versioned)
+dls_export_plain(const dl_tensor *plain, bool versioned, dls_hold **hold)
 {
     dl_tensor *tensor;
     int64_t *dims;
@@ -366,9 +363,10 @@ dls_export_plain(const dl_tensor *plain, bool versioned)
     void *managed = export_block(ndim, versioned, 0, &tensor, &dims);
     if (managed != NULL) {
         *tensor = *plain;
-        tensor->shape = ndim != 0 ? dims : NULL;
-        tensor->strides = ndim != 0 ? dims + ndim : NULL;
+        tensor->shape = dims;
+        tensor->strides = dims + ndim;
         dls_copy_dims(plain, dims, dims + ndim);
+        *hold = versioned ? &((versioned_export *)managed)->hold : &((legacy_export *)managed)->hold;
     }
     return managed;
 }

@@ -24,7 +24,8 @@ typedef struct {
 } dls_scan;
 
 /* Is it host memory that could not be described better: device (1, 0), an address without
- * offset, extents above 0, row-major strides to the letter, whole bytes, no overflow?  Then
+ * offset, extents above 0, row-major strides to the letter, elements of 8 bits or more, and less
+ * than 2^38 of them?  Then
  * dls_tensor_scan accepts it, and nothing but flavour, flags and deleter can need a change
  * (T3).  False says nothing: the scan decides. */
 bool dls_tensor_is_plain(const dl_tensor *tensor);
@@ -66,11 +67,11 @@ void dls_tensor_write_dims(const dl_tensor *from, bool canonical, int64_t *dims)
  * The hold starts empty: dls_export_hold moves one in, as the last step. */
 void *dls_export_new(const dls_delivery *what);
 void dls_export_hold(void *managed, bool versioned, dls_hold *hold);
+/* The same for a plain tensor.  *hold: where its empty hold is, to be filled in place. */
+void *dls_export_plain(const dl_tensor *plain, bool versioned, dls_hold **hold);
 
 /* The hold of a struct that dls_export_new made, borrowed; NULL for foreign structs. */
 dls_hold *dls_export_own_hold(void *managed, bool versioned);
-/* The same for a plain tensor. */
-void *dls_export_plain(const dl_tensor *plain, bool versioned);
 
 /* Call the deleter of a managed tensor of either flavour, NULL deleters tolerated. */
 void dls_managed_delete(void *managed, bool versioned);

@@ -122,23 +122,6 @@ is_settled(const dls_producer *self)
     return hold != NULL && hold->kind == DLS_HOLD_BUFFER;
 }
 
-/* Straight from the source's own table, once an export of it was seen to be writable:
- * what it lends is the source's and lives as long.  1 = *out, 0 = needs the long way,
- * -1 = exception. */
-static inline int
-borrow_through(const dls_producer *self, const dls_plan *plan, dl_tensor *out)
-{
-    if (DLS_RARE(plan->table->dltensor_from_py_object_no_sync(self->source, out) != 0)) {
-        PyErr_Clear(); /* the long way says why */
-        return 0;
-    }
-    if (dls_plan_has(plan, DLS_LIB_LAZY_BITS)
-        && dls_refuse_lazy_bits(self->state, plan, self->source, out->dtype) < 0) {
-        return -1;
-    }
-    return dls_tensor_is_plain(out);
-}
-
 static inline void
 drop_equal(dls_answer *answer)
 {
@@ -193,6 +176,36 @@ borrow_again(dls_producer *self, unsigned road, dl_tensor *out)
     return borrow_anew(self, road != 0 ? &answer : NULL, out);
 }
 
+/* What the table lent is not fit, or it failed, and the long way says why. */
+DLS_COLD static int
+borrow_after_table(dls_producer *self, int code, dl_tensor *out)
+{
+    if (code == 0) {
+        dls_error_report();
+    }
+    else if (dls_error_forget() < 0) {
+        return -1;
+    }
+    return borrow_again(self, dls_express_road(self->plan, self->source, false), out);
+}
+
+/* Straight from the source's own table, once an export of it was seen to be writable:
+ * what it lends is the source's and lives as long.  All is read from self again after each call
+ * (dls_express_through). */
+static inline int
+borrow_through(dls_producer *self, dl_tensor *out)
+{
+    int code = self->plan->table->dltensor_from_py_object_no_sync(self->source, out);
+    if (DLS_RARE(code != 0)) {
+        return borrow_after_table(self, code, out);
+    }
+    if (dls_plan_has(self->plan, DLS_LIB_LAZY_BITS)
+        && dls_refuse_lazy_bits(self->state, self->plan, self->source, out->dtype) < 0) {
+        return -1;
+    }
+    return dls_tensor_is_plain(out) ? 0 : borrow_after_table(self, 0, out);
+}
+
 DLS_FLAT int
 dls_producer_borrow(dls_producer *self, dl_tensor *out)
 {
@@ -204,10 +217,7 @@ dls_producer_borrow(dls_producer *self, dl_tensor *out)
     bool simple = self->borrowed != NULL && dls_express_bare(self);
     unsigned road = simple ? dls_express_road(plan, self->source, false) : 0;
     if ((road & DLS_EXPRESS_TABLE) && plan->table->dltensor_from_py_object_no_sync != NULL) {
-        int got = borrow_through(self, plan, out);
-        if (got != 0) {
-            return got > 0 ? 0 : -1;
-        }
+        return borrow_through(self, out);
     }
     return borrow_again(self, road, out);
 }

@@ -24,18 +24,44 @@ own_carefully(PyObject *object, dls_answer *answer, dl_managed_tensor_versioned 
     return 0;
 }
 
-DLS_FLAT static int
-managed_tensor_from_py_object(void *object, dl_managed_tensor_versioned **out)
+/* Not through a table. */
+DLS_FLAT DLS_APART static int
+own_by_method(PyObject *object, unsigned road, dl_managed_tensor_versioned **out)
 {
     dls_answer answer;
-    dls_producer *self = object;
-    bool bare = dls_is_producer(object) && dls_express_bare(self);
-    unsigned road = bare ? dls_express_road(self->plan, self->source, true) : 0;
     if (road == 0) {
         return own_carefully(object, NULL, out);
     }
-    int got = dls_express_owned(self, road, out, &answer);
-    return got > 0 ? 0 : got < 0 ? -1 : own_carefully(object, &answer, out);
+    int got = dls_express_owned(dls_producer_data(object), road, out, &answer);
+    return DLS_RARE(got > 0) ? own_carefully(object, &answer, out) : got;
+}
+
+DLS_COLD static int
+own_after_table(PyObject *object, dl_managed_tensor_versioned **out)
+{
+    dls_answer answer;
+    dl_managed_tensor_versioned *given = *out;
+    *out = NULL; /* who looks at it after a failure finds nothing to delete */
+    dls_express_not_through(given, &answer);
+    return own_carefully(object, &answer, out);
+}
+
+DLS_FLAT DLS_APART static int
+own_through_table(PyObject *object, dl_managed_tensor_versioned **out)
+{
+    bool done = dls_express_through(dls_producer_data(object), out);
+    return done ? 0 : own_after_table(object, out);
+}
+
+/* Only tail calls: who is called saves the registers that it needs, once. */
+static int
+managed_tensor_from_py_object(void *object, dl_managed_tensor_versioned **out)
+{
+    dls_producer *self = object;
+    bool bare = dls_is_producer(object) && dls_express_bare(self);
+    unsigned road = bare ? dls_express_road(self->plan, self->source, true) : 0;
+    return road & DLS_EXPRESS_TABLE ? own_through_table(object, out)
+                                    : own_by_method(object, road, out);
 }
 
 /* --- out: a borrowed one ----------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include "python/capsule.h"
 #include "python/raise.h"
 #include "source/call.h"
+#include "source/on_host.h"
 #include "source/refusal.h"
 #include "source/table.h"
 
@@ -54,7 +55,9 @@ static inline void *
 ask_method(dls_state *state, const dls_plan *plan, PyObject *source, unsigned road, bool got,
            PyObject **capsule)
 {
-    *capsule = dls_call_express(state, plan, source, road);
+    const unsigned special = DLS_EXPRESS_VERSION | DLS_EXPRESS_BY_TYPE | DLS_EXPRESS_DIRECT;
+    bool old = !(__builtin_constant_p(got) && got) && !(road & special); /* most old producers */
+    *capsule = old ? dls_call_bare(state, source) : dls_call_express(state, plan, source, road);
     return *capsule != NULL && Py_REFCNT(*capsule) == 1 ? dls_capsule_pointer(*capsule, got)
                                                         : NULL;
 }
@@ -68,7 +71,7 @@ ask_table(dls_state *state, dls_plan *plan, PyObject *source, bool kernel_asks)
         return NULL;
     }
     dl_managed_tensor_versioned *managed = dls_table_call(plan->table, source);
-    if (lazy && managed != NULL
+    if (lazy && managed != NULL && managed->version.major == DL_MAJOR
         && dls_refuse_lazy_bits(state, plan, source, managed->dl_tensor.dtype) < 0) {
         return drop_answer(NULL, managed);
     }
@@ -89,7 +92,7 @@ is_fit_versioned(const dl_managed_tensor_versioned *managed, bool to_versioned)
 static inline bool
 is_fit_legacy(const dls_state *state, const dl_managed_tensor *managed, bool to_versioned)
 {
-    return (to_versioned || (managed->deleter != NULL && state->gil_deleters != 1))
+    return (to_versioned || (managed->deleter != NULL && state->legacy_hold == 0))
            && dls_tensor_is_plain(&managed->dl_tensor);
 }
 
@@ -124,7 +127,7 @@ take(dls_state *state, dls_plan *plan, PyObject *source, PyObject *capsule, void
     }
     hold->base = managed;
     hold->kind = versioned ? DLS_HOLD_VERSIONED : DLS_HOLD_LEGACY;
-    hold->flags = !versioned && state->gil_deleters == 1 ? DLS_HOLD_WANTS_GIL : 0;
+    hold->flags = versioned ? 0 : state->legacy_hold;
     hold->py = NULL;
     if (!dls_plan_has(plan, DLS_LIB_OWNS)) {
         Py_INCREF(source);
@@ -145,7 +148,8 @@ translate(dls_state *state, dls_plan *plan, PyObject *source, PyObject *capsule,
     const dl_tensor *tensor = to_versioned
                                   ? &((dl_managed_tensor *)managed)->dl_tensor
                                   : &((dl_managed_tensor_versioned *)managed)->dl_tensor;
-    void *made = dls_export_plain(tensor, to_versioned);
+    dls_hold *hold;
+    void *made = dls_export_plain(tensor, to_versioned, &hold);
     if (made == NULL) {
         return PyErr_NoMemory();
     }
@@ -154,9 +158,7 @@ translate(dls_state *state, dls_plan *plan, PyObject *source, PyObject *capsule,
         dls_managed_delete(made, to_versioned);
         return NULL;
     }
-    if (take(state, plan, source, capsule, managed, !to_versioned,
-             dls_export_own_hold(made, to_versioned))
-        < 0) {
+    if (take(state, plan, source, capsule, managed, !to_versioned, hold) < 0) {
         Py_DECREF(result);
         return NULL;
     }
@@ -201,7 +203,8 @@ dls_express_export(dls_producer *self, PyObject *const *args, PyObject *kwnames,
 DLS_FLAT PyObject *
 dls_express_again(dls_tensor *self, bool versioned)
 {
-    void *made = dls_export_plain(&self->tensor, versioned);
+    dls_hold *hold;
+    void *made = dls_export_plain(&self->tensor, versioned, &hold);
     if (made == NULL) {
         return PyErr_NoMemory();
     }
@@ -210,7 +213,7 @@ dls_express_again(dls_tensor *self, bool versioned)
         dls_managed_delete(made, versioned);
         return NULL;
     }
-    *dls_export_own_hold(made, versioned) = (dls_hold){.base = shared, .kind = DLS_HOLD_SHARED};
+    *hold = (dls_hold){.base = shared, .kind = DLS_HOLD_SHARED};
     PyObject *capsule = dls_capsule_new(made, versioned);
     if (capsule == NULL) {
         dls_managed_delete(made, versioned);
@@ -223,21 +226,25 @@ dls_express_again(dls_tensor *self, bool versioned)
     return capsule;
 }
 
-/* Does the chain of bases end in nothing?  Then the library has made the memory itself.  Each
- * array holds its base, and no other code runs here. */
-static inline bool
-ends_in_nothing(const dls_plan *plan, PyObject *array)
+static inline int
+is_host(int got, dl_device device)
 {
-    PyObject *base = array;
-    do {
-        base = dls_getter_read(&plan->base, base);
-        if (base == NULL) {
-            PyErr_Clear();
-            return false;
-        }
-        Py_DECREF(base);
-    } while (Py_IS_TYPE(base, plan->type));
-    return base == Py_None;
+    return got > 0 ? device.device_type == dl_kDLCPU && device.device_id == 0 : got;
+}
+
+/* Where the source does not show it, and its type has answered on the host. */
+DLS_APART static int
+device_of_host_type(dls_state *state, const dls_plan *plan, PyObject *source)
+{
+    dl_device device = {0, 0};
+    int got = 0;
+    if (plan->table != NULL) {
+        got = dls_table_device(plan->table, source, &device);
+    }
+    else if (plan->has_device) {
+        got = dls_call_device(state, plan->device_method, source, &device);
+    }
+    return is_host(got, device);
 }
 
 int
@@ -245,21 +252,17 @@ dls_express_device(dls_producer *self)
 {
     dl_device device;
     dls_plan *plan = self->plan;
-    if (DLS_RARE(self->options != NULL || plan == NULL || Py_TYPE(self->source) != plan->type
-                 || (plan->express[0] | plan->express[1]) == 0)) {
+    if (DLS_RARE(self->options != NULL || plan == NULL || Py_TYPE(self->source) != plan->type)) {
         return 0;
     }
-    if (plan->cpu_only || (plan->base.get != NULL && ends_in_nothing(plan, self->source))) {
-        return 1; /* not asked (N5) */
+    unsigned open = plan->express[0] | plan->express[1];
+    if (open & DLS_EXPRESS_ASKED) {
+        int got = dls_call_device(self->state, NULL, self->source, &device);
+        return is_host(got, device);
     }
-    int got = 0;
-    if (plan->table != NULL) {
-        got = dls_table_device(plan->table, self->source, &device);
-    }
-    else if (plan->has_device) {
-        got = dls_call_device(self->state, plan->device_method, self->source, &device);
-    }
-    return got > 0 ? device.device_type == dl_kDLCPU && device.device_id == 0 : got;
+    int shown = dls_known_on_host(plan, self->source);
+    return shown != 0 || open == 0 ? shown
+                                   : device_of_host_type(self->state, plan, self->source);
 }
 
 /* --- our exchange table ----------------------------------------------------------------- */
@@ -277,15 +280,14 @@ unpack(dls_producer *self, PyObject *capsule, void *managed, bool versioned)
         dls_error_report();
         return managed;
     }
+    dls_hold *hold;
     dl_managed_tensor_versioned *made =
-        dls_export_plain(&((dl_managed_tensor *)managed)->dl_tensor, true);
+        dls_export_plain(&((dl_managed_tensor *)managed)->dl_tensor, true, &hold);
     if (made == NULL) {
         PyErr_NoMemory();
         return NULL;
     }
-    if (take(self->state, self->plan, self->source, capsule, managed, false,
-             dls_export_own_hold(made, true))
-        < 0) {
+    if (take(self->state, self->plan, self->source, capsule, managed, false, hold) < 0) {
         dls_managed_delete(made, true);
         return NULL;
     }
@@ -293,41 +295,50 @@ unpack(dls_producer *self, PyObject *capsule, void *managed, bool versioned)
     return made;
 }
 
-/* By a table that needs no translation: what comes is what goes. */
-static inline int
-own_through(dls_producer *self, unsigned road, dl_managed_tensor_versioned **out,
-            dls_answer *answer)
+/* After each call all is read from self again: what is kept in registers over a call is paid
+ * for at the door. */
+bool
+dls_express_through(dls_producer *self, dl_managed_tensor_versioned **out)
 {
-    dl_managed_tensor_versioned *managed = ask_table(self->state, self->plan, self->source, true);
-    if (managed != NULL && is_fit_versioned(managed, true)) {
-        *out = managed;
+    *out = dls_table_call(self->plan->table, self->source);
+    bool good = *out != NULL && (*out)->version.major == DL_MAJOR
+                && (!dls_plan_has(self->plan, DLS_LIB_LAZY_BITS)
+                    || dls_refuse_lazy_bits(self->state, self->plan, self->source,
+                                            (*out)->dl_tensor.dtype)
+                           == 0)
+                && is_fit_versioned(*out, true);
+    if (good) {
         DLS_COUNT(handed_on);
-        return 1;
     }
-    *answer = answer_of(road, NULL, managed);
-    return 0;
+    return good;
+}
+
+DLS_COLD void
+dls_express_not_through(dl_managed_tensor_versioned *managed, dls_answer *answer)
+{
+    if (managed != NULL && PyErr_Occurred() != NULL) {
+        managed = drop_answer(NULL, managed);
+    }
+    *answer = answer_of(DLS_EXPRESS_TABLE | DLS_EXPRESS_VERSIONED, NULL, managed);
 }
 
 DLS_FLAT int
 dls_express_owned(dls_producer *self, unsigned road, dl_managed_tensor_versioned **out,
                   dls_answer *answer)
 {
-    if (road & DLS_EXPRESS_TABLE) {
-        return own_through(self, road, out, answer);
-    }
     PyObject *capsule;
     bool got = road & DLS_EXPRESS_VERSIONED;
     void *managed = ask_method(self->state, self->plan, self->source, road, got, &capsule);
     if (!is_fit(self->state, managed, got, true)) {
         *answer = answer_of(road, capsule, managed);
-        return 0;
+        return 1;
     }
     *out = unpack(self, capsule, managed, got);
     if (*out == NULL) {
         drop_answer(capsule, managed);
         return -1;
     }
-    return 1;
+    return 0;
 }
 
 DLS_FLAT const dl_tensor *
@@ -384,11 +395,11 @@ make_tensor(dls_state *state, dls_plan *plan, PyObject *source, PyObject *capsul
     return (PyObject *)self;
 }
 
-DLS_FLAT PyObject *
-dls_express_tensor(dls_state *state, dls_plan *plan, PyObject *source, unsigned road)
+/* got and road's TABLE: known to the compiler. */
+static inline PyObject *
+tensor_of(dls_state *state, dls_plan *plan, PyObject *source, unsigned road, bool got)
 {
     PyObject *capsule, *tensor;
-    bool got = road & DLS_EXPRESS_VERSIONED;
     dls_plan_share(plan); /* what is called may empty the cache */
     void *managed = ask(state, plan, source, road, got, false, &capsule);
     if (!is_fit(state, managed, got, true)) {
@@ -403,4 +414,15 @@ dls_express_tensor(dls_state *state, dls_plan *plan, PyObject *source, unsigned 
     }
     dls_plan_drop(plan);
     return tensor;
+}
+
+DLS_FLAT PyObject *
+dls_express_tensor(dls_state *state, dls_plan *plan, PyObject *source, unsigned road)
+{
+    if (road & DLS_EXPRESS_TABLE) {
+        return tensor_of(state, plan, source, DLS_EXPRESS_TABLE | DLS_EXPRESS_VERSIONED, true);
+    }
+    road &= ~DLS_EXPRESS_TABLE;
+    return road & DLS_EXPRESS_VERSIONED ? tensor_of(state, plan, source, road, true)
+                                        : tensor_of(state, plan, source, road, false);
 }

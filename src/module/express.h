@@ -22,15 +22,22 @@ dls_express_bare(const dls_producer *self)
     return ((uintptr_t)self->options | (uintptr_t)self->kept) == 0;
 }
 
-/* DLS_EXPRESS_* for this source, 0: closed.  plan may be NULL. */
+/* DLS_EXPRESS_* for objects of the plan's own type, 0: closed. */
+static inline unsigned
+dls_express_road_of(const dls_plan *plan, bool versioned)
+{
+    return atomic_load_explicit(&dls_hand_on_allowed, memory_order_relaxed)
+               ? plan->express[versioned]
+               : 0;
+}
+
+/* The same for this source.  plan may be NULL. */
 static inline unsigned
 dls_express_road(const dls_plan *plan, PyObject *source, bool versioned)
 {
-    if (DLS_RARE(plan == NULL || Py_TYPE(source) != plan->type
-                 || !atomic_load_explicit(&dls_hand_on_allowed, memory_order_relaxed))) {
-        return 0;
-    }
-    return plan->express[versioned];
+    return DLS_RARE(plan == NULL || Py_TYPE(source) != plan->type)
+               ? 0
+               : dls_express_road_of(plan, versioned);
 }
 
 /* Drop an answer that nobody used; a pending exception is kept. */
@@ -41,12 +48,17 @@ void dls_express_drop(dls_answer *answer);
 PyObject *dls_express_export(dls_producer *self, PyObject *const *args, PyObject *kwnames,
                              unsigned road);
 
-/* The device question, put to a source whose type answers on the host.  1 = it lies on device
- * (1, 0), 0 = ask carefully, -1 = exception. */
+/* The device question, where the source shows the answer, or its type has answered on the
+ * host.  1 = it lies on device (1, 0), 0 = ask carefully, -1 = exception. */
 int dls_express_device(dls_producer *self);
 
-/* An owned struct for the consumer of our exchange table, of a Producer like that.  1 = *out,
- * 0 = go the careful road with *answer in the request, -1 = exception. */
+/* An owned struct for the consumer of our exchange table, of a Producer like that, by its
+ * source's own table: what comes is what goes.  False: *out and a pending exception are what
+ * there is; go the careful road with the answer that dls_express_not_through makes of them. */
+bool dls_express_through(dls_producer *self, dl_managed_tensor_versioned **out);
+void dls_express_not_through(dl_managed_tensor_versioned *managed, dls_answer *answer);
+
+/* The same by __dlpack__.  0 = *out, 1 = as above, with *answer made, -1 = exception. */
 int dls_express_owned(dls_producer *self, unsigned road, dl_managed_tensor_versioned **out,
                       dls_answer *answer);
 

@@ -187,9 +187,9 @@ from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwn
     if (n != 1) {
         return raise_positional("from_dlpack", n);
     }
-    if (kwnames == NULL) {
-        dls_plan *plan = dls_plan_known(state, args[0]);
-        unsigned road = dls_express_road(plan, args[0], true);
+    dls_plan *plan = kwnames == NULL ? dls_plan_known(state, args[0]) : NULL;
+    if (plan != NULL) {
+        unsigned road = dls_express_road_of(plan, true);
         if (road != 0) {
             return dls_express_tensor(state, plan, args[0], road);
         }

@@ -71,6 +71,7 @@ hook(PyObject *module, PyObject *args)
     }
     else if (strcmp(name, "forget_imports") == 0) {
         state->gil_deleters = -1;
+        state->legacy_hold = 0;
     }
     else if (strcmp(name, "event_pool") == 0) {
         dls_pool_cap((int)PyLong_AsLong(value));

@@ -8,6 +8,10 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#ifdef __linux__
+#include <pthread.h>
+#endif
+
 #include "core/order.h"
 #include "core/owner.h"
 #include "module/options.h"
@@ -17,11 +21,22 @@
 /* Threads ask at the same time: from then on every asker counts as one that asked. */
 #define DLS_ASKED_BY_MANY ULONG_MAX
 
+/* CPython's thread ident without its detour. */
+static inline unsigned long
+dls_this_thread(void)
+{
+#ifdef __linux__
+    return (unsigned long)pthread_self();
+#else
+    return PyThread_get_thread_ident();
+#endif
+}
+
 /* A device question was put in this thread. */
 static inline void
 dls_mark_question(unsigned long *asked)
 {
-    unsigned long me = PyThread_get_thread_ident();
+    unsigned long me = dls_this_thread();
     *asked = *asked == 0 || *asked == me ? me : DLS_ASKED_BY_MANY;
 }
 
@@ -33,7 +48,7 @@ dls_use_question(unsigned long *asked)
     if (*asked == 0 || *asked == DLS_ASKED_BY_MANY) {
         return *asked != 0;
     }
-    bool mine = *asked == PyThread_get_thread_ident();
+    bool mine = *asked == dls_this_thread();
     if (mine) {
         *asked = 0;
     }
@@ -135,6 +150,17 @@ static inline bool
 dls_is_producer(PyObject *self)
 {
     return Py_IS_TYPE(self, dls_producer_data(self)->state->producer_type);
+}
+
+/* As __dlpack_device__ answers: two plain ints, a new reference. */
+static inline PyObject *
+dls_device_pair(const dls_state *state, dl_device device)
+{
+    if (device.device_type == dl_kDLCPU && device.device_id == 0) {
+        Py_INCREF(state->host_device);
+        return state->host_device;
+    }
+    return Py_BuildValue("(ii)", (int)device.device_type, (int)device.device_id);
 }
 
 /* Type objects, added to the module.  0, or -1 with an exception. */

@@ -164,7 +164,7 @@ device_carefully(dls_producer *data)
         return NULL;
     }
     dls_mark_question(&data->asked);
-    return Py_BuildValue("(ii)", (int)device.device_type, (int)device.device_id);
+    return dls_device_pair(data->state, device);
 }
 
 DLS_FLAT static PyObject *

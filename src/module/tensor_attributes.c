@@ -71,8 +71,7 @@ get_dtype(PyObject *self, void *closure)
 PyObject *
 dls_tensor_device_pair(const dls_tensor *self)
 {
-    dl_device device = self->tensor.device;
-    return Py_BuildValue("(ii)", (int)device.device_type, (int)device.device_id);
+    return dls_device_pair(self->state, self->tensor.device);
 }
 
 static PyObject *

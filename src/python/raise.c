@@ -129,6 +129,16 @@ dls_error_is_fatal(void)
                || PyErr_ExceptionMatches(PyExc_RecursionError));
 }
 
+DLS_COLD int
+dls_error_forget(void)
+{
+    if (dls_error_is_fatal()) {
+        return -1;
+    }
+    PyErr_Clear();
+    return 0;
+}
+
 void
 dls_raise_with_cause(PyObject *cause)
 {

@@ -22,6 +22,9 @@ DLS_COLD PyObject *dls_raise_from_pending(dls_state *state, PyObject *obj, const
 /* Is an exception pending that no probe may hide: MemoryError, RecursionError, or what is
  * no Exception (KeyboardInterrupt)? */
 bool dls_error_is_fatal(void);
+/* A probe has raised: 0, and nothing is pending any more; -1 when that exception is fatal, and
+ * stays. */
+int dls_error_forget(void);
 
 /* The pending exception gets `cause` (stolen) as its __cause__. */
 void dls_raise_with_cause(PyObject *cause);

@@ -46,6 +46,7 @@
     X(is_conj, "is_conj")                                                      \
     X(base, "base")                                                            \
     X(is_neg, "is_neg")                                                        \
+    X(is_cpu, "is_cpu")                                                        \
     X(get_capsule, "_get_capsule")                                             \
     X(cuda_stream, "__cuda_stream__")                                          \
     X(torch_cuda_stream, "cuda_stream")                                        \
@@ -107,6 +108,7 @@ typedef struct dls_state {
     struct dls_plan_cache *plans;
     Py_tss_t *thread_key;    /* each thread's number (python/thread.h) */
     int gil_deleters;        /* deleters want the GIL around them; -1 = not known yet */
+    uint32_t legacy_hold;    /* what follows: DLS_HOLD_* of each legacy tensor on the host */
 } dls_state;
 
 /* Fill names, tuples and error classes.  0, or -1 with an exception set (the caller

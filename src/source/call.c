@@ -31,6 +31,14 @@ dls_call_dlpack(dls_state *state, PyObject *obj, bool by_type, unsigned mask,
 }
 
 PyObject *
+dls_call_bare(dls_state *state, PyObject *obj)
+{
+    PyObject *args[2] = {NULL, obj};
+    return dls_late.PyObject_VectorcallMethod(state->names.dlpack, &args[1],
+                                              1 | DLS_VECTORCALL_OFFSET, NULL);
+}
+
+DLS_APART PyObject *
 dls_call_express(dls_state *state, const dls_plan *plan, PyObject *obj, unsigned road)
 {
     PyObject *args[4], *kwnames = NULL;
@@ -110,21 +118,10 @@ dls_device_from_pair(dls_state *state, PyObject *pair, bool strict, dl_device *d
     }
     Py_XDECREF(type);
     Py_XDECREF(id);
-    if (got < 0 || dls_error_is_fatal()) {
+    if (got < 0 || dls_error_forget() < 0) {
         return -1;
     }
-    PyErr_Clear();
     return got > 0 && device->device_type > 0;
-}
-
-DLS_COLD static int
-forget_refusal(void)
-{
-    if (dls_error_is_fatal()) {
-        return -1;
-    }
-    PyErr_Clear();
-    return 0;
 }
 
 /* (1, 0) of the ints that CPython has one of each: what nearly all answer.  One that
@@ -154,7 +151,7 @@ dls_call_device(dls_state *state, PyObject *method, PyObject *obj, dl_device *de
                          : dls_late.PyObject_VectorcallMethod(state->names.dlpack_device,
                                                               &args[1], one, NULL);
     if (pair == NULL) {
-        return forget_refusal();
+        return dls_error_forget();
     }
     int got = 1;
     if (pair == state->seen_host || is_new_host_pair(state, pair)) {

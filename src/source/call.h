@@ -25,13 +25,16 @@ typedef struct {
 PyObject *dls_call_dlpack(dls_state *state, PyObject *obj, bool by_type, unsigned mask,
                           const dls_call_values *values);
 
-/* The same without keywords, or with max_version alone; road: DLS_EXPRESS_*. */
+/* Without keywords, by the method that is found on obj. */
+PyObject *dls_call_bare(dls_state *state, PyObject *obj);
+/* Without keywords, or with max_version alone, as the DLS_EXPRESS_* of road say. */
 PyObject *dls_call_express(dls_state *state, const dls_plan *plan, PyObject *obj,
                            unsigned road);
 
-/* obj.__dlpack_device__() (method: as in dls_plan, NULL: to be looked up) as two ints, whatever they were (Paddle's None is 0, open3d's
- * enum has a .value).  1 = *device, 0 = the answer is useless or it raised, nothing
- * set, -1 = an exception that is not ours to hide (MemoryError, KeyboardInterrupt). */
+/* obj.__dlpack_device__() (method: as in dls_plan, NULL: to be looked up) as two ints, whatever
+ * they were (Paddle's None is 0, open3d's enum has a .value).  1 = *device, 0 = the answer is
+ * useless or it raised, nothing set, -1 = an exception that is not ours to hide (MemoryError,
+ * KeyboardInterrupt). */
 int dls_call_device(dls_state *state, PyObject *method, PyObject *obj, dl_device *device);
 
 /* A (device_type, device_id) pair from any sequence of two.  strict: ints only (what

@@ -102,9 +102,9 @@ fail:
 static uint32_t
 hold_flags(dls_state *state, const dls_loan *loan)
 {
-    bool wants_gil = state->gil_deleters == 1 && loan->flavour == DLS_LEGACY
+    bool concerned = loan->flavour == DLS_LEGACY
                      && dls_device_is_host(loan->tensor.device.device_type);
-    return wants_gil ? DLS_HOLD_WANTS_GIL : 0;
+    return concerned ? state->legacy_hold : 0;
 }
 
 int

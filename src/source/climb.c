@@ -178,9 +178,13 @@ DLS_APART int
 dls_climb_way(dls_climb *c, dls_rung rung, unsigned mask)
 {
     if (c->failed.known && c->failed.rung == rung && c->failed.mask == mask) {
-        dls_error_restore(c->failure);
+        PyObject *failure = c->failure;
         c->failure = NULL;
         c->failed.known = false;
+        if (failure == NULL) {
+            return 0;
+        }
+        dls_error_restore(failure);
         return -1;
     }
     switch (rung) {
@@ -212,9 +216,8 @@ dls_climb_says_empty(const dls_climb *c)
 {
     PyObject *shape = NULL;
     int got = dls_get_optional(c->obj, c->state->names.shape, &shape);
-    if (got < 0 && !dls_error_is_fatal()) {
-        PyErr_Clear();
-        got = 0;
+    if (got < 0) {
+        got = dls_error_forget();
     }
     bool empty = false;
     Py_ssize_t n = got > 0 && PyTuple_Check(shape) ? PyTuple_Size(shape) : 0;

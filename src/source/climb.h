@@ -13,7 +13,7 @@ typedef struct {
     dls_loan *loan;
     PyObject *kept;     /* strong: the error to show if nothing works */
     dls_way failed;     /* known: this way was tried already and raised ... */
-    PyObject *failure;  /* ... this (strong), it is not asked again */
+    PyObject *failure;  /* ... this (strong; NULL: gave nothing), it is not asked again */
     bool ordered;       /* the loan is off the host and nothing is owed any more */
     dls_rung got_by;    /* the rung that gave the loan */
     bool settled;       /* the pending exception is dlshim's own and says it all */

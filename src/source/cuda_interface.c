@@ -144,11 +144,7 @@ ask_attribute(PyObject *obj, const char *name, PyObject **value)
     }
     int got = dls_get_optional(obj, key, value);
     Py_DECREF(key);
-    if (got < 0 && !dls_error_is_fatal()) {
-        PyErr_Clear();
-        got = 0;
-    }
-    return got < 0 ? -1 : 0;
+    return got < 0 ? dls_error_forget() : 0;
 }
 
 /* A device number; -1: this is none. */

@@ -8,6 +8,14 @@
 #include "source/order.h"
 #include "source/table.h"
 
+/* Is __dlpack_device__ the only one that tells where an object lies? */
+static bool
+device_is_asked(const dls_plan *plan)
+{
+    return !plan->cpu_only && plan->where.get == NULL && plan->table == NULL && plan->has_device
+           && plan->device_method == NULL;
+}
+
 /* Nothing about the library or the way needs a decision of its own. */
 static uint8_t
 express_road(const dls_climb *c, dls_rung rung, unsigned mask)
@@ -23,7 +31,8 @@ express_road(const dls_climb *c, dls_rung rung, unsigned mask)
                      | (c->loan->flavour == DLS_VERSIONED ? DLS_EXPRESS_VERSIONED : 0)
                      | (c->want->versioned ? DLS_EXPRESS_WANTED : 0)
                      | (c->plan->by_type ? DLS_EXPRESS_BY_TYPE : 0)
-                     | (c->plan->method != NULL ? DLS_EXPRESS_DIRECT : 0));
+                     | (c->plan->method != NULL ? DLS_EXPRESS_DIRECT : 0)
+                     | (device_is_asked(c->plan) ? DLS_EXPRESS_ASKED : 0));
 }
 
 static void
@@ -333,7 +342,7 @@ after_learned(dls_climb *c, dls_way way, int got)
     }
     dls_loan_drop(c->loan);
     dls_loan_init(c->loan);
-    return learn_again(c->state, c->plan, c->obj, c->want, c->loan, NULL);
+    return learn_again(c->state, c->plan, c->obj, c->want, c->loan, got == 0 ? &way : NULL);
 }
 
 DLS_COLD int

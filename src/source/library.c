@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/owner.h"
+
 #define LIBRARY(name, module, type, traits, functions)                         \
     {name, module, type, traits, functions},
 static const dls_library libraries[] = {
@@ -299,6 +301,7 @@ dls_library_gil_deleters(dls_state *state)
 #include "source/libraries.def"
 #undef GIL_DELETER
         state->gil_deleters = older;
+        state->legacy_hold = older == 1 ? DLS_HOLD_WANTS_GIL : 0;
     }
     return state->gil_deleters == 1;
 }

@@ -26,7 +26,8 @@
     X(NO_WORK_STREAM, 14, "its table has no current stream to tell")           \
     X(INTERFACE_WAITS, 16, "waits itself before it shows its array interface") \
     X(WRITABLE, 17, "its memory is writable, whatever its array interface says") \
-    X(ZERO_UNSAID, 18, "its current stream is 0 also where nobody has set one")
+    X(ZERO_UNSAID, 18, "its current stream is 0 also where nobody has set one") \
+    X(IS_CPU_TELLS, 19, "host memory where .is_cpu is true: not asked (N5)")
 
 enum {
 #define DLS_TRAIT_BIT(name, bit, text) DLS_LIB_##name = 1 << (bit),

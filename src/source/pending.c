@@ -97,11 +97,7 @@ ask_library(dls_state *state, const dls_plan *plan, PyObject *obj, dls_order *or
     }
     if (got < 0) {
         Py_XDECREF(stream);
-        if (dls_error_is_fatal()) {
-            return -1;
-        }
-        PyErr_Clear(); /* it does not know */
-        return 0;
+        return dls_error_forget(); /* it does not know */
     }
     if (got > 0 && named.value == DLS_VALUE_OBJECT
         && order->device.device_type == dl_kDLOneAPI) {

@@ -24,7 +24,7 @@ dls_plan_drop(dls_plan *plan)
         Py_XDECREF(plan->device_method);
         Py_XDECREF(plan->is_neg);
         Py_XDECREF(plan->requires_grad.descriptor);
-        Py_XDECREF(plan->base.descriptor);
+        Py_XDECREF(plan->where.descriptor);
         dls_free(plan);
     }
 }
@@ -145,9 +145,10 @@ find_lasting(dls_state *state, PyObject *mro, dls_plan *plan)
     if (dls_plan_has(plan, DLS_LIB_LAZY_BITS) && find_lazy_bits(state, mro, plan) < 0) {
         return -1;
     }
-    return dls_plan_has(plan, DLS_LIB_BASE_TELLS)
-               ? find_getter(state, mro, state->names.base, &plan->base)
-               : 0;
+    PyObject *tells = dls_plan_has(plan, DLS_LIB_BASE_TELLS)     ? state->names.base
+                      : dls_plan_has(plan, DLS_LIB_IS_CPU_TELLS) ? state->names.is_cpu
+                                                                 : NULL;
+    return tells != NULL ? find_getter(state, mro, tells, &plan->where) : 0;
 }
 
 /* None as a class attribute is Python's word for "not offered". */

@@ -48,6 +48,7 @@ typedef struct {
 #define DLS_EXPRESS_WANTED 16u   /* the flavour that is wanted */
 #define DLS_EXPRESS_BY_TYPE 32u  /* the plan's by_type */
 #define DLS_EXPRESS_DIRECT 64u   /* the plan's method is called */
+#define DLS_EXPRESS_ASKED 128u   /* where it lies is asked by a method that is looked up */
 
 typedef struct dls_plan {
     intptr_t refs;
@@ -62,7 +63,7 @@ typedef struct dls_plan {
      * NULL: looked up each time. */
     PyObject *is_neg;         /* LAZY_BITS */
     dls_getter requires_grad; /* the same */
-    dls_getter base;          /* BASE_TELLS */
+    dls_getter where;         /* BASE_TELLS, IS_CPU_TELLS (source/on_host.h) */
     uint32_t offers;    /* bit 1 << dls_rung */
     bool can_cycle;     /* instances take part in garbage collection */
     bool has_device;    /* __dlpack_device__ is there */

@@ -190,11 +190,9 @@ handle_of(dls_state *state, PyObject *stream, PyObject *number, uint64_t *handle
         Py_DECREF(integer);
     }
     if (PyErr_Occurred() != NULL) {
-        if (dls_error_is_fatal()) {
-            return -1;
-        }
-        PyErr_Clear();
-        return raise_object(state, stream, "has no handle that is an address");
+        return dls_error_forget() < 0
+                   ? -1
+                   : raise_object(state, stream, "has no handle that is an address");
     }
     return 0;
 }

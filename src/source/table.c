@@ -55,18 +55,13 @@ serves(const dl_tensor *tensor, bool ordering_owed)
     return (here && tensor->data != NULL) || is_empty(tensor);
 }
 
-dl_managed_tensor_versioned *
-dls_table_call(const dl_exchange_api *table, PyObject *obj)
+DLS_COLD dl_managed_tensor_versioned *
+dls_table_failed(int code)
 {
-    dl_managed_tensor_versioned *managed = NULL;
-    if (table->managed_tensor_from_py_object_no_sync(obj, &managed) == 0) {
-        if (managed == NULL) {
-            PyErr_Clear();
-        }
-        dls_error_report(); /* it succeeded, whatever it left behind */
-        return managed;
+    if (code == 0) {
+        (void)dls_error_forget();
     }
-    if (PyErr_Occurred() == NULL) {
+    else if (PyErr_Occurred() == NULL) {
         PyErr_SetString(PyExc_BufferError, "the exchange table failed without saying why");
     }
     return NULL;
@@ -104,8 +99,7 @@ dls_table_device(const dl_exchange_api *table, PyObject *obj, dl_device *device)
         return 0;
     }
     if (table->dltensor_from_py_object_no_sync(obj, &borrowed) != 0) {
-        PyErr_Clear();
-        return 0;
+        return dls_error_forget();
     }
     *device = borrowed.device;
     return 1;

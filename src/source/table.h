@@ -4,7 +4,9 @@
 #define DLS_SOURCE_TABLE_H
 
 #include "abi/dlpack_abi.h"
+#include "core/base.h"
 #include "python/py.h"
+#include "python/raise.h"
 #include "source/loan.h"
 
 /* The table behind a class attribute: a capsule named dlpack_exchange_api or an int
@@ -12,8 +14,21 @@
  * is something else or lacks the export function. */
 const dl_exchange_api *dls_table_from_attribute(PyObject *value);
 
+/* What remains of a call that gave nothing, with this code: NULL. */
+dl_managed_tensor_versioned *dls_table_failed(int code);
+
 /* Owned export of obj; NULL with an exception, or with none when it gave nothing. */
-dl_managed_tensor_versioned *dls_table_call(const dl_exchange_api *table, PyObject *obj);
+static inline dl_managed_tensor_versioned *
+dls_table_call(const dl_exchange_api *table, PyObject *obj)
+{
+    dl_managed_tensor_versioned *managed = NULL;
+    int code = table->managed_tensor_from_py_object_no_sync(obj, &managed);
+    if (DLS_RARE(code != 0 || managed == NULL)) {
+        return dls_table_failed(code);
+    }
+    dls_error_report(); /* it succeeded, whatever it left behind */
+    return managed;
+}
 
 /* What the call gave (stolen; NULL: 0 or -1).  1 = *loan holds a versioned tensor (already
  * ours), 0 = this tensor is better asked for by __dlpack__ (NULL data with elements, or off
@@ -21,7 +36,8 @@ dl_managed_tensor_versioned *dls_table_call(const dl_exchange_api *table, PyObje
  * pending. */
 int dls_table_read(dl_managed_tensor_versioned *managed, bool ordering_owed, dls_loan *loan);
 
-/* Device of obj by the borrowing entry.  1 = *device, 0 = cannot say, nothing set. */
+/* Device of obj by the borrowing entry.  1 = *device, 0 = cannot say, nothing set, -1 = an
+ * exception that must not be lost. */
 int dls_table_device(const dl_exchange_api *table, PyObject *obj, dl_device *device);
 
 #endif

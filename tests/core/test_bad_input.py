@@ -171,6 +171,32 @@ def test_T11_a_lie_about_a_copy(ask):
         assert made.deleted == 1
 
 
+@pytest.mark.parametrize(
+    ("extent", "lanes", "fits"),
+    [
+        (2**38 - 1, 1, True),
+        (2**38, 1, True),
+        (2**45, 1, True),
+        (2**38 - 1, 65535, True),
+        (2**46, 65535, False),
+        (2**60, 1, False),
+        (2**62, 1, False),
+    ],
+)
+def test_T11_extents_that_no_memory_has_are_judged_alike_on_every_road(extent, lanes, fits):
+    """Row-major to the letter, from a type that was met: the quick look and the careful one."""
+    for cls in (P1, P2):
+        for ask in (bare, versioned):
+            ask(dlshim.upgrade(cls()))
+            x = cls((extent,), (2, 64, lanes), strides=(1,), memory=cls().memory)
+            if fits:
+                got = ask(dlshim.upgrade(x)).view
+                assert (got.shape, got.strides) == ((extent,), (1,))
+            else:
+                with pytest.raises(BufferError, match="overflow"):
+                    ask(dlshim.upgrade(x))
+
+
 def test_T11_a_copy_too_large_for_memory():
     """Lawful sizes, but 2**50 bytes: MemoryError, and nothing is kept."""
     x = P2((2**47,), "float64", strides=(0,))

@@ -23,13 +23,17 @@ from doubles.producers import (
     P1,
     P2,
     P3,
+    RAISES_FROM_BOOL,
     CopiesAlways,
     P1b,
     P1NullStrides,
     P3NoBorrow,
     P3TableOnly,
     Raises,
+    TableMixin,
+    exchange_table,
     fresh,
+    table_capsule,
 )
 
 producer_table, tensor_table = Table(dlshim.Producer), Table(dlshim.Tensor)
@@ -140,6 +144,72 @@ def test_refusals_are_those_of_the_method():
             with pytest.raises((error, BufferError)):
                 ask(wrapped)
         assert all(made.deleted for made in x.exports)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"data": None}, {"flags": 1 << 9}, {"shape": (-1,)}],
+    ids=["no data", "flags", "shape"],
+)
+def test_a_foreign_table_that_gives_no_good_tensor_gives_none(fields, hand_on):
+    """Nothing is left where the tensor should be (doubles.exchange looks), it goes back once,
+    and a table that was learned is not asked twice for it."""
+    owned(dlshim.upgrade(P3()))
+    x = P3(**fields)
+    for ask in (owned, lend):
+        x.table_calls = 0
+        with pytest.raises(BufferError):
+            ask(dlshim.upgrade(x))
+        assert x.table_calls == 1 or not hand_on
+    assert all(made.deleted for made in x.exports)
+
+
+class P3Later(TableMixin, P2):
+    """A table that gives tensors of another major version from some day on."""
+
+    major = 1
+    __dlpack_c_exchange_api__ = table_capsule(exchange_table())
+
+    def table_export(self):
+        return self._export((self.major, 0))
+
+
+def test_T1_a_table_that_was_learned_gives_another_major(hand_on):
+    """The method is asked next, the table not again."""
+    x = P3Later()
+    wrapped = dlshim.upgrade(x)
+    owned(wrapped)
+    x.major, x.table_calls = 2, 0
+    assert owned(wrapped).values() == x.values()
+    assert x.table_calls == 1 and all(made.deleted for made in x.exports[1:2])
+
+
+class LendsOrRaises(TableMixin, P2):
+    """A table whose lending entry raises what `__bool__` does (RAISES_FROM_BOOL)."""
+
+    failure: type[BaseException] = BufferError
+    __dlpack_c_exchange_api__ = table_capsule(
+        exchange_table(dltensor_from_py_object_no_sync=RAISES_FROM_BOOL)
+    )
+
+    def __bool__(self):
+        raise self.failure
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, SystemExit])
+def test_what_must_not_be_lost_is_not(error, hand_on):
+    """Who lends badly is asked for an owned tensor, but not after a Ctrl-C."""
+    x = LendsOrRaises()
+    wrapped = dlshim.upgrade(x)
+    for _ in range(3):
+        assert lend(wrapped).values() == x.values()
+        assert wrapped.__dlpack_device__() == (1, 0)
+    x.failure = error
+    with pytest.raises(error):
+        wrapped.__dlpack_device__()
+    if hand_on:  # else the entry is not used
+        with pytest.raises(error):
+            lend(wrapped)
 
 
 def test_memory_that_runs_out():

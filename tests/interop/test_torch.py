@@ -127,3 +127,63 @@ def test_an_exception_of_the_class_is_not_lost():
         break
     else:
         raise AssertionError("the class is looked at without end")
+
+
+# ---- where it lies (N5) ---------------------------------------------------------------------
+
+
+def test_host_memory_is_told_without_a_question(monkeypatch):
+    """By is_cpu: neither torch's slow method nor an export is needed, first met or not."""
+
+    def asked(self):
+        raise AssertionError("asked")
+
+    x = torch.ones(3)
+    monkeypatch.setattr(torch.Tensor, "__dlpack_device__", asked)
+    for upgraded in (dlshim.upgrade(x), dlshim.upgrade(torch.eye(3).to_sparse())):
+        assert [upgraded.__dlpack_device__() for _ in range(3)] == [(1, 0)] * 3
+
+
+def test_a_subclass_that_says_where_it_lies_is_asked():
+    class Far(torch.Tensor):
+        is_cpu = True
+
+        def __dlpack__(self, **keywords):
+            return dlshim.upgrade(torch.ones(3)).__dlpack__(**keywords)
+
+        def __dlpack_device__(self):
+            return (2, 7)
+
+    assert dlshim.upgrade(torch.ones(3).as_subclass(Far)).__dlpack_device__() == (2, 7)
+
+
+def test_a_tensor_without_memory_is_no_host_memory():
+    upgraded = dlshim.upgrade(torch.ones(3, device="meta"))
+    for _ in range(3):
+        with pytest.raises(BufferError, match="meta"):
+            upgraded.__dlpack_device__()
+
+
+@pytest.mark.parametrize("error", [KeyError, KeyboardInterrupt, MemoryError])
+def test_a_mode_that_raises_is_no_answer(error):
+    """Where a function mode is on, is_cpu runs Python.  What no probe may hide comes out; else
+    torch is asked in its other ways."""
+    overrides = pytest.importorskip("torch.overrides")
+    if not hasattr(overrides, "TorchFunctionMode"):
+        pytest.skip("no function modes in this torch")
+
+    class Refuses(overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            asked.append(function)
+            raise error
+
+    asked = []
+    upgraded = dlshim.upgrade(torch.ones(3))
+    with Refuses():
+        try:
+            told = upgraded.__dlpack_device__()
+        except error:  # torch's method, where there is no table, raises it too
+            told = None
+    assert told is None or (told == (1, 0) and error is KeyError)
+    assert len(asked) == 1 or not hasattr(torch.Tensor, "__dlpack_c_exchange_api__")
+    assert upgraded.__dlpack_device__() == (1, 0)
