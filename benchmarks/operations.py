@@ -221,7 +221,13 @@ CALLS: tuple[tuple[str, str, dict[str, str]], ...] = (
     (
         "from_dlpack, C table",
         "modernx",
-        {"floor": "floor.from_dlpack_table(x)", "dlshim": "dlshim.from_dlpack(x)"},
+        {
+            "floor": "floor.from_dlpack_table(x)",
+            # Takes keywords, as from_dlpack must, looks at what came as little as can be, and keeps
+            # a pending exception when the tensor dies.
+            "looked at": "floor.from_dlpack_looked(x)",
+            "dlshim": "dlshim.from_dlpack(x)",
+        },
     ),
     (
         "from_dlpack, torch table",
@@ -262,7 +268,12 @@ CALLS: tuple[tuple[str, str, dict[str, str]], ...] = (
 
 TABLE_LOOPS = 1024  # exports within one statement: the call from Python is shared by them
 TABLES: tuple[tuple[str, str, dict[str, str]], ...] = (
-    ("C table", "modernx", {"inner": "{}", **_WRAPPERS_TABLE}),
+    # "looked at": the floor's wrapper, and the least look at each struct.
+    (
+        "C table",
+        "modernx",
+        {"inner": "{}", **_WRAPPERS_TABLE, "looked at": "floor.upgrade_table({})"},
+    ),
     # What the wrapper has taken once and may trust: here a capsule.
     (
         "kept tensor",
@@ -351,22 +362,15 @@ def _tables() -> Iterable[Operation]:
         for what, producer, ways in TABLES:
             reference = "floor" if "floor" in ways else "inner"
             for way, wrapper in ways.items():
+                loop = f"loop_{kind}_looked" if way == "looked at" else f"loop_{kind}"
                 yield _operation(
                     f"{kind} from {what}",
                     way,
                     "w = " + wrapper.format(PRODUCERS[producer][0]),
-                    f"floor.loop_{kind}(w, {TABLE_LOOPS})",
+                    f"floor.{loop}(w, {TABLE_LOOPS})",
                     reference=reference,
                     loops=TABLE_LOOPS,
                 )
-    yield _operation(
-        "borrowed from C table",
-        "looked at",
-        "w = " + PRODUCERS["modernx"][0],
-        f"floor.loop_looked(w, {TABLE_LOOPS})",
-        reference="floor",
-        loops=TABLE_LOOPS,
-    )
 
 
 def _dimensions() -> Iterable[Operation]:

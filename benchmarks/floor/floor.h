@@ -57,7 +57,7 @@ typedef struct {
     PyTypeObject *modernx;
     PyTypeObject *wrapper;
     PyTypeObject *wrapper_gc;
-    PyTypeObject *tensor;
+    PyTypeObject *tensor, *careful_tensor;
     floor_plan plans[FLOOR_PLANS];
 } floor_state;
 
@@ -89,6 +89,10 @@ typedef struct {
     PyObject ob_base;
     dl_managed_tensor_versioned *managed;
 } floor_tensor;
+
+/* module.c: a type of that name and size, put into the module; NULL: exception */
+PyTypeObject *floor_add_type(PyObject *module, const char *name, size_t size,
+                             unsigned int flags, PyType_Slot *slots);
 
 /* producers.c */
 PyObject *floor_make_producer(floor_state *st, PyTypeObject *type, int ndim);

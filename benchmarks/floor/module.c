@@ -34,6 +34,22 @@ static int fill_state(floor_state *st)
     return st->keywords != NULL && st->version != NULL && st->cpu_device != NULL ? 0 : -1;
 }
 
+PyTypeObject *floor_add_type(PyObject *module, const char *name, size_t size,
+                             unsigned int flags, PyType_Slot *slots)
+{
+    PyType_Spec spec = {
+        .name = name,
+        .basicsize = (int)size,
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | flags,
+        .slots = slots,
+    };
+    PyTypeObject *type = (PyTypeObject *)PyType_FromSpec(&spec);
+    if (type != NULL && PyModule_AddType(module, type) < 0) {
+        Py_CLEAR(type);
+    }
+    return type;
+}
+
 static int floor_exec(PyObject *module)
 {
     floor_state *st = floor_state_of(module);

@@ -2,6 +2,9 @@
  * over exchange tables. */
 #include "floor.h"
 
+/* Whether a probe looks is known to the compiler: those that do not pay nothing for it. */
+#define KNOWN static inline __attribute__((always_inline))
+
 static PyObject *make(PyObject *module, PyObject *args, PyTypeObject *type)
 {
     int ndim = 2;
@@ -53,9 +56,33 @@ static PyObject *nothing(PyObject *module, PyObject *source)
     Py_RETURN_NONE;
 }
 
+/* Is a struct host memory in row-major order with an address, so that nothing of it would have
+ * to be changed?  The least that can be looked at. */
+static int is_plain(const dl_tensor *tensor)
+{
+    if (tensor->device.device_type != dl_kDLCPU || tensor->device.device_id != 0 ||
+        tensor->byte_offset != 0 || tensor->data == NULL || tensor->strides == NULL) {
+        return 0;
+    }
+    int64_t product = 1;
+    for (int32_t i = tensor->ndim - 1; i >= 0; i--) {
+        if (tensor->shape[i] <= 0 || tensor->strides[i] != product ||
+            __builtin_mul_overflow(product, tensor->shape[i], &product)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 /* Owning object: the least that a `from_dlpack` can return. */
 
-static PyObject *own(PyObject *module, PyObject *source, bool by_table)
+static PyObject *refuse_look(void)
+{
+    PyErr_SetString(PyExc_BufferError, "the floor takes plain tensors only");
+    return NULL;
+}
+
+KNOWN PyObject *own(PyObject *module, PyObject *source, bool by_table, bool look)
 {
     floor_state *st = floor_state_of(module);
     const floor_plan *plan = floor_find_plan(st, source);
@@ -67,7 +94,12 @@ static PyObject *own(PyObject *module, PyObject *source, bool by_table)
     if (managed == NULL) {
         return NULL;
     }
-    floor_tensor *self = PyObject_New(floor_tensor, st->tensor);
+    if (look && (PyErr_Occurred() != NULL || managed->version.major != DL_MAJOR ||
+                 !is_plain(&managed->dl_tensor))) {
+        managed->deleter(managed);
+        return refuse_look();
+    }
+    floor_tensor *self = PyObject_New(floor_tensor, look ? st->careful_tensor : st->tensor);
     if (self == NULL) {
         managed->deleter(managed);
         return NULL;
@@ -78,12 +110,22 @@ static PyObject *own(PyObject *module, PyObject *source, bool by_table)
 
 static PyObject *from_dlpack(PyObject *module, PyObject *source)
 {
-    return own(module, source, false);
+    return own(module, source, false, false);
 }
 
 static PyObject *from_dlpack_table(PyObject *module, PyObject *source)
 {
-    return own(module, source, true);
+    return own(module, source, true, false);
+}
+
+static PyObject *from_dlpack_looked(PyObject *module, PyObject *const *args, Py_ssize_t n,
+                                    PyObject *kwnames)
+{
+    if (n != 1 || kwnames != NULL) {
+        PyErr_SetString(PyExc_TypeError, "the floor takes one argument");
+        return NULL;
+    }
+    return own(module, args[0], true, true);
 }
 
 static void tensor_dealloc(PyObject *op)
@@ -93,6 +135,28 @@ static void tensor_dealloc(PyObject *op)
     managed->deleter(managed);
     PyObject_Free(op);
     Py_DECREF(type);
+}
+
+/* The same with an exception that is pending kept out of the deleter's way, and one that the
+ * deleter leaves behind reported. */
+static void careful_dealloc(PyObject *op)
+{
+    PyObject *type, *value, *trace;
+    bool pending = PyErr_Occurred() != NULL;
+    if (pending) {
+        PyErr_Fetch(&type, &value, &trace);
+    }
+    dl_managed_tensor_versioned *managed = ((floor_tensor *)op)->managed;
+    managed->deleter(managed);
+    if (PyErr_Occurred() != NULL) {
+        PyErr_WriteUnraisable(NULL);
+    }
+    if (pending) {
+        PyErr_Restore(type, value, trace);
+    }
+    PyTypeObject *kind = Py_TYPE(op);
+    PyObject_Free(op);
+    Py_DECREF(kind);
 }
 
 /* Bare consumers: ask, take, delete. */
@@ -170,41 +234,37 @@ static const dl_exchange_api *loop_table(PyObject *args, PyObject **source, Py_s
     return table;
 }
 
-static PyObject *loop_owned(PyObject *module, PyObject *args)
+KNOWN PyObject *take(PyObject *args, bool look)
 {
     PyObject *source;
     Py_ssize_t count;
     const dl_exchange_api *table = loop_table(args, &source, &count);
-    (void)module;
     for (Py_ssize_t i = 0; table != NULL && i < count; i++) {
         dl_managed_tensor_versioned *managed = NULL;
         if (table->managed_tensor_from_py_object_no_sync(source, &managed) < 0) {
             return NULL;
+        }
+        if (look && !is_plain(&managed->dl_tensor)) {
+            return refuse_look();
         }
         managed->deleter(managed);
     }
     return table != NULL ? PyLong_FromSsize_t(count) : NULL;
 }
 
-/* Is a struct host memory in row-major order with an address, so that nothing of it would have
- * to be changed?  The least that can be looked at. */
-static int is_plain(const dl_tensor *tensor)
+static PyObject *loop_owned(PyObject *module, PyObject *args)
 {
-    if (tensor->device.device_type != dl_kDLCPU || tensor->device.device_id != 0 ||
-        tensor->byte_offset != 0 || tensor->data == NULL || tensor->strides == NULL) {
-        return 0;
-    }
-    int64_t product = 1;
-    for (int32_t i = tensor->ndim - 1; i >= 0; i--) {
-        if (tensor->shape[i] <= 0 || tensor->strides[i] != product ||
-            __builtin_mul_overflow(product, tensor->shape[i], &product)) {
-            return 0;
-        }
-    }
-    return 1;
+    (void)module;
+    return take(args, false);
 }
 
-static PyObject *borrow(PyObject *args, int look)
+static PyObject *loop_owned_looked(PyObject *module, PyObject *args)
+{
+    (void)module;
+    return take(args, true);
+}
+
+KNOWN PyObject *borrow(PyObject *args, bool look)
 {
     PyObject *source;
     Py_ssize_t count;
@@ -219,8 +279,7 @@ static PyObject *borrow(PyObject *args, int look)
             return NULL;
         }
         if (look && !is_plain(&tensor)) {
-            PyErr_SetString(PyExc_BufferError, "the floor takes plain tensors only");
-            return NULL;
+            return refuse_look();
         }
     }
     return table != NULL ? PyLong_FromSsize_t(count) : NULL;
@@ -229,13 +288,13 @@ static PyObject *borrow(PyObject *args, int look)
 static PyObject *loop_borrowed(PyObject *module, PyObject *args)
 {
     (void)module;
-    return borrow(args, 0);
+    return borrow(args, false);
 }
 
-static PyObject *loop_looked(PyObject *module, PyObject *args)
+static PyObject *loop_borrowed_looked(PyObject *module, PyObject *args)
 {
     (void)module;
-    return borrow(args, 1);
+    return borrow(args, true);
 }
 
 static PyMethodDef probe_methods[] = {
@@ -249,32 +308,31 @@ static PyMethodDef probe_methods[] = {
     {"nothing", nothing, METH_O, "A call that does nothing."},
     {"from_dlpack", from_dlpack, METH_O, "Owning object, by `__dlpack__`."},
     {"from_dlpack_table", from_dlpack_table, METH_O, "Owning object, by the type's table."},
+    {"from_dlpack_looked", (PyCFunction)(void (*)(void))from_dlpack_looked,
+     METH_FASTCALL | METH_KEYWORDS, "Looked at, and let go with care."},
     {"consume_versioned", consume_versioned, METH_O, "Ask for 1.x, take, delete."},
     {"consume_legacy", consume_legacy, METH_O, "Ask bare, take, delete."},
     {"consume_retry", consume_retry, METH_O, "Ask for 1.x, on TypeError ask bare."},
     {"loop_owned", loop_owned, METH_VARARGS, "loop_owned(x, n): n owned exports by the table."},
     {"loop_borrowed", loop_borrowed, METH_VARARGS, "loop_borrowed(x, n): n borrowed tensors."},
-    {"loop_looked", loop_looked, METH_VARARGS, "The same, each looked at as little as can be."},
+    {"loop_owned_looked", loop_owned_looked, METH_VARARGS, "Each looked at a little."},
+    {"loop_borrowed_looked", loop_borrowed_looked, METH_VARARGS, "The same."},
     {"ask_device", ask_device, METH_O, "The source's own answer."},
     {NULL, NULL, 0, NULL},
 };
 
-static PyType_Slot tensor_slots[] = {
-    {Py_tp_dealloc, (void *)tensor_dealloc},
-    {0, NULL},
-};
-static PyType_Spec tensor_spec = {
-    .name = "dls_floor.Tensor",
-    .basicsize = sizeof(floor_tensor),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .slots = tensor_slots,
-};
+static PyTypeObject *tensor_type(PyObject *module, const char *name, destructor dealloc)
+{
+    PyType_Slot slots[] = {{Py_tp_dealloc, (void *)dealloc}, {0, NULL}};
+    return floor_add_type(module, name, sizeof(floor_tensor), 0, slots);
+}
 
 int floor_add_probes(PyObject *module)
 {
     floor_state *st = floor_state_of(module);
-    st->tensor = (PyTypeObject *)PyType_FromSpec(&tensor_spec);
-    if (st->tensor == NULL || PyModule_AddType(module, st->tensor) < 0) {
+    st->tensor = tensor_type(module, "dls_floor.Tensor", tensor_dealloc);
+    st->careful_tensor = tensor_type(module, "dls_floor.CarefulTensor", careful_dealloc);
+    if (st->tensor == NULL || st->careful_tensor == NULL) {
         return -1;
     }
     return PyModule_AddFunctions(module, probe_methods);

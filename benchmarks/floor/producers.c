@@ -277,17 +277,7 @@ static PyTypeObject *add_type(PyObject *module, const char *name, PyMethodDef *m
         {Py_tp_methods, methods},
         {0, NULL},
     };
-    PyType_Spec spec = {
-        .name = name,
-        .basicsize = sizeof(floor_producer),
-        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-        .slots = slots,
-    };
-    PyTypeObject *type = (PyTypeObject *)PyType_FromSpec(&spec);
-    if (type != NULL && PyModule_AddType(module, type) < 0) {
-        Py_CLEAR(type);
-    }
-    return type;
+    return floor_add_type(module, name, sizeof(floor_producer), 0, slots);
 }
 
 int floor_add_producers(PyObject *module, floor_state *st)

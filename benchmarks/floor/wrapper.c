@@ -156,15 +156,8 @@ static PyType_Slot wrapper_gc_slots[] = {
 static PyTypeObject *add_type(PyObject *module, const char *name, unsigned int flags,
                               PyType_Slot *slots)
 {
-    PyType_Spec spec = {
-        .name = name,
-        .basicsize = sizeof(floor_wrapper),
-        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | flags,
-        .slots = slots,
-    };
-    PyTypeObject *type = (PyTypeObject *)PyType_FromSpec(&spec);
-    if (type != NULL &&
-        (floor_add_table(type) < 0 || PyModule_AddType(module, type) < 0)) {
+    PyTypeObject *type = floor_add_type(module, name, sizeof(floor_wrapper), flags, slots);
+    if (type != NULL && floor_add_table(type) < 0) {
         Py_CLEAR(type);
     }
     return type;
