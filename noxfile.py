@@ -12,6 +12,7 @@ Every pytest run leaves a JUnit file in build/results/.
 
 from __future__ import annotations
 
+import functools
 import glob
 import hashlib
 import os
@@ -48,7 +49,27 @@ def interpreter(version: str) -> str:
 
 
 def session(name: str, version: str = MAIN, **options):
-    return nox.session(name=name, python=interpreter(version), download_python="never", **options)
+    """As nox.session; with DLSHIM_CI=1 the environment goes when its session ends, as all of them
+    together take gigabytes."""
+
+    def register(run):
+        @functools.wraps(run)
+        def run_and_leave(s: nox.Session) -> None:
+            try:
+                run(s)
+            finally:
+                if os.environ.get("DLSHIM_CI") == "1":
+                    shutil.rmtree(s.virtualenv.location, ignore_errors=True)
+
+        return nox.session(
+            run_and_leave,
+            name=name,
+            python=interpreter(version),
+            download_python="never",
+            **options,
+        )
+
+    return register
 
 
 # ---- the wheel ------------------------------------------------------------------------------
