@@ -32,6 +32,7 @@ import environments  # noqa: E402
 
 FLOOR = "3.10"
 PYTHONS = ["3.10", "3.11", "3.12", "3.13"]
+NEWER = ["3.14", "3.15"]  # where Debian's unstable suite has them
 MAIN = "3.11"  # for everything that needs one interpreter only
 CI = ["ci"]
 
@@ -148,6 +149,20 @@ def core(version: str) -> None:
 
 for each in PYTHONS:
     core(each)
+
+
+def core_of_debian(version: str) -> None:
+    def run(s: nox.Session) -> None:
+        results = f"--junitxml=build/results/{s.name}.xml"
+        wheel = str(the_wheel())
+        s.run("python", "tools/newer_python.py", version, wheel, results, "tests/core", *s.posargs)
+
+    run.__doc__ = f"The core suite on Debian unstable's Python {version} (needs root, mmdebstrap)."
+    session(f"core-{version}", requires=["build"])(run)
+
+
+for each in NEWER:
+    core_of_debian(each)
 
 
 @session("sanitize", tags=CI)

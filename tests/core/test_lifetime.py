@@ -356,10 +356,12 @@ def test_T10_nothing_foreign_is_called_after_the_interpreter_has_gone(source):
 @pytest.mark.once
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs glibc's __cxa_atexit")
 def test_T10_the_control_crashes():
-    """A bare capsule's Python deleter called there does crash: the tests above would see it."""
+    """A bare capsule's Python deleter called there does crash: the tests above would see it.
+
+    CPython 3.15 never lets that thread go on instead."""
     code = HEAD + AFTER + "call_after_the_end(caps.take(P1().__dlpack__()))\n"
-    with pytest.raises(AssertionError, match="ended with -"):
-        child.run(code)
+    with pytest.raises(AssertionError, match=r"ended with -|hangs"):
+        child.run(code, timeout=20)
 
 
 @pytest.mark.once
