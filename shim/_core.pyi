@@ -5,10 +5,12 @@ from typing import Any, ClassVar, Literal, final
 from typing_extensions import CapsuleType
 
 # The C extension.  `dlshim` re-exports the public names; those that begin with an
-# underscore are hooks for the tests and may change in any release.
+# underscore are for this package's own modules and the tests, and may change in any release.
 
 class CopyRequiredError(BufferError, ValueError): ...
 class UnsupportedObjectError(TypeError, AttributeError): ...
+
+class dtype(tuple[int, int, int]): ...
 
 @final
 class Producer:

@@ -19,6 +19,8 @@ _HOST_DEVICES = (1, 3, 11)
 _KEYWORDS = ("stream", "max_version", "dl_device", "copy")
 _ALIGNMENTS = 4096  # a page: more is not looked for
 
+_CAPSULE = type(_core.Producer.__dlpack_c_exchange_api__)
+
 # Attribute, what it is, and since when that spelling exists.
 _PROTOCOLS = (
     ("__dlpack_c_exchange_api__", "DLPack C exchange table", "DLPack 1.3"),
@@ -129,7 +131,7 @@ def inspect(obj: Any, *, export: bool = False) -> Report:
     asked for, looked at and dropped, so that dtype, shape and the like are known; that
     one may synchronise, as any export may.
     """
-    if type(obj).__name__ == "PyCapsule":
+    if type(obj) is _CAPSULE:
         return _of_capsule(obj)
     if isinstance(obj, _core.Producer):
         return _of_producer(obj, export=export)
@@ -164,6 +166,7 @@ def _of_capsule(capsule: Any) -> Report:
 def _of_tensor(tensor: _core.Tensor) -> Report:
     shape, strides = tensor.shape, tensor.strides
     address = tensor.data_ptr if tensor.device[0] in _HOST_DEVICES else None
+    padded = tensor.dtype[1] < 8 and tensor.nbytes == tensor.size
     return Report(
         type_name=_type_name(tensor),
         protocols=(Protocol("DLPack", "__dlpack__", "1.x or 0.x, as asked"),),
@@ -174,7 +177,7 @@ def _of_tensor(tensor: _core.Tensor) -> Report:
         strides=strides,
         byte_offset=tensor.byte_offset,
         data_ptr=tensor.data_ptr,
-        flags=tensor.readonly | tensor.is_copied << 1,
+        flags=tensor.readonly | tensor.is_copied << 1 | padded << 2,
         version=tensor.version,
         readonly=tensor.readonly,
         contiguous=_is_contiguous(shape, strides),
@@ -202,7 +205,7 @@ def _of_object(obj: Any, *, export: bool) -> Report:
     try:
         plan = _core._plan(obj)
     except _core.UnsupportedObjectError as error:
-        return Report(_type_name(obj), _protocols(obj), (), notes=(str(error),))
+        return Report(_type_name(obj), (), (), notes=(str(error),))
     protocols = _protocols(obj)
     if "buffer protocol" in plan["offers"]:
         protocols += (Protocol("buffer protocol", "buffer protocol"),)
@@ -274,11 +277,21 @@ def _generation(method: Any) -> str:
 
 def _exported(obj: Any, notes: tuple[str, ...]) -> dict[str, Any]:
     try:
-        # Every stride, so that the layout is told as it is and not refused.
-        capsule = _core.to_capsule(obj, max_version=(1, 0), order="K")
+        capsule = _capsule_of(obj)
     except Exception as error:
         return {"notes": (*notes, f"the export failed: {_told(error)}")}
     return {"capsule_name": _core._peek(capsule)["name"], **_facts_of_export(capsule)}
+
+
+def _capsule_of(obj: Any) -> Any:
+    """Export, with every stride unless a Producer has an order: the layout is told, not refused."""
+    if isinstance(obj, _core.Producer):
+        try:
+            return _core.to_capsule(obj, max_version=(1, 0))
+        except BufferError as error:
+            if 'order="K"' not in str(error):
+                raise
+    return _core.to_capsule(obj, max_version=(1, 0), order="K")
 
 
 def _facts_of_export(capsule: Any) -> dict[str, Any]:

@@ -71,7 +71,7 @@ class Libraries(Table):
 class Askers(Table):
     header = ("passes", "device asked first", "gets negative strides", "who")
     widths = (30, 15, 15, 40)
-    keywords = ("stream", "max_version", "dl_device", "copy")
+    keywords = ("stream", "max_version", "dl_device", "copy", "a None", "max_version=(1, 0)")
 
     def names(self, mask: int) -> str:
         return ", ".join(name for bit, name in enumerate(self.keywords) if mask >> bit & 1)

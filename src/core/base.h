@@ -7,7 +7,8 @@
 #include <stdint.h>
 
 /* DLS_FLAT: the learned road, one body without calls between its steps.  DLS_COLD: off
- * that road, out of line and small.  DLS_APART: quick, but not part of that body.  DLS_RARE: a condition that seldom holds. */
+ * that road, out of line and small.  DLS_APART: quick, but not part of that body.  DLS_RARE: a
+ * condition that seldom holds. */
 #if defined(__GNUC__) || defined(__clang__)
 #define DLS_COLD __attribute__((cold, noinline))
 #define DLS_APART __attribute__((noinline))

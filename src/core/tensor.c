@@ -120,8 +120,8 @@ dls_tensor_scan(const dl_tensor *tensor, dls_scan *scan, dls_error *err)
     if (tensor->data == NULL && scan->count != 0
         && dls_device_has_addresses(tensor->device.device_type)) {
         return dls_fail(err, DLS_EBUFFER,
-                        "data is NULL but there are elements: a bug of the producer; "
-                        "export a copy of it instead");
+                        "its data are NULL though it has elements: no memory is behind it "
+                        "(fake, deferred or freed); make real data of it first");
     }
     return DLS_OK;
 }
@@ -144,10 +144,7 @@ dls_tensor_is_plain(const dl_tensor *tensor)
     if (last >= DLS_NDIM_INTERFACE) {
         return tensor->ndim == 0;
     }
-    if (DLS_RARE(shape == NULL)) {
-        return false;
-    }
-    if (DLS_RARE(strides == NULL)) {
+    if (DLS_RARE(shape == NULL || strides == NULL)) {
         return false;
     }
     for (int64_t i = (int64_t)last; i >= 0; i--) {
@@ -366,7 +363,8 @@ dls_export_plain(const dl_tensor *plain, bool versioned, dls_hold **hold)
         tensor->shape = dims;
         tensor->strides = dims + ndim;
         dls_copy_dims(plain, dims, dims + ndim);
-        *hold = versioned ? &((versioned_export *)managed)->hold : &((legacy_export *)managed)->hold;
+        *hold = versioned ? &((versioned_export *)managed)->hold
+                          : &((legacy_export *)managed)->hold;
     }
     return managed;
 }

@@ -20,7 +20,8 @@ int dls_handoff(const dls_ordering *ordering, dls_error *err);
 bool dls_handoff_captures(dl_device device, dls_pending p);
 
 /* Can what a consumer still runs on the memory's device be ordered at release, without
- * its stream?  Fills in the place.  (CUDA 12.5: events of a whole context.)  DLS_OK, or DLS_EBUFFER. */
+ * its stream?  Fills in the place.  (CUDA 12.5: events of a whole context.)  DLS_OK, or
+ * DLS_EBUFFER. */
 int dls_handoff_can_guard(dls_ordering *what, dls_error *err);
 
 /* Order all work of the context that owns the memory before all that comes later there;

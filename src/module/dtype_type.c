@@ -52,7 +52,7 @@ static PyType_Slot slots[] = {
 };
 
 static PyType_Spec spec = {
-    .name = "dlshim.dtype",
+    .name = "dlshim._core.dtype",
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = slots,
 };
@@ -66,7 +66,8 @@ dls_dtype_type_init(dls_state *state, PyObject *module)
     }
     state->dtype_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, bases);
     Py_DECREF(bases);
-    return state->dtype_type != NULL ? 0 : -1;
+    /* In the module, so that it can be pickled. */
+    return state->dtype_type != NULL ? PyModule_AddType(module, state->dtype_type) : -1;
 }
 
 PyObject *

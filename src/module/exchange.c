@@ -11,7 +11,40 @@
 /* Where the interpreter's dict has the module. */
 #define MODULE_KEY "dlshim._core"
 
-/* --- out: an owned tensor ------------------------------------------------------------- */
+/* --- whose object it is ----------------------------------------------------------- */
+
+/* Types of the last import, to compare addresses with; NULL when its module has gone. */
+static PyTypeObject *known_producer, *known_tensor;
+
+typedef enum { FOREIGN, PRODUCER, TENSOR } object_kind;
+
+/* Of another interpreter's import, or of a class that borrowed the table. */
+DLS_COLD static object_kind
+look_carefully(PyObject *object)
+{
+    if (dls_producer_is_type(Py_TYPE(object))) {
+        return PRODUCER;
+    }
+    if (dls_tensor_is_type(Py_TYPE(object))) {
+        return TENSOR;
+    }
+    PyErr_Format(PyExc_TypeError,
+                 "%R is not dlshim's, but its class has dlshim's exchange table; wrap the object "
+                 "with dlshim.upgrade() instead",
+                 object);
+    return FOREIGN;
+}
+
+/* Nothing of the object is read before its type is known.  FOREIGN with a TypeError. */
+static inline object_kind
+kind_of(PyObject *object)
+{
+    return Py_IS_TYPE(object, known_producer)  ? PRODUCER
+           : Py_IS_TYPE(object, known_tensor) ? TENSOR
+                                               : look_carefully(object);
+}
+
+/* --- out: an owned tensor --------------------------------------------------------- */
 
 DLS_APART static int
 own_carefully(PyObject *object, dls_answer *answer, dl_managed_tensor_versioned **out)
@@ -58,13 +91,17 @@ static int
 managed_tensor_from_py_object(void *object, dl_managed_tensor_versioned **out)
 {
     dls_producer *self = object;
-    bool bare = dls_is_producer(object) && dls_express_bare(self);
+    object_kind kind = kind_of(object);
+    if (DLS_RARE(kind == FOREIGN)) {
+        return -1;
+    }
+    bool bare = kind == PRODUCER && dls_express_bare(self);
     unsigned road = bare ? dls_express_road(self->plan, self->source, true) : 0;
     return road & DLS_EXPRESS_TABLE ? own_through_table(object, out)
                                     : own_by_method(object, road, out);
 }
 
-/* --- out: a borrowed one ----------------------------------------------------------------- */
+/* --- out: a borrowed one ---------------------------------------------------------- */
 
 static int
 refuse_readonly(PyObject *self)
@@ -98,8 +135,10 @@ tensor_borrow(PyObject *self, dl_tensor *out)
 static int
 dltensor_from_py_object(void *object, dl_tensor *out)
 {
-    return dls_is_producer(object) ? dls_producer_borrow(dls_producer_data(object), out)
-                               : tensor_borrow(object, out);
+    object_kind kind = kind_of(object);
+    return kind == PRODUCER ? dls_producer_borrow(dls_producer_data(object), out)
+           : kind == TENSOR ? tensor_borrow(object, out)
+                             : -1;
 }
 
 static int
@@ -109,7 +148,7 @@ current_work_stream(int32_t device_type, int32_t device_id, void **out)
     return 0;
 }
 
-/* --- in -------------------------------------------------------------------------------------- */
+/* --- in --------------------------------------------------------------------------- */
 
 /* The module in this interpreter; a new reference, NULL with an exception. */
 static PyObject *
@@ -127,11 +166,14 @@ find_module(void)
 }
 
 int
-dls_exchange_register(PyObject *module)
+dls_exchange_register(dls_state *state, PyObject *module)
 {
     if (dls_work_stream_init() < 0) {
         return -1;
     }
+    known_producer = state->producer_type;
+    known_tensor = state->tensor_type;
+    state->own_table = &dls_exchange_table;
     PyObject *dict = PyInterpreterState_GetDict(PyInterpreterState_Get());
     PyObject *reference = dict != NULL ? PyWeakref_NewRef(module, NULL) : NULL;
     int code = reference != NULL ? PyDict_SetItemString(dict, MODULE_KEY, reference) : -1;
@@ -140,6 +182,14 @@ dls_exchange_register(PyObject *module)
         PyErr_SetString(PyExc_ImportError, "the interpreter has no dict");
     }
     return code;
+}
+
+void
+dls_exchange_forget(const dls_state *state)
+{
+    if (known_producer == state->producer_type) {
+        known_producer = known_tensor = NULL;
+    }
 }
 
 /* On failure nothing is taken: the capsule has no destructor, and is renamed last. */
@@ -164,7 +214,7 @@ managed_tensor_to_py_object(dl_managed_tensor_versioned *managed, void **out)
     return tensor != NULL ? 0 : -1;
 }
 
-/* --- new memory ----------------------------------------------------------------------------- */
+/* --- new memory ------------------------------------------------------------------- */
 
 typedef void (*set_error)(void *context, const char *kind, const char *message);
 
@@ -213,7 +263,7 @@ managed_tensor_allocator(dl_tensor *prototype, dl_managed_tensor_versioned **out
     return 0;
 }
 
-/* --- the table --------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------- */
 
 const dl_exchange_api dls_exchange_table = {
     .header = {.version = {DL_MAJOR, DL_MINOR}, .prev_api = NULL},

@@ -15,7 +15,9 @@ extern const dl_exchange_api dls_exchange_table;
  * -1 with an exception. */
 int dls_exchange_add(dls_state *state, PyTypeObject *type);
 
-/* Let managed_tensor_to_py_object_no_sync find this module in its interpreter.  0, or -1. */
-int dls_exchange_register(PyObject *module);
+/* Let the table's functions know this module's types, and find it in its interpreter.  0, or
+ * -1.  forget: before those types go. */
+int dls_exchange_register(dls_state *state, PyObject *module);
+void dls_exchange_forget(const dls_state *state);
 
 #endif

@@ -144,10 +144,10 @@ parse_consumer(dls_state *state, PyObject *const *args, PyObject *kwnames,
         PyObject *name = PyTuple_GetItem(kwnames, i), *value = args[1 + i];
         int code;
         if (PyUnicode_CompareWithASCIIString(name, "device") == 0) {
-            code = dls_request_device(state, value, request);
+            code = dls_request_device(state, "device", value, request);
         }
         else if (PyUnicode_CompareWithASCIIString(name, "copy") == 0) {
-            code = dls_request_copy(state, value, request);
+            code = dls_parse_copy(state, value, &request->want.copy);
         }
         else if (PyUnicode_CompareWithASCIIString(name, "stream") == 0) {
             code = value == Py_Ellipsis ? 0 : dls_request_stream(state, value, request);

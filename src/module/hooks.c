@@ -302,7 +302,8 @@ settle(PyObject *module, PyObject *args)
 
 PyMethodDef dls_hook_methods[] = {
     {"_counters", counters, METH_NOARGS,
-     "_counters($module, /)\n--\n\nCounts since import: handed_on, translated, copied, taken, live."},
+     "_counters($module, /)\n--\n\n"
+     "Counts since import: handed_on, translated, copied, taken, live."},
     {"_hook", hook, METH_VARARGS,
      "_hook($module, name, value, /)\n--\n\nTest switches: hand_on, fallback, fail_alloc, "
      "forget_plans, forget_imports, event_pool, hold_locks."},

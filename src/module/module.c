@@ -37,11 +37,11 @@ module_exec(PyObject *module)
         || PyModule_AddFunctions(module, dls_public_methods) < 0
         || PyModule_AddFunctions(module, dls_hook_methods) < 0
         || PyModule_AddFunctions(module, forget_method) < 0
-        || dls_exchange_register(module) < 0) {
+        || dls_exchange_register(state, module) < 0) {
         return -1;
     }
-    dls_spares_open();
     dls_guard_install();
+    dls_spares_open(dls_guard_is_alone());
     dls_loader_watch_forks();
     state->forget = PyObject_GetAttrString(module, "_forget");
     state->plans = dls_plan_cache_new();
@@ -61,6 +61,7 @@ module_clear(PyObject *module)
 {
     dls_state *state = PyModule_GetState(module);
     struct dls_plan_cache *plans = state->plans;
+    dls_exchange_forget(state);
     state->plans = NULL;
     dls_plan_cache_free(plans);
     dls_state_clear(state);

@@ -168,6 +168,10 @@ int dls_producer_type_init(dls_state *state, PyObject *module);
 int dls_tensor_type_init(dls_state *state, PyObject *module);
 int dls_dtype_type_init(dls_state *state, PyObject *module);
 
+/* Is it such a type, whichever import made it?  Any type may be asked about. */
+bool dls_producer_is_type(PyTypeObject *type);
+bool dls_tensor_is_type(PyTypeObject *type);
+
 /* A Producer over source.  Steals the plan's count and the options, on failure too. */
 PyObject *dls_producer_new(dls_state *state, PyObject *source, dls_plan *plan,
                            dls_options *options);

@@ -211,6 +211,12 @@ static PyMemberDef members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
+bool
+dls_producer_is_type(PyTypeObject *type)
+{
+    return (uintptr_t)PyType_GetSlot(type, Py_tp_dealloc) == (uintptr_t)producer_dealloc;
+}
+
 /* No len, no items, no __array__, no buffer: consumers would walk elements, prefer the
  * wrong road, or release twice (design section 3). */
 static PyType_Slot slots[] = {

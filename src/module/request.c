@@ -92,12 +92,13 @@ dls_request_version(dls_state *state, PyObject *value, dls_request *request)
 }
 
 DLS_APART int
-dls_request_device(dls_state *state, PyObject *value, dls_request *request)
+dls_request_device(dls_state *state, const char *keyword, PyObject *value,
+                   dls_request *request)
 {
     if (value == Py_None) {
         return 0;
     }
-    if (dls_parse_device(state, "dl_device", value, &request->want.device) < 0) {
+    if (dls_parse_device(state, keyword, value, &request->want.device) < 0) {
         return -1;
     }
     request->want.has_device = true;
@@ -107,6 +108,16 @@ dls_request_device(dls_state *state, PyObject *value, dls_request *request)
 int
 dls_request_copy(dls_state *state, PyObject *value, dls_request *request)
 {
+    if (!PyBool_Check(value) && PyNumber_Check(value)) {
+        int yes = PyObject_IsTrue(value); /* NumPy's bools; consumers pass on what they got */
+        if (yes >= 0) {
+            request->want.copy = (int8_t)yes;
+            return 0;
+        }
+        if (dls_error_forget() < 0) {
+            return -1;
+        }
+    }
     return dls_parse_copy(state, value, &request->want.copy);
 }
 
@@ -244,12 +255,26 @@ find_keywords(dls_state *state, PyObject *kwnames, dls_seen_keywords *seen)
                                   : read_keywords(state, kwnames, seen);
 }
 
+/* DLS_ASKED_*: who passes such values is told from others with the same keywords. */
+static unsigned
+judge_values(dls_state *state, PyObject *const *values, const dls_seen_keywords *seen)
+{
+    unsigned asked = 0;
+    for (int i = 0; i < seen->count; i++) {
+        asked |= values[i] == Py_None ? DLS_ASKED_NONE : 0;
+    }
+    PyObject *version = seen->at[1] >= 0 ? values[seen->at[1]] : Py_None;
+    bool pair = PyTuple_Check(version) && PyTuple_Size(version) == 2;
+    return pair && PyTuple_GetItem(version, 1) == state->zero ? asked | DLS_ASKED_1_0 : asked;
+}
+
 /* The values other than None; the rare ones out of line. */
 static int
 parse_values(dls_state *state, PyObject *const *values, const dls_seen_keywords *seen,
              dls_request *request)
 {
     const int8_t *at = seen->at;
+    request->asked_with |= seen->mask | judge_values(state, values, seen);
 #define GIVEN(bit) (at[bit] >= 0 && values[at[bit]] != Py_None)
     if (GIVEN(1) && dls_request_version(state, values[at[1]], request) < 0) {
         return -1;
@@ -257,7 +282,7 @@ parse_values(dls_state *state, PyObject *const *values, const dls_seen_keywords 
     if (GIVEN(0) && dls_request_stream(state, values[at[0]], request) < 0) {
         return -1;
     }
-    if (GIVEN(2) && dls_request_device(state, values[at[2]], request) < 0) {
+    if (GIVEN(2) && dls_request_device(state, "dl_device", values[at[2]], request) < 0) {
         return -1;
     }
     return GIVEN(3) ? dls_request_copy(state, values[at[3]], request) : 0;
@@ -299,7 +324,6 @@ dls_request_parse(dls_state *state, PyObject *const *args, Py_ssize_t n, PyObjec
     if (find_keywords(state, kwnames, &seen) < 0) {
         return -1;
     }
-    request->asked_with |= seen.mask;
     return parse_values(state, args + n, &seen, request);
 }
 

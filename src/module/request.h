@@ -5,11 +5,15 @@
 #include "module/objects.h"
 #include "source/ladder.h"
 
+/* What a consumer's keywords said, beside DLS_ASK_*, which it passed (askers.def). */
+#define DLS_ASKED_NONE 16u /* one of them None */
+#define DLS_ASKED_1_0 32u  /* max_version=(n, 0) */
+
 /* The consumer's words after the options were laid over them. */
 typedef struct {
     dls_want want;
     const dls_options *options; /* borrowed; NULL: none */
-    unsigned asked_with;        /* DLS_ASK_*: the consumer's own keywords (N9) */
+    unsigned asked_with;        /* DLS_ASK_*, DLS_ASKED_*: the consumer's own words (N9) */
     bool device_question;       /* it asked for the device just before (N9) */
     dls_stream_memory seen;     /* of want.stream */
     bool bears_anything;        /* a Tensor of ours: strides of any sign */
@@ -34,7 +38,8 @@ void dls_request_init(dls_request *request, const dls_options *options);
 /* Keywords of __dlpack__ (and max_version= of to_capsule).  0, or -1 with TypeError or
  * ValueError. */
 int dls_request_version(dls_state *state, PyObject *value, dls_request *request);
-int dls_request_device(dls_state *state, PyObject *value, dls_request *request);
+int dls_request_device(dls_state *state, const char *keyword, PyObject *value,
+                       dls_request *request);
 int dls_request_copy(dls_state *state, PyObject *value, dls_request *request);
 int dls_request_stream(dls_state *state, PyObject *value, dls_request *request);
 /* All keywords of one __dlpack__ call (METH_FASTCALL | METH_KEYWORDS); stream may also

@@ -111,7 +111,8 @@ goes_as_it_is(dls_state *state, const dls_plan *plan, const dls_request *request
               const dls_loan *loan, const dls_settled *s)
 {
     bool versioned = s->delivery.versioned;
-    if (s->copied || s->needs_keeping || wants_guard(request) || loan->flavour != (dls_flavour)versioned
+    if (s->copied || s->needs_keeping || wants_guard(request)
+        || loan->flavour != (dls_flavour)versioned
         || !dls_loan_may_hand_on(state, row_of(plan), loan)
         || !atomic_load_explicit(&dls_hand_on_allowed, memory_order_relaxed)) {
         return false;

@@ -20,11 +20,16 @@
 static int
 refuse_dtype(dls_state *state, PyObject *source, dl_dtype dtype)
 {
+    int bytes = dtype.lanes; /* source/loan.h */
+    bool has_name = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
     dls_raise(state, DLS_EBUFFER, source,
-              "its elements (%d bytes each) are of a kind that DLPack has no code for; "
-              "convert them with .astype(), or name a dtype of the same width with "
-              "reinterpret=, for example reinterpret=\"uint%d\"",
-              (int)dtype.bits / 8, (int)dtype.bits);
+              has_name ? "its elements (%d bytes each) are of a kind that DLPack has no code "
+                         "for; convert them with .astype(), or name a dtype of the same width "
+                         "with reinterpret=, for example reinterpret=\"uint%d\""
+                       : "its elements (%d bytes each) are of a kind that DLPack has no code "
+                         "for; convert them with .astype(), or pass them as bytes with "
+                         "reinterpret=(1, 8, %d)",
+              bytes, has_name ? 8 * bytes : bytes);
     return -1;
 }
 
@@ -298,8 +303,9 @@ copy_from_device(dls_state *state, PyObject *source, void *to, const dls_loan *l
     dls_error err;
     if (s->scan.count != 0) {
         Py_BEGIN_ALLOW_THREADS
-        code = dls_copy_to_host(tensor->device.device_type, to, from, tensor->ndim, tensor->shape, tensor->strides,
-                                s->scan.itemsize, loan->copy_stream, &err);
+        code = dls_copy_to_host(tensor->device.device_type, to, from, tensor->ndim,
+                                tensor->shape, tensor->strides, s->scan.itemsize,
+                                loan->copy_stream, &err);
         Py_END_ALLOW_THREADS
     }
     return code == DLS_OK ? 0 : dls_raise_error(state, source, &err);

@@ -1,7 +1,5 @@
 #include "module/spare.h"
 
-#include <stdbool.h>
-
 #if defined(Py_GIL_DISABLED) || defined(__SANITIZE_ADDRESS__)
 #define ROOM 0
 #else
@@ -31,8 +29,12 @@ forget(void)
 }
 
 void
-dls_spares_open(void)
+dls_spares_open(bool alone)
 {
+    if (!alone) {
+        set_room(0); /* what they hold is lost: it is another interpreter's to free */
+        return;
+    }
     if (!watching) {
         watching = Py_AtExit(forget) == 0;
         set_room(watching ? ROOM : 0);

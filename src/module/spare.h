@@ -4,10 +4,13 @@
  * A spare is memory with a collector's head, untracked, without references of any kind; what it
  * was an object of is not looked at again, for that type may be gone.  The lists belong to the
  * process: at the end of the interpreter objects outlive the module's state.  GIL held; none are
- * kept where there is no GIL, nor under a sanitizer, which should see what is dead.
+ * kept where there is no GIL, nor under a sanitizer, which should see what is dead, nor ever after
+ * a subinterpreter has imported this module: it may have an allocator of its own.
  */
 #ifndef DLS_MODULE_SPARE_H
 #define DLS_MODULE_SPARE_H
+
+#include <stdbool.h>
 
 #include "python/py.h"
 
@@ -22,8 +25,8 @@ typedef struct {
 extern dls_spares dls_spare_producers;
 extern dls_spares dls_spare_tensors[DLS_SPARE_NDIM + 1]; /* by ndim */
 
-/* At each import: from now on, until Py_Finalize. */
-void dls_spares_open(void);
+/* At each import: from now on, until Py_Finalize.  alone: no subinterpreter has imported this. */
+void dls_spares_open(bool alone);
 
 /* NULL: none that fits.  PyObject_Init or PyObject_InitVar makes an object of it. */
 static inline PyObject *

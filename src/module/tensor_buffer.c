@@ -90,7 +90,8 @@ dls_tensor_getbuffer(PyObject *self, dls_buffer *view, int flags)
     view->len = (Py_ssize_t)dls_tensor_count(data) * itemsize;
     view->itemsize = itemsize;
     view->readonly = (data->flags & DL_FLAG_READ_ONLY) != 0;
-    view->ndim = (int)t->ndim;
+    /* Without a shape it is one row of bytes, as memoryview gives it. */
+    view->ndim = ASKS(flags, DLS_BUF_ND) ? (int)t->ndim : 1;
     view->format = ASKS(flags, DLS_BUF_FORMAT) ? (char *)(uintptr_t)format : NULL;
     view->shape = ASKS(flags, DLS_BUF_ND) ? dims : NULL;
     view->strides = ASKS(flags, DLS_BUF_STRIDES) ? dims + n : NULL;

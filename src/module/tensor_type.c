@@ -248,6 +248,12 @@ static PyMemberDef members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
+bool
+dls_tensor_is_type(PyTypeObject *type)
+{
+    return (uintptr_t)PyType_GetSlot(type, Py_tp_dealloc) == (uintptr_t)tensor_dealloc;
+}
+
 static PyType_Slot slots[] = {
     {Py_tp_doc,
      "A tensor that was taken: it owns the memory (or a share of it) and describes it.\n\n"

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/tensor.h"
+#include "python/raise.h"
 
 /* One address per name: capsules of ours are recognised without strcmp. */
 static const char name_legacy[] = DL_NAME_LEGACY;
@@ -90,10 +91,7 @@ delete_unconsumed(PyObject *capsule, const char *name, bool versioned)
         PyErr_Fetch(&type, &value, &trace);
     }
     dls_managed_delete_attached(managed, versioned);
-    if (PyErr_Occurred() != NULL) {
-        /* NULL: naming the dying capsule would bring us back here without end. */
-        PyErr_WriteUnraisable(NULL);
-    }
+    dls_error_report();
     if (pending) {
         PyErr_Restore(type, value, trace);
     }

@@ -2,6 +2,8 @@
 
 #include <stdatomic.h>
 
+#include "python/raise.h"
+
 /* Set by the last C-level hook of Py_Finalize: from then on nothing foreign is
  * called (a ctypes deleter there is a segfault). */
 static atomic_bool python_ended;
@@ -64,9 +66,7 @@ static void
 guard_settle(void *py)
 {
     Py_XDECREF((PyObject *)py);
-    if (PyErr_Occurred() != NULL) {
-        PyErr_WriteUnraisable(NULL);
-    }
+    dls_error_report();
 }
 
 static int
@@ -106,10 +106,7 @@ guard_save_error(void *saved[3])
 static void
 guard_restore_error(void *saved[3], bool pending)
 {
-    if (PyErr_Occurred() != NULL) {
-        /* Never name a dying capsule here: its decref would come back to us. */
-        PyErr_WriteUnraisable(NULL);
-    }
+    dls_error_report();
     if (pending) {
         PyErr_Restore(saved[0], saved[1], saved[2]);
     }
@@ -160,6 +157,12 @@ static const dls_python_ops ops = {
     .drop_object = guard_drop_object,
     .drop_buffer = guard_drop_buffer,
 };
+
+bool
+dls_guard_is_alone(void)
+{
+    return !atomic_load_explicit(&in_subinterpreter, memory_order_relaxed);
+}
 
 void
 dls_guard_install(void)

@@ -9,5 +9,7 @@
 /* Hand the Python half to core/owner and watch for the end of the interpreter.
  * GIL held; called at every import, effective once. */
 void dls_guard_install(void);
+/* No interpreter but the main one has imported dlshim.  GIL held. */
+bool dls_guard_is_alone(void);
 
 #endif

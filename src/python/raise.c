@@ -88,9 +88,7 @@ dls_drop_foreign(PyObject *obj)
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
     Py_DECREF(obj);
-    if (PyErr_Occurred() != NULL) {
-        PyErr_WriteUnraisable(NULL);
-    }
+    dls_error_report();
     PyErr_Restore(type, value, trace);
 }
 

@@ -33,7 +33,8 @@ void dls_raise_with_cause(PyObject *cause);
  * is pending: it is saved and restored, what the code raises is reported (T9). */
 void dls_drop_foreign(PyObject *obj);
 
-/* What foreign code left pending on a road that succeeded is reported, and cleared. */
+/* What foreign code left pending on a road that succeeded is reported, and cleared.  No object is
+ * named: of a dying capsule, that would call its destructor again, without end. */
 static inline void
 dls_error_report(void)
 {

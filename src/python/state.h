@@ -107,6 +107,7 @@ typedef struct dls_state {
     PyObject *modules;       /* sys.modules */
     struct dls_plan_cache *plans;
     Py_tss_t *thread_key;    /* each thread's number (python/thread.h) */
+    const void *own_table;   /* dlshim's exchange table: never a way in (N2) */
     int gil_deleters;        /* deleters want the GIL around them; -1 = not known yet */
     uint32_t legacy_hold;    /* what follows: DLS_HOLD_* of each legacy tensor on the host */
 } dls_state;

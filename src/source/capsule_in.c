@@ -147,9 +147,7 @@ dls_loan_take(dls_state *state, const dls_library *row, PyObject *source, dls_lo
     PyObject *capsule = loan->capsule;
     loan->capsule = NULL;
     Py_DECREF(capsule);
-    if (PyErr_Occurred() != NULL) {
-        PyErr_WriteUnraisable(NULL); /* its destructor's: the tensor is ours all the same */
-    }
+    dls_error_report(); /* its destructor's: the tensor is ours all the same */
     DLS_COUNT(taken);
     return 0;
 }

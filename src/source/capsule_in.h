@@ -7,10 +7,10 @@
 #include "source/loan.h"
 
 /* Look into `capsule` (a new reference, stolen always) and describe it in *loan, not
- * yet taken.  likely: the flavour it probably has, to look for first.  row: the library it came from, NULL when unknown.  0, or -1 with
- * BufferError: no capsule, a used one, a foreign name, another major (that one is
- * taken and its deleter called, nothing else read: T1).  source names the object in
- * messages (NULL: the capsule itself). */
+ * yet taken.  likely: the flavour it probably has, to look for first.  row: the library it
+ * came from, NULL when unknown.  0, or -1 with BufferError: no capsule, a used one, a foreign
+ * name, another major (that one is taken and its deleter called, nothing else read: T1).
+ * source names the object in messages (NULL: the capsule itself). */
 int dls_loan_from_capsule(dls_state *state, const dls_library *row, PyObject *source,
                           PyObject *capsule, dls_flavour likely, dls_loan *loan);
 

@@ -127,9 +127,9 @@ climb_rung(dls_climb *c, dls_rung rung)
     return RUNG_NEXT;
 }
 
-/* The pending error (or, when none is, the kept one) becomes what the caller sees. */
+/* The pending error of `rung` (or, when none is, the kept one) becomes what the caller sees. */
 static void
-raise_kept(dls_climb *c)
+raise_kept(dls_climb *c, int rung)
 {
     if (PyErr_Occurred() == NULL) {
         if (c->kept == NULL) {
@@ -140,13 +140,12 @@ raise_kept(dls_climb *c)
         dls_error_restore(c->kept);
         c->kept = NULL;
     }
-    else if (c->kept != NULL && dls_pending_error() != DLS_PENDING_FINAL) {
-        /* An older protocol explained it better than __dlpack__: keep both. */
+    else if (c->kept != NULL && rung > DLS_RUNG_DLPACK
+             && dls_pending_error() != DLS_PENDING_FINAL) {
+        /* An older protocol may explain it better than __dlpack__: keep both.  Before, only
+         * a quicker road or a keyword was tried; what __dlpack__ says in the end stands. */
         dls_raise_with_cause(c->kept);
         c->kept = NULL;
-        if (dls_pending_error() == DLS_PENDING_BUFFER) {
-            return;
-        }
     }
     dls_raise_from_pending(c->state, c->obj, "it cannot be exported");
 }
@@ -154,7 +153,8 @@ raise_kept(dls_climb *c)
 static int
 climb_host(dls_climb *c)
 {
-    for (int rung = 0; rung < DLS_RUNG_COUNT; rung++) {
+    int rung = 0;
+    for (; rung < DLS_RUNG_COUNT; rung++) {
         /* A placeholder for __dlpack__ may stand beside a real function (N8). */
         bool maybe = rung == DLS_RUNG_FUNCTION && dls_plan_offers(c->plan, DLS_RUNG_DLPACK);
         if (!maybe && !dls_plan_offers(c->plan, (dls_rung)rung)) {
@@ -171,7 +171,7 @@ climb_host(dls_climb *c)
         }
     }
     if (!c->settled) {
-        raise_kept(c);
+        raise_kept(c, rung);
     }
     return -1;
 }

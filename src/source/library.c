@@ -331,7 +331,8 @@ dls_library_table(void)
         PyObject *row = Py_BuildValue(
             "{s:s,s:s,s:s,s:s,s:s,s:N}", "name", libraries[i].name, "module",
             libraries[i].module, "type", libraries[i].type, "functions",
-            libraries[i].functions, "stream", stream_path(&libraries[i], dl_kDLCUDA), "traits", trait_names(libraries[i].traits));
+            libraries[i].functions, "stream", stream_path(&libraries[i], dl_kDLCUDA),
+            "traits", trait_names(libraries[i].traits));
         if (row == NULL || PyList_Append(list, row) < 0) {
             Py_CLEAR(list);
         }

@@ -22,8 +22,8 @@
     X(IGNORES_STREAM, 11, "takes the stream and orders nothing")               \
     X(WAITS, 12, "waits for the device itself before it returns")              \
     X(REFUSES_TWO, 13, "refuses stream 2, the per-thread default stream")      \
-    X(COPIES_UNFLAGGED, 15, "obeys copy=True without saying so (T8)")          \
     X(NO_WORK_STREAM, 14, "its table has no current stream to tell")           \
+    X(COPIES_UNFLAGGED, 15, "obeys copy=True without saying so (T8)")          \
     X(INTERFACE_WAITS, 16, "waits itself before it shows its array interface") \
     X(WRITABLE, 17, "its memory is writable, whatever its array interface says") \
     X(ZERO_UNSAID, 18, "its current stream is 0 also where nobody has set one") \
@@ -44,7 +44,8 @@ typedef struct {
 } dls_library;
 
 /* The row of a class, by module and qualname over its MRO; NULL when none fits. mro is
- * the class's __mro__ tuple; *at becomes the position of the class that fitted.  Never fails: what cannot be read does not match. */
+ * the class's __mro__ tuple; *at becomes the position of the class that fitted.  Never fails:
+ * what cannot be read does not match. */
 const dls_library *dls_library_match(PyObject *mro, Py_ssize_t *at);
 
 /* Call the first capsule function of a row, or the generic capsule methods when row is

@@ -46,8 +46,8 @@ void dls_loan_drop(dls_loan *loan);
  *
  * - tensor.data is the address of element zero, byte_offset 0, device (1, 0);
  *   strides in elements, filled unless the source said "C-contiguous" (NULL then).
- * - dtypes without a DLPack code: code DLS_DTYPE_UNKNOWN, bits = 8 * item size (at most
- *   248; 0 bits otherwise), lanes 1, so that `reinterpret` can still name them.
+ * - dtypes without a DLPack code: code DLS_DTYPE_UNKNOWN, 8 bits, as many lanes as bytes (0: too
+ *   many), so that `reinterpret` can still name them.
  * - ml_dtypes: NumPy calls their kind 'V' (or 'f' with 1 byte): the name of
  *   obj.dtype decides ("bfloat16", "float8_e4m3fn", "int4" ...), no import; elements
  *   below 8 bits sit in one byte each: DL_FLAG_SUBBYTE_PADDED.

@@ -86,7 +86,8 @@ find_table(dls_state *state, PyObject *mro, Py_ssize_t dlpack_at, dls_plan *plan
             return -1;
         }
         if (at >= 0 && !(dlpack_at >= 0 && dlpack_at < at)) {
-            plan->table = dls_table_from_attribute(value);
+            const dl_exchange_api *table = dls_table_from_attribute(value);
+            plan->table = table != state->own_table ? table : NULL;
         }
         Py_XDECREF(value);
     }

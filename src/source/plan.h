@@ -59,8 +59,8 @@ typedef struct dls_plan {
     PyObject *method;        /* __dlpack__ and ... */
     PyObject *device_method; /* ... __dlpack_device__ of a type that is never changed and never
                               * ends: called without a look-up; strong, or NULL */
-    /* Of the library's own class (no subclass), found on a class that is never changed; strong, or
-     * NULL: looked up each time. */
+    /* Of the library's own class (no subclass), found on a class that cannot be changed; one put
+     * on a class before it later is not heard.  Strong, or NULL: looked up each time. */
     PyObject *is_neg;         /* LAZY_BITS */
     dls_getter requires_grad; /* the same */
     dls_getter where;         /* BASE_TELLS, IS_CPU_TELLS (source/on_host.h) */

@@ -110,10 +110,8 @@ dls_reading_set_unnamed(dls_reading *reading, int64_t itemsize)
         return -1;
     }
     if (got == 0 || dls_dtype_itemsize(dtype, true) != itemsize) {
-        dtype = (dl_dtype){DLS_DTYPE_UNKNOWN, 0, 1};
-        if (itemsize <= UINT8_MAX / 8) {
-            dtype.bits = (uint8_t)(8 * itemsize);
-        }
+        uint16_t bytes = itemsize <= UINT16_MAX ? (uint16_t)itemsize : 0;
+        dtype = (dl_dtype){DLS_DTYPE_UNKNOWN, 8, bytes};
     }
     else if (dtype.bits < 8) {
         loan->flags |= DL_FLAG_SUBBYTE_PADDED;

@@ -76,9 +76,7 @@ dls_table_read(dl_managed_tensor_versioned *managed, bool ordering_owed, dls_loa
     const dl_tensor *tensor = &managed->dl_tensor;
     if (managed->version.major != DL_MAJOR || !serves(tensor, ordering_owed)) {
         dls_managed_delete(managed, true);
-        if (PyErr_Occurred() != NULL) {
-            PyErr_WriteUnraisable(NULL);
-        }
+        dls_error_report();
         return 0;
     }
     loan->tensor = *tensor;

@@ -45,6 +45,15 @@ AFTER_THE_DEVICE = {
     "torch and mpi4py": {"max_version": (1, 0)},
     "Paddle 3.3": {"max_version": (1, 2)},
     "torch copy=False, mpi4py": {"max_version": (1, 0), "copy": False},
+    "torch device=": {"max_version": (1, 0), "dl_device": (1, 0)},
+    "torch device=, copy=False": {"max_version": (1, 0), "dl_device": (1, 0), "copy": False},
+    "torch on a GPU": {"max_version": (1, 0), "stream": 1},
+    "torch on a GPU, all": {
+        "max_version": (1, 0),
+        "stream": 1,
+        "dl_device": (1, 0),
+        "copy": False,
+    },
 }
 
 
@@ -76,10 +85,17 @@ def test_N9_the_mark_is_used_up(wrap):
 @ROOMS
 @pytest.mark.parametrize(
     "asked",
-    [{"stream": None}, {"stream": None, "max_version": (1, 3)}, BEAR["NumPy's three keywords"]],
+    [
+        {"stream": None},
+        {"stream": 1},
+        {"stream": None, "max_version": (1, 3)},
+        {"stream": 1, "max_version": (1, 3)},
+        {"stream": 1, "max_version": (1, 0), "copy": None},
+        BEAR["NumPy's three keywords"],
+    ],
 )
 def test_N9_a_device_question_does_not_take_them_from_these(wrap, asked):
-    """JAX and cuda.core ask with a stream, awkward asks the device and then as NumPy does."""
+    """JAX, cuda.core and CuPy ask with a stream, awkward asks the device and then as NumPy does."""
     wrapped = wrap(backwards())
     wrapped.__dlpack_device__()
     with consumers.caps.take(wrapped.__dlpack__(**asked)) as imported:

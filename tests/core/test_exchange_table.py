@@ -14,7 +14,7 @@ from core.test_readonly_and_copies import jax_like
 import dlshim
 from dlshim import _core
 from doubles import capsules as caps
-from doubles.asking import bare, live, versioned
+from doubles.asking import bare, live, tells, versioned
 from doubles.capsules import IS_COPIED, READ_ONLY
 from doubles.exchange import Refused, Table
 from doubles.older import InterfaceOnly
@@ -79,6 +79,24 @@ def test_it_is_never_taken_for_a_foreign_table():
     for wrapped in (dlshim.upgrade(x), dlshim.from_dlpack(x)):
         with versioned(dlshim.upgrade(wrapped)) as imported:
             assert imported.values() == x.values()
+
+
+@pytest.mark.parametrize("base", [P2, P1])
+def test_a_class_that_borrowed_it_is_asked_by_its_own_methods(base):
+    """N2: whatever class the table stands on, it is never a way in."""
+
+    class Borrows(base):
+        __dlpack_c_exchange_api__ = dlshim.Producer.__dlpack_c_exchange_api__
+
+    x = Borrows()
+    with versioned(dlshim.upgrade(x)) as imported:
+        assert imported.values() == x.values()
+    for table in (producer_table, tensor_table):
+        for function in (table.owned, table.lend):
+            for foreign in (x, object(), None, P1):
+                with pytest.raises(TypeError) as error:
+                    function(foreign)
+                tells(error.value, "not dlshim's", "upgrade")
 
 
 # --- owned -------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 import sys
 
 import pytest
@@ -173,6 +174,40 @@ def test_a_producer_and_a_tensor():
     assert report.data_ptr == tensor.data_ptr
     taken = dlshim.inspect(dlshim.upgrade(caps.make()))
     assert taken.shape == (2, 3)
+
+
+def test_an_export_of_a_producer_is_the_one_that_consumers_get():
+    x = P2((2, 3), "int32", strides=(1, 2))
+    for order, strides in (("C", (3, 1)), ("K", (1, 2)), (None, (1, 2))):
+        report = dlshim.inspect(dlshim.upgrade(x, order=order), export=True)
+        assert report.strides == strides and report.contiguous == (order == "C")
+    backwards = P2((4,), "int32", strides=(-1,), start=3)
+    assert dlshim.inspect(dlshim.upgrade(backwards), export=True).strides == (-1,)
+    failed = dlshim.inspect(dlshim.upgrade(x, order="C", copy=False), export=True)
+    assert failed.strides is None and "copy" in str(failed)
+
+
+def test_a_tensor_of_padded_elements_says_so():
+    tensor = dlshim.from_dlpack(P2((4,), (0, 4, 1), flags=caps.SUBBYTE_PADDED))
+    exported = dlshim.inspect(tensor.__dlpack__(max_version=(1, 0)))
+    assert dlshim.inspect(tensor).flags == exported.flags == caps.SUBBYTE_PADDED
+
+
+def test_a_report_can_be_pickled():
+    report = dlshim.inspect(P2(), export=True)
+    assert pickle.loads(pickle.dumps(report)) == report
+
+
+def test_a_class_that_is_only_called_so_is_no_capsule():
+    class PyCapsule(P2):
+        pass
+
+    assert dlshim.inspect(PyCapsule()).plan == ("__dlpack__",)
+
+
+def test_a_class_is_not_what_its_objects_are():
+    report = dlshim.inspect(P2)
+    assert report.protocols == () and report.plan == () and report.notes
 
 
 def test_objects_with_nothing_to_offer():

@@ -513,6 +513,34 @@ dlshim.from_dlpack(b"x")
 """, timeout=5)  # fmt: skip
 
 
+ISOLATED = """
+import gc
+import _interpreters as interpreters
+import dlshim
+config = interpreters.new_config("isolated", gil="shared")
+EACH = "(dlshim.upgrade(b'abc'), dlshim.from_dlpack(b'abc'))"
+CODE = f"made = [{EACH} for _ in range(20)]; made = None"
+
+def outside():
+    exec(CODE, globals())
+
+def inside():
+    inner = interpreters.create(config)
+    failure = interpreters.run_string(inner, "import dlshim\\n" + f"{CODE}\\n" * 20)
+    assert failure is None, failure.formatted
+    interpreters.destroy(inner)
+    gc.collect()
+"""
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("first", ["outside()", "pass"])
+def test_dead_objects_stay_with_the_interpreter_that_allocated_them(first):
+    """One with an allocator of its own cannot free what another's has made."""
+    pytest.importorskip("_interpreters", reason="isolated interpreters come with CPython 3.13")
+    child.run(ISOLATED + first + "\ninside()\noutside()\ninside()\noutside()\n", timeout=30)
+
+
 # --- the doubles that break naive wrappers, by name -----------------------------------
 
 

@@ -413,6 +413,34 @@ def test_N2_a_producers_bufferror_ends_it(ask):
     assert len(x.calls) == 1
 
 
+@BOTH
+def test_N2_a_bufferror_of_an_old_producer_is_explained(ask):
+    """Its refusal of max_version says nothing of the data, and is not named as the cause."""
+
+    class Sparse(P1):
+        def answer(self, stream=None):
+            raise BufferError("layout not supported")
+
+    with pytest.raises(BufferError) as error:
+        ask(dlshim.upgrade(Sparse()))
+    tells(error.value, "Sparse", "layout not supported")
+    cause = error.value.__cause__
+    assert type(cause) is BufferError and cause.__cause__ is None
+
+
+def test_N2_a_tables_refusal_is_not_the_cause():
+    """What __dlpack__ says in the end stands; the table was only a quicker road (torch)."""
+
+    class Sparse(P3Failing):
+        def answer(self, **keywords):
+            raise BufferError("layout not supported")
+
+    with pytest.raises(BufferError) as error:
+        versioned(dlshim.upgrade(Sparse()))
+    tells(error.value, "Sparse", "layout not supported")
+    assert error.value.__cause__.__cause__ is None
+
+
 def test_N2_a_bufferror_about_legacy_leads_to_versioned():
     cls = fresh(RefusesLegacyOnly)
     x = cls()

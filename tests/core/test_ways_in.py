@@ -390,6 +390,19 @@ def test_datetimes_are_cured_by_reinterpret():
             assert imported.values() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("itemsize", [12, 16, 24, 32])
+def test_dtypes_without_a_code_are_cured_as_bytes(itemsize):
+    """Also where no integer is as wide: long doubles, and pairs of them."""
+    kind = "f" if itemsize < 20 else "c"
+    changes = {"typestr": f"<{kind}{itemsize}", "shape": (2,), "strides": None}
+    x = InterfaceOnly((16,), "int64", changes=changes)
+    with pytest.raises(BufferError) as error:
+        versioned(dlshim.upgrade(x))
+    tells(error.value, "InterfaceOnly", rf"{itemsize} bytes", rf"reinterpret=\(1, 8, {itemsize}\)")
+    with versioned(dlshim.upgrade(x, reinterpret=(1, 8, itemsize))) as imported:
+        assert (imported.view.shape, imported.view.dtype) == ((2,), (1, 8, itemsize))
+
+
 # --- array interface ------------------------------------------------------------------
 
 

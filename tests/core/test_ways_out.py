@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import hashlib
 import io
+import pickle
 import weakref
 from contextlib import suppress
 
@@ -70,6 +72,8 @@ def test_dtype_has_a_readable_repr_and_is_a_tuple(dtype, name):
     assert found == caps.dtype_tuple(dtype)
     code, bits, lanes = found
     assert hash(found) == hash((code, bits, lanes))
+    again = pickle.loads(pickle.dumps(found))
+    assert again == found and repr(again) == repr(found)
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1,), (2, 3, 4)])
@@ -211,6 +215,8 @@ def test_tensor_bytes_through_ordinary_python():
     assert bytes(tensor) == b"\0\1\2\3"
     assert io.BytesIO(b"wxyz").readinto(tensor) == 4
     assert bytearray(tensor) == b"wxyz"
+    grid = dlshim.from_dlpack(P2((2, 3), "uint8"))
+    assert hashlib.sha256(grid).digest() == hashlib.sha256(bytes(range(6))).digest()
     floats = dlshim.from_dlpack(P2((2,), "float32"))
     assert bytes(memoryview(floats).cast("B")) == b"\0\0\0\0\0\0\x80?"
 
@@ -499,6 +505,43 @@ def test_from_dlpack_device_and_copy():
         dlshim.from_dlpack()
     with pytest.raises(TypeError):
         dlshim.from_dlpack(x=x)
+
+
+def test_from_dlpack_names_its_own_keyword():
+    with pytest.raises(TypeError) as error:
+        dlshim.from_dlpack(P2(), device=5)
+    assert str(error.value).startswith("device must be")
+    with pytest.raises(TypeError) as error:
+        dlshim.upgrade(P2()).__dlpack__(dl_device=5)
+    assert str(error.value).startswith("dl_device must be")
+
+
+class NumpyBool:
+    """numpy.bool: a number with a truth value, and no subclass of bool."""
+
+    def __init__(self, truth):
+        self.truth = truth
+
+    def __bool__(self):
+        return self.truth
+
+    def __index__(self):
+        return int(self.truth)
+
+
+@pytest.mark.parametrize("wrap", [dlshim.upgrade, dlshim.from_dlpack])
+def test_what_a_consumer_passes_on_as_copy_has_a_truth_value(wrap):
+    """np.from_dlpack(x, copy=np.True_) and copy=1 work bare."""
+    x = P2()
+    for asked in (NumpyBool(False), 0):
+        with versioned(wrap(x), copy=asked) as imported:
+            assert imported.view.element_zero == x.element_zero
+    for asked in (NumpyBool(True), 1):
+        with versioned(wrap(x), copy=asked) as imported:
+            assert imported.view.flags & caps.IS_COPIED
+    for asked in ("yes", b"", [], object()):
+        with pytest.raises(TypeError):
+            wrap(x).__dlpack__(copy=asked)
 
 
 def test_to_capsule_takes_the_options_of_upgrade():

@@ -1,4 +1,4 @@
-/* Coming in and going out of a fake libamdhip64: rules that hold for every call, devices, handles. */
+/* Coming in and going out of a fake libamdhip64: rules of every call, devices, handles. */
 #include "hip.h"
 
 #include <stdio.h>

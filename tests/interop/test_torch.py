@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
 import dlshim
@@ -48,6 +50,21 @@ def test_a_contiguous_tensor_with_the_negative_bit_is_refused_too(take):
     take(torch.ones(3))
     with pytest.raises(BufferError, match="resolve_neg"):
         take(torch._neg_view(torch.ones(3)))
+
+
+WORDS = [{}, {"copy": False}, {"device": "cpu"}, {"device": "cpu", "copy": False}]
+
+
+@pytest.mark.parametrize("words", WORDS, ids=str)
+def test_N9_however_torch_asks_it_gets_no_negative_strides(words):
+    """It aborts the process on them up to 2.13."""
+    if not words.keys() <= inspect.signature(torch.from_dlpack).parameters.keys():
+        pytest.skip("this torch.from_dlpack takes neither copy nor device")
+    backwards = np.arange(6.0).reshape(2, 3)[::-1]
+    with pytest.raises(BufferError, match="negative strides"):
+        torch.from_dlpack(dlshim.upgrade(backwards), **words)
+    y = torch.from_dlpack(dlshim.upgrade(backwards, order="C"))
+    assert y.tolist() == backwards.tolist()
 
 
 def test_who_requires_grad_now_may_not_have_done_so_before():

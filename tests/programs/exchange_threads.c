@@ -105,7 +105,8 @@ static void
 allocate_and_import(job *j)
 {
     int64_t shape[2] = {2, 3};
-    tensor wanted = {.device_type = 1, .ndim = 2, .code = 2, .bits = 32, .lanes = 1, .shape = shape};
+    tensor wanted = {
+        .device_type = 1, .ndim = 2, .code = 2, .bits = 32, .lanes = 1, .shape = shape};
     managed *made = NULL;
     void *object = NULL;
     if (j->api->allocate(&wanted, &made, j, note) != 0) {
@@ -163,7 +164,8 @@ careless(const table *api)
 }
 
 /* Own the one object of a list, drop it from there, and give it back while an exception is
- * pending, with or without the lock.  Is it still pending afterwards?  -1: it could not be owned. */
+ * pending, with or without the lock.  Is it still pending afterwards?  -1: it could not be
+ * owned. */
 int
 give_back_while_pending(const table *api, PyObject *list, int with_lock)
 {

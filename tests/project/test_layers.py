@@ -46,6 +46,12 @@ def test_there_is_something_to_walk() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=place)
+def test_lines_fit_a_screen(path: Path) -> None:
+    """ruff holds Python to the same width."""
+    assert [line for line in path.read_text().splitlines() if len(line) > 100] == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=place)
 def test_a_file_includes_only_from_its_layer_and_those_above(path: Path) -> None:
     for kind, name in includes(path):
         if kind == "<":
