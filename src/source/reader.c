@@ -132,6 +132,7 @@ refuse_kind(const dls_reading *reading, char kind)
                                 "dtype for: convert them first, e.g. a.astype('float64')");
     case 'S':
     case 'U':
+    case 'T': /* NumPy's StringDType */
     case 'a':
         return dls_reading_fail(reading,
                                 "its elements are text, which DLPack has no dtype for: "

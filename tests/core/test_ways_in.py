@@ -682,6 +682,15 @@ def test_numpy_arrays(dtype, ask):
         assert imported.values() == x.ravel().tolist()
 
 
+def test_numpys_strings_of_any_length_are_text():
+    np = numpy()
+    if not hasattr(np, "dtypes") or not hasattr(np.dtypes, "StringDType"):
+        pytest.skip("StringDType came with NumPy 2.0")
+    with pytest.raises(BufferError) as error:
+        versioned(dlshim.upgrade(np.array(["a", "bc"], np.dtypes.StringDType())))
+    tells(error.value, "numpy.ndarray", "text")
+
+
 def test_numpy_arrays_that_are_read_only():
     np = numpy()
     for x in (np.broadcast_to(np.arange(3), (2, 3)), np.frombuffer(b"abc", "u1")):
