@@ -103,7 +103,7 @@ managed_tensor_from_py_object(void *object, dl_managed_tensor_versioned **out)
 
 /* --- out: a borrowed one ---------------------------------------------------------- */
 
-static int
+DLS_COLD static int
 refuse_readonly(PyObject *self)
 {
     PyErr_Format(PyExc_BufferError,
@@ -151,7 +151,7 @@ current_work_stream(int32_t device_type, int32_t device_id, void **out)
 /* --- in --------------------------------------------------------------------------- */
 
 /* The module in this interpreter; a new reference, NULL with an exception. */
-static PyObject *
+DLS_COLD static PyObject *
 find_module(void)
 {
     PyObject *dict = PyInterpreterState_GetDict(PyInterpreterState_Get());
@@ -165,7 +165,7 @@ find_module(void)
     return module;
 }
 
-int
+DLS_COLD int
 dls_exchange_register(dls_state *state, PyObject *module)
 {
     if (dls_work_stream_init() < 0) {
@@ -218,7 +218,7 @@ managed_tensor_to_py_object(dl_managed_tensor_versioned *managed, void **out)
 
 typedef void (*set_error)(void *context, const char *kind, const char *message);
 
-static int
+DLS_COLD static int
 fail(set_error tell, void *context, const char *kind, const char *message)
 {
     if (tell != NULL) {
@@ -228,7 +228,7 @@ fail(set_error tell, void *context, const char *kind, const char *message)
 }
 
 /* Needs no Python at all: errors go through set_error. */
-static int
+DLS_COLD static int
 managed_tensor_allocator(dl_tensor *prototype, dl_managed_tensor_versioned **out,
                          void *context, set_error tell)
 {
@@ -274,7 +274,7 @@ const dl_exchange_api dls_exchange_table = {
     .current_work_stream = current_work_stream,
 };
 
-int
+DLS_COLD int
 dls_exchange_add(dls_state *state, PyTypeObject *type)
 {
     void *table = (void *)(uintptr_t)&dls_exchange_table;

@@ -181,7 +181,7 @@ producer_dlpack_device(PyObject *self, PyObject *ignored)
     return data->state->host_device;
 }
 
-static PyObject *
+DLS_COLD static PyObject *
 producer_repr(PyObject *self)
 {
     dls_producer *data = dls_producer_data(self);
@@ -211,7 +211,7 @@ static PyMemberDef members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-bool
+DLS_COLD bool
 dls_producer_is_type(PyTypeObject *type)
 {
     return (uintptr_t)PyType_GetSlot(type, Py_tp_dealloc) == (uintptr_t)producer_dealloc;
@@ -240,7 +240,7 @@ static PyType_Spec spec = {
     .slots = slots,
 };
 
-int
+DLS_COLD int
 dls_producer_type_init(dls_state *state, PyObject *module)
 {
     state->producer_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);

@@ -57,7 +57,7 @@ dls_tensor_stamp(dls_tensor *self, dls_flavour flavour, dl_version version)
 }
 
 /* 0, or -1 with MemoryError. */
-static int
+DLS_COLD static int
 set_ready(dls_tensor *self, dls_pending p, PyObject *stream)
 {
     if (p.known == DLS_P_READY && stream == NULL) {
@@ -248,7 +248,7 @@ static PyMemberDef members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-bool
+DLS_COLD bool
 dls_tensor_is_type(PyTypeObject *type)
 {
     return (uintptr_t)PyType_GetSlot(type, Py_tp_dealloc) == (uintptr_t)tensor_dealloc;
@@ -280,7 +280,7 @@ static PyType_Spec spec = {
     .slots = slots,
 };
 
-int
+DLS_COLD int
 dls_tensor_type_init(dls_state *state, PyObject *module)
 {
     state->tensor_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);

@@ -299,6 +299,35 @@ find_late_stream(const dls_want *want, dls_order *order, dls_family family, dls_
     return 0;
 }
 
+/* Have the device's driver order what is owed.  0, or -1 with an exception. */
+static int
+carry_out(dls_state *state, PyObject *obj, const dls_want *want, const dls_order *order,
+          dls_duty duty, dls_pending p, const dls_loan *loan)
+{
+    dls_family family = dls_family_of(order->device.device_type);
+    const dls_ordering ordering = {
+        .duty = duty,
+        .p = p,
+        .s = handle_of_s(order, family),
+        .has_s = order->s.value != DLS_VALUE_NONE || family == DLS_FAMILY_CUDA
+                 || family == DLS_FAMILY_ROCM,
+        .policy = want->unknown_stream,
+        .device = order->device,
+        .address = (const char *)loan->tensor.data + loan->tensor.byte_offset,
+    };
+    dls_error err;
+    int code;
+    if (dls_handoff_needs_driver(&ordering)) {
+        Py_BEGIN_ALLOW_THREADS
+        code = dls_handoff(&ordering, &err);
+        Py_END_ALLOW_THREADS
+    }
+    else {
+        code = dls_handoff(&ordering, &err);
+    }
+    return code == DLS_OK ? 0 : dls_raise_error(state, obj, &err);
+}
+
 DLS_COLD int
 dls_order_finish(dls_state *state, dls_plan *plan, PyObject *obj, const dls_want *want,
                  dls_order *order, dls_producer_kind kind, dls_pending p, dls_loan *loan)
@@ -335,27 +364,7 @@ dls_order_finish(dls_state *state, dls_plan *plan, PyObject *obj, const dls_want
     if (family == DLS_FAMILY_ONEAPI) {
         return dls_queue_order(state, obj, rule.duty, p, want);
     }
-    const dls_ordering ordering = {
-        .duty = rule.duty,
-        .p = p,
-        .s = handle_of_s(order, family),
-        .has_s = order->s.value != DLS_VALUE_NONE || family == DLS_FAMILY_CUDA
-                 || family == DLS_FAMILY_ROCM,
-        .policy = want->unknown_stream,
-        .device = order->device,
-        .address = (const char *)loan->tensor.data + loan->tensor.byte_offset,
-    };
-    dls_error err;
-    int code;
-    if (dls_handoff_needs_driver(&ordering)) {
-        Py_BEGIN_ALLOW_THREADS
-        code = dls_handoff(&ordering, &err);
-        Py_END_ALLOW_THREADS
-    }
-    else {
-        code = dls_handoff(&ordering, &err);
-    }
-    return code == DLS_OK ? 0 : dls_raise_error(state, obj, &err);
+    return carry_out(state, obj, want, order, rule.duty, p, loan);
 }
 
 DLS_COLD int
