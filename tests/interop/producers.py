@@ -28,6 +28,7 @@ from .cases import (
     PLAIN,
     DType,
     Layout,
+    backing,
     pattern,
     room,
     row_major,
@@ -586,7 +587,10 @@ class ArrowArray(Producer):
 
     def make(self, dtype, layout):
         (pa,) = self.imported
-        whole = pa.array(np.frombuffer(pattern(dtype, max(room(dtype, layout), 8)), dtype.name))
+        # pyarrow takes the memory as it lies; JAX shares only what is aligned to 64 bytes.
+        memory = backing(dtype, layout)
+        memory.flags.writeable = False
+        whole = pa.array(memory.view(dtype.name))
         obj = whole.slice(layout.offset, layout.size)
         address = obj.buffers()[1].address + obj.offset * dtype.itemsize
         access = STATED if versions.of("pyarrow") >= (26,) else IMMUTABLE
