@@ -14,8 +14,10 @@
 #define DLS_APART __attribute__((noinline))
 #define DLS_FLAT __attribute__((flatten))
 #define DLS_RARE(condition) __builtin_expect(!!(condition), 0)
+#define DLS_KNOWN(value) __builtin_constant_p(value) /* to the compiler, once inlined */
 #else
 #define DLS_RARE(condition) (condition)
+#define DLS_KNOWN(value) 0
 #define DLS_COLD
 #define DLS_APART
 #define DLS_FLAT

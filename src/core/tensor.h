@@ -25,9 +25,8 @@ typedef struct {
 
 /* Is it host memory that could not be described better: device (1, 0), an address without
  * offset, extents above 0, row-major strides to the letter, elements of 8 bits or more, and less
- * than 2^38 of them?  Then
- * dls_tensor_scan accepts it, and nothing but flavour, flags and deleter can need a change
- * (T3).  False says nothing: the scan decides. */
+ * than 2^38 of them?  Then dls_tensor_scan accepts it, and nothing but flavour, flags and deleter
+ * can need a change (T3).  False says nothing: the scan decides. */
 bool dls_tensor_is_plain(const dl_tensor *tensor);
 
 /* Check what a struct says before anything else is believed (T6, T11): ndim, NULL

@@ -56,7 +56,7 @@ ask_method(dls_state *state, const dls_plan *plan, PyObject *source, unsigned ro
            PyObject **capsule)
 {
     const unsigned special = DLS_EXPRESS_VERSION | DLS_EXPRESS_BY_TYPE | DLS_EXPRESS_DIRECT;
-    bool old = !(__builtin_constant_p(got) && got) && !(road & special); /* most old producers */
+    bool old = !(DLS_KNOWN(got) && got) && !(road & special); /* most old producers */
     *capsule = old ? dls_call_bare(state, source) : dls_call_express(state, plan, source, road);
     return *capsule != NULL && Py_REFCNT(*capsule) == 1 ? dls_capsule_pointer(*capsule, got)
                                                         : NULL;

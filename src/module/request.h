@@ -40,6 +40,7 @@ void dls_request_init(dls_request *request, const dls_options *options);
 int dls_request_version(dls_state *state, PyObject *value, dls_request *request);
 int dls_request_device(dls_state *state, const char *keyword, PyObject *value,
                        dls_request *request);
+/* copy: None, or anything that counts as a truth value among numbers. */
 int dls_request_copy(dls_state *state, PyObject *value, dls_request *request);
 int dls_request_stream(dls_state *state, PyObject *value, dls_request *request);
 /* All keywords of one __dlpack__ call (METH_FASTCALL | METH_KEYWORDS); stream may also

@@ -1,5 +1,7 @@
 #include "module/settle.h"
 
+#include <stdio.h>
+
 #include "core/alloc.h"
 #include "core/base.h"
 #include "core/counters.h"
@@ -20,16 +22,19 @@
 static int
 refuse_dtype(dls_state *state, PyObject *source, dl_dtype dtype)
 {
-    int bytes = dtype.lanes; /* source/loan.h */
+    int bytes = dtype.lanes; /* source/loan.h; 0: no dtype is as wide */
     bool has_name = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
+    char cure[96] = "";
+    if (bytes != 0) {
+        snprintf(cure, sizeof cure,
+                 has_name ? ", or name a dtype of the same width, such as reinterpret=\"uint%d\""
+                          : ", or pass them as bytes with reinterpret=(1, 8, %d)",
+                 has_name ? 8 * bytes : bytes);
+    }
     dls_raise(state, DLS_EBUFFER, source,
-              has_name ? "its elements (%d bytes each) are of a kind that DLPack has no code "
-                         "for; convert them with .astype(), or name a dtype of the same width "
-                         "with reinterpret=, for example reinterpret=\"uint%d\""
-                       : "its elements (%d bytes each) are of a kind that DLPack has no code "
-                         "for; convert them with .astype(), or pass them as bytes with "
-                         "reinterpret=(1, 8, %d)",
-              bytes, has_name ? 8 * bytes : bytes);
+              "its elements are of a kind that DLPack has no code for; convert them with "
+              ".astype()%s",
+              cure);
     return -1;
 }
 

@@ -398,9 +398,17 @@ def test_dtypes_without_a_code_are_cured_as_bytes(itemsize):
     x = InterfaceOnly((16,), "int64", changes=changes)
     with pytest.raises(BufferError) as error:
         versioned(dlshim.upgrade(x))
-    tells(error.value, "InterfaceOnly", rf"{itemsize} bytes", rf"reinterpret=\(1, 8, {itemsize}\)")
+    tells(error.value, "InterfaceOnly", "as bytes", rf"reinterpret=\(1, 8, {itemsize}\)")
     with versioned(dlshim.upgrade(x, reinterpret=(1, 8, itemsize))) as imported:
         assert (imported.view.shape, imported.view.dtype) == ((2,), (1, 8, itemsize))
+
+
+def test_no_cure_is_named_where_no_dtype_is_as_wide():
+    changes = {"typestr": "|V65536", "shape": (0,), "strides": None}
+    with pytest.raises(BufferError) as error:
+        versioned(dlshim.upgrade(InterfaceOnly((16,), "int64", changes=changes)))
+    tells(error.value, "InterfaceOnly", "astype")
+    assert "reinterpret" not in str(error.value)
 
 
 # --- array interface ------------------------------------------------------------------
