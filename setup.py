@@ -26,12 +26,12 @@ LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED") and not os.environ.get
 # What the release build is made with; a caller's CFLAGS (sanitizers, profilers) replace all of it.
 # One exchange crosses a dozen small functions in as many files: inlining across them and direct
 # calls into libpython are worth some 8 % of its instructions, and one partition does it best.
-# Unwind tables, symbols and notes, of no use to plain C, are a quarter of the file.
+# Unwind tables, symbols, notes and padding, of no use to plain C, are a quarter of the file.
 PLAIN = not os.environ.get("CFLAGS")
 FAST = ["-O2", "-g0"]
 if sys.platform == "linux":
     FAST += ["-flto", "-flto-partition=one", "-fno-plt", "-fno-asynchronous-unwind-tables"]
-    FAST += ["-fno-ident", "-Wl,--build-id=none"]
+    FAST += ["-fno-ident", "-fno-align-labels", "-Wl,--build-id=none,-z,noseparate-code"]
 
 
 def compile_args() -> list[str]:
