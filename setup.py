@@ -47,18 +47,18 @@ def compile_args() -> list[str]:
 
 # What an exchange on the learned road crosses. All else is off that road, and made small.
 QUICK = [
-    "core/owner",
+    "core/hold",
     "core/tensor",
-    "module/borrowed",
-    "module/exchange",
-    "module/express",
+    "exchange/borrowed_list",
+    "module/ctable_out",
+    "export/fast_path",
     "module/functions",
     "module/producer",
-    "module/request",
+    "request/request",
     "module/tensor_type",
     "python/capsule",
-    "source/call",
-    "source/refusal",
+    "exchange/device_question",
+    "acquire/learned",
 ]
 
 

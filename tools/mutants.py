@@ -61,11 +61,11 @@ def rocm(name: str, file: str, old: str, new: str, variant: str = HIP_VARIANTS[0
     return Mutant(f"ROCm, {name}", file, old, new, HIP_MODULES[0], variant)
 
 
-H, CUDA, CONTEXT = "device/handoff.c", "device/cuda_driver.c", "device/cuda.c"
-ORDER, PENDING = "source/order.c", "source/pending.c"
-POOL, COPY = "device/pool.c", "device/device_copy.c"
-TABLE, STREAM = "device/streams.def", "device/stream.c"
-LIBRARY, HIP, WORK = "source/libraries.def", "device/hip.c", "module/work_stream.c"
+H, CUDA, CONTEXT = "sync/sync_exchange.c", "gpu/cuda.c", "gpu/pointer.c"
+ORDER, PENDING = "sync/transfer.c", "sync/producer_stream.c"
+POOL, COPY = "gpu/pool.c", "gpu/device_copy.c"
+TABLE, STREAM = "gpu/sync_rules.def", "gpu/sync_rules.c"
+LIBRARY, HIP, WORK = "exchange/libraries.def", "gpu/hip.c", "sync/work_stream.c"
 
 MUTANTS = [
     # --- nothing is done ---
@@ -282,7 +282,7 @@ MUTANTS = [
     ),
     Mutant(
         "the stream of an interface dict is not heard",
-        "source/cuda_interface.c",
+        "older_protocols/cuda_interface.c",
         "        *p = (dls_pending){.known = DLS_P_KNOWN, .handle = handle};\n",
         "",
     ),

@@ -1,10 +1,10 @@
 """Tables of the manual that are printed from the data that the code walks.
 
-``.. dlshim-libraries::``   the rows of src/source/libraries.def
-``.. dlshim-askers::``      the rows of src/module/askers.def
+``.. dlshim-libraries::``   the rows of src/exchange/libraries.def
+``.. dlshim-askers::``      the rows of src/request/consumers.def
 ``.. dlshim-limits::``      the limits that the matrix command knows
 ``.. dlshim-results::``     the dated result files in docs/results/
-``.. dlshim-streams:: CUDA``     one family of devices in src/device/streams.def
+``.. dlshim-streams:: CUDA``     one family of devices in src/gpu/sync_rules.def
 ``.. dlshim-duties::``           what the duties of that table come down to, by the code itself
 ``.. dlshim-producers::``        how producers treat a stream, and which libraries are known to
 ``.. dlshim-current-streams::``  where libraries say on which stream they work now

@@ -17,48 +17,48 @@
 #define DL_MINOR 3
 
 /* X(name in the real header, value) */
-#define DL_DEVICE_LIST(X)                                                      \
-    X(kDLCPU, 1)                                                               \
-    X(kDLCUDA, 2)                                                              \
-    X(kDLCUDAHost, 3)                                                          \
-    X(kDLOpenCL, 4)                                                            \
-    X(kDLVulkan, 7)                                                            \
-    X(kDLMetal, 8)                                                             \
-    X(kDLVPI, 9)                                                               \
-    X(kDLROCM, 10)                                                             \
-    X(kDLROCMHost, 11)                                                         \
-    X(kDLExtDev, 12)                                                           \
-    X(kDLCUDAManaged, 13)                                                      \
-    X(kDLOneAPI, 14)                                                           \
-    X(kDLWebGPU, 15)                                                           \
-    X(kDLHexagon, 16)                                                          \
-    X(kDLMAIA, 17)                                                             \
+#define DL_DEVICE_LIST(X) \
+    X(kDLCPU, 1)          \
+    X(kDLCUDA, 2)         \
+    X(kDLCUDAHost, 3)     \
+    X(kDLOpenCL, 4)       \
+    X(kDLVulkan, 7)       \
+    X(kDLMetal, 8)        \
+    X(kDLVPI, 9)          \
+    X(kDLROCM, 10)        \
+    X(kDLROCMHost, 11)    \
+    X(kDLExtDev, 12)      \
+    X(kDLCUDAManaged, 13) \
+    X(kDLOneAPI, 14)      \
+    X(kDLWebGPU, 15)      \
+    X(kDLHexagon, 16)     \
+    X(kDLMAIA, 17)        \
     X(kDLTrn, 18)
 
 /* On DLPack's main branch, not in a release: passed through, tested by value. */
-#define DL_DEVICE_LIST_UNRELEASED(X)                                           \
-    X(kDLTPU, 19)                                                              \
-    X(kDLTPUHost, 20)                                                          \
+#define DL_DEVICE_LIST_UNRELEASED(X) \
+    X(kDLTPU, 19)                    \
+    X(kDLTPUHost, 20)                \
     X(kDLAscend, 21)
 
-#define DL_DTYPE_LIST(X)                                                       \
-    X(kDLInt, 0)                                                               \
-    X(kDLUInt, 1)                                                              \
-    X(kDLFloat, 2)                                                             \
-    X(kDLOpaqueHandle, 3)                                                      \
-    X(kDLBfloat, 4)                                                            \
-    X(kDLComplex, 5)                                                           \
-    X(kDLBool, 6)                                                              \
-    X(kDLFloat8_e3m4, 7)                                                       \
-    X(kDLFloat8_e4m3, 8)                                                       \
-    X(kDLFloat8_e4m3b11fnuz, 9)                                                \
-    X(kDLFloat8_e4m3fn, 10)                                                    \
-    X(kDLFloat8_e4m3fnuz, 11)                                                  \
-    X(kDLFloat8_e5m2, 12)                                                      \
-    X(kDLFloat8_e5m2fnuz, 13)                                                  \
-    X(kDLFloat8_e8m0fnu, 14)                                                   \
-    X(kDLFloat6_e2m3fn, 15)                                                    \
-    X(kDLFloat6_e3m2fn, 16)                                                    \
+#define DL_DTYPE_LIST(X)        \
+    X(kDLInt, 0)                \
+    X(kDLUInt, 1)               \
+    X(kDLFloat, 2)              \
+    X(kDLOpaqueHandle, 3)       \
+    X(kDLBfloat, 4)             \
+    X(kDLComplex, 5)            \
+    X(kDLBool, 6)               \
+    X(kDLFloat8_e3m4, 7)        \
+    X(kDLFloat8_e4m3, 8)        \
+    X(kDLFloat8_e4m3b11fnuz, 9) \
+    X(kDLFloat8_e4m3fn, 10)     \
+    X(kDLFloat8_e4m3fnuz, 11)   \
+    X(kDLFloat8_e5m2, 12)       \
+    X(kDLFloat8_e5m2fnuz, 13)   \
+    X(kDLFloat8_e8m0fnu, 14)    \
+    X(kDLFloat6_e2m3fn, 15)     \
+    X(kDLFloat6_e3m2fn, 16)     \
     X(kDLFloat4_e2m1fn, 17)
 
 #define DL_DTYPE_LIST_UNRELEASED(X) X(kDLBcomplex, 18)
@@ -75,8 +75,7 @@ enum dl_dtype_code {
 #define DL_FLAG_READ_ONLY ((uint64_t)1 << 0)
 #define DL_FLAG_IS_COPIED ((uint64_t)1 << 1)
 #define DL_FLAG_SUBBYTE_PADDED ((uint64_t)1 << 2)
-#define DL_FLAGS_KNOWN                                                         \
-    (DL_FLAG_READ_ONLY | DL_FLAG_IS_COPIED | DL_FLAG_SUBBYTE_PADDED)
+#define DL_FLAGS_KNOWN (DL_FLAG_READ_ONLY | DL_FLAG_IS_COPIED | DL_FLAG_SUBBYTE_PADDED)
 
 /* Capsule names are part of the protocol and must be static strings. */
 #define DL_NAME_LEGACY "dltensor"
@@ -134,9 +133,10 @@ typedef struct dl_exchange_header {
 /* The C exchange table of DLPack 1.2/1.3.  None of these orders streams. */
 typedef struct {
     dl_exchange_header header;
-    int (*managed_tensor_allocator)(
-        dl_tensor *prototype, dl_managed_tensor_versioned **out, void *error_ctx,
-        void (*set_error)(void *error_ctx, const char *kind, const char *message));
+    int (*managed_tensor_allocator)(dl_tensor *prototype,
+                                    dl_managed_tensor_versioned **out, void *error_ctx,
+                                    void (*set_error)(void *error_ctx, const char *kind,
+                                                      const char *message));
     int (*managed_tensor_from_py_object_no_sync)(void *py_object,
                                                  dl_managed_tensor_versioned **out);
     int (*managed_tensor_to_py_object_no_sync)(dl_managed_tensor_versioned *tensor,

@@ -7,14 +7,15 @@
 #include <stdint.h>
 
 /* DLS_FLAT: the learned road, one body without calls between its steps.  DLS_COLD: off
- * that road, out of line and small.  DLS_APART: quick, but not part of that body.  DLS_RARE: a
- * condition that seldom holds. */
+ * that road, out of line and small.  DLS_APART: quick, but not part of that body.
+ * DLS_RARE: a condition that seldom holds. */
 #if defined(__GNUC__) || defined(__clang__)
 #define DLS_COLD __attribute__((cold, noinline))
 #define DLS_APART __attribute__((noinline))
 #define DLS_FLAT __attribute__((flatten))
 #define DLS_RARE(condition) __builtin_expect(!!(condition), 0)
-#define DLS_KNOWN(value) __builtin_constant_p(value) /* to the compiler, once inlined */
+#define DLS_KNOWN(value) __builtin_constant_p(value) /* to the compiler, once inlined \
+                                                      */
 #else
 #define DLS_RARE(condition) (condition)
 #define DLS_KNOWN(value) 0

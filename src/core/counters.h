@@ -20,12 +20,13 @@ extern dls_counter_block dls_counters;
 
 /* Exact while the GIL is held or for one thread; a relaxed load and store is three
  * instructions, a locked add twenty cycles.  `live` moves on any thread and pays. */
-#define DLS_COUNT(member)                                                      \
-    atomic_store_explicit(                                                     \
-        &dls_counters.member,                                                  \
-        atomic_load_explicit(&dls_counters.member, memory_order_relaxed) + 1,  \
-        memory_order_relaxed)
-#define DLS_COUNT_LIVE(change)                                                 \
+#define DLS_COUNT(member)                                            \
+    atomic_store_explicit(&dls_counters.member,                      \
+                          atomic_load_explicit(&dls_counters.member, \
+                                               memory_order_relaxed) \
+                              + 1,                                   \
+                          memory_order_relaxed)
+#define DLS_COUNT_LIVE(change) \
     atomic_fetch_add_explicit(&dls_counters.live, (change), memory_order_relaxed)
 
 #endif

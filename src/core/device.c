@@ -31,7 +31,8 @@ dls_device_from_name(const char *name, dl_device *out)
         }
     }
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (strlen(words[i].word) == length && memcmp(words[i].word, name, length) == 0) {
+        if (strlen(words[i].word) == length
+            && memcmp(words[i].word, name, length) == 0) {
             out->device_type = words[i].device_type;
             out->device_id = (int32_t)id;
             return 1;

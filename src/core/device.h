@@ -11,15 +11,15 @@
 
 /* `data` is an address on these: offsets fold into it.  On all others, unknown
  * codes included, it is a handle and byte_offset is the only way to say a view. */
-#define DLS_ADDRESS_DEVICES                                                    \
-    (DLS_DEVICE_BIT(dl_kDLCPU) | DLS_DEVICE_BIT(dl_kDLCUDA)                    \
-     | DLS_DEVICE_BIT(dl_kDLCUDAHost) | DLS_DEVICE_BIT(dl_kDLROCM)             \
-     | DLS_DEVICE_BIT(dl_kDLROCMHost) | DLS_DEVICE_BIT(dl_kDLCUDAManaged)      \
+#define DLS_ADDRESS_DEVICES                                               \
+    (DLS_DEVICE_BIT(dl_kDLCPU) | DLS_DEVICE_BIT(dl_kDLCUDA)               \
+     | DLS_DEVICE_BIT(dl_kDLCUDAHost) | DLS_DEVICE_BIT(dl_kDLROCM)        \
+     | DLS_DEVICE_BIT(dl_kDLROCMHost) | DLS_DEVICE_BIT(dl_kDLCUDAManaged) \
      | DLS_DEVICE_BIT(dl_kDLOneAPI))
 
 /* The CPU may read `data` as it is, and nothing has to be waited for. */
-#define DLS_HOST_DEVICES                                                       \
-    (DLS_DEVICE_BIT(dl_kDLCPU) | DLS_DEVICE_BIT(dl_kDLCUDAHost)                \
+#define DLS_HOST_DEVICES                                        \
+    (DLS_DEVICE_BIT(dl_kDLCPU) | DLS_DEVICE_BIT(dl_kDLCUDAHost) \
      | DLS_DEVICE_BIT(dl_kDLROCMHost))
 
 static inline bool

@@ -12,8 +12,8 @@ dls_layout_count(int32_t ndim, const int64_t *shape, int64_t *count, dls_error *
     bool empty = false, overflow = false;
     for (int32_t i = 0; i < ndim; i++) {
         if (shape[i] < 0) {
-            return dls_fail(err, DLS_EBUFFER, "shape[%" PRId32 "] is negative: %" PRId64,
-                            i, shape[i]);
+            return dls_fail(err, DLS_EBUFFER,
+                            "shape[%" PRId32 "] is negative: %" PRId64, i, shape[i]);
         }
         empty = empty || shape[i] == 0;
         overflow = overflow || !dls_mul(product, shape[i], &product);
@@ -137,8 +137,9 @@ dls_layout_span(int32_t ndim, const int64_t *shape, const int64_t *strides,
         || !dls_mul(below, itemsize, low) || !dls_mul(above, itemsize, high)
         || !dls_add(*high, itemsize, high) || *low < -INT64_MAX
         || !dls_add(*high, -*low, &span)) {
-        return dls_fail(err, DLS_EBUFFER,
-                        "the bytes between its first and last element overflow 64 bits");
+        return dls_fail(
+            err, DLS_EBUFFER,
+            "the bytes between its first and last element overflow 64 bits");
     }
     return DLS_OK;
 }

@@ -1,7 +1,7 @@
 #include "core/lock.h"
 
-atomic_flag dls_lock_flags[DLS_LOCKS]
-    = {ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT};
+atomic_flag dls_lock_flags[DLS_LOCKS] = {ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT,
+                                         ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT};
 
 void
 dls_lock_take_all(void)

@@ -4,8 +4,8 @@
 
 #include <stdatomic.h>
 
-/* Held for a few instructions only, never around a call, and never two at a time.  All of
- * them are known here, so that a fork can wait until none is held. */
+/* Held for a few instructions only, never around a call, and never two at a time.  All
+ * of them are known here, so that a fork can wait until none is held. */
 typedef enum {
     DLS_LOCK_GUARDS, /* core/owner: guards that have to wait */
     DLS_LOCK_POOL,   /* device/pool */
@@ -19,7 +19,8 @@ extern atomic_flag dls_lock_flags[DLS_LOCKS];
 static inline void
 dls_lock_take(dls_lock lock)
 {
-    while (atomic_flag_test_and_set_explicit(&dls_lock_flags[lock], memory_order_acquire)) {
+    while (atomic_flag_test_and_set_explicit(&dls_lock_flags[lock],
+                                             memory_order_acquire)) {
     }
 }
 
@@ -29,8 +30,8 @@ dls_lock_give(dls_lock lock)
     atomic_flag_clear_explicit(&dls_lock_flags[lock], memory_order_release);
 }
 
-/* Before a fork, and after it in both processes: what the locks guard is whole in the child,
- * and none of them is held by a thread that the child does not have. */
+/* Before a fork, and after it in both processes: what the locks guard is whole in the
+ * child, and none of them is held by a thread that the child does not have. */
 void dls_lock_take_all(void);
 void dls_lock_give_all(void);
 

@@ -77,7 +77,8 @@ check_span(const dl_tensor *tensor, const dls_scan *scan, dls_error *err)
 {
     int64_t low, high;
     if (!dls_mul(scan->count, scan->itemsize, &high)) {
-        return dls_fail(err, DLS_EBUFFER, "its size in bytes overflows; the struct lies");
+        return dls_fail(err, DLS_EBUFFER,
+                        "its size in bytes overflows; the struct lies");
     }
     if (scan->contiguous) {
         return DLS_OK;
@@ -90,7 +91,8 @@ int
 dls_tensor_scan(const dl_tensor *tensor, dls_scan *scan, dls_error *err)
 {
     if (tensor->ndim < 0 || tensor->ndim > DLS_NDIM_ABSURD) {
-        return dls_fail(err, DLS_EBUFFER, "ndim is %d; the struct lies", (int)tensor->ndim);
+        return dls_fail(err, DLS_EBUFFER, "ndim is %d; the struct lies",
+                        (int)tensor->ndim);
     }
     if (tensor->ndim > 0 && tensor->shape == NULL) {
         return dls_fail(err, DLS_EBUFFER, "shape is NULL with ndim %d; the struct lies",
@@ -114,20 +116,22 @@ dls_tensor_scan(const dl_tensor *tensor, dls_scan *scan, dls_error *err)
     if (dls_device_has_addresses(tensor->device.device_type)
         && (tensor->byte_offset > INT64_MAX
             || tensor->byte_offset > UINTPTR_MAX - (uintptr_t)tensor->data)) {
-        return dls_fail(err, DLS_EBUFFER, "its byte_offset leaves the address space; the "
-                                          "struct lies");
+        return dls_fail(err, DLS_EBUFFER,
+                        "its byte_offset leaves the address space; the "
+                        "struct lies");
     }
     if (tensor->data == NULL && scan->count != 0
         && dls_device_has_addresses(tensor->device.device_type)) {
-        return dls_fail(err, DLS_EBUFFER,
-                        "its data are NULL though it has elements: no memory is behind it "
-                        "(fake, deferred or freed); make real data of it first");
+        return dls_fail(
+            err, DLS_EBUFFER,
+            "its data are NULL though it has elements: no memory is behind it "
+            "(fake, deferred or freed); make real data of it first");
     }
     return DLS_OK;
 }
 
-/* So many elements of the widest dtype (bits and lanes: 24 bits) overflow nothing, and a plain
- * tensor that has more loses only time. */
+/* So many elements of the widest dtype (bits and lanes: 24 bits) overflow nothing, and
+ * a plain tensor that has more loses only time. */
 #define PLAIN_COUNT_BITS 38
 
 bool
@@ -139,7 +143,8 @@ dls_tensor_is_plain(const dl_tensor *tensor)
         || tensor->data == NULL || tensor->dtype.bits < 8 || tensor->dtype.lanes == 0) {
         return false;
     }
-    uint64_t last = (uint64_t)(uint32_t)tensor->ndim - 1; /* one comparison for all wrong ones */
+    uint64_t last = (uint64_t)(uint32_t)tensor->ndim
+                    - 1;           /* one comparison for all wrong ones */
     int64_t product = 1, seen = 0; /* seen: the bits of all products, the sign too */
     if (last >= DLS_NDIM_INTERFACE) {
         return tensor->ndim == 0;
@@ -182,8 +187,9 @@ same_dtype(dl_dtype a, dl_dtype b)
 }
 
 bool
-dls_tensor_needs_change(const dl_tensor *source, uint64_t source_flags, bool has_deleter,
-                        const dls_scan *scan, const dls_delivery *what)
+dls_tensor_needs_change(const dl_tensor *source, uint64_t source_flags,
+                        bool has_deleter, const dls_scan *scan,
+                        const dls_delivery *what)
 {
     const dl_tensor *out = &what->tensor;
     return (what->canonical && !scan->canonical) || scan->meaningless
@@ -235,7 +241,8 @@ dls_export_own_hold(void *managed, bool versioned)
                    : NULL;
     }
     dl_managed_tensor *self = managed;
-    return self->deleter == delete_legacy ? &((legacy_export *)self->manager_ctx)->hold : NULL;
+    return self->deleter == delete_legacy ? &((legacy_export *)self->manager_ctx)->hold
+                                          : NULL;
 }
 
 /* Shape and row-major strides in one walk.  The scan has checked the products; only a
@@ -281,10 +288,11 @@ write_tensor(dl_tensor *out, const dls_delivery *what, int64_t *dims)
     dls_tensor_write_dims(&what->tensor, what->canonical, dims);
 }
 
-/* A block with everything filled in but the tensor, and where that goes; NULL when out of
- * memory. */
+/* A block with everything filled in but the tensor, and where that goes; NULL when out
+ * of memory. */
 static void *
-export_block(int32_t ndim, bool versioned, uint64_t flags, dl_tensor **tensor, int64_t **dims)
+export_block(int32_t ndim, bool versioned, uint64_t flags, dl_tensor **tensor,
+             int64_t **dims)
 {
     size_t room = 2 * sizeof(int64_t) * (uint32_t)ndim;
     if (versioned) {
@@ -320,8 +328,8 @@ dls_export_new(const dls_delivery *what)
 {
     dl_tensor *tensor;
     int64_t *dims;
-    void *managed =
-        export_block(what->tensor.ndim, what->versioned, what->flags, &tensor, &dims);
+    void *managed = export_block(what->tensor.ndim, what->versioned, what->flags,
+                                 &tensor, &dims);
     if (managed != NULL) {
         write_tensor(tensor, what, dims);
     }
@@ -334,8 +342,8 @@ dls_copy_dims(const dl_tensor *from, int64_t *shape, int64_t *strides)
 {
     int32_t left = from->ndim;
     const int64_t *extent = from->shape, *stride = from->strides;
-#define COPY(n)                                                                \
-    memcpy(shape, extent, (n) * sizeof *shape);                                \
+#define COPY(n)                                 \
+    memcpy(shape, extent, (n) * sizeof *shape); \
     memcpy(strides, stride, (n) * sizeof *strides)
     for (; left >= 4; left -= 4) {
         COPY(4);

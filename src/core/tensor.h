@@ -11,7 +11,7 @@
 
 #include "abi/dlpack_abi.h"
 #include "core/error.h"
-#include "core/owner.h"
+#include "core/hold.h"
 
 /* What one walk over the extents tells. */
 typedef struct {
@@ -23,10 +23,11 @@ typedef struct {
     bool meaningless; /* a negative stride on an extent below 2 (T4) */
 } dls_scan;
 
-/* Is it host memory that could not be described better: device (1, 0), an address without
- * offset, extents above 0, row-major strides to the letter, elements of 8 bits or more, and less
- * than 2^38 of them?  Then dls_tensor_scan accepts it, and nothing but flavour, flags and deleter
- * can need a change (T3).  False says nothing: the scan decides. */
+/* Is it host memory that could not be described better: device (1, 0), an address
+ * without offset, extents above 0, row-major strides to the letter, elements of 8 bits
+ * or more, and less than 2^38 of them?  Then dls_tensor_scan accepts it, and nothing
+ * but flavour, flags and deleter can need a change (T3).  False says nothing: the scan
+ * decides. */
 bool dls_tensor_is_plain(const dl_tensor *tensor);
 
 /* Check what a struct says before anything else is believed (T6, T11): ndim, NULL
@@ -55,9 +56,10 @@ bool dls_tensor_needs_change(const dl_tensor *source, uint64_t source_flags,
                              bool has_deleter, const dls_scan *scan,
                              const dls_delivery *what);
 
-/* Shape, then strides, into dims[2 * ndim] as T4 wants them: row-major to the letter when
- * `canonical`, else from->strides with meaningless negative ones replaced. */
-void dls_copy_dims(const dl_tensor *from, int64_t *shape, int64_t *strides); /* as they are */
+/* Shape, then strides, into dims[2 * ndim] as T4 wants them: row-major to the letter
+ * when `canonical`, else from->strides with meaningless negative ones replaced. */
+void dls_copy_dims(const dl_tensor *from, int64_t *shape,
+                   int64_t *strides); /* as they are */
 void dls_tensor_write_dims(const dl_tensor *from, bool canonical, int64_t *dims);
 
 /* A new managed tensor of the wanted flavour in one block: struct, hold, shape and
@@ -66,7 +68,8 @@ void dls_tensor_write_dims(const dl_tensor *from, bool canonical, int64_t *dims)
  * The hold starts empty: dls_export_hold moves one in, as the last step. */
 void *dls_export_new(const dls_delivery *what);
 void dls_export_hold(void *managed, bool versioned, dls_hold *hold);
-/* The same for a plain tensor.  *hold: where its empty hold is, to be filled in place. */
+/* The same for a plain tensor.  *hold: where its empty hold is, to be filled in place.
+ */
 void *dls_export_plain(const dl_tensor *plain, bool versioned, dls_hold **hold);
 
 /* The hold of a struct that dls_export_new made, borrowed; NULL for foreign structs. */

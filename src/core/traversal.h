@@ -16,7 +16,8 @@ typedef struct {
 
 typedef struct {
     int count;
-    int64_t itemsize; /* bytes that lie together in the source: a dense innermost axis */
+    int64_t
+        itemsize; /* bytes that lie together in the source: a dense innermost axis */
     dls_axis axes[DLS_AXES_MAX]; /* outermost first */
 } dls_traversal;
 

@@ -1,5 +1,5 @@
 #include "core/dtype.h"
-#include "module/objects.h"
+#include "exchange/producer_object.h"
 
 /* (code, bits, lanes) of the tuple, bounded; false when it was built by hand. */
 static bool
@@ -73,6 +73,6 @@ dls_dtype_type_init(dls_state *state, PyObject *module)
 PyObject *
 dls_dtype_new(dls_state *state, dl_dtype dtype)
 {
-    return PyObject_CallFunction((PyObject *)state->dtype_type, "((iii))", (int)dtype.code,
-                                 (int)dtype.bits, (int)dtype.lanes);
+    return PyObject_CallFunction((PyObject *)state->dtype_type, "((iii))",
+                                 (int)dtype.code, (int)dtype.bits, (int)dtype.lanes);
 }

@@ -2,14 +2,14 @@
 
 #include <string.h>
 
+#include "acquire/from_capsule.h"
 #include "core/tensor.h"
-#include "module/express.h"
-#include "module/request.h"
-#include "module/settle.h"
+#include "exchange/plan_cache.h"
+#include "export/fast_path.h"
+#include "export/resolve.h"
 #include "python/capsule.h"
-#include "python/raise.h"
-#include "source/capsule_in.h"
-#include "source/plan_cache.h"
+#include "python/errors.h"
+#include "request/request.h"
 
 /* What a function works on: the innermost source, its plan and the merged options. */
 typedef struct {
@@ -49,7 +49,8 @@ dls_tensor_from_capsule(dls_state *state, PyObject *capsule)
     dls_tensor_settle_data(&loan.tensor, &scan);
     /* A capsule says nothing of its stream, and assume_device may change its label. */
     dls_pending p = {.known = scan.count == 0 ? DLS_P_READY : DLS_P_UNKNOWN};
-    tensor = dls_tensor_new(state, &loan.tensor, scan.contiguous, &loan, loan.flags, p, NULL);
+    tensor = dls_tensor_new(state, &loan.tensor, scan.contiguous, &loan, loan.flags, p,
+                            NULL);
     if (tensor != NULL) {
         if (dls_loan_take(state, NULL, NULL, &loan) < 0) {
             Py_CLEAR(tensor);
@@ -104,7 +105,8 @@ fail:
 DLS_COLD static PyObject *
 raise_positional(const char *function, Py_ssize_t n)
 {
-    return PyErr_Format(PyExc_TypeError, "%s() takes exactly 1 positional argument (%zd given)",
+    return PyErr_Format(PyExc_TypeError,
+                        "%s() takes exactly 1 positional argument (%zd given)",
                         function, n);
 }
 
@@ -197,7 +199,8 @@ from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwn
     return tensor_of(state, args, kwnames);
 }
 
-/* kwnames and values without max_version, which is the consumer's word, not an option. */
+/* kwnames and values without max_version, which is the consumer's word, not an option.
+ */
 static int
 split_max_version(dls_state *state, PyObject *const *values, PyObject *kwnames,
                   dls_request *request, PyObject **names, PyObject **rest)
@@ -211,7 +214,8 @@ split_max_version(dls_state *state, PyObject *const *values, PyObject *kwnames,
                     : kept == DLS_OPTION_COUNT || PyList_Append(list, name) < 0) {
             if (PyErr_Occurred() == NULL) {
                 PyErr_Format(PyExc_TypeError,
-                             "to_capsule() got an unexpected keyword argument %R", name);
+                             "to_capsule() got an unexpected keyword argument %R",
+                             name);
             }
             Py_CLEAR(list);
         }
@@ -258,24 +262,31 @@ to_capsule(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwna
 }
 
 #define OPTIONS_SIGNATURE                                                      \
-    "stream=..., producer_stream=None, unknown_stream=\"auto\", device=None, copy=None, " \
-    "readonly=None, legacy_readonly=\"error\", order=None, align=None, reinterpret=None, " \
+    "stream=..., producer_stream=None, unknown_stream=\"auto\", device=None, " \
+    "copy=None, "                                                              \
+    "readonly=None, legacy_readonly=\"error\", order=None, align=None, "       \
+    "reinterpret=None, "                                                       \
     "assume_device=None, detach=False, on_release=\"contract\""
 
 PyMethodDef dls_public_methods[] = {
     {"upgrade", DLS_FASTCALL(upgrade), METH_FASTCALL | METH_KEYWORDS,
      "upgrade($module, obj, /, *, " OPTIONS_SIGNATURE ")\n--\n\n"
      "Wrap an array, raw capsule or older-protocol object as a DLPack producer.\n\n"
-     "The Producer gives every consumer the DLPack version that it asks for, zero-copy\n"
-     "unless an option or the consumer asks for a copy.  Only the object's type and the\n"
+     "The Producer gives every consumer the DLPack version that it asks for, "
+     "zero-copy\n"
+     "unless an option or the consumer asks for a copy.  Only the object's type and "
+     "the\n"
      "options are checked here (UnsupportedObjectError, TypeError, ValueError); what\n"
-     "concerns the data is found out, and raised, when a consumer asks.  A raw capsule is\n"
-     "taken at once (BufferError when it is used or foreign).  A Producer is unwrapped:\n"
+     "concerns the data is found out, and raised, when a consumer asks.  A raw capsule "
+     "is\n"
+     "taken at once (BufferError when it is used or foreign).  A Producer is "
+     "unwrapped:\n"
      "options given here win over its own, one by one."},
     {"from_dlpack", DLS_FASTCALL(from_dlpack), METH_FASTCALL | METH_KEYWORDS,
      "from_dlpack($module, x, /, *, device=None, copy=None, stream=...)\n--\n\n"
      "Take the memory of x and describe it: a Tensor that owns a share of it.\n\n"
-     "x is anything that upgrade() takes.  BufferError when the data cannot be exported,\n"
+     "x is anything that upgrade() takes.  BufferError when the data cannot be "
+     "exported,\n"
      "CopyRequiredError when copy=False and a copy is needed."},
     {"to_capsule", DLS_FASTCALL(to_capsule), METH_FASTCALL | METH_KEYWORDS,
      "to_capsule($module, obj, /, *, max_version=None, " OPTIONS_SIGNATURE ")\n--\n\n"

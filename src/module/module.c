@@ -1,14 +1,14 @@
 /* dlshim._core: a table of contents. */
-#include "device/loader.h"
-#include "module/exchange.h"
+#include "exchange/freelist.h"
+#include "exchange/plan.h"
+#include "exchange/plan_cache.h"
+#include "exchange/producer_object.h"
+#include "gpu/loader.h"
+#include "module/ctable_out.h"
 #include "module/functions.h"
-#include "module/hooks.h"
-#include "module/objects.h"
-#include "module/spare.h"
-#include "python/guard.h"
+#include "module/test_hooks.h"
+#include "python/attach.h"
 #include "python/state.h"
-#include "source/plan.h"
-#include "source/plan_cache.h"
 
 /* Weak reference of a cached type died: forget its plan. */
 static PyObject *
@@ -22,7 +22,8 @@ forget(PyObject *module, PyObject *reference)
 }
 
 static PyMethodDef forget_method[] = {
-    {"_forget", forget, METH_O, "_forget($module, reference, /)\n--\n\nPlan cache callback."},
+    {"_forget", forget, METH_O,
+     "_forget($module, reference, /)\n--\n\nPlan cache callback."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -52,7 +53,8 @@ static int
 module_traverse(PyObject *module, visitproc visit, void *arg)
 {
     dls_state *state = PyModule_GetState(module);
-    int stop = state->plans != NULL ? dls_plan_cache_visit(state->plans, visit, arg) : 0;
+    int stop = state->plans != NULL ? dls_plan_cache_visit(state->plans, visit, arg)
+                                    : 0;
     return stop != 0 ? stop : dls_state_visit(state, visit, arg);
 }
 

@@ -1,19 +1,20 @@
 #include <stddef.h>
 
 #include "core/alloc.h"
-#include "module/borrowed.h"
-#include "module/exchange.h"
-#include "module/express.h"
-#include "module/request.h"
-#include "module/spare.h"
-#include "python/raise.h"
+#include "exchange/borrowed_list.h"
+#include "exchange/freelist.h"
+#include "export/fast_path.h"
+#include "module/ctable_out.h"
+#include "python/errors.h"
+#include "request/request.h"
 
 #include <structmember.h>
 
 /* --- life ------------------------------------------------------------------------- */
 
 PyObject *
-dls_producer_new(dls_state *state, PyObject *source, dls_plan *plan, dls_options *options)
+dls_producer_new(dls_state *state, PyObject *source, dls_plan *plan,
+                 dls_options *options)
 {
     PyObject *self = dls_spare_take(&dls_spare_producers);
     if (self != NULL) {
@@ -87,8 +88,8 @@ producer_dealloc(PyObject *self)
     dls_producer *data = dls_producer_data(self);
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
-    uintptr_t more = (uintptr_t)data->options | (uintptr_t)data->kept | (uintptr_t)data->borrowed
-                     | (uintptr_t)data->weakrefs;
+    uintptr_t more = (uintptr_t)data->options | (uintptr_t)data->kept
+                     | (uintptr_t)data->borrowed | (uintptr_t)data->weakrefs;
     if (DLS_RARE(more != 0)) {
         if (data->weakrefs != NULL) {
             PyObject_ClearWeakRefs(self);
@@ -103,7 +104,8 @@ producer_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-/* --- the protocol -------------------------------------------------------------------- */
+/* --- the protocol --------------------------------------------------------------------
+ */
 
 PyObject *
 dls_producer_export(dls_producer *data, dls_request *request)
@@ -112,7 +114,8 @@ dls_producer_export(dls_producer *data, dls_request *request)
     /* Memory made for the export before this one has had its time (T8). */
     dls_shared *before = data->kept;
     data->kept = NULL;
-    PyObject *capsule = dls_serve_capsule(data->state, data->source, data->plan, request);
+    PyObject *capsule = dls_serve_capsule(data->state, data->source, data->plan,
+                                          request);
     if (before != NULL) {
         if (capsule == NULL && data->kept == NULL) {
             data->kept = before; /* no export was made */
@@ -125,8 +128,8 @@ dls_producer_export(dls_producer *data, dls_request *request)
 }
 
 DLS_APART PyObject *
-dls_producer_ask(dls_producer *data, PyObject *const *args, Py_ssize_t n, PyObject *kwnames,
-                 dls_answer *answer)
+dls_producer_ask(dls_producer *data, PyObject *const *args, Py_ssize_t n,
+                 PyObject *kwnames, dls_answer *answer)
 {
     dls_request request;
     dls_request_init(&request, data->options);
@@ -160,7 +163,8 @@ DLS_APART static PyObject *
 device_carefully(dls_producer *data)
 {
     dl_device device;
-    if (dls_serve_device(data->state, data->source, data->plan, data->options, &device) < 0) {
+    if (dls_serve_device(data->state, data->source, data->plan, data->options, &device)
+        < 0) {
         return NULL;
     }
     dls_mark_question(&data->asked);
@@ -207,14 +211,16 @@ static PyMethodDef methods[] = {
 static PyMemberDef members[] = {
     {"source", T_OBJECT, offsetof(dls_producer, source), READONLY,
      "The wrapped object; a Tensor when a raw capsule was wrapped."},
-    {"__weaklistoffset__", T_PYSSIZET, offsetof(dls_producer, weakrefs), READONLY, NULL},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(dls_producer, weakrefs), READONLY,
+     NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
 DLS_COLD bool
 dls_producer_is_type(PyTypeObject *type)
 {
-    return (uintptr_t)PyType_GetSlot(type, Py_tp_dealloc) == (uintptr_t)producer_dealloc;
+    return (uintptr_t)PyType_GetSlot(type, Py_tp_dealloc)
+           == (uintptr_t)producer_dealloc;
 }
 
 /* No len, no items, no __array__, no buffer: consumers would walk elements, prefer the
@@ -236,15 +242,18 @@ static PyType_Spec spec = {
     .name = "dlshim.Producer",
     .basicsize = sizeof(dls_producer),
     /* Not IMMUTABLETYPE: the exchange table has to be put on it first. */
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC
+             | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = slots,
 };
 
 DLS_COLD int
 dls_producer_type_init(dls_state *state, PyObject *module)
 {
-    state->producer_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
-    if (state->producer_type == NULL || dls_exchange_add(state, state->producer_type) < 0) {
+    state->producer_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec,
+                                                                    NULL);
+    if (state->producer_type == NULL
+        || dls_exchange_add(state, state->producer_type) < 0) {
         return -1;
     }
     return PyModule_AddType(module, state->producer_type);

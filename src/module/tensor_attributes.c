@@ -3,7 +3,7 @@
 #include "core/device.h"
 #include "core/dtype.h"
 #include "core/layout.h"
-#include "module/tensor_cuda.h"
+#include "module/interfaces_out.h"
 #include "module/tensor_sycl.h"
 
 static PyObject *
@@ -13,7 +13,8 @@ tuple_of(const int64_t *values, int32_t n, int64_t factor)
     for (int32_t i = 0; tuple != NULL && i < n; i++) {
         int64_t value;
         /* Only strides that count for nothing (extents below 2) can overflow here. */
-        PyObject *item = PyLong_FromLongLong(dls_mul(values[i], factor, &value) ? value : 0);
+        PyObject *item = PyLong_FromLongLong(dls_mul(values[i], factor, &value) ? value
+                                                                                : 0);
         if (item == NULL) {
             Py_CLEAR(tuple);
             break;
@@ -162,7 +163,8 @@ get_data_ptr(PyObject *self, void *closure)
     return PyLong_FromVoidPtr(dls_tensor_address(dls_tensor_data(self)));
 }
 
-/* --- older protocols out -------------------------------------------------------------- */
+/* --- older protocols out
+ * -------------------------------------------------------------- */
 
 static PyObject *
 raise_not_offered(PyObject *self, const char *name, const char *why)
@@ -180,11 +182,13 @@ get_array_interface(PyObject *self, void *closure)
     const dl_tensor *t = &data->tensor;
     char typestr[16];
     if (!dls_tensor_on_host(data)) {
-        return raise_not_offered(self, "__array_interface__", "its memory is not on the host");
+        return raise_not_offered(self, "__array_interface__",
+                                 "its memory is not on the host");
     }
     if (t->dtype.lanes != 1 || !dls_dtype_typestr(t->dtype, typestr)) {
-        return raise_not_offered(self, "__array_interface__",
-                                 "its dtype has no typestr; pass reinterpret= to upgrade");
+        return raise_not_offered(
+            self, "__array_interface__",
+            "its dtype has no typestr; pass reinterpret= to upgrade");
     }
     int64_t itemsize = dls_tensor_itemsize(data);
     PyObject *strides = NULL;
@@ -196,8 +200,8 @@ get_array_interface(PyObject *self, void *closure)
         strides = tuple_of(t->strides, t->ndim, itemsize);
     }
     return Py_BuildValue("{s:i,s:N,s:s,s:N,s:(NO)}", "version", 3, "shape",
-                         tuple_of(t->shape, t->ndim, 1), "typestr", typestr, "strides", strides,
-                         "data", PyLong_FromVoidPtr(dls_tensor_address(data)),
+                         tuple_of(t->shape, t->ndim, 1), "typestr", typestr, "strides",
+                         strides, "data", PyLong_FromVoidPtr(dls_tensor_address(data)),
                          data->flags & DL_FLAG_READ_ONLY ? Py_True : Py_False);
 }
 
@@ -226,9 +230,10 @@ dls_tensor_repr(PyObject *self)
     PyObject *repr = NULL;
     if (shape != NULL && strides != NULL) {
         repr = PyUnicode_FromFormat(
-            "<dlshim.Tensor shape=%R strides=%R dtype=%s device=(%d, %d)%s at %p>", shape,
-            strides, dls_dtype_name(t->dtype, text, sizeof text), (int)t->device.device_type,
-            (int)t->device.device_id, data->flags & DL_FLAG_READ_ONLY ? " readonly" : "",
+            "<dlshim.Tensor shape=%R strides=%R dtype=%s device=(%d, %d)%s at %p>",
+            shape, strides, dls_dtype_name(t->dtype, text, sizeof text),
+            (int)t->device.device_type, (int)t->device.device_id,
+            data->flags & DL_FLAG_READ_ONLY ? " readonly" : "",
             dls_tensor_address(data));
     }
     Py_XDECREF(shape);
@@ -243,23 +248,28 @@ PyGetSetDef dls_tensor_getters[] = {
      "Strides in elements, a tuple of ints; row-major ones to the letter when the data "
      "are C-contiguous.",
      NULL},
-    {"dtype", get_dtype, NULL, "(code, bits, lanes), a tuple whose str() is the name.", NULL},
+    {"dtype", get_dtype, NULL, "(code, bits, lanes), a tuple whose str() is the name.",
+     NULL},
     {"device", get_device, NULL, "(device_type, device_id), plain ints.", NULL},
     {"ndim", get_ndim, NULL, "Number of dimensions.", NULL},
     {"size", get_size, NULL, "Number of elements.", NULL},
-    {"itemsize", get_itemsize, NULL, "Bytes of one element, sub-byte ones rounded up.", NULL},
+    {"itemsize", get_itemsize, NULL, "Bytes of one element, sub-byte ones rounded up.",
+     NULL},
     {"nbytes", get_nbytes, NULL, "Bytes of all elements, gaps not counted.", NULL},
     {"byte_offset", get_byte_offset, NULL,
-     "Bytes from `data` to element zero: 0 where the device has addresses (folded in).", NULL},
+     "Bytes from `data` to element zero: 0 where the device has addresses (folded in).",
+     NULL},
     {"readonly", get_readonly, NULL, DOC_READONLY, NULL},
     {"is_copied", get_is_copied, NULL,
      "True when a copy was made for this Tensor (DLPack flag IS_COPIED).", NULL},
     {"version", get_version, NULL,
-     "(major, minor) of the struct that was taken; (0, 8) for a legacy one, which carries "
+     "(major, minor) of the struct that was taken; (0, 8) for a legacy one, which "
+     "carries "
      "none.",
      NULL},
     {"data_ptr", get_data_ptr, NULL,
-     "Address of element zero as an int; the handle on devices without addresses.", NULL},
+     "Address of element zero as an int; the handle on devices without addresses.",
+     NULL},
     {"__array_interface__", get_array_interface, NULL,
      "NumPy's array interface v3 of host memory; AttributeError elsewhere.", NULL},
     {"__cuda_array_interface__", get_cuda_array_interface, NULL,

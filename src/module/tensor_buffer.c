@@ -4,7 +4,7 @@
 #include "core/dtype.h"
 #include "core/layout.h"
 #include "module/tensor_type.h"
-#include "python/raise.h"
+#include "python/errors.h"
 
 #define C_CONTIGUOUS (0x020 | DLS_BUF_STRIDES)
 #define F_CONTIGUOUS (0x040 | DLS_BUF_STRIDES)
@@ -36,17 +36,20 @@ refusal(const dls_tensor *self, int flags, const char *format)
     bool c = dls_layout_is_contiguous(t->ndim, t->shape, t->strides);
     bool bytes = dls_dtype_bits(t->dtype) == 8 && t->dtype.code <= dl_kDLUInt;
     if (!dls_tensor_on_host(self)) {
-        return "its memory is not on the host; copy it there with upgrade(t, device=\"cpu\")";
+        return "its memory is not on the host; copy it there with upgrade(t, "
+               "device=\"cpu\")";
     }
     if (format == NULL) {
-        return "its dtype has no format in the buffer protocol; name one of the same width "
+        return "its dtype has no format in the buffer protocol; name one of the same "
+               "width "
                "with upgrade(t, reinterpret=...)";
     }
     if (ASKS(flags, DLS_BUF_WRITABLE) && (self->flags & DL_FLAG_READ_ONLY)) {
         return "it is read-only and a writable buffer was asked for";
     }
     if (!bytes && !(ASKS(flags, DLS_BUF_ND) && ASKS(flags, DLS_BUF_FORMAT))) {
-        return "a buffer without shape and format was asked for, which would lose the dtype; "
+        return "a buffer without shape and format was asked for, which would lose the "
+               "dtype; "
                "pass memoryview(t).cast(\"B\") for the raw bytes";
     }
     bool needs_c = ASKS(flags, C_CONTIGUOUS) || !ASKS(flags, DLS_BUF_STRIDES);
@@ -84,7 +87,8 @@ dls_tensor_getbuffer(PyObject *self, dls_buffer *view, int flags)
         dims[i] = (Py_ssize_t)t->shape[i];
         int64_t stride;
         /* Only strides that count for nothing (extents below 2) can overflow here. */
-        dims[n + i] = dls_mul(t->strides[i], itemsize, &stride) ? (Py_ssize_t)stride : 0;
+        dims[n + i] = dls_mul(t->strides[i], itemsize, &stride) ? (Py_ssize_t)stride
+                                                                : 0;
     }
     view->buf = dls_tensor_address(data);
     view->len = (Py_ssize_t)dls_tensor_count(data) * itemsize;

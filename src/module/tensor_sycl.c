@@ -3,14 +3,15 @@
 #include "core/dtype.h"
 #include "core/layout.h"
 #include "module/tensor_type.h"
-#include "python/raise.h"
-#include "source/queue.h"
-#include "source/sycl_interface.h"
+#include "older_protocols/sycl_interface.h"
+#include "python/errors.h"
+#include "sync/sycl_queue.h"
 
 static PyObject *
 raise_not_offered(const dls_tensor *data, const char *why)
 {
-    PyErr_Format(PyExc_AttributeError, "__sycl_usm_array_interface__: %s (device type %d)", why,
+    PyErr_Format(PyExc_AttributeError,
+                 "__sycl_usm_array_interface__: %s (device type %d)", why,
                  (int)data->tensor.device.device_type);
     return NULL;
 }
@@ -25,10 +26,11 @@ wait_for_data(PyObject *self, const dls_tensor *data)
         return 0;
     }
     if (p.known == DLS_P_UNKNOWN) {
-        dls_raise(data->state, DLS_EBUFFER, self,
-                  "__sycl_usm_array_interface__: it was taken with stream=-1, and the queue "
-                  "with its pending work is not known; take it with stream=None or a "
-                  "SyclQueue");
+        dls_raise(
+            data->state, DLS_EBUFFER, self,
+            "__sycl_usm_array_interface__: it was taken with stream=-1, and the queue "
+            "with its pending work is not known; take it with stream=None or a "
+            "SyclQueue");
         return -1;
     }
     return dls_queue_order(data->state, self, DLS_DUTY_WAIT, p, &nothing);
@@ -69,9 +71,10 @@ dls_tensor_sycl_interface(PyObject *self)
         return raise_not_offered(data, "offered for oneAPI memory only");
     }
     /* The protocol knows numbers only, no 'V'. */
-    if (t->dtype.lanes != 1 || !dls_dtype_typestr(t->dtype, typestr) || typestr[1] == 'V') {
-        return raise_not_offered(data,
-                                 "its dtype has no typestr; pass reinterpret= to upgrade");
+    if (t->dtype.lanes != 1 || !dls_dtype_typestr(t->dtype, typestr)
+        || typestr[1] == 'V') {
+        return raise_not_offered(
+            data, "its dtype has no typestr; pass reinterpret= to upgrade");
     }
     if (wait_for_data(self, data) < 0) {
         return NULL;
@@ -82,9 +85,10 @@ dls_tensor_sycl_interface(PyObject *self)
     void *base = whole ? t->data : dls_tensor_address(data);
     /* N steals, and passes on what failed. */
     return Py_BuildValue("{s:i,s:N,s:s,s:N,s:(NO),s:K,s:N}", "version", 1, "shape",
-                         PyObject_GetAttr(self, data->state->names.shape), "typestr", typestr,
-                         "strides", strides_of(self, data), "data", PyLong_FromVoidPtr(base),
+                         PyObject_GetAttr(self, data->state->names.shape), "typestr",
+                         typestr, "strides", strides_of(self, data), "data",
+                         PyLong_FromVoidPtr(base),
                          data->flags & DL_FLAG_READ_ONLY ? Py_True : Py_False, "offset",
-                         (unsigned long long)(whole ? t->byte_offset / itemsize : 0), "syclobj",
-                         syclobj_of(data));
+                         (unsigned long long)(whole ? t->byte_offset / itemsize : 0),
+                         "syclobj", syclobj_of(data));
 }

@@ -2,15 +2,15 @@
 
 #include "core/alloc.h"
 #include "core/tensor.h"
-#include "device/driver.h"
-#include "module/exchange.h"
-#include "module/express.h"
-#include "module/request.h"
-#include "module/spare.h"
+#include "exchange/freelist.h"
+#include "export/fast_path.h"
+#include "gpu/driver.h"
+#include "module/ctable_out.h"
 #include "module/tensor_buffer.h"
 #include "module/tensor_type.h"
-#include "python/raise.h"
+#include "python/errors.h"
 #include "python/thread.h"
+#include "request/request.h"
 
 #include <structmember.h>
 
@@ -21,11 +21,12 @@ dls_tensor_bare(dls_state *state, const dl_tensor *tensor)
 {
     int32_t ndim = tensor->ndim;
     Py_ssize_t dims = 2 * (Py_ssize_t)ndim;
-    PyObject *spare =
-        ndim <= DLS_SPARE_NDIM ? dls_spare_take(&dls_spare_tensors[ndim]) : NULL;
+    PyObject *spare = ndim <= DLS_SPARE_NDIM ? dls_spare_take(&dls_spare_tensors[ndim])
+                                             : NULL;
     dls_tensor *data;
     if (spare != NULL) {
-        data = (dls_tensor *)PyObject_InitVar((PyVarObject *)spare, state->tensor_type, dims);
+        data = (dls_tensor *)PyObject_InitVar((PyVarObject *)spare, state->tensor_type,
+                                              dims);
     }
     else {
         data = PyObject_GC_NewVar(dls_tensor, state->tensor_type, dims);
@@ -49,7 +50,8 @@ void
 dls_tensor_stamp(dls_tensor *self, dls_flavour flavour, dl_version version)
 {
     if (flavour != DLS_VERSIONED) {
-        version = flavour == DLS_LEGACY ? (dl_version){0, 8} : (dl_version){DL_MAJOR, DL_MINOR};
+        version = flavour == DLS_LEGACY ? (dl_version){0, 8}
+                                        : (dl_version){DL_MAJOR, DL_MINOR};
     }
     self->major = (uint16_t)version.major;
     self->minor = (uint16_t)(version.minor < UINT16_MAX ? version.minor : UINT16_MAX);
@@ -76,7 +78,8 @@ set_ready(dls_tensor *self, dls_pending p, PyObject *stream)
 
 PyObject *
 dls_tensor_new(dls_state *state, const dl_tensor *tensor, bool canonical,
-               const dls_loan *loan, uint64_t flags, dls_pending ready, PyObject *stream)
+               const dls_loan *loan, uint64_t flags, dls_pending ready,
+               PyObject *stream)
 {
     dls_tensor *data = dls_tensor_bare(state, tensor);
     if (data == NULL) {
@@ -108,14 +111,16 @@ dls_tensor_pending(const dls_tensor *self)
     if (ready == NULL) {
         return (dls_pending){.known = DLS_P_READY};
     }
-    const dls_pending legacy = {.known = DLS_P_KNOWN,
-                                .handle = dls_driver_of(self->tensor.device.device_type)->legacy};
+    const dls_pending legacy = {
+        .known = DLS_P_KNOWN,
+        .handle = dls_driver_of(self->tensor.device.device_type)->legacy};
     bool foreign = ready->p.known == DLS_P_KNOWN && ready->p.handle == 2
                    && ready->thread != dls_thread_number(self->state);
     return foreign ? legacy : ready->p;
 }
 
-/* Most Tensors are never exported: only then the hold is made one that can be shared. */
+/* Most Tensors are never exported: only then the hold is made one that can be shared.
+ */
 dls_shared *
 dls_tensor_share(dls_tensor *self)
 {
@@ -201,7 +206,8 @@ tensor_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-/* --- the type -------------------------------------------------------------------------- */
+/* --- the type
+ * -------------------------------------------------------------------------- */
 
 DLS_APART static PyObject *
 export_carefully(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
@@ -255,10 +261,11 @@ dls_tensor_is_type(PyTypeObject *type)
 }
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc,
-     "A tensor that was taken: it owns the memory (or a share of it) and describes it.\n\n"
-     "Made by from_dlpack().  It may be exported any number of times, by DLPack in both\n"
-     "flavours, the buffer protocol (host memory) and __array_interface__."},
+    {Py_tp_doc, "A tensor that was taken: it owns the memory (or a share of it) and "
+                "describes it.\n\n"
+                "Made by from_dlpack().  It may be exported any number of times, by "
+                "DLPack in both\n"
+                "flavours, the buffer protocol (host memory) and __array_interface__."},
     {Py_tp_dealloc, tensor_dealloc},
     {Py_tp_traverse, tensor_traverse},
     {Py_tp_clear, tensor_clear},
@@ -276,7 +283,8 @@ static PyType_Spec spec = {
     .basicsize = sizeof(dls_tensor),
     .itemsize = sizeof(int64_t),
     /* Not IMMUTABLETYPE: the exchange table has to be put on it first. */
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC
+             | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = slots,
 };
 

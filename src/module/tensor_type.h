@@ -2,7 +2,7 @@
 #ifndef DLS_MODULE_TENSOR_TYPE_H
 #define DLS_MODULE_TENSOR_TYPE_H
 
-#include "module/objects.h"
+#include "exchange/producer_object.h"
 
 int64_t dls_tensor_count(const dls_tensor *self);
 /* Bytes from element to element, 0 for packed sub-byte elements. */

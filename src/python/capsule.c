@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/tensor.h"
-#include "python/raise.h"
+#include "python/errors.h"
 
 /* One address per name: capsules of ours are recognised without strcmp. */
 static const char name_legacy[] = DL_NAME_LEGACY;
@@ -53,7 +53,8 @@ dls_capsule_look(PyObject *capsule, void **managed)
 void *
 dls_capsule_pointer(PyObject *capsule, bool versioned)
 {
-    void *managed = PyCapsule_GetPointer(capsule, versioned ? name_versioned : name_legacy);
+    void *managed = PyCapsule_GetPointer(capsule,
+                                         versioned ? name_versioned : name_legacy);
     if (managed == NULL) {
         PyErr_Clear();
     }
@@ -73,7 +74,8 @@ dls_capsule_look_for(PyObject *capsule, bool versioned, void **managed)
 int
 dls_capsule_take(PyObject *capsule, bool versioned)
 {
-    return PyCapsule_SetName(capsule, versioned ? name_versioned_used : name_legacy_used);
+    return PyCapsule_SetName(capsule,
+                             versioned ? name_versioned_used : name_legacy_used);
 }
 
 static void

@@ -3,7 +3,7 @@
 #define DLS_PYTHON_CAPSULE_H
 
 #include "abi/dlpack_abi.h"
-#include "core/owner.h"
+#include "core/hold.h"
 #include "python/py.h"
 
 typedef enum {
@@ -21,7 +21,8 @@ bool dls_capsule_check(PyObject *obj);
 dls_capsule_kind dls_capsule_look(PyObject *capsule, void **managed);
 
 /* The same for a capsule whose flavour is as good as known: one call when it is so. */
-dls_capsule_kind dls_capsule_look_for(PyObject *capsule, bool versioned, void **managed);
+dls_capsule_kind dls_capsule_look_for(PyObject *capsule, bool versioned,
+                                      void **managed);
 
 /* The pointer of a capsule of just this flavour; NULL for all others, nothing set. */
 void *dls_capsule_pointer(PyObject *capsule, bool versioned);

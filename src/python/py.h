@@ -49,26 +49,25 @@ typedef Py_buffer dls_buffer;
  * later than the floor: found by symbol at import, each with a version guard and a
  * fallback (late.c).  X(result, name, parameters, first version whose symbol we
  * use, last version or 0) */
-#define DLS_LATE_LIST(X)                                                       \
-    X(PyObject *, PyObject_VectorcallMethod,                                   \
-      (PyObject * name, PyObject *const *args, size_t nargsf, PyObject *kwnames), \
-      0x0309, 0)                                                               \
-    X(PyObject *, PyObject_Vectorcall,                                         \
-      (PyObject * callable, PyObject *const *args, size_t nargsf, PyObject *kwnames), \
-      0x030b, 0)                                                               \
-    X(int, PyObject_GetBuffer, (PyObject * obj, dls_buffer *view, int flags),  \
-      0x0300, 0)                                                               \
-    X(void, PyBuffer_Release, (dls_buffer * view), 0x0300, 0)                  \
-    X(int, PyObject_CheckBuffer, (PyObject * obj), 0x0309, 0)                  \
-    X(int, PyObject_GetOptionalAttr,                                           \
-      (PyObject * obj, PyObject *name, PyObject **result), 0x030d, 0)          \
-    X(PyObject *, PyWeakref_GetObject, (PyObject * reference), 0x0300, 0)      \
-    X(int, PyType_Freeze, (PyTypeObject * type), 0x030e, 0)                    \
-    X(PyThreadState *, PyThreadState_GetUnchecked, (void), 0x030d, 0)          \
+#define DLS_LATE_LIST(X)                                                               \
+    X(PyObject *, PyObject_VectorcallMethod,                                           \
+      (PyObject * name, PyObject *const *args, size_t nargsf, PyObject *kwnames),      \
+      0x0309, 0)                                                                       \
+    X(PyObject *, PyObject_Vectorcall,                                                 \
+      (PyObject * callable, PyObject *const *args, size_t nargsf, PyObject *kwnames),  \
+      0x030b, 0)                                                                       \
+    X(int, PyObject_GetBuffer, (PyObject * obj, dls_buffer * view, int flags), 0x0300, \
+      0)                                                                               \
+    X(void, PyBuffer_Release, (dls_buffer * view), 0x0300, 0)                          \
+    X(int, PyObject_CheckBuffer, (PyObject * obj), 0x0309, 0)                          \
+    X(int, PyObject_GetOptionalAttr,                                                   \
+      (PyObject * obj, PyObject * name, PyObject * *result), 0x030d, 0)                \
+    X(PyObject *, PyWeakref_GetObject, (PyObject * reference), 0x0300, 0)              \
+    X(int, PyType_Freeze, (PyTypeObject * type), 0x030e, 0)                            \
+    X(PyThreadState *, PyThreadState_GetUnchecked, (void), 0x030d, 0)                  \
     X(PyThreadState *, _PyThreadState_UncheckedGet, (void), 0x0305, 0x030c)
 
-#define DLS_LATE_MEMBER(result, name, parameters, first, last)                 \
-    result(*name) parameters;
+#define DLS_LATE_MEMBER(result, name, parameters, first, last) result(*name) parameters;
 typedef struct {
     DLS_LATE_LIST(DLS_LATE_MEMBER)
 } dls_late_table;

@@ -80,10 +80,10 @@ dls_state_init(dls_state *state, PyObject *module)
         module, "dlshim.CopyRequiredError",
         "copy=False was asked for, and the data cannot be given without a copy.",
         PyExc_BufferError, PyExc_ValueError);
-    state->unsupported_object_error = new_error(
-        module, "dlshim.UnsupportedObjectError",
-        "The object offers no way to its memory that dlshim knows.", PyExc_TypeError,
-        PyExc_AttributeError);
+    state->unsupported_object_error =
+        new_error(module, "dlshim.UnsupportedObjectError",
+                  "The object offers no way to its memory that dlshim knows.",
+                  PyExc_TypeError, PyExc_AttributeError);
     state->modules = PySys_GetObject("modules"); /* borrowed */
     if (state->asked_version == NULL || state->host_device == NULL
         || state->minus_one == NULL || state->zero == NULL || state->one == NULL
@@ -99,10 +99,11 @@ dls_state_init(dls_state *state, PyObject *module)
     return 0;
 }
 
-#define STATE_OBJECTS(X)                                                       \
-    X(producer_type) X(tensor_type) X(dtype_type) X(copy_required_error)       \
-    X(unsupported_object_error) X(asked_version) X(host_device) X(minus_one) X(zero) X(one) \
-    X(seen_version) X(seen_host) X(forget) X(modules)
+#define STATE_OBJECTS(X)                                                            \
+    X(producer_type)                                                                \
+    X(tensor_type) X(dtype_type) X(copy_required_error) X(unsupported_object_error) \
+        X(asked_version) X(host_device) X(minus_one) X(zero) X(one) X(seen_version) \
+            X(seen_host) X(forget) X(modules)
 
 int
 dls_state_visit(dls_state *state, visitproc visit, void *arg)

@@ -1,0 +1,169 @@
+#include "exchange/device_question.h"
+
+#include "python/errors.h"
+
+PyObject *
+dls_call_dlpack(dls_state *state, PyObject *obj, bool by_type, unsigned mask,
+                const dls_call_values *values)
+{
+    /* args[0] is scratch for PY_VECTORCALL_ARGUMENTS_OFFSET; by type, the type is what
+     * the method is looked up on, and the object its first argument. */
+    PyObject *args[7];
+    PyObject **first = by_type ? &args[1] : &args[2];
+    PyObject **next = &args[3];
+    args[1] = (PyObject *)Py_TYPE(obj);
+    args[2] = obj;
+    if (mask & DLS_ASK_STREAM) {
+        *next++ = values->stream != NULL ? values->stream : Py_None;
+    }
+    if (mask & DLS_ASK_VERSION) {
+        *next++ = state->asked_version;
+    }
+    if (mask & DLS_ASK_DEVICE) {
+        *next++ = values->dl_device;
+    }
+    if (mask & DLS_ASK_COPY) {
+        *next++ = values->copy;
+    }
+    return dls_late.PyObject_VectorcallMethod(state->names.dlpack, first,
+                                              (by_type ? 2u : 1u)
+                                                  | DLS_VECTORCALL_OFFSET,
+                                              mask ? state->kwnames[mask] : NULL);
+}
+
+PyObject *
+dls_call_bare(dls_state *state, PyObject *obj)
+{
+    PyObject *args[2] = {NULL, obj};
+    return dls_late.PyObject_VectorcallMethod(state->names.dlpack, &args[1],
+                                              1 | DLS_VECTORCALL_OFFSET, NULL);
+}
+
+DLS_APART PyObject *
+dls_call_express(dls_state *state, const dls_plan *plan, PyObject *obj, unsigned road)
+{
+    PyObject *args[4], *kwnames = NULL;
+    const size_t one = 1 | DLS_VECTORCALL_OFFSET, two = 2 | DLS_VECTORCALL_OFFSET;
+    args[2] = obj;
+    if (road & DLS_EXPRESS_VERSION) {
+        args[3] = state->asked_version;
+        kwnames = state->kwnames[DLS_ASK_VERSION];
+    }
+    if (road & DLS_EXPRESS_DIRECT) {
+        return dls_late.PyObject_Vectorcall(plan->method, &args[2], one, kwnames);
+    }
+    if (DLS_RARE(road & DLS_EXPRESS_BY_TYPE)) {
+        args[1] = (PyObject *)Py_TYPE(obj);
+        return dls_late.PyObject_VectorcallMethod(state->names.dlpack, &args[1], two,
+                                                  kwnames);
+    }
+    return dls_late.PyObject_VectorcallMethod(state->names.dlpack, &args[2], one,
+                                              kwnames);
+}
+
+/* __index__; for producers' answers also .value, then int(). */
+static PyObject *
+number_of(dls_state *state, PyObject *item, bool strict)
+{
+    PyObject *number = PyNumber_Index(item);
+    if (number == NULL && !strict && !dls_error_is_fatal()) {
+        PyErr_Clear();
+        PyObject *value = PyObject_GetAttr(item, state->names.value);
+        number = value != NULL ? PyNumber_Index(value) : NULL;
+        Py_XDECREF(value);
+    }
+    if (number == NULL && !strict && !dls_error_is_fatal()) {
+        PyErr_Clear();
+        number = PyNumber_Long(item);
+    }
+    return number;
+}
+
+/* 1 = *out, 0 = no such int, nothing set, -1 = an exception that is not ours to hide.
+ */
+static int
+int_of(dls_state *state, PyObject *item, bool never_none, bool strict, int32_t *out)
+{
+    if (item == Py_None) {
+        *out = 0;
+        return !never_none;
+    }
+    PyObject *number = number_of(state, item, strict);
+    long value = number != NULL ? PyLong_AsLong(number) : -1;
+    Py_XDECREF(number);
+    if (dls_error_is_fatal()) {
+        return -1;
+    }
+    if (PyErr_Occurred() != NULL || value < INT32_MIN || value > INT32_MAX) {
+        PyErr_Clear();
+        return 0;
+    }
+    *out = (int32_t)value;
+    return 1;
+}
+
+DLS_APART int
+dls_device_from_pair(dls_state *state, PyObject *pair, bool strict, dl_device *device)
+{
+    if (PyUnicode_Check(pair) || PyBytes_Check(pair)) {
+        return 0;
+    }
+    PyObject *type = NULL, *id = NULL;
+    int got = 0;
+    if (PySequence_Size(pair) == 2) {
+        type = PySequence_GetItem(pair, 0);
+        id = type != NULL ? PySequence_GetItem(pair, 1) : NULL;
+    }
+    if (id != NULL) {
+        got = int_of(state, type, true, strict, &device->device_type);
+        if (got > 0) {
+            got = int_of(state, id, strict, strict, &device->device_id);
+        }
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(id);
+    if (got < 0 || dls_error_forget() < 0) {
+        return -1;
+    }
+    return got > 0 && device->device_type > 0;
+}
+
+/* (1, 0) of the ints that CPython has one of each: what nearly all answer.  One that
+ * somebody keeps is a constant, and remembered. */
+DLS_APART static bool
+is_new_host_pair(dls_state *state, PyObject *pair)
+{
+    bool host = Py_IS_TYPE(pair, &PyTuple_Type) && PyTuple_Size(pair) == 2
+                && PyTuple_GetItem(pair, 0) == state->one
+                && PyTuple_GetItem(pair, 1) == state->zero;
+    if (host && Py_REFCNT(pair) > 1) {
+        PyObject *before = state->seen_host;
+        Py_INCREF(pair);
+        state->seen_host = pair;
+        Py_XDECREF(before);
+    }
+    return host;
+}
+
+int
+dls_call_device(dls_state *state, PyObject *method, PyObject *obj, dl_device *device)
+{
+    PyObject *args[2] = {NULL, obj};
+    const size_t one = 1 | DLS_VECTORCALL_OFFSET;
+    PyObject *pair =
+        method != NULL ? dls_late.PyObject_Vectorcall(method, &args[1], one, NULL)
+                       : dls_late.PyObject_VectorcallMethod(state->names.dlpack_device,
+                                                            &args[1], one, NULL);
+    if (pair == NULL) {
+        return dls_error_forget();
+    }
+    int got = 1;
+    if (pair == state->seen_host || is_new_host_pair(state, pair)) {
+        *device = (dl_device){dl_kDLCPU, 0};
+    }
+    else {
+        got = dls_device_from_pair(state, pair, false, device);
+    }
+    Py_DECREF(pair);
+    return got;
+}

@@ -1,0 +1,347 @@
+#include "exchange/library.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/hold.h"
+
+#define LIBRARY(name, module, type, traits, functions) \
+    {name, module, type, traits, functions},
+static const dls_library libraries[] = {
+#include "exchange/libraries.def"
+};
+#undef LIBRARY
+#define ROWS (sizeof libraries / sizeof *libraries)
+
+/* Methods by which libraries gave capsules before __dlpack__, whoever they are. */
+static const char generic_functions[] = ".to_dlpack|.toDlpack|.to_dlpack_for_write"
+                                        "|.to_dlpack_for_read";
+
+/* str attribute of a class as UTF-8, NULL (nothing set) when there is none.  *owner
+ * keeps the text alive. */
+static const char *
+text_attribute(PyObject *obj, const char *attribute, PyObject **owner)
+{
+    const char *text = NULL;
+    *owner = PyObject_GetAttrString(obj, attribute);
+    if (*owner != NULL && PyUnicode_Check(*owner)) {
+        text = PyUnicode_AsUTF8AndSize(*owner, NULL);
+    }
+    if (text == NULL) {
+        PyErr_Clear();
+    }
+    return text;
+}
+
+static const dls_library *
+match_class(PyObject *class)
+{
+    PyObject *module_owner = NULL, *type_owner = NULL;
+    const dls_library *found = NULL;
+    const char *module = text_attribute(class, "__module__", &module_owner);
+    const char *type = text_attribute(class, "__qualname__", &type_owner);
+    for (size_t i = 0; module != NULL && type != NULL && i < ROWS; i++) {
+        size_t length = strlen(libraries[i].module);
+        if (strcmp(type, libraries[i].type) == 0
+            && strncmp(module, libraries[i].module, length) == 0
+            && (module[length] == '\0' || module[length] == '.')) {
+            found = &libraries[i];
+            break;
+        }
+    }
+    Py_XDECREF(module_owner);
+    Py_XDECREF(type_owner);
+    return found;
+}
+
+const dls_library *
+dls_library_match(PyObject *mro, Py_ssize_t *at)
+{
+    Py_ssize_t n = PyTuple_Size(mro);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        const dls_library *row = match_class(PyTuple_GetItem(mro, i));
+        if (row != NULL) {
+            *at = i;
+            return row;
+        }
+    }
+    return NULL;
+}
+
+/* Replace *object by its attribute.  1, 0 = missing, -1; *object is NULL then. */
+static int
+step_into(PyObject **object, const char *name, size_t length)
+{
+    PyObject *next = NULL;
+    PyObject *key = PyUnicode_FromStringAndSize(name, (Py_ssize_t)length);
+    int got = key != NULL ? dls_get_optional(*object, key, &next) : -1;
+    Py_XDECREF(key);
+    Py_DECREF(*object);
+    *object = next;
+    return got;
+}
+
+/* What stands between the parentheses at `call`: nothing (NULL), "device" for the
+ * number, or
+ * ".name" for an attribute of the array.  1 = *argument (new reference or NULL), 0 = it
+ * is missing, -1 = exception. */
+static int
+call_argument(PyObject *array, const char *call, int device_id, PyObject **argument)
+{
+    *argument = NULL;
+    if (call[1] == '.') {
+        Py_INCREF(array);
+        *argument = array;
+        return step_into(argument, call + 2, strcspn(call + 2, ")"));
+    }
+    if (call[1] != ')') {
+        *argument = PyLong_FromLong(device_id);
+        return *argument != NULL ? 1 : -1;
+    }
+    return 1;
+}
+
+/* Replace *object by what calling it gives.  1, 0 = the argument is missing, -1;
+ * *object is NULL then. */
+static int
+step_call(PyObject **object, PyObject *array, const char *call, int device_id)
+{
+    PyObject *argument, *next = NULL;
+    int got = call_argument(array, call, device_id, &argument);
+    if (got > 0) {
+        next = PyObject_CallFunctionObjArgs(*object, argument, NULL);
+        Py_XDECREF(argument);
+        got = next != NULL ? 1 : -1;
+    }
+    Py_DECREF(*object);
+    *object = next;
+    return got;
+}
+
+/* The end of a path's first part: a dot that stands in no parentheses. */
+static const char *
+part_end(const char *path, const char *end)
+{
+    bool inside = false;
+    for (; path < end && (inside || *path != '.'); path++) {
+        inside = *path == '(' || (inside && *path != ')');
+    }
+    return path;
+}
+
+/* Follow "a.b().c(device)" (length characters) from `from`.  1 = *result (new
+ * reference), 0 = some attribute is missing, -1 = exception. */
+static int
+follow_path(PyObject *from, PyObject *array, const char *path, size_t length,
+            int device_id, PyObject **result)
+{
+    const char *end = path + length;
+    Py_INCREF(from);
+    *result = from;
+    while (path < end) {
+        const char *stop = part_end(path, end);
+        const char *call = memchr(path, '(', (size_t)(stop - path));
+        int got = step_into(result, path,
+                            (size_t)((call != NULL ? call : stop) - path));
+        if (got > 0 && call != NULL) {
+            got = step_call(result, array, call, device_id);
+        }
+        if (got <= 0) {
+            return got;
+        }
+        path = stop + (stop < end);
+    }
+    return 1;
+}
+
+/* What an entry names: ".path" of obj, or "module:path" of an imported module. */
+static int
+find_named(dls_state *state, PyObject *obj, const char *entry, size_t length,
+           int device_id, PyObject **result)
+{
+    if (entry[0] == '.') {
+        return follow_path(obj, obj, entry + 1, length - 1, device_id, result);
+    }
+    const char *colon = memchr(entry, ':', length);
+    PyObject *name = PyUnicode_FromStringAndSize(entry, (Py_ssize_t)(colon - entry));
+    if (name == NULL) {
+        return -1;
+    }
+    PyObject *module = PyDict_GetItemWithError(state->modules, name); /* borrowed */
+    Py_DECREF(name);
+    if (module == NULL) {
+        return PyErr_Occurred() != NULL ? -1 : 0;
+    }
+    return follow_path(module, obj, colon + 1, length - (size_t)(colon + 1 - entry),
+                       device_id, result);
+}
+
+static int
+find_any_function(dls_state *state, const dls_library *row, PyObject *obj,
+                  PyObject **function, bool *is_method)
+{
+    const char *list = row != NULL && row->functions[0] ? row->functions
+                                                        : generic_functions;
+    while (*list != '\0') {
+        size_t length = strcspn(list, "|");
+        *is_method = list[0] == '.'; /* to be called without obj */
+        int got = find_named(state, obj, list, length, -1, function);
+        if (got != 0) {
+            return got;
+        }
+        list += length + (list[length] == '|');
+    }
+    return 0;
+}
+
+int
+dls_library_has_capsule(dls_state *state, const dls_library *row, PyObject *obj)
+{
+    PyObject *function = NULL;
+    bool is_method;
+    int got = find_any_function(state, row, obj, &function, &is_method);
+    Py_XDECREF(function);
+    return got;
+}
+
+int
+dls_library_capsule(dls_state *state, const dls_library *row, PyObject *obj,
+                    PyObject **result)
+{
+    PyObject *function = NULL;
+    bool is_method;
+    int got = find_any_function(state, row, obj, &function, &is_method);
+    if (got <= 0) {
+        return got;
+    }
+    *result = PyObject_CallFunctionObjArgs(function, is_method ? NULL : obj, NULL);
+    Py_DECREF(function);
+    return *result != NULL ? 1 : -1;
+}
+
+static const struct {
+    const char *name;
+    int32_t device_type;
+    const char *path;
+} current_streams[] = {
+#define CURRENT_STREAM(name, device_type, path) {name, device_type, path},
+#include "exchange/libraries.def"
+#undef CURRENT_STREAM
+};
+
+/* HIP builds go by CUDA's names. */
+static const char *
+stream_path(const dls_library *row, int32_t device_type)
+{
+    int32_t wanted = device_type == dl_kDLOneAPI ? dl_kDLOneAPI : dl_kDLCUDA;
+    for (size_t i = 0;
+         row != NULL && i < sizeof current_streams / sizeof *current_streams; i++) {
+        if (current_streams[i].device_type == wanted
+            && strcmp(current_streams[i].name, row->name) == 0) {
+            return current_streams[i].path;
+        }
+    }
+    return "";
+}
+
+int
+dls_library_stream(dls_state *state, const dls_library *row, PyObject *obj,
+                   dl_device device, PyObject **result)
+{
+    const char *path = stream_path(row, device.device_type);
+    return path[0] != '\0'
+               ? find_named(state, obj, path, strlen(path), device.device_id, result)
+               : 0;
+}
+
+static const char *const sycl_classes[] = {
+#define SYCL_CLASS(form, path) [DLS_SYCL_##form] = path,
+#include "exchange/libraries.def"
+#undef SYCL_CLASS
+};
+
+int
+dls_library_sycl(dls_state *state, dls_sycl_form form, PyObject *value, PyObject **made)
+{
+    PyObject *class = NULL;
+    const char *path = sycl_classes[form];
+    int got = find_named(state, NULL, path, strlen(path), -1, &class);
+    if (got > 0) {
+        *made = PyObject_CallFunctionObjArgs(class, value, NULL);
+        Py_DECREF(class);
+        got = *made != NULL ? 1 : -1;
+    }
+    return got;
+}
+
+/* Is a module imported, and older than major.minor?  1, 0, or -1: not imported. */
+static int
+module_is_older(dls_state *state, const char *name, long major, long minor)
+{
+    PyObject *module = PyDict_GetItemString(state->modules, name); /* borrowed */
+    if (module == NULL) {
+        return -1;
+    }
+    PyObject *owner = NULL;
+    int older = 0;
+    const char *text = text_attribute(module, "__version__", &owner);
+    if (text != NULL) {
+        char *end;
+        long have = strtol(text, &end, 10);
+        long next = *end == '.' ? strtol(end + 1, NULL, 10) : 0;
+        older = have < major || (have == major && next < minor);
+    }
+    Py_XDECREF(owner);
+    return older;
+}
+
+bool
+dls_library_gil_deleters(dls_state *state)
+{
+    if (state->gil_deleters < 0) {
+        int older = -1;
+#define GIL_DELETER(module, major, minor) \
+    older = older > 0 ? older : module_is_older(state, module, major, minor);
+#include "exchange/libraries.def"
+#undef GIL_DELETER
+        state->gil_deleters = older;
+        state->legacy_hold = older == 1 ? DLS_HOLD_WANTS_GIL : 0;
+    }
+    return state->gil_deleters == 1;
+}
+
+static PyObject *
+trait_names(uint32_t traits)
+{
+    PyObject *list = PyList_New(0);
+#define ADD(name, bit, text)                                 \
+    if (list != NULL && (traits & DLS_LIB_##name)) {         \
+        PyObject *word = PyUnicode_FromString(#name);        \
+        if (word == NULL || PyList_Append(list, word) < 0) { \
+            Py_CLEAR(list);                                  \
+        }                                                    \
+        Py_XDECREF(word);                                    \
+    }
+    DLS_TRAIT_LIST(ADD)
+#undef ADD
+    return list;
+}
+
+PyObject *
+dls_library_table(void)
+{
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list != NULL && i < ROWS; i++) {
+        PyObject *row = Py_BuildValue("{s:s,s:s,s:s,s:s,s:s,s:N}", "name",
+                                      libraries[i].name, "module", libraries[i].module,
+                                      "type", libraries[i].type, "functions",
+                                      libraries[i].functions, "stream",
+                                      stream_path(&libraries[i], dl_kDLCUDA), "traits",
+                                      trait_names(libraries[i].traits));
+        if (row == NULL || PyList_Append(list, row) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(row);
+    }
+    return list;
+}

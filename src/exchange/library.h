@@ -1,0 +1,82 @@
+/* What is known of the libraries that objects come from (exchange/libraries.def). */
+#ifndef DLS_SOURCE_LIBRARY_H
+#define DLS_SOURCE_LIBRARY_H
+
+#include "abi/dlpack_abi.h"
+#include "python/py.h"
+#include "python/state.h"
+
+/* Traits.  X(NAME, bit, what it means) */
+#define DLS_TRAIT_LIST(X)                                                              \
+    X(OWNS, 0, "the struct alone keeps the memory alive (T10)")                        \
+    X(DOES_NOT_OWN, 1, "the capsule does not keep the memory alive (T3, T10)")         \
+    X(IMMUTABLE, 2, "data never change, but legacy capsules cannot say so (T8)")       \
+    X(LEGACY_TRUTHFUL, 3, "its legacy answer is as truthful and cheaper (N3)")         \
+    X(OLDER_AFTER_REFUSAL, 4, "older protocols describe what __dlpack__ refuses (N2)") \
+    X(LAZY_BITS, 5,                                                                    \
+      "requires_grad, conjugate and negative bits are checked here (T12)")             \
+    X(BASE_TELLS, 6, "host memory where the last .base is None: not asked (N5)")       \
+    X(CPU_ONLY, 7, "objects cannot be elsewhere: the device is not asked (N5)")        \
+    X(SCALAR_IS_1D, 8, "exports scalars with shape (1,)")                              \
+    X(LEARN_ANY_REFUSAL, 9, "keyword refusals of any class are learned (N1)")          \
+    X(NO_MINUS_ONE, 10, "gets None instead of stream -1 (N6)")                         \
+    X(IGNORES_STREAM, 11, "takes the stream and orders nothing")                       \
+    X(WAITS, 12, "waits for the device itself before it returns")                      \
+    X(REFUSES_TWO, 13, "refuses stream 2, the per-thread default stream")              \
+    X(NO_WORK_STREAM, 14, "its table has no current stream to tell")                   \
+    X(COPIES_UNFLAGGED, 15, "obeys copy=True without saying so (T8)")                  \
+    X(INTERFACE_WAITS, 16, "waits itself before it shows its array interface")         \
+    X(WRITABLE, 17, "its memory is writable, whatever its array interface says")       \
+    X(ZERO_UNSAID, 18, "its current stream is 0 also where nobody has set one")        \
+    X(IS_CPU_TELLS, 19, "host memory where .is_cpu is true: not asked (N5)")
+
+enum {
+#define DLS_TRAIT_BIT(name, bit, text) DLS_LIB_##name = 1 << (bit),
+    DLS_TRAIT_LIST(DLS_TRAIT_BIT)
+#undef DLS_TRAIT_BIT
+};
+
+typedef struct {
+    const char *name;
+    const char *module;
+    const char *type;
+    uint32_t traits;
+    const char *functions;
+} dls_library;
+
+/* The row of a class, by module and qualname over its MRO; NULL when none fits. mro is
+ * the class's __mro__ tuple; *at becomes the position of the class that fitted.  Never
+ * fails: what cannot be read does not match. */
+const dls_library *dls_library_match(PyObject *mro, Py_ssize_t *at);
+
+/* Call the first capsule function of a row, or the generic capsule methods when row is
+ * NULL or has none.  1 = *result is what it returned (new reference), 0 = nothing of
+ * the kind here, -1 = exception set. */
+int dls_library_capsule(dls_state *state, const dls_library *row, PyObject *obj,
+                        PyObject **result);
+
+/* Does such a function exist for this object?  1, 0, or -1 with an exception. */
+int dls_library_has_capsule(dls_state *state, const dls_library *row, PyObject *obj);
+
+/* On which stream the row's library works now, over this device: 1 = *result is a
+ * stream object or handle (new reference), 0 = the row has no such place or the library
+ * says nothing, -1 = exception set. */
+int dls_library_stream(dls_state *state, const dls_library *row, PyObject *obj,
+                       dl_device device, PyObject **result);
+
+/* Forms of a syclobj that only their library can open. */
+typedef enum { DLS_SYCL_DEVICE, DLS_SYCL_QUEUE, DLS_SYCL_CONTEXT } dls_sycl_form;
+
+/* Give `value` to the class that opens this form: 1 = *made is what it made (new
+ * reference), 0 = it is not imported, -1 = exception set. */
+int dls_library_sycl(dls_state *state, dls_sycl_form form, PyObject *value,
+                     PyObject **made);
+
+/* Is a library imported whose deleters run Python code without taking the GIL (T10)?
+ * Looked up until that library has been seen once. */
+bool dls_library_gil_deleters(dls_state *state);
+
+/* All rows as a list of dicts, for inspect, docs and tests. */
+PyObject *dls_library_table(void);
+
+#endif

@@ -1,0 +1,155 @@
+#include "exchange/plan_cache.h"
+
+#include <string.h>
+
+#include "core/alloc.h"
+
+static dls_plan_entry *
+entries_new(size_t size)
+{
+    dls_plan_entry *entries = dls_alloc(size * sizeof *entries);
+    if (entries == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    memset(entries, 0, size * sizeof *entries);
+    return entries;
+}
+
+dls_plan_cache *
+dls_plan_cache_new(void)
+{
+    dls_plan_cache *cache = dls_alloc(sizeof *cache);
+    if (cache == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    *cache = (dls_plan_cache){.size = 32};
+    cache->entries = entries_new(cache->size);
+    if (cache->entries == NULL) {
+        dls_free(cache);
+        return NULL;
+    }
+    return cache;
+}
+
+void
+dls_plan_cache_clear(dls_plan_cache *cache)
+{
+    for (size_t i = 0; i < cache->size; i++) {
+        dls_plan_entry taken = cache->entries[i];
+        cache->entries[i] = (dls_plan_entry){0};
+        dls_plan_drop(taken.plan);
+        Py_XDECREF(taken.reference);
+    }
+    cache->used = 0;
+}
+
+void
+dls_plan_cache_free(dls_plan_cache *cache)
+{
+    if (cache != NULL) {
+        dls_plan_cache_clear(cache);
+        dls_free(cache->entries);
+        dls_free(cache);
+    }
+}
+
+int
+dls_plan_cache_visit(dls_plan_cache *cache, visitproc visit, void *arg)
+{
+    for (size_t i = 0; i < cache->size; i++) {
+        Py_VISIT(cache->entries[i].reference);
+    }
+    return 0;
+}
+
+static void
+cache_remove(dls_plan_cache *cache, size_t hole)
+{
+    dls_plan_entry taken = cache->entries[hole];
+    size_t mask = cache->size - 1;
+    cache->entries[hole] = (dls_plan_entry){0};
+    cache->used--;
+    for (size_t i = (hole + 1) & mask; cache->entries[i].type != NULL;
+         i = (i + 1) & mask) {
+        size_t home = dls_plan_home(cache, cache->entries[i].type);
+        if (((i - home) & mask) >= ((i - hole) & mask)) {
+            cache->entries[hole] = cache->entries[i];
+            cache->entries[i] = (dls_plan_entry){0};
+            hole = i;
+        }
+    }
+    dls_plan_drop(taken.plan);
+    Py_XDECREF(taken.reference);
+}
+
+void
+dls_plan_cache_forget(dls_plan_cache *cache, PyObject *reference)
+{
+    for (size_t i = 0; i < cache->size; i++) {
+        if (cache->entries[i].reference == reference) {
+            cache_remove(cache, i);
+            return;
+        }
+    }
+}
+
+static int
+cache_grow(dls_plan_cache *cache)
+{
+    dls_plan_cache grown = {.size = cache->size * 2, .used = cache->used};
+    grown.entries = entries_new(grown.size);
+    if (grown.entries == NULL) {
+        return -1;
+    }
+    for (size_t i = 0; i < cache->size; i++) {
+        if (cache->entries[i].type != NULL) {
+            *dls_plan_slot(&grown, cache->entries[i].type) = cache->entries[i];
+        }
+    }
+    dls_free(cache->entries);
+    *cache = grown;
+    return 0;
+}
+
+int
+dls_plan_cache_add(dls_state *state, dls_plan *plan)
+{
+    dls_plan_cache *cache = state->plans;
+    PyObject *reference = PyWeakref_NewRef((PyObject *)plan->type, state->forget);
+    if (reference == NULL) {
+        return -1;
+    }
+    /* Making a weak reference may run the collector, and that our callback: look for
+     * the slot only now. */
+    if (cache->used * 3 >= cache->size * 2 && cache_grow(cache) < 0) {
+        Py_DECREF(reference);
+        return -1;
+    }
+    dls_plan_entry *slot = dls_plan_slot(cache, plan->type);
+    if (slot->type != NULL) {
+        Py_DECREF(reference);
+        return 0;
+    }
+    *slot = (dls_plan_entry){plan->type, dls_plan_share(plan), reference};
+    cache->used++;
+    return 0;
+}
+
+DLS_APART dls_plan *
+dls_plan_cache_forget_dead(dls_plan_cache *cache, dls_plan_entry *slot)
+{
+    cache_remove(cache, (size_t)(slot - cache->entries));
+    return NULL;
+}
+
+void
+dls_plan_cache_evict(dls_plan_cache *cache, const PyTypeObject *type,
+                     const dls_plan *plan)
+{
+    dls_plan_entry *slot = dls_plan_slot(cache, type);
+    if (slot->plan == plan) {
+        cache_remove(cache, (size_t)(slot - cache->entries));
+    }
+}

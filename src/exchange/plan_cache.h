@@ -1,0 +1,73 @@
+/* The plans of the types that were met, one cache an interpreter (state->plans).  GIL
+ * held throughout. */
+#ifndef DLS_SOURCE_PLAN_CACHE_H
+#define DLS_SOURCE_PLAN_CACHE_H
+
+#include "core/base.h"
+#include "exchange/plan.h"
+
+typedef struct {
+    PyTypeObject *type; /* NULL: free.  Never a tombstone: removal closes the gap */
+    dls_plan *plan;
+    PyObject *reference; /* weak, its callback empties this entry */
+} dls_plan_entry;
+
+/* Open addressing by the type's address. */
+typedef struct dls_plan_cache {
+    dls_plan_entry *entries;
+    size_t size; /* a power of two */
+    size_t used;
+} dls_plan_cache;
+
+/* NULL with MemoryError. */
+dls_plan_cache *dls_plan_cache_new(void);
+void dls_plan_cache_free(dls_plan_cache *cache); /* NULL allowed */
+void dls_plan_cache_clear(dls_plan_cache *cache);
+int dls_plan_cache_visit(dls_plan_cache *cache, visitproc visit, void *arg);
+/* 0, or -1 with an exception.  Takes a count of its own, and leaves a plan of the same
+ * type that is there already. */
+int dls_plan_cache_add(dls_state *state, dls_plan *plan);
+/* This plan is the type's no more, if it was. */
+void dls_plan_cache_evict(dls_plan_cache *cache, const PyTypeObject *type,
+                          const dls_plan *plan);
+/* Weakref callback: forget the type whose weak reference this was. */
+void dls_plan_cache_forget(dls_plan_cache *cache, PyObject *reference);
+/* The callback that empties an entry can fail (at the recursion limit, up to 3.11):
+ * then the reference is dead, and the address may be another type's by now.  Always
+ * NULL. */
+dls_plan *dls_plan_cache_forget_dead(dls_plan_cache *cache, dls_plan_entry *slot);
+
+static inline size_t
+dls_plan_home(const dls_plan_cache *cache, const PyTypeObject *type)
+{
+    uintptr_t address = (uintptr_t)type >> 4;
+    return (size_t)(address ^ address >> 7) & (cache->size - 1);
+}
+
+/* Where the type's plan is, or would be. */
+static inline dls_plan_entry *
+dls_plan_slot(const dls_plan_cache *cache, const PyTypeObject *type)
+{
+    size_t i = dls_plan_home(cache, type);
+    while (cache->entries[i].type != type && cache->entries[i].type != NULL) {
+        i = (i + 1) & (cache->size - 1);
+    }
+    return &cache->entries[i];
+}
+
+/* The plan of an object's type if it has been met before, borrowed; else NULL, nothing
+ * set. Types of ours and capsules are never met. */
+static inline dls_plan *
+dls_plan_known(dls_state *state, PyObject *obj)
+{
+    dls_plan_entry *slot = dls_plan_slot(state->plans, Py_TYPE(obj));
+    if (DLS_RARE(slot->type == NULL)) {
+        return NULL;
+    }
+    bool alive = dls_late.PyWeakref_GetObject(slot->reference)
+                 == (PyObject *)slot->type;
+    return DLS_RARE(!alive) ? dls_plan_cache_forget_dead(state->plans, slot)
+                            : slot->plan;
+}
+
+#endif

@@ -1,0 +1,116 @@
+#include "core/dtype.h"
+#include "older_protocols/reading.h"
+
+#include <string.h>
+
+/* One element of plain bytes or numbers that only lack a DLPack code: long double,
+ * NumPy's void ("3x"), unions of ctypes ("B" of any size). */
+static bool
+can_be_reinterpreted(const char *format)
+{
+    if (format[0] != '\0' && strchr("@=^<>!", format[0]) != NULL) {
+        format++;
+    }
+    const char *letter = format + strspn(format, "0123456789");
+    if (letter != format) {
+        return strcmp(letter, "x") == 0;
+    }
+    if (letter[0] == 'Z') {
+        letter++;
+    }
+    return letter[0] != '\0' && letter[1] == '\0'
+           && strchr("?cbBhHiIlLqQnNefdgFDGx", letter[0]) != NULL;
+}
+
+static int
+read_format(dls_reading *reading, const dls_buffer *view)
+{
+    bool swapped;
+    const char *format = view->format != NULL ? view->format : "B";
+    if (dls_reading_check_itemsize(reading, view->itemsize) < 0) {
+        return -1;
+    }
+    if (dls_dtype_from_format(format, view->itemsize, &reading->loan->tensor.dtype,
+                              &swapped)) {
+        reading->itemsize = view->itemsize;
+        return 0;
+    }
+    if (swapped) {
+        return dls_reading_fail_swapped(reading);
+    }
+    if (strchr(format, '{') != NULL) {
+        return dls_reading_fail_structured(reading);
+    }
+    if (!can_be_reinterpreted(format)) {
+        return dls_reading_fail(
+            reading,
+            "format '%.80s' is no number, DLPack has no dtype for it: "
+            "view it as numbers first, e.g. memoryview(a).cast('B')",
+            format);
+    }
+    return dls_reading_set_unnamed(reading, view->itemsize);
+}
+
+static int
+read_dims(dls_reading *reading, const dls_buffer *view)
+{
+    dl_tensor *tensor = &reading->loan->tensor;
+    if (dls_reading_set_ndim(reading, view->ndim) < 0) {
+        return -1;
+    }
+    if (view->shape == NULL && view->ndim > 1) {
+        return dls_reading_fail(reading,
+                                "its shape is NULL although it has %d dimensions; the "
+                                "exporter has to be corrected",
+                                view->ndim);
+    }
+    for (int i = 0; i < view->ndim; i++) {
+        if (view->suboffsets != NULL && view->suboffsets[i] >= 0) {
+            return dls_reading_fail(reading,
+                                    "it is an array of pointers (suboffsets), which "
+                                    "DLPack cannot say: make a contiguous copy first, "
+                                    "e.g. numpy.array(a)");
+        }
+        tensor->shape[i] = view->shape != NULL ? view->shape[i]
+                                               : view->len / view->itemsize;
+    }
+    if (view->strides != NULL) {
+        int64_t *strides = dls_reading_byte_strides(reading);
+        for (int i = 0; i < view->ndim; i++) {
+            strides[i] = view->strides[i];
+        }
+    }
+    return 0;
+}
+
+static int
+read_object(dls_reading *reading)
+{
+    dls_loan *loan = reading->loan;
+    const dls_buffer *view = dls_reading_hold_buffer(reading, reading->obj,
+                                                     DLS_BUF_FULL_RO);
+    if (view == NULL || read_format(reading, view) < 0
+        || read_dims(reading, view) < 0) {
+        return -1;
+    }
+    if (view->readonly) {
+        loan->flags |= DL_FLAG_READ_ONLY;
+    }
+    loan->tensor.data = view->buf;
+    if (dls_reading_finish(reading, NULL, NULL) < 0) {
+        return -1;
+    }
+    Py_INCREF(reading->obj);
+    loan->hold.py = reading->obj;
+    return 0;
+}
+
+int
+dls_read_buffer(dls_state *state, PyObject *obj, dls_loan *loan)
+{
+    if (!dls_late.PyObject_CheckBuffer(obj)) {
+        return 0;
+    }
+    dls_reading reading = dls_reading_begin(state, obj, "buffer protocol", loan);
+    return dls_reading_end(&reading, read_object(&reading));
+}

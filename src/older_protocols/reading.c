@@ -1,0 +1,281 @@
+#include "older_protocols/reading.h"
+
+#include <stdarg.h>
+
+#include "core/alloc.h"
+#include "core/dtype.h"
+#include "core/layout.h"
+#include "python/errors.h"
+
+dls_reading
+dls_reading_begin(dls_state *state, PyObject *obj, const char *protocol, dls_loan *loan)
+{
+    dls_loan_init(loan);
+    loan->tensor.device = (dl_device){dl_kDLCPU, 0};
+    loan->tensor.shape = loan->dims;
+    loan->flavour = DLS_OLDER;
+    loan->readonly_stated = true;
+    return (dls_reading){
+        .state = state, .obj = obj, .protocol = protocol, .loan = loan, .itemsize = 0};
+}
+
+int
+dls_reading_end(dls_reading *reading, int result)
+{
+    if (result < 0) {
+        dls_loan_drop(reading->loan);
+        dls_loan_init(reading->loan);
+        return -1;
+    }
+    return 1;
+}
+
+int
+dls_reading_fail(const dls_reading *reading, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    PyObject *text = PyUnicode_FromFormatV(format, args);
+    va_end(args);
+    if (text != NULL) {
+        dls_raise(reading->state, DLS_EBUFFER, reading->obj, "%s: %U",
+                  reading->protocol, text);
+        Py_DECREF(text);
+    }
+    return -1;
+}
+
+int
+dls_reading_fail_swapped(const dls_reading *reading)
+{
+    return dls_reading_fail(
+        reading, "its byte order is not the machine's and DLPack has no word "
+                 "for that: convert it first, e.g. "
+                 "a.astype(a.dtype.newbyteorder('='))");
+}
+
+int
+dls_reading_fail_structured(const dls_reading *reading)
+{
+    return dls_reading_fail(reading,
+                            "its elements are structs, which DLPack has no dtype for: "
+                            "export one field at a time, e.g. a['field']");
+}
+
+int
+dls_reading_set_ndim(dls_reading *reading, int64_t ndim)
+{
+    if (ndim < 0 || ndim > DLS_NDIM_INTERFACE) {
+        return dls_reading_fail(reading,
+                                "it claims %lld dimensions, at most %d are possible: "
+                                "reshape it first",
+                                (long long)ndim, DLS_NDIM_INTERFACE);
+    }
+    reading->loan->tensor.ndim = (int32_t)ndim;
+    return 0;
+}
+
+/* The dtype that obj.dtype.name spells.  1, 0 = none that DLPack knows, or -1. */
+static int
+find_named_dtype(const dls_reading *reading, dl_dtype *dtype)
+{
+    PyObject *object = NULL, *name = NULL;
+    int got = dls_get_optional(reading->obj, reading->state->names.dtype, &object);
+    if (got > 0) {
+        got = dls_get_optional(object, reading->state->names.name, &name);
+    }
+    if (got > 0) {
+        Py_ssize_t size;
+        const char *text = NULL;
+        if (PyUnicode_Check(name)) {
+            text = PyUnicode_AsUTF8AndSize(name, &size);
+            if (text == NULL) {
+                PyErr_Clear(); /* lone surrogates: nobody's dtype */
+            }
+        }
+        got = text != NULL && dls_dtype_from_name(text, dtype);
+    }
+    Py_XDECREF(name);
+    Py_XDECREF(object);
+    return got;
+}
+
+int
+dls_reading_set_unnamed(dls_reading *reading, int64_t itemsize)
+{
+    dl_dtype dtype;
+    dls_loan *loan = reading->loan;
+    int got = find_named_dtype(reading, &dtype);
+    if (got < 0) {
+        return -1;
+    }
+    if (got == 0 || dls_dtype_itemsize(dtype, true) != itemsize) {
+        uint16_t bytes = itemsize <= UINT16_MAX ? (uint16_t)itemsize : 0;
+        dtype = (dl_dtype){DLS_DTYPE_UNKNOWN, 8, bytes};
+    }
+    else if (dtype.bits < 8) {
+        loan->flags |= DL_FLAG_SUBBYTE_PADDED;
+    }
+    loan->tensor.dtype = dtype;
+    reading->itemsize = itemsize;
+    return 0;
+}
+
+/* Elements that are no numbers under any name. */
+static int
+refuse_kind(const dls_reading *reading, char kind)
+{
+    switch (kind) {
+    case 'O':
+        return dls_reading_fail(
+            reading, "its elements are Python objects, which DLPack has no "
+                     "dtype for: convert them first, e.g. a.astype('float64')");
+    case 'S':
+    case 'U':
+    case 'T': /* NumPy's StringDType */
+    case 'a':
+        return dls_reading_fail(reading,
+                                "its elements are text, which DLPack has no dtype for: "
+                                "view or convert them as numbers first, e.g. "
+                                "a.view('uint8')");
+    case 't':
+        return dls_reading_fail(
+            reading, "its elements are bit fields, which DLPack has no dtype "
+                     "for: unpack them to bytes first, e.g. numpy.unpackbits");
+    case 'b':
+    case 'i':
+    case 'u':
+    case 'f':
+    case 'c':
+    case 'm':
+    case 'M':
+    case 'V':
+        return 0;
+    default:
+        return dls_reading_fail(
+            reading,
+            "element kind '%c' is not known; one of b i u f c m M V "
+            "was expected, the producer has to be corrected",
+            (int)(unsigned char)kind);
+    }
+}
+
+int
+dls_reading_check_itemsize(const dls_reading *reading, int64_t itemsize)
+{
+    if (itemsize <= 0) {
+        return dls_reading_fail(
+            reading,
+            "its elements take %lld bytes; only elements of one byte "
+            "or more can be exported",
+            (long long)itemsize);
+    }
+    return 0;
+}
+
+int
+dls_reading_set_kind(dls_reading *reading, char kind, int64_t itemsize, bool swapped)
+{
+    if (refuse_kind(reading, kind) < 0
+        || dls_reading_check_itemsize(reading, itemsize) < 0) {
+        return -1;
+    }
+    if (swapped && itemsize > 1) {
+        return dls_reading_fail_swapped(reading);
+    }
+    if (dls_dtype_from_kind(kind, itemsize, &reading->loan->tensor.dtype)) {
+        reading->itemsize = itemsize;
+        return 0;
+    }
+    return dls_reading_set_unnamed(reading, itemsize);
+}
+
+bool
+dls_reading_has_fields(PyObject *descr)
+{
+    PyObject *only = NULL;
+    if (PyList_Check(descr) && PyList_Size(descr) == 1) {
+        only = PyList_GetItem(descr, 0); /* borrowed; no code runs below */
+    }
+    if (only == NULL || !PyTuple_Check(only) || PyTuple_Size(only) != 2) {
+        return true;
+    }
+    PyObject *name = PyTuple_GetItem(only, 0);
+    return !PyUnicode_Check(name) || PyUnicode_GetLength(name) != 0
+           || !PyUnicode_Check(PyTuple_GetItem(only, 1));
+}
+
+int64_t *
+dls_reading_byte_strides(dls_reading *reading)
+{
+    reading->loan->tensor.strides = reading->loan->dims + DLS_NDIM_INTERFACE;
+    return reading->loan->tensor.strides;
+}
+
+/* Bytes to elements, in place.  Strides that never count may be anything. */
+static int
+divide_strides(const dls_reading *reading, bool empty)
+{
+    dl_tensor *tensor = &reading->loan->tensor;
+    for (int32_t i = 0; tensor->strides != NULL && i < tensor->ndim; i++) {
+        int64_t bytes = tensor->strides[i];
+        if (bytes % reading->itemsize != 0 && tensor->shape[i] >= 2 && !empty) {
+            return dls_reading_fail(
+                reading,
+                "strides[%d] is %lld bytes, no multiple of the item "
+                "size %lld, which DLPack cannot say: make a contiguous "
+                "copy first, e.g. numpy.ascontiguousarray(a)",
+                (int)i, (long long)bytes, (long long)reading->itemsize);
+        }
+        tensor->strides[i] = bytes / reading->itemsize;
+    }
+    return 0;
+}
+
+int
+dls_reading_finish(dls_reading *reading, int64_t *low, int64_t *high)
+{
+    dl_tensor *tensor = &reading->loan->tensor;
+    dls_error err = {0};
+    int64_t count, bounds[2];
+    if (dls_layout_count(tensor->ndim, tensor->shape, &count, &err) != DLS_OK) {
+        return dls_reading_fail(reading, "%s", err.text);
+    }
+    if (divide_strides(reading, count == 0) < 0) {
+        return -1;
+    }
+    if (dls_layout_span(tensor->ndim, tensor->shape, tensor->strides, reading->itemsize,
+                        &bounds[0], &bounds[1], &err)
+        != DLS_OK) {
+        return dls_reading_fail(reading, "%s", err.text);
+    }
+    if (tensor->data == NULL && count != 0) {
+        return dls_reading_fail(
+            reading, "its data pointer is NULL although it has elements; the "
+                     "memory is gone or was never there");
+    }
+    if (low != NULL) {
+        *low = bounds[0];
+    }
+    if (high != NULL) {
+        *high = bounds[1];
+    }
+    return 0;
+}
+
+dls_buffer *
+dls_reading_hold_buffer(dls_reading *reading, PyObject *exporter, int flags)
+{
+    dls_buffer *view = dls_alloc(sizeof *view);
+    if (view == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    if (dls_late.PyObject_GetBuffer(exporter, view, flags) < 0) {
+        dls_free(view);
+        return NULL;
+    }
+    reading->loan->hold.base = view;
+    reading->loan->hold.kind = DLS_HOLD_BUFFER;
+    return view;
+}

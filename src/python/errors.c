@@ -1,0 +1,223 @@
+#include "python/errors.h"
+
+#include <stdarg.h>
+
+static PyObject *
+class_of(dls_state *state, int code)
+{
+    switch (code) {
+    case DLS_EVALUE:
+        return PyExc_ValueError;
+    case DLS_ETYPE:
+        return PyExc_TypeError;
+    case DLS_ENOMEM:
+        return PyExc_MemoryError;
+    case DLS_ECOPY:
+        return state->copy_required_error;
+    case DLS_ERUNTIME:
+        return PyExc_RuntimeError;
+    default:
+        return PyExc_BufferError;
+    }
+}
+
+PyObject *
+dls_type_name(PyObject *obj)
+{
+    PyObject *module = NULL, *name = NULL, *result = NULL;
+    PyObject *type = (PyObject *)Py_TYPE(obj);
+    module = PyObject_GetAttrString(type, "__module__");
+    name = PyObject_GetAttrString(type, "__qualname__");
+    if (name == NULL || !PyUnicode_Check(name)) {
+        PyErr_Clear();
+        result = PyUnicode_FromString("?");
+    }
+    else if (module == NULL || !PyUnicode_Check(module)
+             || PyUnicode_CompareWithASCIIString(module, "builtins") == 0) {
+        PyErr_Clear();
+        Py_INCREF(name);
+        result = name;
+    }
+    else {
+        result = PyUnicode_FromFormat("%U.%U", module, name);
+    }
+    Py_XDECREF(module);
+    Py_XDECREF(name);
+    return result;
+}
+
+PyObject *
+dls_raise(dls_state *state, int code, PyObject *obj, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    PyObject *text = PyUnicode_FromFormatV(format, args);
+    va_end(args);
+    if (text == NULL) {
+        return NULL;
+    }
+    if (obj == NULL) {
+        PyErr_SetObject(class_of(state, code), text);
+    }
+    else {
+        PyObject *name = dls_type_name(obj);
+        if (name != NULL) {
+            PyErr_Format(class_of(state, code), "'%U' object: %U", name, text);
+            Py_DECREF(name);
+        }
+    }
+    Py_DECREF(text);
+    return NULL;
+}
+
+int
+dls_raise_error(dls_state *state, PyObject *obj, const dls_error *err)
+{
+    if (err->code == DLS_ENOMEM) {
+        PyErr_NoMemory();
+    }
+    else {
+        dls_raise(state, err->code, obj, "%s", err->text);
+    }
+    return -1;
+}
+
+void
+dls_drop_foreign(PyObject *obj)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    Py_DECREF(obj);
+    dls_error_report();
+    PyErr_Restore(type, value, trace);
+}
+
+PyObject *
+dls_error_take(void)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    if (type == NULL) {
+        return NULL;
+    }
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (trace != NULL && value != NULL) {
+        PyException_SetTraceback(value, trace);
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
+    return value;
+}
+
+void
+dls_error_restore(PyObject *exception)
+{
+    PyObject *type = (PyObject *)Py_TYPE(exception);
+    PyObject *trace = PyException_GetTraceback(exception);
+    Py_INCREF(type);
+    PyErr_Restore(type, exception, trace);
+}
+
+bool
+dls_error_is_fatal(void)
+{
+    return PyErr_Occurred() != NULL
+           && (!PyErr_ExceptionMatches(PyExc_Exception)
+               || PyErr_ExceptionMatches(PyExc_MemoryError)
+               || PyErr_ExceptionMatches(PyExc_RecursionError));
+}
+
+DLS_COLD int
+dls_error_forget(void)
+{
+    if (dls_error_is_fatal()) {
+        return -1;
+    }
+    PyErr_Clear();
+    return 0;
+}
+
+void
+dls_raise_with_cause(PyObject *cause)
+{
+    PyObject *error = dls_error_take();
+    if (error == NULL) {
+        dls_error_restore(cause);
+        return;
+    }
+    if (error == cause) {
+        Py_DECREF(cause); /* a producer that raises the same object twice */
+    }
+    else {
+        PyException_SetCause(error, cause); /* steals cause */
+    }
+    dls_error_restore(error);
+}
+
+/* Kinds that N2 turns into BufferError; all others come through as they are. */
+static bool
+is_translated(void)
+{
+    if (PyErr_ExceptionMatches(PyExc_RecursionError)) {
+        return false;
+    }
+    return PyErr_ExceptionMatches(PyExc_TypeError)
+           || PyErr_ExceptionMatches(PyExc_BufferError)
+           || PyErr_ExceptionMatches(PyExc_ValueError)
+           || PyErr_ExceptionMatches(PyExc_RuntimeError)
+           || PyErr_ExceptionMatches(PyExc_AssertionError);
+}
+
+/* Is this a BufferError whose message names the object already (one of ours)? */
+static bool
+names_object(PyObject *error, PyObject *message, PyObject *obj)
+{
+    if (!PyErr_GivenExceptionMatches(error, PyExc_BufferError)) {
+        return false;
+    }
+    PyObject *name = dls_type_name(obj);
+    PyObject *prefix = name != NULL ? PyUnicode_FromFormat("'%U' object: ", name)
+                                    : NULL;
+    bool same = prefix != NULL
+                && PyUnicode_Tailmatch(message, prefix, 0, PyUnicode_GetLength(message),
+                                       -1)
+                       == 1;
+    Py_XDECREF(name);
+    Py_XDECREF(prefix);
+    PyErr_Clear();
+    return same;
+}
+
+PyObject *
+dls_raise_from_pending(dls_state *state, PyObject *obj, const char *text)
+{
+    if (!is_translated()) {
+        return NULL;
+    }
+    PyObject *cause = dls_error_take();
+    if (cause == NULL) {
+        return NULL;
+    }
+    PyObject *message = PyObject_Str(cause);
+    if (message != NULL && names_object(cause, message, obj)) {
+        Py_DECREF(message);
+        dls_error_restore(cause);
+        return NULL;
+    }
+    if (message == NULL) {
+        PyErr_Clear();
+        message = PyUnicode_FromString("(no message)");
+    }
+    if (message == NULL) {
+        Py_DECREF(cause);
+        return NULL;
+    }
+    PyObject *kind = dls_type_name(cause);
+    if (kind != NULL) {
+        dls_raise(state, DLS_EBUFFER, obj, "%s: %U: %U", text, kind, message);
+        Py_DECREF(kind);
+    }
+    Py_DECREF(message);
+    dls_raise_with_cause(cause);
+    return NULL;
+}

@@ -1,0 +1,261 @@
+#include "sync/stream_value.h"
+
+#include "python/errors.h"
+
+static int
+is_stream_object(dls_state *state, PyObject *stream)
+{
+    PyObject *names[] = {state->names.cuda_stream, state->names.torch_cuda_stream,
+                         state->names.ptr, state->names.handle,
+                         state->names.get_capsule};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        PyObject *value = NULL;
+        int got = dls_get_optional(stream, names[i], &value);
+        Py_XDECREF(value);
+        if (got != 0) {
+            return got;
+        }
+    }
+    return 0;
+}
+
+static int
+check_int(dls_state *state, PyObject *number)
+{
+    int overflow = 0;
+    long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
+    if (value == -1 && overflow == 0 && PyErr_Occurred()) {
+        return -1;
+    }
+    if (overflow > 0) {
+        /* Handles are addresses: up to 2**64 - 1. */
+        PyLong_AsUnsignedLongLong(number);
+        overflow = PyErr_Occurred() != NULL;
+        PyErr_Clear();
+    }
+    if (overflow != 0 || value < -1) {
+        dls_raise(
+            state, DLS_EVALUE, NULL,
+            "stream=%R is out of range: None, -1 (no ordering), or a stream handle "
+            "is expected",
+            number);
+        return -1;
+    }
+    return 0;
+}
+
+DLS_APART int
+dls_stream_check(dls_state *state, PyObject *stream)
+{
+    if (stream == Py_None) {
+        return 0;
+    }
+    bool never = PyBool_Check(stream) || PyFloat_Check(stream)
+                 || PyUnicode_Check(stream) || PyBytes_Check(stream);
+    if (!never && PyLong_Check(stream)) {
+        return check_int(state, stream);
+    }
+    int got = never ? 0 : is_stream_object(state, stream);
+    if (got == 0 && !never && PyIndex_Check(stream)) {
+        PyObject *number = PyNumber_Index(stream);
+        got = number == NULL || check_int(state, number) < 0 ? -1 : 1;
+        Py_XDECREF(number);
+    }
+    if (got == 0) {
+        dls_raise(state, DLS_ETYPE, NULL,
+                  "stream must be None, an int or a stream object, not %R; pass the "
+                  "handle of the stream as an int",
+                  (PyObject *)Py_TYPE(stream));
+    }
+    return got > 0 ? 0 : -1;
+}
+
+/* An int of another make (numpy.int64) and nothing more. */
+static bool
+is_foreign_int(PyObject *stream)
+{
+    return !PyLong_Check(stream) && stream != Py_None && PyIndex_Check(stream);
+}
+
+bool
+dls_stream_is_minus_one(PyObject *stream)
+{
+    int overflow = 0;
+    if (stream == NULL || (!PyLong_Check(stream) && !is_foreign_int(stream))) {
+        return false;
+    }
+    PyObject *number = PyNumber_Index(stream);
+    bool is = number != NULL && PyLong_AsLongLongAndOverflow(number, &overflow) == -1
+              && overflow == 0 && PyErr_Occurred() == NULL;
+    Py_XDECREF(number);
+    PyErr_Clear();
+    return is;
+}
+
+/* --- handles ---------------------------------------------------------------------- */
+
+static int
+raise_object(dls_state *state, PyObject *stream, const char *what)
+{
+    dls_raise(state, DLS_ETYPE, NULL,
+              "the stream object %R %s; pass the handle as an int", stream, what);
+    return -1;
+}
+
+/* (0, handle) from __cuda_stream__, which is a method, in old releases an attribute. */
+static int
+read_protocol(dls_state *state, PyObject *stream, PyObject *value, PyObject **number)
+{
+    PyObject *pair = NULL;
+    if (PyCallable_Check(value)) {
+        pair = PyObject_CallFunctionObjArgs(value, NULL);
+    }
+    else {
+        Py_INCREF(value);
+        pair = value;
+    }
+    if (pair == NULL) {
+        return -1;
+    }
+    PyObject *tuple = PyTuple_Check(pair) || PyList_Check(pair) ? PySequence_Tuple(pair)
+                                                                : NULL;
+    Py_DECREF(pair);
+    long version = -1;
+    if (tuple != NULL && PyTuple_Size(tuple) == 2) {
+        version = PyLong_AsLong(PyTuple_GetItem(tuple, 0));
+    }
+    if (version == 0) {
+        *number = PyTuple_GetItem(tuple, 1);
+        Py_INCREF(*number);
+    }
+    Py_XDECREF(tuple);
+    if (version != 0) {
+        PyErr_Clear();
+        return raise_object(state, stream,
+                            "does not answer __cuda_stream__ with (0, handle)");
+    }
+    return 1;
+}
+
+/* What holds the handle: a new reference in *number, not yet an int.  1, 0: the object
+ * names none (a SyclQueue), -1. */
+static int
+find_number(dls_state *state, PyObject *stream, PyObject **number)
+{
+    PyObject *names[] = {state->names.cuda_stream, state->names.torch_cuda_stream,
+                         state->names.ptr, state->names.handle};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        PyObject *value = NULL;
+        int got = dls_get_optional(stream, names[i], &value);
+        if (got == 0) {
+            continue;
+        }
+        if (got > 0 && i == 0) {
+            got = read_protocol(state, stream, value, number);
+            Py_DECREF(value);
+            return got;
+        }
+        *number = value;
+        return got;
+    }
+    return 0;
+}
+
+/* An int, None (Warp's null stream), a ctypes pointer (numba) or what int() takes. */
+static int
+handle_of(dls_state *state, PyObject *stream, PyObject *number, uint64_t *handle)
+{
+    PyObject *integer = NULL, *value = NULL;
+    *handle = 0;
+    if (number == Py_None) {
+        return 0;
+    }
+    if (PyBool_Check(number) || PyFloat_Check(number) || PyUnicode_Check(number)
+        || PyBytes_Check(number)) {
+        return raise_object(state, stream, "has no handle that is an address");
+    }
+    if (PyIndex_Check(number)) {
+        integer = PyNumber_Index(number);
+    }
+    else {
+        int got = dls_get_optional(number, state->names.value, &value);
+        if (got < 0) {
+            return -1;
+        }
+        if (got > 0 && value == Py_None) {
+            Py_DECREF(value);
+            return 0;
+        }
+        integer = PyNumber_Long(got > 0 ? value : number);
+        Py_XDECREF(value);
+    }
+    if (integer != NULL) {
+        *handle = PyLong_AsUnsignedLongLong(integer);
+        Py_DECREF(integer);
+    }
+    if (PyErr_Occurred() != NULL) {
+        return dls_error_forget() < 0
+                   ? -1
+                   : raise_object(state, stream, "has no handle that is an address");
+    }
+    return 0;
+}
+
+static dls_value
+value_of(uint64_t handle)
+{
+    return handle == 0   ? DLS_VALUE_ZERO
+           : handle == 1 ? DLS_VALUE_ONE
+           : handle == 2 ? DLS_VALUE_TWO
+                         : DLS_VALUE_HANDLE;
+}
+
+DLS_COLD int
+dls_stream_read(dls_state *state, PyObject *stream, dls_stream *out)
+{
+    *out = (dls_stream){.value = DLS_VALUE_NONE};
+    if (stream == NULL || stream == Py_None) {
+        return 0;
+    }
+    if (dls_stream_is_minus_one(stream)) {
+        out->value = DLS_VALUE_MINUS_ONE;
+        return 0;
+    }
+    if (PyLong_Check(stream)) {
+        out->handle = PyLong_AsUnsignedLongLong(stream);
+        out->value = value_of(out->handle);
+        return PyErr_Occurred() != NULL ? -1 : 0;
+    }
+    PyObject *number = NULL;
+    out->from_object = true;
+    int got = find_number(state, stream, &number);
+    if (got == 0 && is_foreign_int(stream)) {
+        number = PyNumber_Index(stream);
+        got = number != NULL ? dls_stream_read(state, number, out) : -1;
+        Py_XDECREF(number);
+        return got;
+    }
+    if (got == 0) {
+        out->value = DLS_VALUE_OBJECT;
+        return 0;
+    }
+    if (got > 0) {
+        got = handle_of(state, stream, number, &out->handle);
+        Py_DECREF(number);
+        out->value = value_of(out->handle);
+    }
+    return got;
+}
+
+int
+dls_stream_read_opaque(dls_state *state, PyObject *stream, dls_stream *out)
+{
+    bool is_object = stream != NULL && stream != Py_None && !PyIndex_Check(stream);
+    if (!is_object) {
+        return dls_stream_read(state, stream, out);
+    }
+    *out = (dls_stream){.value = DLS_VALUE_OBJECT,
+                        .handle = (uint64_t)(uintptr_t)stream,
+                        .from_object = true};
+    return 0;
+}
