@@ -34,6 +34,7 @@ FLOOR = "3.10"
 PYTHONS = ["3.10", "3.11", "3.12", "3.13"]
 NEWER = ["3.14", "3.15"]  # where Debian's unstable suite has them
 MAIN = "3.11"  # for everything that needs one interpreter only
+NEWCOMER = "3.12"  # what the README's commands are run with
 CI = ["ci"]
 
 nox.needs_version = ">=2025.5.1"
@@ -133,6 +134,21 @@ def suite(s: nox.Session) -> None:
     pytest(s)
 
 
+@session("readme", NEWCOMER, tags=CI)
+def readme(s: nox.Session) -> None:
+    """The README's two commands in a copy of the commit, with an empty HOME and no variables."""
+    results = RESULTS / f"{s.name}.xml"
+    s.run("python", "tools/fresh.py", f"--python={interpreter(NEWCOMER)}", f"--results={results}")
+
+
+@session("bare-debian")
+def bare_debian(s: nox.Session) -> None:
+    """The same in a bare Debian 12, buffered and unbuffered (needs root, mmdebstrap)."""
+    for more in ((), ("--set=PYTHONUNBUFFERED=1",)):
+        results = RESULTS / f"{s.name}.xml"
+        s.run("python", "tools/fresh.py", "--debian", f"--results={results}", *more)
+
+
 def core(version: str) -> None:
     # With and without handing-on on the floor and on MAIN; what differs between the others is
     # the interpreter, and half the time tells.
@@ -225,9 +241,13 @@ for each in environments.load().values():
 
 @session("lint", tags=CI)
 def lint(s: nox.Session) -> None:
-    """ruff; every C warning an error, with the headers of every interpreter; gcc's analyser."""
-    s.install("ruff==0.17.5")
+    """ruff; clang-format; every C warning an error, with the headers of every interpreter; gcc's
+    analyser."""
+    s.install("ruff==0.17.5", "clang-format==23.1.5")
     s.run("ruff", "check", ".")
+    # Another version lays out differently. A file that differs fails; nothing is written.
+    files = [str(path) for path in sorted(Path("src").glob("*/*.[ch]"))]
+    s.run("clang-format", "--dry-run", "-Werror", *files)
     for version in PYTHONS:
         s.run(interpreter(version), "tools/check_c.py", external=True)
     s.run(interpreter(FLOOR), "tools/check_c.py", "--analyse", external=True)

@@ -6,8 +6,8 @@ that nothing else ties together: the macro (which functions the headers offer), 
 are off and the wheel serves that one version.
 
 Environment: DLSHIM_FULL_API=1 builds without the limited API (to measure what it costs),
-DLSHIM_WERROR=1 makes warnings errors, CFLAGS takes over optimisation and debug flags (sanitizers,
-profilers).
+DLSHIM_WERROR=1 makes warnings errors, DLSHIM_ASSERT=1 keeps the asserts (they are absent from the
+wheel), CFLAGS takes over optimisation and debug flags (sanitizers, profilers).
 """
 
 import os
@@ -36,10 +36,12 @@ if sys.platform == "linux":
 
 def compile_args() -> list[str]:
     if os.name == "nt":
-        return ["/std:c11"]
+        return ["/std:c11", "/UNDEBUG" if os.environ.get("DLSHIM_ASSERT") else "/DNDEBUG"]
     args = ["-std=c11", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wconversion"]
     if PLAIN:
         args += FAST
+    # Last: the flags of the interpreter's own build mostly have one of the two already.
+    args.append("-UNDEBUG" if os.environ.get("DLSHIM_ASSERT") else "-DNDEBUG")
     if os.environ.get("DLSHIM_WERROR"):
         args.append("-Werror")
     return args
@@ -47,18 +49,21 @@ def compile_args() -> list[str]:
 
 # What an exchange on the learned road crosses. All else is off that road, and made small.
 QUICK = [
+    "acquire/call",
+    "acquire/lazy_bits",
     "core/hold",
     "core/tensor",
-    "exchange/borrowed_list",
-    "module/ctable_out",
+    "exchange/device_question",
+    "exchange/tensor_object",
+    "export/device_answer",
     "export/fast_path",
+    "module/ctable_out",
+    "module/ctable_view",
     "module/functions",
     "module/producer",
-    "request/request",
     "module/tensor_type",
     "python/capsule",
-    "exchange/device_question",
-    "acquire/learned",
+    "request/request",
 ]
 
 

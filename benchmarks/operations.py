@@ -89,7 +89,7 @@ PRODUCERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "modernx": ("floor.modernx()", ()),
     "numpy": ("np.arange(64, dtype='f4').reshape(8, 8)", ("numpy",)),
     "torch": ("torch.ones(8, 8)", ("torch",)),
-    # Held from C++ too (here by an export): torch then spares itself work on each export.
+    # Held from C++ too (here by an export): torch then saves work on each export.
     "torch held": ("held(torch.ones(8, 8))", ("torch",)),
     "buffer": ("memoryview(bytearray(256)).cast('f', (8, 8))", ()),
     "array interface": ("Interface(np.ones((8, 8), 'f4'))", ("numpy",)),
@@ -386,12 +386,12 @@ def _dimensions() -> Iterable[Operation]:
 
 
 def _exports() -> Iterable[Operation]:
-    for flavour, statement in (("legacy", LEGACY), ("versioned", VERSIONED)):
+    for generation, statement in (("legacy", LEGACY), ("versioned", VERSIONED)):
         for producer, (expression, _) in PRODUCERS.items():
-            if flavour == "versioned" and producer in OLD:
+            if generation == "versioned" and producer in OLD:
                 continue
             yield _operation(
-                f"peers' own export, {flavour}",
+                f"peers' own export, {generation}",
                 producer,
                 f"x = {expression}",
                 statement.format("x"),

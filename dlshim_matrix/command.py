@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
+from argparse import RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from pathlib import Path
+
+from dlshim.arguments import Parser
 
 from . import libraries, run
 
@@ -19,13 +21,13 @@ The exit status is 0 only if every upgraded exchange that should work does.
 """
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> Parser:
     known = ", ".join([*libraries.BY_KEY, *libraries.BUILT_IN])
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m dlshim matrix",
         description=DESCRIPTION,
         epilog=f"libraries: {known}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "--only",

@@ -152,8 +152,9 @@ def _lines(process: subprocess.Popen[str]) -> Iterator[dict[str, Any] | None]:
     stdout = process.stdout
 
     def listen() -> None:
-        for line in stdout:
-            said.put(line)
+        with stdout:
+            for line in stdout:
+                said.put(line)
         said.put("")
 
     threading.Thread(target=listen, daemon=True).start()

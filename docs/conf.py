@@ -12,7 +12,7 @@ author = "the dlshim developers"
 copyright = "the dlshim developers"
 version = release = dlshim.__version__
 
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.intersphinx", "data_tables"]
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.intersphinx", "data_tables", "source_tree"]
 exclude_patterns = ["_build"]
 # Other projects' inventories are not fetched: the manual builds without a network.
 intersphinx_mapping = {}

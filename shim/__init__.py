@@ -1,7 +1,7 @@
 """Let any two array libraries exchange memory, whatever DLPack version each speaks.
 
 ``dlshim.upgrade(obj)`` wraps an array, a raw capsule or an object of an older
-protocol; the wrapper answers every consumer in the dialect that it asked for.
+protocol; the wrapper answers every consumer in the form that it asked for.
 """
 
 # Importing the package must stay cheap (2 ms) and must import no other module:

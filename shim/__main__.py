@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -51,6 +52,9 @@ def main(arguments: list[str]) -> int:
 
 def run(arguments: list[str]) -> int:
     """Run a command; where its reader goes away, end by SIGPIPE as other tools do."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal may lack an arrow or a frame; that is no reason to end.
+        sys.stdout.reconfigure(errors="replace")
     try:
         try:
             return main(arguments)

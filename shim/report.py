@@ -10,7 +10,8 @@ import inspect as _inspect
 from dataclasses import dataclass, fields
 from typing import Any
 
-from . import _core
+# By name: CPython 3.12 crashes on an attribute of a module that the collector has emptied.
+from ._core import Producer, Tensor, UnsupportedObjectError, _peek, _plan, to_capsule
 
 __all__ = ["Protocol", "Report", "inspect"]
 
@@ -19,12 +20,12 @@ _HOST_DEVICES = (1, 3, 11)
 _KEYWORDS = ("stream", "max_version", "dl_device", "copy")
 _ALIGNMENTS = 4096  # a page: more is not looked for
 
-_CAPSULE = type(_core.Producer.__dlpack_c_exchange_api__)
+_CAPSULE = type(Producer.__dlpack_c_exchange_api__)
 
 # Attribute, what it is, and since when that spelling exists.
 _PROTOCOLS = (
-    ("__dlpack_c_exchange_api__", "DLPack C exchange table", "DLPack 1.3"),
-    ("__c_dlpack_exchange_api__", "DLPack C exchange table", "DLPack 1.2"),
+    ("__dlpack_c_exchange_api__", "DLPack C exchange API", "DLPack 1.3"),
+    ("__c_dlpack_exchange_api__", "DLPack C exchange API", "DLPack 1.2"),
     ("__dlpack__", "DLPack", ""),
     ("__cuda_array_interface__", "CUDA array interface", ""),
     ("__sycl_usm_array_interface__", "SYCL USM array interface", ""),
@@ -52,7 +53,7 @@ class Report:
 
     type_name: str
     protocols: tuple[Protocol, ...]
-    #: Rungs of the ladder in the order in which ``upgrade`` tries them.
+    #: Protocols, in the order in which ``upgrade`` tries them.
     plan: tuple[str, ...]
     #: What earlier exchanges of this type have taught, as text.
     learned: tuple[str, ...] = ()
@@ -133,9 +134,9 @@ def inspect(obj: Any, *, export: bool = False) -> Report:
     """
     if type(obj) is _CAPSULE:
         return _of_capsule(obj)
-    if isinstance(obj, _core.Producer):
+    if isinstance(obj, Producer):
         return _of_producer(obj, export=export)
-    if isinstance(obj, _core.Tensor):
+    if isinstance(obj, Tensor):
         return _of_tensor(obj)
     return _of_object(obj, export=export)
 
@@ -146,7 +147,7 @@ def _type_name(obj: Any) -> str:
 
 
 def _of_capsule(capsule: Any) -> Report:
-    name = _core._peek(capsule)["name"]
+    name = _peek(capsule)["name"]
     facts: dict[str, Any] = {
         "type_name": "PyCapsule",
         "protocols": (),
@@ -163,7 +164,7 @@ def _of_capsule(capsule: Any) -> Report:
     return Report(**facts, capsule_state="foreign", notes=(note,))
 
 
-def _of_tensor(tensor: _core.Tensor) -> Report:
+def _of_tensor(tensor: Tensor) -> Report:
     shape, strides = tensor.shape, tensor.strides
     address = tensor.data_ptr if tensor.device[0] in _HOST_DEVICES else None
     padded = tensor.dtype[1] < 8 and tensor.nbytes == tensor.size
@@ -185,12 +186,11 @@ def _of_tensor(tensor: _core.Tensor) -> Report:
     )
 
 
-def _of_producer(producer: _core.Producer, *, export: bool) -> Report:
+def _of_producer(producer: Producer, *, export: bool) -> Report:
     source = producer.source
-    if isinstance(source, _core.Tensor):  # a raw capsule was taken, or a Tensor wrapped
-        report = _of_tensor(source)
-    else:
-        report = _of_object(source, export=False)
+    # A Tensor: a raw capsule was taken, or a Tensor wrapped.
+    kept = isinstance(source, Tensor)
+    report = _of_tensor(source) if kept else _of_object(source, export=False)
     notes = (*report.notes, repr(producer))
     facts: dict[str, Any] = {"notes": notes}
     if export:
@@ -203,8 +203,8 @@ def _of_object(obj: Any, *, export: bool) -> Report:
     notes: tuple[str, ...] = ()
     facts: dict[str, Any] = {}
     try:
-        plan = _core._plan(obj)
-    except _core.UnsupportedObjectError as error:
+        plan = _plan(obj)
+    except UnsupportedObjectError as error:
         return Report(_type_name(obj), (), (), notes=(str(error),))
     protocols = _protocols(obj)
     if "buffer protocol" in plan["offers"]:
@@ -230,13 +230,13 @@ def _of_object(obj: Any, *, export: bool) -> Report:
 
 def _learned(plan: dict[str, Any]) -> tuple[str, ...]:
     ways = []
-    for flavour in ("legacy", "versioned"):
-        way = plan[flavour]
+    for generation in ("legacy", "versioned"):
+        way = plan[generation]
         if way is None:
             continue
         names = [name for bit, name in enumerate(_KEYWORDS) if way["keywords"] >> bit & 1]
-        call = f"({', '.join(names)})" if way["rung"] == "__dlpack__" else ""
-        ways.append(f"{flavour} by {way['rung']}{call}")
+        call = f"({', '.join(names)})" if way["protocol"] == "__dlpack__" else ""
+        ways.append(f"{generation} by {way['protocol']}{call}")
     return tuple(ways)
 
 
@@ -280,23 +280,23 @@ def _exported(obj: Any, notes: tuple[str, ...]) -> dict[str, Any]:
         capsule = _capsule_of(obj)
     except Exception as error:
         return {"notes": (*notes, f"the export failed: {_told(error)}")}
-    return {"capsule_name": _core._peek(capsule)["name"], **_facts_of_export(capsule)}
+    return {"capsule_name": _peek(capsule)["name"], **_facts_of_export(capsule)}
 
 
 def _capsule_of(obj: Any) -> Any:
     """Export, with every stride unless a Producer has an order: the layout is told, not refused."""
-    if isinstance(obj, _core.Producer):
+    if isinstance(obj, Producer):
         try:
-            return _core.to_capsule(obj, max_version=(1, 0))
+            return to_capsule(obj, max_version=(1, 0))
         except BufferError as error:
             if 'order="K"' not in str(error):
                 raise
-    return _core.to_capsule(obj, max_version=(1, 0), order="K")
+    return to_capsule(obj, max_version=(1, 0), order="K")
 
 
 def _facts_of_export(capsule: Any) -> dict[str, Any]:
     """Return the fields of a Report that an unconsumed capsule tells."""
-    seen = _core._peek(capsule)
+    seen = _peek(capsule)
     versioned = seen["name"] == _DLPACK[1]
     if "shape" not in seen:  # of another major version nothing else may be read
         note = "of a major version that this dlshim does not know: nothing else can be read"

@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-import argparse
+from argparse import RawDescriptionHelpFormatter
 from collections.abc import Iterable
 
 from . import _core
+from .arguments import Parser
 
 _ABOUT = """\
 What a producer is passed as stream= and, after the arrow, what dlshim does itself.
-P: the stream with the producer's pending work. S: the consumer's. L: the legacy default stream.
+P: the stream with the producer's unfinished work. S: the consumer's. L: the legacy default stream.
 edge(P,S): S waits for what is in P now, the host does not. wait(P): the host waits.
-order(P,S): edge(P,S) if P is known or can be learned, else a device-wide edge or wait.
+sync(P,S): edge(P,S) if P is known or can be learned, else a device-wide edge or wait.
 """
 
 
 def cells(device: str) -> dict[str, dict[str, str]]:
     """producer -> value of ``stream`` -> what happens, for one family of devices."""
     table: dict[str, dict[str, str]] = {}
-    for row in _core._streams():
+    for row in _core._sync_rules():
         if row["device"] == device:
-            refused = row["owed"].endswith("Error")
-            owed = "" if row["owed"] == "-" else row["owed"]
-            cell = owed if refused else " -> ".join(filter(None, (row["passed"], owed)))
+            refused = row["task"].endswith("Error")
+            task = "" if row["task"] == "-" else row["task"]
+            cell = task if refused else " -> ".join(filter(None, (row["passed"], task)))
             table.setdefault(row["producer"], {})[row["stream"]] = cell
     return table
 
 
 def families() -> list[str]:
     """The families of devices that share rules, in the table's order."""
-    return list(dict.fromkeys(row["device"] for row in _core._streams()))
+    return list(dict.fromkeys(row["device"] for row in _core._sync_rules()))
 
 
 def _lines(device: str) -> Iterable[str]:
@@ -44,10 +45,10 @@ def _lines(device: str) -> Iterable[str]:
 
 def main(arguments: list[str]) -> int:
     """Print the table; return the exit status."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m dlshim streams",
         description=_ABOUT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=RawDescriptionHelpFormatter,
     )
     parser.add_argument("device", nargs="*", metavar="DEVICE", help=f"of: {', '.join(families())}")
     chosen = parser.parse_args(arguments).device or families()

@@ -17,8 +17,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wstrict-prototypes", "-Werror"]
+# A thread of the user's may have a small stack, and an exchange can be nested in another.
+FRAMES = ["-O2", "-Wframe-larger-than=1024"]
 LIMITED = ["-DPy_LIMITED_API=0x030a0000"]
-PASSES = {"limited API": ["-O2", *LIMITED], "full API": ["-O2"]}
+PASSES = {"limited API": [*FRAMES, *LIMITED], "full API": FRAMES}
 ANALYSER = {"analyser": ["-O1", "-fanalyzer", *LIMITED]}
 
 

@@ -14,6 +14,7 @@ pytest in the running interpreter; the package that is installed there is left a
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -29,12 +30,13 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
 CC = shlex.split(os.environ.get("CC", "gcc"))
+#: Without NDEBUG: a broken contract ends the run, as a failed check does.
 FLAGS = ["-std=c11", "-O0", "-fPIC", "-fvisibility=hidden", "-DPy_LIMITED_API=0x030a0000", "-MMD"]
 #: A driver with events of whole devices, and one without.
 VARIANTS = ("13.0", "12.2")
 MODULES = (
-    *("test_matrix", "test_managed", "test_copies", "test_release", "test_handoff_threads"),
-    "test_exchange_stream",
+    *("test_matrix", "test_managed", "test_copies", "test_release", "test_sync_threads"),
+    "test_work_stream",
 )
 #: The same on ROCm.
 HIP_VARIANTS = ("hip6", "hip5", "hip7")
@@ -57,252 +59,263 @@ class Mutant(NamedTuple):
         return [(self.variant, (self.first,)), *[(variant, MODULES) for variant in VARIANTS]]
 
 
+def pattern_of(code: str) -> str:
+    """A pattern for this piece of C, however its lines are broken and indented."""
+    tokens = re.findall(r"\w+|[^\w\s]", code)
+    return r"\s*".join(re.escape(token) for token in tokens)
+
+
 def rocm(name: str, file: str, old: str, new: str, variant: str = HIP_VARIANTS[0]) -> Mutant:
     return Mutant(f"ROCm, {name}", file, old, new, HIP_MODULES[0], variant)
 
 
-H, CUDA, CONTEXT = "sync/sync_exchange.c", "gpu/cuda.c", "gpu/pointer.c"
-ORDER, PENDING = "sync/transfer.c", "sync/producer_stream.c"
+RUN, SHARED, CUDA = "gpu/sync_run.c", "gpu/driver.c", "gpu/cuda.c"
+SYNC_EXCHANGE, PRODUCER_STREAM = "sync/sync_exchange.c", "sync/producer_stream.c"
 POOL, COPY = "gpu/pool.c", "gpu/device_copy.c"
-TABLE, STREAM = "gpu/sync_rules.def", "gpu/sync_rules.c"
+RULES, ACTIONS = "gpu/sync_rules.def", "gpu/sync_rules.c"
 LIBRARY, HIP, WORK = "exchange/libraries.def", "gpu/hip.c", "sync/work_stream.c"
+STRUCT = "export/export_struct.c"
 
 MUTANTS = [
     # --- nothing is done ---
-    Mutant("no edge", H, "return make_edge(h, false);", "return DLS_OK;"),
-    Mutant("no edge of the whole device", H, "? make_edge(h, true)", "? DLS_OK"),
+    Mutant("no edge", RUN, "return make_edge(run, false);", "return DLS_OK;"),
+    Mutant("no edge of the whole device", RUN, "return make_edge(run, true);", "return DLS_OK;"),
     Mutant(
         "the host does not wait for P",
-        H,
-        "return fail(h, h->driver->sync(&h->home, h->p), DLS_CALL_SYNC);",
+        RUN,
+        "return check(run, dls_gpu_sync(&run->place_p, run->p), DLS_CALL_SYNC);",
         "return DLS_OK;",
         "test_managed",
     ),
     Mutant(
         "the host does not wait for the device",
-        H,
-        ": fail(h, h->driver->sync_device(&h->home), DLS_CALL_SYNC_DEVICE);",
-        ": DLS_OK;",
+        RUN,
+        "return check(run, dls_gpu_sync_device(&run->place_p), DLS_CALL_SYNC_DEVICE);",
+        "return DLS_OK;",
         variant="12.2",
     ),
-    Mutant("a record without a wait", H, "code = wait_event(h, event);", "code = DLS_OK;"),
+    Mutant("a record without a wait", RUN, "code = wait_event(run, event);", "code = DLS_OK;"),
     Mutant(
         "a wait without a record",
-        H,
-        "code = fail(h, h->driver->record(&h->home, event, h->p), DLS_CALL_RECORD);",
+        RUN,
+        "code = check(run, dls_gpu_record(&run->place_p, event, run->p), DLS_CALL_RECORD);",
         "code = DLS_OK;",
     ),
     Mutant(
-        "no second hop for torch",
-        TABLE,
-        "STREAM(CUDA, REFUSES_TWO, TWO, L, HOP)",
-        "STREAM(CUDA, REFUSES_TWO, TWO, L, NOTHING)",
+        "no second edge for torch",
+        RULES,
+        "SYNC_RULE(CUDA, REFUSES_TWO, TWO, PASS_1, EDGE_FROM_L)",
+        "SYNC_RULE(CUDA, REFUSES_TWO, TWO, PASS_1, NOTHING)",
     ),
     Mutant(
         "None on managed memory is no wait",
-        TABLE,
-        "STREAM(CUDA_MANAGED, ANY, NONE, L, WAIT_L)",
-        "STREAM(CUDA_MANAGED, ANY, NONE, L, NOTHING)",
+        RULES,
+        "SYNC_RULE(CUDA_MANAGED, ANY, NONE, PASS_1, WAIT_L)",
+        "SYNC_RULE(CUDA_MANAGED, ANY, NONE, PASS_1, NOTHING)",
         "test_managed",
     ),
     Mutant(
         "None on managed memory is an edge",
-        TABLE,
-        "STREAM(CUDA_MANAGED, OLD, NONE, NOTHING, WAIT)",
-        "STREAM(CUDA_MANAGED, OLD, NONE, NOTHING, ORDER)",
+        RULES,
+        "SYNC_RULE(CUDA_MANAGED, OLD, NONE, OMIT, WAIT)",
+        "SYNC_RULE(CUDA_MANAGED, OLD, NONE, OMIT, SYNC)",
         "test_managed",
     ),
     Mutant(
-        "old producers are believed to order",
-        TABLE,
-        "STREAM(CUDA, OLD, ANY, NOTHING, ORDER)",
-        "STREAM(CUDA, OLD, ANY, NOTHING, NOTHING)",
+        "old producers are believed to sync",
+        RULES,
+        "SYNC_RULE(CUDA, OLD, ANY, OMIT, SYNC)",
+        "SYNC_RULE(CUDA, OLD, ANY, OMIT, NOTHING)",
     ),
     Mutant(
         "who ignores the stream is believed",
-        TABLE,
-        "STREAM(CUDA, IGNORES, ANY, NULL_, ORDER)",
-        "STREAM(CUDA, IGNORES, ANY, NULL_, NOTHING)",
+        RULES,
+        "SYNC_RULE(CUDA, IGNORES, ANY, PASS_NONE, SYNC)",
+        "SYNC_RULE(CUDA, IGNORES, ANY, PASS_NONE, NOTHING)",
     ),
     # --- something else is done ---
     Mutant(
         "an edge from L instead of P",
-        CUDA,
-        "return api_of(place)->cuEventRecord(event, dls_cuda_stream(stream));",
-        "(void)stream;\n    return api_of(place)->cuEventRecord(event, dls_cuda_stream(1));",
+        SHARED,
+        "return place->api->event_record(event, dls_gpu_stream(stream));",
+        "(void)stream;\n    return place->api->event_record(event, dls_gpu_stream(1));",
     ),
     Mutant(
         "an edge from L where P is not known",
-        H,
-        "? make_edge(h, true)",
-        "? make_edge(h, false)",
+        RUN,
+        "return make_edge(run, true);",
+        "return make_edge(run, false);",
     ),
     Mutant(
         "an edge to L instead of S",
-        CUDA,
-        "return api_of(place)->cuStreamWaitEvent(dls_cuda_stream(stream), event, 0);",
-        "(void)stream;\n    return api_of(place)->cuStreamWaitEvent(dls_cuda_stream(1), event, 0);",
+        SHARED,
+        "return place->api->stream_wait(dls_gpu_stream(stream), event, 0);",
+        "(void)stream;\n    return place->api->stream_wait(dls_gpu_stream(1), event, 0);",
     ),
     Mutant(
         "the host waits where an edge would do",
-        H,
-        "return make_edge(h, false);",
-        "return fail(h, h->driver->sync(&h->home, h->p), DLS_CALL_SYNC);",
+        RUN,
+        "return make_edge(run, false);",
+        "return check(run, dls_gpu_sync(&run->place_p, run->p), DLS_CALL_SYNC);",
     ),
     Mutant(
         "the whole device instead of P",
-        H,
-        "return make_edge(h, false);",
-        "return make_edge(h, true);",
+        RUN,
+        "return make_edge(run, false);",
+        "return make_edge(run, true);",
     ),
     Mutant(
         "None for torch stays None",
-        TABLE,
-        "STREAM(CUDA, ANY, NONE, L, NOTHING)",
-        "STREAM(CUDA, ANY, NONE, NULL_, NOTHING)",
+        RULES,
+        "SYNC_RULE(CUDA, ANY, NONE, PASS_1, NOTHING)",
+        "SYNC_RULE(CUDA, ANY, NONE, PASS_NONE, NOTHING)",
     ),
     Mutant(
         "-1 for JAX",
-        TABLE,
-        "STREAM(CUDA, NO_MINUS_ONE, MINUS_ONE, NULL_, NOTHING)",
-        "STREAM(CUDA, NO_MINUS_ONE, MINUS_ONE, MINUS, NOTHING)",
+        RULES,
+        "SYNC_RULE(CUDA, NO_MINUS_ONE, MINUS_ONE, PASS_NONE, NOTHING)",
+        "SYNC_RULE(CUDA, NO_MINUS_ONE, MINUS_ONE, PASS_MINUS_1, NOTHING)",
     ),
     Mutant(
-        "-1 is ordered all the same",
-        TABLE,
-        "STREAM(CUDA, OLD, MINUS_ONE, NOTHING, NOTHING)",
-        "STREAM(CUDA, OLD, MINUS_ONE, NOTHING, ORDER)",
+        "-1 is synced all the same",
+        RULES,
+        "SYNC_RULE(CUDA, OLD, MINUS_ONE, OMIT, NOTHING)",
+        "SYNC_RULE(CUDA, OLD, MINUS_ONE, OMIT, SYNC)",
     ),
     Mutant(
         "managed memory is read while kernels run",
         CUDA,
-        "return !dls_cuda_concurrent_managed(api_of(place), device_id);",
-        "(void)place;\n    return device_id < 0;",
+        "|| !concurrent;",
+        "|| concurrent < 0;",
         "test_managed",
     ),
     # --- contexts ---
     Mutant(
         "no context is pushed",
-        H,
-        "|| (code = h.driver->enter(&h.home, &before, err)) != DLS_OK) {",
-        ") {\n        return code;\n    }\n    if (h.driver->enter == NULL) {",
+        RUN,
+        "code = run.driver->enter(&run.place_p, &saved, err);",
+        "(void)err;",
     ),
-    Mutant("no context is popped", H, "    h.driver->leave(&h.home, before);\n", ""),
+    Mutant("no context is popped", RUN, "    run.driver->leave(&saved);\n", ""),
     Mutant(
         "the current context, whosever the memory is",
-        CONTEXT,
-        "    *context = pointer.context;\n",
-        "    *context = NULL;\n",
+        CUDA,
+        "    context = pointer.context;\n",
+        "    context = NULL;\n",
     ),
     Mutant(
         "the memory's context for any stream",
-        CONTEXT,
-        "    if (stream > 2) {\n        int result = api->cuStreamGetCtx",
-        "    if (stream == UINT64_MAX) {\n        int result = api->cuStreamGetCtx",
+        CUDA,
+        "    if (stream > 2) {\n        int result = cuda.cuStreamGetCtx",
+        "    if (stream == UINT64_MAX) {\n        int result = cuda.cuStreamGetCtx",
     ),
     Mutant(
         "S in the context of P",
-        H,
-        "bool own = o->has_s && is_special(o->s) && !is_special(at);",
-        "bool own = false && !is_special(at);",
+        RUN,
+        "bool own = job->has_s && is_default_stream(job->s) && !is_default_stream(p);",
+        "bool own = false && !is_default_stream(p);",
     ),
     Mutant(
         "producers are called in whatever context is current",
-        CONTEXT,
-        "return context != NULL && api->cuCtxPushCurrent_v2(context) == CU_OK;",
+        CUDA,
+        "return context != NULL && cuda.cuCtxPushCurrent_v2(context) == GPU_OK;",
         "return 0 && context != NULL;",
     ),
     # --- events ---
     Mutant(
         "an event is given back before it is waited for",
-        H,
-        "    if (code == DLS_OK) {\n        code = wait_event(h, event);\n    }\n"
-        "    dls_pool_put_event(h->driver, &h->home, event, code == DLS_OK);\n",
-        "    dls_pool_put_event(h->driver, &h->home, event, code == DLS_OK);\n"
-        "    if (code == DLS_OK) {\n        code = wait_event(h, event);\n    }\n",
-        "test_handoff_threads",
+        RUN,
+        "    if (code == DLS_OK) {\n        code = wait_event(run, event);\n    }\n"
+        "    dls_pool_put_event(&run->place_p, event, code == DLS_OK);\n",
+        "    dls_pool_put_event(&run->place_p, event, code == DLS_OK);\n"
+        "    if (code == DLS_OK) {\n        code = wait_event(run, event);\n    }\n",
+        "test_sync_threads",
         "12.5",
     ),
     Mutant(
         "an event is destroyed before it is waited for",
-        H,
-        "        code = wait_event(h, event);\n",
-        "        h->driver->event_end(&h->home, event);\n        code = wait_event(h, event);\n",
+        RUN,
+        "        code = wait_event(run, event);\n",
+        "        dls_gpu_event_end(&run->place_p, event);\n"
+        "        code = wait_event(run, event);\n",
     ),
     Mutant(
         "events are lost",
         POOL,
-        "    if (!kept) {\n        driver->event_end(place, event);\n    }\n",
+        "    if (!kept) {\n        dls_gpu_event_end(place, event);\n    }\n",
         "",
-        "test_handoff_threads",
+        "test_sync_threads",
         "12.5",
     ),
     Mutant(
-        "events are not kept", POOL, "    if (sound) {\n", "    if (sound && place == NULL) {\n"
+        "events are not kept",
+        POOL,
+        "    if (is_sound) {\n",
+        "    if (is_sound && place == NULL) {\n",
     ),
     # --- captures ---
     Mutant(
         "no capture probe",
-        CUDA,
-        "return result == CU_CAPTURE_IMPLICIT || (result == CU_OK && status != 0);",
+        SHARED,
+        "return result == GPU_CAPTURE_IMPLICIT || (result == GPU_OK && status != 0);",
         "return result < 0;",
     ),
     Mutant(
         "L is not asked about captures of others",
-        CUDA,
-        "return result == CU_CAPTURE_IMPLICIT || (result == CU_OK && status != 0);",
-        "return result == CU_OK && status != 0;",
+        SHARED,
+        "return result == GPU_CAPTURE_IMPLICIT || (result == GPU_OK && status != 0);",
+        "return result == GPU_OK && status != 0;",
     ),
     Mutant(
         "S is not asked",
-        H,
-        "facts->s_captures = h->driver->captures(&h->there, h->what->s);",
+        RUN,
+        "facts->s_captures = dls_gpu_captures(&run->place_s, run->job->s);",
         "facts->s_captures = false;",
     ),
-    Mutant("one capture is as two", CUDA, "&& of_a == of_b;", "&& of_a == of_b + 1;"),
-    Mutant("two captures are as one", CUDA, "&& of_a == of_b;", "&& of_a != UINT64_MAX;"),
+    Mutant("one capture is as two", SHARED, "&& of_a == of_b;", "&& of_a == of_b + 1;"),
+    Mutant("two captures are as one", SHARED, "&& of_a == of_b;", "&& of_a != UINT64_MAX;"),
     # --- who knows what ---
     Mutant(
         "the policy is not heard",
-        STREAM,
-        "&& ordering->policy == DLS_UNKNOWN_LEGACY;",
-        "&& ordering->policy == UINT8_MAX;",
+        ACTIONS,
+        "&& job->policy == DLS_UNKNOWN_LEGACY;",
+        "&& job->policy == UINT8_MAX;",
     ),
     Mutant(
         "producer_stream is not heard",
-        PENDING,
-        "if (want->producer_stream != NULL && want->producer_stream != Py_None) {",
-        "if (want->producer_stream != NULL && want->producer_stream == Py_None) {",
+        PRODUCER_STREAM,
+        "if (named != NULL && named != Py_None) {",
+        "if (named != NULL && named == Py_None) {",
     ),
     Mutant(
         "a library's current stream is not asked for",
-        PENDING,
-        "return p->known == DLS_P_UNKNOWN ? ask_library(state, plan, obj, order, p) : 0;",
+        PRODUCER_STREAM,
+        "return p->known == DLS_P_UNKNOWN ? ask_library(from, p, queue) : 0;",
         "(void)ask_library;\n    return 0;",
     ),
     Mutant(
         "the stream of an interface dict is not heard",
         "older_protocols/cuda_interface.c",
-        "        *p = (dls_pending){.known = DLS_P_KNOWN, .handle = handle};\n",
+        "        *reading->p = (dls_producer_stream){.known = DLS_P_KNOWN, .handle = handle};\n",
         "",
     ),
     Mutant(
         "a Tensor forgets its stream",
-        ORDER,
-        "        return dls_pending_handle(s.handle);\n    default:\n        return s.value",
-        "        return ready;\n    default:\n        return s.value",
+        SYNC_EXCHANGE,
+        "        return dls_producer_stream_of_handle(s.handle);\n",
+        "        return ready;\n",
     ),
     Mutant(
         "every thread's stream is one",
-        "module/tensor_type.c",
+        "exchange/tensor_object.c",
         "return foreign ? legacy : ready->p;",
         "return foreign && legacy.handle == 0 ? legacy : ready->p;",
     ),
     Mutant(
-        "empty arrays are ordered",
-        ORDER,
-        "    if (is_empty(&loan->tensor)) {\n        loan->copy_stream = NO_COPY;",
-        "    if (false) {\n        loan->copy_stream = NO_COPY;",
+        "empty arrays are synced",
+        SYNC_EXCHANGE,
+        "    if (is_empty(&acquired->tensor)) {\n        acquired->copy",
+        "    if (false) {\n        acquired->copy",
     ),
     Mutant(
         "torch takes 2",
@@ -312,81 +325,81 @@ MUTANTS = [
     ),
     # --- copies and release ---
     Mutant(
-        "a copy is not ordered",
-        ORDER,
-        "    if (rule.duty == DLS_DUTY_NOTHING) {\n",
-        "    if (rule.duty == DLS_DUTY_NOTHING || order->route == DLS_ROUTE_TO_HOST) {\n",
+        "a copy is not synced",
+        SYNC_EXCHANGE,
+        "    if (task == DLS_TASK_NOTHING) {\n",
+        "    if (task == DLS_TASK_NOTHING || sync->transfer == DLS_TRANSFER_TO_HOST) {\n",
         "test_copies",
     ),
     Mutant(
         "a copy is not waited for",
         COPY,
-        "    int result = c.driver->sync(&c.place, stream);\n",
+        "    int result = dls_gpu_sync(&c.place, stream);\n",
         "    int result = 0;\n",
         "test_copies",
     ),
     Mutant(
         "a slab is read before it has arrived",
         COPY,
-        "        code = check(c, c->driver->sync(&c->place, c->stream), DLS_CALL_SYNC);\n",
+        "        code = check(c, dls_gpu_sync(&c->place, c->stream), DLS_CALL_SYNC);\n",
         "",
         "test_copies",
     ),
     Mutant(
         "copies on a stream that blocks",
-        CUDA,
-        "cuStreamCreate(&made, CU_NON_BLOCKING)",
-        "cuStreamCreate(&made, 0)",
+        SHARED,
+        "stream_create(&made, GPU_NON_BLOCKING)",
+        "stream_create(&made, 0)",
         "test_copies",
     ),
     Mutant("copies on L", POOL, "    *stream = found;\n", "    *stream = 1;\n", "test_copies"),
     Mutant(
         "a guard that waits for nothing",
-        H,
-        "result = driver->wait_device(place, event);",
+        RUN,
+        "result = place->driver->wait_device(place, event);",
         "result = 0;",
         "test_release",
     ),
     Mutant(
         "a guard that records nothing",
-        H,
-        "result = driver->record_device(place, event);",
+        RUN,
+        "result = place->driver->record_device(place, event);",
         "result = 0;",
         "test_release",
     ),
-    # --- the exchange table ---
+    # --- the C table ---
     Mutant(
         "the table answers no stream",
         WORK,
         "void *stream = named ? (void *)(uintptr_t)p.handle : NULL;",
         "void *stream = NULL;\n    (void)named;",
-        "test_exchange_stream",
+        "test_work_stream",
     ),
     Mutant(
-        "the table orders nothing",
-        WORK,
-        "if (p->known != DLS_P_UNKNOWN && p->object == NULL) {",
-        "if (p->object == NULL) {",
-        "test_exchange_stream",
+        "the table syncs nothing",
+        STRUCT,
+        "if (p->known == DLS_P_UNKNOWN || p->object != NULL) {",
+        "if (p->object != NULL) {",
+        "test_work_stream",
     ),
     Mutant(
         "a Tensor's stream is not told to the table",
-        WORK,
-        "*p = dls_tensor_pending(dls_tensor_data(source));",
+        STRUCT,
+        "*p = dls_tensor_ready_stream(dls_tensor_data(x->source));",
         "p->known = DLS_P_READY;",
-        "test_exchange_stream",
+        "test_work_stream",
     ),
     # --- the GIL, and errors ---
     Mutant(
         "the GIL is kept",
-        ORDER,
-        "        Py_BEGIN_ALLOW_THREADS\n        code = dls_handoff(&ordering, &err);\n"
+        SYNC_EXCHANGE,
+        "        Py_BEGIN_ALLOW_THREADS\n        code = dls_sync_run(job, &err);\n"
         "        Py_END_ALLOW_THREADS\n",
-        "        code = dls_handoff(&ordering, &err);\n",
+        "        code = dls_sync_run(job, &err);\n",
     ),
     Mutant(
         "errors of the driver are hidden",
-        H,
+        RUN,
         "    return result == 0 ? DLS_OK\n",
         "    return result >= 0 ? DLS_OK\n",
         "test_failures",
@@ -394,30 +407,33 @@ MUTANTS = [
     # --- ROCm ---
     rocm(
         "no wait",
-        HIP,
-        "hipStreamWaitEvent(stream_of(stream), event, 0);",
-        "hipGetDevice(&(int){0});",
+        SHARED,
+        "return place->api->stream_wait(dls_gpu_stream(stream), event, 0);",
+        "(void)place;\n    return event == NULL && stream != 0;",
     ),
     rocm(
-        "the device is not waited for", HIP, "hipDeviceSynchronize();", "hipGetDevice(&(int){0});"
+        "the device is not waited for",
+        SHARED,
+        "return place->api->device_sync();",
+        "return place == NULL;",
     ),
     rocm(
         "an edge from the default stream",
-        HIP,
-        "hipEventRecord(event, stream_of(stream));",
-        "hipEventRecord(event, stream_of(0 * stream));",
+        SHARED,
+        "return place->api->event_record(event, dls_gpu_stream(stream));",
+        "return place->api->event_record(event, dls_gpu_stream(0 * stream));",
     ),
     rocm(
         "the device is not set",
         HIP,
         "        result = api->hipSetDevice(device);\n",
-        "        result = HIP_OK;\n",
+        "        result = GPU_OK;\n",
     ),
     rocm(
         "the device is not put back",
         HIP,
-        "    if (before != (int)place->context) {\n",
-        "    if (before < 0) {\n",
+        "        if (saved->device[i] >= 0) {\n",
+        "        if (saved->device[i] < -1) {\n",
     ),
     rocm(
         "the device is the memory's for any stream",
@@ -429,48 +445,48 @@ MUTANTS = [
     rocm("the memory types of 6", HIP, "version >= HIP_VERSION_6;", "version > 0;", "hip5"),
     rocm(
         "no capture probe",
-        HIP,
-        "return result == HIP_CAPTURE_IMPLICIT || (result == HIP_OK && status != 0);",
+        SHARED,
+        "return result == GPU_CAPTURE_IMPLICIT || (result == GPU_OK && status != 0);",
         "return result < 0;",
     ),
     rocm(
         "the default stream is not asked about captures",
-        HIP,
-        "return result == HIP_CAPTURE_IMPLICIT || (result == HIP_OK && status != 0);",
-        "return result == HIP_OK && status != 0;",
+        SHARED,
+        "return result == GPU_CAPTURE_IMPLICIT || (result == GPU_OK && status != 0);",
+        "return result == GPU_OK && status != 0;",
     ),
-    rocm("two captures are as one", HIP, "&& of_a == of_b;", "&& of_a != UINT64_MAX;"),
+    rocm("two captures are as one", SHARED, "&& of_a == of_b;", "&& of_a != UINT64_MAX;"),
     rocm(
         "copies on a stream that blocks",
-        HIP,
-        "hipStreamCreateWithFlags(&made, HIP_NON_BLOCKING)",
-        "hipStreamCreateWithFlags(&made, 0)",
+        SHARED,
+        "stream_create(&made, GPU_NON_BLOCKING)",
+        "stream_create(&made, 0)",
     ),
-    rocm("errors are left for others", HIP, "        api->hipGetLastError();\n", ""),
-    rocm("1 is a stream", TABLE, "STREAM(ROCM, ANY, ONE, NOTHING, VALUE)\n", ""),
+    rocm("errors are left for others", HIP, "        api_of(calls)->hipGetLastError();\n", ""),
+    rocm("1 is a stream", RULES, "SYNC_RULE(ROCM, ANY, ONE, OMIT, VALUE_ERROR)\n", ""),
     rocm(
         "None is 1",
-        TABLE,
-        "STREAM(ROCM, ANY, NONE, NIL, NOTHING)",
-        "STREAM(ROCM, ANY, NONE, L, NOTHING)",
+        RULES,
+        "SYNC_RULE(ROCM, ANY, NONE, PASS_0, NOTHING)",
+        "SYNC_RULE(ROCM, ANY, NONE, PASS_1, NOTHING)",
     ),
     rocm(
         "who ignores the stream is believed",
-        TABLE,
-        "STREAM(ROCM, IGNORES, ANY, NULL_, ORDER)",
-        "STREAM(ROCM, IGNORES, ANY, NULL_, NOTHING)",
+        RULES,
+        "SYNC_RULE(ROCM, IGNORES, ANY, PASS_NONE, SYNC)",
+        "SYNC_RULE(ROCM, IGNORES, ANY, PASS_NONE, NOTHING)",
     ),
     rocm(
-        "-1 is ordered all the same",
-        TABLE,
-        "STREAM(ROCM, OLD, MINUS_ONE, NOTHING, NOTHING)",
-        "STREAM(ROCM, OLD, MINUS_ONE, NOTHING, ORDER)",
+        "-1 is synced all the same",
+        RULES,
+        "SYNC_RULE(ROCM, OLD, MINUS_ONE, OMIT, NOTHING)",
+        "SYNC_RULE(ROCM, OLD, MINUS_ONE, OMIT, SYNC)",
     ),
     rocm(
         "nobody waits for pinned memory",
-        TABLE,
-        "STREAM(ROCM_HOST, OLD, ANY, NOTHING, WAIT_KNOWN)",
-        "STREAM(ROCM_HOST, OLD, ANY, NOTHING, NOTHING)",
+        RULES,
+        "SYNC_RULE(ROCM_HOST, OLD, ANY, OMIT, WAIT_IF_KNOWN)",
+        "SYNC_RULE(ROCM_HOST, OLD, ANY, OMIT, NOTHING)",
     ),
 ]
 
@@ -552,12 +568,13 @@ class Build:
         shutil.copytree(self.tree, tree)
         target = tree / mutant.file
         text = target.read_text()
-        if text.count(mutant.old) != 1:
+        found = re.findall(pattern_of(mutant.old), text)
+        if len(found) != 1:
             raise Failed(
-                f"mutant {mutant.name!r}: what it replaces is found {text.count(mutant.old)} "
+                f"mutant {mutant.name!r}: what it replaces is found {len(found)} "
                 f"times in src/{mutant.file}, not once; bring tools/mutants.py up to date"
             )
-        target.write_text(text.replace(mutant.old, mutant.new))
+        target.write_text(text.replace(found[0], mutant.new))
         changed = {}
         for file in self.made_from(mutant.file):
             changed[file] = self.folder / name / "objects" / f"{file}.o"

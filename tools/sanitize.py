@@ -3,8 +3,9 @@
     python tools/sanitize.py [pytest arguments]
 
 needs pytest, hypothesis and setuptools in the running interpreter and leaves them as they are: the
-package is installed into a folder of its own. Before the suite, three planted faults (a read past
-the end, a signed overflow, a lost allocation) must each be found, else the run proves nothing.
+package is installed, with its asserts, into a folder of its own. Before the suite, three planted
+faults (a read past the end, a signed overflow, a lost allocation) must each be found, else the run
+proves nothing.
 No suppressions: CPython 3.11, pytest and hypothesis are clean. Array libraries are not, so the
 tests that need one are skipped here; they run everywhere else.
 """
@@ -82,6 +83,7 @@ def install(folder: Path) -> Path:
     shutil.copytree(ROOT, tree, ignore=leave_out)
     flags = " ".join(FLAGS)
     env = {**os.environ, "CC": "gcc", "CFLAGS": flags, "LDFLAGS": " ".join(SANITIZE)}
+    env["DLSHIM_ASSERT"] = "1"
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
     command += ["--no-build-isolation", "--target", str(site), str(tree)]
     if subprocess.run(command, env=env).returncode:
@@ -90,6 +92,9 @@ def install(folder: Path) -> Path:
     headers = subprocess.run(["objdump", "-p", str(library)], capture_output=True, text=True)
     if "libasan" not in headers.stdout or "libubsan" not in headers.stdout:
         sys.exit(f"{library.name} was built without the sanitizers")
+    needs = subprocess.run(["nm", "-D", "-u", str(library)], capture_output=True, text=True)
+    if "__assert_fail" not in needs.stdout:
+        sys.exit(f"{library.name} was built without the asserts")
     return site
 
 

@@ -57,7 +57,7 @@ typedef struct {
     PyTypeObject *modernx;
     PyTypeObject *wrapper;
     PyTypeObject *wrapper_gc;
-    PyTypeObject *tensor, *careful_tensor;
+    PyTypeObject *tensor, *checked_tensor;
     floor_plan plans[FLOOR_PLANS];
 } floor_state;
 

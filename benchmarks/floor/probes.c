@@ -1,5 +1,5 @@
 /* What Python calls: making producers and wrappers, consuming, and the loops
- * over exchange tables. */
+ * over C tables. */
 #include "floor.h"
 
 /* Whether a probe looks is known to the compiler: those that do not pay nothing for it. */
@@ -99,7 +99,7 @@ KNOWN PyObject *own(PyObject *module, PyObject *source, bool by_table, bool look
         managed->deleter(managed);
         return refuse_look();
     }
-    floor_tensor *self = PyObject_New(floor_tensor, look ? st->careful_tensor : st->tensor);
+    floor_tensor *self = PyObject_New(floor_tensor, look ? st->checked_tensor : st->tensor);
     if (self == NULL) {
         managed->deleter(managed);
         return NULL;
@@ -139,7 +139,7 @@ static void tensor_dealloc(PyObject *op)
 
 /* The same with an exception that is pending kept out of the deleter's way, and one that the
  * deleter leaves behind reported. */
-static void careful_dealloc(PyObject *op)
+static void checked_dealloc(PyObject *op)
 {
     PyObject *type, *value, *trace;
     bool pending = PyErr_Occurred() != NULL;
@@ -220,7 +220,7 @@ static PyObject *ask_device(PyObject *module, PyObject *source)
     return st->vectorcall_method(st->name_dlpack_device, args + 1, 1 | FLOOR_OFFSET, NULL);
 }
 
-/* Loops over a type's exchange table: the call from Python is shared by all. */
+/* Loops over a type's C table: the call from Python is shared by all. */
 
 static const dl_exchange_api *loop_table(PyObject *args, PyObject **source, Py_ssize_t *count)
 {
@@ -229,7 +229,7 @@ static const dl_exchange_api *loop_table(PyObject *args, PyObject **source, Py_s
     }
     const dl_exchange_api *table = floor_table_of(Py_TYPE(*source));
     if (table == NULL) {
-        PyErr_SetString(PyExc_TypeError, "the type has no exchange table");
+        PyErr_SetString(PyExc_TypeError, "the type has no C table");
     }
     return table;
 }
@@ -270,7 +270,7 @@ KNOWN PyObject *borrow(PyObject *args, bool look)
     Py_ssize_t count;
     const dl_exchange_api *table = loop_table(args, &source, &count);
     if (table != NULL && table->dltensor_from_py_object_no_sync == NULL) {
-        PyErr_SetString(PyExc_TypeError, "the type's exchange table does not lend");
+        PyErr_SetString(PyExc_TypeError, "the type's C table gives no borrowed view");
         return NULL;
     }
     for (Py_ssize_t i = 0; table != NULL && i < count; i++) {
@@ -300,8 +300,8 @@ static PyObject *loop_borrowed_looked(PyObject *module, PyObject *args)
 static PyMethodDef probe_methods[] = {
     {"legacy", make_legacy, METH_VARARGS, "legacy(ndim=2): `stream` only."},
     {"noargs", make_noargs, METH_VARARGS, "noargs(ndim=2): no argument at all."},
-    {"modern", make_modern, METH_VARARGS, "modern(ndim=2): all keywords, both flavours."},
-    {"modernx", make_modernx, METH_VARARGS, "modernx(ndim=2): modern with an exchange table."},
+    {"modern", make_modern, METH_VARARGS, "modern(ndim=2): all keywords, both generations."},
+    {"modernx", make_modernx, METH_VARARGS, "modernx(ndim=2): modern with a C table."},
     {"upgrade", upgrade, METH_O, "Wrapper with garbage collection, by `__dlpack__`."},
     {"upgrade_untracked", upgrade_untracked, METH_O, "The same without garbage collection."},
     {"upgrade_table", upgrade_table, METH_O, "Wrapper by the type's table where it has one."},
@@ -331,8 +331,8 @@ int floor_add_probes(PyObject *module)
 {
     floor_state *st = floor_state_of(module);
     st->tensor = tensor_type(module, "dls_floor.Tensor", tensor_dealloc);
-    st->careful_tensor = tensor_type(module, "dls_floor.CarefulTensor", careful_dealloc);
-    if (st->tensor == NULL || st->careful_tensor == NULL) {
+    st->checked_tensor = tensor_type(module, "dls_floor.CheckedTensor", checked_dealloc);
+    if (st->tensor == NULL || st->checked_tensor == NULL) {
         return -1;
     }
     return PyModule_AddFunctions(module, probe_methods);

@@ -199,7 +199,7 @@ PyObject *floor_make_producer(floor_state *st, PyTypeObject *type, int ndim)
     return (PyObject *)self;
 }
 
-/* The exchange table of `ModernX`. */
+/* The C table of `ModernX`. */
 
 static int table_owned(void *object, dl_managed_tensor_versioned **out)
 {

@@ -1,4 +1,4 @@
-/* The wrapper's own exchange table, and the loops that time any type's table
+/* The wrapper's own C table, and the loops that time any type's table
  * from C, as a C++ consumer would call it. */
 #include "floor.h"
 

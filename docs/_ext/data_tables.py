@@ -1,11 +1,11 @@
 """Tables of the manual that are printed from the data that the code walks.
 
 ``.. dlshim-libraries::``   the rows of src/exchange/libraries.def
-``.. dlshim-askers::``      the rows of src/request/consumers.def
+``.. dlshim-consumers::``   the rows of src/request/consumers.def
 ``.. dlshim-limits::``      the limits that the matrix command knows
 ``.. dlshim-results::``     the dated result files in docs/results/
 ``.. dlshim-streams:: CUDA``     one family of devices in src/gpu/sync_rules.def
-``.. dlshim-duties::``           what the duties of that table come down to, by the code itself
+``.. dlshim-tasks::``             what the tasks of that table come down to, by the code itself
 ``.. dlshim-producers::``        how producers treat a stream, and which libraries are known to
 ``.. dlshim-current-streams::``  where libraries say on which stream they work now
 """
@@ -54,9 +54,10 @@ class Libraries(Table):
 
     def meanings(self) -> dict[str, str]:
         """What each trait means, from the list in the header."""
-        header = Path(self.env.srcdir).parent / "src" / "source" / "library.h"
-        found = re.findall(r'X\((\w+), \d+, "([^"]+)"\)', header.read_text())
-        return dict(found)
+        header = Path(self.env.srcdir).parent / "src" / "exchange" / "library.h"
+        # The C formatter may have broken a text into several literals.
+        rows = re.findall(r'X\((\w+),[\s\\]*\d+,[\s\\]*((?:"[^"]*"[\s\\]*)+)\)', header.read_text())
+        return {name: "".join(re.findall(r'"([^"]*)"', text)) for name, text in rows}
 
     def rows(self) -> Iterable[Row]:
         meanings = self.meanings()
@@ -68,7 +69,7 @@ class Libraries(Table):
             yield row["name"], f"``{row['module']}``: ``{row['type']}``", "; ".join(known) or "—"
 
 
-class Askers(Table):
+class Consumers(Table):
     header = ("passes", "device asked first", "gets negative strides", "who")
     widths = (30, 15, 15, 40)
     keywords = ("stream", "max_version", "dl_device", "copy", "a None", "max_version=(1, 0)")
@@ -77,7 +78,7 @@ class Askers(Table):
         return ", ".join(name for bit, name in enumerate(self.keywords) if mask >> bit & 1)
 
     def rows(self) -> Iterable[Row]:
-        for row in _core._askers():
+        for row in _core._consumers():
             passes = self.names(row["must"]) or "anything"
             if row["must_not"]:
                 passes += f"; not {self.names(row['must_not'])}"
@@ -133,25 +134,26 @@ class Streams(Table):
         return rows
 
 
-class Duties(Table):
-    """Every duty that needs P, as `dls_order_settle` answers with and without CUDA 12.5."""
+class Tasks(Table):
+    """Every task that needs P, as `dls_sync_action_find` answers with and without CUDA 12.5."""
 
-    header = ("owed", "P is known", "``auto``", "``legacy``: P is L", "``same``", "``error``")
+    header = ("task", "P is known", "``auto``", "``legacy``: P is L", "``same``", "``error``")
     policies = ("auto", "legacy", "same", "error")
 
     @staticmethod
-    def action(duty: str, known: str, policy: str) -> str:
+    def action(task: str, known: str, policy: str) -> str:
         new, old = (
-            _core._settle(duty, known, 5, 7, policy, facts) for facts in (["can_record_device"], [])
+            _core._sync_action(task, known, 5, 7, policy, facts)
+            for facts in (["can_record_device"], [])
         )
         return new if new == old else f"{new}; before CUDA 12.5: {old}"
 
     def rows(self) -> Iterable[Row]:
-        duties = dict.fromkeys(row["owed"] for row in _core._streams())
-        for duty in duties:
-            if "(P" in duty:
-                unknown = [self.action(duty, "unknown", policy) for policy in self.policies]
-                yield f"``{duty}``", self.action(duty, "known", "auto"), *unknown
+        tasks = dict.fromkeys(row["task"] for row in _core._sync_rules())
+        for task in tasks:
+            if "(P" in task:
+                unknown = [self.action(task, "unknown", policy) for policy in self.policies]
+                yield f"``{task}``", self.action(task, "known", "auto"), *unknown
 
 
 class Producers(Table):
@@ -201,7 +203,7 @@ class Results(SphinxDirective):
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    for directive in (Libraries, Askers, Limits, Streams, Duties, Producers, Results):
+    for directive in (Libraries, Consumers, Limits, Streams, Tasks, Producers, Results):
         app.add_directive(f"dlshim-{directive.__name__.lower()}", directive)
     app.add_directive("dlshim-current-streams", CurrentStreams)
     return {"parallel_read_safe": True}

@@ -10,13 +10,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "abi/gpu_calls.h"
+
 #ifndef HIP_INCLUDE_HIP_HIP_RUNTIME_API_H /* else the real header declares these */
 typedef int hipError_t;                   /* enums there */
 typedef int hipMemcpyKind;
-typedef int hipStreamCaptureStatus;
-typedef int hipStreamCaptureMode;
 typedef struct ihipStream_t *hipStream_t;
-typedef struct ihipEvent_t *hipEvent_t;
 /* Its layout is the same in 5.x and 6.x; read by the first five members only. */
 typedef struct {
     int type; /* HIP_5_* or HIP_6_* */
@@ -29,20 +28,7 @@ typedef struct {
 #endif
 
 /* Constants that all releases share.  X(name of ours, name there, value) */
-#define DLS_HIP_CONSTANT_LIST(X)                                \
-    X(HIP_OK, hipSuccess, 0)                                    \
-    X(HIP_NO_DEVICE, hipErrorNoDevice, 100)                     \
-    X(HIP_INVALID_DEVICE, hipErrorInvalidDevice, 101)           \
-    X(HIP_INVALID_CONTEXT, hipErrorInvalidContext, 201)         \
-    X(HIP_INVALID_HANDLE, hipErrorInvalidHandle, 400)           \
-    X(HIP_CONTEXT_DESTROYED, hipErrorContextIsDestroyed, 709)   \
-    X(HIP_CAPTURE_FIRST, hipErrorStreamCaptureUnsupported, 900) \
-    X(HIP_CAPTURE_IMPLICIT, hipErrorStreamCaptureImplicit, 906) \
-    X(HIP_CAPTURE_LAST, hipErrorStreamCaptureWrongThread, 908)  \
-    X(HIP_MODE_RELAXED, hipStreamCaptureModeRelaxed, 2)         \
-    X(HIP_COPY_TO_HOST, hipMemcpyDeviceToHost, 2)               \
-    X(HIP_DISABLE_TIMING, hipEventDisableTiming, 2)             \
-    X(HIP_NON_BLOCKING, hipStreamNonBlocking, 1)
+#define DLS_HIP_CONSTANT_LIST(X) X(HIP_COPY_TO_HOST, hipMemcpyDeviceToHost, 2)
 
 enum {
 #define DLS_HIP_CONSTANT(name, theirs, value) name = value,
@@ -61,40 +47,28 @@ enum {
 #define HIP_VERSION_6 \
     60000000 /* hipRuntimeGetVersion: major * 1e7 + minor * 1e5 + patch */
 
-/* Functions that every release has.  X(result, name, parameters) */
-#define DLS_HIP_REQUIRED_LIST(X)                                                    \
-    X(hipError_t, hipGetDeviceCount, (int *))                                       \
-    X(hipError_t, hipGetDevice, (int *))                                            \
-    X(hipError_t, hipSetDevice, (int))                                              \
-    X(hipError_t, hipDeviceSynchronize, (void))                                     \
-    X(hipError_t, hipRuntimeGetVersion, (int *))                                    \
-    X(hipError_t, hipEventCreateWithFlags, (hipEvent_t *, unsigned int))            \
-    X(hipError_t, hipEventRecord, (hipEvent_t, hipStream_t))                        \
-    X(hipError_t, hipEventDestroy, (hipEvent_t))                                    \
-    X(hipError_t, hipStreamCreateWithFlags, (hipStream_t *, unsigned int))          \
-    X(hipError_t, hipStreamWaitEvent, (hipStream_t, hipEvent_t, unsigned int))      \
-    X(hipError_t, hipStreamSynchronize, (hipStream_t))                              \
-    X(hipError_t, hipPointerGetAttributes, (hipPointerAttribute_t *, const void *)) \
-    X(hipError_t, hipMemcpyAsync,                                                   \
-      (void *, const void *, size_t, hipMemcpyKind, hipStream_t))                   \
-    X(hipError_t, hipMemcpy2DAsync,                                                 \
-      (void *, size_t, const void *, size_t, size_t, size_t, hipMemcpyKind,         \
-       hipStream_t))
-
-/* Functions that may be missing (NULL). */
-#define DLS_HIP_OPTIONAL_LIST(X)                                                 \
-    X(const char *, hipGetErrorName, (hipError_t))                               \
-    X(hipError_t, hipGetLastError, (void))                                       \
-    X(int, hipGetStreamDeviceId, (hipStream_t))                                  \
-    X(hipError_t, hipStreamIsCapturing, (hipStream_t, hipStreamCaptureStatus *)) \
-    X(hipError_t, hipStreamGetCaptureInfo,                                       \
-      (hipStream_t, hipStreamCaptureStatus *, unsigned long long *))             \
-    X(hipError_t, hipThreadExchangeStreamCaptureMode, (hipStreamCaptureMode *))
+/* Functions that only HIP has, or has in a shape of its own.  MUST: every release
+ * since 5.2 has it.  X(MUST or MAY, result, name, parameters) */
+#define DLS_HIP_CALL_LIST(X)                                                \
+    X(MUST, hipError_t, hipGetDeviceCount, (int *))                         \
+    X(MUST, hipError_t, hipGetDevice, (int *))                              \
+    X(MUST, hipError_t, hipSetDevice, (int))                                \
+    X(MUST, hipError_t, hipRuntimeGetVersion, (int *))                      \
+    X(MUST, hipError_t, hipPointerGetAttributes,                            \
+      (hipPointerAttribute_t *, const void *))                              \
+    X(MUST, hipError_t, hipMemcpyAsync,                                     \
+      (void *, const void *, size_t, hipMemcpyKind, hipStream_t))           \
+    X(MUST, hipError_t, hipMemcpy2DAsync,                                   \
+      (void *, size_t, const void *, size_t, size_t, size_t, hipMemcpyKind, \
+       hipStream_t))                                                        \
+    X(MAY, const char *, hipGetErrorName, (hipError_t))                     \
+    X(MAY, hipError_t, hipGetLastError, (void))                             \
+    X(MAY, int, hipGetStreamDeviceId, (hipStream_t))
 
 typedef struct {
-#define DLS_HIP_MEMBER(result, name, parameters) result(*name) parameters;
-    DLS_HIP_REQUIRED_LIST(DLS_HIP_MEMBER)
-    DLS_HIP_OPTIONAL_LIST(DLS_HIP_MEMBER)
+    dls_gpu_calls calls;
+#define DLS_HIP_MEMBER(need, result, name, parameters) result(*name) parameters;
+    DLS_HIP_CALL_LIST(DLS_HIP_MEMBER)
 #undef DLS_HIP_MEMBER
 } dls_hip_api;
 

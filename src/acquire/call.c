@@ -1,61 +1,74 @@
+/* One call of __dlpack__ with exactly the keywords that are wanted.
+ * Called by attempts and by the fast path.  Tests: tests/core/test_negotiation.py. */
 #include "acquire/call.h"
 
-/* Is it of the type of that name?  For types that have no name in C. */
-static bool
-is_a(PyObject *value, const char *name)
+/* The argument vector of a call.  SCRATCH is free for PY_VECTORCALL_ARGUMENTS_OFFSET.
+ * Where the method is looked up on the type, the type comes before the object. */
+enum { SCRATCH, TYPE, SELF, FIRST_VALUE, ROOM = FIRST_VALUE + 4 };
+
+/* Write the values of the mask's keywords, in the order of state->kwnames[mask]. */
+static inline void
+write_values(dls_state *state, unsigned mask, const dls_call_values *values,
+             PyObject **next)
 {
-    PyObject *kind = PyObject_GetAttrString((PyObject *)Py_TYPE(value), "__name__");
-    bool found = kind != NULL && PyUnicode_Check(kind)
-                 && PyUnicode_CompareWithASCIIString(kind, name) == 0;
-    Py_XDECREF(kind);
-    PyErr_Clear();
-    return found;
+    if (mask & DLS_ASK_STREAM) {
+        *next++ = values->stream != NULL ? values->stream : Py_None;
+    }
+    if (mask & DLS_ASK_VERSION) {
+        *next++ = state->asked_version;
+    }
+    if (mask & DLS_ASK_DEVICE) {
+        *next++ = values->dl_device;
+    }
+    if (mask & DLS_ASK_COPY) {
+        *next++ = values->copy;
+    }
 }
 
-bool
-dls_is_method(PyObject *value)
+/* N1: the method of the type is called, if instances could shadow it. */
+static inline PyObject *
+call_method(dls_state *state, bool by_type, PyObject **args, PyObject *kwnames)
 {
-    return is_a(value, "function") || is_a(value, "cython_function_or_method")
-           || is_a(value, "method_descriptor");
-}
-
-static bool
-is_static(PyTypeObject *type)
-{
-    return !(PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE);
+    if (DLS_RARE(by_type)) {
+        args[TYPE] = (PyObject *)Py_TYPE(args[SELF]);
+        return dls_compat.PyObject_VectorcallMethod(state->names.dlpack, &args[TYPE],
+                                                    2 | DLS_VECTORCALL_OFFSET, kwnames);
+    }
+    return dls_compat.PyObject_VectorcallMethod(state->names.dlpack, &args[SELF],
+                                                1 | DLS_VECTORCALL_OFFSET, kwnames);
 }
 
 PyObject *
-dls_lasting_method(PyTypeObject *type, PyObject *value)
+dls_call_dlpack(dls_state *state, const dls_plan *plan, PyObject *source, unsigned mask,
+                const dls_call_values *values)
 {
-    if (dls_python_version() < 0x030b || !is_static(type) || !dls_is_method(value)) {
-        return NULL;
-    }
-    Py_INCREF(value);
-    return value;
+    PyObject *args[ROOM];
+    args[SELF] = source;
+    write_values(state, mask, values, &args[FIRST_VALUE]);
+    return call_method(state, plan->by_type, args, mask ? state->kwnames[mask] : NULL);
 }
 
-void
-dls_lasting_getter(PyTypeObject *type, PyObject *value, dls_getter *getter)
+PyObject *
+dls_call_bare(dls_state *state, PyObject *source)
 {
-    if (!is_static(type) || !is_a(value, "getset_descriptor")) {
-        return;
-    }
-    void *slot = PyType_GetSlot(Py_TYPE(value), Py_tp_descr_get);
-    if (slot == NULL) {
-        PyErr_Clear();
-        return;
-    }
-    Py_INCREF(value);
-    *getter = (dls_getter){value, (descrgetfunc)(uintptr_t)slot};
+    PyObject *args[2] = {NULL, source};
+    return dls_compat.PyObject_VectorcallMethod(state->names.dlpack, &args[1],
+                                                1 | DLS_VECTORCALL_OFFSET, NULL);
 }
 
-bool
-dls_has_instance_dict(PyTypeObject *type)
+DLS_APART PyObject *
+dls_call_learned(dls_state *state, const dls_plan *plan, PyObject *source,
+                 unsigned form)
 {
-    PyObject *offset = PyObject_GetAttrString((PyObject *)type, "__dictoffset__");
-    bool has = offset == NULL || PyObject_IsTrue(offset) != 0;
-    Py_XDECREF(offset);
-    PyErr_Clear();
-    return has;
+    PyObject *args[ROOM], *kwnames = NULL;
+    args[SELF] = source;
+    if (form & DLS_FAST_VERSION) {
+        args[FIRST_VALUE] = state->asked_version;
+        kwnames = state->kwnames[DLS_ASK_VERSION];
+    }
+    if (form & DLS_FAST_DIRECT) {
+        return dls_compat.PyObject_Vectorcall(plan->method, &args[SELF],
+                                              1 | DLS_VECTORCALL_OFFSET, kwnames);
+    }
+    return call_method(state, form & DLS_FAST_BY_TYPE, args, kwnames);
 }

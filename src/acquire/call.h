@@ -1,34 +1,26 @@
-/* What can be told of a method from its class (N1). */
-#ifndef DLS_SOURCE_METHOD_H
-#define DLS_SOURCE_METHOD_H
+/* One call of __dlpack__ with exactly the keywords that are wanted.  GIL held. */
+#ifndef DLS_ACQUIRE_CALL_H
+#define DLS_ACQUIRE_CALL_H
 
-#include "python/py.h"
+#include "exchange/exchange.h"
 
-/* Is the class attribute a plain method, called alike through the type? */
-bool dls_is_method(PyObject *value);
-
-/* Can instances of the type have attributes of their own? */
-bool dls_has_instance_dict(PyTypeObject *type);
-
-/* A new reference to a method found on a static type, whose classes cannot be changed
- * and do not end; NULL for all others, and where calling it so would be no gain
- * (before 3.11). */
-PyObject *dls_lasting_method(PyTypeObject *type, PyObject *value);
-
-/* An attribute with a getter in C, found on such a type; all NULL: none. */
+/* Values for the keywords of a mask; those that are not in it are not looked at. */
 typedef struct {
-    PyObject *descriptor; /* strong */
-    descrgetfunc get;
-} dls_getter;
+    PyObject *stream;    /* borrowed; NULL: None */
+    PyObject *dl_device; /* borrowed */
+    PyObject *copy;      /* borrowed */
+} dls_call_values;
 
-/* As above; nothing is changed where it is none. */
-void dls_lasting_getter(PyTypeObject *type, PyObject *value, dls_getter *getter);
+/* source.__dlpack__(...) with the keywords of the mask (DLS_ASK_*).  A new reference to
+ * whatever it returned, or NULL with what it raised. */
+PyObject *dls_call_dlpack(dls_state *state, const dls_plan *plan, PyObject *source,
+                          unsigned mask, const dls_call_values *values);
 
-/* Its value for an object, a new reference. */
-static inline PyObject *
-dls_getter_read(const dls_getter *getter, PyObject *obj)
-{
-    return getter->get(getter->descriptor, obj, (PyObject *)Py_TYPE(obj));
-}
+/* The same without keywords, by the method that is found on the source. */
+PyObject *dls_call_bare(dls_state *state, PyObject *source);
+/* The same in a learned form (DLS_FAST_*): without keywords, or with max_version alone.
+ */
+PyObject *dls_call_learned(dls_state *state, const dls_plan *plan, PyObject *source,
+                           unsigned form);
 
 #endif

@@ -1,32 +1,112 @@
-/* What cannot be delivered: by what a library should refuse itself but does not on
- * every road (T12), or because dlshim moves no memory there. */
-#ifndef DLS_SOURCE_REFUSAL_H
-#define DLS_SOURCE_REFUSAL_H
+/* The fast path's half of acquire: ask the producer in the call form that has worked
+ * for its type, and see whether the answer leaves anything to decide.  Inline: all of
+ * it belongs to the body of one entry point of export/fast_path.c.  GIL held. */
+#ifndef DLS_ACQUIRE_LEARNED_H
+#define DLS_ACQUIRE_LEARNED_H
 
-#include "abi/dlpack_abi.h"
-#include "exchange/plan.h"
-#include "python/py.h"
-#include "python/state.h"
-#include "sync/transfer.h"
+#include <stdatomic.h>
 
-/* A tensor that requires grad: 0 = it does not, -1 = BufferError that names the cure,
- * or what the object raised. */
-int dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj);
+#include "acquire/call.h"
+#include "acquire/ctable.h"
+#include "acquire/lazy_bits.h"
+#include "core/tensor.h"
+#include "python/capsule.h"
+#include "python/errors.h"
 
-/* The conjugate or the negative bit is set: the memory holds other values than the
- * tensor shows.  dtype is what was exported: only complex numbers have the one bit, and
- * integers and bools neither.  Results as above. */
-int dls_refuse_lazy_bits(dls_state *state, const dls_plan *plan, PyObject *obj,
-                         dl_dtype dtype);
+/* Test switch: false = always translate.  The fast path is then closed, so that the
+ * same tests run on the full record. */
+extern atomic_bool dls_hand_on_allowed;
 
-/* Memory on `have` that is wanted elsewhere, and dlshim cannot bring it there, or not
- * without a copy: BufferError, which for copy=False is CopyRequiredError.  kept: its
- * cause (stolen), or NULL.  Always -1. */
-int dls_raise_move(dls_state *state, PyObject *obj, const dls_want *want,
-                   dl_device have, PyObject *kept);
+static inline bool
+dls_fast_is_open(void)
+{
+    return atomic_load_explicit(&dls_hand_on_allowed, memory_order_relaxed);
+}
 
-/* The same before anything is ordered or called.  0: it is there, or may be brought. */
-int dls_refuse_move(dls_state *state, PyObject *obj, const dls_want *want,
-                    dl_device have);
+/* By __dlpack__.  answer: the generation of the answer, best known to the compiler.
+ * A capsule that others hold too is not read here: they could consume it. */
+static inline dls_hot
+dls_ask_method(dls_hot hot, bool answer)
+{
+    const unsigned special = DLS_FAST_VERSION | DLS_FAST_BY_TYPE | DLS_FAST_DIRECT;
+    /* Most old producers are asked without anything; few versioned ones are. */
+    bool bare = !(DLS_KNOWN(answer) && answer) && !(hot.form & special);
+    hot.capsule = bare ? dls_call_bare(hot.state, hot.source)
+                       : dls_call_learned(hot.state, hot.plan, hot.source, hot.form);
+    bool readable = hot.capsule != NULL && dls_is_unshared(hot.capsule);
+    hot.managed = readable ? dls_capsule_pointer(hot.capsule, answer) : NULL;
+    return hot;
+}
+
+/* What the C table gave holds other values than the tensor shows (T12).  NULL, with the
+ * exception that is pending. */
+DLS_COLD void *dls_drop_refused(dl_managed_tensor_versioned *managed);
+
+/* By the producer's C table, which checks neither autograd nor lazy bits (T12).  We do;
+ * the error counts as the table's. */
+static inline dls_hot
+dls_ask_table(dls_hot hot, bool kernel_asks)
+{
+    bool lazy = dls_plan_has(hot.plan, DLS_LIB_LAZY_BITS);
+    hot.capsule = NULL;
+    hot.managed = NULL;
+    if (lazy && !kernel_asks
+        && dls_refuse_autograd(hot.state, hot.plan, hot.source) < 0) {
+        return hot;
+    }
+    dl_managed_tensor_versioned *managed = dls_ctable_call(hot.plan->table, hot.source);
+    if (lazy && managed != NULL && managed->version.major == DL_MAJOR
+        && dls_refuse_lazy_bits(hot.state, hot.plan, hot.source,
+                                managed->dl_tensor.dtype)
+               < 0) {
+        managed = dls_drop_refused(managed);
+    }
+    hot.managed = managed;
+    return hot;
+}
+
+static inline dls_hot
+dls_ask_learned(dls_hot hot, bool answer, bool kernel_asks)
+{
+    return answer && (hot.form & DLS_FAST_TABLE) ? dls_ask_table(hot, kernel_asks)
+                                                 : dls_ask_method(hot, answer);
+}
+
+/* A versioned consumer sees the flags, so READ_ONLY may be set; a legacy one sees none,
+ * so none may be set.  A NULL deleter must be replaced before it is handed on. */
+static inline bool
+dls_is_plain_versioned(const dl_managed_tensor_versioned *managed, bool wanted)
+{
+    uint64_t allowed = wanted ? DL_FLAG_READ_ONLY : 0;
+    return managed->version.major == DL_MAJOR && (managed->flags & ~allowed) == 0
+           && (!wanted || managed->deleter != NULL)
+           && dls_tensor_is_plain(&managed->dl_tensor);
+}
+
+static inline bool
+dls_is_plain_legacy(const dls_state *state, const dl_managed_tensor *managed,
+                    bool wanted)
+{
+    return (wanted || (managed->deleter != NULL && state->legacy_hold == 0))
+           && dls_tensor_is_plain(&managed->dl_tensor);
+}
+
+/* Is the outcome DLS_PLAIN: host memory that needs no change but of its generation?
+ * answer, wanted: is the answer, and is what the consumer wants, versioned? */
+static inline bool
+dls_hot_is_plain(dls_hot hot, bool answer, bool wanted)
+{
+    return hot.managed != NULL
+           && (answer ? dls_is_plain_versioned(hot.managed, wanted)
+                      : dls_is_plain_legacy(hot.state, hot.managed, wanted));
+}
+
+/* What came, to be carried on to the full record.  Foreign code may run before it is
+ * looked at, so an exception does not stay pending. */
+DLS_COLD dls_outcome dls_outcome_of(dls_hot hot);
+/* Drop what came; a pending exception is kept. */
+DLS_COLD void dls_outcome_drop(dls_outcome *outcome);
+/* Give up after an exception of ours, which is kept.  Always NULL. */
+DLS_COLD void *dls_hot_drop(dls_hot hot);
 
 #endif

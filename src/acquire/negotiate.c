@@ -1,227 +1,232 @@
-/* One way of asking, and what its failure means. */
+/* The whole negotiation: which protocols and call forms are tried, in which order, what
+ * an error means, and what is learned.  Tests: tests/core/test_negotiation.py,
+ * tests/core/test_devices.py, tests/device/test_matrix.py.
+ *
+ * acquire.c asks a type that was met before in its learned form.  Otherwise, or when
+ * that fails, all protocols that the type offers are tried in this order (N2):
+ *
+ *   1. its C table: where nothing has to be synchronised
+ *   2. __dlpack__ on the host:  max_version; bare; stream=None
+ *      (libraries whose legacy answer is truthful: bare; max_version; stream=None)
+ *      off the host: stream, max_version and copy; fewer and fewer of them
+ *   3. a capsule function of its library
+ *   4. __cuda_array_interface__     5. __sycl_usm_array_interface__
+ *   6. __array_struct__             7. __array_interface__
+ *   8. the buffer protocol
+ *
+ * Memory that turns out to lie off the host is dropped untaken and asked for again,
+ * with its stream (N5).  The first error that deserves it is what the caller sees in
+ * the end. */
 #include "acquire/negotiate.h"
 
-#include "acquire/ctable.h"
-#include "acquire/from_capsule.h"
-#include "acquire/learned.h"
-#include "exchange/device_question.h"
+#include "acquire/attempt_device.h"
+#include "acquire/attempt_host.h"
+#include "core/device.h"
 #include "python/errors.h"
-#include "sync/stream_value.h"
+#include "sync/transfer.h"
 
-dls_pending_kind
-dls_pending_error(void)
+/* --- what is learned ------------------------------------------------------ */
+
+/* Is __dlpack_device__ the only one that tells where an object lies? */
+static bool
+device_is_asked(const dls_plan *plan)
 {
-    if (PyErr_ExceptionMatches(PyExc_BufferError)) {
-        return DLS_PENDING_BUFFER;
-    }
-    if (PyErr_ExceptionMatches(PyExc_RecursionError)) {
-        return DLS_PENDING_FINAL; /* asking on would climb again at every depth */
-    }
-    if (PyErr_ExceptionMatches(PyExc_TypeError)
-        || PyErr_ExceptionMatches(PyExc_ValueError)
-        || PyErr_ExceptionMatches(PyExc_RuntimeError)
-        || PyErr_ExceptionMatches(PyExc_AssertionError)) {
-        return DLS_PENDING_STEP;
-    }
-    return DLS_PENDING_FINAL;
+    return !plan->cpu_only && plan->where.get == NULL && plan->table == NULL
+           && plan->has_device && plan->device_method == NULL;
 }
 
-/* Take the pending error away; the first that is no keyword TypeError is kept. */
-void
-dls_climb_keep(dls_climb *c)
+/* DLS_FAST_* of a form that worked; 0 where the library or the form needs a decision.
+ */
+static uint8_t
+fast_form(const dls_exchange *x, dls_form form)
 {
-    bool type_error = PyErr_ExceptionMatches(PyExc_TypeError);
-    PyObject *error = dls_error_take();
-    if (error == NULL) {
-        return;
-    }
-    if (!type_error) {
-        c->refused_other = true;
-    }
-    bool weak = c->kept == NULL || PyErr_GivenExceptionMatches(c->kept, PyExc_TypeError)
-                || PyErr_GivenExceptionMatches(c->kept, PyExc_NotImplementedError);
-    if (weak) {
-        Py_XDECREF(c->kept);
-        c->kept = error;
-    }
-    else {
-        Py_DECREF(error);
-    }
-}
-
-/* TensorFlow gives scalars as shape (1,): the object's own ndim decides. */
-static int
-mend_scalar(dls_climb *c)
-{
-    dls_loan *loan = c->loan;
-    if (loan->tensor.ndim != 1 || loan->tensor.shape == NULL
-        || loan->tensor.shape[0] != 1) {
+    uint32_t decides = DLS_LIB_SCALAR_IS_1D | DLS_LIB_IMMUTABLE | DLS_LIB_DOES_NOT_OWN
+                       | DLS_LIB_ABORTS
+                       | (form.protocol == DLS_PROTOCOL_DLPACK ? DLS_LIB_LAZY_BITS : 0);
+    if (form.protocol > DLS_PROTOCOL_DLPACK || (form.mask & ~DLS_ASK_VERSION) != 0
+        || dls_plan_learned(x->plan).off_host || dls_plan_has(x->plan, decides)) {
         return 0;
     }
-    PyObject *ndim = NULL;
-    int got = dls_get_optional(c->obj, c->state->names.ndim, &ndim);
-    if (got <= 0) {
+    return (uint8_t)(DLS_FAST_OPEN
+                     | (form.protocol == DLS_PROTOCOL_TABLE ? DLS_FAST_TABLE : 0)
+                     | (form.mask != 0 ? DLS_FAST_VERSION : 0)
+                     | (form.versioned ? DLS_FAST_VERSIONED : 0)
+                     | (x->request.want.versioned ? DLS_FAST_WANTED : 0)
+                     | (x->plan->by_type ? DLS_FAST_BY_TYPE : 0)
+                     | (x->plan->method != NULL ? DLS_FAST_DIRECT : 0)
+                     | (device_is_asked(x->plan) ? DLS_FAST_DEVICE : 0));
+}
+
+/* The attempt succeeded on the host.  It is not learned where __dlpack__ refused this
+ * array and not the call, or where an attempt before it raised something else than
+ * TypeError: then it serves this one exchange (N1). */
+static void
+learn(dls_exchange *x, dls_protocol protocol, unsigned mask)
+{
+    bool after_refusal = protocol > DLS_PROTOCOL_DLPACK
+                         && dls_plan_offers(x->plan, DLS_PROTOCOL_DLPACK)
+                         && dls_plan_has(x->plan, DLS_LIB_OLDER_AFTER_REFUSAL);
+    bool by_chance = x->refused_otherwise
+                     && !dls_plan_has(x->plan, DLS_LIB_LEARN_ANY_REFUSAL);
+    const dls_form form = {
+        .known = !after_refusal && !by_chance,
+        .versioned = x->acquired.generation == DLS_VERSIONED,
+        .protocol = (unsigned)protocol & 31u,
+        .mask = mask & 15u,
+    };
+    dls_plan_learn_form(x->plan, x->request.want.versioned, form, fast_form(x, form));
+}
+
+/* --- one protocol --------------------------------------------------------- */
+
+/* After attempt i of __dlpack__ on the host failed: may the next form still do?  A
+ * BufferError is about the data, unless it refuses the legacy generation and the
+ * versioned one is next (N2). */
+static bool
+may_try_form(int i, bool legacy_first)
+{
+    dls_error_kind kind = dls_error_class();
+    bool last = i == 2 || (i == 1 && !PyErr_ExceptionMatches(PyExc_TypeError));
+    return !last
+           && (kind == DLS_ERROR_STEP
+               || (kind == DLS_ERROR_BUFFER && i == 0 && legacy_first));
+}
+
+/* __dlpack__ on the host, in up to three forms. */
+static dls_attempt
+try_dlpack(dls_exchange *x)
+{
+    bool legacy_first = !x->request.want.versioned
+                        && dls_plan_has(x->plan, DLS_LIB_LEGACY_TRUTHFUL); /* N3 */
+    const unsigned forms[] = {legacy_first ? 0 : DLS_ASK_VERSION,
+                              legacy_first ? DLS_ASK_VERSION : 0, DLS_ASK_STREAM};
+    for (int i = 0;; i++) {
+        dls_attempt got = dls_attempt_on_host(x, DLS_PROTOCOL_DLPACK, forms[i]);
+        if (got == DLS_ATTEMPT_GOT) {
+            learn(x, DLS_PROTOCOL_DLPACK, forms[i]);
+        }
+        if (got != DLS_ATTEMPT_RAISED || !may_try_form(i, legacy_first)) {
+            return got;
+        }
+        dls_error_keep(x);
+    }
+}
+
+/* One protocol on the host.  A capsule function takes no stream, so the device memory
+ * that it gives is synchronised as it came; it is not asked again. */
+static dls_attempt
+try_on_host(dls_exchange *x, dls_protocol protocol)
+{
+    if (protocol == DLS_PROTOCOL_DLPACK) {
+        return try_dlpack(x);
+    }
+    dls_attempt got = dls_attempt_on_host(x, protocol, 0);
+    if (got != DLS_ATTEMPT_GOT) {
         return got;
     }
-    if (PyLong_Check(ndim) && PyLong_AsLong(ndim) == 0) {
-        loan->tensor.ndim = 0;
-        loan->altered = true;
+    learn(x, protocol, 0);
+    bool far = !dls_device_is_host(x->acquired.tensor.device.device_type);
+    if (protocol != DLS_PROTOCOL_FUNCTION || !far) {
+        return got;
     }
-    Py_DECREF(ndim);
-    PyErr_Clear();
-    return dls_loan_recheck(c->state, c->obj, loan);
+    dls_plan_leave_host(x->plan);
+    x->synced = true;
+    return dls_attempt_sync(x, dls_kind_without_stream(x->plan),
+                            (dls_producer_stream){.known = DLS_P_UNKNOWN});
 }
 
-int
-dls_climb_capsule(dls_climb *c, PyObject *capsule)
+/* A protocol raised on the host: may another one still serve (N2)?  __dlpack__ decides
+ * what is refused, so the C table's BufferError is not the last word; its refusal of
+ * lazy bits is ours, and is. */
+static bool
+may_try_next(const dls_exchange *x, dls_protocol protocol)
 {
-    if (capsule == NULL
-        || dls_loan_from_capsule(c->state, c->plan->library, c->obj, capsule, DLS_OLDER,
-                                 c->loan)
-               < 0) {
-        return -1;
+    dls_error_kind kind = dls_error_class();
+    if (protocol == DLS_PROTOCOL_DLPACK) {
+        return kind != DLS_ERROR_FINAL
+               && (PyErr_ExceptionMatches(PyExc_NotImplementedError)
+                   || PyErr_ExceptionMatches(PyExc_TypeError)
+                   || dls_plan_has(x->plan, DLS_LIB_OLDER_AFTER_REFUSAL));
     }
-    if (dls_plan_has(c->plan, DLS_LIB_SCALAR_IS_1D) && mend_scalar(c) < 0) {
-        dls_loan_drop(c->loan);
-        return -1;
-    }
-    return 1;
+    return kind == DLS_ERROR_STEP
+           || (kind == DLS_ERROR_BUFFER && protocol == DLS_PROTOCOL_TABLE
+               && !dls_plan_has(x->plan, DLS_LIB_LAZY_BITS));
 }
 
-/* The struct is there, but does it hold what the tensor shows? */
-int
-dls_climb_check_bits(dls_climb *c)
+/* --- what the caller sees ------------------------------------------------- */
+
+/* The pending error of a protocol on the host.  An older protocol may explain it better
+ * than __dlpack__ did: both are kept.  What __dlpack__ says in the end stands alone. */
+static void
+raise_refusal(dls_exchange *x, dls_protocol protocol)
 {
-    if (dls_refuse_lazy_bits(c->state, c->plan, c->obj, c->loan->tensor.dtype) < 0
-        || dls_loan_recheck(c->state, c->obj, c->loan) < 0) {
-        dls_loan_drop(c->loan);
-        return -1;
+    if (x->first_error != NULL && protocol > DLS_PROTOCOL_DLPACK
+        && dls_error_class() != DLS_ERROR_FINAL) {
+        dls_refuse_with_cause(x->first_error);
+        x->first_error = NULL;
     }
-    return 1;
+    dls_refuse_from_pending(x->state, x->source, "it cannot be exported");
 }
 
-/* torch refuses the conjugate bit itself, without naming the cure: put ours in front.
- */
+/* No protocol gave the memory. */
+static void
+raise_nothing(dls_exchange *x, bool on_host)
+{
+    if (x->first_error == NULL) {
+        dls_refuse(x->state, DLS_EBUFFER, x->source,
+                   on_host
+                       ? "it offers an array protocol but gave nothing through it"
+                       : "its memory is on a device, and none of its protocols gives "
+                         "that away");
+        return;
+    }
+    dls_error_restore(x->first_error);
+    x->first_error = NULL;
+    dls_refuse_from_pending(x->state, x->source, "it cannot be exported");
+}
+
+/* --- all protocols -------------------------------------------------------- */
+
+/* Try all protocols in order.  device: where the memory lies, NULL: on the host.
+ * 0, or -1 with an exception. */
 static int
-explain_bits(dls_climb *c)
+negotiate(dls_exchange *x, const dl_device *device)
 {
-    const dl_dtype any = {dl_kDLComplex, 64, 1};
-    if (dls_error_is_fatal()) {
-        return -1;
+    for (int i = 0; i < DLS_PROTOCOL_TENSOR; i++) {
+        dls_protocol protocol = (dls_protocol)i;
+        if (!dls_plan_may_offer(x->plan, protocol)) {
+            continue;
+        }
+        dls_attempt got = device != NULL ? dls_attempt_off_host(x, protocol, *device)
+                                         : try_on_host(x, protocol);
+        if (got == DLS_ATTEMPT_GOT) {
+            return 0;
+        }
+        if (got == DLS_ATTEMPT_RAISED && device == NULL && may_try_next(x, protocol)) {
+            dls_error_keep(x);
+            continue;
+        }
+        if (got == DLS_ATTEMPT_RAISED && device == NULL) {
+            raise_refusal(x, protocol);
+        }
+        else if (got == DLS_ATTEMPT_RAISED) {
+            dls_refuse_from_pending(x->state, x->source, "it cannot be exported");
+        }
+        if (got != DLS_ATTEMPT_NOT_OFFERED) {
+            return -1;
+        }
     }
-    PyObject *error = dls_error_take();
-    if (dls_refuse_lazy_bits(c->state, c->plan, c->obj, any) < 0) {
-        dls_raise_with_cause(error);
-    }
-    else {
-        dls_error_restore(error);
-    }
+    raise_nothing(x, device == NULL);
     return -1;
 }
 
-int
-dls_climb_table(dls_climb *c, bool strict)
-{
-    bool lazy = dls_plan_has(c->plan, DLS_LIB_LAZY_BITS);
-    if (lazy && !c->want->kernel_asks
-        && dls_refuse_autograd(c->state, c->plan, c->obj) < 0) {
-        return -1;
-    }
-    return dls_climb_table_gave(c, dls_table_call(c->plan->table, c->obj), strict);
-}
-
-int
-dls_climb_table_gave(dls_climb *c, dl_managed_tensor_versioned *managed, bool strict)
-{
-    bool lazy = dls_plan_has(c->plan, DLS_LIB_LAZY_BITS);
-    bool owed = strict && !dls_stream_is_minus_one(c->want->stream);
-    int got = dls_table_read(managed, owed, c->loan);
-    return got > 0 && lazy ? dls_climb_check_bits(c) : got;
-}
-
+/* Does the object say that it has no elements?  Then no driver is needed to move them.
+ * A wrong `.shape` is noticed when the tensor arrives.  1, 0, or -1. */
 static int
-ask_dlpack(dls_climb *c, unsigned mask)
-{
-    bool lazy = dls_plan_has(c->plan, DLS_LIB_LAZY_BITS);
-    if (lazy && !c->want->kernel_asks
-        && dls_refuse_autograd(c->state, c->plan, c->obj) < 0) {
-        return -1;
-    }
-    /* Host producers are never passed anything but None (N6). */
-    dls_call_values values = {NULL, NULL, NULL};
-    int got = dls_climb_capsule(c, dls_call_dlpack(c->state, c->obj, c->plan->by_type,
-                                                   mask, &values));
-    if (lazy) {
-        return got > 0 ? dls_climb_check_bits(c) : explain_bits(c);
-    }
-    return got;
-}
-
-/* Memory behind an older protocol; an immutable type's is marked, but not stated (T8).
- */
-static int
-ask_reader(dls_climb *c, dls_reader reader)
-{
-    int got = reader(c->state, c->obj, c->loan);
-    if (got > 0 && dls_plan_has(c->plan, DLS_LIB_IMMUTABLE)) {
-        c->loan->flags |= DL_FLAG_READ_ONLY;
-        c->loan->readonly_stated = false;
-    }
-    return got;
-}
-
-static int
-ask_function(dls_climb *c)
-{
-    PyObject *capsule = NULL;
-    int got = dls_library_capsule(c->state, c->plan->library, c->obj, &capsule);
-    return got > 0 ? dls_climb_capsule(c, capsule) : got;
-}
-
-/* 1 = got it, 0 = not offered after all, -1 = exception. */
-DLS_APART int
-dls_climb_way(dls_climb *c, dls_rung rung, unsigned mask)
-{
-    if (c->failed.known && c->failed.rung == rung && c->failed.mask == mask) {
-        PyObject *failure = c->failure;
-        c->failure = NULL;
-        c->failed.known = false;
-        if (failure == NULL) {
-            return 0;
-        }
-        dls_error_restore(failure);
-        return -1;
-    }
-    switch (rung) {
-    case DLS_RUNG_TABLE:
-        return dls_climb_table(c, true);
-    case DLS_RUNG_DLPACK:
-        return ask_dlpack(c, mask);
-    case DLS_RUNG_FUNCTION:
-        return ask_function(c);
-    case DLS_RUNG_STRUCT:
-        return ask_reader(c, dls_read_array_struct);
-    case DLS_RUNG_INTERFACE:
-        return ask_reader(c, dls_read_array_interface);
-    case DLS_RUNG_BUFFER:
-        return ask_reader(c, dls_read_buffer);
-    case DLS_RUNG_CUDA:
-        return dls_climb_cuda_interface(c);
-    case DLS_RUNG_SYCL:
-        return dls_climb_sycl_interface(c);
-    default:
-        return 0;
-    }
-}
-
-/* --- off the host
- * --------------------------------------------------------------------- */
-
-DLS_COLD int
-dls_climb_says_empty(const dls_climb *c)
+says_empty(dls_state *state, PyObject *source)
 {
     PyObject *shape = NULL;
-    int got = dls_get_optional(c->obj, c->state->names.shape, &shape);
+    int got = dls_get_optional(source, state->names.shape, &shape);
     if (got < 0) {
         got = dls_error_forget();
     }
@@ -235,16 +240,55 @@ dls_climb_says_empty(const dls_climb *c)
     return got < 0 ? -1 : empty;
 }
 
-DLS_COLD int
-dls_climb_raise_nothing(dls_climb *c)
+/* To another device, or to the host: the producer is asked to move the memory, if it
+ * has
+ * __dlpack__; where it does not, dlshim copies to the host, and nowhere else. */
+static int
+negotiate_transfer(dls_exchange *x, dl_device device, bool to_host)
 {
-    if (c->kept != NULL) {
-        dls_error_restore(c->kept);
-        c->kept = NULL;
-        dls_raise_from_pending(c->state, c->obj, "it cannot be exported");
+    dls_want *want = &x->request.want;
+    dls_attempt got = DLS_ATTEMPT_NOT_OFFERED;
+    if (to_host) {
+        int empty = dls_transfer_check(x->state, x->source, want, device) < 0
+                        ? -1
+                        : says_empty(x->state, x->source);
+        if (empty < 0) {
+            return -1;
+        }
+        want->empty = empty;
+    }
+    if (dls_plan_offers(x->plan, DLS_PROTOCOL_DLPACK)) {
+        got = dls_attempt_move(x, device);
+    }
+    if (got != DLS_ATTEMPT_NOT_OFFERED) {
+        return got == DLS_ATTEMPT_GOT ? 0 : -1;
+    }
+    if (to_host) {
+        return negotiate(x, &device);
+    }
+    PyObject *cause = x->first_error;
+    x->first_error = NULL;
+    return dls_transfer_raise(x->state, x->source, want, device, cause);
+}
+
+int
+dls_negotiate_on_host(dls_exchange *x)
+{
+    if (negotiate(x, NULL) < 0) {
         return -1;
     }
-    dls_raise(c->state, DLS_EBUFFER, c->obj,
-              "its memory is on a device, and none of its protocols gives that away");
-    return -1;
+    Py_CLEAR(x->first_error); /* of an attempt before: it explains nothing any more */
+    dls_library_gil_deleters(x->state); /* it may have been imported just now */
+    return 0;
+}
+
+int
+dls_negotiate_off_host(dls_exchange *x, dl_device device)
+{
+    dls_plan_leave_host(x->plan);
+    dls_transfer route = dls_transfer_of(&x->request.want, device);
+    if (route == DLS_TRANSFER_TO_HOST || route == DLS_TRANSFER_MOVE) {
+        return negotiate_transfer(x, device, route == DLS_TRANSFER_TO_HOST);
+    }
+    return negotiate(x, &device);
 }

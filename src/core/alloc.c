@@ -1,5 +1,8 @@
+/* Allocates and frees, and fails on demand.  Called everywhere.  Tests:
+ * tests/core/test_alloc_failure.py. */
 #include "core/alloc.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -20,6 +23,7 @@ dls_alloc(size_t size)
 void *
 dls_alloc_aligned(int64_t bytes, int64_t alignment, void **start)
 {
+    assert(bytes >= 0 && alignment > 0 && (alignment & (alignment - 1)) == 0);
     if (bytes > PTRDIFF_MAX - alignment) {
         return NULL;
     }

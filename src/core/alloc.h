@@ -1,22 +1,22 @@
-/* The only malloc.  Memory may be freed on any thread, with or without the GIL. */
+/* The only malloc and free of the library.  Any thread, with or without the GIL. */
 #ifndef DLS_CORE_ALLOC_H
 #define DLS_CORE_ALLOC_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* NULL when out of memory or when the fail-the-nth switch says so. */
+/* NULL when out of memory, or when dls_alloc_fail has chosen this allocation. */
 void *dls_alloc(size_t size);
 void dls_free(void *block); /* NULL allowed */
 
-/* What dlshim's copies, and memory that it makes for others, are at least aligned to:
- * JAX aliases no less. */
+/* The least alignment of copies and of memory that dlshim makes for others.  JAX shares
+ * memory only if it is aligned so. */
 #define DLS_ALIGNMENT 64
-/* A block with room for `bytes` from *start on, a multiple of `alignment` (a power of
- * two); NULL as above, and *start says nothing. */
+/* A block with room for `bytes` from *start on.  *start is a multiple of `alignment`, a
+ * power of two.  NULL as above; *start is then undefined. */
 void *dls_alloc_aligned(int64_t bytes, int64_t alignment, void **start);
 
-/* Test switch: the n-th allocation from now on fails (1 = the next); -1 = off. */
+/* For tests: the n-th allocation from now on fails (1 = the next); -1 = none. */
 void dls_alloc_fail(long n);
 
 #endif

@@ -1,4 +1,5 @@
-/* Checked size arithmetic and small helpers.  No Python, no allocation. */
+/* Checked size arithmetic, limits, and the speed marks.  Used everywhere.  No Python,
+ * no allocation. */
 #ifndef DLS_CORE_BASE_H
 #define DLS_CORE_BASE_H
 
@@ -6,30 +7,38 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* DLS_FLAT: the learned road, one body without calls between its steps.  DLS_COLD: off
- * that road, out of line and small.  DLS_APART: quick, but not part of that body.
- * DLS_RARE: a condition that seldom holds. */
+/* Speed marks.  They stand only where a measurement showed a gain (`nox -s
+ * instructions`), and change nothing but code generation.
+ *
+ * DLS_FLAT: inline all callees (fast path entry points only).
+ * DLS_COLD: rarely called.  Never inlined and made small; a branch that leads to a call
+ *   of it is taken for unlikely.
+ * DLS_APART: never inlined.  Keeps a function that is called often, but not always,
+ *   from costing its callers registers.
+ * DLS_RARE(condition): the condition, which seldom holds.
+ * DLS_KNOWN(value): true where the compiler knows the value after inlining. */
 #if defined(__GNUC__) || defined(__clang__)
+#define DLS_FLAT __attribute__((flatten))
 #define DLS_COLD __attribute__((cold, noinline))
 #define DLS_APART __attribute__((noinline))
-#define DLS_FLAT __attribute__((flatten))
 #define DLS_RARE(condition) __builtin_expect(!!(condition), 0)
-#define DLS_KNOWN(value) __builtin_constant_p(value) /* to the compiler, once inlined \
-                                                      */
+#define DLS_KNOWN(value) __builtin_constant_p(value)
 #else
-#define DLS_RARE(condition) (condition)
-#define DLS_KNOWN(value) 0
+#define DLS_FLAT
 #define DLS_COLD
 #define DLS_APART
-#define DLS_FLAT
+#define DLS_RARE(condition) (condition)
+#define DLS_KNOWN(value) 0
 #endif
 
-/* Above this a tensor's ndim is taken for garbage (T11).  NumPy stops at 64. */
+/* A struct with more dimensions than this is refused as garbage (T11).  NumPy stops at
+ * 64. */
 #define DLS_NDIM_ABSURD 1024
-/* What array interfaces and buffers can say (PyBUF_MAX_NDIM, NPY_MAXDIMS). */
+/* The most dimensions that array interfaces and buffers can have (PyBUF_MAX_NDIM,
+ * NPY_MAXDIMS). */
 #define DLS_NDIM_INTERFACE 64
 
-/* *out = a * b or a + b; false (and *out undefined) when it overflows (T11). */
+/* *out = a * b, or a + b.  False if that overflows (T11); *out is undefined then. */
 static inline bool
 dls_mul(int64_t a, int64_t b, int64_t *out)
 {

@@ -1,10 +1,87 @@
+/* The traversal of strided memory, and the copy of host memory that walks it.  Pure C.
+ * Tests: tests/core/test_copy.py, tests/device/test_copies.py. */
 #include "core/copy.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
-/* Columns read together when rows are nearer in memory than columns, so that each
- * cache line of the source is used up while it is still there. */
+#include "core/alloc.h"
+#include "core/base.h"
+#include "core/error.h"
+
+/* --- the traversal -------------------------------------------------------- */
+
+/* An accepted shape has fewer than 2^63 elements, so at most 62 extents are 2 or more;
+ * the others are dropped before anything is stored. */
+#define AXES_MAX 62
+
+/* Append an axis inside the others, merged with its neighbour where one step over
+ * the outer equals a full walk over the inner. */
+static void
+add_axis(dls_traversal *walk, int64_t extent, int64_t step)
+{
+    if (walk->count > 0) {
+        dls_axis *outer = &walk->axes[walk->count - 1];
+        int64_t full;
+        if (dls_mul(step, extent, &full) && outer->step == full) {
+            outer->extent *= extent;
+            outer->step = step;
+            return;
+        }
+    }
+    assert(walk->count < AXES_MAX);
+    walk->axes[walk->count++] = (dls_axis){.extent = extent, .step = step};
+}
+
+int
+dls_traversal_plan(dls_traversal *walk, int32_t ndim, const int64_t *shape,
+                   const int64_t *strides, int64_t itemsize)
+{
+    assert(ndim >= 0 && itemsize > 0);
+    *walk = (dls_traversal){.itemsize = itemsize};
+    if (strides == NULL) {
+        for (int32_t i = 0; i < ndim; i++) {
+            walk->itemsize *= shape[i];
+        }
+        return DLS_OK;
+    }
+    walk->axes = dls_alloc((size_t)(ndim < AXES_MAX ? ndim : AXES_MAX)
+                           * sizeof *walk->axes);
+    if (walk->axes == NULL) {
+        return DLS_ENOMEM;
+    }
+    for (int32_t i = 0; i < ndim; i++) {
+        if (shape[i] != 1) {
+            add_axis(walk, shape[i], strides[i] * itemsize);
+        }
+    }
+    /* A dense innermost axis is one bigger item. */
+    if (walk->count > 0 && walk->axes[walk->count - 1].step == itemsize) {
+        walk->itemsize *= walk->axes[--walk->count].extent;
+    }
+    return DLS_OK;
+}
+
+bool
+dls_traversal_next(const dls_traversal *walk, const char **src)
+{
+    for (int i = walk->count - 1; i >= 0; i--) {
+        dls_axis *outer = &walk->axes[i];
+        if (++outer->index < outer->extent) {
+            *src += outer->step;
+            return true;
+        }
+        outer->index = 0;
+        *src -= (outer->extent - 1) * outer->step;
+    }
+    return false;
+}
+
+/* --- the copy of host memory ---------------------------------------------- */
+
+/* How many columns are read together when rows are nearer in memory than columns: each
+ * cache line of the source is then read completely while it is in the cache. */
 #define TILE 32
 
 /* A plane of the source: rows x columns items, dense in the destination. */
@@ -84,7 +161,8 @@ copy_plane(char *dst, const char *src, const plane *what)
 static plane
 take_plane(dls_traversal *walk)
 {
-    plane what = {{1, 0}, {1, 0}, walk->itemsize};
+    const dls_axis one = {.extent = 1};
+    plane what = {one, one, walk->itemsize};
     if (walk->count > 0) {
         what.columns = walk->axes[--walk->count];
     }
@@ -95,34 +173,37 @@ take_plane(dls_traversal *walk)
 }
 
 void
-dls_host_copy_walk(void *dst, const void *src, const dls_traversal *walk)
+dls_host_copy_walk(void *dst, const void *src, dls_traversal walk)
 {
-    dls_traversal rest = *walk;
-    plane what = take_plane(&rest);
-    int64_t index[DLS_AXES_MAX] = {0};
+    plane what = take_plane(&walk);
     int64_t size = what.rows.extent * what.columns.extent * what.itemsize;
     char *to = dst;
     const char *from = src;
     do {
         copy_plane(to, from, &what);
         to += size;
-    } while (dls_traversal_next(&rest, index, &from));
+    } while (dls_traversal_next(&walk, &from));
 }
 
-void
+int
 dls_host_copy(void *dst, const void *src, int32_t ndim, const int64_t *shape,
               const int64_t *strides, int64_t itemsize)
 {
     for (int32_t i = 0; i < ndim; i++) {
         if (shape[i] == 0) {
-            return;
+            return DLS_OK;
         }
     }
     dls_traversal walk;
-    dls_traversal_plan(&walk, ndim, shape, strides, itemsize);
+    if (dls_traversal_plan(&walk, ndim, shape, strides, itemsize) != DLS_OK) {
+        return DLS_ENOMEM;
+    }
     if (walk.count == 0) {
         memcpy(dst, src, (size_t)walk.itemsize);
-        return;
     }
-    dls_host_copy_walk(dst, src, &walk);
+    else {
+        dls_host_copy_walk(dst, src, walk);
+    }
+    dls_free(walk.axes);
+    return DLS_OK;
 }

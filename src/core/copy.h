@@ -1,22 +1,49 @@
-/* Strided host memory to a C-contiguous block. */
-#ifndef DLS_CORE_HOST_COPY_H
-#define DLS_CORE_HOST_COPY_H
+/* Strided memory as nested loops over dense runs, and the copy of strided host memory
+ * to a row-major block.  Called by export/resolve_copy (on the host), gpu/device_copy
+ * (which uses the traversal for its own transfers) and the C table.  Needs no GIL. */
+#ifndef DLS_CORE_COPY_H
+#define DLS_CORE_COPY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-#include "core/traversal.h"
+typedef struct {
+    int64_t extent;
+    int64_t step;  /* bytes in the source */
+    int64_t index; /* of a walk, 0 before and after */
+} dls_axis;
+
+/* How to walk over a tensor: axes merged where possible, units in bytes.  A copy of it
+ * with fewer axes is a walk over a part. */
+typedef struct {
+    int count;
+    /* Bytes of one item.  They lie together in the source: a dense innermost axis is
+     * part of the item. */
+    int64_t itemsize;
+    dls_axis *axes; /* outermost first */
+} dls_traversal;
+
+/* Find the axes of a tensor whose shape dls_layout_span accepted and that has elements.
+ * strides count elements, NULL = row-major.  DLS_OK: the caller frees walk->axes
+ * (dls_free).  DLS_ENOMEM: there is nothing to free. */
+int dls_traversal_plan(dls_traversal *walk, int32_t ndim, const int64_t *shape,
+                       const int64_t *strides, int64_t itemsize);
+
+/* Step to the next index of the axes, and move the address there.  False at the end;
+ * address and index are then at the start again. */
+bool dls_traversal_next(const dls_traversal *walk, const char **src);
 
 /* Copy all elements of a strided tensor to dst in row-major order.
  * src points at element zero; strides count elements (NULL = row-major), may be
  * negative or 0; itemsize is any whole number of bytes > 0.  dst has room for
  * count * itemsize bytes and does not overlap.  The shape was accepted by
- * dls_layout_span.  Needs no GIL, allocates nothing, any ndim up to
- * DLS_NDIM_ABSURD.  Must be quick: contiguous runs go by memcpy, item sizes 1, 2,
- * 4, 8, 16 have their own inner loops, dimensions that can be merged are merged. */
-void dls_host_copy(void *dst, const void *src, int32_t ndim, const int64_t *shape,
-                   const int64_t *strides, int64_t itemsize);
+ * dls_layout_span; ndim is at most DLS_NDIM_ABSURD.  Contiguous runs go by memcpy, item
+ * sizes 1, 2, 4, 8, 16 have their own inner loops.  DLS_OK, or DLS_ENOMEM and nothing
+ * was copied. */
+int dls_host_copy(void *dst, const void *src, int32_t ndim, const int64_t *shape,
+                  const int64_t *strides, int64_t itemsize);
 
-/* The same for a tensor with elements that was planned already. */
-void dls_host_copy_walk(void *dst, const void *src, const dls_traversal *walk);
+/* The same for a tensor with elements whose traversal was planned already. */
+void dls_host_copy_walk(void *dst, const void *src, dls_traversal walk);
 
 #endif

@@ -1,12 +1,12 @@
-/* What dlshim did, counted: for tests, `inspect` and leak hunting. */
+/* Counters of what dlshim did, for tests and for finding leaks.  Any thread. */
 #ifndef DLS_CORE_COUNTERS_H
 #define DLS_CORE_COUNTERS_H
 
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* X(member): handed_on = producer's own capsule or tensor given untouched;
- * translated = new struct; copied = host copies; taken = foreign tensors that
+/* X(member): handed_on = a producer's own capsule or tensor given untouched;
+ * translated = a new struct; copied = copies to the host; taken = foreign tensors that
  * became ours; live = structs of ours whose deleter has not run. */
 #define DLS_COUNTER_LIST(X) X(handed_on) X(translated) X(copied) X(taken) X(live)
 
@@ -18,8 +18,9 @@ typedef struct {
 
 extern dls_counter_block dls_counters;
 
-/* Exact while the GIL is held or for one thread; a relaxed load and store is three
- * instructions, a locked add twenty cycles.  `live` moves on any thread and pays. */
+/* Exact while the GIL is held, or for one thread: a relaxed load and store takes three
+ * instructions, an atomic add twenty cycles.  `live` changes on any thread, so it is
+ * counted with the atomic add. */
 #define DLS_COUNT(member)                                            \
     atomic_store_explicit(&dls_counters.member,                      \
                           atomic_load_explicit(&dls_counters.member, \

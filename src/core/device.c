@@ -1,3 +1,5 @@
+/* The names of devices that users may write.  Pure functions.  Tests:
+ * tests/core/test_devices.py. */
 #include "core/device.h"
 
 #include <stdlib.h>

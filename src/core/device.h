@@ -1,4 +1,5 @@
-/* What kind of memory a DLPack device is: one table in data (T5, T7). */
+/* DLPack devices: whether `data` is an address there, whether the CPU may read it, and
+ * the names that users give (T5, T7).  Pure functions. */
 #ifndef DLS_CORE_DEVICE_H
 #define DLS_CORE_DEVICE_H
 
@@ -9,15 +10,16 @@
 
 #define DLS_DEVICE_BIT(code) (UINT32_C(1) << (code))
 
-/* `data` is an address on these: offsets fold into it.  On all others, unknown
- * codes included, it is a handle and byte_offset is the only way to say a view. */
+/* Devices where `data` is an address, into which an offset can be folded.  On all
+ * others, unknown codes included, it is a handle, and only byte_offset can describe a
+ * view. */
 #define DLS_ADDRESS_DEVICES                                               \
     (DLS_DEVICE_BIT(dl_kDLCPU) | DLS_DEVICE_BIT(dl_kDLCUDA)               \
      | DLS_DEVICE_BIT(dl_kDLCUDAHost) | DLS_DEVICE_BIT(dl_kDLROCM)        \
      | DLS_DEVICE_BIT(dl_kDLROCMHost) | DLS_DEVICE_BIT(dl_kDLCUDAManaged) \
      | DLS_DEVICE_BIT(dl_kDLOneAPI))
 
-/* The CPU may read `data` as it is, and nothing has to be waited for. */
+/* Devices whose `data` the CPU may read as it is, without waiting for anything. */
 #define DLS_HOST_DEVICES                                        \
     (DLS_DEVICE_BIT(dl_kDLCPU) | DLS_DEVICE_BIT(dl_kDLCUDAHost) \
      | DLS_DEVICE_BIT(dl_kDLROCMHost))
@@ -40,7 +42,7 @@ dls_device_is_host(int32_t device_type)
     return dls_device_in(device_type, DLS_HOST_DEVICES);
 }
 
-/* User's word ("cpu", "cuda", "rocm:1", "oneapi") -> device.  1 = yes, 0 = no. */
+/* The device that a name says ("cpu", "cuda", "rocm:1", "oneapi").  1 = yes, 0 = no. */
 int dls_device_from_name(const char *name, dl_device *out);
 
 #endif

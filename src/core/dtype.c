@@ -1,3 +1,5 @@
+/* The table of named dtypes, and how other protocols spell them.  Pure functions.
+ * Tests: tests/core/test_ways_in.py, tests/core/test_ways_out.py. */
 #include "core/dtype.h"
 
 #include <limits.h>

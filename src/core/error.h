@@ -1,5 +1,6 @@
-/* How core and device say what went wrong: a code and a text in the caller's
- * buffer.  Python exceptions are made from it in python/raise only. */
+/* Error records: how core and gpu say what went wrong, by a code and a text in the
+ * caller's buffer.  A pointer to the record is the last parameter of a function.
+ * python/errors.c makes the Python exceptions.  No Python, any thread. */
 #ifndef DLS_CORE_ERROR_H
 #define DLS_CORE_ERROR_H
 
@@ -12,7 +13,7 @@ enum {
     DLS_ETYPE = -3,   /* TypeError: a value of the wrong type */
     DLS_ENOMEM = -4,  /* MemoryError */
     DLS_ECOPY = -5,   /* CopyRequiredError: copy=False, but one is needed */
-    DLS_ERUNTIME = -6 /* RuntimeError: a device reports that the program went wrong */
+    DLS_ERUNTIME = -6 /* RuntimeError: a device reports an error of the program */
 };
 
 typedef struct {
@@ -20,7 +21,8 @@ typedef struct {
     char text[300];
 } dls_error;
 
-/* Fill *err (NULL allowed) and return code, so that `return dls_fail(...)` works. */
+/* Fill *err (NULL allowed) and return `code`, so that callers write
+ * `return dls_fail(...)`. */
 #if defined(__GNUC__) || defined(__clang__)
 __attribute__((format(printf, 3, 4)))
 #endif

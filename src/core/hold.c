@@ -1,5 +1,11 @@
+/* How holds are dropped, on any thread and at any time (T8-T10), and the holds that
+ * several owners share or that wait for a device.  Called by the deleters of exports,
+ * by deallocs and by error paths.  Calls Python only through the functions of
+ * python/attach.c.  Tests: tests/core/test_lifetime.py, tests/device/test_release.py.
+ */
 #include "core/hold.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 
 #include "core/alloc.h"
@@ -10,7 +16,7 @@
 static const dls_python_ops *python;
 
 void
-dls_owner_set_python(const dls_python_ops *ops)
+dls_hold_set_python(const dls_python_ops *ops)
 {
     python = ops;
 }
@@ -38,9 +44,9 @@ run_foreign_deleter(const dls_hold *hold)
     }
 }
 
-/* What needs a thread that is attached: the source object and a Py_buffer. */
+/* The part that needs an attached thread: the source object and a Py_buffer. */
 static void
-drop_python_half(const dls_hold *hold)
+drop_python_part(const dls_hold *hold)
 {
     if (hold->kind == DLS_HOLD_BUFFER) {
         python->drop_buffer(hold->base);
@@ -51,120 +57,114 @@ drop_python_half(const dls_hold *hold)
     }
 }
 
-/* All of it on an attached thread that has the pending exception out of the way. */
 static void
-drop_saved(const dls_hold *hold)
+drop_foreign_and_python_part(const dls_hold *hold)
 {
     if (is_foreign(hold)) {
         run_foreign_deleter(hold);
     }
-    drop_python_half(hold);
+    drop_python_part(hold);
 }
 
-/* All of it on an attached thread, a pending exception kept out of the way (T9). */
+/* The same, with the pending exception saved and restored (T9). */
 static void
-drop_attached(const dls_hold *hold)
+drop_saving_error(const dls_hold *hold)
 {
     void *saved[3];
     bool pending = python->save_error(saved);
-    drop_saved(hold);
+    drop_foreign_and_python_part(hold);
     python->restore_error(saved, pending);
 }
 
 static void
-drop_detached(const dls_hold *hold)
+drop_unattached(const dls_hold *hold)
 {
-    bool foreign = is_foreign(hold);
-    if (foreign && !(hold->flags & DLS_HOLD_WANTS_GIL)) {
+    if (is_foreign(hold) && !(hold->flags & DLS_HOLD_WANTS_GIL)) {
         run_foreign_deleter(hold);
         if (hold->py != NULL) {
-            python->drop_from_afar(hold->py);
+            python->drop_unattached(hold->py);
         }
         return;
     }
     int token = python->attach();
-    drop_attached(hold);
+    drop_saving_error(hold);
     python->detach(token);
 }
 
-/* Detach the hold from its place first: a deleter may come back here. */
-static dls_hold
-hold_move(dls_hold *hold)
-{
-    dls_hold moved = *hold;
-    *hold = (dls_hold){0};
-    return moved;
-}
+static void guarded_drop(dls_guarded *guarded, dls_attachment attachment);
 
-static void shared_drop(dls_shared *shared, bool attached);
-static void guarded_drop(dls_guarded *guarded, bool attached);
-
-/* Drops what needs no Python at all; true when nothing is left. */
+/* Drop the part that needs no Python: blocks of ours, shares and guards.  True if
+ * nothing is left then. */
 static bool
-drop_plain_half(dls_hold *hold, bool attached)
+drop_own_part(dls_hold *hold, dls_attachment attachment)
 {
-    if (hold->kind == DLS_HOLD_BLOCK) {
+    switch (hold->kind) {
+    case DLS_HOLD_BLOCK:
         dls_free(hold->base);
-        hold->kind = DLS_HOLD_NONE;
+        break;
+    case DLS_HOLD_SHARED:
+        dls_shared_drop(hold->base, attachment);
+        break;
+    case DLS_HOLD_GUARDED:
+        guarded_drop(hold->base, attachment);
+        break;
+    default:
+        return dls_hold_is_empty(hold);
     }
-    else if (hold->kind == DLS_HOLD_SHARED) {
-        shared_drop(hold->base, attached);
-        hold->kind = DLS_HOLD_NONE;
-    }
-    else if (hold->kind == DLS_HOLD_GUARDED) {
-        guarded_drop(hold->base, attached);
-        hold->kind = DLS_HOLD_NONE;
-    }
-    return hold->kind == DLS_HOLD_NONE && hold->py == NULL;
+    hold->kind = DLS_HOLD_NONE;
+    return hold->py == NULL;
 }
 
 void
-dls_hold_drop_last(dls_hold *hold)
+dls_hold_drop_unknown(dls_hold *hold)
 {
-    if (DLS_RARE(!is_foreign(hold)) && drop_plain_half(hold, false)) {
+    if (DLS_RARE(!is_foreign(hold)) && drop_own_part(hold, DLS_ATTACHMENT_UNKNOWN)) {
         return;
     }
-    switch (python->where()) {
-    case DLS_PYTHON_QUIET:
+    switch (python->attachment()) {
+    case DLS_ATTACHED_QUIET:
         if (is_foreign(hold)) {
             run_foreign_deleter(hold);
-            python->settle(hold->py);
+            python->drop_and_report(hold->py);
             return;
-        } /* fall through */
-    case DLS_PYTHON_HELD:
-        drop_attached(hold);
+        }
+        drop_saving_error(hold);
         return;
-    case DLS_PYTHON_ALIVE:
-        drop_detached(hold);
+    case DLS_ATTACHED:
+        drop_saving_error(hold);
         return;
-    case DLS_PYTHON_GONE:
+    case DLS_ATTACHED_ELSEWHERE:
+        python->queue(hold);
+        return;
+    case DLS_UNATTACHED:
+        drop_unattached(hold);
+        return;
+    default: /* DLS_PYTHON_GONE: leaked (T10) */
         return;
     }
-}
-
-void
-dls_hold_drop(dls_hold *hold)
-{
-    dls_hold moved = hold_move(hold);
-    dls_hold_drop_last(&moved);
 }
 
 void
 dls_hold_drop_attached(dls_hold *hold)
 {
-    dls_hold moved = hold_move(hold);
-    if (!drop_plain_half(&moved, true)) {
-        drop_attached(&moved);
+    dls_hold moved; /* a foreign deleter may come back to *hold */
+    dls_hold_move(hold, &moved);
+    if (!drop_own_part(&moved, DLS_ATTACHED)) {
+        drop_saving_error(&moved);
     }
 }
 
 void
-dls_hold_drop_saved(dls_hold *hold)
+dls_hold_drop_quiet(dls_hold *hold)
 {
+    /* No exception is pending.  That the thread is attached cannot be asserted: without
+     * CPython's own function, python/attach.c takes every thread for an unattached one.
+     */
+    assert(python->attachment() != DLS_ATTACHED);
     if (DLS_RARE(!is_foreign(hold))) {
         dls_hold rest = *hold;
-        if (!drop_plain_half(&rest, true)) {
-            drop_saved(&rest);
+        if (!drop_own_part(&rest, DLS_ATTACHED)) {
+            drop_foreign_and_python_part(&rest);
         }
         return;
     }
@@ -175,13 +175,15 @@ dls_hold_drop_saved(dls_hold *hold)
     }
 }
 
+/* --- shares --------------------------------------------------------------- */
+
 dls_shared *
 dls_shared_new(dls_hold *hold)
 {
     dls_shared *shared = dls_alloc(sizeof *shared);
     if (shared != NULL) {
         atomic_init(&shared->shares, 1);
-        shared->hold = hold_move(hold);
+        dls_hold_move(hold, &shared->hold);
     }
     return shared;
 }
@@ -193,36 +195,25 @@ dls_shared_add(dls_shared *shared)
     return shared;
 }
 
-static void
-shared_drop(dls_shared *shared, bool attached)
+void
+dls_shared_drop(dls_shared *shared, dls_attachment attachment)
 {
     if (shared == NULL
         || atomic_fetch_sub_explicit(&shared->shares, 1, memory_order_acq_rel) != 1) {
         return;
     }
-    if (attached) {
-        dls_hold_drop_attached(&shared->hold);
-    }
-    else {
-        dls_hold_drop(&shared->hold);
-    }
+    dls_hold_drop(&shared->hold, attachment);
     dls_free(shared);
 }
 
-void
-dls_shared_drop_attached(dls_shared *shared)
-{
-    shared_drop(shared, true);
-}
+/* --- guards --------------------------------------------------------------- */
 
-/* --- guards --------------------------------------------------------------------------
- */
-
-/* Those whose device said "not now" (a graph capture): they go with a later one. */
+/* Guards whose device said "not now" (a graph capture).  They are dropped together with
+ * a later guard, or by dls_guarded_flush. */
 static dls_guarded *waiting;
 
 dls_guarded *
-dls_guarded_new(const dls_ordering *what, bool (*order)(const dls_ordering *))
+dls_guarded_new(const dls_sync_job *what, bool (*order)(const dls_sync_job *))
 {
     dls_guarded *guarded = dls_alloc(sizeof *guarded);
     if (guarded != NULL) {
@@ -232,8 +223,8 @@ dls_guarded_new(const dls_ordering *what, bool (*order)(const dls_ordering *))
     return guarded;
 }
 
-/* Order all of a list; what cannot be ordered now is put back to wait, the rest is
- * returned.  Not attached. */
+/* Order each guard of a list.  Those that cannot be ordered now are put back to wait,
+ * the others are returned.  Not attached. */
 static dls_guarded *
 order_all(dls_guarded *list)
 {
@@ -254,8 +245,8 @@ order_all(dls_guarded *list)
     return done;
 }
 
-/* Move all that waits and is of this interpreter behind `list`: the objects that
- * others' guards hold are not to die here, nor their deleters to run. */
+/* Put the waiting guards of the interpreter `home` before `list`.  The objects that
+ * other interpreters' guards hold must not be freed here, nor their deleters run. */
 static dls_guarded *
 add_waiting(dls_guarded *list, int64_t home)
 {
@@ -274,8 +265,8 @@ add_waiting(dls_guarded *list, int64_t home)
     return list;
 }
 
-/* Order and drop a list, with all that waits.  Threads of nobody attach to the main
- * interpreter. */
+/* Order and drop the guards of a list, and those that wait.  A thread that is not
+ * attached will attach to the main interpreter, whose number is 0. */
 static void
 drop_all(dls_guarded *list, bool attached)
 {
@@ -290,12 +281,7 @@ drop_all(dls_guarded *list, bool attached)
     }
     for (; done != NULL; done = next) {
         next = done->next;
-        if (attached) {
-            dls_hold_drop_attached(&done->hold);
-        }
-        else {
-            dls_hold_drop(&done->hold);
-        }
+        dls_hold_drop(&done->hold, attached ? DLS_ATTACHED : DLS_ATTACHMENT_UNKNOWN);
         dls_free(done);
     }
 }
@@ -307,11 +293,14 @@ dls_guarded_flush(void)
 }
 
 static void
-guarded_drop(dls_guarded *guarded, bool attached)
+guarded_drop(dls_guarded *guarded, dls_attachment attachment)
 {
-    dls_python_where where = attached ? DLS_PYTHON_HELD : python->where();
-    if (where != DLS_PYTHON_GONE) { /* else as any foreign memory (T10) */
+    if (attachment == DLS_ATTACHMENT_UNKNOWN) {
+        attachment = python->attachment();
+    }
+    if (attachment != DLS_PYTHON_GONE) { /* else leaked, as foreign memory is (T10) */
         guarded->next = NULL;
-        drop_all(guarded, where <= DLS_PYTHON_HELD);
+        drop_all(guarded,
+                 attachment == DLS_ATTACHED_QUIET || attachment == DLS_ATTACHED);
     }
 }

@@ -1,12 +1,13 @@
-/* Lifetime: what keeps exported memory alive, and how it is let go (T8-T10).
+/* Holds: what keeps exported memory alive, and how it is given back (T8-T10).
  *
  * A dls_hold is what one owner must give back: a foreign managed tensor, a block
  * of ours, a held Py_buffer, a share of a dls_shared, and a Python reference.
- * It may be dropped on any thread, with or without the GIL, while the
- * interpreter ends, after it has ended, and in a forked child.
+ * Tensors, exports, shares and guards own one each.  A hold may be dropped on any
+ * thread, with or without the GIL, while the interpreter ends, after it has ended, and
+ * in a forked child.
  */
-#ifndef DLS_CORE_OWNER_H
-#define DLS_CORE_OWNER_H
+#ifndef DLS_CORE_HOLD_H
+#define DLS_CORE_HOLD_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,6 +44,46 @@ dls_hold_is_empty(const dls_hold *hold)
     return hold->kind == DLS_HOLD_NONE && hold->py == NULL;
 }
 
+/* Move what *src holds to *dst, and leave *src empty.  What *dst held is overwritten,
+ * not dropped: *dst is empty or new memory. */
+static inline void
+dls_hold_move(dls_hold *src, dls_hold *dst)
+{
+    *dst = *src;
+    *src = (dls_hold){0};
+}
+
+/* How a thread stands to Python. */
+typedef enum {
+    DLS_ATTACHED_QUIET, /* attached, and no exception is pending */
+    DLS_ATTACHED,       /* attached, an exception may be pending */
+    /* Attached to an interpreter that has not imported dlshim: none of our objects
+     * belongs to it, and it may have an allocator of its own. */
+    DLS_ATTACHED_ELSEWHERE,
+    DLS_UNATTACHED,  /* not attached, but may attach */
+    DLS_PYTHON_GONE, /* Python has ended, or ends elsewhere: it must not be called */
+    DLS_ATTACHMENT_UNKNOWN /* one of the above, still to be found out */
+} dls_attachment;
+
+/* Give back all that *hold holds.  `attachment` says how the caller stands to Python,
+ * and is one of three constants:
+ *
+ *                      UNKNOWN           ATTACHED            ATTACHED_QUIET
+ *  caller              deleters          deallocs, errors    deallocs, capsules
+ *  attached?           perhaps           by contract         by contract
+ *  exception pending?  perhaps: saved    perhaps: saved      no: the caller saved it
+ *  what is raised      reported          reported            left pending: the caller
+ *                                                            reports it
+ *  *hold afterwards    not cleared       cleared, before     not cleared
+ *                                        foreign code runs
+ *
+ * Where *hold is not cleared, the caller makes sure that nobody reads it again: its
+ * block is freed next.  UNKNOWN on a thread that is attached to an interpreter without
+ * dlshim: the hold is queued for the main interpreter.  If Python has gone (UNKNOWN
+ * only), only our own blocks are freed.  The rest is leaked, because a foreign deleter
+ * may be a Python callback that no longer exists (T10). */
+static inline void dls_hold_drop(dls_hold *hold, dls_attachment attachment);
+
 /* A hold with a reference count: for memory that several exports and the object
  * they came from keep alive together. */
 struct dls_shared {
@@ -50,73 +91,77 @@ struct dls_shared {
     dls_hold hold;
 };
 
-/* A hold that is let go only after what the consumer may still run on the device was
- * ordered before the memory's next use (on_release="guard", reference streams.md 8). */
+/* Move *hold into a new dls_shared with one share.  NULL when out of memory: *hold is
+ * untouched then. */
+dls_shared *dls_shared_new(dls_hold *hold);
+/* One share more.  Returns `shared`. */
+dls_shared *dls_shared_add(dls_shared *shared);
+/* One share less (NULL allowed); with the last share, the hold is dropped.
+ * `attachment` is DLS_ATTACHED or DLS_ATTACHMENT_UNKNOWN. */
+void dls_shared_drop(dls_shared *shared, dls_attachment attachment);
+
+/* A hold that is dropped only after the work that the consumer may still run on the
+ * device was ordered before the memory's next use (on_release="guard"). */
 typedef struct dls_guarded {
-    struct dls_guarded *next; /* of those that could not be let go yet */
+    struct dls_guarded *next; /* in the list of those that have to wait */
     dls_hold hold;
-    int64_t
-        home; /* the interpreter that made it: only there it is dropped after waiting */
-    dls_ordering what;
-    bool (*order)(const dls_ordering *what); /* may block; false: not now */
+    /* The interpreter that made it.  A guard that had to wait is dropped only there. */
+    int64_t home;
+    dls_sync_job what;
+    bool (*order)(const dls_sync_job *what); /* may block; false: not now */
 } dls_guarded;
 
 /* A guard that holds nothing yet (its hold is filled as the last step); NULL when out
  * of memory.  Attached.  dls_hold_drop of a hold of kind GUARDED frees it. */
-dls_guarded *dls_guarded_new(const dls_ordering *what,
-                             bool (*order)(const dls_ordering *));
+dls_guarded *dls_guarded_new(const dls_sync_job *what,
+                             bool (*order)(const dls_sync_job *));
 
-/* Let go what had to wait, as far as its devices now allow, and it is of the
- * interpreter that this thread is attached to. */
+/* Drop the guards that had to wait, if their devices now allow it and if they belong
+ * to the interpreter that this thread is attached to.  Attached. */
 void dls_guarded_flush(void);
 
-/* How this thread stands to Python. */
-typedef enum {
-    DLS_PYTHON_QUIET, /* attached, and no exception is pending: most are */
-    DLS_PYTHON_HELD,  /* attached, an exception is pending */
-    DLS_PYTHON_ALIVE, /* not attached, but may attach */
-    DLS_PYTHON_GONE   /* ended or ending elsewhere: Python must not be called */
-} dls_python_where;
-
-/* The Python half, written once by python/attach.c at import.  The only way from
- * core to Python: core itself knows no object. */
+/* The Python half, written once by python/attach.c at import.  This is the only way
+ * from core to Python: core itself knows no object.  All but the first four and
+ * drop_unattached are called on attached threads. */
 typedef struct {
-    dls_python_where (*where)(void);
-    void (*settle)(void *py); /* QUIET before: drop it (NULL allowed), and report what
-                               * is pending now */
-    void (*drop_from_afar)(void *py); /* ALIVE: attach, drop it, detach */
-    int (*attach)(void);              /* only when ALIVE; returns a token */
+    dls_attachment (*attachment)(void); /* of this thread: never UNKNOWN */
+    int (*attach)(void);                /* only when UNATTACHED; returns a token */
     void (*detach)(int token);
-    void *(*let_go)(void);              /* attached: let other threads run until ... */
-    void (*take_back)(void *token);     /* ... this */
-    bool (*save_error)(void *saved[3]); /* attached; true: one was pending, taken */
-    void (*restore_error)(void *saved[3], bool pending); /* reports a newer one */
-    int64_t (*interpreter)(void);  /* attached: a number of its own, the main one's 0 */
-    void (*drop_object)(void *py); /* attached */
-    void (*drop_buffer)(void *buffer); /* attached: release; not freed */
+    void (*take_back)(void *token); /* the end of let_go: attached again */
+    void *(*let_go)(void);          /* let other threads run until take_back */
+    bool (*save_error)(
+        void *saved[3]); /* true: an exception was pending, and is taken */
+    /* Reports the exception that is pending now, then restores the saved one. */
+    void (*restore_error)(void *saved[3], bool pending);
+    int64_t (*interpreter)(void); /* the number of the current one; of the main one 0 */
+    void (*drop_object)(void *py);
+    /* QUIET: drop the object (NULL allowed), and report what is pending then. */
+    void (*drop_and_report)(void *py);
+    void (*drop_unattached)(void *py); /* UNATTACHED: attach, drop it, detach */
+    /* ELSEWHERE: the main interpreter drops it soon.  Leaked when out of memory. */
+    void (*queue)(const dls_hold *hold);
+    void (*drop_buffer)(void *buffer); /* releases it; the caller frees it */
 } dls_python_ops;
 
-void dls_owner_set_python(const dls_python_ops *ops);
+void dls_hold_set_python(const dls_python_ops *ops);
 
-/* Drop all that *hold holds and clear it.  Any thread.  Where the interpreter is gone,
- * only what is known to be free of Python goes: our own blocks.  The rest is leaked,
- * for a foreign deleter may be a Python callback that exists no more (T10). */
-void dls_hold_drop(dls_hold *hold);
-/* The same where nobody comes back to *hold, which is not cleared: its block goes next.
- */
-void dls_hold_drop_last(dls_hold *hold);
-
-/* The same for callers that are attached by contract (deallocs, error paths). */
+/* The three forms of dls_hold_drop, which alone calls them. */
+void dls_hold_drop_unknown(dls_hold *hold);
 void dls_hold_drop_attached(dls_hold *hold);
-/* And for those who also have the pending exception saved, report what is pending
- * afterwards, and can be sure that nobody comes back to *hold: it is not cleared. */
-void dls_hold_drop_saved(dls_hold *hold);
+void dls_hold_drop_quiet(dls_hold *hold);
 
-/* Move *hold into a new dls_shared with one share.  NULL when out of memory: *hold is
- * untouched then. */
-dls_shared *dls_shared_new(dls_hold *hold);
-dls_shared *dls_shared_add(dls_shared *shared); /* +1, returns shared */
-void dls_shared_drop_attached(
-    dls_shared *shared); /* -1, attached by contract; NULL allowed */
+static inline void
+dls_hold_drop(dls_hold *hold, dls_attachment attachment)
+{
+    if (attachment == DLS_ATTACHED_QUIET) {
+        dls_hold_drop_quiet(hold);
+    }
+    else if (attachment == DLS_ATTACHED) {
+        dls_hold_drop_attached(hold);
+    }
+    else {
+        dls_hold_drop_unknown(hold);
+    }
+}
 
 #endif

@@ -1,5 +1,8 @@
+/* Shapes and strides: products, row-major strides, byte spans.  Pure functions.  Tests:
+ * tests/core/test_layout.py. */
 #include "core/layout.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stddef.h>
 
@@ -8,6 +11,7 @@
 int
 dls_layout_count(int32_t ndim, const int64_t *shape, int64_t *count, dls_error *err)
 {
+    assert(ndim >= 0 && (ndim == 0 || shape != NULL));
     int64_t product = 1;
     bool empty = false, overflow = false;
     for (int32_t i = 0; i < ndim; i++) {
@@ -26,8 +30,8 @@ dls_layout_count(int32_t ndim, const int64_t *shape, int64_t *count, dls_error *
     return DLS_OK;
 }
 
-/* The next row-major stride outwards.  Accepted shapes overflow only beside a zero
- * extent; it stays 0 from there on. */
+/* The next row-major stride outwards.  In an accepted shape it overflows only beside a
+ * zero extent; from there on, all strides are 0 (T4). */
 static int64_t
 next_stride(int64_t stride, int64_t extent)
 {

@@ -1,5 +1,6 @@
-/* Shapes and strides.  Strides count elements.  Pure functions; all products
- * are checked (T11).  `strides` may be NULL = row-major (DLPack < 1.2). */
+/* Shapes and strides.  Pure functions, called by core/tensor and by the readers of
+ * older protocols.  Strides count elements, and may be NULL = row-major (DLPack
+ * before 1.2). All products are checked (T11). */
 #ifndef DLS_CORE_LAYOUT_H
 #define DLS_CORE_LAYOUT_H
 
@@ -19,23 +20,23 @@ int dls_layout_count(int32_t ndim, const int64_t *shape, int64_t *count,
  * dls_layout_count accepted the shape. */
 void dls_layout_row_major(int32_t ndim, const int64_t *shape, int64_t *strides);
 
-/* Row-major contiguous in the loose sense: strides of extents below 2 do not
- * count, empty tensors always are. */
+/* True if the tensor is row-major contiguous: strides of extents below 2 are ignored,
+ * and empty tensors always are. */
 bool dls_layout_is_contiguous(int32_t ndim, const int64_t *shape,
                               const int64_t *strides);
 
-/* Contiguous AND the strides are to the letter what dls_layout_row_major gives
- * (false for NULL with ndim > 0). */
+/* True if the strides are exactly what dls_layout_row_major gives (T4).  False for NULL
+ * with ndim > 0. */
 bool dls_layout_is_canonical(int32_t ndim, const int64_t *shape,
                              const int64_t *strides);
 
-/* A negative stride that means something: on an extent >= 2 of a tensor with
- * elements. */
+/* True if a tensor with elements has a negative stride on an extent of 2 or more. */
 bool dls_layout_has_negative(int32_t ndim, const int64_t *shape,
                              const int64_t *strides);
 
-/* Lowest and highest byte touched relative to element zero: *low <= 0, *high is
- * one past the end.  Empty: both 0.  DLS_EBUFFER on overflow. */
+/* The bytes that a tensor touches, relative to element zero: *low <= 0 is the lowest,
+ * *high is one past the highest.  Both are 0 for empty tensors.  DLS_EBUFFER on
+ * overflow. */
 int dls_layout_span(int32_t ndim, const int64_t *shape, const int64_t *strides,
                     int64_t itemsize, int64_t *low, int64_t *high, dls_error *err);
 

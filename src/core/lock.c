@@ -1,7 +1,10 @@
+/* The locks themselves, and the taking of all of them around a fork.  Tests:
+ * tests/core/test_lifetime.py, tests/device/test_release.py (forks). */
 #include "core/lock.h"
 
 atomic_flag dls_lock_flags[DLS_LOCKS] = {ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT,
-                                         ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT};
+                                         ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT,
+                                         ATOMIC_FLAG_INIT};
 
 void
 dls_lock_take_all(void)

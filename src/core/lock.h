@@ -1,16 +1,18 @@
-/* Locks that need no set-up, for the few places that threads without the GIL share. */
+/* Locks that need no set-up, for the few places that threads without the GIL share.
+ * Taken by the files named below; any thread, with or without the GIL. */
 #ifndef DLS_CORE_LOCK_H
 #define DLS_CORE_LOCK_H
 
 #include <stdatomic.h>
 
-/* Held for a few instructions only, never around a call, and never two at a time.  All
- * of them are known here, so that a fork can wait until none is held. */
+/* A lock is held for a few instructions only, never around a call, and never two at a
+ * time.  All locks are listed here, so that a fork can wait until none is held. */
 typedef enum {
-    DLS_LOCK_GUARDS, /* core/owner: guards that have to wait */
-    DLS_LOCK_POOL,   /* device/pool */
-    DLS_LOCK_CUDA,   /* device/cuda: the function table */
-    DLS_LOCK_HIP,    /* device/hip: the function tables */
+    DLS_LOCK_GUARDS, /* core/hold: guards that have to wait */
+    DLS_LOCK_QUEUE,  /* python/attach: holds that the main interpreter shall drop */
+    DLS_LOCK_POOL,   /* gpu/pool */
+    DLS_LOCK_CUDA,   /* gpu/cuda: the function table */
+    DLS_LOCK_HIP,    /* gpu/hip: the function tables */
     DLS_LOCKS
 } dls_lock;
 
@@ -30,8 +32,9 @@ dls_lock_give(dls_lock lock)
     atomic_flag_clear_explicit(&dls_lock_flags[lock], memory_order_release);
 }
 
-/* Before a fork, and after it in both processes: what the locks guard is whole in the
- * child, and none of them is held by a thread that the child does not have. */
+/* Take all locks before a fork, give them back after it in both processes.  What the
+ * locks protect is then whole in the child, and no lock there is held by a thread that
+ * the child does not have. */
 void dls_lock_take_all(void);
 void dls_lock_give_all(void);
 

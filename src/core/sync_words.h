@@ -1,20 +1,21 @@
-/* The words of stream ordering (design section 6; reference streams.md 6).
+/* The words of the sync rules (docs/streams.rst).
  *
- * P is the stream in which the producer's work on the memory is pending, S the one that
- * the consumer passed, L the legacy default stream.  What happens for which device,
- * producer and value of `stream` is data: gpu/sync_rules.def.
+ * P is the producer stream: the one with the producer's unfinished work on the memory.
+ * S is the consumer stream, L the legacy default stream.  Which rule fits which device,
+ * producer and value of `stream` is data in gpu/sync_rules.def.  This file has types
+ * only, so that the record of an exchange can hold them; it needs no driver.
  */
-#ifndef DLS_CORE_ORDER_H
-#define DLS_CORE_ORDER_H
+#ifndef DLS_CORE_SYNC_WORDS_H
+#define DLS_CORE_SYNC_WORDS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "abi/dlpack_abi.h"
 
-/* X(NAME, text) throughout: the text is what tables and messages show. */
+/* Every list has entries X(NAME, text).  The text is what tables and errors show. */
 
-/* Devices that share one set of rules. */
+/* Devices that share one set of rules (S3 to S9). */
 #define DLS_FAMILY_LIST(X)          \
     X(HOST, "host")                 \
     X(CUDA, "CUDA")                 \
@@ -25,7 +26,7 @@
     X(ONEAPI, "oneAPI")             \
     X(OTHER, "other")
 
-/* What may stand behind `stream=`. */
+/* What a consumer may pass as `stream=` (S1). */
 #define DLS_VALUE_LIST(X) \
     X(NONE, "None")       \
     X(MINUS_ONE, "-1")    \
@@ -33,46 +34,48 @@
     X(ONE, "1")           \
     X(TWO, "2")           \
     X(HANDLE, "handle")   \
-    X(OBJECT, "object") /* of no known handle: a SyclQueue */
+    X(OBJECT, "object") /* an object without a handle, such as a SyclQueue */
 
-/* How a producer treats the stream that it is passed. */
-#define DLS_PRODUCER_LIST(X)                                                     \
-    X(MODERN, "modern")               /* orders its work before the stream */    \
-    X(REFUSES_TWO, "modern, not 2")   /* BufferError for stream 2 (torch) */     \
-    X(NO_MINUS_ONE, "modern, not -1") /* takes -1 for a handle (JAX) */          \
-    X(IGNORES, "ignores stream")      /* takes the keyword and does nothing */   \
-    X(OLD, "no stream")     /* no keyword, capsule, function, array interface */ \
+/* How a producer treats the stream that it is passed (S2). */
+#define DLS_PRODUCER_LIST(X)                                                    \
+    X(MODERN, "modern")               /* syncs with the stream itself */        \
+    X(REFUSES_TWO, "modern, not 2")   /* BufferError for stream 2 (torch) */    \
+    X(NO_MINUS_ONE, "modern, not -1") /* takes -1 for a handle (JAX) */         \
+    X(IGNORES, "ignores stream")      /* takes the keyword and does nothing */  \
+    X(OLD, "no stream")     /* has no such keyword, or is asked in another way: \
+                               capsules, functions, array interfaces */         \
     X(WAITED, "has waited") /* the data were ready when it returned */
 
-/* What the producer is passed. */
+/* What the producer is passed as `stream=`; OMIT: the keyword is not given. */
 #define DLS_ARGUMENT_LIST(X) \
-    X(NOTHING, "-")          \
-    X(NULL_, "None")         \
-    X(MINUS, "-1")           \
-    X(NIL, "0")              \
-    X(L, "1")                \
-    X(S, "S")
+    X(OMIT, "-")             \
+    X(PASS_NONE, "None")     \
+    X(PASS_MINUS_1, "-1")    \
+    X(PASS_0, "0")           \
+    X(PASS_1, "1")           \
+    X(PASS_S, "S")
 
-/* What dlshim owes after the call, before P is looked at. */
-#define DLS_DUTY_LIST(X)                                       \
-    X(NOTHING, "-")                                            \
-    X(HOP, "edge(L,S)") /* the producer ordered into L */      \
-    X(ORDER, "order(P,S)")                                     \
-    X(ORDER_KNOWN, "order(P,S) if P is known")                 \
-    X(WAIT, "wait(P)") /* the host is the reader */            \
-    X(WAIT_KNOWN, "wait(P) if P is known")                     \
-    X(WAIT_L, "wait(L)")     /* the producer ordered into L */ \
-    X(REFUSE, "BufferError") /* no road there */               \
-    X(VALUE, "ValueError")                                     \
-    X(TYPE, "TypeError")
+/* The task that a rule leaves for dlshim after the call.  What is done for it depends
+ * on what is known of P, see dls_action. */
+#define DLS_TASK_LIST(X)                                               \
+    X(NOTHING, "-")                                                    \
+    X(EDGE_FROM_L, "edge(L,S)") /* the producer led its work into L */ \
+    X(SYNC, "sync(P,S)")                                               \
+    X(SYNC_IF_KNOWN, "sync(P,S) if P is known")                        \
+    X(WAIT, "wait(P)") /* the host is the reader */                    \
+    X(WAIT_IF_KNOWN, "wait(P) if P is known")                          \
+    X(WAIT_L, "wait(L)")     /* the producer led its work into L */    \
+    X(REFUSE, "BufferError") /* dlshim cannot sync there */            \
+    X(VALUE_ERROR, "ValueError")                                       \
+    X(TYPE_ERROR, "TypeError")
 
-/* What is done. */
+/* What is done for a task once it is clear what is known of P (S12, S14). */
 #define DLS_ACTION_LIST(X)                                \
     X(NOTHING, "nothing")                                 \
     X(EDGE, "edge(P,S)")                                  \
     X(DEVICE_EDGE, "edge(whole device,S)")                \
-    X(SYNC_STREAM, "the host waits for P")                \
-    X(SYNC_DEVICE, "the host waits for the whole device") \
+    X(WAIT_STREAM, "the host waits for P")                \
+    X(WAIT_DEVICE, "the host waits for the whole device") \
     X(REFUSE_CAPTURE, "BufferError: capture")             \
     X(REFUSE_UNKNOWN, "BufferError: P is not known")      \
     X(REFUSE, "BufferError")
@@ -80,57 +83,78 @@
 #define DLS_ENUM_FAMILY(name, text) DLS_FAMILY_##name,
 #define DLS_ENUM_VALUE(name, text) DLS_VALUE_##name,
 #define DLS_ENUM_PRODUCER(name, text) DLS_PRODUCER_##name,
-#define DLS_ENUM_ARGUMENT(name, text) DLS_ARGUMENT_##name,
-#define DLS_ENUM_DUTY(name, text) DLS_DUTY_##name,
+#define DLS_ENUM_ARGUMENT(name, text) DLS_##name,
+#define DLS_ENUM_TASK(name, text) DLS_TASK_##name,
 #define DLS_ENUM_ACTION(name, text) DLS_ACTION_##name,
 typedef enum { DLS_FAMILY_LIST(DLS_ENUM_FAMILY) DLS_FAMILIES } dls_family;
 typedef enum { DLS_VALUE_LIST(DLS_ENUM_VALUE) DLS_VALUES } dls_value;
 typedef enum { DLS_PRODUCER_LIST(DLS_ENUM_PRODUCER) DLS_PRODUCERS } dls_producer_kind;
 typedef enum { DLS_ARGUMENT_LIST(DLS_ENUM_ARGUMENT) DLS_ARGUMENTS } dls_argument;
-typedef enum { DLS_DUTY_LIST(DLS_ENUM_DUTY) DLS_DUTIES } dls_duty;
+typedef enum { DLS_TASK_LIST(DLS_ENUM_TASK) DLS_TASKS } dls_task;
 typedef enum { DLS_ACTION_LIST(DLS_ENUM_ACTION) DLS_ACTIONS } dls_action;
 
-/* What is known of P.  A handle is 1 (L), 2 (per-thread default) or above; where
- * streams are objects it is the object's address. */
+/* A value of `stream` that was read. */
+typedef struct {
+    dls_value value;
+    uint64_t handle;  /* of ONE, TWO and HANDLE; 0 for ZERO */
+    bool from_object; /* it is the handle of a stream object */
+} dls_stream;
+
+/* What is known of P (S11). */
 typedef enum {
     DLS_P_UNKNOWN,
-    DLS_P_READY, /* nothing is pending */
-    DLS_P_KNOWN
+    DLS_P_READY, /* the producer has no unfinished work */
+    DLS_P_KNOWN  /* it is the stream below */
 } dls_knowledge;
 
 typedef struct {
     dls_knowledge known;
+    /* 1 is L, 2 the per-thread default stream (CUDA), anything else an address: of the
+     * driver's stream, or of the object where streams are objects. */
     uint64_t handle;
-    void *object; /* borrowed, oneAPI: the queue */
-} dls_pending;
+    void *object; /* borrowed; oneAPI: the queue */
+} dls_producer_stream;
 
-/* The option unknown_stream. */
+/* The option unknown_stream (S12). */
 enum { DLS_UNKNOWN_AUTO, DLS_UNKNOWN_LEGACY, DLS_UNKNOWN_SAME, DLS_UNKNOWN_ERROR };
 
-/* What a driver has been asked; all zero is right where none was. */
+/* On which stream dlshim copies the memory to the host (S18). */
+typedef enum {
+    DLS_COPY_NONE,    /* there is no such stream: nothing is to be copied there */
+    DLS_COPY_NOTHING, /* the array is empty, which takes no stream and no driver */
+    DLS_COPY_ON       /* on `stream`, which has been synced with P */
+} dls_copy_kind;
+
 typedef struct {
-    bool can_record_device; /* a device-wide event exists (CUDA 12.5) */
-    bool no_device_wait;    /* nor can the host wait for all of a device (oneAPI) */
-    bool
-        host_must_be_alone; /* host and kernels must not touch managed memory at once */
+    dls_copy_kind kind;
+    uint64_t stream; /* set for COPY_ON */
+} dls_copy_place;
+
+/* What a driver was asked.  All zero is right where no driver was asked. */
+typedef struct {
+    bool can_record_device; /* an event can stand for a whole device (CUDA 12.5) */
+    bool no_device_wait;    /* the host cannot wait for a whole device (oneAPI) */
+    /* Host and kernels must not touch managed memory at the same time (S4). */
+    bool host_must_be_alone;
     bool s_captures;
     bool p_captures;
-    bool one_capture;     /* both, and the same one */
-    bool device_captures; /* some stream of the context, as far as can be seen */
-} dls_order_facts;
+    bool one_capture;     /* S and P both capture, and into the same graph */
+    bool device_captures; /* L says that a stream of the context captures */
+} dls_sync_facts;
 
-/* An ordering to carry out. */
+/* One task to carry out by a driver: who must come after whom, and where. */
 typedef struct {
-    dls_duty duty;
-    dls_pending p;
+    dls_task task;
+    dls_producer_stream p;
     uint64_t s;     /* as the driver takes it; L for None */
     bool has_s;     /* false: the host is the reader */
     uint8_t policy; /* DLS_UNKNOWN_* */
     dl_device device;
-    const void *address;  /* of element zero */
-    const void *home_api; /* guards: the place, as the driver named it at the export */
-    uintptr_t home;
-    uint64_t home_id;
-} dls_ordering;
+    const void *address; /* of element zero */
+    /* Guarded releases (S22): the place, as the driver named it at the export. */
+    const void *place_api;
+    uintptr_t place_context;
+    uint64_t place_id;
+} dls_sync_job;
 
 #endif

@@ -1,5 +1,9 @@
+/* Checks tensors, makes new structs and deletes them.  The deleters here run on any
+ * thread, attached or not.  Tests: tests/core/test_bad_input.py,
+ * tests/core/test_layout.py, tests/core/test_lifetime.py. */
 #include "core/tensor.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "core/alloc.h"
@@ -11,13 +15,13 @@
 
 dls_counter_block dls_counters;
 
-/* Empty host tensors point here: never read, never NULL (T6). */
+/* Empty host tensors point here.  It is never read (T6). */
 static _Alignas(64) char nothing[64];
 
-/* --- scan ------------------------------------------------------------------ */
+/* --- scan ----------------------------------------------------------------- */
 
-/* The walk for the usual tensor: no zero extents, no overflow.  False = use the
- * careful one. */
+/* The walk for the usual tensor.  False if an extent is not positive, a stride is
+ * negative or a product overflows: scan_carefully decides then. */
 static bool
 scan_quickly(const dl_tensor *tensor, dls_scan *scan)
 {
@@ -70,8 +74,8 @@ scan_carefully(const dl_tensor *tensor, dls_scan *scan, dls_error *err)
     return DLS_OK;
 }
 
-/* All bytes, also those that a broadcast only pretends to have: a copy would need
- * them. */
+/* The bytes of all elements must not overflow, also where a broadcast (stride 0) has
+ * fewer in memory: a copy would need them all. */
 static int
 check_span(const dl_tensor *tensor, const dls_scan *scan, dls_error *err)
 {
@@ -130,8 +134,8 @@ dls_tensor_scan(const dl_tensor *tensor, dls_scan *scan, dls_error *err)
     return DLS_OK;
 }
 
-/* So many elements of the widest dtype (bits and lanes: 24 bits) overflow nothing, and
- * a plain tensor that has more loses only time. */
+/* So many elements of the widest dtype (bits times lanes takes 24 bits) overflow
+ * nothing. Tensors with more elements are not plain, and lose only time. */
 #define PLAIN_COUNT_BITS 38
 
 bool
@@ -143,9 +147,10 @@ dls_tensor_is_plain(const dl_tensor *tensor)
         || tensor->data == NULL || tensor->dtype.bits < 8 || tensor->dtype.lanes == 0) {
         return false;
     }
-    uint64_t last = (uint64_t)(uint32_t)tensor->ndim
-                    - 1;           /* one comparison for all wrong ones */
-    int64_t product = 1, seen = 0; /* seen: the bits of all products, the sign too */
+    /* Unsigned: one comparison finds a negative, a zero and a large ndim. */
+    uint64_t last = (uint64_t)(uint32_t)tensor->ndim - 1;
+    /* `seen` has the bits of all products, their signs too. */
+    int64_t product = 1, seen = 0;
     if (last >= DLS_NDIM_INTERFACE) {
         return tensor->ndim == 0;
     }
@@ -161,13 +166,13 @@ dls_tensor_is_plain(const dl_tensor *tensor)
     return (uint64_t)seen >> PLAIN_COUNT_BITS == 0 && product != 0;
 }
 
-/* --- what goes out ----------------------------------------------------------- */
+/* --- exports -------------------------------------------------------------- */
 
 void
-dls_tensor_settle_data(dl_tensor *tensor, const dls_scan *scan)
+dls_tensor_fold_data(dl_tensor *tensor, const dls_scan *scan)
 {
     int32_t type = tensor->device.device_type;
-    /* dpctl refuses a folded pointer with negative strides. */
+    /* dpctl refuses a folded address with negative strides. */
     bool keep = type == dl_kDLOneAPI && scan->negative;
     if (tensor->byte_offset != 0 && tensor->data != NULL && !keep
         && dls_device_has_addresses(type)) {
@@ -217,7 +222,7 @@ static void
 delete_legacy(dl_managed_tensor *self)
 {
     legacy_export *export = self->manager_ctx;
-    dls_hold_drop_last(&export->hold);
+    dls_hold_drop(&export->hold, DLS_ATTACHMENT_UNKNOWN);
     DLS_COUNT_LIVE(-1);
     dls_free(export);
 }
@@ -226,7 +231,7 @@ static void
 delete_versioned(dl_managed_tensor_versioned *self)
 {
     versioned_export *export = self->manager_ctx;
-    dls_hold_drop_last(&export->hold);
+    dls_hold_drop(&export->hold, DLS_ATTACHMENT_UNKNOWN);
     DLS_COUNT_LIVE(-1);
     dls_free(export);
 }
@@ -245,8 +250,8 @@ dls_export_own_hold(void *managed, bool versioned)
                                           : NULL;
 }
 
-/* Shape and row-major strides in one walk.  The scan has checked the products; only a
- * zero extent calls for the careful form. */
+/* Write shape and row-major strides in one walk.  The scan has checked the products, so
+ * only a tensor with a zero extent needs dls_layout_row_major. */
 static void
 write_canonical(int32_t ndim, const int64_t *from, int64_t *shape, int64_t *strides)
 {
@@ -268,6 +273,7 @@ void
 dls_tensor_write_dims(const dl_tensor *from, bool canonical, int64_t *dims)
 {
     int32_t ndim = from->ndim;
+    assert(ndim >= 0 && (canonical || ndim == 0 || from->strides != NULL));
     if (canonical) {
         write_canonical(ndim, from->shape, dims, dims + ndim);
         return;
@@ -288,12 +294,13 @@ write_tensor(dl_tensor *out, const dls_delivery *what, int64_t *dims)
     dls_tensor_write_dims(&what->tensor, what->canonical, dims);
 }
 
-/* A block with everything filled in but the tensor, and where that goes; NULL when out
- * of memory. */
+/* A new block with everything filled in but *tensor and *dims, which tell where these
+ * are.  NULL when out of memory. */
 static void *
 export_block(int32_t ndim, bool versioned, uint64_t flags, dl_tensor **tensor,
              int64_t **dims)
 {
+    assert(ndim >= 0 && ndim <= DLS_NDIM_ABSURD);
     size_t room = 2 * sizeof(int64_t) * (uint32_t)ndim;
     if (versioned) {
         versioned_export *export = dls_alloc(sizeof *export + room);
@@ -336,9 +343,10 @@ dls_export_new(const dls_delivery *what)
     return managed;
 }
 
-/* Four at a time: a quarter of the loop's own instructions. */
+/* Four at a time: this takes a quarter of the instructions of a loop over single ones.
+ */
 void
-dls_copy_dims(const dl_tensor *from, int64_t *shape, int64_t *strides)
+dls_tensor_copy_dims(const dl_tensor *from, int64_t *shape, int64_t *strides)
 {
     int32_t left = from->ndim;
     const int64_t *extent = from->shape, *stride = from->strides;
@@ -365,12 +373,13 @@ dls_export_plain(const dl_tensor *plain, bool versioned, dls_hold **hold)
     dl_tensor *tensor;
     int64_t *dims;
     int32_t ndim = plain->ndim;
+    assert(dls_tensor_is_plain(plain));
     void *managed = export_block(ndim, versioned, 0, &tensor, &dims);
     if (managed != NULL) {
         *tensor = *plain;
         tensor->shape = dims;
         tensor->strides = dims + ndim;
-        dls_copy_dims(plain, dims, dims + ndim);
+        dls_tensor_copy_dims(plain, dims, dims + ndim);
         *hold = versioned ? &((versioned_export *)managed)->hold
                           : &((legacy_export *)managed)->hold;
     }
@@ -382,9 +391,30 @@ dls_export_hold(void *managed, bool versioned, dls_hold *hold)
 {
     dls_hold *own = dls_export_own_hold(managed, versioned);
     if (own != NULL) {
-        *own = *hold;
-        *hold = (dls_hold){0};
+        dls_hold_move(hold, own);
     }
+}
+
+/* Free the block of an export of ours whose hold was dropped or moved. */
+static void
+free_block(void *managed, bool versioned)
+{
+    DLS_COUNT_LIVE(-1);
+    dls_free(versioned ? ((dl_managed_tensor_versioned *)managed)->manager_ctx
+                       : ((dl_managed_tensor *)managed)->manager_ctx);
+}
+
+bool
+dls_export_unwrap(void *managed, bool versioned, dls_hold *hold)
+{
+    assert(hold->base == managed && hold->py == NULL); /* else something would leak */
+    dls_hold *own = dls_export_own_hold(managed, versioned);
+    if (own == NULL || own->kind != DLS_HOLD_SHARED || own->py != NULL) {
+        return false;
+    }
+    dls_hold_move(own, hold);
+    free_block(managed, versioned);
+    return true;
 }
 
 DLS_APART void
@@ -413,9 +443,7 @@ dls_managed_delete_attached(void *managed, bool versioned)
         return;
     }
     if (!dls_hold_is_empty(hold)) {
-        dls_hold_drop_saved(hold);
+        dls_hold_drop(hold, DLS_ATTACHED_QUIET);
     }
-    DLS_COUNT_LIVE(-1);
-    dls_free(versioned ? ((dl_managed_tensor_versioned *)managed)->manager_ctx
-                       : ((dl_managed_tensor *)managed)->manager_ctx);
+    free_block(managed, versioned);
 }

@@ -1,8 +1,9 @@
-/* One inner record for both flavours: read at the door, checked, made anew.
+/* Tensors: checks what a struct of either generation says, and makes new structs.
  *
- * A managed tensor is only looked at until its owner changed (the capsule was
- * renamed); the producer's struct is never modified and goes back to its own
- * deleter exactly once (T3).
+ * Called by acquire/ (checks), by export/ (new structs, deleters) and by the Tensor
+ * object.  A struct is only looked at until its capsule was renamed; a producer's
+ * struct is never modified and goes back to its own deleter exactly once (T3).  Pure C:
+ * no function here needs the GIL, unless it says so.
  */
 #ifndef DLS_CORE_TENSOR_H
 #define DLS_CORE_TENSOR_H
@@ -13,31 +14,30 @@
 #include "core/error.h"
 #include "core/hold.h"
 
-/* What one walk over the extents tells. */
+/* What dls_tensor_scan finds out about a tensor that it accepts. */
 typedef struct {
-    int64_t count;    /* elements */
-    int64_t itemsize; /* bytes an element, sub-byte ones rounded up */
-    bool canonical;   /* strides are the row-major ones to the letter (T4) */
-    bool contiguous;  /* row-major, loosely: extents below 2 do not count */
-    bool negative;    /* a negative stride that means something (N9) */
+    int64_t count;    /* number of elements */
+    int64_t itemsize; /* bytes of an element, rounded up for sub-byte elements */
+    bool canonical;   /* strides are exactly the row-major products (T4) */
+    bool contiguous;  /* row-major, strides of extents below 2 ignored */
+    bool negative;    /* a negative stride on an extent of 2 or more (N9) */
     bool meaningless; /* a negative stride on an extent below 2 (T4) */
 } dls_scan;
 
-/* Is it host memory that could not be described better: device (1, 0), an address
- * without offset, extents above 0, row-major strides to the letter, elements of 8 bits
- * or more, and less than 2^38 of them?  Then dls_tensor_scan accepts it, and nothing
- * but flavour, flags and deleter can need a change (T3).  False says nothing: the scan
- * decides. */
+/* True if `tensor` needs no further check: device (1, 0), a non-NULL address without
+ * byte_offset, extents above 0, exact row-major strides, elements of 8 bits or more,
+ * and fewer than 2^38 of them.  dls_tensor_scan would accept it, and only generation,
+ * flags or deleter can call for a translation (T3).  False means unknown: call
+ * dls_tensor_scan. */
 bool dls_tensor_is_plain(const dl_tensor *tensor);
 
-/* Check what a struct says before anything else is believed (T6, T11): ndim, NULL
- * shape, extents, products, byte span, dtype width, NULL data with elements.
- * (devices with addresses).  0, or DLS_EBUFFER with *err. */
+/* Check what a struct says before anything in it is used (T6, T11): ndim, NULL shape,
+ * extents, products, byte span, width of the dtype, and NULL data with elements (on
+ * devices whose `data` is an address).  0 and *scan, or DLS_EBUFFER and *err. */
 int dls_tensor_scan(const dl_tensor *tensor, dls_scan *scan, dls_error *err);
 
-/* How a consumer shall see the memory.  `tensor` holds final values of all fields but
- * strides: when `canonical` they are written row-major, else taken from
- * tensor.strides with meaningless negative ones replaced. */
+/* The struct that a consumer shall get.  `tensor` holds the final values of all members
+ * but the strides, which are written as dls_tensor_write_dims says. */
 typedef struct {
     dl_tensor tensor;
     uint64_t flags; /* versioned only */
@@ -45,41 +45,68 @@ typedef struct {
     bool canonical;
 } dls_delivery;
 
-/* T5, T6: fold byte_offset on address devices, give empty host tensors a non-NULL
- * address.  Writes tensor->data and tensor->byte_offset; scan is of this tensor. */
-void dls_tensor_settle_data(dl_tensor *tensor, const dls_scan *scan);
+/* Fold byte_offset into the address (T5), and give empty host tensors a non-NULL
+ * address (T6).  Writes tensor->data and tensor->byte_offset.  `scan` is of this
+ * tensor. */
+void dls_tensor_fold_data(dl_tensor *tensor, const dls_scan *scan);
 
-/* THE predicate of T3: would a translation of this struct alter anything?  `managed`
- * is the source's struct of the flavour that `what` wants (another flavour always
- * needs a change: do not ask). */
+/* The predicate of T3: would a translation of this struct change anything?  `source` is
+ * the producer's struct, in the generation that `what` wants.  (If the generations
+ * differ, translation is always needed: do not call this.) */
 bool dls_tensor_needs_change(const dl_tensor *source, uint64_t source_flags,
                              bool has_deleter, const dls_scan *scan,
                              const dls_delivery *what);
 
-/* Shape, then strides, into dims[2 * ndim] as T4 wants them: row-major to the letter
- * when `canonical`, else from->strides with meaningless negative ones replaced. */
-void dls_copy_dims(const dl_tensor *from, int64_t *shape,
-                   int64_t *strides); /* as they are */
+/* Write the shape, then the strides, into dims[2 * ndim] as T4 wants them: the
+ * row-major products if `canonical`, else from->strides with meaningless negative ones
+ * replaced by 1. */
 void dls_tensor_write_dims(const dl_tensor *from, bool canonical, int64_t *dims);
+/* Copy shape and strides (not NULL) as they are. */
+void dls_tensor_copy_dims(const dl_tensor *from, int64_t *shape, int64_t *strides);
 
-/* A new managed tensor of the wanted flavour in one block: struct, hold, shape and
- * strides.  Returns dl_managed_tensor* or dl_managed_tensor_versioned*; NULL when out
- * of memory.  Its deleter (any thread, no GIL) drops the hold and frees the block.
- * The hold starts empty: dls_export_hold moves one in, as the last step. */
+/* A new managed tensor of the wanted generation in one block: struct, hold, shape and
+ * strides.  Returns a dl_managed_tensor* or a dl_managed_tensor_versioned*, owned by
+ * the caller; NULL when out of memory.  Its deleter (any thread, no GIL) drops the hold
+ * and frees the block.  The hold starts empty: dls_export_hold fills it, last. */
 void *dls_export_new(const dls_delivery *what);
+/* Move *hold into a struct that dls_export_new made.  Does nothing to other structs. */
 void dls_export_hold(void *managed, bool versioned, dls_hold *hold);
-/* The same for a plain tensor.  *hold: where its empty hold is, to be filled in place.
- */
+/* As dls_export_new, for a tensor that dls_tensor_is_plain accepted.  *hold is where
+ * its empty hold is, for the caller to fill in place. */
 void *dls_export_plain(const dl_tensor *plain, bool versioned, dls_hold **hold);
 
-/* The hold of a struct that dls_export_new made, borrowed; NULL for foreign structs. */
+/* The hold of a struct that dls_export_new or dls_export_plain made, borrowed; NULL for
+ * foreign structs. */
 dls_hold *dls_export_own_hold(void *managed, bool versioned);
 
-/* Call the deleter of a managed tensor of either flavour, NULL deleters tolerated. */
+/* The hold of a Tensor that has just taken `managed`: if that is an export of ours
+ * which holds nothing but a share, the share is moved to *hold and the struct is freed;
+ * nobody may look at it afterwards.  So an export of an export of ... never becomes a
+ * chain that is dropped by recursion.  False: nothing was done. */
+bool dls_export_unwrap(void *managed, bool versioned, dls_hold *hold);
+
+/* The tensor in a managed tensor of either generation, borrowed. */
+static inline const dl_tensor *
+dls_managed_tensor(const void *managed, bool versioned)
+{
+    return versioned ? &((const dl_managed_tensor_versioned *)managed)->dl_tensor
+                     : &((const dl_managed_tensor *)managed)->dl_tensor;
+}
+
+/* Does a managed tensor of either generation have a deleter? */
+static inline bool
+dls_managed_has_deleter(const void *managed, bool versioned)
+{
+    return versioned ? ((const dl_managed_tensor_versioned *)managed)->deleter != NULL
+                     : ((const dl_managed_tensor *)managed)->deleter != NULL;
+}
+
+/* Call the deleter, if any, of a managed tensor of either generation.  Any thread. */
 void dls_managed_delete(void *managed, bool versioned);
 
-/* The same on a thread that is attached by contract (capsule destructors): exports of
- * ours then need not find out.  A pending exception is the caller's to save. */
+/* The same on a thread that is attached by contract and has no exception pending (the
+ * caller saves it): a struct of ours then need not find out how the thread stands to
+ * Python.  What is raised meanwhile is left pending. */
 void dls_managed_delete_attached(void *managed, bool versioned);
 
 #endif

@@ -1,33 +1,60 @@
+/* Makes, checks and gives back what was acquired.  Called by acquire/, export/ and
+ * older_protocols/.  Tests: tests/core/test_capsule_life.py, test_ways_in.py. */
 #include "exchange/acquired.h"
 
+#include "core/alloc.h"
 #include "python/errors.h"
 
 void
-dls_loan_init(dls_loan *loan)
+dls_acquired_init(dls_acquired *acquired)
 {
-    loan->tensor = (dl_tensor){0};
-    loan->flags = 0;
-    loan->version = (dl_version){0, 0};
-    loan->flavour = DLS_OLDER;
-    loan->readonly_stated = false;
-    loan->shared = false;
-    loan->altered = false;
-    loan->unordered = false;
-    loan->copy_stream = 0;
-    loan->managed = NULL;
-    loan->capsule = NULL;
-    loan->hold = (dls_hold){0};
+    *acquired = (dls_acquired){.generation = DLS_OLDER, .copy.kind = DLS_COPY_NONE};
 }
 
 void
-dls_loan_drop(dls_loan *loan)
+dls_acquired_drop(dls_acquired *acquired)
 {
-    if (loan->capsule != NULL) {
-        PyObject *capsule = loan->capsule;
-        loan->capsule = NULL;
+    PyObject *capsule = acquired->capsule;
+    dls_hold hold = acquired->hold;
+    dls_free(acquired->dims);
+    dls_acquired_init(acquired);
+    if (capsule != NULL) {
         dls_drop_foreign(capsule);
     }
-    if (!dls_hold_is_empty(&loan->hold)) {
-        dls_hold_drop_attached(&loan->hold);
+    if (!dls_hold_is_empty(&hold)) {
+        dls_hold_drop(&hold, DLS_ATTACHED);
     }
+}
+
+bool
+dls_acquired_is_empty(const dls_acquired *acquired)
+{
+    return acquired->managed == NULL && acquired->capsule == NULL
+           && acquired->dims == NULL && dls_hold_is_empty(&acquired->hold);
+}
+
+/* It is exactly one of these:
+ * 1. nothing;
+ * 2. a capsule that was looked into, and is not taken yet;
+ * 3. a struct that belongs to the hold;
+ * 4. memory that an older protocol describes, which the hold keeps alive;
+ * 5. a share of a Tensor's memory. */
+bool
+dls_acquired_check(const dls_acquired *acquired)
+{
+    const dls_hold *hold = &acquired->hold;
+    bool older = acquired->generation == DLS_OLDER;
+    if (dls_acquired_is_empty(acquired)) {
+        return true;
+    }
+    if (acquired->managed != NULL) {
+        bool owned = acquired->capsule == NULL && hold->base == acquired->managed;
+        bool untaken = acquired->capsule != NULL && dls_hold_is_empty(hold);
+        return !older && acquired->dims == NULL && (owned || untaken);
+    }
+    if (acquired->dims != NULL) {
+        return older && acquired->capsule == NULL
+               && acquired->tensor.shape == acquired->dims && !dls_hold_is_empty(hold);
+    }
+    return acquired->capsule == NULL && hold->kind == DLS_HOLD_SHARED;
 }

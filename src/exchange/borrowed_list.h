@@ -1,23 +1,27 @@
-/* Exports that a Producer keeps for those who only borrow through its exchange table.
- */
-#ifndef DLS_MODULE_BORROWED_H
-#define DLS_MODULE_BORROWED_H
+/* The exports that a Producer keeps for consumers that only borrow a view through its
+ * C table.  Called by module/ctable_view and module/producer.  The GIL is held. */
+#ifndef DLS_EXCHANGE_BORROWED_LIST_H
+#define DLS_EXCHANGE_BORROWED_LIST_H
 
 #include "abi/dlpack_abi.h"
-#include "exchange/producer_object.h"
+#include "python/py.h"
 
-/* One export: what was lent points into it, so it lives as long as the Producer. */
+/* One export.  Views point into it, so it lives as long as the Producer. */
 typedef struct dls_borrowed {
     struct dls_borrowed *next;
     dl_managed_tensor *managed;
 } dls_borrowed;
 
-/* Describe the Producer's memory to a borrower: *out is valid as long as the Producer.
- * The borrower is told no flags, so it is served as a legacy consumer is (T8).  0, or
- * -1 with an exception. */
-int dls_producer_borrow(dls_producer *self, dl_tensor *out);
+/* The kept export that equals `tensor`, borrowed, or NULL.  Only the newest few are
+ * compared, so that a source which never gives the same twice does not get slower. */
+const dl_tensor *dls_borrowed_find(const dls_borrowed *list, const dl_tensor *tensor);
 
-void dls_borrowed_drop(dls_borrowed *list); /* attached; NULL allowed */
+/* Add a new export (stolen, on failure too), unless an equal one is kept already.  The
+ * tensor in the list, borrowed; NULL with MemoryError. */
+const dl_tensor *dls_borrowed_keep(dls_borrowed **list, dl_managed_tensor *managed);
+
+/* NULL, the empty list, is allowed. */
+void dls_borrowed_drop(dls_borrowed *list);
 int dls_borrowed_visit(const dls_borrowed *list, visitproc visit, void *arg);
 
 #endif

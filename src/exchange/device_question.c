@@ -1,65 +1,10 @@
+/* Asks __dlpack_device__ and reads the answer.  Called by acquire/ and by
+ * export/device_answer; foreign code runs.  Tests: tests/core/test_devices.py,
+ * tests/core/test_fast_path.py. */
 #include "exchange/device_question.h"
 
+#include "core/base.h"
 #include "python/errors.h"
-
-PyObject *
-dls_call_dlpack(dls_state *state, PyObject *obj, bool by_type, unsigned mask,
-                const dls_call_values *values)
-{
-    /* args[0] is scratch for PY_VECTORCALL_ARGUMENTS_OFFSET; by type, the type is what
-     * the method is looked up on, and the object its first argument. */
-    PyObject *args[7];
-    PyObject **first = by_type ? &args[1] : &args[2];
-    PyObject **next = &args[3];
-    args[1] = (PyObject *)Py_TYPE(obj);
-    args[2] = obj;
-    if (mask & DLS_ASK_STREAM) {
-        *next++ = values->stream != NULL ? values->stream : Py_None;
-    }
-    if (mask & DLS_ASK_VERSION) {
-        *next++ = state->asked_version;
-    }
-    if (mask & DLS_ASK_DEVICE) {
-        *next++ = values->dl_device;
-    }
-    if (mask & DLS_ASK_COPY) {
-        *next++ = values->copy;
-    }
-    return dls_late.PyObject_VectorcallMethod(state->names.dlpack, first,
-                                              (by_type ? 2u : 1u)
-                                                  | DLS_VECTORCALL_OFFSET,
-                                              mask ? state->kwnames[mask] : NULL);
-}
-
-PyObject *
-dls_call_bare(dls_state *state, PyObject *obj)
-{
-    PyObject *args[2] = {NULL, obj};
-    return dls_late.PyObject_VectorcallMethod(state->names.dlpack, &args[1],
-                                              1 | DLS_VECTORCALL_OFFSET, NULL);
-}
-
-DLS_APART PyObject *
-dls_call_express(dls_state *state, const dls_plan *plan, PyObject *obj, unsigned road)
-{
-    PyObject *args[4], *kwnames = NULL;
-    const size_t one = 1 | DLS_VECTORCALL_OFFSET, two = 2 | DLS_VECTORCALL_OFFSET;
-    args[2] = obj;
-    if (road & DLS_EXPRESS_VERSION) {
-        args[3] = state->asked_version;
-        kwnames = state->kwnames[DLS_ASK_VERSION];
-    }
-    if (road & DLS_EXPRESS_DIRECT) {
-        return dls_late.PyObject_Vectorcall(plan->method, &args[2], one, kwnames);
-    }
-    if (DLS_RARE(road & DLS_EXPRESS_BY_TYPE)) {
-        args[1] = (PyObject *)Py_TYPE(obj);
-        return dls_late.PyObject_VectorcallMethod(state->names.dlpack, &args[1], two,
-                                                  kwnames);
-    }
-    return dls_late.PyObject_VectorcallMethod(state->names.dlpack, &args[2], one,
-                                              kwnames);
-}
 
 /* __index__; for producers' answers also .value, then int(). */
 static PyObject *
@@ -136,29 +81,27 @@ is_new_host_pair(dls_state *state, PyObject *pair)
     bool host = Py_IS_TYPE(pair, &PyTuple_Type) && PyTuple_Size(pair) == 2
                 && PyTuple_GetItem(pair, 0) == state->one
                 && PyTuple_GetItem(pair, 1) == state->zero;
-    if (host && Py_REFCNT(pair) > 1) {
-        PyObject *before = state->seen_host;
-        Py_INCREF(pair);
-        state->seen_host = pair;
-        Py_XDECREF(before);
+    if (host && !dls_is_unshared(pair)) {
+        dls_memo_set_host(&state->memo, pair);
     }
     return host;
 }
 
 int
-dls_call_device(dls_state *state, PyObject *method, PyObject *obj, dl_device *device)
+dls_device_ask(dls_state *state, PyObject *method, PyObject *obj, dl_device *device)
 {
     PyObject *args[2] = {NULL, obj};
     const size_t one = 1 | DLS_VECTORCALL_OFFSET;
     PyObject *pair =
-        method != NULL ? dls_late.PyObject_Vectorcall(method, &args[1], one, NULL)
-                       : dls_late.PyObject_VectorcallMethod(state->names.dlpack_device,
-                                                            &args[1], one, NULL);
+        method != NULL
+            ? dls_compat.PyObject_Vectorcall(method, &args[1], one, NULL)
+            : dls_compat.PyObject_VectorcallMethod(state->names.dlpack_device, &args[1],
+                                                   one, NULL);
     if (pair == NULL) {
         return dls_error_forget();
     }
     int got = 1;
-    if (pair == state->seen_host || is_new_host_pair(state, pair)) {
+    if (pair == state->memo.host || is_new_host_pair(state, pair)) {
         *device = (dl_device){dl_kDLCPU, 0};
     }
     else {

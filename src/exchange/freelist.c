@@ -1,26 +1,28 @@
+/* The freelists of Producers and Tensors, and when they are in use.
+ * Tests: tests/core/test_freelists.py. */
 #include "exchange/freelist.h"
 
 #if defined(Py_GIL_DISABLED) || defined(__SANITIZE_ADDRESS__)
 #define ROOM 0
 #else
-#define ROOM DLS_SPARES
+#define ROOM DLS_FREELIST_ROOM
 #endif
 
-dls_spares dls_spare_producers;
-dls_spares dls_spare_tensors[DLS_SPARE_NDIM + 1];
+dls_freelist dls_freelist_producers;
+dls_freelist dls_freelist_tensors[DLS_FREELIST_NDIM + 1];
 
-static bool watching;
+static bool watching; /* forget will be called */
 
 static void
 set_room(int room)
 {
-    dls_spare_producers = (dls_spares){.room = room};
-    for (int ndim = 0; ndim <= DLS_SPARE_NDIM; ndim++) {
-        dls_spare_tensors[ndim] = (dls_spares){.room = room};
+    dls_freelist_producers = (dls_freelist){.room = room};
+    for (int ndim = 0; ndim <= DLS_FREELIST_NDIM; ndim++) {
+        dls_freelist_tensors[ndim] = (dls_freelist){.room = room};
     }
 }
 
-/* By the last C-level hook of Py_Finalize: the memory is the ended interpreter's. */
+/* Called near the end of Py_Finalize: the memory is freed with the interpreter. */
 static void
 forget(void)
 {
@@ -29,10 +31,10 @@ forget(void)
 }
 
 void
-dls_spares_open(bool alone)
+dls_freelists_open(bool alone)
 {
     if (!alone) {
-        set_room(0); /* what they hold is lost: it is another interpreter's to free */
+        set_room(0); /* what is in the lists is leaked: its interpreter owns it */
         return;
     }
     if (!watching) {

@@ -1,49 +1,52 @@
-/* Spare objects: what the collector's allocator takes for a Producer or a Tensor, at
- * birth and at death, is a third of what making one costs.
+/* Freelists: the memory of dead Producers and Tensors, for the next ones.  Getting it
+ * from the collector's allocator and giving it back is a third of what a Producer
+ * costs.  Called by what makes and destroys the two.  The GIL is held.
  *
- * A spare is memory with a collector's head, untracked, without references of any kind;
- * what it was an object of is not looked at again, for that type may be gone.  The
- * lists belong to the process: at the end of the interpreter objects outlive the
- * module's state.  GIL held; none are kept where there is no GIL, nor under a
- * sanitizer, which should see what is dead, nor ever after a subinterpreter has
- * imported this module: it may have an allocator of its own.
+ * An entry is memory with a collector's head, untracked, without references.  What it
+ * was an object of is never looked at, because that type may be freed.  The lists are
+ * globals, because objects outlive the module's state.  They stay empty without a GIL,
+ * under a sanitizer (which should see dead objects), after Python's end, and for ever
+ * once a subinterpreter has imported this module: it may have an allocator of its own.
  */
-#ifndef DLS_MODULE_SPARE_H
-#define DLS_MODULE_SPARE_H
+#ifndef DLS_EXCHANGE_FREELIST_H
+#define DLS_EXCHANGE_FREELIST_H
 
+#include <assert.h>
 #include <stdbool.h>
 
 #include "python/py.h"
 
-#define DLS_SPARES 8 /* of each kind */
-#define DLS_SPARE_NDIM 4
+#define DLS_FREELIST_ROOM 8 /* of each kind */
+#define DLS_FREELIST_NDIM 4
 
 typedef struct {
-    int count, room; /* room 0: none are kept */
-    PyObject *objects[DLS_SPARES];
-} dls_spares;
+    int count, room; /* room 0: nothing is kept */
+    PyObject *objects[DLS_FREELIST_ROOM];
+} dls_freelist;
 
-extern dls_spares dls_spare_producers;
-extern dls_spares dls_spare_tensors[DLS_SPARE_NDIM + 1]; /* by ndim */
+extern dls_freelist dls_freelist_producers;
+extern dls_freelist dls_freelist_tensors[DLS_FREELIST_NDIM + 1]; /* at [ndim] */
 
-/* At each import: from now on, until Py_Finalize.  alone: no subinterpreter has
- * imported this. */
-void dls_spares_open(bool alone);
+/* At each import: use the lists from now on, until Py_Finalize.  alone: no
+ * subinterpreter has imported this; else the lists are closed. */
+void dls_freelists_open(bool alone);
 
-/* NULL: none that fits.  PyObject_Init or PyObject_InitVar makes an object of it. */
+/* Memory for one object, or NULL.  PyObject_Init or PyObject_InitVar makes an object of
+ * it. */
 static inline PyObject *
-dls_spare_take(dls_spares *spares)
+dls_freelist_take(dls_freelist *list)
 {
-    return spares->count > 0 ? spares->objects[--spares->count] : NULL;
+    return list->count > 0 ? list->objects[--list->count] : NULL;
 }
 
-/* The last step of a dealloc but for the type's reference: self is untracked, and
- * empty. */
+/* Keep or free the memory of `self`, which is untracked and holds nothing.  After that
+ * a dealloc may only drop its reference to the type. */
 static inline void
-dls_spare_give(dls_spares *spares, PyObject *self)
+dls_freelist_put(dls_freelist *list, PyObject *self)
 {
-    if (spares->count < spares->room) {
-        spares->objects[spares->count++] = self;
+    assert(list->room <= DLS_FREELIST_ROOM);
+    if (list->count < list->room) {
+        list->objects[list->count++] = self;
     }
     else {
         PyObject_GC_Del(self);

@@ -1,3 +1,7 @@
+/* Matches classes with the rows of libraries.def, and follows the paths in them: to
+ * capsule functions, current streams and SYCL classes.  Foreign code runs.  Tests:
+ * tests/core/test_ways_in.py, tests/core/test_imports.py, tests/device/test_matrix.py.
+ */
 #include "exchange/library.h"
 
 #include <stdlib.h>
@@ -81,89 +85,65 @@ step_into(PyObject **object, const char *name, size_t length)
     return got;
 }
 
-/* What stands between the parentheses at `call`: nothing (NULL), "device" for the
- * number, or
- * ".name" for an attribute of the array.  1 = *argument (new reference or NULL), 0 = it
- * is missing, -1 = exception. */
+/* Replace *object by what calling it gives.  `argument` stands between parentheses:
+ * nothing, "device" for the number, or ".name" for an attribute of the array.  1, 0 =
+ * that is missing, -1; *object is NULL then. */
 static int
-call_argument(PyObject *array, const char *call, int device_id, PyObject **argument)
+step_call(PyObject **object, PyObject *array, const char *argument, int device_id)
 {
-    *argument = NULL;
-    if (call[1] == '.') {
+    PyObject *value = NULL, *result = NULL;
+    int got = 1;
+    if (argument[0] == '.') {
         Py_INCREF(array);
-        *argument = array;
-        return step_into(argument, call + 2, strcspn(call + 2, ")"));
+        value = array;
+        got = step_into(&value, argument + 1, strcspn(argument + 1, ")"));
     }
-    if (call[1] != ')') {
-        *argument = PyLong_FromLong(device_id);
-        return *argument != NULL ? 1 : -1;
+    else if (argument[0] != ')') {
+        value = PyLong_FromLong(device_id);
+        got = value != NULL ? 1 : -1;
     }
-    return 1;
-}
-
-/* Replace *object by what calling it gives.  1, 0 = the argument is missing, -1;
- * *object is NULL then. */
-static int
-step_call(PyObject **object, PyObject *array, const char *call, int device_id)
-{
-    PyObject *argument, *next = NULL;
-    int got = call_argument(array, call, device_id, &argument);
     if (got > 0) {
-        next = PyObject_CallFunctionObjArgs(*object, argument, NULL);
-        Py_XDECREF(argument);
-        got = next != NULL ? 1 : -1;
+        result = PyObject_CallFunctionObjArgs(*object, value, NULL);
+        got = result != NULL ? 1 : -1;
     }
+    Py_XDECREF(value);
     Py_DECREF(*object);
-    *object = next;
+    *object = result;
     return got;
 }
 
-/* The end of a path's first part: a dot that stands in no parentheses. */
-static const char *
-part_end(const char *path, const char *end)
-{
-    bool inside = false;
-    for (; path < end && (inside || *path != '.'); path++) {
-        inside = *path == '(' || (inside && *path != ')');
-    }
-    return path;
-}
-
-/* Follow "a.b().c(device)" (length characters) from `from`.  1 = *result (new
- * reference), 0 = some attribute is missing, -1 = exception. */
+/* Follow "a.b().c(device)", which ends at "|" or at the end, from `from`.  1 = *result
+ * (new reference), 0 = some attribute is missing, -1 = exception. */
 static int
-follow_path(PyObject *from, PyObject *array, const char *path, size_t length,
-            int device_id, PyObject **result)
+follow_path(PyObject *from, PyObject *array, const char *path, int device_id,
+            PyObject **result)
 {
-    const char *end = path + length;
+    int got = 1;
     Py_INCREF(from);
     *result = from;
-    while (path < end) {
-        const char *stop = part_end(path, end);
-        const char *call = memchr(path, '(', (size_t)(stop - path));
-        int got = step_into(result, path,
-                            (size_t)((call != NULL ? call : stop) - path));
-        if (got > 0 && call != NULL) {
-            got = step_call(result, array, call, device_id);
+    while (got > 0 && *path != '\0' && *path != '|') {
+        path += *path == '.';
+        size_t length = strcspn(path, ".(|");
+        got = step_into(result, path, length);
+        path += length;
+        if (got > 0 && *path == '(') {
+            got = step_call(result, array, path + 1, device_id);
+            path += strcspn(path, ")") + 1;
         }
-        if (got <= 0) {
-            return got;
-        }
-        path = stop + (stop < end);
     }
-    return 1;
+    return got;
 }
 
 /* What an entry names: ".path" of obj, or "module:path" of an imported module. */
 static int
-find_named(dls_state *state, PyObject *obj, const char *entry, size_t length,
-           int device_id, PyObject **result)
+find_named(dls_state *state, PyObject *obj, const char *entry, int device_id,
+           PyObject **result)
 {
+    size_t length = strcspn(entry, ":|");
     if (entry[0] == '.') {
-        return follow_path(obj, obj, entry + 1, length - 1, device_id, result);
+        return follow_path(obj, obj, entry, device_id, result);
     }
-    const char *colon = memchr(entry, ':', length);
-    PyObject *name = PyUnicode_FromStringAndSize(entry, (Py_ssize_t)(colon - entry));
+    PyObject *name = PyUnicode_FromStringAndSize(entry, (Py_ssize_t)length);
     if (name == NULL) {
         return -1;
     }
@@ -172,26 +152,33 @@ find_named(dls_state *state, PyObject *obj, const char *entry, size_t length,
     if (module == NULL) {
         return PyErr_Occurred() != NULL ? -1 : 0;
     }
-    return follow_path(module, obj, colon + 1, length - (size_t)(colon + 1 - entry),
-                       device_id, result);
+    return follow_path(module, obj, entry + length + 1, device_id, result);
 }
 
+/* The first capsule function that exists; *is_method: it is called without obj. */
 static int
-find_any_function(dls_state *state, const dls_library *row, PyObject *obj,
-                  PyObject **function, bool *is_method)
+find_function(dls_state *state, const dls_library *row, PyObject *obj,
+              PyObject **function, bool *is_method)
 {
     const char *list = row != NULL && row->functions[0] ? row->functions
                                                         : generic_functions;
-    while (*list != '\0') {
-        size_t length = strcspn(list, "|");
-        *is_method = list[0] == '.'; /* to be called without obj */
-        int got = find_named(state, obj, list, length, -1, function);
-        if (got != 0) {
-            return got;
-        }
-        list += length + (list[length] == '|');
+    int got = 0;
+    while (got == 0 && *list != '\0') {
+        *is_method = list[0] == '.';
+        got = find_named(state, obj, list, -1, function);
+        list += strcspn(list, "|");
+        list += *list == '|';
     }
-    return 0;
+    return got;
+}
+
+/* Call what was found (stolen) with one argument, or none (NULL). */
+static int
+call_found(PyObject *function, PyObject *argument, PyObject **result)
+{
+    *result = PyObject_CallFunctionObjArgs(function, argument, NULL);
+    Py_DECREF(function);
+    return *result != NULL ? 1 : -1;
 }
 
 int
@@ -199,7 +186,7 @@ dls_library_has_capsule(dls_state *state, const dls_library *row, PyObject *obj)
 {
     PyObject *function = NULL;
     bool is_method;
-    int got = find_any_function(state, row, obj, &function, &is_method);
+    int got = find_function(state, row, obj, &function, &is_method);
     Py_XDECREF(function);
     return got;
 }
@@ -210,13 +197,8 @@ dls_library_capsule(dls_state *state, const dls_library *row, PyObject *obj,
 {
     PyObject *function = NULL;
     bool is_method;
-    int got = find_any_function(state, row, obj, &function, &is_method);
-    if (got <= 0) {
-        return got;
-    }
-    *result = PyObject_CallFunctionObjArgs(function, is_method ? NULL : obj, NULL);
-    Py_DECREF(function);
-    return *result != NULL ? 1 : -1;
+    int got = find_function(state, row, obj, &function, &is_method);
+    return got > 0 ? call_found(function, is_method ? NULL : obj, result) : got;
 }
 
 static const struct {
@@ -249,9 +231,7 @@ dls_library_stream(dls_state *state, const dls_library *row, PyObject *obj,
                    dl_device device, PyObject **result)
 {
     const char *path = stream_path(row, device.device_type);
-    return path[0] != '\0'
-               ? find_named(state, obj, path, strlen(path), device.device_id, result)
-               : 0;
+    return path[0] != '\0' ? find_named(state, obj, path, device.device_id, result) : 0;
 }
 
 static const char *const sycl_classes[] = {
@@ -264,14 +244,8 @@ int
 dls_library_sycl(dls_state *state, dls_sycl_form form, PyObject *value, PyObject **made)
 {
     PyObject *class = NULL;
-    const char *path = sycl_classes[form];
-    int got = find_named(state, NULL, path, strlen(path), -1, &class);
-    if (got > 0) {
-        *made = PyObject_CallFunctionObjArgs(class, value, NULL);
-        Py_DECREF(class);
-        got = *made != NULL ? 1 : -1;
-    }
-    return got;
+    int got = find_named(state, NULL, sycl_classes[form], -1, &class);
+    return got > 0 ? call_found(class, value, made) : got;
 }
 
 /* Is a module imported, and older than major.minor?  1, 0, or -1: not imported. */
@@ -332,12 +306,12 @@ dls_library_table(void)
 {
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list != NULL && i < ROWS; i++) {
-        PyObject *row = Py_BuildValue("{s:s,s:s,s:s,s:s,s:s,s:N}", "name",
-                                      libraries[i].name, "module", libraries[i].module,
-                                      "type", libraries[i].type, "functions",
-                                      libraries[i].functions, "stream",
-                                      stream_path(&libraries[i], dl_kDLCUDA), "traits",
-                                      trait_names(libraries[i].traits));
+        const dls_library *one = &libraries[i];
+        PyObject *row = Py_BuildValue("{s:s,s:s,s:s,s:s,s:s,s:N}", "name", one->name,
+                                      "module", one->module, "type", one->type,
+                                      "functions", one->functions, "stream",
+                                      stream_path(one, dl_kDLCUDA), "traits",
+                                      trait_names(one->traits));
         if (row == NULL || PyList_Append(list, row) < 0) {
             Py_CLEAR(list);
         }

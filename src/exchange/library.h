@@ -1,6 +1,7 @@
-/* What is known of the libraries that objects come from (exchange/libraries.def). */
-#ifndef DLS_SOURCE_LIBRARY_H
-#define DLS_SOURCE_LIBRARY_H
+/* What is known of the libraries that objects come from (libraries.def), and how their
+ * own functions are reached.  No library is ever imported.  GIL held. */
+#ifndef DLS_EXCHANGE_LIBRARY_H
+#define DLS_EXCHANGE_LIBRARY_H
 
 #include "abi/dlpack_abi.h"
 #include "python/py.h"
@@ -28,7 +29,8 @@
     X(INTERFACE_WAITS, 16, "waits itself before it shows its array interface")         \
     X(WRITABLE, 17, "its memory is writable, whatever its array interface says")       \
     X(ZERO_UNSAID, 18, "its current stream is 0 also where nobody has set one")        \
-    X(IS_CPU_TELLS, 19, "host memory where .is_cpu is true: not asked (N5)")
+    X(IS_CPU_TELLS, 19, "host memory where .is_cpu is true: not asked (N5)")           \
+    X(ABORTS, 20, "ends the process when asked for elements that are no numbers")
 
 enum {
 #define DLS_TRAIT_BIT(name, bit, text) DLS_LIB_##name = 1 << (bit),

@@ -1,7 +1,7 @@
-/* Host memory that needs no question: what a type's row lets be read off the object
- * (N5). */
-#ifndef DLS_SOURCE_ON_HOST_H
-#define DLS_SOURCE_ON_HOST_H
+/* Host memory that needs no question: the row of a library tells which attribute of an
+ * object says where it lies (N5).  Inline, for the fast path of the device question. */
+#ifndef DLS_EXCHANGE_ON_HOST_H
+#define DLS_EXCHANGE_ON_HOST_H
 
 #include "exchange/plan.h"
 #include "python/errors.h"
@@ -9,7 +9,7 @@
 /* Does the chain of bases end in nothing?  Then the library has made the memory itself.
  * Each array holds its base, and no other code runs here. */
 static inline int
-dls_ends_in_nothing(const dls_plan *plan, PyObject *array)
+dls_bases_end(const dls_plan *plan, PyObject *array)
 {
     PyObject *base = array;
     do {
@@ -24,7 +24,7 @@ dls_ends_in_nothing(const dls_plan *plan, PyObject *array)
 
 /* torch's getter runs Python where a function mode is on (torch.set_default_device). */
 static inline int
-dls_says_true(const dls_plan *plan, PyObject *obj)
+dls_is_cpu_is_true(const dls_plan *plan, PyObject *obj)
 {
     PyObject *value = dls_getter_read(&plan->where, obj);
     if (value == NULL) {
@@ -38,13 +38,13 @@ dls_says_true(const dls_plan *plan, PyObject *obj)
 /* Does an object of the plan's own type lie on device (1, 0), by what it shows?  1 =
  * yes, 0 = that is not told, nothing set, -1 = exception. */
 static inline int
-dls_known_on_host(const dls_plan *plan, PyObject *obj)
+dls_host_is_known(const dls_plan *plan, PyObject *obj)
 {
     if (plan->cpu_only || plan->where.get == NULL) {
         return plan->cpu_only;
     }
-    return dls_plan_has(plan, DLS_LIB_BASE_TELLS) ? dls_ends_in_nothing(plan, obj)
-                                                  : dls_says_true(plan, obj);
+    return dls_plan_has(plan, DLS_LIB_BASE_TELLS) ? dls_bases_end(plan, obj)
+                                                  : dls_is_cpu_is_true(plan, obj);
 }
 
 #endif

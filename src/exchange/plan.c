@@ -1,257 +1,310 @@
+/* Finds what the objects of a type offer, and keeps what asking them has taught.
+ * Called by module/ (upgrade, from_dlpack), acquire/ and export/.  Foreign code runs
+ * where attributes are looked up.  Tests: tests/core/test_negotiation.py,
+ * test_ways_in.py. */
 #include "exchange/plan.h"
 
-#include <string.h>
-
-#include "acquire/call.h"
-#include "acquire/ctable.h"
 #include "core/alloc.h"
 #include "exchange/plan_cache.h"
+#include "exchange/probe.h"
 #include "python/errors.h"
 
-const char *const dls_rung_names[DLS_RUNG_COUNT] = {
-#define NAME(name, text) text,
-    DLS_RUNG_LIST(NAME)
+const char *const dls_protocol_names[DLS_PROTOCOL_COUNT] = {
+#define NAME(name, attribute, text) text,
+    DLS_PROTOCOL_LIST(NAME)
 #undef NAME
 };
 
-/* --- plans ------------------------------------------------------------------- */
+const int8_t dls_protocol_attributes[DLS_PROTOCOL_COUNT] = {
+#define ATTRIBUTE(name, attribute, text) DLS_NAME_INDEX_##attribute,
+    DLS_PROTOCOL_LIST(ATTRIBUTE)
+#undef ATTRIBUTE
+};
 
-void
-dls_plan_drop(dls_plan *plan)
+/* --- what is learned ------------------------------------------------------ */
+
+/* The only place that writes the word. */
+static void
+write_learned(dls_plan *plan, dls_learned learned)
 {
-    if (plan != NULL && --plan->refs == 0) {
-        Py_XDECREF(plan->method);
-        Py_XDECREF(plan->device_method);
-        Py_XDECREF(plan->is_neg);
-        Py_XDECREF(plan->requires_grad.descriptor);
-        Py_XDECREF(plan->where.descriptor);
-        dls_free(plan);
-    }
+    uint64_t word;
+    memcpy(&word, &learned, sizeof word);
+    atomic_store_explicit(&plan->learned, word, memory_order_relaxed);
 }
 
-/* Position in the MRO of the class whose own dict has `name`, and in *value what it
- * holds, a new reference.  -1: nowhere, -2: exception. */
-static Py_ssize_t
-find_in_mro(dls_state *state, PyObject *mro, PyObject *name, PyObject **value)
+void
+dls_plan_learn_form(dls_plan *plan, bool wanted, dls_form form, uint8_t fast)
 {
-    Py_ssize_t n = PyTuple_Size(mro);
+    dls_learned learned = dls_plan_learned(plan);
+    learned.met = true;
+    if (form.known) {
+        learned.forms[wanted] = form;
+        learned.fast[wanted] = fast;
+    }
+    write_learned(plan, learned);
+}
+
+void
+dls_plan_learn_keywords(dls_plan *plan, unsigned taken, int refused)
+{
+    dls_learned learned = dls_plan_learned(plan);
+    learned.taken = (learned.taken | taken) & 15u;
+    if (refused >= 0) {
+        learned.refused = (unsigned)refused & 15u;
+    }
+    write_learned(plan, learned);
+}
+
+/* The device is asked from now on (N5). */
+static void
+leave_host(dls_plan *plan, bool forget_forms)
+{
+    dls_learned learned = dls_plan_learned(plan);
+    learned.off_host = true;
+    learned.fast[0] = learned.fast[1] = 0;
+    if (forget_forms) {
+        learned.forms[0].known = learned.forms[1].known = false;
+    }
+    write_learned(plan, learned);
+}
+
+void
+dls_plan_close_fast_path(dls_plan *plan)
+{
+    leave_host(plan, false);
+}
+
+void
+dls_plan_leave_host(dls_plan *plan)
+{
+    leave_host(plan, true);
+}
+
+/* --- the type --------------------------------------------------------------- */
+
+/* Where an attribute stands in the MRO, if it is not a position. */
+enum { NOWHERE = -1, FAILED = -2 };
+
+/* One search through the classes of a type. */
+typedef struct {
+    dls_state *state;
+    PyObject *mro; /* a tuple, borrowed */
+    dls_plan *plan;
+    Py_ssize_t dlpack_at;  /* of the class that defines __dlpack__ */
+    Py_ssize_t library_at; /* of the class that the row of the library names */
+} search;
+
+/* Position of the class whose own dict has `name`, and in *value what it holds, a new
+ * reference. */
+static Py_ssize_t
+find_in_mro(const search *s, PyObject *name, PyObject **value)
+{
+    Py_ssize_t n = PyTuple_Size(s->mro);
     for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *dict = PyObject_GetAttr(PyTuple_GetItem(mro, i), state->names.dict);
-        int has = dict != NULL ? PySequence_Contains(dict, name)
-                               : -1; /* a KeyError costs more */
+        PyObject *dict = PyObject_GetAttr(PyTuple_GetItem(s->mro, i),
+                                          s->state->names.dict);
+        /* Asking first is cheaper than a KeyError. */
+        int has = dict != NULL ? PySequence_Contains(dict, name) : -1;
         if (has > 0) {
             *value = PyObject_GetItem(dict, name);
             has = *value != NULL ? 1 : -1;
         }
         Py_XDECREF(dict);
         if (has != 0) {
-            return has > 0 ? i : -2;
+            return has > 0 ? i : FAILED;
         }
     }
-    return -1;
+    return NOWHERE;
 }
 
-typedef struct {
-    dls_rung rung;
-    size_t name; /* offset in state->names */
-} attribute_rung;
-
-#define NAME_OFFSET(member) (offsetof(dls_state, names.member))
-/* FUNCTION and BUFFER are not attributes and are found apart. */
-static const attribute_rung attribute_rungs[] = {
-    {DLS_RUNG_DLPACK, NAME_OFFSET(dlpack)},
-    {DLS_RUNG_CUDA, NAME_OFFSET(cuda_array_interface)},
-    {DLS_RUNG_SYCL, NAME_OFFSET(sycl_usm_array_interface)},
-    {DLS_RUNG_STRUCT, NAME_OFFSET(array_struct)},
-    {DLS_RUNG_INTERFACE, NAME_OFFSET(array_interface)},
-};
-#define ATTRIBUTE_RUNGS (sizeof attribute_rungs / sizeof *attribute_rungs)
-
-static PyObject *
-name_at(dls_state *state, size_t offset)
-{
-    PyObject *name;
-    memcpy(&name, (char *)state + offset, sizeof name);
-    return name;
-}
-
-/* The table counts only if no class before its owner defines __dlpack__ itself (N2). */
+/* The protocols that are attributes.  None as a class attribute is Python's word for
+ * "not offered". */
 static int
-find_table(dls_state *state, PyObject *mro, Py_ssize_t dlpack_at, dls_plan *plan)
+find_protocols(search *s)
 {
-    PyObject *names[] = {state->names.exchange_api, state->names.exchange_api_old};
-    for (int i = 0; i < 2 && plan->table == NULL; i++) {
+    dls_plan *plan = s->plan;
+    for (int i = 0; i < DLS_PROTOCOL_COUNT; i++) {
         PyObject *value = NULL;
-        Py_ssize_t at = find_in_mro(state, mro, names[i], &value);
-        if (at == -2) {
+        int attribute = dls_protocol_attributes[i];
+        if (attribute == DLS_NAME_INDEX_NONE) {
+            continue;
+        }
+        Py_ssize_t at = find_in_mro(s, s->state->all_names[attribute], &value);
+        if (at == FAILED) {
             return -1;
         }
-        if (at >= 0 && !(dlpack_at >= 0 && dlpack_at < at)) {
-            const dl_exchange_api *table = dls_table_from_attribute(value);
-            plan->table = table != state->own_table ? table : NULL;
+        bool offered = at >= 0 && value != Py_None;
+        plan->offers |= (uint32_t)offered << i;
+        if (offered && i == DLS_PROTOCOL_DLPACK) {
+            s->dlpack_at = at;
+            plan->by_type = dls_method_is_plain(value) && dls_type_has_dict(plan->type);
+            plan->method = dls_method_lasting(plan->type, value);
         }
         Py_XDECREF(value);
-    }
-    if (plan->table != NULL) {
-        plan->offers |= 1u << DLS_RUNG_TABLE;
     }
     return 0;
 }
 
-/* The class in whose dict `name` is first found, borrowed, and *value: a new reference.
- * NULL: nowhere, with an exception or without. */
-static PyTypeObject *
-owner_of(dls_state *state, PyObject *mro, PyObject *name, PyObject **value)
+/* The row of the library.  A subclass that has a __dlpack__ of its own exports its own
+ * way: nothing is known of it. */
+static int
+find_library(search *s)
 {
-    Py_ssize_t at = find_in_mro(state, mro, name, value);
-    PyObject *owner = at >= 0 ? PyTuple_GetItem(mro, at) : NULL;
-    if (owner != NULL && !PyType_Check(owner)) { /* a metaclass may say anything */
-        Py_CLEAR(*value);
-        return NULL;
+    const dls_library *row = dls_library_match(s->mro, &s->library_at);
+    if (row != NULL && !(s->dlpack_at >= 0 && s->dlpack_at < s->library_at)) {
+        s->plan->library = row;
+        s->plan->traits = row->traits;
     }
-    return (PyTypeObject *)owner;
+    return 0;
 }
 
+/* The device question.  A subclass that answers for itself may know of other devices
+ * than its library does. */
 static int
-find_getter(dls_state *state, PyObject *mro, PyObject *name, dls_getter *getter)
+find_device(search *s)
 {
+    dls_plan *plan = s->plan;
     PyObject *value = NULL;
-    PyTypeObject *owner = owner_of(state, mro, name, &value);
-    if (owner != NULL) {
-        dls_lasting_getter(owner, value, getter);
+    Py_ssize_t at = find_in_mro(s, s->state->names.dlpack_device, &value);
+    plan->cpu_only = dls_plan_has(plan, DLS_LIB_CPU_ONLY)
+                     && !(at >= 0 && at < s->library_at);
+    if (at >= 0) {
+        plan->has_device = true;
+        plan->device_method = dls_method_lasting(plan->type, value);
     }
     Py_XDECREF(value);
-    return PyErr_Occurred() != NULL ? -1 : 0;
+    write_learned(plan, (dls_learned){.met = plan->cpu_only});
+    return at == FAILED ? -1 : 0;
 }
 
-/* What is asked of each tensor before it goes out by its table (T12).  0, or -1. */
+/* The getter or the method (the other is NULL) `name`, if it is found on a class that
+ * cannot be changed. */
 static int
-find_lazy_bits(dls_state *state, PyObject *mro, dls_plan *plan)
+find_unchanging(const search *s, PyObject *name, dls_getter *getter, PyObject **method)
 {
     PyObject *value = NULL;
-    PyTypeObject *owner = owner_of(state, mro, state->names.is_neg, &value);
-    if (owner != NULL) {
-        plan->is_neg = dls_lasting_method(owner, value);
+    Py_ssize_t at = find_in_mro(s, name, &value);
+    PyObject *owner = at >= 0 ? PyTuple_GetItem(s->mro, at) : NULL;
+    if (owner != NULL && PyType_Check(owner)) { /* a metaclass may say anything */
+        if (getter != NULL) {
+            dls_getter_lasting((PyTypeObject *)owner, value, getter);
+        }
+        else {
+            *method = dls_method_lasting((PyTypeObject *)owner, value);
+        }
     }
     Py_XDECREF(value);
-    if (PyErr_Occurred() != NULL) {
-        return -1;
-    }
-    return find_getter(state, mro, state->names.requires_grad, &plan->requires_grad);
+    return at == FAILED ? -1 : 0;
 }
 
-/* Of the row's own class only: what a user's subclass says may change. */
+/* What is asked of each object before it goes out (T12), or instead of the device
+ * question (N5).  Of the row's own class only: what a user's subclass says may change.
+ */
 static int
-find_lasting(dls_state *state, PyObject *mro, dls_plan *plan)
+find_lasting(search *s)
 {
-    if (dls_plan_has(plan, DLS_LIB_LAZY_BITS) && find_lazy_bits(state, mro, plan) < 0) {
+    dls_plan *plan = s->plan;
+    if (s->library_at != 0) {
+        return 0;
+    }
+    if (dls_plan_has(plan, DLS_LIB_LAZY_BITS)
+        && (find_unchanging(s, s->state->names.is_neg, NULL, &plan->is_neg) < 0
+            || find_unchanging(s, s->state->names.requires_grad, &plan->requires_grad,
+                               NULL)
+                   < 0)) {
         return -1;
     }
-    PyObject *tells = dls_plan_has(plan, DLS_LIB_BASE_TELLS)     ? state->names.base
-                      : dls_plan_has(plan, DLS_LIB_IS_CPU_TELLS) ? state->names.is_cpu
-                                                                 : NULL;
-    return tells != NULL ? find_getter(state, mro, tells, &plan->where) : 0;
+    if (dls_plan_has(plan, DLS_LIB_BASE_TELLS)) {
+        return find_unchanging(s, s->state->names.base, &plan->where, NULL);
+    }
+    return dls_plan_has(plan, DLS_LIB_IS_CPU_TELLS)
+               ? find_unchanging(s, s->state->names.is_cpu, &plan->where, NULL)
+               : 0;
 }
 
-/* None as a class attribute is Python's word for "not offered". */
+/* The C table, under either name.  It counts only if no class before its owner defines
+ * __dlpack__ itself (N2). */
 static int
-offers_of_type(dls_state *state, PyObject *mro, dls_plan *plan)
+find_ctable(search *s)
 {
-    Py_ssize_t dlpack_at = -1, library_at = -1;
-    plan->library = dls_library_match(mro, &library_at);
-    for (size_t i = 0; i < ATTRIBUTE_RUNGS; i++) {
+    dls_plan *plan = s->plan;
+    PyObject *names[] = {s->state->names.exchange_api,
+                         s->state->names.exchange_api_old};
+    for (int i = 0; i < 2 && plan->table == NULL; i++) {
         PyObject *value = NULL;
-        PyObject *name = name_at(state, attribute_rungs[i].name);
-        Py_ssize_t at = find_in_mro(state, mro, name, &value);
-        if (at == -2) {
+        Py_ssize_t at = find_in_mro(s, names[i], &value);
+        if (at == FAILED) {
             return -1;
         }
-        if (at >= 0 && value != Py_None) {
-            plan->offers |= 1u << attribute_rungs[i].rung;
-            if (attribute_rungs[i].rung == DLS_RUNG_DLPACK) {
-                dlpack_at = at;
-                plan->by_type = dls_is_method(value)
-                                && dls_has_instance_dict(plan->type);
-                plan->method = dls_lasting_method(plan->type, value);
-            }
+        if (at >= 0 && !(s->dlpack_at >= 0 && s->dlpack_at < at)) {
+            const dl_exchange_api *table = dls_ctable_from_attribute(value);
+            plan->table = table != s->state->own_table ? table : NULL;
         }
         Py_XDECREF(value);
     }
-    if (dlpack_at >= 0 && dlpack_at < library_at) {
-        plan->library =
-            NULL; /* a subclass exports its own way: nothing is known of it */
-    }
-    plan->traits = plan->library != NULL ? plan->library->traits : 0;
-    PyObject *value = NULL;
-    Py_ssize_t device_at = find_in_mro(state, mro, state->names.dlpack_device, &value);
-    if (device_at == -2) {
-        return -1;
-    }
-    /* A subclass that answers for itself may know of other devices. */
-    plan->cpu_only = dls_plan_has(plan, DLS_LIB_CPU_ONLY)
-                     && !(device_at >= 0 && device_at < library_at);
-    if (device_at >= 0) {
-        plan->has_device = true;
-        plan->device_method = dls_lasting_method(plan->type, value);
-    }
-    Py_XDECREF(value);
-    if (library_at == 0 && find_lasting(state, mro, plan) < 0) {
-        return -1;
-    }
-    return find_table(state, mro, dlpack_at, plan);
+    plan->offers |= (uint32_t)(plan->table != NULL) << DLS_PROTOCOL_TABLE;
+    return 0;
 }
 
-static dls_plan *
-plan_new(dls_state *state, PyObject *obj)
+static int
+find_in_type(dls_state *state, dls_plan *plan)
 {
-    PyObject *mro = NULL;
-    dls_plan *plan = dls_alloc(sizeof *plan);
-    if (plan == NULL) {
-        PyErr_NoMemory();
-        return NULL;
+    PyObject *mro = PyObject_GetAttr((PyObject *)plan->type, state->names.mro);
+    search s = {.state = state,
+                .mro = mro,
+                .plan = plan,
+                .dlpack_at = NOWHERE,
+                .library_at = NOWHERE};
+    bool found = false;
+    if (mro != NULL && PyTuple_Check(mro)) {
+        found = find_protocols(&s) == 0 && find_library(&s) == 0 && find_device(&s) == 0
+                && find_lasting(&s) == 0 && find_ctable(&s) == 0;
     }
-    *plan = (dls_plan){.refs = 1, .type = Py_TYPE(obj)};
-    plan->can_cycle = (PyType_GetFlags(plan->type) & Py_TPFLAGS_HAVE_GC) != 0;
-    mro = PyObject_GetAttr((PyObject *)plan->type, state->names.mro);
-    if (mro == NULL || !PyTuple_Check(mro)) {
-        goto fail;
-    }
-    if (offers_of_type(state, mro, plan) < 0) {
-        goto fail;
-    }
-    if (dls_late.PyObject_CheckBuffer(obj)) {
-        plan->offers |= 1u << DLS_RUNG_BUFFER;
-    }
-    plan->met = plan->cpu_only;
-    Py_DECREF(mro);
-    return plan;
-fail:
-    if (PyErr_Occurred() == NULL) {
+    else if (mro != NULL) {
         PyErr_SetString(PyExc_TypeError, "type.__mro__ is not a tuple");
     }
     Py_XDECREF(mro);
-    dls_plan_drop(plan);
-    return NULL;
+    return found ? 0 : -1;
+}
+
+/* --- the object ------------------------------------------------------------- */
+
+/* A capsule function.  The one of a row is for all objects of the type. */
+static int
+find_function(dls_state *state, PyObject *obj, dls_plan *plan)
+{
+    int got = dls_library_has_capsule(state, plan->library, obj);
+    if (got <= 0) {
+        return got;
+    }
+    plan->offers |= 1u << DLS_PROTOCOL_FUNCTION;
+    if (plan->library == NULL) {
+        got = dls_library_has_capsule(state, NULL, (PyObject *)plan->type);
+        plan->on_instance = got == 0;
+    }
+    return got < 0 ? -1 : 0;
 }
 
 /* The instance's own attributes; never generalised to its type (N1). */
 static int
-offers_of_instance(dls_state *state, PyObject *obj, dls_plan *plan)
+find_in_instance(dls_state *state, PyObject *obj, dls_plan *plan)
 {
-    for (size_t i = 0; i < ATTRIBUTE_RUNGS; i++) {
+    for (int i = 0; i < DLS_PROTOCOL_COUNT; i++) {
         PyObject *value = NULL;
-        int got = dls_get_optional(obj, name_at(state, attribute_rungs[i].name),
-                                   &value);
+        int attribute = dls_protocol_attributes[i];
+        int got = attribute != DLS_NAME_INDEX_NONE
+                      ? dls_get_optional(obj, state->all_names[attribute], &value)
+                      : 0;
         if (got < 0) {
             return -1;
         }
         if (got && value != Py_None) {
-            plan->offers |= 1u << attribute_rungs[i].rung;
+            plan->offers |= 1u << i;
             plan->on_instance = true;
         }
         Py_XDECREF(value);
     }
-    if (dls_plan_offers(plan, DLS_RUNG_DLPACK)) {
+    if (dls_plan_offers(plan, DLS_PROTOCOL_DLPACK)) {
         PyObject *value = NULL;
         int got = dls_get_optional(obj, state->names.dlpack_device, &value);
         Py_XDECREF(value);
@@ -264,19 +317,20 @@ offers_of_instance(dls_state *state, PyObject *obj, dls_plan *plan)
 }
 
 static int
-offers_of_functions(dls_state *state, PyObject *obj, dls_plan *plan)
+find_in_object(dls_state *state, PyObject *obj, dls_plan *plan)
 {
-    int got = dls_library_has_capsule(state, plan->library, obj);
-    if (got > 0) {
-        plan->offers |= 1u << DLS_RUNG_FUNCTION;
-        int of_type = plan->library != NULL
-                          ? 1
-                          : dls_library_has_capsule(state, NULL,
-                                                    (PyObject *)plan->type);
-        plan->on_instance = of_type == 0;
-        got = of_type < 0 ? -1 : got;
+    if (dls_compat.PyObject_CheckBuffer(obj)) {
+        plan->offers |= 1u << DLS_PROTOCOL_BUFFER;
     }
-    return got;
+    if (PyType_Check(obj)) {
+        return 0; /* a class is no array, though its methods look like ours */
+    }
+    if (!dls_plan_offers(plan, DLS_PROTOCOL_DLPACK)
+        && find_function(state, obj, plan) < 0) {
+        return -1;
+    }
+    return plan->offers == 0 || plan->on_instance ? find_in_instance(state, obj, plan)
+                                                  : 0;
 }
 
 static void
@@ -296,45 +350,71 @@ raise_unsupported(dls_state *state, PyObject *obj)
     Py_DECREF(name);
 }
 
-dls_plan *
-dls_plan_find(dls_state *state, PyObject *obj)
+/* --- plans ------------------------------------------------------------------ */
+
+/* A plan that says nothing yet; NULL with MemoryError. */
+static dls_plan *
+plan_new(PyTypeObject *type)
 {
-    dls_plan *known = dls_plan_known(state, obj);
-    if (known != NULL) {
-        return dls_plan_share(known);
-    }
-    dls_plan *plan = plan_new(state, obj);
+    dls_plan *plan = dls_alloc(sizeof *plan);
     if (plan == NULL) {
+        PyErr_NoMemory();
         return NULL;
     }
-    /* A class is no array, though its methods look like ours. */
-    bool is_class = PyType_Check(obj);
-    if (!is_class && !dls_plan_offers(plan, DLS_RUNG_DLPACK)
-        && offers_of_functions(state, obj, plan) < 0) {
-        goto fail;
+    *plan = (dls_plan){.refs = 1, .type = type};
+    plan->can_cycle = (PyType_GetFlags(type) & Py_TPFLAGS_HAVE_GC) != 0;
+    return plan;
+}
+
+void
+dls_plan_drop(dls_plan *plan)
+{
+    if (plan != NULL && --plan->refs == 0) {
+        Py_XDECREF(plan->method);
+        Py_XDECREF(plan->device_method);
+        Py_XDECREF(plan->is_neg);
+        Py_XDECREF(plan->requires_grad.descriptor);
+        Py_XDECREF(plan->where.descriptor);
+        dls_free(plan);
     }
-    if (!is_class && (plan->offers == 0 || plan->on_instance)
-        && offers_of_instance(state, obj, plan) < 0) {
-        goto fail;
+}
+
+/* Make the plan of an object's type.  What is found on an instance belongs to that
+ * alone, and is not put into the cache (N1). */
+static int
+fill_plan(dls_state *state, PyObject *obj, dls_plan *plan)
+{
+    if (find_in_type(state, plan) < 0 || find_in_object(state, obj, plan) < 0) {
+        return -1;
     }
     if (plan->offers == 0) {
         raise_unsupported(state, obj);
-        goto fail;
+        return -1;
     }
-    if (!plan->on_instance && dls_plan_cache_add(state, plan) < 0) {
-        goto fail;
+    assert(dls_plan_check(plan));
+    return plan->on_instance ? 0 : dls_plan_cache_add(state, plan);
+}
+
+dls_plan *
+dls_plan_find(dls_state *state, PyObject *obj)
+{
+    dls_plan *plan = dls_plan_known(state, obj);
+    if (plan != NULL) {
+        return plan;
+    }
+    plan = plan_new(Py_TYPE(obj));
+    if (plan != NULL && fill_plan(state, obj, plan) < 0) {
+        dls_plan_drop(plan);
+        return NULL;
     }
     return plan;
-fail:
-    dls_plan_drop(plan);
-    return NULL;
 }
 
 bool
 dls_plan_retire(dls_state *state, dls_plan *plan, PyObject *obj)
 {
     PyObject *error = dls_error_take(), *method = NULL;
-    bool lost = dls_plan_offers(plan, DLS_RUNG_DLPACK)
+    bool lost = dls_plan_offers(plan, DLS_PROTOCOL_DLPACK)
                 && dls_get_optional(obj, state->names.dlpack, &method) == 0;
     Py_XDECREF(method);
     if (!lost) {
@@ -347,4 +427,39 @@ dls_plan_retire(dls_state *state, dls_plan *plan, PyObject *obj)
     plan->type = NULL;
     dls_plan_cache_evict(state->plans, type, plan);
     return true;
+}
+
+/* Tensors own what they hold, so an export of one needs no reference to it (T10). */
+dls_plan *
+dls_plan_new_of_tensors(dls_state *state)
+{
+    dls_plan *plan = plan_new(state->tensor_type);
+    if (plan != NULL) {
+        plan->traits = DLS_LIB_OWNS;
+        plan->offers = 1u << DLS_PROTOCOL_TENSOR;
+    }
+    return plan;
+}
+
+/* 1. It is counted, and offers something; a Tensor's plan offers nothing else.
+ * 2. What is kept of a protocol is there only if the protocol is offered.
+ * 3. A learned form is of a protocol that is offered; the fast path uses no other form
+ *    than the learned one, and none off the host. */
+bool
+dls_plan_check(const dls_plan *plan)
+{
+    const dls_learned learned = dls_plan_learned(plan);
+    bool good = plan->refs > 0 && plan->offers != 0
+                && (!dls_plan_is_tensor(plan)
+                    || plan->offers == 1u << DLS_PROTOCOL_TENSOR);
+    good &= dls_plan_offers(plan, DLS_PROTOCOL_TABLE) == (plan->table != NULL)
+            && (dls_plan_offers(plan, DLS_PROTOCOL_DLPACK) || plan->method == NULL)
+            && (plan->has_device || plan->device_method == NULL)
+            && (plan->library == NULL || plan->traits == plan->library->traits);
+    for (int i = 0; i < 2; i++) {
+        const dls_form form = learned.forms[i];
+        good &= !form.known || dls_plan_may_offer(plan, (dls_protocol)form.protocol);
+        good &= learned.fast[i] == 0 || (form.known && !learned.off_host);
+    }
+    return good;
 }

@@ -1,85 +1,109 @@
-/* One plan per type: which ways in it offers and what asking it has taught (N1).
+/* One plan for each type: which protocols it offers, and what asking it has taught
+ * (N1).
  *
- * Plans are counted; a Producer owns a count, so the hot road looks nothing up.  A plan
- * holds nothing that leads back to its type.  GIL held throughout.
- */
-#ifndef DLS_SOURCE_PLAN_H
-#define DLS_SOURCE_PLAN_H
+ * A plan is constant after it was made, but for its count and for one word of what was
+ * learned.  Whoever keeps a plan owns a count of it.  A Producer does, so that the fast
+ * path looks nothing up.  A plan holds nothing that leads back to its type.  GIL held
+ * throughout. */
+#ifndef DLS_EXCHANGE_PLAN_H
+#define DLS_EXCHANGE_PLAN_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <string.h>
 
 #include "abi/dlpack_abi.h"
-#include "acquire/call.h"
 #include "exchange/library.h"
+#include "exchange/probe.h"
 #include "python/py.h"
 #include "python/state.h"
 
-/* The rungs of the ladder (N2), in the order in which they are tried. */
-#define DLS_RUNG_LIST(X)                    \
-    X(TABLE, "exchange table")              \
-    X(DLPACK, "__dlpack__")                 \
-    X(FUNCTION, "capsule function")         \
-    X(CUDA, "__cuda_array_interface__")     \
-    X(SYCL, "__sycl_usm_array_interface__") \
-    X(STRUCT, "__array_struct__")           \
-    X(INTERFACE, "__array_interface__")     \
-    X(BUFFER, "buffer protocol")
+/* Keywords of a call of __dlpack__; also the index of state->kwnames. */
+#define DLS_ASK_STREAM (1u << DLS_KW_STREAM)
+#define DLS_ASK_VERSION (1u << DLS_KW_VERSION)
+#define DLS_ASK_DEVICE (1u << DLS_KW_DEVICE)
+#define DLS_ASK_COPY (1u << DLS_KW_COPY)
+
+/* The protocols, in the order in which they are tried (N2).  TENSOR is a Tensor of
+ * ours: it is never tried beside another.  X(name, the attribute that offers it, text);
+ * NONE: it is no attribute, or (TABLE) more than one. */
+#define DLS_PROTOCOL_LIST(X)                                          \
+    X(TABLE, NONE, "exchange table")                                  \
+    X(DLPACK, dlpack, "__dlpack__")                                   \
+    X(FUNCTION, NONE, "capsule function")                             \
+    X(CUDA, cuda_array_interface, "__cuda_array_interface__")         \
+    X(SYCL, sycl_usm_array_interface, "__sycl_usm_array_interface__") \
+    X(STRUCT, array_struct, "__array_struct__")                       \
+    X(INTERFACE, array_interface, "__array_interface__")              \
+    X(BUFFER, NONE, "buffer protocol")                                \
+    X(TENSOR, NONE, "Tensor")
 
 typedef enum {
-#define DLS_RUNG_ENUM(name, text) DLS_RUNG_##name,
-    DLS_RUNG_LIST(DLS_RUNG_ENUM)
-#undef DLS_RUNG_ENUM
-        DLS_RUNG_COUNT
-} dls_rung;
+#define DLS_PROTOCOL_ENUM(name, attribute, text) DLS_PROTOCOL_##name,
+    DLS_PROTOCOL_LIST(DLS_PROTOCOL_ENUM)
+#undef DLS_PROTOCOL_ENUM
+        DLS_PROTOCOL_COUNT
+} dls_protocol;
 
-extern const char *const dls_rung_names[DLS_RUNG_COUNT];
+extern const char *const dls_protocol_names[DLS_PROTOCOL_COUNT];
 
-/* A way of asking that has worked. */
+/* DLS_NAME_INDEX_* of a protocol's attribute, or DLS_NAME_INDEX_NONE. */
+enum { DLS_NAME_INDEX_NONE = -1 };
+extern const int8_t dls_protocol_attributes[DLS_PROTOCOL_COUNT];
+
+/* A call form: through which protocol, with which keywords, and what it answers. */
 typedef struct {
-    bool known;
-    uint8_t rung;
-    uint8_t mask;      /* DLS_ASK_*: keywords passed (rung DLPACK) */
-    uint8_t versioned; /* flavour that it answered */
-} dls_way;
+    uint16_t known : 1;     /* 0: no form, and the rest says nothing */
+    uint16_t versioned : 1; /* generation of the answer */
+    uint16_t protocol : 5;  /* dls_protocol */
+    uint16_t mask : 4;      /* DLS_ASK_*: keywords passed (protocol DLPACK) */
+} dls_form;
 
-/* A way that may take the express road (module/express), in one byte.  0: it may not.
- */
-#define DLS_EXPRESS_OPEN 1u
-#define DLS_EXPRESS_TABLE 2u     /* rung TABLE, else DLPACK ... */
-#define DLS_EXPRESS_VERSION 4u   /* ... with max_version */
-#define DLS_EXPRESS_VERSIONED 8u /* the flavour that it answered */
-#define DLS_EXPRESS_WANTED 16u   /* the flavour that is wanted */
-#define DLS_EXPRESS_BY_TYPE 32u  /* the plan's by_type */
-#define DLS_EXPRESS_DIRECT 64u   /* the plan's method is called */
-#define DLS_EXPRESS_ASKED \
-    128u /* where it lies is asked by a method that is looked up */
+/* A learned form that the fast path may use, in one byte.  0: it may not. */
+#define DLS_FAST_OPEN 1u
+#define DLS_FAST_TABLE 2u     /* protocol TABLE; else DLPACK ... */
+#define DLS_FAST_VERSION 4u   /* ... with max_version */
+#define DLS_FAST_VERSIONED 8u /* the generation of the answer */
+#define DLS_FAST_WANTED 16u   /* the generation that is wanted */
+#define DLS_FAST_BY_TYPE 32u  /* as the plan's by_type */
+#define DLS_FAST_DIRECT 64u   /* the plan's method is called */
+#define DLS_FAST_DEVICE 128u  /* the device is asked by a method that is looked up */
+
+/* What asking a type has taught.  It is one word: dls_plan.learned. */
+typedef struct {
+    uint8_t fast[2]; /* DLS_FAST_*, where [0] a legacy, [1] a versioned one is wanted */
+    dls_form forms[2]; /* the form that worked, of the same */
+    uint16_t met : 1;  /* exported once: the device is known to be the host, or asked */
+    uint16_t off_host : 1; /* was seen off the host: the device is always asked (N5) */
+    uint16_t refused : 4;  /* DLS_ASK_*: keywords that were dropped off the host (N1) */
+    uint16_t taken : 4;    /* DLS_ASK_*: taken off the host, so never refused */
+} dls_learned;
+
+_Static_assert(sizeof(dls_learned) == sizeof(uint64_t),
+               "it is read and written at once");
 
 typedef struct dls_plan {
-    intptr_t refs;
+    intptr_t refs;              /* dls_plan_share and dls_plan_drop alone touch it */
+    _Atomic uint64_t learned;   /* the bytes of a dls_learned; plan.c alone writes it */
     PyTypeObject *type;         /* an address to compare with, not a reference */
     const dls_library *library; /* NULL: no row */
     uint32_t traits;            /* DLS_LIB_* of the row */
+    uint32_t offers;            /* bit 1 << dls_protocol */
     const dl_exchange_api *table;
-    PyObject *method; /* __dlpack__ and ... */
-    PyObject
-        *device_method; /* ... __dlpack_device__ of a type that is never changed and
-                         * never ends: called without a look-up; strong, or NULL */
+    /* __dlpack__ and __dlpack_device__ of a type that is never changed and never ends:
+     * called without a look-up.  Strong, or NULL. */
+    PyObject *method, *device_method;
     /* Of the library's own class (no subclass), found on a class that cannot be
-     * changed; one put on a class before it later is not heard.  Strong, or NULL:
-     * looked up each time. */
+     * changed; an attribute that is put on a class before it later is not seen. Strong,
+     * or NULL: looked up each time. */
     PyObject *is_neg;         /* LAZY_BITS */
-    dls_getter requires_grad; /* the same */
+    dls_getter requires_grad; /* LAZY_BITS */
     dls_getter where;         /* BASE_TELLS, IS_CPU_TELLS (exchange/on_host.h) */
-    uint32_t offers;          /* bit 1 << dls_rung */
     bool can_cycle;           /* instances take part in garbage collection */
     bool has_device;          /* __dlpack_device__ is there */
     bool cpu_only;    /* objects cannot be elsewhere: the device is not asked (N5) */
     bool by_type;     /* __dlpack__ is a method that instances could shadow (N1) */
     bool on_instance; /* found on the instance: belongs to one object only */
-    bool met;         /* exported once: the device is known to be the host, or asked */
-    uint8_t refused;  /* DLS_ASK_*: keywords that had to be dropped off the host (N1) */
-    uint8_t taken; /* DLS_ASK_*: keywords that were taken off the host: never refused */
-    bool off_host; /* has been seen off the host: always ask (N5) */
-    uint8_t express[2]; /* DLS_EXPRESS_*, of ... */
-    dls_way ways[2];    /* [0] a legacy, [1] a versioned capsule is wanted */
 } dls_plan;
 
 static inline bool
@@ -89,33 +113,81 @@ dls_plan_has(const dls_plan *plan, uint32_t trait)
 }
 
 static inline bool
-dls_plan_offers(const dls_plan *plan, dls_rung rung)
+dls_plan_offers(const dls_plan *plan, dls_protocol protocol)
 {
-    return plan->offers >> rung & 1;
+    return plan->offers >> protocol & 1;
 }
 
-/* Off the host nothing is taken for granted (N5). */
-static inline void
-dls_plan_leave_host(dls_plan *plan)
+/* Is the protocol tried?  Only the call tells whether __dlpack__ is a placeholder, and
+ * a real capsule function may stand beside one (N8). */
+static inline bool
+dls_plan_may_offer(const dls_plan *plan, dls_protocol protocol)
 {
-    plan->off_host = true;
-    plan->express[0] = plan->express[1] = 0;
+    return dls_plan_offers(plan, protocol)
+           || (protocol == DLS_PROTOCOL_FUNCTION
+               && dls_plan_offers(plan, DLS_PROTOCOL_DLPACK));
 }
 
-/* The plan of an object's type, a new count; NULL with UnsupportedObjectError when it
- * offers no way in, or with what looking raised. */
+/* Is the source a Tensor of ours (or a raw capsule)? */
+static inline bool
+dls_plan_is_tensor(const dls_plan *plan)
+{
+    return dls_plan_offers(plan, DLS_PROTOCOL_TENSOR);
+}
+
+/* What is learned so far, read once. */
+static inline dls_learned
+dls_plan_learned(const dls_plan *plan)
+{
+    dls_learned learned;
+    uint64_t word = atomic_load_explicit(&plan->learned, memory_order_relaxed);
+    memcpy(&learned, &word, sizeof learned);
+    return learned;
+}
+
+/* The same, as far as the fast path needs it. */
+static inline unsigned
+dls_plan_fast(const dls_plan *plan, bool wanted)
+{
+    const dls_learned learned = dls_plan_learned(plan);
+    return wanted ? learned.fast[1] : learned.fast[0];
+}
+
+/* A form has worked: `fast` of it is DLS_FAST_*.  known false: the type was met, but
+ * the form serves this one exchange only. */
+void dls_plan_learn_form(dls_plan *plan, bool wanted, dls_form form, uint8_t fast);
+/* These keywords were taken off the host; what is refused from now on, or -1: as
+ * before. */
+void dls_plan_learn_keywords(dls_plan *plan, unsigned taken, int refused);
+/* An object of the type lies off the host: no form and nothing else is taken for
+ * granted from now on (N5). */
+void dls_plan_leave_host(dls_plan *plan);
+/* The same, but the learned forms stay: an interface was read, no call was made. */
+void dls_plan_close_fast_path(dls_plan *plan);
+
+/* The plan of an object's type, with a new count: the known one, or a new one.  NULL
+ * with UnsupportedObjectError when the object offers no protocol, or with what looking
+ * raised. */
 dls_plan *dls_plan_find(dls_state *state, PyObject *obj);
+/* The one plan of Tensors and raw capsules; NULL with MemoryError. */
+dls_plan *dls_plan_new_of_tensors(dls_state *state);
+
+/* One count more, and one less (NULL allowed).  Nothing else changes the count. */
 static inline dls_plan *
 dls_plan_share(dls_plan *plan)
 {
+    assert(plan->refs > 0);
     plan->refs++;
     return plan;
 }
-void dls_plan_drop(dls_plan *plan); /* NULL allowed */
+void dls_plan_drop(dls_plan *plan);
 
 /* An AttributeError is pending: has the type lost, since it was met, the __dlpack__
  * that the plan calls?  If so the plan is taken out of the cache and fits no type any
  * more, the exception is cleared and true is returned. */
 bool dls_plan_retire(dls_state *state, dls_plan *plan, PyObject *obj);
+
+/* For asserts: do its members fit together?  The rules are in the source. */
+bool dls_plan_check(const dls_plan *plan);
 
 #endif

@@ -1,3 +1,6 @@
+/* A hash table with open addressing: makes, fills, grows and empties it.  Called by
+ * plan.c and by the module's life (module/module.c).  Tests:
+ * tests/core/test_lifetime.py, tests/core/test_leaks.py. */
 #include "exchange/plan_cache.h"
 
 #include <string.h>
@@ -117,6 +120,9 @@ int
 dls_plan_cache_add(dls_state *state, dls_plan *plan)
 {
     dls_plan_cache *cache = state->plans;
+    if (state->forget == NULL) {
+        return 0; /* the module was emptied (state.h): nobody would take the plan out */
+    }
     PyObject *reference = PyWeakref_NewRef((PyObject *)plan->type, state->forget);
     if (reference == NULL) {
         return -1;

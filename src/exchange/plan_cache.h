@@ -1,7 +1,7 @@
 /* The plans of the types that were met, one cache an interpreter (state->plans).  GIL
  * held throughout. */
-#ifndef DLS_SOURCE_PLAN_CACHE_H
-#define DLS_SOURCE_PLAN_CACHE_H
+#ifndef DLS_EXCHANGE_PLAN_CACHE_H
+#define DLS_EXCHANGE_PLAN_CACHE_H
 
 #include "core/base.h"
 #include "exchange/plan.h"
@@ -25,7 +25,8 @@ void dls_plan_cache_free(dls_plan_cache *cache); /* NULL allowed */
 void dls_plan_cache_clear(dls_plan_cache *cache);
 int dls_plan_cache_visit(dls_plan_cache *cache, visitproc visit, void *arg);
 /* 0, or -1 with an exception.  Takes a count of its own, and leaves a plan of the same
- * type that is there already. */
+ * type that is there already.  Adds nothing to the plans of a module that was emptied
+ * (state.h). */
 int dls_plan_cache_add(dls_state *state, dls_plan *plan);
 /* This plan is the type's no more, if it was. */
 void dls_plan_cache_evict(dls_plan_cache *cache, const PyTypeObject *type,
@@ -55,8 +56,8 @@ dls_plan_slot(const dls_plan_cache *cache, const PyTypeObject *type)
     return &cache->entries[i];
 }
 
-/* The plan of an object's type if it has been met before, borrowed; else NULL, nothing
- * set. Types of ours and capsules are never met. */
+/* The plan of an object's type if it has been met before, with a new count; else NULL,
+ * nothing set.  Types of ours and capsules are never met. */
 static inline dls_plan *
 dls_plan_known(dls_state *state, PyObject *obj)
 {
@@ -64,10 +65,10 @@ dls_plan_known(dls_state *state, PyObject *obj)
     if (DLS_RARE(slot->type == NULL)) {
         return NULL;
     }
-    bool alive = dls_late.PyWeakref_GetObject(slot->reference)
+    bool alive = dls_compat.PyWeakref_GetObject(slot->reference)
                  == (PyObject *)slot->type;
     return DLS_RARE(!alive) ? dls_plan_cache_forget_dead(state->plans, slot)
-                            : slot->plan;
+                            : dls_plan_share(slot->plan);
 }
 
 #endif

@@ -1,208 +1,187 @@
-#include <stdatomic.h>
+/* Export: what was resolved goes out, as a capsule, a struct or a Tensor (T3, T8 to
+ * T10). Called by the fast path and by module/.  Tests: tests/core/test_handing_on.py,
+ * tests/core/test_lifetime.py, tests/core/test_ways_out.py. */
+#include "export/export.h"
 
+#include "acquire/acquire.h"
 #include "acquire/from_capsule.h"
+#include "acquire/learned.h"
 #include "core/alloc.h"
 #include "core/counters.h"
 #include "core/device.h"
+#include "exchange/tensor_object.h"
 #include "export/resolve.h"
-#include "module/test_hooks.h"
+#include "gpu/sync_run.h"
 #include "python/capsule.h"
 #include "python/errors.h"
 #include "sync/producer_stream.h"
 #include "sync/sync_exchange.h"
-#include "sync/transfer.h"
 
-atomic_bool dls_hand_on_allowed = true;
+/* --- begin and end -------------------------------------------------------- */
 
-static const dls_library *
-row_of(const dls_plan *plan)
+void
+dls_exchange_begin(dls_exchange *x, dls_state *state, PyObject *source, dls_plan *plan,
+                   const dls_options *options)
 {
-    return plan != NULL ? plan->library : NULL;
+    Py_INCREF(source);
+    x->state = state;
+    x->source = source;
+    x->plan = dls_plan_share(plan);
+    dls_request_init(&x->request, options);
+    x->outcome = (dls_outcome){.kind = DLS_NOT_LEARNED};
+    dls_acquired_init(&x->acquired);
+    x->synced = false;
+    x->refused_otherwise = false;
+    x->first_error = NULL;
+    x->tried = (dls_form){.known = false};
+    x->tried_error = NULL;
+    x->keeps = false;
+    x->kept = NULL;
 }
 
-/* --- asking ---------------------------------------------------------------------- */
-
-/* Without a plan the source is a Tensor, but for a Producer that the collector cleared.
- */
-static bool
-is_tensor(dls_state *state, PyObject *source)
+/* What one run has gathered, and the next must not see. */
+static void
+clear_run(dls_exchange *x)
 {
-    if (Py_IS_TYPE(source, state->tensor_type)) {
-        return true;
-    }
-    dls_raise(state, DLS_EBUFFER, source,
-              "the Producer has been cleared with its garbage");
-    return false;
+    dls_acquired_drop(&x->acquired);
+    Py_CLEAR(x->first_error);
+    Py_CLEAR(x->tried_error);
+    x->tried.known = false;
+    x->refused_otherwise = false;
+    x->synced = false;
+    x->request.want.empty = false;
 }
 
-/* A Tensor knows on which stream its data are. */
-DLS_COLD static int
-order_tensor(dls_state *state, PyObject *source, const dls_request *request,
-             dls_loan *loan)
+void
+dls_exchange_end(dls_exchange *x)
 {
-    dls_pending p = dls_tensor_pending(dls_tensor_data(source));
-    if (dls_order_owed(state, NULL, source, &request->want, DLS_PRODUCER_OLD, p, loan)
-        == 0) {
-        return 0;
+    if (x->outcome.kind != DLS_NOT_LEARNED) {
+        dls_outcome_drop(&x->outcome);
     }
-    dls_loan_drop(loan);
-    return -1;
+    clear_run(x);
+    assert(dls_acquired_is_empty(&x->acquired));
+    dls_shared_drop(x->kept, DLS_ATTACHED);
+    Py_DECREF(x->source);
+    dls_plan_drop(x->plan);
 }
 
-/* Fill *loan from a Tensor (plan NULL) or a foreign object. */
-static int
-ask_source(dls_state *state, PyObject *source, dls_plan *plan, dls_request *request,
-           dls_loan *loan)
+/* --- the source ----------------------------------------------------------- */
+
+/* Source and plan (stolen) take the place of what the exchange began with. */
+static void
+replace_source(dls_exchange *x, PyObject *source, dls_plan *plan)
 {
-    if (request->answer != NULL) {
-        dls_answer *answer = request->answer;
-        request->answer = NULL;
-        return dls_source_answered(state, plan, source, &request->want, answer, loan);
-    }
-    if (plan == NULL) {
-        if (!is_tensor(state, source)) {
-            return -1;
-        }
-        if (dls_tensor_lend(dls_tensor_data(source), loan) < 0) {
-            return -1;
-        }
-        bool host = loan->tensor.device.device_type == dl_kDLCPU
-                    && !request->want.has_assumed;
-        return host ? 0 : order_tensor(state, source, request, loan);
-    }
-    return dls_source_ask(state, plan, source, &request->want, loan);
+    PyObject *before = x->source;
+    dls_plan *plan_before = x->plan;
+    x->source = source;
+    x->plan = plan;
+    Py_DECREF(before);
+    dls_plan_drop(plan_before);
 }
 
 /* detach=True: the detached object is the source from here on. */
 static int
-detach_source(dls_state *state, PyObject **source, dls_plan **plan)
+detach_source(dls_exchange *x)
 {
     PyObject *method = NULL;
-    int got = dls_get_optional(*source, state->names.detach, &method);
+    int got = dls_get_optional(x->source, x->state->names.detach, &method);
+    if (got == 0) {
+        dls_refuse(x->state, DLS_EBUFFER, x->source,
+                   "detach=True, but it has no .detach(); drop the option");
+    }
     if (got <= 0) {
-        if (got == 0) {
-            dls_raise(state, DLS_EBUFFER, *source,
-                      "detach=True, but it has no .detach(); drop the option");
-        }
         return -1;
     }
     PyObject *detached = PyObject_CallFunctionObjArgs(method, NULL);
     Py_DECREF(method);
-    dls_plan *new_plan = detached != NULL ? dls_plan_find(state, detached) : NULL;
-    if (new_plan == NULL) {
+    dls_plan *plan = detached != NULL ? dls_plan_find(x->state, detached) : NULL;
+    if (plan == NULL) {
         Py_XDECREF(detached);
-        dls_raise_from_pending(state, *source, "detach=True failed");
-        return -1;
+        return dls_refuse_from_pending(x->state, x->source, "detach=True failed");
     }
-    Py_DECREF(*source);
-    dls_plan_drop(*plan);
-    *source = detached;
-    *plan = new_plan;
+    replace_source(x, detached, plan);
     return 0;
 }
 
-/* --- handing over ------------------------------------------------------------------
- */
+/* A Producer that the garbage collector has cleared has None as its source. */
+static int
+meet_anew(dls_exchange *x)
+{
+    if (x->source == Py_None) {
+        return dls_refuse(x->state, DLS_EBUFFER, x->source,
+                          "the Producer has been cleared with its garbage");
+    }
+    dls_plan *plan = dls_plan_find(x->state, x->source);
+    if (plan == NULL) {
+        return dls_refuse_from_pending(x->state, x->source, "its type has changed");
+    }
+    Py_INCREF(x->source);
+    replace_source(x, x->source, plan);
+    return 0;
+}
 
 static bool
-wants_guard(const dls_request *request)
+wants_detach(const dls_exchange *x)
 {
-    return dls_option_given(request->options, DLS_OPTION_on_release)
-           && request->options->on_release == DLS_RELEASE_GUARD;
+    return !dls_plan_is_tensor(x->plan)
+           && dls_option_given(x->request.options, DLS_OPTION_detach)
+           && x->request.options->detach;
 }
 
-/* T3's question, put to the source's struct. */
+int
+dls_exchange_prepare(dls_exchange *x)
+{
+    if (Py_TYPE(x->source) != x->plan->type && meet_anew(x) < 0) {
+        return -1;
+    }
+    return wants_detach(x) ? detach_source(x) : 0;
+}
+
+/* --- what the export holds ------------------------------------------------ */
+
 static bool
-goes_as_it_is(dls_state *state, const dls_plan *plan, const dls_request *request,
-              const dls_loan *loan, const dls_settled *s)
+wants_guard(const dls_exchange *x)
 {
-    bool versioned = s->delivery.versioned;
-    if (s->copied || s->needs_keeping || wants_guard(request)
-        || loan->flavour != (dls_flavour)versioned
-        || !dls_loan_may_hand_on(state, row_of(plan), loan)
-        || !atomic_load_explicit(&dls_hand_on_allowed, memory_order_relaxed)) {
-        return false;
-    }
-    void *managed = loan->managed;
-    bool has_deleter;
-    const dl_tensor *tensor;
-    if (versioned) {
-        has_deleter = ((dl_managed_tensor_versioned *)managed)->deleter != NULL;
-        tensor = &((dl_managed_tensor_versioned *)managed)->dl_tensor;
-    }
-    else {
-        has_deleter = ((dl_managed_tensor *)managed)->deleter != NULL;
-        tensor = &((dl_managed_tensor *)managed)->dl_tensor;
-    }
-    return !dls_tensor_needs_change(tensor, loan->flags, has_deleter, &s->scan,
-                                    &s->delivery);
+    return dls_option_given(x->request.options, DLS_OPTION_on_release)
+           && x->request.options->on_release == DLS_RELEASE_GUARD;
 }
 
-/* The producer's own capsule, or a capsule around the tensor that its table gave. */
-static PyObject *
-hand_on(dls_loan *loan, bool versioned)
-{
-    PyObject *capsule = loan->capsule;
-    if (capsule != NULL) {
-        loan->capsule = NULL;
-    }
-    else {
-        capsule = dls_capsule_new(loan->hold.base, versioned);
-        if (capsule == NULL) {
-            return NULL;
-        }
-        loan->hold = (dls_hold){0};
-    }
-    DLS_COUNT(handed_on);
-    return capsule;
-}
-
-/* An export holds the struct and, unless the library is known to do it right, the
- * object (T10). */
-static void
-hold_source(const dls_plan *plan, PyObject *source, dls_hold *hold)
-{
-    bool foreign = hold->kind == DLS_HOLD_LEGACY || hold->kind == DLS_HOLD_VERSIONED;
-    if (foreign && hold->py == NULL && plan != NULL
-        && !dls_plan_has(plan, DLS_LIB_OWNS)) {
-        Py_INCREF(source);
-        hold->py = source;
-    }
-}
-
-/* *guarded: what on_release="guard" needs; NULL where the consumer's work cannot
- * outlive the export (host memory, nothing there).  0, or -1. */
-DLS_COLD static int
-make_guard(dls_state *state, PyObject *source, const dls_loan *loan,
-           const dls_settled *s, dls_guarded **guarded)
+/* *guarded: what on_release="guard" needs.  It stays NULL where the option is not
+ * given, and where the consumer's work cannot outlive the export (host memory, no
+ * elements).  0, or -1 with an exception. */
+static int
+make_guard(const dls_exchange *x, const dls_resolved *resolved, dls_guarded **guarded)
 {
     dls_error err;
-    dl_device device = s->delivery.tensor.device;
+    if (!wants_guard(x)) {
+        return 0;
+    }
+    dl_device device = resolved->delivery.tensor.device;
     bool cuda = device.device_type == dl_kDLCUDA
                 || device.device_type == dl_kDLCUDAManaged
-                || loan->tensor.device.device_type == dl_kDLCUDAManaged;
-    if (s->scan.count == 0 || (!cuda && dls_device_is_host(device.device_type))) {
+                || x->acquired.tensor.device.device_type == dl_kDLCUDAManaged;
+    if (resolved->scan.count == 0
+        || (!cuda && dls_device_is_host(device.device_type))) {
         return 0;
     }
     if (!cuda) {
-        dls_raise(
-            state, DLS_EBUFFER, source,
+        return dls_refuse(
+            x->state, DLS_EBUFFER, x->source,
             "on_release=\"guard\" is kept for CUDA memory only, not on device (%d, "
             "%d); "
             "keep the array until the consumer's work is done, and drop the option",
             (int)device.device_type, (int)device.device_id);
-        return -1;
     }
-    dls_ordering what = {.device = device, .address = s->delivery.tensor.data};
+    dls_sync_job what = {.device = device, .address = resolved->delivery.tensor.data};
     dls_guarded_flush();
     int code;
     Py_BEGIN_ALLOW_THREADS
-    code = dls_handoff_can_guard(&what, &err);
+    code = dls_sync_run_can_guard(&what, &err);
     Py_END_ALLOW_THREADS
     if (code != DLS_OK) {
-        return dls_raise_error(state, source, &err);
+        return dls_refuse_error(x->state, x->source, &err);
     }
-    *guarded = dls_guarded_new(&what, dls_handoff_guard);
+    *guarded = dls_guarded_new(&what, dls_sync_run_guard);
     if (*guarded == NULL) {
         PyErr_NoMemory();
         return -1;
@@ -210,324 +189,331 @@ make_guard(dls_state *state, PyObject *source, const dls_loan *loan,
     return 0;
 }
 
-static int
-guard_release(dls_state *state, PyObject *source, const dls_request *request,
-              const dls_loan *loan, const dls_settled *s, dls_guarded **guarded)
+/* Memory that the producer made for this export is shared with the Producer, which
+ * keeps it until its next export (T8). */
+static void
+share_with_producer(dls_exchange *x, dls_shared *shared, dls_hold *hold)
 {
-    return wants_guard(request) ? make_guard(state, source, loan, s, guarded) : 0;
+    dls_shared *before = x->kept;
+    dls_hold_move(hold, &shared->hold);
+    x->kept = dls_shared_add(shared);
+    *hold = (dls_hold){.base = shared, .kind = DLS_HOLD_SHARED};
+    dls_shared_drop(before, DLS_ATTACHED);
 }
 
-/* What the new struct shall hold: the copy, or what the source lent. */
+/* What the new export shall hold: the copy, or what was acquired, which is taken now as
+ * the last step that can fail (T9).  0, or -1 with an exception and nothing changed. */
 static int
-take_hold(dls_state *state, PyObject *source, dls_plan *plan,
-          const dls_request *request, dls_loan *loan, dls_settled *s, dls_hold *hold)
+take_hold(dls_exchange *x, dls_resolved *resolved, dls_hold *hold)
 {
-    if (s->copied) {
-        *hold = s->made;
-        s->made = (dls_hold){0};
+    if (resolved->copied) {
+        dls_hold_move(&resolved->made, hold);
         return 0;
     }
-    dls_hold shared_hold = {0};
+    dls_hold nothing = {0};
     dls_shared *shared = NULL;
     dls_guarded *guarded = NULL;
-    if (guard_release(state, source, request, loan, s, &guarded) < 0) {
+    if (make_guard(x, resolved, &guarded) < 0) {
         return -1;
     }
-    if (s->needs_keeping) {
-        shared = dls_shared_new(&shared_hold); /* filled below, when nothing can fail */
+    if (resolved->needs_keeping) {
+        shared = dls_shared_new(&nothing);
         if (shared == NULL) {
-            dls_free(guarded);
             PyErr_NoMemory();
-            return -1;
         }
     }
-    if (dls_loan_take(state, row_of(plan), source, loan) < 0) {
+    if ((resolved->needs_keeping && shared == NULL) || dls_acquired_take(x) < 0) {
         dls_free(guarded);
-        dls_shared_drop_attached(shared);
+        dls_shared_drop(shared, DLS_ATTACHED);
         return -1;
     }
-    hold_source(plan, source, &loan->hold);
-    *hold = loan->hold;
-    loan->hold = (dls_hold){0};
+    dls_hold_move(&x->acquired.hold, hold);
     if (shared != NULL) {
-        dls_shared *before = *request->kept;
-        shared->hold = *hold;
-        *request->kept = dls_shared_add(shared);
-        *hold = (dls_hold){.base = shared, .kind = DLS_HOLD_SHARED};
-        dls_shared_drop_attached(before);
+        share_with_producer(x, shared, hold);
     }
     if (guarded != NULL) {
-        guarded->hold = *hold;
+        dls_hold_move(hold, &guarded->hold);
         *hold = (dls_hold){.base = guarded, .kind = DLS_HOLD_GUARDED};
     }
     return 0;
 }
 
-static PyObject *
-translate(dls_state *state, PyObject *source, dls_plan *plan,
-          const dls_request *request, dls_loan *loan, dls_settled *s)
+/* --- a capsule or a struct ------------------------------------------------ */
+
+/* Does the producer's own struct say all that the consumer shall see (T3)? */
+static bool
+can_hand_on(const dls_exchange *x, const dls_resolved *resolved)
 {
-    bool versioned = s->delivery.versioned;
+    bool versioned = resolved->delivery.versioned;
+    const dls_acquired *acquired = &x->acquired;
+    if (resolved->copied || resolved->needs_keeping || wants_guard(x)
+        || acquired->generation != (dls_generation)versioned
+        || !dls_acquired_may_hand_on(x) || !dls_fast_is_open()) {
+        return false;
+    }
+    return !dls_tensor_needs_change(dls_managed_tensor(acquired->managed, versioned),
+                                    acquired->flags,
+                                    dls_managed_has_deleter(acquired->managed,
+                                                            versioned),
+                                    &resolved->scan, &resolved->delivery);
+}
+
+/* The producer's own capsule, or a capsule around the struct that its C table gave. */
+static PyObject *
+hand_on_capsule(dls_acquired *acquired, bool versioned)
+{
+    PyObject *capsule = acquired->capsule;
+    if (capsule != NULL) {
+        acquired->capsule = NULL;
+        return capsule;
+    }
+    capsule = dls_capsule_new(acquired->hold.base, versioned);
+    if (capsule != NULL) {
+        acquired->hold = (dls_hold){0};
+    }
+    return capsule;
+}
+
+/* The producer's own struct, out of its capsule if it came in one. */
+static void *
+hand_on_struct(dls_acquired *acquired, bool versioned)
+{
+    PyObject *capsule = acquired->capsule;
+    if (capsule != NULL) {
+        if (dls_capsule_take(capsule, versioned) < 0) {
+            return NULL;
+        }
+        acquired->capsule = NULL;
+        dls_drop_foreign(capsule);
+    }
+    acquired->hold = (dls_hold){0};
+    return acquired->managed;
+}
+
+static void *
+hand_on(dls_exchange *x, dls_export_kind kind)
+{
+    bool versioned = x->request.want.versioned;
+    void *given = kind == DLS_EXPORT_CAPSULE ? hand_on_capsule(&x->acquired, versioned)
+                                             : hand_on_struct(&x->acquired, versioned);
+    if (given != NULL) {
+        DLS_COUNT(handed_on);
+    }
+    return given;
+}
+
+/* A struct of ours, which says what was resolved. */
+static void *
+translate(dls_exchange *x, dls_resolved *resolved, dls_export_kind kind)
+{
+    bool versioned = resolved->delivery.versioned;
     dls_hold hold;
-    void *managed = dls_export_new(&s->delivery);
+    void *managed = dls_export_new(&resolved->delivery);
     if (managed == NULL) {
         return PyErr_NoMemory();
     }
-    PyObject *capsule = dls_capsule_new(managed, versioned);
-    if (capsule == NULL) {
-        dls_managed_delete(managed, versioned);
-        return NULL;
+    PyObject *capsule = NULL;
+    if (kind == DLS_EXPORT_CAPSULE) {
+        capsule = dls_capsule_new(managed, versioned);
     }
-    /* Renaming the source's capsule is the last step that can fail (T9). */
-    if (take_hold(state, source, plan, request, loan, s, &hold) < 0) {
-        Py_DECREF(capsule);
+    if ((kind == DLS_EXPORT_CAPSULE && capsule == NULL)
+        || take_hold(x, resolved, &hold) < 0) {
+        if (capsule != NULL) {
+            Py_DECREF(capsule); /* and the struct with it */
+        }
+        else {
+            dls_managed_delete(managed, versioned);
+        }
         return NULL;
     }
     dls_export_hold(managed, versioned, &hold);
     DLS_COUNT(translated);
-    return capsule;
+    return kind == DLS_EXPORT_CAPSULE ? (void *)capsule : managed;
 }
 
-static PyObject *
-serve_capsule(dls_state *state, PyObject *source, dls_plan *plan, dls_request *request)
-{
-    dls_loan loan;
-    dls_settled settled;
-    PyObject *capsule = NULL;
-    dls_loan_init(&loan);
-    settled.made = (dls_hold){0};
-    if (ask_source(state, source, plan, request, &loan) < 0) {
-        return NULL;
-    }
-    if (dls_settle(state, source, plan, request, &loan, &settled) == 0) {
-        capsule = goes_as_it_is(state, plan, request, &loan, &settled)
-                      ? hand_on(&loan, request->want.versioned)
-                      : translate(state, source, plan, request, &loan, &settled);
-    }
-    if (!dls_hold_is_empty(&settled.made)) {
-        dls_hold_drop_attached(&settled.made);
-    }
-    dls_loan_drop(&loan);
-    return capsule;
-}
+/* --- a Tensor ------------------------------------------------------------- */
 
 /* On which stream a Tensor's data are ready.  *stream: a new reference to its object,
  * or NULL.  0, or -1. */
 static int
-find_ready(dls_state *state, PyObject *source, const dls_plan *plan,
-           const dls_request *request, const dls_loan *loan, const dls_settled *s,
-           dls_pending *ready, PyObject **stream)
+find_ready(const dls_exchange *x, const dls_resolved *resolved,
+           dls_producer_stream *ready, PyObject **stream)
 {
-    dl_device device = s->delivery.tensor.device;
-    PyObject *given = request->want.stream;
+    dl_device device = resolved->delivery.tensor.device;
+    PyObject *given = x->request.want.stream;
     *stream = given != NULL && !PyLong_Check(given) ? given : NULL;
     Py_XINCREF(*stream);
-    *ready = (dls_pending){.known = DLS_P_READY};
-    if (s->scan.count != 0) {
-        *ready = dls_order_ready(state, &request->want, device);
+    *ready = (dls_producer_stream){.known = DLS_P_READY};
+    if (resolved->scan.count != 0) {
+        *ready = dls_sync_ready_stream(x->state, &x->request.want, device);
     }
-    if (!loan->unordered || plan == NULL || device.device_type != dl_kDLOneAPI) {
+    if (!x->acquired.not_synced || dls_plan_is_tensor(x->plan)
+        || device.device_type != dl_kDLOneAPI) {
         return 0;
     }
-    /* The array's own queue may still work on it: whoever asks the Tensor waits for
-     * that. */
-    if (dls_pending_queue(state, plan, source, device, stream) < 0) {
+    /* The array's own queue may still work on it: consumers of the Tensor wait for it.
+     */
+    const dls_sync_source from = dls_sync_source_of(x, device);
+    if (dls_producer_stream_find_queue(&from, stream) < 0) {
         return -1;
     }
     if (*stream != NULL) {
-        *ready = dls_pending_object(*stream);
+        *ready = dls_producer_stream_of_object(*stream);
     }
     return 0;
 }
 
 static PyObject *
-serve_tensor(dls_state *state, PyObject *source, dls_plan *plan, dls_request *request)
+make_tensor(dls_exchange *x, dls_resolved *resolved)
 {
-    dls_loan loan;
-    dls_settled settled;
-    dls_hold hold = {0};
-    PyObject *tensor = NULL;
-    dls_loan_init(&loan);
-    settled.made = (dls_hold){0};
-    if (ask_source(state, source, plan, request, &loan) < 0) {
+    dls_producer_stream ready;
+    PyObject *stream;
+    dls_hold hold;
+    if (find_ready(x, resolved, &ready, &stream) < 0) {
         return NULL;
     }
-    if (dls_settle(state, source, plan, request, &loan, &settled) == 0) {
-        dls_pending ready;
-        PyObject *stream;
-        if (find_ready(state, source, plan, request, &loan, &settled, &ready, &stream)
-            == 0) {
-            tensor = dls_tensor_new(state, &settled.delivery.tensor,
-                                    settled.delivery.canonical, &loan,
-                                    settled.delivery.flags, ready, stream);
-            Py_XDECREF(stream);
-        }
+    PyObject *tensor = dls_tensor_new(x->state, &resolved->delivery, &x->acquired,
+                                      ready, stream);
+    Py_XDECREF(stream);
+    if (tensor != NULL && take_hold(x, resolved, &hold) < 0) {
+        Py_CLEAR(tensor);
     }
     if (tensor != NULL) {
-        /* Taking is the last step that can fail (T9). */
-        if (take_hold(state, source, plan, request, &loan, &settled, &hold) < 0) {
-            Py_CLEAR(tensor);
-        }
-        else {
-            dls_tensor_hold(tensor, &hold);
-        }
+        dls_tensor_set_hold(tensor, &hold);
     }
-    if (!dls_hold_is_empty(&settled.made)) {
-        dls_hold_drop_attached(&settled.made);
-    }
-    dls_loan_drop(&loan);
     return tensor;
 }
 
-typedef PyObject *(*server)(dls_state *, PyObject *, dls_plan *, dls_request *);
+/* --- the exchange --------------------------------------------------------- */
 
-/* The plan must still be that of the object's type (N1), and detach=True swaps both. */
-DLS_COLD static PyObject *
-serve_mended(dls_state *state, PyObject *source, dls_plan *plan, dls_request *request,
-             server serve)
+static void *
+run_once(dls_exchange *x, dls_export_kind kind)
 {
-    PyObject *result = NULL;
-    Py_INCREF(source);
-    if (plan != NULL && Py_TYPE(source) != plan->type) {
-        plan = dls_plan_find(state, source);
-        if (plan == NULL) {
-            dls_raise_from_pending(state, source, "its type has changed");
-            Py_DECREF(source);
-            return NULL;
-        }
+    dls_resolved resolved = {.made = {0}};
+    void *given = NULL;
+    if (dls_acquire(x) == 0 && dls_resolve(x, &resolved) == 0) {
+        assert(dls_exchange_check(x));
+        given = kind == DLS_EXPORT_TENSOR   ? (void *)make_tensor(x, &resolved)
+                : can_hand_on(x, &resolved) ? hand_on(x, kind)
+                                            : translate(x, &resolved, kind);
     }
-    else if (plan != NULL) {
-        dls_plan_share(plan);
+    if (!dls_hold_is_empty(&resolved.made)) {
+        dls_hold_drop(&resolved.made, DLS_ATTACHED);
     }
-    bool detach = plan != NULL && dls_option_given(request->options, DLS_OPTION_detach)
-                  && request->options->detach;
-    if (!detach || detach_source(state, &source, &plan) == 0) {
-        result = serve(state, source, plan, request);
-    }
-    Py_DECREF(source);
-    dls_plan_drop(plan);
-    return result;
+    clear_run(x);
+    return given;
 }
 
-static PyObject *
-serve_with(dls_state *state, PyObject *source, dls_plan *plan, dls_request *request,
-           server serve)
+/* What the options and the kind of export add to the request. */
+static int
+complete_request(dls_exchange *x, dls_export_kind kind)
 {
-    if (request->options != NULL && dls_request_options(state, source, request) < 0) {
+    dls_want *want = &x->request.want;
+    if (kind == DLS_EXPORT_TENSOR) {
+        want->versioned = true;
+        want->host_reads = true; /* a Tensor shows pinned memory to the host */
+        x->request.bears_anything = true;
+    }
+    if (x->request.options != NULL
+        && dls_request_options(x->state, x->source, &x->request) < 0) {
+        return -1;
+    }
+    want->host_reads |= want->copy == 1;
+    /* Asked only where the answer is needed (N5): any stream, any device. */
+    want->ask_device |= want->stream != NULL || want->has_device;
+    return 0;
+}
+
+/* A type that has lost the __dlpack__ that its plan calls is met anew, once. */
+void *
+dls_exchange_run(dls_exchange *x, dls_export_kind kind)
+{
+    if (complete_request(x, kind) < 0) {
         return NULL;
     }
-    request->want.host_reads |= request->want.copy == 1;
-    /* Asked only where the answer is needed (N5): any stream, any device. */
-    request->want.ask_device |= request->want.stream != NULL
-                                || request->want.has_device;
-    bool usual = plan == NULL || request->answer != NULL
-                 || Py_TYPE(source) == plan->type;
-    if (usual && !dls_option_given(request->options, DLS_OPTION_detach)) {
-        PyObject *result = serve(state, source, plan, request);
-        bool lost = result == NULL && plan != NULL
-                    && PyErr_ExceptionMatches(PyExc_AttributeError)
-                    && dls_plan_retire(state, plan, source);
-        if (!lost) {
-            return result;
-        }
+    bool prepared = x->outcome.kind == DLS_NOT_LEARNED
+                    && (Py_TYPE(x->source) != x->plan->type || wants_detach(x));
+    if (prepared && dls_exchange_prepare(x) < 0) {
+        return NULL;
     }
-    return serve_mended(state, source, plan, request, serve);
+    void *given = run_once(x, kind);
+    bool lost = given == NULL && !prepared && !dls_plan_is_tensor(x->plan)
+                && PyErr_ExceptionMatches(PyExc_AttributeError)
+                && dls_plan_retire(x->state, x->plan, x->source);
+    if (!lost) {
+        return given;
+    }
+    return dls_exchange_prepare(x) == 0 ? run_once(x, kind) : NULL;
+}
+
+/* --- entrances ------------------------------------------------------------ */
+
+DLS_APART PyObject *
+dls_export_producer(dls_producer *self, PyObject *const *args, Py_ssize_t n,
+                    PyObject *kwnames, dls_outcome *outcome)
+{
+    dls_exchange x;
+    PyObject *capsule = NULL;
+    dls_exchange_begin(&x, self->state, self->source, self->plan, self->options);
+    x.keeps = true;
+    if (outcome != NULL) {
+        x.outcome = *outcome;
+    }
+    if (dls_request_parse(x.state, args, n, kwnames, &x.request) == 0) {
+        x.request.device_question = dls_question_use(&self->asked);
+        capsule = dls_exchange_run(&x, DLS_EXPORT_CAPSULE);
+        dls_producer_keep(self, &x, capsule != NULL);
+    }
+    dls_exchange_end(&x);
+    return capsule;
+}
+
+DLS_COLD PyObject *
+dls_export_tensor(dls_state *state, dls_plan *plan, PyObject *source,
+                  dls_outcome *outcome)
+{
+    dls_exchange x;
+    dls_exchange_begin(&x, state, source, plan, NULL);
+    x.outcome = *outcome;
+    PyObject *tensor = dls_exchange_run(&x, DLS_EXPORT_TENSOR);
+    dls_exchange_end(&x);
+    return tensor;
+}
+
+/* A capsule says nothing of its stream, and assume_device may change its label: the
+ * checks of resolve alone are made (T1, T6, T11). */
+static PyObject *
+take_capsule(dls_exchange *x)
+{
+    dls_resolved resolved;
+    Py_INCREF(x->source);
+    if (dls_acquired_read_capsule(x, x->source, DLS_OLDER) < 0
+        || dls_resolve_checks(x, &resolved) < 0) {
+        return NULL;
+    }
+    const dls_producer_stream p = {.known = resolved.scan.count == 0 ? DLS_P_READY
+                                                                     : DLS_P_UNKNOWN};
+    PyObject *tensor = dls_tensor_new(x->state, &resolved.delivery, &x->acquired, p,
+                                      NULL);
+    if (tensor != NULL && dls_acquired_take(x) < 0) {
+        Py_CLEAR(tensor);
+    }
+    if (tensor != NULL) {
+        dls_export_unwrap(x->acquired.managed, x->acquired.generation == DLS_VERSIONED,
+                          &x->acquired.hold);
+        dls_tensor_set_hold(tensor, &x->acquired.hold);
+    }
+    return tensor;
 }
 
 PyObject *
-dls_serve_capsule(dls_state *state, PyObject *source, dls_plan *plan,
-                  dls_request *request)
+dls_tensor_from_capsule(dls_state *state, PyObject *capsule)
 {
-    return serve_with(state, source, plan, request, serve_capsule);
-}
-
-PyObject *
-dls_serve_tensor(dls_state *state, PyObject *source, dls_plan *plan,
-                 dls_request *request)
-{
-    request->want.versioned = true;
-    request->want.host_reads = true; /* a Tensor shows pinned memory to the host */
-    request->bears_anything = true;
-    return serve_with(state, source, plan, request, serve_tensor);
-}
-
-/* --- the device question -------------------------------------------------------------
- */
-
-/* Only the struct tells: export once, without ordering, and drop it. */
-static int
-device_by_export(dls_state *state, PyObject *source, const dls_options *options,
-                 dl_device *device)
-{
-    int result = -1;
-    dls_plan *plan = NULL;
-    dls_loan loan;
-    dls_request request;
-    dls_request_init(&request, NULL);
-    dls_loan_init(&loan);
-    Py_INCREF(source);
-    plan = dls_plan_find(state, source);
-    bool detach = dls_option_given(options, DLS_OPTION_detach) && options->detach;
-    if (plan == NULL || (detach && detach_source(state, &source, &plan) < 0)) {
-        goto done;
-    }
-    request.want.versioned = true;
-    request.want.stream = PyLong_FromLong(-1);
-    if (request.want.stream == NULL) {
-        goto done;
-    }
-    result = ask_source(state, source, plan, &request, &loan);
-    if (result == 0) {
-        *device = loan.tensor.device;
-        dls_loan_drop(&loan);
-    }
-    Py_DECREF(request.want.stream);
-done:
-    Py_DECREF(source);
-    dls_plan_drop(plan);
-    return result;
-}
-
-/* What the option makes of the source's device. */
-static void
-device_after_options(const dls_options *options, dl_device *device)
-{
-    if (dls_option_given(options, DLS_OPTION_device)) {
-        bool aliased = options->device.device_type == dl_kDLCPU
-                       && dls_device_is_host(device->device_type);
-        *device = aliased && device->device_type == dl_kDLCPU ? *device
-                                                              : options->device;
-    }
-}
-
-int
-dls_serve_device(dls_state *state, PyObject *source, dls_plan *plan,
-                 const dls_options *options, dl_device *device)
-{
-    int got = 1;
-    bool detach = dls_option_given(options, DLS_OPTION_detach) && options->detach;
-    if (plan == NULL && !is_tensor(state, source)) {
-        return -1;
-    }
-    if (dls_option_given(options, DLS_OPTION_assume_device)) {
-        *device =
-            options->assume_device; /* whatever the source would say: it is not asked */
-    }
-    else if (plan == NULL) {
-        *device = dls_tensor_data(source)->tensor.device;
-    }
-    else if (detach || Py_TYPE(source) != plan->type) {
-        got = 0;
-    }
-    else {
-        got = dls_source_device(state, plan, source, device);
-    }
-    if (got < 0) {
-        return -1;
-    }
-    if (got == 0 && device_by_export(state, source, options, device) < 0) {
-        return -1;
-    }
-    device_after_options(options, device);
-    return 0;
+    dls_exchange x;
+    dls_library_gil_deleters(state);
+    dls_exchange_begin(&x, state, capsule, state->tensor_plan, NULL);
+    PyObject *tensor = take_capsule(&x);
+    clear_run(&x);
+    dls_exchange_end(&x);
+    return tensor;
 }

@@ -1,11 +1,228 @@
-/* CUDA as handoff, pool and device_copy see it. */
-#include "gpu/driver.h"
-#include "gpu/pointer.h"
+/* The CUDA driver: loading, contexts, what it knows of an address, and its row of the
+ * driver table.  Called through gpu/driver.h and by pointer, without the GIL.  Writes
+ * the function table and the retained contexts below, under DLS_LOCK_CUDA or
+ * atomically. Tests: tests/device/test_loading.py, test_fake_driver.py,
+ * test_managed.py.
+ */
+#include "gpu/cuda.h"
 
-static const dls_cuda_api *
-api_of(const dls_place *place)
+#include <stdatomic.h>
+
+#include "abi/cuda_driver.h"
+#include "core/lock.h"
+#include "gpu/driver_of.h"
+#include "gpu/loader.h"
+
+static const char *const library_names[] = {
+#if defined(_WIN32)
+    "nvcuda.dll",
+#else
+    "libcuda.so.1", "libcuda.so", "/usr/lib/wsl/lib/libcuda.so.1",
+#endif
+    NULL};
+
+/* Written once and then only read; `ready` is set last.  `broken` says that why_broken
+ * is a failure that lasts. */
+static dls_cuda_api cuda;
+static atomic_bool ready;
+static atomic_bool broken;
+static dls_error why_broken;
+
+/* Primary contexts that we retained, by ordinal. */
+#define DEVICES_KEPT 64
+static _Atomic(CUcontext) primaries[DEVICES_KEPT];
+
+/* --- loading (S16, S24) --------------------------------------------------- */
+
+/* NULL, or the first required name that the library lacks. */
+static const char *
+find_symbols(void *library, dls_cuda_api *api)
 {
-    return place->api;
+#define OWN(need, name, parameters) DLS_LOADER_##need #name "\0"
+#define SHARED(need, member, cuda, hip, parameters) DLS_LOADER_##need #cuda "\0"
+    static const char own[] = DLS_CUDA_CALL_LIST(OWN);
+    static const char shared[] = DLS_GPU_CALL_LIST(SHARED);
+#undef SHARED
+#undef OWN
+    const char *missing = dls_loader_fill(library, own, &api->cuInit);
+    const char *missing_too = dls_loader_fill(library, shared, &api->calls);
+    return missing != NULL ? missing : missing_too;
+}
+
+static int
+fail_child(dls_error *err)
+{
+    return dls_fail(
+        err, DLS_EBUFFER,
+        "CUDA: this process was forked after the driver was started, and the "
+        "driver does not work in the child; start workers with \"spawn\"");
+}
+
+static int
+fail_start(const dls_cuda_api *api, int result, dls_error *err)
+{
+    switch (result) {
+    case CU_STUB:
+        return dls_fail(err, DLS_EBUFFER,
+                        "CUDA: the libcuda that was found is the toolkit's stub, not a "
+                        "driver (error 34); take its folder out of the library path");
+    case GPU_NO_DEVICE:
+    case GPU_INVALID_DEVICE:
+        return dls_fail(
+            err, DLS_EBUFFER,
+            "CUDA: the driver finds no device (error %d); this memory cannot "
+            "be ordered here, pass stream=-1 if it is ready",
+            result);
+    case CU_NOT_INITIALIZED: /* what cuInit says where the parent called it */
+        return fail_child(err);
+    default:
+        return dls_gpu_fail(&(dls_place){.driver = &dls_cuda_driver,
+                                         .api = &api->calls},
+                            result, DLS_CALL_START, -1, err);
+    }
+}
+
+/* Find, check and start the driver.  *lasting: the answer will not change.  DLS_OK with
+ * *api, or a code with *err. */
+static int
+start_driver(dls_cuda_api *api, bool *lasting, dls_error *err)
+{
+    *lasting = false;
+    void *library = dls_loader_open(library_names);
+    if (library == NULL) {
+        return dls_fail(err, DLS_EBUFFER,
+                        "CUDA: no driver (%s) can be loaded here; install it, or pass "
+                        "stream=-1 if the data are ready",
+                        library_names[0]);
+    }
+    dls_loader_note_driver();
+    *lasting = true;
+    const char *missing = find_symbols(library, api);
+    if (missing != NULL) {
+        return dls_fail(err, DLS_EBUFFER,
+                        "CUDA: the driver lacks %s, which every release since 9.2 has; "
+                        "update it",
+                        missing);
+    }
+    int result = api->cuInit(0);
+    return result == GPU_OK ? DLS_OK : fail_start(api, result, err);
+}
+
+int
+dls_cuda_load(dls_error *err)
+{
+    if (dls_loader_is_child()) {
+        return fail_child(err);
+    }
+    if (atomic_load_explicit(&broken, memory_order_acquire)) {
+        *err = why_broken;
+        return err->code;
+    }
+    if (!atomic_load_explicit(&ready, memory_order_acquire)) {
+        /* Two threads may both start it: the driver allows that, and one is kept. */
+        dls_cuda_api fresh;
+        bool lasting;
+        int result = start_driver(&fresh, &lasting, err);
+        dls_lock_take(DLS_LOCK_CUDA);
+        if (result == DLS_OK && !atomic_load(&ready)) {
+            cuda = fresh;
+            atomic_store_explicit(&ready, true, memory_order_release);
+        }
+        else if (result != DLS_OK && lasting && !atomic_load(&broken)) {
+            why_broken = *err;
+            atomic_store_explicit(&broken, true, memory_order_release);
+        }
+        dls_lock_give(DLS_LOCK_CUDA);
+        if (result != DLS_OK) {
+            return result;
+        }
+    }
+    return DLS_OK;
+}
+
+bool
+dls_cuda_is_mapped(void)
+{
+    dls_error err;
+    bool known = atomic_load_explicit(&ready, memory_order_acquire);
+    return (known || dls_loader_mapped(library_names) != NULL)
+           && dls_cuda_load(&err) == DLS_OK;
+}
+
+/* --- contexts (S15) ------------------------------------------------------- */
+
+/* The device's primary context if it is active: never made by us (it would take a
+ * second and a third of a gigabyte).  Retained once, never released: at the end of the
+ * process the driver may be down already. */
+static CUcontext
+primary_context(int device_id)
+{
+    CUdevice device;
+    unsigned int flags = 0;
+    int active = 0;
+    CUcontext context = NULL;
+    if (device_id < 0 || device_id >= DEVICES_KEPT
+        || cuda.cuDeviceGet(&device, device_id) != GPU_OK
+        || cuda.cuDevicePrimaryCtxGetState(device, &flags, &active) != GPU_OK
+        || !active) {
+        return NULL;
+    }
+    context = atomic_load_explicit(&primaries[device_id], memory_order_acquire);
+    if (context == NULL && cuda.cuDevicePrimaryCtxRetain(&context, device) == GPU_OK) {
+        atomic_store_explicit(&primaries[device_id], context, memory_order_release);
+    }
+    return context;
+}
+
+/* The current context if it is one of this device, else NULL. */
+static CUcontext
+current_context_of(int device_id)
+{
+    CUcontext context = NULL;
+    CUdevice device = -1, wanted = -1;
+    if (cuda.cuCtxGetCurrent(&context) != GPU_OK || context == NULL
+        || cuda.cuCtxGetDevice(&device) != GPU_OK
+        || cuda.cuDeviceGet(&wanted, device_id) != GPU_OK) {
+        return NULL;
+    }
+    return device == wanted ? context : NULL;
+}
+
+static void
+leave_context(void)
+{
+    CUcontext popped;
+    cuda.cuCtxPopCurrent_v2(&popped);
+}
+
+/* Is the device of the current context another one (or is none current)?  Then the
+ * device's own context, if it has a live one, is pushed: true, and leave_context is
+ * owed. */
+static bool
+enter_live_device(int device_id)
+{
+    if (current_context_of(device_id) != NULL) {
+        return false;
+    }
+    CUcontext context = primary_context(device_id);
+    return context != NULL && cuda.cuCtxPushCurrent_v2(context) == GPU_OK;
+}
+
+static bool
+enter_device(int device_id, dls_saved_device *saved)
+{
+    (void)saved; /* the driver keeps a stack */
+    return dls_cuda_is_mapped() && enter_live_device(device_id);
+}
+
+/* In a child that a producer forked the stack is not ours any more (S23). */
+static void
+leave(const dls_saved_device *saved)
+{
+    (void)saved;
+    if (dls_cuda_is_mapped()) {
+        leave_context();
+    }
 }
 
 static CUcontext
@@ -15,174 +232,182 @@ context_of(const dls_place *place)
 }
 
 static int
+enter(const dls_place *place, dls_saved_device *saved, dls_error *err)
+{
+    (void)saved; /* the driver keeps a stack */
+    int result = cuda.cuCtxPushCurrent_v2(context_of(place));
+    return result == GPU_OK ? DLS_OK
+                            : dls_gpu_fail(place, result, DLS_CALL_ENTER, -1, err);
+}
+
+int
+dls_cuda_current_device(void)
+{
+    CUdevice current, device;
+    if (cuda.cuCtxGetDevice(&current) != GPU_OK) {
+        return 0;
+    }
+    for (int i = 0; cuda.cuDeviceGet(&device, i) == GPU_OK; i++) {
+        if (device == current) {
+            return i;
+        }
+    }
+    return 0;
+}
+
+/* --- pointers ------------------------------------------------------------- */
+
+static void
+ask_pointer(const void *address, dls_cuda_pointer *out)
+{
+    CUcontext context = NULL;
+    unsigned int type = 0, managed = 0; /* the driver writes four bytes for each */
+    int ordinal = -1;
+    CUpointer_attribute wanted[] = {CU_ATTRIBUTE_CONTEXT, CU_ATTRIBUTE_MEMORY_TYPE,
+                                    CU_ATTRIBUTE_IS_MANAGED,
+                                    CU_ATTRIBUTE_DEVICE_ORDINAL};
+    void *answers[] = {&context, &type, &managed, &ordinal};
+    *out = (dls_cuda_pointer){.ordinal = -1};
+    int mode = dls_gpu_set_capture_mode(&cuda.calls, GPU_MODE_RELAXED);
+    int result = cuda.cuPointerGetAttributes(4, wanted, answers,
+                                             (CUdeviceptr)(uintptr_t)address);
+    dls_gpu_set_capture_mode(&cuda.calls, mode);
+    if (result == GPU_OK && type != 0) {
+        *out = (dls_cuda_pointer){.context = context,
+                                  .type = (int)type,
+                                  .ordinal = ordinal >= 0 ? ordinal : -1,
+                                  .managed = managed != 0};
+    }
+}
+
+/* A driver need not answer where no context is current, and CuPy makes one before it
+ * asks.  We make none, but ask again inside one that lives already. */
+void
+dls_cuda_ask_pointer(const void *address, dls_cuda_pointer *out)
+{
+    CUcontext current;
+    CUdevice device;
+    bool entered = false;
+    ask_pointer(address, out);
+    if (out->type != 0 || cuda.cuCtxGetCurrent(&current) != GPU_OK || current != NULL) {
+        return;
+    }
+    for (int i = 0; !entered && cuda.cuDeviceGet(&device, i) == GPU_OK; i++) {
+        entered = enter_live_device(i);
+    }
+    if (entered) {
+        ask_pointer(address, out);
+        leave_context();
+    }
+}
+
+/* --- places (S15) --------------------------------------------------------- */
+
+static int
 find(uint64_t stream, int device_id, const void *address, dls_place *place,
      dls_error *err)
 {
-    const dls_cuda_api *api;
-    CUcontext context;
-    bool guessed;
-    int code = dls_cuda_load(&api, err);
-    if (code == DLS_OK) {
-        code = dls_cuda_context(api, stream, device_id, address, &context, &guessed,
-                                err);
+    CUcontext context = NULL;
+    dls_cuda_pointer pointer;
+    int code = dls_cuda_load(err);
+    if (code != DLS_OK) {
+        return code;
     }
-    if (code == DLS_OK) {
-        *place = (dls_place){api, (uintptr_t)context, guessed};
+    *place = (dls_place){.driver = &dls_cuda_driver, .api = &cuda.calls};
+    if (stream > 2) {
+        int result = cuda.cuStreamGetCtx(dls_gpu_stream(stream), &context);
+        place->context = (uintptr_t)context;
+        return result == GPU_OK
+                   ? DLS_OK
+                   : dls_gpu_fail(place, result, DLS_CALL_FIND_STREAM, device_id, err);
     }
-    return code;
+    ask_pointer(address, &pointer);
+    context = pointer.context;
+    place->guessed = context == NULL;
+    if (context == NULL && pointer.ordinal >= 0) {
+        device_id = pointer.ordinal; /* pools and virtual memory belong to no context */
+    }
+    if (context == NULL) {
+        context = current_context_of(device_id);
+    }
+    if (context == NULL) {
+        context = primary_context(device_id);
+    }
+    place->context = (uintptr_t)context;
+    return context != NULL ? DLS_OK
+                           : dls_gpu_fail(place, GPU_INVALID_CONTEXT, DLS_CALL_FIND,
+                                          device_id, err);
 }
 
+/* Where a pointer names no context, work on it may be unfinished in the current one and
+ * in the primary one. */
 static int
 find_other(const dls_place *place, int device_id, const void *address, dls_place *other)
 {
-    const dls_cuda_api *api = api_of(place);
-    CUcontext context = NULL;
-    if (place->guessed) {
-        context = dls_cuda_other_context(api, context_of(place), device_id, address);
+    dls_cuda_pointer pointer;
+    if (!place->guessed) {
+        return 0;
     }
-    *other = (dls_place){.api = api, .context = (uintptr_t)context};
-    return context != NULL;
-}
-
-static bool
-in_use(void)
-{
-    return dls_cuda_if_mapped() != NULL;
-}
-
-static int
-enter(const dls_place *place, int *before, dls_error *err)
-{
-    *before = 0; /* the driver keeps a stack */
-    return dls_cuda_push(api_of(place), context_of(place), err);
-}
-
-static void
-leave(const dls_place *place, int before)
-{
-    (void)before;
-    dls_cuda_pop(api_of(place));
-}
-
-/* L answers 906 while a blocking stream of its context captures, without harm to the
- * capture. */
-static bool
-captures(const dls_place *place, uint64_t stream)
-{
-    const dls_cuda_api *api = api_of(place);
-    CUstreamCaptureStatus status = 0;
-    if (api->cuStreamIsCapturing == NULL) {
-        return false;
+    ask_pointer(address, &pointer);
+    device_id = pointer.ordinal >= 0 ? pointer.ordinal : device_id;
+    CUcontext context = primary_context(device_id);
+    if (context == context_of(place)) {
+        context = current_context_of(device_id);
     }
-    int result = api->cuStreamIsCapturing(dls_cuda_stream(stream), &status);
-    return result == CU_CAPTURE_IMPLICIT || (result == CU_OK && status != 0);
+    *other = (dls_place){.driver = place->driver,
+                         .api = place->api,
+                         .context = (uintptr_t)context};
+    return context != NULL && context != context_of(place);
 }
 
-static bool
-one_capture(const dls_place *place, uint64_t a, uint64_t b)
-{
-    const dls_cuda_api *api = api_of(place);
-    CUstreamCaptureStatus status;
-    cuuint64_t of_a = 0, of_b = 0;
-    return api->cuStreamGetCaptureInfo != NULL
-           && api->cuStreamGetCaptureInfo(dls_cuda_stream(a), &status, &of_a) == CU_OK
-           && api->cuStreamGetCaptureInfo(dls_cuda_stream(b), &status, &of_b) == CU_OK
-           && of_a == of_b;
-}
+/* --- what HIP does otherwise, or not at all ------------------------------- */
 
 static bool
 can_record_device(const dls_place *place)
 {
-    return api_of(place)->cuCtxRecordEvent != NULL
-           && api_of(place)->cuCtxWaitEvent != NULL;
+    (void)place;
+    return cuda.cuCtxRecordEvent != NULL && cuda.cuCtxWaitEvent != NULL;
+}
+
+static int
+record_device(const dls_place *place, void *event)
+{
+    return cuda.cuCtxRecordEvent(context_of(place), event);
+}
+
+static int
+wait_device(const dls_place *place, void *event)
+{
+    return cuda.cuCtxWaitEvent(context_of(place), event);
 }
 
 static bool
 host_must_be_alone(const dls_place *place, int device_id)
 {
-    return !dls_cuda_concurrent_managed(api_of(place), device_id);
+    CUdevice device;
+    int concurrent = 0;
+    (void)place;
+    return cuda.cuDeviceGet(&device, device_id) != GPU_OK
+           || cuda.cuDeviceGetAttribute(&concurrent, CU_CONCURRENT_MANAGED, device)
+                  != GPU_OK
+           || !concurrent;
 }
 
 static uint64_t
 identity(const dls_place *place)
 {
     unsigned long long id = 0;
-    const dls_cuda_api *api = api_of(place);
-    bool told = api->cuCtxGetId != NULL
-                && api->cuCtxGetId(context_of(place), &id) == CU_OK;
+    bool told = cuda.cuCtxGetId != NULL
+                && cuda.cuCtxGetId(context_of(place), &id) == GPU_OK;
     return told ? id : 0;
-}
-
-/* Events and streams are made in the mode that captures of other threads bear. */
-static int
-event_new(const dls_place *place, void **event)
-{
-    CUevent made = NULL;
-    CUstreamCaptureMode mode = dls_cuda_relax(api_of(place));
-    int result = api_of(place)->cuEventCreate(&made, CU_DISABLE_TIMING);
-    dls_cuda_restore(api_of(place), mode);
-    *event = made;
-    return result;
-}
-
-static void
-event_end(const dls_place *place, void *event)
-{
-    api_of(place)->cuEventDestroy_v2(event);
-}
-
-static int
-record(const dls_place *place, void *event, uint64_t stream)
-{
-    return api_of(place)->cuEventRecord(event, dls_cuda_stream(stream));
-}
-
-static int
-record_device(const dls_place *place, void *event)
-{
-    return api_of(place)->cuCtxRecordEvent(context_of(place), event);
-}
-
-static int
-wait(const dls_place *place, uint64_t stream, void *event)
-{
-    return api_of(place)->cuStreamWaitEvent(dls_cuda_stream(stream), event, 0);
-}
-
-static int
-wait_device(const dls_place *place, void *event)
-{
-    return api_of(place)->cuCtxWaitEvent(context_of(place), event);
-}
-
-static int
-sync(const dls_place *place, uint64_t stream)
-{
-    return api_of(place)->cuStreamSynchronize(dls_cuda_stream(stream));
-}
-
-static int
-sync_device(const dls_place *place)
-{
-    return api_of(place)->cuCtxSynchronize();
-}
-
-static int
-stream_new(const dls_place *place, uint64_t *stream)
-{
-    CUstream made = NULL;
-    CUstreamCaptureMode mode = dls_cuda_relax(api_of(place));
-    int result = api_of(place)->cuStreamCreate(&made, CU_NON_BLOCKING);
-    dls_cuda_restore(api_of(place), mode);
-    *stream = (uint64_t)(uintptr_t)made;
-    return result;
 }
 
 static int
 copy(const dls_place *place, void *dst, const void *src, size_t bytes, uint64_t stream)
 {
-    return api_of(place)->cuMemcpyDtoHAsync_v2(dst, (CUdeviceptr)(uintptr_t)src, bytes,
-                                               dls_cuda_stream(stream));
+    (void)place;
+    return cuda.cuMemcpyDtoHAsync_v2(dst, (CUdeviceptr)(uintptr_t)src, bytes,
+                                     dls_gpu_stream(stream));
 }
 
 static int
@@ -199,30 +424,20 @@ copy_plane(const dls_place *place, void *dst, const void *src, size_t bytes,
         .WidthInBytes = bytes,
         .Height = rows,
     };
-    return api_of(place)->cuMemcpy2DAsync_v2(&what, dls_cuda_stream(stream));
+    (void)place;
+    return cuda.cuMemcpy2DAsync_v2(&what, dls_gpu_stream(stream));
 }
 
-static int
-fail(const dls_place *place, dls_error *err, int result, dls_call call, int device_id)
+/* Also for a driver that did not start, which is in no place yet. */
+static const char *
+error_name(const dls_gpu_calls *calls, int result)
 {
-    static const char *const names[DLS_CALLS] = {
-        [DLS_CALL_EVENT_NEW] = "cuEventCreate",
-        [DLS_CALL_RECORD] = "cuEventRecord",
-        [DLS_CALL_RECORD_DEVICE] = "cuCtxRecordEvent",
-        [DLS_CALL_WAIT] = "cuStreamWaitEvent",
-        [DLS_CALL_SYNC] = "cuStreamSynchronize",
-        [DLS_CALL_SYNC_DEVICE] = "cuCtxSynchronize",
-        [DLS_CALL_STREAM_NEW] = "cuStreamCreate",
-        [DLS_CALL_COPY] = "cuMemcpyDtoHAsync",
-        [DLS_CALL_COPY_PLANE] = "cuMemcpy2DAsync",
-    };
-    return dls_cuda_fail(api_of(place), err, result, names[call], device_id);
-}
-
-static bool
-is_capture_error(int result)
-{
-    return result >= CU_CAPTURE_FIRST && result <= CU_CAPTURE_LAST;
+    const dls_cuda_api *api = (const dls_cuda_api *)calls;
+    const char *name = NULL;
+    if (api->cuGetErrorName != NULL) {
+        api->cuGetErrorName(result, &name);
+    }
+    return name;
 }
 
 const dls_driver dls_cuda_driver = {
@@ -230,25 +445,16 @@ const dls_driver dls_cuda_driver = {
     .legacy = 1,
     .find = find,
     .find_other = find_other,
-    .in_use = in_use,
+    .in_use = dls_cuda_is_mapped,
     .enter = enter,
+    .enter_device = enter_device,
     .leave = leave,
-    .captures = captures,
-    .one_capture = one_capture,
     .can_record_device = can_record_device,
+    .record_device = record_device,
+    .wait_device = wait_device,
     .host_must_be_alone = host_must_be_alone,
     .identity = identity,
-    .event_new = event_new,
-    .event_end = event_end,
-    .record = record,
-    .record_device = record_device,
-    .wait = wait,
-    .wait_device = wait_device,
-    .sync = sync,
-    .sync_device = sync_device,
-    .stream_new = stream_new,
     .copy = copy,
     .copy_plane = copy_plane,
-    .fail = fail,
-    .is_capture_error = is_capture_error,
+    .error_name = error_name,
 };

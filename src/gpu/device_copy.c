@@ -1,21 +1,26 @@
+/* Copies device memory to host memory.  Called while an exchange is resolved, without
+ * the GIL.  Makes driver calls, allocates one slab at a time.
+ * Tests: tests/device/test_copies.py, tests/device/test_rocm.py.
+ */
 #include "gpu/device_copy.h"
+
+#include <assert.h>
 
 #include "core/alloc.h"
 #include "core/copy.h"
-#include "gpu/driver.h"
+#include "gpu/driver_of.h"
 #include "gpu/pool.h"
 
-/* Beyond this many pitched copies it is cheaper to fetch what lies between, too. */
+/* With more pitched copies than this it is cheaper to fetch the gaps, too. */
 #define PLANES_MAX 64
 /* Spans up to this size are fetched whole, gaps and all. */
 #define SPAN_SMALL (INT64_C(1) << 20)
-/* And none above this, so that the slab stays small beside what is copied. */
+/* Spans above this are divided, so that the slab stays small. */
 #define SPAN_LARGE (INT64_C(1) << 26)
-/* What every device accepts as distance of two rows. */
+/* Every device accepts this distance of two rows. */
 #define PITCH_MAX INT32_MAX
 
 typedef struct {
-    const dls_driver *driver;
     dls_place place;
     uint64_t stream;
     dls_error *err;
@@ -24,16 +29,18 @@ typedef struct {
 static int
 check(const copier *c, int result, dls_call call)
 {
-    return result == 0 ? DLS_OK : c->driver->fail(&c->place, c->err, result, call, -1);
+    return result == 0 ? DLS_OK : dls_gpu_fail(&c->place, result, call, -1, c->err);
 }
 
 static int
 fetch(const copier *c, char *dst, const char *src, int64_t bytes)
 {
-    return check(c, c->driver->copy(&c->place, dst, src, (size_t)bytes, c->stream),
+    return check(c,
+                 c->place.driver->copy(&c->place, dst, src, (size_t)bytes, c->stream),
                  DLS_CALL_COPY);
 }
 
+/* Can a few pitched copies fetch it? */
 static bool
 is_pitched(const dls_traversal *walk)
 {
@@ -49,21 +56,21 @@ is_pitched(const dls_traversal *walk)
 
 /* Rows at equal distances, one copy for each plane. */
 static int
-fetch_planes(const copier *c, char *dst, const char *src, const dls_traversal *walk)
+fetch_planes(const copier *c, char *dst, const char *src, dls_traversal walk)
 {
-    dls_traversal outer = *walk;
-    dls_axis rows = outer.axes[--outer.count];
-    int64_t index[DLS_AXES_MAX] = {0};
+    assert(walk.count > 0);
+    const dls_axis rows = walk.axes[--walk.count];
     do {
-        int result = c->driver->copy_plane(&c->place, dst, src, (size_t)walk->itemsize,
-                                           (size_t)rows.step, (size_t)rows.extent,
-                                           c->stream);
+        int result = c->place.driver->copy_plane(&c->place, dst, src,
+                                                 (size_t)walk.itemsize,
+                                                 (size_t)rows.step, (size_t)rows.extent,
+                                                 c->stream);
         int code = check(c, result, DLS_CALL_COPY_PLANE);
         if (code != DLS_OK) {
             return code;
         }
-        dst += rows.extent * walk->itemsize;
-    } while (dls_traversal_next(&outer, index, &src));
+        dst += rows.extent * walk.itemsize;
+    } while (dls_traversal_next(&walk, &src));
     return DLS_OK;
 }
 
@@ -93,7 +100,7 @@ payload_of(const dls_traversal *walk)
 
 /* The whole span to a slab, gathered from there. */
 static int
-fetch_span(const copier *c, char *dst, const char *src, const dls_traversal *walk,
+fetch_span(const copier *c, char *dst, const char *src, dls_traversal walk,
            int64_t span, int64_t low)
 {
     char *slab = dls_alloc((size_t)span);
@@ -102,7 +109,7 @@ fetch_span(const copier *c, char *dst, const char *src, const dls_traversal *wal
     }
     int code = fetch(c, slab, src + low, span);
     if (code == DLS_OK) {
-        code = check(c, c->driver->sync(&c->place, c->stream), DLS_CALL_SYNC);
+        code = check(c, dls_gpu_sync(&c->place, c->stream), DLS_CALL_SYNC);
     }
     if (code == DLS_OK) {
         dls_host_copy_walk(dst, slab - low, walk);
@@ -113,73 +120,77 @@ fetch_span(const copier *c, char *dst, const char *src, const dls_traversal *wal
 
 /* Halving the outermost axis ends: at the latest with runs of one dense item. */
 static int
-fetch_part(const copier *c, char *dst, const char *src, const dls_traversal *walk)
+fetch_part(const copier *c, char *dst, const char *src, dls_traversal walk)
 {
-    if (walk->count == 0) {
-        return fetch(c, dst, src, walk->itemsize);
+    if (walk.count == 0) {
+        return fetch(c, dst, src, walk.itemsize);
     }
-    if (is_pitched(walk)) {
+    if (is_pitched(&walk)) {
         return fetch_planes(c, dst, src, walk);
     }
-    int64_t low, span = span_of(walk, &low), payload = payload_of(walk);
+    int64_t low, span = span_of(&walk, &low), payload = payload_of(&walk);
     if (span <= SPAN_SMALL || (span <= SPAN_LARGE && span / 2 <= payload)) {
         return fetch_span(c, dst, src, walk, span, low);
     }
-    dls_traversal part = *walk;
-    if (part.axes[0].extent == 1) {
-        part.count--;
-        for (int i = 0; i < part.count; i++) {
-            part.axes[i] = walk->axes[i + 1];
-        }
-        return fetch_part(c, dst, src, &part);
+    dls_axis *outer = walk.axes;
+    int64_t extent = outer->extent, first = extent / 2;
+    if (extent == 1) {
+        walk.axes++;
+        walk.count--;
+        return fetch_part(c, dst, src, walk);
     }
-    int64_t first = walk->axes[0].extent / 2, rest = walk->axes[0].extent - first;
-    part.axes[0].extent = first;
-    int code = fetch_part(c, dst, src, &part);
+    outer->extent = first;
+    int code = fetch_part(c, dst, src, walk);
+    outer->extent = extent - first;
     if (code == DLS_OK) {
-        part.axes[0].extent = rest;
-        code = fetch_part(c, dst + payload / walk->axes[0].extent * first,
-                          src + first * walk->axes[0].step, &part);
+        code = fetch_part(c, dst + payload / extent * first, src + first * outer->step,
+                          walk);
     }
+    outer->extent = extent;
     return code;
 }
 
-DLS_COLD int
+int
 dls_copy_stream(dl_device device, const void *address, uint64_t *stream, bool *lost,
                 dls_error *err)
 {
     const dls_driver *driver = dls_driver_of(device.device_type);
     dls_place place;
-    int before;
+    dls_saved_device saved;
     int code = driver->find(driver->legacy, device.device_id, address, &place, err);
     *lost = code != DLS_OK;
-    if (code != DLS_OK || (code = driver->enter(&place, &before, err)) != DLS_OK) {
+    if (code != DLS_OK || (code = driver->enter(&place, &saved, err)) != DLS_OK) {
         return code;
     }
-    code = dls_pool_copy_stream(driver, &place, stream, err);
-    driver->leave(&place, before);
+    code = dls_pool_copy_stream(&place, stream, err);
+    driver->leave(&saved);
     return code;
 }
 
-DLS_COLD int
+int
 dls_copy_to_host(int32_t device_type, void *dst, const void *src, int32_t ndim,
                  const int64_t *shape, const int64_t *strides, int64_t itemsize,
                  uint64_t stream, dls_error *err)
 {
-    copier c = {.driver = dls_driver_of(device_type), .stream = stream, .err = err};
+    const dls_driver *driver = dls_driver_of(device_type);
+    copier c = {.stream = stream, .err = err};
     dls_traversal walk;
-    int before;
-    int code = c.driver->find(stream, -1, src, &c.place, err);
-    if (code != DLS_OK || (code = c.driver->enter(&c.place, &before, err)) != DLS_OK) {
+    dls_saved_device saved;
+    int code = driver->find(stream, -1, src, &c.place, err);
+    if (code != DLS_OK || (code = driver->enter(&c.place, &saved, err)) != DLS_OK) {
         return code;
     }
-    dls_traversal_plan(&walk, ndim, shape, strides, itemsize);
-    code = fetch_part(&c, dst, src, &walk);
+    if (dls_traversal_plan(&walk, ndim, shape, strides, itemsize) != DLS_OK) {
+        driver->leave(&saved);
+        return dls_fail(err, DLS_ENOMEM, "no memory for the axes of the copy");
+    }
+    code = fetch_part(&c, dst, src, walk);
+    dls_free(walk.axes);
     /* Also after a failure: nothing may still be written when dst is freed. */
-    int result = c.driver->sync(&c.place, stream);
+    int result = dls_gpu_sync(&c.place, stream);
     if (code == DLS_OK) {
         code = check(&c, result, DLS_CALL_SYNC);
     }
-    c.driver->leave(&c.place, before);
+    driver->leave(&saved);
     return code;
 }

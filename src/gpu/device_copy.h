@@ -1,22 +1,27 @@
-/* CUDA or ROCm memory to host memory (reference streams.md 7.2).  Never on the legacy
- * stream: a private non-blocking one that serves no other purpose. */
-#ifndef DLS_DEVICE_DEVICE_COPY_H
-#define DLS_DEVICE_DEVICE_COPY_H
+/* Copies CUDA and ROCm memory to host memory (S18), on a non-blocking stream of
+ * dlshim's own and never on L.  All functions may block and are called without the GIL.
+ */
+#ifndef DLS_GPU_DEVICE_COPY_H
+#define DLS_GPU_DEVICE_COPY_H
 
 #include "abi/dlpack_abi.h"
 #include "core/error.h"
 
-/* The stream on which copies from this device are made: what pends in the memory has to
- * be ordered before it first.  address: of the memory, NULL when not yet known. DLS_OK,
- * or a code with *err; *lost: no context was found.  Without the GIL. */
+/* The stream on which copies from this device are made.  The caller makes it wait for
+ * the producer's unfinished work on the memory before it copies.  address: of the
+ * memory, or NULL while only the export will tell it. DLS_OK with *stream, which stays
+ * dlshim's; or a code with *err.  *lost says whether the reason is that the memory's
+ * context was not found. */
 int dls_copy_stream(dl_device device, const void *address, uint64_t *stream, bool *lost,
                     dls_error *err);
 
-/* Copy a tensor that has elements to dst, row-major; it is complete on return.  Shape,
- * strides (elements, NULL = row-major) and itemsize were accepted by dls_layout_span.
- * One copy for what is dense, one pitched copy for each plane, else slabs of the span
- * are fetched and gathered here.  Without the GIL; needs room for one slab.  DLS_OK, or
- * a code with *err. */
+/* Copy a tensor that has elements to dst, row-major.  Shape, strides (in elements, NULL
+ * for row-major) and itemsize were accepted by dls_layout_span; dst has room for all
+ * elements and stays the caller's.  Dense data are one copy, rows at equal distances
+ * one pitched copy for each plane; of other data slabs are fetched, gaps included, and
+ * gathered on the host, which takes memory for one slab.
+ * DLS_OK, and the copy is complete; or a code with *err, and dst is undefined.  Nothing
+ * is still written to dst after the return. */
 int dls_copy_to_host(int32_t device_type, void *dst, const void *src, int32_t ndim,
                      const int64_t *shape, const int64_t *strides, int64_t itemsize,
                      uint64_t stream, dls_error *err);

@@ -1,90 +1,150 @@
-/* What ordering and copies need of a device's driver: one table of functions for CUDA,
- * one for HIP.  handoff, pool and device_copy know nothing else of either.
+/* What syncs and copies need of a driver: a table of functions for each vendor, and the
+ * calls that CUDA and HIP have in common.
  *
- * All are called without the GIL and may block.  Results are the driver's own codes, 0
- * is success; `fail` turns one into an error.
+ * Everything here may block and is called without the GIL (S16).  Where the result is
+ * an int, it is DLS_OK or a code of core/error.h if there is a parameter `err`, else
+ * the driver's own code: GPU_OK, or one that dls_gpu_fail turns into an error.
  */
-#ifndef DLS_DEVICE_DRIVER_H
-#define DLS_DEVICE_DRIVER_H
+#ifndef DLS_GPU_DRIVER_H
+#define DLS_GPU_DRIVER_H
 
 #include "abi/dlpack_abi.h"
+#include "abi/gpu_calls.h"
 #include "core/error.h"
 
-/* Where work is done: a context of CUDA, a device of HIP. */
+/* HIP runtimes that one process may have mapped: a framework's, another's, the
+ * system's. */
+#define DLS_HIP_RUNTIMES 4
+
+/* What was current before a place or a device was entered.  Only the driver that filled
+ * it reads it. */
 typedef struct {
-    const void *api;   /* the function table of the library that is meant */
-    uintptr_t context; /* CUcontext, or device number */
-    bool guessed;      /* nobody said that it is the memory's */
+    int device[DLS_HIP_RUNTIMES]; /* HIP, for each runtime; -1: left as it was */
+} dls_saved_device;
+
+typedef struct dls_driver dls_driver;
+
+/* Where work is done: a context of CUDA, a device of HIP.  A plain value that owns
+ * nothing; libraries are never unloaded, and contexts are their users'. */
+typedef struct {
+    const dls_driver *driver;
+    const dls_gpu_calls *api; /* the library that is meant */
+    uintptr_t context;        /* CUcontext, or device number */
+    bool guessed; /* the driver does not say that the memory belongs to it */
 } dls_place;
 
-/* Calls, as errors name them. */
+/* Calls that may fail, as errors name them.  X(name, in CUDA, in HIP) */
+#define DLS_GPU_FAILURE_LIST(X)                                      \
+    X(START, "cuInit", "")                                           \
+    X(FIND, "looking for a context", "hipGetDeviceCount")            \
+    X(FIND_STREAM, "cuStreamGetCtx", "")                             \
+    X(ENTER, "cuCtxPushCurrent", "hipSetDevice")                     \
+    X(EVENT_NEW, "cuEventCreate", "hipEventCreateWithFlags")         \
+    X(RECORD, "cuEventRecord", "hipEventRecord")                     \
+    X(RECORD_DEVICE, "cuCtxRecordEvent", "recording a whole device") \
+    X(WAIT, "cuStreamWaitEvent", "hipStreamWaitEvent")               \
+    X(SYNC, "cuStreamSynchronize", "hipStreamSynchronize")           \
+    X(SYNC_DEVICE, "cuCtxSynchronize", "hipDeviceSynchronize")       \
+    X(STREAM_NEW, "cuStreamCreate", "hipStreamCreateWithFlags")      \
+    X(COPY, "cuMemcpyDtoHAsync", "hipMemcpyAsync")                   \
+    X(COPY_PLANE, "cuMemcpy2DAsync", "hipMemcpy2DAsync")
+
 typedef enum {
-    DLS_CALL_EVENT_NEW,
-    DLS_CALL_RECORD,
-    DLS_CALL_RECORD_DEVICE,
-    DLS_CALL_WAIT,
-    DLS_CALL_SYNC,
-    DLS_CALL_SYNC_DEVICE,
-    DLS_CALL_STREAM_NEW,
-    DLS_CALL_COPY,
-    DLS_CALL_COPY_PLANE,
-    DLS_CALLS
+#define DLS_CALL(name, cuda, hip) DLS_CALL_##name,
+    DLS_GPU_FAILURE_LIST(DLS_CALL)
+#undef DLS_CALL
 } dls_call;
 
-typedef struct {
-    const char *name;
-    uint64_t legacy; /* the handle of L */
+/* What differs between the vendors. */
+struct dls_driver {
+    const char *name; /* as errors begin */
+    bool is_hip;      /* else CUDA */
+    uint64_t legacy;  /* the handle of L */
 
-    /* The place of work on `stream` (up to 2: of the memory at `address`, on
-     * device_id). Starts the driver where that is needed.  DLS_OK, or a code with *err.
-     */
+    /* The place of work on `stream`; for the special handles up to 2 it is that of the
+     * memory at `address`, on device_id.  Starts the driver if it has to.  DLS_OK with
+     * *place, or a code with *err. */
     int (*find)(uint64_t stream, int device_id, const void *address, dls_place *place,
                 dls_error *err);
-    /* Where the place is guessed (pools, virtual memory) work may be pending in a
-     * second one: 1 = *other. */
+    /* Where the place is guessed (memory of pools, virtual memory) work may be
+     * unfinished in a second one.  1 with *other, or 0: there is none. */
     int (*find_other)(const dls_place *place, int device_id, const void *address,
                       dls_place *other);
     /* Is the driver in use in this process already? */
     bool (*in_use)(void);
-    /* Make it current; *before is for leave, which every success is paired with. */
-    int (*enter)(const dls_place *place, int *before, dls_error *err);
-    void (*leave)(const dls_place *place, int before);
 
-    /* Below, the place is current. */
-    bool (*captures)(const dls_place *place, uint64_t stream);
-    bool (*one_capture)(const dls_place *place, uint64_t a, uint64_t b);
+    /* Make the place current (S15).  DLS_OK: leave(saved) is owed, on the same thread;
+     * or a code with *err, and nothing is owed. */
+    int (*enter)(const dls_place *place, dls_saved_device *saved, dls_error *err);
+    /* Make the device current for a producer that is about to be called, where it is
+     * not yet and the driver is in use.  true: leave(saved) is owed, on the same
+     * thread. false: nothing was changed, and nothing is owed. */
+    bool (*enter_device)(int device_id, dls_saved_device *saved);
+    void (*leave)(const dls_saved_device *saved);
+
+    /* Below, the place is current.  Can an event stand for all work of the place? (CUDA
+     * 12.5)  If not, record_device and wait_device are not called. */
     bool (*can_record_device)(const dls_place *place);
-    bool (*host_must_be_alone)(const dls_place *place, int device_id);
-    uint64_t (*identity)(
-        const dls_place *place); /* tells places at one address apart */
-    int (*event_new)(const dls_place *place, void **event);
-    void (*event_end)(const dls_place *place, void *event);
-    int (*record)(const dls_place *place, void *event, uint64_t stream);
     int (*record_device)(const dls_place *place, void *event);
-    int (*wait)(const dls_place *place, uint64_t stream, void *event);
     int (*wait_device)(const dls_place *place, void *event);
-    int (*sync)(const dls_place *place, uint64_t stream);
-    int (*sync_device)(const dls_place *place);
-    int (*stream_new)(const dls_place *place, uint64_t *stream);
+    /* Must the host leave managed memory alone while kernels of the device run? */
+    bool (*host_must_be_alone)(const dls_place *place, int device_id);
+    /* A number that tells places at one address apart; 0 where the driver has none. */
+    uint64_t (*identity)(const dls_place *place);
+    /* Start a copy from the device to `bytes` bytes of host memory at dst, which the
+     * caller keeps until the stream was synchronised. */
     int (*copy)(const dls_place *place, void *dst, const void *src, size_t bytes,
                 uint64_t stream);
-    /* `rows` runs of `bytes` each, `pitch` bytes apart, to a dense block. */
+    /* The same for `rows` runs of `bytes` each, `pitch` bytes apart, to a dense block.
+     */
     int (*copy_plane)(const dls_place *place, void *dst, const void *src, size_t bytes,
                       size_t pitch, size_t rows, uint64_t stream);
-    int (*fail)(const dls_place *place, dls_error *err, int result, dls_call call,
-                int device_id);
-    bool (*is_capture_error)(int result);
-} dls_driver;
 
-extern const dls_driver dls_cuda_driver;
-extern const dls_driver dls_hip_driver;
+    /* The driver's name of a result code, or NULL.  The text is the driver's. */
+    const char *(*error_name)(const dls_gpu_calls *api, int result);
+    /* A failed call stays in the thread's last error, where frameworks look after every
+     * launch: take it away.  NULL: the driver keeps none. */
+    void (*forget_error)(const dls_gpu_calls *api);
+};
 
-static inline const dls_driver *
-dls_driver_of(int32_t device_type)
+/* A stream handle as the drivers take it. */
+static inline void *
+dls_gpu_stream(uint64_t stream)
 {
-    return device_type == dl_kDLROCM || device_type == dl_kDLROCMHost
-               ? &dls_hip_driver
-               : &dls_cuda_driver;
+    return (void *)(uintptr_t)stream;
 }
+
+/* --- calls that both vendors have; the place is current -------------------- */
+
+/* GPU_OK with a new *event, for dls_gpu_event_end; else *event is NULL. */
+int dls_gpu_event_new(const dls_place *place, void **event);
+void dls_gpu_event_end(const dls_place *place, void *event);
+/* The event comes after all that `stream` was given.  The event stays the caller's. */
+int dls_gpu_record(const dls_place *place, void *event, uint64_t stream);
+/* `stream` waits for the event, which may be recorded anew or ended afterwards. */
+int dls_gpu_wait(const dls_place *place, uint64_t stream, void *event);
+/* The host waits for the stream, or for all work of the place. */
+int dls_gpu_sync(const dls_place *place, uint64_t stream);
+int dls_gpu_sync_device(const dls_place *place);
+/* GPU_OK with a new *stream that does not wait for L; dlshim never ends one. */
+int dls_gpu_stream_new(const dls_place *place, uint64_t *stream);
+
+/* Does the stream capture a graph?  For L: does any stream that waits for L?  Does no
+ * harm to a capture; false where the driver cannot be asked. */
+bool dls_gpu_captures(const dls_place *place, uint64_t stream);
+/* Two streams that capture: do they capture one graph? */
+bool dls_gpu_one_capture(const dls_place *place, uint64_t a, uint64_t b);
+/* Is the driver's code a refusal because of a capture? */
+bool dls_gpu_is_capture_error(int result);
+
+/* Some calls are refused during another thread's capture unless this thread says
+ * "relaxed": set this thread's mode, return the one before, which is to be set again.
+ */
+int dls_gpu_set_capture_mode(const dls_gpu_calls *api, int mode);
+
+/* Fill *err for a call that failed, return its code (S24).  device_id: for the text, -1
+ * where it is not known. */
+int dls_gpu_fail(const dls_place *place, int result, dls_call call, int device_id,
+                 dls_error *err);
 
 #endif

@@ -1,10 +1,16 @@
+/* The HIP runtimes: finding those that are mapped, what they know of an address, and
+ * their row of the driver table.  Called through gpu/driver.h and by pointer, without
+ * the GIL.  Writes the list of runtimes under DLS_LOCK_HIP.
+ * Tests: tests/device/test_rocm_loading.py, test_fake_hip.py, test_rocm.py.
+ */
 #include "gpu/hip.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "core/lock.h"
-#include "gpu/driver.h"
+#include "gpu/driver_of.h"
 #include "gpu/loader.h"
 
 /* Runtimes found so far: filled before `count` says so, never taken away. */
@@ -15,20 +21,17 @@ static struct {
 } runtimes[DLS_HIP_RUNTIMES];
 static atomic_int count;
 
-/* --- finding
- * ---------------------------------------------------------------------------- */
+/* --- finding -------------------------------------------------------------- */
 
 static bool
 fill(void *library, dls_hip_api *api)
 {
-#define TEXT(result, name, parameters) #name "\0"
-#define ONE(result, name, parameters) +1
-    static const char names[] = DLS_HIP_REQUIRED_LIST(TEXT) DLS_HIP_OPTIONAL_LIST(TEXT);
-    const int required = 0 DLS_HIP_REQUIRED_LIST(ONE);
-    const int all = required DLS_HIP_OPTIONAL_LIST(ONE);
-#undef ONE
-#undef TEXT
-    return dls_loader_fill(library, names, all, required, api) == NULL;
+#define SHARED(need, member, cuda, hip, parameters) DLS_LOADER_##need #hip "\0"
+#define OWN(need, result, name, parameters) DLS_LOADER_##need #name "\0"
+    static const char names[] = DLS_GPU_CALL_LIST(SHARED) DLS_HIP_CALL_LIST(OWN);
+#undef OWN
+#undef SHARED
+    return dls_loader_fill(library, names, api) == NULL;
 }
 
 static bool
@@ -75,6 +78,9 @@ look(void)
         return atomic_load_explicit(&count, memory_order_acquire);
     }
     int mapped = dls_loader_all_mapped("libamdhip64", libraries, DLS_HIP_RUNTIMES);
+    if (mapped < 0) {
+        now = 0; /* look again the next time */
+    }
     if (mapped > 0) {
         dls_loader_note_driver();
     }
@@ -91,19 +97,30 @@ dls_hip_is_mapped(void)
     return atomic_load_explicit(&count, memory_order_acquire) > 0 || look() > 0;
 }
 
-/* A failed call stays in the thread's last error, and frameworks look there after every
- * launch: what dlshim met is not theirs. */
+static const dls_hip_api *
+api_of(const dls_gpu_calls *calls)
+{
+    return (const dls_hip_api *)calls; /* its first member */
+}
+
+static void
+forget_error(const dls_gpu_calls *calls)
+{
+    if (api_of(calls)->hipGetLastError != NULL) {
+        api_of(calls)->hipGetLastError();
+    }
+}
+
 static int
 heard(const dls_hip_api *api, int result)
 {
-    if (result != HIP_OK && api->hipGetLastError != NULL) {
-        api->hipGetLastError();
+    if (result != GPU_OK) {
+        forget_error(&api->calls);
     }
     return result;
 }
 
-/* --- pointers
- * ---------------------------------------------------------------------------- */
+/* --- pointers ------------------------------------------------------------- */
 
 /* The enumeration of memory types changed with 6.0; the struct did not. */
 static bool
@@ -116,7 +133,7 @@ ask_one(const dls_hip_api *api, int version, const void *address, dls_hip_pointe
     memset(&answer, 0, sizeof answer);
     answer.attributes.device = -1;
     if (heard(api, api->hipPointerGetAttributes(&answer.attributes, address))
-        != HIP_OK) {
+        != GPU_OK) {
         return false;
     }
     int type = answer.attributes.type;
@@ -151,104 +168,70 @@ dls_hip_ask_pointer(const void *address, dls_hip_pointer *out)
     }
 }
 
-/* --- devices
- * -------------------------------------------------------------------------------- */
+/* --- devices -------------------------------------------------------------- */
 
+/* Make the device current in one runtime, note in *saved what was before.  The
+ * runtime's code. */
 static int
-enter_one(const dls_hip_api *api, int device_id, int *before)
+set_device(int runtime, int device, dls_saved_device *saved)
 {
+    const dls_hip_api *api = &runtimes[runtime].api;
     int current = -1;
-    *before = -1;
-    if (heard(api, api->hipGetDevice(&current)) != HIP_OK || current == device_id
-        || heard(api, api->hipSetDevice(device_id)) != HIP_OK) {
-        return 0;
+    int result = api->hipGetDevice(&current);
+    if (result == GPU_OK && current != device) {
+        result = api->hipSetDevice(device);
+        saved->device[runtime] = result == GPU_OK ? current : -1;
     }
-    *before = current;
-    return 1;
+    return result;
 }
 
-int
-dls_hip_enter_device(int device_id, int before[DLS_HIP_RUNTIMES])
+static void
+save_nothing(dls_saved_device *saved)
 {
-    int entered = 0;
-    if (dls_loader_is_child()) {
-        return 0;
-    }
-    int known = look();
     for (int i = 0; i < DLS_HIP_RUNTIMES; i++) {
-        before[i] = -1;
-        if (i < known && enter_one(&runtimes[i].api, device_id, &before[i])) {
-            entered = 1;
-        }
+        saved->device[i] = -1;
+    }
+}
+
+static int
+enter(const dls_place *place, dls_saved_device *saved, dls_error *err)
+{
+    int device = (int)place->context, runtime = 0;
+    while (&runtimes[runtime].api.calls != place->api) {
+        runtime++;
+        assert(runtime < DLS_HIP_RUNTIMES);
+    }
+    save_nothing(saved);
+    int result = set_device(runtime, device, saved);
+    return result == GPU_OK ? DLS_OK
+                            : dls_gpu_fail(place, result, DLS_CALL_ENTER, device, err);
+}
+
+/* In every mapped runtime: nobody knows yet which of them the memory will belong to. */
+static bool
+enter_device(int device_id, dls_saved_device *saved)
+{
+    bool entered = false;
+    save_nothing(saved);
+    int known = dls_loader_is_child() ? 0 : look();
+    for (int i = 0; i < known; i++) {
+        heard(&runtimes[i].api, set_device(i, device_id, saved));
+        entered = entered || saved->device[i] >= 0;
     }
     return entered;
 }
 
-void
-dls_hip_leave(const int before[DLS_HIP_RUNTIMES])
+static void
+leave(const dls_saved_device *saved)
 {
     for (int i = 0; i < DLS_HIP_RUNTIMES; i++) {
-        if (before[i] >= 0) {
-            heard(&runtimes[i].api, runtimes[i].api.hipSetDevice(before[i]));
+        if (saved->device[i] >= 0) {
+            heard(&runtimes[i].api, runtimes[i].api.hipSetDevice(saved->device[i]));
         }
     }
 }
 
-/* --- as handoff, pool and device_copy see it
- * -------------------------------------------------- */
-
-static const dls_hip_api *
-api_of(const dls_place *place)
-{
-    return place->api;
-}
-
-static hipStream_t
-stream_of(uint64_t stream)
-{
-    return (hipStream_t)(uintptr_t)stream;
-}
-
-static int
-fail_code(const dls_hip_api *api, dls_error *err, int result, const char *call,
-          int device_id)
-{
-    heard(api, result);
-    const char *name = api->hipGetErrorName != NULL ? api->hipGetErrorName(result)
-                                                    : NULL;
-    name = name != NULL ? name : "unknown error";
-    if (result >= HIP_CAPTURE_FIRST && result <= HIP_CAPTURE_LAST) {
-        return dls_fail(
-            err, DLS_EBUFFER,
-            "ROCm: %s: a graph capture forbids it (%s, %d); export outside the "
-            "capture, or pass producer_stream= the capturing stream, or "
-            "stream=-1",
-            call, name, result);
-    }
-    switch (result) {
-    case HIP_NO_DEVICE:
-    case HIP_INVALID_DEVICE:
-        return dls_fail(
-            err, DLS_EBUFFER,
-            "ROCm: the runtime finds no device %d (%s, %d); this memory cannot be "
-            "ordered here, pass stream=-1 if it is ready",
-            device_id, name, result);
-    case HIP_INVALID_HANDLE:
-        return dls_fail(
-            err, DLS_EBUFFER,
-            "ROCm: %s: the stream belongs to another device or was destroyed "
-            "(%s, %d)",
-            call, name, result);
-    case HIP_CONTEXT_DESTROYED:
-        return dls_fail(
-            err, DLS_ERUNTIME,
-            "ROCm: %s failed: %s (%d): is a second HIP runtime in this process?", call,
-            name, result);
-    default:
-        return dls_fail(err, DLS_ERUNTIME, "ROCm: %s failed: %s (%d)", call, name,
-                        result);
-    }
-}
+/* --- places (S7) ---------------------------------------------------------- */
 
 static int
 find(uint64_t stream, int device_id, const void *address, dls_place *place,
@@ -278,19 +261,19 @@ find(uint64_t stream, int device_id, const void *address, dls_place *place,
     const dls_hip_api *api = pointer.api != NULL ? pointer.api : &runtimes[0].api;
     int device = pointer.device >= 0 ? pointer.device : device_id;
     if (stream > 2 && api->hipGetStreamDeviceId != NULL) {
-        int of_stream = api->hipGetStreamDeviceId(stream_of(stream));
+        int of_stream = api->hipGetStreamDeviceId(dls_gpu_stream(stream));
         device = of_stream >= 0 ? of_stream : device;
     }
     int devices = 0;
     int result = api->hipGetDeviceCount(&devices);
-    if (result == HIP_OK && device >= devices) {
-        result = HIP_INVALID_DEVICE;
+    if (result == GPU_OK && device >= devices) {
+        result = GPU_INVALID_DEVICE;
     }
-    if (result != HIP_OK) {
-        return fail_code(api, err, result, "hipGetDeviceCount", device);
-    }
-    *place = (dls_place){.api = api, .context = (uintptr_t)(device >= 0 ? device : 0)};
-    return DLS_OK;
+    *place = (dls_place){.driver = &dls_hip_driver,
+                         .api = &api->calls,
+                         .context = (uintptr_t)(device >= 0 ? device : 0)};
+    return result == GPU_OK ? DLS_OK
+                            : dls_gpu_fail(place, result, DLS_CALL_FIND, device, err);
 }
 
 static int
@@ -309,63 +292,19 @@ in_use(void)
     return dls_hip_is_mapped() && !dls_loader_is_child();
 }
 
-static int
-enter(const dls_place *place, int *before, dls_error *err)
-{
-    const dls_hip_api *api = api_of(place);
-    int device = (int)place->context;
-    int result = api->hipGetDevice(before);
-    if (result == HIP_OK && *before != device) {
-        result = api->hipSetDevice(device);
-    }
-    return result == HIP_OK ? DLS_OK
-                            : fail_code(api, err, result, "hipSetDevice", device);
-}
+/* --- what CUDA does otherwise --------------------------------------------- */
 
-static void
-leave(const dls_place *place, int before)
-{
-    if (before != (int)place->context) {
-        heard(api_of(place), api_of(place)->hipSetDevice(before));
-    }
-}
-
+/* HIP has no event of a whole device (S7), and no managed memory of its own in
+ * DLPack. */
 static bool
-captures(const dls_place *place, uint64_t stream)
-{
-    hipStreamCaptureStatus status = 0;
-    if (api_of(place)->hipStreamIsCapturing == NULL) {
-        return false;
-    }
-    int result = heard(api_of(place),
-                       api_of(place)->hipStreamIsCapturing(stream_of(stream), &status));
-    return result == HIP_CAPTURE_IMPLICIT || (result == HIP_OK && status != 0);
-}
-
-static bool
-one_capture(const dls_place *place, uint64_t a, uint64_t b)
-{
-    const dls_hip_api *api = api_of(place);
-    hipStreamCaptureStatus status;
-    unsigned long long of_a = 0, of_b = 0;
-    return api->hipStreamGetCaptureInfo != NULL
-           && heard(api, api->hipStreamGetCaptureInfo(stream_of(a), &status, &of_a))
-                  == HIP_OK
-           && heard(api, api->hipStreamGetCaptureInfo(stream_of(b), &status, &of_b))
-                  == HIP_OK
-           && of_a == of_b;
-}
-
-/* HIP has no event of a whole device, and no managed memory of its own in DLPack. */
-static bool
-cannot(const dls_place *place)
+cannot_record_device(const dls_place *place)
 {
     (void)place;
     return false;
 }
 
 static bool
-need_not(const dls_place *place, int device_id)
+need_not_be_alone(const dls_place *place, int device_id)
 {
     (void)place;
     (void)device_id;
@@ -373,152 +312,52 @@ need_not(const dls_place *place, int device_id)
 }
 
 static uint64_t
-identity(const dls_place *place)
+no_identity(const dls_place *place)
 {
     (void)place;
     return 0;
 }
 
-static hipStreamCaptureMode
-relax(const dls_place *place)
-{
-    hipStreamCaptureMode mode = HIP_MODE_RELAXED;
-    if (api_of(place)->hipThreadExchangeStreamCaptureMode != NULL) {
-        api_of(place)->hipThreadExchangeStreamCaptureMode(&mode);
-    }
-    return mode;
-}
-
-static void
-restore(const dls_place *place, hipStreamCaptureMode mode)
-{
-    if (api_of(place)->hipThreadExchangeStreamCaptureMode != NULL) {
-        api_of(place)->hipThreadExchangeStreamCaptureMode(&mode);
-    }
-}
-
-static int
-event_new(const dls_place *place, void **event)
-{
-    hipEvent_t made = NULL;
-    hipStreamCaptureMode mode = relax(place);
-    int result = api_of(place)->hipEventCreateWithFlags(&made, HIP_DISABLE_TIMING);
-    restore(place, mode);
-    *event = made;
-    return result;
-}
-
-static void
-event_end(const dls_place *place, void *event)
-{
-    heard(api_of(place), api_of(place)->hipEventDestroy(event));
-}
-
-static int
-record(const dls_place *place, void *event, uint64_t stream)
-{
-    return api_of(place)->hipEventRecord(event, stream_of(stream));
-}
-
-static int
-no_device_event(const dls_place *place, void *event)
-{
-    (void)place;
-    (void)event;
-    return HIP_INVALID_HANDLE;
-}
-
-static int
-wait(const dls_place *place, uint64_t stream, void *event)
-{
-    return api_of(place)->hipStreamWaitEvent(stream_of(stream), event, 0);
-}
-
-static int
-sync(const dls_place *place, uint64_t stream)
-{
-    return api_of(place)->hipStreamSynchronize(stream_of(stream));
-}
-
-static int
-sync_device(const dls_place *place)
-{
-    return api_of(place)->hipDeviceSynchronize();
-}
-
-static int
-stream_new(const dls_place *place, uint64_t *stream)
-{
-    hipStream_t made = NULL;
-    hipStreamCaptureMode mode = relax(place);
-    int result = api_of(place)->hipStreamCreateWithFlags(&made, HIP_NON_BLOCKING);
-    restore(place, mode);
-    *stream = (uint64_t)(uintptr_t)made;
-    return result;
-}
-
 static int
 copy(const dls_place *place, void *dst, const void *src, size_t bytes, uint64_t stream)
 {
-    return api_of(place)->hipMemcpyAsync(dst, src, bytes, HIP_COPY_TO_HOST,
-                                         stream_of(stream));
+    return api_of(place->api)
+        ->hipMemcpyAsync(dst, src, bytes, HIP_COPY_TO_HOST, dls_gpu_stream(stream));
 }
 
 static int
 copy_plane(const dls_place *place, void *dst, const void *src, size_t bytes,
            size_t pitch, size_t rows, uint64_t stream)
 {
-    return api_of(place)->hipMemcpy2DAsync(dst, bytes, src, pitch, bytes, rows,
-                                           HIP_COPY_TO_HOST, stream_of(stream));
+    return api_of(place->api)
+        ->hipMemcpy2DAsync(dst, bytes, src, pitch, bytes, rows, HIP_COPY_TO_HOST,
+                           dls_gpu_stream(stream));
 }
 
-static int
-fail(const dls_place *place, dls_error *err, int result, dls_call call, int device_id)
+static const char *
+error_name(const dls_gpu_calls *calls, int result)
 {
-    static const char *const names[DLS_CALLS] = {
-        [DLS_CALL_EVENT_NEW] = "hipEventCreateWithFlags",
-        [DLS_CALL_RECORD] = "hipEventRecord",
-        [DLS_CALL_RECORD_DEVICE] = "recording a whole device",
-        [DLS_CALL_WAIT] = "hipStreamWaitEvent",
-        [DLS_CALL_SYNC] = "hipStreamSynchronize",
-        [DLS_CALL_SYNC_DEVICE] = "hipDeviceSynchronize",
-        [DLS_CALL_STREAM_NEW] = "hipStreamCreateWithFlags",
-        [DLS_CALL_COPY] = "hipMemcpyAsync",
-        [DLS_CALL_COPY_PLANE] = "hipMemcpy2DAsync",
-    };
-    return fail_code(api_of(place), err, result, names[call], device_id);
-}
-
-static bool
-is_capture_error(int result)
-{
-    return result >= HIP_CAPTURE_FIRST && result <= HIP_CAPTURE_LAST;
+    forget_error(calls);
+    return api_of(calls)->hipGetErrorName != NULL
+               ? api_of(calls)->hipGetErrorName(result)
+               : NULL;
 }
 
 const dls_driver dls_hip_driver = {
     .name = "ROCm",
+    .is_hip = true,
     .legacy = 0,
     .find = find,
     .find_other = find_no_other,
     .in_use = in_use,
     .enter = enter,
+    .enter_device = enter_device,
     .leave = leave,
-    .captures = captures,
-    .one_capture = one_capture,
-    .can_record_device = cannot,
-    .host_must_be_alone = need_not,
-    .identity = identity,
-    .event_new = event_new,
-    .event_end = event_end,
-    .record = record,
-    .record_device = no_device_event,
-    .wait = wait,
-    .wait_device = no_device_event,
-    .sync = sync,
-    .sync_device = sync_device,
-    .stream_new = stream_new,
+    .can_record_device = cannot_record_device,
+    .host_must_be_alone = need_not_be_alone,
+    .identity = no_identity,
     .copy = copy,
     .copy_plane = copy_plane,
-    .fail = fail,
-    .is_capture_error = is_capture_error,
+    .error_name = error_name,
+    .forget_error = forget_error,
 };

@@ -1,3 +1,8 @@
+/* Shared libraries that are found at run time, and forks of this process.  Called by
+ * cuda.c and hip.c without the GIL, and once by module.c.  Writes two flags,
+ * atomically.
+ * Tests: tests/device/test_loading.py, tests/device/test_rocm_loading.py.
+ */
 #if !defined(_WIN32)
 #define _GNU_SOURCE /* RTLD_NOLOAD */
 #endif
@@ -8,50 +13,47 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "core/alloc.h"
 #include "core/lock.h"
 
-const char *
-dls_loader_fill(void *library, const char *names, int count, int required, void *table)
+/* --- forks (S23) ---------------------------------------------------------- */
+
+static atomic_bool uses_driver;
+static atomic_bool is_child;
+
+void
+dls_loader_note_driver(void)
 {
-    const char *missing = NULL;
-    for (int i = 0; i < count; i++) {
-        void *address = dls_loader_symbol(library, names);
-        /* memcpy: C has no conversion from an object's address to a function's. */
-        memcpy((char *)table + (size_t)i * sizeof address, &address, sizeof address);
-        if (address == NULL && missing == NULL && i < required) {
-            missing = names;
-        }
-        names += strlen(names) + 1;
-    }
-    return missing;
+    atomic_store_explicit(&uses_driver, true, memory_order_relaxed);
 }
+
+bool
+dls_loader_is_child(void)
+{
+    return atomic_load_explicit(&is_child, memory_order_relaxed);
+}
+
+/* --- the system ----------------------------------------------------------- */
 
 #if defined(_WIN32)
 
 #include <windows.h>
 
-void *
-dls_loader_mapped(const char *const *names)
+static void *
+open_library(const char *name, bool only_mapped)
 {
-    void *library = NULL;
-    for (; library == NULL && *names != NULL; names++) {
-        library = (void *)GetModuleHandleA(*names);
-    }
-    return library;
+    return only_mapped
+               ? (void *)GetModuleHandleA(name)
+               : (void *)LoadLibraryExA(name, NULL, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS);
 }
 
 void *
-dls_loader_open(const char *const *names)
+dls_loader_symbol(void *library, const char *name)
 {
-    void *library = dls_loader_mapped(names);
-    for (; library == NULL && *names != NULL; names++) {
-        library = (void *)LoadLibraryExA(*names, NULL,
-                                         LOAD_LIBRARY_SEARCH_DEFAULT_DIRS);
-    }
-    return library;
+    return (void *)GetProcAddress((HMODULE)library, name);
 }
 
-/* Windows: names carry the major version, and nothing lists them by prefix. */
+/* Nothing lists libraries by prefix here; their names carry the major version. */
 int
 dls_loader_all_mapped(const char *prefix, void **libraries, int room)
 {
@@ -61,22 +63,10 @@ dls_loader_all_mapped(const char *prefix, void **libraries, int room)
     for (size_t i = 0; i < 3 && found < room && strlen(prefix) < sizeof name - 8; i++) {
         strcpy(name, prefix);
         strcat(name, endings[i]);
-        libraries[found] = (void *)GetModuleHandleA(name);
+        libraries[found] = open_library(name, true);
         found += libraries[found] != NULL;
     }
     return found;
-}
-
-unsigned long long
-dls_loader_generation(void)
-{
-    return 0;
-}
-
-void *
-dls_loader_symbol(void *library, const char *name)
-{
-    return (void *)GetProcAddress((HMODULE)library, name);
 }
 
 void
@@ -84,46 +74,46 @@ dls_loader_watch_forks(void)
 {
 }
 
-void
-dls_loader_note_driver(void)
-{
-}
-
-bool
-dls_loader_is_child(void)
-{
-    return false;
-}
-
 #else
 
 #include <dlfcn.h>
 #include <pthread.h>
-#if defined(__linux__)
-#include <link.h>
+
+static void *
+open_library(const char *name, bool only_mapped)
+{
+    return dlopen(name, RTLD_NOW | RTLD_LOCAL | (only_mapped ? RTLD_NOLOAD : 0));
+}
+
+void *
+dls_loader_symbol(void *library, const char *name)
+{
+    return dlsym(library, name);
+}
+
+static void
+in_child(void)
+{
+    dls_lock_give_all();
+    if (atomic_load_explicit(&uses_driver, memory_order_relaxed)) {
+        atomic_store_explicit(&is_child, true, memory_order_relaxed);
+    }
+}
+
+void
+dls_loader_watch_forks(void)
+{
+    static atomic_bool watching;
+    if (!atomic_exchange(&watching, true)) {
+        pthread_atfork(dls_lock_take_all, dls_lock_give_all, in_child);
+    }
+}
+
 #endif
 
-void *
-dls_loader_mapped(const char *const *names)
-{
-    void *library = NULL;
-    for (; library == NULL && *names != NULL; names++) {
-        library = dlopen(*names, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-    }
-    return library;
-}
-
-void *
-dls_loader_open(const char *const *names)
-{
-    void *library = dls_loader_mapped(names);
-    for (; library == NULL && *names != NULL; names++) {
-        library = dlopen(*names, RTLD_NOW | RTLD_LOCAL);
-    }
-    return library;
-}
-
 #if defined(__linux__)
+
+#include <link.h>
 
 /* Names are noted first and opened later: dlopen inside the walk could wait for a
  * thread that waits for the walk's lock. */
@@ -150,6 +140,25 @@ note_library(struct dl_phdr_info *info, size_t size, void *data)
     return 0;
 }
 
+int
+dls_loader_all_mapped(const char *prefix, void **libraries, int room)
+{
+    search *s = dls_alloc(sizeof *s);
+    if (s == NULL) {
+        return -1;
+    }
+    s->prefix = prefix;
+    s->found = 0;
+    dl_iterate_phdr(note_library, s);
+    int found = 0;
+    for (int i = 0; i < s->found && found < room; i++) {
+        libraries[found] = open_library(s->names[i], true);
+        found += libraries[found] != NULL;
+    }
+    dls_free(s);
+    return found;
+}
+
 static int
 note_generation(struct dl_phdr_info *info, size_t size, void *data)
 {
@@ -166,29 +175,7 @@ dls_loader_generation(void)
     return generation;
 }
 
-int
-dls_loader_all_mapped(const char *prefix, void **libraries, int room)
-{
-    search s = {.prefix = prefix};
-    int found = 0;
-    dl_iterate_phdr(note_library, &s);
-    for (int i = 0; i < s.found && found < room; i++) {
-        libraries[found] = dlopen(s.names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-        found += libraries[found] != NULL;
-    }
-    return found;
-}
-
 #else
-
-int
-dls_loader_all_mapped(const char *prefix, void **libraries, int room)
-{
-    (void)prefix;
-    (void)libraries;
-    (void)room;
-    return 0; /* no such runtime on this system */
-}
 
 unsigned long long
 dls_loader_generation(void)
@@ -196,45 +183,60 @@ dls_loader_generation(void)
     return 0;
 }
 
+#if !defined(_WIN32)
+/* HIP exists on Linux and Windows only. */
+int
+dls_loader_all_mapped(const char *prefix, void **libraries, int room)
+{
+    (void)prefix;
+    (void)libraries;
+    (void)room;
+    return 0;
+}
 #endif
+
+#endif
+
+/* --- libraries by their names --------------------------------------------- */
+
+static void *
+open_first(const char *const *names, bool only_mapped)
+{
+    void *library = NULL;
+    for (; library == NULL && *names != NULL; names++) {
+        library = open_library(*names, only_mapped);
+    }
+    return library;
+}
 
 void *
-dls_loader_symbol(void *library, const char *name)
+dls_loader_mapped(const char *const *names)
 {
-    return dlsym(library, name);
+    return open_first(names, true);
 }
 
-static atomic_bool watching;
-static atomic_bool uses_driver;
-static atomic_bool is_child;
-
-static void
-in_child(void)
+void *
+dls_loader_open(const char *const *names)
 {
-    dls_lock_give_all();
-    if (atomic_load_explicit(&uses_driver, memory_order_relaxed)) {
-        atomic_store_explicit(&is_child, true, memory_order_relaxed);
+    void *library = open_first(names, true);
+    return library != NULL ? library : open_first(names, false);
+}
+
+const char *
+dls_loader_fill(void *library, const char *names, void *table)
+{
+    const char *missing = NULL;
+    char *place = table;
+    for (; *names != 0; names += strlen(names) + 1) {
+        bool optional = *names == '?';
+        names += optional;
+        void *address = dls_loader_symbol(library, names);
+        /* memcpy: C has no conversion from an object's address to a function's. */
+        memcpy(place, &address, sizeof address);
+        place += sizeof address;
+        if (address == NULL && missing == NULL && !optional) {
+            missing = names;
+        }
     }
+    return missing;
 }
-
-void
-dls_loader_watch_forks(void)
-{
-    if (!atomic_exchange(&watching, true)) {
-        pthread_atfork(dls_lock_take_all, dls_lock_give_all, in_child);
-    }
-}
-
-void
-dls_loader_note_driver(void)
-{
-    atomic_store_explicit(&uses_driver, true, memory_order_relaxed);
-}
-
-bool
-dls_loader_is_child(void)
-{
-    return atomic_load_explicit(&is_child, memory_order_relaxed);
-}
-
-#endif

@@ -1,3 +1,8 @@
+/* Events and copy streams that are kept for later syncs and copies.  Called by sync_run
+ * and device_copy, without the GIL.  Writes the list of pools under DLS_LOCK_POOL; no
+ * driver call is made while the lock is held.
+ * Tests: tests/device/test_sync_threads.py, tests/device/test_failures.py.
+ */
 #include "gpu/pool.h"
 
 #include <stdatomic.h>
@@ -16,7 +21,7 @@ typedef struct pool {
     void *events[EVENTS_KEPT];
 } pool;
 
-static pool *pools; /* under the lock */
+static pool *pools; /* written and read under DLS_LOCK_POOL */
 static atomic_int cap = EVENTS_KEPT;
 
 void
@@ -25,7 +30,7 @@ dls_pool_cap(int new_cap)
     atomic_store(&cap, new_cap < EVENTS_KEPT ? new_cap : EVENTS_KEPT);
 }
 
-/* Under the lock.  NULL: there is none yet. */
+/* The pool of the place; NULL: there is none yet.  The caller holds the lock. */
 static pool *
 find(const dls_place *place, uint64_t id)
 {
@@ -38,25 +43,35 @@ find(const dls_place *place, uint64_t id)
     return NULL;
 }
 
-/* Under the lock: the pool of the place, `fresh` if there is none; NULL when that is
- * needed and NULL.  *used: fresh was put into the list. */
+/* The pool of the place, which is made if there is none.  NULL: no memory for it. */
 static pool *
-find_or_add(const dls_place *place, uint64_t id, pool *fresh, bool *used)
+find_or_add(const dls_place *place, uint64_t id)
 {
+    dls_lock_take(DLS_LOCK_POOL);
     pool *p = find(place, id);
-    *used = p == NULL && fresh != NULL;
-    if (*used) {
-        *fresh = (pool){.next = pools, .place = *place, .id = id};
-        pools = p = fresh;
+    dls_lock_give(DLS_LOCK_POOL);
+    pool *fresh = p == NULL ? dls_alloc(sizeof *fresh) : NULL;
+    if (fresh == NULL) {
+        return p;
     }
-    return p;
+    dls_lock_take(DLS_LOCK_POOL);
+    p = find(place, id); /* another thread may have been quicker */
+    if (p == NULL) {
+        *fresh = (pool){.next = pools, .place = *place, .id = id};
+        pools = fresh;
+    }
+    dls_lock_give(DLS_LOCK_POOL);
+    if (p != NULL) {
+        dls_free(fresh);
+        return p;
+    }
+    return fresh;
 }
 
 int
-dls_pool_get_event(const dls_driver *driver, const dls_place *place, void **event,
-                   dls_error *err)
+dls_pool_get_event(const dls_place *place, void **event, dls_error *err)
 {
-    uint64_t id = driver->identity(place);
+    uint64_t id = place->driver->identity(place);
     *event = NULL;
     dls_lock_take(DLS_LOCK_POOL);
     pool *p = find(place, id);
@@ -67,72 +82,51 @@ dls_pool_get_event(const dls_driver *driver, const dls_place *place, void **even
     if (*event != NULL) {
         return DLS_OK;
     }
-    int result = driver->event_new(place, event);
+    int result = dls_gpu_event_new(place, event);
     return result == 0 ? DLS_OK
-                       : driver->fail(place, err, result, DLS_CALL_EVENT_NEW, -1);
+                       : dls_gpu_fail(place, result, DLS_CALL_EVENT_NEW, -1, err);
 }
 
 void
-dls_pool_put_event(const dls_driver *driver, const dls_place *place, void *event,
-                   bool sound)
+dls_pool_put_event(const dls_place *place, void *event, bool is_sound)
 {
-    bool kept = false, used = false;
-    if (sound) {
-        uint64_t id = driver->identity(place);
-        pool *fresh = NULL;
+    bool kept = false;
+    if (is_sound) {
+        pool *p = find_or_add(place, place->driver->identity(place));
         dls_lock_take(DLS_LOCK_POOL);
-        bool absent = find(place, id) == NULL;
-        dls_lock_give(DLS_LOCK_POOL);
-        if (absent) {
-            fresh = dls_alloc(sizeof *fresh);
-        }
-        dls_lock_take(DLS_LOCK_POOL);
-        pool *p = find_or_add(place, id, fresh, &used);
-        if (p != NULL && p->count < atomic_load(&cap)) {
+        kept = p != NULL && p->count < atomic_load(&cap);
+        if (kept) {
             p->events[p->count++] = event;
-            kept = true;
         }
         dls_lock_give(DLS_LOCK_POOL);
-        if (!used) {
-            dls_free(fresh);
-        }
     }
     if (!kept) {
-        driver->event_end(place, event);
+        dls_gpu_event_end(place, event);
     }
 }
 
 int
-dls_pool_copy_stream(const dls_driver *driver, const dls_place *place, uint64_t *stream,
-                     dls_error *err)
+dls_pool_copy_stream(const dls_place *place, uint64_t *stream, dls_error *err)
 {
-    uint64_t id = driver->identity(place), made = 0;
-    bool used;
+    pool *p = find_or_add(place, place->driver->identity(place));
+    if (p == NULL) {
+        return dls_fail(err, DLS_ENOMEM, "no memory for a copy stream");
+    }
     dls_lock_take(DLS_LOCK_POOL);
-    pool *p = find(place, id);
-    uint64_t found = p != NULL ? p->copy_stream : 0;
+    uint64_t found = p->copy_stream, made = 0;
     dls_lock_give(DLS_LOCK_POOL);
     if (found == 0) {
-        pool *fresh = dls_alloc(sizeof *fresh);
-        if (fresh == NULL) {
-            return dls_fail(err, DLS_ENOMEM, "no memory for a copy stream");
-        }
-        int result = driver->stream_new(place, &made);
-        if (result != 0) {
-            dls_free(fresh);
-            return driver->fail(place, err, result, DLS_CALL_STREAM_NEW, -1);
+        int result = dls_gpu_stream_new(place, &made);
+        if (result != GPU_OK) {
+            return dls_gpu_fail(place, result, DLS_CALL_STREAM_NEW, -1, err);
         }
         dls_lock_take(DLS_LOCK_POOL);
-        p = find_or_add(place, id, fresh, &used);
         if (p->copy_stream == 0) {
             p->copy_stream = made;
         }
         found =
             p->copy_stream; /* another thread's, if it was quicker: ours stays unused */
         dls_lock_give(DLS_LOCK_POOL);
-        if (!used) {
-            dls_free(fresh);
-        }
     }
     *stream = found;
     return DLS_OK;

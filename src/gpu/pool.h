@@ -1,29 +1,29 @@
-/* What dlshim keeps for each place (context or device): events for edges, a stream for
- * copies.
+/* Keeps events and a copy stream for each place (a context or a device), S16.
  *
- * A pool is found by the place and, where the driver tells it, its id, for addresses of
- * contexts are used again.  Pools are never freed: there are as many as contexts.
- * Without the GIL; any thread.
+ * A pool is found by the place and, where the driver tells one, by its id, because the
+ * addresses of contexts are used again.  Pools are never freed: there are as many as
+ * places.  All functions are called without the GIL, on any thread, with the place
+ * current.
  */
-#ifndef DLS_DEVICE_POOL_H
-#define DLS_DEVICE_POOL_H
+#ifndef DLS_GPU_POOL_H
+#define DLS_GPU_POOL_H
 
 #include "gpu/driver.h"
 
-/* An event of the place, which is current: one that lies there, else a new one. */
-int dls_pool_get_event(const dls_driver *driver, const dls_place *place, void **event,
-                       dls_error *err);
+/* DLS_OK with an event of the place, a kept one or else a new one: the caller gives it
+ * back by dls_pool_put_event.  Or a code with *err, and no event. */
+int dls_pool_get_event(const dls_place *place, void **event, dls_error *err);
 
-/* Give it back as soon as the wait was issued (a wait keeps what it saw at the call).
- * sound: its calls succeeded; else, and beyond the cap, it is destroyed. */
-void dls_pool_put_event(const dls_driver *driver, const dls_place *place, void *event,
-                        bool sound);
+/* Give an event back, as soon as the wait for it was issued (a wait keeps what it saw
+ * at the call).  is_sound: all its calls succeeded; others, and those that are too
+ * many, are destroyed. */
+void dls_pool_put_event(const dls_place *place, void *event, bool is_sound);
 
-/* The place's private non-blocking stream for copies; the place is current. */
-int dls_pool_copy_stream(const dls_driver *driver, const dls_place *place,
-                         uint64_t *stream, dls_error *err);
+/* DLS_OK with the place's stream for copies, which stays the pool's and is used for
+ * nothing else; or a code with *err. */
+int dls_pool_copy_stream(const dls_place *place, uint64_t *stream, dls_error *err);
 
-/* Test switch: how many events a context may keep (64). */
+/* For tests: how many events a place may keep, 64 at most. */
 void dls_pool_cap(int cap);
 
 #endif

@@ -1,5 +1,12 @@
+/* Finds the sync rule for a call, and the action for its task.
+ *
+ * Called by src/sync before and after a producer is called, by sync_run, and by the
+ * test hooks, which list the whole table.  Touches nothing but its arguments. Tests:
+ * tests/core/test_stream_table.py (every cell, every action).
+ */
 #include "gpu/sync_rules.h"
 
+#include <assert.h>
 #include <stddef.h>
 
 #define TEXT(name, text) text,
@@ -7,35 +14,36 @@ const char *const dls_family_names[DLS_FAMILIES] = {DLS_FAMILY_LIST(TEXT)};
 const char *const dls_value_names[DLS_VALUES] = {DLS_VALUE_LIST(TEXT)};
 const char *const dls_producer_names[DLS_PRODUCERS] = {DLS_PRODUCER_LIST(TEXT)};
 const char *const dls_argument_names[DLS_ARGUMENTS] = {DLS_ARGUMENT_LIST(TEXT)};
-const char *const dls_duty_names[DLS_DUTIES] = {DLS_DUTY_LIST(TEXT)};
+const char *const dls_task_names[DLS_TASKS] = {DLS_TASK_LIST(TEXT)};
 const char *const dls_action_names[DLS_ACTIONS] = {DLS_ACTION_LIST(TEXT)};
 #undef TEXT
 
-enum { /* "fits everything", in every column that allows it */
-       DLS_PRODUCER_ANY = DLS_PRODUCERS,
-       DLS_VALUE_ANY = DLS_VALUES,
-       DLS_DUTY_ANY = DLS_DUTIES,
-       DLS_P_ANY = 0xff,
-       DLS_UNKNOWN_ANY = 0xff
+/* ANY in a column of the tables fits every value. */
+enum {
+    DLS_PRODUCER_ANY = DLS_PRODUCERS,
+    DLS_VALUE_ANY = DLS_VALUES,
+    DLS_TASK_ANY = DLS_TASKS,
+    DLS_P_ANY = 0xff,
+    DLS_UNKNOWN_ANY = 0xff
 };
 
 static const struct {
-    uint8_t family, producer, value, argument, duty;
+    uint8_t family, producer, value, argument, task;
 } rules[] = {
-#define STREAM(family, producer, value, argument, duty)               \
-    {DLS_FAMILY_##family, DLS_PRODUCER_##producer, DLS_VALUE_##value, \
-     DLS_ARGUMENT_##argument, DLS_DUTY_##duty},
+#define SYNC_RULE(family, producer, value, argument, task)                            \
+    {DLS_FAMILY_##family, DLS_PRODUCER_##producer, DLS_VALUE_##value, DLS_##argument, \
+     DLS_TASK_##task},
 #include "gpu/sync_rules.def"
-#undef STREAM
+#undef SYNC_RULE
 };
 
 static const struct {
-    uint8_t duty, knowledge, policy, action;
-} settlements[] = {
-#define SETTLE(duty, knowledge, policy, action) \
-    {DLS_DUTY_##duty, DLS_P_##knowledge, DLS_UNKNOWN_##policy, DLS_ACTION_##action},
+    uint8_t task, knowledge, policy, action;
+} actions[] = {
+#define SYNC_ACTION(task, knowledge, policy, action) \
+    {DLS_TASK_##task, DLS_P_##knowledge, DLS_UNKNOWN_##policy, DLS_ACTION_##action},
 #include "gpu/sync_rules.def"
-#undef SETTLE
+#undef SYNC_ACTION
 };
 
 dls_family
@@ -61,58 +69,64 @@ dls_family_of(int32_t device_type)
     }
 }
 
-dls_stream_rule
-dls_order_decide(dls_family family, dls_producer_kind producer, dls_value value)
+/* --- rules ---------------------------------------------------------------- */
+
+dls_sync_rule
+dls_sync_rule_find(dls_family family, dls_producer_kind producer, dls_value value)
 {
+    assert(family < DLS_FAMILIES && producer < DLS_PRODUCERS && value < DLS_VALUES);
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         if (rules[i].family == family
             && (rules[i].producer == producer || rules[i].producer == DLS_PRODUCER_ANY)
             && (rules[i].value == value || rules[i].value == DLS_VALUE_ANY)) {
-            return (dls_stream_rule){(dls_argument)rules[i].argument,
-                                     (dls_duty)rules[i].duty};
+            return (dls_sync_rule){(dls_argument)rules[i].argument,
+                                   (dls_task)rules[i].task};
         }
     }
-    return (dls_stream_rule){DLS_ARGUMENT_NOTHING, DLS_DUTY_REFUSE}; /* not reached */
+    assert(!"every family has a last row that fits all");
+    return (dls_sync_rule){DLS_OMIT, DLS_TASK_REFUSE};
 }
 
-dls_pending
-dls_order_pending(const dls_ordering *ordering)
+/* --- actions -------------------------------------------------------------- */
+
+dls_producer_stream
+dls_sync_job_producer_stream(const dls_sync_job *job)
 {
-    bool rocm = dls_family_of(ordering->device.device_type) == DLS_FAMILY_ROCM
-                || dls_family_of(ordering->device.device_type) == DLS_FAMILY_ROCM_HOST;
-    const dls_pending legacy = {.known = DLS_P_KNOWN, .handle = !rocm};
-    bool about_l = ordering->duty == DLS_DUTY_HOP || ordering->duty == DLS_DUTY_WAIT_L;
-    bool taken_for_l = ordering->p.known == DLS_P_UNKNOWN
-                       && ordering->policy == DLS_UNKNOWN_LEGACY;
-    return about_l || taken_for_l ? legacy : ordering->p;
+    dls_family family = dls_family_of(job->device.device_type);
+    bool rocm = family == DLS_FAMILY_ROCM || family == DLS_FAMILY_ROCM_HOST;
+    bool about_l = job->task == DLS_TASK_EDGE_FROM_L || job->task == DLS_TASK_WAIT_L;
+    bool taken_for_l = job->p.known == DLS_P_UNKNOWN
+                       && job->policy == DLS_UNKNOWN_LEGACY;
+    if (about_l || taken_for_l) {
+        return (dls_producer_stream){.known = DLS_P_KNOWN, .handle = rocm ? 0 : 1};
+    }
+    return job->p;
 }
 
 static dls_action
-look_up(dls_duty duty, dls_knowledge known, uint8_t policy)
+find_row(dls_task task, dls_knowledge known, uint8_t policy)
 {
-    for (size_t i = 0; i < sizeof settlements / sizeof *settlements; i++) {
-        if ((settlements[i].duty == duty || settlements[i].duty == DLS_DUTY_ANY)
-            && (settlements[i].knowledge == known
-                || settlements[i].knowledge == DLS_P_ANY)
-            && (settlements[i].policy == policy
-                || settlements[i].policy == DLS_UNKNOWN_ANY)) {
-            return (dls_action)settlements[i].action;
+    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
+        if ((actions[i].task == task || actions[i].task == DLS_TASK_ANY)
+            && (actions[i].knowledge == known || actions[i].knowledge == DLS_P_ANY)
+            && (actions[i].policy == policy || actions[i].policy == DLS_UNKNOWN_ANY)) {
+            return (dls_action)actions[i].action;
         }
     }
-    return DLS_ACTION_REFUSE; /* not reached */
+    return DLS_ACTION_REFUSE; /* VALUE_ERROR and TYPE_ERROR, which nobody carries out */
 }
 
-/* A capture may be neither entered nor left by an ordering (reference 1.5). */
+/* Would this action pull a stream into a capture, or end one (S14)? */
 static bool
-breaks_capture(dls_action action, const dls_order_facts *facts)
+breaks_capture(dls_action action, const dls_sync_facts *facts)
 {
     switch (action) {
     case DLS_ACTION_EDGE:
         return (facts->s_captures || facts->p_captures) && !facts->one_capture;
-    case DLS_ACTION_SYNC_STREAM:
+    case DLS_ACTION_WAIT_STREAM:
         return facts->p_captures;
     case DLS_ACTION_DEVICE_EDGE:
-    case DLS_ACTION_SYNC_DEVICE:
+    case DLS_ACTION_WAIT_DEVICE:
         return facts->s_captures || facts->p_captures || facts->device_captures;
     default:
         return false;
@@ -120,24 +134,24 @@ breaks_capture(dls_action action, const dls_order_facts *facts)
 }
 
 dls_action
-dls_order_settle(const dls_ordering *ordering, const dls_order_facts *facts)
+dls_sync_action_find(const dls_sync_job *job, const dls_sync_facts *facts)
 {
-    dls_pending p = dls_order_pending(ordering);
-    dls_action action = look_up(ordering->duty, p.known, ordering->policy);
-    bool to_s = action == DLS_ACTION_EDGE || ordering->duty == DLS_DUTY_REFUSE;
-    if (to_s && p.known == DLS_P_KNOWN && p.handle == ordering->s) {
-        return DLS_ACTION_NOTHING;
+    dls_producer_stream p = dls_sync_job_producer_stream(job);
+    dls_action action = find_row(job->task, p.known, job->policy);
+    bool to_s = action == DLS_ACTION_EDGE || job->task == DLS_TASK_REFUSE;
+    if (to_s && p.known == DLS_P_KNOWN && p.handle == job->s) {
+        return DLS_ACTION_NOTHING; /* P is S (S10) */
     }
     bool device_wide = action == DLS_ACTION_DEVICE_EDGE
-                       || action == DLS_ACTION_SYNC_DEVICE;
+                       || action == DLS_ACTION_WAIT_DEVICE;
     if (device_wide && facts->no_device_wait) {
-        return DLS_ACTION_REFUSE_UNKNOWN;
+        return DLS_ACTION_REFUSE_UNKNOWN; /* S6 */
     }
     if (action == DLS_ACTION_DEVICE_EDGE && !facts->can_record_device) {
-        action = DLS_ACTION_SYNC_DEVICE;
+        action = DLS_ACTION_WAIT_DEVICE; /* S12 */
     }
-    if (action == DLS_ACTION_SYNC_STREAM && facts->host_must_be_alone) {
-        action = DLS_ACTION_SYNC_DEVICE;
+    if (action == DLS_ACTION_WAIT_STREAM && facts->host_must_be_alone) {
+        action = DLS_ACTION_WAIT_DEVICE; /* S4 */
     }
     return breaks_capture(action, facts) ? DLS_ACTION_REFUSE_CAPTURE : action;
 }

@@ -1,34 +1,49 @@
-/* The stream table, walked.  Pure functions: no driver, no state (design section 6). */
-#ifndef DLS_DEVICE_STREAM_H
-#define DLS_DEVICE_STREAM_H
+/* The sync rules as pure functions: which row of gpu/sync_rules.def fits, and what is
+ * done for its task (S2 to S14).
+ *
+ * No function here calls a driver, keeps state or can fail; all may be called from any
+ * thread, with or without the GIL.
+ */
+#ifndef DLS_GPU_SYNC_RULES_H
+#define DLS_GPU_SYNC_RULES_H
 
 #include "abi/dlpack_abi.h"
 #include "core/sync_words.h"
 
+/* A sync that would break a graph capture is refused with this text, wherever that is
+ * noticed (S14).  Inside the capture, a consumer on the capturing stream needs no sync.
+ */
+#define DLS_CAPTURE_REFUSAL                                                       \
+    "a graph capture is running, and this export would break it; export outside " \
+    "the capture, or, for work inside it, give the capturing stream both as "     \
+    "stream= and as producer_stream=, or stream=-1"
+
 dls_family dls_family_of(int32_t device_type);
 
-/* Which row: what a producer of this kind is passed for this value, and what is then
- * owed.  duty VALUE or TYPE: the consumer's value is no stream of this device. */
+/* What a producer of this kind is passed for this value, and the task that is left for
+ * dlshim.  VALUE_ERROR, TYPE_ERROR: the value is no stream of these devices (S1). */
 typedef struct {
     dls_argument argument;
-    dls_duty duty;
-} dls_stream_rule;
+    dls_task task;
+} dls_sync_rule;
 
-dls_stream_rule dls_order_decide(dls_family family, dls_producer_kind producer,
+dls_sync_rule dls_sync_rule_find(dls_family family, dls_producer_kind producer,
                                  dls_value value);
 
-/* What a duty comes down to.  With facts all zero the answer is what no driver call can
- * still change: NOTHING and REFUSE_UNKNOWN need no driver at all. */
-dls_action dls_order_settle(const dls_ordering *ordering, const dls_order_facts *facts);
+/* What is done for a task.  Where it is NOTHING, REFUSE or REFUSE_UNKNOWN with facts
+ * that are all zero, no answer of a driver can change it, so none has to be asked. */
+dls_action dls_sync_action_find(const dls_sync_job *job, const dls_sync_facts *facts);
 
-/* P and S, as the duty sees them (HOP and WAIT_L are about L). */
-dls_pending dls_order_pending(const dls_ordering *ordering);
+/* P as the task means it: L for EDGE_FROM_L and WAIT_L, and where P is unknown and
+ * unknown_stream="legacy"; else job->p. */
+dls_producer_stream dls_sync_job_producer_stream(const dls_sync_job *job);
 
+/* The texts of the lists in core/sync_words.h. */
 extern const char *const dls_family_names[DLS_FAMILIES];
 extern const char *const dls_value_names[DLS_VALUES];
 extern const char *const dls_producer_names[DLS_PRODUCERS];
 extern const char *const dls_argument_names[DLS_ARGUMENTS];
-extern const char *const dls_duty_names[DLS_DUTIES];
+extern const char *const dls_task_names[DLS_TASKS];
 extern const char *const dls_action_names[DLS_ACTIONS];
 
 #endif

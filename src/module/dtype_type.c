@@ -1,7 +1,10 @@
-#include "core/dtype.h"
-#include "exchange/producer_object.h"
+/* A dtype is a subclass of tuple without members of its own: what it shows is read from
+ * its items each time.  Tests: tests/core/test_properties.py. */
+#include "module/dtype_type.h"
 
-/* (code, bits, lanes) of the tuple, bounded; false when it was built by hand. */
+#include "core/dtype.h"
+
+/* The items as a dtype.  False if they are none: the tuple was built by hand. */
 static bool
 read_parts(PyObject *self, dl_dtype *dtype)
 {
@@ -11,12 +14,9 @@ read_parts(PyObject *self, dl_dtype *dtype)
         parts[i] = item != NULL ? PyLong_AsLong(item) : -1;
     }
     PyErr_Clear();
-    if (parts[0] < 0 || parts[0] > 255 || parts[1] < 0 || parts[1] > 255 || parts[2] < 0
-        || parts[2] > 65535) {
-        return false;
-    }
     *dtype = (dl_dtype){(uint8_t)parts[0], (uint8_t)parts[1], (uint16_t)parts[2]};
-    return true;
+    return parts[0] == dtype->code && parts[1] == dtype->bits
+           && parts[2] == dtype->lanes;
 }
 
 static PyObject *
@@ -66,7 +66,7 @@ dls_dtype_type_init(dls_state *state, PyObject *module)
     }
     state->dtype_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, bases);
     Py_DECREF(bases);
-    /* In the module, so that it can be pickled. */
+    /* pickle finds the type in the module. */
     return state->dtype_type != NULL ? PyModule_AddType(module, state->dtype_type) : -1;
 }
 

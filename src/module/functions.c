@@ -1,12 +1,13 @@
+/* The public functions: read the arguments, unwrap the object, run the exchange.
+ * from_dlpack and upgrade are hot when no keyword is passed.
+ * Tests: tests/core/test_options.py, tests/core/test_ways_in.py,
+ * tests/core/test_fast_path.py. */
 #include "module/functions.h"
 
-#include <string.h>
-
-#include "acquire/from_capsule.h"
-#include "core/tensor.h"
 #include "exchange/plan_cache.h"
+#include "export/export.h"
 #include "export/fast_path.h"
-#include "export/resolve.h"
+#include "module/producer.h"
 #include "python/capsule.h"
 #include "python/errors.h"
 #include "request/request.h"
@@ -14,7 +15,7 @@
 /* What a function works on: the innermost source, its plan and the merged options. */
 typedef struct {
     PyObject *source;     /* strong */
-    dls_plan *plan;       /* a count; NULL: source is a Tensor */
+    dls_plan *plan;       /* a count */
     dls_options *options; /* owned, or NULL */
 } subject;
 
@@ -26,103 +27,65 @@ subject_clear(subject *s)
     dls_options_free(s->options);
 }
 
-PyObject *
-dls_tensor_from_capsule(dls_state *state, PyObject *capsule)
-{
-    PyObject *tensor = NULL;
-    dls_loan loan;
-    dls_scan scan;
-    dls_error err;
-    dls_loan_init(&loan);
-    dls_library_gil_deleters(state);
-    Py_INCREF(capsule);
-    if (dls_loan_from_capsule(state, NULL, NULL, capsule, DLS_OLDER, &loan) < 0) {
-        return NULL;
-    }
-    if (dls_check_flags(state, capsule, &loan) < 0) {
-        goto done;
-    }
-    if (dls_tensor_scan(&loan.tensor, &scan, &err) < 0) {
-        dls_raise_error(state, capsule, &err);
-        goto done;
-    }
-    dls_tensor_settle_data(&loan.tensor, &scan);
-    /* A capsule says nothing of its stream, and assume_device may change its label. */
-    dls_pending p = {.known = scan.count == 0 ? DLS_P_READY : DLS_P_UNKNOWN};
-    tensor = dls_tensor_new(state, &loan.tensor, scan.contiguous, &loan, loan.flags, p,
-                            NULL);
-    if (tensor != NULL) {
-        if (dls_loan_take(state, NULL, NULL, &loan) < 0) {
-            Py_CLEAR(tensor);
-        }
-        else {
-            dls_tensor_hold(tensor, &loan.hold);
-        }
-    }
-done:
-    dls_loan_drop(&loan);
-    return tensor;
-}
-
-/* Unwrap, take or look up obj; steals options (on failure too). */
+/* The subject of a function that was called with `obj`: a Producer is unwrapped, a raw
+ * capsule is taken.  Steals options, on failure too.  0, or -1 with an exception. */
 static int
 subject_init(dls_state *state, PyObject *obj, dls_options *options, subject *s)
 {
     *s = (subject){.options = options};
     if (Py_IS_TYPE(obj, state->producer_type)) {
         dls_producer *inner = dls_producer_data(obj);
-        if (dls_options_merge(inner->options, options, &s->options) < 0) {
-            s->options = options;
-            goto fail;
-        }
+        int code = dls_options_merge(inner->options, options, &s->options);
         dls_options_free(options);
-        Py_INCREF(inner->source);
-        s->source = inner->source;
-        s->plan = inner->plan != NULL ? dls_plan_share(inner->plan) : NULL;
-        return 0;
-    }
-    if (dls_capsule_check(obj)) {
-        s->source = dls_tensor_from_capsule(state, obj);
-        if (s->source == NULL) {
-            goto fail;
+        if (code == 0) {
+            s->source = Py_NewRef(inner->source);
+            s->plan = dls_plan_share(inner->plan);
         }
-        return 0;
+        return code;
     }
-    Py_INCREF(obj);
-    s->source = obj;
-    if (!Py_IS_TYPE(obj, state->tensor_type)) {
-        s->plan = dls_plan_find(state, obj);
-        if (s->plan == NULL) {
-            goto fail;
-        }
+    bool capsule = dls_capsule_check(obj);
+    s->source = capsule ? dls_tensor_from_capsule(state, obj) : Py_NewRef(obj);
+    if (s->source != NULL) {
+        bool tensor = Py_IS_TYPE(s->source, state->tensor_type);
+        s->plan = tensor ? dls_plan_share(state->tensor_plan)
+                         : dls_plan_find(state, obj);
+    }
+    if (s->plan == NULL) {
+        subject_clear(s);
+        return -1;
     }
     return 0;
-fail:
-    subject_clear(s);
-    return -1;
 }
 
 DLS_COLD static PyObject *
-raise_positional(const char *function, Py_ssize_t n)
+refuse_positional(const char *function, Py_ssize_t n)
 {
     return PyErr_Format(PyExc_TypeError,
                         "%s() takes exactly 1 positional argument (%zd given)",
                         function, n);
 }
 
+static int
+refuse_keyword(const char *function, PyObject *name)
+{
+    PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument %R",
+                 function, name);
+    return -1;
+}
+
 static PyObject *
 upgrade(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
-    dls_state *state = PyModule_GetState(module);
+    dls_state *state = dls_state_of(module);
     dls_options *options = NULL;
     subject s;
     if (n != 1) {
-        return raise_positional("upgrade", n);
+        return refuse_positional("upgrade", n);
     }
     if (kwnames == NULL) {
         dls_plan *known = dls_plan_known(state, args[0]);
         if (known != NULL) {
-            return dls_producer_new(state, args[0], dls_plan_share(known), NULL);
+            return dls_producer_new(state, args[0], known, NULL);
         }
     }
     else if (dls_options_parse(state, "upgrade", kwnames, args + 1, &options) < 0) {
@@ -136,7 +99,8 @@ upgrade(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames
     return producer;
 }
 
-/* Keywords of from_dlpack: those of a consumer, no options. */
+/* Read the keywords of from_dlpack, which are those of a consumer and no options.  0,
+ * or -1 with an exception. */
 static int
 parse_consumer(dls_state *state, PyObject *const *args, PyObject *kwnames,
                dls_request *request)
@@ -155,15 +119,29 @@ parse_consumer(dls_state *state, PyObject *const *args, PyObject *kwnames,
             code = value == Py_Ellipsis ? 0 : dls_request_stream(state, value, request);
         }
         else {
-            PyErr_Format(PyExc_TypeError,
-                         "from_dlpack() got an unexpected keyword argument %R", name);
-            code = -1;
+            code = refuse_keyword("from_dlpack", name);
         }
         if (code < 0) {
             return -1;
         }
     }
     return 0;
+}
+
+/* Run the exchange that the function was called for, and clear the subject.  NULL with
+ * an exception. */
+static PyObject *
+run(dls_state *state, subject *s, dls_request *request, dls_export_kind kind)
+{
+    dls_exchange x;
+    dls_exchange_begin(&x, state, s->source, s->plan, s->options);
+    request->options = s->options;
+    request->want.seen = &x.request.seen;
+    x.request = *request;
+    PyObject *result = dls_exchange_run(&x, kind);
+    dls_exchange_end(&x);
+    subject_clear(s);
+    return result;
 }
 
 DLS_APART static PyObject *
@@ -176,31 +154,30 @@ tensor_of(dls_state *state, PyObject *const *args, PyObject *kwnames)
         || subject_init(state, args[0], NULL, &s) < 0) {
         return NULL;
     }
-    request.options = s.options;
-    PyObject *tensor = dls_serve_tensor(state, s.source, s.plan, &request);
-    subject_clear(&s);
-    return tensor;
+    return run(state, &s, &request, DLS_EXPORT_TENSOR);
 }
 
 static PyObject *
 from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
-    dls_state *state = PyModule_GetState(module);
+    dls_state *state = dls_state_of(module);
     if (n != 1) {
-        return raise_positional("from_dlpack", n);
+        return refuse_positional("from_dlpack", n);
     }
     dls_plan *plan = kwnames == NULL ? dls_plan_known(state, args[0]) : NULL;
     if (plan != NULL) {
-        unsigned road = dls_express_road_of(plan, true);
-        if (road != 0) {
-            return dls_express_tensor(state, plan, args[0], road);
+        unsigned form = dls_fast_form_of(plan, true);
+        if (form != 0) {
+            return dls_fast_tensor(state, plan, args[0], form);
         }
+        dls_plan_drop(plan);
     }
     return tensor_of(state, args, kwnames);
 }
 
-/* kwnames and values without max_version, which is the consumer's word, not an option.
- */
+/* Read max_version, which is a keyword of consumers, into the request.  All other
+ * keywords go to *names (a new tuple) and rest[DLS_OPTION_COUNT].  0, or -1 with an
+ * exception. */
 static int
 split_max_version(dls_state *state, PyObject *const *values, PyObject *kwnames,
                   dls_request *request, PyObject **names, PyObject **rest)
@@ -209,18 +186,19 @@ split_max_version(dls_state *state, PyObject *const *values, PyObject *kwnames,
     PyObject *list = PyList_New(0);
     for (Py_ssize_t i = 0; list != NULL && i < n; i++) {
         PyObject *name = PyTuple_GetItem(kwnames, i);
-        bool version = PyUnicode_CompareWithASCIIString(name, "max_version") == 0;
-        if (version ? dls_request_version(state, values[i], request) < 0
-                    : kept == DLS_OPTION_COUNT || PyList_Append(list, name) < 0) {
-            if (PyErr_Occurred() == NULL) {
-                PyErr_Format(PyExc_TypeError,
-                             "to_capsule() got an unexpected keyword argument %R",
-                             name);
-            }
-            Py_CLEAR(list);
+        int code;
+        if (PyUnicode_CompareWithASCIIString(name, "max_version") == 0) {
+            code = dls_request_version(state, values[i], request);
         }
-        else if (!version) {
+        else if (kept < DLS_OPTION_COUNT) {
             rest[kept++] = values[i];
+            code = PyList_Append(list, name);
+        }
+        else {
+            code = refuse_keyword("to_capsule", name);
+        }
+        if (code < 0) {
+            Py_CLEAR(list);
         }
     }
     *names = list != NULL ? PyList_AsTuple(list) : NULL;
@@ -231,13 +209,13 @@ split_max_version(dls_state *state, PyObject *const *values, PyObject *kwnames,
 static PyObject *
 to_capsule(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
-    dls_state *state = PyModule_GetState(module);
+    dls_state *state = dls_state_of(module);
     dls_options *options = NULL;
     dls_request request;
     subject s;
     dls_request_init(&request, NULL);
     if (n != 1) {
-        return raise_positional("to_capsule", n);
+        return refuse_positional("to_capsule", n);
     }
     if (kwnames != NULL) {
         PyObject *names = NULL, *values[DLS_OPTION_COUNT];
@@ -253,24 +231,20 @@ to_capsule(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwna
     if (subject_init(state, args[0], options, &s) < 0) {
         return NULL;
     }
-    request.options = s.options;
-    /* Who takes the capsule cannot be seen: treated as a consumer that bears least. */
+    /* Who consumes the capsule is not known.  Only consumers that accept little ask for
+     * the device first, so the request is treated as one of theirs (N9). */
     request.device_question = true;
-    PyObject *capsule = dls_serve_capsule(state, s.source, s.plan, &request);
-    subject_clear(&s);
-    return capsule;
+    return run(state, &s, &request, DLS_EXPORT_CAPSULE);
 }
 
-#define OPTIONS_SIGNATURE                                                      \
-    "stream=..., producer_stream=None, unknown_stream=\"auto\", device=None, " \
-    "copy=None, "                                                              \
-    "readonly=None, legacy_readonly=\"error\", order=None, align=None, "       \
-    "reinterpret=None, "                                                       \
-    "assume_device=None, detach=False, on_release=\"contract\""
+/* ", stream=..., producer_stream=None" and so on: the options in text signatures. */
+#define OPTION(name, kind, default, ...) ", " #name "=" #default
 
 PyMethodDef dls_public_methods[] = {
     {"upgrade", DLS_FASTCALL(upgrade), METH_FASTCALL | METH_KEYWORDS,
-     "upgrade($module, obj, /, *, " OPTIONS_SIGNATURE ")\n--\n\n"
+     "upgrade($module, obj, /, *"
+#include "request/options.def"
+     ")\n--\n\n"
      "Wrap an array, raw capsule or older-protocol object as a DLPack producer.\n\n"
      "The Producer gives every consumer the DLPack version that it asks for, "
      "zero-copy\n"
@@ -289,9 +263,12 @@ PyMethodDef dls_public_methods[] = {
      "exported,\n"
      "CopyRequiredError when copy=False and a copy is needed."},
     {"to_capsule", DLS_FASTCALL(to_capsule), METH_FASTCALL | METH_KEYWORDS,
-     "to_capsule($module, obj, /, *, max_version=None, " OPTIONS_SIGNATURE ")\n--\n\n"
+     "to_capsule($module, obj, /, *, max_version=None"
+#include "request/options.def"
+     ")\n--\n\n"
      "A raw DLPack capsule of obj, for functions that want one.\n\n"
      "max_version=None or major 0 gives a legacy 'dltensor' capsule, major >= 1 a\n"
      "'dltensor_versioned' one.  The options are those of upgrade()."},
     {NULL, NULL, 0, NULL},
 };
+#undef OPTION

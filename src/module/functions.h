@@ -1,14 +1,10 @@
-/* upgrade, from_dlpack, to_capsule: the module's public functions. */
+/* The public functions of the module: upgrade, from_dlpack, to_capsule.  Their
+ * contracts are the docstrings in the source. */
 #ifndef DLS_MODULE_FUNCTIONS_H
 #define DLS_MODULE_FUNCTIONS_H
 
-#include "python/state.h"
+#include "python/py.h"
 
-/* A raw capsule, taken at once (borrowed): a Tensor that owns its memory.  NULL with
- * BufferError, and the capsule as it was (but T1). */
-PyObject *dls_tensor_from_capsule(dls_state *state, PyObject *capsule);
-
-/* {NULL} terminated. */
-extern PyMethodDef dls_public_methods[];
+extern PyMethodDef dls_public_methods[]; /* ends with {NULL} */
 
 #endif

@@ -1,55 +1,106 @@
+/* The array interfaces of a Tensor: one dict that all three share, and what each adds
+ * to it.  Tests: tests/core/test_ways_out.py, tests/core/test_cuda_interface.py,
+ * tests/core/test_sycl_interface.py, tests/device/test_cuda_interface.py. */
 #include "module/interfaces_out.h"
 
 #include "core/device.h"
 #include "core/dtype.h"
 #include "core/layout.h"
-#include "module/tensor_type.h"
+#include "exchange/hold_visit.h"
+#include "exchange/tensor_object.h"
+#include "gpu/sync_run.h"
+#include "older_protocols/sycl_interface.h"
 #include "python/errors.h"
-#include "sync/sync_exchange.h"
+#include "sync/sycl_queue.h"
 
 #define CUDA_DEVICES                                             \
     (DLS_DEVICE_BIT(dl_kDLCUDA) | DLS_DEVICE_BIT(dl_kDLCUDAHost) \
      | DLS_DEVICE_BIT(dl_kDLCUDAManaged))
 
-static PyObject *
-raise_not_offered(const dls_tensor *data, const char *why)
-{
-    PyErr_Format(PyExc_AttributeError, "__cuda_array_interface__: %s (device type %d)",
-                 why, (int)data->tensor.device.device_type);
-    return NULL;
-}
+typedef struct {
+    const char *name;
+    int version;
+    uint32_t devices;  /* whose memory it can describe */
+    const char *other; /* why it is not offered for other memory */
+    bool is_numpys;    /* strides are bytes, and the typestr may be of kind 'V' */
+} interface;
 
-/* In bytes; None for row-major data. */
-static PyObject *
-strides_of(const dls_tensor *data)
+static const interface array = {"__array_interface__", 3, DLS_HOST_DEVICES,
+                                "its memory is not on the host", true};
+static const interface cuda = {"__cuda_array_interface__", 3, CUDA_DEVICES,
+                               "offered for CUDA memory only", true};
+static const interface sycl = {"__sycl_usm_array_interface__", 1,
+                               DLS_DEVICE_BIT(dl_kDLOneAPI),
+                               "offered for oneAPI memory only", false};
+
+/* --- what all three say --------------------------------------------------- */
+
+/* Write the typestr (16 bytes).  0, or -1 with AttributeError if the interface cannot
+ * describe this Tensor. */
+static int
+check_offer(const interface *kind, const dls_tensor *data, char *typestr)
 {
     const dl_tensor *t = &data->tensor;
-    if (dls_layout_is_contiguous(t->ndim, t->shape, t->strides)) {
-        Py_RETURN_NONE;
+    const char *why = "its dtype has no typestr; pass reinterpret= to upgrade";
+    if (!dls_device_in(t->device.device_type, kind->devices)) {
+        why = kind->other;
     }
-    int64_t itemsize = dls_tensor_itemsize(data);
-    PyObject *tuple = PyTuple_New(t->ndim);
-    for (int32_t i = 0; tuple != NULL && i < t->ndim; i++) {
-        int64_t bytes;
-        /* Only strides that count for nothing (extents below 2) can overflow here. */
-        bool fits = dls_mul(t->strides[i], itemsize, &bytes);
-        PyObject *item = PyLong_FromLongLong(fits ? bytes : 0);
-        if (item == NULL) {
-            Py_CLEAR(tuple);
-            break;
-        }
-        PyTuple_SetItem(tuple, i, item);
+    else if (t->dtype.lanes == 1 && dls_dtype_typestr(t->dtype, typestr)
+             && (kind->is_numpys || typestr[1] != 'V')) {
+        return 0;
     }
-    return tuple;
+    PyErr_Format(PyExc_AttributeError, "%s: %s (device type %d)", kind->name, why,
+                 (int)t->device.device_type);
+    return -1;
 }
 
-/* The dict has no word for "unknown": bring all that the device has been given into L.
- */
-static int
-order_into_legacy(PyObject *self, const dls_tensor *data)
+/* The dict, and in it `more`, which is stolen. */
+static PyObject *
+make_dict(const interface *kind, const dls_tensor *data, const char *typestr,
+          void *address, PyObject *more)
 {
-    const dls_ordering ordering = {
-        .duty = DLS_DUTY_ORDER,
+    const dl_tensor *t = &data->tensor;
+    int64_t unit = kind->is_numpys ? dls_tensor_itemsize(data) : 1;
+    bool contiguous = dls_layout_is_contiguous(t->ndim, t->shape, t->strides);
+    PyObject *readonly = data->flags & DL_FLAG_READ_ONLY ? Py_True : Py_False;
+    PyObject *dict = NULL;
+    if (more != NULL) {
+        /* N steals, and passes on what failed; "" makes None. */
+        dict = Py_BuildValue("{s:i,s:N,s:s,s:N,s:(NO)}", "version", kind->version,
+                             "shape", dls_dims_tuple(t->shape, t->ndim, 1), "typestr",
+                             typestr, "strides",
+                             contiguous ? Py_BuildValue("")
+                                        : dls_dims_tuple(t->strides, t->ndim, unit),
+                             "data", PyLong_FromVoidPtr(address), readonly);
+    }
+    if (dict != NULL && PyDict_Update(dict, more) < 0) {
+        Py_CLEAR(dict);
+    }
+    Py_XDECREF(more);
+    return dict;
+}
+
+PyObject *
+dls_array_interface(PyObject *self, void *closure)
+{
+    (void)closure;
+    const dls_tensor *data = dls_tensor_data(self);
+    char typestr[16];
+    if (check_offer(&array, data, typestr) < 0) {
+        return NULL;
+    }
+    return make_dict(&array, data, typestr, dls_tensor_address(data), PyDict_New());
+}
+
+/* --- CUDA ----------------------------------------------------------------- */
+
+/* The dict cannot say that the stream is not known: all work that the device was given
+ * is ordered into the legacy default stream. */
+static int
+order_into_legacy(PyObject *self, dls_tensor *data)
+{
+    const dls_sync_job job = {
+        .task = DLS_TASK_SYNC,
         .p = {.known = DLS_P_UNKNOWN},
         .s = 1,
         .policy = DLS_UNKNOWN_AUTO,
@@ -60,53 +111,96 @@ order_into_legacy(PyObject *self, const dls_tensor *data)
     dls_error err;
     int code;
     Py_BEGIN_ALLOW_THREADS
-    code = dls_handoff(&ordering, &err);
+    code = dls_sync_run(&job, &err);
     Py_END_ALLOW_THREADS
-    return code == DLS_OK ? 0 : dls_raise_error(data->state, self, &err);
+    if (code != DLS_OK) {
+        return dls_refuse_error(data->state, self, &err);
+    }
+    dls_tensor_set_ready_stream(data, job.s); /* so that it is done once */
+    return 0;
 }
 
-/* None: nothing is pending.  0 is no stream of this protocol. */
+/* The int of the stream; None if the data need no sync.  The protocol has no stream 0:
+ * the legacy default stream is 1. */
 static PyObject *
-stream_of(PyObject *self, dls_tensor *data, bool empty)
+cuda_stream(PyObject *self, dls_tensor *data)
 {
-    dls_pending p = dls_tensor_pending(data);
-    if (empty || p.known == DLS_P_READY) {
+    dls_producer_stream p = dls_tensor_ready_stream(data);
+    if (dls_tensor_count(data) == 0 || p.known == DLS_P_READY) {
         Py_RETURN_NONE;
     }
-    if (p.known == DLS_P_UNKNOWN) {
-        if (order_into_legacy(self, data) < 0) {
-            return NULL;
-        }
-        data->ready->p = (dls_pending){.known = DLS_P_KNOWN,
-                                       .handle = 1}; /* once is enough */
+    if (p.known == DLS_P_UNKNOWN && order_into_legacy(self, data) < 0) {
+        return NULL;
     }
     bool named = p.known == DLS_P_KNOWN && p.handle != 0;
     return PyLong_FromUnsignedLongLong(named ? p.handle : 1);
 }
 
 PyObject *
-dls_tensor_cuda_interface(PyObject *self)
+dls_cuda_interface(PyObject *self, void *closure)
 {
+    (void)closure;
     dls_tensor *data = dls_tensor_data(self);
-    const dl_tensor *t = &data->tensor;
-    char typestr[16];
-    if (!dls_device_in(t->device.device_type, CUDA_DEVICES)) {
-        return raise_not_offered(data, "offered for CUDA memory only");
-    }
-    if (t->dtype.lanes != 1 || !dls_dtype_typestr(t->dtype, typestr)) {
-        return raise_not_offered(
-            data, "its dtype has no typestr; pass reinterpret= to upgrade");
-    }
     bool empty = dls_tensor_count(data) == 0;
-    PyObject *stream = stream_of(self, data, empty);
-    if (stream == NULL) {
+    char typestr[16];
+    if (check_offer(&cuda, data, typestr) < 0) {
         return NULL;
     }
-    /* N steals, and passes on what failed. */
-    return Py_BuildValue("{s:i,s:N,s:s,s:N,s:(NO),s:N}", "version", 3, "shape",
-                         PyObject_GetAttr(self, data->state->names.shape), "typestr",
-                         typestr, "strides", strides_of(data), "data",
-                         PyLong_FromVoidPtr(empty ? NULL : dls_tensor_address(data)),
-                         data->flags & DL_FLAG_READ_ONLY ? Py_True : Py_False, "stream",
-                         stream);
+    return make_dict(&cuda, data, typestr, empty ? NULL : dls_tensor_address(data),
+                     Py_BuildValue("{s:N}", "stream", cuda_stream(self, data)));
+}
+
+/* --- SYCL ----------------------------------------------------------------- */
+
+/* The dict names no stream, so the host waits for the data. */
+static int
+wait_for_data(PyObject *self, const dls_tensor *data)
+{
+    dls_producer_stream p = dls_tensor_ready_stream(data);
+    if (dls_tensor_count(data) == 0) {
+        return 0;
+    }
+    if (p.known == DLS_P_UNKNOWN) {
+        return dls_refuse(
+            data->state, DLS_EBUFFER, self,
+            "__sycl_usm_array_interface__: it was taken with stream=-1, and the queue "
+            "with its pending work is not known; take it with stream=None or a "
+            "SyclQueue");
+    }
+    const dls_sync_job job = {.task = DLS_TASK_WAIT,
+                              .p = p,
+                              .policy = DLS_UNKNOWN_AUTO};
+    return dls_sycl_queue_sync(data->state, self, &job, NULL);
+}
+
+static PyObject *
+make_syclobj(const dls_tensor *data)
+{
+    PyObject *object = dls_syclobj_find(dls_hold_behind(&data->hold));
+    if (object == NULL && data->ready != NULL) {
+        object = data->ready->stream;
+    }
+    if (object == NULL) {
+        return PyUnicode_FromFormat("%d", (int)data->tensor.device.device_id);
+    }
+    return Py_NewRef(object);
+}
+
+PyObject *
+dls_sycl_interface(PyObject *self, void *closure)
+{
+    (void)closure;
+    const dls_tensor *data = dls_tensor_data(self);
+    const dl_tensor *t = &data->tensor;
+    char typestr[16];
+    if (check_offer(&sycl, data, typestr) < 0 || wait_for_data(self, data) < 0) {
+        return NULL;
+    }
+    /* `data` is the base where that is still known (T5); `offset` counts elements. */
+    uint64_t itemsize = (uint64_t)dls_tensor_itemsize(data);
+    bool whole = t->byte_offset % itemsize == 0;
+    unsigned long long offset = whole ? t->byte_offset / itemsize : 0;
+    return make_dict(&sycl, data, typestr, whole ? t->data : dls_tensor_address(data),
+                     Py_BuildValue("{s:K,s:N}", "offset", offset, "syclobj",
+                                   make_syclobj(data)));
 }

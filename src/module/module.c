@@ -1,23 +1,24 @@
-/* dlshim._core: a table of contents. */
+/* The module dlshim._core: what an import makes, and what is freed when the module
+ * goes. The interpreter calls it.  Tests: tests/core/test_imports.py,
+ * tests/core/test_nothing_breaks.py. */
 #include "exchange/freelist.h"
 #include "exchange/plan.h"
 #include "exchange/plan_cache.h"
-#include "exchange/producer_object.h"
 #include "gpu/loader.h"
 #include "module/ctable_out.h"
+#include "module/dtype_type.h"
 #include "module/functions.h"
+#include "module/producer.h"
+#include "module/tensor_type.h"
 #include "module/test_hooks.h"
 #include "python/attach.h"
 #include "python/state.h"
 
-/* Weak reference of a cached type died: forget its plan. */
+/* Callback of the weak reference to a type whose plan is cached: the type has gone. */
 static PyObject *
 forget(PyObject *module, PyObject *reference)
 {
-    dls_state *state = PyModule_GetState(module);
-    if (state->plans != NULL) {
-        dls_plan_cache_forget(state->plans, reference);
-    }
+    dls_plan_cache_forget(dls_state_of(module)->plans, reference);
     Py_RETURN_NONE;
 }
 
@@ -27,53 +28,123 @@ static PyMethodDef forget_method[] = {
     {NULL, NULL, 0, NULL},
 };
 
+/* --- states without a module ------------------------------------------------------ */
+
+/* Globals.  The modules of these states have gone, but a Producer or a Tensor may still
+ * use them; each import frees those that are no longer used. */
+static dls_state *retired;
+static bool watching; /* note_end will be called */
+
+/* Called near the end of Py_Finalize: the objects of these states cannot be freed any
+ * more. */
+static void
+note_end(void)
+{
+    watching = false;
+    for (dls_state *state = retired; state != NULL; state = state->next) {
+        state->interpreter = -1;
+    }
+}
+
+/* Free the states that this interpreter no longer uses.  First they are taken out of
+ * the list, because freeing a type may run code that comes here again. */
+static void
+free_retired(void)
+{
+    int64_t here = PyInterpreterState_GetID(PyInterpreterState_Get());
+    dls_state *unused = NULL, *next;
+    for (dls_state **at = &retired; *at != NULL;) {
+        dls_state *state = *at;
+        if (state->interpreter != here || dls_state_is_used(state)) {
+            at = &state->next;
+            continue;
+        }
+        *at = state->next;
+        state->next = unused;
+        unused = state;
+    }
+    for (; unused != NULL; unused = next) {
+        next = unused->next;
+        dls_plan_cache_free(unused->plans);
+        dls_plan_drop(unused->tensor_plan);
+        dls_state_free(unused);
+    }
+}
+
+/* --- the module ------------------------------------------------------------------- */
+
 static int
 module_exec(PyObject *module)
 {
-    dls_state *state = PyModule_GetState(module);
-    if (dls_late_load() < 0 || dls_state_init(state, module) < 0
-        || dls_dtype_type_init(state, module) < 0
+    if (dls_compat_load() < 0) {
+        return -1;
+    }
+    free_retired();
+    dls_state *state = dls_state_new(module);
+    if (state == NULL || dls_dtype_type_init(state, module) < 0
         || dls_producer_type_init(state, module) < 0
         || dls_tensor_type_init(state, module) < 0
+        || dls_ctable_add(state, state->producer_type) < 0
+        || dls_ctable_add(state, state->tensor_type) < 0
         || PyModule_AddFunctions(module, dls_public_methods) < 0
         || PyModule_AddFunctions(module, dls_hook_methods) < 0
         || PyModule_AddFunctions(module, forget_method) < 0
-        || dls_exchange_register(state, module) < 0) {
+        || dls_ctable_register(state, module) < 0) {
         return -1;
     }
-    dls_guard_install();
-    dls_spares_open(dls_guard_is_alone());
+    dls_attach_install();
+    dls_freelists_open(dls_attach_is_alone());
     dls_loader_watch_forks();
     state->forget = PyObject_GetAttrString(module, "_forget");
     state->plans = dls_plan_cache_new();
-    return state->forget != NULL && state->plans != NULL ? 0 : -1;
+    state->tensor_plan = dls_plan_new_of_tensors(state);
+    bool made = state->tensor_plan != NULL && state->forget != NULL
+                && state->plans != NULL;
+    return made ? 0 : -1;
 }
 
 static int
 module_traverse(PyObject *module, visitproc visit, void *arg)
 {
-    dls_state *state = PyModule_GetState(module);
-    int stop = state->plans != NULL ? dls_plan_cache_visit(state->plans, visit, arg)
-                                    : 0;
+    dls_state *state = dls_state_of(module);
+    if (state == NULL) {
+        return 0;
+    }
+    int stop = 0;
+    if (state->plans != NULL) {
+        stop = dls_plan_cache_visit(state->plans, visit, arg);
+    }
     return stop != 0 ? stop : dls_state_visit(state, visit, arg);
 }
 
 static int
 module_clear(PyObject *module)
 {
-    dls_state *state = PyModule_GetState(module);
-    struct dls_plan_cache *plans = state->plans;
-    dls_exchange_forget(state);
-    state->plans = NULL;
-    dls_plan_cache_free(plans);
-    dls_state_clear(state);
+    dls_state *state = dls_state_of(module);
+    if (state != NULL) {
+        dls_state_empty(state); /* from now on no plan is added */
+        if (state->plans != NULL) {
+            dls_plan_cache_clear(state->plans);
+        }
+    }
     return 0;
 }
 
+/* The state is not freed here: the collector clears types in any order, so whether an
+ * object is left is known only later. */
 static void
 module_free(void *module)
 {
+    dls_state *state = dls_state_of(module);
+    if (state == NULL) {
+        return;
+    }
     module_clear(module);
+    dls_ctable_forget(state);
+    watching = watching || Py_AtExit(note_end) == 0;
+    state->interpreter = watching ? state->interpreter : -1;
+    state->next = retired;
+    retired = state;
 }
 
 static PyModuleDef_Slot slots[] = {
@@ -85,7 +156,7 @@ static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "dlshim._core",
     .m_doc = "The compiled part of dlshim.",
-    .m_size = sizeof(dls_state),
+    .m_size = sizeof(dls_state *),
     .m_slots = slots,
     .m_traverse = module_traverse,
     .m_clear = module_clear,

@@ -1,22 +1,32 @@
+/* The type Producer.  It holds a source, its plan and the options; __dlpack__ takes the
+ * fast path if the Producer is bare and the request is usual.  Its two methods are hot.
+ * Tests: tests/core/test_fast_path.py, tests/core/test_options.py,
+ * tests/core/test_lifetime.py. */
+#include "module/producer.h"
+
+#include <assert.h>
 #include <stddef.h>
 
-#include "core/alloc.h"
 #include "exchange/borrowed_list.h"
 #include "exchange/freelist.h"
+#include "exchange/hold_visit.h"
+#include "export/device_answer.h"
+#include "export/export.h"
 #include "export/fast_path.h"
-#include "module/ctable_out.h"
+#include "module/docstrings.h"
 #include "python/errors.h"
 #include "request/request.h"
 
 #include <structmember.h>
 
-/* --- life ------------------------------------------------------------------------- */
+/* --- life ----------------------------------------------------------------- */
 
 PyObject *
 dls_producer_new(dls_state *state, PyObject *source, dls_plan *plan,
                  dls_options *options)
 {
-    PyObject *self = dls_spare_take(&dls_spare_producers);
+    assert(source != NULL && plan != NULL);
+    PyObject *self = dls_freelist_take(&dls_freelist_producers);
     if (self != NULL) {
         PyObject_Init(self, state->producer_type);
     }
@@ -29,17 +39,16 @@ dls_producer_new(dls_state *state, PyObject *source, dls_plan *plan,
         return NULL;
     }
     dls_producer *data = dls_producer_data(self);
-    Py_INCREF(source);
     data->state = state;
-    data->source = source;
+    data->source = Py_NewRef(source);
     data->plan = plan;
     data->options = options;
     data->kept = NULL;
     data->borrowed = NULL;
     data->asked = 0;
     data->weakrefs = NULL;
-    /* What can be in no cycle is not the collector's business. */
-    if (plan == NULL || plan->can_cycle || options != NULL) {
+    /* The collector needs to see only objects that can be in a cycle. */
+    if (plan->can_cycle || options != NULL) {
         PyObject_GC_Track(self);
     }
     return self;
@@ -55,30 +64,23 @@ producer_traverse(PyObject *self, visitproc visit, void *arg)
     if (stop == 0) {
         stop = dls_borrowed_visit(data->borrowed, visit, arg);
     }
-    if (stop != 0) {
-        return stop;
-    }
-    return dls_options_visit(data->options, visit, arg);
+    return stop != 0 ? stop : dls_options_visit(data->options, visit, arg);
 }
 
 static int
 producer_clear(PyObject *self)
 {
     dls_producer *data = dls_producer_data(self);
-    dls_options *options = data->options;
+    const dls_producer old = *data;
+    /* A finaliser may still call a cleared Producer: None is refused there. */
+    data->source = Py_NewRef(Py_None);
     data->options = NULL;
-    /* A cleared Producer may still be called by a finaliser: None is refused there. */
-    PyObject *source = data->source;
-    Py_INCREF(Py_None);
-    data->source = Py_None;
-    dls_shared *kept = data->kept;
     data->kept = NULL;
-    dls_borrowed *borrowed = data->borrowed;
     data->borrowed = NULL;
-    dls_options_free(options);
-    dls_shared_drop_attached(kept);
-    dls_borrowed_drop(borrowed);
-    Py_XDECREF(source);
+    dls_options_free(old.options);
+    dls_shared_drop(old.kept, DLS_ATTACHED);
+    dls_borrowed_drop(old.borrowed);
+    Py_XDECREF(old.source);
     return 0;
 }
 
@@ -88,86 +90,49 @@ producer_dealloc(PyObject *self)
     dls_producer *data = dls_producer_data(self);
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
+    /* Most Producers have none of these.  One test of all costs one branch. */
     uintptr_t more = (uintptr_t)data->options | (uintptr_t)data->kept
                      | (uintptr_t)data->borrowed | (uintptr_t)data->weakrefs;
     if (DLS_RARE(more != 0)) {
         if (data->weakrefs != NULL) {
             PyObject_ClearWeakRefs(self);
         }
-        dls_shared_drop_attached(data->kept);
+        dls_shared_drop(data->kept, DLS_ATTACHED);
         dls_borrowed_drop(data->borrowed);
         dls_options_free(data->options);
     }
     dls_plan_drop(data->plan);
     Py_XDECREF(data->source);
-    dls_spare_give(&dls_spare_producers, self);
+    dls_freelist_put(&dls_freelist_producers, self);
     Py_DECREF(type);
 }
 
-/* --- the protocol --------------------------------------------------------------------
- */
-
-PyObject *
-dls_producer_export(dls_producer *data, dls_request *request)
-{
-    request->kept = &data->kept;
-    /* Memory made for the export before this one has had its time (T8). */
-    dls_shared *before = data->kept;
-    data->kept = NULL;
-    PyObject *capsule = dls_serve_capsule(data->state, data->source, data->plan,
-                                          request);
-    if (before != NULL) {
-        if (capsule == NULL && data->kept == NULL) {
-            data->kept = before; /* no export was made */
-        }
-        else {
-            dls_shared_drop_attached(before);
-        }
-    }
-    return capsule;
-}
-
-DLS_APART PyObject *
-dls_producer_ask(dls_producer *data, PyObject *const *args, Py_ssize_t n,
-                 PyObject *kwnames, dls_answer *answer)
-{
-    dls_request request;
-    dls_request_init(&request, data->options);
-    request.answer = answer;
-    if (dls_request_parse(data->state, args, n, kwnames, &request) < 0) {
-        if (answer != NULL) {
-            dls_express_drop(answer);
-        }
-        return NULL;
-    }
-    request.device_question = dls_use_question(&data->asked);
-    return dls_producer_export(data, &request);
-}
+/* --- the protocol --------------------------------------------------------- */
 
 DLS_FLAT static PyObject *
 producer_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     dls_producer *data = dls_producer_data(self);
     bool versioned;
-    if (dls_express_bare(data)
+    if (dls_fast_is_bare(data)
         && dls_request_is_usual(data->state, args, n, kwnames, &versioned)) {
-        unsigned road = dls_express_road(data->plan, data->source, versioned);
-        if (road != 0) {
-            return dls_express_export(data, args, kwnames, road);
+        unsigned form = dls_fast_form(data, versioned);
+        if (form != 0) {
+            return dls_fast_capsule(data, args, kwnames, form);
         }
     }
-    return dls_producer_ask(data, args, n, kwnames, NULL);
+    return dls_export_producer(data, args, n, kwnames, NULL);
 }
 
 DLS_APART static PyObject *
-device_carefully(dls_producer *data)
+answer_in_full(dls_producer *data)
 {
     dl_device device;
-    if (dls_serve_device(data->state, data->source, data->plan, data->options, &device)
+    if (dls_device_answer(data->state, data->source, data->plan, data->options, &device)
         < 0) {
         return NULL;
     }
-    dls_mark_question(&data->asked);
+    dls_question_note(&data->asked);
     return dls_device_pair(data->state, device);
 }
 
@@ -176,16 +141,15 @@ producer_dlpack_device(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
     dls_producer *data = dls_producer_data(self);
-    int host = dls_express_device(data);
+    int host = dls_device_is_known_host(data);
     if (DLS_RARE(host <= 0)) {
-        return host == 0 ? device_carefully(data) : NULL;
+        return host == 0 ? answer_in_full(data) : NULL;
     }
-    dls_mark_question(&data->asked);
-    Py_INCREF(data->state->host_device);
-    return data->state->host_device;
+    dls_question_note(&data->asked);
+    return Py_NewRef(data->state->host_device);
 }
 
-DLS_COLD static PyObject *
+static PyObject *
 producer_repr(PyObject *self)
 {
     dls_producer *data = dls_producer_data(self);
@@ -205,6 +169,7 @@ static PyMethodDef methods[] = {
     {"__dlpack__", DLS_FASTCALL(producer_dlpack), METH_FASTCALL | METH_KEYWORDS,
      DLS_DOC_DLPACK},
     {"__dlpack_device__", producer_dlpack_device, METH_NOARGS, DLS_DOC_DLPACK_DEVICE},
+    {"__reduce__", dls_refuse_pickle, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -216,15 +181,15 @@ static PyMemberDef members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-DLS_COLD bool
+bool
 dls_producer_is_type(PyTypeObject *type)
 {
     return (uintptr_t)PyType_GetSlot(type, Py_tp_dealloc)
            == (uintptr_t)producer_dealloc;
 }
 
-/* No len, no items, no __array__, no buffer: consumers would walk elements, prefer the
- * wrong road, or release twice (design section 3). */
+/* A Producer offers nothing but DLPack.  With a length and items, consumers would walk
+ * the elements; with __array__ or a buffer, they would prefer those to DLPack. */
 static PyType_Slot slots[] = {
     {Py_tp_doc,
      "A DLPack producer around another object, made by upgrade().\n\n"
@@ -241,20 +206,16 @@ static PyType_Slot slots[] = {
 static PyType_Spec spec = {
     .name = "dlshim.Producer",
     .basicsize = sizeof(dls_producer),
-    /* Not IMMUTABLETYPE: the exchange table has to be put on it first. */
+    /* Not IMMUTABLETYPE: dls_ctable_add adds attributes, then freezes the type. */
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC
              | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = slots,
 };
 
-DLS_COLD int
+int
 dls_producer_type_init(dls_state *state, PyObject *module)
 {
-    state->producer_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec,
-                                                                    NULL);
-    if (state->producer_type == NULL
-        || dls_exchange_add(state, state->producer_type) < 0) {
-        return -1;
-    }
-    return PyModule_AddType(module, state->producer_type);
+    PyObject *type = PyType_FromModuleAndSpec(module, &spec, NULL);
+    state->producer_type = (PyTypeObject *)type;
+    return type != NULL ? PyModule_AddType(module, state->producer_type) : -1;
 }

@@ -1,9 +1,12 @@
+/* A Tensor as a buffer: what is refused, then the view.  Its shape and strides are a
+ * block in `internal`, freed at the release.  Tests: tests/core/test_ways_out.py. */
 #include "module/tensor_buffer.h"
 
 #include "core/alloc.h"
+#include "core/device.h"
 #include "core/dtype.h"
 #include "core/layout.h"
-#include "module/tensor_type.h"
+#include "exchange/tensor_object.h"
 #include "python/errors.h"
 
 #define C_CONTIGUOUS (0x020 | DLS_BUF_STRIDES)
@@ -11,15 +14,12 @@
 #define ANY_CONTIGUOUS (0x080 | DLS_BUF_STRIDES)
 #define ASKS(flags, what) (((flags) & (what)) == (what))
 
-/* Column-major contiguous: the same question with the dimensions turned round. */
+/* Column-major contiguous?  The tensor has elements. */
 static bool
 is_f_contiguous(const dl_tensor *t)
 {
     int64_t product = 1;
     for (int32_t i = 0; i < t->ndim; i++) {
-        if (t->shape[i] == 0) {
-            return true;
-        }
         if (t->shape[i] > 1 && t->strides[i] != product) {
             return false;
         }
@@ -35,25 +35,23 @@ refusal(const dls_tensor *self, int flags, const char *format)
     const dl_tensor *t = &self->tensor;
     bool c = dls_layout_is_contiguous(t->ndim, t->shape, t->strides);
     bool bytes = dls_dtype_bits(t->dtype) == 8 && t->dtype.code <= dl_kDLUInt;
-    if (!dls_tensor_on_host(self)) {
+    if (!dls_device_is_host(t->device.device_type)) {
         return "its memory is not on the host; copy it there with upgrade(t, "
                "device=\"cpu\")";
     }
     if (format == NULL) {
         return "its dtype has no format in the buffer protocol; name one of the same "
-               "width "
-               "with upgrade(t, reinterpret=...)";
+               "width with upgrade(t, reinterpret=...)";
     }
     if (ASKS(flags, DLS_BUF_WRITABLE) && (self->flags & DL_FLAG_READ_ONLY)) {
         return "it is read-only and a writable buffer was asked for";
     }
     if (!bytes && !(ASKS(flags, DLS_BUF_ND) && ASKS(flags, DLS_BUF_FORMAT))) {
         return "a buffer without shape and format was asked for, which would lose the "
-               "dtype; "
-               "pass memoryview(t).cast(\"B\") for the raw bytes";
+               "dtype; pass memoryview(t).cast(\"B\") for the raw bytes";
     }
     bool needs_c = ASKS(flags, C_CONTIGUOUS) || !ASKS(flags, DLS_BUF_STRIDES);
-    bool f = is_f_contiguous(t);
+    bool f = dls_tensor_count(self) == 0 || is_f_contiguous(t);
     if ((needs_c && !c) || (ASKS(flags, F_CONTIGUOUS) && !f)
         || (ASKS(flags, ANY_CONTIGUOUS) && !c && !f)) {
         return "it is not contiguous in the way that was asked for; pass order=\"C\"";
@@ -73,12 +71,12 @@ dls_tensor_getbuffer(PyObject *self, dls_buffer *view, int flags)
         why = "buffers have at most 64 dimensions";
     }
     if (why != NULL) {
-        dls_raise(data->state, DLS_EBUFFER, self, "%s", why);
-        return -1;
+        return dls_refuse(data->state, DLS_EBUFFER, self, "%s", why);
     }
     size_t n = (size_t)t->ndim;
-    Py_ssize_t *dims = dls_alloc(2 * n * sizeof *dims);
-    if (dims == NULL) {
+    /* Without dimensions, consumers expect NULL as shape and strides. */
+    Py_ssize_t *dims = n > 0 ? dls_alloc(2 * n * sizeof *dims) : NULL;
+    if (n > 0 && dims == NULL) {
         PyErr_NoMemory();
         return -1;
     }
@@ -86,19 +84,19 @@ dls_tensor_getbuffer(PyObject *self, dls_buffer *view, int flags)
     for (size_t i = 0; i < n; i++) {
         dims[i] = (Py_ssize_t)t->shape[i];
         int64_t stride;
-        /* Only strides that count for nothing (extents below 2) can overflow here. */
-        dims[n + i] = dls_mul(t->strides[i], itemsize, &stride) ? (Py_ssize_t)stride
-                                                                : 0;
+        /* Only strides of extents below 2 can overflow here, and they do not count. */
+        bool fits = dls_mul(t->strides[i], itemsize, &stride);
+        dims[n + i] = fits ? (Py_ssize_t)stride : 0;
     }
     view->buf = dls_tensor_address(data);
     view->len = (Py_ssize_t)dls_tensor_count(data) * itemsize;
     view->itemsize = itemsize;
     view->readonly = (data->flags & DL_FLAG_READ_ONLY) != 0;
-    /* Without a shape it is one row of bytes, as memoryview gives it. */
+    /* Without a shape, it is one row of bytes, as memoryview gives it. */
     view->ndim = ASKS(flags, DLS_BUF_ND) ? (int)t->ndim : 1;
     view->format = ASKS(flags, DLS_BUF_FORMAT) ? (char *)(uintptr_t)format : NULL;
     view->shape = ASKS(flags, DLS_BUF_ND) ? dims : NULL;
-    view->strides = ASKS(flags, DLS_BUF_STRIDES) ? dims + n : NULL;
+    view->strides = n > 0 && ASKS(flags, DLS_BUF_STRIDES) ? dims + n : NULL;
     view->suboffsets = NULL;
     view->internal = dims;
     Py_INCREF(self);

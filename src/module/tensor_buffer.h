@@ -1,12 +1,14 @@
-/* The buffer protocol of a Tensor (host memory). */
+/* The buffer protocol of a Tensor in host memory: two slots of module/tensor_type.
+ * The GIL is held. */
 #ifndef DLS_MODULE_TENSOR_BUFFER_H
 #define DLS_MODULE_TENSOR_BUFFER_H
 
 #include "python/py.h"
 
-/* Answers requests that ask for shape and format, and tensors of bytes; refuses others
- * with a BufferError that names memoryview(t).cast("B"): torch.asarray would take raw
- * bytes for float32.  Read-only is respected. */
+/* Gives a buffer to requests for shape and format, and to all requests if the elements
+ * are bytes.  Other requests would lose the dtype (torch.asarray would take raw bytes
+ * for float32): the BufferError names memoryview(t).cast("B").  READ_ONLY is kept.  0,
+ * or -1 with BufferError or MemoryError. */
 int dls_tensor_getbuffer(PyObject *self, dls_buffer *view, int flags);
 void dls_tensor_releasebuffer(PyObject *self, dls_buffer *view);
 

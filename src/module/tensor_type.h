@@ -1,18 +1,14 @@
-/* What the Tensor's rooms share. */
+/* The type Tensor: memory that was taken.  How its objects are made, and what is in
+ * them, is in exchange/tensor_object.h.  Called by module/.  The GIL is held. */
 #ifndef DLS_MODULE_TENSOR_TYPE_H
 #define DLS_MODULE_TENSOR_TYPE_H
 
-#include "exchange/producer_object.h"
+#include "python/state.h"
 
-int64_t dls_tensor_count(const dls_tensor *self);
-/* Bytes from element to element, 0 for packed sub-byte elements. */
-int64_t dls_tensor_itemsize(const dls_tensor *self);
-bool dls_tensor_on_host(const dls_tensor *self);
-void *dls_tensor_address(const dls_tensor *self);
+/* Make the type, and add it to the module.  0, or -1 with an exception. */
+int dls_tensor_type_init(dls_state *state, PyObject *module);
 
-/* What a Tensor says of itself (module/tensor_attributes). */
-PyObject *dls_tensor_device_pair(const dls_tensor *self);
-PyObject *dls_tensor_repr(PyObject *self);
-extern PyGetSetDef dls_tensor_getters[];
+/* Is it this type, whichever import made it?  Any type may be asked about. */
+bool dls_tensor_is_type(PyTypeObject *type);
 
 #endif

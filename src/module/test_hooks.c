@@ -1,19 +1,36 @@
+/* The underscore functions of the module: test switches, and what dlshim knows as dicts
+ * and lists.  Called by the tests, by inspect() and by the documentation.
+ * Tests: tests/core/test_inspect.py, tests/core/test_doubles.py. */
 #include "module/test_hooks.h"
 
 #include <string.h>
 #include <time.h>
 
+#include "acquire/learned.h"
 #include "core/alloc.h"
 #include "core/counters.h"
-#include "core/device.h"
 #include "core/lock.h"
+#include "exchange/library.h"
 #include "exchange/plan.h"
 #include "exchange/plan_cache.h"
+#include "exchange/tensor_object.h"
 #include "gpu/pool.h"
 #include "gpu/sync_rules.h"
+#include "module/dtype_type.h"
 #include "python/capsule.h"
-#include "python/errors.h"
 #include "request/request.h"
+
+/* Append `item`, which is stolen; NULL: making it failed.  Returns the list, or frees
+ * it and returns NULL. */
+static PyObject *
+list_append(PyObject *list, PyObject *item)
+{
+    if (item == NULL || PyList_Append(list, item) < 0) {
+        Py_CLEAR(list);
+    }
+    Py_XDECREF(item);
+    return list;
+}
 
 static PyObject *
 counters(PyObject *module, PyObject *ignored)
@@ -35,7 +52,8 @@ milliseconds(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Held from before the GIL is let go until before it is taken back. */
+/* Hold all locks of core while other threads run: the GIL is let go, but not the
+ * locks. */
 static void
 hold_locks(long duration)
 {
@@ -50,7 +68,7 @@ hold_locks(long duration)
 static PyObject *
 hook(PyObject *module, PyObject *args)
 {
-    dls_state *state = PyModule_GetState(module);
+    dls_state *state = dls_state_of(module);
     const char *name;
     PyObject *value;
     if (!PyArg_ParseTuple(args, "sO:_hook", &name, &value)) {
@@ -64,7 +82,7 @@ hook(PyObject *module, PyObject *args)
         atomic_store(&dls_hand_on_allowed, truth);
     }
     else if (strcmp(name, "fallback") == 0) {
-        dls_late_force_fallback(truth);
+        dls_compat_force_fallback(truth);
     }
     else if (strcmp(name, "forget_plans") == 0) {
         dls_plan_cache_clear(state->plans);
@@ -94,43 +112,44 @@ hook(PyObject *module, PyObject *args)
 }
 
 static PyObject *
-dims_tuple(const int64_t *dims, int32_t n)
+dims_or_none(const int64_t *dims, int32_t n)
 {
-    if (dims == NULL) {
-        Py_RETURN_NONE;
-    }
-    PyObject *tuple = PyTuple_New(n);
-    for (int32_t i = 0; tuple != NULL && i < n; i++) {
-        PyObject *item = PyLong_FromLongLong(dims[i]);
-        if (item == NULL) {
-            Py_CLEAR(tuple);
-            break;
-        }
-        PyTuple_SetItem(tuple, i, item);
-    }
-    return tuple;
+    return dims != NULL ? dls_dims_tuple(dims, n, 1) : Py_BuildValue("");
 }
 
+/* `version` is stolen. */
 static PyObject *
 peek_tensor(dls_state *state, const dl_tensor *t, const char *name, PyObject *version,
             unsigned long long flags, bool has_deleter)
 {
     int32_t ndim = t->ndim < 0 || t->ndim > DLS_NDIM_ABSURD ? 0 : t->ndim;
-    return Py_BuildValue("{s:s,s:N,s:(ii),s:N,s:i,s:N,s:N,s:K,s:N,s:K,s:O}", "name",
-                         name, "version", version, "device", (int)t->device.device_type,
-                         (int)t->device.device_id, "dtype",
-                         dls_dtype_new(state, t->dtype), "ndim", (int)t->ndim, "shape",
-                         dims_tuple(t->shape, ndim), "strides",
-                         dims_tuple(t->strides, ndim), "byte_offset",
-                         (unsigned long long)t->byte_offset, "data",
-                         PyLong_FromVoidPtr(t->data), "flags", flags, "has_deleter",
-                         has_deleter ? Py_True : Py_False);
+    /* Nothing is made while an exception is pending. */
+    PyObject *dtype = version != NULL ? dls_dtype_new(state, t->dtype) : NULL;
+    PyObject *shape = dtype != NULL ? dims_or_none(t->shape, ndim) : NULL;
+    PyObject *strides = shape != NULL ? dims_or_none(t->strides, ndim) : NULL;
+    PyObject *data = strides != NULL ? PyLong_FromVoidPtr(t->data) : NULL;
+    PyObject *seen = NULL;
+    if (data != NULL) {
+        seen = Py_BuildValue("{s:s,s:O,s:(ii),s:O,s:i,s:O,s:O,s:K,s:O,s:K,s:O}", "name",
+                             name, "version", version, "device",
+                             (int)t->device.device_type, (int)t->device.device_id,
+                             "dtype", dtype, "ndim", (int)t->ndim, "shape", shape,
+                             "strides", strides, "byte_offset",
+                             (unsigned long long)t->byte_offset, "data", data, "flags",
+                             flags, "has_deleter", has_deleter ? Py_True : Py_False);
+    }
+    Py_XDECREF(version);
+    Py_XDECREF(dtype);
+    Py_XDECREF(shape);
+    Py_XDECREF(strides);
+    Py_XDECREF(data);
+    return seen;
 }
 
 static PyObject *
 peek(PyObject *module, PyObject *capsule)
 {
-    dls_state *state = PyModule_GetState(module);
+    dls_state *state = dls_state_of(module);
     void *managed;
     if (!dls_capsule_check(capsule)) {
         PyErr_SetString(PyExc_TypeError, "_peek takes a PyCapsule");
@@ -159,31 +178,30 @@ peek(PyObject *module, PyObject *capsule)
 }
 
 static PyObject *
-way_dict(const dls_way *way)
+form_dict(dls_form form)
 {
-    if (!way->known) {
+    if (!form.known) {
         Py_RETURN_NONE;
     }
-    return Py_BuildValue("{s:s,s:i}", "rung", dls_rung_names[way->rung], "keywords",
-                         (int)way->mask);
+    return Py_BuildValue("{s:s,s:i}", "protocol", dls_protocol_names[form.protocol],
+                         "keywords", (int)form.mask);
 }
 
 static PyObject *
 plan(PyObject *module, PyObject *obj)
 {
-    dls_state *state = PyModule_GetState(module);
+    dls_state *state = dls_state_of(module);
     dls_plan *found = dls_plan_find(state, obj);
     if (found == NULL) {
         return NULL;
     }
+    const dls_learned learned = dls_plan_learned(found);
     PyObject *offers = PyList_New(0);
-    for (int rung = 0; offers != NULL && rung < DLS_RUNG_COUNT; rung++) {
-        if (dls_plan_offers(found, (dls_rung)rung)) {
-            PyObject *name = PyUnicode_FromString(dls_rung_names[rung]);
-            if (name == NULL || PyList_Append(offers, name) < 0) {
-                Py_CLEAR(offers);
-            }
-            Py_XDECREF(name);
+    for (int protocol = 0; offers != NULL && protocol < DLS_PROTOCOL_COUNT;
+         protocol++) {
+        if (dls_plan_offers(found, (dls_protocol)protocol)) {
+            offers = list_append(offers,
+                                 PyUnicode_FromString(dls_protocol_names[protocol]));
         }
     }
     PyObject *result = NULL;
@@ -191,9 +209,9 @@ plan(PyObject *module, PyObject *obj)
         result = Py_BuildValue("{s:N,s:z,s:N,s:N,s:O,s:O,s:O,s:O}", "offers", offers,
                                "library",
                                found->library != NULL ? found->library->name : NULL,
-                               "legacy", way_dict(&found->ways[0]), "versioned",
-                               way_dict(&found->ways[1]), "off_host",
-                               found->off_host ? Py_True : Py_False, "on_instance",
+                               "legacy", form_dict(learned.forms[0]), "versioned",
+                               form_dict(learned.forms[1]), "off_host",
+                               learned.off_host ? Py_True : Py_False, "on_instance",
                                found->on_instance ? Py_True : Py_False, "has_device",
                                found->has_device ? Py_True : Py_False, "cpu_only",
                                found->cpu_only ? Py_True : Py_False);
@@ -203,11 +221,11 @@ plan(PyObject *module, PyObject *obj)
 }
 
 static PyObject *
-late(PyObject *module, PyObject *ignored)
+compat(PyObject *module, PyObject *ignored)
 {
     (void)module;
     (void)ignored;
-    return dls_late_report();
+    return dls_compat_report();
 }
 
 static PyObject *
@@ -219,44 +237,39 @@ libraries(PyObject *module, PyObject *ignored)
 }
 
 static PyObject *
-askers(PyObject *module, PyObject *ignored)
+consumers(PyObject *module, PyObject *ignored)
 {
     (void)module;
     (void)ignored;
-    return dls_request_askers();
+    return dls_request_consumers();
 }
 
-/* --- the stream table
- * ------------------------------------------------------------------ */
+/* --- the sync rules ------------------------------------------------------- */
 
 static PyObject *
-streams(PyObject *module, PyObject *ignored)
+sync_rules(PyObject *module, PyObject *ignored)
 {
     (void)module;
     (void)ignored;
     PyObject *list = PyList_New(0);
-    for (int i = 0; list != NULL && i < DLS_FAMILIES * DLS_PRODUCERS * DLS_VALUES;
-         i++) {
+    const int rows = DLS_FAMILIES * DLS_PRODUCERS * DLS_VALUES;
+    for (int i = 0; list != NULL && i < rows; i++) {
         dls_value value = (dls_value)(i % DLS_VALUES);
-        dls_producer_kind producer = (dls_producer_kind)(i / DLS_VALUES
-                                                         % DLS_PRODUCERS);
-        dls_family family = (dls_family)(i / (DLS_VALUES * DLS_PRODUCERS));
-        dls_stream_rule rule = dls_order_decide(family, producer, value);
-        PyObject *row = Py_BuildValue("{s:s,s:s,s:s,s:s,s:s}", "device",
-                                      dls_family_names[family], "producer",
-                                      dls_producer_names[producer], "stream",
-                                      dls_value_names[value], "passed",
-                                      dls_argument_names[rule.argument], "owed",
-                                      dls_duty_names[rule.duty]);
-        if (row == NULL || PyList_Append(list, row) < 0) {
-            Py_CLEAR(list);
-        }
-        Py_XDECREF(row);
+        int rest = i / DLS_VALUES;
+        dls_producer_kind producer = (dls_producer_kind)(rest % DLS_PRODUCERS);
+        dls_family family = (dls_family)(rest / DLS_PRODUCERS);
+        dls_sync_rule rule = dls_sync_rule_find(family, producer, value);
+        list = list_append(list, Py_BuildValue("{s:s,s:s,s:s,s:s,s:s}", "device",
+                                               dls_family_names[family], "producer",
+                                               dls_producer_names[producer], "stream",
+                                               dls_value_names[value], "passed",
+                                               dls_argument_names[rule.argument],
+                                               "task", dls_task_names[rule.task]));
     }
     return list;
 }
 
-/* Position of `text` in names, -1 with ValueError. */
+/* Position of `text` in names, or -1. */
 static int
 position_of(const char *text, const char *const *names, int count)
 {
@@ -265,34 +278,38 @@ position_of(const char *text, const char *const *names, int count)
             return i;
         }
     }
-    PyErr_Format(PyExc_ValueError, "'%s' is not in this table", text);
     return -1;
 }
 
 static PyObject *
-settle(PyObject *module, PyObject *args)
+sync_action(PyObject *module, PyObject *args)
 {
     static const char *const knowledge[] = {"unknown", "ready", "known"};
-    static const char *const policies[] = {"auto", "legacy", "same", "error"};
     static const char *const facts_names[] = {"can_record_device", "host_must_be_alone",
                                               "s_captures",        "p_captures",
                                               "one_capture",       "device_captures"};
-    const char *duty, *known, *policy;
+    const char *task, *known, *policy;
     unsigned long long p, s;
     PyObject *given;
     (void)module;
-    if (!PyArg_ParseTuple(args, "ssKKsO:_settle", &duty, &known, &p, &s, &policy,
+    if (!PyArg_ParseTuple(args, "ssKKsO:_sync_action", &task, &known, &p, &s, &policy,
                           &given)) {
         return NULL;
     }
-    int d = position_of(duty, dls_duty_names, DLS_DUTIES);
-    int k = d < 0 ? -1 : position_of(known, knowledge, 3);
-    int u = k < 0 ? -1 : position_of(policy, policies, 4);
-    dls_order_facts facts = {0};
+    int d = position_of(task, dls_task_names, DLS_TASKS);
+    int k = position_of(known, knowledge, 3);
+    int u = dls_option_word_position(DLS_OPTION_unknown_stream, policy, strlen(policy));
+    if (d < 0 || k < 0 || u < 0) {
+        return PyErr_Format(PyExc_ValueError, "'%s' is not in this table",
+                            d < 0   ? task
+                            : k < 0 ? known
+                                    : policy);
+    }
+    dls_sync_facts facts = {0};
     bool *members[] = {&facts.can_record_device, &facts.host_must_be_alone,
                        &facts.s_captures,        &facts.p_captures,
                        &facts.one_capture,       &facts.device_captures};
-    for (size_t i = 0; u >= 0 && i < sizeof members / sizeof *members; i++) {
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         PyObject *name = PyUnicode_FromString(facts_names[i]);
         int has = name != NULL ? PySequence_Contains(given, name) : -1;
         Py_XDECREF(name);
@@ -301,14 +318,11 @@ settle(PyObject *module, PyObject *args)
         }
         *members[i] = has;
     }
-    if (u < 0) {
-        return NULL;
-    }
-    const dls_ordering ordering = {.duty = (dls_duty)d,
-                                   .p = {(dls_knowledge)k, p},
-                                   .s = s,
-                                   .policy = (uint8_t)u};
-    return PyUnicode_FromString(dls_action_names[dls_order_settle(&ordering, &facts)]);
+    const dls_sync_job job = {.task = (dls_task)d,
+                              .p = {(dls_knowledge)k, p},
+                              .s = s,
+                              .policy = (uint8_t)u};
+    return PyUnicode_FromString(dls_action_names[dls_sync_action_find(&job, &facts)]);
 }
 
 PyMethodDef dls_hook_methods[] = {
@@ -317,25 +331,24 @@ PyMethodDef dls_hook_methods[] = {
      "Counts since import: handed_on, translated, copied, taken, live."},
     {"_hook", hook, METH_VARARGS,
      "_hook($module, name, value, /)\n--\n\nTest switches: hand_on, fallback, "
-     "fail_alloc, "
-     "forget_plans, forget_imports, event_pool, hold_locks."},
+     "fail_alloc, forget_plans, forget_imports, event_pool, hold_locks."},
     {"_peek", peek, METH_O,
      "_peek($module, capsule, /)\n--\n\nFields of a capsule, which is not consumed."},
     {"_plan", plan, METH_O,
      "_plan($module, obj, /)\n--\n\nWhat an object's type offers and what asking it "
      "has taught."},
-    {"_late", late, METH_NOARGS,
-     "_late($module, /)\n--\n\nLate-bound CPython functions: is the real one in use?"},
+    {"_compat", compat, METH_NOARGS,
+     "_compat($module, /)\n--\n\nLate-bound CPython functions: is the real one in "
+     "use?"},
     {"_libraries", libraries, METH_NOARGS,
      "_libraries($module, /)\n--\n\nThe rows of exchange/libraries.def."},
-    {"_askers", askers, METH_NOARGS,
-     "_askers($module, /)\n--\n\nThe rows of request/consumers.def (rule N9)."},
-    {"_streams", streams, METH_NOARGS,
-     "_streams($module, /)\n--\n\nThe stream table (gpu/sync_rules.def), every "
+    {"_consumers", consumers, METH_NOARGS,
+     "_consumers($module, /)\n--\n\nThe rows of request/consumers.def (rule N9)."},
+    {"_sync_rules", sync_rules, METH_NOARGS,
+     "_sync_rules($module, /)\n--\n\nThe sync rules (gpu/sync_rules.def), every "
      "combination."},
-    {"_settle", settle, METH_VARARGS,
-     "_settle($module, owed, known, p, s, policy, facts, /)\n--\n\nWhat an ordering "
-     "comes down "
-     "to, a pure function: the action's name."},
+    {"_sync_action", sync_action, METH_VARARGS,
+     "_sync_action($module, task, known, p, s, policy, facts, /)\n--\n\nWhat dlshim "
+     "does for a task, a pure function: the action's name."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,105 +1,65 @@
+/* Reads __array_interface__ (version 3), the dict of NumPy and its kin.
+ * Called through the table in older_protocols.c, with the GIL.
+ * Tests: tests/core/test_ways_in.py, test_bad_input.py. */
+#include "older_protocols/array_interface.h"
+
 #include "older_protocols/interface_dict.h"
 
-/* --- version ------------------------------------------------------------------ */
-
-/* Version 3 is the only one there has been since 2007; NumPy itself does not look. */
+/* ['data'] is the tuple (address, read-only). */
 static int
-check_version(const dls_interface *from)
-{
-    static const char wanted[] = "be the int 3";
-    PyObject *value = NULL;
-    int64_t version = 3;
-    int got = dls_interface_get_text(from, "version", &value);
-    if (got > 0) {
-        got = dls_interface_read_int(from, "version", wanted, value, &version);
-        if (got == 0 && version != 3) {
-            got = dls_interface_fail_value(from, "version", wanted, value);
-        }
-    }
-    Py_XDECREF(value);
-    return got < 0 ? -1 : 0;
-}
-
-/* --- data --------------------------------------------------------------------- */
-
-static int
-read_offset(const dls_interface *from, int64_t *offset)
-{
-    static const char wanted[] = "be an int, 0 or above";
-    PyObject *value = NULL;
-    *offset = 0;
-    int got = dls_interface_get(from, from->reading.state->names.offset, &value);
-    if (got > 0) {
-        got = dls_interface_read_int(from, "offset", wanted, value, offset);
-        if (got == 0 && *offset < 0) {
-            got = dls_interface_fail_value(from, "offset", wanted, value);
-        }
-    }
-    Py_XDECREF(value);
-    return got;
-}
-
-/* data = (address, read-only). */
-static int
-read_pointer(dls_interface *from, PyObject *pair)
+read_pointer(dls_reading *reading, PyObject *pair)
 {
     int64_t offset;
-    if (PyTuple_Size(pair) != 2) {
-        return dls_interface_fail_value(from, "data", "be a tuple (address, read-only)",
-                                        pair);
+    /* A wrong pair is reported before a wrong offset. */
+    if (PyTuple_Size(pair) == 2) {
+        if (dls_dict_read_offset(reading, &offset) < 0) {
+            return -1;
+        }
+        if (offset != 0) {
+            return dls_reading_fail(
+                reading, "['offset'] counts only from a buffer in ['data'], not "
+                         "from an address: it has to be added where the dict is "
+                         "made");
+        }
     }
-    if (read_offset(from, &offset) < 0) {
-        return -1;
-    }
-    if (offset != 0) {
-        return dls_reading_fail(&from->reading,
-                                "['offset'] counts only from a buffer in ['data'], not "
-                                "from an address: it has to be added where the dict is "
-                                "made");
-    }
-    if (dls_interface_set_data(from, PyTuple_GetItem(pair, 0), PyTuple_GetItem(pair, 1))
-        < 0) {
-        return -1;
-    }
-    return dls_reading_finish(&from->reading, NULL, NULL);
+    return dls_dict_read_pair(reading, pair) < 0 ? -1 : dls_reading_finish(reading);
 }
 
-/* The buffer of `exporter`: every byte that is touched must be inside. */
+/* ['data'] is an object with a buffer: every byte that is touched must be inside (T11).
+ */
 static int
-read_buffer_data(dls_interface *from, PyObject *exporter)
+read_buffer(dls_reading *reading, PyObject *exporter)
 {
-    dls_loan *loan = from->reading.loan;
-    int64_t offset, low, high;
-    if (read_offset(from, &offset) < 0) {
+    static const dls_dict_entry data = {
+        DLS_NAME_INDEX_data, "be a tuple (address, read-only), an object with the "
+                             "buffer protocol, or None for the object's own buffer"};
+    dls_acquired *acquired = reading->acquired;
+    int64_t offset;
+    if (dls_dict_read_offset(reading, &offset) < 0) {
         return -1;
     }
-    if (!dls_late.PyObject_CheckBuffer(exporter)) {
-        return dls_interface_fail_type(
-            from, "data",
-            "be a tuple (address, read-only), an object with "
-            "the buffer protocol, or None for the object's own "
-            "buffer",
-            exporter);
+    if (!dls_compat.PyObject_CheckBuffer(exporter)) {
+        return dls_dict_fail_type(reading, &data, exporter);
     }
     /* 0 is PyBUF_SIMPLE: one run of bytes. */
-    const dls_buffer *view = dls_reading_hold_buffer(&from->reading, exporter, 0);
+    const dls_buffer *view = dls_reading_hold_buffer(reading, exporter, 0);
     if (view == NULL) {
         return -1;
     }
     if (view->readonly) {
-        loan->flags |= DL_FLAG_READ_ONLY;
+        acquired->flags |= DL_FLAG_READ_ONLY;
     }
     bool inside = offset <= view->len;
-    loan->tensor.data = view->buf;
+    acquired->tensor.data = view->buf;
     if (view->buf != NULL && inside) {
-        loan->tensor.data = (char *)view->buf + offset;
+        acquired->tensor.data = (char *)view->buf + offset;
     }
-    if (dls_reading_finish(&from->reading, &low, &high) < 0) {
+    if (dls_reading_finish(reading) < 0) {
         return -1;
     }
-    if (!inside || low < -offset || high > view->len - offset) {
+    if (!inside || reading->low < -offset || reading->high > view->len - offset) {
         return dls_reading_fail(
-            &from->reading,
+            reading,
             "shape, strides and offset reach beyond the %zd bytes of "
             "the buffer in ['data']; the dict has to be corrected "
             "where it is made",
@@ -108,49 +68,19 @@ read_buffer_data(dls_interface *from, PyObject *exporter)
     return 0;
 }
 
-static int
-read_data(dls_interface *from)
-{
-    PyObject *value = NULL;
-    int got = dls_interface_get(from, from->reading.state->names.data, &value);
-    if (got < 0) {
-        return -1;
-    }
-    int result = got > 0 && PyTuple_Check(value)
-                     ? read_pointer(from, value)
-                     : read_buffer_data(from, got > 0 ? value : from->reading.obj);
-    Py_XDECREF(value);
-    return result;
-}
-
-/* --- the protocol ------------------------------------------------------------- */
-
-static int
-read_dict(dls_interface *from)
-{
-    if (dls_interface_check_dict(from) < 0 || check_version(from) < 0
-        || dls_interface_check_mask(from) < 0 || dls_interface_read_typestr(from) < 0
-        || dls_interface_read_shape(from) < 0 || dls_interface_read_strides(from) < 0
-        || read_data(from) < 0) {
-        return -1;
-    }
-    return dls_interface_hold(from);
-}
-
 int
-dls_read_array_interface(dls_state *state, PyObject *obj, dls_loan *loan)
+dls_array_interface_read(dls_reading *reading)
 {
-    PyObject *dict = NULL;
-    int got = dls_get_optional(obj, state->names.array_interface, &dict);
-    if (got > 0 && dict == Py_None) {
-        got = 0; /* how a class says that it does not offer what its base does */
+    PyObject *value;
+    if (dls_dict_open(reading) < 0) {
+        return -1;
     }
-    if (got > 0) {
-        dls_interface from = {.reading = dls_reading_begin(state, obj,
-                                                           "__array_interface__", loan),
-                              .dict = dict};
-        got = dls_reading_end(&from.reading, read_dict(&from));
+    int got = dls_dict_get(reading, DLS_NAME_INDEX_data, &value);
+    if (got <= 0) {
+        return got < 0 ? -1 : read_buffer(reading, reading->obj);
     }
-    Py_XDECREF(dict);
-    return got;
+    int result = PyTuple_Check(value) ? read_pointer(reading, value)
+                                      : read_buffer(reading, value);
+    Py_DECREF(value);
+    return result;
 }

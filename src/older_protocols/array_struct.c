@@ -1,7 +1,11 @@
-#include "abi/array_struct_abi.h"
+/* Reads __array_struct__: a capsule without a name around NumPy's PyArrayInterface.
+ * Called through the table in older_protocols.c, with the GIL.  The struct lives as
+ * long as the capsule; the memory belongs to the object or, for what was made on
+ * request (a NumPy scalar), to the capsule: both are held.
+ * Tests: tests/core/test_ways_in.py, test_bad_input.py. */
+#include "older_protocols/array_struct.h"
 
-#include "older_protocols/reading.h"
-#include "python/errors.h"
+#include "abi/array_struct_abi.h"
 
 static int
 check_struct(const dls_reading *reading, const array_struct *inter)
@@ -23,7 +27,7 @@ check_struct(const dls_reading *reading, const array_struct *inter)
 }
 
 /* A description counts for this kind only.  NumPy clears all flags of a struct array
- * where it means to add HAS_DESCR. */
+ * where it means to add HAS_DESCR, so no flag at all says the same. */
 static bool
 is_structured(const array_struct *inter)
 {
@@ -38,7 +42,7 @@ is_structured(const array_struct *inter)
 static int
 read_struct(dls_reading *reading, const array_struct *inter)
 {
-    dls_loan *loan = reading->loan;
+    dls_acquired *acquired = reading->acquired;
     if (check_struct(reading, inter) < 0
         || dls_reading_set_ndim(reading, inter->nd) < 0) {
         return -1;
@@ -52,7 +56,7 @@ read_struct(dls_reading *reading, const array_struct *inter)
         return -1;
     }
     for (int i = 0; i < inter->nd; i++) {
-        loan->tensor.shape[i] = inter->shape[i];
+        acquired->tensor.shape[i] = inter->shape[i];
     }
     if (inter->strides != NULL) {
         int64_t *strides = dls_reading_byte_strides(reading);
@@ -61,45 +65,21 @@ read_struct(dls_reading *reading, const array_struct *inter)
         }
     }
     if ((inter->flags & ARRAY_STRUCT_WRITEABLE) == 0) {
-        loan->flags |= DL_FLAG_READ_ONLY;
+        acquired->flags |= DL_FLAG_READ_ONLY;
     }
-    loan->tensor.data = inter->data;
-    return dls_reading_finish(reading, NULL, NULL);
-}
-
-/* The struct lives as long as the capsule.  The memory belongs to the object or, for
- * what was made on request (a NumPy scalar), to the capsule: both are held. */
-static int
-read_capsule(dls_reading *reading, PyObject *capsule)
-{
-    if (!PyCapsule_IsValid(capsule, NULL)) {
-        return dls_reading_fail(reading,
-                                "a PyCapsule without a name was expected, got %R; the "
-                                "producer has to be corrected",
-                                (PyObject *)Py_TYPE(capsule));
-    }
-    const array_struct *inter = PyCapsule_GetPointer(capsule, NULL);
-    if (inter == NULL || read_struct(reading, inter) < 0) {
-        return -1;
-    }
-    reading->loan->hold.py = PyTuple_Pack(2, reading->obj, capsule);
-    return reading->loan->hold.py != NULL ? 0 : -1;
+    acquired->tensor.data = inter->data;
+    return dls_reading_finish(reading);
 }
 
 int
-dls_read_array_struct(dls_state *state, PyObject *obj, dls_loan *loan)
+dls_array_struct_read(dls_reading *reading)
 {
-    PyObject *capsule = NULL;
-    int got = dls_get_optional(obj, state->names.array_struct, &capsule);
-    if (got > 0 && capsule == Py_None) {
-        got = 0; /* how a class says that it does not offer what its base does */
+    if (!PyCapsule_IsValid(reading->given, NULL)) {
+        return dls_reading_fail(reading,
+                                "a PyCapsule without a name was expected, got %R; the "
+                                "producer has to be corrected",
+                                (PyObject *)Py_TYPE(reading->given));
     }
-    if (got > 0) {
-        dls_reading reading = dls_reading_begin(state, obj, "__array_struct__", loan);
-        got = dls_reading_end(&reading, read_capsule(&reading, capsule));
-    }
-    if (capsule != NULL) {
-        dls_drop_foreign(capsule);
-    }
-    return got;
+    const array_struct *inter = PyCapsule_GetPointer(reading->given, NULL);
+    return inter != NULL ? read_struct(reading, inter) : -1;
 }

@@ -1,7 +1,12 @@
-#include "core/dtype.h"
-#include "older_protocols/reading.h"
+/* Reads the buffer protocol (PEP 3118).
+ * Called through the table in older_protocols.c, with the GIL; the view stays held as
+ * long as the memory is used.
+ * Tests: tests/core/test_ways_in.py, test_bad_input.py. */
+#include "older_protocols/buffer.h"
 
 #include <string.h>
+
+#include "core/dtype.h"
 
 /* One element of plain bytes or numbers that only lack a DLPack code: long double,
  * NumPy's void ("3x"), unions of ctypes ("B" of any size). */
@@ -30,7 +35,7 @@ read_format(dls_reading *reading, const dls_buffer *view)
     if (dls_reading_check_itemsize(reading, view->itemsize) < 0) {
         return -1;
     }
-    if (dls_dtype_from_format(format, view->itemsize, &reading->loan->tensor.dtype,
+    if (dls_dtype_from_format(format, view->itemsize, &reading->acquired->tensor.dtype,
                               &swapped)) {
         reading->itemsize = view->itemsize;
         return 0;
@@ -54,7 +59,7 @@ read_format(dls_reading *reading, const dls_buffer *view)
 static int
 read_dims(dls_reading *reading, const dls_buffer *view)
 {
-    dl_tensor *tensor = &reading->loan->tensor;
+    dl_tensor *tensor = &reading->acquired->tensor;
     if (dls_reading_set_ndim(reading, view->ndim) < 0) {
         return -1;
     }
@@ -83,10 +88,9 @@ read_dims(dls_reading *reading, const dls_buffer *view)
     return 0;
 }
 
-static int
-read_object(dls_reading *reading)
+int
+dls_buffer_read(dls_reading *reading)
 {
-    dls_loan *loan = reading->loan;
     const dls_buffer *view = dls_reading_hold_buffer(reading, reading->obj,
                                                      DLS_BUF_FULL_RO);
     if (view == NULL || read_format(reading, view) < 0
@@ -94,23 +98,8 @@ read_object(dls_reading *reading)
         return -1;
     }
     if (view->readonly) {
-        loan->flags |= DL_FLAG_READ_ONLY;
+        reading->acquired->flags |= DL_FLAG_READ_ONLY;
     }
-    loan->tensor.data = view->buf;
-    if (dls_reading_finish(reading, NULL, NULL) < 0) {
-        return -1;
-    }
-    Py_INCREF(reading->obj);
-    loan->hold.py = reading->obj;
-    return 0;
-}
-
-int
-dls_read_buffer(dls_state *state, PyObject *obj, dls_loan *loan)
-{
-    if (!dls_late.PyObject_CheckBuffer(obj)) {
-        return 0;
-    }
-    dls_reading reading = dls_reading_begin(state, obj, "buffer protocol", loan);
-    return dls_reading_end(&reading, read_object(&reading));
+    reading->acquired->tensor.data = view->buf;
+    return dls_reading_finish(reading);
 }

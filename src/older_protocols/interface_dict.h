@@ -1,80 +1,55 @@
-/* Dicts that describe an array (__array_interface__, __cuda_array_interface__ and their
- * kin): what these protocols have in common.
+/* Dicts that describe an array: __array_interface__, __cuda_array_interface__ and
+ * __sycl_usm_array_interface__.  What they have in common is read here, by the columns
+ * of the protocol's row (reading.h).  Called by the readers of the three.
  *
- * Such dicts are written by hand in many libraries, so every value is checked, and
- * values are held while they are read: reading them may run code that changes the dict.
- */
-#ifndef DLS_SOURCE_INTERFACE_DICT_H
-#define DLS_SOURCE_INTERFACE_DICT_H
+ * Many libraries write such dicts by hand, so every value is checked, and values are
+ * held while they are read: reading them may run code that changes the dict.
+ *
+ * All functions need the GIL and return 0, or -1 with an exception set, unless they say
+ * otherwise.  It is a BufferError that names the object, the protocol and the key; what
+ * the object itself raised comes through. */
+#ifndef DLS_OLDER_PROTOCOLS_INTERFACE_DICT_H
+#define DLS_OLDER_PROTOCOLS_INTERFACE_DICT_H
 
 #include "older_protocols/reading.h"
 
-/* One dict being read.  Nothing here is owned. */
+/* An entry of a dict. */
 typedef struct {
-    dls_reading reading;
-    PyObject *dict; /* borrowed: the caller holds it as long as this lives */
-} dls_interface;
+    int key;            /* DLS_NAME_INDEX_* */
+    const char *wanted; /* ends the sentence "['key'] must ..." */
+} dls_dict_entry;
 
-/* All functions below need the GIL and return 0, or -1 with an exception set
- * (BufferError naming the object, the protocol and the key, but what the object itself
- * raised comes through), unless they say otherwise.  `wanted` ends the sentence
- * "['key'] must ...". */
+/* The first step of a reader: reading->given is a dict; its version, mask, typestr,
+ * shape and strides in this order.  Sets reading->version, the dtype and item size,
+ * ndim, shape and byte strides (row-major: NULL), not yet checked. */
+int dls_dict_open(dls_reading *reading);
 
-/* --- the dict --- */
+/* The entry `key`: 1 = *value is a new reference, 0 = missing or None, -1 = exception.
+ */
+int dls_dict_get(const dls_reading *reading, int key, PyObject **value);
+/* The same where the entry is required: 1, or -1 with an exception. */
+int dls_dict_require(const dls_reading *reading, const dls_dict_entry *entry,
+                     PyObject **value);
 
-/* BufferError unless it is one. */
-int dls_interface_check_dict(const dls_interface *from);
+/* "['key'] must <wanted>, not <type's name>; ...": for values of a wrong type.  Always
+ * -1. */
+int dls_dict_fail_type(const dls_reading *reading, const dls_dict_entry *entry,
+                       PyObject *value);
+/* "['key'] must <wanted>, not <repr>; ...".  Always -1. */
+int dls_dict_fail_value(const dls_reading *reading, const dls_dict_entry *entry,
+                        PyObject *value);
 
-/* Last step: the loan's hold gets the provider and the dict (numpy's scalars keep the
- * array that they made in it). */
-int dls_interface_hold(dls_interface *from);
+/* An address or a handle, 0 to 2**64 - 1: what has __index__ is an int, but a strict
+ * protocol refuses bool.  A negative number would wrap to a positive one: refused. */
+int dls_dict_read_unsigned(const dls_reading *reading, const dls_dict_entry *entry,
+                           PyObject *value, uint64_t *out);
 
-/* 1 = *value is a new reference, 0 = missing or None, -1 = exception set.  The second
- * makes the key from text. */
-int dls_interface_get(const dls_interface *from, PyObject *key, PyObject **value);
-int dls_interface_get_text(const dls_interface *from, const char *key,
-                           PyObject **value);
+/* ['offset'] in bytes; 0 where it is missing.  After dls_dict_open. */
+int dls_dict_read_offset(const dls_reading *reading, int64_t *bytes);
 
-/* --- errors, always -1 --- */
-
-/* "['key'] must <wanted>, not <type's name>; ...": for values of a wrong type. */
-int dls_interface_fail_type(const dls_interface *from, const char *key,
-                            const char *wanted, PyObject *value);
-/* "['key'] must <wanted>, not <repr>; ...". */
-int dls_interface_fail_value(const dls_interface *from, const char *key,
-                             const char *wanted, PyObject *value);
-int dls_interface_fail_missing(const dls_interface *from, const char *key,
-                               const char *wanted);
-
-/* --- numbers: what has __index__ is an int, True too unless refused before --- */
-
-int dls_interface_refuse_bool(const dls_interface *from, const char *key,
-                              const char *wanted, PyObject *value);
-int dls_interface_read_int(const dls_interface *from, const char *key,
-                           const char *wanted, PyObject *value, int64_t *out);
-/* Addresses and handles: 0 to 2**64 - 1.  A negative number is none, though it would
- * wrap to one. */
-int dls_interface_read_unsigned(const dls_interface *from, const char *key,
-                                const char *wanted, PyObject *value, uint64_t *out);
-
-/* --- entries that all protocols have; this is their order --- */
-
-/* A mask that is there and not None is a BufferError. */
-int dls_interface_check_mask(const dls_interface *from);
-
-/* typestr (and descr, for structs): dtype and item size.  ml_dtypes go by obj.dtype. */
-int dls_interface_read_typestr(dls_interface *from);
-
-/* shape: ndim and extents, not yet checked. */
-int dls_interface_read_shape(dls_interface *from);
-
-/* strides: tensor.strides, NULL when missing or None; after the shape.  The ints are
- * taken as they stand: dls_reading_finish takes them for bytes, so a protocol that
- * counts elements turns them into bytes first. */
-int dls_interface_read_strides(dls_interface *from);
-
-/* data = (address, read-only): tensor.data and READ_ONLY.  The two items, borrowed;
- * each is read once. */
-int dls_interface_set_data(dls_interface *from, PyObject *address, PyObject *readonly);
+/* ['data'] as a pair (address, read-only): tensor.data and READ_ONLY. */
+int dls_dict_read_data(dls_reading *reading);
+/* The same from an object that is a sequence. */
+int dls_dict_read_pair(dls_reading *reading, PyObject *pair);
 
 #endif

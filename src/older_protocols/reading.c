@@ -1,34 +1,15 @@
+/* The steps that the readers of older protocols share: errors, dtypes, strides, and
+ * buffers.  Called by the readers, with the GIL; it may touch the reading and what that
+ * fills.  Tests: tests/core/test_ways_in.py, test_bad_input.py. */
 #include "older_protocols/reading.h"
 
+#include <assert.h>
 #include <stdarg.h>
 
 #include "core/alloc.h"
 #include "core/dtype.h"
 #include "core/layout.h"
 #include "python/errors.h"
-
-dls_reading
-dls_reading_begin(dls_state *state, PyObject *obj, const char *protocol, dls_loan *loan)
-{
-    dls_loan_init(loan);
-    loan->tensor.device = (dl_device){dl_kDLCPU, 0};
-    loan->tensor.shape = loan->dims;
-    loan->flavour = DLS_OLDER;
-    loan->readonly_stated = true;
-    return (dls_reading){
-        .state = state, .obj = obj, .protocol = protocol, .loan = loan, .itemsize = 0};
-}
-
-int
-dls_reading_end(dls_reading *reading, int result)
-{
-    if (result < 0) {
-        dls_loan_drop(reading->loan);
-        dls_loan_init(reading->loan);
-        return -1;
-    }
-    return 1;
-}
 
 int
 dls_reading_fail(const dls_reading *reading, const char *format, ...)
@@ -38,8 +19,8 @@ dls_reading_fail(const dls_reading *reading, const char *format, ...)
     PyObject *text = PyUnicode_FromFormatV(format, args);
     va_end(args);
     if (text != NULL) {
-        dls_raise(reading->state, DLS_EBUFFER, reading->obj, "%s: %U",
-                  reading->protocol, text);
+        dls_refuse(reading->state, DLS_EBUFFER, reading->obj, "%s: %U",
+                   dls_protocol_names[reading->protocol], text);
         Py_DECREF(text);
     }
     return -1;
@@ -65,13 +46,21 @@ dls_reading_fail_structured(const dls_reading *reading)
 int
 dls_reading_set_ndim(dls_reading *reading, int64_t ndim)
 {
+    dls_acquired *acquired = reading->acquired;
     if (ndim < 0 || ndim > DLS_NDIM_INTERFACE) {
         return dls_reading_fail(reading,
                                 "it claims %lld dimensions, at most %d are possible: "
                                 "reshape it first",
                                 (long long)ndim, DLS_NDIM_INTERFACE);
     }
-    reading->loan->tensor.ndim = (int32_t)ndim;
+    assert(acquired->dims == NULL);
+    acquired->dims = dls_alloc(2 * (size_t)ndim * sizeof *acquired->dims);
+    if (acquired->dims == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    acquired->tensor.ndim = (int32_t)ndim;
+    acquired->tensor.shape = acquired->dims;
     return 0;
 }
 
@@ -90,7 +79,7 @@ find_named_dtype(const dls_reading *reading, dl_dtype *dtype)
         if (PyUnicode_Check(name)) {
             text = PyUnicode_AsUTF8AndSize(name, &size);
             if (text == NULL) {
-                PyErr_Clear(); /* lone surrogates: nobody's dtype */
+                PyErr_Clear(); /* lone surrogates are in no dtype's name */
             }
         }
         got = text != NULL && dls_dtype_from_name(text, dtype);
@@ -104,7 +93,7 @@ int
 dls_reading_set_unnamed(dls_reading *reading, int64_t itemsize)
 {
     dl_dtype dtype;
-    dls_loan *loan = reading->loan;
+    dls_acquired *acquired = reading->acquired;
     int got = find_named_dtype(reading, &dtype);
     if (got < 0) {
         return -1;
@@ -114,9 +103,9 @@ dls_reading_set_unnamed(dls_reading *reading, int64_t itemsize)
         dtype = (dl_dtype){DLS_DTYPE_UNKNOWN, 8, bytes};
     }
     else if (dtype.bits < 8) {
-        loan->flags |= DL_FLAG_SUBBYTE_PADDED;
+        acquired->flags |= DL_FLAG_SUBBYTE_PADDED;
     }
-    loan->tensor.dtype = dtype;
+    acquired->tensor.dtype = dtype;
     reading->itemsize = itemsize;
     return 0;
 }
@@ -183,7 +172,7 @@ dls_reading_set_kind(dls_reading *reading, char kind, int64_t itemsize, bool swa
     if (swapped && itemsize > 1) {
         return dls_reading_fail_swapped(reading);
     }
-    if (dls_dtype_from_kind(kind, itemsize, &reading->loan->tensor.dtype)) {
+    if (dls_dtype_from_kind(kind, itemsize, &reading->acquired->tensor.dtype)) {
         reading->itemsize = itemsize;
         return 0;
     }
@@ -208,15 +197,17 @@ dls_reading_has_fields(PyObject *descr)
 int64_t *
 dls_reading_byte_strides(dls_reading *reading)
 {
-    reading->loan->tensor.strides = reading->loan->dims + DLS_NDIM_INTERFACE;
-    return reading->loan->tensor.strides;
+    dl_tensor *tensor = &reading->acquired->tensor;
+    tensor->strides = reading->acquired->dims + tensor->ndim;
+    return tensor->strides;
 }
 
-/* Bytes to elements, in place.  Strides that never count may be anything. */
+/* Bytes to elements, in place (T11).  A stride of an extent below 2, or of an empty
+ * array, counts for nothing and may be anything. */
 static int
 divide_strides(const dls_reading *reading, bool empty)
 {
-    dl_tensor *tensor = &reading->loan->tensor;
+    dl_tensor *tensor = &reading->acquired->tensor;
     for (int32_t i = 0; tensor->strides != NULL && i < tensor->ndim; i++) {
         int64_t bytes = tensor->strides[i];
         if (bytes % reading->itemsize != 0 && tensor->shape[i] >= 2 && !empty) {
@@ -233,11 +224,12 @@ divide_strides(const dls_reading *reading, bool empty)
 }
 
 int
-dls_reading_finish(dls_reading *reading, int64_t *low, int64_t *high)
+dls_reading_finish(dls_reading *reading)
 {
-    dl_tensor *tensor = &reading->loan->tensor;
+    dl_tensor *tensor = &reading->acquired->tensor;
     dls_error err = {0};
-    int64_t count, bounds[2];
+    int64_t count;
+    assert(reading->itemsize > 0 && tensor->shape == reading->acquired->dims);
     if (dls_layout_count(tensor->ndim, tensor->shape, &count, &err) != DLS_OK) {
         return dls_reading_fail(reading, "%s", err.text);
     }
@@ -245,7 +237,7 @@ dls_reading_finish(dls_reading *reading, int64_t *low, int64_t *high)
         return -1;
     }
     if (dls_layout_span(tensor->ndim, tensor->shape, tensor->strides, reading->itemsize,
-                        &bounds[0], &bounds[1], &err)
+                        &reading->low, &reading->high, &err)
         != DLS_OK) {
         return dls_reading_fail(reading, "%s", err.text);
     }
@@ -254,16 +246,10 @@ dls_reading_finish(dls_reading *reading, int64_t *low, int64_t *high)
             reading, "its data pointer is NULL although it has elements; the "
                      "memory is gone or was never there");
     }
-    if (low != NULL) {
-        *low = bounds[0];
-    }
-    if (high != NULL) {
-        *high = bounds[1];
-    }
     return 0;
 }
 
-dls_buffer *
+const dls_buffer *
 dls_reading_hold_buffer(dls_reading *reading, PyObject *exporter, int flags)
 {
     dls_buffer *view = dls_alloc(sizeof *view);
@@ -271,11 +257,11 @@ dls_reading_hold_buffer(dls_reading *reading, PyObject *exporter, int flags)
         PyErr_NoMemory();
         return NULL;
     }
-    if (dls_late.PyObject_GetBuffer(exporter, view, flags) < 0) {
+    if (dls_compat.PyObject_GetBuffer(exporter, view, flags) < 0) {
         dls_free(view);
         return NULL;
     }
-    reading->loan->hold.base = view;
-    reading->loan->hold.kind = DLS_HOLD_BUFFER;
+    reading->acquired->hold.base = view;
+    reading->acquired->hold.kind = DLS_HOLD_BUFFER;
     return view;
 }

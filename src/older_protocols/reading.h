@@ -1,38 +1,66 @@
-/* What the readers of the older protocols share: checks, dtypes, strides, errors. */
-#ifndef DLS_SOURCE_READER_H
-#define DLS_SOURCE_READER_H
+/* One object that is being read through an older protocol, and the steps that several
+ * readers share: errors, dimensions, dtypes, strides, buffers.  Called by the files of
+ * this folder; all functions need the GIL, and those that say so run foreign code.
+ *
+ * They return 0, or -1 with an exception set, unless they say otherwise. */
+#ifndef DLS_OLDER_PROTOCOLS_READING_H
+#define DLS_OLDER_PROTOCOLS_READING_H
 
-#include "exchange/acquired.h"
+#include "exchange/exchange.h"
 
-/* One reading in progress, between dls_reading_begin and dls_reading_end. */
+typedef struct dls_reading dls_reading;
+
+/* Reads one protocol: fills reading->acquired, and *reading->p if the protocol names
+ * the producer stream.  On failure the caller drops what is in the acquired.  A reader
+ * that leaves hold.py NULL has the object and `given` held by the caller. */
+typedef int (*dls_reader)(dls_reading *reading);
+
+/* One older protocol; the table of them is in older_protocols.c. */
 typedef struct {
+    dls_reader read;
+
+    /* The rest is about protocols whose attribute is a dict (interface_dict.h). */
+    int8_t oldest, newest; /* versions that are read */
+    bool strict;           /* a version is required, and a bool is no int */
+    bool can_have_mask;    /* a mask is known to the protocol, and refused */
+    bool in_elements;      /* strides and offset count elements, not bytes */
+    bool any_sequence;     /* ['data'] may be any sequence, not only tuple or list */
+    const char *version;   /* ends the sentence "['version'] must ..." */
+    const char *offset;    /* the same for ['offset']; NULL: there is none */
+    const char *data;      /* the same for ['data'] */
+} dls_older_protocol;
+
+/* One reading.  It owns nothing: all pointers are borrowed from the caller. */
+struct dls_reading {
     dls_state *state;
-    PyObject *obj;        /* borrowed: what is read */
-    const char *protocol; /* named in messages, "__array_interface__" */
-    dls_loan *loan;
-    int64_t itemsize; /* bytes of one element, set with the dtype */
-} dls_reading;
-
-/* An empty loan of writable host memory, and the reading that fills it. */
-dls_reading dls_reading_begin(dls_state *state, PyObject *obj, const char *protocol,
-                              dls_loan *loan);
-
-/* End with the result of the last step: 1, or -1 after the loan was emptied. */
-int dls_reading_end(dls_reading *reading, int result);
+    PyObject *obj;         /* what is read */
+    dls_protocol protocol; /* named in messages */
+    const dls_older_protocol *row;
+    PyObject *given; /* the value of the attribute; NULL: the protocol has none */
+    const dls_want *want;
+    dls_acquired *acquired;
+    dls_producer_stream *p; /* the producer stream; UNKNOWN at the start */
+    int64_t version;        /* of a dict */
+    int64_t itemsize;       /* bytes of one element, set with the dtype */
+    int64_t low, high; /* bytes touched, relative to data, set by dls_reading_finish */
+};
 
 /* BufferError "'pkg.Type' object: <protocol>: <text>".  Always -1. */
 int dls_reading_fail(const dls_reading *reading, const char *format, ...);
 
-/* All steps below: 0, or -1 with an exception set. */
+/* BufferErrors that two readers give.  Always -1. */
+int dls_reading_fail_swapped(const dls_reading *reading);
+int dls_reading_fail_structured(const dls_reading *reading);
 
-/* Set tensor.ndim after a check, and tensor.shape to the loan's own dims. */
+/* Set tensor.ndim after a check, and make room for the dims (acquired->dims).  The
+ * caller then fills tensor.shape.  Called once in a reading. */
 int dls_reading_set_ndim(dls_reading *reading, int64_t ndim);
 
 /* Item sizes must be one byte or more; dls_reading_set_kind checks it itself. */
 int dls_reading_check_itemsize(const dls_reading *reading, int64_t itemsize);
 
 /* Set the dtype from an array-interface kind.  swapped: its byte order is not the
- * machine's (no matter for single bytes). */
+ * machine's (no matter for single bytes).  Runs the object's code. */
 int dls_reading_set_kind(dls_reading *reading, char kind, int64_t itemsize,
                          bool swapped);
 
@@ -41,25 +69,21 @@ int dls_reading_set_kind(dls_reading *reading, char kind, int64_t itemsize,
  * object's code. */
 int dls_reading_set_unnamed(dls_reading *reading, int64_t itemsize);
 
-/* BufferErrors that two readers give. */
-int dls_reading_fail_swapped(const dls_reading *reading);
-int dls_reading_fail_structured(const dls_reading *reading);
-
 /* Does a `descr` list have fields?  [("", typestr)] has none. */
 bool dls_reading_has_fields(PyObject *descr);
 
-/* Where strides go, in bytes, ndim of them, before dls_reading_finish turns them into
- * elements.  Sets tensor.strides; not called for row-major data. */
+/* Where the reader writes tensor.ndim strides in bytes, which dls_reading_finish turns
+ * into elements.  Sets tensor.strides, so it is not called for row-major data. */
 int64_t *dls_reading_byte_strides(dls_reading *reading);
 
-/* Last step, with tensor.data, ndim, shape, dtype and byte strides in place: check
- * extents, divisibility and overflow (T11), and that data is there.  *low and *high
- * (both may be NULL): bytes touched, relative to data (dls_layout_span). */
-int dls_reading_finish(dls_reading *reading, int64_t *low, int64_t *high);
+/* The step after tensor.data, ndim, shape, dtype and byte strides: check extents,
+ * divisibility and overflow (T11), and that data is there (T6).  Sets low and high. */
+int dls_reading_finish(dls_reading *reading);
 
-/* Acquire a buffer of `exporter` into loan->hold (DLS_HOLD_BUFFER).  The view is
- * borrowed from the hold; NULL with an exception set on failure. */
-dls_buffer *dls_reading_hold_buffer(dls_reading *reading, PyObject *exporter,
-                                    int flags);
+/* Acquire a buffer of `exporter` into acquired->hold (DLS_HOLD_BUFFER).  The view is
+ * borrowed from the hold; NULL with an exception set on failure.  Runs the exporter's
+ * code. */
+const dls_buffer *dls_reading_hold_buffer(dls_reading *reading, PyObject *exporter,
+                                          int flags);
 
 #endif

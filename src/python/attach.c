@@ -1,11 +1,16 @@
+/* How a thread stands to Python, and the Python half of dropping a hold (T10).
+ * core/hold calls it through the table of functions that dls_attach_install hands over.
+ * Tests: tests/core/test_lifetime.py, tests/core/test_threads.py. */
 #include "python/attach.h"
 
 #include <stdatomic.h>
 
+#include "core/alloc.h"
+#include "core/lock.h"
 #include "python/errors.h"
 
-/* Set by the last C-level hook of Py_Finalize: from then on nothing foreign is
- * called (a ctypes deleter there is a segfault). */
+/* Set by the last C-level hook of Py_Finalize.  From then on nothing foreign is called:
+ * a deleter that ctypes made would be a segmentation fault. */
 static atomic_bool python_ended;
 
 /* dlshim was imported in an interpreter that is not the main one. */
@@ -17,84 +22,185 @@ note_end(void)
     atomic_store_explicit(&python_ended, true, memory_order_release);
 }
 
-/* Attached now?  From 3.12 on the current thread state is a thread-local; before, it is
- * that of whichever thread holds the GIL, so it must also be this thread's own.  Both
- * stay true on the finalising thread, where Py_IsInitialized() is already 0 while
- * capsule destructors still run. */
-static bool
+/* --- interpreters that have imported dlshim ------------------------------- */
+
+/* The main interpreter, once it has imported dlshim.  NULL: not yet, or before CPython
+ * 3.12, where all interpreters share one allocator and one GIL, so that objects may be
+ * dropped in any of them. */
+static PyInterpreterState *main_home;
+
+/* The numbers of the other interpreters that have imported dlshim: the last ones only.
+ * An interpreter that is no longer listed is taken for one without dlshim, and its
+ * objects go through the queue. */
+#define HOMES 16
+static int64_t homes[HOMES];
+static unsigned homes_count;
+
+/* GIL held. */
+static void
+note_home(int64_t number)
+{
+    if (dls_python_version() < 0x030c) {
+        return;
+    }
+    if (number == 0) {
+        main_home = PyInterpreterState_Get();
+    }
+    else {
+        homes[homes_count++ % HOMES] = number;
+    }
+}
+
+DLS_COLD static bool
+is_other_home(PyInterpreterState *interpreter)
+{
+    int64_t number = PyInterpreterState_GetID(interpreter);
+    unsigned count = homes_count < HOMES ? homes_count : HOMES;
+    for (unsigned i = 0; i < count; i++) {
+        if (homes[i] == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static inline bool
+is_home(PyThreadState *thread)
+{
+    if (main_home == NULL) {
+        return true;
+    }
+    PyInterpreterState *interpreter = PyThreadState_GetInterpreter(thread);
+    return interpreter == main_home || is_other_home(interpreter);
+}
+
+/* --- holds that the main interpreter shall drop --------------------------- */
+
+typedef struct queued {
+    struct queued *next;
+    dls_hold hold;
+} queued;
+
+static queued *queue;
+
+/* A pending call: from CPython 3.12 on, only the main thread of the main interpreter
+ * runs it. */
+static int
+drop_queued(void *ignored)
+{
+    (void)ignored;
+    dls_lock_take(DLS_LOCK_QUEUE);
+    queued *list = queue, *next;
+    queue = NULL;
+    dls_lock_give(DLS_LOCK_QUEUE);
+    for (; list != NULL; list = next) {
+        next = list->next;
+        dls_hold_drop(&list->hold, DLS_ATTACHED);
+        dls_free(list);
+    }
+    return 0;
+}
+
+static void
+queue_hold(const dls_hold *hold)
+{
+    queued *new = dls_alloc(sizeof *new);
+    if (new == NULL) {
+        return;
+    }
+    new->hold = *hold;
+    dls_lock_take(DLS_LOCK_QUEUE);
+    new->next = queue;
+    queue = new;
+    dls_lock_give(DLS_LOCK_QUEUE);
+    /* If there is no room for the call, the call for a later hold drops this one too.
+     */
+    Py_AddPendingCall(drop_queued, NULL);
+}
+
+/* --- the attachment of a thread ------------------------------------------- */
+
+/* This thread's state if it is attached now, else NULL.  From 3.12 on the current
+ * thread state is a thread-local; before, it is that of whichever thread holds the GIL,
+ * so it must also be this thread's own.  Both stay true on the finalising thread, where
+ * Py_IsInitialized() is already 0 while capsule destructors still run. */
+static PyThreadState *
 attached_by_thread_local(void)
 {
-    return dls_late.PyThreadState_GetUnchecked() != NULL;
+    return dls_compat.PyThreadState_GetUnchecked();
 }
 
-static bool
+static PyThreadState *
 attached_by_private_thread_local(void)
 {
-    return dls_late._PyThreadState_UncheckedGet() != NULL;
+    return dls_compat._PyThreadState_UncheckedGet();
 }
 
-static bool
+static PyThreadState *
 attached_by_gil_holder(void)
 {
-    /* (a thread of a subinterpreter: see guard_where) */
-    PyThreadState *holder = dls_late._PyThreadState_UncheckedGet();
-    return holder != NULL && holder == PyGILState_GetThisThreadState();
+    /* Threads of subinterpreters are not found by this: see find_attachment. */
+    PyThreadState *holder = dls_compat._PyThreadState_UncheckedGet();
+    return holder != NULL && holder == PyGILState_GetThisThreadState() ? holder : NULL;
 }
 
 /* Chosen at import by the interpreter's version. */
-static bool (*is_attached)(void) = attached_by_gil_holder;
+static PyThreadState *(*attached_thread)(void) = attached_by_gil_holder;
 
-static dls_python_where
-guard_where(void)
+static dls_attachment
+find_attachment(void)
 {
     if (atomic_load_explicit(&python_ended, memory_order_acquire)) {
         return DLS_PYTHON_GONE;
     }
-    if (is_attached()) {
-        return PyErr_Occurred() == NULL ? DLS_PYTHON_QUIET : DLS_PYTHON_HELD;
+    PyThreadState *thread = attached_thread();
+    if (thread != NULL) {
+        return DLS_RARE(!is_home(thread)) ? DLS_ATTACHED_ELSEWHERE
+               : PyErr_Occurred() == NULL ? DLS_ATTACHED_QUIET
+                                          : DLS_ATTACHED;
     }
     if (atomic_load_explicit(&in_subinterpreter, memory_order_relaxed)
         && dls_python_version() < 0x030c) {
-        /* The GIL's holder cannot be told from this thread there, and attaching with
-         * the GIL held never ends: leak rather than hang. */
+        /* A thread of a subinterpreter that holds the GIL looks like one that does not,
+         * and attaching with the GIL held never ends: leak rather than hang. */
         return DLS_PYTHON_GONE;
     }
-    return Py_IsInitialized() ? DLS_PYTHON_ALIVE : DLS_PYTHON_GONE;
+    return Py_IsInitialized() ? DLS_UNATTACHED : DLS_PYTHON_GONE;
 }
 
 static void
-guard_settle(void *py)
+drop_and_report(void *py)
 {
     Py_XDECREF((PyObject *)py);
     dls_error_report();
 }
 
 static int
-guard_attach(void)
+attach(void)
 {
     return (int)PyGILState_Ensure();
 }
 
 static void
-guard_detach(int token)
+detach(int token)
 {
     PyGILState_Release((PyGILState_STATE)token);
 }
 
 static void *
-guard_let_go(void)
+let_go(void)
 {
     return PyEval_SaveThread();
 }
 
 static void
-guard_take_back(void *token)
+take_back(void *token)
 {
     PyEval_RestoreThread(token);
 }
 
 static bool
-guard_save_error(void *saved[3])
+save_error(void *saved[3])
 {
     if (PyErr_Occurred() == NULL) {
         return false;
@@ -104,7 +210,7 @@ guard_save_error(void *saved[3])
 }
 
 static void
-guard_restore_error(void *saved[3], bool pending)
+restore_error(void *saved[3], bool pending)
 {
     dls_error_report();
     if (pending) {
@@ -113,72 +219,76 @@ guard_restore_error(void *saved[3], bool pending)
 }
 
 static int64_t
-guard_interpreter(void)
+interpreter_number(void)
 {
     return PyInterpreterState_GetID(PyInterpreterState_Get());
 }
 
 static void
-guard_drop_object(void *py)
+drop_object(void *py)
 {
     Py_DECREF((PyObject *)py);
 }
 
 static void
-guard_drop_from_afar(void *py)
+drop_unattached(void *py)
 {
-    void *saved[3]; /* the thread may have let go with an exception pending */
+    /* An exception may be pending: it was when the thread detached. */
+    void *saved[3];
     PyGILState_STATE token = PyGILState_Ensure();
-    bool pending = guard_save_error(saved);
-    guard_settle(py);
+    bool pending = save_error(saved);
+    drop_and_report(py);
     if (pending) {
-        guard_restore_error(saved, true);
+        restore_error(saved, true);
     }
     PyGILState_Release(token);
 }
 
 static void
-guard_drop_buffer(void *buffer)
+drop_buffer(void *buffer)
 {
-    dls_late.PyBuffer_Release(buffer);
+    dls_compat.PyBuffer_Release(buffer);
 }
 
 static const dls_python_ops ops = {
-    .where = guard_where,
-    .settle = guard_settle,
-    .attach = guard_attach,
-    .detach = guard_detach,
-    .let_go = guard_let_go,
-    .take_back = guard_take_back,
-    .save_error = guard_save_error,
-    .restore_error = guard_restore_error,
-    .interpreter = guard_interpreter,
-    .drop_from_afar = guard_drop_from_afar,
-    .drop_object = guard_drop_object,
-    .drop_buffer = guard_drop_buffer,
+    .attachment = find_attachment,
+    .drop_and_report = drop_and_report,
+    .attach = attach,
+    .detach = detach,
+    .let_go = let_go,
+    .take_back = take_back,
+    .save_error = save_error,
+    .restore_error = restore_error,
+    .interpreter = interpreter_number,
+    .drop_unattached = drop_unattached,
+    .queue = queue_hold,
+    .drop_object = drop_object,
+    .drop_buffer = drop_buffer,
 };
 
 bool
-dls_guard_is_alone(void)
+dls_attach_is_alone(void)
 {
     return !atomic_load_explicit(&in_subinterpreter, memory_order_relaxed);
 }
 
 void
-dls_guard_install(void)
+dls_attach_install(void)
 {
     static bool watching;
     int version = dls_python_version();
-    is_attached = version >= 0x030d   ? attached_by_thread_local
-                  : version == 0x030c ? attached_by_private_thread_local
-                                      : attached_by_gil_holder;
+    attached_thread = version >= 0x030d   ? attached_by_thread_local
+                      : version == 0x030c ? attached_by_private_thread_local
+                                          : attached_by_gil_holder;
     atomic_store_explicit(&python_ended, false, memory_order_release);
-    if (guard_interpreter() != 0) {
+    note_home(interpreter_number());
+    if (interpreter_number() != 0) {
         atomic_store_explicit(&in_subinterpreter, true, memory_order_relaxed);
     }
-    dls_owner_set_python(&ops);
+    dls_hold_set_python(&ops);
     if (!watching) {
-        /* When all 32 places are taken, Py_IsInitialized() has to do. */
+        /* CPython has 32 places for such hooks.  If none is free, find_attachment
+         * relies on Py_IsInitialized() alone. */
         watching = Py_AtExit(note_end) == 0;
     }
 }

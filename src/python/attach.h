@@ -1,15 +1,15 @@
-/* Python's half of letting go: where a thread stands, and what it may then do (design
- * T10, reference abi3-and-style D). */
-#ifndef DLS_PYTHON_GUARD_H
-#define DLS_PYTHON_GUARD_H
+/* How this thread stands to Python, and what it may then do to drop what a hold holds
+ * (T10): the Python half of core/hold. */
+#ifndef DLS_PYTHON_ATTACH_H
+#define DLS_PYTHON_ATTACH_H
 
 #include "core/hold.h"
 #include "python/py.h"
 
-/* Hand the Python half to core/owner and watch for the end of the interpreter.
+/* Hand the Python half to core/hold and watch for the end of the interpreter.
  * GIL held; called at every import, effective once. */
-void dls_guard_install(void);
+void dls_attach_install(void);
 /* No interpreter but the main one has imported dlshim.  GIL held. */
-bool dls_guard_is_alone(void);
+bool dls_attach_is_alone(void);
 
 #endif

@@ -1,3 +1,5 @@
+/* Looks into capsules, takes them and makes new ones (T1, T9).  The GIL is held. Tests:
+ * tests/core/test_capsule_life.py. */
 #include "python/capsule.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* DLPack capsules: look, take, make (T1, T9).  GIL held throughout. */
+/* DLPack capsules: look into one, take it, make one (T1, T9).  Called by acquire/,
+ * export/ and module/.  GIL held throughout. */
 #ifndef DLS_PYTHON_CAPSULE_H
 #define DLS_PYTHON_CAPSULE_H
 
@@ -13,28 +14,31 @@ typedef enum {
     DLS_CAPSULE_FOREIGN     /* any other name */
 } dls_capsule_kind;
 
-/* obj is exactly a PyCapsule? */
+/* True if obj is exactly a PyCapsule. */
 bool dls_capsule_check(PyObject *obj);
 
-/* Kind and pointer of a capsule; *managed is set for the two live kinds only.  Never
- * leaves an exception. */
+/* The kind of a capsule, by its name.  *managed is its pointer, borrowed, for LEGACY
+ * and VERSIONED, else NULL.  Never sets an exception. */
 dls_capsule_kind dls_capsule_look(PyObject *capsule, void **managed);
 
-/* The same for a capsule whose flavour is as good as known: one call when it is so. */
+/* The same for a capsule that is most likely of the generation `versioned`: one call
+ * suffices if it is. */
 dls_capsule_kind dls_capsule_look_for(PyObject *capsule, bool versioned,
                                       void **managed);
 
-/* The pointer of a capsule of just this flavour; NULL for all others, nothing set. */
+/* The pointer of a capsule of this generation, borrowed; NULL for all others.  Never
+ * sets an exception. */
 void *dls_capsule_pointer(PyObject *capsule, bool versioned);
 
-/* Become the owner: rename a live capsule to its static used_ name.  0, or -1 with an
- * exception (the capsule is then as it was).  The capsule's destructor is left alone:
- * it must act on the unused name only, and may do other cleaning. */
+/* Become the owner of what a LEGACY or VERSIONED capsule holds, by renaming it to its
+ * used_ name (T9).  0, or -1 with an exception: the capsule is then unchanged.  The
+ * capsule's destructor stays: it acts on the unused name only, and may do other
+ * cleaning. */
 int dls_capsule_take(PyObject *capsule, bool versioned);
 
-/* A new capsule that owns `managed` (either flavour) until it is consumed: dropped
- * unconsumed, it calls the deleter with a pending exception saved.  NULL with an
- * exception on failure: managed is then still the caller's. */
+/* A new capsule that owns `managed` (either generation) until it is consumed.  If it is
+ * freed before that, it calls the deleter, with a pending exception saved.  NULL with
+ * an exception on failure: `managed` still belongs to the caller then. */
 PyObject *dls_capsule_new(void *managed, bool versioned);
 
 #endif

@@ -1,4 +1,7 @@
-/* dlsym(RTLD_DEFAULT, ...) is a GNU name. */
+/* CPython functions that are newer than the floor: found by symbol when the module is
+ * imported, each with a fallback made of functions of the floor.  Called through
+ * dls_compat.  Tests: tests/core/test_fallbacks.py. */
+/* RTLD_DEFAULT is a GNU name. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif
@@ -12,10 +15,10 @@
 #include <dlfcn.h>
 #endif
 
-dls_late_table dls_late;
+dls_compat_table dls_compat;
 
-/* What the interpreter has; NULL where a fallback serves. */
-static dls_late_table found;
+/* What the interpreter has; NULL where the fallback is used. */
+static dls_compat_table found;
 
 typedef void (*any_function)(void);
 
@@ -56,7 +59,7 @@ dls_python_version(void)
     return version;
 }
 
-/* --- fallbacks: the same contract by functions of the floor ----------------- */
+/* --- fallbacks ------------------------------------------------------------ */
 
 static PyObject *
 fallback_PyObject_Vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf,
@@ -164,7 +167,7 @@ fallback_PyWeakref_GetObject(PyObject *reference)
     return obj;
 }
 
-/* The type stays open to attributes, as any class of Python's. */
+/* Without the function, the type stays open to attributes, like a class in Python. */
 static int
 fallback_PyType_Freeze(PyTypeObject *type)
 {
@@ -172,7 +175,7 @@ fallback_PyType_Freeze(PyTypeObject *type)
     return 0;
 }
 
-/* "Not known": guard.c then treats the thread as not attached, and attaches. */
+/* Not known: attach.c then takes the thread for one that is not attached. */
 static PyThreadState *
 fallback_PyThreadState_GetUnchecked(void)
 {
@@ -185,46 +188,46 @@ fallback__PyThreadState_UncheckedGet(void)
     return NULL;
 }
 
-/* ------------------------------------------------------------------------- */
+/* --- the table ------------------------------------------------------------ */
 
 void
-dls_late_force_fallback(bool force)
+dls_compat_force_fallback(bool force)
 {
 #define USE(result, name, parameters, first, last) \
-    dls_late.name = !force && found.name != NULL ? found.name : fallback_##name;
-    DLS_LATE_LIST(USE)
+    dls_compat.name = !force && found.name != NULL ? found.name : fallback_##name;
+    DLS_COMPAT_LIST(USE)
 #undef USE
 }
 
 int
-dls_late_load(void)
+dls_compat_load(void)
 {
     int version = dls_python_version();
 #define FIND(result, name, parameters, first, last)                 \
     if (version >= (first) && ((last) == 0 || version <= (last))) { \
         found.name = (result(*) parameters)find_symbol(#name);      \
     }
-    DLS_LATE_LIST(FIND)
+    DLS_COMPAT_LIST(FIND)
 #undef FIND
-    dls_late_force_fallback(false);
+    dls_compat_force_fallback(false);
     return 0;
 }
 
 PyObject *
-dls_late_report(void)
+dls_compat_report(void)
 {
     PyObject *report = PyDict_New();
     if (report == NULL) {
         return NULL;
     }
-#define REPORT(result, name, parameters, first, last)                               \
-    if (PyDict_SetItemString(report, #name,                                         \
-                             dls_late.name != fallback_##name ? Py_True : Py_False) \
-        < 0) {                                                                      \
-        Py_DECREF(report);                                                          \
-        return NULL;                                                                \
+#define REPORT(result, name, parameters, first, last)                                 \
+    if (PyDict_SetItemString(report, #name,                                           \
+                             dls_compat.name != fallback_##name ? Py_True : Py_False) \
+        < 0) {                                                                        \
+        Py_DECREF(report);                                                            \
+        return NULL;                                                                  \
     }
-    DLS_LATE_LIST(REPORT)
+    DLS_COMPAT_LIST(REPORT)
 #undef REPORT
     return report;
 }
@@ -232,5 +235,5 @@ dls_late_report(void)
 int
 dls_get_optional(PyObject *obj, PyObject *name, PyObject **result)
 {
-    return dls_late.PyObject_GetOptionalAttr(obj, name, result);
+    return dls_compat.PyObject_GetOptionalAttr(obj, name, result);
 }

@@ -1,3 +1,5 @@
+/* Makes, keeps and reports exceptions.  Called by everything that uses Python; the GIL
+ * is held.  Tests: tests/core/test_bad_input.py, tests/core/test_negotiation.py. */
 #include "python/errors.h"
 
 #include <stdarg.h>
@@ -46,15 +48,15 @@ dls_type_name(PyObject *obj)
     return result;
 }
 
-PyObject *
-dls_raise(dls_state *state, int code, PyObject *obj, const char *format, ...)
+int
+dls_refuse(dls_state *state, int code, PyObject *obj, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     PyObject *text = PyUnicode_FromFormatV(format, args);
     va_end(args);
     if (text == NULL) {
-        return NULL;
+        return -1;
     }
     if (obj == NULL) {
         PyErr_SetObject(class_of(state, code), text);
@@ -67,19 +69,17 @@ dls_raise(dls_state *state, int code, PyObject *obj, const char *format, ...)
         }
     }
     Py_DECREF(text);
-    return NULL;
+    return -1;
 }
 
 int
-dls_raise_error(dls_state *state, PyObject *obj, const dls_error *err)
+dls_refuse_error(dls_state *state, PyObject *obj, const dls_error *err)
 {
     if (err->code == DLS_ENOMEM) {
         PyErr_NoMemory();
+        return -1;
     }
-    else {
-        dls_raise(state, err->code, obj, "%s", err->text);
-    }
-    return -1;
+    return dls_refuse(state, err->code, obj, "%s", err->text);
 }
 
 void
@@ -127,7 +127,7 @@ dls_error_is_fatal(void)
                || PyErr_ExceptionMatches(PyExc_RecursionError));
 }
 
-DLS_COLD int
+int
 dls_error_forget(void)
 {
     if (dls_error_is_fatal()) {
@@ -137,13 +137,13 @@ dls_error_forget(void)
     return 0;
 }
 
-void
-dls_raise_with_cause(PyObject *cause)
+int
+dls_refuse_with_cause(PyObject *cause)
 {
     PyObject *error = dls_error_take();
     if (error == NULL) {
         dls_error_restore(cause);
-        return;
+        return -1;
     }
     if (error == cause) {
         Py_DECREF(cause); /* a producer that raises the same object twice */
@@ -152,9 +152,11 @@ dls_raise_with_cause(PyObject *cause)
         PyException_SetCause(error, cause); /* steals cause */
     }
     dls_error_restore(error);
+    return -1;
 }
 
-/* Kinds that N2 turns into BufferError; all others come through as they are. */
+/* Is the pending exception of a class that becomes BufferError (N2)?  All others are
+ * left as they are. */
 static bool
 is_translated(void)
 {
@@ -188,21 +190,21 @@ names_object(PyObject *error, PyObject *message, PyObject *obj)
     return same;
 }
 
-PyObject *
-dls_raise_from_pending(dls_state *state, PyObject *obj, const char *text)
+int
+dls_refuse_from_pending(dls_state *state, PyObject *obj, const char *text)
 {
     if (!is_translated()) {
-        return NULL;
+        return -1;
     }
     PyObject *cause = dls_error_take();
     if (cause == NULL) {
-        return NULL;
+        return -1;
     }
     PyObject *message = PyObject_Str(cause);
     if (message != NULL && names_object(cause, message, obj)) {
         Py_DECREF(message);
         dls_error_restore(cause);
-        return NULL;
+        return -1;
     }
     if (message == NULL) {
         PyErr_Clear();
@@ -210,14 +212,29 @@ dls_raise_from_pending(dls_state *state, PyObject *obj, const char *text)
     }
     if (message == NULL) {
         Py_DECREF(cause);
-        return NULL;
+        return -1;
     }
     PyObject *kind = dls_type_name(cause);
     if (kind != NULL) {
-        dls_raise(state, DLS_EBUFFER, obj, "%s: %U: %U", text, kind, message);
+        dls_refuse(state, DLS_EBUFFER, obj, "%s: %U: %U", text, kind, message);
         Py_DECREF(kind);
     }
     Py_DECREF(message);
-    dls_raise_with_cause(cause);
+    return dls_refuse_with_cause(cause);
+}
+
+DLS_COLD PyObject *
+dls_refuse_pickle(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    PyObject *name = dls_type_name(self);
+    if (name != NULL) {
+        PyErr_Format(
+            PyExc_TypeError,
+            "cannot pickle '%U' object: it stands for memory of this process; pickle "
+            "what a library makes of it, for example numpy.from_dlpack(x)",
+            name);
+        Py_DECREF(name);
+    }
     return NULL;
 }

@@ -1,5 +1,6 @@
-/* The one door to Python.h (design section 7): floor, late functions, what the
- * floor's headers do not declare. */
+/* The only includer of Python.h.  Declares what the headers of the oldest supported
+ * CPython (the floor) lack, the functions that are newer than the floor and are found
+ * by symbol (python/compat.c), and helpers on plain objects. */
 #ifndef DLS_PYTHON_PY_H
 #define DLS_PYTHON_PY_H
 
@@ -45,11 +46,11 @@ typedef Py_buffer dls_buffer;
 #undef PyObject_GetOptionalAttr
 #undef PyObject_Vectorcall
 
-/* Functions that joined the limited API after the floor, or whose first export is
- * later than the floor: found by symbol at import, each with a version guard and a
- * fallback (late.c).  X(result, name, parameters, first version whose symbol we
- * use, last version or 0) */
-#define DLS_LATE_LIST(X)                                                               \
+/* Functions that joined the limited API after the floor, or were first exported after
+ * it.  Each is found by symbol at import, has a first and a last version, and a
+ * fallback with the same contract (compat.c).  X(result, name, parameters, first
+ * version whose symbol we use, last version or 0) */
+#define DLS_COMPAT_LIST(X)                                                             \
     X(PyObject *, PyObject_VectorcallMethod,                                           \
       (PyObject * name, PyObject *const *args, size_t nargsf, PyObject *kwnames),      \
       0x0309, 0)                                                                       \
@@ -67,27 +68,38 @@ typedef Py_buffer dls_buffer;
     X(PyThreadState *, PyThreadState_GetUnchecked, (void), 0x030d, 0)                  \
     X(PyThreadState *, _PyThreadState_UncheckedGet, (void), 0x0305, 0x030c)
 
-#define DLS_LATE_MEMBER(result, name, parameters, first, last) result(*name) parameters;
+#define DLS_COMPAT_MEMBER(result, name, parameters, first, last) \
+    result(*name) parameters;
 typedef struct {
-    DLS_LATE_LIST(DLS_LATE_MEMBER)
-} dls_late_table;
-#undef DLS_LATE_MEMBER
+    DLS_COMPAT_LIST(DLS_COMPAT_MEMBER)
+} dls_compat_table;
+#undef DLS_COMPAT_MEMBER
 
 /* What to call: the real function, or its fallback.  Written at import and by the
  * test hook "fallback" only.  Never NULL members. */
-extern dls_late_table dls_late;
+extern dls_compat_table dls_compat;
 
-/* Fill dls_late.  GIL held.  0, or -1 with ImportError set. */
-int dls_late_load(void);
+/* Fill dls_compat.  GIL held.  0, or -1 with ImportError set. */
+int dls_compat_load(void);
 /* Test hook: all fallbacks (true) or what the interpreter has (false). */
-void dls_late_force_fallback(bool force);
+void dls_compat_force_fallback(bool force);
 /* dict name -> bool: is the real function in use? */
-PyObject *dls_late_report(void);
+PyObject *dls_compat_report(void);
 /* 0x030b for 3.11 and so on. */
 int dls_python_version(void);
 
 /* Arguments flag of the vectorcall protocol (PEP 590, frozen). */
 #define DLS_VECTORCALL_OFFSET ((size_t)1 << (8 * sizeof(size_t) - 1))
+
+/* True if the reference that the caller owns is the only one, so that no other code can
+ * reach the object.  This stands for every test of a reference count of one: what the
+ * count means is the interpreter's own affair, and a count other than one (flags of a
+ * newer CPython included) counts as shared. */
+static inline bool
+dls_is_unshared(PyObject *obj)
+{
+    return Py_REFCNT(obj) == 1;
+}
 
 /* 1 = found (*result is a new reference), 0 = no such attribute, nothing set,
  * -1 = error set.  A getter that raises AttributeError counts as absent. */

@@ -1,6 +1,13 @@
+/* Makes, empties and frees the module's state; numbers threads.  Called by
+ * module/module.c, and for the numbers by exchange/tensor_object.  Tests:
+ * tests/core/test_hostile_objects.py, tests/core/test_imports.py. */
 #include "python/state.h"
 
+#include <assert.h>
+#include <stdatomic.h>
 #include <string.h>
+
+#include "core/alloc.h"
 
 static int
 init_names(dls_state *state)
@@ -25,7 +32,7 @@ init_kwnames(dls_state *state)
 {
     PyObject *words[4] = {state->names.stream, state->names.max_version,
                           state->names.dl_device, state->names.copy};
-    for (int mask = 1; mask < 16; mask++) {
+    for (int mask = 1; mask < DLS_KW_MASKS; mask++) {
         Py_ssize_t n = (mask & 1) + (mask >> 1 & 1) + (mask >> 2 & 1) + (mask >> 3 & 1);
         PyObject *tuple = PyTuple_New(n);
         if (tuple == NULL) {
@@ -59,10 +66,12 @@ new_error(PyObject *module, const char *name, const char *doc, PyObject *first,
     return error;
 }
 
-int
-dls_state_init(dls_state *state, PyObject *module)
+/* 0, or -1 with an exception. */
+static int
+init(dls_state *state, PyObject *module)
 {
     state->gil_deleters = -1;
+    state->interpreter = PyInterpreterState_GetID(PyInterpreterState_Get());
     state->thread_key = PyThread_tss_alloc();
     if (state->thread_key == NULL || PyThread_tss_create(state->thread_key) != 0) {
         PyErr_NoMemory();
@@ -99,39 +108,96 @@ dls_state_init(dls_state *state, PyObject *module)
     return 0;
 }
 
-#define STATE_OBJECTS(X)                                                            \
-    X(producer_type)                                                                \
-    X(tensor_type) X(dtype_type) X(copy_required_error) X(unsupported_object_error) \
-        X(asked_version) X(host_device) X(minus_one) X(zero) X(one) X(seen_version) \
-            X(seen_host) X(forget) X(modules)
+dls_state *
+dls_state_new(PyObject *module)
+{
+    dls_state *state = dls_alloc(sizeof *state);
+    if (state == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    memset(state, 0, sizeof *state);
+    *(dls_state **)PyModule_GetState(module) = state;
+    return init(state, module) == 0 ? state : NULL;
+}
+
+/* The objects of the identity.  The collector need not clear them: their cycles are
+ * broken elsewhere, because types let go of the module, and sys.modules of what it has.
+ */
+#define IDENTITY(X)             \
+    X(producer_type)            \
+    X(tensor_type)              \
+    X(dtype_type)               \
+    X(copy_required_error)      \
+    X(unsupported_object_error) \
+    X(asked_version)            \
+    X(host_device)              \
+    X(minus_one)                \
+    X(zero)                     \
+    X(one)                      \
+    X(modules)
 
 int
 dls_state_visit(dls_state *state, visitproc visit, void *arg)
 {
 #define VISIT(member) Py_VISIT(state->member);
-    STATE_OBJECTS(VISIT)
+    IDENTITY(VISIT)
 #undef VISIT
-    for (int i = 0; i < DLS_SEEN_KEYWORDS; i++) {
-        Py_VISIT(state->seen_keywords[i].kwnames);
-    }
-    return 0;
+    Py_VISIT(state->forget);
+    return dls_memo_visit(&state->memo, visit, arg);
 }
 
 void
-dls_state_clear(dls_state *state)
+dls_state_empty(dls_state *state)
 {
-#define CLEAR(member) Py_CLEAR(state->member);
-    STATE_OBJECTS(CLEAR)
-#undef CLEAR
-    for (int i = 0; i < DLS_SEEN_KEYWORDS; i++) {
-        Py_CLEAR(state->seen_keywords[i].kwnames);
+    Py_CLEAR(state->forget);
+    dls_memo_clear(&state->memo);
+}
+
+bool
+dls_state_is_used(const dls_state *state)
+{
+    PyTypeObject *types[] = {state->producer_type, state->tensor_type};
+    for (int i = 0; i < 2; i++) {
+        if (types[i] != NULL && !dls_is_unshared((PyObject *)types[i])) {
+            return true;
+        }
     }
-    for (int mask = 0; mask < 16; mask++) {
+    return false;
+}
+
+void
+dls_state_free(dls_state *state)
+{
+    dls_state_empty(state);
+#define CLEAR(member) Py_CLEAR(state->member);
+    IDENTITY(CLEAR)
+#undef CLEAR
+    for (int mask = 0; mask < DLS_KW_MASKS; mask++) {
         Py_CLEAR(state->kwnames[mask]);
     }
     for (int i = 0; i < DLS_NAMES; i++) {
         Py_CLEAR(state->all_names[i]);
     }
     PyThread_tss_free(state->thread_key); /* NULL allowed */
-    state->thread_key = NULL;
+    dls_free(state);
+}
+
+/* --- threads -------------------------------------------------------------- */
+
+/* The last number that was given, in all interpreters. */
+static _Atomic uintptr_t threads;
+
+uintptr_t
+dls_thread_number(dls_state *state)
+{
+    assert(state->thread_key != NULL);
+    uintptr_t number = (uintptr_t)PyThread_tss_get(state->thread_key);
+    if (number == 0) {
+        number = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) + 1;
+        if (PyThread_tss_set(state->thread_key, (void *)number) != 0) {
+            return 0;
+        }
+    }
+    return number;
 }

@@ -1,7 +1,20 @@
-/* Module state: everything that belongs to one interpreter. */
+/* The module's state: everything that belongs to one import of the module.
+ *
+ * Who still has an object or a function of ours may call it while the collector takes
+ * the module apart, and after that (a foreign deleter that runs Python is enough).
+ * Therefore:
+ *
+ * - The state is a block of its own, which the module points at.  It is freed only when
+ *   no Producer and no Tensor is left (module/module.c), so `state` in an object is
+ *   never stale.
+ * - Which members may be NULL, and when, stands above the struct.
+ * - `plans` is emptied, not freed.  dls_plan_cache_add looks at `forget`, which says
+ *   whether the state has been emptied, and adds nothing then: each exchange finds its
+ *   plan anew. */
 #ifndef DLS_PYTHON_STATE_H
 #define DLS_PYTHON_STATE_H
 
+#include "python/memo.h"
 #include "python/py.h"
 
 /* Interned names that the C code looks up or compares.  X(member, text) */
@@ -41,6 +54,12 @@
     X(dtype, "dtype")                                           \
     X(name, "name")                                             \
     X(ndim, "ndim")                                             \
+    X(id, "id")                                                 \
+    X(device_id, "device_id")                                   \
+    X(version, "version")                                       \
+    X(syclobj, "syclobj")                                       \
+    X(sycl_device, "sycl_device")                               \
+    X(get_devices, "get_devices")                               \
     X(value, "value")                                           \
     X(requires_grad, "requires_grad")                           \
     X(is_conj, "is_conj")                                       \
@@ -63,20 +82,25 @@ enum {
         DLS_NAMES
 };
 
+struct dls_plan;
 struct dls_plan_cache;
 
-/* Where the keywords of __dlpack__ stand in a kwnames tuple: consumers pass the same
- * constant tuple each time.  at[bit] is the position, -1: not passed (bits: DLS_ASK_*).
- */
-typedef struct {
-    PyObject *kwnames; /* strong, exactly a tuple; NULL: free */
-    int8_t at[4];
-    uint8_t mask;
-    uint8_t count;
-} dls_seen_keywords;
-#define DLS_SEEN_KEYWORDS 8
-
+/* One block for each module object, allocated by dls_state_new.  Its parts:
+ *
+ *   identity   never NULL and never changed, from the end of dls_state_new (names,
+ *              constants, errors) or of module_exec (types, own_table) until
+ *              dls_state_free.
+ *   memo       any object in it may be NULL at any time (python/memo.h).
+ *   learned    numbers that are found out once.
+ *   module     `plans` and `tensor_plan` are not NULL after module_exec, until
+ *              dls_state_free; dls_state_empty empties `plans`.  `forget` is NULL from
+ *              dls_state_empty on: no plan is added then.
+ *
+ * The block outlives its module while a Producer or a Tensor is left: methods of such
+ * objects find the identity whole, and the rest empty.  In a module whose exec failed,
+ * every member may be NULL; only dls_state_visit, _empty and _free see it. */
 typedef struct dls_state {
+    /* --- identity --- */
     /* names.x is the interned str of DLS_NAME_LIST */
     union {
         struct {
@@ -91,34 +115,56 @@ typedef struct dls_state {
     PyTypeObject *dtype_type;
     PyObject *copy_required_error;
     PyObject *unsupported_object_error;
-    /* kwnames[mask]: tuple of the keywords of that mask (DLS_ASK_*,
-     * exchange/device_question.h) */
-    PyObject *kwnames[16];
+    /* kwnames[mask]: tuple of the keywords of that mask (DLS_ASK_*).  kwnames[0] alone
+     * is always NULL. */
+    PyObject *kwnames[DLS_KW_MASKS];
     PyObject *asked_version; /* (1, 0): what producers are asked for */
     PyObject *host_device;   /* (1, 0) */
-    PyObject *seen_host; /* a producer's own constant (1, 0): most give the same one */
-    PyObject *minus_one; /* ints of which CPython has one object each */
+    PyObject *minus_one;     /* ints of which CPython has one object each */
     PyObject *zero;
     PyObject *one;
-    PyObject *seen_version; /* last max_version tuple: consumers pass a constant */
-    bool seen_versioned;    /* what it asked for */
-    dls_seen_keywords seen_keywords[DLS_SEEN_KEYWORDS];
-    unsigned new_keywords; /* how many tuples were not remembered ... */
-    unsigned new_versions; /* ... of either kind */
-    PyObject *forget;      /* weakref callback of the plan cache */
     PyObject *modules;     /* sys.modules */
+    Py_tss_t *thread_key;  /* where dls_thread_number keeps each thread's number */
+    const void *own_table; /* dlshim's C table: never a way in (N2) */
+
+    dls_memo memo;
+
+    /* --- learned --- */
+    int gil_deleters; /* deleters want the GIL around them; -1 = not known yet */
+    /* What follows from gil_deleters: DLS_HOLD_* of each legacy tensor on the host. */
+    uint32_t legacy_hold;
+
+    /* --- module --- */
     struct dls_plan_cache *plans;
-    Py_tss_t *thread_key;  /* each thread's number (python/thread.h) */
-    const void *own_table; /* dlshim's exchange table: never a way in (N2) */
-    int gil_deleters;      /* deleters want the GIL around them; -1 = not known yet */
-    uint32_t
-        legacy_hold; /* what follows: DLS_HOLD_* of each legacy tensor on the host */
+    struct dls_plan *tensor_plan; /* of Tensors and raw capsules; a count */
+    PyObject *forget;             /* weakref callback of the plan cache */
+    struct dls_state *next;       /* in the list of states whose module has gone */
+    int64_t interpreter;          /* whose objects these are; -1: it has ended */
 } dls_state;
 
-/* Fill names, tuples and error classes.  0, or -1 with an exception set (the caller
- * clears the module). */
-int dls_state_init(dls_state *state, PyObject *module);
+/* The state of a module object; NULL before module_exec. */
+static inline dls_state *
+dls_state_of(PyObject *module)
+{
+    return *(dls_state **)PyModule_GetState(module);
+}
+
+/* Make a state with names, constants and error classes, which the module points at from
+ * now on.  NULL with an exception; what was made until then is freed with the module.
+ */
+dls_state *dls_state_new(PyObject *module);
 int dls_state_visit(dls_state *state, visitproc visit, void *arg);
-void dls_state_clear(dls_state *state);
+/* Break the cycles that go through the state.  May be called again, and on a state
+ * whose making failed. */
+void dls_state_empty(dls_state *state);
+/* Is a Producer or a Tensor left, or may one be?  If not, the state's own references to
+ * the two types are the only ones. */
+bool dls_state_is_used(const dls_state *state);
+/* Free all but the plans, which must be freed before. */
+void dls_state_free(dls_state *state);
+
+/* A number of the calling thread, never 0 and never used again (the system gives the
+ * idents of ended threads to new ones).  0 when out of memory. */
+uintptr_t dls_thread_number(dls_state *state);
 
 #endif

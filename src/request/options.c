@@ -1,5 +1,9 @@
+/* Parses, merges and shows the options of upgrade() and to_capsule(), by the rows of
+ * request/options.def.  Called by module/functions and module/producer; touches nothing
+ * but the options.  Tests: tests/core/test_options.py, tests/project/test_stub.py. */
 #include "request/options.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "core/alloc.h"
@@ -7,27 +11,98 @@
 #include "core/dtype.h"
 #include "exchange/device_question.h"
 #include "python/errors.h"
-#include "sync/transfer.h"
+#include "sync/stream_value.h"
 
-/* --- one parser an option: 1 = given, 0 = the default was passed, -1 = exception ---
- */
+/* One row of options.def. */
+typedef struct {
+    const char *name;
+    const char *unset; /* the default, as the signature says it */
+    const char *words;
+    enum {
+        KIND_stream,
+        KIND_word,
+        KIND_device,
+        KIND_flag,
+        KIND_align,
+        KIND_dtype
+    } kind;
+    uint16_t at, size; /* the member in dls_options */
+    uint16_t name_at;  /* the interned name in dls_state */
+} option_row;
 
-typedef int (*option_parser)(dls_state *state, PyObject *value, dls_options *options);
+static const option_row rows[] = {
+#define OPTION(option, kind, default, ...) \
+    {#option,                              \
+     #default,                             \
+     #__VA_ARGS__,                         \
+     KIND_##kind,                          \
+     offsetof(dls_options, option),        \
+     sizeof(((dls_options *)0)->option),   \
+     offsetof(dls_state, names.option)},
+#include "request/options.def"
+#undef OPTION
+};
+static_assert(DLS_OPTION_COUNT <= 32, "dls_options.given has a bit for each");
 
-int
-dls_parse_copy(dls_state *state, PyObject *value, int8_t *copy)
+/* --- one parser for each kind: 0, or -1 with an exception ------------------- */
+
+static int
+parse_stream(dls_state *state, PyObject *value, dls_option_stream *stream)
 {
-    if (value == Py_None) {
-        *copy = -1;
-    }
-    else if (PyBool_Check(value)) {
-        *copy = value == Py_True;
-    }
-    else {
-        dls_raise(state, DLS_ETYPE, NULL, "copy must be None, True or False, not %R",
-                  value);
+    if (dls_stream_check(state, value) < 0) {
         return -1;
     }
+    Py_INCREF(value);
+    Py_XDECREF(*stream); /* set when subclasses of str give one keyword twice */
+    *stream = value;
+    return 0;
+}
+
+/* The quoted word after `text` and its length; NULL when there is none. */
+static const char *
+next_word(const char *text, size_t *length)
+{
+    const char *word = strchr(text, '"');
+    if (word == NULL) {
+        return NULL;
+    }
+    word++;
+    *length = strcspn(word, "\"");
+    return word;
+}
+
+int
+dls_option_word_position(dls_option option, const char *text, size_t length)
+{
+    assert(rows[option].kind == KIND_word);
+    size_t n = 0;
+    const char *word = next_word(rows[option].words, &n);
+    for (int position = 0; word != NULL; position++) {
+        if (n == length && memcmp(word, text, n) == 0) {
+            return position;
+        }
+        word = next_word(word + n + 1, &n);
+    }
+    return -1;
+}
+
+static int
+parse_word(dls_state *state, dls_option option, PyObject *value, dls_option_word *word)
+{
+    bool is_str = PyUnicode_Check(value);
+    Py_ssize_t n = 0;
+    const char *text = is_str ? PyUnicode_AsUTF8AndSize(value, &n) : NULL;
+    if (is_str && text == NULL && dls_error_forget() < 0) {
+        return -1;
+    }
+    int position = text != NULL ? dls_option_word_position(option, text, (size_t)n)
+                                : -1;
+    if (position < 0) {
+        return dls_refuse(state, is_str ? DLS_EVALUE : DLS_ETYPE, NULL,
+                          "%s=%R is not known: pass %s", rows[option].name, value,
+                          rows[option].words);
+    }
+    *word = (dls_option_word)position;
     return 0;
 }
 
@@ -40,186 +115,72 @@ dls_parse_device(dls_state *state, const char *what, PyObject *value, dl_device 
             return -1;
         }
         if (!dls_device_from_name(text, device)) {
-            dls_raise(state, DLS_EVALUE, NULL,
-                      "%s=%R is not known: pass \"cpu\", \"cuda:0\", \"rocm:0\", "
-                      "\"oneapi:0\" or a (device_type, device_id) pair",
-                      what, value);
-            return -1;
+            return dls_refuse(
+                state, DLS_EVALUE, NULL,
+                "%s=%R is not known: pass \"cpu\", \"cuda:0\", \"rocm:0\", "
+                "\"oneapi:0\" or a (device_type, device_id) pair",
+                what, value);
         }
         return 0;
     }
     int got = dls_device_from_pair(state, value, true, device);
-    if (got < 0) {
-        return -1;
-    }
     if (got == 0) {
-        dls_raise(
+        dls_refuse(
             state, DLS_ETYPE, NULL,
             "%s must be a (device_type, device_id) pair of ints or a name such as "
             "\"cpu\", not %R",
             what, value);
+    }
+    return got > 0 ? 0 : -1;
+}
+
+static int
+parse_flag(dls_state *state, dls_option option, PyObject *value, dls_option_flag *flag)
+{
+    if (!PyBool_Check(value)) {
+        return dls_refuse(state, DLS_ETYPE, NULL, "%s must be %s, not %R",
+                          rows[option].name, rows[option].words, value);
+    }
+    *flag = value == Py_True;
+    return 0;
+}
+
+int
+dls_parse_copy(dls_state *state, PyObject *value, int8_t *copy)
+{
+    dls_option_flag flag = false;
+    if (value != Py_None && parse_flag(state, DLS_OPTION_copy, value, &flag) < 0) {
         return -1;
     }
+    *copy = value == Py_None ? -1 : flag;
     return 0;
 }
 
 static int
-parse_bool(dls_state *state, const char *what, PyObject *value, int8_t *out)
+parse_align(dls_state *state, const char *what, PyObject *value,
+            dls_option_align *align)
 {
-    if (!PyBool_Check(value)) {
-        dls_raise(state, DLS_ETYPE, NULL, "%s must be True or False, not %R", what,
-                  value);
-        return -1;
-    }
-    *out = value == Py_True;
-    return 1;
-}
-
-/* Position of a str in a NULL-terminated list. */
-static int
-parse_word(dls_state *state, const char *what, PyObject *value,
-           const char *const *words, const char *allowed, uint8_t *out)
-{
-    for (uint8_t i = 0; PyUnicode_Check(value) && words[i] != NULL; i++) {
-        if (PyUnicode_CompareWithASCIIString(value, words[i]) == 0) {
-            *out = i;
-            return 1;
-        }
-    }
-    dls_raise(state, PyUnicode_Check(value) ? DLS_EVALUE : DLS_ETYPE, NULL,
-              "%s=%R is not known: pass %s", what, value, allowed);
-    return -1;
-}
-
-static int
-parse_stream(dls_state *state, PyObject *value, dls_options *options)
-{
-    if (value == Py_Ellipsis) {
-        return 0;
-    }
-    if (dls_stream_check(state, value) < 0) {
-        return -1;
-    }
-    Py_INCREF(value);
-    Py_XDECREF(options->stream); /* a keyword given twice, by str subclasses */
-    options->stream = value;
-    return 1;
-}
-
-static int
-parse_producer_stream(dls_state *state, PyObject *value, dls_options *options)
-{
-    if (value == Py_None) {
-        return 0;
-    }
-    if (dls_stream_check(state, value) < 0) {
-        return -1;
-    }
-    Py_INCREF(value);
-    Py_XDECREF(options->producer_stream);
-    options->producer_stream = value;
-    return 1;
-}
-
-static int
-parse_unknown_stream(dls_state *state, PyObject *value, dls_options *options)
-{
-    static const char *const words[] = {"auto", "legacy", "same", "error", NULL};
-    return parse_word(state, "unknown_stream", value, words,
-                      "\"auto\", \"legacy\", \"same\" or \"error\"",
-                      &options->unknown_stream);
-}
-
-static int
-parse_device(dls_state *state, PyObject *value, dls_options *options)
-{
-    if (value == Py_None) {
-        return 0;
-    }
-    return dls_parse_device(state, "device", value, &options->device) < 0 ? -1 : 1;
-}
-
-static int
-parse_assume_device(dls_state *state, PyObject *value, dls_options *options)
-{
-    if (value == Py_None) {
-        return 0;
-    }
-    return dls_parse_device(state, "assume_device", value, &options->assume_device) < 0
-               ? -1
-               : 1;
-}
-
-static int
-parse_copy(dls_state *state, PyObject *value, dls_options *options)
-{
-    if (dls_parse_copy(state, value, &options->copy) < 0) {
-        return -1;
-    }
-    return options->copy >= 0;
-}
-
-static int
-parse_readonly(dls_state *state, PyObject *value, dls_options *options)
-{
-    return value == Py_None ? 0
-                            : parse_bool(state, "readonly", value, &options->readonly);
-}
-
-static int
-parse_legacy_readonly(dls_state *state, PyObject *value, dls_options *options)
-{
-    static const char *const words[] = {"error", "strip", "copy", NULL};
-    return parse_word(state, "legacy_readonly", value, words,
-                      "\"error\", \"strip\" or \"copy\"", &options->legacy_readonly);
-}
-
-static int
-parse_order(dls_state *state, PyObject *value, dls_options *options)
-{
-    static const char *const words[] = {"", "K", "C", NULL};
-    if (value == Py_None) {
-        return 0;
-    }
-    int got = parse_word(state, "order", value, words, "None, \"K\" or \"C\"",
-                         &options->order);
-    if (got > 0 && options->order == DLS_ORDER_NONE) {
-        dls_raise(state, DLS_EVALUE, NULL,
-                  "order='' is not known: pass None, \"K\" or \"C\"");
-        return -1;
-    }
-    return got;
-}
-
-static int
-parse_align(dls_state *state, PyObject *value, dls_options *options)
-{
-    if (value == Py_None) {
-        return 0;
-    }
     if (PyBool_Check(value) || !PyIndex_Check(value)) {
-        dls_raise(state, DLS_ETYPE, NULL, "align must be an int (bytes), not %R",
-                  value);
-        return -1;
+        return dls_refuse(state, DLS_ETYPE, NULL, "%s must be an int (bytes), not %R",
+                          what, value);
     }
     PyObject *number = PyNumber_Index(value);
-    int overflow = 0;
-    long long bytes = number != NULL ? PyLong_AsLongLongAndOverflow(number, &overflow)
-                                     : -1;
-    Py_XDECREF(number);
     if (number == NULL) {
         return -1;
     }
+    int overflow = 0;
+    long long bytes = PyLong_AsLongLongAndOverflow(number, &overflow);
+    Py_DECREF(number);
     if (overflow != 0 || bytes < 1 || bytes > 1 << 30 || (bytes & (bytes - 1)) != 0) {
-        dls_raise(state, DLS_EVALUE, NULL,
-                  "align=%R must be a power of two between 1 and 2**30 bytes", value);
-        return -1;
+        return dls_refuse(state, DLS_EVALUE, NULL,
+                          "%s=%R must be a power of two between 1 and 2**30 bytes",
+                          what, value);
     }
-    options->align = bytes;
-    return 1;
+    *align = bytes;
+    return 0;
 }
 
-/* (code, bits[, lanes]) */
+/* (code, bits[, lanes]): 1 = *dtype, 0 = it names no dtype, -1 = an exception. */
 static int
 dtype_from_tuple(PyObject *value, dl_dtype *dtype)
 {
@@ -246,131 +207,191 @@ dtype_from_tuple(PyObject *value, dl_dtype *dtype)
 }
 
 static int
-parse_reinterpret(dls_state *state, PyObject *value, dls_options *options)
+parse_dtype(dls_state *state, const char *what, PyObject *value,
+            dls_option_dtype *dtype)
 {
-    int got = 0;
-    if (value == Py_None) {
-        return 0;
-    }
+    int got;
     if (PyUnicode_Check(value)) {
         const char *text = PyUnicode_AsUTF8AndSize(value, NULL);
-        if (text == NULL) {
-            return -1;
-        }
-        got = dls_dtype_from_name(text, &options->reinterpret);
+        got = text != NULL ? dls_dtype_from_name(text, dtype) : -1;
     }
     else {
-        got = dtype_from_tuple(value, &options->reinterpret);
-    }
-    if (got < 0) {
-        return -1;
+        got = dtype_from_tuple(value, dtype);
     }
     if (got == 0) {
-        dls_raise(state,
-                  PyUnicode_Check(value) || PyTuple_Check(value) ? DLS_EVALUE
-                                                                 : DLS_ETYPE,
-                  NULL,
-                  "reinterpret=%R names no dtype: pass a name such as \"uint16\" or "
-                  "\"bfloat16\", or (code, bits, lanes)",
-                  value);
-        return -1;
+        bool right_type = PyUnicode_Check(value) || PyTuple_Check(value);
+        dls_refuse(state, right_type ? DLS_EVALUE : DLS_ETYPE, NULL,
+                   "%s=%R names no dtype: pass a name such as \"uint16\" or "
+                   "\"bfloat16\", or (code, bits, lanes)",
+                   what, value);
     }
-    return 1;
+    return got > 0 ? 0 : -1;
+}
+
+/* --- members of dls_options ------------------------------------------------- */
+
+static void *
+member_of(const dls_options *options, dls_option option)
+{
+    return (char *)options + rows[option].at;
 }
 
 static int
-parse_detach(dls_state *state, PyObject *value, dls_options *options)
+parse_member(dls_state *state, dls_option option, PyObject *value, dls_options *options)
 {
-    int8_t detach = 0;
-    if (parse_bool(state, "detach", value, &detach) < 0) {
-        return -1;
+    const char *what = rows[option].name;
+    void *member = member_of(options, option);
+    switch (rows[option].kind) {
+    case KIND_stream:
+        return parse_stream(state, value, member);
+    case KIND_word:
+        return parse_word(state, option, value, member);
+    case KIND_device:
+        return dls_parse_device(state, what, value, member);
+    case KIND_flag:
+        return parse_flag(state, option, value, member);
+    case KIND_align:
+        return parse_align(state, what, value, member);
+    case KIND_dtype:
+        return parse_dtype(state, what, value, member);
     }
-    options->detach = detach;
-    return 1;
+    Py_UNREACHABLE();
 }
 
-static int
-parse_on_release(dls_state *state, PyObject *value, dls_options *options)
-{
-    static const char *const words[] = {"contract", "guard", NULL};
-    return parse_word(state, "on_release", value, words, "\"contract\" or \"guard\"",
-                      &options->on_release);
-}
-
-static const struct {
-    const char *keyword;
-    option_parser parse;
-} parsers[DLS_OPTION_COUNT] = {
-#define PARSER(name) [DLS_OPTION_##name] = {#name, parse_##name},
-    DLS_OPTION_LIST(PARSER)
-#undef PARSER
-};
-
-/* --- all of them --------------------------------------------------------------- */
-
+/* A given member as a new Python object, of which the repr is shown. */
 static PyObject *
-option_name(dls_state *state, int option)
+show_member(const dls_options *options, dls_option option)
 {
-    PyObject *names[DLS_OPTION_COUNT] = {
-#define NAME(name) state->names.name,
-        DLS_OPTION_LIST(NAME)
-#undef NAME
-    };
-    return names[option];
+    assert(dls_option_given(options, option));
+    const void *member = member_of(options, option);
+    const dls_option_device *device = member;
+    const char *word = rows[option].words;
+    size_t n = 0;
+    char text[48];
+    switch (rows[option].kind) {
+    case KIND_stream:
+        Py_INCREF(*(const dls_option_stream *)member);
+        return *(const dls_option_stream *)member;
+    case KIND_word:
+        word = next_word(word, &n);
+        for (int i = *(const dls_option_word *)member; i > 0; i--) {
+            word = next_word(word + n + 1, &n);
+        }
+        return PyUnicode_FromStringAndSize(word, (Py_ssize_t)n);
+    case KIND_device:
+        return Py_BuildValue("(ii)", (int)device->device_type, (int)device->device_id);
+    case KIND_flag:
+        return PyBool_FromLong(*(const dls_option_flag *)member);
+    case KIND_align:
+        return PyLong_FromLongLong(*(const dls_option_align *)member);
+    case KIND_dtype:
+        return PyUnicode_FromString(
+            dls_dtype_name(*(const dls_option_dtype *)member, text, sizeof text));
+    }
+    Py_UNREACHABLE();
 }
 
-/* Interned keywords compare by pointer; others by text. */
+/* NULL when it is not given, and for other kinds. */
+static PyObject *
+stream_of(const dls_options *options, int option)
+{
+    return rows[option].kind == KIND_stream
+               ? *(dls_option_stream *)member_of(options, (dls_option)option)
+               : NULL;
+}
+
+static void
+drop_streams(const dls_options *options)
+{
+    for (int i = 0; i < DLS_OPTION_COUNT; i++) {
+        Py_XDECREF(stream_of(options, i));
+    }
+}
+
+/* --- options ---------------------------------------------------------------- */
+
+/* Which option a keyword is, -1 for any other.  Keywords in calls are interned: the
+ * pointers are compared first, then the texts. */
 static int
 option_of(dls_state *state, PyObject *name)
 {
     for (int i = 0; i < DLS_OPTION_COUNT; i++) {
-        if (name == option_name(state, i)) {
+        if (name == *(PyObject **)((char *)state + rows[i].name_at)) {
             return i;
         }
     }
     for (int i = 0; i < DLS_OPTION_COUNT; i++) {
-        if (PyUnicode_CompareWithASCIIString(name, parsers[i].keyword) == 0) {
+        if (PyUnicode_CompareWithASCIIString(name, rows[i].name) == 0) {
             return i;
         }
     }
     return -1;
+}
+
+/* The default, where that is None or `...`, is the same as nothing. */
+static bool
+is_unset(int option, PyObject *value)
+{
+    const char *unset = rows[option].unset;
+    return (value == Py_None && strcmp(unset, "None") == 0)
+           || (value == Py_Ellipsis && strcmp(unset, "...") == 0);
+}
+
+/* A new copy that takes over the streams; NULL when nothing is given.  On failure the
+ * streams stay the caller's. */
+static int
+allocate(const dls_options *options, dls_options **result)
+{
+    *result = NULL;
+    if (options->given == 0) {
+        return 0;
+    }
+    *result = dls_alloc(sizeof *options);
+    if (*result == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    **result = *options;
+    return 0;
+}
+
+static int
+parse_keyword(dls_state *state, const char *function, PyObject *name, PyObject *value,
+              dls_options *options)
+{
+    int option = option_of(state, name);
+    if (option < 0) {
+        PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument %R",
+                     function, name);
+        return -1;
+    }
+    if (is_unset(option, value)) {
+        return 0;
+    }
+    options->given |= UINT32_C(1) << option;
+    return parse_member(state, (dls_option)option, value, options);
 }
 
 int
 dls_options_parse(dls_state *state, const char *function, PyObject *names,
                   PyObject *const *values, dls_options **result)
 {
-    dls_options parsed = {0};
     Py_ssize_t n = names != NULL ? PyTuple_Size(names) : 0;
     *result = NULL;
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *name = PyTuple_GetItem(names, i);
-        int option = option_of(state, name);
-        if (option < 0) {
-            PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument %R",
-                         function, name);
-            goto fail;
-        }
-        int got = parsers[option].parse(state, values[i], &parsed);
-        if (got < 0) {
-            goto fail;
-        }
-        parsed.given |= (uint32_t)got << option;
-    }
-    if (parsed.given == 0) {
+    if (n == 0) {
         return 0;
     }
-    *result = dls_alloc(sizeof parsed);
-    if (*result == NULL) {
-        PyErr_NoMemory();
-        goto fail;
+    dls_options parsed = {0};
+    int code = 0;
+    for (Py_ssize_t i = 0; i < n && code == 0; i++) {
+        code = parse_keyword(state, function, PyTuple_GetItem(names, i), values[i],
+                             &parsed);
     }
-    **result = parsed;
+    if (code < 0 || allocate(&parsed, result) < 0) {
+        drop_streams(&parsed);
+        return -1;
+    }
     return 0;
-fail:
-    Py_XDECREF(parsed.stream);
-    Py_XDECREF(parsed.producer_stream);
-    return -1;
 }
 
 int
@@ -378,27 +399,19 @@ dls_options_merge(const dls_options *inner, const dls_options *outer,
                   dls_options **result)
 {
     dls_options merged = inner != NULL ? *inner : (dls_options){0};
-    *result = NULL;
-    if (outer != NULL) {
-#define TAKE(name)                               \
-    if (outer->given >> DLS_OPTION_##name & 1) { \
-        merged.name = outer->name;               \
+    for (int i = 0; i < DLS_OPTION_COUNT; i++) {
+        dls_option option = (dls_option)i;
+        if (dls_option_given(outer, option)) {
+            memcpy(member_of(&merged, option), member_of(outer, option), rows[i].size);
+        }
     }
-        DLS_OPTION_LIST(TAKE)
-#undef TAKE
-        merged.given |= outer->given;
-    }
-    if (merged.given == 0) {
-        return 0;
-    }
-    *result = dls_alloc(sizeof merged);
-    if (*result == NULL) {
-        PyErr_NoMemory();
+    merged.given |= outer != NULL ? outer->given : 0;
+    if (allocate(&merged, result) < 0) {
         return -1;
     }
-    Py_XINCREF(merged.stream);
-    Py_XINCREF(merged.producer_stream);
-    **result = merged;
+    for (int i = 0; i < DLS_OPTION_COUNT; i++) {
+        Py_XINCREF(stream_of(&merged, i));
+    }
     return 0;
 }
 
@@ -406,68 +419,19 @@ void
 dls_options_free(dls_options *options)
 {
     if (options != NULL) {
-        PyObject *stream = options->stream, *producer = options->producer_stream;
+        const dls_options last = *options; /* dropping a stream may run any code */
         dls_free(options);
-        Py_XDECREF(stream);
-        Py_XDECREF(producer);
+        drop_streams(&last);
     }
 }
 
 int
 dls_options_visit(const dls_options *options, visitproc visit, void *arg)
 {
-    if (options != NULL) {
-        Py_VISIT(options->stream);
-        Py_VISIT(options->producer_stream);
+    for (int i = 0; options != NULL && i < DLS_OPTION_COUNT; i++) {
+        Py_VISIT(stream_of(options, i));
     }
     return 0;
-}
-
-/* --- repr ------------------------------------------------------------------------ */
-
-static PyObject *
-repr_of(const dls_options *o, dls_option option)
-{
-    static const char *const policies[] = {"error", "strip", "copy"};
-    static const char *const unknown[] = {"auto", "legacy", "same", "error"};
-    char text[48];
-    switch (option) {
-    case DLS_OPTION_stream:
-        return PyUnicode_FromFormat(", stream=%R", o->stream);
-    case DLS_OPTION_producer_stream:
-        return PyUnicode_FromFormat(", producer_stream=%R", o->producer_stream);
-    case DLS_OPTION_unknown_stream:
-        return PyUnicode_FromFormat(", unknown_stream='%s'",
-                                    unknown[o->unknown_stream]);
-    case DLS_OPTION_device:
-        return PyUnicode_FromFormat(", device=(%d, %d)", (int)o->device.device_type,
-                                    (int)o->device.device_id);
-    case DLS_OPTION_copy:
-        return PyUnicode_FromFormat(", copy=%s", o->copy ? "True" : "False");
-    case DLS_OPTION_readonly:
-        return PyUnicode_FromFormat(", readonly=%s", o->readonly ? "True" : "False");
-    case DLS_OPTION_legacy_readonly:
-        return PyUnicode_FromFormat(", legacy_readonly='%s'",
-                                    policies[o->legacy_readonly]);
-    case DLS_OPTION_order:
-        return PyUnicode_FromFormat(", order='%s'",
-                                    o->order == DLS_ORDER_K ? "K" : "C");
-    case DLS_OPTION_align:
-        return PyUnicode_FromFormat(", align=%zd", (Py_ssize_t)o->align);
-    case DLS_OPTION_reinterpret:
-        return PyUnicode_FromFormat(", reinterpret='%s'",
-                                    dls_dtype_name(o->reinterpret, text, sizeof text));
-    case DLS_OPTION_assume_device:
-        return PyUnicode_FromFormat(", assume_device=(%d, %d)",
-                                    (int)o->assume_device.device_type,
-                                    (int)o->assume_device.device_id);
-    case DLS_OPTION_on_release:
-        return PyUnicode_FromFormat(", on_release='%s'",
-                                    o->on_release == DLS_RELEASE_GUARD ? "guard"
-                                                                       : "contract");
-    default:
-        return PyUnicode_FromFormat(", detach=%s", o->detach ? "True" : "False");
-    }
 }
 
 PyObject *
@@ -475,13 +439,17 @@ dls_options_repr(const dls_options *options)
 {
     PyObject *text = PyUnicode_FromString("");
     for (int i = 0; text != NULL && i < DLS_OPTION_COUNT; i++) {
-        if (dls_option_given(options, (dls_option)i)) {
-            PyObject *one = repr_of(options, (dls_option)i);
-            PyObject *longer = one != NULL ? PyUnicode_Concat(text, one) : NULL;
-            Py_XDECREF(one);
-            Py_DECREF(text);
-            text = longer;
+        if (!dls_option_given(options, (dls_option)i)) {
+            continue;
         }
+        PyObject *value = show_member(options, (dls_option)i);
+        PyObject *longer = NULL;
+        if (value != NULL) {
+            longer = PyUnicode_FromFormat("%U, %s=%R", text, rows[i].name, value);
+            Py_DECREF(value);
+        }
+        Py_DECREF(text);
+        text = longer;
     }
     return text;
 }

@@ -1,11 +1,29 @@
+/* Reads what a consumer asks for: the arguments of __dlpack__ and max_version= of
+ * to_capsule, and what the options say instead.  Called by everything that exports;
+ * writes the request and what the state remembers of callers' tuples.  Tests:
+ * tests/core/test_negotiation.py, test_fast_path.py, test_consumers.py.
+ *
+ * The arguments of __dlpack__ have three forms:
+ *   1. nothing: a legacy capsule is asked for, and no order of streams;
+ *   2. keywords alone, any of max_version, dl_device, copy and stream;
+ *   3. stream by position, with or without the other keywords.
+ *
+ * They are read in one of two ways, and both understand the names of the keywords by
+ * read_keywords.  The usual reading (dls_request_is_usual) answers one question on the
+ * fast path: do forms 1 and 2 ask for nothing but a generation?  It makes no record and
+ * raises nothing.  The full reading (dls_request_parse) takes all forms, checks every
+ * value, raises, and fills the record.  It repeats what the usual reading looked at:
+ * keeping that would cost the fast path more than it saves here.
+ */
 #include "request/request.h"
 
+#include <assert.h>
 #include <limits.h>
 
 #include "core/device.h"
 #include "exchange/device_question.h"
 #include "python/errors.h"
-#include "sync/transfer.h"
+#include "sync/stream_value.h"
 
 void
 dls_request_init(dls_request *request, const dls_options *options)
@@ -15,14 +33,35 @@ dls_request_init(dls_request *request, const dls_options *options)
     request->want.seen = &request->seen;
 }
 
+/* --- what is remembered of callers' tuples ----------------------------------- */
+
+/* Most consumers pass the same constant tuple of names, and the same constant
+ * max_version, each time: what those mean is remembered.  Some callers build a new
+ * tuple each time, as f(**dict) does; to keep them from evicting the constant ones,
+ * only every 8th unknown tuple is stored. */
+#define REMEMBER_EVERY 8
+
+/* Values of subclasses of int may mean something else the next time. */
+static void
+remember_version(dls_state *state, PyObject *value, bool versioned)
+{
+    if (!Py_IS_TYPE(value, &PyTuple_Type)
+        || !Py_IS_TYPE(PyTuple_GetItem(value, 0), &PyLong_Type)
+        || !Py_IS_TYPE(PyTuple_GetItem(value, 1), &PyLong_Type)) {
+        return;
+    }
+    dls_memo_set_version(&state->memo, value, versioned);
+}
+
+/* --- single values ----------------------------------------------------------- */
+
 static int
 raise_version(dls_state *state, PyObject *value)
 {
     PyErr_Clear();
-    dls_raise(state, DLS_ETYPE, NULL,
-              "max_version must be None or a pair of ints such as (1, 0), not %R",
-              value);
-    return -1;
+    return dls_refuse(
+        state, DLS_ETYPE, NULL,
+        "max_version must be None or a pair of ints such as (1, 0), not %R", value);
 }
 
 /* Item i of a pair as a non-negative int, -1 when it is none. */
@@ -39,27 +78,7 @@ version_part(PyObject *pair, Py_ssize_t i)
     return overflow > 0 ? LONG_MAX : value;
 }
 
-/* Most consumers pass the same constant tuples each time, and what those mean is
- * remembered; some make new ones (f(**dict)): so only one in so many takes another's
- * place. */
-#define REMEMBER_EVERY 8
-
-static void
-remember_version(dls_state *state, PyObject *value, bool versioned)
-{
-    if (!Py_IS_TYPE(value, &PyTuple_Type)
-        || !Py_IS_TYPE(PyTuple_GetItem(value, 0), &PyLong_Type)
-        || !Py_IS_TYPE(PyTuple_GetItem(value, 1), &PyLong_Type)) {
-        return;
-    }
-    PyObject *before = state->seen_version;
-    Py_INCREF(value);
-    state->seen_version = value;
-    state->seen_versioned = versioned;
-    Py_XDECREF(before);
-}
-
-DLS_COLD static int
+static int
 parse_version(dls_state *state, PyObject *value, bool *versioned)
 {
     PyObject *pair = NULL;
@@ -88,14 +107,14 @@ parse_version(dls_state *state, PyObject *value, bool *versioned)
 int
 dls_request_version(dls_state *state, PyObject *value, dls_request *request)
 {
-    if (value == state->seen_version) {
-        request->want.versioned = state->seen_versioned;
+    if (value == state->memo.version) {
+        request->want.versioned = state->memo.versioned;
         return 0;
     }
     return value == Py_None ? 0 : parse_version(state, value, &request->want.versioned);
 }
 
-DLS_APART int
+int
 dls_request_device(dls_state *state, const char *keyword, PyObject *value,
                    dls_request *request)
 {
@@ -113,8 +132,8 @@ int
 dls_request_copy(dls_state *state, PyObject *value, dls_request *request)
 {
     if (!PyBool_Check(value) && PyNumber_Check(value)) {
-        int yes = PyObject_IsTrue(
-            value); /* NumPy's bools; consumers pass on what they got */
+        /* NumPy's bools too: consumers pass on what they got. */
+        int yes = PyObject_IsTrue(value);
         if (yes >= 0) {
             request->want.copy = (int8_t)yes;
             return 0;
@@ -139,7 +158,9 @@ dls_request_stream(dls_state *state, PyObject *value, dls_request *request)
     return 0;
 }
 
-DLS_APART int
+/* --- options ----------------------------------------------------------------- */
+
+int
 dls_request_options(dls_state *state, PyObject *source, dls_request *request)
 {
     const dls_options *o = request->options;
@@ -167,44 +188,43 @@ dls_request_options(dls_state *state, PyObject *source, dls_request *request)
     }
     if (dls_option_given(o, DLS_OPTION_copy)) {
         if (want->copy >= 0 && want->copy != o->copy) {
-            dls_raise(
+            return dls_refuse(
                 state, DLS_ECOPY, source,
                 "the consumer asks for copy=%s, upgrade was told copy=%s; drop one",
                 want->copy ? "True" : "False", o->copy ? "True" : "False");
-            return -1;
         }
         want->copy = o->copy;
     }
     return 0;
 }
 
+/* --- arguments of one call of __dlpack__ ------------------------------------- */
+
 /* Of a name that is not the interned one. */
 DLS_APART static int
-strange_keyword_bit(dls_state *state, PyObject *name)
+keyword_by_text(dls_state *state, PyObject *name)
 {
-    PyObject *known[] = {state->names.stream, state->names.max_version,
-                         state->names.dl_device, state->names.copy};
-    for (int bit = 0; bit < 4; bit++) {
-        if (PyUnicode_Compare(name, known[bit]) == 0) {
-            return bit;
+    PyObject *all = state->kwnames[DLS_KW_MASKS - 1]; /* in the order of dls_keyword */
+    for (int keyword = 0; keyword < DLS_KW_COUNT; keyword++) {
+        if (PyUnicode_Compare(name, PyTuple_GetItem(all, keyword)) == 0) {
+            return keyword;
         }
     }
     return -1;
 }
 
-/* Bit of a keyword of __dlpack__ (the order of DLS_ASK_*), -1 for any other.  Names in
- * calls are interned. */
+/* The dls_keyword of a name, -1 for any other.  Names in calls are interned. */
 static inline int
-keyword_bit(dls_state *state, PyObject *name)
+keyword_of(dls_state *state, PyObject *name)
 {
-    return name == state->names.max_version ? 1
-           : name == state->names.stream    ? 0
-           : name == state->names.dl_device ? 2
-           : name == state->names.copy      ? 3
-                                            : strange_keyword_bit(state, name);
+    return name == state->names.max_version ? DLS_KW_VERSION
+           : name == state->names.stream    ? DLS_KW_STREAM
+           : name == state->names.dl_device ? DLS_KW_DEVICE
+           : name == state->names.copy      ? DLS_KW_COPY
+                                            : keyword_by_text(state, name);
 }
 
-/* Read a kwnames tuple into *seen.  0, or -1 with TypeError. */
+/* What the names mean.  0, or -1 with TypeError. */
 static int
 read_keywords(dls_state *state, PyObject *kwnames, dls_seen_keywords *seen)
 {
@@ -212,8 +232,8 @@ read_keywords(dls_state *state, PyObject *kwnames, dls_seen_keywords *seen)
     *seen = (dls_seen_keywords){.kwnames = kwnames, .at = {-1, -1, -1, -1}};
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *name = PyTuple_GetItem(kwnames, i);
-        int bit = keyword_bit(state, name);
-        if (bit < 0) {
+        int keyword = keyword_of(state, name);
+        if (keyword < 0) {
             if (PyErr_Occurred() == NULL) {
                 PyErr_Format(PyExc_TypeError,
                              "__dlpack__() got an unexpected keyword argument %R",
@@ -221,48 +241,42 @@ read_keywords(dls_state *state, PyObject *kwnames, dls_seen_keywords *seen)
             }
             return -1;
         }
-        seen->at[bit] = (int8_t)i;
-        seen->mask |= (uint8_t)(1 << bit);
+        seen->at[keyword] = (int8_t)i;
+        seen->mask |= (uint8_t)(1 << keyword);
         seen->count++;
     }
     return 0;
 }
 
-static size_t
+/* Where in state->memo.keywords these names are remembered, or would be. */
+static inline size_t
 place_of(const PyObject *kwnames)
 {
     return (size_t)((uintptr_t)kwnames >> 5) % DLS_SEEN_KEYWORDS;
 }
 
-/* Of a tuple that is not remembered, but will be. */
-static int
-remember_keywords(dls_state *state, PyObject *kwnames, dls_seen_keywords *seen)
-{
-    if (read_keywords(state, kwnames, seen) < 0) {
-        return -1;
-    }
-    dls_seen_keywords *place = &state->seen_keywords[place_of(kwnames)];
-    PyObject *before = place->kwnames;
-    Py_INCREF(kwnames);
-    *place = *seen;
-    Py_XDECREF(before);
-    return 0;
-}
-
-/* A copy: reading the values may run code that exports, and the place is reused. */
+/* What the names mean, remembered or read.  A copy: reading the values may run code
+ * that exports, and the place is used again.  0, or -1 with TypeError. */
 static int
 find_keywords(dls_state *state, PyObject *kwnames, dls_seen_keywords *seen)
 {
-    const dls_seen_keywords *place = &state->seen_keywords[place_of(kwnames)];
+    const dls_seen_keywords *place = &state->memo.keywords[place_of(kwnames)];
     if (place->kwnames == kwnames) {
         *seen = *place;
         return 0;
     }
-    return place->kwnames == NULL ? remember_keywords(state, kwnames, seen)
-                                  : read_keywords(state, kwnames, seen);
+    if (read_keywords(state, kwnames, seen) < 0) {
+        return -1;
+    }
+    if (place->kwnames == NULL) {
+        dls_memo_set_keywords(&state->memo, place_of(kwnames), seen);
+    }
+    return 0;
 }
 
-/* DLS_ASKED_*: who passes such values is told from others with the same keywords. */
+/* --- the full reading -------------------------------------------------------- */
+
+/* DLS_ASKED_*: the values tell apart consumers that pass the same keywords (N9). */
 static unsigned
 judge_values(dls_state *state, PyObject *const *values, const dls_seen_keywords *seen)
 {
@@ -270,35 +284,37 @@ judge_values(dls_state *state, PyObject *const *values, const dls_seen_keywords 
     for (int i = 0; i < seen->count; i++) {
         asked |= values[i] == Py_None ? DLS_ASKED_NONE : 0;
     }
-    PyObject *version = seen->at[1] >= 0 ? values[seen->at[1]] : Py_None;
+    int at = seen->at[DLS_KW_VERSION];
+    PyObject *version = at >= 0 ? values[at] : Py_None;
     bool pair = PyTuple_Check(version) && PyTuple_Size(version) == 2;
     return pair && PyTuple_GetItem(version, 1) == state->zero ? asked | DLS_ASKED_1_0
                                                               : asked;
 }
 
-/* The values other than None; the rare ones out of line. */
+/* The value of a keyword; None where it is not passed. */
+static inline PyObject *
+value_of(PyObject *const *values, const dls_seen_keywords *seen, dls_keyword keyword)
+{
+    return seen->at[keyword] >= 0 ? values[seen->at[keyword]] : Py_None;
+}
+
 static int
 parse_values(dls_state *state, PyObject *const *values, const dls_seen_keywords *seen,
              dls_request *request)
 {
-    const int8_t *at = seen->at;
     request->asked_with |= seen->mask | judge_values(state, values, seen);
-#define GIVEN(bit) (at[bit] >= 0 && values[at[bit]] != Py_None)
-    if (GIVEN(1) && dls_request_version(state, values[at[1]], request) < 0) {
+    PyObject *copy = value_of(values, seen, DLS_KW_COPY);
+    if (dls_request_version(state, value_of(values, seen, DLS_KW_VERSION), request) < 0
+        || dls_request_stream(state, value_of(values, seen, DLS_KW_STREAM), request) < 0
+        || dls_request_device(state, "dl_device", value_of(values, seen, DLS_KW_DEVICE),
+                              request)
+               < 0) {
         return -1;
     }
-    if (GIVEN(0) && dls_request_stream(state, values[at[0]], request) < 0) {
-        return -1;
-    }
-    if (GIVEN(2)
-        && dls_request_device(state, "dl_device", values[at[2]], request) < 0) {
-        return -1;
-    }
-    return GIVEN(3) ? dls_request_copy(state, values[at[3]], request) : 0;
-#undef GIVEN
+    return copy != Py_None ? dls_request_copy(state, copy, request) : 0;
 }
 
-DLS_COLD static int
+static int
 parse_positional(dls_state *state, PyObject *const *args, Py_ssize_t n,
                  PyObject *kwnames, dls_request *request)
 {
@@ -324,6 +340,7 @@ int
 dls_request_parse(dls_state *state, PyObject *const *args, Py_ssize_t n,
                   PyObject *kwnames, dls_request *request)
 {
+    assert(request->want.seen == &request->seen); /* after dls_request_init */
     if (n != 0 && parse_positional(state, args, n, kwnames, request) < 0) {
         return -1;
     }
@@ -337,7 +354,9 @@ dls_request_parse(dls_state *state, PyObject *const *args, Py_ssize_t n,
     return parse_values(state, args + n, &seen, request);
 }
 
-/* (1, n) in a tuple that is not remembered. */
+/* --- the usual reading ------------------------------------------------------- */
+
+/* Is this max_version, which is not the remembered one, (1, n)? */
 DLS_APART static bool
 is_version_one(dls_state *state, PyObject *value)
 {
@@ -348,16 +367,16 @@ is_version_one(dls_state *state, PyObject *value)
     PyObject *minor = PyTuple_GetItem(value, 1);
     if (minor != state->zero
         && (!Py_IS_TYPE(minor, &PyLong_Type) || PyLong_AsSize_t(minor) > UINT16_MAX)) {
-        PyErr_Clear(); /* a negative one; the careful road says so */
+        PyErr_Clear(); /* a negative one: the full reading raises for it */
         return false;
     }
-    if (++state->new_versions % REMEMBER_EVERY == 0) {
+    if (++state->memo.new_versions % REMEMBER_EVERY == 0) {
         remember_version(state, value, true);
     }
     return true;
 }
 
-/* Does the value of this keyword ask for nothing but a flavour? */
+/* Does the value of this keyword ask for nothing but a generation? */
 static inline bool
 is_usual_value(dls_state *state, PyObject *value, bool is_version, bool is_stream,
                bool *versioned)
@@ -368,35 +387,41 @@ is_usual_value(dls_state *state, PyObject *value, bool is_version, bool is_strea
     if (!is_version) {
         return is_stream && value == state->minus_one;
     }
-    bool seen = value == state->seen_version;
-    *versioned = seen ? state->seen_versioned : is_version_one(state, value);
+    bool seen = value == state->memo.version;
+    *versioned = seen ? state->memo.versioned : is_version_one(state, value);
     return seen || *versioned;
 }
 
-/* With keywords in a tuple that is not remembered (f(**dict) makes a new one each
- * time). */
+/* Do the values of `count` keywords?  The members of a place are passed one by one: its
+ * address would cost the fast path two instructions. */
+static inline bool
+are_usual_values(dls_state *state, PyObject *const *values, int count, int version_at,
+                 int stream_at, bool *versioned)
+{
+    for (int i = 0; i < count; i++) {
+        if (!is_usual_value(state, values[i], i == version_at, i == stream_at,
+                            versioned)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* With names that are not remembered. */
 DLS_APART static bool
 is_usual_anew(dls_state *state, PyObject *const *values, PyObject *kwnames,
               bool *versioned)
 {
     dls_seen_keywords seen;
-    if (++state->new_keywords % REMEMBER_EVERY == 0
-        && remember_keywords(state, kwnames, &seen) < 0) {
-        PyErr_Clear(); /* the careful road says it */
+    if (read_keywords(state, kwnames, &seen) < 0) {
+        PyErr_Clear(); /* the full reading raises it again */
         return false;
     }
-    Py_ssize_t n = PyTuple_Size(kwnames);
-    for (Py_ssize_t i = 0; i < n; i++) {
-        int bit = keyword_bit(state, PyTuple_GetItem(kwnames, i));
-        if (bit < 0) {
-            PyErr_Clear();
-            return false;
-        }
-        if (!is_usual_value(state, values[i], bit == 1, bit == 0, versioned)) {
-            return false;
-        }
+    if (++state->memo.new_keywords % REMEMBER_EVERY == 0) {
+        dls_memo_set_keywords(&state->memo, place_of(kwnames), &seen);
     }
-    return true;
+    return are_usual_values(state, values, seen.count, seen.at[DLS_KW_VERSION],
+                            seen.at[DLS_KW_STREAM], versioned);
 }
 
 bool
@@ -410,19 +435,15 @@ dls_request_is_usual(dls_state *state, PyObject *const *args, Py_ssize_t n,
     if (kwnames == NULL) {
         return true;
     }
-    const dls_seen_keywords *seen = &state->seen_keywords[place_of(kwnames)];
+    const dls_seen_keywords *seen = &state->memo.keywords[place_of(kwnames)];
     if (seen->kwnames != kwnames) {
         return is_usual_anew(state, args, kwnames, versioned);
     }
-    int stream_at = seen->at[0], version_at = seen->at[1], count = seen->count;
-    for (int i = 0; i < count; i++) {
-        if (!is_usual_value(state, args[i], i == version_at, i == stream_at,
-                            versioned)) {
-            return false;
-        }
-    }
-    return true;
+    return are_usual_values(state, args, seen->count, seen->at[DLS_KW_VERSION],
+                            seen->at[DLS_KW_STREAM], versioned);
 }
+
+/* --- ways of asking (N9) ----------------------------------------------------- */
 
 static const struct {
     unsigned must;
@@ -430,40 +451,41 @@ static const struct {
     int device_question;
     bool bears;
     const char *who;
-} askers[] = {
-#define ASKER(must, must_not, device_question, bears, who) \
+} consumers[] = {
+#define CONSUMER(must, must_not, device_question, bears, who) \
     {must, must_not, device_question, bears, who},
 #include "request/consumers.def"
-#undef ASKER
+#undef CONSUMER
 };
-#define ASKERS (sizeof askers / sizeof *askers)
+#define CONSUMERS (sizeof consumers / sizeof *consumers)
 
-DLS_COLD bool
+bool
 dls_request_bears_negative(const dls_request *request)
 {
     if (request->bears_anything) {
         return true;
     }
-    for (size_t i = 0; i < ASKERS; i++) {
-        if ((request->asked_with & askers[i].must) == askers[i].must
-            && (request->asked_with & askers[i].must_not) == 0
-            && (askers[i].device_question < 0
-                || askers[i].device_question == request->device_question)) {
-            return askers[i].bears;
+    for (size_t i = 0; i < CONSUMERS; i++) {
+        if ((request->asked_with & consumers[i].must) == consumers[i].must
+            && (request->asked_with & consumers[i].must_not) == 0
+            && (consumers[i].device_question < 0
+                || consumers[i].device_question == request->device_question)) {
+            return consumers[i].bears;
         }
     }
     return false;
 }
 
 PyObject *
-dls_request_askers(void)
+dls_request_consumers(void)
 {
     PyObject *list = PyList_New(0);
-    for (size_t i = 0; list != NULL && i < ASKERS; i++) {
-        PyObject *row = Py_BuildValue("{s:I,s:I,s:i,s:i,s:s}", "must", askers[i].must,
-                                      "must_not", askers[i].must_not, "device_question",
-                                      askers[i].device_question, "bears_negative",
-                                      (int)askers[i].bears, "who", askers[i].who);
+    for (size_t i = 0; list != NULL && i < CONSUMERS; i++) {
+        PyObject *row = Py_BuildValue("{s:I,s:I,s:i,s:i,s:s}", "must",
+                                      consumers[i].must, "must_not",
+                                      consumers[i].must_not, "device_question",
+                                      consumers[i].device_question, "bears_negative",
+                                      (int)consumers[i].bears, "who", consumers[i].who);
         if (row == NULL || PyList_Append(list, row) < 0) {
             Py_CLEAR(list);
         }

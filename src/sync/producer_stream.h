@@ -1,43 +1,63 @@
-/* P: in which stream the producer's work on the memory is pending (reference streams.md
- * 5 and 6.4).  GIL held. */
-#ifndef DLS_SOURCE_PENDING_H
-#define DLS_SOURCE_PENDING_H
+/* P: which stream has the producer's unfinished work on the memory (S11).
+ *
+ * GIL held; libraries and C tables are called.
+ */
+#ifndef DLS_SYNC_PRODUCER_STREAM_H
+#define DLS_SYNC_PRODUCER_STREAM_H
 
-#include "sync/transfer.h"
+#include "core/sync_words.h"
+#include "exchange/exchange.h"
 
-static inline dls_pending
-dls_pending_handle(uint64_t handle)
+/* Whose stream is asked for.  All is borrowed. */
+typedef struct {
+    dls_state *state;
+    const dls_plan *plan; /* of the source's type */
+    PyObject *source;     /* the producer, or a Tensor of ours */
+    const dls_want *want;
+    dl_device device; /* of the memory */
+} dls_sync_source;
+
+/* The source of an exchange; `device`: of its memory. */
+static inline dls_sync_source
+dls_sync_source_of(const dls_exchange *x, dl_device device)
 {
-    return (dls_pending){.known = DLS_P_KNOWN, .handle = handle};
+    return (dls_sync_source){.state = x->state,
+                             .plan = x->plan,
+                             .source = x->source,
+                             .want = &x->request.want,
+                             .device = device};
 }
 
-/* queue: borrowed, where streams are objects. */
-static inline dls_pending
-dls_pending_object(PyObject *queue)
+static inline dls_producer_stream
+dls_producer_stream_of_handle(uint64_t handle)
 {
-    return (dls_pending){.known = DLS_P_KNOWN,
-                         .handle = (uint64_t)(uintptr_t)queue,
-                         .object = queue};
+    return (dls_producer_stream){.known = DLS_P_KNOWN, .handle = handle};
 }
 
-/* Both: *p is left as it is where nobody knows.  0, or -1 with an exception. */
+/* queue: borrowed, where streams are objects (oneAPI). */
+static inline dls_producer_stream
+dls_producer_stream_of_object(PyObject *queue)
+{
+    return (dls_producer_stream){.known = DLS_P_KNOWN,
+                                 .handle = (uint64_t)(uintptr_t)queue,
+                                 .object = queue};
+}
 
-/* What the type's table says, or else its library. */
-int dls_pending_ask(dls_state *state, const dls_plan *plan, PyObject *obj,
-                    dls_order *order, dls_pending *p);
+/* The functions below return 0, or -1 with an exception.  *p is left as it is where
+ * nobody knows P.  *queue, NULL before the call, receives a new reference to the SYCL
+ * queue that the library named, which p->object then borrows; it stays NULL otherwise,
+ * and is set on success only. */
 
-/* What the protocol said already, or else the user named; or else as above. */
-int dls_pending_learn(dls_state *state, const dls_plan *plan, PyObject *obj,
-                      const dls_want *want, dls_order *order, dls_pending *p);
+/* What the type's C table says, or else its library. */
+int dls_producer_stream_ask(const dls_sync_source *from, dls_producer_stream *p,
+                            PyObject **queue);
 
-/* The same where there is no exchange yet: of an object on `device`.  p->object is not
- * set. */
-int dls_pending_of(dls_state *state, const dls_plan *plan, PyObject *obj,
-                   const dls_want *want, dl_device device, dls_pending *p);
+/* What *p says already, or else what the user named, or else as above.  queue may be
+ * NULL: a P that is an object then counts as unknown. */
+int dls_producer_stream_find(const dls_sync_source *from, dls_producer_stream *p,
+                             PyObject **queue);
 
-/* *queue: a new reference to the SYCL queue that the library names for this array, or
- * NULL. */
-int dls_pending_queue(dls_state *state, const dls_plan *plan, PyObject *obj,
-                      dl_device device, PyObject **queue);
+/* The SYCL queue that the library names for this array.  from->want is not read. */
+int dls_producer_stream_find_queue(const dls_sync_source *from, PyObject **queue);
 
 #endif

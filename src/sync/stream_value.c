@@ -1,7 +1,19 @@
+/* Checks and reads values of `stream`, which may be ints or objects of any GPU library.
+ *
+ * Called by request/ for the consumer's and the user's values, and by the other files
+ * of sync/.  Looks up and calls attributes of stream objects; touches no driver. Tests:
+ * tests/core/test_stream_table.py, tests/device/test_matrix.py.
+ */
 #include "sync/stream_value.h"
 
+#include <assert.h>
+
+#include "gpu/sync_rules.h"
 #include "python/errors.h"
 
+/* --- the check ------------------------------------------------------------ */
+
+/* 1, 0, or -1 with an exception. */
 static int
 is_stream_object(dls_state *state, PyObject *stream)
 {
@@ -34,16 +46,16 @@ check_int(dls_state *state, PyObject *number)
         PyErr_Clear();
     }
     if (overflow != 0 || value < -1) {
-        dls_raise(
+        return dls_refuse(
             state, DLS_EVALUE, NULL,
             "stream=%R is out of range: None, -1 (no ordering), or a stream handle "
             "is expected",
             number);
-        return -1;
     }
     return 0;
 }
 
+/* Apart: it is called on the fast path, and must not be merged into it. */
 DLS_APART int
 dls_stream_check(dls_state *state, PyObject *stream)
 {
@@ -62,15 +74,15 @@ dls_stream_check(dls_state *state, PyObject *stream)
         Py_XDECREF(number);
     }
     if (got == 0) {
-        dls_raise(state, DLS_ETYPE, NULL,
-                  "stream must be None, an int or a stream object, not %R; pass the "
-                  "handle of the stream as an int",
-                  (PyObject *)Py_TYPE(stream));
+        dls_refuse(state, DLS_ETYPE, NULL,
+                   "stream must be None, an int or a stream object, not %R; pass the "
+                   "handle of the stream as an int",
+                   (PyObject *)Py_TYPE(stream));
     }
     return got > 0 ? 0 : -1;
 }
 
-/* An int of another make (numpy.int64) and nothing more. */
+/* An integer that is no Python int, such as numpy.int64. */
 static bool
 is_foreign_int(PyObject *stream)
 {
@@ -92,17 +104,18 @@ dls_stream_is_minus_one(PyObject *stream)
     return is;
 }
 
-/* --- handles ---------------------------------------------------------------------- */
+/* --- handles -------------------------------------------------------------- */
 
 static int
 raise_object(dls_state *state, PyObject *stream, const char *what)
 {
-    dls_raise(state, DLS_ETYPE, NULL,
-              "the stream object %R %s; pass the handle as an int", stream, what);
-    return -1;
+    return dls_refuse(state, DLS_ETYPE, NULL,
+                      "the stream object %R %s; pass the handle as an int", stream,
+                      what);
 }
 
-/* (0, handle) from __cuda_stream__, which is a method, in old releases an attribute. */
+/* Take the handle out of (0, handle), which __cuda_stream__ is: a method, in old
+ * releases an attribute.  1 with a new reference in *number, or -1. */
 static int
 read_protocol(dls_state *state, PyObject *stream, PyObject *value, PyObject **number)
 {
@@ -137,8 +150,8 @@ read_protocol(dls_state *state, PyObject *stream, PyObject *value, PyObject **nu
     return 1;
 }
 
-/* What holds the handle: a new reference in *number, not yet an int.  1, 0: the object
- * names none (a SyclQueue), -1. */
+/* Find what holds the object's handle.  1 with a new reference in *number, which need
+ * not be an int; 0: the object names no handle (a SyclQueue); -1. */
 static int
 find_number(dls_state *state, PyObject *stream, PyObject **number)
 {
@@ -161,9 +174,10 @@ find_number(dls_state *state, PyObject *stream, PyObject **number)
     return 0;
 }
 
-/* An int, None (Warp's null stream), a ctypes pointer (numba) or what int() takes. */
+/* Read the handle from an int, None (Warp's null stream), a ctypes pointer (numba) or
+ * whatever int() takes.  0, or -1. */
 static int
-handle_of(dls_state *state, PyObject *stream, PyObject *number, uint64_t *handle)
+read_number(dls_state *state, PyObject *stream, PyObject *number, uint64_t *handle)
 {
     PyObject *integer = NULL, *value = NULL;
     *handle = 0;
@@ -210,7 +224,7 @@ value_of(uint64_t handle)
                          : DLS_VALUE_HANDLE;
 }
 
-DLS_COLD int
+int
 dls_stream_read(dls_state *state, PyObject *stream, dls_stream *out)
 {
     *out = (dls_stream){.value = DLS_VALUE_NONE};
@@ -240,7 +254,7 @@ dls_stream_read(dls_state *state, PyObject *stream, dls_stream *out)
         return 0;
     }
     if (got > 0) {
-        got = handle_of(state, stream, number, &out->handle);
+        got = read_number(state, stream, number, &out->handle);
         Py_DECREF(number);
         out->value = value_of(out->handle);
     }
@@ -258,4 +272,25 @@ dls_stream_read_opaque(dls_state *state, PyObject *stream, dls_stream *out)
                         .handle = (uint64_t)(uintptr_t)stream,
                         .from_object = true};
     return 0;
+}
+
+/* --- the refusal ---------------------------------------------------------- */
+
+int
+dls_stream_raise_wrong(dls_state *state, dls_family family, dls_task task,
+                       PyObject *stream)
+{
+    static const char *const cures[DLS_FAMILIES] = {
+        [DLS_FAMILY_CUDA] =
+            "pass 1 for the legacy default stream or 2 for the per-thread one",
+        [DLS_FAMILY_CUDA_MANAGED] = "pass 1 for the legacy default stream or 2 for the "
+                                    "per-thread one",
+        [DLS_FAMILY_ROCM] = "pass 0 for the default stream",
+        [DLS_FAMILY_ONEAPI] = "oneAPI takes None, -1 or a SyclQueue",
+    };
+    const char *cure = cures[family] != NULL ? cures[family] : "pass None";
+    assert(task == DLS_TASK_VALUE_ERROR || task == DLS_TASK_TYPE_ERROR);
+    return dls_refuse(state, task == DLS_TASK_VALUE_ERROR ? DLS_EVALUE : DLS_ETYPE,
+                      NULL, "stream=%R is not a stream of %s: %s", stream,
+                      dls_family_names[family], cure);
 }

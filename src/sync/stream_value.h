@@ -1,33 +1,35 @@
-/* Stream values: what a consumer, a user or a producer may name (reference streams.md
- * section 5).  GIL held. */
-#ifndef DLS_SOURCE_STREAM_H
-#define DLS_SOURCE_STREAM_H
+/* Values of `stream`: what a consumer, a user or a library may name (S1).
+ *
+ * GIL held.  Every function that returns an int returns 0, or -1 with an exception.
+ */
+#ifndef DLS_SYNC_STREAM_VALUE_H
+#define DLS_SYNC_STREAM_VALUE_H
 
 #include "core/sync_words.h"
 #include "python/py.h"
 #include "python/state.h"
 
-/* Is `stream` a value that the protocol knows at all: None, an int in [-1, 2**64), or a
- * stream object?  0, or -1 with TypeError (bool, float, str, bytes, others) or
- * ValueError (ints out of range).  Nothing of a stream object is called. */
+/* Is `stream` a stream of any device: None, an int in [-1, 2**64), or a stream object?
+ * -1 with TypeError (bool, float, str, bytes, other objects) or ValueError (ints out of
+ * range).  Attributes of a stream object are looked up, but none is called. */
 int dls_stream_check(dls_state *state, PyObject *stream);
 
-/* -1, "no ordering"?  stream was accepted by dls_stream_check; NULL allowed. */
+/* Is it -1, which asks for no sync (S10)?  stream was accepted by dls_stream_check, or
+ * is NULL. */
 bool dls_stream_is_minus_one(PyObject *stream);
 
-typedef struct {
-    dls_value value;
-    uint64_t handle; /* of ONE, TWO, HANDLE; 0 for ZERO */
-    bool from_object;
-} dls_stream;
-
-/* Read an accepted value (NULL is None); a stream object is asked for its handle, and 0
- * from one means the default stream.  0, or -1 with what the object raised, TypeError
- * or ValueError. */
+/* Read an accepted value; NULL stands for None.  A stream object is asked for its
+ * handle; 0 from an object means the default stream.  -1 with what the object raised,
+ * TypeError or ValueError. */
 int dls_stream_read(dls_state *state, PyObject *stream, dls_stream *out);
 
-/* The same for devices whose streams nobody here knows: an object is not looked into,
- * its address stands for it. */
+/* As dls_stream_read, for devices whose streams nobody here knows (S8): the object is
+ * not asked, its address stands for it. */
 int dls_stream_read_opaque(dls_state *state, PyObject *stream, dls_stream *out);
+
+/* Raise ValueError (task VALUE_ERROR) or TypeError (TYPE_ERROR): the value is no stream
+ * of these devices.  Always -1. */
+int dls_stream_raise_wrong(dls_state *state, dls_family family, dls_task task,
+                           PyObject *stream);
 
 #endif

@@ -1,9 +1,15 @@
+/* Syncs SYCL queues: barriers, or a wait of the host.
+ *
+ * Called by sync_exchange, and for what a Tensor on oneAPI shows.  Calls methods of
+ * queues; touches no driver. Tests: tests/core/test_torch_xpu.py,
+ * tests/core/test_sycl_interface.py, tests/oneapi.
+ */
 #include "sync/sycl_queue.h"
 
 #include "gpu/sync_rules.h"
 #include "python/errors.h"
 
-/* Call a method if the object has it: 1 with *result, 0, -1. */
+/* Call a method if the object has it.  1 with a new reference in *result, 0, or -1. */
 static int
 call_method(PyObject *object, PyObject *name, PyObject *argument, PyObject **result)
 {
@@ -17,7 +23,7 @@ call_method(PyObject *object, PyObject *name, PyObject *argument, PyObject **res
     return got;
 }
 
-/* The host waits for the queue (dpctl) or stream (torch). */
+/* The host waits for the queue (dpctl) or stream (torch).  0, or -1. */
 static int
 wait_for(dls_state *state, PyObject *queue)
 {
@@ -33,8 +39,8 @@ wait_for(dls_state *state, PyObject *queue)
     return got > 0 ? 0 : -1;
 }
 
-/* A barrier in P, and one in S that waits for it; the host waits where one of them
- * knows no barriers. */
+/* Make S wait for P: a barrier in P, and one in S that waits for it.  Where one of them
+ * knows no barriers the host waits for P.  0, or -1. */
 static int
 make_edge(dls_state *state, PyObject *p, PyObject *s)
 {
@@ -64,36 +70,36 @@ make_edge(dls_state *state, PyObject *p, PyObject *s)
 }
 
 int
-dls_queue_order(dls_state *state, PyObject *obj, dls_duty duty, dls_pending p,
-                const dls_want *want)
+dls_sycl_queue_sync(dls_state *state, PyObject *source, const dls_sync_job *job,
+                    PyObject *s)
 {
-    const dls_order_facts facts = {.no_device_wait = true};
-    const dls_ordering ordering = {.duty = duty,
-                                   .p = p,
-                                   .s = (uint64_t)(uintptr_t)want->stream,
-                                   .policy = want->unknown_stream == DLS_UNKNOWN_LEGACY
-                                                 ? DLS_UNKNOWN_AUTO /* no such stream */
-                                                 : want->unknown_stream};
+    const dls_sync_facts facts = {.no_device_wait = true};
+    dls_sync_job here = {.task = job->task,
+                         .p = job->p,
+                         .s = (uint64_t)(uintptr_t)s,
+                         .policy = job->policy};
+    if (job->policy == DLS_UNKNOWN_LEGACY) {
+        here.policy = DLS_UNKNOWN_AUTO; /* there is no default queue */
+    }
     int result = 0;
-    switch (dls_order_settle(&ordering, &facts)) {
+    switch (dls_sync_action_find(&here, &facts)) {
     case DLS_ACTION_NOTHING:
         return 0;
     case DLS_ACTION_EDGE:
-        result = make_edge(state, p.object, want->stream);
+        result = make_edge(state, job->p.object, s);
         break;
-    case DLS_ACTION_SYNC_STREAM:
-        result = wait_for(state, p.object);
+    case DLS_ACTION_WAIT_STREAM:
+        result = wait_for(state, job->p.object);
         break;
     default:
-        dls_raise(
-            state, DLS_EBUFFER, obj,
+        return dls_refuse(
+            state, DLS_EBUFFER, source,
             "the queue with the producer's pending work is not known; give "
             "producer_stream= its SyclQueue, or wait for it and pass stream=-1 or "
             "unknown_stream=\"same\"");
-        return -1;
     }
     if (result < 0) {
-        dls_raise_from_pending(state, obj, "ordering between SYCL queues failed");
+        dls_refuse_from_pending(state, source, "ordering between SYCL queues failed");
     }
     return result;
 }

@@ -1,14 +1,19 @@
-/* Ordering between SYCL queues, by calls of their Python methods: no C++ is linked and
- * no library of Intel's is looked for (reference streams.md 4.5).  GIL held. */
-#ifndef DLS_SOURCE_QUEUE_H
-#define DLS_SOURCE_QUEUE_H
+/* Syncs SYCL queues by calls of their Python methods (S6).
+ *
+ * No C++ is linked, and no library of Intel's is looked for.  GIL held.
+ */
+#ifndef DLS_SYNC_SYCL_QUEUE_H
+#define DLS_SYNC_SYCL_QUEUE_H
 
-#include "sync/transfer.h"
+#include "core/sync_words.h"
+#include "python/py.h"
+#include "python/state.h"
 
-/* Do what is owed on oneAPI.  p.object: the producer's queue (dpctl's SyclQueue or
- * torch's xpu stream).  0, or -1 with BufferError when it cannot be known or its
- * methods fail. */
-int dls_queue_order(dls_state *state, PyObject *obj, dls_duty duty, dls_pending p,
-                    const dls_want *want);
+/* Carry out job->task.  job->p.object is the producer's queue (dpctl's SyclQueue or
+ * torch's XPU stream); s is the consumer's, and is not read for tasks that make the
+ * host wait.  Of *job only task, p and policy are read.  source is named in errors.  0,
+ * or -1 with BufferError: the queue is not known, or one of its methods failed. */
+int dls_sycl_queue_sync(dls_state *state, PyObject *source, const dls_sync_job *job,
+                        PyObject *s);
 
 #endif

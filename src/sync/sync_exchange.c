@@ -1,327 +1,393 @@
+/* The sync of one exchange: finds the rule before the producer is called, and carries
+ * out its task afterwards.
+ *
+ * Called by acquire/ for every protocol off the host, by export/ for Tensors, and by
+ * the C table.  Reads stream objects, asks libraries for their streams, and has
+ * sync_run or sycl_queue do the work. Tests: tests/device (test_matrix.py,
+ * test_managed.py, test_copies.py, test_rocm.py), tests/core/test_other_devices.py.
+ */
 #include "sync/sync_exchange.h"
 
-#include "gpu/driver.h"
-#include "gpu/pool.h"
+#include <assert.h>
+
+#include "core/device.h"
+#include "core/layout.h"
+#include "gpu/device_copy.h"
+#include "gpu/driver_of.h"
 #include "gpu/sync_rules.h"
+#include "gpu/sync_run.h"
+#include "python/errors.h"
+#include "sync/stream_value.h"
+#include "sync/sycl_queue.h"
 
-/* One ordering in progress.  home: the place of P, or of the memory where P has no
- * handle of its own; there: that of S. */
-typedef struct {
-    const dls_driver *driver;
-    const dls_ordering *what;
-    uint64_t p;
-    dls_place home;
-    dls_place there;
-    dls_error *err;
-} handoff;
-
-static int
-refuse(dls_action action, dls_error *err)
-{
-    switch (action) {
-    case DLS_ACTION_REFUSE_CAPTURE:
-        return dls_fail(
-            err, DLS_EBUFFER,
-            "a graph capture is running, and ordering the export would break "
-            "it; export outside the capture, or say producer_stream= the "
-            "capturing stream, or pass stream=-1");
-    case DLS_ACTION_REFUSE_UNKNOWN:
-        return dls_fail(
-            err, DLS_EBUFFER,
-            "the stream with the producer's pending work is not known, and "
-            "unknown_stream=\"error\" was asked for; give producer_stream=, or "
-            "pass stream=-1");
-    default:
-        return dls_fail(err, DLS_EBUFFER,
-                        "its producer takes no stream, so its pending work cannot be "
-                        "ordered on this device; synchronise it and pass stream=-1");
-    }
-}
-
-/* Handles up to 2 mean "of the current context", or device. */
-static bool
-is_special(uint64_t stream)
-{
-    return stream <= 2;
-}
-
-static bool
-elsewhere(const handoff *h)
-{
-    return h->there.context != h->home.context;
-}
-
-/* S is asked where it lives.  DLS_OK, or a code. */
-static int
-ask_s(const handoff *h, dls_order_facts *facts)
-{
-    int before = 0;
-    bool other = elsewhere(h);
-    if (other && h->driver->enter(&h->there, &before, h->err) != DLS_OK) {
-        return h->err->code;
-    }
-    facts->s_captures = h->driver->captures(&h->there, h->what->s);
-    if (other) {
-        h->driver->leave(&h->there, before);
-    }
-    return DLS_OK;
-}
-
-/* h->home is current.  The facts may turn one action into another: all that the last
- * one needs are asked. */
-static int
-ask_facts(const handoff *h, dls_order_facts *facts)
-{
-    bool waits = h->what->duty == DLS_DUTY_WAIT || h->what->duty == DLS_DUTY_WAIT_L;
-    facts->can_record_device = h->driver->can_record_device(&h->home);
-    if (waits) {
-        facts->host_must_be_alone =
-            h->driver->host_must_be_alone(&h->home, h->what->device.device_id);
-    }
-    dls_action action = dls_order_settle(h->what, facts);
-    bool of_device = action == DLS_ACTION_DEVICE_EDGE
-                     || action == DLS_ACTION_SYNC_DEVICE;
-    bool of_p = action == DLS_ACTION_EDGE || action == DLS_ACTION_SYNC_STREAM;
-    bool to_s = h->what->has_s && action != DLS_ACTION_SYNC_STREAM;
-    if (to_s && ask_s(h, facts) != DLS_OK) {
-        return h->err->code;
-    }
-    facts->p_captures = of_p && h->driver->captures(&h->home, h->p);
-    facts->device_captures = of_device
-                             && h->driver->captures(&h->home, h->driver->legacy);
-    facts->one_capture = facts->s_captures && facts->p_captures
-                         && h->driver->one_capture(&h->home, h->p, h->what->s);
-    return DLS_OK;
-}
-
-static int
-fail(const handoff *h, int result, dls_call call)
-{
-    return result == 0 ? DLS_OK
-                       : h->driver->fail(&h->home, h->err, result, call,
-                                         h->what->device.device_id);
-}
-
-/* S waits for the event. */
-static int
-wait_event(const handoff *h, void *event)
-{
-    int before = 0;
-    bool other = elsewhere(h);
-    if (other && h->driver->enter(&h->there, &before, h->err) != DLS_OK) {
-        return h->err->code;
-    }
-    int result = h->driver->wait(&h->there, h->what->s, event);
-    if (other) {
-        h->driver->leave(&h->there, before);
-    }
-    return fail(h, result, DLS_CALL_WAIT);
-}
-
-/* Event after P, or after all of the place, and S waits.  h->home is current. */
-static int
-make_edge(const handoff *h, bool whole_device)
-{
-    void *event;
-    int code = dls_pool_get_event(h->driver, &h->home, &event, h->err);
-    if (code != DLS_OK) {
-        return code;
-    }
-    if (whole_device) {
-        code = fail(h, h->driver->record_device(&h->home, event),
-                    DLS_CALL_RECORD_DEVICE);
-    }
-    else {
-        code = fail(h, h->driver->record(&h->home, event, h->p), DLS_CALL_RECORD);
-    }
-    if (code == DLS_OK) {
-        code = wait_event(h, event);
-    }
-    dls_pool_put_event(h->driver, &h->home, event, code == DLS_OK);
-    return code;
-}
-
-static int
-do_whole_device(const handoff *h, dls_action action)
-{
-    return action == DLS_ACTION_DEVICE_EDGE
-               ? make_edge(h, true)
-               : fail(h, h->driver->sync_device(&h->home), DLS_CALL_SYNC_DEVICE);
-}
-
-/* The same in a second place, where the memory's owner is not known. */
-static int
-do_other_place(const handoff *h, dls_action action)
-{
-    handoff other = *h;
-    int before;
-    if (!h->driver->find_other(&h->home, h->what->device.device_id, h->what->address,
-                               &other.home)) {
-        return DLS_OK;
-    }
-    if (h->driver->enter(&other.home, &before, h->err) != DLS_OK) {
-        return h->err->code;
-    }
-    int code = h->driver->captures(&other.home, h->driver->legacy)
-                   ? refuse(DLS_ACTION_REFUSE_CAPTURE, h->err)
-                   : do_whole_device(&other, action);
-    h->driver->leave(&other.home, before);
-    return code;
-}
-
-static int
-carry_out(const handoff *h, dls_action action)
-{
-    int code;
-    switch (action) {
-    case DLS_ACTION_NOTHING:
-        return DLS_OK;
-    case DLS_ACTION_EDGE:
-        return make_edge(h, false);
-    case DLS_ACTION_SYNC_STREAM:
-        return fail(h, h->driver->sync(&h->home, h->p), DLS_CALL_SYNC);
-    case DLS_ACTION_DEVICE_EDGE:
-    case DLS_ACTION_SYNC_DEVICE:
-        code = do_whole_device(h, action);
-        return code == DLS_OK ? do_other_place(h, action) : code;
-    default:
-        return refuse(action, h->err);
-    }
-}
-
-/* Both places; a stream with a handle is asked and made to wait anywhere. */
-static int
-find_places(handoff *h, uint64_t at)
-{
-    const dls_ordering *o = h->what;
-    int code = h->driver->find(at, o->device.device_id, o->address, &h->home, h->err);
-    h->there = h->home;
-    bool own = o->has_s && is_special(o->s) && !is_special(at);
-    if (code == DLS_OK && own) {
-        code = h->driver->find(o->s, o->device.device_id, o->address, &h->there,
-                               h->err);
-    }
-    return code;
-}
-
-static dls_action
-without_driver(const dls_ordering *ordering)
-{
-    const dls_order_facts none = {0};
-    return dls_order_settle(ordering, &none);
-}
-
-bool
-dls_handoff_needs_driver(const dls_ordering *ordering)
-{
-    dls_action action = without_driver(ordering);
-    return action >= DLS_ACTION_EDGE && action <= DLS_ACTION_SYNC_DEVICE;
-}
-
-DLS_COLD int
-dls_handoff(const dls_ordering *ordering, dls_error *err)
-{
-    dls_action action = without_driver(ordering);
-    if (!dls_handoff_needs_driver(ordering)) {
-        return action == DLS_ACTION_NOTHING ? DLS_OK : refuse(action, err);
-    }
-    dls_pending p = dls_order_pending(ordering);
-    handoff h = {.driver = dls_driver_of(ordering->device.device_type),
-                 .what = ordering,
-                 .p = p.handle,
-                 .err = err};
-    /* Of the unknown stream no more is known than where the memory lies. */
-    uint64_t at = p.known == DLS_P_KNOWN ? p.handle : h.driver->legacy;
-    int before;
-    int code = find_places(&h, at);
-    if (code != DLS_OK || (code = h.driver->enter(&h.home, &before, err)) != DLS_OK) {
-        return code;
-    }
-    dls_order_facts facts = {0};
-    code = ask_facts(&h, &facts);
-    if (code == DLS_OK) {
-        code = carry_out(&h, dls_order_settle(ordering, &facts));
-    }
-    h.driver->leave(&h.home, before);
-    return code;
-}
-
-bool
-dls_handoff_captures(dl_device device, dls_pending p)
-{
-    const dls_driver *driver = dls_driver_of(device.device_type);
-    dls_place place;
-    dls_error err;
-    int before;
-    if (!driver->in_use()
-        || driver->find(driver->legacy, device.device_id, NULL, &place, &err) != DLS_OK
-        || driver->enter(&place, &before, &err) != DLS_OK) {
-        return false;
-    }
-    bool captured = driver->captures(&place, driver->legacy)
-                    || (p.known == DLS_P_KNOWN && driver->captures(&place, p.handle));
-    driver->leave(&place, before);
-    return captured;
-}
-
-/* --- release (reference 8)
- * --------------------------------------------------------------- */
+/* --- the consumer stream -------------------------------------------------- */
 
 int
-dls_handoff_can_guard(dls_ordering *what, dls_error *err)
+dls_consumer_stream_read(dls_state *state, const dls_want *want, dls_stream *out)
 {
-    const dls_driver *driver = dls_driver_of(what->device.device_type);
-    dls_place place;
-    int code = driver->find(driver->legacy, what->device.device_id, what->address,
-                            &place, err);
-    if (code == DLS_OK && !driver->can_record_device(&place)) {
-        code = dls_fail(
-            err, DLS_EBUFFER,
-            "on_release=\"guard\" needs a CUDA driver of 12.5 or later; keep the "
-            "array until its streams have passed, and drop the option");
+    dls_stream_memory *seen = want->seen;
+    if (seen == NULL || want->stream == NULL) {
+        return dls_stream_read(state, want->stream, out);
     }
-    if (code == DLS_OK) {
-        what->home_api = place.api;
-        what->home = place.context;
-        what->home_id = driver->identity(&place);
+    if (seen->object != want->stream) {
+        if (dls_stream_read(state, want->stream, &seen->read) < 0) {
+            return -1;
+        }
+        seen->object = want->stream;
     }
-    return code;
+    *out = seen->read;
+    return 0;
 }
 
-/* All that the place has been given comes before all that it will be given.  0, or the
- * driver's code. */
+/* Read S as this family knows streams.  0, or -1. */
 static int
-fence(const dls_driver *driver, const dls_place *place)
+read_s(dls_state *state, const dls_want *want, dls_family family, dls_stream *out)
 {
-    void *event;
+    return family == DLS_FAMILY_OTHER ? dls_stream_read_opaque(state, want->stream, out)
+                                      : dls_consumer_stream_read(state, want, out);
+}
+
+static bool
+is_cuda(dls_family family)
+{
+    return family == DLS_FAMILY_CUDA || family == DLS_FAMILY_CUDA_MANAGED
+           || family == DLS_FAMILY_CUDA_HOST;
+}
+
+/* Put the stream that really reads the memory in the place of what the consumer passed.
+ */
+static void
+adapt_s(dls_sync *sync)
+{
+    const dls_want *want = sync->from.want;
+    dl_device device = sync->from.device;
+    dls_stream *s = &sync->s;
+    if (is_cuda(dls_family_of(device.device_type)) && s->from_object
+        && s->value == DLS_VALUE_ZERO) {
+        *s = (dls_stream){DLS_VALUE_ONE, 1, true}; /* from an object, 0 means L (S1) */
+    }
+    /* The host has no stream, whatever torch passes along (S17). */
+    bool host_reads = sync->transfer == DLS_TRANSFER_AS_HOST
+                      || (want->host_reads && dls_device_is_host(device.device_type));
+    if (host_reads && s->value != DLS_VALUE_MINUS_ONE) {
+        *s = (dls_stream){.value = DLS_VALUE_NONE};
+    }
+    if (sync->transfer == DLS_TRANSFER_AS_CUDA && s->value == DLS_VALUE_NONE) {
+        *s = (dls_stream){.value = DLS_VALUE_ONE, .handle = 1};
+    }
+    if (sync->transfer == DLS_TRANSFER_TO_HOST) {
+        bool found = sync->copy.kind == DLS_COPY_ON;
+        *s = (dls_stream){.value = found ? DLS_VALUE_HANDLE : DLS_VALUE_MINUS_ONE,
+                          .handle = found ? sync->copy.stream : 0};
+    }
+}
+
+/* Find the stream for copies from this device (S18).  Without success copy.kind stays
+ * COPY_NONE, and copy_error says why. */
+static void
+find_copy_stream(dls_sync *sync, const void *address)
+{
+    uint64_t stream = 0;
+    int code;
+    Py_BEGIN_ALLOW_THREADS
+    code = dls_copy_stream(sync->from.device, address, &stream, &sync->place_is_unknown,
+                           &sync->copy_error);
+    Py_END_ALLOW_THREADS
+    if (code == DLS_OK) {
+        sync->copy = (dls_copy_place){DLS_COPY_ON, stream};
+    }
+}
+
+/* --- before the call ------------------------------------------------------ */
+
+/* The object for `stream=`, a new reference; NULL with MemoryError. */
+static PyObject *
+passed_value(const dls_sync *sync)
+{
+    PyObject *stream = sync->from.want->stream;
+    switch (sync->argument) {
+    case DLS_PASS_NONE:
+        Py_RETURN_NONE;
+    case DLS_PASS_MINUS_1:
+        return PyLong_FromLong(-1);
+    case DLS_PASS_0:
+        return PyLong_FromLong(0);
+    case DLS_PASS_1:
+        return PyLong_FromLong(1);
+    default:
+        break;
+    }
+    bool opaque = dls_family_of(sync->from.device.device_type) == DLS_FAMILY_OTHER;
+    if (!opaque && (sync->s.handle != 0 || sync->s.value == DLS_VALUE_ZERO)) {
+        return PyLong_FromUnsignedLongLong(sync->s.handle);
+    }
+    /* A SyclQueue, or what only its producer knows: the object itself. */
+    Py_INCREF(stream);
+    return stream;
+}
+
+int
+dls_sync_begin(const dls_sync_source *from, const void *address, dls_producer_kind kind,
+               dls_sync *sync)
+{
+    assert(from->state != NULL && from->source != NULL && from->want != NULL);
+    *sync = (dls_sync){.from = *from,
+                       .kind = kind,
+                       .transfer = dls_transfer_of(from->want, from->device),
+                       .is_empty = from->want->empty};
+    dls_family family = dls_family_of(from->device.device_type);
+    if (read_s(from->state, from->want, family, &sync->s) < 0) {
+        return -1;
+    }
+    if (sync->transfer == DLS_TRANSFER_TO_HOST && sync->is_empty) {
+        sync->place_is_unknown = true; /* it was not looked for (S10) */
+    }
+    else if (sync->transfer == DLS_TRANSFER_TO_HOST) {
+        find_copy_stream(sync, address);
+    }
+    adapt_s(sync);
+    dls_sync_rule rule = dls_sync_rule_find(family, kind, sync->s.value);
+    if (rule.task == DLS_TASK_VALUE_ERROR || rule.task == DLS_TASK_TYPE_ERROR) {
+        return dls_stream_raise_wrong(from->state, family, rule.task,
+                                      from->want->stream);
+    }
+    sync->argument = rule.argument;
+    if (rule.argument == DLS_OMIT) {
+        return 0;
+    }
+    sync->passed = passed_value(sync);
+    return sync->passed != NULL ? 0 : -1;
+}
+
+void
+dls_sync_end(dls_sync *sync)
+{
+    Py_CLEAR(sync->passed);
+    Py_CLEAR(sync->queue);
+}
+
+/* --- graph captures ------------------------------------------------------- */
+
+int
+dls_sync_meets_capture(dls_sync *sync)
+{
+    dl_device device = sync->from.device;
+    const dls_driver *driver = dls_driver_of(device.device_type);
+    bool replaced = sync->transfer == DLS_TRANSFER_TO_HOST
+                    || (sync->argument == DLS_PASS_1 && sync->s.value != DLS_VALUE_ONE)
+                    || sync->argument == DLS_PASS_0;
+    dls_producer_stream p = {.known = DLS_P_UNKNOWN};
+    bool captures = false, in_use = false;
+    if (!replaced || sync->is_empty) {
+        return 0;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    in_use = driver->in_use();
+    Py_END_ALLOW_THREADS
+    if (!in_use) {
+        return 0; /* nothing captures without a driver */
+    }
+    if (dls_producer_stream_ask(&sync->from, &p, &sync->queue) < 0) {
+        return -1;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    captures = dls_sync_run_sees_capture(device, p);
+    Py_END_ALLOW_THREADS
+    return captures;
+}
+
+int
+dls_sync_raise_capture(dls_state *state, PyObject *source)
+{
+    return dls_refuse(state, DLS_EBUFFER, source, "%s", DLS_CAPTURE_REFUSAL);
+}
+
+/* --- after the call ------------------------------------------------------- */
+
+static const char *
+address_of(const dls_acquired *acquired)
+{
+    return (const char *)acquired->tensor.data + acquired->tensor.byte_offset;
+}
+
+/* Has it no elements?  A struct that lies about itself counts as empty: it is refused
+ * later, before anybody reads the memory (T11). */
+static bool
+is_empty(const dl_tensor *tensor)
+{
+    int64_t count;
+    bool sane = tensor->ndim >= 0 && tensor->ndim <= DLS_NDIM_ABSURD
+                && (tensor->ndim == 0 || tensor->shape != NULL);
+    return !sane || dls_layout_count(tensor->ndim, tensor->shape, &count, NULL) < 0
+           || count == 0;
+}
+
+static bool
+needs_p(dls_task task)
+{
+    return task == DLS_TASK_SYNC || task == DLS_TASK_SYNC_IF_KNOWN
+           || task == DLS_TASK_WAIT || task == DLS_TASK_WAIT_IF_KNOWN
+           || task == DLS_TASK_REFUSE;
+}
+
+/* There was no copy stream before the call.  Where only the memory's address tells the
+ * context (a program of the driver API), there is one now.  0, or -1 with the reason as
+ * the exception. */
+static int
+find_copy_stream_again(dls_sync *sync, const dls_acquired *acquired)
+{
+    if (sync->place_is_unknown) {
+        find_copy_stream(sync, address_of(acquired));
+    }
+    if (sync->copy.kind == DLS_COPY_NONE) {
+        return dls_refuse_error(sync->from.state, sync->from.source, &sync->copy_error);
+    }
+    adapt_s(sync);
+    return 0;
+}
+
+static dls_sync_job
+make_job(const dls_sync *sync, dls_task task, dls_producer_stream p,
+         const dls_acquired *acquired)
+{
+    dls_family family = dls_family_of(sync->from.device.device_type);
+    bool rocm = family == DLS_FAMILY_ROCM || family == DLS_FAMILY_ROCM_HOST;
+    bool none = sync->s.value == DLS_VALUE_NONE;
+    return (dls_sync_job){
+        .task = task,
+        .p = p,
+        .s = none && !rocm ? 1 : sync->s.handle,
+        .has_s = !none || family == DLS_FAMILY_CUDA || family == DLS_FAMILY_ROCM,
+        .policy = sync->from.want->unknown_stream,
+        .device = sync->from.device,
+        .address = address_of(acquired),
+    };
+}
+
+/* Have the device's driver carry out the job.  0, or -1. */
+static int
+run_job(const dls_sync *sync, const dls_sync_job *job)
+{
     dls_error err;
-    int result = -1;
-    if (dls_pool_get_event(driver, place, &event, &err) == DLS_OK) {
-        result = driver->record_device(place, event);
-        if (result == 0) {
-            result = driver->wait_device(place, event);
+    int code;
+    if (dls_sync_run_needs_driver(job)) {
+        Py_BEGIN_ALLOW_THREADS
+        code = dls_sync_run(job, &err);
+        Py_END_ALLOW_THREADS
+    }
+    else {
+        code = dls_sync_run(job, &err);
+    }
+    return code == DLS_OK ? 0
+                          : dls_refuse_error(sync->from.state, sync->from.source, &err);
+}
+
+/* Carry out the rule's task.  0, or -1. */
+static int
+do_task(dls_sync *sync, dls_task task, dls_producer_stream p,
+        const dls_acquired *acquired)
+{
+    const dls_sync_source *from = &sync->from;
+    dls_family family = dls_family_of(from->device.device_type);
+    if (task == DLS_TASK_NOTHING) {
+        return 0;
+    }
+    if (task == DLS_TASK_VALUE_ERROR || task == DLS_TASK_TYPE_ERROR) {
+        return dls_stream_raise_wrong(from->state, family, task, from->want->stream);
+    }
+    if (needs_p(task) && dls_producer_stream_find(from, &p, &sync->queue) < 0) {
+        return -1;
+    }
+    const dls_sync_job job = make_job(sync, task, p, acquired);
+    if (family == DLS_FAMILY_ONEAPI) {
+        return dls_sycl_queue_sync(from->state, from->source, &job, from->want->stream);
+    }
+    return run_job(sync, &job);
+}
+
+int
+dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
+                dls_acquired *acquired)
+{
+    /* Where label and tensor disagree about the device, the tensor decides (N5). */
+    if (!sync->from.want->has_assumed) {
+        sync->from.device = acquired->tensor.device;
+    }
+    if (is_empty(&acquired->tensor)) {
+        acquired->copy = (dls_copy_place){.kind = DLS_COPY_NOTHING};
+        return 0;
+    }
+    if (sync->transfer == DLS_TRANSFER_TO_HOST && sync->copy.kind == DLS_COPY_NONE) {
+        if (find_copy_stream_again(sync, acquired) < 0) {
+            return -1;
         }
-        dls_pool_put_event(driver, place, event, result == 0);
+        if (kind != DLS_PRODUCER_WAITED) {
+            kind = DLS_PRODUCER_OLD; /* it was passed -1, so it has not synced */
+        }
     }
-    if (result != 0 && !driver->is_capture_error(result)) {
-        result = driver->sync_device(place); /* slow, but no less sure */
+    acquired->copy = sync->copy;
+    dls_family family = dls_family_of(sync->from.device.device_type);
+    dls_sync_rule rule = dls_sync_rule_find(family, kind, sync->s.value);
+    acquired->not_synced = family == DLS_FAMILY_ONEAPI && rule.task == DLS_TASK_NOTHING
+                           && sync->s.value == DLS_VALUE_NONE
+                           && rule.argument == DLS_PASS_NONE;
+    return do_task(sync, rule.task, p, acquired);
+}
+
+int
+dls_sync_acquired(const dls_sync_source *from, dls_producer_kind kind,
+                  dls_producer_stream p, dls_acquired *acquired)
+{
+    dls_sync sync;
+    dls_sync_source here = *from;
+    here.device = from->want->has_assumed ? from->want->assumed
+                                          : acquired->tensor.device;
+    if (dls_transfer_check(from->state, from->source, from->want, here.device) < 0) {
+        return -1; /* before any sync */
     }
+    if (is_empty(&acquired->tensor)
+        && dls_transfer_of(from->want, here.device) == DLS_TRANSFER_TO_HOST) {
+        acquired->copy = (dls_copy_place){.kind = DLS_COPY_NOTHING};
+        return 0;
+    }
+    int result = dls_sync_begin(&here, address_of(acquired), kind, &sync);
+    if (result == 0) {
+        result = dls_sync_finish(&sync, kind, p, acquired);
+    }
+    dls_sync_end(&sync);
     return result;
 }
 
-bool
-dls_handoff_guard(const dls_ordering *what)
+/* --- what is remembered --------------------------------------------------- */
+
+dls_producer_stream
+dls_sync_ready_stream(dls_state *state, const dls_want *want, dl_device device)
 {
-    const dls_driver *driver = dls_driver_of(what->device.device_type);
-    const dls_place place = {.api = what->home_api, .context = what->home};
-    dls_error err;
-    int before;
-    if (!driver->in_use() || driver->identity(&place) != what->home_id
-        || driver->enter(&place, &before, &err) != DLS_OK) {
-        return true;
+    const dls_producer_stream ready = {.known = DLS_P_READY},
+                              unknown = {.known = DLS_P_UNKNOWN};
+    dls_stream s;
+    if (dls_device_is_host(device.device_type)) {
+        return ready;
     }
-    bool captured = driver->captures(&place, driver->legacy)
-                    || driver->is_capture_error(fence(driver, &place));
-    driver->leave(&place, before);
-    return !captured;
+    if (read_s(state, want, dls_family_of(device.device_type), &s) < 0) {
+        PyErr_Clear();
+        return unknown;
+    }
+    switch (s.value) {
+    case DLS_VALUE_NONE:
+        if (device.device_type == dl_kDLCUDA || device.device_type == dl_kDLROCM) {
+            return dls_producer_stream_of_handle(device.device_type == dl_kDLCUDA);
+        }
+        return ready; /* the host has waited for managed memory (S4) */
+    case DLS_VALUE_ZERO:
+        return dls_producer_stream_of_handle(s.from_object ? 1 : 0);
+    case DLS_VALUE_ONE:
+    case DLS_VALUE_TWO:
+    case DLS_VALUE_HANDLE:
+        return dls_producer_stream_of_handle(s.handle);
+    case DLS_VALUE_OBJECT:
+        return dls_producer_stream_of_object(want->stream);
+    default:
+        return unknown;
+    }
 }

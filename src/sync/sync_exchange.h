@@ -1,33 +1,67 @@
-/* Orderings carried out: edges, waits, contexts (reference streams.md 1.4 and 6.6). */
-#ifndef DLS_DEVICE_HANDOFF_H
-#define DLS_DEVICE_HANDOFF_H
+/* The sync of one exchange: what the producer is passed as `stream=`, and what dlshim
+ * does after the call (docs/streams.rst, S2).
+ *
+ * The rules are gpu/sync_rules.def, the driver's part is gpu/sync_run.  GIL held; it is
+ * released around every driver call.
+ */
+#ifndef DLS_SYNC_SYNC_EXCHANGE_H
+#define DLS_SYNC_SYNC_EXCHANGE_H
 
 #include "core/error.h"
-#include "core/sync_words.h"
+#include "exchange/exchange.h"
+#include "sync/producer_stream.h"
+#include "sync/transfer.h"
 
-/* Does this ordering need a driver at all?  If not, *action is final (NOTHING or a
- * refusal) and dls_handoff does no more than say so. */
-bool dls_handoff_needs_driver(const dls_ordering *ordering);
+/* One sync.  dls_sync_begin fills it, dls_sync_end releases what it holds. */
+typedef struct {
+    dls_sync_source from; /* all that `from` points to must outlive the record */
+    dls_producer_kind kind;
+    dls_transfer transfer;
+    dls_stream s;          /* S; for copies to the host, dlshim's copy stream */
+    dls_argument argument; /* what the rule says that the producer is passed */
+    PyObject *passed;      /* strong: that value; NULL for OMIT */
+    PyObject *queue;       /* strong: the queue that P is on oneAPI, or NULL */
+    dls_copy_place copy;   /* COPY_NONE unless the transfer is TO_HOST */
+    dls_error copy_error;  /* TO_HOST without a copy stream: why there is none */
+    bool place_is_unknown; /* then: the memory's address may tell where it is */
+    bool is_empty;         /* the object says that it has no elements */
+} dls_sync;
 
-/* Settle and do it.  Without the GIL: it may wait for the device.  The context stack of
- * the thread is as before on every exit.  DLS_OK, or a code with *err: DLS_EBUFFER for
- * what cannot be ordered, DLS_ERUNTIME for errors of the program that the driver
- * reports. */
-int dls_handoff(const dls_ordering *ordering, dls_error *err);
+/* Read S of a request.  Within one exchange an object is asked once, because it may
+ * answer otherwise the next time.  0, or -1 as dls_stream_read. */
+int dls_consumer_stream_read(dls_state *state, const dls_want *want, dls_stream *out);
 
-/* Is a graph capture running, as far as can be seen from L of the device and from P?
- * false where the driver is not in use.  Does no harm to a capture.  Without the GIL.
+/* Before the call: decide what a producer of this kind is passed.  address: of the
+ * memory; NULL where only the export will tell it.  0, or -1 with TypeError or
+ * ValueError, because S is no stream of from->device (S1).  In both cases dls_sync_end
+ * must follow. */
+int dls_sync_begin(const dls_sync_source *from, const void *address,
+                   dls_producer_kind kind, dls_sync *sync);
+void dls_sync_end(dls_sync *sync);
+
+/* Would a producer that obeys break a graph capture (S14)?  That can happen where it is
+ * passed another stream than the consumer's.  1 = it would, 0, or -1 with an exception.
  */
-bool dls_handoff_captures(dl_device device, dls_pending p);
+int dls_sync_meets_capture(dls_sync *sync);
 
-/* Can what a consumer still runs on the memory's device be ordered at release, without
- * its stream?  Fills in the place.  (CUDA 12.5: events of a whole context.)  DLS_OK, or
- * DLS_EBUFFER. */
-int dls_handoff_can_guard(dls_ordering *what, dls_error *err);
+/* Raise the BufferError for it.  Always -1. */
+int dls_sync_raise_capture(dls_state *state, PyObject *source);
 
-/* Order all work of the context that owns the memory before all that comes later there;
- * the host does not wait.  false: not now, a graph capture is running.  true also where
- * no driver or context is left, for then nothing is pending.  Without the GIL. */
-bool dls_handoff_guard(const dls_ordering *what);
+/* After the call: carry out the task that the rule leaves for *acquired, whose producer
+ * turned out to be of this kind, and fill in acquired->copy and acquired->not_synced.
+ * p: what the protocol itself said of P.  0, or -1 with an exception; *acquired stays
+ * the caller's. */
+int dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
+                    dls_acquired *acquired);
+
+/* All of the above for a producer that was passed nothing: check the transfer, begin,
+ * finish, end.  from->device is not read: *acquired, or want->assumed, tells the
+ * device. */
+int dls_sync_acquired(const dls_sync_source *from, dls_producer_kind kind,
+                      dls_producer_stream p, dls_acquired *acquired);
+
+/* The stream on which the data are ready that `want` got from `device` (S20). */
+dls_producer_stream dls_sync_ready_stream(dls_state *state, const dls_want *want,
+                                          dl_device device);
 
 #endif

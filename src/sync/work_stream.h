@@ -1,23 +1,26 @@
-/* Which stream an export through the exchange table is on.
+/* On which stream this thread's last export through our C table is.
  *
- * current_work_stream() knows no object: each export of device memory leaves {device,
- * P} in a thread-local, which it answers.  Where P cannot be learned the export has
- * ordered the work into L, and the answer is NULL (design section 6). */
-#ifndef DLS_MODULE_WORK_STREAM_H
-#define DLS_MODULE_WORK_STREAM_H
+ * current_work_stream() of DLPack's C exchange API knows no object: each export of
+ * device memory leaves {device, producer stream} in a thread-local, which it answers.
+ */
+#ifndef DLS_SYNC_WORK_STREAM_H
+#define DLS_SYNC_WORK_STREAM_H
 
-#include "request/request.h"
+#include "core/sync_words.h"
+#include "python/py.h"
 
-/* Export a Producer or a Tensor for a consumer of the table, on the careful road.  A
- * dl_managed_tensor_versioned* or (for borrowers, who are told no flags) a
- * dl_managed_tensor*, the caller's to delete; NULL with an exception.  answer: what the
- * source gave on the express road, or NULL; used up. */
-void *dls_export_for_table(PyObject *self, bool versioned, dls_answer *answer);
-
-/* Make the thread-locals, at import.  0, or -1 with MemoryError. */
+/* Make the thread-locals, at import.  GIL held.  0, or -1 with MemoryError. */
 int dls_work_stream_init(void);
 
-/* The answer for a device, never a failure.  Needs no GIL. */
+/* Does current_work_stream() make sense for this kind of device? */
+bool dls_work_stream_is_asked(int32_t device_type);
+
+/* Leave what the next question is to be answered.  Any other p than a known stream: the
+ * work was ordered into the legacy default stream.  Never fails. */
+void dls_work_stream_leave(dl_device device, dls_producer_stream p);
+
+/* The answer for a device: a stream handle, or NULL for the default stream.  Needs no
+ * GIL, never fails. */
 void *dls_work_stream_answer(dl_device device);
 
 #endif

@@ -1,8 +1,8 @@
 """The core suite runs twice, with and without handing-on, and closes the books after each test.
 
 Without handing-on every exchange is translated (``_core._hook("hand_on", False)``), so that
-the fast and the slow road cannot drift apart.  Tests to which this makes no difference are
-marked ``once``.
+the fast path and the exchange in full cannot drift apart.  Tests to which this makes no
+difference are marked ``once``.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import dlshim
 from dlshim import _core
 from doubles import capsules as caps
 from doubles import child, scenarios
-from doubles.asking import FLAVOURS, live
+from doubles.asking import ASKINGS, live
 from doubles.producers import P1, P2, CopiesAlways
 
 MOST = 24  # no scenario allocates more often in one step
@@ -95,7 +95,7 @@ def test_a_raw_capsule_is_whole_or_taken_never_half(version):
         assert made.deleted == 1
 
 
-@pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
+@pytest.mark.parametrize("ask", ASKINGS.values(), ids=ASKINGS.keys())
 def test_a_producer_can_be_asked_again_after_a_failure(ask):
     x = P1()
     upgraded = dlshim.upgrade(x)
@@ -137,11 +137,13 @@ def test_pythons_own_allocations_may_fail_too():
         def attributes(): return tensor.dtype, tensor.__array_interface__, repr(tensor)
         def capsule(): return dlshim.to_capsule(source)
         def device(): return dlshim.upgrade(source).__dlpack_device__()
+        kept = dlshim.upgrade(source).__dlpack__(max_version=(1, 0)), tensor.__dlpack__()
+        def peek(): return [_core._peek(each) for each in kept]
 
         failed = 0
         start, stop = _testcapi.set_nomemory, _testcapi.remove_mem_hooks
         for action in (upgrade, options, versioned, legacy, copy, take, again, nested, attributes,
-                       capsule, device):
+                       capsule, device, peek):
             for forget in (False, True):
                 action()
                 live = _core._counters()["live"]

@@ -9,11 +9,11 @@ import pytest
 import dlshim
 from doubles import capsules as caps
 from doubles import child
-from doubles.asking import FLAVOURS, bare, live, tells, versioned, walk
+from doubles.asking import ASKINGS, bare, live, tells, versioned, walk
 from doubles.older import InterfaceOnly
 from doubles.producers import P1, P2, GivesRubbish, P3TableOnly, Raises, VersionedAlways
 
-BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
+BOTH = pytest.mark.parametrize("ask", ASKINGS.values(), ids=ASKINGS.keys())
 TAKERS = pytest.mark.parametrize(
     "take", [dlshim.upgrade, dlshim.from_dlpack, dlshim.to_capsule], ids=lambda f: f.__name__
 )
@@ -112,7 +112,7 @@ VERSIONS = pytest.mark.parametrize("version", [None, (1, 0)], ids=["legacy", "ve
 @VERSIONS
 @pytest.mark.parametrize("fields", LIES.values(), ids=LIES.keys())
 def test_T11_a_raw_capsule_whose_struct_lies(fields, version):
-    for ask in FLAVOURS.values():
+    for ask in ASKINGS.values():
         made = lie(fields, version)
         capsule = made.capsule()
         with pytest.raises(BufferError) as error:
@@ -131,7 +131,7 @@ def test_T11_a_raw_capsule_whose_struct_lies(fields, version):
 @VERSIONS
 @pytest.mark.parametrize("fields", LIES.values(), ids=LIES.keys())
 def test_T11_a_producer_whose_struct_lies(fields, version):
-    for ask in FLAVOURS.values():
+    for ask in ASKINGS.values():
         made = lie(fields, version)
         x = GivesRubbish(made.capsule())
         with pytest.raises(BufferError) as error:
@@ -183,8 +183,8 @@ def test_T11_a_lie_about_a_copy(ask):
         (2**62, 1, False),
     ],
 )
-def test_T11_extents_that_no_memory_has_are_judged_alike_on_every_road(extent, lanes, fits):
-    """Row-major to the letter, from a type that was met: the quick look and the careful one."""
+def test_T11_extents_that_no_memory_has_are_judged_alike_everywhere(extent, lanes, fits):
+    """Row-major to the letter, from a type that was met: on the fast path and in full."""
     for cls in (P1, P2):
         for ask in (bare, versioned):
             ask(dlshim.upgrade(cls()))

@@ -9,12 +9,12 @@ import pytest
 import dlshim
 from doubles import capsules as caps
 from doubles import consumers, producers
-from doubles.asking import FLAVOURS, bare, live, tells, versioned, walk
+from doubles.asking import ASKINGS, bare, live, tells, versioned, walk
 from doubles.producers import P1, P2, CopiesAlways, P1b, P3TableOnly, VersionedAlways
 
 BOTH = pytest.mark.parametrize("version", [None, (1, 0)], ids=["legacy", "versioned"])
 
-# Each way out, as a function that gives a fresh capsule of the flavour asked for.
+# Each way out, as a function that gives a fresh capsule of the generation asked for.
 SOURCES = {
     "P1": lambda **asked: dlshim.upgrade(P1()).__dlpack__(**asked),
     "P1b": lambda **asked: dlshim.upgrade(P1b()).__dlpack__(**asked),
@@ -130,7 +130,7 @@ class GivesForeign(producers.GivesRubbish):
 
 @pytest.mark.parametrize("rubbish", [None, 42, "dltensor", object(), [1, 2], b"x"])
 def test_T9_an_answer_that_is_no_capsule(rubbish):
-    for ask in FLAVOURS.values():
+    for ask in ASKINGS.values():
         with pytest.raises(BufferError) as error:
             ask(dlshim.upgrade(GivesForeign(rubbish)))
         tells(error.value, "GivesForeign")
@@ -142,7 +142,7 @@ def test_T9_an_answer_that_is_a_foreign_or_used_capsule():
     used = caps.make()
     theirs = caps.take(used)
     for rubbish in (foreign, used):
-        for ask in FLAVOURS.values():
+        for ask in ASKINGS.values():
             with pytest.raises(BufferError) as error:
                 ask(dlshim.upgrade(GivesForeign(rubbish)))
             tells(error.value, "GivesForeign")
@@ -152,7 +152,7 @@ def test_T9_an_answer_that_is_a_foreign_or_used_capsule():
 # --- an exception is pending ----------------------------------------------------------
 
 
-@pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
+@pytest.mark.parametrize("ask", ASKINGS.values(), ids=ASKINGS.keys())
 def test_T9_a_python_destructor_does_not_eat_the_error(ask):
     """numpy#32697: destructors written in Python ran with the error set, and it was lost."""
     seen = []

@@ -18,13 +18,13 @@ import dlshim
 from dlshim import _core
 from doubles import child
 from doubles import cuda_interface as cai
-from doubles.asking import FLAVOURS, bare, tells, versioned
+from doubles.asking import ASKINGS, bare, tells, versioned
 from doubles.cuda_interface import CudaOnly, LazyPair, empty
 from doubles.producers import P2
 
 pytestmark = pytest.mark.once  # there is never a capsule to hand on
 
-BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
+BOTH = pytest.mark.parametrize("ask", ASKINGS.values(), ids=ASKINGS.keys())
 DROP = CudaOnly.DROP
 #: Nothing is there; what is refused before the driver is asked does not matter.
 ADDRESS = 0x1000
@@ -434,13 +434,13 @@ def test_a_tensor_says_the_stream_it_was_taken_on(stream, device_type):
     assert tensor.__cuda_array_interface__["stream"] == stream
 
 
-def test_pinned_memory_has_nothing_pending():
+def test_pinned_memory_has_no_unfinished_work():
     tensor = dlshim.from_dlpack(on((3, 0)), stream=7)
     assert tensor.__cuda_array_interface__["stream"] is None
     assert tensor.__array_interface__["data"] == tensor.__cuda_array_interface__["data"]
 
 
-def test_what_is_unknown_needs_a_driver_to_be_ordered():
+def test_what_is_unknown_needs_a_driver_to_be_synced():
     if has_driver():
         pytest.skip("this machine has a CUDA driver")
     tensor = dlshim.from_dlpack(on((2, 0)), stream=-1)
@@ -481,7 +481,7 @@ def test_there_and_back():
         assert getattr(second, name) == getattr(first, name)
 
 
-def test_the_rung_is_known():
+def test_the_protocol_is_known():
     assert "__cuda_array_interface__" in _core._plan(empty())["offers"]
     spelled = " ".join(map(str, dlshim.inspect(empty()).protocols))
     assert "__cuda_array_interface__" in spelled

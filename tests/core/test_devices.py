@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import weakref
 
 import pytest
 
 import dlshim
 from doubles import capsules as caps
 from doubles import consumers, sycl
-from doubles.asking import FLAVOURS, bare, tells, versioned, walk
+from doubles.asking import ASKINGS, bare, tells, versioned, walk
 from doubles.producers import (
-    GENERATIONS,
+    EDITIONS,
     P1,
     P2,
     BrokenDevice,
@@ -34,7 +36,7 @@ from doubles.producers import (
     jax_like,
 )
 
-BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
+BOTH = pytest.mark.parametrize("ask", ASKINGS.values(), ids=ASKINGS.keys())
 
 
 # --- N5: __dlpack_device__ ------------------------------------------------------------
@@ -46,8 +48,8 @@ def plain(device):
     return device
 
 
-@pytest.mark.parametrize("cls", GENERATIONS.values(), ids=GENERATIONS.keys())
-def test_N5_two_plain_ints_from_every_generation(cls):
+@pytest.mark.parametrize("cls", EDITIONS.values(), ids=EDITIONS.keys())
+def test_N5_two_plain_ints_from_every_edition(cls):
     upgraded = dlshim.upgrade(cls())
     if cls is not DisagreeingDevice:
         assert plain(upgraded.__dlpack_device__()) == (1, 0)
@@ -136,7 +138,7 @@ def test_N5_a_type_learned_on_the_host_that_turns_up_on_a_device():
     versioned(dlshim.upgrade(cls())).release()
     host = cls()
     versioned(dlshim.upgrade(host)).release()
-    assert host.device_calls == 0  # the learned road asks no device
+    assert host.device_calls == 0  # the learned form asks no device
 
     x = cls((3,), device=(2, 0))
     with versioned(dlshim.upgrade(x), stream=None) as imported:
@@ -180,7 +182,7 @@ def test_N5_what_is_said_of_numpys_memory_is_what_its_export_says():
         upgraded = dlshim.upgrade(array)
         for _ in range(2):
             assert plain(upgraded.__dlpack_device__()) == array.__dlpack_device__()
-            if array.__dlpack_device__() == (1, 0):  # learned: from then on the quick way
+            if array.__dlpack_device__() == (1, 0):  # learned: from then on the fast path
                 versioned(upgraded).release()
     assert {array.__dlpack_device__() for array in arrays} >= {(1, 0), (3, 0)}
 
@@ -242,8 +244,8 @@ def test_device_memory_passes_through_a_modern_producer(cls, ask):
 
 
 @BOTH
-def test_a_table_alone_serves_where_no_ordering_is_owed(ask):
-    """N2: the table orders nothing, so it is used for -1, for nothing, and for handles."""
+def test_a_table_alone_is_enough_where_nothing_is_to_sync(ask):
+    """N2: the table syncs nothing, so it is used for -1, for nothing, and for handles."""
     for fields, asked in (
         ({"device": (2, 0)}, {"stream": -1}),
         ({"device": (2, 0), "shape": (0, 3), "data": None}, {}),
@@ -527,3 +529,40 @@ def test_devices_given_as_enums_and_numbers_of_others():
             assert imported.view.device == (1, 0)
     with versioned(dlshim.upgrade(x), dl_device=(ForeignEnum(1), 0)) as imported:
         assert imported.view.device == (1, 0)
+
+
+class RefusesKeywordsByValue(P1aNoDevice):
+    """A call with keywords is refused by a ValueError, so nothing is learned (N1)."""
+
+    def __dlpack__(self, **keywords):
+        if keywords:
+            raise ValueError("no keywords")
+        return self._legacy()
+
+
+def test_N5_a_question_that_needs_an_export_keeps_nothing_alive():
+    """The refusals on the way hold frames, and those hold the array."""
+    x = RefusesKeywordsByValue()
+    gone = weakref.ref(x)
+    upgraded = dlshim.upgrade(x)
+    assert plain(upgraded.__dlpack_device__()) == (1, 0)
+    del x, upgraded
+    gc.collect()
+    assert gone() is None
+
+
+def test_N2_a_refusal_on_the_host_is_not_what_a_device_is_refused_for():
+    """The bare call told of a device; what is then refused is explained by what comes then."""
+
+    class OnADevice(P1aNoDevice):
+        def __dlpack__(self, **keywords):
+            if "stream" in keywords:
+                raise NotImplementedError("no streams here")
+            if keywords:
+                raise ValueError("no keywords")
+            return self._legacy()
+
+    x = OnADevice((2,), device=(8, 0), data=None)
+    with pytest.raises(BufferError) as refused:
+        dlshim.from_dlpack(x, stream=7)
+    assert "no keywords" not in str(refused.value)

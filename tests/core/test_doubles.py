@@ -141,7 +141,7 @@ def test_numbers_follow_strides():
 
 # --- producers, seen by the real NumPy ------------------------------------------------
 
-WITH_DUNDER = [cls for cls in producers.GENERATIONS.values() if hasattr(cls, "__dlpack__")]
+WITH_DUNDER = [cls for cls in producers.EDITIONS.values() if hasattr(cls, "__dlpack__")]
 
 
 @pytest.mark.parametrize("cls", WITH_DUNDER)
@@ -169,10 +169,10 @@ def test_producer_and_real_numpy(cls):
 
 @pytest.mark.parametrize("readonly", [False, True])
 def test_p2_answers_as_numpy_does(readonly):
-    """P2 is a NumPy >= 2.1 in small: same flavour, flags and refusals for the same question."""
+    """P2 is a NumPy >= 2.1 in small: same edition, flags and refusals for the same question."""
     np = numpy()
     if numpy_version() < (2, 1):
-        pytest.skip("this NumPy is not of generation P2")
+        pytest.skip("this NumPy is not of edition P2")
     real = np.arange(6, dtype="float32").reshape(2, 3)
     real.flags.writeable = not readonly
     fake = P2(readonly=readonly)

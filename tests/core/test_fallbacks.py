@@ -1,4 +1,4 @@
-"""Late-bound CPython functions: every fallback is forced and must do the same.
+"""Functions of newer CPythons: every fallback is forced and must do the same.
 
 The one exception are the buffer functions, which have no substitute: without them dlshim
 takes no buffers, and says so.
@@ -45,12 +45,12 @@ def test_a_buffer_taken_before_is_given_back():
 
 @pytest.mark.once
 def test_forcing_is_seen():
-    before = _core._late()
+    before = _core._compat()
     assert before and all(type(real) is bool for real in before.values())
     _core._hook("fallback", True)
-    assert not any(_core._late().values())
+    assert not any(_core._compat().values())
     _core._hook("fallback", False)
-    assert _core._late() == before
+    assert _core._compat() == before
 
 
 @pytest.mark.once
@@ -79,10 +79,10 @@ def test_errors_are_the_same_on_the_fallbacks(forced):
 
 
 @pytest.mark.once
-def test_late_functions_are_used_where_this_python_has_them():
+def test_newer_functions_are_used_where_this_python_has_them():
     import sys
 
-    late = _core._late()
+    compat = _core._compat()
     since = {
         "PyObject_VectorcallMethod": (3, 9),
         "PyObject_Vectorcall": (3, 11),
@@ -90,7 +90,7 @@ def test_late_functions_are_used_where_this_python_has_them():
         "PyThreadState_GetUnchecked": (3, 13),
     }
     for name, version in since.items():
-        assert late[name] is (sys.version_info[:2] >= version), name
+        assert compat[name] is (sys.version_info[:2] >= version), name
 
 
 @pytest.mark.once

@@ -9,9 +9,9 @@ import pytest
 import dlshim
 from doubles import capsules as caps
 from doubles import consumers
-from doubles.asking import FLAVOURS, bare, counting, versioned, walk
+from doubles.asking import ASKINGS, bare, counting, versioned, walk
 from doubles.producers import (
-    GENERATIONS,
+    EDITIONS,
     P1,
     P2,
     CopiesAlways,
@@ -24,8 +24,8 @@ from doubles.producers import (
     onnxruntime_like,
 )
 
-BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
-OF = {bare: P1, versioned: P2}  # a producer whose own answer has this flavour
+BOTH = pytest.mark.parametrize("ask", ASKINGS.values(), ids=ASKINGS.keys())
+OF = {bare: P1, versioned: P2}  # a producer whose own answer has this generation
 
 
 def exchange(ask, x, **options):
@@ -127,7 +127,7 @@ def test_T3_options_that_change_nothing_hand_on(fields, options, hand_on):
     imported.release()
 
 
-def test_T3_another_flavour_is_translated():
+def test_T3_another_generation_is_translated():
     for ask, cls in ((versioned, P1), (versioned, P1b), (bare, P2)):
         imported, handed = exchange(ask, cls())
         assert not handed
@@ -148,7 +148,7 @@ def test_T3_a_fresh_capsule_per_call(ask):
         imports[1].release()
         assert imports[0].values() == imports[2].values()
 
-    walk(GENERATIONS, check)
+    walk(EDITIONS, check)
 
 
 @BOTH

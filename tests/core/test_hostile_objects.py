@@ -24,7 +24,7 @@ def test_a_capsule_that_its_other_holder_consumes_meanwhile_is_not_freed_twice()
     """The holder consumes and lets go: the count is back at one, the pointer is stale."""
     shared = []
 
-    class Shares(torch_like(generation=1)):
+    class Shares(torch_like(edition=1)):
         def __dlpack__(self, stream=None):
             capsule = super().__dlpack__(stream)
             shared.append(capsule)
@@ -88,6 +88,171 @@ def test_the_module_goes_when_it_is_dropped():
         del dlshim
     gc.collect()
     assert sum(ref() is not None for ref in dead) <= 1, dead
+    """)
+
+
+# What is called, each saved before the module is emptied; `ran` holds what came of it.
+AFTER_THE_MODULE = {
+    "upgrade": "call(dlshim.upgrade, b'x')",
+    "upgrade anew": "call(dlshim.upgrade, (C.c_int * 3)())",
+    "upgrade, options": "call(dlshim.upgrade, b'x', copy=True, legacy_readonly='copy')",
+    "upgrade, a capsule": "call(dlshim.upgrade, tensor.__dlpack__())",
+    "upgrade, nothing": "call(dlshim.upgrade, object())",
+    "from_dlpack": "call(dlshim.from_dlpack, b'x')",
+    "from_dlpack, a tensor": "call(dlshim.from_dlpack, tensor, copy=True)",
+    "from_dlpack, a producer": "call(dlshim.from_dlpack, producer)",
+    "to_capsule": "call(dlshim.to_capsule, b'x', copy=True)",
+    "to_capsule, versioned": "call(dlshim.to_capsule, b'x', max_version=(1, 0))",
+    "inspect": "call(dlshim.inspect, b'x')",
+    "inspect, export": "call(dlshim.inspect, producer, export=True)",
+    "a producer": "call(producer.__dlpack__, max_version=(1, 0))",
+    "a producer, copy": "call(producer.__dlpack__, max_version=(1, 0), copy=True)",
+    "a producer, refused": "call(producer.__dlpack__, copy=2)",
+    "a producer's device": "call(producer.__dlpack_device__)",
+    "a stranger's producer": "call(strange.__dlpack__, max_version=(1, 0))",
+    "a tensor": "call(tensor.__dlpack__, max_version=(1, 0))",
+    "a tensor, copy": "call(tensor.__dlpack__, max_version=(1, 0), copy=True)",
+    "a tensor's device": "call(tensor.__dlpack_device__)",
+    "repr": "call(lambda *all: [repr(x) for x in all], producer, strange, tensor)",
+    "memoryview": "call(memoryview, tensor)",
+    "owned": "call(table._owned, C.py_object(producer), out)",
+    "owned, a copy": "call(table._owned, C.py_object(copying), out)",
+    "owned, a tensor": "call(table._owned, C.py_object(tensor), out)",
+    "borrowed": "call(table._borrow, C.py_object(producer), out)",
+    "borrowed, a tensor": "call(table._borrow, C.py_object(tensor), out)",
+    "to_py_object": "call(table._to_object, managed, C.cast(out, C.POINTER(C.py_object)))",
+    "allocator": "call(table._allocate, prototype, out, None, None)",
+    "the stream": "call(table._stream, 1, 0, C.cast(out, C.POINTER(C.c_void_p)))",
+}
+
+
+@pytest.mark.parametrize("end", ["exit", "collect"])
+@pytest.mark.parametrize("what", AFTER_THE_MODULE.values(), ids=AFTER_THE_MODULE)
+def test_what_is_called_after_the_collector_emptied_the_module(what, end):
+    """A deleter written in Python that runs while the collector takes the module apart."""
+    said = child.run(f"""
+    import ctypes as C, gc, sys
+    import dlshim
+    from doubles import capsules, ctable
+    gc.disable()
+
+    class Holder: pass
+    class Strange:
+        def __dlpack__(self, tensor=dlshim.from_dlpack(bytearray(8)), **keywords):
+            return tensor.__dlpack__(**keywords)
+
+    def prepare(holder):
+        tensor = dlshim.from_dlpack(bytearray(8))
+        producer, strange = dlshim.upgrade(bytearray(3)), dlshim.upgrade(Strange())
+        for p in (producer, strange):
+            p.__dlpack__(max_version=(1, 0))
+        table = ctable.Table(dlshim.Producer)
+        del table.capsule
+        memory = (C.c_char * 256)()
+        # (The collector may take the functions' argument types first.)
+        out = C.c_void_p(C.addressof(memory))
+        assert table._owned(tensor, out) == 0
+        managed = C.c_void_p.from_buffer_copy(memory)
+        dims = (C.c_int64 * 2)(2, 3)
+        wanted = capsules.DLTensor(
+            device_type=1, ndim=2, code=2, bits=32, lanes=1, shape=C.addressof(dims))
+        prototype = C.c_void_p(C.addressof(wanted))
+        copying = dlshim.upgrade(tensor, copy=True)
+        def call(function, *args, **keywords):
+            return lambda: function(*args, **keywords)
+        tensor.__dlpack__()
+        called = {what}
+        def deleter(_, called=called, print=print, type=type, Error=Exception):
+            try:
+                print(called())
+            except Error as e:
+                print(type(e).__name__, e)
+            print("called", flush=True)
+        callback = C.CFUNCTYPE(None, C.c_void_p)(deleter)
+        one = (C.c_int64 * 1)(1)
+        struct = capsules.ManagedTensor()
+        struct.dl_tensor = capsules.DLTensor(
+            C.addressof(one), 1, 0, 1, 0, 64, 1, C.addressof(one), C.addressof(one), 0)
+        struct.deleter = C.cast(callback, C.c_void_p)
+        new = C.PYFUNCTYPE(C.py_object, C.c_void_p, C.c_char_p, C.c_void_p)(
+            ("PyCapsule_New", C.pythonapi))
+        holder.tensor = dlshim.from_dlpack(new(C.addressof(struct), b"dltensor", None))
+        holder.keep = callback, one, struct, memory, dims, wanted
+        holder.me = holder
+
+    holder = Holder()
+    holder.tensor = None
+    prepare(holder)
+    if {end!r} == "collect":
+        for name in [n for n in sys.modules if n.split(".")[0] in ("dlshim", "doubles")]:
+            del sys.modules[name]
+        del holder, prepare, Strange, Holder, dlshim, capsules, ctable
+        gc.collect()
+    """)
+    assert "called" in said
+
+
+def test_what_a_module_needed_goes_when_nobody_can_look_at_it():
+    """A Tensor outlives its module, and works; what it needs goes with it, at the next import."""
+    child.run("""
+    import gc, sys, weakref
+    def dropped(keep):
+        import dlshim
+        kept = [dlshim.from_dlpack(bytearray(3)), dlshim.upgrade(bytearray(3))] if keep else []
+        kept = [x.__dlpack__ for x in kept]
+        dead = [weakref.ref(t) for t in (dlshim.Tensor, dlshim.Producer)]
+        dead.append(weakref.ref(sys.modules["dlshim._core"]))
+        for name in [n for n in sys.modules if n.startswith("dlshim")]:
+            del sys.modules[name]
+        return kept, dead
+    def alive(dead):
+        return [ref() is not None for ref in dead]
+    for _ in range(3):
+        kept, dead = dropped(True)
+        gc.collect()
+        methods = [method(max_version=(1, 0), copy=True) for method in kept]
+        _, others = dropped(False)
+        assert [method() for method in kept]
+        gc.collect()
+        del kept, methods
+        dropped(False)
+        gc.collect()
+        import dlshim
+        gc.collect()
+        assert alive(dead) == alive(others) == [False] * 3, (alive(dead), alive(others))
+    """)
+
+
+CHAINS = {
+    "capsules": "dlshim.from_dlpack(t.__dlpack__())",
+    "versioned capsules": "dlshim.from_dlpack(t.__dlpack__(max_version=(1, 0)))",
+    "to_capsule": "dlshim.from_dlpack(dlshim.to_capsule(t))",
+    "producers of capsules": "dlshim.from_dlpack(dlshim.upgrade(dlshim.upgrade(t).__dlpack__()))",
+    "tensors": "dlshim.from_dlpack(t)",
+    "tables": "table.to_object(owned(t))",
+}
+
+
+@pytest.mark.parametrize("step", CHAINS.values(), ids=CHAINS)
+def test_exports_of_exports_do_not_become_a_chain(step):
+    """A loop that passes its buffer round: dropping the last one once overflowed the stack."""
+    child.run(f"""
+    import ctypes as C, dlshim
+    from dlshim import _core
+    from doubles import ctable
+    table = ctable.Table(dlshim.Tensor)
+    out = C.c_void_p()
+    def owned(t):
+        assert table._owned(t, C.addressof(out)) == 0
+        return out.value
+    memory = bytearray(8)
+    t = dlshim.from_dlpack(memory)
+    t.__dlpack__()
+    for n in range(50_000):
+        t = {step}
+    assert _core._counters()["live"] <= 2, _core._counters()
+    t = None
+    memory.append(1)
     """)
 
 

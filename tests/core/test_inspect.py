@@ -13,7 +13,7 @@ from doubles import capsules as caps
 from doubles.asking import bare, live, versioned
 from doubles.older import InterfaceOnly, StructOnly
 from doubles.producers import (
-    GENERATIONS,
+    EDITIONS,
     P1,
     P2,
     P3,
@@ -44,7 +44,7 @@ def test_report_has_the_designed_fields():
         report.device = None
 
 
-@pytest.mark.parametrize("cls", GENERATIONS.values(), ids=GENERATIONS.keys())
+@pytest.mark.parametrize("cls", EDITIONS.values(), ids=EDITIONS.keys())
 def test_a_plain_inspection_asks_for_no_export(cls):
     x = cls()
     report = dlshim.inspect(x)
@@ -57,7 +57,7 @@ def test_a_plain_inspection_asks_for_no_export(cls):
         assert imported.values() == x.values()
 
 
-@pytest.mark.parametrize("cls", GENERATIONS.values(), ids=GENERATIONS.keys())
+@pytest.mark.parametrize("cls", EDITIONS.values(), ids=EDITIONS.keys())
 def test_with_export_one_is_asked_for_and_dropped(cls):
     x = cls((3, 2), "int16", strides=(1, 3))
     before = live()
@@ -88,7 +88,7 @@ def test_protocols_with_spelling_and_generation():
     assert "buffer" in spellings(bytearray())
 
 
-def test_plan_names_the_rung():
+def test_plan_names_the_protocol():
     assert "__dlpack__" in dlshim.inspect(P1()).plan[0]
     assert "table" in " ".join(dlshim.inspect(P3()).plan)
     assert dlshim.inspect(P0ToDlpack()).plan

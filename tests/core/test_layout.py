@@ -6,7 +6,7 @@ import pytest
 
 import dlshim
 from doubles import capsules as caps
-from doubles.asking import FLAVOURS, bare, tells, versioned, walk
+from doubles.asking import ASKINGS, bare, tells, versioned, walk
 from doubles.capsules import ADDRESS_DEVICES, HANDLE_DEVICES
 from doubles.producers import (
     P1,
@@ -21,7 +21,7 @@ from doubles.producers import (
     fresh,
 )
 
-BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
+BOTH = pytest.mark.parametrize("ask", ASKINGS.values(), ids=ASKINGS.keys())
 SOURCES = pytest.mark.parametrize("cls", [P1, P1b, P2, P3TableOnly, VersionedAlways])
 DEVICE_SOURCES = pytest.mark.parametrize("cls", [P1, P1b, P2, VersionedAlways])
 
@@ -55,7 +55,7 @@ def test_T4_strides_are_filled_and_canonical(cls, shape, given, wanted):
     x = cls(shape, "int32", strides=given, null_strides=given is None)
     tensor = dlshim.from_dlpack(x)
     assert tensor.strides == wanted
-    for ask in FLAVOURS.values():
+    for ask in ASKINGS.values():
         with ask(dlshim.upgrade(x)) as imported:
             assert imported.view.shape == shape
             assert imported.view.strides == wanted
@@ -197,7 +197,7 @@ def test_T6_empty_device_tensors_keep_their_null(cls, ask):
 
 @BOTH
 @pytest.mark.parametrize("version", [None, (1, 0)])
-def test_T6_no_ordering_is_owed_for_nothing(ask, version):
+def test_T6_no_elements_need_no_sync(ask, version):
     """A raw capsule of device memory needs a stream; an empty one does not."""
     capsule = caps.make((0, 3), device=(2, 0), data=None, version=version)
     with ask(dlshim.upgrade(capsule)) as imported:
@@ -217,7 +217,7 @@ def test_T6_null_data_with_elements(cls, ask):
 
 
 @BOTH
-def test_T6_null_data_from_a_table_means_the_next_rung(ask):
+def test_T6_null_data_from_a_table_means_the_next_protocol(ask):
     x = P3NullData()
     with ask(dlshim.upgrade(x)) as imported:
         assert imported.values() == x.values()
@@ -274,7 +274,7 @@ SUBBYTE = [(0, 4, 1), (1, 4, 1), (1, 1, 1), (17, 4, 1), (15, 6, 1), (0, 2, 1)]
 
 
 @pytest.mark.parametrize("dtype", SUBBYTE)
-def test_T7_subbyte_elements_do_not_cross_flavours(dtype):
+def test_T7_subbyte_elements_do_not_cross_generations(dtype):
     for ask, x in ((versioned, P1((8,), dtype)), (bare, VersionedAlways((8,), dtype))):
         with pytest.raises(BufferError) as error:
             ask(dlshim.upgrade(x))
@@ -283,7 +283,7 @@ def test_T7_subbyte_elements_do_not_cross_flavours(dtype):
 
 @pytest.mark.parametrize("dtype", SUBBYTE)
 @pytest.mark.parametrize("flags", [0, caps.SUBBYTE_PADDED])
-def test_T7_subbyte_elements_stay_within_a_flavour(dtype, flags):
+def test_T7_subbyte_elements_stay_within_a_generation(dtype, flags):
     x = P1((8,), dtype)
     with bare(dlshim.upgrade(x)) as imported:
         assert imported.view.dtype == dtype

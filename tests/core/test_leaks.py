@@ -89,14 +89,14 @@ def _refused_option():
         upgrade(source, order="F")
 
 
-def _refused_flavour():
+def _refused_generation():
     with suppress(BufferError):
         upgrade(b"x").__dlpack__()
 
 
-QUICK = [_upgrade, _upgrade_with_options, _legacy_dropped, _versioned_dropped, _copied, _taken,
+SHORT = [_upgrade, _upgrade_with_options, _legacy_dropped, _versioned_dropped, _copied, _taken,
          _taken_twice, _raw, _tensor_exported, _tensor_viewed, _tensor_described, _capsule, _device,
-         _refused_type, _refused_option, _refused_flavour]  # fmt: skip
+         _refused_type, _refused_option, _refused_generation]  # fmt: skip
 
 
 def grows(action, repeats):
@@ -113,7 +113,7 @@ def grows(action, repeats):
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("action", QUICK, ids=lambda f: f.__name__.strip("_"))
+@pytest.mark.parametrize("action", SHORT, ids=lambda f: f.__name__.strip("_"))
 def test_nothing_is_left_after_many(action):
     exports, blocks, pages = grows(action, REPEATS)
     assert exports == 0

@@ -14,9 +14,9 @@ import pytest
 import dlshim
 from doubles import capsules as caps
 from doubles import child, consumers
-from doubles.asking import FLAVOURS, bare, live, scribble, versioned, walk
+from doubles.asking import ASKINGS, bare, live, scribble, versioned, walk
 from doubles.producers import (
-    GENERATIONS,
+    EDITIONS,
     P1,
     P2,
     CopiesAlways,
@@ -25,7 +25,7 @@ from doubles.producers import (
     onnxruntime_like,
 )
 
-BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
+BOTH = pytest.mark.parametrize("ask", ASKINGS.values(), ids=ASKINGS.keys())
 C_THREADS = pytest.mark.skipif(
     not caps.has_c_threads(), reason="no pthread_create in the C library"
 )
@@ -58,7 +58,7 @@ def test_T10_a_deleter_is_never_null_on_output(ask):
             with ask(dlshim.from_dlpack(cls(deleter=deleter))) as imported:
                 assert imported.view.deleter
 
-    walk(GENERATIONS, check)
+    walk(EDITIONS, check)
 
 
 @BOTH
@@ -539,6 +539,58 @@ def test_dead_objects_stay_with_the_interpreter_that_allocated_them(first):
     """One with an allocator of its own cannot free what another's has made."""
     pytest.importorskip("_interpreters", reason="isolated interpreters come with CPython 3.13")
     child.run(ISOLATED + first + "\ninside()\noutside()\ninside()\noutside()\n", timeout=30)
+
+
+FROM_ELSEWHERE = """
+import gc
+import _interpreters as interpreters
+import dlshim
+from doubles import capsules
+
+died = []
+class Memory(bytearray):
+    def __del__(self): died.append(interpreters.get_current()[0])
+class Source:
+    def __init__(self):
+        self.memory, self.words = Memory(64), dict.fromkeys(map(str, range(50)))
+    def __dlpack__(self, *, max_version=None):
+        return dlshim.from_dlpack(self.memory).__dlpack__(max_version=max_version)
+
+def export(source):
+    capsule = source.__dlpack__()
+    capsules.rename(capsule)
+    return capsules.look(capsule).address
+
+CODE = '''
+import ctypes as C
+for address in {}:
+    deleter = C.c_void_p.from_address(address + 56).value
+    C.PYFUNCTYPE(None, C.c_void_p)(deleter)(address)
+'''
+
+def run(make, gil):
+    addresses = [export(make()) for _ in range(100)]
+    gc.collect()
+    inner = interpreters.create(interpreters.new_config("isolated", gil=gil))
+    failure = interpreters.run_string(inner, CODE.format(addresses))
+    assert failure is None, failure.formatted
+    interpreters.destroy(inner)
+    gc.collect()
+    assert died == [0] * 100, died
+"""
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("gil", ["own", "shared"])
+@pytest.mark.parametrize(
+    "made",
+    ["upgrade(Source())", "from_dlpack(Source())", "upgrade(Memory(8))",
+     "upgrade(Source(), copy=True)"],
+)  # fmt: skip
+def test_T10_a_deleter_on_a_thread_of_an_interpreter_without_dlshim(made, gil):
+    """The main interpreter's objects die there: the other one has an allocator of its own."""
+    pytest.importorskip("_interpreters", reason="ctypes loads in isolated ones from 3.13 on")
+    child.run(f"{FROM_ELSEWHERE}\nrun(lambda: dlshim.{made}, {gil!r})", timeout=60)
 
 
 # --- the doubles that break naive wrappers, by name -----------------------------------

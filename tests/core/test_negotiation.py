@@ -10,10 +10,10 @@ import pytest
 import dlshim
 from doubles import capsules as caps
 from doubles import child, producers
-from doubles.asking import FLAVOURS, bare, tells, versioned, walk
+from doubles.asking import ASKINGS, bare, tells, versioned, walk
 from doubles.older import InterfaceOnly, StructOnly
 from doubles.producers import (
-    GENERATIONS,
+    EDITIONS,
     P1,
     P2,
     P3,
@@ -49,7 +49,7 @@ from doubles.producers import (
     tensorflow_like,
 )
 
-BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
+BOTH = pytest.mark.parametrize("ask", ASKINGS.values(), ids=ASKINGS.keys())
 
 
 # --- N1: one plan per type, learned from success --------------------------------------
@@ -58,7 +58,7 @@ BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
 # sits on an instance is never generalised.
 NOT_LEARNED = {"Strict", "StrictValueError", "Tensorflow", "Asserting", "InstanceOnly", "ByGetattr",
                "P3Silent"}  # fmt: skip
-LEARNED = {name: cls for name, cls in GENERATIONS.items() if name not in NOT_LEARNED}
+LEARNED = {name: cls for name, cls in EDITIONS.items() if name not in NOT_LEARNED}
 
 
 def calls_of(x):
@@ -83,9 +83,9 @@ def test_N1_a_learned_exchange_is_exactly_one_call(cls, ask):
 
 @BOTH
 @pytest.mark.parametrize("cls", [P1, P1a, P1b, P2, P0ToDlpack], ids=lambda c: c.__name__)
-def test_N1_what_was_learned_for_one_flavour_serves_the_other(cls, ask):
+def test_N1_what_was_learned_for_one_generation_holds_for_the_other(cls, ask):
     x = cls()
-    for first in FLAVOURS.values():
+    for first in ASKINGS.values():
         first(dlshim.upgrade(x)).release()
     before = calls_of(x)
     ask(dlshim.upgrade(x)).release()
@@ -94,7 +94,7 @@ def test_N1_what_was_learned_for_one_flavour_serves_the_other(cls, ask):
 
 @BOTH
 @pytest.mark.parametrize("cls", [Strict, StrictValueError, Asserting], ids=lambda c: c.__name__)
-def test_N1_a_step_down_by_another_error_serves_this_one_exchange(cls, ask):
+def test_N1_a_step_down_by_another_error_is_for_this_one_exchange(cls, ask):
     """A ValueError may be about this one array: the next one is asked in full again."""
     x = cls()
     for _ in range(3):
@@ -266,7 +266,7 @@ def test_the_type_goes_before_the_instance(ask):
         assert imported.values() == x.values()
 
 
-# --- N2: the ladder -------------------------------------------------------------------
+# --- N2: the protocols in turn -------------------------------------------------------------------
 
 TABLES = [P3, P3OldSpelling, P3OldSpellingCapsule, P3NewSpellingInt]
 
@@ -289,14 +289,14 @@ def test_N2_a_table_says_read_only():
 
 
 def test_N2_a_subclass_that_overrides_dlpack_is_not_asked_by_its_bases_table():
-    class Careful(P3):
+    class Overrides(P3):
         def answer(self, **asked):
             raise BufferError("not this one")
 
         def __dlpack__(self, *args, **kwargs):
             return super().__dlpack__(*args, **kwargs)
 
-    x = Careful()
+    x = Overrides()
     with pytest.raises(BufferError) as error:
         versioned(dlshim.upgrade(x))
     tells(error.value, "not this one")
@@ -392,7 +392,7 @@ def test_N2_what_a_table_raises_of_another_kind_comes_through(failure):
         versioned(dlshim.upgrade(cls()))
 
 
-def test_N2_a_tables_failure_of_the_ladders_kinds_means_the_next_rung():
+def test_N2_a_tables_failure_that_steps_down_means_the_next_protocol():
     for failure in (TypeError("t"), RuntimeError("r"), NotImplementedError("n"), ValueError("v")):
         cls = fresh(P3Failing)
         cls.failure = failure
@@ -429,7 +429,7 @@ def test_N2_a_bufferror_of_an_old_producer_is_explained(ask):
 
 
 def test_N2_a_tables_refusal_is_not_the_cause():
-    """What __dlpack__ says in the end stands; the table was only a quicker road (torch)."""
+    """What __dlpack__ says in the end stands; the table was only a quicker protocol (torch)."""
 
     class Sparse(P3Failing):
         def answer(self, **keywords):
@@ -455,8 +455,8 @@ KINDS = [TypeError, NotImplementedError, ValueError, RuntimeError, AssertionErro
 
 @BOTH
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
-def test_N2_what_survives_the_ladder_is_a_bufferror_with_its_cause(kind, ask):
-    """A TypeError too: letting it out would reopen the consumer's own ladder."""
+def test_N2_what_no_protocol_gives_is_a_bufferror_with_its_cause(kind, ask):
+    """A TypeError too: letting it out would make the consumer try its other ways."""
     failure = kind("the data are sparse")
     x = Raises(failure)
     with pytest.raises(BufferError) as error:
@@ -518,10 +518,10 @@ def test_N2_a_producer_is_not_called_again_after_it_succeeded(ask):
         handed_out = [made for made in inner.exports if made.handed_out]
         assert len(handed_out) == (2 if cls is producers.P3NullData else 1)
 
-    walk(GENERATIONS, check)
+    walk(EDITIONS, check)
 
 
-def test_N2_ladder_below_the_dunder():
+def test_N2_the_protocols_after_the_dunder():
     """capsule function, then array struct, then array interface, then buffer."""
 
     class All(P0ToDlpack):
@@ -588,7 +588,7 @@ def test_keywords_are_given_only_where_they_are_needed():
         assert keywords.get("dl_device") in (None, (1, 0))
 
 
-# --- N4: what a dropped keyword asked for is still owed -------------------------------
+# --- N4: what a dropped keyword asked for is still to do -------------------------------
 
 
 @BOTH
@@ -679,3 +679,17 @@ def test_N8_attributes_that_are_no_methods():
         cls = type("Null", (), {"__dlpack__": value})
         with pytest.raises((dlshim.UnsupportedObjectError, BufferError)):
             dlshim.upgrade(cls()).__dlpack__()
+
+
+@BOTH
+def test_N8_a_function_beside_a_placeholder_is_learned(ask):
+    """`__dlpack__` refuses every call by a TypeError; the capsule function serves."""
+
+    class Needy(P0ToDlpack):
+        def __dlpack__(self, need, /):
+            raise AssertionError("nobody gives it what it needs")
+
+    x = Needy()
+    for _ in range(2):
+        with ask(dlshim.upgrade(x)) as imported:
+            assert imported.values() == x.values()

@@ -1,7 +1,7 @@
 """T12: whatever works bare works upgraded, but for the refusals that are meant; most of the rest
 works too.
 
-Every generation of producer meets every consumer's way of asking in every layout, once bare and
+Every edition of producer meets every consumer's way of asking in every layout, once bare and
 once upgraded.  This is the matrix of the interop suite in small, on doubles.
 """
 
@@ -13,7 +13,7 @@ import pytest
 
 import dlshim
 from doubles import consumers
-from doubles.producers import GENERATIONS, P2, P3, P2Dpctl, P2LegacyOfReadonly, VersionedAlways
+from doubles.producers import EDITIONS, P2, P3, P2Dpctl, P2LegacyOfReadonly, VersionedAlways
 
 LAYOUTS = {
     "plain": {"shape": (2, 3)},
@@ -60,7 +60,7 @@ def exchange(ask, x):
 @pytest.mark.parametrize("ask", consumers.OBJECT_CONSUMERS.values(), ids=lambda f: f.__name__)
 def test_T12_whatever_works_bare_works_upgraded(ask):
     broken, cured, refused = [], 0, 0
-    for generation, cls in GENERATIONS.items():
+    for edition, cls in EDITIONS.items():
         for layout, fields in LAYOUTS.items():
             x = cls(**fields)
             if layout == "empty in the middle" and x.null_strides:
@@ -71,11 +71,11 @@ def test_T12_whatever_works_bare_works_upgraded(ask):
             if upgraded == wanted:
                 cured += bare != wanted
                 continue
-            assert isinstance(upgraded, type), (generation, layout, upgraded)  # no wrong values
-            assert upgraded is not consumers.Killed, (generation, layout)
+            assert isinstance(upgraded, type), (edition, layout, upgraded)  # no wrong values
+            assert upgraded is not consumers.Killed, (edition, layout)
             refused += 1
             if bare == wanted and layout not in MEANT:
-                broken.append((generation, layout, upgraded.__name__))
+                broken.append((edition, layout, upgraded.__name__))
     gc.collect()
     assert not broken
     assert cured > refused / 4, (cured, refused)
@@ -85,7 +85,7 @@ def test_T12_whatever_works_bare_works_upgraded(ask):
 @pytest.mark.parametrize("ask", consumers.OBJECT_CONSUMERS.values(), ids=lambda f: f.__name__)
 def test_T12_a_policy_lifts_the_meant_refusals(ask):
     """With order="C" and legacy_readonly="strip" nothing is refused that the consumer can hold."""
-    for generation, cls in GENERATIONS.items():
+    for edition, cls in EDITIONS.items():
         for layout, fields in LAYOUTS.items():
             x = cls(**fields)
             if x.readonly and cls.__name__ == "P1Numpy124":
@@ -97,7 +97,7 @@ def test_T12_a_policy_lifts_the_meant_refusals(ask):
             elif ask is consumers.ask_like_mpi4py41 or ask is consumers.ask_like_mpi4py40:
                 assert outcome in (x.values(), dlshim.CopyRequiredError)  # it asks copy=False
             else:
-                assert outcome == x.values(), (generation, layout, outcome)
+                assert outcome == x.values(), (edition, layout, outcome)
 
 
 @pytest.mark.parametrize(

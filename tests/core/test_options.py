@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
 import dlshim
 from doubles import capsules as caps
-from doubles.asking import FLAVOURS, bare, counting, tells, versioned, walk
+from doubles.asking import ASKINGS, bare, counting, tells, versioned, walk
 from doubles.cuda_interface import CudaOnly
 from doubles.older import InterfaceOnly, StructOnly
 from doubles.producers import (
@@ -24,7 +26,7 @@ from doubles.producers import (
 )
 from doubles.sycl import SyclOnly
 
-BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
+BOTH = pytest.mark.parametrize("ask", ASKINGS.values(), ids=ASKINGS.keys())
 SOURCES = pytest.mark.parametrize("cls", [P1, P1b, P2, P3TableOnly], ids=lambda c: c.__name__)
 
 
@@ -94,6 +96,29 @@ def test_options_at_their_defaults_are_no_options():
     assert dlshim.UNSET is ...
 
 
+#: A value of every option that is not its default, and how the Producer shows it.
+SHOWN = {
+    "stream": (5, "5"), "producer_stream": (7, "7"), "unknown_stream": ("same", "'same'"),
+    "device": ("cpu", "(1, 0)"), "copy": (False, "False"), "readonly": (True, "True"),
+    "legacy_readonly": ("copy", "'copy'"), "order": ("C", "'C'"), "align": (64, "64"),
+    "reinterpret": ((0, 8), "'int8'"), "assume_device": ((10, 3), "(10, 3)"),
+    "detach": (True, "True"), "on_release": ("guard", "'guard'"),
+}  # fmt: skip
+
+
+def test_every_option_is_shown_as_it_was_given():
+    signature = inspect.signature(dlshim.upgrade).parameters
+    assert list(SHOWN) == [name for name, p in signature.items() if p.kind is p.KEYWORD_ONLY]
+    x = bytearray(3)
+    bare_repr = repr(dlshim.upgrade(x))
+    texts = []
+    for name, (value, shown) in SHOWN.items():
+        texts.append(f", {name}={shown}")
+        assert repr(dlshim.upgrade(x, **{name: value})) == bare_repr[:-1] + texts[-1] + ">"
+    every = {name: value for name, (value, _) in SHOWN.items()}
+    assert repr(dlshim.upgrade(x, **every)) == bare_repr[:-1] + "".join(texts) + ">"
+
+
 def test_a_default_that_is_given_wins_over_an_inner_option():
     inner = dlshim.upgrade(P2(readonly=True), legacy_readonly="strip")
     with pytest.raises(BufferError):
@@ -106,7 +131,7 @@ def test_unknown_stream_does_nothing_to_host_memory(value):
         assert imported.values() == [0, 1, 2, 3, 4, 5]
 
 
-# --- order ----------------------------------------------------------------------------
+# --- order ---------------------------------------------------------------------------
 
 STRIDED = {
     "transposed": ((3, 2), (1, 3), 0),
@@ -317,7 +342,7 @@ DEVICE_SOURCES = {
     "no keywords": lambda: on_cuda(P1a),
     "no device method": lambda: on_cuda(P1aNoDevice),
     "a device method that raises": lambda: on_cuda(BrokenDevice),
-    "exchange table": lambda: on_cuda(P3TableOnly),
+    "C table": lambda: on_cuda(P3TableOnly),
     "capsule function": lambda: on_cuda(P0ToDlpack),
     "capsule": lambda: on_cuda(P2).__dlpack__(max_version=(1, 0)),
     "legacy capsule": lambda: on_cuda(P2).__dlpack__(),
@@ -408,9 +433,9 @@ def test_T12_torchs_lazy_bits_are_refused(bit, table, ask):
 
 
 @BOTH
-@pytest.mark.parametrize("generation", [1, 2])
-def test_T12_torch_without_the_bits_passes(generation, ask):
-    x = torch_like(generation=generation)()
+@pytest.mark.parametrize("edition", [1, 2])
+def test_T12_torch_without_the_bits_passes(edition, ask):
+    x = torch_like(edition=edition)()
     with ask(dlshim.upgrade(x)) as imported:
         assert imported.values() == x.values()
 

@@ -14,10 +14,10 @@ import pytest
 
 import dlshim
 from doubles import child
-from doubles.asking import FLAVOURS, tells, versioned, walk
+from doubles.asking import ASKINGS, tells, versioned, walk
 from doubles.producers import P1, P2, P0ToDlpack, P1b, P2Torch, P3TableOnly, fresh, jax_like
 
-BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
+BOTH = pytest.mark.parametrize("ask", ASKINGS.values(), ids=ASKINGS.keys())
 
 NAMED = {
     "kDLOpenCL": 4,
@@ -190,7 +190,7 @@ def test_none_and_minus_one_become_none(device, asked, ask):
 @DEVICE
 @pytest.mark.parametrize("make", SILENT.values(), ids=SILENT.keys())
 def test_what_cannot_be_told_a_stream(device, make, ask):
-    """None and -1 are served; of another one the user must say that the data are ready there."""
+    """None and -1 are taken; of another one the user must say that the data are ready there."""
 
     def check(stream):
         with pytest.raises((BufferError, TypeError)) as error:
@@ -211,7 +211,7 @@ def test_what_cannot_be_told_a_stream(device, make, ask):
 
 
 @DEVICE
-def test_a_stream_that_both_name_needs_no_order(device):
+def test_a_stream_that_both_name_needs_no_sync(device):
     def check(stream):
         named = dlshim.upgrade(on(NoStream, device), producer_stream=stream)
         versioned(named, stream=stream).release()

@@ -1,5 +1,5 @@
 """T3 as properties: translating what needs no change changes no byte, and the one predicate
-decides alike for every tensor, flavour and option.
+decides alike for every tensor, generation and option.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ FLAGS = st.sampled_from([0, caps.READ_ONLY, caps.IS_COPIED, caps.READ_ONLY | cap
 
 
 class Sends:
-    """A producer that sends one struct, of one flavour, whatever is asked."""
+    """A producer that sends one struct, of one generation, whatever is asked."""
 
     def __init__(self, fields, version, flags):
         self.made = caps.Made(version=version, flags=flags, owner=self, **fields)
@@ -128,7 +128,7 @@ def test_T3_one_predicate_and_it_is_the_negation_of_all_that_translation_alters(
     if isinstance(slow, type):
         assert fast is slow
         return
-    # The stamp and the addresses are the only things in which the two roads may differ.
+    # The stamp and the addresses are the only things in which the two may differ.
     ignored = ("version", "own", "data")
     assert {k: v for k, v in fast.items() if k not in ignored} == {
         k: v for k, v in slow.items() if k not in ignored

@@ -9,10 +9,10 @@ import pytest
 import dlshim
 from doubles import capsules as caps
 from doubles import consumers
-from doubles.asking import FLAVOURS, bare, counting, scribble, tells, versioned, walk
+from doubles.asking import ASKINGS, bare, counting, scribble, tells, versioned, walk
 from doubles.capsules import IS_COPIED, READ_ONLY
 from doubles.producers import (
-    GENERATIONS,
+    EDITIONS,
     P1,
     P2,
     CopiesAlways,
@@ -31,7 +31,7 @@ from doubles.producers import (
     tensorflow_like,
 )
 
-BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
+BOTH = pytest.mark.parametrize("ask", ASKINGS.values(), ids=ASKINGS.keys())
 STATED = [P2, P2LegacyOfReadonly, P2Pyarrow26, VersionedAlways, P3TableOnly]
 
 
@@ -213,7 +213,7 @@ def test_T8_a_copy_is_made_by_dlshim_and_never_asked_for(ask, options, asked):
         with ask(dlshim.upgrade(x)) as again:
             assert again.values() == x.values()
 
-    walk(GENERATIONS, check)
+    walk(EDITIONS, check)
 
 
 @pytest.mark.parametrize("cls", [P2Pyarrow26, P2TvmFfi, P2Torch, P2NoCopyNoDevice])
@@ -260,10 +260,10 @@ def test_T8_each_copy_is_a_fresh_one(ask):
     ("option", "asked"), [(True, False), (False, True)], ids=["copies/False", "never/True"]
 )
 def test_copy_true_against_false(option, asked):
-    for flavour in FLAVOURS.values():
+    for ask in ASKINGS.values():
         x = P2()
         with pytest.raises(dlshim.CopyRequiredError) as error:
-            flavour(dlshim.upgrade(x, copy=option), copy=asked)
+            ask(dlshim.upgrade(x, copy=option), copy=asked)
         assert isinstance(error.value, BufferError) and isinstance(error.value, ValueError)
         tells(error.value, "copy")
 

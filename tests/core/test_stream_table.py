@@ -1,8 +1,7 @@
-"""The stream table against a specification written out by hand, and what its duties come down to.
+"""The sync rules against a specification written out by hand, and the action for each task.
 
-Nothing here is read from the code: the cells are those of the reference on streams, 6.2 (which
-values a device knows), 6.3 (CUDA) and 6.5 (all others); the outcomes of duties follow 1.5
-(captures), 6.4 (unknown P) and design section 6.
+Nothing here is read from the code.  The numbers are those of docs/streams.rst: S1 says which values
+a device knows, S3 to S9 give the cells of each device, S10 to S14 the actions for the tasks.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ VALUES = ("None", "-1", "0", "1", "2", "handle", "object")
 #: What stands in a cell: the argument that the producer is passed ("-": none), and behind a comma
 #: what dlshim does then.  An error alone: nobody is called.
 NOTHING = ""
-ORDER = "order(P,S)"
-ORDER_KNOWN = "order(P,S) if P is known"
+SYNC = "sync(P,S)"
+SYNC_IF_KNOWN = "sync(P,S) if P is known"
 WAIT = "wait(P)"
-WAIT_KNOWN = "wait(P) if P is known"
+WAIT_IF_KNOWN = "wait(P) if P is known"
 WAIT_L = "wait(L)"
-HOP = "edge(L,S)"
+EDGE_FROM_L = "edge(L,S)"
 REFUSED = "BufferError"
 V, TY = "ValueError", "TypeError"
 
@@ -50,72 +49,88 @@ def all_values(cell: tuple[str, str]) -> dict[str, tuple[str, str] | str]:
 
 
 def checked(cells: dict, errors: dict[str, str]) -> dict:
-    """Values that are no stream of the device are refused before anybody is asked (6.2)."""
+    """Values that are no stream of the device are refused before anybody is asked (S1)."""
     return cells | errors
 
 
-# 6.2: None, any int from -1 on and any stream object are taken and not forwarded (design 6).
+# S9: None, any int from -1 on and any stream object are taken and not passed on.
 HOST = {kind: all_values(("None", NOTHING)) for kind in (MODERN, TORCH, JAX, IGNORES)} | {
     kind: all_values(("-", NOTHING)) for kind in (OLD, WAITED)
 }
 
-# 6.2 for 2 and 13: 0 is ambiguous; an object from which section 5 gets no handle is no stream.
+# S1: 0 is ambiguous on CUDA; an object without a handle is no stream.
 NO_STREAM = {"0": V, "object": TY}
 
-# 6.3, row by row.  "L" there: None becomes 1.
+# S3: None becomes 1.
 CUDA = {
     MODERN: row(("1", ""), ("-1", ""), V, ("1", ""), ("2", ""), ("S", ""), TY),
-    TORCH: row(("1", ""), ("-1", ""), V, ("1", ""), ("1", HOP), ("S", ""), TY),
+    TORCH: row(("1", ""), ("-1", ""), V, ("1", ""), ("1", EDGE_FROM_L), ("S", ""), TY),
     JAX: row(("1", ""), ("None", ""), V, ("1", ""), ("2", ""), ("S", ""), TY),
     IGNORES: row(
-        ("None", ORDER), ("None", ""), V, ("None", ORDER), ("None", ORDER), ("None", ORDER), TY
+        ("None", SYNC), ("None", ""), V, ("None", SYNC), ("None", SYNC), ("None", SYNC), TY
     ),
-    OLD: row(("-", ORDER), ("-", ""), V, ("-", ORDER), ("-", ORDER), ("-", ORDER), TY),
+    OLD: row(("-", SYNC), ("-", ""), V, ("-", SYNC), ("-", SYNC), ("-", SYNC), TY),
     WAITED: checked(all_values(("-", "")), NO_STREAM),
 }
 
-# 6.5, CUDAHost: the inner call gets None; the reader of None is the host; nobody tracks copies into
-# pinned memory, so an unknown P counts as none.  0 and objects without a handle (6.2: taken) name
+# S5, CUDA host: the inner call gets None; the reader of None is the host; nobody tracks copies into
+# pinned memory, so an unknown P counts as none.  0 and objects without a handle are taken, but name
 # no stream that could wait: the host does.
-_PINNED = (WAIT_KNOWN, "", WAIT_KNOWN, ORDER_KNOWN, ORDER_KNOWN, ORDER_KNOWN, WAIT_KNOWN)
+_PINNED = (
+    WAIT_IF_KNOWN,
+    "",
+    WAIT_IF_KNOWN,
+    SYNC_IF_KNOWN,
+    SYNC_IF_KNOWN,
+    SYNC_IF_KNOWN,
+    WAIT_IF_KNOWN,
+)
 CUDA_HOST = {
     **{k: row(*[("None", o) for o in _PINNED]) for k in (MODERN, TORCH, JAX, IGNORES)},
-    OLD: row(*[("-", owed) for owed in _PINNED]),
+    OLD: row(*[("-", task) for task in _PINNED]),
     WAITED: all_values(("-", "")),
 }
 
-# 6.5, CUDAManaged: None is a wait of the host (0.2, point 3); the modern ones order into L first.
+# S4, CUDA managed: None is a wait of the host; the modern ones sync with L first.
 CUDA_MANAGED = {
     MODERN: row(("1", WAIT_L), ("-1", ""), V, ("1", ""), ("2", ""), ("S", ""), TY),
-    TORCH: row(("1", WAIT_L), ("-1", ""), V, ("1", ""), ("1", HOP), ("S", ""), TY),
+    TORCH: row(("1", WAIT_L), ("-1", ""), V, ("1", ""), ("1", EDGE_FROM_L), ("S", ""), TY),
     JAX: row(("1", WAIT_L), ("None", ""), V, ("1", ""), ("2", ""), ("S", ""), TY),
     IGNORES: row(
-        ("None", WAIT), ("None", ""), V, ("None", ORDER), ("None", ORDER), ("None", ORDER), TY
+        ("None", WAIT), ("None", ""), V, ("None", SYNC), ("None", SYNC), ("None", SYNC), TY
     ),
-    OLD: row(("-", WAIT), ("-", ""), V, ("-", ORDER), ("-", ORDER), ("-", ORDER), TY),
+    OLD: row(("-", WAIT), ("-", ""), V, ("-", SYNC), ("-", SYNC), ("-", SYNC), TY),
     WAITED: checked(all_values(("-", "")), NO_STREAM),
 }
 
-# 6.2 and 6.5, ROCm: 0 is the default stream, 1 and 2 are none.
+# S7, ROCm: 0 is the default stream, 1 and 2 are none.
 NO_ROCM = {"1": V, "2": V, "object": TY}
 _MODERN_ROCM = row(("0", ""), ("-1", ""), ("0", ""), V, V, ("S", ""), TY)
 ROCM = {
     MODERN: _MODERN_ROCM,
     TORCH: _MODERN_ROCM,
     JAX: _MODERN_ROCM | {"-1": ("None", "")},
-    IGNORES: checked(all_values(("None", ORDER)), NO_ROCM) | {"-1": ("None", "")},
-    OLD: checked(all_values(("-", ORDER)), NO_ROCM) | {"-1": ("-", "")},
+    IGNORES: checked(all_values(("None", SYNC)), NO_ROCM) | {"-1": ("None", "")},
+    OLD: checked(all_values(("-", SYNC)), NO_ROCM) | {"-1": ("-", "")},
     WAITED: checked(all_values(("-", "")), NO_ROCM),
 }
-# ROCmHost is as CUDAHost, but only what is above 2 names a stream.
-_PINNED_ROCM = (WAIT_KNOWN, "", WAIT_KNOWN, WAIT_KNOWN, WAIT_KNOWN, ORDER_KNOWN, WAIT_KNOWN)
+# S5 and S7: ROCm host is as CUDA host, but only what is above 2 names a stream.
+_PINNED_ROCM = (
+    WAIT_IF_KNOWN,
+    "",
+    WAIT_IF_KNOWN,
+    WAIT_IF_KNOWN,
+    WAIT_IF_KNOWN,
+    SYNC_IF_KNOWN,
+    WAIT_IF_KNOWN,
+)
 ROCM_HOST = {
     **{k: row(*[("None", o) for o in _PINNED_ROCM]) for k in (MODERN, TORCH, JAX, IGNORES)},
-    OLD: row(*[("-", owed) for owed in _PINNED_ROCM]),
+    OLD: row(*[("-", task) for task in _PINNED_ROCM]),
     WAITED: all_values(("-", "")),
 }
 
-# 6.2 and 6.5, oneAPI: queues only; -1 becomes None.
+# S6, oneAPI: queues only; -1 becomes None.
 NO_QUEUE = dict.fromkeys(("0", "1", "2", "handle"), TY)
 _MODERN_ONEAPI = checked(all_values(("None", "")), NO_QUEUE) | {"object": ("S", "")}
 _IGNORES_ONEAPI = checked(all_values(("None", WAIT)), NO_QUEUE) | {"-1": ("None", "")}
@@ -123,11 +138,11 @@ ONEAPI = {
     **dict.fromkeys((MODERN, JAX), _MODERN_ONEAPI),
     # torch drops the stream of an XPU tensor: its own is waited for, whoever reads.
     **dict.fromkeys((TORCH, IGNORES), _IGNORES_ONEAPI),
-    OLD: row(("-", WAIT), ("-", ""), TY, TY, TY, TY, ("-", ORDER)),
+    OLD: row(("-", WAIT), ("-", ""), TY, TY, TY, TY, ("-", SYNC)),
     WAITED: checked(all_values(("-", "")), NO_QUEUE),
 }
 
-# 6.2 and 6.5, Metal and all others: None and -1 are portable, all else goes to a modern producer.
+# S8, Metal and all others: None and -1 are portable, all else goes to a modern producer.
 _MODERN_OTHER = row(*[(passed, "") for passed in ("None", "None", "0", "1", "2", "S", "S")])
 OTHER = {
     **dict.fromkeys((MODERN, TORCH, JAX), _MODERN_OTHER),
@@ -151,15 +166,15 @@ SPECIFICATION = {
 def table() -> dict[tuple[str, str, str], tuple[str, str] | str]:
     """The code's table in the words of this file."""
     found = {}
-    for cell in _core._streams():
+    for cell in _core._sync_rules():
         place = (cell["device"], cell["producer"], cell["stream"])
         assert place not in found
-        owed = "" if cell["owed"] == "-" else cell["owed"]
+        task = "" if cell["task"] == "-" else cell["task"]
         # S of a value that has a name is that value.
         named = cell["passed"] == "S" and cell["stream"] not in ("handle", "object")
         passed = cell["stream"] if named else cell["passed"]
-        found[place] = owed if owed in (V, TY) else (passed, owed)
-        if owed in (V, TY):
+        found[place] = task if task in (V, TY) else (passed, task)
+        if task in (V, TY):
             assert cell["passed"] == "-", "nobody may be called before the value is refused"
     return found
 
@@ -175,8 +190,8 @@ def test_cells(device: str, producer: str) -> None:
     assert {v: cells[device, producer, v] for v in VALUES} == SPECIFICATION[device][producer]
 
 
-def test_minus_one_is_never_owed_anything() -> None:
-    """Design 6: -1 loads no driver, creates no event, makes no call."""
+def test_minus_one_needs_nothing_of_dlshim() -> None:
+    """-1 loads no driver, creates no event, makes no call."""
     refused = {("oneAPI", v) for v in NO_QUEUE} | {("ROCm", "1"), ("ROCm", "2")}
     for (device, producer, value), cell in table().items():
         if value == "-1":
@@ -193,7 +208,7 @@ def test_torch_is_never_passed_two_nor_jax_minus_one_nor_a_host_producer_a_strea
             assert passed in ("None", "-"), (device, producer, value)
 
 
-# --- what a duty comes down to ----------------------------------------------------------------
+# --- the action for a task ----------------------------------------------------------------
 
 P_STREAM, OTHER_STREAM = 0x7C2000000010, 0x7C2000000020
 EDGE = "edge(P,S)"
@@ -210,29 +225,29 @@ ALL_FACTS = [c for n in range(len(FACTS) + 1) for c in itertools.combinations(FA
 POLICIES = ("auto", "legacy", "same", "error")
 
 
-def outcome(owed: str, known: str, p: int, s: int, policy: str) -> str:
+def outcome(task: str, known: str, p: int, s: int, policy: str) -> str:
     """Before a driver is asked for anything."""
-    if owed == "-":
+    if task == "-":
         return "nothing"
-    if owed in (HOP, WAIT_L):  # the producer ordered into L: that is P now
+    if task in (EDGE_FROM_L, WAIT_L):  # the producer synced with L: that is P now
         known, p = "known", 1
-    if known == "unknown" and policy == "legacy":  # 6.4: the policy says that P is L
+    if known == "unknown" and policy == "legacy":  # S12: the policy says that P is L
         known, p = "known", 1
-    if owed == WAIT_L and policy == "same":  # design 6: the way out where no driver can wait
+    if task == WAIT_L and policy == "same":  # S4: the way out where no driver can wait
         return "nothing"
-    if owed == HOP:
+    if task == EDGE_FROM_L:
         return "nothing" if s == 1 else EDGE
     if known == "ready":
         return "nothing"
-    if owed == REFUSED:
+    if task == REFUSED:
         same = known == "known" and p == s
         return "nothing" if same or policy == "same" else REFUSED
-    host_reads = owed in (WAIT, WAIT_KNOWN, WAIT_L)
+    host_reads = task in (WAIT, WAIT_IF_KNOWN, WAIT_L)
     if known == "known":
         if host_reads:
             return WAITS_P
-        return "nothing" if p == s else EDGE  # 1.4: equal handle means no call at all
-    if owed in (ORDER_KNOWN, WAIT_KNOWN) or policy == "same":
+        return "nothing" if p == s else EDGE  # S10: no call at all
+    if task in (SYNC_IF_KNOWN, WAIT_IF_KNOWN) or policy == "same":
         return "nothing"
     if policy == "error":
         return REFUSE_UNKNOWN
@@ -241,11 +256,11 @@ def outcome(owed: str, known: str, p: int, s: int, policy: str) -> str:
 
 def with_facts(action: str, facts: tuple[str, ...]) -> str:
     """What the driver and running captures make of it."""
-    if action == DEVICE_EDGE and "can_record_device" not in facts:  # 6.4, step 3
+    if action == DEVICE_EDGE and "can_record_device" not in facts:  # S12
         action = WAITS_DEVICE
-    if action == WAITS_P and "host_must_be_alone" in facts:  # 6.5: attribute 89 = 0
+    if action == WAITS_P and "host_must_be_alone" in facts:  # S4: attribute 89 is 0
         action = WAITS_DEVICE
-    at_stake = {  # 1.5: which captures the call would break
+    at_stake = {  # S14: which captures the call would break
         EDGE: {"s_captures", "p_captures"} if "one_capture" not in facts else set(),
         WAITS_P: {"p_captures"},
         DEVICE_EDGE: {"s_captures", "p_captures", "device_captures"},
@@ -255,33 +270,37 @@ def with_facts(action: str, facts: tuple[str, ...]) -> str:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("owed", ["-", HOP, ORDER, ORDER_KNOWN, WAIT, WAIT_KNOWN, WAIT_L, REFUSED])
-def test_settlement(owed: str, policy: str) -> None:
+@pytest.mark.parametrize(
+    "task", ["-", EDGE_FROM_L, SYNC, SYNC_IF_KNOWN, WAIT, WAIT_IF_KNOWN, WAIT_L, REFUSED]
+)
+def test_the_action_for_each_task(task: str, policy: str) -> None:
     for known, p, s in itertools.product(
         ("unknown", "ready", "known"), (1, 2, P_STREAM), (1, 2, P_STREAM, OTHER_STREAM)
     ):
-        expected = outcome(owed, known, p, s, policy)
+        expected = outcome(task, known, p, s, policy)
         for facts in ALL_FACTS:
-            found = _core._settle(owed, known, p, s, policy, facts)
+            found = _core._sync_action(task, known, p, s, policy, facts)
             assert found == with_facts(expected, facts), (known, p, s, facts)
 
 
 def test_what_needs_no_driver_does_not_change_with_what_a_driver_says() -> None:
     """The code asks the pure function first, without facts: "nothing" must be final."""
-    for owed, known, policy in itertools.product(
-        (ORDER, WAIT, ORDER_KNOWN, WAIT_KNOWN, WAIT_L, HOP), ("unknown", "ready", "known"), POLICIES
+    for task, known, policy in itertools.product(
+        (SYNC, WAIT, SYNC_IF_KNOWN, WAIT_IF_KNOWN, WAIT_L, EDGE_FROM_L),
+        ("unknown", "ready", "known"),
+        POLICIES,
     ):
-        first = _core._settle(owed, known, 1, 1, policy, ())
+        first = _core._sync_action(task, known, 1, 1, policy, ())
         if first in ("nothing", REFUSE_UNKNOWN):
-            answers = {_core._settle(owed, known, 1, 1, policy, facts) for facts in ALL_FACTS}
-            assert answers == {first}, (owed, known, policy)
+            answers = {_core._sync_action(task, known, 1, 1, policy, facts) for facts in ALL_FACTS}
+            assert answers == {first}, (task, known, policy)
 
 
-@pytest.mark.parametrize("wrong", ["duty", "knowledge", "policy"])
+@pytest.mark.parametrize("wrong", ["task", "knowledge", "policy"])
 def test_the_hook_takes_the_tables_own_words_only(wrong: str) -> None:
-    words = {"duty": ORDER, "knowledge": "known", "policy": "auto"} | {wrong: "nonsense"}
+    words = {"task": SYNC, "knowledge": "known", "policy": "auto"} | {wrong: "nonsense"}
     with pytest.raises(ValueError, match="'nonsense' is not in this table"):
-        _core._settle(words["duty"], words["knowledge"], 1, 1, words["policy"], ())
+        _core._sync_action(words["task"], words["knowledge"], 1, 1, words["policy"], ())
 
 
 # --- values, before any device is known ---------------------------------------------------------
@@ -345,11 +364,11 @@ def shown(value: str, cell: tuple[str, str] | str) -> str:
     """A refusal hides what was passed; a value that goes through as it is, is S."""
     if isinstance(cell, str):
         return cell
-    passed, owed = cell
-    if owed == REFUSED:
-        return owed
+    passed, task = cell
+    if task == REFUSED:
+        return task
     forwarded = passed == value and value in ("0", "1", "2", "handle", "object")
-    return " -> ".join(filter(None, ("S" if forwarded else passed, owed)))
+    return " -> ".join(filter(None, ("S" if forwarded else passed, task)))
 
 
 def test_the_command_prints_every_cell() -> None:

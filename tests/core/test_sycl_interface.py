@@ -20,13 +20,13 @@ import dlshim
 from dlshim import _core
 from doubles import capsules as caps
 from doubles import sycl
-from doubles.asking import FLAVOURS, bare, tells, versioned
+from doubles.asking import ASKINGS, bare, tells, versioned
 from doubles.producers import P2
 from doubles.sycl import Context, Device, Getter, Memory, Queue, SyclOnly
 
 pytestmark = pytest.mark.once  # there is never a capsule to hand on
 
-BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
+BOTH = pytest.mark.parametrize("ask", ASKINGS.values(), ids=ASKINGS.keys())
 DROP = SyclOnly.DROP
 PROTOCOL = "__sycl_usm_array_interface__"
 #: Of dpctl's page.  Each has tests with its name and "in" or "out" in theirs.
@@ -316,7 +316,7 @@ def test_syclobj_in_tells_the_device(form):
 
 @pytest.mark.usefixtures("imported_library")
 @pytest.mark.parametrize("form", WITH_QUEUE)
-def test_syclobj_in_that_is_a_queue_tells_whose_work_is_pending(form):
+def test_syclobj_in_that_is_a_queue_tells_whose_work_is_unfinished(form):
     p, s = Queue(), Queue()
     x = SyclOnly(syclobj=six_forms(p)[form])
     for stream, of_p, of_s in [
@@ -451,7 +451,7 @@ def test_what_nobody_may_hide_comes_through(failure):
         versioned(dlshim.upgrade(x))
 
 
-def test_an_assumed_device_of_another_kind_is_not_ordered_by_a_queue():
+def test_an_assumed_device_of_another_kind_is_not_synced_by_a_queue():
     p = Queue()
     x = SyclOnly(syclobj=p)
     with versioned(dlshim.upgrade(x, assume_device=(8, 1))) as imported:
@@ -642,7 +642,7 @@ def test_the_data_are_ready_when_the_dict_arrives():
 
 
 class Dpctl(P2):
-    """dpctl 0.21: None orders nothing, a queue is ordered by a barrier pair."""
+    """dpctl 0.21: None syncs nothing, a queue is synced by a barrier pair."""
 
     def __init__(self, *args: Any, queue: Queue, **keywords: Any) -> None:
         super().__init__(*args, device=(14, 0), **keywords)
@@ -695,7 +695,7 @@ def test_an_array_of_no_elements_has_no_queue_to_wait_for():
     assert p.log == []
 
 
-def test_what_was_taken_without_order_cannot_be_shown():
+def test_what_was_taken_without_sync_cannot_be_shown():
     tensor = dlshim.from_dlpack(SyclOnly(), stream=-1)
     with pytest.raises(BufferError) as error:
         shown(tensor)

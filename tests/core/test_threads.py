@@ -11,8 +11,8 @@ import dlshim
 from dlshim import _core
 from doubles import capsules as caps
 from doubles import scenarios
-from doubles.asking import FLAVOURS, bare, live, versioned
-from doubles.producers import GENERATIONS, P1, P2, P1b, Strict, fresh
+from doubles.asking import ASKINGS, bare, live, versioned
+from doubles.producers import EDITIONS, P1, P2, P1b, Strict, fresh
 
 THREADS, ROUNDS = 6, 60
 
@@ -87,7 +87,7 @@ def test_one_taken_capsule_shared():
     together(lambda: expect(bare(upgraded), [0, 1, 2, 3, 4, 5]))
 
 
-@pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
+@pytest.mark.parametrize("ask", ASKINGS.values(), ids=ASKINGS.keys())
 def test_types_met_by_all_threads_at_once(ask):
     for base in (P1, P2, P1b, Strict):
         cls = fresh(base)
@@ -114,8 +114,8 @@ def test_types_that_die_while_others_are_met():
     together(meet, rounds=25)
 
 
-def test_every_generation_in_its_own_thread():
-    objects = [cls() for cls in GENERATIONS.values()]
+def test_every_edition_in_its_own_thread():
+    objects = [cls() for cls in EDITIONS.values()]
     works = [lambda x=x: expect(versioned(dlshim.upgrade(x)), x.values()) for x in objects]
     for k in range(0, len(works), THREADS):
         together(*works[k : k + THREADS], rounds=8)

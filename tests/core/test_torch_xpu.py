@@ -1,4 +1,4 @@
-"""Tensors of torch on Intel GPUs: `__dlpack__` takes a stream and orders nothing.
+"""Tensors of torch on Intel GPUs: `__dlpack__` takes a stream and syncs nothing.
 
 By a double of the real call shape; there is no such device without hardware.
 """
@@ -12,11 +12,11 @@ import pytest
 
 import dlshim
 from doubles import sycl
-from doubles.asking import FLAVOURS, tells, versioned
+from doubles.asking import ASKINGS, tells, versioned
 from doubles.sycl import Queue, TorchXpu
 
 pytestmark = pytest.mark.usefixtures("torch")
-BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
+BOTH = pytest.mark.parametrize("ask", ASKINGS.values(), ids=ASKINGS.keys())
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_without_a_stream_its_own_is_waited_for(ask, asked, torch):
 
 
 @BOTH
-def test_a_queue_cannot_be_ordered_so_the_host_waits(ask, torch):
+def test_a_queue_cannot_be_synced_so_the_host_waits(ask, torch):
     s, x = Queue(), TorchXpu()
     ask(dlshim.upgrade(x), stream=s).release()
     assert torch.xpu.streams["xpu:0"].log == ["synchronize"]
@@ -47,7 +47,7 @@ def test_a_queue_cannot_be_ordered_so_the_host_waits(ask, torch):
 
 
 @BOTH
-def test_minus_one_orders_nothing(ask, torch):
+def test_minus_one_syncs_nothing(ask, torch):
     ask(dlshim.upgrade(TorchXpu()), stream=-1).release()
     assert torch.xpu.streams["xpu:0"].log == []
 

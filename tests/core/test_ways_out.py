@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import gc
 import hashlib
@@ -15,19 +16,19 @@ import pytest
 import dlshim
 from doubles import capsules as caps
 from doubles import consumers, older
-from doubles.asking import FLAVOURS, bare, tells, versioned
+from doubles.asking import ASKINGS, bare, tells, versioned
 from doubles.older import InterfaceOnly, Request, StructOnly
-from doubles.producers import GENERATIONS, P1, P2, CopiesAlways, P1b
+from doubles.producers import EDITIONS, P1, P2, CopiesAlways, P1b
 
 pytestmark = pytest.mark.once  # a Tensor's exports are translated in any case
 
-BOTH = pytest.mark.parametrize("ask", FLAVOURS.values(), ids=FLAVOURS.keys())
+BOTH = pytest.mark.parametrize("ask", ASKINGS.values(), ids=ASKINGS.keys())
 
 
 # --- Tensor: attributes ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cls", GENERATIONS.values(), ids=GENERATIONS.keys())
+@pytest.mark.parametrize("cls", EDITIONS.values(), ids=EDITIONS.keys())
 def test_tensor_attributes(cls):
     x = cls((3, 2), "int16", strides=(1, 3))
     tensor = dlshim.from_dlpack(x)
@@ -115,6 +116,17 @@ def test_tensor_device_memory():
     for attempt in (memoryview, lambda t: t.__array_interface__):
         with pytest.raises((BufferError, TypeError, AttributeError)):
             attempt(tensor)
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("make", [dlshim.from_dlpack, dlshim.upgrade])
+def test_neither_type_can_be_pickled_by_any_protocol(make, protocol):
+    """Without a word of its own, protocols 0 and 1 write what cannot be read."""
+    x = make(P2((3,), "int32"))
+    for write in (lambda: pickle.dumps(x, protocol), lambda: copy.copy(x)):
+        with pytest.raises(TypeError) as error:
+            write()
+        tells(error.value, f"cannot pickle 'dlshim.{type(x).__name__}'", "from_dlpack")
 
 
 # --- Tensor: the buffer protocol ------------------------------------------------------
@@ -248,6 +260,24 @@ def test_tensor_buffer_contiguity_requests():
             with pytest.raises(BufferError):
                 with Request(tensor, flags):
                     pass
+
+
+@pytest.mark.parametrize("flags", [*SHAPE_AND_FORMAT, *NOT_BOTH], ids=hex)
+def test_tensor_buffer_without_dimensions_has_neither_shape_nor_strides(flags):
+    """CPython's own consumer (_testbuffer) writes before its block where they are not NULL."""
+    tensor = dlshim.from_dlpack(P2((), "uint8"))
+    with Request(tensor, flags) as answer:
+        assert answer.ndim == (0 if flags & older.ND else 1)
+        assert answer.shape is None and answer.strides is None
+        assert answer.len == answer.itemsize == 1
+
+
+@pytest.mark.parametrize("shape", [(4, 0), (0, 4), (2, 0, 3), (2, 3, 0), (0,)], ids=str)
+def test_tensor_buffer_without_elements_is_contiguous_in_every_way(shape):
+    tensor = dlshim.from_dlpack(P2(shape, "uint8"))
+    for flags in (older.C_CONTIG, older.F_CONTIG, older.ANY_CONTIG):
+        with Request(tensor, flags | older.FORMAT) as answer:
+            assert answer.shape == shape and answer.len == 0
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float8_e5m2", (2, 32, 2), (77, 16, 1)], ids=str)
@@ -559,7 +589,7 @@ def test_to_capsule_takes_the_options_of_upgrade():
         dlshim.to_capsule(x, (1, 0))
 
 
-def test_to_capsule_of_a_capsule_is_the_other_flavour():
+def test_to_capsule_of_a_capsule_is_the_other_generation():
     with caps.take(dlshim.to_capsule(caps.make(), max_version=(1, 0))) as imported:
         assert imported.name == caps.VERSIONED
     with caps.take(dlshim.to_capsule(caps.make(version=(1, 0)))) as imported:

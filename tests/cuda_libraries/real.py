@@ -28,10 +28,10 @@ View: Any = pytest.importorskip("cuda.core.utils").StridedMemoryView
 #: The drivers on which these releases of the libraries run.
 VARIANTS = ("12.2", "13.0")
 #: Kinds of stream, as either side can have them: the legacy one, the per-thread one, one that
-#: orders itself with L (numba makes such), one that does not (cuda.core makes such).
+#: syncs itself with L (numba makes such), one that does not (cuda.core makes such).
 KINDS = ("L", "PTDS", "B", "N")
-#: Where the work of P is not ordered before that of S by itself (streams.md 6.7, "nothing").
-UNORDERED = {
+#: Where the two streams do not sync by themselves (rule S13).
+UNSYNCED = {
     ("L", "N"), ("PTDS", "B"), ("PTDS", "N"), ("B", "PTDS"), ("B", "B"), ("B", "N"),
     ("N", "L"), ("N", "PTDS"), ("N", "B"), ("N", "N"),
 }  # fmt: skip
@@ -117,8 +117,8 @@ class Case:
         assert not self.drv.gil_held_calls(), (told, self.drv.gil_held_calls())
         assert not self.drv.marks(), (told, self.drv.marks())
 
-    def ordering(self) -> list[str]:
-        """The calls that order or wait, with what they are about."""
+    def syncs(self) -> list[str]:
+        """The calls that sync or wait, with what they are about."""
         names = ("Record", "Wait", "Synchronize")
         return [
             f"{entry.name} {entry.args.get('stream', '')}".strip()

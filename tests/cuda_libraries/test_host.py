@@ -1,5 +1,5 @@
 """CUDA memory that real NumPy reads: copies of numba's arrays, and managed and pinned memory, which
-it takes without a stream and reads at once (reference streams.md 6.5, 7; runtimes.md 3.4)."""
+it takes without a stream and reads at once (rules S4, S5 and S18)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from drivers import Driver, checks, run_checks
 
 
 class Shared:
-    """Managed or pinned memory in which stream P has work pending, and who shows it to NumPy."""
+    """Managed or pinned memory in which stream P has unfinished work, and who shows it to NumPy."""
 
     def __init__(self, drv: Driver, kind: str, p: str) -> None:
         drv.reset()
@@ -215,8 +215,8 @@ STRIDED: dict[str, Callable[[Any], Any]] = {
 
 
 def the_copy(case: Case) -> None:
-    """It was ordered after P by an event, waited for, and never on L."""
-    calls = case.ordering()
+    """It was synced with P by an event, waited for, and never on L."""
+    calls = case.syncs()
     recorded = [call for call in calls if call.startswith("cuEventRecord ")]
     assert len(recorded) == 1 and len(blocks(calls)) >= 1, calls
     assert "cuCtxSynchronize" not in calls
@@ -225,7 +225,7 @@ def the_copy(case: Case) -> None:
 
 def check_copies_of_views(drv: Driver) -> None:
     """Why: the values are NumPy's own of the same view, complete when the call returns, and the
-    copy came after what was pending on P."""
+    copy came after what was unfinished on P."""
     for current in (0, 1, None):
         for name, part in STRIDED.items():
             data = np.arange(20, dtype=np.int32).reshape(4, 5)

@@ -1,5 +1,5 @@
-"""Real consumers of CUDA arrays in a process that has no driver at all (reference runtimes.md 3.5),
-and the end of the interpreter."""
+"""Real consumers of CUDA arrays in a process that has no driver at all, and
+the end of the interpreter."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(code: str) -> str:
 
 
 def test_cuda_core_passes_its_stream_on() -> None:
-    """Why: a producer that orders is handed the stream, and dlshim has no need of a driver."""
+    """Why: a producer that syncs is handed the stream, and dlshim has no need of a driver."""
     run("""
 x = on_device()
 view = View.from_dlpack(dlshim.upgrade(x), stream_ptr=4242)
@@ -41,7 +41,7 @@ assert not drivers()
 
 
 def test_minus_one_looks_for_no_driver() -> None:
-    """Why: whatever the producer, the consumer wants no order."""
+    """Why: whatever the producer, the consumer wants no sync."""
     run("""
 for source in (on_device(), on_device(P1), on_device().__dlpack__(max_version=(1, 0))):
     view = View.from_dlpack(dlshim.upgrade(source), stream_ptr=-1)
@@ -62,7 +62,7 @@ assert not drivers()
 """)
 
 
-def test_order_that_is_owed_needs_a_driver() -> None:
+def test_a_sync_needs_a_driver() -> None:
     """Why: a capsule says nothing of its stream; without a driver that is an error, not a wish."""
     run("""
 source = dlshim.upgrade(on_device().__dlpack__(max_version=(1, 0)))
@@ -71,8 +71,8 @@ try:
 except BufferError as error:
     assert "driver" in str(error) and "stream=-1" in str(error), error
 else:
-    raise AssertionError("unordered")
-assert View.from_dlpack(source, stream_ptr=-1).shape == (2, 3), "and the capsule still serves"
+    raise AssertionError("unsynced")
+assert View.from_dlpack(source, stream_ptr=-1).shape == (2, 3), "and the capsule can still be taken"
 """)
 
 

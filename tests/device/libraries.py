@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from doubles import capsules as caps
-from doubles.producers import TableMixin, _CurrentStream, exchange_table, table_capsule
+from doubles.producers import TableMixin, _CurrentStream, c_table, table_capsule
 
 
 class Current:
@@ -57,9 +57,9 @@ caps.keep_for_ever(_work_stream_c)
 
 
 class CurrentTable(TableMixin):
-    """An exchange table whose `current_work_stream` is P, NULL (None here) for the default."""
+    """A C table whose `current_work_stream` is P, NULL (None here) for the default."""
 
     current: int | None = None
     __dlpack_c_exchange_api__ = table_capsule(
-        exchange_table(current_work_stream=C.cast(_work_stream_c, C.c_void_p).value)
+        c_table(current_work_stream=C.cast(_work_stream_c, C.c_void_p).value)
     )

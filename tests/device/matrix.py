@@ -1,8 +1,8 @@
-"""The matrix of the reference on streams, 9.2: its axes, and what has to come of every cell.
+"""The matrix of streams: its axes, and what has to come of every cell.
 
-Nothing in this file is read from dlshim or from a run.  The producers' rows are 6.3, unknown
-streams 6.4, captures 1.5, contexts 1.3, sequences 6.6, and who is ordered after whom is the table
-of 6.7, all by hand.  ``matrix_run`` carries cells out and compares.
+Nothing in this file is read from dlshim or from a run.  The producers' rows are rule S3 of
+docs/streams.rst, unknown streams S12, captures S14, contexts S15, driver calls S10 and S16, and who
+comes after whom is as S13 says, all by hand.  ``matrix_run`` carries cells out and compares.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from zlib import crc32
 
 # --- axes ---------------------------------------------------------------------------------
 
-#: Where the producer's work is pending: the legacy stream, the per-thread one, a handle.
+#: Where the producer's work is unfinished: the legacy stream, the per-thread one, a handle.
 P_KINDS = ("L", "PTDS", "B", "N")  # B: blocking, N: non-blocking
 #: What the consumer passes; "P" is the handle of the producer's own stream.
 S_ARGUMENTS = ("omitted", "None", "-1", "0", "1", "2", "B", "N", "P")
@@ -58,19 +58,19 @@ class Cell:
         return ", ".join([*shown, "versioned" if self.versioned else "legacy"])
 
 
-# --- 6.3: what producers are passed, and what dlshim owes ---------------------------------
+# --- S3: what producers are passed, and the task that is left for dlshim ------------------
 
 ABSENT = "absent"  # the keyword is not given
 ASKED = "S"  # what the consumer said, as a number
-ORDER, HOP, NOTHING = "order", "hop", "nothing"
+SYNC, EDGE_FROM_L, NOTHING = "sync", "edge from L", "nothing"
 
-#: For None and 1, for -1, for 2, for a handle: (passed, owed).
+#: For None and 1, for -1, for 2, for a handle: (passed, task).
 ROWS: dict[str, tuple[tuple[object, str], ...]] = {
     "M": ((1, NOTHING), (-1, NOTHING), (2, NOTHING), (ASKED, NOTHING)),
-    "torch": ((1, NOTHING), (-1, NOTHING), (1, HOP), (ASKED, NOTHING)),
+    "torch": ((1, NOTHING), (-1, NOTHING), (1, EDGE_FROM_L), (ASKED, NOTHING)),
     "JAX": ((1, NOTHING), (None, NOTHING), (2, NOTHING), (ASKED, NOTHING)),
-    "I": ((None, ORDER), (None, NOTHING), (None, ORDER), (None, ORDER)),
-    "O": ((ABSENT, ORDER), (ABSENT, NOTHING), (ABSENT, ORDER), (ABSENT, ORDER)),
+    "I": ((None, SYNC), (None, NOTHING), (None, SYNC), (None, SYNC)),
+    "O": ((ABSENT, SYNC), (ABSENT, NOTHING), (ABSENT, SYNC), (ABSENT, SYNC)),
     "TF": ((ABSENT, NOTHING), (ABSENT, NOTHING), (ABSENT, NOTHING), (ABSENT, NOTHING)),
 }
 COLUMNS = {"omitted": 0, "None": 0, "1": 0, "-1": 1, "2": 2, "B": 3, "N": 3}
@@ -119,11 +119,11 @@ PRODUCERS = {
 }
 
 
-# --- 6.7: is a read on S ordered after a write on P? --------------------------------------
+# --- S13: is a read on S synced with a write on P? ---------------------------------------
 
-#: Rows: P. Columns: S. X: not ordered.
+#: Rows: P. Columns: S. X: no.
 _ORDER = ("L", "PTDS", "B", "N")
-UNORDERED = {
+UNSYNCED = {
     "nothing": {"L": "...X", "PTDS": "..XX", "B": ".XXX", "N": "XXXX"},
     "edge(P,S)": dict.fromkeys(_ORDER, "...."),
     "edge(L,S)": {"L": "....", "PTDS": "....", "B": "....", "N": "XXXX"},
@@ -133,8 +133,8 @@ UNORDERED = {
 
 
 def racy(action: str, p: str, s: str) -> bool:
-    """`s` is a kind of stream; the very stream P is ordered after itself."""
-    return s != "P" and UNORDERED[action][p][_ORDER.index(s)] == "X"
+    """`s` is a kind of stream; the very stream P is synced with itself."""
+    return s != "P" and UNSYNCED[action][p][_ORDER.index(s)] == "X"
 
 
 # --- what comes of a cell -----------------------------------------------------------------
@@ -149,7 +149,7 @@ class Expected:
     passed: object = ABSENT
     action: str = "nothing"
     racy: bool | None = None
-    dies: bool = False  # the capture, because no probe could see it (6.4)
+    dies: bool = False  # the capture, because no probe could see it (S14)
     asked: int = 1  # calls of the producer, when its way is known
     effects: list[str] = field(default_factory=list)  # dlshim's own calls, see `sequence`
 
@@ -172,15 +172,15 @@ def value_of(cell: Cell) -> str:
     return {"L": "1", "PTDS": "2"}.get(cell.p, cell.p) if cell.s == "P" else cell.s
 
 
-def owed(cell: Cell) -> tuple[object, str]:
+def rule_of(cell: Cell) -> tuple[object, str]:
     return ROWS[PRODUCERS[cell.producer].row][COLUMNS[value_of(cell)]]
 
 
-def settled(variant: str, cell: Cell, duty: str) -> str:
-    """6.3 and 6.4: the action, or "refuse unknown"; captures not yet thought of."""
-    if duty == NOTHING:
+def action_of(variant: str, cell: Cell, task: str) -> str:
+    """S3 and S12: the action, or "refuse unknown"; captures not yet thought of."""
+    if task == NOTHING:
         return "nothing"
-    if duty == HOP:
+    if task == EDGE_FROM_L:
         return "edge(L,S)"
     knows = PRODUCERS[cell.producer].knows
     if knows == "ready":
@@ -197,7 +197,7 @@ def settled(variant: str, cell: Cell, duty: str) -> str:
 
 
 def captured(cell: Cell, stream: str) -> bool:
-    """What a probe of the stream tells (1.5): L says so while a blocking stream captures."""
+    """What a probe of the stream tells (S14): L says so while a blocking stream captures."""
     if cell.capture in ("none", "elsewhere"):
         return False
     s_captures, p_captures = (
@@ -225,7 +225,7 @@ def any_captures(cell: Cell) -> bool:
 
 
 def with_capture(cell: Cell, action: str) -> tuple[str, bool]:
-    """1.5: (the action or "refuse capture", whether a capture dies all the same)."""
+    """S14: (the action or "refuse capture", whether a capture dies all the same)."""
     if action == "nothing" or action.startswith("refuse") or cell.capture == "none":
         return action, False
     if action == "edge(P,S)":
@@ -240,33 +240,33 @@ def with_capture(cell: Cell, action: str) -> tuple[str, bool]:
 
 
 def would_use_l(cell: Cell, passed: object) -> bool:
-    """Is the producer told to order into L though the consumer did not name L?  While a blocking
-    stream captures that would end the capture, so that it is not asked (1.5: 906)."""
+    """Is the producer told to sync with L though the consumer did not name L?  While a blocking
+    stream captures that would end the capture, so that it is not asked (S14; error 906)."""
     return passed == 1 and value_of(cell) != "1" and not cell.empty
 
 
 ZERO = ("ValueError", "stream=0 is not a stream of CUDA")
 UNKNOWN = ("BufferError", "unknown_stream=")
-CAPTURE = ("BufferError", "capture")
+CAPTURE = ("BufferError", "a graph capture is running, and this export would break it; ")
 
 
 def expect(variant: str, cell: Cell) -> Expected:
     producer = PRODUCERS[cell.producer]
     if value_of(cell) == "0":
         return Expected(error=ZERO, asked=0)
-    passed, duty = owed(cell)
+    passed, task = rule_of(cell)
     if cell.empty:
-        duty = NOTHING  # 6.5: nothing to order, whatever was asked
+        task = NOTHING  # S10: empty
     if would_use_l(cell, passed) and captured(cell, "L"):
         return Expected(error=CAPTURE, asked=0)
-    action, dies = with_capture(cell, settled(variant, cell, duty))
+    action, dies = with_capture(cell, action_of(variant, cell, task))
     refused = {"refuse unknown": UNKNOWN, "refuse capture": CAPTURE}.get(action)
     expected = Expected(refused, passed, "nothing" if refused else action, dies=dies)
     if refused is None and not cell.empty:
         expected.racy = is_racy(cell, producer, action)
     wrong_device = cell.current != cell.device and not (cell.current is None and cell.device == 0)
     if producer.picky and cell.s == "-1" and wrong_device:
-        expected.asked = 2  # 6.3: only after its refusal, in the right context
+        expected.asked = 2  # S10: only after its refusal, in the right context
     expected.effects = sequence(variant, cell, expected)
     return expected
 
@@ -278,7 +278,7 @@ def is_racy(cell: Cell, producer: Producer, action: str) -> bool:
     return not (is_p(cell) and cell.s != "-1") and racy(action, cell.p, as_stream(cell.s, cell.p))
 
 
-# --- 6.6: what the driver is called for ---------------------------------------------------
+# --- S10, S16: what the driver is called for ---------------------------------------------------
 
 
 def sequence(variant: str, cell: Cell, expected: Expected) -> list[str]:
@@ -337,14 +337,14 @@ def around_producer(cell: Cell, producer: Producer, expected: Expected) -> list[
         return []
     if cell.s == "-1":
         return ["producer", "push C", "producer", "pop"] if expected.asked == 2 else ["producer"]
-    # 1.3, 6.3: pushed where another context is current, or none.
+    # S15: pushed where another context is current, or none.
     return ["producer"] if cell.current == cell.device else ["push C", "producer", "pop"]
 
 
 # --- the products -------------------------------------------------------------------------
 
 
-def flavoured(cells: Iterator[Cell]) -> Iterator[Cell]:
+def in_generations(cells: Iterator[Cell]) -> Iterator[Cell]:
     """Half of the cells ask for a legacy capsule; which, has nothing to do with any axis."""
     for cell in cells:
         yield replace(cell, versioned=bool(crc32(str(cell).encode()) & 1))
@@ -359,16 +359,16 @@ def everywhere() -> Iterator[Cell]:
 
 
 #: One of each kind, for the products with more axes.
-OWING = ("nanobind", "no keyword", "capsule", "toDlpack", "cai 2")
+UNSYNCING = ("nanobind", "no keyword", "capsule", "toDlpack", "cai 2")
 KNOWING = ("tvm-ffi", "table", "numba's cai 2", "cai 3")
 READY = ("cai 3, None", "tensorflow")
 HONOURING = ("torch", "cupy", "warp", "jax")
 
 
 def policies() -> Iterator[Cell]:
-    """unknown_stream and producer_stream: they matter to those who owe, to nobody else."""
+    """unknown_stream and producer_stream: they matter to those who do not sync, to nobody else."""
     for producer, p, s, policy, named, (device, current) in itertools.product(
-        (*OWING, "cai 3", "cai 3, None", "torch", "cupy"),
+        (*UNSYNCING, "cai 3", "cai 3, None", "torch", "cupy"),
         P_KINDS,
         ("None", "-1", "1", "2", "B", "N", "P"),
         POLICIES,
@@ -389,9 +389,9 @@ def overridden() -> Iterator[Cell]:
 
 
 def capturing() -> Iterator[Cell]:
-    """Captures; the producers that order themselves are asked only where they need call nothing."""
+    """Captures; the producers that sync themselves are asked only where they need call nothing."""
     for producer, p, s, capture, policy, named in itertools.product(
-        (*OWING, *KNOWING, *READY[:1], *HONOURING),
+        (*UNSYNCING, *KNOWING, *READY[:1], *HONOURING),
         P_KINDS,
         ("None", "-1", "2", "B", "N", "P"),
         CAPTURES,
@@ -399,8 +399,8 @@ def capturing() -> Iterator[Cell]:
         (False, True),
     ):
         cell = Cell(producer, p, s, capture=capture, policy=policy, named=named)
-        owes = ROWS[PRODUCERS[producer].row][0][1] == ORDER
-        if policy != "auto" and (named or PRODUCERS[producer].knows != "unknown" or not owes):
+        to_sync = ROWS[PRODUCERS[producer].row][0][1] == SYNC
+        if policy != "auto" and (named or PRODUCERS[producer].knows != "unknown" or not to_sync):
             continue
         if capture_is_possible(cell):
             yield cell
@@ -424,7 +424,7 @@ def capture_is_possible(cell: Cell) -> bool:
 
 
 def empty() -> Iterator[Cell]:
-    """Arrays of no elements: nothing is ordered, and unknown_stream="error" is no error."""
+    """Arrays of no elements: nothing is synced, and unknown_stream="error" is no error."""
     for producer, p, s, (device, current) in itertools.product(
         PRODUCERS, ("L", "N"), S_ARGUMENTS, ((0, 0), (1, 0), (1, None))
     ):
@@ -459,7 +459,7 @@ PRODUCTS = {
 }
 
 
-# --- 6.6 to the letter: every call, for one export of each kind ----------------------------
+# --- S16 to the letter: every call, for one export of each kind ----------------------------
 
 _POINTER = ["mode 2", "cuPointerGetAttributes", "mode 0"]
 _HERE = ["cuCtxGetCurrent", "cuCtxGetDevice", "cuDeviceGet"]  # is the device's context current?
@@ -495,7 +495,7 @@ GOLDEN = {
         "cuCtxSynchronize C",
         "pop",
     ],
-    # A library that orders itself, its context being current: one question, of 6 ns a call.
+    # A library that syncs itself, its context being current: one question, of 6 ns a call.
     "pass": [*_HERE, "producer"],
     "nothing": [],
 }

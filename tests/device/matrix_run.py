@@ -10,10 +10,9 @@ from contextlib import AbstractContextManager
 from typing import Any
 from zlib import crc32
 
+import dlshim
 from device.libraries import Current, CurrentTable, Environment, imported
 from device.matrix import ABSENT, ASKED, PRODUCERS, Cell, Expected, as_stream, expect
-
-import dlshim
 from doubles import capsules as caps
 from doubles import device as fake
 from doubles import streams
@@ -51,7 +50,7 @@ class TvmFfi(fake.Silent):
 
 
 class TableOnly(CurrentTable, fake.OnDevice):
-    """An exchange table and nothing else."""
+    """A C table and nothing else."""
 
     def __init__(self, drv: Driver, stream: int = 1, **keywords: Any) -> None:
         super().__init__(drv, stream, **keywords)
@@ -354,7 +353,7 @@ class Run:
             self.check(seen == told, lambda: f"exported {seen}, not {told}")
 
     def told(self) -> tuple[Any, ...]:
-        """Address, device and flavour.  An empty interface dict has no address and no device."""
+        """Address, device and generation.  An empty interface dict has no address and no device."""
         cell = self.cell
         if cell.empty and PRODUCERS[cell.producer].reads_dict:
             return 0, (2, cell.current or 0), cell.versioned

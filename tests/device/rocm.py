@@ -1,4 +1,4 @@
-"""The matrix on ROCm: what has to come of every cell (streams.md 2, 6.2, 6.5, 6.6), and its run.
+"""The matrix on ROCm: what has to come of every cell (rule S7), and its run.
 
 The axes and the cells are those of :mod:`device.matrix`, with devices instead of contexts, 0 for
 the default stream, and no event of a whole device: an unknown P is a wait for the device.  As
@@ -15,6 +15,8 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
+import dlshim
+from device import matrix
 from device.libraries import Current, CurrentTable, Environment, imported
 from device.matrix import (
     ABSENT,
@@ -22,10 +24,10 @@ from device.matrix import (
     CAPTURE,
     CAPTURES,
     NOTHING,
-    ORDER,
     P_KINDS,
     POLICIES,
     S_ARGUMENTS,
+    SYNC,
     UNKNOWN,
     Cell,
     Expected,
@@ -33,9 +35,6 @@ from device.matrix import (
     as_stream,
     racy,
 )
-
-import dlshim
-from device import matrix
 from doubles import capsules as caps
 from doubles import device as fake
 from doubles import rocm, streams
@@ -45,17 +44,17 @@ from doubles.producers import (
 from drivers import HipDriver
 from drivers.control import DriverError
 
-# --- what producers are passed, and what dlshim owes (6.2, 6.5) ---------------------------
+# --- what producers are passed, and the task for dlshim (S7) ---------------------------
 
 ROCM, ROCM_HOST = 10, 11
 PLACES = tuple(itertools.product((0, 1), repeat=2))  # (device of the array, current device)
 WRONG = ("ValueError", "is not a stream of ROCm")
 
-#: For None and 0, for -1, for a handle: (passed, owed).
+#: For None and 0, for -1, for a handle: (passed, task).
 ROWS: dict[str, tuple[tuple[object, str], ...]] = {
     "M": ((0, NOTHING), (-1, NOTHING), (ASKED, NOTHING)),
-    "I": ((None, ORDER), (None, NOTHING), (None, ORDER)),
-    "O": ((ABSENT, ORDER), (ABSENT, NOTHING), (ABSENT, ORDER)),
+    "I": ((None, SYNC), (None, NOTHING), (None, SYNC)),
+    "O": ((ABSENT, SYNC), (ABSENT, NOTHING), (ABSENT, SYNC)),
 }
 COLUMNS = {"omitted": 0, "None": 0, "0": 0, "-1": 1, "B": 2, "N": 2}
 
@@ -96,8 +95,8 @@ def is_p(cell: Cell) -> bool:
     return cell.s == "P" or (cell.p == "L" and cell.s in ("omitted", "None", "0"))
 
 
-def settled(cell: Cell, duty: str) -> str:
-    if duty == NOTHING:
+def action_of(cell: Cell, task: str) -> str:
+    if task == NOTHING:
         return "nothing"
     knows = PRODUCERS[cell.producer].knows
     if (cell.producer, cell.p) == ("tvm-ffi", "L"):
@@ -116,7 +115,7 @@ def settled(cell: Cell, duty: str) -> str:
 
 
 def with_capture(cell: Cell, action: str) -> tuple[str, bool]:
-    """As on CUDA (1.5); `matrix` knows no 0."""
+    """As on CUDA (S14); `matrix` knows no 0."""
     return matrix.with_capture(replace(cell, s="1") if cell.s == "0" else cell, action)
 
 
@@ -124,12 +123,12 @@ def expect(cell: Cell) -> Expected:
     producer = PRODUCERS[cell.producer]
     if column(cell) in ("1", "2"):
         return Expected(error=WRONG, asked=0)
-    passed, duty = ROWS[producer.row][COLUMNS[column(cell)]]
+    passed, task = ROWS[producer.row][COLUMNS[column(cell)]]
     if cell.empty:
-        duty = NOTHING
+        task = NOTHING
     if passed == 0 and cell.s != "0" and not cell.empty and matrix.captured(cell, "L"):
-        return Expected(error=CAPTURE, asked=0)  # it would order into the default stream: 906
-    action, dies = with_capture(cell, settled(cell, duty))
+        return Expected(error=CAPTURE, asked=0)  # it would sync with the default stream: 906
+    action, dies = with_capture(cell, action_of(cell, task))
     refused = {"refuse unknown": UNKNOWN, "refuse capture": CAPTURE}.get(action)
     expected = Expected(refused, passed, "nothing" if refused else action, dies=dies)
     if refused is None and not cell.empty:
@@ -143,7 +142,7 @@ def expect(cell: Cell) -> Expected:
     return expected
 
 
-# --- 6.6: what is called ------------------------------------------------------------------
+# --- S16: what is called ------------------------------------------------------------------
 
 
 def name_of(cell: Cell, stream: str) -> str:
@@ -252,8 +251,8 @@ def capturing() -> Iterator[Cell]:
         (False, True),
     ):
         cell = Cell(producer, p, s, capture=capture, policy=policy, named=named)
-        owes = PRODUCERS[producer].row != "M" and PRODUCERS[producer].knows == "unknown"
-        if policy != "auto" and (named or not owes):
+        to_sync = PRODUCERS[producer].row != "M" and PRODUCERS[producer].knows == "unknown"
+        if policy != "auto" and (named or not to_sync):
             continue
         if matrix.capture_is_possible(cell) and not (named and p == "PTDS"):
             yield cell
@@ -283,7 +282,7 @@ class TvmFfi(rocm.Silent):
 
 
 class TableOnly(CurrentTable, rocm.OnRocm):
-    """An exchange table and nothing else."""
+    """A C table and nothing else."""
 
     def __init__(self, drv: HipDriver, stream: int = 0, **keywords: Any) -> None:
         super().__init__(drv, stream, **keywords)

@@ -1,5 +1,5 @@
-"""CUDA memory wanted on the host (reference streams.md 7): who is asked, what is copied, and that
-it is complete, ordered after P, and never on the legacy stream."""
+"""CUDA memory wanted on the host (rule S18): who is asked, what is copied, and that
+it is complete, synced with P, and never on the legacy stream."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import random
 from typing import Any
 
 import pytest
-from device.matrix_run import MAKE, Calls, source_of
 
 import dlshim
 from device import matrix
+from device.matrix_run import MAKE, Calls, source_of
 from dlshim import _core
 from doubles import capsules as caps
 from doubles import consumers
@@ -33,16 +33,16 @@ COPIED = {
     "cai 3": "known",
     "cai 3, None": "ready",
     "tensorflow": "waited",
-    "warp": "orders",  # honours the stream, but knows no dl_device
-    "cupy 13": "orders",
-    "torch 2.8": "orders",
+    "warp": "syncs",  # honours the stream, but knows no dl_device
+    "cupy 13": "syncs",
+    "torch 2.8": "syncs",
 }
 #: Those that move it themselves when asked.
 MOVE = ("torch", "torch 2.9", "cupy", "jax")
 
 
 class Case:
-    """One array with work pending on P."""
+    """One array with unfinished work on P."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Case:
         return caps.numbers((2, 3), "float32")
 
     def check(self, told: object = "") -> None:
-        """Complete, ordered, in order, a block of its own, and nothing is kept."""
+        """Complete, synced, in order, a block of its own, and nothing is kept."""
         drv, view = self.drv, self.taken.view
         told = (self.producer, told)
         assert view.device == CPU and view.values() == self.values(), told
@@ -100,7 +100,7 @@ class Case:
         assert (view.strides or ()) == caps.row_major(view.shape), (self.producer, told)
         assert view.copied and not view.readonly, (self.producer, told)
         lengths = [made.deleted for made in getattr(self.array, "exports", ())]
-        if self.producer not in ("capsule", "versioned capsule"):  # those serve again
+        if self.producer not in ("capsule", "versioned capsule"):  # those can be asked again
             assert lengths == [] or set(lengths) == {1}, (self.producer, told, lengths)
 
     def end(self) -> None:
@@ -125,7 +125,7 @@ def the_copy(case: Case) -> list[str]:
     return ["push C", "cuMemcpyDtoHAsync_v2", f"cuStreamSynchronize {stream} in C", "pop"]
 
 
-def ordering(case: Case, knows: str, p: str) -> list[str]:
+def sync_calls(case: Case, knows: str, p: str) -> list[str]:
     stream = the_copy(case)[2].split()[1]
     wait = f"cuStreamWaitEvent {stream} in C"
     if knows == "known":
@@ -176,7 +176,7 @@ def check_dlshim_copies_what_nobody_moves(drv: Driver) -> None:
         if knows != "ready":  # "None" in the dict was not true here
             case.check(told)
         case.check_block(told)
-        assert effects(case) == ordering(case, knows, p) + the_copy(case), (
+        assert effects(case) == sync_calls(case, knows, p) + the_copy(case), (
             producer,
             told,
             case.calls.effects(),
@@ -294,7 +294,7 @@ def check_unknown_streams(drv: Driver) -> None:
         case.end()
         case = Case(drv, producer, p="B")
         case.export(case.source(device="cpu", unknown_stream="legacy"))
-        assert effects(case) == ordering(case, "known", "L") + the_copy(case)
+        assert effects(case) == sync_calls(case, "known", "L") + the_copy(case)
         case.check()
         case.end()
         case = Case(drv, producer, p="B")
@@ -305,14 +305,16 @@ def check_unknown_streams(drv: Driver) -> None:
 
 @checks.only_on(*LIVE[1:])
 def check_captures(drv: Driver) -> None:
-    """P in a capture cannot be ordered before a copy that is made now; L is not used at all."""
+    """P in a capture cannot be synced before a copy that is made now; L is not used at all."""
     cases = [(producer, "B", False) for producer in ("nanobind", "capsule", "cai 2")]
     cases += [(producer, p, True) for producer in ("no keyword", "cai 3") for p in ("B", "N")]
     for producer, p, named in cases:
         case = Case(drv, producer, p=p)
         source = case.source(device="cpu", **({"producer_stream": case.p} if named else {}))
         drv.capture_begin(case.p, "relaxed")
-        with pytest.raises(BufferError, match="capture"):
+        with pytest.raises(
+            BufferError, match="a graph capture is running, and this export would break it; "
+        ):
             case.export(source)
         assert drv.capture_state(case.p) == "active", (producer, p)
         drv.capture_end(case.p)
@@ -497,7 +499,7 @@ class Liar(fake.NoKw):
             self.told = True
 
 
-def check_what_lies_about_its_shape_is_ordered(drv: Driver) -> None:
+def check_what_lies_about_its_shape_is_synced(drv: Driver) -> None:
     for current in (None, 0):
         drv.reset()
         x = Liar(drv, drv.stream_new(blocking=False, name="P"))

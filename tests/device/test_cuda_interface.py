@@ -1,4 +1,4 @@
-"""`__cuda_array_interface__` on the fake driver: whose memory it is, and in which order.
+"""`__cuda_array_interface__` on the fake driver: whose memory it is, and how it is synced.
 
 Every producer writes through its stream and every consumer reads through its own; what lies
 between is dlshim's alone.
@@ -22,7 +22,7 @@ from drivers import Driver, built, checks, run_checks, run_with_driver
 
 LIVE = ("9.2", "12.2", "12.5", "13.0")
 CAPTURES = LIVE[1:]
-#: What only asks, and orders nothing.
+#: What only asks, and syncs nothing.
 QUERIES = {
     "cuInit", "cuDeviceGet", "cuDeviceGetAttribute", "cuDevicePrimaryCtxGetState",
     "cuDevicePrimaryCtxRetain", "cuCtxGetCurrent", "cuCtxGetDevice", "cuPointerGetAttribute",
@@ -82,7 +82,7 @@ def check_the_drivers_word_goes_before_the_objects(drv: Driver) -> None:
     assert dlshim.from_dlpack(x).device == (2, 1)
 
 
-def check_the_question_for_the_device_orders_nothing(drv: Driver) -> None:
+def check_the_question_for_the_device_syncs_nothing(drv: Driver) -> None:
     for version, stream in ((2, None), (3, 1), (3, stream_of(drv, "non-blocking", "P"))):
         x = CudaOnly(address=drv.alloc(SIZE, 1), version=version, stream=stream)
         drv.clear_log()
@@ -157,7 +157,7 @@ def check_everything_is_read_once_and_on_this_thread(drv: Driver) -> None:
     assert set(asked_by) == {threading.get_ident()}
 
 
-# --- order --------------------------------------------------------------------------------------
+# --- sync -------------------------------------------------------------------------------------
 
 
 def stream_of(drv: Driver, kind: str, name: str, device: int = 0) -> int:
@@ -168,7 +168,7 @@ def stream_of(drv: Driver, kind: str, name: str, device: int = 0) -> int:
 STREAMS = ("L", "PTDS", "blocking", "non-blocking")
 
 
-def check_the_stream_of_version_3_is_ordered(drv: Driver) -> None:
+def check_the_stream_of_version_3_is_synced(drv: Driver) -> None:
     for producer in STREAMS:
         for consumer in (None, *STREAMS):
             for device in (0, 1):
@@ -209,8 +209,8 @@ def check_stream_0_with_a_cure(drv: Driver) -> None:
     ends_well(drv)
 
 
-def check_without_order_it_would_race(drv: Driver) -> None:
-    """The control: -1, and version 3 that promises too much, order nothing."""
+def check_without_sync_it_would_race(drv: Driver) -> None:
+    """The control: -1, and version 3 that promises too much, sync nothing."""
     p, s = stream_of(drv, "non-blocking", "P"), stream_of(drv, "non-blocking", "S")
     for stream, named in ((-1, p), (s, None)):
         memory = drv.alloc(SIZE)
@@ -288,7 +288,7 @@ def check_memory_that_the_host_reads(drv: Driver) -> None:
         for producer in STREAMS:
             for version in (2, 3):
                 if kind == "pinned" and version == 2:
-                    continue  # nobody tracks what is pending there (reference 6.5)
+                    continue  # nobody tracks what is unfinished there (S5)
                 drv.reset()
                 p = stream_of(drv, producer, "P")
                 memory = drv.alloc(SIZE, kind=kind)
@@ -353,7 +353,7 @@ def check_a_tensor_says_where_its_data_are_ready(drv: Driver) -> None:
         ends_well(drv)
 
 
-def check_a_tensor_of_unknown_order_is_ordered_when_it_says_so(drv: Driver) -> None:
+def check_a_tensor_that_was_not_synced_is_when_it_says_so(drv: Driver) -> None:
     for producer in STREAMS:
         for current in (None, 0, 1):
             for device in (0, 1):
@@ -375,7 +375,7 @@ def check_a_tensor_of_unknown_order_is_ordered_when_it_says_so(drv: Driver) -> N
 
 
 @checks.only_on(*CAPTURES)
-def check_a_tensor_that_cannot_be_ordered_says_so(drv: Driver) -> None:
+def check_a_tensor_that_cannot_be_synced_says_so(drv: Driver) -> None:
     memory = drv.alloc(SIZE)
     tensor = dlshim.from_dlpack(CudaOnly(address=memory), stream=-1)
     capturing = drv.stream_new(0, True, name="C")
@@ -419,7 +419,7 @@ def test_cuda_interface(variant: str, name: str) -> None:
     assert results[name] is None, results[name]
 
 
-# --- drivers that do not serve --------------------------------------------------------------
+# --- drivers that do not work --------------------------------------------------------------
 
 NO_SERVICE = """
 import dlshim
@@ -434,7 +434,7 @@ for stream in (None, -1, 1):
 
 
 @pytest.mark.parametrize(("variant", "words"), [("stub", "stub.*34"), ("nodev", "no device.*100")])
-def test_a_driver_that_does_not_serve(variant: str, words: str) -> None:
+def test_a_driver_that_does_not_work(variant: str, words: str) -> None:
     run_with_driver(variant, NO_SERVICE, words)
 
 

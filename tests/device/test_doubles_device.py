@@ -18,7 +18,7 @@ EDGE = ["cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuEventDestroy_v
 OMIT = object()
 
 
-def orders(drv: Driver) -> list[str]:
+def syncs(drv: Driver) -> list[str]:
     """What the producer called, contexts and questions left out."""
     asks = ("cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuCtxGetDevice")
     return [name for name in drv.calls(by=fake.PRODUCER) if name not in asks]
@@ -42,7 +42,7 @@ def setting(drv: Driver, cls: type, device: int = 0, **options: Any) -> tuple[An
 
 
 def outcome(drv: Driver, cls: type, stream: Any, **options: Any) -> str:
-    """ "edge", "sync", "nothing", or the exception's name; and never a lie about the order."""
+    """ "edge", "sync", "nothing", or the exception's name; and never a lie about the sync."""
     x, s = setting(drv, cls, **options)
     given = s if stream == "S" else stream
     try:
@@ -50,9 +50,9 @@ def outcome(drv: Driver, cls: type, stream: Any, **options: Any) -> str:
             warnings.simplefilter("ignore")
             taken = export(x, given)
     except Exception as refusal:
-        assert orders(drv) == []
+        assert syncs(drv) == []
         return type(refusal).__name__
-    did = orders(drv)
+    did = syncs(drv)
     what = {(): "nothing", tuple(EDGE): "edge", ("cuStreamSynchronize",): "sync"}[tuple(did)]
     reader = {OMIT: 1, None: 1, -1: s, 0: 1}.get(given, given)
     racy = drv.read(int(reader), x.address, context=x.context)
@@ -64,8 +64,8 @@ def outcome(drv: Driver, cls: type, stream: Any, **options: Any) -> str:
     return what
 
 
-#: What each library does with omitted, None, -1, 0, 1, 2 and a handle (the reference, 6.1, and
-#: where it was read: torch 2.8's own source, which takes 0 and 2 for handles).
+#: What each library does with omitted, None, -1, 0, 1, 2 and a handle (read in their
+#: sources: torch 2.8 takes 0 and 2 for handles).
 TABLE = {
     "TorchLike": "nothing edge nothing AssertionError edge BufferError edge",
     "Torch29": "edge edge nothing AssertionError edge BufferError edge",
@@ -107,12 +107,12 @@ def check_no_edge_to_the_stream_itself(drv: Driver) -> None:
     for cls in (fake.TorchLike, fake.TorchOld, fake.CupyLike, fake.WarpLike):
         x, _ = setting(drv, cls)
         export(x, x.stream).release()
-        assert orders(drv) == [], cls
+        assert syncs(drv) == [], cls
     for cls in (fake.TorchLike, fake.CupyLike):
         drv.reset()
         drv.set_current(drv.context(0))
         export(cls(drv, 1), None if cls is fake.CupyLike else 1).release()
-        assert orders(drv) == [], cls
+        assert syncs(drv) == [], cls
 
 
 def check_the_log_tells_which_streams(drv: Driver) -> None:
@@ -136,7 +136,7 @@ def check_another_device_is_current(drv: Driver) -> None:
         x, s = setting(drv, cls, device=1)
         drv.set_current(drv.context(0))
         export(x, s).release()
-        assert orders(drv) == EDGE
+        assert syncs(drv) == EDGE
         assert drv.read(s, x.address) == racy, cls
     for cls in (fake.TorchLike, fake.Torch29):
         x, s = setting(drv, cls, device=1)
@@ -171,7 +171,7 @@ def check_the_stack_is_left_as_it_was(drv: Driver) -> None:
         )
 
 
-def check_flavours(drv: Driver) -> None:
+def check_generations(drv: Driver) -> None:
     versions = {"TorchLike": (1, 3), "Torch29": (1, 3), "CupyLike": (1, 0), "Silent": (1, 0)}
     for name in ("TorchLike", "Torch29", "CupyLike", "JaxLike", "Silent", "TensorFlowLike"):
         x, _ = setting(drv, getattr(fake, name))
@@ -202,7 +202,7 @@ def check_copies_to_the_host(drv: Driver) -> None:
         taken = export(x, None, max_version=(1, 0), dl_device=(1, 0))
         assert taken.view.device == (1, 0) and taken.flags == flags
         assert taken.values() == x.values() and not drv.races()
-        assert "cuMemcpyDtoHAsync_v2" in orders(drv)
+        assert "cuMemcpyDtoHAsync_v2" in syncs(drv)
         taken.release()
         with pytest.raises((ValueError, BufferError)):
             export(x, None, dl_device=(1, 0), copy=False)
@@ -250,7 +250,7 @@ def check_functions_and_methods_that_give_capsules(drv: Driver) -> None:
     for cls, call in ((fake.RawFn, "__call__"), (fake.ToDlpack, "toDlpack")):
         x, s = setting(drv, cls)
         taken = caps.take(getattr(x, call)())
-        assert taken.view.device == (2, 0) and orders(drv) == []
+        assert taken.view.device == (2, 0) and syncs(drv) == []
         assert drv.read(s, x.address)
         assert not hasattr(x, "__dlpack__")
         taken.release()
@@ -286,7 +286,7 @@ def check_cuda_array_interfaces(drv: Driver) -> None:
         assert set(found) == {"shape", "typestr", "data", "strides", "version"} | keys
         assert found["version"] == version and found["data"] == (x.address, False)
         assert found.get("stream", x.stream) == x.stream
-        assert drv.log() == [] and drv.read(s, x.address), "the dict orders nothing"
+        assert drv.log() == [] and drv.read(s, x.address), "the dict syncs nothing"
         assert x.times_asked == 1
     for entry in (None, 0, 1, 2, 77):
         assert fake.Cai3(drv, 1, entry=entry).__cuda_array_interface__["stream"] == entry

@@ -31,7 +31,7 @@ TABLE = {
 ARGUMENTS = (OMIT, None, -1, 0, 1, 2, "S")
 
 
-def orders(drv: HipDriver) -> list[str]:
+def syncs(drv: HipDriver) -> list[str]:
     """What the producer called, devices left out."""
     names = drv.calls(by=fake.PRODUCER)
     return [name for name in names if name not in ("hipGetDevice", "hipSetDevice")]
@@ -59,9 +59,9 @@ def outcome(drv: HipDriver, cls: type, stream: Any) -> str:
     try:
         taken = export(x, given)
     except Exception as refusal:
-        assert orders(drv) == []
+        assert syncs(drv) == []
         return type(refusal).__name__
-    what = {(): "nothing", tuple(EDGE): "edge"}[tuple(orders(drv))]
+    what = {(): "nothing", tuple(EDGE): "edge"}[tuple(syncs(drv))]
     reader = {OMIT: 0, None: 0, -1: s, 1: s, 2: s}.get(given, given)
     assert drv.read(int(reader), x.address) == (what == "nothing"), (stream, what, drv.log())
     assert drv.gil_held_calls() == {}
@@ -85,10 +85,10 @@ def check_no_edge_to_the_stream_itself(drv: HipDriver) -> None:
     for cls in (rocm.TorchRocm, rocm.TorchOldRocm, rocm.CupyRocm, rocm.Careful):
         x, _ = setting(drv, cls)
         export(x, x.stream).release()
-        assert orders(drv) == [], cls
+        assert syncs(drv) == [], cls
         drv.reset()
         export(cls(drv, 0), 0).release()
-        assert orders(drv) == [], cls
+        assert syncs(drv) == [], cls
 
 
 def check_another_device_is_current(drv: HipDriver) -> None:
@@ -97,7 +97,7 @@ def check_another_device_is_current(drv: HipDriver) -> None:
         x, s = setting(drv, cls, device=1)
         drv.set_device(0)
         export(x, s).release()
-        assert orders(drv) == EDGE and drv.read(s, x.address), cls
+        assert syncs(drv) == EDGE and drv.read(s, x.address), cls
     x, s = setting(drv, rocm.Careful, device=1)
     drv.set_device(0)
     export(x, s).release()
@@ -118,7 +118,7 @@ def check_copies_to_the_host(drv: HipDriver) -> None:
         x, _ = setting(drv, cls)
         taken = export(x, None if cls is rocm.CupyRocm else -1, dl_device=(1, 0))
         assert taken.view.device == (1, 0) and taken.values() == x.values()
-        assert not drv.races() and "hipStreamSynchronize" in orders(drv)
+        assert not drv.races() and "hipStreamSynchronize" in syncs(drv)
         taken.release()
 
 

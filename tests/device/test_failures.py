@@ -1,7 +1,8 @@
-"""Every driver call of every road fails once, with every kind of error; memory runs out everywhere.
+"""Every driver call of every exchange fails once, with every kind of error; memory runs out at
+every allocation.
 
-Whatever happens: the right class of exception (reference streams.md 6.6), or an export that is
-ordered all the same; the context stack as before, nothing leaked, and the next export works.
+Whatever happens: the right class of exception (rule S24), or an export that is
+synced all the same; the context stack as before, nothing leaked, and the next export works.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from device.matrix import PRODUCERS
-from device.matrix_run import MAKE, QUERIES, source_of, warm
 
 import dlshim
+from device.matrix import PRODUCERS
+from device.matrix_run import MAKE, QUERIES, source_of, warm
 from dlshim import _core
 from doubles import capsules as caps
 from doubles import device as fake
@@ -23,7 +24,7 @@ from drivers import Driver, checks, run_checks
 
 LIVE = ("9.2", "12.2", "12.5", "13.0")
 
-#: rc -> the class: sticky errors of the program are never taken for a refusal (6.6).
+#: rc -> the class: sticky errors of the program are never taken for a refusal (S24).
 ERRORS = {
     700: RuntimeError,  # ILLEGAL_ADDRESS
     2: RuntimeError,  # OUT_OF_MEMORY
@@ -40,7 +41,7 @@ PASSED_ON = "passed on, another device"
 
 
 class Case:
-    """A fresh array with work pending on P, a consumer's stream S."""
+    """A fresh array with unfinished work on P, a consumer's stream S."""
 
     held: Any = None
 
@@ -62,7 +63,7 @@ class Case:
         return dlshim.upgrade(self.source(), **options)
 
 
-class Road(NamedTuple):
+class Exchange(NamedTuple):
     """How something is exported, and who reads it then: S ("S"), the host where the memory lies
     ("host"), or the host a copy ("copy")."""
 
@@ -99,29 +100,29 @@ def from_tensor(case: Case) -> Any:
     return tensor.__dlpack__(stream=case.s)
 
 
-ROADS: dict[str, Road] = {
-    "edge": Road("capsule", with_p()),
-    "edge, asked": Road("no keyword", with_p()),
-    "edge, another device": Road("nanobind", with_p(), device=1),
-    "edge from L": Road("table", unknown(), device=1),
-    "whole device": Road("capsule", unknown()),
-    "whole device, asked": Road("nanobind", unknown(), device=1),
-    "a pool's memory": Road("capsule", unknown(), kind="pool"),
-    "interface dict": Road("cai 2", unknown()),
-    "interface dict, P": Road("cai 3", unknown()),
-    "two hops": Road("torch", lambda case: hop(case)),
-    PASSED_ON: Road("torch", unknown(), device=1),
-    "managed, modern": Road("warp", to_none(), "host", kind="managed"),
-    "managed, unknown": Road("no keyword", to_none(), "host", kind="managed"),
-    "managed, P": Road("cai 3", to_none(), "host", kind="managed"),
-    "pinned": Road("cai 3", to_none(), "host", kind="pinned"),
-    "copy": Road("no keyword", to_none(device="cpu"), "copy"),
-    "copy, P": Road("cai 3", to_none(device="cpu"), "copy"),
-    "copy, another device": Road("capsule", to_none(device="cpu"), "copy", device=1),
-    "copy, pitched": Road("no keyword", to_none(device="cpu"), "copy", strides=(8, 1)),
-    "copy, slabs": Road("no keyword", to_none(device="cpu", order="C"), "copy", strides=(1, 2)),
-    "interface of a Tensor": Road("capsule", interface),
-    "from a Tensor": Road("capsule", from_tensor),
+EXCHANGES: dict[str, Exchange] = {
+    "edge": Exchange("capsule", with_p()),
+    "edge, asked": Exchange("no keyword", with_p()),
+    "edge, another device": Exchange("nanobind", with_p(), device=1),
+    "edge from L": Exchange("table", unknown(), device=1),
+    "whole device": Exchange("capsule", unknown()),
+    "whole device, asked": Exchange("nanobind", unknown(), device=1),
+    "a pool's memory": Exchange("capsule", unknown(), kind="pool"),
+    "interface dict": Exchange("cai 2", unknown()),
+    "interface dict, P": Exchange("cai 3", unknown()),
+    "two hops": Exchange("torch", lambda case: hop(case)),
+    PASSED_ON: Exchange("torch", unknown(), device=1),
+    "managed, modern": Exchange("warp", to_none(), "host", kind="managed"),
+    "managed, unknown": Exchange("no keyword", to_none(), "host", kind="managed"),
+    "managed, P": Exchange("cai 3", to_none(), "host", kind="managed"),
+    "pinned": Exchange("cai 3", to_none(), "host", kind="pinned"),
+    "copy": Exchange("no keyword", to_none(device="cpu"), "copy"),
+    "copy, P": Exchange("cai 3", to_none(device="cpu"), "copy"),
+    "copy, another device": Exchange("capsule", to_none(device="cpu"), "copy", device=1),
+    "copy, pitched": Exchange("no keyword", to_none(device="cpu"), "copy", strides=(8, 1)),
+    "copy, slabs": Exchange("no keyword", to_none(device="cpu", order="C"), "copy", strides=(1, 2)),
+    "interface of a Tensor": Exchange("capsule", interface),
+    "from a Tensor": Exchange("capsule", from_tensor),
 }
 
 
@@ -136,11 +137,11 @@ class Attempt:
     def __init__(self, drv: Driver, name: str) -> None:
         drv.reset()
         drv.set_current(drv.context(0))
-        self.drv, self.road = drv, ROADS[name]
-        fields: dict[str, Any] = {"kind": self.road.kind}
-        if self.road.strides is not None:
-            fields["strides"] = self.road.strides
-        self.case = Case(drv, self.road.producer, self.road.device, **fields)
+        self.drv, self.exchange = drv, EXCHANGES[name]
+        fields: dict[str, Any] = {"kind": self.exchange.kind}
+        if self.exchange.strides is not None:
+            fields["strides"] = self.exchange.strides
+        self.case = Case(drv, self.exchange.producer, self.exchange.device, **fields)
         self.stack, self.events = drv.context_stack(), drv.live_events()
         self.live = _core._counters()["live"]
         self.result: Any = None
@@ -149,25 +150,25 @@ class Attempt:
 
     def go(self) -> None:
         try:
-            self.result = self.road.go(self.case)
+            self.result = self.exchange.go(self.case)
         except Exception as error:
             self.error = error
 
     def is_racy(self) -> bool:
         drv, case = self.drv, self.case
-        if self.road.reader == "S":
+        if self.exchange.reader == "S":
             return drv.read(case.s, case.array.address, context=case.context)
-        if self.road.reader == "host":
+        if self.exchange.reader == "host":
             return drv.host_read(case.array.address)
         view = caps.look(self.result)
-        plain = caps.numbers((2, 3), "float32", self.road.strides)
+        plain = caps.numbers((2, 3), "float32", self.exchange.strides)
         assert view.device == (1, 0) and view.values() == plain
         return drv.host_read(view.data, 24) or bool(drv.races())
 
     def check(self, told: object, new_events: int = 0) -> None:
         drv = self.drv
         if self.error is None:
-            assert not self.is_racy(), (told, "went through unordered", drv.races())
+            assert not self.is_racy(), (told, "went through unsynced", drv.races())
         assert drv.context_stack() == self.stack, (told, drv.context_stack())
         assert drv.live_events() <= self.events + new_events, (told, drv.live_events())
         assert not drv.gil_held_calls(every=True), told
@@ -180,7 +181,7 @@ class Attempt:
 
 
 def recorded(drv: Driver, name: str) -> list[tuple[str, int]]:
-    """dlshim's calls on this road: the name, and how many of that name come before."""
+    """dlshim's calls in this exchange: the name, and how many of that name come before."""
     attempt = Attempt(drv, name)
     attempt.go()
     assert attempt.error is None, (name, attempt.error)
@@ -197,15 +198,15 @@ def recorded(drv: Driver, name: str) -> list[tuple[str, int]]:
 
 
 def failures(drv: Driver) -> Iterator[tuple[str, str, int, int]]:
-    for name in ROADS:
+    for name in EXCHANGES:
         for function, skip in recorded(drv, name):
             for rc in ERRORS:
                 yield name, function, skip, rc
 
 
 def check_every_call_that_fails(drv: Driver) -> None:
-    for road in ROADS:
-        recorded(drv, road)  # pools are warm, ways are known
+    for name in EXCHANGES:
+        recorded(drv, name)  # pools are warm, ways are known
     told_of: set[str] = set()
     for name, function, skip, rc in failures(drv):
         attempt = Attempt(drv, name)
@@ -214,7 +215,7 @@ def check_every_call_that_fails(drv: Driver) -> None:
         told = (name, function, skip, rc, repr(attempt.error))
         if attempt.error is None:
             # A context is pushed for the producer's sake too, or to ask about captures; that all
-            # is ordered is judged below.
+            # is synced is judged below.
             pushed = function == "cuCtxPushCurrent_v2" and PRODUCERS[attempt.case.producer].called
             assert pushed or function in QUERIES | UNHEARD, (told, "nobody noticed")
         else:
@@ -281,13 +282,13 @@ def check_that_a_refused_record_loses_no_event(drv: Driver) -> None:
 
 def check_that_memory_runs_out(drv: Driver) -> None:
     """The n-th allocation fails, for every n: MemoryError, and all is given back."""
-    for road in ROADS:
+    for name in EXCHANGES:
         for n in itertools.count(1):
-            attempt = Attempt(drv, road)
+            attempt = Attempt(drv, name)
             _core._hook("fail_alloc", n)
             attempt.go()
             _core._hook("fail_alloc", -1)
-            told = (road, n, repr(attempt.error))
+            told = (name, n, repr(attempt.error))
             assert attempt.error is None or type(attempt.error) is MemoryError, told
             through = attempt.error is None
             attempt.check(told, new_events=1)

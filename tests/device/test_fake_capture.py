@@ -256,7 +256,7 @@ def check_creating_an_event_is_no_unsafe_call(drv: Driver) -> None:
     ends_with(drv, p, 0)
 
 
-def check_work_in_a_capture_is_ordered_by_its_own_edges(drv: Driver) -> None:
+def check_work_in_a_capture_is_synced_by_its_own_edges(drv: Driver) -> None:
     p, s = setting(drv, False, False)
     memory = drv.alloc(8)
     drv.capture_begin(p)

@@ -239,7 +239,7 @@ def check_the_log(drv: Driver) -> None:
     assert entry.thread != drv.thread() and entry.text == "cuStreamSynchronize stream=P1 ctx=0"
 
 
-def check_ordered_failures(drv: Driver) -> None:
+def check_requested_failures(drv: Driver) -> None:
     p = drv.stream_new(0, False)
     event = event_in(drv, drv.context(0))
     memory = drv.alloc(8, kind="managed")

@@ -1,5 +1,5 @@
 """Finding the driver: every way in which there is none says its own thing, and where no driver is
-needed none is looked for (design section 6, reference streams.md 1.8)."""
+needed none is looked for."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 from project.debian_packages import NotHere, unpacked
-from project.tree import REQUIRED, SRC, without_comments
+from project.tree import REQUIRED, driver_calls
 
 from doubles import child
 from drivers import built, run_with_driver
 from drivers.library import COMMON, CUDA, compile_library, compiler
 
 #: What needs a driver, by name, and what does not.  Every child of this file begins with it.
-ROADS = """
+USES = """
 import ctypes, gc, os, sys
 import dlshim
 from doubles import capsules as caps
@@ -99,8 +99,8 @@ def all_refused():
     assert not caps.accounts(), caps.accounts()
     return texts
 
-def all_go(roads=NEEDS_NOT | LOOKS):
-    for what, go in roads.items():
+def all_go(uses=NEEDS_NOT | LOOKS):
+    for what, go in uses.items():
         try:
             go()
         except Exception as error:
@@ -115,7 +115,7 @@ for what, text in all_refused().items():
 
 
 def in_process(code: str) -> str:
-    return child.run(ROADS + code)
+    return child.run(USES + code)
 
 
 # --- libraries made for one test --------------------------------------------------------
@@ -136,10 +136,7 @@ def small_library(folder: Path, text: str, soname: str = "libcuda.so.1") -> Path
 
 def required_names() -> list[str]:
     """The functions that dlshim cannot do without, from its own list."""
-    text = without_comments((SRC / "abi" / "cuda_driver.h").read_text()).replace("\\\n", "\n")
-    start = text.index("#define DLS_CUDA_REQUIRED_LIST")
-    end = text.index("#define DLS_CUDA_OPTIONAL_LIST")
-    return re.findall(r"X\((cu\w+)", text[start:end])
+    return driver_calls("cuda", "MUST")
 
 
 @pytest.fixture(scope="module")
@@ -197,12 +194,12 @@ all_refused()
 assert drv.counts()["cuInit"] == 1
 """
     )
-    run_with_driver(variant, ROADS + code)
+    run_with_driver(variant, USES + code)
 
 
 def test_the_messages_of_each_case_differ_and_name_the_object_and_a_cure() -> None:
     code = "print(refused('edge'))"
-    texts = {v: run_with_driver(v, ROADS + code) for v in ("stub", "nodev")}
+    texts = {v: run_with_driver(v, USES + code) for v in ("stub", "nodev")}
     assert len(set(texts.values())) == 2
     for text in texts.values():
         assert "P1a" in text and re.search(r"take its folder|stream=-1|update", text), text
@@ -211,7 +208,7 @@ def test_the_messages_of_each_case_differ_and_name_the_object_and_a_cure() -> No
 def test_any_other_failure_to_start_is_an_error_of_its_own() -> None:
     run_with_driver(
         "13.0",
-        ROADS
+        USES
         + """
 drv.reset(hard=True, start=False)
 drv.fail_next("cuInit", 999)
@@ -231,7 +228,7 @@ else:
 def test_every_function_that_must_be_there_is_named_when_it_is_not(tmp_path: Path) -> None:
     """A driver of CUDA 8 has no cuStreamGetCtx, and so on: one library for each."""
     names = required_names()
-    assert len(names) >= 15  # the minimum of streams.md 1.1
+    assert len(names) == 20
     libraries = {}
     for missing in names:
         text = "".join(f"int {name}(void) {{ return 999; }}\n" for name in names if name != missing)
@@ -324,7 +321,7 @@ def make(cls=P1a, device=CUDA, data=address, **options):
 kept = {
     "edge": make().__dlpack__(stream=S),
     "tensor": dlshim.from_dlpack(P1a((2, 3), device=CUDA, data=address), stream=S),
-    "unordered": dlshim.from_dlpack(P1a((2, 3), device=CUDA, data=address), stream=-1),
+    "unsynced": dlshim.from_dlpack(P1a((2, 3), device=CUDA, data=address), stream=-1),
     "copy": dlshim.upgrade(
         P1a((2, 3), device=CUDA, data=address), device="cpu").__dlpack__(max_version=(1, 0)),
     "guarded": make(P2, on_release="guard").__dlpack__(stream=S, max_version=(1, 0)),
@@ -345,7 +342,7 @@ def in_child():
     told(lambda: make(producer_stream=1).__dlpack__(stream=S))
     told(lambda: make(P2, MANAGED, managed).__dlpack__())
     told(lambda: kept["tensor"].__dlpack__(stream=1))
-    told(lambda: kept["unordered"].__cuda_array_interface__)
+    told(lambda: kept["unsynced"].__cuda_array_interface__)
     told(lambda: dlshim.upgrade(CudaOnly(address=address)).__dlpack__(stream=-1))
     told(lambda: dlshim.upgrade(
         P1a((2, 3), device=CUDA, data=address), device="cpu").__dlpack__())
@@ -376,7 +373,7 @@ make().__dlpack__(stream=S)
 assert drv.counts() != before, "the parent goes on"
 kept.clear()
 """
-    run_with_driver("13.0", ROADS + FORKED + code)
+    run_with_driver("13.0", USES + FORKED + code)
 
 
 def test_a_child_of_a_child_is_one_too() -> None:
@@ -391,13 +388,13 @@ def twice():
     assert os.wait()[1] == 0
 twice()
 """
-    run_with_driver("13.0", ROADS + FORKED + code)
+    run_with_driver("13.0", USES + FORKED + code)
 
 
 def test_a_child_that_was_forked_before_the_driver_was_used_may_use_it() -> None:
     run_with_driver(
         "13.0",
-        ROADS
+        USES
         + """
 up(P2).__dlpack__(stream=-1)
 if os.fork() == 0:
@@ -414,7 +411,7 @@ def test_to_have_looked_for_a_driver_is_not_to_have_used_it() -> None:
     """An empty dict has dlshim look which runtimes are mapped; none is, none is started."""
     path = str(built("13.0"))
     child.run(
-        ROADS
+        USES
         + f"""
 dlshim.upgrade(empty()).__dlpack__()
 if os.fork() == 0:
@@ -441,7 +438,7 @@ def work(_):
 with multiprocessing.get_context("fork").Pool(2) as pool:
     assert all("forked" in text for text in pool.map(work, range(4)))
 """
-    run_with_driver("13.0", ROADS + FORKED + code)
+    run_with_driver("13.0", USES + FORKED + code)
 
 
 # --- Debian's real driver ---------------------------------------------------------------
@@ -490,11 +487,11 @@ def test_the_real_driver_has_every_function_that_must_be_there(real_library: Pat
     in_process(code)
 
 
-def test_with_a_driver_every_road_that_needs_one_uses_it() -> None:
+def test_with_a_driver_everything_that_needs_one_uses_it() -> None:
     """The control of this file."""
     run_with_driver(
         "13.0",
-        ROADS
+        USES
         + """
 drv.start()
 for what, go in NEEDS.items():
@@ -503,7 +500,7 @@ for what, go in NEEDS.items():
     try:
         go()
     except (BufferError, RuntimeError):
-        pass  # the memory of these roads is none of the driver's
+        pass  # the memory of these is none of the driver's
     assert sum(drv.counts().values()) > before, what
 """,
     )

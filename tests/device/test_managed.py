@@ -1,4 +1,4 @@
-"""Managed and pinned memory, which the host reads too (reference streams.md 6.5), and what dlshim
+"""Managed and pinned memory, which the host reads too (rules S4 and S5), and what dlshim
 hands out under another device's label without copying."""
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from device.matrix_run import Calls, source_of
 
 import dlshim
 from device import matrix
+from device.matrix_run import Calls, source_of
 from doubles import capsules as caps
 from doubles import consumers
 from doubles import device as fake
@@ -26,7 +26,7 @@ def device_event(drv: Driver) -> bool:
 
 
 class Case:
-    """One array whose P has work pending, and a consumer's stream S."""
+    """One array whose P has unfinished work, and a consumer's stream S."""
 
     def __init__(
         self,
@@ -78,9 +78,9 @@ class Case:
 #: Kind -> (how it is made, what it is passed for None and for -1, what it knows of P).
 Make = Callable[..., Any]
 KINDS: dict[str, tuple[Make, object, object, str]] = {
-    "cupy": (fake.named(fake.CupyLike), 1, -1, "orders"),
-    "warp": (fake.WarpLike, 1, -1, "orders"),
-    "jax": (fake.named(fake.JaxLike), 1, None, "orders"),
+    "cupy": (fake.named(fake.CupyLike), 1, -1, "syncs"),
+    "warp": (fake.WarpLike, 1, -1, "syncs"),
+    "jax": (fake.named(fake.JaxLike), 1, None, "syncs"),
     "nanobind": (fake.named(fake.Silent), None, None, "unknown"),
     "no keyword": (fake.NoKw, matrix.ABSENT, matrix.ABSENT, "unknown"),
     "capsule": (fake.RawFn, matrix.ABSENT, matrix.ABSENT, "unknown"),
@@ -116,7 +116,7 @@ WAITS_FOR_ALL = ["push C", "cuCtxSynchronize C", "pop"]
 def none_of(kind: str, p: str, named: bool, policy: str) -> list[str]:
     """What None costs on managed memory."""
     knows = KINDS[kind][3]
-    if knows == "orders":
+    if knows == "syncs":
         return [] if policy == "same" else waits_for("L")
     if knows == "known" or named:
         return waits_for(NAMES[p])
@@ -168,7 +168,7 @@ def check_minus_one_waits_for_nothing(drv: Driver) -> None:
         case.end()
 
 
-def check_a_stream_is_ordered_and_the_host_does_not_wait(drv: Driver) -> None:
+def check_a_stream_is_synced_and_the_host_does_not_wait(drv: Driver) -> None:
     for kind, p, s, named in itertools.product(
         KINDS, matrix.P_KINDS, matrix.P_KINDS, (False, True)
     ):
@@ -227,7 +227,9 @@ def check_captures(drv: Driver) -> None:
             case = Case(drv, KINDS[kind][0], p=p)
             source = upgraded(kind, case, named)
             drv.capture_begin(case.p)
-            with pytest.raises(BufferError, match="capture"):
+            with pytest.raises(
+                BufferError, match="a graph capture is running, and this export would break it; "
+            ):
                 case.export(source)
             assert drv.capture_state(case.p) == "active", (kind, named)
             case.export(source, stream=-1)
@@ -254,7 +256,7 @@ def check_empty_managed_arrays(drv: Driver) -> None:
 
 
 def check_a_managed_tensor(drv: Driver) -> None:
-    """What from_dlpack waited for need not be waited for again; what it ordered, must."""
+    """What from_dlpack waited for need not be waited for again; what it synced, must."""
     for kind in ("nanobind", "capsule", "cai 3", "cupy"):
         for stream in (None, -1, "S"):
             case = Case(drv, KINDS[kind][0])
@@ -409,7 +411,7 @@ def pinned(drv: Driver, kind: str, named: bool) -> None:
         taken = case.export(upgraded(kind, case, named), stream=given)
         told = (kind, p, s, named, case.effects)
         # torch's capsule says that this is host memory like any other, and it decides (N5); that
-        # work is pending in it, the user has said.
+        # unfinished work is in it, the user has said.
         assert taken.view.device == (CPU if kind == "torch" else PINNED), told
         known = named or knows == "known"
         same = {"1": "L", "2": "PTDS"}.get(s) == p
@@ -448,7 +450,7 @@ def check_pinned_memory_as_the_hosts(drv: Driver) -> None:
             case.end()
 
 
-def check_a_pinned_tensor_of_an_ordered_stream(drv: Driver) -> None:
+def check_a_pinned_tensor_of_a_synced_stream(drv: Driver) -> None:
     """Ready on S is not ready for the host."""
     ways: dict[str, Callable[[Any], Any]] = {
         "None": lambda t: t.__dlpack__(),

@@ -1,4 +1,4 @@
-"""The matrix of the reference on streams, 9.2, on every fake driver that works.
+"""The matrix of streams on every fake driver that works.
 
 ``device.matrix`` says what has to come of a cell, by hand; ``device.matrix_run`` carries it out:
 kernel on P, export through dlshim, kernel on S, and everything that the driver and the producer
@@ -17,11 +17,11 @@ from typing import Any
 from zlib import crc32
 
 import pytest
-from device.matrix import Cell, Expected
-from device.matrix_run import MAKE, Calls, Run, libraries, run, source_of, warm
 
 import dlshim
 from device import matrix
+from device.matrix import Cell, Expected
+from device.matrix_run import MAKE, Calls, Run, libraries, run, source_of, warm
 from doubles import capsules as caps
 from doubles import device as fake
 from doubles import streams
@@ -43,7 +43,7 @@ def chosen(variant: str, name: str, told: str) -> bool:
 
 
 def product(drv: Driver, name: str) -> None:
-    variant, cells = variant_of(drv), matrix.flavoured(matrix.PRODUCTS[name]())
+    variant, cells = variant_of(drv), matrix.in_generations(matrix.PRODUCTS[name]())
     run(drv, variant, (cell for cell in cells if chosen(variant, name, str(cell))))
 
 
@@ -81,7 +81,7 @@ def check_stream_objects(drv: Driver) -> None:
     product(drv, "objects")
 
 
-def check_both_flavours(drv: Driver) -> None:
+def check_both_generations(drv: Driver) -> None:
     """The products ask each cell for one; here is a part of them for both."""
     for versioned in (False, True):
         cells = (c for c in matrix.everywhere() if (c.device, c.current) == (0, 0))
@@ -90,8 +90,8 @@ def check_both_flavours(drv: Driver) -> None:
 
 
 def check_that_the_way_need_not_be_known(drv: Driver) -> None:
-    """The first export of a type climbs the ladder: nobody is passed another stream on the way,
-    and what is done to the driver is the same."""
+    """The first export of a type tries the call forms in turn: nobody is passed another
+    stream on the way, and what is done to the driver is the same."""
     from dlshim import _core
 
     with libraries():
@@ -258,7 +258,7 @@ def kind_of_first(cell: Cell) -> str:
 
 
 def second_action(variant: str, cell: Cell, second: str) -> str:
-    """6.3, the rows for raw capsules: P is what the Tensor remembers."""
+    """S20, as for raw capsules: P is what the Tensor remembers."""
     ready = kind_of_first(cell)
     if second == "-1":
         return "nothing"
@@ -336,13 +336,13 @@ class Chain:
         """The whole way: P to the first stream, and from there to the second."""
         if action != "nothing" or self.second not in ("-1",):
             return False
-        # Nobody ordered the reader; but the host may have been made to wait on the first leg.
+        # Nobody synced the reader; but the host may have been made to wait on the first leg.
         first = self.one.wanted.action
         waited = first.startswith("sync") or (self.cell.producer, self.cell.s) == ("jax", "-1")
         return not waited
 
 
-def check_a_tensor_orders_from_the_stream_that_it_was_given(drv: Driver) -> None:
+def check_a_tensor_syncs_from_the_stream_that_it_was_given(drv: Driver) -> None:
     variant = variant_of(drv)
     with libraries():
         warm(drv)
@@ -421,7 +421,7 @@ def in_thread(function: Any) -> Any:
 
 def check_the_per_thread_stream_of_another_thread(drv: Driver) -> None:
     """2 is another stream in every thread: what one made ready there, others wait for by way of
-    L, which all per-thread streams order themselves with."""
+    L, which all per-thread streams sync themselves with."""
     for s in (1, 2, "B", "N"):
         drv.reset()
         drv.set_current(drv.context(0))
@@ -487,7 +487,7 @@ def check_threads_without_a_context(drv: Driver) -> None:
 # --- other contexts and devices -----------------------------------------------------------
 
 
-def ordered(drv: Driver, x: Any, s: int, context: int, **options: Any) -> list[str]:
+def synced(drv: Driver, x: Any, s: int, context: int, **options: Any) -> list[str]:
     """Write on P, export to S, read there; what dlshim called, and all is as it was."""
     assert not x.write()
     stack = drv.context_stack()
@@ -526,7 +526,7 @@ def check_contexts_that_a_program_made_itself(drv: Driver) -> None:
         s = drv.stream_new(blocking=False, context=context, name="S")
         options = {"producer_stream": p} if named else {}
         for stream in (s, 1, 2):
-            ordered(drv, fake.NoKw(drv, p, context=context), stream, context, **options)
+            synced(drv, fake.NoKw(drv, p, context=context), stream, context, **options)
 
 
 def check_a_consumers_stream_of_another_context_or_device(drv: Driver) -> None:
@@ -536,8 +536,8 @@ def check_a_consumers_stream_of_another_context_or_device(drv: Driver) -> None:
         drv.set_current(None if current is None else drv.context(current))
         p = drv.stream_new(0, False, name="P")
         for s in (drv.stream_new(1, False), drv.stream_new(context=drv.context_new(0))):
-            ordered(drv, MAKE[name](drv, p), s, drv.context(0), producer_stream=p)
-            ordered(drv, MAKE[name](drv, p), s, drv.context(0))
+            synced(drv, MAKE[name](drv, p), s, drv.context(0), producer_stream=p)
+            synced(drv, MAKE[name](drv, p), s, drv.context(0))
 
 
 def check_a_producers_stream_of_another_device(drv: Driver) -> None:
@@ -548,7 +548,7 @@ def check_a_producers_stream_of_another_device(drv: Driver) -> None:
         p = drv.stream_new(1, False, name="P")
         x = fake.NoKw(drv, p, device=0)
         stream = drv.stream_new(0, False, name="S") if s == "N" else s
-        effects = ordered(drv, x, stream, drv.context(0), producer_stream=p)
+        effects = synced(drv, x, stream, drv.context(0), producer_stream=p)
         other = f"context {drv.context_number(drv.context(1))}"
         wait = f"cuStreamWaitEvent {('L', 'PTDS', 'S')[(1, 2, 'N').index(s)]} in "
         inner = ["push C", wait + "C", "pop"] if s != "N" else [wait + other]
@@ -569,7 +569,7 @@ def test_matrix(variant: str, name: str) -> None:
 
 @pytest.mark.parametrize("variant", LIVE)
 def test_events_wait_in_the_pool(variant: str) -> None:
-    """Made once for each context, without timing (1.4); never destroyed while sound."""
+    """Made once for each context, without timing (S16); never destroyed while sound."""
     code = """
         import dlshim
         from doubles import capsules as caps, device as fake
@@ -587,7 +587,7 @@ def test_events_wait_in_the_pool(variant: str) -> None:
 
 
 def test_no_context_is_ever_made() -> None:
-    """It would take a second and hundreds of megabytes (1.3)."""
+    """It would take a second and hundreds of megabytes (S15)."""
     code = """
         import dlshim
         from doubles import capsules as caps

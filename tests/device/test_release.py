@@ -1,6 +1,6 @@
-"""What happens to the memory when its consumer lets go of it while its kernels still run (reference
-streams.md 8): nothing by default, as the standard has it; with on_release="guard" it is used again
-only after them."""
+"""What happens to the memory when its consumer lets go of it while its kernels still run (rule
+S22): nothing by default, as the standard has it; with on_release="guard" it is used again only
+after them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from device.matrix_run import Calls, source_of
 
 import dlshim
 from device import matrix
+from device.matrix_run import Calls, source_of
 from dlshim import _core
 from doubles import capsules as caps
 from doubles import device as fake
@@ -87,7 +87,7 @@ class Case:
 
 
 def check_by_default_the_memory_is_given_back_at_once(drv: Driver) -> None:
-    """As the standard has it, whichever way it was said: the write on P races as 6.7 tells."""
+    """As the standard has it, whichever way it was said: the write on P races as S13 tells."""
     for producer, p, s in itertools.product(MAKE, matrix.P_KINDS, matrix.P_KINDS):
         case = Case(drv, producer, p, s)
         taken = case.export("contract")
@@ -247,7 +247,7 @@ def check_the_option(drv: Driver) -> None:
 
 @checks.only_on(*ABLE)
 def check_memory_is_kept_while_a_graph_is_captured(drv: Driver) -> None:
-    """It cannot be ordered then: it is kept, and goes with the next that can."""
+    """It cannot be synced then: it is kept, and goes with the next that can."""
     case = Case(drv, "no keyword")
     taken, other = case.export("guard"), drv.stream_new(0, True, name="O")
     case.read()
@@ -269,7 +269,7 @@ def check_memory_is_kept_while_a_graph_is_captured(drv: Driver) -> None:
 
 @checks.only_on(*ABLE)
 def check_a_capture_that_no_probe_can_see(drv: Driver) -> None:
-    """A capture in a non-blocking stream ends (6.4, said in the docs); the memory stays safe."""
+    """A capture in a non-blocking stream ends (S14, S22); the memory stays safe."""
     case = Case(drv, "no keyword")
     taken, other = case.export("guard"), drv.stream_new(0, False, name="O")
     case.read()
@@ -335,7 +335,7 @@ assert not drv.races(), drv.races()
 
 
 def test_what_waits_goes_in_its_own_interpreter() -> None:
-    """The next guard that can be ordered takes those along that wait, but not another
+    """The next guard that can be synced takes those along that wait, but not another
     interpreter's: their objects are not to die there."""
     pytest.importorskip("_testcapi", reason="this Python has no _testcapi")
     run_with_driver("13.0", INTERPRETERS)
@@ -394,7 +394,7 @@ assert not drv.races(), drv.races()
 """
 
 
-def test_forks_while_other_threads_order() -> None:
+def test_forks_while_other_threads_sync() -> None:
     """Whatever a thread was doing when another one forked: the child has host memory and -1, is
     refused the driver, and waits for nobody."""
     run_with_driver("13.0", FORKS)

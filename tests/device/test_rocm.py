@@ -1,4 +1,4 @@
-"""The ROCm road on the fake libamdhip64 of releases 5 to 7: the matrix, copies, pinned memory,
+"""ROCm on the fake libamdhip64 of releases 5 to 7: the matrix, copies, pinned memory,
 errors, and that another device than the array's is never left current."""
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from device.matrix import Cell, Expected, flavoured
-from device.rocm import MAKE, PRODUCTS, Run, effects, libraries, run, source_of, warm
 
 import dlshim
 from device import rocm as spec
+from device.matrix import Cell, Expected, in_generations
+from device.rocm import MAKE, PRODUCTS, Run, effects, libraries, run, source_of, warm
 from doubles import capsules as caps
 from doubles import rocm, streams
 from drivers import HipDriver, checks, run_checks, run_with_driver
@@ -26,7 +26,7 @@ CPU = (1, 0)
 def product(drv: HipDriver, name: str, dicts: bool = False) -> None:
     """All cells but those of the CUDA array interface, or those alone."""
     cells = (c for c in PRODUCTS[name]() if spec.PRODUCERS[c.producer].reads_dict == dicts)
-    assert run(drv, flavoured(cells)) > 20
+    assert run(drv, in_generations(cells)) > 20
 
 
 # --- the products -------------------------------------------------------------------------
@@ -70,12 +70,12 @@ def check_interfaces_of_no_elements(drv: HipDriver) -> None:
 
 def check_that_no_error_is_left_for_others(drv: HipDriver) -> None:
     for name in ("everywhere", "capturing"):
-        run(drv, flavoured(PRODUCTS[name]()), spec.Tidy)
+        run(drv, in_generations(PRODUCTS[name]()), spec.Tidy)
 
 
 def check_that_no_error_is_left_by_failures(drv: HipDriver) -> None:
     drv.reset()
-    for name, go in roads(drv):
+    for name, go in exchanges(drv):
         drv.clear_log()
         caps.take(go()).release()
         for function in ("hipEventRecord", "hipStreamWaitEvent", "hipStreamSynchronize"):
@@ -221,10 +221,10 @@ MOVE = ("torch", "torch 2.9", "cupy")
 COPIED = ("nanobind", "no keyword", "capsule", "versioned capsule", "toDlpack", "old cupy")
 
 
-def pending(
+def unfinished(
     drv: HipDriver, producer: str, p: str = "N", device: int = 0, current: int = 0, **fields: Any
 ) -> Any:
-    """An array with a kernel pending on P."""
+    """An array with an unfinished kernel on P."""
     drv.reset()
     handle = {"L": 0, "PTDS": 2}.get(p)
     if handle is None:
@@ -252,7 +252,7 @@ def check_dlshim_copies_what_nobody_moves(drv: HipDriver) -> None:
         for producer, p, (device, current) in itertools.product(
             COPIED, ("L", "PTDS", "B", "N"), spec.PLACES
         ):
-            x = pending(drv, producer, p, device, current)
+            x = unfinished(drv, producer, p, device, current)
             source = dlshim.upgrade(source_of(producer, x), device="cpu")
             taken = caps.take(source.__dlpack__(max_version=(1, 0)))
             own = [entry for entry in drv.entries() if not entry.by]
@@ -268,7 +268,7 @@ def check_dlshim_copies_what_nobody_moves(drv: HipDriver) -> None:
 
 def check_every_layout(drv: HipDriver) -> None:
     for (name, layout), device in itertools.product(LAYOUTS.items(), (0, 1)):
-        x = pending(drv, "no keyword", device=device, **layout)
+        x = unfinished(drv, "no keyword", device=device, **layout)
         taken = caps.take(dlshim.upgrade(x, device="cpu").__dlpack__(max_version=(1, 0)))
         judge_copy(drv, x, taken, name, 0)
     caps.close_accounts()
@@ -278,7 +278,7 @@ def check_the_producer_is_asked_first(drv: HipDriver) -> None:
     for producer, (device, current), stream in itertools.product(
         MOVE, spec.PLACES, (None, -1, "S")
     ):
-        x = pending(drv, producer, device=device, current=current)
+        x = unfinished(drv, producer, device=device, current=current)
         given = drv.stream_new(device) if stream == "S" else stream
         drv.clear_log()
         taken = caps.take(dlshim.upgrade(x).__dlpack__(dl_device=CPU, stream=given))
@@ -299,7 +299,7 @@ def check_copies_that_are_not_allowed_of_what_is_not_asked(drv: HipDriver) -> No
 def not_allowed(drv: HipDriver, producers: list[str]) -> None:
     """Found out before anything was done."""
     for producer in producers:
-        x = pending(drv, producer)
+        x = unfinished(drv, producer)
         source = dlshim.upgrade(source_of(producer, x), device="cpu", copy=False)
         with pytest.raises(dlshim.CopyRequiredError):
             source.__dlpack__()
@@ -311,10 +311,12 @@ def not_allowed(drv: HipDriver, producers: list[str]) -> None:
 
 def check_a_copy_in_a_capture_of_p(drv: HipDriver) -> None:
     for producer in ("nanobind", "no keyword", "capsule"):
-        x = pending(drv, producer)
+        x = unfinished(drv, producer)
         source = dlshim.upgrade(source_of(producer, x), device="cpu", producer_stream=x.stream)
         drv.capture_begin(x.stream, "relaxed")
-        with pytest.raises(BufferError, match="capture"):
+        with pytest.raises(
+            BufferError, match="a graph capture is running, and this export would break it; "
+        ):
             source.__dlpack__()
         assert drv.capture_state(x.stream) == "active"
         drv.capture_end(x.stream)
@@ -324,7 +326,7 @@ def check_a_copy_in_a_capture_of_p(drv: HipDriver) -> None:
 
 def check_a_copy_of_nothing(drv: HipDriver) -> None:
     for producer in ("capsule", "toDlpack"):
-        x = pending(drv, producer, shape=(0, 3))
+        x = unfinished(drv, producer, shape=(0, 3))
         taken = caps.take(dlshim.upgrade(source_of(producer, x), device="cpu").__dlpack__())
         assert taken.view.device == CPU and not drv.calls(), (producer, drv.calls())
         taken.release()
@@ -335,7 +337,7 @@ def check_a_copy_of_nothing(drv: HipDriver) -> None:
 
 
 def check_pinned_memory(drv: HipDriver) -> None:
-    """6.5: nobody tracks copies into it; only a P that was named is waited for, by who reads:
+    """S5: nobody tracks copies into it; only a P that was named is waited for, by who reads:
     the host of None, the stream of a handle."""
     for stream, named in itertools.product((None, -1, 0, 1, 2, "S"), (False, True)):
         drv.reset()
@@ -430,7 +432,7 @@ def check_the_device_of_an_interface(drv: HipDriver) -> None:
 
 def check_an_interface_is_copied_to_the_host(drv: HipDriver) -> None:
     for producer, p in itertools.product(("cai 2", "cai 3"), ("L", "B", "N")):
-        x = pending(drv, producer, p, device=1)
+        x = unfinished(drv, producer, p, device=1)
         taken = caps.take(dlshim.upgrade(x, device="cpu").__dlpack__(max_version=(1, 0)))
         assert taken.view.device == CPU and taken.view.values() == caps.numbers((2, 3), "float32")
         assert not drv.host_read(taken.view.data, 24) and not drv.races(), drv.races()
@@ -462,7 +464,7 @@ def check_a_tensor_of_rocm_has_no_interface_of_cuda(drv: HipDriver) -> None:
 def check_guard_is_cudas(drv: HipDriver) -> None:
     """HIP has no event of a whole device: nothing that could be waited for at the release."""
     for producer in ("torch", "no keyword", "capsule"):
-        x = pending(drv, producer)
+        x = unfinished(drv, producer)
         source = dlshim.upgrade(source_of(producer, x), on_release="guard")
         with pytest.raises(BufferError, match="on_release"):
             source.__dlpack__(stream=0)
@@ -473,7 +475,7 @@ def check_guard_is_cudas(drv: HipDriver) -> None:
 # --- a Tensor remembers -------------------------------------------------------------------
 
 
-def check_a_tensor_orders_from_the_stream_that_it_was_given(drv: HipDriver) -> None:
+def check_a_tensor_syncs_from_the_stream_that_it_was_given(drv: HipDriver) -> None:
     warm(drv)
     for producer, first, second in itertools.product(
         ("torch", "nanobind", "capsule"), (None, 0, -1, "A"), (None, 0, -1, "A", "B")
@@ -504,7 +506,7 @@ def check_a_tensor_orders_from_the_stream_that_it_was_given(drv: HipDriver) -> N
 
 # --- errors -------------------------------------------------------------------------------
 
-#: The class, and a word of the message (6.6).
+#: The class, and a word of the message (S24).
 ERRORS: dict[int, tuple[type[Exception], str]] = {
     100: (BufferError, "finds no device"),
     101: (BufferError, "finds no device"),
@@ -518,7 +520,7 @@ ERRORS: dict[int, tuple[type[Exception], str]] = {
 UNHEARD = spec.QUERIES - {"hipGetDeviceCount", "hipGetDevice"}
 
 
-def roads(drv: HipDriver) -> Iterator[tuple[str, Callable[[], Any]]]:
+def exchanges(drv: HipDriver) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Each with a fresh array on device 1, device 0 being current."""
     p, s = drv.stream_new(1, False, name="P"), drv.stream_new(1, False, name="S")
 
@@ -545,7 +547,7 @@ def outcome(go: Callable[[], Any]) -> BaseException | None:
 def heard(drv: HipDriver) -> Iterator[tuple[str, int]]:
     """The calls that must not fail in silence: (name, how many of that name came before).
 
-    Not what is done for the producer's sake, before the hand-off begins with a look at the
+    Not what is done for the producer's sake, before the sync begins with a look at the
     pointer, nor what puts the device back; see below.
     """
     seen: dict[str, int] = {}
@@ -562,7 +564,7 @@ def heard(drv: HipDriver) -> Iterator[tuple[str, int]]:
 def check_every_call_that_fails(drv: HipDriver) -> None:
     """The right class, the device as before, nothing kept; and the next export works."""
     drv.set_device(0)
-    for name, go in roads(drv):
+    for name, go in exchanges(drv):
         caps.take(go()).release()
         drv.clear_log()
         caps.take(go()).release()
@@ -582,7 +584,7 @@ def check_every_call_that_fails(drv: HipDriver) -> None:
 
 
 def check_what_cannot_be_put_back_is_no_error(drv: HipDriver) -> None:
-    """The export has been ordered; only the device is not as it was, and no call can help it."""
+    """The export has been synced; only the device is not as it was, and no call can help it."""
     drv.reset()
     p, s = drv.stream_new(1, False), drv.stream_new(1, False)
     x = rocm.NoKw(drv, p, device=1)

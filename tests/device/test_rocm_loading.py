@@ -1,10 +1,9 @@
 """Which HIP runtime: the copy that is mapped, the one that knows the pointer, never one that nobody
-has loaded; and that nothing is called where nothing is needed (streams.md 2)."""
+has loaded; and that nothing is called where nothing is needed (rules S7 and S10)."""
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from project.debian_packages import NotHere, unpacked
-from project.tree import REQUIRED, SRC, without_comments
+from project.tree import REQUIRED, driver_calls
 
 import dlshim
 from doubles import child
@@ -24,7 +23,7 @@ from drivers.library import compiler
 LIVE = ("hip5", "hip6", "hip7")
 
 #: What needs a runtime, by name, and what does not.  Every child of this file begins with it.
-ROADS = """
+USES = """
 import ctypes, gc, os, sys
 import dlshim
 from doubles import capsules as caps
@@ -137,11 +136,11 @@ def copy(drv, device=1):
 
 
 def in_process(code: str) -> str:
-    return child.run(ROADS + EDGE + code)
+    return child.run(USES + EDGE + code)
 
 
 def with_runtime(variant: str, code: str, *arguments: object) -> str:
-    return run_with_driver(variant, ROADS + EDGE + code, *arguments)
+    return run_with_driver(variant, USES + EDGE + code, *arguments)
 
 
 def small_library(folder: Path, text: str, name: str) -> Path:
@@ -199,10 +198,7 @@ copy(drv)
 
 def required_names() -> list[str]:
     """The functions that dlshim cannot do without, from its own list."""
-    text = without_comments((SRC / "abi" / "hip_runtime.h").read_text()).replace("\\\n", "\n")
-    start = text.index("#define DLS_HIP_REQUIRED_LIST")
-    end = text.index("#define DLS_HIP_OPTIONAL_LIST")
-    return re.findall(r"X\(hipError_t, (hip\w+)", text[start:end])
+    return driver_calls("hip", "MUST")
 
 
 def test_a_runtime_that_lacks_a_function_is_none(tmp_path: Path) -> None:
@@ -259,7 +255,7 @@ for what in NEEDS_NOT:
     )
 
 
-def test_with_a_runtime_every_road_that_needs_one_uses_it() -> None:
+def test_with_a_runtime_everything_that_needs_one_uses_it() -> None:
     """The control of this file."""
     with_runtime(
         "hip6",
@@ -271,7 +267,7 @@ for what, go in NEEDS.items():
     try:
         go()
     except (BufferError, RuntimeError):
-        pass  # the memory of these roads is none of the runtime's
+        pass  # the memory of these is none of the runtime's
     assert sum(drv.counts().values()) > before, what
 """,
     )
@@ -353,7 +349,7 @@ for each in (drv, other):
 )
 def test_copies_with_several_runtimes(first: str, second: str) -> None:
     """On a stream of the runtime that knows the pointer; who has to be asked for the memory first
-    is passed -1, and ordered when the address is known."""
+    is passed -1, and synced when the address is known."""
     with_runtime(
         first,
         """
@@ -676,7 +672,7 @@ def test_the_real_runtime_6_without_a_device(beside_real_6: list[str]) -> None:
     if Path("/dev/kfd").exists():
         pytest.skip("here is a device, and the subject is that there is none")
     code = (
-        ROADS
+        USES
         + """
 library = ctypes.CDLL("libamdhip64.so.6")
 version, count = ctypes.c_int(), ctypes.c_int(9)

@@ -2,7 +2,7 @@
 
 ``capsules``   the two managed structs, capsules with every field settable, and what a
                consumer can do to a capsule.
-``producers``  one class per generation and per peculiarity of real producers.
+``producers``  one class per edition of the protocol and per peculiarity of real producers.
 ``consumers``  one function per way in which real consumers ask.
 ``older``      objects that speak only an older protocol.
 ``scenarios``  whole exchanges that several tests repeat under different strain.

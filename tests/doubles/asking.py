@@ -27,7 +27,7 @@ def versioned(x: Any, **keywords: Any) -> Import:
     return caps.take(capsule)
 
 
-FLAVOURS = {"legacy": bare, "versioned": versioned}
+ASKINGS = {"legacy": bare, "versioned": versioned}
 
 
 def walk(cases: Any, check: Any) -> None:

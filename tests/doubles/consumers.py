@@ -247,7 +247,7 @@ def ask_like_tvmffi(x: Any) -> Import:
 
 
 def ask_like_nanobind2(x: Any) -> Import:
-    """nanobind <= 2.9: bare, legacy, any error means the next road and then a TypeError."""
+    """nanobind <= 2.9: bare, legacy, any error means its next way in and then a TypeError."""
     try:
         capsule = x.__dlpack__()
     except Exception:

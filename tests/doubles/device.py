@@ -1,6 +1,6 @@
 """Fake producers of device memory, over the fake driver: real calls, in the real order.
 
-Each is made from the driver's control, the stream P on which its pending work lies, and what the
+Each is made from the driver's control, the stream P on which its unfinished work lies, and what the
 array looks like: ``TorchLike(drv, P, device=0, shape=(2, 3))``.  ``write()`` puts a kernel on P
 that writes the memory.  An export then does to the driver exactly what the library does, by the
 driver's own functions, with the contexts that it pushes, and these calls are logged as made by
@@ -136,7 +136,7 @@ class OnDevice(Array):
         return super()._export(version, **fields)
 
     def answer_in(self, max_version: Any, **fields: Any) -> Any:
-        """A capsule in the flavour that was asked for."""
+        """A capsule in the generation that was asked for."""
         return self._versioned(**fields) if wants_versioned(max_version) else self._legacy()
 
     @contextmanager
@@ -229,7 +229,7 @@ def same(first: int, second: int) -> bool:
 class TorchLike(DeviceArray):
     """torch 2.10 to 2.15, `torch/_tensor.py` `Tensor.__dlpack__`.
 
-    Omitted is -1, which orders nothing; None is an edge to the default stream, whose handle is 0.
+    Omitted is -1, which syncs nothing; None is an edge to the default stream, whose handle is 0.
     BufferError for 2, AssertionError for 0, TypeError for anything but int (bool too), and
     BufferError while another device is current, whatever the stream.  P is the current stream of
     the array's device; no edge when that is the consumer's.  Says 1.3 when asked for a version;
@@ -249,7 +249,7 @@ class TorchLike(DeviceArray):
         if stream is not None and type(stream) is not int:
             raise TypeError("stream must be ``int`` or ``none``")
         if stream != -1:
-            self.order(stream)
+            self.sync(stream)
         max_version, target = asked.get("max_version"), asked.get("dl_device")
         if target is not None and tuple(target) != self.device:
             if tuple(target) != CPU:
@@ -267,7 +267,7 @@ class TorchLike(DeviceArray):
                 f"Expected: {self.index}. Current device: {current}."
             )
 
-    def order(self, stream: int | None) -> None:
+    def sync(self, stream: int | None) -> None:
         if stream is None or stream == LEGACY:
             stream = 0
         elif stream == PER_THREAD:
@@ -305,7 +305,7 @@ class CurrentStreams(DeviceArray):
 class TorchOld(CurrentStreams):
     """torch 2.8, `torch/_tensor.py`: `__dlpack__(self, stream=None)`, always legacy.
 
-    Omitted, None and -1 order nothing.  1 is the default stream; 0, 2 and all others are taken
+    Omitted, None and -1 sync nothing.  1 is the default stream; 0, 2 and all others are taken
     for handles as they are.  The event is recorded on the current stream of the current device,
     which is not checked against the array's.
     """
@@ -367,7 +367,7 @@ class CupyLike(CurrentStreams):
         if not to_cpu and copy:
             raise BufferError("copy=True only supported for copy to CPU.")
         if not (to_cpu and stream is None):
-            self.order(stream)
+            self.sync(stream)
         if not to_cpu:
             return self.answer_in(max_version)
         stream = self.current.get(self.current_device(), LEGACY)
@@ -376,7 +376,7 @@ class CupyLike(CurrentStreams):
             return self.answer_in(max_version)
         return self.to_host(max_version, stream)
 
-    def order(self, stream: Any) -> None:
+    def sync(self, stream: Any) -> None:
         if stream is None:
             stream = LEGACY
         if not isinstance(stream, int) or stream < -1:
@@ -399,7 +399,7 @@ class Cupy13(CupyLike):
     TAKES = ("stream",)
 
     def answer(self, stream: Any = None) -> Any:
-        self.order(stream)
+        self.sync(stream)
         return self._legacy()
 
 
@@ -456,7 +456,7 @@ class WarpLike(DeviceArray):
         return self._legacy()
 
 
-# --- producers that order nothing -----------------------------------------------------------
+# --- producers that sync nothing -----------------------------------------------------------
 
 
 class Silent(DeviceArray):
@@ -507,7 +507,7 @@ class TensorFlowLike(DeviceArray):
 
 
 class RawFn(OnDevice):
-    """A function that gives a legacy capsule and orders nothing: `torch.utils.dlpack.to_dlpack`,
+    """A function that gives a legacy capsule and syncs nothing: `torch.utils.dlpack.to_dlpack`,
     `paddle.utils.dlpack.to_dlpack`.  Call it."""
 
     def __call__(self, version: tuple[int, int] | None = None) -> Any:
@@ -516,7 +516,7 @@ class RawFn(OnDevice):
 
 
 class ToDlpack(OnDevice):
-    """An object with `toDlpack()` and nothing else: CuPy 9 and older, which ordered nothing."""
+    """An object with `toDlpack()` and nothing else: CuPy 9 and older, which synced nothing."""
 
     def toDlpack(self) -> Any:
         self.calls.append(((), {}))
@@ -636,5 +636,5 @@ class CudfLike(Cai0):
 
 #: Every producer with a __dlpack__ that honours its stream argument in some way.
 HONOURING = (TorchLike, Torch29, TorchOld, CupyLike, Cupy13, JaxLike, WarpLike)
-#: Those that leave all ordering to whoever asks.
+#: Those that leave every sync to whoever asks.
 IGNORING = (Silent, NoKw)

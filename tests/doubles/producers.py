@@ -1,8 +1,9 @@
-"""Fake producers: one class per generation and per peculiarity of the real ones.
+"""Fake producers: one class per edition of the protocol and per peculiarity of the real ones.
 
-Generations (P0 to P3) follow the reference on libraries; each docstring names the library and
-version whose call shape it copies.  Every producer logs its calls, so that a test can tell how
-it was asked.  Its memory counts up from zero unless a test says otherwise.
+P0 to P3 are the editions: functions, `__dlpack__` without and with `max_version`, the C table.
+Each docstring names the library and version whose call shape it copies.  Every producer logs its
+calls, so that a test can tell how it was asked.  Its memory counts up from zero unless a test
+says otherwise.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class Array:
         """The keywords of each call so far, positional streams included."""
         return [dict(zip(("stream",), args, strict=False)) | kwargs for args, kwargs in self.calls]
 
-    # what the generations use
+    # what the editions use
 
     def _export(self, version: tuple[int, int] | None, **fields: Any) -> Made:
         made = Made(
@@ -419,7 +420,7 @@ class Recorder(P2):
     """A P2 whose calls are what the test is after."""
 
 
-# --- P3: an exchange table on the type ------------------------------------------------
+# --- P3: a C table on the type ------------------------------------------------------
 
 
 class ExchangeHeader(C.Structure):
@@ -466,7 +467,7 @@ def _borrow(obj: int, out: int) -> int:
     if made is None:
         return -1
     if not made.handed_out:
-        caps.forget(made)  # lent, not given: nobody will call its deleter
+        caps.forget(made)  # borrowed, not owned: nobody will call its deleter
     C.memmove(out, C.addressof(made.struct.dl_tensor), C.sizeof(DLTensor))
     return 0
 
@@ -500,7 +501,7 @@ RAISES_FROM_BOOL = _address(C.pythonapi.PyObject_IsTrue)
 _tables: list[Any] = []  # tables are static: they live as long as the process
 
 
-def exchange_table(
+def c_table(
     version: tuple[int, int] = (1, 3), prev_api: int | None = None, **functions: int | None
 ) -> ExchangeTable:
     table = ExchangeTable()
@@ -536,37 +537,37 @@ class TableMixin:
 class P3(TableMixin, P2):
     """P2 and `__dlpack_c_exchange_api__` as a capsule: torch >= 2.10, Paddle 3.3, cuda.core."""
 
-    __dlpack_c_exchange_api__ = table_capsule(exchange_table())
+    __dlpack_c_exchange_api__ = table_capsule(c_table())
 
 
 class P3OldSpelling(TableMixin, P2):
     """`__c_dlpack_exchange_api__` as an int: tvm-ffi's patch of torch < 2.10, 0.1.0 to 0.1.2."""
 
-    __c_dlpack_exchange_api__ = C.addressof(exchange_table())
+    __c_dlpack_exchange_api__ = C.addressof(c_table())
 
 
 class P3OldSpellingCapsule(TableMixin, P2):
     """The old spelling with a capsule: tvm-ffi 0.1.4."""
 
-    __c_dlpack_exchange_api__ = table_capsule(exchange_table())
+    __c_dlpack_exchange_api__ = table_capsule(c_table())
 
 
 class P3NewSpellingInt(TableMixin, P2):
     """The new spelling with an int, which tvm-ffi 0.1.5 took as well."""
 
-    __dlpack_c_exchange_api__ = C.addressof(exchange_table())
+    __dlpack_c_exchange_api__ = C.addressof(c_table())
 
 
 class P3NoBorrow(TableMixin, P2):
     """`dltensor_from_py_object_no_sync` may be NULL."""
 
-    __dlpack_c_exchange_api__ = table_capsule(exchange_table(dltensor_from_py_object_no_sync=None))
+    __dlpack_c_exchange_api__ = table_capsule(c_table(dltensor_from_py_object_no_sync=None))
 
 
 class P3TableOnly(TableMixin, Array):
     """A table and no `__dlpack__` at all."""
 
-    __dlpack_c_exchange_api__ = table_capsule(exchange_table())
+    __dlpack_c_exchange_api__ = table_capsule(c_table())
 
 
 class P3Failing(TableMixin, P2):
@@ -574,7 +575,7 @@ class P3Failing(TableMixin, P2):
 
     failure: Any = BufferError("the table cannot")
     __dlpack_c_exchange_api__ = table_capsule(
-        exchange_table(
+        c_table(
             managed_tensor_from_py_object_no_sync=RAISES_FROM_BOOL,
             dltensor_from_py_object_no_sync=None,
         )
@@ -588,7 +589,7 @@ class P3Failing(TableMixin, P2):
 class P3Silent(TableMixin, P2):
     """A table that fails without an exception."""
 
-    __dlpack_c_exchange_api__ = table_capsule(exchange_table())
+    __dlpack_c_exchange_api__ = table_capsule(c_table())
 
     def table_export(self) -> Made | None:
         return None
@@ -597,7 +598,7 @@ class P3Silent(TableMixin, P2):
 class P3NullData(TableMixin, P2):
     """A table that answers NULL data with elements, where `__dlpack__` does it right."""
 
-    __dlpack_c_exchange_api__ = table_capsule(exchange_table())
+    __dlpack_c_exchange_api__ = table_capsule(c_table())
 
     def table_export(self) -> Made | None:
         return self._export((1, 3), data=None)
@@ -606,15 +607,13 @@ class P3NullData(TableMixin, P2):
 class P3MajorTwo(TableMixin, P2):
     """A table of a major version that nobody knows."""
 
-    __dlpack_c_exchange_api__ = table_capsule(exchange_table((2, 0)))
+    __dlpack_c_exchange_api__ = table_capsule(c_table((2, 0)))
 
 
 class P3Older(TableMixin, P2):
     """A table of 2.0 that names one of 1.3 as its `prev_api`."""
 
-    __dlpack_c_exchange_api__ = table_capsule(
-        exchange_table((2, 0), prev_api=C.addressof(exchange_table()))
-    )
+    __dlpack_c_exchange_api__ = table_capsule(c_table((2, 0), prev_api=C.addressof(c_table())))
 
 
 # --- peculiar refusals ----------------------------------------------------------------
@@ -656,7 +655,7 @@ class Tensorflow(Dunder):
 
 
 class Asserting(Dunder):
-    """AssertionError for keywords it cannot serve: Paddle 3.3.1 with a stream."""
+    """AssertionError for keywords it does not know: Paddle 3.3.1 with a stream."""
 
     TAKES = ALL_KEYWORDS
 
@@ -823,9 +822,9 @@ def masquerade(base: type, name: str, module: str, **members: Any) -> type:
     return type(name, (base,), {"__module__": module, "__qualname__": name, **members})
 
 
-def torch_like(*, table: bool = False, generation: int = 2) -> type:
+def torch_like(*, table: bool = False, edition: int = 2) -> type:
     """`torch.Tensor`: autograd, conjugate and negative bits, `detach()`; 2.x or older."""
-    base: Any = (P3 if table else P2Torch) if generation >= 2 else P1Positional
+    base: Any = (P3 if table else P2Torch) if edition >= 2 else P1Positional
 
     def __init__(
         self: Any,
@@ -918,7 +917,7 @@ def function_module(name: str, function: Callable[[Any], Any]) -> dict[str, type
 
 # --- every well-behaved way in, for tests that walk them all --------------------------
 
-GENERATIONS: dict[str, type] = {
+EDITIONS: dict[str, type] = {
     cls.__name__: cls
     for cls in (
         P0ToDlpack,

@@ -78,7 +78,7 @@ class TorchRocm(OnRocm, fake.TorchLike):
     otherwise as on CUDA, BufferError while another device is current included.
     """
 
-    def order(self, stream: int | None) -> None:
+    def sync(self, stream: int | None) -> None:
         if stream is not None and stream in (1, 2):
             raise AssertionError(f"unsupported stream on ROCm: {stream}.")
         stream = stream or DEFAULT
@@ -104,7 +104,7 @@ class CurrentStreams(OnRocm, fake.CurrentStreams):
 class TorchOldRocm(CurrentStreams, fake.TorchOld):
     """torch 2.8 for ROCm: `__dlpack__(self, stream=None)`, always legacy.
 
-    Omitted, None and -1 order nothing; 0 is the default stream; all others are handles as they
+    Omitted, None and -1 sync nothing; 0 is the default stream; all others are handles as they
     are, 1 and 2 too.
     """
 
@@ -134,7 +134,7 @@ class CupyRocm(NoInterface, CurrentStreams, fake.CupyLike):
     memory is exported as ROCm's.
     """
 
-    def order(self, stream: Any) -> None:
+    def sync(self, stream: Any) -> None:
         if stream is None:
             stream = DEFAULT
         elif not isinstance(stream, int) or stream < -1 or stream in (1, 2):
@@ -193,7 +193,7 @@ class NoKw(OnRocm, fake.NoKw):
 
 
 class RawFn(OnRocm, fake.RawFn):
-    """`torch.utils.dlpack.to_dlpack` of a ROCm tensor: a legacy capsule, nothing is ordered."""
+    """`torch.utils.dlpack.to_dlpack` of a ROCm tensor: a legacy capsule, nothing is synced."""
 
 
 class ToDlpack(OnRocm, fake.ToDlpack):

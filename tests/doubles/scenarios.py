@@ -207,7 +207,7 @@ def inspection() -> None:
         dlshim.inspect(make())
 
 
-# What cannot be had where the interpreter lends extensions no buffer functions.
+# What cannot be had where the interpreter has no buffer functions for extensions.
 NEED_BUFFERS = ("buffer", "read_only_bytes", "array_interface_over_a_buffer")
 
 ALL: dict[str, Callable[[], None]] = {

@@ -1,5 +1,5 @@
-"""Fake drivers: libraries that pass for libcuda.so.1 or libamdhip64, and judge the order of work
-by clocks.
+"""Fake drivers: libraries that pass for libcuda.so.1 or libamdhip64, and judge by clocks which
+work comes after which.
 
 They know nothing of dlshim.  ``model.c`` holds vector clocks, streams, events and captures and
 knows no vendor; ``shadow.c`` the memory and who touched it last; ``journal.c`` log and counts;
@@ -8,7 +8,7 @@ the driver.
 
     from drivers import VARIANTS, build, load, run_with_driver, run_checks
 
-Which library answers to the name libcuda.so.1 is settled once for a whole process, so every
+Which library answers to the name libcuda.so.1 is decided once for a whole process, so every
 variant runs in a child: ``run_with_driver("13.0", code)`` runs a piece of Python in which ``drv``
 is the loaded :class:`~drivers.control.Driver`; ``run_checks("13.0", __file__)`` runs every
 ``check_*(drv)`` function of a file in one child and tells how each went.

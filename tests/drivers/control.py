@@ -163,7 +163,7 @@ class Fake:
         return self._fake.fake_start()
 
     def reset(self, *, hard: bool = False, start: bool = True) -> None:
-        """A new case: log, races, counts, ordered failures, options and clocks forgotten,
+        """A new case: log, races, counts, requested failures, options and clocks forgotten,
         captures gone, what `alloc`, `stream_new` and `context_new` made ended, and the calling
         thread's contexts popped.  Contexts, streams and events made by driver calls stay valid
         (events count as never recorded).
@@ -331,7 +331,7 @@ class Fake:
 
     def races(self) -> list[str]:
         """Hazards since the last reset, such as
-        ``read of m1 on S is not ordered after the write on P``."""
+        ``read of m1 on S does not come after the write on P``."""
         return self._text(self._fake.fake_races)
 
     def live_events(self) -> int:

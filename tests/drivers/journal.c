@@ -141,7 +141,7 @@ char *fm_races_text(void)
     return fm_text_copy(&the_races);
 }
 
-/* ---- counts and ordered failures ---- */
+/* ---- counts and requested failures ---- */
 
 typedef struct {
     const char *name; /* a literal of the caller's */
@@ -186,7 +186,7 @@ static size_t failure_length;
 void fm_fail_next(const char *name, int rc, unsigned skip)
 {
     if (failure_length == sizeof failures / sizeof *failures)
-        fm_die("too many failures ordered");
+        fm_die("too many failures requested");
     failure *next = &failures[failure_length++];
     snprintf(next->name, sizeof next->name, "%s", name);
     next->rc = rc;

@@ -1,4 +1,4 @@
-/* The journal of a fake driver: one lock, an ordered log, counts, failures that were ordered.
+/* The journal of a fake driver: one lock, a log, counts, failures that a test requested.
  *
  * Every function but fm_lock, fm_die and the ones that say so wants the lock to be held.  Texts
  * given out are malloc'ed: the receiver frees them.

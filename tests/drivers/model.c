@@ -271,7 +271,7 @@ fm_status fm_unsafe_call(void)
     return any ? FM_CAPTURE_UNSUPPORTED : FM_OK;
 }
 
-/* ---- order ---- */
+/* ---- syncs ---- */
 
 static void come_after(fm_stream *stream)
 {

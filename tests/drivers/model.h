@@ -1,7 +1,7 @@
-/* What a device driver does to the order of work, told by vector clocks.
+/* Which work comes after which on a device, told by vector clocks.
  *
  * Nothing here knows a vendor.  A domain is what events and streams belong to: a context of
- * CUDA, a device of HIP.  Operations run at once on host memory; whether they were ordered is
+ * CUDA, a device of HIP.  Operations run at once on host memory; whether they were synced is
  * judged by clocks alone, so a race shows on the first try, without threads and without sleeps.
  *
  * begin(s): what an operation issued now on `s` comes after: the host, all that `s` did; for a
@@ -104,7 +104,7 @@ fm_event *fm_event_at(unsigned number);
 unsigned fm_live_events(void);
 void fm_log_leaks(void); /* a line LEAK for every live event */
 
-/* Order. */
+/* Syncs. */
 fm_status fm_begin(fm_stream *stream);
 fm_status fm_operation(fm_stream *stream, uint64_t *seq);
 fm_status fm_record(fm_event *event, fm_stream *stream);

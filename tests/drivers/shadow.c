@@ -94,14 +94,14 @@ static bool hazard(const fm_memory *memory, const fm_stream *stream, const fm_cl
     char it[32];
     what(memory, it, sizeof it);
     if (memory->write && fm_clock_get(clock, memory->write_slot) < memory->write) {
-        fm_race("%s of %s on %s is not ordered after the write on %s", doing, it, who(stream),
+        fm_race("%s of %s on %s does not come after the write on %s", doing, it, who(stream),
                 memory->writer);
         any = true;
     }
     for (unsigned slot = 0; write && slot < memory->reads.length; slot++) {
         if (memory->reads.seq[slot] <= fm_clock_get(clock, slot))
             continue;
-        fm_race("write of %s on %s is not ordered after the read on %s", it, who(stream),
+        fm_race("write of %s on %s does not come after the read on %s", it, who(stream),
                 fm_slot_name(slot));
         any = true;
     }

@@ -36,7 +36,7 @@ void fm_memory_free(fm_memory *memory);
 fm_memory *fm_memory_at(uintptr_t address);
 
 /* An operation of `stream`, or of the host when that is NULL, which reads or writes every known
- * byte of the range.  `*racy` is set when it was not ordered; each hazard is a line of its own
+ * byte of the range.  `*racy` is set when it was not synced; each hazard is a line of its own
  * among the races. */
 fm_status fm_touch(fm_stream *stream, uintptr_t address, size_t size, bool write, bool *racy);
 

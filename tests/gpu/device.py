@@ -1,7 +1,7 @@
 """A real CUDA device, by nothing but ctypes and libcuda.
 
 A gate is a word of pinned memory.  A stream that waits for it (cuStreamWaitValue32) stands still
-until the host opens it, so what is ordered behind that stream stays undone for as long as a test
+until the host opens it, so what waits for that stream stays undone for as long as a test
 looks: nothing is left to chance.  Not run on hardware yet (see test_gpu.py).
 """
 
@@ -144,7 +144,7 @@ class Device:
         self.call("cuEventRecord", self.event, before)
         self.call("cuStreamWaitEvent", after, self.event, 0)
 
-    def settles(self, stream: int, seconds: float) -> int:
+    def finishes(self, stream: int, seconds: float) -> int:
         """0 as soon as the stream has nothing left to do, NOT_READY if it still has then."""
         end = time.monotonic() + seconds
         while (rc := self.lib.cuStreamQuery(stream)) == NOT_READY and time.monotonic() < end:

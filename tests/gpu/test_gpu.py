@@ -1,5 +1,4 @@
-"""dlshim on a real GPU: what is ordered waits, what is not does not, and what it costs (reference
-streams.md 9.5).
+"""dlshim on a real GPU: what is synced waits, what is not does not, and what it costs.
 
     python -m pytest tests/gpu [--gpu-results=docs/results]
 
@@ -26,9 +25,9 @@ from doubles import capsules as caps
 from doubles.producers import P2, masquerade
 
 FREE = "non-blocking"
-#: Pairs of streams that do not order themselves: there a missing edge shows (streams.md 6.7).
-UNORDERED = {(p, s) for p in KINDS for s in KINDS if FREE in (p, s) or {p, s} == {"PTDS", KINDS[2]}}
-UNORDERED.add(("blocking", "blocking"))
+#: Pairs of streams that do not sync themselves: there a missing edge shows (S13).
+UNSYNCED = {(p, s) for p in KINDS for s in KINDS if FREE in (p, s) or {p, s} == {"PTDS", KINDS[2]}}
+UNSYNCED.add(("blocking", "blocking"))
 
 
 class Interface:
@@ -45,7 +44,7 @@ class Interface:
 
 
 class Modern(P2):
-    """A producer that orders by itself."""
+    """A producer that syncs by itself."""
 
     gpu: Device
     stream = 1
@@ -56,7 +55,7 @@ class Modern(P2):
         return self._versioned()
 
 
-Silent = masquerade(P2, "nb_ndarray", "nanobind")  # takes a stream, orders nothing
+Silent = masquerade(P2, "nb_ndarray", "nanobind")  # takes a stream, syncs nothing
 
 
 def fields(gpu: Device) -> dict[str, Any]:
@@ -76,7 +75,7 @@ def capsule(gpu: Device, **other: Any) -> Any:
     return caps.make(**(fields(gpu) | other))
 
 
-#: Ways of handing over the words, on which work of stream p is pending.
+#: Ways of handing over the words, which stream p has not written yet.
 SOURCES: dict[str, Callable[[Device, int], Any]] = {
     "modern": modern,
     "interface": lambda gpu, p: dlshim.upgrade(Interface(gpu.words, p)),
@@ -113,7 +112,7 @@ def hand_over(
         gpu.slowest = max(gpu.slowest, time.perf_counter() - begun)
         assert gate.closed, "the host waited for the gate"
         gpu.copy_out(s, address)
-        state = gpu.settles(s, seconds)
+        state = gpu.finishes(s, seconds)
     taken.release()
     return state, gpu.seen()
 
@@ -124,13 +123,13 @@ def hand_over(
 def test_s_waits_for_p_and_the_host_does_not(gpu: Device, how: str, p: str, s: str) -> None:
     if how in UNKNOWN and not gpu.has("cuCtxRecordEvent"):
         pytest.skip("before CUDA 12.5 the host waits for an unknown stream, see below")
-    pending, reader = gpu.streams["P", p], gpu.streams["S", s]
-    if (p, s) in UNORDERED:  # the negative control: not asked for, there is no order
-        control = hand_over(gpu, SOURCES[how](gpu, pending), pending, reader, -1, 5)
+    writer, reader = gpu.streams["P", p], gpu.streams["S", s]
+    if (p, s) in UNSYNCED:  # the negative control: not asked for, there is no sync
+        control = hand_over(gpu, SOURCES[how](gpu, writer), writer, reader, -1, 5)
         assert control == (0, {7})
         gpu.rest()
-    ordered = hand_over(gpu, SOURCES[how](gpu, pending), pending, reader, reader, 0.1)
-    assert ordered == (NOT_READY, {42})
+    synced = hand_over(gpu, SOURCES[how](gpu, writer), writer, reader, reader, 0.1)
+    assert synced == (NOT_READY, {42})
 
 
 def test_the_per_thread_stream_of_another_thread(gpu: Device) -> None:
@@ -151,7 +150,7 @@ def test_the_per_thread_stream_of_another_thread(gpu: Device) -> None:
         assert done.wait(5)
         taken = caps.take(made[0].__dlpack__(stream=2, max_version=(1, 0)))
         gpu.copy_out(2)
-        assert gpu.settles(2, 0.1) == NOT_READY
+        assert gpu.finishes(2, 0.1) == NOT_READY
     finally:
         end.set()
         thread.join()
@@ -199,8 +198,8 @@ def test_the_host_waits(gpu: Device, how: str) -> None:
     with gpu.gate(p) as gate:
         gpu.set(42, p, at)
         if kind != "device":  # the negative control: -1 does not wait
-            unordered = caps.take(dlshim.upgrade(Interface(at, p)).__dlpack__(stream=-1))
-            assert set(unordered.values()) == {7}
+            unsynced = caps.take(dlshim.upgrade(Interface(at, p)).__dlpack__(stream=-1))
+            assert set(unsynced.values()) == {7}
         thread = threading.Thread(target=export)
         thread.start()
         assert not done.wait(0.2), f"it returned while the gate was closed: {got}"
@@ -289,7 +288,7 @@ def test_memory_written_again_while_s_reads(gpu: Device, on_release: str) -> Non
         taken.release()
         assert gate.closed, "the deleter waited"
         gpu.set(99, p)
-        state = gpu.settles(p, 5 if on_release == "contract" else 0.1)
+        state = gpu.finishes(p, 5 if on_release == "contract" else 0.1)
     assert (state, gpu.seen()) == ((0, {99}) if on_release == "contract" else (NOT_READY, {7}))
 
 
@@ -397,8 +396,8 @@ def test_arrays_of_libraries(gpu: Device, library: Callable[..., Any], s: str) -
     try:
         gpu.call("cuCtxSynchronize")
         reader = gpu.streams["S", s]
-        ordered = hand_over(gpu, dlshim.upgrade(array), p, reader, reader, 0.1, address)
-        assert ordered == (NOT_READY, {42})
+        synced = hand_over(gpu, dlshim.upgrade(array), p, reader, reader, 0.1, address)
+        assert synced == (NOT_READY, {42})
     finally:
         getattr(gpu.keep, "__exit__", lambda *_: None)(None, None, None)
         gpu.keep = None
@@ -430,7 +429,7 @@ def test_jax_between(gpu: Device, s: str) -> None:
         kept = through()
         assert gate.closed, "the host waited for the gate"
         gpu.copy_out(reader, kept[1].view.data)
-        state = gpu.settles(reader, 0.1)
+        state = gpu.finishes(reader, 0.1)
     assert (state, gpu.seen()) == (NOT_READY, {43})
     del kept
 

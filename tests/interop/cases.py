@@ -1,7 +1,7 @@
 """What the matrix exchanges: element types, layouts, and the bytes that must arrive.
 
 Nothing here depends on an array library but NumPy, which every environment has; and of NumPy only
-unsigned integers and ``as_strided`` are used, so that every version from 1.22 on serves.
+unsigned integers and ``as_strided`` are used, so that every version from 1.22 on will do.
 """
 
 from __future__ import annotations

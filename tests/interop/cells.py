@@ -34,7 +34,7 @@ class Outcome:
         return self.kind in WORKS
 
 
-class Road:
+class Shim:
     """How the array gets from producer to consumer."""
 
     name = "bare"
@@ -52,11 +52,11 @@ class Road:
         return obj
 
     def live(self) -> int:
-        """How many exports the road itself still holds open."""
+        """How many exports the shim itself still holds open."""
         return 0
 
 
-class Upgraded(Road):
+class Upgraded(Shim):
     name = "upgraded"
 
     def setup(self) -> None:
@@ -84,7 +84,7 @@ class ThroughTensor(Upgraded):
         return self.dlshim.to_capsule(tensor) if consumer.capsule else tensor
 
 
-class PyDlpack(Road):
+class PyDlpack(Shim):
     """A peer: the package pydlpack, which wraps an object in the same place."""
 
     name = "pydlpack"
@@ -99,22 +99,22 @@ class PyDlpack(Road):
         return wrapped.__dlpack__() if consumer.capsule else wrapped
 
 
-ROADS = {road.name: road for road in (Road, Upgraded, ThroughTensor, PyDlpack)}
+SHIMS = {shim.name: shim for shim in (Shim, Upgraded, ThroughTensor, PyDlpack)}
 
 
-def run(producer: Producer, consumer: Consumer, dtype: DType, layout: Layout, road: Road):
+def run(producer: Producer, consumer: Consumer, dtype: DType, layout: Layout, shim: Shim):
     try:
         made = producer.make(dtype, layout)
     except Unmakeable as error:
         return Outcome(NA, str(error))
-    expected = expect(made.facts, consumer, road.name)
-    cell = _Cell(consumer, road, dtype, layout, made.facts)
-    before = road.live()
+    expected = expect(made.facts, consumer, shim.name)
+    cell = _Cell(consumer, shim, dtype, layout, made.facts)
+    before = shim.live()
     outcome = cell.producer_first(producer, made)
     made = None
     if outcome.works:
         outcome = cell.consumer_first(producer, producer.make(dtype, layout), outcome)
-    left = left_behind(cell, road, before)
+    left = left_behind(cell, shim, before)
     if left:
         outcome = Outcome(LEAK, left)
     outcome.expected = expected
@@ -122,8 +122,8 @@ def run(producer: Producer, consumer: Consumer, dtype: DType, layout: Layout, ro
 
 
 class _Cell:
-    def __init__(self, consumer, road, dtype, layout, facts):
-        self.consumer, self.road, self.facts = consumer, road, facts
+    def __init__(self, consumer, shim, dtype, layout, facts):
+        self.consumer, self.shim, self.facts = consumer, shim, facts
         self.want, self.source = consumer.want(dtype, layout), truth(dtype, layout)
         self.watched: list = []
 
@@ -131,7 +131,7 @@ class _Cell:
         """Hand over, look, drop the producer's side, look again."""
         self.watch(made)
         try:
-            given = self.road.give(producer, self.consumer, made)
+            given = self.shim.give(producer, self.consumer, made)
             result = self.consumer.take(given)
         except Exception as error:
             return failed(error)
@@ -152,7 +152,7 @@ class _Cell:
     def consumer_first(self, producer, made, outcome) -> Outcome:
         """Hand over, drop the consumer's side, read the source."""
         self.watch(made)
-        result = self.consumer.take(self.road.give(producer, self.consumer, made))
+        result = self.consumer.take(self.shim.give(producer, self.consumer, made))
         del result
         scribble(len(self.want))
         if made.read is not None and made.read() != self.source:
@@ -190,10 +190,10 @@ def scribble(size: int) -> None:
         bytearray(b"\xa5" * max(bytes_, 16))
 
 
-def left_behind(cell: _Cell, road: Road, before: int) -> str:
+def left_behind(cell: _Cell, shim: Shim, before: int) -> str:
     def left():
         alive = sum(ref() is not None for ref in cell.watched)
-        exports = road.live() - before
+        exports = shim.live() - before
         if alive or exports:
             return "%d sources alive, %d exports not released" % (alive, exports)
         return ""
@@ -201,7 +201,7 @@ def left_behind(cell: _Cell, road: Road, before: int) -> str:
     if not left():
         return ""
     gc.collect()
-    for _ in cell.consumer.settle():
+    for _ in cell.consumer.waits():
         if not left():
             break
     return left()

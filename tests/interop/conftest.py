@@ -58,9 +58,9 @@ def pytest_terminal_summary(terminalreporter, config):
     terminalreporter.write_line("consumers: " + names)
     for who, why in sorted(done.present.absent.items()):
         terminalreporter.write_line("not here: %s: %s" % (who, why))
-    for road, name in report.ROADS.items():
-        if done.summary.road(road):
-            counts = done.summary.counts(road)
+    for shim, name in report.SHIMS.items():
+        if done.summary.shim(shim):
+            counts = done.summary.counts(shim)
             text = ", ".join("%s %d" % item for item in counts.items() if item[1])
             terminalreporter.write_line("through %s: %s" % (name, text))
     terminalreporter.write_line("%d s" % done.seconds)

@@ -46,9 +46,9 @@ class Consumer:
     capsule = False
     """Takes raw capsules only: bare it is given ``x.__dlpack__()``."""
     asks = VERSIONED
-    """Of objects without an exchange table."""
+    """Of objects without a C table."""
     reads_table = False
-    """Calls the functions of an exchange table where the type has one: versioned."""
+    """Calls the functions of a C table where the type has one: versioned."""
     bears_negative = True
     """Asks in one of the ways that are known to bear negative strides (N9)."""
     memory = SHARES
@@ -92,7 +92,7 @@ class Consumer:
     def copies(self, facts: Facts) -> bool:
         return self.memory == COPIES
 
-    def settle(self) -> Iterable[None]:
+    def waits(self) -> Iterable[None]:
         """How often it is worth asking again whether everything has been let go of."""
         return ()
 
@@ -335,7 +335,7 @@ class Jax(Consumer):
         """The CPU client wants 64-byte alignment and copies what has less (at first it did not)."""
         return self.copies_unaligned and facts.aligned is not None and facts.aligned < 64
 
-    def settle(self):
+    def waits(self):
         """XLA copies in a thread of its own and lets go of the source there."""
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
@@ -609,6 +609,7 @@ class MxNet(Consumer):
 
 # --- columnar memory -------------------------------------------------------------------------
 
+
 class ArrowTensor(Consumer):
     name = "pyarrow.Tensor"
     library = "pyarrow"
@@ -736,9 +737,7 @@ class CudaCore(Consumer):
         size = result.dtype.itemsize
         strides = result.strides or row_major(result.shape)
         data = read_memory(result.ptr, size, result.shape, strides)
-        return Seen(
-            tuple(result.shape), result.dtype.name, data, result.ptr, not result.readonly
-        )
+        return Seen(tuple(result.shape), result.dtype.name, data, result.ptr, not result.readonly)
 
 
 class Nanobind(Consumer):

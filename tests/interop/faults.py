@@ -148,7 +148,7 @@ def silent_copy(copy: Copy) -> None:
     copy.hold.append(room)
 
 
-def wrong_flavour(copy: Copy) -> None:
+def wrong_generation(copy: Copy) -> None:
     """A versioned capsule for who wants a legacy one, and the reverse."""
     copy.versioned = not copy.versioned
 
@@ -156,7 +156,7 @@ def wrong_flavour(copy: Copy) -> None:
 FAULTS: dict[str, Callable[[Copy], None]] = {
     "flag lost": flag_lost,
     "offset lost": offset_lost,
-    "wrong flavour": wrong_flavour,
+    "wrong generation": wrong_generation,
     "stride wrong": stride_wrong,
     "freed early": freed_early,
     "silent copy": silent_copy,
@@ -184,7 +184,7 @@ def spoil(capsule, fault, made):
     return copy.capsule()
 
 
-def road(name: str):
+def shim(name: str):
     fault = FAULTS[name]
 
     class Planted(cells.Upgraded):

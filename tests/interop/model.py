@@ -44,12 +44,12 @@ def arriving(facts: Facts, consumer: Consumer) -> Facts:
     return replace(facts, layout=layout, access=WRITABLE, address=None)
 
 
-def expect(facts: Facts, consumer: Consumer, road: str = "upgraded") -> Expected:
+def expect(facts: Facts, consumer: Consumer, shim: str = "upgraded") -> Expected:
     met = arriving(facts, consumer)
     if met.negative and not consumer.bears_negative:
         return refused("N9-negative", consumer.raises)
     legacy = consumer.asks == LEGACY and not consumer.reads_table  # our types have a table
-    if met.access == STATED and legacy and not through_buffer(met, consumer, road):
+    if met.access == STATED and legacy and not through_buffer(met, consumer, shim):
         return refused("T8-readonly", consumer.raises)
     row = consumer.limit(met)
     if row == "nanobind-readonly" and met.access == IMMUTABLE:
@@ -59,9 +59,9 @@ def expect(facts: Facts, consumer: Consumer, road: str = "upgraded") -> Expected
     return Expected(shares=shares(facts, met, consumer), writable=writable(met, consumer))
 
 
-def through_buffer(met: Facts, consumer: Consumer, road: str) -> bool:
+def through_buffer(met: Facts, consumer: Consumer, shim: str) -> bool:
     """A Tensor has the buffer protocol too, which can say read-only; a Producer has not."""
-    return road == "tensor" and consumer.buffer_next and met.dtype.name in PLAIN
+    return shim == "tensor" and consumer.buffer_next and met.dtype.name in PLAIN
 
 
 def refused(row: str, raises: tuple[str, ...]) -> Expected:

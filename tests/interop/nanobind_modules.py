@@ -16,7 +16,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-GENERATIONS = ("2.2.0", "2.9.2", "3.1.0")
+RELEASES = ("2.2.0", "2.9.2", "3.1.0")
 # Read here, once: sysconfig fills its table on first use, and not safely in several threads.
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 SOURCE = Path(__file__).parents[1] / "programs" / "interop_ndarray.cpp"
@@ -82,5 +82,5 @@ def load(generation: str):
 
 
 if __name__ == "__main__":
-    for wanted in sys.argv[1:] or GENERATIONS:
+    for wanted in sys.argv[1:] or RELEASES:
         print(build(wanted))

@@ -27,7 +27,7 @@ else:
     from .refusals import REFUSALS
     from .summary import Summary
 
-ROADS = {"upgraded": "dlshim", "pydlpack": "pydlpack", "tensor": "dlshim.Tensor"}
+SHIMS = {"upgraded": "dlshim", "pydlpack": "pydlpack", "tensor": "dlshim.Tensor"}
 
 
 def environment_name() -> str:
@@ -76,13 +76,13 @@ def _totals(summary: Summary) -> list[str]:
     names = ["cells", "bare ok", "ok", "curable", "cured", "broken", "refused on purpose"]
     names += ["refused as documented", "crashed", "crashed bare", "dangling", "dangling bare"]
     names += ["wrong", "wrong bare", "leaking", "leaking bare"]
-    roads = [road for road in ROADS if summary.road(road)]
-    counts = {road: summary.counts(road) for road in roads}
+    shims = [shim for shim in SHIMS if summary.shim(shim)]
+    counts = {shim: summary.counts(shim) for shim in shims}
     lines = ["## Counts", ""]
-    lines += ["| | %s |" % " | ".join("through " + ROADS[road] for road in roads)]
-    lines += ["|---|%s" % ("---:|" * len(roads))]
+    lines += ["| | %s |" % " | ".join("through " + SHIMS[shim] for shim in shims)]
+    lines += ["|---|%s" % ("---:|" * len(shims))]
     for name in names:
-        lines.append("| %s | %s |" % (name, " | ".join(str(counts[r][name]) for r in roads)))
+        lines.append("| %s | %s |" % (name, " | ".join(str(counts[r][name]) for r in shims)))
     lines += [
         "",
         "A cell is one producer, consumer, element type and layout. `curable`: fails without an "
@@ -118,7 +118,7 @@ def _pairs(summary: Summary) -> list[str]:
 
 def _refused(summary: Summary) -> list[str]:
     count: dict[str, int] = {}
-    for result in summary.road("upgraded").values():
+    for result in summary.shim("upgraded").values():
         if result.row:
             count[result.row] = count.get(result.row, 0) + 1
     lines = ["## What is refused, and why", "", "| cells | who | reason |", "|---:|---|---|"]
@@ -144,10 +144,10 @@ def overview(folder: Path) -> None:
             name = re.search(r"^# Interop matrix: (\S+)", text)[1]
             date = re.search(r"^(\d{4}-\d\d-\d\d),", text, re.M)[1]
             through = re.search(r"^\| \| (through .*) \|$", text, re.M)[1].split(" | ")
-            for column, road in enumerate(through, 1):
+            for column, shim in enumerate(through, 1):
                 rows = (re.search(r"^\| %s \|.*$" % n, text, re.M)[0] for n in OVERVIEW)
                 numbers = [row.split("|")[1 + column].strip() for row in rows]
-                out.writerow([name, date, road.removeprefix("through "), *numbers])
+                out.writerow([name, date, shim.removeprefix("through "), *numbers])
 
 
 def main(path: str) -> int:

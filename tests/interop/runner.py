@@ -45,7 +45,7 @@ CRASHES = 4
 class Batch:
     producer: str
     consumer: str
-    road: str
+    shim: str
     dtypes: tuple[str, ...] = ()
     """Empty: all."""
 
@@ -54,7 +54,7 @@ class Batch:
 class Result:
     producer: str
     consumer: str
-    road: str
+    shim: str
     dtype: str
     layout: str
     kind: str
@@ -80,7 +80,7 @@ class Presence:
 
     producers: dict[str, str] = field(default_factory=dict)
     consumers: dict[str, str] = field(default_factory=dict)
-    roads: dict[str, str] = field(default_factory=dict)
+    shims: dict[str, str] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
 
 
@@ -89,7 +89,7 @@ def presence() -> Presence:
     prepare()
     found = Presence()
     kinds = [("producers", producers.ALL), ("consumers", consumers.ALL)]
-    kinds.append(("roads", list(cells.ROADS.values())))
+    kinds.append(("shims", list(cells.SHIMS.values())))
     for kind, adapters in kinds:
         by_library: dict[str, list] = {}
         for adapter in adapters:
@@ -106,7 +106,7 @@ def presence() -> Presence:
 
 
 def ask(kind: str, names: list[str], library: str) -> dict[str, str]:
-    if kind != "roads" and versions.text(library) is None:
+    if kind != "shims" and versions.text(library) is None:
         return dict.fromkeys(names, "%s is not installed" % library)
     code = "import sys; from interop import runner; runner.answer(*sys.argv[1:])"
     child = subprocess.run(
@@ -128,7 +128,7 @@ def answer(kind: str, *names: str) -> None:
     """In the child: which of the adapters can be made."""
     from . import worker
 
-    table = {"producers": worker.PRODUCERS, "consumers": worker.CONSUMERS, "roads": cells.ROADS}
+    table = {"producers": worker.PRODUCERS, "consumers": worker.CONSUMERS, "shims": cells.SHIMS}
     out = {}
     for name in names:
         try:
@@ -145,7 +145,7 @@ def prepare() -> None:
     if versions.text("nanobind") is None:
         return
     # Looked for here and not in the threads: sysconfig's first use is not safe in several.
-    absent = [g for g in nanobind_modules.GENERATIONS if not nanobind_modules.available(g)]
+    absent = [g for g in nanobind_modules.RELEASES if not nanobind_modules.available(g)]
     for pair in (absent[:2], absent[2:]):
         threads = [threading.Thread(target=nanobind_modules.build, args=(g,)) for g in pair]
         for thread in threads:
@@ -211,7 +211,7 @@ class _Driver:
         while True:
             self.results.write_bytes(b"")
             ended = self.serve(
-                [batch.producer, batch.consumer, batch.road, batch.dtypes, first, skip]
+                [batch.producer, batch.consumer, batch.shim, batch.dtypes, first, skip]
             )
             for line in self.results.read_text(encoding="utf-8").splitlines():
                 number, *rest = json.loads(line)
@@ -227,14 +227,14 @@ class _Driver:
             first, crashes = number + 1, crashes + 1
             # A layout that has crashed is not tried again with the next element type.
             skip.append(order()[number][1].name)
-            if crashes >= CRASHES and batch.road != "bare":
+            if crashes >= CRASHES and batch.shim != "bare":
                 break
         cases = order()
         return [
             Result(
                 batch.producer,
                 batch.consumer,
-                batch.road,
+                batch.shim,
                 cases[number][0].name,
                 cases[number][1].name,
                 *rest,
@@ -321,10 +321,10 @@ FEW = ("float32", "int8", "bool", "complex128", "bfloat16", "float8_e4m3fn")
 
 
 def whole(present: Presence) -> list[Batch]:
-    """Bare and upgraded in full; other roads where they are there."""
+    """Bare and upgraded in full; other shims where they are there."""
     pairs = [(p, c) for c in present.consumers for p in present.producers]
-    roads = [road for road in ("bare", "upgraded", "pydlpack") if road in present.roads]
-    batches = [Batch(p, c, road) for p, c in pairs for road in roads]
+    shims = [shim for shim in ("bare", "upgraded", "pydlpack") if shim in present.shims]
+    batches = [Batch(p, c, shim) for p, c in pairs for shim in shims]
     direct = {c.name for c in consumers.ALL if not c.buffer_first}
     return batches + [Batch(p, c, "tensor", FEW) for p, c in pairs if c in direct]
 
@@ -332,7 +332,7 @@ def whole(present: Presence) -> list[Batch]:
 def say(done: int, total: int, batch: Batch) -> None:
     """One line that is written over, or one line in a hundred where that cannot be."""
     if sys.stderr.isatty():
-        text = "%d/%d %s -> %s (%s)" % (done, total, batch.producer, batch.consumer, batch.road)
+        text = "%d/%d %s -> %s (%s)" % (done, total, batch.producer, batch.consumer, batch.shim)
         print("\r%-78.78s" % text, end="", file=sys.stderr, flush=True)
     elif done % 100 == 0 or done == total:
         print("interop: %d of %d batches" % (done, total), file=sys.stderr, flush=True)

@@ -1,6 +1,6 @@
 """How a consumer asks: what it calls on an object that writes everything down.
 
-    python -m interop.spy CONSUMER ...    prints the calls of each as one line of JSON
+python -m interop.spy CONSUMER ...    prints the calls of each as one line of JSON
 """
 
 from __future__ import annotations

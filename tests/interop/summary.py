@@ -13,29 +13,29 @@ DLSHIM = "dlshim"
 
 class Summary:
     def __init__(self, results: Iterable[Result]) -> None:
-        self.by_road: dict[str, dict[tuple, Result]] = {}
+        self.by_shim: dict[str, dict[tuple, Result]] = {}
         for result in results:
-            self.by_road.setdefault(result.road, {})[result.key] = result
+            self.by_shim.setdefault(result.shim, {})[result.key] = result
 
-    def road(self, name: str) -> dict[tuple, Result]:
-        return self.by_road.get(name, {})
+    def shim(self, name: str) -> dict[tuple, Result]:
+        return self.by_shim.get(name, {})
 
-    def pairs(self, road: str):
+    def pairs(self, shim: str):
         """(bare, upgraded) results of the same cell."""
-        bare, other = self.road("bare"), self.road(road)
+        bare, other = self.shim("bare"), self.shim(shim)
         for key in bare.keys() & other.keys():
             if cells.NA not in (bare[key].kind, other[key].kind):
                 yield bare[key], other[key]
 
-    def red(self, road: str = "upgraded") -> list[Result]:
+    def red(self, shim: str = "upgraded") -> list[Result]:
         """Cells that are not as the model says."""
-        return [r for r in self.road(road).values() if r.red]
+        return [r for r in self.shim(shim).values() if r.red]
 
-    def broken(self, road: str = "upgraded") -> list[tuple[Result, Result]]:
+    def broken(self, shim: str = "upgraded") -> list[tuple[Result, Result]]:
         """Worked bare and does not work now, or is copied now. Rule T12's refusals apart."""
         return [
             (bare, other)
-            for bare, other in self.pairs(road)
+            for bare, other in self.pairs(shim)
             if bare.works
             and (not other.works or (bare.kind == cells.OK and other.kind == cells.COPIED))
             and other.refused_by != DLSHIM
@@ -53,12 +53,12 @@ class Summary:
             if b.works and not u.works and u.refused_by == DLSHIM
         ]
 
-    def counts(self, road: str = "upgraded") -> Counter:
+    def counts(self, shim: str = "upgraded") -> Counter:
         """The yardstick, for one adapter in between."""
         curable = {b.key for b, _ in self.curable()}
-        other = self.road(road)
+        other = self.shim(shim)
         found: Counter = Counter()
-        for bare, after in self.pairs(road):
+        for bare, after in self.pairs(shim):
             found["cells"] += 1
             found["bare ok"] += bare.works
             found["ok"] += after.works
@@ -73,11 +73,11 @@ class Summary:
                 found["dangling" + where] += result.kind == cells.DANGLING
                 found["wrong" + where] += result.kind == cells.WRONG
                 found["leaking" + where] += result.kind == cells.LEAK
-        found["missing"] = len(self.road("bare")) - len(other)
+        found["missing"] = len(self.shim("bare")) - len(other)
         return found
 
     def purpose(self, key: tuple) -> bool:
-        upgraded = self.road("upgraded").get(key)
+        upgraded = self.shim("upgraded").get(key)
         return upgraded is not None and upgraded.refused_by == DLSHIM and not upgraded.works
 
     def table(self) -> dict[tuple[str, str], Counter]:
@@ -98,11 +98,11 @@ def grouped(results: Iterable[Result], limit: int = 40) -> str:
     """Red cells in few lines: same producer, consumer and reason together."""
     groups: dict[tuple, list[Result]] = {}
     for r in results:
-        groups.setdefault((r.producer, r.consumer, r.road, r.red or r.kind), []).append(r)
+        groups.setdefault((r.producer, r.consumer, r.shim, r.red or r.kind), []).append(r)
     lines = []
-    for (producer, consumer, road, reason), members in sorted(groups.items())[:limit]:
+    for (producer, consumer, shim, reason), members in sorted(groups.items())[:limit]:
         where = few({m.dtype for m in members}) + "; " + few({m.layout for m in members})
-        what = (len(members), producer, consumer, road, reason, where)
+        what = (len(members), producer, consumer, shim, reason, where)
         lines.append("%d x %s -> %s (%s): %s\n      %s" % what)
     if len(groups) > limit:
         lines.append("... and %d more groups" % (len(groups) - limit))

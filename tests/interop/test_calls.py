@@ -44,13 +44,13 @@ def test_every_consumer_that_takes_objects_was_heard(heard):
     assert silent == {name for name, (said, _) in heard.items() if said["capsule"]}
 
 
-def test_the_flavour_asked_for_first_is_what_the_adapter_says(heard):
+def test_the_generation_asked_for_first_is_what_the_adapter_says(heard):
     for name, (said, calls) in heard.items():
         if not exports(calls):
             continue
         version = exports(calls)[0].get("max_version")
-        flavour = "versioned" if version and version[0] >= 1 else "legacy"
-        assert said["asks"].split(",")[0] == flavour, (name, calls)
+        generation = "versioned" if version and version[0] >= 1 else "legacy"
+        assert said["asks"].split(",")[0] == generation, (name, calls)
 
 
 def test_a_copy_is_asked_for_where_the_adapter_says_so(heard):

@@ -1,4 +1,4 @@
-"""Upgraded objects as arguments of compiled functions: the exchange table at apache-tvm-ffi.
+"""Upgraded objects as arguments of compiled functions: the C table at apache-tvm-ffi.
 
 tvm-ffi calls our C functions for a `Producer`; its function receives tensors that it owns.
 """
@@ -42,7 +42,7 @@ def made():
             except producers.Unmakeable:
                 continue
     assert len(found) > 3, sorted(found)
-    # A capsule serves once; upgraded it serves as often as one likes.
+    # A capsule is taken once; upgraded, it is taken as often as one likes.
     return {name: dlshim.upgrade(each.obj) for name, each in found.items()}
 
 

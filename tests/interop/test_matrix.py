@@ -27,7 +27,7 @@ def test_what_the_environment_requires_takes_part(present):
     required = environments.load()[ENVIRONMENT].required if ENVIRONMENT else ("numpy",)
     absent = [module for module in required if not takes_part(module, present)]
     assert not absent, "%s: %s" % (absent, present.absent)
-    assert "upgraded" in present.roads, present.absent
+    assert "upgraded" in present.shims, present.absent
 
 
 def test_every_cell_is_as_the_model_says(matrix):
@@ -55,14 +55,14 @@ def test_all_that_can_be_cured_is_cured(matrix):
 
 
 def test_few_arrays_could_not_be_made(matrix):
-    upgraded = matrix.summary.road("upgraded").values()
+    upgraded = matrix.summary.shim("upgraded").values()
     unmade = [r for r in upgraded if r.kind == cells.NA]
     assert len(unmade) < 0.05 * len(upgraded), grouped(unmade)
 
 
-def test_both_roads_ran_the_same_cells(matrix):
-    """After a crash the bare road leaves the other element types of that layout out."""
-    bare, upgraded = matrix.summary.road("bare"), matrix.summary.road("upgraded")
+def test_both_shims_ran_the_same_cells(matrix):
+    """After a crash the bare shim leaves the other element types of that layout out."""
+    bare, upgraded = matrix.summary.shim("bare"), matrix.summary.shim("upgraded")
     crashed = {(k[0], k[1], k[3]) for k, r in bare.items() if r.kind in (cells.CRASH, cells.HANG)}
     alone = [k for k in upgraded.keys() - bare.keys() if (k[0], k[1], k[3]) not in crashed]
     assert not alone
@@ -84,13 +84,13 @@ TAKES_BOTH = {
     "numpy(copy=True)": "its copy is writable either way",
     **dict.fromkeys(
         ["torch", "torch(copy=True)", "torch(copy=False)", "torch(device='cpu')", "torch.asarray"],
-        "takes both flavours and ignores the flag",
+        "takes both generations and ignores the flag",
     ),
-    "paddle": "takes both flavours and ignores the flag",
-    "mlx": "takes both flavours",
-    "cuda.core": "takes both flavours, writable either way",
-    "nanobind 3.1 rw": "takes both flavours",
-    "nanobind 3.1 ro": "takes both flavours",
+    "paddle": "takes both generations and ignores the flag",
+    "mlx": "takes both generations",
+    "cuda.core": "takes both generations, writable either way",
+    "nanobind 3.1 rw": "takes both generations",
+    "nanobind 3.1 ro": "takes both generations",
 }
 
 KEEPS_THE_OBJECT = {
@@ -105,7 +105,7 @@ KEEPS_THE_OBJECT["cuda.core"] = "its view holds the imported object too (exporti
 SHOWS = {
     "flag lost": ("readonly-1d", None),
     "offset lost": ("offset-1d", {}),
-    "wrong flavour": ("contiguous-1d", TAKES_BOTH),
+    "wrong generation": ("contiguous-1d", TAKES_BOTH),
     "stride wrong": ("step2-1d", {n: r for n, r in COPY.items() if n != "mlx"}),
     "freed early": ("contiguous-1d", COPY | KEEPS_THE_OBJECT),
     "silent copy": ("contiguous-1d", COPY),
@@ -115,11 +115,11 @@ SHOWS = {
 def blind_here(fault: str) -> set[str]:
     """Who need not notice it in the versions installed here."""
     found: set[str] = set()
-    if fault == "wrong flavour" and (2, 1) <= versions.of("numpy") < (2, 2, 5):
-        # takes both flavours, and what it imports is read-only either way
+    if fault == "wrong generation" and (2, 1) <= versions.of("numpy") < (2, 2, 5):
+        # takes both generations, and what it imports is read-only either way
         found |= {"numpy", "numpy(device='cpu')", "array-api-strict", "awkward"}
-    if fault == "wrong flavour" and versions.of("jax") >= (0, 12):
-        found |= {"jax"}  # takes both flavours
+    if fault == "wrong generation" and versions.of("jax") >= (0, 12):
+        found |= {"jax"}  # takes both generations
     old_paddle = versions.of("paddlepaddle") < (3,)
     if old_paddle and fault in ("stride wrong", "freed early", "silent copy"):
         found |= {"paddle"}  # copies on import, and ignores strides in doing so
@@ -148,13 +148,13 @@ def test_a_planted_fault_turns_cells_red(fault, spoilt, present):
         watching = present.consumers.keys() - exempt.keys() - blind_here(fault)
     if not watching:
         pytest.skip("no consumer of this environment can notice it")
-    results = spoilt.road("fault:" + fault)
+    results = spoilt.shim("fault:" + fault)
     blind = [c for c in watching if not results["numpy", c, "float32", layout].red]
     assert not blind, "%s was not noticed by the cells of %s" % (fault, sorted(blind))
 
 
 def test_the_same_cells_are_green_without_a_fault(matrix, present):
-    upgraded = matrix.summary.road("upgraded")
+    upgraded = matrix.summary.shim("upgraded")
     for layout, _ in SHOWS.values():
         for consumer in present.consumers:
             assert not upgraded["numpy", consumer, "float32", layout].red

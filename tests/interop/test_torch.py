@@ -1,4 +1,4 @@
-"""Real torch tensors whose memory is not what they show, by every road (T12)."""
+"""Real torch tensors whose memory is not what they show, whichever way they go (T12)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import dlshim
 np = pytest.importorskip("numpy", reason="NumPy is not in this environment")
 torch = pytest.importorskip("torch", reason="torch is not in this environment")
 
-ROADS = {
+WAYS = {
     "legacy": lambda x: dlshim.upgrade(x).__dlpack__(),
     "versioned": lambda x: dlshim.upgrade(x).__dlpack__(max_version=(1, 0)),
     "Tensor": dlshim.from_dlpack,
     "torch": lambda x: torch.from_dlpack(dlshim.upgrade(x)),
 }
-BY_ROAD = pytest.mark.parametrize("take", ROADS.values(), ids=ROADS)
+BY_EVERY_WAY = pytest.mark.parametrize("take", WAYS.values(), ids=WAYS)
 
 
 class Meters(torch.Tensor):
@@ -29,7 +29,7 @@ def negative(x):
     return torch.complex(torch.zeros_like(x), x).conj().imag
 
 
-@BY_ROAD
+@BY_EVERY_WAY
 @pytest.mark.parametrize("cls", [torch.Tensor, Meters], ids=lambda cls: cls.__name__)
 def test_what_stands_in_memory_goes_out_and_what_does_not_is_refused(take, cls):
     plain = torch.ones(3).as_subclass(cls)
@@ -45,7 +45,7 @@ def test_what_stands_in_memory_goes_out_and_what_does_not_is_refused(take, cls):
                 take(x)
 
 
-@BY_ROAD
+@BY_EVERY_WAY
 def test_a_contiguous_tensor_with_the_negative_bit_is_refused_too(take):
     take(torch.ones(3))
     with pytest.raises(BufferError, match="resolve_neg"):
@@ -99,7 +99,7 @@ def test_a_subclass_that_answers_for_itself_is_believed():
                 again.__dlpack__(max_version=(1, 0))
 
 
-@BY_ROAD
+@BY_EVERY_WAY
 def test_a_subclass_that_has_no_such_attributes_passes(take):
     """As it does bare: torch's own __dlpack__ asks in C."""
 

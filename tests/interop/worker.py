@@ -1,6 +1,6 @@
 """A child process that runs batches of cells and survives as long as the libraries let it.
 
-The parent writes one batch a line to standard input: [producer, consumer, road, dtypes, first,
+The parent writes one batch a line to standard input: [producer, consumer, shim, dtypes, first,
 skip], with ``dtypes`` empty for all, ``first`` the number of the cell to begin with and ``skip`` a
 list of layouts to leave out. Each
 result is one line in the results file. Before each cell its number goes into a small shared file,
@@ -50,10 +50,10 @@ def adapter(cls):
     return made
 
 
-def road(name: str):
+def shim(name: str):
     if name.startswith("fault:"):
-        return faults.road(name.removeprefix("fault:"))
-    return cells.ROADS[name]
+        return faults.shim(name.removeprefix("fault:"))
+    return cells.SHIMS[name]
 
 
 def serve(results: str, progress: str) -> None:
@@ -83,7 +83,7 @@ def in_child(task, out, shared) -> int:
     if consumer.library != "torch" or producer.library not in FORKS:
         batch(task, out, shared)
         return 0
-    for each in (producer, consumer, road(task[2])):
+    for each in (producer, consumer, shim(task[2])):
         adapter(each)
     child = os.fork()
     if not child:
@@ -102,9 +102,9 @@ def in_child(task, out, shared) -> int:
 
 
 def batch(task, out, shared) -> None:
-    producer_name, consumer_name, road_name, dtypes, first, skip = task
+    producer_name, consumer_name, shim_name, dtypes, first, skip = task
     producer, consumer = adapter(PRODUCERS[producer_name]), adapter(CONSUMERS[consumer_name])
-    way = adapter(road(road_name))
+    way = adapter(shim(shim_name))
     for number, (dtype, layout) in enumerate(order()):
         if number < first or layout.name in skip or not producer.can(dtype, layout):
             continue

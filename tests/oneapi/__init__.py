@@ -1,4 +1,4 @@
-"""The oneAPI road on a real SYCL runtime: the OpenCL CPU device that the wheel brings.
+"""oneAPI on a real SYCL runtime: the OpenCL CPU device that the wheel brings.
 
 Run in an environment of its own: `nox -s dpctl`, `nox -s dpnp`.
 """

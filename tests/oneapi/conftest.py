@@ -1,4 +1,4 @@
-"""Finds the OpenCL device before anything imports dpctl, and lends queues and arrays."""
+"""Finds the OpenCL device before anything imports dpctl, and gives the tests queues and arrays."""
 
 from __future__ import annotations
 

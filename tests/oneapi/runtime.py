@@ -58,7 +58,7 @@ def counting(shape: Any = (4, 6), dtype: str = "f4", **where: Any) -> Any:
 
 
 def values(x: Any) -> list[Any]:
-    """On the host, waiting for whatever is pending, of arrays of every library here."""
+    """On the host, waiting for whatever is unfinished, of arrays of every library here."""
     plain = x.get_array() if hasattr(x, "get_array") else x
     return np.asarray(xp.asnumpy(plain)).tolist()
 
@@ -102,7 +102,7 @@ def fields(of: Any, **changes: Any) -> dict[str, Any]:
     return {key: value for key, value in made.items() if value is not Ellipsis}
 
 
-# --- order -------------------------------------------------------------------------------
+# --- sync -------------------------------------------------------------------------------
 
 SOURCE = """
 __kernel void write_behind_gate(__global volatile int *gate, __global int *x) {
@@ -118,7 +118,7 @@ PATIENCE = 20.0
 
 
 class Gate:
-    """A kernel that is pending in a queue until somebody opens the gate, and then writes.
+    """A kernel that stays unfinished in a queue until somebody opens the gate, and then writes.
 
     Host code that is to run behind the kernel must wait for it to have started: the thread that
     waits for another queue would else pick it up itself, and never return.
@@ -178,7 +178,7 @@ class Gate:
         opener.start()
         try:
             yield
-            assert self.is_open, "it did not wait for the work that is pending"
+            assert self.is_open, "it did not wait for the unfinished work"
             assert self._view[0] == NEW
         finally:
             opener.cancel()

@@ -1,7 +1,7 @@
 """`__sycl_usm_array_interface__` against the real runtime, each field of it, in and out.
 
 The fields are those of dpctl's page: shape, typestr, data, strides, offset, syclobj, version.  What
-a parser owes to wrong dicts is tested without a runtime: tests/core/test_sycl_interface.py.
+a parser does with wrong dicts is tested without a runtime: tests/core/test_sycl_interface.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The declarations of src/abi/cuda_driver.h against the real cuda.h of CUDA 12.9 and 13.0.
+"""The declarations of src/abi against the real cuda.h of CUDA 12.9 and 13.0.
 
-Our list is compiled with the toolkit's own types, and every prototype is compared by a static
-assertion with what the header declares: a pass needs no run, and no driver.
+Our lists (cuda_driver.h, gpu_calls.h) are compiled with the toolkit's own types, and every
+prototype is compared by a static assertion with what the header declares: a pass needs no run, and
+no driver.
 """
 
 from __future__ import annotations
@@ -25,15 +26,23 @@ PROGRAM = """
 /* The old names of functions that a later release has moved to a macro, too. */
 #define __CUDA_API_VERSION_INTERNAL 1
 #include <cuda.h>
+#define GPU_STREAM CUstream
+#define GPU_EVENT CUevent
+#define GPU_CAPTURE_STATUS CUstreamCaptureStatus
+#define GPU_CAPTURE_MODE CUstreamCaptureMode
+#define GPU_CAPTURE_ID cuuint64_t
 #include "abi/cuda_driver.h"
 
-#define SAME(name, parameters)                                            \\
+#define SAME(need, name, parameters)                                            \\
     _Static_assert(_Generic(&name, CUresult(CUDAAPI *) parameters: 1, default: 0), #name);
-DLS_CUDA_REQUIRED_LIST(SAME)
-DLS_CUDA_OPTIONAL_LIST(SAME)
+DLS_CUDA_CALL_LIST(SAME)
+#define SHARED(need, member, cuda, hip, parameters) SAME(need, cuda, parameters)
+DLS_GPU_CALL_LIST(SHARED)
 
 #define EQUAL(ours, theirs, value) _Static_assert((int)theirs == (value), #theirs);
 DLS_CUDA_CONSTANT_LIST(EQUAL)
+#define SHARED_EQUAL(ours, cuda, hip, value) EQUAL(ours, cuda, value)
+DLS_GPU_CONSTANT_LIST(SHARED_EQUAL)
 """
 
 MEMBERS = (
@@ -79,7 +88,9 @@ def test_every_prototype_and_constant_is_the_real_one(include: Path, tmp_path: P
 
 
 def test_a_wrong_prototype_and_a_wrong_constant_are_seen(include: Path, tmp_path: Path) -> None:
-    wrong = PROGRAM + "SAME(cuEventRecord, (CUevent, CUstream, int))\nEQUAL(x, CUDA_SUCCESS, 1)\n"
+    wrong = (
+        PROGRAM + "SAME(MUST, cuEventRecord, (CUevent, CUstream, int))\nEQUAL(x, CUDA_SUCCESS, 1)\n"
+    )
     found = errors_of(wrong, include, tmp_path)
     assert "cuEventRecord" in found and "CUDA_SUCCESS" in found
 

@@ -1,8 +1,9 @@
-"""The declarations of src/abi/hip_runtime.h against the real hip_runtime_api.h of ROCm 5.2 and 6.4.
+"""The declarations of src/abi against the real hip_runtime_api.h of ROCm 5.2 and 6.4.
 
-Our list is compiled beside the real header, with its types, and every prototype is compared by a
-static assertion with what it declares: a pass needs no run, and no runtime.  The fake runtime is
-compiled against it, too, so that no test passes by a wrong prototype of our own.
+Our lists (hip_runtime.h, gpu_calls.h) are compiled beside the real header, with its types, and
+every prototype is compared by a static assertion with what it declares: a pass needs no run, and no
+runtime.  The fake runtime is compiled against it, too, so that no test passes by a wrong prototype
+of our own.
 """
 
 from __future__ import annotations
@@ -26,18 +27,26 @@ KEPT = ROOT / "build" / "hip-headers"
 
 BESIDE = """
 #include <hip/hip_runtime_api.h>
+#define GPU_STREAM hipStream_t
+#define GPU_EVENT hipEvent_t
+#define GPU_CAPTURE_STATUS hipStreamCaptureStatus
+#define GPU_CAPTURE_MODE hipStreamCaptureMode
+#define GPU_CAPTURE_ID unsigned long long
 #include "abi/hip_runtime.h"
 """
 PROGRAM = (
     BESIDE
     + """
-#define SAME(result, name, parameters)                                    \\
+#define SAME(need, result, name, parameters)                                    \\
     _Static_assert(_Generic(&name, result(*) parameters: 1, default: 0), #name);
-DLS_HIP_REQUIRED_LIST(SAME)
-DLS_HIP_OPTIONAL_LIST(SAME)
+DLS_HIP_CALL_LIST(SAME)
+#define SHARED(need, member, cuda, hip, parameters) SAME(need, hipError_t, hip, parameters)
+DLS_GPU_CALL_LIST(SHARED)
 
 #define EQUAL(ours, theirs, value) _Static_assert((int)theirs == (value), #theirs);
 DLS_HIP_CONSTANT_LIST(EQUAL)
+#define SHARED_EQUAL(ours, cuda, hip, value) EQUAL(ours, hip, value)
+DLS_GPU_CONSTANT_LIST(SHARED_EQUAL)
 """
 )
 #: hipMemoryType of a release: ours -> theirs.
@@ -107,10 +116,16 @@ def test_every_prototype_and_constant_is_the_real_one(include: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ("SAME(hipError_t, hipEventRecord, (hipEvent_t, hipStream_t, int))", "hipEventRecord"),
-        ("SAME(int *, hipGetStreamDeviceId, (hipStream_t))", "hipGetStreamDeviceId"),
-        ("SAME(hipError_t, hipMemcpyAsync, (void *, const void *, size_t, hipStream_t))", "hipMem"),
-        ("SAME(hipError_t, hipNoSuchThing, (void))", "hipNoSuchThing"),
+        (
+            "SAME(MUST, hipError_t, hipEventRecord, (hipEvent_t, hipStream_t, int))",
+            "hipEventRecord",
+        ),
+        ("SAME(MUST, int *, hipGetStreamDeviceId, (hipStream_t))", "hipGetStreamDeviceId"),
+        (
+            "SAME(MUST, hipError_t, hipMemcpyAsync, (void *, const void *, size_t, hipStream_t))",
+            "hipMem",
+        ),
+        ("SAME(MUST, hipError_t, hipNoSuchThing, (void))", "hipNoSuchThing"),
         ("EQUAL(x, hipErrorNoDevice, 101)", "hipErrorNoDevice"),
         ("EQUAL(x, hipMemcpyDeviceToHost, 1)", "hipMemcpyDeviceToHost"),
     ],

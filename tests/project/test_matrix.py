@@ -18,9 +18,22 @@ from project.tree import ROOT, absent, read_toml
 import dlshim
 from dlshim_matrix import capsules, cases, consumers, libraries, model, producers, run
 
+#: What changes how Python or rich writes; the tests hold whatever the machine has set.
+WRITING = ("COLUMNS", "LINES", "TERM", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE")
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The machine's variables but those that change what is written, and `more`."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in WRITING and (name == "PYTHONPATH" or not name.startswith("PYTHON"))
+    }
+    return {**kept, "PYTHONUTF8": "1", **more}
+
 
 def command(
-    *arguments: str, before: str = "", cwd: Path = ROOT
+    *arguments: str, before: str = "", cwd: Path = ROOT, **more: str
 ) -> subprocess.CompletedProcess[str]:
     """Run ``python -m dlshim``, after some code where that is given."""
     if before:
@@ -29,7 +42,16 @@ def command(
         line = [sys.executable, "-c", code]
     else:
         line = [sys.executable, "-m", "dlshim", *arguments]
-    return subprocess.run(line, capture_output=True, text=True, check=False, timeout=300, cwd=cwd)
+    return subprocess.run(
+        line,
+        env=environment(**more),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        timeout=300,
+        cwd=cwd,
+    )
 
 
 def test_without_arguments_it_prints_short_help() -> None:
@@ -53,15 +75,18 @@ def test_without_arguments_it_prints_short_help() -> None:
 )
 @pytest.mark.parametrize("buffered", [True, False], ids=["buffered", "unbuffered"])
 def test_a_reader_that_goes_away_ends_it_silently(arguments: list[str], buffered: bool) -> None:
-    """As `| head` does: no traceback, and the end of SIGPIPE, which a shell calls 141."""
+    """As `| head` does: no traceback, and the end of SIGPIPE, which a shell calls 141.
+
+    It makes no difference when the output is written: at once, at the end, or in between.
+    """
     if "matrix" in arguments and importlib.util.find_spec("rich") is None:
         absent("matrix draws with rich")
     reading, writing = os.pipe()
     os.close(reading)
-    line = [sys.executable, *([] if buffered else ["-u"]), "-m", "dlshim", *arguments]
     try:
         done = subprocess.run(
-            line,
+            [sys.executable, "-m", "dlshim", *arguments],
+            env=environment() if buffered else environment(PYTHONUNBUFFERED="1"),
             stdout=writing,
             stderr=subprocess.PIPE,
             text=True,
@@ -72,14 +97,15 @@ def test_a_reader_that_goes_away_ends_it_silently(arguments: list[str], buffered
     finally:
         os.close(writing)
     assert done.stderr.strip() == ""
-    # argparse takes no notice of what it cannot write.
-    assert done.returncode == (0 if "--help" in arguments else -signal.SIGPIPE)
+    assert done.returncode == -signal.SIGPIPE
 
 
 @pytest.mark.skipif(os.name != "posix", reason="no shell on this system")
 def test_head_gets_its_lines() -> None:
     command = f"'{sys.executable}' -m dlshim streams | head -n 1; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["bash", "-c", command], env=environment(), capture_output=True, text=True, check=False
+    )
     assert done.stdout.splitlines()[-1] in ("0", "141")  # 0: all of it fitted into the pipe
     assert (done.stdout.splitlines()[0][:20], done.stderr) == ("What a producer is p", "")
 
@@ -251,3 +277,17 @@ def test_children_find_the_package_wherever_it_lies(tmp_path: Path) -> None:
     code = f"import sys; sys.path.append({str(ROOT)!r})"
     done = command("matrix", "--only", "capsule", "--no-cost", before=code, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"PYTHONIOENCODING": "ascii"}, {"PYTHONWARNINGS": "error"}],
+    ids=lambda more: next(iter(more)),
+)
+def test_the_matrix_ends_well_whatever_the_terminal_bears(more: dict[str, str]) -> None:
+    """A terminal without arrows is no error, and no file is left open."""
+    if importlib.util.find_spec("rich") is None:
+        absent("rich is not installed")
+    done = command("matrix", "--only", "stdlib,capsule", "--no-cost", **more)
+    assert (done.returncode, done.stderr.strip()) == (0, ""), done.stdout + done.stderr
+    assert done.stdout.isascii() == ("PYTHONIOENCODING" in more)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from project.tree import ROOT, absent, read_toml
 
-README = (ROOT / "README.md").read_text()
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = (
     "python3 -m venv .venv && . .venv/bin/activate && "
     "pip install '.[demo]' && python -m dlshim matrix",

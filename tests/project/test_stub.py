@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import importlib.util
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from project.tree import ROOT
+from project.tree import ROOT, SRC
 
 import dlshim
 from dlshim import _core
@@ -89,6 +90,44 @@ def test_a_function_has_the_text_signature_of_the_stub(name: str) -> None:
         (p.name, p.kind, None if p.default is p.empty else repr_of_default(p.default)) for p in told
     ]
     assert rows == stated
+
+
+#: How the stub writes the type of each kind of option; None is allowed where it is the default.
+KINDS = {
+    "stream": "Any",
+    "device": "tuple[int, int] | str",
+    "flag": "bool",
+    "align": "int",
+    "dtype": "str | tuple[int, int, int]",
+}
+OPTIONS = re.findall(
+    r"^OPTION\((\w+), (\w+), ([^,]+), (.*)\)$", (SRC / "request" / "options.def").read_text(), re.M
+)
+
+
+def option_type(kind: str, default: str, words: str) -> str:
+    if kind == "word":
+        values = re.findall(r'"(\w+)"', words)
+        assert default == "None" or default.strip('"') in values
+        text = f"Literal[{', '.join(map(repr, values))}]"
+    else:
+        text = KINDS[kind]
+    return f"{text} | None" if default == "None" and text != "Any" else text
+
+
+@pytest.mark.parametrize("name", ["upgrade", "to_capsule"])
+def test_the_stub_has_the_options_of_the_table(name: str) -> None:
+    given = FUNCTIONS[name].args
+    stated = [
+        (arg.arg, default and ast.unparse(default), arg.annotation and ast.unparse(arg.annotation))
+        for arg, default in zip(given.kwonlyargs, given.kw_defaults, strict=True)
+        if arg.arg != "max_version"
+    ]
+    assert len(OPTIONS) > 10
+    assert stated == [
+        (option, default.replace('"', "'"), option_type(kind, default, words))
+        for option, kind, default, words in OPTIONS
+    ]
 
 
 def repr_of_default(value: object) -> str:

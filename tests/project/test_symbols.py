@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sysconfig
@@ -50,3 +51,12 @@ def test_everything_else_is_of_libc() -> None:
 
 def test_nothing_is_exported_but_the_module() -> None:
     assert dynamic("--defined-only") == ["PyInit__core"]
+
+
+def test_no_assert_is_in_a_release() -> None:
+    """Only builds with DLSHIM_ASSERT=1 have them: the sanitizers' and the mutants'."""
+    if os.environ.get("DLSHIM_ASSERT"):
+        pytest.skip("this run is of a build with asserts")
+    needed = {name.partition("@")[0] for name in dynamic("--undefined-only")}
+    assert "malloc" in needed
+    assert "__assert_fail" not in needed

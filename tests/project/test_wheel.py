@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from project.tree import ROOT, absent, installed_core, tool
 
-#: The design's budget, in bytes.
-LARGEST = 100_000
+#: The budget in bytes, whichever compiler and platform the wheel is for.
+LARGEST = 150_000
 PACKAGE = ROOT / "shim"
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 

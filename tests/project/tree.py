@@ -25,9 +25,10 @@ SRC = ROOT / "src"
 REQUIRED = os.environ.get("DLSHIM_CI") == "1"
 
 #: The layers, top first: a file includes only from its own folder and those before it.
-#: The files of the last eight were moved before their content was: they are one layer until then.
-LAYERS = ("abi", "core", "gpu", "python", "exchange", "sync", "request", "older_protocols",
-          "acquire", "export", "module")  # fmt: skip
+LAYERS = (
+    "abi", "core", "gpu", "python", "exchange", "sync", "request", "older_protocols", "acquire",
+    "export", "module",
+)
 
 
 def read_toml(file: Path) -> dict[str, Any]:
@@ -74,6 +75,18 @@ def without_comments(text: str) -> str:
     return re.sub(
         pattern, lambda found: found[0] if found[0].startswith('"') else " ", text, flags=re.S
     )
+
+
+def driver_calls(vendor: str, need: str = "MUST|MAY") -> list[str]:
+    """The functions of a driver that src/abi names; need="MUST": those that must be there."""
+    file, prefix = {"cuda": ("cuda_driver.h", "cu"), "hip": ("hip_runtime.h", "hip")}[vendor]
+    names = []
+    for name in (file, "gpu_calls.h"):
+        text = without_comments((SRC / "abi" / name).read_text()).replace("\\\n", "\n")
+        for head in re.findall(rf"X\((?:{need}),([^()]*)\(", text):
+            names += re.findall(rf"\b{prefix}[A-Z]\w+\b(?<!_t)", head)
+    assert names
+    return names
 
 
 def list_entries(name: str) -> dict[str, int]:

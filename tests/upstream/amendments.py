@@ -11,7 +11,7 @@ from .adapter import Amendment
 
 NUMPY = [
     Amendment(
-        reason="host memory needs no ordering: a stream is tolerated, and not forwarded (N6)",
+        reason="host memory needs no sync: a stream is tolerated, and not forwarded (N6)",
         old="""\
         with pytest.raises(RuntimeError):
             x.__dlpack__(stream=1)

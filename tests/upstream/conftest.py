@@ -15,7 +15,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(autouse=True, params=["as-it-comes", "always-translated"])
-def road(request: pytest.FixtureRequest):
+def handing_on(request: pytest.FixtureRequest):
     core._hook("hand_on", request.param == "as-it-comes")
     tally = request.module.tally
     before, upgraded = core._counters(), tally.upgraded

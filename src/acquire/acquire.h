@@ -1,0 +1,18 @@
+/* Acquire: ask the producer once, and fill x->acquired.  GIL held; foreign code runs.
+ */
+#ifndef DLS_ACQUIRE_ACQUIRE_H
+#define DLS_ACQUIRE_ACQUIRE_H
+
+#include "exchange/exchange.h"
+
+/* Ask x->source in the learned form, or negotiate, and do the synchronisation that is
+ * left to dlshim.  What the fast path got already (x->outcome) is used, so that nobody
+ * is asked twice.  0 = x->acquired describes the memory; -1 = exception, x->acquired is
+ * empty.  On the host a learned type is asked by exactly one call. */
+int dls_acquire(dls_exchange *x);
+
+/* The device that an export will say (N5), asking as little as can be.  1 = *device, 0
+ * = only an export can tell, -1 = exception. */
+int dls_acquire_device(const dls_exchange *x, dl_device *device);
+
+#endif

@@ -1,0 +1,190 @@
+/* What attempts on the host and off the host share: what an error means, reading what
+ * came, and the protocols that are asked alike everywhere.
+ * Tests: tests/core/test_negotiation.py, tests/core/test_ways_in.py. */
+#include "acquire/attempt.h"
+
+#include "acquire/call.h"
+#include "acquire/ctable.h"
+#include "acquire/from_capsule.h"
+#include "acquire/lazy_bits.h"
+#include "older_protocols/older_protocols.h"
+#include "python/errors.h"
+#include "sync/stream_value.h"
+#include "sync/sync_exchange.h"
+
+dls_error_kind
+dls_error_class(void)
+{
+    if (PyErr_ExceptionMatches(PyExc_BufferError)) {
+        return DLS_ERROR_BUFFER;
+    }
+    /* Negotiation would meet a RecursionError again at every depth. */
+    if (PyErr_ExceptionMatches(PyExc_RecursionError)) {
+        return DLS_ERROR_FINAL;
+    }
+    bool step = PyErr_ExceptionMatches(PyExc_TypeError)
+                || PyErr_ExceptionMatches(PyExc_ValueError)
+                || PyErr_ExceptionMatches(PyExc_RuntimeError)
+                || PyErr_ExceptionMatches(PyExc_AssertionError);
+    return step ? DLS_ERROR_STEP : DLS_ERROR_FINAL;
+}
+
+void
+dls_error_keep(dls_exchange *x)
+{
+    bool type_error = PyErr_ExceptionMatches(PyExc_TypeError);
+    PyObject *error = dls_error_take();
+    if (error == NULL) {
+        return;
+    }
+    x->refused_otherwise |= !type_error;
+    bool weak = x->first_error == NULL
+                || PyErr_GivenExceptionMatches(x->first_error, PyExc_TypeError)
+                || PyErr_GivenExceptionMatches(x->first_error,
+                                               PyExc_NotImplementedError);
+    if (weak) {
+        Py_XDECREF(x->first_error);
+        x->first_error = error;
+    }
+    else {
+        Py_DECREF(error);
+    }
+}
+
+/* --- what came ------------------------------------------------------------ */
+
+/* TensorFlow gives scalars as shape (1,): the object's own ndim decides. */
+static int
+mend_scalar(dls_exchange *x)
+{
+    dl_tensor *tensor = &x->acquired.tensor;
+    if (tensor->ndim != 1 || tensor->shape == NULL || tensor->shape[0] != 1) {
+        return 0;
+    }
+    PyObject *ndim = NULL;
+    int got = dls_get_optional(x->source, x->state->names.ndim, &ndim);
+    if (got <= 0) {
+        return got;
+    }
+    if (PyLong_Check(ndim) && PyLong_AsLong(ndim) == 0) {
+        tensor->ndim = 0;
+        x->acquired.altered = true;
+    }
+    Py_DECREF(ndim);
+    PyErr_Clear();
+    return dls_acquired_recheck(x);
+}
+
+dls_attempt
+dls_attempt_read_capsule(dls_exchange *x, PyObject *capsule, unsigned mask)
+{
+    dls_generation likely = mask & DLS_ASK_VERSION ? DLS_VERSIONED : DLS_LEGACY;
+    if (capsule == NULL || dls_acquired_read_capsule(x, capsule, likely) < 0) {
+        return DLS_ATTEMPT_RAISED;
+    }
+    if (dls_plan_has(x->plan, DLS_LIB_SCALAR_IS_1D) && mend_scalar(x) < 0) {
+        dls_acquired_drop(&x->acquired);
+        return DLS_ATTEMPT_RAISED;
+    }
+    return DLS_ATTEMPT_GOT;
+}
+
+dls_attempt
+dls_attempt_check_bits(dls_exchange *x)
+{
+    if (!dls_plan_has(x->plan, DLS_LIB_LAZY_BITS)) {
+        return DLS_ATTEMPT_GOT;
+    }
+    dl_dtype dtype = x->acquired.tensor.dtype;
+    if (dls_refuse_lazy_bits(x->state, x->plan, x->source, dtype) < 0
+        || dls_acquired_recheck(x) < 0) {
+        dls_acquired_drop(&x->acquired);
+        return DLS_ATTEMPT_RAISED;
+    }
+    return DLS_ATTEMPT_GOT;
+}
+
+/* A tensor that requires grad goes out only to kernels, which take Parameters (T12). */
+int
+dls_attempt_check_autograd(const dls_exchange *x)
+{
+    bool checked = dls_plan_has(x->plan, DLS_LIB_LAZY_BITS)
+                   && !x->request.want.kernel_asks;
+    return checked ? dls_refuse_autograd(x->state, x->plan, x->source) : 0;
+}
+
+/* --- one protocol each ---------------------------------------------------- */
+
+dls_attempt
+dls_attempt_table(dls_exchange *x, bool strict)
+{
+    if (dls_attempt_check_autograd(x) < 0) {
+        return DLS_ATTEMPT_RAISED;
+    }
+    return dls_attempt_read_table(x, dls_ctable_call(x->plan->table, x->source),
+                                  strict);
+}
+
+dls_attempt
+dls_attempt_read_table(dls_exchange *x, dl_managed_tensor_versioned *managed,
+                       bool strict)
+{
+    bool needs_sync = strict && !dls_stream_is_minus_one(x->request.want.stream);
+    int got = dls_ctable_read(managed, needs_sync, &x->acquired);
+    return got > 0 ? dls_attempt_check_bits(x) : (dls_attempt)got;
+}
+
+int
+dls_attempt_read_older(dls_exchange *x, dls_protocol protocol, dls_producer_stream *p)
+{
+    int got = dls_older_read(x->state, x->source, protocol, &x->request.want,
+                             &x->acquired, p);
+    if (got > 0 && dls_plan_has(x->plan, DLS_LIB_IMMUTABLE)) {
+        x->acquired.flags |= DL_FLAG_READ_ONLY;
+        x->acquired.readonly_stated = false;
+    }
+    return got;
+}
+
+dls_attempt
+dls_attempt_function(dls_exchange *x)
+{
+    PyObject *capsule = NULL;
+    int got = dls_library_capsule(x->state, x->plan->library, x->source, &capsule);
+    return got > 0 ? dls_attempt_read_capsule(x, capsule, 0) : (dls_attempt)got;
+}
+
+/* --- synchronised as it came ---------------------------------------------- */
+
+dls_producer_kind
+dls_kind_without_stream(const dls_plan *plan)
+{
+    return dls_plan_has(plan, DLS_LIB_WAITS) ? DLS_PRODUCER_WAITED : DLS_PRODUCER_OLD;
+}
+
+dls_attempt
+dls_attempt_sync(dls_exchange *x, dls_producer_kind kind, dls_producer_stream p)
+{
+    const dls_sync_source from = dls_sync_source_of(x, x->acquired.tensor.device);
+    int code = dls_sync_acquired(&from, kind, p, &x->acquired);
+    if (code < 0) {
+        dls_acquired_drop(&x->acquired);
+        return DLS_ATTEMPT_FINAL;
+    }
+    return DLS_ATTEMPT_GOT;
+}
+
+dls_attempt
+dls_attempt_interface(dls_exchange *x, dls_protocol protocol)
+{
+    dls_producer_stream p;
+    dls_plan_close_fast_path(x->plan);
+    int got = dls_attempt_read_older(x, protocol, &p);
+    if (got <= 0) {
+        return (dls_attempt)got;
+    }
+    bool waited = protocol == DLS_PROTOCOL_SYCL
+                  && dls_plan_has(x->plan, DLS_LIB_INTERFACE_WAITS);
+    x->synced = true;
+    return dls_attempt_sync(x, waited ? DLS_PRODUCER_WAITED : DLS_PRODUCER_OLD, p);
+}

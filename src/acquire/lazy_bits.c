@@ -1,0 +1,152 @@
+/* Asks a tensor what its library does not check, and refuses it.  Called by attempts,
+ * by the fast path and by the view of our C table.  Tests:
+ * tests/core/test_ctable.py, tests/core/test_options.py. */
+#include "acquire/lazy_bits.h"
+
+#include "core/device.h"
+#include "python/errors.h"
+
+/* Truth of a value (stolen; NULL: -1). */
+static int
+truth_of(PyObject *value)
+{
+    if (value == NULL) {
+        return -1;
+    }
+    int truth = value == Py_False ? 0 : PyObject_IsTrue(value);
+    Py_DECREF(value);
+    return truth;
+}
+
+/* Of an attribute; 0 also where there is none. */
+static int
+truth_of_attribute(PyObject *obj, PyObject *name)
+{
+    PyObject *value = NULL;
+    int got = dls_get_optional(obj, name, &value);
+    return got > 0 ? truth_of(value) : got;
+}
+
+/* An exception is pending: because there is no such attribute?  Then it is cleared. */
+DLS_COLD static bool
+is_absent(PyObject *obj, PyObject *name)
+{
+    PyObject *method = NULL;
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        return false;
+    }
+    PyObject *error = dls_error_take();
+    bool absent = dls_get_optional(obj, name, &method) == 0;
+    Py_XDECREF(method);
+    if (absent) {
+        Py_XDECREF(error);
+        return true;
+    }
+    PyErr_Clear();
+    dls_error_restore(error);
+    return false;
+}
+
+/* Of what a method returns; the same.  method: found already, or NULL. */
+static int
+truth_of_method(PyObject *obj, PyObject *name, PyObject *method)
+{
+    PyObject *args[2] = {NULL, obj};
+    const size_t one = 1 | DLS_VECTORCALL_OFFSET;
+    PyObject *value = method != NULL
+                          ? dls_compat.PyObject_Vectorcall(method, &args[1], one, NULL)
+                          : dls_compat.PyObject_VectorcallMethod(name, &args[1], one,
+                                                                 NULL);
+    return value != NULL ? truth_of(value) : is_absent(obj, name) ? 0 : -1;
+}
+
+DLS_APART int
+dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj)
+{
+    PyObject *value = NULL;
+    if (plan->requires_grad.get != NULL) {
+        value = dls_getter_read(&plan->requires_grad, obj);
+        if (value == NULL && !PyErr_ExceptionMatches(PyExc_AttributeError)) {
+            return -1;
+        }
+        PyErr_Clear();
+    }
+    int truth = value != NULL ? truth_of(value)
+                              : truth_of_attribute(obj, state->names.requires_grad);
+    if (truth > 0) {
+        dls_refuse(
+            state, DLS_EBUFFER, obj,
+            "it requires grad, and consumers would bypass autograd: call .detach() "
+            "first, or pass detach=True");
+    }
+    return truth == 0 ? 0 : -1;
+}
+
+DLS_APART int
+dls_refuse_lazy_bits(dls_state *state, const dls_plan *plan, PyObject *obj,
+                     dl_dtype dtype)
+{
+    bool complex = dtype.code == dl_kDLComplex;
+    bool exact = dtype.code == dl_kDLInt || dtype.code == dl_kDLUInt
+                 || dtype.code == dl_kDLBool;
+    int truth = complex ? truth_of_method(obj, state->names.is_conj, NULL) : 0;
+    if (truth > 0) {
+        dls_refuse(state, DLS_EBUFFER, obj,
+                   "its conjugate bit is set, the memory holds other values: call "
+                   ".resolve_conj() first");
+    }
+    if (truth == 0 && !exact) {
+        truth = truth_of_method(obj, state->names.is_neg, plan->is_neg);
+        if (truth > 0) {
+            dls_refuse(state, DLS_EBUFFER, obj,
+                       "its negative bit is set, the memory holds other values: call "
+                       ".resolve_neg() first");
+        }
+    }
+    return truth == 0 ? 0 : -1;
+}
+
+/* --- elements that are no numbers ----------------------------------------- */
+
+/* Names of dtypes, as their library spells them. */
+static const char *const no_numbers[] = {"string", "resource", "variant"};
+
+/* The name of an object's dtype: 1 = *name is a new reference, 0 = there is none, -1.
+ */
+static int
+dtype_name(dls_state *state, PyObject *obj, PyObject **name)
+{
+    PyObject *dtype = NULL;
+    int got = dls_get_optional(obj, state->names.dtype, &dtype);
+    if (got > 0) {
+        got = dls_get_optional(dtype, state->names.name, name);
+    }
+    Py_XDECREF(dtype);
+    return got;
+}
+
+int
+dls_refuse_no_numbers(dls_state *state, PyObject *obj)
+{
+    PyObject *name = NULL;
+    bool refused = false;
+    int got = dtype_name(state, obj, &name);
+    if (got <= 0) {
+        return got < 0 ? dls_error_forget() : 0;
+    }
+    const size_t n = sizeof no_numbers / sizeof *no_numbers;
+    for (size_t i = 0; i < n && PyUnicode_Check(name); i++) {
+        refused |= PyUnicode_CompareWithASCIIString(name, no_numbers[i]) == 0;
+    }
+    if (refused) {
+        dls_refuse(
+            state, DLS_EBUFFER, obj,
+            "its dtype is '%U': its elements are no numbers, and its library ends "
+            "the process when it is asked for them; convert text with .numpy(), and "
+            "pass what a resource or variant holds (variable.value(), the dataset's "
+            "elements)",
+            name);
+    }
+    Py_DECREF(name);
+    return refused ? -1 : 0;
+}

@@ -1,0 +1,27 @@
+/* Checks that a library should make itself, but does not make in each of its ways out:
+ * autograd, conjugate and negative bits (T12), elements that are no numbers.  GIL held;
+ * foreign code runs. */
+#ifndef DLS_ACQUIRE_LAZY_BITS_H
+#define DLS_ACQUIRE_LAZY_BITS_H
+
+#include "abi/dlpack_abi.h"
+#include "exchange/plan.h"
+#include "python/py.h"
+#include "python/state.h"
+
+/* A tensor that requires grad: 0 = it does not, -1 = BufferError that names the cure,
+ * or what the object raised. */
+int dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj);
+
+/* The conjugate or the negative bit is set: the memory holds other values than the
+ * tensor shows.  dtype is what was exported: only complex numbers have the one bit, and
+ * integers and bools neither.  Results as above. */
+int dls_refuse_lazy_bits(dls_state *state, const dls_plan *plan, PyObject *obj,
+                         dl_dtype dtype);
+
+/* Elements that are no numbers, of a library that ends the process when it is asked for
+ * them (trait ABORTS).  Called before the object is asked for anything else.  Results
+ * as above. */
+int dls_refuse_no_numbers(dls_state *state, PyObject *obj);
+
+#endif

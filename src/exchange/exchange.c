@@ -1,0 +1,36 @@
+/* The rules of the record, for asserts.  Called at the entrances of acquire, resolve
+ * and export.  Tests: tests/core/test_negotiation.py, in a build with
+ * DLSHIM_ASSERT=1. */
+#include "exchange/exchange.h"
+
+/* What the fast path left is nothing, or one answer, or an error. */
+static bool
+outcome_check(const dls_outcome *outcome)
+{
+    bool answered = outcome->capsule != NULL || outcome->managed != NULL;
+    switch (outcome->kind) {
+    case DLS_NOT_LEARNED:
+        return !answered && outcome->error == NULL;
+    case DLS_RAISED:
+        return !answered;
+    default:
+        return outcome->error == NULL
+               && (outcome->capsule == NULL || outcome->managed == NULL) && answered;
+    }
+}
+
+/* 1. State, source and plan are there, and the plan is good.
+ * 2. No exception is pending: foreign code may run.
+ * 3. The request remembers its stream in itself; copy is one of three words.
+ * 4. An error of a form that was tried is there only if a form was tried.
+ * 5. What came is one of the five cases of dls_acquired_check. */
+bool
+dls_exchange_check(const dls_exchange *x)
+{
+    const dls_want *want = &x->request.want;
+    return x->state != NULL && x->source != NULL && x->plan != NULL
+           && dls_plan_check(x->plan) && PyErr_Occurred() == NULL
+           && want->seen == &x->request.seen && want->copy >= -1 && want->copy <= 1
+           && outcome_check(&x->outcome) && (x->tried.known || x->tried_error == NULL)
+           && dls_acquired_check(&x->acquired);
+}

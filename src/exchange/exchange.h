@@ -1,0 +1,112 @@
+/* The record of one exchange, and the words of what a consumer asks for.
+ *
+ * An exchange has four steps: the request is read (request/), the producer is asked
+ * (acquire/), what came is resolved against the request, and it is exported (export/).
+ * Two forms of the record exist.  The fast path passes a dls_hot by value, so that it
+ * stays in registers.  All else passes the address of a dls_exchange.  A dls_outcome
+ * carries what came from the one to the other.
+ * GIL held throughout. */
+#ifndef DLS_EXCHANGE_EXCHANGE_H
+#define DLS_EXCHANGE_EXCHANGE_H
+
+#include "core/sync_words.h"
+#include "exchange/acquired.h"
+#include "exchange/plan.h"
+
+/* Options of upgrade(); only request/options knows what is in them. */
+typedef struct dls_options dls_options;
+
+/* What a request's stream was when it was read. */
+typedef struct {
+    PyObject *object; /* borrowed; NULL: not read yet */
+    dls_stream read;
+} dls_stream_memory;
+
+/* What is wanted of the producer. */
+typedef struct {
+    bool versioned;  /* generation that the consumer asked for */
+    int8_t copy;     /* -1 None, 0 False, 1 True: sent off the host only (T8) */
+    bool has_device; /* a device is wanted: *device */
+    dl_device device;
+    PyObject *stream;          /* borrowed; NULL or None: none given */
+    dls_stream_memory *seen;   /* of `stream`; NULL: nobody remembers */
+    PyObject *producer_stream; /* borrowed; NULL or None: none given */
+    bool host_reads; /* pinned memory is read by dlshim itself, whatever stream is given
+                      */
+    uint8_t unknown_stream; /* DLS_UNKNOWN_* */
+    bool has_assumed;       /* the producer's label is wrong: it is *assumed */
+    dl_device assumed;
+    bool ask_device;  /* the device must be known before the export (N5) */
+    bool empty;       /* copies to the host: the object says that it has no elements */
+    bool kernel_asks; /* through our C table: kernels take Parameters */
+} dls_want;
+
+/* What is known of the values of a consumer's keywords; beside DLS_ASK_*, the keywords
+ * that it passed (consumers.def). */
+#define DLS_ASKED_NONE (1u << DLS_KW_COUNT)      /* at least one is None */
+#define DLS_ASKED_1_0 (1u << (DLS_KW_COUNT + 1)) /* max_version is (n, 0) */
+
+/* The consumer's request; after dls_request_options, with the options in it. */
+typedef struct {
+    dls_want want;              /* .seen points to `seen` below */
+    const dls_options *options; /* borrowed; NULL: none */
+    unsigned asked_with;    /* DLS_ASK_*, DLS_ASKED_*: what the consumer passed (N9) */
+    bool device_question;   /* it asked for the device just before (N9) */
+    dls_stream_memory seen; /* of want.stream */
+    bool bears_anything;    /* the consumer is a Tensor: it takes strides of any sign */
+} dls_request;
+
+/* What came of asking a producer. */
+typedef enum {
+    DLS_NOT_LEARNED, /* nobody was asked: no call form has worked for the type yet */
+    DLS_PLAIN,       /* host memory that leaves nothing to decide */
+    DLS_GOT,         /* something that needs a look or a decision */
+    DLS_RAISED       /* an exception, or nothing */
+} dls_outcome_kind;
+
+/* The same, on its way from the fast path to the full record.  What it holds is owned.
+ */
+typedef struct {
+    dls_outcome_kind kind;
+    unsigned form;                        /* DLS_FAST_*: how the producer was asked */
+    PyObject *capsule;                    /* what __dlpack__ returned, or NULL */
+    dl_managed_tensor_versioned *managed; /* what the C table gave, or NULL */
+    PyObject *error;                      /* what was raised, or NULL */
+} dls_outcome;
+
+/* The record on the fast path.  Its address is never taken: that would cost its place
+ * in registers, some 14 instructions an exchange. */
+typedef struct {
+    dls_state *state;
+    PyObject *source;  /* borrowed: the producer that is asked */
+    dls_plan *plan;    /* borrowed: of the source's type */
+    unsigned form;     /* DLS_FAST_*: how it is asked, 0: no form was learned */
+    PyObject *capsule; /* strong, after the call: what __dlpack__ returned, or NULL */
+    void *managed;     /* after the call: the struct in the capsule, or (owned) the C
+                        * table's; NULL: there is none that can be read at once */
+} dls_hot;
+
+/* The full record.  dls_exchange_begin fills it, dls_exchange_end gives back what it
+ * still holds. */
+typedef struct {
+    dls_state *state;
+    PyObject *source; /* strong: the producer, or a Tensor of ours, or a raw capsule */
+    dls_plan *plan;   /* a count: of the source's type; the state's tensor_plan for a
+                       * Tensor and a raw capsule */
+    dls_request request;
+    dls_outcome outcome;   /* what the fast path left; used up by acquire */
+    dls_acquired acquired; /* what came; empty until acquire has succeeded */
+    bool synced;           /* acquire: the acquired needs no synchronisation any more */
+    bool refused_otherwise; /* negotiation: an attempt raised something else than
+                             * TypeError, so what works next is not learned (N1) */
+    PyObject *first_error; /* negotiation, strong: the error to show if nothing works */
+    dls_form tried; /* known: this form failed already, and is not asked again ... */
+    PyObject *tried_error; /* ... it raised this (strong); NULL: it gave nothing */
+    bool keeps;       /* a Producer asks, and keeps memory made for its export (T8) */
+    dls_shared *kept; /* export: that memory, a share; NULL: none was made */
+} dls_exchange;
+
+/* For asserts: do its members fit together?  The rules are in the source. */
+bool dls_exchange_check(const dls_exchange *x);
+
+#endif

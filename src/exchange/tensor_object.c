@@ -1,0 +1,206 @@
+/* The Tensor's object: made from an exchange, or on the fast path with memory of the
+ * freelist.  Tests: tests/core/test_properties.py, tests/core/test_lifetime.py,
+ * tests/core/test_freelists.py. */
+#include "exchange/tensor_object.h"
+
+#include <assert.h>
+
+#include "core/alloc.h"
+#include "core/device.h"
+#include "core/dtype.h"
+#include "core/layout.h"
+#include "exchange/freelist.h"
+#include "gpu/driver_of.h"
+
+/* --- making one ----------------------------------------------------------- */
+
+dls_tensor *
+dls_tensor_new_plain(dls_state *state, const dl_tensor *tensor)
+{
+    int32_t ndim = tensor->ndim;
+    Py_ssize_t dims = 2 * (Py_ssize_t)ndim;
+    PyObject *memory = NULL;
+    dls_tensor *data;
+    assert(ndim >= 0);
+    if (ndim <= DLS_FREELIST_NDIM) {
+        memory = dls_freelist_take(&dls_freelist_tensors[ndim]);
+    }
+    if (memory != NULL) {
+        data = (dls_tensor *)PyObject_InitVar((PyVarObject *)memory, state->tensor_type,
+                                              dims);
+    }
+    else {
+        data = PyObject_GC_NewVar(dls_tensor, state->tensor_type, dims);
+    }
+    if (data == NULL) {
+        return NULL;
+    }
+    data->state = state;
+    data->hold = (dls_hold){0};
+    data->tensor = *tensor;
+    data->tensor.shape = data->dims;
+    data->tensor.strides = data->dims + ndim;
+    data->flags = 0;
+    data->ready = NULL;
+    data->asked = 0;
+    data->weakrefs = NULL;
+    return data;
+}
+
+void
+dls_tensor_set_version(dls_tensor *self, dls_generation generation, dl_version version)
+{
+    if (generation != DLS_VERSIONED) {
+        version = generation == DLS_LEGACY ? (dl_version){0, 8}
+                                           : (dl_version){DL_MAJOR, DL_MINOR};
+    }
+    self->major = (uint16_t)version.major;
+    self->minor = (uint16_t)(version.minor < UINT16_MAX ? version.minor : UINT16_MAX);
+    self->generation = (uint8_t)generation;
+}
+
+/* 0, or -1 with MemoryError. */
+static int
+set_ready(dls_tensor *self, dls_producer_stream p, PyObject *stream)
+{
+    if (p.known == DLS_P_READY && stream == NULL) {
+        return 0;
+    }
+    self->ready = dls_alloc(sizeof *self->ready);
+    if (self->ready == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    Py_XINCREF(stream);
+    *self->ready =
+        (dls_ready){.p = p, .stream = stream, .thread = dls_thread_number(self->state)};
+    return 0;
+}
+
+PyObject *
+dls_tensor_new(dls_state *state, const dls_delivery *what, const dls_acquired *acquired,
+               dls_producer_stream ready, PyObject *stream)
+{
+    dls_tensor *data = dls_tensor_new_plain(state, &what->tensor);
+    if (data == NULL) {
+        return NULL;
+    }
+    dls_tensor_write_dims(&what->tensor, what->canonical, data->dims);
+    dls_tensor_set_version(data, acquired->generation, acquired->version);
+    data->flags = (uint32_t)what->flags;
+    data->readonly_stated = acquired->readonly_stated;
+    if (set_ready(data, ready, stream) < 0) {
+        Py_DECREF(data);
+        return NULL;
+    }
+    PyObject_GC_Track((PyObject *)data);
+    return (PyObject *)data;
+}
+
+void
+dls_tensor_set_hold(PyObject *self, dls_hold *hold)
+{
+    dls_tensor *data = dls_tensor_data(self);
+    assert(dls_hold_is_empty(&data->hold));
+    dls_hold_move(hold, &data->hold);
+}
+
+/* --- what is known of it -------------------------------------------------- */
+
+int64_t
+dls_tensor_count(const dls_tensor *self)
+{
+    int64_t count = 0;
+    dls_layout_count(self->tensor.ndim, self->tensor.shape, &count, NULL);
+    return count;
+}
+
+int64_t
+dls_tensor_itemsize(const dls_tensor *self)
+{
+    return dls_dtype_itemsize(self->tensor.dtype, self->flags & DL_FLAG_SUBBYTE_PADDED);
+}
+
+void *
+dls_tensor_address(const dls_tensor *self)
+{
+    const dl_tensor *t = &self->tensor;
+    bool adds = dls_device_has_addresses(t->device.device_type) && t->byte_offset != 0;
+    return adds ? (char *)t->data + t->byte_offset : t->data;
+}
+
+PyObject *
+dls_dims_tuple(const int64_t *dims, int32_t n, int64_t unit)
+{
+    PyObject *tuple = PyTuple_New(n);
+    for (int32_t i = 0; tuple != NULL && i < n; i++) {
+        int64_t value;
+        /* Only strides of extents below 2 can overflow here, and they do not count. */
+        bool fits = dls_mul(dims[i], unit, &value);
+        PyObject *item = PyLong_FromLongLong(fits ? value : 0);
+        if (item == NULL) {
+            Py_CLEAR(tuple);
+            break;
+        }
+        PyTuple_SetItem(tuple, i, item);
+    }
+    return tuple;
+}
+
+dls_producer_stream
+dls_tensor_ready_stream(const dls_tensor *self)
+{
+    const dls_ready *ready = self->ready;
+    if (ready == NULL) {
+        return (dls_producer_stream){.known = DLS_P_READY};
+    }
+    const dls_producer_stream legacy = {
+        .known = DLS_P_KNOWN,
+        .handle = dls_driver_of(self->tensor.device.device_type)->legacy};
+    bool foreign = ready->p.known == DLS_P_KNOWN && ready->p.handle == 2
+                   && ready->thread != dls_thread_number(self->state);
+    return foreign ? legacy : ready->p;
+}
+
+void
+dls_tensor_set_ready_stream(dls_tensor *self, uint64_t handle)
+{
+    assert(self->ready != NULL);
+    self->ready->p = (dls_producer_stream){.known = DLS_P_KNOWN, .handle = handle};
+}
+
+/* --- sharing its memory --------------------------------------------------- */
+
+/* Most Tensors are never exported, so the hold becomes a shared one at the first
+ * export. */
+dls_shared *
+dls_tensor_share(dls_tensor *self)
+{
+    if (self->hold.kind != DLS_HOLD_SHARED) {
+        dls_shared *shared = dls_shared_new(&self->hold);
+        if (shared == NULL) {
+            PyErr_NoMemory();
+            return NULL;
+        }
+        self->hold = (dls_hold){.base = shared, .kind = DLS_HOLD_SHARED};
+    }
+    return dls_shared_add(self->hold.base);
+}
+
+int
+dls_tensor_acquire(dls_tensor *self, dls_acquired *acquired)
+{
+    dls_shared *shared = dls_tensor_share(self);
+    if (shared == NULL) {
+        return -1;
+    }
+    acquired->tensor = self->tensor;
+    /* Others may get this memory too, so it was not copied for this consumer (T8). */
+    acquired->flags = self->flags & ~DL_FLAG_IS_COPIED;
+    acquired->version = (dl_version){self->major, self->minor};
+    acquired->generation = (dls_generation)self->generation;
+    acquired->readonly_stated = self->readonly_stated;
+    acquired->altered = true;
+    acquired->hold = (dls_hold){.base = shared, .kind = DLS_HOLD_SHARED};
+    return 0;
+}

@@ -1,0 +1,89 @@
+/* The Tensor's object: what is in it, how it is made, what can be read off it.
+ * Its type, which destroys it, is in module/tensor_type.  Called by export/ (makes
+ * Tensors), acquire/ (takes from them) and module/.  Only this file and that type write
+ * a Tensor's hold and `ready`.  The GIL is held throughout. */
+#ifndef DLS_EXCHANGE_TENSOR_OBJECT_H
+#define DLS_EXCHANGE_TENSOR_OBJECT_H
+
+#include "core/hold.h"
+#include "core/sync_words.h"
+#include "core/tensor.h"
+#include "exchange/device_question.h"
+#include "exchange/exchange.h"
+
+/* Which stream a Tensor's data are on.  Most data lie on the host and need none. */
+typedef struct {
+    dls_producer_stream p;
+    PyObject *stream; /* keeps the stream of `p` alive; NULL: an int, or none */
+    uintptr_t thread; /* the one that meant its own default stream by 2 */
+} dls_ready;
+
+/* A Tensor owns the tensor that was taken.  It may be exported any number of times. */
+typedef struct {
+    PyObject_VAR_HEAD      /* size: of dims */
+    dls_state *state;      /* lives as long as the type, which this object owns */
+    dls_hold hold;         /* kind SHARED from the first export on */
+    dl_tensor tensor;      /* data folded (T5), strides filled (T4) */
+    uint32_t flags;        /* DL_FLAG_* */
+    uint16_t major, minor; /* version of the struct that was taken */
+    uint8_t generation;    /* dls_generation it came in */
+    bool readonly_stated;  /* READ_ONLY, or its absence, is the source's word */
+    dls_ready *ready;      /* owned; NULL: the data can be read without a sync */
+    unsigned long asked;   /* as in dls_producer */
+    PyObject *weakrefs;
+    int64_t dims[]; /* shape, then strides */
+} dls_tensor;
+
+/* The only place that knows where in the object the struct is. */
+static inline dls_tensor *
+dls_tensor_data(PyObject *self)
+{
+    return (dls_tensor *)self;
+}
+
+/* --- making one ----------------------------------------------------------- */
+
+/* A new Tensor with the values of `tensor`, without flags, that needs no sync and holds
+ * nothing.  The caller writes dims, readonly_stated and the version, and shows the
+ * Tensor to the collector (PyObject_GC_Track).  NULL with MemoryError. */
+dls_tensor *dls_tensor_new_plain(dls_state *state, const dl_tensor *tensor);
+/* Which generation the struct came in; `version` counts for VERSIONED only. */
+void dls_tensor_set_version(dls_tensor *self, dls_generation generation,
+                            dl_version version);
+
+/* A new Tensor of what was resolved; dims are copied.  It holds nothing yet:
+ * dls_tensor_set_hold moves a hold in, as the last step.  ready: on which stream the
+ * data are, in this thread; stream: its object, borrowed, or NULL.  NULL with
+ * MemoryError. */
+PyObject *dls_tensor_new(dls_state *state, const dls_delivery *what,
+                         const dls_acquired *acquired, dls_producer_stream ready,
+                         PyObject *stream);
+void dls_tensor_set_hold(PyObject *self, dls_hold *hold);
+
+/* --- what is known of it -------------------------------------------------- */
+
+/* Number of elements. */
+int64_t dls_tensor_count(const dls_tensor *self);
+/* Bytes from element to element, 0 for packed elements below 8 bits. */
+int64_t dls_tensor_itemsize(const dls_tensor *self);
+/* Address of element zero where the device has addresses, else the handle. */
+void *dls_tensor_address(const dls_tensor *self);
+/* n dims, each multiplied by `unit`, as a tuple; a new reference. */
+PyObject *dls_dims_tuple(const int64_t *dims, int32_t n, int64_t unit);
+
+/* P of a Tensor, seen from this thread: another thread's per-thread default stream
+ * cannot be named, but the legacy default stream comes after it. */
+dls_producer_stream dls_tensor_ready_stream(const dls_tensor *self);
+/* The data of a Tensor that has `ready` were ordered into the stream `handle`. */
+void dls_tensor_set_ready_stream(dls_tensor *self, uint64_t handle);
+
+/* --- sharing its memory --------------------------------------------------- */
+
+/* One share more of a Tensor's memory; NULL with MemoryError. */
+dls_shared *dls_tensor_share(dls_tensor *self);
+
+/* Fill `acquired` from a Tensor; its hold is a new share of the Tensor's memory.  0, or
+ * -1 with MemoryError. */
+int dls_tensor_acquire(dls_tensor *self, dls_acquired *acquired);
+
+#endif

@@ -1,0 +1,122 @@
+/* Tests: tests/core/test_devices.py, tests/core/test_fast_path.py. */
+#include "export/device_answer.h"
+
+#include "acquire/acquire.h"
+#include "acquire/ctable.h"
+#include "core/device.h"
+#include "exchange/on_host.h"
+#include "exchange/tensor_object.h"
+#include "export/export.h"
+#include "python/errors.h"
+
+/* --- the short cut -------------------------------------------------------- */
+
+static inline int
+is_host(int got, dl_device device)
+{
+    return got > 0 ? device.device_type == dl_kDLCPU && device.device_id == 0 : got;
+}
+
+/* Where the source does not show it, and its type has answered on the host. */
+DLS_APART static int
+device_of_host_type(dls_state *state, const dls_plan *plan, PyObject *source)
+{
+    dl_device device = {0, 0};
+    int got = 0;
+    if (plan->table != NULL) {
+        got = dls_ctable_device(plan->table, source, &device);
+    }
+    else if (plan->has_device) {
+        got = dls_device_ask(state, plan->device_method, source, &device);
+    }
+    return is_host(got, device);
+}
+
+int
+dls_device_is_known_host(dls_producer *self)
+{
+    dl_device device;
+    dls_plan *plan = self->plan;
+    if (DLS_RARE(self->options != NULL || Py_TYPE(self->source) != plan->type)) {
+        return 0;
+    }
+    unsigned open = dls_plan_fast(plan, false) | dls_plan_fast(plan, true);
+    if (open & DLS_FAST_DEVICE) {
+        int got = dls_device_ask(self->state, NULL, self->source, &device);
+        return is_host(got, device);
+    }
+    int shown = dls_host_is_known(plan, self->source);
+    return shown != 0 || open == 0
+               ? shown
+               : device_of_host_type(self->state, plan, self->source);
+}
+
+/* --- in full -------------------------------------------------------------- */
+
+/* Only the struct tells: export once, without synchronisation, and drop it. */
+static int
+device_by_export(dls_exchange *x, dl_device *device)
+{
+    PyObject *minus_one = PyLong_FromLong(-1);
+    if (minus_one == NULL) {
+        return -1;
+    }
+    x->request.want.versioned = true;
+    x->request.want.stream = minus_one;
+    int result = dls_acquire(x);
+    if (result == 0) {
+        *device = x->acquired.tensor.device;
+        dls_acquired_drop(&x->acquired);
+    }
+    Py_DECREF(minus_one);
+    return result;
+}
+
+/* 1 = *device, 0 = only an export can tell, -1 = exception. */
+static int
+device_without_export(dls_exchange *x, dl_device *device)
+{
+    const dls_options *options = x->request.options;
+    if (dls_option_given(options, DLS_OPTION_assume_device)) {
+        *device = options->assume_device; /* the source is not asked */
+        return 1;
+    }
+    if (dls_plan_is_tensor(x->plan)) {
+        *device = dls_tensor_data(x->source)->tensor.device;
+        return 1;
+    }
+    bool detach = dls_option_given(options, DLS_OPTION_detach) && options->detach;
+    return detach || Py_TYPE(x->source) != x->plan->type
+               ? 0
+               : dls_acquire_device(x, device);
+}
+
+/* What device= makes of the source's device. */
+static void
+apply_device_option(const dls_options *options, dl_device *device)
+{
+    if (!dls_option_given(options, DLS_OPTION_device)) {
+        return;
+    }
+    bool already = options->device.device_type == dl_kDLCPU
+                   && device->device_type == dl_kDLCPU;
+    *device = already ? *device : options->device;
+}
+
+int
+dls_device_answer(dls_state *state, PyObject *source, dls_plan *plan,
+                  const dls_options *options, dl_device *device)
+{
+    dls_exchange x;
+    dls_exchange_begin(&x, state, source, plan, options);
+    int got = source == Py_None ? 0 : device_without_export(&x, device);
+    if (got == 0) {
+        got = dls_exchange_prepare(&x) < 0 ? -1 : device_by_export(&x, device);
+        got = got < 0 ? -1 : 1;
+    }
+    dls_exchange_end(&x);
+    if (got > 0) {
+        apply_device_option(options, device);
+    }
+    return got > 0 ? 0 : -1;
+}

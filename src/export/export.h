@@ -1,0 +1,52 @@
+/* The full exchange: acquire, resolve, export.  GIL held; foreign code runs.
+ *
+ * All functions of this file give an export or raise; whatever was acquired and does
+ * not go out is given back. */
+#ifndef DLS_EXPORT_EXPORT_H
+#define DLS_EXPORT_EXPORT_H
+
+#include "exchange/producer_object.h"
+#include "exchange/tensor_object.h"
+#include "request/request.h"
+
+/* What goes out. */
+typedef enum {
+    DLS_EXPORT_CAPSULE, /* a PyCapsule, a new reference */
+    DLS_EXPORT_STRUCT,  /* the managed tensor itself, for our C table; owned */
+    DLS_EXPORT_TENSOR   /* a Tensor, a new reference */
+} dls_export_kind;
+
+/* Begin an exchange: references to source and plan are taken, everything else is
+ * "nothing asked for".  The caller then writes x->request.  dls_exchange_end gives back
+ * all that x still holds. */
+void dls_exchange_begin(dls_exchange *x, dls_state *state, PyObject *source,
+                        dls_plan *plan, const dls_options *options);
+void dls_exchange_end(dls_exchange *x);
+
+/* Run the exchange.  NULL with an exception. */
+void *dls_exchange_run(dls_exchange *x, dls_export_kind kind);
+
+/* Make x->source and x->plan what is asked: a type that changed is met anew (N1), and
+ * detach=True asks the detached object.  0, or -1 with an exception. */
+int dls_exchange_prepare(dls_exchange *x);
+
+/* __dlpack__ of a Producer.  outcome: what the fast path got (used up, on failure too),
+ * or NULL. */
+PyObject *dls_export_producer(dls_producer *self, PyObject *const *args, Py_ssize_t n,
+                              PyObject *kwnames, dls_outcome *outcome);
+/* from_dlpack without keywords.  outcome: as above. */
+PyObject *dls_export_tensor(dls_state *state, dls_plan *plan, PyObject *source,
+                            dls_outcome *outcome);
+/* An owned struct for the consumer of our C table, which asks for its stream afterwards
+ * (sync/work_stream).  versioned: dl_managed_tensor_versioned*; else, for borrowers,
+ * who are told no flags, dl_managed_tensor*.  The caller's to delete; NULL with an
+ * exception. outcome: as above. */
+void *dls_export_producer_struct(dls_producer *self, bool versioned,
+                                 dls_outcome *outcome);
+void *dls_export_tensor_struct(dls_tensor *self, bool versioned);
+
+/* A raw capsule, taken at once (borrowed): a Tensor that owns its memory.  NULL with
+ * BufferError, and the capsule as it was (but T1). */
+PyObject *dls_tensor_from_capsule(dls_state *state, PyObject *capsule);
+
+#endif

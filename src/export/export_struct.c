@@ -1,0 +1,137 @@
+/* An owned struct for the consumer of our C table, which asks for the stream
+ * afterwards. Tests: tests/core/test_ctable.py,
+ * tests/device/test_work_stream.py. */
+#include "exchange/tensor_object.h"
+#include "export/device_answer.h"
+#include "export/export.h"
+#include "python/errors.h"
+#include "sync/producer_stream.h"
+#include "sync/sync_exchange.h"
+#include "sync/work_stream.h"
+
+/* An interface names its stream itself, at the export: nothing is learned for it
+ * before. */
+static bool
+may_learn_stream(const dls_plan *plan)
+{
+    return dls_plan_learned(plan).off_host
+           && (dls_plan_offers(plan, DLS_PROTOCOL_TABLE)
+               || dls_plan_offers(plan, DLS_PROTOCOL_DLPACK)
+               || dls_plan_offers(plan, DLS_PROTOCOL_FUNCTION));
+}
+
+/* Learn the producer stream before the export.  0, or -1 with an exception. */
+static int
+learn_stream(const dls_exchange *x, dls_producer_stream *p)
+{
+    const dls_options *options = x->request.options;
+    dls_want want = x->request.want;
+    dl_device device;
+    if (dls_option_given(options, DLS_OPTION_producer_stream)) {
+        want.producer_stream = options->producer_stream;
+    }
+    if (dls_plan_is_tensor(x->plan)) {
+        *p = dls_tensor_ready_stream(dls_tensor_data(x->source));
+        device = dls_tensor_data(x->source)->tensor.device;
+    }
+    else if (!may_learn_stream(x->plan)) {
+        return 0;
+    }
+    else if (dls_device_answer(x->state, x->source, x->plan, options, &device) < 0) {
+        return -1;
+    }
+    if (!dls_work_stream_is_asked(device.device_type)) {
+        *p = (dls_producer_stream){.known = DLS_P_UNKNOWN};
+        return 0;
+    }
+    dls_sync_source from = dls_sync_source_of(x, device);
+    from.want = &want;
+    return dls_producer_stream_find(&from, p, NULL);
+}
+
+/* Where the producer stream is known, the consumer's stream becomes -1 (nothing is
+ * synchronised) and *p says it; otherwise the export is ordered into the legacy default
+ * stream.  *minus_one: a new reference that the request borrows, or NULL.  0, or -1
+ * with an exception. */
+static int
+begin_stream(dls_exchange *x, dls_producer_stream *p, PyObject **minus_one)
+{
+    *p = (dls_producer_stream){.known = DLS_P_UNKNOWN};
+    *minus_one = NULL;
+    bool tensor = dls_plan_is_tensor(x->plan);
+    if (tensor && !Py_IS_TYPE(x->source, x->state->tensor_type)) {
+        return 0; /* a Producer that was cleared: the export says so */
+    }
+    bool host = tensor
+                    ? dls_tensor_data(x->source)->tensor.device.device_type == dl_kDLCPU
+                    : !dls_plan_learned(x->plan).off_host;
+    if (host || dls_option_given(x->request.options, DLS_OPTION_stream)) {
+        return 0;
+    }
+    if (learn_stream(x, p) < 0) {
+        return -1;
+    }
+    if (p->known == DLS_P_UNKNOWN || p->object != NULL) {
+        *p = (dls_producer_stream){.known = DLS_P_UNKNOWN};
+        return 0;
+    }
+    *minus_one = PyLong_FromLong(-1);
+    x->request.want.stream = *minus_one;
+    return *minus_one != NULL ? 0 : -1;
+}
+
+/* Leave what current_work_stream() is to answer for this export. */
+static void
+leave_stream(dls_exchange *x, const dl_tensor *tensor, dls_producer_stream p)
+{
+    if (p.known == DLS_P_UNKNOWN
+        && dls_work_stream_is_asked(tensor->device.device_type)) {
+        p = dls_sync_ready_stream(x->state, &x->request.want, tensor->device);
+    }
+    dls_work_stream_leave(tensor->device, p);
+}
+
+static void *
+export_struct(dls_exchange *x, bool versioned)
+{
+    PyObject *minus_one;
+    dls_producer_stream p;
+    void *managed = NULL;
+    x->request.want.versioned = versioned;
+    x->request.want.kernel_asks = true;
+    x->request.bears_anything = true;
+    if (begin_stream(x, &p, &minus_one) == 0) {
+        managed = dls_exchange_run(x, DLS_EXPORT_STRUCT);
+    }
+    if (managed != NULL) {
+        leave_stream(x, dls_managed_tensor(managed, versioned), p);
+    }
+    Py_XDECREF(minus_one);
+    return managed;
+}
+
+void *
+dls_export_producer_struct(dls_producer *self, bool versioned, dls_outcome *outcome)
+{
+    dls_exchange x;
+    dls_exchange_begin(&x, self->state, self->source, self->plan, self->options);
+    x.keeps = true;
+    if (outcome != NULL) {
+        x.outcome = *outcome;
+    }
+    void *managed = export_struct(&x, versioned);
+    dls_producer_keep(self, &x, managed != NULL);
+    dls_exchange_end(&x);
+    return managed;
+}
+
+void *
+dls_export_tensor_struct(dls_tensor *self, bool versioned)
+{
+    dls_exchange x;
+    dls_exchange_begin(&x, self->state, (PyObject *)self, self->state->tensor_plan,
+                       NULL);
+    void *managed = export_struct(&x, versioned);
+    dls_exchange_end(&x);
+    return managed;
+}

@@ -1,0 +1,36 @@
+/* The CUDA driver: found at first need (S16), and what it knows of an address.
+ *
+ * What syncs and copies need of it is dls_cuda_driver in driver_of.h.  All functions
+ * may block and are called without the GIL; none needs it.
+ */
+#ifndef DLS_GPU_CUDA_H
+#define DLS_GPU_CUDA_H
+
+#include "core/error.h"
+
+/* Start the driver.  DLS_OK, or DLS_EBUFFER with *err saying what is missing (S24): no
+ * library, the toolkit's stub, no device (remembered, for it costs 10 ms each time),
+ * too old, a forked child (S23). */
+int dls_cuda_load(dls_error *err);
+
+/* Does this process have the driver mapped?  Then it is started: true.  For what is
+ * needed only there.  Makes no driver call but cuInit. */
+bool dls_cuda_is_mapped(void);
+
+/* The number of the current device; 0 where none is current.  The driver was loaded. */
+int dls_cuda_current_device(void);
+
+/* What the driver knows of an address.  type 0: nothing at all. */
+typedef struct {
+    void *context; /* a CUcontext; NULL: unknown, or the memory belongs to no context */
+    int type;      /* CU_TYPE_HOST, CU_TYPE_DEVICE, 0 */
+    int ordinal;   /* device, -1 unknown */
+    bool managed;
+} dls_cuda_pointer;
+
+/* Ask the driver, which was loaded; where no context is current, a second time inside a
+ * device's own.  Never fails: what it does not answer stays at
+ * "unknown". */
+void dls_cuda_ask_pointer(const void *address, dls_cuda_pointer *out);
+
+#endif

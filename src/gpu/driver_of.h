@@ -1,0 +1,18 @@
+/* Which driver serves a device.  Above the two drivers, which need gpu/driver. */
+#ifndef DLS_GPU_DRIVER_OF_H
+#define DLS_GPU_DRIVER_OF_H
+
+#include "gpu/driver.h"
+
+extern const dls_driver dls_cuda_driver;
+extern const dls_driver dls_hip_driver;
+
+static inline const dls_driver *
+dls_driver_of(int32_t device_type)
+{
+    return device_type == dl_kDLROCM || device_type == dl_kDLROCMHost
+               ? &dls_hip_driver
+               : &dls_cuda_driver;
+}
+
+#endif

@@ -1,0 +1,357 @@
+/* Carries a sync out: finds the contexts of P and S, asks them about captures, and
+ * makes the edge or the wait that the action says.
+ *
+ * Called by src/sync, by the CUDA interface of a Tensor, and at guarded releases.
+ * Touches the driver's table and the pool of events; no Python. Tests: tests/device
+ * (test_matrix.py, test_managed.py, test_release.py, test_rocm.py).
+ */
+#include "gpu/sync_run.h"
+
+#include <assert.h>
+
+#include "gpu/driver_of.h"
+#include "gpu/pool.h"
+#include "gpu/sync_rules.h"
+
+/* One sync in progress. */
+typedef struct {
+    const dls_driver *driver;
+    const dls_sync_job *job;
+    uint64_t p;
+    dls_place place_p; /* of P, or of the memory where P has no handle of its own */
+    dls_place place_s;
+    dls_error *err;
+} sync_run;
+
+/* --- refusals ------------------------------------------------------------- */
+
+static int
+refuse(dls_action action, dls_error *err)
+{
+    switch (action) {
+    case DLS_ACTION_REFUSE_CAPTURE:
+        return dls_fail(err, DLS_EBUFFER, "%s", DLS_CAPTURE_REFUSAL);
+    case DLS_ACTION_REFUSE_UNKNOWN:
+        return dls_fail(
+            err, DLS_EBUFFER,
+            "the stream with the producer's pending work is not known, and "
+            "unknown_stream=\"error\" was asked for; give producer_stream=, or "
+            "pass stream=-1");
+    default:
+        return dls_fail(err, DLS_EBUFFER,
+                        "its producer takes no stream, so its pending work cannot be "
+                        "ordered on this device; synchronise it and pass stream=-1");
+    }
+}
+
+/* The driver's result as an error.  DLS_OK for 0. */
+static int
+check(const sync_run *run, int result, dls_call call)
+{
+    return result == 0 ? DLS_OK
+                       : dls_gpu_fail(&run->place_p, result, call,
+                                      run->job->device.device_id, run->err);
+}
+
+/* --- facts ---------------------------------------------------------------- */
+
+/* S must be asked, and made to wait, with its own context current (S15). */
+static bool
+is_s_elsewhere(const sync_run *run)
+{
+    return run->place_s.context != run->place_p.context;
+}
+
+/* Does S capture?  DLS_OK, or a code. */
+static int
+ask_s(const sync_run *run, dls_sync_facts *facts)
+{
+    dls_saved_device saved;
+    bool elsewhere = is_s_elsewhere(run);
+    if (elsewhere && run->driver->enter(&run->place_s, &saved, run->err) != DLS_OK) {
+        return run->err->code;
+    }
+    facts->s_captures = dls_gpu_captures(&run->place_s, run->job->s);
+    if (elsewhere) {
+        run->driver->leave(&saved);
+    }
+    return DLS_OK;
+}
+
+/* Ask the driver what decides about this task's action.  The facts may turn one action
+ * into another, so the action is looked up again after the first two.  place_p is
+ * current.  DLS_OK, or a code. */
+static int
+ask_facts(const sync_run *run, dls_sync_facts *facts)
+{
+    const dls_sync_job *job = run->job;
+    bool host_waits = job->task == DLS_TASK_WAIT || job->task == DLS_TASK_WAIT_L;
+    facts->can_record_device = run->driver->can_record_device(&run->place_p);
+    if (host_waits) {
+        facts->host_must_be_alone =
+            run->driver->host_must_be_alone(&run->place_p, job->device.device_id);
+    }
+    dls_action action = dls_sync_action_find(job, facts);
+    bool of_device = action == DLS_ACTION_DEVICE_EDGE
+                     || action == DLS_ACTION_WAIT_DEVICE;
+    bool of_p = action == DLS_ACTION_EDGE || action == DLS_ACTION_WAIT_STREAM;
+    bool to_s = job->has_s && action != DLS_ACTION_WAIT_STREAM;
+    if (to_s && ask_s(run, facts) != DLS_OK) {
+        return run->err->code;
+    }
+    facts->p_captures = of_p && dls_gpu_captures(&run->place_p, run->p);
+    facts->device_captures = of_device
+                             && dls_gpu_captures(&run->place_p, run->driver->legacy);
+    facts->one_capture = facts->s_captures && facts->p_captures
+                         && dls_gpu_one_capture(&run->place_p, run->p, job->s);
+    return DLS_OK;
+}
+
+/* --- actions -------------------------------------------------------------- */
+
+/* S waits for the event.  DLS_OK, or a code. */
+static int
+wait_event(const sync_run *run, void *event)
+{
+    dls_saved_device saved;
+    bool elsewhere = is_s_elsewhere(run);
+    if (elsewhere && run->driver->enter(&run->place_s, &saved, run->err) != DLS_OK) {
+        return run->err->code;
+    }
+    int result = dls_gpu_wait(&run->place_s, run->job->s, event);
+    if (elsewhere) {
+        run->driver->leave(&saved);
+    }
+    return check(run, result, DLS_CALL_WAIT);
+}
+
+/* Record an event after the work in P, or after all work of the place, and make S wait
+ * for it.  place_p is current.  DLS_OK, or a code. */
+static int
+make_edge(const sync_run *run, bool whole_device)
+{
+    void *event;
+    int code = dls_pool_get_event(&run->place_p, &event, run->err);
+    if (code != DLS_OK) {
+        return code;
+    }
+    if (whole_device) {
+        code = check(run, run->driver->record_device(&run->place_p, event),
+                     DLS_CALL_RECORD_DEVICE);
+    }
+    else {
+        code = check(run, dls_gpu_record(&run->place_p, event, run->p),
+                     DLS_CALL_RECORD);
+    }
+    if (code == DLS_OK) {
+        code = wait_event(run, event);
+    }
+    dls_pool_put_event(&run->place_p, event, code == DLS_OK);
+    return code;
+}
+
+static int
+do_whole_device(const sync_run *run, dls_action action)
+{
+    if (action == DLS_ACTION_DEVICE_EDGE) {
+        return make_edge(run, true);
+    }
+    return check(run, dls_gpu_sync_device(&run->place_p), DLS_CALL_SYNC_DEVICE);
+}
+
+/* Where nobody said whose memory it is, work on it may be unfinished in a second place:
+ * the same action there (S15). */
+static int
+do_other_place(const sync_run *run, dls_action action)
+{
+    sync_run other = *run;
+    dls_saved_device saved;
+    if (!run->driver->find_other(&run->place_p, run->job->device.device_id,
+                                 run->job->address, &other.place_p)) {
+        return DLS_OK;
+    }
+    if (run->driver->enter(&other.place_p, &saved, run->err) != DLS_OK) {
+        return run->err->code;
+    }
+    int code = dls_gpu_captures(&other.place_p, run->driver->legacy)
+                   ? refuse(DLS_ACTION_REFUSE_CAPTURE, run->err)
+                   : do_whole_device(&other, action);
+    run->driver->leave(&saved);
+    return code;
+}
+
+/* place_p is current.  DLS_OK, or a code. */
+static int
+do_action(const sync_run *run, dls_action action)
+{
+    int code;
+    switch (action) {
+    case DLS_ACTION_NOTHING:
+        return DLS_OK;
+    case DLS_ACTION_EDGE:
+        return make_edge(run, false);
+    case DLS_ACTION_WAIT_STREAM:
+        return check(run, dls_gpu_sync(&run->place_p, run->p), DLS_CALL_SYNC);
+    case DLS_ACTION_DEVICE_EDGE:
+    case DLS_ACTION_WAIT_DEVICE:
+        code = do_whole_device(run, action);
+        return code == DLS_OK ? do_other_place(run, action) : code;
+    default:
+        return refuse(action, run->err);
+    }
+}
+
+/* --- one sync ------------------------------------------------------------- */
+
+/* The handles of the default streams mean "of the current context", or device. */
+static bool
+is_default_stream(uint64_t stream)
+{
+    return stream <= 2;
+}
+
+/* Find both places.  place_s differs from place_p only for an S that is a default
+ * stream while `p` is a handle: S is then that of the memory's context.  A stream with
+ * a handle can be asked and made to wait whatever is current.  DLS_OK, or a code. */
+static int
+find_places(sync_run *run, uint64_t p)
+{
+    const dls_sync_job *job = run->job;
+    int id = job->device.device_id;
+    int code = run->driver->find(p, id, job->address, &run->place_p, run->err);
+    run->place_s = run->place_p;
+    bool own = job->has_s && is_default_stream(job->s) && !is_default_stream(p);
+    if (code == DLS_OK && own) {
+        code = run->driver->find(job->s, id, job->address, &run->place_s, run->err);
+    }
+    return code;
+}
+
+static dls_action
+action_without_driver(const dls_sync_job *job)
+{
+    const dls_sync_facts none = {0};
+    return dls_sync_action_find(job, &none);
+}
+
+bool
+dls_sync_run_needs_driver(const dls_sync_job *job)
+{
+    dls_action action = action_without_driver(job);
+    return action >= DLS_ACTION_EDGE && action <= DLS_ACTION_WAIT_DEVICE;
+}
+
+int
+dls_sync_run(const dls_sync_job *job, dls_error *err)
+{
+    assert(err != NULL && job->task <= DLS_TASK_REFUSE);
+    if (!dls_sync_run_needs_driver(job)) {
+        dls_action action = action_without_driver(job);
+        return action == DLS_ACTION_NOTHING ? DLS_OK : refuse(action, err);
+    }
+    dls_producer_stream p = dls_sync_job_producer_stream(job);
+    sync_run run = {.driver = dls_driver_of(job->device.device_type),
+                    .job = job,
+                    .p = p.handle,
+                    .err = err};
+    /* An unknown P is looked for where the memory lies, as L is. */
+    int code = find_places(&run,
+                           p.known == DLS_P_KNOWN ? p.handle : run.driver->legacy);
+    dls_saved_device saved;
+    if (code != DLS_OK) {
+        return code;
+    }
+    code = run.driver->enter(&run.place_p, &saved, err);
+    if (code != DLS_OK) {
+        return code;
+    }
+    dls_sync_facts facts = {0};
+    code = ask_facts(&run, &facts);
+    if (code == DLS_OK) {
+        code = do_action(&run, dls_sync_action_find(job, &facts));
+    }
+    run.driver->leave(&saved);
+    return code;
+}
+
+bool
+dls_sync_run_sees_capture(dl_device device, dls_producer_stream p)
+{
+    const dls_driver *driver = dls_driver_of(device.device_type);
+    dls_place place;
+    dls_error err;
+    dls_saved_device saved;
+    if (!driver->in_use()
+        || driver->find(driver->legacy, device.device_id, NULL, &place, &err) != DLS_OK
+        || driver->enter(&place, &saved, &err) != DLS_OK) {
+        return false;
+    }
+    bool captures = dls_gpu_captures(&place, driver->legacy)
+                    || (p.known == DLS_P_KNOWN && dls_gpu_captures(&place, p.handle));
+    driver->leave(&saved);
+    return captures;
+}
+
+/* --- guarded release ------------------------------------------------------ */
+
+int
+dls_sync_run_can_guard(dls_sync_job *job, dls_error *err)
+{
+    const dls_driver *driver = dls_driver_of(job->device.device_type);
+    dls_place place;
+    int code = driver->find(driver->legacy, job->device.device_id, job->address, &place,
+                            err);
+    if (code == DLS_OK && !driver->can_record_device(&place)) {
+        code = dls_fail(
+            err, DLS_EBUFFER,
+            "on_release=\"guard\" needs a CUDA driver of 12.5 or later; keep the "
+            "array until its streams have passed, and drop the option");
+    }
+    if (code == DLS_OK) {
+        job->place_api = place.api;
+        job->place_context = place.context;
+        job->place_id = driver->identity(&place);
+    }
+    return code;
+}
+
+/* Everything that the place is given later waits for all that it has been given so far.
+ * The place is current.  0, or the driver's code. */
+static int
+fence(const dls_place *place)
+{
+    void *event;
+    dls_error err;
+    int result = -1;
+    if (dls_pool_get_event(place, &event, &err) == DLS_OK) {
+        result = place->driver->record_device(place, event);
+        if (result == 0) {
+            result = place->driver->wait_device(place, event);
+        }
+        dls_pool_put_event(place, event, result == 0);
+    }
+    if (result != 0 && !dls_gpu_is_capture_error(result)) {
+        /* The host waits instead: slower, and just as safe. */
+        result = dls_gpu_sync_device(place);
+    }
+    return result;
+}
+
+bool
+dls_sync_run_guard(const dls_sync_job *job)
+{
+    const dls_driver *driver = dls_driver_of(job->device.device_type);
+    const dls_place place = {.driver = driver,
+                             .api = job->place_api,
+                             .context = job->place_context};
+    dls_error err;
+    dls_saved_device saved;
+    if (!driver->in_use() || driver->identity(&place) != job->place_id
+        || driver->enter(&place, &saved, &err) != DLS_OK) {
+        return true;
+    }
+    bool captures = dls_gpu_captures(&place, driver->legacy)
+                    || dls_gpu_is_capture_error(fence(&place));
+    driver->leave(&saved);
+    return !captures;
+}

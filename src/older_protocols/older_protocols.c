@@ -1,0 +1,105 @@
+/* The table of the older protocols, and the one entry to their readers.
+ * Called by acquire/, with the GIL.  Tests: tests/core/test_ways_in.py. */
+#include "older_protocols/older_protocols.h"
+
+#include <assert.h>
+
+#include "older_protocols/array_interface.h"
+#include "older_protocols/array_struct.h"
+#include "older_protocols/buffer.h"
+#include "older_protocols/cuda_interface.h"
+#include "older_protocols/sycl_interface.h"
+#include "python/errors.h"
+
+static const dls_older_protocol rows[DLS_PROTOCOL_COUNT] = {
+    [DLS_PROTOCOL_CUDA] = {.read = dls_cuda_interface_read,
+                           .oldest = 0,
+                           .newest = 3,
+                           .strict = true,
+                           .can_have_mask = true,
+                           .any_sequence = true,
+                           .version = "be an int from 0 to 3",
+                           .data = "be a pair (address, read-only)"},
+    [DLS_PROTOCOL_SYCL] = {.read = dls_sycl_interface_read,
+                           .oldest = 1,
+                           .newest = 1,
+                           .strict = true,
+                           .in_elements = true,
+                           .version = "be the int 1",
+                           .offset = "be an int, 0 or above, that counts elements",
+                           .data = "be a pair (USM pointer, read-only)"},
+    [DLS_PROTOCOL_STRUCT] = {.read = dls_array_struct_read},
+    /* Version 3 is the only one there has been since 2007; NumPy does not look at it,
+     * so it may be missing. */
+    [DLS_PROTOCOL_INTERFACE] = {.read = dls_array_interface_read,
+                                .oldest = 3,
+                                .newest = 3,
+                                .can_have_mask = true,
+                                .version = "be the int 3",
+                                .offset = "be an int, 0 or above",
+                                .data = "be a tuple (address, read-only)"},
+    [DLS_PROTOCOL_BUFFER] = {.read = dls_buffer_read},
+};
+
+/* Unless the reader holds more, the object and what it gave keep the memory alive: an
+ * object that was made on request (a NumPy scalar's array) is held by its capsule or
+ * its dict only. */
+static int
+hold_source(const dls_reading *reading)
+{
+    dls_hold *hold = &reading->acquired->hold;
+    if (hold->py == NULL && reading->given == NULL) {
+        Py_INCREF(reading->obj);
+        hold->py = reading->obj;
+    }
+    else if (hold->py == NULL) {
+        hold->py = PyTuple_Pack(2, reading->obj, reading->given);
+    }
+    return hold->py != NULL ? 0 : -1;
+}
+
+static int
+fill_acquired(dls_reading *reading)
+{
+    dls_acquired *acquired = reading->acquired;
+    assert(dls_acquired_is_empty(acquired));
+    acquired->tensor.device = (dl_device){dl_kDLCPU, 0};
+    acquired->generation = DLS_OLDER;
+    acquired->readonly_stated = true;
+    *reading->p = (dls_producer_stream){.known = DLS_P_UNKNOWN};
+    if (reading->row->read(reading) < 0 || hold_source(reading) < 0) {
+        dls_acquired_drop(acquired);
+        return -1;
+    }
+    assert(acquired->tensor.dtype.bits != 0 && PyErr_Occurred() == NULL);
+    return 1;
+}
+
+int
+dls_older_read(dls_state *state, PyObject *obj, dls_protocol protocol,
+               const dls_want *want, dls_acquired *acquired, dls_producer_stream *p)
+{
+    dls_reading reading = {.state = state,
+                           .obj = obj,
+                           .protocol = protocol,
+                           .row = &rows[protocol],
+                           .want = want,
+                           .acquired = acquired,
+                           .p = p};
+    int attribute = dls_protocol_attributes[protocol];
+    assert(reading.row->read != NULL);
+    int got = attribute == DLS_NAME_INDEX_NONE
+                  ? dls_compat.PyObject_CheckBuffer(obj)
+                  : dls_get_optional(obj, state->all_names[attribute], &reading.given);
+    /* A class says None where it does not offer what its base offers. */
+    if (got > 0 && reading.given != Py_None) {
+        got = fill_acquired(&reading);
+    }
+    else if (got > 0) {
+        got = 0;
+    }
+    if (reading.given != NULL) {
+        dls_drop_foreign(reading.given);
+    }
+    return got;
+}

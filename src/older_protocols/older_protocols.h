@@ -1,0 +1,43 @@
+/* The way in through an older protocol: __cuda_array_interface__,
+ * __sycl_usm_array_interface__, __array_struct__, __array_interface__ or the buffer
+ * protocol.  Called by acquire/; needs the GIL, and runs code of the object. */
+#ifndef DLS_OLDER_PROTOCOLS_OLDER_PROTOCOLS_H
+#define DLS_OLDER_PROTOCOLS_OLDER_PROTOCOLS_H
+
+#include "exchange/exchange.h"
+
+/* Read `obj` (borrowed) through one of the five protocols, CUDA to BUFFER.
+ *
+ *  1: *acquired describes the memory and owns what keeps it alive.
+ *  0: the object does not offer the protocol; no exception.
+ * -1: an exception is set, and *acquired is empty.  It is a BufferError that names the
+ *     type, the reason and the cure where DLPack cannot say what the data are; what the
+ *     object itself raised comes through.
+ *
+ * What a success sets in *acquired (generation DLS_OLDER):
+ *
+ * - tensor.data is the address of element zero and byte_offset is 0.  Through SYCL,
+ *   data is the base of the allocation and byte_offset leads to element zero: with a
+ *   negative stride consumers need both (T5).
+ * - tensor.strides count elements; NULL where the protocol said "row-major".
+ * - tensor.device is (1, 0) for the host protocols.  Through CUDA and SYCL it is
+ *   want->assumed, if there is one.  Else CUDA's is the one that the driver names for
+ *   the address (for an empty array: the object's own word, else the current device,
+ *   else 0), and SYCL's is (14, number) from ['syclobj'].
+ * - tensor.dtype has the code DLS_DTYPE_UNKNOWN, 8 bits and as many lanes as an element
+ *   has bytes (0: too many) where DLPack has no code, so that `reinterpret` can still
+ *   name it.  NumPy's kind for the types of ml_dtypes is 'V' (or 'f' with 1 byte): the
+ *   name of obj.dtype decides.  Elements below 8 bits have a byte each and the flag
+ *   SUBBYTE_PADDED.
+ * - flags get READ_ONLY from the protocol's own word, and readonly_stated is true.
+ *
+ * *p becomes the producer stream, as far as the protocol names it: KNOWN, READY (the
+ * dict says that nothing has to be waited for) or UNKNOWN.  A queue in p->object is
+ * borrowed from acquired->hold.  The stream 0, which CUDA's protocol forbids, is an
+ * error only if it would count: not where `want` asks for no sync or names the producer
+ * stream itself. */
+int dls_older_read(dls_state *state, PyObject *obj, dls_protocol protocol,
+                   const dls_want *want, dls_acquired *acquired,
+                   dls_producer_stream *p);
+
+#endif

@@ -1,0 +1,202 @@
+"""N9: who bears negative strides is told from the way of asking, and used for that alone."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import dlshim
+from doubles import consumers
+from doubles.asking import bare, tells, versioned
+from doubles.producers import P1, P2, P1b, P3TableOnly, VersionedAlways
+
+SOURCES = pytest.mark.parametrize("cls", [P1, P1b, P2, P3TableOnly, VersionedAlways])
+ROOMS = pytest.mark.parametrize("wrap", [dlshim.upgrade, dlshim.from_dlpack])
+
+
+def backwards(cls=P2, **more):
+    return cls((4,), "int32", strides=(-1,), start=3, **more)
+
+
+BEAR = {
+    "NumPy's three keywords": {"dl_device": None, "copy": None, "max_version": (1, 0)},
+    "bare": {},
+    "max_version alone": {"max_version": (1, 0)},
+    "max_version alone, newer": {"max_version": (1, 3)},
+    "stream": {"stream": None},
+    "stream and max_version": {"stream": None, "max_version": (1, 3)},
+}
+
+
+@ROOMS
+@SOURCES
+@pytest.mark.parametrize("asked", BEAR.values(), ids=BEAR.keys())
+def test_N9_consumers_known_to_bear_them_get_them(cls, wrap, asked):
+    x = backwards(cls)
+    with consumers.caps.take(wrap(x).__dlpack__(**asked)) as imported:
+        assert imported.view.strides == (-1,)
+        assert imported.view.element_zero == x.element_zero
+        assert imported.values() == [3, 2, 1, 0]
+
+
+AFTER_THE_DEVICE = {
+    "torch <= 2.8 and Paddle 3.2": {},
+    "torch and mpi4py": {"max_version": (1, 0)},
+    "Paddle 3.3": {"max_version": (1, 2)},
+    "torch copy=False, mpi4py": {"max_version": (1, 0), "copy": False},
+    "torch device=": {"max_version": (1, 0), "dl_device": (1, 0)},
+    "torch device=, copy=False": {"max_version": (1, 0), "dl_device": (1, 0), "copy": False},
+    "torch on a GPU": {"max_version": (1, 0), "stream": 1},
+    "torch on a GPU, all": {
+        "max_version": (1, 0),
+        "stream": 1,
+        "dl_device": (1, 0),
+        "copy": False,
+    },
+}
+
+
+@ROOMS
+@SOURCES
+@pytest.mark.parametrize("asked", AFTER_THE_DEVICE.values(), ids=AFTER_THE_DEVICE.keys())
+def test_N9_others_are_refused(cls, wrap, asked):
+    """torch aborts the process on them up to 2.13, Paddle breaks at the first read."""
+    wrapped = wrap(backwards(cls))
+    wrapped.__dlpack_device__()
+    with pytest.raises(BufferError) as error:
+        wrapped.__dlpack__(**asked)
+    tells(error.value, "negative", "order", "copy", '"C"', '"K"')
+
+
+@ROOMS
+def test_N9_the_mark_is_used_up(wrap):
+    wrapped = wrap(backwards())
+    wrapped.__dlpack_device__()
+    with pytest.raises(BufferError):
+        wrapped.__dlpack__()
+    bare(wrapped).release()  # the next consumer did not ask the device
+    wrapped.__dlpack_device__()
+    with pytest.raises(BufferError):
+        wrapped.__dlpack__(max_version=(1, 0))
+    versioned(wrapped).release()
+
+
+@ROOMS
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"stream": None},
+        {"stream": 1},
+        {"stream": None, "max_version": (1, 3)},
+        {"stream": 1, "max_version": (1, 3)},
+        {"stream": 1, "max_version": (1, 0), "copy": None},
+        BEAR["NumPy's three keywords"],
+    ],
+)
+def test_N9_a_device_question_does_not_take_them_from_these(wrap, asked):
+    """JAX, cuda.core and CuPy ask with a stream, awkward asks the device and then as NumPy does."""
+    wrapped = wrap(backwards())
+    wrapped.__dlpack_device__()
+    with consumers.caps.take(wrapped.__dlpack__(**asked)) as imported:
+        assert imported.values() == [3, 2, 1, 0]
+
+
+@ROOMS
+def test_N9_the_mark_carries_the_thread(wrap):
+    """Another thread's device question is not ours."""
+    wrapped = wrap(backwards())
+    wrapped.__dlpack_device__()
+    failures = []
+
+    def ask():
+        try:
+            bare(wrapped).release()
+        except BaseException as failure:
+            failures.append(failure)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    assert not failures
+
+
+@ROOMS
+def test_N9_each_object_has_its_own_mark(wrap):
+    first, second = wrap(backwards()), wrap(backwards())
+    first.__dlpack_device__()
+    bare(second).release()
+    with pytest.raises(BufferError):
+        bare(first)
+
+
+@SOURCES
+def test_N9_to_capsule_cannot_see_its_consumer(cls):
+    for asked in ({}, {"max_version": (1, 0)}):
+        with pytest.raises(BufferError) as error:
+            dlshim.to_capsule(backwards(cls), **asked)
+        tells(error.value, "negative", "order")
+        with consumers.caps.take(dlshim.to_capsule(backwards(cls), order="K", **asked)) as imported:
+            assert imported.values() == [3, 2, 1, 0]
+            assert imported.view.strides == (-1,)
+        with consumers.caps.take(dlshim.to_capsule(backwards(cls), order="C", **asked)) as imported:
+            assert imported.values() == [3, 2, 1, 0]
+            assert imported.view.strides == (1,)
+
+
+@SOURCES
+def test_N9_order_k_gives_every_stride_to_everybody(cls):
+    x = backwards(cls)
+    upgraded = dlshim.upgrade(x, order="K")
+    upgraded.__dlpack_device__()
+    with bare(upgraded) as imported:
+        assert imported.view.strides == (-1,)
+        assert imported.view.element_zero == x.element_zero
+
+
+@SOURCES
+def test_N9_order_c_copies_for_everybody(cls):
+    upgraded = dlshim.upgrade(backwards(cls), order="C")
+    upgraded.__dlpack_device__()
+    with bare(upgraded) as imported:
+        assert imported.view.strides == (1,)
+        assert imported.values() == [3, 2, 1, 0]
+
+
+def test_N9_a_copy_has_no_negative_strides_to_refuse():
+    upgraded = dlshim.upgrade(backwards())
+    upgraded.__dlpack_device__()
+    with versioned(upgraded, copy=True) as imported:
+        assert imported.values() == [3, 2, 1, 0]
+
+
+@ROOMS
+def test_N9_nothing_else_hangs_on_the_question(wrap):
+    for fields in ({}, {"strides": (1, 2)}, {"strides": (0, 1)}, {"strides": (6, 2)}):
+        wrapped = wrap(P2((2, 3), "int32", **fields))
+        wrapped.__dlpack_device__()
+        bare(wrapped).release()
+        wrapped.__dlpack_device__()
+        versioned(wrapped, copy=False).release()
+
+
+def test_N9_what_the_real_call_shapes_get():
+    """Nobody is killed: refused where the library would die, given the array where it would not."""
+    for name, ask in consumers.OBJECT_CONSUMERS.items():
+        x = backwards()
+        try:
+            imported = ask(dlshim.upgrade(x))
+        except consumers.Killed as killed:
+            raise AssertionError(f"{name} was killed: {killed}") from killed
+        except (BufferError, RuntimeError, ValueError, TypeError) as failure:
+            last = failure
+            del failure, last
+            continue
+        assert imported.values() == x.values(), name
+        imported.release()
+
+
+def test_from_dlpack_bears_negative_strides():
+    tensor = dlshim.from_dlpack(backwards())
+    assert tensor.strides == (-1,)
+    assert memoryview(tensor).tolist() == [3, 2, 1, 0]

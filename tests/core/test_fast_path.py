@@ -1,0 +1,206 @@
+"""The fast path gives what an exchange in full gives, for every struct.
+
+A type is learned by a plain export; then its next export is of a struct that the fast path
+must leave alone, or may take.  Without handing-on (the hook) the fast path is closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from typing import Any
+
+import pytest
+
+import dlshim
+from dlshim import _core
+from doubles import capsules as caps
+
+MAX = 2**63 - 1
+BLOCK = (ctypes.c_char * 64)()
+
+# What the learned producer gives next, as fields of caps.Made.
+STRUCTS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "scalar": {"shape": ()},
+    "many dimensions": {"shape": (1,) * 64},
+    "empty": {"shape": (2, 0, 3)},
+    "strides of another order": {"strides": (1, 2)},
+    "broadcast": {"strides": (0, 1)},
+    "odd stride on an extent of one": {"shape": (1, 3), "strides": (77, 1)},
+    "no strides": {"strides": None},
+    "negative stride": {"strides": (-3, 1), "start": 3},
+    "two negative extents": {"shape": (-2, -3), "strides": (-3, 1), "data": 64},
+    "one negative extent": {"shape": (2, -3), "strides": (-3, 1), "data": 64},
+    "elements that overflow": {"shape": (2**32, 2**32), "strides": (2**32, 1), "memory": BLOCK},
+    "bytes that overflow": {"shape": (MAX // 2,), "strides": (1,), "memory": BLOCK},
+    "null shape": {"null_shape": True},
+    "negative ndim": {"ndim": -1},
+    "absurd ndim": {"ndim": 2**30},
+    "offset": {"shape": (2,), "byte_offset": 4},
+    "another host": {"device": (3, 0)},
+    "cpu 1": {"device": (1, 1)},
+    "sub-byte": {"dtype": (1, 4, 1)},
+    "no lanes": {"dtype": (2, 32, 0)},
+    "no bits": {"dtype": (2, 0, 1)},
+    "vectors": {"dtype": (2, 32, 4)},
+    "no deleter": {"deleter": False},
+    "null data": {"data": None},
+}
+VERSIONED_ONLY: dict[str, dict[str, Any]] = {
+    "read-only": {"flags": 1},
+    "copied": {"flags": 2},
+    "padded": {"flags": 4},
+    "unknown flag": {"flags": 8},
+    "another major": {"version": (2, 0)},
+}
+
+
+def producer(version: tuple[int, int] | None, second: dict[str, Any]) -> Any:
+    """Its first exports are plain, later ones are `second`."""
+
+    class Source:
+        later = False
+
+        def give(self) -> Any:
+            fields = {"shape": (2, 3), "version": version, **(second if self.later else {})}
+            return caps.make(fields.pop("shape"), **fields)
+
+        if version is None:
+
+            def __dlpack__(self) -> Any:
+                return self.give()
+
+        else:
+
+            def __dlpack__(self, *, max_version: Any = None) -> Any:
+                return self.give()
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+    return Source()
+
+
+def seen(capsule: Any) -> dict[str, Any]:
+    facts = _core._peek(capsule)
+    for address in ("data", "has_deleter"):
+        facts[address] = bool(facts[address])
+    facts.pop("version")  # ours, or the producer's own
+    if facts["ndim"] == 0:
+        facts.update(shape=None, strides=None)  # nothing, in two spellings
+    return facts
+
+
+def described(tensor: Any) -> tuple[Any, ...]:
+    return (
+        tensor.shape,
+        tensor.strides,
+        tensor.dtype,
+        tensor.device,
+        tensor.readonly,
+        tensor.is_copied,
+        tensor.version,
+        tensor.byte_offset,
+    )
+
+
+ASKS = {
+    "legacy": lambda w, x: seen(w.__dlpack__()),
+    "versioned": lambda w, x: seen(w.__dlpack__(max_version=(1, 0))),
+    "stream -1": lambda w, x: seen(w.__dlpack__(stream=-1, max_version=(1, 3))),
+    "Tensor": lambda w, x: described(dlshim.from_dlpack(x)),
+    "Tensor, legacy": lambda w, x: seen(dlshim.from_dlpack(x).__dlpack__()),
+    "Tensor, versioned": lambda w, x: seen(dlshim.from_dlpack(x).__dlpack__(max_version=(1, 3))),
+}
+
+
+def outcome(source: Any, ask: Any, fast: bool) -> Any:
+    source.later = False
+    _core._hook("hand_on", True)
+    wrapper = dlshim.upgrade(source)
+    for _ in range(2):
+        ask(wrapper, source)
+    source.later = True
+    _core._hook("hand_on", fast)
+    try:
+        return ask(wrapper, source)
+    except (BufferError, TypeError, ValueError) as error:
+        return type(error), str(error)
+    finally:
+        _core._hook("hand_on", True)
+
+
+CASES = [
+    (version, name, fields)
+    for version, structs in [(None, STRUCTS), ((1, 1), {**STRUCTS, **VERSIONED_ONLY})]
+    for name, fields in structs.items()
+]
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("ask", ASKS.values(), ids=ASKS.keys())
+@pytest.mark.parametrize(
+    "version, fields",
+    [(version, fields) for version, _, fields in CASES],
+    ids=[f"{name}-{'versioned' if version else 'legacy'}" for version, name, _ in CASES],
+)
+def test_the_fast_path_gives_the_same(version, fields, ask):
+    full = outcome(producer(version, fields), ask, False)
+    fast = outcome(producer(version, fields), ask, True)
+    assert fast == full
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("version", [None, (1, 0)])
+@pytest.mark.parametrize("name", ["broadcast", "null data", "absurd ndim"])
+def test_nobody_is_called_twice(version, name):
+    source = producer(version, STRUCTS[name])
+    calls = []
+    inner = type(source).give
+    type(source).give = lambda self: calls.append(1) or inner(self)
+    wrapper = dlshim.upgrade(source)
+    wrapper.__dlpack__(max_version=(1, 0))
+    source.later = True
+    calls.clear()
+    with contextlib.suppress(BufferError):
+        wrapper.__dlpack__(max_version=(1, 0))
+    assert len(calls) == 1
+
+
+ANEW = {  # keywords, and what comes of them
+    "version": ({"max_version": (1, 0)}, "dltensor_versioned"),
+    "newer": ({"max_version": (1, 70)}, "dltensor_versioned"),
+    "huge minor": ({"max_version": (1, 1 << 40)}, "dltensor_versioned"),
+    "legacy": ({"max_version": (0, 8)}, "dltensor"),
+    "major 2": ({"max_version": (2, 0)}, "dltensor_versioned"),
+    "no version": ({"max_version": None}, "dltensor"),
+    "stream": ({"stream": -1, "max_version": (1, 3)}, "dltensor_versioned"),
+    "all": (
+        {"copy": None, "dl_device": None, "stream": None, "max_version": (1, 0)},
+        "dltensor_versioned",
+    ),
+    "copy": ({"copy": False, "max_version": (1, 0)}, "dltensor_versioned"),
+    "unknown": ({"max_version": (1, 0), "streams": None}, TypeError),
+    "unknown alone": ({"versions": None}, TypeError),
+    "no pair": ({"max_version": 1}, TypeError),
+    "negative": ({"max_version": (1, -1)}, TypeError),
+}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("made", [None, (1, 0)])
+def test_keywords_that_are_made_for_each_call(made, order):
+    """f(**dict) makes a new tuple of names each time, and consumers new version tuples."""
+    wrapper = dlshim.upgrade(producer(made, {}))
+    for _ in range(20):
+        for text, (keywords, expected) in list(ANEW.items())[::order]:
+            fresh = {
+                name: tuple(map(int, value)) if isinstance(value, tuple) else value
+                for name, value in keywords.items()
+            }
+            if isinstance(expected, str):
+                assert caps.name_of(wrapper.__dlpack__(**fresh)) == expected, text
+            else:
+                with pytest.raises(expected):
+                    wrapper.__dlpack__(**fresh)
