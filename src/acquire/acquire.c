@@ -24,12 +24,12 @@ device_before_export(const dls_exchange *x, dl_device *device)
 {
     const dls_plan *plan = x->plan;
     const dls_learned learned = dls_plan_learned(plan);
-    if (x->request.want.has_assumed) {
-        *device = x->request.want.assumed;
+    if (x->request.has_assumed) {
+        *device = x->request.assumed;
         return 1;
     }
     if (plan->cpu_only
-        || (learned.met && !learned.off_host && !x->request.want.ask_device)) {
+        || (learned.met && !learned.off_host && !x->request.ask_device)) {
         return 0;
     }
     int got = plan->table != NULL ? dls_ctable_device(plan->table, x->source, device)
@@ -51,11 +51,11 @@ static int
 sync_pinned(dls_exchange *x, dl_device device)
 {
     const dls_producer_stream p = {.known = DLS_P_UNKNOWN};
-    dls_want want = x->request.want;
-    want.has_assumed = true;
-    want.assumed = device;
+    dls_request request = x->request;
+    request.has_assumed = true;
+    request.assumed = device;
     dls_sync_source from = dls_sync_source_of(x, device);
-    from.want = &want;
+    from.request = &request;
     int code = dls_sync_acquired(&from, DLS_PRODUCER_OLD, p, &x->acquired);
     if (code < 0) {
         dls_acquired_drop(&x->acquired);
@@ -69,10 +69,10 @@ static int
 check_stream_object(const dls_exchange *x)
 {
     dls_stream s;
-    PyObject *stream = x->request.want.stream;
+    PyObject *stream = x->request.stream;
     bool is_object = stream != NULL && !PyLong_Check(stream);
     return is_object && !x->plan->cpu_only
-               ? dls_consumer_stream_read(x->state, &x->request.want, &s)
+               ? dls_consumer_stream_read(x->state, &x->request, &s)
                : 0;
 }
 
@@ -141,7 +141,7 @@ acquire_tensor(dls_exchange *x)
         return -1;
     }
     bool host = x->acquired.tensor.device.device_type == dl_kDLCPU
-                && !x->request.want.has_assumed;
+                && !x->request.has_assumed;
     if (host) {
         return 0;
     }
@@ -191,11 +191,11 @@ dls_acquire(dls_exchange *x)
                                .mask = fast & DLS_FAST_VERSION ? DLS_ASK_VERSION : 0};
         return after_learned(x, form, read_outcome(x));
     }
-    const dls_want *want = &x->request.want;
+    const dls_request *request = &x->request;
     const dls_learned learned = dls_plan_learned(x->plan);
-    const dls_form form = learned.forms[want->versioned];
-    if (!form.known || !learned.met || learned.off_host || want->ask_device
-        || want->has_assumed) {
+    const dls_form form = learned.forms[request->versioned];
+    if (!form.known || !learned.met || learned.off_host || request->ask_device
+        || request->has_assumed) {
         return acquire_anew(x);
     }
     dls_protocol protocol = (dls_protocol)form.protocol;

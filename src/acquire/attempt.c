@@ -108,8 +108,7 @@ dls_attempt_check_bits(dls_exchange *x)
 int
 dls_attempt_check_autograd(const dls_exchange *x)
 {
-    bool checked = dls_plan_has(x->plan, DLS_LIB_LAZY_BITS)
-                   && !x->request.want.kernel_asks;
+    bool checked = dls_plan_has(x->plan, DLS_LIB_LAZY_BITS) && !x->request.kernel_asks;
     return checked ? dls_refuse_autograd(x->state, x->plan, x->source) : 0;
 }
 
@@ -129,7 +128,7 @@ dls_attempt
 dls_attempt_read_table(dls_exchange *x, dl_managed_tensor_versioned *managed,
                        bool strict)
 {
-    bool needs_sync = strict && !dls_stream_is_minus_one(x->request.want.stream);
+    bool needs_sync = strict && !dls_stream_is_minus_one(x->request.stream);
     int got = dls_ctable_read(managed, needs_sync, &x->acquired);
     return got > 0 ? dls_attempt_check_bits(x) : (dls_attempt)got;
 }
@@ -137,8 +136,8 @@ dls_attempt_read_table(dls_exchange *x, dl_managed_tensor_versioned *managed,
 int
 dls_attempt_read_older(dls_exchange *x, dls_protocol protocol, dls_producer_stream *p)
 {
-    int got = dls_older_read(x->state, x->source, protocol, &x->request.want,
-                             &x->acquired, p);
+    int got = dls_older_read(x->state, x->source, protocol, &x->request, &x->acquired,
+                             p);
     if (got > 0 && dls_plan_has(x->plan, DLS_LIB_IMMUTABLE)) {
         x->acquired.flags |= DL_FLAG_READ_ONLY;
         x->acquired.readonly_stated = false;

@@ -29,7 +29,7 @@ static int
 is_mistaken(dls_exchange *x)
 {
     dl_device said;
-    if (!x->request.want.has_assumed || !x->plan->has_device) {
+    if (!x->request.has_assumed || !x->plan->has_device) {
         return 0;
     }
     int got = dls_device_ask(x->state, x->plan->device_method, x->source, &said);
@@ -198,7 +198,7 @@ begin_call(dls_exchange *x, dl_device device, dls_producer_kind kind, dls_sync *
 static int
 refuse_dropped_copy(dls_exchange *x, unsigned dropped)
 {
-    if (!(dropped & DLS_ASK_COPY) || x->request.want.copy != 1) {
+    if (!(dropped & DLS_ASK_COPY) || x->request.copy != 1) {
         return 0;
     }
     return dls_refuse(
@@ -218,9 +218,9 @@ collect_keywords(const dls_exchange *x, const dls_sync *sync, dls_call_values *v
     if (sync->passed != NULL) {
         full |= DLS_ASK_STREAM;
     }
-    if (x->request.want.copy >= 0 && !copied_here) {
+    if (x->request.copy >= 0 && !copied_here) {
         full |= DLS_ASK_COPY;
-        values->copy = x->request.want.copy ? Py_True : Py_False;
+        values->copy = x->request.copy ? Py_True : Py_False;
     }
     return full;
 }
@@ -276,7 +276,7 @@ attempt_dlpack(dls_exchange *x, dl_device device)
 static dls_attempt
 call_to_move(dls_exchange *x, dls_sync *sync)
 {
-    dl_device want = x->request.want.device;
+    dl_device want = x->request.device;
     dls_call_values values = {.stream = sync->passed};
     unsigned mask = DLS_ASK_VERSION | DLS_ASK_DEVICE;
     mask |= sync->passed != NULL ? DLS_ASK_STREAM : 0;
@@ -285,9 +285,9 @@ call_to_move(dls_exchange *x, dls_sync *sync)
     if (values.dl_device == NULL) {
         return DLS_ATTEMPT_RAISED;
     }
-    if (x->request.want.copy >= 0) {
+    if (x->request.copy >= 0) {
         mask |= DLS_ASK_COPY;
-        values.copy = x->request.want.copy ? Py_True : Py_False;
+        values.copy = x->request.copy ? Py_True : Py_False;
     }
     dls_attempt got = call_in_context(x, mask, &values, sync);
     Py_DECREF(values.dl_device);
@@ -298,18 +298,19 @@ call_to_move(dls_exchange *x, dls_sync *sync)
  * of the device where the memory lies.  Moving to the host waits, and takes no stream.
  */
 static int
-begin_move(dls_exchange *x, dl_device device, const dls_want *want, dls_sync *sync)
+begin_move(dls_exchange *x, dl_device device, const dls_request *request,
+           dls_sync *sync)
 {
-    dls_sync_source from = dls_sync_source_of(x, want->device);
-    from.want = want;
+    dls_sync_source from = dls_sync_source_of(x, request->device);
+    from.request = request;
     if (dls_sync_begin(&from, NULL, kind_of(x->plan), sync) < 0) {
         return -1;
     }
     sync->from.device = device;
-    if (want->device.device_type == dl_kDLCPU) {
+    if (request->device.device_type == dl_kDLCPU) {
         sync->transfer = DLS_TRANSFER_TO_HOST;
     }
-    if (want->empty) {
+    if (request->empty) {
         sync->s.value = DLS_VALUE_MINUS_ONE; /* no context is entered */
     }
     int captured = dls_sync_meets_capture(sync);
@@ -325,9 +326,9 @@ has_moved(dl_device came, dl_device want)
 }
 
 static dls_attempt
-move(dls_exchange *x, const dls_want *want, dls_sync *sync)
+move(dls_exchange *x, const dls_request *request, dls_sync *sync)
 {
-    bool to_host = want->device.device_type == dl_kDLCPU;
+    bool to_host = request->device.device_type == dl_kDLCPU;
     dls_attempt got = call_to_move(x, sync);
     if (got != DLS_ATTEMPT_GOT) {
         if (dls_error_class() == DLS_ERROR_FINAL) {
@@ -336,7 +337,7 @@ move(dls_exchange *x, const dls_want *want, dls_sync *sync)
         dls_error_keep(x);
         return DLS_ATTEMPT_NOT_OFFERED;
     }
-    if (!has_moved(x->acquired.tensor.device, want->device)) {
+    if (!has_moved(x->acquired.tensor.device, request->device)) {
         dls_acquired_drop(&x->acquired);
         return DLS_ATTEMPT_NOT_OFFERED;
     }
@@ -348,12 +349,13 @@ dls_attempt
 dls_attempt_move(dls_exchange *x, dl_device device)
 {
     dls_sync sync;
-    dls_want want = x->request.want;
-    if (want.device.device_type == dl_kDLCPU) {
-        want.stream = NULL;
+    dls_request request = x->request;
+    if (request.device.device_type == dl_kDLCPU) {
+        request.stream = NULL;
     }
-    dls_attempt got = begin_move(x, device, &want, &sync) < 0 ? DLS_ATTEMPT_FINAL
-                                                              : move(x, &want, &sync);
+    dls_attempt got = begin_move(x, device, &request, &sync) < 0
+                          ? DLS_ATTEMPT_FINAL
+                          : move(x, &request, &sync);
     dls_sync_end(&sync);
     return got;
 }
@@ -376,10 +378,10 @@ attempt_function(dls_exchange *x)
 static dls_attempt
 attempt_table(dls_exchange *x, dls_transfer route)
 {
-    const dls_want *want = &x->request.want;
+    const dls_request *request = &x->request;
     bool only = !dls_plan_offers(x->plan, DLS_PROTOCOL_DLPACK);
-    bool plain = route == DLS_TRANSFER_HERE && want->copy != 1
-                 && dls_stream_is_minus_one(want->stream);
+    bool plain = route == DLS_TRANSFER_HERE && request->copy != 1
+                 && dls_stream_is_minus_one(request->stream);
     if (!only && !plain) {
         return DLS_ATTEMPT_NOT_OFFERED;
     }
@@ -401,8 +403,8 @@ attempt_table(dls_exchange *x, dls_transfer route)
 static dls_attempt
 attempt_host_protocol(dls_exchange *x, dls_protocol protocol)
 {
-    dls_attempt got = x->request.want.has_assumed ? dls_attempt_on_host(x, protocol, 0)
-                                                  : DLS_ATTEMPT_NOT_OFFERED;
+    dls_attempt got = x->request.has_assumed ? dls_attempt_on_host(x, protocol, 0)
+                                             : DLS_ATTEMPT_NOT_OFFERED;
     if (got == DLS_ATTEMPT_RAISED && dls_error_class() != DLS_ERROR_FINAL) {
         dls_error_keep(x);
         return DLS_ATTEMPT_NOT_OFFERED;
@@ -416,7 +418,7 @@ dls_attempt_off_host(dls_exchange *x, dls_protocol protocol, dl_device device)
 {
     switch (protocol) {
     case DLS_PROTOCOL_TABLE:
-        return attempt_table(x, dls_transfer_of(&x->request.want, device));
+        return attempt_table(x, dls_transfer_of(&x->request, device));
     case DLS_PROTOCOL_DLPACK:
         return attempt_dlpack(x, device);
     case DLS_PROTOCOL_FUNCTION:

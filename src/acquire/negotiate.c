@@ -51,7 +51,7 @@ fast_form(const dls_exchange *x, dls_form form)
                      | (form.protocol == DLS_PROTOCOL_TABLE ? DLS_FAST_TABLE : 0)
                      | (form.mask != 0 ? DLS_FAST_VERSION : 0)
                      | (form.versioned ? DLS_FAST_VERSIONED : 0)
-                     | (x->request.want.versioned ? DLS_FAST_WANTED : 0)
+                     | (x->request.versioned ? DLS_FAST_WANTED : 0)
                      | (x->plan->by_type ? DLS_FAST_BY_TYPE : 0)
                      | (x->plan->method != NULL ? DLS_FAST_DIRECT : 0)
                      | (device_is_asked(x->plan) ? DLS_FAST_DEVICE : 0));
@@ -74,7 +74,7 @@ learn(dls_exchange *x, dls_protocol protocol, unsigned mask)
         .protocol = (unsigned)protocol & 31u,
         .mask = mask & 15u,
     };
-    dls_plan_learn_form(x->plan, x->request.want.versioned, form, fast_form(x, form));
+    dls_plan_learn_form(x->plan, x->request.versioned, form, fast_form(x, form));
 }
 
 /* --- one protocol --------------------------------------------------------- */
@@ -96,7 +96,7 @@ may_try_form(int i, bool legacy_first)
 static dls_attempt
 try_dlpack(dls_exchange *x)
 {
-    bool legacy_first = !x->request.want.versioned
+    bool legacy_first = !x->request.versioned
                         && dls_plan_has(x->plan, DLS_LIB_LEGACY_TRUTHFUL); /* N3 */
     const unsigned forms[] = {legacy_first ? 0 : DLS_ASK_VERSION,
                               legacy_first ? DLS_ASK_VERSION : 0, DLS_ASK_STREAM};
@@ -246,16 +246,16 @@ says_empty(dls_state *state, PyObject *source)
 static int
 negotiate_transfer(dls_exchange *x, dl_device device, bool to_host)
 {
-    dls_want *want = &x->request.want;
+    dls_request *request = &x->request;
     dls_attempt got = DLS_ATTEMPT_NOT_OFFERED;
     if (to_host) {
-        int empty = dls_transfer_check(x->state, x->source, want, device) < 0
+        int empty = dls_transfer_check(x->state, x->source, request, device) < 0
                         ? -1
                         : says_empty(x->state, x->source);
         if (empty < 0) {
             return -1;
         }
-        want->empty = empty;
+        request->empty = empty;
     }
     if (dls_plan_offers(x->plan, DLS_PROTOCOL_DLPACK)) {
         got = dls_attempt_move(x, device);
@@ -268,7 +268,7 @@ negotiate_transfer(dls_exchange *x, dl_device device, bool to_host)
     }
     PyObject *cause = x->first_error;
     x->first_error = NULL;
-    return dls_transfer_raise(x->state, x->source, want, device, cause);
+    return dls_transfer_raise(x->state, x->source, request, device, cause);
 }
 
 int
@@ -286,7 +286,7 @@ int
 dls_negotiate_off_host(dls_exchange *x, dl_device device)
 {
     dls_plan_leave_host(x->plan);
-    dls_transfer route = dls_transfer_of(&x->request.want, device);
+    dls_transfer route = dls_transfer_of(&x->request, device);
     if (route == DLS_TRANSFER_TO_HOST || route == DLS_TRANSFER_MOVE) {
         return negotiate_transfer(x, device, route == DLS_TRANSFER_TO_HOST);
     }

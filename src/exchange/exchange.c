@@ -27,10 +27,11 @@ outcome_check(const dls_outcome *outcome)
 bool
 dls_exchange_check(const dls_exchange *x)
 {
-    const dls_want *want = &x->request.want;
+    const dls_request *request = &x->request;
     return x->state != NULL && x->source != NULL && x->plan != NULL
            && dls_plan_check(x->plan) && PyErr_Occurred() == NULL
-           && want->seen == &x->request.seen && want->copy >= -1 && want->copy <= 1
-           && outcome_check(&x->outcome) && (x->tried.known || x->tried_error == NULL)
+           && request->seen == &x->request.stream_read && request->copy >= -1
+           && request->copy <= 1 && outcome_check(&x->outcome)
+           && (x->tried.known || x->tried_error == NULL)
            && dls_acquired_check(&x->acquired);
 }

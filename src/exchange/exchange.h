@@ -22,25 +22,6 @@ typedef struct {
     dls_stream read;
 } dls_stream_memory;
 
-/* What is wanted of the producer. */
-typedef struct {
-    bool versioned;  /* generation that the consumer asked for */
-    int8_t copy;     /* -1 None, 0 False, 1 True: sent off the host only (T8) */
-    bool has_device; /* a device is wanted: *device */
-    dl_device device;
-    PyObject *stream;          /* borrowed; NULL or None: none given */
-    dls_stream_memory *seen;   /* of `stream`; NULL: nobody remembers */
-    PyObject *producer_stream; /* borrowed; NULL or None: none given */
-    bool host_reads; /* pinned memory is read by dlshim itself, whatever stream is given
-                      */
-    uint8_t unknown_stream; /* DLS_UNKNOWN_* */
-    bool has_assumed;       /* the producer's label is wrong: it is *assumed */
-    dl_device assumed;
-    bool ask_device;  /* the device must be known before the export (N5) */
-    bool empty;       /* copies to the host: the object says that it has no elements */
-    bool kernel_asks; /* through our C table: kernels take Parameters */
-} dls_want;
-
 /* What is known of the values of a consumer's keywords; beside DLS_ASK_*, the keywords
  * that it passed (consumers.def). */
 #define DLS_ASKED_NONE (1u << DLS_KW_COUNT)      /* at least one is None */
@@ -48,12 +29,26 @@ typedef struct {
 
 /* The consumer's request; after dls_request_options, with the options in it. */
 typedef struct {
-    dls_want want;              /* .seen points to `seen` below */
     const dls_options *options; /* borrowed; NULL: none */
-    unsigned asked_with;    /* DLS_ASK_*, DLS_ASKED_*: what the consumer passed (N9) */
-    bool device_question;   /* it asked for the device just before (N9) */
-    dls_stream_memory seen; /* of want.stream */
-    bool bears_anything;    /* the consumer is a Tensor: it takes strides of any sign */
+    unsigned asked_with;  /* DLS_ASK_*, DLS_ASKED_*: what the consumer passed (N9) */
+    bool device_question; /* it asked for the device just before (N9) */
+    bool versioned;       /* generation that it asked for */
+    bool bears_anything;  /* it is a Tensor: it takes strides of any sign */
+    bool kernel_asks;     /* through our C table: kernels take Parameters */
+    bool has_device;      /* a device is wanted: *device */
+    bool has_assumed;     /* the producer's label is wrong: it is *assumed */
+    bool ask_device;      /* the device must be known before the export (N5) */
+    bool host_reads;      /* dlshim itself reads pinned memory, whatever the stream */
+    bool empty;  /* copies to the host: the object says that it has no elements */
+    int8_t copy; /* -1 None, 0 False, 1 True: sent off the host only (T8) */
+    uint8_t unknown_stream; /* DLS_UNKNOWN_* */
+    dl_device device;
+    dl_device assumed;
+    PyObject *stream;          /* borrowed; NULL or None: none given */
+    PyObject *producer_stream; /* borrowed; NULL or None: none given */
+    dls_stream_memory *seen; /* where the read stream is remembered: `stream_read` here
+                              * or in the record that this one is a copy of */
+    dls_stream_memory stream_read;
 } dls_request;
 
 /* What came of asking a producer. */
@@ -64,7 +59,7 @@ typedef enum {
     DLS_RAISED       /* an exception, or nothing */
 } dls_outcome_kind;
 
-/* The same, on its way from the fast path to the full record.  What it holds is owned.
+/* The outcome as the fast path hands it to the full record.  It owns what it holds.
  */
 typedef struct {
     dls_outcome_kind kind;

@@ -61,8 +61,8 @@ device_by_export(dls_exchange *x, dl_device *device)
     if (minus_one == NULL) {
         return -1;
     }
-    x->request.want.versioned = true;
-    x->request.want.stream = minus_one;
+    x->request.versioned = true;
+    x->request.stream = minus_one;
     int result = dls_acquire(x);
     if (result == 0) {
         *device = x->acquired.tensor.device;

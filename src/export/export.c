@@ -49,7 +49,7 @@ clear_run(dls_exchange *x)
     x->tried.known = false;
     x->refused_otherwise = false;
     x->synced = false;
-    x->request.want.empty = false;
+    x->request.empty = false;
 }
 
 void
@@ -293,7 +293,7 @@ hand_on_struct(dls_acquired *acquired, bool versioned)
 static void *
 hand_on(dls_exchange *x, dls_export_kind kind)
 {
-    bool versioned = x->request.want.versioned;
+    bool versioned = x->request.versioned;
     void *given = kind == DLS_EXPORT_CAPSULE ? hand_on_capsule(&x->acquired, versioned)
                                              : hand_on_struct(&x->acquired, versioned);
     if (given != NULL) {
@@ -340,12 +340,12 @@ find_ready(const dls_exchange *x, const dls_resolved *resolved,
            dls_producer_stream *ready, PyObject **stream)
 {
     dl_device device = resolved->delivery.tensor.device;
-    PyObject *given = x->request.want.stream;
+    PyObject *given = x->request.stream;
     *stream = given != NULL && !PyLong_Check(given) ? given : NULL;
     Py_XINCREF(*stream);
     *ready = (dls_producer_stream){.known = DLS_P_READY};
     if (resolved->scan.count != 0) {
-        *ready = dls_sync_ready_stream(x->state, &x->request.want, device);
+        *ready = dls_sync_ready_stream(x->state, &x->request, device);
     }
     if (!x->acquired.not_synced || dls_plan_is_tensor(x->plan)
         || device.device_type != dl_kDLOneAPI) {
@@ -408,19 +408,19 @@ run_once(dls_exchange *x, dls_export_kind kind)
 static int
 complete_request(dls_exchange *x, dls_export_kind kind)
 {
-    dls_want *want = &x->request.want;
+    dls_request *request = &x->request;
     if (kind == DLS_EXPORT_TENSOR) {
-        want->versioned = true;
-        want->host_reads = true; /* a Tensor shows pinned memory to the host */
+        request->versioned = true;
+        request->host_reads = true; /* a Tensor shows pinned memory to the host */
         x->request.bears_anything = true;
     }
     if (x->request.options != NULL
         && dls_request_options(x->state, x->source, &x->request) < 0) {
         return -1;
     }
-    want->host_reads |= want->copy == 1;
+    request->host_reads |= request->copy == 1;
     /* Asked only where the answer is needed (N5): any stream, any device. */
-    want->ask_device |= want->stream != NULL || want->has_device;
+    request->ask_device |= request->stream != NULL || request->has_device;
     return 0;
 }
 

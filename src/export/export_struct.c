@@ -25,10 +25,10 @@ static int
 learn_stream(const dls_exchange *x, dls_producer_stream *p)
 {
     const dls_options *options = x->request.options;
-    dls_want want = x->request.want;
+    dls_request request = x->request;
     dl_device device;
     if (dls_option_given(options, DLS_OPTION_producer_stream)) {
-        want.producer_stream = options->producer_stream;
+        request.producer_stream = options->producer_stream;
     }
     if (dls_plan_is_tensor(x->plan)) {
         *p = dls_tensor_ready_stream(dls_tensor_data(x->source));
@@ -45,7 +45,7 @@ learn_stream(const dls_exchange *x, dls_producer_stream *p)
         return 0;
     }
     dls_sync_source from = dls_sync_source_of(x, device);
-    from.want = &want;
+    from.request = &request;
     return dls_producer_stream_find(&from, p, NULL);
 }
 
@@ -76,7 +76,7 @@ begin_stream(dls_exchange *x, dls_producer_stream *p, PyObject **minus_one)
         return 0;
     }
     *minus_one = PyLong_FromLong(-1);
-    x->request.want.stream = *minus_one;
+    x->request.stream = *minus_one;
     return *minus_one != NULL ? 0 : -1;
 }
 
@@ -86,7 +86,7 @@ leave_stream(dls_exchange *x, const dl_tensor *tensor, dls_producer_stream p)
 {
     if (p.known == DLS_P_UNKNOWN
         && dls_work_stream_is_asked(tensor->device.device_type)) {
-        p = dls_sync_ready_stream(x->state, &x->request.want, tensor->device);
+        p = dls_sync_ready_stream(x->state, &x->request, tensor->device);
     }
     dls_work_stream_leave(tensor->device, p);
 }
@@ -97,8 +97,8 @@ export_struct(dls_exchange *x, bool versioned)
     PyObject *minus_one;
     dls_producer_stream p;
     void *managed = NULL;
-    x->request.want.versioned = versioned;
-    x->request.want.kernel_asks = true;
+    x->request.versioned = versioned;
+    x->request.kernel_asks = true;
     x->request.bears_anything = true;
     if (begin_stream(x, &p, &minus_one) == 0) {
         managed = dls_exchange_run(x, DLS_EXPORT_STRUCT);

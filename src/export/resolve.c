@@ -86,7 +86,7 @@ static int
 check_packing(const dls_exchange *x)
 {
     dl_dtype dtype = x->acquired.tensor.dtype;
-    bool to_versioned = x->request.want.versioned || x->request.bears_anything;
+    bool to_versioned = x->request.versioned || x->request.bears_anything;
     bool known = to_versioned ? x->acquired.generation != DLS_LEGACY
                               : x->acquired.generation == DLS_LEGACY;
     if (known || dls_dtype_bits(dtype) >= 8) {
@@ -117,8 +117,8 @@ resolve_device(dls_exchange *x, dls_resolved *resolved)
     if (dls_option_given(x->request.options, DLS_OPTION_assume_device)) {
         x->acquired.tensor.device = x->request.options->assume_device;
     }
-    dl_device have = x->acquired.tensor.device, want = x->request.want.device;
-    switch (dls_transfer_of(&x->request.want, have)) {
+    dl_device have = x->acquired.tensor.device, want = x->request.device;
+    switch (dls_transfer_of(&x->request, have)) {
     case DLS_TRANSFER_HERE:
         return 0;
     case DLS_TRANSFER_AS_HOST: /* waited for already; every host id is 0 */
@@ -136,7 +136,7 @@ resolve_device(dls_exchange *x, dls_resolved *resolved)
     default:
         break;
     }
-    return dls_transfer_raise(x->state, x->source, &x->request.want, have, NULL);
+    return dls_transfer_raise(x->state, x->source, &x->request, have, NULL);
 }
 
 /* Off the host only the producer can copy.  Never believe that it did (N7): the flag
@@ -146,7 +146,7 @@ check_device_copy(const dls_exchange *x, const dls_resolved *resolved)
 {
     bool told = (x->acquired.flags & DL_FLAG_IS_COPIED)
                 || dls_plan_has(x->plan, DLS_LIB_COPIES_UNFLAGGED);
-    if (x->request.want.copy != 1 || resolved->fetch || told
+    if (x->request.copy != 1 || resolved->fetch || told
         || dls_device_is_host(x->acquired.tensor.device.device_type)) {
         return 0;
     }
@@ -168,7 +168,7 @@ resolve_readonly(const dls_exchange *x, dls_resolved *resolved)
     resolved->readonly = said ? o->readonly
                               : (x->acquired.flags & DL_FLAG_READ_ONLY) != 0;
     if (!resolved->readonly || !(said || x->acquired.readonly_stated)
-        || x->request.want.versioned) {
+        || x->request.versioned) {
         return 0;
     }
     int policy = dls_option_given(o, DLS_OPTION_legacy_readonly)
@@ -178,16 +178,15 @@ resolve_readonly(const dls_exchange *x, dls_resolved *resolved)
         resolved->reason = "read-only memory towards a legacy consumer "
                            "(legacy_readonly=\"copy\")";
     }
-    if (policy != DLS_LEGACY_READONLY_ERROR || x->request.want.copy == 1) {
+    if (policy != DLS_LEGACY_READONLY_ERROR || x->request.copy == 1) {
         return 0;
     }
     return dls_refuse(x->state, DLS_EBUFFER, x->source,
                       "it is read-only, and the consumer %s, which cannot say so; pass "
                       "legacy_readonly=\"strip\" if the consumer does not write, or "
                       "legacy_readonly=\"copy\" to give it a private copy",
-                      x->request.want.kernel_asks
-                          ? "borrows it through the exchange table"
-                          : "asked for a legacy capsule");
+                      x->request.kernel_asks ? "borrows it through the exchange table"
+                                             : "asked for a legacy capsule");
 }
 
 /* --- the copy (T2, T8) ------------------------------------------------------ */
@@ -211,7 +210,7 @@ reason_to_copy(const dls_exchange *x, const dls_resolved *resolved)
     if (resolved->fetch) {
         return "device memory is wanted on the host";
     }
-    if (x->request.want.copy == 1
+    if (x->request.copy == 1
         && dls_device_is_host(resolved->delivery.tensor.device.device_type)) {
         return "copy=True";
     }
@@ -276,9 +275,9 @@ scan_acquired(const dls_exchange *x, dls_resolved *resolved)
 static bool
 only_layout_counts(const dls_exchange *x)
 {
-    return x->request.options == NULL && x->request.want.copy < 0
-           && !x->request.want.has_device && x->acquired.flags == 0
-           && x->acquired.generation != DLS_OLDER && x->acquired.tensor.dtype.bits >= 8;
+    return x->request.options == NULL && x->request.copy < 0 && !x->request.has_device
+           && x->acquired.flags == 0 && x->acquired.generation != DLS_OLDER
+           && x->acquired.tensor.dtype.bits >= 8;
 }
 
 int
@@ -325,7 +324,7 @@ dls_resolve(dls_exchange *x, dls_resolved *resolved)
     resolved->copied = false;
     resolved->needs_keeping = false;
     resolved->made = (dls_hold){0};
-    resolved->delivery.versioned = x->request.want.versioned;
+    resolved->delivery.versioned = x->request.versioned;
     resolved->delivery.flags = 0;
     if (!only_layout_counts(x)) {
         return resolve_with_care(x, resolved);

@@ -21,7 +21,7 @@ check_copy(const dls_exchange *x, const dls_resolved *resolved)
 {
     const dls_delivery *what = &resolved->delivery;
     const char *reason = resolved->reason;
-    if (x->request.want.copy == 0) {
+    if (x->request.copy == 0) {
         return dls_refuse(
             x->state, DLS_ECOPY, x->source,
             "a copy is needed (%s), but copy=False was asked for; allow it with "

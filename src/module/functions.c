@@ -113,7 +113,7 @@ parse_consumer(dls_state *state, PyObject *const *args, PyObject *kwnames,
             code = dls_request_device(state, "device", value, request);
         }
         else if (PyUnicode_CompareWithASCIIString(name, "copy") == 0) {
-            code = dls_parse_copy(state, value, &request->want.copy);
+            code = dls_parse_copy(state, value, &request->copy);
         }
         else if (PyUnicode_CompareWithASCIIString(name, "stream") == 0) {
             code = value == Py_Ellipsis ? 0 : dls_request_stream(state, value, request);
@@ -136,7 +136,7 @@ run(dls_state *state, subject *s, dls_request *request, dls_export_kind kind)
     dls_exchange x;
     dls_exchange_begin(&x, state, s->source, s->plan, s->options);
     request->options = s->options;
-    request->want.seen = &x.request.seen;
+    request->seen = &x.request.stream_read;
     x.request = *request;
     PyObject *result = dls_exchange_run(&x, kind);
     dls_exchange_end(&x);

@@ -19,9 +19,10 @@
 static int
 read_zero(const dls_reading *reading)
 {
-    const dls_want *want = reading->want;
-    bool named = want->producer_stream != NULL && want->producer_stream != Py_None;
-    if (named || dls_stream_is_minus_one(want->stream)) {
+    const dls_request *request = reading->request;
+    bool named = request->producer_stream != NULL
+                 && request->producer_stream != Py_None;
+    if (named || dls_stream_is_minus_one(request->stream)) {
         *reading->p = (dls_producer_stream){.known = DLS_P_UNKNOWN};
         return 0;
     }
@@ -118,8 +119,8 @@ dls_cuda_interface_read(dls_reading *reading)
     if (empty) {
         *reading->p = (dls_producer_stream){.known = DLS_P_READY};
     }
-    if (reading->want->has_assumed) {
-        *device = reading->want->assumed;
+    if (reading->request->has_assumed) {
+        *device = reading->request->assumed;
     }
     else if (find_device(reading, empty) < 0) {
         return -1;

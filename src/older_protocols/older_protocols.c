@@ -77,13 +77,14 @@ fill_acquired(dls_reading *reading)
 
 int
 dls_older_read(dls_state *state, PyObject *obj, dls_protocol protocol,
-               const dls_want *want, dls_acquired *acquired, dls_producer_stream *p)
+               const dls_request *request, dls_acquired *acquired,
+               dls_producer_stream *p)
 {
     dls_reading reading = {.state = state,
                            .obj = obj,
                            .protocol = protocol,
                            .row = &rows[protocol],
-                           .want = want,
+                           .request = request,
                            .acquired = acquired,
                            .p = p};
     int attribute = dls_protocol_attributes[protocol];

@@ -21,8 +21,8 @@
  *   negative stride consumers need both (T5).
  * - tensor.strides count elements; NULL where the protocol said "row-major".
  * - tensor.device is (1, 0) for the host protocols.  Through CUDA and SYCL it is
- *   want->assumed, if there is one.  Else CUDA's is the one that the driver names for
- *   the address (for an empty array: the object's own word, else the current device,
+ *   request->assumed, if there is one.  Else CUDA's is the one that the driver names
+ * for the address (for an empty array: the object's own word, else the current device,
  *   else 0), and SYCL's is (14, number) from ['syclobj'].
  * - tensor.dtype has the code DLS_DTYPE_UNKNOWN, 8 bits and as many lanes as an element
  *   has bytes (0: too many) where DLPack has no code, so that `reinterpret` can still
@@ -34,10 +34,10 @@
  * *p becomes the producer stream, as far as the protocol names it: KNOWN, READY (the
  * dict says that nothing has to be waited for) or UNKNOWN.  A queue in p->object is
  * borrowed from acquired->hold.  The stream 0, which CUDA's protocol forbids, is an
- * error only if it would count: not where `want` asks for no sync or names the producer
- * stream itself. */
+ * error only if it would count: not where `request` asks for no sync or names the
+ * producer stream itself. */
 int dls_older_read(dls_state *state, PyObject *obj, dls_protocol protocol,
-                   const dls_want *want, dls_acquired *acquired,
+                   const dls_request *request, dls_acquired *acquired,
                    dls_producer_stream *p);
 
 #endif

@@ -37,7 +37,7 @@ struct dls_reading {
     dls_protocol protocol; /* named in messages */
     const dls_older_protocol *row;
     PyObject *given; /* the value of the attribute; NULL: the protocol has none */
-    const dls_want *want;
+    const dls_request *request;
     dls_acquired *acquired;
     dls_producer_stream *p; /* the producer stream; UNKNOWN at the start */
     int64_t version;        /* of a dict */

@@ -228,17 +228,17 @@ static int
 read_syclobj(const dls_reading *reading, sycl_object *sycl)
 {
     PyObject *value;
-    const dls_want *want = reading->want;
+    const dls_request *request = reading->request;
     dl_device *device = &reading->acquired->tensor.device;
     if (dls_dict_require(reading, &syclobj, &value) < 0) {
         return -1;
     }
     int got = open_form(reading, value, sycl);
-    *device = want->has_assumed ? want->assumed : (dl_device){dl_kDLOneAPI, 0};
+    *device = request->has_assumed ? request->assumed : (dl_device){dl_kDLOneAPI, 0};
     if (got < 0) {
         got = fail_foreign(reading);
     }
-    else if (want->has_assumed) {
+    else if (request->has_assumed) {
         got = 0;
     }
     else {

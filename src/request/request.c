@@ -29,8 +29,8 @@ void
 dls_request_init(dls_request *request, const dls_options *options)
 {
     *request = (dls_request){.options = options};
-    request->want.copy = -1;
-    request->want.seen = &request->seen;
+    request->copy = -1;
+    request->seen = &request->stream_read;
 }
 
 /* --- what is remembered of callers' tuples ----------------------------------- */
@@ -108,10 +108,10 @@ int
 dls_request_version(dls_state *state, PyObject *value, dls_request *request)
 {
     if (value == state->memo.version) {
-        request->want.versioned = state->memo.versioned;
+        request->versioned = state->memo.versioned;
         return 0;
     }
-    return value == Py_None ? 0 : parse_version(state, value, &request->want.versioned);
+    return value == Py_None ? 0 : parse_version(state, value, &request->versioned);
 }
 
 int
@@ -121,10 +121,10 @@ dls_request_device(dls_state *state, const char *keyword, PyObject *value,
     if (value == Py_None) {
         return 0;
     }
-    if (dls_parse_device(state, keyword, value, &request->want.device) < 0) {
+    if (dls_parse_device(state, keyword, value, &request->device) < 0) {
         return -1;
     }
-    request->want.has_device = true;
+    request->has_device = true;
     return 0;
 }
 
@@ -135,14 +135,14 @@ dls_request_copy(dls_state *state, PyObject *value, dls_request *request)
         /* NumPy's bools too: consumers pass on what they got. */
         int yes = PyObject_IsTrue(value);
         if (yes >= 0) {
-            request->want.copy = (int8_t)yes;
+            request->copy = (int8_t)yes;
             return 0;
         }
         if (dls_error_forget() < 0) {
             return -1;
         }
     }
-    return dls_parse_copy(state, value, &request->want.copy);
+    return dls_parse_copy(state, value, &request->copy);
 }
 
 int
@@ -154,7 +154,7 @@ dls_request_stream(dls_state *state, PyObject *value, dls_request *request)
     if (dls_stream_check(state, value) < 0) {
         return -1;
     }
-    request->want.stream = value;
+    request->stream = value;
     return 0;
 }
 
@@ -164,36 +164,35 @@ int
 dls_request_options(dls_state *state, PyObject *source, dls_request *request)
 {
     const dls_options *o = request->options;
-    dls_want *want = &request->want;
     if (dls_option_given(o, DLS_OPTION_stream)) {
-        want->stream = o->stream != Py_None ? o->stream : NULL;
+        request->stream = o->stream != Py_None ? o->stream : NULL;
     }
     if (dls_option_given(o, DLS_OPTION_producer_stream)) {
-        want->producer_stream = o->producer_stream;
-        want->ask_device = true; /* pinned memory is ordered only then */
+        request->producer_stream = o->producer_stream;
+        request->ask_device = true; /* pinned memory is ordered only then */
     }
-    want->host_reads |= dls_option_given(o, DLS_OPTION_order)
-                        || dls_option_given(o, DLS_OPTION_align)
-                        || dls_option_given(o, DLS_OPTION_legacy_readonly);
+    request->host_reads |= dls_option_given(o, DLS_OPTION_order)
+                           || dls_option_given(o, DLS_OPTION_align)
+                           || dls_option_given(o, DLS_OPTION_legacy_readonly);
     if (dls_option_given(o, DLS_OPTION_unknown_stream)) {
-        want->unknown_stream = o->unknown_stream;
+        request->unknown_stream = o->unknown_stream;
     }
     if (dls_option_given(o, DLS_OPTION_assume_device)) {
-        want->has_assumed = true;
-        want->assumed = o->assume_device;
+        request->has_assumed = true;
+        request->assumed = o->assume_device;
     }
-    if (dls_option_given(o, DLS_OPTION_device) && !want->has_device) {
-        want->has_device = true;
-        want->device = o->device;
+    if (dls_option_given(o, DLS_OPTION_device) && !request->has_device) {
+        request->has_device = true;
+        request->device = o->device;
     }
     if (dls_option_given(o, DLS_OPTION_copy)) {
-        if (want->copy >= 0 && want->copy != o->copy) {
+        if (request->copy >= 0 && request->copy != o->copy) {
             return dls_refuse(
                 state, DLS_ECOPY, source,
                 "the consumer asks for copy=%s, upgrade was told copy=%s; drop one",
-                want->copy ? "True" : "False", o->copy ? "True" : "False");
+                request->copy ? "True" : "False", o->copy ? "True" : "False");
         }
-        want->copy = o->copy;
+        request->copy = o->copy;
     }
     return 0;
 }
@@ -340,7 +339,7 @@ int
 dls_request_parse(dls_state *state, PyObject *const *args, Py_ssize_t n,
                   PyObject *kwnames, dls_request *request)
 {
-    assert(request->want.seen == &request->seen); /* after dls_request_init */
+    assert(request->seen == &request->stream_read); /* after dls_request_init */
     if (n != 0 && parse_positional(state, args, n, kwnames, request) < 0) {
         return -1;
     }

@@ -7,7 +7,7 @@
 #include "request/options.h"
 
 /* The request of a consumer that passes nothing.  It is not copied afterwards:
- * want.seen points into it.  Objects that are read into it stay borrowed from the
+ * request->seen points into it.  Objects that are read into it stay borrowed from the
  * arguments and the options. */
 void dls_request_init(dls_request *request, const dls_options *options);
 

@@ -204,7 +204,7 @@ find(const dls_sync_source *from, dls_producer_stream *p, PyObject **queue)
         return 0;
     }
     dls_family family = dls_family_of(from->device.device_type);
-    PyObject *named = from->want->producer_stream;
+    PyObject *named = from->request->producer_stream;
     if (named != NULL && named != Py_None) {
         return read_option(from->state, family, named, p);
     }

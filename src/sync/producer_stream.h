@@ -13,7 +13,7 @@ typedef struct {
     dls_state *state;
     const dls_plan *plan; /* of the source's type */
     PyObject *source;     /* the producer, or a Tensor of ours */
-    const dls_want *want;
+    const dls_request *request;
     dl_device device; /* of the memory */
 } dls_sync_source;
 
@@ -24,7 +24,7 @@ dls_sync_source_of(const dls_exchange *x, dl_device device)
     return (dls_sync_source){.state = x->state,
                              .plan = x->plan,
                              .source = x->source,
-                             .want = &x->request.want,
+                             .request = &x->request,
                              .device = device};
 }
 
@@ -57,7 +57,7 @@ int dls_producer_stream_ask(const dls_sync_source *from, dls_producer_stream *p,
 int dls_producer_stream_find(const dls_sync_source *from, dls_producer_stream *p,
                              PyObject **queue);
 
-/* The SYCL queue that the library names for this array.  from->want is not read. */
+/* The SYCL queue that the library names for this array.  from->request is not read. */
 int dls_producer_stream_find_queue(const dls_sync_source *from, PyObject **queue);
 
 #endif

@@ -23,17 +23,17 @@
 /* --- the consumer stream -------------------------------------------------- */
 
 int
-dls_consumer_stream_read(dls_state *state, const dls_want *want, dls_stream *out)
+dls_consumer_stream_read(dls_state *state, const dls_request *request, dls_stream *out)
 {
-    dls_stream_memory *seen = want->seen;
-    if (seen == NULL || want->stream == NULL) {
-        return dls_stream_read(state, want->stream, out);
+    dls_stream_memory *seen = request->seen;
+    if (seen == NULL || request->stream == NULL) {
+        return dls_stream_read(state, request->stream, out);
     }
-    if (seen->object != want->stream) {
-        if (dls_stream_read(state, want->stream, &seen->read) < 0) {
+    if (seen->object != request->stream) {
+        if (dls_stream_read(state, request->stream, &seen->read) < 0) {
             return -1;
         }
-        seen->object = want->stream;
+        seen->object = request->stream;
     }
     *out = seen->read;
     return 0;
@@ -41,10 +41,11 @@ dls_consumer_stream_read(dls_state *state, const dls_want *want, dls_stream *out
 
 /* Read S as this family knows streams.  0, or -1. */
 static int
-read_s(dls_state *state, const dls_want *want, dls_family family, dls_stream *out)
+read_s(dls_state *state, const dls_request *request, dls_family family, dls_stream *out)
 {
-    return family == DLS_FAMILY_OTHER ? dls_stream_read_opaque(state, want->stream, out)
-                                      : dls_consumer_stream_read(state, want, out);
+    return family == DLS_FAMILY_OTHER
+               ? dls_stream_read_opaque(state, request->stream, out)
+               : dls_consumer_stream_read(state, request, out);
 }
 
 static bool
@@ -59,7 +60,7 @@ is_cuda(dls_family family)
 static void
 adapt_s(dls_sync *sync)
 {
-    const dls_want *want = sync->from.want;
+    const dls_request *request = sync->from.request;
     dl_device device = sync->from.device;
     dls_stream *s = &sync->s;
     if (is_cuda(dls_family_of(device.device_type)) && s->from_object
@@ -68,7 +69,8 @@ adapt_s(dls_sync *sync)
     }
     /* The host has no stream, whatever torch passes along (S17). */
     bool host_reads = sync->transfer == DLS_TRANSFER_AS_HOST
-                      || (want->host_reads && dls_device_is_host(device.device_type));
+                      || (request->host_reads
+                          && dls_device_is_host(device.device_type));
     if (host_reads && s->value != DLS_VALUE_MINUS_ONE) {
         *s = (dls_stream){.value = DLS_VALUE_NONE};
     }
@@ -104,7 +106,7 @@ find_copy_stream(dls_sync *sync, const void *address)
 static PyObject *
 passed_value(const dls_sync *sync)
 {
-    PyObject *stream = sync->from.want->stream;
+    PyObject *stream = sync->from.request->stream;
     switch (sync->argument) {
     case DLS_PASS_NONE:
         Py_RETURN_NONE;
@@ -130,13 +132,13 @@ int
 dls_sync_begin(const dls_sync_source *from, const void *address, dls_producer_kind kind,
                dls_sync *sync)
 {
-    assert(from->state != NULL && from->source != NULL && from->want != NULL);
+    assert(from->state != NULL && from->source != NULL && from->request != NULL);
     *sync = (dls_sync){.from = *from,
                        .kind = kind,
-                       .transfer = dls_transfer_of(from->want, from->device),
-                       .is_empty = from->want->empty};
+                       .transfer = dls_transfer_of(from->request, from->device),
+                       .is_empty = from->request->empty};
     dls_family family = dls_family_of(from->device.device_type);
-    if (read_s(from->state, from->want, family, &sync->s) < 0) {
+    if (read_s(from->state, from->request, family, &sync->s) < 0) {
         return -1;
     }
     if (sync->transfer == DLS_TRANSFER_TO_HOST && sync->is_empty) {
@@ -149,7 +151,7 @@ dls_sync_begin(const dls_sync_source *from, const void *address, dls_producer_ki
     dls_sync_rule rule = dls_sync_rule_find(family, kind, sync->s.value);
     if (rule.task == DLS_TASK_VALUE_ERROR || rule.task == DLS_TASK_TYPE_ERROR) {
         return dls_stream_raise_wrong(from->state, family, rule.task,
-                                      from->want->stream);
+                                      from->request->stream);
     }
     sync->argument = rule.argument;
     if (rule.argument == DLS_OMIT) {
@@ -258,7 +260,7 @@ make_job(const dls_sync *sync, dls_task task, dls_producer_stream p,
         .p = p,
         .s = none && !rocm ? 1 : sync->s.handle,
         .has_s = !none || family == DLS_FAMILY_CUDA || family == DLS_FAMILY_ROCM,
-        .policy = sync->from.want->unknown_stream,
+        .policy = sync->from.request->unknown_stream,
         .device = sync->from.device,
         .address = address_of(acquired),
     };
@@ -293,14 +295,15 @@ do_task(dls_sync *sync, dls_task task, dls_producer_stream p,
         return 0;
     }
     if (task == DLS_TASK_VALUE_ERROR || task == DLS_TASK_TYPE_ERROR) {
-        return dls_stream_raise_wrong(from->state, family, task, from->want->stream);
+        return dls_stream_raise_wrong(from->state, family, task, from->request->stream);
     }
     if (needs_p(task) && dls_producer_stream_find(from, &p, &sync->queue) < 0) {
         return -1;
     }
     const dls_sync_job job = make_job(sync, task, p, acquired);
     if (family == DLS_FAMILY_ONEAPI) {
-        return dls_sycl_queue_sync(from->state, from->source, &job, from->want->stream);
+        return dls_sycl_queue_sync(from->state, from->source, &job,
+                                   from->request->stream);
     }
     return run_job(sync, &job);
 }
@@ -310,7 +313,7 @@ dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
                 dls_acquired *acquired)
 {
     /* Where label and tensor disagree about the device, the tensor decides (N5). */
-    if (!sync->from.want->has_assumed) {
+    if (!sync->from.request->has_assumed) {
         sync->from.device = acquired->tensor.device;
     }
     if (is_empty(&acquired->tensor)) {
@@ -340,13 +343,13 @@ dls_sync_acquired(const dls_sync_source *from, dls_producer_kind kind,
 {
     dls_sync sync;
     dls_sync_source here = *from;
-    here.device = from->want->has_assumed ? from->want->assumed
-                                          : acquired->tensor.device;
-    if (dls_transfer_check(from->state, from->source, from->want, here.device) < 0) {
+    here.device = from->request->has_assumed ? from->request->assumed
+                                             : acquired->tensor.device;
+    if (dls_transfer_check(from->state, from->source, from->request, here.device) < 0) {
         return -1; /* before any sync */
     }
     if (is_empty(&acquired->tensor)
-        && dls_transfer_of(from->want, here.device) == DLS_TRANSFER_TO_HOST) {
+        && dls_transfer_of(from->request, here.device) == DLS_TRANSFER_TO_HOST) {
         acquired->copy = (dls_copy_place){.kind = DLS_COPY_NOTHING};
         return 0;
     }
@@ -361,7 +364,7 @@ dls_sync_acquired(const dls_sync_source *from, dls_producer_kind kind,
 /* --- what is remembered --------------------------------------------------- */
 
 dls_producer_stream
-dls_sync_ready_stream(dls_state *state, const dls_want *want, dl_device device)
+dls_sync_ready_stream(dls_state *state, const dls_request *request, dl_device device)
 {
     const dls_producer_stream ready = {.known = DLS_P_READY},
                               unknown = {.known = DLS_P_UNKNOWN};
@@ -369,7 +372,7 @@ dls_sync_ready_stream(dls_state *state, const dls_want *want, dl_device device)
     if (dls_device_is_host(device.device_type)) {
         return ready;
     }
-    if (read_s(state, want, dls_family_of(device.device_type), &s) < 0) {
+    if (read_s(state, request, dls_family_of(device.device_type), &s) < 0) {
         PyErr_Clear();
         return unknown;
     }
@@ -386,7 +389,7 @@ dls_sync_ready_stream(dls_state *state, const dls_want *want, dl_device device)
     case DLS_VALUE_HANDLE:
         return dls_producer_stream_of_handle(s.handle);
     case DLS_VALUE_OBJECT:
-        return dls_producer_stream_of_object(want->stream);
+        return dls_producer_stream_of_object(request->stream);
     default:
         return unknown;
     }

@@ -29,7 +29,8 @@ typedef struct {
 
 /* Read S of a request.  Within one exchange an object is asked once, because it may
  * answer otherwise the next time.  0, or -1 as dls_stream_read. */
-int dls_consumer_stream_read(dls_state *state, const dls_want *want, dls_stream *out);
+int dls_consumer_stream_read(dls_state *state, const dls_request *request,
+                             dls_stream *out);
 
 /* Before the call: decide what a producer of this kind is passed.  address: of the
  * memory; NULL where only the export will tell it.  0, or -1 with TypeError or
@@ -55,13 +56,13 @@ int dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream 
                     dls_acquired *acquired);
 
 /* All of the above for a producer that was passed nothing: check the transfer, begin,
- * finish, end.  from->device is not read: *acquired, or want->assumed, tells the
+ * finish, end.  from->device is not read: *acquired, or request->assumed, tells the
  * device. */
 int dls_sync_acquired(const dls_sync_source *from, dls_producer_kind kind,
                       dls_producer_stream p, dls_acquired *acquired);
 
-/* The stream on which the data are ready that `want` got from `device` (S20). */
-dls_producer_stream dls_sync_ready_stream(dls_state *state, const dls_want *want,
+/* The stream on which the data are ready that `request` got from `device` (S20). */
+dls_producer_stream dls_sync_ready_stream(dls_state *state, const dls_request *request,
                                           dl_device device);
 
 #endif

@@ -10,12 +10,12 @@
 #include "python/errors.h"
 
 dls_transfer
-dls_transfer_of(const dls_want *want, dl_device have)
+dls_transfer_of(const dls_request *request, dl_device have)
 {
-    dl_device to = want->device;
+    dl_device to = request->device;
     bool same_id = to.device_id == have.device_id;
     bool managed = have.device_type == dl_kDLCUDAManaged;
-    if (!want->has_device || (to.device_type == have.device_type && same_id)) {
+    if (!request->has_device || (to.device_type == have.device_type && same_id)) {
         return DLS_TRANSFER_HERE;
     }
     if (to.device_type == dl_kDLCPU) {
@@ -30,13 +30,13 @@ dls_transfer_of(const dls_want *want, dl_device have)
 }
 
 int
-dls_transfer_check(dls_state *state, PyObject *source, const dls_want *want,
+dls_transfer_check(dls_state *state, PyObject *source, const dls_request *request,
                    dl_device have)
 {
-    dls_transfer transfer = dls_transfer_of(want, have);
+    dls_transfer transfer = dls_transfer_of(request, have);
     bool refused = transfer == DLS_TRANSFER_MOVE
-                   || (transfer == DLS_TRANSFER_TO_HOST && want->copy == 0);
-    return refused ? dls_transfer_raise(state, source, want, have, NULL) : 0;
+                   || (transfer == DLS_TRANSFER_TO_HOST && request->copy == 0);
+    return refused ? dls_transfer_raise(state, source, request, have, NULL) : 0;
 }
 
 static void
@@ -60,18 +60,18 @@ raise_not_moved(dls_state *state, PyObject *source, dl_device have, dl_device wa
 }
 
 int
-dls_transfer_raise(dls_state *state, PyObject *source, const dls_want *want,
+dls_transfer_raise(dls_state *state, PyObject *source, const dls_request *request,
                    dl_device have, PyObject *kept)
 {
-    if (want->copy == 0) {
+    if (request->copy == 0) {
         dls_refuse(state, DLS_ECOPY, source,
                    "it lies on device (%d, %d) and (%d, %d) is wanted, which needs a "
                    "copy, but copy=False was asked for; allow it with copy=None",
                    (int)have.device_type, (int)have.device_id,
-                   (int)want->device.device_type, (int)want->device.device_id);
+                   (int)request->device.device_type, (int)request->device.device_id);
     }
     else {
-        raise_not_moved(state, source, have, want->device);
+        raise_not_moved(state, source, have, request->device);
     }
     if (kept != NULL) {
         dls_refuse_with_cause(kept);

@@ -17,17 +17,17 @@ typedef enum {
 } dls_transfer;
 
 /* How memory on `have` gets to the device that is wanted. */
-dls_transfer dls_transfer_of(const dls_want *want, dl_device have);
+dls_transfer dls_transfer_of(const dls_request *request, dl_device have);
 
 /* 0 if dlshim may bring the memory where it is wanted, by a copy if that is allowed;
  * else as dls_transfer_raise. */
-int dls_transfer_check(dls_state *state, PyObject *source, const dls_want *want,
+int dls_transfer_check(dls_state *state, PyObject *source, const dls_request *request,
                        dl_device have);
 
 /* Raise BufferError, for copy=False CopyRequiredError: the memory is on `have`, is
  * wanted elsewhere, and dlshim cannot bring it there, or not without a copy.  kept: the
  * cause of the error, or NULL; its reference is taken.  Always -1. */
-int dls_transfer_raise(dls_state *state, PyObject *source, const dls_want *want,
+int dls_transfer_raise(dls_state *state, PyObject *source, const dls_request *request,
                        dl_device have, PyObject *kept);
 
 #endif
