@@ -1,11 +1,10 @@
 /* Finds what the objects of a type offer, and keeps what asking them has taught.
- * Called by module/ (upgrade, from_dlpack), acquire/ and export/.  Foreign code runs
- * where attributes are looked up.  Tests: tests/core/test_negotiation.py,
- * test_ways_in.py. */
+ * Called by plan_cache.c for a new type, and by acquire/ and export/ for what was
+ * learned.  Foreign code runs where attributes are looked up.  Tests:
+ * tests/core/test_negotiation.py, test_ways_in.py. */
 #include "exchange/plan.h"
 
 #include "core/alloc.h"
-#include "exchange/plan_cache.h"
 #include "exchange/probe.h"
 #include "python/errors.h"
 
@@ -379,54 +378,24 @@ dls_plan_drop(dls_plan *plan)
     }
 }
 
-/* Make the plan of an object's type.  What is found on an instance belongs to that
- * alone, and is not put into the cache (N1). */
-static int
-fill_plan(dls_state *state, PyObject *obj, dls_plan *plan)
-{
-    if (find_in_type(state, plan) < 0 || find_in_object(state, obj, plan) < 0) {
-        return -1;
-    }
-    if (plan->offers == 0) {
-        raise_unsupported(state, obj);
-        return -1;
-    }
-    assert(dls_plan_check(plan));
-    return plan->on_instance ? 0 : dls_plan_cache_add(state, plan);
-}
-
 dls_plan *
-dls_plan_find(dls_state *state, PyObject *obj)
+dls_plan_new(dls_state *state, PyObject *obj)
 {
-    dls_plan *plan = dls_plan_known(state, obj);
-    if (plan != NULL) {
-        return plan;
+    dls_plan *plan = plan_new(Py_TYPE(obj));
+    if (plan == NULL) {
+        return NULL;
     }
-    plan = plan_new(Py_TYPE(obj));
-    if (plan != NULL && fill_plan(state, obj, plan) < 0) {
+    bool looked = find_in_type(state, plan) == 0
+                  && find_in_object(state, obj, plan) == 0;
+    if (looked && plan->offers == 0) {
+        raise_unsupported(state, obj);
+    }
+    if (!looked || plan->offers == 0) {
         dls_plan_drop(plan);
         return NULL;
     }
+    assert(dls_plan_check(plan));
     return plan;
-}
-
-bool
-dls_plan_retire(dls_state *state, dls_plan *plan, PyObject *obj)
-{
-    PyObject *error = dls_error_take(), *method = NULL;
-    bool lost = dls_plan_offers(plan, DLS_PROTOCOL_DLPACK)
-                && dls_get_optional(obj, state->names.dlpack, &method) == 0;
-    Py_XDECREF(method);
-    if (!lost) {
-        PyErr_Clear();
-        dls_error_restore(error);
-        return false;
-    }
-    Py_XDECREF(error);
-    const PyTypeObject *type = plan->type;
-    plan->type = NULL;
-    dls_plan_cache_evict(state->plans, type, plan);
-    return true;
 }
 
 /* Tensors own what they hold, so an export of one needs no reference to it (T10). */

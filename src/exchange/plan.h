@@ -165,10 +165,10 @@ void dls_plan_leave_host(dls_plan *plan);
 /* The same, but the learned forms stay: an interface was read, no call was made. */
 void dls_plan_close_fast_path(dls_plan *plan);
 
-/* The plan of an object's type, with a new count: the known one, or a new one.  NULL
- * with UnsupportedObjectError when the object offers no protocol, or with what looking
+/* A new plan for the objects of obj's type; plan_cache.h keeps it.  NULL with
+ * UnsupportedObjectError when the object offers no protocol, or with what looking
  * raised. */
-dls_plan *dls_plan_find(dls_state *state, PyObject *obj);
+dls_plan *dls_plan_new(dls_state *state, PyObject *obj);
 /* The one plan of Tensors and raw capsules; NULL with MemoryError. */
 dls_plan *dls_plan_new_of_tensors(dls_state *state);
 
@@ -181,11 +181,6 @@ dls_plan_share(dls_plan *plan)
     return plan;
 }
 void dls_plan_drop(dls_plan *plan);
-
-/* An AttributeError is pending: has the type lost, since it was met, the __dlpack__
- * that the plan calls?  If so the plan is taken out of the cache and fits no type any
- * more, the exception is cleared and true is returned. */
-bool dls_plan_retire(dls_state *state, dls_plan *plan, PyObject *obj);
 
 /* For asserts: do its members fit together?  The rules are in the source. */
 bool dls_plan_check(const dls_plan *plan);

@@ -1,11 +1,13 @@
-/* A hash table with open addressing: makes, fills, grows and empties it.  Called by
- * plan.c and by the module's life (module/module.c).  Tests:
+/* Finds the plan of a type in a hash table with open addressing; makes, fills, grows
+ * and empties that table.  Called by module/ (upgrade, from_dlpack, the module's life)
+ * and export/.  Foreign code runs where a new plan is made.  Tests:
  * tests/core/test_lifetime.py, tests/core/test_leaks.py. */
 #include "exchange/plan_cache.h"
 
 #include <string.h>
 
 #include "core/alloc.h"
+#include "python/errors.h"
 
 static dls_plan_entry *
 entries_new(size_t size)
@@ -116,8 +118,10 @@ cache_grow(dls_plan_cache *cache)
     return 0;
 }
 
-int
-dls_plan_cache_add(dls_state *state, dls_plan *plan)
+/* Takes a count of its own, and leaves a plan of the same type that is there already.
+ * Adds nothing to the plans of a module that was emptied (state.h). */
+static int
+cache_add(dls_state *state, dls_plan *plan)
 {
     dls_plan_cache *cache = state->plans;
     if (state->forget == NULL) {
@@ -150,12 +154,39 @@ dls_plan_cache_forget_dead(dls_plan_cache *cache, dls_plan_entry *slot)
     return NULL;
 }
 
-void
-dls_plan_cache_evict(dls_plan_cache *cache, const PyTypeObject *type,
-                     const dls_plan *plan)
+dls_plan *
+dls_plan_find(dls_state *state, PyObject *obj)
 {
-    dls_plan_entry *slot = dls_plan_slot(cache, type);
-    if (slot->plan == plan) {
-        cache_remove(cache, (size_t)(slot - cache->entries));
+    dls_plan *plan = dls_plan_known(state, obj);
+    if (plan != NULL) {
+        return plan;
     }
+    plan = dls_plan_new(state, obj);
+    /* What was found on an instance belongs to that one alone (N1). */
+    if (plan != NULL && !plan->on_instance && cache_add(state, plan) < 0) {
+        dls_plan_drop(plan);
+        return NULL;
+    }
+    return plan;
+}
+
+bool
+dls_plan_retire(dls_state *state, dls_plan *plan, PyObject *obj)
+{
+    PyObject *error = dls_error_take(), *method = NULL;
+    bool lost = dls_plan_offers(plan, DLS_PROTOCOL_DLPACK)
+                && dls_get_optional(obj, state->names.dlpack, &method) == 0;
+    Py_XDECREF(method);
+    if (!lost) {
+        PyErr_Clear();
+        dls_error_restore(error);
+        return false;
+    }
+    Py_XDECREF(error);
+    dls_plan_entry *slot = dls_plan_slot(state->plans, plan->type);
+    plan->type = NULL;
+    if (slot->plan == plan) {
+        cache_remove(state->plans, (size_t)(slot - state->plans->entries));
+    }
+    return true;
 }

@@ -24,13 +24,6 @@ dls_plan_cache *dls_plan_cache_new(void);
 void dls_plan_cache_free(dls_plan_cache *cache); /* NULL allowed */
 void dls_plan_cache_clear(dls_plan_cache *cache);
 int dls_plan_cache_visit(dls_plan_cache *cache, visitproc visit, void *arg);
-/* 0, or -1 with an exception.  Takes a count of its own, and leaves a plan of the same
- * type that is there already.  Adds nothing to the plans of a module that was emptied
- * (state.h). */
-int dls_plan_cache_add(dls_state *state, dls_plan *plan);
-/* This plan is the type's no more, if it was. */
-void dls_plan_cache_evict(dls_plan_cache *cache, const PyTypeObject *type,
-                          const dls_plan *plan);
 /* Weakref callback: forget the type whose weak reference this was. */
 void dls_plan_cache_forget(dls_plan_cache *cache, PyObject *reference);
 /* The callback that empties an entry can fail (at the recursion limit, up to 3.11):
@@ -70,5 +63,14 @@ dls_plan_known(dls_state *state, PyObject *obj)
     return DLS_RARE(!alive) ? dls_plan_cache_forget_dead(state->plans, slot)
                             : dls_plan_share(slot->plan);
 }
+
+/* The plan of an object's type, with a new count: the known one, or a new one.  NULL
+ * with an exception of dls_plan_new. */
+dls_plan *dls_plan_find(dls_state *state, PyObject *obj);
+
+/* An AttributeError is pending: has the type lost, since it was met, the __dlpack__
+ * that the plan calls?  If so the plan is taken out of the cache and fits no type any
+ * more, the exception is cleared and true is returned. */
+bool dls_plan_retire(dls_state *state, dls_plan *plan, PyObject *obj);
 
 #endif

@@ -9,6 +9,7 @@
 #include "core/alloc.h"
 #include "core/counters.h"
 #include "core/device.h"
+#include "exchange/plan_cache.h"
 #include "exchange/tensor_object.h"
 #include "export/resolve.h"
 #include "gpu/sync_run.h"
