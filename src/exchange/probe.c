@@ -2,6 +2,7 @@
  * where a metaclass has it.  Tests: tests/core/test_negotiation.py,
  * tests/core/test_ctable.py. */
 #include "exchange/probe.h"
+#include "python/compat.h"
 
 /* Is it of the type of that name?  For types that have no name in C. */
 static bool

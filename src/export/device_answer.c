@@ -1,4 +1,6 @@
-/* Tests: tests/core/test_devices.py, tests/core/test_fast_path.py. */
+/* Answers __dlpack_device__: by a short cut, or by an exchange that tells the device.
+ * Called by a Producer and by a Tensor; foreign code may run.  Tests:
+ * tests/core/test_devices.py, tests/core/test_fast_path.py. */
 #include "export/device_answer.h"
 
 #include "acquire/acquire.h"

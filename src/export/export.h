@@ -37,14 +37,6 @@ PyObject *dls_export_producer(dls_producer *self, PyObject *const *args, Py_ssiz
 /* from_dlpack without keywords.  outcome: as above. */
 PyObject *dls_export_tensor(dls_state *state, dls_plan *plan, PyObject *source,
                             dls_outcome *outcome);
-/* An owned struct for the consumer of our C table, which asks for its stream afterwards
- * (sync/work_stream).  versioned: dl_managed_tensor_versioned*; else, for borrowers,
- * who are told no flags, dl_managed_tensor*.  The caller's to delete; NULL with an
- * exception. outcome: as above. */
-void *dls_export_producer_struct(dls_producer *self, bool versioned,
-                                 dls_outcome *outcome);
-void *dls_export_tensor_struct(dls_tensor *self, bool versioned);
-
 /* A raw capsule, taken at once (borrowed): a Tensor that owns its memory.  NULL with
  * BufferError, and the capsule as it was (but T1). */
 PyObject *dls_tensor_from_capsule(dls_state *state, PyObject *capsule);

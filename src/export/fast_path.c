@@ -7,6 +7,7 @@
 #include "acquire/take.h"
 #include "core/counters.h"
 #include "export/export.h"
+#include "export/export_struct.h"
 
 static inline dls_hot
 hot_of(const dls_producer *self, unsigned form)

@@ -1,10 +1,9 @@
 /* Carries a sync out: finds the contexts of P and S, asks them about captures, and
- * makes the edge or the wait that the action says.
- *
- * Called by src/sync, by the CUDA interface of a Tensor, and at guarded releases.
- * Touches the driver's table and the pool of events; no Python. Tests: tests/device
- * (test_matrix.py, test_managed.py, test_release.py, test_rocm.py).
- */
+ * makes the edge or the wait that the action says.  Called by src/sync, by the CUDA
+ * interface of a Tensor, and at guarded releases.  Touches the driver's table and the
+ * pool of events; no Python.  Tests: tests/device/test_matrix.py,
+ * tests/device/test_managed.py, tests/device/test_release.py,
+ * tests/device/test_rocm.py. */
 #include "gpu/sync_run.h"
 
 #include <assert.h>

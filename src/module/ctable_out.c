@@ -9,6 +9,7 @@
 #include "abi/dlpack_abi.h"
 #include "core/tensor.h"
 #include "export/export.h"
+#include "export/export_struct.h"
 #include "export/fast_path.h"
 #include "module/ctable_allocator.h"
 #include "module/ctable_view.h"

@@ -9,6 +9,7 @@
 #include "core/tensor.h"
 #include "exchange/borrowed_list.h"
 #include "export/export.h"
+#include "export/export_struct.h"
 #include "export/fast_path.h"
 #include "python/errors.h"
 

@@ -12,6 +12,7 @@
 #include "module/tensor_type.h"
 #include "module/test_hooks.h"
 #include "python/attach.h"
+#include "python/compat.h"
 #include "python/state.h"
 
 /* Callback of the weak reference to a type whose plan is cached: the type has gone. */

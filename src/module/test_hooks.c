@@ -18,6 +18,7 @@
 #include "gpu/sync_rules.h"
 #include "module/dtype_type.h"
 #include "python/capsule.h"
+#include "python/compat.h"
 #include "request/request.h"
 
 /* Append `item`, which is stolen; NULL: making it failed.  Returns the list, or frees

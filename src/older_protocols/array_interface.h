@@ -1,4 +1,5 @@
-/* The reader of __array_interface__, version 3. */
+/* The reader of __array_interface__, version 3.  Called through the table of
+ * older_protocols.c.  GIL held; foreign code runs. */
 #ifndef DLS_OLDER_PROTOCOLS_ARRAY_INTERFACE_H
 #define DLS_OLDER_PROTOCOLS_ARRAY_INTERFACE_H
 

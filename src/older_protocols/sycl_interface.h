@@ -1,4 +1,5 @@
-/* The reader of __sycl_usm_array_interface__, version 1. */
+/* The reader of __sycl_usm_array_interface__, version 1.  Called through the table of
+ * older_protocols.c.  GIL held; foreign code runs. */
 #ifndef DLS_OLDER_PROTOCOLS_SYCL_INTERFACE_H
 #define DLS_OLDER_PROTOCOLS_SYCL_INTERFACE_H
 

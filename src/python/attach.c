@@ -7,6 +7,7 @@
 
 #include "core/alloc.h"
 #include "core/lock.h"
+#include "python/compat.h"
 #include "python/errors.h"
 
 /* Set by the last C-level hook of Py_Finalize.  From then on nothing foreign is called:

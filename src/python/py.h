@@ -79,15 +79,6 @@ typedef struct {
  * test hook "fallback" only.  Never NULL members. */
 extern dls_compat_table dls_compat;
 
-/* Fill dls_compat.  GIL held.  0, or -1 with ImportError set. */
-int dls_compat_load(void);
-/* Test hook: all fallbacks (true) or what the interpreter has (false). */
-void dls_compat_force_fallback(bool force);
-/* dict name -> bool: is the real function in use? */
-PyObject *dls_compat_report(void);
-/* 0x030b for 3.11 and so on. */
-int dls_python_version(void);
-
 /* Arguments flag of the vectorcall protocol (PEP 590, frozen). */
 #define DLS_VECTORCALL_OFFSET ((size_t)1 << (8 * sizeof(size_t) - 1))
 

@@ -1,4 +1,6 @@
-/* Tests: tests/device/test_work_stream.py, tests/device/test_rocm_work_stream.py. */
+/* Remembers the stream of the last export, which the consumer of our C table asks for
+ * afterwards.  Called by ctable_out.c and by export_struct.c; no Python.  Tests:
+ * tests/device/test_work_stream.py, tests/device/test_rocm_work_stream.py. */
 #include "sync/work_stream.h"
 
 #include "gpu/driver_of.h"

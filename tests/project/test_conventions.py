@@ -11,22 +11,6 @@ import pytest
 from project.tree import ROOT, SRC, absent, tool, without_comments
 
 FILES = sorted(path for path in SRC.rglob("*") if path.suffix in (".c", ".h"))
-#: Files that do not open as the page says.  This list may only shrink.
-KNOWN_BARE = {
-    "acquire/ctable.c",
-    "acquire/lazy_bits.c",
-    "exchange/device_question.c",
-    "exchange/library.c",
-    "exchange/plan.c",
-    "exchange/plan_cache.c",
-    "exchange/probe.c",
-    "export/device_answer.c",
-    "export/resolve.c",
-    "gpu/sync_run.c",
-    "older_protocols/array_interface.h",
-    "older_protocols/sycl_interface.h",
-    "sync/work_stream.c",
-}
 
 
 def place(path: Path) -> str:
@@ -45,9 +29,7 @@ def test_file_names_are_unique() -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in FILES if place(path) not in KNOWN_BARE], ids=place
-)
+@pytest.mark.parametrize("path", FILES, ids=place)
 def test_a_file_opens_with_what_it_does(path: Path) -> None:
     text = opening(path)
     assert len(text.split()) > 8, "two to five lines: what, for whom, where its tests are"
@@ -89,13 +71,6 @@ def test_openings_are_seen(tmp_path: Path) -> None:
     assert opening(bare) == "/* One two. */"
 
 
-#: Headers that declare what another source defines.  This list may only shrink.
-KNOWN_ASTRAY = {
-    ("export/export.h", "export/export_struct.c"),
-    ("python/py.h", "python/compat.c"),
-}
-
-
 def astray(src: Path) -> set[tuple[str, str]]:
     """(header, source): the one declares what the other defines, and their names differ."""
     texts = {
@@ -120,7 +95,7 @@ def astray(src: Path) -> set[tuple[str, str]]:
 
 
 def test_a_header_declares_what_the_source_of_its_name_defines() -> None:
-    assert astray(SRC) <= KNOWN_ASTRAY
+    assert astray(SRC) == set()
 
 
 def test_declarations_astray_are_seen(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ REQUIRED = os.environ.get("DLSHIM_CI") == "1"
 LAYERS = (
     "abi", "core", "gpu", "python", "exchange", "sync", "request", "older_protocols", "acquire",
     "export", "module",
-)
+)  # fmt: skip
 
 
 def read_toml(file: Path) -> dict[str, Any]:
