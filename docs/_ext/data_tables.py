@@ -160,7 +160,7 @@ class Producers(Table):
     header = ("kind", "what it does with a stream", "known to be so")
     widths = (18, 47, 35)
     meanings = {
-        "modern": ("", "orders its pending work before the stream that it is passed; all others"),
+        "modern": ("", "synchronises its work with the stream that it is passed; all others"),
         "modern, not 2": ("REFUSES_TWO", "the same, but refuses 2, the per-thread default stream"),
         "modern, not -1": ("NO_MINUS_ONE", "the same, but takes -1 for a handle"),
         "ignores stream": ("IGNORES_STREAM", "takes the keyword and orders nothing"),

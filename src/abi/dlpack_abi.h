@@ -130,7 +130,8 @@ typedef struct dl_exchange_header {
     struct dl_exchange_header *prev_api;
 } dl_exchange_header;
 
-/* The C exchange table of DLPack 1.2/1.3.  None of these orders streams. */
+/* DLPack's C exchange API (the C table), of DLPack 1.2/1.3.  None of these functions
+ * synchronises. */
 typedef struct {
     dl_exchange_header header;
     int (*managed_tensor_allocator)(dl_tensor *prototype,

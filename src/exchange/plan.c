@@ -341,7 +341,7 @@ raise_unsupported(dls_state *state, PyObject *obj)
     }
     PyErr_Format(
         state->unsupported_object_error,
-        "'%U' object offers none of __dlpack__, an exchange table, a capsule "
+        "'%U' object offers none of __dlpack__, DLPack's C exchange API, a capsule "
         "function, __cuda_array_interface__, __sycl_usm_array_interface__, "
         "__array_struct__, __array_interface__ or the buffer protocol; convert "
         "it to an array first (for example numpy.asarray(obj))",

@@ -28,7 +28,7 @@
  * ours: it is never tried beside another.  X(name, the attribute that offers it, text);
  * NONE: it is no attribute, or (TABLE) more than one. */
 #define DLS_PROTOCOL_LIST(X)                                          \
-    X(TABLE, NONE, "exchange table")                                  \
+    X(TABLE, NONE, "C table")                                         \
     X(DLPACK, dlpack, "__dlpack__")                                   \
     X(FUNCTION, NONE, "capsule function")                             \
     X(CUDA, cuda_array_interface, "__cuda_array_interface__")         \

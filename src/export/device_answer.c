@@ -1,5 +1,5 @@
 /* Answers __dlpack_device__: by a short cut, or by an exchange that tells the device.
- * Called by a Producer and by a Tensor; foreign code may run.  Tests:
+ * Called by producer.c and by export_struct.c; foreign code may run.  Tests:
  * tests/core/test_devices.py, tests/core/test_fast_path.py. */
 #include "export/device_answer.h"
 

@@ -185,7 +185,7 @@ resolve_readonly(const dls_exchange *x, dls_resolved *resolved)
                       "it is read-only, and the consumer %s, which cannot say so; pass "
                       "legacy_readonly=\"strip\" if the consumer does not write, or "
                       "legacy_readonly=\"copy\" to give it a private copy",
-                      x->request.kernel_asks ? "borrows it through the exchange table"
+                      x->request.kernel_asks ? "borrows it through the C table"
                                              : "asked for a legacy capsule");
 }
 

@@ -55,8 +55,7 @@ copy_block(const dls_exchange *x, int64_t bytes, void **start)
     return dls_alloc_aligned(bytes, wider ? o->align : DLS_ALIGNMENT, start);
 }
 
-/* Fill the copy.  Work that is pending in device memory was ordered before the copy
- * stream. */
+/* Fill the copy.  The copy stream waits already for the work on device memory. */
 static int
 fill_copy(const dls_exchange *x, void *to, const dls_resolved *resolved, dls_error *err)
 {

@@ -71,7 +71,7 @@ fail_start(const dls_cuda_api *api, int result, dls_error *err)
         return dls_fail(
             err, DLS_EBUFFER,
             "CUDA: the driver finds no device (error %d); this memory cannot "
-            "be ordered here, pass stream=-1 if it is ready",
+            "be synchronised here, pass stream=-1 if it is ready",
             result);
     case CU_NOT_INITIALIZED: /* what cuInit says where the parent called it */
         return fail_child(err);

@@ -139,7 +139,7 @@ fail_of_vendor(const dls_place *place, int result, const char *call, const char 
         return dls_fail(
             err, DLS_EBUFFER,
             "ROCm: the runtime finds no device %d (%s, %d); this memory cannot be "
-            "ordered here, pass stream=-1 if it is ready",
+            "synchronised here, pass stream=-1 if it is ready",
             device_id, name, result);
     }
     if (!cuda && result == GPU_CONTEXT_DESTROYED) {

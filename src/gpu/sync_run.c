@@ -33,13 +33,13 @@ refuse(dls_action action, dls_error *err)
     case DLS_ACTION_REFUSE_UNKNOWN:
         return dls_fail(
             err, DLS_EBUFFER,
-            "the stream with the producer's pending work is not known, and "
+            "the producer's stream is not known, and "
             "unknown_stream=\"error\" was asked for; give producer_stream=, or "
             "pass stream=-1");
     default:
         return dls_fail(err, DLS_EBUFFER,
-                        "its producer takes no stream, so its pending work cannot be "
-                        "ordered on this device; synchronise it and pass stream=-1");
+                        "its producer takes no stream, so it cannot be synchronised "
+                        "on this device; wait for its work and pass stream=-1");
     }
 }
 

@@ -41,7 +41,7 @@ kind_of_unknown(PyObject *object)
         return TENSOR;
     }
     PyErr_Format(PyExc_TypeError,
-                 "%R is not dlshim's, but its class has dlshim's exchange table; wrap "
+                 "%R is not dlshim's, but its class has dlshim's C table; wrap "
                  "the object with dlshim.upgrade() instead",
                  object);
     return FOREIGN;

@@ -164,7 +164,7 @@ wait_for_data(PyObject *self, const dls_tensor *data)
         return dls_refuse(
             data->state, DLS_EBUFFER, self,
             "__sycl_usm_array_interface__: it was taken with stream=-1, and the queue "
-            "with its pending work is not known; take it with stream=None or a "
+            "of its producer is not known; take it with stream=None or a "
             "SyclQueue");
     }
     const dls_sync_job job = {.task = DLS_TASK_WAIT,

@@ -169,7 +169,7 @@ dls_request_options(dls_state *state, PyObject *source, dls_request *request)
     }
     if (dls_option_given(o, DLS_OPTION_producer_stream)) {
         request->producer_stream = o->producer_stream;
-        request->ask_device = true; /* pinned memory is ordered only then */
+        request->ask_device = true; /* only then is pinned memory synchronised */
     }
     request->host_reads |= dls_option_given(o, DLS_OPTION_order)
                            || dls_option_given(o, DLS_OPTION_align)

@@ -46,11 +46,11 @@ check_int(dls_state *state, PyObject *number)
         PyErr_Clear();
     }
     if (overflow != 0 || value < -1) {
-        return dls_refuse(
-            state, DLS_EVALUE, NULL,
-            "stream=%R is out of range: None, -1 (no ordering), or a stream handle "
-            "is expected",
-            number);
+        return dls_refuse(state, DLS_EVALUE, NULL,
+                          "stream=%R is out of range: None, -1 (no synchronisation), "
+                          "or a stream handle "
+                          "is expected",
+                          number);
     }
     return 0;
 }

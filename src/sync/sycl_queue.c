@@ -94,12 +94,12 @@ dls_sycl_queue_sync(dls_state *state, PyObject *source, const dls_sync_job *job,
     default:
         return dls_refuse(
             state, DLS_EBUFFER, source,
-            "the queue with the producer's pending work is not known; give "
+            "the producer's queue is not known; give "
             "producer_stream= its SyclQueue, or wait for it and pass stream=-1 or "
             "unknown_stream=\"same\"");
     }
     if (result < 0) {
-        dls_refuse_from_pending(state, source, "ordering between SYCL queues failed");
+        dls_refuse_from_pending(state, source, "synchronising SYCL queues failed");
     }
     return result;
 }
