@@ -286,7 +286,7 @@ def bench(s: nox.Session) -> None:
 
 @session("instructions", tags=CI, requires=["build"])
 def instructions(s: nox.Session) -> None:
-    """Instructions of dlshim's own roads, by valgrind: none may cost more than before."""
+    """Instructions of dlshim's own cases, by valgrind: none may cost more than before."""
     install(s, f"numpy=={environments.load()['newest'].pins['numpy']}")
     own = "^(?!torch).*(dlshim|floor|direct|inner)$|^legacy to numpy .* bare$"
     groups = "calls,pieces,dimensions,tables,journeys"

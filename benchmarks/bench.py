@@ -114,7 +114,7 @@ def main() -> None:
             operation.name,
             time_function(operation),
             inner_loops=operation.loops,
-            metadata={"road": operation.road, "way": operation.way},
+            metadata={"case": operation.case, "way": operation.way},
         )
         if benchmark is not None and not worker:
             values = benchmark.get_values()

@@ -166,10 +166,10 @@ def extra(rule: dict, cost: dict[str, float]) -> float:
 
 def piece_row(piece: dict, cost: dict[str, float]) -> tuple[str, ...]:
     """Floor of this run, budget for this interpreter, dlshim, and the two ratios."""
-    road, over = piece["road"], piece.get("over")
-    floor, own = cost.get(f"{road} | floor"), cost.get(f"{road} | dlshim")
+    case, over = piece["case"], piece.get("over")
+    floor, own = cost.get(f"{case} | floor"), cost.get(f"{case} | dlshim")
     if over:
-        under = cost.get(f"{road} | {over}")
+        under = cost.get(f"{case} | {over}")
         limit = None if under is None else under + piece["budget"]
         budget = f"{over} + {piece['budget']}"
     else:
@@ -181,7 +181,7 @@ def piece_row(piece: dict, cost: dict[str, float]) -> tuple[str, ...]:
     share = f"{own / floor:.2f}" if own and floor else "-"
     allowed = f"{limit / floor:.2f}" if limit and floor else "-"
     numbers = (_number(floor), budget, _number(limit), _number(own))
-    return (road, *numbers, share, allowed, _verdict(own, limit))
+    return (case, *numbers, share, allowed, _verdict(own, limit))
 
 
 def dimension_row(rule: dict, cost: dict[str, float]) -> tuple[str, ...]:
@@ -199,14 +199,14 @@ def dimension_row(rule: dict, cost: dict[str, float]) -> tuple[str, ...]:
 
 
 def journey_row(journey: dict, cost: dict[str, float]) -> tuple[str, ...]:
-    road = journey["road"]
+    case = journey["case"]
     ways = ("bare", "floor table", "floor", "dlshim")
-    bare, table, floor, own = (cost.get(f"{road} | {way}") for way in ways)
+    bare, table, floor, own = (cost.get(f"{case} | {way}") for way in ways)
     floor = table if table is not None else floor
     ratios = [f"{x / bare:.3f}" if bare and x else "-" for x in (floor, own)]
     limit = journey["at_most"] + (extra(journey, cost) / bare if bare else 0)
     verdict = _verdict(own / bare if own and bare else None, limit)
-    return (road, *map(_number, (bare, floor, own)), *ratios, f"{limit:.2f}", verdict)
+    return (case, *map(_number, (bare, floor, own)), *ratios, f"{limit:.2f}", verdict)
 
 
 def print_judgement(budgets: dict, cost: dict[str, float]) -> None:
@@ -229,17 +229,17 @@ def held_rows(budgets: dict, cost: dict[str, float]) -> list[Held]:
     """Everything in budgets.toml that has a `held`, as far as it was measured."""
     rows = []
     for piece in budgets["piece"]:
-        road, over = piece["road"], piece.get("over")
-        own, base = cost.get(f"{road} | dlshim"), cost.get(f"{road} | {over or 'floor'}")
-        rows.append(Held(road, own, base, piece.get("held"), added=bool(over)))
+        case, over = piece["case"], piece.get("over")
+        own, base = cost.get(f"{case} | dlshim"), cost.get(f"{case} | {over or 'floor'}")
+        rows.append(Held(case, own, base, piece.get("held"), added=bool(over)))
     for rule in budgets.get("dimension", ()):
-        road = rule["last"]
-        own, base = cost.get(f"{road} | dlshim"), cost.get(f"{road} | floor")
-        rows.append(Held(road, own, base, rule.get("held"), added=False))
+        case = rule["last"]
+        own, base = cost.get(f"{case} | dlshim"), cost.get(f"{case} | floor")
+        rows.append(Held(case, own, base, rule.get("held"), added=False))
     for journey in budgets["journey"]:
-        road = journey["road"]
-        own, base = cost.get(f"{road} | dlshim"), cost.get(f"{road} | bare")
-        rows.append(Held(road, own, base, journey.get("held"), added=False))
+        case = journey["case"]
+        own, base = cost.get(f"{case} | dlshim"), cost.get(f"{case} | bare")
+        rows.append(Held(case, own, base, journey.get("held"), added=False))
     return [row for row in rows if row.own is not None and row.base is not None]
 
 
@@ -248,7 +248,7 @@ class Held:
     """What an operation cost when it was last lowered: `held` times the base (the floor probe,
     or the bare consumer, of the same run), or `held` instructions more than it."""
 
-    road: str
+    case: str
     own: float
     base: float
     held: float | None
@@ -279,7 +279,7 @@ def check_held(budgets: dict, cost: dict[str, float]) -> bool:
         now = f"+ {row.now}" if row.added else f"x {row.now}"
         verdict = "FAILED" if row.failed else "passed"
         numbers = (_number(row.base), held, _number(row.limit), _number(row.own), now)
-        lines.append((row.road, *numbers, verdict))
+        lines.append((row.case, *numbers, verdict))
     if lines:
         print(report.table(heads, lines), end="\n\n")
     return bool(lines) and all(line[-1] == "passed" for line in lines)
@@ -293,7 +293,7 @@ def lower(budgets: dict, cost: dict[str, float]) -> None:
         if row.held is not None and row.now >= row.held:
             continue
         for i, block in enumerate(blocks):
-            if re.search(rf'^(road|last) = "{re.escape(row.road)}"$', block, re.M):
+            if re.search(rf'^(case|last) = "{re.escape(row.case)}"$', block, re.M):
                 if "[[gate]]" in block:
                     continue
                 block = re.sub(r"\nheld = .*", "", block)
@@ -304,16 +304,16 @@ def lower(budgets: dict, cost: dict[str, float]) -> None:
 def check_gates(budgets: dict, cost: dict[str, float]) -> bool:
     good = check_held(budgets, cost)
     for gate in budgets["gate"]:
-        road, way, against = gate["road"], gate["way"], gate["against"]
-        own, other = cost.get(f"{road} | {way}"), cost.get(f"{road} | {against}")
+        case, way, against = gate["case"], gate["way"], gate["against"]
+        own, other = cost.get(f"{case} | {way}"), cost.get(f"{case} | {against}")
         if own is None or other is None:
-            print(f"GATE {road}: not measured, so not passed")
+            print(f"GATE {case}: not measured, so not passed")
             good = False
             continue
         passed = own < gate["below"] * other
         good = good and passed
         print(
-            f"GATE {road}: {way} {own:.0f} against {against} {other:.0f} "
+            f"GATE {case}: {way} {own:.0f} against {against} {other:.0f} "
             f"= {own / other:.3f}, must be below {gate['below']}: "
             f"{'passed' if passed else 'FAILED'}"
         )
@@ -340,13 +340,13 @@ def parse() -> argparse.Namespace:
 
 
 def measured_again(arguments: argparse.Namespace, budgets: dict, cost: dict) -> dict[str, float]:
-    """The counts, with those of each road that is dearer than what is held from a run of the
-    failed roads alone, where that is cheaper.
+    """The counts, with those of each case that is dearer than what is held from a run of the
+    failed cases alone, where that is cheaper.
 
-    Among many others a road may find one of pymalloc's pools full to the last place: then each
-    object opens and closes a pool, some 240 instructions that are not the road's.
+    Among many others a case may find one of pymalloc's pools full to the last place: then each
+    object opens and closes a pool, some 240 instructions that are not the case's.
     """
-    failed = {row.road: row for row in held_rows(budgets, cost) if row.failed}
+    failed = {row.case: row for row in held_rows(budgets, cost) if row.failed}
     if not failed:
         return cost
     alone = argparse.Namespace(**vars(arguments))
@@ -355,7 +355,7 @@ def measured_again(arguments: argparse.Namespace, budgets: dict, cost: dict) -> 
         run_valgrind(alone, pathlib.Path(folder))
         selected = ops.select(alone.groups, alone.select)
         found = per_operation(selected, read_counts(pathlib.Path(folder)))
-    better = [r.road for r in held_rows(budgets, found) if r.now < failed[r.road].now]
+    better = [r.case for r in held_rows(budgets, found) if r.now < failed[r.case].now]
     print(f"measured again: {', '.join(failed)}; cheaper: {', '.join(better) or 'none'}\n")
     return cost | {
         name: counted for name, counted in found.items() if name.rpartition(" | ")[0] in better

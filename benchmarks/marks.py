@@ -4,7 +4,7 @@
     python benchmarks/marks.py --measure [WORD]   measures what is not measured and has the word
 
 A mark is measured by leaving it out: the extension is built without it, and callgrind counts the
-roads of `nox -s instructions` again. The road that becomes dearest says what the mark gains. A
+cases of `nox -s instructions` again. The case that becomes dearest says what the mark gains. A
 mark that gains nothing is named, and stays in the list until it is taken out of the source.
 """
 
@@ -26,7 +26,7 @@ UNKNOWN = "not measured"
 KINDS = ("FLAT", "KNOWN", "RARE", "APART", "COLD")
 #: Marks of a whole function; the others stand in an expression of one.
 OF_FUNCTIONS = ("FLAT", "APART", "COLD")
-ROADS = "^(?!torch).*dlshim$"
+CASES = "^(?!torch).*dlshim$"
 GROUPS = "calls,pieces,tables"
 
 Mark = tuple[str, str]  # (kind, "file: function")
@@ -101,10 +101,10 @@ def build(tree: pathlib.Path) -> pathlib.Path:
 
 
 def count(library: pathlib.Path, folder: pathlib.Path) -> dict[str, float]:
-    """Instructions of each road."""
+    """Instructions of each case."""
     result = folder / "counts.json"
     command = [sys.executable, str(ROOT / "benchmarks" / "instructions.py"), "--no-gate"]
-    command += ["--groups", GROUPS, "--select", ROADS, "--json", str(result)]
+    command += ["--groups", GROUPS, "--select", CASES, "--json", str(result)]
     env = {**os.environ, "PYTHONPATH": str(library)}
     subprocess.run(command, check=True, env=env, stdout=subprocess.DEVNULL)
     return json.loads(result.read_text())
@@ -123,11 +123,11 @@ def measure(chosen: list[Mark], gains: dict[Mark, str]) -> None:
             shutil.copytree(SRC, tree / "src")
             leave_out(mark, tree / "src")
             without = count(build(tree), folder)
-            more = {road: round(without[road] - with_all[road]) for road in with_all}
-            road = max(more, key=lambda each: more[each])
-            print(f"DLS_{mark[0]:6} {mark[1]}: {more[road]:+} on {road}", flush=True)
-            if more[road] > 0:
-                gains[mark] = f"{more[road]} instructions of {road}"
+            more = {case: round(without[case] - with_all[case]) for case in with_all}
+            case = max(more, key=lambda each: more[each])
+            print(f"DLS_{mark[0]:6} {mark[1]}: {more[case]:+} on {case}", flush=True)
+            if more[case] > 0:
+                gains[mark] = f"{more[case]} instructions of {case}"
                 write_list(gains)
 
 

@@ -1,6 +1,6 @@
 """Every measured operation, as data.
 
-An :class:`Operation` is a road (what is done), a way (who does it), a setup, a statement and
+An :class:`Operation` is a case (what is done), a way (who does it), a setup, a statement and
 the operation that it is compared with.  ``bench.py`` times them and ``instructions.py``
 counts their instructions; neither knows any operation by name.
 """
@@ -149,7 +149,7 @@ JOURNEYS: tuple[tuple[str, str], ...] = (
 VERSIONED = "{}.__dlpack__(max_version=version)"
 LEGACY = "{}.__dlpack__()"
 
-# Pieces: road, producer, {way: what is made before the loop, with {} for the producer},
+# Pieces: case, producer, {way: what is made before the loop, with {} for the producer},
 # statement with {} for that, and the way that the others are compared with.
 _WRAPPERS = {
     "floor": "floor.upgrade({})",
@@ -192,7 +192,7 @@ PIECES: tuple[tuple[str, str, dict[str, str], str], ...] = (
     ("device of torch", "torch", {**_WRAPPERS_TABLE, "direct": "{}"}, "{}.__dlpack_device__()"),
 )
 
-# Calls on a producer: road, producer, {way: statement with x for the producer}.
+# Calls on a producer: case, producer, {way: statement with x for the producer}.
 CALLS: tuple[tuple[str, str, dict[str, str]], ...] = (
     (
         "construct and drop",
@@ -291,21 +291,21 @@ DIMENSIONS = (0, 1, 2, 4, 8, 16, 32)
 
 @dataclass(frozen=True)
 class Operation:
-    road: str
+    case: str
     way: str
     setup: str
     statement: str
     needs: tuple[str, ...]
-    reference: str  # the way, on the same road, that this one is compared with
+    reference: str  # the way, on the same case, that this one is compared with
     loops: int = 1  # executions of the operation in one statement
 
     @property
     def name(self) -> str:
-        return f"{self.road} | {self.way}"
+        return f"{self.case} | {self.way}"
 
     @property
     def reference_name(self) -> str:
-        return f"{self.road} | {self.reference}"
+        return f"{self.case} | {self.reference}"
 
 
 def _needs(*texts: str, given: Iterable[str] = ()) -> tuple[str, ...]:
@@ -328,9 +328,9 @@ def _bound(code: str) -> set[str]:
     return names
 
 
-def _operation(road: str, way: str, setup: str, statement: str, **more: Any) -> Operation:
+def _operation(case: str, way: str, setup: str, statement: str, **more: Any) -> Operation:
     needs = _needs(setup, statement)
-    return Operation(road, way, setup, statement, needs, **more)
+    return Operation(case, way, setup, statement, needs, **more)
 
 
 def _journeys() -> Iterable[Operation]:
@@ -344,17 +344,17 @@ def _journeys() -> Iterable[Operation]:
 
 
 def _pieces() -> Iterable[Operation]:
-    for road, producer, ways, statement in PIECES:
+    for case, producer, ways, statement in PIECES:
         for way, wrapper in ways.items():
             setup = "w = " + wrapper.format(PRODUCERS[producer][0])
-            yield _operation(road, way, setup, statement.format("w"), reference="floor")
+            yield _operation(case, way, setup, statement.format("w"), reference="floor")
 
 
 def _calls() -> Iterable[Operation]:
-    for road, producer, ways in CALLS:
+    for case, producer, ways in CALLS:
         for way, statement in ways.items():
             setup = f"x = {PRODUCERS[producer][0]}"
-            yield _operation(road, way, setup, statement, reference="floor")
+            yield _operation(case, way, setup, statement, reference="floor")
 
 
 def _tables() -> Iterable[Operation]:

@@ -3,7 +3,7 @@
     python benchmarks/plot.py FILE FOLDER
 
 writes ``journeys.svg`` (each journey with dlshim, and with the floor probe, against the same
-consumer without an adapter) and ``roads.svg`` (each road of dlshim against the floor probe).
+consumer without an adapter) and ``cases.svg`` (each case of dlshim against the floor probe).
 """
 
 from __future__ import annotations
@@ -63,23 +63,23 @@ def draw(title: str, rows: Sequence[Row]) -> str:
 def journeys(budgets: dict, cost: dict[str, float]) -> list[Row]:
     rows = []
     for journey in budgets["journey"]:
-        road = journey["road"]
-        bare, own = cost.get(f"{road} | bare"), cost.get(f"{road} | dlshim")
-        floor = cost.get(f"{road} | floor table", cost.get(f"{road} | floor"))
+        case = journey["case"]
+        bare, own = cost.get(f"{case} | bare"), cost.get(f"{case} | dlshim")
+        floor = cost.get(f"{case} | floor table", cost.get(f"{case} | floor"))
         if bare and own and floor:
             limit = journey["at_most"] + instructions.extra(journey, cost) / bare
-            rows.append((road, own / bare, floor / bare, limit))
+            rows.append((case, own / bare, floor / bare, limit))
     return rows
 
 
-def roads(budgets: dict, cost: dict[str, float]) -> list[Row]:
+def cases(budgets: dict, cost: dict[str, float]) -> list[Row]:
     rows: list[Row] = []
     for piece in budgets["piece"]:
-        road = piece["road"]
-        floor, own = cost.get(f"{road} | floor"), cost.get(f"{road} | dlshim")
+        case = piece["case"]
+        floor, own = cost.get(f"{case} | floor"), cost.get(f"{case} | dlshim")
         if floor and own and "over" not in piece:
             limit = (piece["budget"] + instructions.extra(piece, cost)) / floor
-            rows.append((road, own / floor, None, limit))
+            rows.append((case, own / floor, None, limit))
     return rows
 
 
@@ -92,8 +92,8 @@ def main() -> None:
     budgets = instructions.load_budgets()
     title = "Instructions of a whole exchange, against the consumer without an adapter (dashed)"
     (arguments.folder / "journeys.svg").write_text(draw(title, journeys(budgets, cost)))
-    title = "Instructions of each road, against the floor probe without checks (dashed)"
-    (arguments.folder / "roads.svg").write_text(draw(title, roads(budgets, cost)))
+    title = "Instructions of each case, against the floor probe without checks (dashed)"
+    (arguments.folder / "cases.svg").write_text(draw(title, cases(budgets, cost)))
 
 
 if __name__ == "__main__":

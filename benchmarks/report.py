@@ -58,15 +58,15 @@ def by_road(
 ) -> str:
     """One table: every operation with its cost and the ratio to its reference."""
     rows: list[tuple[str, ...]] = []
-    heads = ["road", "way", unit, *([beside[0]] if beside else []), "ratio", "to"]
-    road = None
+    heads = ["case", "way", unit, *([beside[0]] if beside else []), "ratio", "to"]
+    case = None
     for operation in operations:
         own, reference = cost.get(operation.name), cost.get(operation.reference_name)
         if own is None:
             continue
-        if road not in (None, operation.road):
+        if case not in (None, operation.case):
             rows.append(("",) * len(heads))
-        name, road = operation.road if operation.road != road else "", operation.road
+        name, case = operation.case if operation.case != case else "", operation.case
         numbers = [own] + ([beside[1][operation.name]] if beside else [])
         ratio = f"{own / reference:.2f}" if reference else "-"
         cells = (f"{number:.{digits}f}" for number in numbers)

@@ -156,13 +156,13 @@ static dl_managed_tensor_versioned *own_by_table(floor_state *st, const floor_pl
     return managed;
 }
 
-dl_managed_tensor_versioned *floor_own(floor_state *st, const floor_plan *plan, floor_road road,
+dl_managed_tensor_versioned *floor_own(floor_state *st, const floor_plan *plan, floor_form form,
                                        PyObject *source)
 {
-    if (road == FLOOR_TABLE) {
+    if (form == FLOOR_TABLE) {
         return own_by_table(st, plan, source);
     }
-    bool legacy = road == FLOOR_LEGACY;
+    bool legacy = form == FLOOR_LEGACY;
     PyObject *capsule = legacy ? floor_call_bare(st, source) : floor_call_versioned(st, source);
     if (capsule == NULL) {
         return NULL;

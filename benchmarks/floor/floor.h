@@ -30,11 +30,11 @@ typedef PyObject *(*floor_vectorcall_method)(PyObject *name, PyObject *const *ar
                                              size_t nargsf, PyObject *kwnames);
 
 /* How a type is asked.  Learned once, on the first upgrade of that type. */
-typedef enum { FLOOR_LEGACY, FLOOR_VERSIONED, FLOOR_TABLE } floor_road;
+typedef enum { FLOOR_LEGACY, FLOOR_VERSIONED, FLOOR_TABLE } floor_form;
 
 typedef struct {
     PyTypeObject *type; /* held for ever */
-    floor_road method;  /* what `__dlpack__` gives: never FLOOR_TABLE */
+    floor_form method;  /* what `__dlpack__` gives: never FLOOR_TABLE */
     const dl_exchange_api *table; /* NULL: the type has none */
     bool asks_grad;               /* the table forgets autograd: ask first */
 } floor_plan;
@@ -81,7 +81,7 @@ typedef struct {
     floor_state *state;
     const floor_plan *plan;
     PyObject *source;
-    floor_road road;
+    floor_form form;
     dl_managed_tensor_versioned *kept; /* by the first borrow; NULL before */
 } floor_wrapper;
 
@@ -106,9 +106,9 @@ PyObject *floor_capsule_legacy(dl_managed_tensor *managed);
 void *floor_take(PyObject *capsule, const char *name, const char *used);
 PyObject *floor_call_bare(floor_state *st, PyObject *source);
 PyObject *floor_call_versioned(floor_state *st, PyObject *source);
-/* Asks `source` by `road` and owns what comes, as versioned; NULL: exception. */
+/* Asks `source` by `form` and owns what comes, as versioned; NULL: exception. */
 dl_managed_tensor_versioned *floor_own(floor_state *st, const floor_plan *plan,
-                                       floor_road road, PyObject *source);
+                                       floor_form form, PyObject *source);
 /* Raises when the table would forget that the tensor requires grad. */
 int floor_check_grad(floor_state *st, const floor_plan *plan, PyObject *source);
 

@@ -89,8 +89,8 @@ KNOWN PyObject *own(PyObject *module, PyObject *source, bool by_table, bool look
     if (plan == NULL) {
         return NULL;
     }
-    floor_road road = by_table && plan->table != NULL ? FLOOR_TABLE : plan->method;
-    dl_managed_tensor_versioned *managed = floor_own(st, plan, road, source);
+    floor_form form = by_table && plan->table != NULL ? FLOOR_TABLE : plan->method;
+    dl_managed_tensor_versioned *managed = floor_own(st, plan, form, source);
     if (managed == NULL) {
         return NULL;
     }

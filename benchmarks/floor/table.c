@@ -5,21 +5,21 @@
 static int wrapper_owned(void *object, dl_managed_tensor_versioned **out)
 {
     floor_wrapper *self = object;
-    if (self->road == FLOOR_TABLE) { /* kernels take parameters: no question about grad */
+    if (self->form == FLOOR_TABLE) { /* kernels take parameters: no question about grad */
         return self->plan->table->managed_tensor_from_py_object_no_sync(self->source, out);
     }
-    *out = floor_own(self->state, self->plan, self->road, self->source);
+    *out = floor_own(self->state, self->plan, self->form, self->source);
     return *out != NULL ? 0 : -1;
 }
 
 static int wrapper_borrow(void *object, dl_tensor *out)
 {
     floor_wrapper *self = object;
-    if (self->road == FLOOR_TABLE && self->plan->table->dltensor_from_py_object_no_sync != NULL) {
+    if (self->form == FLOOR_TABLE && self->plan->table->dltensor_from_py_object_no_sync != NULL) {
         return self->plan->table->dltensor_from_py_object_no_sync(self->source, out);
     }
     if (self->kept == NULL) {
-        self->kept = floor_own(self->state, self->plan, self->road, self->source);
+        self->kept = floor_own(self->state, self->plan, self->form, self->source);
         if (self->kept == NULL) {
             return -1;
         }

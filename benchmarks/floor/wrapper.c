@@ -23,22 +23,22 @@ static int wants_versioned(floor_state *st, PyObject *const *values, PyObject *k
 
 static PyObject *export_legacy(floor_wrapper *self)
 {
-    if (self->road == FLOOR_LEGACY) {
+    if (self->form == FLOOR_LEGACY) {
         return floor_call_bare(self->state, self->source);
     }
     dl_managed_tensor_versioned *inner =
-        floor_own(self->state, self->plan, self->road, self->source);
+        floor_own(self->state, self->plan, self->form, self->source);
     dl_managed_tensor *made = inner != NULL ? floor_to_legacy(inner) : NULL;
     return made != NULL ? floor_capsule_legacy(made) : NULL;
 }
 
 static PyObject *export_versioned(floor_wrapper *self)
 {
-    if (self->road == FLOOR_VERSIONED) {
+    if (self->form == FLOOR_VERSIONED) {
         return floor_call_versioned(self->state, self->source);
     }
     dl_managed_tensor_versioned *made =
-        floor_own(self->state, self->plan, self->road, self->source);
+        floor_own(self->state, self->plan, self->form, self->source);
     return made != NULL ? floor_capsule_versioned(made) : NULL;
 }
 
@@ -94,13 +94,13 @@ static int wrapper_traverse(PyObject *op, visitproc visit, void *arg)
 }
 
 static void fill(floor_wrapper *self, floor_state *st, const floor_plan *plan, PyObject *source,
-                 floor_road road)
+                 floor_form form)
 {
     Py_INCREF(source);
     self->state = st;
     self->plan = plan;
     self->source = source;
-    self->road = road;
+    self->form = form;
     self->kept = NULL;
 }
 
@@ -120,7 +120,7 @@ PyObject *floor_upgrade_table(floor_state *st, PyObject *source)
 {
     floor_wrapper *self = (floor_wrapper *)floor_upgrade(st, source);
     if (self != NULL && self->plan->table != NULL) {
-        self->road = FLOOR_TABLE;
+        self->form = FLOOR_TABLE;
     }
     return (PyObject *)self;
 }
