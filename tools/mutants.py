@@ -296,7 +296,7 @@ MUTANTS = [
     Mutant(
         "the stream of an interface dict is not heard",
         "older_protocols/cuda_interface.c",
-        "        *reading->p = (dls_producer_stream){.known = DLS_P_KNOWN, .handle = handle};\n",
+        "    *reading->p = dls_producer_stream_of_handle(handle);\n",
         "",
     ),
     Mutant(

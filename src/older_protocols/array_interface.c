@@ -7,11 +7,11 @@
 
 /* ['data'] is the tuple (address, read-only). */
 static int
-read_pointer(dls_reading *reading, PyObject *pair)
+read_pointer(dls_reading *reading)
 {
     int64_t offset;
     /* A wrong pair is reported before a wrong offset. */
-    if (PyTuple_Size(pair) == 2) {
+    if (PyTuple_Size(reading->entries[DLS_ENTRY_data]) == 2) {
         if (dls_dict_read_offset(reading, &offset) < 0) {
             return -1;
         }
@@ -22,7 +22,7 @@ read_pointer(dls_reading *reading, PyObject *pair)
                          "made");
         }
     }
-    return dls_dict_read_pair(reading, pair) < 0 ? -1 : dls_reading_finish(reading);
+    return dls_dict_read_pair(reading) < 0 ? -1 : dls_reading_finish(reading);
 }
 
 /* ['data'] is an object with a buffer: every byte that is touched must be inside (T11).
@@ -30,24 +30,22 @@ read_pointer(dls_reading *reading, PyObject *pair)
 static int
 read_buffer(dls_reading *reading, PyObject *exporter)
 {
-    static const dls_dict_entry data = {
-        DLS_NAME_INDEX_data, "be a tuple (address, read-only), an object with the "
-                             "buffer protocol, or None for the object's own buffer"};
     dls_acquired *acquired = reading->acquired;
     int64_t offset;
     if (dls_dict_read_offset(reading, &offset) < 0) {
         return -1;
     }
     if (!dls_compat.PyObject_CheckBuffer(exporter)) {
-        return dls_dict_fail_type(reading, &data, exporter);
+        return dls_dict_fail_type(
+            reading, DLS_ENTRY_data,
+            "be a tuple (address, read-only), an object with the buffer protocol, or "
+            "None for the object's own buffer",
+            exporter);
     }
     /* 0 is PyBUF_SIMPLE: one run of bytes. */
     const dls_buffer *view = dls_reading_hold_buffer(reading, exporter, 0);
     if (view == NULL) {
         return -1;
-    }
-    if (view->readonly) {
-        acquired->flags |= DL_FLAG_READ_ONLY;
     }
     bool inside = offset <= view->len;
     acquired->tensor.data = view->buf;
@@ -71,16 +69,11 @@ read_buffer(dls_reading *reading, PyObject *exporter)
 int
 dls_array_interface_read(dls_reading *reading)
 {
-    PyObject *value;
     if (dls_dict_open(reading) < 0) {
         return -1;
     }
-    int got = dls_dict_get(reading, DLS_NAME_INDEX_data, &value);
-    if (got <= 0) {
-        return got < 0 ? -1 : read_buffer(reading, reading->obj);
-    }
-    int result = PyTuple_Check(value) ? read_pointer(reading, value)
-                                      : read_buffer(reading, value);
-    Py_DECREF(value);
-    return result;
+    PyObject *data = reading->entries[DLS_ENTRY_data];
+    return data != NULL && PyTuple_Check(data)
+               ? read_pointer(reading)
+               : read_buffer(reading, data != NULL ? data : reading->obj);
 }

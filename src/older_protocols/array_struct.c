@@ -58,12 +58,7 @@ read_struct(dls_reading *reading, const array_struct *inter)
     for (int i = 0; i < inter->nd; i++) {
         acquired->tensor.shape[i] = inter->shape[i];
     }
-    if (inter->strides != NULL) {
-        int64_t *strides = dls_reading_byte_strides(reading);
-        for (int i = 0; i < inter->nd; i++) {
-            strides[i] = inter->strides[i];
-        }
-    }
+    dls_reading_copy_strides(reading, inter->strides);
     if ((inter->flags & ARRAY_STRUCT_WRITEABLE) == 0) {
         acquired->flags |= DL_FLAG_READ_ONLY;
     }

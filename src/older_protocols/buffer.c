@@ -79,12 +79,7 @@ read_dims(dls_reading *reading, const dls_buffer *view)
         tensor->shape[i] = view->shape != NULL ? view->shape[i]
                                                : view->len / view->itemsize;
     }
-    if (view->strides != NULL) {
-        int64_t *strides = dls_reading_byte_strides(reading);
-        for (int i = 0; i < view->ndim; i++) {
-            strides[i] = view->strides[i];
-        }
-    }
+    dls_reading_copy_strides(reading, view->strides);
     return 0;
 }
 
@@ -96,9 +91,6 @@ dls_buffer_read(dls_reading *reading)
     if (view == NULL || read_format(reading, view) < 0
         || read_dims(reading, view) < 0) {
         return -1;
-    }
-    if (view->readonly) {
-        reading->acquired->flags |= DL_FLAG_READ_ONLY;
     }
     reading->acquired->tensor.data = view->buf;
     return dls_reading_finish(reading);

@@ -5,9 +5,9 @@
 #include "older_protocols/cuda_interface.h"
 
 #include "gpu/pointer.h"
-#include "older_protocols/device_attribute.h"
 #include "older_protocols/interface_dict.h"
 #include "python/errors.h"
+#include "sync/producer_stream.h"
 #include "sync/stream_value.h"
 
 #define STREAM_VERSION 3 /* the first version whose dict has a word for the stream */
@@ -38,28 +38,74 @@ read_zero(const dls_reading *reading)
 static int
 read_stream(const dls_reading *reading)
 {
-    static const dls_dict_entry entry = {DLS_NAME_INDEX_stream,
-                                         "be None or a stream handle as int"};
-    PyObject *value;
+    PyObject *value = reading->entries[DLS_ENTRY_stream];
     uint64_t handle = 0;
     if (reading->version < STREAM_VERSION) {
         return 0;
     }
     *reading->p = (dls_producer_stream){.known = DLS_P_READY};
-    int got = dls_dict_get(reading, entry.key, &value);
-    if (got <= 0) {
-        return got;
+    if (value == NULL) {
+        return 0;
     }
-    int result = dls_dict_read_unsigned(reading, &entry, value, &handle);
-    if (result == 0) {
-        *reading->p = (dls_producer_stream){.known = DLS_P_KNOWN, .handle = handle};
-        result = handle == 0 ? read_zero(reading) : 0;
+    if (dls_dict_read_unsigned(reading, DLS_ENTRY_stream,
+                               "be None or a stream handle as int", value, &handle)
+        < 0) {
+        return -1;
     }
-    Py_DECREF(value);
-    return result;
+    *reading->p = dls_producer_stream_of_handle(handle);
+    return handle == 0 ? read_zero(reading) : 0;
 }
 
 /* --- device --------------------------------------------------------------- */
+
+/* A device number; -1: the value (NULL allowed) is none. */
+static int
+number_of(PyObject *value)
+{
+    if (value == NULL || !PyLong_Check(value) || PyBool_Check(value)) {
+        return -1;
+    }
+    long number = PyLong_AsLong(value);
+    PyErr_Clear(); /* too large for a device */
+    return number >= 0 && number <= INT32_MAX ? (int)number : -1;
+}
+
+/* *number in obj.name, -1: there is none.  0, or -1 with an exception. */
+static int
+probe_number(PyObject *obj, PyObject *name, int *number)
+{
+    PyObject *value = NULL;
+    if (dls_get_optional(obj, name, &value) < 0) {
+        return dls_error_forget();
+    }
+    *number = number_of(value);
+    Py_XDECREF(value);
+    return 0;
+}
+
+/* What the object itself says: the number in obj.device.id (CuPy), obj.device_id or
+ * obj.device, the first that is a device number; *ordinal is -1 where none is.  What
+ * these raise means "no number", unless no probe may hide it: 0, or -1 with such an
+ * exception. */
+static int
+ask_object(dls_state *state, PyObject *obj, int *ordinal)
+{
+    PyObject *device = NULL;
+    int got = dls_get_optional(obj, state->names.device, &device);
+    int result = got < 0 ? dls_error_forget() : 0;
+    *ordinal = -1;
+    if (result == 0 && device != NULL) {
+        result = probe_number(device, state->names.id, ordinal);
+    }
+    if (result == 0 && *ordinal < 0) {
+        result = probe_number(obj, state->names.device_id, ordinal);
+    }
+    if (result == 0 && *ordinal < 0) {
+        *ordinal = number_of(device);
+    }
+    Py_XDECREF(device);
+    return result;
+}
 
 /* The driver tells whose memory the address is.  Where it cannot, and for arrays
  * without elements, the object's own word decides, else the current device. */
@@ -92,7 +138,7 @@ find_device(const dls_reading *reading, bool empty)
     if (device->device_id >= 0) {
         return 0;
     }
-    if (dls_device_attribute_read(reading->state, reading->obj, &ordinal) < 0) {
+    if (ask_object(reading->state, reading->obj, &ordinal) < 0) {
         return -1;
     }
     if (ordinal < 0) {

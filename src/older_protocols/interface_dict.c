@@ -9,69 +9,72 @@
 /* --- entries -------------------------------------------------------------- */
 
 static PyObject *
-name_of(const dls_reading *reading, const dls_dict_entry *entry)
+name_of(const dls_reading *reading, dls_entry key)
 {
-    return reading->state->all_names[entry->key];
+    static const uint8_t names[] = {
+#define ENTRY_NAME(key) DLS_NAME_INDEX_##key
+        DLS_ENTRY_LIST(ENTRY_NAME)};
+#undef ENTRY_NAME
+    return reading->state->all_names[names[key]];
 }
 
-int
-dls_dict_get(const dls_reading *reading, int key, PyObject **value)
-{
-    assert(PyDict_Check(reading->given));
-    *value = PyDict_GetItemWithError(reading->given, reading->state->all_names[key]);
-    if (*value == NULL) {
-        return PyErr_Occurred() != NULL ? -1 : 0;
-    }
-    if (*value == Py_None) {
-        *value = NULL;
-        return 0;
-    }
-    Py_INCREF(*value);
-    return 1;
-}
-
-/* "['key'] is missing, must <wanted>; ...".  Always -1. */
+/* None says the same as a missing entry. */
 static int
-fail_missing(const dls_reading *reading, const dls_dict_entry *entry)
+look_up_entries(dls_reading *reading)
 {
-    return dls_reading_fail(reading,
-                            "['%U'] is missing, must %s; the dict has to be corrected "
-                            "where it is made",
-                            name_of(reading, entry), entry->wanted);
-}
-
-int
-dls_dict_require(const dls_reading *reading, const dls_dict_entry *entry,
-                 PyObject **value)
-{
-    int got = dls_dict_get(reading, entry->key, value);
-    return got != 0 ? got : fail_missing(reading, entry);
-}
-
-int
-dls_dict_fail_type(const dls_reading *reading, const dls_dict_entry *entry,
-                   PyObject *value)
-{
-    PyObject *type = PyObject_GetAttrString((PyObject *)Py_TYPE(value), "__name__");
-    if (type == NULL) {
-        return -1;
+    for (int i = 0; i < DLS_ENTRY_COUNT; i++) {
+        PyObject *name = name_of(reading, (dls_entry)i);
+        PyObject *value = PyDict_GetItemWithError(reading->given, name);
+        if (value == NULL && PyErr_Occurred() != NULL) {
+            return -1;
+        }
+        reading->entries[i] = value != Py_None ? Py_XNewRef(value) : NULL;
     }
-    dls_reading_fail(reading,
-                     "['%U'] must %s, not %S; the dict has to be corrected where it "
-                     "is made",
-                     name_of(reading, entry), entry->wanted, type);
-    Py_DECREF(type);
+    return 0;
+}
+
+PyObject *
+dls_dict_require(const dls_reading *reading, dls_entry key, const char *wanted)
+{
+    if (reading->entries[key] == NULL) {
+        dls_reading_fail(reading,
+                         "['%U'] is missing, must %s; the dict has to be corrected "
+                         "where it is made",
+                         name_of(reading, key), wanted);
+    }
+    return reading->entries[key];
+}
+
+/* "['key'] must <wanted>, not <shown>; ...".  shown: stolen; NULL: an exception is set.
+ * Always -1. */
+static int
+fail_shown(const dls_reading *reading, dls_entry key, const char *wanted,
+           PyObject *shown)
+{
+    if (shown != NULL) {
+        dls_reading_fail(
+            reading,
+            "['%U'] must %s, not %S; the dict has to be corrected where it "
+            "is made",
+            name_of(reading, key), wanted, shown);
+        Py_DECREF(shown);
+    }
     return -1;
 }
 
 int
-dls_dict_fail_value(const dls_reading *reading, const dls_dict_entry *entry,
+dls_dict_fail_type(const dls_reading *reading, dls_entry key, const char *wanted,
+                   PyObject *value)
+{
+    PyObject *type = PyObject_GetAttrString((PyObject *)Py_TYPE(value), "__name__");
+    return fail_shown(reading, key, wanted, type);
+}
+
+int
+dls_dict_fail_value(const dls_reading *reading, dls_entry key, const char *wanted,
                     PyObject *value)
 {
-    return dls_reading_fail(reading,
-                            "['%U'] must %s, not %R; the dict has to be corrected "
-                            "where it is made",
-                            name_of(reading, entry), entry->wanted, value);
+    return fail_shown(reading, key, wanted, PyObject_Repr(value));
 }
 
 /* --- numbers -------------------------------------------------------------- */
@@ -79,45 +82,42 @@ dls_dict_fail_value(const dls_reading *reading, const dls_dict_entry *entry,
 /* After a failed conversion: the two errors that speak of the value itself become
  * BufferErrors, all others are the object's own. */
 static int
-fail_conversion(const dls_reading *reading, const dls_dict_entry *entry,
+fail_conversion(const dls_reading *reading, dls_entry key, const char *wanted,
                 PyObject *value)
 {
-    if (PyErr_ExceptionMatches(PyExc_TypeError)) {
-        PyErr_Clear();
-        return dls_dict_fail_type(reading, entry, value);
+    bool wrong_type = PyErr_ExceptionMatches(PyExc_TypeError);
+    if (!wrong_type && !PyErr_ExceptionMatches(PyExc_OverflowError)) {
+        return -1;
     }
-    if (PyErr_ExceptionMatches(PyExc_OverflowError)) {
-        PyErr_Clear();
-        return dls_dict_fail_value(reading, entry, value);
-    }
-    return -1;
+    PyErr_Clear();
+    return wrong_type ? dls_dict_fail_type(reading, key, wanted, value)
+                      : dls_dict_fail_value(reading, key, wanted, value);
 }
 
 static int
-refuse_bool(const dls_reading *reading, const dls_dict_entry *entry, PyObject *value)
+refuse_bool(const dls_reading *reading, dls_entry key, const char *wanted,
+            PyObject *value)
 {
     return reading->row->strict && PyBool_Check(value)
-               ? dls_dict_fail_type(reading, entry, value)
+               ? dls_dict_fail_type(reading, key, wanted, value)
                : 0;
 }
 
 static int
-read_int(const dls_reading *reading, const dls_dict_entry *entry, PyObject *value,
+read_int(const dls_reading *reading, dls_entry key, const char *wanted, PyObject *value,
          int64_t *out)
 {
-    long long number = PyLong_AsLongLong(value);
-    if (number == -1 && PyErr_Occurred() != NULL) {
-        return fail_conversion(reading, entry, value);
-    }
-    *out = number;
-    return 0;
+    *out = PyLong_AsLongLong(value);
+    return *out == -1 && PyErr_Occurred() != NULL
+               ? fail_conversion(reading, key, wanted, value)
+               : 0;
 }
 
 int
-dls_dict_read_unsigned(const dls_reading *reading, const dls_dict_entry *entry,
+dls_dict_read_unsigned(const dls_reading *reading, dls_entry key, const char *wanted,
                        PyObject *value, uint64_t *out)
 {
-    if (refuse_bool(reading, entry, value) < 0) {
+    if (refuse_bool(reading, key, wanted, value) < 0) {
         return -1;
     }
     PyObject *number = PyNumber_Index(value);
@@ -125,29 +125,25 @@ dls_dict_read_unsigned(const dls_reading *reading, const dls_dict_entry *entry,
         *out = PyLong_AsUnsignedLongLong(number);
         Py_DECREF(number);
     }
-    return PyErr_Occurred() != NULL ? fail_conversion(reading, entry, value) : 0;
+    return PyErr_Occurred() != NULL ? fail_conversion(reading, key, wanted, value) : 0;
 }
 
-/* The entry as an int from `lowest` to `highest`.  1, 0 = missing and *out as it was,
- * or -1. */
+/* The entry as an int from `lowest` to `highest`; where it is missing, *out stays. */
 static int
-read_number(const dls_reading *reading, const dls_dict_entry *entry, int64_t lowest,
-            int64_t highest, int64_t *out)
+read_number(const dls_reading *reading, dls_entry key, const char *wanted,
+            int64_t lowest, int64_t highest, int64_t *out)
 {
-    PyObject *value;
-    int got = dls_dict_get(reading, entry->key, &value);
-    if (got <= 0) {
-        return got;
+    PyObject *value = reading->entries[key];
+    if (value == NULL) {
+        return 0;
     }
-    int result = refuse_bool(reading, entry, value);
-    if (result == 0) {
-        result = read_int(reading, entry, value, out);
+    if (refuse_bool(reading, key, wanted, value) < 0
+        || read_int(reading, key, wanted, value, out) < 0) {
+        return -1;
     }
-    if (result == 0 && (*out < lowest || *out > highest)) {
-        result = dls_dict_fail_value(reading, entry, value);
-    }
-    Py_DECREF(value);
-    return result == 0 ? 1 : -1;
+    return *out < lowest || *out > highest
+               ? dls_dict_fail_value(reading, key, wanted, value)
+               : 0;
 }
 
 /* --- version and mask ----------------------------------------------------- */
@@ -156,39 +152,34 @@ static int
 read_version(dls_reading *reading)
 {
     const dls_older_protocol *row = reading->row;
-    const dls_dict_entry entry = {DLS_NAME_INDEX_version, row->version};
     /* A protocol that has grown may grow again: that is no mistake in the dict. */
-    bool grows = row->oldest < row->newest;
-    int got = read_number(reading, &entry, row->oldest, grows ? INT64_MAX : row->newest,
-                          &reading->version);
-    if (got == 0 && row->strict) {
-        return fail_missing(reading, &entry);
+    int64_t highest = row->oldest < row->newest ? INT64_MAX : row->newest;
+    if ((row->strict && !dls_dict_require(reading, DLS_ENTRY_version, row->version))
+        || read_number(reading, DLS_ENTRY_version, row->version, row->oldest, highest,
+                       &reading->version)
+               < 0) {
+        return -1;
     }
-    if (got > 0 && reading->version > row->newest) {
+    if (reading->version > row->newest) {
         return dls_reading_fail(reading,
                                 "its version %lld is newer than %d, the newest that is "
                                 "known here: ask the producer for an older one, or "
                                 "update dlshim",
                                 (long long)reading->version, row->newest);
     }
-    return got < 0 ? -1 : 0;
+    return 0;
 }
 
 static int
 refuse_mask(const dls_reading *reading)
 {
-    PyObject *value = NULL;
-    int got = reading->row->can_have_mask
-                  ? dls_dict_get(reading, DLS_NAME_INDEX_mask, &value)
-                  : 0;
-    Py_XDECREF(value);
-    if (got > 0) {
+    if (reading->row->can_have_mask && reading->entries[DLS_ENTRY_mask] != NULL) {
         return dls_reading_fail(reading,
                                 "it has a mask, which DLPack has no word for: fill the "
                                 "masked elements first, or wrap its data and its mask "
                                 "apart");
     }
-    return got;
+    return 0;
 }
 
 /* --- dtype ---------------------------------------------------------------- */
@@ -234,89 +225,72 @@ text_of(PyObject *value)
         text = PyBytes_AsString(value);
         size = PyBytes_Size(value);
     }
-    if (text == NULL) {
-        PyErr_Clear();
-        return NULL;
-    }
-    return strlen(text) == (size_t)size ? text : NULL;
+    PyErr_Clear();
+    return text != NULL && strlen(text) == (size_t)size ? text : NULL;
 }
 
-/* Only a struct type needs a description; NumPy reads it for this kind only. */
-static int
-check_descr(const dls_reading *reading)
-{
-    PyObject *descr;
-    int got = dls_dict_get(reading, DLS_NAME_INDEX_descr, &descr);
-    if (got <= 0) {
-        return got;
-    }
-    bool fields = dls_reading_has_fields(descr);
-    Py_DECREF(descr);
-    return fields ? dls_reading_fail_structured(reading) : 0;
-}
-
-/* typestr, and descr for structs.  The types of ml_dtypes go by obj.dtype. */
+/* typestr.  Only a struct type needs a description too; NumPy reads descr for this kind
+ * only.  The types of ml_dtypes go by obj.dtype. */
 static int
 read_typestr(dls_reading *reading)
 {
-    static const dls_dict_entry entry = {DLS_NAME_INDEX_typestr,
-                                         "be a str such as '<f4'"};
-    PyObject *value;
+    const char *wanted = "be a str such as '<f4'";
+    PyObject *value = dls_dict_require(reading, DLS_ENTRY_typestr, wanted);
+    PyObject *descr = reading->entries[DLS_ENTRY_descr];
     char kind;
     int64_t itemsize;
     bool swapped;
-    if (dls_dict_require(reading, &entry, &value) < 0) {
+    if (value == NULL) {
         return -1;
     }
     const char *text = text_of(value);
-    int result = -1;
     if (text == NULL || parse_typestr(text, &kind, &itemsize, &swapped) < 0) {
-        dls_dict_fail_value(reading, &entry, value);
+        return dls_dict_fail_value(reading, DLS_ENTRY_typestr, wanted, value);
     }
-    else if (kind != 'V' || check_descr(reading) == 0) {
-        result = dls_reading_set_kind(reading, kind, itemsize, swapped);
-    }
-    Py_DECREF(value);
-    return result;
+    return kind == 'V' && descr != NULL && dls_reading_has_fields(descr)
+               ? dls_reading_fail_structured(reading)
+               : dls_reading_set_kind(reading, kind, itemsize, swapped);
 }
 
 /* --- shape and strides ---------------------------------------------------- */
 
-static const dls_dict_entry shape = {DLS_NAME_INDEX_shape, "be a tuple of ints"},
-                            strides = {DLS_NAME_INDEX_strides, "be a tuple of ints"};
+#define INTS "be a tuple of ints"
 
-/* The value (stolen), a tuple or list, as a tuple of at most DLS_NDIM_INTERFACE
- * entries. NULL with an exception. */
+/* The entry, a tuple or list, as a tuple of at most DLS_NDIM_INTERFACE items, which
+ * takes its place among the entries.  Borrowed; NULL with an exception. */
 static PyObject *
-tuple_of(const dls_reading *reading, const dls_dict_entry *entry, PyObject *value)
+read_tuple(dls_reading *reading, dls_entry key)
 {
-    PyObject *tuple = NULL;
-    if (PyTuple_Check(value) || PyList_Check(value)) {
-        tuple = PySequence_Tuple(value);
+    PyObject *value = reading->entries[key];
+    if (!PyTuple_Check(value) && !PyList_Check(value)) {
+        dls_dict_fail_type(reading, key, INTS, value);
+        return NULL;
     }
-    else {
-        dls_dict_fail_type(reading, entry, value);
+    PyObject *tuple = PySequence_Tuple(value);
+    if (tuple == NULL) {
+        return NULL;
     }
+    reading->entries[key] = tuple;
     Py_DECREF(value);
-    if (tuple != NULL && PyTuple_Size(tuple) > DLS_NDIM_INTERFACE) {
+    if (PyTuple_Size(tuple) > DLS_NDIM_INTERFACE) {
         dls_reading_fail(
             reading,
             "['%U'] has %zd entries, at most %d are possible: reshape it first",
-            name_of(reading, entry), PyTuple_Size(tuple), DLS_NDIM_INTERFACE);
-        Py_CLEAR(tuple);
+            name_of(reading, key), PyTuple_Size(tuple), DLS_NDIM_INTERFACE);
+        return NULL;
     }
     return tuple;
 }
 
 /* The ints of a tuple.  All are checked, and as many as there are dimensions stored. */
 static int
-read_ints(const dls_reading *reading, const dls_dict_entry *entry, PyObject *tuple,
-          int64_t *out)
+read_ints(const dls_reading *reading, dls_entry key, PyObject *tuple, int64_t *out)
 {
-    const dls_dict_entry item = {entry->key, "hold ints of 64 bits"};
     for (Py_ssize_t i = 0; i < PyTuple_Size(tuple); i++) {
-        int64_t number = 0;
-        if (read_int(reading, &item, PyTuple_GetItem(tuple, i), &number) < 0) {
+        int64_t number;
+        if (read_int(reading, key, "hold ints of 64 bits", PyTuple_GetItem(tuple, i),
+                     &number)
+            < 0) {
             return -1;
         }
         if (i < reading->acquired->tensor.ndim) {
@@ -329,20 +303,14 @@ read_ints(const dls_reading *reading, const dls_dict_entry *entry, PyObject *tup
 static int
 read_shape(dls_reading *reading)
 {
-    PyObject *value;
-    if (dls_dict_require(reading, &shape, &value) < 0) {
+    if (dls_dict_require(reading, DLS_ENTRY_shape, INTS) == NULL) {
         return -1;
     }
-    PyObject *tuple = tuple_of(reading, &shape, value);
-    if (tuple == NULL) {
-        return -1;
-    }
-    int result = dls_reading_set_ndim(reading, PyTuple_Size(tuple));
-    if (result == 0) {
-        result = read_ints(reading, &shape, tuple, reading->acquired->tensor.shape);
-    }
-    Py_DECREF(tuple);
-    return result;
+    PyObject *tuple = read_tuple(reading, DLS_ENTRY_shape);
+    return tuple != NULL && dls_reading_set_ndim(reading, PyTuple_Size(tuple)) == 0
+               ? read_ints(reading, DLS_ENTRY_shape, tuple,
+                           reading->acquired->tensor.shape)
+               : -1;
 }
 
 /* Elements to bytes, in place, as dls_reading_finish wants them (T11).  A stride of an
@@ -371,27 +339,22 @@ strides_to_bytes(dls_reading *reading)
 static int
 read_strides(dls_reading *reading)
 {
-    PyObject *value;
-    int got = dls_dict_get(reading, strides.key, &value);
-    if (got <= 0) {
-        return got; /* missing or None: row-major */
+    if (reading->entries[DLS_ENTRY_strides] == NULL) {
+        return 0; /* row-major */
     }
-    PyObject *tuple = tuple_of(reading, &strides, value);
-    if (tuple == NULL) {
+    PyObject *tuple = read_tuple(reading, DLS_ENTRY_strides);
+    if (tuple == NULL
+        || read_ints(reading, DLS_ENTRY_strides, tuple,
+                     dls_reading_byte_strides(reading))
+               < 0) {
         return -1;
     }
     int ndim = reading->acquired->tensor.ndim;
-    Py_ssize_t count = PyTuple_Size(tuple);
-    int result = read_ints(reading, &strides, tuple, dls_reading_byte_strides(reading));
-    Py_DECREF(tuple);
-    if (result < 0) {
-        return -1;
-    }
-    if (count != ndim) {
+    if (PyTuple_Size(tuple) != ndim) {
         return dls_reading_fail(reading,
                                 "['strides'] has %zd entries but ['shape'] has %d; the "
                                 "dict has to be corrected where it is made",
-                                count, ndim);
+                                PyTuple_Size(tuple), ndim);
     }
     return reading->row->in_elements ? strides_to_bytes(reading) : 0;
 }
@@ -408,9 +371,9 @@ dls_dict_open(dls_reading *reading)
                                 "corrected",
                                 (PyObject *)Py_TYPE(reading->given));
     }
-    bool read = read_version(reading) == 0 && refuse_mask(reading) == 0
-                && read_typestr(reading) == 0 && read_shape(reading) == 0
-                && read_strides(reading) == 0;
+    bool read = look_up_entries(reading) == 0 && read_version(reading) == 0
+                && refuse_mask(reading) == 0 && read_typestr(reading) == 0
+                && read_shape(reading) == 0 && read_strides(reading) == 0;
     return read ? 0 : -1;
 }
 
@@ -419,25 +382,23 @@ dls_dict_open(dls_reading *reading)
 int
 dls_dict_read_offset(const dls_reading *reading, int64_t *bytes)
 {
-    const dls_dict_entry entry = {DLS_NAME_INDEX_offset, reading->row->offset};
-    int64_t unit = reading->row->in_elements ? reading->itemsize : 1;
-    int64_t offset = 0;
-    assert(entry.wanted != NULL && unit > 0);
-    if (read_number(reading, &entry, 0, INT64_MAX / unit, &offset) < 0) {
-        return -1;
-    }
-    *bytes = offset * unit;
-    return 0;
+    const char *wanted = reading->row->offset;
+    int64_t unit = reading->row->in_elements ? reading->itemsize : 1, offset = 0;
+    assert(wanted != NULL && unit > 0);
+    int code = read_number(reading, DLS_ENTRY_offset, wanted, 0, INT64_MAX / unit,
+                           &offset);
+    *bytes = code == 0 ? offset * unit : 0;
+    return code;
 }
 
 /* Each item is read once. */
 static int
 set_data(dls_reading *reading, PyObject *address, PyObject *readonly)
 {
-    static const dls_dict_entry entry = {DLS_NAME_INDEX_data,
-                                         "start with an address as int"};
     uint64_t number = 0;
-    if (dls_dict_read_unsigned(reading, &entry, address, &number) < 0) {
+    if (dls_dict_read_unsigned(reading, DLS_ENTRY_data, "start with an address as int",
+                               address, &number)
+        < 0) {
         return -1;
     }
     reading->acquired->tensor.data = (void *)(uintptr_t)number;
@@ -449,23 +410,20 @@ set_data(dls_reading *reading, PyObject *address, PyObject *readonly)
 }
 
 int
-dls_dict_read_pair(dls_reading *reading, PyObject *pair)
+dls_dict_read_pair(dls_reading *reading)
 {
+    PyObject *pair = reading->entries[DLS_ENTRY_data];
     Py_ssize_t size = PySequence_Size(pair);
     if (size != 2) {
-        const dls_dict_entry entry = {DLS_NAME_INDEX_data, reading->row->data};
-        return size < 0 ? -1 : dls_dict_fail_value(reading, &entry, pair);
+        return size < 0 ? -1
+                        : dls_dict_fail_value(reading, DLS_ENTRY_data,
+                                              reading->row->data, pair);
     }
     /* The sequence may make its items on the spot: each is asked for once, and the
      * address last, because giving it away can pin the memory for good. */
-    PyObject *address = NULL, *readonly = PySequence_GetItem(pair, 1);
-    int result = -1;
-    if (readonly != NULL) {
-        address = PySequence_GetItem(pair, 0);
-    }
-    if (address != NULL) {
-        result = set_data(reading, address, readonly);
-    }
+    PyObject *readonly = PySequence_GetItem(pair, 1);
+    PyObject *address = readonly != NULL ? PySequence_GetItem(pair, 0) : NULL;
+    int result = address != NULL ? set_data(reading, address, readonly) : -1;
     Py_XDECREF(address);
     Py_XDECREF(readonly);
     return result;
@@ -474,18 +432,14 @@ dls_dict_read_pair(dls_reading *reading, PyObject *pair)
 int
 dls_dict_read_data(dls_reading *reading)
 {
-    const dls_dict_entry entry = {DLS_NAME_INDEX_data, reading->row->data};
-    PyObject *value;
-    if (dls_dict_require(reading, &entry, &value) < 0) {
+    const char *wanted = reading->row->data;
+    PyObject *value = dls_dict_require(reading, DLS_ENTRY_data, wanted);
+    if (value == NULL) {
         return -1;
     }
-    bool sequence = PyTuple_Check(value) || PyList_Check(value);
-    if (reading->row->any_sequence && !sequence) {
-        sequence = PySequence_Check(value) && !PyUnicode_Check(value)
-                   && !PyBytes_Check(value);
-    }
-    int result = sequence ? dls_dict_read_pair(reading, value)
-                          : dls_dict_fail_type(reading, &entry, value);
-    Py_DECREF(value);
-    return result;
+    bool sequence = PyTuple_Check(value) || PyList_Check(value)
+                    || (reading->row->any_sequence && PySequence_Check(value)
+                        && !PyUnicode_Check(value) && !PyBytes_Check(value));
+    return sequence ? dls_dict_read_pair(reading)
+                    : dls_dict_fail_type(reading, DLS_ENTRY_data, wanted, value);
 }

@@ -2,54 +2,47 @@
  * __sycl_usm_array_interface__.  What they have in common is read here, by the columns
  * of the protocol's row (reading.h).  Called by the readers of the three.
  *
- * Many libraries write such dicts by hand, so every value is checked, and values are
- * held while they are read: reading them may run code that changes the dict.
+ * Many libraries write such dicts by hand, so every value is checked.  Reading a value
+ * may run code that changes the dict: all entries are looked up when it is opened, and
+ * held until the reading ends.
  *
  * All functions need the GIL and return 0, or -1 with an exception set, unless they say
  * otherwise.  It is a BufferError that names the object, the protocol and the key; what
- * the object itself raised comes through. */
+ * the object itself raised comes through.  `wanted` ends the sentence "['key'] must
+ * ...". */
 #ifndef DLS_OLDER_PROTOCOLS_INTERFACE_DICT_H
 #define DLS_OLDER_PROTOCOLS_INTERFACE_DICT_H
 
 #include "older_protocols/reading.h"
 
-/* An entry of a dict. */
-typedef struct {
-    int key;            /* DLS_NAME_INDEX_* */
-    const char *wanted; /* ends the sentence "['key'] must ..." */
-} dls_dict_entry;
-
 /* The first step of a reader: reading->given is a dict; its version, mask, typestr,
- * shape and strides in this order.  Sets reading->version, the dtype and item size,
- * ndim, shape and byte strides (row-major: NULL), not yet checked. */
+ * shape and strides in this order.  Sets reading->entries and version, the dtype and
+ * item size, ndim, shape and byte strides (row-major: NULL), not yet checked. */
 int dls_dict_open(dls_reading *reading);
 
-/* The entry `key`: 1 = *value is a new reference, 0 = missing or None, -1 = exception.
- */
-int dls_dict_get(const dls_reading *reading, int key, PyObject **value);
-/* The same where the entry is required: 1, or -1 with an exception. */
-int dls_dict_require(const dls_reading *reading, const dls_dict_entry *entry,
-                     PyObject **value);
+/* An entry that must be there, borrowed; NULL with an exception where it is not. */
+PyObject *dls_dict_require(const dls_reading *reading, dls_entry key,
+                           const char *wanted);
 
 /* "['key'] must <wanted>, not <type's name>; ...": for values of a wrong type.  Always
  * -1. */
-int dls_dict_fail_type(const dls_reading *reading, const dls_dict_entry *entry,
+int dls_dict_fail_type(const dls_reading *reading, dls_entry key, const char *wanted,
                        PyObject *value);
 /* "['key'] must <wanted>, not <repr>; ...".  Always -1. */
-int dls_dict_fail_value(const dls_reading *reading, const dls_dict_entry *entry,
+int dls_dict_fail_value(const dls_reading *reading, dls_entry key, const char *wanted,
                         PyObject *value);
 
 /* An address or a handle, 0 to 2**64 - 1: what has __index__ is an int, but a strict
  * protocol refuses bool.  A negative number would wrap to a positive one: refused. */
-int dls_dict_read_unsigned(const dls_reading *reading, const dls_dict_entry *entry,
-                           PyObject *value, uint64_t *out);
+int dls_dict_read_unsigned(const dls_reading *reading, dls_entry key,
+                           const char *wanted, PyObject *value, uint64_t *out);
 
 /* ['offset'] in bytes; 0 where it is missing.  After dls_dict_open. */
 int dls_dict_read_offset(const dls_reading *reading, int64_t *bytes);
 
 /* ['data'] as a pair (address, read-only): tensor.data and READ_ONLY. */
 int dls_dict_read_data(dls_reading *reading);
-/* The same from an object that is a sequence. */
-int dls_dict_read_pair(dls_reading *reading, PyObject *pair);
+/* The same where ['data'] is known to be a sequence. */
+int dls_dict_read_pair(dls_reading *reading);
 
 #endif

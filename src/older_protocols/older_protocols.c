@@ -48,12 +48,10 @@ static int
 hold_source(const dls_reading *reading)
 {
     dls_hold *hold = &reading->acquired->hold;
-    if (hold->py == NULL && reading->given == NULL) {
-        Py_INCREF(reading->obj);
-        hold->py = reading->obj;
-    }
-    else if (hold->py == NULL) {
-        hold->py = PyTuple_Pack(2, reading->obj, reading->given);
+    if (hold->py == NULL) {
+        hold->py = reading->given == NULL
+                       ? Py_NewRef(reading->obj)
+                       : PyTuple_Pack(2, reading->obj, reading->given);
     }
     return hold->py != NULL ? 0 : -1;
 }
@@ -98,6 +96,11 @@ dls_older_read(dls_state *state, PyObject *obj, dls_protocol protocol,
     }
     else if (got > 0) {
         got = 0;
+    }
+    for (int i = 0; i < DLS_ENTRY_COUNT; i++) {
+        if (reading.entries[i] != NULL) {
+            dls_drop_foreign(reading.entries[i]);
+        }
     }
     if (reading.given != NULL) {
         dls_drop_foreign(reading.given);

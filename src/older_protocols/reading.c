@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <stdarg.h>
+#include <string.h>
 
 #include "core/alloc.h"
 #include "core/dtype.h"
@@ -74,14 +75,9 @@ find_named_dtype(const dls_reading *reading, dl_dtype *dtype)
         got = dls_get_optional(object, reading->state->names.name, &name);
     }
     if (got > 0) {
-        Py_ssize_t size;
-        const char *text = NULL;
-        if (PyUnicode_Check(name)) {
-            text = PyUnicode_AsUTF8AndSize(name, &size);
-            if (text == NULL) {
-                PyErr_Clear(); /* lone surrogates are in no dtype's name */
-            }
-        }
+        const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL)
+                                                 : NULL;
+        PyErr_Clear(); /* lone surrogates are in no dtype's name */
         got = text != NULL && dls_dtype_from_name(text, dtype);
     }
     Py_XDECREF(name);
@@ -110,43 +106,38 @@ dls_reading_set_unnamed(dls_reading *reading, int64_t itemsize)
     return 0;
 }
 
-/* Elements that are no numbers under any name. */
+/* Kinds of elements that are no numbers under any name. */
+static const struct {
+    const char *kinds, *text;
+} refused[] = {
+    {"O",
+     "its elements are Python objects, which DLPack has no dtype for: convert them "
+     "first, e.g. a.astype('float64')"},
+    /* T: NumPy's StringDType */
+    {"SUTa",
+     "its elements are text, which DLPack has no dtype for: view or convert them "
+     "as numbers first, e.g. a.view('uint8')"},
+    {"t", "its elements are bit fields, which DLPack has no dtype for: unpack them to "
+          "bytes first, e.g. numpy.unpackbits"},
+};
+
 static int
 refuse_kind(const dls_reading *reading, char kind)
 {
-    switch (kind) {
-    case 'O':
-        return dls_reading_fail(
-            reading, "its elements are Python objects, which DLPack has no "
-                     "dtype for: convert them first, e.g. a.astype('float64')");
-    case 'S':
-    case 'U':
-    case 'T': /* NumPy's StringDType */
-    case 'a':
-        return dls_reading_fail(reading,
-                                "its elements are text, which DLPack has no dtype for: "
-                                "view or convert them as numbers first, e.g. "
-                                "a.view('uint8')");
-    case 't':
-        return dls_reading_fail(
-            reading, "its elements are bit fields, which DLPack has no dtype "
-                     "for: unpack them to bytes first, e.g. numpy.unpackbits");
-    case 'b':
-    case 'i':
-    case 'u':
-    case 'f':
-    case 'c':
-    case 'm':
-    case 'M':
-    case 'V':
-        return 0;
-    default:
-        return dls_reading_fail(
-            reading,
-            "element kind '%c' is not known; one of b i u f c m M V "
-            "was expected, the producer has to be corrected",
-            (int)(unsigned char)kind);
+    const char one[] = {kind, '\0'};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        if (strpbrk(one, refused[i].kinds) != NULL) {
+            return dls_reading_fail(reading, "%s", refused[i].text);
+        }
     }
+    if (strpbrk(one, "biufcmMV") != NULL) {
+        return 0;
+    }
+    return dls_reading_fail(
+        reading,
+        "element kind '%c' is not known; one of b i u f c m M V was expected, the "
+        "producer has to be corrected",
+        (int)(unsigned char)kind);
 }
 
 int
@@ -200,6 +191,15 @@ dls_reading_byte_strides(dls_reading *reading)
     dl_tensor *tensor = &reading->acquired->tensor;
     tensor->strides = reading->acquired->dims + tensor->ndim;
     return tensor->strides;
+}
+
+void
+dls_reading_copy_strides(dls_reading *reading, const intptr_t *strides)
+{
+    int64_t *bytes = strides != NULL ? dls_reading_byte_strides(reading) : NULL;
+    for (int32_t i = 0; bytes != NULL && i < reading->acquired->tensor.ndim; i++) {
+        bytes[i] = strides[i];
+    }
 }
 
 /* Bytes to elements, in place (T11).  A stride of an extent below 2, or of an empty
@@ -263,5 +263,8 @@ dls_reading_hold_buffer(dls_reading *reading, PyObject *exporter, int flags)
     }
     reading->acquired->hold.base = view;
     reading->acquired->hold.kind = DLS_HOLD_BUFFER;
+    if (view->readonly) {
+        reading->acquired->flags |= DL_FLAG_READ_ONLY;
+    }
     return view;
 }

@@ -10,6 +10,14 @@
 
 typedef struct dls_reading dls_reading;
 
+/* The entries of a dict that are read (interface_dict.h). */
+#define DLS_ENTRY_LIST(X)                                                       \
+    X(version), X(mask), X(typestr), X(descr), X(shape), X(strides), X(offset), \
+        X(data), X(stream), X(syclobj)
+#define DLS_ENTRY_ENUM(key) DLS_ENTRY_##key
+typedef enum { DLS_ENTRY_LIST(DLS_ENTRY_ENUM), DLS_ENTRY_COUNT } dls_entry;
+#undef DLS_ENTRY_ENUM
+
 /* Reads one protocol: fills reading->acquired, and *reading->p if the protocol names
  * the producer stream.  On failure the caller drops what is in the acquired.  A reader
  * that leaves hold.py NULL has the object and `given` held by the caller. */
@@ -30,13 +38,15 @@ typedef struct {
     const char *data;      /* the same for ['data'] */
 } dls_older_protocol;
 
-/* One reading.  It owns nothing: all pointers are borrowed from the caller. */
+/* One reading.  All pointers are borrowed from the caller, but for the entries. */
 struct dls_reading {
     dls_state *state;
     PyObject *obj;         /* what is read */
     dls_protocol protocol; /* named in messages */
     const dls_older_protocol *row;
     PyObject *given; /* the value of the attribute; NULL: the protocol has none */
+    /* Of a dict, strong, set by dls_dict_open; NULL: missing or None. */
+    PyObject *entries[DLS_ENTRY_COUNT];
     const dls_request *request;
     dls_acquired *acquired;
     dls_producer_stream *p; /* the producer stream; UNKNOWN at the start */
@@ -75,6 +85,8 @@ bool dls_reading_has_fields(PyObject *descr);
 /* Where the reader writes tensor.ndim strides in bytes, which dls_reading_finish turns
  * into elements.  Sets tensor.strides, so it is not called for row-major data. */
 int64_t *dls_reading_byte_strides(dls_reading *reading);
+/* The same from an array of C; NULL: row-major. */
+void dls_reading_copy_strides(dls_reading *reading, const intptr_t *strides);
 
 /* The step after tensor.data, ndim, shape, dtype and byte strides: check extents,
  * divisibility and overflow (T11), and that data is there (T6).  Sets low and high. */

@@ -8,18 +8,19 @@
 #include "exchange/plan_cache.h"
 #include "older_protocols/interface_dict.h"
 #include "python/errors.h"
+#include "sync/producer_stream.h"
 
 /* What ['syclobj'] comes to. */
 typedef struct {
-    PyObject *named;  /* strong: may be given to others again and again */
+    PyObject *named;  /* strong: may be given to others again and again; NULL:
+                       * ['syclobj'] itself may */
     PyObject *device; /* strong: the SyclDevice; NULL where it cannot be known */
     bool is_queue;    /* `named` is a queue */
 } sycl_object;
 
-static const dls_dict_entry syclobj = {
-    DLS_NAME_INDEX_syclobj,
-    "be a SyclQueue, a SyclContext, a capsule of one of them, an "
-    "object with _get_capsule() that gives one, or a filter string"};
+#define SYCLOBJ                                                    \
+    "be a SyclQueue, a SyclContext, a capsule of one of them, an " \
+    "object with _get_capsule() that gives one, or a filter string"
 
 /* --- data ----------------------------------------------------------------- */
 
@@ -55,11 +56,7 @@ static int
 try_queue(const dls_reading *reading, PyObject *value, sycl_object *sycl)
 {
     int got = dls_get_optional(value, reading->state->names.sycl_device, &sycl->device);
-    if (got > 0) {
-        Py_INCREF(value);
-        sycl->named = value;
-        sycl->is_queue = true;
-    }
+    sycl->is_queue = got > 0;
     return got;
 }
 
@@ -77,12 +74,7 @@ try_context(const dls_reading *reading, PyObject *value, sycl_object *sycl)
     Py_DECREF(method);
     sycl->device = devices != NULL ? PySequence_GetItem(devices, 0) : NULL;
     Py_XDECREF(devices);
-    if (sycl->device == NULL) {
-        return -1;
-    }
-    Py_INCREF(value);
-    sycl->named = value;
-    return 1;
+    return sycl->device != NULL ? 1 : -1;
 }
 
 /* The library's classes copy what a capsule holds and then call it used.  The dict may
@@ -113,7 +105,6 @@ open_capsule(const dls_reading *reading, PyObject *capsule, sycl_object *sycl)
         {"SyclContextRef", "used_SyclContextRef", DLS_SYCL_CONTEXT, try_context},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        PyObject *made = NULL;
         if (PyCapsule_IsValid(capsule, kinds[i].used)) {
             return dls_reading_fail(
                 reading, "the capsule in ['syclobj'] has been used: the dict has "
@@ -122,14 +113,11 @@ open_capsule(const dls_reading *reading, PyObject *capsule, sycl_object *sycl)
         if (!PyCapsule_IsValid(capsule, kinds[i].name)) {
             continue;
         }
-        int got = open_alias(reading, capsule, kinds[i].name, kinds[i].form, &made);
-        if (got > 0) {
-            got = kinds[i].read(reading, made, sycl);
-            Py_DECREF(made);
-        }
-        return got;
+        int got = open_alias(reading, capsule, kinds[i].name, kinds[i].form,
+                             &sycl->named);
+        return got > 0 ? kinds[i].read(reading, sycl->named, sycl) : got;
     }
-    return dls_dict_fail_value(reading, &syclobj, capsule);
+    return dls_dict_fail_value(reading, DLS_ENTRY_syclobj, SYCLOBJ, capsule);
 }
 
 static int
@@ -142,7 +130,7 @@ open_getter(const dls_reading *reading, PyObject *value, PyObject *method,
     }
     int got = PyCapsule_CheckExact(capsule)
                   ? open_capsule(reading, capsule, sycl)
-                  : dls_dict_fail_value(reading, &syclobj, value);
+                  : dls_dict_fail_value(reading, DLS_ENTRY_syclobj, SYCLOBJ, value);
     Py_DECREF(capsule);
     return got;
 }
@@ -153,8 +141,6 @@ open_form(const dls_reading *reading, PyObject *value, sycl_object *sycl)
 {
     PyObject *method = NULL;
     if (PyUnicode_Check(value)) {
-        Py_INCREF(value);
-        sycl->named = value;
         return dls_library_sycl(reading->state, DLS_SYCL_DEVICE, value, &sycl->device);
     }
     if (PyCapsule_CheckExact(value)) {
@@ -171,7 +157,8 @@ open_form(const dls_reading *reading, PyObject *value, sycl_object *sycl)
         Py_DECREF(method);
         return got;
     }
-    return got < 0 ? -1 : dls_dict_fail_type(reading, &syclobj, value);
+    return got < 0 ? -1
+                   : dls_dict_fail_type(reading, DLS_ENTRY_syclobj, SYCLOBJ, value);
 }
 
 /* --- syclobj: its device -------------------------------------------------- */
@@ -214,44 +201,32 @@ read_number(const dls_reading *reading, PyObject *device, int32_t *number)
 }
 
 static int
-fail_not_imported(const dls_reading *reading, PyObject *value)
-{
-    return dls_reading_fail(
-        reading,
-        "which device ['syclobj'], %R, means only the library can tell "
-        "that made it, and it is not imported: import dpctl, or name "
-        "the device with assume_device=(14, number)",
-        value);
-}
-
-static int
 read_syclobj(const dls_reading *reading, sycl_object *sycl)
 {
-    PyObject *value;
     const dls_request *request = reading->request;
     dl_device *device = &reading->acquired->tensor.device;
-    if (dls_dict_require(reading, &syclobj, &value) < 0) {
+    PyObject *value = dls_dict_require(reading, DLS_ENTRY_syclobj, SYCLOBJ);
+    if (value == NULL) {
         return -1;
     }
     int got = open_form(reading, value, sycl);
     *device = request->has_assumed ? request->assumed : (dl_device){dl_kDLOneAPI, 0};
     if (got < 0) {
-        got = fail_foreign(reading);
+        return fail_foreign(reading);
     }
-    else if (request->has_assumed) {
-        got = 0;
+    if (request->has_assumed) {
+        return 0;
     }
-    else {
-        got = sycl->device == NULL
-                  ? fail_not_imported(reading, value)
-                  : read_number(reading, sycl->device, &device->device_id);
+    if (sycl->device == NULL) {
+        return dls_reading_fail(
+            reading,
+            "which device ['syclobj'], %R, means only the library can tell that made "
+            "it, "
+            "and it is not imported: import dpctl, or name the device with "
+            "assume_device=(14, number)",
+            value);
     }
-    if (got == 0 && sycl->named == NULL) {
-        Py_INCREF(value);
-        sycl->named = value;
-    }
-    Py_DECREF(value);
-    return got;
+    return read_number(reading, sycl->device, &device->device_id);
 }
 
 /* --- the reader ----------------------------------------------------------- */
@@ -265,13 +240,12 @@ dls_sycl_interface_read(dls_reading *reading)
         return -1;
     }
     if (read_syclobj(reading, &sycl) == 0) {
-        acquired->hold.py = PyTuple_Pack(3, reading->obj, reading->given, sycl.named);
+        PyObject *named = sycl.named != NULL ? sycl.named
+                                             : reading->entries[DLS_ENTRY_syclobj];
+        acquired->hold.py = PyTuple_Pack(3, reading->obj, reading->given, named);
         /* A queue orders nothing on a device that is assumed to be another kind. */
         if (sycl.is_queue && acquired->tensor.device.device_type == dl_kDLOneAPI) {
-            *reading->p =
-                (dls_producer_stream){.known = DLS_P_KNOWN,
-                                      .handle = (uint64_t)(uintptr_t)sycl.named,
-                                      .object = sycl.named};
+            *reading->p = dls_producer_stream_of_object(named);
         }
     }
     Py_XDECREF(sycl.named);
