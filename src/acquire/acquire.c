@@ -1,11 +1,11 @@
 /* Acquire: the learned form first, else negotiation; and where the memory lies (N5).
- * Called by export/.  Tests: tests/core/test_negotiation.py,
- * tests/core/test_devices.py. */
+ * Called by export/.
+ * Tests: tests/core/test_negotiation.py, tests/core/test_devices.py. */
 #include "acquire/acquire.h"
 
 #include <assert.h>
 
-#include "acquire/attempt_host.h"
+#include "acquire/attempt.h"
 #include "acquire/ctable.h"
 #include "acquire/lazy_bits.h"
 #include "acquire/negotiate.h"
@@ -17,8 +17,9 @@
 
 /* --- where the memory lies ------------------------------------------------ */
 
-/* When must the device be known before the export (N5)?  1 = asked, *device tells; 0 =
- * taken for host memory; -1 = exception. */
+/* Ask for the device before the export, where it must be known (N5).  1 = *device; 0 =
+ * nobody was asked or could tell, and the memory is taken to lie on the host; -1 =
+ * exception. */
 static int
 device_before_export(const dls_exchange *x, dl_device *device)
 {
@@ -42,11 +43,11 @@ device_before_export(const dls_exchange *x, dl_device *device)
 static bool
 is_pinned(dl_device device)
 {
-    return device.device_type == dl_kDLCUDAHost || device.device_type == dl_kDLROCMHost;
+    return dls_device_is_host(device.device_type) && device.device_type != dl_kDLCPU;
 }
 
-/* Pinned memory is exported as host memory; work that somebody knows to be pending in
- * it is waited for all the same. */
+/* Pinned memory is exported as host memory.  Where somebody knows of work on it that is
+ * not finished, that work is waited for all the same. */
 static int
 sync_pinned(dls_exchange *x, dl_device device)
 {
@@ -57,10 +58,7 @@ sync_pinned(dls_exchange *x, dl_device device)
     dls_sync_source from = dls_sync_source_of(x, device);
     from.request = &request;
     int code = dls_sync_acquired(&from, DLS_PRODUCER_OLD, p, &x->acquired);
-    if (code < 0) {
-        dls_acquired_drop(&x->acquired);
-    }
-    return code;
+    return dls_attempt_end(x, code, DLS_ATTEMPT_FINAL) == DLS_ATTEMPT_GOT ? 0 : -1;
 }
 
 /* Where only the export will tell the device, a stream object that has no handle to
@@ -70,8 +68,7 @@ check_stream_object(const dls_exchange *x)
 {
     dls_stream s;
     PyObject *stream = x->request.stream;
-    bool is_object = stream != NULL && !PyLong_Check(stream);
-    return is_object && !x->plan->cpu_only
+    return stream != NULL && !PyLong_Check(stream) && !x->plan->cpu_only
                ? dls_consumer_stream_read(x->state, &x->request, &s)
                : 0;
 }
@@ -90,10 +87,8 @@ check_device(dls_exchange *x, const dl_device *said)
         dls_acquired_drop(&x->acquired);
         return dls_negotiate_off_host(x, came);
     }
-    if (said != NULL && is_pinned(*said)) {
-        return sync_pinned(x, *said);
-    }
-    return is_pinned(came) ? sync_pinned(x, came) : 0;
+    dl_device pinned = said != NULL && is_pinned(*said) ? *said : came;
+    return is_pinned(pinned) ? sync_pinned(x, pinned) : 0;
 }
 
 /* From the beginning, as if nothing were learned. */
@@ -116,7 +111,7 @@ acquire_anew(dls_exchange *x)
 
 /* --- acquire -------------------------------------------------------------- */
 
-/* What the fast path got (used up). */
+/* What the fast path got.  The outcome is empty afterwards. */
 static dls_attempt
 read_outcome(dls_exchange *x)
 {
@@ -140,9 +135,7 @@ acquire_tensor(dls_exchange *x)
     if (dls_tensor_acquire(tensor, &x->acquired) < 0) {
         return -1;
     }
-    bool host = x->acquired.tensor.device.device_type == dl_kDLCPU
-                && !x->request.has_assumed;
-    if (host) {
+    if (x->acquired.tensor.device.device_type == dl_kDLCPU && !x->request.has_assumed) {
         return 0;
     }
     dls_attempt got = dls_attempt_sync(x, DLS_PRODUCER_OLD,
@@ -216,12 +209,9 @@ dls_acquire_device(const dls_exchange *x, dl_device *device)
     if (plan->table != NULL) {
         return dls_ctable_device(plan->table, x->source, device);
     }
-    if (!plan->has_device) {
-        return 0;
-    }
-    int got = dls_device_ask(x->state, plan->device_method, x->source, device);
+    int got = plan->has_device
+                  ? dls_device_ask(x->state, plan->device_method, x->source, device)
+                  : 0;
     /* Pinned memory is said here and not in the tensor, which decides. */
-    bool pinned = got > 0 && dls_device_is_host(device->device_type)
-                  && device->device_type != dl_kDLCPU;
-    return pinned ? 0 : got;
+    return got > 0 && is_pinned(*device) ? 0 : got;
 }

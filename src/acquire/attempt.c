@@ -1,5 +1,5 @@
-/* What attempts on the host and off the host share: what an error means, reading what
- * came, and the protocols that are asked alike everywhere.
+/* Attempts on the host, and what they share with attempts off the host: what an error
+ * means, reading what came, and the protocols that are asked alike everywhere.
  * Tests: tests/core/test_negotiation.py, tests/core/test_ways_in.py. */
 #include "acquire/attempt.h"
 
@@ -53,6 +53,16 @@ dls_error_keep(dls_exchange *x)
 
 /* --- what came ------------------------------------------------------------ */
 
+dls_attempt
+dls_attempt_end(dls_exchange *x, int code, dls_attempt failed)
+{
+    if (code == 0) {
+        return DLS_ATTEMPT_GOT;
+    }
+    dls_acquired_drop(&x->acquired);
+    return failed;
+}
+
 /* TensorFlow gives scalars as shape (1,): the object's own ndim decides. */
 static int
 mend_scalar(dls_exchange *x)
@@ -82,11 +92,8 @@ dls_attempt_read_capsule(dls_exchange *x, PyObject *capsule, unsigned mask)
     if (capsule == NULL || dls_acquired_read_capsule(x, capsule, likely) < 0) {
         return DLS_ATTEMPT_RAISED;
     }
-    if (dls_plan_has(x->plan, DLS_LIB_SCALAR_IS_1D) && mend_scalar(x) < 0) {
-        dls_acquired_drop(&x->acquired);
-        return DLS_ATTEMPT_RAISED;
-    }
-    return DLS_ATTEMPT_GOT;
+    int code = dls_plan_has(x->plan, DLS_LIB_SCALAR_IS_1D) ? mend_scalar(x) : 0;
+    return dls_attempt_end(x, code, DLS_ATTEMPT_RAISED);
 }
 
 dls_attempt
@@ -95,62 +102,19 @@ dls_attempt_check_bits(dls_exchange *x)
     if (!dls_plan_has(x->plan, DLS_LIB_LAZY_BITS)) {
         return DLS_ATTEMPT_GOT;
     }
-    dl_dtype dtype = x->acquired.tensor.dtype;
-    if (dls_refuse_lazy_bits(x->state, x->plan, x->source, dtype) < 0
-        || dls_acquired_recheck(x) < 0) {
-        dls_acquired_drop(&x->acquired);
-        return DLS_ATTEMPT_RAISED;
-    }
-    return DLS_ATTEMPT_GOT;
+    int code = dls_refuse_lazy_bits(x->state, x->plan, x->source,
+                                    x->acquired.tensor.dtype);
+    code = code == 0 ? dls_acquired_recheck(x) : code;
+    return dls_attempt_end(x, code, DLS_ATTEMPT_RAISED);
 }
 
-/* A tensor that requires grad goes out only to kernels, which take Parameters (T12). */
-int
-dls_attempt_check_autograd(const dls_exchange *x)
+/* A tensor that requires grad goes out only to kernels, which take Parameters (T12).
+ * 0, or -1 with BufferError. */
+static int
+check_autograd(const dls_exchange *x)
 {
     bool checked = dls_plan_has(x->plan, DLS_LIB_LAZY_BITS) && !x->request.kernel_asks;
     return checked ? dls_refuse_autograd(x->state, x->plan, x->source) : 0;
-}
-
-/* --- one protocol each ---------------------------------------------------- */
-
-dls_attempt
-dls_attempt_table(dls_exchange *x, bool strict)
-{
-    if (dls_attempt_check_autograd(x) < 0) {
-        return DLS_ATTEMPT_RAISED;
-    }
-    return dls_attempt_read_table(x, dls_ctable_call(x->plan->table, x->source),
-                                  strict);
-}
-
-dls_attempt
-dls_attempt_read_table(dls_exchange *x, dl_managed_tensor_versioned *managed,
-                       bool strict)
-{
-    bool needs_sync = strict && !dls_stream_is_minus_one(x->request.stream);
-    int got = dls_ctable_read(managed, needs_sync, &x->acquired);
-    return got > 0 ? dls_attempt_check_bits(x) : (dls_attempt)got;
-}
-
-int
-dls_attempt_read_older(dls_exchange *x, dls_protocol protocol, dls_producer_stream *p)
-{
-    int got = dls_older_read(x->state, x->source, protocol, &x->request, &x->acquired,
-                             p);
-    if (got > 0 && dls_plan_has(x->plan, DLS_LIB_IMMUTABLE)) {
-        x->acquired.flags |= DL_FLAG_READ_ONLY;
-        x->acquired.readonly_stated = false;
-    }
-    return got;
-}
-
-dls_attempt
-dls_attempt_function(dls_exchange *x)
-{
-    PyObject *capsule = NULL;
-    int got = dls_library_capsule(x->state, x->plan->library, x->source, &capsule);
-    return got > 0 ? dls_attempt_read_capsule(x, capsule, 0) : (dls_attempt)got;
 }
 
 /* --- synchronised as it came ---------------------------------------------- */
@@ -166,24 +130,136 @@ dls_attempt_sync(dls_exchange *x, dls_producer_kind kind, dls_producer_stream p)
 {
     const dls_sync_source from = dls_sync_source_of(x, x->acquired.tensor.device);
     int code = dls_sync_acquired(&from, kind, p, &x->acquired);
-    if (code < 0) {
-        dls_acquired_drop(&x->acquired);
-        return DLS_ATTEMPT_FINAL;
-    }
-    return DLS_ATTEMPT_GOT;
+    return dls_attempt_end(x, code, DLS_ATTEMPT_FINAL);
 }
 
 dls_attempt
-dls_attempt_interface(dls_exchange *x, dls_protocol protocol)
+dls_attempt_sync_as_it_came(dls_exchange *x)
+{
+    const dls_producer_stream unknown = {.known = DLS_P_UNKNOWN};
+    return dls_attempt_sync(x, dls_kind_without_stream(x->plan), unknown);
+}
+
+/* --- one protocol each ---------------------------------------------------- */
+
+dls_attempt
+dls_attempt_read_table(dls_exchange *x, dl_managed_tensor_versioned *managed,
+                       bool strict)
+{
+    bool needs_sync = strict && !dls_stream_is_minus_one(x->request.stream);
+    int got = dls_ctable_read(managed, needs_sync, &x->acquired);
+    return got > 0 ? dls_attempt_check_bits(x) : (dls_attempt)got;
+}
+
+dls_attempt
+dls_attempt_table(dls_exchange *x, bool strict)
+{
+    return check_autograd(x) < 0
+               ? DLS_ATTEMPT_RAISED
+               : dls_attempt_read_table(x, dls_ctable_call(x->plan->table, x->source),
+                                        strict);
+}
+
+/* torch refuses the conjugate bit itself, without naming the cure: our text goes in
+ * front of its own. */
+static dls_attempt
+explain_bits(dls_exchange *x)
+{
+    const dl_dtype any = {dl_kDLComplex, 64, 1};
+    if (!dls_error_is_fatal()) {
+        PyObject *error = dls_error_take();
+        (void)dls_refuse_lazy_bits(x->state, x->plan, x->source, any);
+        (void)dls_refuse_with_cause(error); /* or the same error, if no bit is set */
+    }
+    return DLS_ATTEMPT_RAISED;
+}
+
+/* Host producers are never passed a stream but None (N6). */
+static dls_attempt
+attempt_dlpack(dls_exchange *x, unsigned mask)
+{
+    if (check_autograd(x) < 0) {
+        return DLS_ATTEMPT_RAISED;
+    }
+    const dls_call_values values = {NULL, NULL, NULL};
+    PyObject *capsule = dls_call_dlpack(x->state, x->plan, x->source, mask, &values);
+    dls_attempt got = dls_attempt_read_capsule(x, capsule, mask);
+    if (got == DLS_ATTEMPT_GOT) {
+        return dls_attempt_check_bits(x);
+    }
+    return dls_plan_has(x->plan, DLS_LIB_LAZY_BITS) ? explain_bits(x) : got;
+}
+
+/* The first capsule function of the library. */
+static dls_attempt
+attempt_function(dls_exchange *x)
+{
+    PyObject *capsule = NULL;
+    int got = dls_library_capsule(x->state, x->plan->library, x->source, &capsule);
+    return got > 0 ? dls_attempt_read_capsule(x, capsule, 0) : (dls_attempt)got;
+}
+
+/* Read the memory behind an older protocol.  An immutable type's is marked READ_ONLY,
+ * but the producer did not state it (T8). */
+static dls_attempt
+attempt_older(dls_exchange *x, dls_protocol protocol, dls_producer_stream *p)
+{
+    int got = dls_older_read(x->state, x->source, protocol, &x->request, &x->acquired,
+                             p);
+    if (got > 0 && dls_plan_has(x->plan, DLS_LIB_IMMUTABLE)) {
+        x->acquired.flags |= DL_FLAG_READ_ONLY;
+        x->acquired.readonly_stated = false;
+    }
+    return (dls_attempt)got;
+}
+
+/* The CUDA or the SYCL interface. */
+static dls_attempt
+attempt_interface(dls_exchange *x, dls_protocol protocol)
 {
     dls_producer_stream p;
     dls_plan_close_fast_path(x->plan);
-    int got = dls_attempt_read_older(x, protocol, &p);
-    if (got <= 0) {
-        return (dls_attempt)got;
+    dls_attempt got = attempt_older(x, protocol, &p);
+    if (got != DLS_ATTEMPT_GOT) {
+        return got;
     }
     bool waited = protocol == DLS_PROTOCOL_SYCL
                   && dls_plan_has(x->plan, DLS_LIB_INTERFACE_WAITS);
     x->synced = true;
     return dls_attempt_sync(x, waited ? DLS_PRODUCER_WAITED : DLS_PRODUCER_OLD, p);
+}
+
+dls_attempt
+dls_attempt_ask(dls_exchange *x, dls_protocol protocol, unsigned mask)
+{
+    dls_producer_stream p;
+    switch (protocol) {
+    case DLS_PROTOCOL_TABLE:
+        return dls_attempt_table(x, true);
+    case DLS_PROTOCOL_DLPACK:
+        return attempt_dlpack(x, mask);
+    case DLS_PROTOCOL_FUNCTION:
+        return attempt_function(x);
+    case DLS_PROTOCOL_CUDA:
+    case DLS_PROTOCOL_SYCL:
+        return attempt_interface(x, protocol);
+    default:
+        return attempt_older(x, protocol, &p);
+    }
+}
+
+dls_attempt
+dls_attempt_on_host(dls_exchange *x, dls_protocol protocol, unsigned mask)
+{
+    if (!x->tried.known || x->tried.protocol != protocol || x->tried.mask != mask) {
+        return dls_attempt_ask(x, protocol, mask);
+    }
+    PyObject *error = x->tried_error;
+    x->tried_error = NULL;
+    x->tried.known = false;
+    if (error == NULL) {
+        return DLS_ATTEMPT_NOT_OFFERED;
+    }
+    dls_error_restore(error);
+    return DLS_ATTEMPT_RAISED;
 }

@@ -1,6 +1,6 @@
 /* One attempt: ask the producer through one protocol, once.  Called by negotiate.c,
- * which decides what is tried next, and by acquire.c for the learned form.  GIL held;
- * foreign code runs.
+ * which decides what is tried next, by acquire.c for the learned form, and by
+ * attempt_device.c for what is asked alike off the host.  GIL held; foreign code runs.
  *
  * An attempt that returns DLS_ATTEMPT_GOT has filled x->acquired, which then owns what
  * came.  After every other result x->acquired is empty. */
@@ -28,36 +28,40 @@ dls_error_kind dls_error_class(void);
  * NotImplementedError is kept in x->first_error. */
 void dls_error_keep(dls_exchange *x);
 
-/* The memory came without a stream: do the synchronisation that it needs.  GOT, or
- * FINAL and x->acquired is dropped. */
+/* The end of an attempt whose last step returned `code`: GOT for 0, else `failed`, and
+ * x->acquired is dropped. */
+dls_attempt dls_attempt_end(dls_exchange *x, int code, dls_attempt failed);
+
+/* The memory came without a stream: do the synchronisation that it needs.  GOT or
+ * FINAL. */
 dls_attempt dls_attempt_sync(dls_exchange *x, dls_producer_kind kind,
                              dls_producer_stream p);
+/* The same for a producer that was asked without a stream and does not name its own. */
+dls_attempt dls_attempt_sync_as_it_came(dls_exchange *x);
 /* How a producer behaves that was passed no stream: it has waited, or it orders
  * nothing. */
 dls_producer_kind dls_kind_without_stream(const dls_plan *plan);
 
-/* Used by both kinds of attempts.  The capsule that `__dlpack__` or a capsule function
- * returned (stolen; NULL: it raised); mask as in dls_attempt_on_host. */
+/* The capsule that `__dlpack__` or a capsule function returned (stolen; NULL: it
+ * raised).  mask: DLS_ASK_*, how it was asked for. */
 dls_attempt dls_attempt_read_capsule(dls_exchange *x, PyObject *capsule, unsigned mask);
 /* What the C table gave (stolen).  strict: device memory only where no synchronisation
  * is needed. */
 dls_attempt dls_attempt_read_table(dls_exchange *x,
                                    dl_managed_tensor_versioned *managed, bool strict);
 dls_attempt dls_attempt_table(dls_exchange *x, bool strict);
-/* A tensor that requires grad goes out only to kernels, which take Parameters (T12). 0,
- * or -1 with BufferError. */
-int dls_attempt_check_autograd(const dls_exchange *x);
 /* Does the memory hold what the tensor shows (T12)?  Only libraries with lazy bits are
- * asked.  GOT, or RAISED and x->acquired is dropped. */
+ * asked.  GOT or RAISED. */
 dls_attempt dls_attempt_check_bits(dls_exchange *x);
-/* The first capsule function of the library.  Nothing is synchronised. */
-dls_attempt dls_attempt_function(dls_exchange *x);
-/* Read the memory behind an older protocol.  An immutable type's is marked READ_ONLY,
- * but the producer did not state it (T8).  As dls_older_read. */
-int dls_attempt_read_older(dls_exchange *x, dls_protocol protocol,
-                           dls_producer_stream *p);
-/* The CUDA or the SYCL interface: it names device and stream itself, so it is asked
- * alike everywhere, and nothing is left to synchronise afterwards (x->synced). */
-dls_attempt dls_attempt_interface(dls_exchange *x, dls_protocol protocol);
+
+/* Ask through a protocol without passing a stream.  mask: DLS_ASK_* for the protocol
+ * DLPACK.  What FUNCTION, CUDA and SYCL give may lie on a device.  CUDA and SYCL name
+ * the device and the stream themselves: they are asked alike everywhere, and nothing is
+ * left to synchronise afterwards (x->synced).  Of all others nothing is synchronised.
+ */
+dls_attempt dls_attempt_ask(dls_exchange *x, dls_protocol protocol, unsigned mask);
+/* The same on the host, but nobody is asked twice in one form: x->tried was asked
+ * before this negotiation began, and what it raised then is raised again, once. */
+dls_attempt dls_attempt_on_host(dls_exchange *x, dls_protocol protocol, unsigned mask);
 
 #endif

@@ -1,17 +1,17 @@
 /* Attempts off the host: the producer is passed the stream, and the synchronisation
- * that it leaves to us is done here (N4, N6).  Tests: tests/device/test_matrix.py. */
+ * that it leaves to us is done here (N4, N6).  Called by negotiate.c.
+ * Tests: tests/device/test_matrix.py. */
 #include "acquire/attempt_device.h"
 
-#include "acquire/attempt_host.h"
 #include "acquire/call.h"
-#include "acquire/ctable.h"
-#include "acquire/lazy_bits.h"
 #include "core/device.h"
 #include "exchange/device_question.h"
 #include "python/errors.h"
 #include "sync/device_context.h"
 #include "sync/stream_value.h"
 #include "sync/sync_exchange.h"
+
+static const dls_producer_stream unknown = {.known = DLS_P_UNKNOWN};
 
 static dls_producer_kind
 kind_of(const dls_plan *plan)
@@ -36,6 +36,18 @@ is_mistaken(dls_exchange *x)
     return got > 0 ? dls_device_is_host(said.device_type) : got;
 }
 
+/* Another protocol may serve unless the error is final: it is kept, and the attempt
+ * counts as not offered. */
+static dls_attempt
+step_over(dls_exchange *x, dls_attempt got)
+{
+    if (got != DLS_ATTEMPT_RAISED || dls_error_class() == DLS_ERROR_FINAL) {
+        return got;
+    }
+    dls_error_keep(x);
+    return DLS_ATTEMPT_NOT_OFFERED;
+}
+
 /* --- __dlpack__ ----------------------------------------------------------- */
 
 static dls_attempt
@@ -45,8 +57,9 @@ call_once(dls_exchange *x, unsigned mask, const dls_call_values *values)
     return dls_attempt_read_capsule(x, capsule, mask);
 }
 
-/* -1 touches no driver; but torch refuses even that for a device that is not current.
- */
+/* Call in the context of the memory's device.  A call with -1 needs no context, so no
+ * driver is touched (S10).  torch refuses even such a call for a device that is not
+ * current: it is then called again in the context. */
 static dls_attempt
 call_in_context(dls_exchange *x, unsigned mask, const dls_call_values *values,
                 dls_sync *sync)
@@ -94,10 +107,10 @@ may_step_down(const dls_exchange *x, unsigned mask)
 #define STEPS 6
 
 /* The call forms of __dlpack__ off the host, in the order in which they are tried: from
- * all keywords of `full` to none.  First without the keywords that were refused before,
- * then with those that were taken before (N1).  Returns how many there are. */
-static int
-list_forms(unsigned full, dls_learned learned, unsigned forms[2 * STEPS])
+ * all keywords of `full` to none.  The first STEPS forms leave out the keywords that
+ * were refused before, the other STEPS have those that were taken before (N1). */
+static unsigned
+call_form(unsigned full, dls_learned learned, int i)
 {
     const unsigned steps[STEPS] = {full,
                                    full & ~DLS_ASK_VERSION,
@@ -105,14 +118,8 @@ list_forms(unsigned full, dls_learned learned, unsigned forms[2 * STEPS])
                                    full & DLS_ASK_STREAM,
                                    full & DLS_ASK_VERSION,
                                    0};
-    int n = 0;
-    for (int i = 0; learned.refused != 0 && i < STEPS; i++) {
-        forms[n++] = steps[i] & ~(unsigned)learned.refused;
-    }
-    for (int i = 0; i < STEPS; i++) {
-        forms[n++] = steps[i] | (learned.taken & full);
-    }
-    return n;
+    return i < STEPS ? steps[i] & ~(unsigned)learned.refused
+                     : steps[i - STEPS] | (learned.taken & full);
 }
 
 /* Try the call forms as long as keywords are refused.  GOT with *used, RAISED: the last
@@ -122,50 +129,33 @@ try_forms(dls_exchange *x, unsigned full, const dls_call_values *values, dls_syn
           unsigned *used)
 {
     const dls_learned learned = dls_plan_learned(x->plan);
-    unsigned forms[2 * STEPS], tried = ~0u;
-    int n = list_forms(full, learned, forms);
+    unsigned tried = ~0u;
     bool learnable = true, typed = false;
-    for (int i = 0; i < n; i++) {
-        bool drops_stream =
-            (full & ~forms[i] & ~(unsigned)learned.refused & DLS_ASK_STREAM) != 0;
-        if (forms[i] == tried || (drops_stream && !typed)) {
+    for (int i = learned.refused != 0 ? 0 : STEPS; i < 2 * STEPS; i++) {
+        unsigned form = call_form(full, learned, i);
+        bool drops_stream = (full & ~form & ~(unsigned)learned.refused & DLS_ASK_STREAM)
+                            != 0;
+        if (form == tried || (drops_stream && !typed)) {
             continue;
         }
         if (tried != ~0u) {
             dls_error_keep(x);
         }
-        tried = forms[i];
-        if (call_in_context(x, tried, values, sync) == DLS_ATTEMPT_GOT) {
-            dls_plan_learn_keywords(x->plan, tried,
-                                    learnable ? (int)(full & ~tried) : -1);
-            *used = tried;
+        tried = form;
+        if (call_in_context(x, form, values, sync) == DLS_ATTEMPT_GOT) {
+            dls_plan_learn_keywords(x->plan, form,
+                                    learnable ? (int)(full & ~form) : -1);
+            *used = form;
             return DLS_ATTEMPT_GOT;
         }
         bool type_error = PyErr_ExceptionMatches(PyExc_TypeError);
         typed |= type_error;
         learnable &= type_error || dls_plan_has(x->plan, DLS_LIB_LEARN_ANY_REFUSAL);
-        if (!may_step_down(x, tried)) {
+        if (!may_step_down(x, form)) {
             break;
         }
     }
     return DLS_ATTEMPT_RAISED;
-}
-
-/* The exception that is pending says it all; what came is given back. */
-static dls_attempt
-finally_raised(dls_exchange *x)
-{
-    dls_acquired_drop(&x->acquired);
-    return DLS_ATTEMPT_FINAL;
-}
-
-/* After the call: the synchronisation that the producer has left to us. */
-static dls_attempt
-finish_sync(dls_exchange *x, dls_sync *sync, dls_producer_kind kind)
-{
-    const dls_producer_stream p = {.known = DLS_P_UNKNOWN};
-    int code = dls_sync_finish(sync, kind, p, &x->acquired);
-    return code == 0 ? DLS_ATTEMPT_GOT : finally_raised(x);
 }
 
 /* A graph capture is running that the call could break.  A producer that is known to
@@ -186,43 +176,21 @@ static int
 begin_call(dls_exchange *x, dl_device device, dls_producer_kind kind, dls_sync *sync)
 {
     const dls_sync_source from = dls_sync_source_of(x, device);
-    int captured = -1;
-    if (dls_sync_begin(&from, NULL, kind, sync) == 0) {
-        captured = dls_sync_meets_capture(sync);
-    }
+    int captured = dls_sync_begin(&from, NULL, kind, sync) < 0
+                       ? -1
+                       : dls_sync_meets_capture(sync);
     return captured > 0 && pass_minus_one(x, sync) < 0 ? -1 : captured;
 }
 
-/* What a keyword asked for that had to be dropped still counts (N4): dlshim copies no
- * device memory.  0, or -1 with BufferError. */
-static int
-refuse_dropped_copy(dls_exchange *x, unsigned dropped)
-{
-    if (!(dropped & DLS_ASK_COPY) || x->request.copy != 1) {
-        return 0;
-    }
-    return dls_refuse(
-        x->state, DLS_EBUFFER, x->source,
-        "its producer cannot copy it, and dlshim allocates no device memory; pass "
-        "a .copy() or .clone()");
-}
-
-/* The keywords that are wanted, and their values. */
+/* The keywords that are wanted, and their values.  copies: may copy= be among them? */
 static unsigned
-collect_keywords(const dls_exchange *x, const dls_sync *sync, dls_call_values *values)
+collect_keywords(const dls_exchange *x, const dls_sync *sync, bool copies,
+                 dls_call_values *values)
 {
-    unsigned full = DLS_ASK_VERSION;
-    bool copied_here = sync->transfer == DLS_TRANSFER_TO_HOST
-                       || sync->transfer == DLS_TRANSFER_AS_HOST;
-    *values = (dls_call_values){.stream = sync->passed};
-    if (sync->passed != NULL) {
-        full |= DLS_ASK_STREAM;
-    }
-    if (x->request.copy >= 0 && !copied_here) {
-        full |= DLS_ASK_COPY;
-        values->copy = x->request.copy ? Py_True : Py_False;
-    }
-    return full;
+    *values = (dls_call_values){.stream = sync->passed,
+                                .copy = x->request.copy == 1 ? Py_True : Py_False};
+    return DLS_ASK_VERSION | (sync->passed != NULL ? DLS_ASK_STREAM : 0)
+           | (copies && x->request.copy >= 0 ? DLS_ASK_COPY : 0);
 }
 
 /* The calls, between the beginning and the end of the synchronisation. */
@@ -230,28 +198,35 @@ static dls_attempt
 call_in_place(dls_exchange *x, dls_sync *sync, bool captured)
 {
     dls_call_values values;
-    unsigned full = collect_keywords(x, sync, &values), used = 0;
-    dls_attempt got = try_forms(x, full, &values, sync, &used);
-    /* A placeholder (N8), or no call that it takes. */
-    if (got != DLS_ATTEMPT_GOT
-        && (PyErr_ExceptionMatches(PyExc_NotImplementedError)
-            || PyErr_ExceptionMatches(PyExc_TypeError))) {
-        dls_error_keep(x);
+    bool copied_here = sync->transfer == DLS_TRANSFER_TO_HOST
+                       || sync->transfer == DLS_TRANSFER_AS_HOST;
+    unsigned full = collect_keywords(x, sync, !copied_here, &values), used = 0;
+    if (try_forms(x, full, &values, sync, &used) != DLS_ATTEMPT_GOT) {
+        if (!PyErr_ExceptionMatches(PyExc_NotImplementedError)
+            && !PyErr_ExceptionMatches(PyExc_TypeError)) {
+            return DLS_ATTEMPT_RAISED;
+        }
+        dls_error_keep(x); /* a placeholder (N8), or no call that it takes */
         return DLS_ATTEMPT_NOT_OFFERED;
     }
     bool told = sync->passed != NULL && (used & DLS_ASK_STREAM);
-    if (got == DLS_ATTEMPT_GOT && captured && told) {
-        (void)dls_sync_raise_capture(x->state, x->source);
-        return finally_raised(x);
+    if (captured && told) {
+        int code = dls_sync_raise_capture(x->state, x->source);
+        return dls_attempt_end(x, code, DLS_ATTEMPT_FINAL);
     }
-    got = got == DLS_ATTEMPT_GOT ? dls_attempt_check_bits(x) : got;
+    dls_attempt got = dls_attempt_check_bits(x);
     if (got != DLS_ATTEMPT_GOT) {
         return got;
     }
-    if (refuse_dropped_copy(x, full & ~used) < 0) {
-        return finally_raised(x);
-    }
-    return finish_sync(x, sync, told ? sync->kind : dls_kind_without_stream(x->plan));
+    dls_producer_kind kind = told ? sync->kind : dls_kind_without_stream(x->plan);
+    /* What a keyword asked for that had to be dropped still counts (N4). */
+    bool not_copied = x->request.copy == 1 && (full & ~used & DLS_ASK_COPY);
+    int code = not_copied
+                   ? dls_refuse(x->state, DLS_EBUFFER, x->source,
+                                "its producer cannot copy it, and dlshim allocates no "
+                                "device memory; pass a .copy() or .clone()")
+                   : dls_sync_finish(sync, kind, unknown, &x->acquired);
+    return dls_attempt_end(x, code, DLS_ATTEMPT_FINAL);
 }
 
 /* __dlpack__ of memory that stays where it lies. */
@@ -277,17 +252,12 @@ static dls_attempt
 call_to_move(dls_exchange *x, dls_sync *sync)
 {
     dl_device want = x->request.device;
-    dls_call_values values = {.stream = sync->passed};
-    unsigned mask = DLS_ASK_VERSION | DLS_ASK_DEVICE;
-    mask |= sync->passed != NULL ? DLS_ASK_STREAM : 0;
+    dls_call_values values;
+    unsigned mask = collect_keywords(x, sync, true, &values) | DLS_ASK_DEVICE;
     values.dl_device = Py_BuildValue("(ii)", (int)want.device_type,
                                      (int)want.device_id);
     if (values.dl_device == NULL) {
         return DLS_ATTEMPT_RAISED;
-    }
-    if (x->request.copy >= 0) {
-        mask |= DLS_ASK_COPY;
-        values.copy = x->request.copy ? Py_True : Py_False;
     }
     dls_attempt got = call_in_context(x, mask, &values, sync);
     Py_DECREF(values.dl_device);
@@ -326,23 +296,19 @@ has_moved(dl_device came, dl_device want)
 }
 
 static dls_attempt
-move(dls_exchange *x, const dls_request *request, dls_sync *sync)
+move(dls_exchange *x, dls_sync *sync)
 {
-    bool to_host = request->device.device_type == dl_kDLCPU;
-    dls_attempt got = call_to_move(x, sync);
-    if (got != DLS_ATTEMPT_GOT) {
-        if (dls_error_class() == DLS_ERROR_FINAL) {
-            return DLS_ATTEMPT_RAISED;
-        }
-        dls_error_keep(x);
-        return DLS_ATTEMPT_NOT_OFFERED;
+    dl_device want = x->request.device;
+    dls_attempt got = step_over(x, call_to_move(x, sync));
+    if (got == DLS_ATTEMPT_GOT && !has_moved(x->acquired.tensor.device, want)) {
+        return dls_attempt_end(x, -1, DLS_ATTEMPT_NOT_OFFERED);
     }
-    if (!has_moved(x->acquired.tensor.device, request->device)) {
-        dls_acquired_drop(&x->acquired);
-        return DLS_ATTEMPT_NOT_OFFERED;
+    got = got == DLS_ATTEMPT_GOT ? dls_attempt_check_bits(x) : got;
+    if (got != DLS_ATTEMPT_GOT || want.device_type == dl_kDLCPU) {
+        return got;
     }
-    got = dls_attempt_check_bits(x);
-    return got == DLS_ATTEMPT_GOT && !to_host ? finish_sync(x, sync, sync->kind) : got;
+    int code = dls_sync_finish(sync, sync->kind, unknown, &x->acquired);
+    return dls_attempt_end(x, code, DLS_ATTEMPT_FINAL);
 }
 
 dls_attempt
@@ -353,25 +319,13 @@ dls_attempt_move(dls_exchange *x, dl_device device)
     if (request.device.device_type == dl_kDLCPU) {
         request.stream = NULL;
     }
-    dls_attempt got = begin_move(x, device, &request, &sync) < 0
-                          ? DLS_ATTEMPT_FINAL
-                          : move(x, &request, &sync);
+    dls_attempt got = begin_move(x, device, &request, &sync) < 0 ? DLS_ATTEMPT_FINAL
+                                                                 : move(x, &sync);
     dls_sync_end(&sync);
     return got;
 }
 
 /* --- the other protocols -------------------------------------------------- */
-
-static const dls_producer_stream unknown = {.known = DLS_P_UNKNOWN};
-
-static dls_attempt
-attempt_function(dls_exchange *x)
-{
-    dls_attempt got = dls_attempt_function(x);
-    return got == DLS_ATTEMPT_GOT
-               ? dls_attempt_sync(x, dls_kind_without_stream(x->plan), unknown)
-               : got;
-}
 
 /* A C table knows no stream: it is asked where nothing has to be synchronised, and for
  * types that offer nothing else. */
@@ -379,36 +333,29 @@ static dls_attempt
 attempt_table(dls_exchange *x, dls_transfer route)
 {
     const dls_request *request = &x->request;
-    bool only = !dls_plan_offers(x->plan, DLS_PROTOCOL_DLPACK);
-    bool plain = route == DLS_TRANSFER_HERE && request->copy != 1
-                 && dls_stream_is_minus_one(request->stream);
-    if (!only && !plain) {
-        return DLS_ATTEMPT_NOT_OFFERED;
+    if (!dls_plan_offers(x->plan, DLS_PROTOCOL_DLPACK)) {
+        dls_attempt got = dls_attempt_table(x, false);
+        return got == DLS_ATTEMPT_GOT ? dls_attempt_sync(x, DLS_PRODUCER_OLD, unknown)
+                                      : got;
     }
-    dls_attempt got = dls_attempt_table(x, !only);
-    if (got == DLS_ATTEMPT_GOT && only) {
-        return dls_attempt_sync(x, DLS_PRODUCER_OLD, unknown);
+    if (route != DLS_TRANSFER_HERE || request->copy == 1
+        || !dls_stream_is_minus_one(request->stream)) {
+        return DLS_ATTEMPT_NOT_OFFERED;
     }
     /* __dlpack__ decides what is refused, but the table's refusal of lazy bits is ours.
      */
-    bool final = only || dls_plan_has(x->plan, DLS_LIB_LAZY_BITS);
-    if (got == DLS_ATTEMPT_RAISED && !final && dls_error_class() != DLS_ERROR_FINAL) {
-        dls_error_keep(x);
-        return DLS_ATTEMPT_NOT_OFFERED;
-    }
-    return got;
+    dls_attempt got = dls_attempt_table(x, true);
+    return dls_plan_has(x->plan, DLS_LIB_LAZY_BITS) ? got : step_over(x, got);
 }
 
 /* A protocol of host memory: only where assume_device says that its label is wrong. */
 static dls_attempt
 attempt_host_protocol(dls_exchange *x, dls_protocol protocol)
 {
-    dls_attempt got = x->request.has_assumed ? dls_attempt_on_host(x, protocol, 0)
-                                             : DLS_ATTEMPT_NOT_OFFERED;
-    if (got == DLS_ATTEMPT_RAISED && dls_error_class() != DLS_ERROR_FINAL) {
-        dls_error_keep(x);
+    if (!x->request.has_assumed) {
         return DLS_ATTEMPT_NOT_OFFERED;
     }
+    dls_attempt got = step_over(x, dls_attempt_on_host(x, protocol, 0));
     return got == DLS_ATTEMPT_GOT ? dls_attempt_sync(x, DLS_PRODUCER_OLD, unknown)
                                   : got;
 }
@@ -416,16 +363,18 @@ attempt_host_protocol(dls_exchange *x, dls_protocol protocol)
 dls_attempt
 dls_attempt_off_host(dls_exchange *x, dls_protocol protocol, dl_device device)
 {
+    dls_attempt got;
     switch (protocol) {
     case DLS_PROTOCOL_TABLE:
         return attempt_table(x, dls_transfer_of(&x->request, device));
     case DLS_PROTOCOL_DLPACK:
         return attempt_dlpack(x, device);
     case DLS_PROTOCOL_FUNCTION:
-        return attempt_function(x);
+        got = dls_attempt_ask(x, protocol, 0);
+        return got == DLS_ATTEMPT_GOT ? dls_attempt_sync_as_it_came(x) : got;
     case DLS_PROTOCOL_CUDA:
     case DLS_PROTOCOL_SYCL:
-        return dls_attempt_interface(x, protocol);
+        return dls_attempt_ask(x, protocol, 0);
     default:
         return attempt_host_protocol(x, protocol);
     }

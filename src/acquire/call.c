@@ -1,5 +1,6 @@
 /* One call of __dlpack__ with exactly the keywords that are wanted.
- * Called by attempts and by the fast path.  Tests: tests/core/test_negotiation.py. */
+ * Called by attempts and by the fast path.
+ * Tests: tests/core/test_negotiation.py. */
 #include "acquire/call.h"
 
 /* The argument vector of a call.  SCRATCH is free for PY_VECTORCALL_ARGUMENTS_OFFSET.

@@ -1,7 +1,9 @@
 /* Calls a producer's C table and reads what it gave.  Called by attempts, by the fast
- * path and by the device question.  Tests: tests/core/test_ctable.py. */
+ * path and by the device question.
+ * Tests: tests/core/test_ctable.py. */
 #include "acquire/ctable.h"
 
+#include "acquire/from_capsule.h"
 #include "core/counters.h"
 #include "core/device.h"
 #include "core/tensor.h"
@@ -46,18 +48,13 @@ dls_ctable_read(dl_managed_tensor_versioned *managed, bool needs_sync,
     if (managed == NULL) {
         return PyErr_Occurred() != NULL ? -1 : 0;
     }
-    const dl_tensor *tensor = &managed->dl_tensor;
-    if (managed->version.major != DL_MAJOR || !serves(tensor, needs_sync)) {
+    if (managed->version.major != DL_MAJOR
+        || !serves(&managed->dl_tensor, needs_sync)) {
         dls_managed_delete(managed, true);
         dls_error_report();
         return 0;
     }
-    acquired->tensor = *tensor;
-    acquired->flags = managed->flags;
-    acquired->version = managed->version;
-    acquired->generation = DLS_VERSIONED;
-    acquired->readonly_stated = true;
-    acquired->managed = managed;
+    dls_acquired_describe(acquired, managed);
     acquired->hold = (dls_hold){.base = managed, .kind = DLS_HOLD_VERSIONED};
     return 1;
 }

@@ -7,44 +7,40 @@
 #include "python/errors.h"
 
 /* T1: through the stable prefix only. */
-static void
-refuse_major(dls_exchange *x, PyObject *capsule, dl_managed_tensor_versioned *managed)
+static int
+refuse_major(const dls_exchange *x, PyObject *capsule,
+             dl_managed_tensor_versioned *managed)
 {
     unsigned major = managed->version.major;
     if (dls_capsule_take(capsule, true) == 0) {
         dls_managed_delete(managed, true);
     }
     PyErr_Clear();
-    dls_refuse(
-        x->state, DLS_EBUFFER, x->source,
-        "its capsule has DLPack major version %u, dlshim knows 1; ask the producer "
-        "for max_version=(1, 0)",
-        major);
+    return dls_refuse(x->state, DLS_EBUFFER, x->source,
+                      "its capsule has DLPack major version %u, dlshim knows 1; ask "
+                      "the producer for max_version=(1, 0)",
+                      major);
 }
 
-static void
-refuse_capsule(dls_exchange *x, PyObject *capsule, dls_capsule_kind kind)
+static int
+refuse_capsule(const dls_exchange *x, PyObject *capsule, dls_capsule_kind kind)
 {
     if (kind == DLS_CAPSULE_USED) {
-        dls_refuse(x->state, DLS_EBUFFER, x->source,
-                   "the capsule was consumed already (its name starts with \"used_\"); "
-                   "export a fresh one, a capsule serves once");
-        return;
+        return dls_refuse(x->state, DLS_EBUFFER, x->source,
+                          "the capsule was consumed already (its name starts with "
+                          "\"used_\"); export a fresh one, a capsule serves once");
     }
     const char *name = PyCapsule_GetName(capsule);
-    if (name == NULL) {
-        PyErr_Clear();
-        name = "(no name)";
-    }
-    dls_refuse(x->state, DLS_EBUFFER, x->source,
-               "a capsule named \"%s\" is no DLPack capsule (\"dltensor\" or "
-               "\"dltensor_versioned\"); pass the array itself",
-               name);
+    PyErr_Clear();
+    return dls_refuse(x->state, DLS_EBUFFER, x->source,
+                      "a capsule named \"%s\" is no DLPack capsule (\"dltensor\" or "
+                      "\"dltensor_versioned\"); pass the array itself",
+                      name != NULL ? name : "(no name)");
 }
 
 /* What __dlpack__ returned is no capsule at all. */
-static void
-refuse_object(dls_exchange *x, PyObject *returned)
+static int
+refuse_object(const dls_exchange *x, PyObject *returned)
 {
     PyObject *type = dls_type_name(returned);
     if (type != NULL) {
@@ -54,73 +50,66 @@ refuse_object(dls_exchange *x, PyObject *returned)
                    type);
         Py_DECREF(type);
     }
+    return -1;
 }
 
-static dls_capsule_kind
-look(PyObject *capsule, dls_generation likely, void **managed)
+void
+dls_acquired_describe(dls_acquired *acquired, dl_managed_tensor_versioned *managed)
 {
-    return likely == DLS_OLDER
-               ? dls_capsule_look(capsule, managed)
-               : dls_capsule_look_for(capsule, likely == DLS_VERSIONED, managed);
+    acquired->tensor = managed->dl_tensor;
+    acquired->flags = managed->flags;
+    acquired->version = managed->version;
+    acquired->generation = DLS_VERSIONED;
+    acquired->readonly_stated = true;
+    acquired->managed = managed;
 }
 
 /* A legacy capsule cannot say READ_ONLY: an immutable type's is marked, but the
  * producer did not state it (T8). */
 static void
-describe_legacy(dls_exchange *x, const dl_managed_tensor *managed)
+describe_legacy(dls_exchange *x, dl_managed_tensor *managed)
 {
+    bool immutable = dls_plan_has(x->plan, DLS_LIB_IMMUTABLE);
     x->acquired.tensor = managed->dl_tensor;
+    x->acquired.flags = immutable ? DL_FLAG_READ_ONLY : 0;
     x->acquired.generation = DLS_LEGACY;
     x->acquired.readonly_stated = false;
-    x->acquired.flags = dls_plan_has(x->plan, DLS_LIB_IMMUTABLE) ? DL_FLAG_READ_ONLY
-                                                                 : 0;
+    x->acquired.managed = managed;
 }
 
-static void
-describe_versioned(dls_exchange *x, const dl_managed_tensor_versioned *managed)
-{
-    x->acquired.tensor = managed->dl_tensor;
-    x->acquired.flags = managed->flags;
-    x->acquired.version = managed->version;
-    x->acquired.generation = DLS_VERSIONED;
-    x->acquired.readonly_stated = true;
-}
-
-/* Describes the struct behind a capsule.  0, or -1 with an exception. */
+/* Describe the struct behind a capsule.  0, or -1 with an exception. */
 static int
-describe(dls_exchange *x, PyObject *capsule, dls_generation likely, void **managed)
+describe(dls_exchange *x, PyObject *capsule, dls_generation likely)
 {
-    dls_capsule_kind kind = look(capsule, likely, managed);
+    void *managed = NULL;
+    if (!dls_capsule_check(capsule)) {
+        return refuse_object(x, capsule);
+    }
+    dls_capsule_kind kind = likely == DLS_OLDER
+                                ? dls_capsule_look(capsule, &managed)
+                                : dls_capsule_look_for(capsule, likely == DLS_VERSIONED,
+                                                       &managed);
     if (kind == DLS_CAPSULE_LEGACY) {
-        describe_legacy(x, *managed);
+        describe_legacy(x, managed);
         return 0;
     }
     if (kind != DLS_CAPSULE_VERSIONED) {
-        refuse_capsule(x, capsule, kind);
-        return -1;
+        return refuse_capsule(x, capsule, kind);
     }
-    const dl_managed_tensor_versioned *versioned = *managed;
-    if (versioned->version.major != DL_MAJOR) {
-        refuse_major(x, capsule, *managed);
-        return -1;
+    if (((dl_managed_tensor_versioned *)managed)->version.major != DL_MAJOR) {
+        return refuse_major(x, capsule, managed);
     }
-    describe_versioned(x, versioned);
+    dls_acquired_describe(&x->acquired, managed);
     return 0;
 }
 
 int
 dls_acquired_read_capsule(dls_exchange *x, PyObject *capsule, dls_generation likely)
 {
-    void *managed = NULL;
-    bool is_capsule = dls_capsule_check(capsule);
-    if (!is_capsule) {
-        refuse_object(x, capsule);
-    }
-    if (!is_capsule || describe(x, capsule, likely, &managed) < 0) {
+    if (describe(x, capsule, likely) < 0) {
         dls_drop_foreign(capsule);
         return -1;
     }
-    x->acquired.managed = managed;
     x->acquired.shared = !dls_is_unshared(capsule);
     x->acquired.capsule = capsule;
     return 0;
@@ -139,18 +128,16 @@ int
 dls_acquired_recheck(const dls_exchange *x)
 {
     const dls_acquired *acquired = &x->acquired;
-    if (acquired->capsule == NULL || !acquired->shared) {
-        return 0;
+    void *managed = acquired->managed;
+    if (acquired->capsule != NULL && acquired->shared) {
+        dls_capsule_look(acquired->capsule, &managed);
     }
-    void *managed;
-    dls_capsule_look(acquired->capsule, &managed);
     if (managed == acquired->managed) {
         return 0;
     }
-    return dls_refuse(
-        x->state, DLS_EBUFFER, x->source,
-        "its capsule was consumed by another holder meanwhile; give each consumer "
-        "a capsule of its own");
+    return dls_refuse(x->state, DLS_EBUFFER, x->source,
+                      "its capsule was consumed by another holder meanwhile; give each "
+                      "consumer a capsule of its own");
 }
 
 int

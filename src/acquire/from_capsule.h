@@ -1,5 +1,5 @@
-/* From a capsule to the acquired, and from there to ownership (T1, T9, T10).  GIL held.
- */
+/* From a producer's struct to the acquired, and from there to ownership (T1, T9, T10).
+ * GIL held. */
 #ifndef DLS_ACQUIRE_FROM_CAPSULE_H
 #define DLS_ACQUIRE_FROM_CAPSULE_H
 
@@ -14,8 +14,13 @@
 int dls_acquired_read_capsule(dls_exchange *x, PyObject *capsule,
                               dls_generation likely);
 
-/* After foreign code ran: is a capsule that others hold too still unconsumed?  Until
- * then nothing behind it may be read.  0, or -1 with BufferError. */
+/* Describe a versioned struct of major 1; who owns it stays as it is. */
+void dls_acquired_describe(dls_acquired *acquired,
+                           dl_managed_tensor_versioned *managed);
+
+/* Is a capsule that others hold too still unconsumed?  Foreign code may have consumed
+ * it: after foreign code ran, nothing behind the capsule may be read before this was
+ * called.  0, or -1 with BufferError. */
 int dls_acquired_recheck(const dls_exchange *x);
 
 /* Become the owner of what was acquired, if dlshim is not yet: x->acquired.hold then

@@ -1,30 +1,18 @@
 /* Asks a tensor what its library does not check, and refuses it.  Called by attempts,
- * by the fast path and by the view of our C table.  Tests:
- * tests/core/test_ctable.py, tests/core/test_options.py. */
+ * by the fast path and by the view of our C table.
+ * Tests: tests/core/test_ctable.py, tests/core/test_options.py. */
 #include "acquire/lazy_bits.h"
 
 #include "core/device.h"
 #include "python/errors.h"
 
-/* Truth of a value (stolen; NULL: -1). */
+/* 1, 0 or -1; the value is stolen. */
 static int
 truth_of(PyObject *value)
 {
-    if (value == NULL) {
-        return -1;
-    }
     int truth = value == Py_False ? 0 : PyObject_IsTrue(value);
     Py_DECREF(value);
     return truth;
-}
-
-/* Of an attribute; 0 also where there is none. */
-static int
-truth_of_attribute(PyObject *obj, PyObject *name)
-{
-    PyObject *value = NULL;
-    int got = dls_get_optional(obj, name, &value);
-    return got > 0 ? truth_of(value) : got;
 }
 
 /* An exception is pending: because there is no such attribute?  Then it is cleared. */
@@ -38,16 +26,18 @@ is_absent(PyObject *obj, PyObject *name)
     PyObject *error = dls_error_take();
     bool absent = dls_get_optional(obj, name, &method) == 0;
     Py_XDECREF(method);
+    PyErr_Clear();
     if (absent) {
         Py_XDECREF(error);
-        return true;
     }
-    PyErr_Clear();
-    dls_error_restore(error);
-    return false;
+    else {
+        dls_error_restore(error);
+    }
+    return absent;
 }
 
-/* Of what a method returns; the same.  method: found already, or NULL. */
+/* Truth of what a method returns, 0 where there is none.  method: found already, or
+ * NULL. */
 static int
 truth_of_method(PyObject *obj, PyObject *name, PyObject *method)
 {
@@ -71,13 +61,13 @@ dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj)
         }
         PyErr_Clear();
     }
-    int truth = value != NULL ? truth_of(value)
-                              : truth_of_attribute(obj, state->names.requires_grad);
+    int got = value != NULL ? 1
+                            : dls_get_optional(obj, state->names.requires_grad, &value);
+    int truth = got > 0 ? truth_of(value) : got;
     if (truth > 0) {
-        dls_refuse(
-            state, DLS_EBUFFER, obj,
-            "it requires grad, and consumers would bypass autograd: call .detach() "
-            "first, or pass detach=True");
+        dls_refuse(state, DLS_EBUFFER, obj,
+                   "it requires grad, and consumers would bypass autograd: call "
+                   ".detach() first, or pass detach=True");
     }
     return truth == 0 ? 0 : -1;
 }
@@ -108,44 +98,36 @@ dls_refuse_lazy_bits(dls_state *state, const dls_plan *plan, PyObject *obj,
 
 /* --- elements that are no numbers ----------------------------------------- */
 
-/* Names of dtypes, as their library spells them. */
-static const char *const no_numbers[] = {"string", "resource", "variant"};
-
-/* The name of an object's dtype: 1 = *name is a new reference, 0 = there is none, -1.
- */
-static int
-dtype_name(dls_state *state, PyObject *obj, PyObject **name)
+/* Is it the name of such a dtype, as its library spells it? */
+static bool
+names_no_numbers(PyObject *name)
 {
-    PyObject *dtype = NULL;
-    int got = dls_get_optional(obj, state->names.dtype, &dtype);
-    if (got > 0) {
-        got = dls_get_optional(dtype, state->names.name, name);
-    }
-    Py_XDECREF(dtype);
-    return got;
+    return PyUnicode_Check(name)
+           && (PyUnicode_CompareWithASCIIString(name, "string") == 0
+               || PyUnicode_CompareWithASCIIString(name, "resource") == 0
+               || PyUnicode_CompareWithASCIIString(name, "variant") == 0);
 }
 
 int
 dls_refuse_no_numbers(dls_state *state, PyObject *obj)
 {
-    PyObject *name = NULL;
-    bool refused = false;
-    int got = dtype_name(state, obj, &name);
+    PyObject *dtype = NULL, *name = NULL;
+    int got = dls_get_optional(obj, state->names.dtype, &dtype);
+    if (got > 0) {
+        got = dls_get_optional(dtype, state->names.name, &name);
+        Py_DECREF(dtype);
+    }
     if (got <= 0) {
         return got < 0 ? dls_error_forget() : 0;
     }
-    const size_t n = sizeof no_numbers / sizeof *no_numbers;
-    for (size_t i = 0; i < n && PyUnicode_Check(name); i++) {
-        refused |= PyUnicode_CompareWithASCIIString(name, no_numbers[i]) == 0;
-    }
+    bool refused = names_no_numbers(name);
     if (refused) {
-        dls_refuse(
-            state, DLS_EBUFFER, obj,
-            "its dtype is '%U': its elements are no numbers, and its library ends "
-            "the process when it is asked for them; convert text with .numpy(), and "
-            "pass what a resource or variant holds (variable.value(), the dataset's "
-            "elements)",
-            name);
+        dls_refuse(state, DLS_EBUFFER, obj,
+                   "its dtype is '%U': its elements are no numbers, and its library "
+                   "ends the process when it is asked for them; convert text with "
+                   ".numpy(), and pass what a resource or variant holds "
+                   "(variable.value(), the dataset's elements)",
+                   name);
     }
     Py_DECREF(name);
     return refused ? -1 : 0;

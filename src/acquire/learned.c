@@ -13,11 +13,11 @@ dls_drop_refused(dl_managed_tensor_versioned *managed)
 dls_outcome
 dls_outcome_of(dls_hot hot)
 {
-    dls_outcome outcome = {.kind = DLS_GOT, .form = hot.form, .capsule = hot.capsule};
-    if (hot.capsule == NULL) {
-        outcome.managed = hot.managed;
-    }
-    if (hot.capsule == NULL && hot.managed == NULL) {
+    dls_outcome outcome = {.kind = DLS_GOT,
+                           .form = hot.form,
+                           .capsule = hot.capsule,
+                           .managed = hot.capsule == NULL ? hot.managed : NULL};
+    if (outcome.capsule == NULL && outcome.managed == NULL) {
         outcome.kind = DLS_RAISED;
         outcome.error = dls_error_take();
     }

@@ -38,8 +38,8 @@ dls_ask_method(dls_hot hot, bool answer)
     return hot;
 }
 
-/* What the C table gave holds other values than the tensor shows (T12).  NULL, with the
- * exception that is pending. */
+/* Drop what the C table gave: its memory holds other values than the tensor shows
+ * (T12). The exception that says so is pending, and stays so.  Always NULL. */
 DLS_COLD void *dls_drop_refused(dl_managed_tensor_versioned *managed);
 
 /* By the producer's C table, which checks neither autograd nor lazy bits (T12).  We do;

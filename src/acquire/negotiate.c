@@ -1,6 +1,7 @@
 /* The whole negotiation: which protocols and call forms are tried, in which order, what
- * an error means, and what is learned.  Tests: tests/core/test_negotiation.py,
- * tests/core/test_devices.py, tests/device/test_matrix.py.
+ * an error means, and what is learned.  Called by acquire.c.
+ * Tests: tests/core/test_negotiation.py, tests/core/test_devices.py,
+ * tests/device/test_matrix.py.
  *
  * acquire.c asks a type that was met before in its learned form.  Otherwise, or when
  * that fails, all protocols that the type offers are tried in this order (N2):
@@ -19,8 +20,8 @@
  * the end. */
 #include "acquire/negotiate.h"
 
+#include "acquire/attempt.h"
 #include "acquire/attempt_device.h"
-#include "acquire/attempt_host.h"
 #include "core/device.h"
 #include "python/errors.h"
 #include "sync/transfer.h"
@@ -57,9 +58,10 @@ fast_form(const dls_exchange *x, dls_form form)
                      | (device_is_asked(x->plan) ? DLS_FAST_DEVICE : 0));
 }
 
-/* The attempt succeeded on the host.  It is not learned where __dlpack__ refused this
- * array and not the call, or where an attempt before it raised something else than
- * TypeError: then it serves this one exchange (N1). */
+/* The attempt succeeded on the host: learn its form, which is then the first to be
+ * asked from now on.  In two cases the form serves this exchange only (N1): __dlpack__
+ * refused this array (and not the call), and an older protocol gave it; or an attempt
+ * before this one raised something else than TypeError. */
 static void
 learn(dls_exchange *x, dls_protocol protocol, unsigned mask)
 {
@@ -125,14 +127,13 @@ try_on_host(dls_exchange *x, dls_protocol protocol)
         return got;
     }
     learn(x, protocol, 0);
-    bool far = !dls_device_is_host(x->acquired.tensor.device.device_type);
-    if (protocol != DLS_PROTOCOL_FUNCTION || !far) {
+    if (protocol != DLS_PROTOCOL_FUNCTION
+        || dls_device_is_host(x->acquired.tensor.device.device_type)) {
         return got;
     }
     dls_plan_leave_host(x->plan);
     x->synced = true;
-    return dls_attempt_sync(x, dls_kind_without_stream(x->plan),
-                            (dls_producer_stream){.known = DLS_P_UNKNOWN});
+    return dls_attempt_sync_as_it_came(x);
 }
 
 /* A protocol raised on the host: may another one still serve (N2)?  __dlpack__ decides
@@ -155,34 +156,34 @@ may_try_next(const dls_exchange *x, dls_protocol protocol)
 
 /* --- what the caller sees ------------------------------------------------- */
 
-/* The pending error of a protocol on the host.  An older protocol may explain it better
- * than __dlpack__ did: both are kept.  What __dlpack__ says in the end stands alone. */
-static void
-raise_refusal(dls_exchange *x, dls_protocol protocol)
+/* The pending error of a protocol.  On the host, an older protocol may explain it
+ * better than __dlpack__ did: both are kept.  What __dlpack__ says in the end stands
+ * alone. Always -1. */
+static int
+raise_refusal(dls_exchange *x, dls_protocol protocol, bool on_host)
 {
-    if (x->first_error != NULL && protocol > DLS_PROTOCOL_DLPACK
+    if (on_host && x->first_error != NULL && protocol > DLS_PROTOCOL_DLPACK
         && dls_error_class() != DLS_ERROR_FINAL) {
         dls_refuse_with_cause(x->first_error);
         x->first_error = NULL;
     }
-    dls_refuse_from_pending(x->state, x->source, "it cannot be exported");
+    return dls_refuse_from_pending(x->state, x->source, "it cannot be exported");
 }
 
-/* No protocol gave the memory. */
-static void
+/* No protocol gave the memory.  Always -1. */
+static int
 raise_nothing(dls_exchange *x, bool on_host)
 {
     if (x->first_error == NULL) {
-        dls_refuse(x->state, DLS_EBUFFER, x->source,
-                   on_host
-                       ? "it offers an array protocol but gave nothing through it"
-                       : "its memory is on a device, and none of its protocols gives "
-                         "that away");
-        return;
+        return dls_refuse(
+            x->state, DLS_EBUFFER, x->source,
+            on_host ? "it offers an array protocol but gave nothing through it"
+                    : "its memory is on a device, and none of its protocols gives that "
+                      "away");
     }
     dls_error_restore(x->first_error);
     x->first_error = NULL;
-    dls_refuse_from_pending(x->state, x->source, "it cannot be exported");
+    return dls_refuse_from_pending(x->state, x->source, "it cannot be exported");
 }
 
 /* --- all protocols -------------------------------------------------------- */
@@ -202,64 +203,51 @@ negotiate(dls_exchange *x, const dl_device *device)
         if (got == DLS_ATTEMPT_GOT) {
             return 0;
         }
-        if (got == DLS_ATTEMPT_RAISED && device == NULL && may_try_next(x, protocol)) {
-            dls_error_keep(x);
-            continue;
-        }
-        if (got == DLS_ATTEMPT_RAISED && device == NULL) {
-            raise_refusal(x, protocol);
-        }
-        else if (got == DLS_ATTEMPT_RAISED) {
-            dls_refuse_from_pending(x->state, x->source, "it cannot be exported");
-        }
-        if (got != DLS_ATTEMPT_NOT_OFFERED) {
+        if (got == DLS_ATTEMPT_FINAL) {
             return -1;
         }
+        if (got == DLS_ATTEMPT_RAISED) {
+            if (device != NULL || !may_try_next(x, protocol)) {
+                return raise_refusal(x, protocol, device == NULL);
+            }
+            dls_error_keep(x);
+        }
     }
-    raise_nothing(x, device == NULL);
-    return -1;
+    return raise_nothing(x, device == NULL);
 }
 
 /* Does the object say that it has no elements?  Then no driver is needed to move them.
- * A wrong `.shape` is noticed when the tensor arrives.  1, 0, or -1. */
+ * A wrong `.shape` is noticed when the tensor arrives.  0, or -1 with an exception. */
 static int
-says_empty(dls_state *state, PyObject *source)
+find_empty(dls_exchange *x)
 {
     PyObject *shape = NULL;
-    int got = dls_get_optional(source, state->names.shape, &shape);
-    if (got < 0) {
-        got = dls_error_forget();
-    }
-    bool empty = false;
+    int got = dls_get_optional(x->source, x->state->names.shape, &shape);
     Py_ssize_t n = got > 0 && PyTuple_Check(shape) ? PyTuple_Size(shape) : 0;
+    x->request.empty = false;
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *extent = PyTuple_GetItem(shape, i);
-        empty |= PyLong_Check(extent) && !PyObject_IsTrue(extent);
+        x->request.empty |= PyLong_Check(extent) && !PyObject_IsTrue(extent);
     }
     Py_XDECREF(shape);
-    return got < 0 ? -1 : empty;
+    return got < 0 ? dls_error_forget() : 0;
 }
 
 /* To another device, or to the host: the producer is asked to move the memory, if it
- * has
- * __dlpack__; where it does not, dlshim copies to the host, and nowhere else. */
+ * has __dlpack__.  Where it does not move it, dlshim copies to the host, and nowhere
+ * else. */
 static int
 negotiate_transfer(dls_exchange *x, dl_device device, bool to_host)
 {
     dls_request *request = &x->request;
-    dls_attempt got = DLS_ATTEMPT_NOT_OFFERED;
-    if (to_host) {
-        int empty = dls_transfer_check(x->state, x->source, request, device) < 0
-                        ? -1
-                        : says_empty(x->state, x->source);
-        if (empty < 0) {
-            return -1;
-        }
-        request->empty = empty;
+    if (to_host
+        && (dls_transfer_check(x->state, x->source, request, device) < 0
+            || find_empty(x) < 0)) {
+        return -1;
     }
-    if (dls_plan_offers(x->plan, DLS_PROTOCOL_DLPACK)) {
-        got = dls_attempt_move(x, device);
-    }
+    dls_attempt got = dls_plan_offers(x->plan, DLS_PROTOCOL_DLPACK)
+                          ? dls_attempt_move(x, device)
+                          : DLS_ATTEMPT_NOT_OFFERED;
     if (got != DLS_ATTEMPT_NOT_OFFERED) {
         return got == DLS_ATTEMPT_GOT ? 0 : -1;
     }

@@ -17,9 +17,8 @@ read_pointer(dls_reading *reading)
         }
         if (offset != 0) {
             return dls_reading_fail(
-                reading, "['offset'] counts only from a buffer in ['data'], not "
-                         "from an address: it has to be added where the dict is "
-                         "made");
+                reading, "['offset'] counts only from a buffer in ['data'], not from "
+                         "an address: it has to be added where the dict is made");
         }
     }
     return dls_dict_read_pair(reading) < 0 ? -1 : dls_reading_finish(reading);
@@ -58,9 +57,8 @@ read_buffer(dls_reading *reading, PyObject *exporter)
     if (!inside || reading->low < -offset || reading->high > view->len - offset) {
         return dls_reading_fail(
             reading,
-            "shape, strides and offset reach beyond the %zd bytes of "
-            "the buffer in ['data']; the dict has to be corrected "
-            "where it is made",
+            "shape, strides and offset reach beyond the %zd bytes of the buffer in "
+            "['data']; the dict has to be corrected where it is made",
             view->len);
     }
     return 0;

@@ -71,10 +71,9 @@ read_dims(dls_reading *reading, const dls_buffer *view)
     }
     for (int i = 0; i < view->ndim; i++) {
         if (view->suboffsets != NULL && view->suboffsets[i] >= 0) {
-            return dls_reading_fail(reading,
-                                    "it is an array of pointers (suboffsets), which "
-                                    "DLPack cannot say: make a contiguous copy first, "
-                                    "e.g. numpy.array(a)");
+            return dls_reading_fail(
+                reading, "it is an array of pointers (suboffsets), which DLPack cannot "
+                         "say: make a contiguous copy first, e.g. numpy.array(a)");
         }
         tensor->shape[i] = view->shape != NULL ? view->shape[i]
                                                : view->len / view->itemsize;

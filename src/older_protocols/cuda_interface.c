@@ -27,10 +27,9 @@ read_zero(const dls_reading *reading)
         return 0;
     }
     return dls_reading_fail(
-        reading, "['stream'] must not be 0, which the protocol forbids as "
-                 "ambiguous: the dict has to say 1 for the legacy default "
-                 "stream or 2 for the per-thread one; or pass producer_stream= "
-                 "to upgrade");
+        reading, "['stream'] must not be 0, which the protocol forbids as ambiguous: "
+                 "the dict has to say 1 for the legacy default stream or 2 for the "
+                 "per-thread one; or pass producer_stream= to upgrade");
 }
 
 /* Before version 3 the dict says nothing of the producer stream; from then on None
@@ -130,9 +129,8 @@ find_device(const dls_reading *reading, bool empty)
     if (device->device_type == 0) {
         return dls_reading_fail(
             reading,
-            "the CUDA driver knows no memory at its address %p: it is "
-            "no CUDA memory, or it has been freed (assume_device= says "
-            "where other memory lies)",
+            "the CUDA driver knows no memory at its address %p: it is no CUDA memory, "
+            "or it has been freed (assume_device= says where other memory lies)",
             address);
     }
     if (device->device_id >= 0) {

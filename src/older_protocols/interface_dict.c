@@ -54,8 +54,7 @@ fail_shown(const dls_reading *reading, dls_entry key, const char *wanted,
     if (shown != NULL) {
         dls_reading_fail(
             reading,
-            "['%U'] must %s, not %S; the dict has to be corrected where it "
-            "is made",
+            "['%U'] must %s, not %S; the dict has to be corrected where it is made",
             name_of(reading, key), wanted, shown);
         Py_DECREF(shown);
     }
@@ -174,10 +173,9 @@ static int
 refuse_mask(const dls_reading *reading)
 {
     if (reading->row->can_have_mask && reading->entries[DLS_ENTRY_mask] != NULL) {
-        return dls_reading_fail(reading,
-                                "it has a mask, which DLPack has no word for: fill the "
-                                "masked elements first, or wrap its data and its mask "
-                                "apart");
+        return dls_reading_fail(
+            reading, "it has a mask, which DLPack has no word for: fill the masked "
+                     "elements first, or wrap its data and its mask apart");
     }
     return 0;
 }
@@ -321,17 +319,15 @@ strides_to_bytes(dls_reading *reading)
     dl_tensor *tensor = &reading->acquired->tensor;
     for (int32_t i = 0; i < tensor->ndim; i++) {
         int64_t stride = tensor->strides[i];
-        if (dls_mul(stride, reading->itemsize, &tensor->strides[i])) {
-            continue;
-        }
-        if (tensor->shape[i] >= 2) {
+        bool fits = dls_mul(stride, reading->itemsize, &tensor->strides[i]);
+        if (!fits && tensor->shape[i] >= 2) {
             return dls_reading_fail(
                 reading,
                 "['strides'][%d] is %lld elements, which overflows as "
                 "bytes; the dict has to be corrected where it is made",
                 (int)i, (long long)stride);
         }
-        tensor->strides[i] = 0;
+        tensor->strides[i] = fits ? tensor->strides[i] : 0;
     }
     return 0;
 }
@@ -366,10 +362,9 @@ dls_dict_open(dls_reading *reading)
 {
     assert(reading->row->version != NULL);
     if (!PyDict_Check(reading->given)) {
-        return dls_reading_fail(reading,
-                                "a dict was expected, not %R; the producer has to be "
-                                "corrected",
-                                (PyObject *)Py_TYPE(reading->given));
+        return dls_reading_fail(
+            reading, "a dict was expected, not %R; the producer has to be corrected",
+            (PyObject *)Py_TYPE(reading->given));
     }
     bool read = look_up_entries(reading) == 0 && read_version(reading) == 0
                 && refuse_mask(reading) == 0 && read_typestr(reading) == 0

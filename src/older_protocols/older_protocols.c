@@ -1,5 +1,6 @@
 /* The table of the older protocols, and the one entry to their readers.
- * Called by acquire/, with the GIL.  Tests: tests/core/test_ways_in.py. */
+ * Called by acquire/, with the GIL.
+ * Tests: tests/core/test_ways_in.py. */
 #include "older_protocols/older_protocols.h"
 
 #include <assert.h>
@@ -91,11 +92,8 @@ dls_older_read(dls_state *state, PyObject *obj, dls_protocol protocol,
                   ? dls_compat.PyObject_CheckBuffer(obj)
                   : dls_get_optional(obj, state->all_names[attribute], &reading.given);
     /* A class says None where it does not offer what its base offers. */
-    if (got > 0 && reading.given != Py_None) {
-        got = fill_acquired(&reading);
-    }
-    else if (got > 0) {
-        got = 0;
+    if (got > 0) {
+        got = reading.given != Py_None ? fill_acquired(&reading) : 0;
     }
     for (int i = 0; i < DLS_ENTRY_COUNT; i++) {
         if (reading.entries[i] != NULL) {

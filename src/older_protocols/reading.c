@@ -1,6 +1,6 @@
 /* The steps that the readers of older protocols share: errors, dtypes, strides, and
- * buffers.  Called by the readers, with the GIL; it may touch the reading and what that
- * fills.  Tests: tests/core/test_ways_in.py, test_bad_input.py. */
+ * buffers.  Called by the readers, with the GIL; may touch the reading and what it
+ * fills. Tests: tests/core/test_ways_in.py, test_bad_input.py. */
 #include "older_protocols/reading.h"
 
 #include <assert.h>
@@ -31,9 +31,8 @@ int
 dls_reading_fail_swapped(const dls_reading *reading)
 {
     return dls_reading_fail(
-        reading, "its byte order is not the machine's and DLPack has no word "
-                 "for that: convert it first, e.g. "
-                 "a.astype(a.dtype.newbyteorder('='))");
+        reading, "its byte order is not the machine's and DLPack has no word for that: "
+                 "convert it first, e.g. a.astype(a.dtype.newbyteorder('='))");
 }
 
 int
@@ -110,13 +109,11 @@ dls_reading_set_unnamed(dls_reading *reading, int64_t itemsize)
 static const struct {
     const char *kinds, *text;
 } refused[] = {
-    {"O",
-     "its elements are Python objects, which DLPack has no dtype for: convert them "
-     "first, e.g. a.astype('float64')"},
+    {"O", "its elements are Python objects, which DLPack has no dtype for: convert "
+          "them first, e.g. a.astype('float64')"},
     /* T: NumPy's StringDType */
-    {"SUTa",
-     "its elements are text, which DLPack has no dtype for: view or convert them "
-     "as numbers first, e.g. a.view('uint8')"},
+    {"SUTa", "its elements are text, which DLPack has no dtype for: view or convert "
+             "them as numbers first, e.g. a.view('uint8')"},
     {"t", "its elements are bit fields, which DLPack has no dtype for: unpack them to "
           "bytes first, e.g. numpy.unpackbits"},
 };
@@ -133,22 +130,20 @@ refuse_kind(const dls_reading *reading, char kind)
     if (strpbrk(one, "biufcmMV") != NULL) {
         return 0;
     }
-    return dls_reading_fail(
-        reading,
-        "element kind '%c' is not known; one of b i u f c m M V was expected, the "
-        "producer has to be corrected",
-        (int)(unsigned char)kind);
+    return dls_reading_fail(reading,
+                            "element kind '%c' is not known; one of b i u f c m M V "
+                            "was expected, the producer has to be corrected",
+                            (int)(unsigned char)kind);
 }
 
 int
 dls_reading_check_itemsize(const dls_reading *reading, int64_t itemsize)
 {
     if (itemsize <= 0) {
-        return dls_reading_fail(
-            reading,
-            "its elements take %lld bytes; only elements of one byte "
-            "or more can be exported",
-            (long long)itemsize);
+        return dls_reading_fail(reading,
+                                "its elements take %lld bytes; only elements of one "
+                                "byte or more can be exported",
+                                (long long)itemsize);
     }
     return 0;
 }

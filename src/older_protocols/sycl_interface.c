@@ -78,21 +78,8 @@ try_context(const dls_reading *reading, PyObject *value, sycl_object *sycl)
 }
 
 /* The library's classes copy what a capsule holds and then call it used.  The dict may
- * show the capsule again, so they get one of ours around the same content. */
-static int
-open_alias(const dls_reading *reading, PyObject *capsule, const char *name,
-           dls_sycl_form form, PyObject **made)
-{
-    PyObject *alias = PyCapsule_New(PyCapsule_GetPointer(capsule, name), name, NULL);
-    if (alias == NULL) {
-        return -1;
-    }
-    int got = dls_library_sycl(reading->state, form, alias, made);
-    Py_DECREF(alias);
-    return got;
-}
-
-/* 1, 0: its library is not imported, or -1. */
+ * show the capsule again, so they get one of ours around the same content.  1, 0: the
+ * library is not imported, or -1. */
 static int
 open_capsule(const dls_reading *reading, PyObject *capsule, sycl_object *sycl)
 {
@@ -106,15 +93,19 @@ open_capsule(const dls_reading *reading, PyObject *capsule, sycl_object *sycl)
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (PyCapsule_IsValid(capsule, kinds[i].used)) {
-            return dls_reading_fail(
-                reading, "the capsule in ['syclobj'] has been used: the dict has "
-                         "to name a new one");
+            return dls_reading_fail(reading, "the capsule in ['syclobj'] has been "
+                                             "used: the dict has to name a new one");
         }
         if (!PyCapsule_IsValid(capsule, kinds[i].name)) {
             continue;
         }
-        int got = open_alias(reading, capsule, kinds[i].name, kinds[i].form,
-                             &sycl->named);
+        PyObject *alias = PyCapsule_New(PyCapsule_GetPointer(capsule, kinds[i].name),
+                                        kinds[i].name, NULL);
+        if (alias == NULL) {
+            return -1;
+        }
+        int got = dls_library_sycl(reading->state, kinds[i].form, alias, &sycl->named);
+        Py_DECREF(alias);
         return got > 0 ? kinds[i].read(reading, sycl->named, sycl) : got;
     }
     return dls_dict_fail_value(reading, DLS_ENTRY_syclobj, SYCLOBJ, capsule);
@@ -174,8 +165,7 @@ fail_foreign(const dls_reading *reading)
     PyObject *error = dls_error_take();
     dls_reading_fail(
         reading,
-        "['syclobj'] does not tell its device: %S; assume_device=(14, number) "
-        "names it",
+        "['syclobj'] does not tell its device: %S; assume_device=(14, number) names it",
         error);
     return dls_refuse_with_cause(error);
 }
@@ -221,8 +211,7 @@ read_syclobj(const dls_reading *reading, sycl_object *sycl)
         return dls_reading_fail(
             reading,
             "which device ['syclobj'], %R, means only the library can tell that made "
-            "it, "
-            "and it is not imported: import dpctl, or name the device with "
+            "it, and it is not imported: import dpctl, or name the device with "
             "assume_device=(14, number)",
             value);
     }

@@ -1,6 +1,7 @@
 /* Parses, merges and shows the options of upgrade() and to_capsule(), by the rows of
  * request/options.def.  Called by module/functions and module/producer; touches nothing
- * but the options.  Tests: tests/core/test_options.py, tests/project/test_stub.py. */
+ * but the options.
+ * Tests: tests/core/test_options.py, tests/project/test_stub.py. */
 #include "request/options.h"
 
 #include <assert.h>
@@ -14,49 +15,46 @@
 #include "sync/stream_value.h"
 
 /* One row of options.def. */
-typedef struct {
+typedef struct option_row {
     const char *name;
     const char *unset; /* the default, as the signature says it */
     const char *words;
-    enum {
-        KIND_stream,
-        KIND_word,
-        KIND_device,
-        KIND_flag,
-        KIND_align,
-        KIND_dtype
-    } kind;
+    /* Reads a value into the row's member: 0, or -1 with an exception. */
+    int (*parse)(dls_state *, const struct option_row *, PyObject *value,
+                 dls_options *);
+    /* The row's member, which is given, as a new object of which the repr is shown. */
+    PyObject *(*show)(const struct option_row *, const dls_options *);
     uint16_t at, size; /* the member in dls_options */
     uint16_t name_at;  /* the interned name in dls_state */
 } option_row;
 
-static const option_row rows[] = {
-#define OPTION(option, kind, default, ...) \
-    {#option,                              \
-     #default,                             \
-     #__VA_ARGS__,                         \
-     KIND_##kind,                          \
-     offsetof(dls_options, option),        \
-     sizeof(((dls_options *)0)->option),   \
-     offsetof(dls_state, names.option)},
-#include "request/options.def"
-#undef OPTION
-};
-static_assert(DLS_OPTION_COUNT <= 32, "dls_options.given has a bit for each");
+static void *
+member_of(const option_row *row, const dls_options *options)
+{
+    return (char *)options + row->at;
+}
 
-/* --- one parser for each kind: 0, or -1 with an exception ------------------- */
+/* --- kind stream ------------------------------------------------------------ */
 
 static int
-parse_stream(dls_state *state, PyObject *value, dls_option_stream *stream)
+parse_stream(dls_state *state, const option_row *row, PyObject *value, dls_options *out)
 {
+    dls_option_stream *stream = member_of(row, out);
     if (dls_stream_check(state, value) < 0) {
         return -1;
     }
-    Py_INCREF(value);
     Py_XDECREF(*stream); /* set when subclasses of str give one keyword twice */
-    *stream = value;
+    *stream = Py_NewRef(value);
     return 0;
 }
+
+static PyObject *
+show_stream(const option_row *row, const dls_options *options)
+{
+    return Py_NewRef(*(const dls_option_stream *)member_of(row, options));
+}
+
+/* --- kind word -------------------------------------------------------------- */
 
 /* The quoted word after `text` and its length; NULL when there is none. */
 static const char *
@@ -71,12 +69,12 @@ next_word(const char *text, size_t *length)
     return word;
 }
 
-int
-dls_option_word_position(dls_option option, const char *text, size_t length)
+/* Position of a word of the row, -1: it is none of them. */
+static int
+word_position(const option_row *row, const char *text, size_t length)
 {
-    assert(rows[option].kind == KIND_word);
     size_t n = 0;
-    const char *word = next_word(rows[option].words, &n);
+    const char *word = next_word(row->words, &n);
     for (int position = 0; word != NULL; position++) {
         if (n == length && memcmp(word, text, n) == 0) {
             return position;
@@ -87,7 +85,7 @@ dls_option_word_position(dls_option option, const char *text, size_t length)
 }
 
 static int
-parse_word(dls_state *state, dls_option option, PyObject *value, dls_option_word *word)
+parse_word(dls_state *state, const option_row *row, PyObject *value, dls_options *out)
 {
     bool is_str = PyUnicode_Check(value);
     Py_ssize_t n = 0;
@@ -95,74 +93,91 @@ parse_word(dls_state *state, dls_option option, PyObject *value, dls_option_word
     if (is_str && text == NULL && dls_error_forget() < 0) {
         return -1;
     }
-    int position = text != NULL ? dls_option_word_position(option, text, (size_t)n)
-                                : -1;
+    int position = text != NULL ? word_position(row, text, (size_t)n) : -1;
     if (position < 0) {
         return dls_refuse(state, is_str ? DLS_EVALUE : DLS_ETYPE, NULL,
-                          "%s=%R is not known: pass %s", rows[option].name, value,
-                          rows[option].words);
+                          "%s=%R is not known: pass %s", row->name, value, row->words);
     }
-    *word = (dls_option_word)position;
+    *(dls_option_word *)member_of(row, out) = (dls_option_word)position;
     return 0;
 }
+
+static PyObject *
+show_word(const option_row *row, const dls_options *options)
+{
+    size_t n = 0;
+    const char *word = next_word(row->words, &n);
+    for (int i = *(const dls_option_word *)member_of(row, options); i > 0; i--) {
+        word = next_word(word + n + 1, &n);
+    }
+    return PyUnicode_FromStringAndSize(word, (Py_ssize_t)n);
+}
+
+/* --- kind device ------------------------------------------------------------ */
 
 int
 dls_parse_device(dls_state *state, const char *what, PyObject *value, dl_device *device)
 {
-    if (PyUnicode_Check(value)) {
-        const char *text = PyUnicode_AsUTF8AndSize(value, NULL);
-        if (text == NULL) {
-            return -1;
+    if (!PyUnicode_Check(value)) {
+        int got = dls_device_from_pair(state, value, true, device);
+        if (got == 0) {
+            dls_refuse(state, DLS_ETYPE, NULL,
+                       "%s must be a (device_type, device_id) pair of ints or a name "
+                       "such as \"cpu\", not %R",
+                       what, value);
         }
-        if (!dls_device_from_name(text, device)) {
-            return dls_refuse(
-                state, DLS_EVALUE, NULL,
-                "%s=%R is not known: pass \"cpu\", \"cuda:0\", \"rocm:0\", "
-                "\"oneapi:0\" or a (device_type, device_id) pair",
-                what, value);
-        }
-        return 0;
+        return got > 0 ? 0 : -1;
     }
-    int got = dls_device_from_pair(state, value, true, device);
-    if (got == 0) {
-        dls_refuse(
-            state, DLS_ETYPE, NULL,
-            "%s must be a (device_type, device_id) pair of ints or a name such as "
-            "\"cpu\", not %R",
-            what, value);
+    const char *text = PyUnicode_AsUTF8AndSize(value, NULL);
+    if (text != NULL && !dls_device_from_name(text, device)) {
+        return dls_refuse(state, DLS_EVALUE, NULL,
+                          "%s=%R is not known: pass \"cpu\", \"cuda:0\", \"rocm:0\", "
+                          "\"oneapi:0\" or a (device_type, device_id) pair",
+                          what, value);
     }
-    return got > 0 ? 0 : -1;
+    return text != NULL ? 0 : -1;
 }
 
 static int
-parse_flag(dls_state *state, dls_option option, PyObject *value, dls_option_flag *flag)
+parse_device(dls_state *state, const option_row *row, PyObject *value, dls_options *out)
+{
+    return dls_parse_device(state, row->name, value, member_of(row, out));
+}
+
+static PyObject *
+show_device(const option_row *row, const dls_options *options)
+{
+    const dls_option_device *device = member_of(row, options);
+    return Py_BuildValue("(ii)", (int)device->device_type, (int)device->device_id);
+}
+
+/* --- kind flag -------------------------------------------------------------- */
+
+static int
+parse_flag(dls_state *state, const option_row *row, PyObject *value, dls_options *out)
 {
     if (!PyBool_Check(value)) {
-        return dls_refuse(state, DLS_ETYPE, NULL, "%s must be %s, not %R",
-                          rows[option].name, rows[option].words, value);
+        return dls_refuse(state, DLS_ETYPE, NULL, "%s must be %s, not %R", row->name,
+                          row->words, value);
     }
-    *flag = value == Py_True;
+    *(dls_option_flag *)member_of(row, out) = value == Py_True;
     return 0;
 }
 
-int
-dls_parse_copy(dls_state *state, PyObject *value, int8_t *copy)
+static PyObject *
+show_flag(const option_row *row, const dls_options *options)
 {
-    dls_option_flag flag = false;
-    if (value != Py_None && parse_flag(state, DLS_OPTION_copy, value, &flag) < 0) {
-        return -1;
-    }
-    *copy = value == Py_None ? -1 : flag;
-    return 0;
+    return PyBool_FromLong(*(const dls_option_flag *)member_of(row, options));
 }
+
+/* --- kind align ------------------------------------------------------------- */
 
 static int
-parse_align(dls_state *state, const char *what, PyObject *value,
-            dls_option_align *align)
+parse_align(dls_state *state, const option_row *row, PyObject *value, dls_options *out)
 {
     if (PyBool_Check(value) || !PyIndex_Check(value)) {
         return dls_refuse(state, DLS_ETYPE, NULL, "%s must be an int (bytes), not %R",
-                          what, value);
+                          row->name, value);
     }
     PyObject *number = PyNumber_Index(value);
     if (number == NULL) {
@@ -174,11 +189,19 @@ parse_align(dls_state *state, const char *what, PyObject *value,
     if (overflow != 0 || bytes < 1 || bytes > 1 << 30 || (bytes & (bytes - 1)) != 0) {
         return dls_refuse(state, DLS_EVALUE, NULL,
                           "%s=%R must be a power of two between 1 and 2**30 bytes",
-                          what, value);
+                          row->name, value);
     }
-    *align = bytes;
+    *(dls_option_align *)member_of(row, out) = bytes;
     return 0;
 }
+
+static PyObject *
+show_align(const option_row *row, const dls_options *options)
+{
+    return PyLong_FromLongLong(*(const dls_option_align *)member_of(row, options));
+}
+
+/* --- kind dtype ------------------------------------------------------------- */
 
 /* (code, bits[, lanes]): 1 = *dtype, 0 = it names no dtype, -1 = an exception. */
 static int
@@ -193,10 +216,9 @@ dtype_from_tuple(PyObject *value, dl_dtype *dtype)
         PyObject *number = PyNumber_Index(PyTuple_GetItem(value, i));
         parts[i] = number != NULL ? PyLong_AsLong(number) : -1;
         Py_XDECREF(number);
-        if (dls_error_is_fatal()) {
+        if (dls_error_forget() < 0) {
             return -1;
         }
-        PyErr_Clear();
     }
     if (parts[0] < 0 || parts[0] >= DLS_DTYPE_UNKNOWN || parts[1] < 1 || parts[1] > 255
         || parts[2] < 1 || parts[2] > 65535) {
@@ -207,96 +229,75 @@ dtype_from_tuple(PyObject *value, dl_dtype *dtype)
 }
 
 static int
-parse_dtype(dls_state *state, const char *what, PyObject *value,
-            dls_option_dtype *dtype)
+parse_dtype(dls_state *state, const option_row *row, PyObject *value, dls_options *out)
 {
-    int got;
-    if (PyUnicode_Check(value)) {
-        const char *text = PyUnicode_AsUTF8AndSize(value, NULL);
-        got = text != NULL ? dls_dtype_from_name(text, dtype) : -1;
-    }
-    else {
-        got = dtype_from_tuple(value, dtype);
-    }
+    dls_option_dtype *dtype = member_of(row, out);
+    bool is_str = PyUnicode_Check(value);
+    const char *text = is_str ? PyUnicode_AsUTF8AndSize(value, NULL) : NULL;
+    int got = !is_str        ? dtype_from_tuple(value, dtype)
+              : text != NULL ? dls_dtype_from_name(text, dtype)
+                             : -1;
     if (got == 0) {
-        bool right_type = PyUnicode_Check(value) || PyTuple_Check(value);
-        dls_refuse(state, right_type ? DLS_EVALUE : DLS_ETYPE, NULL,
+        dls_refuse(state, is_str || PyTuple_Check(value) ? DLS_EVALUE : DLS_ETYPE, NULL,
                    "%s=%R names no dtype: pass a name such as \"uint16\" or "
                    "\"bfloat16\", or (code, bits, lanes)",
-                   what, value);
+                   row->name, value);
     }
     return got > 0 ? 0 : -1;
 }
 
-/* --- members of dls_options ------------------------------------------------- */
-
-static void *
-member_of(const dls_options *options, dls_option option)
-{
-    return (char *)options + rows[option].at;
-}
-
-static int
-parse_member(dls_state *state, dls_option option, PyObject *value, dls_options *options)
-{
-    const char *what = rows[option].name;
-    void *member = member_of(options, option);
-    switch (rows[option].kind) {
-    case KIND_stream:
-        return parse_stream(state, value, member);
-    case KIND_word:
-        return parse_word(state, option, value, member);
-    case KIND_device:
-        return dls_parse_device(state, what, value, member);
-    case KIND_flag:
-        return parse_flag(state, option, value, member);
-    case KIND_align:
-        return parse_align(state, what, value, member);
-    case KIND_dtype:
-        return parse_dtype(state, what, value, member);
-    }
-    Py_UNREACHABLE();
-}
-
-/* A given member as a new Python object, of which the repr is shown. */
 static PyObject *
-show_member(const dls_options *options, dls_option option)
+show_dtype(const option_row *row, const dls_options *options)
 {
-    assert(dls_option_given(options, option));
-    const void *member = member_of(options, option);
-    const dls_option_device *device = member;
-    const char *word = rows[option].words;
-    size_t n = 0;
     char text[48];
-    switch (rows[option].kind) {
-    case KIND_stream:
-        Py_INCREF(*(const dls_option_stream *)member);
-        return *(const dls_option_stream *)member;
-    case KIND_word:
-        word = next_word(word, &n);
-        for (int i = *(const dls_option_word *)member; i > 0; i--) {
-            word = next_word(word + n + 1, &n);
-        }
-        return PyUnicode_FromStringAndSize(word, (Py_ssize_t)n);
-    case KIND_device:
-        return Py_BuildValue("(ii)", (int)device->device_type, (int)device->device_id);
-    case KIND_flag:
-        return PyBool_FromLong(*(const dls_option_flag *)member);
-    case KIND_align:
-        return PyLong_FromLongLong(*(const dls_option_align *)member);
-    case KIND_dtype:
-        return PyUnicode_FromString(
-            dls_dtype_name(*(const dls_option_dtype *)member, text, sizeof text));
+    return PyUnicode_FromString(
+        dls_dtype_name(*(const dls_option_dtype *)member_of(row, options), text,
+                       sizeof text));
+}
+
+/* --- rows and members ------------------------------------------------------- */
+
+static const option_row rows[] = {
+#define OPTION(option, kind, default, ...) \
+    {#option,                              \
+     #default,                             \
+     #__VA_ARGS__,                         \
+     parse_##kind,                         \
+     show_##kind,                          \
+     offsetof(dls_options, option),        \
+     sizeof(((dls_options *)0)->option),   \
+     offsetof(dls_state, names.option)},
+#include "request/options.def"
+#undef OPTION
+};
+static_assert(DLS_OPTION_COUNT <= 32, "dls_options.given has a bit for each");
+
+int
+dls_option_word_position(dls_option option, const char *text, size_t length)
+{
+    assert(rows[option].parse == parse_word);
+    return word_position(&rows[option], text, length);
+}
+
+int
+dls_parse_copy(dls_state *state, PyObject *value, int8_t *copy)
+{
+    dls_options options;
+    if (value == Py_None) {
+        *copy = -1;
+        return 0;
     }
-    Py_UNREACHABLE();
+    int code = parse_flag(state, &rows[DLS_OPTION_copy], value, &options);
+    *copy = code == 0 && options.copy;
+    return code;
 }
 
 /* NULL when it is not given, and for other kinds. */
 static PyObject *
 stream_of(const dls_options *options, int option)
 {
-    return rows[option].kind == KIND_stream
-               ? *(dls_option_stream *)member_of(options, (dls_option)option)
+    return rows[option].parse == parse_stream
+               ? *(dls_option_stream *)member_of(&rows[option], options)
                : NULL;
 }
 
@@ -369,7 +370,7 @@ parse_keyword(dls_state *state, const char *function, PyObject *name, PyObject *
         return 0;
     }
     options->given |= UINT32_C(1) << option;
-    return parse_member(state, (dls_option)option, value, options);
+    return rows[option].parse(state, &rows[option], value, options);
 }
 
 int
@@ -400,9 +401,9 @@ dls_options_merge(const dls_options *inner, const dls_options *outer,
 {
     dls_options merged = inner != NULL ? *inner : (dls_options){0};
     for (int i = 0; i < DLS_OPTION_COUNT; i++) {
-        dls_option option = (dls_option)i;
-        if (dls_option_given(outer, option)) {
-            memcpy(member_of(&merged, option), member_of(outer, option), rows[i].size);
+        const option_row *row = &rows[i];
+        if (dls_option_given(outer, (dls_option)i)) {
+            memcpy(member_of(row, &merged), member_of(row, outer), row->size);
         }
     }
     merged.given |= outer != NULL ? outer->given : 0;
@@ -442,7 +443,7 @@ dls_options_repr(const dls_options *options)
         if (!dls_option_given(options, (dls_option)i)) {
             continue;
         }
-        PyObject *value = show_member(options, (dls_option)i);
+        PyObject *value = rows[i].show(&rows[i], options);
         PyObject *longer = NULL;
         if (value != NULL) {
             longer = PyUnicode_FromFormat("%U, %s=%R", text, rows[i].name, value);

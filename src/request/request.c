@@ -1,7 +1,7 @@
 /* Reads what a consumer asks for: the arguments of __dlpack__ and max_version= of
  * to_capsule, and what the options say instead.  Called by everything that exports;
- * writes the request and what the state remembers of callers' tuples.  Tests:
- * tests/core/test_negotiation.py, test_fast_path.py, test_consumers.py.
+ * writes the request and what the state remembers of callers' tuples.
+ * Tests: tests/core/test_negotiation.py, test_fast_path.py, test_consumers.py.
  *
  * The arguments of __dlpack__ have three forms:
  *   1. nothing: a legacy capsule is asked for, and no order of streams;
@@ -45,24 +45,14 @@ dls_request_init(dls_request *request, const dls_options *options)
 static void
 remember_version(dls_state *state, PyObject *value, bool versioned)
 {
-    if (!Py_IS_TYPE(value, &PyTuple_Type)
-        || !Py_IS_TYPE(PyTuple_GetItem(value, 0), &PyLong_Type)
-        || !Py_IS_TYPE(PyTuple_GetItem(value, 1), &PyLong_Type)) {
-        return;
+    if (Py_IS_TYPE(value, &PyTuple_Type)
+        && Py_IS_TYPE(PyTuple_GetItem(value, 0), &PyLong_Type)
+        && Py_IS_TYPE(PyTuple_GetItem(value, 1), &PyLong_Type)) {
+        dls_memo_set_version(&state->memo, value, versioned);
     }
-    dls_memo_set_version(&state->memo, value, versioned);
 }
 
 /* --- single values ----------------------------------------------------------- */
-
-static int
-raise_version(dls_state *state, PyObject *value)
-{
-    PyErr_Clear();
-    return dls_refuse(
-        state, DLS_ETYPE, NULL,
-        "max_version must be None or a pair of ints such as (1, 0), not %R", value);
-}
 
 /* Item i of a pair as a non-negative int, -1 when it is none. */
 static long
@@ -83,8 +73,7 @@ parse_version(dls_state *state, PyObject *value, bool *versioned)
 {
     PyObject *pair = NULL;
     if (PyTuple_Check(value)) {
-        Py_INCREF(value);
-        pair = value;
+        pair = Py_NewRef(value);
     }
     else if (PySequence_Check(value) && !PyUnicode_Check(value)
              && !PyBytes_Check(value)) {
@@ -97,7 +86,11 @@ parse_version(dls_state *state, PyObject *value, bool *versioned)
     }
     Py_XDECREF(pair);
     if (major < 0 || minor < 0) {
-        return dls_error_is_fatal() ? -1 : raise_version(state, value);
+        return dls_error_forget() < 0 ? -1
+                                      : dls_refuse(state, DLS_ETYPE, NULL,
+                                                   "max_version must be None or a pair "
+                                                   "of ints such as (1, 0), not %R",
+                                                   value);
     }
     *versioned = major >= 1;
     remember_version(state, value, *versioned);
@@ -121,11 +114,9 @@ dls_request_device(dls_state *state, const char *keyword, PyObject *value,
     if (value == Py_None) {
         return 0;
     }
-    if (dls_parse_device(state, keyword, value, &request->device) < 0) {
-        return -1;
-    }
-    request->has_device = true;
-    return 0;
+    int code = dls_parse_device(state, keyword, value, &request->device);
+    request->has_device |= code == 0;
+    return code;
 }
 
 int
@@ -313,26 +304,18 @@ parse_values(dls_state *state, PyObject *const *values, const dls_seen_keywords 
     return copy != Py_None ? dls_request_copy(state, copy, request) : 0;
 }
 
+/* stream= by position.  0, or -1 with an exception. */
 static int
-parse_positional(dls_state *state, PyObject *const *args, Py_ssize_t n,
-                 PyObject *kwnames, dls_request *request)
+parse_positional(dls_state *state, PyObject *value, unsigned keywords,
+                 dls_request *request)
 {
-    if (n > 1) {
-        PyErr_Format(PyExc_TypeError,
-                     "__dlpack__() takes at most 1 positional argument (%zd given)", n);
-        return -1;
-    }
-    dls_seen_keywords seen = {0};
-    if (kwnames != NULL && read_keywords(state, kwnames, &seen) < 0) {
-        return -1;
-    }
-    if (seen.mask & DLS_ASK_STREAM) {
+    if (keywords & DLS_ASK_STREAM) {
         PyErr_SetString(PyExc_TypeError,
                         "__dlpack__() got multiple values for 'stream'");
         return -1;
     }
     request->asked_with |= DLS_ASK_STREAM;
-    return dls_request_stream(state, args[0], request);
+    return dls_request_stream(state, value, request);
 }
 
 int
@@ -340,17 +323,17 @@ dls_request_parse(dls_state *state, PyObject *const *args, Py_ssize_t n,
                   PyObject *kwnames, dls_request *request)
 {
     assert(request->seen == &request->stream_read); /* after dls_request_init */
-    if (n != 0 && parse_positional(state, args, n, kwnames, request) < 0) {
+    dls_seen_keywords seen = {0};
+    if (n > 1) {
+        PyErr_Format(PyExc_TypeError,
+                     "__dlpack__() takes at most 1 positional argument (%zd given)", n);
         return -1;
     }
-    if (kwnames == NULL) {
-        return 0;
-    }
-    dls_seen_keywords seen;
-    if (find_keywords(state, kwnames, &seen) < 0) {
+    if ((kwnames != NULL && find_keywords(state, kwnames, &seen) < 0)
+        || (n != 0 && parse_positional(state, args[0], seen.mask, request) < 0)) {
         return -1;
     }
-    return parse_values(state, args + n, &seen, request);
+    return kwnames != NULL ? parse_values(state, args + n, &seen, request) : 0;
 }
 
 /* --- the usual reading ------------------------------------------------------- */
