@@ -35,11 +35,12 @@ read_buffer(dls_reading *reading, PyObject *exporter)
         return -1;
     }
     if (!dls_compat.PyObject_CheckBuffer(exporter)) {
-        return dls_dict_fail_type(
-            reading, DLS_ENTRY_data,
+        const dls_dict_value data = {
+            DLS_ENTRY_data,
             "be a tuple (address, read-only), an object with the buffer protocol, or "
             "None for the object's own buffer",
-            exporter);
+            exporter};
+        return dls_dict_fail_type(reading, &data);
     }
     /* 0 is PyBUF_SIMPLE: one run of bytes. */
     const dls_buffer *view = dls_reading_hold_buffer(reading, exporter, 0);

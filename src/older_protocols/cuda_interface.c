@@ -37,18 +37,17 @@ read_zero(const dls_reading *reading)
 static int
 read_stream(const dls_reading *reading)
 {
-    PyObject *value = reading->entries[DLS_ENTRY_stream];
+    const dls_dict_value entry = dls_dict_get(reading, DLS_ENTRY_stream,
+                                              "be None or a stream handle as int");
     uint64_t handle = 0;
     if (reading->version < STREAM_VERSION) {
         return 0;
     }
     *reading->p = (dls_producer_stream){.known = DLS_P_READY};
-    if (value == NULL) {
+    if (entry.value == NULL) {
         return 0;
     }
-    if (dls_dict_read_unsigned(reading, DLS_ENTRY_stream,
-                               "be None or a stream handle as int", value, &handle)
-        < 0) {
+    if (dls_dict_read_unsigned(reading, &entry, &handle) < 0) {
         return -1;
     }
     *reading->p = dls_producer_stream_of_handle(handle);

@@ -33,47 +33,43 @@ look_up_entries(dls_reading *reading)
     return 0;
 }
 
-PyObject *
-dls_dict_require(const dls_reading *reading, dls_entry key, const char *wanted)
+int
+dls_dict_require(const dls_reading *reading, const dls_dict_value *entry)
 {
-    if (reading->entries[key] == NULL) {
-        dls_reading_fail(reading,
-                         "['%U'] is missing, must %s; the dict has to be corrected "
-                         "where it is made",
-                         name_of(reading, key), wanted);
-    }
-    return reading->entries[key];
+    return entry->value != NULL
+               ? 0
+               : dls_reading_fail(reading,
+                                  "['%U'] is missing, must %s; the dict has to be "
+                                  "corrected where it is made",
+                                  name_of(reading, entry->key), entry->wanted);
 }
 
 /* "['key'] must <wanted>, not <shown>; ...".  shown: stolen; NULL: an exception is set.
  * Always -1. */
 static int
-fail_shown(const dls_reading *reading, dls_entry key, const char *wanted,
-           PyObject *shown)
+fail_shown(const dls_reading *reading, const dls_dict_value *v, PyObject *shown)
 {
     if (shown != NULL) {
         dls_reading_fail(
             reading,
             "['%U'] must %s, not %S; the dict has to be corrected where it is made",
-            name_of(reading, key), wanted, shown);
+            name_of(reading, v->key), v->wanted, shown);
         Py_DECREF(shown);
     }
     return -1;
 }
 
 int
-dls_dict_fail_type(const dls_reading *reading, dls_entry key, const char *wanted,
-                   PyObject *value)
+dls_dict_fail_type(const dls_reading *reading, const dls_dict_value *v)
 {
-    PyObject *type = PyObject_GetAttrString((PyObject *)Py_TYPE(value), "__name__");
-    return fail_shown(reading, key, wanted, type);
+    PyObject *type = (PyObject *)Py_TYPE(v->value);
+    return fail_shown(reading, v, PyObject_GetAttrString(type, "__name__"));
 }
 
 int
-dls_dict_fail_value(const dls_reading *reading, dls_entry key, const char *wanted,
-                    PyObject *value)
+dls_dict_fail_value(const dls_reading *reading, const dls_dict_value *v)
 {
-    return fail_shown(reading, key, wanted, PyObject_Repr(value));
+    return fail_shown(reading, v, PyObject_Repr(v->value));
 }
 
 /* --- numbers -------------------------------------------------------------- */
@@ -81,68 +77,60 @@ dls_dict_fail_value(const dls_reading *reading, dls_entry key, const char *wante
 /* After a failed conversion: the two errors that speak of the value itself become
  * BufferErrors, all others are the object's own. */
 static int
-fail_conversion(const dls_reading *reading, dls_entry key, const char *wanted,
-                PyObject *value)
+fail_conversion(const dls_reading *reading, const dls_dict_value *v)
 {
     bool wrong_type = PyErr_ExceptionMatches(PyExc_TypeError);
     if (!wrong_type && !PyErr_ExceptionMatches(PyExc_OverflowError)) {
         return -1;
     }
     PyErr_Clear();
-    return wrong_type ? dls_dict_fail_type(reading, key, wanted, value)
-                      : dls_dict_fail_value(reading, key, wanted, value);
+    return wrong_type ? dls_dict_fail_type(reading, v)
+                      : dls_dict_fail_value(reading, v);
 }
 
 static int
-refuse_bool(const dls_reading *reading, dls_entry key, const char *wanted,
-            PyObject *value)
+refuse_bool(const dls_reading *reading, const dls_dict_value *v)
 {
-    return reading->row->strict && PyBool_Check(value)
-               ? dls_dict_fail_type(reading, key, wanted, value)
-               : 0;
+    bool refused = reading->row->strict && PyBool_Check(v->value);
+    return refused ? dls_dict_fail_type(reading, v) : 0;
 }
 
 static int
-read_int(const dls_reading *reading, dls_entry key, const char *wanted, PyObject *value,
-         int64_t *out)
+read_int(const dls_reading *reading, const dls_dict_value *v, int64_t *out)
 {
-    *out = PyLong_AsLongLong(value);
-    return *out == -1 && PyErr_Occurred() != NULL
-               ? fail_conversion(reading, key, wanted, value)
-               : 0;
+    *out = PyLong_AsLongLong(v->value);
+    bool failed = *out == -1 && PyErr_Occurred() != NULL;
+    return failed ? fail_conversion(reading, v) : 0;
 }
 
 int
-dls_dict_read_unsigned(const dls_reading *reading, dls_entry key, const char *wanted,
-                       PyObject *value, uint64_t *out)
+dls_dict_read_unsigned(const dls_reading *reading, const dls_dict_value *v,
+                       uint64_t *out)
 {
-    if (refuse_bool(reading, key, wanted, value) < 0) {
+    if (refuse_bool(reading, v) < 0) {
         return -1;
     }
-    PyObject *number = PyNumber_Index(value);
+    PyObject *number = PyNumber_Index(v->value);
     if (number != NULL) {
         *out = PyLong_AsUnsignedLongLong(number);
         Py_DECREF(number);
     }
-    return PyErr_Occurred() != NULL ? fail_conversion(reading, key, wanted, value) : 0;
+    return PyErr_Occurred() != NULL ? fail_conversion(reading, v) : 0;
 }
 
-/* The entry as an int from `lowest` to `highest`; where it is missing, *out stays. */
+/* An entry as an int from `lowest` to `highest`; where it is missing, *out stays. */
 static int
-read_number(const dls_reading *reading, dls_entry key, const char *wanted,
-            int64_t lowest, int64_t highest, int64_t *out)
+read_number(const dls_reading *reading, const dls_dict_value *entry, int64_t lowest,
+            int64_t highest, int64_t *out)
 {
-    PyObject *value = reading->entries[key];
-    if (value == NULL) {
+    if (entry->value == NULL) {
         return 0;
     }
-    if (refuse_bool(reading, key, wanted, value) < 0
-        || read_int(reading, key, wanted, value, out) < 0) {
+    if (refuse_bool(reading, entry) < 0 || read_int(reading, entry, out) < 0) {
         return -1;
     }
-    return *out < lowest || *out > highest
-               ? dls_dict_fail_value(reading, key, wanted, value)
-               : 0;
+    bool outside = *out < lowest || *out > highest;
+    return outside ? dls_dict_fail_value(reading, entry) : 0;
 }
 
 /* --- version and mask ----------------------------------------------------- */
@@ -151,12 +139,11 @@ static int
 read_version(dls_reading *reading)
 {
     const dls_older_protocol *row = reading->row;
+    const dls_dict_value entry = dls_dict_get(reading, DLS_ENTRY_version, row->version);
     /* A protocol that has grown may grow again: that is no mistake in the dict. */
     int64_t highest = row->oldest < row->newest ? INT64_MAX : row->newest;
-    if ((row->strict && !dls_dict_require(reading, DLS_ENTRY_version, row->version))
-        || read_number(reading, DLS_ENTRY_version, row->version, row->oldest, highest,
-                       &reading->version)
-               < 0) {
+    if ((row->strict && dls_dict_require(reading, &entry) < 0)
+        || read_number(reading, &entry, row->oldest, highest, &reading->version) < 0) {
         return -1;
     }
     if (reading->version > row->newest) {
@@ -232,18 +219,18 @@ text_of(PyObject *value)
 static int
 read_typestr(dls_reading *reading)
 {
-    const char *wanted = "be a str such as '<f4'";
-    PyObject *value = dls_dict_require(reading, DLS_ENTRY_typestr, wanted);
+    const dls_dict_value entry = dls_dict_get(reading, DLS_ENTRY_typestr,
+                                              "be a str such as '<f4'");
     PyObject *descr = reading->entries[DLS_ENTRY_descr];
     char kind;
     int64_t itemsize;
     bool swapped;
-    if (value == NULL) {
+    if (dls_dict_require(reading, &entry) < 0) {
         return -1;
     }
-    const char *text = text_of(value);
+    const char *text = text_of(entry.value);
     if (text == NULL || parse_typestr(text, &kind, &itemsize, &swapped) < 0) {
-        return dls_dict_fail_value(reading, DLS_ENTRY_typestr, wanted, value);
+        return dls_dict_fail_value(reading, &entry);
     }
     return kind == 'V' && descr != NULL && dls_reading_has_fields(descr)
                ? dls_reading_fail_structured(reading)
@@ -252,24 +239,25 @@ read_typestr(dls_reading *reading)
 
 /* --- shape and strides ---------------------------------------------------- */
 
-#define INTS "be a tuple of ints"
-
-/* The entry, a tuple or list, as a tuple of at most DLS_NDIM_INTERFACE items, which
+/* An entry, a tuple or list, as a tuple of at most DLS_NDIM_INTERFACE items, which
  * takes its place among the entries.  Borrowed; NULL with an exception. */
 static PyObject *
 read_tuple(dls_reading *reading, dls_entry key)
 {
-    PyObject *value = reading->entries[key];
-    if (!PyTuple_Check(value) && !PyList_Check(value)) {
-        dls_dict_fail_type(reading, key, INTS, value);
+    const dls_dict_value entry = dls_dict_get(reading, key, "be a tuple of ints");
+    if (dls_dict_require(reading, &entry) < 0) {
         return NULL;
     }
-    PyObject *tuple = PySequence_Tuple(value);
+    if (!PyTuple_Check(entry.value) && !PyList_Check(entry.value)) {
+        dls_dict_fail_type(reading, &entry);
+        return NULL;
+    }
+    PyObject *tuple = PySequence_Tuple(entry.value);
     if (tuple == NULL) {
         return NULL;
     }
     reading->entries[key] = tuple;
-    Py_DECREF(value);
+    Py_DECREF(entry.value);
     if (PyTuple_Size(tuple) > DLS_NDIM_INTERFACE) {
         dls_reading_fail(
             reading,
@@ -284,11 +272,11 @@ read_tuple(dls_reading *reading, dls_entry key)
 static int
 read_ints(const dls_reading *reading, dls_entry key, PyObject *tuple, int64_t *out)
 {
+    dls_dict_value item = {.key = key, .wanted = "hold ints of 64 bits"};
     for (Py_ssize_t i = 0; i < PyTuple_Size(tuple); i++) {
         int64_t number;
-        if (read_int(reading, key, "hold ints of 64 bits", PyTuple_GetItem(tuple, i),
-                     &number)
-            < 0) {
+        item.value = PyTuple_GetItem(tuple, i);
+        if (read_int(reading, &item, &number) < 0) {
             return -1;
         }
         if (i < reading->acquired->tensor.ndim) {
@@ -301,14 +289,11 @@ read_ints(const dls_reading *reading, dls_entry key, PyObject *tuple, int64_t *o
 static int
 read_shape(dls_reading *reading)
 {
-    if (dls_dict_require(reading, DLS_ENTRY_shape, INTS) == NULL) {
+    PyObject *tuple = read_tuple(reading, DLS_ENTRY_shape);
+    if (tuple == NULL || dls_reading_set_ndim(reading, PyTuple_Size(tuple)) < 0) {
         return -1;
     }
-    PyObject *tuple = read_tuple(reading, DLS_ENTRY_shape);
-    return tuple != NULL && dls_reading_set_ndim(reading, PyTuple_Size(tuple)) == 0
-               ? read_ints(reading, DLS_ENTRY_shape, tuple,
-                           reading->acquired->tensor.shape)
-               : -1;
+    return read_ints(reading, DLS_ENTRY_shape, tuple, reading->acquired->tensor.shape);
 }
 
 /* Elements to bytes, in place, as dls_reading_finish wants them (T11).  A stride of an
@@ -339,13 +324,11 @@ read_strides(dls_reading *reading)
         return 0; /* row-major */
     }
     PyObject *tuple = read_tuple(reading, DLS_ENTRY_strides);
-    if (tuple == NULL
-        || read_ints(reading, DLS_ENTRY_strides, tuple,
-                     dls_reading_byte_strides(reading))
-               < 0) {
+    int ndim = reading->acquired->tensor.ndim;
+    int64_t *strides = dls_reading_byte_strides(reading);
+    if (tuple == NULL || read_ints(reading, DLS_ENTRY_strides, tuple, strides) < 0) {
         return -1;
     }
-    int ndim = reading->acquired->tensor.ndim;
     if (PyTuple_Size(tuple) != ndim) {
         return dls_reading_fail(reading,
                                 "['strides'] has %zd entries but ['shape'] has %d; the "
@@ -377,11 +360,11 @@ dls_dict_open(dls_reading *reading)
 int
 dls_dict_read_offset(const dls_reading *reading, int64_t *bytes)
 {
-    const char *wanted = reading->row->offset;
+    const dls_dict_value entry = dls_dict_get(reading, DLS_ENTRY_offset,
+                                              reading->row->offset);
     int64_t unit = reading->row->in_elements ? reading->itemsize : 1, offset = 0;
-    assert(wanted != NULL && unit > 0);
-    int code = read_number(reading, DLS_ENTRY_offset, wanted, 0, INT64_MAX / unit,
-                           &offset);
+    assert(entry.wanted != NULL && unit > 0);
+    int code = read_number(reading, &entry, 0, INT64_MAX / unit, &offset);
     *bytes = code == 0 ? offset * unit : 0;
     return code;
 }
@@ -390,10 +373,10 @@ dls_dict_read_offset(const dls_reading *reading, int64_t *bytes)
 static int
 set_data(dls_reading *reading, PyObject *address, PyObject *readonly)
 {
+    const dls_dict_value item = {DLS_ENTRY_data, "start with an address as int",
+                                 address};
     uint64_t number = 0;
-    if (dls_dict_read_unsigned(reading, DLS_ENTRY_data, "start with an address as int",
-                               address, &number)
-        < 0) {
+    if (dls_dict_read_unsigned(reading, &item, &number) < 0) {
         return -1;
     }
     reading->acquired->tensor.data = (void *)(uintptr_t)number;
@@ -407,17 +390,16 @@ set_data(dls_reading *reading, PyObject *address, PyObject *readonly)
 int
 dls_dict_read_pair(dls_reading *reading)
 {
-    PyObject *pair = reading->entries[DLS_ENTRY_data];
-    Py_ssize_t size = PySequence_Size(pair);
+    const dls_dict_value pair = dls_dict_get(reading, DLS_ENTRY_data,
+                                             reading->row->data);
+    Py_ssize_t size = PySequence_Size(pair.value);
     if (size != 2) {
-        return size < 0 ? -1
-                        : dls_dict_fail_value(reading, DLS_ENTRY_data,
-                                              reading->row->data, pair);
+        return size < 0 ? -1 : dls_dict_fail_value(reading, &pair);
     }
     /* The sequence may make its items on the spot: each is asked for once, and the
      * address last, because giving it away can pin the memory for good. */
-    PyObject *readonly = PySequence_GetItem(pair, 1);
-    PyObject *address = readonly != NULL ? PySequence_GetItem(pair, 0) : NULL;
+    PyObject *readonly = PySequence_GetItem(pair.value, 1);
+    PyObject *address = readonly != NULL ? PySequence_GetItem(pair.value, 0) : NULL;
     int result = address != NULL ? set_data(reading, address, readonly) : -1;
     Py_XDECREF(address);
     Py_XDECREF(readonly);
@@ -427,14 +409,14 @@ dls_dict_read_pair(dls_reading *reading)
 int
 dls_dict_read_data(dls_reading *reading)
 {
-    const char *wanted = reading->row->data;
-    PyObject *value = dls_dict_require(reading, DLS_ENTRY_data, wanted);
-    if (value == NULL) {
+    const dls_dict_value entry = dls_dict_get(reading, DLS_ENTRY_data,
+                                              reading->row->data);
+    PyObject *value = entry.value;
+    if (dls_dict_require(reading, &entry) < 0) {
         return -1;
     }
     bool sequence = PyTuple_Check(value) || PyList_Check(value)
                     || (reading->row->any_sequence && PySequence_Check(value)
                         && !PyUnicode_Check(value) && !PyBytes_Check(value));
-    return sequence ? dls_dict_read_pair(reading)
-                    : dls_dict_fail_type(reading, DLS_ENTRY_data, wanted, value);
+    return sequence ? dls_dict_read_pair(reading) : dls_dict_fail_type(reading, &entry);
 }

@@ -8,8 +8,7 @@
  *
  * All functions need the GIL and return 0, or -1 with an exception set, unless they say
  * otherwise.  It is a BufferError that names the object, the protocol and the key; what
- * the object itself raised comes through.  `wanted` ends the sentence "['key'] must
- * ...". */
+ * the object itself raised comes through. */
 #ifndef DLS_OLDER_PROTOCOLS_INTERFACE_DICT_H
 #define DLS_OLDER_PROTOCOLS_INTERFACE_DICT_H
 
@@ -20,22 +19,33 @@
  * item size, ndim, shape and byte strides (row-major: NULL), not yet checked. */
 int dls_dict_open(dls_reading *reading);
 
-/* An entry that must be there, borrowed; NULL with an exception where it is not. */
-PyObject *dls_dict_require(const dls_reading *reading, dls_entry key,
-                           const char *wanted);
+/* A value that is read, and what messages say of it. */
+typedef struct {
+    dls_entry key;
+    const char *wanted; /* ends the sentence "['key'] must ..." */
+    PyObject *value;    /* borrowed: the entry (NULL: missing), or one of its items */
+} dls_dict_value;
+
+/* An entry, after dls_dict_open. */
+static inline dls_dict_value
+dls_dict_get(const dls_reading *reading, dls_entry key, const char *wanted)
+{
+    return (dls_dict_value){key, wanted, reading->entries[key]};
+}
+
+/* 0 if the entry is there, else "['key'] is missing, must <wanted>; ..." and -1. */
+int dls_dict_require(const dls_reading *reading, const dls_dict_value *entry);
 
 /* "['key'] must <wanted>, not <type's name>; ...": for values of a wrong type.  Always
  * -1. */
-int dls_dict_fail_type(const dls_reading *reading, dls_entry key, const char *wanted,
-                       PyObject *value);
+int dls_dict_fail_type(const dls_reading *reading, const dls_dict_value *v);
 /* "['key'] must <wanted>, not <repr>; ...".  Always -1. */
-int dls_dict_fail_value(const dls_reading *reading, dls_entry key, const char *wanted,
-                        PyObject *value);
+int dls_dict_fail_value(const dls_reading *reading, const dls_dict_value *v);
 
 /* An address or a handle, 0 to 2**64 - 1: what has __index__ is an int, but a strict
  * protocol refuses bool.  A negative number would wrap to a positive one: refused. */
-int dls_dict_read_unsigned(const dls_reading *reading, dls_entry key,
-                           const char *wanted, PyObject *value, uint64_t *out);
+int dls_dict_read_unsigned(const dls_reading *reading, const dls_dict_value *v,
+                           uint64_t *out);
 
 /* ['offset'] in bytes; 0 where it is missing.  After dls_dict_open. */
 int dls_dict_read_offset(const dls_reading *reading, int64_t *bytes);

@@ -108,29 +108,29 @@ open_capsule(const dls_reading *reading, PyObject *capsule, sycl_object *sycl)
         Py_DECREF(alias);
         return got > 0 ? kinds[i].read(reading, sycl->named, sycl) : got;
     }
-    return dls_dict_fail_value(reading, DLS_ENTRY_syclobj, SYCLOBJ, capsule);
+    const dls_dict_value given = {DLS_ENTRY_syclobj, SYCLOBJ, capsule};
+    return dls_dict_fail_value(reading, &given);
 }
 
 static int
-open_getter(const dls_reading *reading, PyObject *value, PyObject *method,
+open_getter(const dls_reading *reading, const dls_dict_value *entry, PyObject *method,
             sycl_object *sycl)
 {
     PyObject *capsule = PyObject_CallFunctionObjArgs(method, NULL);
     if (capsule == NULL) {
         return -1;
     }
-    int got = PyCapsule_CheckExact(capsule)
-                  ? open_capsule(reading, capsule, sycl)
-                  : dls_dict_fail_value(reading, DLS_ENTRY_syclobj, SYCLOBJ, value);
+    int got = PyCapsule_CheckExact(capsule) ? open_capsule(reading, capsule, sycl)
+                                            : dls_dict_fail_value(reading, entry);
     Py_DECREF(capsule);
     return got;
 }
 
 /* One of the forms of `syclobj`.  1, 0: its library is not imported, or -1. */
 static int
-open_form(const dls_reading *reading, PyObject *value, sycl_object *sycl)
+open_form(const dls_reading *reading, const dls_dict_value *entry, sycl_object *sycl)
 {
-    PyObject *method = NULL;
+    PyObject *value = entry->value, *method = NULL;
     if (PyUnicode_Check(value)) {
         return dls_library_sycl(reading->state, DLS_SYCL_DEVICE, value, &sycl->device);
     }
@@ -144,12 +144,11 @@ open_form(const dls_reading *reading, PyObject *value, sycl_object *sycl)
     }
     got = dls_get_optional(value, reading->state->names.get_capsule, &method);
     if (got > 0) {
-        got = open_getter(reading, value, method, sycl);
+        got = open_getter(reading, entry, method, sycl);
         Py_DECREF(method);
         return got;
     }
-    return got < 0 ? -1
-                   : dls_dict_fail_type(reading, DLS_ENTRY_syclobj, SYCLOBJ, value);
+    return got < 0 ? -1 : dls_dict_fail_type(reading, entry);
 }
 
 /* --- syclobj: its device -------------------------------------------------- */
@@ -195,11 +194,11 @@ read_syclobj(const dls_reading *reading, sycl_object *sycl)
 {
     const dls_request *request = reading->request;
     dl_device *device = &reading->acquired->tensor.device;
-    PyObject *value = dls_dict_require(reading, DLS_ENTRY_syclobj, SYCLOBJ);
-    if (value == NULL) {
+    const dls_dict_value entry = dls_dict_get(reading, DLS_ENTRY_syclobj, SYCLOBJ);
+    if (dls_dict_require(reading, &entry) < 0) {
         return -1;
     }
-    int got = open_form(reading, value, sycl);
+    int got = open_form(reading, &entry, sycl);
     *device = request->has_assumed ? request->assumed : (dl_device){dl_kDLOneAPI, 0};
     if (got < 0) {
         return fail_foreign(reading);
@@ -213,7 +212,7 @@ read_syclobj(const dls_reading *reading, sycl_object *sycl)
             "which device ['syclobj'], %R, means only the library can tell that made "
             "it, and it is not imported: import dpctl, or name the device with "
             "assume_device=(14, number)",
-            value);
+            entry.value);
     }
     return read_number(reading, sycl->device, &device->device_id);
 }
