@@ -73,9 +73,9 @@ check_stream_object(const dls_exchange *x)
                : 0;
 }
 
-/* After a success on the host: what lies elsewhere was asked for without a stream.  It
- * is dropped untaken and asked for again (N5).  said: what the device question told, or
- * NULL. */
+/* An attempt on the host has succeeded.  Memory that lies elsewhere was asked for
+ * without a stream: it is dropped untaken and asked for again (N5).  said: what the
+ * device question told, or NULL. */
 static int
 check_device(dls_exchange *x, const dl_device *said)
 {
@@ -143,7 +143,8 @@ acquire_tensor(dls_exchange *x)
     return got == DLS_ATTEMPT_GOT ? 0 : -1;
 }
 
-/* After the learned form: done, or negotiate, without asking that form twice. */
+/* The learned form was asked: this is the end, or all protocols are negotiated, and
+ * that form is not asked twice. */
 static int
 after_learned(dls_exchange *x, dls_form form, dls_attempt got)
 {
@@ -212,6 +213,7 @@ dls_acquire_device(const dls_exchange *x, dl_device *device)
     int got = plan->has_device
                   ? dls_device_ask(x->state, plan->device_method, x->source, device)
                   : 0;
-    /* Pinned memory is said here and not in the tensor, which decides. */
+    /* Only the device question says that memory is pinned; the tensor, which decides,
+     * does not. */
     return got > 0 && is_pinned(*device) ? 0 : got;
 }

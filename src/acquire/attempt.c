@@ -18,7 +18,7 @@ dls_error_class(void)
     if (PyErr_ExceptionMatches(PyExc_BufferError)) {
         return DLS_ERROR_BUFFER;
     }
-    /* Negotiation would meet a RecursionError again at every depth. */
+    /* A RecursionError is final: each further attempt would raise it again. */
     if (PyErr_ExceptionMatches(PyExc_RecursionError)) {
         return DLS_ERROR_FINAL;
     }
@@ -169,7 +169,7 @@ explain_bits(dls_exchange *x)
     if (!dls_error_is_fatal()) {
         PyObject *error = dls_error_take();
         (void)dls_refuse_lazy_bits(x->state, x->plan, x->source, any);
-        (void)dls_refuse_with_cause(error); /* or the same error, if no bit is set */
+        (void)dls_refuse_with_cause(error); /* alone, if no bit is set */
     }
     return DLS_ATTEMPT_RAISED;
 }

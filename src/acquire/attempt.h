@@ -13,14 +13,14 @@ typedef enum {
     DLS_ATTEMPT_GOT = 1,
     DLS_ATTEMPT_NOT_OFFERED = 0, /* nothing is set: try the next protocol */
     DLS_ATTEMPT_RAISED = -1,     /* an exception of the producer's: it may be kept */
-    DLS_ATTEMPT_FINAL = -2       /* an exception of ours that says it all: show it */
+    DLS_ATTEMPT_FINAL = -2       /* an exception that is shown as it is */
 } dls_attempt;
 
 /* What the pending exception means to a negotiation (N2). */
 typedef enum {
     DLS_ERROR_STEP,   /* try fewer keywords, or the next protocol */
     DLS_ERROR_BUFFER, /* BufferError: it is about the data, not about the keywords */
-    DLS_ERROR_FINAL   /* not ours to hide */
+    DLS_ERROR_FINAL   /* it is shown as it is */
 } dls_error_kind;
 
 dls_error_kind dls_error_class(void);

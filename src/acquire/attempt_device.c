@@ -23,8 +23,9 @@ kind_of(const dls_plan *plan)
                                                         : DLS_PRODUCER_MODERN;
 }
 
-/* assume_device for a producer that takes its memory for the host's: it can order
- * nothing, and NumPy refuses any stream.  1, 0, -1. */
+/* Does the producer take its memory for the host's, although assume_device names
+ * another device?  Then it can order nothing, and NumPy refuses any stream.  1, 0, or
+ * -1. */
 static int
 is_mistaken(dls_exchange *x)
 {
@@ -36,8 +37,8 @@ is_mistaken(dls_exchange *x)
     return got > 0 ? dls_device_is_host(said.device_type) : got;
 }
 
-/* Another protocol may serve unless the error is final: it is kept, and the attempt
- * counts as not offered. */
+/* Unless its error is final, a failed attempt counts as not offered, so that the next
+ * protocol is tried.  The error is kept. */
 static dls_attempt
 step_over(dls_exchange *x, dls_attempt got)
 {
@@ -68,7 +69,7 @@ call_in_context(dls_exchange *x, unsigned mask, const dls_call_values *values,
     bool minus_one = sync->s.value == DLS_VALUE_MINUS_ONE; /* S10 */
     bool entered = !minus_one && dls_device_context_enter(sync->from.device, &saved);
     dls_attempt got = call_once(x, mask, values);
-    /* Nothing is to be moved: the refusal does not count. */
+    /* Where there is nothing to move, a refusal to move does not count. */
     bool to_move_nothing = sync->is_empty && (mask & DLS_ASK_DEVICE);
     if (got < 0 && minus_one && !to_move_nothing
         && PyErr_ExceptionMatches(PyExc_BufferError)) {
@@ -88,9 +89,9 @@ call_in_context(dls_exchange *x, unsigned mask, const dls_call_values *values,
     return got;
 }
 
-/* May a call with fewer keywords still do (N2)?  A refusal that is no TypeError is
- * about a value or the data, but for `stream` it is never taken for an unknown keyword.
- * Keywords that the type has taken before are not what is refused now. */
+/* May a call with fewer keywords still do (N2)?  A refusal that is no TypeError may be
+ * about the value of max_version or copy, but never about `stream`.  Keywords that the
+ * type has taken before are not what is refused now. */
 static bool
 may_step_down(const dls_exchange *x, unsigned mask)
 {
@@ -171,7 +172,8 @@ pass_minus_one(dls_exchange *x, dls_sync *sync)
     return sync->passed != NULL ? 0 : -1;
 }
 
-/* 1: a capture is running and -1 is passed instead of the stream; 0; -1: exception. */
+/* 1: a capture is running, and -1 is passed instead of the stream; 0: none is running;
+ * -1: exception. */
 static int
 begin_call(dls_exchange *x, dl_device device, dls_producer_kind kind, dls_sync *sync)
 {
@@ -342,8 +344,8 @@ attempt_table(dls_exchange *x, dls_transfer route)
         || !dls_stream_is_minus_one(request->stream)) {
         return DLS_ATTEMPT_NOT_OFFERED;
     }
-    /* __dlpack__ decides what is refused, but the table's refusal of lazy bits is ours.
-     */
+    /* __dlpack__ decides what is refused; but where a library has lazy bits, the
+     * refusal came from us, and is final. */
     dls_attempt got = dls_attempt_table(x, true);
     return dls_plan_has(x->plan, DLS_LIB_LAZY_BITS) ? got : step_over(x, got);
 }

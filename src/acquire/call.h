@@ -16,9 +16,10 @@ typedef struct {
 PyObject *dls_call_dlpack(dls_state *state, const dls_plan *plan, PyObject *source,
                           unsigned mask, const dls_call_values *values);
 
-/* The same without keywords, by the method that is found on the source. */
+/* source.__dlpack__() without keywords, by the method that is found on the source. */
 PyObject *dls_call_bare(dls_state *state, PyObject *source);
-/* The same in a learned form (DLS_FAST_*): without keywords, or with max_version alone.
+/* source.__dlpack__(...) in a learned form (DLS_FAST_*): without keywords, or with
+ * max_version alone.
  */
 PyObject *dls_call_learned(dls_state *state, const dls_plan *plan, PyObject *source,
                            unsigned form);

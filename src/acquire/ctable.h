@@ -10,7 +10,8 @@
 #include "python/errors.h"
 #include "python/py.h"
 
-/* What remains of a call that gave nothing, with this code: NULL. */
+/* A call has returned this code and given no tensor: make sure that an exception is
+ * set, or for 0 that none is.  Always NULL. */
 dl_managed_tensor_versioned *dls_ctable_failed(int code);
 
 /* Owned export of obj; NULL with an exception, or with none when it gave nothing. */

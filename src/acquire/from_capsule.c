@@ -1,4 +1,5 @@
-/* From a capsule to the acquired, and from there to ownership (T1, T9, T10).
+/* From a producer's struct to the acquired, and from there to ownership (T1, T9, T10).
+ * Called by attempts, ctable.c and export/.
  * Tests: tests/core/test_capsule_life.py, tests/core/test_bad_input.py. */
 #include "acquire/from_capsule.h"
 
@@ -6,7 +7,7 @@
 #include "core/tensor.h"
 #include "python/errors.h"
 
-/* T1: through the stable prefix only. */
+/* Only the stable prefix of the struct is read (T1). */
 static int
 refuse_major(const dls_exchange *x, PyObject *capsule,
              dl_managed_tensor_versioned *managed)

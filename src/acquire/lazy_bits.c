@@ -6,7 +6,7 @@
 #include "core/device.h"
 #include "python/errors.h"
 
-/* 1, 0 or -1; the value is stolen. */
+/* The truth of a value, which is stolen: 1, 0, or -1. */
 static int
 truth_of(PyObject *value)
 {
@@ -15,7 +15,7 @@ truth_of(PyObject *value)
     return truth;
 }
 
-/* An exception is pending: because there is no such attribute?  Then it is cleared. */
+/* Is an exception pending because there is no such attribute?  Then it is cleared. */
 DLS_COLD static bool
 is_absent(PyObject *obj, PyObject *name)
 {

@@ -13,9 +13,9 @@
  * or what the object raised. */
 int dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj);
 
-/* The conjugate or the negative bit is set: the memory holds other values than the
- * tensor shows.  dtype is what was exported: only complex numbers have the one bit, and
- * integers and bools neither.  Results as above. */
+/* A tensor whose conjugate or negative bit is set: its memory holds other values than
+ * the tensor shows.  dtype is what was exported.  Only complex numbers have the
+ * conjugate bit; integers and bools have neither.  Results as above. */
 int dls_refuse_lazy_bits(dls_state *state, const dls_plan *plan, PyObject *obj,
                          dl_dtype dtype);
 

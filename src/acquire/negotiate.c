@@ -137,8 +137,8 @@ try_on_host(dls_exchange *x, dls_protocol protocol)
 }
 
 /* A protocol raised on the host: may another one still serve (N2)?  __dlpack__ decides
- * what is refused, so the C table's BufferError is not the last word; its refusal of
- * lazy bits is ours, and is. */
+ * what is refused, so a BufferError of the C table is not final; but where a library
+ * has lazy bits, it came from us, and is. */
 static bool
 may_try_next(const dls_exchange *x, dls_protocol protocol)
 {

@@ -12,8 +12,8 @@
 
 /* What ['syclobj'] comes to. */
 typedef struct {
-    PyObject *named;  /* strong: may be given to others again and again; NULL:
-                       * ['syclobj'] itself may */
+    PyObject *named;  /* strong: what may be given to others again and again; NULL:
+                       * ['syclobj'] itself */
     PyObject *device; /* strong: the SyclDevice; NULL where it cannot be known */
     bool is_queue;    /* `named` is a queue */
 } sycl_object;

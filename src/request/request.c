@@ -123,7 +123,7 @@ int
 dls_request_copy(dls_state *state, PyObject *value, dls_request *request)
 {
     if (!PyBool_Check(value) && PyNumber_Check(value)) {
-        /* NumPy's bools too: consumers pass on what they got. */
+        /* Consumers pass on what they got, and that may be a bool of NumPy. */
         int yes = PyObject_IsTrue(value);
         if (yes >= 0) {
             request->copy = (int8_t)yes;
@@ -190,7 +190,7 @@ dls_request_options(dls_state *state, PyObject *source, dls_request *request)
 
 /* --- arguments of one call of __dlpack__ ------------------------------------- */
 
-/* Of a name that is not the interned one. */
+/* The dls_keyword of a name that is not the interned one, or -1. */
 DLS_APART static int
 keyword_by_text(dls_state *state, PyObject *name)
 {
@@ -245,8 +245,8 @@ place_of(const PyObject *kwnames)
     return (size_t)((uintptr_t)kwnames >> 5) % DLS_SEEN_KEYWORDS;
 }
 
-/* What the names mean, remembered or read.  A copy: reading the values may run code
- * that exports, and the place is used again.  0, or -1 with TypeError. */
+/* What the names mean, remembered or read.  *seen is a copy, because reading the values
+ * may run code that exports and so overwrites the place.  0, or -1 with TypeError. */
 static int
 find_keywords(dls_state *state, PyObject *kwnames, dls_seen_keywords *seen)
 {
@@ -389,7 +389,7 @@ are_usual_values(dls_state *state, PyObject *const *values, int count, int versi
     return true;
 }
 
-/* With names that are not remembered. */
+/* Do the values ask so, where the names are not remembered? */
 DLS_APART static bool
 is_usual_anew(dls_state *state, PyObject *const *values, PyObject *kwnames,
               bool *versioned)
