@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from docutils import nodes
 from docutils.statemachine import StringList
@@ -27,11 +28,44 @@ from dlshim import streams as stream_table
 Row = tuple[str, ...]
 
 
+def rows_of(path: Path, macro: str) -> Iterable[Row]:
+    """The arguments of each row ``MACRO(...)`` of a table; the parts of a text are joined."""
+    text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
+    for row in re.findall(rf"^{macro}\((.*?)\)$", text, re.M | re.S):
+        cells = re.findall(r'(?:"[^"]*"\s*)+|[^",\s][^",]*', row)
+        yield tuple(
+            "".join(re.findall(r'"([^"]*)"', cell)) if cell[0] == '"' else cell.strip()
+            for cell in cells
+        )
+
+
+class Library(NamedTuple):
+    """A row of src/exchange/libraries.def."""
+
+    name: str
+    module: str
+    type: str
+    traits: str
+    functions: str
+
+
+def libraries(source: Path) -> list[Library]:
+    return [Library(*row) for row in rows_of(source / "exchange" / "libraries.def", "LIBRARY")]
+
+
+def has_trait(row: Library, trait: str) -> bool:
+    return f"DLS_LIB_{trait}" in re.findall(r"\w+", row.traits)
+
+
 class Table(SphinxDirective):
     """A list-table of rows that a subclass gives."""
 
     header: Row = ()
     widths: tuple[int, ...] = ()  # none: as the cells need
+
+    @property
+    def source(self) -> Path:
+        return Path(self.env.srcdir).parent / "src"
 
     def rows(self) -> Iterable[Row]:
         raise NotImplementedError
@@ -54,36 +88,47 @@ class Libraries(Table):
 
     def meanings(self) -> dict[str, str]:
         """What each trait means, from the list in the header."""
-        header = Path(self.env.srcdir).parent / "src" / "exchange" / "library.h"
+        header = self.source / "exchange" / "library.h"
         # The C formatter may have broken a text into several literals.
         rows = re.findall(r'X\((\w+),[\s\\]*\d+,[\s\\]*((?:"[^"]*"[\s\\]*)+)\)', header.read_text())
         return {name: "".join(re.findall(r'"([^"]*)"', text)) for name, text in rows}
 
     def rows(self) -> Iterable[Row]:
         meanings = self.meanings()
-        for row in _core._libraries():
-            known = [meanings[trait] for trait in row["traits"]]
-            if row["functions"]:
-                names = row["functions"].split("|")
-                known.append("capsules from " + " or ".join(f"``{name}``" for name in names))
-            yield row["name"], f"``{row['module']}``: ``{row['type']}``", "; ".join(known) or "—"
+        for row in libraries(self.source):
+            known = [meanings[trait] for trait in meanings if has_trait(row, trait)]
+            if row.functions:
+                known.append(
+                    "capsules from "
+                    + " or ".join(f"``{name}``" for name in row.functions.split("|"))
+                )
+            yield row.name, f"``{row.module}``: ``{row.type}``", "; ".join(known) or "—"
 
 
 class Consumers(Table):
     header = ("passes", "device asked first", "gets negative strides", "who")
     widths = (30, 15, 15, 40)
-    keywords = ("stream", "max_version", "dl_device", "copy", "a None", "max_version=(1, 0)")
+    keywords = {
+        "DLS_ASK_STREAM": "stream",
+        "DLS_ASK_VERSION": "max_version",
+        "DLS_ASK_DEVICE": "dl_device",
+        "DLS_ASK_COPY": "copy",
+        "DLS_ASKED_NONE": "a None",
+        "DLS_ASKED_1_0": "max_version=(1, 0)",
+    }
 
-    def names(self, mask: int) -> str:
-        return ", ".join(name for bit, name in enumerate(self.keywords) if mask >> bit & 1)
+    def names(self, mask: str) -> str:
+        given = re.findall(r"\w+", mask)
+        return ", ".join(name for word, name in self.keywords.items() if word in given)
 
     def rows(self) -> Iterable[Row]:
-        for row in _core._consumers():
-            passes = self.names(row["must"]) or "anything"
-            if row["must_not"]:
-                passes += f"; not {self.names(row['must_not'])}"
-            asked = {1: "yes", 0: "no"}.get(row["device_question"], "either")
-            yield passes, asked, "yes" if row["bears_negative"] else "no", row["who"]
+        table = self.source / "request" / "consumers.def"
+        for must, must_not, question, bears, who in rows_of(table, "CONSUMER"):
+            passes = self.names(must) or "anything"
+            if must_not != "0":
+                passes += f"; not {self.names(must_not)}"
+            asked = {"1": "yes", "0": "no"}.get(question, "either")
+            yield passes, asked, "yes" if bears == "1" else "no", who
 
 
 class Limits(Table):
@@ -143,8 +188,8 @@ class Tasks(Table):
     @staticmethod
     def action(task: str, known: str, policy: str) -> str:
         new, old = (
-            _core._sync_action(task, known, 5, 7, policy, facts)
-            for facts in (["can_record_device"], [])
+            _core._sync_action(task, known, 5, 7, policy, (can_record_device, *5 * [False]))
+            for can_record_device in (True, False)
         )
         return new if new == old else f"{new}; before CUDA 12.5: {old}"
 
@@ -173,7 +218,7 @@ class Producers(Table):
     def rows(self) -> Iterable[Row]:
         for kind in stream_table.cells("CUDA"):
             trait, meaning = self.meanings[kind]
-            names = [row["name"] for row in _core._libraries() if trait in row["traits"]]
+            names = [row.name for row in libraries(self.source) if has_trait(row, trait)]
             yield kind, meaning, ", ".join(dict.fromkeys(names)) or "—"
 
 
@@ -182,11 +227,16 @@ class CurrentStreams(Table):
     widths = (20, 40, 40)
 
     def rows(self) -> Iterable[Row]:
-        for row in _core._libraries():
-            if row["stream"]:
-                path = row["stream"]
+        table = self.source / "exchange" / "libraries.def"
+        paths = {
+            name: path
+            for name, device, path in rows_of(table, "CURRENT_STREAM")
+            if device == "dl_kDLCUDA"
+        }
+        for row in libraries(self.source):
+            if path := paths.get(row.name):
                 where = f"the object's ``{path}``" if path.startswith(".") else f"``{path}``"
-                yield row["name"], f"``{row['module']}``: ``{row['type']}``", where
+                yield row.name, f"``{row.module}``: ``{row.type}``", where
 
 
 class Results(SphinxDirective):

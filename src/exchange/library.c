@@ -283,39 +283,3 @@ dls_library_gil_deleters(dls_state *state)
     }
     return state->gil_deleters == 1;
 }
-
-static PyObject *
-trait_names(uint32_t traits)
-{
-    PyObject *list = PyList_New(0);
-#define ADD(name, bit, text)                                 \
-    if (list != NULL && (traits & DLS_LIB_##name)) {         \
-        PyObject *word = PyUnicode_FromString(#name);        \
-        if (word == NULL || PyList_Append(list, word) < 0) { \
-            Py_CLEAR(list);                                  \
-        }                                                    \
-        Py_XDECREF(word);                                    \
-    }
-    DLS_TRAIT_LIST(ADD)
-#undef ADD
-    return list;
-}
-
-PyObject *
-dls_library_table(void)
-{
-    PyObject *list = PyList_New(0);
-    for (size_t i = 0; list != NULL && i < ROWS; i++) {
-        const dls_library *one = &libraries[i];
-        PyObject *row = Py_BuildValue("{s:s,s:s,s:s,s:s,s:s,s:N}", "name", one->name,
-                                      "module", one->module, "type", one->type,
-                                      "functions", one->functions, "stream",
-                                      stream_path(one, dl_kDLCUDA), "traits",
-                                      trait_names(one->traits));
-        if (row == NULL || PyList_Append(list, row) < 0) {
-            Py_CLEAR(list);
-        }
-        Py_XDECREF(row);
-    }
-    return list;
-}

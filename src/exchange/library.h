@@ -78,7 +78,4 @@ int dls_library_sycl(dls_state *state, dls_sycl_form form, PyObject *value,
  * Looked up until that library has been seen once. */
 bool dls_library_gil_deleters(dls_state *state);
 
-/* All rows as a list of dicts, for inspect, docs and tests. */
-PyObject *dls_library_table(void);
-
 #endif

@@ -1,5 +1,6 @@
 /* The underscore functions of the module: test switches, and what dlshim knows as dicts
- * and lists.  Called by the tests, by inspect() and by the documentation.
+ * and lists (docs/development.rst).  Called by the tests, by inspect() and by the
+ * documentation.
  * Tests: tests/core/test_inspect.py, tests/core/test_doubles.py. */
 #include "module/test_hooks.h"
 
@@ -69,48 +70,36 @@ hold_locks(long duration)
 static PyObject *
 hook(PyObject *module, PyObject *args)
 {
-    dls_state *state = dls_state_of(module);
     const char *name;
-    PyObject *value;
-    if (!PyArg_ParseTuple(args, "sO:_hook", &name, &value)) {
-        return NULL;
-    }
-    int truth = PyObject_IsTrue(value);
-    if (truth < 0) {
+    long value = 0;
+    if (!PyArg_ParseTuple(args, "s|l:_hook", &name, &value)) {
         return NULL;
     }
     if (strcmp(name, "hand_on") == 0) {
-        atomic_store(&dls_hand_on_allowed, truth);
+        atomic_store(&dls_hand_on_allowed, value != 0);
     }
     else if (strcmp(name, "fallback") == 0) {
-        dls_compat_force_fallback(truth);
+        dls_compat_force_fallback(value != 0);
     }
     else if (strcmp(name, "forget_plans") == 0) {
-        dls_plan_cache_clear(state->plans);
-    }
-    else if (strcmp(name, "forget_imports") == 0) {
-        state->gil_deleters = -1;
-        state->legacy_hold = 0;
+        dls_plan_cache_clear(dls_state_of(module)->plans);
     }
     else if (strcmp(name, "event_pool") == 0) {
-        dls_pool_cap((int)PyLong_AsLong(value));
+        dls_pool_cap((int)value);
     }
     else if (strcmp(name, "hold_locks") == 0) {
-        hold_locks(PyLong_AsLong(value));
+        hold_locks(value);
     }
     else if (strcmp(name, "fail_alloc") == 0) {
-        long n = PyLong_AsLong(value);
-        if (n == -1 && PyErr_Occurred()) {
-            return NULL;
-        }
-        dls_alloc_fail(n);
+        dls_alloc_fail(value);
     }
     else {
-        PyErr_Format(PyExc_ValueError, "no hook named '%s'", name);
-        return NULL;
+        return PyErr_Format(PyExc_ValueError, "no hook named '%s'", name);
     }
     Py_RETURN_NONE;
 }
+
+/* --- what a capsule says -------------------------------------------------- */
 
 static PyObject *
 dims_or_none(const int64_t *dims, int32_t n)
@@ -118,65 +107,54 @@ dims_or_none(const int64_t *dims, int32_t n)
     return dims != NULL ? dls_dims_tuple(dims, n, 1) : Py_BuildValue("");
 }
 
-/* `version` is stolen. */
 static PyObject *
-peek_tensor(dls_state *state, const dl_tensor *t, const char *name, PyObject *version,
-            unsigned long long flags, bool has_deleter)
+peek_tensor(dls_state *state, const void *managed, bool versioned)
 {
+    const dl_managed_tensor_versioned *newer = versioned ? managed : NULL;
+    const dl_tensor *t = dls_managed_tensor(managed, versioned);
     int32_t ndim = t->ndim < 0 || t->ndim > DLS_NDIM_ABSURD ? 0 : t->ndim;
-    /* Nothing is made while an exception is pending. */
-    PyObject *dtype = version != NULL ? dls_dtype_new(state, t->dtype) : NULL;
-    PyObject *shape = dtype != NULL ? dims_or_none(t->shape, ndim) : NULL;
-    PyObject *strides = shape != NULL ? dims_or_none(t->strides, ndim) : NULL;
-    PyObject *data = strides != NULL ? PyLong_FromVoidPtr(t->data) : NULL;
-    PyObject *seen = NULL;
-    if (data != NULL) {
-        seen = Py_BuildValue("{s:s,s:O,s:(ii),s:O,s:i,s:O,s:O,s:K,s:O,s:K,s:O}", "name",
-                             name, "version", version, "device",
-                             (int)t->device.device_type, (int)t->device.device_id,
-                             "dtype", dtype, "ndim", (int)t->ndim, "shape", shape,
-                             "strides", strides, "byte_offset",
-                             (unsigned long long)t->byte_offset, "data", data, "flags",
-                             flags, "has_deleter", has_deleter ? Py_True : Py_False);
+    /* Made first, because no call may be made while an exception is pending. */
+    PyObject *dtype = dls_dtype_new(state, t->dtype);
+    if (dtype == NULL) {
+        return NULL;
     }
-    Py_XDECREF(version);
-    Py_XDECREF(dtype);
-    Py_XDECREF(shape);
-    Py_XDECREF(strides);
-    Py_XDECREF(data);
-    return seen;
+    /* N steals, and passes on what failed; "" makes None. */
+    return Py_BuildValue(
+        "{s:s,s:N,s:(ii),s:N,s:i,s:N,s:N,s:K,s:N,s:K,s:N}", "name",
+        versioned ? DL_NAME_VERSIONED : DL_NAME_LEGACY, "version",
+        versioned ? Py_BuildValue("(II)", newer->version.major, newer->version.minor)
+                  : Py_BuildValue(""),
+        "device", (int)t->device.device_type, (int)t->device.device_id, "dtype", dtype,
+        "ndim", (int)t->ndim, "shape", dims_or_none(t->shape, ndim), "strides",
+        dims_or_none(t->strides, ndim), "byte_offset",
+        (unsigned long long)t->byte_offset, "data", PyLong_FromVoidPtr(t->data),
+        "flags", versioned ? (unsigned long long)newer->flags : 0ull, "has_deleter",
+        PyBool_FromLong(dls_managed_has_deleter(managed, versioned)));
 }
 
 static PyObject *
 peek(PyObject *module, PyObject *capsule)
 {
-    dls_state *state = dls_state_of(module);
     void *managed;
     if (!dls_capsule_check(capsule)) {
-        PyErr_SetString(PyExc_TypeError, "_peek takes a PyCapsule");
-        return NULL;
+        return PyErr_Format(PyExc_TypeError, "_peek takes a PyCapsule");
     }
     dls_capsule_kind kind = dls_capsule_look(capsule, &managed);
-    if (kind == DLS_CAPSULE_LEGACY) {
-        dl_managed_tensor *legacy = managed;
-        return peek_tensor(state, &legacy->dl_tensor, DL_NAME_LEGACY,
-                           Py_BuildValue("O", Py_None), 0, legacy->deleter != NULL);
+    if (kind > DLS_CAPSULE_VERSIONED) {
+        const char *name = PyCapsule_GetName(capsule);
+        PyErr_Clear();
+        return Py_BuildValue("{s:z}", "name", name);
     }
-    if (kind == DLS_CAPSULE_VERSIONED) {
-        dl_managed_tensor_versioned *v = managed;
-        PyObject *version = Py_BuildValue("(II)", v->version.major, v->version.minor);
-        if (v->version.major != DL_MAJOR) {
-            /* Nothing else of a foreign major may be read (T1). */
-            return Py_BuildValue("{s:s,s:N}", "name", DL_NAME_VERSIONED, "version",
-                                 version);
-        }
-        return peek_tensor(state, &v->dl_tensor, DL_NAME_VERSIONED, version, v->flags,
-                           v->deleter != NULL);
+    const dl_managed_tensor_versioned *newer = managed;
+    if (kind == DLS_CAPSULE_VERSIONED && newer->version.major != DL_MAJOR) {
+        /* Nothing else of a foreign major may be read (T1). */
+        return Py_BuildValue("{s:s,s:(II)}", "name", DL_NAME_VERSIONED, "version",
+                             newer->version.major, newer->version.minor);
     }
-    const char *name = PyCapsule_GetName(capsule);
-    PyErr_Clear();
-    return Py_BuildValue("{s:z}", "name", name);
+    return peek_tensor(dls_state_of(module), managed, kind == DLS_CAPSULE_VERSIONED);
 }
+
+/* --- what is known of a type ---------------------------------------------- */
 
 static PyObject *
 form_dict(dls_form form)
@@ -229,22 +207,6 @@ compat(PyObject *module, PyObject *ignored)
     return dls_compat_report();
 }
 
-static PyObject *
-libraries(PyObject *module, PyObject *ignored)
-{
-    (void)module;
-    (void)ignored;
-    return dls_library_table();
-}
-
-static PyObject *
-consumers(PyObject *module, PyObject *ignored)
-{
-    (void)module;
-    (void)ignored;
-    return dls_request_consumers();
-}
-
 /* --- the sync rules ------------------------------------------------------- */
 
 static PyObject *
@@ -286,15 +248,13 @@ static PyObject *
 sync_action(PyObject *module, PyObject *args)
 {
     static const char *const knowledge[] = {"unknown", "ready", "known"};
-    static const char *const facts_names[] = {"can_record_device", "host_must_be_alone",
-                                              "s_captures",        "p_captures",
-                                              "one_capture",       "device_captures"};
     const char *task, *known, *policy;
     unsigned long long p, s;
-    PyObject *given;
+    int fact[6];
     (void)module;
-    if (!PyArg_ParseTuple(args, "ssKKsO:_sync_action", &task, &known, &p, &s, &policy,
-                          &given)) {
+    if (!PyArg_ParseTuple(args, "ssKKs(pppppp):_sync_action", &task, &known, &p, &s,
+                          &policy, &fact[0], &fact[1], &fact[2], &fact[3], &fact[4],
+                          &fact[5])) {
         return NULL;
     }
     int d = position_of(task, dls_task_names, DLS_TASKS);
@@ -306,19 +266,12 @@ sync_action(PyObject *module, PyObject *args)
                             : k < 0 ? known
                                     : policy);
     }
-    dls_sync_facts facts = {0};
-    bool *members[] = {&facts.can_record_device, &facts.host_must_be_alone,
-                       &facts.s_captures,        &facts.p_captures,
-                       &facts.one_capture,       &facts.device_captures};
-    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
-        PyObject *name = PyUnicode_FromString(facts_names[i]);
-        int has = name != NULL ? PySequence_Contains(given, name) : -1;
-        Py_XDECREF(name);
-        if (has < 0) {
-            return NULL;
-        }
-        *members[i] = has;
-    }
+    const dls_sync_facts facts = {.can_record_device = fact[0],
+                                  .host_must_be_alone = fact[1],
+                                  .s_captures = fact[2],
+                                  .p_captures = fact[3],
+                                  .one_capture = fact[4],
+                                  .device_captures = fact[5]};
     const dls_sync_job job = {.task = (dls_task)d,
                               .p = {(dls_knowledge)k, p},
                               .s = s,
@@ -328,28 +281,19 @@ sync_action(PyObject *module, PyObject *args)
 
 PyMethodDef dls_hook_methods[] = {
     {"_counters", counters, METH_NOARGS,
-     "_counters($module, /)\n--\n\n"
-     "Counts since import: handed_on, translated, copied, taken, live."},
+     "_counters($module, /)\n--\n\nCounts since import."},
     {"_hook", hook, METH_VARARGS,
-     "_hook($module, name, value, /)\n--\n\nTest switches: hand_on, fallback, "
-     "fail_alloc, forget_plans, forget_imports, event_pool, hold_locks."},
+     "_hook($module, name, value=0, /)\n--\n\nTest switches."},
     {"_peek", peek, METH_O,
      "_peek($module, capsule, /)\n--\n\nFields of a capsule, which is not consumed."},
     {"_plan", plan, METH_O,
-     "_plan($module, obj, /)\n--\n\nWhat an object's type offers and what asking it "
-     "has taught."},
+     "_plan($module, obj, /)\n--\n\nWhat is known of an object's type."},
     {"_compat", compat, METH_NOARGS,
-     "_compat($module, /)\n--\n\nLate-bound CPython functions: is the real one in "
-     "use?"},
-    {"_libraries", libraries, METH_NOARGS,
-     "_libraries($module, /)\n--\n\nThe rows of exchange/libraries.def."},
-    {"_consumers", consumers, METH_NOARGS,
-     "_consumers($module, /)\n--\n\nThe rows of request/consumers.def (rule N9)."},
+     "_compat($module, /)\n--\n\nLate-bound CPython functions: is the real one used?"},
     {"_sync_rules", sync_rules, METH_NOARGS,
-     "_sync_rules($module, /)\n--\n\nThe sync rules (gpu/sync_rules.def), every "
-     "combination."},
+     "_sync_rules($module, /)\n--\n\nThe sync rules, every combination."},
     {"_sync_action", sync_action, METH_VARARGS,
-     "_sync_action($module, task, known, p, s, policy, facts, /)\n--\n\nWhat dlshim "
-     "does for a task, a pure function: the action's name."},
+     "_sync_action($module, task, known, p, s, policy, facts, /)\n--\n\n"
+     "What dlshim does for a task, a pure function: the action's name."},
     {NULL, NULL, 0, NULL},
 };

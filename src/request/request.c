@@ -432,14 +432,12 @@ static const struct {
     unsigned must_not;
     int device_question;
     bool bears;
-    const char *who;
 } consumers[] = {
 #define CONSUMER(must, must_not, device_question, bears, who) \
-    {must, must_not, device_question, bears, who},
+    {must, must_not, device_question, bears},
 #include "request/consumers.def"
 #undef CONSUMER
 };
-#define CONSUMERS (sizeof consumers / sizeof *consumers)
 
 bool
 dls_request_bears_negative(const dls_request *request)
@@ -447,7 +445,7 @@ dls_request_bears_negative(const dls_request *request)
     if (request->bears_anything) {
         return true;
     }
-    for (size_t i = 0; i < CONSUMERS; i++) {
+    for (size_t i = 0; i < sizeof consumers / sizeof *consumers; i++) {
         if ((request->asked_with & consumers[i].must) == consumers[i].must
             && (request->asked_with & consumers[i].must_not) == 0
             && (consumers[i].device_question < 0
@@ -456,22 +454,4 @@ dls_request_bears_negative(const dls_request *request)
         }
     }
     return false;
-}
-
-PyObject *
-dls_request_consumers(void)
-{
-    PyObject *list = PyList_New(0);
-    for (size_t i = 0; list != NULL && i < CONSUMERS; i++) {
-        PyObject *row = Py_BuildValue("{s:I,s:I,s:i,s:i,s:s}", "must",
-                                      consumers[i].must, "must_not",
-                                      consumers[i].must_not, "device_question",
-                                      consumers[i].device_question, "bears_negative",
-                                      (int)consumers[i].bears, "who", consumers[i].who);
-        if (row == NULL || PyList_Append(list, row) < 0) {
-            Py_CLEAR(list);
-        }
-        Py_XDECREF(row);
-    }
-    return list;
 }

@@ -40,7 +40,4 @@ int dls_request_options(dls_state *state, PyObject *source, dls_request *request
 /* Is a consumer that asks in this way known to bear negative strides (N9)? */
 bool dls_request_bears_negative(const dls_request *request);
 
-/* The rows of consumers.def for the manual: a new list of dicts. */
-PyObject *dls_request_consumers(void);
-
 #endif

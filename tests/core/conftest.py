@@ -75,7 +75,7 @@ def _live() -> int:
 @pytest.fixture(autouse=True)
 def books(request: pytest.FixtureRequest, hand_on: bool) -> Iterator[None]:
     """Nothing learned from other tests; afterwards nothing open, nothing freed twice."""
-    _core._hook("forget_plans", None)
+    _core._hook("forget_plans")
     _core._hook("hand_on", hand_on)
     _core._hook("fallback", False)
     before = _live()

@@ -34,7 +34,7 @@ def test_every_scenario_survives_every_failing_allocation(scenario):
     for learned in (True, False):
         for n in range(1, MOST):
             if not learned:
-                _core._hook("forget_plans", None)
+                _core._hook("forget_plans")
             before = live()
             _, error = failing(n, scenario)
             del error
@@ -149,7 +149,7 @@ def test_pythons_own_allocations_may_fail_too():
                 live = _core._counters()["live"]
                 for n in range(60):
                     if forget:
-                        _core._hook("forget_plans", None)
+                        _core._hook("forget_plans")
                     error = None
                     start(n, n + 1)
                     try:

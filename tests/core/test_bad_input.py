@@ -375,7 +375,7 @@ def test_a_source_that_forgets_its_plan_while_it_is_asked():
 
     class Forgets(P2):
         def answer(self, **asked):
-            _core._hook("forget_plans", None)
+            _core._hook("forget_plans")
             return super().answer(**asked)
 
     x = Forgets()

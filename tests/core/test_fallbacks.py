@@ -69,7 +69,7 @@ def test_errors_are_the_same_on_the_fallbacks(forced):
     for cls in (Property, Getattr):
         for force in (True, False):
             _core._hook("fallback", force)
-            _core._hook("forget_plans", None)
+            _core._hook("forget_plans")
             with pytest.raises(Exception) as error:
                 dlshim.upgrade(cls()).__dlpack__()
             if force:

@@ -210,7 +210,7 @@ def test_N1_forgotten_plans_leave_producers_usable():
 
     upgraded = dlshim.upgrade(P1())
     versioned(upgraded).release()
-    _core._hook("forget_plans", None)
+    _core._hook("forget_plans")
     versioned(upgraded).release()
     versioned(dlshim.upgrade(P1())).release()
 

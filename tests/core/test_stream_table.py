@@ -225,6 +225,12 @@ ALL_FACTS = [c for n in range(len(FACTS) + 1) for c in itertools.combinations(FA
 POLICIES = ("auto", "legacy", "same", "error")
 
 
+def sync_action(
+    task: str, known: str, p: int, s: int, policy: str, facts: tuple[str, ...] = ()
+) -> str:
+    return _core._sync_action(task, known, p, s, policy, tuple(f in facts for f in FACTS))
+
+
 def outcome(task: str, known: str, p: int, s: int, policy: str) -> str:
     """Before a driver is asked for anything."""
     if task == "-":
@@ -279,7 +285,7 @@ def test_the_action_for_each_task(task: str, policy: str) -> None:
     ):
         expected = outcome(task, known, p, s, policy)
         for facts in ALL_FACTS:
-            found = _core._sync_action(task, known, p, s, policy, facts)
+            found = sync_action(task, known, p, s, policy, facts)
             assert found == with_facts(expected, facts), (known, p, s, facts)
 
 
@@ -290,9 +296,9 @@ def test_what_needs_no_driver_does_not_change_with_what_a_driver_says() -> None:
         ("unknown", "ready", "known"),
         POLICIES,
     ):
-        first = _core._sync_action(task, known, 1, 1, policy, ())
+        first = sync_action(task, known, 1, 1, policy)
         if first in ("nothing", REFUSE_UNKNOWN):
-            answers = {_core._sync_action(task, known, 1, 1, policy, facts) for facts in ALL_FACTS}
+            answers = {sync_action(task, known, 1, 1, policy, facts) for facts in ALL_FACTS}
             assert answers == {first}, (task, known, policy)
 
 
@@ -300,7 +306,7 @@ def test_what_needs_no_driver_does_not_change_with_what_a_driver_says() -> None:
 def test_the_hook_takes_the_tables_own_words_only(wrong: str) -> None:
     words = {"task": SYNC, "knowledge": "known", "policy": "auto"} | {wrong: "nonsense"}
     with pytest.raises(ValueError, match="'nonsense' is not in this table"):
-        _core._sync_action(words["task"], words["knowledge"], 1, 1, words["policy"], ())
+        sync_action(words["task"], words["knowledge"], 1, 1, words["policy"])
 
 
 # --- values, before any device is known ---------------------------------------------------------

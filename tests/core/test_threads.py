@@ -103,7 +103,7 @@ def test_plans_forgotten_while_they_are_used():
         expect(versioned(upgraded), x.values())
         expect(bare(dlshim.upgrade(x)), x.values())
 
-    together(exchange, exchange, lambda: _core._hook("forget_plans", None))
+    together(exchange, exchange, lambda: _core._hook("forget_plans"))
 
 
 def test_types_that_die_while_others_are_met():

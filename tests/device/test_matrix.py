@@ -97,7 +97,7 @@ def check_that_the_way_need_not_be_known(drv: Driver) -> None:
     with libraries():
         warm(drv)
         for producer, s in itertools.product(matrix.PRODUCERS, ("None", "-1", "2", "N")):
-            _core._hook("forget_plans", None)
+            _core._hook("forget_plans")
             cell = Cell(producer, s=s)
             one = Run(drv, variant_of(drv), cell)
             one.set_up()

@@ -49,7 +49,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 @pytest.fixture(autouse=True)
 def books(request: pytest.FixtureRequest) -> Iterator[None]:
     """Nothing learned from other tests; afterwards no export of dlshim's is alive."""
-    _core._hook("forget_plans", None)
+    _core._hook("forget_plans")
     gc.collect()
     before = _core._counters()["live"]
     yield

@@ -357,7 +357,7 @@ def _instance(x: Any) -> None:
 
 
 CHANGES: dict[str, Callable[[Any], None]] = {
-    "forgets": lambda x: _core._hook("forget_plans", None),
+    "forgets": lambda x: _core._hook("forget_plans"),
     "becomes P1": _becomes(P1),
     "becomes P2": _becomes(P2),
     "becomes P3": _becomes(P3),

@@ -359,7 +359,7 @@ def unraisable() -> Iterator[None]:
 
 def run(scenario: Callable[[], Any], hand_on: bool = True) -> list[str]:
     """The scenario's lines.  Nothing is known before, and nothing stays open."""
-    _core._hook("forget_plans", None)
+    _core._hook("forget_plans")
     _core._hook("hand_on", hand_on)
     mine = begin()
     live = _core._counters()["live"]
