@@ -51,24 +51,11 @@ static PyType_Slot slots[] = {
     {0, NULL},
 };
 
-static PyType_Spec spec = {
+PyType_Spec dls_dtype_spec = {
     .name = "dlshim._core.dtype",
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = slots,
 };
-
-int
-dls_dtype_type_init(dls_state *state, PyObject *module)
-{
-    PyObject *bases = PyTuple_Pack(1, (PyObject *)&PyTuple_Type);
-    if (bases == NULL) {
-        return -1;
-    }
-    state->dtype_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, bases);
-    Py_DECREF(bases);
-    /* pickle finds the type in the module. */
-    return state->dtype_type != NULL ? PyModule_AddType(module, state->dtype_type) : -1;
-}
 
 PyObject *
 dls_dtype_new(dls_state *state, dl_dtype dtype)

@@ -6,8 +6,8 @@
 #include "abi/dlpack_abi.h"
 #include "python/state.h"
 
-/* Make the type, and add it to the module.  0, or -1 with an exception. */
-int dls_dtype_type_init(dls_state *state, PyObject *module);
+/* The base is tuple. */
+extern PyType_Spec dls_dtype_spec;
 
 /* A new dtype; NULL with an exception. */
 PyObject *dls_dtype_new(dls_state *state, dl_dtype dtype);

@@ -81,9 +81,8 @@ make_dict(const interface *kind, const dls_tensor *data, const char *typestr,
 }
 
 PyObject *
-dls_array_interface(PyObject *self, void *closure)
+dls_array_interface(PyObject *self)
 {
-    (void)closure;
     const dls_tensor *data = dls_tensor_data(self);
     char typestr[16];
     if (check_offer(&array, data, typestr) < 0) {
@@ -137,9 +136,8 @@ cuda_stream(PyObject *self, dls_tensor *data)
 }
 
 PyObject *
-dls_cuda_interface(PyObject *self, void *closure)
+dls_cuda_interface(PyObject *self)
 {
-    (void)closure;
     dls_tensor *data = dls_tensor_data(self);
     bool empty = dls_tensor_count(data) == 0;
     char typestr[16];
@@ -187,9 +185,8 @@ make_syclobj(const dls_tensor *data)
 }
 
 PyObject *
-dls_sycl_interface(PyObject *self, void *closure)
+dls_sycl_interface(PyObject *self)
 {
-    (void)closure;
     const dls_tensor *data = dls_tensor_data(self);
     const dl_tensor *t = &data->tensor;
     char typestr[16];

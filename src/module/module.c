@@ -74,17 +74,25 @@ free_retired(void)
 
 /* --- the module ------------------------------------------------------------------- */
 
+/* Make a type, and add it to the module.  0, or -1 with an exception. */
+static int
+add_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base, PyTypeObject **type)
+{
+    PyObject *made = PyType_FromModuleAndSpec(module, spec, (PyObject *)base);
+    *type = (PyTypeObject *)made;
+    return made != NULL ? PyModule_AddType(module, *type) : -1;
+}
+
 static int
 module_exec(PyObject *module)
 {
-    if (dls_compat_load() < 0) {
-        return -1;
-    }
+    dls_compat_load();
     free_retired();
     dls_state *state = dls_state_new(module);
-    if (state == NULL || dls_dtype_type_init(state, module) < 0
-        || dls_producer_type_init(state, module) < 0
-        || dls_tensor_type_init(state, module) < 0
+    if (state == NULL
+        || add_type(module, &dls_dtype_spec, &PyTuple_Type, &state->dtype_type) < 0
+        || add_type(module, &dls_producer_spec, NULL, &state->producer_type) < 0
+        || add_type(module, &dls_tensor_spec, NULL, &state->tensor_type) < 0
         || dls_ctable_add(state, state->producer_type) < 0
         || dls_ctable_add(state, state->tensor_type) < 0
         || PyModule_AddFunctions(module, dls_public_methods) < 0

@@ -203,7 +203,7 @@ static PyType_Slot slots[] = {
     {0, NULL},
 };
 
-static PyType_Spec spec = {
+PyType_Spec dls_producer_spec = {
     .name = "dlshim.Producer",
     .basicsize = sizeof(dls_producer),
     /* Not IMMUTABLETYPE: dls_ctable_add adds attributes, then freezes the type. */
@@ -211,11 +211,3 @@ static PyType_Spec spec = {
              | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = slots,
 };
-
-int
-dls_producer_type_init(dls_state *state, PyObject *module)
-{
-    PyObject *type = PyType_FromModuleAndSpec(module, &spec, NULL);
-    state->producer_type = (PyTypeObject *)type;
-    return type != NULL ? PyModule_AddType(module, state->producer_type) : -1;
-}

@@ -8,26 +8,6 @@
 #include "module/dtype_type.h"
 #include "module/interfaces_out.h"
 
-/* The getter of all properties but the interfaces is one function; its closure says
- * which property is asked for. */
-typedef enum {
-    SHAPE,
-    STRIDES,
-    DTYPE,
-    DEVICE,
-    NDIM,
-    SIZE,
-    ITEMSIZE,
-    NBYTES,
-    BYTE_OFFSET,
-    READ_ONLY,
-    IS_COPIED,
-    VERSION,
-    DATA_PTR,
-} property;
-
-#define WHICH(property) ((void *)(uintptr_t)(property))
-
 /* Bytes of all elements. */
 static int64_t
 bytes_of(const dls_tensor *data)
@@ -41,41 +21,52 @@ bytes_of(const dls_tensor *data)
     return count * itemsize;
 }
 
-static PyObject *
-get(PyObject *self, void *closure)
-{
-    const dls_tensor *data = dls_tensor_data(self);
-    const dl_tensor *t = &data->tensor;
-    switch ((property)(uintptr_t)closure) {
-    case SHAPE:
-        return dls_dims_tuple(t->shape, t->ndim, 1);
-    case STRIDES:
-        return dls_dims_tuple(t->strides, t->ndim, 1);
-    case DTYPE:
-        return dls_dtype_new(data->state, t->dtype);
-    case DEVICE:
-        return dls_device_pair(data->state, t->device);
-    case NDIM:
-        return PyLong_FromLong(t->ndim);
-    case SIZE:
-        return PyLong_FromLongLong(dls_tensor_count(data));
-    case ITEMSIZE:
-        return PyLong_FromLongLong((dls_dtype_bits(t->dtype) + 7) / 8);
-    case NBYTES:
-        return PyLong_FromLongLong(bytes_of(data));
-    case BYTE_OFFSET:
-        return PyLong_FromUnsignedLongLong(t->byte_offset);
-    case READ_ONLY:
-        return PyBool_FromLong((data->flags & DL_FLAG_READ_ONLY) != 0);
-    case IS_COPIED:
-        return PyBool_FromLong((data->flags & DL_FLAG_IS_COPIED) != 0);
-    case VERSION:
-        return Py_BuildValue("(ii)", (int)data->major, (int)data->minor);
-    case DATA_PTR:
-        return PyLong_FromVoidPtr(dls_tensor_address(data));
+/* X(name, value for the Tensor `t`, which is the object `self`, docstring) */
+#define PROPERTY_LIST(X)                                                             \
+    X(shape, dls_dims_tuple(t->tensor.shape, t->tensor.ndim, 1),                     \
+      "Extents, a tuple of ints.")                                                   \
+    X(strides, dls_dims_tuple(t->tensor.strides, t->tensor.ndim, 1),                 \
+      "Strides in elements, a tuple of ints; row-major ones to the letter when the " \
+      "data are C-contiguous.")                                                      \
+    X(dtype, dls_dtype_new(t->state, t->tensor.dtype),                               \
+      "(code, bits, lanes), a tuple whose str() is the name.")                       \
+    X(device, dls_device_pair(t->state, t->tensor.device),                           \
+      "(device_type, device_id), plain ints.")                                       \
+    X(ndim, PyLong_FromLong(t->tensor.ndim), "Number of dimensions.")                \
+    X(size, PyLong_FromLongLong(dls_tensor_count(t)), "Number of elements.")         \
+    X(itemsize, PyLong_FromLongLong((dls_dtype_bits(t->tensor.dtype) + 7) / 8),      \
+      "Bytes of one element, sub-byte ones rounded up.")                             \
+    X(nbytes, PyLong_FromLongLong(bytes_of(t)),                                      \
+      "Bytes of all elements, gaps not counted.")                                    \
+    X(byte_offset, PyLong_FromUnsignedLongLong(t->tensor.byte_offset),               \
+      "Bytes from `data` to element zero: 0 where the device has addresses (folded " \
+      "in).")                                                                        \
+    X(readonly, PyBool_FromLong((t->flags & DL_FLAG_READ_ONLY) != 0),                \
+      "True when the memory must not be written (DLPack flag READ_ONLY).")           \
+    X(is_copied, PyBool_FromLong((t->flags & DL_FLAG_IS_COPIED) != 0),               \
+      "True when a copy was made for this Tensor (DLPack flag IS_COPIED).")          \
+    X(version, Py_BuildValue("(ii)", (int)t->major, (int)t->minor),                  \
+      "(major, minor) of the struct that was taken; (0, 8) for a legacy one, which " \
+      "carries none.")                                                               \
+    X(data_ptr, PyLong_FromVoidPtr(dls_tensor_address(t)),                           \
+      "Address of element zero as an int; the handle on devices without addresses.") \
+    X(__array_interface__, dls_array_interface(self),                                \
+      "NumPy's array interface v3 of host memory; AttributeError elsewhere.")        \
+    X(__cuda_array_interface__, dls_cuda_interface(self),                            \
+      "CUDA array interface; AttributeError for memory that is not CUDA's.")         \
+    X(__sycl_usm_array_interface__, dls_sycl_interface(self),                        \
+      "SYCL USM array interface; AttributeError for memory that is not oneAPI's.")
+
+#define GETTER(name, value, doc)                               \
+    static PyObject *get_##name(PyObject *self, void *closure) \
+    {                                                          \
+        const dls_tensor *t = dls_tensor_data(self);           \
+        (void)closure;                                         \
+        (void)t;                                               \
+        return value;                                          \
     }
-    return NULL; /* not reached */
-}
+PROPERTY_LIST(GETTER)
+#undef GETTER
 
 PyObject *
 dls_tensor_repr(PyObject *self)
@@ -100,40 +91,8 @@ dls_tensor_repr(PyObject *self)
 }
 
 PyGetSetDef dls_tensor_getters[] = {
-    {"shape", get, NULL, "Extents, a tuple of ints.", WHICH(SHAPE)},
-    {"strides", get, NULL,
-     "Strides in elements, a tuple of ints; row-major ones to the letter when the data "
-     "are C-contiguous.",
-     WHICH(STRIDES)},
-    {"dtype", get, NULL, "(code, bits, lanes), a tuple whose str() is the name.",
-     WHICH(DTYPE)},
-    {"device", get, NULL, "(device_type, device_id), plain ints.", WHICH(DEVICE)},
-    {"ndim", get, NULL, "Number of dimensions.", WHICH(NDIM)},
-    {"size", get, NULL, "Number of elements.", WHICH(SIZE)},
-    {"itemsize", get, NULL, "Bytes of one element, sub-byte ones rounded up.",
-     WHICH(ITEMSIZE)},
-    {"nbytes", get, NULL, "Bytes of all elements, gaps not counted.", WHICH(NBYTES)},
-    {"byte_offset", get, NULL,
-     "Bytes from `data` to element zero: 0 where the device has addresses (folded in).",
-     WHICH(BYTE_OFFSET)},
-    {"readonly", get, NULL,
-     "True when the memory must not be written (DLPack flag READ_ONLY).",
-     WHICH(READ_ONLY)},
-    {"is_copied", get, NULL,
-     "True when a copy was made for this Tensor (DLPack flag IS_COPIED).",
-     WHICH(IS_COPIED)},
-    {"version", get, NULL,
-     "(major, minor) of the struct that was taken; (0, 8) for a legacy one, which "
-     "carries none.",
-     WHICH(VERSION)},
-    {"data_ptr", get, NULL,
-     "Address of element zero as an int; the handle on devices without addresses.",
-     WHICH(DATA_PTR)},
-    {"__array_interface__", dls_array_interface, NULL,
-     "NumPy's array interface v3 of host memory; AttributeError elsewhere.", NULL},
-    {"__cuda_array_interface__", dls_cuda_interface, NULL,
-     "CUDA array interface; AttributeError for memory that is not CUDA's.", NULL},
-    {"__sycl_usm_array_interface__", dls_sycl_interface, NULL,
-     "SYCL USM array interface; AttributeError for memory that is not oneAPI's.", NULL},
-    {NULL, NULL, NULL, NULL, NULL},
+#define ROW(name, value, doc) {#name, get_##name, NULL, doc, NULL},
+    PROPERTY_LIST(ROW)
+#undef ROW
+        {NULL, NULL, NULL, NULL, NULL},
 };

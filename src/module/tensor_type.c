@@ -151,7 +151,7 @@ static PyType_Slot slots[] = {
     {0, NULL},
 };
 
-static PyType_Spec spec = {
+PyType_Spec dls_tensor_spec = {
     .name = "dlshim.Tensor",
     .basicsize = sizeof(dls_tensor),
     .itemsize = sizeof(int64_t),
@@ -160,11 +160,3 @@ static PyType_Spec spec = {
              | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = slots,
 };
-
-int
-dls_tensor_type_init(dls_state *state, PyObject *module)
-{
-    PyObject *type = PyType_FromModuleAndSpec(module, &spec, NULL);
-    state->tensor_type = (PyTypeObject *)type;
-    return type != NULL ? PyModule_AddType(module, state->tensor_type) : -1;
-}

@@ -5,8 +5,7 @@
 
 #include "python/state.h"
 
-/* Make the type, and add it to the module.  0, or -1 with an exception. */
-int dls_tensor_type_init(dls_state *state, PyObject *module);
+extern PyType_Spec dls_tensor_spec;
 
 /* Is it this type, whichever import made it?  Any type may be asked about. */
 bool dls_tensor_is_type(PyTypeObject *type);

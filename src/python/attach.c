@@ -37,21 +37,6 @@ static PyInterpreterState *main_home;
 static int64_t homes[HOMES];
 static unsigned homes_count;
 
-/* GIL held. */
-static void
-note_home(int64_t number)
-{
-    if (dls_python_version() < 0x030c) {
-        return;
-    }
-    if (number == 0) {
-        main_home = PyInterpreterState_Get();
-    }
-    else {
-        homes[homes_count++ % HOMES] = number;
-    }
-}
-
 DLS_COLD static bool
 is_other_home(PyInterpreterState *interpreter)
 {
@@ -123,30 +108,21 @@ queue_hold(const dls_hold *hold)
 
 /* This thread's state if it is attached now, else NULL.  From 3.12 on the current
  * thread state is a thread-local; before, it is that of whichever thread holds the GIL,
- * so it must also be this thread's own.  Both stay true on the finalising thread, where
- * Py_IsInitialized() is already 0 while capsule destructors still run. */
+ * so it must also be this thread's own.  Threads of subinterpreters are then not found:
+ * see find_attachment.  On the finalising thread this still works while capsule
+ * destructors run, although Py_IsInitialized() is 0 there already. */
 static PyThreadState *
-attached_by_thread_local(void)
+attached_thread(void)
 {
-    return dls_compat.PyThreadState_GetUnchecked();
+    int version = dls_python_version();
+    if (version >= 0x030d) {
+        return dls_compat.PyThreadState_GetUnchecked();
+    }
+    PyThreadState *thread = dls_compat._PyThreadState_UncheckedGet();
+    bool ours = thread != NULL
+                && (version == 0x030c || thread == PyGILState_GetThisThreadState());
+    return ours ? thread : NULL;
 }
-
-static PyThreadState *
-attached_by_private_thread_local(void)
-{
-    return dls_compat._PyThreadState_UncheckedGet();
-}
-
-static PyThreadState *
-attached_by_gil_holder(void)
-{
-    /* Threads of subinterpreters are not found by this: see find_attachment. */
-    PyThreadState *holder = dls_compat._PyThreadState_UncheckedGet();
-    return holder != NULL && holder == PyGILState_GetThisThreadState() ? holder : NULL;
-}
-
-/* Chosen at import by the interpreter's version. */
-static PyThreadState *(*attached_thread)(void) = attached_by_gil_holder;
 
 static dls_attachment
 find_attachment(void)
@@ -277,14 +253,18 @@ void
 dls_attach_install(void)
 {
     static bool watching;
-    int version = dls_python_version();
-    attached_thread = version >= 0x030d   ? attached_by_thread_local
-                      : version == 0x030c ? attached_by_private_thread_local
-                                          : attached_by_gil_holder;
+    int64_t number = interpreter_number();
     atomic_store_explicit(&python_ended, false, memory_order_release);
-    note_home(interpreter_number());
-    if (interpreter_number() != 0) {
+    if (number != 0) {
         atomic_store_explicit(&in_subinterpreter, true, memory_order_relaxed);
+    }
+    if (dls_python_version() >= 0x030c) {
+        if (number == 0) {
+            main_home = PyInterpreterState_Get();
+        }
+        else {
+            homes[homes_count++ % HOMES] = number;
+        }
     }
     dls_hold_set_python(&ops);
     if (!watching) {

@@ -7,6 +7,7 @@
 #endif
 #include "python/compat.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #ifdef _WIN32
@@ -47,14 +48,9 @@ dls_python_version(void)
 {
     static int version;
     if (version == 0) {
-        const char *text = Py_GetVersion();
-        int parts[2] = {0, 0};
-        for (int i = 0; i < 2; i++, text++) {
-            for (; *text >= '0' && *text <= '9'; text++) {
-                parts[i] = parts[i] * 10 + (*text - '0');
-            }
-        }
-        version = (parts[0] << 8) | parts[1];
+        char *end;
+        long major = strtol(Py_GetVersion(), &end, 10);
+        version = (int)(major << 8 | strtol(end + 1, NULL, 10));
     }
     return version;
 }
@@ -67,29 +63,22 @@ fallback_PyObject_Vectorcall(PyObject *callable, PyObject *const *args, size_t n
 {
     Py_ssize_t positional = (Py_ssize_t)(nargsf & ~DLS_VECTORCALL_OFFSET);
     Py_ssize_t keywords = kwnames != NULL ? PyTuple_Size(kwnames) : 0;
-    PyObject *result = NULL, *dict = NULL;
-    PyObject *tuple = PyTuple_New(positional);
-    if (tuple == NULL) {
-        goto done;
+    PyObject *tuple = PyTuple_New(positional), *dict = NULL, *result = NULL;
+    for (Py_ssize_t i = 0; tuple != NULL && i < positional; i++) {
+        PyTuple_SetItem(tuple, i, Py_NewRef(args[i]));
     }
-    for (Py_ssize_t i = 0; i < positional; i++) {
-        Py_INCREF(args[i]);
-        PyTuple_SetItem(tuple, i, args[i]);
-    }
-    if (keywords > 0) {
+    bool made = tuple != NULL;
+    if (made && keywords > 0) {
         dict = PyDict_New();
-        if (dict == NULL) {
-            goto done;
-        }
+        made = dict != NULL;
     }
-    for (Py_ssize_t i = 0; i < keywords; i++) {
-        if (PyDict_SetItem(dict, PyTuple_GetItem(kwnames, i), args[positional + i])
-            < 0) {
-            goto done;
-        }
+    for (Py_ssize_t i = 0; made && i < keywords; i++) {
+        PyObject *name = PyTuple_GetItem(kwnames, i);
+        made = PyDict_SetItem(dict, name, args[positional + i]) == 0;
     }
-    result = PyObject_Call(callable, tuple, dict);
-done:
+    if (made) {
+        result = PyObject_Call(callable, tuple, dict);
+    }
     Py_XDECREF(dict);
     Py_XDECREF(tuple);
     return result;
@@ -175,18 +164,14 @@ fallback_PyType_Freeze(PyTypeObject *type)
     return 0;
 }
 
-/* Not known: attach.c then takes the thread for one that is not attached. */
+/* Nothing is known of the thread, so attach.c takes it for one that is not attached. */
 static PyThreadState *
 fallback_PyThreadState_GetUnchecked(void)
 {
     return NULL;
 }
 
-static PyThreadState *
-fallback__PyThreadState_UncheckedGet(void)
-{
-    return NULL;
-}
+#define fallback__PyThreadState_UncheckedGet fallback_PyThreadState_GetUnchecked
 
 /* --- the table ------------------------------------------------------------ */
 
@@ -199,7 +184,7 @@ dls_compat_force_fallback(bool force)
 #undef USE
 }
 
-int
+void
 dls_compat_load(void)
 {
     int version = dls_python_version();
@@ -210,26 +195,17 @@ dls_compat_load(void)
     DLS_COMPAT_LIST(FIND)
 #undef FIND
     dls_compat_force_fallback(false);
-    return 0;
 }
 
 PyObject *
 dls_compat_report(void)
 {
-    PyObject *report = PyDict_New();
-    if (report == NULL) {
-        return NULL;
-    }
-#define REPORT(result, name, parameters, first, last)                                 \
-    if (PyDict_SetItemString(report, #name,                                           \
-                             dls_compat.name != fallback_##name ? Py_True : Py_False) \
-        < 0) {                                                                        \
-        Py_DECREF(report);                                                            \
-        return NULL;                                                                  \
-    }
-    DLS_COMPAT_LIST(REPORT)
-#undef REPORT
-    return report;
+#define FORMAT(result, name, parameters, first, last) "s:O"
+#define VALUE(result, name, parameters, first, last) \
+    , #name, dls_compat.name != fallback_##name ? Py_True : Py_False
+    return Py_BuildValue("{" DLS_COMPAT_LIST(FORMAT) "}" DLS_COMPAT_LIST(VALUE));
+#undef FORMAT
+#undef VALUE
 }
 
 int

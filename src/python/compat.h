@@ -5,8 +5,8 @@
 
 #include "python/py.h"
 
-/* Fill dls_compat.  0, or -1 with ImportError set. */
-int dls_compat_load(void);
+/* Fill dls_compat. */
+void dls_compat_load(void);
 /* 0x030b for 3.11 and so on. */
 int dls_python_version(void);
 /* Test hook: all fallbacks (true) or what the interpreter has (false). */

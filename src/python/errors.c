@@ -2,34 +2,29 @@
  * is held.  Tests: tests/core/test_bad_input.py, tests/core/test_negotiation.py. */
 #include "python/errors.h"
 
+#include <assert.h>
 #include <stdarg.h>
 
 static PyObject *
 class_of(dls_state *state, int code)
 {
-    switch (code) {
-    case DLS_EVALUE:
-        return PyExc_ValueError;
-    case DLS_ETYPE:
-        return PyExc_TypeError;
-    case DLS_ENOMEM:
-        return PyExc_MemoryError;
-    case DLS_ECOPY:
-        return state->copy_required_error;
-    case DLS_ERUNTIME:
-        return PyExc_RuntimeError;
-    default:
-        return PyExc_BufferError;
-    }
+    PyObject *const classes[] = {[-DLS_EBUFFER] = PyExc_BufferError,
+                                 [-DLS_EVALUE] = PyExc_ValueError,
+                                 [-DLS_ETYPE] = PyExc_TypeError,
+                                 [-DLS_ENOMEM] = PyExc_MemoryError,
+                                 [-DLS_ECOPY] = state->copy_required_error,
+                                 [-DLS_ERUNTIME] = PyExc_RuntimeError};
+    assert(code <= DLS_EBUFFER && code >= DLS_ERUNTIME);
+    return classes[-code];
 }
 
 PyObject *
 dls_type_name(PyObject *obj)
 {
-    PyObject *module = NULL, *name = NULL, *result = NULL;
     PyObject *type = (PyObject *)Py_TYPE(obj);
-    module = PyObject_GetAttrString(type, "__module__");
-    name = PyObject_GetAttrString(type, "__qualname__");
+    PyObject *module = PyObject_GetAttrString(type, "__module__");
+    PyObject *name = PyObject_GetAttrString(type, "__qualname__");
+    PyObject *result;
     if (name == NULL || !PyUnicode_Check(name)) {
         PyErr_Clear();
         result = PyUnicode_FromString("?");
@@ -37,8 +32,7 @@ dls_type_name(PyObject *obj)
     else if (module == NULL || !PyUnicode_Check(module)
              || PyUnicode_CompareWithASCIIString(module, "builtins") == 0) {
         PyErr_Clear();
-        Py_INCREF(name);
-        result = name;
+        result = Py_NewRef(name);
     }
     else {
         result = PyUnicode_FromFormat("%U.%U", module, name);
@@ -112,10 +106,8 @@ dls_error_take(void)
 void
 dls_error_restore(PyObject *exception)
 {
-    PyObject *type = (PyObject *)Py_TYPE(exception);
-    PyObject *trace = PyException_GetTraceback(exception);
-    Py_INCREF(type);
-    PyErr_Restore(type, exception, trace);
+    PyErr_Restore(Py_NewRef(Py_TYPE(exception)), exception,
+                  PyException_GetTraceback(exception));
 }
 
 bool
@@ -197,9 +189,6 @@ dls_refuse_from_pending(dls_state *state, PyObject *obj, const char *text)
         return -1;
     }
     PyObject *cause = dls_error_take();
-    if (cause == NULL) {
-        return -1;
-    }
     PyObject *message = PyObject_Str(cause);
     if (message != NULL && names_object(cause, message, obj)) {
         Py_DECREF(message);

@@ -11,8 +11,7 @@ dls_memo_set_version(dls_memo *memo, PyObject *value, bool versioned)
 {
     assert(Py_IS_TYPE(value, &PyTuple_Type));
     PyObject *before = memo->version;
-    Py_INCREF(value);
-    memo->version = value;
+    memo->version = Py_NewRef(value);
     memo->versioned = versioned;
     Py_XDECREF(before);
 }
@@ -22,8 +21,7 @@ dls_memo_set_host(dls_memo *memo, PyObject *pair)
 {
     assert(Py_IS_TYPE(pair, &PyTuple_Type));
     PyObject *before = memo->host;
-    Py_INCREF(pair);
-    memo->host = pair;
+    memo->host = Py_NewRef(pair);
     Py_XDECREF(before);
 }
 

@@ -42,8 +42,7 @@ init_kwnames(dls_state *state)
         Py_ssize_t at = 0;
         for (int bit = 0; bit < 4; bit++) {
             if (mask >> bit & 1) {
-                Py_INCREF(words[bit]);
-                PyTuple_SetItem(tuple, at++, words[bit]);
+                PyTuple_SetItem(tuple, at++, Py_NewRef(words[bit]));
             }
         }
     }
@@ -93,18 +92,14 @@ init(dls_state *state, PyObject *module)
         new_error(module, "dlshim.UnsupportedObjectError",
                   "The object offers no way to its memory that dlshim knows.",
                   PyExc_TypeError, PyExc_AttributeError);
-    state->modules = PySys_GetObject("modules"); /* borrowed */
-    if (state->asked_version == NULL || state->host_device == NULL
-        || state->minus_one == NULL || state->zero == NULL || state->one == NULL
-        || state->copy_required_error == NULL || state->unsupported_object_error == NULL
-        || state->modules == NULL || !PyDict_Check(state->modules)) {
-        if (PyErr_Occurred() == NULL) {
-            PyErr_SetString(PyExc_ImportError, "sys.modules is not a dict");
-        }
-        state->modules = NULL;
+    state->modules = Py_XNewRef(PySys_GetObject("modules"));
+    if (PyErr_Occurred() != NULL) {
         return -1;
     }
-    Py_INCREF(state->modules);
+    if (state->modules == NULL || !PyDict_Check(state->modules)) {
+        PyErr_SetString(PyExc_ImportError, "sys.modules is not a dict");
+        return -1;
+    }
     return 0;
 }
 
