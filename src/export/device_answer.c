@@ -59,19 +59,13 @@ dls_device_is_known_host(dls_producer *self)
 static int
 device_by_export(dls_exchange *x, dl_device *device)
 {
-    PyObject *minus_one = PyLong_FromLong(-1);
-    if (minus_one == NULL) {
+    x->request.versioned = true;
+    x->request.stream = x->state->minus_one;
+    if (dls_acquire(x) < 0) {
         return -1;
     }
-    x->request.versioned = true;
-    x->request.stream = minus_one;
-    int result = dls_acquire(x);
-    if (result == 0) {
-        *device = x->acquired.tensor.device;
-        dls_acquired_drop(&x->acquired);
-    }
-    Py_DECREF(minus_one);
-    return result;
+    *device = x->acquired.tensor.device;
+    return 0;
 }
 
 /* 1 = *device, 0 = only an export can tell, -1 = exception. */
@@ -100,9 +94,9 @@ apply_device_option(const dls_options *options, dl_device *device)
     if (!dls_option_given(options, DLS_OPTION_device)) {
         return;
     }
-    bool already = options->device.device_type == dl_kDLCPU
-                   && device->device_type == dl_kDLCPU;
-    *device = already ? *device : options->device;
+    if (options->device.device_type != dl_kDLCPU || device->device_type != dl_kDLCPU) {
+        *device = options->device;
+    }
 }
 
 int
@@ -112,13 +106,13 @@ dls_device_answer(dls_state *state, PyObject *source, dls_plan *plan,
     dls_exchange x;
     dls_exchange_begin(&x, state, source, plan, options);
     int got = source == Py_None ? 0 : device_without_export(&x, device);
-    if (got == 0) {
-        got = dls_exchange_prepare(&x) < 0 ? -1 : device_by_export(&x, device);
-        got = got < 0 ? -1 : 1;
+    if (got == 0 && dls_exchange_prepare(&x) == 0) {
+        got = device_by_export(&x, device) == 0;
     }
     dls_exchange_end(&x);
-    if (got > 0) {
-        apply_device_option(options, device);
+    if (got <= 0) {
+        return -1;
     }
-    return got > 0 ? 0 : -1;
+    apply_device_option(options, device);
+    return 0;
 }

@@ -24,9 +24,8 @@ void
 dls_exchange_begin(dls_exchange *x, dls_state *state, PyObject *source, dls_plan *plan,
                    const dls_options *options)
 {
-    Py_INCREF(source);
     x->state = state;
-    x->source = source;
+    x->source = Py_NewRef(source);
     x->plan = dls_plan_share(plan);
     dls_request_init(&x->request, options);
     x->outcome = (dls_outcome){.kind = DLS_NOT_LEARNED};
@@ -116,8 +115,7 @@ meet_anew(dls_exchange *x)
     if (plan == NULL) {
         return dls_refuse_from_pending(x->state, x->source, "its type has changed");
     }
-    Py_INCREF(x->source);
-    replace_source(x, x->source, plan);
+    replace_source(x, Py_NewRef(x->source), plan);
     return 0;
 }
 
@@ -190,8 +188,8 @@ make_guard(const dls_exchange *x, const dls_resolved *resolved, dls_guarded **gu
     return 0;
 }
 
-/* Memory that the producer made for this export is shared with the Producer, which
- * keeps it until its next export (T8). */
+/* The new memory of this export is shared with the Producer, which keeps it until its
+ * next export: mpi4py 3.1 to 4.0 drops the capsule at once and reads on (T8). */
 static void
 share_with_producer(dls_exchange *x, dls_shared *shared, dls_hold *hold)
 {
@@ -207,14 +205,10 @@ share_with_producer(dls_exchange *x, dls_shared *shared, dls_hold *hold)
 static int
 take_hold(dls_exchange *x, dls_resolved *resolved, dls_hold *hold)
 {
-    if (resolved->copied) {
-        dls_hold_move(&resolved->made, hold);
-        return 0;
-    }
     dls_hold nothing = {0};
     dls_shared *shared = NULL;
     dls_guarded *guarded = NULL;
-    if (make_guard(x, resolved, &guarded) < 0) {
+    if (!resolved->copied && make_guard(x, resolved, &guarded) < 0) {
         return -1;
     }
     if (resolved->needs_keeping) {
@@ -223,12 +217,13 @@ take_hold(dls_exchange *x, dls_resolved *resolved, dls_hold *hold)
             PyErr_NoMemory();
         }
     }
-    if ((resolved->needs_keeping && shared == NULL) || dls_acquired_take(x) < 0) {
+    if ((resolved->needs_keeping && shared == NULL)
+        || (!resolved->copied && dls_acquired_take(x) < 0)) {
         dls_free(guarded);
         dls_shared_drop(shared, DLS_ATTACHED);
         return -1;
     }
-    dls_hold_move(&x->acquired.hold, hold);
+    dls_hold_move(resolved->copied ? &resolved->made : &x->acquired.hold, hold);
     if (shared != NULL) {
         share_with_producer(x, shared, hold);
     }
@@ -313,12 +308,9 @@ translate(dls_exchange *x, dls_resolved *resolved, dls_export_kind kind)
     if (managed == NULL) {
         return PyErr_NoMemory();
     }
-    PyObject *capsule = NULL;
-    if (kind == DLS_EXPORT_CAPSULE) {
-        capsule = dls_capsule_new(managed, versioned);
-    }
-    if ((kind == DLS_EXPORT_CAPSULE && capsule == NULL)
-        || take_hold(x, resolved, &hold) < 0) {
+    bool wraps = kind == DLS_EXPORT_CAPSULE;
+    PyObject *capsule = wraps ? dls_capsule_new(managed, versioned) : NULL;
+    if ((wraps && capsule == NULL) || take_hold(x, resolved, &hold) < 0) {
         if (capsule != NULL) {
             Py_DECREF(capsule); /* and the struct with it */
         }
@@ -329,7 +321,7 @@ translate(dls_exchange *x, dls_resolved *resolved, dls_export_kind kind)
     }
     dls_export_hold(managed, versioned, &hold);
     DLS_COUNT(translated);
-    return kind == DLS_EXPORT_CAPSULE ? (void *)capsule : managed;
+    return wraps ? (void *)capsule : managed;
 }
 
 /* --- a Tensor ------------------------------------------------------------- */
@@ -390,7 +382,7 @@ make_tensor(dls_exchange *x, dls_resolved *resolved)
 static void *
 run_once(dls_exchange *x, dls_export_kind kind)
 {
-    dls_resolved resolved = {.made = {0}};
+    dls_resolved resolved = {0};
     void *given = NULL;
     if (dls_acquire(x) == 0 && dls_resolve(x, &resolved) == 0) {
         assert(dls_exchange_check(x));
@@ -413,10 +405,10 @@ complete_request(dls_exchange *x, dls_export_kind kind)
     if (kind == DLS_EXPORT_TENSOR) {
         request->versioned = true;
         request->host_reads = true; /* a Tensor shows pinned memory to the host */
-        x->request.bears_anything = true;
+        request->bears_anything = true;
     }
-    if (x->request.options != NULL
-        && dls_request_options(x->state, x->source, &x->request) < 0) {
+    if (request->options != NULL
+        && dls_request_options(x->state, x->source, request) < 0) {
         return -1;
     }
     request->host_reads |= request->copy == 1;
@@ -486,9 +478,8 @@ dls_export_tensor(dls_state *state, dls_plan *plan, PyObject *source,
 static PyObject *
 take_capsule(dls_exchange *x)
 {
-    dls_resolved resolved;
-    Py_INCREF(x->source);
-    if (dls_acquired_read_capsule(x, x->source, DLS_OLDER) < 0
+    dls_resolved resolved = {0};
+    if (dls_acquired_read_capsule(x, Py_NewRef(x->source), DLS_OLDER) < 0
         || dls_resolve_checks(x, &resolved) < 0) {
         return NULL;
     }
@@ -514,7 +505,6 @@ dls_tensor_from_capsule(dls_state *state, PyObject *capsule)
     dls_library_gil_deleters(state);
     dls_exchange_begin(&x, state, capsule, state->tensor_plan, NULL);
     PyObject *tensor = take_capsule(&x);
-    clear_run(&x);
     dls_exchange_end(&x);
     return tensor;
 }

@@ -52,13 +52,11 @@ learn_stream(const dls_exchange *x, dls_producer_stream *p)
 
 /* Where the producer stream is known, the consumer's stream becomes -1 (nothing is
  * synchronised) and *p says it; otherwise the export is ordered into the legacy default
- * stream.  *minus_one: a new reference that the request borrows, or NULL.  0, or -1
- * with an exception. */
+ * stream.  0, or -1 with an exception. */
 static int
-begin_stream(dls_exchange *x, dls_producer_stream *p, PyObject **minus_one)
+begin_stream(dls_exchange *x, dls_producer_stream *p)
 {
     *p = (dls_producer_stream){.known = DLS_P_UNKNOWN};
-    *minus_one = NULL;
     bool tensor = dls_plan_is_tensor(x->plan);
     if (tensor && !Py_IS_TYPE(x->source, x->state->tensor_type)) {
         return 0; /* a Producer that was cleared: the export says so */
@@ -74,11 +72,11 @@ begin_stream(dls_exchange *x, dls_producer_stream *p, PyObject **minus_one)
     }
     if (p->known == DLS_P_UNKNOWN || p->object != NULL) {
         *p = (dls_producer_stream){.known = DLS_P_UNKNOWN};
-        return 0;
     }
-    *minus_one = PyLong_FromLong(-1);
-    x->request.stream = *minus_one;
-    return *minus_one != NULL ? 0 : -1;
+    else {
+        x->request.stream = x->state->minus_one;
+    }
+    return 0;
 }
 
 /* Leave what current_work_stream() is to answer for this export. */
@@ -95,19 +93,17 @@ leave_stream(dls_exchange *x, const dl_tensor *tensor, dls_producer_stream p)
 static void *
 export_struct(dls_exchange *x, bool versioned)
 {
-    PyObject *minus_one;
     dls_producer_stream p;
     void *managed = NULL;
     x->request.versioned = versioned;
     x->request.kernel_asks = true;
     x->request.bears_anything = true;
-    if (begin_stream(x, &p, &minus_one) == 0) {
+    if (begin_stream(x, &p) == 0) {
         managed = dls_exchange_run(x, DLS_EXPORT_STRUCT);
     }
     if (managed != NULL) {
         leave_stream(x, dls_managed_tensor(managed, versioned), p);
     }
-    Py_XDECREF(minus_one);
     return managed;
 }
 

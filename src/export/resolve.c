@@ -283,7 +283,7 @@ only_layout_counts(const dls_exchange *x)
 int
 dls_resolve_checks(const dls_exchange *x, dls_resolved *resolved)
 {
-    *resolved = (dls_resolved){.delivery = {.versioned = true}};
+    resolved->delivery.versioned = true;
     if (check_flags(x) < 0 || scan_acquired(x, resolved) < 0) {
         return -1;
     }
@@ -296,8 +296,6 @@ static int
 resolve_with_care(dls_exchange *x, dls_resolved *resolved)
 {
     dl_device came = x->acquired.tensor.device;
-    resolved->fetch = false;
-    resolved->reason = NULL;
     if (check_flags(x) < 0 || apply_reinterpret(x) < 0 || check_code(x) < 0
         || check_packing(x) < 0 || resolve_device(x, resolved) < 0
         || check_device_copy(x, resolved) < 0 || scan_acquired(x, resolved) < 0
@@ -321,11 +319,7 @@ int
 dls_resolve(dls_exchange *x, dls_resolved *resolved)
 {
     assert(dls_exchange_check(x) && !dls_acquired_is_empty(&x->acquired));
-    resolved->copied = false;
-    resolved->needs_keeping = false;
-    resolved->made = (dls_hold){0};
     resolved->delivery.versioned = x->request.versioned;
-    resolved->delivery.flags = 0;
     if (!only_layout_counts(x)) {
         return resolve_with_care(x, resolved);
     }

@@ -11,8 +11,9 @@ typedef struct {
     dls_delivery delivery; /* shape and strides still point into x->acquired */
     dls_scan scan;
     bool copied;        /* a host copy was made for this export ... */
-    dls_hold made;      /* ... and this holds it (a share when the Producer keeps it) */
-    bool needs_keeping; /* memory that the producer made for this export (T8) */
+    dls_hold made;      /* ... and this holds it */
+    bool needs_keeping; /* the memory was made for this export, by dlshim or by the
+                         * producer, and the Producer that exports it keeps it (T8) */
 
     /* Of resolve only: */
     bool fetch;         /* the memory is copied from its device to the host */
@@ -20,13 +21,14 @@ typedef struct {
     const char *reason; /* why it is copied; NULL: it is not */
 } dls_resolved;
 
-/* Decide and, where the request needs one, make the host copy.  0, or -1 with an
- * exception.  resolved->made is empty before and the caller's to drop afterwards,
- * either way; x->acquired keeps what it holds. */
+/* Decide and, where the request needs one, make the host copy.  *resolved is all zero
+ * before.  0, or -1 with an exception; either way resolved->made is the caller's to
+ * drop, and x->acquired keeps what it holds. */
 int dls_resolve(dls_exchange *x, dls_resolved *resolved);
 
 /* The checks alone, for a tensor that is taken as it is: what every producer's tensor
- * must pass, and its address (T5, T6, T11).  0, or -1 with BufferError. */
+ * must pass, and its address (T5, T6, T11).  *resolved is all zero before.  0, or -1
+ * with BufferError. */
 int dls_resolve_checks(const dls_exchange *x, dls_resolved *resolved);
 
 #endif

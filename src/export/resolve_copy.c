@@ -20,30 +20,27 @@ static int
 check_copy(const dls_exchange *x, const dls_resolved *resolved)
 {
     const dls_delivery *what = &resolved->delivery;
-    const char *reason = resolved->reason;
+    int code = DLS_EBUFFER;
+    const char *why_not;
     if (x->request.copy == 0) {
-        return dls_refuse(
-            x->state, DLS_ECOPY, x->source,
-            "a copy is needed (%s), but copy=False was asked for; allow it with "
-            "copy=None, or drop the option",
-            reason);
+        code = DLS_ECOPY;
+        why_not = "but copy=False was asked for; allow it with copy=None, or drop the "
+                  "option";
     }
-    if (!resolved->fetch && !dls_device_is_host(what->tensor.device.device_type)) {
-        return dls_refuse(
-            x->state, DLS_EBUFFER, x->source,
-            "a copy is needed (%s), and dlshim allocates no device memory; pass its "
-            ".copy() or .contiguous()",
-            reason);
+    else if (!resolved->fetch && !dls_device_is_host(what->tensor.device.device_type)) {
+        why_not = "and dlshim allocates no device memory; pass its .copy() or "
+                  ".contiguous()";
     }
-    if (dls_dtype_bits(what->tensor.dtype) % 8 != 0
-        && !(what->flags & DL_FLAG_SUBBYTE_PADDED)) {
-        return dls_refuse(
-            x->state, DLS_EBUFFER, x->source,
-            "a copy is needed (%s), but its elements are no whole number of bytes; "
-            "copy it with its own library",
-            reason);
+    else if (dls_dtype_bits(what->tensor.dtype) % 8 != 0
+             && !(what->flags & DL_FLAG_SUBBYTE_PADDED)) {
+        why_not = "but its elements are no whole number of bytes; copy it with its own "
+                  "library";
     }
-    return 0;
+    else {
+        return 0;
+    }
+    return dls_refuse(x->state, code, x->source, "a copy is needed (%s), %s",
+                      resolved->reason, why_not);
 }
 
 /* The memory of the copy: 64-byte aligned, or more as align= says. */
@@ -107,33 +104,14 @@ make_copy(const dls_exchange *x, dls_resolved *resolved)
     return 0;
 }
 
-/* The Producer keeps the memory too: mpi4py 3.1 to 4.0 drops the capsule at once and
- * reads on (T8). */
-static int
-share_copy(dls_exchange *x, dls_resolved *resolved)
-{
-    dls_shared *shared = dls_shared_new(&resolved->made);
-    if (shared == NULL) {
-        dls_hold_drop(&resolved->made, DLS_ATTACHED);
-        PyErr_NoMemory();
-        return -1;
-    }
-    dls_shared *before = x->kept;
-    x->kept = dls_shared_add(shared);
-    resolved->made = (dls_hold){.base = shared, .kind = DLS_HOLD_SHARED};
-    dls_shared_drop(before, DLS_ATTACHED);
-    return 0;
-}
-
 int
 dls_resolve_copy(dls_exchange *x, dls_resolved *resolved)
 {
     const dls_options *o = x->request.options;
-    if (check_copy(x, resolved) < 0 || make_copy(x, resolved) < 0
-        || (x->keeps && share_copy(x, resolved) < 0)) {
+    if (check_copy(x, resolved) < 0 || make_copy(x, resolved) < 0) {
         return -1;
     }
-    resolved->needs_keeping = false;
+    resolved->needs_keeping = x->keeps;
     resolved->delivery.flags |= DL_FLAG_IS_COPIED;
     if (dls_option_given(o, DLS_OPTION_readonly) && o->readonly) {
         resolved->delivery.flags |= DL_FLAG_READ_ONLY;

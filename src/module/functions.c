@@ -88,7 +88,8 @@ upgrade(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames
             return dls_producer_new(state, args[0], known, NULL);
         }
     }
-    else if (dls_options_parse(state, "upgrade", kwnames, args + 1, &options) < 0) {
+    else if (dls_options_parse(state, "upgrade", kwnames, args + 1, NULL, &options)
+             < 0) {
         return NULL;
     }
     if (subject_init(state, args[0], options, &s) < 0) {
@@ -175,35 +176,20 @@ from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwn
     return tensor_of(state, args, kwnames);
 }
 
-/* Read max_version, which is a keyword of consumers, into the request.  All other
- * keywords go to *names (a new tuple) and rest[DLS_OPTION_COUNT].  0, or -1 with an
- * exception. */
+/* Read max_version, which is a keyword of consumers and no option, into the request.
+ * 0, or -1 with an exception. */
 static int
-split_max_version(dls_state *state, PyObject *const *values, PyObject *kwnames,
-                  dls_request *request, PyObject **names, PyObject **rest)
+parse_max_version(dls_state *state, PyObject *const *values, PyObject *kwnames,
+                  dls_request *request)
 {
-    Py_ssize_t n = PyTuple_Size(kwnames), kept = 0;
-    PyObject *list = PyList_New(0);
-    for (Py_ssize_t i = 0; list != NULL && i < n; i++) {
+    Py_ssize_t keywords = kwnames != NULL ? PyTuple_Size(kwnames) : 0;
+    for (Py_ssize_t i = 0; i < keywords; i++) {
         PyObject *name = PyTuple_GetItem(kwnames, i);
-        int code;
         if (PyUnicode_CompareWithASCIIString(name, "max_version") == 0) {
-            code = dls_request_version(state, values[i], request);
-        }
-        else if (kept < DLS_OPTION_COUNT) {
-            rest[kept++] = values[i];
-            code = PyList_Append(list, name);
-        }
-        else {
-            code = refuse_keyword("to_capsule", name);
-        }
-        if (code < 0) {
-            Py_CLEAR(list);
+            return dls_request_version(state, values[i], request);
         }
     }
-    *names = list != NULL ? PyList_AsTuple(list) : NULL;
-    Py_XDECREF(list);
-    return *names != NULL ? 0 : -1;
+    return 0;
 }
 
 static PyObject *
@@ -217,18 +203,11 @@ to_capsule(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwna
     if (n != 1) {
         return refuse_positional("to_capsule", n);
     }
-    if (kwnames != NULL) {
-        PyObject *names = NULL, *values[DLS_OPTION_COUNT];
-        if (split_max_version(state, args + 1, kwnames, &request, &names, values) < 0) {
-            return NULL;
-        }
-        int code = dls_options_parse(state, "to_capsule", names, values, &options);
-        Py_DECREF(names);
-        if (code < 0) {
-            return NULL;
-        }
-    }
-    if (subject_init(state, args[0], options, &s) < 0) {
+    if (parse_max_version(state, args + 1, kwnames, &request) < 0
+        || dls_options_parse(state, "to_capsule", kwnames, args + 1, "max_version",
+                             &options)
+               < 0
+        || subject_init(state, args[0], options, &s) < 0) {
         return NULL;
     }
     /* Who consumes the capsule is not known.  Only consumers that accept little ask for
@@ -246,22 +225,18 @@ PyMethodDef dls_public_methods[] = {
 #include "request/options.def"
      ")\n--\n\n"
      "Wrap an array, raw capsule or older-protocol object as a DLPack producer.\n\n"
-     "The Producer gives every consumer the DLPack version that it asks for, "
-     "zero-copy\n"
-     "unless an option or the consumer asks for a copy.  Only the object's type and "
-     "the\n"
-     "options are checked here (UnsupportedObjectError, TypeError, ValueError); what\n"
-     "concerns the data is found out, and raised, when a consumer asks.  A raw capsule "
-     "is\n"
-     "taken at once (BufferError when it is used or foreign).  A Producer is "
-     "unwrapped:\n"
-     "options given here win over its own, one by one."},
+     "The Producer gives every consumer the DLPack version that it asks for,\n"
+     "zero-copy unless an option or the consumer asks for a copy.  Only the\n"
+     "object's type and the options are checked here (UnsupportedObjectError,\n"
+     "TypeError, ValueError); what concerns the data is found out, and raised, when\n"
+     "a consumer asks.  A raw capsule is taken at once (BufferError when it is used\n"
+     "or foreign).  A Producer is unwrapped: options given here win over its own,\n"
+     "one by one."},
     {"from_dlpack", DLS_FASTCALL(from_dlpack), METH_FASTCALL | METH_KEYWORDS,
      "from_dlpack($module, x, /, *, device=None, copy=None, stream=...)\n--\n\n"
      "Take the memory of x and describe it: a Tensor that owns a share of it.\n\n"
-     "x is anything that upgrade() takes.  BufferError when the data cannot be "
-     "exported,\n"
-     "CopyRequiredError when copy=False and a copy is needed."},
+     "x is anything that upgrade() takes.  BufferError when the data cannot be\n"
+     "exported, CopyRequiredError when copy=False and a copy is needed."},
     {"to_capsule", DLS_FASTCALL(to_capsule), METH_FASTCALL | METH_KEYWORDS,
      "to_capsule($module, obj, /, *, max_version=None"
 #include "request/options.def"

@@ -375,7 +375,7 @@ parse_keyword(dls_state *state, const char *function, PyObject *name, PyObject *
 
 int
 dls_options_parse(dls_state *state, const char *function, PyObject *names,
-                  PyObject *const *values, dls_options **result)
+                  PyObject *const *values, const char *other, dls_options **result)
 {
     Py_ssize_t n = names != NULL ? PyTuple_Size(names) : 0;
     *result = NULL;
@@ -385,8 +385,10 @@ dls_options_parse(dls_state *state, const char *function, PyObject *names,
     dls_options parsed = {0};
     int code = 0;
     for (Py_ssize_t i = 0; i < n && code == 0; i++) {
-        code = parse_keyword(state, function, PyTuple_GetItem(names, i), values[i],
-                             &parsed);
+        PyObject *name = PyTuple_GetItem(names, i);
+        if (other == NULL || PyUnicode_CompareWithASCIIString(name, other) != 0) {
+            code = parse_keyword(state, function, name, values[i], &parsed);
+        }
     }
     if (code < 0 || allocate(&parsed, result) < 0) {
         drop_streams(&parsed);
