@@ -76,19 +76,21 @@ drop_saving_error(const dls_hold *hold)
     python->restore_error(saved, pending);
 }
 
+/* The thread attaches for what needs it: for a source object, and for a deleter that
+ * wants the GIL. */
 static void
 drop_unattached(const dls_hold *hold)
 {
+    dls_hold rest = *hold;
     if (is_foreign(hold) && !(hold->flags & DLS_HOLD_WANTS_GIL)) {
         run_foreign_deleter(hold);
-        if (hold->py != NULL) {
-            python->drop_unattached(hold->py);
-        }
-        return;
+        rest.kind = DLS_HOLD_NONE;
     }
-    int token = python->attach();
-    drop_saving_error(hold);
-    python->detach(token);
+    if (!dls_hold_is_empty(&rest)) {
+        int token = python->attach();
+        drop_saving_error(&rest);
+        python->detach(token);
+    }
 }
 
 static void guarded_drop(dls_guarded *guarded, dls_attachment attachment);

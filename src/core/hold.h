@@ -121,8 +121,8 @@ dls_guarded *dls_guarded_new(const dls_sync_job *what,
 void dls_guarded_flush(void);
 
 /* The Python half, written once by python/attach.c at import.  This is the only way
- * from core to Python: core itself knows no object.  All but the first four and
- * drop_unattached are called on attached threads. */
+ * from core to Python: core itself knows no object.  All but the first four are called
+ * on attached threads. */
 typedef struct {
     dls_attachment (*attachment)(void); /* of this thread: never UNKNOWN */
     int (*attach)(void);                /* only when UNATTACHED; returns a token */
@@ -137,7 +137,6 @@ typedef struct {
     void (*drop_object)(void *py);
     /* QUIET: drop the object (NULL allowed), and report what is pending then. */
     void (*drop_and_report)(void *py);
-    void (*drop_unattached)(void *py); /* UNATTACHED: attach, drop it, detach */
     /* ELSEWHERE: the main interpreter drops it soon.  Leaked when out of memory. */
     void (*queue)(const dls_hold *hold);
     void (*drop_buffer)(void *buffer); /* releases it; the caller frees it */

@@ -52,9 +52,8 @@ dls_acquired_check(const dls_acquired *acquired)
         bool untaken = acquired->capsule != NULL && dls_hold_is_empty(hold);
         return !older && acquired->dims == NULL && (owned || untaken);
     }
-    if (acquired->dims != NULL) {
-        return older && acquired->capsule == NULL
-               && acquired->tensor.shape == acquired->dims && !dls_hold_is_empty(hold);
-    }
-    return acquired->capsule == NULL && hold->kind == DLS_HOLD_SHARED;
+    bool described = older && acquired->tensor.shape == acquired->dims;
+    return acquired->capsule == NULL
+           && (acquired->dims != NULL ? described && !dls_hold_is_empty(hold)
+                                      : hold->kind == DLS_HOLD_SHARED);
 }

@@ -11,13 +11,14 @@ static PyObject *
 number_of(dls_state *state, PyObject *item, bool strict)
 {
     PyObject *number = PyNumber_Index(item);
-    if (number == NULL && !strict && !dls_error_is_fatal()) {
-        PyErr_Clear();
-        PyObject *value = PyObject_GetAttr(item, state->names.value);
-        number = value != NULL ? PyNumber_Index(value) : NULL;
-        Py_XDECREF(value);
+    if (number != NULL || strict || dls_error_is_fatal()) {
+        return number;
     }
-    if (number == NULL && !strict && !dls_error_is_fatal()) {
+    PyErr_Clear();
+    PyObject *value = PyObject_GetAttr(item, state->names.value);
+    number = value != NULL ? PyNumber_Index(value) : NULL;
+    Py_XDECREF(value);
+    if (number == NULL && !dls_error_is_fatal()) {
         PyErr_Clear();
         number = PyNumber_Long(item);
     }

@@ -71,8 +71,7 @@ static inline PyObject *
 dls_device_pair(const dls_state *state, dl_device device)
 {
     if (device.device_type == dl_kDLCPU && device.device_id == 0) {
-        Py_INCREF(state->host_device);
-        return state->host_device;
+        return Py_NewRef(state->host_device);
     }
     return Py_BuildValue("(ii)", (int)device.device_type, (int)device.device_id);
 }

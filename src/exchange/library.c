@@ -94,8 +94,7 @@ step_call(PyObject **object, PyObject *array, const char *argument, int device_i
     PyObject *value = NULL, *result = NULL;
     int got = 1;
     if (argument[0] == '.') {
-        Py_INCREF(array);
-        value = array;
+        value = Py_NewRef(array);
         got = step_into(&value, argument + 1, strcspn(argument + 1, ")"));
     }
     else if (argument[0] != ')') {
@@ -119,8 +118,7 @@ follow_path(PyObject *from, PyObject *array, const char *path, int device_id,
             PyObject **result)
 {
     int got = 1;
-    Py_INCREF(from);
-    *result = from;
+    *result = Py_NewRef(from);
     while (got > 0 && *path != '\0' && *path != '|') {
         path += *path == '.';
         size_t length = strcspn(path, ".(|");

@@ -36,8 +36,7 @@ dls_method_lasting(PyTypeObject *type, PyObject *value)
         || !dls_method_is_plain(value)) {
         return NULL;
     }
-    Py_INCREF(value);
-    return value;
+    return Py_NewRef(value);
 }
 
 void
@@ -51,8 +50,7 @@ dls_getter_lasting(PyTypeObject *type, PyObject *value, dls_getter *getter)
         PyErr_Clear();
         return;
     }
-    Py_INCREF(value);
-    *getter = (dls_getter){value, (descrgetfunc)(uintptr_t)slot};
+    *getter = (dls_getter){Py_NewRef(value), (descrgetfunc)(uintptr_t)slot};
 }
 
 bool
@@ -69,10 +67,8 @@ const dl_exchange_api *
 dls_ctable_from_attribute(PyObject *value)
 {
     void *pointer = NULL;
-    if (Py_IS_TYPE(value, &PyCapsule_Type)) {
-        if (PyCapsule_IsValid(value, DL_NAME_EXCHANGE_API)) {
-            pointer = PyCapsule_GetPointer(value, DL_NAME_EXCHANGE_API);
-        }
+    if (PyCapsule_IsValid(value, DL_NAME_EXCHANGE_API)) {
+        pointer = PyCapsule_GetPointer(value, DL_NAME_EXCHANGE_API);
     }
     else if (PyLong_Check(value) && !PyBool_Check(value)) {
         pointer = PyLong_AsVoidPtr(value);
@@ -90,8 +86,7 @@ dls_ctable_from_attribute(PyObject *value)
         header = i < 64 ? header->prev_api : NULL; /* a longer chain is a loop */
     }
     const dl_exchange_api *table = (const dl_exchange_api *)header;
-    if (table == NULL || table->managed_tensor_from_py_object_no_sync == NULL) {
-        return NULL;
-    }
-    return table;
+    bool exports = table != NULL
+                   && table->managed_tensor_from_py_object_no_sync != NULL;
+    return exports ? table : NULL;
 }

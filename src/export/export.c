@@ -164,12 +164,11 @@ make_guard(const dls_exchange *x, const dls_resolved *resolved, dls_guarded **gu
         return 0;
     }
     if (!cuda) {
-        return dls_refuse(
-            x->state, DLS_EBUFFER, x->source,
-            "on_release=\"guard\" is kept for CUDA memory only, not on device (%d, "
-            "%d); "
-            "keep the array until the consumer's work is done, and drop the option",
-            (int)device.device_type, (int)device.device_id);
+        return dls_refuse(x->state, DLS_EBUFFER, x->source,
+                          "on_release=\"guard\" is kept for CUDA memory only, not on "
+                          "device (%d, %d); keep the array until the consumer's work "
+                          "is done, and drop the option",
+                          (int)device.device_type, (int)device.device_id);
     }
     dls_sync_job what = {.device = device, .address = resolved->delivery.tensor.data};
     dls_guarded_flush();
@@ -205,14 +204,14 @@ share_with_producer(dls_exchange *x, dls_shared *shared, dls_hold *hold)
 static int
 take_hold(dls_exchange *x, dls_resolved *resolved, dls_hold *hold)
 {
-    dls_hold nothing = {0};
     dls_shared *shared = NULL;
     dls_guarded *guarded = NULL;
     if (!resolved->copied && make_guard(x, resolved, &guarded) < 0) {
         return -1;
     }
+    *hold = (dls_hold){0};
     if (resolved->needs_keeping) {
-        shared = dls_shared_new(&nothing);
+        shared = dls_shared_new(hold); /* filled below */
         if (shared == NULL) {
             PyErr_NoMemory();
         }
@@ -258,13 +257,11 @@ can_hand_on(const dls_exchange *x, const dls_resolved *resolved)
 static PyObject *
 hand_on_capsule(dls_acquired *acquired, bool versioned)
 {
-    PyObject *capsule = acquired->capsule;
+    PyObject *capsule = acquired->capsule != NULL
+                            ? acquired->capsule
+                            : dls_capsule_new(acquired->managed, versioned);
     if (capsule != NULL) {
         acquired->capsule = NULL;
-        return capsule;
-    }
-    capsule = dls_capsule_new(acquired->hold.base, versioned);
-    if (capsule != NULL) {
         acquired->hold = (dls_hold){0};
     }
     return capsule;

@@ -7,11 +7,11 @@
 #include <assert.h>
 
 #include "abi/dlpack_abi.h"
+#include "core/alloc.h"
 #include "core/tensor.h"
 #include "export/export.h"
 #include "export/export_struct.h"
 #include "export/fast_path.h"
-#include "module/ctable_allocator.h"
 #include "module/ctable_view.h"
 #include "module/producer.h"
 #include "module/tensor_type.h"
@@ -174,11 +174,66 @@ managed_tensor_to_py_object(dl_managed_tensor_versioned *managed, void **out)
     return *out != NULL ? 0 : -1;
 }
 
+/* --- the allocator -------------------------------------------------------- */
+
+typedef void (*set_error)(void *context, const char *kind, const char *message);
+
+static int
+fail(set_error tell, void *context, const char *kind, const char *message)
+{
+    if (tell != NULL) {
+        tell(context, kind, message);
+    }
+    return -1;
+}
+
+/* New memory on the host with the prototype's dtype and shape: row-major, not
+ * initialised, the consumer's to delete.  Any thread, with or without the GIL: errors
+ * go through `tell`, which may be NULL. */
+static int
+allocate(dl_tensor *prototype, dl_managed_tensor_versioned **out, void *context,
+         set_error tell)
+{
+    dls_scan scan;
+    dls_error err;
+    dls_hold hold = {.kind = DLS_HOLD_BLOCK};
+    /* No data yet: any address that is not NULL will do for the scan. */
+    dls_delivery what = {.tensor = {.data = &scan,
+                                    .device = prototype->device,
+                                    .ndim = prototype->ndim,
+                                    .dtype = prototype->dtype,
+                                    .shape = prototype->shape},
+                         .versioned = true,
+                         .canonical = true};
+    if (prototype->device.device_type != dl_kDLCPU) {
+        return fail(
+            tell, context, "BufferError",
+            "dlshim allocates host memory only; use the allocator of the library "
+            "whose device it is");
+    }
+    if (dls_tensor_scan(&what.tensor, &scan, &err) < 0) {
+        return fail(tell, context, "ValueError", err.text);
+    }
+    hold.base = dls_alloc_aligned(scan.count * scan.itemsize, DLS_ALIGNMENT,
+                                  &what.tensor.data);
+    dl_managed_tensor_versioned *managed = NULL;
+    if (hold.base != NULL) {
+        managed = dls_export_new(&what);
+    }
+    if (managed == NULL) {
+        dls_free(hold.base);
+        return fail(tell, context, "MemoryError", "out of memory");
+    }
+    dls_export_hold(managed, true, &hold);
+    *out = managed;
+    return 0;
+}
+
 /* --- the C table ---------------------------------------------------------- */
 
 static const dl_exchange_api ctable = {
     .header = {.version = {DL_MAJOR, DL_MINOR}, .prev_api = NULL},
-    .managed_tensor_allocator = dls_ctable_allocate,
+    .managed_tensor_allocator = allocate,
     .managed_tensor_from_py_object_no_sync = managed_tensor_from_py_object,
     .managed_tensor_to_py_object_no_sync = managed_tensor_to_py_object,
     .dltensor_from_py_object_no_sync = dltensor_from_py_object,

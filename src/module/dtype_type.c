@@ -24,10 +24,8 @@ dtype_str(PyObject *self)
 {
     char text[48];
     dl_dtype dtype;
-    if (!read_parts(self, &dtype)) {
-        return PyUnicode_FromString("?");
-    }
-    return PyUnicode_FromString(dls_dtype_name(dtype, text, sizeof text));
+    bool whole = read_parts(self, &dtype);
+    return PyUnicode_FromString(whole ? dls_dtype_name(dtype, text, sizeof text) : "?");
 }
 
 static PyObject *

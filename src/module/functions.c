@@ -65,14 +65,6 @@ refuse_positional(const char *function, Py_ssize_t n)
                         function, n);
 }
 
-static int
-refuse_keyword(const char *function, PyObject *name)
-{
-    PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument %R",
-                 function, name);
-    return -1;
-}
-
 static PyObject *
 upgrade(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
@@ -120,7 +112,9 @@ parse_consumer(dls_state *state, PyObject *const *args, PyObject *kwnames,
             code = value == Py_Ellipsis ? 0 : dls_request_stream(state, value, request);
         }
         else {
-            code = refuse_keyword("from_dlpack", name);
+            PyErr_Format(PyExc_TypeError,
+                         "from_dlpack() got an unexpected keyword argument %R", name);
+            code = -1;
         }
         if (code < 0) {
             return -1;

@@ -178,10 +178,9 @@ make_syclobj(const dls_tensor *data)
     if (object == NULL && data->ready != NULL) {
         object = data->ready->stream;
     }
-    if (object == NULL) {
-        return PyUnicode_FromFormat("%d", (int)data->tensor.device.device_id);
-    }
-    return Py_NewRef(object);
+    return object != NULL
+               ? Py_NewRef(object)
+               : PyUnicode_FromFormat("%d", (int)data->tensor.device.device_id);
 }
 
 PyObject *

@@ -101,8 +101,7 @@ module_exec(PyObject *module)
         || dls_ctable_register(state, module) < 0) {
         return -1;
     }
-    dls_attach_install();
-    dls_freelists_open(dls_attach_is_alone());
+    dls_freelists_open(dls_attach_install());
     dls_loader_watch_forks();
     state->forget = PyObject_GetAttrString(module, "_forget");
     state->plans = dls_plan_cache_new();
@@ -119,10 +118,8 @@ module_traverse(PyObject *module, visitproc visit, void *arg)
     if (state == NULL) {
         return 0;
     }
-    int stop = 0;
-    if (state->plans != NULL) {
-        stop = dls_plan_cache_visit(state->plans, visit, arg);
-    }
+    int stop = state->plans != NULL ? dls_plan_cache_visit(state->plans, visit, arg)
+                                    : 0;
     return stop != 0 ? stop : dls_state_visit(state, visit, arg);
 }
 

@@ -13,7 +13,7 @@
 #include "export/device_answer.h"
 #include "export/export.h"
 #include "export/fast_path.h"
-#include "module/docstrings.h"
+#include "module/dlpack_methods.h"
 #include "python/errors.h"
 #include "request/request.h"
 
@@ -166,10 +166,7 @@ producer_repr(PyObject *self)
 }
 
 static PyMethodDef methods[] = {
-    {"__dlpack__", DLS_FASTCALL(producer_dlpack), METH_FASTCALL | METH_KEYWORDS,
-     DLS_DOC_DLPACK},
-    {"__dlpack_device__", producer_dlpack_device, METH_NOARGS, DLS_DOC_DLPACK_DEVICE},
-    {"__reduce__", dls_refuse_pickle, METH_NOARGS, NULL},
+    DLS_DLPACK_METHODS(producer_dlpack, producer_dlpack_device),
     {NULL, NULL, 0, NULL},
 };
 

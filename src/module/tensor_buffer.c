@@ -99,8 +99,7 @@ dls_tensor_getbuffer(PyObject *self, dls_buffer *view, int flags)
     view->strides = n > 0 && ASKS(flags, DLS_BUF_STRIDES) ? dims + n : NULL;
     view->suboffsets = NULL;
     view->internal = dims;
-    Py_INCREF(self);
-    view->obj = self;
+    view->obj = Py_NewRef(self);
     return 0;
 }
 

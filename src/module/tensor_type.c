@@ -11,7 +11,7 @@
 #include "exchange/hold_visit.h"
 #include "export/export.h"
 #include "export/fast_path.h"
-#include "module/docstrings.h"
+#include "module/dlpack_methods.h"
 #include "module/tensor_attributes.h"
 #include "module/tensor_buffer.h"
 #include "python/errors.h"
@@ -114,10 +114,7 @@ tensor_dlpack_device(PyObject *self, PyObject *ignored)
 }
 
 static PyMethodDef methods[] = {
-    {"__dlpack__", DLS_FASTCALL(tensor_dlpack), METH_FASTCALL | METH_KEYWORDS,
-     DLS_DOC_DLPACK},
-    {"__dlpack_device__", tensor_dlpack_device, METH_NOARGS, DLS_DOC_DLPACK_DEVICE},
-    {"__reduce__", dls_refuse_pickle, METH_NOARGS, NULL},
+    DLS_DLPACK_METHODS(tensor_dlpack, tensor_dlpack_device),
     {NULL, NULL, 0, NULL},
 };
 

@@ -176,11 +176,9 @@ plan(PyObject *module, PyObject *obj)
     }
     const dls_learned learned = dls_plan_learned(found);
     PyObject *offers = PyList_New(0);
-    for (int protocol = 0; offers != NULL && protocol < DLS_PROTOCOL_COUNT;
-         protocol++) {
-        if (dls_plan_offers(found, (dls_protocol)protocol)) {
-            offers = list_append(offers,
-                                 PyUnicode_FromString(dls_protocol_names[protocol]));
+    for (int i = 0; offers != NULL && i < DLS_PROTOCOL_COUNT; i++) {
+        if (dls_plan_offers(found, (dls_protocol)i)) {
+            offers = list_append(offers, PyUnicode_FromString(dls_protocol_names[i]));
         }
     }
     PyObject *result = NULL;

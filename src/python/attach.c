@@ -208,20 +208,6 @@ drop_object(void *py)
 }
 
 static void
-drop_unattached(void *py)
-{
-    /* An exception may be pending: it was when the thread detached. */
-    void *saved[3];
-    PyGILState_STATE token = PyGILState_Ensure();
-    bool pending = save_error(saved);
-    drop_and_report(py);
-    if (pending) {
-        restore_error(saved, true);
-    }
-    PyGILState_Release(token);
-}
-
-static void
 drop_buffer(void *buffer)
 {
     dls_compat.PyBuffer_Release(buffer);
@@ -237,19 +223,12 @@ static const dls_python_ops ops = {
     .save_error = save_error,
     .restore_error = restore_error,
     .interpreter = interpreter_number,
-    .drop_unattached = drop_unattached,
     .queue = queue_hold,
     .drop_object = drop_object,
     .drop_buffer = drop_buffer,
 };
 
 bool
-dls_attach_is_alone(void)
-{
-    return !atomic_load_explicit(&in_subinterpreter, memory_order_relaxed);
-}
-
-void
 dls_attach_install(void)
 {
     static bool watching;
@@ -272,4 +251,5 @@ dls_attach_install(void)
          * relies on Py_IsInitialized() alone. */
         watching = Py_AtExit(note_end) == 0;
     }
+    return !atomic_load_explicit(&in_subinterpreter, memory_order_relaxed);
 }

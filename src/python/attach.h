@@ -6,10 +6,9 @@
 #include "core/hold.h"
 #include "python/py.h"
 
-/* Hand the Python half to core/hold and watch for the end of the interpreter.
+/* Hand the Python half to core/hold and watch for the end of the interpreter.  True: no
+ * interpreter but the main one has imported dlshim.
  * GIL held; called at every import, effective once. */
-void dls_attach_install(void);
-/* No interpreter but the main one has imported dlshim.  GIL held. */
-bool dls_attach_is_alone(void);
+bool dls_attach_install(void);
 
 #endif

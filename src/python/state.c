@@ -152,13 +152,10 @@ dls_state_empty(dls_state *state)
 bool
 dls_state_is_used(const dls_state *state)
 {
-    PyTypeObject *types[] = {state->producer_type, state->tensor_type};
-    for (int i = 0; i < 2; i++) {
-        if (types[i] != NULL && !dls_is_unshared((PyObject *)types[i])) {
-            return true;
-        }
-    }
-    return false;
+    PyObject *producer = (PyObject *)state->producer_type;
+    PyObject *tensor = (PyObject *)state->tensor_type;
+    return (producer != NULL && !dls_is_unshared(producer))
+           || (tensor != NULL && !dls_is_unshared(tensor));
 }
 
 void

@@ -1,0 +1,25 @@
+/* The methods that Producer and Tensor have both, for module/producer and
+ * module/tensor_type. */
+#ifndef DLS_MODULE_DLPACK_METHODS_H
+#define DLS_MODULE_DLPACK_METHODS_H
+
+#include "python/errors.h"
+
+/* The rows of a PyMethodDef table: the functions that export and that answer the device
+ * question, with their docstrings, and the one that refuses to be pickled. */
+#define DLS_DLPACK_METHODS(dlpack, device)                                           \
+    {"__dlpack__", DLS_FASTCALL(dlpack), METH_FASTCALL | METH_KEYWORDS,              \
+     "__dlpack__($self, stream=None, *, max_version=None, dl_device=None, "          \
+     "copy=None)\n--\n\n"                                                            \
+     "Export a fresh capsule (array API, __dlpack__).\n\n"                           \
+     "max_version with major >= 1 gives a 'dltensor_versioned' capsule, None or\n"   \
+     "major 0 a legacy 'dltensor'.  BufferError when the data cannot be given so,\n" \
+     "CopyRequiredError when copy=False and a copy is needed."},                     \
+        {"__dlpack_device__", device, METH_NOARGS,                                   \
+         "__dlpack_device__($self, /)\n--\n\n"                                       \
+         "(device_type, device_id) that an export will say, plain ints."},           \
+    {                                                                                \
+        "__reduce__", dls_refuse_pickle, METH_NOARGS, NULL                           \
+    }
+
+#endif
