@@ -30,6 +30,15 @@ dls_producer_data(PyObject *self)
 /* After an export: `kept` becomes x->kept, the memory that was made for it, which is
  * stolen (T8).  The memory of the export before is given back.  made: there is an
  * export. */
-void dls_producer_keep(dls_producer *self, dls_exchange *x, bool made);
+static inline void
+dls_producer_keep(dls_producer *self, dls_exchange *x, bool made)
+{
+    if (made || x->kept != NULL) {
+        dls_shared *before = self->kept;
+        self->kept = x->kept;
+        x->kept = NULL;
+        dls_shared_drop(before, DLS_ATTACHED);
+    }
+}
 
 #endif

@@ -43,15 +43,6 @@ check_copy(const dls_exchange *x, const dls_resolved *resolved)
                       resolved->reason, why_not);
 }
 
-/* The memory of the copy: 64-byte aligned, or more as align= says. */
-static void *
-copy_block(const dls_exchange *x, int64_t bytes, void **start)
-{
-    const dls_options *o = x->request.options;
-    bool wider = dls_option_given(o, DLS_OPTION_align) && o->align > DLS_ALIGNMENT;
-    return dls_alloc_aligned(bytes, wider ? o->align : DLS_ALIGNMENT, start);
-}
-
 /* Fill the copy.  The copy stream waits already for the work on device memory. */
 static int
 fill_copy(const dls_exchange *x, void *to, const dls_resolved *resolved, dls_error *err)
@@ -75,7 +66,10 @@ make_copy(const dls_exchange *x, dls_resolved *resolved)
 {
     dls_error err = {.code = DLS_ENOMEM};
     int64_t bytes = resolved->scan.count * resolved->scan.itemsize; /* scanned */
-    void *start, *block = copy_block(x, bytes, &start);
+    const dls_options *o = x->request.options;
+    bool wider = dls_option_given(o, DLS_OPTION_align) && o->align > DLS_ALIGNMENT;
+    void *start;
+    void *block = dls_alloc_aligned(bytes, wider ? o->align : DLS_ALIGNMENT, &start);
     if (block == NULL) {
         PyErr_NoMemory();
         return -1;

@@ -106,6 +106,9 @@ queue_hold(const dls_hold *hold)
 
 /* --- the attachment of a thread ------------------------------------------- */
 
+/* dls_python_version(), without a call. */
+static int version;
+
 /* This thread's state if it is attached now, else NULL.  From 3.12 on the current
  * thread state is a thread-local; before, it is that of whichever thread holds the GIL,
  * so it must also be this thread's own.  Threads of subinterpreters are then not found:
@@ -114,7 +117,6 @@ queue_hold(const dls_hold *hold)
 static PyThreadState *
 attached_thread(void)
 {
-    int version = dls_python_version();
     if (version >= 0x030d) {
         return dls_compat.PyThreadState_GetUnchecked();
     }
@@ -137,7 +139,7 @@ find_attachment(void)
                                           : DLS_ATTACHED;
     }
     if (atomic_load_explicit(&in_subinterpreter, memory_order_relaxed)
-        && dls_python_version() < 0x030c) {
+        && version < 0x030c) {
         /* A thread of a subinterpreter that holds the GIL looks like one that does not,
          * and attaching with the GIL held never ends: leak rather than hang. */
         return DLS_PYTHON_GONE;
@@ -233,11 +235,12 @@ dls_attach_install(void)
 {
     static bool watching;
     int64_t number = interpreter_number();
+    version = dls_python_version();
     atomic_store_explicit(&python_ended, false, memory_order_release);
     if (number != 0) {
         atomic_store_explicit(&in_subinterpreter, true, memory_order_relaxed);
     }
-    if (dls_python_version() >= 0x030c) {
+    if (version >= 0x030c) {
         if (number == 0) {
             main_home = PyInterpreterState_Get();
         }

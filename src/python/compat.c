@@ -207,9 +207,3 @@ dls_compat_report(void)
 #undef FORMAT
 #undef VALUE
 }
-
-int
-dls_get_optional(PyObject *obj, PyObject *name, PyObject **result)
-{
-    return dls_compat.PyObject_GetOptionalAttr(obj, name, result);
-}

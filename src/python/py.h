@@ -92,9 +92,10 @@ dls_is_unshared(PyObject *obj)
     return Py_REFCNT(obj) == 1;
 }
 
-/* 1 = found (*result is a new reference), 0 = no such attribute, nothing set,
- * -1 = error set.  A getter that raises AttributeError counts as absent. */
-int dls_get_optional(PyObject *obj, PyObject *name, PyObject **result);
+/* dls_get_optional(obj, name, &result): 1 = found (*result is a new reference), 0 = no
+ * such attribute, nothing set, -1 = error set.  A getter that raises AttributeError
+ * counts as absent. */
+#define dls_get_optional dls_compat.PyObject_GetOptionalAttr
 
 #define DLS_FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
 
