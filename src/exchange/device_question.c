@@ -6,7 +6,7 @@
 #include "core/base.h"
 #include "python/errors.h"
 
-/* __index__; for producers' answers also .value, then int(). */
+/* By __index__.  What a producer answers is then tried by .value and by int() too. */
 static PyObject *
 number_of(dls_state *state, PyObject *item, bool strict)
 {
@@ -74,8 +74,9 @@ dls_device_from_pair(dls_state *state, PyObject *pair, bool strict, dl_device *d
     return got > 0 && device->device_type > 0;
 }
 
-/* (1, 0) of the ints that CPython has one of each: what nearly all answer.  One that
- * somebody keeps is a constant, and remembered. */
+/* Is it the tuple (1, 0), made of the ints of which CPython has one object each? Nearly
+ * all producers answer so.  A tuple that others hold too is a constant, so it is
+ * remembered. */
 DLS_APART static bool
 is_new_host_pair(dls_state *state, PyObject *pair)
 {

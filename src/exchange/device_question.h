@@ -1,5 +1,5 @@
 /* The device question: what an object answers to __dlpack_device__ (N5), what we
- * answer, and who has asked us before (N9).  GIL held. */
+ * answer, and who has asked us before (N9).  The GIL is held. */
 #ifndef DLS_EXCHANGE_DEVICE_QUESTION_H
 #define DLS_EXCHANGE_DEVICE_QUESTION_H
 

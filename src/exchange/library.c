@@ -21,8 +21,8 @@ static const dls_library libraries[] = {
 static const char generic_functions[] = ".to_dlpack|.toDlpack|.to_dlpack_for_write"
                                         "|.to_dlpack_for_read";
 
-/* str attribute of a class as UTF-8, NULL (nothing set) when there is none.  *owner
- * keeps the text alive. */
+/* An attribute that is a str, as UTF-8.  NULL, and nothing set, when there is none.
+ * *owner keeps the text alive. */
 static const char *
 text_attribute(PyObject *obj, const char *attribute, PyObject **owner)
 {
@@ -72,7 +72,8 @@ dls_library_match(PyObject *mro, Py_ssize_t *at)
     return NULL;
 }
 
-/* Replace *object by its attribute.  1, 0 = missing, -1; *object is NULL then. */
+/* Replace *object by its attribute.  1 = done.  0 = it has none, or -1 with an
+ * exception: *object is NULL then. */
 static int
 step_into(PyObject **object, const char *name, size_t length)
 {
@@ -86,8 +87,9 @@ step_into(PyObject **object, const char *name, size_t length)
 }
 
 /* Replace *object by what calling it gives.  `argument` stands between parentheses:
- * nothing, "device" for the number, or ".name" for an attribute of the array.  1, 0 =
- * that is missing, -1; *object is NULL then. */
+ * nothing, "device" for the number, or ".name" for an attribute of the array.  1 =
+ * done.  0 = that attribute is missing, or -1 with an exception: *object is NULL then.
+ */
 static int
 step_call(PyObject **object, PyObject *array, const char *argument, int device_id)
 {
@@ -132,7 +134,8 @@ follow_path(PyObject *from, PyObject *array, const char *path, int device_id,
     return got;
 }
 
-/* What an entry names: ".path" of obj, or "module:path" of an imported module. */
+/* Find what an entry names: ".path" of obj, or "module:path" of an imported module.
+ * The result is as follow_path's. */
 static int
 find_named(dls_state *state, PyObject *obj, const char *entry, int device_id,
            PyObject **result)
@@ -246,7 +249,7 @@ dls_library_sycl(dls_state *state, dls_sycl_form form, PyObject *value, PyObject
     return got > 0 ? call_found(class, value, made) : got;
 }
 
-/* Is a module imported, and older than major.minor?  1, 0, or -1: not imported. */
+/* Is a module older than major.minor?  1 = yes, 0 = no, -1 = it is not imported. */
 static int
 module_is_older(dls_state *state, const char *name, long major, long minor)
 {

@@ -1,5 +1,5 @@
 /* What is known of the libraries that objects come from (libraries.def), and how their
- * own functions are reached.  No library is ever imported.  GIL held. */
+ * own functions are reached.  No library is ever imported.  The GIL is held. */
 #ifndef DLS_EXCHANGE_LIBRARY_H
 #define DLS_EXCHANGE_LIBRARY_H
 

@@ -4,7 +4,7 @@
 #include "exchange/probe.h"
 #include "python/compat.h"
 
-/* Is it of the type of that name?  For types that have no name in C. */
+/* Is its type called so?  Some types have no name in C. */
 static bool
 is_a(PyObject *value, const char *name)
 {

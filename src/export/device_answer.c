@@ -1,5 +1,6 @@
-/* Answers __dlpack_device__: by a short cut, or by an exchange that tells the device.
- * Called by producer.c and by export_struct.c; foreign code may run.  Tests:
+/* Answers the device question that is put to a Producer: by what the source shows, else
+ * by the options and by asking the source, else by an export.  Called by
+ * module/producer and export_struct.c; foreign code runs.  Tests:
  * tests/core/test_devices.py, tests/core/test_fast_path.py. */
 #include "export/device_answer.h"
 
@@ -19,7 +20,8 @@ is_host(int got, dl_device device)
     return got > 0 ? device.device_type == dl_kDLCPU && device.device_id == 0 : got;
 }
 
-/* Where the source does not show it, and its type has answered on the host. */
+/* For a source that does not show its device, and whose type has answered on the host.
+ */
 DLS_APART static int
 device_of_host_type(dls_state *state, const dls_plan *plan, PyObject *source)
 {
@@ -55,7 +57,8 @@ dls_device_is_known_host(dls_producer *self)
 
 /* --- in full -------------------------------------------------------------- */
 
-/* Only the struct tells: export once, without synchronisation, and drop it. */
+/* Only the struct tells, so one export is made, without synchronisation, and dropped.
+ */
 static int
 device_by_export(dls_exchange *x, dl_device *device)
 {

@@ -104,12 +104,6 @@ check_packing(const dls_exchange *x)
 
 /* --- device --------------------------------------------------------------- */
 
-static bool
-same_device(dl_device a, dl_device b)
-{
-    return a.device_type == b.device_type && a.device_id == b.device_id;
-}
-
 /* The memory is wanted where it is, or under another label, or on the host. */
 static int
 resolve_device(dls_exchange *x, dls_resolved *resolved)
@@ -271,7 +265,8 @@ scan_acquired(const dls_exchange *x, dls_resolved *resolved)
     return 0;
 }
 
-/* No option, no request, no flag: only the layout is left to look at. */
+/* Is only the layout left to look at?  It is where no option, no request and no flag
+ * says more. */
 static bool
 only_layout_counts(const dls_exchange *x)
 {
@@ -302,7 +297,9 @@ resolve_with_care(dls_exchange *x, dls_resolved *resolved)
         || resolve_readonly(x, resolved) < 0) {
         return -1;
     }
-    x->acquired.altered |= !same_device(came, x->acquired.tensor.device);
+    dl_device device = x->acquired.tensor.device;
+    x->acquired.altered |= came.device_type != device.device_type
+                           || came.device_id != device.device_id;
     resolved->delivery.flags = x->acquired.flags & ~DL_FLAG_READ_ONLY;
     resolved->needs_keeping = x->keeps && (x->acquired.flags & DL_FLAG_IS_COPIED);
     resolved->reason = reason_to_copy(x, resolved);

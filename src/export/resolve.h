@@ -1,6 +1,6 @@
 /* Resolve: from what came and what the consumer asked to what goes out.  Every rule
  * that concerns the data is decided here, once (T2 to T8, T11, N9).  Called by
- * export.c, after acquire.  GIL held. */
+ * export.c, after acquire.  The GIL is held. */
 #ifndef DLS_EXPORT_RESOLVE_H
 #define DLS_EXPORT_RESOLVE_H
 

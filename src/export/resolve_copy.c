@@ -74,7 +74,8 @@ make_copy(const dls_exchange *x, dls_resolved *resolved)
         PyErr_NoMemory();
         return -1;
     }
-    /* While the GIL is away another holder of the capsule could free host memory. */
+    /* Without the GIL, another holder of the capsule could free host memory meanwhile.
+     */
     bool alone = resolved->fetch ? bytes != 0
                                  : bytes >= COPY_WITHOUT_GIL && !x->acquired.shared;
     PyThreadState *away = alone ? PyEval_SaveThread() : NULL;

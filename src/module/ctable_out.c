@@ -142,9 +142,8 @@ find_module(void)
         module = dls_compat.PyWeakref_GetObject(reference);
     }
     if (module == NULL || module == Py_None) {
-        PyErr_SetString(PyExc_RuntimeError,
-                        "dlshim is not imported in this interpreter");
-        return NULL;
+        return PyErr_Format(PyExc_RuntimeError,
+                            "dlshim is not imported in this interpreter");
     }
     return Py_NewRef(module);
 }

@@ -31,13 +31,7 @@ dtype_str(PyObject *self)
 static PyObject *
 dtype_repr(PyObject *self)
 {
-    PyObject *name = dtype_str(self);
-    if (name == NULL) {
-        return NULL;
-    }
-    PyObject *repr = PyUnicode_FromFormat("dlshim.dtype('%U')", name);
-    Py_DECREF(name);
-    return repr;
+    return PyUnicode_FromFormat("dlshim.dtype('%S')", self);
 }
 
 static PyType_Slot slots[] = {

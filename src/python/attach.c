@@ -141,7 +141,7 @@ find_attachment(void)
     if (atomic_load_explicit(&in_subinterpreter, memory_order_relaxed)
         && version < 0x030c) {
         /* A thread of a subinterpreter that holds the GIL looks like one that does not,
-         * and attaching with the GIL held never ends: leak rather than hang. */
+         * and attaching with the GIL held never ends.  A leak is better than that. */
         return DLS_PYTHON_GONE;
     }
     return Py_IsInitialized() ? DLS_UNATTACHED : DLS_PYTHON_GONE;

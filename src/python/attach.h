@@ -8,7 +8,7 @@
 
 /* Hand the Python half to core/hold and watch for the end of the interpreter.  True: no
  * interpreter but the main one has imported dlshim.
- * GIL held; called at every import, effective once. */
+ * Called at every import; the GIL is held. */
 bool dls_attach_install(void);
 
 #endif

@@ -117,7 +117,7 @@ dls_state_new(PyObject *module)
 }
 
 /* The objects of the identity.  The collector need not clear them: their cycles are
- * broken elsewhere, because types let go of the module, and sys.modules of what it has.
+ * broken elsewhere: types let go of the module, and sys.modules lets go of what it has.
  */
 #define IDENTITY(X)             \
     X(producer_type)            \
