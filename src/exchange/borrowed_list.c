@@ -79,15 +79,13 @@ dls_borrowed_keep(dls_borrowed **list, dl_managed_tensor *managed)
 {
     assert(managed != NULL);
     const dl_tensor *equal = dls_borrowed_find(*list, &managed->dl_tensor);
-    if (equal != NULL) {
-        delete(managed);
-        return equal;
-    }
-    dls_borrowed *kept = dls_alloc(sizeof *kept);
+    dls_borrowed *kept = equal == NULL ? dls_alloc(sizeof *kept) : NULL;
     if (kept == NULL) {
         delete(managed);
-        PyErr_NoMemory();
-        return NULL;
+        if (equal == NULL) {
+            PyErr_NoMemory();
+        }
+        return equal;
     }
     *kept = (dls_borrowed){.next = *list, .managed = managed};
     *list = kept;

@@ -7,16 +7,10 @@
 static bool
 outcome_check(const dls_outcome *outcome)
 {
-    bool answered = outcome->capsule != NULL || outcome->managed != NULL;
-    switch (outcome->kind) {
-    case DLS_NOT_LEARNED:
-        return !answered && outcome->error == NULL;
-    case DLS_RAISED:
-        return !answered;
-    default:
-        return outcome->error == NULL
-               && (outcome->capsule == NULL || outcome->managed == NULL) && answered;
-    }
+    bool raised = outcome->kind == DLS_RAISED;
+    int answers = (outcome->capsule != NULL) + (outcome->managed != NULL);
+    return answers == (raised || outcome->kind == DLS_NOT_LEARNED ? 0 : 1)
+           && (raised || outcome->error == NULL);
 }
 
 /* 1. State, source and plan are there, and the plan is good.

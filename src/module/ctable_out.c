@@ -272,11 +272,9 @@ dls_ctable_register(dls_state *state, PyObject *module)
         return -1;
     }
     PyObject *reference = PyWeakref_NewRef(module, NULL);
-    if (reference == NULL) {
-        return -1;
-    }
-    int code = PyDict_SetItemString(dict, MODULE_KEY, reference);
-    Py_DECREF(reference);
+    int code = reference != NULL ? PyDict_SetItemString(dict, MODULE_KEY, reference)
+                                 : -1;
+    Py_XDECREF(reference);
     return code;
 }
 
