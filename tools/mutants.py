@@ -83,14 +83,14 @@ MUTANTS = [
     Mutant(
         "the host does not wait for P",
         RUN,
-        "return check(run, dls_gpu_sync(&run->place_p, run->p), DLS_CALL_SYNC);",
+        "return check(run, run->place_p.api->stream_sync(dls_gpu_stream(run->p)), DLS_CALL_SYNC);",
         "return DLS_OK;",
         "test_managed",
     ),
     Mutant(
         "the host does not wait for the device",
         RUN,
-        "return check(run, dls_gpu_sync_device(&run->place_p), DLS_CALL_SYNC_DEVICE);",
+        "return check(run, run->place_p.api->device_sync(), DLS_CALL_SYNC_DEVICE);",
         "return DLS_OK;",
         variant="12.2",
     ),
@@ -98,8 +98,8 @@ MUTANTS = [
     Mutant(
         "a wait without a record",
         RUN,
-        "code = check(run, dls_gpu_record(&run->place_p, event, run->p), DLS_CALL_RECORD);",
-        "code = DLS_OK;",
+        "run->place_p.api->event_record(event, dls_gpu_stream(run->p))",
+        "GPU_OK",
     ),
     Mutant(
         "no second edge for torch",
@@ -136,9 +136,9 @@ MUTANTS = [
     # --- something else is done ---
     Mutant(
         "an edge from L instead of P",
-        SHARED,
-        "return place->api->event_record(event, dls_gpu_stream(stream));",
-        "(void)stream;\n    return place->api->event_record(event, dls_gpu_stream(1));",
+        RUN,
+        "event_record(event, dls_gpu_stream(run->p))",
+        "event_record(event, dls_gpu_stream(1))",
     ),
     Mutant(
         "an edge from L where P is not known",
@@ -148,15 +148,15 @@ MUTANTS = [
     ),
     Mutant(
         "an edge to L instead of S",
-        SHARED,
-        "return place->api->stream_wait(dls_gpu_stream(stream), event, 0);",
-        "(void)stream;\n    return place->api->stream_wait(dls_gpu_stream(1), event, 0);",
+        RUN,
+        "stream_wait(dls_gpu_stream(run->job->s), event, 0)",
+        "stream_wait(dls_gpu_stream(1), event, 0)",
     ),
     Mutant(
         "the host waits where an edge would do",
         RUN,
         "return make_edge(run, false);",
-        "return check(run, dls_gpu_sync(&run->place_p, run->p), DLS_CALL_SYNC);",
+        "return check(run, run->place_p.api->stream_sync(dls_gpu_stream(run->p)), DLS_CALL_SYNC);",
     ),
     Mutant(
         "the whole device instead of P",
@@ -173,14 +173,14 @@ MUTANTS = [
     Mutant(
         "-1 for JAX",
         RULES,
-        "SYNC_RULE(CUDA, NO_MINUS_ONE, MINUS_ONE, PASS_NONE, NOTHING)",
-        "SYNC_RULE(CUDA, NO_MINUS_ONE, MINUS_ONE, PASS_MINUS_1, NOTHING)",
+        "SYNC_RULE(ANY, NO_MINUS_ONE, MINUS_ONE, PASS_NONE, NOTHING)",
+        "SYNC_RULE(ANY, NO_MINUS_ONE, MINUS_ONE, PASS_MINUS_1, NOTHING)",
     ),
     Mutant(
         "-1 is synced all the same",
         RULES,
-        "SYNC_RULE(CUDA, OLD, MINUS_ONE, OMIT, NOTHING)",
-        "SYNC_RULE(CUDA, OLD, MINUS_ONE, OMIT, SYNC)",
+        "SYNC_RULE(ANY, OLD, MINUS_ONE, OMIT, NOTHING)",
+        "SYNC_RULE(ANY, OLD, MINUS_ONE, OMIT, SYNC)",
     ),
     Mutant(
         "managed memory is read while kernels run",
@@ -212,8 +212,8 @@ MUTANTS = [
     Mutant(
         "S in the context of P",
         RUN,
-        "bool own = job->has_s && is_default_stream(job->s) && !is_default_stream(p);",
-        "bool own = false && !is_default_stream(p);",
+        "bool own = job->has_s && job->s <= 2 && p > 2;",
+        "bool own = false;",
     ),
     Mutant(
         "producers are called in whatever context is current",
@@ -334,14 +334,15 @@ MUTANTS = [
     Mutant(
         "a copy is not waited for",
         COPY,
-        "    int result = dls_gpu_sync(&c.place, stream);\n",
+        "    int result = c.place.api->stream_sync(dls_gpu_stream(stream));\n",
         "    int result = 0;\n",
         "test_copies",
     ),
     Mutant(
         "a slab is read before it has arrived",
         COPY,
-        "        code = check(c, dls_gpu_sync(&c->place, c->stream), DLS_CALL_SYNC);\n",
+        "        code = check(c, c->place.api->stream_sync(dls_gpu_stream(c->stream)),\n"
+        "                     DLS_CALL_SYNC);\n",
         "",
         "test_copies",
     ),
@@ -352,7 +353,13 @@ MUTANTS = [
         "stream_create(&made, 0)",
         "test_copies",
     ),
-    Mutant("copies on L", POOL, "    *stream = found;\n", "    *stream = 1;\n", "test_copies"),
+    Mutant(
+        "copies on L",
+        POOL,
+        "    *stream = p->copy_stream;\n    dls_lock_give(DLS_LOCK_POOL);\n    return DLS_OK;\n",
+        "    *stream = 1;\n    dls_lock_give(DLS_LOCK_POOL);\n    return DLS_OK;\n",
+        "test_copies",
+    ),
     Mutant(
         "a guard that waits for nothing",
         RUN,
@@ -399,29 +406,29 @@ MUTANTS = [
     ),
     Mutant(
         "errors of the driver are hidden",
-        RUN,
-        "    return result == 0 ? DLS_OK\n",
-        "    return result >= 0 ? DLS_OK\n",
+        SHARED,
+        "    if (result == GPU_OK) {\n",
+        "    if (result >= GPU_OK) {\n",
         "test_failures",
     ),
     # --- ROCm ---
     rocm(
         "no wait",
-        SHARED,
-        "return place->api->stream_wait(dls_gpu_stream(stream), event, 0);",
-        "(void)place;\n    return event == NULL && stream != 0;",
+        RUN,
+        "run->place_s.api->stream_wait(dls_gpu_stream(run->job->s), event, 0)",
+        "event == NULL",
     ),
     rocm(
         "the device is not waited for",
-        SHARED,
-        "return place->api->device_sync();",
-        "return place == NULL;",
+        RUN,
+        "return check(run, run->place_p.api->device_sync(), DLS_CALL_SYNC_DEVICE);",
+        "return DLS_OK;",
     ),
     rocm(
         "an edge from the default stream",
-        SHARED,
-        "return place->api->event_record(event, dls_gpu_stream(stream));",
-        "return place->api->event_record(event, dls_gpu_stream(0 * stream));",
+        RUN,
+        "event_record(event, dls_gpu_stream(run->p))",
+        "event_record(event, dls_gpu_stream(0))",
     ),
     rocm(
         "the device is not set",
@@ -432,8 +439,8 @@ MUTANTS = [
     rocm(
         "the device is not put back",
         HIP,
-        "        if (saved->device[i] >= 0) {\n",
-        "        if (saved->device[i] < -1) {\n",
+        "        if (saved->device[i] > 0) {\n",
+        "        if (saved->device[i] < 0) {\n",
     ),
     rocm(
         "the device is the memory's for any stream",
@@ -479,8 +486,8 @@ MUTANTS = [
     rocm(
         "-1 is synced all the same",
         RULES,
-        "SYNC_RULE(ROCM, OLD, MINUS_ONE, OMIT, NOTHING)",
-        "SYNC_RULE(ROCM, OLD, MINUS_ONE, OMIT, SYNC)",
+        "SYNC_RULE(ANY, OLD, MINUS_ONE, OMIT, NOTHING)",
+        "SYNC_RULE(ANY, OLD, MINUS_ONE, OMIT, SYNC)",
     ),
     rocm(
         "nobody waits for pinned memory",

@@ -45,17 +45,8 @@ dls_mul(int64_t a, int64_t b, int64_t *out)
 #if defined(__GNUC__) || defined(__clang__)
     return !__builtin_mul_overflow(a, b, out);
 #else
-    if (a != 0 && b != 0) {
-        if ((a == -1 && b == INT64_MIN) || (b == -1 && a == INT64_MIN)) {
-            return false;
-        }
-        if (a > 0 ? (b > 0 ? a > INT64_MAX / b : b < INT64_MIN / a)
-                  : (b > 0 ? a < INT64_MIN / b : b < INT64_MAX / a)) {
-            return false;
-        }
-    }
-    *out = a * b;
-    return true;
+    *out = (int64_t)((uint64_t)a * (uint64_t)b);
+    return a == 0 || (!(a == -1 && b == INT64_MIN) && *out / a == b);
 #endif
 }
 
@@ -65,11 +56,8 @@ dls_add(int64_t a, int64_t b, int64_t *out)
 #if defined(__GNUC__) || defined(__clang__)
     return !__builtin_add_overflow(a, b, out);
 #else
-    if (b > 0 ? a > INT64_MAX - b : a < INT64_MIN - b) {
-        return false;
-    }
-    *out = a + b;
-    return true;
+    *out = (int64_t)((uint64_t)a + (uint64_t)b);
+    return b < 0 ? *out < a : *out >= a;
 #endif
 }
 

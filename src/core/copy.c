@@ -3,7 +3,7 @@
 #include "core/copy.h"
 
 #include <assert.h>
-#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/alloc.h"
@@ -35,9 +35,10 @@ add_axis(dls_traversal *walk, int64_t extent, int64_t step)
 }
 
 int
-dls_traversal_plan(dls_traversal *walk, int32_t ndim, const int64_t *shape,
-                   const int64_t *strides, int64_t itemsize)
+dls_traversal_plan(dls_traversal *walk, const dl_tensor *tensor, int64_t itemsize)
 {
+    int32_t ndim = tensor->ndim;
+    const int64_t *shape = tensor->shape, *strides = tensor->strides;
     assert(ndim >= 0 && itemsize > 0);
     *walk = (dls_traversal){.itemsize = itemsize};
     if (strides == NULL) {
@@ -117,38 +118,19 @@ DEFINE_COPY_TILE(copy_tile_any, what->itemsize)
 static void
 copy_tile(char *dst, const char *src, const plane *what, int64_t width)
 {
-    switch (what->itemsize) {
-    case 1:
-        copy_tile_1(dst, src, what, width);
-        return;
-    case 2:
-        copy_tile_2(dst, src, what, width);
-        return;
-    case 4:
-        copy_tile_4(dst, src, what, width);
-        return;
-    case 8:
-        copy_tile_8(dst, src, what, width);
-        return;
-    case 16:
-        copy_tile_16(dst, src, what, width);
-        return;
-    default:
-        copy_tile_any(dst, src, what, width);
-    }
-}
-
-static int64_t
-magnitude(int64_t value)
-{
-    return value < 0 ? -value : value;
+    static void (*const copies[])(char *, const char *, const plane *, int64_t) = {
+        [1] = copy_tile_1, [2] = copy_tile_2,   [4] = copy_tile_4,
+        [8] = copy_tile_8, [16] = copy_tile_16,
+    };
+    bool named = what->itemsize <= 16 && copies[what->itemsize] != NULL;
+    (named ? copies[what->itemsize] : copy_tile_any)(dst, src, what, width);
 }
 
 static void
 copy_plane(char *dst, const char *src, const plane *what)
 {
     int64_t columns = what->columns.extent;
-    bool across = magnitude(what->rows.step) < magnitude(what->columns.step);
+    bool across = llabs(what->rows.step) < llabs(what->columns.step);
     int64_t tile = across && columns > TILE ? TILE : columns;
     for (int64_t first = 0; first < columns; first += tile) {
         int64_t width = columns - first < tile ? columns - first : tile;
@@ -186,24 +168,13 @@ dls_host_copy_walk(void *dst, const void *src, dls_traversal walk)
 }
 
 int
-dls_host_copy(void *dst, const void *src, int32_t ndim, const int64_t *shape,
-              const int64_t *strides, int64_t itemsize)
+dls_host_copy(void *dst, const dl_tensor *tensor, int64_t itemsize)
 {
-    for (int32_t i = 0; i < ndim; i++) {
-        if (shape[i] == 0) {
-            return DLS_OK;
-        }
-    }
     dls_traversal walk;
-    if (dls_traversal_plan(&walk, ndim, shape, strides, itemsize) != DLS_OK) {
+    if (dls_traversal_plan(&walk, tensor, itemsize) != DLS_OK) {
         return DLS_ENOMEM;
     }
-    if (walk.count == 0) {
-        memcpy(dst, src, (size_t)walk.itemsize);
-    }
-    else {
-        dls_host_copy_walk(dst, src, walk);
-    }
+    dls_host_copy_walk(dst, (const char *)tensor->data + tensor->byte_offset, walk);
     dls_free(walk.axes);
     return DLS_OK;
 }

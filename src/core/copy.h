@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "abi/dlpack_abi.h"
+
 typedef struct {
     int64_t extent;
     int64_t step;  /* bytes in the source */
@@ -23,27 +25,24 @@ typedef struct {
     dls_axis *axes; /* outermost first */
 } dls_traversal;
 
-/* Find the axes of a tensor whose shape dls_layout_span accepted and that has elements.
- * strides count elements, NULL = row-major.  DLS_OK: the caller frees walk->axes
- * (dls_free).  DLS_ENOMEM: there is nothing to free. */
-int dls_traversal_plan(dls_traversal *walk, int32_t ndim, const int64_t *shape,
-                       const int64_t *strides, int64_t itemsize);
+/* Find the axes of a tensor that has elements, and whose shape dls_layout_span
+ * accepted. DLS_OK: the caller frees walk->axes (dls_free).  DLS_ENOMEM: there is
+ * nothing to free.
+ */
+int dls_traversal_plan(dls_traversal *walk, const dl_tensor *tensor, int64_t itemsize);
 
 /* Step to the next index of the axes, and move the address there.  False at the end;
  * address and index are then at the start again. */
 bool dls_traversal_next(const dls_traversal *walk, const char **src);
 
-/* Copy all elements of a strided tensor to dst in row-major order.
- * src points at element zero; strides count elements (NULL = row-major), may be
- * negative or 0; itemsize is any whole number of bytes > 0.  dst has room for
- * count * itemsize bytes and does not overlap.  The shape was accepted by
- * dls_layout_span; ndim is at most DLS_NDIM_ABSURD.  Contiguous runs go by memcpy, item
- * sizes 1, 2, 4, 8, 16 have their own inner loops.  DLS_OK, or DLS_ENOMEM and nothing
- * was copied. */
-int dls_host_copy(void *dst, const void *src, int32_t ndim, const int64_t *shape,
-                  const int64_t *strides, int64_t itemsize);
+/* Copy all elements of a strided tensor to dst in row-major order.  There is at least
+ * one element; itemsize is any whole number of bytes > 0; dst has room for count *
+ * itemsize bytes and does not overlap; dls_tensor_scan has accepted the tensor.
+ * Contiguous runs go by memcpy, item sizes 1, 2, 4, 8, 16 have their own inner loops.
+ * DLS_OK, or DLS_ENOMEM and nothing was copied. */
+int dls_host_copy(void *dst, const dl_tensor *tensor, int64_t itemsize);
 
-/* The same for a tensor with elements whose traversal was planned already. */
+/* The same for a tensor whose traversal was planned already. */
 void dls_host_copy_walk(void *dst, const void *src, dls_traversal walk);
 
 #endif

@@ -35,8 +35,7 @@ dls_device_from_name(const char *name, dl_device *out)
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (strlen(words[i].word) == length
             && memcmp(words[i].word, name, length) == 0) {
-            out->device_type = words[i].device_type;
-            out->device_id = (int32_t)id;
+            *out = (dl_device){words[i].device_type, (int32_t)id};
             return 1;
         }
     }

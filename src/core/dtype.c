@@ -99,30 +99,12 @@ dls_dtype_from_name(const char *name, dl_dtype *out)
 }
 
 /* Codes whose name is a word and a width, for widths that nobody gave a name. */
-static const char *
-family_name(uint8_t code)
-{
-    switch (code) {
-    case dl_kDLInt:
-        return "int";
-    case dl_kDLUInt:
-        return "uint";
-    case dl_kDLFloat:
-        return "float";
-    case dl_kDLOpaqueHandle:
-        return "handle";
-    case dl_kDLBfloat:
-        return "bfloat";
-    case dl_kDLComplex:
-        return "complex";
-    case dl_kDLBool:
-        return "bool";
-    case dl_kDLBcomplex:
-        return "bcomplex";
-    default:
-        return NULL;
-    }
-}
+static const char *const families[] = {
+    [dl_kDLInt] = "int",       [dl_kDLUInt] = "uint",
+    [dl_kDLFloat] = "float",   [dl_kDLOpaqueHandle] = "handle",
+    [dl_kDLBfloat] = "bfloat", [dl_kDLComplex] = "complex",
+    [dl_kDLBool] = "bool",     [dl_kDLBcomplex] = "bcomplex",
+};
 
 const char *
 dls_dtype_name(dl_dtype dtype, char *text, size_t size)
@@ -132,7 +114,8 @@ dls_dtype_name(dl_dtype dtype, char *text, size_t size)
         snprintf(lanes, sizeof lanes, "x%u", (unsigned)dtype.lanes);
     }
     const dtype_row *row = find_row(dtype);
-    const char *family = family_name(dtype.code);
+    bool known = dtype.code < sizeof families / sizeof *families;
+    const char *family = known ? families[dtype.code] : NULL;
     if (row != NULL) {
         snprintf(text, size, "%s%s", row->name, lanes);
     }
@@ -160,92 +143,52 @@ dls_dtype_from_kind(char kind, int64_t itemsize, dl_dtype *out)
     return 0;
 }
 
-typedef struct {
-    char kind;     /* as in the array interface, 0 = no number */
-    int64_t fixed; /* the only item size it can have, 0 = any integer's */
-} format_meaning;
+/* What a letter of a PEP 3118 format says.  Only the sizes of real numbers are the same
+ * everywhere; those of integers depend on the platform and on who writes the format.
+ * One-byte letters must be one byte: ctypes says 'B' for unions and packed structs of
+ * any size.  F and D are those of the struct module of Python 3.14. */
+static const struct {
+    char kind;     /* as in the array interface; 0: no number */
+    char itemsize; /* the only one that it can have; 0: any */
+} letters['z' + 1] = {
+    ['?'] = {'b', 1}, ['b'] = {'i', 1}, ['B'] = {'u', 1},  ['c'] = {'u', 1},
+    ['h'] = {'i', 0}, ['i'] = {'i', 0}, ['l'] = {'i', 0},  ['q'] = {'i', 0},
+    ['n'] = {'i', 0}, ['H'] = {'u', 0}, ['I'] = {'u', 0},  ['L'] = {'u', 0},
+    ['Q'] = {'u', 0}, ['N'] = {'u', 0}, ['e'] = {'f', 2},  ['f'] = {'f', 4},
+    ['d'] = {'f', 8}, ['F'] = {'c', 8}, ['D'] = {'c', 16},
+};
 
-/* Only the sizes of real numbers are the same everywhere; those of integers depend
- * on the platform and on who writes the format.  One-byte letters must be one byte:
- * ctypes says 'B' for unions and packed structs of any size. */
-static format_meaning
-read_format_letter(const char *letter)
+/* The kind of the array interface for an element of this format, whose byte order was
+ * read already, and of `itemsize` bytes.  0: there is none.  Zf and Zd are pairs. */
+static char
+kind_of_format(const char *format, int64_t itemsize)
 {
-    bool complex_pair = letter[0] == 'Z';
-    if (complex_pair) {
-        letter++;
+    bool is_pair = format[0] == 'Z' && (format[1] == 'f' || format[1] == 'd');
+    unsigned char letter = (unsigned char)format[is_pair];
+    if (letter >= sizeof letters / sizeof *letters || letters[letter].kind == 0
+        || format[1 + is_pair] != '\0') {
+        return 0;
     }
-    if (letter[0] == '\0' || letter[1] != '\0') {
-        return (format_meaning){0, 0};
-    }
-    int64_t factor = complex_pair ? 2 : 1;
-    char real = complex_pair ? 'c' : 'f';
-    switch (letter[0]) {
-    case 'f':
-        return (format_meaning){real, 4 * factor};
-    case 'd':
-        return (format_meaning){real, 8 * factor};
-    default:
-        break;
-    }
-    if (complex_pair) {
-        return (format_meaning){0, 0};
-    }
-    switch (letter[0]) {
-    case 'e':
-        return (format_meaning){'f', 2};
-    case 'F': /* struct module of Python 3.14 */
-        return (format_meaning){'c', 8};
-    case 'D':
-        return (format_meaning){'c', 16};
-    case '?':
-        return (format_meaning){'b', 1};
-    case 'b':
-        return (format_meaning){'i', 1};
-    case 'B':
-    case 'c':
-        return (format_meaning){'u', 1};
-    case 'h':
-    case 'i':
-    case 'l':
-    case 'q':
-    case 'n':
-        return (format_meaning){'i', 0};
-    case 'H':
-    case 'I':
-    case 'L':
-    case 'Q':
-    case 'N':
-        return (format_meaning){'u', 0};
-    default:
-        return (format_meaning){0, 0};
-    }
+    int only = letters[letter].itemsize * (is_pair ? 2 : 1);
+    char kind = is_pair ? 'c' : letters[letter].kind;
+    return only == 0 || only == itemsize ? kind : 0;
 }
 
 int
 dls_dtype_from_format(const char *format, int64_t itemsize, dl_dtype *out,
                       bool *swapped)
 {
-    *swapped = false;
-    if (format == NULL) {
-        format = "B";
-    }
     bool foreign = false;
+    format = format != NULL ? format : "B";
     if (format[0] != '\0' && strchr("@=^<>!", format[0]) != NULL) {
         char order = format[0] == '!' ? '>' : format[0];
         foreign = (order == '<' || order == '>') && order != NATIVE_ORDER;
         format++;
     }
-    format_meaning meaning = read_format_letter(format);
-    if (meaning.kind == 0 || (meaning.fixed != 0 && meaning.fixed != itemsize)
-        || !dls_dtype_from_kind(meaning.kind, itemsize, out)) {
-        return 0;
-    }
-    if (foreign && itemsize > 1) {
-        *swapped = true;
-        return 0;
-    }
-    return 1;
+    char kind = kind_of_format(format, itemsize);
+    bool found = dls_dtype_from_kind(kind, itemsize, out) > 0;
+    *swapped = found && foreign && itemsize > 1;
+    return found && !*swapped;
 }
 
 const char *

@@ -30,40 +30,23 @@ is_foreign(const dls_hold *hold)
 static void
 run_foreign_deleter(const dls_hold *hold)
 {
-    if (hold->kind == DLS_HOLD_LEGACY) {
-        dl_managed_tensor *managed = hold->base;
-        if (managed->deleter != NULL) {
-            managed->deleter(managed);
-        }
-    }
-    else {
-        dl_managed_tensor_versioned *managed = hold->base;
-        if (managed->deleter != NULL) {
-            managed->deleter(managed);
-        }
-    }
+    dls_managed_run_deleter(hold->base, hold->kind == DLS_HOLD_VERSIONED);
 }
 
-/* The part that needs an attached thread: the source object and a Py_buffer. */
-static void
-drop_python_part(const dls_hold *hold)
-{
-    if (hold->kind == DLS_HOLD_BUFFER) {
-        python->drop_buffer(hold->base);
-        dls_free(hold->base);
-    }
-    if (hold->py != NULL) {
-        python->drop_object(hold->py);
-    }
-}
-
+/* Foreign memory, and what needs an attached thread: a Py_buffer and the object. */
 static void
 drop_foreign_and_python_part(const dls_hold *hold)
 {
     if (is_foreign(hold)) {
         run_foreign_deleter(hold);
     }
-    drop_python_part(hold);
+    else if (hold->kind == DLS_HOLD_BUFFER) {
+        python->drop_buffer(hold->base);
+        dls_free(hold->base);
+    }
+    if (hold->py != NULL) {
+        python->drop_object(hold->py);
+    }
 }
 
 /* The same, with the pending exception saved and restored (T9). */
@@ -123,26 +106,25 @@ dls_hold_drop_unknown(dls_hold *hold)
     if (DLS_RARE(!is_foreign(hold)) && drop_own_part(hold, DLS_ATTACHMENT_UNKNOWN)) {
         return;
     }
-    switch (python->attachment()) {
-    case DLS_ATTACHED_QUIET:
-        if (is_foreign(hold)) {
-            run_foreign_deleter(hold);
-            python->drop_and_report(hold->py);
-            return;
-        }
-        drop_saving_error(hold);
+    dls_attachment attachment = python->attachment();
+    if (attachment == DLS_ATTACHED_QUIET && is_foreign(hold)) {
+        run_foreign_deleter(hold);
+        python->drop_and_report(hold->py);
         return;
+    }
+    switch (attachment) {
+    case DLS_ATTACHED_QUIET:
     case DLS_ATTACHED:
         drop_saving_error(hold);
-        return;
+        break;
     case DLS_ATTACHED_ELSEWHERE:
         python->queue(hold);
-        return;
+        break;
     case DLS_UNATTACHED:
         drop_unattached(hold);
-        return;
+        break;
     default: /* DLS_PYTHON_GONE: leaked (T10) */
-        return;
+        break;
     }
 }
 
@@ -215,25 +197,25 @@ dls_shared_drop(dls_shared *shared, dls_attachment attachment)
 static dls_guarded *waiting;
 
 dls_guarded *
-dls_guarded_new(const dls_sync_job *what, bool (*order)(const dls_sync_job *))
+dls_guarded_new(const dls_sync_job *what, bool (*sync)(const dls_sync_job *))
 {
     dls_guarded *guarded = dls_alloc(sizeof *guarded);
     if (guarded != NULL) {
         *guarded =
-            (dls_guarded){.home = python->interpreter(), .what = *what, .order = order};
+            (dls_guarded){.home = python->interpreter(), .what = *what, .sync = sync};
     }
     return guarded;
 }
 
-/* Order each guard of a list.  Those that cannot be ordered now are put back to wait,
+/* Sync each guard of a list.  Those whose device says "not now" are put back to wait,
  * the others are returned.  Not attached. */
 static dls_guarded *
-order_all(dls_guarded *list)
+sync_all(dls_guarded *list)
 {
     dls_guarded *done = NULL, *next;
     for (; list != NULL; list = next) {
         next = list->next;
-        if (list->order(&list->what)) {
+        if (list->sync(&list->what)) {
             list->next = done;
             done = list;
         }
@@ -267,7 +249,7 @@ add_waiting(dls_guarded *list, int64_t home)
     return list;
 }
 
-/* Order and drop the guards of a list, and those that wait.  A thread that is not
+/* Sync and drop the guards of a list, and those that wait.  A thread that is not
  * attached will attach to the main interpreter, whose number is 0. */
 static void
 drop_all(dls_guarded *list, bool attached)
@@ -277,7 +259,7 @@ drop_all(dls_guarded *list, bool attached)
         return;
     }
     void *token = attached ? python->let_go() : NULL;
-    dls_guarded *done = order_all(list), *next;
+    dls_guarded *done = sync_all(list), *next;
     if (attached) {
         python->take_back(token);
     }

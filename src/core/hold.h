@@ -53,6 +53,24 @@ dls_hold_move(dls_hold *src, dls_hold *dst)
     *src = (dls_hold){0};
 }
 
+/* Call the deleter, if any, of a managed tensor of either generation. */
+static inline void
+dls_managed_run_deleter(void *managed, bool versioned)
+{
+    if (versioned) {
+        dl_managed_tensor_versioned *self = managed;
+        if (self->deleter != NULL) {
+            self->deleter(self);
+        }
+    }
+    else {
+        dl_managed_tensor *self = managed;
+        if (self->deleter != NULL) {
+            self->deleter(self);
+        }
+    }
+}
+
 /* How a thread stands to Python. */
 typedef enum {
     DLS_ATTACHED_QUIET, /* attached, and no exception is pending */
@@ -64,6 +82,11 @@ typedef enum {
     DLS_PYTHON_GONE, /* Python has ended, or ends elsewhere: it must not be called */
     DLS_ATTACHMENT_UNKNOWN /* one of the above, still to be found out */
 } dls_attachment;
+
+/* The three forms of dls_hold_drop, which alone calls them. */
+void dls_hold_drop_unknown(dls_hold *hold);
+void dls_hold_drop_attached(dls_hold *hold);
+void dls_hold_drop_quiet(dls_hold *hold);
 
 /* Give back all that *hold holds.  `attachment` says how the caller stands to Python,
  * and is one of three constants:
@@ -82,7 +105,19 @@ typedef enum {
  * dlshim: the hold is queued for the main interpreter.  If Python has gone (UNKNOWN
  * only), only our own blocks are freed.  The rest is leaked, because a foreign deleter
  * may be a Python callback that no longer exists (T10). */
-static inline void dls_hold_drop(dls_hold *hold, dls_attachment attachment);
+static inline void
+dls_hold_drop(dls_hold *hold, dls_attachment attachment)
+{
+    if (attachment == DLS_ATTACHED_QUIET) {
+        dls_hold_drop_quiet(hold);
+    }
+    else if (attachment == DLS_ATTACHED) {
+        dls_hold_drop_attached(hold);
+    }
+    else {
+        dls_hold_drop_unknown(hold);
+    }
+}
 
 /* A hold with a reference count: for memory that several exports and the object
  * they came from keep alive together. */
@@ -100,21 +135,22 @@ dls_shared *dls_shared_add(dls_shared *shared);
  * `attachment` is DLS_ATTACHED or DLS_ATTACHMENT_UNKNOWN. */
 void dls_shared_drop(dls_shared *shared, dls_attachment attachment);
 
-/* A hold that is dropped only after the work that the consumer may still run on the
- * device was ordered before the memory's next use (on_release="guard"). */
+/* A hold that is dropped only after a sync: what uses the memory next on the device
+ * then comes after the work that the consumer may still run there (on_release="guard").
+ */
 typedef struct dls_guarded {
     struct dls_guarded *next; /* in the list of those that have to wait */
     dls_hold hold;
     /* The interpreter that made it.  A guard that had to wait is dropped only there. */
     int64_t home;
     dls_sync_job what;
-    bool (*order)(const dls_sync_job *what); /* may block; false: not now */
+    bool (*sync)(const dls_sync_job *what); /* may block; false: not now */
 } dls_guarded;
 
 /* A guard that holds nothing yet (its hold is filled as the last step); NULL when out
  * of memory.  Attached.  dls_hold_drop of a hold of kind GUARDED frees it. */
 dls_guarded *dls_guarded_new(const dls_sync_job *what,
-                             bool (*order)(const dls_sync_job *));
+                             bool (*sync)(const dls_sync_job *));
 
 /* Drop the guards that had to wait, if their devices now allow it and if they belong
  * to the interpreter that this thread is attached to.  Attached. */
@@ -143,24 +179,5 @@ typedef struct {
 } dls_python_ops;
 
 void dls_hold_set_python(const dls_python_ops *ops);
-
-/* The three forms of dls_hold_drop, which alone calls them. */
-void dls_hold_drop_unknown(dls_hold *hold);
-void dls_hold_drop_attached(dls_hold *hold);
-void dls_hold_drop_quiet(dls_hold *hold);
-
-static inline void
-dls_hold_drop(dls_hold *hold, dls_attachment attachment)
-{
-    if (attachment == DLS_ATTACHED_QUIET) {
-        dls_hold_drop_quiet(hold);
-    }
-    else if (attachment == DLS_ATTACHED) {
-        dls_hold_drop_attached(hold);
-    }
-    else {
-        dls_hold_drop_unknown(hold);
-    }
-}
 
 #endif

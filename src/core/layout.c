@@ -30,79 +30,27 @@ dls_layout_count(int32_t ndim, const int64_t *shape, int64_t *count, dls_error *
     return DLS_OK;
 }
 
-/* The next row-major stride outwards.  In an accepted shape it overflows only beside a
- * zero extent; from there on, all strides are 0 (T4). */
-static int64_t
-next_stride(int64_t stride, int64_t extent)
-{
-    int64_t next;
-    return dls_mul(stride, extent, &next) ? next : 0;
-}
-
 DLS_APART void
 dls_layout_row_major(int32_t ndim, const int64_t *shape, int64_t *strides)
 {
     int64_t stride = 1;
     for (int32_t i = ndim - 1; i >= 0; i--) {
         strides[i] = stride;
-        stride = next_stride(stride, shape[i]);
+        stride = dls_layout_next_stride(stride, shape[i]);
     }
-}
-
-static bool
-is_empty(int32_t ndim, const int64_t *shape)
-{
-    for (int32_t i = 0; i < ndim; i++) {
-        if (shape[i] == 0) {
-            return true;
-        }
-    }
-    return false;
 }
 
 bool
 dls_layout_is_contiguous(int32_t ndim, const int64_t *shape, const int64_t *strides)
 {
-    if (strides == NULL) {
-        return true;
-    }
     int64_t stride = 1;
-    bool dense = true;
-    for (int32_t i = ndim - 1; i >= 0 && dense; i--) {
-        dense = shape[i] < 2 || strides[i] == stride;
-        stride = next_stride(stride, shape[i]);
+    bool dense = true, empty = false;
+    for (int32_t i = ndim - 1; strides != NULL && i >= 0; i--) {
+        dense = dense && (shape[i] < 2 || strides[i] == stride);
+        empty = empty || shape[i] == 0;
+        stride = dls_layout_next_stride(stride, shape[i]);
     }
-    return dense || is_empty(ndim, shape);
-}
-
-bool
-dls_layout_is_canonical(int32_t ndim, const int64_t *shape, const int64_t *strides)
-{
-    if (strides == NULL) {
-        return ndim == 0;
-    }
-    int64_t stride = 1;
-    for (int32_t i = ndim - 1; i >= 0; i--) {
-        if (strides[i] != stride) {
-            return false;
-        }
-        stride = next_stride(stride, shape[i]);
-    }
-    return true;
-}
-
-bool
-dls_layout_has_negative(int32_t ndim, const int64_t *shape, const int64_t *strides)
-{
-    if (strides == NULL) {
-        return false;
-    }
-    for (int32_t i = 0; i < ndim; i++) {
-        if (strides[i] < 0 && shape[i] >= 2) {
-            return !is_empty(ndim, shape);
-        }
-    }
-    return false;
+    return dense || empty;
 }
 
 /* Elements below and above element zero that a non-empty tensor touches. */

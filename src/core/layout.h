@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base.h"
 #include "core/error.h"
 
 /* Number of elements of a shape.  DLS_EBUFFER for negative extents and for
@@ -14,6 +15,15 @@
  * (T4).  ndim >= 0, shape non-NULL when ndim > 0. */
 int dls_layout_count(int32_t ndim, const int64_t *shape, int64_t *count,
                      dls_error *err);
+
+/* The next row-major stride outwards.  In a shape that dls_layout_count accepted it
+ * overflows only beside a zero extent; from there on, all strides are 0 (T4). */
+static inline int64_t
+dls_layout_next_stride(int64_t stride, int64_t extent)
+{
+    int64_t next;
+    return dls_mul(stride, extent, &next) ? next : 0;
+}
 
 /* Exact row-major strides, also across extents 0 and 1: (3,0,4) -> (0,4,1).
  * A product that overflows beside a zero extent is 0 (T4).  Call only after
@@ -24,15 +34,6 @@ void dls_layout_row_major(int32_t ndim, const int64_t *shape, int64_t *strides);
  * and empty tensors always are. */
 bool dls_layout_is_contiguous(int32_t ndim, const int64_t *shape,
                               const int64_t *strides);
-
-/* True if the strides are exactly what dls_layout_row_major gives (T4).  False for NULL
- * with ndim > 0. */
-bool dls_layout_is_canonical(int32_t ndim, const int64_t *shape,
-                             const int64_t *strides);
-
-/* True if a tensor with elements has a negative stride on an extent of 2 or more. */
-bool dls_layout_has_negative(int32_t ndim, const int64_t *shape,
-                             const int64_t *strides);
 
 /* The bytes that a tensor touches, relative to element zero: *low <= 0 is the lowest,
  * *high is one past the highest.  Both are 0 for empty tensors.  DLS_EBUFFER on

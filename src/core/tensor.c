@@ -57,21 +57,24 @@ scan_quickly(const dl_tensor *tensor, dls_scan *scan)
 DLS_COLD static int
 scan_carefully(const dl_tensor *tensor, dls_scan *scan, dls_error *err)
 {
-    int code = dls_layout_count(tensor->ndim, tensor->shape, &scan->count, err);
-    if (code < 0) {
-        return code;
+    const int64_t *shape = tensor->shape, *strides = tensor->strides;
+    int64_t expected = 1;
+    int code = dls_layout_count(tensor->ndim, shape, &scan->count, err);
+    scan->canonical = strides != NULL || tensor->ndim == 0;
+    scan->contiguous = true;
+    scan->negative = scan->meaningless = false;
+    for (int32_t i = tensor->ndim - 1; code == DLS_OK && strides != NULL && i >= 0;
+         i--) {
+        /* Nobody steps along an extent below 2, or in an empty tensor. */
+        bool steps = shape[i] >= 2 && scan->count != 0;
+        bool negative = strides[i] < 0, same = strides[i] == expected;
+        scan->canonical = scan->canonical && same;
+        scan->contiguous = scan->contiguous && (same || !steps);
+        scan->negative = scan->negative || (negative && steps);
+        scan->meaningless = scan->meaningless || (negative && !steps);
+        expected = dls_layout_next_stride(expected, shape[i]);
     }
-    int32_t ndim = tensor->ndim;
-    scan->canonical = dls_layout_is_canonical(ndim, tensor->shape, tensor->strides);
-    scan->contiguous = dls_layout_is_contiguous(ndim, tensor->shape, tensor->strides);
-    scan->negative = dls_layout_has_negative(ndim, tensor->shape, tensor->strides);
-    scan->meaningless = false;
-    for (int32_t i = 0; tensor->strides != NULL && i < ndim; i++) {
-        if (tensor->strides[i] < 0 && (tensor->shape[i] < 2 || scan->count == 0)) {
-            scan->meaningless = true;
-        }
-    }
-    return DLS_OK;
+    return code;
 }
 
 /* The bytes of all elements must not overflow, also where a broadcast (stride 0) has
@@ -107,25 +110,20 @@ dls_tensor_scan(const dl_tensor *tensor, dls_scan *scan, dls_error *err)
         return dls_fail(err, DLS_EBUFFER, "elements have no width (%d bits x %d lanes)",
                         (int)tensor->dtype.bits, (int)tensor->dtype.lanes);
     }
-    if (!scan_quickly(tensor, scan)) {
-        int code = scan_carefully(tensor, scan, err);
-        if (code < 0) {
-            return code;
-        }
+    int code = scan_quickly(tensor, scan) ? DLS_OK : scan_carefully(tensor, scan, err);
+    if (code == DLS_OK) {
+        code = check_span(tensor, scan, err);
     }
-    int code = check_span(tensor, scan, err);
-    if (code < 0) {
+    if (code < 0 || !dls_device_has_addresses(tensor->device.device_type)) {
         return code;
     }
-    if (dls_device_has_addresses(tensor->device.device_type)
-        && (tensor->byte_offset > INT64_MAX
-            || tensor->byte_offset > UINTPTR_MAX - (uintptr_t)tensor->data)) {
+    if (tensor->byte_offset > INT64_MAX
+        || tensor->byte_offset > UINTPTR_MAX - (uintptr_t)tensor->data) {
         return dls_fail(err, DLS_EBUFFER,
                         "its byte_offset leaves the address space; the "
                         "struct lies");
     }
-    if (tensor->data == NULL && scan->count != 0
-        && dls_device_has_addresses(tensor->device.device_type)) {
+    if (tensor->data == NULL && scan->count != 0) {
         return dls_fail(
             err, DLS_EBUFFER,
             "its data are NULL though it has elements: no memory is behind it "
@@ -185,12 +183,6 @@ dls_tensor_fold_data(dl_tensor *tensor, const dls_scan *scan)
     }
 }
 
-static bool
-same_dtype(dl_dtype a, dl_dtype b)
-{
-    return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
-}
-
 bool
 dls_tensor_needs_change(const dl_tensor *source, uint64_t source_flags,
                         bool has_deleter, const dls_scan *scan,
@@ -200,54 +192,60 @@ dls_tensor_needs_change(const dl_tensor *source, uint64_t source_flags,
     return (what->canonical && !scan->canonical) || scan->meaningless
            || source->data != out->data || source->byte_offset != out->byte_offset
            || !has_deleter || (what->versioned && source_flags != what->flags)
-           || !same_dtype(source->dtype, out->dtype)
-           || source->device.device_type != out->device.device_type
-           || source->device.device_id != out->device.device_id
+           || memcmp(&source->dtype, &out->dtype, sizeof out->dtype) != 0
+           || memcmp(&source->device, &out->device, sizeof out->device) != 0
            || source->ndim != out->ndim;
 }
 
+/* One block: the struct that the consumer gets, the hold, the shape and the strides. */
 typedef struct {
-    dl_managed_tensor managed;
+    union {
+        dl_managed_tensor legacy;
+        dl_managed_tensor_versioned versioned;
+    } managed;
     dls_hold hold;
     int64_t dims[];
-} legacy_export;
+} export_block;
 
-typedef struct {
-    dl_managed_tensor_versioned managed;
-    dls_hold hold;
-    int64_t dims[];
-} versioned_export;
+/* Free a block whose hold was dropped or moved. */
+static void
+free_block(export_block *block)
+{
+    DLS_COUNT_LIVE(-1);
+    dls_free(block);
+}
 
 static void
 delete_legacy(dl_managed_tensor *self)
 {
-    legacy_export *export = self->manager_ctx;
-    dls_hold_drop(&export->hold, DLS_ATTACHMENT_UNKNOWN);
-    DLS_COUNT_LIVE(-1);
-    dls_free(export);
+    export_block *block = self->manager_ctx;
+    dls_hold_drop(&block->hold, DLS_ATTACHMENT_UNKNOWN);
+    free_block(block);
 }
 
 static void
 delete_versioned(dl_managed_tensor_versioned *self)
 {
-    versioned_export *export = self->manager_ctx;
-    dls_hold_drop(&export->hold, DLS_ATTACHMENT_UNKNOWN);
-    DLS_COUNT_LIVE(-1);
-    dls_free(export);
+    export_block *block = self->manager_ctx;
+    dls_hold_drop(&block->hold, DLS_ATTACHMENT_UNKNOWN);
+    free_block(block);
+}
+
+/* The block of a struct that we made. */
+static export_block *
+block_of(void *managed, bool versioned)
+{
+    return versioned ? ((dl_managed_tensor_versioned *)managed)->manager_ctx
+                     : ((dl_managed_tensor *)managed)->manager_ctx;
 }
 
 dls_hold *
 dls_export_own_hold(void *managed, bool versioned)
 {
-    if (versioned) {
-        dl_managed_tensor_versioned *self = managed;
-        return self->deleter == delete_versioned
-                   ? &((versioned_export *)self->manager_ctx)->hold
-                   : NULL;
-    }
-    dl_managed_tensor *self = managed;
-    return self->deleter == delete_legacy ? &((legacy_export *)self->manager_ctx)->hold
-                                          : NULL;
+    bool own = versioned ? ((dl_managed_tensor_versioned *)managed)->deleter
+                               == delete_versioned
+                         : ((dl_managed_tensor *)managed)->deleter == delete_legacy;
+    return own ? &block_of(managed, versioned)->hold : NULL;
 }
 
 /* Write shape and row-major strides in one walk.  The scan has checked the products, so
@@ -285,62 +283,49 @@ dls_tensor_write_dims(const dl_tensor *from, bool canonical, int64_t *dims)
     }
 }
 
-static void
-write_tensor(dl_tensor *out, const dls_delivery *what, int64_t *dims)
-{
-    *out = what->tensor;
-    out->shape = dims;
-    out->strides = dims + what->tensor.ndim;
-    dls_tensor_write_dims(&what->tensor, what->canonical, dims);
-}
-
-/* A new block with everything filled in but *tensor and *dims, which tell where these
- * are.  NULL when out of memory. */
-static void *
-export_block(int32_t ndim, bool versioned, uint64_t flags, dl_tensor **tensor,
-             int64_t **dims)
+/* A new block with everything filled in but *tensor, which is where the tensor is, and
+ * the dims.  NULL when out of memory. */
+static export_block *
+new_block(int32_t ndim, bool versioned, uint64_t flags, dl_tensor **tensor)
 {
     assert(ndim >= 0 && ndim <= DLS_NDIM_ABSURD);
     size_t room = 2 * sizeof(int64_t) * (uint32_t)ndim;
-    if (versioned) {
-        versioned_export *export = dls_alloc(sizeof *export + room);
-        if (export == NULL) {
-            return NULL;
-        }
-        export->managed.version = (dl_version){DL_MAJOR, DL_MINOR};
-        export->managed.manager_ctx = export;
-        export->managed.deleter = delete_versioned;
-        export->managed.flags = flags;
-        export->hold = (dls_hold){0};
-        *tensor = &export->managed.dl_tensor;
-        *dims = export->dims;
-        DLS_COUNT_LIVE(1);
-        return &export->managed;
-    }
-    legacy_export *export = dls_alloc(sizeof *export + room);
-    if (export == NULL) {
+    export_block *block = dls_alloc(sizeof *block + room);
+    if (block == NULL) {
         return NULL;
     }
-    export->managed.manager_ctx = export;
-    export->managed.deleter = delete_legacy;
-    export->hold = (dls_hold){0};
-    *tensor = &export->managed.dl_tensor;
-    *dims = export->dims;
+    if (versioned) {
+        dl_managed_tensor_versioned *managed = &block->managed.versioned;
+        managed->version = (dl_version){DL_MAJOR, DL_MINOR};
+        managed->manager_ctx = block;
+        managed->deleter = delete_versioned;
+        managed->flags = flags;
+        *tensor = &managed->dl_tensor;
+    }
+    else {
+        block->managed.legacy.manager_ctx = block;
+        block->managed.legacy.deleter = delete_legacy;
+        *tensor = &block->managed.legacy.dl_tensor;
+    }
+    block->hold = (dls_hold){0};
     DLS_COUNT_LIVE(1);
-    return &export->managed;
+    return block;
 }
 
 void *
 dls_export_new(const dls_delivery *what)
 {
     dl_tensor *tensor;
-    int64_t *dims;
-    void *managed = export_block(what->tensor.ndim, what->versioned, what->flags,
-                                 &tensor, &dims);
-    if (managed != NULL) {
-        write_tensor(tensor, what, dims);
+    export_block *block = new_block(what->tensor.ndim, what->versioned, what->flags,
+                                    &tensor);
+    if (block == NULL) {
+        return NULL;
     }
-    return managed;
+    *tensor = what->tensor;
+    tensor->shape = block->dims;
+    tensor->strides = block->dims + tensor->ndim;
+    dls_tensor_write_dims(&what->tensor, what->canonical, block->dims);
+    return &block->managed;
 }
 
 /* Four at a time: this takes a quarter of the instructions of a loop over single ones.
@@ -371,37 +356,18 @@ void *
 dls_export_plain(const dl_tensor *plain, bool versioned, dls_hold **hold)
 {
     dl_tensor *tensor;
-    int64_t *dims;
     int32_t ndim = plain->ndim;
     assert(dls_tensor_is_plain(plain));
-    void *managed = export_block(ndim, versioned, 0, &tensor, &dims);
-    if (managed != NULL) {
-        *tensor = *plain;
-        tensor->shape = dims;
-        tensor->strides = dims + ndim;
-        dls_tensor_copy_dims(plain, dims, dims + ndim);
-        *hold = versioned ? &((versioned_export *)managed)->hold
-                          : &((legacy_export *)managed)->hold;
+    export_block *block = new_block(ndim, versioned, 0, &tensor);
+    if (block == NULL) {
+        return NULL;
     }
-    return managed;
-}
-
-void
-dls_export_hold(void *managed, bool versioned, dls_hold *hold)
-{
-    dls_hold *own = dls_export_own_hold(managed, versioned);
-    if (own != NULL) {
-        dls_hold_move(hold, own);
-    }
-}
-
-/* Free the block of an export of ours whose hold was dropped or moved. */
-static void
-free_block(void *managed, bool versioned)
-{
-    DLS_COUNT_LIVE(-1);
-    dls_free(versioned ? ((dl_managed_tensor_versioned *)managed)->manager_ctx
-                       : ((dl_managed_tensor *)managed)->manager_ctx);
+    *tensor = *plain;
+    tensor->shape = block->dims;
+    tensor->strides = block->dims + ndim;
+    dls_tensor_copy_dims(plain, block->dims, block->dims + ndim);
+    *hold = &block->hold;
+    return &block->managed;
 }
 
 bool
@@ -413,37 +379,26 @@ dls_export_unwrap(void *managed, bool versioned, dls_hold *hold)
         return false;
     }
     dls_hold_move(own, hold);
-    free_block(managed, versioned);
+    free_block(block_of(managed, versioned));
     return true;
 }
 
 DLS_APART void
 dls_managed_delete(void *managed, bool versioned)
 {
-    if (versioned) {
-        dl_managed_tensor_versioned *self = managed;
-        if (self->deleter != NULL) {
-            self->deleter(self);
-        }
-    }
-    else {
-        dl_managed_tensor *self = managed;
-        if (self->deleter != NULL) {
-            self->deleter(self);
-        }
-    }
+    dls_managed_run_deleter(managed, versioned);
 }
 
 void
 dls_managed_delete_attached(void *managed, bool versioned)
 {
-    dls_hold *hold = dls_export_own_hold(managed, versioned);
-    if (hold == NULL) {
+    dls_hold *own = dls_export_own_hold(managed, versioned);
+    if (own == NULL) {
         dls_managed_delete(managed, versioned);
         return;
     }
-    if (!dls_hold_is_empty(hold)) {
-        dls_hold_drop(hold, DLS_ATTACHED_QUIET);
+    if (!dls_hold_is_empty(own)) {
+        dls_hold_drop(own, DLS_ATTACHED_QUIET);
     }
-    free_block(managed, versioned);
+    free_block(block_of(managed, versioned));
 }

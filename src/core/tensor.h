@@ -67,10 +67,9 @@ void dls_tensor_copy_dims(const dl_tensor *from, int64_t *shape, int64_t *stride
 /* A new managed tensor of the wanted generation in one block: struct, hold, shape and
  * strides.  Returns a dl_managed_tensor* or a dl_managed_tensor_versioned*, owned by
  * the caller; NULL when out of memory.  Its deleter (any thread, no GIL) drops the hold
- * and frees the block.  The hold starts empty: dls_export_hold fills it, last. */
+ * and frees the block.  The hold (dls_export_own_hold) starts empty: the caller moves
+ * what it holds there, last. */
 void *dls_export_new(const dls_delivery *what);
-/* Move *hold into a struct that dls_export_new made.  Does nothing to other structs. */
-void dls_export_hold(void *managed, bool versioned, dls_hold *hold);
 /* As dls_export_new, for a tensor that dls_tensor_is_plain accepted.  *hold is where
  * its empty hold is, for the caller to fill in place. */
 void *dls_export_plain(const dl_tensor *plain, bool versioned, dls_hold **hold);

@@ -316,7 +316,7 @@ translate(dls_exchange *x, dls_resolved *resolved, dls_export_kind kind)
         }
         return NULL;
     }
-    dls_export_hold(managed, versioned, &hold);
+    dls_hold_move(&hold, dls_export_own_hold(managed, versioned));
     DLS_COUNT(translated);
     return wraps ? (void *)capsule : managed;
 }

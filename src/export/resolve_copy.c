@@ -48,17 +48,13 @@ static int
 fill_copy(const dls_exchange *x, void *to, const dls_resolved *resolved, dls_error *err)
 {
     const dl_tensor *tensor = &resolved->delivery.tensor;
-    const char *from = (const char *)tensor->data + tensor->byte_offset;
     int64_t itemsize = resolved->scan.itemsize;
-    if (!resolved->fetch) {
-        return dls_host_copy(to, from, tensor->ndim, tensor->shape, tensor->strides,
-                             itemsize);
+    if (resolved->scan.count == 0) {
+        return DLS_OK;
     }
-    return resolved->scan.count == 0
-               ? DLS_OK
-               : dls_copy_to_host(tensor->device.device_type, to, from, tensor->ndim,
-                                  tensor->shape, tensor->strides, itemsize,
-                                  x->acquired.copy.stream, err);
+    return resolved->fetch
+               ? dls_copy_to_host(to, tensor, itemsize, x->acquired.copy.stream, err)
+               : dls_host_copy(to, tensor, itemsize);
 }
 
 static int

@@ -45,8 +45,7 @@ find_symbols(void *library, dls_cuda_api *api)
 #undef SHARED
 #undef OWN
     const char *missing = dls_loader_fill(library, own, &api->cuInit);
-    const char *missing_too = dls_loader_fill(library, shared, &api->calls);
-    return missing != NULL ? missing : missing_too;
+    return missing != NULL ? missing : dls_loader_fill(library, shared, &api->calls);
 }
 
 static int
@@ -76,9 +75,9 @@ fail_start(const dls_cuda_api *api, int result, dls_error *err)
     case CU_NOT_INITIALIZED: /* what cuInit says where the parent called it */
         return fail_child(err);
     default:
-        return dls_gpu_fail(&(dls_place){.driver = &dls_cuda_driver,
-                                         .api = &api->calls},
-                            result, DLS_CALL_START, -1, err);
+        return dls_gpu_check(&(dls_place){.driver = &dls_cuda_driver,
+                                          .api = &api->calls},
+                             result, DLS_CALL_START, -1, err);
     }
 }
 
@@ -87,8 +86,8 @@ fail_start(const dls_cuda_api *api, int result, dls_error *err)
 static int
 start_driver(dls_cuda_api *api, bool *lasting, dls_error *err)
 {
-    *lasting = false;
-    void *library = dls_loader_open(library_names);
+    void *library = dls_loader_find(library_names, false);
+    *lasting = library != NULL;
     if (library == NULL) {
         return dls_fail(err, DLS_EBUFFER,
                         "CUDA: no driver (%s) can be loaded here; install it, or pass "
@@ -96,7 +95,6 @@ start_driver(dls_cuda_api *api, bool *lasting, dls_error *err)
                         library_names[0]);
     }
     dls_loader_note_driver();
-    *lasting = true;
     const char *missing = find_symbols(library, api);
     if (missing != NULL) {
         return dls_fail(err, DLS_EBUFFER,
@@ -118,26 +116,24 @@ dls_cuda_load(dls_error *err)
         *err = why_broken;
         return err->code;
     }
-    if (!atomic_load_explicit(&ready, memory_order_acquire)) {
-        /* Two threads may both start it: the driver allows that, and one is kept. */
-        dls_cuda_api fresh;
-        bool lasting;
-        int result = start_driver(&fresh, &lasting, err);
-        dls_lock_take(DLS_LOCK_CUDA);
-        if (result == DLS_OK && !atomic_load(&ready)) {
-            cuda = fresh;
-            atomic_store_explicit(&ready, true, memory_order_release);
-        }
-        else if (result != DLS_OK && lasting && !atomic_load(&broken)) {
-            why_broken = *err;
-            atomic_store_explicit(&broken, true, memory_order_release);
-        }
-        dls_lock_give(DLS_LOCK_CUDA);
-        if (result != DLS_OK) {
-            return result;
-        }
+    if (atomic_load_explicit(&ready, memory_order_acquire)) {
+        return DLS_OK;
     }
-    return DLS_OK;
+    /* Two threads may both start it: the driver allows that, and one is kept. */
+    dls_cuda_api fresh;
+    bool lasting;
+    int code = start_driver(&fresh, &lasting, err);
+    dls_lock_take(DLS_LOCK_CUDA);
+    if (code == DLS_OK && !atomic_load(&ready)) {
+        cuda = fresh;
+        atomic_store_explicit(&ready, true, memory_order_release);
+    }
+    else if (code != DLS_OK && lasting && !atomic_load(&broken)) {
+        why_broken = *err;
+        atomic_store_explicit(&broken, true, memory_order_release);
+    }
+    dls_lock_give(DLS_LOCK_CUDA);
+    return code;
 }
 
 bool
@@ -145,7 +141,7 @@ dls_cuda_is_mapped(void)
 {
     dls_error err;
     bool known = atomic_load_explicit(&ready, memory_order_acquire);
-    return (known || dls_loader_mapped(library_names) != NULL)
+    return (known || dls_loader_find(library_names, true) != NULL)
            && dls_cuda_load(&err) == DLS_OK;
 }
 
@@ -160,14 +156,14 @@ primary_context(int device_id)
     CUdevice device;
     unsigned int flags = 0;
     int active = 0;
-    CUcontext context = NULL;
     if (device_id < 0 || device_id >= DEVICES_KEPT
         || cuda.cuDeviceGet(&device, device_id) != GPU_OK
         || cuda.cuDevicePrimaryCtxGetState(device, &flags, &active) != GPU_OK
         || !active) {
         return NULL;
     }
-    context = atomic_load_explicit(&primaries[device_id], memory_order_acquire);
+    CUcontext context = atomic_load_explicit(&primaries[device_id],
+                                             memory_order_acquire);
     if (context == NULL && cuda.cuDevicePrimaryCtxRetain(&context, device) == GPU_OK) {
         atomic_store_explicit(&primaries[device_id], context, memory_order_release);
     }
@@ -180,12 +176,10 @@ current_context_of(int device_id)
 {
     CUcontext context = NULL;
     CUdevice device = -1, wanted = -1;
-    if (cuda.cuCtxGetCurrent(&context) != GPU_OK || context == NULL
-        || cuda.cuCtxGetDevice(&device) != GPU_OK
-        || cuda.cuDeviceGet(&wanted, device_id) != GPU_OK) {
-        return NULL;
-    }
-    return device == wanted ? context : NULL;
+    bool is = cuda.cuCtxGetCurrent(&context) == GPU_OK && context != NULL
+              && cuda.cuCtxGetDevice(&device) == GPU_OK
+              && cuda.cuDeviceGet(&wanted, device_id) == GPU_OK && device == wanted;
+    return is ? context : NULL;
 }
 
 static void
@@ -196,8 +190,8 @@ leave_context(void)
 }
 
 /* Is the device of the current context another one (or is none current)?  Then the
- * device's own context, if it has a live one, is pushed: true, and leave_context is
- * owed. */
+ * device's own context, if it has a live one, is pushed: true, and the caller must call
+ * leave_context. */
 static bool
 enter_live_device(int device_id)
 {
@@ -235,9 +229,8 @@ static int
 enter(const dls_place *place, dls_saved_device *saved, dls_error *err)
 {
     (void)saved; /* the driver keeps a stack */
-    int result = cuda.cuCtxPushCurrent_v2(context_of(place));
-    return result == GPU_OK ? DLS_OK
-                            : dls_gpu_fail(place, result, DLS_CALL_ENTER, -1, err);
+    return dls_gpu_check(place, cuda.cuCtxPushCurrent_v2(context_of(place)),
+                         DLS_CALL_ENTER, -1, err);
 }
 
 int
@@ -313,30 +306,29 @@ find(uint64_t stream, int device_id, const void *address, dls_place *place,
     if (code != DLS_OK) {
         return code;
     }
-    *place = (dls_place){.driver = &dls_cuda_driver, .api = &cuda.calls};
+    *place = (dls_place){.driver = &dls_cuda_driver,
+                         .api = &cuda.calls,
+                         .records_device = cuda.cuCtxRecordEvent != NULL
+                                           && cuda.cuCtxWaitEvent != NULL};
     if (stream > 2) {
         int result = cuda.cuStreamGetCtx(dls_gpu_stream(stream), &context);
         place->context = (uintptr_t)context;
-        return result == GPU_OK
-                   ? DLS_OK
-                   : dls_gpu_fail(place, result, DLS_CALL_FIND_STREAM, device_id, err);
+        return dls_gpu_check(place, result, DLS_CALL_FIND_STREAM, device_id, err);
     }
     ask_pointer(address, &pointer);
     context = pointer.context;
     place->guessed = context == NULL;
-    if (context == NULL && pointer.ordinal >= 0) {
-        device_id = pointer.ordinal; /* pools and virtual memory belong to no context */
-    }
     if (context == NULL) {
+        /* Pools and virtual memory belong to no context. */
+        device_id = pointer.ordinal >= 0 ? pointer.ordinal : device_id;
         context = current_context_of(device_id);
     }
     if (context == NULL) {
         context = primary_context(device_id);
     }
     place->context = (uintptr_t)context;
-    return context != NULL ? DLS_OK
-                           : dls_gpu_fail(place, GPU_INVALID_CONTEXT, DLS_CALL_FIND,
-                                          device_id, err);
+    return dls_gpu_check(place, context != NULL ? GPU_OK : GPU_INVALID_CONTEXT,
+                         DLS_CALL_FIND, device_id, err);
 }
 
 /* Where a pointer names no context, work on it may be unfinished in the current one and
@@ -354,20 +346,12 @@ find_other(const dls_place *place, int device_id, const void *address, dls_place
     if (context == context_of(place)) {
         context = current_context_of(device_id);
     }
-    *other = (dls_place){.driver = place->driver,
-                         .api = place->api,
-                         .context = (uintptr_t)context};
+    *other = *place;
+    other->context = (uintptr_t)context;
     return context != NULL && context != context_of(place);
 }
 
 /* --- what HIP does otherwise, or not at all ------------------------------- */
-
-static bool
-can_record_device(const dls_place *place)
-{
-    (void)place;
-    return cuda.cuCtxRecordEvent != NULL && cuda.cuCtxWaitEvent != NULL;
-}
 
 static int
 record_device(const dls_place *place, void *event)
@@ -382,11 +366,10 @@ wait_device(const dls_place *place, void *event)
 }
 
 static bool
-host_must_be_alone(const dls_place *place, int device_id)
+host_must_be_alone(int device_id)
 {
     CUdevice device;
     int concurrent = 0;
-    (void)place;
     return cuda.cuDeviceGet(&device, device_id) != GPU_OK
            || cuda.cuDeviceGetAttribute(&concurrent, CU_CONCURRENT_MANAGED, device)
                   != GPU_OK
@@ -449,7 +432,6 @@ const dls_driver dls_cuda_driver = {
     .enter = enter,
     .enter_device = enter_device,
     .leave = leave,
-    .can_record_device = can_record_device,
     .record_device = record_device,
     .wait_device = wait_device,
     .host_must_be_alone = host_must_be_alone,

@@ -29,7 +29,7 @@ typedef struct {
 static int
 check(const copier *c, int result, dls_call call)
 {
-    return result == 0 ? DLS_OK : dls_gpu_fail(&c->place, result, call, -1, c->err);
+    return dls_gpu_check(&c->place, result, call, -1, c->err);
 }
 
 static int
@@ -46,9 +46,8 @@ is_pitched(const dls_traversal *walk)
 {
     const dls_axis *inner = &walk->axes[walk->count - 1];
     int64_t planes = 1;
-    for (int i = 0; i < walk->count - 1 && planes <= PLANES_MAX; i++) {
-        planes = walk->axes[i].extent <= PLANES_MAX ? planes * walk->axes[i].extent
-                                                    : PLANES_MAX + 1;
+    for (int i = 0; i < walk->count - 1; i++) {
+        planes *= walk->axes[i].extent; /* the scan has seen that it fits */
     }
     return planes <= PLANES_MAX && inner->step >= walk->itemsize
            && inner->step <= PITCH_MAX;
@@ -61,11 +60,12 @@ fetch_planes(const copier *c, char *dst, const char *src, dls_traversal walk)
     assert(walk.count > 0);
     const dls_axis rows = walk.axes[--walk.count];
     do {
-        int result = c->place.driver->copy_plane(&c->place, dst, src,
-                                                 (size_t)walk.itemsize,
-                                                 (size_t)rows.step, (size_t)rows.extent,
-                                                 c->stream);
-        int code = check(c, result, DLS_CALL_COPY_PLANE);
+        int code = check(c,
+                         c->place.driver->copy_plane(&c->place, dst, src,
+                                                     (size_t)walk.itemsize,
+                                                     (size_t)rows.step,
+                                                     (size_t)rows.extent, c->stream),
+                         DLS_CALL_COPY_PLANE);
         if (code != DLS_OK) {
             return code;
         }
@@ -109,7 +109,8 @@ fetch_span(const copier *c, char *dst, const char *src, dls_traversal walk,
     }
     int code = fetch(c, slab, src + low, span);
     if (code == DLS_OK) {
-        code = check(c, dls_gpu_sync(&c->place, c->stream), DLS_CALL_SYNC);
+        code = check(c, c->place.api->stream_sync(dls_gpu_stream(c->stream)),
+                     DLS_CALL_SYNC);
     }
     if (code == DLS_OK) {
         dls_host_copy_walk(dst, slab - low, walk);
@@ -168,11 +169,11 @@ dls_copy_stream(dl_device device, const void *address, uint64_t *stream, bool *l
 }
 
 int
-dls_copy_to_host(int32_t device_type, void *dst, const void *src, int32_t ndim,
-                 const int64_t *shape, const int64_t *strides, int64_t itemsize,
-                 uint64_t stream, dls_error *err)
+dls_copy_to_host(void *dst, const dl_tensor *tensor, int64_t itemsize, uint64_t stream,
+                 dls_error *err)
 {
-    const dls_driver *driver = dls_driver_of(device_type);
+    const char *src = (const char *)tensor->data + tensor->byte_offset;
+    const dls_driver *driver = dls_driver_of(tensor->device.device_type);
     copier c = {.stream = stream, .err = err};
     dls_traversal walk;
     dls_saved_device saved;
@@ -180,14 +181,14 @@ dls_copy_to_host(int32_t device_type, void *dst, const void *src, int32_t ndim,
     if (code != DLS_OK || (code = driver->enter(&c.place, &saved, err)) != DLS_OK) {
         return code;
     }
-    if (dls_traversal_plan(&walk, ndim, shape, strides, itemsize) != DLS_OK) {
+    if (dls_traversal_plan(&walk, tensor, itemsize) != DLS_OK) {
         driver->leave(&saved);
         return dls_fail(err, DLS_ENOMEM, "no memory for the axes of the copy");
     }
     code = fetch_part(&c, dst, src, walk);
     dls_free(walk.axes);
     /* Also after a failure: nothing may still be written when dst is freed. */
-    int result = dls_gpu_sync(&c.place, stream);
+    int result = c.place.api->stream_sync(dls_gpu_stream(stream));
     if (code == DLS_OK) {
         code = check(&c, result, DLS_CALL_SYNC);
     }

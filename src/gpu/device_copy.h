@@ -15,15 +15,13 @@
 int dls_copy_stream(dl_device device, const void *address, uint64_t *stream, bool *lost,
                     dls_error *err);
 
-/* Copy a tensor that has elements to dst, row-major.  Shape, strides (in elements, NULL
- * for row-major) and itemsize were accepted by dls_layout_span; dst has room for all
- * elements and stays the caller's.  Dense data are one copy, rows at equal distances
- * one pitched copy for each plane; of other data slabs are fetched, gaps included, and
- * gathered on the host, which takes memory for one slab.
- * DLS_OK, and the copy is complete; or a code with *err, and dst is undefined.  Nothing
- * is still written to dst after the return. */
-int dls_copy_to_host(int32_t device_type, void *dst, const void *src, int32_t ndim,
-                     const int64_t *shape, const int64_t *strides, int64_t itemsize,
+/* Copy a tensor that has elements, and that dls_tensor_scan has accepted, to dst,
+ * row-major.  dst has room for all elements and stays the caller's.  Dense data are one
+ * copy, rows at equal distances one pitched copy for each plane; of other data slabs
+ * are fetched, gaps included, and gathered on the host, which takes memory for one
+ * slab. DLS_OK, and the copy is complete; or a code with *err, and dst is undefined.
+ * Nothing is still written to dst after the return. */
+int dls_copy_to_host(void *dst, const dl_tensor *tensor, int64_t itemsize,
                      uint64_t stream, dls_error *err);
 
 #endif

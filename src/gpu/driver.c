@@ -5,8 +5,6 @@
  */
 #include "gpu/driver.h"
 
-#include <assert.h>
-
 #include "gpu/sync_rules.h"
 
 /* --- captures (S14) ------------------------------------------------------- */
@@ -87,30 +85,6 @@ dls_gpu_event_end(const dls_place *place, void *event)
 }
 
 int
-dls_gpu_record(const dls_place *place, void *event, uint64_t stream)
-{
-    return place->api->event_record(event, dls_gpu_stream(stream));
-}
-
-int
-dls_gpu_wait(const dls_place *place, uint64_t stream, void *event)
-{
-    return place->api->stream_wait(dls_gpu_stream(stream), event, 0);
-}
-
-int
-dls_gpu_sync(const dls_place *place, uint64_t stream)
-{
-    return place->api->stream_sync(dls_gpu_stream(stream));
-}
-
-int
-dls_gpu_sync_device(const dls_place *place)
-{
-    return place->api->device_sync();
-}
-
-int
 dls_gpu_stream_new(const dls_place *place, uint64_t *stream)
 {
     void *made = NULL;
@@ -152,15 +126,17 @@ fail_of_vendor(const dls_place *place, int result, const char *call, const char 
 }
 
 int
-dls_gpu_fail(const dls_place *place, int result, dls_call call, int device_id,
-             dls_error *err)
+dls_gpu_check(const dls_place *place, int result, dls_call call, int device_id,
+              dls_error *err)
 {
     static const char *const calls[][2] = {
 #define CALL(name, cuda, hip) {cuda, hip},
         DLS_GPU_FAILURE_LIST(CALL)
 #undef CALL
     };
-    assert(result != GPU_OK);
+    if (result == GPU_OK) {
+        return DLS_OK;
+    }
     const char *vendor = place->driver->name;
     const char *what = calls[call][place->driver->is_hip];
     const char *name = place->driver->error_name(place->api, result);

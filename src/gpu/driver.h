@@ -3,7 +3,7 @@
  *
  * Everything here may block and is called without the GIL (S16).  Where the result is
  * an int, it is DLS_OK or a code of core/error.h if there is a parameter `err`, else
- * the driver's own code: GPU_OK, or one that dls_gpu_fail turns into an error.
+ * the driver's own code: GPU_OK, or one that dls_gpu_check turns into an error.
  */
 #ifndef DLS_GPU_DRIVER_H
 #define DLS_GPU_DRIVER_H
@@ -19,7 +19,8 @@
 /* What was current before a place or a device was entered.  Only the driver that filled
  * it reads it. */
 typedef struct {
-    int device[DLS_HIP_RUNTIMES]; /* HIP, for each runtime; -1: left as it was */
+    /* HIP, for each runtime: 1 more than the number of the device; 0: left as it was */
+    int device[DLS_HIP_RUNTIMES];
 } dls_saved_device;
 
 typedef struct dls_driver dls_driver;
@@ -30,7 +31,8 @@ typedef struct {
     const dls_driver *driver;
     const dls_gpu_calls *api; /* the library that is meant */
     uintptr_t context;        /* CUcontext, or device number */
-    bool guessed; /* the driver does not say that the memory belongs to it */
+    bool guessed;        /* the driver does not say that the memory belongs to it */
+    bool records_device; /* an event can stand for all of its work (CUDA 12.5) */
 } dls_place;
 
 /* Calls that may fail, as errors name them.  X(name, in CUDA, in HIP) */
@@ -67,28 +69,29 @@ struct dls_driver {
     int (*find)(uint64_t stream, int device_id, const void *address, dls_place *place,
                 dls_error *err);
     /* Where the place is guessed (memory of pools, virtual memory) work may be
-     * unfinished in a second one.  1 with *other, or 0: there is none. */
+     * unfinished in a second one.  1 with *other, or 0: there is none.  NULL: there
+     * never is one. */
     int (*find_other)(const dls_place *place, int device_id, const void *address,
                       dls_place *other);
     /* Is the driver in use in this process already? */
     bool (*in_use)(void);
 
-    /* Make the place current (S15).  DLS_OK: leave(saved) is owed, on the same thread;
-     * or a code with *err, and nothing is owed. */
+    /* Make the place current (S15).  DLS_OK: the caller must call leave(saved) on the
+     * same thread; or a code with *err, and nothing was changed. */
     int (*enter)(const dls_place *place, dls_saved_device *saved, dls_error *err);
     /* Make the device current for a producer that is about to be called, where it is
-     * not yet and the driver is in use.  true: leave(saved) is owed, on the same
-     * thread. false: nothing was changed, and nothing is owed. */
+     * not yet and the driver is in use.  true: the caller must call leave(saved) on the
+     * same thread.  false: nothing was changed. */
     bool (*enter_device)(int device_id, dls_saved_device *saved);
     void (*leave)(const dls_saved_device *saved);
 
-    /* Below, the place is current.  Can an event stand for all work of the place? (CUDA
-     * 12.5)  If not, record_device and wait_device are not called. */
-    bool (*can_record_device)(const dls_place *place);
+    /* For the members below, the place is current.  These two are called only where
+     * place->records_device. */
     int (*record_device)(const dls_place *place, void *event);
     int (*wait_device)(const dls_place *place, void *event);
-    /* Must the host leave managed memory alone while kernels of the device run? */
-    bool (*host_must_be_alone)(const dls_place *place, int device_id);
+    /* Must the host leave managed memory alone while kernels of the device run?  NULL:
+     * it need not. */
+    bool (*host_must_be_alone)(int device_id);
     /* A number that tells places at one address apart; 0 where the driver has none. */
     uint64_t (*identity)(const dls_place *place);
     /* Start a copy from the device to `bytes` bytes of host memory at dst, which the
@@ -119,13 +122,6 @@ dls_gpu_stream(uint64_t stream)
 /* GPU_OK with a new *event, for dls_gpu_event_end; else *event is NULL. */
 int dls_gpu_event_new(const dls_place *place, void **event);
 void dls_gpu_event_end(const dls_place *place, void *event);
-/* The event comes after all that `stream` was given.  The event stays the caller's. */
-int dls_gpu_record(const dls_place *place, void *event, uint64_t stream);
-/* `stream` waits for the event, which may be recorded anew or ended afterwards. */
-int dls_gpu_wait(const dls_place *place, uint64_t stream, void *event);
-/* The host waits for the stream, or for all work of the place. */
-int dls_gpu_sync(const dls_place *place, uint64_t stream);
-int dls_gpu_sync_device(const dls_place *place);
 /* GPU_OK with a new *stream that does not wait for L; dlshim never ends one. */
 int dls_gpu_stream_new(const dls_place *place, uint64_t *stream);
 
@@ -142,9 +138,9 @@ bool dls_gpu_is_capture_error(int result);
  */
 int dls_gpu_set_capture_mode(const dls_gpu_calls *api, int mode);
 
-/* Fill *err for a call that failed, return its code (S24).  device_id: for the text, -1
- * where it is not known. */
-int dls_gpu_fail(const dls_place *place, int result, dls_call call, int device_id,
-                 dls_error *err);
+/* DLS_OK for GPU_OK; else fill *err for the call that failed, and return its code
+ * (S24). device_id: for the text, -1 where it is not known. */
+int dls_gpu_check(const dls_place *place, int result, dls_call call, int device_id,
+                  dls_error *err);
 
 #endif

@@ -180,17 +180,9 @@ set_device(int runtime, int device, dls_saved_device *saved)
     int result = api->hipGetDevice(&current);
     if (result == GPU_OK && current != device) {
         result = api->hipSetDevice(device);
-        saved->device[runtime] = result == GPU_OK ? current : -1;
+        saved->device[runtime] = result == GPU_OK ? current + 1 : 0;
     }
     return result;
-}
-
-static void
-save_nothing(dls_saved_device *saved)
-{
-    for (int i = 0; i < DLS_HIP_RUNTIMES; i++) {
-        saved->device[i] = -1;
-    }
 }
 
 static int
@@ -201,10 +193,9 @@ enter(const dls_place *place, dls_saved_device *saved, dls_error *err)
         runtime++;
         assert(runtime < DLS_HIP_RUNTIMES);
     }
-    save_nothing(saved);
-    int result = set_device(runtime, device, saved);
-    return result == GPU_OK ? DLS_OK
-                            : dls_gpu_fail(place, result, DLS_CALL_ENTER, device, err);
+    *saved = (dls_saved_device){0};
+    return dls_gpu_check(place, set_device(runtime, device, saved), DLS_CALL_ENTER,
+                         device, err);
 }
 
 /* In every mapped runtime: nobody knows yet which of them the memory will belong to. */
@@ -212,11 +203,11 @@ static bool
 enter_device(int device_id, dls_saved_device *saved)
 {
     bool entered = false;
-    save_nothing(saved);
+    *saved = (dls_saved_device){0};
     int known = dls_loader_is_child() ? 0 : look();
     for (int i = 0; i < known; i++) {
         heard(&runtimes[i].api, set_device(i, device_id, saved));
-        entered = entered || saved->device[i] >= 0;
+        entered = entered || saved->device[i] > 0;
     }
     return entered;
 }
@@ -225,8 +216,8 @@ static void
 leave(const dls_saved_device *saved)
 {
     for (int i = 0; i < DLS_HIP_RUNTIMES; i++) {
-        if (saved->device[i] >= 0) {
-            heard(&runtimes[i].api, runtimes[i].api.hipSetDevice(saved->device[i]));
+        if (saved->device[i] > 0) {
+            heard(&runtimes[i].api, runtimes[i].api.hipSetDevice(saved->device[i] - 1));
         }
     }
 }
@@ -272,18 +263,7 @@ find(uint64_t stream, int device_id, const void *address, dls_place *place,
     *place = (dls_place){.driver = &dls_hip_driver,
                          .api = &api->calls,
                          .context = (uintptr_t)(device >= 0 ? device : 0)};
-    return result == GPU_OK ? DLS_OK
-                            : dls_gpu_fail(place, result, DLS_CALL_FIND, device, err);
-}
-
-static int
-find_no_other(const dls_place *place, int device_id, const void *address,
-              dls_place *other)
-{
-    (void)device_id;
-    (void)address;
-    *other = *place;
-    return 0;
+    return dls_gpu_check(place, result, DLS_CALL_FIND, device, err);
 }
 
 static bool
@@ -293,23 +273,6 @@ in_use(void)
 }
 
 /* --- what CUDA does otherwise --------------------------------------------- */
-
-/* HIP has no event of a whole device (S7), and no managed memory of its own in
- * DLPack. */
-static bool
-cannot_record_device(const dls_place *place)
-{
-    (void)place;
-    return false;
-}
-
-static bool
-need_not_be_alone(const dls_place *place, int device_id)
-{
-    (void)place;
-    (void)device_id;
-    return false;
-}
 
 static uint64_t
 no_identity(const dls_place *place)
@@ -343,18 +306,17 @@ error_name(const dls_gpu_calls *calls, int result)
                : NULL;
 }
 
+/* HIP has no event of a whole device and no second place (S7), and no managed memory of
+ * its own in DLPack: these members of CUDA's stay NULL. */
 const dls_driver dls_hip_driver = {
     .name = "ROCm",
     .is_hip = true,
     .legacy = 0,
     .find = find,
-    .find_other = find_no_other,
     .in_use = in_use,
     .enter = enter,
     .enter_device = enter_device,
     .leave = leave,
-    .can_record_device = cannot_record_device,
-    .host_must_be_alone = need_not_be_alone,
     .identity = no_identity,
     .copy = copy,
     .copy_plane = copy_plane,

@@ -47,8 +47,8 @@ open_library(const char *name, bool only_mapped)
                : (void *)LoadLibraryExA(name, NULL, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS);
 }
 
-void *
-dls_loader_symbol(void *library, const char *name)
+static void *
+find_symbol(void *library, const char *name)
 {
     return (void *)GetProcAddress((HMODULE)library, name);
 }
@@ -85,8 +85,8 @@ open_library(const char *name, bool only_mapped)
     return dlopen(name, RTLD_NOW | RTLD_LOCAL | (only_mapped ? RTLD_NOLOAD : 0));
 }
 
-void *
-dls_loader_symbol(void *library, const char *name)
+static void *
+find_symbol(void *library, const char *name)
 {
     return dlsym(library, name);
 }
@@ -199,27 +199,17 @@ dls_loader_all_mapped(const char *prefix, void **libraries, int room)
 
 /* --- libraries by their names --------------------------------------------- */
 
-static void *
-open_first(const char *const *names, bool only_mapped)
+void *
+dls_loader_find(const char *const *names, bool only_mapped)
 {
     void *library = NULL;
-    for (; library == NULL && *names != NULL; names++) {
-        library = open_library(*names, only_mapped);
+    for (const char *const *name = names; library == NULL && *name != NULL; name++) {
+        library = open_library(*name, true);
+    }
+    for (; library == NULL && !only_mapped && *names != NULL; names++) {
+        library = open_library(*names, false);
     }
     return library;
-}
-
-void *
-dls_loader_mapped(const char *const *names)
-{
-    return open_first(names, true);
-}
-
-void *
-dls_loader_open(const char *const *names)
-{
-    void *library = open_first(names, true);
-    return library != NULL ? library : open_first(names, false);
 }
 
 const char *
@@ -230,7 +220,7 @@ dls_loader_fill(void *library, const char *names, void *table)
     for (; *names != 0; names += strlen(names) + 1) {
         bool optional = *names == '?';
         names += optional;
-        void *address = dls_loader_symbol(library, names);
+        void *address = find_symbol(library, names);
         /* memcpy: C has no conversion from an object's address to a function's. */
         memcpy(place, &address, sizeof address);
         place += sizeof address;

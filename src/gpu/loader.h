@@ -8,11 +8,9 @@
 #include <stdbool.h>
 
 /* The library of the first of `names` (the last is NULL) that this process has mapped
- * already, as a rule because an array's own library did.  NULL: none of them. */
-void *dls_loader_mapped(const char *const *names);
-
-/* The same; if none is mapped, the first that opens.  NULL: none of them. */
-void *dls_loader_open(const char *const *names);
+ * already, as a rule because an array's own library did.  If there is none and
+ * only_mapped is false, the first that opens.  NULL: none of them. */
+void *dls_loader_find(const char *const *names, bool only_mapped);
 
 /* Fill `libraries` with the mapped ones whose file name begins with `prefix`, `room` at
  * most.  Returns their number; -1: no memory to look.  Frameworks bring copies of their
@@ -21,9 +19,6 @@ int dls_loader_all_mapped(const char *prefix, void **libraries, int room);
 
 /* Changes whenever a library was mapped; always 0 where the system does not tell. */
 unsigned long long dls_loader_generation(void);
-
-/* The address of a symbol of exactly this name, or NULL. */
-void *dls_loader_symbol(void *library, const char *name);
 
 /* Call once before any lock of dlshim is taken.  From then on a fork waits until no
  * thread holds one of them. */

@@ -82,9 +82,8 @@ dls_pool_get_event(const dls_place *place, void **event, dls_error *err)
     if (*event != NULL) {
         return DLS_OK;
     }
-    int result = dls_gpu_event_new(place, event);
-    return result == 0 ? DLS_OK
-                       : dls_gpu_fail(place, result, DLS_CALL_EVENT_NEW, -1, err);
+    return dls_gpu_check(place, dls_gpu_event_new(place, event), DLS_CALL_EVENT_NEW, -1,
+                         err);
 }
 
 void
@@ -113,21 +112,22 @@ dls_pool_copy_stream(const dls_place *place, uint64_t *stream, dls_error *err)
         return dls_fail(err, DLS_ENOMEM, "no memory for a copy stream");
     }
     dls_lock_take(DLS_LOCK_POOL);
-    uint64_t found = p->copy_stream, made = 0;
+    *stream = p->copy_stream;
     dls_lock_give(DLS_LOCK_POOL);
-    if (found == 0) {
-        int result = dls_gpu_stream_new(place, &made);
-        if (result != GPU_OK) {
-            return dls_gpu_fail(place, result, DLS_CALL_STREAM_NEW, -1, err);
-        }
-        dls_lock_take(DLS_LOCK_POOL);
-        if (p->copy_stream == 0) {
-            p->copy_stream = made;
-        }
-        found =
-            p->copy_stream; /* another thread's, if it was quicker: ours stays unused */
-        dls_lock_give(DLS_LOCK_POOL);
+    if (*stream != 0) {
+        return DLS_OK;
     }
-    *stream = found;
+    uint64_t made;
+    int code = dls_gpu_check(place, dls_gpu_stream_new(place, &made),
+                             DLS_CALL_STREAM_NEW, -1, err);
+    if (code != DLS_OK) {
+        return code;
+    }
+    dls_lock_take(DLS_LOCK_POOL);
+    if (p->copy_stream == 0) {
+        p->copy_stream = made; /* else another thread was quicker: ours stays unused */
+    }
+    *stream = p->copy_stream;
+    dls_lock_give(DLS_LOCK_POOL);
     return DLS_OK;
 }

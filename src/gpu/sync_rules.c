@@ -20,6 +20,7 @@ const char *const dls_action_names[DLS_ACTIONS] = {DLS_ACTION_LIST(TEXT)};
 
 /* ANY in a column of the tables fits every value. */
 enum {
+    DLS_FAMILY_ANY = DLS_FAMILIES,
     DLS_PRODUCER_ANY = DLS_PRODUCERS,
     DLS_VALUE_ANY = DLS_VALUES,
     DLS_TASK_ANY = DLS_TASKS,
@@ -69,6 +70,20 @@ dls_family_of(int32_t device_type)
     }
 }
 
+dls_family
+dls_family_of_streams(int32_t device_type)
+{
+    switch (dls_family_of(device_type)) {
+    case DLS_FAMILY_CUDA_HOST:
+    case DLS_FAMILY_CUDA_MANAGED:
+        return DLS_FAMILY_CUDA;
+    case DLS_FAMILY_ROCM_HOST:
+        return DLS_FAMILY_ROCM;
+    default:
+        return dls_family_of(device_type);
+    }
+}
+
 /* --- rules ---------------------------------------------------------------- */
 
 dls_sync_rule
@@ -76,14 +91,14 @@ dls_sync_rule_find(dls_family family, dls_producer_kind producer, dls_value valu
 {
     assert(family < DLS_FAMILIES && producer < DLS_PRODUCERS && value < DLS_VALUES);
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-        if (rules[i].family == family
+        if ((rules[i].family == family || rules[i].family == DLS_FAMILY_ANY)
             && (rules[i].producer == producer || rules[i].producer == DLS_PRODUCER_ANY)
             && (rules[i].value == value || rules[i].value == DLS_VALUE_ANY)) {
             return (dls_sync_rule){(dls_argument)rules[i].argument,
                                    (dls_task)rules[i].task};
         }
     }
-    assert(!"every family has a last row that fits all");
+    assert(!"the last row fits all");
     return (dls_sync_rule){DLS_OMIT, DLS_TASK_REFUSE};
 }
 
@@ -92,13 +107,13 @@ dls_sync_rule_find(dls_family family, dls_producer_kind producer, dls_value valu
 dls_producer_stream
 dls_sync_job_producer_stream(const dls_sync_job *job)
 {
-    dls_family family = dls_family_of(job->device.device_type);
-    bool rocm = family == DLS_FAMILY_ROCM || family == DLS_FAMILY_ROCM_HOST;
+    dls_family family = dls_family_of_streams(job->device.device_type);
     bool about_l = job->task == DLS_TASK_EDGE_FROM_L || job->task == DLS_TASK_WAIT_L;
     bool taken_for_l = job->p.known == DLS_P_UNKNOWN
                        && job->policy == DLS_UNKNOWN_LEGACY;
     if (about_l || taken_for_l) {
-        return (dls_producer_stream){.known = DLS_P_KNOWN, .handle = rocm ? 0 : 1};
+        return (dls_producer_stream){.known = DLS_P_KNOWN,
+                                     .handle = family == DLS_FAMILY_ROCM ? 0 : 1};
     }
     return job->p;
 }

@@ -19,6 +19,9 @@
     "stream= and as producer_stream=, or stream=-1"
 
 dls_family dls_family_of(int32_t device_type);
+/* The family whose streams that memory has: CUDA for all memory of CUDA, ROCM for all
+ * memory of ROCm, else its own. */
+dls_family dls_family_of_streams(int32_t device_type);
 
 /* What a producer of this kind is passed for this value, and the task that is left for
  * dlshim.  VALUE_ERROR, TYPE_ERROR: the value is no stream of these devices (S1). */

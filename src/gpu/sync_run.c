@@ -43,13 +43,12 @@ refuse(dls_action action, dls_error *err)
     }
 }
 
-/* The driver's result as an error.  DLS_OK for 0. */
+/* The driver's result as an error.  DLS_OK for GPU_OK. */
 static int
 check(const sync_run *run, int result, dls_call call)
 {
-    return result == 0 ? DLS_OK
-                       : dls_gpu_fail(&run->place_p, result, call,
-                                      run->job->device.device_id, run->err);
+    return dls_gpu_check(&run->place_p, result, call, run->job->device.device_id,
+                         run->err);
 }
 
 /* --- facts ---------------------------------------------------------------- */
@@ -85,11 +84,10 @@ ask_facts(const sync_run *run, dls_sync_facts *facts)
 {
     const dls_sync_job *job = run->job;
     bool host_waits = job->task == DLS_TASK_WAIT || job->task == DLS_TASK_WAIT_L;
-    facts->can_record_device = run->driver->can_record_device(&run->place_p);
-    if (host_waits) {
-        facts->host_must_be_alone =
-            run->driver->host_must_be_alone(&run->place_p, job->device.device_id);
-    }
+    facts->can_record_device = run->place_p.records_device;
+    facts->host_must_be_alone = host_waits && run->driver->host_must_be_alone != NULL
+                                && run->driver->host_must_be_alone(
+                                    job->device.device_id);
     dls_action action = dls_sync_action_find(job, facts);
     bool of_device = action == DLS_ACTION_DEVICE_EDGE
                      || action == DLS_ACTION_WAIT_DEVICE;
@@ -117,7 +115,7 @@ wait_event(const sync_run *run, void *event)
     if (elsewhere && run->driver->enter(&run->place_s, &saved, run->err) != DLS_OK) {
         return run->err->code;
     }
-    int result = dls_gpu_wait(&run->place_s, run->job->s, event);
+    int result = run->place_s.api->stream_wait(dls_gpu_stream(run->job->s), event, 0);
     if (elsewhere) {
         run->driver->leave(&saved);
     }
@@ -134,14 +132,10 @@ make_edge(const sync_run *run, bool whole_device)
     if (code != DLS_OK) {
         return code;
     }
-    if (whole_device) {
-        code = check(run, run->driver->record_device(&run->place_p, event),
-                     DLS_CALL_RECORD_DEVICE);
-    }
-    else {
-        code = check(run, dls_gpu_record(&run->place_p, event, run->p),
-                     DLS_CALL_RECORD);
-    }
+    int result = whole_device
+                     ? run->driver->record_device(&run->place_p, event)
+                     : run->place_p.api->event_record(event, dls_gpu_stream(run->p));
+    code = check(run, result, whole_device ? DLS_CALL_RECORD_DEVICE : DLS_CALL_RECORD);
     if (code == DLS_OK) {
         code = wait_event(run, event);
     }
@@ -155,7 +149,7 @@ do_whole_device(const sync_run *run, dls_action action)
     if (action == DLS_ACTION_DEVICE_EDGE) {
         return make_edge(run, true);
     }
-    return check(run, dls_gpu_sync_device(&run->place_p), DLS_CALL_SYNC_DEVICE);
+    return check(run, run->place_p.api->device_sync(), DLS_CALL_SYNC_DEVICE);
 }
 
 /* Where nobody said whose memory it is, work on it may be unfinished in a second place:
@@ -165,8 +159,9 @@ do_other_place(const sync_run *run, dls_action action)
 {
     sync_run other = *run;
     dls_saved_device saved;
-    if (!run->driver->find_other(&run->place_p, run->job->device.device_id,
-                                 run->job->address, &other.place_p)) {
+    if (run->driver->find_other == NULL
+        || !run->driver->find_other(&run->place_p, run->job->device.device_id,
+                                    run->job->address, &other.place_p)) {
         return DLS_OK;
     }
     if (run->driver->enter(&other.place_p, &saved, run->err) != DLS_OK) {
@@ -190,7 +185,8 @@ do_action(const sync_run *run, dls_action action)
     case DLS_ACTION_EDGE:
         return make_edge(run, false);
     case DLS_ACTION_WAIT_STREAM:
-        return check(run, dls_gpu_sync(&run->place_p, run->p), DLS_CALL_SYNC);
+        return check(run, run->place_p.api->stream_sync(dls_gpu_stream(run->p)),
+                     DLS_CALL_SYNC);
     case DLS_ACTION_DEVICE_EDGE:
     case DLS_ACTION_WAIT_DEVICE:
         code = do_whole_device(run, action);
@@ -202,16 +198,10 @@ do_action(const sync_run *run, dls_action action)
 
 /* --- one sync ------------------------------------------------------------- */
 
-/* The handles of the default streams mean "of the current context", or device. */
-static bool
-is_default_stream(uint64_t stream)
-{
-    return stream <= 2;
-}
-
-/* Find both places.  place_s differs from place_p only for an S that is a default
- * stream while `p` is a handle: S is then that of the memory's context.  A stream with
- * a handle can be asked and made to wait whatever is current.  DLS_OK, or a code. */
+/* Find both places.  The handles up to 2 are default streams: they mean "of the current
+ * context", or device.  place_s differs from place_p only for an S that is such a
+ * stream while `p` is not: S is then that of the memory's context.  Any other stream
+ * can be asked and made to wait whatever is current.  DLS_OK, or a code. */
 static int
 find_places(sync_run *run, uint64_t p)
 {
@@ -219,7 +209,7 @@ find_places(sync_run *run, uint64_t p)
     int id = job->device.device_id;
     int code = run->driver->find(p, id, job->address, &run->place_p, run->err);
     run->place_s = run->place_p;
-    bool own = job->has_s && is_default_stream(job->s) && !is_default_stream(p);
+    bool own = job->has_s && job->s <= 2 && p > 2;
     if (code == DLS_OK && own) {
         code = run->driver->find(job->s, id, job->address, &run->place_s, run->err);
     }
@@ -257,10 +247,9 @@ dls_sync_run(const dls_sync_job *job, dls_error *err)
     int code = find_places(&run,
                            p.known == DLS_P_KNOWN ? p.handle : run.driver->legacy);
     dls_saved_device saved;
-    if (code != DLS_OK) {
-        return code;
+    if (code == DLS_OK) {
+        code = run.driver->enter(&run.place_p, &saved, err);
     }
-    code = run.driver->enter(&run.place_p, &saved, err);
     if (code != DLS_OK) {
         return code;
     }
@@ -300,7 +289,7 @@ dls_sync_run_can_guard(dls_sync_job *job, dls_error *err)
     dls_place place;
     int code = driver->find(driver->legacy, job->device.device_id, job->address, &place,
                             err);
-    if (code == DLS_OK && !driver->can_record_device(&place)) {
+    if (code == DLS_OK && !place.records_device) {
         code = dls_fail(
             err, DLS_EBUFFER,
             "on_release=\"guard\" needs a CUDA driver of 12.5 or later; keep the "
@@ -324,14 +313,14 @@ fence(const dls_place *place)
     int result = -1;
     if (dls_pool_get_event(place, &event, &err) == DLS_OK) {
         result = place->driver->record_device(place, event);
-        if (result == 0) {
+        if (result == GPU_OK) {
             result = place->driver->wait_device(place, event);
         }
         dls_pool_put_event(place, event, result == 0);
     }
     if (result != 0 && !dls_gpu_is_capture_error(result)) {
         /* The host waits instead: slower, and just as safe. */
-        result = dls_gpu_sync_device(place);
+        result = place->api->device_sync();
     }
     return result;
 }

@@ -223,7 +223,7 @@ allocate(dl_tensor *prototype, dl_managed_tensor_versioned **out, void *context,
         dls_free(hold.base);
         return fail(tell, context, "MemoryError", "out of memory");
     }
-    dls_export_hold(managed, true, &hold);
+    dls_hold_move(&hold, dls_export_own_hold(managed, true));
     *out = managed;
     return 0;
 }
