@@ -16,120 +16,68 @@
 #include "sync/device_context.h"
 #include "sync/stream_value.h"
 
-static bool
-is_rocm(dls_family family)
-{
-    return family == DLS_FAMILY_ROCM || family == DLS_FAMILY_ROCM_HOST;
-}
-
 /* --- the option producer_stream ------------------------------------------- */
 
-/* P from a value of a device whose streams nobody here knows (S8).  0, or -1. */
+/* Read P from the option.  A value is a stream of these devices where a rule says so
+ * for S; an object's handle 0 is L on CUDA (S1).  On devices whose streams nobody here
+ * knows every value is one (S8).  0, or -1. */
 static int
-read_opaque(dls_state *state, PyObject *stream, dls_producer_stream *p)
+read_option(dls_state *state, int32_t device_type, PyObject *stream,
+            dls_producer_stream *p)
 {
+    dls_family family = dls_family_of_streams(device_type);
     dls_stream named;
-    if (dls_stream_read_opaque(state, stream, &named) < 0) {
+    int code = family == DLS_FAMILY_OTHER
+                   ? dls_stream_read_opaque(state, stream, &named)
+                   : dls_stream_read(state, stream, &named);
+    if (code < 0) {
         return -1;
     }
-    *p = named.value == DLS_VALUE_MINUS_ONE
-             ? (dls_producer_stream){.known = DLS_P_READY}
-             : dls_producer_stream_of_handle(named.handle);
+    if (family == DLS_FAMILY_CUDA && named.from_object
+        && named.value == DLS_VALUE_ZERO) {
+        named = (dls_stream){DLS_VALUE_ONE, 1, true};
+    }
+    dls_task task = dls_sync_rule_find(family, DLS_PRODUCER_MODERN, named.value).task;
+    if (task == DLS_TASK_VALUE_ERROR) {
+        return dls_stream_raise_wrong(state, family, task, stream);
+    }
+    if (task == DLS_TASK_TYPE_ERROR) {
+        return dls_stream_raise_wrong(state, dls_family_of(device_type), task, stream);
+    }
+    if (named.value == DLS_VALUE_MINUS_ONE) {
+        *p = (dls_producer_stream){.known = DLS_P_READY};
+    }
+    else {
+        *p = family == DLS_FAMILY_ONEAPI ? dls_producer_stream_of_object(stream)
+                                         : dls_producer_stream_of_handle(named.handle);
+    }
     return 0;
-}
-
-/* On oneAPI P is an object, or -1 for "ready" (S6).  0, or -1. */
-static int
-read_oneapi(dls_state *state, PyObject *stream, const dls_stream *named,
-            dls_producer_stream *p)
-{
-    switch (named->value) {
-    case DLS_VALUE_OBJECT:
-        *p = dls_producer_stream_of_object(stream);
-        return 0;
-    case DLS_VALUE_MINUS_ONE:
-        *p = (dls_producer_stream){.known = DLS_P_READY};
-        return 0;
-    default:
-        return dls_stream_raise_wrong(state, DLS_FAMILY_ONEAPI, DLS_TASK_TYPE_ERROR,
-                                      stream);
-    }
-}
-
-/* On CUDA 1 and 2 are streams and 0 is ambiguous (S1); on ROCm 0 is a stream and 1 and
- * 2 are none (S7).  0, or -1. */
-static int
-read_gpu(dls_state *state, dls_family family, PyObject *stream, const dls_stream *named,
-         dls_producer_stream *p)
-{
-    bool rocm = is_rocm(family);
-    switch (named->value) {
-    case DLS_VALUE_MINUS_ONE:
-        *p = (dls_producer_stream){.known = DLS_P_READY};
-        return 0;
-    case DLS_VALUE_HANDLE:
-        *p = dls_producer_stream_of_handle(named->handle);
-        return 0;
-    case DLS_VALUE_ONE:
-    case DLS_VALUE_TWO:
-        if (!rocm) {
-            *p = dls_producer_stream_of_handle(named->handle);
-            return 0;
-        }
-        return dls_stream_raise_wrong(state, DLS_FAMILY_ROCM, DLS_TASK_VALUE_ERROR,
-                                      stream);
-    case DLS_VALUE_ZERO:
-        if (rocm || named->from_object) {
-            *p = dls_producer_stream_of_handle(rocm ? 0 : 1);
-            return 0;
-        }
-        return dls_stream_raise_wrong(state, DLS_FAMILY_CUDA, DLS_TASK_VALUE_ERROR,
-                                      stream);
-    default:
-        return dls_stream_raise_wrong(state, family, DLS_TASK_TYPE_ERROR, stream);
-    }
-}
-
-static int
-read_option(dls_state *state, dls_family family, PyObject *stream,
-            dls_producer_stream *p)
-{
-    dls_stream named;
-    if (family == DLS_FAMILY_OTHER) {
-        return read_opaque(state, stream, p);
-    }
-    if (dls_stream_read(state, stream, &named) < 0) {
-        return -1;
-    }
-    return family == DLS_FAMILY_ONEAPI ? read_oneapi(state, stream, &named, p)
-                                       : read_gpu(state, family, stream, &named, p);
 }
 
 /* --- the C table and the library ------------------------------------------ */
 
-/* The handle of L on this device. */
-static uint64_t
-legacy_of(dl_device device)
+/* The stream of a library that says `handle`, where 0 means L. */
+static dls_producer_stream
+stream_or_legacy(uint64_t handle, dl_device device)
 {
-    return dls_driver_of(device.device_type)->legacy;
+    uint64_t legacy = dls_driver_of(device.device_type)->legacy;
+    return dls_producer_stream_of_handle(handle != 0 ? handle : legacy);
 }
 
-/* Ask the type's C table.  Where it fails, nothing was said. */
+/* Ask the type's C table.  Where it fails, nothing was said.  On oneAPI it gives a
+ * sycl::queue of C++, for which Python cannot wait. */
 static void
 ask_table(const dls_plan *plan, dl_device device, dls_producer_stream *p)
 {
     void *stream = NULL;
-    if (device.device_type == dl_kDLOneAPI) {
-        return; /* it gives a sycl::queue of C++, for which Python cannot wait */
-    }
-    if (plan->table == NULL || plan->table->current_work_stream == NULL
+    if (device.device_type == dl_kDLOneAPI || plan->table == NULL
+        || plan->table->current_work_stream == NULL
         || dls_plan_has(plan, DLS_LIB_NO_WORK_STREAM)) {
         return;
     }
     if (plan->table->current_work_stream(device.device_type, device.device_id, &stream)
         == 0) {
-        *p = dls_producer_stream_of_handle(stream != NULL ? (uint64_t)(uintptr_t)stream
-                                                          : legacy_of(device));
+        *p = stream_or_legacy((uint64_t)(uintptr_t)stream, device);
     }
     PyErr_Clear();
 }
@@ -179,8 +127,7 @@ ask_library(const dls_sync_source *from, dls_producer_stream *p, PyObject **queu
                 && (named.handle != 0
                     || !dls_plan_has(from->plan, DLS_LIB_ZERO_UNSAID));
     if (says) {
-        *p = dls_producer_stream_of_handle(named.handle != 0 ? named.handle
-                                                             : legacy_of(from->device));
+        *p = stream_or_legacy(named.handle, from->device);
     }
     Py_XDECREF(stream);
     return 0;
@@ -203,15 +150,15 @@ find(const dls_sync_source *from, dls_producer_stream *p, PyObject **queue)
     if (p->known != DLS_P_UNKNOWN) {
         return 0;
     }
-    dls_family family = dls_family_of(from->device.device_type);
+    int32_t device_type = from->device.device_type;
     PyObject *named = from->request->producer_stream;
     if (named != NULL && named != Py_None) {
-        return read_option(from->state, family, named, p);
+        return read_option(from->state, device_type, named, p);
     }
     /* Nobody keeps track of copies into pinned memory, and a current stream says
      * nothing of them (S5); of the streams of other devices nothing is known (S8). */
-    if (dls_plan_is_tensor(from->plan) || family == DLS_FAMILY_OTHER
-        || dls_device_is_host(from->device.device_type)) {
+    if (dls_plan_is_tensor(from->plan) || dls_device_is_host(device_type)
+        || dls_family_of(device_type) == DLS_FAMILY_OTHER) {
         return 0;
     }
     return dls_producer_stream_ask(from, p, queue);

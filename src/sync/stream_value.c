@@ -13,22 +13,30 @@
 
 /* --- the check ------------------------------------------------------------ */
 
-/* 1, 0, or -1 with an exception. */
+/* Look up what marks an object as a stream: one of the four attributes that name its
+ * handle, or the one of queues, if `queues` are looked for.  1 with a new reference to
+ * the first that it has in *value, 0, or -1.  *is_protocol: it is __cuda_stream__. */
 static int
-is_stream_object(dls_state *state, PyObject *stream)
+find_attribute(dls_state *state, PyObject *stream, bool queues, PyObject **value,
+               bool *is_protocol)
 {
     PyObject *names[] = {state->names.cuda_stream, state->names.torch_cuda_stream,
                          state->names.ptr, state->names.handle,
                          state->names.get_capsule};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        PyObject *value = NULL;
-        int got = dls_get_optional(stream, names[i], &value);
-        Py_XDECREF(value);
-        if (got != 0) {
-            return got;
-        }
+    int got = 0;
+    for (size_t i = 0; got == 0 && i < (queues ? 5 : 4); i++) {
+        got = dls_get_optional(stream, names[i], value);
+        *is_protocol = i == 0;
     }
-    return 0;
+    return got;
+}
+
+/* Values that are no stream and no handle, whatever int() makes of them. */
+static bool
+is_no_handle(PyObject *value)
+{
+    return PyBool_Check(value) || PyFloat_Check(value) || PyUnicode_Check(value)
+           || PyBytes_Check(value);
 }
 
 static int
@@ -62,12 +70,13 @@ dls_stream_check(dls_state *state, PyObject *stream)
     if (stream == Py_None) {
         return 0;
     }
-    bool never = PyBool_Check(stream) || PyFloat_Check(stream)
-                 || PyUnicode_Check(stream) || PyBytes_Check(stream);
+    bool never = is_no_handle(stream), is_protocol;
     if (!never && PyLong_Check(stream)) {
         return check_int(state, stream);
     }
-    int got = never ? 0 : is_stream_object(state, stream);
+    PyObject *value = NULL;
+    int got = never ? 0 : find_attribute(state, stream, true, &value, &is_protocol);
+    Py_XDECREF(value);
     if (got == 0 && !never && PyIndex_Check(stream)) {
         PyObject *number = PyNumber_Index(stream);
         got = number == NULL || check_int(state, number) < 0 ? -1 : 1;
@@ -82,18 +91,11 @@ dls_stream_check(dls_state *state, PyObject *stream)
     return got > 0 ? 0 : -1;
 }
 
-/* An integer that is no Python int, such as numpy.int64. */
-static bool
-is_foreign_int(PyObject *stream)
-{
-    return !PyLong_Check(stream) && stream != Py_None && PyIndex_Check(stream);
-}
-
 bool
 dls_stream_is_minus_one(PyObject *stream)
 {
     int overflow = 0;
-    if (stream == NULL || (!PyLong_Check(stream) && !is_foreign_int(stream))) {
+    if (stream == NULL || !PyIndex_Check(stream)) {
         return false;
     }
     PyObject *number = PyNumber_Index(stream);
@@ -115,39 +117,35 @@ raise_object(dls_state *state, PyObject *stream, const char *what)
 }
 
 /* Take the handle out of (0, handle), which __cuda_stream__ is: a method, in old
- * releases an attribute.  1 with a new reference in *number, or -1. */
-static int
-read_protocol(dls_state *state, PyObject *stream, PyObject *value, PyObject **number)
+ * releases an attribute.  The reference to `pair` is taken.  A new reference, or NULL.
+ */
+static PyObject *
+handle_of_pair(dls_state *state, PyObject *stream, PyObject *pair)
 {
-    PyObject *pair = NULL;
-    if (PyCallable_Check(value)) {
-        pair = PyObject_CallFunctionObjArgs(value, NULL);
-    }
-    else {
-        Py_INCREF(value);
-        pair = value;
+    if (PyCallable_Check(pair)) {
+        PyObject *method = pair;
+        pair = PyObject_CallFunctionObjArgs(method, NULL);
+        Py_DECREF(method);
     }
     if (pair == NULL) {
-        return -1;
+        return NULL;
     }
-    PyObject *tuple = PyTuple_Check(pair) || PyList_Check(pair) ? PySequence_Tuple(pair)
-                                                                : NULL;
+    PyObject *handle = NULL, *tuple = NULL;
+    if (PyTuple_Check(pair) || PyList_Check(pair)) {
+        tuple = PySequence_Tuple(pair);
+    }
     Py_DECREF(pair);
-    long version = -1;
-    if (tuple != NULL && PyTuple_Size(tuple) == 2) {
-        version = PyLong_AsLong(PyTuple_GetItem(tuple, 0));
-    }
-    if (version == 0) {
-        *number = PyTuple_GetItem(tuple, 1);
-        Py_INCREF(*number);
+    if (tuple != NULL && PyTuple_Size(tuple) == 2
+        && PyLong_AsLong(PyTuple_GetItem(tuple, 0)) == 0) {
+        handle = PyTuple_GetItem(tuple, 1);
+        Py_INCREF(handle);
     }
     Py_XDECREF(tuple);
-    if (version != 0) {
+    if (handle == NULL) {
         PyErr_Clear();
-        return raise_object(state, stream,
-                            "does not answer __cuda_stream__ with (0, handle)");
+        raise_object(state, stream, "does not answer __cuda_stream__ with (0, handle)");
     }
-    return 1;
+    return handle;
 }
 
 /* Find what holds the object's handle.  1 with a new reference in *number, which need
@@ -155,23 +153,13 @@ read_protocol(dls_state *state, PyObject *stream, PyObject *value, PyObject **nu
 static int
 find_number(dls_state *state, PyObject *stream, PyObject **number)
 {
-    PyObject *names[] = {state->names.cuda_stream, state->names.torch_cuda_stream,
-                         state->names.ptr, state->names.handle};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        PyObject *value = NULL;
-        int got = dls_get_optional(stream, names[i], &value);
-        if (got == 0) {
-            continue;
-        }
-        if (got > 0 && i == 0) {
-            got = read_protocol(state, stream, value, number);
-            Py_DECREF(value);
-            return got;
-        }
-        *number = value;
-        return got;
+    bool is_protocol;
+    int got = find_attribute(state, stream, false, number, &is_protocol);
+    if (got > 0 && is_protocol) {
+        *number = handle_of_pair(state, stream, *number);
+        got = *number != NULL ? 1 : -1;
     }
-    return 0;
+    return got;
 }
 
 /* Read the handle from an int, None (Warp's null stream), a ctypes pointer (numba) or
@@ -179,40 +167,35 @@ find_number(dls_state *state, PyObject *stream, PyObject **number)
 static int
 read_number(dls_state *state, PyObject *stream, PyObject *number, uint64_t *handle)
 {
-    PyObject *integer = NULL, *value = NULL;
+    PyObject *value = NULL;
     *handle = 0;
     if (number == Py_None) {
         return 0;
     }
-    if (PyBool_Check(number) || PyFloat_Check(number) || PyUnicode_Check(number)
-        || PyBytes_Check(number)) {
+    if (is_no_handle(number)) {
         return raise_object(state, stream, "has no handle that is an address");
     }
-    if (PyIndex_Check(number)) {
-        integer = PyNumber_Index(number);
+    bool is_int = PyIndex_Check(number);
+    if (!is_int && dls_get_optional(number, state->names.value, &value) < 0) {
+        return -1;
     }
-    else {
-        int got = dls_get_optional(number, state->names.value, &value);
-        if (got < 0) {
-            return -1;
-        }
-        if (got > 0 && value == Py_None) {
-            Py_DECREF(value);
-            return 0;
-        }
-        integer = PyNumber_Long(got > 0 ? value : number);
-        Py_XDECREF(value);
+    if (value == Py_None) {
+        Py_DECREF(value);
+        return 0;
     }
+    PyObject *integer = is_int ? PyNumber_Index(number)
+                               : PyNumber_Long(value != NULL ? value : number);
+    Py_XDECREF(value);
     if (integer != NULL) {
         *handle = PyLong_AsUnsignedLongLong(integer);
         Py_DECREF(integer);
     }
-    if (PyErr_Occurred() != NULL) {
-        return dls_error_forget() < 0
-                   ? -1
-                   : raise_object(state, stream, "has no handle that is an address");
+    if (PyErr_Occurred() == NULL) {
+        return 0;
     }
-    return 0;
+    return dls_error_forget() < 0
+               ? -1
+               : raise_object(state, stream, "has no handle that is an address");
 }
 
 static dls_value
@@ -243,7 +226,7 @@ dls_stream_read(dls_state *state, PyObject *stream, dls_stream *out)
     PyObject *number = NULL;
     out->from_object = true;
     int got = find_number(state, stream, &number);
-    if (got == 0 && is_foreign_int(stream)) {
+    if (got == 0 && PyIndex_Check(stream)) { /* such as numpy.int64 */
         number = PyNumber_Index(stream);
         got = number != NULL ? dls_stream_read(state, number, out) : -1;
         Py_XDECREF(number);
@@ -251,7 +234,6 @@ dls_stream_read(dls_state *state, PyObject *stream, dls_stream *out)
     }
     if (got == 0) {
         out->value = DLS_VALUE_OBJECT;
-        return 0;
     }
     if (got > 0) {
         got = read_number(state, stream, number, &out->handle);
@@ -264,8 +246,7 @@ dls_stream_read(dls_state *state, PyObject *stream, dls_stream *out)
 int
 dls_stream_read_opaque(dls_state *state, PyObject *stream, dls_stream *out)
 {
-    bool is_object = stream != NULL && stream != Py_None && !PyIndex_Check(stream);
-    if (!is_object) {
+    if (stream == NULL || stream == Py_None || PyIndex_Check(stream)) {
         return dls_stream_read(state, stream, out);
     }
     *out = (dls_stream){.value = DLS_VALUE_OBJECT,

@@ -44,11 +44,11 @@ wait_for(dls_state *state, PyObject *queue)
 static int
 make_edge(dls_state *state, PyObject *p, PyObject *s)
 {
-    PyObject *event = NULL, *after = NULL, *result = NULL, *barrier = NULL;
     int got = PyObject_RichCompareBool(p, s, Py_EQ);
     if (got != 0) {
         return got < 0 ? -1 : 0; /* two objects of one queue */
     }
+    PyObject *barrier = NULL, *event = NULL, *result = NULL;
     got = dls_get_optional(s, state->names.submit_barrier, &barrier);
     Py_XDECREF(barrier);
     if (got > 0) {
@@ -57,7 +57,7 @@ make_edge(dls_state *state, PyObject *p, PyObject *s)
     if (got <= 0) {
         return got < 0 ? -1 : wait_for(state, p);
     }
-    after = PyList_New(1);
+    PyObject *after = PyList_New(1);
     if (after == NULL) {
         Py_DECREF(event);
         return -1;
@@ -74,10 +74,8 @@ dls_sycl_queue_sync(dls_state *state, PyObject *source, const dls_sync_job *job,
                     PyObject *s)
 {
     const dls_sync_facts facts = {.no_device_wait = true};
-    dls_sync_job here = {.task = job->task,
-                         .p = job->p,
-                         .s = (uint64_t)(uintptr_t)s,
-                         .policy = job->policy};
+    dls_sync_job here = *job;
+    here.s = (uint64_t)(uintptr_t)s;
     if (job->policy == DLS_UNKNOWN_LEGACY) {
         here.policy = DLS_UNKNOWN_AUTO; /* there is no default queue */
     }

@@ -48,13 +48,6 @@ read_s(dls_state *state, const dls_request *request, dls_family family, dls_stre
                : dls_consumer_stream_read(state, request, out);
 }
 
-static bool
-is_cuda(dls_family family)
-{
-    return family == DLS_FAMILY_CUDA || family == DLS_FAMILY_CUDA_MANAGED
-           || family == DLS_FAMILY_CUDA_HOST;
-}
-
 /* Put the stream that really reads the memory in the place of what the consumer passed.
  */
 static void
@@ -63,7 +56,7 @@ adapt_s(dls_sync *sync)
     const dls_request *request = sync->from.request;
     dl_device device = sync->from.device;
     dls_stream *s = &sync->s;
-    if (is_cuda(dls_family_of(device.device_type)) && s->from_object
+    if (dls_family_of_streams(device.device_type) == DLS_FAMILY_CUDA && s->from_object
         && s->value == DLS_VALUE_ZERO) {
         *s = (dls_stream){DLS_VALUE_ONE, 1, true}; /* from an object, 0 means L (S1) */
     }
@@ -107,17 +100,15 @@ static PyObject *
 passed_value(const dls_sync *sync)
 {
     PyObject *stream = sync->from.request->stream;
-    switch (sync->argument) {
-    case DLS_PASS_NONE:
+    static const long numbers[] = {[DLS_PASS_MINUS_1] = -1,
+                                   [DLS_PASS_0] = 0,
+                                   [DLS_PASS_1] = 1};
+    assert(sync->argument != DLS_OMIT);
+    if (sync->argument == DLS_PASS_NONE) {
         Py_RETURN_NONE;
-    case DLS_PASS_MINUS_1:
-        return PyLong_FromLong(-1);
-    case DLS_PASS_0:
-        return PyLong_FromLong(0);
-    case DLS_PASS_1:
-        return PyLong_FromLong(1);
-    default:
-        break;
+    }
+    if (sync->argument != DLS_PASS_S) {
+        return PyLong_FromLong(numbers[sync->argument]);
     }
     bool opaque = dls_family_of(sync->from.device.device_type) == DLS_FAMILY_OTHER;
     if (!opaque && (sync->s.handle != 0 || sync->s.value == DLS_VALUE_ZERO)) {
@@ -224,14 +215,6 @@ is_empty(const dl_tensor *tensor)
            || count == 0;
 }
 
-static bool
-needs_p(dls_task task)
-{
-    return task == DLS_TASK_SYNC || task == DLS_TASK_SYNC_IF_KNOWN
-           || task == DLS_TASK_WAIT || task == DLS_TASK_WAIT_IF_KNOWN
-           || task == DLS_TASK_REFUSE;
-}
-
 /* There was no copy stream before the call.  Where only the memory's address tells the
  * context (a program of the driver API), there is one now.  0, or -1 with the reason as
  * the exception. */
@@ -253,7 +236,7 @@ make_job(const dls_sync *sync, dls_task task, dls_producer_stream p,
          const dls_acquired *acquired)
 {
     dls_family family = dls_family_of(sync->from.device.device_type);
-    bool rocm = family == DLS_FAMILY_ROCM || family == DLS_FAMILY_ROCM_HOST;
+    bool rocm = dls_family_of_streams(sync->from.device.device_type) == DLS_FAMILY_ROCM;
     bool none = sync->s.value == DLS_VALUE_NONE;
     return (dls_sync_job){
         .task = task,
@@ -297,7 +280,8 @@ do_task(dls_sync *sync, dls_task task, dls_producer_stream p,
     if (task == DLS_TASK_VALUE_ERROR || task == DLS_TASK_TYPE_ERROR) {
         return dls_stream_raise_wrong(from->state, family, task, from->request->stream);
     }
-    if (needs_p(task) && dls_producer_stream_find(from, &p, &sync->queue) < 0) {
+    bool about_l = task == DLS_TASK_EDGE_FROM_L || task == DLS_TASK_WAIT_L;
+    if (!about_l && dls_producer_stream_find(from, &p, &sync->queue) < 0) {
         return -1;
     }
     const dls_sync_job job = make_job(sync, task, p, acquired);

@@ -39,39 +39,29 @@ dls_transfer_check(dls_state *state, PyObject *source, const dls_request *reques
     return refused ? dls_transfer_raise(state, source, request, have, NULL) : 0;
 }
 
-static void
-raise_not_moved(dls_state *state, PyObject *source, dl_device have, dl_device want)
-{
-    if (dls_device_is_host(have.device_type)) {
-        dls_refuse(
-            state, DLS_EBUFFER, source,
-            "it lies in host memory and device (%d, %d) is wanted; dlshim allocates no "
-            "device memory: move it with the consumer's own function first (torch's "
-            ".to(), cupy.asarray(), jax.device_put())",
-            (int)want.device_type, (int)want.device_id);
-        return;
-    }
-    dls_refuse(
-        state, DLS_EBUFFER, source,
-        "it lies on device (%d, %d) and (%d, %d) is wanted, and its library did not "
-        "move it; move it there first (.cpu(), .to())",
-        (int)have.device_type, (int)have.device_id, (int)want.device_type,
-        (int)want.device_id);
-}
-
 int
 dls_transfer_raise(dls_state *state, PyObject *source, const dls_request *request,
                    dl_device have, PyObject *kept)
 {
+    dl_device want = request->device;
     if (request->copy == 0) {
         dls_refuse(state, DLS_ECOPY, source,
                    "it lies on device (%d, %d) and (%d, %d) is wanted, which needs a "
                    "copy, but copy=False was asked for; allow it with copy=None",
-                   (int)have.device_type, (int)have.device_id,
-                   (int)request->device.device_type, (int)request->device.device_id);
+                   have.device_type, have.device_id, want.device_type, want.device_id);
+    }
+    else if (dls_device_is_host(have.device_type)) {
+        dls_refuse(state, DLS_EBUFFER, source,
+                   "it lies in host memory and device (%d, %d) is wanted; dlshim "
+                   "allocates no device memory: move it with the consumer's own "
+                   "function first (torch's .to(), cupy.asarray(), jax.device_put())",
+                   want.device_type, want.device_id);
     }
     else {
-        raise_not_moved(state, source, have, request->device);
+        dls_refuse(state, DLS_EBUFFER, source,
+                   "it lies on device (%d, %d) and (%d, %d) is wanted, and its library "
+                   "did not move it; move it there first (.cpu(), .to())",
+                   have.device_type, have.device_id, want.device_type, want.device_id);
     }
     if (kept != NULL) {
         dls_refuse_with_cause(kept);

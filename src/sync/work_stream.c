@@ -1,6 +1,9 @@
-/* Remembers the stream of the last export, which the consumer of our C table asks for
- * afterwards.  Called by ctable_out.c and by export_struct.c; no Python.  Tests:
- * tests/device/test_work_stream.py, tests/device/test_rocm_work_stream.py. */
+/* Keeps, for each thread, on which stream its last export through our C table is.
+ *
+ * Called by export/ when it has made an export, and by module/ctable_out.  Touches
+ * two thread-local values only.
+ * Tests: tests/device/test_work_stream.py, tests/device/test_rocm_work_stream.py.
+ */
 #include "sync/work_stream.h"
 
 #include "gpu/driver_of.h"
@@ -23,12 +26,8 @@ new_key(void)
 int
 dls_work_stream_init(void)
 {
-    if (last_device == NULL) {
-        last_device = new_key();
-    }
-    if (last_stream == NULL) {
-        last_stream = new_key();
-    }
+    last_device = last_device != NULL ? last_device : new_key();
+    last_stream = last_stream != NULL ? last_stream : new_key();
     if (last_device == NULL || last_stream == NULL) {
         PyErr_NoMemory();
         return -1;
