@@ -184,14 +184,18 @@ dls_tensor_fold_data(dl_tensor *tensor, const dls_scan *scan)
 }
 
 bool
-dls_tensor_needs_change(const dl_tensor *source, uint64_t source_flags,
-                        bool has_deleter, const dls_scan *scan,
+dls_tensor_needs_change(const void *managed, uint64_t flags, const dls_scan *scan,
                         const dls_delivery *what)
 {
+    const dl_tensor *source = dls_managed_tensor(managed, what->versioned);
     const dl_tensor *out = &what->tensor;
+    bool has_deleter = what->versioned
+                           ? ((const dl_managed_tensor_versioned *)managed)->deleter
+                                 != NULL
+                           : ((const dl_managed_tensor *)managed)->deleter != NULL;
     return (what->canonical && !scan->canonical) || scan->meaningless
            || source->data != out->data || source->byte_offset != out->byte_offset
-           || !has_deleter || (what->versioned && source_flags != what->flags)
+           || !has_deleter || (what->versioned && flags != what->flags)
            || memcmp(&source->dtype, &out->dtype, sizeof out->dtype) != 0
            || memcmp(&source->device, &out->device, sizeof out->device) != 0
            || source->ndim != out->ndim;
@@ -283,30 +287,33 @@ dls_tensor_write_dims(const dl_tensor *from, bool canonical, int64_t *dims)
     }
 }
 
-/* A new block with everything filled in but *tensor, which is where the tensor is, and
- * the dims.  NULL when out of memory. */
+/* A new block with the members of `from`, and everything filled in but the dims.  NULL
+ * when out of memory. */
 static export_block *
-new_block(int32_t ndim, bool versioned, uint64_t flags, dl_tensor **tensor)
+new_block(const dl_tensor *from, bool versioned, uint64_t flags)
 {
-    assert(ndim >= 0 && ndim <= DLS_NDIM_ABSURD);
-    size_t room = 2 * sizeof(int64_t) * (uint32_t)ndim;
+    assert(from->ndim >= 0 && from->ndim <= DLS_NDIM_ABSURD);
+    size_t room = 2 * sizeof(int64_t) * (uint32_t)from->ndim;
     export_block *block = dls_alloc(sizeof *block + room);
     if (block == NULL) {
         return NULL;
     }
+    dl_tensor *tensor = &block->managed.legacy.dl_tensor;
     if (versioned) {
         dl_managed_tensor_versioned *managed = &block->managed.versioned;
         managed->version = (dl_version){DL_MAJOR, DL_MINOR};
         managed->manager_ctx = block;
         managed->deleter = delete_versioned;
         managed->flags = flags;
-        *tensor = &managed->dl_tensor;
+        tensor = &managed->dl_tensor;
     }
     else {
         block->managed.legacy.manager_ctx = block;
         block->managed.legacy.deleter = delete_legacy;
-        *tensor = &block->managed.legacy.dl_tensor;
     }
+    *tensor = *from;
+    tensor->shape = block->dims;
+    tensor->strides = block->dims + from->ndim;
     block->hold = (dls_hold){0};
     DLS_COUNT_LIVE(1);
     return block;
@@ -315,15 +322,10 @@ new_block(int32_t ndim, bool versioned, uint64_t flags, dl_tensor **tensor)
 void *
 dls_export_new(const dls_delivery *what)
 {
-    dl_tensor *tensor;
-    export_block *block = new_block(what->tensor.ndim, what->versioned, what->flags,
-                                    &tensor);
+    export_block *block = new_block(&what->tensor, what->versioned, what->flags);
     if (block == NULL) {
         return NULL;
     }
-    *tensor = what->tensor;
-    tensor->shape = block->dims;
-    tensor->strides = block->dims + tensor->ndim;
     dls_tensor_write_dims(&what->tensor, what->canonical, block->dims);
     return &block->managed;
 }
@@ -355,17 +357,12 @@ dls_tensor_copy_dims(const dl_tensor *from, int64_t *shape, int64_t *strides)
 void *
 dls_export_plain(const dl_tensor *plain, bool versioned, dls_hold **hold)
 {
-    dl_tensor *tensor;
-    int32_t ndim = plain->ndim;
     assert(dls_tensor_is_plain(plain));
-    export_block *block = new_block(ndim, versioned, 0, &tensor);
+    export_block *block = new_block(plain, versioned, 0);
     if (block == NULL) {
         return NULL;
     }
-    *tensor = *plain;
-    tensor->shape = block->dims;
-    tensor->strides = block->dims + ndim;
-    dls_tensor_copy_dims(plain, block->dims, block->dims + ndim);
+    dls_tensor_copy_dims(plain, block->dims, block->dims + plain->ndim);
     *hold = &block->hold;
     return &block->managed;
 }

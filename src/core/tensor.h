@@ -50,11 +50,10 @@ typedef struct {
  * tensor. */
 void dls_tensor_fold_data(dl_tensor *tensor, const dls_scan *scan);
 
-/* The predicate of T3: would a translation of this struct change anything?  `source` is
- * the producer's struct, in the generation that `what` wants.  (If the generations
- * differ, translation is always needed: do not call this.) */
-bool dls_tensor_needs_change(const dl_tensor *source, uint64_t source_flags,
-                             bool has_deleter, const dls_scan *scan,
+/* The predicate of T3: would a translation of this struct change anything?  `managed`
+ * is the producer's, in the generation that `what` wants, and `flags` are what it says.
+ * (If the generations differ, translation is always needed: do not call this.) */
+bool dls_tensor_needs_change(const void *managed, uint64_t flags, const dls_scan *scan,
                              const dls_delivery *what);
 
 /* Write the shape, then the strides, into dims[2 * ndim] as T4 wants them: the
@@ -90,14 +89,6 @@ dls_managed_tensor(const void *managed, bool versioned)
 {
     return versioned ? &((const dl_managed_tensor_versioned *)managed)->dl_tensor
                      : &((const dl_managed_tensor *)managed)->dl_tensor;
-}
-
-/* Does a managed tensor of either generation have a deleter? */
-static inline bool
-dls_managed_has_deleter(const void *managed, bool versioned)
-{
-    return versioned ? ((const dl_managed_tensor_versioned *)managed)->deleter != NULL
-                     : ((const dl_managed_tensor *)managed)->deleter != NULL;
 }
 
 /* Call the deleter, if any, of a managed tensor of either generation.  Any thread. */

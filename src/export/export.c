@@ -246,11 +246,8 @@ can_hand_on(const dls_exchange *x, const dls_resolved *resolved)
         || !dls_acquired_may_hand_on(x) || !dls_fast_is_open()) {
         return false;
     }
-    return !dls_tensor_needs_change(dls_managed_tensor(acquired->managed, versioned),
-                                    acquired->flags,
-                                    dls_managed_has_deleter(acquired->managed,
-                                                            versioned),
-                                    &resolved->scan, &resolved->delivery);
+    return !dls_tensor_needs_change(acquired->managed, acquired->flags, &resolved->scan,
+                                    &resolved->delivery);
 }
 
 /* The producer's own capsule, or a capsule around the struct that its C table gave. */

@@ -245,7 +245,7 @@ find(uint64_t stream, int device_id, const void *address, dls_place *place,
     if (address != NULL) {
         dls_hip_ask_pointer(address, &pointer);
     }
-    if (pointer.api == NULL && address == NULL && atomic_load(&count) > 1) {
+    if (address == NULL && atomic_load(&count) > 1) {
         return dls_fail(err, DLS_EBUFFER,
                         "ROCm: several HIP runtimes, and no address to ask them for");
     }

@@ -111,6 +111,7 @@ static PyObject *
 peek_tensor(dls_state *state, const void *managed, bool versioned)
 {
     const dl_managed_tensor_versioned *newer = versioned ? managed : NULL;
+    const dl_managed_tensor *legacy = versioned ? NULL : managed;
     const dl_tensor *t = dls_managed_tensor(managed, versioned);
     int32_t ndim = t->ndim < 0 || t->ndim > DLS_NDIM_ABSURD ? 0 : t->ndim;
     /* Made first, because no call may be made while an exception is pending. */
@@ -129,7 +130,7 @@ peek_tensor(dls_state *state, const void *managed, bool versioned)
         dims_or_none(t->strides, ndim), "byte_offset",
         (unsigned long long)t->byte_offset, "data", PyLong_FromVoidPtr(t->data),
         "flags", versioned ? (unsigned long long)newer->flags : 0ull, "has_deleter",
-        PyBool_FromLong(dls_managed_has_deleter(managed, versioned)));
+        PyBool_FromLong(versioned ? newer->deleter != NULL : legacy->deleter != NULL));
 }
 
 static PyObject *
