@@ -7,7 +7,6 @@
 #include "sync/device_context.h"
 
 #include "gpu/driver_of.h"
-
 #include "gpu/sync_rules.h"
 #include "python/errors.h"
 

@@ -83,7 +83,8 @@ ask_table(const dls_plan *plan, dl_device device, dls_producer_stream *p)
 }
 
 /* Ask the library for its current stream, with the memory's device current.  1 with a
- * new reference in *stream and what was read from it in *named, 0, or -1. */
+ * new reference in *stream and what was read from it in *named, 0, or -1.  The caller
+ * drops *stream in all cases. */
 static int
 ask_library_object(const dls_sync_source *from, PyObject **stream, dls_stream *named)
 {
@@ -94,11 +95,8 @@ ask_library_object(const dls_sync_source *from, PyObject **stream, dls_stream *n
     if (entered) {
         dls_device_context_leave(from->device, &saved);
     }
-    if (got > 0 && dls_stream_read(from->state, *stream, named) < 0) {
-        Py_CLEAR(*stream);
-        return -1;
-    }
-    return got;
+    bool unread = got > 0 && dls_stream_read(from->state, *stream, named) < 0;
+    return unread ? -1 : got;
 }
 
 /* Ask the library.  Where it fails, nothing was said, unless the error is fatal. */
@@ -168,12 +166,9 @@ int
 dls_producer_stream_find(const dls_sync_source *from, dls_producer_stream *p,
                          PyObject **queue)
 {
-    if (queue != NULL) {
-        return find(from, p, queue);
-    }
     PyObject *dropped = NULL;
-    int code = find(from, p, &dropped);
-    if (p->object != NULL) {
+    int code = find(from, p, queue != NULL ? queue : &dropped);
+    if (queue == NULL && p->object != NULL) {
         *p = (dls_producer_stream){.known = DLS_P_UNKNOWN};
     }
     Py_XDECREF(dropped);

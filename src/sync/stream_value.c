@@ -70,10 +70,11 @@ dls_stream_check(dls_state *state, PyObject *stream)
     if (stream == Py_None) {
         return 0;
     }
-    bool never = is_no_handle(stream), is_protocol;
+    bool never = is_no_handle(stream);
     if (!never && PyLong_Check(stream)) {
         return check_int(state, stream);
     }
+    bool is_protocol; /* not asked here */
     PyObject *value = NULL;
     int got = never ? 0 : find_attribute(state, stream, true, &value, &is_protocol);
     Py_XDECREF(value);

@@ -169,17 +169,17 @@ dls_sync_meets_capture(dls_sync *sync)
     bool replaced = sync->transfer == DLS_TRANSFER_TO_HOST
                     || (sync->argument == DLS_PASS_1 && sync->s.value != DLS_VALUE_ONE)
                     || sync->argument == DLS_PASS_0;
-    dls_producer_stream p = {.known = DLS_P_UNKNOWN};
-    bool captures = false, in_use = false;
     if (!replaced || sync->is_empty) {
         return 0;
     }
+    bool captures, in_use;
     Py_BEGIN_ALLOW_THREADS
     in_use = driver->in_use();
     Py_END_ALLOW_THREADS
     if (!in_use) {
         return 0; /* nothing captures without a driver */
     }
+    dls_producer_stream p = {.known = DLS_P_UNKNOWN};
     if (dls_producer_stream_ask(&sync->from, &p, &sync->queue) < 0) {
         return -1;
     }
@@ -350,15 +350,14 @@ dls_sync_acquired(const dls_sync_source *from, dls_producer_kind kind,
 dls_producer_stream
 dls_sync_ready_stream(dls_state *state, const dls_request *request, dl_device device)
 {
-    const dls_producer_stream ready = {.known = DLS_P_READY},
-                              unknown = {.known = DLS_P_UNKNOWN};
+    const dls_producer_stream ready = {.known = DLS_P_READY};
     dls_stream s;
     if (dls_device_is_host(device.device_type)) {
         return ready;
     }
     if (read_s(state, request, dls_family_of(device.device_type), &s) < 0) {
         PyErr_Clear();
-        return unknown;
+        return (dls_producer_stream){.known = DLS_P_UNKNOWN};
     }
     switch (s.value) {
     case DLS_VALUE_NONE:
@@ -375,6 +374,6 @@ dls_sync_ready_stream(dls_state *state, const dls_request *request, dl_device de
     case DLS_VALUE_OBJECT:
         return dls_producer_stream_of_object(request->stream);
     default:
-        return unknown;
+        return (dls_producer_stream){.known = DLS_P_UNKNOWN};
     }
 }
