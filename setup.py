@@ -47,21 +47,28 @@ def compile_args() -> list[str]:
     return args
 
 
-# What an exchange on the learned road crosses. All else is off that road, and made small.
+# What a learned exchange crosses, and an older protocol. All else is made small.
 QUICK = [
+    "acquire/acquire",
     "acquire/call",
     "acquire/lazy_bits",
     "core/hold",
+    "core/layout",
     "core/tensor",
+    "exchange/acquired",
     "exchange/device_question",
     "exchange/tensor_object",
     "export/device_answer",
+    "export/export",
     "export/fast_path",
+    "export/resolve",
     "module/ctable_out",
     "module/ctable_view",
     "module/functions",
     "module/producer",
     "module/tensor_type",
+    "older_protocols/older_protocols",
+    "older_protocols/reading",
     "python/capsule",
     "request/request",
 ]

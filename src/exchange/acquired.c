@@ -16,7 +16,9 @@ dls_acquired_drop(dls_acquired *acquired)
 {
     PyObject *capsule = acquired->capsule;
     dls_hold hold = acquired->hold;
-    dls_free(acquired->dims);
+    if (acquired->dims != acquired->few_dims) {
+        dls_free(acquired->dims);
+    }
     dls_acquired_init(acquired);
     if (capsule != NULL) {
         dls_drop_foreign(capsule);

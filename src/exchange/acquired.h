@@ -19,6 +19,9 @@ typedef enum {
     DLS_OLDER = 2      /* described by an older protocol: no struct of the source's */
 } dls_generation;
 
+/* Dimensions that need no memory of their own. */
+enum { DLS_FEW_DIMS = 4 };
+
 /* tensor.shape and tensor.strides point into the source's struct (alive as long as
  * capsule or hold) or into dims. */
 typedef struct {
@@ -34,7 +37,8 @@ typedef struct {
     void *managed;       /* the struct behind capsule or hold, NULL for DLS_OLDER */
     PyObject *capsule;   /* strong; not yet taken, may be handed on; NULL: taken */
     dls_hold hold;       /* once taken: owned */
-    int64_t *dims;       /* DLS_OLDER: owned, 2 * ndim: shape, then strides */
+    int64_t *dims;       /* DLS_OLDER: shape, then strides: few_dims, or owned memory */
+    int64_t few_dims[2 * DLS_FEW_DIMS];
 } dls_acquired;
 
 /* Make it empty.  What it held before is not given back. */

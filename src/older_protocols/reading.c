@@ -54,7 +54,9 @@ dls_reading_set_ndim(dls_reading *reading, int64_t ndim)
                                 (long long)ndim, DLS_NDIM_INTERFACE);
     }
     assert(acquired->dims == NULL);
-    acquired->dims = dls_alloc(2 * (size_t)ndim * sizeof *acquired->dims);
+    acquired->dims = ndim <= DLS_FEW_DIMS
+                         ? acquired->few_dims
+                         : dls_alloc(2 * (size_t)ndim * sizeof *acquired->dims);
     if (acquired->dims == NULL) {
         PyErr_NoMemory();
         return -1;
