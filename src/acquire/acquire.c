@@ -163,6 +163,7 @@ after_learned(dls_exchange *x, dls_form form, dls_attempt got)
         x->tried = form;
         x->tried.known = true;
         x->tried_error = dls_error_take();
+        x->learned_failed = true;
     }
     return acquire_anew(x);
 }

@@ -54,7 +54,7 @@ step_over(dls_exchange *x, dls_attempt got)
 static dls_attempt
 call_once(dls_exchange *x, unsigned mask, const dls_call_values *values)
 {
-    PyObject *capsule = dls_call_dlpack(x->state, x->plan, x->source, mask, values);
+    PyObject *capsule = dls_call_dlpack(x->state, x->source, mask, values);
     return dls_attempt_read_capsule(x, capsule, mask);
 }
 

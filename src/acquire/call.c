@@ -4,8 +4,8 @@
 #include "acquire/call.h"
 
 /* The argument vector of a call.  SCRATCH is free for PY_VECTORCALL_ARGUMENTS_OFFSET.
- * Where the method is looked up on the type, the type comes before the object. */
-enum { SCRATCH, TYPE, SELF, FIRST_VALUE, ROOM = FIRST_VALUE + 4 };
+ */
+enum { SCRATCH, SELF, FIRST_VALUE, ROOM = FIRST_VALUE + 4 };
 
 /* Write the values of the mask's keywords, in the order of state->kwnames[mask]. */
 static inline void
@@ -26,35 +26,29 @@ write_values(dls_state *state, unsigned mask, const dls_call_values *values,
     }
 }
 
-/* N1: the method of the type is called, if instances could shadow it. */
+/* As `source.__dlpack__(...)`: an attribute of the object goes before its class's. */
 static inline PyObject *
-call_method(dls_state *state, bool by_type, PyObject **args, PyObject *kwnames)
+call_method(dls_state *state, PyObject **args, PyObject *kwnames)
 {
-    if (DLS_RARE(by_type)) {
-        args[TYPE] = (PyObject *)Py_TYPE(args[SELF]);
-        return dls_compat.PyObject_VectorcallMethod(state->names.dlpack, &args[TYPE],
-                                                    2 | DLS_VECTORCALL_OFFSET, kwnames);
-    }
     return dls_compat.PyObject_VectorcallMethod(state->names.dlpack, &args[SELF],
                                                 1 | DLS_VECTORCALL_OFFSET, kwnames);
 }
 
 PyObject *
-dls_call_dlpack(dls_state *state, const dls_plan *plan, PyObject *source, unsigned mask,
+dls_call_dlpack(dls_state *state, PyObject *source, unsigned mask,
                 const dls_call_values *values)
 {
     PyObject *args[ROOM];
     args[SELF] = source;
     write_values(state, mask, values, &args[FIRST_VALUE]);
-    return call_method(state, plan->by_type, args, mask ? state->kwnames[mask] : NULL);
+    return call_method(state, args, mask ? state->kwnames[mask] : NULL);
 }
 
 PyObject *
 dls_call_bare(dls_state *state, PyObject *source)
 {
-    PyObject *args[2] = {NULL, source};
-    return dls_compat.PyObject_VectorcallMethod(state->names.dlpack, &args[1],
-                                                1 | DLS_VECTORCALL_OFFSET, NULL);
+    PyObject *args[] = {[SELF] = source};
+    return call_method(state, args, NULL);
 }
 
 DLS_APART PyObject *
@@ -71,5 +65,5 @@ dls_call_learned(dls_state *state, const dls_plan *plan, PyObject *source,
         return dls_compat.PyObject_Vectorcall(plan->method, &args[SELF],
                                               1 | DLS_VECTORCALL_OFFSET, kwnames);
     }
-    return call_method(state, form & DLS_FAST_BY_TYPE, args, kwnames);
+    return call_method(state, args, kwnames);
 }

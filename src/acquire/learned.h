@@ -28,7 +28,7 @@ dls_fast_is_open(void)
 static inline dls_hot
 dls_ask_method(dls_hot hot, bool answer)
 {
-    const unsigned special = DLS_FAST_VERSION | DLS_FAST_BY_TYPE | DLS_FAST_DIRECT;
+    const unsigned special = DLS_FAST_VERSION | DLS_FAST_DIRECT;
     /* Most old producers are asked without anything; few versioned ones are. */
     bool bare = !(DLS_KNOWN(answer) && answer) && !(hot.form & special);
     hot.capsule = bare ? dls_call_bare(hot.state, hot.source)

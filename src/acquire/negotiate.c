@@ -53,23 +53,24 @@ fast_form(const dls_exchange *x, dls_form form)
                      | (form.mask != 0 ? DLS_FAST_VERSION : 0)
                      | (form.versioned ? DLS_FAST_VERSIONED : 0)
                      | (x->request.versioned ? DLS_FAST_WANTED : 0)
-                     | (x->plan->by_type ? DLS_FAST_BY_TYPE : 0)
                      | (x->plan->method != NULL ? DLS_FAST_DIRECT : 0)
                      | (device_is_asked(x->plan) ? DLS_FAST_DEVICE : 0));
 }
 
 /* The attempt succeeded on the host: learn its form, which is then the first to be
- * asked from now on.  In two cases the form serves this exchange only (N1): __dlpack__
- * refused this array (and not the call), and an older protocol gave it; or an attempt
- * before this one raised something else than TypeError. */
+ * asked from now on.  In three cases the form serves this exchange only (N1): the
+ * learned form failed for this object; __dlpack__ refused this array (and not the
+ * call), and an older protocol gave it; or an attempt before this one raised something
+ * else than TypeError. */
 static void
 learn(dls_exchange *x, dls_protocol protocol, unsigned mask)
 {
     bool after_refusal = protocol > DLS_PROTOCOL_DLPACK
                          && dls_plan_offers(x->plan, DLS_PROTOCOL_DLPACK)
                          && dls_plan_has(x->plan, DLS_LIB_OLDER_AFTER_REFUSAL);
-    bool by_chance = x->refused_otherwise
-                     && !dls_plan_has(x->plan, DLS_LIB_LEARN_ANY_REFUSAL);
+    bool by_chance = x->learned_failed
+                     || (x->refused_otherwise
+                         && !dls_plan_has(x->plan, DLS_LIB_LEARN_ANY_REFUSAL));
     const dls_form form = {
         .known = !after_refusal && !by_chance,
         .versioned = x->acquired.generation == DLS_VERSIONED,

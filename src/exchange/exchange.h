@@ -97,6 +97,8 @@ typedef struct {
     PyObject *first_error; /* negotiation, strong: the error to show if nothing works */
     dls_form tried; /* known: this form failed already, and is not asked again ... */
     PyObject *tried_error; /* ... it raised this (strong); NULL: it gave nothing */
+    bool learned_failed; /* the learned form failed for this object: what works instead
+                          * is not learned (N1) */
     bool keeps;       /* a Producer asks, and keeps memory made for its export (T8) */
     dls_shared *kept; /* export: that memory, a share; NULL: none was made */
 } dls_exchange;

@@ -116,6 +116,13 @@ find_in_mro(const search *s, PyObject *name, PyObject **value)
     return NOWHERE;
 }
 
+/* A method that no instance can replace by an attribute of its own. */
+static PyObject *
+method_of_all(PyTypeObject *type, PyObject *value)
+{
+    return dls_type_has_dict(type) ? NULL : dls_method_lasting(type, value);
+}
+
 /* The protocols that are attributes.  None as a class attribute is Python's word for
  * "not offered". */
 static int
@@ -136,8 +143,7 @@ find_protocols(search *s)
         plan->offers |= (uint32_t)offered << i;
         if (offered && i == DLS_PROTOCOL_DLPACK) {
             s->dlpack_at = at;
-            plan->by_type = dls_method_is_plain(value) && dls_type_has_dict(plan->type);
-            plan->method = dls_method_lasting(plan->type, value);
+            plan->method = method_of_all(plan->type, value);
         }
         Py_XDECREF(value);
     }
@@ -169,7 +175,7 @@ find_device(search *s)
                      && !(at >= 0 && at < s->library_at);
     if (at >= 0) {
         plan->has_device = true;
-        plan->device_method = dls_method_lasting(plan->type, value);
+        plan->device_method = method_of_all(plan->type, value);
     }
     Py_XDECREF(value);
     write_learned(plan, (dls_learned){.met = plan->cpu_only});

@@ -65,9 +65,8 @@ typedef struct {
 #define DLS_FAST_VERSION 4u   /* ... with max_version */
 #define DLS_FAST_VERSIONED 8u /* the generation of the answer */
 #define DLS_FAST_WANTED 16u   /* the generation that is wanted */
-#define DLS_FAST_BY_TYPE 32u  /* as the plan's by_type */
-#define DLS_FAST_DIRECT 64u   /* the plan's method is called */
-#define DLS_FAST_DEVICE 128u  /* the device is asked by a method that is looked up */
+#define DLS_FAST_DIRECT 32u   /* the plan's method is called */
+#define DLS_FAST_DEVICE 64u   /* the device is asked by a method that is looked up */
 
 /* What asking a type has taught.  It is one word: dls_plan.learned. */
 typedef struct {
@@ -90,8 +89,9 @@ typedef struct dls_plan {
     uint32_t traits;            /* DLS_LIB_* of the row */
     uint32_t offers;            /* bit 1 << dls_protocol */
     const dl_exchange_api *table;
-    /* __dlpack__ and __dlpack_device__ of a type that is never changed and never ends:
-     * called without a look-up.  Strong, or NULL. */
+    /* __dlpack__ and __dlpack_device__ of a type that is never changed and never ends,
+     * and whose instances have no attributes of their own: called without a look-up.
+     * Strong, or NULL. */
     PyObject *method, *device_method;
     /* Of the library's own class (no subclass), found on a class that cannot be
      * changed; an attribute that is put on a class before it later is not seen. Strong,
@@ -102,7 +102,6 @@ typedef struct dls_plan {
     bool can_cycle;           /* instances take part in garbage collection */
     bool has_device;          /* __dlpack_device__ is there */
     bool cpu_only;    /* objects cannot be elsewhere: the device is not asked (N5) */
-    bool by_type;     /* __dlpack__ is a method that instances could shadow (N1) */
     bool on_instance; /* found on the instance: belongs to one object only */
 } dls_plan;
 

@@ -68,9 +68,10 @@ dls_plan_known(dls_state *state, PyObject *obj)
  * with an exception of dls_plan_new. */
 dls_plan *dls_plan_find(dls_state *state, PyObject *obj);
 
-/* An AttributeError is pending: has the type lost, since it was met, the __dlpack__
- * that the plan calls?  If so the plan is taken out of the cache and fits no type any
- * more, the exception is cleared and true is returned. */
+/* An AttributeError or a BufferError is pending: has the type lost, since it was met,
+ * the __dlpack__ that the plan calls, or is it None now?  If so the plan is taken out
+ * of the cache and fits no type any more, the exception is cleared and true is
+ * returned. */
 bool dls_plan_retire(dls_state *state, dls_plan *plan, PyObject *obj);
 
 #endif

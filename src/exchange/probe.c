@@ -16,8 +16,9 @@ is_a(PyObject *value, const char *name)
     return found;
 }
 
-bool
-dls_method_is_plain(PyObject *value)
+/* Is the class attribute a plain method? */
+static bool
+is_method(PyObject *value)
 {
     return is_a(value, "function") || is_a(value, "cython_function_or_method")
            || is_a(value, "method_descriptor");
@@ -32,8 +33,7 @@ is_static(PyTypeObject *type)
 PyObject *
 dls_method_lasting(PyTypeObject *type, PyObject *value)
 {
-    if (dls_python_version() < 0x030b || !is_static(type)
-        || !dls_method_is_plain(value)) {
+    if (dls_python_version() < 0x030b || !is_static(type) || !is_method(value)) {
         return NULL;
     }
     return Py_NewRef(value);

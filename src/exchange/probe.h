@@ -7,9 +7,6 @@
 #include "abi/dlpack_abi.h"
 #include "python/py.h"
 
-/* Is the class attribute a plain method, called alike through the type? */
-bool dls_method_is_plain(PyObject *value);
-
 /* Can instances of the type have attributes of their own? */
 bool dls_type_has_dict(PyTypeObject *type);
 

@@ -32,6 +32,7 @@ dls_exchange_begin(dls_exchange *x, dls_state *state, PyObject *source, dls_plan
     dls_acquired_init(&x->acquired);
     x->synced = false;
     x->refused_otherwise = false;
+    x->learned_failed = false;
     x->first_error = NULL;
     x->tried = (dls_form){.known = false};
     x->tried_error = NULL;
@@ -47,6 +48,7 @@ clear_run(dls_exchange *x)
     Py_CLEAR(x->first_error);
     Py_CLEAR(x->tried_error);
     x->tried.known = false;
+    x->learned_failed = false;
     x->refused_otherwise = false;
     x->synced = false;
     x->request.empty = false;
@@ -425,7 +427,8 @@ dls_exchange_run(dls_exchange *x, dls_export_kind kind)
     }
     void *given = run_once(x, kind);
     bool lost = given == NULL && !prepared && !dls_plan_is_tensor(x->plan)
-                && PyErr_ExceptionMatches(PyExc_AttributeError)
+                && (PyErr_ExceptionMatches(PyExc_AttributeError)
+                    || PyErr_ExceptionMatches(PyExc_BufferError))
                 && dls_plan_retire(x->state, x->plan, x->source);
     if (!lost) {
         return given;

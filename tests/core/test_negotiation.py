@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from unittest import mock
 
 import pytest
 
@@ -125,17 +126,43 @@ class Moody(Dunder):
 
 
 @BOTH
-def test_N1_a_plan_that_fails_is_learned_again(ask):
+def test_N1_where_the_learned_form_fails_another_serves_once(ask):
+    """The class changes, or one object is different: what has worked stays learned."""
     cls = fresh(Moody)
     x = cls()
-    for takes in (producers.ALL_KEYWORDS, ("stream",), (), producers.ALL_KEYWORDS, ("stream",)):
+    for takes, calls in (
+        (producers.ALL_KEYWORDS, 1),
+        (("stream",), 2),
+        ((), 2),
+        (producers.ALL_KEYWORDS, 1),
+        (("stream",), 2),
+    ):
         cls.TAKES = takes
         for _ in range(2):
             with ask(dlshim.upgrade(x)) as imported:
                 assert imported.values() == x.values()
         before = len(x.calls)
         ask(dlshim.upgrade(x)).release()
-        assert len(x.calls) == before + 1
+        assert len(x.calls) == before + calls
+
+
+def test_N1_one_objects_typeerror_does_not_cost_its_type_the_flag():
+    """A legacy answer cannot say read-only: max_version stays learned for the others."""
+
+    class Sticky(P2):
+        def __dlpack__(self, **asked):
+            if self.refuses and asked.get("max_version") is not None:
+                raise TypeError("this one object has no 1.x form")
+            return super().__dlpack__(**asked)
+
+    good, bad = Sticky(readonly=True), Sticky()
+    good.refuses, bad.refuses = False, True
+    assert dlshim.from_dlpack(good).readonly
+    for _ in range(3):
+        assert dlshim.from_dlpack(bad).shape == bad.shape
+        assert dlshim.from_dlpack(good).readonly
+        with versioned(dlshim.upgrade(good)) as imported:
+            assert imported.view.flags & caps.READ_ONLY
 
 
 def test_N1_relearning_happens_once_per_exchange():
@@ -259,11 +286,55 @@ def test_N1_what_is_on_the_instance_is_never_generalised(ask):
 
 
 @BOTH
-def test_the_type_goes_before_the_instance(ask):
-    x = P1()
-    x.__dlpack__ = lambda **asked: pytest.fail("the instance was asked")
+def test_N1_an_instances_own_method_goes_before_its_class(ask):
+    """As `obj.__dlpack__` does for every consumer; also where the class was met before."""
+    cls = fresh(P1)
+    x, y = cls(), P1((7,), "int16")
     with ask(dlshim.upgrade(x)) as imported:
         assert imported.values() == x.values()
+    x.__dlpack__ = y.__dlpack__
+    with ask(dlshim.upgrade(x)) as imported:
+        assert imported.values() == y.values()
+    assert dlshim.from_dlpack(x).shape == (7,)
+    del x.__dlpack__
+    with ask(dlshim.upgrade(x)) as imported:
+        assert imported.values() == x.values()
+
+
+REPLACED = {
+    "function": lambda y: lambda self, **asked: y.__dlpack__(**asked),
+    "staticmethod": lambda y: staticmethod(y.__dlpack__),
+    "classmethod": lambda y: classmethod(lambda cls, **asked: y.__dlpack__(**asked)),
+    "property": lambda y: property(lambda self: y.__dlpack__),
+    "mock": lambda y: mock.Mock(side_effect=y.__dlpack__),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("kind", REPLACED)
+def test_N1_a_method_that_is_replaced_on_the_class_is_called(kind, ask):
+    cls = fresh(P1)
+    x, y = cls(), P1((7,), "int16")
+    upgraded = dlshim.upgrade(x)
+    ask(upgraded).release()
+    with mock.patch.object(cls, "__dlpack__", REPLACED[kind](y)):
+        for each in (upgraded, dlshim.upgrade(x)):
+            with ask(each) as imported:
+                assert imported.values() == y.values()
+    with ask(upgraded) as imported:
+        assert imported.values() == x.values()
+
+
+@BOTH
+def test_N1_a_method_that_becomes_none_is_not_offered(ask):
+    cls = fresh(P1)
+    upgraded = dlshim.upgrade(cls())
+    ask(upgraded).release()
+    cls.__dlpack__ = None
+    with pytest.raises(BufferError, match="its type has changed"):
+        ask(upgraded)
+    with pytest.raises(dlshim.UnsupportedObjectError):
+        dlshim.upgrade(cls())
 
 
 # --- N2: the protocols in turn -------------------------------------------------------------------
