@@ -3,8 +3,7 @@
  * A capsule without a name holds a pointer to this struct; the capsule's destructor
  * frees it.  The layout has been the same since the protocol was published (2005).
  */
-#ifndef DLS_ARRAY_STRUCT_ABI_H
-#define DLS_ARRAY_STRUCT_ABI_H
+#pragma once
 
 #include <assert.h>
 #include <stddef.h>
@@ -42,6 +41,4 @@ static_assert(offsetof(array_struct, shape) == 24, "shape");
 static_assert(offsetof(array_struct, strides) == 32, "strides");
 static_assert(offsetof(array_struct, data) == 40, "data");
 static_assert(offsetof(array_struct, descr) == 48, "descr");
-#endif
-
 #endif

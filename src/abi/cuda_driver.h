@@ -4,8 +4,7 @@
  * 2010; never `_ptsz`).  The list is written with the toolkit's own type names, so that
  * a test can compile it beside the real cuda.h and compare every prototype.
  */
-#ifndef DLS_CUDA_DRIVER_H
-#define DLS_CUDA_DRIVER_H
+#pragma once
 
 #include <assert.h>
 #include <stddef.h>
@@ -101,5 +100,3 @@ typedef struct {
 } dls_cuda_api;
 
 static_assert(sizeof(dls_cuda_api) % sizeof(void *) == 0, "function pointers only");
-
-#endif

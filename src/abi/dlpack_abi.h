@@ -5,8 +5,7 @@
  * the real dlpack.h of 0.6, 1.0 and 1.3 and compares every size, offset and
  * constant.  Names differ from the real header so that both fit one file.
  */
-#ifndef DLS_DLPACK_ABI_H
-#define DLS_DLPACK_ABI_H
+#pragma once
 
 #include <assert.h>
 #include <stddef.h>
@@ -167,6 +166,4 @@ static_assert(offsetof(dl_managed_tensor_versioned, deleter) == 16, "deleter");
 static_assert(offsetof(dl_managed_tensor_versioned, flags) == 24, "flags");
 static_assert(offsetof(dl_managed_tensor_versioned, dl_tensor) == 32, "dl_tensor");
 static_assert(sizeof(dl_exchange_api) == 56, "DLPackExchangeAPI");
-#endif
-
 #endif

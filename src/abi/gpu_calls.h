@@ -4,8 +4,7 @@
  * Tests compile the lists beside the real headers of both, with the types of each, and
  * compare every prototype and number.
  */
-#ifndef DLS_GPU_CALLS_H
-#define DLS_GPU_CALLS_H
+#pragma once
 
 #ifndef GPU_STREAM /* else a test has named the types of one API */
 #define GPU_STREAM void *
@@ -75,5 +74,3 @@ typedef struct {
     DLS_GPU_CALL_LIST(DLS_GPU_MEMBER)
 #undef DLS_GPU_MEMBER
 } dls_gpu_calls;
-
-#endif

@@ -4,8 +4,7 @@
  * hip/hip_runtime_api.h and compare every prototype.  HIP has no `_v2` names and no
  * contexts; ROCm 5.2 has all that is required here.
  */
-#ifndef DLS_HIP_RUNTIME_H
-#define DLS_HIP_RUNTIME_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -71,5 +70,3 @@ typedef struct {
     DLS_HIP_CALL_LIST(DLS_HIP_MEMBER)
 #undef DLS_HIP_MEMBER
 } dls_hip_api;
-
-#endif

@@ -1,7 +1,6 @@
 /* Acquire: ask the producer once, and fill x->acquired.  GIL held; foreign code runs.
  */
-#ifndef DLS_ACQUIRE_ACQUIRE_H
-#define DLS_ACQUIRE_ACQUIRE_H
+#pragma once
 
 #include "exchange/exchange.h"
 
@@ -14,5 +13,3 @@ int dls_acquire(dls_exchange *x);
 /* The device that an export will say (N5), asking as little as can be.  1 = *device, 0
  * = only an export can tell, -1 = exception. */
 int dls_acquire_device(const dls_exchange *x, dl_device *device);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * An attempt that returns DLS_ATTEMPT_GOT has filled x->acquired, which then owns what
  * came.  After every other result x->acquired is empty. */
-#ifndef DLS_ACQUIRE_ATTEMPT_H
-#define DLS_ACQUIRE_ATTEMPT_H
+#pragma once
 
 #include "exchange/exchange.h"
 
@@ -63,5 +62,3 @@ dls_attempt dls_attempt_ask(dls_exchange *x, dls_protocol protocol, unsigned mas
 /* The same on the host, but nobody is asked twice in one form: x->tried was asked
  * before this negotiation began, and what it raised then is raised again, once. */
 dls_attempt dls_attempt_on_host(dls_exchange *x, dls_protocol protocol, unsigned mask);
-
-#endif

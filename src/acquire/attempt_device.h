@@ -1,7 +1,6 @@
 /* Attempts off the host, where the stream is passed on.  Called by negotiate.c; results
  * as in acquire/attempt.h. */
-#ifndef DLS_ACQUIRE_ATTEMPT_DEVICE_H
-#define DLS_ACQUIRE_ATTEMPT_DEVICE_H
+#pragma once
 
 #include "acquire/attempt.h"
 
@@ -13,5 +12,3 @@ dls_attempt dls_attempt_off_host(dls_exchange *x, dls_protocol protocol,
 /* The producer is asked to move the memory from `device` to the one that is wanted, for
  * it knows its pools and streams.  NOT_OFFERED: it cannot, or it did not (N7). */
 dls_attempt dls_attempt_move(dls_exchange *x, dl_device device);
-
-#endif

@@ -1,6 +1,5 @@
 /* One call of __dlpack__ with exactly the keywords that are wanted.  GIL held. */
-#ifndef DLS_ACQUIRE_CALL_H
-#define DLS_ACQUIRE_CALL_H
+#pragma once
 
 #include "exchange/exchange.h"
 
@@ -23,5 +22,3 @@ PyObject *dls_call_bare(dls_state *state, PyObject *source);
  */
 PyObject *dls_call_learned(dls_state *state, const dls_plan *plan, PyObject *source,
                            unsigned form);
-
-#endif

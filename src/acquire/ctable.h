@@ -1,8 +1,7 @@
 /* DLPack's C exchange API (the C table) of a producer, as a way in (N2).  It does not
  * synchronise: it is asked where nothing has to be waited for.  GIL held; foreign code
  * runs. */
-#ifndef DLS_ACQUIRE_CTABLE_H
-#define DLS_ACQUIRE_CTABLE_H
+#pragma once
 
 #include "abi/dlpack_abi.h"
 #include "core/base.h"
@@ -37,5 +36,3 @@ int dls_ctable_read(dl_managed_tensor_versioned *managed, bool needs_sync,
 /* Device of obj by the borrowing entry.  1 = *device, 0 = cannot say, nothing set, -1 =
  * an exception that must not be lost. */
 int dls_ctable_device(const dl_exchange_api *table, PyObject *obj, dl_device *device);
-
-#endif

@@ -1,7 +1,6 @@
 /* From a producer's struct to the acquired, and from there to ownership (T1, T9, T10).
  * GIL held. */
-#ifndef DLS_ACQUIRE_FROM_CAPSULE_H
-#define DLS_ACQUIRE_FROM_CAPSULE_H
+#pragma once
 
 #include "acquire/take.h"
 #include "exchange/exchange.h"
@@ -31,5 +30,3 @@ int dls_acquired_take(dls_exchange *x);
 /* May the producer's own capsule (or struct) go to the consumer, as far as its origin
  * is concerned (T3)? */
 bool dls_acquired_may_hand_on(const dls_exchange *x);
-
-#endif

@@ -1,8 +1,7 @@
 /* Checks that a library should make itself, but does not make in each of its ways out:
  * autograd, conjugate and negative bits (T12), elements that are no numbers.  GIL held;
  * foreign code runs. */
-#ifndef DLS_ACQUIRE_LAZY_BITS_H
-#define DLS_ACQUIRE_LAZY_BITS_H
+#pragma once
 
 #include "abi/dlpack_abi.h"
 #include "exchange/plan.h"
@@ -23,5 +22,3 @@ int dls_refuse_lazy_bits(dls_state *state, const dls_plan *plan, PyObject *obj,
  * them (trait ABORTS).  Called before the object is asked for anything else.  Results
  * as above. */
 int dls_refuse_no_numbers(dls_state *state, PyObject *obj);
-
-#endif

@@ -1,8 +1,7 @@
 /* The fast path's half of acquire: ask the producer in the call form that has worked
  * for its type, and see whether the answer leaves anything to decide.  Inline: all of
  * it belongs to the body of one entry point of export/fast_path.c.  GIL held. */
-#ifndef DLS_ACQUIRE_LEARNED_H
-#define DLS_ACQUIRE_LEARNED_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -108,5 +107,3 @@ DLS_COLD dls_outcome dls_outcome_of(dls_hot hot);
 DLS_COLD void dls_outcome_drop(dls_outcome *outcome);
 /* Give up after an exception of ours, which is kept.  Always NULL. */
 DLS_COLD void *dls_hot_drop(dls_hot hot);
-
-#endif

@@ -1,7 +1,6 @@
 /* Negotiation: try all protocols that a type offers (N1 to N8).  GIL held; foreign code
  * runs. */
-#ifndef DLS_ACQUIRE_NEGOTIATE_H
-#define DLS_ACQUIRE_NEGOTIATE_H
+#pragma once
 
 #include "exchange/exchange.h"
 
@@ -14,5 +13,3 @@ int dls_negotiate_on_host(dls_exchange *x);
  * wanted device if that can be done, and all synchronisation is done.  Results as
  * above. */
 int dls_negotiate_off_host(dls_exchange *x, dl_device device);
-
-#endif

@@ -1,7 +1,6 @@
 /* Taking: the one place where dlshim becomes the owner of a producer's tensor (T9,
  * T10). */
-#ifndef DLS_ACQUIRE_TAKE_H
-#define DLS_ACQUIRE_TAKE_H
+#pragma once
 
 #include "core/counters.h"
 #include "exchange/exchange.h"
@@ -34,5 +33,3 @@ dls_take(dls_hot hot, bool versioned, dls_hold *hold)
     }
     return 0;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* The only malloc and free of the library.  Any thread, with or without the GIL. */
-#ifndef DLS_CORE_ALLOC_H
-#define DLS_CORE_ALLOC_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -18,5 +17,3 @@ void *dls_alloc_aligned(int64_t bytes, int64_t alignment, void **start);
 
 /* For tests: the n-th allocation from now on fails (1 = the next); -1 = none. */
 void dls_alloc_fail(long n);
-
-#endif

@@ -1,7 +1,6 @@
 /* Checked size arithmetic, limits, and the speed marks.  Used everywhere.  No Python,
  * no allocation. */
-#ifndef DLS_CORE_BASE_H
-#define DLS_CORE_BASE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,19 +15,24 @@
  * DLS_APART: never inlined.  Keeps a function that is called often, but not always,
  *   from costing its callers registers.
  * DLS_RARE(condition): the condition, which seldom holds.
- * DLS_KNOWN(value): true where the compiler knows the value after inlining. */
+ * DLS_KNOWN(value): true where the compiler knows the value after inlining.
+ *
+ * DLS_UNUSED(parameter) is no speed mark: the function has the parameter for the sake
+ * of its type, and does not use it. */
 #if defined(__GNUC__) || defined(__clang__)
 #define DLS_FLAT __attribute__((flatten))
 #define DLS_COLD __attribute__((cold, noinline))
 #define DLS_APART __attribute__((noinline))
 #define DLS_RARE(condition) __builtin_expect(!!(condition), 0)
 #define DLS_KNOWN(value) __builtin_constant_p(value)
+#define DLS_UNUSED(parameter) unused_##parameter __attribute__((unused))
 #else
 #define DLS_FLAT
 #define DLS_COLD
 #define DLS_APART
 #define DLS_RARE(condition) (condition)
 #define DLS_KNOWN(value) 0
+#define DLS_UNUSED(parameter) unused_##parameter
 #endif
 
 /* A struct with more dimensions than this is refused as garbage (T11).  NumPy stops at
@@ -60,5 +64,3 @@ dls_add(int64_t a, int64_t b, int64_t *out)
     return b < 0 ? *out < a : *out >= a;
 #endif
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* Strided memory as nested loops over dense runs, and the copy of strided host memory
  * to a row-major block.  Called by export/resolve_copy (on the host), gpu/device_copy
  * (which uses the traversal for its own transfers) and the C table.  Needs no GIL. */
-#ifndef DLS_CORE_COPY_H
-#define DLS_CORE_COPY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,5 +43,3 @@ int dls_host_copy(void *dst, const dl_tensor *tensor, int64_t itemsize);
 
 /* The same for a tensor whose traversal was planned already. */
 void dls_host_copy_walk(void *dst, const void *src, dls_traversal walk);
-
-#endif

@@ -1,6 +1,5 @@
 /* Counters of what dlshim did, for tests and for finding leaks.  Any thread. */
-#ifndef DLS_CORE_COUNTERS_H
-#define DLS_CORE_COUNTERS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -29,5 +28,3 @@ extern dls_counter_block dls_counters;
                           memory_order_relaxed)
 #define DLS_COUNT_LIVE(change) \
     atomic_fetch_add_explicit(&dls_counters.live, (change), memory_order_relaxed)
-
-#endif

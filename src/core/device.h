@@ -1,7 +1,6 @@
 /* DLPack devices: whether `data` is an address there, whether the CPU may read it, and
  * the names that users give (T5, T7).  Pure functions. */
-#ifndef DLS_CORE_DEVICE_H
-#define DLS_CORE_DEVICE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,5 +43,3 @@ dls_device_is_host(int32_t device_type)
 
 /* The device that a name says ("cpu", "cuda", "rocm:1", "oneapi").  1 = yes, 0 = no. */
 int dls_device_from_name(const char *name, dl_device *out);
-
-#endif

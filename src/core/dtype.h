@@ -4,8 +4,7 @@
  * users spell it ("float32", "bfloat16", "float8_e4m3fn", "bool", "complex64",
  * "int4", "float4_e2m1fn" ...), code and bits.  All lookups walk that table.
  */
-#ifndef DLS_CORE_DTYPE_H
-#define DLS_CORE_DTYPE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,5 +56,3 @@ dls_dtype_bits(dl_dtype dtype)
  * element is no whole number of bytes and not padded.  padded = the
  * SUBBYTE_PADDED flag: each element below 8 bits then takes one byte. */
 int64_t dls_dtype_itemsize(dl_dtype dtype, bool padded);
-
-#endif

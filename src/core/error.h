@@ -1,8 +1,7 @@
 /* Error records: how core and gpu say what went wrong, by a code and a text in the
  * caller's buffer.  A pointer to the record is the last parameter of a function.
  * python/errors.c makes the Python exceptions.  No Python, any thread. */
-#ifndef DLS_CORE_ERROR_H
-#define DLS_CORE_ERROR_H
+#pragma once
 
 #include "core/base.h"
 
@@ -27,5 +26,3 @@ typedef struct {
 __attribute__((format(printf, 3, 4)))
 #endif
 DLS_COLD int dls_fail(dls_error *err, int code, const char *format, ...);
-
-#endif

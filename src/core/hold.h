@@ -6,8 +6,7 @@
  * thread, with or without the GIL, while the interpreter ends, after it has ended, and
  * in a forked child.
  */
-#ifndef DLS_CORE_HOLD_H
-#define DLS_CORE_HOLD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -179,5 +178,3 @@ typedef struct {
 } dls_python_ops;
 
 void dls_hold_set_python(const dls_python_ops *ops);
-
-#endif

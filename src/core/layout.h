@@ -1,8 +1,7 @@
 /* Shapes and strides.  Pure functions, called by core/tensor and by the readers of
  * older protocols.  Strides count elements, and may be NULL = row-major (DLPack
  * before 1.2). All products are checked (T11). */
-#ifndef DLS_CORE_LAYOUT_H
-#define DLS_CORE_LAYOUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ bool dls_layout_is_contiguous(int32_t ndim, const int64_t *shape,
  * overflow. */
 int dls_layout_span(int32_t ndim, const int64_t *shape, const int64_t *strides,
                     int64_t itemsize, int64_t *low, int64_t *high, dls_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Locks that need no set-up, for the few places that threads without the GIL share.
  * Taken by the files named below; any thread, with or without the GIL. */
-#ifndef DLS_CORE_LOCK_H
-#define DLS_CORE_LOCK_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -37,5 +36,3 @@ dls_lock_give(dls_lock lock)
  * the child does not have. */
 void dls_lock_take_all(void);
 void dls_lock_give_all(void);
-
-#endif

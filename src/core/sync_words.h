@@ -5,8 +5,7 @@
  * producer and value of `stream` is data in gpu/sync_rules.def.  This file has types
  * only, so that the record of an exchange can hold them; it needs no driver.
  */
-#ifndef DLS_CORE_SYNC_WORDS_H
-#define DLS_CORE_SYNC_WORDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -156,5 +155,3 @@ typedef struct {
     uintptr_t place_context;
     uint64_t place_id;
 } dls_sync_job;
-
-#endif

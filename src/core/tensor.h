@@ -5,8 +5,7 @@
  * struct is never modified and goes back to its own deleter exactly once (T3).  Pure C:
  * no function here needs the GIL, unless it says so.
  */
-#ifndef DLS_CORE_TENSOR_H
-#define DLS_CORE_TENSOR_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -98,5 +97,3 @@ void dls_managed_delete(void *managed, bool versioned);
  * caller saves it): a struct of ours then need not find out how the thread stands to
  * Python.  What is raised meanwhile is left pending. */
 void dls_managed_delete_attached(void *managed, bool versioned);
-
-#endif

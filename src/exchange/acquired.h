@@ -3,8 +3,7 @@
  * The record of an exchange has one (exchange.h).  acquire/, older_protocols/ and a
  * Tensor's object fill it in place; resolve and export read it.  It is never copied.
  * GIL held throughout. */
-#ifndef DLS_EXCHANGE_ACQUIRED_H
-#define DLS_EXCHANGE_ACQUIRED_H
+#pragma once
 
 #include "abi/dlpack_abi.h"
 #include "core/base.h"
@@ -54,5 +53,3 @@ bool dls_acquired_is_empty(const dls_acquired *acquired);
 
 /* For asserts: do its members fit together?  The five cases are in the source. */
 bool dls_acquired_check(const dls_acquired *acquired);
-
-#endif

@@ -1,7 +1,6 @@
 /* The exports that a Producer keeps for consumers that only borrow a view through its
  * C table.  Called by module/ctable_view and module/producer.  The GIL is held. */
-#ifndef DLS_EXCHANGE_BORROWED_LIST_H
-#define DLS_EXCHANGE_BORROWED_LIST_H
+#pragma once
 
 #include "abi/dlpack_abi.h"
 #include "python/py.h"
@@ -23,5 +22,3 @@ const dl_tensor *dls_borrowed_keep(dls_borrowed **list, dl_managed_tensor *manag
 /* NULL, the empty list, is allowed. */
 void dls_borrowed_drop(dls_borrowed *list);
 int dls_borrowed_visit(const dls_borrowed *list, visitproc visit, void *arg);
-
-#endif

@@ -1,7 +1,6 @@
 /* The device question: what an object answers to __dlpack_device__ (N5), what we
  * answer, and who has asked us before (N9).  The GIL is held. */
-#ifndef DLS_EXCHANGE_DEVICE_QUESTION_H
-#define DLS_EXCHANGE_DEVICE_QUESTION_H
+#pragma once
 
 #include <limits.h>
 
@@ -75,5 +74,3 @@ dls_device_pair(const dls_state *state, dl_device device)
     }
     return Py_BuildValue("(ii)", (int)device.device_type, (int)device.device_id);
 }
-
-#endif

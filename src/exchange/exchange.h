@@ -6,8 +6,7 @@
  * stays in registers.  All else passes the address of a dls_exchange.  A dls_outcome
  * carries what came from the one to the other.
  * GIL held throughout. */
-#ifndef DLS_EXCHANGE_EXCHANGE_H
-#define DLS_EXCHANGE_EXCHANGE_H
+#pragma once
 
 #include "core/sync_words.h"
 #include "exchange/acquired.h"
@@ -105,5 +104,3 @@ typedef struct {
 
 /* For asserts: do its members fit together?  The rules are in the source. */
 bool dls_exchange_check(const dls_exchange *x);
-
-#endif

@@ -8,8 +8,7 @@
  * under a sanitizer (which should see dead objects), after Python's end, and for ever
  * once a subinterpreter has imported this module: it may have an allocator of its own.
  */
-#ifndef DLS_EXCHANGE_FREELIST_H
-#define DLS_EXCHANGE_FREELIST_H
+#pragma once
 
 #include <assert.h>
 #include <stdbool.h>
@@ -52,5 +51,3 @@ dls_freelist_put(dls_freelist *list, PyObject *self)
         PyObject_GC_Del(self);
     }
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* What a hold keeps alive, as the garbage collector sees it.  Called by the traverse
  * functions of Producer and Tensor, by exchange/borrowed_list, and by
  * module/interfaces_out.  The GIL is held.  Tests: tests/core/test_lifetime.py. */
-#ifndef DLS_EXCHANGE_HOLD_VISIT_H
-#define DLS_EXCHANGE_HOLD_VISIT_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -48,5 +47,3 @@ dls_hold_behind(const dls_hold *hold)
     }
     return hold;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* What is known of the libraries that objects come from (libraries.def), and how their
  * own functions are reached.  No library is ever imported.  The GIL is held. */
-#ifndef DLS_EXCHANGE_LIBRARY_H
-#define DLS_EXCHANGE_LIBRARY_H
+#pragma once
 
 #include "abi/dlpack_abi.h"
 #include "python/py.h"
@@ -77,5 +76,3 @@ int dls_library_sycl(dls_state *state, dls_sycl_form form, PyObject *value,
 /* Is a library imported whose deleters run Python code without taking the GIL (T10)?
  * Looked up until that library has been seen once. */
 bool dls_library_gil_deleters(dls_state *state);
-
-#endif

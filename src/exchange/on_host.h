@@ -1,7 +1,6 @@
 /* Host memory that needs no question: the row of a library tells which attribute of an
  * object says where it lies (N5).  Inline, for the fast path of the device question. */
-#ifndef DLS_EXCHANGE_ON_HOST_H
-#define DLS_EXCHANGE_ON_HOST_H
+#pragma once
 
 #include "exchange/plan.h"
 #include "python/errors.h"
@@ -46,5 +45,3 @@ dls_host_is_known(const dls_plan *plan, PyObject *obj)
     return dls_plan_has(plan, DLS_LIB_BASE_TELLS) ? dls_bases_end(plan, obj)
                                                   : dls_is_cpu_is_true(plan, obj);
 }
-
-#endif

@@ -5,8 +5,7 @@
  * learned.  Whoever keeps a plan owns a count of it.  A Producer does, so that the fast
  * path looks nothing up.  A plan holds nothing that leads back to its type.  GIL held
  * throughout. */
-#ifndef DLS_EXCHANGE_PLAN_H
-#define DLS_EXCHANGE_PLAN_H
+#pragma once
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -183,5 +182,3 @@ void dls_plan_drop(dls_plan *plan);
 
 /* For asserts: do its members fit together?  The rules are in the source. */
 bool dls_plan_check(const dls_plan *plan);
-
-#endif

@@ -1,7 +1,6 @@
 /* The plans of the types that were met, one cache an interpreter (state->plans).  GIL
  * held throughout. */
-#ifndef DLS_EXCHANGE_PLAN_CACHE_H
-#define DLS_EXCHANGE_PLAN_CACHE_H
+#pragma once
 
 #include "core/base.h"
 #include "exchange/plan.h"
@@ -73,5 +72,3 @@ dls_plan *dls_plan_find(dls_state *state, PyObject *obj);
  * of the cache and fits no type any more, the exception is cleared and true is
  * returned. */
 bool dls_plan_retire(dls_state *state, dls_plan *plan, PyObject *obj);
-
-#endif

@@ -1,8 +1,7 @@
 /* What a class attribute is, so that a plan knows how to use it (N1, N2): a method, a
  * getter, a C table.  Called by plan.c; the getters are read at each export.  GIL held.
  */
-#ifndef DLS_EXCHANGE_PROBE_H
-#define DLS_EXCHANGE_PROBE_H
+#pragma once
 
 #include "abi/dlpack_abi.h"
 #include "python/py.h"
@@ -35,5 +34,3 @@ dls_getter_read(const dls_getter *getter, PyObject *obj)
  * (DLPack 1.2).  prev_api is walked to a table of major 1.  NULL, nothing set, when it
  * is something else or lacks the export function. */
 const dl_exchange_api *dls_ctable_from_attribute(PyObject *value);
-
-#endif

@@ -1,7 +1,6 @@
 /* The Producer's object: what is in it.  Its type is module/producer.  Called by
  * export/ and module/.  The GIL is held. */
-#ifndef DLS_EXCHANGE_PRODUCER_OBJECT_H
-#define DLS_EXCHANGE_PRODUCER_OBJECT_H
+#pragma once
 
 #include "exchange/device_question.h"
 #include "exchange/exchange.h"
@@ -40,5 +39,3 @@ dls_producer_keep(dls_producer *self, dls_exchange *x, bool made)
         dls_shared_drop(before, DLS_ATTACHED);
     }
 }
-
-#endif

@@ -2,8 +2,7 @@
  * Its type, which destroys it, is in module/tensor_type.  Called by export/ (makes
  * Tensors), acquire/ (takes from them) and module/.  Only this file and that type write
  * a Tensor's hold and `ready`.  The GIL is held throughout. */
-#ifndef DLS_EXCHANGE_TENSOR_OBJECT_H
-#define DLS_EXCHANGE_TENSOR_OBJECT_H
+#pragma once
 
 #include "core/hold.h"
 #include "core/sync_words.h"
@@ -85,5 +84,3 @@ dls_shared *dls_tensor_share(dls_tensor *self);
 /* Fill `acquired` from a Tensor; its hold is a new share of the Tensor's memory.  0, or
  * -1 with MemoryError. */
 int dls_tensor_acquire(dls_tensor *self, dls_acquired *acquired);
-
-#endif

@@ -1,7 +1,6 @@
 /* The device question put to a Producer: what an export of it would say (N5).  GIL
  * held; foreign code runs. */
-#ifndef DLS_EXPORT_DEVICE_ANSWER_H
-#define DLS_EXPORT_DEVICE_ANSWER_H
+#pragma once
 
 #include "exchange/producer_object.h"
 
@@ -13,5 +12,3 @@ int dls_device_answer(dls_state *state, PyObject *source, dls_plan *plan,
 /* The short cut: where the source shows the answer, or its type has answered on the
  * host. 1 = it lies on device (1, 0), 0 = ask dls_device_answer, -1 = exception. */
 int dls_device_is_known_host(dls_producer *self);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * All functions of this file give an export or raise; whatever was acquired and does
  * not go out is given back. */
-#ifndef DLS_EXPORT_EXPORT_H
-#define DLS_EXPORT_EXPORT_H
+#pragma once
 
 #include "exchange/producer_object.h"
 #include "exchange/tensor_object.h"
@@ -40,5 +39,3 @@ PyObject *dls_export_tensor(dls_state *state, dls_plan *plan, PyObject *source,
 /* A raw capsule, taken at once (borrowed): a Tensor that owns its memory.  NULL with
  * BufferError, and the capsule as it was (but T1). */
 PyObject *dls_tensor_from_capsule(dls_state *state, PyObject *capsule);
-
-#endif

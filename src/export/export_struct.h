@@ -1,7 +1,6 @@
 /* Exports for the consumers of our C table: the managed tensor itself, no capsule.  GIL
  * held; foreign code runs. */
-#ifndef DLS_EXPORT_EXPORT_STRUCT_H
-#define DLS_EXPORT_EXPORT_STRUCT_H
+#pragma once
 
 #include "export/export.h"
 
@@ -12,5 +11,3 @@
 void *dls_export_producer_struct(dls_producer *self, bool versioned,
                                  dls_outcome *outcome);
 void *dls_export_tensor_struct(dls_tensor *self, bool versioned);
-
-#endif

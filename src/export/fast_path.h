@@ -5,8 +5,7 @@
  * on, translated or taken at once.  Everything else leaves the fast path with the
  * outcome in the full record (export/export.h), so that nobody is asked twice.  Both
  * give the same. GIL held. */
-#ifndef DLS_EXPORT_FAST_PATH_H
-#define DLS_EXPORT_FAST_PATH_H
+#pragma once
 
 #include "acquire/learned.h"
 #include "core/tensor.h"
@@ -69,5 +68,3 @@ int dls_fast_struct(dls_producer *self, unsigned form,
 /* For the borrower of a view, who is told no flags: what the source of a bare Producer
  * says now, owned by *outcome.  NULL: it needs a decision, with *outcome. */
 const dl_tensor *dls_fast_look(dls_producer *self, unsigned form, dls_outcome *outcome);
-
-#endif

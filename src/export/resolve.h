@@ -1,8 +1,7 @@
 /* Resolve: from what came and what the consumer asked to what goes out.  Every rule
  * that concerns the data is decided here, once (T2 to T8, T11, N9).  Called by
  * export.c, after acquire.  The GIL is held. */
-#ifndef DLS_EXPORT_RESOLVE_H
-#define DLS_EXPORT_RESOLVE_H
+#pragma once
 
 #include "core/tensor.h"
 #include "request/request.h"
@@ -30,5 +29,3 @@ int dls_resolve(dls_exchange *x, dls_resolved *resolved);
  * must pass, and its address (T5, T6, T11).  *resolved is all zero before.  0, or -1
  * with BufferError. */
 int dls_resolve_checks(const dls_exchange *x, dls_resolved *resolved);
-
-#endif

@@ -1,7 +1,6 @@
 /* The host copy that an export needs.  Called by resolve.c, once it is decided.  GIL
  * held; other threads run during a large copy. */
-#ifndef DLS_EXPORT_RESOLVE_COPY_H
-#define DLS_EXPORT_RESOLVE_COPY_H
+#pragma once
 
 #include "export/resolve.h"
 
@@ -11,5 +10,3 @@
  * the copy, and resolved->made holds it.  -1: an exception is set, and resolved->made
  * is empty: a copy is needed that was forbidden, or that dlshim cannot make. */
 int dls_resolve_copy(dls_exchange *x, dls_resolved *resolved);
-
-#endif

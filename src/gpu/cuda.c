@@ -202,18 +202,17 @@ enter_live_device(int device_id)
     return context != NULL && cuda.cuCtxPushCurrent_v2(context) == GPU_OK;
 }
 
+/* What was current is not saved: the driver keeps a stack of contexts. */
 static bool
-enter_device(int device_id, dls_saved_device *saved)
+enter_device(int device_id, dls_saved_device *DLS_UNUSED(saved))
 {
-    (void)saved; /* the driver keeps a stack */
     return dls_cuda_is_mapped() && enter_live_device(device_id);
 }
 
 /* In a child that a producer forked the stack is not ours any more (S23). */
 static void
-leave(const dls_saved_device *saved)
+leave(const dls_saved_device *DLS_UNUSED(saved))
 {
-    (void)saved;
     if (dls_cuda_is_mapped()) {
         leave_context();
     }
@@ -226,9 +225,8 @@ context_of(const dls_place *place)
 }
 
 static int
-enter(const dls_place *place, dls_saved_device *saved, dls_error *err)
+enter(const dls_place *place, dls_saved_device *DLS_UNUSED(saved), dls_error *err)
 {
-    (void)saved; /* the driver keeps a stack */
     return dls_gpu_check(place, cuda.cuCtxPushCurrent_v2(context_of(place)),
                          DLS_CALL_ENTER, -1, err);
 }
@@ -386,15 +384,15 @@ identity(const dls_place *place)
 }
 
 static int
-copy(const dls_place *place, void *dst, const void *src, size_t bytes, uint64_t stream)
+copy(const dls_place *DLS_UNUSED(place), void *dst, const void *src, size_t bytes,
+     uint64_t stream)
 {
-    (void)place;
     return cuda.cuMemcpyDtoHAsync_v2(dst, (CUdeviceptr)(uintptr_t)src, bytes,
                                      dls_gpu_stream(stream));
 }
 
 static int
-copy_plane(const dls_place *place, void *dst, const void *src, size_t bytes,
+copy_plane(const dls_place *DLS_UNUSED(place), void *dst, const void *src, size_t bytes,
            size_t pitch, size_t rows, uint64_t stream)
 {
     const CUDA_MEMCPY2D what = {
@@ -407,7 +405,6 @@ copy_plane(const dls_place *place, void *dst, const void *src, size_t bytes,
         .WidthInBytes = bytes,
         .Height = rows,
     };
-    (void)place;
     return cuda.cuMemcpy2DAsync_v2(&what, dls_gpu_stream(stream));
 }
 

@@ -3,8 +3,7 @@
  * What syncs and copies need of it is dls_cuda_driver in driver_of.h.  All functions
  * may block and are called without the GIL; none needs it.
  */
-#ifndef DLS_GPU_CUDA_H
-#define DLS_GPU_CUDA_H
+#pragma once
 
 #include "core/error.h"
 
@@ -32,5 +31,3 @@ typedef struct {
  * device's own.  Never fails: what it does not answer stays at
  * "unknown". */
 void dls_cuda_ask_pointer(const void *address, dls_cuda_pointer *out);
-
-#endif

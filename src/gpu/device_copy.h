@@ -1,8 +1,7 @@
 /* Copies CUDA and ROCm memory to host memory (S18), on a non-blocking stream of
  * dlshim's own and never on L.  All functions may block and are called without the GIL.
  */
-#ifndef DLS_GPU_DEVICE_COPY_H
-#define DLS_GPU_DEVICE_COPY_H
+#pragma once
 
 #include "abi/dlpack_abi.h"
 #include "core/error.h"
@@ -23,5 +22,3 @@ int dls_copy_stream(dl_device device, const void *address, uint64_t *stream, boo
  * Nothing is still written to dst after the return. */
 int dls_copy_to_host(void *dst, const dl_tensor *tensor, int64_t itemsize,
                      uint64_t stream, dls_error *err);
-
-#endif

@@ -5,8 +5,7 @@
  * an int, it is DLS_OK or a code of core/error.h if there is a parameter `err`, else
  * the driver's own code: GPU_OK, or one that dls_gpu_check turns into an error.
  */
-#ifndef DLS_GPU_DRIVER_H
-#define DLS_GPU_DRIVER_H
+#pragma once
 
 #include "abi/dlpack_abi.h"
 #include "abi/gpu_calls.h"
@@ -142,5 +141,3 @@ int dls_gpu_set_capture_mode(const dls_gpu_calls *api, int mode);
  * (S24). device_id: for the text, -1 where it is not known. */
 int dls_gpu_check(const dls_place *place, int result, dls_call call, int device_id,
                   dls_error *err);
-
-#endif

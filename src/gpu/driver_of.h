@@ -1,6 +1,5 @@
 /* Which driver serves a device.  Above the two drivers, which need gpu/driver. */
-#ifndef DLS_GPU_DRIVER_OF_H
-#define DLS_GPU_DRIVER_OF_H
+#pragma once
 
 #include "gpu/driver.h"
 
@@ -14,5 +13,3 @@ dls_driver_of(int32_t device_type)
                ? &dls_hip_driver
                : &dls_cuda_driver;
 }
-
-#endif

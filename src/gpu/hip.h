@@ -4,8 +4,7 @@
  * streams, so dlshim loads none.  What syncs and copies need of it is dls_hip_driver in
  * driver_of.h.  All functions are called without the GIL; none needs it.
  */
-#ifndef DLS_GPU_HIP_H
-#define DLS_GPU_HIP_H
+#pragma once
 
 #include "abi/dlpack_abi.h"
 #include "abi/hip_runtime.h"
@@ -23,5 +22,3 @@ void dls_hip_ask_pointer(const void *address, dls_hip_pointer *out);
 
 /* Is any runtime mapped? */
 bool dls_hip_is_mapped(void);
-
-#endif

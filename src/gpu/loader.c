@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/base.h"
 #include "core/lock.h"
 
 /* --- forks (S23) ---------------------------------------------------------- */
@@ -127,9 +128,8 @@ typedef struct {
 } search;
 
 static int
-note_library(struct dl_phdr_info *info, size_t size, void *data)
+note_library(struct dl_phdr_info *info, size_t DLS_UNUSED(size), void *data)
 {
-    (void)size;
     search *s = data;
     const char *path = info->dlpi_name, *slash = strrchr(path, '/');
     const char *name = slash != NULL ? slash + 1 : path;
@@ -160,9 +160,8 @@ dls_loader_all_mapped(const char *prefix, void **libraries, int room)
 }
 
 static int
-note_generation(struct dl_phdr_info *info, size_t size, void *data)
+note_generation(struct dl_phdr_info *info, size_t DLS_UNUSED(size), void *data)
 {
-    (void)size;
     *(unsigned long long *)data = info->dlpi_adds;
     return 1; /* the same for all */
 }
@@ -186,11 +185,9 @@ dls_loader_generation(void)
 #if !defined(_WIN32)
 /* HIP exists on Linux and Windows only. */
 int
-dls_loader_all_mapped(const char *prefix, void **libraries, int room)
+dls_loader_all_mapped(const char *DLS_UNUSED(prefix), void **DLS_UNUSED(libraries),
+                      int DLS_UNUSED(room))
 {
-    (void)prefix;
-    (void)libraries;
-    (void)room;
     return 0;
 }
 #endif

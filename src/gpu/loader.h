@@ -2,8 +2,7 @@
  * process was forked.  Libraries are never linked and never closed (S16).  No function
  * needs the GIL.
  */
-#ifndef DLS_GPU_LOADER_H
-#define DLS_GPU_LOADER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -37,5 +36,3 @@ bool dls_loader_is_child(void);
  * the other, each with its 0 and the last with two.  Returns NULL, or the first name
  * that must be there and is not. */
 const char *dls_loader_fill(void *library, const char *names, void *table);
-
-#endif

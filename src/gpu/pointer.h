@@ -4,8 +4,7 @@
  * __cuda_array_interface__ does.  torch and CuPy offer that protocol on ROCm too, so
  * both vendors are asked.  All functions may block and are called without the GIL.
  */
-#ifndef DLS_GPU_POINTER_H
-#define DLS_GPU_POINTER_H
+#pragma once
 
 #include "abi/dlpack_abi.h"
 #include "core/error.h"
@@ -27,5 +26,3 @@ int32_t dls_pointer_default_type(void);
 /* The number of CUDA's current device; 0 where none is current or no driver is in use.
  */
 int dls_pointer_current_device(void);
-
-#endif

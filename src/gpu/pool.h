@@ -5,8 +5,7 @@
  * places.  All functions are called without the GIL, on any thread, with the place
  * current.
  */
-#ifndef DLS_GPU_POOL_H
-#define DLS_GPU_POOL_H
+#pragma once
 
 #include "gpu/driver.h"
 
@@ -25,5 +24,3 @@ int dls_pool_copy_stream(const dls_place *place, uint64_t *stream, dls_error *er
 
 /* For tests: how many events a place may keep, 64 at most. */
 void dls_pool_cap(int cap);
-
-#endif

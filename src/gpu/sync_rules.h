@@ -4,8 +4,7 @@
  * No function here calls a driver, keeps state or can fail; all may be called from any
  * thread, with or without the GIL.
  */
-#ifndef DLS_GPU_SYNC_RULES_H
-#define DLS_GPU_SYNC_RULES_H
+#pragma once
 
 #include "abi/dlpack_abi.h"
 #include "core/sync_words.h"
@@ -48,5 +47,3 @@ extern const char *const dls_producer_names[DLS_PRODUCERS];
 extern const char *const dls_argument_names[DLS_ARGUMENTS];
 extern const char *const dls_task_names[DLS_TASKS];
 extern const char *const dls_action_names[DLS_ACTIONS];
-
-#endif

@@ -4,8 +4,7 @@
  * All functions keep the thread's context, or current device, as it was.  They make no
  * Python call.  Where a driver is needed they may block, so the GIL must not be held.
  */
-#ifndef DLS_GPU_SYNC_RUN_H
-#define DLS_GPU_SYNC_RUN_H
+#pragma once
 
 #include "core/error.h"
 #include "core/sync_words.h"
@@ -32,5 +31,3 @@ int dls_sync_run_can_guard(dls_sync_job *job, dls_error *err);
  * because a graph capture runs.  true also where the driver or the context is gone, for
  * then no work is left. */
 bool dls_sync_run_guard(const dls_sync_job *job);
-
-#endif

@@ -2,8 +2,7 @@
  * There is one constant C table for both types and all imports.  Its functions find the
  * module by the object that they are given, or by the interpreter that runs.  Called by
  * module/module.  The GIL is held. */
-#ifndef DLS_MODULE_CTABLE_OUT_H
-#define DLS_MODULE_CTABLE_OUT_H
+#pragma once
 
 #include "python/state.h"
 
@@ -17,5 +16,3 @@ int dls_ctable_add(dls_state *state, PyTypeObject *type);
 int dls_ctable_register(dls_state *state, PyObject *module);
 /* Before the types of this module are freed. */
 void dls_ctable_forget(const dls_state *state);
-
-#endif

@@ -1,7 +1,6 @@
 /* The borrowed view that a Producer gives through its C table.  Called by
  * module/ctable_out.  The GIL is held. */
-#ifndef DLS_MODULE_CTABLE_VIEW_H
-#define DLS_MODULE_CTABLE_VIEW_H
+#pragma once
 
 #include "exchange/producer_object.h"
 
@@ -9,5 +8,3 @@
  * the Producer.  A view has no flags, so the rules for legacy consumers hold (T8).  0,
  * or -1 with an exception. */
 int dls_ctable_view(dls_producer *self, dl_tensor *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* The methods that Producer and Tensor have both, for module/producer and
  * module/tensor_type. */
-#ifndef DLS_MODULE_DLPACK_METHODS_H
-#define DLS_MODULE_DLPACK_METHODS_H
+#pragma once
 
 #include "python/errors.h"
 
@@ -21,5 +20,3 @@
     {                                                                                \
         "__reduce__", dls_refuse_pickle, METH_NOARGS, NULL                           \
     }
-
-#endif

@@ -1,7 +1,6 @@
 /* The type of Tensor.dtype: a tuple (code, bits, lanes) whose str() is a name.
  * Called by module/.  The GIL is held. */
-#ifndef DLS_MODULE_DTYPE_TYPE_H
-#define DLS_MODULE_DTYPE_TYPE_H
+#pragma once
 
 #include "abi/dlpack_abi.h"
 #include "python/state.h"
@@ -11,5 +10,3 @@ extern PyType_Spec dls_dtype_spec;
 
 /* A new dtype; NULL with an exception. */
 PyObject *dls_dtype_new(dls_state *state, dl_dtype dtype);
-
-#endif

@@ -1,10 +1,7 @@
 /* The public functions of the module: upgrade, from_dlpack, to_capsule.  Their
  * contracts are the docstrings in the source. */
-#ifndef DLS_MODULE_FUNCTIONS_H
-#define DLS_MODULE_FUNCTIONS_H
+#pragma once
 
 #include "python/py.h"
 
 extern PyMethodDef dls_public_methods[]; /* ends with {NULL} */
-
-#endif

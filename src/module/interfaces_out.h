@@ -6,8 +6,7 @@
  * without a typestr, so that hasattr() says what can be used.  BufferError if the data
  * cannot be synchronised, RuntimeError if a driver reports another program's error.
  * The GIL is held. */
-#ifndef DLS_MODULE_INTERFACES_OUT_H
-#define DLS_MODULE_INTERFACES_OUT_H
+#pragma once
 
 #include "python/py.h"
 
@@ -23,5 +22,3 @@ PyObject *dls_cuda_interface(PyObject *self);
  * as consumers expect of arrays (S6).  `syclobj` is what the source named, else that
  * queue, else a filter string. */
 PyObject *dls_sycl_interface(PyObject *self);
-
-#endif

@@ -137,9 +137,8 @@ answer_in_full(dls_producer *data)
 }
 
 DLS_FLAT static PyObject *
-producer_dlpack_device(PyObject *self, PyObject *ignored)
+producer_dlpack_device(PyObject *self, PyObject *DLS_UNUSED(ignored))
 {
-    (void)ignored;
     dls_producer *data = dls_producer_data(self);
     int host = dls_device_is_known_host(data);
     if (DLS_RARE(host <= 0)) {

@@ -1,7 +1,6 @@
 /* The type Producer: the lazy wrapper that upgrade() makes.  The members of its objects
  * are in exchange/producer_object.h.  Called by module/.  The GIL is held. */
-#ifndef DLS_MODULE_PRODUCER_H
-#define DLS_MODULE_PRODUCER_H
+#pragma once
 
 #include "exchange/producer_object.h"
 
@@ -14,5 +13,3 @@ bool dls_producer_is_type(PyTypeObject *type);
  * failure too.  NULL with MemoryError. */
 PyObject *dls_producer_new(dls_state *state, PyObject *source, dls_plan *plan,
                            dls_options *options);
-
-#endif

@@ -104,8 +104,7 @@ dls_tensor_getbuffer(PyObject *self, dls_buffer *view, int flags)
 }
 
 void
-dls_tensor_releasebuffer(PyObject *self, dls_buffer *view)
+dls_tensor_releasebuffer(PyObject *DLS_UNUSED(self), dls_buffer *view)
 {
-    (void)self;
     dls_free(view->internal);
 }

@@ -1,7 +1,6 @@
 /* The buffer protocol of a Tensor in host memory: two slots of module/tensor_type.
  * The GIL is held. */
-#ifndef DLS_MODULE_TENSOR_BUFFER_H
-#define DLS_MODULE_TENSOR_BUFFER_H
+#pragma once
 
 #include "python/py.h"
 
@@ -11,5 +10,3 @@
  * or -1 with BufferError or MemoryError. */
 int dls_tensor_getbuffer(PyObject *self, dls_buffer *view, int flags);
 void dls_tensor_releasebuffer(PyObject *self, dls_buffer *view);
-
-#endif

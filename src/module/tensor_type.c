@@ -105,9 +105,8 @@ tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwn
 }
 
 static PyObject *
-tensor_dlpack_device(PyObject *self, PyObject *ignored)
+tensor_dlpack_device(PyObject *self, PyObject *DLS_UNUSED(ignored))
 {
-    (void)ignored;
     dls_tensor *data = dls_tensor_data(self);
     dls_question_note(&data->asked);
     return dls_device_pair(data->state, data->tensor.device);

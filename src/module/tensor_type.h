@@ -1,7 +1,6 @@
 /* The type Tensor: memory that was taken.  How its objects are made, and what is in
  * them, is in exchange/tensor_object.h.  Called by module/.  The GIL is held. */
-#ifndef DLS_MODULE_TENSOR_TYPE_H
-#define DLS_MODULE_TENSOR_TYPE_H
+#pragma once
 
 #include "python/state.h"
 
@@ -9,5 +8,3 @@ extern PyType_Spec dls_tensor_spec;
 
 /* Is it this type, whichever import made it?  Any type may be asked about. */
 bool dls_tensor_is_type(PyTypeObject *type);
-
-#endif

@@ -35,10 +35,8 @@ list_append(PyObject *list, PyObject *item)
 }
 
 static PyObject *
-counters(PyObject *module, PyObject *ignored)
+counters(PyObject *DLS_UNUSED(module), PyObject *DLS_UNUSED(ignored))
 {
-    (void)module;
-    (void)ignored;
 #define FORMAT(member) "s:L"
 #define VALUE(member) , #member, (long long)atomic_load(&dls_counters.member)
     return Py_BuildValue("{" DLS_COUNTER_LIST(FORMAT) "}" DLS_COUNTER_LIST(VALUE));
@@ -199,20 +197,16 @@ plan(PyObject *module, PyObject *obj)
 }
 
 static PyObject *
-compat(PyObject *module, PyObject *ignored)
+compat(PyObject *DLS_UNUSED(module), PyObject *DLS_UNUSED(ignored))
 {
-    (void)module;
-    (void)ignored;
     return dls_compat_report();
 }
 
 /* --- the sync rules ------------------------------------------------------- */
 
 static PyObject *
-sync_rules(PyObject *module, PyObject *ignored)
+sync_rules(PyObject *DLS_UNUSED(module), PyObject *DLS_UNUSED(ignored))
 {
-    (void)module;
-    (void)ignored;
     PyObject *list = PyList_New(0);
     const int rows = DLS_FAMILIES * DLS_PRODUCERS * DLS_VALUES;
     for (int i = 0; list != NULL && i < rows; i++) {
@@ -244,13 +238,12 @@ position_of(const char *text, const char *const *names, int count)
 }
 
 static PyObject *
-sync_action(PyObject *module, PyObject *args)
+sync_action(PyObject *DLS_UNUSED(module), PyObject *args)
 {
     static const char *const knowledge[] = {"unknown", "ready", "known"};
     const char *task, *known, *policy;
     unsigned long long p, s;
     int fact[6];
-    (void)module;
     if (!PyArg_ParseTuple(args, "ssKKs(pppppp):_sync_action", &task, &known, &p, &s,
                           &policy, &fact[0], &fact[1], &fact[2], &fact[3], &fact[4],
                           &fact[5])) {

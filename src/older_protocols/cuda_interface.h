@@ -1,10 +1,7 @@
 /* The reader of __cuda_array_interface__, versions 0 to 3. */
-#ifndef DLS_OLDER_PROTOCOLS_CUDA_INTERFACE_H
-#define DLS_OLDER_PROTOCOLS_CUDA_INTERFACE_H
+#pragma once
 
 #include "older_protocols/reading.h"
 
 /* A dls_reader. */
 int dls_cuda_interface_read(dls_reading *reading);
-
-#endif

@@ -9,8 +9,7 @@
  * All functions need the GIL and return 0, or -1 with an exception set, unless they say
  * otherwise.  It is a BufferError that names the object, the protocol and the key; what
  * the object itself raised comes through. */
-#ifndef DLS_OLDER_PROTOCOLS_INTERFACE_DICT_H
-#define DLS_OLDER_PROTOCOLS_INTERFACE_DICT_H
+#pragma once
 
 #include "older_protocols/reading.h"
 
@@ -54,5 +53,3 @@ int dls_dict_read_offset(const dls_reading *reading, int64_t *bytes);
 int dls_dict_read_data(dls_reading *reading);
 /* The same where ['data'] is known to be a sequence. */
 int dls_dict_read_pair(dls_reading *reading);
-
-#endif

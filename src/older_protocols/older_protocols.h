@@ -1,8 +1,7 @@
 /* The way in through an older protocol: __cuda_array_interface__,
  * __sycl_usm_array_interface__, __array_struct__, __array_interface__ or the buffer
  * protocol.  Called by acquire/; needs the GIL, and runs code of the object. */
-#ifndef DLS_OLDER_PROTOCOLS_OLDER_PROTOCOLS_H
-#define DLS_OLDER_PROTOCOLS_OLDER_PROTOCOLS_H
+#pragma once
 
 #include "exchange/exchange.h"
 
@@ -39,5 +38,3 @@
 int dls_older_read(dls_state *state, PyObject *obj, dls_protocol protocol,
                    const dls_request *request, dls_acquired *acquired,
                    dls_producer_stream *p);
-
-#endif

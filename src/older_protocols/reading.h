@@ -3,8 +3,7 @@
  * this folder; all functions need the GIL, and those that say so run foreign code.
  *
  * They return 0, or -1 with an exception set, unless they say otherwise. */
-#ifndef DLS_OLDER_PROTOCOLS_READING_H
-#define DLS_OLDER_PROTOCOLS_READING_H
+#pragma once
 
 #include "exchange/exchange.h"
 
@@ -97,5 +96,3 @@ int dls_reading_finish(dls_reading *reading);
  * code. */
 const dls_buffer *dls_reading_hold_buffer(dls_reading *reading, PyObject *exporter,
                                           int flags);
-
-#endif

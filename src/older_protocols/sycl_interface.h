@@ -1,7 +1,6 @@
 /* The reader of __sycl_usm_array_interface__, version 1.  Called through the table of
  * older_protocols.c.  GIL held; foreign code runs. */
-#ifndef DLS_OLDER_PROTOCOLS_SYCL_INTERFACE_H
-#define DLS_OLDER_PROTOCOLS_SYCL_INTERFACE_H
+#pragma once
 
 #include "older_protocols/reading.h"
 
@@ -12,5 +11,3 @@ int dls_sycl_interface_read(dls_reading *reading);
 /* The syclobj, borrowed, of a hold that this reader filled and that several may share
  * by now; NULL for every other hold.  Needs the GIL. */
 PyObject *dls_syclobj_find(const dls_hold *hold);
-
-#endif

@@ -72,9 +72,8 @@ static queued *queue;
 /* A pending call: from CPython 3.12 on, only the main thread of the main interpreter
  * runs it. */
 static int
-drop_queued(void *ignored)
+drop_queued(void *DLS_UNUSED(ignored))
 {
-    (void)ignored;
     dls_lock_take(DLS_LOCK_QUEUE);
     queued *list = queue, *next;
     queue = NULL;

@@ -1,7 +1,6 @@
 /* How this thread stands to Python, and what it may then do to drop what a hold holds
  * (T10): the Python half of core/hold. */
-#ifndef DLS_PYTHON_ATTACH_H
-#define DLS_PYTHON_ATTACH_H
+#pragma once
 
 #include "core/hold.h"
 #include "python/py.h"
@@ -10,5 +9,3 @@
  * interpreter but the main one has imported dlshim.
  * Called at every import; the GIL is held. */
 bool dls_attach_install(void);
-
-#endif

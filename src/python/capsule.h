@@ -1,7 +1,6 @@
 /* DLPack capsules: look into one, take it, make one (T1, T9).  Called by acquire/,
  * export/ and module/.  GIL held throughout. */
-#ifndef DLS_PYTHON_CAPSULE_H
-#define DLS_PYTHON_CAPSULE_H
+#pragma once
 
 #include "abi/dlpack_abi.h"
 #include "core/hold.h"
@@ -40,5 +39,3 @@ int dls_capsule_take(PyObject *capsule, bool versioned);
  * freed before that, it calls the deleter, with a pending exception saved.  NULL with
  * an exception on failure: `managed` still belongs to the caller then. */
 PyObject *dls_capsule_new(void *managed, bool versioned);
-
-#endif

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base.h"
+
 #ifdef _WIN32
 #include <windows.h>
 #else
@@ -102,11 +104,9 @@ fallback_PyObject_VectorcallMethod(PyObject *name, PyObject *const *args, size_t
 /* Every CPython so far exports the three buffer functions; the limited API has no
  * other way to a buffer's address, so without them the protocol is not offered. */
 static int
-fallback_PyObject_GetBuffer(PyObject *obj, dls_buffer *view, int flags)
+fallback_PyObject_GetBuffer(PyObject *DLS_UNUSED(obj), dls_buffer *DLS_UNUSED(view),
+                            int DLS_UNUSED(flags))
 {
-    (void)obj;
-    (void)view;
-    (void)flags;
     PyErr_SetString(PyExc_BufferError,
                     "this interpreter offers no buffer functions to extensions; "
                     "wrap numpy.asarray(obj) instead");
@@ -123,9 +123,8 @@ fallback_PyBuffer_Release(dls_buffer *view)
 }
 
 static int
-fallback_PyObject_CheckBuffer(PyObject *obj)
+fallback_PyObject_CheckBuffer(PyObject *DLS_UNUSED(obj))
 {
-    (void)obj;
     return 0;
 }
 
@@ -158,9 +157,8 @@ fallback_PyWeakref_GetObject(PyObject *reference)
 
 /* Without the function, the type stays open to attributes, like a class in Python. */
 static int
-fallback_PyType_Freeze(PyTypeObject *type)
+fallback_PyType_Freeze(PyTypeObject *DLS_UNUSED(type))
 {
-    (void)type;
     return 0;
 }
 

@@ -1,7 +1,6 @@
 /* The Python that runs, and the functions that the limited API lacks on some of them:
  * their table is dls_compat (py.h).  GIL held. */
-#ifndef DLS_PYTHON_COMPAT_H
-#define DLS_PYTHON_COMPAT_H
+#pragma once
 
 #include "python/py.h"
 
@@ -13,5 +12,3 @@ int dls_python_version(void);
 void dls_compat_force_fallback(bool force);
 /* dict name -> bool: is the real function in use? */
 PyObject *dls_compat_report(void);
-
-#endif

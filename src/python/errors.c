@@ -213,9 +213,8 @@ dls_refuse_from_pending(dls_state *state, PyObject *obj, const char *text)
 }
 
 DLS_COLD PyObject *
-dls_refuse_pickle(PyObject *self, PyObject *ignored)
+dls_refuse_pickle(PyObject *self, PyObject *DLS_UNUSED(ignored))
 {
-    (void)ignored;
     PyObject *name = dls_type_name(self);
     if (name != NULL) {
         PyErr_Format(

@@ -3,8 +3,7 @@
  * Called by everything that uses Python; the GIL is held throughout.  A function named
  * dls_refuse* sets the exception and returns -1, so that callers write
  * `return dls_refuse(...)`; without memory for the text, MemoryError is set instead. */
-#ifndef DLS_PYTHON_ERRORS_H
-#define DLS_PYTHON_ERRORS_H
+#pragma once
 
 #include "core/error.h"
 #include "python/py.h"
@@ -61,5 +60,3 @@ PyObject *dls_type_name(PyObject *obj);
 /* __reduce__ of our types: TypeError that names the type and the cure.  Without it,
  * pickle's protocols 0 and 1 write what cannot be read.  Always NULL. */
 PyObject *dls_refuse_pickle(PyObject *self, PyObject *ignored);
-
-#endif

@@ -4,8 +4,7 @@
  * functions below, which are the only writers of objects.  GIL held throughout.  Any
  * object here may be NULL at any time: nothing was remembered yet, or dls_memo_clear
  * was called. */
-#ifndef DLS_PYTHON_MEMO_H
-#define DLS_PYTHON_MEMO_H
+#pragma once
 
 #include "python/py.h"
 
@@ -50,5 +49,3 @@ void dls_memo_set_keywords(dls_memo *memo, size_t place, const dls_seen_keywords
 
 int dls_memo_visit(const dls_memo *memo, visitproc visit, void *arg);
 void dls_memo_clear(dls_memo *memo);
-
-#endif

@@ -1,8 +1,7 @@
 /* The only includer of Python.h.  Declares what the headers of the oldest supported
  * CPython (the floor) lack, the functions that are newer than the floor and are found
  * by symbol (python/compat.c), and helpers on plain objects. */
-#ifndef DLS_PYTHON_PY_H
-#define DLS_PYTHON_PY_H
+#pragma once
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -98,5 +97,3 @@ dls_is_unshared(PyObject *obj)
 #define dls_get_optional dls_compat.PyObject_GetOptionalAttr
 
 #define DLS_FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
-
-#endif

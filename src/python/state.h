@@ -11,8 +11,7 @@
  * - `plans` is emptied, not freed.  dls_plan_cache_add looks at `forget`, which says
  *   whether the state has been emptied, and adds nothing then: each exchange finds its
  *   plan anew. */
-#ifndef DLS_PYTHON_STATE_H
-#define DLS_PYTHON_STATE_H
+#pragma once
 
 #include "python/memo.h"
 #include "python/py.h"
@@ -166,5 +165,3 @@ void dls_state_free(dls_state *state);
 /* A number of the calling thread, never 0 and never used again (the system gives the
  * idents of ended threads to new ones).  0 when out of memory. */
 uintptr_t dls_thread_number(dls_state *state);
-
-#endif

@@ -282,13 +282,11 @@ dls_option_word_position(dls_option option, const char *text, size_t length)
 int
 dls_parse_copy(dls_state *state, PyObject *value, int8_t *copy)
 {
-    dls_options options;
-    if (value == Py_None) {
-        *copy = -1;
-        return 0;
-    }
-    int code = parse_flag(state, &rows[DLS_OPTION_copy], value, &options);
-    *copy = code == 0 && options.copy;
+    dls_options options = {.copy = false};
+    int code = value != Py_None
+                   ? parse_flag(state, &rows[DLS_OPTION_copy], value, &options)
+                   : 0;
+    *copy = value != Py_None ? options.copy : -1;
     return code;
 }
 

@@ -1,7 +1,6 @@
 /* The options of upgrade() and to_capsule(): their values, how they are parsed, merged
  * and shown.  The rows are in request/options.def.  All functions need the GIL. */
-#ifndef DLS_REQUEST_OPTIONS_H
-#define DLS_REQUEST_OPTIONS_H
+#pragma once
 
 #include "abi/dlpack_abi.h"
 #include "core/sync_words.h"
@@ -75,5 +74,3 @@ int dls_option_word_position(dls_option option, const char *text, size_t length)
 int dls_parse_copy(dls_state *state, PyObject *value, int8_t *copy);
 int dls_parse_device(dls_state *state, const char *what, PyObject *value,
                      dl_device *device);
-
-#endif

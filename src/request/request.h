@@ -1,7 +1,6 @@
 /* What one consumer asks for: the record and its readers.  All functions need the GIL.
  */
-#ifndef DLS_REQUEST_REQUEST_H
-#define DLS_REQUEST_REQUEST_H
+#pragma once
 
 #include "exchange/exchange.h"
 #include "request/options.h"
@@ -39,5 +38,3 @@ int dls_request_options(dls_state *state, PyObject *source, dls_request *request
 
 /* Is a consumer that asks in this way known to bear negative strides (N9)? */
 bool dls_request_bears_negative(const dls_request *request);
-
-#endif

@@ -4,8 +4,7 @@
  * another device, CuPy would use the other device's stream.  GIL held; it is released
  * around the driver calls.
  */
-#ifndef DLS_SYNC_DEVICE_CONTEXT_H
-#define DLS_SYNC_DEVICE_CONTEXT_H
+#pragma once
 
 #include "gpu/driver.h"
 
@@ -16,5 +15,3 @@ bool dls_device_context_enter(dl_device device, dls_saved_device *saved);
 
 /* Keeps a pending exception. */
 void dls_device_context_leave(dl_device device, const dls_saved_device *saved);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * GIL held; libraries and C tables are called.
  */
-#ifndef DLS_SYNC_PRODUCER_STREAM_H
-#define DLS_SYNC_PRODUCER_STREAM_H
+#pragma once
 
 #include "core/sync_words.h"
 #include "exchange/exchange.h"
@@ -59,5 +58,3 @@ int dls_producer_stream_find(const dls_sync_source *from, dls_producer_stream *p
 
 /* The SYCL queue that the library names for this array.  from->request is not read. */
 int dls_producer_stream_find_queue(const dls_sync_source *from, PyObject **queue);
-
-#endif

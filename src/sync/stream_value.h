@@ -2,8 +2,7 @@
  *
  * GIL held.  Every function that returns an int returns 0, or -1 with an exception.
  */
-#ifndef DLS_SYNC_STREAM_VALUE_H
-#define DLS_SYNC_STREAM_VALUE_H
+#pragma once
 
 #include "core/sync_words.h"
 #include "python/py.h"
@@ -31,5 +30,3 @@ int dls_stream_read_opaque(dls_state *state, PyObject *stream, dls_stream *out);
  * of these devices.  Always -1. */
 int dls_stream_raise_wrong(dls_state *state, dls_family family, dls_task task,
                            PyObject *stream);
-
-#endif

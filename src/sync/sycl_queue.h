@@ -2,8 +2,7 @@
  *
  * No C++ is linked, and no library of Intel's is looked for.  GIL held.
  */
-#ifndef DLS_SYNC_SYCL_QUEUE_H
-#define DLS_SYNC_SYCL_QUEUE_H
+#pragma once
 
 #include "core/sync_words.h"
 #include "python/py.h"
@@ -15,5 +14,3 @@
  * or -1 with BufferError: the queue is not known, or one of its methods failed. */
 int dls_sycl_queue_sync(dls_state *state, PyObject *source, const dls_sync_job *job,
                         PyObject *s);
-
-#endif

@@ -4,8 +4,7 @@
  * The rules are gpu/sync_rules.def, the driver's part is gpu/sync_run.  GIL held; it is
  * released around every driver call.
  */
-#ifndef DLS_SYNC_SYNC_EXCHANGE_H
-#define DLS_SYNC_SYNC_EXCHANGE_H
+#pragma once
 
 #include "core/error.h"
 #include "exchange/exchange.h"
@@ -64,5 +63,3 @@ int dls_sync_acquired(const dls_sync_source *from, dls_producer_kind kind,
 /* The stream on which the data are ready that `request` got from `device` (S20). */
 dls_producer_stream dls_sync_ready_stream(dls_state *state, const dls_request *request,
                                           dl_device device);
-
-#endif

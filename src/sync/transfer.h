@@ -3,8 +3,7 @@
  *
  * GIL held; nothing is called.
  */
-#ifndef DLS_SYNC_TRANSFER_H
-#define DLS_SYNC_TRANSFER_H
+#pragma once
 
 #include "exchange/exchange.h"
 
@@ -29,5 +28,3 @@ int dls_transfer_check(dls_state *state, PyObject *source, const dls_request *re
  * cause of the error, or NULL; its reference is taken.  Always -1. */
 int dls_transfer_raise(dls_state *state, PyObject *source, const dls_request *request,
                        dl_device have, PyObject *kept);
-
-#endif

@@ -3,8 +3,7 @@
  * current_work_stream() of DLPack's C exchange API knows no object: each export of
  * device memory leaves {device, producer stream} in a thread-local, which it answers.
  */
-#ifndef DLS_SYNC_WORK_STREAM_H
-#define DLS_SYNC_WORK_STREAM_H
+#pragma once
 
 #include "core/sync_words.h"
 #include "python/py.h"
@@ -22,5 +21,3 @@ void dls_work_stream_leave(dl_device device, dls_producer_stream p);
 /* The answer for a device: a stream handle, or NULL for the default stream.  Needs no
  * GIL, never fails. */
 void *dls_work_stream_answer(dl_device device);
-
-#endif
