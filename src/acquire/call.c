@@ -51,7 +51,7 @@ dls_call_bare(dls_state *state, PyObject *source)
     return call_method(state, args, NULL);
 }
 
-DLS_APART PyObject *
+PyObject *
 dls_call_learned(dls_state *state, const dls_plan *plan, PyObject *source,
                  unsigned form)
 {

@@ -16,7 +16,7 @@ truth_of(PyObject *value)
 }
 
 /* Is an exception pending because there is no such attribute?  Then it is cleared. */
-DLS_COLD static bool
+static bool
 is_absent(PyObject *obj, PyObject *name)
 {
     PyObject *method = NULL;

@@ -39,7 +39,7 @@ dls_ask_method(dls_hot hot, bool answer)
 
 /* Drop what the C table gave: its memory holds other values than the tensor shows
  * (T12). The exception that says so is pending, and stays so.  Always NULL. */
-DLS_COLD void *dls_drop_refused(dl_managed_tensor_versioned *managed);
+void *dls_drop_refused(dl_managed_tensor_versioned *managed);
 
 /* By the producer's C table, which checks neither autograd nor lazy bits (T12).  We do;
  * the error counts as the table's. */
@@ -104,6 +104,6 @@ dls_hot_is_plain(dls_hot hot, bool answer, bool wanted)
  * looked at, so an exception does not stay pending. */
 DLS_COLD dls_outcome dls_outcome_of(dls_hot hot);
 /* Drop what came; a pending exception is kept. */
-DLS_COLD void dls_outcome_drop(dls_outcome *outcome);
+void dls_outcome_drop(dls_outcome *outcome);
 /* Give up after an exception of ours, which is kept.  Always NULL. */
-DLS_COLD void *dls_hot_drop(dls_hot hot);
+void *dls_hot_drop(dls_hot hot);

@@ -30,7 +30,7 @@ dls_layout_count(int32_t ndim, const int64_t *shape, int64_t *count, dls_error *
     return DLS_OK;
 }
 
-DLS_APART void
+void
 dls_layout_row_major(int32_t ndim, const int64_t *shape, int64_t *strides)
 {
     int64_t stride = 1;

@@ -48,7 +48,7 @@ int_of(dls_state *state, PyObject *item, bool never_none, bool strict, int32_t *
     return 1;
 }
 
-DLS_APART int
+int
 dls_device_from_pair(dls_state *state, PyObject *pair, bool strict, dl_device *device)
 {
     if (PyUnicode_Check(pair) || PyBytes_Check(pair)) {
@@ -77,7 +77,7 @@ dls_device_from_pair(dls_state *state, PyObject *pair, bool strict, dl_device *d
 /* Is it the tuple (1, 0), made of the ints of which CPython has one object each? Nearly
  * all producers answer so.  A tuple that others hold too is a constant, so it is
  * remembered. */
-DLS_APART static bool
+static bool
 is_new_host_pair(dls_state *state, PyObject *pair)
 {
     bool host = Py_IS_TYPE(pair, &PyTuple_Type) && PyTuple_Size(pair) == 2

@@ -147,7 +147,7 @@ cache_add(dls_state *state, dls_plan *plan)
     return 0;
 }
 
-DLS_APART dls_plan *
+dls_plan *
 dls_plan_cache_forget_dead(dls_plan_cache *cache, dls_plan_entry *slot)
 {
     cache_remove(cache, (size_t)(slot - cache->entries));

@@ -54,13 +54,13 @@ static inline dls_plan *
 dls_plan_known(dls_state *state, PyObject *obj)
 {
     dls_plan_entry *slot = dls_plan_slot(state->plans, Py_TYPE(obj));
-    if (DLS_RARE(slot->type == NULL)) {
+    if ((slot->type == NULL)) {
         return NULL;
     }
     bool alive = dls_compat.PyWeakref_GetObject(slot->reference)
                  == (PyObject *)slot->type;
-    return DLS_RARE(!alive) ? dls_plan_cache_forget_dead(state->plans, slot)
-                            : dls_plan_share(slot->plan);
+    return (!alive) ? dls_plan_cache_forget_dead(state->plans, slot)
+                    : dls_plan_share(slot->plan);
 }
 
 /* The plan of an object's type, with a new count: the known one, or a new one.  NULL

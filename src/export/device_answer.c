@@ -22,7 +22,7 @@ is_host(int got, dl_device device)
 
 /* For a source that does not show its device, and whose type has answered on the host.
  */
-DLS_APART static int
+static int
 device_of_host_type(dls_state *state, const dls_plan *plan, PyObject *source)
 {
     dl_device device = {0, 0};
@@ -41,7 +41,7 @@ dls_device_is_known_host(dls_producer *self)
 {
     dl_device device;
     dls_plan *plan = self->plan;
-    if (DLS_RARE(self->options != NULL || Py_TYPE(self->source) != plan->type)) {
+    if ((self->options != NULL || Py_TYPE(self->source) != plan->type)) {
         return 0;
     }
     unsigned open = dls_plan_fast(plan, false) | dls_plan_fast(plan, true);

@@ -56,7 +56,7 @@ capsule_of(dls_producer *self, PyObject *const *args, PyObject *kwnames, unsigne
         dls_outcome outcome = dls_outcome_of(hot);
         return dls_export_producer(self, args, 0, kwnames, &outcome);
     }
-    if (DLS_RARE(self->asked != 0)) {
+    if ((self->asked != 0)) {
         dls_question_use(&self->asked);
     }
     if (answer != wanted) {
@@ -99,7 +99,7 @@ dls_fast_capsule_of_tensor(dls_tensor *self, bool versioned)
         dls_managed_delete(made, versioned);
         return NULL;
     }
-    if (DLS_RARE(self->asked != 0)) {
+    if ((self->asked != 0)) {
         dls_question_use(&self->asked);
     }
     DLS_COUNT(translated);

@@ -31,7 +31,7 @@ static PyTypeObject *known_producer, *known_tensor;
 typedef enum { FOREIGN, PRODUCER, TENSOR } object_kind;
 
 /* The object is of another import, or of a class that has copied our C table. */
-DLS_COLD static object_kind
+static object_kind
 kind_of_unknown(PyObject *object)
 {
     if (dls_producer_is_type(Py_TYPE(object))) {
@@ -76,7 +76,7 @@ managed_tensor_from_py_object(void *object, dl_managed_tensor_versioned **out)
     assert(object != NULL && out != NULL);
     dls_producer *self = object;
     object_kind kind = kind_of(object);
-    if (DLS_RARE(kind == FOREIGN)) {
+    if ((kind == FOREIGN)) {
         return -1;
     }
     bool bare = kind == PRODUCER && dls_fast_is_bare(self);

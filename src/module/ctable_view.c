@@ -63,7 +63,7 @@ find_equal_view(dls_producer *self, unsigned form, dls_outcome *outcome)
 }
 
 /* A full exchange, whose struct is kept. */
-DLS_APART static int
+static int
 make_view(dls_producer *self, dls_outcome *outcome, dl_tensor *out)
 {
     const dl_tensor *kept = NULL;
@@ -97,7 +97,7 @@ borrow_kept(dls_producer *self, unsigned form, dl_tensor *out)
 
 /* The source's C table failed (code is not 0), or what it gave needs a decision.  Ask
  * again: the full exchange decides, or says why not. */
-DLS_COLD static int
+static int
 borrow_after_table(dls_producer *self, int code, dl_tensor *out)
 {
     if (code == 0) {
@@ -117,7 +117,7 @@ borrow_from_table(dls_producer *self, dl_tensor *out)
 {
     assert(self->plan->table != NULL);
     int code = self->plan->table->dltensor_from_py_object_no_sync(self->source, out);
-    if (DLS_RARE(code != 0)) {
+    if ((code != 0)) {
         return borrow_after_table(self, code, out);
     }
     if (dls_plan_has(self->plan, DLS_LIB_LAZY_BITS)

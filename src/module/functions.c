@@ -57,7 +57,7 @@ subject_init(dls_state *state, PyObject *obj, dls_options *options, subject *s)
     return 0;
 }
 
-DLS_COLD static PyObject *
+static PyObject *
 refuse_positional(const char *function, Py_ssize_t n)
 {
     return PyErr_Format(PyExc_TypeError,

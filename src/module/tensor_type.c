@@ -53,11 +53,11 @@ tensor_dealloc(PyObject *self)
     if (data->weakrefs != NULL) {
         PyObject_ClearWeakRefs(self);
     }
-    if (DLS_RARE(data->ready != NULL)) {
+    if ((data->ready != NULL)) {
         Py_XDECREF(data->ready->stream);
         dls_free(data->ready);
     }
-    if (DLS_RARE(PyErr_Occurred() != NULL)) {
+    if ((PyErr_Occurred() != NULL)) {
         dls_hold_drop(&data->hold, DLS_ATTACHED);
     }
     else {
@@ -77,7 +77,7 @@ tensor_dealloc(PyObject *self)
 
 /* --- the type ------------------------------------------------------------- */
 
-DLS_APART static PyObject *
+static PyObject *
 export_in_full(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     dls_tensor *data = dls_tensor_data(self);

@@ -23,6 +23,9 @@ static int
 look_up_entries(dls_reading *reading)
 {
     for (int i = 0; i < DLS_ENTRY_COUNT; i++) {
+        if (reading->row->lacks >> i & 1) {
+            continue;
+        }
         PyObject *name = name_of(reading, (dls_entry)i);
         PyObject *value = PyDict_GetItemWithError(reading->given, name);
         if (value == NULL && PyErr_Occurred() != NULL) {
@@ -159,7 +162,7 @@ read_version(dls_reading *reading)
 static int
 refuse_mask(const dls_reading *reading)
 {
-    if (reading->row->can_have_mask && reading->entries[DLS_ENTRY_mask] != NULL) {
+    if (reading->entries[DLS_ENTRY_mask] != NULL) {
         return dls_reading_fail(
             reading, "it has a mask, which DLPack has no word for: fill the masked "
                      "elements first, or wrap its data and its mask apart");

@@ -16,14 +16,15 @@ static const dls_older_protocol rows[DLS_PROTOCOL_COUNT] = {
     [DLS_PROTOCOL_CUDA] = {.read = dls_cuda_interface_read,
                            .oldest = 0,
                            .newest = 3,
+                           .lacks = 1 << DLS_ENTRY_offset | 1 << DLS_ENTRY_syclobj,
                            .strict = true,
-                           .can_have_mask = true,
                            .any_sequence = true,
                            .version = "be an int from 0 to 3",
                            .data = "be a pair (address, read-only)"},
     [DLS_PROTOCOL_SYCL] = {.read = dls_sycl_interface_read,
                            .oldest = 1,
                            .newest = 1,
+                           .lacks = 1 << DLS_ENTRY_mask | 1 << DLS_ENTRY_stream,
                            .strict = true,
                            .in_elements = true,
                            .version = "be the int 1",
@@ -35,7 +36,7 @@ static const dls_older_protocol rows[DLS_PROTOCOL_COUNT] = {
     [DLS_PROTOCOL_INTERFACE] = {.read = dls_array_interface_read,
                                 .oldest = 3,
                                 .newest = 3,
-                                .can_have_mask = true,
+                                .lacks = 1 << DLS_ENTRY_stream | 1 << DLS_ENTRY_syclobj,
                                 .version = "be the int 3",
                                 .offset = "be an int, 0 or above",
                                 .data = "be a tuple (address, read-only)"},
@@ -74,6 +75,21 @@ fill_acquired(dls_reading *reading)
     return 1;
 }
 
+/* Destructors may run; a pending exception is kept. */
+static void
+drop_given(dls_reading *reading)
+{
+    PyObject *error = PyErr_Occurred() != NULL ? dls_error_take() : NULL;
+    for (int i = 0; reading->row->version != NULL && i < DLS_ENTRY_COUNT; i++) {
+        Py_XDECREF(reading->entries[i]);
+    }
+    Py_XDECREF(reading->given);
+    dls_error_report();
+    if (error != NULL) {
+        dls_error_restore(error);
+    }
+}
+
 int
 dls_older_read(dls_state *state, PyObject *obj, dls_protocol protocol,
                const dls_request *request, dls_acquired *acquired,
@@ -95,13 +111,6 @@ dls_older_read(dls_state *state, PyObject *obj, dls_protocol protocol,
     if (got > 0) {
         got = reading.given != Py_None ? fill_acquired(&reading) : 0;
     }
-    for (int i = 0; i < DLS_ENTRY_COUNT; i++) {
-        if (reading.entries[i] != NULL) {
-            dls_drop_foreign(reading.entries[i]);
-        }
-    }
-    if (reading.given != NULL) {
-        dls_drop_foreign(reading.given);
-    }
+    drop_given(&reading);
     return got;
 }

@@ -28,8 +28,8 @@ typedef struct {
 
     /* The rest is about protocols whose attribute is a dict (interface_dict.h). */
     int8_t oldest, newest; /* versions that are read */
+    uint16_t lacks;        /* bits 1 << DLS_ENTRY_*: entries it does not have */
     bool strict;           /* a version is required, and a bool is no int */
-    bool can_have_mask;    /* a mask is known to the protocol, and refused */
     bool in_elements;      /* strides and offset count elements, not bytes */
     bool any_sequence;     /* ['data'] may be any sequence, not only tuple or list */
     const char *version;   /* ends the sentence "['version'] must ..." */

@@ -37,7 +37,7 @@ static PyInterpreterState *main_home;
 static int64_t homes[HOMES];
 static unsigned homes_count;
 
-DLS_COLD static bool
+static bool
 is_other_home(PyInterpreterState *interpreter)
 {
     int64_t number = PyInterpreterState_GetID(interpreter);
@@ -133,7 +133,7 @@ find_attachment(void)
     }
     PyThreadState *thread = attached_thread();
     if (thread != NULL) {
-        return DLS_RARE(!is_home(thread)) ? DLS_ATTACHED_ELSEWHERE
+        return (!is_home(thread))         ? DLS_ATTACHED_ELSEWHERE
                : PyErr_Occurred() == NULL ? DLS_ATTACHED_QUIET
                                           : DLS_ATTACHED;
     }

@@ -212,7 +212,7 @@ dls_refuse_from_pending(dls_state *state, PyObject *obj, const char *text)
     return dls_refuse_with_cause(cause);
 }
 
-DLS_COLD PyObject *
+PyObject *
 dls_refuse_pickle(PyObject *self, PyObject *DLS_UNUSED(ignored))
 {
     PyObject *name = dls_type_name(self);

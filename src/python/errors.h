@@ -11,16 +11,15 @@
 
 /* Set the exception of code DLS_E* with "'pkg.Type' object: <text>" (obj NULL: the
  * text alone).  The format is PyErr_Format's: %s, %R, %zd, %d, %S. */
-DLS_COLD int dls_refuse(dls_state *state, int code, PyObject *obj, const char *format,
-                        ...);
+int dls_refuse(dls_state *state, int code, PyObject *obj, const char *format, ...);
 
 /* The same from an error that core or gpu reported. */
-DLS_COLD int dls_refuse_error(dls_state *state, PyObject *obj, const dls_error *err);
+int dls_refuse_error(dls_state *state, PyObject *obj, const dls_error *err);
 
 /* Replace the pending exception by BufferError "'pkg.Type' object: <text>: <its
  * message>" with the pending one as __cause__.  MemoryError and exceptions that are no
  * subclass of Exception (KeyboardInterrupt ...) stay as they are (N2). */
-DLS_COLD int dls_refuse_from_pending(dls_state *state, PyObject *obj, const char *text);
+int dls_refuse_from_pending(dls_state *state, PyObject *obj, const char *text);
 
 /* The pending exception gets `cause` (stolen) as its __cause__; without a pending one,
  * `cause` itself is set. */

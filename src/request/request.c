@@ -191,7 +191,7 @@ dls_request_options(dls_state *state, PyObject *source, dls_request *request)
 /* --- arguments of one call of __dlpack__ ------------------------------------- */
 
 /* The dls_keyword of a name that is not the interned one, or -1. */
-DLS_APART static int
+static int
 keyword_by_text(dls_state *state, PyObject *name)
 {
     PyObject *all = state->kwnames[DLS_KW_MASKS - 1]; /* in the order of dls_keyword */
@@ -339,7 +339,7 @@ dls_request_parse(dls_state *state, PyObject *const *args, Py_ssize_t n,
 /* --- the usual reading ------------------------------------------------------- */
 
 /* Is this max_version, which is not the remembered one, (1, n)? */
-DLS_APART static bool
+static bool
 is_version_one(dls_state *state, PyObject *value)
 {
     if (!Py_IS_TYPE(value, &PyTuple_Type) || PyTuple_Size(value) != 2
@@ -411,7 +411,7 @@ dls_request_is_usual(dls_state *state, PyObject *const *args, Py_ssize_t n,
                      PyObject *kwnames, bool *versioned)
 {
     *versioned = false;
-    if (DLS_RARE(n != 0)) {
+    if ((n != 0)) {
         return false;
     }
     if (kwnames == NULL) {

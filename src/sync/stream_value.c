@@ -64,7 +64,7 @@ check_int(dls_state *state, PyObject *number)
 }
 
 /* Apart: it is called on the fast path, and must not be merged into it. */
-DLS_APART int
+int
 dls_stream_check(dls_state *state, PyObject *stream)
 {
     if (stream == Py_None) {
