@@ -66,7 +66,6 @@ static_assert(offsetof(CUDA_MEMCPY2D, Height) == 120, "Height");
 enum {
 #define DLS_CUDA_CONSTANT(name, theirs, value) name = value,
     DLS_CUDA_CONSTANT_LIST(DLS_CUDA_CONSTANT)
-#undef DLS_CUDA_CONSTANT
 };
 
 /* Functions that only CUDA has, or has in a shape of its own; all return CUresult.
@@ -96,7 +95,6 @@ typedef struct {
     dls_gpu_calls calls;
 #define DLS_CUDA_MEMBER(need, name, parameters) CUresult(DLS_GPU_API *name) parameters;
     DLS_CUDA_CALL_LIST(DLS_CUDA_MEMBER)
-#undef DLS_CUDA_MEMBER
 } dls_cuda_api;
 
 static_assert(sizeof(dls_cuda_api) % sizeof(void *) == 0, "function pointers only");

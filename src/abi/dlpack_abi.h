@@ -69,7 +69,6 @@ enum dl_device_type {
 enum dl_dtype_code {
     DL_DTYPE_LIST(DL_ENUMERATOR) DL_DTYPE_LIST_UNRELEASED(DL_ENUMERATOR)
 };
-#undef DL_ENUMERATOR
 
 #define DL_FLAG_READ_ONLY ((uint64_t)1 << 0)
 #define DL_FLAG_IS_COPIED ((uint64_t)1 << 1)

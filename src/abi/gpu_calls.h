@@ -36,7 +36,6 @@
 enum {
 #define DLS_GPU_CONSTANT(name, cuda, hip, value) name = value,
     DLS_GPU_CONSTANT_LIST(DLS_GPU_CONSTANT)
-#undef DLS_GPU_CONSTANT
 };
 
 /* Functions; all return a result code.  MUST: every driver since CUDA 9.2 and every
@@ -72,5 +71,4 @@ typedef struct {
 #define DLS_GPU_MEMBER(need, member, cuda, hip, parameters) \
     int(DLS_GPU_API * member) parameters;
     DLS_GPU_CALL_LIST(DLS_GPU_MEMBER)
-#undef DLS_GPU_MEMBER
 } dls_gpu_calls;

@@ -32,7 +32,6 @@ typedef struct {
 enum {
 #define DLS_HIP_CONSTANT(name, theirs, value) name = value,
     DLS_HIP_CONSTANT_LIST(DLS_HIP_CONSTANT)
-#undef DLS_HIP_CONSTANT
 };
 
 /* hipPointerAttribute_t.type: the numbers changed with 6.0. */
@@ -68,5 +67,4 @@ typedef struct {
     dls_gpu_calls calls;
 #define DLS_HIP_MEMBER(need, result, name, parameters) result(*name) parameters;
     DLS_HIP_CALL_LIST(DLS_HIP_MEMBER)
-#undef DLS_HIP_MEMBER
 } dls_hip_api;

@@ -218,7 +218,7 @@ static dls_attempt
 attempt_interface(dls_exchange *x, dls_protocol protocol)
 {
     dls_producer_stream p;
-    dls_plan_close_fast_path(x->plan);
+    dls_plan_leave_host(x->plan, false);
     dls_attempt got = attempt_older(x, protocol, &p);
     if (got != DLS_ATTEMPT_GOT) {
         return got;

@@ -132,7 +132,7 @@ try_on_host(dls_exchange *x, dls_protocol protocol)
         || dls_device_is_host(x->acquired.tensor.device.device_type)) {
         return got;
     }
-    dls_plan_leave_host(x->plan);
+    dls_plan_leave_host(x->plan, true);
     x->synced = true;
     return dls_attempt_sync_as_it_came(x);
 }
@@ -274,7 +274,7 @@ dls_negotiate_on_host(dls_exchange *x)
 int
 dls_negotiate_off_host(dls_exchange *x, dl_device device)
 {
-    dls_plan_leave_host(x->plan);
+    dls_plan_leave_host(x->plan, true);
     dls_transfer route = dls_transfer_of(&x->request, device);
     if (route == DLS_TRANSFER_TO_HOST || route == DLS_TRANSFER_MOVE) {
         return negotiate_transfer(x, device, route == DLS_TRANSFER_TO_HOST);

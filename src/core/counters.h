@@ -12,7 +12,6 @@
 typedef struct {
 #define DLS_COUNTER_MEMBER(member) _Atomic int64_t member;
     DLS_COUNTER_LIST(DLS_COUNTER_MEMBER)
-#undef DLS_COUNTER_MEMBER
 } dls_counter_block;
 
 extern dls_counter_block dls_counters;
@@ -20,11 +19,10 @@ extern dls_counter_block dls_counters;
 /* Exact while the GIL is held, or for one thread: a relaxed load and store takes three
  * instructions, an atomic add twenty cycles.  `live` changes on any thread, so it is
  * counted with the atomic add. */
-#define DLS_COUNT(member)                                            \
-    atomic_store_explicit(&dls_counters.member,                      \
-                          atomic_load_explicit(&dls_counters.member, \
-                                               memory_order_relaxed) \
-                              + 1,                                   \
-                          memory_order_relaxed)
+#define DLS_COUNT(member)                                                     \
+    atomic_store_explicit(                                                    \
+        &dls_counters.member,                                                 \
+        atomic_load_explicit(&dls_counters.member, memory_order_relaxed) + 1, \
+        memory_order_relaxed)
 #define DLS_COUNT_LIVE(change) \
     atomic_fetch_add_explicit(&dls_counters.live, (change), memory_order_relaxed)

@@ -201,8 +201,8 @@ dls_guarded_new(const dls_sync_job *what, bool (*sync)(const dls_sync_job *))
 {
     dls_guarded *guarded = dls_alloc(sizeof *guarded);
     if (guarded != NULL) {
-        *guarded =
-            (dls_guarded){.home = python->interpreter(), .what = *what, .sync = sync};
+        *guarded = (dls_guarded){
+            .home = python->interpreter(), .what = *what, .sync = sync};
     }
     return guarded;
 }

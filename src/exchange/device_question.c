@@ -94,11 +94,10 @@ dls_device_ask(dls_state *state, PyObject *method, PyObject *obj, dl_device *dev
 {
     PyObject *args[2] = {NULL, obj};
     const size_t one = 1 | DLS_VECTORCALL_OFFSET;
-    PyObject *pair =
-        method != NULL
-            ? dls_compat.PyObject_Vectorcall(method, &args[1], one, NULL)
-            : dls_compat.PyObject_VectorcallMethod(state->names.dlpack_device, &args[1],
-                                                   one, NULL);
+    PyObject *pair = method != NULL
+                         ? dls_compat.PyObject_Vectorcall(method, &args[1], one, NULL)
+                         : dls_compat.PyObject_VectorcallMethod(
+                               state->names.dlpack_device, &args[1], one, NULL);
     if (pair == NULL) {
         return dls_error_forget();
     }

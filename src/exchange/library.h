@@ -34,7 +34,6 @@
 enum {
 #define DLS_TRAIT_BIT(name, bit, text) DLS_LIB_##name = 1 << (bit),
     DLS_TRAIT_LIST(DLS_TRAIT_BIT)
-#undef DLS_TRAIT_BIT
 };
 
 typedef struct {

@@ -54,9 +54,8 @@ dls_plan_learn_keywords(dls_plan *plan, unsigned taken, int refused)
     write_learned(plan, learned);
 }
 
-/* The device is asked from now on (N5). */
-static void
-leave_host(dls_plan *plan, bool forget_forms)
+void
+dls_plan_leave_host(dls_plan *plan, bool forget_forms)
 {
     dls_learned learned = dls_plan_learned(plan);
     learned.off_host = true;
@@ -65,18 +64,6 @@ leave_host(dls_plan *plan, bool forget_forms)
         learned.forms[0].known = learned.forms[1].known = false;
     }
     write_learned(plan, learned);
-}
-
-void
-dls_plan_close_fast_path(dls_plan *plan)
-{
-    leave_host(plan, false);
-}
-
-void
-dls_plan_leave_host(dls_plan *plan)
-{
-    leave_host(plan, true);
 }
 
 /* --- the type --------------------------------------------------------------- */
@@ -391,17 +378,15 @@ dls_plan_new(dls_state *state, PyObject *obj)
     if (plan == NULL) {
         return NULL;
     }
-    bool looked = find_in_type(state, plan) == 0
-                  && find_in_object(state, obj, plan) == 0;
-    if (looked && plan->offers == 0) {
+    if (find_in_type(state, plan) == 0 && find_in_object(state, obj, plan) == 0) {
+        if (plan->offers != 0) {
+            assert(dls_plan_check(plan));
+            return plan;
+        }
         raise_unsupported(state, obj);
     }
-    if (!looked || plan->offers == 0) {
-        dls_plan_drop(plan);
-        return NULL;
-    }
-    assert(dls_plan_check(plan));
-    return plan;
+    dls_plan_drop(plan);
+    return NULL;
 }
 
 /* Tensors own what they hold, so an export of one needs no reference to it (T10). */

@@ -39,9 +39,7 @@
 
 typedef enum {
 #define DLS_PROTOCOL_ENUM(name, attribute, text) DLS_PROTOCOL_##name,
-    DLS_PROTOCOL_LIST(DLS_PROTOCOL_ENUM)
-#undef DLS_PROTOCOL_ENUM
-        DLS_PROTOCOL_COUNT
+    DLS_PROTOCOL_LIST(DLS_PROTOCOL_ENUM) DLS_PROTOCOL_COUNT
 } dls_protocol;
 
 extern const char *const dls_protocol_names[DLS_PROTOCOL_COUNT];
@@ -157,11 +155,10 @@ void dls_plan_learn_form(dls_plan *plan, bool wanted, dls_form form, uint8_t fas
 /* These keywords were taken off the host; what is refused from now on, or -1: as
  * before. */
 void dls_plan_learn_keywords(dls_plan *plan, unsigned taken, int refused);
-/* An object of the type lies off the host: no form and nothing else is taken for
- * granted from now on (N5). */
-void dls_plan_leave_host(dls_plan *plan);
-/* The same, but the learned forms stay: an interface was read, no call was made. */
-void dls_plan_close_fast_path(dls_plan *plan);
+/* An object of the type lies off the host: the device is asked from now on, and the
+ * fast path is closed (N5).  forget_forms false: the learned forms stay, because an
+ * interface was read and no call was made. */
+void dls_plan_leave_host(dls_plan *plan, bool forget_forms);
 
 /* A new plan for the objects of obj's type; plan_cache.h keeps it.  NULL with
  * UnsupportedObjectError when the object offers no protocol, or with what looking

@@ -24,17 +24,15 @@ entries_new(size_t size)
 dls_plan_cache *
 dls_plan_cache_new(void)
 {
-    dls_plan_cache *cache = dls_alloc(sizeof *cache);
+    enum { FIRST_SIZE = 32 };
+    dls_plan_entry *entries = entries_new(FIRST_SIZE);
+    dls_plan_cache *cache = entries != NULL ? dls_alloc(sizeof *cache) : NULL;
     if (cache == NULL) {
+        dls_free(entries);
         PyErr_NoMemory();
         return NULL;
     }
-    *cache = (dls_plan_cache){.size = 32};
-    cache->entries = entries_new(cache->size);
-    if (cache->entries == NULL) {
-        dls_free(cache);
-        return NULL;
-    }
+    *cache = (dls_plan_cache){.entries = entries, .size = FIRST_SIZE};
     return cache;
 }
 

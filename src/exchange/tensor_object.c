@@ -72,8 +72,8 @@ set_ready(dls_tensor *self, dls_producer_stream p, PyObject *stream)
         return -1;
     }
     Py_XINCREF(stream);
-    *self->ready =
-        (dls_ready){.p = p, .stream = stream, .thread = dls_thread_number(self->state)};
+    *self->ready = (dls_ready){
+        .p = p, .stream = stream, .thread = dls_thread_number(self->state)};
     return 0;
 }
 

@@ -107,7 +107,7 @@ dls_device_answer(dls_state *state, PyObject *source, dls_plan *plan,
                   const dls_options *options, dl_device *device)
 {
     dls_exchange x;
-    dls_exchange_begin(&x, state, source, plan, options);
+    dls_exchange_begin(&x, state, source, plan, options, NULL);
     int got = source == Py_None ? 0 : device_without_export(&x, device);
     if (got == 0 && dls_exchange_prepare(&x) == 0) {
         got = device_by_export(&x, device) == 0;

@@ -22,13 +22,13 @@
 
 void
 dls_exchange_begin(dls_exchange *x, dls_state *state, PyObject *source, dls_plan *plan,
-                   const dls_options *options)
+                   const dls_options *options, const dls_outcome *outcome)
 {
     x->state = state;
     x->source = Py_NewRef(source);
     x->plan = dls_plan_share(plan);
     dls_request_init(&x->request, options);
-    x->outcome = (dls_outcome){.kind = DLS_NOT_LEARNED};
+    x->outcome = outcome != NULL ? *outcome : (dls_outcome){.kind = DLS_NOT_LEARNED};
     dls_acquired_init(&x->acquired);
     x->synced = false;
     x->refused_otherwise = false;
@@ -444,11 +444,9 @@ dls_export_producer(dls_producer *self, PyObject *const *args, Py_ssize_t n,
 {
     dls_exchange x;
     PyObject *capsule = NULL;
-    dls_exchange_begin(&x, self->state, self->source, self->plan, self->options);
+    dls_exchange_begin(&x, self->state, self->source, self->plan, self->options,
+                       outcome);
     x.keeps = true;
-    if (outcome != NULL) {
-        x.outcome = *outcome;
-    }
     if (dls_request_parse(x.state, args, n, kwnames, &x.request) == 0) {
         x.request.device_question = dls_question_use(&self->asked);
         capsule = dls_exchange_run(&x, DLS_EXPORT_CAPSULE);
@@ -463,8 +461,7 @@ dls_export_tensor(dls_state *state, dls_plan *plan, PyObject *source,
                   dls_outcome *outcome)
 {
     dls_exchange x;
-    dls_exchange_begin(&x, state, source, plan, NULL);
-    x.outcome = *outcome;
+    dls_exchange_begin(&x, state, source, plan, NULL, outcome);
     PyObject *tensor = dls_exchange_run(&x, DLS_EXPORT_TENSOR);
     dls_exchange_end(&x);
     return tensor;
@@ -500,7 +497,7 @@ dls_tensor_from_capsule(dls_state *state, PyObject *capsule)
 {
     dls_exchange x;
     dls_library_gil_deleters(state);
-    dls_exchange_begin(&x, state, capsule, state->tensor_plan, NULL);
+    dls_exchange_begin(&x, state, capsule, state->tensor_plan, NULL, NULL);
     PyObject *tensor = take_capsule(&x);
     dls_exchange_end(&x);
     return tensor;

@@ -111,11 +111,9 @@ void *
 dls_export_producer_struct(dls_producer *self, bool versioned, dls_outcome *outcome)
 {
     dls_exchange x;
-    dls_exchange_begin(&x, self->state, self->source, self->plan, self->options);
+    dls_exchange_begin(&x, self->state, self->source, self->plan, self->options,
+                       outcome);
     x.keeps = true;
-    if (outcome != NULL) {
-        x.outcome = *outcome;
-    }
     void *managed = export_struct(&x, versioned);
     dls_producer_keep(self, &x, managed != NULL);
     dls_exchange_end(&x);
@@ -127,7 +125,7 @@ dls_export_tensor_struct(dls_tensor *self, bool versioned)
 {
     dls_exchange x;
     dls_exchange_begin(&x, self->state, (PyObject *)self, self->state->tensor_plan,
-                       NULL);
+                       NULL, NULL);
     void *managed = export_struct(&x, versioned);
     dls_exchange_end(&x);
     return managed;

@@ -12,10 +12,8 @@
 static inline dls_hot
 hot_of(const dls_producer *self, unsigned form)
 {
-    return (dls_hot){.state = self->state,
-                     .source = self->source,
-                     .plan = self->plan,
-                     .form = form};
+    return (dls_hot){
+        .state = self->state, .source = self->source, .plan = self->plan, .form = form};
 }
 
 /* --- a capsule ------------------------------------------------------------ */
@@ -211,7 +209,7 @@ dls_fast_look(dls_producer *self, unsigned form, dls_outcome *outcome)
 /* --- a Tensor, for from_dlpack -------------------------------------------- */
 
 static PyObject *
-make_tensor(dls_hot hot, bool versioned)
+tensor_new(dls_hot hot, bool versioned)
 {
     const dl_managed_tensor_versioned *newer = hot.managed;
     const dl_tensor *tensor = dls_managed_tensor(hot.managed, versioned);
@@ -248,7 +246,7 @@ tensor_of(dls_hot hot, bool answer)
         tensor = dls_export_tensor(hot.state, hot.plan, hot.source, &outcome);
     }
     else {
-        tensor = make_tensor(hot, answer);
+        tensor = tensor_new(hot, answer);
         if (tensor == NULL) {
             dls_hot_drop(hot);
         }

@@ -75,9 +75,9 @@ fail_start(const dls_cuda_api *api, int result, dls_error *err)
     case CU_NOT_INITIALIZED: /* what cuInit says where the parent called it */
         return fail_child(err);
     default:
-        return dls_gpu_check(&(dls_place){.driver = &dls_cuda_driver,
-                                          .api = &api->calls},
-                             result, DLS_CALL_START, -1, err);
+        return dls_gpu_check(
+            &(dls_place){.driver = &dls_cuda_driver, .api = &api->calls}, result,
+            DLS_CALL_START, -1, err);
     }
 }
 

@@ -61,10 +61,9 @@ fetch_planes(const copier *c, char *dst, const char *src, dls_traversal walk)
     const dls_axis rows = walk.axes[--walk.count];
     do {
         int code = check(c,
-                         c->place.driver->copy_plane(&c->place, dst, src,
-                                                     (size_t)walk.itemsize,
-                                                     (size_t)rows.step,
-                                                     (size_t)rows.extent, c->stream),
+                         c->place.driver->copy_plane(
+                             &c->place, dst, src, (size_t)walk.itemsize,
+                             (size_t)rows.step, (size_t)rows.extent, c->stream),
                          DLS_CALL_COPY_PLANE);
         if (code != DLS_OK) {
             return code;

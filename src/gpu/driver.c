@@ -37,8 +37,8 @@ dls_gpu_captures(const dls_place *place, uint64_t stream)
     if (place->api->stream_is_capturing == NULL) {
         return false;
     }
-    int result = heard(place, place->api->stream_is_capturing(dls_gpu_stream(stream),
-                                                              &status));
+    int result = heard(
+        place, place->api->stream_is_capturing(dls_gpu_stream(stream), &status));
     return result == GPU_CAPTURE_IMPLICIT || (result == GPU_OK && status != 0);
 }
 

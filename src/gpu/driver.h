@@ -53,7 +53,6 @@ typedef struct {
 typedef enum {
 #define DLS_CALL(name, cuda, hip) DLS_CALL_##name,
     DLS_GPU_FAILURE_LIST(DLS_CALL)
-#undef DLS_CALL
 } dls_call;
 
 /* What differs between the vendors. */

@@ -329,9 +329,8 @@ bool
 dls_sync_run_guard(const dls_sync_job *job)
 {
     const dls_driver *driver = dls_driver_of(job->device.device_type);
-    const dls_place place = {.driver = driver,
-                             .api = job->place_api,
-                             .context = job->place_context};
+    const dls_place place = {
+        .driver = driver, .api = job->place_api, .context = job->place_context};
     dls_error err;
     dls_saved_device saved;
     if (!driver->in_use() || driver->identity(&place) != job->place_id

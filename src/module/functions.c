@@ -101,7 +101,7 @@ parse_consumer(dls_state *state, PyObject *const *args, PyObject *kwnames,
     Py_ssize_t keywords = kwnames != NULL ? PyTuple_Size(kwnames) : 0;
     for (Py_ssize_t i = 0; i < keywords; i++) {
         PyObject *name = PyTuple_GetItem(kwnames, i), *value = args[1 + i];
-        int code;
+        int code = -1;
         if (PyUnicode_CompareWithASCIIString(name, "device") == 0) {
             code = dls_request_device(state, "device", value, request);
         }
@@ -114,7 +114,6 @@ parse_consumer(dls_state *state, PyObject *const *args, PyObject *kwnames,
         else {
             PyErr_Format(PyExc_TypeError,
                          "from_dlpack() got an unexpected keyword argument %R", name);
-            code = -1;
         }
         if (code < 0) {
             return -1;
@@ -129,7 +128,7 @@ static PyObject *
 run(dls_state *state, subject *s, dls_request *request, dls_export_kind kind)
 {
     dls_exchange x;
-    dls_exchange_begin(&x, state, s->source, s->plan, s->options);
+    dls_exchange_begin(&x, state, s->source, s->plan, s->options, NULL);
     request->options = s->options;
     request->seen = &x.request.stream_read;
     x.request = *request;

@@ -66,12 +66,11 @@ make_dict(const interface *kind, const dls_tensor *data, const char *typestr,
     PyObject *dict = NULL;
     if (more != NULL) {
         /* N steals, and passes on what failed; "" makes None. */
-        dict = Py_BuildValue("{s:i,s:N,s:s,s:N,s:(NO)}", "version", kind->version,
-                             "shape", dls_dims_tuple(t->shape, t->ndim, 1), "typestr",
-                             typestr, "strides",
-                             contiguous ? Py_BuildValue("")
-                                        : dls_dims_tuple(t->strides, t->ndim, unit),
-                             "data", PyLong_FromVoidPtr(address), readonly);
+        dict = Py_BuildValue(
+            "{s:i,s:N,s:s,s:N,s:(NO)}", "version", kind->version, "shape",
+            dls_dims_tuple(t->shape, t->ndim, 1), "typestr", typestr, "strides",
+            contiguous ? Py_BuildValue("") : dls_dims_tuple(t->strides, t->ndim, unit),
+            "data", PyLong_FromVoidPtr(address), readonly);
     }
     if (dict != NULL && PyDict_Update(dict, more) < 0) {
         Py_CLEAR(dict);
@@ -165,9 +164,8 @@ wait_for_data(PyObject *self, const dls_tensor *data)
             "of its producer is not known; take it with stream=None or a "
             "SyclQueue");
     }
-    const dls_sync_job job = {.task = DLS_TASK_WAIT,
-                              .p = p,
-                              .policy = DLS_UNKNOWN_AUTO};
+    const dls_sync_job job = {
+        .task = DLS_TASK_WAIT, .p = p, .policy = DLS_UNKNOWN_AUTO};
     return dls_sycl_queue_sync(data->state, self, &job, NULL);
 }
 
@@ -196,7 +194,7 @@ dls_sycl_interface(PyObject *self)
     uint64_t itemsize = (uint64_t)dls_tensor_itemsize(data);
     bool whole = t->byte_offset % itemsize == 0;
     unsigned long long offset = whole ? t->byte_offset / itemsize : 0;
-    return make_dict(&sycl, data, typestr, whole ? t->data : dls_tensor_address(data),
-                     Py_BuildValue("{s:K,s:N}", "offset", offset, "syclobj",
-                                   make_syclobj(data)));
+    return make_dict(
+        &sycl, data, typestr, whole ? t->data : dls_tensor_address(data),
+        Py_BuildValue("{s:K,s:N}", "offset", offset, "syclobj", make_syclobj(data)));
 }

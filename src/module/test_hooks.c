@@ -180,26 +180,17 @@ plan(PyObject *module, PyObject *obj)
             offers = list_append(offers, PyUnicode_FromString(dls_protocol_names[i]));
         }
     }
-    PyObject *result = NULL;
-    if (offers != NULL) {
-        result = Py_BuildValue("{s:N,s:z,s:N,s:N,s:O,s:O,s:O,s:O}", "offers", offers,
-                               "library",
-                               found->library != NULL ? found->library->name : NULL,
-                               "legacy", form_dict(learned.forms[0]), "versioned",
-                               form_dict(learned.forms[1]), "off_host",
-                               learned.off_host ? Py_True : Py_False, "on_instance",
-                               found->on_instance ? Py_True : Py_False, "has_device",
-                               found->has_device ? Py_True : Py_False, "cpu_only",
-                               found->cpu_only ? Py_True : Py_False);
-    }
+    /* N steals, and passes on what failed. */
+    PyObject *result = Py_BuildValue(
+        "{s:N,s:z,s:N,s:N,s:O,s:O,s:O,s:O}", "offers", offers, "library",
+        found->library != NULL ? found->library->name : NULL, "legacy",
+        form_dict(learned.forms[0]), "versioned", form_dict(learned.forms[1]),
+        "off_host", learned.off_host ? Py_True : Py_False, "on_instance",
+        found->on_instance ? Py_True : Py_False, "has_device",
+        found->has_device ? Py_True : Py_False, "cpu_only",
+        found->cpu_only ? Py_True : Py_False);
     dls_plan_drop(found);
     return result;
-}
-
-static PyObject *
-compat(PyObject *DLS_UNUSED(module), PyObject *DLS_UNUSED(ignored))
-{
-    return dls_compat_report();
 }
 
 /* --- the sync rules ------------------------------------------------------- */
@@ -264,10 +255,8 @@ sync_action(PyObject *DLS_UNUSED(module), PyObject *args)
                                   .p_captures = fact[3],
                                   .one_capture = fact[4],
                                   .device_captures = fact[5]};
-    const dls_sync_job job = {.task = (dls_task)d,
-                              .p = {(dls_knowledge)k, p},
-                              .s = s,
-                              .policy = (uint8_t)u};
+    const dls_sync_job job = {
+        .task = (dls_task)d, .p = {(dls_knowledge)k, p}, .s = s, .policy = (uint8_t)u};
     return PyUnicode_FromString(dls_action_names[dls_sync_action_find(&job, &facts)]);
 }
 
@@ -280,7 +269,7 @@ PyMethodDef dls_hook_methods[] = {
      "_peek($module, capsule, /)\n--\n\nFields of a capsule, which is not consumed."},
     {"_plan", plan, METH_O,
      "_plan($module, obj, /)\n--\n\nWhat is known of an object's type."},
-    {"_compat", compat, METH_NOARGS,
+    {"_compat", dls_compat_report, METH_NOARGS,
      "_compat($module, /)\n--\n\nLate-bound CPython functions: is the real one used?"},
     {"_sync_rules", sync_rules, METH_NOARGS,
      "_sync_rules($module, /)\n--\n\nThe sync rules, every combination."},

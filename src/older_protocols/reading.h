@@ -15,7 +15,6 @@ typedef struct dls_reading dls_reading;
         X(data), X(stream), X(syclobj)
 #define DLS_ENTRY_ENUM(key) DLS_ENTRY_##key
 typedef enum { DLS_ENTRY_LIST(DLS_ENTRY_ENUM), DLS_ENTRY_COUNT } dls_entry;
-#undef DLS_ENTRY_ENUM
 
 /* Reads one protocol: fills reading->acquired, and *reading->p if the protocol names
  * the producer stream.  On failure the caller drops what is in the acquired.  A reader

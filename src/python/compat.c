@@ -196,7 +196,7 @@ dls_compat_load(void)
 }
 
 PyObject *
-dls_compat_report(void)
+dls_compat_report(PyObject *DLS_UNUSED(module), PyObject *DLS_UNUSED(ignored))
 {
 #define FORMAT(result, name, parameters, first, last) "s:O"
 #define VALUE(result, name, parameters, first, last) \

@@ -10,5 +10,5 @@ void dls_compat_load(void);
 int dls_python_version(void);
 /* Test hook: all fallbacks (true) or what the interpreter has (false). */
 void dls_compat_force_fallback(bool force);
-/* dict name -> bool: is the real function in use? */
-PyObject *dls_compat_report(void);
+/* The method _compat: dict name -> bool, is the real function in use? */
+PyObject *dls_compat_report(PyObject *module, PyObject *ignored);

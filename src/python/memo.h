@@ -40,6 +40,22 @@ typedef struct {
     unsigned new_versions; /* how many max_version tuples were not */
 } dls_memo;
 
+/* Is this unknown tuple one to remember?  Most consumers pass the same constant tuple
+ * of names, and the same constant max_version, each time.  Some build a new one each
+ * time, as f(**dict) does; to keep them from evicting the constant ones, only every 8th
+ * unknown tuple is stored. */
+static inline bool
+dls_memo_wants_version(dls_memo *memo)
+{
+    return ++memo->new_versions % 8 == 0;
+}
+
+static inline bool
+dls_memo_wants_keywords(dls_memo *memo)
+{
+    return ++memo->new_keywords % 8 == 0;
+}
+
 /* Remember a max_version tuple that no code can change, and what it asks for. */
 void dls_memo_set_version(dls_memo *memo, PyObject *value, bool versioned);
 /* Remember the pair (1, 0) of a producer. */

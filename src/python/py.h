@@ -72,7 +72,6 @@ typedef Py_buffer dls_buffer;
 typedef struct {
     DLS_COMPAT_LIST(DLS_COMPAT_MEMBER)
 } dls_compat_table;
-#undef DLS_COMPAT_MEMBER
 
 /* What to call: the real function, or its fallback.  Written at import and by the
  * test hook "fallback" only.  Never NULL members. */

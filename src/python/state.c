@@ -88,10 +88,10 @@ init(dls_state *state, PyObject *module)
         module, "dlshim.CopyRequiredError",
         "copy=False was asked for, and the data cannot be given without a copy.",
         PyExc_BufferError, PyExc_ValueError);
-    state->unsupported_object_error =
-        new_error(module, "dlshim.UnsupportedObjectError",
-                  "The object offers no way to its memory that dlshim knows.",
-                  PyExc_TypeError, PyExc_AttributeError);
+    state->unsupported_object_error = new_error(
+        module, "dlshim.UnsupportedObjectError",
+        "The object offers no way to its memory that dlshim knows.", PyExc_TypeError,
+        PyExc_AttributeError);
     state->modules = Py_XNewRef(PySys_GetObject("modules"));
     if (PyErr_Occurred() != NULL) {
         return -1;

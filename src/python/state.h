@@ -76,9 +76,7 @@
 
 enum {
 #define DLS_NAME_COUNT(member, text) DLS_NAME_INDEX_##member,
-    DLS_NAME_LIST(DLS_NAME_COUNT)
-#undef DLS_NAME_COUNT
-        DLS_NAMES
+    DLS_NAME_LIST(DLS_NAME_COUNT) DLS_NAMES
 };
 
 struct dls_plan;
@@ -105,7 +103,6 @@ typedef struct dls_state {
         struct {
 #define DLS_NAME_MEMBER(member, text) PyObject *member;
             DLS_NAME_LIST(DLS_NAME_MEMBER)
-#undef DLS_NAME_MEMBER
         } names;
         PyObject *all_names[DLS_NAMES];
     };

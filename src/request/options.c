@@ -250,9 +250,8 @@ static PyObject *
 show_dtype(const option_row *row, const dls_options *options)
 {
     char text[48];
-    return PyUnicode_FromString(
-        dls_dtype_name(*(const dls_option_dtype *)member_of(row, options), text,
-                       sizeof text));
+    return PyUnicode_FromString(dls_dtype_name(
+        *(const dls_option_dtype *)member_of(row, options), text, sizeof text));
 }
 
 /* --- rows and members ------------------------------------------------------- */

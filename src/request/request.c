@@ -35,12 +35,6 @@ dls_request_init(dls_request *request, const dls_options *options)
 
 /* --- what is remembered of callers' tuples ----------------------------------- */
 
-/* Most consumers pass the same constant tuple of names, and the same constant
- * max_version, each time: what those mean is remembered.  Some callers build a new
- * tuple each time, as f(**dict) does; to keep them from evicting the constant ones,
- * only every 8th unknown tuple is stored. */
-#define REMEMBER_EVERY 8
-
 /* Values of subclasses of int may mean something else the next time. */
 static void
 remember_version(dls_state *state, PyObject *value, bool versioned)
@@ -352,7 +346,7 @@ is_version_one(dls_state *state, PyObject *value)
         PyErr_Clear(); /* a negative one: the full reading raises for it */
         return false;
     }
-    if (++state->memo.new_versions % REMEMBER_EVERY == 0) {
+    if (dls_memo_wants_version(&state->memo)) {
         remember_version(state, value, true);
     }
     return true;
@@ -399,7 +393,7 @@ is_usual_anew(dls_state *state, PyObject *const *values, PyObject *kwnames,
         PyErr_Clear(); /* the full reading raises it again */
         return false;
     }
-    if (++state->memo.new_keywords % REMEMBER_EVERY == 0) {
+    if (dls_memo_wants_keywords(&state->memo)) {
         dls_memo_set_keywords(&state->memo, place_of(kwnames), &seen);
     }
     return are_usual_values(state, values, seen.count, seen.at[DLS_KW_VERSION],

@@ -37,9 +37,8 @@ dls_producer_stream_of_handle(uint64_t handle)
 static inline dls_producer_stream
 dls_producer_stream_of_object(PyObject *queue)
 {
-    return (dls_producer_stream){.known = DLS_P_KNOWN,
-                                 .handle = (uint64_t)(uintptr_t)queue,
-                                 .object = queue};
+    return (dls_producer_stream){
+        .known = DLS_P_KNOWN, .handle = (uint64_t)(uintptr_t)queue, .object = queue};
 }
 
 /* The functions below return 0, or -1 with an exception.  *p is left as it is where

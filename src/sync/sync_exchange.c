@@ -100,9 +100,8 @@ static PyObject *
 passed_value(const dls_sync *sync)
 {
     PyObject *stream = sync->from.request->stream;
-    static const long numbers[] = {[DLS_PASS_MINUS_1] = -1,
-                                   [DLS_PASS_0] = 0,
-                                   [DLS_PASS_1] = 1};
+    static const long numbers[] = {
+        [DLS_PASS_MINUS_1] = -1, [DLS_PASS_0] = 0, [DLS_PASS_1] = 1};
     assert(sync->argument != DLS_OMIT);
     if (sync->argument == DLS_PASS_NONE) {
         Py_RETURN_NONE;

@@ -13,7 +13,7 @@ from project.tree import LAYERS, SRC, without_comments
 FILES = sorted(path for path in SRC.rglob("*") if path.suffix in (".c", ".h", ".def"))
 
 #: Lines of src/ that hold code, without comments and blanks.  This number may only fall.
-CODE_LINES = 14950
+CODE_LINES = 14_900
 NEGOTIATION = "acquire/negotiate.c"
 NEGOTIATION_LINES = 350
 SOURCES_PER_FOLDER = 15
