@@ -55,9 +55,9 @@ dls_attempt dls_attempt_check_bits(dls_exchange *x);
 
 /* Ask through a protocol without passing a stream.  mask: DLS_ASK_* for the protocol
  * DLPACK.  What FUNCTION, CUDA and SYCL give may lie on a device.  CUDA and SYCL name
- * the device and the stream themselves: they are asked alike everywhere, and nothing is
- * left to synchronise afterwards (x->synced).  Of all others nothing is synchronised.
- */
+ * the device and the stream themselves: they are asked alike everywhere, and what they
+ * give is synchronised (x->synced).  What the others give is not synchronised yet: the
+ * caller does it. */
 dls_attempt dls_attempt_ask(dls_exchange *x, dls_protocol protocol, unsigned mask);
 /* The same on the host, but nobody is asked twice in one form: x->tried was asked
  * before this negotiation began, and what it raised then is raised again, once. */

@@ -108,8 +108,8 @@ may_step_down(const dls_exchange *x, unsigned mask)
 #define STEPS 6
 
 /* The call forms of __dlpack__ off the host, in the order in which they are tried: from
- * all keywords of `full` to none.  The first STEPS forms leave out the keywords that
- * were refused before, the other STEPS have those that were taken before (N1). */
+ * all keywords of `full` to none.  The list is gone through twice: first without the
+ * keywords that were refused before, then with all that were taken before (N1). */
 static unsigned
 call_form(unsigned full, dls_learned learned, int i)
 {

@@ -19,7 +19,7 @@ dls_ctable_call(const dl_exchange_api *table, PyObject *obj)
 {
     dl_managed_tensor_versioned *managed = NULL;
     int code = table->managed_tensor_from_py_object_no_sync(obj, &managed);
-    if ((code != 0 || managed == NULL)) {
+    if (code != 0 || managed == NULL) {
         return dls_ctable_failed(code);
     }
     dls_error_report(); /* it succeeded, whatever it left behind */

@@ -22,8 +22,9 @@ dls_fast_is_open(void)
     return atomic_load_explicit(&dls_hand_on_allowed, memory_order_relaxed);
 }
 
-/* By __dlpack__.  answer: the generation of the answer, best known to the compiler.
- * A capsule that others hold too is not read here: they could consume it. */
+/* By __dlpack__.  answer: the generation of the answer; the code is shortest where it
+ * is a constant.  A capsule that others hold too is not read here: they could consume
+ * it. */
 static inline dls_hot
 dls_ask_method(dls_hot hot, bool answer)
 {

@@ -25,9 +25,8 @@ typedef struct {
 } dls_traversal;
 
 /* Find the axes of a tensor that has elements, and whose shape dls_layout_span
- * accepted. DLS_OK: the caller frees walk->axes (dls_free).  DLS_ENOMEM: there is
- * nothing to free.
- */
+ * accepted.  DLS_OK: the caller frees walk->axes (dls_free).  DLS_ENOMEM: there is
+ * nothing to free. */
 int dls_traversal_plan(dls_traversal *walk, const dl_tensor *tensor, int64_t itemsize);
 
 /* Step to the next index of the axes, and move the address there.  False at the end;

@@ -103,7 +103,7 @@ drop_own_part(dls_hold *hold, dls_attachment attachment)
 void
 dls_hold_drop_unknown(dls_hold *hold)
 {
-    if ((!is_foreign(hold)) && drop_own_part(hold, DLS_ATTACHMENT_UNKNOWN)) {
+    if (!is_foreign(hold) && drop_own_part(hold, DLS_ATTACHMENT_UNKNOWN)) {
         return;
     }
     dls_attachment attachment = python->attachment();
@@ -145,7 +145,7 @@ dls_hold_drop_quiet(dls_hold *hold)
      * CPython's own function, python/attach.c takes every thread for an unattached one.
      */
     assert(python->attachment() != DLS_ATTACHED);
-    if ((!is_foreign(hold))) {
+    if (!is_foreign(hold)) {
         dls_hold rest = *hold;
         if (!drop_own_part(&rest, DLS_ATTACHED)) {
             drop_foreign_and_python_part(&rest);

@@ -152,7 +152,7 @@ dls_tensor_is_plain(const dl_tensor *tensor)
     if (last >= DLS_NDIM_INTERFACE) {
         return tensor->ndim == 0;
     }
-    if ((shape == NULL || strides == NULL)) {
+    if (shape == NULL || strides == NULL) {
         return false;
     }
     for (int64_t i = (int64_t)last; i >= 0; i--) {

@@ -175,8 +175,7 @@ dls_plan_retire(dls_state *state, dls_plan *plan, PyObject *obj)
     PyObject *error = dls_error_take(), *method = NULL;
     bool lost = false;
     if (dls_plan_offers(plan, DLS_PROTOCOL_DLPACK)) {
-        PyObject *where = missing ? obj : (PyObject *)Py_TYPE(obj);
-        int got = dls_get_optional(where, state->names.dlpack, &method);
+        int got = dls_get_optional(obj, state->names.dlpack, &method);
         lost = missing ? got == 0 : method == Py_None;
     }
     Py_XDECREF(method);

@@ -54,21 +54,21 @@ static inline dls_plan *
 dls_plan_known(dls_state *state, PyObject *obj)
 {
     dls_plan_entry *slot = dls_plan_slot(state->plans, Py_TYPE(obj));
-    if ((slot->type == NULL)) {
+    if (slot->type == NULL) {
         return NULL;
     }
     bool alive = dls_compat.PyWeakref_GetObject(slot->reference)
                  == (PyObject *)slot->type;
-    return (!alive) ? dls_plan_cache_forget_dead(state->plans, slot)
-                    : dls_plan_share(slot->plan);
+    return !alive ? dls_plan_cache_forget_dead(state->plans, slot)
+                  : dls_plan_share(slot->plan);
 }
 
 /* The plan of an object's type, with a new count: the known one, or a new one.  NULL
  * with an exception of dls_plan_new. */
 dls_plan *dls_plan_find(dls_state *state, PyObject *obj);
 
-/* An AttributeError or a BufferError is pending: has the type lost, since it was met,
- * the __dlpack__ that the plan calls, or is it None now?  If so the plan is taken out
+/* An AttributeError or a BufferError is pending: is the __dlpack__ that the plan calls
+ * gone since the type was met, or None now?  If so the plan is taken out
  * of the cache and fits no type any more, the exception is cleared and true is
  * returned. */
 bool dls_plan_retire(dls_state *state, dls_plan *plan, PyObject *obj);

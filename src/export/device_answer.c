@@ -41,7 +41,7 @@ dls_device_is_known_host(dls_producer *self)
 {
     dl_device device;
     dls_plan *plan = self->plan;
-    if ((self->options != NULL || Py_TYPE(self->source) != plan->type)) {
+    if (self->options != NULL || Py_TYPE(self->source) != plan->type) {
         return 0;
     }
     unsigned open = dls_plan_fast(plan, false) | dls_plan_fast(plan, true);

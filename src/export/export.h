@@ -15,10 +15,10 @@ typedef enum {
     DLS_EXPORT_TENSOR   /* a Tensor, a new reference */
 } dls_export_kind;
 
-/* Begin an exchange: references to source and plan are taken, outcome is what the fast
- * path got (used up; NULL: it was not taken), everything else is "nothing asked for".
- * The caller then writes x->request.  dls_exchange_end gives back
- * all that x still holds. */
+/* Begin an exchange.  It takes references to source and plan.  `outcome` is what the
+ * fast path got, and is used up; NULL: there was no fast path.  Nothing is asked for
+ * yet: the caller writes x->request.  dls_exchange_end gives back all that x still
+ * holds. */
 void dls_exchange_begin(dls_exchange *x, dls_state *state, PyObject *source,
                         dls_plan *plan, const dls_options *options,
                         const dls_outcome *outcome);

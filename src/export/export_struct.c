@@ -51,8 +51,8 @@ learn_stream(const dls_exchange *x, dls_producer_stream *p)
 }
 
 /* Where the producer stream is known, the consumer's stream becomes -1 (nothing is
- * synchronised) and *p says it; otherwise the export is ordered into the legacy default
- * stream.  0, or -1 with an exception. */
+ * synchronised) and *p says it; otherwise the export is synchronised with the legacy
+ * default stream.  0, or -1 with an exception. */
 static int
 begin_stream(dls_exchange *x, dls_producer_stream *p)
 {

@@ -54,7 +54,7 @@ capsule_of(dls_producer *self, PyObject *const *args, PyObject *kwnames, unsigne
         dls_outcome outcome = dls_outcome_of(hot);
         return dls_export_producer(self, args, 0, kwnames, &outcome);
     }
-    if ((self->asked != 0)) {
+    if (self->asked != 0) {
         dls_question_use(&self->asked);
     }
     if (answer != wanted) {
@@ -97,7 +97,7 @@ dls_fast_capsule_of_tensor(dls_tensor *self, bool versioned)
         dls_managed_delete(made, versioned);
         return NULL;
     }
-    if ((self->asked != 0)) {
+    if (self->asked != 0) {
         dls_question_use(&self->asked);
     }
     DLS_COUNT(translated);

@@ -265,8 +265,8 @@ scan_acquired(const dls_exchange *x, dls_resolved *resolved)
     return 0;
 }
 
-/* Is only the layout left to look at?  It is where no option, no request and no flag
- * says more. */
+/* Do no option, no request and no flag say anything, so that only the layout is left to
+ * look at? */
 static bool
 only_layout_counts(const dls_exchange *x)
 {

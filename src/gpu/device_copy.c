@@ -47,7 +47,7 @@ is_pitched(const dls_traversal *walk)
     const dls_axis *inner = &walk->axes[walk->count - 1];
     int64_t planes = 1;
     for (int i = 0; i < walk->count - 1; i++) {
-        planes *= walk->axes[i].extent; /* the scan has seen that it fits */
+        planes *= walk->axes[i].extent; /* the scan has checked the number */
     }
     return planes <= PLANES_MAX && inner->step >= walk->itemsize
            && inner->step <= PITCH_MAX;

@@ -18,7 +18,8 @@
 /* What was current before a place or a device was entered.  Only the driver that filled
  * it reads it. */
 typedef struct {
-    /* HIP, for each runtime: 1 more than the number of the device; 0: left as it was */
+    /* HIP, for each runtime: the number of the device that was current, plus 1; 0: it
+     * was not changed */
     int device[DLS_HIP_RUNTIMES];
 } dls_saved_device;
 

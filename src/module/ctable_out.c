@@ -76,7 +76,7 @@ managed_tensor_from_py_object(void *object, dl_managed_tensor_versioned **out)
     assert(object != NULL && out != NULL);
     dls_producer *self = object;
     object_kind kind = kind_of(object);
-    if ((kind == FOREIGN)) {
+    if (kind == FOREIGN) {
         return -1;
     }
     bool bare = kind == PRODUCER && dls_fast_is_bare(self);

@@ -117,7 +117,7 @@ borrow_from_table(dls_producer *self, dl_tensor *out)
 {
     assert(self->plan->table != NULL);
     int code = self->plan->table->dltensor_from_py_object_no_sync(self->source, out);
-    if ((code != 0)) {
+    if (code != 0) {
         return borrow_after_table(self, code, out);
     }
     if (dls_plan_has(self->plan, DLS_LIB_LAZY_BITS)

@@ -93,7 +93,7 @@ dls_array_interface(PyObject *self)
 /* --- CUDA ----------------------------------------------------------------- */
 
 /* The dict cannot say that the stream is not known: all work that the device was given
- * is ordered into the legacy default stream. */
+ * is synchronised with the legacy default stream. */
 static int
 order_into_legacy(PyObject *self, dls_tensor *data)
 {

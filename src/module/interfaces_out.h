@@ -15,7 +15,7 @@ PyObject *dls_array_interface(PyObject *self);
 
 /* Version 3, for memory that CUDA can address: device, pinned and managed.  `stream`
  * names the stream of the data.  If that is not known, all work of the device is first
- * ordered into the legacy default stream, which is named then. */
+ * synchronised with the legacy default stream, which is named then. */
 PyObject *dls_cuda_interface(PyObject *self);
 
 /* Version 1, for oneAPI memory.  The host has then waited for the queue of the data,

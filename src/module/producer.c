@@ -93,7 +93,7 @@ producer_dealloc(PyObject *self)
     /* Most Producers have none of these.  One test of all costs one branch. */
     uintptr_t more = (uintptr_t)data->options | (uintptr_t)data->kept
                      | (uintptr_t)data->borrowed | (uintptr_t)data->weakrefs;
-    if ((more != 0)) {
+    if (more != 0) {
         if (data->weakrefs != NULL) {
             PyObject_ClearWeakRefs(self);
         }
@@ -141,7 +141,7 @@ producer_dlpack_device(PyObject *self, PyObject *DLS_UNUSED(ignored))
 {
     dls_producer *data = dls_producer_data(self);
     int host = dls_device_is_known_host(data);
-    if ((host <= 0)) {
+    if (host <= 0) {
         return host == 0 ? answer_in_full(data) : NULL;
     }
     dls_question_note(&data->asked);

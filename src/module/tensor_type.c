@@ -53,11 +53,11 @@ tensor_dealloc(PyObject *self)
     if (data->weakrefs != NULL) {
         PyObject_ClearWeakRefs(self);
     }
-    if ((data->ready != NULL)) {
+    if (data->ready != NULL) {
         Py_XDECREF(data->ready->stream);
         dls_free(data->ready);
     }
-    if ((PyErr_Occurred() != NULL)) {
+    if (PyErr_Occurred() != NULL) {
         dls_hold_drop(&data->hold, DLS_ATTACHED);
     }
     else {

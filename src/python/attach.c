@@ -109,10 +109,10 @@ queue_hold(const dls_hold *hold)
 static int version;
 
 /* This thread's state if it is attached now, else NULL.  From 3.12 on the current
- * thread state is a thread-local; before, it is that of whichever thread holds the GIL,
- * so it must also be this thread's own.  Threads of subinterpreters are then not found:
- * see find_attachment.  On the finalising thread this still works while capsule
- * destructors run, although Py_IsInitialized() is 0 there already. */
+ * thread state is a thread-local.  Before 3.12 it is the state of the thread that holds
+ * the GIL, so it is compared with this thread's own; that comparison fails in
+ * subinterpreters (see find_attachment).  On the finalising thread this still works
+ * while capsule destructors run, although Py_IsInitialized() is 0 there already. */
 static PyThreadState *
 attached_thread(void)
 {
@@ -133,7 +133,7 @@ find_attachment(void)
     }
     PyThreadState *thread = attached_thread();
     if (thread != NULL) {
-        return (!is_home(thread))         ? DLS_ATTACHED_ELSEWHERE
+        return !is_home(thread)           ? DLS_ATTACHED_ELSEWHERE
                : PyErr_Occurred() == NULL ? DLS_ATTACHED_QUIET
                                           : DLS_ATTACHED;
     }

@@ -8,7 +8,8 @@
 static PyObject *
 class_of(dls_state *state, int code)
 {
-    PyObject *const classes[] = {[-DLS_EBUFFER] = PyExc_BufferError,
+    PyObject *const classes[] = {[0] = PyExc_BufferError, /* no code was set */
+                                 [-DLS_EBUFFER] = PyExc_BufferError,
                                  [-DLS_EVALUE] = PyExc_ValueError,
                                  [-DLS_ETYPE] = PyExc_TypeError,
                                  [-DLS_ENOMEM] = PyExc_MemoryError,

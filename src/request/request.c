@@ -405,7 +405,7 @@ dls_request_is_usual(dls_state *state, PyObject *const *args, Py_ssize_t n,
                      PyObject *kwnames, bool *versioned)
 {
     *versioned = false;
-    if ((n != 0)) {
+    if (n != 0) {
         return false;
     }
     if (kwnames == NULL) {

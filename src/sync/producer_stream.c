@@ -18,9 +18,9 @@
 
 /* --- the option producer_stream ------------------------------------------- */
 
-/* Read P from the option.  A value is a stream of these devices where a rule says so
- * for S; an object's handle 0 is L on CUDA (S1).  On devices whose streams nobody here
- * knows every value is one (S8).  0, or -1. */
+/* Read P from the option.  A value is refused where the rules refuse it as the
+ * consumer's stream S; an object's handle 0 is L on CUDA (S1).  On devices whose
+ * streams nobody here knows every value is one (S8).  0, or -1. */
 static int
 read_option(dls_state *state, int32_t device_type, PyObject *stream,
             dls_producer_stream *p)

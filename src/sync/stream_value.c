@@ -13,9 +13,10 @@
 
 /* --- the check ------------------------------------------------------------ */
 
-/* Look up what marks an object as a stream: one of the four attributes that name its
- * handle, or the one of queues, if `queues` are looked for.  1 with a new reference to
- * the first that it has in *value, 0, or -1.  *is_protocol: it is __cuda_stream__. */
+/* Look up what marks an object as a stream.  Four attributes name a handle; a fifth,
+ * looked up only if `queues`, marks a queue.  1 = *value is a new reference to the
+ * first that is there, 0 = none is, -1 = exception.  *is_protocol: it is
+ * __cuda_stream__. */
 static int
 find_attribute(dls_state *state, PyObject *stream, bool queues, PyObject **value,
                bool *is_protocol)
@@ -63,7 +64,6 @@ check_int(dls_state *state, PyObject *number)
     return 0;
 }
 
-/* Apart: it is called on the fast path, and must not be merged into it. */
 int
 dls_stream_check(dls_state *state, PyObject *stream)
 {

@@ -15,7 +15,7 @@ int dls_work_stream_init(void);
 bool dls_work_stream_is_asked(int32_t device_type);
 
 /* Leave what the next question is to be answered.  Any other p than a known stream: the
- * export was synced with the legacy default stream.  Never fails. */
+ * export was synchronised with the legacy default stream.  Never fails. */
 void dls_work_stream_leave(dl_device device, dls_producer_stream p);
 
 /* The answer for a device: a stream handle, or NULL for the default stream.  Needs no

@@ -337,6 +337,37 @@ def test_N1_a_method_that_becomes_none_is_not_offered(ask):
         dlshim.upgrade(cls())
 
 
+@BOTH
+@pytest.mark.parametrize("kind", ["method on the instance", "descriptor"])
+def test_N1_a_class_that_says_none_is_not_taken_for_changed(kind, ask):
+    """The object has a method: a BufferError is the last word, and nobody is asked twice."""
+    calls = []
+
+    def export(**asked):
+        calls.append(asked)
+        raise BufferError("refused")
+
+    class NoneOnClass:
+        __dlpack__ = None
+
+    class Descriptor:
+        def __get__(self, obj, cls):
+            return None if obj is None else export
+
+    class Described:
+        __dlpack__ = Descriptor()
+
+    x = Described() if kind == "descriptor" else NoneOnClass()
+    if kind != "descriptor":
+        x.__dlpack__ = export
+    x.__dlpack_device__ = lambda: (1, 0)
+    upgraded = dlshim.upgrade(x)
+    for expected in (1, 2):
+        with pytest.raises(BufferError, match="refused"):
+            ask(upgraded)
+        assert len(calls) == expected
+
+
 # --- N2: the protocols in turn -------------------------------------------------------------------
 
 TABLES = [P3, P3OldSpelling, P3OldSpellingCapsule, P3NewSpellingInt]
