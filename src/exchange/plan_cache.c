@@ -173,11 +173,10 @@ dls_plan_retire(dls_state *state, dls_plan *plan, PyObject *obj)
 {
     bool missing = PyErr_ExceptionMatches(PyExc_AttributeError);
     PyObject *error = dls_error_take(), *method = NULL;
-    bool lost = false;
-    if (dls_plan_offers(plan, DLS_PROTOCOL_DLPACK)) {
-        int got = dls_get_optional(obj, state->names.dlpack, &method);
-        lost = missing ? got == 0 : method == Py_None;
-    }
+    int got = dls_plan_offers(plan, DLS_PROTOCOL_DLPACK)
+                  ? dls_get_optional(obj, state->names.dlpack, &method)
+                  : -1;
+    bool lost = missing ? got == 0 : method == Py_None;
     Py_XDECREF(method);
     if (!lost) {
         PyErr_Clear();

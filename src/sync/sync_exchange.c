@@ -365,7 +365,9 @@ dls_sync_ready_stream(dls_state *state, const dls_request *request, dl_device de
         }
         return ready; /* the host has waited for managed memory (S4) */
     case DLS_VALUE_ZERO:
-        return dls_producer_stream_of_handle(s.from_object ? 1 : 0);
+        /* An object's handle 0 is L: 1 on CUDA, 0 on ROCm (S1). */
+        return dls_producer_stream_of_handle(s.from_object
+                                             && device.device_type != dl_kDLROCM);
     case DLS_VALUE_ONE:
     case DLS_VALUE_TWO:
     case DLS_VALUE_HANDLE:

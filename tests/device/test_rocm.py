@@ -475,21 +475,27 @@ def check_guard_is_cudas(drv: HipDriver) -> None:
 # --- a Tensor remembers -------------------------------------------------------------------
 
 
+class DefaultStream:
+    """The object of HIP's default stream, as torch's: its handle is 0, not 1 as L's on CUDA."""
+
+    cuda_stream = 0
+
+
 def check_a_tensor_syncs_from_the_stream_that_it_was_given(drv: HipDriver) -> None:
     warm(drv)
     for producer, first, second in itertools.product(
-        ("torch", "nanobind", "capsule"), (None, 0, -1, "A"), (None, 0, -1, "A", "B")
+        ("torch", "nanobind", "capsule"), (None, 0, -1, "A", "default"), (None, 0, -1, "A", "B")
     ):
         drv.reset()
         p, a, b = (drv.stream_new(0, False, name=n) for n in "PAB")
         x = MAKE[producer](drv, p)
         x.write()
-        given = {None: None, 0: 0, -1: -1, "A": a, "B": b}
+        given = {None: None, 0: 0, -1: -1, "A": a, "B": b, "default": DefaultStream()}
         tensor = dlshim.from_dlpack(source_of(producer, x), stream=given[first])
         drv.clear_log()
         taken = caps.take(tensor.__dlpack__(stream=given[second]))
         names = [n for n in drv.calls() if n not in spec.QUERIES]
-        same = first == second or (first in (None, 0) and second in (None, 0))
+        same = first == second or (first in (None, 0, "default") and second in (None, 0))
         told = (producer, first, second, names)
         if second == -1:
             assert drv.calls() == [], told
