@@ -159,7 +159,7 @@ may_try_next(const dls_exchange *x, dls_protocol protocol)
 
 /* The pending error of a protocol.  On the host, an older protocol may explain it
  * better than __dlpack__ did: both are kept.  What __dlpack__ says in the end stands
- * alone. Always -1. */
+ * alone.  Always -1. */
 static int
 raise_refusal(dls_exchange *x, dls_protocol protocol, bool on_host)
 {
