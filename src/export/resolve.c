@@ -150,39 +150,6 @@ check_device_copy(const dls_exchange *x, const dls_resolved *resolved)
         "made one; dlshim allocates no device memory: pass a .copy() or .clone()");
 }
 
-/* --- read-only (T8) ------------------------------------------------------- */
-
-/* A legacy consumer cannot be told: its memory is refused, copied or stripped of the
- * flag, as legacy_readonly= says.  What the source cannot say does not count here. */
-static int
-resolve_readonly(const dls_exchange *x, dls_resolved *resolved)
-{
-    const dls_options *o = x->request.options;
-    bool said = dls_option_given(o, DLS_OPTION_readonly);
-    resolved->readonly = said ? o->readonly
-                              : (x->acquired.flags & DL_FLAG_READ_ONLY) != 0;
-    if (!resolved->readonly || !(said || x->acquired.readonly_stated)
-        || x->request.versioned) {
-        return 0;
-    }
-    int policy = dls_option_given(o, DLS_OPTION_legacy_readonly)
-                     ? o->legacy_readonly
-                     : DLS_LEGACY_READONLY_ERROR;
-    if (policy == DLS_LEGACY_READONLY_COPY) {
-        resolved->reason = "read-only memory towards a legacy consumer "
-                           "(legacy_readonly=\"copy\")";
-    }
-    if (policy != DLS_LEGACY_READONLY_ERROR || x->request.copy == 1) {
-        return 0;
-    }
-    return dls_refuse(x->state, DLS_EBUFFER, x->source,
-                      "it is read-only, and the consumer %s, which cannot say so; pass "
-                      "legacy_readonly=\"strip\" if the consumer does not write, or "
-                      "legacy_readonly=\"copy\" to give it a private copy",
-                      x->request.kernel_asks ? "borrows it through the C table"
-                                             : "asked for a legacy capsule");
-}
-
 /* --- the copy (T2, T8) ------------------------------------------------------ */
 
 static bool
@@ -218,6 +185,41 @@ reason_to_copy(const dls_exchange *x, const dls_resolved *resolved)
     return is_misaligned(o, &resolved->delivery)
                ? "align= for memory that is not so aligned"
                : NULL;
+}
+
+/* --- read-only (T8) ------------------------------------------------------- */
+
+/* A legacy consumer cannot be told: its memory is refused, copied or stripped of the
+ * flag, as legacy_readonly= says.  A copy that is made anyway is the consumer's own.
+ * What the source cannot say does not count here. */
+static int
+resolve_readonly(const dls_exchange *x, dls_resolved *resolved)
+{
+    const dls_options *o = x->request.options;
+    bool said = dls_option_given(o, DLS_OPTION_readonly);
+    resolved->readonly = said ? o->readonly
+                              : (x->acquired.flags & DL_FLAG_READ_ONLY) != 0;
+    if (!resolved->readonly || !(said || x->acquired.readonly_stated)
+        || x->request.versioned) {
+        return 0;
+    }
+    int policy = dls_option_given(o, DLS_OPTION_legacy_readonly)
+                     ? o->legacy_readonly
+                     : DLS_LEGACY_READONLY_ERROR;
+    if (policy == DLS_LEGACY_READONLY_COPY) {
+        resolved->reason = "read-only memory towards a legacy consumer "
+                           "(legacy_readonly=\"copy\")";
+    }
+    bool copies = x->request.copy != 0 && reason_to_copy(x, resolved) != NULL;
+    if (policy != DLS_LEGACY_READONLY_ERROR || x->request.copy == 1 || copies) {
+        return 0;
+    }
+    return dls_refuse(x->state, DLS_EBUFFER, x->source,
+                      "it is read-only, and the consumer %s, which cannot say so; pass "
+                      "legacy_readonly=\"strip\" if the consumer does not write, or "
+                      "legacy_readonly=\"copy\" to give it a private copy",
+                      x->request.kernel_asks ? "borrows it through the C table"
+                                             : "asked for a legacy capsule");
 }
 
 /* --- layout and flags ------------------------------------------------------- */

@@ -8,15 +8,14 @@
 static PyObject *
 class_of(dls_state *state, int code)
 {
-    PyObject *const classes[] = {[0] = PyExc_BufferError, /* no code was set */
-                                 [-DLS_EBUFFER] = PyExc_BufferError,
+    PyObject *const classes[] = {[-DLS_EBUFFER] = PyExc_BufferError,
                                  [-DLS_EVALUE] = PyExc_ValueError,
                                  [-DLS_ETYPE] = PyExc_TypeError,
                                  [-DLS_ENOMEM] = PyExc_MemoryError,
                                  [-DLS_ECOPY] = state->copy_required_error,
                                  [-DLS_ERUNTIME] = PyExc_RuntimeError};
     assert(code <= DLS_EBUFFER && code >= DLS_ERUNTIME);
-    return classes[-code];
+    return classes[code < DLS_OK ? -code : -DLS_EBUFFER]; /* never without a class */
 }
 
 PyObject *

@@ -99,6 +99,24 @@ def test_T8_legacy_copy_against_copy_false():
         dlshim.upgrade(P2(readonly=True), legacy_readonly="copy").__dlpack__(copy=False)
 
 
+PRIVATE = {
+    "order": (lambda: P2((40, 50), "float32", strides=(1, 40), readonly=True), {"order": "C"}),
+    "align": (lambda: P2((40, 50), "float32", start=1, readonly=True), {"align": 64}),
+}
+
+
+@pytest.mark.parametrize(("source", "options"), PRIVATE.values(), ids=PRIVATE.keys())
+def test_T8_a_private_copy_of_read_only_memory_goes_to_legacy_consumers(source, options):
+    x = source()
+    with bare(dlshim.upgrade(x, **options)) as imported:
+        assert imported.view.name == "dltensor" and imported.values() == x.values()
+        assert imported.view.element_zero != x.element_zero
+    with pytest.raises(BufferError, match="read-only"):
+        bare(dlshim.upgrade(x, copy=False, **options))
+    with pytest.raises(BufferError, match="read-only"):
+        bare(dlshim.upgrade(P2((40, 50), "float32", readonly=True), order="C"))
+
+
 def test_T8_legacy_readonly_does_nothing_to_writable_memory():
     for policy in ("error", "strip", "copy"):
         x = P2()
