@@ -185,10 +185,10 @@ names_object(PyObject *error, PyObject *message, PyObject *obj)
 int
 dls_refuse_from_pending(dls_state *state, PyObject *obj, const char *text)
 {
-    if (!is_translated()) {
+    PyObject *cause = is_translated() ? dls_error_take() : NULL;
+    if (cause == NULL) {
         return -1;
     }
-    PyObject *cause = dls_error_take();
     PyObject *message = PyObject_Str(cause);
     if (message != NULL && names_object(cause, message, obj)) {
         Py_DECREF(message);
