@@ -149,7 +149,7 @@ def test_N1_where_the_learned_form_fails_another_serves_once(ask):
 def test_N1_one_objects_typeerror_does_not_cost_its_type_the_flag():
     """A legacy answer cannot say read-only: max_version stays learned for the others."""
 
-    class Sticky(P2):
+    class Sticky(producers.P2LegacyOfReadonly):
         def __dlpack__(self, **asked):
             if self.refuses and asked.get("max_version") is not None:
                 raise TypeError("this one object has no 1.x form")
