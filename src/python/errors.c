@@ -15,7 +15,7 @@ class_of(dls_state *state, int code)
                                  [-DLS_ECOPY] = state->copy_required_error,
                                  [-DLS_ERUNTIME] = PyExc_RuntimeError};
     assert(code <= DLS_EBUFFER && code >= DLS_ERUNTIME);
-    return classes[code < DLS_OK ? -code : -DLS_EBUFFER]; /* never without a class */
+    return classes[code < DLS_OK ? -code : -DLS_EBUFFER]; /* 0: no code was set */
 }
 
 PyObject *
