@@ -10,6 +10,7 @@
 #include "acquire/lazy_bits.h"
 #include "acquire/negotiate.h"
 #include "core/device.h"
+#include "exchange/cures.h"
 #include "exchange/device_question.h"
 #include "exchange/tensor_object.h"
 #include "python/errors.h"
@@ -152,9 +153,11 @@ after_learned(dls_exchange *x, dls_form form, dls_attempt got)
     if (came && dls_device_is_host(x->acquired.tensor.device.device_type)) {
         return 0;
     }
-    if (got == DLS_ATTEMPT_FINAL
-        || (got == DLS_ATTEMPT_RAISED && dls_error_class() == DLS_ERROR_FINAL)) {
+    if (got == DLS_ATTEMPT_FINAL) {
         return -1;
+    }
+    if (got == DLS_ATTEMPT_RAISED && dls_error_class() == DLS_ERROR_FINAL) {
+        return dls_refuse_export(x->state, x->source, true);
     }
     if (came) {
         dls_acquired_drop(&x->acquired);
@@ -175,8 +178,8 @@ dls_acquire(dls_exchange *x)
     if (dls_plan_is_tensor(x->plan)) {
         return acquire_tensor(x);
     }
-    if (dls_plan_has(x->plan, DLS_LIB_ABORTS)
-        && dls_refuse_no_numbers(x->state, x->source) < 0) {
+    if (dls_plan_has(x->plan, DLS_LIB_ASKED_FIRST)
+        && dls_refuse_object(x->state, x->plan, x->source) < 0) {
         return -1;
     }
     if (x->outcome.kind != DLS_NOT_LEARNED) {
@@ -189,12 +192,21 @@ dls_acquire(dls_exchange *x)
     const dls_request *request = &x->request;
     const dls_learned learned = dls_plan_learned(x->plan);
     const dls_form form = learned.forms[request->versioned];
-    if (!form.known || !learned.met || learned.off_host || request->ask_device
-        || request->has_assumed) {
+    if (!form.known || !learned.met || learned.off_host || request->has_assumed) {
         return acquire_anew(x);
     }
+    dl_device device;
+    int known = device_before_export(x, &device); /* only if it must be known (N5) */
+    if (known < 0 || (known > 0 && !dls_device_is_host(device.device_type))) {
+        return known < 0 ? -1 : dls_negotiate_off_host(x, device);
+    }
+    if (known == 0 && check_stream_object(x) < 0) {
+        return -1;
+    }
     dls_protocol protocol = (dls_protocol)form.protocol;
-    return after_learned(x, form, dls_attempt_on_host(x, protocol, form.mask));
+    dls_attempt got = dls_attempt_on_host(x, protocol, form.mask);
+    return got == DLS_ATTEMPT_GOT && known > 0 ? check_device(x, &device)
+                                               : after_learned(x, form, got);
 }
 
 int

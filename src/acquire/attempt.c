@@ -85,6 +85,32 @@ mend_scalar(dls_exchange *x)
     return dls_acquired_recheck(x);
 }
 
+/* onnxruntime gives booleans as uint8: the object's own data type decides. */
+static int
+mend_bool(dls_exchange *x)
+{
+    dl_dtype *dtype = &x->acquired.tensor.dtype;
+    PyObject *method = NULL;
+    int got = dtype->code == dl_kDLUInt && dtype->bits == 8 && dtype->lanes == 1
+                  ? dls_get_optional(x->source, x->state->names.data_type, &method)
+                  : 0;
+    if (got <= 0) {
+        return got;
+    }
+    PyObject *text = PyObject_CallFunctionObjArgs(method, NULL);
+    Py_DECREF(method);
+    if (text == NULL) {
+        return -1;
+    }
+    if (PyUnicode_Check(text)
+        && PyUnicode_CompareWithASCIIString(text, "tensor(bool)") == 0) {
+        dtype->code = dl_kDLBool;
+        x->acquired.altered = true;
+    }
+    Py_DECREF(text);
+    return dls_acquired_recheck(x);
+}
+
 dls_attempt
 dls_attempt_read_capsule(dls_exchange *x, PyObject *capsule, unsigned mask)
 {
@@ -92,7 +118,9 @@ dls_attempt_read_capsule(dls_exchange *x, PyObject *capsule, unsigned mask)
     if (capsule == NULL || dls_acquired_read_capsule(x, capsule, likely) < 0) {
         return DLS_ATTEMPT_RAISED;
     }
-    int code = dls_plan_has(x->plan, DLS_LIB_SCALAR_IS_1D) ? mend_scalar(x) : 0;
+    int code = dls_plan_has(x->plan, DLS_LIB_SCALAR_IS_1D)    ? mend_scalar(x)
+               : dls_plan_has(x->plan, DLS_LIB_BOOL_AS_UINT8) ? mend_bool(x)
+                                                              : 0;
     return dls_attempt_end(x, code, DLS_ATTEMPT_RAISED);
 }
 
@@ -113,7 +141,7 @@ dls_attempt_check_bits(dls_exchange *x)
 static int
 check_autograd(const dls_exchange *x)
 {
-    bool checked = dls_plan_has(x->plan, DLS_LIB_LAZY_BITS) && !x->request.kernel_asks;
+    bool checked = dls_plan_has(x->plan, DLS_LIB_AUTOGRAD) && !x->request.kernel_asks;
     return checked ? dls_refuse_autograd(x->state, x->plan, x->source) : 0;
 }
 

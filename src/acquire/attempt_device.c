@@ -344,10 +344,10 @@ attempt_table(dls_exchange *x, dls_transfer route)
         || !dls_stream_is_minus_one(request->stream)) {
         return DLS_ATTEMPT_NOT_OFFERED;
     }
-    /* __dlpack__ decides what is refused; but where a library has lazy bits, the
-     * refusal came from us, and is final. */
+    /* __dlpack__ decides what is refused; but where we check what the table does not,
+     * the refusal came from us, and is final. */
     dls_attempt got = dls_attempt_table(x, true);
-    return dls_plan_has(x->plan, DLS_LIB_LAZY_BITS) ? got : step_over(x, got);
+    return dls_plan_has(x->plan, DLS_LIB_AUTOGRAD) ? got : step_over(x, got);
 }
 
 /* A protocol of host memory: only where assume_device says that its label is wrong. */

@@ -5,6 +5,7 @@
 
 #include "core/device.h"
 #include "core/tensor.h"
+#include "exchange/cures.h"
 #include "python/errors.h"
 
 /* Only the stable prefix of the struct is read (T1). */
@@ -44,11 +45,12 @@ static int
 refuse_object(const dls_exchange *x, PyObject *returned)
 {
     PyObject *type = dls_type_name(returned);
+    const char *cure = dls_cure_find(x->source);
     if (type != NULL) {
         dls_refuse(x->state, DLS_EBUFFER, x->source,
                    "its __dlpack__ or capsule function returned a '%U', not a capsule; "
-                   "report it to the library, or pass numpy.asarray(obj)",
-                   type);
+                   "report it to the library, and pass %s instead",
+                   type, cure != NULL ? cure : "another array");
         Py_DECREF(type);
     }
     return -1;

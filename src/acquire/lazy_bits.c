@@ -53,6 +53,7 @@ truth_of_method(PyObject *obj, PyObject *name, PyObject *method)
 DLS_APART int
 dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj)
 {
+    bool stops = dls_plan_has(plan, DLS_LIB_STOP_GRADIENT);
     PyObject *value = NULL;
     if (plan->requires_grad.get != NULL) {
         value = dls_getter_read(&plan->requires_grad, obj);
@@ -61,9 +62,12 @@ dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj)
         }
         PyErr_Clear();
     }
-    int got = value != NULL ? 1
-                            : dls_get_optional(obj, state->names.requires_grad, &value);
+    PyObject *name = stops ? state->names.stop_gradient : state->names.requires_grad;
+    int got = value != NULL ? 1 : dls_get_optional(obj, name, &value);
     int truth = got > 0 ? truth_of(value) : got;
+    if (truth >= 0 && got > 0 && stops) {
+        truth = !truth;
+    }
     if (truth > 0) {
         dls_refuse(state, DLS_EBUFFER, obj,
                    "it requires grad, and consumers would bypass autograd: call "
@@ -108,8 +112,8 @@ names_no_numbers(PyObject *name)
                || PyUnicode_CompareWithASCIIString(name, "variant") == 0);
 }
 
-int
-dls_refuse_no_numbers(dls_state *state, PyObject *obj)
+static int
+refuse_no_numbers(dls_state *state, PyObject *obj)
 {
     PyObject *dtype = NULL, *name = NULL;
     int got = dls_get_optional(obj, state->names.dtype, &dtype);
@@ -131,4 +135,43 @@ dls_refuse_no_numbers(dls_state *state, PyObject *obj)
     }
     Py_DECREF(name);
     return refused ? -1 : 0;
+}
+
+/* --- masks ------------------------------------------------------------------ */
+
+/* Does a mask hide anything?  It is an array, or one bool for all elements. */
+static int
+hides(dls_state *state, PyObject *mask)
+{
+    return PySequence_Check(mask) ? truth_of_method(mask, state->names.any, NULL)
+                                  : PyObject_IsTrue(mask);
+}
+
+/* The memory holds the elements that the mask hides, and DLPack has no masks.  A mask
+ * that cannot be asked hides nothing that this exchange could give. */
+static int
+refuse_masked(dls_state *state, PyObject *obj)
+{
+    PyObject *mask = NULL, *unmasked = NULL;
+    int got = dls_get_optional(obj, state->names.mask, &mask);
+    got = got > 0 ? hides(state, mask) : got;
+    Py_XDECREF(mask);
+    if (got <= 0) {
+        return got < 0 ? dls_error_forget() : 0;
+    }
+    got = dls_get_optional(obj, state->names.unmasked, &unmasked);
+    Py_XDECREF(unmasked);
+    return got < 0 ? -1
+                   : dls_refuse(state, DLS_EBUFFER, obj,
+                                "its mask hides elements, and DLPack has no masks; "
+                                "pass .filled(value) to put a value in their place, "
+                                "or %s to pass what is under the mask",
+                                got > 0 ? ".unmasked" : "numpy.ma.getdata(x)");
+}
+
+int
+dls_refuse_object(dls_state *state, const dls_plan *plan, PyObject *obj)
+{
+    return dls_plan_has(plan, DLS_LIB_ABORTS) ? refuse_no_numbers(state, obj)
+                                              : refuse_masked(state, obj);
 }

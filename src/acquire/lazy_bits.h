@@ -1,6 +1,6 @@
 /* Checks that a library should make itself, but does not make in each of its ways out:
- * autograd, conjugate and negative bits (T12), elements that are no numbers.  GIL held;
- * foreign code runs. */
+ * autograd, conjugate and negative bits, elements that are no numbers, masks (T12).
+ * GIL held; foreign code runs. */
 #pragma once
 
 #include "abi/dlpack_abi.h"
@@ -18,7 +18,7 @@ int dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj);
 int dls_refuse_lazy_bits(dls_state *state, const dls_plan *plan, PyObject *obj,
                          dl_dtype dtype);
 
-/* Elements that are no numbers, of a library that ends the process when it is asked for
- * them (trait ABORTS).  Called before the object is asked for anything else.  Results
- * as above. */
-int dls_refuse_no_numbers(dls_state *state, PyObject *obj);
+/* What the object itself tells before its producer is asked (DLS_LIB_ASKED_FIRST):
+ * elements that are no numbers, of a library that ends the process when it is asked for
+ * them (ABORTS); elements that are hidden by a mask (MASKED).  Results as above. */
+int dls_refuse_object(dls_state *state, const dls_plan *plan, PyObject *obj);

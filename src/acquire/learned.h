@@ -50,7 +50,7 @@ dls_ask_table(dls_hot hot, bool kernel_asks)
     bool lazy = dls_plan_has(hot.plan, DLS_LIB_LAZY_BITS);
     hot.capsule = NULL;
     hot.managed = NULL;
-    if (lazy && !kernel_asks
+    if (dls_plan_has(hot.plan, DLS_LIB_AUTOGRAD) && !kernel_asks
         && dls_refuse_autograd(hot.state, hot.plan, hot.source) < 0) {
         return hot;
     }

@@ -23,6 +23,7 @@
 #include "acquire/attempt.h"
 #include "acquire/attempt_device.h"
 #include "core/device.h"
+#include "exchange/cures.h"
 #include "python/errors.h"
 #include "sync/transfer.h"
 
@@ -42,7 +43,7 @@ static uint8_t
 fast_form(const dls_exchange *x, dls_form form)
 {
     uint32_t decides = DLS_LIB_SCALAR_IS_1D | DLS_LIB_IMMUTABLE | DLS_LIB_DOES_NOT_OWN
-                       | DLS_LIB_ABORTS
+                       | DLS_LIB_ASKED_FIRST
                        | (form.protocol == DLS_PROTOCOL_DLPACK ? DLS_LIB_LAZY_BITS : 0);
     if (form.protocol > DLS_PROTOCOL_DLPACK || (form.mask & ~DLS_ASK_VERSION) != 0
         || dls_plan_learned(x->plan).off_host || dls_plan_has(x->plan, decides)) {
@@ -138,8 +139,8 @@ try_on_host(dls_exchange *x, dls_protocol protocol)
 }
 
 /* A protocol raised on the host: may another one still serve (N2)?  __dlpack__ decides
- * what is refused, so a BufferError of the C table is not final; but where a library
- * has lazy bits, it came from us, and is. */
+ * what is refused, so a BufferError of the C table is not final; but where we check
+ * what the table does not, it came from us, and is. */
 static bool
 may_try_next(const dls_exchange *x, dls_protocol protocol)
 {
@@ -152,7 +153,7 @@ may_try_next(const dls_exchange *x, dls_protocol protocol)
     }
     return kind == DLS_ERROR_STEP
            || (kind == DLS_ERROR_BUFFER && protocol == DLS_PROTOCOL_TABLE
-               && !dls_plan_has(x->plan, DLS_LIB_LAZY_BITS));
+               && !dls_plan_has(x->plan, DLS_LIB_AUTOGRAD));
 }
 
 /* --- what the caller sees ------------------------------------------------- */
@@ -168,7 +169,7 @@ raise_refusal(dls_exchange *x, dls_protocol protocol, bool on_host)
         dls_refuse_with_cause(x->first_error);
         x->first_error = NULL;
     }
-    return dls_refuse_from_pending(x->state, x->source, "it cannot be exported");
+    return dls_refuse_export(x->state, x->source, on_host);
 }
 
 /* No protocol gave the memory.  Always -1. */
@@ -184,7 +185,7 @@ raise_nothing(dls_exchange *x, bool on_host)
     }
     dls_error_restore(x->first_error);
     x->first_error = NULL;
-    return dls_refuse_from_pending(x->state, x->source, "it cannot be exported");
+    return dls_refuse_export(x->state, x->source, on_host);
 }
 
 /* --- all protocols -------------------------------------------------------- */
@@ -266,7 +267,10 @@ dls_negotiate_on_host(dls_exchange *x)
     if (negotiate(x, NULL) < 0) {
         return -1;
     }
-    Py_CLEAR(x->first_error); /* of an attempt before: it explains nothing any more */
+    if (x->acquired.generation != DLS_OLDER) {
+        Py_CLEAR(
+            x->first_error); /* of an attempt before: it explains nothing any more */
+    }
     dls_library_gil_deleters(x->state); /* it may have been imported just now */
     return 0;
 }

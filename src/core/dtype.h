@@ -11,8 +11,11 @@
 
 #include "abi/dlpack_abi.h"
 
-/* No DLPack code: the element is `bits` wide and only `reinterpret` can name
- * it.  Never leaves dlshim. */
+/* No DLPack code: the element is `bits` wide and only `reinterpret` can name it.  They
+ * never leave dlshim.  TIME: a date or a duration, a signed number.  COMPLEX: of a
+ * width that DLPack's complex numbers do not have. */
+#define DLS_DTYPE_COMPLEX 253
+#define DLS_DTYPE_TIME 254
 #define DLS_DTYPE_UNKNOWN 255
 
 /* Probes return 1 = yes (*out filled), 0 = no. */

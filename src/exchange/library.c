@@ -156,17 +156,29 @@ find_named(dls_state *state, PyObject *obj, const char *entry, int device_id,
     return follow_path(module, obj, entry + length + 1, device_id, result);
 }
 
+/* Does the type have what an entry names?  An attribute that only the object has may be
+ * anything: a Mock has every one, a DataFrame its columns.  1, 0 or -1. */
+static int
+type_has(dls_state *state, PyObject *obj, const char *entry)
+{
+    PyObject *function = NULL;
+    int got = find_named(state, (PyObject *)Py_TYPE(obj), entry, -1, &function);
+    Py_XDECREF(function);
+    return got;
+}
+
 /* The first capsule function that exists; *is_method: it is called without obj. */
 static int
 find_function(dls_state *state, const dls_library *row, PyObject *obj,
               PyObject **function, bool *is_method)
 {
-    const char *list = row != NULL && row->functions[0] ? row->functions
-                                                        : generic_functions;
+    bool named = row != NULL;
+    const char *list = named ? row->functions : generic_functions;
     int got = 0;
     while (got == 0 && *list != '\0') {
         *is_method = list[0] == '.';
-        got = find_named(state, obj, list, -1, function);
+        got = named ? 1 : type_has(state, obj, list);
+        got = got > 0 ? find_named(state, obj, list, -1, function) : got;
         list += strcspn(list, "|");
         list += *list == '|';
     }
@@ -233,6 +245,24 @@ dls_library_stream(dls_state *state, const dls_library *row, PyObject *obj,
 {
     const char *path = stream_path(row, device.device_type);
     return path[0] != '\0' ? find_named(state, obj, path, device.device_id, result) : 0;
+}
+
+bool
+dls_library_never_writes(void)
+{
+    static const char *const modules[] = {
+#define NEVER_WRITES(module) module,
+#include "exchange/libraries.def"
+#undef NEVER_WRITES
+    };
+    PyObject *globals = PyEval_GetGlobals(); /* borrowed; NULL: no Python code runs */
+    PyObject *name = globals != NULL ? PyDict_GetItemString(globals, "__name__") : NULL;
+    bool found = false;
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) {
+        found |= name != NULL && PyUnicode_Check(name)
+                 && PyUnicode_CompareWithASCIIString(name, modules[i]) == 0;
+    }
+    return found;
 }
 
 static const char *const sycl_classes[] = {

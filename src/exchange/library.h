@@ -29,12 +29,20 @@
     X(WRITABLE, 17, "its memory is writable, whatever its array interface says")       \
     X(ZERO_UNSAID, 18, "its current stream is 0 also where nobody has set one")        \
     X(IS_CPU_TELLS, 19, "host memory where .is_cpu is true: not asked (N5)")           \
-    X(ABORTS, 20, "ends the process when asked for elements that are no numbers")
+    X(ABORTS, 20, "ends the process when asked for elements that are no numbers")      \
+    X(STOP_GRADIENT, 21,                                                               \
+      "its table does not check .stop_gradient: checked here (T12)")                   \
+    X(MASKED, 22, "its mask may hide elements: checked here (T12)")                    \
+    X(BOOL_AS_UINT8, 23, "exports booleans as uint8: .data_type() tells")
 
 enum {
 #define DLS_TRAIT_BIT(name, bit, text) DLS_LIB_##name = 1 << (bit),
     DLS_TRAIT_LIST(DLS_TRAIT_BIT)
 };
+/* Libraries whose C table exports tensors that require grad. */
+#define DLS_LIB_AUTOGRAD (DLS_LIB_LAZY_BITS | DLS_LIB_STOP_GRADIENT)
+/* The object is asked before its producer is (dls_refuse_object). */
+#define DLS_LIB_ASKED_FIRST (DLS_LIB_ABORTS | DLS_LIB_MASKED)
 
 typedef struct {
     const char *name;
@@ -49,8 +57,8 @@ typedef struct {
  * fails: what cannot be read does not match. */
 const dls_library *dls_library_match(PyObject *mro, Py_ssize_t *at);
 
-/* Call the first capsule function of a row, or the generic capsule methods when row is
- * NULL or has none.  1 = *result is what it returned (new reference), 0 = nothing of
+/* Call the first capsule function of a row, or (row NULL) the generic capsule methods
+ * that the type has.  1 = *result is what it returned (new reference), 0 = nothing of
  * the kind here, -1 = exception set. */
 int dls_library_capsule(dls_state *state, const dls_library *row, PyObject *obj,
                         PyObject **result);
@@ -63,6 +71,10 @@ int dls_library_has_capsule(dls_state *state, const dls_library *row, PyObject *
  * says nothing, -1 = exception set. */
 int dls_library_stream(dls_state *state, const dls_library *row, PyObject *obj,
                        dl_device device, PyObject **result);
+
+/* Does code that writes to no memory ask (NEVER_WRITES)?  It is the Python code that
+ * has called us. */
+bool dls_library_never_writes(void);
 
 /* Forms of a syclobj that only their library can open. */
 typedef enum { DLS_SYCL_DEVICE, DLS_SYCL_QUEUE, DLS_SYCL_CONTEXT } dls_sycl_form;

@@ -99,7 +99,8 @@ typedef struct dls_plan {
     bool can_cycle;           /* instances take part in garbage collection */
     bool has_device;          /* __dlpack_device__ is there */
     bool cpu_only;    /* objects cannot be elsewhere: the device is not asked (N5) */
-    bool on_instance; /* found on the instance: belongs to one object only */
+    bool on_instance; /* __dlpack__ or another attribute is the instance's own (N1) */
+    bool is_proxy;    /* ... and found by the __getattr__ of its type */
 } dls_plan;
 
 static inline bool
@@ -115,13 +116,16 @@ dls_plan_offers(const dls_plan *plan, dls_protocol protocol)
 }
 
 /* Is the protocol tried?  Only the call tells whether __dlpack__ is a placeholder, and
- * a real capsule function may stand beside one (N8). */
+ * a real capsule function may stand beside one (N8).  Beside an instance's __dlpack__
+ * nothing else was looked for. */
 static inline bool
 dls_plan_may_offer(const dls_plan *plan, dls_protocol protocol)
 {
     return dls_plan_offers(plan, protocol)
-           || (protocol == DLS_PROTOCOL_FUNCTION
-               && dls_plan_offers(plan, DLS_PROTOCOL_DLPACK));
+           || (dls_plan_offers(plan, DLS_PROTOCOL_DLPACK)
+               && (protocol == DLS_PROTOCOL_FUNCTION
+                   || (plan->on_instance
+                       && dls_protocol_attributes[protocol] != DLS_NAME_INDEX_NONE)));
 }
 
 /* Is the source a Tensor of ours (or a raw capsule)? */

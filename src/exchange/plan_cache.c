@@ -21,8 +21,8 @@ entries_new(size_t size)
     return entries;
 }
 
-dls_plan_cache *
-dls_plan_cache_new(void)
+static dls_plan_cache *
+cache_new(void)
 {
     enum { FIRST_SIZE = 32 };
     dls_plan_entry *entries = entries_new(FIRST_SIZE);
@@ -36,6 +36,20 @@ dls_plan_cache_new(void)
     return cache;
 }
 
+dls_plan_cache *
+dls_plan_cache_new(void)
+{
+    dls_plan_cache *cache = cache_new();
+    if (cache != NULL) {
+        cache->of_instances = cache_new();
+    }
+    if (cache != NULL && cache->of_instances == NULL) {
+        dls_plan_cache_free(cache);
+        return NULL;
+    }
+    return cache;
+}
+
 void
 dls_plan_cache_clear(dls_plan_cache *cache)
 {
@@ -46,6 +60,9 @@ dls_plan_cache_clear(dls_plan_cache *cache)
         Py_XDECREF(taken.reference);
     }
     cache->used = 0;
+    if (cache->of_instances != NULL) {
+        dls_plan_cache_clear(cache->of_instances);
+    }
 }
 
 void
@@ -53,6 +70,7 @@ dls_plan_cache_free(dls_plan_cache *cache)
 {
     if (cache != NULL) {
         dls_plan_cache_clear(cache);
+        dls_plan_cache_free(cache->of_instances);
         dls_free(cache->entries);
         dls_free(cache);
     }
@@ -64,7 +82,9 @@ dls_plan_cache_visit(dls_plan_cache *cache, visitproc visit, void *arg)
     for (size_t i = 0; i < cache->size; i++) {
         Py_VISIT(cache->entries[i].reference);
     }
-    return 0;
+    return cache->of_instances != NULL
+               ? dls_plan_cache_visit(cache->of_instances, visit, arg)
+               : 0;
 }
 
 static void
@@ -96,6 +116,9 @@ dls_plan_cache_forget(dls_plan_cache *cache, PyObject *reference)
             return;
         }
     }
+    if (cache->of_instances != NULL) {
+        dls_plan_cache_forget(cache->of_instances, reference);
+    }
 }
 
 static int
@@ -112,6 +135,7 @@ cache_grow(dls_plan_cache *cache)
         }
     }
     dls_free(cache->entries);
+    grown.of_instances = cache->of_instances;
     *cache = grown;
     return 0;
 }
@@ -119,9 +143,8 @@ cache_grow(dls_plan_cache *cache)
 /* Takes a count of its own, and leaves a plan of the same type that is there already.
  * Adds nothing to the plans of a module that was emptied (state.h). */
 static int
-cache_add(dls_state *state, dls_plan *plan)
+cache_add(dls_state *state, dls_plan_cache *cache, dls_plan *plan)
 {
-    dls_plan_cache *cache = state->plans;
     if (state->forget == NULL) {
         return 0; /* the module was emptied (state.h): nobody would take the plan out */
     }
@@ -152,16 +175,42 @@ dls_plan_cache_forget_dead(dls_plan_cache *cache, dls_plan_entry *slot)
     return NULL;
 }
 
+/* The plan of a type whose instances may have a __dlpack__ of their own, if this one
+ * has it.  A proxy (a type with __getattr__) is not asked: looking can cost it a
+ * millisecond, and its export tells the same. */
+static dls_plan *
+known_of_instance(dls_state *state, PyObject *obj)
+{
+    PyObject *method = NULL;
+    dls_plan *plan = dls_plan_known_in(state->plans->of_instances, obj);
+    if (plan == NULL || plan->is_proxy) {
+        return plan;
+    }
+    int got = dls_get_optional(obj, state->names.dlpack, &method);
+    bool has = got > 0 && method != Py_None;
+    Py_XDECREF(method);
+    if (!has) {
+        PyErr_Clear(); /* looking at everything raises it again */
+        dls_plan_drop(plan);
+    }
+    return has ? plan : NULL;
+}
+
 dls_plan *
 dls_plan_find(dls_state *state, PyObject *obj)
 {
+    dls_plan_cache *plans = state->plans;
     dls_plan *plan = dls_plan_known(state, obj);
+    plan = plan != NULL ? plan : known_of_instance(state, obj);
     if (plan != NULL) {
         return plan;
     }
     plan = dls_plan_new(state, obj);
-    /* What was found on an instance belongs to that one alone (N1). */
-    if (plan != NULL && !plan->on_instance && cache_add(state, plan) < 0) {
+    bool kept = plan != NULL
+                && (!plan->on_instance || dls_plan_offers(plan, DLS_PROTOCOL_DLPACK));
+    if (kept
+        && cache_add(state, plan->on_instance ? plans->of_instances : plans, plan)
+               < 0) {
         dls_plan_drop(plan);
         return NULL;
     }
@@ -171,12 +220,11 @@ dls_plan_find(dls_state *state, PyObject *obj)
 bool
 dls_plan_retire(dls_state *state, dls_plan *plan, PyObject *obj)
 {
-    bool missing = PyErr_ExceptionMatches(PyExc_AttributeError);
     PyObject *error = dls_error_take(), *method = NULL;
     int got = dls_plan_offers(plan, DLS_PROTOCOL_DLPACK)
                   ? dls_get_optional(obj, state->names.dlpack, &method)
                   : -1;
-    bool lost = missing ? got == 0 : method == Py_None;
+    bool lost = got == 0 || method == Py_None;
     Py_XDECREF(method);
     if (!lost) {
         PyErr_Clear();
@@ -184,10 +232,12 @@ dls_plan_retire(dls_state *state, dls_plan *plan, PyObject *obj)
         return false;
     }
     Py_XDECREF(error);
-    dls_plan_entry *slot = dls_plan_slot(state->plans, plan->type);
+    dls_plan_cache *cache = plan->on_instance ? state->plans->of_instances
+                                              : state->plans;
+    dls_plan_entry *slot = dls_plan_slot(cache, plan->type);
     plan->type = NULL;
     if (slot->plan == plan) {
-        cache_remove(state->plans, (size_t)(slot - state->plans->entries));
+        cache_remove(cache, (size_t)(slot - cache->entries));
     }
     return true;
 }

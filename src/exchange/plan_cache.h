@@ -16,6 +16,9 @@ typedef struct dls_plan_cache {
     dls_plan_entry *entries;
     size_t size; /* a power of two */
     size_t used;
+    /* Of the types whose instances have a __dlpack__ of their own; a cache of its own,
+     * so that dls_plan_known, which is hot, does not find it.  NULL in that cache. */
+    struct dls_plan_cache *of_instances;
 } dls_plan_cache;
 
 /* NULL with MemoryError. */
@@ -51,16 +54,22 @@ dls_plan_slot(const dls_plan_cache *cache, const PyTypeObject *type)
 /* The plan of an object's type if it has been met before, with a new count; else NULL,
  * nothing set.  Types of ours and capsules are never met. */
 static inline dls_plan *
-dls_plan_known(dls_state *state, PyObject *obj)
+dls_plan_known_in(dls_plan_cache *cache, PyObject *obj)
 {
-    dls_plan_entry *slot = dls_plan_slot(state->plans, Py_TYPE(obj));
+    dls_plan_entry *slot = dls_plan_slot(cache, Py_TYPE(obj));
     if (slot->type == NULL) {
         return NULL;
     }
     bool alive = dls_compat.PyWeakref_GetObject(slot->reference)
                  == (PyObject *)slot->type;
-    return !alive ? dls_plan_cache_forget_dead(state->plans, slot)
+    return !alive ? dls_plan_cache_forget_dead(cache, slot)
                   : dls_plan_share(slot->plan);
+}
+
+static inline dls_plan *
+dls_plan_known(dls_state *state, PyObject *obj)
+{
+    return dls_plan_known_in(state->plans, obj);
 }
 
 /* The plan of an object's type, with a new count: the known one, or a new one.  NULL

@@ -9,44 +9,67 @@
 
 #include "core/device.h"
 #include "core/dtype.h"
+#include "exchange/cures.h"
+#include "exchange/library.h"
 #include "export/resolve_copy.h"
 #include "python/errors.h"
 #include "sync/transfer.h"
 
 /* --- dtype (T7) ------------------------------------------------------------- */
 
-/* DLPack has no code for the elements, and reinterpret= named none. */
+/* How elements without a code are converted.  NumPy does not read long doubles from a
+ * buffer's format. */
+static const char *
+conversion_of(const dls_exchange *x)
+{
+    bool complex = x->acquired.tensor.dtype.code == DLS_DTYPE_COMPLEX;
+    if (x->acquired.hold.kind != DLS_HOLD_BUFFER) {
+        return dls_cure_array(x->source);
+    }
+    return complex ? "numpy.frombuffer(x, 'clongdouble')"
+                   : "numpy.frombuffer(x, 'longdouble')";
+}
+
+/* DLPack has no code for the elements, and reinterpret= named none.  What __dlpack__
+ * said of them is the cause. */
 static int
-check_code(const dls_exchange *x)
+check_code(dls_exchange *x)
 {
     dl_dtype dtype = x->acquired.tensor.dtype;
     int bytes = dtype.lanes; /* see DLS_DTYPE_UNKNOWN; 0: no dtype is as wide */
     bool has_name = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
+    bool time = dtype.code == DLS_DTYPE_TIME;
     char cure[96] = "";
-    if (dtype.code != DLS_DTYPE_UNKNOWN || x->acquired.generation != DLS_OLDER) {
+    if (dtype.code < DLS_DTYPE_COMPLEX || x->acquired.generation != DLS_OLDER) {
         return 0;
     }
     if (has_name) {
         snprintf(cure, sizeof cure,
-                 ", or name a dtype of the same width, such as reinterpret=\"uint%d\"",
-                 8 * bytes);
+                 ", or name a dtype of the same width, such as reinterpret=\"%s%d\"",
+                 time ? "int" : "uint", 8 * bytes);
     }
-    else if (bytes != 0) {
-        snprintf(cure, sizeof cure,
-                 ", or pass them as bytes with reinterpret=(1, 8, %d)", bytes);
+    dls_refuse(x->state, DLS_EBUFFER, x->source,
+               "its elements are of a kind that DLPack has no code for; convert them "
+               "with %s.astype('%s')%s",
+               conversion_of(x),
+               time                              ? "int64"
+               : dtype.code == DLS_DTYPE_COMPLEX ? "complex128"
+                                                 : "float64",
+               cure);
+    if (x->first_error != NULL) {
+        dls_refuse_with_cause(x->first_error);
+        x->first_error = NULL;
     }
-    return dls_refuse(x->state, DLS_EBUFFER, x->source,
-                      "its elements are of a kind that DLPack has no code for; convert "
-                      "them with .astype()%s",
-                      cure);
+    return -1;
 }
 
-/* A legacy sub-byte element and a padded one take one byte each. */
+/* Padded elements take one byte each, and so does MXNet's bool, a legacy element of one
+ * bit.  Others are packed: JAX puts two float4 in a byte of a legacy capsule. */
 static int64_t
 width_in_memory(const dls_acquired *acquired)
 {
     int64_t bits = dls_dtype_bits(acquired->tensor.dtype);
-    bool bytewise = acquired->generation == DLS_LEGACY
+    bool bytewise = (acquired->generation == DLS_LEGACY && bits == 1)
                     || (acquired->flags & DL_FLAG_SUBBYTE_PADDED);
     return bits < 8 && bytewise ? 8 : bits;
 }
@@ -95,11 +118,14 @@ check_packing(const dls_exchange *x)
     char text[48];
     return dls_refuse(
         x->state, DLS_EBUFFER, x->source,
-        "elements of %s are below 8 bits, and a %s capsule cannot say how they are "
-        "packed; ask for the other generation, or name a byte-wide dtype with "
-        "reinterpret= (for example \"bool\" or \"uint8\")",
-        dls_dtype_name(dtype, text, sizeof text),
-        to_versioned ? "versioned" : "legacy");
+        "elements of %s are below 8 bits, and how they are packed cannot be said from "
+        "a %s capsule to a %s one; %s",
+        dls_dtype_name(dtype, text, sizeof text), to_versioned ? "legacy" : "versioned",
+        to_versioned ? "versioned" : "legacy",
+        width_in_memory(&x->acquired) == 8
+            ? "name a dtype of one byte with reinterpret= (\"bool\" or \"uint8\")"
+            : "convert them with their own library to a dtype of whole bytes "
+              "(float32, int8)");
 }
 
 /* --- device --------------------------------------------------------------- */
@@ -190,8 +216,9 @@ reason_to_copy(const dls_exchange *x, const dls_resolved *resolved)
 /* --- read-only (T8) ------------------------------------------------------- */
 
 /* A legacy consumer cannot be told: its memory is refused, copied or stripped of the
- * flag, as legacy_readonly= says.  A copy that is made anyway is the consumer's own.
- * What the source cannot say does not count here. */
+ * flag, as legacy_readonly= says.  A copy that is made anyway is the consumer's own,
+ * and a consumer that never writes needs no flag.  What the source cannot say does not
+ * count here. */
 static int
 resolve_readonly(const dls_exchange *x, dls_resolved *resolved)
 {
@@ -203,15 +230,15 @@ resolve_readonly(const dls_exchange *x, dls_resolved *resolved)
         || x->request.versioned) {
         return 0;
     }
-    int policy = dls_option_given(o, DLS_OPTION_legacy_readonly)
-                     ? o->legacy_readonly
-                     : DLS_LEGACY_READONLY_ERROR;
+    bool chosen = dls_option_given(o, DLS_OPTION_legacy_readonly);
+    int policy = chosen ? o->legacy_readonly : DLS_LEGACY_READONLY_ERROR;
     if (policy == DLS_LEGACY_READONLY_COPY) {
         resolved->reason = "read-only memory towards a legacy consumer "
                            "(legacy_readonly=\"copy\")";
     }
     bool copies = x->request.copy != 0 && reason_to_copy(x, resolved) != NULL;
-    if (policy != DLS_LEGACY_READONLY_ERROR || x->request.copy == 1 || copies) {
+    if (policy != DLS_LEGACY_READONLY_ERROR || x->request.copy == 1 || copies
+        || (!chosen && !x->request.kernel_asks && dls_library_never_writes())) {
         return 0;
     }
     return dls_refuse(x->state, DLS_EBUFFER, x->source,
@@ -254,12 +281,26 @@ check_flags(const dls_exchange *x)
         (unsigned)x->acquired.flags);
 }
 
+/* The struct lies, or has no memory: then the object may wrap others that have. */
+static int
+refuse_scan(const dls_exchange *x, const dls_error *err)
+{
+    bool empty = x->acquired.tensor.data == NULL;
+    const char *cure = empty ? dls_cure_find_wrapped(x->source) : NULL;
+    return cure == NULL
+               ? dls_refuse_error(x->state, x->source, err)
+               : dls_refuse(x->state, DLS_EBUFFER, x->source,
+                            "its data are NULL though it has elements: the memory is "
+                            "that of what it wraps; pass %s instead",
+                            cure);
+}
+
 static int
 scan_acquired(const dls_exchange *x, dls_resolved *resolved)
 {
     dls_error err;
     if (dls_tensor_scan(&x->acquired.tensor, &resolved->scan, &err) < 0) {
-        return dls_refuse_error(x->state, x->source, &err);
+        return refuse_scan(x, &err);
     }
     resolved->delivery.tensor = x->acquired.tensor;
     resolved->delivery.canonical = resolved->scan.contiguous;
@@ -288,6 +329,16 @@ dls_resolve_checks(const dls_exchange *x, dls_resolved *resolved)
     return 0;
 }
 
+/* order="K" keeps the strides beside extents of 0 and 1 too, which count for nothing.
+ */
+static bool
+keeps_strides(const dls_exchange *x)
+{
+    return dls_option_given(x->request.options, DLS_OPTION_order)
+           && x->request.options->order == DLS_ORDER_K
+           && x->acquired.tensor.strides != NULL;
+}
+
 /* Options, flags or a request say more than the layout. */
 static int
 resolve_with_care(dls_exchange *x, dls_resolved *resolved)
@@ -298,6 +349,9 @@ resolve_with_care(dls_exchange *x, dls_resolved *resolved)
         || check_device_copy(x, resolved) < 0 || scan_acquired(x, resolved) < 0
         || resolve_readonly(x, resolved) < 0) {
         return -1;
+    }
+    if (keeps_strides(x)) {
+        resolved->delivery.canonical = false;
     }
     dl_device device = x->acquired.tensor.device;
     x->acquired.altered |= came.device_type != device.device_type

@@ -53,7 +53,8 @@ read_format(dls_reading *reading, const dls_buffer *view)
             "view it as numbers first, e.g. memoryview(a).cast('B')",
             format);
     }
-    return dls_reading_set_unnamed(reading, view->itemsize);
+    return dls_reading_set_unnamed(reading, strchr(format, 'Z') != NULL ? 'c' : 'V',
+                                   view->itemsize);
 }
 
 static int

@@ -10,6 +10,7 @@
 #include "core/alloc.h"
 #include "core/dtype.h"
 #include "core/layout.h"
+#include "exchange/cures.h"
 #include "python/errors.h"
 
 int
@@ -31,8 +32,10 @@ int
 dls_reading_fail_swapped(const dls_reading *reading)
 {
     return dls_reading_fail(
-        reading, "its byte order is not the machine's and DLPack has no word for that: "
-                 "convert it first, e.g. a.astype(a.dtype.newbyteorder('='))");
+        reading,
+        "its byte order is not the machine's and DLPack has no word for that: "
+        "convert it first, e.g. a = %s; a.astype(a.dtype.newbyteorder('='))",
+        dls_cure_array(reading->obj));
 }
 
 int
@@ -40,7 +43,8 @@ dls_reading_fail_structured(const dls_reading *reading)
 {
     return dls_reading_fail(reading,
                             "its elements are structs, which DLPack has no dtype for: "
-                            "export one field at a time, e.g. a['field']");
+                            "export one field at a time, e.g. %s['field']",
+                            dls_cure_array(reading->obj));
 }
 
 int
@@ -66,15 +70,12 @@ dls_reading_set_ndim(dls_reading *reading, int64_t ndim)
     return 0;
 }
 
-/* The dtype that obj.dtype.name spells.  1, 0 = none that DLPack knows, or -1. */
+/* The dtype that an attribute spells.  1, 0 = none that DLPack knows, or -1. */
 static int
-find_named_dtype(const dls_reading *reading, dl_dtype *dtype)
+dtype_from_attribute(PyObject *obj, PyObject *attribute, dl_dtype *dtype)
 {
-    PyObject *object = NULL, *name = NULL;
-    int got = dls_get_optional(reading->obj, reading->state->names.dtype, &object);
-    if (got > 0) {
-        got = dls_get_optional(object, reading->state->names.name, &name);
-    }
+    PyObject *name = NULL;
+    int got = dls_get_optional(obj, attribute, &name);
     if (got > 0) {
         const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL)
                                                  : NULL;
@@ -82,22 +83,45 @@ find_named_dtype(const dls_reading *reading, dl_dtype *dtype)
         got = text != NULL && dls_dtype_from_name(text, dtype);
     }
     Py_XDECREF(name);
+    return got;
+}
+
+/* The dtype that obj.dtype.type.__name__ (which costs NumPy less) or obj.dtype.name
+ * spells.  Results as above. */
+static int
+find_named_dtype(const dls_reading *reading, dl_dtype *dtype)
+{
+    PyObject *object = NULL, *type = NULL;
+    int got = dls_get_optional(reading->obj, reading->state->names.dtype, &object);
+    if (got > 0) {
+        got = dls_get_optional(object, reading->state->names.type, &type);
+        got = got > 0
+                  ? dtype_from_attribute(type, reading->state->names.own_name, dtype)
+                  : got;
+        got = got == 0 ? dtype_from_attribute(object, reading->state->names.name, dtype)
+                       : got;
+    }
+    Py_XDECREF(type);
     Py_XDECREF(object);
     return got;
 }
 
 int
-dls_reading_set_unnamed(dls_reading *reading, int64_t itemsize)
+dls_reading_set_unnamed(dls_reading *reading, char kind, int64_t itemsize)
 {
     dl_dtype dtype;
     dls_acquired *acquired = reading->acquired;
-    int got = find_named_dtype(reading, &dtype);
+    bool time = kind == 'M' || kind == 'm'; /* no dtype has the name of these */
+    int got = time ? 0 : find_named_dtype(reading, &dtype);
     if (got < 0) {
         return -1;
     }
     if (got == 0 || dls_dtype_itemsize(dtype, true) != itemsize) {
         uint16_t bytes = itemsize <= UINT16_MAX ? (uint16_t)itemsize : 0;
-        dtype = (dl_dtype){DLS_DTYPE_UNKNOWN, 8, bytes};
+        uint8_t code = time          ? DLS_DTYPE_TIME
+                       : kind == 'c' ? DLS_DTYPE_COMPLEX
+                                     : DLS_DTYPE_UNKNOWN;
+        dtype = (dl_dtype){code, 8, bytes};
     }
     else if (dtype.bits < 8) {
         acquired->flags |= DL_FLAG_SUBBYTE_PADDED;
@@ -111,13 +135,16 @@ dls_reading_set_unnamed(dls_reading *reading, int64_t itemsize)
 static const struct {
     const char *kinds, *text;
 } refused[] = {
-    {"O", "its elements are Python objects, which DLPack has no dtype for: convert "
-          "them first, e.g. a.astype('float64')"},
-    /* T: NumPy's StringDType */
-    {"SUTa", "its elements are text, which DLPack has no dtype for: view or convert "
-             "them as numbers first, e.g. a.view('uint8')"},
+    {"O", "its elements are Python objects, which DLPack has no dtype for: where each "
+          "is a number, convert them first, e.g. %s.astype('float64')"},
+    {"SUa", "its elements are text, which DLPack has no dtype for: view or convert "
+            "them as numbers first, e.g. %s.view('uint8')"},
+    /* NumPy's StringDType */
+    {"T", "its elements are text of any length, which DLPack has no dtype for: give "
+          "them a length and view them as numbers, e.g. "
+          "%s.astype('S20').view('uint8')"},
     {"t", "its elements are bit fields, which DLPack has no dtype for: unpack them to "
-          "bytes first, e.g. numpy.unpackbits"},
+          "bytes first, e.g. numpy.unpackbits(%s)"},
 };
 
 static int
@@ -126,7 +153,8 @@ refuse_kind(const dls_reading *reading, char kind)
     const char one[] = {kind, '\0'};
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         if (strpbrk(one, refused[i].kinds) != NULL) {
-            return dls_reading_fail(reading, "%s", refused[i].text);
+            return dls_reading_fail(reading, refused[i].text,
+                                    dls_cure_array(reading->obj));
         }
     }
     if (strpbrk(one, "biufcmMV") != NULL) {
@@ -164,7 +192,7 @@ dls_reading_set_kind(dls_reading *reading, char kind, int64_t itemsize, bool swa
         reading->itemsize = itemsize;
         return 0;
     }
-    return dls_reading_set_unnamed(reading, itemsize);
+    return dls_reading_set_unnamed(reading, kind, itemsize);
 }
 
 bool

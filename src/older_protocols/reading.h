@@ -73,9 +73,9 @@ int dls_reading_set_kind(dls_reading *reading, char kind, int64_t itemsize,
                          bool swapped);
 
 /* Set the dtype of elements that the protocol has no word for: what obj.dtype.name
- * says when the size fits, else DLS_DTYPE_UNKNOWN.  itemsize was checked.  Runs the
- * object's code. */
-int dls_reading_set_unnamed(dls_reading *reading, int64_t itemsize);
+ * says when the size fits, else a code of dtype.h that is none of DLPack's.  kind: of
+ * the array interface.  itemsize was checked.  Runs the object's code. */
+int dls_reading_set_unnamed(dls_reading *reading, char kind, int64_t itemsize);
 
 /* Does a `descr` list have fields?  [("", typestr)] has none. */
 bool dls_reading_has_fields(PyObject *descr);

@@ -147,21 +147,6 @@ dls_refuse_with_cause(PyObject *cause)
     return -1;
 }
 
-/* Is the pending exception of a class that becomes BufferError (N2)?  All others are
- * left as they are. */
-static bool
-is_translated(void)
-{
-    if (PyErr_ExceptionMatches(PyExc_RecursionError)) {
-        return false;
-    }
-    return PyErr_ExceptionMatches(PyExc_TypeError)
-           || PyErr_ExceptionMatches(PyExc_BufferError)
-           || PyErr_ExceptionMatches(PyExc_ValueError)
-           || PyErr_ExceptionMatches(PyExc_RuntimeError)
-           || PyErr_ExceptionMatches(PyExc_AssertionError);
-}
-
 /* Is this a BufferError whose message names the object already (one of ours)? */
 static bool
 names_object(PyObject *error, PyObject *message, PyObject *obj)
@@ -185,7 +170,7 @@ names_object(PyObject *error, PyObject *message, PyObject *obj)
 int
 dls_refuse_from_pending(dls_state *state, PyObject *obj, const char *text)
 {
-    PyObject *cause = is_translated() ? dls_error_take() : NULL;
+    PyObject *cause = dls_error_is_fatal() ? NULL : dls_error_take();
     if (cause == NULL) {
         return -1;
     }

@@ -52,6 +52,8 @@
     X(mask, "mask")                                             \
     X(dtype, "dtype")                                           \
     X(name, "name")                                             \
+    X(type, "type")                                             \
+    X(own_name, "__name__")                                     \
     X(ndim, "ndim")                                             \
     X(id, "id")                                                 \
     X(device_id, "device_id")                                   \
@@ -61,6 +63,10 @@
     X(get_devices, "get_devices")                               \
     X(value, "value")                                           \
     X(requires_grad, "requires_grad")                           \
+    X(stop_gradient, "stop_gradient")                           \
+    X(any, "any")                                               \
+    X(unmasked, "unmasked")                                     \
+    X(data_type, "data_type")                                   \
     X(is_conj, "is_conj")                                       \
     X(base, "base")                                             \
     X(is_neg, "is_neg")                                         \

@@ -220,7 +220,7 @@ dtype_from_tuple(PyObject *value, dl_dtype *dtype)
             return -1;
         }
     }
-    if (parts[0] < 0 || parts[0] >= DLS_DTYPE_UNKNOWN || parts[1] < 1 || parts[1] > 255
+    if (parts[0] < 0 || parts[0] >= DLS_DTYPE_COMPLEX || parts[1] < 1 || parts[1] > 255
         || parts[2] < 1 || parts[2] > 65535) {
         return 0;
     }

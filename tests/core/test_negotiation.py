@@ -487,11 +487,13 @@ def test_N2_a_table_capsule_of_a_wrong_name_is_passed_over():
 @pytest.mark.parametrize(
     "failure", [MemoryError("m"), KeyboardInterrupt(), KeyError("k")], ids=repr
 )
-def test_N2_what_a_table_raises_of_another_kind_comes_through(failure):
+def test_N2_what_a_table_raises_of_another_kind_is_final(failure):
     cls = fresh(P3Failing)
     cls.failure = failure
-    with pytest.raises(type(failure)):
+    fatal = not isinstance(failure, KeyError)
+    with pytest.raises(type(failure) if fatal else BufferError) as error:
         versioned(dlshim.upgrade(cls()))
+    assert failure in (error.value, error.value.__cause__)
 
 
 def test_N2_a_tables_failure_that_steps_down_means_the_next_protocol():
@@ -596,8 +598,12 @@ class Odd(BaseException):
     pass
 
 
-PASSED = [MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit, Odd,
-          KeyError, AttributeError, ZeroDivisionError, OSError, StopIteration]  # fmt: skip
+class Unusual(Exception):
+    """As TensorFlow's InvalidArgumentError, which derives from none of the usual classes."""
+
+
+PASSED = [MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit, Odd]
+OF_THE_DATA = [KeyError, AttributeError, ZeroDivisionError, OSError, StopIteration, Unusual]
 
 
 @BOTH
@@ -608,6 +614,31 @@ def test_N2_everything_else_comes_through_as_it_is(kind, ask):
     with pytest.raises(kind) as error:
         ask(dlshim.upgrade(x))
     assert error.value is failure
+    assert len(x.calls) == 1
+
+
+@BOTH
+@pytest.mark.parametrize("learned", [False, True])
+@pytest.mark.parametrize("kind", OF_THE_DATA, ids=lambda k: k.__name__)
+def test_N2_what_concerns_the_data_is_a_buffer_error(kind, learned, ask):
+    """Of whatever class: the consumer meets one, with the producer's own as its cause."""
+
+    class Moody(P2):
+        failure: Exception | None = None
+
+        def __dlpack__(self, **asked):
+            if self.failure is not None:
+                self.calls.append(asked)
+                raise self.failure
+            return super().__dlpack__(**asked)
+
+    if learned:
+        ask(dlshim.upgrade(Moody())).release()
+    x = Moody()
+    x.failure = kind("as it is")
+    with pytest.raises(BufferError, match=f"Moody.*{kind.__name__}.*as it is") as error:
+        ask(dlshim.upgrade(x))
+    assert error.value.__cause__ is x.failure
     assert len(x.calls) == 1
 
 
@@ -795,3 +826,23 @@ def test_N8_a_function_beside_a_placeholder_is_learned(ask):
     for _ in range(2):
         with ask(dlshim.upgrade(x)) as imported:
             assert imported.values() == x.values()
+
+
+# --- N1: a learned exchange is one call --------------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize("words", [{"dl_device": (1, 0)}, {"copy": True}, {"stream": -1},
+                                   {"dl_device": (1, 0), "copy": False}, {"stream": 5}],
+                         ids=str)  # fmt: skip
+@pytest.mark.parametrize("cls", [P1, P1a, P1aNoDevice, P2NoCopyNoDevice, Tensorflow, P0ToDlpack],
+                         ids=lambda c: c.__name__)  # fmt: skip
+def test_N1_a_learned_exchange_is_one_call_whatever_is_asked(cls, words, ask):
+    """The consumer's own device, copy or a stream: nothing is tried that was refused before."""
+    cls = fresh(cls)
+    ask(dlshim.upgrade(cls())).release()
+    x = cls()
+    for n in range(1, 4):
+        ask(dlshim.upgrade(x), **words).release()
+        assert len(x.keywords) == n, x.keywords
+        assert len(x.exports) == n

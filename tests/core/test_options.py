@@ -22,6 +22,7 @@ from doubles.producers import (
     P1aNoDevice,
     P1b,
     P3TableOnly,
+    paddle_like,
     torch_like,
 )
 from doubles.sycl import SyclOnly
@@ -399,6 +400,27 @@ def test_detach_is_called_when_asked_and_never_otherwise(table, ask):
     plain = cls()
     ask(dlshim.upgrade(plain)).release()
     assert plain.detached == 0
+
+
+@BOTH
+@pytest.mark.parametrize("table", [False, True])
+@pytest.mark.parametrize("learned", [False, True])
+def test_a_tensor_of_paddle_that_requires_grad_is_refused(learned, table, ask):
+    """Its C table hands out what its __dlpack__ refuses; both name the cure here."""
+    cls = paddle_like(table=table)
+    if learned:
+        ask(dlshim.upgrade(cls())).release()
+    x = cls(stop_gradient=False)
+    wrapped = dlshim.upgrade(x)
+    for _ in range(2):
+        with pytest.raises(BufferError) as error:
+            ask(wrapped)
+        tells(error.value, "grad", *(["detach=True"] if table else []))
+    with ask(dlshim.upgrade(x, detach=True)) as imported:
+        assert imported.view.element_zero == x.element_zero
+    subclass = type("EagerParamBase", (cls,), {"__module__": "paddle.base.framework"})
+    with pytest.raises(BufferError):
+        ask(dlshim.upgrade(subclass(stop_gradient=False)))
 
 
 def test_detach_without_the_method():

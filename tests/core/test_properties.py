@@ -207,7 +207,9 @@ def test_T4_T5_T6_every_export_is_in_canonical_form(fields, asked, tensor):
         **(fields | {"strides": fields["strides"] or caps.row_major(fields["shape"])})
     )
     source = dlshim.from_dlpack(x) if tensor else x
-    with caps.take(dlshim.upgrade(source, order="K").__dlpack__(max_version=asked)) as imported:
+    negative = any(s < 0 < n - 1 for n, s in zip(x.shape, x.strides or (), strict=False))
+    order = "K" if negative and 0 not in x.shape else None
+    with caps.take(dlshim.upgrade(source, order=order).__dlpack__(max_version=asked)) as imported:
         view = imported.view
         assert view.deleter and view.byte_offset == 0 and view.data
         if not view.shape:
@@ -218,6 +220,17 @@ def test_T4_T5_T6_every_export_is_in_canonical_form(fields, asked, tensor):
             assert view.strides == compact
         else:
             assert all(s >= 0 for n, s in zip(view.shape, view.strides, strict=True) if n < 2)
+
+
+@SETTINGS
+@given(fields=tensors(), asked=st.sampled_from([None, (1, 0)]))
+def test_order_K_keeps_every_stride(fields, asked):
+    """Also beside extents of 0 and 1, where only a negative one becomes 1 (T4)."""
+    strides = fields["strides"] or caps.row_major(fields["shape"])
+    x = VersionedAlways(**(fields | {"strides": strides}))
+    with caps.take(dlshim.upgrade(x, order="K").__dlpack__(max_version=asked)) as imported:
+        kept = [1 if s < 0 and n < 2 else s for n, s in zip(x.shape, strides, strict=True)]
+        assert list(imported.view.strides or ()) == kept
 
 
 @SETTINGS

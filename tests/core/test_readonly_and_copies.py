@@ -8,13 +8,14 @@ import pytest
 
 import dlshim
 from doubles import capsules as caps
-from doubles import consumers
+from doubles import consumers, producers
 from doubles.asking import ASKINGS, bare, counting, scribble, tells, versioned, walk
 from doubles.capsules import IS_COPIED, READ_ONLY
 from doubles.producers import (
     EDITIONS,
     P1,
     P2,
+    P3,
     CopiesAlways,
     P1b,
     P1Numpy124,
@@ -27,6 +28,7 @@ from doubles.producers import (
     RefusesLegacyOnly,
     Tensorflow,
     VersionedAlways,
+    fresh,
     jax_like,
     tensorflow_like,
 )
@@ -382,3 +384,100 @@ def test_T8_memory_made_for_an_export_outlives_the_producer_object():
         scribble(64)
         assert imported.values() == x.values()
         imported.release()
+
+
+# --- consumers that never write, and memory that is hidden or shared -----------------------
+
+
+JAX = """
+def from_dlpack(x, **asked):
+    return x.__dlpack__(stream=None, **asked)
+def by_device(x):
+    return x.__dlpack_device__(), x.__dlpack__(stream=None)
+"""
+
+
+def module_of(name):
+    """Functions of a module of this name, which ask as jax/_src/dlpack.py does."""
+    module = {"__name__": name}
+    exec(JAX, module)
+    return module
+
+
+@pytest.mark.parametrize("cls", [P2, P3, P2LegacyOfReadonly], ids=lambda c: c.__name__)
+def test_T8_jax_gets_read_only_memory_without_an_option(cls):
+    """It never writes, and cannot be told (T8); whoever else asks so is refused."""
+    jax, other = module_of("jax._src.dlpack"), module_of("other._src.dlpack")
+    for learned in (False, True):
+        x = fresh(cls)(readonly=True)
+        if learned:
+            versioned(dlshim.upgrade(x)).release()
+        with caps.take(jax["from_dlpack"](dlshim.upgrade(x))) as imported:
+            assert imported.view.element_zero == x.element_zero
+        with caps.take(jax["by_device"](dlshim.upgrade(x))[1]) as imported:
+            assert imported.values() == x.values()
+        with pytest.raises(BufferError, match="legacy_readonly"):
+            other["from_dlpack"](dlshim.upgrade(x))
+
+
+def test_T8_an_option_that_is_given_goes_before_what_jax_is_known_for():
+    jax = module_of("jax._src.dlpack")
+    x = P2(readonly=True)
+    with pytest.raises(BufferError, match="legacy_readonly"):
+        jax["from_dlpack"](dlshim.upgrade(x, legacy_readonly="error"))
+    with caps.take(jax["from_dlpack"](dlshim.upgrade(x, legacy_readonly="copy"))) as imported:
+        assert imported.view.element_zero != x.element_zero
+    with pytest.raises(BufferError, match="legacy_readonly"):
+        dlshim.to_capsule(x)
+
+
+def test_T12_a_mask_that_hides_elements_is_refused_with_cures_that_work():
+    np = pytest.importorskip("numpy", reason="masked arrays are NumPy's")
+    numbers = np.arange(3.0)
+    for mask in ([0, 1, 0], True, [1, 1, 1]):
+        x = np.ma.array(numbers, mask=mask)
+        for _ in range(2):
+            with pytest.raises(BufferError, match="mask") as error:
+                versioned(dlshim.upgrade(x))
+        tells(error.value, "MaskedArray", r"\.filled\(value\)", r"numpy\.ma\.getdata\(x\)")
+        with versioned(dlshim.upgrade(np.ma.getdata(x))) as imported:
+            assert imported.values() == [0, 1, 2]
+        versioned(dlshim.upgrade(x.filled(7))).release()
+    for visible in (np.ma.array(numbers), np.ma.array(numbers, mask=[0, 0, 0])):
+        with versioned(dlshim.upgrade(visible)) as imported:
+            assert imported.values() == [0, 1, 2]
+            assert imported.view.element_zero == visible.ctypes.data
+
+
+def test_T12_a_mask_of_astropy_names_its_own_cure():
+    np = pytest.importorskip("numpy", reason="masked arrays are NumPy's")
+    # astropy/astropy, astropy/utils/masked/core.py: class MaskedNDArray(Masked, np.ndarray)
+    cls = type("MaskedNDArray", (np.ndarray,), {"__module__": "astropy.utils.masked.core"})
+    quantity = type("MaskedQuantity", (cls,), {"__module__": "astropy.utils.masked.core"})
+    for kind in (cls, quantity):
+        x = np.arange(3.0).view(kind)
+        x.mask, x.unmasked = np.array([False, True, False]), np.arange(3.0)
+        with pytest.raises(BufferError, match="mask") as error:
+            versioned(dlshim.upgrade(x))
+        tells(error.value, kind.__name__, r"\.unmasked")
+        x.mask = np.zeros(3, bool)
+        versioned(dlshim.upgrade(x)).release()
+
+
+def test_a_mask_of_another_meaning_hides_nothing():
+    np = pytest.importorskip("numpy", reason="a subclass of NumPy's arrays")
+    x = np.arange(3.0).view(type("Image", (np.ndarray,), {}))
+    x.mask = np.array([True, False, True])
+    with versioned(dlshim.upgrade(x)) as imported:
+        assert imported.values() == [0, 1, 2]
+
+
+def test_T8_arrays_of_drjit_are_values():
+    """A copy of one shares its memory until it is changed by drjit itself."""
+    # mitsuba-renderer/drjit, src/python/base.cpp: every array type derives from drjit.ArrayBase
+    base = producers.masquerade(P1, "ArrayBase", "drjit")
+    x = type("Float", (base,), {"__module__": "drjit.llvm"})()
+    with versioned(dlshim.upgrade(x)) as imported:
+        assert imported.view.flags == READ_ONLY
+    with bare(dlshim.upgrade(x)) as imported:
+        assert imported.view.element_zero == x.element_zero

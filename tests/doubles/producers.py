@@ -822,6 +822,31 @@ def masquerade(base: type, name: str, module: str, **members: Any) -> type:
     return type(name, (base,), {"__module__": module, "__qualname__": name, **members})
 
 
+def paddle_like(*, table: bool = True) -> type:
+    """`paddle.Tensor` of 3.3: `__dlpack__` refuses what requires grad, the C table does not.
+
+    PaddlePaddle/Paddle, python/paddle/base/dygraph/tensor_patch_methods.py, __dlpack__: raises
+    BufferError unless `stop_gradient`.
+    """
+    base: Any = P3 if table else P2
+
+    def __init__(self: Any, *args: Any, stop_gradient: bool = True, **kwargs: Any) -> None:
+        base.__init__(self, *args, **kwargs)
+        self.stop_gradient = stop_gradient
+
+    def detach(self: Any) -> Any:
+        self.stop_gradient = True
+        return self
+
+    def answer(self: Any, **asked: Any) -> Any:
+        if not self.stop_gradient:
+            raise BufferError("Can't get __dlpack__ from Tensor that requires gradients")
+        return base.answer(self, **asked)
+
+    members = {"__init__": __init__, "answer": answer, "detach": detach}
+    return masquerade(base, "Tensor", "paddle", **members)
+
+
 def torch_like(*, table: bool = False, edition: int = 2) -> type:
     """`torch.Tensor`: autograd, conjugate and negative bits, `detach()`; 2.x or older."""
     base: Any = (P3 if table else P2Torch) if edition >= 2 else P1Positional

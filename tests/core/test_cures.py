@@ -1,0 +1,304 @@
+"""What cannot be exported is refused with a cure that works for that very object.
+
+The rows are those of libraries.def; each is met by a small class that has what the row names.
+Real libraries are asked in tests/interop/test_cures.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import re
+from multiprocessing import shared_memory
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dlshim
+from doubles.asking import versioned
+from doubles.producers import P2, Raises, fresh
+
+ROWS = re.findall(
+    r'^CURE\((\w+), "([^"]+)", (?:"([^"]+)"|NULL)\)$',
+    (Path(__file__).parents[2] / "src" / "exchange" / "libraries.def").read_text(),
+    re.MULTILINE,
+)
+MEMORY = bytearray(range(6))
+
+
+class Namespace:
+    """What the cures call on a library by name."""
+
+    @staticmethod
+    def asarray(x: Any) -> bytearray:
+        return MEMORY
+
+    buffer = GetArrayFromImage = vector_to_array = to_dense = asarray
+
+
+Namespace.sparse = Namespace  # type: ignore[attr-defined]
+
+
+def cured(x: object, cure: str) -> Any:
+    """The cure as a user types it; of two the first."""
+    first = cure.split(" or ")[0]
+    names = {"x": x} | dict.fromkeys(["numpy", "SimpleITK", "ffi", "faiss", "tf"], Namespace)
+    return eval(f"x{first}" if first.startswith(".") else first, names)
+
+
+def object_of(kind: str, what: str, text: str) -> object:
+    """An object that the row, and no row before it, fits."""
+    if kind == "TYPE":
+        builtin = {"list": [1], "tuple": (1,), "range": range(1)}
+        module = what.rstrip(".")
+        return builtin[what] if what in builtin else type("Other", (), {"__module__": module})()
+    members: dict[str, Any] = {what: True if kind == "FLAG" else lambda self, *args: MEMORY}
+    if kind == "VIEW":
+        members[what] = property(lambda self: MEMORY)
+    for method in re.findall(r"\.(\w+)\(", text):
+        members[method] = lambda self, *args: MEMORY
+    return type("Other", (), members)()
+
+
+def cure_in(error: BaseException) -> str | None:
+    """What the message says to pass."""
+    found = re.search(r"pass (.+) instead", str(error))
+    return found.group(1) if found and found.group(1) != "an array" else None
+
+
+def test_there_are_rows() -> None:
+    assert len(ROWS) > 25
+    assert {kind for kind, _, _ in ROWS} == {"FLAG", "VIEW", "METHOD", "TYPE", "WRAPPER"}
+
+
+STRANGERS = [row for row in ROWS if row[2] and row[0] != "WRAPPER"]
+PRODUCERS = [row for row in STRANGERS if row[0] != "TYPE"]
+
+
+@pytest.mark.parametrize("row", STRANGERS, ids=lambda row: row[1])
+def test_a_stranger_is_refused_with_its_own_cure(row):
+    x = object_of(*row)
+    with pytest.raises(dlshim.UnsupportedObjectError) as error:
+        dlshim.upgrade(x)
+    assert cure_in(error.value) == row[2]
+    with versioned(dlshim.upgrade(cured(x, row[2]))) as imported:
+        assert imported.values() == list(MEMORY)
+
+
+@pytest.mark.parametrize("row", PRODUCERS, ids=lambda row: row[1])
+@pytest.mark.parametrize(
+    "failure", [RuntimeError("no"), BufferError("no"), KeyError("no")], ids=repr
+)
+def test_a_refusal_of_the_producer_names_the_cure(row, failure):
+    text = row[2]
+    x = object_of(*row)
+    type(x).__dlpack__ = lambda self, **asked: (_ for _ in ()).throw(failure)  # type: ignore
+    with pytest.raises(BufferError, match="cannot be exported, pass") as error:
+        versioned(dlshim.upgrade(x))
+    assert cure_in(error.value) == text
+    assert error.value.__cause__ is failure
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in ROWS if row[0] == "WRAPPER"], ids=lambda row: row[1]
+)
+def test_a_wrapper_without_memory_names_what_it_wraps(row):
+    _, what, text = row
+    cls = fresh(P2)
+    setattr(cls, what, lambda self: MEMORY)
+    x = cls((3,), data=None)
+    with pytest.raises(BufferError, match="that of what it wraps") as error:
+        versioned(dlshim.upgrade(x))
+    assert cure_in(error.value) == text
+    with versioned(dlshim.upgrade(cured(x, text))) as imported:
+        assert imported.values() == list(MEMORY)
+    with pytest.raises(BufferError, match="no memory is behind it"):
+        versioned(dlshim.upgrade(P2((3,), data=None)))
+
+
+def test_no_cure_is_offered_that_is_none() -> None:
+    """None, text, mappings and modules; an attribute of another meaning; a mapping's get()."""
+    holder = type("Holder", (), {"data": {"a": 1}, "buf": None, "is_sparse": False})()
+    asks = type("Reads", (), {"keys": lambda self: [], "get": lambda self, key: key})()
+    strange: list[object] = [None, "text", {}, {1}, iter([]), re, object(), int, 3.5, holder, asks]
+    for x in strange:
+        with pytest.raises(dlshim.UnsupportedObjectError) as error:
+            dlshim.upgrade(x)
+        assert cure_in(error.value) is None, x
+
+
+def test_looking_for_a_cure_runs_nothing_that_the_type_has_not() -> None:
+    """A Mock has every attribute; asking it would be seen in its calls."""
+    from unittest.mock import MagicMock, Mock
+
+    for cls in (Mock, MagicMock):
+        x = cls()
+        with pytest.raises(dlshim.UnsupportedObjectError) as error:
+            dlshim.upgrade(x)
+        assert (x.mock_calls, cure_in(error.value)) == ([], None)
+
+
+@pytest.mark.parametrize(
+    "failure", [KeyError, ZeroDivisionError, ValueError], ids=lambda k: k.__name__
+)
+def test_an_attribute_that_raises_is_no_cure(failure):
+    class Fails:
+        @property
+        def is_sparse(self):
+            raise failure
+
+        buf = is_sparse
+
+    with pytest.raises(dlshim.UnsupportedObjectError) as error:
+        dlshim.upgrade(Fails())
+    assert cure_in(error.value) is None
+
+
+def test_of_the_standard_library() -> None:
+    memory = shared_memory.SharedMemory(create=True, size=8)
+    try:
+        objects = {memory: ".buf", io.BytesIO(b"12345678"): ".getbuffer()"}
+        for x, cure in objects.items():
+            with pytest.raises(dlshim.UnsupportedObjectError) as error:
+                dlshim.upgrade(x)
+            assert cure_in(error.value) == cure
+            with versioned(dlshim.upgrade(cured(x, cure))) as imported:
+                assert imported.view.shape == (8,)
+    finally:
+        memory.close()
+        memory.unlink()
+
+
+# --- elements that DLPack has no dtype for ---------------------------------------------------
+
+
+class Pair(ctypes.Structure):
+    _fields_ = [("x", ctypes.c_int), ("y", ctypes.c_int)]
+
+
+def refused(x: object) -> str:
+    with pytest.raises(BufferError) as error:
+        versioned(dlshim.upgrade(x))
+    return str(error.value)
+
+
+@pytest.mark.parametrize("made", ["ctypes", "numpy"])
+def test_the_cures_of_numpy_and_ctypes_arrays_work(made):
+    """The message says x where the object is such an array, else numpy.asarray(x)."""
+    numpy = pytest.importorskip("numpy", reason="NumPy makes the arrays")
+
+    def of(factory: Any, dtype: Any) -> Any:
+        return numpy.zeros(3, dtype) if made == "numpy" else (factory * 3)()
+
+    big = of(ctypes.c_int.__ctype_be__, ">i4")
+    assert "a = {}; a.astype(a.dtype.newbyteorder('='))".format(
+        "x" if made == "numpy" else "numpy.asarray(x)"
+    ) in refused(big)
+    a = numpy.asarray(big)
+    versioned(dlshim.upgrade(a.astype(a.dtype.newbyteorder("=")))).release()
+    pairs = of(Pair, [("x", "i4"), ("y", "i4")])
+    assert "['field']" in refused(pairs)
+    versioned(dlshim.upgrade(numpy.asarray(pairs)["x"])).release()
+    long = of(ctypes.c_longdouble, "g")
+    told = refused(long)
+    way = "x" if made == "numpy" else "numpy.frombuffer(x, 'longdouble')"
+    assert f"{way}.astype('float64')" in told and "reinterpret" not in told
+    converted = long if made == "numpy" else numpy.frombuffer(long, "longdouble")
+    versioned(dlshim.upgrade(converted.astype("float64"))).release()
+
+
+def test_the_cures_of_numpys_other_kinds_work() -> None:
+    numpy = pytest.importorskip("numpy", reason="NumPy makes the arrays")
+    cures = {
+        "M8[s]": ".astype('int64')",
+        "m8[s]": ".astype('int64')",
+        "G": ".astype('complex128')",
+        "O": ".astype('float64')",
+        "U3": ".view('uint8')",
+        "S3": ".view('uint8')",
+    }
+    for dtype, cure in cures.items():
+        x = numpy.zeros(3, dtype)
+        assert f"x{cure}" in refused(x), dtype
+        versioned(dlshim.upgrade(cured(x, cure))).release()
+    times = numpy.array(["1969-12-31T23:59:59", "NaT"], "M8[s]")
+    assert 'reinterpret="int64"' in refused(times)
+    with versioned(dlshim.upgrade(times, reinterpret="int64")) as imported:
+        assert imported.values() == [-1, -(2**63)]
+    if hasattr(numpy.dtypes, "StringDType"):
+        text = numpy.array(["a", "bb"], dtype=numpy.dtypes.StringDType())
+        cure = ".astype('S20').view('uint8')"
+        assert f"x{cure}" in refused(text)
+        versioned(dlshim.upgrade(cured(text, cure))).release()
+
+
+def test_numpys_own_reason_is_the_cause() -> None:
+    numpy = pytest.importorskip("numpy", reason="the error of the real NumPy")
+    x = numpy.zeros(3, "g")
+    with pytest.raises(BufferError) as own:
+        x.__dlpack__()
+    with pytest.raises(BufferError) as error:
+        versioned(dlshim.upgrade(x))
+    assert str(error.value.__cause__) == str(own.value)
+
+
+# --- a __dlpack__ that exports its own object ----------------------------------------------------
+
+
+def itself_by_helper(x: Any, **asked: Any) -> Any:
+    return dlshim.upgrade(x).__dlpack__(**asked)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        lambda self, **asked: dlshim.upgrade(self).__dlpack__(**asked),
+        lambda self, **asked: itself_by_helper(self, **asked),
+        lambda self, **asked: dlshim.to_capsule(self),
+        lambda self, **asked: dlshim.from_dlpack(self).__dlpack__(**asked),
+    ],
+    ids=["upgrade", "helper", "to_capsule", "from_dlpack"],
+)
+def test_a_dunder_that_exports_its_own_object_is_explained(way):
+    class Own:
+        def __dlpack__(self, **asked: Any) -> Any:
+            return way(self, **asked)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+    with pytest.raises(BufferError, match=r"Own.*asks dlshim to export the object itself") as error:
+        versioned(dlshim.upgrade(Own()))
+    cause: BaseException | None = error.value
+    while cause is not None and not isinstance(cause, RecursionError):
+        cause = cause.__cause__
+    assert cause is not None
+
+
+def test_another_recursion_is_left_as_it_is() -> None:
+    class Deep(P2):
+        def answer(self, **asked: Any) -> Any:
+            return self.answer(**asked)
+
+    with pytest.raises(RecursionError):
+        versioned(dlshim.upgrade(Deep()))
+
+
+def test_an_object_whose_attributes_raise_is_refused_with_its_type() -> None:
+    class Raising:
+        def __getattr__(self, name: str) -> Any:
+            raise KeyError(name)
+
+    for call in (dlshim.upgrade, dlshim.from_dlpack, dlshim.to_capsule, dlshim.inspect):
+        with pytest.raises(BufferError, match=r"Raising.*KeyError"):
+            call(Raising())
+
+
+def test_what_is_no_exception_of_the_data_comes_through_with_a_cure_near() -> None:
+    cls = fresh(Raises)
+    cls.to_dense = lambda self: MEMORY  # type: ignore[attr-defined]
+    for failure in (MemoryError(), KeyboardInterrupt(), SystemExit(3)):
+        with pytest.raises(type(failure)) as error:
+            versioned(dlshim.upgrade(cls(failure)))
+        assert error.value is failure
