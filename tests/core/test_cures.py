@@ -1,7 +1,7 @@
 """What cannot be exported is refused with a cure that works for that very object.
 
 The rows are those of libraries.def; each is met by a small class that has what the row names.
-Real libraries are asked in tests/interop/test_cures.py.
+Real libraries are asked in tests/objects/test_cures_applied.py.
 """
 
 from __future__ import annotations

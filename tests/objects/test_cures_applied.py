@@ -2,13 +2,16 @@
 
 An object that cannot be exported is refused with a cure; what the cure gives can be exported, or
 is refused with a cure of its own once more.  A library that is not installed here is skipped.
+Each has a process of its own, because some cannot be imported beside others.
 """
 
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 
 import numpy
 import pytest
@@ -67,7 +70,6 @@ OBJECTS = {
     },
     "paddle": {"m.sparse.sparse_coo_tensor([[0], [1]], [5.0], [1, 2])": [[0, 5]]},
 }
-CASES = [(name, text) for name, texts in OBJECTS.items() for text in texts]
 
 
 def cured(x: object, cure: str) -> object:
@@ -81,31 +83,46 @@ def cured(x: object, cure: str) -> object:
     return eval(f"x{first}" if first.startswith(".") else first, names)
 
 
-@pytest.mark.parametrize(("name", "text"), CASES, ids=[text for _, text in CASES])
-@pytest.mark.filterwarnings("ignore")
-def test_the_cure_of_a_refusal_works(name, text):
-    try:
-        module = import_module(name)
-    except Exception as error:
-        pytest.skip(f"{name} cannot be imported here: {error}")
-    x = eval(text, {"m": module, "numpy": numpy})
+def follow(x: object) -> tuple[object, list[str]]:
+    """A capsule of the object, or of what the cures make of it, and these cures."""
     cures: list[str] = []
     options: dict[str, str] = {}
     while True:
         try:
-            capsule = dlshim.to_capsule(x, max_version=(1, 0), **options)
-            break
+            return dlshim.to_capsule(x, max_version=(1, 0), **options), cures
         except (BufferError, dlshim.UnsupportedObjectError) as error:
             found = re.search(r"pass (\S+( or \S+)?) instead|pass (order=)\"C\"", str(error))
             assert found and found[1] != "an", error
-            cures.append(found[1])
+            cures.append(found[1] or found[3])
             assert len(cures) <= STEPS, cures
             if found[3]:
                 options = {"order": "C"}
             else:
                 x = cured(x, found[1])
-    assert cures, "it could be exported as it was: the case shows nothing"
-    expected = OBJECTS[name][text]
-    if expected is not None:
+
+
+def check(name: str) -> None:
+    """All objects of one library, in a process of its own."""
+    module = import_module(name)
+    for text, expected in OBJECTS[name].items():
+        capsule, cures = follow(eval(text, {"m": module, "numpy": numpy}))
+        assert cures, f"{text} can be exported as it is: the case shows nothing"
         values = numpy.asarray(dlshim.from_dlpack(capsule)).tolist()
-        assert values == expected
+        assert expected is None or values == expected, (text, cures, values)
+        print(f"{text}: {cures}")
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_the_cures_of_refusals_work(name):
+    if find_spec(name.split(".")[0]) is None:
+        pytest.skip(f"{name} is not installed here")
+    done = subprocess.run([sys.executable, __file__, name], capture_output=True, text=True)
+    print(done.stdout)
+    if "ImportError" in done.stderr or "OSError" in done.stderr:
+        pytest.skip(f"{name} cannot be imported here: {done.stderr.splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) >= len(OBJECTS[name])
+
+
+if __name__ == "__main__":
+    check(sys.argv[1])
