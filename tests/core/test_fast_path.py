@@ -15,6 +15,8 @@ import dlshim
 from dlshim import _core
 from doubles import capsules as caps
 from doubles import structs
+from doubles.asking import bare, versioned
+from doubles.producers import P2
 
 # What the learned producer gives next, as fields of caps.Made.
 STRUCTS: dict[str, dict[str, Any]] = {
@@ -171,3 +173,37 @@ def test_keywords_that_are_made_for_each_call(made, order):
             else:
                 with pytest.raises(expected):
                     wrapper.__dlpack__(**fresh)
+
+
+# --- where the fast path and the full record part: stream=-1 -------------------------------
+
+
+@pytest.mark.parametrize("words", [{"stream": -1}, {"stream": -1, "max_version": (1, 0)}], ids=str)
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_type_seen_on_the_host_may_lie_elsewhere(refuses, words, hand_on):
+    """The fast path asks as if it were on the host, drops that, and asks for the device once.
+
+    The negotiation off the host is the same on both ways, and what it teaches is kept.
+    """
+
+    class Moody(P2):
+        refuses = False
+
+        def answer(self, **asked):
+            if self.refuses and "stream" in asked:
+                raise TypeError("its own reason")
+            return super().answer(**asked)
+
+    versioned(dlshim.upgrade(Moody())).release()
+    bare(dlshim.upgrade(Moody())).release()
+    x = Moody(device=(7, 0))
+    x.refuses = refuses
+    with caps.take(dlshim.upgrade(x).__dlpack__(**words)) as imported:
+        assert imported.view.device == (7, 0)
+    assert len(x.keywords) == (5 if refuses else 1) + hand_on
+    y = Moody(device=(7, 0))
+    caps.take(dlshim.upgrade(y).__dlpack__(**words)).release()
+    assert len(y.keywords) == 1
+    host = Moody()
+    caps.take(dlshim.upgrade(host).__dlpack__(**words)).release()
+    assert len(host.keywords) == 1
