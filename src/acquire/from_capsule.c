@@ -3,6 +3,9 @@
  * Tests: tests/core/test_capsule_life.py, tests/core/test_bad_input.py. */
 #include "acquire/from_capsule.h"
 
+#include <string.h>
+
+#include "core/base.h"
 #include "core/device.h"
 #include "core/tensor.h"
 #include "exchange/cures.h"
@@ -106,6 +109,29 @@ describe(dls_exchange *x, PyObject *capsule, dls_generation likely)
     return 0;
 }
 
+/* Others that hold the capsule may consume it while foreign code runs, so its dims are
+ * copied.  Those of a struct that lies stay where they are; the scan refuses it.  0, or
+ * -1 with MemoryError. */
+static int
+copy_dims(dls_acquired *acquired)
+{
+    dl_tensor *tensor = &acquired->tensor;
+    size_t n = (size_t)tensor->ndim;
+    if (tensor->ndim <= 0 || tensor->ndim > DLS_NDIM_ABSURD || tensor->shape == NULL) {
+        return 0;
+    }
+    if (dls_acquired_make_dims(acquired, tensor->ndim) < 0) {
+        return -1;
+    }
+    memcpy(acquired->dims, tensor->shape, n * sizeof *tensor->shape);
+    tensor->shape = acquired->dims;
+    if (tensor->strides != NULL) {
+        memcpy(acquired->dims + n, tensor->strides, n * sizeof *tensor->strides);
+        tensor->strides = acquired->dims + n;
+    }
+    return 0;
+}
+
 int
 dls_acquired_read_capsule(dls_exchange *x, PyObject *capsule, dls_generation likely)
 {
@@ -115,6 +141,10 @@ dls_acquired_read_capsule(dls_exchange *x, PyObject *capsule, dls_generation lik
     }
     x->acquired.shared = !dls_is_unshared(capsule);
     x->acquired.capsule = capsule;
+    if (x->acquired.shared && copy_dims(&x->acquired) < 0) {
+        dls_acquired_drop(&x->acquired);
+        return -1;
+    }
     return 0;
 }
 

@@ -2,6 +2,8 @@
  * older_protocols/.  Tests: tests/core/test_capsule_life.py, test_ways_in.py. */
 #include "exchange/acquired.h"
 
+#include <assert.h>
+
 #include "core/alloc.h"
 #include "python/errors.h"
 
@@ -28,6 +30,20 @@ dls_acquired_drop(dls_acquired *acquired)
     }
 }
 
+int
+dls_acquired_make_dims(dls_acquired *acquired, int32_t ndim)
+{
+    assert(acquired->dims == NULL && ndim >= 0);
+    acquired->dims = ndim <= DLS_FEW_DIMS
+                         ? acquired->few_dims
+                         : dls_alloc(2 * (size_t)ndim * sizeof *acquired->dims);
+    if (acquired->dims == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return 0;
+}
+
 bool
 dls_acquired_is_empty(const dls_acquired *acquired)
 {
@@ -37,7 +53,8 @@ dls_acquired_is_empty(const dls_acquired *acquired)
 
 /* It is exactly one of these:
  * 1. nothing;
- * 2. a capsule that was looked into, and is not taken yet;
+ * 2. a capsule that was looked into, and is not taken yet; of one that others hold too,
+ *    the dimensions are a copy;
  * 3. a struct that belongs to the hold;
  * 4. memory that an older protocol describes, which the hold keeps alive;
  * 5. a share of a Tensor's memory. */
@@ -52,7 +69,8 @@ dls_acquired_check(const dls_acquired *acquired)
     if (acquired->managed != NULL) {
         bool owned = acquired->capsule == NULL && hold->base == acquired->managed;
         bool untaken = acquired->capsule != NULL && dls_hold_is_empty(hold);
-        return !older && acquired->dims == NULL && (owned || untaken);
+        bool copied = acquired->shared && acquired->tensor.shape == acquired->dims;
+        return !older && (acquired->dims == NULL || copied) && (owned || untaken);
     }
     bool described = older && acquired->tensor.shape == acquired->dims;
     return acquired->capsule == NULL

@@ -36,12 +36,17 @@ typedef struct {
     void *managed;       /* the struct behind capsule or hold, NULL for DLS_OLDER */
     PyObject *capsule;   /* strong; not yet taken, may be handed on; NULL: taken */
     dls_hold hold;       /* once taken: owned */
-    int64_t *dims;       /* DLS_OLDER: shape, then strides: few_dims, or owned memory */
+    int64_t *dims; /* DLS_OLDER, and a shared capsule: shape, then strides: few_dims, or
+                    * owned memory */
     int64_t few_dims[2 * DLS_FEW_DIMS];
 } dls_acquired;
 
 /* Make it empty.  What it held before is not given back. */
 void dls_acquired_init(dls_acquired *acquired);
+
+/* Room for the shape and the strides of `ndim` dimensions in acquired->dims, which must
+ * be NULL.  0, or -1 with MemoryError. */
+int dls_acquired_make_dims(dls_acquired *acquired, int32_t ndim);
 
 /* Give back whatever it still owns, and leave it empty.  A capsule that was not taken
  * is dropped (its own destructor frees), a hold is dropped.  Foreign code runs; a

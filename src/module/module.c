@@ -97,8 +97,7 @@ module_exec(PyObject *module)
         || dls_ctable_add(state, state->tensor_type) < 0
         || PyModule_AddFunctions(module, dls_public_methods) < 0
         || PyModule_AddFunctions(module, dls_hook_methods) < 0
-        || PyModule_AddFunctions(module, forget_method) < 0
-        || dls_ctable_register(state, module) < 0) {
+        || PyModule_AddFunctions(module, forget_method) < 0) {
         return -1;
     }
     dls_freelists_open(dls_attach_install());
@@ -108,7 +107,8 @@ module_exec(PyObject *module)
     state->tensor_plan = dls_plan_new_of_tensors(state);
     bool made = state->tensor_plan != NULL && state->forget != NULL
                 && state->plans != NULL;
-    return made ? 0 : -1;
+    /* Last: whoever finds the C table may use all of the above. */
+    return made ? dls_ctable_register(state, module) : -1;
 }
 
 static int

@@ -39,6 +39,7 @@ tensor_clear(PyObject *self)
 {
     dls_tensor *data = dls_tensor_data(self);
     if (data->ready != NULL) {
+        data->ready->p = (dls_producer_stream){.known = DLS_P_UNKNOWN};
         Py_CLEAR(data->ready->stream);
     }
     return 0;

@@ -57,12 +57,7 @@ dls_reading_set_ndim(dls_reading *reading, int64_t ndim)
                                 "reshape it first",
                                 (long long)ndim, DLS_NDIM_INTERFACE);
     }
-    assert(acquired->dims == NULL);
-    acquired->dims = ndim <= DLS_FEW_DIMS
-                         ? acquired->few_dims
-                         : dls_alloc(2 * (size_t)ndim * sizeof *acquired->dims);
-    if (acquired->dims == NULL) {
-        PyErr_NoMemory();
+    if (dls_acquired_make_dims(acquired, (int32_t)ndim) < 0) {
         return -1;
     }
     acquired->tensor.ndim = (int32_t)ndim;

@@ -8,9 +8,9 @@ import pytest
 
 import dlshim
 from doubles import capsules as caps
-from doubles import consumers, producers
+from doubles import consumers, producers, sycl
 from doubles.asking import ASKINGS, bare, live, tells, versioned, walk
-from doubles.producers import P1, P2, CopiesAlways, P1b, P3TableOnly, VersionedAlways
+from doubles.producers import P1, P2, CopiesAlways, P1a, P1b, P3TableOnly, VersionedAlways
 
 BOTH = pytest.mark.parametrize("version", [None, (1, 0)], ids=["legacy", "versioned"])
 
@@ -210,3 +210,38 @@ def test_T9_failing_consumers_do_not_leak(version):
             del capsule
     with versioned(dlshim.upgrade(P1())):
         pass
+
+
+# --- a capsule that others hold too ----------------------------------------------------------
+
+
+class Keeps(P1a):
+    """Keeps its capsule, as a producer that hands out one and the same does."""
+
+    def __dlpack__(self, *args, **keywords):
+        self.kept = super().__dlpack__(*args, **keywords)
+        return self.kept
+
+
+@pytest.mark.parametrize("ndim", [1, 6])
+@pytest.mark.parametrize("asked", [{}, {"max_version": (1, 0)}], ids=str)
+def test_T9_a_shared_capsule_may_be_consumed_while_queues_are_synced(asked, ndim):
+    """Whoever consumes it owns the struct, and may write to it or free it."""
+    x = Keeps((2,) * ndim, device=(14, 0))
+
+    class Consumer(sycl.Queue):
+        def submit_barrier(self, dependent_events=()):
+            stolen.append(caps.take(x.kept))
+            shape_of(stolen[0])[:] = [-(2**40)] * ndim
+            return super().submit_barrier(dependent_events)
+
+    def shape_of(imported):
+        return (caps.C.c_int64 * ndim).from_address(imported.view.shape_address)
+
+    stolen: list[caps.Import] = []
+    with pytest.raises(BufferError) as error:
+        dlshim.upgrade(x, producer_stream=sycl.Queue()).__dlpack__(stream=Consumer(), **asked)
+    tells(error.value, "Keeps", "consumed by another holder")
+    assert len(stolen) == 1
+    shape_of(stolen[0])[:] = [2] * ndim
+    stolen[0].release()
