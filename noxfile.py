@@ -225,7 +225,7 @@ def set_up(s: nox.Session, env: environments.Environment) -> dict[str, str]:
 
 def interop(env: environments.Environment) -> None:
     def run(s: nox.Session) -> None:
-        pytest(s, env.tests, env=set_up(s, env))
+        pytest(s, *env.targets, env=set_up(s, env))
 
     run.__doc__ = f"{env.why[0].upper()}{env.why[1:]}."
     tags = CI if env.in_ci else []

@@ -4,6 +4,8 @@
 ``.. dlshim-consumers::``   the rows of src/request/consumers.def
 ``.. dlshim-limits::``      the limits that the matrix command knows
 ``.. dlshim-results::``     the dated result files in docs/results/
+``.. dlshim-replays:: SUBJECT``  the rows of tests/replays/replays.toml, and where they passed
+``.. dlshim-replay-counts::``    how many of each kind there are
 ``.. dlshim-streams:: CUDA``     one family of devices in src/gpu/sync_rules.def
 ``.. dlshim-tasks::``             what the tasks of that table come down to, by the code itself
 ``.. dlshim-producers::``        how producers treat a stream, and which libraries are known to
@@ -12,11 +14,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import tomllib
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
@@ -239,6 +243,69 @@ class CurrentStreams(Table):
                 yield row.name, f"``{row.module}``: ``{row.type}``", where
 
 
+# ---- replays ------------------------------------------------------------------------------
+
+
+class Replays(Table):
+    """Cases of one subject: what broke, what dlshim does, where the replay was seen to pass."""
+
+    header = ("case", "what broke", "what dlshim does", "replay")
+    widths = (24, 30, 26, 20)
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.env.srcdir).parent / "tests" / "replays"
+
+    @staticmethod
+    def link(cited: str) -> str:
+        return f"`{cited} <https://github.com/{cited.replace('#', '/issues/')}>`__"
+
+    @staticmethod
+    def where(test: str, sessions: dict[str, Any]) -> str:
+        names = [name for name, told in sessions.items() if test in told["passed"]]
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        return ", ".join(names[:3]) + more or "not run yet"
+
+    @classmethod
+    def replay(cls, row: dict[str, Any], sessions: dict[str, Any]) -> str:
+        if "why_not" in row:
+            return f"none: {row['why_not']}"
+        test, *also = (
+            f"``{node.partition('::')[2]}`` ({cls.where(node, sessions)})"
+            for node in [row["test"], *row.get("also", [])]
+        )
+        told = f"{row['kind']}: {test}" + (f"; also {', '.join(also)}" if also else "")
+        return f"{told}. {row['note']}" if "note" in row else told
+
+    def rows(self) -> Iterable[Row]:
+        cases = tomllib.loads((self.folder / "replays.toml").read_text())["case"]
+        newest = sorted((Path(self.env.srcdir) / "results").glob("replays-*.json"))[-1]
+        sessions = json.loads(newest.read_text())["sessions"]
+        for row in cases:
+            if row["subject"] == self.arguments[0]:
+                cited = "; ".join(self.link(each) for each in row["reference"])
+                case = f"**{row['id']}.** {row['title']}" + (f" ({cited})" if cited else "")
+                yield case, row["broke"], row["cure"], self.replay(row, sessions)
+
+
+class ReplayCounts(Replays):
+    header = ("kind", "cases", "seen to pass")
+    widths = (40, 30, 30)
+    required_arguments = 0
+
+    def rows(self) -> Iterable[Row]:
+        cases = tomllib.loads((self.folder / "replays.toml").read_text())["case"]
+        newest = sorted((Path(self.env.srcdir) / "results").glob("replays-*.json"))[-1]
+        sessions = json.loads(newest.read_text())["sessions"].values()
+        seen = {test for told in sessions for test in told["passed"]}
+        for kind in ("real", "double", "own", "none"):
+            rows = [row for row in cases if row.get("kind", "none") == kind]
+            count = sum(row.get("test") in seen for row in rows)
+            yield kind, str(len(rows)), "—" if kind == "none" else str(count)
+
+
 class Results(SphinxDirective):
     """Links to the result files, newest first."""
 
@@ -253,7 +320,8 @@ class Results(SphinxDirective):
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    for directive in (Libraries, Consumers, Limits, Streams, Tasks, Producers, Results):
+    for directive in (Libraries, Consumers, Limits, Streams, Tasks, Producers, Replays, Results):
         app.add_directive(f"dlshim-{directive.__name__.lower()}", directive)
     app.add_directive("dlshim-current-streams", CurrentStreams)
+    app.add_directive("dlshim-replay-counts", ReplayCounts)
     return {"parallel_read_safe": True}

@@ -49,6 +49,15 @@ class Environment:
         return self.name if plain else f"interop-{self.name}"
 
     @property
+    def targets(self) -> tuple[str, ...]:
+        """What pytest is given there: replays run wherever the matrix does."""
+        return (self.tests, "tests/replays") if self.tests == "tests/interop" else (self.tests,)
+
+    @property
+    def replays(self) -> bool:
+        return "tests/replays" in self.targets
+
+    @property
     def pins(self) -> dict[str, str]:
         """Distribution name -> version, for each requirement that says `==`."""
         split = (re.split(r"(?:\[[^]]*\])?==", r) for r in self.no_deps + self.pip)
