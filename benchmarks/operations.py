@@ -33,6 +33,7 @@ LIBRARIES: dict[str, tuple[str, str]] = {
         "from cuda.core.utils import StridedMemoryView; smv = StridedMemoryView.from_dlpack",
     ),
     "pydlpack": ("dlpack", "from dlpack import asdlpack"),
+    "ml_dtypes": ("ml_dtypes", "import ml_dtypes"),
 }
 
 
@@ -74,6 +75,45 @@ class Struct:
 _HELD: list[Any] = []
 
 
+class Instance:
+    """A class of Python whose objects have attributes of their own, as most have."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def __dlpack__(self, **asked: Any) -> Any:
+        return self.inner.__dlpack__(**asked)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+class Proxy:
+    """It has what it holds has, and looking is slow: pint's quantities, dask's futures."""
+
+    def __init__(self, inner: Any) -> None:
+        self.__dict__["inner"] = inner
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("dtype", "shape", "units"):
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+
+def subclass(x: Any) -> Any:
+    """The same tensor of torch as an object of a class of the user's."""
+    return x.as_subclass(type("Subclass", (type(x),), {}))
+
+
+def refused(consume: Any, x: Any) -> None:
+    """What the bare consumer pays for an object that it does not take."""
+    try:
+        consume(x)
+    except (BufferError, RuntimeError, TypeError):
+        return
+    raise AssertionError(f"{x!r} was taken")
+
+
 def held(x: Any) -> Any:
     """The same object, with one export of it kept alive."""
     _HELD.append(x.__dlpack__())
@@ -91,6 +131,11 @@ PRODUCERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "torch": ("torch.ones(8, 8)", ("torch",)),
     # Held from C++ too (here by an export): torch then saves work on each export.
     "torch held": ("held(torch.ones(8, 8))", ("torch",)),
+    "instance": ("Instance(floor.modern())", ()),
+    "proxy": ("Proxy(floor.modern())", ()),
+    "torch subclass": ("subclass(torch.ones(8, 8))", ("torch",)),
+    "bfloat16": ("np.zeros((8, 8), ml_dtypes.bfloat16)", ("numpy", "ml_dtypes")),
+    "dates": ("np.zeros((8, 8), 'M8[s]')", ("numpy",)),
     "buffer": ("memoryview(bytearray(256)).cast('f', (8, 8))", ()),
     "array interface": ("Interface(np.ones((8, 8), 'f4'))", ("numpy",)),
     "array struct": ("Struct(np.ones((8, 8), 'f4'))", ("numpy",)),
@@ -136,6 +181,9 @@ JOURNEYS: tuple[tuple[str, str], ...] = (
     ("modern", "numpy"),
     ("modern", "torch"),
     ("modern", "nanobind"),
+    ("instance", "numpy"),
+    ("proxy", "numpy"),
+    ("torch subclass", "numpy"),
     ("numpy", "numpy"),
     ("numpy", "torch"),
     ("numpy", "cuda.core"),
@@ -254,6 +302,20 @@ CALLS: tuple[tuple[str, str, dict[str, str]], ...] = (
         {
             "floor": "floor.upgrade(x).__dlpack__(max_version=version)",
             "dlshim": "dlshim.to_capsule(x, max_version=version)",
+        },
+    ),
+    # What NumPy does not export: beside what it pays for its refusal.
+    (
+        "to_capsule, bfloat16",
+        "bfloat16",
+        {"numpy": "refused(np.from_dlpack, x)", "dlshim": "dlshim.to_capsule(x)"},
+    ),
+    (
+        "to_capsule, dates",
+        "dates",
+        {
+            "numpy": "refused(np.from_dlpack, x)",
+            "dlshim": "dlshim.to_capsule(x, reinterpret='int64')",
         },
     ),
     ("consume versioned", "modern", {"floor": "floor.consume_versioned(x)"}),
@@ -456,6 +518,10 @@ class Namespace(dict):
             Interface=Interface,
             Struct=Struct,
             held=held,
+            Instance=Instance,
+            Proxy=Proxy,
+            subclass=subclass,
+            refused=refused,
             version=(1, 3),
             _repeat=_repeat,
         )
