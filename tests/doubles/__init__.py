@@ -6,7 +6,9 @@
 ``consumers``  one function per way in which real consumers ask.
 ``older``      objects that speak only an older protocol.
 ``scenarios``  whole exchanges that several tests repeat under different strain.
+``steps``      every protocol in every kind of export and with every option, one call each.
+``faults``     the same while Python's own allocations fail, in a child process.
 
-None of them imports an array library, and none but ``scenarios`` dlshim, so that they stay an
+None of them imports an array library, and none but the last three dlshim, so that they stay an
 independent witness.
 """

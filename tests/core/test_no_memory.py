@@ -1,0 +1,27 @@
+"""T9: Python's own allocations fail, the n-th alone and all from the n-th on, on every road."""
+
+from __future__ import annotations
+
+import pytest
+
+from doubles import child
+from doubles.steps import SOURCES
+
+pytestmark = pytest.mark.once
+
+RUN = """
+    from doubles import faults
+    names = [name for name in faults.STEPS if name.startswith({protocol!r} + " ")]
+    tried, showed = faults.run(names, stride=1)
+    print(len(names), tried, showed)
+"""
+
+
+@pytest.mark.parametrize("protocol", dict.fromkeys(protocol for protocol, _ in SOURCES))
+def test_T9_pythons_own_allocations_may_fail(protocol):
+    """MemoryError or what comes without a failure; never a crash, never an export that is left."""
+    pytest.importorskip("_testcapi", reason="this Python has no _testcapi to make them fail")
+    out = child.run(RUN.format(protocol=protocol), timeout=300)
+    steps, tried, showed = map(int, out.split())
+    assert steps >= 35, "every kind of export and every option of each source"
+    assert showed > 10 * steps and tried > showed

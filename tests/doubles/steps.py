@@ -1,0 +1,219 @@
+"""One call of dlshim at a time, for failing allocations: every protocol in every kind of export
+and with every option.
+
+Each step makes its source first and then gives the call to try, so that no double is made while
+allocations fail.  What the sources hand out is free of Python where it can be: a destructor in
+Python that runs while an error is pending would take the error away.
+"""
+
+from __future__ import annotations
+
+import array
+import ctypes as C
+import itertools
+import operator
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import dlshim
+
+from . import capsules as caps
+from . import sycl
+from .cuda_interface import CudaOnly
+from .older import ALIGNED, NOTSWAPPED, WRITEABLE, InterfaceOnly, PyArrayInterface, _new
+from .producers import P3TableOnly
+
+Step = Callable[[], Callable[[], Any]]
+
+
+def _capsule(version: tuple[int, int] | None = None) -> Any:
+    return caps.make_of_c(version=version, destructor=False)
+
+
+class Ready:
+    """What its methods give is made beforehand."""
+
+    def __init__(self) -> None:
+        self.legacy, self.versioned = [_capsule(None)], [_capsule((1, 0))]
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def detach(self) -> Ready:
+        return self
+
+
+class Legacy(Ready):
+    """Takes no keyword."""
+
+    def __dlpack__(self) -> Any:
+        return self.legacy.pop()
+
+
+class HalfModern(Ready):
+    """Takes every keyword and answers legacy."""
+
+    def __dlpack__(self, *, max_version: Any = None, **others: Any) -> Any:
+        return self.legacy.pop()
+
+
+class Modern(Ready):
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: Any = None,
+        dl_device: Any = None,
+        copy: Any = None,
+    ) -> Any:
+        return self.legacy.pop() if max_version is None else self.versioned.pop()
+
+
+class Function(Ready):
+    def toDlpack(self) -> Any:
+        return self.legacy.pop()
+
+
+class Refusing(Ready):
+    def __dlpack__(self, **others: Any) -> Any:
+        raise BufferError("not now")
+
+
+class Cuda(CudaOnly):
+    """Its memory is the host's."""
+
+    def __init__(self) -> None:
+        self.memory = caps.filled((6,), "float32")
+        super().__init__(address=caps.address_of(self.memory))
+
+
+class Struct:
+    """The capsule is made beforehand and has no destructor."""
+
+    def __init__(self) -> None:
+        self.memory = caps.filled((6,), "float32")
+        self.dims = (C.c_ssize_t * 2)(6, 4)
+        self.raw = raw = PyArrayInterface(two=2, nd=1, typekind=b"f", itemsize=4)
+        raw.flags = ALIGNED | NOTSWAPPED | WRITEABLE
+        raw.data, raw.shape = caps.address_of(self.memory), C.addressof(self.dims)
+        raw.strides = raw.shape + C.sizeof(C.c_ssize_t)
+        self.__array_struct__ = _new(C.addressof(raw), None, None)
+
+
+#: By protocol, as DLS_PROTOCOL_LIST of src/exchange/plan.h names them; CAPSULE is a raw one.
+SOURCES: dict[tuple[str, str], Callable[[], Any]] = {
+    ("TABLE", "table"): P3TableOnly,
+    ("DLPACK", "legacy"): Legacy,
+    ("DLPACK", "half-modern"): HalfModern,
+    ("DLPACK", "modern"): Modern,
+    ("DLPACK", "refusing"): Refusing,
+    ("FUNCTION", "function"): Function,
+    ("CUDA", "interface"): Cuda,
+    ("SYCL", "interface"): sycl.SyclOnly,
+    ("STRUCT", "struct"): Struct,
+    ("INTERFACE", "interface"): InterfaceOnly,
+    ("INTERFACE", "over a buffer"): lambda: InterfaceOnly(
+        (6,), "uint8", changes={"data": bytearray(range(6))}
+    ),
+    ("BUFFER", "array"): lambda: array.array("i", range(6)),
+    ("BUFFER", "read-only"): lambda: bytes(6),
+    ("BUFFER", "strided"): lambda: memoryview(bytearray(12))[::2],
+    ("TENSOR", "tensor"): lambda: dlshim.from_dlpack(array.array("i", range(6))),
+    ("TENSOR", "producer"): lambda: dlshim.upgrade(array.array("i", range(6))),
+    ("CAPSULE", "legacy"): _capsule,
+    ("CAPSULE", "versioned"): lambda: _capsule((1, 0)),
+}
+
+#: A value for each row of src/request/options.def, one at a time and all together.
+OPTIONS: dict[str, Any] = {
+    "stream": -1,
+    "producer_stream": 1,
+    "unknown_stream": "same",
+    "device": "cpu",
+    "copy": True,
+    "readonly": True,
+    "legacy_readonly": "copy",
+    "order": "C",
+    "align": 4096,
+    "reinterpret": "uint32",
+    "assume_device": "cpu",
+    "detach": True,
+    "on_release": "guard",
+}
+NO_OPTION = {"none": {}}
+EACH_OPTION = {name: {name: value} for name, value in OPTIONS.items()}
+ALL_OPTIONS = {
+    "all": {k: v for k, v in OPTIONS.items() if k not in ("detach", "reinterpret", "stream")}
+}
+
+#: Kinds of export.  Each gives a function of C without arguments: a Python function through which
+#: an exception passes while memory is short loses it, in every CPython.
+EXPORTS: dict[str, Callable[..., Callable[[], Any]]] = {
+    "upgrade": lambda x, options: partial(dlshim.upgrade, x, **options),
+    "legacy": lambda x, options: partial(dlshim.upgrade(x, **options).__dlpack__),
+    "versioned": lambda x, options: partial(
+        dlshim.upgrade(x, **options).__dlpack__, max_version=(1, 0)
+    ),
+    "device question": lambda x, options: dlshim.upgrade(x, **options).__dlpack_device__,
+    "to_capsule": lambda x, options: partial(dlshim.to_capsule, x, **options),
+    "Tensor": lambda x, options: partial(dlshim.from_dlpack, dlshim.upgrade(x, **options)),
+    "attributes": lambda x, options: _attributes(_tensor(x, options)),
+    "repr": lambda x, options: partial(repr, _tensor(x, options)),
+    "buffer": lambda x, options: partial(memoryview, _tensor(x, options)),
+}
+
+
+def _attributes(tensor: Any) -> Callable[[], Any]:
+    """Every attribute that this tensor has."""
+    names = [
+        name
+        for name, found in vars(dlshim.Tensor).items()
+        if type(found).__name__ == "getset_descriptor" and hasattr(tensor, name)
+    ]
+    return partial(operator.attrgetter(*names), tensor)
+
+
+def _tensor(x: Any, options: dict[str, Any]) -> Any:
+    return dlshim.from_dlpack(dlshim.upgrade(x, **options))
+
+
+def _step(make: Callable[[], Any], export: Callable[..., Any], options: dict[str, Any]) -> Step:
+    """What cannot be prepared is a step that always fails, in the same way."""
+
+    def prepare() -> Callable[[], Any]:
+        try:
+            return export(make(), options)
+        except BufferError as error:
+            return partial(_throw, type(error))
+
+    return prepare
+
+
+def _throw(kind: type[Exception]) -> Any:
+    raise kind("cannot be prepared")
+
+
+def _named(sources: Any, exports: Any, all_options: dict[str, dict[str, Any]]) -> dict[str, Step]:
+    return {
+        f"{' '.join(source)}, {export}, {option}": _step(
+            SOURCES[source], EXPORTS[export], options | _off_host(source)
+        )
+        for source, export, (option, options) in itertools.product(
+            sources, exports, all_options.items()
+        )
+    }
+
+
+def _off_host(source: tuple[str, str]) -> dict[str, Any]:
+    """Without a driver nothing is synchronised off the host, and no pointer is looked up."""
+    of_cuda = {"assume_device": "cuda:0"} if source[0] == "CUDA" else {}
+    return {"stream": -1, **of_cuda} if source[0] in ("CUDA", "SYCL") else {}
+
+
+#: Every protocol in every kind of export; and every protocol with every option, in capsules of both
+#: generations.
+STEPS: dict[str, Step] = {
+    **_named(SOURCES, EXPORTS, NO_OPTION),
+    **_named(SOURCES, ("legacy", "versioned"), EACH_OPTION | ALL_OPTIONS),
+}
