@@ -27,8 +27,12 @@ def run(
     options: tuple[str, ...] = (),
     paths: tuple[str, ...] = (TESTS,),
     timeout: float = 120,
+    silent: bool = False,
 ) -> str:
-    """Run `code`, insist on how it ends, and return what it printed."""
+    """Run `code`, insist on how it ends, and return what it printed.
+
+    With `silent` it must write nothing to stderr.
+    """
     environment = dict(os.environ)
     # What is tested may itself be on the path (a sanitizer's build): the child needs it too.
     given = environment.get("PYTHONPATH")
@@ -51,4 +55,5 @@ def run(
     told = f"\n--- stdout\n{done.stdout}\n--- stderr\n{done.stderr}"
     assert done.returncode == returncode, f"ended with {done.returncode}{told}"
     assert "Fatal Python error" not in done.stderr, told
+    assert not silent or not done.stderr, told
     return done.stdout
