@@ -3,7 +3,6 @@ is raised there comes out as it is, what was taken is given back, and the next e
 
 from __future__ import annotations
 
-import array
 import gc
 import itertools
 import signal
@@ -16,51 +15,9 @@ import dlshim
 from dlshim import _core
 from doubles import child
 from doubles.asking import bare, live, versioned
+from doubles.delegating import CALLS, SIX, Source, values_of
 from doubles.producers import P1, P2, P1b, P3TableOnly
 
-SIX = [0, 1, 2, 3, 4, 5]
-
-
-class Source:
-    """A producer in Python whose capsules are made and deleted in C, so that what interrupts it
-    cannot make it leak; `during` runs inside of every method."""
-
-    def __init__(self, during=lambda where: None):
-        self.memory = array.array("i", SIX)
-        self.during = during
-
-    def __dlpack__(self, **keywords):
-        self.during("__dlpack__")
-        return dlshim.upgrade(self.memory).__dlpack__(**keywords)
-
-    def __dlpack_device__(self):
-        self.during("__dlpack_device__")
-        return (1, 0)
-
-    def detach(self):
-        self.during("detach")
-        return self
-
-    def __getattr__(self, name):
-        if name != "during":
-            self.during("__getattr__")
-        raise AttributeError(name)
-
-
-def values_of(capsule):
-    taken = dlshim.from_dlpack(capsule)
-    return memoryview(taken).tolist()
-
-
-CALLS = {
-    "legacy": lambda x: values_of(dlshim.upgrade(x).__dlpack__()),
-    "versioned": lambda x: values_of(dlshim.upgrade(x).__dlpack__(max_version=(1, 0))),
-    "copy": lambda x: values_of(dlshim.upgrade(x).__dlpack__(copy=True)),
-    "detach": lambda x: values_of(dlshim.upgrade(x, detach=True).__dlpack__()),
-    "to_capsule": lambda x: values_of(dlshim.to_capsule(x)),
-    "from_dlpack": lambda x: memoryview(dlshim.from_dlpack(x)).tolist(),
-    "device": lambda x: dlshim.upgrade(x).__dlpack_device__() == (1, 0) and SIX,
-}
 EVERY_CALL = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
 
 
@@ -122,7 +79,8 @@ TIMED = """
     import array, itertools, signal
     import dlshim
     from dlshim import _core
-    from core.test_interruptions import CALLS, SIX, Source, live
+    from doubles.asking import live
+    from doubles.delegating import CALLS, SIX, Source
 
     class Stop(Exception): pass
 
@@ -384,7 +342,8 @@ def test_T9_a_weak_references_callback_exchanges_as_the_source_dies(copied):
 DEEP = """
     import sys
     import dlshim
-    from core.test_interruptions import CALLS, SIX, Source, live
+    from doubles.asking import live
+    from doubles.delegating import CALLS, SIX, Source
 
     def down(depth, call, x):
         return call(x) if depth == 0 else down(depth - 1, call, x)

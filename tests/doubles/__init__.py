@@ -7,8 +7,9 @@
 ``older``      objects that speak only an older protocol.
 ``scenarios``  whole exchanges that several tests repeat under different strain.
 ``steps``      every protocol in every kind of export and with every option, one call each.
+``delegating`` a producer that nothing but dlshim can make leak.
 ``faults``     the same while Python's own allocations fail, in a child process.
 
-None of them imports an array library, and none but the last three dlshim, so that they stay an
+None of them imports an array library, and none but the last four dlshim, so that they stay an
 independent witness.
 """

@@ -1,0 +1,320 @@
+"""T10: forks inside an exchange, and the end of the process while exchanges go on."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from doubles import child
+
+pytestmark = pytest.mark.once
+FORK = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+
+HEAD = """
+import array, atexit, gc, os, signal, sys, threading
+import dlshim
+from dlshim import _core
+from doubles.asking import live
+from doubles.delegating import CALLS, SIX, Source
+
+def in_child(work):
+    '''Fork; the child does `work` and ends in order with 7.'''
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(30)
+        code = 1
+        try:
+            work()
+            code = 7
+        finally:
+            os._exit(code)
+    return pid
+
+def reap(pid):
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+
+def everything():
+    before = live()
+    for call in CALLS.values():
+        assert call(Source()) == SIX
+    gc.collect()
+    assert live() == before
+"""
+
+# --- forks ----------------------------------------------------------------------------
+
+FORKS = {
+    # The producer forks; both processes finish the exchange, drop all and go on.
+    "in the producer": """
+    for name, call in CALLS.items():
+        for where in ("__dlpack__", "__dlpack_device__", "detach"):
+            pids, before = [], live()
+            parent = os.getpid()
+            def fork(inside):
+                if inside == where and not pids:
+                    signal.alarm(30)
+                    pids.append(os.fork())
+            x = Source(fork)
+            assert call(x) == SIX, name
+            gc.collect()
+            assert live() == before
+            x.during = lambda inside: None
+            everything()
+            if os.getpid() != parent:
+                os._exit(7)
+            for pid in pids:
+                reap(pid)
+            signal.alarm(0)
+    """,
+    # The child ends in the ordinary way, with the exchange's frames on its stack.
+    "in the producer, and the child exits": """
+    pids = []
+    def fork(inside):
+        if not pids:
+            pids.append(os.fork())
+            if pids == [0]:
+                sys.exit(7)
+    x = Source(fork)
+    kept = dlshim.upgrade(x)
+    assert CALLS["versioned"](kept) == SIX
+    reap(pids[0])
+    everything()
+    """,
+    "while other threads are inside of an exchange": """
+    inside, go_on = threading.Semaphore(0), threading.Event()
+    def block(where):
+        if where == "__dlpack__":
+            inside.release()
+            go_on.wait()
+    def work(call, results):
+        results.append(call(Source(block)))
+    names = [name for name in CALLS if name != "device"]
+    results = []
+    threads = [threading.Thread(target=work, args=(CALLS[name], results)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        assert inside.acquire(timeout=30)
+    alive = live()
+    def child():
+        everything()
+        assert live() == alive
+    pids = [in_child(child) for _ in range(2)]
+    for pid in pids:
+        reap(pid)
+    go_on.set()
+    for thread in threads:
+        thread.join()
+    assert results == [SIX] * len(names)
+    everything()
+    """,
+    "while other threads exchange without a pause": """
+    on, ready = [True], threading.Semaphore(0)
+    def work():
+        everything_once = [CALLS[name] for name in CALLS]
+        ready.release()
+        while on:
+            for call in everything_once:
+                assert call(Source()) == SIX
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        assert ready.acquire(timeout=30)
+    def child():
+        for _ in range(5):
+            for call in CALLS.values():
+                assert call(Source()) == SIX
+    for _ in range(10):
+        reap(in_child(child))
+    on.clear()
+    for thread in threads:
+        thread.join()
+    everything()
+    """,
+    "with live exports, which the child reads and drops": """
+    x = Source()
+    upgraded, tensor = dlshim.upgrade(x), dlshim.from_dlpack(x)
+    capsules = [upgraded.__dlpack__(), tensor.__dlpack__(max_version=(1, 0)),
+                dlshim.upgrade(x, copy=True).__dlpack__()]
+    alive = live()
+    def child():
+        global upgraded, tensor
+        views = [memoryview(dlshim.from_dlpack(capsule)).tolist() for capsule in capsules]
+        assert views == [SIX] * 3 and memoryview(tensor).tolist() == SIX
+        capsules.clear()
+        upgraded = tensor = None
+        gc.collect()
+        assert live() == 0 < alive
+        everything()
+    reap(in_child(child))
+    assert live() == alive
+    del capsules, upgraded, tensor
+    gc.collect()
+    assert live() == 0
+    everything()
+    """,
+}
+
+
+@FORK
+@pytest.mark.parametrize("code", FORKS.values(), ids=FORKS.keys())
+def test_T10_a_fork(code):
+    options = ("-W", "ignore:This process:DeprecationWarning")  # 3.12: fork beside threads
+    done = child.run(HEAD + dedented(code) + "\nprint('end')", options=options, silent=True)
+    assert done.split() == ["end"]
+
+
+def dedented(code):
+    import textwrap
+
+    return textwrap.dedent(code)
+
+
+# --- the end --------------------------------------------------------------------------
+
+ENDS = {
+    "daemon threads that exchange": """
+    ready = threading.Semaphore(0)
+    def work(call):
+        assert call(Source()) == SIX
+        ready.release()
+        while True:
+            call(Source())
+    sys.setswitchinterval(1e-4)
+    names = ("legacy", "copy", "from_dlpack")
+    for name in names:
+        threading.Thread(target=work, args=(CALLS[name],), daemon=True).start()
+    for name in names:
+        assert ready.acquire(timeout=30)
+    """,
+    "daemon threads that are blocked inside of a producer": """
+    inside, never = threading.Semaphore(0), threading.Event()
+    def block(where):
+        if where == "__dlpack__":
+            inside.release()
+            never.wait()
+    names = [name for name in CALLS if name != "device"]
+    for name in names:
+        threading.Thread(target=CALLS[name], args=(Source(block),), daemon=True).start()
+    for name in names:
+        assert inside.acquire(timeout=30)
+    """,
+    "a thread that goes on while the main one has ended": """
+    ready = threading.Event()
+    def work():
+        ready.set()
+        threading.main_thread().join()
+        for _ in range(20):
+            everything()
+        print("thread")
+    threading.Thread(target=work).start()
+    assert ready.wait(30)
+    """,
+    "handlers of atexit that exchange": """
+    def last():
+        everything()
+        print("last")
+    atexit.register(last)
+    kept = [dlshim.upgrade(Source()), dlshim.from_dlpack(Source())]
+    @atexit.register
+    def with_what_was_kept():
+        for source in kept:
+            assert CALLS["versioned"](source) == SIX
+    """,
+    "finalisers that exchange as modules are emptied": """
+    class Late:
+        def __init__(self):
+            self.kept = dlshim, Source(), dlshim.upgrade(Source()), dlshim.from_dlpack(Source())
+            self.call, self.six, self.out = CALLS["versioned"], SIX, os.write
+        def __del__(self):
+            module, *sources = self.kept
+            for source in sources:
+                try:
+                    capsule = source.__dlpack__()
+                    module.upgrade(source).__dlpack__(max_version=(1, 0))
+                    module.from_dlpack(source)
+                except (RuntimeError, ImportError, TypeError, AttributeError, NameError,
+                        BufferError):
+                    pass
+            self.out(1, b"late ")
+    late = Late()
+    sys.late = Late()
+    cycle = [Late()]
+    cycle.append(cycle)
+    import builtins
+    builtins.late = Late()
+    """,
+    "generators and contexts that hold producers": """
+    import contextvars
+    held = contextvars.ContextVar("held")
+    held.set([dlshim.upgrade(Source()), dlshim.from_dlpack(Source())])
+    context = contextvars.copy_context()
+    def generator():
+        upgraded = dlshim.upgrade(Source())
+        capsule = upgraded.__dlpack__()
+        try:
+            yield upgraded
+        finally:
+            assert memoryview(dlshim.from_dlpack(capsule)).tolist() == SIX
+            print("closed", flush=True)
+    running = generator()
+    assert CALLS["legacy"](next(running)) == SIX
+    async def coroutine():
+        tensor = dlshim.from_dlpack(Source())
+        class Wait:
+            def __await__(self):
+                yield tensor
+        await Wait()
+    waiting = coroutine()
+    assert memoryview(waiting.send(None)).tolist() == SIX
+    atexit.register(waiting.close)
+    atexit.register(running.close)
+    """,
+    "everything frozen": """
+    kept = [dlshim.upgrade(Source()), dlshim.from_dlpack(Source()), dlshim.to_capsule(Source())]
+    kept.append(kept)
+    gc.freeze()
+    gc.disable()
+    """,
+    "sys.exit inside of a producer": """
+    def leave(where):
+        sys.exit(0)
+    for name, call in CALLS.items():
+        try:
+            call(Source(leave))
+        except SystemExit:
+            print(name)
+    assert live() == 0
+    CALLS["from_dlpack"](Source(leave))
+    """,
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_T10_the_end(name):
+    out = child.run(HEAD + dedented(ENDS[name]), silent=True).split()
+    wanted = {
+        "a thread that goes on while the main one has ended": ["thread"],
+        "handlers of atexit that exchange": ["last"],
+        "generators and contexts that hold producers": ["closed"],
+        "sys.exit inside of a producer": [
+            "legacy", "versioned", "copy", "detach", "to_capsule", "from_dlpack", "device",
+        ],
+    }  # fmt: skip
+    if name.startswith("finalisers"):  # CPython does not promise that all of them run
+        assert set(out) == {"late"} and len(out) >= 2
+        return
+    assert out == wanted.get(name, [])
+
+
+@pytest.mark.parametrize("call", ["legacy", "versioned", "copy", "detach", "from_dlpack", "device"])
+def test_T10_the_process_is_ended_inside_of_a_producer(call):
+    """os._exit, and a signal that ends it at once."""
+    code = HEAD + f"kept = dlshim.upgrade(Source()).__dlpack__()\nCALLS[{call!r}](Source(end))\n"
+    leave = "def end(where): os._exit(5)\n"
+    child.run(HEAD + leave + code, returncode=5, silent=True)
+    kill = "def end(where): os.kill(os.getpid(), signal.SIGKILL)\n"
+    child.run(HEAD + kill + code, returncode=-signal.SIGKILL, silent=True)
