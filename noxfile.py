@@ -181,6 +181,28 @@ for each in NEWER:
     core_of_debian(each)
 
 
+FAULTS = [
+    *("test_alloc_failure", "test_no_memory", "test_interruptions", "test_exit_and_fork"),
+    "test_interpreters",
+]
+
+
+def faults(version: str) -> None:
+    def run(s: nox.Session) -> None:
+        install(s, extra="test")
+        files = [*(f"tests/core/{name}.py" for name in FAULTS), "tests/device/test_every_call.py"]
+        for allocator in ("default", "debug"):
+            for _ in range(3):
+                pytest(s, *files, env={"PYTHONMALLOC": allocator})
+
+    run.__doc__ = f"What fails on purpose, three times with either allocator, on Python {version}."
+    session(f"faults-{version}", version, requires=["build"])(run)
+
+
+for each in PYTHONS:
+    faults(each)
+
+
 @session("sanitize", tags=CI)
 def sanitize(s: nox.Session) -> None:
     """The core suite once under ASan and UBSan, with leak detection."""

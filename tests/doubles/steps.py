@@ -27,8 +27,13 @@ from .producers import P3TableOnly
 Step = Callable[[], Callable[[], Any]]
 
 
+#: Whether the capsules free what nobody has taken.  A destructor in Python cannot be had where
+#: Python's own allocations fail.
+destructors = True
+
+
 def _capsule(version: tuple[int, int] | None = None) -> Any:
-    return caps.make_of_c(version=version, destructor=False)
+    return caps.make_of_c(version=version, destructor=destructors)
 
 
 class Ready:
