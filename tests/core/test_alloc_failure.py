@@ -134,7 +134,9 @@ def test_every_road_survives_every_failing_allocation(source):
         for n in numbers():
             if not learned:
                 _core._hook("forget_plans")
-            showed += failed(n, step(), wanted)
+            action = step()  # held here: see raw()
+            showed += failed(n, action, wanted)
+            del action
             assert live() <= before, (name, n)
             caps.close_accounts()
     assert showed >= len(named) or source == ("DLPACK", "refusing")

@@ -115,7 +115,8 @@ SOURCES: dict[tuple[str, str], Callable[[], Any]] = {
     ("DLPACK", "refusing"): Refusing,
     ("FUNCTION", "function"): Function,
     ("CUDA", "interface"): Cuda,
-    ("SYCL", "interface"): sycl.SyclOnly,
+    # The offset makes sure that `align` is never satisfied by chance.
+    ("SYCL", "interface"): lambda: sycl.SyclOnly(offset=1),
     ("STRUCT", "struct"): Struct,
     ("INTERFACE", "interface"): InterfaceOnly,
     ("INTERFACE", "over a buffer"): lambda: InterfaceOnly(
