@@ -128,6 +128,57 @@ def test_T10_a_subinterpreter_gives_back_what_the_main_one_made(imports, held):
     assert child.run(code, timeout=seconds).strip() == "end"
 
 
+ISOLATED = """
+import gc, sys
+import ctypes as C
+import _interpreters as interpreters
+import dlshim
+from doubles import capsules as caps
+assert dlshim.from_dlpack(b"abc")
+slots = (C.c_size_t * 2)()
+used = C.cast(C.c_char_p(caps._NAMES[caps.USED_VERSIONED]), C.c_void_p).value
+INNER = f'''
+import sys; sys.path[:] = {sys.path!r}
+import ctypes as C
+import dlshim
+get = C.PYFUNCTYPE(C.c_void_p, C.py_object, C.c_char_p)(("PyCapsule_GetPointer", C.pythonapi))
+rename = C.PYFUNCTYPE(C.c_int, C.py_object, C.c_void_p)(("PyCapsule_SetName", C.pythonapi))
+slots = (C.c_size_t * 2).from_address({C.addressof(slots)})
+x = bytearray(range(6))
+for k, source in enumerate((dlshim.upgrade(x), dlshim.from_dlpack(x))):
+    capsule = source.__dlpack__(max_version=(1, 0))
+    slots[k] = get(capsule, b"dltensor_versioned")
+    rename(capsule, {used})
+'''
+for turn in range(3):
+    inner = interpreters.create(interpreters.new_config("isolated", gil="shared"))
+    failure = interpreters.run_string(inner, INNER)
+    assert failure is None, failure.formatted
+    if FIRST == "interpreter":
+        interpreters.destroy(inner)
+    gc.collect()
+    for address in slots:
+        caps.call_deleter(address, caps.VERSIONED, held=HELD)
+    if FIRST == "export":
+        interpreters.destroy(inner)
+assert dlshim.from_dlpack(b"abc").shape == (3,)
+print("end")
+"""
+DIES = pytest.mark.xfail(
+    strict=True,
+    reason="the deleter drops an object of an interpreter that has ended with its allocator",
+)
+
+
+@pytest.mark.parametrize("held", [True, False], ids=["held", "released"])
+@pytest.mark.parametrize("first", ["export", pytest.param("interpreter", marks=DIES)])
+def test_T10_exports_of_an_interpreter_with_an_allocator_of_its_own(first, held):
+    """Given back in the main one, before that interpreter ends or after."""
+    pytest.importorskip("_interpreters", reason="ctypes loads in isolated ones from 3.13 on")
+    code = f"FIRST, HELD = {first!r}, {held}\n{ISOLATED}"
+    assert child.run(code, timeout=60).strip() == "end"
+
+
 # --- modules --------------------------------------------------------------------------
 
 AGAIN = """
