@@ -17,10 +17,13 @@ dls_hold_visit(const dls_hold *hold, visitproc visit, void *arg)
         if (hold->kind == DLS_HOLD_GUARDED) {
             hold = &((dls_guarded *)hold->base)->hold;
         }
-        Py_VISIT((PyObject *)hold->py);
-        if (hold->kind == DLS_HOLD_BUFFER) {
-            Py_VISIT(((dls_buffer *)hold->base)->obj);
+        bool is_buffer = hold->kind == DLS_HOLD_BUFFER;
+        PyObject *of = is_buffer ? ((dls_buffer *)hold->base)->obj : NULL;
+        if (of != NULL && PyMemoryView_Check(of)) {
+            return 0; /* cleared while it is exported, it crashes CPython: not shown */
         }
+        Py_VISIT((PyObject *)hold->py);
+        Py_VISIT(of);
         dls_shared *shared = hold->kind == DLS_HOLD_SHARED ? hold->base : NULL;
         if (shared == NULL
             || atomic_load_explicit(&shared->shares, memory_order_relaxed) != 1) {

@@ -337,6 +337,26 @@ def test_T9_a_weak_references_callback_exchanges_as_the_source_dies(copied):
     assert died == [SIX] * 3
 
 
+CYCLE = """
+    import gc
+    import dlshim
+    for wrap in (dlshim.from_dlpack, dlshim.upgrade, dlshim.to_capsule):
+        for part in (slice(None), slice(None, None, 2)):
+            view = memoryview(bytearray(range(12)))[part]
+            cycle = [wrap(view), view, memoryview(dlshim.from_dlpack(view))]
+            cycle.append(cycle)
+            del view, cycle
+            gc.collect()
+    print("end")
+"""
+
+
+@pytest.mark.once
+def test_T9_a_cycle_with_a_memoryview_whose_buffer_is_held():
+    """CPython 3.10 to 3.12 clear the memoryview first, and crash where the buffer is released."""
+    assert child.run(CYCLE, silent=True).strip() == "end"
+
+
 # --- the recursion limit --------------------------------------------------------------
 
 DEEP = """
