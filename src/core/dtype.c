@@ -134,8 +134,7 @@ dls_dtype_from_kind(char kind, int64_t itemsize, dl_dtype *out)
 {
     for (size_t i = 0; i < ROWS; i++) {
         const dtype_row *row = &dtype_table[i];
-        if (row->kind != 0 && row->kind == kind
-            && row->bits == 8 * (uint64_t)itemsize) {
+        if (row->kind != 0 && row->kind == kind && row->bits / 8 == itemsize) {
             *out = dtype_of(row);
             return 1;
         }
