@@ -196,10 +196,13 @@ dls_sync_raise_capture(dls_state *state, PyObject *source)
 
 /* --- after the call ------------------------------------------------------- */
 
-static const char *
+/* A number for the driver.  The struct was not checked yet: its offset may be a lie,
+ * and beside a handle it is no part of an address, so no pointer is computed. */
+static const void *
 address_of(const dls_acquired *acquired)
 {
-    return (const char *)acquired->tensor.data + acquired->tensor.byte_offset;
+    return (const void *)((uintptr_t)acquired->tensor.data
+                          + (uintptr_t)acquired->tensor.byte_offset);
 }
 
 /* Has it no elements?  A struct that lies about itself counts as empty: it is refused

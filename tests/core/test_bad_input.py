@@ -433,3 +433,15 @@ def test_peek_reads_and_consumes_nothing(version):
     nothing = caps.make((2,), strides=None, deleter=False)
     assert _core._peek(nothing)["strides"] is None
     assert _core._peek(nothing)["has_deleter"] is False
+
+
+@pytest.mark.parametrize("device", [caps.CPU, caps.PINNED, caps.OPENCL, (99, 0)])
+def test_T11_no_address_is_computed_of_an_offset_that_lies(device):
+    """`nox -s sanitize` saw the pointer wrap around; beside a handle, the offset passes (T5)."""
+    capsule = caps.make((2,), device=device)
+    caps.made_of(capsule).struct.dl_tensor.byte_offset = 2**64 - 4
+    if device[0] in caps.ADDRESS_DEVICES:
+        with pytest.raises(BufferError, match="byte_offset"):
+            dlshim.upgrade(capsule)
+    else:
+        assert caps.look(dlshim.to_capsule(capsule)).byte_offset == 2**64 - 4
