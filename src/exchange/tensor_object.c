@@ -125,7 +125,7 @@ void *
 dls_tensor_address(const dls_tensor *self)
 {
     const dl_tensor *t = &self->tensor;
-    bool adds = dls_device_has_addresses(t->device.device_type) && t->byte_offset != 0;
+    bool adds = dls_device_has_addresses(t->device.device_type) && t->data != NULL;
     return adds ? (char *)t->data + t->byte_offset : t->data;
 }
 
