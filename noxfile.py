@@ -218,6 +218,20 @@ def mutants(s: nox.Session) -> None:
     s.run("python", "tools/mutants.py", *s.posargs)
 
 
+@session("fuzz-replay", tags=CI)
+def fuzz_replay(s: nox.Session) -> None:
+    """The corpora of the C core under ASan and UBSan (tests/fuzzing replays all of them bare)."""
+    s.run("python", "tools/fuzz.py", "replay")
+
+
+@session("fuzz", NEWCOMER)
+def fuzz(s: nox.Session) -> None:
+    """Coverage-guided fuzzing of the C core and of the boundary, a minute for each target (needs
+    clang); `nox -s fuzz -- --seconds 600 boundary` for other lengths and single targets."""
+    s.install("atheris", "setuptools>=77")
+    s.run("python", "tools/fuzz.py", "run", *s.posargs)
+
+
 # ---- real libraries -------------------------------------------------------------------------
 
 
