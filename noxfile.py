@@ -218,6 +218,17 @@ def mutants(s: nox.Session) -> None:
     s.run("python", "tools/mutants.py", *s.posargs)
 
 
+@session("model", requires=["build"])
+def model(s: nox.Session) -> None:
+    """100 000 cases of the model of exchanges (a sample of it is in `suite`)."""
+    install(s, "hypothesis")
+    report = RESULTS.resolve() / "model.json"
+    report.parent.mkdir(parents=True, exist_ok=True)
+    with s.chdir("tests"):
+        given = s.posargs or ["--cases", "100000", "--processes", "2"]
+        s.run("python", "-m", "model", "--report", str(report), *given)
+
+
 @session("fuzz-replay", tags=CI)
 def fuzz_replay(s: nox.Session) -> None:
     """The corpora of the C core under ASan and UBSan (tests/fuzzing replays all of them bare)."""

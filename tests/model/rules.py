@@ -1,0 +1,169 @@
+"""The rules as plain data and arithmetic: what has to come of one request for memory.
+
+Nothing here asks dlshim.  Numbers in brackets are those of docs/rules.rst.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+LEGACY, VERSIONED, OLDER = "legacy", "versioned", "older"
+READ_ONLY, IS_COPIED, PADDED = 1, 2, 4
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A block of memory, and what its producer says of it."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: tuple[int, int, int]
+    address: int  # of element zero
+    elements: tuple[bytes, ...]
+    generation: str = VERSIONED  # which the producer speaks best
+    flags: int = 0
+    stated: bool = True  # the producer can say, and has said, whether it may be written
+    level: tuple[int, int] = (1, 3)  # of the producer's own versioned struct
+
+    @property
+    def itemsize(self) -> int:
+        return (self.dtype[1] * self.dtype[2] + 7) // 8
+
+    @property
+    def packed(self) -> bool:
+        """Elements below 8 bits."""
+        return self.dtype[1] * self.dtype[2] < 8
+
+    @property
+    def count(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def compact(self) -> tuple[int, ...]:
+        """The exact row-major products, also beside extents of 0 and 1 (T4)."""
+        return tuple(math.prod(self.shape[k + 1 :]) for k in range(len(self.shape)))
+
+    @property
+    def contiguous(self) -> bool:
+        pairs = zip(self.shape, self.strides, self.compact, strict=True)
+        return self.count == 0 or all(n < 2 or have == want for n, have, want in pairs)
+
+    @property
+    def negative(self) -> bool:
+        """A negative stride that somebody would walk along."""
+        pairs = zip(self.shape, self.strides, strict=True)
+        return self.count > 0 and any(n > 1 and step < 0 for n, step in pairs)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a consumer asks, in one of the ways that docs/rules.rst knows (N9)."""
+
+    versioned: bool
+    copy: bool | None = None
+    bears_negative: bool = True
+    bears_packed: bool = False  # it becomes a Tensor
+
+
+@dataclass(frozen=True)
+class Refused:
+    error: str  # the class's name
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the consumer finds in the struct."""
+
+    memory: Memory
+    flags: int | None
+    copied: bool  # dlshim made the memory for this export
+    align: int = 1
+
+
+@dataclass
+class Rules:
+    """`wrong` names rules that are left out or turned round, to see that it is noticed."""
+
+    wrong: frozenset[str] = field(default_factory=frozenset)
+
+    def expect(self, memory: Memory, options: dict[str, Any], request: Request) -> Refused | Given:
+        copy, clash = self._copy(options, request)
+        if clash:
+            return Refused("CopyRequiredError")
+        memory, refused = self._dtype(memory, options, request)
+        if refused:
+            return refused
+        readonly, stated = self._readonly(memory, options)
+        policy = options.get("legacy_readonly", "error")
+        hidden = readonly and stated and not request.versioned and "T8" not in self.wrong
+        reason = self._reason(memory, options, copy, hidden and policy == "copy")
+        if hidden and policy == "error" and (not reason or copy is False):
+            return Refused("BufferError")
+        if reason and copy is False:
+            return Refused("CopyRequiredError")
+        if reason:
+            return self._copied(memory, options, request)
+        bears = request.bears_negative or options.get("order") or "N9" in self.wrong
+        if memory.negative and not bears:
+            return Refused("BufferError")  # N9
+        return self._same(memory, readonly, stated, request)
+
+    def _copy(self, options: dict[str, Any], request: Request) -> tuple[bool | None, bool]:
+        """The consumer's wish, else the user's; the two must not contradict each other."""
+        asked, told = request.copy, options.get("copy")
+        if asked is not None and told is not None and asked != told:
+            return None, True
+        return (told if asked is None else asked), False
+
+    def _dtype(
+        self, memory: Memory, options: dict[str, Any], request: Request
+    ) -> tuple[Memory, Refused | None]:
+        """reinterpret= names a dtype of the same width; packing cannot be said across (T7)."""
+        if "reinterpret" in options:
+            bytewise = memory.generation == LEGACY or memory.flags & PADDED
+            width = memory.dtype[1] * memory.dtype[2]
+            if (8 if memory.packed and bytewise else width) != 8:
+                return memory, Refused("BufferError")
+            flags = memory.flags & ~PADDED if memory.dtype != (1, 8, 1) else memory.flags
+            return replace(memory, dtype=(1, 8, 1), flags=flags), None
+        wanted = VERSIONED if request.versioned or request.bears_packed else LEGACY
+        own = VERSIONED if memory.generation == OLDER else memory.generation
+        if memory.packed and own != wanted and "T7" not in self.wrong:
+            return memory, Refused("BufferError")
+        return memory, None
+
+    def _readonly(self, memory: Memory, options: dict[str, Any]) -> tuple[bool, bool]:
+        if "readonly" in options:
+            return options["readonly"], True
+        return bool(memory.flags & READ_ONLY), memory.stated
+
+    def _reason(self, memory: Memory, options: dict[str, Any], copy: Any, hidden: bool) -> str:
+        if copy:
+            return "copy"
+        if hidden:
+            return "legacy_readonly"
+        if options.get("order") == "C" and not memory.contiguous:
+            return "order"
+        return "align" if memory.address % options.get("align", 1) else ""
+
+    def _copied(self, memory: Memory, options: dict[str, Any], request: Request) -> Any:
+        """Fresh, row-major, marked as a copy, and writable unless the user says otherwise (T8)."""
+        if memory.dtype[1] * memory.dtype[2] % 8 and not memory.flags & PADDED:
+            return Refused("BufferError")
+        flags = IS_COPIED | memory.flags & PADDED
+        flags |= READ_ONLY if options.get("readonly") else 0
+        made = replace(memory, strides=memory.compact, address=0, flags=flags, stated=True)
+        made = replace(made, generation=VERSIONED if request.versioned else LEGACY)
+        align = max(64, options.get("align", 1))
+        return Given(made, flags if request.versioned else None, True, align)
+
+    def _same(self, memory: Memory, readonly: bool, stated: bool, request: Request) -> Given:
+        """The same memory; only the description is made canonical (T4, T5)."""
+        pairs = zip(memory.shape, memory.strides, strict=True)
+        strides = tuple(1 if n < 2 and step < 0 else step for n, step in pairs)
+        strides = memory.compact if memory.contiguous and "T4" not in self.wrong else strides
+        flags = memory.flags & ~READ_ONLY | (READ_ONLY if readonly else 0)
+        out = replace(memory, strides=strides, flags=flags, stated=stated)
+        return Given(out, flags if request.versioned else None, False)
