@@ -220,14 +220,14 @@ reason_to_copy(const dls_exchange *x, const dls_resolved *resolved)
  * and a consumer that never writes needs no flag.  What the source cannot say does not
  * count here. */
 static int
-resolve_readonly(const dls_exchange *x, dls_resolved *resolved)
+resolve_readonly(dls_exchange *x, dls_resolved *resolved)
 {
     const dls_options *o = x->request.options;
     bool said = dls_option_given(o, DLS_OPTION_readonly);
     resolved->readonly = said ? o->readonly
                               : (x->acquired.flags & DL_FLAG_READ_ONLY) != 0;
-    if (!resolved->readonly || !(said || x->acquired.readonly_stated)
-        || x->request.versioned) {
+    x->acquired.readonly_stated |= said; /* a Tensor made now remembers it */
+    if (!resolved->readonly || !x->acquired.readonly_stated || x->request.versioned) {
         return 0;
     }
     bool chosen = dls_option_given(o, DLS_OPTION_legacy_readonly);

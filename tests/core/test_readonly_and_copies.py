@@ -481,3 +481,17 @@ def test_T8_arrays_of_drjit_are_values():
         assert imported.view.flags == READ_ONLY
     with bare(dlshim.upgrade(x)) as imported:
         assert imported.view.element_zero == x.element_zero
+
+
+@pytest.mark.parametrize("cls", [P1, P1b, P2])
+def test_T8_a_tensor_remembers_that_the_user_said_read_only(cls):
+    """Its source cannot say it, but the user did: as with `upgrade`, it is not dropped."""
+    tensor = dlshim.from_dlpack(dlshim.upgrade(cls(), readonly=True))
+    assert tensor.readonly
+    for ask in (tensor.__dlpack__, lambda: dlshim.to_capsule(tensor)):
+        with pytest.raises(BufferError, match="read-only"):
+            ask()
+    with bare(dlshim.upgrade(tensor, legacy_readonly="strip")) as imported:
+        assert imported.view.element_zero == tensor.data_ptr
+    with bare(dlshim.upgrade(tensor, readonly=False)) as imported:
+        assert imported.view.element_zero == tensor.data_ptr
