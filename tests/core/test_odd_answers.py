@@ -1,0 +1,552 @@
+"""Odd things that foreign objects say of themselves, one by one: formats and descriptions of
+elements, devices, dimensions, flags.  Each is read as it is meant, or refused with the reason.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+import dlshim
+from dlshim import _core
+from doubles import capsules as caps
+from doubles import older, producers
+from doubles.asking import bare, tells, versioned
+from doubles.older import InterfaceOnly, StructOnly
+from doubles.producers import P2
+
+BOTH = pytest.mark.parametrize("ask", [bare, versioned])
+
+
+# --- buffers --------------------------------------------------------------------------
+
+
+def of_numpy(dtype):
+    return memoryview(pytest.importorskip("numpy").zeros(3, dtype))
+
+
+def of_cpython(format, value=0):
+    """A buffer of any format, made by the module that tests CPython's own buffers."""
+    testbuffer = importlib.import_module("_testbuffer")
+    flags = testbuffer.ND_WRITABLE
+    return testbuffer.ndarray([value] * 3, shape=[3], format=format, flags=flags)
+
+
+FORMATS = {
+    "Zf": (lambda: of_numpy("complex64"), (5, 64, 1)),
+    "Zd": (lambda: of_numpy("complex128"), (5, 128, 1)),
+    "<h": (lambda: of_cpython("<h"), (0, 16, 1)),
+    "@l": (lambda: of_cpython("@l"), (0, 64, 1)),
+    "=Q": (lambda: of_cpython("=Q"), (1, 64, 1)),
+    ">b": (lambda: of_cpython(">b"), (0, 8, 1)),
+    "!B": (lambda: of_cpython("!B"), (1, 8, 1)),
+}
+
+
+@BOTH
+@pytest.mark.parametrize(("make", "dtype"), FORMATS.values(), ids=FORMATS)
+def test_formats_of_buffers(make, dtype, ask):
+    x = make()
+    with ask(dlshim.upgrade(x)) as imported:
+        assert (imported.view.dtype, imported.view.shape) == (dtype, (3,))
+
+
+REFUSED_FORMATS = {
+    "network order": (lambda: of_cpython("!h"), "order"),
+    "big-endian": (lambda: of_cpython(">d", value=0.0), "order"),
+    "two numbers": (lambda: of_cpython("hh", value=(0, 0)), "format 'hh'"),
+    "text": (lambda: of_cpython("3s", value=b"abc"), "format '3s'"),
+    "text in an order": (lambda: of_cpython("<3s", value=b"abc"), "format '<3s'"),
+    "long double": (lambda: of_numpy("longdouble"), "reinterpret"),
+    "pair of long doubles": (lambda: of_numpy("clongdouble"), "reinterpret"),
+    "void": (lambda: of_numpy("V3"), "reinterpret"),
+    "struct": (lambda: of_numpy([("a", "i4"), ("b", "f4")]), "struct"),
+    "padding": (lambda: of_cpython("4x", value=()), "reinterpret"),
+}
+
+
+@BOTH
+@pytest.mark.parametrize(("make", "word"), REFUSED_FORMATS.values(), ids=REFUSED_FORMATS)
+def test_formats_that_are_refused(make, word, ask):
+    x = make()
+    with pytest.raises(BufferError) as error:
+        ask(dlshim.upgrade(x))
+    tells(error.value, type(x).__name__, word)
+
+
+@BOTH
+def test_arrays_of_pointers_are_refused(ask):
+    testbuffer = importlib.import_module("_testbuffer")
+    x = testbuffer.ndarray(list(range(6)), shape=[2, 3], format="i", flags=testbuffer.ND_PIL)
+    with pytest.raises(BufferError) as error:
+        ask(dlshim.upgrade(x))
+    tells(error.value, "suboffsets", "contiguous copy")
+
+
+# --- descriptions of the array interface and struct ------------------------------------
+
+
+STRUCTURED = {
+    "two fields": [("a", "<f4"), ("b", "<f8")],
+    "a named field": [("a", "|V12")],
+    "no list": (("", "|V12"),),
+    "no tuple": [["", "|V12"]],
+    "three parts": [("", "|V12", (1,))],
+    "a name that is no text": [(b"", "|V12")],
+    "a type that is no text": [("", [("a", "<f4")])],
+}
+
+
+@BOTH
+@pytest.mark.parametrize("descr", STRUCTURED.values(), ids=STRUCTURED)
+def test_structs_with_fields_are_refused(descr, ask):
+    flags = older.ALIGNED | older.NOTSWAPPED | older.WRITEABLE | older.HAS_DESCR
+    changes = {"typekind": b"V", "itemsize": 12, "descr": descr, "flags": flags}
+    for x in (
+        StructOnly(changes=changes),
+        InterfaceOnly((2, 3), "int32", changes={"typestr": "|V12", "descr": descr}),
+    ):
+        with pytest.raises(BufferError) as error:
+            ask(dlshim.upgrade(x))
+        tells(error.value, type(x).__name__, "struct")
+
+
+@BOTH
+def test_a_description_without_fields_is_plain_bytes(ask):
+    flags = older.ALIGNED | older.NOTSWAPPED | older.WRITEABLE
+    for changes in (
+        {"flags": flags | older.HAS_DESCR, "descr": [("", "|V12")]},
+        {"flags": flags},
+    ):
+        changes |= {"typekind": b"V", "itemsize": 12, "byte_strides": (12,)}
+        x = StructOnly((2,), "float64", changes=changes)
+        with pytest.raises(BufferError) as error:
+            ask(dlshim.upgrade(x))
+        tells(error.value, "reinterpret")
+
+
+# --- devices --------------------------------------------------------------------------
+
+
+class Number:
+    """Converts by the one method that it has."""
+
+    def __init__(self, **methods):
+        self.__class__ = type("Number", (Number,), methods)
+
+
+class Pair:
+    """A sequence that raises what it is told to."""
+
+    def __init__(self, error, at):
+        self.error, self.at = error, at
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        if index == self.at:
+            raise self.error
+        return 1 if index == 0 else 0
+
+
+DEVICES = {
+    "a value": (type("E", (), {"value": 1})(), 0),
+    "a value that is no number": (type("E", (), {"value": "x"})(), 0),
+    "only __int__": (type("I", (), {"__int__": lambda self: 1})(), 0),
+    "no id": (1, None),
+    "no type": (None, 0),
+    "text": "10",
+    "bytes": b"\1\0",
+    "three": (1, 0, 0),
+    "one": (1,),
+    "a huge type": (2**40, 0),
+    "a small type": (-(2**40), 0),
+    "a huge id": (1, -(2**40)),
+    "beyond long": (1, 2**80),
+    "the type raises": Pair(RuntimeError("no type"), 0),
+    "the id raises": Pair(RuntimeError("no id"), 1),
+}
+
+
+@pytest.mark.parametrize("answer", DEVICES.values(), ids=DEVICES)
+def test_odd_devices(answer):
+    """What makes no sense counts for nothing: the capsule says where the memory is."""
+
+    class Odd(P2):
+        def __dlpack_device__(self):
+            return answer
+
+    upgraded = dlshim.upgrade(Odd())
+    assert upgraded.__dlpack_device__() == (1, 0)
+    with versioned(upgraded) as imported:
+        assert imported.values() == [0, 1, 2, 3, 4, 5]
+
+
+def raises(error):
+    def method(self):
+        raise error
+
+    return method
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Pair(KeyboardInterrupt(), 0),
+        Pair(KeyboardInterrupt(), 1),
+        Number(__index__=raises(KeyboardInterrupt())),
+        (Number(__index__=raises(KeyboardInterrupt())), 0),
+        (Number(value=property(raises(KeyboardInterrupt()))), 0),
+        (Number(__int__=raises(KeyboardInterrupt())), 0),
+        (1, Number(__index__=raises(KeyboardInterrupt()))),
+    ],
+    ids=lambda answer: type(answer).__name__,
+)
+def test_an_interrupt_in_a_device_is_not_hidden(answer):
+    class Odd(P2):
+        def __dlpack_device__(self):
+            if isinstance(answer, Number):
+                return answer.__index__()
+            return answer
+
+    with pytest.raises(KeyboardInterrupt):
+        dlshim.upgrade(Odd()).__dlpack_device__()
+    with pytest.raises(KeyboardInterrupt):
+        versioned(dlshim.upgrade(Odd()))
+
+
+# --- torch's bits, TensorFlow's scalars ------------------------------------------------
+
+
+def no_method(name):
+    """A class like torch.Tensor to which this method raises what is given to it."""
+
+    def make(error=None):
+        cls = producers.torch_like(table=True)
+        if error is None:
+            delattr(cls, name)
+        else:
+            setattr(cls, name, lambda self: raises(error)(self))
+        return cls
+
+    return make
+
+
+class NoTruth:
+    def __bool__(self):
+        raise ValueError("it is neither")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "int32", "uint8", "bool"])
+def test_tensors_of_every_kind_have_their_bits_looked_at(dtype):
+    cls = producers.torch_like(table=True)
+    with versioned(dlshim.upgrade(cls(dtype=dtype))) as imported:
+        assert imported.view.shape == (2, 3)
+    capsule = dlshim.upgrade(cls(dtype=dtype)).__dlpack__()
+    caps.take(capsule).release()
+
+
+@pytest.mark.parametrize("name", ["is_conj", "is_neg"])
+def test_bits_that_cannot_be_read(name):
+    make = no_method(name)
+    with versioned(dlshim.upgrade(make()(dtype="complex64"))) as imported:
+        assert imported.view.dtype == (5, 64, 1)
+    for error in (RuntimeError("not now"), AttributeError("of something inside")):
+        with pytest.raises((BufferError, AttributeError, RuntimeError)):
+            versioned(dlshim.upgrade(make(error)(dtype="complex64")))
+    with pytest.raises(KeyboardInterrupt):
+        versioned(dlshim.upgrade(make(KeyboardInterrupt())(dtype="complex64")))
+    cls = producers.torch_like(table=True)
+    setattr(cls, name, lambda self: NoTruth())
+    with pytest.raises((BufferError, ValueError)):
+        versioned(dlshim.upgrade(cls(dtype="complex64")))
+
+
+def test_requires_grad_that_cannot_be_read():
+    cls = producers.torch_like(table=True)
+    x = cls()
+    x.requires_grad = NoTruth()
+    with pytest.raises((BufferError, ValueError)):
+        versioned(dlshim.upgrade(x))
+    del x.requires_grad
+    versioned(dlshim.upgrade(x)).release()
+
+
+SCALARS = {
+    "0": (0, ()),
+    "1": (1, (1,)),
+    "no int": ("0", (1,)),
+    "huge": (2**80, (1,)),
+    "absent": (AttributeError("no ndim"), (1,)),
+}
+
+
+@pytest.mark.parametrize(("ndim", "shape"), SCALARS.values(), ids=SCALARS)
+def test_the_ndim_of_a_scalar_in_one_dimension(ndim, shape):
+    cls = producers.tensorflow_like()
+    say = raises(ndim) if isinstance(ndim, Exception) else lambda self: ndim
+
+    class Scalar(cls):
+        ndim = property(say)
+
+        def _export(self, version, **fields):
+            return super()._export(version, **(fields | {"shape": (1,), "strides": (1,)}))
+
+    Scalar.__module__, Scalar.__qualname__ = cls.__module__, cls.__qualname__
+    with versioned(dlshim.upgrade(Scalar((), "int32"))) as imported:
+        assert imported.view.shape == shape
+
+
+def test_a_scalar_whose_ndim_is_interrupted():
+    cls = producers.tensorflow_like()
+    Scalar = type("Scalar", (cls,), {"ndim": property(raises(KeyboardInterrupt()))})
+    Scalar.__module__, Scalar.__qualname__ = cls.__module__, cls.__qualname__
+    with pytest.raises(KeyboardInterrupt):
+        versioned(dlshim.upgrade(Scalar((1,), "int32")))
+
+
+NO_NUMBERS = {
+    "a name that is no text": (type("D", (), {"name": 5})(), None),
+    "no name": (object(), None),
+    "a name that raises": (type("D", (), {"name": property(raises(ValueError("x")))})(), None),
+    "a resource": (type("D", (), {"name": "resource"})(), BufferError),
+    "a variant": (type("D", (), {"name": "variant"})(), BufferError),
+    "interrupted": (
+        type("D", (), {"name": property(raises(KeyboardInterrupt()))})(), KeyboardInterrupt,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("dtype", "error"), NO_NUMBERS.values(), ids=NO_NUMBERS)
+def test_odd_names_of_dtypes(dtype, error):
+    cls = producers.tensorflow_like()
+    Odd = type("EagerTensor", (cls,), {"dtype": property(lambda self: dtype, lambda *_: None)})
+    Odd.__module__, Odd.__qualname__ = cls.__module__, cls.__qualname__
+    x = Odd((2,), "int32")
+    x.__dict__["dtype"] = "int32"
+    Odd._export = lambda self, version, **fields: cls._export(cls((2,), "int32"), version, **fields)
+    if error is None:
+        versioned(dlshim.upgrade(x)).release()
+    else:
+        with pytest.raises(error):
+            versioned(dlshim.upgrade(x))
+
+
+# --- classes that hide what they are --------------------------------------------------
+
+
+class NoName(type):
+    """A class without the attributes by which a class is named."""
+
+    HIDDEN: tuple[str, ...] = ("__module__", "__qualname__")
+    ANSWER: object = AttributeError
+
+    def __getattribute__(cls, name):
+        if name in type.__getattribute__(cls, "HIDDEN"):
+            answer = type.__getattribute__(cls, "ANSWER")
+            if answer is AttributeError:
+                raise AttributeError(name)
+            return answer
+        return type.__getattribute__(cls, name)
+
+
+@pytest.mark.parametrize("hidden", ["__module__", "__qualname__", "both"])
+@pytest.mark.parametrize("answer", [AttributeError, 5, None, "\udcff"], ids=repr)
+def test_classes_without_a_name(hidden, answer):
+    members = {"HIDDEN": (hidden,) if hidden != "both" else NoName.HIDDEN, "ANSWER": answer}
+    x = NoName("Nameless", (P2,), members)()
+    with versioned(dlshim.upgrade(x)) as imported:
+        assert imported.values() == [0, 1, 2, 3, 4, 5]
+    y = NoName("Nameless", (P2,), members)(readonly=True)
+    with pytest.raises(BufferError, match="read-only"):
+        bare(dlshim.upgrade(y))
+    with pytest.raises(TypeError):
+        dlshim.upgrade(NoName("Empty", (), members)())
+
+
+class AnyAttribute:
+    """An instance that raises whatever it is asked for."""
+
+    def __init__(self, error, name):
+        self.__dict__.update(error=error, name=name)
+
+    def __getattr__(self, name):
+        raise self.error if name == self.name else AttributeError(name)
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyError, MemoryError, KeyboardInterrupt])
+@pytest.mark.parametrize(
+    "name",
+    ["__dlpack__", "__array_interface__", "to_dlpack", "toDlpack", "__dlpack_c_exchange_api__"],
+)
+def test_instances_that_raise_when_they_are_looked_at(name, error):
+    with pytest.raises((error, TypeError, BufferError)):
+        dlshim.upgrade(AnyAttribute(error("looked at"), name))
+
+
+def test_an_instance_without_a_device_that_says_so_by_raising():
+    class Odd(producers.InstanceOnly):
+        def __getattr__(self, name):
+            raise KeyboardInterrupt if name == "__dlpack_device__" else AttributeError(name)
+
+    x = Odd()
+    x.__dict__.pop("__dlpack_device__", None)
+    with pytest.raises(KeyboardInterrupt):
+        dlshim.upgrade(x).__dlpack__()
+
+
+# --- options --------------------------------------------------------------------------
+
+
+OPTIONS = {
+    "reinterpret": {
+        ValueError: [
+            (-1, 8, 1), (255, 8, 1), (0, 0, 1), (0, 256, 1), (0, 8, 0), (0, 8, 65536), (2**80, 8),
+            ("i", 8, 1), (0, 8.0), (0,), (0, 8, 1, 1), "\udcff", "",
+        ],
+        TypeError: [[0, 8, 1], 5, b"int8"],
+    },
+    "align": {
+        ValueError: [0, -8, 3, 2**31, 2**80, -(2**80)],
+        TypeError: [True, 8.0, "8", Number(__index__=lambda self: "8")],
+    },
+    "device": {
+        ValueError: ["cuda:", "cuda:x", "cuda:1x", "cuda:-1", f"cuda:{2**31}", f"cuda:{2**70}", ""],
+        TypeError: [5, 1.5, (1,), b"cpu", (1.5, 0)],
+        UnicodeEncodeError: ["\udcff"],
+    },
+    "order": {ValueError: ["c", "\udcff", "", "C\0"], TypeError: [5, b"C"]},
+    "readonly": {TypeError: [1, "yes", ...]},
+}  # fmt: skip
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("option", "error", "value"),
+    [
+        (option, error, value)
+        for option, errors in OPTIONS.items()
+        for error, values in errors.items()
+        for value in values
+    ],
+    ids=lambda value: None if isinstance(value, type) else ascii(value)[:20],
+)
+def test_values_of_options_that_are_refused(option, error, value):
+    with pytest.raises(error):
+        dlshim.upgrade(P2(), **{option: value})
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("option", ["align", "reinterpret", "device"])
+def test_an_interrupt_in_the_value_of_an_option(option):
+    interrupting = Number(__index__=raises(KeyboardInterrupt()))
+    value = {"reinterpret": (interrupting, 8), "device": (interrupting, 0)}.get(
+        option, interrupting
+    )
+    with pytest.raises(KeyboardInterrupt):
+        dlshim.upgrade(P2(), **{option: value})
+
+
+def test_the_unset_value_of_an_option_is_no_option():
+    for unset in (None, ...):
+        accepted = {}
+        for name in ("device", "order", "align", "reinterpret", "stream", "producer_stream"):
+            try:
+                dlshim.upgrade(P2(), **{name: unset})
+            except TypeError:
+                continue
+            accepted[name] = unset
+        assert accepted
+        with versioned(dlshim.upgrade(P2(), **accepted)) as imported:
+            assert imported.values() == [0, 1, 2, 3, 4, 5]
+
+
+# --- keywords of consumers ------------------------------------------------------------
+
+
+class Text(str):
+    """Is not interned, and compares as text all the same."""
+
+    __slots__ = ()
+
+
+def test_keywords_whose_names_are_not_interned():
+    upgraded = dlshim.upgrade(P2())
+    for name, value in (("max_version", (1, 0)), ("copy", None), ("stream", None),
+                        ("dl_device", (1, 0))):  # fmt: skip
+        caps.take(upgraded.__dlpack__(**{Text(name): value})).release()
+        caps.take(upgraded.__dlpack__(**{"".join(list(name)): value})).release()
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        upgraded.__dlpack__(**{Text("maxversion"): (1, 0)})
+
+
+VERSIONS = {
+    "bytes": b"\1\0",
+    "text": "10",
+    "negative": (-1, 0),
+    "negative minor": (1, -1),
+    "floats": (1.0, 0),
+    "three": (1, 0, 0),
+    "minor without a number": (1, None),
+    "a set": {1, 0},
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS.values(), ids=VERSIONS)
+def test_versions_that_are_refused(version):
+    with pytest.raises(TypeError, match="max_version"):
+        dlshim.upgrade(P2()).__dlpack__(max_version=version)
+
+
+@pytest.mark.parametrize(
+    ("version", "name"),
+    [
+        ((1, 2**16), caps.VERSIONED),
+        ((1, 2**80), caps.VERSIONED),
+        ((2**80, 0), caps.VERSIONED),
+        ((True, False), caps.VERSIONED),
+        ((True, 5), caps.VERSIONED),
+        ((1, True), caps.VERSIONED),
+        ([1, 0], caps.VERSIONED),
+        ((0, 8), caps.LEGACY),
+    ],
+    ids=repr,
+)
+def test_unusual_versions(version, name):
+    for _ in range(2):
+        capsule = dlshim.upgrade(P2()).__dlpack__(max_version=version)
+        assert caps.name_of(capsule) == name
+        caps.take(capsule).release()
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_copy_that_is_neither(error):
+    value = Number(__bool__=raises(error("neither")), __index__=lambda self: 1)
+    with pytest.raises((TypeError, ValueError, KeyboardInterrupt)):
+        dlshim.upgrade(P2()).__dlpack__(copy=value)
+
+
+# --- the hooks of the tests and the dtype ---------------------------------------------
+
+
+def test_hooks_refuse_wrong_arguments():
+    for call in (
+        lambda: _core._hook(1),
+        lambda: _core._hook("no such hook"),
+        lambda: _core._sync_action(),
+        lambda: _core._peek(1),
+        lambda: _core._plan(5),
+    ):
+        with pytest.raises((TypeError, ValueError)):
+            call()
+
+
+def test_dtypes_that_are_built_by_hand():
+    kind = type(dlshim.from_dlpack(P2()).dtype)
+    assert str(kind((2, 32, 1))) == "float32"
+    for parts in ((), (2,), (2, 32), (2, 32, "x"), (-1, 8, 1), (2, 256, 1), (2, 32, 2**16)):
+        assert str(kind(parts)) == "?"
+    assert str(kind((2, 33, 1))) and str(kind((2, 33, 4)))
+    assert str(kind((200, 8, 3)))
