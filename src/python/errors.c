@@ -23,6 +23,7 @@ dls_type_name(PyObject *obj)
 {
     PyObject *type = (PyObject *)Py_TYPE(obj);
     PyObject *module = PyObject_GetAttrString(type, "__module__");
+    PyErr_Clear(); /* a metaclass may answer what is asked next (T9) */
     PyObject *name = PyObject_GetAttrString(type, "__qualname__");
     PyObject *result;
     if (name == NULL || !PyUnicode_Check(name)) {
@@ -31,7 +32,6 @@ dls_type_name(PyObject *obj)
     }
     else if (module == NULL || !PyUnicode_Check(module)
              || PyUnicode_CompareWithASCIIString(module, "builtins") == 0) {
-        PyErr_Clear();
         result = Py_NewRef(name);
     }
     else {

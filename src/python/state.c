@@ -53,7 +53,8 @@ static PyObject *
 new_error(PyObject *module, const char *name, const char *doc, PyObject *first,
           PyObject *second)
 {
-    PyObject *bases = PyTuple_Pack(2, first, second);
+    /* No class is made while an exception is pending: foreign code may run. */
+    PyObject *bases = PyErr_Occurred() == NULL ? PyTuple_Pack(2, first, second) : NULL;
     if (bases == NULL) {
         return NULL;
     }
