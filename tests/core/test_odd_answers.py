@@ -62,7 +62,6 @@ REFUSED_FORMATS = {
     "pair of long doubles": (lambda: of_numpy("clongdouble"), "reinterpret"),
     "void": (lambda: of_numpy("V3"), "reinterpret"),
     "struct": (lambda: of_numpy([("a", "i4"), ("b", "f4")]), "struct"),
-    "padding": (lambda: of_cpython("4x", value=()), "reinterpret"),
 }
 
 
