@@ -211,6 +211,27 @@ def sanitize(s: nox.Session) -> None:
     s.run("python", "tools/sanitize.py", f"--junitxml={results}", *s.posargs)
 
 
+@session("coverage")
+def coverage(s: nox.Session) -> None:
+    """Lines and branches of the C code that the tests reach, against tools/uncovered.toml."""
+    s.install("setuptools>=77")
+    pythons = [f"--python={version}={interpreter(version)}" for version in PYTHONS]
+    s.run("python", "tools/coverage.py", *pythons, *s.posargs)
+
+
+@session("debug")
+def debug(s: nox.Session) -> None:
+    """References, blocks and the core suite on a debug build of CPython (Debian's)."""
+    s.run("python", "tools/debug.py", *s.posargs)
+
+
+@session("memcheck")
+def memcheck(s: nox.Session) -> None:
+    """A part of the core suite under valgrind's memcheck."""
+    s.install("pytest>=9", "hypothesis", "setuptools>=77")
+    s.run("python", "tools/memcheck.py", *s.posargs)
+
+
 @session("mutants", tags=CI)
 def mutants(s: nox.Session) -> None:
     """The tests of device memory on sources with one action missing: each must be noticed."""
@@ -298,6 +319,12 @@ def lint(s: nox.Session) -> None:
     for version in PYTHONS:
         s.run(interpreter(version), "tools/check_c.py", external=True)
     s.run(interpreter(FLOOR), "tools/check_c.py", "--analyse", external=True)
+
+
+@session("tidy")
+def tidy(s: nox.Session) -> None:
+    """clang-tidy and cppcheck; Debian's, which are too large to install on every change."""
+    s.run(interpreter(FLOOR), "tools/tidy.py", external=True)
 
 
 @session("stubtest", PYTHONS[-1], tags=CI, requires=["build"])

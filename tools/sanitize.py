@@ -13,14 +13,15 @@ tests that need one are skipped here; they run everywhere else.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+import variant
+
+ROOT = variant.ROOT
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 FLAGS = [*SANITIZE, "-fno-omit-frame-pointer", "-g", "-O1"]
 
@@ -78,23 +79,11 @@ def find_planted_faults(folder: Path, env: dict[str, str]) -> None:
 
 def install(folder: Path) -> Path:
     """Builds the package with the sanitizers into a folder that can go on sys.path."""
-    tree, site = folder / "tree", folder / "site"
-    leave_out = shutil.ignore_patterns(".git", ".nox", "build", "dist", "*.so", "*.egg-info")
-    shutil.copytree(ROOT, tree, ignore=leave_out)
-    flags = " ".join(FLAGS)
-    env = {**os.environ, "CC": "gcc", "CFLAGS": flags, "LDFLAGS": " ".join(SANITIZE)}
-    env["DLSHIM_ASSERT"] = "1"
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
-    command += ["--no-build-isolation", "--target", str(site), str(tree)]
-    if subprocess.run(command, env=env).returncode:
-        sys.exit("the package does not build with the sanitizers")
-    (library,) = site.glob("dlshim/_core*.so")
+    site = variant.build(folder, FLAGS, SANITIZE, asserts=True)
+    library = variant.library(site)
     headers = subprocess.run(["objdump", "-p", str(library)], capture_output=True, text=True)
     if "libasan" not in headers.stdout or "libubsan" not in headers.stdout:
         sys.exit(f"{library.name} was built without the sanitizers")
-    needs = subprocess.run(["nm", "-D", "-u", str(library)], capture_output=True, text=True)
-    if "__assert_fail" not in needs.stdout:
-        sys.exit(f"{library.name} was built without the asserts")
     return site
 
 
