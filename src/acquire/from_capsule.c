@@ -110,14 +110,15 @@ describe(dls_exchange *x, PyObject *capsule, dls_generation likely)
 }
 
 /* Others that hold the capsule may consume it while foreign code runs, so its dims are
- * copied.  Those of a struct that lies stay where they are; the scan refuses it.  0, or
- * -1 with MemoryError. */
+ * copied.  Those of a struct that lies stay where they are; it is refused before they
+ * are read.  0, or -1 with MemoryError. */
 static int
 copy_dims(dls_acquired *acquired)
 {
     dl_tensor *tensor = &acquired->tensor;
     size_t n = (size_t)tensor->ndim;
-    if (tensor->ndim <= 0 || tensor->ndim > DLS_NDIM_ABSURD || tensor->shape == NULL) {
+    if (tensor->ndim <= 0 || tensor->ndim > DLS_NDIM_ABSURD || tensor->shape == NULL
+        || (acquired->flags & ~DL_FLAGS_KNOWN) != 0) {
         return 0;
     }
     if (dls_acquired_make_dims(acquired, tensor->ndim) < 0) {

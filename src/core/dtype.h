@@ -12,9 +12,10 @@
 #include "abi/dlpack_abi.h"
 
 /* No DLPack code: the element is `bits` wide and only `reinterpret` can name it.  They
- * never leave dlshim.  TIME: a date or a duration, a signed number.  COMPLEX: of a
- * width that DLPack's complex numbers do not have. */
-#define DLS_DTYPE_COMPLEX 253
+ * never leave dlshim.  COMPLEX and FLOAT: of a width that DLPack has no code for.
+ * TIME: a date or a duration, a signed number.  UNKNOWN: bytes of any meaning. */
+#define DLS_DTYPE_COMPLEX 252
+#define DLS_DTYPE_FLOAT 253
 #define DLS_DTYPE_TIME 254
 #define DLS_DTYPE_UNKNOWN 255
 

@@ -22,12 +22,29 @@
 static const char *
 conversion_of(const dls_exchange *x)
 {
-    bool complex = x->acquired.tensor.dtype.code == DLS_DTYPE_COMPLEX;
-    if (x->acquired.hold.kind != DLS_HOLD_BUFFER) {
-        return dls_cure_array(x->source);
+    uint8_t code = x->acquired.tensor.dtype.code;
+    bool buffer = x->acquired.hold.kind == DLS_HOLD_BUFFER;
+    if (buffer && code == DLS_DTYPE_COMPLEX) {
+        return "numpy.frombuffer(x, 'clongdouble')";
     }
-    return complex ? "numpy.frombuffer(x, 'clongdouble')"
-                   : "numpy.frombuffer(x, 'longdouble')";
+    return buffer && code == DLS_DTYPE_FLOAT ? "numpy.frombuffer(x, 'longdouble')"
+                                             : dls_cure_array(x->source);
+}
+
+/* What is done to them then. */
+static const char *
+method_for(dl_dtype dtype, bool has_name)
+{
+    switch (dtype.code) {
+    case DLS_DTYPE_TIME:
+        return "astype('int64')";
+    case DLS_DTYPE_COMPLEX:
+        return "astype('complex128')";
+    case DLS_DTYPE_FLOAT:
+        return "astype('float64')";
+    default: /* a type of another package, or mere bytes */
+        return has_name ? "astype('float64')" : "view('uint8')";
+    }
 }
 
 /* DLPack has no code for the elements, and reinterpret= named none.  What __dlpack__
@@ -38,7 +55,6 @@ check_code(dls_exchange *x)
     dl_dtype dtype = x->acquired.tensor.dtype;
     int bytes = dtype.lanes; /* see DLS_DTYPE_UNKNOWN; 0: no dtype is as wide */
     bool has_name = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
-    bool time = dtype.code == DLS_DTYPE_TIME;
     char cure[96] = "";
     if (dtype.code < DLS_DTYPE_COMPLEX || x->acquired.generation != DLS_OLDER) {
         return 0;
@@ -46,16 +62,12 @@ check_code(dls_exchange *x)
     if (has_name) {
         snprintf(cure, sizeof cure,
                  ", or name a dtype of the same width, such as reinterpret=\"%s%d\"",
-                 time ? "int" : "uint", 8 * bytes);
+                 dtype.code == DLS_DTYPE_TIME ? "int" : "uint", 8 * bytes);
     }
     dls_refuse(x->state, DLS_EBUFFER, x->source,
                "its elements are of a kind that DLPack has no code for; convert them "
-               "with %s.astype('%s')%s",
-               conversion_of(x),
-               time                              ? "int64"
-               : dtype.code == DLS_DTYPE_COMPLEX ? "complex128"
-                                                 : "float64",
-               cure);
+               "with %s.%s%s",
+               conversion_of(x), method_for(dtype, has_name), cure);
     if (x->first_error != NULL) {
         dls_refuse_with_cause(x->first_error);
         x->first_error = NULL;

@@ -53,8 +53,10 @@ read_format(dls_reading *reading, const dls_buffer *view)
             "view it as numbers first, e.g. memoryview(a).cast('B')",
             format);
     }
-    return dls_reading_set_unnamed(reading, strchr(format, 'Z') != NULL ? 'c' : 'V',
-                                   view->itemsize);
+    char kind = strchr(format, 'Z') != NULL   ? 'c'
+                : strchr(format, 'g') != NULL ? 'f'
+                                              : 'V';
+    return dls_reading_set_unnamed(reading, kind, view->itemsize);
 }
 
 static int

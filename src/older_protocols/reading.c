@@ -115,6 +115,7 @@ dls_reading_set_unnamed(dls_reading *reading, char kind, int64_t itemsize)
         uint16_t bytes = itemsize <= UINT16_MAX ? (uint16_t)itemsize : 0;
         uint8_t code = time          ? DLS_DTYPE_TIME
                        : kind == 'c' ? DLS_DTYPE_COMPLEX
+                       : kind == 'f' ? DLS_DTYPE_FLOAT
                                      : DLS_DTYPE_UNKNOWN;
         dtype = (dl_dtype){code, 8, bytes};
     }

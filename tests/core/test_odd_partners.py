@@ -262,18 +262,18 @@ ENTRIES = {
     "typestr of a huge size": ({"typestr": "<f99999999999"}, BufferError),
     "typestr without a kind": ({"typestr": "<"}, BufferError),
     "big-endian bytes": ({"typestr": ">u1", "shape": (6,)}, None),
-    "a truth that raises": ({"data": (4096, of(__bool__=raises(KeyError("x"))))}, KeyError),
-    "an address that raises": ({"data": (of(__index__=raises(KeyError("x"))), 0)}, Exception),
-    "an extent that raises": ({"shape": (of(__index__=raises(KeyError("x"))),)}, KeyError),
+    "a truth that raises": ({"data": (4096, of(__bool__=raises(KeyError("x"))))}, BufferError),
+    "an address that raises": ({"data": (of(__index__=raises(KeyError("x"))), 0)}, BufferError),
+    "an extent that raises": ({"shape": (of(__index__=raises(KeyError("x"))),)}, BufferError),
     "an extent that is interrupted": (
         {"shape": (of(__index__=raises(KeyboardInterrupt())),)}, KeyboardInterrupt,
     ),
     "33 dimensions": ({"shape": (1,) * 65, "strides": None}, BufferError),
     "an offset that is no int": ({"offset": "x"}, BufferError),
     "an offset from an address": ({"offset": 4}, BufferError),
-    "an offset that raises": ({"offset": of(__index__=raises(KeyError("x")))}, Exception),
+    "an offset that raises": ({"offset": of(__index__=raises(KeyError("x")))}, BufferError),
     "a tuple that raises": (
-        {"shape": type("T", (list,), {"__iter__": raises(KeyError("x"))})([2, 3])}, (KeyError,),
+        {"shape": type("T", (list,), {"__iter__": raises(KeyError("x"))})([2, 3])}, BufferError,
     ),
 }  # fmt: skip
 
@@ -296,12 +296,12 @@ class NoRepr:
 @pytest.mark.parametrize("key", ["typestr", "shape", "strides", "data", "version"])
 def test_entries_that_cannot_be_shown(key):
     x = InterfaceOnly((2, 3), "float32", changes={key: NoRepr()})
-    with pytest.raises((BufferError, ValueError)):
+    with pytest.raises(BufferError):
         versioned(dlshim.upgrade(x))
     text = type("Text", (str,), {"__repr__": NoRepr.__repr__})
     if key == "typestr":
         x = InterfaceOnly((2, 3), "float32", changes={key: text("xx")})
-        with pytest.raises((BufferError, ValueError)):
+        with pytest.raises(BufferError):
             versioned(dlshim.upgrade(x))
 
 
