@@ -106,7 +106,7 @@ dls_hold_drop_unknown(dls_hold *hold)
     if (!is_foreign(hold) && drop_own_part(hold, DLS_ATTACHMENT_UNKNOWN)) {
         return;
     }
-    dls_attachment attachment = python->attachment();
+    dls_attachment attachment = python->attachment(hold->flags >> DLS_HOLD_HOME_BIT);
     if (attachment == DLS_ATTACHED_QUIET && is_foreign(hold)) {
         run_foreign_deleter(hold);
         python->drop_and_report(hold->py);
@@ -144,7 +144,7 @@ dls_hold_drop_quiet(dls_hold *hold)
     /* No exception is pending.  That the thread is attached cannot be asserted: without
      * CPython's own function, python/attach.c takes every thread for an unattached one.
      */
-    assert(python->attachment() != DLS_ATTACHED);
+    assert(python->attachment(0) != DLS_ATTACHED);
     if (!is_foreign(hold)) {
         dls_hold rest = *hold;
         if (!drop_own_part(&rest, DLS_ATTACHED)) {
@@ -280,7 +280,7 @@ static void
 guarded_drop(dls_guarded *guarded, dls_attachment attachment)
 {
     if (attachment == DLS_ATTACHMENT_UNKNOWN) {
-        attachment = python->attachment();
+        attachment = python->attachment(guarded->hold.flags >> DLS_HOLD_HOME_BIT);
     }
     if (attachment != DLS_PYTHON_GONE) { /* else leaked, as foreign memory is (T10) */
         guarded->next = NULL;

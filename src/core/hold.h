@@ -27,8 +27,12 @@ typedef enum {
     DLS_HOLD_GUARDED    /* base is a dls_guarded */
 } dls_hold_kind;
 
-/* The foreign deleter runs Python code without taking the GIL (NumPy < 1.24). */
+/* Flags of a hold.  The foreign deleter runs Python code without taking the GIL (NumPy
+ * < 1.24). */
 #define DLS_HOLD_WANTS_GIL 1u
+/* From this bit on, the number of the import (dls_state.home) whose objects it holds;
+ * 0: of none.  Where that import's interpreter has ended, they must not be touched. */
+#define DLS_HOLD_HOME_BIT 8
 
 typedef struct {
     void *base;
@@ -159,8 +163,10 @@ void dls_guarded_flush(void);
  * from core to Python: core itself knows no object.  All but the first four are called
  * on attached threads. */
 typedef struct {
-    dls_attachment (*attachment)(void); /* of this thread: never UNKNOWN */
-    int (*attach)(void);                /* only when UNATTACHED; returns a token */
+    /* Of this thread: never UNKNOWN.  PYTHON_GONE also where the interpreter of this
+     * home (flags >> DLS_HOLD_HOME_BIT) has ended. */
+    dls_attachment (*attachment)(uint32_t home);
+    int (*attach)(void); /* only when UNATTACHED; returns a token */
     void (*detach)(int token);
     void (*take_back)(void *token); /* the end of let_go: attached again */
     void *(*let_go)(void);          /* let other threads run until take_back */

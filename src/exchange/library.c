@@ -311,6 +311,7 @@ dls_library_gil_deleters(dls_state *state)
 #undef GIL_DELETER
         state->gil_deleters = older;
         state->legacy_hold = older == 1 ? DLS_HOLD_WANTS_GIL : 0;
+        state->legacy_flags = state->home | state->legacy_hold;
     }
     return state->gil_deleters == 1;
 }

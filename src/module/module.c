@@ -100,7 +100,8 @@ module_exec(PyObject *module)
         || PyModule_AddFunctions(module, forget_method) < 0) {
         return -1;
     }
-    dls_freelists_open(dls_attach_install());
+    dls_freelists_open(dls_attach_install(&state->home));
+    state->legacy_flags = state->home;
     dls_loader_watch_forks();
     state->forget = PyObject_GetAttrString(module, "_forget");
     state->plans = dls_plan_cache_new();
@@ -146,6 +147,7 @@ module_free(void *module)
         return;
     }
     module_clear(module);
+    dls_attach_leave(state->home);
     dls_ctable_forget(state);
     watching = watching || Py_AtExit(note_end) == 0;
     state->interpreter = watching ? state->interpreter : -1;

@@ -66,6 +66,7 @@ fill_acquired(dls_reading *reading)
     acquired->tensor.device = (dl_device){dl_kDLCPU, 0};
     acquired->generation = DLS_OLDER;
     acquired->readonly_stated = true;
+    acquired->hold.flags = reading->state->home;
     *reading->p = (dls_producer_stream){.known = DLS_P_UNKNOWN};
     if (reading->row->read(reading) < 0 || hold_source(reading) < 0) {
         dls_acquired_drop(acquired);

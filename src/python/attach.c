@@ -17,12 +17,6 @@ static atomic_bool python_ended;
 /* dlshim was imported in an interpreter that is not the main one. */
 static atomic_bool in_subinterpreter;
 
-static void
-note_end(void)
-{
-    atomic_store_explicit(&python_ended, true, memory_order_release);
-}
-
 /* --- interpreters that have imported dlshim ------------------------------- */
 
 /* The main interpreter, once it has imported dlshim.  NULL: not yet, or before CPython
@@ -58,6 +52,71 @@ is_home(PyThreadState *thread)
     }
     PyInterpreterState *interpreter = PyThreadState_GetInterpreter(thread);
     return interpreter == main_home || is_other_home(interpreter);
+}
+
+/* --- imports whose interpreter has ended ----------------------------------- */
+
+/* Imports are numbered from 1 on.  Those before `first_living` are of a Python that has
+ * ended since: a process may start it again. */
+static atomic_uint last_import;
+static atomic_uint first_living = 1;
+
+/* Imports whose module has been freed in another interpreter than the main one, which
+ * has probably ended: the last ones only. */
+static struct {
+    uint32_t import;
+    int64_t interpreter;
+} left[HOMES];
+static atomic_uint left_count;
+
+static bool watching_for_end; /* note_end will be called */
+
+/* The last C-level hook of Py_Finalize.  CPython forgets the hooks that it has called.
+ */
+static void
+note_end(void)
+{
+    watching_for_end = false;
+    atomic_store_explicit(&first_living, atomic_load(&last_import) + 1,
+                          memory_order_relaxed);
+    atomic_store_explicit(&python_ended, true, memory_order_release);
+}
+
+void
+dls_attach_leave(uint32_t home)
+{
+    int64_t number = PyInterpreterState_GetID(PyInterpreterState_Get());
+    if (number == 0 || dls_python_version() < 0x030c) {
+        return; /* before 3.12 all interpreters share one allocator */
+    }
+    unsigned count = atomic_load(&left_count);
+    left[count % HOMES].import = home >> DLS_HOLD_HOME_BIT;
+    left[count % HOMES].interpreter = number;
+    atomic_store(&left_count, count + 1);
+}
+
+/* Has the interpreter of this import ended?  thread: this one's state, NULL if it is
+ * not attached. */
+static bool
+has_left(uint32_t import, PyThreadState *thread)
+{
+    if (import == 0) {
+        return false;
+    }
+    if (import < atomic_load_explicit(&first_living, memory_order_relaxed)) {
+        return true;
+    }
+    unsigned count = atomic_load_explicit(&left_count, memory_order_relaxed);
+    for (unsigned i = 0; i < count && i < HOMES; i++) {
+        if (left[i].import == import) {
+            PyInterpreterState *here = thread != NULL
+                                           ? PyThreadState_GetInterpreter(thread)
+                                           : NULL;
+            return here == NULL
+                   || PyInterpreterState_GetID(here) != left[i].interpreter;
+        }
+    }
+    return false;
 }
 
 /* --- holds that the main interpreter shall drop --------------------------- */
@@ -125,23 +184,35 @@ attached_thread(void)
     return ours ? thread : NULL;
 }
 
+/* May a thread of a subinterpreter hold the GIL now?  Before 3.12 it looks like a
+ * thread that does not, and attaching with the GIL held never ends.  Once there has
+ * been a subinterpreter, PyGILState_Check() is always 1. */
+static bool
+may_hold_the_gil(void)
+{
+    return version < 0x030c
+           && (atomic_load_explicit(&in_subinterpreter, memory_order_relaxed)
+               || (dls_compat._PyThreadState_UncheckedGet() != NULL
+                   && dls_compat.PyGILState_Check()));
+}
+
 static dls_attachment
-find_attachment(void)
+find_attachment(uint32_t home)
 {
     if (atomic_load_explicit(&python_ended, memory_order_acquire)) {
         return DLS_PYTHON_GONE;
     }
     PyThreadState *thread = attached_thread();
+    if (has_left(home, thread)) {
+        return DLS_PYTHON_GONE;
+    }
     if (thread != NULL) {
         return !is_home(thread)           ? DLS_ATTACHED_ELSEWHERE
                : PyErr_Occurred() == NULL ? DLS_ATTACHED_QUIET
                                           : DLS_ATTACHED;
     }
-    if (atomic_load_explicit(&in_subinterpreter, memory_order_relaxed)
-        && version < 0x030c) {
-        /* A thread of a subinterpreter that holds the GIL looks like one that does not,
-         * and attaching with the GIL held never ends.  A leak is better than that. */
-        return DLS_PYTHON_GONE;
+    if (may_hold_the_gil()) {
+        return DLS_PYTHON_GONE; /* a leak is better than a wait without end */
     }
     return Py_IsInitialized() ? DLS_UNATTACHED : DLS_PYTHON_GONE;
 }
@@ -230,9 +301,8 @@ static const dls_python_ops ops = {
 };
 
 bool
-dls_attach_install(void)
+dls_attach_install(uint32_t *home)
 {
-    static bool watching;
     int64_t number = interpreter_number();
     version = dls_python_version();
     atomic_store_explicit(&python_ended, false, memory_order_release);
@@ -248,10 +318,11 @@ dls_attach_install(void)
         }
     }
     dls_hold_set_python(&ops);
-    if (!watching) {
+    *home = (atomic_fetch_add(&last_import, 1) + 1) << DLS_HOLD_HOME_BIT;
+    if (!watching_for_end) {
         /* CPython has 32 places for such hooks.  If none is free, find_attachment
          * relies on Py_IsInitialized() alone. */
-        watching = Py_AtExit(note_end) == 0;
+        watching_for_end = Py_AtExit(note_end) == 0;
     }
     return !atomic_load_explicit(&in_subinterpreter, memory_order_relaxed);
 }

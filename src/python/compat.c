@@ -171,6 +171,13 @@ fallback_PyThreadState_GetUnchecked(void)
 
 #define fallback__PyThreadState_UncheckedGet fallback_PyThreadState_GetUnchecked
 
+/* Nothing is known of other interpreters. */
+static int
+fallback_PyGILState_Check(void)
+{
+    return 0;
+}
+
 /* --- the table ------------------------------------------------------------ */
 
 void

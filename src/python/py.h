@@ -44,6 +44,7 @@ typedef Py_buffer dls_buffer;
 #undef _PyThreadState_UncheckedGet
 #undef PyObject_GetOptionalAttr
 #undef PyObject_Vectorcall
+#undef PyGILState_Check
 
 /* Functions that joined the limited API after the floor, or were first exported after
  * it.  Each is found by symbol at import, has a first and a last version, and a
@@ -65,7 +66,8 @@ typedef Py_buffer dls_buffer;
     X(PyObject *, PyWeakref_GetObject, (PyObject * reference), 0x0300, 0)              \
     X(int, PyType_Freeze, (PyTypeObject * type), 0x030e, 0)                            \
     X(PyThreadState *, PyThreadState_GetUnchecked, (void), 0x030d, 0)                  \
-    X(PyThreadState *, _PyThreadState_UncheckedGet, (void), 0x0305, 0x030c)
+    X(PyThreadState *, _PyThreadState_UncheckedGet, (void), 0x0305, 0x030c)            \
+    X(int, PyGILState_Check, (void), 0x0304, 0x030b)
 
 #define DLS_COMPAT_MEMBER(result, name, parameters, first, last) \
     result(*name) parameters;

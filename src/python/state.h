@@ -135,6 +135,8 @@ typedef struct dls_state {
     int gil_deleters; /* deleters want the GIL around them; -1 = not known yet */
     /* What follows from gil_deleters: DLS_HOLD_* of each legacy tensor on the host. */
     uint32_t legacy_hold;
+    uint32_t home; /* flags of each hold: the number of this import (core/hold.h) */
+    uint32_t legacy_flags; /* both */
 
     /* --- module --- */
     struct dls_plan_cache *plans;

@@ -13,9 +13,10 @@ from project.tree import LAYERS, SRC, without_comments
 FILES = sorted(path for path in SRC.rglob("*") if path.suffix in (".c", ".h", ".def"))
 
 #: Lines of src/ that hold code, without comments and blanks.  It falls; it rises only with new
-#: behaviour, in the commit that brings it: 14 900 when the layout was rebuilt, and 500 for what
-#: is refused with a cure, masks, autograd, proxies and one call for each learned exchange.
-CODE_LINES = 15_400
+#: behaviour, in the commit that brings it: 14 900 when the layout was rebuilt, 500 for what is
+#: refused with a cure, masks, autograd, proxies and one call for each learned exchange, and 60 for
+#: holds that know the interpreter that their objects belong to.
+CODE_LINES = 15_460
 NEGOTIATION = "acquire/negotiate.c"
 NEGOTIATION_LINES = 350
 SOURCES_PER_FOLDER = 15
