@@ -188,34 +188,34 @@ dls_attempt_table(dls_exchange *x, bool strict)
                                         strict);
 }
 
-/* torch refuses the conjugate bit itself, without naming the cure: our text goes in
- * front of its own. */
+/* torch and Paddle refuse autograd, and torch the conjugate bit, without naming our
+ * cures: our text goes in front of their own. */
 static dls_attempt
-explain_bits(dls_exchange *x)
+explain_refusal(dls_exchange *x)
 {
     const dl_dtype any = {dl_kDLComplex, 64, 1};
     if (!dls_error_is_fatal()) {
         PyObject *error = dls_error_take();
-        (void)dls_refuse_lazy_bits(x->state, x->plan, x->source, any);
-        (void)dls_refuse_with_cause(error); /* alone, if no bit is set */
+        if (check_autograd(x) == 0 && dls_plan_has(x->plan, DLS_LIB_LAZY_BITS)) {
+            (void)dls_refuse_lazy_bits(x->state, x->plan, x->source, any);
+        }
+        (void)dls_refuse_with_cause(error); /* alone, if neither is so */
     }
     return DLS_ATTEMPT_RAISED;
 }
 
-/* Host producers are never passed a stream but None (N6). */
+/* Host producers are never passed a stream but None (N6).  What requires grad is
+ * refused by their __dlpack__ itself, so it is not asked about before the call. */
 static dls_attempt
 attempt_dlpack(dls_exchange *x, unsigned mask)
 {
-    if (check_autograd(x) < 0) {
-        return DLS_ATTEMPT_RAISED;
-    }
     const dls_call_values values = {NULL, NULL, NULL};
     PyObject *capsule = dls_call_dlpack(x->state, x->source, mask, &values);
     dls_attempt got = dls_attempt_read_capsule(x, capsule, mask);
     if (got == DLS_ATTEMPT_GOT) {
         return dls_attempt_check_bits(x);
     }
-    return dls_plan_has(x->plan, DLS_LIB_LAZY_BITS) ? explain_bits(x) : got;
+    return dls_plan_has(x->plan, DLS_LIB_AUTOGRAD) ? explain_refusal(x) : got;
 }
 
 /* The first capsule function of the library. */

@@ -477,6 +477,10 @@ take_capsule(dls_exchange *x)
         || dls_resolve_checks(x, &resolved) < 0) {
         return NULL;
     }
+    if (x->acquired.tensor.strides != NULL) {
+        resolved.delivery.canonical =
+            false; /* order="K" of a later export keeps them */
+    }
     const dls_producer_stream p = {.known = resolved.scan.count == 0 ? DLS_P_READY
                                                                      : DLS_P_UNKNOWN};
     PyObject *tensor = dls_tensor_new(x->state, &resolved.delivery, &x->acquired, p,

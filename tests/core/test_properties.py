@@ -228,9 +228,10 @@ def test_order_K_keeps_every_stride(fields, asked):
     """Also beside extents of 0 and 1, where only a negative one becomes 1 (T4)."""
     strides = fields["strides"] or caps.row_major(fields["shape"])
     x = VersionedAlways(**(fields | {"strides": strides}))
-    with caps.take(dlshim.upgrade(x, order="K").__dlpack__(max_version=asked)) as imported:
-        kept = [1 if s < 0 and n < 2 else s for n, s in zip(x.shape, strides, strict=True)]
-        assert list(imported.view.strides or ()) == kept
+    kept = [1 if s < 0 and n < 2 else s for n, s in zip(x.shape, strides, strict=True)]
+    for source in (x, x.__dlpack__(max_version=(1, 0))):
+        with caps.take(dlshim.upgrade(source, order="K").__dlpack__(max_version=asked)) as imported:
+            assert list(imported.view.strides or ()) == kept
 
 
 @SETTINGS

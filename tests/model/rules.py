@@ -108,7 +108,7 @@ class Rules:
         bears = request.bears_negative or options.get("order") or "N9" in self.wrong
         if memory.negative and not bears:
             return Refused("BufferError")  # N9
-        return self._same(memory, readonly, stated, request)
+        return self._same(memory, options, request, (readonly, stated))
 
     def _copy(self, options: dict[str, Any], request: Request) -> tuple[bool | None, bool]:
         """The consumer's wish, else the user's; the two must not contradict each other."""
@@ -122,8 +122,8 @@ class Rules:
     ) -> tuple[Memory, Refused | None]:
         """reinterpret= names a dtype of the same width; packing cannot be said across (T7)."""
         if "reinterpret" in options:
-            bytewise = memory.generation == LEGACY or memory.flags & PADDED
             width = memory.dtype[1] * memory.dtype[2]
+            bytewise = (memory.generation == LEGACY and width == 1) or memory.flags & PADDED
             if (8 if memory.packed and bytewise else width) != 8:
                 return memory, Refused("BufferError")
             flags = memory.flags & ~PADDED if memory.dtype != (1, 8, 1) else memory.flags
@@ -159,11 +159,15 @@ class Rules:
         align = max(64, options.get("align", 1))
         return Given(made, flags if request.versioned else None, True, align)
 
-    def _same(self, memory: Memory, readonly: bool, stated: bool, request: Request) -> Given:
-        """The same memory; only the description is made canonical (T4, T5)."""
+    def _same(
+        self, memory: Memory, options: dict[str, Any], request: Request, read: tuple[bool, bool]
+    ) -> Given:
+        """The same memory; only the description is made canonical (T4, T5), but for order="K"."""
+        readonly, stated = read
         pairs = zip(memory.shape, memory.strides, strict=True)
         strides = tuple(1 if n < 2 and step < 0 else step for n, step in pairs)
-        strides = memory.compact if memory.contiguous and "T4" not in self.wrong else strides
+        canonical = memory.contiguous and options.get("order") != "K" and "T4" not in self.wrong
+        strides = memory.compact if canonical else strides
         flags = memory.flags & ~READ_ONLY | (READ_ONLY if readonly else 0)
         out = replace(memory, strides=strides, flags=flags, stated=stated)
         return Given(out, flags if request.versioned else None, False)
