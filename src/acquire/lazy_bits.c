@@ -161,12 +161,14 @@ refuse_masked(dls_state *state, PyObject *obj)
     }
     got = dls_get_optional(obj, state->names.unmasked, &unmasked);
     Py_XDECREF(unmasked);
-    return got < 0 ? -1
-                   : dls_refuse(state, DLS_EBUFFER, obj,
-                                "its mask hides elements, and DLPack has no masks; "
-                                "pass .filled(value) to put a value in their place, "
-                                "or %s to pass what is under the mask",
-                                got > 0 ? ".unmasked" : "numpy.ma.getdata(x)");
+    if (got < 0 && dls_error_forget() < 0) {
+        return -1;
+    }
+    return dls_refuse(state, DLS_EBUFFER, obj,
+                      "its mask hides elements, and DLPack has no masks; pass "
+                      ".filled(value) to put a value in their place, or %s to pass "
+                      "what is under the mask",
+                      got > 0 ? ".unmasked" : "numpy.ma.getdata(x)");
 }
 
 int

@@ -117,6 +117,13 @@ def test_a_wrapper_without_memory_names_what_it_wraps(row):
         versioned(dlshim.upgrade(P2((3,), data=None)))
 
 
+def test_a_view_may_be_a_producer_too() -> None:
+    holder = type("Holder", (), {"data": P2()})
+    with pytest.raises(dlshim.UnsupportedObjectError) as error:
+        dlshim.upgrade(holder())
+    assert cure_in(error.value) == ".data"
+
+
 def test_no_cure_is_offered_that_is_none() -> None:
     """None, text, mappings and modules; an attribute of another meaning; a mapping's get()."""
     holder = type("Holder", (), {"data": {"a": 1}, "buf": None, "is_sparse": False})()

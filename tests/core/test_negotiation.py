@@ -846,3 +846,32 @@ def test_N1_a_learned_exchange_is_one_call_whatever_is_asked(cls, words, ask):
         ask(dlshim.upgrade(x), **words).release()
         assert len(x.keywords) == n, x.keywords
         assert len(x.exports) == n
+
+
+class WhereTests(P2):
+    """The device question answers what the test says, after the type was met on the host."""
+
+    said = (1, 0)
+
+    def __dlpack_device__(self):
+        if isinstance(self.said, BaseException):
+            raise self.said
+        return self.said
+
+
+def test_N5_a_learned_type_is_asked_for_its_device_where_it_must_be_known():
+    cls = fresh(WhereTests)
+    versioned(dlshim.upgrade(cls())).release()
+    x = cls()
+    x.said = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        versioned(dlshim.upgrade(x), dl_device=(1, 0))
+    x.said = ValueError("unknown")
+    versioned(dlshim.upgrade(x), dl_device=(1, 0)).release()
+    with pytest.raises((TypeError, BufferError)):
+        dlshim.upgrade(x).__dlpack__(max_version=(1, 0), stream=object())
+    x = cls(device=(7, 0))
+    x.said = (7, 0)
+    with versioned(dlshim.upgrade(x), dl_device=(7, 0)) as imported:
+        assert imported.view.device == (7, 0)
+    assert len(x.keywords) == 1

@@ -495,3 +495,35 @@ def test_T8_a_tensor_remembers_that_the_user_said_read_only(cls):
         assert imported.view.element_zero == tensor.data_ptr
     with bare(dlshim.upgrade(tensor, readonly=False)) as imported:
         assert imported.view.element_zero == tensor.data_ptr
+
+
+@pytest.mark.parametrize("name", [None, 5, b"jax._src.dlpack"])
+def test_T8_code_without_a_name_is_not_taken_for_jax(name):
+    module = {} if name is None else {"__name__": name}
+    exec(JAX, module)
+    with pytest.raises(BufferError, match="legacy_readonly"):
+        module["from_dlpack"](dlshim.upgrade(P2(readonly=True)))
+
+
+def test_T12_a_mask_that_cannot_be_asked_hides_nothing():
+    np = pytest.importorskip("numpy", reason="masked arrays are NumPy's")
+    base = type("MaskedNDArray", (np.ndarray,), {"__module__": "astropy.utils.masked.core"})
+
+    def raises(kind):
+        def get(self):
+            raise kind("no")
+
+        return property(get)
+
+    numbers = np.arange(3.0)
+    odd = type("Odd", (list,), {"any": raises(ValueError)})([1])
+    for mask in (raises(ValueError), raises(AttributeError), odd, property(lambda self: [1])):
+        x = numbers.view(type("Kind", (base,), {"mask": mask}))
+        versioned(dlshim.upgrade(x)).release()
+    with pytest.raises(KeyboardInterrupt):
+        versioned(
+            dlshim.upgrade(numbers.view(type("Kind", (base,), {"mask": raises(KeyboardInterrupt)})))
+        )
+    members = {"mask": True, "unmasked": raises(ValueError)}  # one bool for all elements
+    with pytest.raises(BufferError, match="mask"):
+        versioned(dlshim.upgrade(numbers.view(type("Kind", (base,), members))))

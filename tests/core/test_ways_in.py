@@ -985,3 +985,35 @@ def test_booleans_of_onnxruntime_are_booleans(said, ask):
             assert imported.view.dtype == ((6, 8, 1) if said == "tensor(bool)" else (1, 8, 1))
         with ask(dlshim.upgrade(cls((3,), "int8"))) as imported:
             assert imported.view.dtype == (0, 8, 1)
+
+
+@BOTH
+def test_what_onnxruntime_says_of_booleans_may_be_odd(ask):
+    module = "onnxruntime.capi.onnxruntime_inference_collection"
+
+    def made(answer, dtype="uint8"):
+        cls = producers.masquerade(P1, "OrtValue", module, data_type=answer)
+        return cls((3,), dtype)
+
+    def raises(self):
+        raise ValueError("not now")
+
+    with ask(dlshim.upgrade(made(lambda self: 9))) as imported:
+        assert imported.view.dtype == (1, 8, 1)
+    with pytest.raises(BufferError, match="not now"):
+        ask(dlshim.upgrade(made(raises)))
+    for wider in ((1, 16, 1), (1, 8, 2)):
+        with ask(dlshim.upgrade(made(raises, wider))) as imported:
+            assert imported.view.dtype == wider
+
+
+@BOTH
+def test_N1_an_instances_own_none_is_not_offered(ask):
+    """Where another object of the type had a method of its own."""
+    cls = type("Bag", (), {})
+    with_method, without = cls(), cls()
+    with_method.__dlpack__ = P1().__dlpack__
+    without.__dlpack__ = None
+    ask(dlshim.upgrade(with_method)).release()
+    with pytest.raises(dlshim.UnsupportedObjectError):
+        dlshim.upgrade(without)
