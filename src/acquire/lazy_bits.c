@@ -148,7 +148,7 @@ hides(dls_state *state, PyObject *mask)
 }
 
 /* The memory holds the elements that the mask hides, and DLPack has no masks.  A mask
- * that cannot be asked hides nothing that this exchange could give. */
+ * that cannot be asked is taken to hide nothing. */
 static int
 refuse_masked(dls_state *state, PyObject *obj)
 {

@@ -69,7 +69,10 @@ learn(dls_exchange *x, dls_protocol protocol, unsigned mask)
     bool after_refusal = protocol > DLS_PROTOCOL_DLPACK
                          && dls_plan_offers(x->plan, DLS_PROTOCOL_DLPACK)
                          && dls_plan_has(x->plan, DLS_LIB_OLDER_AFTER_REFUSAL);
-    bool by_chance = x->learned_failed
+    /* Another object of the type may be asked for more than this one can say (N3). */
+    bool of_one = x->plan->on_instance
+                  && (protocol != DLS_PROTOCOL_DLPACK || !(mask & DLS_ASK_VERSION));
+    bool by_chance = x->learned_failed || of_one
                      || (x->refused_otherwise
                          && !dls_plan_has(x->plan, DLS_LIB_LEARN_ANY_REFUSAL));
     const dls_form form = {

@@ -147,15 +147,16 @@ exports_itself(PyObject *obj)
 {
     enum { FRAMES = 16 };
     PyObject *frame = Py_XNewRef((PyObject *)PyEval_GetFrame());
-    bool found = false;
-    for (int i = 0; frame != NULL && i < FRAMES && !found; i++) {
-        found = frame_exports(frame, obj);
+    int found = 0;
+    for (int i = 0; frame != NULL && i < FRAMES && found < 2; i++) {
+        found += frame_exports(frame, obj);
         PyObject *back = read_attribute(frame, "f_back", false);
         Py_DECREF(frame);
         frame = back;
     }
     Py_XDECREF(frame);
-    return found;
+    return found
+           == 2; /* a wrapper's __dlpack__ has what it wraps among its variables */
 }
 
 int

@@ -48,6 +48,9 @@ void
 dls_plan_learn_keywords(dls_plan *plan, unsigned taken, int refused)
 {
     dls_learned learned = dls_plan_learned(plan);
+    if (plan->on_instance) {
+        return; /* the next object's __dlpack__ may be another function (N1) */
+    }
     learned.taken = (learned.taken | taken) & 15u;
     if (refused >= 0) {
         learned.refused = (unsigned)refused & 15u;
@@ -290,14 +293,15 @@ find_in_object(dls_state *state, PyObject *obj, dls_plan *plan)
     if (PyType_Check(obj)) {
         return 0; /* a class is no array, though its methods look like ours */
     }
-    if (!dls_plan_offers(plan, DLS_PROTOCOL_DLPACK)) {
+    if (plan->offers == 0) {
         if (find_on_instance(state, obj, DLS_PROTOCOL_DLPACK, plan) < 0) {
             return -1;
         }
         plan->has_device |= plan->on_instance; /* if it is missing, nobody answers */
-        plan->is_proxy = plan->on_instance
-                         && PyObject_HasAttrString((PyObject *)plan->type,
-                                                   "__getattr__");
+        plan->is_proxy =
+            plan->on_instance
+            && PyObject_HasAttrString((PyObject *)plan->type, "__getattr__")
+            && !PyObject_HasAttrString((PyObject *)Py_TYPE(plan->type), "__getattr__");
     }
     if (!dls_plan_offers(plan, DLS_PROTOCOL_DLPACK)) {
         int got = dls_library_has_capsule(state, plan->library, obj);

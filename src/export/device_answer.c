@@ -8,6 +8,7 @@
 #include "acquire/ctable.h"
 #include "core/device.h"
 #include "exchange/on_host.h"
+#include "exchange/plan_cache.h"
 #include "exchange/tensor_object.h"
 #include "export/export.h"
 #include "python/errors.h"
@@ -111,6 +112,15 @@ dls_device_answer(dls_state *state, PyObject *source, dls_plan *plan,
     int got = source == Py_None ? 0 : device_without_export(&x, device);
     if (got == 0 && dls_exchange_prepare(&x) == 0) {
         got = device_by_export(&x, device) == 0;
+        /* A type or a proxy that has lost the __dlpack__ of its plan is met anew, once.
+         */
+        if (got == 0 && x.plan == plan && !dls_plan_is_tensor(plan)
+            && (PyErr_ExceptionMatches(PyExc_AttributeError)
+                || PyErr_ExceptionMatches(PyExc_BufferError))
+            && dls_plan_retire(state, plan, source) && dls_exchange_prepare(&x) == 0) {
+            got = device_without_export(&x, device);
+            got = got == 0 ? device_by_export(&x, device) == 0 : got;
+        }
     }
     dls_exchange_end(&x);
     if (got <= 0) {

@@ -113,9 +113,14 @@ meet_anew(dls_exchange *x)
         return dls_refuse(x->state, DLS_EBUFFER, x->source,
                           "the Producer has been cleared with its garbage");
     }
-    dls_plan *plan = dls_plan_find(x->state, x->source);
+    /* Of a proxy, another thread may have cached a plan again: the object itself tells.
+     */
+    dls_plan *plan = x->plan->on_instance ? dls_plan_new(x->state, x->source)
+                                          : dls_plan_find(x->state, x->source);
     if (plan == NULL) {
-        return dls_refuse_from_pending(x->state, x->source, "its type has changed");
+        return dls_refuse_from_pending(x->state, x->source,
+                                       x->plan->on_instance ? "it cannot be exported"
+                                                            : "its type has changed");
     }
     replace_source(x, Py_NewRef(x->source), plan);
     return 0;

@@ -31,20 +31,13 @@ conversion_of(const dls_exchange *x)
                                              : dls_cure_array(x->source);
 }
 
-/* What is done to them then. */
+/* To which dtype, where they are numbers. */
 static const char *
-method_for(dl_dtype dtype, bool has_name)
+nearest_dtype(uint8_t code)
 {
-    switch (dtype.code) {
-    case DLS_DTYPE_TIME:
-        return "astype('int64')";
-    case DLS_DTYPE_COMPLEX:
-        return "astype('complex128')";
-    case DLS_DTYPE_FLOAT:
-        return "astype('float64')";
-    default: /* a type of another package, or mere bytes */
-        return has_name ? "astype('float64')" : "view('uint8')";
-    }
+    return code == DLS_DTYPE_TIME      ? "int64"
+           : code == DLS_DTYPE_COMPLEX ? "complex128"
+                                       : "float64";
 }
 
 /* DLPack has no code for the elements, and reinterpret= named none.  What __dlpack__
@@ -64,10 +57,18 @@ check_code(dls_exchange *x)
                  ", or name a dtype of the same width, such as reinterpret=\"%s%d\"",
                  dtype.code == DLS_DTYPE_TIME ? "int" : "uint", 8 * bytes);
     }
-    dls_refuse(x->state, DLS_EBUFFER, x->source,
-               "its elements are of a kind that DLPack has no code for; convert them "
-               "with %s.%s%s",
-               conversion_of(x), method_for(dtype, has_name), cure);
+    if (dtype.code == DLS_DTYPE_UNKNOWN && !has_name) {
+        dls_refuse(x->state, DLS_EBUFFER, x->source,
+                   "its elements are of a kind that DLPack has no code for; pass their "
+                   "bytes with numpy.frombuffer(%s.tobytes(), 'uint8')",
+                   dls_cure_array(x->source));
+    }
+    else {
+        dls_refuse(x->state, DLS_EBUFFER, x->source,
+                   "its elements are of a kind that DLPack has no code for; convert "
+                   "them with %s.astype('%s')%s",
+                   conversion_of(x), nearest_dtype(dtype.code), cure);
+    }
     if (x->first_error != NULL) {
         dls_refuse_with_cause(x->first_error);
         x->first_error = NULL;

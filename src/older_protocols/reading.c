@@ -133,12 +133,12 @@ static const struct {
 } refused[] = {
     {"O", "its elements are Python objects, which DLPack has no dtype for: where each "
           "is a number, convert them first, e.g. %s.astype('float64')"},
-    {"SUa", "its elements are text, which DLPack has no dtype for: view or convert "
-            "them as numbers first, e.g. %s.view('uint8')"},
+    {"SUa", "its elements are text, which DLPack has no dtype for: pass its bytes or "
+            "code points as numbers, e.g. numpy.frombuffer(%s.tobytes(), 'uint8')"},
     /* NumPy's StringDType */
     {"T", "its elements are text of any length, which DLPack has no dtype for: give "
-          "them a length and view them as numbers, e.g. "
-          "%s.astype('S20').view('uint8')"},
+          "them the length of the longest and pass the code points as numbers, e.g. "
+          "numpy.frombuffer(%s.astype('U20').tobytes(), 'uint32')"},
     {"t", "its elements are bit fields, which DLPack has no dtype for: unpack them to "
           "bytes first, e.g. numpy.unpackbits(%s)"},
 };

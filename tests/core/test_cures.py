@@ -51,9 +51,10 @@ def object_of(kind: str, what: str, text: str) -> object:
     """An object that the row, and no row before it, fits."""
     if kind == "TYPE":
         builtin = {"list": [1], "tuple": (1,), "range": range(1)}
-        module = what.rstrip(".")
-        return builtin[what] if what in builtin else type("Other", (), {"__module__": module})()
-    members: dict[str, Any] = {what: True if kind == "FLAG" else lambda self, *args: MEMORY}
+        module, _, name = what.rpartition(".")
+        members: dict[str, Any] = {"__module__": module or what, "get": lambda self: MEMORY}
+        return builtin[what] if what in builtin else type(name or "Other", (), members)()
+    members = {what: True if kind == "FLAG" else lambda self, *args: MEMORY}
     if kind == "VIEW":
         members[what] = property(lambda self: MEMORY)
     for method in re.findall(r"\.(\w+)\(", text):
@@ -128,7 +129,22 @@ def test_no_cure_is_offered_that_is_none() -> None:
     """None, text, mappings and modules; an attribute of another meaning; a mapping's get()."""
     holder = type("Holder", (), {"data": {"a": 1}, "buf": None, "is_sparse": False})()
     asks = type("Reads", (), {"keys": lambda self: [], "get": lambda self, key: key})()
-    strange: list[object] = [None, "text", {}, {1}, iter([]), re, object(), int, 3.5, holder, asks]
+    import queue
+
+    strange: list[object] = [
+        queue.Queue(),
+        None,
+        "text",
+        {},
+        {1},
+        iter([]),
+        re,
+        object(),
+        int,
+        3.5,
+        holder,
+        asks,
+    ]
     for x in strange:
         with pytest.raises(dlshim.UnsupportedObjectError) as error:
             dlshim.upgrade(x)
@@ -222,22 +238,26 @@ def test_the_cures_of_numpys_other_kinds_work() -> None:
         "m8[s]": ".astype('int64')",
         "G": ".astype('complex128')",
         "O": ".astype('float64')",
-        "U3": ".view('uint8')",
-        "S3": ".view('uint8')",
+        "U3": "numpy.frombuffer(x.tobytes(), 'uint8')",
+        "S3": "numpy.frombuffer(x.tobytes(), 'uint8')",
+        "V3": "numpy.frombuffer(x.tobytes(), 'uint8')",
     }
     for dtype, cure in cures.items():
-        x = numpy.zeros(3, dtype)
-        assert f"x{cure}" in refused(x), dtype
-        versioned(dlshim.upgrade(cured(x, cure))).release()
+        strided = numpy.zeros((4, 6), dtype)[::2, ::3]
+        for x in (numpy.zeros(3, dtype), numpy.zeros((), dtype), strided):
+            assert cure in refused(x), dtype
+            given = eval(cure, {"x": x, "numpy": numpy}) if "(x" in cure else cured(x, cure)
+            versioned(dlshim.upgrade(given)).release()
     times = numpy.array(["1969-12-31T23:59:59", "NaT"], "M8[s]")
     assert 'reinterpret="int64"' in refused(times)
     with versioned(dlshim.upgrade(times, reinterpret="int64")) as imported:
         assert imported.values() == [-1, -(2**63)]
     if hasattr(numpy.dtypes, "StringDType"):
-        text = numpy.array(["a", "bb"], dtype=numpy.dtypes.StringDType())
-        cure = ".astype('S20').view('uint8')"
-        assert f"x{cure}" in refused(text)
-        versioned(dlshim.upgrade(cured(text, cure))).release()
+        text = numpy.array(["a", "\u00e9b"], dtype=numpy.dtypes.StringDType())
+        cure = "numpy.frombuffer(x.astype('U20').tobytes(), 'uint32')"
+        assert cure in refused(text)
+        with versioned(dlshim.upgrade(eval(cure, {"x": text, "numpy": numpy}))) as imported:
+            assert imported.values()[20:22] == [0xE9, ord("b")]
 
 
 def test_numpys_own_reason_is_the_cause() -> None:
@@ -281,6 +301,26 @@ def test_a_dunder_that_exports_its_own_object_is_explained(way):
     while cause is not None and not isinstance(cause, RecursionError):
         cause = cause.__cause__
     assert cause is not None
+
+
+def test_a_recursion_of_what_is_wrapped_is_left_as_it_is() -> None:
+    """The wrapper's __dlpack__ has the inner object among its variables, once."""
+
+    class Inner:
+        def __dlpack__(self, **asked: Any) -> Any:
+            return self.deeper()
+
+        def deeper(self) -> Any:
+            return self.deeper()
+
+    class Outer:
+        def __dlpack__(self, **asked: Any) -> Any:
+            inner = Inner()
+            return dlshim.upgrade(inner).__dlpack__(**asked)
+
+    for x in (Inner(), Outer()):
+        with pytest.raises(RecursionError):
+            versioned(dlshim.upgrade(x))
 
 
 def test_another_recursion_is_left_as_it_is() -> None:

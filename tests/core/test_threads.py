@@ -12,6 +12,7 @@ from dlshim import _core
 from doubles import capsules as caps
 from doubles import scenarios
 from doubles.asking import ASKINGS, bare, live, versioned
+from doubles.older import InterfaceOnly
 from doubles.producers import EDITIONS, P1, P2, P1b, Strict, fresh
 
 THREADS, ROUNDS = 6, 60
@@ -167,3 +168,37 @@ def test_failures_in_threads():
 
     together(refused, lambda: expect(versioned(upgraded), x.values()),
              lambda: expect(bare(dlshim.upgrade(good)), good.values()))  # fmt: skip
+
+
+def test_proxies_of_different_things_in_several_threads():
+    """One thread meets a proxy anew while another keeps the plan of one that holds an array."""
+
+    class Proxy:
+        def __init__(self, held):
+            self.__dict__["held"] = held
+
+        def __getattr__(self, name):
+            return getattr(self.held, name)
+
+    things = [P2((3,), "int16"), InterfaceOnly((3,), "int16"), P1((3,), "int16")]
+    failures = []
+
+    def work(shift):
+        try:
+            for n in range(400):
+                with versioned(dlshim.upgrade(Proxy(things[(n + shift) % 3]))) as imported:
+                    assert imported.values() == [0, 1, 2]
+        except BaseException as failure:
+            failures.append(failure)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert not failures, failures

@@ -1017,3 +1017,85 @@ def test_N1_an_instances_own_none_is_not_offered(ask):
     ask(dlshim.upgrade(with_method)).release()
     with pytest.raises(dlshim.UnsupportedObjectError):
         dlshim.upgrade(without)
+
+
+class OnInstance:
+    """An object whose __dlpack__ is its own."""
+
+    def __init__(self, held, looks=None):
+        self.__dlpack__, self.__dlpack_device__ = held.__dlpack__, held.__dlpack_device__
+
+
+BY_INSTANCE = pytest.mark.parametrize("kind", [Counted, OnInstance], ids=["proxy", "own method"])
+DEVICES = pytest.mark.parametrize("device", [(1, 0), (8, 0)], ids=["host", "device"])
+
+
+@BY_INSTANCE
+@DEVICES
+def test_N1_what_one_object_refused_is_not_learned_for_the_next(kind, device):
+    """An old producer first, and then one that can say read-only: the flag is kept (T8, N3)."""
+    cls = type("Kind", (kind,), {})
+    versioned(dlshim.upgrade(cls(P1(device=device), []))).release()
+    x = producers.P2LegacyOfReadonly((3,), readonly=True, device=device)
+    for _ in range(2):
+        with versioned(dlshim.upgrade(cls(x, []))) as imported:
+            assert imported.view.readonly
+
+
+@BY_INSTANCE
+@DEVICES
+@pytest.mark.parametrize("second", [P1, producers.P1a], ids=lambda c: c.__name__)
+def test_N1_what_one_object_took_is_not_asked_of_the_next(second, kind, device):
+    cls = type("Kind", (kind,), {})
+    versioned(dlshim.upgrade(cls(P2(device=device), []))).release()
+    x = second((4,), "int8", device=device)
+    with versioned(dlshim.upgrade(cls(x, []))) as imported:
+        assert imported.view.element_zero == x.element_zero
+
+
+def test_N1_a_proxy_answers_for_what_it_stands_for():
+    """After a proxy of an array was met, one of something else is asked for its device first."""
+    cls = type("Proxy", (Counted,), {})
+    versioned(dlshim.upgrade(cls(P2(), []))).release()
+    x = InterfaceOnly((3,), "int16")
+    wrapped = dlshim.upgrade(cls(x, []))
+    assert wrapped.__dlpack_device__() == (1, 0)
+    with versioned(wrapped) as imported:
+        assert imported.values() == [0, 1, 2]
+    for ask in (versioned, lambda x: x.__dlpack_device__()):
+        versioned(dlshim.upgrade(cls(P2(), []))).release()
+        with pytest.raises(BufferError, match=r"Proxy.*offers none of"):
+            ask(dlshim.upgrade(cls(object(), [])))
+
+
+def test_a_metaclass_with_getattr_makes_no_proxy():
+    class Meta(type):
+        def __getattr__(cls, name):
+            if name == "__getattr__":
+                return None
+            raise AttributeError(name)
+
+    cls = Meta("Bag", (), {})
+    x = cls()
+    x.__dlpack__ = P1().__dlpack__
+    versioned(dlshim.upgrade(x)).release()
+    with pytest.raises(dlshim.UnsupportedObjectError):
+        dlshim.upgrade(cls())
+
+
+def test_N1_a_type_that_offers_an_older_protocol_is_met_alike_in_any_order():
+    class Both:
+        def __init__(self, x):
+            self.x = x
+
+        @property
+        def __array_interface__(self):
+            return self.x.__array_interface__
+
+    own = P2((4,), "int8")
+    for _ in range(2):
+        plain, special = Both(InterfaceOnly((3,), "int16")), Both(InterfaceOnly((3,), "int16"))
+        special.__dlpack__ = own.__dlpack__
+        for each in (plain, special, plain):
+            with versioned(dlshim.upgrade(each)) as imported:
+                assert imported.values() == [0, 1, 2]
