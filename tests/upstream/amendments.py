@@ -43,6 +43,15 @@ NUMPY = [
         assert y.flags.writeable
 """,
     ),
+    Amendment(
+        reason="an export of a type that is not known to do it right holds the object too (T10)",
+        old="""\
+        assert startcount - sys.getrefcount(arr) == 1
+""",
+        new="""\
+        assert startcount - sys.getrefcount(arr) == (1 if type(arr) is np.ndarray else 2)
+""",
+    ),
 ]
 
 PYARROW = [
