@@ -6,6 +6,8 @@
 ``.. dlshim-results::``     the dated result files in docs/results/
 ``.. dlshim-replays:: SUBJECT``  the rows of tests/replays/replays.toml, and where they passed
 ``.. dlshim-replay-counts::``    how many of each kind there are
+``.. dlshim-suites::``          the suites of other projects, by tests/upstream
+``.. dlshim-amendments::``      their tests that cannot pass upgraded
 ``.. dlshim-streams:: CUDA``     one family of devices in src/gpu/sync_rules.def
 ``.. dlshim-tasks::``             what the tasks of that table come down to, by the code itself
 ``.. dlshim-producers::``        how producers treat a stream, and which libraries are known to
@@ -380,6 +382,52 @@ class Figures(Table):
         yield "mutants", "each sync rule left out once: noticed", "``nox -s mutants``"
 
 
+# ---- suites of other projects -------------------------------------------------------------
+
+
+class Suites(Table):
+    """What each suite came to, in the newest report."""
+
+    header = ("suite", "files from", "tests", "pass bare", "pass upgraded", "objects upgraded")
+    widths = (20, 36, 11, 11, 11, 11)
+
+    @property
+    def report(self) -> list[dict[str, Any]]:
+        newest = sorted((Path(self.env.srcdir) / "results").glob("upstream-*.json"))[-1]
+        return list(json.loads(newest.read_text()).values())
+
+    @staticmethod
+    def origin(suite: dict[str, Any]) -> str:
+        kind, _, rest = suite["source"].partition(" ")
+        package = f"{suite['package']} {suite['files of']}"
+        where = {"sdist": "the source distribution", "wheel": "the wheel"}.get(kind)
+        told = f"{where} of {package}" if where else f"Debian's source package, {rest}, {package}"
+        return f"{told}; ``{suite['session']}``"
+
+    def rows(self) -> Iterable[Row]:
+        for suite in self.report:
+            name = f"{suite['project']} {suite['version']}"
+            if not (told := suite["figures"]):
+                yield suite["project"], suite["why not"] or "not run yet", *4 * ("—",)
+                continue
+            tests = f"{told['tests']}, {told['skipped']} skipped"
+            passed = told["passed"]
+            both = sorted({passed["upgraded"], passed["translated"]})
+            upgraded = " to ".join(map(str, both))
+            exchanged = str(told["exchanged"])
+            yield name, self.origin(suite), tests, str(passed["bare"]), upgraded, exchanged
+
+
+class Amendments(Suites):
+    header = ("suite", "test", "why it cannot pass upgraded")
+    widths = (15, 40, 45)
+
+    def rows(self) -> Iterable[Row]:
+        for suite in self.report:
+            for test, why in suite["amended"].items():
+                yield f"{suite['project']} {suite['version']}", f"``{test}``", why
+
+
 class Results(SphinxDirective):
     """Links to the result files, newest first."""
 
@@ -399,4 +447,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
         app.add_directive(f"dlshim-{directive.__name__.lower()}", directive)
     app.add_directive("dlshim-current-streams", CurrentStreams)
     app.add_directive("dlshim-replay-counts", ReplayCounts)
+    app.add_directive("dlshim-suites", Suites)
+    app.add_directive("dlshim-amendments", Amendments)
     return {"parallel_read_safe": True}

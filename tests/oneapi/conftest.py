@@ -10,23 +10,14 @@ from typing import Any
 
 import pytest
 
+from . import opencl_driver
 
-def find_device() -> None:
-    """The wheel's own list of drivers names a path of the machine that built it."""
-    try:
-        files = metadata.files("intel-opencl-rt") or []
-    except metadata.PackageNotFoundError:
-        return
-    for file in files:
-        if file.name == "libintelocl.so":
-            os.environ.setdefault("OCL_ICD_FILENAMES", os.path.realpath(str(file.locate())))
+if driver := opencl_driver.find():
+    os.environ.setdefault(opencl_driver.VARIABLE, driver)
 
+from dlshim import _core
 
-find_device()
-
-from dlshim import _core  # noqa: E402
-
-from . import runtime  # noqa: E402
+from . import runtime
 
 
 def pytest_collection_finish() -> None:

@@ -25,18 +25,45 @@ def unpacked(package: str, suite: str, components: str = "main") -> Iterator[Pat
     apt is left as it is on this machine: it runs on a configuration of its own, with one source,
     made of the address that this machine's own sources name, and empty state and cache folders.
     """
+    with _private_apt("deb", suite, components) as (private, apt):
+        _call([*apt, "download", *package.split()], private)
+        for name in package.split():
+            (archive,) = private.glob(f"{name}_*.deb")
+            _call(["dpkg-deb", "-x", str(archive), str(private / "unpacked")], private)
+        yield private / "unpacked"
+
+
+@contextlib.contextmanager
+def source(package: str, suite: str, version: str, files: list[str]) -> Iterator[Path]:
+    """Files of upstream's archive in a suite's source package, which must be of that version."""
+    with _private_apt("deb-src", suite, "main") as (private, apt):
+        _call([*apt, "source", "--download-only", package], private)
+        archives = [path.name for path in private.glob(f"{package}_*.orig.tar.*")]
+        found = [name for name in archives if re.match(rf"{package}_{version}(\+|\.orig)", name)]
+        if not found:
+            raise NotHere(f"{suite} has {archives} of {package}, not {version}")
+        unpacked = private / "unpacked"
+        unpacked.mkdir()
+        where = ["--strip-components=1", "--wildcards", *(f"*/{name}" for name in files)]
+        _call(["tar", "-xf", str(private / found[0]), "-C", str(unpacked), *where], private)
+        yield unpacked
+
+
+@contextlib.contextmanager
+def _private_apt(kind: str, suite: str, components: str) -> Iterator[tuple[Path, list[str]]]:
+    """A folder, and the command that runs apt in it on its own configuration."""
     for command in ("apt-get", "dpkg-deb"):
         if shutil.which(command) is None:
-            raise NotHere(f"no {command} to get {package} of {suite} with")
+            raise NotHere(f"no {command} to get files of {suite} with")
     with tempfile.TemporaryDirectory() as place:
         private = Path(place)
         for folder in ("state/lists/partial", "cache/archives/partial", "etc"):
             (private / folder).mkdir(parents=True)
         signed = f"[signed-by={KEYRING}] " if Path(KEYRING).exists() else ""
-        source = private / "etc" / "sources.list"
-        source.write_text(f"deb {signed}{_mirror(private)} {suite} {components}\n")
+        listed = private / "etc" / "sources.list"
+        listed.write_text(f"{kind} {signed}{_mirror(private)} {suite} {components}\n")
         options = {
-            "Dir::Etc::sourcelist": source,
+            "Dir::Etc::sourcelist": listed,
             "Dir::Etc::sourceparts": "/dev/null",
             "Dir::State": private / "state",
             "Dir::State::status": "/dev/null",
@@ -47,11 +74,7 @@ def unpacked(package: str, suite: str, components: str = "main") -> Iterator[Pat
         }
         apt = ["apt-get", "-q", *(f"-o{name}={value}" for name, value in options.items())]
         _call([*apt, "update"], private)
-        _call([*apt, "download", *package.split()], private)
-        for name in package.split():
-            (archive,) = private.glob(f"{name}_*.deb")
-            _call(["dpkg-deb", "-x", str(archive), str(private / "unpacked")], private)
-        yield private / "unpacked"
+        yield private, apt
 
 
 def _mirror(private: Path) -> str:

@@ -6,13 +6,16 @@ rewritten is exactly
 
     x.__dlpack__, x.__dlpack_device__   to   upgrade(x).__dlpack__, ...
     anything.from_dlpack(x, ...)        to   anything.from_dlpack(upgrade(x), ...)
+    from_dlpack(x, ...)                 to   from_dlpack(upgrade(x), ...)
 
-but for ``super()``, where a test builds a producer of its own.
+but for ``super()``, where a test builds a producer of its own. A suite whose library takes arrays
+by other functions names them, and every argument of those is upgraded that offers DLPack.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from importlib import util
 from pathlib import Path
 from types import ModuleType
@@ -47,8 +50,10 @@ class Tally:
 
 
 class PutUpgradeIn(ast.NodeTransformer):
-    def __init__(self) -> None:
+    def __init__(self, taking: str = "") -> None:
+        """``taking`` matches the text of functions whose arguments are all wrapped."""
         self.places = 0
+        self.taking = taking
 
     def wrap(self, node: ast.expr) -> ast.expr:
         self.places += 1
@@ -61,14 +66,20 @@ class PutUpgradeIn(ast.NodeTransformer):
             and isinstance(node.value.func, ast.Name)
             and node.value.func.id == "super"
         )
-        if node.attr in PROTOCOL and not on_super:
+        if node.attr in PROTOCOL and isinstance(node.ctx, ast.Load) and not on_super:
             node.value = self.wrap(node.value)
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "from_dlpack":
-            node.args[0] = self.wrap(node.args[0])
+        called = ast.unparse(node.func)
+        if self.taking and re.fullmatch(self.taking, called):
+            wrapped = len(node.args)
+        else:
+            wrapped = int(called.rpartition(".")[2] == "from_dlpack")
+        for at, argument in enumerate(node.args[:wrapped]):
+            if not isinstance(argument, (ast.Constant, ast.Starred)):
+                node.args[at] = self.wrap(argument)
         return node
 
 
