@@ -48,6 +48,7 @@ def main(output: str) -> int:
             "files of": suite.files_version,
             "session": suite.session,
             "why not": suite.why_not,
+            "fails bare": suite.fails_bare,
             "amended": suite.amended,
             "figures": figures(suite) or known.get(suite.name, {}).get("figures"),
         }

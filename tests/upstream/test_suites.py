@@ -49,3 +49,17 @@ def test_dlshim_took_part(suite: suites.Suite):
         assert told[mode]["counts"]["upgraded"]
     assert told["translated"]["counts"]["translated"]
     assert not told["bare"]["counts"]["translated"]
+
+
+def test_a_test_that_is_lost_is_noticed():
+    """The comparison itself: lost in one of the two ways, lost by not running, and not lost."""
+    bare = {"a": "passed", "b": "passed", "c": "failed", "d": "passed", "e": "skipped"}
+    upgraded = {"a": "passed", "b": "failed", "c": "passed", "e": "skipped"}
+    translated = {"a": "failed", "b": "passed", "c": "passed", "d": "passed", "e": "failed"}
+    told = {
+        mode: {"outcomes": outcomes, "reasons": {}}
+        for mode, outcomes in zip(suites.MODES, (bare, upgraded, translated), strict=True)
+    }
+    assert set(suites.lost(told)) == {"a", "b", "d"}
+    assert suites.gained(told) == {"c"}
+    assert suites.covers("x::t", "x::t[1]") and not suites.covers("x::t", "x::tt")
