@@ -14,9 +14,9 @@ FILES = sorted(path for path in SRC.rglob("*") if path.suffix in (".c", ".h", ".
 
 #: Lines of src/ that hold code, without comments and blanks.  It falls; it rises only with new
 #: behaviour, in the commit that brings it: 14 900 when the layout was rebuilt, 500 for what is
-#: refused with a cure, masks, autograd, proxies and one call for each learned exchange, and 60 for
-#: holds that know the interpreter that their objects belong to.
-CODE_LINES = 15_460
+#: refused with a cure, masks, autograd, proxies and one call for each learned exchange, and 90 for
+#: holds that know the interpreter of their objects, and for what proxies may not teach.
+CODE_LINES = 15_490
 NEGOTIATION = "acquire/negotiate.c"
 NEGOTIATION_LINES = 350
 SOURCES_PER_FOLDER = 15
