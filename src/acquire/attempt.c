@@ -118,9 +118,12 @@ dls_attempt_read_capsule(dls_exchange *x, PyObject *capsule, unsigned mask)
     if (capsule == NULL || dls_acquired_read_capsule(x, capsule, likely) < 0) {
         return DLS_ATTEMPT_RAISED;
     }
-    int code = dls_plan_has(x->plan, DLS_LIB_SCALAR_IS_1D)    ? mend_scalar(x)
-               : dls_plan_has(x->plan, DLS_LIB_BOOL_AS_UINT8) ? mend_bool(x)
-                                                              : 0;
+    /* A legacy consumer gets what the source itself gives to legacy consumers. */
+    bool bool_wanted = x->request.versioned;
+    int code = dls_plan_has(x->plan, DLS_LIB_SCALAR_IS_1D) ? mend_scalar(x)
+               : bool_wanted && dls_plan_has(x->plan, DLS_LIB_BOOL_AS_UINT8)
+                   ? mend_bool(x)
+                   : 0;
     return dls_attempt_end(x, code, DLS_ATTEMPT_RAISED);
 }
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from .cases import DType, Layout, truth
 from .consumers import Consumer, Seen
-from .model import Expected, expect
+from .model import Expected, expect, told
 from .producers import Producer, Unmakeable
 
 # What can come out. The first two are exchanges that work.
@@ -107,8 +107,9 @@ def run(producer: Producer, consumer: Consumer, dtype: DType, layout: Layout, sh
         made = producer.make(dtype, layout)
     except Unmakeable as error:
         return Outcome(NA, str(error))
-    expected = expect(made.facts, consumer, shim.name)
-    cell = _Cell(consumer, shim, dtype, layout, made.facts)
+    facts = told(made.facts, consumer, shim.name)
+    expected = expect(facts, consumer, shim.name)
+    cell = _Cell(consumer, shim, dtype, layout, facts)
     before = shim.live()
     outcome = cell.producer_first(producer, made)
     made = None

@@ -51,6 +51,8 @@ class Consumer:
     """Calls the functions of a C table where the type has one: versioned."""
     bears_negative = True
     """Asks in one of the ways that are known to bear negative strides (N9)."""
+    never_writes = False
+    """Code of its library asks, and is known to write to no memory (T8)."""
     memory = SHARES
     asks_copy = False
     """Passes copy=True: then dlshim makes the copy (T8)."""
@@ -303,6 +305,7 @@ class Jax(Consumer):
         jax.config.update("jax_enable_x64", True)
         here = versions.of("jax")
         self.capsule = here < (0, 4, 16)
+        self.never_writes = not self.capsule
         if self.capsule:
             self.bears_negative = False
         self.asks = VERSIONED if here >= (0, 12) else LEGACY  # 0.10 asks with stream= alone

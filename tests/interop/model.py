@@ -34,6 +34,13 @@ class Expected:
         return self.row is None
 
 
+def told(facts: Facts, consumer: Consumer, shim: str) -> Facts:
+    """A legacy consumer is told what the library's own capsules say of the elements."""
+    legacy = consumer.asks == LEGACY and not consumer.reads_table and shim == "upgraded"
+    own = facts.legacy_dtype if legacy else None
+    return replace(facts, dtype=own) if own is not None else facts
+
+
 def arriving(facts: Facts, consumer: Consumer) -> Facts:
     """The array as the consumer meets it. Asked for a copy, dlshim makes a fresh one, contiguous,
     aligned and writable (T8), whatever the source was."""
@@ -49,7 +56,8 @@ def expect(facts: Facts, consumer: Consumer, shim: str = "upgraded") -> Expected
     if met.negative and not consumer.bears_negative:
         return refused("N9-negative", consumer.raises)
     legacy = consumer.asks == LEGACY and not consumer.reads_table  # our types have a table
-    if met.access == STATED and legacy and not through_buffer(met, consumer, shim):
+    told = consumer.never_writes or through_buffer(met, consumer, shim)
+    if met.access == STATED and legacy and not told:
         return refused("T8-readonly", consumer.raises)
     row = consumer.limit(met)
     if row == "nanobind-readonly" and met.access == IMMUTABLE:

@@ -49,6 +49,8 @@ class Facts:
     access: str
     address: int | None
     """Of element zero; None where the library gives no stable address."""
+    legacy_dtype: DType | None = None
+    """What dlshim tells legacy consumers instead, because the library's own capsule says it."""
 
     @property
     def negative(self) -> bool:
@@ -658,9 +660,10 @@ class OnnxRuntime(Producer):
         source = strided(dtype, layout, np.dtype(dtype.name))
         obj = self.cls.ortvalue_from_numpy(source)
         address = obj.data_ptr()
-        if dtype.name == "bool":
-            dtype = DTYPES["uint8"]
-        return Made(obj, self.facts(dtype, layout, address), lambda: obj.numpy().tobytes())
+        facts = self.facts(dtype, layout, address)
+        if dtype.name == "bool" and versions.of("onnxruntime") < (1, 32):
+            facts = replace(facts, legacy_dtype=DTYPES["uint8"])
+        return Made(obj, facts, lambda: obj.numpy().tobytes())
 
 
 class Open3d(NumPy):
