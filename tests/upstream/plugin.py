@@ -14,6 +14,7 @@ import ast
 import builtins
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.failed:
         outcomes[test] = "failed"
         crash = getattr(report.longrepr, "reprcrash", None)
-        reasons.setdefault(test, " ".join(str(crash or report.longrepr).split())[:300])
+        text = " ".join(str(crash or report.longrepr).split())
+        reasons.setdefault(test, re.sub(r"/\S*/(\w+\.py)\b", r"\1", text)[:300])
     elif report.skipped:
         outcomes.setdefault(test, "skipped")
     elif report.when == "call":
