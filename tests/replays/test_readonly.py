@@ -104,7 +104,7 @@ def test_an_immutable_jax_array_comes_out_writable() -> None:
     import numpy as np
     import tvm_ffi
 
-    x = jnp.arange(4.0)
+    x = jnp.arange(4.0, dtype="float32")  # whatever jax_enable_x64 says
     np.from_dlpack(tvm_ffi.from_dlpack(x))[0] = 99
     changed = (ctypes.c_float * 4).from_address(x.unsafe_buffer_pointer())
     assert list(changed) == [99, 1, 2, 3]
@@ -122,10 +122,10 @@ def test_an_immutable_jax_array_becomes_a_torch_tensor() -> None:
     def memory(x: Any) -> list[float]:
         return list((ctypes.c_float * 2).from_address(x.unsafe_buffer_pointer()))
 
-    x = jnp.arange(2.0)
+    x = jnp.arange(2.0, dtype="float32")
     torch.from_dlpack(x)[0] = 99
     assert memory(x) == [99, 1]
-    x = jnp.arange(2.0)
+    x = jnp.arange(2.0, dtype="float32")
     torch.from_dlpack(dlshim.upgrade(x, copy=True))[0] = 99
     assert memory(x) == [0, 1]
 
