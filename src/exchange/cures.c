@@ -141,7 +141,8 @@ frame_exports(PyObject *frame, PyObject *obj)
 }
 
 /* Has the object's own __dlpack__ asked for this exchange?  The frames repeat, so a few
- * of them tell. */
+ * of them tell.  One frame is not enough: the __dlpack__ of a wrapper has what it wraps
+ * among its variables. */
 static bool
 exports_itself(PyObject *obj)
 {
@@ -155,8 +156,7 @@ exports_itself(PyObject *obj)
         frame = back;
     }
     Py_XDECREF(frame);
-    return found
-           == 2; /* a wrapper's __dlpack__ has what it wraps among its variables */
+    return found == 2;
 }
 
 int

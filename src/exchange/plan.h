@@ -100,7 +100,7 @@ typedef struct dls_plan {
     bool has_device;          /* __dlpack_device__ is there */
     bool cpu_only;    /* objects cannot be elsewhere: the device is not asked (N5) */
     bool on_instance; /* __dlpack__ or another attribute is the instance's own (N1) */
-    bool is_proxy;    /* ... and found by the __getattr__ of its type */
+    bool is_proxy;    /* on_instance, and the type has __getattr__ */
 } dls_plan;
 
 static inline bool

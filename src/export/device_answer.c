@@ -112,8 +112,7 @@ dls_device_answer(dls_state *state, PyObject *source, dls_plan *plan,
     int got = source == Py_None ? 0 : device_without_export(&x, device);
     if (got == 0 && dls_exchange_prepare(&x) == 0) {
         got = device_by_export(&x, device) == 0;
-        /* A type or a proxy that has lost the __dlpack__ of its plan is met anew, once.
-         */
+        /* What has lost the __dlpack__ that its plan calls is met anew, once. */
         if (got == 0 && x.plan == plan && !dls_plan_is_tensor(plan)
             && (PyErr_ExceptionMatches(PyExc_AttributeError)
                 || PyErr_ExceptionMatches(PyExc_BufferError))

@@ -113,8 +113,8 @@ meet_anew(dls_exchange *x)
         return dls_refuse(x->state, DLS_EBUFFER, x->source,
                           "the Producer has been cleared with its garbage");
     }
-    /* Of a proxy, another thread may have cached a plan again: the object itself tells.
-     */
+    /* The plan of a proxy's type may be of another object by now, so the object itself
+     * is looked at. */
     dls_plan *plan = x->plan->on_instance ? dls_plan_new(x->state, x->source)
                                           : dls_plan_find(x->state, x->source);
     if (plan == NULL) {
@@ -482,10 +482,10 @@ take_capsule(dls_exchange *x)
         || dls_resolve_checks(x, &resolved) < 0) {
         return NULL;
     }
-    if (x->acquired.tensor.strides != NULL) {
-        resolved.delivery.canonical =
-            false; /* order="K" of a later export keeps them */
-    }
+    /* The Tensor has the capsule's own strides: a later export may keep them
+     * (order="K").
+     */
+    resolved.delivery.canonical &= x->acquired.tensor.strides == NULL;
     const dls_producer_stream p = {.known = resolved.scan.count == 0 ? DLS_P_READY
                                                                      : DLS_P_UNKNOWN};
     PyObject *tensor = dls_tensor_new(x->state, &resolved.delivery, &x->acquired, p,

@@ -342,7 +342,7 @@ dls_resolve_checks(const dls_exchange *x, dls_resolved *resolved)
     return 0;
 }
 
-/* order="K" keeps the strides beside extents of 0 and 1 too, which count for nothing.
+/* order="K" keeps each stride, also beside an extent of 0 or 1, where it has no effect.
  */
 static bool
 keeps_strides(const dls_exchange *x)
