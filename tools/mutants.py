@@ -171,6 +171,27 @@ MUTANTS = [
         "SYNC_RULE(CUDA, ANY, NONE, PASS_NONE, NOTHING)",
     ),
     Mutant(
+        "None for JAX becomes 1",
+        RULES,
+        "SYNC_RULE(CUDA, NO_MINUS_ONE, NONE, PASS_NONE, NOTHING)\n",
+        "",
+        "test_like_bare",
+    ),
+    Mutant(
+        "None becomes 1 for a library nobody knows",
+        RULES,
+        "SYNC_RULE(CUDA, UNHEARD, NONE, PASS_NONE, NOTHING)\n",
+        "",
+        "test_like_bare",
+    ),
+    Mutant(
+        "an omitted stream is an explicit None",
+        SYNC_EXCHANGE,
+        "return !sync->from.request->stream_said && ",
+        "return false && ",
+        "test_like_bare",
+    ),
+    Mutant(
         "-1 for JAX",
         RULES,
         "SYNC_RULE(ANY, NO_MINUS_ONE, MINUS_ONE, PASS_NONE, NOTHING)",

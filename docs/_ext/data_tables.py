@@ -211,9 +211,11 @@ class Producers(Table):
     header = ("kind", "what it does with a stream", "known to be so")
     widths = (18, 47, 35)
     meanings = {
-        "modern": ("", "synchronises its work with the stream that it is passed; all others"),
+        "modern": ("", "synchronises its work with the stream that it is passed"),
         "modern, not 2": ("REFUSES_TWO", "the same, but refuses 2, the per-thread default stream"),
         "modern, not -1": ("NO_MINUS_ONE", "the same, but takes -1 for a handle"),
+        "modern, unheard of": ("", "the same, but nobody can tell its stream: it has no C table, "
+                               "and its library is not in the table of S11; all others"),
         "ignores stream": ("IGNORES_STREAM", "takes the keyword and orders nothing"),
         "no stream": ("", "does not take the keyword, or is no ``__dlpack__`` at all: raw "
                           "capsules, capsule functions, the CUDA array interface, a "

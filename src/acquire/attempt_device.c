@@ -14,13 +14,14 @@
 static const dls_producer_stream unknown = {.known = DLS_P_UNKNOWN};
 
 static dls_producer_kind
-kind_of(const dls_plan *plan)
+kind_of(const dls_plan *plan, dl_device device)
 {
-    return dls_plan_has(plan, DLS_LIB_WAITS)            ? DLS_PRODUCER_WAITED
-           : dls_plan_has(plan, DLS_LIB_IGNORES_STREAM) ? DLS_PRODUCER_IGNORES
-           : dls_plan_has(plan, DLS_LIB_NO_MINUS_ONE)   ? DLS_PRODUCER_NO_MINUS_ONE
-           : dls_plan_has(plan, DLS_LIB_REFUSES_TWO)    ? DLS_PRODUCER_REFUSES_TWO
-                                                        : DLS_PRODUCER_MODERN;
+    return dls_plan_has(plan, DLS_LIB_WAITS)                ? DLS_PRODUCER_WAITED
+           : dls_plan_has(plan, DLS_LIB_IGNORES_STREAM)     ? DLS_PRODUCER_IGNORES
+           : dls_plan_has(plan, DLS_LIB_NO_MINUS_ONE)       ? DLS_PRODUCER_NO_MINUS_ONE
+           : dls_plan_has(plan, DLS_LIB_REFUSES_TWO)        ? DLS_PRODUCER_REFUSES_TWO
+           : dls_producer_stream_can_be_asked(plan, device) ? DLS_PRODUCER_MODERN
+                                                            : DLS_PRODUCER_UNHEARD;
 }
 
 /* Does the producer take its memory for the host's, although assume_device names
@@ -159,21 +160,25 @@ try_forms(dls_exchange *x, unsigned full, const dls_call_values *values, dls_syn
     return DLS_ATTEMPT_RAISED;
 }
 
-/* A graph capture is running that the call could break.  A producer that is known to
- * take streams is refused; any other is passed -1, which breaks nothing.  0, or -1. */
+/* A graph capture is running that the call could break: -1 is passed, which breaks
+ * nothing.  0: that is what torch does of itself where no stream is named (S14).  1: it
+ * is a refusal unless the producer takes no stream; -1: the refusal, or an exception.
+ */
 static int
 pass_minus_one(dls_exchange *x, dls_sync *sync)
 {
-    if (dls_plan_learned(x->plan).taken & DLS_ASK_STREAM) {
+    bool as_bare = dls_sync_omits(sync) && sync->kind == DLS_PRODUCER_REFUSES_TWO;
+    if (!as_bare && (dls_plan_learned(x->plan).taken & DLS_ASK_STREAM)) {
         return dls_sync_raise_capture(x->state, x->source);
     }
     Py_XDECREF(sync->passed);
     sync->passed = PyLong_FromLong(-1);
-    return sync->passed != NULL ? 0 : -1;
+    sync->not_synced = as_bare;
+    return sync->passed == NULL ? -1 : !as_bare;
 }
 
-/* 1: a capture is running, and -1 is passed instead of the stream; 0: none is running;
- * -1: exception. */
+/* 1: a capture is running, and the call must not be told of a stream; 0: call; -1:
+ * exception. */
 static int
 begin_call(dls_exchange *x, dl_device device, dls_producer_kind kind, dls_sync *sync)
 {
@@ -181,7 +186,7 @@ begin_call(dls_exchange *x, dl_device device, dls_producer_kind kind, dls_sync *
     int captured = dls_sync_begin(&from, NULL, kind, sync) < 0
                        ? -1
                        : dls_sync_meets_capture(sync);
-    return captured > 0 && pass_minus_one(x, sync) < 0 ? -1 : captured;
+    return captured > 0 ? pass_minus_one(x, sync) : captured;
 }
 
 /* The keywords that are wanted, and their values.  copies: may copy= be among them? */
@@ -240,7 +245,7 @@ attempt_dlpack(dls_exchange *x, dl_device device)
     if (mistaken < 0) {
         return DLS_ATTEMPT_RAISED;
     }
-    dls_producer_kind kind = mistaken ? DLS_PRODUCER_OLD : kind_of(x->plan);
+    dls_producer_kind kind = mistaken ? DLS_PRODUCER_OLD : kind_of(x->plan, device);
     int captured = begin_call(x, device, kind, &sync);
     dls_attempt got = captured < 0 ? DLS_ATTEMPT_FINAL
                                    : call_in_place(x, &sync, captured > 0);
@@ -275,7 +280,7 @@ begin_move(dls_exchange *x, dl_device device, const dls_request *request,
 {
     dls_sync_source from = dls_sync_source_of(x, request->device);
     from.request = request;
-    if (dls_sync_begin(&from, NULL, kind_of(x->plan), sync) < 0) {
+    if (dls_sync_begin(&from, NULL, kind_of(x->plan, device), sync) < 0) {
         return -1;
     }
     sync->from.device = device;

@@ -40,6 +40,7 @@
     X(MODERN, "modern")               /* syncs with the stream itself */        \
     X(REFUSES_TWO, "modern, not 2")   /* BufferError for stream 2 (torch) */    \
     X(NO_MINUS_ONE, "modern, not -1") /* takes -1 for a handle (JAX) */         \
+    X(UNHEARD, "modern, unheard of")  /* nobody can tell its P */               \
     X(IGNORES, "ignores stream")      /* takes the keyword and does nothing */  \
     X(OLD, "no stream")     /* has no such keyword, or is asked in another way: \
                                capsules, functions, array interfaces */         \
@@ -147,6 +148,7 @@ typedef struct {
     dls_producer_stream p;
     uint64_t s;     /* as the driver takes it; L for None */
     bool has_s;     /* false: the host is the reader */
+    bool s_omitted; /* the consumer named no stream: L is only assumed (S14) */
     uint8_t policy; /* DLS_UNKNOWN_* */
     dl_device device;
     const void *address; /* of element zero */

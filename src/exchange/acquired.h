@@ -31,7 +31,8 @@ typedef struct {
     bool readonly_stated; /* the source can say READ_ONLY, so its absence counts */
     bool shared;          /* others held the capsule when it was looked at */
     bool altered;         /* tensor no longer says what the source's struct says */
-    bool not_synced;     /* None was passed on, which on oneAPI asks for no sync (S6) */
+    bool not_synced;     /* no sync was asked for: by None on oneAPI (S6), or in a graph
+                          * capture, where no stream was named (S14) */
     dls_copy_place copy; /* where it is copied to the host, if it is (S18) */
     void *managed;       /* the struct behind capsule or hold, NULL for DLS_OLDER */
     PyObject *capsule;   /* strong; not yet taken, may be handed on; NULL: taken */

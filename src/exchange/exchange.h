@@ -30,6 +30,7 @@ typedef struct {
 typedef struct {
     const dls_options *options; /* borrowed; NULL: none */
     unsigned asked_with;  /* DLS_ASK_*, DLS_ASKED_*: what the consumer passed (N9) */
+    bool stream_said;     /* a stream was named, None included (S14) */
     bool device_question; /* it asked for the device just before (N9) */
     bool versioned;       /* generation that it asked for */
     bool bears_anything;  /* it is a Tensor: it takes strides of any sign */

@@ -239,6 +239,12 @@ stream_path(const dls_library *row, int32_t device_type)
     return "";
 }
 
+bool
+dls_library_has_stream(const dls_library *row, int32_t device_type)
+{
+    return stream_path(row, device_type)[0] != '\0';
+}
+
 int
 dls_library_stream(dls_state *state, const dls_library *row, PyObject *obj,
                    dl_device device, PyObject **result)

@@ -66,6 +66,9 @@ int dls_library_capsule(dls_state *state, const dls_library *row, PyObject *obj,
 /* Does such a function exist for this object?  1, 0, or -1 with an exception. */
 int dls_library_has_capsule(dls_state *state, const dls_library *row, PyObject *obj);
 
+/* Has the row (NULL: none) a place where its library says that stream? */
+bool dls_library_has_stream(const dls_library *row, int32_t device_type);
+
 /* On which stream the row's library works now, over this device: 1 = *result is a
  * stream object or handle (new reference), 0 = the row has no such place or the library
  * says nothing, -1 = exception set. */

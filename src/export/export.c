@@ -341,13 +341,16 @@ find_ready(const dls_exchange *x, const dls_resolved *resolved,
     if (resolved->scan.count != 0) {
         *ready = dls_sync_ready_stream(x->state, &x->request, device);
     }
-    if (!x->acquired.not_synced || dls_plan_is_tensor(x->plan)
-        || device.device_type != dl_kDLOneAPI) {
+    if (!x->acquired.not_synced || dls_plan_is_tensor(x->plan)) {
         return 0;
     }
-    /* The array's own queue may still work on it: consumers of the Tensor wait for it.
+    /* The array's own stream may still work on it: consumers of the Tensor wait for it.
      */
     const dls_sync_source from = dls_sync_source_of(x, device);
+    if (device.device_type != dl_kDLOneAPI) {
+        *ready = (dls_producer_stream){.known = DLS_P_UNKNOWN};
+        return dls_producer_stream_find(&from, ready, NULL);
+    }
     if (dls_producer_stream_find_queue(&from, stream) < 0) {
         return -1;
     }

@@ -168,5 +168,10 @@ dls_sync_action_find(const dls_sync_job *job, const dls_sync_facts *facts)
     if (action == DLS_ACTION_WAIT_STREAM && facts->host_must_be_alone) {
         action = DLS_ACTION_WAIT_DEVICE; /* S4 */
     }
-    return breaks_capture(action, facts) ? DLS_ACTION_REFUSE_CAPTURE : action;
+    if (!breaks_capture(action, facts)) {
+        return action;
+    }
+    /* No stream was named, and P captures: so does the reader, or it reads nothing. */
+    bool within = job->s_omitted && action == DLS_ACTION_EDGE && facts->p_captures;
+    return within ? DLS_ACTION_NOTHING : DLS_ACTION_REFUSE_CAPTURE;
 }

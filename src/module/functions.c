@@ -109,7 +109,8 @@ parse_consumer(dls_state *state, PyObject *const *args, PyObject *kwnames,
             code = dls_parse_copy(state, value, &request->copy);
         }
         else if (PyUnicode_CompareWithASCIIString(name, "stream") == 0) {
-            code = value == Py_Ellipsis ? 0 : dls_request_stream(state, value, request);
+            request->stream_said = value != Py_Ellipsis;
+            code = request->stream_said ? dls_request_stream(state, value, request) : 0;
         }
         else {
             PyErr_Format(PyExc_TypeError,

@@ -151,6 +151,7 @@ dls_request_options(dls_state *state, PyObject *source, dls_request *request)
     const dls_options *o = request->options;
     if (dls_option_given(o, DLS_OPTION_stream)) {
         request->stream = o->stream != Py_None ? o->stream : NULL;
+        request->stream_said = true;
     }
     if (dls_option_given(o, DLS_OPTION_producer_stream)) {
         request->producer_stream = o->producer_stream;
@@ -287,6 +288,7 @@ parse_values(dls_state *state, PyObject *const *values, const dls_seen_keywords 
              dls_request *request)
 {
     request->asked_with |= seen->mask | judge_values(state, values, seen);
+    request->stream_said |= (seen->mask & DLS_ASK_STREAM) != 0;
     PyObject *copy = value_of(values, seen, DLS_KW_COPY);
     if (dls_request_version(state, value_of(values, seen, DLS_KW_VERSION), request) < 0
         || dls_request_stream(state, value_of(values, seen, DLS_KW_STREAM), request) < 0
@@ -309,6 +311,7 @@ parse_positional(dls_state *state, PyObject *value, unsigned keywords,
         return -1;
     }
     request->asked_with |= DLS_ASK_STREAM;
+    request->stream_said = true;
     return dls_request_stream(state, value, request);
 }
 

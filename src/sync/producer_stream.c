@@ -64,15 +64,22 @@ stream_or_legacy(uint64_t handle, dl_device device)
     return dls_producer_stream_of_handle(handle != 0 ? handle : legacy);
 }
 
-/* Ask the type's C table.  Where it fails, nothing was said.  On oneAPI it gives a
- * sycl::queue of C++, for which Python cannot wait. */
+/* Does the type's C table name a stream?  On oneAPI it gives a sycl::queue of C++, for
+ * which Python cannot wait. */
+static bool
+has_work_stream(const dls_plan *plan, dl_device device)
+{
+    return device.device_type != dl_kDLOneAPI && plan->table != NULL
+           && plan->table->current_work_stream != NULL
+           && !dls_plan_has(plan, DLS_LIB_NO_WORK_STREAM);
+}
+
+/* Ask the type's C table.  Where it fails, nothing was said. */
 static void
 ask_table(const dls_plan *plan, dl_device device, dls_producer_stream *p)
 {
     void *stream = NULL;
-    if (device.device_type == dl_kDLOneAPI || plan->table == NULL
-        || plan->table->current_work_stream == NULL
-        || dls_plan_has(plan, DLS_LIB_NO_WORK_STREAM)) {
+    if (!has_work_stream(plan, device)) {
         return;
     }
     if (plan->table->current_work_stream(device.device_type, device.device_id, &stream)
@@ -132,6 +139,13 @@ ask_library(const dls_sync_source *from, dls_producer_stream *p, PyObject **queu
 }
 
 /* --- what others call ----------------------------------------------------- */
+
+bool
+dls_producer_stream_can_be_asked(const dls_plan *plan, dl_device device)
+{
+    return has_work_stream(plan, device)
+           || dls_library_has_stream(plan->library, device.device_type);
+}
 
 int
 dls_producer_stream_ask(const dls_sync_source *from, dls_producer_stream *p,

@@ -46,6 +46,9 @@ dls_producer_stream_of_object(PyObject *queue)
  * queue that the library named, which p->object then borrows; it stays NULL otherwise,
  * and is set on success only. */
 
+/* Could the next function find P for this type?  Without it, nobody can tell. */
+bool dls_producer_stream_can_be_asked(const dls_plan *plan, dl_device device);
+
 /* What the type's C table says, or else its library. */
 int dls_producer_stream_ask(const dls_sync_source *from, dls_producer_stream *p,
                             PyObject **queue);

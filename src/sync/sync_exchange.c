@@ -160,6 +160,13 @@ dls_sync_end(dls_sync *sync)
 
 /* --- graph captures ------------------------------------------------------- */
 
+bool
+dls_sync_omits(const dls_sync *sync)
+{
+    return !sync->from.request->stream_said && sync->s.value == DLS_VALUE_NONE
+           && sync->transfer == DLS_TRANSFER_HERE;
+}
+
 int
 dls_sync_meets_capture(dls_sync *sync)
 {
@@ -181,6 +188,14 @@ dls_sync_meets_capture(dls_sync *sync)
     dls_producer_stream p = {.known = DLS_P_UNKNOWN};
     if (dls_producer_stream_ask(&sync->from, &p, &sync->queue) < 0) {
         return -1;
+    }
+    if (sync->s.value == DLS_VALUE_NONE && p.known == DLS_P_KNOWN
+        && p.handle == driver->legacy) {
+        return 0; /* P is the stream that it is passed (S10) */
+    }
+    if (p.known == DLS_P_UNKNOWN && sync->kind == DLS_PRODUCER_REFUSES_TWO
+        && dls_sync_omits(sync)) {
+        return 1; /* nobody can tell whether torch's stream captures */
     }
     Py_BEGIN_ALLOW_THREADS
     captures = dls_sync_run_sees_capture(device, p);
@@ -245,6 +260,7 @@ make_job(const dls_sync *sync, dls_task task, dls_producer_stream p,
         .p = p,
         .s = none && !rocm ? 1 : sync->s.handle,
         .has_s = !none || family == DLS_FAMILY_CUDA || family == DLS_FAMILY_ROCM,
+        .s_omitted = dls_sync_omits(sync) && !sync->from.request->bears_anything,
         .policy = sync->from.request->unknown_stream,
         .device = sync->from.device,
         .address = address_of(acquired),
@@ -317,9 +333,10 @@ dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
     acquired->copy = sync->copy;
     dls_family family = dls_family_of(sync->from.device.device_type);
     dls_sync_rule rule = dls_sync_rule_find(family, kind, sync->s.value);
-    acquired->not_synced = family == DLS_FAMILY_ONEAPI && rule.task == DLS_TASK_NOTHING
-                           && sync->s.value == DLS_VALUE_NONE
-                           && rule.argument == DLS_PASS_NONE;
+    acquired->not_synced =
+        sync->not_synced
+        || (family == DLS_FAMILY_ONEAPI && rule.task == DLS_TASK_NOTHING
+            && sync->s.value == DLS_VALUE_NONE && rule.argument == DLS_PASS_NONE);
     return do_task(sync, rule.task, p, acquired);
 }
 

@@ -24,6 +24,7 @@ typedef struct {
     dls_error copy_error;  /* TO_HOST without a copy stream: why there is none */
     bool place_is_unknown; /* then: the memory's address may tell where it is */
     bool is_empty;         /* the object says that it has no elements */
+    bool not_synced;       /* it is passed -1 although no stream was named (S14) */
 } dls_sync;
 
 /* Read S of a request.  Within one exchange an object is asked once, because it may
@@ -39,9 +40,12 @@ int dls_sync_begin(const dls_sync_source *from, const void *address,
                    dls_producer_kind kind, dls_sync *sync);
 void dls_sync_end(dls_sync *sync);
 
+/* Did the consumer name no stream, so that L is only assumed? */
+bool dls_sync_omits(const dls_sync *sync);
+
 /* Would a producer that obeys break a graph capture (S14)?  That can happen where it is
- * passed another stream than the consumer's.  1 = it would, 0, or -1 with an exception.
- */
+ * passed another stream than the consumer's.  1 = it would, or nobody can tell; 0, or
+ * -1 with an exception. */
 int dls_sync_meets_capture(dls_sync *sync);
 
 /* Raise the BufferError for it.  Always -1. */

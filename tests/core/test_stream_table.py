@@ -33,10 +33,11 @@ V, TY = "ValueError", "TypeError"
 MODERN = "modern"
 TORCH = "modern, not 2"
 JAX = "modern, not -1"
+UNHEARD = "modern, unheard of"
 IGNORES = "ignores stream"
 OLD = "no stream"
 WAITED = "has waited"
-PRODUCERS = (MODERN, TORCH, JAX, IGNORES, OLD, WAITED)
+PRODUCERS = (MODERN, TORCH, JAX, UNHEARD, IGNORES, OLD, WAITED)
 
 
 def row(*cells: tuple[str, str] | str) -> dict[str, tuple[str, str] | str]:
@@ -54,18 +55,19 @@ def checked(cells: dict, errors: dict[str, str]) -> dict:
 
 
 # S9: None, any int from -1 on and any stream object are taken and not passed on.
-HOST = {kind: all_values(("None", NOTHING)) for kind in (MODERN, TORCH, JAX, IGNORES)} | {
+HOST = {kind: all_values(("None", NOTHING)) for kind in (MODERN, TORCH, JAX, UNHEARD, IGNORES)} | {
     kind: all_values(("-", NOTHING)) for kind in (OLD, WAITED)
 }
 
 # S1: 0 is ambiguous on CUDA; an object without a handle is no stream.
 NO_STREAM = {"0": V, "object": TY}
 
-# S3: None becomes 1.
+# S3: None becomes 1, but not for JAX, which waits for it, nor where nobody can tell P.
 CUDA = {
     MODERN: row(("1", ""), ("-1", ""), V, ("1", ""), ("2", ""), ("S", ""), TY),
     TORCH: row(("1", ""), ("-1", ""), V, ("1", ""), ("1", EDGE_FROM_L), ("S", ""), TY),
-    JAX: row(("1", ""), ("None", ""), V, ("1", ""), ("2", ""), ("S", ""), TY),
+    JAX: row(("None", ""), ("None", ""), V, ("1", ""), ("2", ""), ("S", ""), TY),
+    UNHEARD: row(("None", ""), ("-1", ""), V, ("1", ""), ("2", ""), ("S", ""), TY),
     IGNORES: row(
         ("None", SYNC), ("None", ""), V, ("None", SYNC), ("None", SYNC), ("None", SYNC), TY
     ),
@@ -86,7 +88,7 @@ _PINNED = (
     WAIT_IF_KNOWN,
 )
 CUDA_HOST = {
-    **{k: row(*[("None", o) for o in _PINNED]) for k in (MODERN, TORCH, JAX, IGNORES)},
+    **{k: row(*[("None", o) for o in _PINNED]) for k in (MODERN, TORCH, JAX, UNHEARD, IGNORES)},
     OLD: row(*[("-", task) for task in _PINNED]),
     WAITED: all_values(("-", "")),
 }
@@ -96,6 +98,7 @@ CUDA_MANAGED = {
     MODERN: row(("1", WAIT_L), ("-1", ""), V, ("1", ""), ("2", ""), ("S", ""), TY),
     TORCH: row(("1", WAIT_L), ("-1", ""), V, ("1", ""), ("1", EDGE_FROM_L), ("S", ""), TY),
     JAX: row(("1", WAIT_L), ("None", ""), V, ("1", ""), ("2", ""), ("S", ""), TY),
+    UNHEARD: row(("1", WAIT_L), ("-1", ""), V, ("1", ""), ("2", ""), ("S", ""), TY),
     IGNORES: row(
         ("None", WAIT), ("None", ""), V, ("None", SYNC), ("None", SYNC), ("None", SYNC), TY
     ),
@@ -109,7 +112,8 @@ _MODERN_ROCM = row(("0", ""), ("-1", ""), ("0", ""), V, V, ("S", ""), TY)
 ROCM = {
     MODERN: _MODERN_ROCM,
     TORCH: _MODERN_ROCM,
-    JAX: _MODERN_ROCM | {"-1": ("None", "")},
+    JAX: _MODERN_ROCM | {"None": ("None", ""), "-1": ("None", "")},
+    UNHEARD: _MODERN_ROCM | {"None": ("None", "")},
     IGNORES: checked(all_values(("None", SYNC)), NO_ROCM) | {"-1": ("None", "")},
     OLD: checked(all_values(("-", SYNC)), NO_ROCM) | {"-1": ("-", "")},
     WAITED: checked(all_values(("-", "")), NO_ROCM),
@@ -125,7 +129,9 @@ _PINNED_ROCM = (
     WAIT_IF_KNOWN,
 )
 ROCM_HOST = {
-    **{k: row(*[("None", o) for o in _PINNED_ROCM]) for k in (MODERN, TORCH, JAX, IGNORES)},
+    **{
+        k: row(*[("None", o) for o in _PINNED_ROCM]) for k in (MODERN, TORCH, JAX, UNHEARD, IGNORES)
+    },
     OLD: row(*[("-", task) for task in _PINNED_ROCM]),
     WAITED: all_values(("-", "")),
 }
@@ -135,7 +141,7 @@ NO_QUEUE = dict.fromkeys(("0", "1", "2", "handle"), TY)
 _MODERN_ONEAPI = checked(all_values(("None", "")), NO_QUEUE) | {"object": ("S", "")}
 _IGNORES_ONEAPI = checked(all_values(("None", WAIT)), NO_QUEUE) | {"-1": ("None", "")}
 ONEAPI = {
-    **dict.fromkeys((MODERN, JAX), _MODERN_ONEAPI),
+    **dict.fromkeys((MODERN, JAX, UNHEARD), _MODERN_ONEAPI),
     # torch drops the stream of an XPU tensor: its own is waited for, whoever reads.
     **dict.fromkeys((TORCH, IGNORES), _IGNORES_ONEAPI),
     OLD: row(("-", WAIT), ("-", ""), TY, TY, TY, TY, ("-", SYNC)),
@@ -145,7 +151,7 @@ ONEAPI = {
 # S8, Metal and all others: None and -1 are portable, all else goes to a modern producer.
 _MODERN_OTHER = row(*[(passed, "") for passed in ("None", "None", "0", "1", "2", "S", "S")])
 OTHER = {
-    **dict.fromkeys((MODERN, TORCH, JAX), _MODERN_OTHER),
+    **dict.fromkeys((MODERN, TORCH, JAX, UNHEARD), _MODERN_OTHER),
     IGNORES: all_values(("None", REFUSED)) | dict.fromkeys(("None", "-1"), ("None", "")),
     OLD: all_values(("-", REFUSED)) | dict.fromkeys(("None", "-1"), ("-", "")),
     WAITED: all_values(("-", "")),

@@ -64,16 +64,17 @@ ABSENT = "absent"  # the keyword is not given
 ASKED = "S"  # what the consumer said, as a number
 SYNC, EDGE_FROM_L, NOTHING = "sync", "edge from L", "nothing"
 
-#: For None and 1, for -1, for 2, for a handle: (passed, task).
+#: For no stream and None, for 1, for -1, for 2, for a handle: (passed, task).
 ROWS: dict[str, tuple[tuple[object, str], ...]] = {
-    "M": ((1, NOTHING), (-1, NOTHING), (2, NOTHING), (ASKED, NOTHING)),
-    "torch": ((1, NOTHING), (-1, NOTHING), (1, EDGE_FROM_L), (ASKED, NOTHING)),
-    "JAX": ((1, NOTHING), (None, NOTHING), (2, NOTHING), (ASKED, NOTHING)),
-    "I": ((None, SYNC), (None, NOTHING), (None, SYNC), (None, SYNC)),
-    "O": ((ABSENT, SYNC), (ABSENT, NOTHING), (ABSENT, SYNC), (ABSENT, SYNC)),
-    "TF": ((ABSENT, NOTHING), (ABSENT, NOTHING), (ABSENT, NOTHING), (ABSENT, NOTHING)),
+    "M": ((1, NOTHING), (1, NOTHING), (-1, NOTHING), (2, NOTHING), (ASKED, NOTHING)),
+    "torch": ((1, NOTHING), (1, NOTHING), (-1, NOTHING), (1, EDGE_FROM_L), (ASKED, NOTHING)),
+    "JAX": ((None, NOTHING), (1, NOTHING), (None, NOTHING), (2, NOTHING), (ASKED, NOTHING)),
+    "U": ((None, NOTHING), (1, NOTHING), (-1, NOTHING), (2, NOTHING), (ASKED, NOTHING)),
+    "I": ((None, SYNC), (None, SYNC), (None, NOTHING), (None, SYNC), (None, SYNC)),
+    "O": ((ABSENT, SYNC), (ABSENT, SYNC), (ABSENT, NOTHING), (ABSENT, SYNC), (ABSENT, SYNC)),
+    "TF": ((ABSENT, NOTHING),) * 5,
 }
-COLUMNS = {"omitted": 0, "None": 0, "1": 0, "-1": 1, "2": 2, "B": 3, "N": 3}
+COLUMNS = {"omitted": 0, "None": 0, "1": 1, "-1": 2, "2": 3, "B": 4, "N": 4}
 
 
 @dataclass(frozen=True)
@@ -95,8 +96,8 @@ PRODUCERS = {
     "cupy": Producer("M"),
     "cupy 13": Producer("M"),
     "warp": Producer("M"),
-    "jax": Producer("JAX", waits=frozenset({"-1"})),
-    "unheard of": Producer("M"),
+    "jax": Producer("JAX", waits=frozenset({"omitted", "None", "-1"})),
+    "unheard of": Producer("U"),
     "nanobind": Producer("I"),
     "tvm-ffi": Producer("I", "known"),
     "no keyword": Producer("O"),
@@ -230,6 +231,8 @@ def with_capture(cell: Cell, action: str) -> tuple[str, bool]:
         return action, False
     if action == "edge(P,S)":
         s, p = captured(cell, "S"), captured(cell, "P")
+        if cell.s == "omitted" and p:
+            return "nothing", False  # who names no stream inside a capture takes part in it
         fine = s == p and (not s or cell.capture == "one")
         return (action if fine else "refuse capture"), False
     if action == "edge(L,S)":
@@ -240,9 +243,11 @@ def with_capture(cell: Cell, action: str) -> tuple[str, bool]:
 
 
 def would_use_l(cell: Cell, passed: object) -> bool:
-    """Is the producer told to sync with L though the consumer did not name L?  While a blocking
-    stream captures that would end the capture, so that it is not asked (S14; error 906)."""
-    return passed == 1 and value_of(cell) != "1" and not cell.empty
+    """Is the producer told to sync with L though the consumer did not name L?  While P or a
+    blocking stream captures that would end the capture, so that it is not asked (S14; error 906).
+    Where P is L there is nothing to sync."""
+    told = passed == 1 and value_of(cell) != "1" and not cell.empty
+    return told and not (cell.p == "L" and cell.s in ("omitted", "None"))
 
 
 ZERO = ("ValueError", "stream=0 is not a stream of CUDA")
@@ -257,13 +262,15 @@ def expect(variant: str, cell: Cell) -> Expected:
     passed, task = rule_of(cell)
     if cell.empty:
         task = NOTHING  # S10: empty
-    if would_use_l(cell, passed) and captured(cell, "L"):
-        return Expected(error=CAPTURE, asked=0)
+    if would_use_l(cell, passed) and (captured(cell, "L") or captured(cell, "P")):
+        if producer.row != "torch" or cell.s != "omitted":
+            return Expected(error=CAPTURE, asked=0)
+        passed = -1  # what torch does where no stream is named
     action, dies = with_capture(cell, action_of(variant, cell, task))
     refused = {"refuse unknown": UNKNOWN, "refuse capture": CAPTURE}.get(action)
     expected = Expected(refused, passed, "nothing" if refused else action, dies=dies)
     if refused is None and not cell.empty:
-        expected.racy = is_racy(cell, producer, action)
+        expected.racy = is_racy(cell, producer, action, passed)
     wrong_device = cell.current != cell.device and not (cell.current is None and cell.device == 0)
     if producer.picky and cell.s == "-1" and wrong_device:
         expected.asked = 2  # S10: only after its refusal, in the right context
@@ -271,8 +278,10 @@ def expect(variant: str, cell: Cell) -> Expected:
     return expected
 
 
-def is_racy(cell: Cell, producer: Producer, action: str) -> bool:
-    honours = producer.row in ("M", "torch", "JAX") and cell.s != "-1"
+def is_racy(cell: Cell, producer: Producer, action: str, passed: object) -> bool:
+    """-1 is passed on, or, in a capture, instead of no stream."""
+    unsynced = cell.s == "-1" or (passed == -1 and producer.row == "torch")
+    honours = producer.row in ("M", "torch", "JAX", "U") and not unsynced
     if honours or cell.s in producer.waits:
         return False
     return not (is_p(cell) and cell.s != "-1") and racy(action, cell.p, as_stream(cell.s, cell.p))
@@ -393,7 +402,7 @@ def capturing() -> Iterator[Cell]:
     for producer, p, s, capture, policy, named in itertools.product(
         (*UNSYNCING, *KNOWING, *READY[:1], *HONOURING),
         P_KINDS,
-        ("None", "-1", "2", "B", "N", "P"),
+        ("omitted", "None", "-1", "2", "B", "N", "P"),
         CAPTURES,
         ("auto", "legacy", "same"),
         (False, True),
@@ -408,9 +417,13 @@ def capturing() -> Iterator[Cell]:
 
 def leaves_capture_alone(cell: Cell) -> bool:
     """Whether what the library calls itself can do no harm: where it can, it is its own affair."""
+    if cell.producer == "jax" and cell.s in ("omitted", "None", "-1"):
+        return False  # it waits
     if cell.s == "-1" or (cell.s == "P" and cell.p in ("B", "N")):
-        return cell.s != "-1" or cell.producer != "jax"  # which would wait
-    told_l = cell.s == "None" or (cell.s == "2" and cell.producer == "torch")
+        return True
+    if cell.s == "omitted" and cell.producer == "torch":
+        return cell.capture != "elsewhere"
+    told_l = cell.s in ("omitted", "None") or (cell.s == "2" and cell.producer == "torch")
     return told_l and (captured(cell, "L") or cell.capture != "P")
 
 

@@ -50,21 +50,25 @@ ROCM, ROCM_HOST = 10, 11
 PLACES = tuple(itertools.product((0, 1), repeat=2))  # (device of the array, current device)
 WRONG = ("ValueError", "is not a stream of ROCm")
 
-#: For None and 0, for -1, for a handle: (passed, task).
+#: For no stream and None, for 0, for -1, for a handle: (passed, task).
 ROWS: dict[str, tuple[tuple[object, str], ...]] = {
-    "M": ((0, NOTHING), (-1, NOTHING), (ASKED, NOTHING)),
-    "I": ((None, SYNC), (None, NOTHING), (None, SYNC)),
-    "O": ((ABSENT, SYNC), (ABSENT, NOTHING), (ABSENT, SYNC)),
+    "M": ((0, NOTHING), (0, NOTHING), (-1, NOTHING), (ASKED, NOTHING)),
+    "torch": ((0, NOTHING), (0, NOTHING), (-1, NOTHING), (ASKED, NOTHING)),
+    "U": ((None, NOTHING), (0, NOTHING), (-1, NOTHING), (ASKED, NOTHING)),
+    "I": ((None, SYNC), (None, SYNC), (None, NOTHING), (None, SYNC)),
+    "O": ((ABSENT, SYNC), (ABSENT, SYNC), (ABSENT, NOTHING), (ABSENT, SYNC)),
 }
-COLUMNS = {"omitted": 0, "None": 0, "0": 0, "-1": 1, "B": 2, "N": 2}
+#: Who syncs with the stream that it is passed.
+HONOURING = ("M", "torch", "U")
+COLUMNS = {"omitted": 0, "None": 0, "0": 1, "-1": 2, "B": 3, "N": 3}
 
 PRODUCERS = {
-    "torch": Producer("M", picky=True),
-    "torch 2.9": Producer("M", picky=True),
-    "torch 2.8": Producer("M"),
+    "torch": Producer("torch", picky=True),
+    "torch 2.9": Producer("torch", picky=True),
+    "torch 2.8": Producer("torch"),
     "cupy": Producer("M"),
     "old cupy": Producer("M"),
-    "unheard of": Producer("M"),
+    "unheard of": Producer("U"),
     "nanobind": Producer("I"),
     "tvm-ffi": Producer("I", "known"),
     "no keyword": Producer("O"),
@@ -126,13 +130,17 @@ def expect(cell: Cell) -> Expected:
     passed, task = ROWS[producer.row][COLUMNS[column(cell)]]
     if cell.empty:
         task = NOTHING
-    if passed == 0 and cell.s != "0" and not cell.empty and matrix.captured(cell, "L"):
-        return Expected(error=CAPTURE, asked=0)  # it would sync with the default stream: 906
+    # It would sync with the default stream, and end the capture by that (906).
+    assumed = passed == 0 and cell.s in ("omitted", "None") and cell.p != "L" and not cell.empty
+    if assumed and (matrix.captured(cell, "L") or matrix.captured(cell, "P")):
+        if producer.row != "torch" or cell.s != "omitted":
+            return Expected(error=CAPTURE, asked=0)
+        passed = -1  # what torch does where no stream is named
     action, dies = with_capture(cell, action_of(cell, task))
     refused = {"refuse unknown": UNKNOWN, "refuse capture": CAPTURE}.get(action)
     expected = Expected(refused, passed, "nothing" if refused else action, dies=dies)
     if refused is None and not cell.empty:
-        honours = producer.row == "M" and cell.s != "-1"
+        honours = producer.row in HONOURING and cell.s != "-1" and passed != -1
         same = is_p(cell) and cell.s != "-1"
         kind = kind_of(cell.s, cell.p)
         expected.racy = not honours and not same and racy(action, cell.p, kind)
@@ -178,7 +186,7 @@ def moved(cell: Cell, calls: list[str]) -> list[str]:
 def makes_calls(cell: Cell, passed: object) -> bool:
     """Does this library call the runtime when it is asked so?  See doubles.rocm."""
     library = cell.producer
-    if PRODUCERS[library].row != "M":
+    if PRODUCERS[library].row not in HONOURING:
         return False
     if library in ("torch", "torch 2.9"):
         return True  # looks at the current device
@@ -245,13 +253,15 @@ def capturing() -> Iterator[Cell]:
             "cupy",
         ),
         P_KINDS,
-        ("None", "-1", "0", "B", "N", "P"),
+        ("omitted", "None", "-1", "0", "B", "N", "P"),
         CAPTURES,
         ("auto", "legacy", "same"),
         (False, True),
     ):
         cell = Cell(producer, p, s, capture=capture, policy=policy, named=named)
-        to_sync = PRODUCERS[producer].row != "M" and PRODUCERS[producer].knows == "unknown"
+        to_sync = (
+            PRODUCERS[producer].row not in HONOURING and PRODUCERS[producer].knows == "unknown"
+        )
         if policy != "auto" and (named or not to_sync):
             continue
         if matrix.capture_is_possible(cell) and not (named and p == "PTDS"):

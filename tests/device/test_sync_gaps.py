@@ -22,6 +22,7 @@ from drivers import Driver, checks, run_checks
 
 LIVE = ("9.2", "12.2", "12.5", "13.0")
 CAPTURES = LIVE[1:]
+CAPTURE_REFUSED = "a graph capture is running, and this export would break it; "
 GUARDS = LIVE[2:]
 
 
@@ -249,23 +250,27 @@ def check_l_is_asked_in_the_context_where_it_would_be_used(drv: Driver) -> None:
 
 @checks.only_on(*CAPTURES)
 def check_torch_during_a_capture(drv: Driver) -> None:
-    """What the bare exchange leaves alone, the upgraded one may refuse, and never end."""
+    """What the bare exchange leaves alone, the upgraded one may refuse, and never end; where no
+    stream is named, torch syncs nothing, and nothing is refused."""
+    from device.matrix_run import CURRENT
+
     with libraries():
-        for stream in ("omitted", None, 2):
+        for stream in (None, 2, "omitted"):
             scene = Scene(drv)
-            p = drv.stream_new(0, True, name="P2")
+            p = CURRENT["torch"].handle = drv.stream_new(0, True, name="P2")
             x = fake.named(fake.TorchLike)(drv, p)
             drv.capture_begin(p, "relaxed")
             x.write()
-            given = {} if stream == "omitted" else {"stream": stream}
-            with pytest.raises(
-                BufferError, match="a graph capture is running, and this export would break it; "
-            ):
-                dlshim.upgrade(x).__dlpack__(max_version=(1, 0), **given)
+            if stream == "omitted":
+                dlshim.upgrade(x).__dlpack__(max_version=(1, 0))
+            else:
+                with pytest.raises(BufferError, match=CAPTURE_REFUSED):
+                    dlshim.upgrade(x).__dlpack__(max_version=(1, 0), stream=stream)
             assert drv.capture_state(p) == "active", stream
             dlshim.upgrade(x).__dlpack__(stream=p, max_version=(1, 0))
             dlshim.upgrade(x).__dlpack__(stream=-1, max_version=(1, 0))
             drv.capture_end(p)
+            CURRENT["torch"].handle = 1
             scene.ends()
 
 
@@ -275,19 +280,18 @@ def check_torchs_current_stream_in_a_capture(drv: Driver) -> None:
     from device.matrix_run import CURRENT
 
     with libraries():
-        for make, library in (
-            (fake.named(fake.TorchLike), "torch"),
-            (fake.named(fake.CupyLike), "cupy"),
+        for make, library, given in (
+            (fake.named(fake.TorchLike), "torch", {"stream": None}),
+            (fake.named(fake.CupyLike), "cupy", {"stream": None}),
+            (fake.named(fake.CupyLike), "cupy", {}),
         ):
             scene = Scene(drv)
             CURRENT[library].handle = scene.p
             x = make(drv, scene.p)
             drv.capture_begin(scene.p, "relaxed")
             x.write()
-            with pytest.raises(
-                BufferError, match="a graph capture is running, and this export would break it; "
-            ):
-                dlshim.upgrade(x).__dlpack__(max_version=(1, 0))
+            with pytest.raises(BufferError, match=CAPTURE_REFUSED):
+                dlshim.upgrade(x).__dlpack__(max_version=(1, 0), **given)
             assert drv.capture_state(scene.p) == "active", library
             drv.capture_end(scene.p)
             CURRENT[library].handle = 1

@@ -26,6 +26,7 @@ from typing import Any
 from drivers.control import LEGACY, PER_THREAD, Driver
 
 from . import capsules as caps
+from . import streams
 from .capsules import CPU, IS_COPIED, Made
 from .cuda_interface import CudaOnly, LazyPair
 from .producers import ALL_KEYWORDS, Array, Dunder, masquerade, wants_versioned
@@ -435,12 +436,23 @@ class JaxLike(DeviceArray):
         return self._legacy()
 
 
+class WarpDevice(tuple):
+    """The device of DLPack, and `warp.Device.stream`: the stream that Warp works on there."""
+
+    stream: streams.WarpStream
+
+
 class WarpLike(DeviceArray):
     """Warp 1.19, `warp/_src/types.py` `array.__dlpack__(self, stream=None)`, legacy.
 
     Omitted and None are an edge to the legacy stream, -1 nothing, 0 a handle; TypeError for less
     than -1 and for what is no int.  P is the stream of the array's own device.
     """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.device = WarpDevice(self.device)
+        self.device.stream = streams.WarpStream(0 if self.stream == LEGACY else self.stream)
 
     TAKES = ("stream",)
     POSITIONAL = 1

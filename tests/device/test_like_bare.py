@@ -1,0 +1,188 @@
+"""What works without dlshim works with it: the cases in which libraries are not alike.
+
+Each check names what a library does (the doubles cite its source) and what a consumer gets with and
+without dlshim.  ``test_bare.py`` compares the two over all axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import dlshim
+from device.libraries import Current, imported
+from device.matrix_run import CURRENT, libraries
+from doubles import capsules as caps
+from doubles import device as fake
+from doubles import streams
+from drivers import Driver, checks, run_checks
+
+LIVE = ("9.2", "12.2", "13.0")
+CAPTURES = LIVE[1:]
+MODERN_CALL = {"max_version": (1, 0)}
+
+
+class Scene:
+    """Device 0 is current; P and S are streams that do not wait for L."""
+
+    def __init__(self, drv: Driver) -> None:
+        drv.reset()
+        drv.set_current(drv.context(0))
+        self.drv = drv
+        self.p = drv.stream_new(0, False, name="P")
+        self.s = drv.stream_new(0, False, name="S")
+
+    def array(self, make: Callable[..., Any], **fields: Any) -> Any:
+        array = make(self.drv, self.p, **fields)
+        assert not array.write()
+        self.drv.clear_log()
+        return array
+
+    def races(self, array: Any, capsule: Any, reader: int | None = None) -> bool:
+        """Does a read on S race?  The capsule is given back."""
+        racy = self.drv.read(self.s if reader is None else reader, array.address)
+        caps.take(capsule).release()
+        caps.close_accounts()
+        return racy
+
+
+# --- no stream, and JAX -------------------------------------------------------------------------
+
+
+def check_jax_waits_where_no_stream_is_named(drv: Driver) -> None:
+    """The host has waited then, so the data are ready for every stream."""
+    for ask in (
+        lambda x: x.__dlpack__(),
+        lambda x: dlshim.upgrade(x).__dlpack__(),
+        lambda x: dlshim.upgrade(x).__dlpack__(stream=None, **MODERN_CALL),
+        lambda x: dlshim.to_capsule(x, legacy_readonly="strip"),
+    ):
+        scene = Scene(drv)
+        x = scene.array(fake.named(fake.JaxLike))
+        assert not scene.races(x, ask(x))
+        assert x.keywords[-1].get("stream") is None
+
+
+def check_jax_is_passed_the_stream_that_is_named(drv: Driver) -> None:
+    for stream in (1, "S"):
+        scene = Scene(drv)
+        x = scene.array(fake.named(fake.JaxLike))
+        given = scene.s if stream == "S" else stream
+        capsule = dlshim.upgrade(x).__dlpack__(stream=given)
+        assert x.keywords[-1]["stream"] == given
+        assert not scene.races(x, capsule, given)
+
+
+# --- inside a graph capture ---------------------------------------------------------------------
+
+
+CALLS = {
+    "bare": lambda x: x.__dlpack__(),
+    "upgraded": lambda x: dlshim.upgrade(x).__dlpack__(),
+    "upgraded, versioned": lambda x: dlshim.upgrade(x).__dlpack__(**MODERN_CALL),
+    "to_capsule": dlshim.to_capsule,
+    "a second layer": lambda x: dlshim.upgrade(dlshim.upgrade(x, order="K")).__dlpack__(),
+}
+
+
+@checks.only_on(*CAPTURES)
+def check_torch_without_a_stream_inside_its_capture(drv: Driver) -> None:
+    """torch takes a stream that is not named for -1 (torch/_tensor.py, 00960f7)."""
+    for blocking, (name, ask) in ((b, c) for b in (False, True) for c in CALLS.items()):
+        scene = Scene(drv)
+        p = drv.stream_new(0, blocking, name="capturing")
+        current = Current(streams.TorchStream, 0)
+        current.handle = p
+        with imported({"torch": current}):
+            x = fake.named(fake.TorchLike)(drv, p)
+            drv.capture_begin(p, "thread")
+            x.write()
+            drv.clear_log()
+            taken = caps.take(ask(x))
+            assert x.keywords[-1].get("stream", -1) == -1, name
+            assert drv.capture_state(p) == "active", name
+            assert not drv.read(p, x.address), name
+            drv.capture_end(p)
+            taken.release()
+        caps.close_accounts()
+        del scene
+
+
+@checks.only_on(*CAPTURES)
+def check_a_tensor_taken_inside_a_capture_remembers_the_capturing_stream(drv: Driver) -> None:
+    scene = Scene(drv)
+    with libraries():
+        CURRENT["torch"].handle = scene.p
+        x = fake.named(fake.TorchLike)(drv, scene.p)
+        drv.capture_begin(scene.p, "thread")
+        x.write()
+        tensor = dlshim.from_dlpack(x)
+        taken = caps.take(tensor.__dlpack__(stream=scene.p))
+        assert not drv.read(scene.p, x.address)
+        with pytest.raises(BufferError, match="a graph capture is running"):
+            tensor.__dlpack__(stream=scene.s)
+        assert drv.capture_state(scene.p) == "active"
+        drv.capture_end(scene.p)
+        taken.release()
+        CURRENT["torch"].handle = 1
+    del tensor
+    caps.close_accounts()
+
+
+@checks.only_on(*CAPTURES)
+def check_torch_is_passed_minus_one_where_nobody_can_tell_its_stream(drv: Driver) -> None:
+    scene = Scene(drv)
+    x = scene.array(fake.named(fake.TorchLike))
+    drv.capture_begin(scene.p, "thread")
+    caps.take(dlshim.upgrade(x).__dlpack__()).release()
+    assert x.keywords[-1]["stream"] == -1
+    assert drv.capture_state(scene.p) == "active"
+    drv.capture_end(scene.p)
+    caps.close_accounts()
+
+
+@checks.only_on(*CAPTURES)
+def check_who_ignores_streams_takes_part_in_the_capture(drv: Driver) -> None:
+    """tvm-ffi: who names no stream while P captures works in the capture, bare and upgraded."""
+    from device.matrix_run import MAKE
+
+    scene = Scene(drv)
+    with libraries():
+        x = MAKE["tvm-ffi"](drv, scene.p)
+        drv.capture_begin(scene.p, "thread")
+        x.write()
+        caps.take(dlshim.upgrade(x).__dlpack__()).release()
+        with pytest.raises(BufferError, match="a graph capture is running"):
+            dlshim.upgrade(x).__dlpack__(stream=None)
+        assert drv.capture_state(scene.p) == "active"
+        drv.capture_end(scene.p)
+        CURRENT["tvm_ffi"].handle = 1
+    caps.close_accounts()
+
+
+@checks.only_on(*CAPTURES)
+def check_a_library_nobody_knows_is_passed_what_the_consumer_said(drv: Driver) -> None:
+    """It may capture on a stream of its own, which nobody can see.  None and 1 mean the same to it,
+    or they do not: MegEngine takes None for "no sync" (`to_dlpack` in megengine/utils/dlpack.py).
+    """
+
+    class Careful(fake.WarpLike):
+        def answer(self, stream: Any = None) -> Any:
+            return super().answer(-1 if stream is None else stream)
+
+    for given in ({}, {"stream": None}):
+        scene = Scene(drv)
+        x = scene.array(type("Careful", (Careful,), {}))
+        drv.capture_begin(scene.p, "thread")
+        caps.take(dlshim.upgrade(x).__dlpack__(**given)).release()
+        assert drv.capture_state(scene.p) == "active"
+        drv.capture_end(scene.p)
+    caps.close_accounts()
+
+
+@pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), LIVE))
+def test_like_bare(variant: str, name: str) -> None:
+    results = run_checks(variant, __file__)
+    assert results[name] is None, results[name]
