@@ -153,7 +153,8 @@ check_autograd(const dls_exchange *x)
 dls_producer_kind
 dls_kind_without_stream(const dls_plan *plan)
 {
-    return dls_plan_has(plan, DLS_LIB_WAITS) ? DLS_PRODUCER_WAITED : DLS_PRODUCER_OLD;
+    bool waits = dls_plan_has(plan, DLS_LIB_WAITS | DLS_LIB_NO_MINUS_ONE); /* S3: JAX */
+    return waits ? DLS_PRODUCER_WAITED : DLS_PRODUCER_OLD;
 }
 
 dls_attempt

@@ -90,20 +90,45 @@ call_in_context(dls_exchange *x, unsigned mask, const dls_call_values *values,
     return got;
 }
 
-/* May a call with fewer keywords still do (N2)?  A refusal that is no TypeError may be
- * about the value of max_version or copy, but never about `stream`.  Keywords that the
- * type has taken before are not what is refused now. */
-static bool
-may_step_down(const dls_exchange *x, unsigned mask)
+/* Which keywords of a call may its refusal be about (N2)?  A TypeError: all that the
+ * type has not taken before.  Any other refusal is about a value: that of max_version
+ * or copy, if it was not taken before, or a stream, but None is none.  That they cannot
+ * sync is said by a bare RuntimeError too: by JAX, and perhaps by libraries that nobody
+ * knows. */
+static unsigned
+refused_keywords(const dls_exchange *x, unsigned form, const dls_call_values *values,
+                 dls_producer_kind kind)
 {
-    unsigned open = mask & ~(unsigned)dls_plan_learned(x->plan).taken;
+    unsigned open = form & ~(unsigned)dls_plan_learned(x->plan).taken;
+    unsigned stream = values->stream != Py_None ? form & DLS_ASK_STREAM : 0;
     if (PyErr_ExceptionMatches(PyExc_TypeError)) {
-        return open != 0;
+        return open;
     }
-    bool keyword = PyErr_ExceptionMatches(PyExc_NotImplementedError)
-                   || PyErr_ExceptionMatches(PyExc_ValueError)
-                   || PyErr_ExceptionMatches(PyExc_AssertionError);
-    return keyword && (open & (DLS_ASK_VERSION | DLS_ASK_COPY)) != 0;
+    if (PyErr_ExceptionMatches(PyExc_NotImplementedError)
+        || PyErr_ExceptionMatches(PyExc_ValueError)
+        || PyErr_ExceptionMatches(PyExc_AssertionError)) {
+        return stream | (open & (DLS_ASK_VERSION | DLS_ASK_COPY));
+    }
+    bool about_stream = (kind == DLS_PRODUCER_NO_MINUS_ONE
+                         || kind == DLS_PRODUCER_UNHEARD)
+                        && PyErr_ExceptionMatches(PyExc_RuntimeError)
+                        && !PyErr_ExceptionMatches(PyExc_RecursionError);
+    return about_stream ? stream : 0;
+}
+
+/* The last call form was refused as well: the first real error says most (N2).  What is
+ * about the data, final, or leads to the next protocol stays as it is. */
+static dls_attempt
+raise_first(dls_exchange *x)
+{
+    if (dls_error_class() == DLS_ERROR_STEP && x->first_error != NULL
+        && !PyErr_ExceptionMatches(PyExc_NotImplementedError)
+        && !PyErr_ExceptionMatches(PyExc_TypeError)) {
+        dls_error_keep(x);
+        dls_error_restore(x->first_error);
+        x->first_error = NULL;
+    }
+    return DLS_ATTEMPT_RAISED;
 }
 
 #define STEPS 6
@@ -130,14 +155,15 @@ static dls_attempt
 try_forms(dls_exchange *x, unsigned full, const dls_call_values *values, dls_sync *sync,
           unsigned *used)
 {
-    const dls_learned learned = dls_plan_learned(x->plan);
-    unsigned tried = ~0u;
-    bool learnable = true, typed = false;
+    dls_learned learned = dls_plan_learned(x->plan);
+    const unsigned kept = ~(unsigned)learned.refused & DLS_ASK_STREAM;
+    unsigned tried = ~0u, refused = 0, never = 0;
+    bool learnable = true;
     for (int i = learned.refused != 0 ? 0 : STEPS; i < 2 * STEPS; i++) {
         unsigned form = call_form(full, learned, i);
-        bool drops_stream = (full & ~form & ~(unsigned)learned.refused & DLS_ASK_STREAM)
-                            != 0;
-        if (form == tried || (drops_stream && !typed)) {
+        bool drops_stream = (full & ~form & kept) != 0;
+        if (form == tried || (form & never)
+            || (drops_stream && !(refused & DLS_ASK_STREAM))) {
             continue;
         }
         if (tried != ~0u) {
@@ -151,13 +177,19 @@ try_forms(dls_exchange *x, unsigned full, const dls_call_values *values, dls_syn
             return DLS_ATTEMPT_GOT;
         }
         bool type_error = PyErr_ExceptionMatches(PyExc_TypeError);
-        typed |= type_error;
+        unsigned now = refused_keywords(x, form, values, sync->kind);
+        refused |= now;
         learnable &= type_error || dls_plan_has(x->plan, DLS_LIB_LEARN_ANY_REFUSAL);
-        if (!may_step_down(x, form)) {
+        if (now == 0) {
             break;
         }
+        if (!type_error && (now & DLS_ASK_STREAM)) {
+            learned.taken &= ~DLS_ASK_STREAM
+                             & 15u; /* others of its values were taken */
+            never = now == DLS_ASK_STREAM ? now : never;
+        }
     }
-    return DLS_ATTEMPT_RAISED;
+    return raise_first(x);
 }
 
 /* A graph capture is running that the call could break: -1 is passed, which breaks

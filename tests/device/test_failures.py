@@ -327,7 +327,8 @@ def check_that_memory_runs_out_in_a_fresh_context(drv: Driver) -> None:
 
 def check_that_a_producer_which_fails_is_left_alone(drv: Driver) -> None:
     """Its own error is told as the cause; it is asked once, in the context that was pushed for
-    it, which is popped again."""
+    it, which is popped again.  JAX says by a RuntimeError that it cannot sync, so it is asked once
+    more without a stream (N2)."""
     for producer, device in itertools.product(("torch", "cupy", "warp", "jax"), (0, 1)):
         for error in (fake.DriverFailure("CUDA error: 700"), MemoryError(), KeyboardInterrupt()):
             drv.reset()
@@ -343,7 +344,8 @@ def check_that_a_producer_which_fails_is_left_alone(drv: Driver) -> None:
                 assert type(told) in (BufferError, type(error))
             else:
                 raise AssertionError("went through")
-            assert len(case.array.calls) == calls + 1, producer
+            again = producer == "jax" and isinstance(error, RuntimeError)
+            assert len(case.array.calls) == calls + 1 + again, producer
             assert drv.context_stack() == stack
             caps.close_accounts()
 

@@ -22,6 +22,7 @@ from drivers import Driver, checks, run_checks
 LIVE = ("9.2", "12.2", "13.0")
 CAPTURES = LIVE[1:]
 MODERN_CALL = {"max_version": (1, 0)}
+REFUSALS = (TypeError, ValueError, NotImplementedError, AssertionError, RuntimeError)
 
 
 class Scene:
@@ -46,6 +47,11 @@ class Scene:
         caps.take(capsule).release()
         caps.close_accounts()
         return racy
+
+
+def refusing(error: type[Exception], base: type = fake.Refusing) -> type:
+    """A type that nobody has met."""
+    return type(f"Refusing{error.__name__}", (base,), {"error": error})
 
 
 # --- no stream, and JAX -------------------------------------------------------------------------
@@ -73,6 +79,80 @@ def check_jax_is_passed_the_stream_that_is_named(drv: Driver) -> None:
         capsule = dlshim.upgrade(x).__dlpack__(stream=given)
         assert x.keywords[-1]["stream"] == given
         assert not scene.races(x, capsule, given)
+
+
+# --- streams that are refused -------------------------------------------------------------------
+
+
+def check_a_stream_refused_by_any_error_is_synced_here(drv: Driver) -> None:
+    for error in REFUSALS:
+        kind = refusing(error)
+        for _ in range(2):  # met, and met again
+            scene = Scene(drv)
+            x = scene.array(kind)
+            capsule = dlshim.upgrade(x).__dlpack__(stream=scene.s, **MODERN_CALL)
+            assert not scene.races(x, capsule), error
+            assert x.keywords[-1].get("stream") is None, error
+
+
+def check_minus_one_that_is_refused_is_dropped(drv: Driver) -> None:
+    for error in REFUSALS:
+        scene = Scene(drv)
+        x = scene.array(refusing(error))
+        capsule = dlshim.upgrade(x).__dlpack__(stream=-1)
+        assert scene.races(x, capsule), "nobody has asked for a sync"
+        assert {entry.name for entry in drv.entries() if not entry.by} == set(), error
+
+
+def check_jax_on_a_plugin_without_streams_waits(drv: Driver) -> None:
+    """Asked without a stream it waits, so there is nothing left to sync."""
+    for given in ({}, {"stream": 1}, {"stream": "S"}):
+        for _ in range(2):
+            scene = Scene(drv)
+            x = scene.array(fake.named(fake.JaxWithoutStreams))
+            keywords = {"stream": scene.s} if given == {"stream": "S"} else given
+            capsule = dlshim.upgrade(x).__dlpack__(**keywords, **MODERN_CALL)
+            own = [entry.name for entry in drv.entries() if not entry.by]
+            assert not any("Event" in name or "Synchronize" in name for name in own), own
+            assert not scene.races(x, capsule)
+
+
+def check_frames_of_pyav_are_synced(drv: Driver) -> None:
+    """Its row says that None is all it takes: one call, and dlshim syncs."""
+    for given in ("S", 1, None):
+        scene = Scene(drv)
+        x = scene.array(fake.named(fake.VideoPlane))
+        dlshim.upgrade(x).__dlpack__(stream=-1)
+        calls = len(x.keywords)
+        stream = scene.s if given == "S" else given
+        capsule = dlshim.upgrade(x).__dlpack__(stream=stream)
+        assert [k.get("stream") for k in x.keywords[calls:]] == [None]
+        assert not scene.races(x, capsule, scene.s if given == "S" else 1)
+
+
+def check_that_an_error_about_the_data_comes_out(drv: Driver) -> None:
+    """The first real error is the cause, though the producer is asked again without the stream."""
+
+    class Broken(fake.DeviceArray):
+        TAKES = ("stream", "max_version")
+        error: type[Exception] = ValueError
+
+        def answer(self, **asked: Any) -> Any:
+            raise self.error(f"this array is not dense, asked with {sorted(asked)}")
+
+    for error in (ValueError, AssertionError, RuntimeError):
+        scene = Scene(drv)
+        x = scene.array(type("Broken", (Broken,), {"error": error}))
+        with pytest.raises(BufferError) as told:
+            dlshim.upgrade(x).__dlpack__(stream=scene.s, **MODERN_CALL)
+        cause = told.value.__cause__
+        assert type(cause) is error and "max_version', 'stream'" in str(cause), cause
+    scene = Scene(drv)
+    x = scene.array(type("Broken", (Broken,), {"error": BufferError}))
+    with pytest.raises(BufferError, match="not dense"):
+        dlshim.upgrade(x).__dlpack__(stream=scene.s, **MODERN_CALL)
+    assert len(x.keywords) == 1, "a BufferError is about the data"
+    caps.close_accounts()
 
 
 # --- inside a graph capture ---------------------------------------------------------------------

@@ -468,6 +468,41 @@ class WarpLike(DeviceArray):
         return self._legacy()
 
 
+# --- producers that refuse streams, but not by a TypeError ------------------------------------
+
+
+class JaxWithoutStreams(JaxLike):
+    """JAX on a PJRT plugin that has no stream extension: XlaRuntimeError, which is a RuntimeError
+    (openxla/xla `xla/pjrt/c_api_client/pjrt_c_api_client.cc`
+    `PjRtCApiExternalReference::WaitUntilBufferReadyOnStream`, 138cd58)."""
+
+    def answer(self, stream: Any = None, **asked: Any) -> Any:
+        if stream is not None:
+            raise RuntimeError(
+                "UNIMPLEMENTED: Stream extension not implemented in this PJRT plugin."
+            )
+        return super().answer(**asked)
+
+
+class Refusing(DeviceArray):
+    """Takes the keyword `stream`, refuses every value but None by `error`, and syncs nothing."""
+
+    TAKES = ("stream",)
+    error: type[Exception] = NotImplementedError
+
+    def answer(self, stream: Any = None) -> Any:
+        if stream is not None:
+            raise self.error("streams are not supported: pass None")
+        return self._legacy()
+
+
+class VideoPlane(Refusing):
+    """A plane of PyAV's CUDA frames (PyAV-Org/PyAV `av/video/plane.py`, 7dee9f0f), which says "Pass
+    stream=None and synchronize before calling __dlpack__"."""
+
+    LIBRARY = ("av.video.plane", "VideoPlane")
+
+
 # --- producers that sync nothing -----------------------------------------------------------
 
 
