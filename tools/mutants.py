@@ -185,6 +185,13 @@ MUTANTS = [
         "test_like_bare",
     ),
     Mutant(
+        "torch's own current device is not set",
+        LIBRARY,
+        'DEVICE_GUARD("torch", ',
+        'DEVICE_GUARD("?", ',
+        "test_like_bare",
+    ),
+    Mutant(
         "an omitted stream is an explicit None",
         SYNC_EXCHANGE,
         "return !sync->from.request->stream_said && ",

@@ -66,27 +66,28 @@ static dls_attempt
 call_in_context(dls_exchange *x, unsigned mask, const dls_call_values *values,
                 dls_sync *sync)
 {
-    dls_saved_device saved;
+    dls_producer_context context = {.guard = NULL};
     bool minus_one = sync->s.value == DLS_VALUE_MINUS_ONE; /* S10 */
-    bool entered = !minus_one && dls_device_context_enter(sync->from.device, &saved);
+    if (!minus_one && dls_producer_context_enter(&sync->from, &context) < 0) {
+        dls_producer_context_leave(&sync->from, &context);
+        return DLS_ATTEMPT_RAISED;
+    }
     dls_attempt got = call_once(x, mask, values);
     /* Where there is nothing to move, a refusal to move does not count. */
     bool to_move_nothing = sync->is_empty && (mask & DLS_ASK_DEVICE);
     if (got < 0 && minus_one && !to_move_nothing
         && PyErr_ExceptionMatches(PyExc_BufferError)) {
         PyObject *error = dls_error_take();
-        entered = dls_device_context_enter(sync->from.device, &saved);
-        if (entered) {
-            Py_DECREF(error);
-            got = call_once(x, mask, values);
-        }
-        else {
+        int changed = dls_producer_context_enter(&sync->from, &context);
+        if (changed == 0) {
             dls_error_restore(error);
         }
+        else {
+            Py_DECREF(error);
+            got = changed > 0 ? call_once(x, mask, values) : DLS_ATTEMPT_RAISED;
+        }
     }
-    if (entered) {
-        dls_device_context_leave(sync->from.device, &saved);
-    }
+    dls_producer_context_leave(&sync->from, &context);
     return got;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/hold.h"
+#include "python/errors.h"
 
 #define LIBRARY(name, module, type, traits, functions) \
     {name, module, type, traits, functions},
@@ -251,6 +252,79 @@ dls_library_stream(dls_state *state, const dls_library *row, PyObject *obj,
 {
     const char *path = stream_path(row, device.device_type);
     return path[0] != '\0' ? find_named(state, obj, path, device.device_id, result) : 0;
+}
+
+static const struct {
+    const char *name;
+    const char *current;
+    const char *guard;
+} device_guards[] = {
+#define DEVICE_GUARD(name, current, guard) {name, current, guard},
+#include "exchange/libraries.def"
+#undef DEVICE_GUARD
+};
+
+/* Is this device the library's current one?  1, 0 also where it is not imported, which
+ * *known tells, or -1 with an exception. */
+static int
+is_current(dls_state *state, PyObject *obj, const char *path, int device_id,
+           bool *known)
+{
+    PyObject *number = NULL;
+    int got = find_named(state, obj, path, device_id, &number);
+    *known = got > 0;
+    if (got <= 0) {
+        return got;
+    }
+    long current = PyLong_AsLong(number);
+    Py_DECREF(number);
+    return current == -1 && PyErr_Occurred() ? -1 : current == device_id;
+}
+
+static int
+enter_guard(PyObject **guard)
+{
+    PyObject *result = PyObject_CallMethod(*guard, "__enter__", NULL);
+    if (result == NULL) {
+        Py_CLEAR(*guard);
+        return -1;
+    }
+    Py_DECREF(result);
+    return 1;
+}
+
+int
+dls_library_enter_device(dls_state *state, const dls_library *row, PyObject *obj,
+                         int device_id, PyObject **guard)
+{
+    *guard = NULL;
+    for (size_t i = 0; row != NULL && i < sizeof device_guards / sizeof *device_guards;
+         i++) {
+        bool known;
+        if (strcmp(device_guards[i].name, row->name) != 0) {
+            continue;
+        }
+        int got = is_current(state, obj, device_guards[i].current, device_id, &known);
+        if (got != 0 || !known) {
+            return got < 0 ? -1 : 0;
+        }
+        got = find_named(state, obj, device_guards[i].guard, device_id, guard);
+        return got > 0 ? enter_guard(guard) : got;
+    }
+    return 0;
+}
+
+void
+dls_library_leave_device(PyObject *guard)
+{
+    PyObject *error = dls_error_take();
+    Py_XDECREF(
+        PyObject_CallMethod(guard, "__exit__", "OOO", Py_None, Py_None, Py_None));
+    PyErr_Clear();
+    Py_DECREF(guard);
+    if (error != NULL) {
+        dls_error_restore(error);
+    }
 }
 
 bool

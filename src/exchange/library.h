@@ -75,6 +75,14 @@ bool dls_library_has_stream(const dls_library *row, int32_t device_type);
 int dls_library_stream(dls_state *state, const dls_library *row, PyObject *obj,
                        dl_device device, PyObject **result);
 
+/* Make a device current for the row's library too, where that goes by a number of its
+ * own (DEVICE_GUARD).  1 = it was not; *guard (new reference) must be given to the
+ * function below.  0 = nothing was changed; -1 = exception set. */
+int dls_library_enter_device(dls_state *state, const dls_library *row, PyObject *obj,
+                             int device_id, PyObject **guard);
+/* guard: stolen.  Keeps a pending exception. */
+void dls_library_leave_device(PyObject *guard);
+
 /* Does code that writes to no memory ask (NEVER_WRITES)?  It is the Python code that
  * has called us. */
 bool dls_library_never_writes(void);

@@ -37,3 +37,35 @@ dls_device_context_leave(dl_device device, const dls_saved_device *saved)
         dls_error_restore(error);
     }
 }
+
+int
+dls_producer_context_enter(const dls_sync_source *from, dls_producer_context *context)
+{
+    dl_device device = from->device;
+    *context = (dls_producer_context){.guard = NULL};
+    if (dls_family_of_streams(device.device_type) != DLS_FAMILY_CUDA
+        && device.device_type != dl_kDLROCM) {
+        return 0;
+    }
+    context->driver = dls_device_context_enter(device, &context->saved);
+    int got = dls_library_enter_device(from->state, from->plan->library, from->source,
+                                       device.device_id, &context->guard);
+    if (got < 0 && dls_error_forget() < 0) {
+        return -1;
+    }
+    return context->driver || got > 0;
+}
+
+/* The library's device last: it may set the driver's, which must then be the one that
+ * was current before. */
+void
+dls_producer_context_leave(const dls_sync_source *from, dls_producer_context *context)
+{
+    if (context->driver) {
+        dls_device_context_leave(from->device, &context->saved);
+    }
+    if (context->guard != NULL) {
+        dls_library_leave_device(context->guard);
+        context->guard = NULL;
+    }
+}

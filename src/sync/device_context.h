@@ -7,6 +7,7 @@
 #pragma once
 
 #include "gpu/driver.h"
+#include "sync/producer_stream.h"
 
 /* Make `device` current.  true: it was not, and dls_device_context_leave must follow on
  * the same thread with the same *saved.  false: nothing was changed, because the device
@@ -15,3 +16,21 @@ bool dls_device_context_enter(dl_device device, dls_saved_device *saved);
 
 /* Keeps a pending exception. */
 void dls_device_context_leave(dl_device device, const dls_saved_device *saved);
+
+/* What was made current for a producer.  All zero: nothing was. */
+typedef struct {
+    dls_saved_device saved;
+    bool driver;     /* the driver's current device was changed */
+    PyObject *guard; /* strong, or NULL: that of the producer's library was */
+} dls_producer_context;
+
+/* Make the memory's device current for the driver and, where its library goes by a
+ * number of its own, for the library.  1: something was changed; 0: nothing; -1:
+ * exception.  In all cases dls_producer_context_leave may follow, on the same thread.
+ */
+int dls_producer_context_enter(const dls_sync_source *from,
+                               dls_producer_context *context);
+
+/* Keeps a pending exception. */
+void dls_producer_context_leave(const dls_sync_source *from,
+                                dls_producer_context *context);

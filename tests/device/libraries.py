@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from doubles import capsules as caps
+from doubles.device import TorchGuard
 from doubles.producers import TableMixin, _CurrentStream, c_table, table_capsule
 
 
@@ -21,6 +22,15 @@ class Current:
 
     def current_stream(self, device: int) -> object:
         return self.form(0 if self.handle == self.legacy else self.handle)
+
+    #: Those of `torch.cuda`, where a test says which (doubles.device.TorchDevices).
+    devices: Any = None
+
+    def current_device(self) -> int:
+        return self.devices.get()
+
+    def device(self, index: int) -> object:
+        return TorchGuard(self.devices, index)
 
     def get_current_stream(self) -> object:
         return self.current_stream(0)

@@ -34,6 +34,9 @@ class Place:
         self.p = self.stream(cell.p, "P")
         for current in CURRENT.values():
             current.handle = self.p  # the producer works where its library stands
+        CURRENT["torch"].devices = devices = fake.torch_devices(drv)
+        devices.target = -1
+        devices.unused.clear()
         self.s = self.p if cell.s == "P" else self.stream(as_stream(cell.s, cell.p), "S")
 
     def stream(self, kind: str, name: str, device: int | None = None) -> int:

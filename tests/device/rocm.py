@@ -426,6 +426,7 @@ class Run:
         shape = (0, 3) if cell.empty else (2, 3)
         self.array = MAKE[cell.producer](drv, self.p, device=cell.device, shape=shape)
         self.address = self.array.address
+        CURRENT["torch"].devices = rocm.TorchDevices(drv)
         self.begin_before_write()
         self.check(not drv.write(self.p, self.address), "the write itself races")
         self.begin_after_write()

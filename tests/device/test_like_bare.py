@@ -155,6 +155,99 @@ def check_that_an_error_about_the_data_comes_out(drv: Driver) -> None:
     caps.close_accounts()
 
 
+# --- torch's own current device -----------------------------------------------------------------
+
+
+class Parked:
+    """Only device 1 was used: torch has noted 0 as its current device, without a context there."""
+
+    def __init__(self, drv: Driver, current: str) -> None:
+        drv.reset()
+        self.context = drv.context(1)
+        user = drv.context_new(1) if current == "another" else None
+        drv.set_current({"primary": self.context, "none": None, "another": user}[current])
+        self.devices = CURRENT["torch"].devices = fake.torch_devices(drv)
+        self.devices.target = 0
+        self.devices.unused.add(0)
+        self.drv = drv
+        self.p = CURRENT["torch"].handle = drv.stream_new(1, False, name="P")
+        self.s = drv.stream_new(1, False, name="S")
+        self.stack = drv.context_stack()
+
+    def ends(self) -> None:
+        assert self.drv.context_stack() == self.stack
+        assert self.devices.get() == 0
+        self.devices.target = -1
+        self.devices.unused.clear()
+        CURRENT["torch"].handle = 1
+        caps.close_accounts()
+
+
+def check_torchs_own_current_device_is_set_around_its_call(drv: Driver) -> None:
+    for current in ("primary", "none"):
+        for given in ({}, {"stream": 1}, {"stream": -1}, {"stream": "S"}):
+            with libraries():
+                scene = Parked(drv, current)
+                x = fake.named(fake.TorchLike)(drv, scene.p, device=1)
+                assert not x.write()
+                with pytest.raises(BufferError, match="different CUDA device index"):
+                    x.__dlpack__(stream=-1)
+                stream = {"stream": scene.s} if given == {"stream": "S"} else given
+                taken = caps.take(dlshim.upgrade(x).__dlpack__(**MODERN_CALL, **stream))
+                if given == {"stream": "S"}:
+                    assert not drv.read(scene.s, x.address, context=scene.context)
+                taken.release()
+                scene.ends()
+
+
+def check_old_torch_syncs_from_the_stream_of_the_arrays_device(drv: Driver) -> None:
+    """It takes the current stream of its current device for P, and does not compare devices."""
+    with libraries():
+        scene = Parked(drv, "primary")
+        x = fake.named(fake.TorchOld)(drv, scene.p, device=1)
+        assert not x.write()
+        taken = caps.take(dlshim.upgrade(x).__dlpack__(stream=scene.s))
+        assert not drv.read(scene.s, x.address, context=scene.context)
+        taken.release()
+        scene.ends()
+
+
+def check_torchs_guard_is_not_entered_without_need(drv: Driver) -> None:
+    """Where torch's current device is the array's, no guard is made; -1 asks nothing."""
+    entered: list[int] = []
+    with libraries():
+        scene = Scene(drv)
+        current = CURRENT["torch"]
+        current.devices = fake.torch_devices(drv)
+        asked = current.device
+        current.device = lambda index: entered.append(index) or asked(index)
+        try:
+            x = scene.array(fake.named(fake.TorchLike))
+            for stream in (-1, 1, scene.s):
+                caps.take(dlshim.upgrade(x).__dlpack__(stream=stream)).release()
+        finally:
+            del current.device
+        assert entered == []
+    caps.close_accounts()
+
+
+def check_a_guard_that_fails_changes_nothing(drv: Driver) -> None:
+    """What torch raises when it is asked for its device is forgotten; torch then says itself what
+    is wrong."""
+
+    class Broken(fake.TorchDevices):
+        def get(self) -> int:
+            raise RuntimeError("Cannot re-initialize CUDA in forked subprocess")
+
+    with libraries():
+        scene = Scene(drv)
+        CURRENT["torch"].devices = Broken(drv)
+        x = scene.array(fake.named(fake.TorchLike))
+        caps.take(dlshim.upgrade(x).__dlpack__(stream=scene.s)).release()
+        CURRENT["torch"].devices = None
+    caps.close_accounts()
+
+
 # --- inside a graph capture ---------------------------------------------------------------------
 
 

@@ -227,6 +227,76 @@ def same(first: int, second: int) -> bool:
 # --- torch ------------------------------------------------------------------------------
 
 
+class TorchDevices:
+    """The current device as torch 2.1 to 2.15 built for CUDA 12 sees it on one thread.
+
+    pytorch/pytorch `c10/cuda/CUDAFunctions.cpp` (68e217b): a device that has no context is only
+    noted when a guard is left (`targetDeviceIndex`), and the note goes before what the runtime
+    says.  `cudaSetDevice` makes the device's primary context the current one.
+    """
+
+    def __init__(self, drv: Any) -> None:
+        self.drv, self.target = drv, -1
+        self.unused: set[int] = set()  # devices to be taken for without a context
+
+    def runtime(self) -> int:
+        """`cudaGetDevice`: the current context's device, and 0 for a thread that has none."""
+        value = C.c_int()
+        rc = self.drv.cu.cuCtxGetDevice(C.byref(value))
+        return value.value if not rc else 0
+
+    def set_runtime(self, device: int) -> None:
+        self.drv.call("cuCtxSetCurrent", self.drv.context(device))
+
+    def get(self) -> int:
+        """`GetDevice`."""
+        with self.drv.caller(PRODUCER):
+            return self.target if self.target >= 0 else self.runtime()
+
+    def exchange(self, device: int) -> int:
+        """`ExchangeDevice`, which `torch.cuda.device(i).__enter__` calls."""
+        with self.drv.caller(PRODUCER):
+            before, self.target = self.target, -1
+            if before < 0:
+                before = self.runtime()
+                if before == device:
+                    return before
+            self.set_runtime(device)
+            return before
+
+    def maybe_exchange(self, device: int) -> int:
+        """`MaybeExchangeDevice`, which `__exit__` calls."""
+        with self.drv.caller(PRODUCER):
+            before = self.runtime()
+            if before == device:
+                return before
+            if device not in self.unused and self.drv.primary_active(device):
+                self.set_runtime(device)
+            else:
+                self.target = device
+            return before
+
+
+class TorchGuard:
+    """`torch.cuda.device(i)` (`torch/cuda/__init__.py`)."""
+
+    def __init__(self, devices: TorchDevices, index: int) -> None:
+        self.devices, self.index, self.before = devices, index, -1
+
+    def __enter__(self) -> None:
+        self.before = self.devices.exchange(self.index)
+
+    def __exit__(self, *raised: object) -> bool:
+        self.index = self.devices.maybe_exchange(self.before)
+        return False
+
+
+@functools.cache
+def torch_devices(drv: Any) -> TorchDevices:
+    """That of the driver's torch."""
+    return TorchDevices(drv)
+
+
 class TorchLike(DeviceArray):
     """torch 2.10 to 2.15, `torch/_tensor.py` `Tensor.__dlpack__`.
 
@@ -259,6 +329,9 @@ class TorchLike(DeviceArray):
                 raise ValueError("cannot move the tensor without copying it")
             return self.to_host(max_version, self.stream, flags=0)
         return self.answer_in(max_version, flags=0)
+
+    def current_device(self) -> int:
+        return torch_devices(self.drv).get()
 
     def insist_on_the_current_device(self) -> None:
         current = self.current_device()
@@ -321,6 +394,9 @@ class TorchOld(CurrentStreams):
         if stream is not None and stream != -1:
             self.edge_from_current(0 if stream == LEGACY else stream, DISABLE_TIMING)
         return self._legacy()
+
+    def current_device(self) -> int:
+        return torch_devices(self.drv).get()
 
 
 class TorchPinned(DeviceArray):

@@ -71,6 +71,20 @@ class OnRocm(fake.OnDevice):
 # --- torch --------------------------------------------------------------------------------
 
 
+class TorchDevices(fake.TorchDevices):
+    """torch built for ROCm: the runtime's current device, and nothing else is noted
+    (pytorch/pytorch `c10/cuda/CUDAFunctions.cpp` for `CUDA_VERSION` below 12000, 68e217b)."""
+
+    def runtime(self) -> int:
+        return self.drv.device()
+
+    def set_runtime(self, device: int) -> None:
+        self.drv.call("hipSetDevice", device)
+
+    def maybe_exchange(self, device: int) -> int:
+        return self.exchange(device)
+
+
 class TorchRocm(OnRocm, fake.TorchLike):
     """torch 2.10 to 2.15 built for ROCm, `torch/_tensor.py` `Tensor.__dlpack__`.
 
