@@ -192,6 +192,13 @@ MUTANTS = [
         "test_like_bare",
     ),
     Mutant(
+        "paddle before 3.3 is believed to sync",
+        LIBRARY,
+        'IGNORES_BEFORE("paddle", "paddle", 3, 3)',
+        'IGNORES_BEFORE("paddle", "paddle", 3, 0)',
+        "test_like_bare",
+    ),
+    Mutant(
         "an omitted stream is an explicit None",
         SYNC_EXCHANGE,
         "return !sync->from.request->stream_said && ",

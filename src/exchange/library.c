@@ -380,6 +380,20 @@ module_is_older(dls_state *state, const char *name, long major, long minor)
     return older;
 }
 
+uint32_t
+dls_library_traits(dls_state *state, const dls_library *row)
+{
+    uint32_t traits = row->traits;
+#define IGNORES_BEFORE(row_name, module, major, minor)         \
+    if (strcmp(row->name, row_name) == 0                       \
+        && module_is_older(state, module, major, minor) > 0) { \
+        traits |= DLS_LIB_IGNORES_STREAM;                      \
+    }
+#include "exchange/libraries.def"
+#undef IGNORES_BEFORE
+    return traits;
+}
+
 bool
 dls_library_gil_deleters(dls_state *state)
 {

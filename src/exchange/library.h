@@ -57,6 +57,9 @@ typedef struct {
  * fails: what cannot be read does not match. */
 const dls_library *dls_library_match(PyObject *mro, Py_ssize_t *at);
 
+/* The row's traits, with those that hang on the release that is imported. */
+uint32_t dls_library_traits(dls_state *state, const dls_library *row);
+
 /* Call the first capsule function of a row, or (row NULL) the generic capsule methods
  * that the type has.  1 = *result is what it returned (new reference), 0 = nothing of
  * the kind here, -1 = exception set. */

@@ -149,7 +149,7 @@ find_library(search *s)
     const dls_library *row = dls_library_match(s->mro, &s->library_at);
     if (row != NULL && !(s->dlpack_at >= 0 && s->dlpack_at < s->library_at)) {
         s->plan->library = row;
-        s->plan->traits = row->traits;
+        s->plan->traits = dls_library_traits(s->state, row);
     }
     return 0;
 }
@@ -411,7 +411,8 @@ dls_plan_check(const dls_plan *plan)
     good &= dls_plan_offers(plan, DLS_PROTOCOL_TABLE) == (plan->table != NULL)
             && (dls_plan_offers(plan, DLS_PROTOCOL_DLPACK) || plan->method == NULL)
             && (plan->has_device || plan->device_method == NULL)
-            && (plan->library == NULL || plan->traits == plan->library->traits);
+            && (plan->library == NULL
+                || (plan->traits & plan->library->traits) == plan->library->traits);
     for (int i = 0; i < 2; i++) {
         const dls_form form = learned.forms[i];
         good &= !form.known || dls_plan_may_offer(plan, (dls_protocol)form.protocol);

@@ -23,6 +23,7 @@ class Current:
     def current_stream(self, device: int) -> object:
         return self.form(0 if self.handle == self.legacy else self.handle)
 
+    version = "2.13.0"
     #: Those of `torch.cuda`, where a test says which (doubles.device.TorchDevices).
     devices: Any = None
 
@@ -48,7 +49,8 @@ def imported(libraries: Mapping[str, Current]) -> Iterator[None]:
     for name, current in libraries.items():
         module: Any = types.ModuleType(name)
         module.cuda, module.get_raw_stream = current, getattr(current, "get_raw_stream", None)
-        module.__version__ = "2.13.0"
+        module.device = types.SimpleNamespace(cuda=current)  # as paddle has it
+        module.__version__ = current.version
         sys.modules[name] = module
     try:
         yield

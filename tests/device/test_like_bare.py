@@ -14,6 +14,7 @@ import pytest
 import dlshim
 from device.libraries import Current, imported
 from device.matrix_run import CURRENT, libraries
+from dlshim import _core
 from doubles import capsules as caps
 from doubles import device as fake
 from doubles import streams
@@ -153,6 +154,70 @@ def check_that_an_error_about_the_data_comes_out(drv: Driver) -> None:
         dlshim.upgrade(x).__dlpack__(stream=scene.s, **MODERN_CALL)
     assert len(x.keywords) == 1, "a BufferError is about the data"
     caps.close_accounts()
+
+
+# --- paddle -------------------------------------------------------------------------------------
+
+
+def with_paddle(version: str) -> Any:
+    """A paddle of this release is imported, and none of its types was met."""
+    current = Current(streams.TorchStream, 1)
+    current.version = version
+    _core._hook("forget_plans")
+    return current, imported({"paddle": current})
+
+
+def check_old_paddle_makes_nobody_wait(drv: Driver) -> None:
+    """Any stream but None blocks the host, so None is passed, and dlshim makes the edge, from
+    paddle's current stream."""
+    for given in ("omitted", None, -1, 1, "S"):
+        current, paddle = with_paddle("3.2.0")
+        scene = Scene(drv)
+        current.handle = scene.p
+        with paddle:
+            x = scene.array(fake.named(fake.PaddleOld))
+            stream = scene.s if given == "S" else given
+            keywords = {} if given == "omitted" else {"stream": stream}
+            capsule = dlshim.upgrade(x).__dlpack__(**MODERN_CALL, **keywords)
+            assert x.keywords[-1]["stream"] is None
+            names = [entry.name for entry in drv.entries()]
+            assert "cuStreamSynchronize" not in names and "cuCtxRecordEvent" not in names, names
+            assert ("cuEventRecord" in names) == (given != -1)
+            reader = scene.s if given in ("S", -1) else 1
+            assert scene.races(x, capsule, reader) == (given == -1)
+    _core._hook("forget_plans")
+
+
+@checks.only_on(*CAPTURES)
+def check_old_paddle_inside_its_capture(drv: Driver) -> None:
+    for given in ("omitted", -1, "P"):
+        current, paddle = with_paddle("3.1.1")
+        scene = Scene(drv)
+        current.handle = scene.p
+        with paddle:
+            x = fake.named(fake.PaddleOld)(drv, scene.p)
+            drv.capture_begin(scene.p, "thread")
+            x.write()
+            keywords = {} if given == "omitted" else {"stream": scene.p if given == "P" else given}
+            caps.take(dlshim.upgrade(x).__dlpack__(**keywords)).release()
+            assert drv.capture_state(scene.p) == "active"
+            drv.capture_end(scene.p)
+        caps.close_accounts()
+    _core._hook("forget_plans")
+
+
+def check_new_paddle_is_passed_the_stream(drv: Driver) -> None:
+    for version in ("3.3.0", "4.0.0", "not said"):
+        current, paddle = with_paddle(version)
+        scene = Scene(drv)
+        current.handle = scene.p
+        with paddle:
+            x = scene.array(fake.named(fake.Paddle))
+            capsule = dlshim.upgrade(x).__dlpack__(stream=scene.s)
+            if version != "not said":
+                assert x.keywords[-1]["stream"] == scene.s
+            assert not scene.races(x, capsule)
+    _core._hook("forget_plans")
 
 
 # --- torch's own current device -----------------------------------------------------------------

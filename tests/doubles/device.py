@@ -544,6 +544,27 @@ class WarpLike(DeviceArray):
         return self._legacy()
 
 
+class PaddleOld(DeviceArray):
+    """Paddle 3.0 to 3.2, `python/paddle/base/dygraph/tensor_patch_methods.py` `__dlpack__(self,
+    stream=None)` before PaddlePaddle/Paddle#76840: for every value but None, -1 and 1 too, the host
+    waits for the current stream; an int never equals its Stream."""
+
+    TAKES = ("stream",)
+    POSITIONAL = 1
+    LIBRARY = ("paddle", "Tensor")
+
+    def answer(self, stream: Any = None) -> Any:
+        if stream is not None:
+            self.wait_for(self.stream)
+        return self._legacy()
+
+
+class Paddle(WarpLike):
+    """Paddle 3.3 and newer, after that change: the standard's rules."""
+
+    LIBRARY = ("paddle", "Tensor")
+
+
 # --- producers that refuse streams, but not by a TypeError ------------------------------------
 
 
