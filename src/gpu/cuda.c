@@ -145,6 +145,13 @@ dls_cuda_is_mapped(void)
            && dls_cuda_load(&err) == DLS_OK;
 }
 
+bool
+dls_cuda_is_known(void)
+{
+    return dls_loader_is_child() ? atomic_load_explicit(&ready, memory_order_acquire)
+                                 : dls_cuda_is_mapped();
+}
+
 /* --- contexts (S15) ------------------------------------------------------- */
 
 /* The device's primary context if it is active: never made by us (it would take a
@@ -246,6 +253,18 @@ dls_cuda_current_device(void)
     return 0;
 }
 
+int
+dls_cuda_system_memory_device(void)
+{
+    CUdevice device;
+    int pageable = 0;
+    int id = dls_cuda_current_device();
+    bool told = cuda.cuDeviceGet(&device, id) == GPU_OK
+                && cuda.cuDeviceGetAttribute(&pageable, CU_PAGEABLE_ACCESS, device)
+                       == GPU_OK;
+    return told && pageable ? id : -1;
+}
+
 /* --- pointers ------------------------------------------------------------- */
 
 static void
@@ -278,17 +297,15 @@ dls_cuda_ask_pointer(const void *address, dls_cuda_pointer *out)
 {
     CUcontext current;
     CUdevice device;
-    bool entered = false;
     ask_pointer(address, out);
     if (out->type != 0 || cuda.cuCtxGetCurrent(&current) != GPU_OK || current != NULL) {
         return;
     }
-    for (int i = 0; !entered && cuda.cuDeviceGet(&device, i) == GPU_OK; i++) {
-        entered = enter_live_device(i);
-    }
-    if (entered) {
-        ask_pointer(address, out);
-        leave_context();
+    for (int i = 0; out->type == 0 && cuda.cuDeviceGet(&device, i) == GPU_OK; i++) {
+        if (enter_live_device(i)) {
+            ask_pointer(address, out);
+            leave_context();
+        }
     }
 }
 

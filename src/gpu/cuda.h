@@ -16,6 +16,14 @@ int dls_cuda_load(dls_error *err);
  * needed only there.  Makes no driver call but cuInit. */
 bool dls_cuda_is_mapped(void);
 
+/* The same, but a forked child answers what its parent knew, and makes no call. */
+bool dls_cuda_is_known(void);
+
+/* Can kernels of the current device reach the system's own memory, which is in no
+ * allocation of the driver's (HMM, Grace Hopper)?  The device's number, or -1.  The
+ * driver was loaded. */
+int dls_cuda_system_memory_device(void);
+
 /* The number of the current device; 0 where none is current.  The driver was loaded. */
 int dls_cuda_current_device(void);
 
@@ -27,7 +35,7 @@ typedef struct {
     bool managed;
 } dls_cuda_pointer;
 
-/* Ask the driver, which was loaded; where no context is current, a second time inside a
- * device's own.  Never fails: what it does not answer stays at
+/* Ask the driver, which was loaded; where no context is current, again inside each
+ * device's own until it answers.  Never fails: what it does not answer stays at
  * "unknown". */
 void dls_cuda_ask_pointer(const void *address, dls_cuda_pointer *out);

@@ -74,6 +74,9 @@ look(void)
     static _Atomic unsigned long long looked_at;
     void *libraries[DLS_HIP_RUNTIMES];
     unsigned long long now = dls_loader_generation();
+    if (dls_loader_is_child()) {
+        return atomic_load_explicit(&count, memory_order_acquire); /* no call (S23) */
+    }
     if (now != 0 && now == atomic_load(&looked_at)) {
         return atomic_load_explicit(&count, memory_order_acquire);
     }
@@ -162,6 +165,9 @@ void
 dls_hip_ask_pointer(const void *address, dls_hip_pointer *out)
 {
     *out = (dls_hip_pointer){.device = -1};
+    if (dls_loader_is_child()) {
+        return;
+    }
     int known = atomic_load_explicit(&count, memory_order_acquire);
     if (!ask_known(known, address, out)) {
         ask_known(look(), address, out);
@@ -224,15 +230,24 @@ leave(const dls_saved_device *saved)
 
 /* --- places (S7) ---------------------------------------------------------- */
 
+int
+dls_hip_check_child(dls_error *err)
+{
+    return !dls_loader_is_child()
+               ? DLS_OK
+               : dls_fail(err, DLS_EBUFFER,
+                          "ROCm: this process was forked after the runtime was used, "
+                          "and the runtime does not work in the child; start workers "
+                          "with \"spawn\"");
+}
+
 static int
 find(uint64_t stream, int device_id, const void *address, dls_place *place,
      dls_error *err)
 {
-    if (dls_loader_is_child()) {
-        return dls_fail(
-            err, DLS_EBUFFER,
-            "ROCm: this process was forked after the runtime was used, and the "
-            "runtime does not work in the child; start workers with \"spawn\"");
+    int child = dls_hip_check_child(err);
+    if (child != DLS_OK) {
+        return child;
     }
     if (!dls_hip_is_mapped()) {
         return dls_fail(

@@ -20,5 +20,8 @@ typedef struct {
 /* Ask every mapped runtime, up to the first that knows the address.  Never fails. */
 void dls_hip_ask_pointer(const void *address, dls_hip_pointer *out);
 
+/* DLS_OK, or DLS_EBUFFER with *err: this is a forked child (S23). */
+int dls_hip_check_child(dls_error *err);
+
 /* Is any runtime mapped? */
 bool dls_hip_is_mapped(void);

@@ -11,7 +11,7 @@
 int32_t
 dls_pointer_default_type(void)
 {
-    bool rocm = dls_hip_is_mapped() && !dls_cuda_is_mapped();
+    bool rocm = dls_hip_is_mapped() && !dls_cuda_is_known();
     return rocm ? dl_kDLROCM : dl_kDLCUDA;
 }
 
@@ -26,6 +26,10 @@ dls_pointer_device(const void *address, dl_device *device, dls_error *err)
 {
     if (dls_pointer_default_type() == dl_kDLROCM) {
         dls_hip_pointer known;
+        int child = dls_hip_check_child(err);
+        if (child != DLS_OK) {
+            return child;
+        }
         dls_hip_ask_pointer(address, &known);
         if (known.api != NULL) {
             /* HIP has no managed type in DLPack: such memory counts as the device's. */
@@ -43,7 +47,8 @@ dls_pointer_device(const void *address, dl_device *device, dls_error *err)
     dls_cuda_ask_pointer(address, &found);
     *device = (dl_device){dl_kDLCUDA, found.ordinal};
     if (found.type == 0) {
-        *device = (dl_device){0, -1};
+        int reaches = dls_cuda_system_memory_device();
+        *device = (dl_device){reaches >= 0 ? dl_kDLCUDA : 0, reaches};
     }
     /* Before the host: the driver may call managed memory so while it lies there. */
     else if (found.managed) {

@@ -15,7 +15,8 @@
  * DLS_OK with *device, in one of three forms:
  *   1. type and number; the number is 0 for pinned host memory;
  *   2. type, and -1 as the number: the driver does not tell which device it is;
- *   3. 0 as the type: the driver knows no memory at this address.
+ *   3. 0 as the type: the driver knows no memory at this address, and kernels of the
+ *      current device do not reach the system's.
  * Or DLS_EBUFFER with *err, and *device as it was: no driver can be asked. */
 int dls_pointer_device(const void *address, dl_device *device, dls_error *err);
 

@@ -113,10 +113,30 @@ def check_memory_that_the_driver_does_not_know(drv: Driver) -> None:
     ends_well(drv)
 
 
+def check_system_memory_that_kernels_reach(drv: Driver) -> None:
+    """Grace Hopper, HMM: the driver has no allocation there, but the device's kernels read it.  It
+    is taken for the current device's, as by CuPy (cupy/cuda/memory.pyx, CUPY_ENABLE_UMP)."""
+    for current, device in ((0, 0), (1, 1), (None, 0)):
+        drv.reset()
+        drv.set_current(None if current is None else drv.context(current))
+        p = stream_of(drv, "non-blocking", "P", device)
+        s = stream_of(drv, "non-blocking", "S", device)
+        address = drv.alloc(SIZE, device, "system")
+        assert not drv.write(p, address, context=drv.context(device))
+        x = CudaOnly(address=address, version=2)
+        refused(lambda x=x, s=s: dlshim.upgrade(x).__dlpack__(stream=s), "no CUDA memory")
+        drv.option("pageable_access", 1)
+        assert dlshim.upgrade(x).__dlpack_device__() == (2, device)
+        assert taken(dlshim.upgrade(x), stream=s).device == (2, device)
+        assert not drv.read(s, address, context=drv.context(device))
+        ends_well(drv)
+
+
 def check_a_driver_that_wants_a_context_for_the_question(drv: Driver) -> None:
-    drv.option("pointer_needs_context", 1)
-    drv.set_current(None)
-    for device in (0, 1):
+    """Any, or one of the memory's device."""
+    for wanted, device in ((1, 0), (1, 1), (2, 0), (2, 1)):
+        drv.option("pointer_needs_context", wanted)
+        drv.set_current(None)
         x = dlshim.upgrade(CudaOnly(address=drv.alloc(SIZE, device)))
         assert taken(x, stream=-1).device == (2, device)
         assert drv.context_stack() == ()

@@ -27,6 +27,7 @@ USES = """
 import ctypes, gc, os, sys
 import dlshim
 from doubles import capsules as caps
+from doubles.cuda_interface import CudaOnly, empty
 from doubles.producers import P0ToDlpack, P1, P1a, P2
 
 room = (ctypes.c_char * 64)()
@@ -537,6 +538,8 @@ def in_child():
     told(lambda: kept["tensor"].__dlpack__(stream=0))
     told(lambda: dlshim.upgrade(
         P1a((2, 3), device=ROCM, data=address), device="cpu").__dlpack__())
+    told(lambda: dlshim.upgrade(CudaOnly(address=address)).__dlpack__(stream=-1))
+    assert dlshim.upgrade(empty()).__dlpack_device__()[0] == 10
     make(P2).__dlpack__(stream=S)
     kept["tensor"].__dlpack__(stream=-1)
     kept["tensor"].__dlpack__(stream=S)

@@ -21,7 +21,7 @@ from typing import Any
 
 from .prototypes import CUDA, HIP, TEXTS
 
-KINDS = {"device": 0, "managed": 1, "pinned": 2, "pool": 3}
+KINDS = {"device": 0, "managed": 1, "pinned": 2, "pool": 3, "system": 5}
 MODES = {"global": 0, "thread": 1, "relaxed": 2}
 STATES = ("none", "active", "invalidated")
 
@@ -178,9 +178,10 @@ class Fake:
     def option(self, name: str, value: int) -> int:
         """Set an option until the next reset; gives the old value.
 
-        ``driver_version``; ``pointer_needs_context`` (pointer queries want a current context);
-        ``concurrent_managed`` (device attribute 89); ``not_ready`` (so many queries of events or
-        streams answer 600 before the first answers truly).
+        ``driver_version``; ``pointer_needs_context`` (pointer queries want a current context; 2:
+        one of the memory's device); ``concurrent_managed`` (device attribute 89);
+        ``pageable_access`` (device attribute 88: kernels reach the system's memory); ``not_ready``
+        (so many queries of events or streams answer 600 before the first answers truly).
         """
         return self._fake.fake_option(name.encode(), value)
 

@@ -172,8 +172,10 @@ label memory_label(uintptr_t address);
 
 typedef struct {
     int driver_version;
-    int pointer_needs_context;  /* cuPointerGetAttribute wants a current context */
+    int pointer_needs_context;  /* cuPointerGetAttribute wants a current context; 2: one of
+                                   the memory's device */
     int concurrent_managed;     /* device attribute 89 */
+    int pageable_access;        /* device attribute 88 */
 } options;
 extern options the_options;
 

@@ -223,6 +223,8 @@ static int device_attribute(int attribute)
         return 1;
     case 75: /* COMPUTE_CAPABILITY_MAJOR */
         return 9;
+    case 88:
+        return the_options.pageable_access;
     case 89:
         return the_options.concurrent_managed;
     case 115: /* MEMORY_POOLS_SUPPORTED */

@@ -276,13 +276,24 @@ static bool context_wanted(void)
     return the_options.pointer_needs_context && !current_context();
 }
 
+/* What the driver knows of the address: of the system's own memory nothing, and with the option 2
+ * it asks for a context of the memory's device. */
+static const fm_memory *told_of(CUdeviceptr address)
+{
+    const fm_memory *memory = fm_memory_at((uintptr_t)address);
+    const fm_domain *current = current_context();
+    bool elsewhere = memory && the_options.pointer_needs_context == 2
+                     && (!current || current->device != memory->domain->device);
+    return !memory || memory->kind == FM_SYSTEM || elsewhere ? NULL : memory;
+}
+
 /* For a pointer that the driver does not know, one function fails and the other gives zeros. */
 FM_EXPORT CUresult cuPointerGetAttribute(void *to, CUpointer_attribute attribute,
                                          CUdeviceptr address)
 {
     ENTER(0, "attribute=%d ptr=%s", (int)attribute, M(address));
     LEAVE_IF(context_wanted(), INVALID_CONTEXT);
-    const fm_memory *memory = fm_memory_at((uintptr_t)address);
+    const fm_memory *memory = told_of(address);
     LEAVE_IF(!memory, INVALID_VALUE);
     LEAVE(attribute_of(memory, (uintptr_t)address, (int)attribute, to));
 }
@@ -292,7 +303,7 @@ FM_EXPORT CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribut
 {
     ENTER(0, "count=%u ptr=%s", count, M(address));
     LEAVE_IF(context_wanted(), INVALID_CONTEXT);
-    const fm_memory *memory = fm_memory_at((uintptr_t)address);
+    const fm_memory *memory = told_of(address);
     for (unsigned i = 0; i < count; i++) {
         int rc = attribute_of(memory, (uintptr_t)address, (int)attributes[i], to[i]);
         if (rc == INVALID_VALUE && (int)attributes[i] == 4)

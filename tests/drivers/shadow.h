@@ -13,7 +13,7 @@
 
 #include "model.h"
 
-typedef enum { FM_DEVICE, FM_MANAGED, FM_PINNED, FM_POOL, FM_LANDING } fm_kind;
+typedef enum { FM_DEVICE, FM_MANAGED, FM_PINNED, FM_POOL, FM_LANDING, FM_SYSTEM } fm_kind;
 
 typedef struct {
     unsigned number;
