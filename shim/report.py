@@ -129,8 +129,8 @@ def inspect(obj: Any, *, export: bool = False) -> Report:
     """Report what ``obj`` offers and what ``upgrade(obj)`` would do with it.
 
     Nothing is consumed, imported or synchronised.  With ``export=True`` one export is
-    asked for, looked at and dropped, so that dtype, shape and the like are known; that
-    one may synchronise, as any export may.
+    asked for with stream -1, looked at and dropped, so that dtype, shape and the like
+    are known.
     """
     if type(obj) is _CAPSULE:
         return _of_capsule(obj)
@@ -287,11 +287,11 @@ def _capsule_of(obj: Any) -> Any:
     """Export, with every stride unless a Producer has an order: the layout is told, not refused."""
     if isinstance(obj, Producer):
         try:
-            return to_capsule(obj, max_version=(1, 0))
+            return to_capsule(obj, max_version=(1, 0), stream=-1)
         except BufferError as error:
             if 'order="K"' not in str(error):
                 raise
-    return to_capsule(obj, max_version=(1, 0), order="K")
+    return to_capsule(obj, max_version=(1, 0), stream=-1, order="K")
 
 
 def _facts_of_export(capsule: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ _ABOUT = """\
 What a producer is passed as stream= and, after the arrow, what dlshim does itself.
 P: the stream with the producer's unfinished work. S: the consumer's. L: the legacy default stream.
 edge(P,S): S waits for what is in P now, the host does not. wait(P): the host waits.
+wait: the option stream="wait", ready for every stream. D: a stream of dlshim's own.
 sync(P,S): edge(P,S) if P is known or can be learned, else a device-wide edge or wait.
 """
 

@@ -36,11 +36,11 @@ FLAGS = ["-std=c11", "-O0", "-fPIC", "-fvisibility=hidden", "-DPy_LIMITED_API=0x
 VARIANTS = ("13.0", "12.2")
 MODULES = (
     *("test_matrix", "test_managed", "test_copies", "test_release", "test_sync_threads"),
-    "test_work_stream",
+    *("test_work_stream", "test_wait"),
 )
 #: The same on ROCm.
 HIP_VARIANTS = ("hip6", "hip5", "hip7")
-HIP_MODULES = ("test_rocm",)
+HIP_MODULES = ("test_rocm", "test_wait")
 
 
 class Mutant(NamedTuple):
@@ -358,6 +358,56 @@ MUTANTS = [
         "DLS_LIB_LAZY_BITS | DLS_LIB_REFUSES_TWO",
         "DLS_LIB_LAZY_BITS",
     ),
+    # --- consumers whose stream nobody knows ---
+    Mutant(
+        "the host does not wait for its own stream",
+        RULES,
+        "SYNC_RULE(CUDA, ANY, WAIT, PASS_OWN, WAIT_OWN)",
+        "SYNC_RULE(CUDA, ANY, WAIT, PASS_OWN, NOTHING)",
+        "test_wait",
+    ),
+    Mutant(
+        "the host waits for L instead of its own stream",
+        RULES,
+        "SYNC_RULE(CUDA, ANY, WAIT, PASS_OWN, WAIT_OWN)",
+        "SYNC_RULE(CUDA, ANY, WAIT, PASS_OWN, WAIT_L)",
+        "test_wait",
+    ),
+    Mutant(
+        "JAX is not asked to wait",
+        RULES,
+        "SYNC_RULE(CUDA, NO_MINUS_ONE, WAIT, PASS_NONE, NOTHING)",
+        "SYNC_RULE(CUDA, NO_MINUS_ONE, WAIT, PASS_1, NOTHING)",
+        "test_wait",
+    ),
+    Mutant(
+        "who knows no stream is not waited for",
+        RULES,
+        "SYNC_RULE(CUDA, OLD, WAIT, OMIT, WAIT)",
+        "SYNC_RULE(CUDA, OLD, WAIT, OMIT, NOTHING)",
+        "test_wait",
+    ),
+    Mutant(
+        "who ignores the stream is not waited for",
+        RULES,
+        "SYNC_RULE(CUDA, IGNORES, WAIT, PASS_NONE, WAIT)",
+        "SYNC_RULE(CUDA, IGNORES, WAIT, PASS_NONE, NOTHING)",
+        "test_wait",
+    ),
+    Mutant(
+        "without a context nobody waits",
+        SYNC_EXCHANGE,
+        "if (sync->argument == DLS_PASS_OWN && sync->own == 0",
+        "if (sync->argument == DLS_PASS_OWN && sync->own == 1",
+        "test_wait",
+    ),
+    Mutant(
+        "to_capsule does not wait",
+        "module/functions.c",
+        "    request.waits = true;",
+        "    request.waits = false;",
+        "test_wait",
+    ),
     # --- copies and release ---
     Mutant(
         "a copy is not synced",
@@ -499,6 +549,12 @@ MUTANTS = [
         "stream_create(&made, 0)",
     ),
     rocm("errors are left for others", HIP, "        api_of(calls)->hipGetLastError();\n", ""),
+    rocm(
+        "the host does not wait for its own stream",
+        RULES,
+        "SYNC_RULE(ROCM, ANY, WAIT, PASS_OWN, WAIT_OWN)",
+        "SYNC_RULE(ROCM, ANY, WAIT, PASS_OWN, NOTHING)",
+    ),
     rocm("1 is a stream", RULES, "SYNC_RULE(ROCM, ANY, ONE, OMIT, VALUE_ERROR)\n", ""),
     rocm(
         "None is 1",

@@ -26,14 +26,15 @@
     X(OTHER, "other")
 
 /* What a consumer may pass as `stream=` (S1). */
-#define DLS_VALUE_LIST(X) \
-    X(NONE, "None")       \
-    X(MINUS_ONE, "-1")    \
-    X(ZERO, "0")          \
-    X(ONE, "1")           \
-    X(TWO, "2")           \
-    X(HANDLE, "handle")   \
-    X(OBJECT, "object") /* an object without a handle, such as a SyclQueue */
+#define DLS_VALUE_LIST(X)                                                     \
+    X(NONE, "None")                                                           \
+    X(MINUS_ONE, "-1")                                                        \
+    X(ZERO, "0")                                                              \
+    X(ONE, "1")                                                               \
+    X(TWO, "2")                                                               \
+    X(HANDLE, "handle")                                                       \
+    X(OBJECT, "object") /* an object without a handle, such as a SyclQueue */ \
+    X(WAIT, "wait")     /* the option's word: ready for every stream */
 
 /* How a producer treats the stream that it is passed (S2). */
 #define DLS_PRODUCER_LIST(X)                                                    \
@@ -53,7 +54,8 @@
     X(PASS_MINUS_1, "-1")    \
     X(PASS_0, "0")           \
     X(PASS_1, "1")           \
-    X(PASS_S, "S")
+    X(PASS_S, "S")           \
+    X(PASS_OWN, "D") /* a stream of dlshim's own, which dlshim then waits for */
 
 /* The task that a rule leaves for dlshim after the call.  What is done for it depends
  * on what is known of P, see dls_action. */
@@ -65,6 +67,7 @@
     X(WAIT, "wait(P)") /* the host is the reader */                    \
     X(WAIT_IF_KNOWN, "wait(P) if P is known")                          \
     X(WAIT_L, "wait(L)")     /* the producer led its work into L */    \
+    X(WAIT_OWN, "wait(D)")   /* the producer led its work into D */    \
     X(REFUSE, "BufferError") /* dlshim cannot sync there */            \
     X(VALUE_ERROR, "ValueError")                                       \
     X(TYPE_ERROR, "TypeError")

@@ -39,6 +39,7 @@ typedef struct {
     bool has_assumed;     /* the producer's label is wrong: it is *assumed */
     bool ask_device;      /* the device must be known before the export (N5) */
     bool host_reads;      /* dlshim itself reads pinned memory, whatever the stream */
+    bool waits;  /* where no stream is given, the host waits: as "wait" (S25) */
     bool empty;  /* copies to the host: the object says that it has no elements */
     int8_t copy; /* -1 None, 0 False, 1 True: sent off the host only (T8) */
     uint8_t unknown_stream; /* DLS_UNKNOWN_* */

@@ -335,7 +335,8 @@ find_ready(const dls_exchange *x, const dls_resolved *resolved,
 {
     dl_device device = resolved->delivery.tensor.device;
     PyObject *given = x->request.stream;
-    *stream = given != NULL && !PyLong_Check(given) ? given : NULL;
+    bool is_object = given != NULL && !PyLong_Check(given) && !PyUnicode_Check(given);
+    *stream = is_object ? given : NULL;
     Py_XINCREF(*stream);
     *ready = (dls_producer_stream){.known = DLS_P_READY};
     if (resolved->scan.count != 0) {
@@ -418,6 +419,11 @@ complete_request(dls_exchange *x, dls_export_kind kind)
     request->host_reads |= request->copy == 1;
     /* Asked only where the answer is needed (N5): any stream, any device. */
     request->ask_device |= request->stream != NULL || request->has_device;
+    request->waits = request->waits
+                     && !dls_option_given(request->options, DLS_OPTION_stream);
+    if (request->waits) {
+        request->stream = x->state->names.wait;
+    }
     return 0;
 }
 

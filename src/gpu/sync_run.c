@@ -38,8 +38,8 @@ refuse(dls_action action, dls_error *err)
             "pass stream=-1");
     default:
         return dls_fail(err, DLS_EBUFFER,
-                        "its producer takes no stream, so it cannot be synchronised "
-                        "on this device; wait for its work and pass stream=-1");
+                        "it cannot be synchronised on this device, whose streams "
+                        "dlshim does not know; wait for its work and pass stream=-1");
     }
 }
 
@@ -83,9 +83,11 @@ static int
 ask_facts(const sync_run *run, dls_sync_facts *facts)
 {
     const dls_sync_job *job = run->job;
-    bool host_waits = job->task == DLS_TASK_WAIT || job->task == DLS_TASK_WAIT_L;
+    bool host_reads = job->device.device_type == dl_kDLCUDAManaged
+                      && (job->task == DLS_TASK_WAIT || job->task == DLS_TASK_WAIT_L
+                          || job->task == DLS_TASK_WAIT_OWN);
     facts->can_record_device = run->place_p.records_device;
-    facts->host_must_be_alone = host_waits && run->driver->host_must_be_alone != NULL
+    facts->host_must_be_alone = host_reads && run->driver->host_must_be_alone != NULL
                                 && run->driver->host_must_be_alone(
                                     job->device.device_id);
     dls_action action = dls_sync_action_find(job, facts);

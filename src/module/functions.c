@@ -11,6 +11,7 @@
 #include "python/capsule.h"
 #include "python/errors.h"
 #include "request/request.h"
+#include "sync/stream_value.h"
 
 /* What a function works on: the innermost source, its plan and the merged options. */
 typedef struct {
@@ -92,6 +93,17 @@ upgrade(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames
     return producer;
 }
 
+/* stream= of from_dlpack, which takes the option's word too (S25).  0, or -1. */
+static int
+read_stream(dls_state *state, PyObject *value, dls_request *request)
+{
+    if (dls_stream_is_wait(value)) {
+        request->stream = value;
+        return 0;
+    }
+    return dls_request_stream(state, value, request);
+}
+
 /* Read the keywords of from_dlpack, which are those of a consumer and no options.  0,
  * or -1 with an exception. */
 static int
@@ -110,7 +122,7 @@ parse_consumer(dls_state *state, PyObject *const *args, PyObject *kwnames,
         }
         else if (PyUnicode_CompareWithASCIIString(name, "stream") == 0) {
             request->stream_said = value != Py_Ellipsis;
-            code = request->stream_said ? dls_request_stream(state, value, request) : 0;
+            code = request->stream_said ? read_stream(state, value, request) : 0;
         }
         else {
             PyErr_Format(PyExc_TypeError,
@@ -207,6 +219,7 @@ to_capsule(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwna
     /* Who consumes the capsule is not known.  Only consumers that accept little ask for
      * the device first, so the request is treated as one of theirs (N9). */
     request.device_question = true;
+    request.waits = true; /* nor on which stream it reads (S25) */
     return run(state, &s, &request, DLS_EXPORT_CAPSULE);
 }
 
@@ -237,7 +250,8 @@ PyMethodDef dls_public_methods[] = {
      ")\n--\n\n"
      "A raw DLPack capsule of obj, for functions that want one.\n\n"
      "max_version=None or major 0 gives a legacy 'dltensor' capsule, major >= 1 a\n"
-     "'dltensor_versioned' one.  The options are those of upgrade()."},
+     "'dltensor_versioned' one.  The options are those of upgrade().  Without stream=\n"
+     "the host waits until device memory is ready for every stream."},
     {NULL, NULL, 0, NULL},
 };
 #undef OPTION

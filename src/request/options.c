@@ -40,7 +40,8 @@ static int
 parse_stream(dls_state *state, const option_row *row, PyObject *value, dls_options *out)
 {
     dls_option_stream *stream = member_of(row, out);
-    if (dls_stream_check(state, value) < 0) {
+    bool is_word = row->words[0] != '\0' && dls_stream_is_wait(value);
+    if (!is_word && dls_stream_check(state, value) < 0) {
         return -1;
     }
     Py_XDECREF(*stream); /* set when subclasses of str give one keyword twice */

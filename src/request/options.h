@@ -22,7 +22,8 @@ enum { DLS_ORDER_K, DLS_ORDER_C };
 enum { DLS_RELEASE_CONTRACT, DLS_RELEASE_GUARD };
 
 /* The C type of each kind. */
-typedef PyObject *dls_option_stream; /* strong; an accepted value (dls_stream_check) */
+typedef PyObject *dls_option_stream; /* strong; an accepted value (dls_stream_check), or
+                                      * the word "wait" */
 typedef uint8_t dls_option_word;     /* position in the row's words */
 typedef dl_device dls_option_device;
 typedef bool dls_option_flag;

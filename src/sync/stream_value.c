@@ -93,6 +93,13 @@ dls_stream_check(dls_state *state, PyObject *stream)
 }
 
 bool
+dls_stream_is_wait(PyObject *stream)
+{
+    return stream != NULL && PyUnicode_Check(stream)
+           && PyUnicode_CompareWithASCIIString(stream, "wait") == 0;
+}
+
+bool
 dls_stream_is_minus_one(PyObject *stream)
 {
     int overflow = 0;
@@ -215,8 +222,8 @@ dls_stream_read(dls_state *state, PyObject *stream, dls_stream *out)
     if (stream == NULL || stream == Py_None) {
         return 0;
     }
-    if (dls_stream_is_minus_one(stream)) {
-        out->value = DLS_VALUE_MINUS_ONE;
+    if (dls_stream_is_minus_one(stream) || dls_stream_is_wait(stream)) {
+        out->value = PyUnicode_Check(stream) ? DLS_VALUE_WAIT : DLS_VALUE_MINUS_ONE;
         return 0;
     }
     if (PyLong_Check(stream)) {
@@ -247,7 +254,8 @@ dls_stream_read(dls_state *state, PyObject *stream, dls_stream *out)
 int
 dls_stream_read_opaque(dls_state *state, PyObject *stream, dls_stream *out)
 {
-    if (stream == NULL || stream == Py_None || PyIndex_Check(stream)) {
+    if (stream == NULL || stream == Py_None || PyIndex_Check(stream)
+        || dls_stream_is_wait(stream)) {
         return dls_stream_read(state, stream, out);
     }
     *out = (dls_stream){.value = DLS_VALUE_OBJECT,

@@ -13,13 +13,16 @@
  * range).  Attributes of a stream object are looked up, but none is called. */
 int dls_stream_check(dls_state *state, PyObject *stream);
 
+/* Is it the word "wait" (S25), which only the option and from_dlpack take? */
+bool dls_stream_is_wait(PyObject *stream);
+
 /* Is it -1, which asks for no sync (S10)?  stream was accepted by dls_stream_check, or
  * is NULL. */
 bool dls_stream_is_minus_one(PyObject *stream);
 
-/* Read an accepted value; NULL stands for None.  A stream object is asked for its
- * handle; 0 from an object means the default stream.  -1 with what the object raised,
- * TypeError or ValueError. */
+/* Read an accepted value, or "wait"; NULL stands for None.  A stream object is asked
+ * for its handle; 0 from an object means the default stream.  -1 with what the object
+ * raised, TypeError or ValueError. */
 int dls_stream_read(dls_state *state, PyObject *stream, dls_stream *out);
 
 /* As dls_stream_read, for devices whose streams nobody here knows (S8): the object is

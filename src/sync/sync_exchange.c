@@ -43,9 +43,14 @@ dls_consumer_stream_read(dls_state *state, const dls_request *request, dls_strea
 static int
 read_s(dls_state *state, const dls_request *request, dls_family family, dls_stream *out)
 {
-    return family == DLS_FAMILY_OTHER
-               ? dls_stream_read_opaque(state, request->stream, out)
-               : dls_consumer_stream_read(state, request, out);
+    int code = family == DLS_FAMILY_OTHER
+                   ? dls_stream_read_opaque(state, request->stream, out)
+                   : dls_consumer_stream_read(state, request, out);
+    /* A wait that nobody asked for is no reason to refuse (S25). */
+    if (family == DLS_FAMILY_OTHER && request->waits && out->value == DLS_VALUE_WAIT) {
+        out->value = DLS_VALUE_NONE;
+    }
+    return code;
 }
 
 /* Put the stream that really reads the memory in the place of what the consumer passed.
@@ -77,18 +82,25 @@ adapt_s(dls_sync *sync)
     }
 }
 
+/* Find dlshim's own stream for this device: 0, or -1 with sync->copy_error. */
+static int
+find_own_stream(dls_sync *sync, const void *address, uint64_t *stream)
+{
+    int code;
+    Py_BEGIN_ALLOW_THREADS
+    code = dls_copy_stream(sync->from.device, address, stream, &sync->place_is_unknown,
+                           &sync->copy_error);
+    Py_END_ALLOW_THREADS
+    return code == DLS_OK ? 0 : -1;
+}
+
 /* Find the stream for copies from this device (S18).  Without success copy.kind stays
  * COPY_NONE, and copy_error says why. */
 static void
 find_copy_stream(dls_sync *sync, const void *address)
 {
     uint64_t stream = 0;
-    int code;
-    Py_BEGIN_ALLOW_THREADS
-    code = dls_copy_stream(sync->from.device, address, &stream, &sync->place_is_unknown,
-                           &sync->copy_error);
-    Py_END_ALLOW_THREADS
-    if (code == DLS_OK) {
+    if (find_own_stream(sync, address, &stream) == 0) {
         sync->copy = (dls_copy_place){DLS_COPY_ON, stream};
     }
 }
@@ -105,6 +117,10 @@ passed_value(const dls_sync *sync)
     assert(sync->argument != DLS_OMIT);
     if (sync->argument == DLS_PASS_NONE) {
         Py_RETURN_NONE;
+    }
+    if (sync->argument == DLS_PASS_OWN) {
+        return sync->own != 0 ? PyLong_FromUnsignedLongLong(sync->own)
+                              : PyLong_FromLong(-1);
     }
     if (sync->argument != DLS_PASS_S) {
         return PyLong_FromLong(numbers[sync->argument]);
@@ -147,6 +163,9 @@ dls_sync_begin(const dls_sync_source *from, const void *address, dls_producer_ki
     if (rule.argument == DLS_OMIT) {
         return 0;
     }
+    if (rule.argument == DLS_PASS_OWN && !sync->is_empty) {
+        find_own_stream(sync, address, &sync->own); /* 0: -1 is passed, see finish */
+    }
     sync->passed = passed_value(sync);
     return sync->passed != NULL ? 0 : -1;
 }
@@ -174,7 +193,7 @@ dls_sync_meets_capture(dls_sync *sync)
     const dls_driver *driver = dls_driver_of(device.device_type);
     bool replaced = sync->transfer == DLS_TRANSFER_TO_HOST
                     || (sync->argument == DLS_PASS_1 && sync->s.value != DLS_VALUE_ONE)
-                    || sync->argument == DLS_PASS_0;
+                    || sync->argument == DLS_PASS_0 || sync->argument == DLS_PASS_OWN;
     if (!replaced || sync->is_empty) {
         return 0;
     }
@@ -254,12 +273,13 @@ make_job(const dls_sync *sync, dls_task task, dls_producer_stream p,
 {
     dls_family family = dls_family_of(sync->from.device.device_type);
     bool rocm = dls_family_of_streams(sync->from.device.device_type) == DLS_FAMILY_ROCM;
-    bool none = sync->s.value == DLS_VALUE_NONE;
+    bool none = sync->s.value == DLS_VALUE_NONE || sync->s.value == DLS_VALUE_WAIT;
     return (dls_sync_job){
         .task = task,
         .p = p,
         .s = none && !rocm ? 1 : sync->s.handle,
-        .has_s = !none || family == DLS_FAMILY_CUDA || family == DLS_FAMILY_ROCM,
+        .has_s = sync->s.value != DLS_VALUE_WAIT
+                 && (!none || family == DLS_FAMILY_CUDA || family == DLS_FAMILY_ROCM),
         .s_omitted = dls_sync_omits(sync) && !sync->from.request->bears_anything,
         .policy = sync->from.request->unknown_stream,
         .device = sync->from.device,
@@ -299,6 +319,9 @@ do_task(dls_sync *sync, dls_task task, dls_producer_stream p,
         return dls_stream_raise_wrong(from->state, family, task, from->request->stream);
     }
     bool about_l = task == DLS_TASK_EDGE_FROM_L || task == DLS_TASK_WAIT_L;
+    if (task == DLS_TASK_WAIT_OWN) {
+        p = dls_producer_stream_of_handle(sync->own);
+    }
     if (!about_l && dls_producer_stream_find(from, &p, &sync->queue) < 0) {
         return -1;
     }
@@ -329,6 +352,10 @@ dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
         if (kind != DLS_PRODUCER_WAITED) {
             kind = DLS_PRODUCER_OLD; /* it was passed -1, so it has not synced */
         }
+    }
+    if (sync->argument == DLS_PASS_OWN && sync->own == 0
+        && kind != DLS_PRODUCER_WAITED) {
+        kind = DLS_PRODUCER_OLD; /* the same: the context was not found before */
     }
     acquired->copy = sync->copy;
     dls_family family = dls_family_of(sync->from.device.device_type);
@@ -384,6 +411,8 @@ dls_sync_ready_stream(dls_state *state, const dls_request *request, dl_device de
             return dls_producer_stream_of_handle(device.device_type == dl_kDLCUDA);
         }
         return ready; /* the host has waited for managed memory (S4) */
+    case DLS_VALUE_WAIT:
+        return ready;
     case DLS_VALUE_ZERO:
         /* An object's handle 0 is L: 1 on CUDA, 0 on ROCm (S1). */
         return dls_producer_stream_of_handle(s.from_object

@@ -20,6 +20,7 @@ typedef struct {
     dls_argument argument; /* what the rule says that the producer is passed */
     PyObject *passed;      /* strong: that value; NULL for OMIT */
     PyObject *queue;       /* strong: the queue that P is on oneAPI, or NULL */
+    uint64_t own;          /* PASS_OWN: that stream; 0: none was found, -1 is passed */
     dls_copy_place copy;   /* COPY_NONE unless the transfer is TO_HOST */
     dls_error copy_error;  /* TO_HOST without a copy stream: why there is none */
     bool place_is_unknown; /* then: the memory's address may tell where it is */

@@ -403,6 +403,24 @@ def test_detach_is_called_when_asked_and_never_otherwise(table, ask):
 
 
 @BOTH
+@SOURCES
+def test_host_memory_needs_no_wait(cls, ask):
+    """The word is one of the option and of from_dlpack, and no value of a consumer (S9, S25)."""
+    x = cls()
+    with ask(dlshim.upgrade(x, stream="wait")) as imported:
+        assert imported.view.element_zero == x.element_zero
+    assert dlshim.from_dlpack(x, stream="wait").data_ptr == x.element_zero
+    caps.take(dlshim.to_capsule(x, stream="wait")).release()
+    assert {asked.get("stream") for asked in getattr(x, "keywords", ())} <= {None}
+    assert repr(dlshim.upgrade(x, stream="wait")).endswith(", stream='wait'>")
+    with pytest.raises(TypeError, match="stream"):
+        ask(dlshim.upgrade(x), stream="wait")
+    for options in ({"producer_stream": "wait"}, {"stream": "waits"}, {"stream": "WAIT"}):
+        with pytest.raises(TypeError, match="stream"):
+            dlshim.upgrade(x, **options)
+
+
+@BOTH
 @pytest.mark.parametrize("table", [False, True])
 @pytest.mark.parametrize("learned", [False, True])
 def test_a_tensor_of_paddle_that_requires_grad_is_refused(learned, table, ask):

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import dlshim
+from doubles import capsules as caps
 from doubles import child
 from doubles.asking import ASKINGS, tells, versioned, walk
 from doubles.producers import P1, P2, P0ToDlpack, P1b, P2Torch, P3TableOnly, fresh, jax_like
@@ -196,7 +197,7 @@ def test_what_cannot_be_told_a_stream(device, make, ask):
         with pytest.raises((BufferError, TypeError)) as error:
             ask(dlshim.upgrade(make(device)), stream=stream)
         if isinstance(error.value, BufferError):
-            tells(error.value, "takes no stream", "stream=-1")
+            tells(error.value, "cannot be synchronised", "stream=-1")
         else:  # that it is no stream of CUDA, before a function without a device is called
             assert make is SILENT["no stream"] and stream is STREAMS["command queue"]
             return
@@ -216,7 +217,7 @@ def test_a_stream_that_both_name_needs_no_sync(device):
         named = dlshim.upgrade(on(NoStream, device), producer_stream=stream)
         versioned(named, stream=stream).release()
         for other in (5, SimpleNamespace(handle=6)):
-            with pytest.raises(BufferError, match="takes no stream"):
+            with pytest.raises(BufferError, match="cannot be synchronised"):
                 versioned(named, stream=other)
 
     walk(STREAMS, check)
@@ -228,7 +229,7 @@ def test_a_tensor_remembers_the_stream_on_which_it_was_made_ready(device):
         tensor = dlshim.from_dlpack(on(P2, device), stream=stream)
         versioned(tensor, stream=stream).release()
         versioned(tensor, stream=-1).release()
-        with pytest.raises(BufferError, match="takes no stream"):
+        with pytest.raises(BufferError, match="cannot be synchronised"):
             versioned(tensor, stream=5)
 
     walk(STREAMS, check)
@@ -239,6 +240,22 @@ def test_what_is_no_stream_anywhere_is_a_typeerror(device):
     for stream in (True, 1.0, "1", b"1", object()):
         with pytest.raises(TypeError, match="stream"):
             versioned(dlshim.upgrade(on(P2, device)), stream=stream)
+
+
+@DEVICE
+def test_dlshim_cannot_wait_there(device):
+    """stream="wait" is refused; to_capsule without a stream does what None asks for (S8, S25)."""
+    for cls in MODERN.values():
+        x = on(cls, device)
+        with pytest.raises(BufferError, match="cannot be synchronised"):
+            dlshim.to_capsule(x, stream="wait")
+        with pytest.raises(BufferError, match="cannot be synchronised"):
+            versioned(dlshim.upgrade(x, stream="wait"), stream=5)
+        caps.take(dlshim.to_capsule(x)).release()
+        assert x.keywords[-1]["stream"] is None
+        caps.take(dlshim.to_capsule(x, stream="wait", unknown_stream="same")).release()
+    for make in SILENT.values():
+        caps.take(dlshim.to_capsule(make(device))).release()
 
 
 # --- every other combination ------------------------------------------------------------------

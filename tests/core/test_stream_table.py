@@ -16,7 +16,7 @@ from doubles import child
 
 pytestmark = pytest.mark.once
 
-VALUES = ("None", "-1", "0", "1", "2", "handle", "object")
+VALUES = ("None", "-1", "0", "1", "2", "handle", "object", "wait")
 
 #: What stands in a cell: the argument that the producer is passed ("-": none), and behind a comma
 #: what dlshim does then.  An error alone: nobody is called.
@@ -26,6 +26,7 @@ SYNC_IF_KNOWN = "sync(P,S) if P is known"
 WAIT = "wait(P)"
 WAIT_IF_KNOWN = "wait(P) if P is known"
 WAIT_L = "wait(L)"
+WAIT_OWN = "wait(D)"
 EDGE_FROM_L = "edge(L,S)"
 REFUSED = "BufferError"
 V, TY = "ValueError", "TypeError"
@@ -62,16 +63,22 @@ HOST = {kind: all_values(("None", NOTHING)) for kind in (MODERN, TORCH, JAX, UNH
 # S1: 0 is ambiguous on CUDA; an object without a handle is no stream.
 NO_STREAM = {"0": V, "object": TY}
 
+# S25: a modern producer leads its work into a stream of dlshim's own, for which the host waits;
+# JAX waits itself; for the others the host waits for P.
+OWN = ("D", WAIT_OWN)
+WAITS_ITSELF = ("None", "")
+
 # S3: None becomes 1, but not for JAX, which waits for it, nor where nobody can tell P.
 CUDA = {
-    MODERN: row(("1", ""), ("-1", ""), V, ("1", ""), ("2", ""), ("S", ""), TY),
-    TORCH: row(("1", ""), ("-1", ""), V, ("1", ""), ("1", EDGE_FROM_L), ("S", ""), TY),
-    JAX: row(("None", ""), ("None", ""), V, ("1", ""), ("2", ""), ("S", ""), TY),
-    UNHEARD: row(("None", ""), ("-1", ""), V, ("1", ""), ("2", ""), ("S", ""), TY),
+    MODERN: row(("1", ""), ("-1", ""), V, ("1", ""), ("2", ""), ("S", ""), TY, OWN),
+    TORCH: row(("1", ""), ("-1", ""), V, ("1", ""), ("1", EDGE_FROM_L), ("S", ""), TY, OWN),
+    JAX: row(("None", ""), ("None", ""), V, ("1", ""), ("2", ""), ("S", ""), TY, WAITS_ITSELF),
+    UNHEARD: row(("None", ""), ("-1", ""), V, ("1", ""), ("2", ""), ("S", ""), TY, OWN),
     IGNORES: row(
-        ("None", SYNC), ("None", ""), V, ("None", SYNC), ("None", SYNC), ("None", SYNC), TY
+        *(("None", SYNC), ("None", ""), V, ("None", SYNC), ("None", SYNC), ("None", SYNC), TY),
+        ("None", WAIT),
     ),
-    OLD: row(("-", SYNC), ("-", ""), V, ("-", SYNC), ("-", SYNC), ("-", SYNC), TY),
+    OLD: row(("-", SYNC), ("-", ""), V, ("-", SYNC), ("-", SYNC), ("-", SYNC), TY, ("-", WAIT)),
     WAITED: checked(all_values(("-", "")), NO_STREAM),
 }
 
@@ -86,6 +93,7 @@ _PINNED = (
     SYNC_IF_KNOWN,
     SYNC_IF_KNOWN,
     WAIT_IF_KNOWN,
+    WAIT_IF_KNOWN,
 )
 CUDA_HOST = {
     **{k: row(*[("None", o) for o in _PINNED]) for k in (MODERN, TORCH, JAX, UNHEARD, IGNORES)},
@@ -95,27 +103,29 @@ CUDA_HOST = {
 
 # S4, CUDA managed: None is a wait of the host; the modern ones sync with L first.
 CUDA_MANAGED = {
-    MODERN: row(("1", WAIT_L), ("-1", ""), V, ("1", ""), ("2", ""), ("S", ""), TY),
-    TORCH: row(("1", WAIT_L), ("-1", ""), V, ("1", ""), ("1", EDGE_FROM_L), ("S", ""), TY),
-    JAX: row(("1", WAIT_L), ("None", ""), V, ("1", ""), ("2", ""), ("S", ""), TY),
-    UNHEARD: row(("1", WAIT_L), ("-1", ""), V, ("1", ""), ("2", ""), ("S", ""), TY),
+    MODERN: row(("1", WAIT_L), ("-1", ""), V, ("1", ""), ("2", ""), ("S", ""), TY, OWN),
+    TORCH: row(("1", WAIT_L), ("-1", ""), V, ("1", ""), ("1", EDGE_FROM_L), ("S", ""), TY, OWN),
+    JAX: row(("1", WAIT_L), ("None", ""), V, ("1", ""), ("2", ""), ("S", ""), TY, WAITS_ITSELF),
+    UNHEARD: row(("1", WAIT_L), ("-1", ""), V, ("1", ""), ("2", ""), ("S", ""), TY, OWN),
     IGNORES: row(
-        ("None", WAIT), ("None", ""), V, ("None", SYNC), ("None", SYNC), ("None", SYNC), TY
+        *(("None", WAIT), ("None", ""), V, ("None", SYNC), ("None", SYNC), ("None", SYNC), TY),
+        ("None", WAIT),
     ),
-    OLD: row(("-", WAIT), ("-", ""), V, ("-", SYNC), ("-", SYNC), ("-", SYNC), TY),
+    OLD: row(("-", WAIT), ("-", ""), V, ("-", SYNC), ("-", SYNC), ("-", SYNC), TY, ("-", WAIT)),
     WAITED: checked(all_values(("-", "")), NO_STREAM),
 }
 
 # S7, ROCm: 0 is the default stream, 1 and 2 are none.
 NO_ROCM = {"1": V, "2": V, "object": TY}
-_MODERN_ROCM = row(("0", ""), ("-1", ""), ("0", ""), V, V, ("S", ""), TY)
+_MODERN_ROCM = row(("0", ""), ("-1", ""), ("0", ""), V, V, ("S", ""), TY, OWN)
 ROCM = {
     MODERN: _MODERN_ROCM,
     TORCH: _MODERN_ROCM,
-    JAX: _MODERN_ROCM | {"None": ("None", ""), "-1": ("None", "")},
+    JAX: _MODERN_ROCM | {"None": ("None", ""), "-1": ("None", ""), "wait": WAITS_ITSELF},
     UNHEARD: _MODERN_ROCM | {"None": ("None", "")},
-    IGNORES: checked(all_values(("None", SYNC)), NO_ROCM) | {"-1": ("None", "")},
-    OLD: checked(all_values(("-", SYNC)), NO_ROCM) | {"-1": ("-", "")},
+    IGNORES: checked(all_values(("None", SYNC)), NO_ROCM)
+    | {"-1": ("None", ""), "wait": ("None", WAIT)},
+    OLD: checked(all_values(("-", SYNC)), NO_ROCM) | {"-1": ("-", ""), "wait": ("-", WAIT)},
     WAITED: checked(all_values(("-", "")), NO_ROCM),
 }
 # S5 and S7: ROCm host is as CUDA host, but only what is above 2 names a stream.
@@ -126,6 +136,7 @@ _PINNED_ROCM = (
     WAIT_IF_KNOWN,
     WAIT_IF_KNOWN,
     SYNC_IF_KNOWN,
+    WAIT_IF_KNOWN,
     WAIT_IF_KNOWN,
 )
 ROCM_HOST = {
@@ -138,18 +149,23 @@ ROCM_HOST = {
 
 # S6, oneAPI: queues only; -1 becomes None.
 NO_QUEUE = dict.fromkeys(("0", "1", "2", "handle"), TY)
-_MODERN_ONEAPI = checked(all_values(("None", "")), NO_QUEUE) | {"object": ("S", "")}
+_MODERN_ONEAPI = checked(all_values(("None", "")), NO_QUEUE) | {
+    "object": ("S", ""),
+    "wait": ("None", WAIT),
+}
 _IGNORES_ONEAPI = checked(all_values(("None", WAIT)), NO_QUEUE) | {"-1": ("None", "")}
 ONEAPI = {
     **dict.fromkeys((MODERN, JAX, UNHEARD), _MODERN_ONEAPI),
     # torch drops the stream of an XPU tensor: its own is waited for, whoever reads.
     **dict.fromkeys((TORCH, IGNORES), _IGNORES_ONEAPI),
-    OLD: row(("-", WAIT), ("-", ""), TY, TY, TY, TY, ("-", SYNC)),
+    OLD: row(("-", WAIT), ("-", ""), TY, TY, TY, TY, ("-", SYNC), ("-", WAIT)),
     WAITED: checked(all_values(("-", "")), NO_QUEUE),
 }
 
 # S8, Metal and all others: None and -1 are portable, all else goes to a modern producer.
-_MODERN_OTHER = row(*[(passed, "") for passed in ("None", "None", "0", "1", "2", "S", "S")])
+_MODERN_OTHER = row(
+    *[(passed, "") for passed in ("None", "None", "0", "1", "2", "S", "S")], ("None", REFUSED)
+)
 OTHER = {
     **dict.fromkeys((MODERN, TORCH, JAX, UNHEARD), _MODERN_OTHER),
     IGNORES: all_values(("None", REFUSED)) | dict.fromkeys(("None", "-1"), ("None", "")),
@@ -241,6 +257,8 @@ def outcome(task: str, known: str, p: int, s: int, policy: str) -> str:
     """Before a driver is asked for anything."""
     if task == "-":
         return "nothing"
+    if task == WAIT_OWN:  # the producer led its work into a stream of dlshim's
+        return WAITS_P
     if task in (EDGE_FROM_L, WAIT_L):  # the producer synced with L: that is P now
         known, p = "known", 1
     if known == "unknown" and policy == "legacy":  # S12: the policy says that P is L
@@ -283,7 +301,7 @@ def with_facts(action: str, facts: tuple[str, ...]) -> str:
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize(
-    "task", ["-", EDGE_FROM_L, SYNC, SYNC_IF_KNOWN, WAIT, WAIT_IF_KNOWN, WAIT_L, REFUSED]
+    "task", ["-", EDGE_FROM_L, SYNC, SYNC_IF_KNOWN, WAIT, WAIT_IF_KNOWN, WAIT_L, WAIT_OWN, REFUSED]
 )
 def test_the_action_for_each_task(task: str, policy: str) -> None:
     for known, p, s in itertools.product(
