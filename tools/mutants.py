@@ -358,6 +358,19 @@ MUTANTS = [
         "DLS_LIB_LAZY_BITS | DLS_LIB_REFUSES_TWO",
         "DLS_LIB_LAZY_BITS",
     ),
+    # --- what libraries mean by no stream ---
+    Mutant(
+        "None of numba says that nothing is unfinished",
+        "acquire/attempt.c",
+        "if (p.known == DLS_P_READY && dls_plan_has(x->plan, DLS_LIB_NONE_IS_UNSAID)) {",
+        "if (false) {",
+    ),
+    Mutant(
+        "PyCUDA's stream is not known",
+        LIBRARY,
+        'CURRENT_STREAM("pycuda", dl_kDLCUDA, "0")\n',
+        "",
+    ),
     # --- consumers whose stream nobody knows ---
     Mutant(
         "the host does not wait for its own stream",

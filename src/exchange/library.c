@@ -251,6 +251,10 @@ dls_library_stream(dls_state *state, const dls_library *row, PyObject *obj,
                    dl_device device, PyObject **result)
 {
     const char *path = stream_path(row, device.device_type);
+    if (path[0] == '0') {
+        *result = PyLong_FromLong(0);
+        return *result != NULL ? 1 : -1;
+    }
     return path[0] != '\0' ? find_named(state, obj, path, device.device_id, result) : 0;
 }
 

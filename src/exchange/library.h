@@ -33,7 +33,9 @@
     X(STOP_GRADIENT, 21,                                                               \
       "its table does not check .stop_gradient: checked here (T12)")                   \
     X(MASKED, 22, "its mask may hide elements: checked here (T12)")                    \
-    X(BOOL_AS_UINT8, 23, "exports booleans as uint8: .data_type() tells")
+    X(BOOL_AS_UINT8, 23, "exports booleans as uint8: .data_type() tells")              \
+    X(NONE_IS_UNSAID, 24,                                                              \
+      "no stream in its CUDA array interface says that none was chosen (S11)")
 
 enum {
 #define DLS_TRAIT_BIT(name, bit, text) DLS_LIB_##name = 1 << (bit),

@@ -82,7 +82,8 @@ class Producer:
     """A kind: its row, and what it says of P itself."""
 
     row: str
-    knows: str = "unknown"  # "known": the protocol or the library says P; "ready": nothing pends
+    #: "known": the protocol or the library says P; "L": it is taken for L; "ready": nothing pends
+    knows: str = "unknown"
     called: bool = True  # has __dlpack__: it can be asked with a stream
     waits: frozenset[str] = frozenset()  # values for which the library makes the host wait
     picky: bool = False  # refuses while another device is current
@@ -117,6 +118,8 @@ PRODUCERS = {
     "cai 3": Producer("O", "known", called=False, reads_dict=True),
     "cai 3, None": Producer("O", "ready", called=False, reads_dict=True),
     "cai 3, no key": Producer("O", "ready", called=False, reads_dict=True),
+    "numba": Producer("O", "known", called=False, reads_dict=True),
+    "pycuda": Producer("O", "L", called=False, reads_dict=True),
 }
 
 
@@ -188,11 +191,11 @@ def action_of(variant: str, cell: Cell, task: str) -> str:
         return "nothing"
     if knows == "known" or cell.named:
         return "nothing" if is_p(cell) else "edge(P,S)"
-    if cell.policy == "same":
+    if cell.policy == "same" and knows != "L":
         return "nothing"
-    if cell.policy == "error":
+    if cell.policy == "error" and knows != "L":
         return "refuse unknown"
-    if cell.policy == "legacy":
+    if cell.policy == "legacy" or knows == "L":
         return "nothing" if as_stream(cell.s, cell.p) == "L" else "edge(L,S)"
     return "edge(device,S)" if DEVICE_EVENTS[variant] else "sync(device)"
 
@@ -369,7 +372,7 @@ def everywhere() -> Iterator[Cell]:
 
 #: One of each kind, for the products with more axes.
 UNSYNCING = ("nanobind", "no keyword", "capsule", "toDlpack", "cai 2")
-KNOWING = ("tvm-ffi", "table", "numba's cai 2", "cai 3")
+KNOWING = ("tvm-ffi", "table", "numba's cai 2", "cai 3", "numba", "pycuda")
 READY = ("cai 3, None", "tensorflow")
 HONOURING = ("torch", "cupy", "warp", "jax")
 
@@ -377,7 +380,7 @@ HONOURING = ("torch", "cupy", "warp", "jax")
 def policies() -> Iterator[Cell]:
     """unknown_stream and producer_stream: they matter to those who do not sync, to nobody else."""
     for producer, p, s, policy, named, (device, current) in itertools.product(
-        (*UNSYNCING, "cai 3", "cai 3, None", "torch", "cupy"),
+        (*UNSYNCING, "cai 3", "cai 3, None", "numba", "pycuda", "torch", "cupy"),
         P_KINDS,
         ("None", "-1", "1", "2", "B", "N", "P"),
         POLICIES,

@@ -133,6 +133,8 @@ MAKE: dict[str, Callable[..., Any]] = {
     "cai 3": fake.Cai3,
     "cai 3, None": cai3(None),
     "cai 3, no key": cai3(fake.Cai.DROP),
+    "numba": fake.named(fake.NumbaLike),
+    "pycuda": fake.named(fake.PycudaLike),
 }
 assert MAKE.keys() == PRODUCERS.keys()
 

@@ -764,6 +764,32 @@ class Cai3(Cai):
     """
 
 
+class NumbaLike(Cai3):
+    """numba-cuda, `numba_cuda/numba/cuda/cudadrv/devicearray.py` (NVIDIA/numba-cuda@b18b944b):
+    `stream` is 0 where none was chosen, and the dict then says None; kernels and copies without a
+    stream are in the default stream all the same."""
+
+    LIBRARY = ("numba.cuda.cudadrv.devicearray", "DeviceNDArray")
+
+    def __init__(self, drv: Driver, stream: int = LEGACY, **keywords: Any) -> None:
+        entry = None if stream == LEGACY else stream
+        super().__init__(drv, stream, entry=entry, **keywords)
+        self.stream = 0 if stream == LEGACY else stream
+
+    def write(self) -> bool:
+        return self.own.write()
+
+
+class PycudaLike(Cai3):
+    """PyCUDA, `pycuda/gpuarray.py` `GPUArray` (inducer/pycuda@19bed90): version 3, and always
+    `"stream": None`; operations without a stream are in the default stream."""
+
+    LIBRARY = ("pycuda.gpuarray", "GPUArray")
+
+    def __init__(self, drv: Driver, stream: int = LEGACY, **keywords: Any) -> None:
+        super().__init__(drv, stream, entry=None, **keywords)
+
+
 class CudfLike(Cai0):
     """cuDF's spillable buffers (`cudf/core/buffer/spillable_buffer.py`): `data` is a Sequence, no
     tuple, and looks the pointer up when asked; each look-up pins the buffer. `asked` lists them."""
