@@ -120,6 +120,8 @@ PRODUCERS = {
     "cai 3, no key": Producer("O", "ready", called=False, reads_dict=True),
     "numba": Producer("O", "known", called=False, reads_dict=True),
     "pycuda": Producer("O", "L", called=False, reads_dict=True),
+    "rmm": Producer("O", "L", called=False, reads_dict=True),
+    "pylibcudf": Producer("O", "L", called=False, reads_dict=True),
 }
 
 
@@ -372,7 +374,7 @@ def everywhere() -> Iterator[Cell]:
 
 #: One of each kind, for the products with more axes.
 UNSYNCING = ("nanobind", "no keyword", "capsule", "toDlpack", "cai 2")
-KNOWING = ("tvm-ffi", "table", "numba's cai 2", "cai 3", "numba", "pycuda")
+KNOWING = ("tvm-ffi", "table", "numba's cai 2", "cai 3", "numba", "pycuda", "rmm")
 READY = ("cai 3, None", "tensorflow")
 HONOURING = ("torch", "cupy", "warp", "jax")
 

@@ -135,6 +135,8 @@ MAKE: dict[str, Callable[..., Any]] = {
     "cai 3, no key": cai3(fake.Cai.DROP),
     "numba": fake.named(fake.NumbaLike),
     "pycuda": fake.named(fake.PycudaLike),
+    "rmm": fake.named(fake.RmmLike),
+    "pylibcudf": fake.named(fake.PylibcudfLike),
 }
 assert MAKE.keys() == PRODUCERS.keys()
 

@@ -44,12 +44,12 @@ WAITS: dict[str, tuple[object, list[str]]] = {
         ),
         (ABSENT, ["P"]),
     ),
-    "pycuda": (ABSENT, ["L"]),
+    **dict.fromkeys(("pycuda", "rmm", "pylibcudf"), (ABSENT, ["L"])),
 }
 #: No stream in a dict of version 3 is the producer's word that nothing is unfinished: here a lie.
 LIARS = ("cai 3, None", "cai 3, no key")
 #: Taken for users of L, which is a convention and no proof (S11).
-OF_L = ("pycuda",)
+OF_L = ("pycuda", "rmm", "pylibcudf")
 
 
 class Vendor:

@@ -790,6 +790,44 @@ class PycudaLike(Cai3):
         super().__init__(drv, stream, entry=None, **keywords)
 
 
+class RmmLike(Cai0):
+    """rmm, `python/rmm/rmm/pylibrmm/device_buffer.pyx` `DeviceBuffer` (rapidsai/rmm@5d50a37b):
+    version 0; the stream of its allocation is a member that Python cannot see."""
+
+    LIBRARY = ("rmm.pylibrmm.device_buffer", "DeviceBuffer")
+
+
+class CudfColumn(Cai1):
+    """cuDF, `python/cudf/cudf/core/column/column.py` `ColumnBase` (rapidsai/cudf@6a22d1d2f90):
+    version 1; the work is in pylibcudf's default stream, which is L, or with
+    CUDF_PER_THREAD_STREAM=1 the per-thread one (`python/pylibcudf/pylibcudf/utils.pyx`)."""
+
+    LIBRARY = ("cudf.core.column.column", "ColumnBase")
+
+
+class PylibcudfLike(Cai3):
+    """pylibcudf, `python/pylibcudf/pylibcudf/column.pyx` `OwnerWithCAI` and `gpumemoryview.pyx`
+    (rapidsai/cudf@6a22d1d2f90): version 3 without a stream, though nobody has waited."""
+
+    LIBRARY = ("pylibcudf.gpumemoryview", "gpumemoryview")
+
+    def __init__(self, drv: Driver, stream: int = LEGACY, **keywords: Any) -> None:
+        super().__init__(drv, stream, entry=self.DROP, **keywords)
+
+
+class RaftLike(PylibcudfLike):
+    """pylibraft, `python/pylibraft/pylibraft/common/device_ndarray.py` (rapidsai/raft@2141422b1):
+    NumPy's dict with another address, so version 3 without a stream."""
+
+    LIBRARY = ("pylibraft.common.device_ndarray", "device_ndarray")
+
+
+class CuvsLike(Cai2):
+    """cuVS, `python/cuvs/cuvs/common/device_tensor_view.pyx` (rapidsai/cuvs@ff0c8076b)."""
+
+    LIBRARY = ("cuvs.common.device_tensor_view", "DeviceTensorView")
+
+
 class CudfLike(Cai0):
     """cuDF's spillable buffers (`cudf/core/buffer/spillable_buffer.py`): `data` is a Sequence, no
     tuple, and looks the pointer up when asked; each look-up pins the buffer. `asked` lists them."""
