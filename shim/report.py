@@ -11,12 +11,21 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 # By name: CPython 3.12 crashes on an attribute of a module that the collector has emptied.
-from ._core import Producer, Tensor, UnsupportedObjectError, _peek, _plan, to_capsule
+from ._core import (
+    Producer,
+    Tensor,
+    UnsupportedObjectError,
+    _peek,
+    _plan,
+    _true_device,
+    to_capsule,
+)
 
 __all__ = ["Protocol", "Report", "inspect"]
 
 _DLPACK = ("dltensor", "dltensor_versioned")
 _HOST_DEVICES = (1, 3, 11)
+_GPU_DEVICES = (2, 10)
 _KEYWORDS = ("stream", "max_version", "dl_device", "copy")
 _ALIGNMENTS = 4096  # a page: more is not looked for
 
@@ -217,7 +226,11 @@ def _of_object(obj: Any, *, export: bool) -> Report:
             notes += (f"__dlpack_device__() gives no two ints: {_told(error)}",)
     facts["notes"] = notes
     if export:
+        label = facts.get("device")
         facts.update(_exported(obj, notes))
+        if label is not None and label[0] in _GPU_DEVICES and label != facts["device"]:
+            note = f"its __dlpack_device__() says {label}, its memory is on {facts['device']}"
+            facts["notes"] = (*facts["notes"], note)
     return Report(
         type_name=_type_name(obj),
         protocols=protocols,
@@ -280,7 +293,8 @@ def _exported(obj: Any, notes: tuple[str, ...]) -> dict[str, Any]:
         capsule = _capsule_of(obj)
     except Exception as error:
         return {"notes": (*notes, f"the export failed: {_told(error)}")}
-    return {"capsule_name": _peek(capsule)["name"], **_facts_of_export(capsule)}
+    facts = {"capsule_name": _peek(capsule)["name"], **_facts_of_export(capsule)}
+    return {**facts, "notes": (*notes, *facts.get("notes", ()))}
 
 
 def _capsule_of(obj: Any) -> Any:
@@ -304,6 +318,8 @@ def _facts_of_export(capsule: Any) -> dict[str, Any]:
     shape, strides, device = seen["shape"], seen["strides"], seen["device"]
     facts = {name: seen[name] for name in ("device", "dtype", "shape", "strides", "byte_offset")}
     address = seen["data"] + seen["byte_offset"] if device[0] in _HOST_DEVICES else None
+    if said := _wrong_label(device, shape, seen["data"] + seen["byte_offset"]):
+        facts["notes"] = (said,)
     return {
         **facts,
         "data_ptr": address if address is not None else seen["data"],
@@ -313,6 +329,16 @@ def _facts_of_export(capsule: Any) -> dict[str, Any]:
         "contiguous": None if shape is None else strides is None or _is_contiguous(shape, strides),
         "aligned_to": _alignment(address),
     }
+
+
+def _wrong_label(device: tuple[int, int], shape: tuple[int, ...] | None, address: int) -> str:
+    """Tell where the driver, if one is in use, says that GPU memory lies elsewhere."""
+    if device[0] not in _GPU_DEVICES or shape is None or 0 in shape:
+        return ""
+    found = _true_device(address, device)
+    if found == device:
+        return ""
+    return f"it is labelled {device}, but the driver says {found}: pass assume_device={found}"
 
 
 def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:

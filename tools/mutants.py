@@ -36,7 +36,7 @@ FLAGS = ["-std=c11", "-O0", "-fPIC", "-fvisibility=hidden", "-DPy_LIMITED_API=0x
 VARIANTS = ("13.0", "12.2")
 MODULES = (
     *("test_matrix", "test_managed", "test_copies", "test_release", "test_sync_threads"),
-    *("test_work_stream", "test_wait"),
+    *("test_work_stream", "test_wait", "test_labels"),
 )
 #: The same on ROCm.
 HIP_VARIANTS = ("hip6", "hip5", "hip7")
@@ -349,7 +349,7 @@ MUTANTS = [
     Mutant(
         "empty arrays are synced",
         SYNC_EXCHANGE,
-        "    if (is_empty(&acquired->tensor)) {\n        acquired->copy",
+        "    if (dls_sync_is_empty(&acquired->tensor)) {\n        acquired->copy",
         "    if (false) {\n        acquired->copy",
     ),
     Mutant(
@@ -370,6 +370,20 @@ MUTANTS = [
         LIBRARY,
         'CURRENT_STREAM("pycuda", dl_kDLCUDA, "0")\n',
         "",
+    ),
+    # --- what libraries say wrongly ---
+    Mutant(
+        "a wrong label is believed",
+        "gpu/pointer.c",
+        "    *device = true_label(said, found);\n",
+        "",
+        "test_labels",
+    ),
+    Mutant(
+        "CV-CUDA is believed to sync",
+        LIBRARY,
+        '"ExternalBuffer", DLS_LIB_IGNORES_STREAM | DLS_LIB_LABEL_CHECKED',
+        '"ExternalBuffer", DLS_LIB_LABEL_CHECKED',
     ),
     # --- consumers whose stream nobody knows ---
     Mutant(

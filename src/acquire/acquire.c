@@ -227,6 +227,10 @@ dls_acquire_device(const dls_exchange *x, dl_device *device)
                   ? dls_device_ask(x->state, plan->device_method, x->source, device)
                   : 0;
     /* Only the device question says that memory is pinned; the tensor, which decides,
-     * does not. */
-    return got > 0 && is_pinned(*device) ? 0 : got;
+     * does not.  A label that is checked, is checked on the tensor. */
+    bool checked = dls_plan_has(plan, DLS_LIB_LABEL_CHECKED);
+    bool asks_tensor = got > 0
+                       && (is_pinned(*device)
+                           || (checked && !dls_device_is_host(device->device_type)));
+    return asks_tensor ? 0 : got;
 }

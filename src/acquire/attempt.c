@@ -7,6 +7,8 @@
 #include "acquire/ctable.h"
 #include "acquire/from_capsule.h"
 #include "acquire/lazy_bits.h"
+#include "gpu/pointer.h"
+#include "gpu/sync_rules.h"
 #include "older_protocols/older_protocols.h"
 #include "python/errors.h"
 #include "sync/stream_value.h"
@@ -111,6 +113,41 @@ mend_bool(dls_exchange *x)
     return dls_acquired_recheck(x);
 }
 
+/* Some libraries name a wrong device: the driver decides (S26).  The GIL is released.
+ */
+static int
+mend_device(dls_exchange *x)
+{
+    dl_tensor *tensor = &x->acquired.tensor;
+    dls_family family = dls_family_of(tensor->device.device_type);
+    const void *address = (const void *)((uintptr_t)tensor->data
+                                         + (uintptr_t)tensor->byte_offset);
+    bool mended;
+    if ((family != DLS_FAMILY_CUDA && family != DLS_FAMILY_ROCM)
+        || x->request.has_assumed || dls_sync_is_empty(tensor)) {
+        return 0;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    mended = dls_pointer_mend_label(address, &tensor->device);
+    Py_END_ALLOW_THREADS
+    x->acquired.altered |= mended;
+    return dls_acquired_recheck(x);
+}
+
+/* What the library is known to say wrongly is mended.  0, or -1 with an exception. */
+static int
+mend(dls_exchange *x)
+{
+    /* A legacy consumer gets what the source itself gives to legacy consumers. */
+    bool bool_wanted = x->request.versioned;
+    int code = dls_plan_has(x->plan, DLS_LIB_SCALAR_IS_1D) ? mend_scalar(x)
+               : bool_wanted && dls_plan_has(x->plan, DLS_LIB_BOOL_AS_UINT8)
+                   ? mend_bool(x)
+                   : 0;
+    return code == 0 && dls_plan_has(x->plan, DLS_LIB_LABEL_CHECKED) ? mend_device(x)
+                                                                     : code;
+}
+
 dls_attempt
 dls_attempt_read_capsule(dls_exchange *x, PyObject *capsule, unsigned mask)
 {
@@ -118,13 +155,7 @@ dls_attempt_read_capsule(dls_exchange *x, PyObject *capsule, unsigned mask)
     if (capsule == NULL || dls_acquired_read_capsule(x, capsule, likely) < 0) {
         return DLS_ATTEMPT_RAISED;
     }
-    /* A legacy consumer gets what the source itself gives to legacy consumers. */
-    bool bool_wanted = x->request.versioned;
-    int code = dls_plan_has(x->plan, DLS_LIB_SCALAR_IS_1D) ? mend_scalar(x)
-               : bool_wanted && dls_plan_has(x->plan, DLS_LIB_BOOL_AS_UINT8)
-                   ? mend_bool(x)
-                   : 0;
-    return dls_attempt_end(x, code, DLS_ATTEMPT_RAISED);
+    return dls_attempt_end(x, mend(x), DLS_ATTEMPT_RAISED);
 }
 
 dls_attempt

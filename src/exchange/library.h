@@ -35,7 +35,8 @@
     X(MASKED, 22, "its mask may hide elements: checked here (T12)")                    \
     X(BOOL_AS_UINT8, 23, "exports booleans as uint8: .data_type() tells")              \
     X(NONE_IS_UNSAID, 24,                                                              \
-      "no stream in its CUDA array interface says that none was chosen (S11)")
+      "no stream in its CUDA array interface says that none was chosen (S11)")         \
+    X(LABEL_CHECKED, 25, "its device may be wrong: the driver is asked (S26)")
 
 enum {
 #define DLS_TRAIT_BIT(name, bit, text) DLS_LIB_##name = 1 << (bit),

@@ -59,3 +59,47 @@ dls_pointer_device(const void *address, dl_device *device, dls_error *err)
     }
     return DLS_OK;
 }
+
+/* Memory that no driver knows is the host's, and pinned memory is it too. */
+static dl_device
+true_label(dl_device said, dl_device found)
+{
+    bool host = found.device_type == 0 || found.device_type == dl_kDLCUDAHost
+                || found.device_type == dl_kDLROCMHost;
+    if (host) {
+        return (dl_device){dl_kDLCPU, 0};
+    }
+    return (dl_device){said.device_type,
+                       found.device_id >= 0 ? found.device_id : said.device_id};
+}
+
+/* Ask the driver in use that the label speaks of.  false: there is none. */
+static bool
+ask_driver(const void *address, dl_device said, dl_device *found)
+{
+    dls_error err;
+    dls_hip_pointer known;
+    if (said.device_type != dl_kDLROCM) {
+        return dls_cuda_is_mapped()
+               && dls_pointer_device(address, found, &err) == DLS_OK;
+    }
+    if (!dls_hip_is_mapped()) {
+        return false;
+    }
+    dls_hip_ask_pointer(address, &known);
+    bool host = known.api == NULL || known.on_host;
+    *found = (dl_device){host ? dl_kDLROCMHost : dl_kDLROCM, known.device};
+    return true;
+}
+
+bool
+dls_pointer_mend_label(const void *address, dl_device *device)
+{
+    dl_device found, said = *device;
+    if (!ask_driver(address, said, &found)) {
+        return false;
+    }
+    *device = true_label(said, found);
+    return device->device_type != said.device_type
+           || device->device_id != said.device_id;
+}

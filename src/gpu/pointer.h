@@ -20,6 +20,11 @@
  * Or DLS_EBUFFER with *err, and *device as it was: no driver can be asked. */
 int dls_pointer_device(const void *address, dl_device *device, dls_error *err);
 
+/* Is the label `*device` of CUDA or ROCm memory wrong, as far as the driver in use can
+ * tell?  true: *device is now right, kDLCPU where the memory is the host's.  false: it
+ * is as it was; also where no driver is in use. */
+bool dls_pointer_mend_label(const void *address, dl_device *device);
+
 /* kDLROCM where only a HIP runtime is in use, else kDLCUDA: for arrays without
  * elements, which have no address to ask about. */
 int32_t dls_pointer_default_type(void);

@@ -11,10 +11,12 @@
 #include "core/alloc.h"
 #include "core/counters.h"
 #include "core/lock.h"
+#include "exchange/device_question.h"
 #include "exchange/library.h"
 #include "exchange/plan.h"
 #include "exchange/plan_cache.h"
 #include "exchange/tensor_object.h"
+#include "gpu/pointer.h"
 #include "gpu/pool.h"
 #include "gpu/sync_rules.h"
 #include "module/dtype_type.h"
@@ -260,6 +262,23 @@ sync_action(PyObject *DLS_UNUSED(module), PyObject *args)
     return PyUnicode_FromString(dls_action_names[dls_sync_action_find(&job, &facts)]);
 }
 
+/* --- whose memory an address is ------------------------------------------- */
+
+static PyObject *
+true_device(PyObject *module, PyObject *args)
+{
+    unsigned long long address;
+    int type, id;
+    if (!PyArg_ParseTuple(args, "K(ii):_true_device", &address, &type, &id)) {
+        return NULL;
+    }
+    dl_device device = {type, id};
+    Py_BEGIN_ALLOW_THREADS
+    dls_pointer_mend_label((const void *)(uintptr_t)address, &device);
+    Py_END_ALLOW_THREADS
+    return dls_device_pair(dls_state_of(module), device);
+}
+
 PyMethodDef dls_hook_methods[] = {
     {"_counters", counters, METH_NOARGS,
      "_counters($module, /)\n--\n\nCounts since import."},
@@ -269,6 +288,9 @@ PyMethodDef dls_hook_methods[] = {
      "_peek($module, capsule, /)\n--\n\nFields of a capsule, which is not consumed."},
     {"_plan", plan, METH_O,
      "_plan($module, obj, /)\n--\n\nWhat is known of an object's type."},
+    {"_true_device", true_device, METH_VARARGS,
+     "_true_device($module, address, device, /)\n--\n\n"
+     "The device, or what the driver says instead of the address's memory."},
     {"_compat", dls_compat_report, METH_NOARGS,
      "_compat($module, /)\n--\n\nLate-bound CPython functions: is the real one used?"},
     {"_sync_rules", sync_rules, METH_NOARGS,

@@ -241,8 +241,8 @@ address_of(const dls_acquired *acquired)
 
 /* Has it no elements?  A struct that lies about itself counts as empty: it is refused
  * later, before anybody reads the memory (T11). */
-static bool
-is_empty(const dl_tensor *tensor)
+bool
+dls_sync_is_empty(const dl_tensor *tensor)
 {
     int64_t count;
     bool sane = tensor->ndim >= 0 && tensor->ndim <= DLS_NDIM_ABSURD
@@ -341,7 +341,7 @@ dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
     if (!sync->from.request->has_assumed) {
         sync->from.device = acquired->tensor.device;
     }
-    if (is_empty(&acquired->tensor)) {
+    if (dls_sync_is_empty(&acquired->tensor)) {
         acquired->copy = (dls_copy_place){.kind = DLS_COPY_NOTHING};
         return 0;
     }
@@ -378,7 +378,7 @@ dls_sync_acquired(const dls_sync_source *from, dls_producer_kind kind,
     if (dls_transfer_check(from->state, from->source, from->request, here.device) < 0) {
         return -1; /* before any sync */
     }
-    if (is_empty(&acquired->tensor)
+    if (dls_sync_is_empty(&acquired->tensor)
         && dls_transfer_of(from->request, here.device) == DLS_TRANSFER_TO_HOST) {
         acquired->copy = (dls_copy_place){.kind = DLS_COPY_NOTHING};
         return 0;

@@ -65,6 +65,9 @@ int dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream 
 int dls_sync_acquired(const dls_sync_source *from, dls_producer_kind kind,
                       dls_producer_stream p, dls_acquired *acquired);
 
+/* Has the tensor no elements, or does it lie about itself?  Nothing is synced then. */
+bool dls_sync_is_empty(const dl_tensor *tensor);
+
 /* The stream on which the data are ready that `request` got from `device` (S20). */
 dls_producer_stream dls_sync_ready_stream(dls_state *state, const dls_request *request,
                                           dl_device device);

@@ -44,6 +44,14 @@ class Environment(Current):
         return self.form(self.handle)
 
 
+class Named(Current):
+    """`nvcv.cuda.Stream.current`, a property of the class."""
+
+    @property
+    def Stream(self) -> object:
+        return types.SimpleNamespace(current=self.current_stream(0))
+
+
 @contextmanager
 def imported(libraries: Mapping[str, Current]) -> Iterator[None]:
     for name, current in libraries.items():

@@ -88,6 +88,8 @@ class Producer:
     waits: frozenset[str] = frozenset()  # values for which the library makes the host wait
     picky: bool = False  # refuses while another device is current
     reads_dict: bool = False  # a CUDA array interface: the pointer's device is asked
+    checked: bool = False  # its label is checked (S26)
+    says_0: bool = False  # device 0, whatever its memory's
 
 
 PRODUCERS = {
@@ -101,8 +103,9 @@ PRODUCERS = {
     "unheard of": Producer("U"),
     "nanobind": Producer("I"),
     "tvm-ffi": Producer("I", "known"),
+    "cv-cuda": Producer("I", "known", checked=True, says_0=True),
     "no keyword": Producer("O"),
-    "tensorflow": Producer("TF", waits=frozenset(S_ARGUMENTS)),
+    "tensorflow": Producer("TF", waits=frozenset(S_ARGUMENTS), checked=True),
     "capsule": Producer("O", called=False),
     "versioned capsule": Producer("O", called=False),
     "toDlpack": Producer("O", called=False),
@@ -334,7 +337,7 @@ def name_of(cell: Cell, stream: str) -> str:
 def makes_calls(cell: Cell, passed: object) -> bool:
     """Does this library call the driver when it is asked so?  See doubles.device."""
     library = cell.producer
-    if library in ("nanobind", "tvm-ffi", "no keyword"):
+    if library in ("nanobind", "tvm-ffi", "cv-cuda", "no keyword"):
         return False
     if library in ("torch", "torch 2.9", "jax", "tensorflow"):
         return True  # torch looks at the current device, JAX and TensorFlow do not compare streams

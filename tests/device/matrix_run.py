@@ -11,7 +11,7 @@ from typing import Any
 from zlib import crc32
 
 import dlshim
-from device.libraries import Current, CurrentTable, Environment, imported
+from device.libraries import Current, CurrentTable, Environment, Named, imported
 from device.matrix import ABSENT, ASKED, PRODUCERS, Cell, Expected, as_stream, expect
 from doubles import capsules as caps
 from doubles import device as fake
@@ -84,6 +84,7 @@ CURRENT = {
     "torch": Current(streams.TorchStream, 1),
     "cupy": Current(streams.CupyStream, 1),
     "tvm_ffi": Environment(int, 1),
+    "nvcv": Named(streams.NvcvStream, 1),
 }
 TorchCai = masquerade(fake.Cai2, "Tensor", "torch")
 CupyFunction = masquerade(fake.ToDlpack, "ndarray", "cupy")
@@ -116,6 +117,7 @@ MAKE: dict[str, Callable[..., Any]] = {
     "unheard of": fake.WarpLike,
     "nanobind": fake.named(fake.Silent),
     "tvm-ffi": with_current("tvm_ffi", fake.named(TvmFfi)),
+    "cv-cuda": fake.named(fake.NvcvLike),
     "no keyword": fake.NoKw,
     "tensorflow": fake.named(fake.TensorFlowLike),
     "capsule": fake.RawFn,
@@ -364,7 +366,8 @@ class Run:
         cell = self.cell
         if cell.empty and PRODUCERS[cell.producer].reads_dict:
             return 0, (2, cell.current or 0), cell.versioned
-        return self.address, (2, cell.device), cell.versioned
+        unseen = cell.empty and PRODUCERS[cell.producer].says_0  # is believed
+        return self.address, (2, 0 if unseen else cell.device), cell.versioned
 
     def judge_arguments(self) -> None:
         if not PRODUCERS[self.cell.producer].called:
@@ -388,7 +391,8 @@ class Run:
             if self.cell.empty:  # of the pointer 0 there is nothing to ask
                 allowed = {"cuCtxGetDevice", "cuDeviceGet"}
             own = {entry.name for entry in calls.own}
-            if not PRODUCERS[self.cell.producer].reads_dict:
+            of = PRODUCERS[self.cell.producer]
+            if not (of.reads_dict or of.checked):
                 allowed = set()
             self.check(own <= allowed, lambda: f"for -1 the driver was called: {own}")
         if self.variant != "9.2":

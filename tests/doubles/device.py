@@ -624,6 +624,38 @@ class PinnedBuffer(Silent):
     LIBRARY = ("cuda.core._memory._buffer", "Buffer")
 
 
+class NvcvLike(DeviceArray):
+    """CV-CUDA, `python/mod_nvcv/ExternalBuffer.cpp` (CVCUDA/CV-CUDA@da51fc96): `__dlpack__`
+    with `stream=1` looks at no stream and answers legacy; of what it was given by the CUDA array
+    interface it says device 0.  Its work is in `nvcv.cuda.Stream.current` (`python/mod_nvcv/Stream.cpp`)."""
+
+    TAKES = ("stream",)
+    POSITIONAL = 1
+    LIBRARY = ("nvcv", "ExternalBuffer")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.device = (2, 0)
+
+    def answer(self, stream: Any = 1) -> Any:
+        return self._legacy()
+
+
+class ValiLike(DeviceArray):
+    """VALI, `src/python_vali/src/PySurface.cpp` (RomanArzumanyan/VALI@2e29773): `__dlpack__`
+    with `stream=0` takes an int, TypeError for None, and does nothing with it; always legacy.  The
+    capsule does not keep the surface (`src/TC/src/SurfacePlane.cpp`, `ToDLPack`)."""
+
+    TAKES = ("stream",)
+    POSITIONAL = 1
+    LIBRARY = ("python_vali._python_vali", "Surface")
+
+    def answer(self, stream: Any = 0) -> Any:
+        if type(stream) is not int:
+            raise TypeError("__dlpack__(): incompatible function arguments")
+        return self._legacy()
+
+
 class NoKw(DeviceArray):
     """`__dlpack__(self)` without any keyword: MLX 0.14 to 0.31, JAX 0.3.15."""
 
@@ -635,10 +667,17 @@ class NoKw(DeviceArray):
 
 class TensorFlowLike(DeviceArray):
     """TensorFlow 2.21, `tensorflow/python/framework/ops.py`: RuntimeError for any stream but None,
-    for a device and for a copy; reading the handle blocks the host until the operation is done."""
+    for a device and for a copy; reading the handle blocks the host until the operation is done.
+
+    `label`: the device that it says, TensorFlow's own number (`tensorflow/c/eager/dlpack.cc`,
+    GetDlContext), and a GPU for int32 that lies on the host (tensorflow#41307)."""
 
     TAKES = ALL_KEYWORDS
     LIBRARY = ("tensorflow.python.framework.ops", "EagerTensor")
+
+    def __init__(self, *args: Any, label: tuple[int, int] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.device = label or self.device
 
     def answer(
         self, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None

@@ -100,6 +100,17 @@ class RmmStream(_Stream):
         return (0, self._handle)
 
 
+class NvcvStream(_Stream):
+    """CV-CUDA's `nvcv.cuda.Stream`: `handle` is an int (`python/mod_nvcv/Stream.cpp`)."""
+
+    @property
+    def handle(self) -> int:
+        return self._handle
+
+    def __int__(self) -> int:
+        return self._handle
+
+
 class WarpStream(_Stream):
     """`warp.Stream`: `cuda_stream`, None for the null stream."""
 
