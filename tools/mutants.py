@@ -371,6 +371,13 @@ MUTANTS = [
         'CURRENT_STREAM("pycuda", dl_kDLCUDA, "0")\n',
         "",
     ),
+    Mutant(
+        "JAX is told a stream",
+        "module/interfaces_out.c",
+        "    if (dls_library_drops_stream()) {",
+        "    if (false) {",
+        "test_cuda_interface",
+    ),
     # --- what libraries say wrongly ---
     Mutant(
         "a wrong label is believed",

@@ -331,6 +331,20 @@ dls_library_leave_device(PyObject *guard)
     }
 }
 
+/* Does code of one of these modules ask?  NULL ends them. */
+static bool
+is_asked_by(const char *const *modules)
+{
+    PyObject *globals = PyEval_GetGlobals(); /* borrowed; NULL: no Python code runs */
+    PyObject *name = globals != NULL ? PyDict_GetItemString(globals, "__name__") : NULL;
+    bool found = false;
+    for (; *modules != NULL; modules++) {
+        found |= name != NULL && PyUnicode_Check(name)
+                 && PyUnicode_CompareWithASCIIString(name, *modules) == 0;
+    }
+    return found;
+}
+
 bool
 dls_library_never_writes(void)
 {
@@ -338,15 +352,19 @@ dls_library_never_writes(void)
 #define NEVER_WRITES(module) module,
 #include "exchange/libraries.def"
 #undef NEVER_WRITES
-    };
-    PyObject *globals = PyEval_GetGlobals(); /* borrowed; NULL: no Python code runs */
-    PyObject *name = globals != NULL ? PyDict_GetItemString(globals, "__name__") : NULL;
-    bool found = false;
-    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) {
-        found |= name != NULL && PyUnicode_Check(name)
-                 && PyUnicode_CompareWithASCIIString(name, modules[i]) == 0;
-    }
-    return found;
+        NULL};
+    return is_asked_by(modules);
+}
+
+bool
+dls_library_drops_stream(void)
+{
+    static const char *const modules[] = {
+#define DROPS_STREAM(module) module,
+#include "exchange/libraries.def"
+#undef DROPS_STREAM
+        NULL};
+    return is_asked_by(modules);
 }
 
 static const char *const sycl_classes[] = {

@@ -92,6 +92,9 @@ void dls_library_leave_device(PyObject *guard);
 /* Does code that writes to no memory ask (NEVER_WRITES)?  It is the Python code that
  * has called us. */
 bool dls_library_never_writes(void);
+/* The same for code that waits for no stream of a CUDA array interface (DROPS_STREAM).
+ */
+bool dls_library_drops_stream(void);
 
 /* Forms of a syclobj that only their library can open. */
 typedef enum { DLS_SYCL_DEVICE, DLS_SYCL_QUEUE, DLS_SYCL_CONTEXT } dls_sycl_form;

@@ -7,6 +7,7 @@
 #include "core/dtype.h"
 #include "core/layout.h"
 #include "exchange/hold_visit.h"
+#include "exchange/library.h"
 #include "exchange/tensor_object.h"
 #include "gpu/sync_run.h"
 #include "older_protocols/sycl_interface.h"
@@ -118,6 +119,25 @@ order_into_legacy(PyObject *self, dls_tensor *data)
     return 0;
 }
 
+/* For a consumer that waits for no stream, the host waits.  0, or -1. */
+static int
+wait_for_cuda(PyObject *self, const dls_tensor *data)
+{
+    const dls_sync_job job = {
+        .task = DLS_TASK_WAIT,
+        .p = dls_tensor_ready_stream(data),
+        .policy = DLS_UNKNOWN_AUTO,
+        .device = data->tensor.device,
+        .address = dls_tensor_address(data),
+    };
+    dls_error err;
+    int code;
+    Py_BEGIN_ALLOW_THREADS
+    code = dls_sync_run(&job, &err);
+    Py_END_ALLOW_THREADS
+    return code == DLS_OK ? 0 : dls_refuse_error(data->state, self, &err);
+}
+
 /* The int of the stream; None if the data need no sync.  The protocol has no stream 0:
  * the legacy default stream is 1. */
 static PyObject *
@@ -129,6 +149,9 @@ cuda_stream(PyObject *self, dls_tensor *data)
     }
     if (p.known == DLS_P_UNKNOWN && order_into_legacy(self, data) < 0) {
         return NULL;
+    }
+    if (dls_library_drops_stream()) {
+        return wait_for_cuda(self, data) == 0 ? Py_BuildValue("") : NULL;
     }
     bool named = p.known == DLS_P_KNOWN && p.handle != 0;
     return PyLong_FromUnsignedLongLong(named ? p.handle : 1);

@@ -7,6 +7,7 @@ between is dlshim's alone.
 from __future__ import annotations
 
 import ctypes as C
+import itertools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,7 @@ import dlshim
 from doubles import capsules as caps
 from doubles import child
 from doubles import cuda_interface as cai
+from doubles import device as fake
 from doubles.cuda_interface import CudaOnly, LazyPair, empty
 from drivers import Driver, built, checks, run_checks, run_with_driver
 
@@ -354,6 +356,58 @@ class Over:
     @property
     def __cuda_array_interface__(self) -> Any:
         return self.tensor.__cuda_array_interface__
+
+
+#: jax-ml/jax@cec06d116c, `jax/_src/numpy/array_constructors.py` `array`; the module before 0.6.
+JAX = ("jax._src.numpy.array_constructors", "jax._src.numpy.lax_numpy")
+ASKS_AS_JAX = """
+def array(x):
+    if hasattr(x, "__cuda_array_interface__"):
+        return x.__cuda_array_interface__
+"""
+
+
+def jnp_array(module: str, x: Any) -> Any:
+    """`jaxlib/py_array.cc` drops 1 and 2, and a handle that is not XLA's own ends in NOT_FOUND
+    (openxla/xla, `LocalDeviceState::GetStreamFromExternalStream`): only None is of use."""
+    namespace: dict[str, Any] = {"__name__": module}
+    exec(ASKS_AS_JAX, namespace)
+    entry = namespace["array"](x)["stream"]
+    if entry is not None and entry > 2:
+        raise RuntimeError("NOT_FOUND: GetStreamFromExternalStream failed to find stream")
+    return entry
+
+
+def check_JAX_which_drops_the_stream_is_waited_for(drv: Driver) -> None:
+    """jnp.asarray prefers this protocol; XLA's streams wait for none of the default ones."""
+    for consumer, module in itertools.product((*STREAMS, None, -1), JAX):
+        drv.reset()
+        drv.set_current(drv.context(1))
+        p = stream_of(drv, "non-blocking", "P", 1)
+        xla = stream_of(drv, "non-blocking", "XLA", 1)
+        s = consumer if consumer in (None, -1) else stream_of(drv, consumer, "S", 1)
+        memory = drv.alloc(SIZE, 1)
+        drv.write(p, memory)
+        x = cai.CudaOnly((2, 3), "float32", address=memory, version=3, stream=p)
+        tensor = dlshim.from_dlpack(x, stream=s)
+        before = drv.context_stack()
+        assert jnp_array(module, tensor) is None, (consumer, module)
+        assert not drv.read(xla, memory), (consumer, module)
+        assert drv.context_stack() == before and not drv.gil_held_calls(every=True)
+        # Others are told the stream as ever.
+        said = tensor.__cuda_array_interface__["stream"]
+        assert said == (1 if consumer in (None, -1) else s), (consumer, said)
+
+
+def check_JAX_and_what_is_ready(drv: Driver) -> None:
+    drv.set_current(drv.context(0))
+    for tensor in (
+        dlshim.from_dlpack(fake.NoKw(drv, 1, shape=(0, 3))),
+        dlshim.from_dlpack(fake.NoKw(drv, 1), stream="wait"),
+    ):
+        drv.clear_log()
+        assert jnp_array(JAX[0], tensor) is None
+        assert drv.calls(by="") == []
 
 
 def check_a_tensor_says_where_its_data_are_ready(drv: Driver) -> None:

@@ -627,7 +627,8 @@ class PinnedBuffer(Silent):
 class NvcvLike(DeviceArray):
     """CV-CUDA, `python/mod_nvcv/ExternalBuffer.cpp` (CVCUDA/CV-CUDA@da51fc96): `__dlpack__`
     with `stream=1` looks at no stream and answers legacy; of what it was given by the CUDA array
-    interface it says device 0.  Its work is in `nvcv.cuda.Stream.current` (`python/mod_nvcv/Stream.cpp`)."""
+    interface it says device 0.  Its work is in `nvcv.cuda.Stream.current`
+    (`python/mod_nvcv/Stream.cpp`)."""
 
     TAKES = ("stream",)
     POSITIONAL = 1
