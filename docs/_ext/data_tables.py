@@ -12,6 +12,9 @@
 ``.. dlshim-tasks::``             what the tasks of that table come down to, by the code itself
 ``.. dlshim-producers::``        how producers treat a stream, and which libraries are known to
 ``.. dlshim-current-streams::``  where libraries say on which stream they work now
+``.. dlshim-gpu-pairs::``        library x library with CUDA memory, by tests/device/pairs.toml
+``.. dlshim-gpu-notes::``        why a column of that table is as it is
+``.. dlshim-gpu-read::``         the pairs that were read in the sources alone
 """
 
 from __future__ import annotations
@@ -247,6 +250,53 @@ class CurrentStreams(Table):
                 yield row.name, f"``{row.module}``: ``{row.type}``", where
 
 
+# ---- library x library --------------------------------------------------------------------
+
+
+class GpuPairs(Table):
+    """Each cell of tests/device/pairs.toml in few letters; test_pairs.py holds the file."""
+
+    costs = {"": "yes", "the host waits": "waits", "the whole device": "device"}
+
+    @property
+    def data(self) -> dict[str, Any]:
+        tests = Path(self.env.srcdir).parent / "tests"
+        return tomllib.loads((tests / "device" / "pairs.toml").read_text())
+
+    def short(self, outcome: str) -> str:
+        kind = re.split("[:,]", outcome)[0]
+        if kind != "ordered":
+            return {"refused": "no", "race": "**race**", "crash": "**crash**"}[kind]
+        _, _, cost = outcome.partition(", ")
+        return self.costs[cost.split(", ")[-1]]
+
+    def rows(self) -> Iterable[Row]:
+        cells = self.data["cells"]
+        self.header = ("from ↓ to →", *next(iter(cells.values())))
+        for producer, row in cells.items():
+            told = (tuple(map(self.short, cell)) for cell in row.values())
+            short = (bare if bare == now else f"{bare} → {now}" for bare, now in told)
+            yield f"**{producer}**", *short
+
+
+class GpuNotes(GpuPairs):
+    header = ("consumer", "what to know of it")
+    widths = (20, 80)
+
+    def rows(self) -> Iterable[Row]:
+        for consumer, note in self.data["notes"].items():
+            yield consumer, re.sub("`+", "``", note)
+
+
+class GpuRead(GpuPairs):
+    header = ("from", "to", "works bare", "works upgraded", "read in")
+    widths = (15, 15, 25, 25, 20)
+
+    def rows(self) -> Iterable[Row]:
+        for row in self.data["read"]:
+            yield row["from"], row["to"], row["bare"], row["upgraded"], f"``{row['source']}``"
+
+
 # ---- replays ------------------------------------------------------------------------------
 
 
@@ -449,6 +499,9 @@ def setup(app: Sphinx) -> dict[str, bool]:
         app.add_directive(f"dlshim-{directive.__name__.lower()}", directive)
     app.add_directive("dlshim-current-streams", CurrentStreams)
     app.add_directive("dlshim-replay-counts", ReplayCounts)
+    app.add_directive("dlshim-gpu-pairs", GpuPairs)
+    app.add_directive("dlshim-gpu-notes", GpuNotes)
+    app.add_directive("dlshim-gpu-read", GpuRead)
     app.add_directive("dlshim-suites", Suites)
     app.add_directive("dlshim-amendments", Amendments)
     return {"parallel_read_safe": True}

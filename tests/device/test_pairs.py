@@ -1,0 +1,47 @@
+"""The table library x library of docs/streams.rst is what the doubles do on the fake driver."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from device import pairs
+from drivers import run_with_driver
+
+CODE = """
+import json
+from device import pairs
+print(json.dumps(list(pairs.table(drv))))
+"""
+
+#: From worst to best; what a refusal or a crash is against a race nobody can say in general.
+RANKS = {"crash": 0, "refused": 1, "race": 1, "ordered": 2}
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[list[str]]:
+    return json.loads(run_with_driver("13.0", CODE).splitlines()[-1])
+
+
+def test_the_table_tells_what_the_doubles_do(rows: list[list[str]]) -> None:
+    told = [
+        [producer, consumer, *cell]
+        for producer, cells in pairs.load()["cells"].items()
+        for consumer, cell in cells.items()
+    ]
+    assert told == rows, f"write it anew: {pairs.COMMAND}"
+
+
+def test_no_pair_is_worse_than_bare(rows: list[list[str]]) -> None:
+    def rank(outcome: str) -> int:
+        return RANKS[outcome.split(":")[0].split(",")[0]]
+
+    assert len(rows) == len(pairs.PRODUCERS) * len(pairs.CONSUMERS)
+    worse = [row for row in rows if rank(row[3]) < rank(row[2])]
+    raced = [row for row in rows if row[3] == "race" and not row[2].startswith(("race", "refused"))]
+    assert worse == raced == []
+
+
+def test_every_note_is_about_a_consumer() -> None:
+    assert pairs.load()["notes"].keys() <= pairs.CONSUMERS.keys()
