@@ -76,7 +76,7 @@ class Report:
     shape: tuple[int, ...] | None = None
     strides: tuple[int, ...] | None = None
     byte_offset: int | None = None
-    data_ptr: int | None = None
+    address: int | None = None
     flags: int | None = None
     version: tuple[int, int] | None = None
     readonly: bool | None = None
@@ -100,7 +100,7 @@ class Report:
 def _text(name: str, value: Any) -> str:
     if name == "device":
         return _device_text(value)
-    if name == "data_ptr":
+    if name == "address":
         return f"{value:#x}"
     if name == "flags":
         return _flags_text(value)
@@ -175,7 +175,7 @@ def _of_capsule(capsule: Any) -> Report:
 
 def _of_tensor(tensor: Tensor) -> Report:
     shape, strides = tensor.shape, tensor.strides
-    address = tensor.data_ptr if tensor.device[0] in _HOST_DEVICES else None
+    address = tensor.data_ptr() if tensor.device[0] in _HOST_DEVICES else None
     padded = tensor.dtype[1] < 8 and tensor.nbytes == tensor.size
     return Report(
         type_name=_type_name(tensor),
@@ -186,7 +186,7 @@ def _of_tensor(tensor: Tensor) -> Report:
         shape=shape,
         strides=strides,
         byte_offset=tensor.byte_offset,
-        data_ptr=tensor.data_ptr,
+        address=tensor.data_ptr(),
         flags=tensor.readonly | tensor.is_copied << 1 | padded << 2,
         version=tensor.version,
         readonly=tensor.readonly,
@@ -322,7 +322,7 @@ def _facts_of_export(capsule: Any) -> dict[str, Any]:
         facts["notes"] = (said,)
     return {
         **facts,
-        "data_ptr": address if address is not None else seen["data"],
+        "address": address if address is not None else seen["data"],
         "flags": seen["flags"] if versioned else None,
         "version": seen["version"] if versioned else None,
         "readonly": bool(seen["flags"] & 1) if versioned else None,

@@ -48,8 +48,6 @@ bytes_of(const dls_tensor *data)
     X(version, Py_BuildValue("(ii)", (int)t->major, (int)t->minor),                  \
       "(major, minor) of the struct that was taken; (0, 8) for a legacy one, which " \
       "carries none.")                                                               \
-    X(data_ptr, PyLong_FromVoidPtr(dls_tensor_address(t)),                           \
-      "Address of element zero as an int; the handle on devices without addresses.") \
     X(__array_interface__, dls_array_interface(self),                                \
       "NumPy's array interface v3 of host memory; AttributeError elsewhere.")        \
     X(__cuda_array_interface__, dls_cuda_interface(self),                            \
@@ -67,6 +65,12 @@ bytes_of(const dls_tensor *data)
     }
 PROPERTY_LIST(GETTER)
 #undef GETTER
+
+PyObject *
+dls_tensor_data_ptr(PyObject *self, PyObject *DLS_UNUSED(ignored))
+{
+    return PyLong_FromVoidPtr(dls_tensor_address(dls_tensor_data(self)));
+}
 
 PyObject *
 dls_tensor_repr(PyObject *self)

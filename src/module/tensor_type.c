@@ -115,6 +115,9 @@ tensor_dlpack_device(PyObject *self, PyObject *DLS_UNUSED(ignored))
 
 static PyMethodDef methods[] = {
     DLS_DLPACK_METHODS(tensor_dlpack, tensor_dlpack_device),
+    {"data_ptr", dls_tensor_data_ptr, METH_NOARGS,
+     "data_ptr($self, /)\n--\n\n"
+     "Address of element zero as an int; the handle on devices without addresses."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -451,4 +451,4 @@ def test_T11_no_address_is_computed_of_an_offset_that_lies(device):
 def test_T6_an_offset_of_an_empty_array_without_memory_is_no_address(device):
     capsule = caps.make((0,), device=device, data=None, byte_offset=5)
     tensor = dlshim.from_dlpack(dlshim.upgrade(capsule, stream=-1))
-    assert (tensor.data_ptr, tensor.byte_offset) == (0, 5)
+    assert (tensor.data_ptr(), tensor.byte_offset) == (0, 5)

@@ -502,7 +502,7 @@ def test_a_result_is_what_its_library_made():
     imported = owned(dlshim.upgrade(x))
     imported.forget()
     tensor = tensor_table.to_object(imported.view.address)
-    assert tensor.data_ptr == x.element_zero
+    assert tensor.data_ptr() == x.element_zero
     with versioned(tensor) as again:
         assert again.values() == x.values()
 
@@ -583,7 +583,7 @@ def test_allocated_memory(shape, dtype):
     C.memset(view.data, 0xAB, size)
     tensor = producer_table.to_object(view.address)
     made.forget()
-    assert tensor.nbytes == size and tensor.data_ptr == view.data
+    assert tensor.nbytes == size and tensor.data_ptr() == view.data
     del tensor
     gc.collect()
     assert live() == before

@@ -402,7 +402,7 @@ def test_a_tensor_says_version_3():
         "shape": (3, 2),
         "typestr": "<i2",
         "strides": None,
-        "data": (tensor.data_ptr, False),
+        "data": (tensor.data_ptr(), False),
         "stream": 1,
     }
 
@@ -417,7 +417,7 @@ def test_strides_are_bytes():
 
 def test_a_tensor_says_read_only():
     tensor = dlshim.from_dlpack(on((2, 0), readonly=True))
-    assert tensor.__cuda_array_interface__["data"] == (tensor.data_ptr, True)
+    assert tensor.__cuda_array_interface__["data"] == (tensor.data_ptr(), True)
 
 
 def test_a_tensor_without_elements():

@@ -415,11 +415,11 @@ def test_a_type_that_loses_its_method_is_met_anew() -> None:
     x = Changing()
     kept = dlshim.upgrade(x)
     for _ in range(3):
-        assert dlshim.from_dlpack(kept).data_ptr == modern.element_zero
+        assert dlshim.from_dlpack(kept).data_ptr() == modern.element_zero
     del Changing.__dlpack__
     Changing.__array_interface__ = property(lambda self: older.__array_interface__)
     for wrapped in (kept, dlshim.upgrade(x)):
-        assert dlshim.from_dlpack(wrapped).data_ptr == older.element_zero
+        assert dlshim.from_dlpack(wrapped).data_ptr() == older.element_zero
 
 
 def test_an_attribute_error_of_the_producer_is_not_taken_for_a_missing_method() -> None:

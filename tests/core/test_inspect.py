@@ -30,7 +30,7 @@ from doubles.producers import (
 pytestmark = pytest.mark.once
 
 FIELDS = ("type_name", "protocols", "capsule_name", "capsule_state", "device", "dtype", "shape",
-          "strides", "byte_offset", "data_ptr", "flags", "version", "readonly", "contiguous",
+          "strides", "byte_offset", "address", "flags", "version", "readonly", "contiguous",
           "aligned_to", "plan", "notes")  # fmt: skip
 
 
@@ -51,7 +51,7 @@ def test_a_plain_inspection_asks_for_no_export(cls):
     assert x.calls == [] and x.exports == []
     assert report.type_name.endswith(cls.__name__)
     assert report.plan
-    for name in ("dtype", "shape", "strides", "data_ptr", "flags", "readonly", "contiguous"):
+    for name in ("dtype", "shape", "strides", "address", "flags", "readonly", "contiguous"):
         assert getattr(report, name) is None, name
     with versioned(dlshim.upgrade(x)) as imported:
         assert imported.values() == x.values()
@@ -70,7 +70,7 @@ def test_with_export_one_is_asked_for_and_dropped(cls):
     assert report.shape == (3, 2)
     assert report.strides == (1, 3) or x.null_strides
     assert report.byte_offset == 0
-    assert report.data_ptr == x.element_zero
+    assert report.address == x.element_zero
     assert report.readonly is False
     assert report.contiguous is False
     assert report.aligned_to and x.element_zero % report.aligned_to == 0
@@ -171,7 +171,7 @@ def test_a_producer_and_a_tensor():
     tensor = dlshim.from_dlpack(x)
     report = dlshim.inspect(tensor)
     assert report.shape == (2, 3) and report.readonly is True and report.contiguous is True
-    assert report.data_ptr == tensor.data_ptr
+    assert report.address == tensor.data_ptr()
     taken = dlshim.inspect(dlshim.upgrade(caps.make()))
     assert taken.shape == (2, 3)
 

@@ -409,7 +409,7 @@ def test_host_memory_needs_no_wait(cls, ask):
     x = cls()
     with ask(dlshim.upgrade(x, stream="wait")) as imported:
         assert imported.view.element_zero == x.element_zero
-    assert dlshim.from_dlpack(x, stream="wait").data_ptr == x.element_zero
+    assert dlshim.from_dlpack(x, stream="wait").data_ptr() == x.element_zero
     caps.take(dlshim.to_capsule(x, stream="wait")).release()
     assert {asked.get("stream") for asked in getattr(x, "keywords", ())} <= {None}
     assert repr(dlshim.upgrade(x, stream="wait")).endswith(", stream='wait'>")

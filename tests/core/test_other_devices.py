@@ -115,7 +115,7 @@ def test_label_and_handle_are_untouched(device, ask):
 @DEVICE
 def test_a_tensor_shows_the_handle_and_nothing_that_would_follow_it(device):
     tensor = dlshim.from_dlpack(on(P2, device))
-    assert (tensor.device, tensor.data_ptr, tensor.byte_offset) == (device, HANDLE, OFFSET)
+    assert (tensor.device, tensor.data_ptr(), tensor.byte_offset) == (device, HANDLE, OFFSET)
     for name in ("__array_interface__", "__cuda_array_interface__", "__sycl_usm_array_interface__"):
         assert not hasattr(tensor, name)
     with pytest.raises(BufferError):

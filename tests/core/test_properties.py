@@ -279,5 +279,5 @@ def test_buffers_round_trip(values, step):
     tensor = dlshim.from_dlpack(view)
     assert memoryview(tensor).tolist() == view.tolist()
     if values:
-        ctypes.memset(tensor.data_ptr, 7, 1)
+        ctypes.memset(tensor.data_ptr(), 7, 1)
         assert view[0] == 7

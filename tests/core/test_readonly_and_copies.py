@@ -313,7 +313,7 @@ def test_T8_memory_that_a_tensor_can_hand_out_again_is_not_flagged():
         for _ in range(2):
             with versioned(tensor) as imported:
                 assert not imported.view.copied
-                assert imported.view.element_zero == tensor.data_ptr
+                assert imported.view.element_zero == tensor.data_ptr()
         with versioned(tensor, copy=True) as imported:
             assert imported.view.copied
 
@@ -492,9 +492,9 @@ def test_T8_a_tensor_remembers_that_the_user_said_read_only(cls):
         with pytest.raises(BufferError, match="read-only"):
             ask()
     with bare(dlshim.upgrade(tensor, legacy_readonly="strip")) as imported:
-        assert imported.view.element_zero == tensor.data_ptr
+        assert imported.view.element_zero == tensor.data_ptr()
     with bare(dlshim.upgrade(tensor, readonly=False)) as imported:
-        assert imported.view.element_zero == tensor.data_ptr
+        assert imported.view.element_zero == tensor.data_ptr()
 
 
 @pytest.mark.parametrize("name", [None, 5, b"jax._src.dlpack"])

@@ -42,7 +42,7 @@ def test_tensor_attributes(cls):
     assert (tensor.ndim, tensor.size, tensor.itemsize, tensor.nbytes) == (2, 6, 2, 12)
     assert tensor.byte_offset == 0
     assert tensor.readonly is False and tensor.is_copied is False
-    assert tensor.data_ptr == x.element_zero
+    assert tensor.data_ptr() == x.element_zero
     major, minor = tensor.version
     assert major == 0 or (major == 1 and 0 <= minor <= 3)
     text = repr(tensor)
@@ -304,7 +304,7 @@ def test_tensor_buffer_keeps_the_memory():
 def test_tensor_can_be_upgraded_and_taken_again():
     x = P2((3,), "int32")
     tensor = dlshim.from_dlpack(dlshim.from_dlpack(dlshim.upgrade(dlshim.from_dlpack(x))))
-    assert tensor.data_ptr == x.element_zero
+    assert tensor.data_ptr() == x.element_zero
     assert memoryview(tensor).tolist() == [0, 1, 2]
 
 
@@ -521,11 +521,11 @@ def test_from_dlpack_takes_everything_that_upgrade_takes():
 
 def test_from_dlpack_device_and_copy():
     x = P2()
-    assert dlshim.from_dlpack(x, device="cpu").data_ptr == x.element_zero
-    assert dlshim.from_dlpack(x, device=(1, 0), copy=False).data_ptr == x.element_zero
+    assert dlshim.from_dlpack(x, device="cpu").data_ptr() == x.element_zero
+    assert dlshim.from_dlpack(x, device=(1, 0), copy=False).data_ptr() == x.element_zero
     copied = dlshim.from_dlpack(x, copy=True)
-    assert copied.data_ptr != x.element_zero and copied.is_copied and not copied.readonly
-    assert copied.data_ptr % 64 == 0
+    assert copied.data_ptr() != x.element_zero and copied.is_copied and not copied.readonly
+    assert copied.data_ptr() % 64 == 0
     with pytest.raises(BufferError):
         dlshim.from_dlpack(x, device="cuda:0")
     for bad in ({"copy": 1}, {"copy": "yes"}, {"device": 5}, {"nonsense": 1}):
@@ -594,3 +594,12 @@ def test_to_capsule_of_a_capsule_is_the_other_generation():
         assert imported.name == caps.VERSIONED
     with caps.take(dlshim.to_capsule(caps.make(version=(1, 0)))) as imported:
         assert imported.name == caps.LEGACY
+
+
+def test_the_address_is_a_method_as_triton_calls_it():
+    """`handle_tensor` of Triton's specialize.cc calls arg.data_ptr() without arguments."""
+    x = P2()
+    tensor = dlshim.from_dlpack(x)
+    assert type(tensor).data_ptr(tensor) == tensor.data_ptr() == x.element_zero
+    with pytest.raises(TypeError):
+        tensor.data_ptr(0)

@@ -117,7 +117,7 @@ def test_a_result_is_a_Tensor():
     x = np.arange(6, dtype="f4").reshape(2, 3)
     result = echo(dlshim.upgrade(x))
     assert type(result) is dlshim.Tensor
-    assert result.data_ptr == x.ctypes.data and result.shape == (2, 3)
+    assert result.data_ptr() == x.ctypes.data and result.shape == (2, 3)
     again = echo(result)
     assert type(again) is dlshim.Tensor and (np.from_dlpack(again) == x).all()
 

@@ -386,7 +386,7 @@ class Exchanges(RuleBasedStateMachine):
         assert tensor.strides == want.strides, (tensor.strides, want.strides)
         assert tensor.readonly == bool(expected.flags & READ_ONLY)
         if want.count and not expected.copied:
-            assert tensor.data_ptr == want.address
+            assert tensor.data_ptr() == want.address
         self.sound = True
         if found.obj is tensor:
             return self.add(Thing(tensor, found.base))
@@ -394,7 +394,7 @@ class Exchanges(RuleBasedStateMachine):
             want,
             flags=expected.flags & ~IS_COPIED,
             generation=VERSIONED,
-            address=tensor.data_ptr,
+            address=tensor.data_ptr(),
         )
         base = Base(tensor, kept, structs=[] if expected.copied else made or found.base.structs)
         self.keep(base, thing, found, made, expected.copied)

@@ -56,7 +56,7 @@ def test_dlshim_consumes_theirs(make, layout, kind):
     assert (tensor.shape, tensor.device, tensor.dtype) == (x.shape, (14, 0), (2, 32, 1))
     assert type(tensor.device[0]) is int
     if x.size:
-        assert tensor.data_ptr == runtime.address(x)
+        assert tensor.data_ptr() == runtime.address(x)
     wide = [n > 1 and x.size > 0 for n in x.shape]
     assert [s for s, w in zip(tensor.strides, wide, strict=True) if w] == [
         s for s, w in zip(x.strides, wide, strict=True) if w

@@ -53,7 +53,7 @@ def test_shape_strides_and_offset_in(kind, layout):
     tensor = dlshim.from_dlpack(OnlyInterface(x))
     assert tensor.shape == tuple(shown["shape"]) == x.shape
     if tensor.size:
-        assert tensor.data_ptr == shown["data"][0] + 4 * shown["offset"] == runtime.address(x)
+        assert tensor.data_ptr() == shown["data"][0] + 4 * shown["offset"] == runtime.address(x)
     if x.ndim and tensor.size:
         wide = [n > 1 for n in x.shape]
         kept = [s for s, counts in zip(tensor.strides, wide, strict=True) if counts]

@@ -279,7 +279,7 @@ def test_memory_that_is_not_aligned() -> None:
     view = caps.look(capsule)
     assert view.data % 64 == 0 and view.copied
     aligned = dlshim.from_dlpack(dlshim.upgrade(x, align=64))
-    assert jnp.from_dlpack(aligned).unsafe_buffer_pointer() == aligned.data_ptr
+    assert jnp.from_dlpack(aligned).unsafe_buffer_pointer() == aligned.data_ptr()
 
 
 @needs("numpy>=1.23")

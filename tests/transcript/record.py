@@ -212,7 +212,7 @@ ATTRIBUTES = ("shape", "strides", "dtype", "device", "readonly", "is_copied", "v
 
 def tensor_seen(t: Any) -> str:
     said = ", ".join(f"{name} {getattr(t, name)!s}" for name in ATTRIBUTES)
-    return f"= Tensor {said}, data {log.place(t.data_ptr)}"
+    return f"= Tensor {said}, data {log.place(t.data_ptr())}"
 
 
 def interface_seen(entries: dict[str, Any]) -> str:
@@ -265,7 +265,7 @@ def inspected(u: Any, x: Any) -> None:
     report = str(dlshim.inspect(x, export=True))
     write("= report")
     for line in report.splitlines():
-        if "data ptr" not in line and "aligned to" not in line:
+        if not line.strip().startswith(("address", "aligned to")):
             write(f"  {words.text(line.strip())}")
 
 
