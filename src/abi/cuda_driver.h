@@ -86,6 +86,7 @@ enum {
       (unsigned int, CUpointer_attribute *, void **, CUdeviceptr))         \
     X(MUST, cuMemcpyDtoHAsync_v2, (void *, CUdeviceptr, size_t, CUstream)) \
     X(MUST, cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *, CUstream))         \
+    X(MAY, cuDevicePrimaryCtxRelease, (CUdevice))                          \
     X(MAY, cuDriverGetVersion, (int *))                                    \
     X(MAY, cuGetErrorName, (CUresult, const char **))                      \
     X(MAY, cuCtxGetId, (CUcontext, unsigned long long *))                  \

@@ -137,6 +137,12 @@ dls_cuda_load(dls_error *err)
 }
 
 bool
+dls_cuda_is_found(void)
+{
+    return dls_loader_find(library_names, true) != NULL;
+}
+
+bool
 dls_cuda_is_mapped(void)
 {
     dls_error err;
@@ -145,18 +151,12 @@ dls_cuda_is_mapped(void)
            && dls_cuda_load(&err) == DLS_OK;
 }
 
-bool
-dls_cuda_is_known(void)
-{
-    return dls_loader_is_child() ? atomic_load_explicit(&ready, memory_order_acquire)
-                                 : dls_cuda_is_mapped();
-}
-
 /* --- contexts (S15) ------------------------------------------------------- */
 
 /* The device's primary context if it is active: never made by us (it would take a
- * second and a third of a gigabyte).  Retained once, never released: at the end of the
- * process the driver may be down already. */
+ * second and a third of a gigabyte).  One count is kept and never released: at the end
+ * of the process the driver may be down already.  It is asked for anew each time, for
+ * after cudaDeviceReset the device has another one. */
 static CUcontext
 primary_context(int device_id)
 {
@@ -169,10 +169,14 @@ primary_context(int device_id)
         || !active) {
         return NULL;
     }
-    CUcontext context = atomic_load_explicit(&primaries[device_id],
-                                             memory_order_acquire);
-    if (context == NULL && cuda.cuDevicePrimaryCtxRetain(&context, device) == GPU_OK) {
-        atomic_store_explicit(&primaries[device_id], context, memory_order_release);
+    CUcontext context = NULL;
+    if (cuda.cuDevicePrimaryCtxRetain(&context, device) != GPU_OK) {
+        return NULL;
+    }
+    CUcontext kept = atomic_exchange_explicit(&primaries[device_id], context,
+                                              memory_order_acq_rel);
+    if (kept == context && cuda.cuDevicePrimaryCtxRelease != NULL) {
+        cuda.cuDevicePrimaryCtxRelease(device); /* the count that was kept stays */
     }
     return context;
 }

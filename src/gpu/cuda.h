@@ -12,12 +12,12 @@
  * too old, a forked child (S23). */
 int dls_cuda_load(dls_error *err);
 
+/* Does this process have the driver mapped?  It is not called. */
+bool dls_cuda_is_found(void);
+
 /* Does this process have the driver mapped?  Then it is started: true.  For what is
  * needed only there.  Makes no driver call but cuInit. */
 bool dls_cuda_is_mapped(void);
-
-/* The same, but a forked child answers what its parent knew, and makes no call. */
-bool dls_cuda_is_known(void);
 
 /* Can kernels of the current device reach the system's own memory, which is in no
  * allocation of the driver's (HMM, Grace Hopper)?  The device's number, or -1.  The

@@ -95,6 +95,13 @@ look(void)
 }
 
 bool
+dls_hip_is_found(void)
+{
+    void *libraries[DLS_HIP_RUNTIMES];
+    return dls_loader_all_mapped("libamdhip64", libraries, DLS_HIP_RUNTIMES) > 0;
+}
+
+bool
 dls_hip_is_mapped(void)
 {
     return atomic_load_explicit(&count, memory_order_acquire) > 0 || look() > 0;

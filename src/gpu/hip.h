@@ -23,5 +23,8 @@ void dls_hip_ask_pointer(const void *address, dls_hip_pointer *out);
 /* DLS_OK, or DLS_EBUFFER with *err: this is a forked child (S23). */
 int dls_hip_check_child(dls_error *err);
 
-/* Is any runtime mapped? */
+/* Is any runtime mapped?  None is called. */
+bool dls_hip_is_found(void);
+
+/* Is any runtime mapped that can be used? */
 bool dls_hip_is_mapped(void);

@@ -11,8 +11,7 @@
 int32_t
 dls_pointer_default_type(void)
 {
-    bool rocm = dls_hip_is_mapped() && !dls_cuda_is_known();
-    return rocm ? dl_kDLROCM : dl_kDLCUDA;
+    return !dls_cuda_is_found() && dls_hip_is_found() ? dl_kDLROCM : dl_kDLCUDA;
 }
 
 int
@@ -24,7 +23,7 @@ dls_pointer_current_device(void)
 int
 dls_pointer_device(const void *address, dl_device *device, dls_error *err)
 {
-    if (dls_pointer_default_type() == dl_kDLROCM) {
+    if (dls_hip_is_mapped() && !dls_cuda_is_mapped()) {
         dls_hip_pointer known;
         int child = dls_hip_check_child(err);
         if (child != DLS_OK) {

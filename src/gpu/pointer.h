@@ -25,8 +25,8 @@ int dls_pointer_device(const void *address, dl_device *device, dls_error *err);
  * is as it was; also where no driver is in use. */
 bool dls_pointer_mend_label(const void *address, dl_device *device);
 
-/* kDLROCM where only a HIP runtime is in use, else kDLCUDA: for arrays without
- * elements, which have no address to ask about. */
+/* kDLROCM where only a HIP runtime is mapped, else kDLCUDA: for arrays without
+ * elements, which have no address to ask about.  No driver is called. */
 int32_t dls_pointer_default_type(void);
 
 /* The number of CUDA's current device; 0 where none is current or no driver is in use.

@@ -124,6 +124,13 @@ wait_event(const sync_run *run, void *event)
     return check(run, result, DLS_CALL_WAIT);
 }
 
+/* The host waits for all work of the place, which is current.  DLS_OK, or a code. */
+static int
+wait_for_place(const sync_run *run)
+{
+    return check(run, run->place_p.api->device_sync(), DLS_CALL_SYNC_DEVICE);
+}
+
 /* Record an event after the work in P, or after all work of the place, and make S wait
  * for it.  place_p is current.  DLS_OK, or a code. */
 static int
@@ -137,6 +144,11 @@ make_edge(const sync_run *run, bool whole_device)
     int result = whole_device
                      ? run->driver->record_device(&run->place_p, event)
                      : run->place_p.api->event_record(event, dls_gpu_stream(run->p));
+    if (whole_device && result != GPU_OK && !dls_gpu_is_capture_error(result)) {
+        /* The host waits instead: slower, and just as safe. */
+        dls_pool_put_event(&run->place_p, event, false);
+        return wait_for_place(run);
+    }
     code = check(run, result, whole_device ? DLS_CALL_RECORD_DEVICE : DLS_CALL_RECORD);
     if (code == DLS_OK) {
         code = wait_event(run, event);
@@ -151,7 +163,7 @@ do_whole_device(const sync_run *run, dls_action action)
     if (action == DLS_ACTION_DEVICE_EDGE) {
         return make_edge(run, true);
     }
-    return check(run, run->place_p.api->device_sync(), DLS_CALL_SYNC_DEVICE);
+    return wait_for_place(run);
 }
 
 /* Where nobody said whose memory it is, work on it may be unfinished in a second place:

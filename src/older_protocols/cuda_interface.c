@@ -105,22 +105,17 @@ ask_object(dls_state *state, PyObject *obj, int *ordinal)
     return result;
 }
 
-/* The driver tells whose memory the address is.  Where it cannot, and for arrays
- * without elements, the object's own word decides, else the current device. */
+/* The driver tells whose memory the address is; where it does not tell the number, the
+ * object's own word decides, else the current device. */
 static int
-find_device(const dls_reading *reading, bool empty)
+find_device(const dls_reading *reading)
 {
     const void *address = reading->acquired->tensor.data;
     dl_device *device = &reading->acquired->tensor.device;
     dls_error err;
-    int code = DLS_OK, ordinal;
+    int code, ordinal;
     Py_BEGIN_ALLOW_THREADS
-    if (empty) {
-        *device = (dl_device){dls_pointer_default_type(), -1};
-    }
-    else {
-        code = dls_pointer_device(address, device, &err);
-    }
+    code = dls_pointer_device(address, device, &err);
     Py_END_ALLOW_THREADS
     if (code != DLS_OK) {
         return dls_refuse_error(reading->state, reading->obj, &err);
@@ -147,6 +142,23 @@ find_device(const dls_reading *reading, bool empty)
     return 0;
 }
 
+/* An array without elements has no address to ask about, and the driver is not called
+ * (S10): the object's own word decides, else it is device 0. */
+static int
+label_empty(const dls_reading *reading)
+{
+    int ordinal;
+    if (ask_object(reading->state, reading->obj, &ordinal) < 0) {
+        return -1;
+    }
+    int32_t type;
+    Py_BEGIN_ALLOW_THREADS
+    type = dls_pointer_default_type();
+    Py_END_ALLOW_THREADS
+    reading->acquired->tensor.device = (dl_device){type, ordinal >= 0 ? ordinal : 0};
+    return 0;
+}
+
 /* --- the reader ----------------------------------------------------------- */
 
 int
@@ -165,7 +177,7 @@ dls_cuda_interface_read(dls_reading *reading)
     if (reading->request->has_assumed) {
         *device = reading->request->assumed;
     }
-    else if (find_device(reading, empty) < 0) {
+    else if ((empty ? label_empty(reading) : find_device(reading)) < 0) {
         return -1;
     }
     bool rocm = device->device_type == dl_kDLROCM

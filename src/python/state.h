@@ -75,6 +75,8 @@
     X(cuda_stream, "__cuda_stream__")                           \
     X(torch_cuda_stream, "cuda_stream")                         \
     X(ptr, "ptr")                                               \
+    X(native_handle, "native_handle")                           \
+    X(sycl_queue, "sycl_queue")                                 \
     X(handle, "handle")                                         \
     X(wait, "wait")                                             \
     X(synchronize, "synchronize")                               \

@@ -13,7 +13,24 @@
 
 /* --- the check ------------------------------------------------------------ */
 
-/* Look up what marks an object as a stream.  Four attributes name a handle; a fifth,
+/* A plain torch.Stream, which torch.accelerator.current_stream() gives, names its
+ * handle so in newer releases; of torch's XPU streams that is a sycl::queue of C++, and
+ * none of these.  1 = *value, 0, or -1. */
+static int
+find_native_handle(dls_state *state, PyObject *stream, PyObject **value)
+{
+    PyObject *queue = NULL;
+    int got = dls_get_optional(stream, state->names.native_handle, value);
+    int other = got > 0 ? dls_get_optional(stream, state->names.sycl_queue, &queue) : 0;
+    Py_XDECREF(queue);
+    if (other != 0) {
+        Py_CLEAR(*value);
+        return other < 0 ? -1 : 0;
+    }
+    return got;
+}
+
+/* Look up what marks an object as a stream.  Five attributes name a handle; another,
  * looked up only if `queues`, marks a queue.  1 = *value is a new reference to the
  * first that is there, 0 = none is, -1 = exception.  *is_protocol: it is
  * __cuda_stream__. */
@@ -29,7 +46,7 @@ find_attribute(dls_state *state, PyObject *stream, bool queues, PyObject **value
         got = dls_get_optional(stream, names[i], value);
         *is_protocol = i == 0;
     }
-    return got;
+    return got == 0 ? find_native_handle(state, stream, value) : got;
 }
 
 /* Values that are no stream and no handle, whatever int() makes of them. */

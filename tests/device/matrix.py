@@ -454,8 +454,9 @@ def empty() -> Iterator[Cell]:
 
 #: As the classes of doubles.streams are called.
 FORMS = (
-    *("TorchOldStream", "TorchStream", "CupyOldStream", "CupyStream", "NumbaOldStream"),
-    *("NumbaStream", "CudaCoreStream", "AttributeStream", "RmmStream", "WarpStream"),
+    *("TorchOldStream", "TorchStream", "TorchPlainStream", "CupyOldStream", "CupyStream"),
+    *("NumbaOldStream", "NumbaStream", "CudaCoreStream", "AttributeStream", "RmmStream"),
+    "WarpStream",
 )
 
 

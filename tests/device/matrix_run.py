@@ -208,6 +208,7 @@ QUERIES = frozenset(
         *("cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuPointerGetAttributes"),
         *("cuDeviceGet", "cuDeviceGetAttribute"),
         *("cuDevicePrimaryCtxGetState", "cuDevicePrimaryCtxRetain"),
+        "cuDevicePrimaryCtxRelease",
         *("cuCtxGetCurrent", "cuCtxGetDevice", "cuCtxGetId", "cuStreamGetCtx"),
         *("cuStreamIsCapturing", "cuStreamGetCaptureInfo", "cuThreadExchangeStreamCaptureMode"),
     )
@@ -365,7 +366,7 @@ class Run:
         """Address, device and generation.  An empty interface dict has no address and no device."""
         cell = self.cell
         if cell.empty and PRODUCERS[cell.producer].reads_dict:
-            return 0, (2, cell.current or 0), cell.versioned
+            return 0, (2, 0), cell.versioned
         unseen = cell.empty and PRODUCERS[cell.producer].says_0  # is believed
         return self.address, (2, 0 if unseen else cell.device), cell.versioned
 
@@ -389,7 +390,7 @@ class Run:
         if self.cell.s == "-1" and wanted.asked < 2:
             allowed = {"cuPointerGetAttributes", "cuThreadExchangeStreamCaptureMode"}
             if self.cell.empty:  # of the pointer 0 there is nothing to ask
-                allowed = {"cuCtxGetDevice", "cuDeviceGet"}
+                allowed = set()
             own = {entry.name for entry in calls.own}
             of = PRODUCERS[self.cell.producer]
             if not (of.reads_dict or of.checked):

@@ -329,7 +329,8 @@ def check_stream_objects(drv: Driver) -> None:
             protocol = getattr(stream, "__cuda_stream__", None)
             if protocol is not None:
                 assert (protocol() if callable(protocol) else protocol) == (0, handle), name
-            found = [getattr(stream, a, None) for a in ("cuda_stream", "ptr", "handle")]
+            names = ("cuda_stream", "ptr", "handle", "native_handle")
+            found = [getattr(stream, a, None) for a in names]
             assert protocol is not None or any(value is not None for value in found) or not handle
 
 

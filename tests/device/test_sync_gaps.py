@@ -555,6 +555,46 @@ def check_looking_for_an_interface_does_no_harm(drv: Driver) -> None:
     scene.ends()
 
 
+def check_a_device_that_was_reset_has_another_context(drv: Driver) -> None:
+    """cudaDeviceReset, numba.cuda.close(): the primary context that was known is gone."""
+    for _ in range(3):
+        drv.reset(hard=False)
+        drv.primary_release(1)
+        context = drv.context(1)
+        drv.set_current(None)
+        p = drv.stream_new(1, False, name="P")
+        x = fake.NoKw(drv, 1, device=1, kind="pool")
+        assert not x.write()
+        drv.clear_log()
+        s = drv.stream_new(1, False, name="S")
+        taken = caps.take(dlshim.upgrade(x, unknown_stream="legacy").__dlpack__(stream=s))
+        assert not drv.read(s, x.address) and drv.context(1) == context
+        assert drv.context_stack() == () and p
+        taken.release()
+        caps.close_accounts()
+
+
+def check_an_event_of_the_whole_device_that_cannot_be_recorded(drv: Driver) -> None:
+    """Refused for another reason than a capture (801): the host waits, as the guard does."""
+    if not drv.has("cuCtxRecordEvent"):
+        return
+    for rc in (801, 1):
+        scene = Scene(drv)
+        x = scene.array(fake.NoKw)
+        drv.fail_next("cuCtxRecordEvent", rc)
+        taken = caps.take(dlshim.upgrade(x).__dlpack__(stream=scene.s))
+        assert "cuCtxSynchronize" in drv.calls(by="")
+        assert not drv.read(scene.s, x.address)
+        taken.release()
+        scene.ends()
+    scene = Scene(drv)
+    x = scene.array(fake.NoKw)
+    drv.fail_next("cuCtxRecordEvent", 900)
+    with pytest.raises(BufferError, match="a graph capture is running"):
+        dlshim.upgrade(x).__dlpack__(stream=scene.s)
+    assert "cuCtxSynchronize" not in drv.calls(by="")
+
+
 def check_a_function_is_called_once(drv: Driver) -> None:
     scene = Scene(drv)
     x = scene.array(fake.ToDlpack)

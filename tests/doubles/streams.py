@@ -34,6 +34,18 @@ class TorchStream(TorchOldStream):
         return (0, self._handle)
 
 
+class TorchPlainStream(_Stream):
+    """`torch.Stream`, which `torch.accelerator.current_stream()` gives (`torch/csrc/Stream.cpp`,
+    `THPStream_get_native_handle`).  Releases without `native_handle` name no handle at all
+    (pytorch/pytorch@009851c1030b)."""
+
+    stream_id, device_index, device_type = 3, 0, 1
+
+    @property
+    def native_handle(self) -> int:
+        return self._handle
+
+
 class CupyOldStream(_Stream):
     """`cupy.cuda.Stream` up to 13: `ptr`."""
 
@@ -122,6 +134,7 @@ class WarpStream(_Stream):
 FORMS = (
     TorchOldStream,
     TorchStream,
+    TorchPlainStream,
     CupyOldStream,
     CupyStream,
     NumbaOldStream,

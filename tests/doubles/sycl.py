@@ -228,9 +228,10 @@ class Memory(_Memory):
 
 
 class XpuStream:
-    """`torch.xpu.Stream`: `sycl_queue` is the address of a C++ object; no barriers by Python."""
+    """`torch.xpu.Stream`: `sycl_queue` is the address of a C++ object, and so is `native_handle`,
+    which it has from `torch.Stream`; no barriers by Python."""
 
-    sycl_queue = 0x7F00
+    sycl_queue = native_handle = 0x7F00
 
     def __init__(self, device: Any) -> None:
         self.device, self.log = device, []
