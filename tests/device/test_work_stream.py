@@ -137,6 +137,32 @@ def check_the_option_stream_is_where_the_kernel_runs(drv: Driver) -> None:
             del kept
 
 
+def check_arguments_of_two_libraries_are_given_one_stream(drv: Driver) -> None:
+    """A consumer asks once, after its first argument: the option says the stream of all (S21)."""
+    pairs = (("torch", "cupy"), ("cupy", "torch"), ("torch", "no keyword"), ("cai 3", "torch"))
+    with libraries():
+        warm(drv)
+        for (first, second), how in itertools.product(pairs, ("owned", "borrowed")):
+            scene = Scene(drv, first, "N")
+            q = drv.stream_new(0, False, name="Q")
+            for name, current in CURRENT.items():
+                current.handle = q if name == second else scene.p
+            other = MAKE[second](drv, q, device=0)
+            assert not drv.write(q, other.address)
+            s = drv.stream_new(0, False, name="S")
+            both = [
+                dlshim.upgrade(source_of(name, x), stream=s)
+                for name, x in ((first, scene.array), (second, other))
+            ]
+            kept = [take(how, both[0])]
+            answer = PRODUCER.stream((2, 0))
+            kept.append(take(how, both[1]))
+            assert answer == s, (first, second, how)
+            for x in (scene.array, other):
+                assert not drv.read(answer, x.address), (first, second, how)
+            del kept, both
+
+
 def check_a_tensor_answers_the_stream_of_its_data(drv: Driver) -> None:
     scene = Scene(drv, "no keyword", "N")
     s = drv.stream_new(0, False, name="S")
