@@ -472,7 +472,7 @@ MUTANTS = [
         "stream_create(&made, 0)",
         "test_copies",
     ),
-    Mutant("copies on L", POOL, "p->copy_stream = made;", "p->copy_stream = 1;", "test_copies"),
+    Mutant("copies on L", POOL, "p->streams[use] = made;", "p->streams[use] = 1;", "test_copies"),
     Mutant(
         "a guard that waits for nothing",
         RUN,
@@ -558,8 +558,8 @@ MUTANTS = [
     rocm(
         "the device is the memory's for any stream",
         HIP,
-        "    if (stream > 2 && api->hipGetStreamDeviceId != NULL) {\n",
-        "    if (stream > 2 && api->hipGetStreamDeviceId == NULL) {\n",
+        "return stream > 2 && api->hipGetStreamDeviceId != NULL",
+        "return stream > 2 && api->hipGetStreamDeviceId == NULL",
     ),
     rocm("the memory types of 5", HIP, "version >= HIP_VERSION_6;", "version < 0;"),
     rocm("the memory types of 6", HIP, "version >= HIP_VERSION_6;", "version > 0;", "hip5"),

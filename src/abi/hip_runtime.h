@@ -27,7 +27,10 @@ typedef struct {
 #endif
 
 /* Constants that all releases share.  X(name of ours, name there, value) */
-#define DLS_HIP_CONSTANT_LIST(X) X(HIP_COPY_TO_HOST, hipMemcpyDeviceToHost, 2)
+#define DLS_HIP_CONSTANT_LIST(X)                    \
+    X(HIP_COPY_TO_DEVICE, hipMemcpyHostToDevice, 1) \
+    X(HIP_COPY_TO_HOST, hipMemcpyDeviceToHost, 2)   \
+    X(HIP_COPY_WITHIN, hipMemcpyDeviceToDevice, 3)
 
 enum {
 #define DLS_HIP_CONSTANT(name, theirs, value) name = value,
@@ -59,6 +62,10 @@ enum {
     X(MUST, hipError_t, hipMemcpy2DAsync,                                   \
       (void *, size_t, const void *, size_t, size_t, size_t, hipMemcpyKind, \
        hipStream_t))                                                        \
+    X(MUST, hipError_t, hipMemcpyPeerAsync,                                 \
+      (void *, int, const void *, int, size_t, hipStream_t))                \
+    X(MUST, hipError_t, hipMalloc, (void **, size_t))                       \
+    X(MUST, hipError_t, hipFree, (void *))                                  \
     X(MAY, const char *, hipGetErrorName, (hipError_t))                     \
     X(MAY, hipError_t, hipGetLastError, (void))                             \
     X(MAY, int, hipGetStreamDeviceId, (hipStream_t))

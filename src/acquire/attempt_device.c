@@ -105,6 +105,11 @@ refused_keywords(const dls_exchange *x, unsigned form, const dls_call_values *va
     if (PyErr_ExceptionMatches(PyExc_TypeError)) {
         return open;
     }
+    /* What the producer does not copy, dlshim does. */
+    if ((open & DLS_ASK_COPY) && x->request.copy == 1
+        && PyErr_ExceptionMatches(PyExc_BufferError)) {
+        return DLS_ASK_COPY;
+    }
     if (PyErr_ExceptionMatches(PyExc_NotImplementedError)
         || PyErr_ExceptionMatches(PyExc_ValueError)
         || PyErr_ExceptionMatches(PyExc_AssertionError)) {
@@ -238,8 +243,8 @@ static dls_attempt
 call_in_place(dls_exchange *x, dls_sync *sync, bool captured)
 {
     dls_call_values values;
-    bool copied_here = sync->transfer == DLS_TRANSFER_TO_HOST
-                       || sync->transfer == DLS_TRANSFER_AS_HOST;
+    bool copied_here = sync->transfer != DLS_TRANSFER_HERE
+                       && sync->transfer != DLS_TRANSFER_AS_CUDA;
     unsigned full = collect_keywords(x, sync, !copied_here, &values), used = 0;
     if (try_forms(x, full, &values, sync, &used) != DLS_ATTEMPT_GOT) {
         if (!PyErr_ExceptionMatches(PyExc_NotImplementedError)
@@ -260,11 +265,12 @@ call_in_place(dls_exchange *x, dls_sync *sync, bool captured)
     }
     dls_producer_kind kind = told ? sync->kind : dls_kind_without_stream(x->plan);
     /* What a keyword asked for that had to be dropped still counts (N4). */
-    bool not_copied = x->request.copy == 1 && (full & ~used & DLS_ASK_COPY);
+    bool not_copied = x->request.copy == 1 && (full & ~used & DLS_ASK_COPY)
+                      && !dls_transfer_can_allocate(sync->from.device.device_type);
     int code = not_copied
                    ? dls_refuse(x->state, DLS_EBUFFER, x->source,
-                                "its producer cannot copy it, and dlshim allocates no "
-                                "device memory; pass a .copy() or .clone()")
+                                "its producer cannot copy it, and dlshim makes no "
+                                "copies on such a device; pass a .copy() or .clone()")
                    : dls_sync_finish(sync, kind, unknown, &x->acquired);
     return dls_attempt_end(x, code, DLS_ATTEMPT_FINAL);
 }
@@ -347,7 +353,10 @@ move(dls_exchange *x, dls_sync *sync)
     if (got != DLS_ATTEMPT_GOT || want.device_type == dl_kDLCPU) {
         return got;
     }
-    int code = dls_sync_finish(sync, sync->kind, unknown, &x->acquired);
+    /* torch makes S wait first, and then starts the copy: so S is synced again. */
+    bool again = dls_transfer_can_allocate(want.device_type);
+    int code = dls_sync_finish(sync, again ? DLS_PRODUCER_OLD : sync->kind, unknown,
+                               &x->acquired);
     return dls_attempt_end(x, code, DLS_ATTEMPT_FINAL);
 }
 

@@ -239,13 +239,13 @@ find_empty(dls_exchange *x)
 }
 
 /* To another device, or to the host: the producer is asked to move the memory, if it
- * has __dlpack__.  Where it does not move it, dlshim copies to the host, and nowhere
- * else. */
+ * has __dlpack__.  Where it does not move it, dlshim copies: to the host, and to a
+ * device of the same kind. */
 static int
-negotiate_transfer(dls_exchange *x, dl_device device, bool to_host)
+negotiate_transfer(dls_exchange *x, dl_device device, bool copies)
 {
     dls_request *request = &x->request;
-    if (to_host
+    if (copies
         && (dls_transfer_check(x->state, x->source, request, device) < 0
             || find_empty(x) < 0)) {
         return -1;
@@ -256,7 +256,7 @@ negotiate_transfer(dls_exchange *x, dl_device device, bool to_host)
     if (got != DLS_ATTEMPT_NOT_OFFERED) {
         return got == DLS_ATTEMPT_GOT ? 0 : -1;
     }
-    if (to_host) {
+    if (copies) {
         return negotiate(x, &device);
     }
     PyObject *cause = x->first_error;
@@ -283,8 +283,12 @@ dls_negotiate_off_host(dls_exchange *x, dl_device device)
 {
     dls_plan_leave_host(x->plan, true);
     dls_transfer route = dls_transfer_of(&x->request, device);
-    if (route == DLS_TRANSFER_TO_HOST || route == DLS_TRANSFER_MOVE) {
-        return negotiate_transfer(x, device, route == DLS_TRANSFER_TO_HOST);
+    if (route == DLS_TRANSFER_MOVE || dls_transfer_is_on_copy_stream(route)) {
+        return negotiate_transfer(x, device, route != DLS_TRANSFER_MOVE);
+    }
+    if (route == DLS_TRANSFER_TO_DEVICE
+        && dls_transfer_check(x->state, x->source, &x->request, device) < 0) {
+        return -1;
     }
     return negotiate(x, &device);
 }

@@ -78,6 +78,25 @@ drop_unattached(const dls_hold *hold)
 
 static void guarded_drop(dls_guarded *guarded, dls_attachment attachment);
 
+/* The driver may block, so other threads run meanwhile.  When Python has gone the
+ * driver may be gone too: the memory ends with the process. */
+static void
+drop_device(dls_device_memory *memory, dls_attachment attachment)
+{
+    if (attachment == DLS_ATTACHMENT_UNKNOWN) {
+        attachment = python->attachment(0);
+    }
+    if (attachment == DLS_PYTHON_GONE) {
+        return;
+    }
+    bool attached = attachment == DLS_ATTACHED_QUIET || attachment == DLS_ATTACHED;
+    void *token = attached ? python->let_go() : NULL;
+    memory->end(memory);
+    if (attached) {
+        python->take_back(token);
+    }
+}
+
 /* Drop the part that needs no Python: blocks of ours, shares and guards.  True if
  * nothing is left then. */
 static bool
@@ -89,6 +108,9 @@ drop_own_part(dls_hold *hold, dls_attachment attachment)
         break;
     case DLS_HOLD_SHARED:
         dls_shared_drop(hold->base, attachment);
+        break;
+    case DLS_HOLD_DEVICE:
+        drop_device(hold->base, attachment);
         break;
     case DLS_HOLD_GUARDED:
         guarded_drop(hold->base, attachment);

@@ -24,7 +24,8 @@ typedef enum {
     DLS_HOLD_BLOCK,     /* base is a dls_alloc block: a copy made by dlshim */
     DLS_HOLD_BUFFER,    /* base is a dls_alloc'ed Py_buffer that is held */
     DLS_HOLD_SHARED,    /* base is one share of a dls_shared */
-    DLS_HOLD_GUARDED    /* base is a dls_guarded */
+    DLS_HOLD_GUARDED,   /* base is a dls_guarded */
+    DLS_HOLD_DEVICE     /* base is a dls_device_memory: a copy made by dlshim */
 } dls_hold_kind;
 
 /* Flags of a hold.  The foreign deleter runs Python code without taking the GIL (NumPy
@@ -154,6 +155,14 @@ typedef struct dls_guarded {
  * of memory.  Attached.  dls_hold_drop of a hold of kind GUARDED frees it. */
 dls_guarded *dls_guarded_new(const dls_sync_job *what,
                              bool (*sync)(const dls_sync_job *));
+
+/* Memory of a device, which its driver gave.  The rest is known to the file that made
+ * it, gpu/device_memory. */
+typedef struct dls_device_memory {
+    /* Give the memory back, and this struct.  May block; needs no Python, and is called
+     * with other threads running.  Once. */
+    void (*end)(struct dls_device_memory *self);
+} dls_device_memory;
 
 /* Drop the guards that had to wait, if their devices now allow it and if they belong
  * to the interpreter that this thread is attached to.  Attached. */

@@ -4,7 +4,7 @@
 
 atomic_flag dls_lock_flags[DLS_LOCKS] = {ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT,
                                          ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT,
-                                         ATOMIC_FLAG_INIT};
+                                         ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT};
 
 void
 dls_lock_take_all(void)

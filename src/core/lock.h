@@ -12,6 +12,7 @@ typedef enum {
     DLS_LOCK_POOL,   /* gpu/pool */
     DLS_LOCK_CUDA,   /* gpu/cuda: the function table */
     DLS_LOCK_HIP,    /* gpu/hip: the function tables */
+    DLS_LOCK_MEMORY, /* gpu/device_memory: memory that has to wait for its end */
     DLS_LOCKS
 } dls_lock;
 

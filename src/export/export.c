@@ -339,7 +339,7 @@ find_ready(const dls_exchange *x, const dls_resolved *resolved,
     *stream = is_object ? given : NULL;
     Py_XINCREF(*stream);
     *ready = (dls_producer_stream){.known = DLS_P_READY};
-    if (resolved->scan.count != 0) {
+    if (resolved->scan.count != 0 && !resolved->copied) {
         *ready = dls_sync_ready_stream(x->state, &x->request, device);
     }
     if (!x->acquired.not_synced || dls_plan_is_tensor(x->plan)) {
@@ -416,6 +416,7 @@ complete_request(dls_exchange *x, dls_export_kind kind)
         && dls_request_options(x->state, x->source, request) < 0) {
         return -1;
     }
+    dls_transfer_name_device(request);
     request->host_reads |= request->copy == 1;
     /* Asked only where the answer is needed (N5): any stream, any device. */
     request->ask_device |= request->stream != NULL || request->has_device;

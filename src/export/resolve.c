@@ -161,32 +161,30 @@ resolve_device(dls_exchange *x, dls_resolved *resolved)
         x->acquired.tensor.device = want;
         return 0;
     case DLS_TRANSFER_TO_HOST:
+    case DLS_TRANSFER_PEER:
         if (x->acquired.copy.kind != DLS_COPY_NONE) {
-            resolved->fetch = true;
+            resolved->fetch = want.device_type == dl_kDLCPU;
+            resolved->send = !resolved->fetch;
             return 0;
         }
         break;
+    case DLS_TRANSFER_TO_DEVICE:
+        resolved->send = true;
+        return dls_transfer_check(x->state, x->source, &x->request, have);
     default:
         break;
     }
     return dls_transfer_raise(x->state, x->source, &x->request, have, NULL);
 }
 
-/* Off the host only the producer can copy.  Never believe that it did (N7): the flag
- * says so, or the library is known to obey. */
-static int
-check_device_copy(const dls_exchange *x, const dls_resolved *resolved)
+/* Never believe that the producer has copied device memory (N7): its flag says so, or
+ * the library is known to obey. */
+static bool
+must_copy(const dls_exchange *x, int32_t device_type)
 {
     bool told = (x->acquired.flags & DL_FLAG_IS_COPIED)
                 || dls_plan_has(x->plan, DLS_LIB_COPIES_UNFLAGGED);
-    if (x->request.copy != 1 || resolved->fetch || told
-        || dls_device_is_host(x->acquired.tensor.device.device_type)) {
-        return 0;
-    }
-    return dls_refuse(
-        x->state, DLS_EBUFFER, x->source,
-        "copy=True was asked for, and its producer does not say that it "
-        "made one; dlshim allocates no device memory: pass a .copy() or .clone()");
+    return x->request.copy == 1 && (dls_device_is_host(device_type) || !told);
 }
 
 /* --- the copy (T2, T8) ------------------------------------------------------ */
@@ -210,8 +208,10 @@ reason_to_copy(const dls_exchange *x, const dls_resolved *resolved)
     if (resolved->fetch) {
         return "device memory is wanted on the host";
     }
-    if (x->request.copy == 1
-        && dls_device_is_host(resolved->delivery.tensor.device.device_type)) {
+    if (resolved->send) {
+        return "it is wanted on another device";
+    }
+    if (must_copy(x, resolved->delivery.tensor.device.device_type)) {
         return "copy=True";
     }
     if (resolved->reason != NULL) {
@@ -359,8 +359,7 @@ resolve_with_care(dls_exchange *x, dls_resolved *resolved)
     dl_device came = x->acquired.tensor.device;
     if (check_flags(x) < 0 || apply_reinterpret(x) < 0 || check_code(x) < 0
         || check_packing(x) < 0 || resolve_device(x, resolved) < 0
-        || check_device_copy(x, resolved) < 0 || scan_acquired(x, resolved) < 0
-        || resolve_readonly(x, resolved) < 0) {
+        || scan_acquired(x, resolved) < 0 || resolve_readonly(x, resolved) < 0) {
         return -1;
     }
     if (keeps_strides(x)) {

@@ -9,18 +9,19 @@
 typedef struct {
     dls_delivery delivery; /* shape and strides still point into x->acquired */
     dls_scan scan;
-    bool copied;        /* a host copy was made for this export ... */
+    bool copied;        /* a copy was made for this export ... */
     dls_hold made;      /* ... and this holds it */
     bool needs_keeping; /* the memory was made for this export, by dlshim or by the
                          * producer, and the Producer that exports it keeps it (T8) */
 
     /* Of resolve only: */
     bool fetch;         /* the memory is copied from its device to the host */
+    bool send;          /* the memory is copied to the wanted device */
     bool readonly;      /* the memory that came is read-only */
     const char *reason; /* why it is copied; NULL: it is not */
 } dls_resolved;
 
-/* Decide and, where the request needs one, make the host copy.  *resolved is all zero
+/* Decide and, where the request needs one, make the copy.  *resolved is all zero
  * before.  0, or -1 with an exception; either way resolved->made is the caller's to
  * drop, and x->acquired keeps what it holds. */
 int dls_resolve(dls_exchange *x, dls_resolved *resolved);

@@ -8,8 +8,10 @@
 #include "core/counters.h"
 #include "core/device.h"
 #include "core/dtype.h"
+#include "export/resolve_device_copy.h"
 #include "gpu/device_copy.h"
 #include "python/errors.h"
+#include "sync/transfer.h"
 
 /* From this size on a copy lets other threads run. */
 #define COPY_WITHOUT_GIL 65536
@@ -27,8 +29,10 @@ check_copy(const dls_exchange *x, const dls_resolved *resolved)
         why_not = "but copy=False was asked for; allow it with copy=None, or drop the "
                   "option";
     }
-    else if (!resolved->fetch && !dls_device_is_host(what->tensor.device.device_type)) {
-        why_not = "and dlshim allocates no device memory; pass its .copy() or "
+    else if (!resolved->fetch && !resolved->send
+             && !dls_device_is_host(what->tensor.device.device_type)
+             && !dls_transfer_can_allocate(what->tensor.device.device_type)) {
+        why_not = "and dlshim makes no copies on such a device; pass its .copy() or "
                   ".contiguous()";
     }
     else if (dls_dtype_bits(what->tensor.dtype) % 8 != 0
@@ -99,7 +103,11 @@ int
 dls_resolve_copy(dls_exchange *x, dls_resolved *resolved)
 {
     const dls_options *o = x->request.options;
-    if (check_copy(x, resolved) < 0 || make_copy(x, resolved) < 0) {
+    int32_t have = resolved->delivery.tensor.device.device_type;
+    bool on_host = resolved->fetch || (!resolved->send && dls_device_is_host(have));
+    if (check_copy(x, resolved) < 0
+        || (on_host ? make_copy(x, resolved) : dls_resolve_device_copy(x, resolved))
+               < 0) {
         return -1;
     }
     resolved->needs_keeping = x->keeps;

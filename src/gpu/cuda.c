@@ -153,10 +153,26 @@ dls_cuda_is_mapped(void)
 
 /* --- contexts (S15) ------------------------------------------------------- */
 
-/* The device's primary context if it is active: never made by us (it would take a
- * second and a third of a gigabyte).  One count is kept and never released: at the end
- * of the process the driver may be down already.  It is asked for anew each time, for
- * after cudaDeviceReset the device has another one. */
+/* One count is kept and never released: at the end of the process the driver may be
+ * down already.  It is asked for anew each time, for after cudaDeviceReset the device
+ * has another one. */
+static CUcontext
+retain_primary_context(int device_id, CUdevice device)
+{
+    CUcontext context = NULL;
+    if (cuda.cuDevicePrimaryCtxRetain(&context, device) != GPU_OK) {
+        return NULL;
+    }
+    CUcontext kept = atomic_exchange_explicit(&primaries[device_id], context,
+                                              memory_order_acq_rel);
+    if (kept == context && cuda.cuDevicePrimaryCtxRelease != NULL) {
+        cuda.cuDevicePrimaryCtxRelease(device); /* the count that was kept stays */
+    }
+    return context;
+}
+
+/* The device's primary context if it is active: only memory that is wanted on the
+ * device has it made (it takes a second and a third of a gigabyte). */
 static CUcontext
 primary_context(int device_id)
 {
@@ -169,16 +185,7 @@ primary_context(int device_id)
         || !active) {
         return NULL;
     }
-    CUcontext context = NULL;
-    if (cuda.cuDevicePrimaryCtxRetain(&context, device) != GPU_OK) {
-        return NULL;
-    }
-    CUcontext kept = atomic_exchange_explicit(&primaries[device_id], context,
-                                              memory_order_acq_rel);
-    if (kept == context && cuda.cuDevicePrimaryCtxRelease != NULL) {
-        cuda.cuDevicePrimaryCtxRelease(device); /* the count that was kept stays */
-    }
-    return context;
+    return retain_primary_context(device_id, device);
 }
 
 /* The current context if it is one of this device, else NULL. */
@@ -315,6 +322,16 @@ dls_cuda_ask_pointer(const void *address, dls_cuda_pointer *out)
 
 /* --- places (S15) --------------------------------------------------------- */
 
+static dls_place
+place_of(CUcontext context)
+{
+    return (dls_place){.driver = &dls_cuda_driver,
+                       .api = &cuda.calls,
+                       .context = (uintptr_t)context,
+                       .records_device = cuda.cuCtxRecordEvent != NULL
+                                         && cuda.cuCtxWaitEvent != NULL};
+}
+
 static int
 find(uint64_t stream, int device_id, const void *address, dls_place *place,
      dls_error *err)
@@ -325,10 +342,7 @@ find(uint64_t stream, int device_id, const void *address, dls_place *place,
     if (code != DLS_OK) {
         return code;
     }
-    *place = (dls_place){.driver = &dls_cuda_driver,
-                         .api = &cuda.calls,
-                         .records_device = cuda.cuCtxRecordEvent != NULL
-                                           && cuda.cuCtxWaitEvent != NULL};
+    *place = place_of(NULL);
     if (stream > 2) {
         int result = cuda.cuStreamGetCtx(dls_gpu_stream(stream), &context);
         place->context = (uintptr_t)context;
@@ -404,29 +418,143 @@ identity(const dls_place *place)
     return told ? id : 0;
 }
 
+/* --- memory and copies (S18, S19) ------------------------------------------ */
+
+static CUdeviceptr
+on_device(const void *address)
+{
+    return (CUdeviceptr)(uintptr_t)address;
+}
+
 static int
 copy(const dls_place *DLS_UNUSED(place), void *dst, const void *src, size_t bytes,
-     uint64_t stream)
+     dls_copy_way way, uint64_t stream)
 {
-    return cuda.cuMemcpyDtoHAsync_v2(dst, (CUdeviceptr)(uintptr_t)src, bytes,
-                                     dls_gpu_stream(stream));
+    CUstream on = dls_gpu_stream(stream);
+    switch (way) {
+    case DLS_WAY_TO_DEVICE:
+        return cuda.cuMemcpyHtoDAsync_v2(on_device(dst), src, bytes, on);
+    case DLS_WAY_WITHIN:
+        return cuda.cuMemcpyDtoDAsync_v2(on_device(dst), on_device(src), bytes, on);
+    default:
+        return cuda.cuMemcpyDtoHAsync_v2(dst, on_device(src), bytes, on);
+    }
 }
 
 static int
 copy_plane(const dls_place *DLS_UNUSED(place), void *dst, const void *src, size_t bytes,
-           size_t pitch, size_t rows, uint64_t stream)
+           size_t pitch, size_t rows, dls_copy_way way, uint64_t stream)
 {
+    bool to_host = way == DLS_WAY_TO_HOST;
     const CUDA_MEMCPY2D what = {
         .srcMemoryType = CU_TYPE_DEVICE,
-        .srcDevice = (CUdeviceptr)(uintptr_t)src,
+        .srcDevice = on_device(src),
         .srcPitch = pitch,
-        .dstMemoryType = CU_TYPE_HOST,
-        .dstHost = dst,
+        .dstMemoryType = to_host ? CU_TYPE_HOST : CU_TYPE_DEVICE,
+        .dstHost = to_host ? dst : NULL,
+        .dstDevice = to_host ? 0 : on_device(dst),
         .dstPitch = bytes,
         .WidthInBytes = bytes,
         .Height = rows,
     };
     return cuda.cuMemcpy2DAsync_v2(&what, dls_gpu_stream(stream));
+}
+
+static int
+copy_peer(const dls_place *to, void *dst, const dls_place *from, const void *src,
+          size_t bytes, uint64_t stream)
+{
+    return cuda.cuMemcpyPeerAsync(on_device(dst), context_of(to), on_device(src),
+                                  context_of(from), bytes, dls_gpu_stream(stream));
+}
+
+/* Where no event can stand for all work of the context, memory of a pool could not be
+ * freed after it: cuMemFree does not wait for such memory, as it does for other. */
+static bool
+has_pools(const dls_place *place)
+{
+    CUdevice device;
+    int pools = 0;
+    return place->records_device && cuda.cuMemAllocAsync != NULL
+           && cuda.cuMemFreeAsync != NULL && cuda.cuCtxGetDevice(&device) == GPU_OK
+           && cuda.cuDeviceGetAttribute(&pools, CU_HAS_POOLS, device) == GPU_OK
+           && pools;
+}
+
+static int
+allocate(const dls_place *DLS_UNUSED(place), size_t bytes, bool pooled, uint64_t stream,
+         void **address)
+{
+    CUdeviceptr made = 0;
+    int result = pooled ? cuda.cuMemAllocAsync(&made, bytes, dls_gpu_stream(stream))
+                        : cuda.cuMemAlloc_v2(&made, bytes);
+    *address = result == GPU_OK ? (void *)(uintptr_t)made : NULL;
+    return result;
+}
+
+static int
+deallocate(const dls_place *DLS_UNUSED(place), void *address, bool pooled,
+           uint64_t stream)
+{
+    return pooled ? cuda.cuMemFreeAsync(on_device(address), dls_gpu_stream(stream))
+                  : cuda.cuMemFree_v2(on_device(address));
+}
+
+static int
+fail_device(int device_id, dls_error *err)
+{
+    return dls_fail(err, DLS_EBUFFER, "CUDA: there is no device %d here", device_id);
+}
+
+/* The context of the stream, if it is one of this device. */
+static int
+find_stream_on(uint64_t stream, int device_id, dls_place *place, dls_error *err)
+{
+    CUcontext context = NULL;
+    int result = cuda.cuStreamGetCtx(dls_gpu_stream(stream), &context);
+    place->context = (uintptr_t)context;
+    if (result == GPU_OK) {
+        result = cuda.cuCtxPushCurrent_v2(context);
+    }
+    if (result == GPU_OK) {
+        result = current_context_of(device_id) == NULL ? GPU_INVALID_HANDLE : GPU_OK;
+        leave_context();
+    }
+    return dls_gpu_check(place, result, DLS_CALL_FIND_STREAM, device_id, err);
+}
+
+static int
+find_for_memory(uint64_t stream, int device_id, dls_place *place, dls_error *err)
+{
+    CUdevice device;
+    int code = dls_cuda_load(err);
+    if (code != DLS_OK) {
+        return code;
+    }
+    if (device_id < 0 || device_id >= DEVICES_KEPT
+        || cuda.cuDeviceGet(&device, device_id) != GPU_OK) {
+        return fail_device(device_id, err);
+    }
+    *place = place_of(NULL);
+    if (stream > 2) {
+        return find_stream_on(stream, device_id, place, err);
+    }
+    CUcontext context = current_context_of(device_id);
+    if (context == NULL) {
+        context = primary_context(device_id);
+    }
+    if (context == NULL) {
+        context = retain_primary_context(device_id, device);
+    }
+    place->context = (uintptr_t)context;
+    return dls_gpu_check(place, context != NULL ? GPU_OK : GPU_INVALID_CONTEXT,
+                         DLS_CALL_FIND, device_id, err);
+}
+
+static int
+current_device(void)
+{
+    return dls_cuda_is_mapped() ? dls_cuda_current_device() : 0;
 }
 
 /* Also for a driver that did not start, which is in no place yet. */
@@ -456,5 +584,11 @@ const dls_driver dls_cuda_driver = {
     .identity = identity,
     .copy = copy,
     .copy_plane = copy_plane,
+    .copy_peer = copy_peer,
+    .find_for_memory = find_for_memory,
+    .current_device = current_device,
+    .has_pools = has_pools,
+    .allocate = allocate,
+    .deallocate = deallocate,
     .error_name = error_name,
 };

@@ -36,13 +36,13 @@ static int
 fetch(const copier *c, char *dst, const char *src, int64_t bytes)
 {
     return check(c,
-                 c->place.driver->copy(&c->place, dst, src, (size_t)bytes, c->stream),
+                 c->place.driver->copy(&c->place, dst, src, (size_t)bytes,
+                                       DLS_WAY_TO_HOST, c->stream),
                  DLS_CALL_COPY);
 }
 
-/* Can a few pitched copies fetch it? */
-static bool
-is_pitched(const dls_traversal *walk)
+bool
+dls_copy_is_pitched(const dls_traversal *walk)
 {
     const dls_axis *inner = &walk->axes[walk->count - 1];
     int64_t planes = 1;
@@ -53,23 +53,24 @@ is_pitched(const dls_traversal *walk)
            && inner->step <= PITCH_MAX;
 }
 
-/* Rows at equal distances, one copy for each plane. */
-static int
-fetch_planes(const copier *c, char *dst, const char *src, dls_traversal walk)
+int
+dls_copy_planes(const dls_place *place, void *dst, const void *src, dls_traversal walk,
+                dls_copy_way way, uint64_t stream, dls_error *err)
 {
     assert(walk.count > 0);
+    char *to = dst;
+    const char *from = src;
     const dls_axis rows = walk.axes[--walk.count];
     do {
-        int code = check(c,
-                         c->place.driver->copy_plane(
-                             &c->place, dst, src, (size_t)walk.itemsize,
-                             (size_t)rows.step, (size_t)rows.extent, c->stream),
-                         DLS_CALL_COPY_PLANE);
+        int result = place->driver->copy_plane(place, to, from, (size_t)walk.itemsize,
+                                               (size_t)rows.step, (size_t)rows.extent,
+                                               way, stream);
+        int code = dls_gpu_check(place, result, DLS_CALL_COPY_PLANE, -1, err);
         if (code != DLS_OK) {
             return code;
         }
-        dst += rows.extent * walk.itemsize;
-    } while (dls_traversal_next(&walk, &src));
+        to += rows.extent * walk.itemsize;
+    } while (dls_traversal_next(&walk, &from));
     return DLS_OK;
 }
 
@@ -125,8 +126,9 @@ fetch_part(const copier *c, char *dst, const char *src, dls_traversal walk)
     if (walk.count == 0) {
         return fetch(c, dst, src, walk.itemsize);
     }
-    if (is_pitched(&walk)) {
-        return fetch_planes(c, dst, src, walk);
+    if (dls_copy_is_pitched(&walk)) {
+        return dls_copy_planes(&c->place, dst, src, walk, DLS_WAY_TO_HOST, c->stream,
+                               c->err);
     }
     int64_t low, span = span_of(&walk, &low), payload = payload_of(&walk);
     if (span <= SPAN_SMALL || (span <= SPAN_LARGE && span / 2 <= payload)) {
@@ -162,7 +164,7 @@ dls_copy_stream(dl_device device, const void *address, uint64_t *stream, bool *l
     if (code != DLS_OK || (code = driver->enter(&place, &saved, err)) != DLS_OK) {
         return code;
     }
-    code = dls_pool_copy_stream(&place, stream, err);
+    code = dls_pool_stream(&place, DLS_POOL_COPIES, stream, err);
     driver->leave(&saved);
     return code;
 }

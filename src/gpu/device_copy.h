@@ -4,7 +4,9 @@
 #pragma once
 
 #include "abi/dlpack_abi.h"
+#include "core/copy.h"
 #include "core/error.h"
+#include "gpu/driver.h"
 
 /* The stream on which copies from this device are made.  The caller makes it wait for
  * the producer's unfinished work on the memory before it copies.  address: of the
@@ -22,3 +24,12 @@ int dls_copy_stream(dl_device device, const void *address, uint64_t *stream, boo
  * Nothing is still written to dst after the return. */
 int dls_copy_to_host(void *dst, const dl_tensor *tensor, int64_t itemsize,
                      uint64_t stream, dls_error *err);
+
+/* Can a few pitched copies of the driver bring it together?  walk->count > 0. */
+bool dls_copy_is_pitched(const dls_traversal *walk);
+
+/* Start them: rows at equal distances to a dense block, one pitched copy for each
+ * plane.  The place is current.  DLS_OK, or a code with *err. */
+int dls_copy_planes(const dls_place *place, void *dst, const void *src,
+                    dls_traversal walk, dls_copy_way way, uint64_t stream,
+                    dls_error *err);

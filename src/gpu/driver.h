@@ -49,12 +49,20 @@ typedef struct {
     X(SYNC_DEVICE, "cuCtxSynchronize", "hipDeviceSynchronize")       \
     X(STREAM_NEW, "cuStreamCreate", "hipStreamCreateWithFlags")      \
     X(COPY, "cuMemcpyDtoHAsync", "hipMemcpyAsync")                   \
-    X(COPY_PLANE, "cuMemcpy2DAsync", "hipMemcpy2DAsync")
+    X(COPY_PLANE, "cuMemcpy2DAsync", "hipMemcpy2DAsync")             \
+    X(COPY_TO_DEVICE, "cuMemcpyHtoDAsync", "hipMemcpyAsync")         \
+    X(COPY_WITHIN, "cuMemcpyDtoDAsync", "hipMemcpyAsync")            \
+    X(COPY_PEER, "cuMemcpyPeerAsync", "hipMemcpyPeerAsync")          \
+    X(ALLOCATE, "allocating memory", "hipMalloc")                    \
+    X(FREE, "freeing memory", "hipFree")
 
 typedef enum {
 #define DLS_CALL(name, cuda, hip) DLS_CALL_##name,
     DLS_GPU_FAILURE_LIST(DLS_CALL)
 } dls_call;
+
+/* From where to where a copy goes. */
+typedef enum { DLS_WAY_TO_HOST, DLS_WAY_TO_DEVICE, DLS_WAY_WITHIN } dls_copy_way;
 
 /* What differs between the vendors. */
 struct dls_driver {
@@ -72,6 +80,15 @@ struct dls_driver {
      * never is one. */
     int (*find_other)(const dls_place *place, int device_id, const void *address,
                       dls_place *other);
+    /* The place of new memory on a device: that of `stream`, or for the special handles
+     * up to 2 the current one if it is of the device, else the device's own, which CUDA
+     * makes where there is none yet (S19).  DLS_OK with *place, or a code with *err: no
+     * such device, or the stream is another's. */
+    int (*find_for_memory)(uint64_t stream, int device_id, dls_place *place,
+                           dls_error *err);
+    /* The number of the current device; 0 where none is current, or where the driver
+     * is not in use. */
+    int (*current_device)(void);
     /* Is the driver in use in this process already? */
     bool (*in_use)(void);
 
@@ -93,14 +110,27 @@ struct dls_driver {
     bool (*host_must_be_alone)(int device_id);
     /* A number that tells places at one address apart; 0 where the driver has none. */
     uint64_t (*identity)(const dls_place *place);
-    /* Start a copy from the device to `bytes` bytes of host memory at dst, which the
-     * caller keeps until the stream was synchronised. */
+    /* Start a copy of `bytes` bytes within the place, or between it and the host.  The
+     * caller keeps both ends until the stream was synchronised. */
     int (*copy)(const dls_place *place, void *dst, const void *src, size_t bytes,
-                uint64_t stream);
-    /* The same for `rows` runs of `bytes` each, `pitch` bytes apart, to a dense block.
-     */
+                dls_copy_way way, uint64_t stream);
+    /* The same for `rows` runs of `bytes` each, `pitch` bytes apart in the source, to a
+     * dense block. */
     int (*copy_plane)(const dls_place *place, void *dst, const void *src, size_t bytes,
-                      size_t pitch, size_t rows, uint64_t stream);
+                      size_t pitch, size_t rows, dls_copy_way way, uint64_t stream);
+    /* The same from one place to another, on a stream of `from`, which is current. */
+    int (*copy_peer)(const dls_place *to, void *dst, const dls_place *from,
+                     const void *src, size_t bytes, uint64_t stream);
+    /* Does new memory come from a pool?  It is then used and freed in the turn of a
+     * stream. */
+    bool (*has_pools)(const dls_place *place);
+    /* New memory, and its end.  pooled: what has_pools said; the memory may be used
+     * after what `stream` has been given so far, and is freed in its turn.  Other
+     * memory is freed when all work of the device is done: the host waits. */
+    int (*allocate)(const dls_place *place, size_t bytes, bool pooled, uint64_t stream,
+                    void **address);
+    int (*deallocate)(const dls_place *place, void *address, bool pooled,
+                      uint64_t stream);
 
     /* The driver's name of a result code, or NULL.  The text is the driver's. */
     const char *(*error_name)(const dls_gpu_calls *api, int result);

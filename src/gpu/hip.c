@@ -248,6 +248,15 @@ dls_hip_check_child(dls_error *err)
                           "with \"spawn\"");
 }
 
+/* -1: the runtime does not tell, or it is a default stream. */
+static int
+device_of_stream(const dls_hip_api *api, uint64_t stream)
+{
+    return stream > 2 && api->hipGetStreamDeviceId != NULL
+               ? api->hipGetStreamDeviceId(dls_gpu_stream(stream))
+               : -1;
+}
+
 static int
 find(uint64_t stream, int device_id, const void *address, dls_place *place,
      dls_error *err)
@@ -273,10 +282,8 @@ find(uint64_t stream, int device_id, const void *address, dls_place *place,
     }
     const dls_hip_api *api = pointer.api != NULL ? pointer.api : &runtimes[0].api;
     int device = pointer.device >= 0 ? pointer.device : device_id;
-    if (stream > 2 && api->hipGetStreamDeviceId != NULL) {
-        int of_stream = api->hipGetStreamDeviceId(dls_gpu_stream(stream));
-        device = of_stream >= 0 ? of_stream : device;
-    }
+    int of_stream = device_of_stream(api, stream);
+    device = of_stream >= 0 ? of_stream : device;
     int devices = 0;
     int result = api->hipGetDeviceCount(&devices);
     if (result == GPU_OK && device >= devices) {
@@ -302,20 +309,95 @@ no_identity(const dls_place *DLS_UNUSED(place))
     return 0;
 }
 
+static hipMemcpyKind
+kind_of(dls_copy_way way)
+{
+    return way == DLS_WAY_TO_HOST     ? HIP_COPY_TO_HOST
+           : way == DLS_WAY_TO_DEVICE ? HIP_COPY_TO_DEVICE
+                                      : HIP_COPY_WITHIN;
+}
+
 static int
-copy(const dls_place *place, void *dst, const void *src, size_t bytes, uint64_t stream)
+copy(const dls_place *place, void *dst, const void *src, size_t bytes, dls_copy_way way,
+     uint64_t stream)
 {
     return api_of(place->api)
-        ->hipMemcpyAsync(dst, src, bytes, HIP_COPY_TO_HOST, dls_gpu_stream(stream));
+        ->hipMemcpyAsync(dst, src, bytes, kind_of(way), dls_gpu_stream(stream));
 }
 
 static int
 copy_plane(const dls_place *place, void *dst, const void *src, size_t bytes,
-           size_t pitch, size_t rows, uint64_t stream)
+           size_t pitch, size_t rows, dls_copy_way way, uint64_t stream)
 {
     return api_of(place->api)
-        ->hipMemcpy2DAsync(dst, bytes, src, pitch, bytes, rows, HIP_COPY_TO_HOST,
+        ->hipMemcpy2DAsync(dst, bytes, src, pitch, bytes, rows, kind_of(way),
                            dls_gpu_stream(stream));
+}
+
+static int
+copy_peer(const dls_place *to, void *dst, const dls_place *from, const void *src,
+          size_t bytes, uint64_t stream)
+{
+    return api_of(from->api)->hipMemcpyPeerAsync(
+        dst, (int)to->context, src, (int)from->context, bytes, dls_gpu_stream(stream));
+}
+
+/* --- memory (S19) ----------------------------------------------------------- */
+
+/* HIP has pools, but no event of a whole device, so their memory could not be freed
+ * after what other streams do with it: since ROCm 7.0 hipFree does not wait for such
+ * memory either. */
+static bool
+no_pools(const dls_place *DLS_UNUSED(place))
+{
+    return false;
+}
+
+static int
+allocate(const dls_place *place, size_t bytes, bool DLS_UNUSED(pooled),
+         uint64_t DLS_UNUSED(stream), void **address)
+{
+    *address = NULL;
+    return heard(api_of(place->api), api_of(place->api)->hipMalloc(address, bytes));
+}
+
+static int
+deallocate(const dls_place *place, void *address, bool DLS_UNUSED(pooled),
+           uint64_t DLS_UNUSED(stream))
+{
+    return heard(api_of(place->api), api_of(place->api)->hipFree(address));
+}
+
+static int
+find_for_memory(uint64_t stream, int device_id, dls_place *place, dls_error *err)
+{
+    int devices = 0;
+    int code = find(dls_hip_driver.legacy, 0, NULL, place, err);
+    if (code != DLS_OK) {
+        return code;
+    }
+    const dls_hip_api *api = api_of(place->api);
+    if (heard(api, api->hipGetDeviceCount(&devices)) != GPU_OK || device_id < 0
+        || device_id >= devices) {
+        return dls_fail(err, DLS_EBUFFER, "ROCm: there is no device %d here",
+                        device_id);
+    }
+    int of_stream = device_of_stream(api, stream);
+    if (of_stream >= 0 && of_stream != device_id) {
+        return dls_gpu_check(place, GPU_INVALID_HANDLE, DLS_CALL_FIND, device_id, err);
+    }
+    place->context = (uintptr_t)device_id;
+    return DLS_OK;
+}
+
+static int
+current_device(void)
+{
+    int device = 0;
+    bool told = in_use()
+                && heard(&runtimes[0].api, runtimes[0].api.hipGetDevice(&device))
+                       == GPU_OK;
+    return told && device >= 0 ? device : 0;
 }
 
 static const char *
@@ -341,6 +423,12 @@ const dls_driver dls_hip_driver = {
     .identity = no_identity,
     .copy = copy,
     .copy_plane = copy_plane,
+    .copy_peer = copy_peer,
+    .find_for_memory = find_for_memory,
+    .current_device = current_device,
+    .has_pools = no_pools,
+    .allocate = allocate,
+    .deallocate = deallocate,
     .error_name = error_name,
     .forget_error = forget_error,
 };

@@ -1,7 +1,7 @@
-/* Events and copy streams that are kept for later syncs and copies.  Called by sync_run
- * and device_copy, without the GIL.  Writes the list of pools under DLS_LOCK_POOL; no
- * driver call is made while the lock is held.
- * Tests: tests/device/test_sync_threads.py, tests/device/test_failures.py.
+/* Events and streams that are kept for later syncs and copies.  Called by sync_run,
+ * device_copy, copy_to_device and device_memory, without the GIL.  Writes the list of
+ * pools under DLS_LOCK_POOL; no driver call is made while the lock is held. Tests:
+ * tests/device/test_sync_threads.py, tests/device/test_failures.py.
  */
 #include "gpu/pool.h"
 
@@ -16,7 +16,7 @@ typedef struct pool {
     struct pool *next;
     dls_place place;
     uint64_t id;
-    uint64_t copy_stream; /* 0: none yet */
+    uint64_t streams[DLS_POOL_STREAMS]; /* 0: none yet */
     int count;
     void *events[EVENTS_KEPT];
 } pool;
@@ -105,14 +105,15 @@ dls_pool_put_event(const dls_place *place, void *event, bool is_sound)
 }
 
 int
-dls_pool_copy_stream(const dls_place *place, uint64_t *stream, dls_error *err)
+dls_pool_stream(const dls_place *place, dls_pool_use use, uint64_t *stream,
+                dls_error *err)
 {
     pool *p = find_or_add(place, place->driver->identity(place));
     if (p == NULL) {
         return dls_fail(err, DLS_ENOMEM, "no memory for a copy stream");
     }
     dls_lock_take(DLS_LOCK_POOL);
-    *stream = p->copy_stream;
+    *stream = p->streams[use];
     dls_lock_give(DLS_LOCK_POOL);
     if (*stream != 0) {
         return DLS_OK;
@@ -124,10 +125,10 @@ dls_pool_copy_stream(const dls_place *place, uint64_t *stream, dls_error *err)
         return code;
     }
     dls_lock_take(DLS_LOCK_POOL);
-    if (p->copy_stream == 0) {
-        p->copy_stream = made; /* else another thread was quicker: ours stays unused */
+    if (p->streams[use] == 0) {
+        p->streams[use] = made; /* else another thread was quicker: ours stays unused */
     }
-    *stream = p->copy_stream;
+    *stream = p->streams[use];
     dls_lock_give(DLS_LOCK_POOL);
     return DLS_OK;
 }

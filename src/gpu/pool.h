@@ -1,4 +1,4 @@
-/* Keeps events and a copy stream for each place (a context or a device), S16.
+/* Keeps events and two streams for each place (a context or a device), S16.
  *
  * A pool is found by the place and, where the driver tells one, by its id, because the
  * addresses of contexts are used again.  Pools are never freed: there are as many as
@@ -18,9 +18,14 @@ int dls_pool_get_event(const dls_place *place, void **event, dls_error *err);
  * many, are destroyed. */
 void dls_pool_put_event(const dls_place *place, void *event, bool is_sound);
 
-/* DLS_OK with the place's stream for copies, which stays the pool's and is used for
+/* What a place's own streams are for.  Memory is freed in the turn of a stream of its
+ * own: that stream waits for all that the place does, and no copy shall. */
+typedef enum { DLS_POOL_COPIES, DLS_POOL_FREES, DLS_POOL_STREAMS } dls_pool_use;
+
+/* DLS_OK with the place's stream for this use, which stays the pool's and is used for
  * nothing else; or a code with *err. */
-int dls_pool_copy_stream(const dls_place *place, uint64_t *stream, dls_error *err);
+int dls_pool_stream(const dls_place *place, dls_pool_use use, uint64_t *stream,
+                    dls_error *err);
 
 /* For tests: how many events a place may keep, 64 at most. */
 void dls_pool_cap(int cap);

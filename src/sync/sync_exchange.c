@@ -67,6 +67,7 @@ adapt_s(dls_sync *sync)
     }
     /* The host has no stream, whatever torch passes along (S17). */
     bool host_reads = sync->transfer == DLS_TRANSFER_AS_HOST
+                      || sync->transfer == DLS_TRANSFER_TO_DEVICE
                       || (request->host_reads
                           && dls_device_is_host(device.device_type));
     if (host_reads && s->value != DLS_VALUE_MINUS_ONE) {
@@ -75,7 +76,7 @@ adapt_s(dls_sync *sync)
     if (sync->transfer == DLS_TRANSFER_AS_CUDA && s->value == DLS_VALUE_NONE) {
         *s = (dls_stream){.value = DLS_VALUE_ONE, .handle = 1};
     }
-    if (sync->transfer == DLS_TRANSFER_TO_HOST) {
+    if (dls_transfer_is_on_copy_stream(sync->transfer)) {
         bool found = sync->copy.kind == DLS_COPY_ON;
         *s = (dls_stream){.value = found ? DLS_VALUE_HANDLE : DLS_VALUE_MINUS_ONE,
                           .handle = found ? sync->copy.stream : 0};
@@ -147,10 +148,10 @@ dls_sync_begin(const dls_sync_source *from, const void *address, dls_producer_ki
     if (read_s(from->state, from->request, family, &sync->s) < 0) {
         return -1;
     }
-    if (sync->transfer == DLS_TRANSFER_TO_HOST && sync->is_empty) {
+    if (dls_transfer_is_on_copy_stream(sync->transfer) && sync->is_empty) {
         sync->place_is_unknown = true; /* it was not looked for (S10) */
     }
-    else if (sync->transfer == DLS_TRANSFER_TO_HOST) {
+    else if (dls_transfer_is_on_copy_stream(sync->transfer)) {
         find_copy_stream(sync, address);
     }
     adapt_s(sync);
@@ -191,7 +192,7 @@ dls_sync_meets_capture(dls_sync *sync)
 {
     dl_device device = sync->from.device;
     const dls_driver *driver = dls_driver_of(device.device_type);
-    bool replaced = sync->transfer == DLS_TRANSFER_TO_HOST
+    bool replaced = dls_transfer_is_on_copy_stream(sync->transfer)
                     || (sync->argument == DLS_PASS_1 && sync->s.value != DLS_VALUE_ONE)
                     || sync->argument == DLS_PASS_0 || sync->argument == DLS_PASS_OWN;
     if (!replaced || sync->is_empty) {
@@ -345,7 +346,8 @@ dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
         acquired->copy = (dls_copy_place){.kind = DLS_COPY_NOTHING};
         return 0;
     }
-    if (sync->transfer == DLS_TRANSFER_TO_HOST && sync->copy.kind == DLS_COPY_NONE) {
+    if (dls_transfer_is_on_copy_stream(sync->transfer)
+        && sync->copy.kind == DLS_COPY_NONE) {
         if (find_copy_stream_again(sync, acquired) < 0) {
             return -1;
         }
@@ -379,7 +381,8 @@ dls_sync_acquired(const dls_sync_source *from, dls_producer_kind kind,
         return -1; /* before any sync */
     }
     if (dls_sync_is_empty(&acquired->tensor)
-        && dls_transfer_of(from->request, here.device) == DLS_TRANSFER_TO_HOST) {
+        && dls_transfer_is_on_copy_stream(
+            dls_transfer_of(from->request, here.device))) {
         acquired->copy = (dls_copy_place){.kind = DLS_COPY_NOTHING};
         return 0;
     }

@@ -16,13 +16,13 @@ typedef struct {
     dls_sync_source from; /* all that `from` points to must outlive the record */
     dls_producer_kind kind;
     dls_transfer transfer;
-    dls_stream s;          /* S; for copies to the host, dlshim's copy stream */
+    dls_stream s;          /* S; for copies of dlshim's, its copy stream */
     dls_argument argument; /* what the rule says that the producer is passed */
     PyObject *passed;      /* strong: that value; NULL for OMIT */
     PyObject *queue;       /* strong: the queue that P is on oneAPI, or NULL */
     uint64_t own;          /* PASS_OWN: that stream; 0: none was found, -1 is passed */
-    dls_copy_place copy;   /* COPY_NONE unless the transfer is TO_HOST */
-    dls_error copy_error;  /* TO_HOST without a copy stream: why there is none */
+    dls_copy_place copy;   /* COPY_NONE unless dlshim copies on a copy stream */
+    dls_error copy_error;  /* without such a stream: why there is none */
     bool place_is_unknown; /* then: the memory's address may tell where it is */
     bool is_empty;         /* the object says that it has no elements */
     bool not_synced;       /* it is passed -1 although no stream was named (S14) */

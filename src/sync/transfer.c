@@ -7,6 +7,7 @@
 #include "sync/transfer.h"
 
 #include "core/device.h"
+#include "gpu/driver_of.h"
 #include "python/errors.h"
 
 dls_transfer
@@ -25,8 +26,28 @@ dls_transfer_of(const dls_request *request, dl_device have)
         bool copied = have.device_type == dl_kDLCUDA || have.device_type == dl_kDLROCM;
         return copied ? DLS_TRANSFER_TO_HOST : DLS_TRANSFER_MOVE;
     }
-    bool own_device = managed && same_id && to.device_type == dl_kDLCUDA;
-    return own_device ? DLS_TRANSFER_AS_CUDA : DLS_TRANSFER_MOVE;
+    if (!dls_transfer_can_allocate(to.device_type)) {
+        return DLS_TRANSFER_MOVE;
+    }
+    if (managed && same_id && to.device_type == dl_kDLCUDA) {
+        return DLS_TRANSFER_AS_CUDA;
+    }
+    if (managed || dls_device_is_host(have.device_type)) {
+        return DLS_TRANSFER_TO_DEVICE;
+    }
+    return to.device_type == have.device_type ? DLS_TRANSFER_PEER : DLS_TRANSFER_MOVE;
+}
+
+void
+dls_transfer_name_device(dls_request *request)
+{
+    dl_device *to = &request->device;
+    if (request->has_device && dls_transfer_can_allocate(to->device_type)
+        && (to->device_id == 255 || to->device_id == -1)) {
+        Py_BEGIN_ALLOW_THREADS
+        to->device_id = dls_driver_of(to->device_type)->current_device();
+        Py_END_ALLOW_THREADS
+    }
 }
 
 int
@@ -35,7 +56,10 @@ dls_transfer_check(dls_state *state, PyObject *source, const dls_request *reques
 {
     dls_transfer transfer = dls_transfer_of(request, have);
     bool refused = transfer == DLS_TRANSFER_MOVE
-                   || (transfer == DLS_TRANSFER_TO_HOST && request->copy == 0);
+                   || (request->copy == 0
+                       && (transfer == DLS_TRANSFER_TO_HOST
+                           || transfer == DLS_TRANSFER_TO_DEVICE
+                           || transfer == DLS_TRANSFER_PEER));
     return refused ? dls_transfer_raise(state, source, request, have, NULL) : 0;
 }
 
@@ -51,11 +75,12 @@ dls_transfer_raise(dls_state *state, PyObject *source, const dls_request *reques
                    have.device_type, have.device_id, want.device_type, want.device_id);
     }
     else if (dls_device_is_host(have.device_type)) {
-        dls_refuse(state, DLS_EBUFFER, source,
-                   "it lies in host memory and device (%d, %d) is wanted; dlshim "
-                   "allocates no device memory: move it with the consumer's own "
-                   "function first (torch's .to(), cupy.asarray(), jax.device_put())",
-                   want.device_type, want.device_id);
+        dls_refuse(
+            state, DLS_EBUFFER, source,
+            "it lies in host memory and device (%d, %d) is wanted; dlshim copies "
+            "to CUDA and ROCm devices only: move it with the consumer's own "
+            "function first (torch's .to(), cupy.asarray(), jax.device_put())",
+            want.device_type, want.device_id);
     }
     else {
         dls_refuse(state, DLS_EBUFFER, source,

@@ -742,7 +742,7 @@ def test_N4_a_dropped_device_is_checked(cls, ask):
     with ask(dlshim.upgrade(x), dl_device=(1, 0)) as imported:
         assert imported.view.element_zero == x.element_zero
     with pytest.raises(BufferError) as error:
-        ask(dlshim.upgrade(x), dl_device=(2, 0))
+        ask(dlshim.upgrade(x), dl_device=(3, 0))
     tells(error.value, "device")
 
 

@@ -19,6 +19,7 @@ from device import matrix_run, rocm
 from dlshim import _core
 from doubles import capsules as caps
 from doubles.ctable import Table
+from doubles.producers import P2
 from drivers import HIP_VARIANTS, HipDriver, checks, run_checks, run_with_driver
 
 CUDA = ("9.2", "13.0")
@@ -34,6 +35,11 @@ ONCE = {
 }
 #: Where a code is no failure: hipGetLastError answers the last error of others too.
 ANSWERS = {"cuGetErrorName", "hipGetErrorName", "hipGetLastError", "hipGetStreamDeviceId"}
+#: Where one of them fails at the end of a copy, its memory cannot be given back.
+AT_THE_END = {
+    *("cuCtxGetId", "cuCtxPushCurrent_v2", "cuMemFree_v2", "cuMemFreeAsync"),
+    *("hipGetDevice", "hipSetDevice", "hipFree"),
+}
 #: Nobody could make the context current again for them.
 LEFT = {"cuCtxPopCurrent_v2": 1}
 
@@ -48,6 +54,7 @@ class Journey(NamedTuple):
     nothing_current: bool = False
     new_context: bool = False
     capture: bool = False
+    pools: bool = True
 
 
 class Trial:
@@ -57,21 +64,27 @@ class Trial:
         self.drv, self.journey, self.is_hip = drv, journey, isinstance(drv, HipDriver)
         drv.reset()
         self.make_current(0)
+        if not journey.pools:
+            drv.option("memory_pools", 0)
         owner = {}
         if journey.new_context and not self.is_hip:
             owner = {"context": drv.context_new(journey.device)}
         self.context = owner.get("context") or drv.context(journey.device)
         self.p = drv.stream_new(journey.device, False, name="P", **owner)
         self.s = drv.stream_new(journey.device, False, name="S", **owner)
-        make = (rocm if self.is_hip else matrix_run).MAKE[journey.producer]
-        self.array = make(drv, self.p, device=journey.device, **journey.fields, **owner)
-        assert not self.array.write()
+        if journey.producer == "host":
+            self.array = P2()
+        else:
+            make = (rocm if self.is_hip else matrix_run).MAKE[journey.producer]
+            self.array = make(drv, self.p, device=journey.device, **journey.fields, **owner)
+            assert not self.array.write()
         if journey.capture:
             for stream in (self.p, self.s):
                 drv.capture_begin(stream, "relaxed")
         if journey.nothing_current:
             self.make_current(None)
         self.current, self.events = self.now_current(), drv.live_events()
+        self.memory = drv.live_memory()
         self.live = _core._counters()["live"]
         self.result: Any = None
         self.held: Any = None
@@ -88,6 +101,11 @@ class Trial:
         return self.drv.device() if self.is_hip else self.drv.context_stack()
 
     def upgraded(self, **options: Any) -> Any:
+        numbers = {"here": self.journey.device, "other": 1 - self.journey.device}
+        if options.get("device") in numbers:
+            options["device"] = (10 if self.is_hip else 2, numbers[options["device"]])
+        if self.journey.producer == "host":
+            return dlshim.upgrade(self.array, **options)
         source_of = (rocm if self.is_hip else matrix_run).source_of
         # A capsule that dies while an exception is pending would hide it.
         self.held = source_of(self.journey.producer, self.array)
@@ -102,10 +120,11 @@ class Trial:
     def calls(self) -> list[str]:
         return [e.name for e in self.drv.entries() if not e.is_mark and not e.by]
 
-    def end(self, told: Any, spare_events: int, popped: bool = True) -> None:
+    def end(self, told: Any, spare_events: int, popped: bool = True, freed: bool = True) -> None:
         drv = self.drv
         self.result = self.held = self.error = None
         gc.collect(0)
+        assert not freed or drv.live_memory() <= self.memory, (told, drv.live_memory())
         assert not popped or self.now_current() == self.current, (told, self.now_current())
         assert drv.live_events() <= self.events + spare_events, (told, drv.live_events())
         assert not drv.gil_held_calls(every=True), told
@@ -128,6 +147,10 @@ def released(trial: Trial) -> None:
     guarded = trial.upgraded(on_release="guard", producer_stream=trial.p)
     capsule = guarded.__dlpack__(stream=trial.s, max_version=(1, 0))
     caps.take(capsule).release()
+
+
+def copied_and_dropped(trial: Trial) -> None:
+    caps.take(trial.upgraded(device="here").__dlpack__(stream=trial.s)).release()
 
 
 def through_the_table(trial: Trial) -> Any:
@@ -167,6 +190,15 @@ COMMON = {
     "copy, pitched": Journey(
         "no keyword", exported(device="cpu", stream=False), fields={"strides": (8, 1)}
     ),
+    "to a device": Journey("host", exported(device="here", stream=False)),
+    "to a device, S": Journey("host", exported(device="here"), device=1),
+    "to a device, dropped": Journey("host", copied_and_dropped),
+    "from device to device": Journey("no keyword", exported(device="other", producer_stream="P")),
+    "from device to device, pitched": Journey(
+        "no keyword", exported(device="other", stream=False), fields={"strides": (8, 1)}
+    ),
+    "copied": Journey("no keyword", exported(copy=True, producer_stream="P"), device=1),
+    "copied, pitched": Journey("no keyword", exported(copy=True), fields={"strides": (8, 1)}),
     "graph": Journey("capsule", exported(producer_stream="P"), capture=True),
     "release": Journey("no keyword", released),
     "work stream": Journey("capsule", through_the_table, device=1),
@@ -175,6 +207,7 @@ COMMON = {
 }
 OF_CUDA = {
     "pool": Journey("capsule", exported(), fields={"kind": "pool"}),
+    "without pools": Journey("host", copied_and_dropped, pools=False),
     "managed": Journey("no keyword", exported(stream=False), fields={"kind": "managed"}),
     "pinned": Journey("cai 3", exported(stream=False), fields={"kind": "pinned"}),
     "interface, nothing current": Journey("cai 2", exported(), nothing_current=True),
@@ -231,7 +264,8 @@ def try_one(drv: Any, name: str, function: str, skip: int, code: int, wanted: An
     # The event of an edge that failed is replaced; where no id was told, a pool is not found.
     spare = 3 if function == "cuCtxGetId" else 1
     back = function in LEFT or (function == "hipSetDevice" and skip > 0)
-    trial.end(told, spare, popped=not back)
+    freed = function not in AT_THE_END and code != 900  # such memory waits
+    trial.end(told, spare, popped=not back, freed=freed)
     trial = Trial(drv, journeys(drv)[name])
     trial.run()
     assert (type(trial.error) if trial.error else None) is wanted, (told, "next", trial.error)

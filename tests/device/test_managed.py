@@ -376,11 +376,15 @@ def check_managed_memory_as_the_devices(drv: Driver) -> None:
         case.end()
 
 
-def check_managed_memory_of_another_device_is_refused(drv: Driver) -> None:
+def check_managed_memory_of_another_device_is_copied(drv: Driver) -> None:
+    """The host waits for P and reads it, as it does for itself."""
     for kind in ("nanobind", "no keyword", "capsule"):
         case = Case(drv, KINDS[kind][0], device=1)
-        with pytest.raises(BufferError, match=r"\(13, 1\) and \(2, 0\)"):
-            case.export(upgraded(kind, case, False, device="cuda:0"))
+        case.export(upgraded(kind, case, False, device="cuda:0"))
+        view = case.taken.view
+        assert view.device == (2, 0) and view.data != case.address
+        assert not drv.read(drv.stream_new(0, False), view.data) and not drv.races(), drv.races()
+        case.taken.release()
         caps.close_accounts()
 
 

@@ -35,6 +35,7 @@ FM_EXPORT char *fake_counts(void);
 FM_EXPORT void fake_release(char *text);
 FM_EXPORT unsigned fake_live_events(void);
 FM_EXPORT void fake_log_leaks(void);
+FM_EXPORT unsigned fake_live_memory(void);
 
 #define LOCKED(type, expression)                                                                   \
     do {                                                                                           \
@@ -227,6 +228,14 @@ void fake_release(char *text)
 unsigned fake_live_events(void)
 {
     LOCKED(unsigned, fm_live_events());
+}
+
+unsigned fake_live_memory(void)
+{
+    fm_lock();
+    unsigned count = fm_live_memory();
+    fm_unlock();
+    return count;
 }
 
 void fake_log_leaks(void)

@@ -55,6 +55,7 @@ _CONTROL: dict[str, tuple[Any, list[Any]]] = {
     "fake_release": (None, [C.c_void_p]),
     "fake_live_events": (C.c_uint, []),
     "fake_log_leaks": (None, []),
+    "fake_live_memory": (C.c_uint, []),
 }
 _CUDA_CONTROL: dict[str, tuple[Any, list[Any]]] = {
     "fake_stack": (C.c_uint, [C.POINTER(C.c_uint), C.c_uint]),
@@ -179,8 +180,8 @@ class Fake:
         """Set an option until the next reset; gives the old value.
 
         ``driver_version``; ``pointer_needs_context`` (pointer queries want a current context; 2:
-        one of the memory's device); ``concurrent_managed`` (device attribute 89);
-        ``pageable_access`` (device attribute 88: kernels reach the system's memory); ``not_ready``
+        one of the memory's device); ``concurrent_managed`` and ``memory_pools`` (device attributes
+        89 and 115); ``pageable_access`` (88: kernels reach the system's memory); ``not_ready``
         (so many queries of events or streams answer 600 before the first answers truly).
         """
         return self._fake.fake_option(name.encode(), value)
@@ -338,6 +339,10 @@ class Fake:
     def live_events(self) -> int:
         """Events created and not destroyed."""
         return self._fake.fake_live_events()
+
+    def live_memory(self) -> int:
+        """Allocations made by driver calls and not freed."""
+        return self._fake.fake_live_memory()
 
     def leaks(self) -> list[str]:
         """A ``LEAK`` line into the log for every live event; those lines."""

@@ -5,7 +5,7 @@
 #include <string.h>
 
 static bool initialised;
-options the_options = {FAKE_VERSION, 0, 1, 0};
+options the_options = {FAKE_VERSION, 0, 1, 0, FAKE_VERSION >= 11020};
 
 /* ---- a call ---- */
 
@@ -125,7 +125,7 @@ void start_again(bool hard); /* cuda_context.c */
 
 void front_reset(bool hard)
 {
-    the_options = (options){FAKE_VERSION, 0, 1, 0};
+    the_options = (options){FAKE_VERSION, 0, 1, 0, FAKE_VERSION >= 11020};
     start_again(hard);
     if (hard) {
         initialised = false;
@@ -144,6 +144,8 @@ int front_option(const char *name, int value)
         which = &the_options.concurrent_managed;
     if (strcmp(name, "pageable_access") == 0)
         which = &the_options.pageable_access;
+    if (strcmp(name, "memory_pools") == 0)
+        which = &the_options.memory_pools;
     if (strcmp(name, "not_ready") == 0) {
         fm_set_not_ready((unsigned)value);
         return 0;

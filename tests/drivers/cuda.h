@@ -176,6 +176,7 @@ typedef struct {
                                    the memory's device */
     int concurrent_managed;     /* device attribute 89 */
     int pageable_access;        /* device attribute 88 */
+    int memory_pools;           /* device attribute 115 */
 } options;
 extern options the_options;
 

@@ -228,7 +228,7 @@ static int device_attribute(int attribute)
     case 89:
         return the_options.concurrent_managed;
     case 115: /* MEMORY_POOLS_SUPPORTED */
-        return FAKE_VERSION >= 11020;
+        return the_options.memory_pools;
     default:
         return 0;
     }

@@ -64,7 +64,7 @@ static int move(CUstream handle, const side *to, const side *from, box of)
         return rc;
     for (size_t k = 0; k < of.depth; k++)
         for (size_t j = 0; j < of.rows; j++)
-            memmove((void *)(to->base + k * to->slice + j * to->pitch),
+            fm_move((void *)(to->base + k * to->slice + j * to->pitch),
                     (void *)(from->base + k * from->slice + j * from->pitch), of.width);
     return OK;
 }

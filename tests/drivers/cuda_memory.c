@@ -35,7 +35,8 @@ static int allocate_host(call *made, size_t size, void **to)
     return rc;
 }
 
-/* Freeing waits for all that its context does, unless that is being captured. */
+/* Freeing waits for all that its context does, unless that is being captured; but not for memory
+ * of a pool (cuda.h, cuMemFree). */
 static int free_at(uintptr_t address, bool host)
 {
     if (!address)
@@ -43,7 +44,8 @@ static int free_at(uintptr_t address, bool host)
     fm_memory *memory = fm_memory_at(address);
     if (!memory || memory->base != address || (memory->kind == FM_PINNED) != host)
         return INVALID_VALUE;
-    fm_domain_drain(memory->domain);
+    if (memory->kind != FM_POOL)
+        fm_domain_drain(memory->domain);
     bool racy = false;
     fm_touch(NULL, memory->base, memory->size, true, &racy);
     fm_memory_free(memory);
@@ -130,7 +132,10 @@ static int allocate_in_turn(call *made, CUstream handle, size_t size, CUdevicept
     if (rc != OK)
         return rc;
     uintptr_t address;
+    bool racy = false;
     rc = allocate(made, stream->domain, size, FM_POOL, &address);
+    if (rc == OK)
+        rc = front_error(fm_touch(stream, address, size, true, &racy)); /* others come after */
     if (rc == OK)
         *to = address;
     return rc;

@@ -45,6 +45,7 @@ typedef struct {
 enum {
     OK = 0,
     INVALID_VALUE = 1,
+    OUT_OF_MEMORY = 2,
     NO_DEVICE = 100,
     INVALID_DEVICE = 101,
     INVALID_HANDLE = 400,

@@ -38,6 +38,36 @@ FM_EXPORT hipError_t hipPointerGetAttributes(hipPointerAttribute_t *to, const vo
     LEAVE(OK);
 }
 
+/* ---- allocation ---- */
+
+FM_EXPORT hipError_t hipMalloc(void **to, size_t size)
+{
+    ENTER(BLOCKS, "bytes=%zu", size);
+    int rc = front_error(fm_unsafe_call());
+    LEAVE_IF(rc != OK, rc);
+    const fm_memory *memory = fm_memory_new(current_device(), size, FM_DEVICE, false);
+    LEAVE_IF(!memory, OUT_OF_MEMORY);
+    *to = (void *)memory->base;
+    NOTE(" got=m%u", memory->number);
+    LEAVE(OK);
+}
+
+/* Waits for all that the device does. */
+FM_EXPORT hipError_t hipFree(void *address)
+{
+    ENTER(BLOCKS, "ptr=%s", M(address));
+    int rc = front_error(fm_unsafe_call());
+    LEAVE_IF(rc != OK, rc);
+    LEAVE_IF(!address, OK);
+    fm_memory *memory = fm_memory_at((uintptr_t)address);
+    LEAVE_IF(!memory || memory->base != (uintptr_t)address, INVALID_VALUE);
+    bool racy = false;
+    fm_domain_drain(memory->domain);
+    fm_touch(NULL, memory->base, memory->size, true, &racy);
+    fm_memory_free(memory);
+    LEAVE(OK);
+}
+
 /* ---- copies ---- */
 
 enum { TO_DEVICE = 1, TO_HOST = 2, WITHIN = 3, BY_ADDRESS = 4 };
@@ -83,7 +113,7 @@ static int move(hipStream_t handle, side to, side from, box of)
         rc = front_error(
             fm_touch_copy(stream, to.base, reach(&to, of), from.base, reach(&from, of)));
     for (size_t j = 0; rc == OK && j < of.rows; j++)
-        memmove((void *)(to.base + j * to.pitch), (void *)(from.base + j * from.pitch), of.width);
+        fm_move((void *)(to.base + j * to.pitch), (void *)(from.base + j * from.pitch), of.width);
     return rc;
 }
 
@@ -120,4 +150,13 @@ FM_EXPORT hipError_t hipMemcpy2DAsync(void *to, size_t to_pitch, const void *fro
     LEAVE_IF(!is_kind((int)kind), INVALID_VALUE);
     LEAVE(move(stream, target(to, to_pitch, (int)kind), source(from, from_pitch, (int)kind),
                (box){width, rows}));
+}
+
+FM_EXPORT hipError_t hipMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device,
+                                        size_t size, hipStream_t stream)
+{
+    ENTER(BLOCKS, "to=%s dev=%d from=%s dev=%d bytes=%zu stream=%s", M(to), to_device, M(from),
+          from_device, size, S(stream));
+    LEAVE_IF(!front_domain_of(to_device) || !front_domain_of(from_device), INVALID_DEVICE);
+    LEAVE(move(stream, target(to, 0, WITHIN), source(from, 0, WITHIN), (box){size, 1}));
 }

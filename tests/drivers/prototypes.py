@@ -191,6 +191,9 @@ HIP: dict[str, list[Any]] = {
     "hipEventSynchronize": [EVENT],
     "hipPointerGetAttributes": [OUT, POINTER],
     "hipMemcpyAsync": [POINTER, POINTER, SIZE, INT, STREAM],
+    "hipMemcpyPeerAsync": [POINTER, INT, POINTER, INT, SIZE, STREAM],
+    "hipMalloc": [OUT, SIZE],
+    "hipFree": [POINTER],
     "hipMemcpy2DAsync": [POINTER, SIZE, POINTER, SIZE, SIZE, SIZE, INT, STREAM],
 }
 

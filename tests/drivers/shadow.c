@@ -8,6 +8,7 @@
 #include "journal.h"
 
 enum { FRESH = 0xA5, FREED = 0xDD };
+static const size_t HUGE = (size_t)1 << 30; /* from here on only what is used takes memory */
 
 static fm_memory **all;
 static size_t length;
@@ -39,7 +40,8 @@ fm_memory *fm_memory_new(fm_domain *domain, size_t size, fm_kind kind, bool of_t
     void *block;
     if (size > (size_t)64 << 30 || posix_memalign(&block, 512, size ? size : 1) != 0)
         return NULL;
-    memset(block, FRESH, size);
+    if (size < HUGE)
+        memset(block, FRESH, size);
     fm_memory *memory = add((uintptr_t)block, size, kind);
     memory->domain = domain;
     memory->of_test = of_test;
@@ -48,7 +50,8 @@ fm_memory *fm_memory_new(fm_domain *domain, size_t size, fm_kind kind, bool of_t
 
 void fm_memory_free(fm_memory *memory)
 {
-    memset((void *)memory->base, FREED, memory->size);
+    if (memory->size < HUGE)
+        memset((void *)memory->base, FREED, memory->size);
     graveyard = fm_resize(graveyard, (graves + 1) * sizeof *graveyard);
     graveyard[graves++] = (void *)memory->base;
     for (size_t i = 0; i < length; i++)
@@ -64,6 +67,14 @@ fm_memory *fm_memory_at(uintptr_t address)
         if (all[i]->kind != FM_LANDING && address - all[i]->base < all[i]->size)
             return all[i];
     return NULL;
+}
+
+unsigned fm_live_memory(void)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < length; i++)
+        count += all[i]->kind != FM_LANDING && !all[i]->of_test;
+    return count;
 }
 
 static bool overlaps(const fm_memory *memory, uintptr_t address, size_t size)
@@ -174,6 +185,17 @@ fm_status fm_touch_copy(fm_stream *stream, uintptr_t to, size_t to_size, uintptr
     touch_all(stream, seq, to, to_size, true);
     land(stream, seq, to, to_size);
     return FM_OK;
+}
+
+void fm_move(void *to, const void *from, size_t size)
+{
+    const size_t page = 4096;
+    if (size < HUGE) {
+        memmove(to, from, size);
+        return;
+    }
+    memcpy(to, from, page);
+    memcpy((char *)to + size - page, (const char *)from + size - page, page);
 }
 
 void fm_shadow_reset(bool hard)

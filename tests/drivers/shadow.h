@@ -28,12 +28,15 @@ typedef struct {
     fm_clock reads;
 } fm_memory;
 
-/* Filled with 0xA5, aligned to 512; at most 64 GiB.  NULL when there is no memory. */
+/* Filled with 0xA5 if below 1 GiB, aligned to 512; at most 64 GiB.  NULL when there is no memory. */
 fm_memory *fm_memory_new(fm_domain *domain, size_t size, fm_kind kind, bool of_test);
 /* Freed memory is overwritten, and given back to the system at the next reset. */
 void fm_memory_free(fm_memory *memory);
 /* The allocation, not a landing, in which the address lies; or NULL. */
 fm_memory *fm_memory_at(uintptr_t address);
+
+/* Allocations that driver calls made and nobody has freed. */
+unsigned fm_live_memory(void);
 
 /* An operation of `stream`, or of the host when that is NULL, which reads or writes every known
  * byte of the range.  `*racy` is set when it was not synced; each hazard is a line of its own
@@ -44,6 +47,9 @@ fm_status fm_touch(fm_stream *stream, uintptr_t address, size_t size, bool write
  * is written and is not allocated here. */
 fm_status fm_touch_copy(fm_stream *stream, uintptr_t to, size_t to_size, uintptr_t from,
                         size_t from_size);
+
+/* memmove; of 1 GiB and more the first and the last page alone. */
+void fm_move(void *to, const void *from, size_t size);
 
 void fm_shadow_reset(bool hard);
 

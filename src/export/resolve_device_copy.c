@@ -1,0 +1,206 @@
+/* Makes the copy of an export in device memory.  Allocates by the driver, and on the
+ * host where strides are gathered.
+ * Tests: tests/device/test_copies_to_devices.py. */
+#include "export/resolve_device_copy.h"
+
+#include "core/alloc.h"
+#include "core/copy.h"
+#include "core/counters.h"
+#include "core/device.h"
+#include "exchange/tensor_object.h"
+#include "gpu/copy_to_device.h"
+#include "gpu/device_copy.h"
+#include "gpu/device_memory.h"
+#include "python/errors.h"
+#include "sync/copy_stream.h"
+
+/* One copy in progress. */
+typedef struct {
+    const dls_exchange *x;
+    const dl_tensor *from;
+    dl_device to;
+    int64_t itemsize;
+    int64_t bytes;
+    int64_t align;
+    uint64_t s;      /* the consumer's stream; L: it named none */
+    uint64_t stream; /* of device memory: the copy stream of its device */
+    dls_copy_target target;
+    dls_device_memory *memory;
+    void *address;
+} device_copy;
+
+/* --- memory that the host reads ------------------------------------------- */
+
+/* Strided elements are gathered on the host.  *block is for the caller to free; NULL:
+ * they lie together already, at *dense.  0, or -1 with MemoryError. */
+static int
+gather(const device_copy *copy, bool contiguous, void **block, const void **dense)
+{
+    const char *data = copy->from->data;
+    *block = NULL;
+    *dense = data + copy->from->byte_offset;
+    if (contiguous) {
+        return 0;
+    }
+    *block = dls_alloc((size_t)copy->bytes);
+    *dense = *block;
+    if (*block == NULL || dls_host_copy(*block, copy->from, copy->itemsize) != DLS_OK) {
+        dls_free(*block);
+        *block = NULL;
+        PyErr_NoMemory();
+        return -1;
+    }
+    return 0;
+}
+
+static int
+allocate(device_copy *copy, dls_error *err)
+{
+    return dls_device_memory_new(&copy->target.place, copy->target.stream, copy->bytes,
+                                 copy->align, &copy->memory, &copy->address, err);
+}
+
+/* Without the GIL. */
+static int
+send(device_copy *copy, const void *dense, dls_error *err)
+{
+    int code = dls_copy_target_find(copy->to, copy->s, NULL, &copy->target, err);
+    if (code == DLS_OK) {
+        code = allocate(copy, err);
+    }
+    return code == DLS_OK ? dls_copy_from_host(&copy->target, copy->address, dense,
+                                               copy->bytes, err)
+                          : code;
+}
+
+static int
+copy_from_host(device_copy *copy, bool contiguous)
+{
+    dls_error err;
+    void *block;
+    const void *dense;
+    int code;
+    if (gather(copy, contiguous, &block, &dense) < 0) {
+        return -1;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    code = send(copy, dense, &err);
+    dls_free(block);
+    Py_END_ALLOW_THREADS
+    return code == DLS_OK ? 0 : dls_refuse_error(copy->x->state, copy->x->source, &err);
+}
+
+/* --- device memory -------------------------------------------------------- */
+
+/* Strides that no copy of the driver brings together. */
+static int
+check_layout(const device_copy *copy)
+{
+    dls_error err;
+    int possible = dls_copy_is_possible(copy->from, copy->itemsize, &err);
+    if (possible == 0) {
+        return dls_refuse(copy->x->state, DLS_EBUFFER, copy->x->source,
+                          "a copy on the device is needed, and its strides are none "
+                          "that the driver copies; pass its .contiguous() or .copy()");
+    }
+    return possible < 0 ? dls_refuse_error(copy->x->state, copy->x->source, &err) : 0;
+}
+
+/* A copy on its own device: the copy stream of the memory's place comes after the
+ * consumer's stream, with which the memory was synced.  0, or -1. */
+static int
+find_own_stream(device_copy *copy)
+{
+    const dls_exchange *x = copy->x;
+    dls_producer_stream p = {.known = DLS_P_UNKNOWN};
+    dls_error err;
+    bool lost;
+    int code;
+    if (dls_plan_is_tensor(x->plan)) {
+        p = dls_tensor_ready_stream(dls_tensor_data(x->source));
+    }
+    Py_BEGIN_ALLOW_THREADS
+    code = dls_copy_stream(copy->to, copy->from->data, &copy->stream, &lost, &err);
+    Py_END_ALLOW_THREADS
+    return code == DLS_OK ? dls_copy_sync(x, copy->from, p, copy->stream)
+                          : dls_refuse_error(x->state, x->source, &err);
+}
+
+/* Without the GIL.  To another device: beside the consumer's work there. */
+static int
+send_on(device_copy *copy, bool to_peer, dls_error *err)
+{
+    int code = dls_copy_target_find(
+        copy->to, copy->s, to_peer ? NULL : copy->from->data, &copy->target, err);
+    if (code == DLS_OK) {
+        code = allocate(copy, err);
+    }
+    return code == DLS_OK
+               ? dls_copy_from_device(&copy->target, copy->address, copy->from,
+                                      copy->itemsize, copy->stream, err)
+               : code;
+}
+
+static int
+copy_from_device(device_copy *copy, bool to_peer)
+{
+    dls_error err;
+    int code;
+    copy->stream = copy->x->acquired.copy.stream;
+    if (check_layout(copy) < 0 || (!to_peer && find_own_stream(copy) < 0)) {
+        return -1;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    code = send_on(copy, to_peer, &err);
+    Py_END_ALLOW_THREADS
+    return code == DLS_OK ? 0 : dls_refuse_error(copy->x->state, copy->x->source, &err);
+}
+
+/* --- the copy -------------------------------------------------------------- */
+
+static int64_t
+wanted_alignment(const dls_options *options)
+{
+    bool given = dls_option_given(options, DLS_OPTION_align);
+    return given && options->align > DLS_ALIGNMENT ? options->align : DLS_ALIGNMENT;
+}
+
+static int
+fill(device_copy *copy, const dls_resolved *resolved)
+{
+    int32_t have = copy->from->device.device_type;
+    bool host_reads = dls_device_is_host(have) || have == dl_kDLCUDAManaged;
+    if (copy->bytes == 0) {
+        return 0; /* nobody is called (S10) */
+    }
+    return resolved->send && host_reads
+               ? copy_from_host(copy, resolved->scan.contiguous)
+               : copy_from_device(copy, resolved->send);
+}
+
+int
+dls_resolve_device_copy(dls_exchange *x, dls_resolved *resolved)
+{
+    dl_tensor *tensor = &resolved->delivery.tensor;
+    device_copy copy = {.x = x,
+                        .from = tensor,
+                        .to = resolved->send ? x->request.device : tensor->device,
+                        .itemsize = resolved->scan.itemsize,
+                        .bytes = resolved->scan.count * resolved->scan.itemsize,
+                        .align = wanted_alignment(x->request.options)};
+    int code = dls_copy_read_consumer(x, copy.to, &copy.s) < 0 ? -1
+                                                               : fill(&copy, resolved);
+    if (copy.memory != NULL) {
+        resolved->made = (dls_hold){.base = copy.memory, .kind = DLS_HOLD_DEVICE};
+    }
+    if (code < 0) {
+        return -1; /* what was made is the caller's to drop */
+    }
+    DLS_COUNT(copied);
+    resolved->copied = true;
+    tensor->data = copy.address;
+    tensor->byte_offset = 0;
+    tensor->device = copy.to;
+    resolved->delivery.canonical = true;
+    return 0;
+}

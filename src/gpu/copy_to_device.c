@@ -1,0 +1,207 @@
+/* Copies host and device memory to device memory.  Called by export/ while an exchange
+ * is resolved, without the GIL.  Makes driver calls; allocates on the device where rows
+ * go to another one.
+ * Tests: tests/device/test_copies_to_devices.py.
+ */
+#include "gpu/copy_to_device.h"
+
+#include "core/alloc.h"
+#include "core/copy.h"
+#include "gpu/device_copy.h"
+#include "gpu/device_memory.h"
+#include "gpu/driver_of.h"
+#include "gpu/pool.h"
+#include "gpu/sync_rules.h"
+
+/* One copy from device memory in progress. */
+typedef struct {
+    const dls_copy_target *target;
+    dls_place from; /* of the tensor, and of the stream */
+    uint64_t stream;
+    dls_error *err;
+} copier;
+
+/* --- where ---------------------------------------------------------------- */
+
+/* The place is current. */
+static int
+check_capture(const dls_place *place, uint64_t s, dls_error *err)
+{
+    uint64_t legacy = place->driver->legacy;
+    bool captures = dls_gpu_captures(place, legacy)
+                    || (s != legacy && dls_gpu_captures(place, s));
+    return captures ? dls_fail(err, DLS_EBUFFER, "%s", DLS_CAPTURE_REFUSAL) : DLS_OK;
+}
+
+int
+dls_copy_target_find(dl_device to, uint64_t s, const void *address,
+                     dls_copy_target *target, dls_error *err)
+{
+    const dls_driver *driver = dls_driver_of(to.device_type);
+    dls_saved_device saved;
+    dls_place *place = &target->place;
+    int code = address != NULL
+                   ? driver->find(driver->legacy, to.device_id, address, place, err)
+                   : driver->find_for_memory(s, to.device_id, place, err);
+    if (code != DLS_OK || (code = driver->enter(place, &saved, err)) != DLS_OK) {
+        return code;
+    }
+    code = check_capture(place, address != NULL ? driver->legacy : s, err);
+    if (code == DLS_OK) {
+        code = dls_pool_stream(place, DLS_POOL_COPIES, &target->stream, err);
+    }
+    driver->leave(&saved);
+    return code;
+}
+
+/* --- from the host -------------------------------------------------------- */
+
+/* The stream's end, also after a failure: nothing may still be copied when either end
+ * is freed.  The place is current. */
+static int
+finish(const dls_place *place, uint64_t stream, int code, dls_error *err)
+{
+    int result = place->api->stream_sync(dls_gpu_stream(stream));
+    return code == DLS_OK ? dls_gpu_check(place, result, DLS_CALL_SYNC, -1, err) : code;
+}
+
+int
+dls_copy_from_host(const dls_copy_target *target, void *dst, const void *src,
+                   int64_t bytes, dls_error *err)
+{
+    const dls_place *place = &target->place;
+    dls_saved_device saved;
+    int code = place->driver->enter(place, &saved, err);
+    if (code != DLS_OK) {
+        return code;
+    }
+    int result = place->driver->copy(place, dst, src, (size_t)bytes, DLS_WAY_TO_DEVICE,
+                                     target->stream);
+    code = dls_gpu_check(place, result, DLS_CALL_COPY_TO_DEVICE, -1, err);
+    code = finish(place, target->stream, code, err);
+    place->driver->leave(&saved);
+    return code;
+}
+
+/* --- from a device -------------------------------------------------------- */
+
+int
+dls_copy_is_possible(const dl_tensor *tensor, int64_t itemsize, dls_error *err)
+{
+    dls_traversal walk;
+    if (dls_traversal_plan(&walk, tensor, itemsize) != DLS_OK) {
+        return dls_fail(err, DLS_ENOMEM, "no memory for the axes of the copy");
+    }
+    bool possible = walk.count == 0 || dls_copy_is_pitched(&walk);
+    dls_free(walk.axes);
+    return possible;
+}
+
+/* The memory at the target may be used after what its stream has been given: the
+ * copying stream comes after that. */
+static int
+wait_for_target(const copier *c)
+{
+    const dls_place *place = &c->target->place;
+    dls_saved_device saved;
+    void *event;
+    int code = place->driver->enter(place, &saved, c->err);
+    if (code != DLS_OK) {
+        return code;
+    }
+    code = dls_pool_get_event(place, &event, c->err);
+    if (code == DLS_OK) {
+        int result = place->api->event_record(event, dls_gpu_stream(c->target->stream));
+        code = dls_gpu_check(place, result, DLS_CALL_RECORD, -1, c->err);
+        if (code == DLS_OK) {
+            result = place->api->stream_wait(dls_gpu_stream(c->stream), event, 0);
+            code = dls_gpu_check(place, result, DLS_CALL_WAIT, -1, c->err);
+        }
+        dls_pool_put_event(place, event, code == DLS_OK);
+    }
+    place->driver->leave(&saved);
+    return code;
+}
+
+/* Within `from`, which is current, to a dense block there. */
+static int
+copy_within(const copier *c, void *dst, const void *src, dls_traversal walk)
+{
+    if (walk.count > 0) {
+        return dls_copy_planes(&c->from, dst, src, walk, DLS_WAY_WITHIN, c->stream,
+                               c->err);
+    }
+    int result = c->from.driver->copy(&c->from, dst, src, (size_t)walk.itemsize,
+                                      DLS_WAY_WITHIN, c->stream);
+    return dls_gpu_check(&c->from, result, DLS_CALL_COPY_WITHIN, -1, c->err);
+}
+
+static int
+copy_dense_to_peer(const copier *c, void *dst, const void *src, int64_t bytes)
+{
+    int result = c->from.driver->copy_peer(&c->target->place, dst, &c->from, src,
+                                           (size_t)bytes, c->stream);
+    return dls_gpu_check(&c->from, result, DLS_CALL_COPY_PEER, -1, c->err);
+}
+
+/* Only dense blocks go from device to device: rows are brought together first.  *block
+ * is what that takes, for the caller to end when the stream has passed. */
+static int
+copy_to_peer(const copier *c, void *dst, const void *src, dls_traversal walk,
+             dls_device_memory **block)
+{
+    int64_t bytes = walk.itemsize;
+    void *dense;
+    if (walk.count == 0) {
+        return copy_dense_to_peer(c, dst, src, bytes);
+    }
+    for (int i = 0; i < walk.count; i++) {
+        bytes *= walk.axes[i].extent; /* the scan has checked the number */
+    }
+    int code = dls_device_memory_new(&c->from, c->stream, bytes, 1, block, &dense,
+                                     c->err);
+    if (code == DLS_OK) {
+        code = copy_within(c, dense, src, walk);
+    }
+    return code == DLS_OK ? copy_dense_to_peer(c, dst, dense, bytes) : code;
+}
+
+static bool
+is_one_place(const dls_place *a, const dls_place *b)
+{
+    return a->api == b->api && a->context == b->context;
+}
+
+int
+dls_copy_from_device(const dls_copy_target *target, void *dst, const dl_tensor *tensor,
+                     int64_t itemsize, uint64_t stream, dls_error *err)
+{
+    const char *src = (const char *)tensor->data + tensor->byte_offset;
+    const dls_driver *driver = dls_driver_of(tensor->device.device_type);
+    copier c = {.target = target, .stream = stream, .err = err};
+    dls_device_memory *block = NULL;
+    dls_traversal walk;
+    dls_saved_device saved;
+    int code = driver->find(stream, tensor->device.device_id, src, &c.from, err);
+    bool here = code == DLS_OK && is_one_place(&c.from, &target->place);
+    if (code == DLS_OK && stream != target->stream) {
+        code = wait_for_target(&c);
+    }
+    if (code != DLS_OK || (code = driver->enter(&c.from, &saved, err)) != DLS_OK) {
+        return code;
+    }
+    if (dls_traversal_plan(&walk, tensor, itemsize) == DLS_OK) {
+        code = here ? copy_within(&c, dst, src, walk)
+                    : copy_to_peer(&c, dst, src, walk, &block);
+        dls_free(walk.axes);
+    }
+    else {
+        code = dls_fail(err, DLS_ENOMEM, "no memory for the axes of the copy");
+    }
+    code = finish(&c.from, stream, code, err);
+    driver->leave(&saved);
+    if (block != NULL) {
+        block->end(block);
+    }
+    return code;
+}
