@@ -85,6 +85,7 @@ def upgrade(
     producer_stream: Any = None,
     unknown_stream: Literal["auto", "legacy", "same", "error"] = "auto",
     device: tuple[int, int] | str | None = None,
+    like: Any = None,
     copy: bool | None = None,
     readonly: bool | None = None,
     legacy_readonly: Literal["error", "strip", "copy"] = "error",
@@ -100,6 +101,7 @@ def from_dlpack(
     /,
     *,
     device: tuple[int, int] | str | None = None,
+    like: Any = None,
     copy: bool | None = None,
     stream: Any = ...,
 ) -> Tensor: ...
@@ -112,6 +114,7 @@ def to_capsule(
     producer_stream: Any = None,
     unknown_stream: Literal["auto", "legacy", "same", "error"] = "auto",
     device: tuple[int, int] | str | None = None,
+    like: Any = None,
     copy: bool | None = None,
     readonly: bool | None = None,
     legacy_readonly: Literal["error", "strip", "copy"] = "error",

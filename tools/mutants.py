@@ -36,11 +36,11 @@ FLAGS = ["-std=c11", "-O0", "-fPIC", "-fvisibility=hidden", "-DPy_LIMITED_API=0x
 VARIANTS = ("13.0", "12.2")
 MODULES = (
     *("test_matrix", "test_managed", "test_copies", "test_release", "test_sync_threads"),
-    *("test_work_stream", "test_wait", "test_labels"),
+    *("test_work_stream", "test_wait", "test_labels", "test_copies_to_devices", "test_like"),
 )
 #: The same on ROCm.
 HIP_VARIANTS = ("hip6", "hip5", "hip7")
-HIP_MODULES = ("test_rocm", "test_wait")
+HIP_MODULES = ("test_rocm", "test_wait", "test_copies_to_devices", "test_like")
 
 
 class Mutant(NamedTuple):
@@ -75,6 +75,8 @@ POOL, COPY = "gpu/pool.c", "gpu/device_copy.c"
 RULES, ACTIONS = "gpu/sync_rules.def", "gpu/sync_rules.c"
 LIBRARY, HIP, WORK = "exchange/libraries.def", "gpu/hip.c", "sync/work_stream.c"
 STRUCT = "export/export_struct.c"
+TO_DEVICE, MEMORY, COPY_STREAM = "gpu/copy_to_device.c", "gpu/device_memory.c", "sync/copy_stream.c"
+LIKE, ATTEMPT = "export/like_allocator.c", "acquire/attempt_device.c"
 
 MUTANTS = [
     # --- nothing is done ---
@@ -487,6 +489,113 @@ MUTANTS = [
         "result = 0;",
         "test_release",
     ),
+    # --- copies to a device, and their end ---
+    Mutant(
+        "a copy on a device does not come after the work there",
+        COPY_STREAM,
+        "code = dls_sync_run(&job, &err);",
+        "err.code = job.device.device_id; code = DLS_OK;",
+        "test_copies_to_devices",
+    ),
+    Mutant(
+        "a copy to a device is not waited for",
+        TO_DEVICE,
+        "int result = place->api->stream_sync(dls_gpu_stream(stream));",
+        "int result = 0; (void)stream;",
+        "test_copies_to_devices",
+    ),
+    Mutant(
+        "new memory is used before its turn",
+        TO_DEVICE,
+        "code = wait_for_target(&c);",
+        "(void)wait_for_target;",
+        "test_copies_to_devices",
+    ),
+    Mutant(
+        "managed memory is copied while kernels run",
+        SYNC_EXCHANGE,
+        "|| sync->transfer == DLS_TRANSFER_TO_DEVICE\n",
+        "",
+        "test_copies_to_devices",
+    ),
+    Mutant(
+        "what a producer has moved is not synced again",
+        ATTEMPT,
+        "again ? DLS_PRODUCER_OLD : sync->kind",
+        "again ? sync->kind : sync->kind",
+        "test_copies_to_devices",
+    ),
+    Mutant(
+        "a copy to a device does not ask about captures",
+        TO_DEVICE,
+        "return captures ? dls_fail(",
+        "return place == NULL ? dls_fail(",
+        "test_copies_to_devices",
+    ),
+    Mutant(
+        "memory is freed while others use it",
+        MEMORY,
+        "result = place->api->stream_wait(dls_gpu_stream(memory->free_stream), event, 0);",
+        "result = GPU_OK;",
+        "test_copies_to_devices",
+    ),
+    Mutant(
+        "memory is freed after L alone",
+        MEMORY,
+        "result = place->driver->record_device(place, event);",
+        "result = place->api->event_record(event, dls_gpu_stream(1));",
+        "test_copies_to_devices",
+    ),
+    Mutant(
+        "memory of a pool is freed at once",
+        CUDA,
+        "return pooled ? cuda.cuMemFreeAsync(",
+        "return pooled && stream == 0 ? cuda.cuMemFreeAsync(",
+        "test_copies_to_devices",
+    ),
+    Mutant(
+        "pools where nothing stands for all work",
+        CUDA,
+        "return place->records_device && cuda.cuMemAllocAsync != NULL",
+        "return place != NULL && cuda.cuMemAllocAsync != NULL",
+        "test_copies_to_devices",
+        "12.2",
+    ),
+    Mutant(
+        "copies queue behind what is freed",
+        MEMORY,
+        "dls_pool_stream(place, DLS_POOL_FREES,",
+        "dls_pool_stream(place, DLS_POOL_COPIES,",
+        "test_copies_to_devices",
+    ),
+    Mutant(
+        "memory is freed during a capture",
+        MEMORY,
+        "bool done = !dls_gpu_captures(&memory->place, driver->legacy) && free_now(memory);",
+        "bool done = free_now(memory);",
+        "test_copies_to_devices",
+    ),
+    Mutant(
+        "memory that waits is lost",
+        MEMORY,
+        "memory->next = waiting;\n    waiting = memory;",
+        "memory->next = waiting;",
+        "test_copies_to_devices",
+    ),
+    Mutant(
+        "a library's memory is used before its turn",
+        LIKE,
+        "return sync_with(x, device, p, *address, wanted->copy_stream);",
+        "(void)sync_with; return 0;",
+        "test_like",
+    ),
+    Mutant(
+        "a library allocates while it captures",
+        LIKE,
+        "    if (captures) {\n",
+        "    if (captures && p.handle == 0) {\n",
+        "test_like",
+    ),
     # --- the C table ---
     Mutant(
         "the table answers no stream",
@@ -560,6 +669,18 @@ MUTANTS = [
         HIP,
         "return stream > 2 && api->hipGetStreamDeviceId != NULL",
         "return stream > 2 && api->hipGetStreamDeviceId == NULL",
+    ),
+    rocm(
+        "a copy to a device is not waited for",
+        TO_DEVICE,
+        "int result = place->api->stream_sync(dls_gpu_stream(stream));",
+        "int result = 0; (void)stream;",
+    ),
+    rocm(
+        "new memory is the current device's",
+        HIP,
+        "place->context = (uintptr_t)device_id;",
+        "place->context = 0;",
     ),
     rocm("the memory types of 5", HIP, "version >= HIP_VERSION_6;", "version < 0;"),
     rocm("the memory types of 6", HIP, "version >= HIP_VERSION_6;", "version > 0;", "hip5"),

@@ -45,6 +45,10 @@ typedef struct {
     uint8_t unknown_stream; /* DLS_UNKNOWN_* */
     dl_device device;
     dl_device assumed;
+    const dl_exchange_api
+        *like; /* the C table that allocates on like_device, or NULL */
+    dl_device like_device;
+    bool like_tells_stream;
     PyObject *stream;          /* borrowed; NULL or None: none given */
     PyObject *producer_stream; /* borrowed; NULL or None: none given */
     dls_stream_memory *seen; /* where the read stream is remembered: `stream_read` here

@@ -95,11 +95,10 @@ device_without_export(dls_exchange *x, dl_device *device)
 static void
 apply_device_option(const dls_options *options, dl_device *device)
 {
-    if (!dls_option_given(options, DLS_OPTION_device)) {
-        return;
-    }
-    if (options->device.device_type != dl_kDLCPU || device->device_type != dl_kDLCPU) {
-        *device = options->device;
+    dl_device wanted;
+    if (dls_options_device(options, &wanted)
+        && (wanted.device_type != dl_kDLCPU || device->device_type != dl_kDLCPU)) {
+        *device = wanted;
     }
 }
 

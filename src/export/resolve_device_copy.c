@@ -8,6 +8,7 @@
 #include "core/counters.h"
 #include "core/device.h"
 #include "exchange/tensor_object.h"
+#include "export/like_allocator.h"
 #include "gpu/copy_to_device.h"
 #include "gpu/device_copy.h"
 #include "gpu/device_memory.h"
@@ -25,7 +26,7 @@ typedef struct {
     uint64_t s;      /* the consumer's stream; L: it named none */
     uint64_t stream; /* of device memory: the copy stream of its device */
     dls_copy_target target;
-    dls_device_memory *memory;
+    dls_hold made; /* the memory of the copy */
     void *address;
 } device_copy;
 
@@ -53,24 +54,36 @@ gather(const device_copy *copy, bool contiguous, void **block, const void **dens
     return 0;
 }
 
+/* Find the target and allocate there: by the library of like=, else by the driver.  0,
+ * or -1 with an exception. */
 static int
-allocate(device_copy *copy, dls_error *err)
+allocate(device_copy *copy, const void *beside)
 {
-    return dls_device_memory_new(&copy->target.place, copy->target.stream, copy->bytes,
-                                 copy->align, &copy->memory, &copy->address, err);
-}
-
-/* Without the GIL. */
-static int
-send(device_copy *copy, const void *dense, dls_error *err)
-{
-    int code = dls_copy_target_find(copy->to, copy->s, NULL, &copy->target, err);
-    if (code == DLS_OK) {
-        code = allocate(copy, err);
+    const dls_exchange *x = copy->x;
+    dls_device_memory *memory = NULL;
+    dls_error err;
+    int code;
+    bool by_library = dls_like_allocates(&x->request, copy->to);
+    Py_BEGIN_ALLOW_THREADS
+    code = dls_copy_target_find(copy->to, copy->s, beside, &copy->target, &err);
+    if (code == DLS_OK && !by_library) {
+        code = dls_device_memory_new(&copy->target.place, copy->target.stream,
+                                     copy->bytes, copy->align, &memory, &copy->address,
+                                     &err);
     }
-    return code == DLS_OK ? dls_copy_from_host(&copy->target, copy->address, dense,
-                                               copy->bytes, err)
-                          : code;
+    Py_END_ALLOW_THREADS
+    if (code != DLS_OK) {
+        return dls_refuse_error(x->state, x->source, &err);
+    }
+    if (by_library) {
+        const dls_wanted_memory wanted = {.device = copy->to,
+                                          .bytes = copy->bytes,
+                                          .align = copy->align,
+                                          .copy_stream = copy->target.stream};
+        return dls_like_allocate(x, &wanted, &copy->made, &copy->address);
+    }
+    copy->made = (dls_hold){.base = memory, .kind = DLS_HOLD_DEVICE};
+    return 0;
 }
 
 static int
@@ -83,8 +96,12 @@ copy_from_host(device_copy *copy, bool contiguous)
     if (gather(copy, contiguous, &block, &dense) < 0) {
         return -1;
     }
+    if (allocate(copy, NULL) < 0) {
+        dls_free(block);
+        return -1;
+    }
     Py_BEGIN_ALLOW_THREADS
-    code = send(copy, dense, &err);
+    code = dls_copy_from_host(&copy->target, copy->address, dense, copy->bytes, &err);
     dls_free(block);
     Py_END_ALLOW_THREADS
     return code == DLS_OK ? 0 : dls_refuse_error(copy->x->state, copy->x->source, &err);
@@ -126,32 +143,19 @@ find_own_stream(device_copy *copy)
                           : dls_refuse_error(x->state, x->source, &err);
 }
 
-/* Without the GIL.  To another device: beside the consumer's work there. */
-static int
-send_on(device_copy *copy, bool to_peer, dls_error *err)
-{
-    int code = dls_copy_target_find(
-        copy->to, copy->s, to_peer ? NULL : copy->from->data, &copy->target, err);
-    if (code == DLS_OK) {
-        code = allocate(copy, err);
-    }
-    return code == DLS_OK
-               ? dls_copy_from_device(&copy->target, copy->address, copy->from,
-                                      copy->itemsize, copy->stream, err)
-               : code;
-}
-
 static int
 copy_from_device(device_copy *copy, bool to_peer)
 {
     dls_error err;
     int code;
     copy->stream = copy->x->acquired.copy.stream;
-    if (check_layout(copy) < 0 || (!to_peer && find_own_stream(copy) < 0)) {
+    if (check_layout(copy) < 0 || (!to_peer && find_own_stream(copy) < 0)
+        || allocate(copy, to_peer ? NULL : copy->from->data) < 0) {
         return -1;
     }
     Py_BEGIN_ALLOW_THREADS
-    code = send_on(copy, to_peer, &err);
+    code = dls_copy_from_device(&copy->target, copy->address, copy->from,
+                                copy->itemsize, copy->stream, &err);
     Py_END_ALLOW_THREADS
     return code == DLS_OK ? 0 : dls_refuse_error(copy->x->state, copy->x->source, &err);
 }
@@ -190,9 +194,7 @@ dls_resolve_device_copy(dls_exchange *x, dls_resolved *resolved)
                         .align = wanted_alignment(x->request.options)};
     int code = dls_copy_read_consumer(x, copy.to, &copy.s) < 0 ? -1
                                                                : fill(&copy, resolved);
-    if (copy.memory != NULL) {
-        resolved->made = (dls_hold){.base = copy.memory, .kind = DLS_HOLD_DEVICE};
-    }
+    resolved->made = copy.made;
     if (code < 0) {
         return -1; /* what was made is the caller's to drop */
     }

@@ -36,7 +36,7 @@ subject_init(dls_state *state, PyObject *obj, dls_options *options, subject *s)
     *s = (subject){.options = options};
     if (Py_IS_TYPE(obj, state->producer_type)) {
         dls_producer *inner = dls_producer_data(obj);
-        int code = dls_options_merge(inner->options, options, &s->options);
+        int code = dls_options_merge(state, inner->options, options, &s->options);
         dls_options_free(options);
         if (code == 0) {
             s->source = Py_NewRef(inner->source);
@@ -104,6 +104,20 @@ read_stream(dls_state *state, PyObject *value, dls_request *request)
     return dls_request_stream(state, value, request);
 }
 
+/* like= of from_dlpack, whose device= was read.  0, or -1 with ValueError. */
+static int
+apply_like(dls_state *state, const dls_option_like *like, dls_request *request)
+{
+    if (request->has_device && dls_check_like(state, request->device, like) < 0) {
+        return -1;
+    }
+    request->has_device = true;
+    request->device = request->like_device = like->device;
+    request->like = like->table;
+    request->like_tells_stream = like->tells_stream;
+    return 0;
+}
+
 /* Read the keywords of from_dlpack, which are those of a consumer and no options.  0,
  * or -1 with an exception. */
 static int
@@ -111,11 +125,17 @@ parse_consumer(dls_state *state, PyObject *const *args, PyObject *kwnames,
                dls_request *request)
 {
     Py_ssize_t keywords = kwnames != NULL ? PyTuple_Size(kwnames) : 0;
+    dls_option_like like;
+    bool has_like = false;
     for (Py_ssize_t i = 0; i < keywords; i++) {
         PyObject *name = PyTuple_GetItem(kwnames, i), *value = args[1 + i];
         int code = -1;
         if (PyUnicode_CompareWithASCIIString(name, "device") == 0) {
             code = dls_request_device(state, "device", value, request);
+        }
+        else if (PyUnicode_CompareWithASCIIString(name, "like") == 0) {
+            code = value == Py_None ? 0 : dls_parse_like(state, value, &like);
+            has_like = value != Py_None;
         }
         else if (PyUnicode_CompareWithASCIIString(name, "copy") == 0) {
             code = dls_parse_copy(state, value, &request->copy);
@@ -132,7 +152,7 @@ parse_consumer(dls_state *state, PyObject *const *args, PyObject *kwnames,
             return -1;
         }
     }
-    return 0;
+    return has_like ? apply_like(state, &like, request) : 0;
 }
 
 /* Run the exchange that the function was called for, and clear the subject.  NULL with
@@ -240,7 +260,8 @@ PyMethodDef dls_public_methods[] = {
      "or foreign).  A Producer is unwrapped: options given here win over its own,\n"
      "one by one."},
     {"from_dlpack", DLS_FASTCALL(from_dlpack), METH_FASTCALL | METH_KEYWORDS,
-     "from_dlpack($module, x, /, *, device=None, copy=None, stream=...)\n--\n\n"
+     "from_dlpack($module, x, /, *, device=None, like=None, copy=None, "
+     "stream=...)\n--\n\n"
      "Take the memory of x and describe it: a Tensor that owns a share of it.\n\n"
      "x is anything that upgrade() takes.  BufferError when the data cannot be\n"
      "exported, CopyRequiredError when copy=False and a copy is needed."},

@@ -35,6 +35,7 @@
     X(producer_stream, "producer_stream")                       \
     X(unknown_stream, "unknown_stream")                         \
     X(device, "device")                                         \
+    X(like, "like")                                             \
     X(readonly, "readonly")                                     \
     X(legacy_readonly, "legacy_readonly")                       \
     X(order, "order")                                           \

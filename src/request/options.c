@@ -11,6 +11,8 @@
 #include "core/device.h"
 #include "core/dtype.h"
 #include "exchange/device_question.h"
+#include "exchange/library.h"
+#include "exchange/plan_cache.h"
 #include "python/errors.h"
 #include "sync/stream_value.h"
 
@@ -150,6 +152,102 @@ show_device(const option_row *row, const dls_options *options)
 {
     const dls_option_device *device = member_of(row, options);
     return Py_BuildValue("(ii)", (int)device->device_type, (int)device->device_id);
+}
+
+/* --- kind like -------------------------------------------------------------- */
+
+/* Where the array lies.  1 = *device, 0 = it does not say, -1 = an exception. */
+static int
+device_of_array(dls_state *state, const dls_plan *plan, PyObject *array,
+                dl_device *device)
+{
+    uint32_t elsewhere = 1u << DLS_PROTOCOL_TABLE | 1u << DLS_PROTOCOL_DLPACK
+                         | 1u << DLS_PROTOCOL_FUNCTION | 1u << DLS_PROTOCOL_CUDA
+                         | 1u << DLS_PROTOCOL_SYCL;
+    if (plan->cpu_only || !(plan->offers & elsewhere)) {
+        *device = (dl_device){dl_kDLCPU, 0};
+        return 1;
+    }
+    return plan->has_device ? dls_device_ask(state, plan->device_method, array, device)
+                            : 0;
+}
+
+int
+dls_parse_like(dls_state *state, PyObject *value, dls_option_like *like)
+{
+    PyTypeObject *type = Py_TYPE(value);
+    int got;
+    *like = (dls_option_like){.table = NULL};
+    if (type == state->producer_type || type == state->tensor_type) {
+        got = dls_device_ask(state, NULL, value, &like->device);
+    }
+    else {
+        dls_plan *plan = dls_plan_find(state, value);
+        if (plan == NULL) {
+            return -1;
+        }
+        got = device_of_array(state, plan, value, &like->device);
+        if (plan->table != NULL && plan->table->managed_tensor_allocator != NULL) {
+            like->table = plan->table;
+            like->tells_stream = !dls_plan_has(plan, DLS_LIB_NO_WORK_STREAM);
+        }
+        dls_plan_drop(plan);
+    }
+    if (got == 0) {
+        dls_refuse(state, DLS_ETYPE, NULL,
+                   "like=%R does not say on which device it lies: pass device= instead",
+                   type);
+    }
+    return got > 0 ? 0 : -1;
+}
+
+static int
+parse_like(dls_state *state, const option_row *row, PyObject *value, dls_options *out)
+{
+    return dls_parse_like(state, value, member_of(row, out));
+}
+
+static PyObject *
+show_like(const option_row *row, const dls_options *options)
+{
+    const dls_option_like *like = member_of(row, options);
+    return Py_BuildValue("(ii)", (int)like->device.device_type,
+                         (int)like->device.device_id);
+}
+
+int
+dls_check_like(dls_state *state, dl_device device, const dls_option_like *like)
+{
+    dl_device there = like->device;
+    bool agree = device.device_type == there.device_type
+                 && (device.device_id == there.device_id
+                     || device.device_type == dl_kDLCPU);
+    return agree ? 0
+                 : dls_refuse(state, DLS_EVALUE, NULL,
+                              "device=(%d, %d) and like=, which lies on (%d, %d), "
+                              "disagree: drop one",
+                              (int)device.device_type, (int)device.device_id,
+                              (int)there.device_type, (int)there.device_id);
+}
+
+static int
+check_devices(dls_state *state, const dls_options *options)
+{
+    return dls_option_given(options, DLS_OPTION_device)
+                   && dls_option_given(options, DLS_OPTION_like)
+               ? dls_check_like(state, options->device, &options->like)
+               : 0;
+}
+
+bool
+dls_options_device(const dls_options *options, dl_device *device)
+{
+    bool given = dls_option_given(options, DLS_OPTION_device);
+    if (given || dls_option_given(options, DLS_OPTION_like)) {
+        *device = given ? options->device : options->like.device;
+        return true;
+    }
+    return false;
 }
 
 /* --- kind flag -------------------------------------------------------------- */
@@ -388,7 +486,8 @@ dls_options_parse(dls_state *state, const char *function, PyObject *names,
             code = parse_keyword(state, function, name, values[i], &parsed);
         }
     }
-    if (code < 0 || allocate(&parsed, result) < 0) {
+    if (code < 0 || check_devices(state, &parsed) < 0
+        || allocate(&parsed, result) < 0) {
         drop_streams(&parsed);
         return -1;
     }
@@ -396,9 +495,10 @@ dls_options_parse(dls_state *state, const char *function, PyObject *names,
 }
 
 int
-dls_options_merge(const dls_options *inner, const dls_options *outer,
+dls_options_merge(dls_state *state, const dls_options *inner, const dls_options *outer,
                   dls_options **result)
 {
+    *result = NULL;
     dls_options merged = inner != NULL ? *inner : (dls_options){0};
     for (int i = 0; i < DLS_OPTION_COUNT; i++) {
         const option_row *row = &rows[i];
@@ -407,7 +507,7 @@ dls_options_merge(const dls_options *inner, const dls_options *outer,
         }
     }
     merged.given |= outer != NULL ? outer->given : 0;
-    if (allocate(&merged, result) < 0) {
+    if (check_devices(state, &merged) < 0 || allocate(&merged, result) < 0) {
         return -1;
     }
     for (int i = 0; i < DLS_OPTION_COUNT; i++) {

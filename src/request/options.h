@@ -26,6 +26,11 @@ typedef PyObject *dls_option_stream; /* strong; an accepted value (dls_stream_ch
                                       * the word "wait" */
 typedef uint8_t dls_option_word;     /* position in the row's words */
 typedef dl_device dls_option_device;
+typedef struct {
+    dl_device device;
+    const dl_exchange_api *table; /* static: its library's; NULL: none that allocates */
+    bool tells_stream;            /* it tells the stream on which its library works */
+} dls_option_like;
 typedef bool dls_option_flag;
 typedef int64_t dls_option_align; /* bytes, a power of two */
 typedef dl_dtype dls_option_dtype;
@@ -54,9 +59,9 @@ int dls_options_parse(dls_state *state, const char *function, PyObject *names,
 
 /* *result is a new copy of `inner` in which every option that `outer` gives replaces
  * the inner one; either may be NULL.  NULL when both give nothing.  0, or -1 with
- * MemoryError, and *result is NULL. */
-int dls_options_merge(const dls_options *inner, const dls_options *outer,
-                      dls_options **result);
+ * MemoryError, or with ValueError for options that disagree, and *result is NULL. */
+int dls_options_merge(dls_state *state, const dls_options *inner,
+                      const dls_options *outer, dls_options **result);
 
 /* Free the options and their streams; NULL is allowed.  May run any code. */
 void dls_options_free(dls_options *options);
@@ -75,3 +80,11 @@ int dls_option_word_position(dls_option option, const char *text, size_t length)
 int dls_parse_copy(dls_state *state, PyObject *value, int8_t *copy);
 int dls_parse_device(dls_state *state, const char *what, PyObject *value,
                      dl_device *device);
+/* An array that says where and by whose allocator: its device, and the C table of its
+ * type.  Nothing of it is kept. */
+int dls_parse_like(dls_state *state, PyObject *value, dls_option_like *like);
+/* device= and like= were both given.  0, or -1 with ValueError: they disagree. */
+int dls_check_like(dls_state *state, dl_device device, const dls_option_like *like);
+
+/* The device that device= or like= names.  False: neither is given. */
+bool dls_options_device(const dls_options *options, dl_device *device);

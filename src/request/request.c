@@ -167,9 +167,13 @@ dls_request_options(dls_state *state, PyObject *source, dls_request *request)
         request->has_assumed = true;
         request->assumed = o->assume_device;
     }
-    if (dls_option_given(o, DLS_OPTION_device) && !request->has_device) {
-        request->has_device = true;
-        request->device = o->device;
+    if (!request->has_device) {
+        request->has_device = dls_options_device(o, &request->device);
+    }
+    if (dls_option_given(o, DLS_OPTION_like)) {
+        request->like = o->like.table;
+        request->like_device = o->like.device;
+        request->like_tells_stream = o->like.tells_stream;
     }
     if (dls_option_given(o, DLS_OPTION_copy)) {
         if (request->copy >= 0 && request->copy != o->copy) {

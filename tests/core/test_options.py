@@ -100,7 +100,8 @@ def test_options_at_their_defaults_are_no_options():
 #: A value of every option that is not its default, and how the Producer shows it.
 SHOWN = {
     "stream": (5, "5"), "producer_stream": (7, "7"), "unknown_stream": ("same", "'same'"),
-    "device": ("cpu", "(1, 0)"), "copy": (False, "False"), "readonly": (True, "True"),
+    "device": ("cpu", "(1, 0)"), "like": (bytearray(1), "(1, 0)"),
+    "copy": (False, "False"), "readonly": (True, "True"),
     "legacy_readonly": ("copy", "'copy'"), "order": ("C", "'C'"), "align": (64, "64"),
     "reinterpret": ((0, 8), "'int8'"), "assume_device": ((10, 3), "(10, 3)"),
     "detach": (True, "True"), "on_release": ("guard", "'guard'"),

@@ -195,7 +195,7 @@ def check_a_tensor_of_the_copy_is_ready_for_all(drv: Any) -> None:
     drv.clear_log()
     case.taken = caps.take(tensor.__dlpack__(stream=case.stream(), max_version=(1, 0)))
     assert drv.log() == [] and case.taken.values() == P2().values()
-    assert not drv.read(case.stream(), tensor.data_ptr, 24), drv.races()
+    assert not drv.read(case.stream(), tensor.data_ptr(), 24), drv.races()
     del tensor
     case.release()
 
@@ -318,12 +318,13 @@ def check_layouts_of_a_device(drv: Any) -> None:
 
 def check_order_and_alignment_on_a_device(drv: Any) -> None:
     for options, stream in itertools.product(
-        ({"order": "C"}, {"align": 1 << 16}, {"readonly": True, "legacy_readonly": "copy"}),
+        ({"order": "C"}, {"align": 64}, {"readonly": True, "legacy_readonly": "copy"}),
         STREAMS,
     ):
         case = Case(drv)
         keywords, s = s_of(case, stream)
-        x = on_device(case, 0, shape=(4, 3), strides=(8, 1), readonly=True)
+        # Element zero lies 4 bytes behind a multiple of 64.
+        x = on_device(case, 0, shape=(4, 3), strides=(8, 1), start=1, readonly=True)
         version = None if "legacy_readonly" in options else (1, 0)
         case.take(dlshim.upgrade(x, **options), max_version=version, **keywords)
         view = case.taken.view

@@ -137,6 +137,7 @@ OPTIONS: dict[str, Any] = {
     "producer_stream": 1,
     "unknown_stream": "same",
     "device": "cpu",
+    "like": memoryview(b"here"),
     "copy": True,
     "readonly": True,
     "legacy_readonly": "copy",

@@ -96,6 +96,7 @@ def test_a_function_has_the_text_signature_of_the_stub(name: str) -> None:
 KINDS = {
     "stream": "Any",
     "device": "tuple[int, int] | str",
+    "like": "Any",
     "flag": "bool",
     "align": "int",
     "dtype": "str | tuple[int, int, int]",
