@@ -583,6 +583,13 @@ MUTANTS = [
         "test_copies_to_devices",
     ),
     Mutant(
+        "the table tells the stream from which it was copied",
+        STRUCT,
+        "if (x->copied) {",
+        "if (x->copied && tensor == NULL) {",
+        "test_copies_to_devices",
+    ),
+    Mutant(
         "a library's memory is used before its turn",
         LIKE,
         "return sync_with(x, device, p, *address, wanted->copy_stream);",

@@ -36,6 +36,7 @@ dls_exchange_begin(dls_exchange *x, dls_state *state, PyObject *source, dls_plan
     x->first_error = NULL;
     x->tried = (dls_form){.known = false};
     x->tried_error = NULL;
+    x->copied = false;
     x->keeps = false;
     x->kept = NULL;
 }
@@ -391,6 +392,7 @@ run_once(dls_exchange *x, dls_export_kind kind)
     void *given = NULL;
     if (dls_acquire(x) == 0 && dls_resolve(x, &resolved) == 0) {
         assert(dls_exchange_check(x));
+        x->copied = resolved.copied;
         given = kind == DLS_EXPORT_TENSOR   ? (void *)make_tensor(x, &resolved)
                 : can_hand_on(x, &resolved) ? hand_on(x, kind)
                                             : translate(x, &resolved, kind);

@@ -83,8 +83,11 @@ begin_stream(dls_exchange *x, dls_producer_stream *p)
 static void
 leave_stream(dls_exchange *x, const dl_tensor *tensor, dls_producer_stream p)
 {
-    if (p.known == DLS_P_UNKNOWN
-        && dls_work_stream_is_asked(tensor->device.device_type)) {
+    if (x->copied) {
+        p = (dls_producer_stream){.known = DLS_P_READY};
+    }
+    else if (p.known == DLS_P_UNKNOWN
+             && dls_work_stream_is_asked(tensor->device.device_type)) {
         p = dls_sync_ready_stream(x->state, &x->request, tensor->device);
     }
     dls_work_stream_leave(tensor->device, p);

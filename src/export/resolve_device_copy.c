@@ -32,15 +32,16 @@ typedef struct {
 
 /* --- memory that the host reads ------------------------------------------- */
 
-/* Strided elements are gathered on the host.  *block is for the caller to free; NULL:
- * they lie together already, at *dense.  0, or -1 with MemoryError. */
+/* Strided elements are gathered on the host, and so is memory that another holder of
+ * the capsule could free while other threads run.  *block is for the caller to free;
+ * NULL: they lie together already, at *dense.  0, or -1 with MemoryError. */
 static int
-gather(const device_copy *copy, bool contiguous, void **block, const void **dense)
+gather(const device_copy *copy, bool dense_already, void **block, const void **dense)
 {
     const char *data = copy->from->data;
     *block = NULL;
     *dense = data + copy->from->byte_offset;
-    if (contiguous) {
+    if (dense_already) {
         return 0;
     }
     *block = dls_alloc((size_t)copy->bytes);
@@ -178,7 +179,8 @@ fill(device_copy *copy, const dls_resolved *resolved)
         return 0; /* nobody is called (S10) */
     }
     return resolved->send && host_reads
-               ? copy_from_host(copy, resolved->scan.contiguous)
+               ? copy_from_host(copy,
+                                resolved->scan.contiguous && !copy->x->acquired.shared)
                : copy_from_device(copy, resolved->send);
 }
 

@@ -21,6 +21,7 @@ from device.test_copies import LAYOUTS, filled_far
 from dlshim import _core
 from doubles import capsules as caps
 from doubles import streams
+from doubles.ctable import Table
 from doubles.producers import P2, P0ToDlpack, P1a, P3TableOnly
 from drivers import checks, run_checks, run_with_driver
 
@@ -362,6 +363,27 @@ def check_producers_that_move_or_copy_are_asked_first(drv: Any) -> None:
         assert not drv.read(s, case.taken.view.data, 24), drv.races()
         assert bool([n for n in drv.calls() if n in vendor.allocations]) is not moves
         case.release()
+
+
+def check_the_table_names_no_stream_of_another_device(drv: Any) -> None:
+    """Its consumer asks for the stream afterwards: the copy is ready, whatever P was."""
+    table = Table(dlshim.Producer)
+    for have, copy, known in itertools.product((None, 0, 1), (None, True), (True, False)):
+        case = Case(drv, to=1)
+        source = P2() if have is None else on_device(case, have)
+        options = {"producer_stream": source.stream} if known and have is not None else {}
+        drv.clear_log()
+        upgraded = dlshim.upgrade(source, device=case.want, copy=copy, **options)
+        case.taken = table.owned(upgraded)
+        stream = table.stream(case.want) or case.vendor.legacy
+        told = (have, copy, known)
+        if copy or have != 1:
+            assert stream == case.vendor.legacy, told
+            case.check(source.values(), case.vendor.legacy, told)
+        else:
+            assert not drv.read(stream, case.taken.view.data, 24), told
+        del source, upgraded
+        case.release(told=told)
 
 
 # --- what takes no driver, and what is refused ----
