@@ -415,7 +415,7 @@ dls_attempt_off_host(dls_exchange *x, dls_protocol protocol, dl_device device)
     dls_attempt got;
     switch (protocol) {
     case DLS_PROTOCOL_TABLE:
-        return attempt_table(x, dls_transfer_of(&x->request, device));
+        return attempt_table(x, dls_transfer_of(x->state, &x->request, device));
     case DLS_PROTOCOL_DLPACK:
         return attempt_dlpack(x, device);
     case DLS_PROTOCOL_FUNCTION:

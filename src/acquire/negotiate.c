@@ -282,7 +282,7 @@ int
 dls_negotiate_off_host(dls_exchange *x, dl_device device)
 {
     dls_plan_leave_host(x->plan, true);
-    dls_transfer route = dls_transfer_of(&x->request, device);
+    dls_transfer route = dls_transfer_of(x->state, &x->request, device);
     if (route == DLS_TRANSFER_MOVE || dls_transfer_is_on_copy_stream(route)) {
         return negotiate_transfer(x, device, route != DLS_TRANSFER_MOVE);
     }

@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 /* X(member): handed_on = a producer's own capsule or tensor given untouched;
- * translated = a new struct; copied = copies to the host; taken = foreign tensors that
- * became ours; live = structs of ours whose deleter has not run. */
+ * translated = a new struct; copied = copies that were made; taken = foreign tensors
+ * that became ours; live = structs of ours whose deleter has not run. */
 #define DLS_COUNTER_LIST(X) X(handed_on) X(translated) X(copied) X(taken) X(live)
 
 typedef struct {

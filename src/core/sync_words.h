@@ -125,7 +125,8 @@ enum { DLS_UNKNOWN_AUTO, DLS_UNKNOWN_LEGACY, DLS_UNKNOWN_SAME, DLS_UNKNOWN_ERROR
 typedef enum {
     DLS_COPY_NONE,    /* there is no such stream: nothing is to be copied there */
     DLS_COPY_NOTHING, /* the array is empty, which takes no stream and no driver */
-    DLS_COPY_ON       /* on `stream`, which has been synced with P */
+    DLS_COPY_ON,      /* on `stream`, which has been synced with P */
+    DLS_COPY_WAITED   /* on any queue: the host has waited for P (oneAPI) */
 } dls_copy_kind;
 
 typedef struct {

@@ -23,8 +23,9 @@ typedef struct {
 
 /* What is known of the values of a consumer's keywords; beside DLS_ASK_*, the keywords
  * that it passed (consumers.def). */
-#define DLS_ASKED_NONE (1u << DLS_KW_COUNT)      /* at least one is None */
-#define DLS_ASKED_1_0 (1u << (DLS_KW_COUNT + 1)) /* max_version is (n, 0) */
+#define DLS_ASKED_NONE (1u << DLS_KW_COUNT)        /* at least one is None */
+#define DLS_ASKED_1_0 (1u << (DLS_KW_COUNT + 1))   /* max_version is (n, 0) */
+#define DLS_ASKED_PLACE (1u << (DLS_KW_COUNT + 2)) /* dl_device is not None */
 
 /* The consumer's request; after dls_request_options, with the options in it. */
 typedef struct {

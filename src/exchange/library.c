@@ -374,10 +374,16 @@ static const char *const sycl_classes[] = {
 };
 
 int
+dls_library_sycl_find(dls_state *state, dls_sycl_form form, PyObject **found)
+{
+    return find_named(state, NULL, sycl_classes[form], -1, found);
+}
+
+int
 dls_library_sycl(dls_state *state, dls_sycl_form form, PyObject *value, PyObject **made)
 {
     PyObject *class = NULL;
-    int got = find_named(state, NULL, sycl_classes[form], -1, &class);
+    int got = dls_library_sycl_find(state, form, &class);
     return got > 0 ? call_found(class, value, made) : got;
 }
 

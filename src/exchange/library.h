@@ -96,8 +96,19 @@ bool dls_library_never_writes(void);
  */
 bool dls_library_drops_stream(void);
 
-/* Forms of a syclobj that only their library can open. */
-typedef enum { DLS_SYCL_DEVICE, DLS_SYCL_QUEUE, DLS_SYCL_CONTEXT } dls_sycl_form;
+/* Forms of a syclobj that only their library can open, and what copies take. */
+typedef enum {
+    DLS_SYCL_DEVICE,
+    DLS_SYCL_QUEUE,
+    DLS_SYCL_CONTEXT,
+    DLS_SYCL_VIEW,
+    DLS_SYCL_MEMORY,
+    DLS_SYCL_DEFAULT
+} dls_sycl_form;
+
+/* Its function or class: 1 = *found (new reference), 0 = it is not imported, -1 =
+ * exception set. */
+int dls_library_sycl_find(dls_state *state, dls_sycl_form form, PyObject **found);
 
 /* Give `value` to the class that opens this form: 1 = *made is what it made (new
  * reference), 0 = it is not imported, -1 = exception set. */

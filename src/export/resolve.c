@@ -151,8 +151,11 @@ resolve_device(dls_exchange *x, dls_resolved *resolved)
         x->acquired.tensor.device = x->request.options->assume_device;
     }
     dl_device have = x->acquired.tensor.device, want = x->request.device;
-    switch (dls_transfer_of(&x->request, have)) {
+    switch (dls_transfer_of(x->state, &x->request, have)) {
     case DLS_TRANSFER_HERE:
+        return 0;
+    case DLS_TRANSFER_TO_ONEAPI:
+        resolved->send = true;
         return 0;
     case DLS_TRANSFER_AS_HOST: /* waited for already; every host id is 0 */
         x->acquired.tensor.device = (dl_device){dl_kDLCPU, 0};
@@ -185,6 +188,25 @@ must_copy(const dls_exchange *x, int32_t device_type)
     bool told = (x->acquired.flags & DL_FLAG_IS_COPIED)
                 || dls_plan_has(x->plan, DLS_LIB_COPIES_UNFLAGGED);
     return x->request.copy == 1 && (dls_device_is_host(device_type) || !told);
+}
+
+/* Consumers that can copy the memory to their device themselves are left to do it: they
+ * know the queue that it is for, and the copy of ours is for the default one (N7). They
+ * have no way for empty arrays, for those of no dimensions, and for rows whose elements
+ * do not lie together. */
+static int
+check_sent(const dls_exchange *x, const dls_resolved *resolved)
+{
+    const dl_tensor *tensor = &x->acquired.tensor;
+    int32_t last = tensor->ndim - 1;
+    bool in_rows = last >= 0
+                   && (tensor->strides == NULL || tensor->shape[last] == 1
+                       || tensor->strides[last] == 1);
+    bool easy = resolved->scan.count != 0 && !resolved->scan.negative && in_rows;
+    return resolved->send && easy && dls_request_moves_itself(&x->request)
+               ? dls_transfer_raise(x->state, x->source, &x->request, tensor->device,
+                                    NULL)
+               : 0;
 }
 
 /* --- the copy (T2, T8) ------------------------------------------------------ */
@@ -359,7 +381,8 @@ resolve_with_care(dls_exchange *x, dls_resolved *resolved)
     dl_device came = x->acquired.tensor.device;
     if (check_flags(x) < 0 || apply_reinterpret(x) < 0 || check_code(x) < 0
         || check_packing(x) < 0 || resolve_device(x, resolved) < 0
-        || scan_acquired(x, resolved) < 0 || resolve_readonly(x, resolved) < 0) {
+        || scan_acquired(x, resolved) < 0 || check_sent(x, resolved) < 0
+        || resolve_readonly(x, resolved) < 0) {
         return -1;
     }
     if (keeps_strides(x)) {

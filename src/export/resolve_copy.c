@@ -10,7 +10,9 @@
 #include "core/dtype.h"
 #include "export/resolve_device_copy.h"
 #include "gpu/device_copy.h"
+#include "older_protocols/sycl_interface.h"
 #include "python/errors.h"
+#include "sync/sycl_copy.h"
 #include "sync/transfer.h"
 
 /* From this size on a copy lets other threads run. */
@@ -61,31 +63,59 @@ fill_copy(const dls_exchange *x, void *to, const dls_resolved *resolved, dls_err
                : dls_host_copy(to, tensor, itemsize);
 }
 
+/* Fill the copy with oneAPI memory.  The host has waited for the work on it. */
 static int
-make_copy(const dls_exchange *x, dls_resolved *resolved)
+fill_from_oneapi(const dls_exchange *x, void *to, const dls_resolved *resolved)
+{
+    return resolved->scan.count == 0
+               ? 0
+               : dls_sycl_copy_to_host(
+                     x->state, x->source, to, &resolved->delivery.tensor,
+                     resolved->scan.itemsize, dls_syclobj_find(&x->acquired.hold));
+}
+
+/* Fill the copy, without the GIL where that is worth it.  0, or -1. */
+static int
+fill_from(const dls_exchange *x, void *to, const dls_resolved *resolved, int64_t bytes)
 {
     dls_error err = {.code = DLS_ENOMEM};
-    int64_t bytes = resolved->scan.count * resolved->scan.itemsize; /* scanned */
-    const dls_options *o = x->request.options;
-    bool wider = dls_option_given(o, DLS_OPTION_align) && o->align > DLS_ALIGNMENT;
-    void *start;
-    void *block = dls_alloc_aligned(bytes, wider ? o->align : DLS_ALIGNMENT, &start);
-    if (block == NULL) {
-        PyErr_NoMemory();
-        return -1;
+    if (resolved->fetch
+        && resolved->delivery.tensor.device.device_type == dl_kDLOneAPI) {
+        return fill_from_oneapi(x, to, resolved);
     }
     /* Without the GIL, another holder of the capsule could free host memory meanwhile.
      */
     bool alone = resolved->fetch ? bytes != 0
                                  : bytes >= COPY_WITHOUT_GIL && !x->acquired.shared;
     PyThreadState *away = alone ? PyEval_SaveThread() : NULL;
-    int code = fill_copy(x, start, resolved, &err);
+    int code = fill_copy(x, to, resolved, &err);
     if (away != NULL) {
         PyEval_RestoreThread(away);
     }
-    if (code != DLS_OK) {
+    return code == DLS_OK ? 0 : dls_refuse_error(x->state, x->source, &err);
+}
+
+static int64_t
+alignment_of(const dls_exchange *x)
+{
+    const dls_options *o = x->request.options;
+    bool wider = dls_option_given(o, DLS_OPTION_align) && o->align > DLS_ALIGNMENT;
+    return wider ? o->align : DLS_ALIGNMENT;
+}
+
+static int
+make_copy(const dls_exchange *x, dls_resolved *resolved)
+{
+    int64_t bytes = resolved->scan.count * resolved->scan.itemsize; /* scanned */
+    void *start;
+    void *block = dls_alloc_aligned(bytes, alignment_of(x), &start);
+    if (block == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (fill_from(x, start, resolved, bytes) < 0) {
         dls_free(block);
-        return dls_refuse_error(x->state, x->source, &err);
+        return -1;
     }
     DLS_COUNT(copied);
     resolved->made = (dls_hold){.base = block, .kind = DLS_HOLD_BLOCK};
@@ -99,14 +129,59 @@ make_copy(const dls_exchange *x, dls_resolved *resolved)
     return 0;
 }
 
+/* Send row-major host memory to the oneAPI device that is wanted. */
+static int
+send_to_oneapi(const dls_exchange *x, dls_resolved *resolved, int64_t bytes)
+{
+    dls_delivery *what = &resolved->delivery;
+    dls_hold gathered = {0};
+    dls_sycl_block block = {.bytes = bytes,
+                            .alignment = alignment_of(x),
+                            .device_id = x->request.device.device_id};
+    dls_hold_move(&resolved->made, &gathered);
+    block.src = (const char *)what->tensor.data + what->tensor.byte_offset;
+    int code = dls_sycl_copy_from_host(x->state, x->source, &block);
+    if (!dls_hold_is_empty(&gathered)) {
+        dls_hold_drop(&gathered, DLS_ATTACHED);
+    }
+    if (code < 0) {
+        return -1;
+    }
+    resolved->made = (dls_hold){.py = block.hold, .flags = x->state->home};
+    resolved->copied = true;
+    what->tensor.data = block.data;
+    what->tensor.byte_offset = 0;
+    what->tensor.device = x->request.device;
+    what->canonical = true;
+    return 0;
+}
+
+/* Strided memory is gathered on the host first. */
+static int
+copy_to_oneapi(const dls_exchange *x, dls_resolved *resolved)
+{
+    int64_t bytes = resolved->scan.count * resolved->scan.itemsize;
+    if (!resolved->scan.contiguous) {
+        return make_copy(x, resolved) < 0 ? -1 : send_to_oneapi(x, resolved, bytes);
+    }
+    if (send_to_oneapi(x, resolved, bytes) < 0) {
+        return -1;
+    }
+    DLS_COUNT(copied);
+    return 0;
+}
+
 int
 dls_resolve_copy(dls_exchange *x, dls_resolved *resolved)
 {
     const dls_options *o = x->request.options;
     int32_t have = resolved->delivery.tensor.device.device_type;
     bool on_host = resolved->fetch || (!resolved->send && dls_device_is_host(have));
+    bool to_oneapi = resolved->send && x->request.device.device_type == dl_kDLOneAPI;
     if (check_copy(x, resolved) < 0
-        || (on_host ? make_copy(x, resolved) : dls_resolve_device_copy(x, resolved))
+        || (to_oneapi ? copy_to_oneapi(x, resolved)
+            : on_host ? make_copy(x, resolved)
+                      : dls_resolve_device_copy(x, resolved))
                < 0) {
         return -1;
     }

@@ -36,6 +36,9 @@ typedef Py_buffer dls_buffer;
 #define DLS_BUF_STRIDES (0x010 | DLS_BUF_ND)
 #define DLS_BUF_RECORDS_RO (DLS_BUF_STRIDES | DLS_BUF_FORMAT)
 #define DLS_BUF_FULL_RO (0x100 | DLS_BUF_RECORDS_RO)
+/* Of PyMemoryView_FromMemory. */
+#define DLS_BUF_MAY_READ 0x100
+#define DLS_BUF_MAY_WRITE 0x200
 /* Type slots of the buffer protocol ("never renumber", typeslots.h). */
 #define DLS_BF_GETBUFFER 1
 #define DLS_BF_RELEASEBUFFER 2

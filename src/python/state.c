@@ -140,6 +140,7 @@ dls_state_visit(dls_state *state, visitproc visit, void *arg)
     IDENTITY(VISIT)
 #undef VISIT
     Py_VISIT(state->forget);
+    Py_VISIT(state->sycl_queues);
     return dls_memo_visit(&state->memo, visit, arg);
 }
 
@@ -147,6 +148,7 @@ void
 dls_state_empty(dls_state *state)
 {
     Py_CLEAR(state->forget);
+    Py_CLEAR(state->sycl_queues);
     dls_memo_clear(&state->memo);
 }
 

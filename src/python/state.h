@@ -100,7 +100,8 @@ struct dls_plan_cache;
  *   learned    numbers that are found out once.
  *   module     `plans` and `tensor_plan` are not NULL after module_exec, until
  *              dls_state_free; dls_state_empty empties `plans`.  `forget` is NULL from
- *              dls_state_empty on: no plan is added then.
+ *              dls_state_empty on: no plan is added then.  `sycl_queues` is NULL until
+ *              it is needed, and after dls_state_empty until it is needed again.
  *
  * The block outlives its module while a Producer or a Tensor is left: methods of such
  * objects find the identity whole, and the rest empty.  In a module whose exec failed,
@@ -145,8 +146,9 @@ typedef struct dls_state {
     struct dls_plan_cache *plans;
     struct dls_plan *tensor_plan; /* of Tensors and raw capsules; a count */
     PyObject *forget;             /* weakref callback of the plan cache */
-    struct dls_state *next;       /* in the list of states whose module has gone */
-    int64_t interpreter;          /* whose objects these are; -1: it has ended */
+    PyObject *sycl_queues;  /* a dict: the queue for copies of each oneAPI device */
+    struct dls_state *next; /* in the list of states whose module has gone */
+    int64_t interpreter;    /* whose objects these are; -1: it has ended */
 } dls_state;
 
 /* The state of a module object; NULL before module_exec. */

@@ -275,6 +275,9 @@ judge_values(dls_state *state, PyObject *const *values, const dls_seen_keywords 
     }
     int at = seen->at[DLS_KW_VERSION];
     PyObject *version = at >= 0 ? values[at] : Py_None;
+    bool place = seen->at[DLS_KW_DEVICE] >= 0
+                 && values[seen->at[DLS_KW_DEVICE]] != Py_None;
+    asked |= place ? DLS_ASKED_PLACE : 0;
     bool pair = PyTuple_Check(version) && PyTuple_Size(version) == 2;
     return pair && PyTuple_GetItem(version, 1) == state->zero ? asked | DLS_ASKED_1_0
                                                               : asked;
@@ -440,6 +443,15 @@ static const struct {
 #undef CONSUMER
 };
 
+/* Does the consumer ask in this way? */
+static bool
+asks_so(const dls_request *request, unsigned must, unsigned must_not,
+        int device_question)
+{
+    return (request->asked_with & must) == must && (request->asked_with & must_not) == 0
+           && (device_question < 0 || device_question == request->device_question);
+}
+
 bool
 dls_request_bears_negative(const dls_request *request)
 {
@@ -447,12 +459,23 @@ dls_request_bears_negative(const dls_request *request)
         return true;
     }
     for (size_t i = 0; i < sizeof consumers / sizeof *consumers; i++) {
-        if ((request->asked_with & consumers[i].must) == consumers[i].must
-            && (request->asked_with & consumers[i].must_not) == 0
-            && (consumers[i].device_question < 0
-                || consumers[i].device_question == request->device_question)) {
+        if (asks_so(request, consumers[i].must, consumers[i].must_not,
+                    consumers[i].device_question)) {
             return consumers[i].bears;
         }
     }
     return false;
+}
+
+bool
+dls_request_moves_itself(const dls_request *request)
+{
+    int32_t wanted = request->device.device_type;
+    bool moves = false;
+#define MOVES_ITSELF(must, must_not, device_question, device_type, who) \
+    moves |= wanted == (device_type)                                    \
+             && asks_so(request, must, must_not, device_question);
+#include "request/consumers.def"
+#undef MOVES_ITSELF
+    return moves;
 }

@@ -18,6 +18,7 @@
 #include "gpu/sync_run.h"
 #include "python/errors.h"
 #include "sync/stream_value.h"
+#include "sync/sycl_copy.h"
 #include "sync/sycl_queue.h"
 
 /* --- the consumer stream -------------------------------------------------- */
@@ -53,6 +54,14 @@ read_s(dls_state *state, const dls_request *request, dls_family family, dls_stre
     return code;
 }
 
+/* Is oneAPI memory copied to the host?  There, streams are objects. */
+static bool
+copies_oneapi(const dls_sync *sync)
+{
+    return sync->transfer == DLS_TRANSFER_TO_HOST
+           && sync->from.device.device_type == dl_kDLOneAPI;
+}
+
 /* Put the stream that really reads the memory in the place of what the consumer passed.
  */
 static void
@@ -76,7 +85,12 @@ adapt_s(dls_sync *sync)
     if (sync->transfer == DLS_TRANSFER_AS_CUDA && s->value == DLS_VALUE_NONE) {
         *s = (dls_stream){.value = DLS_VALUE_ONE, .handle = 1};
     }
-    if (dls_transfer_is_on_copy_stream(sync->transfer)) {
+    if (copies_oneapi(sync)) {
+        *s = (dls_stream){.value = sync->copy_queue != NULL ? DLS_VALUE_OBJECT
+                                   : sync->is_empty         ? DLS_VALUE_MINUS_ONE
+                                                            : DLS_VALUE_NONE};
+    }
+    else if (dls_transfer_is_on_copy_stream(sync->transfer)) {
         bool found = sync->copy.kind == DLS_COPY_ON;
         *s = (dls_stream){.value = found ? DLS_VALUE_HANDLE : DLS_VALUE_MINUS_ONE,
                           .handle = found ? sync->copy.stream : 0};
@@ -106,13 +120,35 @@ find_copy_stream(dls_sync *sync, const void *address)
     }
 }
 
+/* What a copy to the host is made on, before adapt_s makes it S.  On oneAPI a producer
+ * that syncs itself is given a queue, and the host waits for that; for all others the
+ * host waits for P.  What is said to be empty is not looked for (S10).  0, or -1. */
+static int
+begin_copy(dls_sync *sync, const void *address)
+{
+    const dls_sync_source *from = &sync->from;
+    sync->place_is_unknown = sync->is_empty;
+    if (copies_oneapi(sync)) {
+        sync->copy.kind = DLS_COPY_WAITED;
+        return sync->kind == DLS_PRODUCER_MODERN && !sync->is_empty
+                   ? dls_sycl_copy_queue(from->state, from->source,
+                                         from->device.device_id, &sync->copy_queue)
+                   : 0;
+    }
+    if (!sync->is_empty) {
+        find_copy_stream(sync, address);
+    }
+    return 0;
+}
+
 /* --- before the call ------------------------------------------------------ */
 
 /* The object for `stream=`, a new reference; NULL with MemoryError. */
 static PyObject *
 passed_value(const dls_sync *sync)
 {
-    PyObject *stream = sync->from.request->stream;
+    PyObject *stream = sync->copy_queue != NULL ? sync->copy_queue
+                                                : sync->from.request->stream;
     static const long numbers[] = {
         [DLS_PASS_MINUS_1] = -1, [DLS_PASS_0] = 0, [DLS_PASS_1] = 1};
     assert(sync->argument != DLS_OMIT);
@@ -140,19 +176,18 @@ dls_sync_begin(const dls_sync_source *from, const void *address, dls_producer_ki
                dls_sync *sync)
 {
     assert(from->state != NULL && from->source != NULL && from->request != NULL);
-    *sync = (dls_sync){.from = *from,
-                       .kind = kind,
-                       .transfer = dls_transfer_of(from->request, from->device),
-                       .is_empty = from->request->empty};
+    *sync = (dls_sync){
+        .from = *from,
+        .kind = kind,
+        .transfer = dls_transfer_of(from->state, from->request, from->device),
+        .is_empty = from->request->empty};
     dls_family family = dls_family_of(from->device.device_type);
     if (read_s(from->state, from->request, family, &sync->s) < 0) {
         return -1;
     }
-    if (dls_transfer_is_on_copy_stream(sync->transfer) && sync->is_empty) {
-        sync->place_is_unknown = true; /* it was not looked for (S10) */
-    }
-    else if (dls_transfer_is_on_copy_stream(sync->transfer)) {
-        find_copy_stream(sync, address);
+    if (dls_transfer_is_on_copy_stream(sync->transfer)
+        && begin_copy(sync, address) < 0) {
+        return -1;
     }
     adapt_s(sync);
     dls_sync_rule rule = dls_sync_rule_find(family, kind, sync->s.value);
@@ -176,6 +211,7 @@ dls_sync_end(dls_sync *sync)
 {
     Py_CLEAR(sync->passed);
     Py_CLEAR(sync->queue);
+    Py_CLEAR(sync->copy_queue);
 }
 
 /* --- graph captures ------------------------------------------------------- */
@@ -195,7 +231,7 @@ dls_sync_meets_capture(dls_sync *sync)
     bool replaced = dls_transfer_is_on_copy_stream(sync->transfer)
                     || (sync->argument == DLS_PASS_1 && sync->s.value != DLS_VALUE_ONE)
                     || sync->argument == DLS_PASS_0 || sync->argument == DLS_PASS_OWN;
-    if (!replaced || sync->is_empty) {
+    if (!replaced || sync->is_empty || device.device_type == dl_kDLOneAPI) {
         return 0;
     }
     bool captures, in_use;
@@ -334,6 +370,23 @@ do_task(dls_sync *sync, dls_task task, dls_producer_stream p,
     return run_job(sync, &job);
 }
 
+/* The memory is copied to the host next: the host waits for the queue that the producer
+ * was given, else for P. */
+static int
+finish_oneapi_copy(dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
+                   const dls_acquired *acquired)
+{
+    const dls_sync_source *from = &sync->from;
+    if (kind == DLS_PRODUCER_MODERN && sync->copy_queue != NULL) {
+        return dls_sycl_queue_wait(from->state, from->source, sync->copy_queue);
+    }
+    if (kind == DLS_PRODUCER_MODERN) {
+        kind = DLS_PRODUCER_OLD; /* it was passed -1, so it has not synced */
+    }
+    dls_task task = dls_sync_rule_find(DLS_FAMILY_ONEAPI, kind, DLS_VALUE_NONE).task;
+    return do_task(sync, task, p, acquired);
+}
+
 int
 dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
                 dls_acquired *acquired)
@@ -360,6 +413,9 @@ dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
         kind = DLS_PRODUCER_OLD; /* the same: the context was not found before */
     }
     acquired->copy = sync->copy;
+    if (copies_oneapi(sync)) {
+        return finish_oneapi_copy(sync, kind, p, acquired);
+    }
     dls_family family = dls_family_of(sync->from.device.device_type);
     dls_sync_rule rule = dls_sync_rule_find(family, kind, sync->s.value);
     acquired->not_synced =
@@ -382,7 +438,7 @@ dls_sync_acquired(const dls_sync_source *from, dls_producer_kind kind,
     }
     if (dls_sync_is_empty(&acquired->tensor)
         && dls_transfer_is_on_copy_stream(
-            dls_transfer_of(from->request, here.device))) {
+            dls_transfer_of(from->state, from->request, here.device))) {
         acquired->copy = (dls_copy_place){.kind = DLS_COPY_NOTHING};
         return 0;
     }

@@ -9,9 +9,18 @@
 #include "core/device.h"
 #include "gpu/driver_of.h"
 #include "python/errors.h"
+#include "sync/sycl_copy.h"
+
+/* Can dlshim copy from this device to the host? */
+static bool
+is_copied(dls_state *state, int32_t device_type)
+{
+    return device_type == dl_kDLCUDA || device_type == dl_kDLROCM
+           || (device_type == dl_kDLOneAPI && dls_sycl_can_copy(state));
+}
 
 dls_transfer
-dls_transfer_of(const dls_request *request, dl_device have)
+dls_transfer_of(dls_state *state, const dls_request *request, dl_device have)
 {
     dl_device to = request->device;
     bool same_id = to.device_id == have.device_id;
@@ -23,8 +32,12 @@ dls_transfer_of(const dls_request *request, dl_device have)
         if (managed || dls_device_is_host(have.device_type)) {
             return DLS_TRANSFER_AS_HOST;
         }
-        bool copied = have.device_type == dl_kDLCUDA || have.device_type == dl_kDLROCM;
-        return copied ? DLS_TRANSFER_TO_HOST : DLS_TRANSFER_MOVE;
+        return is_copied(state, have.device_type) ? DLS_TRANSFER_TO_HOST
+                                                  : DLS_TRANSFER_MOVE;
+    }
+    if (have.device_type == dl_kDLCPU && to.device_type == dl_kDLOneAPI
+        && dls_sycl_can_copy(state)) {
+        return DLS_TRANSFER_TO_ONEAPI;
     }
     if (!dls_transfer_can_allocate(to.device_type)) {
         return DLS_TRANSFER_MOVE;
@@ -54,7 +67,7 @@ int
 dls_transfer_check(dls_state *state, PyObject *source, const dls_request *request,
                    dl_device have)
 {
-    dls_transfer transfer = dls_transfer_of(request, have);
+    dls_transfer transfer = dls_transfer_of(state, request, have);
     bool refused = transfer == DLS_TRANSFER_MOVE
                    || (request->copy == 0
                        && (transfer == DLS_TRANSFER_TO_HOST

@@ -9,16 +9,19 @@
 
 typedef enum {
     DLS_TRANSFER_HERE,      /* it is wanted where it is */
-    DLS_TRANSFER_TO_HOST,   /* CUDA or ROCm memory is copied to the host */
+    DLS_TRANSFER_TO_HOST,   /* CUDA, ROCm or oneAPI memory is copied to the host */
     DLS_TRANSFER_AS_HOST,   /* the host reads pinned or managed memory where it is */
     DLS_TRANSFER_AS_CUDA,   /* managed memory goes under the label of its own device */
     DLS_TRANSFER_TO_DEVICE, /* memory that the host reads is copied to CUDA or ROCm */
+    DLS_TRANSFER_TO_ONEAPI, /* host memory is copied to a oneAPI device */
     DLS_TRANSFER_PEER, /* CUDA or ROCm memory is copied to another device of its kind */
     DLS_TRANSFER_MOVE  /* only its producer can move it */
 } dls_transfer;
 
-/* How memory on `have` gets to the device that is wanted. */
-dls_transfer dls_transfer_of(const dls_request *request, dl_device have);
+/* How memory on `have` gets to the device that is wanted.  To and from oneAPI
+ * memory is copied where its library is imported already. */
+dls_transfer dls_transfer_of(dls_state *state, const dls_request *request,
+                             dl_device have);
 
 /* Does dlshim itself copy the device memory, on a copy stream of its device? */
 static inline bool

@@ -51,7 +51,7 @@ class SyclDeviceCreationError(Exception):
 class Device:
     """`dpctl.SyclDevice`: made from a filter string too; it has no `_get_capsule`."""
 
-    KNOWN = {"opencl:cpu:0": 0, "cpu": 0, "0": 0, "level_zero:gpu:1": 2}
+    KNOWN = {"opencl:cpu:0": 0, "cpu": 0, "0": 0, "level_zero:gpu:1": 2, "2": 2}
 
     def __init__(self, what: Any = 0) -> None:
         if isinstance(what, str) and what not in self.KNOWN:
@@ -109,6 +109,14 @@ class Queue:
         self.log.append(("barrier", *(e.of for e in dependent_events)))
         return event
 
+    def memcpy(self, dest: Any, src: Any, count: int) -> None:
+        """Of host buffers and memory objects; it waits (dpctl/_sycl_queue.pyx, `_memcpy_impl`)."""
+        if isinstance(src, UsmMemory):
+            C.memmove((C.c_char * count).from_buffer(dest), src._pointer, count)
+        else:
+            C.memmove(dest._pointer, bytes(src)[:count], count)
+        self.log.append(("memcpy", count))
+
     def _get_capsule(self) -> Any:
         return capsule(QUEUE, self)
 
@@ -127,6 +135,63 @@ def library() -> ModuleType:
     """What `import dpctl` leaves in `sys.modules`."""
     module = ModuleType("dpctl")
     module.SyclDevice, module.SyclContext, module.SyclQueue = Device, Context, Queue  # type: ignore
+    cached: dict[Any, Queue] = {}
+    module.get_device_cached_queue = lambda key: cached.setdefault(key, Queue(key))  # type: ignore
+    return module
+
+
+class USMAllocationError(Exception):
+    """`dpctl.memory.USMAllocationError`: no BufferError, no MemoryError."""
+
+
+class UsmMemory:
+    """`dpctl.memory.MemoryUSMDevice` as far as copies need it: an allocation, or a view of one.
+
+    dpctl/memory/_memory.pyx of IntelPython/dpctl@aec43507~1: `_cinit_alloc` takes `alignment` and
+    `queue` by keyword and no size of 0; `_cinit_other` reads the interface of whatever has one.
+    """
+
+    made: list[UsmMemory] = []
+    limit = 1 << 20
+
+    def __init__(self, nbytes: int, *, alignment: int = 0, queue: Any = None) -> None:
+        if nbytes <= 0:
+            raise ValueError("Number of bytes of request allocation must be positive.")
+        if nbytes > self.limit:
+            raise USMAllocationError("USM allocation failed")
+        self.nbytes, self.sycl_queue, self.alignment = nbytes, queue, alignment
+        self._block = C.create_string_buffer(nbytes + alignment)
+        self._pointer = -(-C.addressof(self._block) // max(alignment, 1)) * max(alignment, 1)
+        self.made.append(self)
+
+    @classmethod
+    def view(cls, of: Any) -> UsmMemory:
+        """`dpctl.memory.as_usm_memory`."""
+        fields = of.__sycl_usm_array_interface__
+        made = cls.__new__(cls)
+        assert (fields["version"], fields["typestr"], fields["strides"]) == (1, "|u1", None)
+        made._pointer, (made.nbytes,) = fields["data"][0], fields["shape"]
+        syclobj = fields["syclobj"]
+        made.sycl_queue = syclobj if isinstance(syclobj, Queue) else Queue(syclobj)
+        return made
+
+    @property
+    def __sycl_usm_array_interface__(self) -> dict[str, Any]:
+        return {
+            "data": (self._pointer, True),
+            "shape": (self.nbytes,),
+            "strides": None,
+            "typestr": "|u1",
+            "version": 1,
+            "syclobj": self.sycl_queue,
+        }
+
+
+def memory_library() -> ModuleType:
+    """What `import dpctl.memory` leaves beside `dpctl`."""
+    module = ModuleType("dpctl.memory")
+    module.as_usm_memory = UsmMemory.view  # type: ignore[attr-defined]
+    module.MemoryUSMDevice = UsmMemory  # type: ignore[attr-defined]
     return module
 
 

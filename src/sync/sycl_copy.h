@@ -1,0 +1,45 @@
+/* Copies oneAPI memory to the host, and host memory to oneAPI (S6, S18).
+ *
+ * By calls of the Python objects of its library, where that is imported already: no C++
+ * is linked, and nothing is imported.  GIL held; the library lets other threads run
+ * while it copies.  Every copy is complete when its function returns.
+ */
+#pragma once
+
+#include "abi/dlpack_abi.h"
+#include "core/error.h"
+#include "core/hold.h"
+#include "python/py.h"
+#include "python/state.h"
+
+/* Is the library imported by which memory is copied?  No exception is left. */
+bool dls_sycl_can_copy(dls_state *state);
+
+/* The queue of this device that copies are made in; a producer is given it, to make its
+ * work come before the copy.  0 with a new reference, or -1 with BufferError. */
+int dls_sycl_copy_queue(dls_state *state, PyObject *source, int32_t device_id,
+                        PyObject **queue);
+
+/* Copy a tensor that has elements, and that dls_tensor_scan has accepted, to dst,
+ * row-major.  Nothing may be pending in the memory any more.  syclobj: what the memory
+ * belongs to, in a form of the SYCL interface; NULL or a name: its device's.
+ * dst has room for all elements and stays the caller's.  Strided memory is fetched gaps
+ * included, and gathered on the host.  0, or -1 with an exception; dst is undefined
+ * then, and nothing is still written to it. */
+int dls_sycl_copy_to_host(dls_state *state, PyObject *source, void *dst,
+                          const dl_tensor *tensor, int64_t itemsize, PyObject *syclobj);
+
+/* Bytes of the host, perhaps none, and their copy on a oneAPI device. */
+typedef struct {
+    const void *src;
+    int64_t bytes;
+    int64_t alignment; /* of the copy, a power of two */
+    int32_t device_id;
+    void *data;     /* the copy's address */
+    PyObject *hold; /* strong: keeps it, and is what the reader of the SYCL interface
+                     * makes of memory (dls_syclobj_find) */
+} dls_sycl_block;
+
+/* Copy to new memory, in the queue that the library itself uses for the device.  0 with
+ * block->data and block->hold, or -1 with an exception. */
+int dls_sycl_copy_from_host(dls_state *state, PyObject *source, dls_sycl_block *block);
