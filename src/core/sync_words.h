@@ -55,7 +55,7 @@
     X(PASS_0, "0")           \
     X(PASS_1, "1")           \
     X(PASS_S, "S")           \
-    X(PASS_OWN, "D") /* a stream of dlshim's own, which dlshim then waits for */
+    X(PASS_OWN, "D") /* a stream or queue of dlshim's own, for which it then waits */
 
 /* The task that a rule leaves for dlshim after the call.  What is done for it depends
  * on what is known of P, see dls_action. */

@@ -33,6 +33,7 @@ typedef struct {
     unsigned asked_with;  /* DLS_ASK_*, DLS_ASKED_*: what the consumer passed (N9) */
     bool stream_said;     /* a stream was named, None included (S14) */
     bool device_question; /* it asked for the device just before (N9) */
+    bool hides_queue;     /* it names no stream, but on oneAPI it has one (S6) */
     bool versioned;       /* generation that it asked for */
     bool bears_anything;  /* it is a Tensor: it takes strides of any sign */
     bool kernel_asks;     /* through our C table: kernels take Parameters */

@@ -466,6 +466,7 @@ dls_export_producer(dls_producer *self, PyObject *const *args, Py_ssize_t n,
     x.keeps = true;
     if (dls_request_parse(x.state, args, n, kwnames, &x.request) == 0) {
         x.request.device_question = dls_question_use(&self->asked);
+        x.request.hides_queue = dls_request_hides_queue(&x.request);
         capsule = dls_exchange_run(&x, DLS_EXPORT_CAPSULE);
         dls_producer_keep(self, &x, capsule != NULL);
     }

@@ -87,6 +87,7 @@ export_in_full(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw
     dls_exchange_begin(&x, data->state, self, data->state->tensor_plan, NULL, NULL);
     if (dls_request_parse(data->state, args, n, kwnames, &x.request) == 0) {
         x.request.device_question = dls_question_use(&data->asked);
+        x.request.hides_queue = dls_request_hides_queue(&x.request);
         capsule = dls_exchange_run(&x, DLS_EXPORT_CAPSULE);
     }
     dls_exchange_end(&x);

@@ -468,6 +468,17 @@ dls_request_bears_negative(const dls_request *request)
 }
 
 bool
+dls_request_hides_queue(const dls_request *request)
+{
+    bool hides = false;
+#define HIDES_QUEUE(must, must_not, device_question, who) \
+    hides |= asks_so(request, must, must_not, device_question);
+#include "request/consumers.def"
+#undef HIDES_QUEUE
+    return hides;
+}
+
+bool
 dls_request_moves_itself(const dls_request *request)
 {
     int32_t wanted = request->device.device_type;

@@ -39,6 +39,10 @@ int dls_request_options(dls_state *state, PyObject *source, dls_request *request
 /* Is a consumer that asks in this way known to bear negative strides (N9)? */
 bool dls_request_bears_negative(const dls_request *request);
 
+/* Does a consumer that asks in this way compute in a queue that it does not name, where
+ * the memory is of oneAPI (S6)? */
+bool dls_request_hides_queue(const dls_request *request);
+
 /* Does a consumer that asks in this way for host memory on request->device copy it
  * itself where that is refused (N7)? */
 bool dls_request_moves_itself(const dls_request *request);

@@ -41,6 +41,10 @@ read_option(dls_state *state, int32_t device_type, PyObject *stream,
     if (task == DLS_TASK_VALUE_ERROR) {
         return dls_stream_raise_wrong(state, family, task, stream);
     }
+    bool no_queue = family == DLS_FAMILY_ONEAPI && named.value == DLS_VALUE_HANDLE;
+    if (no_queue) {
+        task = DLS_TASK_TYPE_ERROR; /* nobody here can wait for an address */
+    }
     if (task == DLS_TASK_TYPE_ERROR) {
         return dls_stream_raise_wrong(state, dls_family_of(device_type), task, stream);
     }

@@ -293,7 +293,7 @@ dls_stream_raise_wrong(dls_state *state, dls_family family, dls_task task,
         [DLS_FAMILY_CUDA_MANAGED] = "pass 1 for the legacy default stream or 2 for the "
                                     "per-thread one",
         [DLS_FAMILY_ROCM] = "pass 0 for the default stream",
-        [DLS_FAMILY_ONEAPI] = "oneAPI takes None, -1 or a SyclQueue",
+        [DLS_FAMILY_ONEAPI] = "oneAPI takes None, -1, a SyclQueue or a queue's address",
     };
     const char *cure = cures[family] != NULL ? cures[family] : "pass None";
     assert(task == DLS_TASK_VALUE_ERROR || task == DLS_TASK_TYPE_ERROR);

@@ -101,11 +101,3 @@ dls_sycl_queue_sync(dls_state *state, PyObject *source, const dls_sync_job *job,
     }
     return result;
 }
-
-int
-dls_sycl_queue_wait(dls_state *state, PyObject *source, PyObject *queue)
-{
-    return wait_for(state, queue) == 0
-               ? 0
-               : dls_refuse_from_pending(state, source, "waiting for its queue failed");
-}

@@ -14,6 +14,3 @@
  * or -1 with BufferError: the queue is not known, or one of its methods failed. */
 int dls_sycl_queue_sync(dls_state *state, PyObject *source, const dls_sync_job *job,
                         PyObject *s);
-
-/* The host waits for a queue or torch's stream.  0, or -1 with BufferError. */
-int dls_sycl_queue_wait(dls_state *state, PyObject *source, PyObject *queue);

@@ -85,10 +85,15 @@ adapt_s(dls_sync *sync)
     if (sync->transfer == DLS_TRANSFER_AS_CUDA && s->value == DLS_VALUE_NONE) {
         *s = (dls_stream){.value = DLS_VALUE_ONE, .handle = 1};
     }
+    bool hidden = request->hides_queue && s->value == DLS_VALUE_NONE
+                  && sync->transfer == DLS_TRANSFER_HERE
+                  && dls_sycl_can_copy(sync->from.state);
     if (copies_oneapi(sync)) {
-        *s = (dls_stream){.value = sync->copy_queue != NULL ? DLS_VALUE_OBJECT
-                                   : sync->is_empty         ? DLS_VALUE_MINUS_ONE
-                                                            : DLS_VALUE_NONE};
+        *s = (dls_stream){.value = sync->is_empty ? DLS_VALUE_MINUS_ONE
+                                                  : DLS_VALUE_HANDLE};
+    }
+    else if (device.device_type == dl_kDLOneAPI && hidden) {
+        *s = (dls_stream){.value = DLS_VALUE_HANDLE};
     }
     else if (dls_transfer_is_on_copy_stream(sync->transfer)) {
         bool found = sync->copy.kind == DLS_COPY_ON;
@@ -120,35 +125,13 @@ find_copy_stream(dls_sync *sync, const void *address)
     }
 }
 
-/* What a copy to the host is made on, before adapt_s makes it S.  On oneAPI a producer
- * that syncs itself is given a queue, and the host waits for that; for all others the
- * host waits for P.  What is said to be empty is not looked for (S10).  0, or -1. */
-static int
-begin_copy(dls_sync *sync, const void *address)
-{
-    const dls_sync_source *from = &sync->from;
-    sync->place_is_unknown = sync->is_empty;
-    if (copies_oneapi(sync)) {
-        sync->copy.kind = DLS_COPY_WAITED;
-        return sync->kind == DLS_PRODUCER_MODERN && !sync->is_empty
-                   ? dls_sycl_copy_queue(from->state, from->source,
-                                         from->device.device_id, &sync->copy_queue)
-                   : 0;
-    }
-    if (!sync->is_empty) {
-        find_copy_stream(sync, address);
-    }
-    return 0;
-}
-
 /* --- before the call ------------------------------------------------------ */
 
 /* The object for `stream=`, a new reference; NULL with MemoryError. */
 static PyObject *
 passed_value(const dls_sync *sync)
 {
-    PyObject *stream = sync->copy_queue != NULL ? sync->copy_queue
-                                                : sync->from.request->stream;
+    PyObject *stream = sync->from.request->stream;
     static const long numbers[] = {
         [DLS_PASS_MINUS_1] = -1, [DLS_PASS_0] = 0, [DLS_PASS_1] = 1};
     assert(sync->argument != DLS_OMIT);
@@ -156,6 +139,9 @@ passed_value(const dls_sync *sync)
         Py_RETURN_NONE;
     }
     if (sync->argument == DLS_PASS_OWN) {
+        if (sync->own_queue != NULL) {
+            return Py_NewRef(sync->own_queue);
+        }
         return sync->own != 0 ? PyLong_FromUnsignedLongLong(sync->own)
                               : PyLong_FromLong(-1);
     }
@@ -169,6 +155,22 @@ passed_value(const dls_sync *sync)
     /* A SyclQueue, or what only its producer knows: the object itself. */
     Py_INCREF(stream);
     return stream;
+}
+
+/* What PASS_OWN passes.  On oneAPI a queue; else a stream, and 0 where the context is
+ * not known yet: then -1 is passed, see dls_sync_finish.  0, or -1. */
+static int
+find_own(dls_sync *sync, const void *address)
+{
+    const dls_sync_source *from = &sync->from;
+    if (from->device.device_type == dl_kDLOneAPI) {
+        return dls_sycl_copy_queue(from->state, from->source, from->device.device_id,
+                                   &sync->own_queue);
+    }
+    if (!sync->is_empty) {
+        find_own_stream(sync, address, &sync->own);
+    }
+    return 0;
 }
 
 int
@@ -185,9 +187,14 @@ dls_sync_begin(const dls_sync_source *from, const void *address, dls_producer_ki
     if (read_s(from->state, from->request, family, &sync->s) < 0) {
         return -1;
     }
-    if (dls_transfer_is_on_copy_stream(sync->transfer)
-        && begin_copy(sync, address) < 0) {
-        return -1;
+    if (copies_oneapi(sync)) {
+        sync->copy.kind = DLS_COPY_WAITED;
+    }
+    else if (dls_transfer_is_on_copy_stream(sync->transfer) && sync->is_empty) {
+        sync->place_is_unknown = true; /* it was not looked for (S10) */
+    }
+    else if (dls_transfer_is_on_copy_stream(sync->transfer)) {
+        find_copy_stream(sync, address);
     }
     adapt_s(sync);
     dls_sync_rule rule = dls_sync_rule_find(family, kind, sync->s.value);
@@ -199,8 +206,8 @@ dls_sync_begin(const dls_sync_source *from, const void *address, dls_producer_ki
     if (rule.argument == DLS_OMIT) {
         return 0;
     }
-    if (rule.argument == DLS_PASS_OWN && !sync->is_empty) {
-        find_own_stream(sync, address, &sync->own); /* 0: -1 is passed, see finish */
+    if (rule.argument == DLS_PASS_OWN && find_own(sync, address) < 0) {
+        return -1;
     }
     sync->passed = passed_value(sync);
     return sync->passed != NULL ? 0 : -1;
@@ -211,7 +218,7 @@ dls_sync_end(dls_sync *sync)
 {
     Py_CLEAR(sync->passed);
     Py_CLEAR(sync->queue);
-    Py_CLEAR(sync->copy_queue);
+    Py_CLEAR(sync->own_queue);
 }
 
 /* --- graph captures ------------------------------------------------------- */
@@ -357,7 +364,8 @@ do_task(dls_sync *sync, dls_task task, dls_producer_stream p,
     }
     bool about_l = task == DLS_TASK_EDGE_FROM_L || task == DLS_TASK_WAIT_L;
     if (task == DLS_TASK_WAIT_OWN) {
-        p = dls_producer_stream_of_handle(sync->own);
+        p = sync->own_queue != NULL ? dls_producer_stream_of_object(sync->own_queue)
+                                    : dls_producer_stream_of_handle(sync->own);
     }
     if (!about_l && dls_producer_stream_find(from, &p, &sync->queue) < 0) {
         return -1;
@@ -370,21 +378,20 @@ do_task(dls_sync *sync, dls_task task, dls_producer_stream p,
     return run_job(sync, &job);
 }
 
-/* The memory is copied to the host next: the host waits for the queue that the producer
- * was given, else for P. */
-static int
-finish_oneapi_copy(dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
-                   const dls_acquired *acquired)
+/* The rule for a producer that turned out to be of this kind.  One that was not given
+ * dlshim's queue has not led its work into that: because it takes none, or because the
+ * object said that it has no elements and was passed -1. */
+static dls_sync_rule
+find_rule(dls_sync *sync, dls_producer_kind kind)
 {
-    const dls_sync_source *from = &sync->from;
-    if (kind == DLS_PRODUCER_MODERN && sync->copy_queue != NULL) {
-        return dls_sycl_queue_wait(from->state, from->source, sync->copy_queue);
+    dls_family family = dls_family_of(sync->from.device.device_type);
+    if (copies_oneapi(sync) && sync->s.value == DLS_VALUE_MINUS_ONE) {
+        sync->s.value = DLS_VALUE_HANDLE;
     }
-    if (kind == DLS_PRODUCER_MODERN) {
-        kind = DLS_PRODUCER_OLD; /* it was passed -1, so it has not synced */
-    }
-    dls_task task = dls_sync_rule_find(DLS_FAMILY_ONEAPI, kind, DLS_VALUE_NONE).task;
-    return do_task(sync, task, p, acquired);
+    dls_sync_rule rule = dls_sync_rule_find(family, kind, sync->s.value);
+    return rule.task == DLS_TASK_WAIT_OWN && sync->own_queue == NULL
+               ? dls_sync_rule_find(family, DLS_PRODUCER_OLD, sync->s.value)
+               : rule;
 }
 
 int
@@ -408,16 +415,13 @@ dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
             kind = DLS_PRODUCER_OLD; /* it was passed -1, so it has not synced */
         }
     }
-    if (sync->argument == DLS_PASS_OWN && sync->own == 0
+    if (sync->argument == DLS_PASS_OWN && sync->own == 0 && sync->own_queue == NULL
         && kind != DLS_PRODUCER_WAITED) {
         kind = DLS_PRODUCER_OLD; /* the same: the context was not found before */
     }
     acquired->copy = sync->copy;
-    if (copies_oneapi(sync)) {
-        return finish_oneapi_copy(sync, kind, p, acquired);
-    }
     dls_family family = dls_family_of(sync->from.device.device_type);
-    dls_sync_rule rule = dls_sync_rule_find(family, kind, sync->s.value);
+    dls_sync_rule rule = find_rule(sync, kind);
     acquired->not_synced =
         sync->not_synced
         || (family == DLS_FAMILY_ONEAPI && rule.task == DLS_TASK_NOTHING
@@ -479,6 +483,9 @@ dls_sync_ready_stream(dls_state *state, const dls_request *request, dl_device de
     case DLS_VALUE_ONE:
     case DLS_VALUE_TWO:
     case DLS_VALUE_HANDLE:
+        if (device.device_type == dl_kDLOneAPI) {
+            return ready; /* the host has waited (S6) */
+        }
         return dls_producer_stream_of_handle(s.handle);
     case DLS_VALUE_OBJECT:
         return dls_producer_stream_of_object(request->stream);

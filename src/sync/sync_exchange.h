@@ -21,7 +21,7 @@ typedef struct {
     PyObject *passed;      /* strong: that value; NULL for OMIT */
     PyObject *queue;       /* strong: the queue that P is on oneAPI, or NULL */
     uint64_t own;          /* PASS_OWN: that stream; 0: none was found, -1 is passed */
-    PyObject *copy_queue;  /* strong: S of oneAPI memory's copy to the host, or NULL */
+    PyObject *own_queue;   /* strong: PASS_OWN on oneAPI: that queue, else NULL */
     dls_copy_place copy;   /* COPY_NONE unless dlshim copies on a copy stream */
     dls_error copy_error;  /* without such a stream: why there is none */
     bool place_is_unknown; /* then: the memory's address may tell where it is */

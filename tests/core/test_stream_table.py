@@ -147,18 +147,21 @@ ROCM_HOST = {
     WAITED: all_values(("-", "")),
 }
 
-# S6, oneAPI: queues only; -1 becomes None.
-NO_QUEUE = dict.fromkeys(("0", "1", "2", "handle"), TY)
+# S6, oneAPI: queues; -1 becomes None.  A number above 2 is the address of a queue that Python
+# cannot use: the host waits, for P, or for a queue of dlshim's into which a modern one leads.
+NO_QUEUE = dict.fromkeys(("0", "1", "2"), TY)
 _MODERN_ONEAPI = checked(all_values(("None", "")), NO_QUEUE) | {
     "object": ("S", ""),
     "wait": ("None", WAIT),
 }
 _IGNORES_ONEAPI = checked(all_values(("None", WAIT)), NO_QUEUE) | {"-1": ("None", "")}
 ONEAPI = {
-    **dict.fromkeys((MODERN, JAX, UNHEARD), _MODERN_ONEAPI),
+    **dict.fromkeys((MODERN, UNHEARD), _MODERN_ONEAPI | {"handle": ("D", WAIT_OWN)}),
+    # JAX waits on the host where it is passed None.
+    JAX: _MODERN_ONEAPI,
     # torch drops the stream of an XPU tensor: its own is waited for, whoever reads.
     **dict.fromkeys((TORCH, IGNORES), _IGNORES_ONEAPI),
-    OLD: row(("-", WAIT), ("-", ""), TY, TY, TY, TY, ("-", SYNC), ("-", WAIT)),
+    OLD: row(("-", WAIT), ("-", ""), TY, TY, TY, ("-", WAIT), ("-", SYNC), ("-", WAIT)),
     WAITED: checked(all_values(("-", "")), NO_QUEUE),
 }
 
@@ -269,6 +272,8 @@ def outcome(task: str, known: str, p: int, s: int, policy: str) -> str:
         return "nothing" if s == 1 else EDGE
     if known == "ready":
         return "nothing"
+    if task == WAIT_OWN:  # S6: P is that queue, so it is known
+        return WAITS_P if known == "known" else REFUSED
     if task == REFUSED:
         same = known == "known" and p == s
         return "nothing" if same or policy == "same" else REFUSED

@@ -102,6 +102,27 @@ def test_one_queue_needs_no_sync(gate):
     del kept
 
 
+def asked_by_torch(x: Any, **passed: Any) -> Any:
+    """torch 2.9 to 2.15 for an XPU: the device first, and no stream (pytorch/pytorch#195825); with
+    pytorch/pytorch#195828 `torch.xpu.current_stream().sycl_queue`, the address of a queue."""
+    upgraded = dlshim.upgrade(x)
+    assert upgraded.__dlpack_device__() == (14, 0)
+    return caps.take(upgraded.__dlpack__(max_version=V1, **passed))
+
+
+class Wrapper:
+    """Hands everything on; nobody knows the queue of what is in it."""
+
+    def __init__(self, of: Any) -> None:
+        self.of = of
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        return self.of.__dlpack__(**keywords)
+
+    def __dlpack_device__(self) -> Any:
+        return self.of.__dlpack_device__()
+
+
 #: What the host asks for without a stream.
 WAITS: dict[str, Callable[[Gate], Any]] = {
     "memory object": lambda g: exported(g.memory, None),
@@ -113,6 +134,14 @@ WAITS: dict[str, Callable[[Gate], Any]] = {
     "copy to the host": lambda g: exported(g.array, None, device="cpu"),
     "interface of a Tensor": lambda g: tensor_of(g).__sycl_usm_array_interface__,
     "Tensor": lambda g: exported(tensor_of(g), None),
+    "torch": lambda g: asked_by_torch(g.array),
+    "torch, memory object": lambda g: asked_by_torch(g.memory),
+    "torch, Tensor": lambda g: asked_by_torch(tensor_of(g)),
+    "torch, wrapper": lambda g: asked_by_torch(Wrapper(g.array)),
+    "torch, address": lambda g: asked_by_torch(g.array, stream=g.queue.addressof_ref()),
+    "torch, wrapper, address": lambda g: asked_by_torch(
+        Wrapper(g.array), stream=g.queue.addressof_ref()
+    ),
 }
 
 
@@ -164,6 +193,23 @@ def test_an_unknown_queue_is_refused(gate, other_queue):
         for stream in (None, other_queue):
             with pytest.raises(BufferError, match=r"not known.*producer_stream="):
                 exported(x, stream)
+    assert not gate.is_open
+
+
+def test_negative_control_torch_reads_too_early_bare(gate):
+    for asked in ({}, {"max_version": V1}):
+        assert gate.array.__dlpack_device__()[0] == 14
+        caps.take(gate.array.__dlpack__(**asked)).release()
+    assert not gate.is_open
+    with pytest.raises(TypeError):
+        gate.array.__dlpack__(max_version=V1, stream=gate.queue.addressof_ref())
+
+
+def test_small_numbers_are_refused_as_dpctl_does(gate):
+    for stream in (0, 1, 2):
+        for x in (gate.array, dlshim.upgrade(gate.array)):
+            with pytest.raises(TypeError, match="stream"):
+                x.__dlpack__(stream=stream)
     assert not gate.is_open
 
 
