@@ -345,6 +345,46 @@ is_asked_by(const char *const *modules)
     return found;
 }
 
+/* NULL: there is none. */
+static const char *
+wait_path(const dls_library *row, int32_t device_type)
+{
+    static const struct {
+        const char *name;
+        int32_t device_type;
+        const char *path;
+    } waits[] = {
+#define DEVICE_WAIT(name, device_type, path) {name, device_type, path},
+#include "exchange/libraries.def"
+#undef DEVICE_WAIT
+    };
+    for (size_t i = 0; row != NULL && i < sizeof waits / sizeof *waits; i++) {
+        if (waits[i].device_type == device_type
+            && strcmp(waits[i].name, row->name) == 0) {
+            return waits[i].path;
+        }
+    }
+    return NULL;
+}
+
+bool
+dls_library_can_wait(const dls_library *row, int32_t device_type)
+{
+    return wait_path(row, device_type) != NULL;
+}
+
+int
+dls_library_wait(dls_state *state, const dls_library *row, PyObject *obj,
+                 dl_device device)
+{
+    PyObject *result = NULL;
+    const char *path = wait_path(row, device.device_type);
+    int got = path != NULL ? find_named(state, obj, path, device.device_id, &result)
+                           : 0;
+    Py_XDECREF(result);
+    return got;
+}
+
 bool
 dls_library_never_writes(void)
 {

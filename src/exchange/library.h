@@ -89,6 +89,14 @@ int dls_library_enter_device(dls_state *state, const dls_library *row, PyObject 
 /* guard: stolen.  Keeps a pending exception. */
 void dls_library_leave_device(PyObject *guard);
 
+/* Is a way known for the host to wait for what the row's library (NULL: none) does on
+ * devices of this type (DEVICE_WAIT)? */
+bool dls_library_can_wait(const dls_library *row, int32_t device_type);
+
+/* Wait.  1 = done, 0 = there is no such way here, -1 = exception set. */
+int dls_library_wait(dls_state *state, const dls_library *row, PyObject *obj,
+                     dl_device device);
+
 /* Does code that writes to no memory ask (NEVER_WRITES)?  It is the Python code that
  * has called us. */
 bool dls_library_never_writes(void);

@@ -62,6 +62,16 @@ copies_oneapi(const dls_sync *sync)
            && sync->from.device.device_type == dl_kDLOneAPI;
 }
 
+/* Is there a way for the host to wait for the library, and is it asked to (S8)? */
+static bool
+waits_by_library(const dls_sync *sync)
+{
+    const dls_sync_source *from = &sync->from;
+    return sync->s.value != DLS_VALUE_MINUS_ONE
+           && dls_family_of(from->device.device_type) == DLS_FAMILY_OTHER
+           && dls_library_can_wait(from->plan->library, from->device.device_type);
+}
+
 /* Put the stream that really reads the memory in the place of what the consumer passed.
  */
 static void
@@ -197,6 +207,9 @@ dls_sync_begin(const dls_sync_source *from, const void *address, dls_producer_ki
         find_copy_stream(sync, address);
     }
     adapt_s(sync);
+    if (waits_by_library(sync)) {
+        kind = DLS_PRODUCER_WAITED; /* no stream is passed: dls_sync_finish waits */
+    }
     dls_sync_rule rule = dls_sync_rule_find(family, kind, sync->s.value);
     if (rule.task == DLS_TASK_VALUE_ERROR || rule.task == DLS_TASK_TYPE_ERROR) {
         return dls_stream_raise_wrong(from->state, family, rule.task,
@@ -394,6 +407,21 @@ find_rule(dls_sync *sync, dls_producer_kind kind)
                : rule;
 }
 
+/* 1: the host has waited for the library; 0: there is no way for that; -1. */
+static int
+wait_by_library(const dls_sync *sync)
+{
+    const dls_sync_source *from = &sync->from;
+    if (!waits_by_library(sync)) {
+        return 0;
+    }
+    int got = dls_library_wait(from->state, from->plan->library, from->source,
+                               from->device);
+    return got < 0 ? dls_refuse_from_pending(from->state, from->source,
+                                             "waiting for its library's work failed")
+                   : got;
+}
+
 int
 dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
                 dls_acquired *acquired)
@@ -420,6 +448,10 @@ dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
         kind = DLS_PRODUCER_OLD; /* the same: the context was not found before */
     }
     acquired->copy = sync->copy;
+    int waited = wait_by_library(sync);
+    if (waited != 0) {
+        return waited < 0 ? -1 : 0;
+    }
     dls_family family = dls_family_of(sync->from.device.device_type);
     dls_sync_rule rule = find_rule(sync, kind);
     acquired->not_synced =

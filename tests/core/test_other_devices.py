@@ -62,12 +62,12 @@ def on(cls: Any, device: tuple[int, int], shape: tuple[int, ...] = (3,), **field
 
 
 def ignoring(device: tuple[int, int]) -> Any:
-    """MLX 0.31: takes `stream` and does nothing with it."""
+    """An array of nanobind's: takes `stream` and does nothing with it."""
 
     class array(P2):
         pass
 
-    array.__module__, array.__qualname__ = "mlx.core", "array"
+    array.__module__, array.__qualname__ = "nanobind", "nb_ndarray"
     return on(array, device)
 
 
