@@ -107,7 +107,8 @@ refused_keywords(const dls_exchange *x, unsigned form, const dls_call_values *va
     }
     /* What the producer does not copy, dlshim does. */
     if ((open & DLS_ASK_COPY) && x->request.copy == 1
-        && PyErr_ExceptionMatches(PyExc_BufferError)) {
+        && (PyErr_ExceptionMatches(PyExc_BufferError)
+            || PyErr_ExceptionMatches(PyExc_RuntimeError))) {
         return DLS_ASK_COPY;
     }
     if (PyErr_ExceptionMatches(PyExc_NotImplementedError)
@@ -264,6 +265,12 @@ call_in_place(dls_exchange *x, dls_sync *sync, bool captured)
         return got;
     }
     dls_producer_kind kind = told ? sync->kind : dls_kind_without_stream(x->plan);
+    /* torch makes S wait first, and then starts its copy: so S is synced again. */
+    if (kind == DLS_PRODUCER_REFUSES_TWO && x->request.copy == 1
+        && (used & DLS_ASK_COPY)) {
+        kind = DLS_PRODUCER_OLD;
+    }
+    x->acquired.copy_asked = (used & DLS_ASK_COPY) != 0;
     /* What a keyword asked for that had to be dropped still counts (N4). */
     bool not_copied = x->request.copy == 1 && (full & ~used & DLS_ASK_COPY)
                       && !dls_transfer_can_allocate(sync->from.device.device_type);
@@ -349,12 +356,14 @@ move(dls_exchange *x, dls_sync *sync)
     if (got == DLS_ATTEMPT_GOT && !has_moved(x->acquired.tensor.device, want)) {
         return dls_attempt_end(x, -1, DLS_ATTEMPT_NOT_OFFERED);
     }
+    x->acquired.copy_asked = got == DLS_ATTEMPT_GOT;
     got = got == DLS_ATTEMPT_GOT ? dls_attempt_check_bits(x) : got;
     if (got != DLS_ATTEMPT_GOT || want.device_type == dl_kDLCPU) {
         return got;
     }
-    /* torch makes S wait first, and then starts the copy: so S is synced again. */
-    bool again = dls_transfer_can_allocate(want.device_type);
+    /* The same after a move, whoever made it; JAX alone syncs what it has moved. */
+    bool again = dls_transfer_can_allocate(want.device_type)
+                 && sync->kind != DLS_PRODUCER_NO_MINUS_ONE;
     int code = dls_sync_finish(sync, again ? DLS_PRODUCER_OLD : sync->kind, unknown,
                                &x->acquired);
     return dls_attempt_end(x, code, DLS_ATTEMPT_FINAL);

@@ -31,6 +31,7 @@ typedef struct {
     bool readonly_stated; /* the source can say READ_ONLY, so its absence counts */
     bool shared;          /* others held the capsule when it was looked at */
     bool altered;         /* tensor no longer says what the source's struct says */
+    bool copy_asked;     /* the producer has taken copy=True, or was asked to move it */
     bool not_synced;     /* no sync was asked for: by None on oneAPI (S6), or in a graph
                           * capture, where no stream was named (S14) */
     dls_copy_place copy; /* where it is copied to the host, if it is (S18) */

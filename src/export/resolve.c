@@ -186,7 +186,8 @@ static bool
 must_copy(const dls_exchange *x, int32_t device_type)
 {
     bool told = (x->acquired.flags & DL_FLAG_IS_COPIED)
-                || dls_plan_has(x->plan, DLS_LIB_COPIES_UNFLAGGED);
+                || (x->acquired.copy_asked
+                    && dls_plan_has(x->plan, DLS_LIB_COPIES_UNFLAGGED));
     return x->request.copy == 1 && (dls_device_is_host(device_type) || !told);
 }
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import dlshim
-from device import vendors
+from device import matrix_run, rocm, vendors
 from device.test_copies import LAYOUTS, filled_far
 from dlshim import _core
 from doubles import capsules as caps
@@ -105,6 +105,8 @@ def s_of(case: Case, kind: str) -> tuple[dict[str, Any], int]:
 
 
 STREAMS = ("omitted", "None", "-1", "L", "B", "N", "object")
+#: Their dicts say that nothing is unfinished, which is not true in these tests.
+NOT_SYNCED = ("cai 3, None", "cai 3, no key")
 #: The device of the copy, and the current one.
 PLACES = ((0, 0), (1, 0), (1, None), (0, None))
 
@@ -278,6 +280,33 @@ def check_device_memory_for_any_stream_and_place(drv: Any) -> None:
         assert not x.write() and not drv.races(), (told, "the source is the producer's again")
         drv.free(x.address)
         case.release(told=told)
+
+
+def check_every_kind_of_producer(drv: Any) -> None:
+    """Those of the matrix: to another device, and a copy on its own."""
+    matrix = rocm if vendors.of(drv).is_hip else matrix_run
+    for producer, kind, to in itertools.product(matrix.MAKE, ("L", "B", "N"), (0, 1)):
+        if producer in NOT_SYNCED or (producer == "jax" and to == 0):  # it copies, its double not
+            continue
+        with matrix.libraries():
+            case = Case(drv, to=to)
+            legacy = case.vendor.legacy
+            p = legacy if kind == "L" else drv.stream_new(0, kind == "B", name="P")
+            matrix.CURRENT["torch"].handle = p  # where torch makes its clones
+            x = matrix.MAKE[producer](drv, p, device=0)
+            assert not x.write()
+            source = dlshim.upgrade(matrix.source_of(producer, x), copy=True)
+            s = case.stream()
+            told = (producer, kind, to)
+            case.taken = caps.take(source.__dlpack__(dl_device=case.want, stream=s))
+            view = case.taken.view
+            assert view.device == case.want and view.data != x.address, told
+            assert not drv.read(s, view.data, 24) and not drv.races(), (told, drv.races())
+            assert not drv.gil_held_calls(every=True), told
+            case.taken.release()
+            del source, x
+            caps.close_accounts()
+            assert drv.live_memory() == case.memory, told
 
 
 def check_without_a_copy_nothing_is_allocated(drv: Any) -> None:
