@@ -1,5 +1,5 @@
 /* Strided copies: the source is a block of exactly the bytes that the layout spans, and
- * the result is compared with a loop that knows nothing of axes, planes or tiles. */
+ * the result is compared with a loop that knows nothing of axes, planes or blocks. */
 #include "input.h"
 
 #include "core/alloc.h"
@@ -8,7 +8,8 @@
 #include "core/layout.h"
 
 #define DIMS 12
-#define MOST 4096 /* elements */
+#define MOST 8192 /* elements: two sides of a block and more, one longer than a tile \
+                   */
 #define SPAN 65536
 
 typedef struct {
@@ -29,7 +30,9 @@ take_layout(input *in, layout *made)
     made->no_strides = (style & 7) == 7;
     for (int32_t i = 0; i < made->ndim; i++) {
         uint8_t wish = take_byte(in);
-        int64_t extent = wish >= 0xf0 ? wish : wish % 9 + 1;
+        int64_t extent = wish >= 0xe8   ? wish + 32
+                         : wish >= 0xc0 ? wish % 40 + 1
+                                        : wish % 9 + 1;
         made->shape[i] = made->count * extent <= MOST ? extent : 1;
         made->count *= made->shape[i];
     }

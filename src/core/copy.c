@@ -1,5 +1,6 @@
-/* The traversal of strided memory, and the copy of host memory that walks it.  Pure C.
- * Tests: tests/core/test_copy.py, tests/device/test_copies.py. */
+/* The traversal of strided memory, and the copy of host memory: which axes make planes,
+ * and in which order they are walked.  Called as copy.h says.  Allocates the axes where
+ * there are many.  Tests: tests/core/test_copy.py, tests/device/test_copies.py. */
 #include "core/copy.h"
 
 #include <assert.h>
@@ -8,6 +9,8 @@
 
 #include "core/alloc.h"
 #include "core/base.h"
+#include "core/copy_blocks.h"
+#include "core/copy_rows.h"
 #include "core/error.h"
 
 /* --- the traversal -------------------------------------------------------- */
@@ -34,25 +37,14 @@ add_axis(dls_traversal *walk, int64_t extent, int64_t step)
     walk->axes[walk->count++] = (dls_axis){.extent = extent, .step = step};
 }
 
-int
-dls_traversal_plan(dls_traversal *walk, const dl_tensor *tensor, int64_t itemsize)
+/* Find the axes; walk->axes has room for all of them. */
+static void
+find_axes(dls_traversal *walk, const dl_tensor *tensor, int64_t itemsize)
 {
-    int32_t ndim = tensor->ndim;
     const int64_t *shape = tensor->shape, *strides = tensor->strides;
-    assert(ndim >= 0 && itemsize > 0);
-    *walk = (dls_traversal){.itemsize = itemsize};
-    if (strides == NULL) {
-        for (int32_t i = 0; i < ndim; i++) {
-            walk->itemsize *= shape[i];
-        }
-        return DLS_OK;
-    }
-    walk->axes = dls_alloc((size_t)(ndim < AXES_MAX ? ndim : AXES_MAX)
-                           * sizeof *walk->axes);
-    if (walk->axes == NULL) {
-        return DLS_ENOMEM;
-    }
-    for (int32_t i = 0; i < ndim; i++) {
+    assert(tensor->ndim >= 0 && itemsize > 0);
+    walk->itemsize = itemsize;
+    for (int32_t i = 0; i < tensor->ndim; i++) {
         if (shape[i] != 1) {
             add_axis(walk, shape[i], strides[i] * itemsize);
         }
@@ -61,6 +53,25 @@ dls_traversal_plan(dls_traversal *walk, const dl_tensor *tensor, int64_t itemsiz
     if (walk->count > 0 && walk->axes[walk->count - 1].step == itemsize) {
         walk->itemsize *= walk->axes[--walk->count].extent;
     }
+}
+
+int
+dls_traversal_plan(dls_traversal *walk, const dl_tensor *tensor, int64_t itemsize)
+{
+    int32_t ndim = tensor->ndim;
+    *walk = (dls_traversal){.itemsize = itemsize};
+    if (tensor->strides == NULL) {
+        for (int32_t i = 0; i < ndim; i++) {
+            walk->itemsize *= tensor->shape[i];
+        }
+        return DLS_OK;
+    }
+    walk->axes = dls_alloc((size_t)(ndim < AXES_MAX ? ndim : AXES_MAX)
+                           * sizeof *walk->axes);
+    if (walk->axes == NULL) {
+        return DLS_ENOMEM;
+    }
+    find_axes(walk, tensor, itemsize);
     return DLS_OK;
 }
 
@@ -81,100 +92,128 @@ dls_traversal_next(const dls_traversal *walk, const char **src)
 
 /* --- the copy of host memory ---------------------------------------------- */
 
-/* How many columns are read together when rows are nearer in memory than columns: each
- * cache line of the source is then read completely while it is in the cache. */
-#define TILE 32
-
-/* A plane of the source: rows x columns items, dense in the destination. */
+/* A copy, or what it does for one index of its outer axes. */
 typedef struct {
-    dls_axis rows;
-    dls_axis columns;
+    dls_axis *axes;
+    int count;
     int64_t itemsize;
-} plane;
+} part;
 
-/* One tile: `width` columns of every row.  memcpy of a constant size is one or two
- * moves, whatever the alignment. */
-#define DEFINE_COPY_TILE(name, size)                                               \
-    static void name(char *dst, const char *src, const plane *what, int64_t width) \
-    {                                                                              \
-        const int64_t step = what->columns.step, rows = what->rows.extent;         \
-        const int64_t dst_row = what->columns.extent * (int64_t)(size);            \
-        for (int64_t row = 0; row < rows; row++) {                                 \
-            char *to = dst + row * dst_row;                                        \
-            const char *from = src + row * what->rows.step;                        \
-            for (int64_t i = 0; i < width; i++) {                                  \
-                memcpy(to + i * (int64_t)(size), from + i * step, (size_t)(size)); \
-            }                                                                      \
-        }                                                                          \
-    }
-
-DEFINE_COPY_TILE(copy_tile_1, 1)
-DEFINE_COPY_TILE(copy_tile_2, 2)
-DEFINE_COPY_TILE(copy_tile_4, 4)
-DEFINE_COPY_TILE(copy_tile_8, 8)
-DEFINE_COPY_TILE(copy_tile_16, 16)
-DEFINE_COPY_TILE(copy_tile_any, what->itemsize)
-
-static void
-copy_tile(char *dst, const char *src, const plane *what, int64_t width)
+/* Step to the next index of the axes outside the plane.  False at the end; everything
+ * is then at the start again. */
+static bool
+next_plane(const part *outer, int skipped, char **to, const char **from)
 {
-    static void (*const copies[])(char *, const char *, const plane *, int64_t) = {
-        [1] = copy_tile_1, [2] = copy_tile_2,   [4] = copy_tile_4,
-        [8] = copy_tile_8, [16] = copy_tile_16,
-    };
-    bool named = what->itemsize <= 16 && copies[what->itemsize] != NULL;
-    (named ? copies[what->itemsize] : copy_tile_any)(dst, src, what, width);
+    for (int i = outer->count - 1; i >= 0; i--) {
+        dls_axis *axis = &outer->axes[i];
+        if (i == skipped) {
+            continue;
+        }
+        if (++axis->index < axis->extent) {
+            *to += axis->pitch;
+            *from += axis->step;
+            return true;
+        }
+        axis->index = 0;
+        *to -= (axis->extent - 1) * axis->pitch;
+        *from -= (axis->extent - 1) * axis->step;
+    }
+    return false;
 }
 
-static void
-copy_plane(char *dst, const char *src, const plane *what)
+/* The axis whose items are nearest to each other in the source; the innermost of
+ * several. */
+static int
+nearest_axis(const part *what)
 {
-    int64_t columns = what->columns.extent;
-    bool across = llabs(what->rows.step) < llabs(what->columns.step);
-    int64_t tile = across && columns > TILE ? TILE : columns;
-    for (int64_t first = 0; first < columns; first += tile) {
-        int64_t width = columns - first < tile ? columns - first : tile;
-        copy_tile(dst + first * what->itemsize, src + first * what->columns.step, what,
-                  width);
+    int nearest = what->count - 1;
+    for (int i = nearest - 1; i >= 0; i--) {
+        if (llabs(what->axes[i].step) < llabs(what->axes[nearest].step)) {
+            nearest = i;
+        }
     }
+    return nearest;
 }
 
-/* The innermost two axes as a plane; an absent one has a single item. */
-static plane
-take_plane(dls_traversal *walk)
+/* No axis but the last is a broadcast.  The columns of the planes are the last axis,
+ * which is dense in the destination; their rows are the axis that is densest in the
+ * source, or else the last but one. */
+static void
+copy_planes(char *to, const char *from, const part *what)
 {
-    const dls_axis one = {.extent = 1};
-    plane what = {one, one, walk->itemsize};
-    if (walk->count > 0) {
-        what.columns = walk->axes[--walk->count];
+    int last = what->count - 1, nearest = nearest_axis(what);
+    bool across = nearest != last;
+    int rows = across ? nearest : last - 1;
+    const dls_axis *column = &what->axes[last];
+    const part outer = {what->axes, last, what->itemsize};
+    dls_plane plane = {.rows = 1,
+                       .columns = column->extent,
+                       .column_step = column->step,
+                       .itemsize = what->itemsize};
+    if (rows >= 0) {
+        plane.rows = what->axes[rows].extent;
+        plane.row_step = what->axes[rows].step;
+        plane.row_pitch = what->axes[rows].pitch;
     }
-    if (walk->count > 0) {
-        what.rows = walk->axes[--walk->count];
+    do {
+        (across ? dls_copy_across : dls_copy_rows)(to, from, &plane);
+    } while (next_plane(&outer, rows, &to, &from));
+}
+
+/* The outermost broadcast: what it repeats is copied once. */
+static void
+copy_part(char *to, const char *from, part what)
+{
+    int i = 0;
+    while (i < what.count - 1 && what.axes[i].step != 0) {
+        i++;
     }
-    return what;
+    if (what.count == 0) {
+        memcpy(to, from, (size_t)what.itemsize);
+        return;
+    }
+    if (i == what.count - 1) {
+        copy_planes(to, from, &what);
+        return;
+    }
+    const dls_axis *repeated = &what.axes[i];
+    const part outer = {what.axes, i, what.itemsize};
+    const part inner = {what.axes + i + 1, what.count - i - 1, what.itemsize};
+    do {
+        copy_part(to, from, inner);
+        dls_copy_repeat(to, repeated->pitch, repeated->pitch * repeated->extent);
+    } while (next_plane(&outer, -1, &to, &from));
 }
 
 void
 dls_host_copy_walk(void *dst, const void *src, dls_traversal walk)
 {
-    plane what = take_plane(&walk);
-    int64_t size = what.rows.extent * what.columns.extent * what.itemsize;
-    char *to = dst;
-    const char *from = src;
-    do {
-        copy_plane(to, from, &what);
-        to += size;
-    } while (dls_traversal_next(&walk, &from));
+    int64_t pitch = walk.itemsize;
+    for (int i = walk.count - 1; i >= 0; i--) {
+        walk.axes[i].pitch = pitch;
+        pitch *= walk.axes[i].extent;
+    }
+    copy_part(dst, src, (part){walk.axes, walk.count, walk.itemsize});
 }
+
+/* So many axes need no allocation. */
+#define AXES_FEW 8
 
 int
 dls_host_copy(void *dst, const dl_tensor *tensor, int64_t itemsize)
 {
-    dls_traversal walk;
-    if (dls_traversal_plan(&walk, tensor, itemsize) != DLS_OK) {
+    dls_axis few[AXES_FEW];
+    dls_traversal walk = {.axes = few};
+    bool many = tensor->ndim > AXES_FEW || tensor->strides == NULL;
+    if (!many) {
+        find_axes(&walk, tensor, itemsize);
+    }
+    else if (dls_traversal_plan(&walk, tensor, itemsize) != DLS_OK) {
         return DLS_ENOMEM;
     }
     dls_host_copy_walk(dst, (const char *)tensor->data + tensor->byte_offset, walk);
-    dls_free(walk.axes);
+    if (many) {
+        dls_free(walk.axes);
+    }
     return DLS_OK;
 }

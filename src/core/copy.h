@@ -12,6 +12,7 @@ typedef struct {
     int64_t extent;
     int64_t step;  /* bytes in the source */
     int64_t index; /* of a walk, 0 before and after */
+    int64_t pitch; /* bytes in the destination: of the copy only */
 } dls_axis;
 
 /* How to walk over a tensor: axes merged where possible, units in bytes.  A copy of it
@@ -36,7 +37,6 @@ bool dls_traversal_next(const dls_traversal *walk, const char **src);
 /* Copy all elements of a strided tensor to dst in row-major order.  There is at least
  * one element; itemsize is any whole number of bytes > 0; dst has room for count *
  * itemsize bytes and does not overlap; dls_tensor_scan has accepted the tensor.
- * Contiguous runs go by memcpy, item sizes 1, 2, 4, 8, 16 have their own inner loops.
  * DLS_OK, or DLS_ENOMEM and nothing was copied. */
 int dls_host_copy(void *dst, const dl_tensor *tensor, int64_t itemsize);
 

@@ -1,17 +1,24 @@
-"""The strided host copy, against a model that gathers one element after the other."""
+"""The host copy, against a model that gathers one element after the other.
+
+tests/doubles/layouts.py has the layouts at the edges of its loops; fuzz/core/fuzz_copy.c watches
+both ends of the memory that is written.
+"""
 
 from __future__ import annotations
 
 import array
 import ctypes
+import math
 import threading
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 import dlshim
 from doubles import capsules as caps
+from doubles import child
+from doubles import layouts as edges_of
 from doubles.asking import bare, counting, tells, versioned
 from doubles.producers import P1, P2, P0Mxnet
 
@@ -111,6 +118,99 @@ def test_permuted_and_flipped_arrays(shape, order, flip):
     x = P2(tuple(shape), "float32", strides=tuple(strides), start=start, memory=memory)
     with versioned(dlshim.upgrade(x, order="C")) as imported:
         assert b"".join(imported.view.elements()) == gather(pattern, shape, strides, start, 4)
+
+
+def check_copy(shape, strides, start, itemsize, shift=0):
+    """dlshim's copy of pattern memory that begins `shift` bytes into an aligned block."""
+    size = edges_of.bytes_of((shape, strides, start, itemsize))
+    pattern = PATTERN[:size]
+    block = (ctypes.c_char * (size + shift))()
+    ctypes.memmove(ctypes.addressof(block) + shift, pattern, size)
+    memory = (ctypes.c_char * size).from_buffer(block, shift)
+    x = P2(shape, opaque(itemsize), strides=strides, start=start, memory=memory)
+    tensor = dlshim.from_dlpack(x, copy=True)
+    wanted = gather(pattern, shape, strides, start, itemsize)
+    assert ctypes.string_at(tensor.data_ptr, len(wanted)) == wanted, (shape, strides, itemsize)
+    assert tensor.data_ptr % 64 == 0
+
+
+#: No two of its lines of 256 bytes are alike, nor neighbours in a line.
+PATTERN = bytes((7 * k + k // 251 + k // 65521) % 256 for k in range(1 << 20))
+
+
+@pytest.mark.parametrize("way", ["rows", "repeats", "planes"])
+def test_the_ends_of_every_loop(way):
+    count = 0
+    for layout in getattr(edges_of, way)():
+        check_copy(*layout, shift=count % 4)
+        count += 1
+    assert count > 15
+
+
+EXTENTS = st.sampled_from([1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 255, 257, 273])
+
+
+@st.composite
+def views(draw):
+    """Permuted, flipped, stepped, repeated and overlapping views of up to four dimensions."""
+    shape = draw(st.lists(EXTENTS, min_size=1, max_size=4))
+    while math.prod(shape) > 20_000:
+        shape[shape.index(max(shape))] = 2
+    strides, step = [0] * len(shape), draw(st.integers(1, 3))
+    for axis in draw(st.permutations(range(len(shape)))):
+        kind = draw(st.sampled_from(["on", "on", "on", "back", "repeated", "overlapping"]))
+        if kind == "overlapping":
+            strides[axis] = draw(st.integers(-5, 5))
+        elif kind != "repeated":
+            strides[axis] = -step if kind == "back" else step
+            step = step * shape[axis] + draw(st.sampled_from([0, 0, 0, 1, 5]))
+    itemsize = draw(st.sampled_from(edges_of.SIZES))
+    size = edges_of.bytes_of(edges_of.layout(shape, strides, itemsize))
+    return edges_of.layout(shape, strides, itemsize if size <= len(PATTERN) else 1)
+
+
+@SETTINGS
+@given(layout=views(), shift=st.integers(0, 15))
+def test_views_of_every_kind(layout, shift):
+    assume(edges_of.bytes_of(layout) <= len(PATTERN))
+    check_copy(*layout, shift=shift)
+
+
+def test_nothing_outside_of_the_span_is_read():
+    """The source lies against a page that nobody may read, first with its end, then with its
+    beginning."""
+    child.run(
+        """
+        import ctypes
+        import dlshim
+        from doubles import layouts
+        from doubles.producers import P2
+
+        first, end = layouts.guarded(1 << 18)
+        count = 0
+        for shape, strides, start, itemsize in layouts.edges():
+            size = layouts.bytes_of((shape, strides, start, itemsize))
+            if size > end - first:
+                continue
+            for address in (first, end - size):
+                memory = (ctypes.c_char * size).from_address(address)
+                x = P2(shape, (3, 8, itemsize), strides=strides, start=start, memory=memory)
+                dlshim.from_dlpack(x, copy=True)
+                count += 1
+        assert count > 4000, count
+        """
+    )
+
+
+def test_copies_of_large_blocks_are_whole():
+    """From 4 MB on the kernel is asked for large pages; the memory is free()'d as any other."""
+    size = (4 << 20) + 4097
+    block = bytes(range(256)) * (size // 256) + bytes(size % 256)
+    for _ in range(3):
+        with counting() as count:
+            tensor = dlshim.from_dlpack(memoryview(block), copy=True)
+        assert count.copied == 1
+        assert ctypes.string_at(tensor.data_ptr, size) == block
 
 
 def test_copies_of_real_numpy_views():
