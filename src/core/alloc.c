@@ -1,10 +1,16 @@
-/* Allocates and frees, and fails on demand.  Called everywhere.  Tests:
- * tests/core/test_alloc_failure.py. */
+/* Allocates and frees, and fails on demand.  Called everywhere.  Asks Linux for large
+ * pages.  Tests: tests/core/test_alloc_failure.py, tests/core/test_copy.py. */
+#ifdef __linux__
+#define _DEFAULT_SOURCE /* madvise */
+#endif
 #include "core/alloc.h"
 
 #include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 
 /* Counts down to the allocation that fails; negative = off. */
 static atomic_long fail_in = -1;
@@ -20,6 +26,27 @@ dls_alloc(size_t size)
     return malloc(size != 0 ? size : 1);
 }
 
+/* From this size on, an advice costs less than the page faults that it saves. */
+#define LARGE (INT64_C(4) << 20)
+#define PAGE 4096
+
+/* Fresh memory is given by the kernel page by page, as it is written.  Where the kernel
+ * gives 2 MB pages to those who ask for them, it is asked.  That it does not is no
+ * failure. */
+static void
+advise_large_pages(void *start, int64_t bytes)
+{
+#ifdef MADV_HUGEPAGE
+    if (bytes >= LARGE) {
+        uintptr_t first = ((uintptr_t)start + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
+        madvise((void *)first, (size_t)bytes - (first - (uintptr_t)start),
+                MADV_HUGEPAGE);
+    }
+#else
+    (void)start, (void)bytes;
+#endif
+}
+
 void *
 dls_alloc_aligned(int64_t bytes, int64_t alignment, void **start)
 {
@@ -30,6 +57,9 @@ dls_alloc_aligned(int64_t bytes, int64_t alignment, void **start)
     void *block = dls_alloc((size_t)(bytes + alignment));
     uintptr_t mask = (uintptr_t)alignment - 1;
     *start = (void *)(((uintptr_t)block + mask) & ~mask);
+    if (block != NULL) {
+        advise_large_pages(*start, bytes);
+    }
     return block;
 }
 
