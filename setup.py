@@ -64,6 +64,7 @@ QUICK = [
     "exchange/tensor_object",
     "export/device_answer",
     "export/export",
+    "export/fast_copy",
     "export/fast_path",
     "export/resolve",
     "module/ctable_out",

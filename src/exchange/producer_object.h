@@ -26,6 +26,15 @@ dls_producer_data(PyObject *self)
     return (dls_producer *)self;
 }
 
+/* Keep this share (stolen) until the next export. */
+static inline void
+dls_producer_keep_share(dls_producer *self, dls_shared *share)
+{
+    dls_shared *before = self->kept;
+    self->kept = share;
+    dls_shared_drop(before, DLS_ATTACHED);
+}
+
 /* After an export: `kept` becomes x->kept, the memory that was made for it, which is
  * stolen (T8).  The memory of the export before is given back.  made: there is an
  * export. */
@@ -33,9 +42,8 @@ static inline void
 dls_producer_keep(dls_producer *self, dls_exchange *x, bool made)
 {
     if (made || x->kept != NULL) {
-        dls_shared *before = self->kept;
-        self->kept = x->kept;
+        dls_shared *kept = x->kept;
         x->kept = NULL;
-        dls_shared_drop(before, DLS_ATTACHED);
+        dls_producer_keep_share(self, kept);
     }
 }

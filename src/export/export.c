@@ -476,10 +476,11 @@ dls_export_producer(dls_producer *self, PyObject *const *args, Py_ssize_t n,
 
 DLS_COLD PyObject *
 dls_export_tensor(dls_state *state, dls_plan *plan, PyObject *source,
-                  dls_outcome *outcome)
+                  dls_outcome *outcome, int8_t copy)
 {
     dls_exchange x;
     dls_exchange_begin(&x, state, source, plan, NULL, outcome);
+    x.request.copy = copy;
     PyObject *tensor = dls_exchange_run(&x, DLS_EXPORT_TENSOR);
     dls_exchange_end(&x);
     return tensor;

@@ -243,7 +243,7 @@ tensor_of(dls_hot hot, bool answer)
     hot = dls_ask_learned(hot, answer, false);
     if (!dls_hot_is_plain(hot, answer, true)) {
         dls_outcome outcome = dls_outcome_of(hot);
-        tensor = dls_export_tensor(hot.state, hot.plan, hot.source, &outcome);
+        tensor = dls_export_tensor(hot.state, hot.plan, hot.source, &outcome, -1);
     }
     else {
         tensor = tensor_new(hot, answer);

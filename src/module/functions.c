@@ -6,6 +6,7 @@
 
 #include "exchange/plan_cache.h"
 #include "export/export.h"
+#include "export/fast_copy.h"
 #include "export/fast_path.h"
 #include "module/producer.h"
 #include "python/capsule.h"
@@ -171,7 +172,7 @@ run(dls_state *state, subject *s, dls_request *request, dls_export_kind kind)
     return result;
 }
 
-DLS_APART static PyObject *
+static PyObject *
 tensor_of(dls_state *state, PyObject *const *args, PyObject *kwnames)
 {
     dls_request request;
@@ -184,6 +185,14 @@ tensor_of(dls_state *state, PyObject *const *args, PyObject *kwnames)
     return run(state, &s, &request, DLS_EXPORT_TENSOR);
 }
 
+/* Is copy=True the only keyword? */
+static bool
+asks_copy(const dls_state *state, PyObject *const *args, PyObject *kwnames)
+{
+    return PyTuple_Size(kwnames) == 1 && args[1] == Py_True
+           && PyTuple_GetItem(kwnames, 0) == state->names.copy;
+}
+
 static PyObject *
 from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
@@ -191,11 +200,13 @@ from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwn
     if (n != 1) {
         return refuse_positional("from_dlpack", n);
     }
-    dls_plan *plan = kwnames == NULL ? dls_plan_known(state, args[0]) : NULL;
+    bool fast = kwnames == NULL || asks_copy(state, args, kwnames);
+    dls_plan *plan = fast ? dls_plan_known(state, args[0]) : NULL;
     if (plan != NULL) {
         unsigned form = dls_fast_form_of(plan, true);
         if (form != 0) {
-            return dls_fast_tensor(state, plan, args[0], form);
+            return (kwnames == NULL ? dls_fast_tensor
+                                    : dls_fast_tensor_copy)(state, plan, args[0], form);
         }
         dls_plan_drop(plan);
     }

@@ -12,6 +12,7 @@
 #include "exchange/hold_visit.h"
 #include "export/device_answer.h"
 #include "export/export.h"
+#include "export/fast_copy.h"
 #include "export/fast_path.h"
 #include "module/dlpack_methods.h"
 #include "python/errors.h"
@@ -109,6 +110,19 @@ producer_dealloc(PyObject *self)
 
 /* --- the protocol --------------------------------------------------------- */
 
+/* copy=True and nothing else has a fast path, too; all else is read in full. */
+DLS_APART static PyObject *
+dlpack_in_full(dls_producer *self, PyObject *const *args, Py_ssize_t n,
+               PyObject *kwnames)
+{
+    bool versioned;
+    bool copy = self->options == NULL
+                && dls_request_is_copy(self->state, args, n, kwnames, &versioned);
+    unsigned form = copy ? dls_fast_form(self, versioned) : 0;
+    return form != 0 ? dls_fast_capsule_copy(self, args, kwnames, form)
+                     : dls_export_producer(self, args, n, kwnames, NULL);
+}
+
 DLS_FLAT static PyObject *
 producer_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
@@ -121,7 +135,7 @@ producer_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *k
             return dls_fast_capsule(data, args, kwnames, form);
         }
     }
-    return dls_export_producer(data, args, n, kwnames, NULL);
+    return dlpack_in_full(data, args, n, kwnames);
 }
 
 DLS_APART static PyObject *

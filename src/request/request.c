@@ -429,6 +429,30 @@ dls_request_is_usual(dls_state *state, PyObject *const *args, Py_ssize_t n,
                             seen->at[DLS_KW_STREAM], versioned);
 }
 
+bool
+dls_request_is_copy(dls_state *state, PyObject *const *args, Py_ssize_t n,
+                    PyObject *kwnames, bool *versioned)
+{
+    *versioned = false;
+    if (n != 0 || kwnames == NULL) {
+        return false;
+    }
+    const dls_seen_keywords *seen = &state->memo.keywords[place_of(kwnames)];
+    int copy_at = seen->at[DLS_KW_COPY], version_at = seen->at[DLS_KW_VERSION];
+    int stream_at = seen->at[DLS_KW_STREAM];
+    if (seen->kwnames != kwnames || copy_at < 0 || args[copy_at] != Py_True) {
+        return false;
+    }
+    for (int i = 0; i < seen->count; i++) {
+        if (i != copy_at
+            && !is_usual_value(state, args[i], i == version_at, i == stream_at,
+                               versioned)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* --- ways of asking (N9) ----------------------------------------------------- */
 
 static const struct {

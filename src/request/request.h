@@ -32,6 +32,11 @@ int dls_request_parse(dls_state *state, PyObject *const *args, Py_ssize_t n,
 bool dls_request_is_usual(dls_state *state, PyObject *const *args, Py_ssize_t n,
                           PyObject *kwnames, bool *versioned);
 
+/* Do they ask for a copy as well, and for nothing else?  False as above, and for
+ * keywords that are not remembered. */
+bool dls_request_is_copy(dls_state *state, PyObject *const *args, Py_ssize_t n,
+                         PyObject *kwnames, bool *versioned);
+
 /* Let the options say what the consumer did not; `source` is named in messages.  0, or
  * -1 with CopyRequiredError when the two contradict each other on copy=. */
 int dls_request_options(dls_state *state, PyObject *source, dls_request *request);

@@ -6,7 +6,9 @@ must leave alone, or may take.  Without handing-on (the hook) the fast path is c
 
 from __future__ import annotations
 
+import array
 import contextlib
+import ctypes
 from typing import Any
 
 import pytest
@@ -78,7 +80,10 @@ ASKS = {
     "legacy": lambda w, x: seen(w.__dlpack__()),
     "versioned": lambda w, x: seen(w.__dlpack__(max_version=(1, 0))),
     "stream -1": lambda w, x: seen(w.__dlpack__(stream=-1, max_version=(1, 3))),
+    "copy, legacy": lambda w, x: seen(w.__dlpack__(copy=True)),
+    "copy, versioned": lambda w, x: seen(w.__dlpack__(max_version=(1, 0), copy=True)),
     "Tensor": lambda w, x: described(dlshim.from_dlpack(x)),
+    "Tensor, copy": lambda w, x: described(dlshim.from_dlpack(x, copy=True)),
     "Tensor, legacy": lambda w, x: seen(dlshim.from_dlpack(x).__dlpack__()),
     "Tensor, versioned": lambda w, x: seen(dlshim.from_dlpack(x).__dlpack__(max_version=(1, 3))),
 }
@@ -123,18 +128,47 @@ def test_the_fast_path_gives_the_same(version, fields, ask):
 @pytest.mark.once
 @pytest.mark.parametrize("version", [None, (1, 0)])
 @pytest.mark.parametrize("name", ["broadcast", "null data", "absurd ndim"])
-def test_nobody_is_called_twice(version, name):
+@pytest.mark.parametrize("asked", [{}, {"copy": True}], ids=["as it is", "copy"])
+def test_nobody_is_called_twice(version, name, asked):
     source = producer(version, STRUCTS[name])
     calls = []
     inner = type(source).give
     type(source).give = lambda self: calls.append(1) or inner(self)
     wrapper = dlshim.upgrade(source)
-    wrapper.__dlpack__(max_version=(1, 0))
+    for _ in range(2):
+        wrapper.__dlpack__(max_version=(1, 0), **asked)
     source.later = True
-    calls.clear()
-    with contextlib.suppress(BufferError):
-        wrapper.__dlpack__(max_version=(1, 0))
-    assert len(calls) == 1
+    for ask in (
+        lambda: wrapper.__dlpack__(max_version=(1, 0), **asked),
+        lambda: dlshim.from_dlpack(source, **asked),
+    ):
+        calls.clear()
+        with contextlib.suppress(BufferError):
+            ask()
+        assert len(calls) == 1
+
+
+@pytest.mark.once
+def test_a_copy_on_the_fast_path_is_kept_by_its_producer():
+    """As in full (T8): until the next copy, or until the Producer goes."""
+    wrapper = dlshim.upgrade(P2((2, 3), "float32", strides=(1, 2)))
+    for _ in range(3):
+        before = _core._peek(wrapper.__dlpack__(max_version=(1, 0), copy=True))["data"]
+        assert ctypes.string_at(before, 24) == array.array("f", [0, 2, 4, 1, 3, 5]).tobytes()
+    with versioned(wrapper, copy=True) as kept:
+        del wrapper
+        assert kept.values() == [0, 2, 4, 1, 3, 5]
+
+
+@pytest.mark.once
+def test_large_copies_leave_the_fast_path():
+    for count in (65536 // 8 - 1, 65536 // 8):
+        block = array.array("d", range(count))
+        for view in (memoryview(block), memoryview(block)[::-1]):
+            x = dlshim.from_dlpack(view)
+            for source in (x, dlshim.upgrade(x)):
+                copied = memoryview(dlshim.from_dlpack(source, copy=True))
+                assert (copied[0], copied[-1]) == (view[0], view[-1])
 
 
 ANEW = {  # keywords, and what comes of them

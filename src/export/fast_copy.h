@@ -1,0 +1,14 @@
+/* The fast path of copy=True: host memory that leaves nothing to decide, and is small,
+ * is copied in one body.  Everything else leaves it with the outcome in the full
+ * record, as from export/fast_path.  Both give the same.  GIL held. */
+#pragma once
+
+#include "exchange/producer_object.h"
+
+/* from_dlpack(source, copy=True).  A count of the plan is stolen. */
+PyObject *dls_fast_tensor_copy(dls_state *state, dls_plan *plan, PyObject *source,
+                               unsigned form);
+
+/* __dlpack__ of a Producer without options, asked as dls_request_is_copy says. */
+PyObject *dls_fast_capsule_copy(dls_producer *self, PyObject *const *args,
+                                PyObject *kwnames, unsigned form);
