@@ -358,12 +358,19 @@ def bench(s: nox.Session) -> None:
     s.run("python", "benchmarks/bench.py", *s.posargs)
 
 
+@session("bench-copies", requires=["build"])
+def bench_copies(s: nox.Session) -> None:
+    """Host copies timed beside NumPy's and torch's, on one thread (shown, never a gate)."""
+    install_peers(s)
+    s.run("python", "benchmarks/copies.py", *s.posargs)
+
+
 @session("instructions", tags=CI, requires=["build"])
 def instructions(s: nox.Session) -> None:
     """Instructions of dlshim's own cases, by valgrind: none may cost more than before."""
     install(s, f"numpy=={environments.load()['newest'].pins['numpy']}")
     own = "^(?!torch).*(dlshim|floor|direct|inner)$|^legacy to numpy .* bare$"
-    groups = "calls,pieces,dimensions,tables,journeys"
+    groups = "calls,pieces,dimensions,tables,journeys,copies"
     s.run("python", "benchmarks/instructions.py", "--groups", groups, "--select", own, *s.posargs)
 
 

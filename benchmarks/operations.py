@@ -328,6 +328,19 @@ CALLS: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("a call of nothing", "legacy", {"floor": "floor.nothing(x)"}),
 )
 
+# Copies of host memory, beside NumPy's own (`direct`).  copies.py times many more.
+COPIES: dict[str, str] = {
+    "256 bytes": "np.arange(64, dtype='f4')",
+    "32 strided bytes": "np.arange(16, dtype='u2').reshape(4, 4).T",
+    "every second item": "np.arange(16384, dtype='f4')[::2]",
+    "reversed": "np.arange(8192, dtype='f4')[::-1]",
+    "broadcast along columns": "np.broadcast_to(np.ones((64, 1), 'f4'), (64, 128))",
+    "transposed": "np.ones((64, 128), 'f4').T",
+    "transposed bytes": "np.ones((128, 256), 'u1').T",
+    "NHWC to NCHW": "np.ones((1, 52, 52, 3), 'f4').transpose(0, 3, 1, 2)",
+    "NCHW to NHWC": "np.ones((1, 3, 52, 52), 'f4').transpose(0, 2, 3, 1)",
+}
+
 TABLE_LOOPS = 1024  # exports within one statement: the call from Python is shared by them
 TABLES: tuple[tuple[str, str, dict[str, str]], ...] = (
     # "looked at": the floor's wrapper, and the least look at each struct.
@@ -419,6 +432,15 @@ def _calls() -> Iterable[Operation]:
             yield _operation(case, way, setup, statement, reference="floor")
 
 
+def _copies() -> Iterable[Operation]:
+    ways = {"direct": "x.copy('C')", "dlshim": "dlshim.from_dlpack(x, copy=True)"}
+    for layout, expression in COPIES.items():
+        for way, statement in ways.items():
+            yield _operation(
+                f"copy, {layout}", way, f"x = {expression}", statement, reference="direct"
+            )
+
+
 def _tables() -> Iterable[Operation]:
     for kind in ("owned", "borrowed"):
         for what, producer, ways in TABLES:
@@ -478,6 +500,7 @@ GROUPS: dict[str, Callable[[], Iterable[Operation]]] = {
     "pieces": _pieces,
     "journeys": _journeys,
     "dimensions": _dimensions,
+    "copies": _copies,
     "tables": _tables,
     "exports": _exports,
     "consumes": _consumes,
