@@ -91,7 +91,7 @@ dls_copy_repeat(char *to, int64_t unit, int64_t total)
     }
 }
 
-/* Items of 1, 2, 4 or 8 bytes: eight bytes full of them. */
+/* Items of 2, 4 or 8 bytes: eight bytes full of them. */
 static uint64_t
 eight_bytes(const char *item, int64_t size)
 {
@@ -99,8 +99,6 @@ eight_bytes(const char *item, int64_t size)
     uint32_t four;
     uint64_t eight;
     switch (size) {
-    case 1:
-        return 0x0101010101010101u * *(const unsigned char *)item;
     case 2:
         memcpy(&two, item, 2);
         return 0x0001000100010001u * two;
@@ -134,6 +132,10 @@ fill(char *to, const char *from, int64_t n, int64_t step, int64_t size)
     uint64_t pattern[2];
     int64_t total = n * size;
     (void)step;
+    if (size == 1) {
+        memset(to, *from, (size_t)n);
+        return;
+    }
     if (total < 16 || total > REPEATED || size > 16 || 16 % size != 0) {
         memcpy(to, from, (size_t)size);
         dls_copy_repeat(to, size, total);
