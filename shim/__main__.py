@@ -10,29 +10,14 @@ import sys
 HELP = """\
 usage: python -m dlshim COMMAND [options]
 
-  matrix    exchange arrays among the libraries that are installed here, bare and
-            upgraded, and show what failed and what works now
-  streams   the table of stream rules: what producers are passed, and what dlshim does
+  matrix      exchange arrays among the libraries that are installed here, bare and
+              upgraded, and show what failed and what works now
+  streams     the table of stream rules: what producers are passed, and what dlshim does
+  --version   the version of dlshim
 
-python -m dlshim COMMAND --help shows a command's options.
+python -m dlshim COMMAND --help shows a command's options and examples.
 In Python: import dlshim; help(dlshim.upgrade)
 """
-
-
-def matrix(arguments: list[str]) -> int:
-    """Run the matrix, which is a distribution of its own."""
-    try:
-        from dlshim_matrix.command import main
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "dlshim_matrix":
-            raise
-        print(
-            "python -m dlshim matrix: dlshim_matrix is not here. It comes with dlshim's source;\n"
-            "run this in the source's root, or install it from there:  pip install ./dlshim_matrix",
-            file=sys.stderr,
-        )
-        return 2
-    return main(arguments)
 
 
 def main(arguments: list[str]) -> int:
@@ -40,7 +25,14 @@ def main(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(HELP, end="")
         return 0
+    if arguments[0] in ("-V", "--version"):
+        from . import __version__
+
+        print(f"dlshim {__version__}")
+        return 0
     if arguments[0] == "matrix":
+        from .matrix.command import main as matrix
+
         return matrix(arguments[1:])
     if arguments[0] == "streams":
         from .streams import main as streams

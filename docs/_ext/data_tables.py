@@ -145,8 +145,8 @@ class Limits(Table):
     widths = (65, 35)
 
     def rows(self) -> Iterable[Row]:
-        from dlshim_matrix.model import LIMITS
-        from dlshim_matrix.run import options_text
+        from dlshim.matrix.model import LIMITS
+        from dlshim.matrix.run import options_text
 
         for limit in LIMITS:
             yield limit.reason, f"``{options_text(limit.cure)}``" if limit.cure else "—"

@@ -10,7 +10,7 @@ import pytest
 from project.tree import LAYERS, ROOT, SRC
 
 RULES = ROOT / "docs" / "rules.rst"
-FOLDERS = ("src", "tests", "docs", "shim", "tools", "benchmarks", "dlshim_matrix")
+FOLDERS = ("src", "tests", "docs", "shim", "tools", "benchmarks")
 TEXT = (".c", ".h", ".def", ".py", ".pyi", ".rst", ".md", ".toml", ".in")
 THIS = Path(__file__).resolve()
 

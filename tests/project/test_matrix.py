@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import html
 import importlib.util
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
-from project.tree import ROOT, absent, read_toml
+from project.tree import ROOT, absent
 
 import dlshim
-from dlshim_matrix import capsules, cases, consumers, libraries, model, producers, run
+from dlshim.matrix import (
+    blocks,
+    capsules,
+    cases,
+    consumers,
+    libraries,
+    model,
+    plain,
+    producers,
+    run,
+    story,
+)
 
 #: What changes how Python or rich writes; the tests hold whatever the machine has set.
 WRITING = ("COLUMNS", "LINES", "TERM", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE")
@@ -79,8 +91,6 @@ def test_a_reader_that_goes_away_ends_it_silently(arguments: list[str], buffered
 
     It makes no difference when the output is written: at once, at the end, or in between.
     """
-    if "matrix" in arguments and importlib.util.find_spec("rich") is None:
-        absent("matrix draws with rich")
     reading, writing = os.pipe()
     os.close(reading)
     try:
@@ -119,60 +129,86 @@ def test_an_unknown_command_says_so() -> None:
 def test_options_are_listed() -> None:
     done = command("matrix", "--help")
     assert done.returncode == 0
-    for option in ("--only", "--json", "--no-cost", "tensorflow"):
+    for option in ("--only", "--json", "--html", "--full", "--no-cost", "tensorflow", "examples:"):
         assert option in done.stdout
 
 
-def test_elsewhere_it_says_what_to_install(tmp_path: Path) -> None:
-    done = command("matrix", before="import sys; sys.modules['dlshim_matrix'] = None", cwd=tmp_path)
+def test_the_version_is_told() -> None:
+    done = command("--version")
+    assert (done.returncode, done.stdout) == (0, f"dlshim {dlshim.__version__}\n")
+
+
+NO_RICH = "import sys; sys.modules['rich'] = None"
+NO_JINJA = "import sys; sys.modules['jinja2'] = None"
+
+
+def test_without_jinja_it_says_what_to_install(tmp_path: Path) -> None:
+    done = command("matrix", "--html", str(tmp_path / "page.html"), before=NO_JINJA)
     assert done.returncode == 2
-    assert "pip install ./dlshim_matrix" in done.stderr and "Traceback" not in done.stderr
+    assert "pip install jinja2" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_its_distribution_is_whole() -> None:
-    """Of dlshim's version, and with every module."""
-    folder = ROOT / "dlshim_matrix"
-    project = read_toml(folder / "pyproject.toml")["project"]
-    assert project["version"] == dlshim.__version__
-    wheels = list((ROOT / "dist").glob("dlshim_matrix-*.whl"))
-    if not wheels:
-        absent("no wheel of dlshim-matrix here (nox -s build)")
-    with zipfile.ZipFile(wheels[0]) as file:
-        inside = {name for name in file.namelist() if ".dist-info/" not in name}
-    assert inside == {f"dlshim_matrix/{path.name}" for path in folder.glob("*.py")}
-
-
-def test_without_rich_it_says_what_to_install() -> None:
-    done = command("matrix", before="import sys; sys.modules['rich'] = None")
-    assert done.returncode == 2
-    assert "pip install" in done.stderr and "rich" in done.stderr
-    assert "Traceback" not in done.stderr
+@pytest.mark.parametrize("option", ["--json", "--html"])
+def test_a_file_that_cannot_be_written_is_refused_at_once(tmp_path: Path, option: str) -> None:
+    if option == "--html" and importlib.util.find_spec("jinja2") is None:
+        absent("jinja2 is not installed")
+    done = command("matrix", option, str(tmp_path / "nowhere" / "file"))
+    assert done.returncode == 2 and done.stdout == ""
+    assert "nowhere" in done.stderr and "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(
     ("names", "told"), [("nompy", "unknown: nompy"), (",", "names no library")]
 )
 def test_a_wrong_name_is_refused(names: str, told: str) -> None:
-    if importlib.util.find_spec("rich") is None:
-        absent("rich is not installed")
     done = command("matrix", "--only", names)
     assert done.returncode == 2
     assert told in done.stderr
 
 
-def test_the_matrix_of_what_is_built_in(tmp_path: Path) -> None:
-    if importlib.util.find_spec("rich") is None:
+@pytest.mark.parametrize("before", ["", NO_RICH], ids=["rich", "plain"])
+def test_the_matrix_of_what_is_built_in(tmp_path: Path, before: str) -> None:
+    if not before and importlib.util.find_spec("rich") is None:
         absent("rich is not installed")
     file = tmp_path / "matrix.json"
-    done = command("matrix", "--only", "stdlib,capsule", "--no-cost", "--json", str(file))
+    chosen = ("matrix", "--only", "stdlib,capsule", "--no-cost", "--full", "--json", str(file))
+    done = command(*chosen, before=before, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert max(map(len, done.stdout.splitlines())) <= 100
+    assert max(map(len, done.stdout.splitlines())) <= blocks.WIDTH
     told = json.loads(file.read_text())
     assert told["faults"] == 0 and told["broken"] == told["left_out"] == {}
     works = [cell for cell in told["cells"] if cell["upgraded"]["outcome"] == "works"]
     bare = [cell for cell in told["cells"] if cell["bare"]["outcome"] == "works"]
     assert len(works) > len(bare) + 30
     assert all(cell["upgraded"]["zero_copy"] in (True, None) for cell in works)
+    sums = f"{len(told['cells'])} exchanges, {len(bare)} work bare, {len(works)} upgraded"
+    assert sums in done.stdout
+
+
+@pytest.mark.parametrize("before", ["", NO_RICH], ids=["rich", "plain"])
+def test_the_story_of_what_is_installed_is_one_screen(before: str) -> None:
+    done = command("matrix", "--no-cost", before=before)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) <= 40 and max(map(len, lines)) <= blocks.WIDTH
+    for told in ("What failed bare and works upgraded", "silently wrong:", "work bare and not"):
+        assert told in done.stdout
+
+
+def test_the_page_needs_nothing_else(tmp_path: Path) -> None:
+    """One file with both maps, the sums, and the reason of each pair; nothing is loaded."""
+    if importlib.util.find_spec("jinja2") is None:
+        absent("jinja2 is not installed")
+    file = tmp_path / "page.html"
+    done = command("matrix", "--only", "stdlib,capsule", "--no-cost", "--html", str(file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    page = file.read_text(encoding="utf-8")
+    assert 'id="before"' in page and 'id="after"' in page and "<details" in page
+    assert "http:" not in page and "https:" not in page and "src=" not in page
+    linked = re.findall(r'href="#([^"]+)"', page)
+    assert linked and {html.escape(name) for name in linked} <= set(
+        re.findall(r'id="([^"]+)"', page)
+    )
 
 
 # ---- its judgement --------------------------------------------------------------------------
@@ -270,15 +306,6 @@ def test_the_witness_reads_what_it_made() -> None:
         capsules.read(3)
 
 
-def test_children_find_the_package_wherever_it_lies(tmp_path: Path) -> None:
-    """Also where neither the folder that it is run from nor an installation has it."""
-    if importlib.util.find_spec("rich") is None:
-        absent("rich is not installed")
-    code = f"import sys; sys.path.append({str(ROOT)!r})"
-    done = command("matrix", "--only", "capsule", "--no-cost", before=code, cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 @pytest.mark.parametrize(
     "more",
     [{"PYTHONIOENCODING": "ascii"}, {"PYTHONWARNINGS": "error"}],
@@ -286,8 +313,59 @@ def test_children_find_the_package_wherever_it_lies(tmp_path: Path) -> None:
 )
 def test_the_matrix_ends_well_whatever_the_terminal_bears(more: dict[str, str]) -> None:
     """A terminal without arrows is no error, and no file is left open."""
-    if importlib.util.find_spec("rich") is None:
-        absent("rich is not installed")
     done = command("matrix", "--only", "stdlib,capsule", "--no-cost", **more)
     assert (done.returncode, done.stderr.strip()) == (0, ""), done.stdout + done.stderr
     assert done.stdout.isascii() == ("PYTHONIOENCODING" in more)
+
+
+# ---- what it tells --------------------------------------------------------------------------
+
+
+def told(*cells: run.Cell) -> str:
+    """All texts of the one screen."""
+    report = run.Report({"numpy": "2.4.6"}, list(cells))
+    spans = []
+    for block in story.one_screen(report):
+        lines = [block.title, *(c for row in block.rows for c in row)] if isinstance(
+            block, blocks.Table
+        ) else block.lines  # fmt: skip
+        spans += ["".join(text for text, _ in line) for line in lines]
+    return "\n".join(spans)
+
+
+def tried(producer: str, consumer: str, case: str, bare: Any, **upgraded: Any) -> run.Cell:
+    made = cell(producer, consumer, case, **upgraded)
+    made.bare = bare
+    return made
+
+
+def test_what_is_silently_wrong_and_what_is_lost_stand_in_the_box() -> None:
+    text = told(
+        tried("numpy", "torch", "line", WORKS, **WORKS),
+        tried("numpy", "torch", "grid", WRONG, **WORKS),
+        tried("numpy", "jax", "readonly", WORKS, **REFUSED, cured=WORKS),
+        tried("numpy", "jax", "line", {"outcome": "died", "detail": "SIGABRT"}, **WORKS),
+        tried("capsule 0.x", "numpy", "line", REFUSED, **WORKS),
+    )
+    assert "library to library: 4 exchanges, 2 work bare, 3 upgraded, 1 more with" in text
+    assert "buffers and capsules too: 5 exchanges, 2 work bare, 4 upgraded" in text
+    assert "silently wrong: 1 bare, 0 upgraded; killed the process: 1 bare, 0 upgraded" in text
+    assert "work bare and not with a plain upgrade: 1" in text
+    assert "legacy_readonly='copy'" in text and "process killed, SIGABRT" in text
+
+
+def test_a_wrong_result_of_an_upgraded_exchange_is_counted() -> None:
+    text = told(tried("numpy", "torch", "line", WORKS, **WRONG))
+    assert "silently wrong: 0 bare, 1 upgraded" in text
+    assert "1 that should work do not" in text
+
+
+def test_plain_text_wraps_and_cuts(capsys: pytest.CaptureFixture[str]) -> None:
+    columns = [blocks.Column("who"), blocks.Column("what", wide=True)]
+    for one_line in (True, False):
+        table = blocks.Table(blocks.line("t"), columns, one_line=one_line)
+        table.add("x", "word " * 60)
+        plain.show([table])
+        out = capsys.readouterr().out.splitlines()
+        assert max(map(len, out)) <= blocks.WIDTH
+        assert ("…" in out[3]) == one_line and len(out) == (5 if one_line else 8)

@@ -12,7 +12,9 @@ upgraded, each in a child process, and says what failed and what works now.
 ``model``                 the hand-written statement of what should work, with reasons
 ``worker``                the child process: carries out exchanges, one line for each
 ``run``                   starts children, survives their death, collects results
-``view``                  progress display and tables (rich)
+``story``                 what is told of the results, as ``blocks``
+``view``, ``plain``       draw blocks and progress: with rich, or without
+``page``                  the HTML page
 ``command``               the options
 ========================  ===========================================================
 

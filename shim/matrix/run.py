@@ -12,7 +12,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from . import cases, consumers, libraries, model, producers
@@ -137,14 +136,6 @@ def plan(versions: Mapping[str, str], chosen: set[str]) -> list[Cell]:
     return cells
 
 
-#: What a child runs; it finds this package wherever it lies.
-WORKER = f"""\
-import runpy, sys
-sys.path.append({str(Path(__file__).parents[1])!r})
-runpy.run_module("dlshim_matrix.worker", run_name="__main__")
-"""
-
-
 def _lines(process: subprocess.Popen[str]) -> Iterator[dict[str, Any] | None]:
     """Yield what a child says; None once when it stays silent for too long."""
     said: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -196,7 +187,7 @@ class _Child:
 
     def talk(self, done: Callable[[Cell], None]) -> str | None:
         """Run until the child ends; return how it died, None when it finished."""
-        command = [sys.executable, "-c", WORKER]
+        command = [sys.executable, "-m", f"{__package__}.worker"]
         with tempfile.TemporaryFile("w+", errors="replace") as errors:
             process = subprocess.Popen(
                 command,
