@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import zipfile
 import zlib
 from pathlib import Path
@@ -129,3 +130,19 @@ def test_only_libc_is_needed() -> None:
     needed = re.findall(r"^\s*NEEDED\s+(\S+)", done.stdout, re.M)
     assert needed == ["libc.so.6"]
     assert "RUNPATH" not in done.stdout and "RPATH" not in done.stdout
+
+
+def test_the_source_distribution_is_the_repository() -> None:
+    """So that its own tests pass from it; setuptools adds PKG-INFO, setup.cfg and its egg-info."""
+    found = sorted((ROOT / "dist").glob("dlshim-*.tar.gz"))
+    if not found or not (ROOT / ".git").exists():
+        absent("no source distribution here, or no repository (nox -s build)")
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
+    with tarfile.open(found[-1]) as file:
+        inside = {
+            name.partition("/")[2] for name in (m.name for m in file.getmembers() if m.isfile())
+        }
+    added = {"PKG-INFO", "setup.cfg"} | {name for name in inside if ".egg-info/" in name}
+    assert inside - added == set(listed) - {".gitignore"}
