@@ -1,0 +1,33 @@
+"""The files for people who join: each says what the rest of the project says."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from project.tree import ROOT, read_toml
+
+import dlshim
+
+
+def test_the_citation_has_the_version() -> None:
+    text = (ROOT / "CITATION.cff").read_text()
+    assert re.search(r"^version: (.*)$", text, re.M)[1] == dlshim.__version__  # type: ignore[index]
+
+
+@pytest.mark.parametrize("tool", ["ruff", "clang-format"])
+def test_hooks_and_sessions_use_one_version(tool: str) -> None:
+    hooks = re.findall(rf'"({tool}==[^"]+)"', (ROOT / ".pre-commit-config.yaml").read_text())
+    session = re.findall(rf'"({tool}==[^"]+)"', (ROOT / "noxfile.py").read_text())
+    assert hooks and set(hooks) == set(session)
+
+
+def test_a_report_of_an_exchange_asks_for_the_doctor() -> None:
+    form = (ROOT / ".github" / "ISSUE_TEMPLATE" / "exchange.yml").read_text()
+    assert "python -m dlshim doctor --json" in form
+
+
+def test_every_interpreter_of_the_wheel_is_a_classifier() -> None:
+    classifiers = read_toml(ROOT / "pyproject.toml")["project"]["classifiers"]
+    told = re.findall(r"Python :: (3\.\d+)", " ".join(classifiers))
+    assert told == [f"3.{minor}" for minor in range(10, 16)]
