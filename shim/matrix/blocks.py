@@ -46,15 +46,23 @@ class Table:
         self.rows.append([line(cell) if isinstance(cell, str) else cell for cell in cells])
 
     def widths(self, width: int, gap: int) -> list[int]:
-        """Of each column; the wide one takes what the others leave, but ten at least."""
+        """Of each column.  What is too much is taken from the wide one, down to a third, and then
+        from the widest."""
         widths = [
             max([len(column.name), *(width_of(row[number]) for row in self.rows)])
             for number, column in enumerate(self.columns)
         ]
-        for number, column in enumerate(self.columns):
-            if column.wide:
-                others = sum(widths) - widths[number] + gap * (len(widths) - 1)
-                widths[number] = max(10, min(widths[number], width - others))
+        least = [
+            min(widths[number], width // 3) if column.wide else widths[number]
+            for number, column in enumerate(self.columns)
+        ]
+        while (over := sum(widths) + gap * (len(widths) - 1) - width) > 0:
+            spare = [number for number, column in enumerate(self.columns) if column.wide]
+            widest = [number for number in spare if widths[number] > least[number]] or [
+                widths.index(max(widths))
+            ]
+            room = widths[widest[0]] - least[widest[0]]
+            widths[widest[0]] -= min(over, room) if room > 0 else 1
         return widths
 
 

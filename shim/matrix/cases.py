@@ -15,7 +15,7 @@ class Case:
     #: Row-major values that every consumer must see.
     values: tuple[float | int | bool, ...]
     dtype: str = "float32"
-    #: "dense" (C-contiguous), "transposed" (dense in another order), "step" (with gaps)
+    #: "dense" (C-contiguous), "transposed" (dense in another order), "step" (with gaps), "reversed"
     layout: str = "dense"
     readonly: bool = False
 
@@ -31,6 +31,13 @@ CASES = (
         layout="transposed",
     ),
     Case("step", "float32, every second element", (3,), (0.0, 2.0, 4.0), layout="step"),
+    Case(
+        "reversed",
+        "float32, reversed (negative stride)",
+        (6,),
+        (5.0, 4.0, 3.0, 2.0, 1.0, 0.0),
+        layout="reversed",
+    ),
     Case("readonly", "float32, read-only", (6,), (0.0, 1.0, 2.0, 3.0, 4.0, 5.0), readonly=True),
     Case("scalar", "float32, no dimension", (), (7.0,)),
     Case("empty", "float32, no element", (0, 3), ()),

@@ -182,6 +182,22 @@ LIMITS = (
     ),
     # Layouts that a copy in the right order cures.
     Limit(
+        "gets no negative strides: it aborts on them, or is not known to bear them (rule N9)",
+        lambda e: (
+            e.case.layout == "reversed"
+            and any(e.goes_into(name) for name in ("torch", "paddle", "capsule"))
+        ),
+        cure={"order": "C"},
+    ),
+    Limit(
+        "takes no negative strides",
+        lambda e: (
+            e.case.layout == "reversed"
+            and (e.goes_into("mlx") or e.consumer.key == "pyarrow.Tensor")
+        ),
+        cure={"order": "C"},
+    ),
+    Limit(
         "takes C-contiguous data only",
         lambda e: (
             e.case.layout != "dense"
@@ -194,7 +210,7 @@ LIMITS = (
     ),
     Limit(
         "takes dense data only, in any order of dimensions",
-        lambda e: e.goes_into("jax") and e.case.layout == "step",
+        lambda e: e.goes_into("jax") and e.case.layout in ("step", "reversed"),
         cure={"order": "C"},
     ),
     Limit(

@@ -58,6 +58,8 @@ def _numpy_array(case: Case) -> Any:
         return numpy.arange(6, dtype=dtype).reshape(2, 3).T
     if case.layout == "step":
         return numpy.arange(6, dtype=dtype)[::2]
+    if case.layout == "reversed":
+        return numpy.arange(6, dtype=dtype)[::-1]
     made = numpy.array(case.values, dtype=dtype).reshape(case.shape)
     made.setflags(write=not case.readonly)
     return made
@@ -94,6 +96,8 @@ def _array_api_strict(case: Case) -> Made:
         made = xp.reshape(xp.arange(6, dtype=dtype), (2, 3)).T
     elif case.layout == "step":
         made = xp.arange(6, dtype=dtype)[::2]
+    elif case.layout == "reversed":
+        made = xp.flip(xp.arange(6, dtype=dtype))
     else:
         made = xp.reshape(xp.asarray(list(case.values), dtype=dtype), case.shape)
     return Made(made, made._array.__array_interface__["data"][0])
@@ -235,7 +239,7 @@ PRODUCERS = (
         "numpy",
         "numpy",
         "numpy",
-        (*_STRIDED, "readonly"),
+        (*_STRIDED, "reversed", "readonly"),
         _numpy,
         states_readonly=ALWAYS,
     ),
@@ -244,7 +248,7 @@ PRODUCERS = (
         "array_api_strict",
         "array-api-strict",
         "array_api_strict",
-        _STRIDED,
+        (*_STRIDED, "reversed"),
         _array_api_strict,
     ),
     Producer(

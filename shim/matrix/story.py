@@ -111,37 +111,6 @@ def _versions(report: Report) -> Note:
     return Note(lines)
 
 
-def _cured(cells: list[Cell], most: int) -> list[Table]:
-    """What failed bare and works upgraded, by consumer and kind of failure; libraries first."""
-    own = set(map(id, between_libraries(cells)))
-    groups: dict[tuple[bool, str, str], list[Cell]] = defaultdict(list)
-    for cell in cells:
-        if cell.works_upgraded and cell.bare["outcome"] in ("refused", "died"):
-            kind = "died" if cell.bare["outcome"] == "died" else cell.bare["detail"].split(":")[0]
-            groups[id(cell) not in own, cell.exchange.consumer.label, kind].append(cell)
-    if not groups:
-        return []
-    total = sum(map(len, groups.values()))
-    table = Table(
-        line((f"What failed bare and works upgraded: {total}", "strong")),
-        [
-            Column("into", style="name"),
-            Column("from"),
-            Column("bare, it said", wide=True),
-            Column("cases", right=True),
-        ],
-        one_line=True,
-    )
-    ordered = sorted(groups.items(), key=lambda item: (item[0][0], -len(item[1])))
-    for (_, consumer, _), members in ordered[:most]:
-        sources = _names((cell.exchange.producer.label for cell in members), 2)
-        table.add(consumer, sources, complaint(members[0].bare), str(len(members)))
-    if len(ordered) > most:
-        rest = sum(len(members) for _, members in ordered[most:])
-        table.add("…", f"{len(ordered) - most} more kinds", "", str(rest))
-    return [table]
-
-
 def _now(cell: Cell) -> str:
     """What came of an exchange upgraded, in a word or two."""
     if cell.works_upgraded:
@@ -149,6 +118,41 @@ def _now(cell: Cell) -> str:
     if cell.works_with_option and cell.limit is not None:
         return f"right with {run.options_text(cell.limit.cure)}"
     return str(cell.upgraded["outcome"])
+
+
+def _cured(cells: list[Cell], most: int) -> list[Table]:
+    """What failed bare and works upgraded: what killed the process first, then libraries."""
+    own = set(map(id, between_libraries(cells)))
+    groups: dict[tuple[bool, bool, str, str, str], list[Cell]] = defaultdict(list)
+    for cell in cells:
+        died = cell.bare["outcome"] == "died"
+        works = cell.works_upgraded or cell.works_with_option
+        if works and (died or cell.bare["outcome"] == "refused"):
+            kind = "" if died else cell.bare["detail"].split(":")[0]
+            order = (not died, id(cell) not in own)
+            groups[(*order, cell.exchange.consumer.label, kind, _now(cell))].append(cell)
+    if not groups:
+        return []
+    total = sum(map(len, groups.values()))
+    table = Table(
+        line((f"What failed bare and works with dlshim: {total}", "strong")),
+        [
+            Column("into", style="name"),
+            Column("from"),
+            Column("bare, it said", wide=True),
+            Column("upgraded"),
+            Column("cases", right=True),
+        ],
+        one_line=True,
+    )
+    ordered = sorted(groups.items(), key=lambda item: (item[0][:2], -len(item[1])))
+    for (_, _, consumer, _, now), members in ordered[:most]:
+        sources = _names((cell.exchange.producer.label for cell in members), 2)
+        table.add(consumer, sources, complaint(members[0].bare), now, str(len(members)))
+    if len(ordered) > most:
+        rest = sum(len(members) for _, members in ordered[most:])
+        table.add("…", f"{len(ordered) - most} more kinds", "", "", str(rest))
+    return [table]
 
 
 def _silent(cells: list[Cell], most: int) -> list[Table]:
