@@ -247,6 +247,18 @@ def model(s: nox.Session) -> None:
         s.run("python", "-m", "model", "--report", str(report), *given)
 
 
+@session("bare", requires=["build"])
+def bare(s: nox.Session) -> None:
+    """120 000 exchanges of device memory with and without dlshim on the fake drivers: none may be
+    worse (a sample of it is in `suite`)."""
+    install(s, "pytest>=9")
+    report = RESULTS.resolve() / "bare.json"
+    report.parent.mkdir(parents=True, exist_ok=True)
+    with s.chdir("tests"):
+        given = s.posargs or ["--cases", "120000"]
+        s.run("python", "-m", "device", "--report", str(report), *given)
+
+
 @session("fuzz-replay", tags=CI)
 def fuzz_replay(s: nox.Session) -> None:
     """The corpora of the C core under ASan and UBSan (tests/fuzzing replays all of them bare)."""
