@@ -31,7 +31,8 @@ PLAIN = not os.environ.get("CFLAGS")
 FAST = ["-O2", "-g0"]
 if sys.platform == "linux":
     FAST += ["-flto", "-flto-partition=one", "-fno-plt", "-fno-asynchronous-unwind-tables"]
-    FAST += ["-fno-ident", "-fno-align-labels", "-Wl,--build-id=none,-z,noseparate-code"]
+    FAST += ["-fno-ident", "-Wl,--build-id=none,-z,noseparate-code"]
+    FAST += [f"-fno-align-{what}" for what in ("functions", "jumps", "labels", "loops")]
 
 
 def compile_args() -> list[str]:
