@@ -130,8 +130,8 @@ def check_copy(shape, strides, start, itemsize, shift=0):
     x = P2(shape, opaque(itemsize), strides=strides, start=start, memory=memory)
     tensor = dlshim.from_dlpack(x, copy=True)
     wanted = gather(pattern, shape, strides, start, itemsize)
-    assert ctypes.string_at(tensor.data_ptr, len(wanted)) == wanted, (shape, strides, itemsize)
-    assert tensor.data_ptr % 64 == 0
+    assert ctypes.string_at(tensor.data_ptr(), len(wanted)) == wanted, (shape, strides, itemsize)
+    assert tensor.data_ptr() % 64 == 0
 
 
 #: No two of its lines of 256 bytes are alike, nor neighbours in a line.
@@ -210,7 +210,7 @@ def test_copies_of_large_blocks_are_whole():
         with counting() as count:
             tensor = dlshim.from_dlpack(memoryview(block), copy=True)
         assert count.copied == 1
-        assert ctypes.string_at(tensor.data_ptr, size) == block
+        assert ctypes.string_at(tensor.data_ptr(), size) == block
 
 
 def test_copies_of_real_numpy_views():

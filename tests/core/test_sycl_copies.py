@@ -256,7 +256,7 @@ def test_what_comes_to_the_device(library, ask, layout):
 def test_an_empty_array_is_given_a_byte(library):
     tensor = dlshim.from_dlpack(P2((0, 3)), device="oneapi:0")
     (memory,) = UsmMemory.made
-    assert (memory.nbytes, tensor.data_ptr) == (1, memory._pointer)
+    assert (memory.nbytes, tensor.data_ptr()) == (1, memory._pointer)
     assert memory.sycl_queue.log == []
 
 
@@ -274,7 +274,7 @@ def test_a_tensor_there_names_the_queue(library):
     assert (tensor.device, tensor.is_copied) == (ONEAPI, True)
     shown = tensor.__sycl_usm_array_interface__
     assert shown["syclobj"] is library.dpctl.get_device_cached_queue("0")
-    assert shown["data"] == (tensor.data_ptr, False)
+    assert shown["data"] == (tensor.data_ptr(), False)
     with versioned(tensor, dl_device=CPU) as imported:
         assert imported.values() == P2().values()
 

@@ -94,7 +94,7 @@ def test_it_is_a_private_copy_that_does_not_hold_its_source():
         tensor = dlshim.from_dlpack(source, device="cpu")
     assert count.copied == 1
     assert (tensor.device, tensor.is_copied, tensor.readonly) == (CPU, True, False)
-    assert tensor.data_ptr % 64 == 0
+    assert tensor.data_ptr() % 64 == 0
     del source
     gc.collect()
     assert gone() is None
@@ -254,7 +254,7 @@ def test_the_copy_on_the_device_says_what_it_is_and_holds_no_source():
     gc.collect()
     assert gone() is None
     assert (tensor.device, tensor.is_copied, tensor.readonly) == ((ONEAPI, 0), True, False)
-    assert tensor.data_ptr % 64 == 0
+    assert tensor.data_ptr() % 64 == 0
     shown = tensor.__sycl_usm_array_interface__
     assert shown["syclobj"] == dpctl.get_device_cached_queue("0")
     assert np.from_dlpack(dlshim.upgrade(tensor), device="cpu").tolist() == on_host().tolist()
@@ -323,5 +323,5 @@ def test_an_empty_array_has_an_address_there():
     """Where it is NULL, dpctl and dpnp raise TypeError."""
     tensor = dlshim.from_dlpack(on_host()[:0], device="oneapi")
     assert tensor.size == 0
-    assert tensor.data_ptr != 0
+    assert tensor.data_ptr() != 0
     assert xp.from_dlpack(tensor).shape == (0, 6)
