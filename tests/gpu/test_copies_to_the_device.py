@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from gpu.device import KINDS, WORDS, Device
-from gpu.test_gpu import FREE, Interface
+from gpu.exchanges import FREE, Interface
 
 import dlshim
 from doubles import capsules as caps

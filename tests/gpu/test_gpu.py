@@ -4,7 +4,7 @@
 
 It has not been run on hardware yet: its logic was tried out on stand-ins for libcuda, which do not
 show how a real driver behaves.  Without a device everything is skipped.  libcuda alone is used;
-torch, CuPy, numba-cuda, cuda.core, apache-tvm-ffi and JAX take part where they are installed.
+torch, CuPy, Warp, numba-cuda, cuda.core, apache-tvm-ffi and JAX take part where they are installed.
 """
 
 from __future__ import annotations
@@ -19,60 +19,20 @@ from typing import Any
 
 import pytest
 from gpu.device import KINDS, NOT_READY, WORDS, Device
+from gpu.exchanges import FREE, Interface, Modern, Silent, capsule, fields, hand_over
 
 import dlshim
 from doubles import capsules as caps
-from doubles.producers import P2, masquerade
 
-FREE = "non-blocking"
 #: Pairs of streams that do not sync themselves: there a missing edge shows (S13).
 UNSYNCED = {(p, s) for p in KINDS for s in KINDS if FREE in (p, s) or {p, s} == {"PTDS", KINDS[2]}}
 UNSYNCED.add(("blocking", "blocking"))
-
-
-class Interface:
-    """The CUDA array interface; `stream` is the one that it names."""
-
-    def __init__(
-        self, address: int, stream: int | None, shape: Any = (WORDS,), strides: Any = None
-    ) -> None:
-        steps = strides and tuple(4 * step for step in strides)
-        self.__cuda_array_interface__ = {
-            "shape": shape, "typestr": "<i4", "data": (address, False), "version": 3,
-            "stream": stream, "strides": steps,
-        }  # fmt: skip
-
-
-class Modern(P2):
-    """A producer that syncs by itself."""
-
-    gpu: Device
-    stream = 1
-
-    def answer(self, stream: Any = None, **asked: Any) -> Any:
-        if stream != -1 and (stream or 1) != self.stream:
-            self.gpu.edge(self.stream, stream or 1)
-        return self._versioned()
-
-
-Silent = masquerade(P2, "nb_ndarray", "nanobind")  # takes a stream, syncs nothing
-
-
-def fields(gpu: Device) -> dict[str, Any]:
-    device, nothing = (2, 0), C.c_int32()
-    return {
-        "shape": (WORDS,), "dtype": "int32", "device": device, "data": gpu.words, "memory": nothing
-    }  # fmt: skip
 
 
 def modern(gpu: Device, p: int) -> Any:
     made = Modern(**fields(gpu))
     made.gpu, made.stream = gpu, p
     return dlshim.upgrade(made)
-
-
-def capsule(gpu: Device, **other: Any) -> Any:
-    return caps.make(**(fields(gpu) | other))
 
 
 #: Ways of handing over the words, which stream p has not written yet.
@@ -85,36 +45,6 @@ SOURCES: dict[str, Callable[[Device, int], Any]] = {
     "silent": lambda gpu, p: dlshim.upgrade(Silent(**fields(gpu))),
 }
 UNKNOWN = ("capsule", "silent")
-
-
-def rehearse(gpu: Device, source: Any, p: int, s: int, address: int = 0) -> None:
-    """The same without a gate: what is loaded or made at the first call would wait for one."""
-    gpu.set(41, p, address)
-    taken = caps.take(source.__dlpack__(stream=s, max_version=(1, 0)))
-    gpu.copy_out(s, address)
-    gpu.call("cuCtxSynchronize")
-    assert gpu.seen() == {41}
-    taken.release()
-    gpu.set(7, 1, address)
-    gpu.call("cuCtxSynchronize")
-
-
-def hand_over(
-    gpu: Device, source: Any, p: int, s: int, asked: int, seconds: float, address: int = 0
-) -> tuple[int, set[int]]:
-    """A kernel on p, behind a gate, writes 42; `asked` is passed as the stream, and s reads.  How s
-    stands while the gate is closed, and what it has read in the end."""
-    rehearse(gpu, source, p, s, address)
-    with gpu.gate(p) as gate:
-        gpu.set(42, p, address)
-        begun = time.perf_counter()
-        taken = caps.take(source.__dlpack__(stream=asked, max_version=(1, 0)))
-        gpu.slowest = max(gpu.slowest, time.perf_counter() - begun)
-        assert gate.closed, "the host waited for the gate"
-        gpu.copy_out(s, address)
-        state = gpu.finishes(s, seconds)
-    taken.release()
-    return state, gpu.seen()
 
 
 @pytest.mark.parametrize("s", KINDS)
@@ -347,6 +277,16 @@ def of_cupy(gpu: Device) -> tuple[Any, int, int]:
     return x, x.data.ptr, stream.ptr
 
 
+def of_warp(gpu: Device) -> tuple[Any, int, int]:
+    warp = pytest.importorskip("warp", reason="warp-lang is not installed")
+    if not warp.is_cuda_available():
+        pytest.skip("this Warp has no CUDA")
+    stream = warp.Stream("cuda:0")
+    warp.set_stream(stream, "cuda:0")
+    x = warp.full(WORDS, 7, dtype=warp.int32, device="cuda:0")
+    return x, x.ptr, stream.cuda_stream
+
+
 def of_numba(gpu: Device) -> tuple[Any, int, int]:
     cuda = pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
     stream = cuda.external_stream(gpu.streams["P", FREE])
@@ -389,7 +329,7 @@ def of_tvm_ffi(gpu: Device) -> tuple[Any, int, int]:
 
 @pytest.mark.parametrize("s", KINDS)
 @pytest.mark.parametrize(
-    "library", (of_torch, of_cupy, of_numba, of_core, of_core_named, of_tvm_ffi)
+    "library", (of_torch, of_cupy, of_warp, of_numba, of_core, of_core_named, of_tvm_ffi)
 )
 def test_arrays_of_libraries(gpu: Device, library: Callable[..., Any], s: str) -> None:
     array, address, p = library(gpu)
