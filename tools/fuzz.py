@@ -44,7 +44,7 @@ PLANTED = {
     "copy": ("core/copy.c", "outer->step == full", "outer->step >= full"),
     "hold": ("core/hold.c", "memory_order_acq_rel) != 1", "memory_order_acq_rel) != 2"),
     "text": ("core/dtype.c", "row->bits / 8 == itemsize", "row->bits == 8 * (uint64_t)itemsize"),
-    "sync": ("gpu/sync_rules.c", "facts->p_captures;", "false;"),
+    "sync": ("gpu/sync_rules.c", "return facts->p_captures;", "return false;"),
     "boundary": (
         "older_protocols/array_struct.c",
         "(inter->flags & ARRAY_STRUCT_WRITEABLE) == 0",

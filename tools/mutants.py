@@ -433,8 +433,8 @@ MUTANTS = [
     Mutant(
         "without a context nobody waits",
         SYNC_EXCHANGE,
-        "if (sync->argument == DLS_PASS_OWN && sync->own == 0",
-        "if (sync->argument == DLS_PASS_OWN && sync->own == 1",
+        "bool none = sync->own == 0 && sync->own_queue == NULL;",
+        "bool none = sync->own == 1 && sync->own_queue == NULL;",
         "test_wait",
     ),
     Mutant(

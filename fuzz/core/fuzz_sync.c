@@ -63,8 +63,8 @@ check_action(const dls_sync_job *job, const dls_sync_facts *facts)
         INSIST(action == DLS_ACTION_NOTHING);
     }
     if (action == DLS_ACTION_EDGE || action == DLS_ACTION_WAIT_STREAM) {
-        INSIST(p.known
-               == DLS_P_KNOWN); /* nobody waits for a stream that is not known */
+        /* Nobody waits for a stream that is not known; of WAIT_OWN the caller knows it. */
+        INSIST(p.known == DLS_P_KNOWN || job->task == DLS_TASK_WAIT_OWN);
         INSIST(action != DLS_ACTION_EDGE || p.handle != job->s);
     }
     if (facts->p_captures || facts->s_captures) { /* S14 */

@@ -402,7 +402,8 @@ find_rule(dls_sync *sync, dls_producer_kind kind)
         sync->s.value = DLS_VALUE_HANDLE;
     }
     dls_sync_rule rule = dls_sync_rule_find(family, kind, sync->s.value);
-    return rule.task == DLS_TASK_WAIT_OWN && sync->own_queue == NULL
+    bool none = sync->own == 0 && sync->own_queue == NULL;
+    return rule.task == DLS_TASK_WAIT_OWN && none
                ? dls_sync_rule_find(family, DLS_PRODUCER_OLD, sync->s.value)
                : rule;
 }
@@ -442,10 +443,6 @@ dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
         if (kind != DLS_PRODUCER_WAITED) {
             kind = DLS_PRODUCER_OLD; /* it was passed -1, so it has not synced */
         }
-    }
-    if (sync->argument == DLS_PASS_OWN && sync->own == 0 && sync->own_queue == NULL
-        && kind != DLS_PRODUCER_WAITED) {
-        kind = DLS_PRODUCER_OLD; /* the same: the context was not found before */
     }
     acquired->copy = sync->copy;
     int waited = wait_by_library(sync);

@@ -376,10 +376,12 @@ def judge(case: Case, bare: Outcome, upgraded: Outcome, device_wide: bool) -> tu
         return "a served exchange became a refusal", ""
     if bare.racy is False and upgraded.racy:
         return "ordered became a race", ""
-    if upgraded.waited and not bare.waited and bare.edges:
-        return "an edge became a host wait", ""
     if bare.racy and upgraded.racy is False:
         return "", "a race became ordered"
+    if upgraded.waited and case.road == "to_capsule" and case.cell.s == "omitted":
+        return "", "to_capsule waits where no stream is given (S25)"
+    if upgraded.waited and not bare.waited and bare.edges:
+        return "an edge became a host wait", ""
     if upgraded.waited and not bare.waited:
         return "", "the host waits where nobody tells P and no event stands for a device (S12)"
     alike = {None: "alike, with no read to judge", True: "racy in both", False: "ordered in both"}

@@ -320,7 +320,7 @@ CALLS = {
     "bare": lambda x: x.__dlpack__(),
     "upgraded": lambda x: dlshim.upgrade(x).__dlpack__(),
     "upgraded, versioned": lambda x: dlshim.upgrade(x).__dlpack__(**MODERN_CALL),
-    "to_capsule": dlshim.to_capsule,
+    "to_capsule": lambda x: dlshim.to_capsule(x, stream=-1),  # else it would wait (S25)
     "a second layer": lambda x: dlshim.upgrade(dlshim.upgrade(x, order="K")).__dlpack__(),
 }
 
