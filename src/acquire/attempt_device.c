@@ -92,10 +92,10 @@ call_in_context(dls_exchange *x, unsigned mask, const dls_call_values *values,
 }
 
 /* Which keywords of a call may its refusal be about (N2)?  A TypeError: all that the
- * type has not taken before.  Any other refusal is about a value: that of max_version
- * or copy, if it was not taken before, or a stream, but None is none.  That they cannot
- * sync is said by a bare RuntimeError too: by JAX, and perhaps by libraries that nobody
- * knows. */
+ * type has not taken before, and this value of a stream.  Any other refusal is about a
+ * value: that of max_version or copy, if it was not taken before, or a stream, but None
+ * is none.  That they cannot sync is said by a bare RuntimeError too: by JAX, and
+ * perhaps by libraries that nobody knows. */
 static unsigned
 refused_keywords(const dls_exchange *x, unsigned form, const dls_call_values *values,
                  dls_producer_kind kind)
@@ -103,7 +103,7 @@ refused_keywords(const dls_exchange *x, unsigned form, const dls_call_values *va
     unsigned open = form & ~(unsigned)dls_plan_learned(x->plan).taken;
     unsigned stream = values->stream != Py_None ? form & DLS_ASK_STREAM : 0;
     if (PyErr_ExceptionMatches(PyExc_TypeError)) {
-        return open;
+        return open | stream;
     }
     /* What the producer does not copy, dlshim does. */
     if ((open & DLS_ASK_COPY) && x->request.copy == 1
@@ -186,11 +186,14 @@ try_forms(dls_exchange *x, unsigned full, const dls_call_values *values, dls_syn
         bool type_error = PyErr_ExceptionMatches(PyExc_TypeError);
         unsigned now = refused_keywords(x, form, values, sync->kind);
         refused |= now;
-        learnable &= type_error || dls_plan_has(x->plan, DLS_LIB_LEARN_ANY_REFUSAL);
+        bool of_stream = (now & DLS_ASK_STREAM)
+                         && (!type_error || (learned.taken & DLS_ASK_STREAM));
+        learnable &= (type_error && !of_stream)
+                     || dls_plan_has(x->plan, DLS_LIB_LEARN_ANY_REFUSAL);
         if (now == 0) {
             break;
         }
-        if (!type_error && (now & DLS_ASK_STREAM)) {
+        if (of_stream) {
             learned.taken &= ~DLS_ASK_STREAM
                              & 15u; /* others of its values were taken */
             never = now == DLS_ASK_STREAM ? now : never;

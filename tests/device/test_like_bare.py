@@ -96,6 +96,21 @@ def check_a_stream_refused_by_any_error_is_synced_here(drv: Driver) -> None:
             assert x.keywords[-1].get("stream") is None, error
 
 
+def check_a_stream_is_dropped_though_none_was_taken_before(drv: Driver) -> None:
+    """What was learned of None says nothing of another value, nor does its refusal of None."""
+    for error in (TypeError, *REFUSALS):
+        kind = refusing(error)
+        for given in ({}, {"stream": "S"}, {}):
+            scene = Scene(drv)
+            x = scene.array(kind)
+            dlshim.upgrade(x).__dlpack__(stream=None, **MODERN_CALL)
+            taken = caps.take(
+                dlshim.upgrade(x).__dlpack__(stream=scene.s) if given else dlshim.to_capsule(x)
+            )
+            assert not drv.read(scene.s, x.address), (error, given, drv.races())
+            taken.release()
+
+
 def check_minus_one_that_is_refused_is_dropped(drv: Driver) -> None:
     for error in REFUSALS:
         scene = Scene(drv)
