@@ -10,13 +10,16 @@ DLSHIM_WERROR=1 makes warnings errors, DLSHIM_ASSERT=1 keeps the asserts (they a
 wheel), CFLAGS takes over optimisation and debug flags (sanitizers, profilers).
 """
 
+import io
 import os
 import sys
 import sysconfig
+import tokenize
 from glob import glob
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 FLOOR = (3, 10)
 
@@ -103,8 +106,36 @@ class BuildExt(build_ext):
         super().build_extensions()
 
 
+# Sphinx reads what attributes mean from the comments of these, in the installed files.
+COMMENTED = ("enums", "report", "verdicts")
+
+
+class BuildPy(build_py):
+    """Leaves comments out of the installed copies: they are a twentieth of the Python files, and
+    the wheel has a budget. Lines keep their numbers."""
+
+    def build_module(self, module, module_file, package):
+        target, copied = super().build_module(module, module_file, package)
+        if module not in COMMENTED and not os.path.samefile(target, module_file):
+            with open(module_file, encoding="utf-8") as file:
+                text = without_comments(file.read())
+            with open(target, "w", encoding="utf-8") as file:
+                file.write(text)
+        return target, copied
+
+
+def without_comments(text):
+    """The same code; comments that type checkers read stay."""
+    lines = text.splitlines(keepends=True)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT and not token.string.startswith("# type:"):
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column].rstrip() + "\n"
+    return "".join(lines)
+
+
 setup(
-    cmdclass={"build_ext": BuildExt},
+    cmdclass={"build_ext": BuildExt, "build_py": BuildPy},
     ext_modules=[
         Extension(
             "dlshim._core",
