@@ -57,11 +57,9 @@ QUICK = [
     "acquire/acquire",
     "acquire/call",
     "acquire/lazy_bits",
-    "core/copy",
     "core/copy_blocks",
     "core/copy_rows",
     "core/hold",
-    "core/dtype",
     "core/layout",
     "core/tensor",
     "exchange/acquired",
@@ -77,13 +75,9 @@ QUICK = [
     "module/functions",
     "module/producer",
     "module/tensor_type",
-    "older_protocols/array_interface",
-    "older_protocols/array_struct",
     "older_protocols/buffer",
     "older_protocols/interface_dict",
-    "older_protocols/older_protocols",
     "older_protocols/reading",
-    "python/capsule",
     "request/request",
 ]
 
@@ -107,7 +101,7 @@ class BuildExt(build_ext):
 
 
 # Sphinx reads what attributes mean from the comments of these, in the installed files.
-COMMENTED = ("enums", "report", "verdicts")
+COMMENTED = ("enums", "report")
 
 
 class BuildPy(build_py):

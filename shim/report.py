@@ -26,6 +26,8 @@ __all__ = ["Protocol", "Report", "inspect"]
 _DLPACK = ("dltensor", "dltensor_versioned")
 _HOST_DEVICES = (1, 3, 11)
 _GPU_DEVICES = (2, 10)
+# Where an address plus an offset in bytes is an address (rule T5).
+_ADDRESS_DEVICES = (1, 2, 3, 10, 11, 13, 14)
 _KEYWORDS = ("stream", "max_version", "dl_device", "copy")
 _ALIGNMENTS = 4096  # a page: more is not looked for
 
@@ -317,17 +319,17 @@ def _facts_of_export(capsule: Any) -> dict[str, Any]:
         return {"version": seen["version"], "notes": (note,)}
     shape, strides, device = seen["shape"], seen["strides"], seen["device"]
     facts = {name: seen[name] for name in ("device", "dtype", "shape", "strides", "byte_offset")}
-    address = seen["data"] + seen["byte_offset"] if device[0] in _HOST_DEVICES else None
-    if said := _wrong_label(device, shape, seen["data"] + seen["byte_offset"]):
+    first = seen["data"] + seen["byte_offset"]
+    if said := _wrong_label(device, shape, first):
         facts["notes"] = (said,)
     return {
         **facts,
-        "address": address if address is not None else seen["data"],
+        "address": first if device[0] in _ADDRESS_DEVICES else seen["data"],
         "flags": seen["flags"] if versioned else None,
         "version": seen["version"] if versioned else None,
         "readonly": bool(seen["flags"] & 1) if versioned else None,
         "contiguous": None if shape is None else strides is None or _is_contiguous(shape, strides),
-        "aligned_to": _alignment(address),
+        "aligned_to": _alignment(first if device[0] in _HOST_DEVICES else None),
     }
 
 

@@ -121,5 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from . import page
 
         page.write(report, options.html)
+    elif options.html is not None and options.html.is_file():
+        options.html.unlink()  # no page of this run
     drawing.show(story.full(report) if options.full else story.one_screen(report))
     return 1 if report.faults or not report.cells else 0

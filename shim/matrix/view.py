@@ -59,15 +59,15 @@ def _text(of: Line) -> Text:
     return Text.assemble(*((text, STYLES[style]) for text, style in of))
 
 
-def _table(block: Table) -> RichTable:
+def _table(block: Table, room: int) -> RichTable:
     table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column, width in zip(block.columns, block.widths(WIDTH - 2, 3), strict=True):
+    for column, width in zip(block.columns, block.widths(room - 2, 3), strict=True):
         table.add_column(
             column.name,
             justify="right" if column.right else "left",
             width=width,
             no_wrap=block.one_line or not column.wide,
-            overflow="ellipsis" if block.one_line else "fold",
+            overflow="ellipsis" if block.one_line or not column.wide else "fold",
             style=STYLES[column.style],
         )
     for row in block.rows:
@@ -81,7 +81,7 @@ def show(blocks: list[Block]) -> None:
     for block in blocks:
         if isinstance(block, Table):
             console.print(_text(block.title))
-            console.print(_table(block))
+            console.print(_table(block, console.width))
             if block.note:
                 console.print(f"{block.note}\n", style="dim")
         elif isinstance(block, Box):

@@ -343,7 +343,7 @@ find_ready(const dls_exchange *x, const dls_resolved *resolved,
     if (resolved->scan.count != 0 && !resolved->copied) {
         *ready = dls_sync_ready_stream(x->state, &x->request, device);
     }
-    if (!x->acquired.not_synced || dls_plan_is_tensor(x->plan)) {
+    if (resolved->copied || !x->acquired.not_synced || dls_plan_is_tensor(x->plan)) {
         return 0;
     }
     /* The array's own stream may still work on it: consumers of the Tensor wait for it.

@@ -31,6 +31,20 @@ dls_copy_read_consumer(const dls_exchange *x, dl_device to, uint64_t *s)
     return 0;
 }
 
+/* A consumer that named no stream may have counted as working in the capture of P, and
+ * then nothing was synced (S14).  A copy is no part of a capture.  0, or -1. */
+static int
+check_omitted(const dls_exchange *x, dl_device device, dls_producer_stream p)
+{
+    bool captures = x->acquired.not_synced;
+    if (!captures) {
+        Py_BEGIN_ALLOW_THREADS
+        captures = dls_sync_run_sees_capture(device, p);
+        Py_END_ALLOW_THREADS
+    }
+    return captures ? dls_sync_raise_capture(x->state, x->source) : 0;
+}
+
 int
 dls_copy_sync(const dls_exchange *x, const dl_tensor *tensor, dls_producer_stream p,
               uint64_t copy_stream)
@@ -38,11 +52,16 @@ dls_copy_sync(const dls_exchange *x, const dl_tensor *tensor, dls_producer_strea
     const dls_sync_source from = dls_sync_source_of(x, tensor->device);
     dls_error err;
     int code;
-    if (!dls_stream_is_minus_one(x->request.stream)) {
-        p = dls_sync_ready_stream(x->state, &x->request, tensor->device);
-    }
-    else if (dls_producer_stream_find(&from, &p, NULL) < 0) {
+    bool minus_one = dls_stream_is_minus_one(x->request.stream);
+    bool omitted = x->request.stream == NULL && !x->request.stream_said;
+    if ((minus_one || omitted) && dls_producer_stream_find(&from, &p, NULL) < 0) {
         return -1;
+    }
+    if (omitted && check_omitted(x, tensor->device, p) < 0) {
+        return -1;
+    }
+    if (!minus_one) {
+        p = dls_sync_ready_stream(x->state, &x->request, tensor->device);
     }
     const dls_sync_job job = {
         .task = DLS_TASK_SYNC,

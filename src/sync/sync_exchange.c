@@ -423,6 +423,33 @@ wait_by_library(const dls_sync *sync)
                    : got;
 }
 
+static bool
+lies_where_wanted(const dls_sync *sync)
+{
+    const dls_sync_source *from = &sync->from;
+    return dls_transfer_of(from->state, from->request, from->device)
+           == DLS_TRANSFER_HERE;
+}
+
+/* The label was wrong: the memory lies where it is wanted, and is not copied.  What its
+ * producer was passed is the copy stream, so S is read anew, and synced with (S26).  0,
+ * or -1. */
+static int
+stay_here(dls_sync *sync, dls_producer_kind *kind)
+{
+    const dls_sync_source *from = &sync->from;
+    sync->transfer = DLS_TRANSFER_HERE;
+    sync->copy = (dls_copy_place){.kind = DLS_COPY_NONE};
+    if (read_s(from->state, from->request, dls_family_of(from->device.device_type),
+               &sync->s)
+        < 0) {
+        return -1;
+    }
+    adapt_s(sync);
+    *kind = *kind != DLS_PRODUCER_WAITED ? DLS_PRODUCER_OLD : *kind;
+    return 0;
+}
+
 int
 dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
                 dls_acquired *acquired)
@@ -435,8 +462,13 @@ dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
         acquired->copy = (dls_copy_place){.kind = DLS_COPY_NOTHING};
         return 0;
     }
-    if (dls_transfer_is_on_copy_stream(sync->transfer)
-        && sync->copy.kind == DLS_COPY_NONE) {
+    bool copied = dls_transfer_is_on_copy_stream(sync->transfer);
+    if (copied && lies_where_wanted(sync)) {
+        if (stay_here(sync, &kind) < 0) {
+            return -1;
+        }
+    }
+    else if (copied && sync->copy.kind == DLS_COPY_NONE) {
         if (find_copy_stream_again(sync, acquired) < 0) {
             return -1;
         }

@@ -182,3 +182,25 @@ def check_one_that_nobody_has_heard_of(drv: Driver) -> None:
 def test_labels(variant: str, name: str) -> None:
     results = run_checks(variant, __file__)
     assert results[name] is None, results[name]
+
+
+@checks.only_on("13.0")
+def check_memory_that_lies_where_it_is_wanted_is_synced_with_s(drv: Driver) -> None:
+    """The label says another device, so a copy was begun; the tensor says that none is needed."""
+    kind = fake.named(fake.NvcvLike)
+    for options, keywords in (
+        ({}, {"dl_device": (2, 1), "stream": "S"}),
+        ({}, {"dl_device": (2, 1), "stream": "S", "copy": False}),
+        ({"device": "cuda:1", "stream": "wait"}, {}),
+    ):
+        drv.reset()
+        drv.set_current(drv.context(0))
+        p, s = drv.stream_new(1, False, name="P"), drv.stream_new(1, False, name="S")
+        array = kind(drv, p, device=1)
+        assert not array.write()
+        given = {k: s if v == "S" else v for k, v in keywords.items()}
+        taken = caps.take(dlshim.upgrade(array, **options).__dlpack__(max_version=(1, 0), **given))
+        assert taken.view.device == (2, 1) and not taken.view.copied
+        assert not drv.read(s, taken.view.data), (options, drv.races())
+        taken.release()
+    caps.close_accounts()

@@ -364,6 +364,26 @@ def check_torch_without_a_stream_inside_its_capture(drv: Driver) -> None:
 
 
 @checks.only_on(*CAPTURES)
+def check_a_copy_of_ours_is_no_part_of_a_capture(drv: Driver) -> None:
+    """What counts as within the capture has not run, so dlshim cannot copy it."""
+    for kind in (fake.TorchLike, fake.Torch29, fake.TorchOld):
+        scene = Scene(drv)
+        p = drv.stream_new(0, False, name="capturing")
+        current = Current(streams.TorchStream, 0)
+        current.handle = p
+        with imported({"torch": current}):
+            x = fake.named(kind)(drv, p)
+            drv.capture_begin(p, "relaxed")
+            x.write()
+            with pytest.raises(BufferError, match="a graph capture is running"):
+                dlshim.upgrade(x, align=1 << 20).__dlpack__(**MODERN_CALL)
+            assert drv.capture_state(p) == "active" and not drv.races(), kind
+            drv.capture_end(p)
+        caps.close_accounts()
+        del scene
+
+
+@checks.only_on(*CAPTURES)
 def check_a_tensor_taken_inside_a_capture_remembers_the_capturing_stream(drv: Driver) -> None:
     scene = Scene(drv)
     with libraries():

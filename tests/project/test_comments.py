@@ -31,5 +31,5 @@ def test_comments_stay_where_the_manual_reads_them(name: str) -> None:
     installed = (installed_core().parent / name).read_text(encoding="utf-8")
     tokens = tokenize.generate_tokens(io.StringIO(installed).readline)
     comments = [t.string for t in tokens if t.type == tokenize.COMMENT]
-    kept = Path(name).stem in ("enums", "report", "verdicts")
+    kept = Path(name).stem in ("enums", "report")
     assert kept or all(text.startswith("# type:") for text in comments)

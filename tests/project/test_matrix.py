@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import importlib.util
+import io
 import json
 import os
 import re
@@ -369,3 +370,27 @@ def test_plain_text_wraps_and_cuts(capsys: pytest.CaptureFixture[str]) -> None:
         out = capsys.readouterr().out.splitlines()
         assert max(map(len, out)) <= blocks.WIDTH
         assert ("…" in out[3]) == one_line and len(out) == (5 if one_line else 8)
+
+
+def test_a_narrow_terminal_cuts_texts_and_loses_no_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    if importlib.util.find_spec("rich") is None:
+        absent("rich is not installed")
+    from rich.console import Console
+
+    from dlshim.matrix import view
+
+    columns = [blocks.Column("into"), blocks.Column("what", wide=True), blocks.Column("cases")]
+    table = blocks.Table(blocks.line("t"), columns, one_line=True)
+    table.add("a consumer", "word " * 60, "12345")
+    console = Console(width=60, record=True, file=io.StringIO())
+    console.print(view._table(table, 60))
+    text = console.export_text()
+    assert "a consumer" in text and "12345" in text and "into" in text and "…" in text
+
+
+def test_a_page_of_no_exchange_is_not_written(tmp_path: Path) -> None:
+    if importlib.util.find_spec("jinja2") is None or importlib.util.find_spec("ml_dtypes") is None:
+        absent("jinja2 and ml_dtypes are needed")
+    file = tmp_path / "page.html"
+    done = command("matrix", "--only", "ml_dtypes", "--no-cost", "--html", str(file))
+    assert done.returncode == 1 and not file.exists()
