@@ -52,7 +52,7 @@ def compile_args() -> list[str]:
     return args
 
 
-# What a learned exchange crosses, and an older protocol. All else is made small.
+# What a learned exchange crosses, and a part of the older protocols. All else is made small.
 QUICK = [
     "acquire/acquire",
     "acquire/call",
@@ -75,9 +75,6 @@ QUICK = [
     "module/functions",
     "module/producer",
     "module/tensor_type",
-    "older_protocols/buffer",
-    "older_protocols/interface_dict",
-    "older_protocols/reading",
     "request/request",
 ]
 
