@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import pytest
 from project.tree import ROOT, read_toml
@@ -22,9 +24,13 @@ def test_hooks_and_sessions_use_one_version(tool: str) -> None:
     assert hooks and set(hooks) == set(session)
 
 
-def test_a_report_of_an_exchange_asks_for_the_doctor() -> None:
+def test_a_report_of_an_exchange_asks_for_commands_that_exist() -> None:
     form = (ROOT / ".github" / "ISSUE_TEMPLATE" / "exchange.yml").read_text()
-    assert "python -m dlshim doctor --json" in form
+    asked = re.findall(r"`python -m dlshim (\S+)", form)
+    told = subprocess.run(
+        [sys.executable, "-m", "dlshim"], capture_output=True, text=True, check=True
+    ).stdout
+    assert asked and all(re.search(rf"^  {name.rstrip('`')} ", told, re.M) for name in asked)
 
 
 def test_every_interpreter_of_the_wheel_is_a_classifier() -> None:
