@@ -76,9 +76,8 @@ dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj)
     return truth == 0 ? 0 : -1;
 }
 
-DLS_APART int
-dls_refuse_lazy_bits(dls_state *state, const dls_plan *plan, PyObject *obj,
-                     dl_dtype dtype)
+static int
+refuse_bits(dls_state *state, const dls_plan *plan, PyObject *obj, dl_dtype dtype)
 {
     bool complex = dtype.code == dl_kDLComplex;
     bool exact = dtype.code == dl_kDLInt || dtype.code == dl_kDLUInt
@@ -98,6 +97,28 @@ dls_refuse_lazy_bits(dls_state *state, const dls_plan *plan, PyObject *obj,
         }
     }
     return truth == 0 ? 0 : -1;
+}
+
+/* The same of a subclass, past its library's hook, which costs microseconds. */
+static int
+refuse_bits_plainly(dls_state *state, const dls_plan *plan, PyObject *obj,
+                    dl_dtype dtype)
+{
+    PyObject *guard = dls_library_enter(state, plan->plain_calls);
+    if (guard == NULL) {
+        return -1;
+    }
+    int code = refuse_bits(state, plan, obj, dtype);
+    dls_library_leave(state, guard);
+    return code;
+}
+
+DLS_APART int
+dls_refuse_lazy_bits(dls_state *state, const dls_plan *plan, PyObject *obj,
+                     dl_dtype dtype)
+{
+    return plan->plain_calls != NULL ? refuse_bits_plainly(state, plan, obj, dtype)
+                                     : refuse_bits(state, plan, obj, dtype);
 }
 
 /* --- elements that are no numbers ----------------------------------------- */

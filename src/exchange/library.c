@@ -285,16 +285,18 @@ is_current(dls_state *state, PyObject *obj, const char *path, int device_id,
     return current == -1 && PyErr_Occurred() ? -1 : current == device_id;
 }
 
-static int
-enter_guard(PyObject **guard)
+/* Enter a guard (stolen), and return it; NULL = exception set. */
+static PyObject *
+enter(dls_state *state, PyObject *guard)
 {
-    PyObject *result = PyObject_CallMethod(*guard, "__enter__", NULL);
+    PyObject *args[2] = {NULL, guard};
+    PyObject *result = dls_compat.PyObject_VectorcallMethod(
+        state->names.enter, &args[1], 1 | DLS_VECTORCALL_OFFSET, NULL);
     if (result == NULL) {
-        Py_CLEAR(*guard);
-        return -1;
+        Py_CLEAR(guard);
     }
-    Py_DECREF(result);
-    return 1;
+    Py_XDECREF(result);
+    return guard;
 }
 
 int
@@ -313,17 +315,48 @@ dls_library_enter_device(dls_state *state, const dls_library *row, PyObject *obj
             return got < 0 ? -1 : 0;
         }
         got = find_named(state, obj, device_guards[i].guard, device_id, guard);
-        return got > 0 ? enter_guard(guard) : got;
+        if (got > 0) {
+            *guard = enter(state, *guard);
+        }
+        return got > 0 && *guard == NULL ? -1 : got;
     }
     return 0;
 }
 
+static const struct {
+    const char *name;
+    const char *path;
+} plain_calls[] = {
+#define PLAIN_CALLS(name, path) {name, path},
+#include "exchange/libraries.def"
+#undef PLAIN_CALLS
+};
+
+int
+dls_library_plain_calls(dls_state *state, const dls_library *row, PyObject **result)
+{
+    for (size_t i = 0; i < sizeof plain_calls / sizeof *plain_calls; i++) {
+        if (strcmp(plain_calls[i].name, row->name) == 0) {
+            return find_named(state, NULL, plain_calls[i].path, -1, result);
+        }
+    }
+    return 0;
+}
+
+PyObject *
+dls_library_enter(dls_state *state, PyObject *make)
+{
+    PyObject *guard = PyObject_CallNoArgs(make);
+    return guard != NULL ? enter(state, guard) : NULL;
+}
+
 void
-dls_library_leave_device(PyObject *guard)
+dls_library_leave(dls_state *state, PyObject *guard)
 {
     PyObject *error = dls_error_take();
-    Py_XDECREF(
-        PyObject_CallMethod(guard, "__exit__", "OOO", Py_None, Py_None, Py_None));
+    PyObject *args[5] = {NULL, guard, Py_None, Py_None, Py_None};
+    Py_XDECREF(dls_compat.PyObject_VectorcallMethod(state->names.exit, &args[1],
+                                                    4 | DLS_VECTORCALL_OFFSET, NULL));
     PyErr_Clear();
     Py_DECREF(guard);
     if (error != NULL) {

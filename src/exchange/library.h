@@ -82,12 +82,19 @@ int dls_library_stream(dls_state *state, const dls_library *row, PyObject *obj,
                        dl_device device, PyObject **result);
 
 /* Make a device current for the row's library too, where that goes by a number of its
- * own (DEVICE_GUARD).  1 = it was not; *guard (new reference) must be given to the
- * function below.  0 = nothing was changed; -1 = exception set. */
+ * own (DEVICE_GUARD).  1 = it was not; *guard (new reference) must be given to
+ * dls_library_leave.  0 = nothing was changed; -1 = exception set. */
 int dls_library_enter_device(dls_state *state, const dls_library *row, PyObject *obj,
                              int device_id, PyObject **guard);
+/* What makes a guard under which methods of the row's library answer for a subclass
+ * themselves (PLAIN_CALLS): a new reference.  1, 0 = there is none, -1 = exception. */
+int dls_library_plain_calls(dls_state *state, const dls_library *row,
+                            PyObject **result);
+
+/* Make a guard, and enter it.  NULL = exception set. */
+PyObject *dls_library_enter(dls_state *state, PyObject *make);
 /* guard: stolen.  Keeps a pending exception. */
-void dls_library_leave_device(PyObject *guard);
+void dls_library_leave(dls_state *state, PyObject *guard);
 
 /* Is a way known for the host to wait for what the row's library (NULL: none) does on
  * devices of this type (DEVICE_WAIT)? */

@@ -193,6 +193,28 @@ find_unchanging(const search *s, PyObject *name, dls_getter *getter, PyObject **
     return at == FAILED ? -1 : 0;
 }
 
+/* Does a subclass send the call of is_neg through __torch_function__ as the library
+ * wrote it?  A user's own hook or method must see the call; a C function, which
+ * switches that off (torch.nn.Parameter), costs nothing. */
+static int
+find_redirection(search *s)
+{
+    PyObject *value = NULL;
+    Py_ssize_t method_at = find_in_mro(s, s->state->names.is_neg, &value);
+    Py_CLEAR(value);
+    Py_ssize_t at = find_in_mro(s, s->state->names.torch_function, &value);
+    bool redirects = at >= s->library_at && method_at >= s->library_at
+                     && !PyCFunction_Check(value);
+    Py_XDECREF(value);
+    bool failed = at == FAILED || method_at == FAILED;
+    if (redirects && !failed) {
+        failed = dls_library_plain_calls(s->state, s->plan->library,
+                                         &s->plan->plain_calls)
+                 < 0;
+    }
+    return failed ? -1 : 0;
+}
+
 /* What is asked of each object before it goes out (T12), or instead of the device
  * question (N5).  Of the row's own class only: what a user's subclass says may change.
  */
@@ -201,7 +223,7 @@ find_lasting(search *s)
 {
     dls_plan *plan = s->plan;
     if (s->library_at != 0) {
-        return 0;
+        return dls_plan_has(plan, DLS_LIB_LAZY_BITS) ? find_redirection(s) : 0;
     }
     if (dls_plan_has(plan, DLS_LIB_LAZY_BITS)
         && (find_unchanging(s, s->state->names.is_neg, NULL, &plan->is_neg) < 0
@@ -358,6 +380,7 @@ dls_plan_drop(dls_plan *plan)
         Py_XDECREF(plan->method);
         Py_XDECREF(plan->device_method);
         Py_XDECREF(plan->is_neg);
+        Py_XDECREF(plan->plain_calls);
         Py_XDECREF(plan->requires_grad.descriptor);
         Py_XDECREF(plan->where.descriptor);
         dls_free(plan);

@@ -95,9 +95,12 @@ typedef struct dls_plan {
      * or NULL: looked up each time. */
     PyObject *is_neg;         /* LAZY_BITS */
     dls_getter requires_grad; /* LAZY_BITS */
-    dls_getter where;         /* BASE_TELLS, IS_CPU_TELLS (exchange/on_host.h) */
-    bool can_cycle;           /* instances take part in garbage collection */
-    bool has_device;          /* __dlpack_device__ is there */
+    /* LAZY_BITS, a subclass whose is_neg goes through its library's hook: makes a guard
+     * under which it does not (PLAIN_CALLS).  Strong, or NULL. */
+    PyObject *plain_calls;
+    dls_getter where; /* BASE_TELLS, IS_CPU_TELLS (exchange/on_host.h) */
+    bool can_cycle;   /* instances take part in garbage collection */
+    bool has_device;  /* __dlpack_device__ is there */
     bool cpu_only;    /* objects cannot be elsewhere: the device is not asked (N5) */
     bool on_instance; /* __dlpack__ or another attribute is the instance's own (N1) */
     bool is_proxy;    /* on_instance, and the type has __getattr__ */

@@ -72,6 +72,9 @@
     X(base, "base")                                             \
     X(is_neg, "is_neg")                                         \
     X(is_cpu, "is_cpu")                                         \
+    X(torch_function, "__torch_function__")                     \
+    X(enter, "__enter__")                                       \
+    X(exit, "__exit__")                                         \
     X(get_capsule, "_get_capsule")                              \
     X(cuda_stream, "__cuda_stream__")                           \
     X(torch_cuda_stream, "cuda_stream")                         \

@@ -68,7 +68,7 @@ dls_producer_context_leave(const dls_sync_source *from, dls_producer_context *co
         dls_device_context_leave(from->device, &context->saved);
     }
     if (context->guard != NULL) {
-        dls_library_leave_device(context->guard);
+        dls_library_leave(from->state, context->guard);
         context->guard = NULL;
     }
 }
