@@ -3,8 +3,9 @@
     python benchmarks/copies.py [--select REGEX] [--sizes 64,4096] [--items 1,8] [--passes N]
                                 [--json FILE] [--csv FOLDER]
 
-A cell is a layout, a size of the copy and an item size. The ways of a cell take turns, and the
-least time of each counts, so a busy machine disturbs all of them alike. What is copied is an array
+A cell is a layout, a size of the copy and an item size. The ways of a cell take turns, in another
+order each time, and the least time of each counts. Time is what the thread got of a processor, page
+faults included, so other programs disturb it little. What is copied is an array
 of NumPy, and a tensor of torch over the same memory; the result is dropped at once. torch has no
 negative strides: it flips a straight tensor instead, which is shown and is no part of the ratio.
 
@@ -25,6 +26,7 @@ import json
 import math
 import pathlib
 import platform
+import random
 import re
 import subprocess
 import sys
@@ -192,10 +194,10 @@ def ways(x: np.ndarray[Any, Any], size: int) -> Runs:
 
 
 def seconds(run: Callable[[], Any], loops: int) -> float:
-    start = time.perf_counter()
+    start = time.thread_time()
     for _ in range(loops):
         run()
-    return (time.perf_counter() - start) / loops
+    return (time.thread_time() - start) / loops
 
 
 def measure(runs: Runs) -> dict[str, float]:
@@ -204,11 +206,12 @@ def measure(runs: Runs) -> dict[str, float]:
     for way, run in runs.items():
         run()
         loops[way] = max(1, int(BATCH / max(seconds(run, 1), 1e-7)))
-    began = time.perf_counter()
+    began, turns, order = time.perf_counter(), list(runs.items()), random.Random(0)
     for turn in range(TURNS_MOST):
         if turn >= TURNS and time.perf_counter() - began > PATIENCE:
             break
-        for way, run in runs.items():
+        order.shuffle(turns)
+        for way, run in turns:
             least[way] = min(least[way], seconds(run, loops[way]))
     return {way: round(1e9 * value, 1) for way, value in least.items()}
 

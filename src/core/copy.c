@@ -34,7 +34,10 @@ add_axis(dls_traversal *walk, int64_t extent, int64_t step)
         }
     }
     assert(walk->count < AXES_MAX);
-    walk->axes[walk->count++] = (dls_axis){.extent = extent, .step = step};
+    dls_axis *axis = &walk->axes[walk->count++];
+    axis->extent = extent;
+    axis->step = step;
+    axis->index = 0;
 }
 
 /* Find the axes; walk->axes has room for all of them. */
@@ -92,20 +95,13 @@ dls_traversal_next(const dls_traversal *walk, const char **src)
 
 /* --- the copy of host memory ---------------------------------------------- */
 
-/* A copy, or what it does for one index of its outer axes. */
-typedef struct {
-    dls_axis *axes;
-    int count;
-    int64_t itemsize;
-} part;
-
-/* Step to the next index of the axes outside the plane.  False at the end; everything
- * is then at the start again. */
+/* Step to the next index of all axes but the one that is skipped.  False at the end;
+ * everything is then at the start again. */
 static bool
-next_plane(const part *outer, int skipped, char **to, const char **from)
+next_plane(dls_axis *axes, int count, int skipped, char **to, const char **from)
 {
-    for (int i = outer->count - 1; i >= 0; i--) {
-        dls_axis *axis = &outer->axes[i];
+    for (int i = count - 1; i >= 0; i--) {
+        dls_axis *axis = &axes[i];
         if (i == skipped) {
             continue;
         }
@@ -124,11 +120,11 @@ next_plane(const part *outer, int skipped, char **to, const char **from)
 /* The axis whose items are nearest to each other in the source; the innermost of
  * several. */
 static int
-nearest_axis(const part *what)
+nearest_axis(const dls_axis *axes, int count)
 {
-    int nearest = what->count - 1;
+    int nearest = count - 1;
     for (int i = nearest - 1; i >= 0; i--) {
-        if (llabs(what->axes[i].step) < llabs(what->axes[nearest].step)) {
+        if (llabs(axes[i].step) < llabs(axes[nearest].step)) {
             nearest = i;
         }
     }
@@ -139,61 +135,57 @@ nearest_axis(const part *what)
  * which is dense in the destination; their rows are the axis that is densest in the
  * source, or else the last but one. */
 static void
-copy_planes(char *to, const char *from, const part *what)
+copy_planes(char *to, const char *from, dls_axis *axes, int count, int64_t itemsize)
 {
-    int last = what->count - 1, nearest = nearest_axis(what);
+    int last = count - 1, nearest = nearest_axis(axes, count);
     bool across = nearest != last;
     int rows = across ? nearest : last - 1;
-    const dls_axis *column = &what->axes[last];
-    const part outer = {what->axes, last, what->itemsize};
     dls_plane plane = {.rows = 1,
-                       .columns = column->extent,
-                       .column_step = column->step,
-                       .itemsize = what->itemsize};
+                       .columns = axes[last].extent,
+                       .column_step = axes[last].step,
+                       .itemsize = itemsize};
     if (rows >= 0) {
-        plane.rows = what->axes[rows].extent;
-        plane.row_step = what->axes[rows].step;
-        plane.row_pitch = what->axes[rows].pitch;
+        plane.rows = axes[rows].extent;
+        plane.row_step = axes[rows].step;
+        plane.row_pitch = axes[rows].pitch;
     }
     do {
         (across ? dls_copy_across : dls_copy_rows)(to, from, &plane);
-    } while (next_plane(&outer, rows, &to, &from));
+    } while (next_plane(axes, last, rows, &to, &from));
 }
 
 /* The outermost broadcast: what it repeats is copied once. */
 static void
-copy_part(char *to, const char *from, part what)
+copy_axes(char *to, const char *from, dls_axis *axes, int count, int64_t itemsize)
 {
     int i = 0;
-    while (i < what.count - 1 && what.axes[i].step != 0) {
+    if (count == 0) {
+        memcpy(to, from, (size_t)itemsize);
+        return;
+    }
+    while (i < count - 1 && axes[i].step != 0) {
         i++;
     }
-    if (what.count == 0) {
-        memcpy(to, from, (size_t)what.itemsize);
+    if (i == count - 1) {
+        copy_planes(to, from, axes, count, itemsize);
         return;
     }
-    if (i == what.count - 1) {
-        copy_planes(to, from, &what);
-        return;
-    }
-    const dls_axis *repeated = &what.axes[i];
-    const part outer = {what.axes, i, what.itemsize};
-    const part inner = {what.axes + i + 1, what.count - i - 1, what.itemsize};
+    const dls_axis *repeated = &axes[i];
     do {
-        copy_part(to, from, inner);
+        copy_axes(to, from, axes + i + 1, count - i - 1, itemsize);
         dls_copy_repeat(to, repeated->pitch, repeated->pitch * repeated->extent);
-    } while (next_plane(&outer, -1, &to, &from));
+    } while (next_plane(axes, i, -1, &to, &from));
 }
 
 void
-dls_host_copy_walk(void *dst, const void *src, dls_traversal walk)
+dls_host_copy_walk(void *dst, const void *src, const dls_traversal *walk)
 {
-    int64_t pitch = walk.itemsize;
-    for (int i = walk.count - 1; i >= 0; i--) {
-        walk.axes[i].pitch = pitch;
-        pitch *= walk.axes[i].extent;
+    int64_t pitch = walk->itemsize;
+    for (int i = walk->count - 1; i >= 0; i--) {
+        walk->axes[i].pitch = pitch;
+        pitch *= walk->axes[i].extent;
     }
-    copy_part(dst, src, (part){walk.axes, walk.count, walk.itemsize});
+    copy_axes(dst, src, walk->axes, walk->count, walk->itemsize);
 }
 
 /* So many axes need no allocation. */
@@ -211,7 +203,7 @@ dls_host_copy(void *dst, const dl_tensor *tensor, int64_t itemsize)
     else if (dls_traversal_plan(&walk, tensor, itemsize) != DLS_OK) {
         return DLS_ENOMEM;
     }
-    dls_host_copy_walk(dst, (const char *)tensor->data + tensor->byte_offset, walk);
+    dls_host_copy_walk(dst, (const char *)tensor->data + tensor->byte_offset, &walk);
     if (many) {
         dls_free(walk.axes);
     }

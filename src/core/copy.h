@@ -41,4 +41,4 @@ bool dls_traversal_next(const dls_traversal *walk, const char **src);
 int dls_host_copy(void *dst, const dl_tensor *tensor, int64_t itemsize);
 
 /* The same for a tensor whose traversal was planned already. */
-void dls_host_copy_walk(void *dst, const void *src, dls_traversal walk);
+void dls_host_copy_walk(void *dst, const void *src, const dls_traversal *walk);

@@ -160,7 +160,7 @@ copy_blocks(char *to, const char *from, const dls_plane *p)
 /* --- strips ------------------------------------------------------------------- */
 
 /* A strip has so many columns, or so many that they span so many bytes. */
-#define STRIP_COLUMNS 32
+#define STRIP_COLUMNS 16
 #define STRIP_BYTES (16 << 10)
 
 /* So many columns of every row, then the next. */

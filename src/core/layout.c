@@ -58,15 +58,15 @@ static bool
 reach(int32_t ndim, const int64_t *shape, const int64_t *strides, int64_t *below,
       int64_t *above)
 {
-    *below = 0;
-    *above = 0;
+    int64_t low = 0, high = 0, step;
     for (int32_t i = 0; i < ndim; i++) {
-        int64_t step;
-        int64_t *side = strides[i] < 0 ? below : above;
-        if (!dls_mul(shape[i] - 1, strides[i], &step) || !dls_add(*side, step, side)) {
+        if (!dls_mul(shape[i] - 1, strides[i], &step)
+            || !(step < 0 ? dls_add(low, step, &low) : dls_add(high, step, &high))) {
             return false;
         }
     }
+    *below = low;
+    *above = high;
     return true;
 }
 

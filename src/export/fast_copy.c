@@ -12,11 +12,11 @@
 #include "core/dtype.h"
 #include "exchange/tensor_object.h"
 #include "export/export.h"
+#include "export/resolve_copy.h"
 
-/* In bytes.  From here on the full record lets other threads run meanwhile. */
-#define SMALL 65536
-
-/* What was asked, and what came.  bytes: of the copy; 0: it is not for this path. */
+/* What was asked, and what came.  bytes: of the copy; 0: it is not for this path.  It
+ * is filled in place: what was just written is not read again by wider moves, for which
+ * a processor would have to wait. */
 typedef struct {
     dls_hot hot;
     const dl_tensor *tensor;
@@ -46,8 +46,7 @@ look(answer *got)
     if (tensor->device.device_type != dl_kDLCPU || tensor->device.device_id != 0
         || tensor->byte_offset != 0 || tensor->dtype.bits < 8
         || dls_dtype_bits(tensor->dtype) % 8 != 0
-        || dls_tensor_scan(tensor, &scan, &err) < 0
-        || scan.count * scan.itemsize >= SMALL) {
+        || dls_tensor_scan(tensor, &scan, &err) < 0) {
         return;
     }
     got->bytes = scan.count * scan.itemsize;
@@ -55,41 +54,65 @@ look(answer *got)
     got->contiguous = scan.contiguous;
 }
 
-static answer
-ask(dls_hot hot)
+static void
+ask(answer *got)
 {
-    bool versioned = hot.form & DLS_FAST_VERSIONED;
-    answer got = {.hot = dls_ask_learned(hot, versioned, false)};
-    if (got.hot.managed != NULL && has_plain_flags(got.hot)) {
-        got.tensor = dls_managed_tensor(got.hot.managed, versioned);
-        look(&got);
+    bool versioned = got->hot.form & DLS_FAST_VERSIONED;
+    dls_hot hot = dls_ask_learned(got->hot, versioned, false);
+    got->hot.capsule = hot.capsule;
+    got->hot.managed = hot.managed;
+    got->bytes = 0;
+    if (hot.managed != NULL && has_plain_flags(hot)) {
+        got->tensor = dls_managed_tensor(hot.managed, versioned);
+        look(got);
     }
-    return got;
 }
 
-/* The same tensor over a copy of its memory, which *hold gets; its strides are to be
- * row-major.  0, or -1 with MemoryError. */
-static int
-copy_memory(const answer *got, dl_tensor *copy, dls_hold *hold)
+/* What came was copied, or there is an exception of ours, which is kept. */
+static void
+drop(const answer *got)
 {
-    void *start, *block = dls_alloc_aligned(got->bytes, DLS_ALIGNMENT, &start);
-    int code = block != NULL ? DLS_OK : DLS_ENOMEM;
-    if (code == DLS_OK && got->contiguous) {
+    if (got->hot.capsule != NULL) {
+        dls_drop_foreign(got->hot.capsule);
+    }
+    else {
+        dls_hold hold = {.base = got->hot.managed, .kind = DLS_HOLD_VERSIONED};
+        dls_hold_drop(&hold, DLS_ATTACHED);
+    }
+}
+
+/* Nobody else holds what came, so other threads may run meanwhile. */
+static int
+fill(void *start, const answer *got)
+{
+    int code = DLS_OK;
+    PyThreadState *away = got->bytes >= DLS_COPY_WITHOUT_GIL ? PyEval_SaveThread()
+                                                             : NULL;
+    if (got->contiguous) {
         memcpy(start, got->tensor->data, (size_t)got->bytes);
     }
-    else if (code == DLS_OK) {
+    else {
         code = dls_host_copy(start, got->tensor, got->itemsize);
     }
-    if (code != DLS_OK) {
-        dls_free(block);
-        PyErr_NoMemory();
-        return -1;
+    if (away != NULL) {
+        PyEval_RestoreThread(away);
     }
-    *copy = *got->tensor;
-    copy->data = start;
-    *hold = (dls_hold){.base = block, .kind = DLS_HOLD_BLOCK};
+    return code;
+}
+
+/* A copy of the memory, from the result on, which *hold gets.  NULL: MemoryError. */
+static void *
+copy_memory(const answer *got, dls_hold *hold)
+{
+    void *start, *block = dls_alloc_aligned(got->bytes, DLS_ALIGNMENT, &start);
+    if (block == NULL || fill(start, got) != DLS_OK) {
+        dls_free(block);
+        return PyErr_NoMemory();
+    }
+    hold->base = block;
+    hold->kind = DLS_HOLD_BLOCK;
     DLS_COUNT(copied);
-    return 0;
+    return start;
 }
 
 /* --- a Tensor ------------------------------------------------------------- */
@@ -97,26 +120,25 @@ copy_memory(const answer *got, dl_tensor *copy, dls_hold *hold)
 static PyObject *
 tensor_of_copy(const answer *got)
 {
-    dls_hot hot = got->hot;
-    bool versioned = hot.form & DLS_FAST_VERSIONED;
-    const dl_managed_tensor_versioned *newer = hot.managed;
-    dl_tensor copy;
-    dls_hold hold;
-    if (copy_memory(got, &copy, &hold) < 0) {
-        return dls_hot_drop(hot);
+    bool versioned = got->hot.form & DLS_FAST_VERSIONED;
+    const dl_managed_tensor_versioned *newer = got->hot.managed;
+    dls_hold hold = {0};
+    void *start = copy_memory(got, &hold);
+    if (start == NULL) {
+        return NULL;
     }
-    dls_tensor *self = dls_tensor_new_plain(hot.state, &copy);
+    dls_tensor *self = dls_tensor_new_plain(got->hot.state, got->tensor);
     if (self == NULL) {
         dls_free(hold.base);
-        return dls_hot_drop(hot);
+        return NULL;
     }
-    dls_tensor_write_dims(&copy, true, self->dims);
+    self->tensor.data = start;
+    dls_tensor_write_dims(got->tensor, true, self->dims);
     self->readonly_stated = versioned;
     self->flags = DL_FLAG_IS_COPIED;
     dls_tensor_set_version(self, versioned ? DLS_VERSIONED : DLS_LEGACY,
                            versioned ? newer->version : (dl_version){0, 0});
     dls_tensor_set_hold((PyObject *)self, &hold);
-    dls_hot_drop(hot);
     return (PyObject *)self;
 }
 
@@ -124,10 +146,12 @@ PyObject *
 dls_fast_tensor_copy(dls_state *state, dls_plan *plan, PyObject *source, unsigned form)
 {
     PyObject *tensor;
-    answer got = ask(
-        (dls_hot){.state = state, .source = source, .plan = plan, .form = form});
+    answer got;
+    got.hot = (dls_hot){.state = state, .source = source, .plan = plan, .form = form};
+    ask(&got);
     if (got.bytes != 0) {
         tensor = tensor_of_copy(&got);
+        drop(&got);
     }
     else {
         dls_outcome outcome = dls_outcome_of(got.hot);
@@ -170,26 +194,29 @@ PyObject *
 dls_fast_capsule_copy(dls_producer *self, PyObject *const *args, PyObject *kwnames,
                       unsigned form)
 {
-    answer got = ask((dls_hot){.state = self->state,
-                               .source = self->source,
-                               .plan = self->plan,
-                               .form = form});
+    answer got;
+    got.hot = (dls_hot){
+        .state = self->state, .source = self->source, .plan = self->plan, .form = form};
+    ask(&got);
     got.hot.source = self->source; /* the collector may have cleared the Producer */
     if (got.bytes == 0) {
         dls_outcome outcome = dls_outcome_of(got.hot);
         return dls_export_producer(self, args, 0, kwnames, &outcome);
     }
-    dls_delivery what = {.flags = DL_FLAG_IS_COPIED,
-                         .versioned = form & DLS_FAST_WANTED,
-                         .canonical = true};
-    dls_hold hold;
+    dls_hold hold = {0};
     PyObject *capsule = NULL;
-    if (copy_memory(&got, &what.tensor, &hold) == 0) {
+    void *start = copy_memory(&got, &hold);
+    if (start != NULL) {
+        dls_delivery what = {.tensor = *got.tensor,
+                             .flags = DL_FLAG_IS_COPIED,
+                             .versioned = form & DLS_FAST_WANTED,
+                             .canonical = true};
+        what.tensor.data = start;
         capsule = capsule_around(self, &what, &hold);
     }
     if (capsule != NULL && self->asked != 0) {
         dls_question_use(&self->asked);
     }
-    dls_hot_drop(got.hot);
+    drop(&got);
     return capsule;
 }

@@ -15,9 +15,6 @@
 #include "sync/sycl_copy.h"
 #include "sync/transfer.h"
 
-/* From this size on a copy lets other threads run. */
-#define COPY_WITHOUT_GIL 65536
-
 /* May dlshim make the copy?  Not if copy=False was asked for, nor in device memory, nor
  * of elements that are no whole bytes. */
 static int
@@ -86,7 +83,7 @@ fill_from(const dls_exchange *x, void *to, const dls_resolved *resolved, int64_t
     /* Without the GIL, another holder of the capsule could free host memory meanwhile.
      */
     bool alone = resolved->fetch ? bytes != 0
-                                 : bytes >= COPY_WITHOUT_GIL && !x->acquired.shared;
+                                 : bytes >= DLS_COPY_WITHOUT_GIL && !x->acquired.shared;
     PyThreadState *away = alone ? PyEval_SaveThread() : NULL;
     int code = fill_copy(x, to, resolved, &err);
     if (away != NULL) {

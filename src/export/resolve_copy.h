@@ -4,6 +4,9 @@
 
 #include "export/resolve.h"
 
+/* From so many bytes on, a copy lets other threads run. */
+#define DLS_COPY_WITHOUT_GIL 65536
+
 /* Make a row-major copy of what resolved->delivery describes, for resolved->reason, and
  * from the device if resolved->fetch; the shape was scanned.  The copy is private, so
  * it is writable unless the user says otherwise (T8).  0: resolved->delivery describes

@@ -113,7 +113,7 @@ fetch_span(const copier *c, char *dst, const char *src, dls_traversal walk,
                      DLS_CALL_SYNC);
     }
     if (code == DLS_OK) {
-        dls_host_copy_walk(dst, slab - low, walk);
+        dls_host_copy_walk(dst, slab - low, &walk);
     }
     dls_free(slab);
     return code;

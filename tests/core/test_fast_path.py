@@ -161,7 +161,7 @@ def test_a_copy_on_the_fast_path_is_kept_by_its_producer():
 
 
 @pytest.mark.once
-def test_large_copies_leave_the_fast_path():
+def test_copies_around_the_size_from_which_other_threads_run():
     for count in (65536 // 8 - 1, 65536 // 8):
         block = array.array("d", range(count))
         for view in (memoryview(block), memoryview(block)[::-1]):
