@@ -1,6 +1,7 @@
-/* The fast path of copy=True: host memory that leaves nothing to decide, and is small,
- * is copied in one body.  Everything else leaves it with the outcome in the full
- * record, as from export/fast_path.  Both give the same.  GIL held. */
+/* The fast path of copy=True: host memory that leaves nothing to decide is copied in
+ * one body.  Everything else leaves it with the outcome in the full record, as from
+ * export/fast_path.  Both give the same.  GIL held; other threads run during a large
+ * copy. */
 #pragma once
 
 #include "exchange/producer_object.h"

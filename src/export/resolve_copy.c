@@ -75,7 +75,8 @@ fill_from_oneapi(const dls_exchange *x, void *to, const dls_resolved *resolved)
 static int
 fill_from(const dls_exchange *x, void *to, const dls_resolved *resolved, int64_t bytes)
 {
-    dls_error err = {.code = DLS_ENOMEM};
+    dls_error err; /* its text is filled where it is read */
+    err.code = DLS_ENOMEM;
     if (resolved->fetch
         && resolved->delivery.tensor.device.device_type == dl_kDLOneAPI) {
         return fill_from_oneapi(x, to, resolved);

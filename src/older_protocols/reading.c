@@ -248,7 +248,7 @@ int
 dls_reading_finish(dls_reading *reading)
 {
     dl_tensor *tensor = &reading->acquired->tensor;
-    dls_error err = {0};
+    dls_error err; /* filled where it is read */
     int64_t count;
     assert(reading->itemsize > 0 && tensor->shape == reading->acquired->dims);
     if (dls_layout_count(tensor->ndim, tensor->shape, &count, &err) != DLS_OK) {

@@ -388,23 +388,6 @@ dls_parse_copy(dls_state *state, PyObject *value, int8_t *copy)
     return code;
 }
 
-/* NULL when it is not given, and for other kinds. */
-static PyObject *
-stream_of(const dls_options *options, int option)
-{
-    return rows[option].parse == parse_stream
-               ? *(dls_option_stream *)member_of(&rows[option], options)
-               : NULL;
-}
-
-static void
-drop_streams(const dls_options *options)
-{
-    for (int i = 0; i < DLS_OPTION_COUNT; i++) {
-        Py_XDECREF(stream_of(options, i));
-    }
-}
-
 /* --- options ---------------------------------------------------------------- */
 
 /* Which option a keyword is, -1 for any other.  Keywords in calls are interned: the
@@ -488,7 +471,7 @@ dls_options_parse(dls_state *state, const char *function, PyObject *names,
     }
     if (code < 0 || check_devices(state, &parsed) < 0
         || allocate(&parsed, result) < 0) {
-        drop_streams(&parsed);
+        Py_XDECREF(parsed.stream);
         return -1;
     }
     return 0;
@@ -510,9 +493,7 @@ dls_options_merge(dls_state *state, const dls_options *inner, const dls_options 
     if (check_devices(state, &merged) < 0 || allocate(&merged, result) < 0) {
         return -1;
     }
-    for (int i = 0; i < DLS_OPTION_COUNT; i++) {
-        Py_XINCREF(stream_of(&merged, i));
-    }
+    Py_XINCREF(merged.stream);
     return 0;
 }
 
@@ -520,17 +501,17 @@ void
 dls_options_free(dls_options *options)
 {
     if (options != NULL) {
-        const dls_options last = *options; /* dropping a stream may run any code */
+        PyObject *stream = options->stream; /* dropping it may run any code */
         dls_free(options);
-        drop_streams(&last);
+        Py_XDECREF(stream);
     }
 }
 
 int
 dls_options_visit(const dls_options *options, visitproc visit, void *arg)
 {
-    for (int i = 0; options != NULL && i < DLS_OPTION_COUNT; i++) {
-        Py_VISIT(stream_of(options, i));
+    if (options != NULL) {
+        Py_VISIT(options->stream);
     }
     return 0;
 }
