@@ -40,7 +40,10 @@ MODULES = (
 )
 #: The same on ROCm.
 HIP_VARIANTS = ("hip6", "hip5", "hip7")
-HIP_MODULES = ("test_rocm", "test_wait", "test_copies_to_devices", "test_like")
+HIP_MODULES = (
+    *("test_matrix", "test_copies", "test_failures", "test_wait", "test_copies_to_devices"),
+    *("test_like", "test_managed", "test_cuda_interface"),
+)
 
 
 class Mutant(NamedTuple):

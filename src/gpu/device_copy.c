@@ -1,6 +1,6 @@
 /* Copies device memory to host memory.  Called while an exchange is resolved, without
  * the GIL.  Makes driver calls, allocates one slab at a time.
- * Tests: tests/device/test_copies.py, tests/device/test_rocm.py.
+ * Tests: tests/device/test_copies.py.
  */
 #include "gpu/device_copy.h"
 

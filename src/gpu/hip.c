@@ -1,7 +1,7 @@
 /* The HIP runtimes: finding those that are mapped, what they know of an address, and
  * their row of the driver table.  Called through gpu/driver.h and by pointer, without
  * the GIL.  Writes the list of runtimes under DLS_LOCK_HIP.
- * Tests: tests/device/test_rocm_loading.py, test_fake_hip.py, test_rocm.py.
+ * Tests: tests/device/test_hip_runtimes.py, test_fake_hip.py, test_matrix.py.
  */
 #include "gpu/hip.h"
 

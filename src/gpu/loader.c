@@ -1,7 +1,7 @@
 /* Shared libraries that are found at run time, and forks of this process.  Called by
  * cuda.c and hip.c without the GIL, and once by module.c.  Writes two flags,
  * atomically.
- * Tests: tests/device/test_loading.py, tests/device/test_rocm_loading.py.
+ * Tests: tests/device/test_loading.py, tests/device/test_hip_runtimes.py.
  */
 #if !defined(_WIN32)
 #define _GNU_SOURCE /* RTLD_NOLOAD */

@@ -1,6 +1,6 @@
 /* Finds out whose memory an address is.  Called by the reader of
  * __cuda_array_interface__, without the GIL; makes driver calls, keeps nothing.
- * Tests: tests/device/test_cuda_interface.py, tests/device/test_rocm_work_stream.py.
+ * Tests: tests/device/test_cuda_interface.py, tests/device/test_work_stream.py.
  */
 #include "gpu/pointer.h"
 

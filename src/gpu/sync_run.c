@@ -2,8 +2,7 @@
  * makes the edge or the wait that the action says.  Called by src/sync, by the CUDA
  * interface of a Tensor, and at guarded releases.  Touches the driver's table and the
  * pool of events; no Python.  Tests: tests/device/test_matrix.py,
- * tests/device/test_managed.py, tests/device/test_release.py,
- * tests/device/test_rocm.py. */
+ * tests/device/test_managed.py, tests/device/test_release.py. */
 #include "gpu/sync_run.h"
 
 #include <assert.h>

@@ -2,7 +2,7 @@
  *
  * Called by acquire/ around __dlpack__, and by producer_stream around the question for
  * a library's current stream.  Touches the driver's table only. Tests:
- * tests/device/test_matrix.py, tests/device/test_rocm.py.
+ * tests/device/test_matrix.py.
  */
 #include "sync/device_context.h"
 

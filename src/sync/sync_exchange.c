@@ -4,7 +4,7 @@
  * Called by acquire/ for every protocol off the host, by export/ for Tensors, and by
  * the C table.  Reads stream objects, asks libraries for their streams, and has
  * sync_run or sycl_queue do the work. Tests: tests/device (test_matrix.py,
- * test_managed.py, test_copies.py, test_rocm.py), tests/core/test_other_devices.py.
+ * test_managed.py, test_copies.py), tests/core/test_other_devices.py.
  */
 #include "sync/sync_exchange.h"
 

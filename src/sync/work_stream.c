@@ -2,7 +2,7 @@
  *
  * Called by export/ when it has made an export, and by module/ctable_out.  Touches
  * two thread-local values only.
- * Tests: tests/device/test_work_stream.py, tests/device/test_rocm_work_stream.py.
+ * Tests: tests/device/test_work_stream.py.
  */
 #include "sync/work_stream.h"
 

@@ -24,7 +24,7 @@ import itertools, json, warnings
 from device import bare
 warnings.simplefilter("ignore")
 seed, cases = arguments
-some = itertools.islice(bare.at_random(bare.vendor_of(drv), seed), cases)
+some = itertools.islice(bare.at_random(bare.bare_of(drv), seed), cases)
 counted, problems = bare.walk(drv, some)
 print(json.dumps([counted, problems]))
 """

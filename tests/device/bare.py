@@ -6,14 +6,14 @@ race, a served exchange not a refusal, an edge not a host wait, a live capture n
 exceptions are those that the rules count (docs/rules.rst T12, docs/streams.rst S12), and each has a
 name, under which it is counted.
 
-The vendor is an axis: ``Cuda`` and ``Hip`` say what differs.  Nothing here knows what should be
+The vendor is an axis: ``CUDA`` and ``HIP`` say what differs.  Nothing here knows what should be
 passed or called; that is ``matrix`` and ``rocm``.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes as C
+import functools
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -21,12 +21,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import dlshim
-from device import matrix, matrix_run, rocm
+from device import libraries, matrix, rocm
 from device.matrix import CAPTURES, P_KINDS, POLICIES, S_ARGUMENTS, Cell
 from dlshim import _core
 from doubles import capsules as caps
 from doubles import device as fake
-from doubles import rocm as fake_rocm
+from doubles import vendors
 from drivers.control import DriverError, Fake
 
 REFUSALS = (TypeError, ValueError, NotImplementedError, AssertionError, RuntimeError)
@@ -57,10 +57,6 @@ def refusing(base: type) -> dict[str, type]:
     }
 
 
-class RefusingRocm(fake_rocm.OnRocm, fake.Refusing):
-    pass
-
-
 #: Asked through `__dlpack__`, or not: who has none is taken as it is.
 METHOD_LESS = ("capsule", "versioned capsule", "toDlpack", "cupy's toDlpack")
 
@@ -69,110 +65,71 @@ class Crash(Exception):
     """Bare, the library gives the driver a number that is no stream."""
 
 
-class Cuda:
-    """NVIDIA's driver."""
+@dataclass(frozen=True)
+class Bare:
+    """What one vendor's libraries do without dlshim."""
 
-    @staticmethod
-    def crashes(cell: Cell) -> bool:
-        return cell.producer == "jax" and cell.s == "-1"
+    its: libraries.Libraries
+    vendor: vendors.Vendor
+    #: Producers that the matrix has no rules for.
+    more: dict[str, Any]
+    #: A producer and an S of which the library makes a handle that is none.
+    fatal: tuple[str, str]
+    kind_of: Callable[[str, str], str]
+    products: dict[str, Callable[[], Iterator[Cell]]]
 
-    legacy, other = 1, 2
-    waits = frozenset(("cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize"))
-    edges = frozenset(("cuStreamWaitEvent",))
-    make = matrix_run.MAKE | refusing(fake.Refusing) | {
-        "jax without streams": fake.named(fake.JaxWithoutStreams),
-        "pyav": fake.named(fake.VideoPlane),
-        "careful": careful(fake.WarpLike),
-        "careless": unheard(fake.Silent, "Careless"),
-    }  # fmt: skip
-    producers = tuple(name for name in make if name != "table")
-    currents: tuple[int | None, ...] = (0, 1, None)
-    current = matrix_run.CURRENT
+    @functools.cached_property
+    def make(self) -> dict[str, Any]:
+        return {**self.its.make, **refusing(fake.Refusing), **self.more}
 
-    @staticmethod
-    def libraries() -> Any:
-        return matrix_run.libraries()
+    @property
+    def producers(self) -> tuple[str, ...]:
+        return tuple(name for name in self.make if name != "table")
 
-    @staticmethod
-    def kind_of(s: str, p: str) -> str:
-        return matrix.as_stream(s, p)
+    def crashes(self, cell: Cell) -> bool:
+        return (cell.producer, cell.s) == self.fatal
 
-    @staticmethod
-    def begin(drv: Any, case: Case) -> None:
-        devices = Cuda.current["torch"].devices = fake.torch_devices(drv)
+    def begin(self, drv: Any, case: Case) -> None:
+        devices = self.its.current["torch"].devices = fake.torch_devices(drv)
         devices.target, devices.unused = -1, set()
         if case.parked:
             devices.target, devices.unused = 1 - case.cell.device, {1 - case.cell.device}
 
-    @staticmethod
-    def set_current(drv: Any, device: int | None) -> None:
-        drv.set_current(None if device is None else drv.context(device))
-
-    @staticmethod
-    def join(drv: Any, device: int, first: int, second: int) -> None:
+    def join(self, drv: Any, device: int, first: int, second: int) -> None:
         """`second` goes on in the capture of `first`."""
-        drv.set_current(drv.context(device))
-        event = drv.get("cuEventCreate", C.c_void_p, 2)
-        drv.call("cuEventRecord", event, first)
-        drv.call("cuStreamWaitEvent", second, event, 0)
-        drv.call("cuEventDestroy_v2", event)
-
-    @staticmethod
-    def read(drv: Any, stream: int, address: int, device: int) -> bool:
-        return drv.read(stream, address, context=drv.context(device))
+        if not self.vendor.is_hip:
+            drv.make_current(device)
+        vendors.edge(drv, first, second)
 
 
-class Hip:
-    """AMD's runtime."""
-
-    @staticmethod
-    def crashes(cell: Cell) -> bool:
-        return cell.producer == "torch 2.8" and cell.s == "1"
-
-    legacy, other = 0, 2
-    waits = frozenset(("hipStreamSynchronize", "hipDeviceSynchronize", "hipEventSynchronize"))
-    edges = frozenset(("hipStreamWaitEvent",))
-    make = rocm.MAKE | refusing(RefusingRocm) | {
-        "careful": careful(fake_rocm.Careful),
-        "careless": unheard(fake_rocm.Silent, "Careless"),
-    }  # fmt: skip
-    producers = tuple(name for name in make if name != "table")
-    currents: tuple[int | None, ...] = (0, 1)
-    current = rocm.CURRENT
-
-    @staticmethod
-    def libraries() -> Any:
-        return rocm.libraries()
-
-    @staticmethod
-    def kind_of(s: str, p: str) -> str:
-        return rocm.kind_of(s, p)
-
-    @staticmethod
-    def begin(drv: Any, case: Case) -> None:
-        Hip.current["torch"].devices = fake_rocm.TorchDevices(drv)
-
-    @staticmethod
-    def set_current(drv: Any, device: int | None) -> None:
-        drv.set_device(device)
-
-    @staticmethod
-    def join(drv: Any, device: int, first: int, second: int) -> None:
-        event = drv.get("hipEventCreateWithFlags", C.c_void_p, 2)
-        drv.call("hipEventRecord", event, first)
-        drv.call("hipStreamWaitEvent", second, event, 0)
-        drv.call("hipEventDestroy", event)
-
-    @staticmethod
-    def read(drv: Any, stream: int, address: int, device: int) -> bool:
-        return drv.read(stream, address)
+CUDA = Bare(
+    its=libraries.CUDA,
+    vendor=vendors.CUDA,
+    more={
+        "jax without streams": fake.named(fake.JaxWithoutStreams),
+        "pyav": fake.named(fake.VideoPlane),
+        "careful": careful(fake.WarpLike),
+        "careless": unheard(fake.Silent, "Careless"),
+    },
+    fatal=("jax", "-1"),
+    kind_of=matrix.as_stream,
+    products=matrix.PRODUCTS,
+)
+HIP = Bare(
+    its=libraries.ROCM,
+    vendor=vendors.ROCM,
+    more={
+        "careful": careful(fake.Careful),
+        "careless": unheard(fake.Silent, "Careless"),
+    },
+    fatal=("torch 2.8", "1"),
+    kind_of=rocm.kind_of,
+    products=rocm.PRODUCTS,
+)
 
 
-Vendor = type[Cuda] | type[Hip]
-
-
-def vendor_of(drv: Fake) -> Vendor:
-    return Cuda if hasattr(drv, "set_current") else Hip
+def bare_of(drv: Fake) -> Bare:
+    return HIP if vendors.of(drv).is_hip else CUDA
 
 
 # --- a case ---------------------------------------------------------------------------------------
@@ -212,13 +169,12 @@ class Scene:
     """Everything up to the exchange; then what came of it."""
 
     def __init__(self, drv: Any, case: Case) -> None:
-        self.drv, self.case, self.cell, self.gpu = drv, case, case.cell, vendor_of(drv)
+        self.drv, self.case, self.cell, self.gpu = drv, case, case.cell, bare_of(drv)
         drv.reset()
         cell = self.cell
-        self.gpu.set_current(drv, cell.device)
+        drv.make_current(cell.device)
         self.p = self.stream(cell.p, "P")
-        for current in self.gpu.current.values():
-            current.handle = self.p
+        self.gpu.its.stand_on(self.p)
         self.gpu.begin(drv, case)
         kind = self.gpu.kind_of(cell.s, cell.p)
         self.s = self.p if cell.s == "P" else self.stream(kind, "S")
@@ -228,14 +184,12 @@ class Scene:
         self.captures_before_write()
         self.array.write()
         self.captures_after_write()
-        self.gpu.set_current(drv, cell.current)
+        drv.make_current(cell.current)
         drv.clear_log()
 
     def stream(self, kind: str, name: str, device: int | None = None) -> int:
-        if kind in ("L", "PTDS"):
-            return self.gpu.legacy if kind == "L" else self.gpu.other
         at = self.cell.device if device is None else device
-        return self.drv.stream_new(at, kind == "B", name=name)
+        return self.gpu.vendor.stream(self.drv, kind, at, name)
 
     def capture(self, stream: int) -> None:
         self.drv.capture_begin(stream, "relaxed")
@@ -276,7 +230,7 @@ class Scene:
         if self.gpu.crashes(self.cell) and not self.case.silent:
             raise Crash
         if name in METHOD_LESS:
-            return x.toDlpack() if "toDlpack" in name else matrix_run.source_of(name, x)
+            return x.toDlpack() if "toDlpack" in name else libraries.source_of(name, x)
         if not hasattr(x, "__dlpack__"):
             self.honour(x.__cuda_array_interface__)
             return None
@@ -291,7 +245,7 @@ class Scene:
         p = interface.get("stream")
         if p is None or self.cell.s == "-1" or self.cell.empty:
             return
-        p = self.gpu.legacy if p == 1 else p
+        p = self.gpu.vendor.legacy if p == 1 else p
         if p != self.s:
             with self.drv.caller("consumer"):
                 self.gpu.join(self.drv, self.cell.device, p, self.s)
@@ -299,7 +253,7 @@ class Scene:
     def upgraded(self) -> Any:
         if self.case.unmet:
             _core._hook("forget_plans")
-        source = matrix_run.source_of(self.cell.producer, self.array)
+        source = libraries.source_of(self.cell.producer, self.array)
         options, keywords = self.options(), self.keywords()
         if self.case.road == "to_capsule":
             return dlshim.to_capsule(source, **options, **keywords)
@@ -318,8 +272,8 @@ class Scene:
         except Exception as error:
             outcome.error = error
         names = [entry.name for entry in self.drv.entries()]
-        outcome.waited = any(name in self.gpu.waits for name in names)
-        outcome.edges = sum(name in self.gpu.edges for name in names)
+        outcome.waited = any(name in self.gpu.vendor.syncs for name in names)
+        outcome.edges = names.count(self.gpu.vendor.wait)
         outcome.dead = any(self.drv.capture_state(s) != "active" for s in self.running)
         asked = getattr(self.array, "keywords", ())
         outcome.passed = [keywords.get("stream", matrix.ABSENT) for keywords in asked]
@@ -329,10 +283,11 @@ class Scene:
         return outcome
 
     def read(self, outcome: Outcome) -> None:
-        usable = not (self.running and self.s == self.gpu.legacy) and not outcome.dead
+        usable = not (self.running and self.s == self.gpu.vendor.legacy) and not outcome.dead
         if outcome.error is None and usable and not self.cell.empty:
             try:
-                outcome.racy = self.gpu.read(self.drv, self.s, self.array.address, self.cell.device)
+                owner = self.drv.context(self.cell.device)
+                outcome.racy = self.drv.read(self.s, self.array.address, context=owner)
             except DriverError:
                 return
 
@@ -443,7 +398,7 @@ def possible(case: Case) -> bool:
 ROADS = ("upgrade", "upgrade", "to_capsule", "Tensor")
 
 
-def at_random(gpu: Vendor, seed: int) -> Iterator[Case]:
+def at_random(gpu: Bare, seed: int) -> Iterator[Case]:
     """Cases without end; the same for one seed."""
     chance = random.Random(seed)
     while True:
@@ -452,37 +407,36 @@ def at_random(gpu: Vendor, seed: int) -> Iterator[Case]:
             p=chance.choice(P_KINDS),
             s=chance.choice(S_ARGUMENTS),
             device=chance.choice((0, 1)),
-            current=chance.choice(gpu.currents),
+            current=chance.choice(gpu.vendor.currents),
             capture=chance.choice(("none", *CAPTURES)),
             policy=chance.choice(("auto", "auto", *POLICIES)),
             versioned=chance.random() < 0.5,
             empty=chance.random() < 0.1,
         )
-        parked = gpu is Cuda and cell.producer.startswith("torch") and chance.random() < 0.3
-        named = chance.random() < 0.2 and not (gpu is Hip and cell.p == "PTDS")
+        parked = gpu is CUDA and cell.producer.startswith("torch") and chance.random() < 0.3
+        named = chance.random() < 0.2 and not (gpu is HIP and cell.p == "PTDS")
         road, unmet = chance.choice(ROADS), chance.random() < 0.1
         case = Case(cell, parked, named, road=road, unmet=unmet)
         if possible(case):
             yield case
 
 
-def of_matrix(gpu: Vendor) -> Iterator[Case]:
+def of_matrix(gpu: Bare) -> Iterator[Case]:
     """Every cell of the vendor's matrix."""
-    products = matrix.PRODUCTS if gpu is Cuda else rocm.PRODUCTS
-    for product in products.values():
+    for product in gpu.products.values():
         for cell in matrix.in_generations(product()):
             if cell.producer == "table" or cell.form or cell.override:
                 continue  # no consumer asks so without dlshim
             yield Case(replace(cell, named=False), named=cell.named)
 
 
-def learn(drv: Any, gpu: Vendor) -> None:
+def learn(drv: Any, gpu: Bare) -> None:
     """Every type has been asked once."""
     for name in gpu.producers:
         drv.reset()
-        x = gpu.make[name](drv, gpu.legacy, device=0)
+        x = gpu.make[name](drv, gpu.vendor.legacy, device=0)
         with contextlib.suppress(BufferError):
-            dlshim.upgrade(matrix_run.source_of(name, x)).__dlpack__(stream=-1)
+            dlshim.upgrade(libraries.source_of(name, x)).__dlpack__(stream=-1)
     caps.close_accounts()
 
 
@@ -490,8 +444,8 @@ def walk(drv: Any, cases: Iterable[Case], most: int = 20) -> tuple[Counter[str],
     """How the cases went, and the first problems."""
     counted: Counter[str] = Counter()
     problems: list[str] = []
-    gpu = vendor_of(drv)
-    with gpu.libraries():
+    gpu = bare_of(drv)
+    with gpu.its.imported():
         learn(drv, gpu)
         for case in cases:
             problem, name = compare(drv, case)

@@ -1,153 +1,44 @@
-"""Carry out the cells of :mod:`device.matrix` on a fake driver, and compare."""
+"""Carry out the cells of :mod:`device.matrix` or :mod:`device.rocm` on a fake driver; compare."""
 
 from __future__ import annotations
 
-import ctypes as C
 import threading
-import types
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
 from typing import Any
 from zlib import crc32
 
 import dlshim
-from device.libraries import Current, CurrentTable, Environment, Named, imported
-from device.matrix import ABSENT, ASKED, PRODUCERS, Cell, Expected, as_stream, expect
+from device import libraries, matrix, rocm
+from device.libraries import source_of
+from device.matrix import ABSENT, ASKED, Cell, Expected, as_stream
 from doubles import capsules as caps
 from doubles import device as fake
-from doubles import streams
-from doubles.producers import (
-    masquerade,
-)
-from drivers import Driver
+from doubles import streams, vendors
 from drivers.control import DriverError
-
-# --- producers ----------------------------------------------------------------------------
 
 
 class Place:
     """Where and on which stream an array of a cell lies."""
 
-    def __init__(self, drv: Driver, cell: Cell) -> None:
-        self.drv, self.cell = drv, cell
+    def __init__(self, drv: Any, cell: Cell) -> None:
+        self.drv, self.cell, self.vendor = drv, cell, vendors.of(drv)
         self.context = drv.context(cell.device)
+        drv.make_current(cell.device)
         self.p = self.stream(cell.p, "P")
-        for current in CURRENT.values():
-            current.handle = self.p  # the producer works where its library stands
-        CURRENT["torch"].devices = devices = fake.torch_devices(drv)
+        its = libraries.of(drv)
+        its.stand_on(self.p)  # the producer works where its library stands
+        its.current["torch"].devices = devices = fake.torch_devices(drv)
         devices.target = -1
         devices.unused.clear()
-        self.s = self.p if cell.s == "P" else self.stream(as_stream(cell.s, cell.p), "S")
+        self.s = self.p if cell.s == "P" else self.stream(self.kind_of_s(), "S")
+
+    def kind_of_s(self) -> str:
+        kind_of = rocm.kind_of if self.vendor.is_hip else as_stream
+        return kind_of(self.cell.s, self.cell.p)
 
     def stream(self, kind: str, name: str, device: int | None = None) -> int:
-        if kind in ("L", "PTDS"):
-            return {"L": 1, "PTDS": 2}[kind]
         at = self.cell.device if device is None else device
-        return self.drv.stream_new(at, kind == "B", name=name)
-
-
-class TvmFfi(fake.Silent):
-    """tvm-ffi's Tensor: ignores `stream`; its module says the environment's stream of a device."""
-
-    LIBRARY = ("tvm_ffi.core", "Tensor")
-
-
-class TableOnly(CurrentTable, fake.OnDevice):
-    """A C table and nothing else."""
-
-    def __init__(self, drv: Driver, stream: int = 1, **keywords: Any) -> None:
-        super().__init__(drv, stream, **keywords)
-        CurrentTable.current = None if stream == 1 else stream
-
-
-class NumbaArray(fake.Cai2):
-    """numba's DeviceNDArray, told to say version 2: `stream` is an attribute of the object."""
-
-    def __init__(self, drv: Driver, stream: int = 1, **keywords: Any) -> None:
-        super().__init__(drv, stream, **keywords)
-        self.p, self.stream = stream, streams.NumbaStream(0 if stream == 1 else stream)
-
-    def write(self) -> bool:
-        return self.own.write()
-
-
-class WarpArray(fake.Cai2):
-    """Warp's array, `__cuda_array_interface__` alone: the stream is the device's."""
-
-    def __init__(self, drv: Driver, stream: int = 1, **keywords: Any) -> None:
-        super().__init__(drv, stream, **keywords)
-        current = streams.WarpStream(0 if stream == 1 else stream)
-        self.device = types.SimpleNamespace(stream=current)
-
-
-CURRENT = {
-    "torch": Current(streams.TorchStream, 1),
-    "cupy": Current(streams.CupyStream, 1),
-    "tvm_ffi": Environment(int, 1),
-    "nvcv": Named(streams.NvcvStream, 1),
-}
-TorchCai = masquerade(fake.Cai2, "Tensor", "torch")
-CupyFunction = masquerade(fake.ToDlpack, "ndarray", "cupy")
-
-
-def libraries() -> AbstractContextManager[None]:
-    return imported(CURRENT)
-
-
-def with_current(library: str, cls: type) -> Callable[..., Any]:
-    def make(drv: Driver, stream: int, **keywords: Any) -> Any:
-        CURRENT[library].handle = stream
-        return cls(drv, stream, **keywords)
-
-    return make
-
-
-def cai3(entry: Any) -> Callable[..., Any]:
-    return lambda drv, stream, **keywords: fake.Cai3(drv, stream, entry=entry, **keywords)
-
-
-MAKE: dict[str, Callable[..., Any]] = {
-    "torch": fake.named(fake.TorchLike),
-    "torch 2.9": fake.named(fake.Torch29),
-    "torch 2.8": fake.named(fake.TorchOld),
-    "cupy": fake.named(fake.CupyLike),
-    "cupy 13": fake.named(fake.Cupy13),
-    "warp": fake.named(fake.WarpLike),
-    "jax": fake.named(fake.JaxLike),
-    "unheard of": fake.WarpLike,
-    "nanobind": fake.named(fake.Silent),
-    "tvm-ffi": with_current("tvm_ffi", fake.named(TvmFfi)),
-    "cv-cuda": fake.named(fake.NvcvLike),
-    "no keyword": fake.NoKw,
-    "tensorflow": fake.named(fake.TensorFlowLike),
-    "capsule": fake.RawFn,
-    "versioned capsule": fake.RawFn,
-    "toDlpack": fake.ToDlpack,
-    "cupy's toDlpack": with_current("cupy", CupyFunction),
-    "table": TableOnly,
-    "cai 0": fake.Cai0,
-    "cai 1": fake.Cai1,
-    "cai 2": fake.Cai2,
-    "cudf": fake.CudfLike,
-    "torch's cai 2": with_current("torch", TorchCai),
-    "warp's cai 2": masquerade(WarpArray, "array", "warp._src.types"),
-    "numba's cai 2": masquerade(NumbaArray, "DeviceNDArray", "numba.cuda.cudadrv.devicearray"),
-    "cai 3": fake.Cai3,
-    "cai 3, None": cai3(None),
-    "cai 3, no key": cai3(fake.Cai.DROP),
-    "numba": fake.named(fake.NumbaLike),
-    "pycuda": fake.named(fake.PycudaLike),
-    "rmm": fake.named(fake.RmmLike),
-    "pylibcudf": fake.named(fake.PylibcudfLike),
-}
-assert MAKE.keys() == PRODUCERS.keys()
-
-
-def source_of(kind: str, array: Any) -> Any:
-    """What upgrade is given."""
-    if kind == "capsule":
-        return array()
-    return array((1, 0)) if kind == "versioned capsule" else array
+        return self.vendor.stream(self.drv, kind, at, name)
 
 
 # --- captures -----------------------------------------------------------------------------
@@ -172,12 +63,8 @@ class Captures:
 
     def join(self, first: int, second: int) -> None:
         """`second` goes on in the capture of `first`."""
-        drv = self.drv
-        drv.set_current(self.place.context)
-        event = drv.get("cuEventCreate", C.c_void_p, 2)
-        drv.call("cuEventRecord", event, first)
-        drv.call("cuStreamWaitEvent", second, event, 0)
-        drv.call("cuEventDestroy_v2", event)
+        self.drv.make_current(self.place.cell.device)
+        vendors.edge(self.drv, first, second)
 
     def after_write(self) -> None:
         if self.kind in ("S", "two"):
@@ -202,28 +89,23 @@ class Captures:
 
 # --- what dlshim called -------------------------------------------------------------------
 
-#: Questions: they change nothing.
-QUERIES = frozenset(
-    (
-        *("cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuPointerGetAttributes"),
-        *("cuDeviceGet", "cuDeviceGetAttribute"),
-        *("cuDevicePrimaryCtxGetState", "cuDevicePrimaryCtxRetain"),
-        "cuDevicePrimaryCtxRelease",
-        *("cuCtxGetCurrent", "cuCtxGetDevice", "cuCtxGetId", "cuStreamGetCtx"),
-        *("cuStreamIsCapturing", "cuStreamGetCaptureInfo", "cuThreadExchangeStreamCaptureMode"),
-    )
-)
-
 
 class Calls:
-    """The log of one export, as :func:`device.matrix.sequence` writes it."""
+    """The log of one export, as :func:`device.matrix.sequence` and :func:`device.rocm.sequence`
+    write it; `home` is the number of the array's context, in HIP its device."""
 
-    def __init__(self, drv: Driver, home: int) -> None:
+    def __init__(self, drv: Any, home: int) -> None:
+        self.vendor = vendors.of(drv)
         log = drv.entries()
         self.marks = [entry.text for entry in log if entry.is_mark]
         self.entries = [entry for entry in log if not entry.is_mark] if self.marks else log
         self.own = [entry for entry in self.entries if entry.by == ""]
         self.home = str(home)
+
+    @staticmethod
+    def at(drv: Any, device: int) -> Calls:
+        hip = vendors.of(drv).is_hip
+        return Calls(drv, device if hip else drv.context_number(drv.context(device)))
 
     def context(self, number: str) -> str:
         return "C" if number == self.home else f"context {number}"
@@ -233,6 +115,8 @@ class Calls:
             return "pop"
         args = entry.args
         failed = f" -> {entry.rc}" if entry.rc else ""
+        if self.vendor.is_hip:
+            return self.line_of_hip(entry) + failed
         at = self.context(args["ctx"])
         texts = {
             "cuCtxPushCurrent_v2": lambda: f"push {self.context(args['push'])}",
@@ -245,15 +129,23 @@ class Calls:
         }
         return texts.get(entry.name, lambda: entry.name)() + failed
 
+    def line_of_hip(self, entry: Any) -> str:
+        args = entry.args
+        if entry.name == "hipSetDevice":
+            return "set D" if args["set"] == self.home else "back"
+        at = "D" if args["dev"] == self.home else f"device {args['dev']}"
+        stream = f" {args['stream']}" if "stream" in args else ""
+        return f"{entry.name}{stream} on {at}"
+
     def effects(self) -> list[str]:
         lines: list[str] = []
         for entry in self.entries:
             if entry.by != "":
                 if lines[-1:] != ["producer"]:
                     lines.append("producer")
-            elif entry.name not in QUERIES:
+            elif entry.name not in self.vendor.queries:
                 lines.append(self.line(entry))
-            if lines[-1:] == ["pop"] and len(lines) > 1 and lines[-2].startswith("push"):
+            if lines[-1:] in (["pop"], ["back"]) and lines[-2:-1] and is_entry(lines[-2]):
                 del lines[-2:]
         return lines
 
@@ -270,12 +162,18 @@ class Calls:
 
     def probed(self, stream: str) -> bool:
         """Was the stream asked whether it captures, before anything was done?"""
+        vendor = self.vendor
         for entry in self.own:
-            if entry.text.startswith(f"cuStreamIsCapturing stream={stream} "):
+            if entry.text.startswith(f"{vendor.is_capturing} stream={stream} "):
                 return True
-            if entry.name in ("cuEventRecord", "cuCtxRecordEvent", "cuCtxSynchronize"):
+            if entry.name in (vendor.record, "cuCtxRecordEvent", vendor.device_sync):
                 return False
         return False
+
+
+def is_entry(line: str) -> bool:
+    """What made a context or a device the current one."""
+    return line == "set D" or line.startswith("push")
 
 
 # --- a cell -------------------------------------------------------------------------------
@@ -313,9 +211,14 @@ def passed_to(array: Any, calls: int) -> list[Any]:
 class Run:
     """One cell on one driver; `problems` says what is wrong."""
 
-    def __init__(self, drv: Driver, variant: str, cell: Cell) -> None:
+    def __init__(self, drv: Any, variant: str, cell: Cell) -> None:
         self.drv, self.variant, self.cell = drv, variant, cell
-        self.wanted = expect(variant, cell)
+        self.vendor = vendors.of(drv)
+        if self.vendor.is_hip:
+            self.wanted, self.producer = rocm.expect(cell), rocm.PRODUCERS[cell.producer]
+        else:
+            self.wanted = matrix.expect(variant, cell)
+            self.producer = matrix.PRODUCERS[cell.producer]
         self.problems: list[str] = []
         self.error: BaseException | None = None
         self.taken: caps.Import | None = None
@@ -329,14 +232,15 @@ class Run:
         drv.reset()
         self.place = place = Place(drv, cell)
         shape = (0, 3) if cell.empty else (2, 3)
-        self.array = MAKE[cell.producer](drv, place.p, device=cell.device, shape=shape)
+        make = libraries.of(drv).make[cell.producer]
+        self.array = make(drv, place.p, device=cell.device, shape=shape)
         self.address = self.array.address
         self.captures = Captures(place)
         self.captures.before_write()
         self.check(not drv.write(place.p, self.address), "the write itself races")
         self.captures.after_write()
-        drv.set_current(None if cell.current is None else drv.context(cell.current))
-        self.stack = drv.context_stack()
+        drv.make_current(cell.current)
+        self.current = drv.now_current()
         self.events = drv.live_events()
         options, self.keywords = arguments(cell, place)
         self.asked_before = len(getattr(self.array, "calls", ()))
@@ -364,14 +268,14 @@ class Run:
 
     def told(self) -> tuple[Any, ...]:
         """Address, device and generation.  An empty interface dict has no address and no device."""
-        cell = self.cell
-        if cell.empty and PRODUCERS[cell.producer].reads_dict:
-            return 0, (2, 0), cell.versioned
-        unseen = cell.empty and PRODUCERS[cell.producer].says_0  # is believed
-        return self.address, (2, 0 if unseen else cell.device), cell.versioned
+        cell, kind = self.cell, self.vendor.device_type
+        if cell.empty and self.producer.reads_dict:
+            return 0, (kind, 0), cell.versioned
+        unseen = cell.empty and self.producer.says_0  # is believed
+        return self.address, (kind, 0 if unseen else cell.device), cell.versioned
 
     def judge_arguments(self) -> None:
-        if not PRODUCERS[self.cell.producer].called:
+        if not self.producer.called:
             return
         wanted = self.wanted
         calls = len(self.array.calls)
@@ -383,24 +287,27 @@ class Run:
 
     def judge_calls(self) -> None:
         drv, wanted = self.drv, self.wanted
-        calls = Calls(drv, drv.context_number(self.place.context))
+        calls = Calls.at(drv, self.cell.device)
         effects = calls.effects()
         self.check(effects == wanted.effects, lambda: f"called {effects}, not {wanted.effects}")
         self.problems += calls.problems()
         if self.cell.s == "-1" and wanted.asked < 2:
-            allowed = {"cuPointerGetAttributes", "cuThreadExchangeStreamCaptureMode"}
+            allowed = {self.vendor.pointer}
+            if not self.vendor.is_hip:
+                allowed.add(self.vendor.exchange_mode)
             if self.cell.empty:  # of the pointer 0 there is nothing to ask
                 allowed = set()
             own = {entry.name for entry in calls.own}
-            of = PRODUCERS[self.cell.producer]
-            if not (of.reads_dict or of.checked):
+            if not (self.producer.reads_dict or self.producer.checked):
                 allowed = set()
             self.check(own <= allowed, lambda: f"for -1 the driver was called: {own}")
         if self.variant != "9.2":
             self.judge_probes(calls)
         bad = [mark for mark in calls.marks if not mark.startswith("DIED")]
         self.check(not bad, lambda: f"marks: {bad}")
-        if crc32(str(self.cell).encode()) % 4 == 0:  # marks tell of all but short questions
+        if (
+            self.vendor.is_hip or crc32(str(self.cell).encode()) % 4 == 0
+        ):  # marks tell of all but short questions
             held = drv.gil_held_calls(every=True)
             self.check(not held, lambda: f"called with the GIL held: {held}")
 
@@ -411,9 +318,9 @@ class Run:
             "edge(device,S)": ("L", "S"),
             "sync(device)": ("L", "S"),
         }
-        names = {"L": "L", "PTDS": "PTDS"}
+        names = {"L": self.vendor.shown, "PTDS": "PTDS"}
         for stream in probes.get(self.wanted.action, ()):
-            kind = {"P": self.cell.p, "S": as_stream(self.cell.s, self.cell.p), "L": "L"}[stream]
+            kind = {"P": self.cell.p, "S": self.place.kind_of_s(), "L": "L"}[stream]
             name = names.get(kind, "P" if stream == "S" and self.cell.s == "P" else stream)
             self.check(calls.probed(name), f"{name} was not asked whether it captures")
 
@@ -421,8 +328,8 @@ class Run:
         if self.wanted.racy is None or self.error is not None:
             return
         drv = self.drv
-        if self.captures.running and self.place.s == 1:
-            return  # the legacy stream must not be used now
+        if self.captures.running and self.place.s == self.vendor.legacy:
+            return  # the default stream must not be used now
         try:
             racy = drv.read(self.place.s, self.address, context=self.place.context)
         except DriverError as error:
@@ -433,9 +340,9 @@ class Run:
 
     def judge_end(self) -> None:
         drv = self.drv
-        stack, events = drv.context_stack(), drv.live_events()
-        self.check(stack == self.stack, lambda: f"context stack {stack}, before {self.stack}")
-        lost = 1 if self.wanted.dies and "cuEventDestroy_v2" in self.wanted.effects else 0
+        current, events = drv.now_current(), drv.live_events()
+        self.check(current == self.current, lambda: f"current: {current}, before {self.current}")
+        lost = 1 if self.wanted.dies and self.vendor.destroy_event in self.wanted.effects else 0
         self.check(events == self.events - lost, lambda: f"{events} events, before {self.events}")
         states = self.captures.states()
         alive = {"invalidated"} if self.wanted.dies else {"active"}
@@ -465,34 +372,39 @@ class Run:
 # --- many ---------------------------------------------------------------------------------
 
 
-def warm(drv: Driver) -> None:
-    """One event in the pool of either context, as it is from the second export on."""
+def warm(drv: Any) -> None:
+    """One event in the pool of either device, as it is from the second export on."""
+    legacy = vendors.of(drv).legacy
     for device in (0, 1):
         drv.reset()
-        drv.set_current(drv.context(device))
+        drv.make_current(device)
         s = drv.stream_new(device, False)
-        dlshim.upgrade(fake.NoKw(drv, 1, device=device), producer_stream=1).__dlpack__(stream=s)
+        x = fake.NoKw(drv, device=device)
+        dlshim.upgrade(x, producer_stream=legacy).__dlpack__(stream=s)
     drv.reset()
     assert drv.live_events() >= 2
     caps.close_accounts()
 
 
-def learn(drv: Driver) -> None:
+def learn(drv: Any) -> None:
     """Every type has been asked once: from then on its way is known (N1)."""
-    for name, make in MAKE.items():
-        dlshim.upgrade(source_of(name, make(drv, 1, device=0))).__dlpack__(stream=-1)
+    legacy = vendors.of(drv).legacy
+    for name, make in libraries.of(drv).make.items():
+        dlshim.upgrade(source_of(name, make(drv, legacy, device=0))).__dlpack__(stream=-1)
     caps.close_accounts()
 
 
-def run(drv: Driver, variant: str, cells: Iterable[Cell], most: int = 12) -> int:
+def run(
+    drv: Any, variant: str, cells: Iterable[Cell], most: int = 12, kind: type[Run] = Run
+) -> int:
     """How many cells; AssertionError with the first `most` problems if there are any."""
     count, problems = 0, []
-    with libraries():
+    with libraries.of(drv).imported():
         warm(drv)
         learn(drv)
         for cell in cells:
             count += 1
-            one = Run(drv, variant, cell)
+            one = kind(drv, variant, cell)
             problems += one.go()
             if one.wanted.dies:
                 warm(drv)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import dlshim
-from device.matrix_run import CURRENT, MAKE, libraries
+from device.libraries import CUDA
 from doubles import capsules as caps
 from doubles.device_consumers import CONSUMERS, Asked, Consumer, Situation
 from drivers import Driver
@@ -69,9 +69,9 @@ class Pair:
         drv.reset()
         self.drv, self.consumer = drv, consumer
         stream = drv.stream_new(0, False, name="P") if p == "N" else 1
-        for current in CURRENT.values():
+        for current in CUDA.current.values():
             current.handle = stream
-        self.array = MAKE[producer](drv, stream)
+        self.array = CUDA.make[producer](drv, stream)
         self.kind = producer
         drv.set_current(drv.context(0))
         own = drv.stream_new(0, False, name="own")
@@ -144,7 +144,7 @@ def tell(drv: Driver, producer: str, consumer: str, way: str) -> str:
 
 def table(drv: Driver) -> Iterator[tuple[str, str, str, str]]:
     """(producer, consumer, bare, upgraded) of every pair."""
-    with libraries():
+    with CUDA.imported():
         for producer in PRODUCERS:
             for consumer in CONSUMERS:
                 bare = tell(drv, producer, consumer, "bare")

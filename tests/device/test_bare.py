@@ -25,8 +25,8 @@ def nothing_is_worse(drv: Fake, cases: object) -> None:
 def check_the_cells_of_the_matrix(drv: Fake) -> None:
     """Every cell on the newest driver of each vendor, a quarter on the one that has no event of a
     whole device."""
-    gpu = bare.vendor_of(drv)
-    version = drv.option("driver_version", 0) if gpu is bare.Cuda else 0
+    gpu = bare.bare_of(drv)
+    version = drv.option("driver_version", 0) if gpu is bare.CUDA else 0
     old = 0 < version < 12050
     if old:
         drv.option("driver_version", version)
@@ -34,7 +34,7 @@ def check_the_cells_of_the_matrix(drv: Fake) -> None:
 
 
 def check_cases_at_random(drv: Fake) -> None:
-    nothing_is_worse(drv, itertools.islice(bare.at_random(bare.vendor_of(drv), 1), SAMPLE))
+    nothing_is_worse(drv, itertools.islice(bare.at_random(bare.bare_of(drv), 1), SAMPLE))
 
 
 def check_that_the_comparison_sees_what_is_worse(drv: Fake) -> None:

@@ -16,17 +16,23 @@ from typing import Any
 import pytest
 
 import dlshim
+from device import libraries
 from device import matrix as matrix_spec
-from device import matrix_run, rocm, vendors
 from device.test_copies import LAYOUTS, filled_far
 from dlshim import _core
 from doubles import capsules as caps
-from doubles import streams
+from doubles import device as fake
+from doubles import streams, vendors
 from doubles.ctable import Table
 from doubles.producers import P2, P0ToDlpack, P1a, P3TableOnly
-from drivers import checks, run_checks, run_with_driver
+from drivers import ALL_LIVE, checks, run_checks, run_with_driver
 
 REFUSED_CAPTURE = "a graph capture is running, and this export would break it; "
+
+
+def has_pools(drv: Any) -> bool:
+    """Memory is then given back in the order of a stream, without a wait of the host."""
+    return drv.has("cuCtxRecordEvent")
 
 
 class Case:
@@ -36,8 +42,8 @@ class Case:
         drv.reset()
         self.drv, self.vendor, self.to = drv, vendors.of(drv), to
         self.want = (self.vendor.device_type, to)
-        self.vendor.make_current(current)
-        self.current = self.vendor.now_current()
+        self.drv.make_current(current)
+        self.current = self.drv.now_current()
         self.live, self.memory = _core._counters()["live"], drv.live_memory()
         drv.clear_log()
 
@@ -65,7 +71,7 @@ class Case:
     def check_calls(self, told: object = "") -> None:
         drv = self.drv
         assert not drv.races() and not drv.gil_held_calls(every=True), (told, drv.races())
-        assert self.vendor.now_current() == self.current, told
+        assert self.drv.now_current() == self.current, told
         marks = [mark for mark in drv.marks() if not mark.startswith("PEER")]
         assert not marks, (told, marks)
         for entry in drv.entries():
@@ -230,7 +236,7 @@ def check_pinned_memory_is_waited_for_where_somebody_works_on_it(drv: Any) -> No
     for device, named in itertools.product((0, 1), (True, False)):
         case = Case(drv, to=device)
         p = case.stream(device=0)
-        x = vendor.doubles.PinnedBuffer(drv, p)
+        x = fake.PinnedBuffer(drv, p)
         if named:
             assert not x.write()
         options = {"producer_stream": p} if named else {}
@@ -240,12 +246,12 @@ def check_pinned_memory_is_waited_for_where_somebody_works_on_it(drv: Any) -> No
         case.release()
 
 
-@checks.only_on(*vendors.CUDA_VARIANTS)
+@checks.on_cuda
 def check_managed_memory_is_waited_for(drv: Any) -> None:
     for to, stream in itertools.product((0, 1), (False, True)):
         case = Case(drv, to=to)
         p = case.stream(device=1 - to)
-        x = vendors.of(drv).no_keyword(p, kind="managed", device=1 - to)
+        x = fake.NoKw(drv, p, kind="managed", device=1 - to)
         assert not x.write()
         s = case.stream()
         case.take(dlshim.upgrade(x, device=case.want), **({"stream": s} if stream else {}))
@@ -260,7 +266,7 @@ def check_managed_memory_is_waited_for(drv: Any) -> None:
 def on_device(case: Case, device: int, **fields: Any) -> Any:
     """An array with unfinished work on P, and P."""
     p = case.drv.stream_new(device, False, name="P")
-    x = case.vendor.no_keyword(p, device=device, **fields)
+    x = fake.NoKw(case.drv, p, device=device, **fields)
     assert not x.write()
     return x
 
@@ -285,21 +291,20 @@ def check_device_memory_for_any_stream_and_place(drv: Any) -> None:
 
 def check_every_kind_of_producer(drv: Any) -> None:
     """Those of the matrix: to another device, and a copy on its own."""
-    matrix = rocm if vendors.of(drv).is_hip else matrix_run
-    for producer, kind, to in itertools.product(matrix.MAKE, ("L", "B", "N"), (0, 1)):
+    its = libraries.of(drv)
+    for producer, kind, to in itertools.product(its.make, ("L", "B", "N"), (0, 1)):
         if kind == "N" and getattr(matrix_spec.PRODUCERS.get(producer), "knows", "") == "L":
             continue  # it counts as working on L alone (S11)
         if producer in NOT_SYNCED or (producer == "jax" and to == 0):  # it copies, its double not
             continue
-        with matrix.libraries():
+        with its.imported():
             case = Case(drv, to=to)
             legacy = case.vendor.legacy
             p = legacy if kind == "L" else drv.stream_new(0, kind == "B", name="P")
-            for library in matrix.CURRENT.values():
-                library.handle = p  # where the library works, and torch makes its clones
-            x = matrix.MAKE[producer](drv, p, device=0)
+            its.stand_on(p)  # where the library works, and torch makes its clones
+            x = its.make[producer](drv, p, device=0)
             assert not x.write()
-            source = dlshim.upgrade(matrix.source_of(producer, x), copy=True)
+            source = dlshim.upgrade(libraries.source_of(producer, x), copy=True)
             s = case.stream()
             told = (producer, kind, to)
             case.taken = caps.take(source.__dlpack__(dl_device=case.want, stream=s))
@@ -372,7 +377,7 @@ def check_producers_that_move_or_copy_are_asked_first(drv: Any) -> None:
     case = Case(drv, to=1)
     vendor = case.vendor
 
-    class Moves(vendor.doubles.NoKw):  # type: ignore[misc, name-defined]
+    class Moves(fake.NoKw):
         TAKES = ("stream", "max_version", "dl_device", "copy")
         MOVES = True
 
@@ -381,7 +386,7 @@ def check_producers_that_move_or_copy_are_asked_first(drv: Any) -> None:
                 self.edge(self.stream, stream)  # before it moves anything, as torch does
             if not self.MOVES or dl_device is None:
                 return self._legacy()
-            there = vendor.no_keyword(q, device=dl_device[1])
+            there = fake.NoKw(drv, q, device=dl_device[1])
             assert not there.write()
             return there._legacy()
 
@@ -431,7 +436,7 @@ def check_nothing_is_copied_without_a_call(drv: Any) -> None:
             assert (view.device, view.shape, view.data) == (case.want, shape, 0)
             assert drv.calls() == [], drv.calls()
             case.release()
-            x = vendors.of(drv).no_keyword(1 - case.vendor.is_hip, shape=shape)
+            x = fake.NoKw(drv, 1 - case.vendor.is_hip, shape=shape)
             case.take(dlshim.upgrade(x, device=case.want, **options))
             view = case.taken.view
             assert (view.device, view.shape, view.data) == (case.want, shape, 0)
@@ -504,7 +509,7 @@ def check_no_memory(drv: Any) -> None:
             except BufferError as error:
                 assert "no memory for the 4000 bytes" in str(error), error
             else:
-                assert not drv.calls().count(function) or case.vendor.pools
+                assert not drv.calls().count(function) or has_pools(drv)
             drv.reset()
             assert drv.live_memory() <= before
             del source
@@ -514,7 +519,7 @@ def check_no_memory(drv: Any) -> None:
 # --- graph captures ----
 
 
-@checks.only_on(*vendors.ALL[1:])
+@checks.only_on(*ALL_LIVE[1:])
 def check_a_capture_is_not_broken_by_a_copy(drv: Any) -> None:
     for have, where, mode in itertools.product(
         (None, 0, 1), ("S", "blocking"), ("global", "thread", "relaxed")
@@ -534,7 +539,7 @@ def check_a_capture_is_not_broken_by_a_copy(drv: Any) -> None:
         assert not drv.races()
 
 
-@checks.only_on(*vendors.ALL[1:])
+@checks.only_on(*ALL_LIVE[1:])
 def check_a_release_during_a_capture_waits_for_its_end(drv: Any) -> None:
     """Then it goes with the next release, or with the next copy."""
     for mode, how in itertools.product(("global", "thread", "relaxed"), ("release", "copy")):
@@ -581,14 +586,14 @@ def check_the_host_does_not_wait_at_the_end(drv: Any) -> None:
     case.take(dlshim.upgrade(P2(), device=case.want))
     case.release()
     waits = [name for name in drv.calls() if "Synchronize" in name or name == "cuMemFree_v2"]
-    assert not waits if case.vendor.pools else drv.calls().count(case.vendor.frees[0]) == 1
+    assert not waits if has_pools(drv) else drv.calls().count(case.vendor.frees[0]) == 1
 
 
 def check_memory_of_pools_only_where_it_can_be_freed_in_turn(drv: Any) -> None:
     case = Case(drv)
     case.take(dlshim.upgrade(P2(), device=case.want))
     made = [name for name in drv.calls() if name in case.vendor.allocations]
-    assert made == [case.vendor.allocations[1 if case.vendor.pools else 0]]
+    assert made == [case.vendor.allocations[1 if has_pools(drv) else 0]]
     case.release()
 
 
@@ -605,7 +610,7 @@ def check_copies_do_not_queue_behind_what_is_freed(drv: Any) -> None:
 
 def check_a_failing_end_leaves_the_rest_in_order(drv: Any) -> None:
     """The wait for everything fails: the host waits instead."""
-    if not vendors.of(drv).pools:
+    if not has_pools(drv):
         return
     for function in ("cuCtxRecordEvent", "cuStreamWaitEvent", "cuEventCreate"):
         case = Case(drv)
@@ -701,7 +706,7 @@ def check_rows_that_lie_far_apart(drv: Any) -> None:
 FORK = """
     import os
     import dlshim
-    from device import vendors
+    from doubles import vendors
     from doubles import capsules as caps
     from doubles.producers import P2
     drv.start()
@@ -722,7 +727,7 @@ FORK = """
 AT_THE_END = """
     import sys
     import dlshim
-    from device import vendors
+    from doubles import vendors
     from doubles import capsules as caps
     from doubles.producers import P2
     drv.start()
@@ -733,7 +738,7 @@ AT_THE_END = """
 
 FIRST = """
     import dlshim
-    from device import vendors
+    from doubles import vendors
     from doubles import capsules as caps
     from doubles.producers import P2
     # No library has used the device yet: its own context is made, for it was asked for.
@@ -755,17 +760,17 @@ NO_DRIVER = """
 """
 
 
-@pytest.mark.parametrize("variant", vendors.ALL)
+@pytest.mark.parametrize("variant", ALL_LIVE)
 def test_in_a_forked_child_nothing_is_freed(variant: str) -> None:
     run_with_driver(variant, FORK)
 
 
-@pytest.mark.parametrize("variant", vendors.ALL)
+@pytest.mark.parametrize("variant", ALL_LIVE)
 def test_copies_that_live_until_the_end(variant: str) -> None:
     run_with_driver(variant, AT_THE_END)
 
 
-@pytest.mark.parametrize("variant", vendors.ALL)
+@pytest.mark.parametrize("variant", ALL_LIVE)
 def test_nothing_has_used_the_device_yet(variant: str) -> None:
     run_with_driver(variant, FIRST)
 
@@ -778,7 +783,7 @@ def test_why_there_is_no_device(variant: str, says: str) -> None:
     assert says in run_with_driver(variant, NO_DRIVER)
 
 
-@pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), vendors.ALL))
+@pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), ALL_LIVE))
 def test_copies_to_devices(variant: str, name: str) -> None:
     results = run_checks(variant, __file__)
     assert results[name] is None, results[name]

@@ -15,12 +15,13 @@ import pytest
 from project.tree import driver_calls
 
 import dlshim
-from device import matrix_run, rocm
+from device import libraries
 from dlshim import _core
 from doubles import capsules as caps
+from doubles import vendors
 from doubles.ctable import Table
 from doubles.producers import P2
-from drivers import HIP_VARIANTS, HipDriver, checks, run_checks, run_with_driver
+from drivers import HIP_VARIANTS, checks, run_checks, run_with_driver
 
 CUDA = ("9.2", "13.0")
 HIP = ("hip5", "hip7")
@@ -61,13 +62,13 @@ class Trial:
     """One journey, once, with at most one call that fails."""
 
     def __init__(self, drv: Any, journey: Journey) -> None:
-        self.drv, self.journey, self.is_hip = drv, journey, isinstance(drv, HipDriver)
+        self.drv, self.journey, self.vendor = drv, journey, vendors.of(drv)
         drv.reset()
-        self.make_current(0)
+        drv.make_current(0)
         if not journey.pools:
             drv.option("memory_pools", 0)
         owner = {}
-        if journey.new_context and not self.is_hip:
+        if journey.new_context and not self.vendor.is_hip:
             owner = {"context": drv.context_new(journey.device)}
         self.context = owner.get("context") or drv.context(journey.device)
         self.p = drv.stream_new(journey.device, False, name="P", **owner)
@@ -75,15 +76,15 @@ class Trial:
         if journey.producer == "host":
             self.array = P2()
         else:
-            make = (rocm if self.is_hip else matrix_run).MAKE[journey.producer]
+            make = libraries.of(drv).make[journey.producer]
             self.array = make(drv, self.p, device=journey.device, **journey.fields, **owner)
             assert not self.array.write()
         if journey.capture:
             for stream in (self.p, self.s):
                 drv.capture_begin(stream, "relaxed")
         if journey.nothing_current:
-            self.make_current(None)
-        self.current, self.events = self.now_current(), drv.live_events()
+            drv.make_current(None)
+        self.current, self.events = self.drv.now_current(), drv.live_events()
         self.memory = drv.live_memory()
         self.live = _core._counters()["live"]
         self.result: Any = None
@@ -91,24 +92,14 @@ class Trial:
         self.error: BaseException | None = None
         drv.clear_log()
 
-    def make_current(self, device: int | None) -> None:
-        if self.is_hip:
-            self.drv.set_device(device or 0)
-        else:
-            self.drv.set_current(None if device is None else self.drv.context(device))
-
-    def now_current(self) -> Any:
-        return self.drv.device() if self.is_hip else self.drv.context_stack()
-
     def upgraded(self, **options: Any) -> Any:
         numbers = {"here": self.journey.device, "other": 1 - self.journey.device}
         if options.get("device") in numbers:
-            options["device"] = (10 if self.is_hip else 2, numbers[options["device"]])
+            options["device"] = (self.vendor.device_type, numbers[options["device"]])
         if self.journey.producer == "host":
             return dlshim.upgrade(self.array, **options)
-        source_of = (rocm if self.is_hip else matrix_run).source_of
         # A capsule that dies while an exception is pending would hide it.
-        self.held = source_of(self.journey.producer, self.array)
+        self.held = libraries.source_of(self.journey.producer, self.array)
         return dlshim.upgrade(self.held, **options)
 
     def run(self) -> None:
@@ -125,7 +116,7 @@ class Trial:
         self.result = self.held = self.error = None
         gc.collect(0)
         assert not freed or drv.live_memory() <= self.memory, (told, drv.live_memory())
-        assert not popped or self.now_current() == self.current, (told, self.now_current())
+        assert not popped or self.drv.now_current() == self.current, (told, self.drv.now_current())
         assert drv.live_events() <= self.events + spare_events, (told, drv.live_events())
         assert not drv.gil_held_calls(every=True), told
         wrong = caps.accounts()
@@ -157,13 +148,13 @@ def through_the_table(trial: Trial) -> Any:
     source = trial.upgraded()
     table = Table(dlshim.Producer)
     kept = table.owned(source), table.borrow(source)
-    table.stream((10 if trial.is_hip else 2, trial.journey.device))
+    table.stream((trial.vendor.device_type, trial.journey.device))
     return kept, source
 
 
 def refused(trial: Trial) -> Any:
     """The driver's own name of its error is asked for."""
-    trial.drv.fail_next("hipEventRecord" if trial.is_hip else "cuEventRecord", 719)
+    trial.drv.fail_next(trial.vendor.record, 719)
     try:
         return exported(producer_stream="P")(trial)
     except RuntimeError as error:
@@ -219,8 +210,8 @@ OF_CUDA = {
 
 
 def journeys(drv: Any) -> dict[str, Journey]:
-    dropped = {"release"} if isinstance(drv, HipDriver) else set()  # "guard" is CUDA's
-    chosen = COMMON if isinstance(drv, HipDriver) else COMMON | OF_CUDA
+    dropped = {"release"} if vendors.of(drv).is_hip else set()  # "guard" is CUDA's
+    chosen = COMMON if vendors.of(drv).is_hip else COMMON | OF_CUDA
     return {name: journey for name, journey in chosen.items() if name not in dropped}
 
 
@@ -255,7 +246,7 @@ def try_one(drv: Any, name: str, function: str, skip: int, code: int, wanted: An
     if error is not None and type(error) is not wanted:
         assert type(error) in (BufferError, RuntimeError), told
         # What a question did not answer is not known; the text then says what would help.
-        asked = function in (rocm if trial.is_hip else matrix_run).QUERIES
+        asked = function in trial.vendor.queries
         assert str(code) in str(error) or asked, told
     showed = error is not None
     del error
@@ -278,7 +269,7 @@ def check_every_function_is_reached(drv: Any) -> None:
     for name in journeys(drv):
         for _ in range(2):
             reached |= usual(drv, name)[2]
-    vendor = "hip" if isinstance(drv, HipDriver) else "cuda"
+    vendor = "hip" if vendors.of(drv).is_hip else "cuda"
     there = {function for function in driver_calls(vendor) if drv.has(function)}
     assert there - reached <= ONCE, there - reached - ONCE
 

@@ -7,6 +7,7 @@ synced all the same; the context stack as before, nothing leaked, and the next e
 
 from __future__ import annotations
 
+import ctypes as C
 import gc
 import itertools
 from collections.abc import Callable, Iterator
@@ -15,14 +16,15 @@ from typing import Any, NamedTuple
 import pytest
 
 import dlshim
+from device import libraries
+from device.libraries import source_of
 from device.matrix import PRODUCERS
-from device.matrix_run import MAKE, QUERIES, source_of, warm
+from device.matrix_run import warm
 from dlshim import _core
 from doubles import capsules as caps
 from doubles import device as fake
-from drivers import Driver, checks, run_checks
-
-LIVE = ("9.2", "12.2", "12.5", "13.0")
+from doubles import vendors
+from drivers import ALL_LIVE, Driver, HipDriver, checks, run_checks
 
 #: rc -> the class: sticky errors of the program are never taken for a refusal (S24).
 ERRORS = {
@@ -45,12 +47,12 @@ class Case:
 
     held: Any = None
 
-    def __init__(self, drv: Driver, producer: str, device: int = 0, **fields: Any) -> None:
+    def __init__(self, drv: Any, producer: str, device: int = 0, **fields: Any) -> None:
         self.drv, self.producer = drv, producer
         self.context = drv.context(device)
         self.p = drv.stream_new(device, False, name="P")
         self.s = drv.stream_new(device, False, name="S")
-        self.array = MAKE[producer](drv, self.p, device=device, **fields)
+        self.array = libraries.of(drv).make[producer](drv, self.p, device=device, **fields)
         assert not self.array.write()
 
     def source(self) -> Any:
@@ -126,6 +128,18 @@ EXCHANGES: dict[str, Exchange] = {
 }
 
 
+def exchanges(drv: Any) -> dict[str, Exchange]:
+    """Those that the vendor has."""
+    if not vendors.of(drv).is_hip:
+        return EXCHANGES
+    make, ours = libraries.ROCM.make, ("managed", "interface of", "two hops")
+    return {
+        name: exchange
+        for name, exchange in EXCHANGES.items()
+        if exchange.producer in make and not name.startswith(ours)
+    }
+
+
 def hop(case: Case) -> Any:
     case.s = 2
     return case.upgraded().__dlpack__(stream=2)
@@ -134,15 +148,15 @@ def hop(case: Case) -> Any:
 class Attempt:
     """One export, and whether all is in order afterwards."""
 
-    def __init__(self, drv: Driver, name: str) -> None:
+    def __init__(self, drv: Any, name: str) -> None:
         drv.reset()
-        drv.set_current(drv.context(0))
+        drv.make_current(0)
         self.drv, self.exchange = drv, EXCHANGES[name]
         fields: dict[str, Any] = {"kind": self.exchange.kind}
         if self.exchange.strides is not None:
             fields["strides"] = self.exchange.strides
         self.case = Case(drv, self.exchange.producer, self.exchange.device, **fields)
-        self.stack, self.events = drv.context_stack(), drv.live_events()
+        self.current, self.events = drv.now_current(), drv.live_events()
         self.live = _core._counters()["live"]
         self.result: Any = None
         self.error: Exception | None = None
@@ -169,7 +183,7 @@ class Attempt:
         drv = self.drv
         if self.error is None:
             assert not self.is_racy(), (told, "went through unsynced", drv.races())
-        assert drv.context_stack() == self.stack, (told, drv.context_stack())
+        assert drv.now_current() == self.current, (told, drv.now_current())
         assert drv.live_events() <= self.events + new_events, (told, drv.live_events())
         assert not drv.gil_held_calls(every=True), told
         self.error = self.result = self.case.held = None
@@ -204,6 +218,7 @@ def failures(drv: Driver) -> Iterator[tuple[str, str, int, int]]:
                 yield name, function, skip, rc
 
 
+@checks.on_cuda
 def check_every_call_that_fails(drv: Driver) -> None:
     for name in EXCHANGES:
         recorded(drv, name)  # pools are warm, ways are known
@@ -219,10 +234,11 @@ def check_every_call_that_fails(drv: Driver) -> None:
             pushed = function == "cuCtxPushCurrent_v2" and PRODUCERS[attempt.case.producer].called
             # Where an event cannot stand for the whole device, the host waits.
             waited = function == "cuCtxRecordEvent" and "cuCtxSynchronize" in drv.calls(by="")
-            assert pushed or waited or function in QUERIES | UNHEARD, (told, "nobody noticed")
+            unheard = function in vendors.CUDA.queries | UNHEARD
+            assert pushed or waited or unheard, (told, "nobody noticed")
         else:
             told_of.add(function)
-            text, aside = str(attempt.error), function in QUERIES or name == PASSED_ON
+            text, aside = str(attempt.error), function in vendors.CUDA.queries or name == PASSED_ON
             assert type(attempt.error) in (ERRORS[rc], *[BufferError] * aside), told
             assert aside or (str(rc) in text and function[:12] in text), told
         if function == "cuCtxPopCurrent_v2":
@@ -238,6 +254,7 @@ def check_every_call_that_fails(drv: Driver) -> None:
     assert essential <= told_of, told_of
 
 
+@checks.on_cuda
 def check_that_the_first_event_and_stream_cannot_be_made(drv: Driver) -> None:
     """In a context where there is none yet."""
     for function, rc, copied in itertools.product(
@@ -264,17 +281,18 @@ def check_that_the_first_event_and_stream_cannot_be_made(drv: Driver) -> None:
         caps.close_accounts()
 
 
-@checks.only_on(*LIVE[1:])
-def check_that_a_refused_record_loses_no_event(drv: Driver) -> None:
+@checks.only_on(*ALL_LIVE[1:])
+def check_that_a_refused_record_loses_no_event(drv: Any) -> None:
     """A failed edge's event is not used again; the pool makes another."""
-    for function in ("cuEventRecord", "cuStreamWaitEvent"):
+    vendor = vendors.of(drv)
+    for function in (vendor.record, vendor.wait):
         warm(drv)
         for _ in range(5):
             attempt = Attempt(drv, "edge")
             drv.fail_next(function, 700)
             attempt.go()
             assert type(attempt.error) is RuntimeError
-            destroyed = [e for e in drv.entries() if e.name == "cuEventDestroy_v2"]
+            destroyed = [e for e in drv.entries() if e.name == vendor.destroy_event]
             assert len(destroyed) == 1 and destroyed[0].rc == 0
             attempt.check(function)
         attempt = Attempt(drv, "edge")
@@ -282,9 +300,9 @@ def check_that_a_refused_record_loses_no_event(drv: Driver) -> None:
         attempt.check(function, new_events=1)
 
 
-def check_that_memory_runs_out(drv: Driver) -> None:
+def check_that_memory_runs_out(drv: Any) -> None:
     """The n-th allocation fails, for every n: MemoryError, and all is given back."""
-    for name in EXCHANGES:
+    for name in exchanges(drv):
         for n in itertools.count(1):
             attempt = Attempt(drv, name)
             _core._hook("fail_alloc", n)
@@ -298,6 +316,7 @@ def check_that_memory_runs_out(drv: Driver) -> None:
                 break
 
 
+@checks.on_cuda
 def check_that_memory_runs_out_in_a_fresh_context(drv: Driver) -> None:
     """Pools, too: an event that finds no place is destroyed, and that is no error."""
     for n, copied in itertools.product(range(1, 12), (False, True)):
@@ -327,17 +346,18 @@ def check_that_memory_runs_out_in_a_fresh_context(drv: Driver) -> None:
         caps.close_accounts()
 
 
-def check_that_a_producer_which_fails_is_left_alone(drv: Driver) -> None:
+def check_that_a_producer_which_fails_is_left_alone(drv: Any) -> None:
     """Its own error is told as the cause; it is asked once, in the context that was pushed for
     it, which is popped again.  JAX says by a RuntimeError that it cannot sync, so it is asked once
     more without a stream (N2)."""
-    for producer, device in itertools.product(("torch", "cupy", "warp", "jax"), (0, 1)):
+    names = [n for n in ("torch", "cupy", "warp", "jax") if n in libraries.of(drv).make]
+    for producer, device in itertools.product(names, (0, 1)):
         for error in (fake.DriverFailure("CUDA error: 700"), MemoryError(), KeyboardInterrupt()):
             drv.reset()
-            drv.set_current(drv.context(0))
+            drv.make_current(0)
             case = Case(drv, producer, device)
             case.upgraded().__dlpack__(stream=case.s)
-            calls, stack = len(case.array.calls), drv.context_stack()
+            calls, current = len(case.array.calls), drv.now_current()
             case.array.answer = raising(error)
             try:
                 case.upgraded().__dlpack__(stream=case.s)
@@ -348,7 +368,7 @@ def check_that_a_producer_which_fails_is_left_alone(drv: Driver) -> None:
                 raise AssertionError("went through")
             again = producer == "jax" and isinstance(error, RuntimeError)
             assert len(case.array.calls) == calls + 1 + again, producer
-            assert drv.context_stack() == stack
+            assert drv.now_current() == current
             caps.close_accounts()
 
 
@@ -359,6 +379,7 @@ def raising(error: BaseException) -> Callable[..., Any]:
     return answer
 
 
+@checks.on_cuda
 def check_a_context_that_was_destroyed(drv: Driver) -> None:
     """Its memory is gone; the program hears of it and goes on with others."""
     drv.reset()
@@ -378,10 +399,146 @@ def check_a_context_that_was_destroyed(drv: Driver) -> None:
     attempt.check("after a context has gone")
 
 
+# --- HIP ----
+
+#: The class, and a word of the message (S24).
+ERRORS_OF_HIP: dict[int, tuple[type[Exception], str]] = {
+    100: (BufferError, "finds no device"),
+    101: (BufferError, "finds no device"),
+    400: (BufferError, "belongs to another device or was destroyed"),
+    709: (RuntimeError, "second HIP runtime"),
+    700: (RuntimeError, "hipErrorIllegalAddress"),
+    719: (RuntimeError, "hipErrorLaunchFailure"),
+    **dict.fromkeys(range(900, 909), (BufferError, "capture")),
+}
+#: Whoever cannot tell is believed to know nothing.
+UNHEARD_BY_HIP = vendors.ROCM.queries - {"hipGetDeviceCount", "hipGetDevice"}
+
+
+def exchanges_of_hip(drv: HipDriver) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Each with a fresh array on device 1, device 0 being current."""
+    p, s = drv.stream_new(1, False, name="P"), drv.stream_new(1, False, name="S")
+
+    def upgraded(**options: Any) -> Any:
+        x = fake.NoKw(drv, p, device=1)
+        x.write()
+        return dlshim.upgrade(x, **options)
+
+    yield "edge", lambda: upgraded(producer_stream=p).__dlpack__(stream=s)
+    yield "whole device", lambda: upgraded().__dlpack__(stream=s)
+    yield "copy", lambda: upgraded(device="cpu", producer_stream=p).__dlpack__()
+    x = fake.PinnedBuffer(drv, p, device=1)
+    yield "pinned", lambda: dlshim.upgrade(x, producer_stream=p).__dlpack__()
+
+
+def outcome(go: Callable[[], Any]) -> BaseException | None:
+    try:
+        caps.take(go()).release()
+    except Exception as error:
+        return error
+    return None
+
+
+def heard(drv: HipDriver) -> Iterator[tuple[str, int]]:
+    """The calls that must not fail in silence: (name, how many of that name came before).
+
+    Not what is done for the producer's sake, before the sync begins with a look at the
+    pointer, nor what puts the device back; see below.
+    """
+    seen: dict[str, int] = {}
+    serious = False
+    for entry in drv.entries():
+        before = seen.setdefault(entry.name, 0)
+        seen[entry.name] += 1
+        serious |= entry.name == "hipPointerGetAttributes"
+        back = entry.name == "hipSetDevice" and entry.args["set"] == "0"
+        if serious and not back and entry.name not in UNHEARD_BY_HIP:
+            yield entry.name, before
+
+
+@checks.on_hip
+def check_every_call_of_hip_that_fails(drv: HipDriver) -> None:
+    """The right class, the device as before, nothing kept; and the next export works."""
+    drv.set_device(0)
+    for name, go in exchanges_of_hip(drv):
+        caps.take(go()).release()
+        drv.clear_log()
+        caps.take(go()).release()
+        called = list(heard(drv))
+        assert len(called) >= 4, (name, called)
+        for (function, skip), (code, (kind, word)) in itertools.product(
+            called, ERRORS_OF_HIP.items()
+        ):
+            events = drv.live_events()
+            drv.fail_next(function, code, skip)
+            error = outcome(go)
+            told = (name, function, code, error)
+            assert type(error) is kind and word in str(error) and str(code) in str(error), told
+            assert drv.device() == 0 and drv.live_events() <= events, told
+            del error, told
+            caps.take(go()).release()
+            assert not drv.gil_held_calls(every=True)
+    caps.close_accounts()
+
+
+@checks.on_hip
+def check_what_cannot_be_put_back_is_no_error(drv: HipDriver) -> None:
+    """The export has been synced; only the device is not as it was, and no call can help it."""
+    drv.reset()
+    p, s = drv.stream_new(1, False), drv.stream_new(1, False)
+    x = fake.NoKw(drv, p, device=1)
+    x.write()
+    drv.fail_next("hipSetDevice", 700, skip=1)
+    caps.take(dlshim.upgrade(x, producer_stream=p).__dlpack__(stream=s)).release()
+    assert not drv.read(s, x.address)
+    caps.close_accounts()
+
+
+@checks.only_on("hip5", "hip6")
+def check_a_stream_that_the_runtime_does_not_know(drv: HipDriver) -> None:
+    """As that of another runtime; HIP 7 dies of it, before anybody can say a word."""
+    for gone_p, word in ((True, "second HIP runtime"), (False, "another device or was destroyed")):
+        drv.reset()
+        p, s = drv.stream_new(0, False), drv.stream_new(0, False)
+        drv.set_device(0)
+        x = fake.NoKw(drv, p)
+        drv.stream_end(p if gone_p else s)
+        kind = RuntimeError if gone_p else BufferError
+        with pytest.raises(kind, match=word):
+            dlshim.upgrade(x, producer_stream=p).__dlpack__(stream=s)
+    caps.close_accounts()
+
+
+@checks.on_hip
+def check_a_device_that_is_not_there(drv: HipDriver) -> None:
+    drv.reset()
+    for device in (2, 77):
+        block = caps.filled((2, 3), "float32")
+        capsule = caps.make(device=(10, device), data=C.addressof(block))
+        with pytest.raises(BufferError, match=f"finds no device {device}"):
+            dlshim.upgrade(capsule).__dlpack__(stream=0)
+        assert drv.last_error() == 0 and drv.device() == 0
+        del capsule
+    caps.close_accounts()
+
+
+@checks.on_hip
+def check_that_no_error_is_left_by_failures(drv: HipDriver) -> None:
+    drv.reset()
+    for name, go in exchanges_of_hip(drv):
+        drv.clear_log()
+        caps.take(go()).release()
+        for function in ("hipEventRecord", "hipStreamWaitEvent", "hipStreamSynchronize"):
+            if function not in drv.calls(by=""):
+                continue
+            drv.fail_next(function, 400)
+            assert outcome(go) is not None and drv.last_error() == 0, (name, function)
+
+
 # --- the tests ----
 
 
-@pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), LIVE))
+@pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), ALL_LIVE))
 def test_failures(variant: str, name: str) -> None:
     results = run_checks(variant, __file__)
     assert results[name] is None, results[name]

@@ -1,19 +1,30 @@
-"""The fake driver's rules about handles, contexts, pointers and names; what it refuses, what it
-does not bear, and that it sees Python's lock."""
+"""The fake drivers' rules about handles, pointers and names; what they refuse, what they do not
+bear, and that they see Python's lock.  HIP's own rules are in ``test_fake_hip.py``."""
 
 from __future__ import annotations
 
 import ctypes as C
 import signal
 import threading
+from typing import Any
 
 import pytest
 
-from drivers import VARIANTS, Driver, checks, run_checks, run_with_driver
+from doubles import vendors
+from doubles.vendors import new_event
+from drivers import (
+    ALL_LIVE,
+    CUDA_LIVE,
+    HIP_LIVE,
+    HIP_VARIANTS,
+    VARIANTS,
+    Driver,
+    checks,
+    run_checks,
+    run_with_driver,
+)
 from drivers.control import DriverError
-from drivers.prototypes import CUDA
-
-LIVE = ("9.2", "12.2", "12.5", "13.0")
+from drivers.prototypes import CUDA, HIP, TEXTS
 
 
 def event_in(drv: Driver, context: int) -> int:
@@ -46,6 +57,7 @@ def blank(drv: Driver, name: str) -> int:
 # --- before anything, and without a context ---------------------------------------------
 
 
+@checks.on_cuda
 def check_nothing_works_before_it_is_initialised(drv: Driver) -> None:
     drv.reset(hard=True, start=False)
     for name in CUDA:
@@ -58,6 +70,7 @@ def check_nothing_works_before_it_is_initialised(drv: Driver) -> None:
     assert not drv.primary_active(0), "initialising makes no context"
 
 
+@checks.on_cuda
 def check_reserved_streams_need_a_current_context(drv: Driver) -> None:
     p = drv.stream_new(0, False)
     event = event_in(drv, drv.context(0))
@@ -85,6 +98,7 @@ def check_reserved_streams_need_a_current_context(drv: Driver) -> None:
     assert drv.cu.cuStreamWaitEvent(p, event, 7) == 1
 
 
+@checks.on_cuda
 def check_a_special_stream_has_the_current_context(drv: Driver) -> None:
     other = drv.context_new(1)
     for context in (drv.context(0), drv.context(1), other):
@@ -95,6 +109,7 @@ def check_a_special_stream_has_the_current_context(drv: Driver) -> None:
             assert out.value == context
 
 
+@checks.on_cuda
 def check_event_and_stream_must_share_a_context(drv: Driver) -> None:
     here, there, third = drv.context(0), drv.context(1), drv.context_new(0)
     streams = {context: drv.stream_new(context=context) for context in (here, there, third)}
@@ -111,6 +126,7 @@ def check_event_and_stream_must_share_a_context(drv: Driver) -> None:
         assert drv.cu.cuEventRecord(event, stream) == 0
 
 
+@checks.on_cuda
 def check_contexts_that_ended(drv: Driver) -> None:
     context = drv.context_new(0)
     stream, event = drv.stream_new(context=context), event_in(drv, context)
@@ -127,6 +143,7 @@ def check_contexts_that_ended(drv: Driver) -> None:
 # --- the stack --------------------------------------------------------------------------
 
 
+@checks.on_cuda
 def check_the_stack(drv: Driver) -> None:
     one, two = drv.context(0), drv.context(1)
     n, m = drv.context_number(one), drv.context_number(two)
@@ -150,6 +167,7 @@ def check_the_stack(drv: Driver) -> None:
     assert drv.cu.cuCtxPushCurrent_v2(None) == 201
 
 
+@checks.on_cuda
 def check_every_thread_has_its_own_stack(drv: Driver) -> None:
     drv.set_current(drv.context(0))
     seen: list[int] = []
@@ -166,6 +184,7 @@ def check_every_thread_has_its_own_stack(drv: Driver) -> None:
     assert drv.context_stack() == (drv.context_number(drv.context(0)),)
 
 
+@checks.on_cuda
 def check_primary_contexts(drv: Driver) -> None:
     drv.reset(hard=True, start=False)
     drv.call("cuInit", 0)
@@ -187,6 +206,7 @@ def check_primary_contexts(drv: Driver) -> None:
     assert drv.get("cuDeviceGetCount", C.c_int) == 2
 
 
+@checks.on_cuda
 def check_other_contexts(drv: Driver) -> None:
     context = drv.get("cuCtxCreate_v2", C.c_void_p, 0, 1)
     assert context not in (drv.context(0), drv.context(1))
@@ -197,74 +217,88 @@ def check_other_contexts(drv: Driver) -> None:
     assert drv.cu.cuCtxDestroy_v2(drv.context(0)) == 201, "a primary context is released"
 
 
-def check_a_reset_leaves_what_the_driver_gave(drv: Driver) -> None:
-    event = event_in(drv, drv.context(0))
-    stream = drv.get("cuStreamCreate", C.c_void_p, 1)
-    before = drv.live_events()
+def check_a_reset_leaves_what_the_driver_gave(drv: Any) -> None:
+    vendor = vendors.of(drv)
+    drv.make_current(0)
+    event, stream = new_event(drv), drv.get(vendor.create_stream, C.c_void_p, 1)
+    drv.make_current(1)
+    fresh, before = (0 if vendor.is_hip else ()), drv.live_events()
     drv.reset()
-    assert drv.context_stack_depth() == 0
+    assert drv.now_current() == fresh
     assert drv.log() == drv.races() == [] and drv.counts() == {}
     assert drv.live_events() == before
-    assert drv.cu.cuEventRecord(event, stream) == 0
+    assert getattr(drv.cu, vendor.record)(event, stream) == 0
+    drv.reset(hard=True)
+    assert drv.live_events() == 0
 
 
 # --- the log ----------------------------------------------------------------------------
 
 
-def check_the_log(drv: Driver) -> None:
+def check_the_log(drv: Any) -> None:
+    vendor = vendors.of(drv)
+    record, wait = getattr(drv.cu, vendor.record), getattr(drv.cu, vendor.wait)
     p = drv.stream_new(0, False, name="P1")
-    drv.set_current(drv.context(0))
-    event = drv.get("cuEventCreate", C.c_void_p, 2)
+    drv.make_current(0)
+    event = new_event(drv)
     drv.clear_log()
     with drv.caller("someone"):
-        drv.cu.cuEventRecord(event, p)
-    drv.cu.cuStreamWaitEvent(2, event, 0)
-    drv.set_current(drv.context(1))
-    drv.cu.cuEventRecord(event, 1)
+        record(event, p)
+    wait(2, event, 0)
+    drv.make_current(1)
+    record(event, vendor.legacy)
     number = drv.entries()[0].args["ev"]
-    here, there = (drv.context_number(drv.context(k)) for k in (0, 1))
+    here, there, nowhere = "dev=0", "dev=1", "dev=0"
+    if not vendor.is_hip:
+        here, there = (f"ctx={drv.context_number(drv.context(k))}" for k in (0, 1))
+        nowhere = "ctx=0"
     assert drv.log() == [
-        f"cuEventRecord ev={number} stream=P1 ctx={here}",
-        f"cuStreamWaitEvent stream=PTDS ev={number} ctx={here}",
-        f"cuEventRecord ev={number} stream=L ctx={there} -> 400",
+        f"{vendor.record} ev={number} stream=P1 {here}",
+        f"{vendor.wait} stream=PTDS ev={number} {here}",
+        f"{vendor.record} ev={number} stream={vendor.shown} {there} -> 400",
     ]
-    assert drv.calls() == ["cuEventRecord", "cuStreamWaitEvent", "cuEventRecord"]
-    assert drv.calls(by="someone") == ["cuEventRecord"]
-    assert drv.counts() == {"cuEventCreate": 1, "cuEventRecord": 2, "cuStreamWaitEvent": 1}
+    assert drv.calls() == [vendor.record, vendor.wait, vendor.record]
+    assert drv.calls(by="someone") == [vendor.record]
+    assert drv.counts() == {vendor.create_event: 1, vendor.record: 2, vendor.wait: 1}
     assert [entry.rc for entry in drv.entries()] == [0, 0, 400]
-    thread = threading.Thread(target=drv.cu.cuStreamSynchronize, args=(p,))
+    thread = threading.Thread(target=getattr(drv.cu, vendor.stream_sync), args=(p,))
     thread.start()
     thread.join()
     entry = drv.entries()[-1]
-    assert entry.thread != drv.thread() and entry.text == "cuStreamSynchronize stream=P1 ctx=0"
+    assert entry.thread != drv.thread()
+    assert entry.text == f"{vendor.stream_sync} stream=P1 {nowhere}"
 
 
-def check_requested_failures(drv: Driver) -> None:
-    p = drv.stream_new(0, False)
-    event = event_in(drv, drv.context(0))
-    memory = drv.alloc(8, kind="managed")
+def check_requested_failures(drv: Any) -> None:
+    vendor = vendors.of(drv)
+    record, sync = getattr(drv.cu, vendor.record), getattr(drv.cu, vendor.stream_sync)
+    drv.make_current(0)
+    p, event = drv.stream_new(0, False), new_event(drv)
+    memory = drv.alloc(8, kind="pinned")
     drv.write(p, memory)
-    drv.fail_next("cuStreamSynchronize", 700)
-    drv.fail_next("cuEventRecord", 719, skip=1)
-    assert drv.cu.cuStreamSynchronize(p) == 700
+    drv.fail_next(vendor.stream_sync, 700)
+    drv.fail_next(vendor.record, 719, skip=1)
+    assert sync(p) == 700
     assert drv.host_read(memory), "a call that fails does nothing"
-    assert drv.cu.cuStreamSynchronize(p) == 0
-    assert [drv.cu.cuEventRecord(event, p) for _ in range(3)] == [0, 719, 0]
-    drv.fail_next("cuEventRecord", 700)
+    assert sync(p) == 0
+    assert [record(event, p) for _ in range(3)] == [0, 719, 0]
+    drv.fail_next(vendor.record, 700)
     drv.reset()
-    assert drv.cu.cuEventRecord(event, 1) == 201, "forgotten by the reset"
+    drv.make_current(0)
+    assert record(event, vendor.legacy) == 0, "forgotten by the reset"
 
 
-def check_events_destroyed_twice_and_never(drv: Driver) -> None:
-    before = drv.live_events()
-    first, second = event_in(drv, drv.context(0)), event_in(drv, drv.context(0))
+def check_events_destroyed_twice_and_never(drv: Any) -> None:
+    destroy, before = getattr(drv.cu, vendors.of(drv).destroy_event), drv.live_events()
+    drv.make_current(0)
+    first, second = new_event(drv), new_event(drv)
     assert drv.live_events() == before + 2
-    drv.call("cuEventDestroy_v2", first)
+    assert destroy(first) == 0
     assert drv.live_events() == before + 1
-    assert drv.cu.cuEventDestroy_v2(first) == 400
+    assert destroy(first) == 400
     assert len(drv.marks("DOUBLE")) == 1
     assert len(drv.leaks()) == before + 1
-    drv.call("cuEventDestroy_v2", second)
+    assert destroy(second) == 0
 
 
 # --- pointers ---------------------------------------------------------------------------
@@ -299,6 +333,7 @@ def one_by_one(drv: Driver, address: int) -> dict[str, object]:
     return found
 
 
+@checks.on_cuda
 def check_what_pointers_tell(drv: Driver) -> None:
     for device in (0, 1):
         own = {"device": drv.context(device), "managed": drv.context(device)}
@@ -323,6 +358,7 @@ def check_what_pointers_tell(drv: Driver) -> None:
             }
 
 
+@checks.on_cuda
 def check_pointers_that_no_driver_knows(drv: Driver) -> None:
     block = (C.c_char * 8)()
     for address in (0, 8, C.addressof(block), drv.alloc(8) + 8):
@@ -330,6 +366,7 @@ def check_pointers_that_no_driver_knows(drv: Driver) -> None:
         assert set(one_by_one(drv, address).values()) == {1}
 
 
+@checks.on_cuda
 def check_pointers_and_contexts(drv: Driver) -> None:
     base = drv.alloc(8)
     drv.set_current(None)
@@ -342,12 +379,14 @@ def check_pointers_and_contexts(drv: Driver) -> None:
     assert attributes(drv, base)["ordinal"] == 0
 
 
+@checks.on_cuda
 def check_memory_of_another_context(drv: Driver) -> None:
     context = drv.context_new(1)
     found = attributes(drv, drv.alloc(8, context=context))
     assert (found["context"], found["ordinal"]) == (context, 1)
 
 
+@checks.on_cuda
 def check_allocations_by_the_driver(drv: Driver) -> None:
     drv.set_current(drv.context(1))
     base = drv.get("cuMemAlloc_v2", C.c_uint64, 64)
@@ -373,6 +412,7 @@ def check_allocations_by_the_driver(drv: Driver) -> None:
     assert drv.cu.cuMemFree_v2(0) == 0
 
 
+@checks.on_cuda
 def check_device_attributes(drv: Driver) -> None:
     value = C.c_int()
     for device in (0, 1):
@@ -386,15 +426,16 @@ def check_device_attributes(drv: Driver) -> None:
 # --- Python's lock ----------------------------------------------------------------------
 
 
-def check_pythons_lock_is_seen(drv: Driver) -> None:
-    p = drv.stream_new(0, False)
-    event = event_in(drv, drv.context(0))
-    calls = [
-        ("cuEventRecord", event, p),
-        ("cuStreamWaitEvent", p, event, 0),
-        ("cuStreamSynchronize", p),
-        ("cuCtxSynchronize",),
-        ("cuEventDestroy_v2", event),
+def check_pythons_lock_is_seen(drv: Any) -> None:
+    vendor = vendors.of(drv)
+    drv.make_current(0)
+    p, event = drv.stream_new(0, False), new_event(drv)
+    calls: list[tuple[Any, ...]] = [
+        (vendor.record, event, p),
+        (vendor.wait, p, event, 0),
+        (vendor.stream_sync, p),
+        (vendor.device_sync,),
+        (vendor.destroy_event, event),
     ]
     drv.clear_log()
     for name, *arguments in calls[:-1]:
@@ -402,10 +443,10 @@ def check_pythons_lock_is_seen(drv: Driver) -> None:
     assert drv.gil_held_calls() == drv.gil_held_calls(every=True) == {} and not drv.marks()
     for name, *arguments in calls:
         assert getattr(drv.held, name)(*arguments) == 0
-    drv.held.cuCtxGetCurrent(C.byref(C.c_void_p()))
+    getattr(drv.held, vendor.get_device)(C.byref(C.c_int()))
     named = {name: 1 for name, *_ in calls}
     assert drv.gil_held_calls() == named
-    assert drv.gil_held_calls(every=True) == named | {"cuCtxGetCurrent": 1}
+    assert drv.gil_held_calls(every=True) == named | {vendor.get_device: 1}
     assert drv.marks() == [f"GIL {name}" for name in named]
 
 
@@ -437,6 +478,7 @@ SINCE = {
 }
 
 
+@checks.on_cuda
 def check_what_a_version_has(drv: Driver) -> None:
     version = drv.get("cuDriverGetVersion", C.c_int)
     assert version in (9020, 12020, 12050, 13000)
@@ -477,6 +519,7 @@ def check_looking_names_up(drv: Driver) -> None:
     assert drv.counts()["cuGetProcAddress_v2"] == 9
 
 
+@checks.on_cuda
 def check_names_of_errors(drv: Driver) -> None:
     text = C.c_char_p()
     drv.call("cuGetErrorName", 201, C.byref(text))
@@ -484,7 +527,7 @@ def check_names_of_errors(drv: Driver) -> None:
     assert drv.cu.cuGetErrorName(12345, C.byref(text)) == 1
 
 
-@pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), LIVE))
+@pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), ALL_LIVE))
 def test_driver(variant: str, name: str) -> None:
     results = run_checks(variant, __file__)
     assert results[name] is None, results[name]
@@ -498,7 +541,7 @@ def test_the_stub_answers_34_to_everything() -> None:
         "stub",
         """
         from device.test_fake_driver import blank
-        from drivers.prototypes import CUDA
+        from drivers.prototypes import CUDA, HIP, TEXTS
         assert drv.start() == 34
         called = {name: blank(drv, name) for name in CUDA if drv.has(name)}
         assert len(called) > 60 and set(called.values()) == {34}, called
@@ -512,7 +555,7 @@ def test_without_a_device_every_start_fails() -> None:
         """
         import ctypes as C
         from device.test_fake_driver import EARLY, blank
-        from drivers.prototypes import CUDA
+        from drivers.prototypes import CUDA, HIP, TEXTS
         assert drv.start() == 100
         for _ in range(3):
             assert drv.cu.cuInit(0) == 100
@@ -542,35 +585,49 @@ def test_it_is_what_the_process_finds() -> None:
 
 SETTING = """
 import ctypes as C, os, sys
+from doubles import vendors
 os.dup2(1, 2)
+v, cu = vendors.of(drv), drv.cu
+record, wait, sync = (getattr(cu, name) for name in (v.record, v.wait, v.stream_sync))
+events, streams = (getattr(cu, f"{v.prefix}{what}Query") for what in ("Event", "Stream"))
 drv.reset()
-drv.set_current(drv.context(0))
-stream = drv.get("cuStreamCreate", C.c_void_p, 1)
-event = drv.get("cuEventCreate", C.c_void_p, 2)
-drv.call("cuEventRecord", event, stream)
+drv.make_current(0)
+stream = drv.get(v.create_stream, C.c_void_p, 1)
+event = vendors.new_event(drv)
+record(event, stream)
 """
 DEADLY = {
-    "an unknown stream": "drv.cu.cuEventRecord(event, 12345)",
-    "a stream cut to 32 bits": "drv.cu.cuStreamSynchronize(stream & 0xffffffff)",
-    "a context for a stream": "drv.cu.cuStreamSynchronize(drv.context(0))",
-    "-1 for a stream": "drv.cu.cuStreamWaitEvent(2**64 - 1, event, 0)",
-    "an unknown event": "drv.cu.cuEventRecord(16, stream)",
-    "an unknown context": "drv.cu.cuCtxPushCurrent_v2(16)",
-    "a destroyed stream": "drv.call('cuStreamDestroy_v2', stream); drv.cu.cuStreamQuery(stream)",
+    "an unknown stream": "record(event, 12345)",
+    "a stream cut to 32 bits": "sync(stream & 0xffffffff)",
+    "a context for a stream": "sync(drv.context(0))",
+    "-1 for a stream": "wait(2**64 - 1, event, 0)",
+    "an unknown event": "record(16, stream)",
+    "a destroyed stream": "drv.call(v.destroy_stream, stream); streams(stream)",
     "a stream of an earlier case": (
-        "s = drv.stream_new(); drv.reset();"
-        "drv.cu.cuEventRecord(event, stream); drv.cu.cuStreamQuery(s)"
+        "s = drv.stream_new(); drv.reset(); record(event, stream); streams(s)"
     ),
-    "a destroyed event": "drv.call('cuEventDestroy_v2', event); drv.cu.cuEventQuery(event)",
-    "destroying an unknown event": "drv.cu.cuEventDestroy_v2(16)",
+    "a destroyed event": "drv.call(v.destroy_event, event); events(event)",
+    "destroying an unknown event": "getattr(cu, v.destroy_event)(16)",
 }
 
 
 @pytest.mark.parametrize("what", DEADLY)
-def test_it_aborts_on(what: str) -> None:
-    out = run_with_driver("13.0", SETTING + DEADLY[what], returncode=-signal.SIGABRT)
+@pytest.mark.parametrize("variant", ["13.0", "hip7"])
+def test_it_aborts_on(variant: str, what: str) -> None:
+    out = run_with_driver(variant, SETTING + DEADLY[what], returncode=-signal.SIGABRT)
     assert "fake driver:" in out
-    assert "cuEventRecord ev=1 stream=" in out, "the log is told"
+    assert "EventRecord ev=1 stream=" in out, "the log is told"
+
+
+def test_it_aborts_on_an_unknown_context() -> None:
+    code = SETTING + "cu.cuCtxPushCurrent_v2(16)"
+    assert "fake driver:" in run_with_driver("13.0", code, returncode=-signal.SIGABRT)
+
+
+@pytest.mark.parametrize("what", ["an unknown event", "a destroyed event"])
+def test_hip_5_aborts_on(what: str) -> None:
+    """An unknown stream is an error there."""
+    run_with_driver("hip5", SETTING + DEADLY[what], returncode=-signal.SIGABRT)
 
 
 FORKED = """
@@ -580,30 +637,40 @@ if child == 0:
     os._exit(0)
 _, status = os.waitpid(child, 0)
 assert os.waitstatus_to_exitcode(status) == {ends}, status
-assert drv.cu.cuStreamSynchronize(stream) == 0, "the parent goes on"
+assert sync(stream) == 0, "the parent goes on"
 """
-CALLS = ("cuStreamSynchronize(stream)", "cuInit(0)", "cuEventDestroy_v2(event)")
+CALLS = {
+    "a wait": "sync(stream)",
+    "the start": "cu.cuInit(0)",
+    "a question": "getattr(cu, v.get_device)(C.byref(C.c_int()))",
+    "an end": "getattr(cu, v.destroy_event)(event)",
+}
 
 
-@pytest.mark.parametrize("call", CALLS)
-def test_a_forked_child_must_not_call(call: str) -> None:
-    code = SETTING + FORKED.format(call=f"drv.cu.{call}", ends=-signal.SIGABRT)
-    assert "in a forked child" in run_with_driver("13.0", code)
+@pytest.mark.parametrize("what", CALLS)
+@pytest.mark.parametrize("variant", ["13.0", "hip6"])
+def test_a_forked_child_must_not_call(variant: str, what: str) -> None:
+    call = CALLS[what].replace("cuInit", "hipInit" if variant == "hip6" else "cuInit")
+    code = SETTING + FORKED.format(call=call, ends=-signal.SIGABRT)
+    assert "in a forked child" in run_with_driver(variant, code)
 
 
-def test_a_forked_child_may_call_nothing_or_start_itself() -> None:
-    run_with_driver("13.0", SETTING + FORKED.format(call="pass", ends=0))
+@pytest.mark.parametrize(("variant", "start"), [("13.0", "cuInit"), ("hip6", "hipInit")])
+def test_a_forked_child_may_call_nothing_or_start_itself(variant: str, start: str) -> None:
+    run_with_driver(variant, SETTING + FORKED.format(call="pass", ends=0))
     run_with_driver(
-        "13.0",
-        """
+        variant,
+        f"""
         import os
         child = os.fork()
         if child == 0:
-            os._exit(drv.cu.cuInit(0))
+            os._exit(drv.cu.{start}(0))
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         """,
     )
 
 
 def test_all_variants_are_here() -> None:
-    assert set(VARIANTS) == {*LIVE, "stub", "nodev"}
+    assert set(VARIANTS) == {*CUDA_LIVE, "stub", "nodev"}
+    assert set(HIP_VARIANTS) == {*HIP_LIVE, "hip-nodev5", "hip-nodev6"}
+    assert set(TEXTS) <= HIP.keys()

@@ -1,100 +1,27 @@
-"""The fake libamdhip64: what it calls synced, its errors by release, and what it does not bear."""
+"""The fake libamdhip64: devices, errors by release, copies.  What both vendors have is in
+``test_fake_driver.py`` and ``test_fake_sync.py``."""
 
 from __future__ import annotations
 
 import ctypes as C
 import re
-import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from project.tree import driver_calls
 
-from drivers import HIP_VARIANTS, HipDriver, built, checks, run_checks, run_with_driver
+from doubles.vendors import edge, new_event
+from drivers import HIP_LIVE, HIP_VARIANTS, HipDriver, built, checks, run_checks, run_with_driver
 from drivers.control import DriverError
-from drivers.prototypes import HIP, TEXTS
+from drivers.prototypes import HIP
 
-LIVE = ("hip5", "hip6", "hip7")
-VERSIONS = {"hip5": 50221153, "hip6": 60443484, "hip7": 70000000}
-KINDS = ("L", "PTDS", "blocking", "non-blocking")
 TO_DEVICE, TO_HOST, WITHIN, BY_ADDRESS = 1, 2, 3, 4
-
-# For a producer on each of KINDS, whether a consumer on each of KINDS is synced (dot) or not.
-READS = """
-    nothing                   ...X  ..XX  .XXX  XXXX
-    edge(P->S)                ....  ....  ....  ....
-    edge(L->S)                ....  ....  ....  XXXX
-    sync(P)                   ....  ....  ....  ....
-    sync(L)                   ....  ....  ....  XXXX
-    hipDeviceSynchronize      ....  ....  ....  ....
-"""
-# The producer writes again after the consumer, which was synced, has read.
-OVERWRITES = """
-    nothing                   ...X  ..XX  .XXX  XXXX
-    edge(S->P)                ....  ....  ....  ....
-    sync(S)                   ....  ....  ....  ....
-"""
 
 
 def version_of(drv: HipDriver) -> int:
     return drv.get("hipRuntimeGetVersion", C.c_int)
-
-
-def stream_of(drv: HipDriver, kind: str, name: str) -> int:
-    reserved = {"L": 0, "PTDS": 2}
-    return reserved[kind] if kind in reserved else drv.stream_new(0, kind == "blocking", name=name)
-
-
-def new_event(drv: HipDriver) -> int:
-    return drv.get("hipEventCreateWithFlags", C.c_void_p, 2)
-
-
-def edge(drv: HipDriver, p: int, s: int) -> None:
-    event = new_event(drv)
-    drv.call("hipEventRecord", event, p)
-    drv.call("hipStreamWaitEvent", s, event, 0)
-    drv.call("hipEventDestroy", event)
-
-
-ACTIONS: dict[str, Callable[[HipDriver, int, int], None]] = {
-    "nothing": lambda drv, p, s: None,
-    "edge(P->S)": edge,
-    "edge(S->P)": lambda drv, p, s: edge(drv, s, p),
-    "edge(L->S)": lambda drv, p, s: edge(drv, 0, s),
-    "sync(P)": lambda drv, p, s: drv.call("hipStreamSynchronize", p),
-    "sync(S)": lambda drv, p, s: drv.call("hipStreamSynchronize", s),
-    "sync(L)": lambda drv, p, s: drv.call("hipStreamSynchronize", 0),
-    "hipDeviceSynchronize": lambda drv, p, s: drv.call("hipDeviceSynchronize"),
-}
-
-
-def rows(table: str) -> Iterator[tuple[str, str]]:
-    for line in table.strip().splitlines():
-        action, cells = line.split(maxsplit=1)
-        yield action, cells
-
-
-def cell(drv: HipDriver, action: str, producer: str, consumer: str, overwritten: bool) -> str:
-    drv.reset()
-    p, s = stream_of(drv, producer, "P"), stream_of(drv, consumer, "S")
-    memory = drv.alloc(64)
-    assert not drv.write(p, memory)
-    if overwritten:
-        edge(drv, p, s)
-        assert not drv.read(s, memory)
-    ACTIONS[action](drv, p, s)
-    racy = drv.write(p, memory) if overwritten else drv.read(s, memory)
-    assert bool(drv.races()) == racy
-    return "X" if racy else "."
-
-
-def check_the_tables_of_syncs(drv: HipDriver) -> None:
-    for table, overwritten in ((READS, False), (OVERWRITES, True)):
-        for action, wanted in rows(table):
-            found = ("".join(cell(drv, action, p, s, overwritten) for s in KINDS) for p in KINDS)
-            assert "  ".join(found) == wanted, action
 
 
 # --- devices ------------------------------------------------------------------------------
@@ -144,8 +71,6 @@ def check_an_event_belongs_to_the_device_on_which_it_was_made(drv: HipDriver) ->
     assert drv.hip.hipEventRecord(event, 0) == 400
     assert drv.hip.hipEventRecord(event, here) == 0
     assert drv.hip.hipEventRecord(None, here) == 400
-    assert drv.hip.hipEventDestroy(event) == 0
-    assert drv.hip.hipEventDestroy(event) == 400 and len(drv.marks("DOUBLE")) == 1
 
 
 def check_the_device_of_a_stream(drv: HipDriver) -> None:
@@ -332,35 +257,10 @@ def check_copies_that_are_wrong(drv: HipDriver) -> None:
     assert len(drv.marks("PEER")) == 1
 
 
-# --- the log ------------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------
 
 
-def check_the_log(drv: HipDriver) -> None:
-    p = drv.stream_new(0, False, name="P1")
-    event = new_event(drv)
-    drv.clear_log()
-    with drv.caller("someone"):
-        drv.hip.hipEventRecord(event, p)
-    drv.hip.hipStreamWaitEvent(2, event, 0)
-    drv.set_device(1)
-    drv.hip.hipEventRecord(event, None)
-    number = drv.entries()[0].args["ev"]
-    assert drv.log() == [
-        f"hipEventRecord ev={number} stream=P1 dev=0",
-        f"hipStreamWaitEvent stream=PTDS ev={number} dev=0",
-        f"hipEventRecord ev={number} stream=0 dev=1 -> 400",
-    ]
-    assert drv.calls(by="someone") == ["hipEventRecord"]
-    assert [entry.rc for entry in drv.entries()] == [0, 0, 400]
-
-
-def check_requested_failures_and_names(drv: HipDriver) -> None:
-    p = drv.stream_new(0, False)
-    memory = drv.alloc(8, kind="pinned")
-    drv.write(p, memory)
-    drv.fail_next("hipStreamSynchronize", 700)
-    assert drv.hip.hipStreamSynchronize(p) == 700
-    assert drv.host_read(memory), "a call that fails does nothing"
+def check_names_of_errors(drv: HipDriver) -> None:
     assert drv.hip.hipGetErrorName(709) == b"hipErrorContextIsDestroyed"
     assert drv.hip.hipGetErrorName(12345) == b"hipErrorUnknown"
 
@@ -382,42 +282,7 @@ def check_the_last_error_of_a_thread(drv: HipDriver) -> None:
     assert drv.hip.hipGetLastError() == 101 and drv.last_error() == 0
 
 
-def check_a_reset(drv: HipDriver) -> None:
-    event, stream = new_event(drv), drv.get("hipStreamCreateWithFlags", C.c_void_p, 1)
-    drv.set_device(1)
-    before = drv.live_events()
-    drv.reset()
-    assert drv.device() == 0 and drv.log() == drv.races() == [] and drv.counts() == {}
-    assert drv.live_events() == before and drv.hip.hipEventRecord(event, stream) == 0
-    drv.reset(hard=True)
-    assert drv.live_events() == 0
-
-
-def check_pythons_lock_is_seen(drv: HipDriver) -> None:
-    p, event = drv.stream_new(0, False), new_event(drv)
-    calls = [
-        ("hipEventRecord", event, p),
-        ("hipStreamWaitEvent", p, event, 0),
-        ("hipStreamSynchronize", p),
-        ("hipDeviceSynchronize",),
-        ("hipEventDestroy", event),
-    ]
-    drv.reset()
-    p = drv.stream_new(0, False)
-    calls = [tuple(p if a == calls[0][2] else a for a in call) for call in calls]
-    for name, *arguments in calls[:-1]:
-        assert getattr(drv.hip, name)(*arguments) == 0
-    assert drv.gil_held_calls() == drv.gil_held_calls(every=True) == {} and not drv.marks()
-    for name, *arguments in calls:
-        assert getattr(drv.held, name)(*arguments) == 0
-    drv.held.hipGetDevice(C.byref(C.c_int()))
-    named = {name: 1 for name, *_ in calls}
-    assert drv.gil_held_calls() == named
-    assert drv.gil_held_calls(every=True) == named | {"hipGetDevice": 1}
-    assert drv.marks() == [f"GIL {name}" for name in named]
-
-
-@pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), LIVE))
+@pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), HIP_LIVE))
 def test_runtime(variant: str, name: str) -> None:
     results = run_checks(variant, __file__)
     assert results[name] is None, results[name]
@@ -453,7 +318,8 @@ def test_without_a_device(variant: str, error: int) -> None:
         variant,
         """
         import ctypes as C
-        from device.test_fake_hip import blank, HIP, TEXTS
+        from device.test_fake_hip import blank
+        from drivers.prototypes import HIP, TEXTS
         error, = arguments
         assert drv.start() == error
         count = C.c_int(9)
@@ -499,55 +365,3 @@ def test_two_runtimes_in_one_process_know_nothing_of_each_other() -> None:
         """,
         str(built("hip6")),
     )
-
-
-# --- what it does not bear ----------------------------------------------------------------
-
-SETTING = """
-import ctypes as C, os
-os.dup2(1, 2)
-drv.reset()
-stream = drv.get("hipStreamCreateWithFlags", C.c_void_p, 1)
-event = drv.get("hipEventCreateWithFlags", C.c_void_p, 2)
-drv.call("hipEventRecord", event, stream)
-"""
-DEADLY = {
-    "an unknown stream": "drv.hip.hipEventRecord(event, 12345)",
-    "a stream cut to 32 bits": "drv.hip.hipStreamSynchronize(stream & 0xffffffff)",
-    "a device for a stream": "drv.hip.hipStreamIsCapturing(drv.context(0), C.byref(C.c_int()))",
-    "-1 for a stream": "drv.hip.hipStreamWaitEvent(2**64 - 1, event, 0)",
-    "a destroyed stream": "drv.call('hipStreamDestroy', stream); drv.hip.hipStreamQuery(stream)",
-    "an unknown event": "drv.hip.hipEventRecord(16, stream)",
-    "a destroyed event": "drv.call('hipEventDestroy', event); drv.hip.hipEventQuery(event)",
-}
-
-
-@pytest.mark.parametrize("what", DEADLY)
-def test_seven_aborts_on(what: str) -> None:
-    out = run_with_driver("hip7", SETTING + DEADLY[what], returncode=-signal.SIGABRT)
-    assert "fake driver:" in out and "hipEventRecord ev=1 stream=" in out
-
-
-@pytest.mark.parametrize("what", ["an unknown event", "a destroyed event"])
-def test_five_aborts_on(what: str) -> None:
-    run_with_driver("hip5", SETTING + DEADLY[what], returncode=-signal.SIGABRT)
-
-
-@pytest.mark.parametrize(
-    "call", ["hipStreamSynchronize(stream)", "hipGetDevice(C.byref(C.c_int()))"]
-)
-def test_a_forked_child_must_not_call(call: str) -> None:
-    code = f"""
-child = os.fork()
-if child == 0:
-    drv.hip.{call}
-    os._exit(0)
-assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == {-signal.SIGABRT}
-assert drv.hip.hipStreamSynchronize(stream) == 0, "the parent goes on"
-"""
-    assert "in a forked child" in run_with_driver("hip6", SETTING + code)
-
-
-def test_all_variants_are_here() -> None:
-    assert set(HIP_VARIANTS) == {*LIVE, "hip-nodev5", "hip-nodev6"}
-    assert set(TEXTS) <= HIP.keys()

@@ -1,4 +1,4 @@
-"""What the fake driver calls synced: the table of every action, cell by cell, and finer rules.
+"""What the fake drivers call synced: the table of every action, cell by cell, and finer rules.
 
 Whoever reads without a sync here would read stale data on a device; whoever is refused
 where the streams are synced would cost people time.  So both dots and crosses are demanded.
@@ -9,13 +9,15 @@ from __future__ import annotations
 import ctypes as C
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from drivers import Driver, checks, run_checks
+from doubles import vendors
+from doubles.vendors import edge, new_event
+from drivers import ALL_LIVE, Driver, checks, run_checks
 from drivers.prototypes import Memcpy2D, Memcpy3D
 
-LIVE = ("9.2", "12.2", "12.5", "13.0")
 KINDS = ("L", "PTDS", "blocking", "non-blocking")
 
 # For a producer on each of KINDS, whether a consumer on each of KINDS is synced (dot) or not.
@@ -25,7 +27,7 @@ READS = """
     edge(L->S)                ....  ....  ....  XXXX
     sync(P)                   ....  ....  ....  ....
     sync(L)                   ....  ....  ....  XXXX
-    cuCtxSynchronize          ....  ....  ....  ....
+    sync(device)              ....  ....  ....  ....
     cuCtxRecordEvent->S       ....  ....  ....  ....
 """
 # The producer writes again after the consumer, which was synced, has read.
@@ -36,40 +38,35 @@ OVERWRITES = """
 """
 
 
-def stream_of(drv: Driver, kind: str, name: str) -> int:
-    if kind == "L":
-        return 1
-    if kind == "PTDS":
-        return 2
-    return drv.stream_new(0, kind == "blocking", name=name)
+def stream_of(drv: Any, kind: str, name: str) -> int:
+    short = {"blocking": "B", "non-blocking": "N"}.get(kind, kind)
+    return vendors.of(drv).stream(drv, short, name=name)
 
 
-def new_event(drv: Driver) -> int:
-    return drv.get("cuEventCreate", C.c_void_p, 2)
-
-
-def edge(drv: Driver, p: int, s: int) -> None:
-    event = new_event(drv)
-    drv.call("cuEventRecord", event, p)
-    drv.call("cuStreamWaitEvent", s, event, 0)
-    drv.call("cuEventDestroy_v2", event)
-
-
-def context_edge(drv: Driver, s: int) -> None:
+def context_edge(drv: Any, s: int) -> None:
     event = new_event(drv)
     drv.call("cuCtxRecordEvent", drv.context(0), event)
     drv.call("cuStreamWaitEvent", s, event, 0)
 
 
-ACTIONS: dict[str, Callable[[Driver, int, int], None]] = {
+def sync(drv: Any, stream: int | None = None) -> None:
+    """The host waits for a stream, or for the current device."""
+    vendor = vendors.of(drv)
+    if stream is None:
+        drv.call(vendor.device_sync)
+    else:
+        drv.call(vendor.stream_sync, stream)
+
+
+ACTIONS: dict[str, Callable[[Any, int, int], None]] = {
     "nothing": lambda drv, p, s: None,
     "edge(P->S)": edge,
     "edge(S->P)": lambda drv, p, s: edge(drv, s, p),
-    "edge(L->S)": lambda drv, p, s: edge(drv, 1, s),
-    "sync(P)": lambda drv, p, s: drv.call("cuStreamSynchronize", p),
-    "sync(S)": lambda drv, p, s: drv.call("cuStreamSynchronize", s),
-    "sync(L)": lambda drv, p, s: drv.call("cuStreamSynchronize", 1),
-    "cuCtxSynchronize": lambda drv, p, s: drv.call("cuCtxSynchronize"),
+    "edge(L->S)": lambda drv, p, s: edge(drv, vendors.of(drv).legacy, s),
+    "sync(P)": lambda drv, p, s: sync(drv, p),
+    "sync(S)": lambda drv, p, s: sync(drv, s),
+    "sync(L)": lambda drv, p, s: sync(drv, vendors.of(drv).legacy),
+    "sync(device)": lambda drv, p, s: sync(drv),
     "cuCtxRecordEvent->S": lambda drv, p, s: context_edge(drv, s),
 }
 
@@ -80,9 +77,9 @@ def rows(table: str) -> Iterator[tuple[str, str]]:
         yield action, cells
 
 
-def read_cell(drv: Driver, action: str, producer: str, consumer: str) -> str:
+def read_cell(drv: Any, action: str, producer: str, consumer: str) -> str:
     drv.reset()
-    drv.set_current(drv.context(0))
+    drv.make_current(0)
     p, s = stream_of(drv, producer, "P"), stream_of(drv, consumer, "S")
     memory = drv.alloc(64)
     assert not drv.write(p, memory)
@@ -92,9 +89,9 @@ def read_cell(drv: Driver, action: str, producer: str, consumer: str) -> str:
     return "X" if racy else "."
 
 
-def overwrite_cell(drv: Driver, action: str, producer: str, consumer: str) -> str:
+def overwrite_cell(drv: Any, action: str, producer: str, consumer: str) -> str:
     drv.reset()
-    drv.set_current(drv.context(0))
+    drv.make_current(0)
     p, s = stream_of(drv, producer, "P"), stream_of(drv, consumer, "S")
     memory = drv.alloc(64)
     assert not drv.write(p, memory)
@@ -104,7 +101,7 @@ def overwrite_cell(drv: Driver, action: str, producer: str, consumer: str) -> st
     return "X" if drv.write(p, memory) else "."
 
 
-def check_the_table_of_reads(drv: Driver) -> None:
+def check_the_table_of_reads(drv: Any) -> None:
     for action, wanted in rows(READS):
         if action == "cuCtxRecordEvent->S" and not drv.has("cuCtxRecordEvent"):
             continue
@@ -112,50 +109,50 @@ def check_the_table_of_reads(drv: Driver) -> None:
         assert found == wanted, action
 
 
-def check_the_table_of_overwrites(drv: Driver) -> None:
+def check_the_table_of_overwrites(drv: Any) -> None:
     for action, wanted in rows(OVERWRITES):
         found = "  ".join("".join(overwrite_cell(drv, action, p, s) for s in KINDS) for p in KINDS)
         assert found == wanted, action
 
 
-def streams_of(drv: Driver, *blocking: bool) -> list[int]:
-    drv.set_current(drv.context(0))
+def streams_of(drv: Any, *blocking: bool) -> list[int]:
+    drv.make_current(0)
     return [drv.stream_new(0, b, name=n) for b, n in zip(blocking, "ABC", strict=False)]
 
 
-def check_a_wait_sees_the_last_record_and_no_later_one(drv: Driver) -> None:
+def check_a_wait_sees_the_last_record_and_no_later_one(drv: Any) -> None:
     p, s = streams_of(drv, False, False)
     first, second = drv.alloc(8), drv.alloc(8)
     event = new_event(drv)
     drv.write(p, first)
-    drv.call("cuEventRecord", event, p)
+    drv.call(vendors.of(drv).record, event, p)
     drv.write(p, second)
-    drv.call("cuStreamWaitEvent", s, event, 0)
-    drv.call("cuEventRecord", event, p)
+    drv.call(vendors.of(drv).wait, s, event, 0)
+    drv.call(vendors.of(drv).record, event, p)
     assert not drv.read(s, first)
     assert drv.read(s, second), "recorded after the wait"
 
 
-def check_a_record_forgets_the_one_before(drv: Driver) -> None:
+def check_a_record_forgets_the_one_before(drv: Any) -> None:
     p, q, s = streams_of(drv, False, False, False)
     memory = drv.alloc(8)
     event = new_event(drv)
     drv.write(p, memory)
-    drv.call("cuEventRecord", event, p)
-    drv.call("cuEventRecord", event, q)
-    drv.call("cuStreamWaitEvent", s, event, 0)
+    drv.call(vendors.of(drv).record, event, p)
+    drv.call(vendors.of(drv).record, event, q)
+    drv.call(vendors.of(drv).wait, s, event, 0)
     assert drv.read(s, memory)
 
 
-def check_an_event_never_recorded_syncs_nothing(drv: Driver) -> None:
+def check_an_event_never_recorded_syncs_nothing(drv: Any) -> None:
     p, s = streams_of(drv, False, False)
     memory = drv.alloc(8)
     drv.write(p, memory)
-    drv.call("cuStreamWaitEvent", s, new_event(drv), 0)
+    drv.call(vendors.of(drv).wait, s, new_event(drv), 0)
     assert drv.read(s, memory)
 
 
-def check_syncs_add_up(drv: Driver) -> None:
+def check_syncs_add_up(drv: Any) -> None:
     a, b, c = streams_of(drv, False, False, False)
     memory = drv.alloc(8)
     drv.write(a, memory)
@@ -164,7 +161,7 @@ def check_syncs_add_up(drv: Driver) -> None:
     assert not drv.read(c, memory)
 
 
-def check_the_legacy_stream_takes_part_only_when_it_is_used(drv: Driver) -> None:
+def check_the_legacy_stream_takes_part_only_when_it_is_used(drv: Any) -> None:
     """Two blocking streams are synced by work on L between them, and not by L's being there."""
     for use_it in (False, True):
         drv.reset()
@@ -172,19 +169,20 @@ def check_the_legacy_stream_takes_part_only_when_it_is_used(drv: Driver) -> None
         memory, other = drv.alloc(8), drv.alloc(8)
         drv.write(a, memory)
         if use_it:
-            drv.write(1, other)
+            drv.write(vendors.of(drv).legacy, other)
         assert drv.read(b, memory) is not use_it
 
 
-def check_a_wait_on_the_legacy_stream_holds_blocking_streams_back(drv: Driver) -> None:
+def check_a_wait_on_the_legacy_stream_holds_blocking_streams_back(drv: Any) -> None:
     p, b, n = streams_of(drv, False, True, False)
     memory = drv.alloc(8)
     drv.write(p, memory)
-    edge(drv, p, 1)
+    edge(drv, p, vendors.of(drv).legacy)
     assert not drv.read(b, memory)
     assert drv.read(n, memory)
 
 
+@checks.on_cuda
 def check_every_context_has_its_own_legacy_stream(drv: Driver) -> None:
     first, second = drv.context(0), drv.context_new(0)
     memory = drv.alloc(8)
@@ -193,20 +191,20 @@ def check_every_context_has_its_own_legacy_stream(drv: Driver) -> None:
     assert not drv.read(1, memory, context=first)
 
 
-def check_devices_are_apart_and_events_cross_them(drv: Driver) -> None:
+def check_devices_are_apart_and_events_cross_them(drv: Any) -> None:
     p = drv.stream_new(0, True, name="P")
     s = drv.stream_new(1, True, name="S")
     memory = drv.alloc(8)
     drv.write(p, memory)
-    drv.set_current(drv.context(1))
-    drv.call("cuCtxSynchronize")
+    drv.make_current(1)
+    sync(drv)
     assert drv.read(s, memory), "another device was waited for"
-    drv.set_current(drv.context(0))
+    drv.make_current(0)
     edge(drv, p, s)
     assert not drv.read(s, memory)
 
 
-def check_the_per_thread_stream_is_another_in_another_thread(drv: Driver) -> None:
+def check_the_per_thread_stream_is_another_in_another_thread(drv: Any) -> None:
     memory = drv.alloc(8)
     seen: list[bool] = []
     drv.write(2, memory)
@@ -223,50 +221,53 @@ def check_a_context_can_wait(drv: Driver) -> None:
     memory = drv.alloc(8)
     drv.write(p, memory)
     event = new_event(drv)
-    drv.call("cuEventRecord", event, p)
+    drv.call(vendors.of(drv).record, event, p)
     drv.call("cuCtxWaitEvent", drv.context(0), event)
     assert not drv.read(s, memory)
     assert not drv.read(drv.stream_new(0, False), memory), "streams made later wait too"
 
 
-def check_an_event_that_was_waited_for_syncs_the_host(drv: Driver) -> None:
+def check_an_event_that_was_waited_for_syncs_the_host(drv: Any) -> None:
     (p,) = streams_of(drv, False)
-    for call in ("cuEventSynchronize", "cuEventQuery"):
+    prefix = vendors.of(drv).prefix
+    for call in (f"{prefix}EventSynchronize", f"{prefix}EventQuery"):
         memory = drv.alloc(8, kind="managed")
         event = new_event(drv)
         drv.write(p, memory)
-        drv.call("cuEventRecord", event, p)
+        drv.call(vendors.of(drv).record, event, p)
         assert drv.host_read(memory)
         drv.call(call, event)
         assert not drv.host_read(memory)
 
 
-def check_queries_can_be_made_to_answer_not_ready(drv: Driver) -> None:
+def check_queries_can_be_made_to_answer_not_ready(drv: Any) -> None:
     (p,) = streams_of(drv, False)
     event = new_event(drv)
     memory = drv.alloc(8, kind="pinned")
     drv.write(p, memory)
-    drv.call("cuEventRecord", event, p)
+    drv.call(vendors.of(drv).record, event, p)
     drv.option("not_ready", 2)
-    assert [drv.cu.cuEventQuery(event) for _ in range(3)] == [600, 600, 0]
+    prefix = vendors.of(drv).prefix
+    events, asked = (getattr(drv.cu, f"{prefix}{what}Query") for what in ("Event", "Stream"))
+    assert [events(event) for _ in range(3)] == [600, 600, 0]
     drv.option("not_ready", 1)
-    assert [drv.cu.cuStreamQuery(p) for _ in range(2)] == [600, 0]
+    assert [asked(p) for _ in range(2)] == [600, 0]
 
 
-def check_the_host_and_its_memory(drv: Driver) -> None:
+def check_the_host_and_its_memory(drv: Any) -> None:
     (p,) = streams_of(drv, False)
     for kind in ("managed", "pinned"):
         memory = drv.alloc(8, kind=kind)
         drv.write(p, memory)
         assert drv.host_read(memory)
-        drv.call("cuStreamSynchronize", p)
+        sync(drv, p)
         assert not drv.host_read(memory)
         assert not drv.host_write(memory)
         assert not drv.read(p, memory), "work comes after what the host did before"
         assert drv.host_write(memory), "the stream may still be reading"
 
 
-def check_reads_side_by_side_are_no_race(drv: Driver) -> None:
+def check_reads_side_by_side_are_no_race(drv: Any) -> None:
     p, s, t = streams_of(drv, False, False, False)
     memory = drv.alloc(8)
     drv.write(p, memory)
@@ -281,6 +282,7 @@ def check_reads_side_by_side_are_no_race(drv: Driver) -> None:
 # --- copies -----------------------------------------------------------------------------
 
 
+@checks.on_cuda
 def check_a_copy_to_the_host_must_be_waited_for(drv: Driver) -> None:
     (p,) = streams_of(drv, False)
     memory = drv.alloc(16)
@@ -298,6 +300,7 @@ def check_a_copy_to_the_host_must_be_waited_for(drv: Driver) -> None:
     assert not drv.host_read(target), "this one waits"
 
 
+@checks.on_cuda
 def check_a_copy_reads_and_writes_as_a_kernel_does(drv: Driver) -> None:
     p, s = streams_of(drv, False, False)
     one, other = drv.alloc(16), drv.alloc(16)
@@ -309,6 +312,7 @@ def check_a_copy_reads_and_writes_as_a_kernel_does(drv: Driver) -> None:
     assert drv.bytes_at(other, 16) == b"\xa5" * 16
 
 
+@checks.on_cuda
 def check_a_copy_to_the_device_is_only_staged(drv: Driver) -> None:
     p, b = streams_of(drv, False, True)
     memory = drv.alloc(4)
@@ -322,6 +326,7 @@ def check_a_copy_to_the_device_is_only_staged(drv: Driver) -> None:
     assert not drv.read(p, memory), "from pinned memory it was waited for"
 
 
+@checks.on_cuda
 def check_fills(drv: Driver) -> None:
     p, s = streams_of(drv, False, False)
     memory = drv.alloc(16)
@@ -335,6 +340,7 @@ def check_fills(drv: Driver) -> None:
     assert drv.cu.cuMemsetD32Async(memory, 42, 5, p) == 1, "behind the end"
 
 
+@checks.on_cuda
 def check_pitched_copies(drv: Driver) -> None:
     (p,) = streams_of(drv, False)
     memory = drv.alloc(64)
@@ -355,6 +361,7 @@ def check_pitched_copies(drv: Driver) -> None:
         assert drv.cu.cuMemcpy2DAsync_v2(C.byref(broken), p) in (1, 801), wrong
 
 
+@checks.on_cuda
 def check_copies_of_boxes(drv: Driver) -> None:
     (p,) = streams_of(drv, False)
     memory = drv.alloc(64)
@@ -370,6 +377,7 @@ def check_copies_of_boxes(drv: Driver) -> None:
     assert list(block[:8]) == wanted
 
 
+@checks.on_cuda
 def check_a_copy_on_another_devices_stream_is_noted(drv: Driver) -> None:
     drv.set_current(drv.context(1))
     s = drv.stream_new(1, False, name="S")
@@ -379,6 +387,7 @@ def check_a_copy_on_another_devices_stream_is_noted(drv: Driver) -> None:
     assert drv.marks("PEER") == ["PEER m1 stream=S"]
 
 
+@checks.on_cuda
 def check_copies_want_memory_that_is_known_and_the_streams_context(drv: Driver) -> None:
     (p,) = streams_of(drv, False)
     block = (C.c_char * 64)()
@@ -396,6 +405,7 @@ def check_copies_want_memory_that_is_known_and_the_streams_context(drv: Driver) 
     assert drv.bytes_at(memory, 8) == b"\xdd" * 8
 
 
+@checks.on_cuda
 def check_freeing_waits_and_freeing_in_a_streams_turn_does_not(drv: Driver) -> None:
     (p,) = streams_of(drv, False)
     memory = drv.get("cuMemAlloc_v2", C.c_uint64, 8)
@@ -411,7 +421,7 @@ def check_freeing_waits_and_freeing_in_a_streams_turn_does_not(drv: Driver) -> N
         assert drv.races() == ["write of m2 on A does not come after the read on A"]
 
 
-@pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), LIVE))
+@pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), ALL_LIVE))
 def test_sync(variant: str, name: str) -> None:
     results = run_checks(variant, __file__)
     assert results[name] is None, results[name]

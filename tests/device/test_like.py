@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 import dlshim
-from device import vendors
 from device.test_copies_to_devices import REFUSED_CAPTURE, Case, on_device
 from doubles import capsules as caps
 from doubles.ctable import SetError
 from doubles.producers import P2, TableMixin, _Allocator, _CurrentStream, c_table, table_capsule
-from drivers import checks, run_checks
+from drivers import ALL_LIVE, checks, run_checks
 
 
 class Library:
@@ -214,7 +213,7 @@ def check_what_the_library_cannot_give(drv: Any) -> None:
     caps.close_accounts()
 
 
-@checks.only_on(*vendors.ALL[1:])
+@checks.only_on(*ALL_LIVE[1:])
 def check_a_capture_on_the_librarys_stream(drv: Any) -> None:
     for kind in "NB":
         case = Case(drv)
@@ -227,7 +226,7 @@ def check_a_capture_on_the_librarys_stream(drv: Any) -> None:
         caps.close_accounts()
 
 
-@pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), vendors.ALL))
+@pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), ALL_LIVE))
 def test_like(variant: str, name: str) -> None:
     results = run_checks(variant, __file__)
     assert results[name] is None, results[name]

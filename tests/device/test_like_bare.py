@@ -6,48 +6,24 @@ without dlshim.  ``test_bare.py`` compares the two over all axes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import dlshim
-from device.libraries import Current, imported
-from device.matrix_run import CURRENT, libraries
+from device import libraries
+from device.libraries import CUDA, Current, imported
+from device.scene import Scene
 from dlshim import _core
 from doubles import capsules as caps
 from doubles import device as fake
-from doubles import streams
-from drivers import Driver, checks, run_checks
+from doubles import streams, vendors
+from drivers import HIP_LIVE, checks, run_checks
 
-LIVE = ("9.2", "12.2", "13.0")
+LIVE = ("9.2", "12.2", "13.0", *HIP_LIVE)
 CAPTURES = LIVE[1:]
 MODERN_CALL = {"max_version": (1, 0)}
 REFUSALS = (TypeError, ValueError, NotImplementedError, AssertionError, RuntimeError)
-
-
-class Scene:
-    """Device 0 is current; P and S are streams that do not wait for L."""
-
-    def __init__(self, drv: Driver) -> None:
-        drv.reset()
-        drv.set_current(drv.context(0))
-        self.drv = drv
-        self.p = drv.stream_new(0, False, name="P")
-        self.s = drv.stream_new(0, False, name="S")
-
-    def array(self, make: Callable[..., Any], **fields: Any) -> Any:
-        array = make(self.drv, self.p, **fields)
-        assert not array.write()
-        self.drv.clear_log()
-        return array
-
-    def races(self, array: Any, capsule: Any, reader: int | None = None) -> bool:
-        """Does a read on S race?  The capsule is given back."""
-        racy = self.drv.read(self.s if reader is None else reader, array.address)
-        caps.take(capsule).release()
-        caps.close_accounts()
-        return racy
 
 
 def refusing(error: type[Exception], base: type = fake.Refusing) -> type:
@@ -58,7 +34,7 @@ def refusing(error: type[Exception], base: type = fake.Refusing) -> type:
 # --- no stream, and JAX -------------------------------------------------------------------------
 
 
-def check_jax_waits_where_no_stream_is_named(drv: Driver) -> None:
+def check_jax_waits_where_no_stream_is_named(drv: Any) -> None:
     """The host has waited then, so the data are ready for every stream."""
     for ask in (
         lambda x: x.__dlpack__(),
@@ -72,8 +48,8 @@ def check_jax_waits_where_no_stream_is_named(drv: Driver) -> None:
         assert x.keywords[-1].get("stream") is None
 
 
-def check_jax_is_passed_the_stream_that_is_named(drv: Driver) -> None:
-    for stream in (1, "S"):
+def check_jax_is_passed_the_stream_that_is_named(drv: Any) -> None:
+    for stream in (vendors.of(drv).legacy, "S"):
         scene = Scene(drv)
         x = scene.array(fake.named(fake.JaxLike))
         given = scene.s if stream == "S" else stream
@@ -85,7 +61,7 @@ def check_jax_is_passed_the_stream_that_is_named(drv: Driver) -> None:
 # --- streams that are refused -------------------------------------------------------------------
 
 
-def check_a_stream_refused_by_any_error_is_synced_here(drv: Driver) -> None:
+def check_a_stream_refused_by_any_error_is_synced_here(drv: Any) -> None:
     for error in REFUSALS:
         kind = refusing(error)
         for _ in range(2):  # met, and met again
@@ -96,7 +72,7 @@ def check_a_stream_refused_by_any_error_is_synced_here(drv: Driver) -> None:
             assert x.keywords[-1].get("stream") is None, error
 
 
-def check_a_stream_is_dropped_though_none_was_taken_before(drv: Driver) -> None:
+def check_a_stream_is_dropped_though_none_was_taken_before(drv: Any) -> None:
     """What was learned of None says nothing of another value, nor does its refusal of None."""
     for error in (TypeError, *REFUSALS):
         kind = refusing(error)
@@ -111,7 +87,7 @@ def check_a_stream_is_dropped_though_none_was_taken_before(drv: Driver) -> None:
             taken.release()
 
 
-def check_minus_one_that_is_refused_is_dropped(drv: Driver) -> None:
+def check_minus_one_that_is_refused_is_dropped(drv: Any) -> None:
     for error in REFUSALS:
         scene = Scene(drv)
         x = scene.array(refusing(error))
@@ -120,9 +96,9 @@ def check_minus_one_that_is_refused_is_dropped(drv: Driver) -> None:
         assert {entry.name for entry in drv.entries() if not entry.by} == set(), error
 
 
-def check_jax_on_a_plugin_without_streams_waits(drv: Driver) -> None:
+def check_jax_on_a_plugin_without_streams_waits(drv: Any) -> None:
     """Asked without a stream it waits, so there is nothing left to sync."""
-    for given in ({}, {"stream": 1}, {"stream": "S"}):
+    for given in ({}, {"stream": vendors.of(drv).legacy}, {"stream": "S"}):
         for _ in range(2):
             scene = Scene(drv)
             x = scene.array(fake.named(fake.JaxWithoutStreams))
@@ -133,9 +109,10 @@ def check_jax_on_a_plugin_without_streams_waits(drv: Driver) -> None:
             assert not scene.races(x, capsule)
 
 
-def check_frames_of_pyav_are_synced(drv: Driver) -> None:
+def check_frames_of_pyav_are_synced(drv: Any) -> None:
     """Its row says that None is all it takes: one call, and dlshim syncs."""
-    for given in ("S", 1, None):
+    legacy = vendors.of(drv).legacy
+    for given in ("S", legacy, None):
         scene = Scene(drv)
         x = scene.array(fake.named(fake.VideoPlane))
         dlshim.upgrade(x).__dlpack__(stream=-1)
@@ -143,10 +120,10 @@ def check_frames_of_pyav_are_synced(drv: Driver) -> None:
         stream = scene.s if given == "S" else given
         capsule = dlshim.upgrade(x).__dlpack__(stream=stream)
         assert [k.get("stream") for k in x.keywords[calls:]] == [None]
-        assert not scene.races(x, capsule, scene.s if given == "S" else 1)
+        assert not scene.races(x, capsule, scene.s if given == "S" else legacy)
 
 
-def check_that_an_error_about_the_data_comes_out(drv: Driver) -> None:
+def check_that_an_error_about_the_data_comes_out(drv: Any) -> None:
     """The first real error is the cause, though the producer is asked again without the stream."""
 
     class Broken(fake.DeviceArray):
@@ -182,10 +159,11 @@ def with_paddle(version: str) -> Any:
     return current, imported({"paddle": current})
 
 
-def check_old_paddle_makes_nobody_wait(drv: Driver) -> None:
+def check_old_paddle_makes_nobody_wait(drv: Any) -> None:
     """Any stream but None blocks the host, so None is passed, and dlshim makes the edge, from
     paddle's current stream."""
-    for given in ("omitted", None, -1, 1, "S"):
+    vendor = vendors.of(drv)
+    for given in ("omitted", None, -1, vendor.legacy, "S"):
         current, paddle = with_paddle("3.2.0")
         scene = Scene(drv)
         current.handle = scene.p
@@ -196,15 +174,15 @@ def check_old_paddle_makes_nobody_wait(drv: Driver) -> None:
             capsule = dlshim.upgrade(x).__dlpack__(**MODERN_CALL, **keywords)
             assert x.keywords[-1]["stream"] is None
             names = [entry.name for entry in drv.entries()]
-            assert "cuStreamSynchronize" not in names and "cuCtxRecordEvent" not in names, names
-            assert ("cuEventRecord" in names) == (given != -1)
-            reader = scene.s if given in ("S", -1) else 1
+            assert not vendor.syncs & set(names) and "cuCtxRecordEvent" not in names, names
+            assert (vendor.record in names) == (given != -1)
+            reader = scene.s if given in ("S", -1) else vendor.legacy
             assert scene.races(x, capsule, reader) == (given == -1)
     _core._hook("forget_plans")
 
 
 @checks.only_on(*CAPTURES)
-def check_old_paddle_inside_its_capture(drv: Driver) -> None:
+def check_old_paddle_inside_its_capture(drv: Any) -> None:
     for given in ("omitted", -1, "P"):
         current, paddle = with_paddle("3.1.1")
         scene = Scene(drv)
@@ -221,7 +199,7 @@ def check_old_paddle_inside_its_capture(drv: Driver) -> None:
     _core._hook("forget_plans")
 
 
-def check_new_paddle_is_passed_the_stream(drv: Driver) -> None:
+def check_new_paddle_is_passed_the_stream(drv: Any) -> None:
     for version in ("3.3.0", "4.0.0", "not said"):
         current, paddle = with_paddle(version)
         scene = Scene(drv)
@@ -241,16 +219,16 @@ def check_new_paddle_is_passed_the_stream(drv: Driver) -> None:
 class Parked:
     """Only device 1 was used: torch has noted 0 as its current device, without a context there."""
 
-    def __init__(self, drv: Driver, current: str) -> None:
+    def __init__(self, drv: Any, current: str) -> None:
         drv.reset()
         self.context = drv.context(1)
         user = drv.context_new(1) if current == "another" else None
         drv.set_current({"primary": self.context, "none": None, "another": user}[current])
-        self.devices = CURRENT["torch"].devices = fake.torch_devices(drv)
+        self.devices = CUDA.current["torch"].devices = fake.torch_devices(drv)
         self.devices.target = 0
         self.devices.unused.add(0)
         self.drv = drv
-        self.p = CURRENT["torch"].handle = drv.stream_new(1, False, name="P")
+        self.p = CUDA.current["torch"].handle = drv.stream_new(1, False, name="P")
         self.s = drv.stream_new(1, False, name="S")
         self.stack = drv.context_stack()
 
@@ -259,14 +237,15 @@ class Parked:
         assert self.devices.get() == 0
         self.devices.target = -1
         self.devices.unused.clear()
-        CURRENT["torch"].handle = 1
+        CUDA.current["torch"].handle = 1
         caps.close_accounts()
 
 
-def check_torchs_own_current_device_is_set_around_its_call(drv: Driver) -> None:
+@checks.on_cuda
+def check_torchs_own_current_device_is_set_around_its_call(drv: Any) -> None:
     for current in ("primary", "none"):
         for given in ({}, {"stream": 1}, {"stream": -1}, {"stream": "S"}):
-            with libraries():
+            with CUDA.imported():
                 scene = Parked(drv, current)
                 x = fake.named(fake.TorchLike)(drv, scene.p, device=1)
                 assert not x.write()
@@ -280,9 +259,10 @@ def check_torchs_own_current_device_is_set_around_its_call(drv: Driver) -> None:
                 scene.ends()
 
 
-def check_old_torch_syncs_from_the_stream_of_the_arrays_device(drv: Driver) -> None:
+@checks.on_cuda
+def check_old_torch_syncs_from_the_stream_of_the_arrays_device(drv: Any) -> None:
     """It takes the current stream of its current device for P, and does not compare devices."""
-    with libraries():
+    with CUDA.imported():
         scene = Parked(drv, "primary")
         x = fake.named(fake.TorchOld)(drv, scene.p, device=1)
         assert not x.write()
@@ -292,18 +272,18 @@ def check_old_torch_syncs_from_the_stream_of_the_arrays_device(drv: Driver) -> N
         scene.ends()
 
 
-def check_torchs_guard_is_not_entered_without_need(drv: Driver) -> None:
+def check_torchs_guard_is_not_entered_without_need(drv: Any) -> None:
     """Where torch's current device is the array's, no guard is made; -1 asks nothing."""
     entered: list[int] = []
-    with libraries():
+    with libraries.of(drv).imported():
         scene = Scene(drv)
-        current = CURRENT["torch"]
+        current = libraries.of(drv).current["torch"]
         current.devices = fake.torch_devices(drv)
         asked = current.device
         current.device = lambda index: entered.append(index) or asked(index)
         try:
             x = scene.array(fake.named(fake.TorchLike))
-            for stream in (-1, 1, scene.s):
+            for stream in (-1, vendors.of(drv).legacy, scene.s):
                 caps.take(dlshim.upgrade(x).__dlpack__(stream=stream)).release()
         finally:
             del current.device
@@ -311,7 +291,7 @@ def check_torchs_guard_is_not_entered_without_need(drv: Driver) -> None:
     caps.close_accounts()
 
 
-def check_a_guard_that_fails_changes_nothing(drv: Driver) -> None:
+def check_a_guard_that_fails_changes_nothing(drv: Any) -> None:
     """What torch raises when it is asked for its device is forgotten; torch then says itself what
     is wrong."""
 
@@ -319,12 +299,12 @@ def check_a_guard_that_fails_changes_nothing(drv: Driver) -> None:
         def get(self) -> int:
             raise RuntimeError("Cannot re-initialize CUDA in forked subprocess")
 
-    with libraries():
+    with libraries.of(drv).imported():
         scene = Scene(drv)
-        CURRENT["torch"].devices = Broken(drv)
+        libraries.of(drv).current["torch"].devices = Broken(drv)
         x = scene.array(fake.named(fake.TorchLike))
         caps.take(dlshim.upgrade(x).__dlpack__(stream=scene.s)).release()
-        CURRENT["torch"].devices = None
+        libraries.of(drv).current["torch"].devices = None
     caps.close_accounts()
 
 
@@ -341,7 +321,7 @@ CALLS = {
 
 
 @checks.only_on(*CAPTURES)
-def check_torch_without_a_stream_inside_its_capture(drv: Driver) -> None:
+def check_torch_without_a_stream_inside_its_capture(drv: Any) -> None:
     """torch takes a stream that is not named for -1 (torch/_tensor.py, 00960f7)."""
     for blocking, (name, ask) in ((b, c) for b in (False, True) for c in CALLS.items()):
         scene = Scene(drv)
@@ -364,7 +344,7 @@ def check_torch_without_a_stream_inside_its_capture(drv: Driver) -> None:
 
 
 @checks.only_on(*CAPTURES)
-def check_a_copy_of_ours_is_no_part_of_a_capture(drv: Driver) -> None:
+def check_a_copy_of_ours_is_no_part_of_a_capture(drv: Any) -> None:
     """What counts as within the capture has not run, so dlshim cannot copy it."""
     for kind in (fake.TorchLike, fake.Torch29, fake.TorchOld):
         scene = Scene(drv)
@@ -384,10 +364,10 @@ def check_a_copy_of_ours_is_no_part_of_a_capture(drv: Driver) -> None:
 
 
 @checks.only_on(*CAPTURES)
-def check_a_tensor_taken_inside_a_capture_remembers_the_capturing_stream(drv: Driver) -> None:
+def check_a_tensor_taken_inside_a_capture_remembers_the_capturing_stream(drv: Any) -> None:
     scene = Scene(drv)
-    with libraries():
-        CURRENT["torch"].handle = scene.p
+    with libraries.of(drv).imported():
+        libraries.of(drv).current["torch"].handle = scene.p
         x = fake.named(fake.TorchLike)(drv, scene.p)
         drv.capture_begin(scene.p, "thread")
         x.write()
@@ -399,13 +379,13 @@ def check_a_tensor_taken_inside_a_capture_remembers_the_capturing_stream(drv: Dr
         assert drv.capture_state(scene.p) == "active"
         drv.capture_end(scene.p)
         taken.release()
-        CURRENT["torch"].handle = 1
+        libraries.of(drv).current["torch"].handle = vendors.of(drv).legacy
     del tensor
     caps.close_accounts()
 
 
 @checks.only_on(*CAPTURES)
-def check_torch_is_passed_minus_one_where_nobody_can_tell_its_stream(drv: Driver) -> None:
+def check_torch_is_passed_minus_one_where_nobody_can_tell_its_stream(drv: Any) -> None:
     scene = Scene(drv)
     x = scene.array(fake.named(fake.TorchLike))
     drv.capture_begin(scene.p, "thread")
@@ -417,13 +397,11 @@ def check_torch_is_passed_minus_one_where_nobody_can_tell_its_stream(drv: Driver
 
 
 @checks.only_on(*CAPTURES)
-def check_who_ignores_streams_takes_part_in_the_capture(drv: Driver) -> None:
+def check_who_ignores_streams_takes_part_in_the_capture(drv: Any) -> None:
     """tvm-ffi: who names no stream while P captures works in the capture, bare and upgraded."""
-    from device.matrix_run import MAKE
-
     scene = Scene(drv)
-    with libraries():
-        x = MAKE["tvm-ffi"](drv, scene.p)
+    with libraries.of(drv).imported():
+        x = libraries.of(drv).make["tvm-ffi"](drv, scene.p)
         drv.capture_begin(scene.p, "thread")
         x.write()
         caps.take(dlshim.upgrade(x).__dlpack__()).release()
@@ -431,12 +409,12 @@ def check_who_ignores_streams_takes_part_in_the_capture(drv: Driver) -> None:
             dlshim.upgrade(x).__dlpack__(stream=None)
         assert drv.capture_state(scene.p) == "active"
         drv.capture_end(scene.p)
-        CURRENT["tvm_ffi"].handle = 1
+        libraries.of(drv).current["tvm_ffi"].handle = vendors.of(drv).legacy
     caps.close_accounts()
 
 
 @checks.only_on(*CAPTURES)
-def check_a_library_nobody_knows_is_passed_what_the_consumer_said(drv: Driver) -> None:
+def check_a_library_nobody_knows_is_passed_what_the_consumer_said(drv: Any) -> None:
     """It may capture on a stream of its own, which nobody can see.  None and 1 mean the same to it,
     or they do not: MegEngine takes None for "no sync" (`to_dlpack` in megengine/utils/dlpack.py).
     """

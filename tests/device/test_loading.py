@@ -1,8 +1,10 @@
 """Finding the driver: every way in which there is none says its own thing, and where no driver is
-needed none is looked for."""
+needed none is looked for (rule S10).  What HIP has beside it, several runtimes in one process:
+``test_hip_runtimes.py``."""
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import subprocess
@@ -14,108 +16,36 @@ import pytest
 from project.debian_packages import NotHere, unpacked
 from project.tree import REQUIRED, driver_calls
 
-from doubles import child
-from drivers import built, run_with_driver
+from doubles import child, vendors
+from drivers import ALL_LIVE, HIP_LIVE, built, run_with_driver
 from drivers.library import COMMON, CUDA, compile_library, compiler
 
-#: What needs a driver, by name, and what does not.  Every child of this file begins with it.
-USES = """
-import ctypes, gc, os, sys
-import dlshim
-from doubles import capsules as caps
-from doubles.cuda_interface import CudaOnly, empty
-from doubles.producers import P0ToDlpack, P1, P1a, P2
-
-room = (ctypes.c_char * 64)()
-AT = ctypes.addressof(room)
-CUDA, MANAGED, HANDLE = (2, 0), (13, 0), 0x7c2000000010
-
-def up(cls, device=CUDA, shape=(2, 3), data=AT, **options):
-    return dlshim.upgrade(cls(shape, device=device, data=data), **options)
-
-NEEDS = {
-    "edge": lambda: up(P1a).__dlpack__(stream=HANDLE),
-    "legacy stream": lambda: up(P1a).__dlpack__(),
-    "a function": lambda: up(P0ToDlpack).__dlpack__(stream=2),
-    "a raw capsule": lambda: dlshim.upgrade(
-        caps.make(device=CUDA, data=AT)).__dlpack__(stream=1, max_version=(1, 0)),
-    "producer_stream": lambda: up(P1a, producer_stream=1).__dlpack__(stream=2),
-    "managed memory on the host": lambda: up(P2, MANAGED).__dlpack__(),
-    "a copy": lambda: dlshim.upgrade(P1a(device=CUDA, data=AT), device="cpu").__dlpack__(),
-    "CUDA array interface": lambda: dlshim.upgrade(CudaOnly(address=AT)).__dlpack__(stream=-1),
-    "guard": lambda: up(P2, on_release="guard").__dlpack__(stream=HANDLE, max_version=(1, 0)),
+BEGIN = "from device.loading import *\nuse = Uses({name!r})\n"
+NAMES = ("cuda", "rocm")
+VENDORS = {"cuda": vendors.CUDA, "rocm": vendors.ROCM}
+#: Where nothing that could be a driver is mapped, or can be loaded.
+ABSENT = {
+    "cuda": "no driver (libcuda.so.1) can be loaded here",
+    "rocm": "no HIP runtime is in this process",
 }
-NEEDS_NOT = {
-    "minus one": lambda: up(P1a).__dlpack__(stream=-1),
-    "minus one, modern": lambda: up(P2).__dlpack__(stream=-1, max_version=(1, 0)),
-    "minus one, function": lambda: up(P0ToDlpack).__dlpack__(stream=-1),
-    "minus one, managed": lambda: up(P2, MANAGED).__dlpack__(stream=-1),
-    "minus one, Tensor": lambda: dlshim.from_dlpack(
-        P1a(device=CUDA, data=AT), stream=-1).__dlpack__(stream=-1),
-    "modern, handle": lambda: up(P2).__dlpack__(stream=HANDLE, max_version=(1, 0)),
-    "modern, None": lambda: up(P2).__dlpack__(max_version=(1, 0)),
-    "nothing there": lambda: up(P1a, shape=(0, 3)).__dlpack__(stream=HANDLE),
-    "nothing there, managed": lambda: up(P1a, MANAGED, shape=(0, 3)).__dlpack__(),
-    "nothing there, CUDA array interface":
-        lambda: dlshim.upgrade(empty()).__dlpack__(stream=HANDLE),
-    "nothing there, Tensor": lambda: dlshim.from_dlpack(
-        P1a((0, 3), device=CUDA, data=AT)).__cuda_array_interface__["stream"],
-    "nothing there, copy, capsule": lambda: dlshim.upgrade(
-        caps.make((0, 3), device=CUDA), device="cpu").__dlpack__(),
-    "nothing there, copy, Tensor": lambda: dlshim.from_dlpack(
-        P2((0, 3), device=CUDA)).__dlpack__(dl_device=(1, 0)),
-    "host": lambda: up(P2, (1, 0)).__dlpack__(stream=HANDLE),
-    "host, CUDA's stream": lambda: up(P1a, (1, 0)).__dlpack__(stream=2),
-    "pinned": lambda: up(P2, (3, 0)).__dlpack__(max_version=(1, 0)),
-    "pinned, handle": lambda: up(P1a, (3, 0)).__dlpack__(stream=HANDLE),
-    "same": lambda: up(P1a, unknown_stream="same").__dlpack__(stream=HANDLE),
-    "same, managed": lambda: up(P1a, MANAGED, unknown_stream="same").__dlpack__(),
-    "P is S": lambda: up(P1a, producer_stream=HANDLE).__dlpack__(stream=HANDLE),
-    "P is ready": lambda: up(P1a, producer_stream=-1).__dlpack__(stream=HANDLE),
-    "the device": lambda: up(P2).__dlpack_device__(),
-    "inspect": lambda: dlshim.inspect(P2(device=CUDA, data=AT)),
-    "the interface of a Tensor": lambda: dlshim.from_dlpack(
-        P2(device=CUDA, data=AT), stream=2).__cuda_array_interface__["stream"] == 2 or 1 / 0,
+#: The files by which a driver could be found.
+FILES = {
+    "cuda": ("libcuda.so.1",),
+    "rocm": ("libamdhip64.so", *(f"libamdhip64.so.{n}" for n in (4, 5, 6, 7))),
 }
-
-# Before the array is there nobody knows that it is empty: the driver is looked for, and not missed.
-LOOKS = {
-    "nothing there, copy": lambda: dlshim.upgrade(
-        P1a((0, 3), device=CUDA), device="cpu").__dlpack__(),
-    "nothing there, copy, modern": lambda: dlshim.upgrade(
-        P2((0, 3), device=CUDA), device="cpu").__dlpack__(),
-}
-
-def refused(what):
-    try:
-        NEEDS[what]()
-    except BufferError as error:
-        return str(error)
-    raise AssertionError(f"{what} went through")
-
-def all_refused():
-    texts = {what: refused(what) for what in NEEDS}
-    gc.collect()
-    assert not caps.accounts(), caps.accounts()
-    return texts
-
-def all_go(uses=NEEDS_NOT | LOOKS):
-    for what, go in uses.items():
-        try:
-            go()
-        except Exception as error:
-            raise AssertionError(what) from error
-    gc.collect()
-    assert not caps.accounts(), caps.accounts()
-"""
-TELLS = """
-for what, text in all_refused().items():
-    assert "{text}" in text, (what, text)
-"""
+#: A variant of each.
+ONE = {"cuda": "13.0", "rocm": "hip6"}
+both = pytest.mark.parametrize("name", NAMES)
 
 
-def in_process(code: str) -> str:
-    return child.run(USES + code)
+def in_process(name: str, code: str) -> str:
+    return child.run(BEGIN.format(name=name) + code)
+
+
+def with_driver(variant: str, code: str, *arguments: object, returncode: int = 0) -> str:
+    name = "rocm" if variant.startswith("hip") else "cuda"
+    begin = BEGIN.format(name=name)
+    return run_with_driver(variant, begin + code, *arguments, returncode=returncode)
 
 
 # --- libraries made for one test --------------------------------------------------------
@@ -134,48 +64,59 @@ def small_library(folder: Path, text: str, soname: str = "libcuda.so.1") -> Path
     return target
 
 
-def required_names() -> list[str]:
+def required_names(name: str) -> list[str]:
     """The functions that dlshim cannot do without, from its own list."""
-    return driver_calls("cuda", "MUST")
+    return driver_calls("hip" if name == "rocm" else name, "MUST")
 
 
-@pytest.fixture(scope="module")
-def no_real_driver() -> None:
-    """What follows is about a machine without one."""
+@functools.cache
+def has_real_driver() -> bool:
     code = "import ctypes, sys\nfor n in ('libcuda.so.1', 'libcuda.so'):\n    ctypes.CDLL(n)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
-    if done.returncode == 0:
+    return done.returncode == 0
+
+
+@pytest.fixture
+def no_real_driver(request: pytest.FixtureRequest) -> None:
+    """What follows is about a machine without one.  A HIP runtime is never loaded by dlshim."""
+    of_hip = any(str(value) == "rocm" or value in HIP_LIVE for value in params(request))
+    if not of_hip and has_real_driver():
         pytest.skip("this machine has a CUDA driver, and here the subject is that there is none")
 
 
-def run_beside(folder: Path, code: str, monkeypatch: pytest.MonkeyPatch) -> str:
+def params(request: pytest.FixtureRequest) -> list[object]:
+    return list(request.node.callspec.params.values()) if hasattr(request.node, "callspec") else []
+
+
+def run_beside(folder: Path, name: str, code: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """In a child whose loader finds the libraries of `folder` first."""
     monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
-    return in_process(code)
+    return in_process(name, code)
 
 
 # --- no driver --------------------------------------------------------------------------
 
 
+@both
 @pytest.mark.usefixtures("no_real_driver")
-def test_without_a_library() -> None:
-    in_process("all_go()" + TELLS.format(text="no driver (libcuda.so.1) can be loaded here"))
+def test_without_a_library(name: str) -> None:
+    in_process(name, f"use.all_go()\nuse.all_refused({ABSENT[name]!r})")
 
 
+@pytest.mark.parametrize("variant", ["13.0", *HIP_LIVE])
 @pytest.mark.usefixtures("no_real_driver")
-def test_a_library_that_comes_later_is_found() -> None:
+def test_a_library_that_comes_later_is_found(variant: str) -> None:
+    name, load = ("rocm", "load_hip") if variant in HIP_LIVE else ("cuda", "load")
     in_process(
+        name,
         f"""
-refused("edge")
+use.refused("edge")
 import drivers
-drv = drivers.load({str(built("13.0"))!r})
+drv = drivers.{load}({str(built(variant))!r})
 drv.start()
-address = drv.alloc(64)
-stream = drv.stream_new(blocking=False)
-drv.clear_log()
-dlshim.upgrade(P1a((2, 3), device=CUDA, data=address)).__dlpack__(stream=stream)
-assert "cuCtxRecordEvent" in drv.calls()
-"""
+assert {{use.vendor.device_sync, "cuCtxRecordEvent"}} & edge(drv)
+copy(drv)
+""",
     )
 
 
@@ -184,36 +125,65 @@ assert "cuCtxRecordEvent" in drv.calls()
     [("stub", "toolkit's stub, not a driver (error 34)"), ("nodev", "no device (error 100)")],
 )
 def test_a_driver_that_cannot_start(variant: str, text: str) -> None:
-    code = (
-        TELLS.format(text=text)
-        + """
-all_go()
+    with_driver(
+        variant,
+        f"""
+use.all_refused({text!r})
+use.all_go()
 assert drv.counts()["cuInit"] == 1, "a failed start is remembered: it costs 10 to 15 ms"
-assert set(drv.counts()) == {"cuInit"}
-all_refused()
+assert set(drv.counts()) == {{"cuInit"}}
+use.all_refused({text!r})
 assert drv.counts()["cuInit"] == 1
-"""
+""",
     )
-    run_with_driver(variant, USES + code)
+
+
+#: A runtime that is mapped is asked these, for the producer's sake: its device is made current, and
+#: no capture is to be broken by what it does.
+ASKS = """
+QUESTIONS = {"hipRuntimeGetVersion", "hipGetDeviceCount", "hipGetDevice", "hipStreamIsCapturing",
+             "hipGetErrorName", "hipGetLastError"}
+ASKS = {what: QUESTIONS for what in (
+    "modern, handle", "modern, None", "modern, default stream", "nothing there", "same", "P is S",
+    "P is S, both the default", "P is ready", "nothing there, copy, Tensor")}
+drv.clear_log()
+for what, go in use.needs_not.items():
+    go()
+    assert set(drv.calls()) <= ASKS.get(what, set()), (what, drv.calls())
+    drv.clear_log()
+"""
+
+
+@pytest.mark.parametrize("variant", ["hip-nodev5", "hip-nodev6"])
+def test_a_runtime_without_a_device(variant: str) -> None:
+    with_driver(variant, "use.all_refused('finds no device')\n" + ASKS)
+
+
+@pytest.mark.parametrize("variant", HIP_LIVE)
+def test_where_no_runtime_is_needed_none_is_called(variant: str) -> None:
+    """CUDA's driver knows nothing of an array until a context is current, so it is not asked so."""
+    with_driver(variant, "drv.start()\n" + ASKS)
 
 
 def test_the_messages_of_each_case_differ_and_name_the_object_and_a_cure() -> None:
-    code = "print(refused('edge'))"
-    texts = {v: run_with_driver(v, USES + code) for v in ("stub", "nodev")}
-    assert len(set(texts.values())) == 2
+    code = "print(use.refused('edge'))"
+    texts = {variant: with_driver(variant, code) for variant in ("stub", "nodev")}
+    texts["none"] = in_process("rocm", code)
+    assert len(set(texts.values())) == 3
+    cures = r"take its folder|import the library that made it|stream=-1|update"
     for text in texts.values():
-        assert "P1a" in text and re.search(r"take its folder|stream=-1|update", text), text
+        assert "P1a" in text and re.search(cures, text), text
+    assert "import the library that made it" in texts["none"] and "stream=-1" in texts["none"]
 
 
 def test_any_other_failure_to_start_is_an_error_of_its_own() -> None:
-    run_with_driver(
+    with_driver(
         "13.0",
-        USES
-        + """
+        """
 drv.reset(hard=True, start=False)
 drv.fail_next("cuInit", 999)
 try:
-    NEEDS["edge"]()
+    use.needs["edge"]()
 except RuntimeError as error:
     assert "cuInit" in str(error) and "999" in str(error), error
 else:
@@ -224,24 +194,32 @@ else:
 
 # --- a library that is too old ----------------------------------------------------------
 
+#: How many functions must be there, and what is said of one that is not.
+LACKING = {"cuda": (25, "the driver lacks {},"), "rocm": (17, "HIP runtime")}
 
-def test_every_function_that_must_be_there_is_named_when_it_is_not(tmp_path: Path) -> None:
-    """A driver of CUDA 8 has no cuStreamGetCtx, and so on: one library for each."""
-    names = required_names()
-    assert len(names) == 25
+
+@both
+def test_a_library_that_lacks_a_function_that_must_be_there(name: str, tmp_path: Path) -> None:
+    """A driver of CUDA 8 has no cuStreamGetCtx, and so on: one library for each.  Nothing of it is
+    called."""
+    names, (count, text) = required_names(name), LACKING[name]
+    assert len(names) == count
     libraries = {}
     for missing in names:
-        text = "".join(f"int {name}(void) {{ return 999; }}\n" for name in names if name != missing)
-        libraries[missing] = str(small_library(tmp_path / missing, text))
+        code = "#include <stdlib.h>\n" + "".join(
+            f"int {each}(void) {{ abort(); }}\n" for each in names if each != missing
+        )
+        libraries[missing] = str(small_library(tmp_path / missing, code, FILES[name][-1]))
     in_process(
+        name,
         f"""
 for missing, path in {libraries!r}.items():
     if os.fork() == 0:
         ctypes.CDLL(path)
-        text = refused("edge")
-        os._exit(f"the driver lacks {{missing}}," not in text)
+        use.all_refused({text!r}.format(missing))
+        os._exit(0)
     assert os.wait()[1] == 0, missing
-"""
+""",
     )
 
 
@@ -250,40 +228,54 @@ def test_a_function_that_was_lost_to_an_older_abi(tmp_path: Path) -> None:
     defines = ("FAKE_VERSION=8000", "cuStreamGetCtx=absent_here")
     path = compile_library([*COMMON, *CUDA], "libcuda.so.1", defines, tmp_path)
     in_process(
+        "cuda",
         f"""
 import drivers
 drv = drivers.load({str(path)!r})
-for text in all_refused().values():
-    assert "lacks cuStreamGetCtx, which every release since 9.2 has; update it" in text, text
-all_go()
+use.all_refused("lacks cuStreamGetCtx, which every release since 9.2 has; update it")
+use.all_go()
 assert not drv.counts()
-"""
+""",
     )
 
 
 # --- which library ----------------------------------------------------------------------
 
 
-def exploding(folder: Path) -> Path:
-    """Whoever loads it dies."""
+def exploding(folder: Path, name: str = "cuda") -> Path:
+    """Whoever loads one of these dies."""
     text = "#include <stdlib.h>\n__attribute__((constructor)) static void go(void) { abort(); }\n"
-    return small_library(folder, text)
+    for file in FILES[name]:
+        small_library(folder, text, file)
+    return folder
 
 
+@both
 def test_where_no_driver_is_needed_none_is_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exploding(tmp_path)
-    run_beside(tmp_path, "all_go(NEEDS_NOT)", monkeypatch)
+    """A second copy of a HIP runtime would know nothing of the framework's streams: there none is
+    loaded where it is needed either."""
+    code = "use.all_go(also_looks=False)\n"
+    if name == "rocm":
+        code += f"use.all_go()\nuse.all_refused({ABSENT[name]!r})"
+    run_beside(exploding(tmp_path, name), name, code, monkeypatch)
 
 
 def test_the_exploding_library_would_have_been_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exploding(tmp_path)
-    code = "\nif os.fork() == 0:\n    refused({!r})\nassert os.WTERMSIG(os.wait()[1]) == 6\n"
+    code = "\nif os.fork() == 0:\n    use.refused({!r})\nassert os.WTERMSIG(os.wait()[1]) == 6\n"
     for what in ("edge", "a copy", "managed memory on the host", "CUDA array interface", "guard"):
-        run_beside(tmp_path, code.format(what), monkeypatch)
+        run_beside(tmp_path, "cuda", code.format(what), monkeypatch)
+
+
+def test_the_exploding_runtimes_could_have_been_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "if os.fork() == 0:\n    ctypes.CDLL('libamdhip64.so.6')\nassert os.wait()[1] & 127 == 6"
+    run_beside(exploding(tmp_path, "rocm"), "rocm", code, monkeypatch)
 
 
 def test_the_mapped_library_comes_before_any_that_could_be_opened(
@@ -291,154 +283,106 @@ def test_the_mapped_library_comes_before_any_that_could_be_opened(
 ) -> None:
     """Also under the second name: a second copy of a driver would be a second driver."""
     exploding(tmp_path / "path")
-    answers = "".join(f"int {name}(void) {{ return 100; }}\n" for name in required_names())
+    answers = "".join(f"int {name}(void) {{ return 100; }}\n" for name in required_names("cuda"))
     mapped = small_library(tmp_path / "mapped", answers, soname="libcuda.so")
     code = f"""
 ctypes.CDLL({str(mapped)!r})
-assert "no device (error 100)" in refused("edge")
+assert "no device (error 100)" in use.refused("edge")
 """
-    run_beside(tmp_path / "path", code, monkeypatch)
+    run_beside(tmp_path / "path", "cuda", code, monkeypatch)
 
 
 @pytest.mark.parametrize("name", ["libcuda.so.1", "libcuda.so"])
 @pytest.mark.usefixtures("no_real_driver")
 def test_both_names_are_tried(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = "".join(f"int {each}(void) {{ return 34; }}\n" for each in required_names())
+    answers = "".join(f"int {each}(void) {{ return 34; }}\n" for each in required_names("cuda"))
     small_library(tmp_path, answers, soname=name)
-    run_beside(tmp_path, 'assert "stub" in refused("edge")', monkeypatch)
+    run_beside(tmp_path, "cuda", 'assert "stub" in use.refused("edge")', monkeypatch)
 
 
 # --- after a fork -----------------------------------------------------------------------
 
-# The fake ends the process at any call from a forked child.
-FORKED = """
-drv.start()
-address = drv.alloc(64)
-managed = drv.alloc(64, kind="managed")
-S = drv.stream_new(blocking=False)
-def make(cls=P1a, device=CUDA, data=address, **options):
-    return dlshim.upgrade(cls((2, 3), device=device, data=data), **options)
-kept = {
-    "edge": make().__dlpack__(stream=S),
-    "tensor": dlshim.from_dlpack(P1a((2, 3), device=CUDA, data=address), stream=S),
-    "unsynced": dlshim.from_dlpack(P1a((2, 3), device=CUDA, data=address), stream=-1),
-    "copy": dlshim.upgrade(
-        P1a((2, 3), device=CUDA, data=address), device="cpu").__dlpack__(max_version=(1, 0)),
-    "guarded": make(P2, on_release="guard").__dlpack__(stream=S, max_version=(1, 0)),
-}
-before = drv.counts()
-assert before["cuCtxRecordEvent"]
 
-def told(go):
-    try:
-        go()
-    except BufferError as error:
-        assert "forked" in str(error) and "spawn" in str(error), error
-    else:
-        raise AssertionError("went through")
-
-def in_child():
-    told(lambda: make().__dlpack__(stream=S))
-    told(lambda: make(producer_stream=1).__dlpack__(stream=S))
-    told(lambda: make(P2, MANAGED, managed).__dlpack__())
-    told(lambda: kept["tensor"].__dlpack__(stream=1))
-    told(lambda: kept["unsynced"].__cuda_array_interface__)
-    told(lambda: dlshim.upgrade(CudaOnly(address=address)).__dlpack__(stream=-1))
-    told(lambda: dlshim.upgrade(
-        P1a((2, 3), device=CUDA, data=address), device="cpu").__dlpack__())
-    told(lambda: make(P2, on_release="guard").__dlpack__(stream=S))
-    make(P2).__dlpack__(stream=S)
-    kept["tensor"].__dlpack__(stream=-1)
-    kept["tensor"].__dlpack__(stream=S)
-    assert kept["tensor"].__cuda_array_interface__["stream"] == S
-    kept.clear()
-    all_go()
-"""
+@pytest.mark.parametrize("variant", ["13.0", *HIP_LIVE])
+def test_a_forked_child_is_refused_what_needs_the_driver_and_nothing_else(variant: str) -> None:
+    with_driver(
+        variant,
+        """
+forked = Forked(drv)
+forked.fork(forked.in_child)
+assert drv.counts() == forked.before
+forked.make().__dlpack__(stream=forked.s)
+assert drv.counts() != forked.before, "the parent goes on"
+forked.kept.clear()
+""",
+    )
 
 
-def test_a_forked_child_is_refused_what_needs_the_driver_and_nothing_else() -> None:
-    code = """
-child = os.fork()
-if child == 0:
-    try:
-        in_child()
-    except BaseException:
-        import traceback
-        traceback.print_exc()
-        os._exit(1)
-    os._exit(0)
-assert os.waitpid(child, 0)[1] == 0
-assert drv.counts() == before
-make().__dlpack__(stream=S)
-assert drv.counts() != before, "the parent goes on"
-kept.clear()
-"""
-    run_with_driver("13.0", USES + FORKED + code)
+@both
+def test_a_child_of_a_child_is_one_too(name: str) -> None:
+    with_driver(
+        ONE[name],
+        """
+forked = Forked(drv)
+def once():
+    forked.told(lambda: forked.make().__dlpack__(stream=forked.s))
+    forked.kept.clear()
+forked.fork(lambda: forked.fork(once))
+""",
+    )
 
 
-def test_a_child_of_a_child_is_one_too() -> None:
-    code = """
-def twice():
-    if os.fork() == 0:
-        if os.fork() == 0:
-            told(lambda: make().__dlpack__(stream=S))
-            kept.clear()
-            os._exit(0)
-        os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
-    assert os.wait()[1] == 0
-twice()
-"""
-    run_with_driver("13.0", USES + FORKED + code)
-
-
-def test_a_child_that_was_forked_before_the_driver_was_used_may_use_it() -> None:
-    run_with_driver(
-        "13.0",
-        USES
-        + """
-up(P2).__dlpack__(stream=-1)
+@both
+def test_a_child_that_was_forked_before_the_driver_was_used_may_use_it(name: str) -> None:
+    with_driver(
+        ONE[name],
+        """
+use.up(P2).__dlpack__(stream=-1)
 if os.fork() == 0:
     drv.start()
-    address, S = drv.alloc(64), drv.stream_new(blocking=False)
-    dlshim.upgrade(P1a((2, 3), device=CUDA, data=address)).__dlpack__(stream=S)
-    os._exit("cuCtxRecordEvent" not in drv.calls())
+    edge(drv)
+    os._exit(0)
 assert os.wait()[1] == 0
 """,
     )
 
 
-def test_to_have_looked_for_a_driver_is_not_to_have_used_it() -> None:
+@both
+def test_to_have_looked_for_a_driver_is_not_to_have_used_it(name: str) -> None:
     """An empty dict has dlshim look which runtimes are mapped; none is, none is started."""
-    path = str(built("13.0"))
-    child.run(
-        USES
-        + f"""
+    load = "load_hip" if name == "rocm" else "load"
+    in_process(
+        name,
+        f"""
 dlshim.upgrade(empty()).__dlpack__()
 if os.fork() == 0:
     import drivers
-    drv = drivers.load({path!r})
+    drv = drivers.{load}({str(built(ONE[name]))!r})
     drv.start()
-    address, S = drv.alloc(64), drv.stream_new(blocking=False)
-    dlshim.upgrade(P1a((2, 3), device=CUDA, data=address)).__dlpack__(stream=S)
-    os._exit("cuCtxRecordEvent" not in drv.calls())
+    edge(drv)
+    os._exit(0)
 assert os.wait()[1] == 0
-"""
+""",
     )
 
 
-def test_multiprocessing_by_fork_ends_cleanly() -> None:
+@both
+def test_multiprocessing_by_fork_ends_cleanly(name: str) -> None:
     """What a worker inherited dies in the worker, at its end, after the interpreter."""
-    code = """
+    with_driver(
+        ONE[name],
+        """
 import multiprocessing
+forked = Forked(drv)
 def work(_):
     try:
-        make().__dlpack__(stream=S)
+        forked.make().__dlpack__(stream=forked.s)
     except BufferError as error:
         return str(error)
 with multiprocessing.get_context("fork").Pool(2) as pool:
     assert all("forked" in text for text in pool.map(work, range(4)))
-"""
-    run_with_driver("13.0", USES + FORKED + code)
+""",
+    )
 
 
 # --- Debian's real driver ---------------------------------------------------------------
@@ -469,32 +413,28 @@ def test_the_real_driver_without_a_device(real_library: Path) -> None:
     if answer == 0:
         pytest.skip("here is a device, and the subject is that there is none")
     assert answer == 100
-    code = (
-        f"""
+    code = f"""
 ctypes.CDLL({str(real_library)!r})
+use.all_refused("the driver finds no device (error 100)")
+use.all_go()
 """
-        + TELLS.format(text="the driver finds no device (error 100)")
-        + """
-all_go()
-"""
-    )
-    in_process(code)
+    in_process("cuda", code)
 
 
 def test_the_real_driver_has_every_function_that_must_be_there(real_library: Path) -> None:
-    names = required_names()
+    names = required_names("cuda")
     code = f"library = ctypes.CDLL({str(real_library)!r})\nfor n in {names!r}: getattr(library, n)"
-    in_process(code)
+    in_process("cuda", code)
 
 
-def test_with_a_driver_everything_that_needs_one_uses_it() -> None:
-    """The control of this file."""
-    run_with_driver(
-        "13.0",
-        USES
-        + """
+@pytest.mark.parametrize("variant", [v for v in ALL_LIVE if v != "hip7"])
+def test_with_a_driver_everything_that_needs_one_uses_it(variant: str) -> None:
+    """The control of this file.  HIP 7 dies of streams that it has not made, as these are."""
+    with_driver(
+        variant,
+        """
 drv.start()
-for what, go in NEEDS.items():
+for what, go in use.needs.items():
     drv.clear_log()
     before = sum(drv.counts().values())
     try:

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 import dlshim
-from device import matrix
-from device.matrix_run import Calls, source_of
+from device import libraries, matrix
+from device.libraries import source_of
+from device.matrix_run import Calls, warm
 from doubles import capsules as caps
-from doubles import consumers
+from doubles import consumers, vendors
 from doubles import device as fake
-from drivers import Driver, checks, run_checks
+from drivers import ALL_LIVE, CUDA_LIVE, Driver, HipDriver, checks, run_checks
 
-LIVE = ("9.2", "12.2", "12.5", "13.0")
-CPU, MANAGED, PINNED = (1, 0), (13, 0), (3, 0)
+CPU, MANAGED = (1, 0), (13, 0)
 
 
 def device_event(drv: Driver) -> bool:
@@ -30,7 +30,7 @@ class Case:
 
     def __init__(
         self,
-        drv: Driver,
+        drv: Any,
         make: Callable[..., Any],
         *,
         kind: str = "managed",
@@ -41,27 +41,25 @@ class Case:
         **fields: Any,
     ) -> None:
         drv.reset()
-        self.drv, self.device = drv, device
+        self.drv, self.device, self.vendor = drv, device, vendors.of(drv)
         self.context = drv.context(device)
         self.p = self.stream(p, "P")
         self.s = self.stream(s, "S")
         self.array = make(drv, self.p, kind=kind, device=device, **fields)
         self.address = self.array.address
         assert not self.array.write()
-        drv.set_current(None if current is None else drv.context(current))
-        self.stack = drv.context_stack()
+        drv.make_current(current)
+        self.current = drv.now_current()
 
     def stream(self, kind: str, name: str) -> int:
-        if kind in ("L", "PTDS"):
-            return {"L": 1, "PTDS": 2}[kind]
-        return self.drv.stream_new(self.device, kind == "B", name=name)
+        return self.vendor.stream(self.drv, kind, self.device, name)
 
     def export(self, source: Any, **keywords: Any) -> caps.Import:
         self.drv.clear_log()
         self.taken = caps.take(source.__dlpack__(**keywords))
-        self.effects = Calls(self.drv, self.drv.context_number(self.context)).effects()
+        self.effects = Calls.at(self.drv, self.device).effects()
         assert not self.drv.gil_held_calls(every=True)
-        assert self.drv.context_stack() == self.stack
+        assert self.drv.now_current() == self.current
         return self.taken
 
     def host_reads(self) -> bool:
@@ -106,7 +104,9 @@ def without_producer(effects: list[str]) -> list[str]:
     return lines
 
 
-def waits_for(stream: str) -> list[str]:
+def waits_for(stream: str, vendor: vendors.Vendor = vendors.CUDA) -> list[str]:
+    if vendor.is_hip:
+        return [f"hipStreamSynchronize {vendor.shown if stream == 'L' else stream} on D"]
     return ["push C", f"cuStreamSynchronize {stream} in C", "pop"]
 
 
@@ -144,10 +144,11 @@ def last_passed(array: Any) -> object:
 # --- managed memory -----------------------------------------------------------------------
 
 
+@checks.on_cuda
 def check_none_is_a_wait_of_the_host(drv: Driver) -> None:
     """NumPy takes managed memory, passes no stream and reads at once."""
     for kind, p, named, case in sources(drv):
-        told = (kind, p, named, case.device, case.stack)
+        told = (kind, p, named, case.device, case.current)
         taken = case.export(upgraded(kind, case, named), max_version=(1, 0))
         assert taken.view.device == (13, case.device) and taken.view.data == case.address
         assert without_producer(case.effects) == none_of(kind, p, named, "auto"), told
@@ -157,6 +158,7 @@ def check_none_is_a_wait_of_the_host(drv: Driver) -> None:
         case.end()
 
 
+@checks.on_cuda
 def check_minus_one_waits_for_nothing(drv: Driver) -> None:
     for kind, p, named, case in sources(drv):
         case.export(upgraded(kind, case, named), stream=-1)
@@ -168,6 +170,7 @@ def check_minus_one_waits_for_nothing(drv: Driver) -> None:
         case.end()
 
 
+@checks.on_cuda
 def check_a_stream_is_synced_and_the_host_does_not_wait(drv: Driver) -> None:
     for kind, p, s, named in itertools.product(
         KINDS, matrix.P_KINDS, matrix.P_KINDS, (False, True)
@@ -183,6 +186,7 @@ def check_a_stream_is_synced_and_the_host_does_not_wait(drv: Driver) -> None:
         case.end()
 
 
+@checks.on_cuda
 def check_the_policies(drv: Driver) -> None:
     for policy in ("legacy", "same"):
         for kind, p, named, case in sources(drv):
@@ -202,6 +206,7 @@ def check_the_policies(drv: Driver) -> None:
         case.end()
 
 
+@checks.on_cuda
 def check_where_the_host_must_be_alone(drv: Driver) -> None:
     """Attribute 89 is 0 (Windows, WSL, Tegra): no kernel of the device may run while the host
     touches managed memory, so that all of them are waited for."""
@@ -219,7 +224,7 @@ def check_where_the_host_must_be_alone(drv: Driver) -> None:
         case.end()
 
 
-@checks.only_on(*LIVE[1:])
+@checks.only_on(*CUDA_LIVE[1:])
 def check_captures(drv: Driver) -> None:
     """A wait for what is being captured would break the capture."""
     for kind, p in (("nanobind", "B"), ("no keyword", "B"), ("capsule", "B"), ("cai 2", "B")):
@@ -247,6 +252,7 @@ def check_captures(drv: Driver) -> None:
         case.end()
 
 
+@checks.on_cuda
 def check_empty_managed_arrays(drv: Driver) -> None:
     for kind in KINDS:
         case = Case(drv, KINDS[kind][0], shape=(0, 3))
@@ -255,6 +261,7 @@ def check_empty_managed_arrays(drv: Driver) -> None:
         case.end()
 
 
+@checks.on_cuda
 def check_a_managed_tensor(drv: Driver) -> None:
     """What from_dlpack waited for need not be waited for again; what it synced, must."""
     for kind in ("nanobind", "capsule", "cai 3", "cupy"):
@@ -285,6 +292,7 @@ def host_consumers(case: Case) -> dict[str, tuple[dict[str, Any], dict[str, Any]
     }
 
 
+@checks.on_cuda
 def check_managed_memory_as_the_hosts(drv: Driver) -> None:
     """The same memory, after the wait; its library is not asked to move it."""
     for kind in KINDS:
@@ -303,6 +311,7 @@ def check_managed_memory_as_the_hosts(drv: Driver) -> None:
             case.end()
 
 
+@checks.on_cuda
 def check_what_the_device_question_says(drv: Driver) -> None:
     for kind in ("cupy", "capsule", "no keyword"):
         case = Case(drv, KINDS[kind][0], device=1)
@@ -314,6 +323,7 @@ def check_what_the_device_question_says(drv: Driver) -> None:
         caps.close_accounts()
 
 
+@checks.on_cuda
 def check_a_copy_of_managed_memory(drv: Driver) -> None:
     """By the host, after the wait; nothing of it is the driver's."""
     for kind in ("nanobind", "no keyword", "capsule", "cai 3", "cupy", "jax"):
@@ -327,11 +337,14 @@ def check_a_copy_of_managed_memory(drv: Driver) -> None:
         case.end()
 
 
-def check_numpy_over_managed_and_pinned_memory(drv: Driver) -> None:
+def of_the_host(drv: Any) -> tuple[str, ...]:
+    """Kinds of memory that the host reads under the label of its own."""
+    return ("pinned",) if vendors.of(drv).is_hip else ("managed", "pinned")
+
+
+def check_numpy_over_managed_and_pinned_memory(drv: Any) -> None:
     """The real NumPy where there is one, else its way of asking."""
-    for kind, memory in itertools.product(
-        ("nanobind", "no keyword", "cai 3"), ("managed", "pinned")
-    ):
+    for kind, memory in itertools.product(("nanobind", "no keyword", "cai 3"), of_the_host(drv)):
         case = Case(drv, KINDS[kind][0], kind=memory)
         source = upgraded(kind, case, named=memory == "pinned")
         drv.clear_log()
@@ -360,6 +373,7 @@ def _has_numpy() -> bool:
 # --- the device's label -------------------------------------------------------------------
 
 
+@checks.on_cuda
 def check_managed_memory_as_the_devices(drv: Driver) -> None:
     """None is then L, which the host does not wait for."""
     for kind, p, s, device in itertools.product(
@@ -376,6 +390,7 @@ def check_managed_memory_as_the_devices(drv: Driver) -> None:
         case.end()
 
 
+@checks.on_cuda
 def check_managed_memory_of_another_device_is_copied(drv: Driver) -> None:
     """The host waits for P and reads it, as it does for itself."""
     for kind in ("nanobind", "no keyword", "capsule"):
@@ -400,45 +415,60 @@ PINNED_KINDS = {
 }
 
 
-def check_pinned_memory(drv: Driver) -> None:
+def check_pinned_memory(drv: Any) -> None:
     """Nobody tracks copies into it: only a P that somebody named is waited for."""
+    warm(drv)
     for kind, named in itertools.product(PINNED_KINDS, (False, True)):
         pinned(drv, kind, named)
 
 
-def pinned(drv: Driver, kind: str, named: bool) -> None:
+#: Who reads: where S is one of these the host, else the stream.  HIP has handles alone for streams.
+HOSTS = {"cuda": ("None", "0"), "rocm": ("None", "0", "1", "2")}
+
+
+def pinned(drv: Any, kind: str, named: bool) -> None:
+    vendor = vendors.of(drv)
     for p, s in itertools.product(matrix.P_KINDS, ("None", "-1", "0", "1", "2", "N")):
         make, knows = PINNED_KINDS[kind]
+        if vendor.is_hip and named and p == "PTDS":
+            continue  # 2 cannot be named
         numbers = {"None": None, "-1": -1, "0": 0, "1": 1, "2": 2}
+        by_host = s in HOSTS[vendor.name]
         case = Case(drv, make, kind="pinned", p=p, s={"1": "L", "2": "PTDS"}.get(s, "N"))
         given = numbers.get(s, case.s)
         taken = case.export(upgraded(kind, case, named), stream=given)
         told = (kind, p, s, named, case.effects)
         # torch's capsule says that this is host memory like any other, and it decides (N5); that
         # unfinished work is in it, the user has said.
-        assert taken.view.device == (CPU if kind == "torch" else PINNED), told
+        label = CPU if kind == "torch" else vendor.device_of("pinned", 0)
+        assert taken.view.device == label, told
         known = named or knows == "known"
         same = {"1": "L", "2": "PTDS"}.get(s) == p
-        name = NAMES[p]
-        if not known or s == "-1" or (same and s not in ("None", "0")):
+        if not known or s == "-1" or (same and not by_host):
             wanted = []
-        elif s in ("None", "0"):
-            wanted = waits_for(name)
+        elif by_host:
+            wanted = waits_for(NAMES[p], vendor)
         else:
-            reader = {"1": "L", "2": "PTDS"}.get(s, "S")
-            wait = f"cuStreamWaitEvent {reader} in C"
-            wanted = ["push C", f"cuEventRecord {name} in C", wait, "pop"]
+            wanted = edge(vendor, NAMES[p], {"1": "L", "2": "PTDS"}.get(s, "S"))
         assert case.effects == wanted, (told, wanted)
+        assert wanted or kind != "buffer" or drv.log(by="") == [], (told, drv.log())
         if hasattr(case.array, "__dlpack__"):
             assert last_passed(case.array) in (None, matrix.ABSENT), told
-        if known and s in ("None", "0"):
+        if known and by_host:
             assert not case.host_reads(), told
         elif known and s != "-1":
             assert not drv.read(case.s, case.address), told
         case.end()
 
 
-def check_pinned_memory_as_the_hosts(drv: Driver) -> None:
+def edge(vendor: vendors.Vendor, p: str, s: str) -> list[str]:
+    if vendor.is_hip:
+        p = vendor.shown if p == "L" else p
+        return [f"{vendor.record} {p} on D", f"{vendor.wait} {s} on D"]
+    return ["push C", f"{vendor.record} {p} in C", f"{vendor.wait} {s} in C", "pop"]
+
+
+def check_pinned_memory_as_the_hosts(drv: Any) -> None:
     for kind, named in itertools.product(PINNED_KINDS, (False, True)):
         for how in host_consumers(Case(drv, fake.NoKw)):
             make, knows = PINNED_KINDS[kind]
@@ -448,13 +478,14 @@ def check_pinned_memory_as_the_hosts(drv: Driver) -> None:
             taken = case.export(source, max_version=(1, 0), **keywords)
             assert taken.view.device == CPU and taken.view.data == case.address, (kind, how)
             known = named or knows == "known"
-            assert case.effects == (waits_for("P") if known else []), (kind, how, case.effects)
+            wanted = waits_for("P", case.vendor) if known else []
+            assert case.effects == wanted, (kind, how, case.effects)
             assert case.host_reads() != known, (kind, how)
             del source
             case.end()
 
 
-def check_a_pinned_tensor_of_a_synced_stream(drv: Driver) -> None:
+def check_a_pinned_tensor_of_a_synced_stream(drv: Any) -> None:
     """Ready on S is not ready for the host."""
     ways: dict[str, Callable[[Any], Any]] = {
         "None": lambda t: t.__dlpack__(),
@@ -474,7 +505,7 @@ def check_a_pinned_tensor_of_a_synced_stream(drv: Driver) -> None:
     caps.close_accounts()
 
 
-def check_a_pinned_tensor_that_the_host_waited_for(drv: Driver) -> None:
+def check_a_pinned_tensor_that_the_host_waited_for(drv: Any) -> None:
     case = Case(drv, fake.Cai3, kind="pinned")
     tensor = dlshim.from_dlpack(case.array)
     drv.clear_log()
@@ -483,10 +514,23 @@ def check_a_pinned_tensor_that_the_host_waited_for(drv: Driver) -> None:
     assert not case.host_reads()
 
 
+@checks.on_hip
+def check_managed_memory_is_devices(drv: HipDriver) -> None:
+    """CuPy says 10 of it; there is no label of its own."""
+    drv.reset()
+    x = libraries.ROCM.make["cupy"](drv, drv.stream_new(0, False), kind="managed")
+    s = drv.stream_new(0, False)
+    x.write()
+    taken = caps.take(dlshim.upgrade(x).__dlpack__(stream=s))
+    assert taken.view.device == (10, 0) and not drv.read(s, x.address)
+    taken.release()
+    caps.close_accounts()
+
+
 # --- the tests ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), LIVE))
+@pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), ALL_LIVE))
 def test_managed(variant: str, name: str) -> None:
     results = run_checks(variant, __file__)
     assert results[name] is None, results[name]

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 import dlshim
-from device import matrix
-from device.matrix_run import Calls, source_of
+from device import libraries, matrix
+from device.libraries import source_of
+from device.matrix_run import Calls
 from dlshim import _core
 from doubles import capsules as caps
 from doubles import device as fake
 from doubles.producers import P2
-from drivers import Driver, checks, run_checks, run_with_driver
+from drivers import HIP_LIVE, Driver, HipDriver, checks, run_checks, run_with_driver
 from drivers.control import DriverError
 
 #: cuCtxRecordEvent and cuCtxWaitEvent came with CUDA 12.5.
@@ -86,6 +87,7 @@ class Case:
 # --- with and without ----
 
 
+@checks.on_cuda
 def check_by_default_the_memory_is_given_back_at_once(drv: Driver) -> None:
     """As the standard has it, whichever way it was said: the write on P races as S13 tells."""
     for producer, p, s in itertools.product(MAKE, matrix.P_KINDS, matrix.P_KINDS):
@@ -192,6 +194,7 @@ def check_managed_memory(drv: Driver) -> None:
 # --- where it is not needed, or cannot be ----
 
 
+@checks.on_cuda
 def check_where_nothing_can_still_be_running(drv: Driver) -> None:
     """Host memory, empty arrays, copies: on any driver, and without a call."""
     for source, options in (
@@ -225,6 +228,7 @@ def check_drivers_that_cannot(drv: Driver) -> None:
         case.end()
 
 
+@checks.on_cuda
 def check_other_devices(drv: Driver) -> None:
     for device in ((10, 0), (14, 0), (8, 0)):
         source = P2(device=device, data=0x1000)
@@ -235,6 +239,21 @@ def check_other_devices(drv: Driver) -> None:
         caps.close_accounts()
 
 
+@checks.on_hip
+def check_guard_is_cudas(drv: HipDriver) -> None:
+    """HIP has no event of a whole device: nothing that could be waited for at the release."""
+    for producer in ("torch", "no keyword", "capsule"):
+        drv.reset()
+        x = libraries.ROCM.make[producer](drv, drv.stream_new(0, False, name="P"))
+        assert not x.write()
+        source = dlshim.upgrade(source_of(producer, x), on_release="guard")
+        with pytest.raises(BufferError, match="on_release"):
+            source.__dlpack__(stream=0)
+        del source
+    caps.close_accounts()
+
+
+@checks.on_cuda
 def check_the_option(drv: Driver) -> None:
     for wrong, error in (("never", ValueError), (1, TypeError), (True, TypeError)):
         with pytest.raises(error, match="on_release"):
@@ -442,7 +461,7 @@ def check_memory_that_runs_out_while_it_is_exported(drv: Driver) -> None:
 # --- the tests ----
 
 
-@pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), (*UNABLE, *ABLE)))
+@pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), (*UNABLE, *ABLE, *HIP_LIVE)))
 def test_release(variant: str, name: str) -> None:
     results = run_checks(variant, __file__)
     assert results[name] is None, results[name]

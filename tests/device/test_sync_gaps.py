@@ -7,23 +7,22 @@ import contextlib
 import gc
 import itertools
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import dlshim
-from device.matrix_run import libraries
+from device.libraries import CUDA
+from device.scene import Scene
 from dlshim import _core
 from doubles import capsules as caps
 from doubles import device as fake
-from doubles import producers
-from drivers import Driver, checks, run_checks
+from doubles import producers, vendors
+from drivers import ALL_LIVE, CUDA_LIVE, Driver, checks, run_checks
 
-LIVE = ("9.2", "12.2", "12.5", "13.0")
-CAPTURES = LIVE[1:]
+CAPTURES = CUDA_LIVE[1:]
 CAPTURE_REFUSED = "a graph capture is running, and this export would break it; "
-GUARDS = LIVE[2:]
+GUARDS = CUDA_LIVE[2:]
 
 
 def fresh(base: type, **members: Any) -> type:
@@ -31,26 +30,9 @@ def fresh(base: type, **members: Any) -> type:
     return type(base.__name__, (base,), members)
 
 
-class Scene:
-    """A context that is current, a stream for either side."""
-
-    def __init__(self, drv: Driver) -> None:
-        drv.reset()
-        drv.set_current(drv.context(0))
-        self.drv = drv
-        self.p = drv.stream_new(0, False, name="P")
-        self.s = drv.stream_new(0, False, name="S")
-
-    def array(self, make: Callable[..., Any], **fields: Any) -> Any:
-        array = make(self.drv, self.p, **fields)
-        assert not array.write()
-        return array
-
-    def ends(self) -> None:
-        assert not self.drv.races(), self.drv.races()
-        assert not self.drv.gil_held_calls(every=True)
-        assert len(self.drv.context_stack()) <= 1
-        caps.close_accounts()
+def here(drv: Any) -> tuple[int, int]:
+    """The device on which a scene's arrays lie."""
+    return vendors.of(drv).device_of("device", 0)
 
 
 def device_of(capsule: Any) -> tuple[int, int]:
@@ -60,19 +42,21 @@ def device_of(capsule: Any) -> tuple[int, int]:
 # --- the word of the object and that of its tensor (N5: the tensor decides) ---------------
 
 
-def check_an_object_that_says_pinned_and_gives_device_memory(drv: Driver) -> None:
+def check_an_object_that_says_pinned_and_gives_device_memory(drv: Any) -> None:
+    vendor = vendors.of(drv)
     for _ in range(2):
         scene = Scene(drv)
-        mistaken = fresh(fake.CupyLike, __dlpack_device__=lambda self: (3, 0))
+        mistaken = fresh(fake.CupyLike, __dlpack_device__=lambda self: (vendor.host_type, 0))
         x = scene.array(mistaken)
         for _ in range(2):
             capsule = dlshim.upgrade(x).__dlpack__(stream=scene.s, max_version=(1, 0))
-            assert device_of(capsule) == (2, 0) and x.keywords[-1]["stream"] == scene.s
+            assert device_of(capsule) == here(drv) and x.keywords[-1]["stream"] == scene.s
             assert not drv.read(scene.s, x.address)
         del capsule
         scene.ends()
 
 
+@checks.on_cuda
 def check_an_object_that_gives_managed_memory_under_another_name(drv: Driver) -> None:
     for said in ((3, 0), (2, 0)):
         scene = Scene(drv)
@@ -97,33 +81,34 @@ class Mislabelled(fake.NoKw):
         return (1, 0)
 
 
-def check_assume_device_of_a_type_that_was_met_on_the_host(drv: Driver) -> None:
+def check_assume_device_of_a_type_that_was_met_on_the_host(drv: Any) -> None:
     scene, cls = Scene(drv), fresh(Mislabelled)
     x = scene.array(cls)
     dlshim.upgrade(x).__dlpack__()
-    for stream in ("omitted", 1, scene.s):
+    legacy = vendors.of(drv).legacy
+    for stream in ("omitted", legacy, scene.s):
         scene = Scene(drv)
         x, given = scene.array(cls), {} if stream == "omitted" else {"stream": stream}
         if isinstance(stream, int) and stream > 2:
             given = {"stream": scene.s}
-        capsule = dlshim.upgrade(x, assume_device=(2, 0)).__dlpack__(**given)
-        assert device_of(capsule) == (2, 0)
-        assert not drv.read(given.get("stream", 1), x.address), (stream, drv.log())
+        capsule = dlshim.upgrade(x, assume_device=here(drv)).__dlpack__(**given)
+        assert device_of(capsule) == here(drv)
+        assert not drv.read(given.get("stream", legacy), x.address), (stream, drv.log())
         del capsule
         scene.ends()
 
 
-def check_assume_device_of_a_capsule(drv: Driver) -> None:
+def check_assume_device_of_a_capsule(drv: Any) -> None:
     for target in ("device", "host"):
         scene = Scene(drv)
         x = scene.array(fake.RawFn)
-        options: dict[str, Any] = {"assume_device": (2, 0)}
+        options: dict[str, Any] = {"assume_device": here(drv)}
         if target == "host":
             options["device"] = "cpu"
         upgraded = dlshim.upgrade(x._legacy(device=(1, 0)), **options)
         capsule = upgraded.__dlpack__(stream=scene.s, max_version=(1, 0))
         if target == "device":
-            assert device_of(capsule) == (2, 0) and not drv.read(scene.s, x.address)
+            assert device_of(capsule) == here(drv) and not drv.read(scene.s, x.address)
         else:
             assert caps.look(capsule).values() == x.values()
             assert not drv.host_read(caps.look(capsule).data, 24)
@@ -134,7 +119,7 @@ def check_assume_device_of_a_capsule(drv: Driver) -> None:
 # --- copies that a producer should make ----------------------------------------------------------
 
 
-def check_copy_true_is_done_by_dlshim(drv: Driver) -> None:
+def check_copy_true_is_done_by_dlshim(drv: Any) -> None:
     """Where the producer has made none; nobody is believed to have (N7)."""
     silent = fake.named(fake.Silent)
     kinds = (fake.CupyLike, fake.Cai3, fake.ToDlpack, silent, fake.NoKw, fake.WarpLike)
@@ -150,7 +135,7 @@ def check_copy_true_is_done_by_dlshim(drv: Driver) -> None:
         scene.ends()
 
 
-def check_copy_true_of_who_does_it(drv: Driver) -> None:
+def check_copy_true_of_who_does_it(drv: Any) -> None:
     scene = Scene(drv)
 
     class Copies(fake.WarpLike):
@@ -170,7 +155,7 @@ def check_copy_true_of_who_does_it(drv: Driver) -> None:
     scene.ends()
 
 
-def check_copies_of_managed_memory_that_the_host_wants(drv: Driver) -> None:
+def check_copies_of_managed_memory_that_the_host_wants(drv: Any) -> None:
     for make in (fake.WarpLike, fake.NoKw, fake.Cai3, fake.CupyLike):
         scene = Scene(drv)
         x = scene.array(make, kind="managed")
@@ -183,7 +168,7 @@ def check_copies_of_managed_memory_that_the_host_wants(drv: Driver) -> None:
         scene.ends()
 
 
-def check_copies_of_pinned_memory_wait_for_p(drv: Driver) -> None:
+def check_copies_of_pinned_memory_wait_for_p(drv: Any) -> None:
     """The host is the reader, whatever stream the consumer passes (Warp passes one)."""
     for options, keywords in (
         ({}, {"copy": True}),
@@ -254,12 +239,10 @@ def check_l_is_asked_in_the_context_where_it_would_be_used(drv: Driver) -> None:
 def check_torch_during_a_capture(drv: Driver) -> None:
     """What the bare exchange leaves alone, the upgraded one may refuse, and never end; where no
     stream is named, torch syncs nothing, and nothing is refused."""
-    from device.matrix_run import CURRENT
-
-    with libraries():
+    with CUDA.imported():
         for stream in (None, 2, "omitted"):
             scene = Scene(drv)
-            p = CURRENT["torch"].handle = drv.stream_new(0, True, name="P2")
+            p = CUDA.current["torch"].handle = drv.stream_new(0, True, name="P2")
             x = fake.named(fake.TorchLike)(drv, p)
             drv.capture_begin(p, "relaxed")
             x.write()
@@ -272,23 +255,21 @@ def check_torch_during_a_capture(drv: Driver) -> None:
             dlshim.upgrade(x).__dlpack__(stream=p, max_version=(1, 0))
             dlshim.upgrade(x).__dlpack__(stream=-1, max_version=(1, 0))
             drv.capture_end(p)
-            CURRENT["torch"].handle = 1
+            CUDA.current["torch"].handle = 1
             scene.ends()
 
 
 @checks.only_on(*CAPTURES)
 def check_torchs_current_stream_in_a_capture(drv: Driver) -> None:
     """A non-blocking P, which no probe of L sees: torch says that it is its current stream."""
-    from device.matrix_run import CURRENT
-
-    with libraries():
+    with CUDA.imported():
         for make, library, given in (
             (fake.named(fake.TorchLike), "torch", {"stream": None}),
             (fake.named(fake.CupyLike), "cupy", {"stream": None}),
             (fake.named(fake.CupyLike), "cupy", {}),
         ):
             scene = Scene(drv)
-            CURRENT[library].handle = scene.p
+            CUDA.current[library].handle = scene.p
             x = make(drv, scene.p)
             drv.capture_begin(scene.p, "relaxed")
             x.write()
@@ -296,7 +277,7 @@ def check_torchs_current_stream_in_a_capture(drv: Driver) -> None:
                 dlshim.upgrade(x).__dlpack__(max_version=(1, 0), **given)
             assert drv.capture_state(scene.p) == "active", library
             drv.capture_end(scene.p)
-            CURRENT[library].handle = 1
+            CUDA.current[library].handle = 1
             scene.ends()
 
 
@@ -318,6 +299,7 @@ def check_managed_memory_of_a_modern_producer_during_a_capture(drv: Driver) -> N
 # --- memory whose context nobody names ----------------------------------------------------
 
 
+@checks.on_cuda
 def check_pool_memory_while_another_context_is_current(drv: Driver) -> None:
     """Its unfinished work may be in the primary context, or in the current one: both are synced."""
     for named, reads in itertools.product((False, True), ("S", "copy")):
@@ -397,6 +379,7 @@ def check_guarded_tensors_can_be_collected(drv: Driver) -> None:
 # --- what is learned, and from whom -------------------------------------------------------
 
 
+@checks.on_cuda
 def check_a_table_that_fails_where_dlpack_works(drv: Driver) -> None:
     scene = Scene(drv)
 
@@ -415,6 +398,7 @@ def check_a_table_that_fails_where_dlpack_works(drv: Driver) -> None:
     scene.ends()
 
 
+@checks.on_cuda
 def check_keywords_that_are_refused_by_other_exceptions(drv: Driver) -> None:
     """N2: a keyword step, unless it is the stream, for which only a TypeError counts.  A
     RuntimeError is how libraries tell of an error of the device: nobody is asked again then."""
@@ -440,6 +424,7 @@ def check_keywords_that_are_refused_by_other_exceptions(drv: Driver) -> None:
         scene.ends()
 
 
+@checks.on_cuda
 def check_one_fault_of_one_array_teaches_nothing(drv: Driver) -> None:
     """A TypeError of its own, once: later exports still say read-only, and pass the stream."""
     scene = Scene(drv)
@@ -465,6 +450,7 @@ def check_one_fault_of_one_array_teaches_nothing(drv: Driver) -> None:
     caps.close_accounts()
 
 
+@checks.on_cuda
 def check_a_subclass_that_does_not_wait(drv: Driver) -> None:
     """What TensorFlow's __dlpack__ does says nothing of another one."""
     scene = Scene(drv)
@@ -493,6 +479,7 @@ class Proxy:
         return (0, self.handles.pop(0) if len(self.handles) > 1 else self.handles[0])
 
 
+@checks.on_cuda
 def check_a_stream_object_is_asked_once(drv: Driver) -> None:
     for make in (fake.NoKw, fake.CupyLike, fake.Cai3):
         scene = Scene(drv)
@@ -515,6 +502,7 @@ class Index:
         return self.value_
 
 
+@checks.on_cuda
 def check_ints_by_another_name(drv: Driver) -> None:
     """numpy.int64 and their like: -1 is -1 and 0 no stream, as of an int."""
     scene = Scene(drv)
@@ -533,6 +521,7 @@ def check_ints_by_another_name(drv: Driver) -> None:
     scene.ends()
 
 
+@checks.on_cuda
 def check_handles_that_are_no_address(drv: Driver) -> None:
     for handle in (7.5, "12", True, b"1", object()):
         scene = Scene(drv)
@@ -557,6 +546,7 @@ def check_looking_for_an_interface_does_no_harm(drv: Driver) -> None:
     scene.ends()
 
 
+@checks.on_cuda
 def check_a_device_that_was_reset_has_another_context(drv: Driver) -> None:
     """cudaDeviceReset, numba.cuda.close(): the primary context that was known is gone."""
     for _ in range(3):
@@ -576,6 +566,7 @@ def check_a_device_that_was_reset_has_another_context(drv: Driver) -> None:
         caps.close_accounts()
 
 
+@checks.on_cuda
 def check_an_event_of_the_whole_device_that_cannot_be_recorded(drv: Driver) -> None:
     """Refused for another reason than a capture (801): the host waits, as the guard does."""
     if not drv.has("cuCtxRecordEvent"):
@@ -597,6 +588,7 @@ def check_an_event_of_the_whole_device_that_cannot_be_recorded(drv: Driver) -> N
     assert "cuCtxSynchronize" not in drv.calls(by="")
 
 
+@checks.on_cuda
 def check_a_function_is_called_once(drv: Driver) -> None:
     scene = Scene(drv)
     x = scene.array(fake.ToDlpack)
@@ -615,7 +607,7 @@ FAULTS: dict[str, str] = {
 }
 
 
-@pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), LIVE))
+@pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), ALL_LIVE))
 def test_gaps(variant: str, name: str) -> None:
     results = run_checks(variant, __file__)
     assert results[name] is None, results[name]

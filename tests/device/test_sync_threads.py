@@ -13,8 +13,10 @@ import dlshim
 from dlshim import _core
 from doubles import capsules as caps
 from doubles import device as fake
-from drivers import Driver, checks, run_checks
+from doubles import vendors
+from drivers import HIP_LIVE, Driver, checks, run_checks
 
+VARIANTS = ("12.2", "12.5", "13.0", *HIP_LIVE)
 TIMES = 10_000
 BLOCK = 250
 
@@ -39,19 +41,19 @@ def together(*functions: Callable[[], None]) -> None:
         raise errors[0]
 
 
-def stolen_events(drv: Driver) -> list[str]:
+def stolen_events(drv: Any) -> list[str]:
     """Records of an event between another thread's record and wait of it."""
     owner: dict[str, int] = {}
+    vendor = vendors.of(drv)
     stolen = []
     for entry in drv.entries():
-        if entry.name == "cuEventRecord":
+        if entry.name == vendor.record:
             event = entry.args["ev"]
             if owner.get(event, entry.thread) != entry.thread:
                 stolen.append(entry.text)
             owner[event] = entry.thread
         elif (
-            entry.name == "cuStreamWaitEvent"
-            and owner.pop(entry.args["ev"], entry.thread) != entry.thread
+            entry.name == vendor.wait and owner.pop(entry.args["ev"], entry.thread) != entry.thread
         ):
             stolen.append(entry.text)
     return stolen
@@ -60,7 +62,7 @@ def stolen_events(drv: Driver) -> list[str]:
 class Exporter:
     """A thread that hands one array to its own stream, again and again."""
 
-    def __init__(self, drv: Driver, source: Any, address: int, name: str) -> None:
+    def __init__(self, drv: Any, source: Any, address: int, name: str) -> None:
         self.drv, self.source, self.address = drv, source, address
         self.stream = drv.stream_new(0, False, name=name)
         self.racy = 0
@@ -72,8 +74,8 @@ class Exporter:
             self.racy += self.drv.read(self.stream, self.address)
 
 
-@checks.only_on("12.5")
-def check_two_threads_and_room_for_one_event(drv: Driver) -> None:
+@checks.only_on("12.5", "hip6")
+def check_two_threads_and_room_for_one_event(drv: Any) -> None:
     """10^4 exports of one wrapped array by each of two threads, to two streams."""
     _core._hook("event_pool", 1)
     try:
@@ -84,7 +86,8 @@ def check_two_threads_and_room_for_one_event(drv: Driver) -> None:
     caps.close_accounts()
 
 
-def two_threads(drv: Driver) -> None:
+def two_threads(drv: Any) -> None:
+    vendor = vendors.of(drv)
     most = max(1, drv.live_events())  # with those of earlier checks
     for block in range(TIMES // BLOCK):
         drv.reset()
@@ -99,7 +102,7 @@ def two_threads(drv: Driver) -> None:
         assert drv.live_events() <= most, "the pool keeps one"
         assert not drv.marks(), drv.marks()
         counts = drv.counts()
-        assert counts["cuEventRecord"] == counts["cuStreamWaitEvent"] == 2 * BLOCK
+        assert counts[vendor.record] == counts[vendor.wait] == 2 * BLOCK
 
 
 @checks.only_on("12.2", "13.0")
@@ -132,6 +135,38 @@ def check_many_threads_on_both_devices(drv: Driver) -> None:
     caps.close_accounts()
 
 
+@checks.only_on("12.2", "13.0", *HIP_LIVE)
+def check_threads_that_change_their_device(drv: Any) -> None:
+    """Each with its own streams, and each other call on the other device."""
+    drv.reset()
+    events, sync = drv.live_events(), vendors.of(drv).stream_sync
+    places = [(n % 2, drv.stream_new(n % 2, False), drv.stream_new(n % 2, False)) for n in range(6)]
+    arrays = [fake.NoKw(drv, p, device=device) for device, p, _ in places]
+    racy: list[int] = []
+    ended: list[int] = []
+
+    def work(n: int) -> None:
+        (device, p, s), x = places[n], arrays[n]
+        for turn in range(100):
+            drv.make_current(turn % 2)
+            here = drv.now_current()
+            drv.write(p, x.address)
+            options = {"producer_stream": p} if turn % 3 else {}
+            target = {"device": "cpu"} if turn % 10 == 9 else {}
+            caps.take(dlshim.upgrade(x, **options, **target).__dlpack__(stream=s)).release()
+            racy.append(drv.read(s, x.address) and not target)
+            drv.call(sync, s)
+            drv.call(sync, p)
+            assert drv.now_current() == here
+        ended.append(device)
+
+    together(*[lambda n=n: work(n) for n in range(len(places))])
+    assert len(ended) == len(places) and not any(racy), drv.races()[:3]
+    assert drv.live_events() <= events + len(places) + 2 and not drv.marks(), drv.marks()[:3]
+    caps.close_accounts()
+
+
+@checks.on_cuda
 def check_the_first_use_by_many_threads(drv: Driver) -> None:
     """Contexts that nobody has a pool for yet: threads that make one at the same time."""
     for _ in range(10):
@@ -178,7 +213,7 @@ def check_deleters_on_other_threads(drv: Driver) -> None:
     caps.close_accounts()
 
 
-@pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), ("12.2", "12.5", "13.0")))
+@pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), VARIANTS))
 def test_sync(variant: str, name: str) -> None:
     results = run_checks(variant, __file__)
     assert results[name] is None, results[name]

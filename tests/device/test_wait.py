@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 import dlshim
-from device import matrix_run, rocm
+from device import libraries
 from device.matrix import ABSENT, P_KINDS
 from doubles import capsules as caps
 from doubles import device as fake
-from doubles import rocm as rocm_fake
-from drivers import Driver, HipDriver, checks, run_checks
+from doubles import vendors
+from drivers import HIP_LIVE, Driver, checks, run_checks
 
-VARIANTS = ("9.2", "12.2", "13.0", "hip5", "hip6", "hip7")
 CUDA = ("9.2", "12.2", "13.0")
+VARIANTS = (*CUDA, *HIP_LIVE)
 CAPTURE = "a graph capture is running, and this export would break it; "
 
 OWN = "a stream of dlshim's own"
@@ -52,32 +52,6 @@ LIARS = ("cai 3, None", "cai 3, no key")
 OF_L = ("pycuda", "rmm", "pylibcudf")
 
 
-class Vendor:
-    """What differs between the two."""
-
-    def __init__(self, drv: Any) -> None:
-        self.cuda = isinstance(drv, Driver)
-        self.make = matrix_run.MAKE if self.cuda else rocm.MAKE
-        self.current = matrix_run.CURRENT if self.cuda else rocm.CURRENT
-        self.libraries = matrix_run.libraries if self.cuda else rocm.libraries
-        self.special = {"L": 1, "PTDS": 2} if self.cuda else {"L": 0, "PTDS": 2}
-        self.kind = 2 if self.cuda else 10
-        self.others: tuple[int | None, ...] = (0, 1, None) if self.cuda else (0, 1)
-        self.named: type = fake.NoKw if self.cuda else rocm_fake.NoKw
-        self.modern: type = fake.WarpLike if self.cuda else rocm_fake.Careful
-
-
-def enter(drv: Any, device: int | None) -> None:
-    if isinstance(drv, HipDriver):
-        drv.set_device(device or 0)
-    else:
-        drv.set_current(None if device is None else drv.context(device))
-
-
-def place(drv: Any) -> object:
-    return drv.device() if isinstance(drv, HipDriver) else drv.context_stack()
-
-
 class Scene:
     """An array with unfinished work on P."""
 
@@ -85,23 +59,20 @@ class Scene:
         self, drv: Any, producer: str, p: str = "N", device: int = 0, current: int | None = 0
     ) -> None:
         drv.reset()
-        self.drv, self.vendor, self.device = drv, Vendor(drv), device
-        enter(drv, device)
-        special = self.vendor.special
-        self.p = special[p] if p in special else drv.stream_new(device, p == "B", name="P")
-        for library in self.vendor.current.values():
-            library.handle = self.p
+        self.drv, self.device, its = drv, device, libraries.of(drv)
+        drv.make_current(device)
+        self.p = vendors.of(drv).stream(drv, p, device)
+        its.stand_on(self.p)
         self.producer = producer
-        self.array = self.vendor.make[producer](drv, self.p, device=device)
+        self.array = its.make[producer](drv, self.p, device=device)
         self.address = self.array.address
         assert not self.array.write()
-        enter(drv, current)
-        self.before = place(drv)
+        drv.make_current(current)
+        self.before = drv.now_current()
         drv.clear_log()
 
     def source(self) -> Any:
-        of = matrix_run.source_of if self.vendor.cuda else rocm.source_of
-        return of(self.producer, self.array)
+        return libraries.source_of(self.producer, self.array)
 
     def waits(self) -> list[str]:
         """What dlshim let the host wait for."""
@@ -113,7 +84,7 @@ class Scene:
                 continue
             if entry.name.endswith("StreamSynchronize"):
                 found.append(named.get(entry.args["stream"], OWN))
-            elif entry.name in ("cuCtxSynchronize", "hipDeviceSynchronize"):
+            elif entry.name == vendors.of(self.drv).device_sync:
                 found.append("the device")
         return found
 
@@ -127,7 +98,7 @@ class Scene:
 
     def is_ready(self) -> bool:
         """For a stream that exists only now, and waits for no other."""
-        enter(self.drv, self.device)
+        self.drv.make_current(self.device)
         stream = self.drv.stream_new(self.device, False, name="new")
         return not self.drv.read(stream, self.address)
 
@@ -146,16 +117,16 @@ HOW = ("to_capsule", "option of to_capsule", "option of upgrade", "from_dlpack")
 
 
 def check_the_data_are_ready_for_every_stream(drv: Any) -> None:
-    vendor = Vendor(drv)
-    producers = [name for name in vendor.make if name not in LIARS]
+    vendor, its = vendors.of(drv), libraries.of(drv)
+    producers = [name for name in its.make if name not in LIARS]
     assert set(producers) <= set(WAITS)
-    with vendor.libraries():
+    with libraries.of(drv).imported():
         for producer, p, device, current, how in itertools.product(
-            producers, P_KINDS, (0, 1), vendor.others, HOW
+            producers, P_KINDS, (0, 1), vendor.currents, HOW
         ):
             told = (producer, p, device, current, how)
             scene = Scene(drv, producer, p, device, current)
-            if (producer, p) == ("tvm-ffi", "L") and not vendor.cuda:
+            if (producer, p) == ("tvm-ffi", "L") and vendor.is_hip:
                 continue  # its 0 may mean that nobody has said a stream: the device is waited for
             if producer in OF_L and p == "N":
                 continue
@@ -164,7 +135,7 @@ def check_the_data_are_ready_for_every_stream(drv: Any) -> None:
             assert scene.waits() == waits, (told, scene.waits())
             if passed is not ABSENT:
                 assert scene.passed() == passed, (told, scene.passed())
-            assert place(drv) == scene.before, told
+            assert drv.now_current() == scene.before, told
             assert not drv.gil_held_calls(every=True), told
             assert scene.is_ready(), (told, drv.races())
             del given
@@ -173,8 +144,7 @@ def check_the_data_are_ready_for_every_stream(drv: Any) -> None:
 
 def check_a_stream_that_is_given_is_taken(drv: Any) -> None:
     """-1, None and a handle are what they are everywhere: the host does not wait for them."""
-    vendor = Vendor(drv)
-    with vendor.libraries():
+    with libraries.of(drv).imported():
         for producer, stream in itertools.product(("cupy", "no keyword"), (-1, None, "S")):
             scene = Scene(drv, producer)
             s = drv.stream_new(0, False, name="S")
@@ -192,11 +162,10 @@ def check_a_capture_is_left_alone(drv: Any) -> None:
     """P captures, or a blocking stream that L would wait for."""
     if isinstance(drv, Driver) and not drv.has("cuStreamIsCapturing"):
         return
-    vendor = Vendor(drv)
-    with vendor.libraries():
+    with libraries.of(drv).imported():
         for producer, how in itertools.product(("torch", "cupy", "nanobind", "capsule"), HOW):
             scene = Scene(drv, producer)
-            enter(drv, 0)
+            drv.make_current(0)
             other = drv.stream_new(0, True, name="O")
             drv.capture_begin(other, "relaxed")
             drv.clear_log()
@@ -227,10 +196,9 @@ def check_a_producer_that_nobody_can_ask_for_P_leaves_its_capture_alive(drv: Any
 
 
 def check_arrays_of_no_elements_are_not_waited_for(drv: Any) -> None:
-    vendor = Vendor(drv)
-    for kind in (vendor.modern, vendor.named):
+    for kind in (libraries.of(drv).make["unheard of"], fake.NoKw):
         drv.reset()
-        enter(drv, 0)
+        drv.make_current(0)
         array = kind(drv, drv.stream_new(0, False, name="P"), shape=(0, 3))
         drv.clear_log()
         dlshim.to_capsule(array, unknown_stream="error")
@@ -249,14 +217,13 @@ def check_unknown_stream_decides_as_elsewhere(drv: Any) -> None:
 
 
 def check_inspect_waits_for_nothing(drv: Any) -> None:
-    vendor = Vendor(drv)
-    with vendor.libraries():
+    with libraries.of(drv).imported():
         for producer, passed in (("torch", -1), ("cupy", -1), ("nanobind", None)):
             scene = Scene(drv, producer)
-            assert dlshim.inspect(scene.array, export=True).device == (vendor.kind, 0)
+            device = vendors.of(drv).device_of("device", 0)
+            assert dlshim.inspect(scene.array, export=True).device == device
             assert scene.passed() == passed and scene.waits() == [], producer
-            questions = {"cuPointerGetAttributes", "cuThreadExchangeStreamCaptureMode",
-                         "hipPointerGetAttributes"}  # fmt: skip
+            questions = {vendors.of(drv).pointer, "cuThreadExchangeStreamCaptureMode"}
             assert set(drv.calls(by="")) <= questions, producer  # whose memory it is (S26)
     caps.close_accounts()
 

@@ -1,4 +1,7 @@
-"""Fake producers of device memory, over the fake driver: real calls, in the real order.
+"""Fake producers of device memory, over a fake driver: real calls, in the real order.
+
+The vendor is the driver's (:mod:`doubles.vendors`): what a library does otherwise on ROCm stands in
+its class.  On ROCm nobody here changes the current device, for the libraries do not.
 
 Each is made from the driver's control, the stream P on which its unfinished work lies, and what the
 array looks like: ``TorchLike(drv, P, device=0, shape=(2, 3))``.  ``write()`` puts a kernel on P
@@ -26,13 +29,13 @@ from typing import Any
 from drivers.control import LEGACY, PER_THREAD, Driver
 
 from . import capsules as caps
-from . import streams
+from . import streams, vendors
 from .capsules import CPU, IS_COPIED, Made
 from .cuda_interface import CudaOnly, LazyPair
 from .producers import ALL_KEYWORDS, Array, Dunder, masquerade, wants_versioned
+from .vendors import DISABLE_TIMING
 
 PRODUCER = "producer"
-DISABLE_TIMING = 2
 
 
 class DriverFailure(RuntimeError):
@@ -44,8 +47,8 @@ class Memory:
 
     def __init__(
         self,
-        drv: Driver,
-        stream: int = LEGACY,
+        drv: Any,
+        stream: int,
         *,
         device: int = 0,
         kind: str = "device",
@@ -76,7 +79,8 @@ class Memory:
 
 
 class OnDevice(Array):
-    """The producers' common part; `drv`, P and the layout as in :class:`Memory`.
+    """The producers' common part; `drv`, P and the layout as in :class:`Memory`.  P is the default
+    stream where it is not given.
 
     `rewrites`: when an export is given back, the library at once writes the memory again on P,
     as an allocator does that hands the block to the next array.
@@ -84,12 +88,11 @@ class OnDevice(Array):
 
     KIND = "device"
     LIBRARY = ("", "")  # module and name of the real class
-    DEVICE_TYPES = {"device": 2, "pool": 2, "pinned": 3, "managed": 13}
 
     def __init__(
         self,
-        drv: Driver,
-        stream: int = LEGACY,
+        drv: Any,
+        stream: int | None = None,
         *,
         device: int = 0,
         kind: str | None = None,
@@ -104,6 +107,8 @@ class OnDevice(Array):
         **fields: Any,
     ) -> None:
         self.kind = kind or self.KIND
+        self.vendor = vendors.of(drv)
+        stream = self.vendor.legacy if stream is None else stream
         self.own = Memory(
             drv, stream, device=device, kind=self.kind, shape=shape, dtype=dtype,
             strides=strides, start=start, address=address, context=context,
@@ -111,7 +116,7 @@ class OnDevice(Array):
         self.drv, self.stream, self.index = drv, stream, device
         self.address, self.context = self.own.base, self.own.context
         self.rewrites = rewrites
-        where = (self.DEVICE_TYPES[self.kind], 0 if self.kind == "pinned" else device)
+        where = self.vendor.device_of(self.kind, device)
         memory = (C.c_char * self.own.size).from_address(self.address)
         super().__init__(
             shape, dtype, strides=strides, start=start, device=where, readonly=readonly,
@@ -142,8 +147,11 @@ class OnDevice(Array):
 
     @contextmanager
     def calls_in(self, context: int | None = None) -> Iterator[None]:
-        """The library's own calls, with the context that it pushes."""
+        """The library's own calls, with the context that it pushes; in HIP there is none."""
         with self.drv.caller(PRODUCER):
+            if self.vendor.is_hip:
+                yield
+                return
             self.do("cuCtxPushCurrent_v2", context or self.context)
             try:
                 yield
@@ -153,35 +161,33 @@ class OnDevice(Array):
     def do(self, name: str, *arguments: Any) -> None:
         rc = getattr(self.drv.cu, name)(*arguments)
         if rc:
-            raise DriverFailure(f"CUDA error: {rc} from {name}")
+            raise DriverFailure(f"{self.vendor.word} error: {rc} from {name}")
 
     def current_device(self) -> int:
-        """`cudaGetDevice`: the current context's, and 0 for a thread that has none."""
-        value = C.c_int()
         with self.drv.caller(PRODUCER):
-            rc = self.drv.cu.cuCtxGetDevice(C.byref(value))
-        return value.value if not rc else 0
+            return get_device(self.drv)
 
     def edge(self, p: int, s: int, flags: int = DISABLE_TIMING, context: int | None = None) -> None:
         """S waits for an event recorded on P, by an event of the context."""
         event = C.c_void_p()
         with self.calls_in(context):
-            self.do("cuEventCreate", C.byref(event), flags)
+            self.do(self.vendor.create_event, C.byref(event), flags)
             try:
-                self.do("cuEventRecord", event, p)
-                self.do("cuStreamWaitEvent", s, event, 0)
+                self.do(self.vendor.record, event, p)
+                self.do(self.vendor.wait, s, event, 0)
             finally:
-                self.do("cuEventDestroy_v2", event)
+                self.do(self.vendor.destroy_event, event)
 
     def wait_for(self, stream: int) -> None:
         with self.calls_in():
-            self.do("cuStreamSynchronize", stream)
+            self.do(self.vendor.stream_sync, stream)
 
     def copy_out(self, to: int, stream: int) -> None:
         """The whole allocation to `to`, through `stream`, waited for."""
+        name, kind = self.vendor.to_host, self.vendor.to_host_kind
         with self.calls_in():
-            self.do("cuMemcpyDtoHAsync_v2", to, self.address, self.own.size, stream)
-            self.do("cuStreamSynchronize", stream)
+            self.do(name, to, self.address, self.own.size, *kind, stream)
+            self.do(self.vendor.stream_sync, stream)
 
     def to_host(self, max_version: Any, stream: int, flags: int = IS_COPIED) -> Any:
         """A copy in pageable memory, through `stream`, complete when it is given."""
@@ -219,34 +225,41 @@ def named(cls: type) -> type:
     return masquerade(cls, name, module)
 
 
-def same(first: int, second: int) -> bool:
-    """0 and 1 both name the legacy stream."""
-    return max(first, LEGACY) == max(second, LEGACY)
+def get_device(drv: Any) -> int:
+    """`cudaGetDevice` (the current context's, and 0 for a thread that has none), `hipGetDevice`."""
+    value = C.c_int()
+    rc = getattr(drv.cu, vendors.of(drv).get_device)(C.byref(value))
+    if rc and (rc, vendors.of(drv)) != (201, vendors.CUDA):
+        raise DriverFailure(f"error: {rc} from {vendors.of(drv).get_device}")
+    return 0 if rc else value.value
 
 
 # --- torch ------------------------------------------------------------------------------
 
 
 class TorchDevices:
-    """The current device as torch 2.1 to 2.15 built for CUDA 12 sees it on one thread.
+    """The current device as torch 2.1 to 2.15 sees it on one thread.
 
-    pytorch/pytorch `c10/cuda/CUDAFunctions.cpp` (68e217b): a device that has no context is only
-    noted when a guard is left (`targetDeviceIndex`), and the note goes before what the runtime
-    says.  `cudaSetDevice` makes the device's primary context the current one.
+    pytorch/pytorch `c10/cuda/CUDAFunctions.cpp` (68e217b), built for CUDA 12: a device that has no
+    context is only noted when a guard is left (`targetDeviceIndex`), and the note goes before what
+    the runtime says.  `cudaSetDevice` makes the device's primary context the current one.  Built
+    for ROCm, as for a `CUDA_VERSION` below 12000, it is the runtime's current device, and nothing
+    else is noted.
     """
 
     def __init__(self, drv: Any) -> None:
-        self.drv, self.target = drv, -1
+        self.drv, self.target, self.is_hip = drv, -1, vendors.of(drv).is_hip
         self.unused: set[int] = set()  # devices to be taken for without a context
 
     def runtime(self) -> int:
-        """`cudaGetDevice`: the current context's device, and 0 for a thread that has none."""
-        value = C.c_int()
-        rc = self.drv.cu.cuCtxGetDevice(C.byref(value))
-        return value.value if not rc else 0
+        """`cudaGetDevice`; of HIP the log tells nothing, for it is asked around its own calls."""
+        return self.drv.device() if self.is_hip else get_device(self.drv)
 
     def set_runtime(self, device: int) -> None:
-        self.drv.call("cuCtxSetCurrent", self.drv.context(device))
+        if self.is_hip:
+            self.drv.call("hipSetDevice", device)
+        else:
+            self.drv.call("cuCtxSetCurrent", self.drv.context(device))
 
     def get(self) -> int:
         """`GetDevice`."""
@@ -266,6 +279,8 @@ class TorchDevices:
 
     def maybe_exchange(self, device: int) -> int:
         """`MaybeExchangeDevice`, which `__exit__` calls."""
+        if self.is_hip:
+            return self.exchange(device)
         with self.drv.caller(PRODUCER):
             before = self.runtime()
             if before == device:
@@ -297,14 +312,19 @@ def torch_devices(drv: Any) -> TorchDevices:
     return TorchDevices(drv)
 
 
+def current_of_torch(x: OnDevice) -> int:
+    """What the library's own call finds."""
+    return OnDevice.current_device(x) if x.vendor.is_hip else torch_devices(x.drv).get()
+
+
 class TorchLike(DeviceArray):
     """torch 2.10 to 2.15, `torch/_tensor.py` `Tensor.__dlpack__`.
 
     Omitted is -1, which syncs nothing; None is an edge to the default stream, whose handle is 0.
-    BufferError for 2, AssertionError for 0, TypeError for anything but int (bool too), and
-    BufferError while another device is current, whatever the stream.  P is the current stream of
-    the array's device; no edge when that is the consumer's.  Says 1.3 when asked for a version;
-    a copy for `dl_device` is not flagged and runs on the current stream.
+    BufferError for 2, AssertionError for 0 (on ROCm for 1 and 2), TypeError for anything but int
+    (bool too), and BufferError while another device is current, whatever the stream.  P is the
+    current stream of the array's device; no edge when that is the consumer's.  Says 1.3 when asked
+    for a version; a copy for `dl_device` is not flagged and runs on the current stream.
     """
 
     TAKES = ALL_KEYWORDS
@@ -333,7 +353,7 @@ class TorchLike(DeviceArray):
         return self.answer_in(max_version, flags=0)
 
     def current_device(self) -> int:
-        return torch_devices(self.drv).get()
+        return current_of_torch(self)
 
     def clone(self) -> int:
         """`at::maybeCopyTensor` (`aten/src/ATen/DLConvertor.cpp`, commit 04c86e56): a kernel on
@@ -353,13 +373,14 @@ class TorchLike(DeviceArray):
             )
 
     def sync(self, stream: int | None) -> None:
-        if stream is None or stream == LEGACY:
-            stream = 0
-        elif stream == PER_THREAD:
+        vendor = self.vendor
+        if stream == PER_THREAD and not vendor.is_hip:
             raise BufferError("per-thread default stream is not supported.")
-        elif stream == 0:
-            raise AssertionError(f"unsupported stream on CUDA: {stream}.")
-        if not same(stream, self.stream):
+        if stream in ((1, 2) if vendor.is_hip else (0,)):
+            raise AssertionError(f"unsupported stream on {vendor.word}: {stream}.")
+        if stream is None or stream == vendor.legacy:
+            stream = 0
+        if not vendor.same(stream, self.stream):
             self.edge(self.stream, stream)
 
 
@@ -382,15 +403,15 @@ class CurrentStreams(DeviceArray):
 
     def edge_from_current(self, stream: int, flags: int) -> None:
         here = self.current_device()
-        p = self.current.get(here, LEGACY)
-        if not same(p, stream):
+        p = self.current.get(here, self.vendor.legacy)
+        if not self.vendor.same(p, stream):
             self.edge(p, stream, flags, context=self.drv.context(here))
 
 
 class TorchOld(CurrentStreams):
     """torch 2.8, `torch/_tensor.py`: `__dlpack__(self, stream=None)`, always legacy.
 
-    Omitted, None and -1 sync nothing.  1 is the default stream; 0, 2 and all others are taken
+    Omitted, None and -1 sync nothing.  1 (on ROCm 0) is the default stream; all others are taken
     for handles as they are.  The event is recorded on the current stream of the current device,
     which is not checked against the array's.
     """
@@ -403,11 +424,11 @@ class TorchOld(CurrentStreams):
         if stream is not None and type(stream) is not int:
             raise TypeError("stream must be ``int`` or ``none``")
         if stream is not None and stream != -1:
-            self.edge_from_current(0 if stream == LEGACY else stream, DISABLE_TIMING)
+            self.edge_from_current(0 if stream == self.vendor.legacy else stream, DISABLE_TIMING)
         return self._legacy()
 
     def current_device(self) -> int:
-        return torch_devices(self.drv).get()
+        return current_of_torch(self)
 
 
 class TorchPinned(DeviceArray):
@@ -436,6 +457,7 @@ class CupyLike(CurrentStreams):
     Omitted and None are an edge to the legacy stream, -1 nothing, 0 a warning and the legacy
     stream; no int (and less than -1) is a ValueError, but a bool passes.  The event, made with
     timing, is recorded on the current stream of the current device, whatever the array's.
+    On ROCm 0 is the default stream, and 1 and 2 are a ValueError.
     With `dl_device` (1, 0): a copy through the current stream that was waited for, or for managed
     memory the memory itself, still called managed; `copy=True` otherwise BufferError.
     """
@@ -458,7 +480,7 @@ class CupyLike(CurrentStreams):
             self.sync(stream)
         if not to_cpu:
             return self.answer_in(max_version)
-        stream = self.current.get(self.current_device(), LEGACY)
+        stream = self.current.get(self.current_device(), self.vendor.legacy)
         if self.kind == "managed" and not copy:
             self.wait_for(stream)
             return self.answer_in(max_version)
@@ -466,19 +488,27 @@ class CupyLike(CurrentStreams):
 
     def sync(self, stream: Any) -> None:
         if stream is None:
-            stream = LEGACY
-        if not isinstance(stream, int) or stream < -1:
-            raise ValueError(
-                "On CUDA, the valid stream for the DLPack protocol is -1, 1, 2, or any larger "
-                f"value, but {stream} was provided"
-            )
-        if stream == 0:
+            stream = self.vendor.legacy
+        self.insist_on_a_stream(stream)
+        if stream == 0 and not self.vendor.is_hip:
             warnings.warn(
                 "Stream 0 is passed from a library that you are converting to", stacklevel=4
             )
             stream = LEGACY
         if stream != -1:
             self.edge_from_current(int(stream), self.TIMING)
+
+    def insist_on_a_stream(self, stream: Any) -> None:
+        vendor, valid = self.vendor, "-1, 1, 2, or any larger value"
+        if vendor.is_hip:
+            valid = "-1, 0, or any value > 2"
+        reserved = (1, 2) if vendor.is_hip else ()
+        if not isinstance(stream, int) or stream < -1 or stream in reserved:
+            name = "ROCm/HIP" if vendor.is_hip else "CUDA"
+            raise ValueError(
+                f"On {name}, the valid stream for the DLPack protocol is {valid}, "
+                f"but {stream} was provided"
+            )
 
 
 class Cupy13(CupyLike):
@@ -489,6 +519,22 @@ class Cupy13(CupyLike):
     def answer(self, stream: Any = None) -> Any:
         self.sync(stream)
         return self._legacy()
+
+
+class _NoInterface:
+    """`cupy/_core/core.pyx`: on ROCm `__cuda_array_interface__` is an AttributeError."""
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        raise AttributeError("HIP/ROCm does not support cuda array interface")
+
+
+class CupyRocm(_NoInterface, CupyLike):
+    """CuPy built for ROCm."""
+
+
+class Cupy13Rocm(_NoInterface, Cupy13):
+    """CuPy 10 to 13 built for ROCm."""
 
 
 class CupyManaged(CupyLike):
@@ -539,7 +585,9 @@ class WarpLike(DeviceArray):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.device = WarpDevice(self.device)
-        self.device.stream = streams.WarpStream(0 if self.stream == LEGACY else self.stream)
+        self.device.stream = streams.WarpStream(
+            0 if self.stream == self.vendor.legacy else self.stream
+        )
 
     TAKES = ("stream",)
     POSITIONAL = 1
@@ -547,9 +595,34 @@ class WarpLike(DeviceArray):
 
     def answer(self, stream: Any = None) -> Any:
         if stream is None:
-            stream = LEGACY
+            stream = self.vendor.legacy
         elif not isinstance(stream, int) or stream < -1:
             raise TypeError("DLPack stream must None or an integer >= -1")
+        if stream not in (-1, self.stream):
+            self.edge(self.stream, stream)
+        return self._legacy()
+
+
+class Careful(DeviceArray):
+    """A library of ROCm that nobody has heard of: keeps the rules, sets its array's device and
+    restores the one that was current."""
+
+    TAKES = ("stream",)
+
+    @contextmanager
+    def calls_in(self, context: int | None = None) -> Iterator[None]:
+        with self.drv.caller(PRODUCER):
+            before = get_device(self.drv)
+            self.do("hipSetDevice", self.index)
+            try:
+                yield
+            finally:
+                self.do("hipSetDevice", before)
+
+    def answer(self, stream: Any = None) -> Any:
+        stream = self.vendor.legacy if stream is None else stream
+        if not isinstance(stream, int) or stream < -1 or stream in (1, 2):
+            raise TypeError("not a stream of ROCm")
         if stream not in (-1, self.stream):
             self.edge(self.stream, stream)
         return self._legacy()
@@ -750,7 +823,8 @@ class Cai(CudaOnly):
     """`__cuda_array_interface__` alone, over memory of the fake driver; `times_asked` counts.
 
     `entry` is what the dict says about its stream: P unless it is given (None, 0, 1, 2, a handle,
-    or DROP for no such key).  Nothing is recorded and nobody waits: the dict is all there is.
+    or DROP for no such key).  0 is not allowed there, so HIP's default stream is 1.  Nothing is
+    recorded and nobody waits: the dict is all there is.
     """
 
     VERSION = 3
@@ -759,8 +833,8 @@ class Cai(CudaOnly):
 
     def __init__(
         self,
-        drv: Driver,
-        stream: int = LEGACY,
+        drv: Any,
+        stream: int | None = None,
         *,
         entry: Any = P,
         device: int = 0,
@@ -771,6 +845,8 @@ class Cai(CudaOnly):
         context: int | None = None,
         **fields: Any,
     ) -> None:
+        self.vendor = vendors.of(drv)
+        stream = self.vendor.legacy if stream is None else stream
         self.own = Memory(
             drv, stream, device=device, kind=kind, shape=shape, dtype=dtype, address=address,
             context=context,
@@ -778,7 +854,7 @@ class Cai(CudaOnly):
         self.drv, self.stream, self.index = drv, stream, device
         self.address, self.context = self.own.base, self.own.context
         if entry is self.P:
-            entry = stream if self.SAYS_STREAM else self.DROP
+            entry = (stream or LEGACY) if self.SAYS_STREAM else self.DROP
         given = 0 if 0 in shape else self.address
         super().__init__(shape, dtype, address=given, version=self.VERSION, stream=entry, **fields)
 

@@ -11,7 +11,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from .producers import Array
-from .sycl import placed
+from .sycl import TorchElsewhere, placed
 
 METAL = (8, 0)
 
@@ -24,38 +24,11 @@ def torch_library(log: list[str]) -> ModuleType:
 
 
 @placed("torch", "Tensor")
-class TorchMps(Array):
-    """It waits for nothing, and takes any int as `stream` without using it."""
+class TorchMps(TorchElsewhere):
+    """It waits for nothing."""
 
-    requires_grad = False
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **({"device": METAL} | kwargs))
-        self.location, self.device = self.device, "mps:0"
-
-    def is_conj(self) -> bool:
-        return False
-
-    def is_neg(self) -> bool:
-        return False
-
-    def __dlpack__(
-        self,
-        *,
-        stream: Any = -1,
-        max_version: Any = None,
-        dl_device: Any = None,
-        copy: bool | None = None,
-    ) -> Any:
-        self.calls.append(((), {"stream": stream}))
-        if stream is not None and type(stream) is not int:
-            raise TypeError("stream must be ``int`` or ``none``")
-        if max_version is None or max_version[0] < 1:
-            return self._legacy(device=self.location)
-        return self._versioned(device=self.location)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self.location
+    def __init__(self, *args: Any, device: tuple[int, int] = METAL, **kwargs: Any) -> None:
+        super().__init__(*args, device=device, name="mps:0", **kwargs)
 
 
 @placed("mlx.core", "array")

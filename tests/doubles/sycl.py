@@ -315,21 +315,18 @@ def torch_library(*indices: int) -> ModuleType:
     return module
 
 
-@placed("torch", "Tensor")
-class TorchXpu(Array):
-    """A tensor of `torch` 2.10 to 2.15 on an Intel GPU, `torch/_tensor.py` `Tensor.__dlpack__`.
+class TorchElsewhere(Array):
+    """A tensor of torch 2.10 to 2.15 on a device that is neither CUDA's nor ROCm's,
+    `torch/_tensor.py` `Tensor.__dlpack__` (pytorch/pytorch@00f993df).
 
-    Any stream that is an int is taken and ignored, anything else but None is a TypeError.  The
-    capsule counts the device among all of SYCL's, `__dlpack_device__` among torch's.
+    Any stream that is an int is taken and ignored, anything else but None is a TypeError.
     """
 
     requires_grad = False
 
-    def __init__(self, *args: Any, index: int = 0, number: int = 0, **kwargs: Any) -> None:
-        super().__init__(*args, device=(14, number), **kwargs)
-        self.index, self.number = index, number
-        self.asked_device = 0
-        self.location, self.device = self.device, f"xpu:{index}"
+    def __init__(self, *args: Any, device: tuple[int, int], name: str, **kwargs: Any) -> None:
+        super().__init__(*args, device=device, **kwargs)
+        self.location, self.device = self.device, name
 
     def is_conj(self) -> bool:
         return False
@@ -353,6 +350,20 @@ class TorchXpu(Array):
         if max_version is None or max_version[0] < 1:
             return self._legacy(device=self.location)
         return self._versioned(device=self.location)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.location
+
+
+@placed("torch", "Tensor")
+class TorchXpu(TorchElsewhere):
+    """On an Intel GPU: the capsule counts the device among all of SYCL's, `__dlpack_device__` among
+    torch's."""
+
+    def __init__(self, *args: Any, index: int = 0, number: int = 0, **kwargs: Any) -> None:
+        super().__init__(*args, device=(14, number), name=f"xpu:{index}", **kwargs)
+        self.index, self.number = index, number
+        self.asked_device = 0
 
     def __dlpack_device__(self) -> tuple[int, int]:
         self.asked_device += 1

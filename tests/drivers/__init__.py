@@ -15,9 +15,22 @@ is the loaded :class:`~drivers.control.Driver`; ``run_checks("13.0", __file__)``
 """
 
 from .control import Driver, Entry, Fake, HipDriver, load, load_hip
-from .library import HIP_VARIANTS, VARIANTS, build, built, run_checks, run_with_driver
+from .library import (
+    ALL_LIVE,
+    CUDA_LIVE,
+    HIP_LIVE,
+    HIP_VARIANTS,
+    VARIANTS,
+    build,
+    built,
+    run_checks,
+    run_with_driver,
+)
 
 __all__ = [
+    "ALL_LIVE",
+    "CUDA_LIVE",
+    "HIP_LIVE",
     "HIP_VARIANTS",
     "VARIANTS",
     "Driver",

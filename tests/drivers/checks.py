@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from .control import Driver
+from .library import CUDA_LIVE, HIP_LIVE
 
 
 def only_on(*variants: str) -> Callable[[Callable[[Driver], None]], Callable[[Driver], None]]:
@@ -21,6 +22,10 @@ def only_on(*variants: str) -> Callable[[Callable[[Driver], None]], Callable[[Dr
         return check
 
     return mark
+
+
+#: The decorators for what one vendor alone has.
+on_cuda, on_hip = only_on(*CUDA_LIVE), only_on(*HIP_LIVE)
 
 
 def applies(check: object, variant: str) -> bool:

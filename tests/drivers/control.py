@@ -391,6 +391,14 @@ class Driver(Fake):
         """Make the calling thread's stack hold this context alone, or nothing."""
         self._fake.fake_set_current(context or 0)
 
+    def make_current(self, device: int | None) -> None:
+        """The device's primary context, or none."""
+        self.set_current(None if device is None else self.context(device))
+
+    def now_current(self) -> object:
+        """What an exchange must leave as it is."""
+        return self.context_stack()
+
     def context_stack(self) -> tuple[int, ...]:
         """The numbers of the contexts on the calling thread's stack, the current one last."""
         room = 64
@@ -421,6 +429,14 @@ class HipDriver(Fake):
     def set_device(self, device: int) -> None:
         """Make it the calling thread's current device."""
         self._fake.fake_set_device(device)
+
+    def make_current(self, device: int | None) -> None:
+        """As :meth:`Driver.make_current`; a device is always current."""
+        self.set_device(device or 0)
+
+    def now_current(self) -> object:
+        """What an exchange must leave as it is."""
+        return self.device()
 
     def device(self) -> int:
         """The calling thread's current device; 0 at first."""

@@ -42,6 +42,11 @@ HIP_VARIANTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "hip-nodev6": ("libamdhip64.so.6", ("FAKE_VERSION=60443484", "FAKE_NODEV=100")),
 }
 
+#: Those that have devices.
+CUDA_LIVE = ("9.2", "12.2", "12.5", "13.0")
+HIP_LIVE = ("hip5", "hip6", "hip7")
+ALL_LIVE = (*CUDA_LIVE, *HIP_LIVE)
+
 COMMON = ("journal.c", "clock.c", "model.c", "shadow.c", "control.c")
 CUDA = (
     "cuda.c",

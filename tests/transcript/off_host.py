@@ -13,8 +13,9 @@ from typing import Any
 from zlib import crc32
 
 import dlshim
-from device import matrix, matrix_run, rocm
+from device import libraries, matrix, matrix_run, rocm
 from doubles import capsules as caps
+from doubles import vendors
 from doubles.producers import ALL_KEYWORDS
 
 from . import record
@@ -86,23 +87,21 @@ def carry_out(one: Any, cell: Any, drv: Any, streams: dict[int, str]) -> None:
 
 
 def cells(
-    drv: Any, make: Callable[..., Any], products: Iterable[Any], module: Any, known: bool
+    drv: Any, make: Callable[..., Any], products: Iterable[Any], known: bool
 ) -> Iterator[Scenario]:  # fmt: skip
     """`known`: each type has been asked once before."""
-    with module.libraries():
-        module.warm(drv)
+    its = libraries.of(drv)
+    with its.imported():
+        matrix_run.warm(drv)
         for cell in matrix.in_generations(products):  # type: ignore[arg-type]
 
             def scenario(cell: Any = cell) -> None:
                 if known:
-                    made = module.MAKE[cell.producer]
+                    made = its.make[cell.producer]
                     drv.reset()
-                    home = drv.context(0)
-                    (drv.set_current if module is matrix_run else drv.set_device)(
-                        home if module is matrix_run else 0
-                    )
-                    start = made(drv, 1 if module is matrix_run else 0, device=0)
-                    dlshim.upgrade(module.source_of(cell.producer, start)).__dlpack__(stream=-1)
+                    drv.make_current(0)
+                    start = made(drv, vendors.of(drv).legacy, device=0)
+                    dlshim.upgrade(libraries.source_of(cell.producer, start)).__dlpack__(stream=-1)
                     del start
                     caps.close_accounts()
                 one = make(drv, cell)
@@ -110,13 +109,13 @@ def cells(
                 place = getattr(one, "place", one)
                 carry_out(one, cell, drv, {place.s: "S", place.p: "P"} | {1: "1", 2: "2", 0: "0"})
                 if one.wanted.dies:
-                    module.warm(drv)
+                    matrix_run.warm(drv)
                     drv.clear_log()
 
             yield str(cell), scenario, True
 
 
-def cuda_cell(drv: Any, cell: Any) -> Any:
+def run_of(drv: Any, cell: Any) -> Any:
     return matrix_run.Run(drv, "13.0", cell)
 
 
@@ -125,19 +124,10 @@ def thinned(product: Iterator[Any], keep: int) -> Iterator[Any]:
     return (c for c in product if crc32(str(c).encode()) % keep == 0)
 
 
-def cuda_cells(name: str, known: bool = True, keep: int = 1) -> Callable[[Any], Iterator[Scenario]]:
-    def group(drv: Any) -> Iterator[Scenario]:
-        product = thinned(matrix.PRODUCTS[name](), keep)
-        return cells(drv, cuda_cell, product, matrix_run, known)
-
-    return group
-
-
-def rocm_cells(name: str, known: bool = True, keep: int = 1) -> Callable[[Any], Iterator[Scenario]]:
-    def group(drv: Any) -> Iterator[Scenario]:
-        return cells(drv, rocm.Run, thinned(rocm.PRODUCTS[name](), keep), rocm, known)
-
-    return group
+def cells_of(
+    products: dict[str, Callable[[], Iterator[Any]]], name: str, known: bool = True, keep: int = 1
+) -> Callable[[Any], Iterator[Scenario]]:
+    return lambda drv: cells(drv, run_of, thinned(products[name](), keep), known)
 
 
 # --- scripted producers -------------------------------------------------------------------
@@ -148,23 +138,19 @@ class Vendor:
 
     def __init__(self, drv: Any) -> None:
         self.drv = drv
-        self.hip = hasattr(drv, "set_device")
-        self.device = 10 if self.hip else 2
-        self.first = 0 if self.hip else 1  # the default stream
-        self.module: Any = rocm if self.hip else matrix_run
+        self.its, vendor = libraries.of(drv), vendors.of(drv)
+        self.hip = vendor.is_hip
+        self.device, self.pinned = vendor.device_type, vendor.host_type
+        self.first = vendor.legacy  # the default stream
 
     def start(self) -> None:
         """A new case: device 0 is current, S and P are streams of it."""
         drv, log = self.drv, record.log
         drv.reset()
-        if self.hip:
-            drv.set_device(0)
-        else:
-            drv.set_current(drv.context(0))
+        drv.make_current(0)
         self.s, self.p = drv.stream_new(0, True, name="S"), drv.stream_new(0, False, name="P")
         log.numbers.update({self.s: "S", self.p: "P"})
-        for current in self.module.CURRENT.values():
-            current.handle = self.p
+        self.its.stand_on(self.p)
         events = Events()
         log.after = lambda: journal(drv, events)
         drv.clear_log()
@@ -328,7 +314,7 @@ def moving(drv: Any) -> Iterator[Scenario]:
     """What `__dlpack_device__` says, and what the capsule says, from one exchange to the next."""
     v = Vendor(drv)
     host = (1, 0)
-    here, other, pinned = (v.device, 0), (v.device, 1), (11 if v.hip else 3, 0)
+    here, other, pinned = (v.device, 0), (v.device, 1), (v.pinned, 0)
     places = {"host": host, "device": here, "other": other, "pinned": pinned, "managed": (13, 0)}
     if v.hip:
         places.pop("managed")
@@ -392,20 +378,20 @@ def off_options(drv: Any) -> Iterator[Scenario]:
     """Every kind of producer with every option, and every entry without one."""
     v = Vendor(drv)
     pairs = [(o, e) for o in OFF_OPTIONS for e in ("legacy", "versioned, S", "question", "owned")]
-    with v.module.libraries():
+    with v.its.imported():
         names = tuple(Vendor.entries(_nothing()))
         pairs += [
             ({}, e) for e in names if e not in ("legacy", "versioned, S", "question", "owned")
         ]
-        for producer, (options, entry) in itertools.product(v.module.MAKE, pairs):
+        for producer, (options, entry) in itertools.product(v.its.make, pairs):
 
             def scenario(
                 producer: str = producer, options: Any = options, entry: str = entry
             ) -> None:
                 v.start()
-                array = v.module.MAKE[producer](drv, v.p, device=0)
+                array = v.its.make[producer](drv, v.p, device=0)
                 record.log.memory.append((array.address, 24, "own"))
-                source = v.module.source_of(producer, array)
+                source = libraries.source_of(producer, array)
                 drv.write(v.p, array.address)
                 drv.clear_log()
                 calls = getattr(array, "calls", [])
@@ -473,9 +459,8 @@ def warmed(group: Off, keep: int = 1) -> Off:
     """Each group finds the pools of events filled, whatever ran before."""
 
     def run(drv: Any) -> Iterator[Scenario]:
-        module = Vendor(drv).module
-        with module.libraries():
-            module.warm(drv)
+        with libraries.of(drv).imported():
+            matrix_run.warm(drv)
         for scenario in group(drv):
             if crc32(record.words.entry(scenario[0]).encode()) % keep == 0:
                 yield scenario
@@ -491,15 +476,19 @@ def prelude(drv: Any) -> None:
             record.run(scenario)
     if not Vendor(drv).hip:
         places = (matrix.Cell("torch", device=d, current=c) for d, c in matrix.PLACES)
-        for _, scenario, _ in cells(drv, cuda_cell, places, matrix_run, True):
+        for _, scenario, _ in cells(drv, run_of, places, True):
             record.run(scenario)
 
 
 #: Of the products with many cells so many-th; the rest of a product differs by its axes alone.
 THIN = {"everywhere": 2, "policies": 2, "capturing": 2}
-CUDA: dict[str, Any] = {f"cuda_{n}": cuda_cells(n, keep=THIN.get(n, 1)) for n in matrix.PRODUCTS}
-CUDA["cuda_everywhere_unknown"] = cuda_cells("everywhere", known=False, keep=5)
+CUDA: dict[str, Any] = {
+    f"cuda_{n}": cells_of(matrix.PRODUCTS, n, keep=THIN.get(n, 1)) for n in matrix.PRODUCTS
+}
+CUDA["cuda_everywhere_unknown"] = cells_of(matrix.PRODUCTS, "everywhere", known=False, keep=5)
 CUDA |= {f"cuda_{name}_of_scripted": warmed(group) for name, group in SCRIPTED.items()}
-ROCM: dict[str, Any] = {f"rocm_{n}": rocm_cells(n, keep=THIN.get(n, 1)) for n in rocm.PRODUCTS}
-ROCM["rocm_everywhere_unknown"] = rocm_cells("everywhere", known=False, keep=5)
+ROCM: dict[str, Any] = {
+    f"rocm_{n}": cells_of(rocm.PRODUCTS, n, keep=THIN.get(n, 1)) for n in rocm.PRODUCTS
+}
+ROCM["rocm_everywhere_unknown"] = cells_of(rocm.PRODUCTS, "everywhere", known=False, keep=5)
 ROCM |= {f"rocm_{name}_of_scripted": warmed(group, 3) for name, group in SCRIPTED.items()}
