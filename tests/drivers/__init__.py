@@ -4,7 +4,7 @@ work comes after which.
 They know nothing of dlshim.  ``model.c`` holds vector clocks, streams, events and captures and
 knows no vendor; ``shadow.c`` the memory and who touched it last; ``journal.c`` log and counts;
 ``control.c`` what tests drive it by; ``cuda*.c`` and ``hip*.c`` are the fronts: the functions of
-the driver.
+the driver, and ``front.c`` what they share.
 
     from drivers import VARIANTS, build, load, run_with_driver, run_checks
 

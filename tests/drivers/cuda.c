@@ -1,7 +1,6 @@
 /* Coming in and going out of a fake libcuda: rules that hold for every call, and handles. */
 #include "cuda.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static bool initialised;
@@ -9,17 +8,17 @@ options the_options = {FAKE_VERSION, 0, 1, 0, FAKE_VERSION >= 11020};
 
 /* ---- a call ---- */
 
-void call_open(call *made, const char *name, unsigned rules)
+const char *const front_home = "ctx";
+
+unsigned front_home_now(void)
 {
-    bool held = fm_gil_held();
-    fm_check_process(name);
-    fm_lock();
-    fm_count(name, held);
-    if (held && (rules & BLOCKS))
-        fm_log("GIL %s", name);
-    *made = (call){.name = name, .quiet = rules & QUIET};
-    if (current_context())
-        made->context = current_context()->number;
+    return current_context() ? current_context()->number : 0;
+}
+
+void front_left(const call *made, int rc)
+{
+    (void)made;
+    (void)rc;
 }
 
 int call_refused(const call *made, unsigned rules)
@@ -41,47 +40,6 @@ int call_refused(const call *made, unsigned rules)
         return front_error(fm_unsafe_call());
     return OK;
 #endif
-}
-
-void call_note(call *made, const char *format, ...)
-{
-    size_t length = strlen(made->text);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(made->text + length, sizeof made->text - length, format, arguments);
-    va_end(arguments);
-}
-
-CUresult call_leave(call *made, int rc)
-{
-    const char *space = *made->text ? " " : "";
-    char failed[24] = "";
-    if (rc != OK)
-        snprintf(failed, sizeof failed, " -> %d", rc);
-    if (!made->quiet)
-        fm_log("%s%s%s ctx=%u%s", made->name, space, made->text, made->context, failed);
-    fm_unlock();
-    return (CUresult)rc;
-}
-
-int front_error(fm_status status)
-{
-    static const int errors[] = {
-        [FM_OK] = OK,
-        [FM_INVALID] = INVALID_VALUE,
-        [FM_OTHER_DOMAIN] = INVALID_HANDLE,
-        [FM_NOT_READY] = NOT_READY,
-        [FM_CAPTURE_UNSUPPORTED] = 900,
-        [FM_CAPTURE_INVALIDATED] = 901,
-        [FM_CAPTURE_MERGE] = 902,
-        [FM_CAPTURE_UNMATCHED] = 903,
-        [FM_CAPTURE_UNJOINED] = 904,
-        [FM_CAPTURE_ISOLATION] = 905,
-        [FM_CAPTURE_IMPLICIT] = 906,
-        [FM_CAPTURED_EVENT] = 907,
-        [FM_CAPTURE_WRONG_THREAD] = 908,
-    };
-    return errors[status];
 }
 
 /* ---- starting ---- */
@@ -160,19 +118,7 @@ int front_option(const char *name, int value)
 /* ---- handles ---- */
 
 static const uintptr_t CONTEXTS = 0x7c1000000000, STREAMS = 0x7c2000000000,
-                       EVENTS = 0x7c3000000000, SPAN = 0x1000000000;
-
-static uintptr_t cookie(uintptr_t family, unsigned number)
-{
-    return family + 16 * (uintptr_t)number;
-}
-
-static unsigned number_of(uintptr_t family, uintptr_t handle)
-{
-    if (handle < family || handle - family >= SPAN || handle % 16)
-        return 0;
-    return (unsigned)((handle - family) / 16);
-}
+                       EVENTS = 0x7c3000000000;
 
 CUcontext context_handle(const fm_domain *domain)
 {
@@ -257,49 +203,18 @@ fm_event *event_to_end(CUevent handle)
 label stream_label(CUstream handle)
 {
     static const char *const reserved[] = {"0", "L", "PTDS"};
-    label made;
     uintptr_t value = (uintptr_t)handle;
-    const fm_stream *stream = fm_stream_at(number_of(STREAMS, value));
-    if (value <= 2)
-        snprintf(made.text, sizeof made.text, "%s", reserved[value]);
-    else if (stream)
-        snprintf(made.text, sizeof made.text, "%s", stream->name);
-    else
-        snprintf(made.text, sizeof made.text, "%#lx?", (unsigned long)value);
-    return made;
+    return label_of_stream(value, number_of(STREAMS, value), reserved);
 }
 
 label event_label(CUevent handle)
 {
-    label made;
     unsigned number = number_of(EVENTS, (uintptr_t)handle);
-    if (fm_event_at(number))
-        snprintf(made.text, sizeof made.text, "%u", number);
-    else
-        snprintf(made.text, sizeof made.text, "%p?", (void *)handle);
-    return made;
+    return label_of((uintptr_t)handle, number, fm_event_at(number));
 }
 
 label context_label(CUcontext handle)
 {
-    label made;
     unsigned number = number_of(CONTEXTS, (uintptr_t)handle);
-    if (!handle || fm_domain_at(number))
-        snprintf(made.text, sizeof made.text, "%u", number);
-    else
-        snprintf(made.text, sizeof made.text, "%p?", (void *)handle);
-    return made;
-}
-
-label memory_label(uintptr_t address)
-{
-    label made;
-    const fm_memory *memory = fm_memory_at(address);
-    if (!memory)
-        snprintf(made.text, sizeof made.text, "host");
-    else if (address == memory->base)
-        snprintf(made.text, sizeof made.text, "m%u", memory->number);
-    else
-        snprintf(made.text, sizeof made.text, "m%u+%zu", memory->number, address - memory->base);
-    return made;
+    return label_of((uintptr_t)handle, number, !handle || fm_domain_at(number));
 }

@@ -77,66 +77,7 @@ typedef struct {
 } CUDA_MEMCPY3D;
 #endif
 
-enum {
-    OK = 0,
-    INVALID_VALUE = 1,
-    OUT_OF_MEMORY = 2,
-    NOT_INITIALIZED = 3,
-    STUB_LIBRARY = 34,
-    NO_DEVICE = 100,
-    INVALID_DEVICE = 101,
-    INVALID_CONTEXT = 201,
-    INVALID_HANDLE = 400,
-    NOT_FOUND = 500,
-    NOT_READY = 600,
-    CONTEXT_IS_DESTROYED = 709,
-    NOT_SUPPORTED = 801,
-};
-
-enum { DEVICES = 2 };
-
-/* ---- calls ---- */
-
-typedef struct {
-    const char *name;
-    char text[160];
-    unsigned context; /* the current one when the call came in, 0 for none */
-    bool quiet;
-} call;
-
-enum {
-    EARLY = 1,      /* may come before cuInit */
-    CONTEXT = 2,    /* wants a current context */
-    BLOCKS = 4,     /* may wait: Python's lock must not be held */
-    UNSEEN = 8,     /* a capture would not see it, so it is refused while one runs */
-    QUIET = 16,     /* counted, not logged */
-};
-
-/* Take the lock and count.  Only then may handles be looked at, if only to name them. */
-void call_open(call *made, const char *name, unsigned rules);
-/* More for the line: what was given, what was made. */
-void call_note(call *made, const char *format, ...) FM_FORMAT(2, 3);
-/* The error with which the rules refuse the call, or OK. */
-int call_refused(const call *made, unsigned rules);
-/* Write the line and give the lock back. */
-CUresult call_leave(call *made, int rc);
-
-#define ENTER(rules, ...)                                                                          \
-    call this_call;                                                                                \
-    do {                                                                                           \
-        call_open(&this_call, __func__, rules);                                                    \
-        call_note(&this_call, __VA_ARGS__);                                                        \
-        int refused_ = call_refused(&this_call, rules);                                            \
-        if (refused_ != OK)                                                                        \
-            return call_leave(&this_call, refused_);                                               \
-    } while (0)
-#define NOTE(...) call_note(&this_call, __VA_ARGS__)
-#define LEAVE(rc) return call_leave(&this_call, (int)(rc))
-#define LEAVE_IF(condition, rc)                                                                    \
-    do {                                                                                           \
-        if (condition)                                                                             \
-            LEAVE(rc);                                                                             \
-    } while (0)
+#define RESULT CUresult
 
 /* ---- contexts ---- */
 
@@ -156,17 +97,12 @@ CUcontext context_handle(const fm_domain *domain);
 CUstream stream_handle(const fm_stream *stream);
 CUevent event_handle(const fm_event *event);
 
-typedef struct {
-    char text[32];
-} label;
 label stream_label(CUstream handle);
 label event_label(CUevent handle);
 label context_label(CUcontext handle);
-label memory_label(uintptr_t address);
 #define S(handle) stream_label(handle).text
 #define E(handle) event_label(handle).text
 #define X(handle) context_label(handle).text
-#define M(address) memory_label((uintptr_t)(address)).text
 
 /* ---- options, set by tests ---- */
 

@@ -1,7 +1,6 @@
 /* Coming in and going out of a fake libamdhip64: rules of every call, devices, handles. */
 #include "hip.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static int runtime_version = FAKE_VERSION;
@@ -42,15 +41,18 @@ fm_domain *current_device(void)
 
 /* ---- a call ---- */
 
-void call_open(call *made, const char *name, unsigned rules)
+const char *const front_home = "dev";
+
+unsigned front_home_now(void)
 {
-    bool held = fm_gil_held();
-    fm_check_process(name);
-    fm_lock();
-    fm_count(name, held);
-    if (held && (rules & BLOCKS))
-        fm_log("GIL %s", name);
-    *made = (call){.name = name, .device = device_now(), .apart = rules & APART};
+    return (unsigned)device_now();
+}
+
+void front_left(const call *made, int rc)
+{
+    bool real = rc != OK && rc != NOT_READY;
+    if (!(made->rules & APART) && (MAJOR < 7 || real))
+        current.last_error = rc;
 }
 
 int call_refused(const call *made, unsigned rules)
@@ -66,55 +68,6 @@ int call_refused(const call *made, unsigned rules)
     fm_claim_process(); /* any call starts the runtime */
     return OK;
 #endif
-}
-
-void call_note(call *made, const char *format, ...)
-{
-    size_t length = strlen(made->text);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(made->text + length, sizeof made->text - length, format, arguments);
-    va_end(arguments);
-}
-
-static void keep_error(int rc)
-{
-    bool real = rc != OK && rc != NOT_READY;
-    if (MAJOR < 7 || real)
-        current.last_error = rc;
-}
-
-hipError_t call_leave(call *made, int rc)
-{
-    if (!made->apart)
-        keep_error(rc);
-    const char *space = *made->text ? " " : "";
-    char failed[24] = "";
-    if (rc != OK)
-        snprintf(failed, sizeof failed, " -> %d", rc);
-    fm_log("%s%s%s dev=%d%s", made->name, space, made->text, made->device, failed);
-    fm_unlock();
-    return (hipError_t)rc;
-}
-
-int front_error(fm_status status)
-{
-    static const int errors[] = {
-        [FM_OK] = OK,
-        [FM_INVALID] = INVALID_VALUE,
-        [FM_OTHER_DOMAIN] = INVALID_HANDLE,
-        [FM_NOT_READY] = NOT_READY,
-        [FM_CAPTURE_UNSUPPORTED] = 900,
-        [FM_CAPTURE_INVALIDATED] = 901,
-        [FM_CAPTURE_MERGE] = 902,
-        [FM_CAPTURE_UNMATCHED] = 903,
-        [FM_CAPTURE_UNJOINED] = 904,
-        [FM_CAPTURE_ISOLATION] = 905,
-        [FM_CAPTURE_IMPLICIT] = 906,
-        [FM_CAPTURED_EVENT] = 907,
-        [FM_CAPTURE_WRONG_THREAD] = 908,
-    };
-    return errors[status];
 }
 
 /* ---- starting ---- */
@@ -295,19 +248,7 @@ FM_EXPORT hipError_t hipPeekAtLastError(void)
 /* Those of one release mean nothing to another: two runtimes may be mapped. */
 static const uintptr_t DEVICE_HANDLES = 0x7d0000000000 + MAJOR * 0x10000000000,
                        STREAMS = 0x7d2000000000 + MAJOR * 0x10000000000,
-                       EVENTS = 0x7d3000000000 + MAJOR * 0x10000000000, SPAN = 0x1000000000;
-
-static uintptr_t cookie(uintptr_t family, unsigned number)
-{
-    return family + 16 * (uintptr_t)number;
-}
-
-static unsigned number_of(uintptr_t family, uintptr_t handle)
-{
-    if (handle < family || handle - family >= SPAN || handle % 16)
-        return 0;
-    return (unsigned)((handle - family) / 16);
-}
+                       EVENTS = 0x7d3000000000 + MAJOR * 0x10000000000;
 
 hipStream_t stream_handle(const fm_stream *stream)
 {
@@ -398,40 +339,14 @@ fm_event *event_to_end(hipEvent_t handle)
 label stream_label(hipStream_t handle)
 {
     static const char *const names[] = {"0", "1", "PTDS"};
-    label made;
     uintptr_t value = (uintptr_t)handle;
-    const fm_stream *stream = fm_stream_at(number_of(STREAMS, value));
-    if (value <= 2)
-        snprintf(made.text, sizeof made.text, "%s", names[value]);
-    else if (stream)
-        snprintf(made.text, sizeof made.text, "%s", stream->name);
-    else
-        snprintf(made.text, sizeof made.text, "%#lx?", (unsigned long)value);
-    return made;
+    return label_of_stream(value, number_of(STREAMS, value), names);
 }
 
 label event_label(hipEvent_t handle)
 {
-    label made;
     unsigned number = number_of(EVENTS, (uintptr_t)handle);
-    if (fm_event_at(number))
-        snprintf(made.text, sizeof made.text, "%u", number);
-    else
-        snprintf(made.text, sizeof made.text, "%p?", (void *)handle);
-    return made;
-}
-
-label memory_label(uintptr_t address)
-{
-    label made;
-    const fm_memory *memory = fm_memory_at(address);
-    if (!memory)
-        snprintf(made.text, sizeof made.text, "host");
-    else if (address == memory->base)
-        snprintf(made.text, sizeof made.text, "m%u", memory->number);
-    else
-        snprintf(made.text, sizeof made.text, "m%u+%zu", memory->number, address - memory->base);
-    return made;
+    return label_of((uintptr_t)handle, number, fm_event_at(number));
 }
 
 /* ---- what only tests call ---- */
