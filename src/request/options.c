@@ -472,6 +472,7 @@ dls_options_parse(dls_state *state, const char *function, PyObject *names,
     if (code < 0 || check_devices(state, &parsed) < 0
         || allocate(&parsed, result) < 0) {
         Py_XDECREF(parsed.stream);
+        Py_XDECREF(parsed.producer_stream);
         return -1;
     }
     return 0;
@@ -494,6 +495,7 @@ dls_options_merge(dls_state *state, const dls_options *inner, const dls_options 
         return -1;
     }
     Py_XINCREF(merged.stream);
+    Py_XINCREF(merged.producer_stream);
     return 0;
 }
 
@@ -501,9 +503,11 @@ void
 dls_options_free(dls_options *options)
 {
     if (options != NULL) {
-        PyObject *stream = options->stream; /* dropping it may run any code */
+        /* Dropping them may run any code. */
+        PyObject *streams[] = {options->stream, options->producer_stream};
         dls_free(options);
-        Py_XDECREF(stream);
+        Py_XDECREF(streams[0]);
+        Py_XDECREF(streams[1]);
     }
 }
 
@@ -512,6 +516,7 @@ dls_options_visit(const dls_options *options, visitproc visit, void *arg)
 {
     if (options != NULL) {
         Py_VISIT(options->stream);
+        Py_VISIT(options->producer_stream);
     }
     return 0;
 }
