@@ -118,11 +118,13 @@ def audit(s: nox.Session) -> None:
 # ---- the suites -----------------------------------------------------------------------------
 
 
-def pytest(s: nox.Session, *args: str, env: dict[str, str] | None = None) -> None:
-    results = RESULTS / f"{s.name}.xml"
-    results.unlink(missing_ok=True)
+def pytest(
+    s: nox.Session, *args: str, env: dict[str, str] | None = None, results: str = ""
+) -> None:
+    file = RESULTS / f"{results or s.name}.xml"
+    file.unlink(missing_ok=True)
     env = {"DLSHIM_WHEEL": str(the_wheel()), **(env or {})}
-    s.run("python", "-m", "pytest", f"--junitxml={results}", *args, *s.posargs, env=env)
+    s.run("python", "-m", "pytest", f"--junitxml={file}", *args, *s.posargs, env=env)
 
 
 @session("suite", tags=CI, requires=["build"])
@@ -303,7 +305,12 @@ def set_up(s: nox.Session, env: environments.Environment) -> dict[str, str]:
 
 def interop(env: environments.Environment) -> None:
     def run(s: nox.Session) -> None:
-        pytest(s, *env.targets, env=set_up(s, env))
+        told = set_up(s, env)
+        pytest(s, *env.targets, env=told)
+        if env.manual and not s.posargs:
+            if env.manual_pip:
+                s.install("--only-binary=:all:", *env.manual_pip)
+            pytest(s, "tests/project/test_docs_code.py", env=told, results=f"{s.name}-manual")
 
     run.__doc__ = f"{env.why[0].upper()}{env.why[1:]}."
     tags = CI if env.in_ci else []
@@ -350,7 +357,7 @@ def stubtest(s: nox.Session) -> None:
 @session("docs", requires=["build"])
 def docs(s: nox.Session) -> None:
     """The manual."""
-    install(s, "sphinx", "furo")
+    install(s, "-r", "docs/requirements.txt")
     s.run("python", "-m", "sphinx", "-W", "--keep-going", "docs", "docs/_build/html")
 
 

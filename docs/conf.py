@@ -12,8 +12,16 @@ author = "the dlshim developers"
 copyright = "the dlshim developers"
 version = release = dlshim.__version__
 
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.intersphinx", "data_tables", "source_tree"]
-exclude_patterns = ["_build"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.intersphinx",
+    "data_tables",
+    "library_pages",
+    "source_tree",
+]
+# pypi.md is the text of the package's page on PyPI; the result files are for downloading.
+exclude_patterns = ["_build", "pypi.md", "results/*.md"]
 # Other projects' inventories are not fetched: the manual builds without a network.
 intersphinx_mapping = {}
 nitpicky = False

@@ -38,6 +38,8 @@ class Environment:
     apt: tuple[str, ...] = ()
     tests: str = "tests/interop"
     ci: bool = False
+    manual: tuple[str, ...] = ()
+    manual_pip: tuple[str, ...] = ()
 
     @property
     def in_ci(self) -> bool:

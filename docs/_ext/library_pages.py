@@ -1,0 +1,326 @@
+"""What each library can and cannot, in sentences made from data that tests hold.
+
+``.. dlshim-library-index::``   every library: its releases that were tried, and what it asks for
+``.. dlshim-library-pages::``   a section for each library
+
+The data: the files ``docs/results/interop-*.md``, which the interop sessions wrote (versions,
+dates, exchanges that work, refusals with their reason), the tables of ``dlshim.matrix`` and, where
+the package has them, the faults of ``dlshim.doctor``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from data_tables import rows_of
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+from sphinx.util.nodes import nested_parse_with_titles
+
+Version = tuple[int, ...]
+
+
+class Library(NamedTuple):
+    """A library of the page."""
+
+    title: str
+    #: As the matrix command calls it, as result files call its releases and its refusals.
+    key: str
+    distributions: tuple[str, ...]
+    who: str
+    #: The first words of its adapters in result files.
+    adapters: tuple[str, ...]
+
+
+def _library(
+    title: str, key: str, *distributions: str, who: str = "", adapters: str = ""
+) -> Library:
+    names = tuple(filter(None, adapters.split("|"))) or (who or key,)
+    return Library(title, key, distributions or (key,), who or key, names)
+
+
+LIBRARIES = (
+    _library("NumPy", "numpy", adapters="numpy|capsule of numpy|versioned capsule of numpy"),
+    _library("PyTorch", "torch", adapters="torch|capsule of torch|versioned capsule of torch"),
+    _library("JAX", "jax"),
+    _library("TensorFlow", "tensorflow", "tensorflow-cpu", "tensorflow"),
+    _library("Paddle", "paddle", "paddlepaddle"),
+    _library("PyArrow", "pyarrow"),
+    _library("nanoarrow", "nanoarrow"),
+    _library("apache-tvm-ffi", "tvm_ffi", "apache-tvm-ffi", who="tvm-ffi"),
+    _library("Warp", "warp", "warp-lang"),
+    _library("MLX", "mlx"),
+    _library("ONNX Runtime", "onnxruntime"),
+    _library("array-api-strict", "array_api_strict", "array-api-strict", who="array-api-strict"),
+    _library("nanobind", "nanobind", adapters="nanobind|capsule of nanobind"),
+    _library("cuda.core", "cuda.core", "cuda-core"),
+    _library("Open3D", "open3d", "open3d-cpu"),
+    _library("MXNet", "mxnet"),
+    _library("Awkward Array", "awkward"),
+    _library("mpi4py", "mpi4py"),
+)
+
+
+class Count(NamedTuple):
+    bare: int = 0
+    upgraded: int = 0
+    of: int = 0
+
+    def plus(self, other: Iterable[int]) -> Count:
+        return Count(*map(sum, zip(self, other, strict=True)))
+
+
+class Run:
+    """One file of results: an environment, and what was exchanged in it."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = path.stem.removeprefix("interop-")
+        text = path.read_text(encoding="utf-8")
+        self.date = re.search(r"^(\d{4}-\d\d-\d\d),", text, re.M)[1]  # type: ignore[index]
+        head = text.partition("## Counts")[0]
+        self.versions = dict(re.findall(r"^\| ([\w.-]+) \| (\d\S*) \|$", head, re.M))
+        refused = text.partition("## What is refused, and why")[2]
+        self.refused = re.findall(r"^\| \d+ \| (\S+) \| (.*) \|$", refused, re.M)
+        apart = re.findall(r"^- (?:consumer|producer) [^:]*: \w+: (.*)$", refused, re.M)
+        self.apart = [each for each in apart if re.search(r" (before|from) \d", each)]
+        self.pairs: dict[tuple[str, str], Count] = {}
+        for section in text.partition("## What is refused")[0].split("\n### ")[1:]:
+            producer, _, table = section.partition("\n")
+            row = r"^\| ([^|]+) \| (\d+) \| (\d+) \| (\d+) \| \d+ \| \d+ \|$"
+            for consumer, *counts in re.findall(row, table, re.M):
+                self.pairs[producer, consumer] = Count(*map(int, counts))
+
+    def version(self, library: Library) -> str:
+        found = (self.versions.get(name) for name in library.distributions)
+        return next(filter(None, found), "").partition("+")[0]
+
+    def count(self, producer: Library, consumer: Library) -> Count:
+        total = Count()
+        for (gives, takes), count in self.pairs.items():
+            if is_adapter(gives, producer) and is_adapter(takes, consumer):
+                total = total.plus(count)
+        return total
+
+
+def is_adapter(name: str, library: Library) -> bool:
+    """Whether an adapter of the result files ("torch(copy=True)") is one of a library."""
+    return any(re.fullmatch(rf"{re.escape(word)}(?![\w-]).*", name) for word in library.adapters)
+
+
+def numbers(version: str) -> Version:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+
+
+def span(name: str, since: Version, until: Version | None) -> str:
+    """A library and its releases: "torch < 2.9", "torch 2.9 and newer"."""
+    first, end = (".".join(map(str, each or ())) for each in (since, until))
+    if first and end:
+        return f"{name} from {first} to before {end}"
+    return f"{name} < {end}" if end else f"{name} {first} and newer" if first else name
+
+
+def code(text: str) -> str:
+    """Options and names of a reason, as code."""
+    return re.sub(r"(?<![\w`])(\w+=(?:'\w+'|\"\w+\"|True|False))(?!`)", r"``\1``", text)
+
+
+# ---- sentences ------------------------------------------------------------------------------
+
+
+class Facts:
+    """All the data."""
+
+    def __init__(self, docs: Path) -> None:
+        self.docs = docs
+        self.runs = [Run(path) for path in sorted((docs / "results").glob("interop-*.md"))]
+        self.matrix = importlib.import_module("dlshim.matrix.model")
+        self.consumers = importlib.import_module("dlshim.matrix.consumers").CONSUMERS
+
+    @cached_property
+    def faults(self) -> list[list[str]]:
+        """Library, first release, first one without, harm, what, what dlshim does, source."""
+        try:
+            rows = importlib.import_module("dlshim.doctor").FAULTS
+        except ImportError:
+            return []
+        return [[*" ".join(row[:-3]).split(), *row[-3:]] for row in rows]
+
+    @cached_property
+    def never_write(self) -> set[str]:
+        table = self.docs.parent / "src" / "exchange" / "libraries.def"
+        return {module.partition(".")[0] for (module,) in rows_of(table, "NEVER_WRITES")}
+
+    def runs_with(self, library: Library) -> list[Run]:
+        """From the oldest release to the newest."""
+        runs = [run for run in self.runs if run.version(library)]
+        return sorted(runs, key=lambda run: numbers(run.version(library)))
+
+    def fullest(self, library: Library) -> Run:
+        """The run with the most other libraries."""
+        return max(self.runs_with(library), key=lambda run: len(run.versions))
+
+    def releases(self, library: Library) -> list[str]:
+        found = {run.version(library) for run in self.runs_with(library)}
+        return sorted(found, key=numbers)
+
+    @staticmethod
+    def asks(consumer: Any) -> list[tuple[Version, Version | None, str]]:
+        """Which DLPack a consumer asks for: (since, until, "0.x" or "1.x")."""
+        if hasattr(consumer, "rows"):
+            return [(row.since, row.until, row.asks) for row in consumer.rows]
+        first = consumer.versioned_from
+        if first is None or first == ():
+            return [((), None, "1.x" if first == () else "0.x")]
+        return [((), first, "0.x"), (first, None, "1.x")]
+
+    def takes(self, library: Library) -> Iterator[str]:
+        """Sentences about a library as a consumer."""
+        said = set()
+        for consumer in self.consumers:
+            if consumer.library != library.key or library.key in said:
+                continue
+            said.add(library.key)
+            if consumer.wants == "capsule":
+                yield f"{library.title} takes raw capsules only: give it ``dlshim.to_capsule(x)``."
+            if consumer.since:
+                yield f"{span(library.title, (), consumer.since)} takes no DLPack objects."
+            for since, until, asked in self.asks(consumer):
+                if until and until <= consumer.since:
+                    continue
+                yield self.generation(library, span(library.title, since, until), asked)
+        for reason in dict.fromkeys(each for run in self.runs for each in run.apart):
+            if reason.startswith(library.key):
+                yield f"{reason}."
+
+    def generation(self, library: Library, who: str, asked: str) -> str:
+        if "1.x" in asked:
+            return f"{who} asks for DLPack 1.x, and is told when memory is read-only."
+        if library.key in self.never_write:
+            return (f"{who} asks for DLPack 0.x, which cannot say read-only.  It never writes, so "
+                    "read-only memory needs no option.")  # fmt: skip
+        return (f"{who} asks for DLPack 0.x and cannot be told that memory is read-only.  Such "
+                "memory needs ``legacy_readonly=``.")  # fmt: skip
+
+    def booleans(self, library: Library) -> Iterator[str]:
+        first = self.matrix.BOOLEANS.get(library.key)
+        if first:
+            who = span(library.title, (), first)
+            yield f"{who} cannot exchange booleans by DLPack."
+            if library.key in self.matrix.LABELS_UINT8:
+                yield f'{who} gives its booleans as uint8: pass ``reinterpret="bool"``.'
+
+    def refusals(self, library: Library) -> Iterator[str]:
+        """What it cannot hold, with the releases in which that was seen."""
+        seen: dict[str, set[str]] = {}
+        for run in self.runs_with(library):
+            for who, reason in run.refused:
+                if who == library.who:
+                    seen.setdefault(reason, set()).add(run.version(library))
+        for reason, releases in seen.items():
+            ordered = sorted(releases, key=numbers)
+            told = ordered[0] if len(ordered) == 1 else f"{ordered[0]} to {ordered[-1]}"
+            yield f"{code(reason)}  Seen with {told}."
+
+    harms = {
+        "kills": "ends the process",
+        "wrong": "wrong data",
+        "refuses": "refused",
+        "leaks": "memory is not given back",
+    }
+
+    def known_faults(self, library: Library) -> Iterator[str]:
+        for name, since, below, harm, what, cure, source in self.faults:
+            if name == library.key:
+                until = None if below == "-" else numbers(below)
+                who = span(library.title, numbers(since), until)
+                yield (f"{who}: {what} ({self.harms.get(harm, harm)}).  With dlshim: "
+                       f"{code(cure)}.  Source: {self.source(source)}.")  # fmt: skip
+
+    @staticmethod
+    def source(cited: str) -> str:
+        if "#" in cited:
+            return f"`{cited} <https://github.com/{cited.replace('#', '/issues/')}>`__"
+        return f"{cited} (:doc:`replays`)" if cited.startswith("replay") else f"``{cited}``"
+
+
+# ---- directives -----------------------------------------------------------------------------
+
+
+class Pages(SphinxDirective):
+    """A section for each library."""
+
+    def run(self) -> list[nodes.Node]:
+        facts = Facts(Path(self.env.srcdir))
+        for path in (facts.docs / "results").glob("interop-*.md"):
+            self.env.note_dependency(str(path))
+        lines: list[str] = []
+        for library in LIBRARIES:
+            if facts.releases(library):
+                lines += self.section(facts, library)
+        box = nodes.section()
+        nested_parse_with_titles(self.state, StringList(lines, source="results"), box)
+        return box.children
+
+    def section(self, facts: Facts, library: Library) -> list[str]:
+        runs = facts.runs_with(library)
+        dates = sorted({run.date for run in runs})
+        when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+        lines = [library.title, "-" * len(library.title), ""]
+        lines += [f"Tried with {', '.join(facts.releases(library))}, on {when}.", ""]
+        for label, sentences in (
+            ("How it asks", [*facts.takes(library), *facts.booleans(library)]),
+            ("What it cannot hold", list(facts.refusals(library))),
+            ("Known faults", list(facts.known_faults(library))),
+        ):
+            if sentences:
+                lines += [f"**{label}**", "", *(f"* {each}" for each in sentences), ""]
+        return [*lines, *self.partners(facts, library, facts.fullest(library))]
+
+    def partners(self, facts: Facts, library: Library, run: Run) -> list[str]:
+        rows = []
+        for other in LIBRARIES:
+            into, out = run.count(other, library), run.count(library, other)
+            if run.version(other) and (into.of or out.of):
+                partner = f"{other.title} {run.version(other)}"
+                rows.append((partner, self.cell(into), self.cell(out)))
+        if not rows:
+            return []
+        head = ("partner", f"into {library.title}", f"from {library.title}")
+        version = f"{library.title} {run.version(library)}"
+        title = f"Exchanges that work with {version}: alone → with dlshim, of how many"
+        lines = [f".. list-table:: {title}", "   :header-rows: 1", "   :widths: 34 33 33", ""]
+        for row in (head, *rows):
+            lines += [f"   {'  ' if i else '* '}- {cell}" for i, cell in enumerate(row)]
+        return [*lines, ""]
+
+    @staticmethod
+    def cell(count: Count) -> str:
+        return f"{count.bare} → {count.upgraded} of {count.of}" if count.of else "—"
+
+
+class Index(SphinxDirective):
+    """Each library in one line."""
+
+    def run(self) -> list[nodes.Node]:
+        facts = Facts(Path(self.env.srcdir))
+        lines = [".. list-table::", "   :header-rows: 1", "   :widths: 30 70", ""]
+        lines += ["   * - library", "     - releases that were tried"]
+        for library in LIBRARIES:
+            if releases := facts.releases(library):
+                lines += [f"   * - `{library.title}`_", f"     - {', '.join(releases)}"]
+        box = nodes.container()
+        self.state.nested_parse(StringList(lines, source="results"), 0, box)
+        return box.children
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_directive("dlshim-library-index", Index)
+    app.add_directive("dlshim-library-pages", Pages)
+    return {"parallel_read_safe": True}
