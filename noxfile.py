@@ -361,6 +361,15 @@ def docs(s: nox.Session) -> None:
     s.run("python", "-m", "sphinx", "-W", "--keep-going", "docs", "docs/_build/html")
 
 
+@session("look", requires=["build"])
+def look(s: nox.Session) -> None:
+    """Every page of the manual in headless Chromium, wide and narrow: nothing is cut off (needs
+    Debian's chromium and chromium-driver)."""
+    install(s, "-r", "docs/requirements.txt", "selenium")
+    s.run("python", "-m", "sphinx", "-W", "--keep-going", "docs", "docs/_build/html")
+    s.run("python", "tools/look.py", *s.posargs)
+
+
 def install_peers(s: nox.Session) -> None:
     """What the benchmarks compare with, in the versions of the newest environment."""
     pins = environments.load()["newest"].pins

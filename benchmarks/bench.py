@@ -1,8 +1,10 @@
 """Times every operation beside its peers in one run and prints the ratios.
 
-    python benchmarks/bench.py [--groups calls,journeys,...] [--select REGEX] [pyperf's options]
+    python benchmarks/bench.py [--groups calls,journeys,...] [--select REGEX] [--summary FILE]
+                               [pyperf's options]
 
-pyperf starts fresh processes for each operation; ``-o FILE.json`` keeps every value.  Shown are
+pyperf starts fresh processes for each operation; ``-o FILE.json`` keeps every value, and
+``--summary FILE`` what the manual shows (a dated file in docs/results).  Shown are
 the smallest value (the least disturbed) and the median; the ratio is that of the smallest.
 Nanoseconds never gate: ``instructions.py`` does.
 """
@@ -10,8 +12,13 @@ Nanoseconds never gate: ``instructions.py`` does.
 from __future__ import annotations
 
 import argparse
+import datetime
 import gc
+import json
 import math
+import os
+import pathlib
+import platform
 import statistics
 import sys
 import time
@@ -88,6 +95,7 @@ def make_runner():
     runner.argparser.add_argument("--groups", default=",".join(ops.DEFAULT_GROUPS))
     runner.argparser.add_argument("--select", default="")
     runner.argparser.add_argument("--skip", default="", help=argparse.SUPPRESS)
+    runner.argparser.add_argument("--summary", type=pathlib.Path, help="write what a reader wants")
     runner.parse_args()
     return runner
 
@@ -122,6 +130,35 @@ def main() -> None:
             median[operation.name] = statistics.median(values) * 1e9
     if not worker:
         print_results(selected, smallest, median, failed)
+        if arguments.summary:
+            written = json.dumps(summary(selected, smallest, median), indent=1)
+            arguments.summary.write_text(written + "\n")
+
+
+def processor() -> str:
+    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def summary(
+    selected: list[ops.Operation], smallest: dict[str, float], median: dict[str, float]
+) -> dict[str, object]:
+    """When, where and with what it was measured; nanoseconds by case and way."""
+    told: dict[str, dict[str, list[int]]] = {}
+    for operation in selected:
+        if operation.name in smallest:
+            both = [round(smallest[operation.name]), round(median[operation.name])]
+            told.setdefault(operation.case, {})[operation.way] = both
+    named = (line.partition(": ")[2] for line in report.versions().splitlines())
+    return {
+        "date": datetime.date.today().isoformat(),
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "libraries": [each for each in named if not each.startswith("not installed")],
+        "nanoseconds, smallest and median": told,
+    }
 
 
 def print_results(

@@ -27,4 +27,6 @@ intersphinx_mapping = {}
 nitpicky = False
 
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["wrap.css"]
 html_title = f"dlshim {release}"

@@ -1,8 +1,13 @@
 """Tables of the manual that are printed from the data that the code walks.
 
 ``.. dlshim-libraries::``   the rows of src/exchange/libraries.def
+``.. dlshim-cures::``       the ways to an array that messages name, by libraries.def
 ``.. dlshim-consumers::``   the rows of src/request/consumers.def
 ``.. dlshim-limits::``      the limits that the matrix command knows
+``.. dlshim-interop::``     the interop sessions in one table, by interop.csv
+``.. dlshim-environments::``  what each of its environments is for
+``.. dlshim-yardstick::``   dlshim beside pydlpack, by interop.csv
+``.. dlshim-times::``       nanoseconds of whole exchanges, by the newest times-DATE.json
 ``.. dlshim-results::``     the dated result files in docs/results/
 ``.. dlshim-replays:: SUBJECT``  the rows of tests/replays/replays.toml, and where they passed
 ``.. dlshim-replay-counts::``    how many of each kind there are
@@ -19,6 +24,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Iterable
@@ -112,6 +118,26 @@ class Libraries(Table):
                     + " or ".join(f"``{name}``" for name in row.functions.split("|"))
                 )
             yield row.name, f"``{row.module}``: ``{row.type}``", "; ".join(known) or "—"
+
+
+class Cures(Table):
+    """The ways to an array that messages name: the CURE rows of src/exchange/libraries.def."""
+
+    header = ("the object", "what to give instead")
+    widths = (60, 40)
+    kinds = {
+        "WRAPPER": "wraps other arrays and has ``{}``",
+        "FLAG": "its ``{}`` is true",
+        "METHOD": "has ``{}``",
+        "VIEW": "has a ``{}`` that can be exported",
+        "TYPE": "is of a type ``{}``",
+    }
+
+    def rows(self) -> Iterable[Row]:
+        for kind, what, text in rows_of(self.source / "exchange" / "libraries.def", "CURE"):
+            if text != "NULL":
+                name = f"{what}*" if what.endswith(".") else what
+                yield self.kinds[kind].format(name), f"``{text}``"
 
 
 class Consumers(Table):
@@ -434,6 +460,94 @@ class Figures(Table):
         yield "mutants", "each sync rule left out once: noticed", "``nox -s mutants``"
 
 
+# ---- beside others ------------------------------------------------------------------------
+
+
+class Interop(Table):
+    """docs/results/interop.csv in seven columns, which fit the page."""
+
+    header = (
+        "environment", "through", "exchanges", "work alone → with it", "curable → cured", "broken",
+        "refused on purpose",
+    )  # fmt: skip
+    widths = (16, 18, 12, 18, 16, 8, 12)
+
+    def rows(self) -> Iterable[Row]:
+        with (Path(self.env.srcdir) / "results" / "interop.csv").open(newline="") as file:
+            for row in csv.DictReader(file):
+                yield (
+                    row["environment"],
+                    row["through"],
+                    row["cells"],
+                    f"{row['bare ok']} → {row['ok']}",
+                    f"{row['curable']} → {row['cured']}",
+                    row["broken"],
+                    row["refused on purpose"],
+                )
+
+
+class Environments(Table):
+    """What the environments of that table are for, by tests/interop/environments.toml."""
+
+    header = ("environment", "Python", "what it is for")
+    widths = (22, 12, 66)
+
+    def rows(self) -> Iterable[Row]:
+        tests = Path(self.env.srcdir).parent / "tests"
+        for name, row in tomllib.loads(
+            (tests / "interop" / "environments.toml").read_text()
+        ).items():
+            if row.get("tests", "tests/interop") == "tests/interop":
+                yield name, row["python"], row["why"]
+
+
+class Yardstick(Table):
+    """The two lines of docs/results/interop.csv that were run through either package."""
+
+    header = ("through", "fail alone, could work", "of these work", "work alone, fail through it")
+    widths = (28, 24, 24, 24)
+
+    def rows(self) -> Iterable[Row]:
+        with (Path(self.env.srcdir) / "results" / "interop.csv").open(newline="") as file:
+            lines = [row for row in csv.DictReader(file) if row["environment"] == "newest"]
+        for row in lines:
+            if row["through"] in ("dlshim", "pydlpack"):
+                name = f"{row['through']} ({row['date']})"
+                lost = f"{row['broken']}, and {row['refused on purpose']} refused on purpose"
+                yield name, row["curable"], row["cured"], lost
+
+
+# ---- times --------------------------------------------------------------------------------
+
+
+class Times(Table):
+    """Nanoseconds of whole exchanges bare and upgraded; above it, where they were measured."""
+
+    header = ("exchange", "without dlshim", "with dlshim", "ratio")
+    widths = (40, 20, 20, 20)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        newest = sorted((Path(self.env.srcdir) / "results").glob("times-*.json"))[-1]
+        told: dict[str, Any] = json.loads(newest.read_text())
+        return told
+
+    def rows(self) -> Iterable[Row]:
+        for case, ways in self.data["nanoseconds, smallest and median"].items():
+            if "bare" in ways and "dlshim" in ways:
+                bare, own = ways["bare"][0], ways["dlshim"][0]
+                yield case, f"{bare} ns", f"{own} ns", f"{own / bare:.2f}"
+
+    def run(self) -> list[nodes.Node]:
+        told = self.data
+        text = (
+            f"Measured on {told['date']}: {told['processor']}, {told['cores']} cores, CPython "
+            f"{told['python']}, {', '.join(told['libraries'])}.  Each number is the fastest of "
+            "many short batches; below 1 in the last column is faster with dlshim."
+        )
+        return [nodes.paragraph(text, text), *super().run()]
+
+
 # ---- suites of other projects -------------------------------------------------------------
 
 
@@ -494,7 +608,18 @@ class Results(SphinxDirective):
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    tables = (Libraries, Consumers, Limits, Streams, Tasks, Producers, Replays, Figures, Results)
+    tables = (
+        Libraries,
+        Consumers,
+        Limits,
+        Streams,
+        Tasks,
+        Producers,
+        Replays,
+        Figures,
+        Times,
+        Results,
+    )
     for directive in tables:
         app.add_directive(f"dlshim-{directive.__name__.lower()}", directive)
     app.add_directive("dlshim-current-streams", CurrentStreams)
@@ -503,5 +628,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("dlshim-gpu-notes", GpuNotes)
     app.add_directive("dlshim-gpu-read", GpuRead)
     app.add_directive("dlshim-suites", Suites)
+    for each in (Cures, Yardstick, Interop, Environments):
+        app.add_directive(f"dlshim-{each.__name__.lower()}", each)
     app.add_directive("dlshim-amendments", Amendments)
     return {"parallel_read_safe": True}

@@ -11,6 +11,7 @@ the package has them, the faults of ``dlshim.doctor``.
 from __future__ import annotations
 
 import importlib
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
@@ -145,12 +146,12 @@ class Facts:
 
     @cached_property
     def faults(self) -> list[list[str]]:
-        """Library, first release, first one without, harm, what, what dlshim does, source."""
+        """Library, first release, first one without, harm, what, what dlshim does."""
         try:
             rows = importlib.import_module("dlshim.doctor").FAULTS
         except ImportError:
             return []
-        return [[*" ".join(row[:-3]).split(), *row[-3:]] for row in rows]
+        return [[*" ".join(row[:-2]).split(), *row[-2:]] for row in rows]
 
     @cached_property
     def never_write(self) -> set[str]:
@@ -174,7 +175,15 @@ class Facts:
     def asks(consumer: Any) -> list[tuple[Version, Version | None, str]]:
         """Which DLPack a consumer asks for: (since, until, "0.x" or "1.x")."""
         if hasattr(consumer, "rows"):
-            return [(row.since, row.until, row.asks) for row in consumer.rows]
+            spans: list[tuple[Version, Version | None, str]] = []
+            for row in sorted(consumer.rows, key=lambda row: row.since):
+                if spans and spans[-1][2] == row.asks:
+                    spans[-1] = (spans[-1][0], None, row.asks)
+                else:
+                    if spans:
+                        spans[-1] = (spans[-1][0], row.since, spans[-1][2])
+                    spans.append((row.since, None, row.asks))
+            return spans
         first = consumer.versioned_from
         if first is None or first == ():
             return [((), None, "1.x" if first == () else "0.x")]
@@ -194,10 +203,16 @@ class Facts:
             for since, until, asked in self.asks(consumer):
                 if until and until <= consumer.since:
                     continue
-                yield self.generation(library, span(library.title, since, until), asked)
+                yield self.generation(library, span(self.asking(library), since, until), asked)
         for reason in dict.fromkeys(each for run in self.runs for each in run.apart):
             if reason.startswith(library.key):
                 yield f"{reason}."
+
+    def asking(self, library: Library) -> str:
+        """Whose releases decide how it asks: some ask through another library."""
+        through = {each.asks_through for each in self.consumers if each.library == library.key}
+        names = [each.title for each in LIBRARIES if each.key in through]
+        return f"{library.title} on {names[0]}" if names else library.title
 
     def generation(self, library: Library, who: str, asked: str) -> str:
         if "1.x" in asked:
@@ -209,12 +224,24 @@ class Facts:
                 "memory needs ``legacy_readonly=``.")  # fmt: skip
 
     def booleans(self, library: Library) -> Iterator[str]:
-        first = self.matrix.BOOLEANS.get(library.key)
-        if first:
+        if not hasattr(self.matrix, "BOOLEANS"):
+            yield from self.narrower(library)
+        elif first := self.matrix.BOOLEANS.get(library.key):
             who = span(library.title, (), first)
             yield f"{who} cannot exchange booleans by DLPack."
             if library.key in self.matrix.LABELS_UINT8:
                 yield f'{who} gives its booleans as uint8: pass ``reinterpret="bool"``.'
+
+    def narrower(self, library: Library) -> Iterator[str]:
+        """Element types that a release took up."""
+        for consumer in self.consumers:
+            if consumer.library == library.key:
+                rows = sorted(consumer.rows, key=lambda row: row.since)
+                for older, newer in itertools.pairwise(rows):
+                    if gained := sorted(newer.dtypes - older.dtypes):
+                        who = span(self.asking(library), (), newer.since)
+                        yield f"{who} takes no {', '.join(gained)} by DLPack."
+                return
 
     def refusals(self, library: Library) -> Iterator[str]:
         """What it cannot hold, with the releases in which that was seen."""
@@ -236,18 +263,12 @@ class Facts:
     }
 
     def known_faults(self, library: Library) -> Iterator[str]:
-        for name, since, below, harm, what, cure, source in self.faults:
+        for name, since, below, harm, what, cure in self.faults:
             if name == library.key:
                 until = None if below == "-" else numbers(below)
                 who = span(library.title, numbers(since), until)
-                yield (f"{who}: {what} ({self.harms.get(harm, harm)}).  With dlshim: "
-                       f"{code(cure)}.  Source: {self.source(source)}.")  # fmt: skip
-
-    @staticmethod
-    def source(cited: str) -> str:
-        if "#" in cited:
-            return f"`{cited} <https://github.com/{cited.replace('#', '/issues/')}>`__"
-        return f"{cited} (:doc:`replays`)" if cited.startswith("replay") else f"``{cited}``"
+                told = f"{who}: {what} ({self.harms.get(harm, harm)})."
+                yield told if cure == "none" else f"{told}  With dlshim: {code(cure)}."
 
 
 # ---- directives -----------------------------------------------------------------------------
