@@ -354,7 +354,7 @@ def stubtest(s: nox.Session) -> None:
 # ---- documents and measurements -------------------------------------------------------------
 
 
-@session("docs", requires=["build"])
+@session("docs", tags=CI, requires=["build"])
 def docs(s: nox.Session) -> None:
     """The manual."""
     install(s, "-r", "docs/requirements.txt")
