@@ -20,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import EllipsisType
 
+    from .arrays import dtype
     from .enums import DLDataTypeCode, DLDeviceType
     from .report import Report, inspect
 
@@ -37,6 +38,7 @@ __all__ = [
     "Report",
     "Tensor",
     "UnsupportedObjectError",
+    "dtype",
     "from_dlpack",
     "inspect",
     "to_capsule",
@@ -47,6 +49,8 @@ _LAZY = {
     "DLDataTypeCode": "enums",
     "DLDeviceType": "enums",
     "Report": "report",
+    "_rebuild": "arrays",
+    "dtype": "arrays",
     "inspect": "report",
 }
 
@@ -54,14 +58,8 @@ _LAZY = {
 def __getattr__(name: str) -> object:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if _LAZY[name] == "enums":
-        from . import enums
-
-        value = getattr(enums, name)
-    else:
-        from . import report
-
-        value = getattr(report, name)
+    __import__(f"dlshim.{_LAZY[name]}")
+    value = getattr(globals()[_LAZY[name]], name.lstrip("_"))
     globals()[name] = value
     return value
 

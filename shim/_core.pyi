@@ -1,16 +1,24 @@
 import sys
-from typing import Any, ClassVar, Literal, final
+from typing import Any, ClassVar, Literal, TypeAlias, final
 
 from typing_extensions import CapsuleType
 
+from .arrays import dtype as _dtype_class
+
 # The C extension.  `dlshim` re-exports the public names; those that begin with an
 # underscore are for this package's own modules and the tests, and may change in any release.
+
+# Any: torch.device and the like; NumPy's and torch's dtypes.
+_Device: TypeAlias = tuple[int, int] | str | Any
+_DType: TypeAlias = tuple[int, int, int] | str | Any
 
 class CopyRequiredError(BufferError, ValueError): ...
 class UnsupportedObjectError(TypeError, AttributeError): ...
 
 @final
-class dtype(tuple[int, int, int]): ...
+class device(tuple[int, int]): ...
+
+_device_class = device
 
 @final
 class Producer:
@@ -27,6 +35,7 @@ class Producer:
         copy: bool | None = None,
     ) -> CapsuleType: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any: ...
 
 @final
 class Tensor:
@@ -37,9 +46,9 @@ class Tensor:
     @property
     def strides(self) -> tuple[int, ...]: ...
     @property
-    def dtype(self) -> tuple[int, int, int]: ...
+    def dtype(self) -> _dtype_class: ...
     @property
-    def device(self) -> tuple[int, int]: ...
+    def device(self) -> _device_class: ...
     @property
     def ndim(self) -> int: ...
     @property
@@ -57,7 +66,14 @@ class Tensor:
     @property
     def version(self) -> tuple[int, int]: ...
     def data_ptr(self) -> int: ...
+    def tobytes(self, order: Literal["C", "F", "A"] = "C") -> bytes: ...
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any: ...
+    def __copy__(self) -> Tensor: ...
+    def __deepcopy__(self, memo: Any, /) -> Tensor: ...
+    def __reduce_ex__(self, protocol: Any, /) -> tuple[Any, ...]: ...
     # Each of these raises AttributeError where it does not apply.
+    @property
+    def __numpy_dtype__(self) -> Any: ...
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
     @property
@@ -84,15 +100,15 @@ def upgrade(
     stream: Any = ...,
     producer_stream: Any = None,
     unknown_stream: Literal["auto", "legacy", "same", "error"] = "auto",
-    device: tuple[int, int] | str | None = None,
+    device: _Device | None = None,
     like: Any = None,
     copy: bool | None = None,
     readonly: bool | None = None,
     legacy_readonly: Literal["error", "strip", "copy"] = "error",
     order: Literal["K", "C"] | None = None,
     align: int | None = None,
-    reinterpret: str | tuple[int, int, int] | None = None,
-    assume_device: tuple[int, int] | str | None = None,
+    reinterpret: _DType | None = None,
+    assume_device: _Device | None = None,
     detach: bool = False,
     on_release: Literal["contract", "guard"] = "contract",
 ) -> Producer: ...
@@ -100,10 +116,20 @@ def from_dlpack(
     x: Any,
     /,
     *,
-    device: tuple[int, int] | str | None = None,
+    stream: Any = ...,
+    producer_stream: Any = None,
+    unknown_stream: Literal["auto", "legacy", "same", "error"] = "auto",
+    device: _Device | None = None,
     like: Any = None,
     copy: bool | None = None,
-    stream: Any = ...,
+    readonly: bool | None = None,
+    legacy_readonly: Literal["error", "strip", "copy"] = "error",
+    order: Literal["K", "C"] | None = None,
+    align: int | None = None,
+    reinterpret: _DType | None = None,
+    assume_device: _Device | None = None,
+    detach: bool = False,
+    on_release: Literal["contract", "guard"] = "contract",
 ) -> Tensor: ...
 def to_capsule(
     obj: Any,
@@ -113,15 +139,15 @@ def to_capsule(
     stream: Any = ...,
     producer_stream: Any = None,
     unknown_stream: Literal["auto", "legacy", "same", "error"] = "auto",
-    device: tuple[int, int] | str | None = None,
+    device: _Device | None = None,
     like: Any = None,
     copy: bool | None = None,
     readonly: bool | None = None,
     legacy_readonly: Literal["error", "strip", "copy"] = "error",
     order: Literal["K", "C"] | None = None,
     align: int | None = None,
-    reinterpret: str | tuple[int, int, int] | None = None,
-    assume_device: tuple[int, int] | str | None = None,
+    reinterpret: _DType | None = None,
+    assume_device: _Device | None = None,
     detach: bool = False,
     on_release: Literal["contract", "guard"] = "contract",
 ) -> CapsuleType: ...
@@ -130,6 +156,15 @@ def _hook(name: str, value: int = 0, /) -> None: ...
 def _peek(capsule: CapsuleType, /) -> dict[str, Any]: ...
 def _plan(obj: Any, /) -> dict[str, Any]: ...
 def _true_device(address: int, device: tuple[int, int], /) -> tuple[int, int]: ...
+def _dtype(value: Any, /) -> tuple[int, int, int, str, str]: ...
+def _view(
+    tensor: Tensor,
+    dtype: tuple[int, ...],
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    flags: int,
+    /,
+) -> Tensor: ...
 def _compat() -> dict[str, bool]: ...
 def _sync_rules() -> list[dict[str, str]]: ...
 def _sync_action(

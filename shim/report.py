@@ -87,6 +87,12 @@ class Report:
     aligned_to: int | None = None
     notes: tuple[str, ...] = ()
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from html import escape
+
+        return f"<pre>{escape(str(self))}</pre>"
+
     def __str__(self) -> str:
         lines = [f"dlshim report on {self.type_name}"]
         for field in fields(self):
@@ -178,7 +184,7 @@ def _of_capsule(capsule: Any) -> Report:
 def _of_tensor(tensor: Tensor) -> Report:
     shape, strides = tensor.shape, tensor.strides
     address = tensor.data_ptr() if tensor.device[0] in _HOST_DEVICES else None
-    padded = tensor.dtype[1] < 8 and tensor.nbytes == tensor.size
+    padded = tensor.dtype.bits < 8 and tensor.nbytes == tensor.size
     return Report(
         type_name=_type_name(tensor),
         protocols=(Protocol("DLPack", "__dlpack__", "1.x or 0.x, as asked"),),

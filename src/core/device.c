@@ -2,6 +2,7 @@
  * tests/core/test_devices.py. */
 #include "core/device.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,38 @@ static const struct {
     {"rocm_host", dl_kDLROCMHost},
     {"oneapi", dl_kDLOneAPI},
     {"metal", dl_kDLMetal},
+    {"opencl", dl_kDLOpenCL},
+    {"vulkan", dl_kDLVulkan},
+    {"webgpu", dl_kDLWebGPU},
+    {"hexagon", dl_kDLHexagon},
+    /* Other names that libraries give them: Paddle and JAX, torch. */
+    {"gpu", dl_kDLCUDA},
+    {"xpu", dl_kDLOneAPI},
+    {"mps", dl_kDLMetal},
 };
+#define WORDS (sizeof words / sizeof *words)
+
+const char *
+dls_device_name(dl_device device, char *text, size_t size)
+{
+    const char *word = NULL;
+    for (size_t i = WORDS; i-- > 0;) {
+        if (words[i].device_type == device.device_type) {
+            word = words[i].word;
+        }
+    }
+    if (device.device_type == dl_kDLCPU && device.device_id == 0) {
+        return "cpu";
+    }
+    if (word != NULL) {
+        snprintf(text, size, "%s:%d", word, (int)device.device_id);
+    }
+    else {
+        snprintf(text, size, "(%d, %d)", (int)device.device_type,
+                 (int)device.device_id);
+    }
+    return text;
+}
 
 int
 dls_device_from_name(const char *name, dl_device *out)
@@ -32,7 +64,7 @@ dls_device_from_name(const char *name, dl_device *out)
             return 0;
         }
     }
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    for (size_t i = 0; i < WORDS; i++) {
         if (strlen(words[i].word) == length
             && memcmp(words[i].word, name, length) == 0) {
             *out = (dl_device){words[i].device_type, (int32_t)id};

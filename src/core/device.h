@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "abi/dlpack_abi.h"
@@ -40,6 +41,10 @@ dls_device_is_host(int32_t device_type)
 {
     return dls_device_in(device_type, DLS_HOST_DEVICES);
 }
+
+/* Its name ("cpu", "cuda:1"), which dls_device_from_name reads where the type is known.
+ * Writes at most size bytes with the NUL; returns text. */
+const char *dls_device_name(dl_device device, char *text, size_t size);
 
 /* The device that a name says ("cpu", "cuda", "rocm:1", "oneapi").  1 = yes, 0 = no. */
 int dls_device_from_name(const char *name, dl_device *out);

@@ -11,6 +11,7 @@
 #include "core/dtype.h"
 #include "exchange/cures.h"
 #include "exchange/library.h"
+#include "exchange/tensor_object.h"
 #include "export/resolve_copy.h"
 #include "python/errors.h"
 #include "sync/transfer.h"
@@ -251,6 +252,18 @@ reason_to_copy(const dls_exchange *x, const dls_resolved *resolved)
 
 /* --- read-only (T8) ------------------------------------------------------- */
 
+/* What was said for legacy consumers: to this exchange, or to from_dlpack when it made
+ * the Tensor that is exported.  1 + the option, 0: nothing. */
+static uint32_t
+find_legacy_readonly(const dls_exchange *x)
+{
+    const dls_options *o = x->request.options;
+    return dls_option_given(o, DLS_OPTION_legacy_readonly) ? 1u + o->legacy_readonly
+           : Py_IS_TYPE(x->source, x->state->tensor_type)
+               ? dls_tensor_data(x->source)->legacy_readonly
+               : 0;
+}
+
 /* A legacy consumer cannot be told: its memory is refused, copied or stripped of the
  * flag, as legacy_readonly= says.  A copy that is made anyway is the consumer's own,
  * and a consumer that never writes needs no flag.  What the source cannot say does not
@@ -263,11 +276,13 @@ resolve_readonly(dls_exchange *x, dls_resolved *resolved)
     resolved->readonly = said ? o->readonly
                               : (x->acquired.flags & DL_FLAG_READ_ONLY) != 0;
     x->acquired.readonly_stated |= said; /* a Tensor made now remembers it */
+    resolved->legacy_readonly = find_legacy_readonly(x);
     if (!resolved->readonly || !x->acquired.readonly_stated || x->request.versioned) {
         return 0;
     }
-    bool chosen = dls_option_given(o, DLS_OPTION_legacy_readonly);
-    int policy = chosen ? o->legacy_readonly : DLS_LEGACY_READONLY_ERROR;
+    bool chosen = resolved->legacy_readonly != 0;
+    uint32_t policy = chosen ? resolved->legacy_readonly - 1
+                             : DLS_LEGACY_READONLY_ERROR;
     if (policy == DLS_LEGACY_READONLY_COPY) {
         resolved->reason = "read-only memory towards a legacy consumer "
                            "(legacy_readonly=\"copy\")";

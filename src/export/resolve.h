@@ -15,10 +15,12 @@ typedef struct {
                          * producer, and the Producer that exports it keeps it (T8) */
 
     /* Of resolve only: */
-    bool fetch;         /* the memory is copied from its device to the host */
-    bool send;          /* the memory is copied to the wanted device */
-    bool readonly;      /* the memory that came is read-only */
-    const char *reason; /* why it is copied; NULL: it is not */
+    bool fetch;    /* the memory is copied from its device to the host */
+    bool send;     /* the memory is copied to the wanted device */
+    bool readonly; /* the memory that came is read-only */
+    uint32_t
+        legacy_readonly; /* 1 + the option of the exchange or of a Tensor; 0: none */
+    const char *reason;  /* why it is copied; NULL: it is not */
 } dls_resolved;
 
 /* Decide and, where the request needs one, make the copy.  *resolved is all zero

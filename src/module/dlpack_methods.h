@@ -4,9 +4,9 @@
 
 #include "python/errors.h"
 
-/* The rows of a PyMethodDef table: the functions that export and that answer the device
- * question, with their docstrings, and the one that refuses to be pickled. */
-#define DLS_DLPACK_METHODS(dlpack, device)                                           \
+/* The rows of a PyMethodDef table: the functions that export and answer the device
+ * question, and NumPy's way in, with their docstrings. */
+#define DLS_DLPACK_METHODS(dlpack, device, array)                                    \
     {"__dlpack__", DLS_FASTCALL(dlpack), METH_FASTCALL | METH_KEYWORDS,              \
      "__dlpack__($self, stream=None, *, max_version=None, dl_device=None, "          \
      "copy=None)\n--\n\n"                                                            \
@@ -17,6 +17,6 @@
         {"__dlpack_device__", device, METH_NOARGS,                                   \
          "__dlpack_device__($self, /)\n--\n\n"                                       \
          "(device_type, device_id) that an export will say, plain ints."},           \
-    {                                                                                \
-        "__reduce__", dls_refuse_pickle, METH_NOARGS, NULL                           \
-    }
+        {"__array__", DLS_FASTCALL(array), METH_FASTCALL | METH_KEYWORDS,            \
+         "__array__($self, dtype=None, copy=None)\n--\n\n"                           \
+         "The memory as a NumPy array, for numpy.asarray(); host memory only."}

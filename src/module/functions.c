@@ -12,7 +12,6 @@
 #include "python/capsule.h"
 #include "python/errors.h"
 #include "request/request.h"
-#include "sync/stream_value.h"
 
 /* What a function works on: the innermost source, its plan and the merged options. */
 typedef struct {
@@ -94,68 +93,6 @@ upgrade(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames
     return producer;
 }
 
-/* stream= of from_dlpack, which takes the option's word too (S25).  0, or -1. */
-static int
-read_stream(dls_state *state, PyObject *value, dls_request *request)
-{
-    if (dls_stream_is_wait(value)) {
-        request->stream = value;
-        return 0;
-    }
-    return dls_request_stream(state, value, request);
-}
-
-/* like= of from_dlpack, whose device= was read.  0, or -1 with ValueError. */
-static int
-apply_like(dls_state *state, const dls_option_like *like, dls_request *request)
-{
-    if (request->has_device && dls_check_like(state, request->device, like) < 0) {
-        return -1;
-    }
-    request->has_device = true;
-    request->device = request->like_device = like->device;
-    request->like = like->table;
-    request->like_tells_stream = like->tells_stream;
-    return 0;
-}
-
-/* Read the keywords of from_dlpack, which are those of a consumer and no options.  0,
- * or -1 with an exception. */
-static int
-parse_consumer(dls_state *state, PyObject *const *args, PyObject *kwnames,
-               dls_request *request)
-{
-    Py_ssize_t keywords = kwnames != NULL ? PyTuple_Size(kwnames) : 0;
-    dls_option_like like;
-    bool has_like = false;
-    for (Py_ssize_t i = 0; i < keywords; i++) {
-        PyObject *name = PyTuple_GetItem(kwnames, i), *value = args[1 + i];
-        int code = -1;
-        if (PyUnicode_CompareWithASCIIString(name, "device") == 0) {
-            code = dls_request_device(state, "device", value, request);
-        }
-        else if (PyUnicode_CompareWithASCIIString(name, "like") == 0) {
-            code = value == Py_None ? 0 : dls_parse_like(state, value, &like);
-            has_like = value != Py_None;
-        }
-        else if (PyUnicode_CompareWithASCIIString(name, "copy") == 0) {
-            code = dls_parse_copy(state, value, &request->copy);
-        }
-        else if (PyUnicode_CompareWithASCIIString(name, "stream") == 0) {
-            request->stream_said = value != Py_Ellipsis;
-            code = request->stream_said ? read_stream(state, value, request) : 0;
-        }
-        else {
-            PyErr_Format(PyExc_TypeError,
-                         "from_dlpack() got an unexpected keyword argument %R", name);
-        }
-        if (code < 0) {
-            return -1;
-        }
-    }
-    return has_like ? apply_like(state, &like, request) : 0;
-}
-
 /* Run the exchange that the function was called for, and clear the subject.  NULL with
  * an exception. */
 static PyObject *
@@ -175,11 +112,12 @@ run(dls_state *state, subject *s, dls_request *request, dls_export_kind kind)
 static PyObject *
 tensor_of(dls_state *state, PyObject *const *args, PyObject *kwnames)
 {
+    dls_options *options = NULL;
     dls_request request;
     subject s;
     dls_request_init(&request, NULL);
-    if (parse_consumer(state, args, kwnames, &request) < 0
-        || subject_init(state, args[0], NULL, &s) < 0) {
+    if (dls_options_parse(state, "from_dlpack", kwnames, args + 1, NULL, &options) < 0
+        || subject_init(state, args[0], options, &s) < 0) {
         return NULL;
     }
     return run(state, &s, &request, DLS_EXPORT_TENSOR);
@@ -271,11 +209,13 @@ PyMethodDef dls_public_methods[] = {
      "or foreign).  A Producer is unwrapped: options given here win over its own,\n"
      "one by one."},
     {"from_dlpack", DLS_FASTCALL(from_dlpack), METH_FASTCALL | METH_KEYWORDS,
-     "from_dlpack($module, x, /, *, device=None, like=None, copy=None, "
-     "stream=...)\n--\n\n"
+     "from_dlpack($module, x, /, *"
+#include "request/options.def"
+     ")\n--\n\n"
      "Take the memory of x and describe it: a Tensor that owns a share of it.\n\n"
-     "x is anything that upgrade() takes.  BufferError when the data cannot be\n"
-     "exported, CopyRequiredError when copy=False and a copy is needed."},
+     "x and the options are those of upgrade(); the Tensor remembers\n"
+     "legacy_readonly= and on_release= for its exports.  BufferError when the data\n"
+     "cannot be exported, CopyRequiredError when copy=False and a copy is needed."},
     {"to_capsule", DLS_FASTCALL(to_capsule), METH_FASTCALL | METH_KEYWORDS,
      "to_capsule($module, obj, /, *, max_version=None"
 #include "request/options.def"

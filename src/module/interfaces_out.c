@@ -23,16 +23,18 @@ typedef struct {
     int version;
     uint32_t devices;  /* whose memory it can describe */
     const char *other; /* why it is not offered for other memory */
-    bool is_numpys;    /* strides are bytes, and the typestr may be of kind 'V' */
+    bool has_void;     /* the typestr may be of kind 'V' */
+    bool in_bytes;     /* strides are bytes */
 } interface;
 
-static const interface array = {"__array_interface__", 3, DLS_HOST_DEVICES,
-                                "its memory is not on the host", true};
-static const interface cuda = {"__cuda_array_interface__", 3, CUDA_DEVICES,
-                               "offered for CUDA memory only", true};
-static const interface sycl = {"__sycl_usm_array_interface__", 1,
-                               DLS_DEVICE_BIT(dl_kDLOneAPI),
-                               "offered for oneAPI memory only", false};
+static const interface array = {
+    "__array_interface__",           3,     DLS_HOST_DEVICES,
+    "its memory is not on the host", false, true};
+static const interface cuda = {"__cuda_array_interface__",     3,    CUDA_DEVICES,
+                               "offered for CUDA memory only", true, true};
+static const interface sycl = {
+    "__sycl_usm_array_interface__",   1,     DLS_DEVICE_BIT(dl_kDLOneAPI),
+    "offered for oneAPI memory only", false, false};
 
 /* --- what all three say --------------------------------------------------- */
 
@@ -47,7 +49,7 @@ check_offer(const interface *kind, const dls_tensor *data, char *typestr)
         why = kind->other;
     }
     else if (t->dtype.lanes == 1 && dls_dtype_typestr(t->dtype, typestr)
-             && (kind->is_numpys || typestr[1] != 'V')) {
+             && (kind->has_void || typestr[1] != 'V')) {
         return 0;
     }
     PyErr_Format(PyExc_AttributeError, "%s: %s (device type %d)", kind->name, why,
@@ -61,7 +63,7 @@ make_dict(const interface *kind, const dls_tensor *data, const char *typestr,
           void *address, PyObject *more)
 {
     const dl_tensor *t = &data->tensor;
-    int64_t unit = kind->is_numpys ? dls_tensor_itemsize(data) : 1;
+    int64_t unit = kind->in_bytes ? dls_tensor_itemsize(data) : 1;
     bool contiguous = dls_layout_is_contiguous(t->ndim, t->shape, t->strides);
     PyObject *readonly = data->flags & DL_FLAG_READ_ONLY ? Py_True : Py_False;
     PyObject *dict = NULL;

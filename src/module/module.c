@@ -5,8 +5,9 @@
 #include "exchange/plan.h"
 #include "exchange/plan_cache.h"
 #include "gpu/loader.h"
+#include "module/by_value.h"
 #include "module/ctable_out.h"
-#include "module/dtype_type.h"
+#include "module/device_type.h"
 #include "module/functions.h"
 #include "module/producer.h"
 #include "module/tensor_type.h"
@@ -90,13 +91,14 @@ module_exec(PyObject *module)
     free_retired();
     dls_state *state = dls_state_new(module);
     if (state == NULL
-        || add_type(module, &dls_dtype_spec, &PyTuple_Type, &state->dtype_type) < 0
+        || add_type(module, &dls_device_spec, &PyTuple_Type, &state->device_type) < 0
         || add_type(module, &dls_producer_spec, NULL, &state->producer_type) < 0
         || add_type(module, &dls_tensor_spec, NULL, &state->tensor_type) < 0
         || dls_ctable_add(state, state->producer_type) < 0
         || dls_ctable_add(state, state->tensor_type) < 0
         || PyModule_AddFunctions(module, dls_public_methods) < 0
         || PyModule_AddFunctions(module, dls_hook_methods) < 0
+        || PyModule_AddFunctions(module, dls_by_value_methods) < 0
         || PyModule_AddFunctions(module, forget_method) < 0) {
         return -1;
     }

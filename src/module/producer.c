@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <stddef.h>
 
+#include "core/device.h"
 #include "exchange/borrowed_list.h"
 #include "exchange/freelist.h"
 #include "exchange/hold_visit.h"
@@ -16,6 +17,7 @@
 #include "export/fast_path.h"
 #include "module/dlpack_methods.h"
 #include "python/errors.h"
+#include "python/in_python.h"
 #include "request/request.h"
 
 #include <structmember.h>
@@ -162,24 +164,85 @@ producer_dlpack_device(PyObject *self, PyObject *DLS_UNUSED(ignored))
     return Py_NewRef(data->state->host_device);
 }
 
+/* A Tensor of the source, on the fast path where that is open. */
+static PyObject *
+make_tensor(dls_producer *self)
+{
+    dls_exchange x;
+    unsigned form = dls_fast_is_bare(self) ? dls_fast_form(self, true) : 0;
+    if (form != 0) {
+        return dls_fast_tensor(self->state, dls_plan_share(self->plan), self->source,
+                               form);
+    }
+    dls_exchange_begin(&x, self->state, self->source, self->plan, self->options, NULL);
+    PyObject *tensor = dls_exchange_run(&x, DLS_EXPORT_TENSOR);
+    dls_exchange_end(&x);
+    return tensor;
+}
+
+/* numpy.asarray(): the array of a Tensor.  Memory that is not on the host is not even
+ * exported: then Python is given the Producer, and refuses it. */
+static PyObject *
+producer_array(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    dls_producer *data = dls_producer_data(self);
+    dl_device device = {dl_kDLCPU, 0};
+    int host = dls_device_is_known_host(data);
+    if (host < 0
+        || (host == 0
+            && dls_device_answer(data->state, data->source, data->plan, data->options,
+                                 &device)
+                   < 0)) {
+        return NULL;
+    }
+    bool readable = dls_device_is_host(device.device_type);
+    PyObject *tensor = readable ? make_tensor(data) : Py_NewRef(self);
+    PyObject *array = NULL;
+    if (tensor != NULL) {
+        array = dls_in_python(data->state, "array", tensor, args, n, kwnames);
+        Py_DECREF(tensor);
+    }
+    return array;
+}
+
+/* "'numpy.ndarray' object shape=(2,) dtype=float32 at 0x..", or a Tensor's own repr. */
+static PyObject *
+describe_source(const dls_producer *self)
+{
+    PyObject *source = self->source;
+    if (Py_IS_TYPE(source, self->state->tensor_type)) {
+        return PyObject_Repr(source);
+    }
+    PyObject *name = dls_type_name(source), *text = NULL;
+    PyObject *facts = self->plan->library != NULL
+                          ? dls_in_python(self->state, "shown", source, NULL, 0, NULL)
+                          : PyUnicode_FromString("");
+    if (name != NULL && facts != NULL) {
+        text = PyUnicode_FromFormat("'%U' object%S at %p", name, facts, (void *)source);
+    }
+    Py_XDECREF(name);
+    Py_XDECREF(facts);
+    return text;
+}
+
 static PyObject *
 producer_repr(PyObject *self)
 {
-    dls_producer *data = dls_producer_data(self);
-    PyObject *name = dls_type_name(data->source);
-    PyObject *options = dls_options_repr(data->options);
+    const dls_producer *data = dls_producer_data(self);
+    PyObject *source = describe_source(data);
+    PyObject *options = source != NULL ? dls_options_repr(data->options) : NULL;
     PyObject *repr = NULL;
-    if (name != NULL && options != NULL) {
-        repr = PyUnicode_FromFormat("<dlshim.Producer of '%U' object at %p%U>", name,
-                                    (void *)data->source, options);
+    if (options != NULL) {
+        repr = PyUnicode_FromFormat("<dlshim.Producer of %U%U>", source, options);
     }
-    Py_XDECREF(name);
+    Py_XDECREF(source);
     Py_XDECREF(options);
     return repr;
 }
 
 static PyMethodDef methods[] = {
-    DLS_DLPACK_METHODS(producer_dlpack, producer_dlpack_device),
+    DLS_DLPACK_METHODS(producer_dlpack, producer_dlpack_device, producer_array),
+    {"__reduce__", dls_refuse_pickle, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -198,8 +261,9 @@ dls_producer_is_type(PyTypeObject *type)
            == (uintptr_t)producer_dealloc;
 }
 
-/* A Producer offers nothing but DLPack.  With a length and items, consumers would walk
- * the elements; with __array__ or a buffer, they would prefer those to DLPack. */
+/* A Producer offers DLPack, and __array__ for numpy.asarray().  With a length and
+ * items, consumers would walk the elements; with a buffer, they would prefer that to
+ * DLPack. */
 static PyType_Slot slots[] = {
     {Py_tp_doc,
      "A DLPack producer around another object, made by upgrade().\n\n"

@@ -15,6 +15,7 @@
 #include "module/tensor_attributes.h"
 #include "module/tensor_buffer.h"
 #include "python/errors.h"
+#include "python/in_python.h"
 #include "request/request.h"
 
 #include <structmember.h>
@@ -114,8 +115,39 @@ tensor_dlpack_device(PyObject *self, PyObject *DLS_UNUSED(ignored))
     return dls_device_pair(data->state, data->tensor.device);
 }
 
+/* Methods that are written in Python. */
+#define IN_PYTHON(name)                                                          \
+    static PyObject *tensor_##name(PyObject *self, PyObject *const *args,        \
+                                   Py_ssize_t n, PyObject *kwnames)              \
+    {                                                                            \
+        return dls_in_python(dls_tensor_data(self)->state, #name, self, args, n, \
+                             kwnames);                                           \
+    }
+IN_PYTHON(array)
+IN_PYTHON(tobytes)
+IN_PYTHON(reduce)
+#undef IN_PYTHON
+
+/* __copy__ and __deepcopy__: memory of its own, which may be written. */
+static PyObject *
+tensor_copy(PyObject *self, PyObject *DLS_UNUSED(memo))
+{
+    dls_state *state = dls_tensor_data(self)->state;
+    return dls_export_tensor(state, state->tensor_plan, self, NULL, 1);
+}
+
 static PyMethodDef methods[] = {
-    DLS_DLPACK_METHODS(tensor_dlpack, tensor_dlpack_device),
+    DLS_DLPACK_METHODS(tensor_dlpack, tensor_dlpack_device, tensor_array),
+    {"tobytes", DLS_FASTCALL(tensor_tobytes), METH_FASTCALL | METH_KEYWORDS,
+     "tobytes($self, order=\"C\")\n--\n\n"
+     "The elements as bytes, in row-major (C) or column-major (F) order."},
+    {"__reduce_ex__", DLS_FASTCALL(tensor_reduce), METH_FASTCALL | METH_KEYWORDS,
+     "__reduce_ex__($self, protocol, /)\n--\n\n"
+     "Pickle by value; from protocol 5 on the memory can go out of band."},
+    {"__copy__", tensor_copy, METH_NOARGS,
+     "__copy__($self, /)\n--\n\nA copy, whose memory may be written."},
+    {"__deepcopy__", tensor_copy, METH_O,
+     "__deepcopy__($self, memo, /)\n--\n\nA copy, whose memory may be written."},
     {"data_ptr", dls_tensor_data_ptr, METH_NOARGS,
      "data_ptr($self, /)\n--\n\n"
      "Address of element zero as an int; the handle on devices without addresses."},

@@ -19,9 +19,9 @@
 #include "gpu/pointer.h"
 #include "gpu/pool.h"
 #include "gpu/sync_rules.h"
-#include "module/dtype_type.h"
 #include "python/capsule.h"
 #include "python/compat.h"
+#include "python/in_python.h"
 #include "request/request.h"
 
 /* Append `item`, which is stolen; NULL: making it failed.  Returns the list, or frees
@@ -116,7 +116,7 @@ peek_tensor(dls_state *state, const void *managed, bool versioned)
     const dl_tensor *t = dls_managed_tensor(managed, versioned);
     int32_t ndim = t->ndim < 0 || t->ndim > DLS_NDIM_ABSURD ? 0 : t->ndim;
     /* Made first, because no call may be made while an exception is pending. */
-    PyObject *dtype = dls_dtype_new(state, t->dtype);
+    PyObject *dtype = dls_dtype_object(state, t->dtype);
     if (dtype == NULL) {
         return NULL;
     }

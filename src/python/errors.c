@@ -204,8 +204,8 @@ dls_refuse_pickle(PyObject *self, PyObject *DLS_UNUSED(ignored))
     if (name != NULL) {
         PyErr_Format(
             PyExc_TypeError,
-            "cannot pickle '%U' object: it stands for memory of this process; pickle "
-            "what a library makes of it, for example numpy.from_dlpack(x)",
+            "cannot pickle '%U' object: it asks its source whenever it is exported; "
+            "pickle dlshim.from_dlpack(x)",
             name);
         Py_DECREF(name);
     }

@@ -123,7 +123,7 @@ dls_state_new(PyObject *module)
 #define IDENTITY(X)             \
     X(producer_type)            \
     X(tensor_type)              \
-    X(dtype_type)               \
+    X(device_type)              \
     X(copy_required_error)      \
     X(unsupported_object_error) \
     X(asked_version)            \
@@ -141,6 +141,8 @@ dls_state_visit(dls_state *state, visitproc visit, void *arg)
 #undef VISIT
     Py_VISIT(state->forget);
     Py_VISIT(state->sycl_queues);
+    Py_VISIT(state->arrays);
+    Py_VISIT(state->dtypes);
     return dls_memo_visit(&state->memo, visit, arg);
 }
 
@@ -149,6 +151,8 @@ dls_state_empty(dls_state *state)
 {
     Py_CLEAR(state->forget);
     Py_CLEAR(state->sycl_queues);
+    Py_CLEAR(state->arrays);
+    Py_CLEAR(state->dtypes);
     dls_memo_clear(&state->memo);
 }
 

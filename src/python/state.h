@@ -103,8 +103,9 @@ struct dls_plan_cache;
  *   learned    numbers that are found out once.
  *   module     `plans` and `tensor_plan` are not NULL after module_exec, until
  *              dls_state_free; dls_state_empty empties `plans`.  `forget` is NULL from
- *              dls_state_empty on: no plan is added then.  `sycl_queues` is NULL until
- *              it is needed, and after dls_state_empty until it is needed again.
+ *              dls_state_empty on: no plan is added then.  `sycl_queues`,
+ *              `arrays` and `dtypes` are NULL until they are needed, and after
+ * dls_state_empty until they are needed again.
  *
  * The block outlives its module while a Producer or a Tensor is left: methods of such
  * objects find the identity whole, and the rest empty.  In a module whose exec failed,
@@ -121,7 +122,7 @@ typedef struct dls_state {
     };
     PyTypeObject *producer_type;
     PyTypeObject *tensor_type;
-    PyTypeObject *dtype_type;
+    PyTypeObject *device_type;
     PyObject *copy_required_error;
     PyObject *unsupported_object_error;
     /* kwnames[mask]: tuple of the keywords of that mask (DLS_ASK_*).  kwnames[0] alone
@@ -150,6 +151,8 @@ typedef struct dls_state {
     struct dls_plan *tensor_plan; /* of Tensors and raw capsules; a count */
     PyObject *forget;             /* weakref callback of the plan cache */
     PyObject *sycl_queues;  /* a dict: the queue for copies of each oneAPI device */
+    PyObject *arrays;       /* the module dlshim.arrays (python/in_python) ... */
+    PyObject *dtypes;       /* ... and the dict in it of dtypes */
     struct dls_state *next; /* in the list of states whose module has gone */
     int64_t interpreter;    /* whose objects these are; -1: it has ended */
 } dls_state;

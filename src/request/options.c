@@ -14,6 +14,7 @@
 #include "exchange/library.h"
 #include "exchange/plan_cache.h"
 #include "python/errors.h"
+#include "python/in_python.h"
 #include "sync/stream_value.h"
 
 /* One row of options.def. */
@@ -116,29 +117,46 @@ show_word(const option_row *row, const dls_options *options)
     return PyUnicode_FromStringAndSize(word, (Py_ssize_t)n);
 }
 
+/* A str, or what an object of another library reads as: a new reference, None where it
+ * reads as nothing. */
+static PyObject *
+name_of(dls_state *state, const char *function, PyObject *value)
+{
+    return PyUnicode_Check(value)
+               ? Py_NewRef(value)
+               : dls_in_python(state, function, value, NULL, 0, NULL);
+}
+
 /* --- kind device ------------------------------------------------------------ */
+
+/* The name that it reads as: 1 = *device, 0 = it names none, -1 = an exception. */
+static int
+device_from_name(dls_state *state, PyObject *value, dl_device *device)
+{
+    PyObject *name = name_of(state, "device_name", value);
+    bool is_str = name != NULL && PyUnicode_Check(name);
+    const char *text = is_str ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    int got = text != NULL             ? dls_device_from_name(text, device)
+              : is_str || name == NULL ? -1
+                                       : 0;
+    Py_XDECREF(name);
+    return got;
+}
 
 int
 dls_parse_device(dls_state *state, const char *what, PyObject *value, dl_device *device)
 {
-    if (!PyUnicode_Check(value)) {
-        int got = dls_device_from_pair(state, value, true, device);
-        if (got == 0) {
-            dls_refuse(state, DLS_ETYPE, NULL,
-                       "%s must be a (device_type, device_id) pair of ints or a name "
-                       "such as \"cpu\", not %R",
-                       what, value);
-        }
-        return got > 0 ? 0 : -1;
+    int got = dls_device_from_pair(state, value, true, device);
+    if (got == 0) {
+        got = device_from_name(state, value, device);
     }
-    const char *text = PyUnicode_AsUTF8AndSize(value, NULL);
-    if (text != NULL && !dls_device_from_name(text, device)) {
-        return dls_refuse(state, DLS_EVALUE, NULL,
-                          "%s=%R is not known: pass \"cpu\", \"cuda:0\", \"rocm:0\", "
-                          "\"oneapi:0\" or a (device_type, device_id) pair",
-                          what, value);
+    if (got == 0) {
+        dls_refuse(state, PyUnicode_Check(value) ? DLS_EVALUE : DLS_ETYPE, NULL,
+                   "%s=%R names no device: pass \"cpu\", \"cuda:0\", \"rocm:0\", "
+                   "\"oneapi:0\" or a (device_type, device_id) pair of ints",
+                   what, value);
     }
-    return text != NULL ? 0 : -1;
+    return got > 0 ? 0 : -1;
 }
 
 static int
@@ -172,9 +190,12 @@ device_of_array(dls_state *state, const dls_plan *plan, PyObject *array,
                             : 0;
 }
 
-int
-dls_parse_like(dls_state *state, PyObject *value, dls_option_like *like)
+/* An array that says where and by whose allocator: its device, and the C table of its
+ * type.  Nothing of it is kept. */
+static int
+parse_like(dls_state *state, const option_row *row, PyObject *value, dls_options *out)
 {
+    dls_option_like *like = member_of(row, out);
     PyTypeObject *type = Py_TYPE(value);
     int got;
     *like = (dls_option_like){.table = NULL};
@@ -201,12 +222,6 @@ dls_parse_like(dls_state *state, PyObject *value, dls_option_like *like)
     return got > 0 ? 0 : -1;
 }
 
-static int
-parse_like(dls_state *state, const option_row *row, PyObject *value, dls_options *out)
-{
-    return dls_parse_like(state, value, member_of(row, out));
-}
-
 static PyObject *
 show_like(const option_row *row, const dls_options *options)
 {
@@ -215,8 +230,9 @@ show_like(const option_row *row, const dls_options *options)
                          (int)like->device.device_id);
 }
 
-int
-dls_check_like(dls_state *state, dl_device device, const dls_option_like *like)
+/* device= and like= were both given.  0, or -1 with ValueError: they disagree. */
+static int
+check_like(dls_state *state, dl_device device, const dls_option_like *like)
 {
     dl_device there = like->device;
     bool agree = device.device_type == there.device_type
@@ -235,7 +251,7 @@ check_devices(dls_state *state, const dls_options *options)
 {
     return dls_option_given(options, DLS_OPTION_device)
                    && dls_option_given(options, DLS_OPTION_like)
-               ? dls_check_like(state, options->device, &options->like)
+               ? check_like(state, options->device, &options->like)
                : 0;
 }
 
@@ -327,22 +343,42 @@ dtype_from_tuple(PyObject *value, dl_dtype *dtype)
     return 1;
 }
 
+/* The name that it reads as.  As dtype_from_tuple. */
+static int
+dtype_from_name(dls_state *state, PyObject *value, dl_dtype *dtype)
+{
+    PyObject *name = name_of(state, "dtype_name", value);
+    int got = name == NULL          ? -1
+              : PyTuple_Check(name) ? dtype_from_tuple(name, dtype)
+                                    : 0;
+    if (name != NULL && PyUnicode_Check(name)) {
+        const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
+        got = text != NULL ? dls_dtype_from_name(text, dtype) : -1;
+    }
+    Py_XDECREF(name);
+    return got;
+}
+
+int
+dls_parse_dtype(dls_state *state, const char *what, PyObject *value, dl_dtype *dtype)
+{
+    bool tuple = PyTuple_Check(value);
+    int got = tuple ? dtype_from_tuple(value, dtype)
+                    : dtype_from_name(state, value, dtype);
+    if (got == 0) {
+        dls_refuse(state, tuple || PyUnicode_Check(value) ? DLS_EVALUE : DLS_ETYPE,
+                   NULL,
+                   "%s=%R names no dtype: pass a name such as \"uint16\" or "
+                   "\"bfloat16\", or (code, bits, lanes)",
+                   what, value);
+    }
+    return got > 0 ? 0 : -1;
+}
+
 static int
 parse_dtype(dls_state *state, const option_row *row, PyObject *value, dls_options *out)
 {
-    dls_option_dtype *dtype = member_of(row, out);
-    bool is_str = PyUnicode_Check(value);
-    const char *text = is_str ? PyUnicode_AsUTF8AndSize(value, NULL) : NULL;
-    int got = !is_str        ? dtype_from_tuple(value, dtype)
-              : text != NULL ? dls_dtype_from_name(text, dtype)
-                             : -1;
-    if (got == 0) {
-        dls_refuse(state, is_str || PyTuple_Check(value) ? DLS_EVALUE : DLS_ETYPE, NULL,
-                   "%s=%R names no dtype: pass a name such as \"uint16\" or "
-                   "\"bfloat16\", or (code, bits, lanes)",
-                   row->name, value);
-    }
-    return got > 0 ? 0 : -1;
+    return dls_parse_dtype(state, row->name, value, member_of(row, out));
 }
 
 static PyObject *

@@ -80,11 +80,7 @@ int dls_option_word_position(dls_option option, const char *text, size_t length)
 int dls_parse_copy(dls_state *state, PyObject *value, int8_t *copy);
 int dls_parse_device(dls_state *state, const char *what, PyObject *value,
                      dl_device *device);
-/* An array that says where and by whose allocator: its device, and the C table of its
- * type.  Nothing of it is kept. */
-int dls_parse_like(dls_state *state, PyObject *value, dls_option_like *like);
-/* device= and like= were both given.  0, or -1 with ValueError: they disagree. */
-int dls_check_like(dls_state *state, dl_device device, const dls_option_like *like);
-
+int dls_parse_dtype(dls_state *state, const char *what, PyObject *value,
+                    dl_dtype *dtype);
 /* The device that device= or like= names.  False: neither is given. */
 bool dls_options_device(const dls_options *options, dl_device *device);

@@ -40,6 +40,9 @@ ENTRY_POINTS = {
     "to_capsule": "dlshim.to_capsule(bytearray(3))",
     "tensor": "t = dlshim.from_dlpack(bytearray(3)); t.dtype, t.__array_interface__, repr(t),"
     " memoryview(t)",
+    "array": "dlshim.upgrade(bytearray(3)).__array__()",
+    "by value": "import pickle; t = dlshim.from_dlpack(bytearray(3)); t.tobytes(),"
+    " pickle.loads(pickle.dumps(t)), t.dtype == 3",
     "options": "dlshim.upgrade(bytearray(4), readonly=True, order='C', align=64, device='cpu',"
     " reinterpret='int8', stream=3).__dlpack__(max_version=(1, 0))",
     "raw": "dlshim.upgrade(dlshim.to_capsule(bytearray(3))).__dlpack__()",
@@ -108,7 +111,8 @@ def test_public_names():
 
     assert sorted(dlshim.__all__) == sorted(
         ["upgrade", "from_dlpack", "to_capsule", "inspect", "Producer", "Tensor", "Report",
-         "DLDeviceType", "DLDataTypeCode", "CopyRequiredError", "UnsupportedObjectError", "UNSET"]
+         "DLDeviceType", "DLDataTypeCode", "CopyRequiredError", "UnsupportedObjectError", "UNSET",
+         "dtype"]
     )  # fmt: skip
     for name in dlshim.__all__:
         assert getattr(dlshim, name) is not None

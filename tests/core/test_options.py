@@ -46,7 +46,7 @@ WRONG_VALUE = [
     {"align": -8}, {"align": 3}, {"reinterpret": "float31"}, {"reinterpret": ""},
     {"reinterpret": (300, 8, 1)}, {"reinterpret": (1, 8, 1, 1)}, {"reinterpret": (2, 0, 1)},
     {"reinterpret": (2, 32, 0)},
-    {"device": "gpu"}, {"device": ""}, {"device": "cuda:x"}, {"device": "cuda:-1"},
+    {"device": "tpu"}, {"device": ""}, {"device": "cuda:x"}, {"device": "cuda:-1"},
     {"assume_device": "disk"}, {"unknown_stream": "maybe"}, {"stream": -2},
 ]  # fmt: skip
 

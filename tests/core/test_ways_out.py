@@ -35,9 +35,9 @@ def test_tensor_attributes(cls):
     assert type(tensor) is dlshim.Tensor
     assert tensor.shape == (3, 2) and type(tensor.shape) is tuple
     assert tensor.strides == (1, 3) and type(tensor.strides) is tuple
-    assert tensor.dtype == (0, 16, 1) and isinstance(tensor.dtype, tuple)
+    assert tensor.dtype == (0, 16, 1) and isinstance(tensor.dtype, dlshim.dtype)
     assert "int16" in repr(tensor.dtype)
-    assert tensor.device == (1, 0) and type(tensor.device) is tuple
+    assert tensor.device == (1, 0) and isinstance(tensor.device, tuple)
     assert all(type(part) is int for part in (*tensor.device, *tensor.shape, *tensor.strides))
     assert (tensor.ndim, tensor.size, tensor.itemsize, tensor.nbytes) == (2, 6, 2, 12)
     assert tensor.byte_offset == 0
@@ -67,7 +67,7 @@ def test_tensor_version_is_what_its_source_said(version):
         ((77, 16, 1), "77"),
     ],
 )
-def test_dtype_has_a_readable_repr_and_is_a_tuple(dtype, name):
+def test_dtype_has_a_readable_repr_and_equals_a_tuple(dtype, name):
     found = dlshim.from_dlpack(P2((2,), dtype)).dtype
     assert name in repr(found)
     assert found == caps.dtype_tuple(dtype)
@@ -119,14 +119,13 @@ def test_tensor_device_memory():
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-@pytest.mark.parametrize("make", [dlshim.from_dlpack, dlshim.upgrade])
-def test_neither_type_can_be_pickled_by_any_protocol(make, protocol):
+def test_a_producer_cannot_be_pickled_by_any_protocol(protocol):
     """Without a word of its own, protocols 0 and 1 write what cannot be read."""
-    x = make(P2((3,), "int32"))
+    x = dlshim.upgrade(P2((3,), "int32"))
     for write in (lambda: pickle.dumps(x, protocol), lambda: copy.copy(x)):
         with pytest.raises(TypeError) as error:
             write()
-        tells(error.value, f"cannot pickle 'dlshim.{type(x).__name__}'", "from_dlpack")
+        tells(error.value, "cannot pickle 'dlshim.Producer'", "from_dlpack")
 
 
 # --- Tensor: the buffer protocol ------------------------------------------------------
@@ -393,7 +392,7 @@ def test_producer_of_a_source_whose_repr_fails():
 
 @pytest.mark.parametrize(
     "name",
-    ["__len__", "__getitem__", "__iter__", "__array__", "__array_interface__", "__array_struct__",
+    ["__len__", "__getitem__", "__iter__", "__array_interface__", "__array_struct__",
      "__cuda_array_interface__", "__sycl_usm_array_interface__", "__buffer__", "shape", "dtype",
      "memory", "__dict__", "toDlpack", "to_dlpack", "__array_priority__", "__float__"],
 )  # fmt: skip
@@ -540,10 +539,10 @@ def test_from_dlpack_device_and_copy():
 def test_from_dlpack_names_its_own_keyword():
     with pytest.raises(TypeError) as error:
         dlshim.from_dlpack(P2(), device=5)
-    assert str(error.value).startswith("device must be")
+    assert str(error.value).startswith("device=5 names no device")
     with pytest.raises(TypeError) as error:
         dlshim.upgrade(P2()).__dlpack__(dl_device=5)
-    assert str(error.value).startswith("dl_device must be")
+    assert str(error.value).startswith("dl_device=5 names no device")
 
 
 class NumpyBool:

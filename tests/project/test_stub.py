@@ -95,11 +95,11 @@ def test_a_function_has_the_text_signature_of_the_stub(name: str) -> None:
 #: How the stub writes the type of each kind of option; None is allowed where it is the default.
 KINDS = {
     "stream": "Any",
-    "device": "tuple[int, int] | str",
+    "device": "_Device",
     "like": "Any",
     "flag": "bool",
     "align": "int",
-    "dtype": "str | tuple[int, int, int]",
+    "dtype": "_DType",
 }
 OPTIONS = re.findall(
     r"^OPTION\((\w+), (\w+), ([^,]+), (.*)\)$", (SRC / "request" / "options.def").read_text(), re.M
@@ -116,7 +116,7 @@ def option_type(kind: str, default: str, words: str) -> str:
     return f"{text} | None" if default == "None" and text != "Any" else text
 
 
-@pytest.mark.parametrize("name", ["upgrade", "to_capsule"])
+@pytest.mark.parametrize("name", ["upgrade", "from_dlpack", "to_capsule"])
 def test_the_stub_has_the_options_of_the_table(name: str) -> None:
     given = FUNCTIONS[name].args
     stated = [

@@ -211,7 +211,9 @@ ATTRIBUTES = ("shape", "strides", "dtype", "device", "readonly", "is_copied", "v
 
 
 def tensor_seen(t: Any) -> str:
-    said = ", ".join(f"{name} {getattr(t, name)!s}" for name in ATTRIBUTES)
+    # A device as the pair that it is: its str() is for users.
+    shown = {name: getattr(t, name) for name in ATTRIBUTES} | {"device": tuple(t.device)}
+    said = ", ".join(f"{name} {value!s}" for name, value in shown.items())
     return f"= Tensor {said}, data {log.place(t.data_ptr())}"
 
 

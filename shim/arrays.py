@@ -1,0 +1,284 @@
+"""A Tensor among NumPy's people: its dtype, and what NumPy, pickle and copy ask it for.
+
+The C code calls these functions by name, and imports this module when it first needs one.
+No array library is imported: NumPy and ml_dtypes are used where they are imported already.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from ._core import Producer, Tensor, _dtype, _peek, _view, from_dlpack, to_capsule
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+_HOST = (1, 3, 11)
+_BYTE = (1, 8, 1)
+_READ_ONLY, _PADDED = 1, 4  # flags of DLPack
+_Text = str  # the class below has a member of that name
+
+
+class dtype:
+    """The dtype of a Tensor; ``dlshim.dtype("float32")`` makes one.
+
+    It equals its name, ``(code, bits, lanes)`` and NumPy's dtype.  NumPy reads it.
+    """
+
+    __slots__ = ("bits", "code", "itemsize", "kind", "lanes", "name", "str")
+
+    bits: int
+    code: int
+    itemsize: int
+    kind: _Text
+    lanes: int
+    name: _Text
+    str: _Text
+
+    def __new__(cls, value: Any) -> dtype:
+        """Find the dtype of a name, of ``(code, bits, lanes)`` or of another library's dtype."""
+        code, bits, lanes, *_ = _dtype(value)
+        return dtypes[lanes << 16 | bits << 8 | code]
+
+    def __setattr__(self, *_: object) -> None:
+        raise AttributeError("a dtype cannot be changed")
+
+    __delattr__ = __setattr__
+
+    @property
+    def byteorder(self) -> _Text:
+        """``"="``, or ``"|"`` where an element has one byte."""
+        return "|" if self.itemsize == 1 else "="
+
+    @property
+    def __numpy_dtype__(self) -> Any:
+        """NumPy's dtype; ml_dtypes' where NumPy has none of its own."""
+        np, ml = sys.modules.get("numpy"), sys.modules.get("ml_dtypes")
+        if np is None:
+            raise AttributeError("numpy is not imported")
+        found = self.str if self.kind != "V" else getattr(ml, self.name, None)
+        if found is None:
+            raise AttributeError(f"NumPy has no dtype {self.name} (ml_dtypes may, if imported)")
+        return np.dtype(found)
+
+    dtype = __numpy_dtype__  # older NumPy asks for this
+
+    def __iter__(self) -> Iterator[int]:
+        return iter((self.code, self.bits, self.lanes))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, _Text):
+            return self.name == other
+        if isinstance(other, (dtype, tuple)):
+            return tuple(self) == tuple(other)
+        np = sys.modules.get("numpy")
+        if np is None or not isinstance(other, (np.dtype, type)):
+            return NotImplemented
+        return getattr(self, "dtype", None) == other  # NumPy compares its classes of scalars too
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __str__(self) -> _Text:
+        return self.name
+
+    def __repr__(self) -> _Text:
+        return f"dlshim.dtype({self.name!r})"
+
+    def __reduce__(self) -> Any:
+        return dtype, (tuple(self),)
+
+
+class _Dtypes(dict[int, dtype]):
+    """Every dtype that was met, by ``lanes << 16 | bits << 8 | code``."""
+
+    def __missing__(self, key: int) -> dtype:
+        code, bits, lanes, name, typestr = _dtype(key)
+        facts = {
+            "code": code,
+            "bits": bits,
+            "lanes": lanes,
+            "name": name,
+            "itemsize": (bits * lanes + 7) // 8,
+            "kind": typestr[1],
+            "str": typestr,
+        }
+        made = object.__new__(dtype)
+        for fact, value in facts.items():
+            object.__setattr__(made, fact, value)
+        return self.setdefault(key, made)
+
+
+dtypes = _Dtypes()
+dtype.__module__ = "dlshim"
+
+
+def dtype_name(value: Any) -> Any:
+    """Tell as which dtype an object reads, by name or as a tuple; None: as none."""
+    if isinstance(value, dtype):
+        return tuple(value)
+    if not getattr(value, "isnative", True):
+        return None
+    name = getattr(value, "name", None) or getattr(value, "__name__", None)
+    # A scalar type of NumPy 1 is called "bool_"; a dtype of torch has a str() alone.
+    return (name or str(value).rpartition(".")[2]).rstrip("_")
+
+
+def device_name(value: Any) -> str:
+    """Tell as which device an object of another library reads, by name."""
+    name = str(value)  # torch, Warp, tvm-ffi; Paddle's is Place(gpu:0)
+    name = name.rpartition("(")[2].rstrip(")")
+    library = type(value).__module__.partition(".")[0]
+    hip = getattr(getattr(sys.modules.get("torch"), "version", None), "hip", None)
+    if isinstance(getattr(value, "platform", None), str):  # JAX
+        name = f"{value.platform}:{value.id}"
+        hip = "rocm" in value.client.platform_version
+    elif library == "cupy":
+        name = f"cuda:{value.id}"
+        hip = sys.modules["cupy"].cuda.runtime.is_hip
+    elif library != "torch":
+        return name
+    return name.replace("gpu", "cuda").replace("cuda", "rocm" if hip else "cuda")
+
+
+def shown(source: Any) -> str:
+    """Tell shape and dtype of a Producer's source, where reading them runs C code alone."""
+    facts = ""
+    for name in ("shape", "dtype"):
+        member = getattr(type(source), name, None)
+        if type(member).__name__ == "getset_descriptor":
+            facts += f" {name}={getattr(source, name)}"
+    return facts
+
+
+def _check_host(x: Any) -> None:
+    """Refuse memory that NumPy and bytes cannot show; a Producer is asked for no device here."""
+    if isinstance(x, Producer) or x.device[0] not in _HOST:
+        raise TypeError(
+            f"{x!r} is memory that is not on the host: copy it there with "
+            'from_dlpack(x, device="cpu")'
+        )
+
+
+def array(tensor: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
+    """``__array__``: the Tensor's own memory, unless a copy or another dtype is wanted."""
+    np = sys.modules.get("numpy")
+    if np is None:
+        raise TypeError("__array__() makes an array of NumPy, which is not imported")
+    if dtype is None and not copy:
+        try:
+            return np.asarray(memoryview(tensor))
+        except (BufferError, TypeError):
+            pass  # not on the host, or no dtype of NumPy's own
+    _check_host(tensor)
+    kind = tensor.dtype
+    try:
+        own = kind.__numpy_dtype__
+    except AttributeError:
+        raise TypeError(
+            f"NumPy has no dtype {kind}: import ml_dtypes if it has one, or name one of the same "
+            "width with upgrade(x, reinterpret=...)"
+        ) from None
+    wanted = own if dtype is None else np.dtype(dtype)
+    if copy is False and wanted != own:
+        raise ValueError(f"copy=False, but making {wanted} of {own} needs a copy")
+    plain = kind.kind != "V"
+    made = np.asarray(tensor) if plain else np.asarray(_as_bits(tensor)).view(own)
+    return made.astype(wanted, copy=bool(copy))
+
+
+def _is_padded(tensor: Tensor) -> bool:
+    """Whether each element below 8 bits has bytes of its own."""
+    return tensor.dtype.bits < 8 and _peek(to_capsule(tensor, max_version=(1, 0)))["flags"] & 4 > 0
+
+
+def _as_bits(tensor: Tensor) -> Tensor:
+    """Give the elements as unsigned ints of their width, which have a buffer."""
+    kind = tensor.dtype
+    if kind.bits < 8 and not _is_padded(tensor):
+        raise TypeError(f"its elements of {kind} are packed, and NumPy has a byte for each")
+    bits = (1, 8 * kind.itemsize, 1)
+    return _view(tensor, bits, tensor.shape, tensor.strides, tensor.readonly * _READ_ONLY)
+
+
+def _as_bytes(tensor: Tensor) -> Tensor:
+    """Give the bytes of a contiguous Tensor."""
+    return _view(tensor, _BYTE, (tensor.nbytes,), (1,), tensor.readonly * _READ_ONLY)
+
+
+def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))
+
+
+def _transposed(tensor: Tensor) -> Tensor:
+    flags = tensor.readonly * _READ_ONLY | _is_padded(tensor) * _PADDED
+    return _view(tensor, tuple(tensor.dtype), tensor.shape[::-1], tensor.strides[::-1], flags)
+
+
+def _is_row_major(tensor: Tensor) -> bool:
+    pairs = zip(tensor.shape, tensor.strides, _row_major(tensor.shape), strict=True)
+    return 0 in tensor.shape or all(n == 1 or step == want for n, step, want in pairs)
+
+
+def tobytes(tensor: Tensor, order: str = "C") -> bytes:
+    """Return a copy of the elements; "A" is "F" where the memory is column-major, else "C"."""
+    _check_host(tensor)
+    if order not in ("C", "F", "A"):
+        raise ValueError(f'order={order!r} is not known: pass "C", "F" or "A"')
+    turned = _transposed(tensor)
+    columns = order == "F" or (order == "A" and _is_row_major(turned))
+    if columns and not (order == "A" and _is_row_major(tensor)):
+        tensor = turned
+    return bytes(_as_bytes(from_dlpack(tensor, order="C")))
+
+
+def reduce(tensor: Tensor, protocol: int) -> Any:
+    """``__reduce_ex__``: the memory as one byte buffer, and how to read it."""
+    from pickle import PickleBuffer
+
+    _check_host(tensor)
+    kind, order, memory = tensor.dtype, "C", tensor
+    if not _is_row_major(tensor):
+        if _is_row_major(_transposed(tensor)):
+            order = "F"
+        else:
+            memory = from_dlpack(tensor, order="C")
+    content = _as_bytes(memory)
+    buffer: Any = PickleBuffer(content)
+    if protocol < 5:
+        buffer = bytes(content) if tensor.readonly else bytearray(content)
+    kept = (*kind, _is_padded(tensor))
+    return rebuild, (1, tensor.shape, kept, order, tensor.readonly, buffer)
+
+
+def rebuild(
+    version: int,
+    shape: tuple[int, ...],
+    kept: tuple[int, int, int, bool],
+    order: str,
+    readonly: bool,
+    buffer: Any,
+) -> Tensor:
+    """Make a Tensor of what `reduce` gave; pickles name this ``dlshim._rebuild``."""
+    if version != 1:
+        raise ValueError("the pickle was written by a newer dlshim: use that version to read it")
+    *kind, padded = kept
+    tensor = from_dlpack(memoryview(buffer).cast("B"))
+    count = 1
+    for extent in shape:
+        count *= extent
+    bits = kind[2] * (8 if padded else kind[1])
+    if min(shape, default=0) < 0 or tensor.size != (count * bits + 7) // 8:
+        raise ValueError(f"{tensor.size} bytes are not {shape} elements of {dtype(tuple(kind))}")
+    strides = _row_major(shape) if order == "C" else _row_major(shape[::-1])[::-1]
+    flags = (readonly or tensor.readonly) * _READ_ONLY | padded * _PADDED
+    return _view(tensor, tuple(kind), shape, strides, flags)
+
+
+rebuild.__module__, rebuild.__qualname__ = "dlshim", "_rebuild"

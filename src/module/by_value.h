@@ -1,0 +1,9 @@
+/* What shim/arrays.py needs of C: facts of a dtype, and Tensors of the same memory
+ * under another description.  Called by module/module and module/tensor_type.  The GIL
+ * is held. */
+#pragma once
+
+#include "python/py.h"
+
+/* _dtype and _view. */
+extern PyMethodDef dls_by_value_methods[];

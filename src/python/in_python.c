@@ -1,0 +1,58 @@
+/* Finds and calls the functions of shim/arrays.py.  dls_dtype_object is the only one
+ * that users call often.  Tests: tests/core/test_numpy_habits.py,
+ * tests/core/test_by_value.py. */
+#include "python/in_python.h"
+
+#include "python/compat.h"
+
+/* More than any of the functions takes. */
+#define ARGUMENTS 8
+
+/* A new reference to what the Python module has under that name. */
+static PyObject *
+find(dls_state *state, const char *name)
+{
+    if (state->arrays == NULL) {
+        PyObject *module = PyImport_ImportModule("dlshim.arrays");
+        Py_XDECREF(state->arrays); /* the import may have come here */
+        state->arrays = module;
+    }
+    return state->arrays != NULL ? PyObject_GetAttrString(state->arrays, name) : NULL;
+}
+
+PyObject *
+dls_in_python(dls_state *state, const char *name, PyObject *self, PyObject *const *args,
+              Py_ssize_t n, PyObject *kwnames)
+{
+    PyObject *all[ARGUMENTS] = {self};
+    Py_ssize_t count = n + (kwnames != NULL ? PyTuple_Size(kwnames) : 0);
+    if (count >= ARGUMENTS) {
+        return PyErr_Format(PyExc_TypeError, "%s() got too many arguments", name);
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        all[1 + i] = args[i];
+    }
+    PyObject *function = find(state, name);
+    PyObject *result = NULL;
+    if (function != NULL) {
+        result = dls_compat.PyObject_Vectorcall(function, all, (size_t)n + 1, kwnames);
+        Py_DECREF(function);
+    }
+    return result;
+}
+
+PyObject *
+dls_dtype_object(dls_state *state, dl_dtype dtype)
+{
+    unsigned long number = dtype.code | (unsigned long)dtype.bits << 8
+                           | (unsigned long)dtype.lanes << 16;
+    if (state->dtypes == NULL) {
+        PyObject *dtypes = find(state, "dtypes");
+        Py_XDECREF(state->dtypes);
+        state->dtypes = dtypes;
+    }
+    PyObject *key = state->dtypes != NULL ? PyLong_FromUnsignedLong(number) : NULL;
+    PyObject *found = key != NULL ? PyObject_GetItem(state->dtypes, key) : NULL;
+    Py_XDECREF(key);
+    return found;
+}

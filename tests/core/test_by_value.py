@@ -1,0 +1,154 @@
+"""Copies, pickles and bytes of a Tensor are its values, and never lose dtype, layout or flags."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+import dlshim
+from doubles import capsules as caps
+from doubles.asking import versioned
+from doubles.producers import P2
+
+pytestmark = pytest.mark.once
+
+PROTOCOLS = pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+
+LAYOUTS = {
+    "plain": ((2, 3), (3, 1), 0),
+    "transposed": ((3, 2), (1, 3), 0),
+    "step": ((3,), (2,), 0),
+    "negative": ((4,), (-1,), 3),
+    "broadcast": ((2, 2), (0, 1), 0),
+    "empty": ((0, 3), (3, 1), 0),
+    "0-d": ((), (), 0),
+    "extent of 1": ((2, 1, 3), (3, 77, 1), 0),
+}
+
+
+def values(x):
+    with versioned(dlshim.upgrade(x, order="K")) as imported:
+        return imported.values()
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("dtype", ["int32", "bfloat16", "complex128", (2, 32, 4)])
+@pytest.mark.parametrize(("shape", "strides", "start"), LAYOUTS.values(), ids=LAYOUTS)
+def test_a_pickle_holds_the_values(protocol, dtype, shape, strides, start):
+    x = P2(shape, dtype, strides=strides, start=start)
+    t = dlshim.from_dlpack(x)
+    again = pickle.loads(pickle.dumps(t, protocol))
+    assert (again.shape, again.dtype, again.readonly) == (shape, t.dtype, False)
+    assert again.data_ptr() != t.data_ptr() and values(again) == x.values()
+    kept = strides if x.shape == (3, 2) else caps.row_major(shape)
+    assert again.strides == kept, "column-major stays, everything else becomes row-major"
+
+
+@pytest.mark.parametrize("name", ["plain", "transposed", "extent of 1"])
+def test_protocol_5_goes_out_of_band_without_a_copy(name):
+    shape, strides, start = LAYOUTS[name]
+    t = dlshim.from_dlpack(P2(shape, "bfloat16", strides=strides, start=start))
+    buffers = []
+    data = pickle.dumps(t, 5, buffer_callback=buffers.append)
+    (buffer,) = buffers
+    assert (buffer.raw().format, buffer.raw().nbytes) == ("B", t.nbytes)
+    again = pickle.loads(data, buffers=buffers)
+    assert again.data_ptr() == t.data_ptr() and not again.readonly
+    assert pickle.loads(data, buffers=[bytes(buffer)]).readonly, "as the received buffer is"
+
+
+@PROTOCOLS
+def test_read_only_stays_so(protocol):
+    t = dlshim.from_dlpack(P2((3,), "int32", readonly=True))
+    assert pickle.loads(pickle.dumps(t, protocol)).readonly
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("size", [1, 3, 4])
+def test_elements_below_8_bits_keep_their_packing(protocol, padded, size):
+    memory = bytearray(b"\1\2\3\4"[:size])
+    x = P2((size,), (0, 4, 1), flags=4 * padded, memory=memory)
+    again = pickle.loads(pickle.dumps(dlshim.from_dlpack(x), protocol))
+    assert again.nbytes == (size if padded else (size + 1) // 2)
+    assert again.tobytes() == bytes(memory[: again.nbytes])
+    with versioned(again) as imported:
+        assert imported.view.flags & 4 == (4 if padded else 0)
+
+
+def test_device_memory_is_not_pickled():
+    t = dlshim.from_dlpack(P2((3,), device=(2, 0)), stream=-1)
+    for attempt in (pickle.dumps, lambda t: t.tobytes()):
+        with pytest.raises(TypeError, match='device="cpu"'):
+            attempt(t)
+
+
+def parts(**changes):
+    rebuild, given = dlshim.from_dlpack(P2((2, 3), "int16")).__reduce_ex__(4)
+    names = ("version", "shape", "kept", "order", "readonly", "buffer")
+    return rebuild, {**dict(zip(names, given, strict=True)), **changes}
+
+
+def test_the_name_in_a_pickle_is_a_stable_one():
+    rebuild, given = parts()
+    assert rebuild is dlshim._rebuild and list(given)[:1] == ["version"] and given["version"] == 1
+    assert b"dlshim" in (data := pickle.dumps(dlshim.from_dlpack(P2()))) and b"_rebuild" in data
+    assert b"_core" not in data and b"arrays" not in data
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"version": 2},
+        {"buffer": b"12345678901"},
+        {"buffer": b""},
+        {"shape": (2, 4)},
+        {"shape": (-1, -6)},
+        {"shape": (2**62, 2**62)},
+        {"kept": (0, 16, 1, True)},
+        {"kept": (0, 64, 1, False)},
+    ],
+)
+def test_a_pickle_that_does_not_fit_is_refused(changes):
+    rebuild, given = parts()
+    assert rebuild(*given.values()).shape == (2, 3)
+    rebuild, given = parts(**changes)
+    with pytest.raises(ValueError):
+        rebuild(*given.values())
+
+
+@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy])
+@pytest.mark.parametrize(("shape", "strides", "start"), LAYOUTS.values(), ids=LAYOUTS)
+def test_a_copy_has_memory_of_its_own(make, shape, strides, start):
+    x = P2(shape, "bfloat16", strides=strides, start=start, readonly=True)
+    made = make(dlshim.from_dlpack(x))
+    assert type(made) is dlshim.Tensor and (made.shape, made.dtype) == (shape, "bfloat16")
+    assert made.is_copied and not made.readonly and made.data_ptr() != x.element_zero
+    assert values(made) == x.values()
+
+
+@pytest.mark.parametrize("dtype", ["int32", "bfloat16", "bool"])
+@pytest.mark.parametrize(("shape", "strides", "start"), LAYOUTS.values(), ids=LAYOUTS)
+def test_tobytes_is_numpys(dtype, shape, strides, start):
+    np = pytest.importorskip("numpy", reason="its tobytes() is the model")
+    x = P2(shape, dtype, strides=strides, start=start)
+    t = dlshim.from_dlpack(x)
+    model = np.asarray(dlshim.from_dlpack(t, reinterpret=f"uint{8 * t.itemsize}"))
+    assert t.tobytes() == model.tobytes()
+    for order in "CFA":
+        assert t.tobytes(order) == t.tobytes(order=order) == model.tobytes(order)
+    with pytest.raises(ValueError, match="order"):
+        t.tobytes("K")
+    with pytest.raises(TypeError):
+        t.tobytes("C", "C")
+
+
+def test_a_rebuilt_tensor_keeps_its_buffer_alive():
+    data = pickle.dumps(dlshim.from_dlpack(P2((3,), "int32")), 5)
+    again = pickle.loads(data)
+    capsule = again.__dlpack__(max_version=(1, 0))
+    del again
+    with caps.take(capsule) as imported:
+        assert imported.values() == [0, 1, 2]
