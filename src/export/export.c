@@ -374,8 +374,8 @@ make_tensor(dls_exchange *x, dls_resolved *resolved)
     PyObject *tensor = dls_tensor_new(x->state, &resolved->delivery, &x->acquired,
                                       ready, stream);
     Py_XDECREF(stream);
-    if (tensor != NULL) {
-        dls_tensor_data(tensor)->legacy_readonly = resolved->legacy_readonly;
+    if (tensor != NULL && (x->request.options != NULL || dls_plan_is_tensor(x->plan))) {
+        dls_tensor_data(tensor)->legacy_readonly = dls_resolve_legacy_readonly(x);
     }
     if (tensor != NULL && take_hold(x, resolved, &hold) < 0) {
         Py_CLEAR(tensor);

@@ -252,10 +252,8 @@ reason_to_copy(const dls_exchange *x, const dls_resolved *resolved)
 
 /* --- read-only (T8) ------------------------------------------------------- */
 
-/* What was said for legacy consumers: to this exchange, or to from_dlpack when it made
- * the Tensor that is exported.  1 + the option, 0: nothing. */
-static uint32_t
-find_legacy_readonly(const dls_exchange *x)
+uint32_t
+dls_resolve_legacy_readonly(const dls_exchange *x)
 {
     const dls_options *o = x->request.options;
     return dls_option_given(o, DLS_OPTION_legacy_readonly) ? 1u + o->legacy_readonly
@@ -276,13 +274,12 @@ resolve_readonly(dls_exchange *x, dls_resolved *resolved)
     resolved->readonly = said ? o->readonly
                               : (x->acquired.flags & DL_FLAG_READ_ONLY) != 0;
     x->acquired.readonly_stated |= said; /* a Tensor made now remembers it */
-    resolved->legacy_readonly = find_legacy_readonly(x);
     if (!resolved->readonly || !x->acquired.readonly_stated || x->request.versioned) {
         return 0;
     }
-    bool chosen = resolved->legacy_readonly != 0;
-    uint32_t policy = chosen ? resolved->legacy_readonly - 1
-                             : DLS_LEGACY_READONLY_ERROR;
+    uint32_t given = dls_resolve_legacy_readonly(x);
+    bool chosen = given != 0;
+    uint32_t policy = chosen ? given - 1 : DLS_LEGACY_READONLY_ERROR;
     if (policy == DLS_LEGACY_READONLY_COPY) {
         resolved->reason = "read-only memory towards a legacy consumer "
                            "(legacy_readonly=\"copy\")";

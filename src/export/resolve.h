@@ -15,12 +15,10 @@ typedef struct {
                          * producer, and the Producer that exports it keeps it (T8) */
 
     /* Of resolve only: */
-    bool fetch;    /* the memory is copied from its device to the host */
-    bool send;     /* the memory is copied to the wanted device */
-    bool readonly; /* the memory that came is read-only */
-    uint32_t
-        legacy_readonly; /* 1 + the option of the exchange or of a Tensor; 0: none */
-    const char *reason;  /* why it is copied; NULL: it is not */
+    bool fetch;         /* the memory is copied from its device to the host */
+    bool send;          /* the memory is copied to the wanted device */
+    bool readonly;      /* the memory that came is read-only */
+    const char *reason; /* why it is copied; NULL: it is not */
 } dls_resolved;
 
 /* Decide and, where the request needs one, make the copy.  *resolved is all zero
@@ -32,3 +30,7 @@ int dls_resolve(dls_exchange *x, dls_resolved *resolved);
  * must pass, and its address (T5, T6, T11).  *resolved is all zero before.  0, or -1
  * with BufferError. */
 int dls_resolve_checks(const dls_exchange *x, dls_resolved *resolved);
+
+/* What was said for legacy consumers: to this exchange, or to from_dlpack when it made
+ * the Tensor that is exported.  1 + the option, 0: nothing. */
+uint32_t dls_resolve_legacy_readonly(const dls_exchange *x);
