@@ -92,21 +92,14 @@ class dtype:
 
 
 class _Dtypes(dict[int, dtype]):
-    """Every dtype that was met, by ``lanes << 16 | bits << 8 | code``."""
+    """Every dtype that was met."""
 
     def __missing__(self, key: int) -> dtype:
         code, bits, lanes, name, typestr = _dtype(key)
-        facts = {
-            "code": code,
-            "bits": bits,
-            "lanes": lanes,
-            "name": name,
-            "itemsize": (bits * lanes + 7) // 8,
-            "kind": typestr[1],
-            "str": typestr,
-        }
+        size = (bits * lanes + 7) // 8
         made = object.__new__(dtype)
-        for fact, value in facts.items():
+        facts = (bits, code, size, typestr[1], lanes, name, typestr)
+        for fact, value in zip(dtype.__slots__, facts, strict=True):
             object.__setattr__(made, fact, value)
         return self.setdefault(key, made)
 
@@ -116,7 +109,7 @@ dtype.__module__ = "dlshim"
 
 
 def dtype_name(value: Any) -> Any:
-    """Tell as which dtype an object reads, by name or as a tuple; None: as none."""
+    """Tell as which dtype an object of another library reads, by name; None: as none."""
     if isinstance(value, dtype):
         return tuple(value)
     if not getattr(value, "isnative", True):
@@ -128,33 +121,28 @@ def dtype_name(value: Any) -> Any:
 
 def device_name(value: Any) -> str:
     """Tell as which device an object of another library reads, by name."""
-    name = str(value)  # torch, Warp, tvm-ffi; Paddle's is Place(gpu:0)
-    name = name.rpartition("(")[2].rstrip(")")
-    library = type(value).__module__.partition(".")[0]
-    hip = getattr(getattr(sys.modules.get("torch"), "version", None), "hip", None)
-    if isinstance(getattr(value, "platform", None), str):  # JAX
-        name = f"{value.platform}:{value.id}"
-        hip = "rocm" in value.client.platform_version
-    elif library == "cupy":
-        name = f"cuda:{value.id}"
-        hip = sys.modules["cupy"].cuda.runtime.is_hip
-    elif library != "torch":
-        return name
-    return name.replace("gpu", "cuda").replace("cuda", "rocm" if hip else "cuda")
+    name = str(value)  # torch, JAX, Warp, tvm-ffi; Paddle says Place(gpu:0)
+    torch = sys.modules.get("torch")
+    if type(value).__module__ == "torch" and getattr(getattr(torch, "version", 0), "hip", 0):
+        name = name.replace("cuda", "rocm")
+    return name.rpartition("(")[2].rstrip(")")
 
 
-def shown(source: Any) -> str:
-    """Tell shape and dtype of a Producer's source, where reading them runs C code alone."""
+def shown(producer: Producer, kind: str, options: str) -> str:
+    """Make the repr: with shape and dtype of the source where reading them runs C code alone."""
+    source = producer.source
+    if isinstance(source, Tensor):
+        return f"<dlshim.Producer of {source!r}{options}>"
     facts = ""
     for name in ("shape", "dtype"):
-        member = getattr(type(source), name, None)
-        if type(member).__name__ == "getset_descriptor":
+        found = (vars(cls)[name] for cls in type(source).__mro__ if name in vars(cls))
+        if type(next(found, None)).__name__ == "getset_descriptor":
             facts += f" {name}={getattr(source, name)}"
-    return facts
+    return f"<dlshim.Producer of '{kind}' object{facts} at {id(source):#x}{options}>"
 
 
 def _check_host(x: Any) -> None:
-    """Refuse memory that NumPy and bytes cannot show; a Producer is asked for no device here."""
+    # A Producer comes here only if it is not on the host.
     if isinstance(x, Producer) or x.device[0] not in _HOST:
         raise TypeError(
             f"{x!r} is memory that is not on the host: copy it there with "
@@ -179,7 +167,7 @@ def array(tensor: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
     except AttributeError:
         raise TypeError(
             f"NumPy has no dtype {kind}: import ml_dtypes if it has one, or name one of the same "
-            "width with upgrade(x, reinterpret=...)"
+            "width with reinterpret="
         ) from None
     wanted = own if dtype is None else np.dtype(dtype)
     if copy is False and wanted != own:
@@ -190,12 +178,10 @@ def array(tensor: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
 
 
 def _is_padded(tensor: Tensor) -> bool:
-    """Whether each element below 8 bits has bytes of its own."""
     return tensor.dtype.bits < 8 and _peek(to_capsule(tensor, max_version=(1, 0)))["flags"] & 4 > 0
 
 
 def _as_bits(tensor: Tensor) -> Tensor:
-    """Give the elements as unsigned ints of their width, which have a buffer."""
     kind = tensor.dtype
     if kind.bits < 8 and not _is_padded(tensor):
         raise TypeError(f"its elements of {kind} are packed, and NumPy has a byte for each")
@@ -204,7 +190,6 @@ def _as_bits(tensor: Tensor) -> Tensor:
 
 
 def _as_bytes(tensor: Tensor) -> Tensor:
-    """Give the bytes of a contiguous Tensor."""
     return _view(tensor, _BYTE, (tensor.nbytes,), (1,), tensor.readonly * _READ_ONLY)
 
 
@@ -227,15 +212,12 @@ def _is_row_major(tensor: Tensor) -> bool:
 
 
 def tobytes(tensor: Tensor, order: str = "C") -> bytes:
-    """Return a copy of the elements; "A" is "F" where the memory is column-major, else "C"."""
+    """Return a copy of the elements."""
     _check_host(tensor)
-    if order not in ("C", "F", "A"):
-        raise ValueError(f'order={order!r} is not known: pass "C", "F" or "A"')
-    turned = _transposed(tensor)
-    columns = order == "F" or (order == "A" and _is_row_major(turned))
-    if columns and not (order == "A" and _is_row_major(tensor)):
-        tensor = turned
-    return bytes(_as_bytes(from_dlpack(tensor, order="C")))
+    if order not in ("C", "F"):
+        raise ValueError(f'order={order!r} is not known: pass "C" or "F"')
+    turned = tensor if order == "C" else _transposed(tensor)
+    return bytes(_as_bytes(from_dlpack(turned, order="C")))
 
 
 def reduce(tensor: Tensor, protocol: int) -> Any:
@@ -257,17 +239,10 @@ def reduce(tensor: Tensor, protocol: int) -> Any:
     return rebuild, (1, tensor.shape, kept, order, tensor.readonly, buffer)
 
 
-def rebuild(
-    version: int,
-    shape: tuple[int, ...],
-    kept: tuple[int, int, int, bool],
-    order: str,
-    readonly: bool,
-    buffer: Any,
-) -> Tensor:
+def rebuild(version: int, shape: Any, kept: Any, order: str, readonly: bool, buffer: Any) -> Tensor:
     """Make a Tensor of what `reduce` gave; pickles name this ``dlshim._rebuild``."""
     if version != 1:
-        raise ValueError("the pickle was written by a newer dlshim: use that version to read it")
+        raise ValueError("the pickle is of a newer dlshim")
     *kind, padded = kept
     tensor = from_dlpack(memoryview(buffer).cast("B"))
     count = 1

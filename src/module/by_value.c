@@ -84,10 +84,9 @@ view(PyObject *module, PyObject *args)
 }
 
 PyMethodDef dls_by_value_methods[] = {
-    {"_dtype", dtype_facts, METH_O,
-     "_dtype($module, value, /)\n--\n\n(code, bits, lanes, name, typestr) of a dtype."},
+    {"_dtype", dtype_facts, METH_O, "_dtype($module, value, /)\n--\n\nFacts."},
     {"_view", view, METH_VARARGS,
      "_view($module, tensor, dtype, shape, strides, flags, /)\n--\n\n"
-     "The memory of a Tensor under another description, unchecked."},
+     "Unchecked."},
     {NULL, NULL, 0, NULL},
 };

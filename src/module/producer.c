@@ -205,38 +205,18 @@ producer_array(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw
     return array;
 }
 
-/* "'numpy.ndarray' object shape=(2,) dtype=float32 at 0x..", or a Tensor's own repr. */
-static PyObject *
-describe_source(const dls_producer *self)
-{
-    PyObject *source = self->source;
-    if (Py_IS_TYPE(source, self->state->tensor_type)) {
-        return PyObject_Repr(source);
-    }
-    PyObject *name = dls_type_name(source), *text = NULL;
-    PyObject *facts = self->plan->library != NULL
-                          ? dls_in_python(self->state, "shown", source, NULL, 0, NULL)
-                          : PyUnicode_FromString("");
-    if (name != NULL && facts != NULL) {
-        text = PyUnicode_FromFormat("'%U' object%S at %p", name, facts, (void *)source);
-    }
-    Py_XDECREF(name);
-    Py_XDECREF(facts);
-    return text;
-}
-
+/* Written in Python, which shows what the source tells without being asked. */
 static PyObject *
 producer_repr(PyObject *self)
 {
     const dls_producer *data = dls_producer_data(self);
-    PyObject *source = describe_source(data);
-    PyObject *options = source != NULL ? dls_options_repr(data->options) : NULL;
-    PyObject *repr = NULL;
-    if (options != NULL) {
-        repr = PyUnicode_FromFormat("<dlshim.Producer of %U%U>", source, options);
-    }
-    Py_XDECREF(source);
-    Py_XDECREF(options);
+    PyObject *given[] = {dls_type_name(data->source), NULL};
+    given[1] = given[0] != NULL ? dls_options_repr(data->options) : NULL;
+    PyObject *repr = given[1] != NULL
+                         ? dls_in_python(data->state, "shown", self, given, 2, NULL)
+                         : NULL;
+    Py_XDECREF(given[0]);
+    Py_XDECREF(given[1]);
     return repr;
 }
 

@@ -142,12 +142,11 @@ static PyMethodDef methods[] = {
      "tobytes($self, order=\"C\")\n--\n\n"
      "The elements as bytes, in row-major (C) or column-major (F) order."},
     {"__reduce_ex__", DLS_FASTCALL(tensor_reduce), METH_FASTCALL | METH_KEYWORDS,
-     "__reduce_ex__($self, protocol, /)\n--\n\n"
-     "Pickle by value; from protocol 5 on the memory can go out of band."},
+     "__reduce_ex__($self, protocol, /)\n--\n\nPickle by value."},
     {"__copy__", tensor_copy, METH_NOARGS,
-     "__copy__($self, /)\n--\n\nA copy, whose memory may be written."},
+     "__copy__($self, /)\n--\n\nA copy, which may be written."},
     {"__deepcopy__", tensor_copy, METH_O,
-     "__deepcopy__($self, memo, /)\n--\n\nA copy, whose memory may be written."},
+     "__deepcopy__($self, memo, /)\n--\n\nA copy, which may be written."},
     {"data_ptr", dls_tensor_data_ptr, METH_NOARGS,
      "data_ptr($self, /)\n--\n\n"
      "Address of element zero as an int; the handle on devices without addresses."},
