@@ -1,4 +1,3 @@
-import sys
 from typing import Any, ClassVar, Literal, TypeAlias, final
 
 from typing_extensions import CapsuleType
@@ -80,9 +79,7 @@ class Tensor:
     def __cuda_array_interface__(self) -> dict[str, Any]: ...
     @property
     def __sycl_usm_array_interface__(self) -> dict[str, Any]: ...
-    if sys.version_info >= (3, 12):
-        def __buffer__(self, flags: int, /) -> memoryview: ...
-
+    def __buffer__(self, flags: int, /) -> memoryview: ...
     def __dlpack__(
         self,
         stream: Any = None,

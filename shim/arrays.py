@@ -123,7 +123,7 @@ def device_name(value: Any) -> str:
     """Tell as which device an object of another library reads, by name."""
     name = str(value)  # torch, JAX, Warp, tvm-ffi; Paddle says Place(gpu:0)
     torch = sys.modules.get("torch")
-    if type(value).__module__ == "torch" and getattr(getattr(torch, "version", 0), "hip", 0):
+    if type(value).__module__ == "torch" and getattr(getattr(torch, "version", None), "hip", None):
         name = name.replace("cuda", "rocm")
     return name.rpartition("(")[2].rstrip(")")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect as _inspect
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 # By name: CPython 3.12 crashes on an attribute of a module that the collector has emptied.
 from ._core import (
@@ -20,6 +20,9 @@ from ._core import (
     _true_device,
     to_capsule,
 )
+
+if TYPE_CHECKING:
+    from . import arrays
 
 __all__ = ["Protocol", "Report", "inspect"]
 
@@ -74,7 +77,7 @@ class Report:
     #: "unconsumed", "consumed" or "foreign", for capsules only.
     capsule_state: str | None = None
     device: tuple[int, int] | None = None
-    dtype: tuple[int, int, int] | None = None
+    dtype: arrays.dtype | None = None
     shape: tuple[int, ...] | None = None
     strides: tuple[int, ...] | None = None
     byte_offset: int | None = None
