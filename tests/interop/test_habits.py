@@ -7,7 +7,6 @@ tried, because a library that looks for ``__array__`` finds it on both.
 from __future__ import annotations
 
 import warnings
-from importlib import import_module
 from typing import Any
 
 import pytest
@@ -119,10 +118,3 @@ def test_tensorflow(wrap: Any) -> None:
     tf = library("tensorflow")
     for make in (tf.constant, tf.convert_to_tensor):
         assert make(wrap(source())).numpy().tolist() == VALUES
-
-
-def test_a_shape_and_dtype_as_triton_reads_them() -> None:
-    """Triton's cache key is str() of the dtype, and the alignment of data_ptr()."""
-    t = dlshim.from_dlpack(source())
-    assert str(t.dtype).split(".")[-1] == "float32" and {t.dtype: 1}[t.dtype]
-    assert t.data_ptr() == import_module("numpy").asarray(t).ctypes.data

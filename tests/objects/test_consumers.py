@@ -104,6 +104,15 @@ def test_jax_device_put_and_safetensors_want_an_array() -> None:
     assert jax.device_put(np.asarray(tensor())).tolist() == VALUES
 
 
+def test_triton_reads_a_tensor_as_a_kernels_argument() -> None:
+    ml = library("ml_dtypes")
+    mangle = library("triton.runtime.jit").mangle_type
+    for dtype, told in {"float32": "*fp32", "int64": "*i64", "bool": "*u1"}.items():
+        assert mangle(tensor(dtype)) == told
+    assert mangle(dlshim.from_dlpack(np.zeros(3, ml.bfloat16))) == "*bf16"
+    assert tensor().data_ptr() % 8 == 0, "it is called, as torch's"
+
+
 # --- images -----------------------------------------------------------------------------
 
 
