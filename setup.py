@@ -10,6 +10,7 @@ DLSHIM_WERROR=1 makes warnings errors, DLSHIM_ASSERT=1 keeps the asserts (they a
 wheel), CFLAGS takes over optimisation and debug flags (sanitizers, profilers).
 """
 
+import ast
 import io
 import os
 import sys
@@ -93,31 +94,43 @@ class BuildExt(build_ext):
         super().build_extensions()
 
 
-# Sphinx reads what attributes mean from the comments of these, in the installed files.
-COMMENTED = ("enums", "report")
+# What help() and the manual show of these stays: docstrings, and the comments on attributes.
+SHOWN = ("dlshim.__init__", "dlshim.enums", "dlshim.report")
 
 
 class BuildPy(build_py):
-    """Leaves comments out of the installed copies: they are a twentieth of the Python files, and
-    the wheel has a budget. Lines keep their numbers."""
+    """Leaves comments, and docstrings that nobody is shown, out of the installed copies: they are
+    a fifth of the Python files, and the wheel has a budget. Lines keep their numbers."""
 
     def build_module(self, module, module_file, package):
         target, copied = super().build_module(module, module_file, package)
-        if module not in COMMENTED and not os.path.samefile(target, module_file):
+        if not os.path.samefile(target, module_file):
             with open(module_file, encoding="utf-8") as file:
-                text = without_comments(file.read())
+                text = without_remarks(file.read(), f"{package}.{module}" in SHOWN)
             with open(target, "w", encoding="utf-8") as file:
                 file.write(text)
         return target, copied
 
 
-def without_comments(text):
-    """The same code; comments that type checkers read stay."""
+def without_remarks(text, shown):
+    """The same code, as under ``python -OO``; comments that type checkers read stay."""
     lines = text.splitlines(keepends=True)
+    kept = ("# type:", "#:") if shown else ("# type:",)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT and not token.string.startswith("# type:"):
+        if token.type == tokenize.COMMENT and not token.string.startswith(kept):
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column].rstrip() + "\n"
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, kinds) or ast.get_docstring(node, clean=False) is None:
+            continue
+        if shown and not getattr(node, "name", "").startswith("_"):
+            continue
+        said = node.body[0]
+        for number in range(said.lineno - 1, said.end_lineno):
+            lines[number] = "\n"
+        if len(node.body) == 1:
+            lines[said.lineno - 1] = " " * said.col_offset + "pass\n"
     return "".join(lines)
 
 
