@@ -4,8 +4,7 @@ from typing_extensions import CapsuleType
 
 from .arrays import dtype as _dtype_class
 
-# The C extension.  `dlshim` re-exports the public names; those that begin with an
-# underscore are for this package's own modules and the tests, and may change in any release.
+# Names that begin with an underscore are for this package and its tests.
 
 # Any: torch.device and the like; NumPy's and torch's dtypes.
 _Device: TypeAlias = tuple[int, int] | str | Any
@@ -79,6 +78,7 @@ class Tensor:
     def __cuda_array_interface__(self) -> dict[str, Any]: ...
     @property
     def __sycl_usm_array_interface__(self) -> dict[str, Any]: ...
+    # Before 3.12 this says that the type has the buffer protocol.
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __dlpack__(
         self,
@@ -108,7 +108,31 @@ def upgrade(
     assume_device: _Device | None = None,
     detach: bool = False,
     on_release: Literal["contract", "guard"] = "contract",
-) -> Producer: ...
+) -> Producer:
+    """Wrap an array, raw capsule or older-protocol object as a DLPack producer.
+
+    It gives every consumer the DLPack version that it asks for, zero-copy unless an
+    option or the consumer asks for a copy.  What concerns the data is found out, and
+    raised, when a consumer asks.  A raw capsule is taken at once.  Options given for a
+    Producer win over its own, one by one.
+
+    stream: the consumer's stream, if it does not say it; "wait": the host waits
+    producer_stream: the stream of the producer's work, if it does not say it
+    unknown_stream: else "auto" waits for the device, "legacy" takes the default
+        stream, "same" does nothing, "error" refuses
+    device: deliver there: (type, id), "cpu", "cuda:1"
+    like: deliver on the device of this array, by its allocator
+    copy: True: always, False: never, None: if needed
+    readonly: True marks the memory read-only, False vouches that it may be written
+    legacy_readonly: read-only memory for DLPack 0.x: "error", "strip" the mark, "copy"
+    order: None refuses negative strides, "K" takes all strides, "C": row-major
+    align: alignment in bytes, copied if needed
+    reinterpret: the same bits as another dtype: "bool", (code, bits, lanes)
+    assume_device: where the memory is, if the producer's label is wrong
+    detach: call obj.detach() first (autograd)
+    on_release: "guard": the memory goes back after the consumer's work on the device
+    """
+
 def from_dlpack(
     x: Any,
     /,

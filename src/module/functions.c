@@ -192,7 +192,8 @@ to_capsule(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwna
     return run(state, &s, &request, DLS_EXPORT_CAPSULE);
 }
 
-/* ", stream=..., producer_stream=None" and so on: the options in text signatures. */
+/* ", stream=..., producer_stream=None" and so on: the options in text signatures.  What
+ * upgrade() says of itself stands in the stub too, for editors. */
 #define OPTION(name, kind, default, ...) ", " #name "=" #default
 
 PyMethodDef dls_public_methods[] = {
@@ -201,13 +202,31 @@ PyMethodDef dls_public_methods[] = {
 #include "request/options.def"
      ")\n--\n\n"
      "Wrap an array, raw capsule or older-protocol object as a DLPack producer.\n\n"
-     "The Producer gives every consumer the DLPack version that it asks for,\n"
-     "zero-copy unless an option or the consumer asks for a copy.  Only the\n"
-     "object's type and the options are checked here (UnsupportedObjectError,\n"
-     "TypeError, ValueError); what concerns the data is found out, and raised, when\n"
-     "a consumer asks.  A raw capsule is taken at once (BufferError when it is used\n"
-     "or foreign).  A Producer is unwrapped: options given here win over its own,\n"
-     "one by one."},
+     "It gives every consumer the DLPack version that it asks for, zero-copy unless "
+     "an\n"
+     "option or the consumer asks for a copy.  What concerns the data is found out, "
+     "and\n"
+     "raised, when a consumer asks.  A raw capsule is taken at once.  Options given "
+     "for a\n"
+     "Producer win over its own, one by one.\n\n"
+     "stream: the consumer's stream, if it does not say it; \"wait\": the host waits\n"
+     "producer_stream: the stream of the producer's work, if it does not say it\n"
+     "unknown_stream: else \"auto\" waits for the device, \"legacy\" takes the "
+     "default\n"
+     "    stream, \"same\" does nothing, \"error\" refuses\n"
+     "device: deliver there: (type, id), \"cpu\", \"cuda:1\"\n"
+     "like: deliver on the device of this array, by its allocator\n"
+     "copy: True: always, False: never, None: if needed\n"
+     "readonly: True marks the memory read-only, False vouches that it may be written\n"
+     "legacy_readonly: read-only memory for DLPack 0.x: \"error\", \"strip\" the mark, "
+     "\"copy\"\n"
+     "order: None refuses negative strides, \"K\" takes all strides, \"C\": row-major\n"
+     "align: alignment in bytes, copied if needed\n"
+     "reinterpret: the same bits as another dtype: \"bool\", (code, bits, lanes)\n"
+     "assume_device: where the memory is, if the producer's label is wrong\n"
+     "detach: call obj.detach() first (autograd)\n"
+     "on_release: \"guard\": the memory goes back after the consumer's work on the "
+     "device"},
     {"from_dlpack", DLS_FASTCALL(from_dlpack), METH_FASTCALL | METH_KEYWORDS,
      "from_dlpack($module, x, /, *"
 #include "request/options.def"

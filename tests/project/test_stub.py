@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -131,6 +132,13 @@ def test_the_stub_has_the_options_of_the_table(name: str) -> None:
     ]
 
 
+def test_the_stub_and_help_say_the_same_of_each_option() -> None:
+    said = ast.get_docstring(FUNCTIONS["upgrade"])
+    assert said == inspect.getdoc(dlshim.upgrade)
+    for option, *_ in OPTIONS:
+        assert f"\n{option}: " in said
+
+
 def repr_of_default(value: object) -> str:
     return "..." if value is ... else repr(value)
 
@@ -160,13 +168,21 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         dlshim.nothing  # noqa: B018
 
 
-def test_mypy_agrees() -> None:
+def mypy(*arguments: str) -> None:
     if importlib.util.find_spec("mypy") is None:
         pytest.skip("mypy is not installed (nox -s stubtest has it)")
     done = subprocess.run(
-        [sys.executable, "-m", "mypy.stubtest", "dlshim"],
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-m", *arguments], capture_output=True, text=True, check=False, cwd=ROOT
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_mypy_agrees() -> None:
+    allowed = "tests/project/stubtest_allowed.txt"
+    mypy("mypy.stubtest", "--allowlist", allowed, "--ignore-unused-allowlist", "dlshim")
+
+
+@pytest.mark.parametrize("minor", range(10, 15))
+def test_mypy_accepts_every_documented_use(minor: int) -> None:
+    uses = "tests/project/documented_uses.py"
+    mypy("mypy", "--strict", "--cache-dir", os.devnull, "--python-version", f"3.{minor}", uses)

@@ -1,0 +1,74 @@
+"""Every documented use of the public names, for type checkers; nothing here is run.
+
+tests/project/test_stub.py has mypy check it, as strictly as it can, for each version of Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import dlshim
+
+
+def wrapped(x: Any, stream: object, consumer: Callable[[object], object]) -> list[dlshim.Producer]:
+    consumer(dlshim.upgrade(x))
+    return [
+        dlshim.upgrade(x),
+        dlshim.upgrade(x, device="cpu"),
+        dlshim.upgrade(x, device=(2, 1)),
+        dlshim.upgrade(x, device=(dlshim.DLDeviceType.kDLCUDA, 0)),
+        dlshim.upgrade(x, like=x),
+        dlshim.upgrade(x, copy=True),
+        dlshim.upgrade(x, copy=None),
+        dlshim.upgrade(x, readonly=False),
+        dlshim.upgrade(x, legacy_readonly="strip"),
+        dlshim.upgrade(x, order="C"),
+        dlshim.upgrade(x, order=None, align=64),
+        dlshim.upgrade(x, reinterpret="bool"),
+        dlshim.upgrade(x, reinterpret=(dlshim.DLDataTypeCode.kDLUInt, 16, 1)),
+        dlshim.upgrade(x, assume_device="cuda:1", detach=True),
+        dlshim.upgrade(x, stream="wait"),
+        dlshim.upgrade(x, stream=-1, producer_stream=stream),
+        dlshim.upgrade(x, stream=dlshim.UNSET),
+        dlshim.upgrade(x, unknown_stream="legacy", on_release="guard"),
+    ]
+
+
+def capsules(x: Any) -> tuple[object, ...]:
+    legacy = dlshim.to_capsule(x)
+    versioned = dlshim.to_capsule(x, max_version=(1, 0), legacy_readonly="copy")
+    asked = dlshim.upgrade(x).__dlpack__(stream=None, max_version=(1, 0), copy=True)
+    return legacy, versioned, asked, dlshim.upgrade(legacy).__dlpack_device__()
+
+
+def described(x: Any) -> memoryview:
+    t = dlshim.from_dlpack(x, device="cpu", copy=None)
+    shape: tuple[int, ...] = t.shape
+    facts: tuple[int, int, int, bool] = (t.data_ptr(), t.ndim, t.nbytes, t.readonly)
+    code, bits, lanes = t.dtype
+    kind, number = t.device
+    interface: dict[str, Any] = t.__array_interface__
+    print(shape, t.strides, facts, code, bits, lanes, kind, number, interface)
+    return memoryview(t)
+
+
+def inspected(x: Any, function: Callable[..., object]) -> str:
+    report: dlshim.Report = dlshim.inspect(x, export=True, consumer="torch")
+    dlshim.inspect(x, consumer=function)
+    for verdict in report.verdicts:
+        told: dlshim.Verdict = verdict
+        outcome: dlshim.Outcome = told.upgraded
+        if outcome.result == "works" and outcome.copied is False:
+            return told.cure
+    return f"{report}: {report.shape}, {report.address}"
+
+
+def refused(x: Any) -> str:
+    try:
+        dlshim.to_capsule(x, copy=False)
+    except dlshim.CopyRequiredError as error:
+        return str(error)
+    except dlshim.UnsupportedObjectError:
+        return "no array"
+    return dlshim.__version__
