@@ -95,7 +95,7 @@ class BuildExt(build_ext):
 
 
 # What help() and the manual show of these stays: docstrings, and the comments on attributes.
-SHOWN = ("dlshim.__init__", "dlshim.enums", "dlshim.report")
+SHOWN = ("dlshim.__init__", "dlshim.arrays", "dlshim.enums", "dlshim.report")
 
 
 class BuildPy(build_py):

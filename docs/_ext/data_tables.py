@@ -15,6 +15,7 @@
 ``.. dlshim-amendments::``      their tests that cannot pass upgraded
 ``.. dlshim-streams:: CUDA``     one family of devices in src/gpu/sync_rules.def
 ``.. dlshim-tasks::``             what the tasks of that table come down to, by the code itself
+``.. dlshim-messages:: FIRST LAST``  messages that `explain` knows, from one row to another
 ``.. dlshim-producers::``        how producers treat a stream, and which libraries are known to
 ``.. dlshim-current-streams::``  where libraries say on which stream they work now
 ``.. dlshim-gpu-pairs::``        library x library with CUDA memory, by tests/device/pairs.toml
@@ -39,6 +40,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from dlshim import _core
 from dlshim import streams as stream_table
+from dlshim.explain import KNOWN, Known
 
 Row = tuple[str, ...]
 
@@ -548,6 +550,60 @@ class Times(Table):
         return [nodes.paragraph(text, text), *super().run()]
 
 
+# ---- messages -----------------------------------------------------------------------------
+
+
+class Messages(SphinxDirective):
+    """Rows of shim/explain.py with the examples of tests/interop/messages.toml."""
+
+    required_arguments = 2
+    longest = 150
+
+    def table(self) -> dict[str, Any]:
+        file = Path(self.env.srcdir).parent / "tests" / "interop" / "messages.toml"
+        return tomllib.loads(file.read_text())
+
+    def examples(self, table: dict[str, Any]) -> dict[str, list[str]]:
+        """The messages of each row, in one line each."""
+        texts: dict[str, list[str]] = {}
+        for example in table["message"]:
+            text = " ".join(re.sub(r"\x1b\[[\d;]*m", "", example["text"]).split())
+            cut = text if len(text) <= self.longest else f"{text[: self.longest]} ..."
+            seen = texts.setdefault(example["row"], [])
+            if cut not in seen:
+                seen.append(cut)
+        return texts
+
+    @staticmethod
+    def reference(cited: str) -> str:
+        if "#" in cited:
+            return Replays.link(cited)
+        return f"rule {cited} (:doc:`{'streams' if cited[0] == 'S' else 'rules'}`)"
+
+    def lines(self, row: Known, said: dict[str, Any], texts: list[str]) -> Iterable[str]:
+        yield f"``{texts[0]}``"
+        yield f"    *{said['who']}.*  {row.cause}"
+        for text in texts[1:]:
+            yield from ("", f"    also: ``{text}``")
+        yield from ("", "    .. code-block:: python", "")
+        yield from (f"       {cure}" for cure in row.cures)
+        if see := said.get("see"):
+            yield from ("", f"    See {', '.join(map(self.reference, see))}.")
+        yield ""
+
+    def run(self) -> list[nodes.Node]:
+        keys = [row.key for row in KNOWN]
+        first, last = (keys.index(key) for key in self.arguments)
+        lines: list[str] = []
+        table = self.table()
+        examples, said = self.examples(table), {row["key"]: row for row in table["row"]}
+        for row in KNOWN[first : last + 1]:
+            lines += self.lines(row, said[row.key], examples[row.key])
+        box = nodes.container()
+        self.state.nested_parse(StringList(lines, source="messages"), self.content_offset, box)
+        return box.children
+
+
 # ---- suites of other projects -------------------------------------------------------------
 
 
@@ -627,6 +683,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("dlshim-gpu-pairs", GpuPairs)
     app.add_directive("dlshim-gpu-notes", GpuNotes)
     app.add_directive("dlshim-gpu-read", GpuRead)
+    app.add_directive("dlshim-messages", Messages)
     app.add_directive("dlshim-suites", Suites)
     for each in (Cures, Yardstick, Interop, Environments):
         app.add_directive(f"dlshim-{each.__name__.lower()}", each)

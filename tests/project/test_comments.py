@@ -14,7 +14,7 @@ PACKAGE = ROOT / "shim"
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
 
 
-SHOWN = ("__init__.py", "enums.py", "report.py")
+SHOWN = ("__init__.py", "arrays.py", "enums.py", "report.py")
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
 
 

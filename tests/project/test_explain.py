@@ -1,0 +1,174 @@
+"""`python -m dlshim explain`: every row is found by its example, and our own texts are current."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from project.test_matrix import NO_RICH, command, environment
+from project.tree import ROOT, SRC, read_toml, without_comments
+
+from dlshim import explain
+from dlshim.explain import KNOWN, Known
+
+MESSAGES = read_toml(ROOT / "tests" / "interop" / "messages.toml")
+EXAMPLES: list[dict[str, Any]] = MESSAGES["message"]
+KEYS = [row.key for row in KNOWN]
+
+
+def name(example: dict[str, Any]) -> str:
+    return f"{example['row']}-{EXAMPLES.index(example)}"
+
+
+# ---- the rows -------------------------------------------------------------------------------
+
+
+def test_keys_are_unique_and_every_row_has_an_example() -> None:
+    assert len(set(KEYS)) == len(KEYS) > 40
+    assert set(KEYS) == {example["row"] for example in EXAMPLES}
+    assert [row["key"] for row in MESSAGES["row"]] == KEYS
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=name)
+def test_the_example_finds_its_row_first(example: dict[str, Any]) -> None:
+    found = explain.find(example["text"])
+    assert found and found[0].key == example["row"], [row.key for row in found]
+    assert ("make" in example) != ("source" in example), "it is made here, or told from where"
+
+
+@pytest.mark.parametrize("row", KNOWN, ids=lambda row: row.key)
+def test_cures_are_code(row: Known) -> None:
+    for cure in row.cures:
+        ast.parse(cure)
+        assert len(cure) <= 90, "it has to stand in one line of a terminal"
+    assert row.cause.endswith(".")
+
+
+def test_references_are_rules_or_issues() -> None:
+    for row in MESSAGES["row"]:
+        assert row["who"]
+        for cited in row.get("see", ()):
+            assert re.fullmatch(r"[TNS]\d+|[\w.-]+/[\w.-]+#\d+", cited)
+
+
+def test_the_page_has_every_row_once() -> None:
+    page = (ROOT / "docs" / "troubleshooting.rst").read_text()
+    ranges = re.findall(r"^\.\. dlshim-messages:: (\S+) (\S+)$", page, re.M)
+    told = [KEYS[KEYS.index(first) : KEYS.index(last) + 1] for first, last in ranges]
+    assert sorted(key for keys in told for key in keys) == sorted(KEYS)
+
+
+# ---- our own texts ----------------------------------------------------------------------------
+
+
+def own_texts() -> list[str]:
+    """Every text of the C sources, adjacent literals joined and formats replaced by a value."""
+    texts = []
+    for path in SRC.rglob("*"):
+        if path.suffix in (".c", ".h", ".def"):
+            code = without_comments(path.read_text()).replace("\\\n", "\n")
+            for joined in re.findall(r'"(?:\\.|[^"\\])*"(?:\s*"(?:\\.|[^"\\])*")*', code):
+                text = "".join(re.findall(r'"((?:\\.|[^"\\])*)"', joined)).replace('\\"', '"')
+                texts.append(re.sub(r"%[-.\d]*(?:l|z|ll)?[a-zA-Z]", "text", text))
+    return texts
+
+
+#: Examples of what dlshim itself says.
+OURS = [e for e in EXAMPLES if e["row"].startswith("own-") or "' object: it" in e["text"]]
+
+
+@pytest.mark.parametrize("example", OURS, ids=name)
+def test_a_text_of_dlshim_is_one_that_the_sources_have(example: dict[str, Any]) -> None:
+    row = next(row for row in KNOWN if row.key == example["row"])
+    found = next(each for each in row.patterns if re.search(each, example["text"]))
+    assert any(re.search(found, text) for text in own_texts()), f"gone stale: {found}"
+
+
+def test_every_refusal_is_known() -> None:
+    text = "BufferError: 'some.Type' object: whatever the reason is"
+    assert [row.key for row in explain.find(text)] == ["own"]
+    assert "'%U' object: %U" in (SRC / "python" / "errors.c").read_text()
+
+
+# ---- what is found in what ----------------------------------------------------------------------
+
+
+def test_the_last_error_of_a_traceback_counts_most() -> None:
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "a.py", line 1, in <module>\n'
+        "BufferError: DLPack only supports native byte order.\n\n"
+        "The above exception was the direct cause of the following exception:\n\n"
+        "Traceback (most recent call last):\n"
+        "RuntimeError: from_dlpack received an\ninvalid capsule. Note that ...\n"
+    )
+    assert [row.key for row in explain.find(text)] == ["invalid-capsule", "byte-order"]
+
+
+def test_what_is_no_message_is_not_found() -> None:
+    for text in ("", "hello", "KeyError: 'a'", "TypeError: unsupported operand type(s) for +"):
+        assert explain.find(text) == []
+
+
+# ---- the command ------------------------------------------------------------------------------
+
+
+def test_help_has_examples() -> None:
+    done = command("explain", "--help")
+    assert done.returncode == 0 and "examples:" in done.stdout and "TEXT" in done.stdout
+
+
+@pytest.mark.parametrize("before", ["", NO_RICH], ids=["rich", "plain"])
+def test_it_says_why_and_what_to_type(before: str) -> None:
+    if not before:
+        pytest.importorskip("rich", reason="rich is not installed")
+    done = command("explain", "Cannot export readonly array since signalling readonly is "
+                   "unsupported by DLPack", before=before)  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "read-only" in done.stdout and 'legacy_readonly="strip"' in done.stdout
+    assert "x: what it was given" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 100
+
+
+def test_an_unknown_message_says_what_to_do() -> None:
+    done = command("explain", "something", "else")
+    assert done.returncode == 1
+    for told in ("matrix", "troubleshooting", "inspect"):
+        assert told in done.stdout
+
+
+@pytest.mark.parametrize("text", ["", "  \n"])
+def test_an_empty_text_is_refused(text: str) -> None:
+    done = command("explain", text)
+    assert done.returncode == 2 and "empty" in done.stderr
+
+
+def test_it_reads_standard_input_and_tells_three_at_most() -> None:
+    text = "\n".join(example["text"] for example in EXAMPLES)
+    done = subprocess.run(
+        [sys.executable, "-m", "dlshim", "explain", "-"],
+        input=text,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        cwd=ROOT,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("why ") == explain.MOST
+
+
+def test_no_array_library_is_imported() -> None:
+    code = (
+        "import sys; from dlshim.__main__ import main\n"
+        "main(['explain', 'received an invalid capsule'])\n"
+        "loaded = {name.partition('.')[0] for name in sys.modules}\n"
+        "assert not loaded & {'numpy', 'torch', 'jax', 'pyarrow', 'tvm_ffi', 'ctypes'}, loaded\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
