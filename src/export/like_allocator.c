@@ -4,8 +4,8 @@
 
 #include "gpu/driver_of.h"
 #include "gpu/sync_rules.h"
-#include "gpu/sync_run.h"
 #include "python/errors.h"
+#include "sync/sync_exchange.h"
 
 /* The stream on which the library works; unknown where it does not tell. */
 static dls_producer_stream
@@ -84,12 +84,7 @@ sync_with(const dls_exchange *x, dl_device device, dls_producer_stream p,
         .device = device,
         .address = address,
     };
-    dls_error err;
-    int code;
-    Py_BEGIN_ALLOW_THREADS
-    code = dls_sync_run(&job, &err);
-    Py_END_ALLOW_THREADS
-    return code == DLS_OK ? 0 : dls_refuse_error(x->state, x->source, &err);
+    return dls_sync_run_job(x->state, x->source, &job);
 }
 
 int

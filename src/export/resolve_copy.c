@@ -93,20 +93,13 @@ fill_from(const dls_exchange *x, void *to, const dls_resolved *resolved, int64_t
     return code == DLS_OK ? 0 : dls_refuse_error(x->state, x->source, &err);
 }
 
-static int64_t
-alignment_of(const dls_exchange *x)
-{
-    const dls_options *o = x->request.options;
-    bool wider = dls_option_given(o, DLS_OPTION_align) && o->align > DLS_ALIGNMENT;
-    return wider ? o->align : DLS_ALIGNMENT;
-}
-
 static int
 make_copy(const dls_exchange *x, dls_resolved *resolved)
 {
     int64_t bytes = resolved->scan.count * resolved->scan.itemsize; /* scanned */
     void *start;
-    void *block = dls_alloc_aligned(bytes, alignment_of(x), &start);
+    void *block = dls_alloc_aligned(bytes, dls_copy_alignment(x->request.options),
+                                    &start);
     if (block == NULL) {
         PyErr_NoMemory();
         return -1;
@@ -134,7 +127,7 @@ send_to_oneapi(const dls_exchange *x, dls_resolved *resolved, int64_t bytes)
     dls_delivery *what = &resolved->delivery;
     dls_hold gathered = {0};
     dls_sycl_block block = {.bytes = bytes,
-                            .alignment = alignment_of(x),
+                            .alignment = dls_copy_alignment(x->request.options),
                             .device_id = x->request.device.device_id};
     dls_hold_move(&resolved->made, &gathered);
     block.src = (const char *)what->tensor.data + what->tensor.byte_offset;

@@ -9,6 +9,7 @@
 #include "core/device.h"
 #include "exchange/tensor_object.h"
 #include "export/like_allocator.h"
+#include "export/resolve_copy.h"
 #include "gpu/copy_to_device.h"
 #include "gpu/device_copy.h"
 #include "gpu/device_memory.h"
@@ -163,13 +164,6 @@ copy_from_device(device_copy *copy, bool to_peer)
 
 /* --- the copy -------------------------------------------------------------- */
 
-static int64_t
-wanted_alignment(const dls_options *options)
-{
-    bool given = dls_option_given(options, DLS_OPTION_align);
-    return given && options->align > DLS_ALIGNMENT ? options->align : DLS_ALIGNMENT;
-}
-
 static int
 fill(device_copy *copy, const dls_resolved *resolved)
 {
@@ -193,7 +187,7 @@ dls_resolve_device_copy(dls_exchange *x, dls_resolved *resolved)
                         .to = resolved->send ? x->request.device : tensor->device,
                         .itemsize = resolved->scan.itemsize,
                         .bytes = resolved->scan.count * resolved->scan.itemsize,
-                        .align = wanted_alignment(x->request.options)};
+                        .align = dls_copy_alignment(x->request.options)};
     int code = dls_copy_read_consumer(x, copy.to, &copy.s) < 0 ? -1
                                                                : fill(&copy, resolved);
     resolved->made = copy.made;

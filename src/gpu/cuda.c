@@ -69,8 +69,8 @@ fail_start(const dls_cuda_api *api, int result, dls_error *err)
     case GPU_INVALID_DEVICE:
         return dls_fail(
             err, DLS_EBUFFER,
-            "CUDA: the driver finds no device (error %d); this memory cannot "
-            "be synchronised here, pass stream=-1 if it is ready",
+            "CUDA: the driver finds no device (error %d); pass stream=-1 if the "
+            "data are on the device, and ready",
             result);
     case CU_NOT_INITIALIZED: /* what cuInit says where the parent called it */
         return fail_child(err);
@@ -91,7 +91,7 @@ start_driver(dls_cuda_api *api, bool *lasting, dls_error *err)
     if (library == NULL) {
         return dls_fail(err, DLS_EBUFFER,
                         "CUDA: no driver (%s) can be loaded here; install it, or pass "
-                        "stream=-1 if the data are ready",
+                        "stream=-1 if the data are on the device, and ready",
                         library_names[0]);
     }
     dls_loader_note_driver();

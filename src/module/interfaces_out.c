@@ -9,10 +9,10 @@
 #include "exchange/hold_visit.h"
 #include "exchange/library.h"
 #include "exchange/tensor_object.h"
-#include "gpu/sync_run.h"
 #include "older_protocols/sycl_interface.h"
 #include "python/errors.h"
 #include "sync/sycl_queue.h"
+#include "sync/sync_exchange.h"
 
 #define CUDA_DEVICES                                             \
     (DLS_DEVICE_BIT(dl_kDLCUDA) | DLS_DEVICE_BIT(dl_kDLCUDAHost) \
@@ -109,13 +109,8 @@ order_into_legacy(PyObject *self, dls_tensor *data)
         .device = data->tensor.device,
         .address = dls_tensor_address(data),
     };
-    dls_error err;
-    int code;
-    Py_BEGIN_ALLOW_THREADS
-    code = dls_sync_run(&job, &err);
-    Py_END_ALLOW_THREADS
-    if (code != DLS_OK) {
-        return dls_refuse_error(data->state, self, &err);
+    if (dls_sync_run_job(data->state, self, &job) < 0) {
+        return -1;
     }
     dls_tensor_set_ready_stream(data, job.s); /* so that it is done once */
     return 0;
@@ -132,12 +127,7 @@ wait_for_cuda(PyObject *self, const dls_tensor *data)
         .device = data->tensor.device,
         .address = dls_tensor_address(data),
     };
-    dls_error err;
-    int code;
-    Py_BEGIN_ALLOW_THREADS
-    code = dls_sync_run(&job, &err);
-    Py_END_ALLOW_THREADS
-    return code == DLS_OK ? 0 : dls_refuse_error(data->state, self, &err);
+    return dls_sync_run_job(data->state, self, &job);
 }
 
 /* The int of the stream; None if the data need no sync.  The protocol has no stream 0:

@@ -50,8 +50,6 @@ dls_copy_sync(const dls_exchange *x, const dl_tensor *tensor, dls_producer_strea
               uint64_t copy_stream)
 {
     const dls_sync_source from = dls_sync_source_of(x, tensor->device);
-    dls_error err;
-    int code;
     bool minus_one = dls_stream_is_minus_one(x->request.stream);
     bool omitted = x->request.stream == NULL && !x->request.stream_said;
     if ((minus_one || omitted) && dls_producer_stream_find(&from, &p, NULL) < 0) {
@@ -72,8 +70,5 @@ dls_copy_sync(const dls_exchange *x, const dl_tensor *tensor, dls_producer_strea
         .device = tensor->device,
         .address = (const char *)tensor->data + tensor->byte_offset,
     };
-    Py_BEGIN_ALLOW_THREADS
-    code = dls_sync_run(&job, &err);
-    Py_END_ALLOW_THREADS
-    return code == DLS_OK ? 0 : dls_refuse_error(x->state, x->source, &err);
+    return dls_sync_run_job(x->state, x->source, &job);
 }

@@ -15,7 +15,6 @@
 #include "gpu/device_copy.h"
 #include "gpu/driver_of.h"
 #include "gpu/sync_rules.h"
-#include "gpu/sync_run.h"
 #include "python/errors.h"
 #include "sync/stream_value.h"
 #include "sync/sycl_copy.h"
@@ -344,9 +343,8 @@ make_job(const dls_sync *sync, dls_task task, dls_producer_stream p,
     };
 }
 
-/* Have the device's driver carry out the job.  0, or -1. */
-static int
-run_job(const dls_sync *sync, const dls_sync_job *job)
+int
+dls_sync_run_job(dls_state *state, PyObject *source, const dls_sync_job *job)
 {
     dls_error err;
     int code;
@@ -358,8 +356,7 @@ run_job(const dls_sync *sync, const dls_sync_job *job)
     else {
         code = dls_sync_run(job, &err);
     }
-    return code == DLS_OK ? 0
-                          : dls_refuse_error(sync->from.state, sync->from.source, &err);
+    return code == DLS_OK ? 0 : dls_refuse_error(state, source, &err);
 }
 
 /* Carry out the rule's task.  0, or -1. */
@@ -388,7 +385,7 @@ do_task(dls_sync *sync, dls_task task, dls_producer_stream p,
         return dls_sycl_queue_sync(from->state, from->source, &job,
                                    from->request->stream);
     }
-    return run_job(sync, &job);
+    return dls_sync_run_job(sync->from.state, sync->from.source, &job);
 }
 
 /* The rule for a producer that turned out to be of this kind.  One that was not given

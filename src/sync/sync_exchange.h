@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "exchange/exchange.h"
+#include "gpu/sync_run.h"
 #include "sync/producer_stream.h"
 #include "sync/transfer.h"
 
@@ -65,6 +66,10 @@ int dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream 
  * device. */
 int dls_sync_acquired(const dls_sync_source *from, dls_producer_kind kind,
                       dls_producer_stream p, dls_acquired *acquired);
+
+/* Carry out a job of the driver's, without the GIL where it calls the driver.  0, or -1
+ * with what cannot be synced raised for `source`. */
+int dls_sync_run_job(dls_state *state, PyObject *source, const dls_sync_job *job);
 
 /* Has the tensor no elements, or does it lie about itself?  Nothing is synced then. */
 bool dls_sync_is_empty(const dl_tensor *tensor);
