@@ -7,6 +7,7 @@ No array library is imported: NumPy and ml_dtypes are used where they are import
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
 from ._core import Producer, Tensor, _dtype, _peek, _view, from_dlpack, to_capsule
 
@@ -137,7 +138,8 @@ def shown(producer: Producer, kind: str, options: str) -> str:
     for name in ("shape", "dtype"):
         found = (vars(cls)[name] for cls in type(source).__mro__ if name in vars(cls))
         if type(next(found, None)).__name__ == "getset_descriptor":
-            facts += f" {name}={getattr(source, name)}"
+            with suppress(Exception):  # a torch subclass may have a hook that refuses
+                facts += f" {name}={getattr(source, name)}"
     return f"<dlshim.Producer of '{kind}' object{facts} at {id(source):#x}{options}>"
 
 
@@ -243,16 +245,19 @@ def rebuild(version: int, shape: Any, kept: Any, order: str, readonly: bool, buf
     """Make a Tensor of what `reduce` gave; pickles name this ``dlshim._rebuild``."""
     if version != 1:
         raise ValueError("the pickle is of a newer dlshim")
-    *kind, padded = kept
+    *numbers, padded = kept
+    kind = dtype(tuple(numbers))
+    if order not in ("C", "F") or (padded and kind.bits >= 8):
+        raise ValueError(f"no Tensor is pickled as {kept} in order {order!r}")
     tensor = from_dlpack(memoryview(buffer).cast("B"))
     count = 1
     for extent in shape:
         count *= extent
-    bits = kind[2] * (8 if padded else kind[1])
+    bits = kind.lanes * (8 if padded else kind.bits)
     if min(shape, default=0) < 0 or tensor.size != (count * bits + 7) // 8:
-        raise ValueError(f"{tensor.size} bytes are not {shape} elements of {dtype(tuple(kind))}")
+        raise ValueError(f"{tensor.size} bytes are not {shape} elements of {kind}")
     strides = _row_major(shape) if order == "C" else _row_major(shape[::-1])[::-1]
-    flags = (readonly or tensor.readonly) * _READ_ONLY | padded * _PADDED
+    flags = bool(readonly or tensor.readonly) * _READ_ONLY | bool(padded) * _PADDED
     return _view(tensor, tuple(kind), shape, strides, flags)
 
 

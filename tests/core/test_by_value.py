@@ -109,6 +109,9 @@ def test_the_name_in_a_pickle_is_a_stable_one():
         {"shape": (2**62, 2**62)},
         {"kept": (0, 16, 1, True)},
         {"kept": (0, 64, 1, False)},
+        {"kept": (0, 16, 1, True), "shape": (12,)},
+        {"kept": (0, 0, 0, False), "buffer": b""},
+        {"order": "A"},
     ],
 )
 def test_a_pickle_that_does_not_fit_is_refused(changes):

@@ -138,6 +138,17 @@ def test_the_negative_bit_of_a_subclass_costs_no_call_of_torch_s_hook(monkeypatc
     assert not {"is_neg", "is_conj"} & set(asked)
 
 
+def test_the_repr_of_a_producer_needs_nothing_that_the_class_refuses():
+    class Refuses(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            raise RuntimeError("not now")
+
+    x = torch.ones(3)
+    assert "shape=torch.Size([3]) dtype=torch.float32" in repr(dlshim.upgrade(x))
+    assert "Refuses" in repr(dlshim.upgrade(x.as_subclass(Refuses)))
+
+
 def test_an_exception_of_the_class_is_not_lost():
     """Whatever looking an attribute up raises when a type is first met."""
 
