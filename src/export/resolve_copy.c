@@ -98,7 +98,7 @@ make_copy(const dls_exchange *x, dls_resolved *resolved)
 {
     int64_t bytes = resolved->scan.count * resolved->scan.itemsize; /* scanned */
     void *start;
-    void *block = dls_alloc_aligned(bytes, dls_copy_alignment(x->request.options),
+    void *block = dls_alloc_aligned(bytes, dls_options_alignment(x->request.options),
                                     &start);
     if (block == NULL) {
         PyErr_NoMemory();
@@ -127,7 +127,7 @@ send_to_oneapi(const dls_exchange *x, dls_resolved *resolved, int64_t bytes)
     dls_delivery *what = &resolved->delivery;
     dls_hold gathered = {0};
     dls_sycl_block block = {.bytes = bytes,
-                            .alignment = dls_copy_alignment(x->request.options),
+                            .alignment = dls_options_alignment(x->request.options),
                             .device_id = x->request.device.device_id};
     dls_hold_move(&resolved->made, &gathered);
     block.src = (const char *)what->tensor.data + what->tensor.byte_offset;

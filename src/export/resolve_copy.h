@@ -2,19 +2,10 @@
  * held; other threads run during a large copy. */
 #pragma once
 
-#include "core/alloc.h"
 #include "export/resolve.h"
 
 /* From so many bytes on, a copy lets other threads run. */
 #define DLS_COPY_WITHOUT_GIL 65536
-
-/* The alignment of a copy that the options (NULL: none) ask for, in bytes. */
-static inline int64_t
-dls_copy_alignment(const dls_options *options)
-{
-    bool given = dls_option_given(options, DLS_OPTION_align);
-    return given && options->align > DLS_ALIGNMENT ? options->align : DLS_ALIGNMENT;
-}
 
 /* Make a row-major copy of what resolved->delivery describes, for resolved->reason, and
  * from the device if resolved->fetch; the shape was scanned.  The copy is private, so

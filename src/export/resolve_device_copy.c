@@ -9,7 +9,6 @@
 #include "core/device.h"
 #include "exchange/tensor_object.h"
 #include "export/like_allocator.h"
-#include "export/resolve_copy.h"
 #include "gpu/copy_to_device.h"
 #include "gpu/device_copy.h"
 #include "gpu/device_memory.h"
@@ -187,7 +186,7 @@ dls_resolve_device_copy(dls_exchange *x, dls_resolved *resolved)
                         .to = resolved->send ? x->request.device : tensor->device,
                         .itemsize = resolved->scan.itemsize,
                         .bytes = resolved->scan.count * resolved->scan.itemsize,
-                        .align = dls_copy_alignment(x->request.options)};
+                        .align = dls_options_alignment(x->request.options)};
     int code = dls_copy_read_consumer(x, copy.to, &copy.s) < 0 ? -1
                                                                : fill(&copy, resolved);
     resolved->made = copy.made;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "abi/dlpack_abi.h"
+#include "core/alloc.h"
 #include "core/sync_words.h"
 #include "exchange/exchange.h"
 #include "python/py.h"
@@ -48,6 +49,14 @@ static inline bool
 dls_option_given(const dls_options *options, dls_option option)
 {
     return options != NULL && (options->given >> option & 1);
+}
+
+/* The alignment of a copy that the options (NULL: none) ask for, in bytes. */
+static inline int64_t
+dls_options_alignment(const dls_options *options)
+{
+    bool given = dls_option_given(options, DLS_OPTION_align);
+    return given && options->align > DLS_ALIGNMENT ? options->align : DLS_ALIGNMENT;
 }
 
 /* Parse the keywords names[i] (a tuple, or NULL) with values[i], but not the keyword
