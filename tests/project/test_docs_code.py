@@ -39,7 +39,7 @@ def is_here(module: str) -> bool:
 def test_a_part_is_as_it_is_shown(part: pages.Part) -> None:
     missing = sorted(module for module in part.modules if not is_here(module))
     if HERE and part.modules <= SMALL:
-        pytest.skip("the session suite runs it")
+        pytest.skip("`nox -s suite` runs it")
     if HERE and not part.modules <= {*HERE.manual}:
         pytest.skip(f"wants more than {HERE.name} has for the manual: {part.needs}")
     if missing and (HERE or part.modules <= SMALL):
