@@ -5,16 +5,22 @@
 
 A cell is a layout, a size of the copy and an item size. The ways of a cell take turns, in another
 order each time, and the least time of each counts. Time is what the thread got of a processor, page
-faults included, so other programs disturb it little. What is copied is an array
-of NumPy, and a tensor of torch over the same memory; the result is dropped at once. torch has no
-negative strides: it flips a straight tensor instead, which is shown and is no part of the ratio.
+faults included, so other programs disturb it little. Each pass is a process of its own, since where
+memory lies in the caches is decided anew only there; the median of the ratios of all passes counts.
+What is copied is an array of NumPy, and a tensor of torch over the same memory; the result is
+dropped at once. torch has no negative strides: it flips a straight tensor instead, which is shown
+and is no part of the ratio.
 
 Ways: `dlshim` is dlshim.from_dlpack(x, copy=True), `numpy` x.copy("C"), `torch` .clone() to
-row-major order. Copies up to SMALL bytes are measured as whole exchanges, too: `upgraded` is
-numpy.from_dlpack(dlshim.upgrade(x), copy=True), `bare` numpy.from_dlpack(x, copy=True).
+row-major order. NumPy's and torch's are measured twice (`numpy again`): how far two measurements
+of one and the same copy lie apart is how far any two can. Copies up to SMALL bytes are measured as
+whole exchanges, too: `upgraded` is numpy.from_dlpack(dlshim.upgrade(x), copy=True), `bare`
+numpy.from_dlpack(x, copy=True), and `asked` x.__dlpack__(max_version=(1, 0)), the capsule of NumPy
+that any exchange needs.
 
-The first table has dlshim over the better of the two others, the worst of all item sizes in each
-cell; the second `upgraded` over `bare`. Times never gate.
+Each table has the worst of all item sizes in each cell: `copies` dlshim over the better of the two
+others, `copies-noise` the better of the two over itself, `copies-small` `upgraded` over `bare`, and
+`copies-parts` dlshim over `numpy` and `asked` together. Times never gate.
 """
 
 from __future__ import annotations
@@ -28,8 +34,10 @@ import pathlib
 import platform
 import random
 import re
+import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -45,11 +53,14 @@ SMALL = 4 << 10
 TURNS = 7
 TURNS_MOST = 200  # of short ones
 BATCH = 200e-6  # seconds, about
+AGAIN = " again"
 PATIENCE = 0.1  # seconds for a cell, unless TURNS take longer
 
 Runs = dict[str, Callable[[], Any]]
-Cells = dict[str, dict[str, dict[str, dict[str, float]]]]
-"""layout -> bytes -> item size -> way -> nanoseconds"""
+Cell = dict[str, list[float]]
+"""way -> nanoseconds in each pass"""
+Cells = dict[str, dict[str, dict[str, Cell]]]
+"""layout -> bytes -> item size -> cell"""
 
 
 def square(items: int) -> tuple[int, int]:
@@ -190,7 +201,9 @@ def ways(x: np.ndarray[Any, Any], size: int) -> Runs:
     if size <= SMALL:
         runs["upgraded"] = lambda: consume(upgrade(x), copy=True)
         runs["bare"] = lambda: consume(x, copy=True)
-    return runs | of_torch(x)
+        runs["asked"] = lambda: x.__dlpack__(max_version=(1, 0))
+    peers = {"numpy": runs["numpy"]} | of_torch(x)
+    return runs | peers | {way + AGAIN: run for way, run in peers.items()}
 
 
 def seconds(run: Callable[[], Any], loops: int) -> float:
@@ -223,28 +236,76 @@ def grid(arguments: argparse.Namespace) -> Iterator[tuple[str, int, int]]:
                 yield from ((layout, size, item) for item in arguments.items)
 
 
-def run(arguments: argparse.Namespace) -> Cells:
+def one_pass(arguments: argparse.Namespace) -> Cells:
     found: Cells = {}
-    for _ in range(arguments.passes):
-        for layout, size, item in grid(arguments):
-            x = LAYOUTS[layout](size // item, ITEMS[item])
-            cell = found.setdefault(layout, {}).setdefault(str(size), {}).setdefault(str(item), {})
-            for way, ns in measure(ways(x, size)).items():
-                cell[way] = min(ns, cell.get(way, math.inf))
-            print(".", end="", file=sys.stderr, flush=True)
+    for layout, size, item in grid(arguments):
+        x = LAYOUTS[layout](size // item, ITEMS[item])
+        by_item = found.setdefault(layout, {}).setdefault(str(size), {})
+        by_item[str(item)] = {way: [ns] for way, ns in measure(ways(x, size)).items()}
+        print(".", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     return found
+
+
+def cells_of(found: Cells) -> Iterator[Cell]:
+    for by_size in found.values():
+        for by_item in by_size.values():
+            yield from by_item.values()
+
+
+def run(arguments: argparse.Namespace) -> Cells:
+    if arguments.passes == 1:
+        return one_pass(arguments)
+    passes = [in_a_process(arguments) for _ in range(arguments.passes)]
+    for later in passes[1:]:
+        for cell, more in zip(cells_of(passes[0]), cells_of(later), strict=True):
+            for way, times in more.items():
+                cell[way] += times
+    return passes[0]
+
+
+def in_a_process(arguments: argparse.Namespace) -> Cells:
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "pass.json"
+        words = [sys.executable, __file__, "--select", arguments.select, "--json", str(file)]
+        for name in ("sizes", "items"):
+            words += [f"--{name}", ",".join(map(str, getattr(arguments, name)))]
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+        cells: Cells = json.loads(file.read_text())["nanoseconds"]
+        return cells
 
 
 # ---- what is shown --------------------------------------------------------------------------
 
 
-def beside_libraries(cell: dict[str, float]) -> float:
-    return cell["dlshim"] / min(cell["numpy"], cell.get("torch", math.inf))
+Times = dict[str, float]
+"""way -> nanoseconds in one pass"""
 
 
-def beside_bare(cell: dict[str, float]) -> float:
-    return cell["upgraded"] / cell["bare"]
+def better(times: Times) -> str:
+    return min(("numpy", "torch"), key=lambda way: times.get(way, math.inf))
+
+
+def beside_libraries(times: Times) -> float:
+    return times["dlshim"] / times[better(times)]
+
+
+def beside_itself(times: Times) -> float:
+    one, two = times[better(times)], times[better(times) + AGAIN]
+    return max(one, two) / min(one, two)
+
+
+def beside_parts(times: Times) -> float:
+    return times["dlshim"] / (times["numpy"] + times["asked"])
+
+
+def beside_bare(times: Times) -> float:
+    return times["upgraded"] / times["bare"]
+
+
+def median(ratio: Callable[[Times], float], cell: Cell) -> float:
+    passes = zip(*cell.values(), strict=True)
+    return statistics.median(ratio(dict(zip(cell, times, strict=True))) for times in passes)
 
 
 def name_of(size: int) -> str:
@@ -254,7 +315,7 @@ def name_of(size: int) -> str:
 
 
 def rows_of(
-    found: Cells, ratio: Callable[[dict[str, float]], float], wanted: Callable[[int], bool]
+    found: Cells, ratio: Callable[[Times], float], wanted: Callable[[int], bool]
 ) -> list[list[str]]:
     """The worst item size of each cell, as "1.05 (8)" where it matters, and a head."""
     first = next(iter(found.values()))
@@ -263,7 +324,7 @@ def rows_of(
     for layout, by_size in found.items():
         row = [layout]
         for size in sizes:
-            worst, item = max((ratio(cell), item) for item, cell in by_size[size].items())
+            worst, item = max((median(ratio, cell), item) for item, cell in by_size[size].items())
             row.append(f"{worst:.2f} ({item})")
         rows.append(row)
     return rows if sizes else []
@@ -272,7 +333,9 @@ def rows_of(
 def tables(found: Cells) -> dict[str, list[list[str]]]:
     made = {
         "copies": rows_of(found, beside_libraries, lambda size: True),
+        "copies-noise": rows_of(found, beside_itself, lambda size: True),
         "copies-small": rows_of(found, beside_bare, lambda size: size <= SMALL),
+        "copies-parts": rows_of(found, beside_parts, lambda size: size <= SMALL),
     }
     return {name: rows for name, rows in made.items() if rows}
 
@@ -324,7 +387,7 @@ def main() -> int:
     parser.add_argument("--select", default="", help="layouts by their name")
     parser.add_argument("--sizes", type=numbers, default=list(SIZES), help="of the copy, in bytes")
     parser.add_argument("--items", type=numbers, default=list(ITEMS), help="sizes of the items")
-    parser.add_argument("--passes", type=int, default=1, help="over the grid; the least counts")
+    parser.add_argument("--passes", type=int, default=1, help="over the grid, each a process")
     parser.add_argument("--json", type=pathlib.Path, help="write all times here")
     parser.add_argument("--csv", type=pathlib.Path, help="write the tables into this folder")
     arguments = parser.parse_args()

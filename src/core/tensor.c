@@ -133,8 +133,31 @@ dls_tensor_scan(const dl_tensor *tensor, dls_scan *scan, dls_error *err)
 }
 
 /* So many elements of the widest dtype (bits times lanes takes 24 bits) overflow
- * nothing. Tensors with more elements are not plain, and lose only time. */
+ * nothing, one after the other or from the first to the last of them in memory.
+ * Tensors with more elements are not plain, and lose only time. */
 #define PLAIN_COUNT_BITS 38
+
+/* Any strides but negative ones and those of row-major order: the strides of a
+ * contiguous tensor become row-major ones (T4), in the full record. */
+DLS_APART static bool
+is_plain_strided(const dl_tensor *tensor)
+{
+    int64_t product = 1, reach = 0, seen = 0;
+    bool contiguous = true;
+    for (int32_t i = tensor->ndim - 1; i >= 0; i--) {
+        int64_t extent = tensor->shape[i], stride = tensor->strides[i], step;
+        if (extent <= 0 || stride < 0 || !dls_mul(extent - 1, stride, &step)
+            || !dls_add(reach, step, &reach)) {
+            return false;
+        }
+        contiguous = contiguous && (extent == 1 || stride == product);
+        if (!dls_mul(product, extent, &product)) {
+            return false;
+        }
+        seen |= product | reach;
+    }
+    return (uint64_t)seen >> PLAIN_COUNT_BITS == 0 && !contiguous;
+}
 
 bool
 dls_tensor_is_plain(const dl_tensor *tensor)
@@ -156,7 +179,10 @@ dls_tensor_is_plain(const dl_tensor *tensor)
         return false;
     }
     for (int64_t i = (int64_t)last; i >= 0; i--) {
-        if (strides[i] != product || !dls_mul(product, shape[i], &product)) {
+        if (strides[i] != product) {
+            return is_plain_strided(tensor);
+        }
+        if (!dls_mul(product, shape[i], &product)) {
             return false;
         }
         seen |= product;

@@ -24,10 +24,11 @@ typedef struct {
 } dls_scan;
 
 /* True if `tensor` needs no further check: device (1, 0), a non-NULL address without
- * byte_offset, extents above 0, exact row-major strides, elements of 8 bits or more,
- * and fewer than 2^38 of them.  dls_tensor_scan would accept it, and only generation,
- * flags or deleter can call for a translation (T3).  False means unknown: call
- * dls_tensor_scan. */
+ * byte_offset, extents above 0, strides that nothing makes better (exact row-major
+ * ones, or none below 0 of a tensor that is not contiguous), elements of 8 bits or
+ * more, and fewer than 2^38 of them between the first and the last.  dls_tensor_scan
+ * would accept it, and only generation, flags or deleter can call for a translation
+ * (T3).  False means unknown: call dls_tensor_scan. */
 bool dls_tensor_is_plain(const dl_tensor *tensor);
 
 /* Check what a struct says before anything in it is used (T6, T11): ndim, NULL shape,
