@@ -128,6 +128,7 @@ PRODUCERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "modern": ("floor.modern()", ()),
     "modernx": ("floor.modernx()", ()),
     "numpy": ("np.arange(64, dtype='f4').reshape(8, 8)", ("numpy",)),
+    "numpy view": ("np.ones((8, 16), 'f4')[:, ::2]", ("numpy",)),
     "torch": ("torch.ones(8, 8)", ("torch",)),
     # Held from C++ too (here by an export): torch then saves work on each export.
     "torch held": ("held(torch.ones(8, 8))", ("torch",)),
@@ -186,6 +187,8 @@ JOURNEYS: tuple[tuple[str, str], ...] = (
     ("torch subclass", "numpy"),
     ("numpy", "numpy"),
     ("numpy", "torch"),
+    ("numpy view", "numpy"),
+    ("numpy view", "torch"),
     ("numpy", "cuda.core"),
     ("torch", "numpy"),
     ("torch", "nanobind"),
