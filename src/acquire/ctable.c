@@ -29,7 +29,7 @@ serves(const dl_tensor *tensor, bool needs_sync)
     return (here && tensor->data != NULL) || is_empty(tensor);
 }
 
-DLS_COLD dl_managed_tensor_versioned *
+dl_managed_tensor_versioned *
 dls_ctable_failed(int code)
 {
     if (code == 0) {
