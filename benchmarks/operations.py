@@ -185,6 +185,7 @@ JOURNEYS: tuple[tuple[str, str], ...] = (
     ("instance", "numpy"),
     ("proxy", "numpy"),
     ("torch subclass", "numpy"),
+    ("torch subclass", "torch"),
     ("numpy", "numpy"),
     ("numpy", "torch"),
     ("numpy view", "numpy"),
