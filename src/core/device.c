@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const struct {
-    const char *word;
+    char word[16];
     int32_t device_type;
 } words[] = {
     {"cpu", dl_kDLCPU},

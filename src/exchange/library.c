@@ -4,6 +4,7 @@
  */
 #include "exchange/library.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,12 +12,23 @@
 #include "python/errors.h"
 
 #define LIBRARY(name, module, type, traits, functions) \
-    {name, module, type, traits, functions},
+    {traits, name, module, type, functions},
 static const dls_library libraries[] = {
 #include "exchange/libraries.def"
 };
 #undef LIBRARY
 #define ROWS (sizeof libraries / sizeof *libraries)
+
+/* The compiler refuses a text that is too long, but not one that leaves no room for its
+ * 0. */
+#define FITS(text, member) (sizeof(text) <= sizeof((dls_library){0}.member))
+#define LIBRARY(name_, module_, type_, traits, functions_)                        \
+    static_assert(FITS(name_, name) && FITS(module_, module) && FITS(type_, type) \
+                      && FITS(functions_, functions),                             \
+                  "dls_library has longer arrays for " name_);
+#include "exchange/libraries.def"
+#undef LIBRARY
+#undef FITS
 
 /* Methods by which libraries gave capsules before __dlpack__, whoever they are. */
 static const char generic_functions[] = ".to_dlpack|.toDlpack|.to_dlpack_for_write"
@@ -215,35 +227,59 @@ dls_library_capsule(dls_state *state, const dls_library *row, PyObject *obj,
     return got > 0 ? call_found(function, is_method ? NULL : obj, result) : got;
 }
 
+/* Places in the libraries, and what each is for. */
+typedef enum {
+    PATH_CURRENT_STREAM,
+    PATH_CURRENT_DEVICE,
+    PATH_DEVICE_GUARD,
+    PATH_PLAIN_CALLS,
+    PATH_WAIT
+} path_kind;
+
 static const struct {
-    const char *name;
-    int32_t device_type;
-    const char *path;
-} current_streams[] = {
-#define CURRENT_STREAM(name, device_type, path) {name, device_type, path},
+    path_kind kind;
+    int32_t device_type; /* 0: any */
+    char name[16];
+    char path[44];
+} paths[] = {
+#define CURRENT_STREAM(name, device_type, path) \
+    {PATH_CURRENT_STREAM, device_type, name, path},
+#define DEVICE_GUARD(name, current, guard) \
+    {PATH_CURRENT_DEVICE, 0, name, current}, {PATH_DEVICE_GUARD, 0, name, guard},
+#define PLAIN_CALLS(name, path) {PATH_PLAIN_CALLS, 0, name, path},
+#define DEVICE_WAIT(name, device_type, path) {PATH_WAIT, device_type, name, path},
 #include "exchange/libraries.def"
 #undef CURRENT_STREAM
+#undef DEVICE_GUARD
+#undef PLAIN_CALLS
+#undef DEVICE_WAIT
 };
+
+/* The path of a row (NULL: none) for this; NULL: there is none. */
+static const char *
+path_of(const dls_library *row, path_kind kind, int32_t device_type)
+{
+    for (size_t i = 0; row != NULL && i < sizeof paths / sizeof *paths; i++) {
+        if (paths[i].kind == kind && paths[i].device_type == device_type
+            && strcmp(paths[i].name, row->name) == 0) {
+            return paths[i].path;
+        }
+    }
+    return NULL;
+}
 
 /* HIP builds go by CUDA's names. */
 static const char *
 stream_path(const dls_library *row, int32_t device_type)
 {
-    int32_t wanted = device_type == dl_kDLOneAPI ? dl_kDLOneAPI : dl_kDLCUDA;
-    for (size_t i = 0;
-         row != NULL && i < sizeof current_streams / sizeof *current_streams; i++) {
-        if (current_streams[i].device_type == wanted
-            && strcmp(current_streams[i].name, row->name) == 0) {
-            return current_streams[i].path;
-        }
-    }
-    return "";
+    return path_of(row, PATH_CURRENT_STREAM,
+                   device_type == dl_kDLOneAPI ? dl_kDLOneAPI : dl_kDLCUDA);
 }
 
 bool
 dls_library_has_stream(const dls_library *row, int32_t device_type)
 {
-    return stream_path(row, device_type)[0] != '\0';
+    return stream_path(row, device_type) != NULL;
 }
 
 int
@@ -251,22 +287,15 @@ dls_library_stream(dls_state *state, const dls_library *row, PyObject *obj,
                    dl_device device, PyObject **result)
 {
     const char *path = stream_path(row, device.device_type);
+    if (path == NULL) {
+        return 0;
+    }
     if (path[0] == '0') {
         *result = PyLong_FromLong(0);
         return *result != NULL ? 1 : -1;
     }
-    return path[0] != '\0' ? find_named(state, obj, path, device.device_id, result) : 0;
+    return find_named(state, obj, path, device.device_id, result);
 }
-
-static const struct {
-    const char *name;
-    const char *current;
-    const char *guard;
-} device_guards[] = {
-#define DEVICE_GUARD(name, current, guard) {name, current, guard},
-#include "exchange/libraries.def"
-#undef DEVICE_GUARD
-};
 
 /* Is this device the library's current one?  1, 0 also where it is not imported, which
  * *known tells, or -1 with an exception. */
@@ -303,44 +332,28 @@ int
 dls_library_enter_device(dls_state *state, const dls_library *row, PyObject *obj,
                          int device_id, PyObject **guard)
 {
+    const char *current = path_of(row, PATH_CURRENT_DEVICE, 0);
+    bool known;
     *guard = NULL;
-    for (size_t i = 0; row != NULL && i < sizeof device_guards / sizeof *device_guards;
-         i++) {
-        bool known;
-        if (strcmp(device_guards[i].name, row->name) != 0) {
-            continue;
-        }
-        int got = is_current(state, obj, device_guards[i].current, device_id, &known);
-        if (got != 0 || !known) {
-            return got < 0 ? -1 : 0;
-        }
-        got = find_named(state, obj, device_guards[i].guard, device_id, guard);
-        if (got > 0) {
-            *guard = enter(state, *guard);
-        }
-        return got > 0 && *guard == NULL ? -1 : got;
+    if (current == NULL) {
+        return 0;
     }
-    return 0;
+    int got = is_current(state, obj, current, device_id, &known);
+    if (got != 0 || !known) {
+        return got < 0 ? -1 : 0;
+    }
+    got = find_named(state, obj, path_of(row, PATH_DEVICE_GUARD, 0), device_id, guard);
+    if (got > 0) {
+        *guard = enter(state, *guard);
+    }
+    return got > 0 && *guard == NULL ? -1 : got;
 }
-
-static const struct {
-    const char *name;
-    const char *path;
-} plain_calls[] = {
-#define PLAIN_CALLS(name, path) {name, path},
-#include "exchange/libraries.def"
-#undef PLAIN_CALLS
-};
 
 int
 dls_library_plain_calls(dls_state *state, const dls_library *row, PyObject **result)
 {
-    for (size_t i = 0; i < sizeof plain_calls / sizeof *plain_calls; i++) {
-        if (strcmp(plain_calls[i].name, row->name) == 0) {
-            return find_named(state, NULL, plain_calls[i].path, -1, result);
-        }
-    }
-    return 0;
+    const char *path = path_of(row, PATH_PLAIN_CALLS, 0);
+    return path != NULL ? find_named(state, NULL, path, -1, result) : 0;
 }
 
 PyObject *
@@ -364,46 +377,25 @@ dls_library_leave(dls_state *state, PyObject *guard)
     }
 }
 
-/* Does code of one of these modules ask?  NULL ends them. */
+/* Does code of one of these modules ask?  Texts one behind the other, each with its 0
+ * and the last with two. */
 static bool
-is_asked_by(const char *const *modules)
+is_asked_by(const char *modules)
 {
     PyObject *globals = PyEval_GetGlobals(); /* borrowed; NULL: no Python code runs */
     PyObject *name = globals != NULL ? PyDict_GetItemString(globals, "__name__") : NULL;
     bool found = false;
-    for (; *modules != NULL; modules++) {
+    for (; *modules != 0; modules += strlen(modules) + 1) {
         found |= name != NULL && PyUnicode_Check(name)
-                 && PyUnicode_CompareWithASCIIString(name, *modules) == 0;
+                 && PyUnicode_CompareWithASCIIString(name, modules) == 0;
     }
     return found;
-}
-
-/* NULL: there is none. */
-static const char *
-wait_path(const dls_library *row, int32_t device_type)
-{
-    static const struct {
-        const char *name;
-        int32_t device_type;
-        const char *path;
-    } waits[] = {
-#define DEVICE_WAIT(name, device_type, path) {name, device_type, path},
-#include "exchange/libraries.def"
-#undef DEVICE_WAIT
-    };
-    for (size_t i = 0; row != NULL && i < sizeof waits / sizeof *waits; i++) {
-        if (waits[i].device_type == device_type
-            && strcmp(waits[i].name, row->name) == 0) {
-            return waits[i].path;
-        }
-    }
-    return NULL;
 }
 
 bool
 dls_library_can_wait(const dls_library *row, int32_t device_type)
 {
-    return wait_path(row, device_type) != NULL;
+    return path_of(row, PATH_WAIT, device_type) != NULL;
 }
 
 int
@@ -411,7 +403,7 @@ dls_library_wait(dls_state *state, const dls_library *row, PyObject *obj,
                  dl_device device)
 {
     PyObject *result = NULL;
-    const char *path = wait_path(row, device.device_type);
+    const char *path = path_of(row, PATH_WAIT, device.device_type);
     int got = path != NULL ? find_named(state, obj, path, device.device_id, &result)
                            : 0;
     Py_XDECREF(result);
@@ -421,26 +413,26 @@ dls_library_wait(dls_state *state, const dls_library *row, PyObject *obj,
 bool
 dls_library_never_writes(void)
 {
-    static const char *const modules[] = {
-#define NEVER_WRITES(module) module,
+    static const char modules[] =
+#define NEVER_WRITES(module) module "\0"
 #include "exchange/libraries.def"
 #undef NEVER_WRITES
-        NULL};
+        ;
     return is_asked_by(modules);
 }
 
 bool
 dls_library_drops_stream(void)
 {
-    static const char *const modules[] = {
-#define DROPS_STREAM(module) module,
+    static const char modules[] =
+#define DROPS_STREAM(module) module "\0"
 #include "exchange/libraries.def"
 #undef DROPS_STREAM
-        NULL};
+        ;
     return is_asked_by(modules);
 }
 
-static const char *const sycl_classes[] = {
+static const char sycl_classes[][32] = {
 #define SYCL_CLASS(form, path) [DLS_SYCL_##form] = path,
 #include "exchange/libraries.def"
 #undef SYCL_CLASS

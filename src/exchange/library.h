@@ -47,12 +47,13 @@ enum {
 /* The object is asked before its producer is (dls_refuse_object). */
 #define DLS_LIB_ASKED_FIRST (DLS_LIB_ABORTS | DLS_LIB_MASKED)
 
+/* Arrays: a pointer in a table costs the file more than the text that it points to. */
 typedef struct {
-    const char *name;
-    const char *module;
-    const char *type;
     uint32_t traits;
-    const char *functions;
+    char name[20];
+    char module[24];
+    char type[28];
+    char functions[44];
 } dls_library;
 
 /* The row of a class, by module and qualname over its MRO; NULL when none fits. mro is

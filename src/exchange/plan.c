@@ -9,7 +9,7 @@
 #include "exchange/probe.h"
 #include "python/errors.h"
 
-const char *const dls_protocol_names[DLS_PROTOCOL_COUNT] = {
+const char dls_protocol_names[DLS_PROTOCOL_COUNT][32] = {
 #define NAME(name, attribute, text) text,
     DLS_PROTOCOL_LIST(NAME)
 #undef NAME

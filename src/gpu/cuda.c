@@ -13,13 +13,12 @@
 #include "gpu/driver_of.h"
 #include "gpu/loader.h"
 
-static const char *const library_names[] = {
+static const char library_names[] =
 #if defined(_WIN32)
-    "nvcuda.dll",
+    "nvcuda.dll\0";
 #else
-    "libcuda.so.1", "libcuda.so", "/usr/lib/wsl/lib/libcuda.so.1",
+    "libcuda.so.1\0libcuda.so\0/usr/lib/wsl/lib/libcuda.so.1\0";
 #endif
-    NULL};
 
 /* Written once and then only read; `ready` is set last.  `broken` says that why_broken
  * is a failure that lasts. */
@@ -92,7 +91,7 @@ start_driver(dls_cuda_api *api, bool *lasting, dls_error *err)
         return dls_fail(err, DLS_EBUFFER,
                         "CUDA: no driver (%s) can be loaded here; install it, or pass "
                         "stream=-1 if the data are on the device, and ready",
-                        library_names[0]);
+                        library_names);
     }
     dls_loader_note_driver();
     const char *missing = find_symbols(library, api);

@@ -129,7 +129,7 @@ int
 dls_gpu_check(const dls_place *place, int result, dls_call call, int device_id,
               dls_error *err)
 {
-    static const char *const calls[][2] = {
+    static const char calls[][2][32] = {
 #define CALL(name, cuda, hip) {cuda, hip},
         DLS_GPU_FAILURE_LIST(CALL)
 #undef CALL

@@ -197,14 +197,14 @@ dls_loader_all_mapped(const char *DLS_UNUSED(prefix), void **DLS_UNUSED(librarie
 /* --- libraries by their names --------------------------------------------- */
 
 void *
-dls_loader_find(const char *const *names, bool only_mapped)
+dls_loader_find(const char *names, bool only_mapped)
 {
     void *library = NULL;
-    for (const char *const *name = names; library == NULL && *name != NULL; name++) {
-        library = open_library(*name, true);
-    }
-    for (; library == NULL && !only_mapped && *names != NULL; names++) {
-        library = open_library(*names, false);
+    for (int mapped = 1; library == NULL && mapped >= only_mapped; mapped--) {
+        for (const char *name = names; library == NULL && *name != 0;
+             name += strlen(name) + 1) {
+            library = open_library(name, mapped);
+        }
     }
     return library;
 }

@@ -6,10 +6,10 @@
 
 #include <stdbool.h>
 
-/* The library of the first of `names` (the last is NULL) that this process has mapped
- * already, as a rule because an array's own library did.  If there is none and
+/* The library of the first of `names` (as for dls_loader_fill) that this process has
+ * mapped already, as a rule because an array's own library did.  If there is none and
  * only_mapped is false, the first that opens.  NULL: none of them. */
-void *dls_loader_find(const char *const *names, bool only_mapped);
+void *dls_loader_find(const char *names, bool only_mapped);
 
 /* Fill `libraries` with the mapped ones whose file name begins with `prefix`, `room` at
  * most.  Returns their number; -1: no memory to look.  Frameworks bring copies of their

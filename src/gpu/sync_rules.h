@@ -41,9 +41,10 @@ dls_action dls_sync_action_find(const dls_sync_job *job, const dls_sync_facts *f
 dls_producer_stream dls_sync_job_producer_stream(const dls_sync_job *job);
 
 /* The texts of the lists in core/sync_words.h. */
-extern const char *const dls_family_names[DLS_FAMILIES];
-extern const char *const dls_value_names[DLS_VALUES];
-extern const char *const dls_producer_names[DLS_PRODUCERS];
-extern const char *const dls_argument_names[DLS_ARGUMENTS];
-extern const char *const dls_task_names[DLS_TASKS];
-extern const char *const dls_action_names[DLS_ACTIONS];
+typedef char dls_word[40];
+extern const dls_word dls_family_names[DLS_FAMILIES];
+extern const dls_word dls_value_names[DLS_VALUES];
+extern const dls_word dls_producer_names[DLS_PRODUCERS];
+extern const dls_word dls_argument_names[DLS_ARGUMENTS];
+extern const dls_word dls_task_names[DLS_TASKS];
+extern const dls_word dls_action_names[DLS_ACTIONS];

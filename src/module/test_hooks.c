@@ -221,7 +221,7 @@ sync_rules(PyObject *DLS_UNUSED(module), PyObject *DLS_UNUSED(ignored))
 
 /* Position of `text` in names, or -1. */
 static int
-position_of(const char *text, const char *const *names, int count)
+position_of(const char *text, const dls_word *names, int count)
 {
     for (int i = 0; i < count; i++) {
         if (strcmp(text, names[i]) == 0) {
@@ -234,7 +234,7 @@ position_of(const char *text, const char *const *names, int count)
 static PyObject *
 sync_action(PyObject *DLS_UNUSED(module), PyObject *args)
 {
-    static const char *const knowledge[] = {"unknown", "ready", "known"};
+    static const dls_word knowledge[] = {"unknown", "ready", "known"};
     const char *task, *known, *policy;
     unsigned long long p, s;
     int fact[6];

@@ -18,17 +18,13 @@
 #include "sync/stream_value.h"
 
 /* One row of options.def. */
-typedef struct option_row {
-    const char *name;
-    const char *unset; /* the default, as the signature says it */
-    const char *words;
-    /* Reads a value into the row's member: 0, or -1 with an exception. */
-    int (*parse)(dls_state *, const struct option_row *, PyObject *value,
-                 dls_options *);
-    /* The row's member, which is given, as a new object of which the repr is shown. */
-    PyObject *(*show)(const struct option_row *, const dls_options *);
+typedef struct {
+    uint16_t kind;     /* in `kinds` */
     uint16_t at, size; /* the member in dls_options */
     uint16_t name_at;  /* the interned name in dls_state */
+    char name[18];
+    char unset[12]; /* the default, as the signature says it */
+    char words[38];
 } option_row;
 
 static void *
@@ -391,16 +387,33 @@ show_dtype(const option_row *row, const dls_options *options)
 
 /* --- rows and members ------------------------------------------------------- */
 
+#define KINDS(X) X(stream) X(word) X(device) X(like) X(flag) X(align) X(dtype)
+enum {
+#define KIND(kind) KIND_##kind,
+    KINDS(KIND)
+#undef KIND
+};
+
+static const struct {
+    /* Reads a value into the row's member: 0, or -1 with an exception. */
+    int (*parse)(dls_state *, const option_row *, PyObject *value, dls_options *);
+    /* The row's member, which is given, as a new object of which the repr is shown. */
+    PyObject *(*show)(const option_row *, const dls_options *);
+} kinds[] = {
+#define KIND(kind) {parse_##kind, show_##kind},
+    KINDS(KIND)
+#undef KIND
+};
+
 static const option_row rows[] = {
 #define OPTION(option, kind, default, ...) \
-    {#option,                              \
-     #default,                             \
-     #__VA_ARGS__,                         \
-     parse_##kind,                         \
-     show_##kind,                          \
+    {KIND_##kind,                          \
      offsetof(dls_options, option),        \
      sizeof(((dls_options *)0)->option),   \
-     offsetof(dls_state, names.option)},
+     offsetof(dls_state, names.option),    \
+     #option,                              \
+     #default,                             \
+     #__VA_ARGS__},
 #include "request/options.def"
 #undef OPTION
 };
@@ -409,7 +422,7 @@ static_assert(DLS_OPTION_COUNT <= 32, "dls_options.given has a bit for each");
 int
 dls_option_word_position(dls_option option, const char *text, size_t length)
 {
-    assert(rows[option].parse == parse_word);
+    assert(rows[option].kind == KIND_word);
     return word_position(&rows[option], text, length);
 }
 
@@ -485,7 +498,7 @@ parse_keyword(dls_state *state, const char *function, PyObject *name, PyObject *
         return 0;
     }
     options->given |= UINT32_C(1) << option;
-    return rows[option].parse(state, &rows[option], value, options);
+    return kinds[rows[option].kind].parse(state, &rows[option], value, options);
 }
 
 int
@@ -565,7 +578,7 @@ dls_options_repr(const dls_options *options)
         if (!dls_option_given(options, (dls_option)i)) {
             continue;
         }
-        PyObject *value = rows[i].show(&rows[i], options);
+        PyObject *value = kinds[rows[i].kind].show(&rows[i], options);
         PyObject *longer = NULL;
         if (value != NULL) {
             longer = PyUnicode_FromFormat("%U, %s=%R", text, rows[i].name, value);
