@@ -7,6 +7,7 @@
 #endif
 #include "python/compat.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -180,35 +181,65 @@ fallback_PyGILState_Check(void)
 
 /* --- the table ------------------------------------------------------------ */
 
+/* In the order of dls_compat_table, whose members all are pointers to functions. */
+static const struct {
+    any_function fallback;
+    uint16_t first, last;
+    char name[32];
+} rows[] = {
+#define ROW(result, name, parameters, first, last) \
+    {(any_function)fallback_##name, first, last, #name},
+    DLS_COMPAT_LIST(ROW)
+#undef ROW
+};
+#define ROWS (sizeof rows / sizeof *rows)
+static_assert(sizeof(dls_compat_table) == ROWS * sizeof(any_function),
+              "a row for each member");
+
+static any_function
+read_member(const dls_compat_table *table, size_t i)
+{
+    any_function function;
+    memcpy(&function, (const char *)table + i * sizeof function, sizeof function);
+    return function;
+}
+
+static void
+write_member(dls_compat_table *table, size_t i, any_function function)
+{
+    memcpy((char *)table + i * sizeof function, &function, sizeof function);
+}
+
 void
 dls_compat_force_fallback(bool force)
 {
-#define USE(result, name, parameters, first, last) \
-    dls_compat.name = !force && found.name != NULL ? found.name : fallback_##name;
-    DLS_COMPAT_LIST(USE)
-#undef USE
+    for (size_t i = 0; i < ROWS; i++) {
+        any_function real = force ? NULL : read_member(&found, i);
+        write_member(&dls_compat, i, real != NULL ? real : rows[i].fallback);
+    }
 }
 
 void
 dls_compat_load(void)
 {
     int version = dls_python_version();
-#define FIND(result, name, parameters, first, last)                 \
-    if (version >= (first) && ((last) == 0 || version <= (last))) { \
-        found.name = (result(*) parameters)find_symbol(#name);      \
+    for (size_t i = 0; i < ROWS; i++) {
+        if (version >= rows[i].first && (rows[i].last == 0 || version <= rows[i].last)) {
+            write_member(&found, i, find_symbol(rows[i].name));
+        }
     }
-    DLS_COMPAT_LIST(FIND)
-#undef FIND
     dls_compat_force_fallback(false);
 }
 
 PyObject *
 dls_compat_report(PyObject *DLS_UNUSED(module), PyObject *DLS_UNUSED(ignored))
 {
-#define FORMAT(result, name, parameters, first, last) "s:O"
-#define VALUE(result, name, parameters, first, last) \
-    , #name, dls_compat.name != fallback_##name ? Py_True : Py_False
-    return Py_BuildValue("{" DLS_COMPAT_LIST(FORMAT) "}" DLS_COMPAT_LIST(VALUE));
-#undef FORMAT
-#undef VALUE
+    PyObject *report = PyDict_New();
+    for (size_t i = 0; report != NULL && i < ROWS; i++) {
+        bool real = read_member(&dls_compat, i) != rows[i].fallback;
+        if (PyDict_SetItemString(report, rows[i].name, real ? Py_True : Py_False) < 0) {
+            Py_CLEAR(report);
+        }
+    }
+    return report;
 }
