@@ -432,24 +432,15 @@ dls_library_drops_stream(void)
     return is_asked_by(modules);
 }
 
-static const char sycl_classes[][32] = {
-#define SYCL_CLASS(form, path) [DLS_SYCL_##form] = path,
+int
+dls_library_copies_sycl(dls_state *state)
+{
+    PyObject *function = NULL;
+#define SYCL_COPIES(path) int got = find_named(state, NULL, path, -1, &function);
 #include "exchange/libraries.def"
-#undef SYCL_CLASS
-};
-
-int
-dls_library_sycl_find(dls_state *state, dls_sycl_form form, PyObject **found)
-{
-    return find_named(state, NULL, sycl_classes[form], -1, found);
-}
-
-int
-dls_library_sycl(dls_state *state, dls_sycl_form form, PyObject *value, PyObject **made)
-{
-    PyObject *class = NULL;
-    int got = dls_library_sycl_find(state, form, &class);
-    return got > 0 ? call_found(class, value, made) : got;
+#undef SYCL_COPIES
+    Py_XDECREF(function);
+    return got;
 }
 
 /* Is a module older than major.minor?  1 = yes, 0 = no, -1 = it is not imported. */

@@ -112,24 +112,9 @@ bool dls_library_never_writes(void);
  */
 bool dls_library_drops_stream(void);
 
-/* Forms of a syclobj that only their library can open, and what copies take. */
-typedef enum {
-    DLS_SYCL_DEVICE,
-    DLS_SYCL_QUEUE,
-    DLS_SYCL_CONTEXT,
-    DLS_SYCL_VIEW,
-    DLS_SYCL_MEMORY,
-    DLS_SYCL_DEFAULT
-} dls_sycl_form;
-
-/* Its function or class: 1 = *found (new reference), 0 = it is not imported, -1 =
- * exception set. */
-int dls_library_sycl_find(dls_state *state, dls_sycl_form form, PyObject **found);
-
-/* Give `value` to the class that opens this form: 1 = *made is what it made (new
- * reference), 0 = it is not imported, -1 = exception set. */
-int dls_library_sycl(dls_state *state, dls_sycl_form form, PyObject *value,
-                     PyObject **made);
+/* Is the library imported by which oneAPI memory is copied (SYCL_COPIES)?  1, 0, or -1
+ * with an exception. */
+int dls_library_copies_sycl(dls_state *state);
 
 /* Is a library imported whose deleters run Python code without taking the GIL (T10)?
  * Looked up until that library has been seen once. */

@@ -83,7 +83,6 @@ hook(PyObject *module, PyObject *args)
     }
     else if (strcmp(name, "forget_plans") == 0) {
         dls_plan_cache_clear(dls_state_of(module)->plans);
-        Py_CLEAR(dls_state_of(module)->sycl_queues);
     }
     else if (strcmp(name, "event_pool") == 0) {
         dls_pool_cap((int)value);

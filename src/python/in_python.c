@@ -3,6 +3,8 @@
  * tests/core/test_by_value.py. */
 #include "python/in_python.h"
 
+#include <stdarg.h>
+
 #include "python/compat.h"
 
 /* More than any of the functions takes. */
@@ -38,6 +40,20 @@ dls_in_python(dls_state *state, const char *name, PyObject *self, PyObject *cons
         result = dls_compat.PyObject_Vectorcall(function, all, (size_t)n + 1, kwnames);
         Py_DECREF(function);
     }
+    return result;
+}
+
+PyObject *
+dls_in_python_with(dls_state *state, const char *name, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    PyObject *args = Py_VaBuildValue(format, values);
+    va_end(values);
+    PyObject *function = args != NULL ? find(state, name) : NULL;
+    PyObject *result = function != NULL ? PyObject_CallObject(function, args) : NULL;
+    Py_XDECREF(function);
+    Py_XDECREF(args);
     return result;
 }
 

@@ -1,5 +1,6 @@
 /* What dlshim does in Python: shim/arrays.py, imported when it is first needed, because
- * no exchange needs it.  Called by request/ and module/.  The GIL is held. */
+ * no usual exchange needs it.  While the interpreter ends that may fail.  The GIL is
+ * held, and no exception may be pending. */
 #pragma once
 
 #include "abi/dlpack_abi.h"
@@ -9,6 +10,10 @@
  * method.  NULL with an exception. */
 PyObject *dls_in_python(dls_state *state, const char *name, PyObject *self,
                         PyObject *const *args, Py_ssize_t n, PyObject *kwnames);
+
+/* The same with arguments as Py_BuildValue makes them: a tuple. */
+PyObject *dls_in_python_with(dls_state *state, const char *name, const char *format,
+                             ...);
 
 /* The dlshim.dtype, one object for each; NULL with an exception. */
 PyObject *dls_dtype_object(dls_state *state, dl_dtype dtype);

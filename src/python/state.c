@@ -140,7 +140,6 @@ dls_state_visit(dls_state *state, visitproc visit, void *arg)
     IDENTITY(VISIT)
 #undef VISIT
     Py_VISIT(state->forget);
-    Py_VISIT(state->sycl_queues);
     Py_VISIT(state->arrays);
     Py_VISIT(state->dtypes);
     return dls_memo_visit(&state->memo, visit, arg);
@@ -150,7 +149,6 @@ void
 dls_state_empty(dls_state *state)
 {
     Py_CLEAR(state->forget);
-    Py_CLEAR(state->sycl_queues);
     Py_CLEAR(state->arrays);
     Py_CLEAR(state->dtypes);
     dls_memo_clear(&state->memo);

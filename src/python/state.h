@@ -60,8 +60,6 @@
     X(device_id, "device_id")                                   \
     X(version, "version")                                       \
     X(syclobj, "syclobj")                                       \
-    X(sycl_device, "sycl_device")                               \
-    X(get_devices, "get_devices")                               \
     X(value, "value")                                           \
     X(requires_grad, "requires_grad")                           \
     X(stop_gradient, "stop_gradient")                           \
@@ -82,9 +80,7 @@
     X(native_handle, "native_handle")                           \
     X(sycl_queue, "sycl_queue")                                 \
     X(handle, "handle")                                         \
-    X(wait, "wait")                                             \
-    X(synchronize, "synchronize")                               \
-    X(submit_barrier, "submit_barrier")
+    X(wait, "wait")
 
 enum {
 #define DLS_NAME_COUNT(member, text) DLS_NAME_INDEX_##member,
@@ -103,9 +99,9 @@ struct dls_plan_cache;
  *   learned    numbers that are found out once.
  *   module     `plans` and `tensor_plan` are not NULL after module_exec, until
  *              dls_state_free; dls_state_empty empties `plans`.  `forget` is NULL from
- *              dls_state_empty on: no plan is added then.  `sycl_queues`, `arrays`
- *              and `dtypes` are NULL until they are needed, and from
- *              dls_state_empty on until they are needed again.
+ *              dls_state_empty on: no plan is added then.  `arrays` and `dtypes` are
+ *              NULL until they are needed, and from dls_state_empty on until they are
+ *              needed again.
  *
  * The block outlives its module while a Producer or a Tensor is left: methods of such
  * objects find the identity whole, and the rest empty.  In a module whose exec failed,
@@ -150,11 +146,10 @@ typedef struct dls_state {
     struct dls_plan_cache *plans;
     struct dls_plan *tensor_plan; /* of Tensors and raw capsules; a count */
     PyObject *forget;             /* weakref callback of the plan cache */
-    PyObject *sycl_queues;  /* a dict: the queue for copies of each oneAPI device */
-    PyObject *arrays;       /* the module dlshim.arrays (python/in_python) ... */
-    PyObject *dtypes;       /* ... and the dict in it of dtypes */
-    struct dls_state *next; /* in the list of states whose module has gone */
-    int64_t interpreter;    /* whose objects these are; -1: it has ended */
+    PyObject *arrays;             /* the module dlshim.arrays (python/in_python) ... */
+    PyObject *dtypes;             /* ... and the dict in it of dtypes */
+    struct dls_state *next;       /* in the list of states whose module has gone */
+    int64_t interpreter;          /* whose objects these are; -1: it has ended */
 } dls_state;
 
 /* The state of a module object; NULL before module_exec. */

@@ -16,9 +16,8 @@
 bool dls_sycl_can_copy(dls_state *state);
 
 /* The queue of this device that copies are made in; a producer is given it, to make its
- * work come before the copy.  0 with a new reference, or -1 with BufferError. */
-int dls_sycl_copy_queue(dls_state *state, PyObject *source, int32_t device_id,
-                        PyObject **queue);
+ * work come before the copy.  A new reference, or NULL with BufferError. */
+PyObject *dls_sycl_copy_queue(dls_state *state, PyObject *source, int32_t device_id);
 
 /* Copy a tensor that has elements, and that dls_tensor_scan has accepted, to dst,
  * row-major.  Nothing may be pending in the memory any more.  syclobj: what the memory

@@ -173,8 +173,9 @@ find_own(dls_sync *sync, const void *address)
 {
     const dls_sync_source *from = &sync->from;
     if (from->device.device_type == dl_kDLOneAPI) {
-        return dls_sycl_copy_queue(from->state, from->source, from->device.device_id,
-                                   &sync->own_queue);
+        sync->own_queue = dls_sycl_copy_queue(from->state, from->source,
+                                              from->device.device_id);
+        return sync->own_queue != NULL ? 0 : -1;
     }
     if (!sync->is_empty) {
         find_own_stream(sync, address, &sync->own);
