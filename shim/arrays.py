@@ -1,6 +1,6 @@
 """What the C code has done in Python: a Tensor among NumPy's people, and what is rare.
 
-That is its dtype, what NumPy, pickle and copy ask it for, and the objects of oneAPI's library.
+That is its dtype, what NumPy, pickle and copy ask it for, the objects of oneAPI's library, and cures for refusals.
 The C code calls these functions by name, and imports this module when it first needs one.
 No array library is imported: NumPy, ml_dtypes and dpctl are used where they are imported already.
 """
@@ -378,3 +378,94 @@ def _read_syclobj(value: Any, numbered: bool, kind: str = "") -> Any:
     else:
         return ()
     return value, device.get_device_id() if numbered and device is not None else None, is_queue
+
+
+# --- refusals ---------------------------------------------------------------------------------
+
+# (kind, what, text): an object that cannot be exported has this way to an array; the first row that
+# fits is named in the message, None: there is none.  flag: its attribute is true, or gives true
+# when it is called; view: its attribute can be exported; method: its type has the attribute; type:
+# so begins the name of its type, and without a full stop at the end it is that; wrapper: as method,
+# where the export had no memory because the object wraps others that have.
+CURES: tuple[tuple[str, str, str | None], ...] = (
+    # torch's DTensor and MaskedTensor.
+    ("wrapper", "to_local", ".to_local()"),
+    ("wrapper", "get_data", ".get_data()"),
+    ("flag", "is_sparse", ".to_dense()"),
+    ("flag", "is_sparse_csr", ".to_dense()"),
+    ("flag", "is_mkldnn", ".to_dense()"),
+    ("flag", "is_quantized", ".int_repr() or .dequantize()"),
+    ("flag", "is_nested", ".to_padded_tensor(0)"),
+    # Their arrays are made by the same library, which has just refused.
+    ("method", "__torch_function__", None),
+    ("method", "__array_finalize__", None),
+    # These have __array__ too, which raises or gives an array of objects.
+    ("method", "toarray", ".toarray()"),
+    ("method", "todense", ".todense()"),
+    ("method", "to_dataarray", ".to_dataarray()"),
+    ("method", "to_host", ".to_host()"),
+    ("method", "__array__", "numpy.asarray(x)"),
+    ("type", "list", "numpy.asarray(x)"),
+    ("type", "tuple", "numpy.asarray(x)"),
+    ("type", "range", "numpy.asarray(x)"),
+    # Its GetArrayViewFromImage does not keep the image alive.
+    ("type", "SimpleITK.", "SimpleITK.GetArrayFromImage(x)"),
+    ("type", "_cffi_backend.", "ffi.buffer(x)"),
+    ("type", "faiss.", "faiss.vector_to_array(x)"),
+    ("type", "tensorflow.python.framework.sparse_tensor.", "tf.sparse.to_dense(x)"),
+    ("method", "to_tensor", ".to_tensor()"),
+    ("method", "to_dense", ".to_dense()"),
+    ("method", "to_ndarray", ".to_ndarray()"),
+    ("method", "to_numpy", ".to_numpy()"),
+    ("method", "asnumpy", ".asnumpy()"),
+    ("method", "numpy", ".numpy()"),
+    ("method", "fetchnumpy", ".df()"),
+    ("method", "collect", ".collect()"),
+    ("method", "get_view", ".get_view('3')"),
+    ("method", "getbuffer", ".getbuffer()"),
+    ("view", "buf", ".buf"),
+    ("view", "data", ".data"),
+    # By name: queues and mappings have a get() of another meaning.
+    ("type", "pyopencl.", ".get()"),
+    ("type", "cv2.UMat", ".get()"),
+)
+
+
+def _fits(x: Any, kind: str, what: str) -> Any:
+    if kind in ("method", "wrapper"):
+        return True
+    try:
+        value = getattr(x, what)
+        if kind == "flag":  # paddle's is_sparse is a method
+            return bool(value() if callable(value) else value)
+        return hasattr(type(value), "__dlpack__") or memoryview(value) is not None
+    except Exception:
+        return False
+
+
+def _cure(x: Any, name: str, wrapped: bool) -> str | None:
+    """Find the row of an object; name: its type's.  A class has the methods of its objects."""
+    for kind, what, text in () if isinstance(x, type) else CURES:
+        if (kind == "wrapper") != wrapped:
+            continue
+        if kind == "type":
+            if name == what or (what[-1] == "." and name.startswith(what)):
+                return text
+        elif hasattr(type(x), what) and _fits(x, kind, what):
+            return text
+    return None
+
+
+def _exports_itself(x: Any) -> bool:
+    """Whether the object's own ``__dlpack__`` has asked for this exchange.
+
+    The frames repeat, so a few of them tell.  One frame is not enough: the ``__dlpack__`` of a
+    wrapper has what it wraps among its variables.
+    """
+    frame, found = sys._getframe(1), 0
+    for _ in range(16):
+        if frame is not None:
+            if frame.f_code.co_name == "__dlpack__":
+                found += id(x) in [*map(id, frame.f_locals.values())]
+            frame = frame.f_back
+    return found > 1

@@ -1,7 +1,7 @@
 """Tables of the manual that are printed from the data that the code walks.
 
 ``.. dlshim-libraries::``   the rows of src/exchange/libraries.def
-``.. dlshim-cures::``       the ways to an array that messages name, by libraries.def
+``.. dlshim-cures::``       the ways to an array that messages name, by CURES in shim/arrays.py
 ``.. dlshim-consumers::``   the rows of src/request/consumers.def
 ``.. dlshim-limits::``      the limits that the matrix command knows
 ``.. dlshim-interop::``     the interop sessions in one table, by interop.csv
@@ -123,21 +123,23 @@ class Libraries(Table):
 
 
 class Cures(Table):
-    """The ways to an array that messages name: the CURE rows of src/exchange/libraries.def."""
+    """The ways to an array that messages name: the rows of CURES in shim/arrays.py."""
 
     header = ("the object", "what to give instead")
     widths = (60, 40)
     kinds = {
-        "WRAPPER": "wraps other arrays and has ``{}``",
-        "FLAG": "its ``{}`` is true",
-        "METHOD": "has ``{}``",
-        "VIEW": "has a ``{}`` that can be exported",
-        "TYPE": "is of a type ``{}``",
+        "wrapper": "wraps other arrays and has ``{}``",
+        "flag": "its ``{}`` is true",
+        "method": "has ``{}``",
+        "view": "has a ``{}`` that can be exported",
+        "type": "is of a type ``{}``",
     }
 
     def rows(self) -> Iterable[Row]:
-        for kind, what, text in rows_of(self.source / "exchange" / "libraries.def", "CURE"):
-            if text != "NULL":
+        from dlshim.arrays import CURES
+
+        for kind, what, text in CURES:
+            if text is not None:
                 name = f"{what}*" if what.endswith(".") else what
                 yield self.kinds[kind].format(name), f"``{text}``"
 

@@ -48,7 +48,7 @@ static int
 refuse_object(const dls_exchange *x, PyObject *returned)
 {
     PyObject *type = dls_type_name(returned);
-    const char *cure = dls_cure_find(x->source);
+    const char *cure = dls_cure_find(x->state, x->source);
     if (type != NULL) {
         dls_refuse(x->state, DLS_EBUFFER, x->source,
                    "its __dlpack__ or capsule function returned a '%U', not a capsule; "

@@ -1,6 +1,6 @@
 /* What to do with an object that cannot be exported: texts for messages, found by what
- * the object and its type have (the CURE rows of libraries.def).  Called where an error
- * is raised.  GIL held; attributes of the object are read, and what they raise is
+ * the object and its type have (CURES in shim/arrays.py).  Called where an error is
+ * raised.  GIL held; attributes of the object are read, and what they raise is
  * cleared. */
 #pragma once
 
@@ -11,11 +11,11 @@
 
 /* How an array is made of the object: ".to_dense()", "numpy.asarray(x)"; NULL: no way
  * is known.  No exception may be pending. */
-const char *dls_cure_find(PyObject *obj);
+const char *dls_cure_find(dls_state *state, PyObject *obj);
 
 /* The same for an object whose export has no memory: how the arrays that it wraps are
  * reached, NULL where it is not known to wrap any. */
-const char *dls_cure_find_wrapped(PyObject *obj);
+const char *dls_cure_find_wrapped(dls_state *state, PyObject *obj);
 
 /* How the object is written where an array of NumPy is needed: "x" if it is one (or has
  * .astype), else "numpy.asarray(x)".  A pending exception stays. */

@@ -347,7 +347,7 @@ raise_unsupported(dls_state *state, PyObject *obj)
     if (name == NULL) {
         return;
     }
-    const char *cure = dls_cure_find(obj);
+    const char *cure = dls_cure_find(state, obj);
     PyErr_Format(
         state->unsupported_object_error,
         "'%U' object offers none of __dlpack__, DLPack's C exchange API, a capsule "

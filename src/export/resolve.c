@@ -334,7 +334,7 @@ static int
 refuse_scan(const dls_exchange *x, const dls_error *err)
 {
     bool empty = x->acquired.tensor.data == NULL;
-    const char *cure = empty ? dls_cure_find_wrapped(x->source) : NULL;
+    const char *cure = empty ? dls_cure_find_wrapped(x->state, x->source) : NULL;
     return cure == NULL
                ? dls_refuse_error(x->state, x->source, err)
                : dls_refuse(x->state, DLS_EBUFFER, x->source,

@@ -1,6 +1,6 @@
 """What cannot be exported is refused with a cure that works for that very object.
 
-The rows are those of libraries.def; each is met by a small class that has what the row names.
+The rows are those of shim/arrays.py; each is met by a small class that has what the row names.
 Real libraries are asked in tests/objects/test_cures_applied.py.
 """
 
@@ -10,20 +10,16 @@ import ctypes
 import io
 import re
 from multiprocessing import shared_memory
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import dlshim
+from dlshim.arrays import CURES
 from doubles.asking import versioned
 from doubles.producers import P2, Raises, fresh
 
-ROWS = re.findall(
-    r'^CURE\((\w+), "([^"]+)", (?:"([^"]+)"|NULL)\)$',
-    (Path(__file__).parents[2] / "src" / "exchange" / "libraries.def").read_text(),
-    re.MULTILINE,
-)
+ROWS = CURES
 MEMORY = bytearray(range(6))
 
 
@@ -49,13 +45,13 @@ def cured(x: object, cure: str) -> Any:
 
 def object_of(kind: str, what: str, text: str) -> object:
     """An object that the row, and no row before it, fits."""
-    if kind == "TYPE":
+    if kind == "type":
         builtin = {"list": [1], "tuple": (1,), "range": range(1)}
         module, _, name = what.rpartition(".")
         members: dict[str, Any] = {"__module__": module or what, "get": lambda self: MEMORY}
         return builtin[what] if what in builtin else type(name or "Other", (), members)()
-    members = {what: True if kind == "FLAG" else lambda self, *args: MEMORY}
-    if kind == "VIEW":
+    members = {what: True if kind == "flag" else lambda self, *args: MEMORY}
+    if kind == "view":
         members[what] = property(lambda self: MEMORY)
     for method in re.findall(r"\.(\w+)\(", text):
         members[method] = lambda self, *args: MEMORY
@@ -70,11 +66,11 @@ def cure_in(error: BaseException) -> str | None:
 
 def test_there_are_rows() -> None:
     assert len(ROWS) > 25
-    assert {kind for kind, _, _ in ROWS} == {"FLAG", "VIEW", "METHOD", "TYPE", "WRAPPER"}
+    assert {kind for kind, _, _ in ROWS} == {"flag", "view", "method", "type", "wrapper"}
 
 
-STRANGERS = [row for row in ROWS if row[2] and row[0] != "WRAPPER"]
-PRODUCERS = [row for row in STRANGERS if row[0] != "TYPE"]
+STRANGERS = [row for row in ROWS if row[2] and row[0] != "wrapper"]
+PRODUCERS = [row for row in STRANGERS if row[0] != "type"]
 
 
 @pytest.mark.parametrize("row", STRANGERS, ids=lambda row: row[1])
@@ -102,7 +98,7 @@ def test_a_refusal_of_the_producer_names_the_cure(row, failure):
 
 
 @pytest.mark.parametrize(
-    "row", [row for row in ROWS if row[0] == "WRAPPER"], ids=lambda row: row[1]
+    "row", [row for row in ROWS if row[0] == "wrapper"], ids=lambda row: row[1]
 )
 def test_a_wrapper_without_memory_names_what_it_wraps(row):
     _, what, text = row
