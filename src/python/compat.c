@@ -224,7 +224,8 @@ dls_compat_load(void)
 {
     int version = dls_python_version();
     for (size_t i = 0; i < ROWS; i++) {
-        if (version >= rows[i].first && (rows[i].last == 0 || version <= rows[i].last)) {
+        if (version >= rows[i].first
+            && (rows[i].last == 0 || version <= rows[i].last)) {
             write_member(&found, i, find_symbol(rows[i].name));
         }
     }
