@@ -38,36 +38,37 @@ torch up to 2.13 ends the process on them, and the consumer asks as torch does.
 [grad]
 ~ [Tt]ensors? that requires? gradient
 ~ it requires grad, and consumers
-An export would go round autograd.
+An export would bypass autograd, so the producer refuses it.
 > consumer(dlshim.upgrade(x, detach=True))
 > consumer(x.detach())
 
 [lazy-bit]
 ~ with the conjugate bit set
 ~ its (conjugate|negative) bit is set
-torch conjugates and negates when it reads; other libraries do not.
+torch conjugates or negates the values when it reads them; other libraries read the memory as it is.
 > consumer(x.resolve_conj().resolve_neg())
 
 [own-nothing]
 ~ offers none of __dlpack__
-The object is no array and has no way in.
+The object offers no array protocol and no buffer, so there is no memory to share.
 > consumer(numpy.asarray(x))  # if that gives numbers
 
 [used]
 ~ got .*used_dltensor
 ~ the capsule was consumed already
 ~ consumed by another holder
-A capsule serves once; dlshim.upgrade(capsule), made before the first use, serves many times.
+A capsule can be used only once. dlshim.upgrade(capsule), made before the first use, can be used
+often.
 > consumer(dlshim.to_capsule(x))  # x: the array, not its capsule
 
 [own-kind]
 ~ its elements are (of a kind that DLPack has no code for|Python objects|text|structs|bit fields)
-DLPack has numbers only; the message names the conversion.
+DLPack describes numbers only. The message names the conversion.
 > consumer(dlshim.upgrade(x, reinterpret="int64"))  # dates and durations
 
 [own-capture]
 ~ a graph capture is running
-While a CUDA graph is captured nothing may be waited for.
+While a CUDA graph is being captured, nothing may be waited for.
 > consumer(dlshim.upgrade(x, stream=s, producer_stream=s))  # s: the capturing stream
 
 [keyword]
@@ -75,18 +76,18 @@ While a CUDA graph is captured nothing may be waited for.
 ~ max_version argument .* not yet implemented
 ~ __dlpack__\(\) got an unexpected keyword argument 'stream'
 ~ __dlpack__\(\) takes no keyword arguments
-The consumer passes a keyword that the producer does not know, and does not ask again without it.
+The consumer passes a keyword that the producer does not know, and does not try again without it.
 > consumer(dlshim.upgrade(x))
 
 
 [positional-stream]
 ~ __dlpack__\(\) takes (1|exactly 0|0) positional arguments? (but|\()
-The stream was passed by position; they take it by keyword only.
+The stream was passed by position, but the producer takes it by keyword only.
 > dlshim.upgrade(x).__dlpack__(None)  # takes both
 
 [consumer-keyword]
 ~ from_dlpack\(\) (takes no keyword arguments|got an unexpected keyword argument '(copy|device)')
-This release of the consumer has no device= and copy=.
+This release of the consumer does not take device= or copy=.
 > consumer(dlshim.upgrade(x, copy=True))
 
 [other-generation]
@@ -103,8 +104,8 @@ The producer gave the generation of DLPack (0.x or 1.x) that the consumer does n
 ~ [Ee]xpected a valid DLPack capsule
 ~ Expect from_dlpack to take
 ~ tensor object cannot be consumed multiple times
-It got no fresh capsule of its generation: an object without __dlpack__, a used capsule, or one of
-DLPack 1.x (torch before 2.9). A second use is blamed for all of these.
+The consumer did not get a fresh capsule that it understands. It got an object without __dlpack__, a
+used capsule, or one of DLPack 1.x, which torch before 2.9 does not take. Each raises this error.
 > consumer(dlshim.upgrade(x))
 
 [object-wanted]
@@ -112,7 +113,7 @@ DLPack 1.x (torch before 2.9). A second use is blamed for all of these.
 ~ must have __dlpack__ and __dlpack_device__
 ~ Can't convert object of type PyCapsule to nanoarrow
 ~ from_dlpack\(\): incompatible function arguments.*DLPackCompatible
-The consumer wants an object with __dlpack__ that it can use, and got something else.
+The consumer wants an object with __dlpack__ that it understands, and got something else.
 > consumer(dlshim.upgrade(x))
 
 
@@ -120,30 +121,32 @@ The consumer wants an object with __dlpack__ that it can use, and got something 
 ~ has no attribute '__dlpack(_device)?__'
 ~ no field named '__dlpack__'
 ~ does not support any data exchange protocol
-The object does not speak DLPack. dlshim takes buffers, array interfaces and capsule functions too.
+The object has no __dlpack__. dlshim also takes objects that have a buffer or an array interface.
 > consumer(dlshim.upgrade(x))
 > consumer(numpy.asarray(x))
 
 [capsule-wanted]
 ~ TFE_FromDlpackCapsule
-It takes nothing but a capsule of DLPack 0.x.
+The consumer takes only raw capsules of DLPack 0.x.
 > consumer(dlshim.to_capsule(x))
 
 [nanobind]
 ~ incompatible function arguments.*(ndarray|Producer)
-The dtype, layout or writability is another than the function declares; nanobind does not say which.
+The dtype, the layout or the read-only mark is not as the function declares. nanobind does not say
+which.
 > consumer(dlshim.upgrade(x, readonly=False))  # if the function never writes
 > consumer(x.copy())
 
 [jax-to-dlpack]
 ~ jax\.dlpack.? has no attribute 'to_dlpack'
 ~ jax\.dlpack\.to_dlpack was deprecated
-JAX gives capsules by the array's own __dlpack__ now.
+JAX has deprecated and then removed this function. Its arrays give capsules by __dlpack__.
 > dlshim.to_capsule(x)
 
 [numpy-readonly]
 ~ assignment destination is read-only
-NumPy marks all that came by DLPack 0.x read-only, and before 2.2.5 all that came by DLPack.
+NumPy marks every array that came by DLPack 0.x as read-only; before 2.2.5, every one that came by
+DLPack.
 > numpy.from_dlpack(dlshim.upgrade(x))
 > numpy.from_dlpack(dlshim.upgrade(x, copy=True))  # where x is immutable
 
@@ -154,25 +157,25 @@ torch has no read-only tensors: writing to this one changes read-only memory.
 
 [numpy-dtype]
 ~ DLPack only supports signed/unsigned integers
-The dtype has no code in its export: bfloat16, float8, dates, text, structs; bool before NumPy 1.25.
+NumPy does not export this dtype: bfloat16, float8, dates, text or structs; before 1.25, bool.
 > consumer(dlshim.upgrade(x))
 > consumer(dlshim.upgrade(x, reinterpret="int64"))  # datetime64, timedelta64
 
 [numpy-import]
 ~ Unsupported (dtype|lanes) in DLTensor
 ~ from_dlpack> returned NULL without
-The producer's dtype (bfloat16, float8) is none of NumPy's.
+The array has a dtype that NumPy does not have (bfloat16, float8).
 > numpy.asarray(dlshim.from_dlpack(x)).view(ml_dtypes.bfloat16)
 > numpy.from_dlpack(dlshim.upgrade(x, reinterpret="uint16"))  # the bits
 
 [byte-order]
 ~ DLPack only supports native byte order
-DLPack has no big-endian numbers.
+DLPack cannot describe numbers in another byte order than the machine's.
 > consumer(x.astype(x.dtype.newbyteorder('=')))
 
 [longdouble]
 ~ DLPack only supports IEEE floating point
-DLPack has no code for longdouble, 80 bits in 16 bytes.
+DLPack cannot describe longdouble, which has 80 bits in 16 bytes.
 > consumer(x.astype('float64'))
 
 [type-code]
@@ -181,37 +184,38 @@ DLPack has no code for longdouble, 80 bits in 16 bytes.
 ~ Unknown DLPack datatype
 ~ unsupported DLPack type \d
 ~ Can't convert dlpack data type
-The consumer has no such elements: 4 is bfloat16, 5 complex, 6 bool, 7 and more float8 and less.
+The consumer does not have this dtype. Code 4 is bfloat16, 5 is complex, 6 is bool, 7 and above are
+float8 and smaller.
 > consumer(dlshim.upgrade(x, reinterpret="uint8"))  # bool, float8: the bytes
 > consumer(dlshim.upgrade(x, reinterpret="uint16"))  # bfloat16: the bits
 
 [sparse]
 ~ layout other than torch\.strided
-A sparse tensor has no one block of memory.
+A sparse tensor is not one block of memory, so it cannot be shared.
 > consumer(x.to_dense())
 
 [meta]
 ~ Cannot pack tensors on meta
 ~ Unknown device type \w+ for Dlpack
-There is no memory behind the tensor (meta), or DLPack has no word for its device in this release
-(mps).
-> consumer(x.cpu())  # mps; a meta tensor has to be made real first
+The tensor has no memory (meta), or this release does not export memory of its device (mps).
+> consumer(x.cpu())  # mps; a meta tensor has no values to share
 
 [traced]
 ~ method was called on traced array
-Inside jit, vmap or grad an array has no memory.
+Inside jit, vmap or grad an array has no memory yet, so there is nothing to share.
 > jax.pure_callback(consumer, result_shape, x)  # or exchange outside of the function
 
 [arrow-nulls]
 ~ DLPack on arrays with no nulls
-DLPack has no missing values.
+DLPack cannot describe missing values.
 > consumer(x.drop_null())
 > consumer(x.fill_null(0))
 
 [arrow-type]
 ~ Bit-packed boolean data type
 ~ not compatible with DLPack spec
-Arrow packs eight booleans into a byte; text, dates and lists are no numbers of one size.
+Arrow packs eight booleans into a byte, and text, dates and lists are not numbers. DLPack can
+describe neither.
 > consumer(x.cast('uint8'))  # booleans
 
 [negative]
@@ -220,7 +224,8 @@ Arrow packs eight booleans into a byte; text, dates and lists are no numbers of 
 ~ Fail to alloc memory of 184467440737095\d+ size
 ~ Storage size calculation overflowed
 ~ terminate called after throwing .*c10::Error
-The array has negative strides, which the consumer cannot hold; torch up to 2.13 ends the process.
+The array has negative strides, which the consumer does not support. torch up to 2.13 ends the
+process.
 > consumer(dlshim.from_dlpack(dlshim.upgrade(x, order="C")))
 
 
@@ -231,29 +236,33 @@ The array has negative strides, which the consumer cannot hold; torch up to 2.13
 ~ ORT only supports contiguous
 ~ (tensor|ndarray) is not contiguous
 ~ Only contiguous one dimensional tensor
-JAX takes dense data only, the others C-contiguous data only; pyarrow.Array has one dimension.
+The memory layout is not one that the consumer takes. JAX wants data without gaps, the others want
+C-contiguous data, and pyarrow.Array has one dimension.
 > consumer(dlshim.upgrade(x, order="C"))
 > consumer(dlshim.to_capsule(x, order="C"))  # TensorFlow
 
 [odd-strides]
 ~ strides which are a multiple of itemsize
-The array is a field of packed records; DLPack counts strides in elements.
+The array is a field of packed records. DLPack counts strides in whole elements, so it cannot
+describe them.
 > consumer(numpy.ascontiguousarray(x))
 
 [device-type]
 ~ Unsupported device_type: ?\d+
 ~ Unsupported device in DLTensor
 ~ Unsupported array type: \d+
-The consumer does not know the kind of memory: 2 is CUDA, 3 pinned, 13 managed, 14 oneAPI.
-> consumer(dlshim.upgrade(x, device="cpu"))  # host libraries read pinned memory
-> consumer(dlshim.upgrade(x, assume_device="cuda"))  # managed memory on its device
+The consumer does not take this kind of memory. Number 2 is CUDA, 3 is pinned, 13 is managed, 14 is
+oneAPI.
+> consumer(dlshim.upgrade(x, device="cpu"))  # host libraries can read pinned memory
+> consumer(dlshim.upgrade(x, assume_device="cuda"))  # managed memory, on its device
 
 [device-number]
 ~ kDLCPUPinned
 ~ device type \(DLDeviceType
 ~ device_from_local_hardware_id\(\)
 ~ Unsupported source device
-__dlpack_device__ gives pinned memory, an enum of its own (Open3D) or no number (Paddle).
+The consumer does not understand what __dlpack_device__ says. It says pinned memory, a value of its
+library's own enum (Open3D), or no number at all (Paddle).
 > consumer(dlshim.upgrade(x))
 > consumer(dlshim.upgrade(x, device="cpu"))  # pinned memory
 
@@ -262,7 +271,8 @@ __dlpack_device__ gives pinned memory, an enum of its own (Open3D) or no number 
 ~ unsupported device requested
 ~ Device not understood\. Only "cpu"
 ~ Specified device \S+ does not match
-Another device was asked for than the data are on; the standard knows copies to the host only.
+The data are on another device than the one asked for, and the array API standard defines copies to
+the host only.
 > consumer(dlshim.upgrade(x, device="cpu"))
 > consumer(x.to("cuda"))  # torch moves itself
 
@@ -272,7 +282,7 @@ Another device was asked for than the data are on; the standard knows copies to 
 ~ Sorry, not supported: (copy=True|dl_device)
 ~ copy argument is not supported
 ~ export with a (copy=True|non-None dl_device)
-The producer does not copy or move; dlshim makes the copy itself.
+The producer cannot copy or move its data when it exports them. dlshim makes the copy itself.
 > consumer(dlshim.upgrade(x, copy=True))
 > consumer(dlshim.upgrade(x, device="cpu"))
 
@@ -283,23 +293,25 @@ The producer does not copy or move; dlshim makes the copy itself.
 ~ export with a non-None stream
 ~ stream must be None( or -1 for|\.)
 ~ WaitUntilBufferReadyOnStream
-A stream was passed to a producer in host memory.
+A stream was passed, but the data are in host memory, where there are no streams.
 > dlshim.upgrade(x).__dlpack__(stream=-1, max_version=(1, 0))
 > consumer(dlshim.upgrade(x))
 
 [stream-zero]
 ~ valid stream for the DLPack protocol is
-0 is ambiguous on CUDA: the legacy default stream is 1.
+Stream 0 is not allowed on CUDA, because it could mean two streams. The legacy default stream is 1.
 > dlshim.upgrade(x).__dlpack__(stream=1)
 
 [stream-none]
 ~ stream=None is ambiguous
-cuda.core wants to be told: -1 is no synchronisation.
+cuda.core does not take None as a stream. Pass the pointer of your stream, or -1 if nothing has to
+be waited for.
 > StridedMemoryView.from_dlpack(dlshim.upgrade(x), stream_ptr=-1)
 
 [own]
 ~ '[\w.]+' object: \S
-The message says reason and cure itself; another library's own error is its __cause__.
+The message of dlshim names the reason and the cure. If another library raised an error first, it is
+the __cause__.
 > print(dlshim.inspect(x, export=True))
 """
 
