@@ -361,6 +361,14 @@ def docs(s: nox.Session) -> None:
     s.run("python", "-m", "sphinx", "-W", "--keep-going", "docs", "docs/_build/html")
 
 
+@session("browser", requires=["build"])
+def browser(s: nox.Session) -> None:
+    """The page of `matrix --html` in headless Chromium, wide and narrow (needs Debian's chromium
+    and chromium-driver)."""
+    install(s, "selenium", extra="demo")
+    s.run("python", "tools/browser.py", *s.posargs)
+
+
 @session("look", requires=["build"])
 def look(s: nox.Session) -> None:
     """Every page of the manual in headless Chromium, wide and narrow: nothing is cut off (needs

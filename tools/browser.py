@@ -1,4 +1,5 @@
-"""Looks at the page of ``python -m dlshim matrix --html`` in headless Chromium (Debian's).
+"""Looks at the page of ``python -m dlshim matrix --html`` in headless Chromium (Debian's), and has
+what tools/look.py needs for that, too.
 
     nox -s browser            wants the Debian packages chromium and chromium-driver
 
@@ -13,6 +14,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from selenium import webdriver
@@ -43,12 +45,40 @@ def requests(chrome: webdriver.Chrome) -> list[str]:
     return [url for url in urls if not url.startswith(("file:", "data:"))]
 
 
-def faults(chrome: webdriver.Chrome, page: Path, width: int) -> list[str]:
-    """What is wrong with the page in a window of this width."""
+def show(chrome: webdriver.Chrome, page: Path, width: int) -> None:
+    """Open a page in a window of this width."""
     # A window has a least width; the page's is set by the device's.
     metrics = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
     chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     chrome.get(page.resolve().as_uri())
+
+
+def heard(chrome: webdriver.Chrome) -> list[str]:
+    """What the page asked the network for, and what it told the console."""
+    asked = [f"asked the network for {url}" for url in requests(chrome)]
+    return asked + [f"console: {entry['message']}" for entry in chrome.get_log("browser")]
+
+
+def look_at(
+    pages: list[Path],
+    widths: tuple[int, ...],
+    faults: Callable[[webdriver.Chrome, Path, int], list[str]],
+) -> int:
+    """Print what `faults` finds in the pages; return the exit status."""
+    chrome = browser()
+    try:
+        found = [
+            fault for page in pages for width in widths for fault in faults(chrome, page, width)
+        ]
+    finally:
+        chrome.quit()
+    print("\n".join(found) or f"nothing is wrong with {len(pages)} pages at {widths} pixels")
+    return 1 if found else 0
+
+
+def faults(chrome: webdriver.Chrome, page: Path, width: int) -> list[str]:
+    """What is wrong with the page in a window of this width."""
+    show(chrome, page, width)
     found = []
     for name in ("before", "after"):
         cells = chrome.find_elements(By.CSS_SELECTOR, f"#{name} tbody td[class]")
@@ -67,9 +97,7 @@ def faults(chrome: webdriver.Chrome, page: Path, width: int) -> list[str]:
     if not chrome.execute_script(script, target):
         found.append(f"a click does not open {target!r}")
     chrome.save_screenshot(str(RESULTS / f"page-{width}-reason.png"))
-    found += [f"asked the network for {url}" for url in requests(chrome)]
-    found += [f"console: {entry['message']}" for entry in chrome.get_log("browser")]
-    return [f"{width}: {each}" for each in found]
+    return [f"{width}: {each}" for each in found + heard(chrome)]
 
 
 def main() -> int:
@@ -77,13 +105,7 @@ def main() -> int:
     page = RESULTS / "page.html"
     command = [sys.executable, "-m", "dlshim", "matrix", "--html", str(page)]
     subprocess.run([*command, *sys.argv[1:]], check=True, stdout=subprocess.DEVNULL)
-    chrome = browser()
-    try:
-        found = [fault for width in WIDTHS for fault in faults(chrome, page, width)]
-    finally:
-        chrome.quit()
-    print("\n".join(found) or f"the page is well at {' and '.join(map(str, WIDTHS))} pixels")
-    return 1 if found else 0
+    return look_at([page], WIDTHS, faults)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@
 
 At both widths nothing of a page may reach beyond the window, except inside tables, which scroll by
 themselves; code is wrapped (docs/_static/wrap.css).  Every picture must have loaded; nothing is
-asked of the network; the console stays empty.  A planted fault is found first.  Pictures of the
-pages are left in build/results.
+asked of the network; the console stays empty.  What is planted on each page is found first.
+Pictures of the pages are left in build/results.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from selenium import webdriver
 
 sys.path.insert(0, str(Path(__file__).parent))
-from browser import RESULTS, browser, requests
+from browser import RESULTS, heard, look_at, show
 
 WIDTHS = (1300, 400)
 PAGES = Path("docs/_build/html")
@@ -74,12 +74,10 @@ return found.slice(0, 5);
 
 def faults(chrome: webdriver.Chrome, page: Path, width: int) -> list[str]:
     """What is wrong with a page in a window of this width."""
-    metrics = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
-    chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    chrome.get(page.resolve().as_uri())
-    found = chrome.execute_script(CUT_OFF) + chrome.execute_script(HIDDEN)
-    found += [f"asked the network for {url}" for url in requests(chrome)]
-    found += [f"console: {entry['message']}" for entry in chrome.get_log("browser")]
+    if width == WIDTHS[0] and not sees_a_fault(chrome, page):
+        return [f"{page.name}: what was planted was not found"]
+    show(chrome, page, width)
+    found = chrome.execute_script(CUT_OFF) + chrome.execute_script(HIDDEN) + heard(chrome)
     name = page.relative_to(PAGES).with_suffix("").as_posix()
     chrome.save_screenshot(str(PICTURES / f"{name.replace('/', '-')}-{width}.png"))
     return [f"{name} at {width}: {each}" for each in found]
@@ -108,17 +106,7 @@ def main() -> int:
     pages = [page for page in sorted(PAGES.rglob("*.html")) if page.stem not in OWN]
     if len(pages) < 15:
         sys.exit(f"{len(pages)} pages in {PAGES}: build the manual first (nox -s docs)")
-    chrome = browser()
-    try:
-        if not sees_a_fault(chrome, pages[0]):
-            sys.exit("what was planted was not found")
-        found = [
-            fault for page in pages for width in WIDTHS for fault in faults(chrome, page, width)
-        ]
-    finally:
-        chrome.quit()
-    print("\n".join(found) or f"{len(pages)} pages are whole at {WIDTHS} pixels")
-    return 1 if found else 0
+    return look_at(pages, WIDTHS, faults)
 
 
 if __name__ == "__main__":
