@@ -346,9 +346,16 @@ def tidy(s: nox.Session) -> None:
 
 @session("stubtest", PYTHONS[-1], tags=CI, requires=["build"])
 def stubtest(s: nox.Session) -> None:
-    """The stub of the extension says what the extension does (from 3.12 on, buffers too)."""
-    install(s, "mypy", "rich", "jinja2")
-    s.run("python", "-m", "mypy.stubtest", "--mypy-config-file", "pyproject.toml", "dlshim")
+    """The stub of the extension says what the extension does; mypy and pyright (by basedpyright,
+    whose wheel is complete) accept every documented use."""
+    install(s, "mypy", "basedpyright", "rich", "jinja2")
+    allowed = ("--allowlist", "tests/project/stubtest_allowed.txt", "--ignore-unused-allowlist")
+    config = ("--mypy-config-file", "pyproject.toml")
+    s.run("python", "-m", "mypy.stubtest", *config, *allowed, "dlshim")
+    uses = "tests/project/documented_uses.py"
+    for version in (*PYTHONS, "3.14"):
+        s.run("python", "-m", "mypy", "--strict", "--python-version", version, uses)
+        s.run("basedpyright", "--level", "error", "--pythonversion", version, uses)
 
 
 # ---- documents and measurements -------------------------------------------------------------

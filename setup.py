@@ -94,7 +94,7 @@ class BuildExt(build_ext):
         super().build_extensions()
 
 
-# What help() and the manual show of these stays: docstrings, and the comments on attributes.
+# Help and editors show the docstrings of these: of what `__all__` lists, where there is one.
 SHOWN = ("dlshim.__init__", "dlshim.arrays", "dlshim.enums", "dlshim.report")
 
 
@@ -112,19 +112,32 @@ class BuildPy(build_py):
         return target, copied
 
 
+def unseen(tree, shown):
+    """The modules, classes and functions whose docstrings nobody is shown."""
+    if not shown:
+        yield tree
+    listed = [
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    ]
+    for top in tree.body:
+        public = shown and (not listed or getattr(top, "name", "") in listed[0])
+        for node in ast.walk(top):
+            kinds = (ast.ClassDef, ast.FunctionDef)
+            if isinstance(node, kinds) and not (public and node.name[0] != "_"):
+                yield node
+
+
 def without_remarks(text, shown):
     """The same code, as under ``python -OO``; comments that type checkers read stay."""
     lines = text.splitlines(keepends=True)
-    kept = ("# type:", "#:") if shown else ("# type:",)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT and not token.string.startswith(kept):
+        if token.type == tokenize.COMMENT and not token.string.startswith("# type:"):
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column].rstrip() + "\n"
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    for node in ast.walk(ast.parse(text)):
-        if not isinstance(node, kinds) or ast.get_docstring(node, clean=False) is None:
-            continue
-        if shown and not getattr(node, "name", "").startswith("_"):
+    for node in unseen(ast.parse(text), shown):
+        if ast.get_docstring(node, clean=False) is None:
             continue
         said = node.body[0]
         for number in range(said.lineno - 1, said.end_lineno):

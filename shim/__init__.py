@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from .arrays import dtype
     from .enums import DLDataTypeCode, DLDeviceType
-    from .report import Report, inspect
+    from .report import Outcome, Report, Verdict, inspect
 
 __version__ = "0.1.0"
 
@@ -34,10 +34,12 @@ __all__ = [
     "CopyRequiredError",
     "DLDataTypeCode",
     "DLDeviceType",
+    "Outcome",
     "Producer",
     "Report",
     "Tensor",
     "UnsupportedObjectError",
+    "Verdict",
     "dtype",
     "from_dlpack",
     "inspect",
@@ -48,7 +50,9 @@ __all__ = [
 _LAZY = {
     "DLDataTypeCode": "enums",
     "DLDeviceType": "enums",
+    "Outcome": "report",
     "Report": "report",
+    "Verdict": "report",
     "_rebuild": "arrays",
     "dtype": "arrays",
     "inspect": "report",

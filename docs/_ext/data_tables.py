@@ -39,8 +39,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from dlshim import _core
-from dlshim import streams as stream_table
-from dlshim.explain import KNOWN, Known
+from dlshim import known as table
+from dlshim.commands import MESSAGES, Message
 
 Row = tuple[str, ...]
 
@@ -175,11 +175,15 @@ class Limits(Table):
     widths = (65, 35)
 
     def rows(self) -> Iterable[Row]:
-        from dlshim.matrix.model import LIMITS
-        from dlshim.matrix.run import options_text
+        from dlshim import known
+        from dlshim.matrix import run
 
-        for limit in LIMITS:
-            yield limit.reason, f"``{options_text(limit.cure)}``" if limit.cure else "—"
+        for limit, _ in run.LIMITS:
+            yield limit.why, f"``{limit.cure}``" if limit.cure else "—"
+        for name, told in known.LIMITS.items():
+            who = dict.fromkeys(row.name for row in known.CONSUMERS if name in row.limits)
+            cure = f"``{told.cure}``" if told.cure else "—"
+            yield f"{', '.join(who)}: {told.reason}", cure
 
 
 # ---- streams ------------------------------------------------------------------------------
@@ -209,7 +213,7 @@ class Streams(Table):
         return " → ".join("—" if part == "``-``" else part for part in parts)
 
     def rows(self) -> Iterable[Row]:
-        cells = stream_table.cells(self.arguments[0])
+        cells = table.cells(self.arguments[0])
         values = next(iter(cells.values()))
         rows = together(
             (producer, *map(self.cell, row.values())) for producer, row in cells.items()
@@ -257,7 +261,7 @@ class Producers(Table):
     }  # fmt: skip
 
     def rows(self) -> Iterable[Row]:
-        for kind in stream_table.cells("CUDA"):
+        for kind in table.cells("CUDA"):
             trait, meaning = self.meanings[kind]
             names = [row.name for row in libraries(self.source) if has_trait(row, trait)]
             yield kind, meaning, ", ".join(dict.fromkeys(names)) or "—"
@@ -556,7 +560,7 @@ class Times(Table):
 
 
 class Messages(SphinxDirective):
-    """Rows of shim/explain.py with the examples of tests/interop/messages.toml."""
+    """Rows of shim/commands.py with the examples of tests/interop/messages.toml."""
 
     required_arguments = 2
     longest = 150
@@ -582,7 +586,7 @@ class Messages(SphinxDirective):
             return Replays.link(cited)
         return f"rule {cited} (:doc:`{'streams' if cited[0] == 'S' else 'rules'}`)"
 
-    def lines(self, row: Known, said: dict[str, Any], texts: list[str]) -> Iterable[str]:
+    def lines(self, row: Message, said: dict[str, Any], texts: list[str]) -> Iterable[str]:
         yield f"``{texts[0]}``"
         yield f"    *{said['who']}.*  {row.cause}"
         for text in texts[1:]:
@@ -594,12 +598,12 @@ class Messages(SphinxDirective):
         yield ""
 
     def run(self) -> list[nodes.Node]:
-        keys = [row.key for row in KNOWN]
+        keys = [row.key for row in MESSAGES]
         first, last = (keys.index(key) for key in self.arguments)
         lines: list[str] = []
         table = self.table()
         examples, said = self.examples(table), {row["key"]: row for row in table["row"]}
-        for row in KNOWN[first : last + 1]:
+        for row in MESSAGES[first : last + 1]:
             lines += self.lines(row, said[row.key], examples[row.key])
         box = nodes.container()
         self.state.nested_parse(StringList(lines, source="messages"), self.content_offset, box)

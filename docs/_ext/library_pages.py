@@ -4,13 +4,12 @@
 ``.. dlshim-library-pages::``   a section for each library
 
 The data: the files ``docs/results/interop-*.md``, which the interop sessions wrote (versions,
-dates, exchanges that work, refusals with their reason), the tables of ``dlshim.matrix`` and, where
-the package has them, the faults of ``dlshim.doctor``.
+dates, exchanges that work, refusals with their reason), the consumers of ``dlshim.matrix`` and the
+faults of ``dlshim.known``.
 """
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import re
 from collections.abc import Iterable, Iterator
@@ -24,6 +23,9 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import nested_parse_with_titles
+
+from dlshim import known
+from dlshim.matrix.libraries import CONSUMERS
 
 Version = tuple[int, ...]
 
@@ -141,17 +143,12 @@ class Facts:
     def __init__(self, docs: Path) -> None:
         self.docs = docs
         self.runs = [Run(path) for path in sorted((docs / "results").glob("interop-*.md"))]
-        self.matrix = importlib.import_module("dlshim.matrix.model")
-        self.consumers = importlib.import_module("dlshim.matrix.consumers").CONSUMERS
+        self.consumers = CONSUMERS
 
     @cached_property
     def faults(self) -> list[list[str]]:
         """Library, first release, first one without, harm, what, what dlshim does."""
-        try:
-            rows = importlib.import_module("dlshim.doctor").FAULTS
-        except ImportError:
-            return []
-        return [[*" ".join(row[:-2]).split(), *row[-2:]] for row in rows]
+        return [[*" ".join(row[:-2]).split(), *row[-2:]] for row in known.FAULTS]
 
     @cached_property
     def never_write(self) -> set[str]:
@@ -174,20 +171,15 @@ class Facts:
     @staticmethod
     def asks(consumer: Any) -> list[tuple[Version, Version | None, str]]:
         """Which DLPack a consumer asks for: (since, until, "0.x" or "1.x")."""
-        if hasattr(consumer, "rows"):
-            spans: list[tuple[Version, Version | None, str]] = []
-            for row in sorted(consumer.rows, key=lambda row: row.since):
-                if spans and spans[-1][2] == row.asks:
-                    spans[-1] = (spans[-1][0], None, row.asks)
-                else:
-                    if spans:
-                        spans[-1] = (spans[-1][0], row.since, spans[-1][2])
-                    spans.append((row.since, None, row.asks))
-            return spans
-        first = consumer.versioned_from
-        if first is None or first == ():
-            return [((), None, "1.x" if first == () else "0.x")]
-        return [((), first, "0.x"), (first, None, "1.x")]
+        spans: list[tuple[Version, Version | None, str]] = []
+        for row in sorted(consumer.rows, key=lambda row: row.since):
+            if spans and spans[-1][2] == row.asks:
+                spans[-1] = (spans[-1][0], None, row.asks)
+            else:
+                if spans:
+                    spans[-1] = (spans[-1][0], row.since, spans[-1][2])
+                spans.append((row.since, None, row.asks))
+        return spans
 
     def takes(self, library: Library) -> Iterator[str]:
         """Sentences about a library as a consumer."""
@@ -222,15 +214,6 @@ class Facts:
                     "read-only memory needs no option.")  # fmt: skip
         return (f"{who} asks for DLPack 0.x and cannot be told that memory is read-only.  Such "
                 "memory needs ``legacy_readonly=``.")  # fmt: skip
-
-    def booleans(self, library: Library) -> Iterator[str]:
-        if not hasattr(self.matrix, "BOOLEANS"):
-            yield from self.narrower(library)
-        elif first := self.matrix.BOOLEANS.get(library.key):
-            who = span(library.title, (), first)
-            yield f"{who} cannot exchange booleans by DLPack."
-            if library.key in self.matrix.LABELS_UINT8:
-                yield f'{who} gives its booleans as uint8: pass ``reinterpret="bool"``.'
 
     def narrower(self, library: Library) -> Iterator[str]:
         """Element types that a release took up."""
@@ -296,7 +279,7 @@ class Pages(SphinxDirective):
         lines = [library.title, "-" * len(library.title), ""]
         lines += [f"Tried with {', '.join(facts.releases(library))}, on {when}.", ""]
         for label, sentences in (
-            ("How it asks", [*facts.takes(library), *facts.booleans(library)]),
+            ("How it asks", [*facts.takes(library), *facts.narrower(library)]),
             ("What it cannot hold", list(facts.refusals(library))),
             ("Known faults", list(facts.known_faults(library))),
         ):

@@ -1,9 +1,10 @@
 """Who takes arrays in: one adapter per library and way of asking.
 
 An adapter imports (``take``), tells what it got by the library's own means (``look``), and says
-what the library can hold (``limit``: None, or the name of a row in ``refusals``). The class
-attributes say how the library asks; they are written from its sources and documentation (and
-checked by ``test_calls.py`` with a spy), not from the results of the matrix.
+what the library can hold (``limit``: None, or the name of a row in ``refusals``). How the library
+asks and what it holds is read from the table that ``dlshim.inspect`` answers from, where ``known``
+names the function; else the class attributes say it. Both are written from sources and
+documentation (and checked by ``test_calls.py`` with a spy), not from the results of the matrix.
 """
 
 from __future__ import annotations
@@ -17,13 +18,25 @@ from typing import Any
 
 import numpy as np
 
-from . import nanobind_modules, versions
-from .cases import BY_TRIPLE, DTYPES, ML, PLAIN, DType, Layout, is_contiguous, row_major, truth
+from dlshim import known as table
+from dlshim.known import (
+    COPIES,
+    COPIES_UNALIGNED,
+    HONOURS,
+    IGNORES,
+    LEGACY,
+    SHARES,
+    VERSIONED,
+)
+
+from . import nanobind_modules, refusals, versions
+from .cases import BY_TRIPLE, DTYPES, PLAIN, DType, Layout, row_major, truth
 from .producers import Facts, read_torch
 
-LEGACY, VERSIONED, LEGACY_FIRST = "legacy", "versioned", "legacy, then versioned"
-SHARES, COPIES = "shares", "copies"
-HONOURS, IGNORES, ALWAYS_READONLY = "honours", "ignores", "always read-only"
+FROM_THE_TABLE = (
+    "asks", "reads_table", "bears_negative", "never_writes", "memory", "buffer_next", "flag",
+    "dtypes",
+)  # fmt: skip
 
 
 @dataclass
@@ -43,6 +56,12 @@ class Consumer:
     name: str
     library: str
     modules: tuple[str, ...] = ()
+    known = ""
+    """The function's name in the table of ``dlshim.known``."""
+    inspected = True
+    """What ``dlshim.inspect`` says of that function is about this very call."""
+    buffer = False
+    """Never asks for DLPack: upgraded it is given ``dlshim.from_dlpack(x)``, for its buffer."""
     capsule = False
     """Takes raw capsules only: bare it is given ``x.__dlpack__()``."""
     asks = VERSIONED
@@ -71,7 +90,18 @@ class Consumer:
 
     def __init__(self) -> None:
         self.imported = [importlib.import_module(m) for m in self.modules]
+        if self.known:
+            self.read(table.row_of(self.known, self.version())[0])
         self.setup()
+
+    def read(self, row: table.Known) -> None:
+        self.row = row
+        self.capsule, self.buffer = row.wants == "capsule", row.wants == "buffer"
+        for name in FROM_THE_TABLE:
+            setattr(self, name, getattr(row, name))
+
+    def version(self) -> tuple[int, ...]:
+        return versions.of(self.library)
 
     def setup(self) -> None:
         """What must be done once per process."""
@@ -84,6 +114,11 @@ class Consumer:
 
     def limit(self, facts: Facts) -> str | None:
         """Which documented limit of the library this array meets; None: it can hold it."""
+        if self.known:
+            layout = facts.layout
+            array = table.Array(facts.dtype.name, layout.shape, layout.strides)
+            met = self.row.limit(array)
+            return refusals.key(self.row, met) if met else self.layout_limit(facts)
         if facts.dtype.name not in self.dtypes:
             return self.dtype_row
         return self.layout_limit(facts)
@@ -92,6 +127,8 @@ class Consumer:
         return None
 
     def copies(self, facts: Facts) -> bool:
+        if self.memory == COPIES_UNALIGNED:
+            return facts.aligned is not None and facts.aligned < 64
         return self.memory == COPIES
 
     def waits(self) -> Iterable[None]:
@@ -118,15 +155,6 @@ def see_numpy(array: np.ndarray) -> Seen:
     )
 
 
-def compact(layout: Layout) -> bool:
-    """Some order of the axes makes it contiguous."""
-    if layout.size == 0 or layout.contiguous:
-        return True
-    axes = [(s, n) for n, s in zip(layout.shape, layout.strides, strict=True) if n != 1]
-    axes.sort(reverse=True)
-    return is_contiguous(tuple(n for _, n in axes), tuple(s for s, _ in axes))
-
-
 def columns(layout: Layout) -> Layout | None:
     """The layout with its axes reversed, if it is column-major contiguous."""
     turned = replace(layout, shape=layout.shape[::-1], strides=layout.strides[::-1])
@@ -140,17 +168,12 @@ class NumPy(Consumer):
     name = "numpy"
     library = "numpy"
     modules = ("numpy",)
-    dtypes = frozenset(PLAIN)
-    dtype_row = "numpy-dtype"
-    flag = HONOURS
+    known = "numpy.from_dlpack"
+
+    def version(self):
+        return versions.of("numpy")
 
     def setup(self):
-        here = versions.of("numpy")
-        self.asks = VERSIONED if here >= (2, 1) else LEGACY
-        if here < (2, 2, 5):
-            self.flag = ALWAYS_READONLY
-        if here < (1, 25):
-            self.dtypes = frozenset(PLAIN - {"bool"})
         self.function = getattr(np, "from_dlpack", None) or np._from_dlpack
 
     def take(self, obj):
@@ -162,6 +185,7 @@ class NumPy(Consumer):
 
 class NumPyCopy(NumPy):
     name = "numpy(copy=True)"
+    inspected = False
     asks_copy = True
 
     def setup(self):
@@ -181,12 +205,24 @@ class NumPyDevice(NumPyCopy):
         return self.function(obj, device="cpu")
 
 
+class NumPyAsArray(NumPy):
+    name = "numpy.asarray"
+    known = "numpy.asarray"
+
+    def take(self, obj):
+        return np.asarray(obj)
+
+
 class Strict(NumPy):
+    """Asks as the NumPy below it."""
+
     name = "array-api-strict"
+    inspected = False
     library = "array-api-strict"
     modules = ("array_api_strict",)
-    dtypes = frozenset(PLAIN - {"float16"})
-    dtype_row = "strict-dtype"
+
+    def limit(self, facts):
+        return None if facts.dtype.name in PLAIN - {"float16"} else "strict-dtype"
 
     def take(self, obj):
         return self.imported[0].from_dlpack(obj)
@@ -197,9 +233,9 @@ class Strict(NumPy):
 
 class Awkward(NumPy):
     name = "awkward"
+    inspected = False
     library = "awkward"
     modules = ("awkward",)
-    dtype_row = "numpy-dtype"
 
     def take(self, obj):
         return self.imported[0].from_dlpack(obj)
@@ -218,20 +254,10 @@ class Torch(Consumer):
     name = "torch"
     library = "torch"
     modules = ("torch",)
-    dtype_row = "torch-dtype"
-    bears_negative = False
+    known = "torch.from_dlpack"
 
     def setup(self):
         (self.torch,) = self.imported
-        here = versions.of("torch")
-        self.asks = VERSIONED if here >= (2, 9) else LEGACY
-        self.dtypes = frozenset(n for n in DTYPES if hasattr(self.torch, n))
-        if here < (2, 3):
-            self.dtypes -= {"uint16", "uint32", "uint64"}
-        if here < (2, 0):
-            self.dtypes -= {"bool"}
-        if here < (2, 10):
-            self.dtypes -= ML - {"bfloat16"}
 
     def take(self, obj):
         return self.torch.from_dlpack(obj)
@@ -249,6 +275,7 @@ class Torch(Consumer):
 
 class TorchCopy(Torch):
     name = "torch(copy=True)"
+    inspected = False
     asks_copy = True
 
     def setup(self):
@@ -279,6 +306,8 @@ class TorchDevice(TorchNoCopy):
 
 class TorchAsArray(Torch):
     name = "torch.asarray"
+    inspected = True
+    known = "torch.asarray"
     buffer_first = True
 
     def setup(self):
@@ -289,6 +318,14 @@ class TorchAsArray(Torch):
         return self.torch.asarray(obj)
 
 
+class TorchAsTensor(TorchAsArray):
+    name = "torch.as_tensor"
+    known = "torch.as_tensor"
+
+    def take(self, obj):
+        return self.torch.as_tensor(obj)
+
+
 # --- compiled array libraries ----------------------------------------------------------------
 
 
@@ -296,24 +333,14 @@ class Jax(Consumer):
     name = "jax"
     library = "jax"
     modules = ("jax", "jax.numpy")
-    asks = LEGACY
-    flag = IGNORES
-    dtype_row = "jax-dtype"
+    known = "jax.numpy.from_dlpack"
 
     def setup(self):
         jax, self.jnp = self.imported
         jax.config.update("jax_enable_x64", True)
-        here = versions.of("jax")
-        self.capsule = here < (0, 4, 16)
-        self.never_writes = not self.capsule
-        if self.capsule:
-            self.bears_negative = False
-        self.asks = VERSIONED if here >= (0, 12) else LEGACY  # 0.10 asks with stream= alone
-        if here < (0, 6):
-            self.dtypes = frozenset(PLAIN | {"bfloat16"})  # DLPack has float8 since 2025
-        if here < (0, 4, 24):
-            self.dtypes -= {"bool"}
-        self.copies_unaligned = here > (0, 4, 26)
+        self.capsule = versions.of("jax") < (0, 4, 16)
+        if self.capsule:  # before the table
+            self.never_writes = self.bears_negative = False
         self.function = getattr(self.jnp, "from_dlpack", None)
         if self.capsule:
             self.function = importlib.import_module("jax.dlpack").from_dlpack
@@ -331,13 +358,6 @@ class Jax(Consumer):
             None,
         )
 
-    def layout_limit(self, facts):
-        return None if compact(facts.layout) else "jax-strides"
-
-    def copies(self, facts):
-        """The CPU client wants 64-byte alignment and copies what has less (at first it did not)."""
-        return self.copies_unaligned and facts.aligned is not None and facts.aligned < 64
-
     def waits(self):
         """XLA copies in a thread of its own and lets go of the source there."""
         deadline = time.monotonic() + 10
@@ -345,15 +365,22 @@ class Jax(Consumer):
             yield
 
 
+class JaxAsArray(Jax):
+    name = "jax.numpy.asarray"
+    known = "jax.numpy.asarray"
+
+    def take(self, obj):
+        return self.jnp.asarray(obj)
+
+    def copies(self, facts):
+        return None
+
+
 class TvmFfi(Consumer):
     name = "tvm-ffi"
     library = "apache-tvm-ffi"
     modules = ("tvm_ffi",)
-    asks = LEGACY
-
-    def setup(self):
-        # from_dlpack() in 0.1.2 knows no table; 0.1.15 does, and does not look at its flags.
-        self.reads_table = versions.of("apache-tvm-ffi") >= (0, 1, 15)
+    known = "tvm_ffi.from_dlpack"
 
     def take(self, obj):
         return self.imported[0].from_dlpack(obj)
@@ -410,20 +437,12 @@ class Warp(Consumer):
     name = "warp"
     library = "warp-lang"
     modules = ("warp",)
-    asks = LEGACY
-    dtype_row = "warp-dtype"
+    known = "warp.from_dlpack"
 
     def setup(self):
         (self.warp,) = self.imported
         self.warp.config.quiet = True
         self.warp.init()
-        here = versions.of("warp-lang")
-        names = {n for n in PLAIN if not n.startswith("complex")}
-        if here < (1, 16):
-            names -= {"bool"}
-        if hasattr(self.warp, "bfloat16"):
-            names |= {"bfloat16"}
-        self.dtypes = frozenset(names)
 
     def take(self, obj):
         return self.warp.from_dlpack(obj)
@@ -435,19 +454,12 @@ class Warp(Consumer):
         data = read_memory(result.ptr or 0, size, result.shape, strides)
         return Seen(tuple(result.shape), name, data, result.ptr, None)
 
-    def limit(self, facts):
-        """The shape is looked at first."""
-        return "warp-scalar" if facts.layout.shape == () else super().limit(facts)
-
 
 class Mlx(Consumer):
     name = "mlx"
     library = "mlx"
     modules = ("mlx.core",)
-    asks = LEGACY_FIRST
-    memory = COPIES
-    dtype_row = "mlx-dtype"
-    dtypes = frozenset(PLAIN | {"bfloat16"})
+    known = "mlx.core.from_dlpack"
 
     def setup(self):
         (self.mx,) = self.imported
@@ -464,31 +476,23 @@ class Mlx(Consumer):
         flat = mx.contiguous(result).reshape(-1).view(mx.uint8)
         return Seen(tuple(result.shape), name, bytes(memoryview(flat)), None, None)
 
-    def layout_limit(self, facts):
-        if facts.negative:
-            return "mlx-negative"
-        return "mlx-narrows" if facts.dtype.name in ("float64", "complex128") else None
+
+class MlxArray(Mlx):
+    name = "mlx.core.array"
+    known = "mlx.core.array"
+
+    def take(self, obj):
+        return self.mx.array(obj)
 
 
 class Paddle(Consumer):
     name = "paddle"
     library = "paddlepaddle"
     modules = ("paddle",)
-    dtype_row = "paddle-dtype"
-    bears_negative = False
-    dtypes = frozenset(PLAIN - {"uint16", "uint32", "uint64"} | {"bfloat16"})
+    known = "paddle.utils.dlpack.from_dlpack"
 
     def setup(self):
         (self.paddle,) = self.imported
-        newer = ("uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2")
-        self.dtypes |= {name for name in newer if hasattr(self.paddle, name)}
-        here = versions.of("paddlepaddle")
-        self.asks = VERSIONED if here >= (3, 3) else LEGACY
-        self.capsule = here < (3,)
-        if self.capsule:
-            self.memory = COPIES
-            self.dtypes = frozenset(self.dtypes - {"bool", "uint16", "uint32", "uint64"})
-            self.dtype_row = "paddle2-dtype"
 
     def take(self, obj):
         return self.paddle.utils.dlpack.from_dlpack(obj)
@@ -498,27 +502,16 @@ class Paddle(Consumer):
         host = result.numpy()
         return Seen(tuple(result.shape), name, host.tobytes(), result.data_ptr(), None)
 
-    def layout_limit(self, facts):
-        if self.capsule and not facts.layout.contiguous:
-            return "paddle2-strides"
-        return "paddle-uint16" if facts.dtype.name == "uint16" else None
-
 
 class TensorFlow(Consumer):
     name = "tensorflow"
     library = "tensorflow-cpu"
     modules = ("tensorflow",)
-    capsule = True
-    asks = LEGACY
-    bears_negative = False
-    dtype_row = "tensorflow-dtype"
-    dtypes = frozenset(PLAIN | {"bfloat16"})
+    known = "tensorflow.experimental.dlpack.from_dlpack"
 
     def setup(self):
         (self.tf,) = self.imported
         self.tf.constant(0.0)  # the context must be there
-        if versions.of("tensorflow-cpu") < (2, 13):
-            self.dtypes -= {"bool"}
         self.function = self.tf.experimental.dlpack.from_dlpack
 
     def take(self, obj):
@@ -533,17 +526,12 @@ class TensorFlow(Consumer):
             address = legacy_struct(capsule).data
         return Seen(tuple(result.shape), result.dtype.name, host.tobytes(), address, None)
 
-    def layout_limit(self, facts):
-        return None if facts.layout.contiguous else "tensorflow-strides"
-
 
 class OnnxRuntime(Consumer):
     name = "onnxruntime"
     library = "onnxruntime"
     modules = ("onnxruntime",)
-    asks = LEGACY
-    dtype_row = "onnxruntime-dtype"
-    dtypes = frozenset(ARROW_DTYPES | {"bfloat16"})
+    known = "onnxruntime.OrtValue.from_dlpack"
     onnx = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64"}
     onnx.update({9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64"})
     onnx.update({16: "bfloat16", 17: "float8_e4m3fn", 18: "float8_e4m3fnuz"})
@@ -563,9 +551,6 @@ class OnnxRuntime(Consumer):
         size = DTYPES[name].itemsize
         data = read_memory(result.data_ptr(), size, shape, row_major(shape))
         return Seen(shape, name, data, result.data_ptr(), None)
-
-    def layout_limit(self, facts):
-        return None if facts.layout.contiguous else "onnxruntime-strides"
 
 
 class Open3d(Consumer):
@@ -617,9 +602,7 @@ class ArrowTensor(Consumer):
     name = "pyarrow.Tensor"
     library = "pyarrow"
     modules = ("pyarrow",)
-    dtypes = ARROW_DTYPES
-    dtype_row = "pyarrow-dtype"
-    flag = HONOURS
+    known = "pyarrow.Tensor.from_dlpack"
 
     def setup(self):
         (self.pa,) = self.imported
@@ -635,12 +618,10 @@ class ArrowTensor(Consumer):
         seen.writable = result.is_mutable if seen.data else None
         return seen
 
-    def layout_limit(self, facts):
-        return "pyarrow-negative" if facts.negative else None
-
 
 class ArrowArray(ArrowTensor):
     name = "pyarrow.Array"
+    known = "pyarrow.Array.from_dlpack"
 
     def take(self, obj):
         return self.pa.Array.from_dlpack(obj)
@@ -653,27 +634,18 @@ class ArrowArray(ArrowTensor):
         data = ctypes.string_at(address, len(result) * size) if len(result) else b""
         return Seen((len(result),), name, data, address, buffer.is_mutable if buffer else None)
 
-    def layout_limit(self, facts):
-        one = len(facts.layout.shape) == 1 and facts.layout.contiguous
-        return None if one else "pyarrow-array"
-
 
 class Nanoarrow(Consumer):
     name = "nanoarrow"
-    buffer_first = True
     library = "nanoarrow"
     modules = ("nanoarrow",)
-    asks = LEGACY
-    dtypes = ARROW_DTYPES
-    dtype_row = "nanoarrow-dtype"
+    known = "nanoarrow.c_buffer"
+    buffer_first = True
 
     def limit(self, facts):
-        """The strides are looked at first."""
-        if not facts.layout.contiguous:
-            return "nanoarrow-warp" if facts.producer == "warp" else "nanoarrow-layout"
-        if len(facts.layout.shape) > 1:
-            return "nanoarrow-layout"
-        return super().limit(facts)
+        row = super().limit(facts)
+        warp = facts.producer == "warp" and not facts.layout.contiguous
+        return "nanoarrow-warp" if warp else row
 
     def take(self, obj):
         return self.imported[0].c_buffer(obj)
@@ -684,9 +656,6 @@ class Nanoarrow(Consumer):
         return Seen(
             (result.n_elements,), name, ctypes.string_at(address, result.size_bytes), address, None
         )
-
-    def layout_limit(self, facts):
-        return "nanoarrow-scalar" if facts.layout.shape == () else None
 
 
 class Mpi4py(Consumer):
@@ -747,7 +716,11 @@ class Nanobind(Consumer):
     library = "nanobind"
     generation: str
     function = "take_rw"
+    known = "nanobind, writable parameter"
     raises = ("TypeError",)
+
+    def version(self):
+        return tuple(int(part) for part in self.generation.split("."))
 
     def setup(self):
         self.module = nanobind_modules.load(self.generation)
@@ -770,13 +743,12 @@ class Nanobind(Consumer):
 class Nanobind22(Nanobind):
     name = "nanobind 2.2 rw"
     generation = "2.2.0"
-    asks = LEGACY
 
 
 class Nanobind22ro(Nanobind22):
     name = "nanobind 2.2 ro"
     function = "take_ro"
-    buffer_next = True
+    known = "nanobind, read-only parameter"
 
 
 class Nanobind29(Nanobind22):
@@ -787,13 +759,12 @@ class Nanobind29(Nanobind22):
 class Nanobind29ro(Nanobind29):
     name = "nanobind 2.9 ro"
     function = "take_ro"
-    buffer_next = True
+    known = "nanobind, read-only parameter"
 
 
-class Nanobind31(Nanobind22):
+class Nanobind31(Nanobind):
     name = "nanobind 3.1 rw"
     generation = "3.1.0"
-    asks = VERSIONED
 
     def layout_limit(self, facts):
         return "nanobind-readonly" if facts.access != "writable" else None
@@ -803,7 +774,7 @@ class Nanobind31ro(Nanobind):
     name = "nanobind 3.1 ro"
     generation = "3.1.0"
     function = "take_ro"
-    asks = LEGACY_FIRST
+    known = "nanobind, read-only parameter"
 
 
 ALL = [
@@ -813,4 +784,7 @@ ALL = [
     Nanobind29ro, Nanobind31, Nanobind31ro,
 ]  # fmt: skip
 
-__all__ = ["ALL", "Consumer", "DType", "Seen"]
+INSPECTED = [NumPyAsArray, TorchAsTensor, JaxAsArray, MlxArray]
+"""Other functions of theirs that ``dlshim.inspect`` knows: few element types are exchanged."""
+
+__all__ = ["ALL", "INSPECTED", "Consumer", "DType", "Seen"]

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from dlshim.known import ALWAYS_READONLY, HONOURS, LEGACY, LEGACY_FIRST
+
+from . import versions
 from .cases import PLAIN, Layout, row_major
-from .consumers import ALWAYS_READONLY, HONOURS, LEGACY, Consumer
+from .consumers import Consumer
 from .producers import IMMUTABLE, STATED, WRITABLE, Facts
 from .refusals import REFUSALS
 
@@ -36,7 +39,8 @@ class Expected:
 
 def told(facts: Facts, consumer: Consumer, shim: str) -> Facts:
     """A legacy consumer is told what the library's own capsules say of the elements."""
-    legacy = consumer.asks == LEGACY and not consumer.reads_table and shim == "upgraded"
+    first = consumer.asks in (LEGACY, LEGACY_FIRST) and not consumer.buffer
+    legacy = first and not consumer.reads_table and shim == "upgraded"
     own = facts.legacy_dtype if legacy else None
     return replace(facts, dtype=own) if own is not None else facts
 
@@ -53,6 +57,8 @@ def arriving(facts: Facts, consumer: Consumer) -> Facts:
 
 def expect(facts: Facts, consumer: Consumer, shim: str = "upgraded") -> Expected:
     met = arriving(facts, consumer)
+    if consumer.buffer:  # a Tensor's buffer says read-only, and bears all strides
+        return from_buffer(facts, consumer)
     if met.negative and not consumer.bears_negative:
         return refused("N9-negative", consumer.raises)
     legacy = consumer.asks == LEGACY and not consumer.reads_table  # our types have a table
@@ -65,6 +71,16 @@ def expect(facts: Facts, consumer: Consumer, shim: str = "upgraded") -> Expected
     if row is not None:
         return refused(row, REFUSALS[row].raises)
     return Expected(shares=shares(facts, met, consumer), writable=writable(met, consumer))
+
+
+def from_buffer(facts: Facts, consumer: Consumer) -> Expected:
+    row = consumer.limit(facts)
+    strict = facts.producer == "array-api-strict" and versions.of("numpy") < (2, 1)
+    if strict and facts.access == STATED:  # there is no way in
+        return refused("strict-readonly", consumer.raises)
+    if row is not None:
+        return refused(row, REFUSALS[row].raises)
+    return Expected(shares=shares(facts, facts, consumer), writable=writable(facts, consumer))
 
 
 def through_buffer(met: Facts, consumer: Consumer, shim: str) -> bool:
@@ -80,7 +96,8 @@ def refused(row: str, raises: tuple[str, ...]) -> Expected:
 def shares(facts: Facts, met: Facts, consumer: Consumer) -> bool | None:
     if facts.layout.size == 0 or facts.address is None:
         return None
-    return not (consumer.asks_copy or consumer.copies(met))
+    copies = consumer.copies(met)
+    return None if copies is None else not (consumer.asks_copy or copies)
 
 
 def writable(met: Facts, consumer: Consumer) -> bool | None:

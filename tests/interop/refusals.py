@@ -10,21 +10,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dlshim.known import CONSUMERS, LIMITS, Known
+
 
 @dataclass(frozen=True)
 class Row:
     who: str
     raises: tuple[str, ...]
     reason: str
+    #: It arrives as something else, which is the consumer's own doing.
     changes: bool = False
-    """It is not refused but arrives as something else: the consumer's own doing."""
+    #: Refusing it, the consumer forgets what it had taken already.
     leaks: bool = False
-    """Refusing it, the consumer forgets what it had taken already."""
 
 
-ANY = ("TypeError", "ValueError", "RuntimeError", "BufferError", "NotImplementedError")
+def key(consumer: Known, limit: str) -> str:
+    """The name of the row about a limit of a consumer, in the releases of its row."""
+    return "%s %s: %s" % (consumer.name, ".".join(map(str, consumer.since)), limit)
+
+
+def of_the_table(consumer: Known, limit: str) -> Row:
+    # Paddle 2 renames the capsule before it looks, and then nobody frees it.
+    leaks = consumer.library == "paddle" and consumer.wants == "capsule" and limit == "dtype"
+    told = LIMITS[limit]
+    return Row(consumer.library, consumer.raises, told.reason, told.changes, leaks)
+
 
 REFUSALS: dict[str, Row] = {
+    **{key(each, limit): of_the_table(each, limit) for each in CONSUMERS for limit in each.limits},
     # --- dlshim, on purpose ---
     "N9-negative": Row(
         "dlshim",
@@ -47,17 +60,16 @@ REFUSALS: dict[str, Row] = {
         "parameter that must be writable refuses it. readonly=False vouches for the caller.",
     ),
     # --- NumPy and what imports through it ---
-    "numpy-dtype": Row(
-        "numpy",
-        ("RuntimeError", "BufferError"),
-        "NumPy has no bfloat16 or float8 type of its own; its DLPack importer knows the codes "
-        "int, uint, float, complex and (from 1.25) bool.",
-    ),
     "strict-dtype": Row(
         "array-api-strict",
         ("RuntimeError", "BufferError", "TypeError"),
         "The array API standard has no float16, bfloat16 or float8; the strict namespace refuses "
         "every type that is not in the standard.",
+    ),
+    "strict-readonly": Row(
+        "array-api-strict",
+        ("BufferError",),
+        "On NumPy before 2.1 the strict namespace exports no read-only array in any way.",
     ),
     "awkward-scalar": Row(
         "awkward",
@@ -65,86 +77,6 @@ REFUSALS: dict[str, Row] = {
         "Awkward arrays have at least one dimension.",
     ),
     # --- compiled libraries ---
-    "torch-dtype": Row(
-        "torch",
-        ("RuntimeError", "BufferError", "ValueError"),
-        "torch has no such element type (float8_e3m4, e4m3 and e4m3b11fnuz never; the other "
-        "float8 types, unsigned 16 to 64 bit and bool in old versions only not through DLPack).",
-    ),
-    "jax-dtype": Row("jax", ANY, "XLA's DLPack importer has no such element type."),
-    "jax-strides": Row(
-        "jax",
-        ("JaxRuntimeError", "XlaRuntimeError", "RuntimeError"),
-        "XLA buffers are dense: strides must be a permutation of a compact layout.",
-    ),
-    "warp-dtype": Row(
-        "warp",
-        ("RuntimeError", "TypeError"),
-        "Warp has no complex and no float8 types (bool through DLPack from 1.16, bfloat16 later).",
-    ),
-    "warp-scalar": Row(
-        "warp",
-        ("IndexError", "RuntimeError"),
-        "Warp arrays have one to four dimensions.",
-    ),
-    "mlx-dtype": Row("mlx", ("ValueError", "TypeError"), "MLX has no float8 types."),
-    "mlx-narrows": Row(
-        "mlx",
-        (),
-        "MLX turns float64 into float32 and complex128 into complex64 on import.",
-        changes=True,
-    ),
-    "mlx-negative": Row(
-        "mlx",
-        ("ValueError",),
-        "MLX says so: cannot convert DLPack arrays with negative strides.",
-    ),
-    "paddle-dtype": Row(
-        "paddle",
-        ANY,
-        "Paddle's DLPack importer knows no such element type (unsigned ones above 8 bits from 3 "
-        "on).",
-    ),
-    "paddle2-dtype": Row(
-        "paddle",
-        ANY,
-        "Paddle 2 knows no bool (its own goes out as uint8), no unsigned type above 8 bits and no "
-        "float8 in DLPack. It renames the capsule before it looks, and then nobody frees it.",
-        leaks=True,
-    ),
-    "paddle2-strides": Row(
-        "paddle",
-        (),
-        "Paddle 2 copies on import and ignores strides; order='C' gives it what it can read.",
-        changes=True,
-    ),
-    "paddle-uint16": Row(
-        "paddle",
-        (),
-        "Paddle says bfloat16 of whatever is uint16, as in paddle.to_tensor; the bits are kept.",
-        changes=True,
-    ),
-    "tensorflow-dtype": Row(
-        "tensorflow",
-        ("InvalidArgumentError", "RuntimeError"),
-        "TensorFlow's DLPack importer knows bool, int, uint, float, bfloat16 and complex.",
-    ),
-    "tensorflow-strides": Row(
-        "tensorflow",
-        ("InvalidArgumentError",),
-        "TensorFlow takes compact row-major memory only.",
-    ),
-    "onnxruntime-dtype": Row(
-        "onnxruntime",
-        ("RuntimeError",),
-        "ONNX Runtime's DLPack converter has no complex and no float8 types; bool it knows only "
-        "as uint8 with a word of its own beside it.",
-    ),
-    "onnxruntime-strides": Row(
-        "onnxruntime",
-        ("RuntimeError",),
-        "ONNX Runtime takes contiguous row-major memory only.",
-    ),
     "open3d-dtype": Row(
         "open3d",
         ("RuntimeError",),
@@ -158,32 +90,6 @@ REFUSALS: dict[str, Row] = {
     ),
     "mxnet-strides": Row("mxnet", ("MXNetError",), "MXNet takes compact row-major memory only."),
     # --- columnar memory ---
-    "pyarrow-dtype": Row(
-        "pyarrow",
-        ("ArrowInvalid", "ArrowTypeError", "ArrowNotImplementedError"),
-        "Arrow's primitive types are integers and floats of 16 to 64 bits; bool is one bit wide, "
-        "complex, bfloat16 and float8 do not exist.",
-    ),
-    "pyarrow-negative": Row(
-        "pyarrow", ("ArrowInvalid",), "Arrow tensors have no negative strides; it says so."
-    ),
-    "pyarrow-array": Row(
-        "pyarrow",
-        ("ArrowInvalid",),
-        "An Arrow array is one contiguous dimension; it names Tensor for everything else.",
-    ),
-    "nanoarrow-dtype": Row(
-        "nanoarrow",
-        ("ValueError", "NotImplementedError"),
-        "Arrow's primitive types are integers and floats of 16 to 64 bits. (Strides are looked at "
-        "first, so what has no dimension may meet nanoarrow-scalar instead.)",
-    ),
-    "nanoarrow-layout": Row(
-        "nanoarrow",
-        ("NotImplementedError", "ValueError"),
-        "nanoarrow buffers are one contiguous dimension; its stride check is not implemented for "
-        "other than one.",
-    ),
     "nanoarrow-warp": Row(
         "nanoarrow",
         ("ValueError", "NotImplementedError", "SystemError"),
@@ -191,13 +97,6 @@ REFUSALS: dict[str, Row] = {
         "way; the destructor of Warp's capsules is Python code, which fails then, and Warp's array "
         "is never released (the same without dlshim, which hands Warp's capsule on).",
         leaks=True,
-    ),
-    "nanoarrow-scalar": Row(
-        "nanoarrow",
-        ("NotImplementedError",),
-        "nanoarrow makes a buffer of no or one element of what has no dimension; where the "
-        "exporter gives strides for it (Open3D), its stride check is not implemented.",
-        changes=True,
     ),
     "mpi4py-strides": Row(
         "mpi4py",

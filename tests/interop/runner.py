@@ -80,6 +80,8 @@ class Presence:
 
     producers: dict[str, str] = field(default_factory=dict)
     consumers: dict[str, str] = field(default_factory=dict)
+    inspected: dict[str, str] = field(default_factory=dict)
+    """Consumers of which only what ``inspect`` says is of interest."""
     shims: dict[str, str] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
 
@@ -89,6 +91,7 @@ def presence() -> Presence:
     prepare()
     found = Presence()
     kinds = [("producers", producers.ALL), ("consumers", consumers.ALL)]
+    kinds.append(("inspected", consumers.INSPECTED))
     kinds.append(("shims", list(cells.SHIMS.values())))
     for kind, adapters in kinds:
         by_library: dict[str, list] = {}
@@ -129,6 +132,7 @@ def answer(kind: str, *names: str) -> None:
     from . import worker
 
     table = {"producers": worker.PRODUCERS, "consumers": worker.CONSUMERS, "shims": cells.SHIMS}
+    table["inspected"] = worker.CONSUMERS
     out = {}
     for name in names:
         try:
@@ -325,6 +329,12 @@ def whole(present: Presence) -> list[Batch]:
     pairs = [(p, c) for c in present.consumers for p in present.producers]
     shims = [shim for shim in ("bare", "upgraded", "pydlpack") if shim in present.shims]
     batches = [Batch(p, c, shim) for p, c in pairs for shim in shims]
+    known = {c.name for c in consumers.ALL if c.known and c.inspected}
+    batches += [Batch(p, c, "verdict") for p, c in pairs if c in known]
+    batches += [Batch(p, c, "cured", FEW[:1]) for p, c in pairs if c in known]
+    others = [(p, c) for c in present.inspected for p in present.producers]
+    shims = ("bare", "upgraded", "verdict")
+    batches += [Batch(p, c, shim, FEW) for p, c in others for shim in shims]
     direct = {c.name for c in consumers.ALL if not c.buffer_first}
     return batches + [Batch(p, c, "tensor", FEW) for p, c in pairs if c in direct]
 

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from dlshim import explain
-from dlshim.explain import KNOWN
+from dlshim.commands import MESSAGES, find
 from replays.running import missing
 
 if sys.version_info >= (3, 11):
@@ -26,7 +25,7 @@ else:
 HERE = Path(__file__).parent
 EXAMPLES: list[dict[str, Any]] = tomllib.loads((HERE / "messages.toml").read_text())["message"]
 LIVE = [example for example in EXAMPLES if "make" in example]
-ROWS = {row.key: row for row in KNOWN}
+ROWS = {row.key: row for row in MESSAGES}
 
 
 def name(example: dict[str, Any]) -> str:
@@ -80,6 +79,6 @@ def test_the_message_appears_is_known_and_its_cures_work(example, results) -> No
     else:
         told = results[name(example)]
     assert told["raised"], "nothing was raised"
-    found = explain.find(told["raised"])
+    found = find(told["raised"])
     assert found and found[0].key == example["row"], told["raised"][:500]
     assert {cure: error for cure, error in told["cures"].items() if error} == {}

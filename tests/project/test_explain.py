@@ -12,12 +12,12 @@ import pytest
 from project.test_matrix import NO_RICH, command, environment
 from project.tree import ROOT, SRC, read_toml, without_comments
 
-from dlshim import explain
-from dlshim.explain import KNOWN, Known
+from dlshim import commands
+from dlshim.commands import MESSAGES, Message
 
-MESSAGES = read_toml(ROOT / "tests" / "interop" / "messages.toml")
-EXAMPLES: list[dict[str, Any]] = MESSAGES["message"]
-KEYS = [row.key for row in KNOWN]
+SAMPLES = read_toml(ROOT / "tests" / "interop" / "messages.toml")
+EXAMPLES: list[dict[str, Any]] = SAMPLES["message"]
+KEYS = [row.key for row in MESSAGES]
 
 
 def name(example: dict[str, Any]) -> str:
@@ -30,18 +30,18 @@ def name(example: dict[str, Any]) -> str:
 def test_keys_are_unique_and_every_row_has_an_example() -> None:
     assert len(set(KEYS)) == len(KEYS) > 40
     assert set(KEYS) == {example["row"] for example in EXAMPLES}
-    assert [row["key"] for row in MESSAGES["row"]] == KEYS
+    assert [row["key"] for row in SAMPLES["row"]] == KEYS
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=name)
 def test_the_example_finds_its_row_first(example: dict[str, Any]) -> None:
-    found = explain.find(example["text"])
+    found = commands.find(example["text"])
     assert found and found[0].key == example["row"], [row.key for row in found]
     assert ("make" in example) != ("source" in example), "it is made here, or told from where"
 
 
-@pytest.mark.parametrize("row", KNOWN, ids=lambda row: row.key)
-def test_cures_are_code(row: Known) -> None:
+@pytest.mark.parametrize("row", MESSAGES, ids=lambda row: row.key)
+def test_cures_are_code(row: Message) -> None:
     for cure in row.cures:
         ast.parse(cure)
         assert len(cure) <= 90, "it has to stand in one line of a terminal"
@@ -49,7 +49,7 @@ def test_cures_are_code(row: Known) -> None:
 
 
 def test_references_are_rules_or_issues() -> None:
-    for row in MESSAGES["row"]:
+    for row in SAMPLES["row"]:
         assert row["who"]
         for cited in row.get("see", ()):
             assert re.fullmatch(r"[TNS]\d+|[\w.-]+/[\w.-]+#\d+", cited)
@@ -83,14 +83,14 @@ OURS = [e for e in EXAMPLES if e["row"].startswith("own-") or "' object: it" in 
 
 @pytest.mark.parametrize("example", OURS, ids=name)
 def test_a_text_of_dlshim_is_one_that_the_sources_have(example: dict[str, Any]) -> None:
-    row = next(row for row in KNOWN if row.key == example["row"])
+    row = next(row for row in MESSAGES if row.key == example["row"])
     found = next(each for each in row.patterns if re.search(each, example["text"]))
     assert any(re.search(found, text) for text in own_texts()), f"gone stale: {found}"
 
 
 def test_every_refusal_is_known() -> None:
     text = "BufferError: 'some.Type' object: whatever the reason is"
-    assert [row.key for row in explain.find(text)] == ["own"]
+    assert [row.key for row in commands.find(text)] == ["own"]
     assert "'%U' object: %U" in (SRC / "python" / "errors.c").read_text()
 
 
@@ -106,12 +106,12 @@ def test_the_last_error_of_a_traceback_counts_most() -> None:
         "Traceback (most recent call last):\n"
         "RuntimeError: from_dlpack received an\ninvalid capsule. Note that ...\n"
     )
-    assert [row.key for row in explain.find(text)] == ["invalid-capsule", "byte-order"]
+    assert [row.key for row in commands.find(text)] == ["invalid-capsule", "byte-order"]
 
 
 def test_what_is_no_message_is_not_found() -> None:
     for text in ("", "hello", "KeyError: 'a'", "TypeError: unsupported operand type(s) for +"):
-        assert explain.find(text) == []
+        assert commands.find(text) == []
 
 
 # ---- the command ------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def test_it_says_why_and_what_to_type(before: str) -> None:
 def test_an_unknown_message_says_what_to_do() -> None:
     done = command("explain", "something", "else")
     assert done.returncode == 1
-    for told in ("matrix", "troubleshooting", "inspect"):
+    for told in ("doctor", "inspect", "upgrade"):
         assert told in done.stdout
 
 
@@ -160,7 +160,7 @@ def test_it_reads_standard_input_and_tells_three_at_most() -> None:
         cwd=ROOT,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.count("why ") == explain.MOST
+    assert done.stdout.count("why ") == commands.MOST
 
 
 def test_no_array_library_is_imported() -> None:

@@ -18,18 +18,9 @@ import pytest
 from project.tree import ROOT, absent
 
 import dlshim
-from dlshim.matrix import (
-    blocks,
-    capsules,
-    cases,
-    consumers,
-    libraries,
-    model,
-    plain,
-    producers,
-    run,
-    story,
-)
+from dlshim import commands, known
+from dlshim.matrix import command as matrix_command
+from dlshim.matrix import libraries, run
 
 #: What changes how Python or rich writes; the tests hold whatever the machine has set.
 WRITING = ("COLUMNS", "LINES", "TERM", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE")
@@ -70,7 +61,7 @@ def command(
 def test_without_arguments_it_prints_short_help() -> None:
     done = command()
     assert done.returncode == 0
-    assert "matrix" in done.stdout and len(done.stdout.splitlines()) < 12
+    assert "matrix" in done.stdout and len(done.stdout.splitlines()) < 15
     assert command("--help").stdout == done.stdout
 
 
@@ -82,6 +73,9 @@ def test_without_arguments_it_prints_short_help() -> None:
         ["streams", "--help"],
         [],
         ["matrix", "--help"],
+        ["doctor"],
+        ["doctor", "--json"],
+        ["explain", "received an invalid capsule"],
         ["matrix", "--only", "stdlib,capsule", "--no-cost"],
     ],
     ids=" ".join,
@@ -175,7 +169,7 @@ def test_the_matrix_of_what_is_built_in(tmp_path: Path, before: str) -> None:
     chosen = ("matrix", "--only", "stdlib,capsule", "--no-cost", "--full", "--json", str(file))
     done = command(*chosen, before=before, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert max(map(len, done.stdout.splitlines())) <= blocks.WIDTH
+    assert max(map(len, done.stdout.splitlines())) <= commands.WIDTH
     told = json.loads(file.read_text())
     assert told["faults"] == 0 and told["broken"] == told["left_out"] == {}
     works = [cell for cell in told["cells"] if cell["upgraded"]["outcome"] == "works"]
@@ -191,7 +185,7 @@ def test_the_story_of_what_is_installed_is_one_screen(before: str) -> None:
     done = command("matrix", "--no-cost", before=before)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
-    assert len(lines) <= 40 and max(map(len, lines)) <= blocks.WIDTH
+    assert len(lines) <= 40 and max(map(len, lines)) <= commands.WIDTH
     for told in ("What failed bare and works with dlshim", "silently wrong:", "work bare and not"):
         assert told in done.stdout
 
@@ -216,8 +210,8 @@ def test_the_page_needs_nothing_else(tmp_path: Path) -> None:
 
 
 #: All newest, and all as old as the matrix knows a limit of.
-NEW = dict.fromkeys(libraries.BY_KEY, "99.0")
-OLD = dict.fromkeys(libraries.BY_KEY, "0.4.13") | {
+NEW = dict.fromkeys(known.MATRIX, "99.0")
+OLD = dict.fromkeys(known.MATRIX, "0.4.13") | {
     "numpy": "1.22.4",
     "pyarrow": "21.0.0",
     "torch": "1.13.1",
@@ -228,10 +222,13 @@ OLD = dict.fromkeys(libraries.BY_KEY, "0.4.13") | {
 
 
 def cell(producer: str, consumer: str, case: str, **upgraded: Any) -> run.Cell:
-    exchange = model.Exchange(
-        producers.BY_KEY[producer], consumers.BY_KEY[consumer], cases.BY_KEY[case], NEW
+    exchange = run.Exchange(
+        libraries.PRODUCER_BY_KEY[producer],
+        libraries.CONSUMER_BY_KEY[consumer],
+        libraries.CASE_BY_KEY[case],
+        NEW,
     )
-    made = run.Cell(exchange, model.limit_of(exchange))
+    made = run.Cell(exchange, run.limit_of(exchange))
     made.upgraded = upgraded
     return made
 
@@ -252,9 +249,9 @@ WORKS = {"outcome": "works"}
         (cell("numpy", "pyarrow.Array", "grid", **REFUSED), None),
         (cell("numpy", "pyarrow.Array", "grid", **WRONG), "wrong"),
         # A limit with a cure: the cure must work.
-        (cell("numpy", "jax", "readonly", **REFUSED, cured=WORKS), None),
-        (cell("numpy", "jax", "readonly", **REFUSED, cured=REFUSED), "legacy_readonly"),
-        (cell("numpy", "jax", "readonly", **WORKS), None),
+        (cell("numpy", "onnxruntime", "readonly", **REFUSED, cured=WORKS), None),
+        (cell("numpy", "onnxruntime", "readonly", **REFUSED, cured=REFUSED), "legacy_readonly"),
+        (cell("numpy", "onnxruntime", "readonly", **WORKS), None),
         # What nothing can notice.
         (cell("onnxruntime", "torch", "bool", **WRONG, cured=WORKS), None),
         (cell("onnxruntime", "torch", "bool", **WRONG, cured=WRONG), "reinterpret"),
@@ -278,33 +275,33 @@ def test_the_plan_holds_every_pair_that_is_here() -> None:
 
 
 def test_keys_are_unique_and_known() -> None:
-    for rows in (producers.PRODUCERS, consumers.CONSUMERS, cases.CASES, libraries.LIBRARIES):
+    for rows in (libraries.PRODUCERS, libraries.CONSUMERS, libraries.CASES):
         keys = [row.key for row in rows]
         assert len(set(keys)) == len(keys)
-    known = set(libraries.BY_KEY) | set(libraries.BUILT_IN)
-    for producer in producers.PRODUCERS:
-        assert {producer.library, *producer.needs} <= known
-        assert set(producer.cases) <= set(cases.BY_KEY)
-    assert {consumer.library for consumer in consumers.CONSUMERS} <= known
+    named = set(known.MATRIX) | set(known.BUILT_IN)
+    for producer in libraries.PRODUCERS:
+        assert {producer.library, *producer.needs} <= named
+        assert set(producer.cases) <= set(libraries.CASE_BY_KEY)
+    assert {consumer.library for consumer in libraries.CONSUMERS} <= named
 
 
 def test_every_limit_has_a_reason_of_its_own_and_covers_something() -> None:
     everything = [
         made.exchange
         for versions in (NEW, OLD)
-        for made in run.plan(versions, set(versions) | set(libraries.BUILT_IN))
+        for made in run.plan(versions, set(versions) | set(known.BUILT_IN))
     ]
-    covered = [model.limit_of(exchange) for exchange in everything]
-    assert all(limit in covered for limit in model.LIMITS)
+    covered = [run.limit_of(exchange) for exchange in everything]
+    assert all(limit in covered for limit, _ in run.LIMITS)
 
 
 def test_the_witness_reads_what_it_made() -> None:
-    made = producers.BY_KEY["capsule 1.x"].make(cases.BY_KEY["readonly"])
-    contents = capsules.read(made.obj)
-    assert contents.values == cases.BY_KEY["readonly"].values
+    made = libraries.PRODUCER_BY_KEY["capsule 1.x"].make(libraries.CASE_BY_KEY["readonly"])
+    contents = libraries.read_capsule(made.obj)
+    assert contents.values == libraries.CASE_BY_KEY["readonly"].values
     assert contents.readonly and contents.versioned and contents.address == made.address
     with pytest.raises(ValueError, match="not an unconsumed"):
-        capsules.read(3)
+        libraries.read_capsule(3)
 
 
 @pytest.mark.parametrize(
@@ -326,9 +323,9 @@ def told(*cells: run.Cell) -> str:
     """All texts of the one screen."""
     report = run.Report({"numpy": "2.4.6"}, list(cells))
     spans = []
-    for block in story.one_screen(report):
+    for block in matrix_command.one_screen(report):
         lines = [block.title, *(c for row in block.rows for c in row)] if isinstance(
-            block, blocks.Table
+            block, commands.Table
         ) else block.lines  # fmt: skip
         spans += ["".join(text for text, _ in line) for line in lines]
     return "\n".join(spans)
@@ -344,7 +341,7 @@ def test_what_is_silently_wrong_and_what_is_lost_stand_in_the_box() -> None:
     text = told(
         tried("numpy", "torch", "line", WORKS, **WORKS),
         tried("numpy", "torch", "grid", WRONG, **WORKS),
-        tried("numpy", "jax", "readonly", WORKS, **REFUSED, cured=WORKS),
+        tried("numpy", "onnxruntime", "readonly", WORKS, **REFUSED, cured=WORKS),
         tried("numpy", "jax", "line", {"outcome": "died", "detail": "SIGABRT"}, **WORKS),
         tried("capsule 0.x", "numpy", "line", REFUSED, **WORKS),
     )
@@ -352,7 +349,7 @@ def test_what_is_silently_wrong_and_what_is_lost_stand_in_the_box() -> None:
     assert "buffers and capsules too: 5 exchanges, 2 work bare, 4 upgraded" in text
     assert "silently wrong: 1 bare, 0 upgraded; killed the process: 1 bare, 0 upgraded" in text
     assert "work bare and not with a plain upgrade: 1" in text
-    assert "legacy_readonly='copy'" in text and "process killed, SIGABRT" in text
+    assert 'legacy_readonly="copy"' in text and "process killed, SIGABRT" in text
 
 
 def test_a_wrong_result_of_an_upgraded_exchange_is_counted() -> None:
@@ -362,29 +359,31 @@ def test_a_wrong_result_of_an_upgraded_exchange_is_counted() -> None:
 
 
 def test_plain_text_wraps_and_cuts(capsys: pytest.CaptureFixture[str]) -> None:
-    columns = [blocks.Column("who"), blocks.Column("what", wide=True)]
+    columns = [commands.Column("who"), commands.Column("what", wide=True)]
     for one_line in (True, False):
-        table = blocks.Table(blocks.line("t"), columns, one_line=one_line)
+        table = commands.Table(commands.line("t"), columns, one_line=one_line)
         table.add("x", "word " * 60)
-        plain.show([table])
+        commands._print([table])
         out = capsys.readouterr().out.splitlines()
-        assert max(map(len, out)) <= blocks.WIDTH
+        assert max(map(len, out)) <= commands.WIDTH
         assert ("…" in out[3]) == one_line and len(out) == (5 if one_line else 8)
 
 
 def test_a_narrow_terminal_cuts_texts_and_loses_no_column(monkeypatch: pytest.MonkeyPatch) -> None:
     if importlib.util.find_spec("rich") is None:
         absent("rich is not installed")
-    from rich.console import Console
+    from rich.console import Console as Terminal
 
-    from dlshim.matrix import view
-
-    columns = [blocks.Column("into"), blocks.Column("what", wide=True), blocks.Column("cases")]
-    table = blocks.Table(blocks.line("t"), columns, one_line=True)
+    columns = [
+        commands.Column("into"),
+        commands.Column("what", wide=True),
+        commands.Column("cases"),
+    ]
+    table = commands.Table(commands.line("t"), columns, one_line=True)
     table.add("a consumer", "word " * 60, "12345")
-    console = Console(width=60, record=True, file=io.StringIO())
-    console.print(view._table(table, 60))
-    text = console.export_text()
+    terminal = Terminal(width=60, record=True, file=io.StringIO())
+    terminal.print(commands._rich_table(table, 60))
+    text = terminal.export_text()
     assert "a consumer" in text and "12345" in text and "into" in text and "…" in text
 
 

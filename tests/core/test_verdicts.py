@@ -1,0 +1,326 @@
+"""What ``inspect(x, consumer=...)`` says, without any library: their versions are made up.
+
+That the tables are right is for tests/interop, which compares every verdict with what happens.
+"""
+
+from __future__ import annotations
+
+import array
+import itertools
+import pickle
+import sys
+import types
+
+import pytest
+
+import dlshim
+from dlshim import known
+from dlshim.report import names
+from doubles import capsules as caps
+from doubles import consumers
+from doubles.producers import P1, P2, P1a, jax_like, torch_like
+
+pytestmark = pytest.mark.once
+
+VERSIONS = {
+    "numpy": "2.4.6",
+    "torch": "2.13.0+cu130",
+    "jax": "0.10.2",
+    "pyarrow": "26.0.1",
+    "tensorflow": "2.21.0",
+    "warp": "1.19.0",
+}
+
+
+@pytest.fixture(autouse=True)
+def pretended(monkeypatch):
+    """As if these libraries were imported in these releases, and others not installed."""
+    for name, version in VERSIONS.items():
+        module = types.ModuleType(name)
+        module.__version__ = version
+        monkeypatch.setitem(sys.modules, name, module)
+    return sys.modules
+
+
+def one(x, consumer, **options) -> dlshim.Verdict:
+    (verdict,) = dlshim.inspect(x, consumer=consumer, **options).verdicts
+    return verdict
+
+
+def floats(*values: float) -> memoryview:
+    return memoryview(array.array("f", values))
+
+
+def test_without_a_consumer_there_is_no_verdict():
+    assert dlshim.inspect(bytearray(3)).verdicts == ()
+
+
+def test_negative_strides_and_torch():
+    verdict = one(floats(1, 2, 3)[::-1], "torch")
+    assert (verdict.consumer, verdict.version) == ("torch.from_dlpack", VERSIONS["torch"])
+    assert verdict.bare.result == verdict.upgraded.result == "refused"
+    assert (verdict.upgraded.by, verdict.upgraded.raises) == ("dlshim", ("BufferError",))
+    assert verdict.cure == 'torch.from_dlpack(dlshim.upgrade(x, order="C"))'
+
+
+def test_the_cure_is_a_call_that_works():
+    x = floats(1, 2, 3)[::-1]
+    take = types.SimpleNamespace(from_dlpack=consumers.ask_like_torch213)
+    with eval(one(x, "torch").cure, {"torch": take, "dlshim": dlshim, "x": x}) as imported:
+        assert imported.values() == [3, 2, 1]
+
+
+def test_what_works_needs_no_cure():
+    verdict = one(floats(1, 2), "numpy")
+    assert verdict.bare.result == "refused" and "__dlpack__" in verdict.why
+    assert verdict.cure == "numpy.from_dlpack(dlshim.upgrade(x))"
+    upgraded = one(dlshim.upgrade(floats(1, 2)), "numpy")
+    assert upgraded.bare == upgraded.upgraded and upgraded.bare.result == "works"
+    assert (upgraded.bare.copied, upgraded.bare.writable, upgraded.cure) == (False, True, "")
+
+
+def test_read_only_memory(pretended):
+    assert "read-only mark is lost" in one(b"bytes", "torch").what
+    assert one(b"bytes", "numpy").upgraded.writable is False
+    pretended["torch"].__version__ = "2.8.0"
+    verdict = one(b"bytes", "torch")
+    assert verdict.upgraded.by == "dlshim"
+    assert verdict.cure == 'torch.from_dlpack(dlshim.upgrade(x, legacy_readonly="copy"))'
+    allowed = one(dlshim.upgrade(b"bytes", legacy_readonly="copy"), "torch", export=True)
+    assert allowed.bare.result == "works"
+
+
+def test_a_capsule_is_wanted():
+    verdict = one(floats(1, 2), "tensorflow")
+    assert verdict.bare.result == "refused"
+    assert verdict.cure == "tensorflow.experimental.dlpack.from_dlpack(dlshim.to_capsule(x))"
+
+
+def test_an_element_type_that_the_consumer_has_not():
+    verdict = one(memoryview(bytearray(4)).cast("?"), "pyarrow.Array.from_dlpack")
+    assert verdict.upgraded.by == "pyarrow" and verdict.cure == ""
+
+
+def test_elements_that_jax_halves(monkeypatch):
+    doubles = memoryview(array.array("d", [1, 2]))
+    monkeypatch.delenv("JAX_ENABLE_X64", raising=False)
+    assert one(doubles, "jax").upgraded.result == "wrong"
+    monkeypatch.setenv("JAX_ENABLE_X64", "true")
+    assert one(doubles, "jax").upgraded.result == "works"
+    sys.modules["jax"].config = types.SimpleNamespace(jax_enable_x64=False)
+    assert one(doubles, "jax").upgraded.result == "wrong"
+
+
+class TakesStream(P1):
+    def __dlpack__(self, *, stream=None):
+        return super().__dlpack__(stream=stream)
+
+
+class TakesNothing(P1a):
+    def __dlpack__(self):
+        return super().__dlpack__()
+
+
+def test_an_object_of_an_older_generation_is_told_by_its_signature():
+    for cls in (TakesStream, TakesNothing):
+        arrow = one(cls((3,), "float32"), "pyarrow.Tensor.from_dlpack", export=True)
+        assert arrow.bare.raises == ("TypeError",) and arrow.upgraded.result == "works"
+        assert one(cls((3,), "float32"), "numpy", export=True).bare.writable is False
+    assert one(TakesStream((3,), "float32"), "jax", export=True).bare.result == "works"
+    stops = one(TakesNothing((3,), "float32"), "jax", export=True)
+    assert stops.bare.raises == ("TypeError",) and stops.upgraded.result == "works"
+
+
+def test_what_cannot_be_seen_is_not_guessed():
+    x = P2((3,), "float32")
+    assert one(x, "torch").upgraded.result == "unknown" and x.calls == []
+    verdict = one(x, "torch", export=True)
+    assert verdict.upgraded.result == "works" and verdict.bare.result == "unknown"
+
+
+@pytest.mark.parametrize("version", ["1.0.0", "2.99.0", "rubbish"])
+def test_a_release_outside_the_table_is_not_verified(pretended, version):
+    pretended["torch"].__version__ = version
+    verdict = one(floats(1), "torch")
+    assert verdict.version == version
+    assert verdict.bare.result == verdict.upgraded.result == "unknown"
+    assert "not verified" in verdict.why and verdict.cure == ""
+
+
+def test_a_gap_between_two_rows_is_outside(pretended):
+    pretended["jax"].__version__ = "0.11.3"
+    assert "not verified" in one(floats(1), "jax").why
+
+
+def test_a_library_that_is_not_there():
+    verdict = one(floats(1), "cupy")
+    assert verdict.version is None and "not installed" in verdict.why
+
+
+def test_an_unknown_consumer_names_those_that_are_known():
+    for consumer in ("torhc", "torch.tensor", len, object(), types.ModuleType("strange")):
+        with pytest.raises(ValueError, match=r"is not known.*numpy.*torch\.as_tensor"):
+            dlshim.inspect(b"", consumer=consumer)
+
+
+def test_modules_and_functions(pretended):
+    def from_dlpack(x):
+        raise AssertionError("called")
+
+    from_dlpack.__module__ = "torch.utils.dlpack"
+    from_dlpack.__qualname__ = "from_dlpack"
+    for consumer in (pretended["torch"], from_dlpack, "torch", "torch.from_dlpack"):
+        assert one(floats(1), consumer).consumer == "torch.from_dlpack"
+
+    class Array:
+        @classmethod
+        def from_dlpack(cls, x):
+            raise AssertionError("called")
+
+    Array.__module__ = "pyarrow.lib"
+    Array.from_dlpack.__func__.__qualname__ = "Array.from_dlpack"
+    Array.from_dlpack.__func__.__module__ = "pyarrow.lib"
+    assert one(floats(1), Array.from_dlpack).consumer == "pyarrow.Array.from_dlpack"
+    both = dlshim.inspect(floats(1), consumer="pyarrow").verdicts
+    assert [v.consumer.split(".")[1] for v in both] == ["Array", "Tensor"]
+
+
+def test_nanobind_is_told_by_generation():
+    told = dlshim.inspect(b"x", consumer="nanobind").verdicts
+    assert [(v.consumer, v.version) for v in told] == [
+        (f"nanobind, {access} parameter", generation)
+        for access in ("writable", "read-only")
+        for generation in ("2.x", "3.x")
+    ]
+
+
+def test_nothing_is_consumed_called_or_imported():
+    x, capsule = P2(), caps.make((3,), "float32")
+    before = set(sys.modules)
+    for name in names():
+        for each in (x, capsule, dlshim.upgrade(x), floats(1)[::-1]):
+            dlshim.inspect(each, consumer=name)
+    assert x.calls == [] and x.exports == []
+    new = {module.partition(".")[0] for module in set(sys.modules) - before}
+    assert not new & {"cupy", "paddle", "mlx", "onnxruntime", "nanoarrow", "tvm_ffi", "nanobind"}
+    with caps.take(capsule):
+        pass
+
+
+def test_a_raw_capsule():
+    legacy = caps.make((3,), "float32")
+    assert one(legacy, "torch").bare.result == "works"
+    assert one(legacy, "numpy").bare.raises == ("AttributeError",)
+    assert one(legacy, "numpy").upgraded.writable is True
+    marked = caps.make((3,), "float32", version=(1, 1), flags=caps.READ_ONLY)
+    assert one(marked, "numpy").upgraded.writable is False
+    for capsule in (legacy, marked):
+        with caps.take(capsule):
+            pass
+
+
+class OnDevice(P2):
+    def __dlpack_device__(self):
+        return (2, 0)
+
+
+def test_device_memory_and_the_stream_that_is_waited_for():
+    verdict = one(OnDevice(), "torch")
+    assert "its current stream" in verdict.what and "the producer is passed it" in verdict.what
+    ignoring = type("Tensor", (OnDevice,), {"__module__": "tvm_ffi"})
+    assert "dlshim does sync(P,S)" in one(ignoring(), "torch").what
+
+
+def test_device_memory_and_a_consumer_of_host_memory():
+    verdict = one(OnDevice(), "numpy")
+    assert verdict.upgraded.result == "refused"
+    assert verdict.cure == 'numpy.from_dlpack(dlshim.upgrade(x, device="cpu"))'
+
+
+def test_attributes_of_other_classes_are_not_run():
+    """A class of the same name, whose attributes are not what the library's are."""
+    for like in (torch_like, jax_like):
+        assert one(like()(), "numpy").upgraded.result in ("unknown", "works")
+
+
+def test_what_a_report_shows_without_an_export():
+    report = dlshim.inspect(floats(1, 2, 3)[::-1])
+    assert (report.shape, report.strides, report.readonly) == ((3,), (-1,), False)
+    assert (report.dtype, report.contiguous) == ((2, 32, 1), False)
+    assert dlshim.inspect(b"abc").readonly is True
+    pairs = memoryview(bytearray(16)).cast("d")
+    assert dlshim.inspect(pairs).dtype == (2, 64, 1)
+
+
+def test_an_option_changes_what_can_be_seen():
+    upgraded = dlshim.upgrade(floats(1, 2, 3)[::-1], order="C")
+    assert dlshim.inspect(upgraded).strides is None
+    assert one(upgraded, "torch").bare.result == "unknown"
+    assert one(upgraded, "torch", export=True).bare.result == "works"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="buffers of Python code came with 3.12")
+def test_a_buffer_written_in_python_is_not_asked():
+    class Slow:
+        def __buffer__(self, flags):
+            raise AssertionError("asked")
+
+    assert dlshim.inspect(Slow()).shape is None
+
+
+def test_a_report_with_verdicts_prints_and_pickles():
+    report = dlshim.inspect(floats(1, 2)[::-1], consumer="torch")
+    text = str(report)
+    for word in ("to torch.from_dlpack 2.13", "bare", "upgraded", "refused by dlshim", "cure"):
+        assert word in text
+    assert pickle.loads(pickle.dumps(report)) == report
+
+
+# ---- the table itself -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted({row.name for row in known.CONSUMERS}))
+def test_spans_of_releases_do_not_overlap(name):
+    rows = known.rows_of(name)
+    assert all(row.since < row.until for row in rows if row.until)
+    assert all(a.until <= b.since for a, b in itertools.pairwise(rows))
+    assert len({row.library for row in rows}) == 1
+
+
+def test_every_limit_is_some_rows_and_the_reverse():
+    used = {name for row in known.CONSUMERS for name in row.limits}
+    assert used == known.LIMITS.keys()
+    for row in known.CONSUMERS:
+        by_dtype = [name for name in row.limits if known.LIMITS[name].meets is None]
+        assert row.dtypes == known.ALL or len(by_dtype) == 1
+
+
+def test_the_dtypes_of_the_table_are_dlpacks():
+    for name, triple in known.TRIPLES.items():
+        assert repr(dlshim.dtype(triple)) == f"dlshim.dtype({name!r})"
+
+
+def test_strides_of_arrays():
+    def array_of(shape, strides):
+        return known.Array("int8", shape, strides)
+
+    assert array_of((2, 3), (3, 1)).contiguous and array_of((2, 3), (1, 2)).dense
+    assert not array_of((2, 3), (1, 2)).contiguous and not array_of((2, 3), (6, 2)).dense
+    assert array_of((0, 3), (-9, 9)).contiguous and not array_of((0, 3), (-9, 9)).negative
+    assert array_of((1, 3), (99, 1)).contiguous and array_of((1, 3), (99, 1)).odd
+    assert not array_of((2, 1, 3), (3, 3, 1)).odd and array_of((3,), (0,)).dense is False
+
+
+def test_names_of_dtypes():
+    def like(text):
+        return type("dtype", (), {"__str__": lambda self: text, "name": None, "__name__": None})()
+
+    told = {"torch.float32": "float32", "mlx.core.bool_": "bool", "halffloat": "float16"}
+    for text, name in told.items():
+        assert known.dtype_name(like(text)) == name
+    assert known.dtype_name(like("datetime64[ns]")) is None
+
+
+def test_reasons_are_sentences():
+    for limit in known.LIMITS.values():
+        assert not limit.reason.endswith(".") and limit.reason.count(" ") > 0

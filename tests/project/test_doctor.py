@@ -1,0 +1,150 @@
+"""`python -m dlshim doctor`: its tables, its judgement, and the command."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project.test_matrix import NEW, NO_RICH, OLD, command
+from project.tree import ROOT, SRC, absent, read_toml
+
+from dlshim import commands, known
+
+#: Beside each row of the table stands where it is from.
+SOURCES = re.findall(
+    r"^    ['\"].* \| .*['\"],  # (.*)$", (ROOT / "shim" / "known.py").read_text(), re.M
+)
+
+
+def expected(versions: dict[str, str]) -> dict[tuple[str, str], dict[str, Any]]:
+    told = commands.pairs(versions)
+    return {(pair["from"], pair["into"]): pair for pair in told}
+
+
+# ---- the tables -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("row", known.FAULTS, ids=lambda row: f"{row[0]}")
+def test_a_fault_has_a_library_a_range_and_a_source(row: list[str]) -> None:
+    library, since, below, harm, what, cure = row
+    source = SOURCES[known.FAULTS.index(row)]
+    assert library in known.BY_KEY and harm in ("kills", "wrong", "leaks", "refuses")
+    assert below == "-" or known.version_tuple(since) < known.version_tuple(below)
+    assert what and cure and len(SOURCES) == len(known.FAULTS)
+    cases = {row["id"] for row in read_toml(ROOT / "tests" / "replays" / "replays.toml")["case"]}
+    if source.startswith("replay "):
+        assert source.removeprefix("replay ") in cases
+    else:
+        assert re.fullmatch(r"[\w.-]+/[\w.-]+#\d+", source) or source == "libraries.def"
+
+
+@pytest.mark.parametrize(
+    ("library", "version", "count"),
+    [("numpy", "1.23.5", 2), ("numpy", "1.24.0", 1), ("numpy", "2.2.5", 0), ("torch", "2.9.1", 5),
+     ("cupy", "13.6.0", 1), ("cupy", "14.0.1", 2), ("nothing", "1.0", 0)],
+)  # fmt: skip
+def test_faults_are_those_of_the_release(library: str, version: str, count: int) -> None:
+    assert len(known.faults(library, known.version_tuple(version))) == count
+
+
+def test_drivers_are_named_as_the_code_names_them() -> None:
+    assert f'"{commands.DRIVERS["CUDA"]}"' in (SRC / "gpu" / "cuda.c").read_text()
+    prefix = commands.DRIVERS["ROCm"].removesuffix(".so")
+    assert f'"{prefix}"' in (SRC / "gpu" / "hip.c").read_text()
+
+
+# ---- what is expected ---------------------------------------------------------------------------
+
+
+def test_old_releases_of_both_generations() -> None:
+    told = expected({"numpy": "1.26.4", "torch": "2.8.0", "jax": "0.7.1", "pyarrow": "26.0.1"})
+    assert told["numpy", "torch"]["bare"] and told["torch", "numpy"]["bare"]
+    # pyarrow insists on DLPack 1.x, which none of the others gives.
+    for source in ("numpy", "torch", "jax"):
+        pair = told[source, "pa.Tensor"]
+        assert (pair["bare"], pair["upgraded"]) == (False, "works")
+    assert told["pyarrow Array", "torch"]["upgraded"] == 'legacy_readonly="copy"'
+    limits = {(case, option) for case, _, option in told["numpy", "jax"]["limits"]}
+    assert ("float32, every second element", 'order="C"') in limits
+
+
+def test_a_release_that_takes_no_dlpack_is_no_consumer() -> None:
+    told = expected({"numpy": "1.21.0", "torch": "2.15.0"})
+    assert ("torch", "numpy") not in told
+    assert (told["numpy", "torch"]["bare"], told["numpy", "torch"]["upgraded"]) == (None, "works")
+
+
+@pytest.mark.parametrize("versions", [NEW, OLD], ids=["new", "old"])
+def test_everything_can_be_asked(versions: dict[str, str]) -> None:
+    told = expected(versions)
+    assert len(told) > 50 and not any("ml_dtypes" in source for source, _ in told)
+
+
+# ---- the command ------------------------------------------------------------------------------
+
+
+def told_here() -> dict[str, Any]:
+    done = command("doctor", "--json")
+    assert done.stderr == "" and done.returncode in (0, 1)
+    told: dict[str, Any] = json.loads(done.stdout)
+    assert done.returncode == (0 if told["works"] else 1)
+    return told
+
+
+def test_json_has_what_a_report_needs() -> None:
+    told = told_here()
+    assert told["dlshim"].startswith("0.") and Path(told["extension"]).is_file()
+    assert sys.version.split()[0] in told["python"]
+    assert set(told["drivers"]) == {"CUDA", "ROCm", "SYCL"}
+    versions = {each["name"]: each["version"] for each in told["libraries"]}
+    assert known.installed_versions().items() <= versions.items()
+    assert told["works"] == all(pair["upgraded"] != "no" for pair in told["pairs"])
+
+
+@pytest.mark.parametrize("before", ["", NO_RICH], ids=["rich", "plain"])
+def test_it_is_told_in_a_terminals_width(before: str) -> None:
+    if not before and importlib.util.find_spec("rich") is None:
+        absent("rich is not installed")
+    done = command("doctor", before=before)
+    assert done.returncode in (0, 1) and done.stderr == ""
+    for told in ("dlshim", "drivers", "DLPack of the installed libraries", "pairs,"):
+        assert told in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= commands.WIDTH
+
+
+def test_without_libraries_it_says_so() -> None:
+    told = commands.diagnose() | {"pairs": [], "libraries": []}
+    box = commands.blocks(told)[-1]
+    assert isinstance(box, commands.Box)
+    assert "no array library is installed" in "".join(text for row in box.lines for text, _ in row)
+
+
+def test_help_states_the_exit_status() -> None:
+    done = command("doctor", "--help")
+    assert done.returncode == 0 and "examples:" in done.stdout and "exit status" in done.stdout
+    assert command("doctor", "--frob").returncode == 2
+
+
+def test_no_array_library_is_imported_and_no_driver_is_opened() -> None:
+    code = (
+        "import sys; from dlshim import _core; from dlshim.__main__ import main\n"
+        "main(['doctor', '--json'])\n"
+        "loaded = {name.partition('.')[0] for name in sys.modules}\n"
+        "assert not loaded & {'numpy', 'torch', 'jax', 'pyarrow', 'tvm_ffi'}, loaded\n"
+        "maps = open('/proc/self/maps').read() if sys.platform == 'linux' else ''\n"
+        "assert not any(name in maps for name in ('libcuda', 'libamdhip', 'libsycl'))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_driver_in_the_loaders_path_is_found(tmp_path: Path) -> None:
+    (tmp_path / "libcuda.so.1").write_bytes(b"")
+    done = command("doctor", "--json", LD_LIBRARY_PATH=str(tmp_path))
+    assert json.loads(done.stdout)["drivers"]["CUDA"] is not None
