@@ -344,30 +344,30 @@ def _strided(a: Array) -> bool:
 
 _C = 'order="C"'
 LIMITS = {
-    "dtype": Limit("takes no such elements, or not through DLPack in this release"),
-    "bits": Limit("is given the bits of types that it has not", changes=True),
-    "strides": Limit("takes C-contiguous data only", _strided, _C),
-    "ignores strides": Limit("ignores strides", _strided, _C, changes=True),
-    "dense": Limit("takes dense data only, in any order of dimensions", lambda a: not a.dense, _C),
-    "negative": Limit("takes no negative strides", lambda a: a.negative, _C),
-    "one": Limit("has exactly one dimension", lambda a: len(a.shape) != 1),
-    "at most one": Limit("has one dimension", lambda a: len(a.shape) > 1),
-    "scalar": Limit("has no array without a dimension", lambda a: a.shape == ()),
+    "dtype": Limit("it does not take this dtype through DLPack"),
+    "bits": Limit("it gets the bits of a dtype that it does not have", changes=True),
+    "strides": Limit("it takes C-contiguous data only", _strided, _C),
+    "ignores strides": Limit("it ignores strides", _strided, _C, changes=True),
+    "dense": Limit("it takes data without gaps only", lambda a: not a.dense, _C),
+    "negative": Limit("it takes no negative strides", lambda a: a.negative, _C),
+    "one": Limit("it takes exactly one dimension", lambda a: len(a.shape) != 1),
+    "at most one": Limit("it takes at most one dimension", lambda a: len(a.shape) > 1),
+    "scalar": Limit("it takes no array without dimensions", lambda a: a.shape == ()),
     "takes scalar": Limit(
-        "takes a scalar for an empty buffer",
+        "it takes a scalar for an empty buffer",
         lambda a: a.shape == (),
         changes=True,
         raises=("NotImplementedError",),
     ),
     "jax narrows": Limit(
-        "halves elements of 64 bits unless jax_enable_x64 is set", _jax_narrows, changes=True
+        "it makes 64 bits 32, unless jax_enable_x64 is set", _jax_narrows, changes=True
     ),
     "mlx narrows": Limit(
-        "halves the numbers of float64 and complex128",
+        "it makes float64 float32, and complex128 complex64",
         lambda a: a.dtype in ("float64", "complex128"),
         changes=True,
     ),
-    "uint16": Limit("takes uint16 for bfloat16", lambda a: a.dtype == "uint16", changes=True),
+    "uint16": Limit("it takes uint16 for bfloat16", lambda a: a.dtype == "uint16", changes=True),
 }
 
 ANY = ("TypeError", "ValueError", "RuntimeError", "BufferError", "NotImplementedError")

@@ -93,7 +93,7 @@ class Outcome:
     cure: str = ""
 
     def __str__(self) -> str:
-        error = " or ".join(self.raises)
+        error = " or ".join(self.raises if len(self.raises) < 4 else ["an error"])
         if self.result == "refused":
             return f"refused by {self.by}: {error}"
         if self.result == "wrong":
@@ -470,11 +470,11 @@ _FAMILIES[14] = "oneAPI"
 
 _LOOK = "dtype, shape or strides cannot be seen without export=True"
 _ACCESS = "whether it is read-only cannot be seen without export=True"
-_BY_BUFFER = "it converts objects by itself, which is in no table"
+_BY_BUFFER = "it converts objects in ways of its own, which are not in the table"
 _LOST = "DLPack 0.x cannot say read-only (rule T8)"
 _NEGATIVE = "it does not support negative strides"
 _WRITES = "the parameter must be writable"
-_DEVICE = "by the sources alone, not verified"
+_DEVICE = "read from the sources alone, not verified"
 
 
 @dataclass(frozen=True)
@@ -628,8 +628,8 @@ def verdicts(obj: Any, report: Report, consumer: Any) -> tuple[Verdict, ...]:
             continue
         why = "not verified: it is not installed here"
         if version:
-            spans = (".".join(map(str, span)) for row in rows for span in (row.since, row.until))
-            why = f"not verified: known are releases from, and before, {' '.join(spans) or 'none'}"
+            first, end = (".".join(map(str, span)) for span in (rows[0].since, rows[-1].until))
+            why = f"not verified: the table has releases from {first or '0'} to before {end or '0'}"
         none = Outcome("unknown", why=why)
         found.append(Verdict(name, version, none, none, _what(facts, row, none), why))
     return tuple(found)
@@ -685,9 +685,10 @@ def _cured(facts: Facts, option: str) -> Facts:
 def _what(facts: Facts, row: Known, outcome: Outcome) -> str:
     said = []
     if outcome.copied is not None:
-        said = ["the result owns its memory" if outcome.copied else "the result keeps x alive"]
-    lost = facts.readonly and row.flag == known.IGNORES and outcome.copied is False
-    if lost and not row.wants_writable:
+        keeps = "owns its memory" if outcome.copied else "keeps the memory of x alive"
+        said.append(f"the result {keeps}")
+    unmarked = row.flag == known.IGNORES or outcome.writable
+    if (facts.readonly or facts.immutable) and outcome.copied is False and unmarked:
         said.append("the read-only mark is lost, the consumer may write to this memory")
     if facts.device and facts.device[0] in row.devices:
         said.append(_stream(facts, row))
@@ -724,7 +725,7 @@ def _bare(facts: Facts, row: Known) -> Outcome:
     if facts.kind == "capsule":
         return _capsule(facts, row)
     if row.wants == "capsule":
-        return _refused(row.name, ("TypeError",), "it takes nothing but capsules")
+        return _refused(row.name, ("TypeError",), "it takes only raw capsules")
     if row.takes_own and row.library == facts.library:
         return Outcome("works", False)
     by_buffer = row.buffer_first or (not facts.has_dlpack and row.takes_buffers)
@@ -736,7 +737,7 @@ def _bare(facts: Facts, row: Known) -> Outcome:
         return _refused("its library", (row.passes_on, *known.ANY), facts.refuses[0])
     source = facts.source
     if source is None:
-        return _unknown("the object's answers are in no table")
+        return _unknown("what this type of object answers is not in the table")
     return _asked(facts, row, source)
 
 
@@ -749,7 +750,7 @@ def _capsule(facts: Facts, row: Known) -> Outcome:
     if not row.takes_capsules and row.wants != "capsule":
         return _refused(row.name, row.no_way, "it takes no raw capsules")
     if versioned and row.asks == known.LEGACY:
-        return _unknown("versioned capsules are in no table")
+        return _unknown("what it makes of versioned capsules is not in the table")
     return _arrives(facts, row, versioned, facts.readonly)
 
 
@@ -791,13 +792,13 @@ def _arrives(facts: Facts, row: Known, versioned: bool, stated: bool | None) -> 
         return _unknown(_LOOK)
     if array is not None:
         if row.limits and (array.odd or (row.literal and len(array.shape) != 1)):
-            return _unknown("strides beside an extent of 1 are in no table")
+            return _unknown("what it makes of strides beside an extent of 1 is not in the table")
         if array.negative and not row.bears_negative:
             if row.negative:
                 return Outcome(
                     row.negative, by=row.name, why="it does not support negative strides"
                 )
-            return _unknown("what it makes of negative strides is in no table")
+            return _unknown("what it makes of negative strides is not in the table")
     if row.wants_writable and stated:
         return _refused(row.name, ("TypeError",), _WRITES)
     writable = None
