@@ -99,8 +99,9 @@ SHOWN = ("dlshim.__init__", "dlshim.arrays", "dlshim.enums", "dlshim.report")
 
 
 class BuildPy(build_py):
-    """Leaves comments, and docstrings that nobody is shown, out of the installed copies: they are
-    a fifth of the Python files, and the wheel has a budget. Lines keep their numbers."""
+    """Leaves comments, docstrings that nobody is shown, and the types of private functions out of
+    the installed copies: they are a fifth of the Python files, and the wheel has a budget. Lines
+    keep their numbers."""
 
     def build_module(self, module, module_file, package):
         target, copied = super().build_module(module, module_file, package)
@@ -136,7 +137,8 @@ def without_remarks(text, shown):
         if token.type == tokenize.COMMENT and not token.string.startswith("# type:"):
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column].rstrip() + "\n"
-    for node in unseen(ast.parse(text), shown):
+    tree = ast.parse(text)
+    for node in unseen(tree, shown):
         if ast.get_docstring(node, clean=False) is None:
             continue
         said = node.body[0]
@@ -144,6 +146,21 @@ def without_remarks(text, shown):
             lines[number] = "\n"
         if len(node.body) == 1:
             lines[said.lineno - 1] = " " * said.col_offset + "pass\n"
+    return "".join(lines) if shown else without_hints(tree, lines)
+
+
+def without_hints(tree, lines):
+    """The same without the types of parameters and results, unless they go over several lines."""
+    cuts = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg) and node.annotation:
+            cuts.append((node.lineno, node.col_offset + len(node.arg), node.annotation))
+        elif isinstance(node, ast.FunctionDef) and node.returns:
+            line, at = node.returns.lineno, node.returns.col_offset
+            cuts.append((line, lines[line - 1].rindex(" -> ", 0, at), node.returns))
+    for line, begin, hint in sorted(cuts, key=lambda cut: cut[:2], reverse=True):
+        if line == hint.lineno == hint.end_lineno:
+            lines[line - 1] = lines[line - 1][:begin] + lines[line - 1][hint.end_col_offset :]
     return "".join(lines)
 
 

@@ -198,7 +198,8 @@ def _as_bytes(tensor: Tensor) -> Tensor:
     return _view(tensor, _BYTE, (tensor.nbytes,), (1,), tensor.readonly * _READ_ONLY)
 
 
-def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of a C-contiguous array."""
     strides, step = [], 1
     for extent in reversed(shape):
         strides.append(step)
@@ -212,7 +213,7 @@ def _transposed(tensor: Tensor) -> Tensor:
 
 
 def _is_row_major(tensor: Tensor) -> bool:
-    pairs = zip(tensor.shape, tensor.strides, _row_major(tensor.shape), strict=True)
+    pairs = zip(tensor.shape, tensor.strides, row_major(tensor.shape), strict=True)
     return 0 in tensor.shape or all(n == 1 or step == want for n, step, want in pairs)
 
 
@@ -259,7 +260,7 @@ def rebuild(version: int, shape: Any, kept: Any, order: str, readonly: bool, buf
     bits = kind.lanes * (8 if padded else kind.bits)
     if min(shape, default=0) < 0 or tensor.size != (count * bits + 7) // 8:
         raise ValueError(f"{tensor.size} bytes are not {shape} elements of {kind}")
-    strides = _row_major(shape) if order == "C" else _row_major(shape[::-1])[::-1]
+    strides = row_major(shape) if order == "C" else row_major(shape[::-1])[::-1]
     flags = bool(readonly or tensor.readonly) * _READ_ONLY | bool(padded) * _PADDED
     return _view(tensor, tuple(kind), shape, strides, flags)
 

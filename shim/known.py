@@ -18,7 +18,9 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
+from . import arrays
 from ._core import _sync_rules
+from .arrays import row_major
 
 # ---- libraries ------------------------------------------------------------------------------
 
@@ -160,14 +162,6 @@ class Array:
         return any(extent < 2 and stride != usual for extent, stride, usual in pairs)
 
 
-def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    strides, step = [], 1
-    for extent in reversed(shape):
-        strides.append(step)
-        step *= extent
-    return tuple(reversed(strides))
-
-
 def _compact(steps: list[tuple[int, int]]) -> bool:
     expected = 1
     for stride, extent in steps:
@@ -178,8 +172,7 @@ def _compact(steps: list[tuple[int, int]]) -> bool:
 
 
 def dtype_name(value: Any) -> str | None:
-    text = getattr(value, "name", None) or getattr(value, "__name__", None) or str(value)
-    text = str(text).rpartition(".")[2].rstrip("_")
+    text = arrays.dtype_name(value)
     text = _OTHER_NAMES.get(text, text)
     return text if text in TRIPLES else None
 
@@ -230,8 +223,6 @@ def _buffer(obj: Any) -> dict[str, Any]:
 def _numpy(obj: Any) -> dict[str, Any]:
     found = _common(obj, _in_elements(obj.strides, obj.itemsize))
     interface = obj.__array_interface__
-    if not obj.dtype.isnative:
-        found["dtype"] = None
     return {**found, "readonly": not obj.flags.writeable, "address": interface["data"][0]}
 
 

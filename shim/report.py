@@ -24,6 +24,7 @@ from ._core import (
     _true_device,
     to_capsule,
 )
+from .arrays import row_major
 from .known import (
     LIMITS,
     NAMES,
@@ -31,7 +32,6 @@ from .known import (
     Array,
     Known,
     Source,
-    row_major,
     version_of,
     version_tuple,
     visible,

@@ -22,8 +22,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import known
+from ..arrays import row_major
 from ..known import BY_KEY as LIBRARIES
-from ..known import TRIPLES, Version, loaded, row_major
+from ..known import TRIPLES, Version, loaded
 
 # ---- raw capsules -----------------------------------------------------------------------------
 

@@ -33,7 +33,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TextIO
 
 from .. import known
-from ..known import row_major, version_tuple
+from ..arrays import row_major
+from ..known import version_tuple
 from ..report import Facts, Outcome, outcomes
 from . import libraries
 from .libraries import Case, Consumer, Made, Producer, Seen, Take

@@ -38,10 +38,14 @@ def shown(name: str) -> list[str]:
     return found
 
 
-def positions(text: str) -> list[str]:
+def positions(text: str, *, hints: bool) -> list[str]:
     """Every node of the code with its line: tracebacks name the lines of the source."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and not hints:
+            node.returns = None
+        elif isinstance(node, ast.arg) and not hints:
+            node.annotation = None
         if not isinstance(node, DOCUMENTED):
             continue
         if ast.get_docstring(node) is not None or isinstance(node.body[0], ast.Pass):
@@ -52,7 +56,16 @@ def positions(text: str) -> list[str]:
 @pytest.mark.parametrize("name", FILES)
 def test_code_and_line_numbers_are_those_of_the_source(name: str) -> None:
     installed = (installed_core().parent / name).read_text(encoding="utf-8")
-    assert positions(installed) == positions((PACKAGE / name).read_text(encoding="utf-8"))
+    source = (PACKAGE / name).read_text(encoding="utf-8")
+    for hints in {name in SHOWN, False}:
+        assert positions(installed, hints=hints) == positions(source, hints=hints)
+
+
+@pytest.mark.parametrize("name", sorted({*FILES} - {*SHOWN}))
+def test_private_functions_have_no_types(name: str) -> None:
+    tree = ast.parse((installed_core().parent / name).read_text(encoding="utf-8"))
+    arguments = [node for node in ast.walk(tree) if isinstance(node, ast.arg)]
+    assert not any(each.annotation for each in arguments)
 
 
 @pytest.mark.parametrize("name", FILES)
