@@ -329,6 +329,10 @@ def _jax_narrows(a: Array) -> bool:
     return a.dtype in ("float64", "int64", "uint64", "complex128") and not jax_has_64_bits()
 
 
+def _no_ml_dtypes(a: Array) -> bool:
+    return a.dtype not in PLAIN and not hasattr(sys.modules.get("ml_dtypes"), a.dtype)
+
+
 def _strided(a: Array) -> bool:
     return not a.contiguous
 
@@ -336,7 +340,7 @@ def _strided(a: Array) -> bool:
 _C = 'order="C"'
 LIMITS = {
     "dtype": Limit("it does not take this dtype through DLPack"),
-    "bits": Limit("it gets the bits of a dtype that it does not have", changes=True),
+    "ml_dtypes": Limit("it takes this dtype only where ml_dtypes is imported", _no_ml_dtypes),
     "strides": Limit("it takes C-contiguous data only", _strided, _C),
     "ignores strides": Limit("it ignores strides", _strided, _C, changes=True),
     "dense": Limit("it takes data without gaps only", lambda a: not a.dense, _C),
@@ -640,7 +644,9 @@ CONSUMERS: list[Known] = [
             wants="buffer",
             takes_own=True,
             flag=HONOURS,
-            limits=("bits",),
+            dtypes=ALL,
+            limits=("ml_dtypes",),
+            raises=("TypeError",),
         ),
     ),
     *_TORCH,
@@ -653,8 +659,7 @@ CONSUMERS: list[Known] = [
         wants="buffer",
         takes_own=True,
         memory="",
-        dtypes=PLAIN,
-        limits=("dtype", "jax narrows"),
+        limits=("jax narrows",),
     ),
     *_PADDLE,
     *_also("paddle.utils.dlpack.from_dlpack", _PADDLE),

@@ -651,12 +651,18 @@ def _verdict(facts: Facts, row: Known, version: str) -> Verdict:
     if bare.result != "works":
         if upgraded.result == "works" and not ours:
             cure = _call(row)
-        elif upgraded.cure:
-            cured = outcomes(_cured(facts, upgraded.cure), row)[1].result
-            unseen = cured == "unknown" and upgraded.cure.startswith("device")
-            cure = _call(row, upgraded.cure) if unseen or cured == "works" else ""
+        elif option := cure_of(facts, row, upgraded):
+            cure = _call(row, option)
     what = _what(facts, row, bare if bare.result == "works" else upgraded)
-    return Verdict(row.name, version, bare, upgraded, what, bare.why, cure)
+    why = bare.why if bare.result != "unknown" else upgraded.why or bare.why
+    return Verdict(row.name, version, bare, upgraded, what, why, cure)
+
+
+def cure_of(facts: Facts, row: Known, outcome: Outcome) -> str:
+    """Return the option that cures an outcome, unless something else stands in the way then."""
+    cured = outcomes(_cured(facts, outcome.cure), row)[1].result
+    unseen = cured == "unknown" and outcome.cure.startswith("device")
+    return outcome.cure if unseen or cured == "works" else ""
 
 
 def _call(row: Known, option: str = "") -> str:

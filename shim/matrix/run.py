@@ -35,7 +35,7 @@ from typing import Any, TextIO
 from .. import known
 from ..arrays import row_major
 from ..known import version_tuple
-from ..report import Facts, Outcome, outcomes
+from ..report import Facts, Outcome, cure_of, outcomes
 from . import libraries
 from .libraries import Case, Consumer, Made, Producer, Seen, Take
 
@@ -67,7 +67,9 @@ class Exchange:
         """The consumer's row for the release that is here, or the nearest one."""
         consumer = self.consumer
         version = self.versions.get(consumer.asks_through or consumer.library, "0")
-        return known.nearest(consumer.rows, version_tuple(version))[0]
+        row: known.Known = known.nearest(consumer.rows, version_tuple(version))[0]
+        # It is handed x.__dlpack__().
+        return replace(row, wants="object", keywords=()) if row.wants == "capsule" else row
 
     def facts(self) -> Facts:
         producer, case = self.producer, self.case
@@ -94,10 +96,7 @@ class Exchange:
 
     def expected(self) -> tuple[Outcome, Outcome]:
         """What comes of it bare, and upgraded."""
-        row = self.row()
-        if row.wants == "capsule":  # it is handed x.__dlpack__()
-            row = replace(row, wants="object", keywords=())
-        return outcomes(self.facts(), row)
+        return outcomes(self.facts(), self.row())
 
 
 def _limit(why: str, covers: Callable[[Exchange], bool], cure: str = "") -> Covered:
@@ -156,9 +155,10 @@ def limit_of(exchange: Exchange) -> Outcome | None:
         return own
     told = exchange.expected()[1]
     if told.result == "works":
-        return own
-    # What is bool may have been labelled uint8 on the way, or taken for it.
-    return replace(told, result="wrong") if exchange.case.dtype == "bool" else told
+        told = own
+    elif exchange.case.dtype == "bool":  # may have been labelled uint8 on the way, or taken for it
+        told = replace(told, result="wrong")
+    return told and replace(told, cure=cure_of(exchange.facts(), exchange.row(), told))
 
 
 #: A child that says nothing for so long is ended, and its exchange counts as hanging.
