@@ -359,7 +359,7 @@ dls_library_plain_calls(dls_state *state, const dls_library *row, PyObject **res
 PyObject *
 dls_library_enter(dls_state *state, PyObject *make)
 {
-    PyObject *guard = PyObject_CallNoArgs(make);
+    PyObject *guard = PyObject_CallFunctionObjArgs(make, NULL);
     return guard != NULL ? enter(state, guard) : NULL;
 }
 

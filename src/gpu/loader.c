@@ -133,9 +133,10 @@ note_library(struct dl_phdr_info *info, size_t DLS_UNUSED(size), void *data)
     search *s = data;
     const char *path = info->dlpi_name, *slash = strrchr(path, '/');
     const char *name = slash != NULL ? slash + 1 : path;
-    if (s->found < NAMES_MAX && strlen(path) < NAME_ROOM
+    size_t size = strlen(path) + 1;
+    if (s->found < NAMES_MAX && size <= NAME_ROOM
         && strncmp(name, s->prefix, strlen(s->prefix)) == 0) {
-        strcpy(s->names[s->found++], path);
+        memcpy(s->names[s->found++], path, size);
     }
     return 0;
 }

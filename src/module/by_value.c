@@ -15,7 +15,7 @@ dtype_facts(PyObject *module, PyObject *value)
     char name[48], typestr[16];
     dl_dtype dtype;
     if (PyLong_Check(value)) {
-        unsigned long key = PyLong_AsUnsignedLong(value);
+        unsigned long long key = PyLong_AsUnsignedLongLong(value);
         dtype = (dl_dtype){(uint8_t)key, (uint8_t)(key >> 8), (uint16_t)(key >> 16)};
     }
     else if (dls_parse_dtype(dls_state_of(module), "dtype", value, &dtype) < 0) {

@@ -16,7 +16,10 @@ can_be_reinterpreted(const char *format)
     if (format[0] != '\0' && strchr("@=^<>!", format[0]) != NULL) {
         format++;
     }
-    const char *letter = format + strspn(format, "0123456789");
+    const char *letter = format;
+    while (letter[0] >= '0' && letter[0] <= '9') {
+        letter++;
+    }
     if (letter != format) {
         return strcmp(letter, "x") == 0;
     }

@@ -206,12 +206,13 @@ text_of(PyObject *value)
 {
     Py_ssize_t size = 0;
     const char *text = NULL;
+    char *bytes;
     if (PyUnicode_Check(value)) {
         text = PyUnicode_AsUTF8AndSize(value, &size);
     }
-    else if (PyBytes_Check(value)) {
-        text = PyBytes_AsString(value);
-        size = PyBytes_Size(value);
+    else if (PyBytes_Check(value)
+             && PyBytes_AsStringAndSize(value, &bytes, &size) == 0) {
+        text = bytes;
     }
     PyErr_Clear();
     return text != NULL && strlen(text) == (size_t)size ? text : NULL;

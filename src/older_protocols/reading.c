@@ -143,17 +143,22 @@ static const struct {
           "bytes first, e.g. numpy.unpackbits(%s)"},
 };
 
+static bool
+is_among(char kind, const char *kinds)
+{
+    return kind != '\0' && strchr(kinds, kind) != NULL;
+}
+
 static int
 refuse_kind(const dls_reading *reading, char kind)
 {
-    const char one[] = {kind, '\0'};
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        if (strpbrk(one, refused[i].kinds) != NULL) {
+        if (is_among(kind, refused[i].kinds)) {
             return dls_reading_fail(reading, refused[i].text,
                                     dls_cure_array(reading->obj));
         }
     }
-    if (strpbrk(one, "biufcmMV") != NULL) {
+    if (is_among(kind, "biufcmMV")) {
         return 0;
     }
     return dls_reading_fail(reading,

@@ -60,14 +60,14 @@ dls_in_python_with(dls_state *state, const char *name, const char *format, ...)
 PyObject *
 dls_dtype_object(dls_state *state, dl_dtype dtype)
 {
-    unsigned long number = dtype.code | (unsigned long)dtype.bits << 8
-                           | (unsigned long)dtype.lanes << 16;
+    long long number = dtype.code | (long long)dtype.bits << 8
+                       | (long long)dtype.lanes << 16;
     if (state->dtypes == NULL) {
         PyObject *dtypes = find(state, "dtypes");
         Py_XDECREF(state->dtypes);
         state->dtypes = dtypes;
     }
-    PyObject *key = state->dtypes != NULL ? PyLong_FromUnsignedLong(number) : NULL;
+    PyObject *key = state->dtypes != NULL ? PyLong_FromLongLong(number) : NULL;
     PyObject *found = key != NULL ? PyObject_GetItem(state->dtypes, key) : NULL;
     Py_XDECREF(key);
     return found;
