@@ -54,7 +54,7 @@ def test_faults_are_those_of_the_release(library: str, version: str, count: int)
 
 
 def test_drivers_are_named_as_the_code_names_them() -> None:
-    assert f'"{commands.DRIVERS["CUDA"]}"' in (SRC / "gpu" / "cuda.c").read_text()
+    assert f'"{commands.DRIVERS["CUDA"]}\\0' in (SRC / "gpu" / "cuda.c").read_text()
     prefix = commands.DRIVERS["ROCm"].removesuffix(".so")
     assert f'"{prefix}"' in (SRC / "gpu" / "hip.c").read_text()
 
