@@ -146,18 +146,19 @@ def without_remarks(text, shown):
             lines[number] = "\n"
         if len(node.body) == 1:
             lines[said.lineno - 1] = " " * said.col_offset + "pass\n"
-    return "".join(lines) if shown else without_hints(tree, lines)
+    return without_hints(tree, lines, shown)
 
 
-def without_hints(tree, lines):
+def without_hints(tree, lines, shown):
     """The same without the types of parameters and results, unless they go over several lines."""
-    cuts = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.arg) and node.annotation:
-            cuts.append((node.lineno, node.col_offset + len(node.arg), node.annotation))
-        elif isinstance(node, ast.FunctionDef) and node.returns:
-            line, at = node.returns.lineno, node.returns.col_offset
-            cuts.append((line, lines[line - 1].rindex(" -> ", 0, at), node.returns))
+    cuts = set()
+    for function in unseen(tree, shown):
+        for node in ast.walk(function):
+            if isinstance(node, ast.arg) and node.annotation:
+                cuts.add((node.lineno, node.col_offset + len(node.arg), node.annotation))
+            elif isinstance(node, ast.FunctionDef) and node.returns:
+                line, at = node.returns.lineno, node.returns.col_offset
+                cuts.add((line, lines[line - 1].rindex(" -> ", 0, at), node.returns))
     for line, begin, hint in sorted(cuts, key=lambda cut: cut[:2], reverse=True):
         if line == hint.lineno == hint.end_lineno:
             lines[line - 1] = lines[line - 1][:begin] + lines[line - 1][hint.end_col_offset :]
