@@ -31,12 +31,14 @@ LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED") and not os.environ.get
 # One exchange crosses a dozen small functions in as many files: inlining across them and direct
 # calls into libpython are worth some 8 % of its instructions, and one partition does it best.
 # Unwind tables, symbols, notes and padding, of no use to plain C, are a quarter of the file.
-# Unscheduled code is as quick, and compresses better.
+# Unscheduled code is as quick, and compresses better.  Rare code stays with its function: a jump
+# into another section is longer.
 PLAIN = not os.environ.get("CFLAGS")
 FAST = ["-O2", "-g0"]
 if sys.platform == "linux":
     FAST += ["-flto", "-flto-partition=one", "-fno-plt", "-fno-asynchronous-unwind-tables"]
     FAST += ["-fno-ident", "-fno-schedule-insns2", "-Wl,--build-id=none,-z,noseparate-code"]
+    FAST += ["-fno-reorder-functions", "-fno-reorder-blocks-and-partition"]
     FAST += [f"-fno-align-{what}" for what in ("functions", "jumps", "labels", "loops")]
 
 

@@ -5,9 +5,10 @@
 
 A mark is measured by leaving it out: the extension is built without it, and callgrind counts the
 cases of `nox -s instructions` again. The case that becomes dearest says what the mark gains; less
-than LEAST is the layout of memory. A mark that gains nothing is named, and stays in the list until
-it is taken out of the source. Where the build does not end without the mark, that is its gain: a
-flattened function then takes the whole extension in.
+than LEAST is the layout of memory. Where none does, the extension may become larger, by
+LEAST_BYTES of the wheel at least (zlib, level 9). A mark that gains nothing is named, and stays in
+the list until it is taken out of the source. Where the build does not end without the mark, that
+is its gain: a flattened function then takes the whole extension in.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SRC = ROOT / "src"
@@ -31,6 +33,7 @@ OF_FUNCTIONS = ("FLAT", "APART", "COLD")
 #: Not those of NumPy and of new capsules: their own memory moves them by 11 instructions and more.
 CASES = "^(?!torch|NumPy|capsule|owned from NumPy|borrowed from NumPy).*dlshim$"
 LEAST = 3
+LEAST_BYTES = 20
 ENDLESS = "the build does not end without it"
 BUILD_SECONDS = "100"
 TIMED_OUT = 124
@@ -118,6 +121,20 @@ def count(library: pathlib.Path, folder: pathlib.Path) -> dict[str, float]:
     return json.loads(result.read_text())
 
 
+def size(library: pathlib.Path) -> int:
+    """Bytes of the extension in the wheel."""
+    (file,) = library.glob("dlshim/_core*")
+    return len(zlib.compress(file.read_bytes(), 9))
+
+
+def gain_of(more: dict[str, float], bytes_more: int) -> str:
+    """What a mark gains whose absence costs so much; else UNKNOWN."""
+    case = max(more, key=lambda each: more[each])
+    if more[case] >= LEAST:
+        return f"{more[case]:.0f} instructions of {case}"
+    return f"{bytes_more} bytes of the wheel" if bytes_more >= LEAST_BYTES else UNKNOWN
+
+
 def measure(chosen: list[Mark], gains: dict[Mark, str]) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -125,25 +142,25 @@ def measure(chosen: list[Mark], gains: dict[Mark, str]) -> None:
         shutil.copytree(
             ROOT, tree, ignore=shutil.ignore_patterns(".git", "build", "dist", "tests", "docs")
         )
-        with_all = count(build(tree), folder)
+        library = build(tree)
+        with_all, all_bytes = count(library, folder), size(library)
         for mark in chosen:
             shutil.rmtree(tree / "src")
             shutil.copytree(SRC, tree / "src")
             leave_out(mark, tree / "src")
             try:
-                without = count(build(tree), folder)
+                library = build(tree)
             except subprocess.CalledProcessError as error:
                 if error.returncode != TIMED_OUT:
                     raise
                 gains[mark] = ENDLESS
                 write_list(gains)
                 continue
-            more = {case: round(without[case] - with_all[case]) for case in with_all}
-            case = max(more, key=lambda each: more[each])
-            print(f"DLS_{mark[0]:6} {mark[1]}: {more[case]:+} on {case}", flush=True)
-            if more[case] >= LEAST:
-                gains[mark] = f"{more[case]} instructions of {case}"
-                write_list(gains)
+            without = count(library, folder)
+            more = {case: without[case] - with_all[case] for case in with_all}
+            gains[mark] = gain_of(more, size(library) - all_bytes)
+            print(f"DLS_{mark[0]:6} {mark[1]}: {gains[mark]}", flush=True)
+            write_list(gains)
 
 
 def main(arguments: list[str]) -> None:

@@ -4,7 +4,7 @@
 
 atomic_bool dls_hand_on_allowed = true;
 
-void *
+DLS_COLD void *
 dls_drop_refused(dl_managed_tensor_versioned *managed)
 {
     return dls_hot_drop((dls_hot){.managed = managed});

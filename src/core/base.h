@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* Speed marks.  They stand only where a measurement showed a gain (`nox -s
- * instructions`), and change nothing but code generation.
+ * instructions`) or smaller files, and change nothing but code generation.
  *
  * DLS_FLAT: inline all callees (fast path entry points only).
  * DLS_COLD: rarely called.  Never inlined and made small; a branch that leads to a call

@@ -25,4 +25,4 @@ typedef struct {
 #if defined(__GNUC__) || defined(__clang__)
 __attribute__((format(printf, 3, 4)))
 #endif
-int dls_fail(dls_error *err, int code, const char *format, ...);
+DLS_COLD int dls_fail(dls_error *err, int code, const char *format, ...);

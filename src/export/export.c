@@ -42,7 +42,7 @@ dls_exchange_begin(dls_exchange *x, dls_state *state, PyObject *source, dls_plan
 }
 
 /* What one run has gathered, and the next must not see. */
-static void
+DLS_COLD static void
 clear_run(dls_exchange *x)
 {
     dls_acquired_drop(&x->acquired);
@@ -55,7 +55,7 @@ clear_run(dls_exchange *x)
     x->request.empty = false;
 }
 
-void
+DLS_COLD void
 dls_exchange_end(dls_exchange *x)
 {
     if (x->outcome.kind != DLS_NOT_LEARNED) {

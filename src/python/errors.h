@@ -27,14 +27,14 @@ int dls_refuse_with_cause(PyObject *cause);
 
 /* Is an exception pending that no probe may hide: MemoryError, RecursionError, or what
  * is no Exception (KeyboardInterrupt)? */
-bool dls_error_is_fatal(void);
+DLS_COLD bool dls_error_is_fatal(void);
 /* A probe has raised.  0: the exception was cleared; -1: it is fatal and stays set. */
 int dls_error_forget(void);
 
 /* Drop a reference that may run foreign code (a capsule's destructor) while an
  * exception is pending: it is saved and restored, what the code raises is reported
  * (T9). */
-void dls_drop_foreign(PyObject *obj);
+DLS_COLD void dls_drop_foreign(PyObject *obj);
 
 /* Foreign code left an exception pending although it succeeded: report and clear it.
  * No object is named in the report.  Naming a capsule that is being freed would call

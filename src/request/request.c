@@ -49,7 +49,7 @@ remember_version(dls_state *state, PyObject *value, bool versioned)
 /* --- single values ----------------------------------------------------------- */
 
 /* Item i of a pair as a non-negative int, -1 when it is none. */
-static long
+static long long
 version_part(PyObject *pair, Py_ssize_t i)
 {
     PyObject *number = PyNumber_Index(PyTuple_GetItem(pair, i));
@@ -57,9 +57,9 @@ version_part(PyObject *pair, Py_ssize_t i)
         return -1;
     }
     int overflow;
-    long value = PyLong_AsLongAndOverflow(number, &overflow);
+    long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
     Py_DECREF(number);
-    return overflow > 0 ? LONG_MAX : value;
+    return overflow > 0 ? LLONG_MAX : value;
 }
 
 static int
@@ -73,7 +73,7 @@ parse_version(dls_state *state, PyObject *value, bool *versioned)
              && !PyBytes_Check(value)) {
         pair = PySequence_Tuple(value);
     }
-    long major = -1, minor = -1;
+    long long major = -1, minor = -1;
     if (pair != NULL && PyTuple_Size(pair) == 2) {
         major = version_part(pair, 0);
         minor = major >= 0 ? version_part(pair, 1) : -1;
@@ -343,7 +343,7 @@ dls_request_parse(dls_state *state, PyObject *const *args, Py_ssize_t n,
 /* --- the usual reading ------------------------------------------------------- */
 
 /* Is this max_version, which is not the remembered one, (1, n)? */
-static bool
+DLS_COLD static bool
 is_version_one(dls_state *state, PyObject *value)
 {
     if (!Py_IS_TYPE(value, &PyTuple_Type) || PyTuple_Size(value) != 2
@@ -352,7 +352,8 @@ is_version_one(dls_state *state, PyObject *value)
     }
     PyObject *minor = PyTuple_GetItem(value, 1);
     if (minor != state->zero
-        && (!Py_IS_TYPE(minor, &PyLong_Type) || PyLong_AsSize_t(minor) > UINT16_MAX)) {
+        && (!Py_IS_TYPE(minor, &PyLong_Type)
+            || PyLong_AsUnsignedLongLong(minor) > UINT16_MAX)) {
         PyErr_Clear(); /* a negative one: the full reading raises for it */
         return false;
     }
