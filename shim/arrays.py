@@ -1,6 +1,6 @@
 """What the C code has done in Python: a Tensor among NumPy's people, and what is rare.
 
-That is its dtype, what NumPy, pickle and copy ask it for, the objects of oneAPI's library, and cures for refusals.
+Rare are the objects of oneAPI's library, and cures for objects that are refused.
 The C code calls these functions by name, and imports this module when it first needs one.
 No array library is imported: NumPy, ml_dtypes and dpctl are used where they are imported already.
 """
