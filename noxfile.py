@@ -346,11 +346,13 @@ def tidy(s: nox.Session) -> None:
 
 @session("stubtest", PYTHONS[-1], tags=CI, requires=["build"])
 def stubtest(s: nox.Session) -> None:
-    """The stub of the extension says what the extension does; mypy and pyright (by basedpyright,
-    whose wheel is complete) accept every documented use."""
+    """The types of the Python files; the stub of the extension says what the extension does; mypy
+    and pyright (by basedpyright, whose wheel is complete) accept every documented use."""
     install(s, "mypy", "basedpyright", "rich", "jinja2")
     allowed = ("--allowlist", "tests/project/stubtest_allowed.txt", "--ignore-unused-allowlist")
     config = ("--mypy-config-file", "pyproject.toml")
+    # The installed copies have no types in private functions; the source has.
+    s.run("python", "-m", "mypy", "--config-file", "pyproject.toml", "-p", "shim")
     s.run("python", "-m", "mypy.stubtest", *config, *allowed, "dlshim")
     uses = "tests/project/documented_uses.py"
     for version in (*PYTHONS, "3.14"):

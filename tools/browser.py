@@ -18,9 +18,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from selenium import webdriver
+from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
 
 WIDTHS = (1400, 480)
 RESULTS = Path("build/results")
@@ -94,7 +96,9 @@ def faults(chrome: webdriver.Chrome, page: Path, width: int) -> list[str]:
     chrome.execute_script("arguments[0].scrollIntoView({inline: 'center'})", link)
     link.click()
     script = "return document.getElementById(decodeURIComponent(arguments[0])).open"
-    if not chrome.execute_script(script, target):
+    try:  # the page hears of the click later than we do
+        WebDriverWait(chrome, 10).until(lambda it: it.execute_script(script, target))
+    except TimeoutException:
         found.append(f"a click does not open {target!r}")
     chrome.save_screenshot(str(RESULTS / f"page-{width}-reason.png"))
     return [f"{width}: {each}" for each in found + heard(chrome)]

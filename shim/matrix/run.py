@@ -153,11 +153,10 @@ def limit_of(exchange: Exchange) -> Outcome | None:
     own = next((limit for limit, covers in LIMITS if covers(exchange)), None)
     if own and not own.cure:
         return own
-    told = exchange.expected()[1]
-    if told.result == "works":
-        told = own
-    elif exchange.case.dtype == "bool":  # may have been labelled uint8 on the way, or taken for it
-        told = replace(told, result="wrong")
+    limit = exchange.expected()[1]
+    told = own if limit.result == "works" else limit
+    if told and exchange.case.dtype == "bool":
+        told = replace(told, result="wrong")  # labelled uint8 on the way, or taken for it
     return told and replace(told, cure=cure_of(exchange.facts(), exchange.row(), told))
 
 

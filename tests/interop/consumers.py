@@ -9,6 +9,7 @@ documentation (and checked by ``test_calls.py`` with a spy), not from the result
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import time
@@ -208,6 +209,12 @@ class NumPyDevice(NumPyCopy):
 class NumPyAsArray(NumPy):
     name = "numpy.asarray"
     known = "numpy.asarray"
+
+    def setup(self):
+        super().setup()
+        # It takes bfloat16 and float8 where this is imported: in every worker, or in none.
+        with contextlib.suppress(ImportError):
+            importlib.import_module("ml_dtypes")
 
     def take(self, obj):
         return np.asarray(obj)
