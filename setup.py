@@ -154,10 +154,12 @@ def without_remarks(text, shown):
 
 
 def without_hints(tree, lines, shown):
-    """The same without the types of parameters and results, unless they go over several lines."""
+    """The same without the types of parameters and results, unless they go over several lines.
+    In shown modules, those of special methods stay, which type checkers ask for."""
     cuts = set()
     for function in unseen(tree, shown):
-        for node in ast.walk(function):
+        special = shown and getattr(function, "name", "").startswith("__")
+        for node in () if special else ast.walk(function):
             if isinstance(node, ast.arg) and node.annotation:
                 cuts.add((node.lineno, node.col_offset + len(node.arg), node.annotation))
             elif isinstance(node, ast.FunctionDef) and node.returns:
