@@ -8,6 +8,17 @@
 #include "python/errors.h"
 #include "python/in_python.h"
 
+/* The refusal has its own error.  An interrupt that came meanwhile is raised after it.
+ */
+static void
+forget_error(void)
+{
+    if (PyErr_Occurred() != NULL && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) {
+        PyErr_SetInterrupt();
+    }
+    PyErr_Clear();
+}
+
 /* The texts are constants of the module, which the state keeps. */
 static const char *
 find_cure(dls_state *state, PyObject *obj, bool wrapper)
@@ -18,7 +29,7 @@ find_cure(dls_state *state, PyObject *obj, bool wrapper)
                            ? PyUnicode_AsUTF8AndSize(text, NULL)
                            : NULL;
     Py_XDECREF(text);
-    PyErr_Clear();
+    forget_error();
     return cure;
 }
 
@@ -48,7 +59,7 @@ exports_itself(dls_state *state, PyObject *obj)
 {
     PyObject *answer = dls_in_python_with(state, "_exports_itself", "(O)", obj);
     Py_XDECREF(answer);
-    PyErr_Clear();
+    forget_error();
     return answer == Py_True;
 }
 

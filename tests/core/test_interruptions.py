@@ -3,6 +3,7 @@ is raised there comes out as it is, what was taken is given back, and the next e
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import signal
@@ -38,6 +39,19 @@ def balance():
 
 
 # --- signals --------------------------------------------------------------------------
+
+
+def test_an_interrupt_during_the_search_for_a_cure_is_not_lost():
+    class Sparse:
+        @property
+        def is_sparse(self):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        with contextlib.suppress(dlshim.UnsupportedObjectError):
+            dlshim.upgrade(Sparse())
+        for _ in range(1000):  # a signal is seen between two bytecodes
+            pass
 
 
 @EVERY_CALL
