@@ -87,7 +87,7 @@ class BuildExt(build_ext):
             self.compiler.linker_so = [word for word in linker if not word.startswith("-Wl,-rpath")]
         if PLAIN and sys.platform == "linux":
             compile_one = self.compiler._compile
-            small = ["-Os", "-fno-caller-saves", "-fno-tree-pre", "-fno-code-hoisting"]
+            small = ["-Os", "-fno-caller-saves", "-fno-code-hoisting"]
             small += ["-fno-if-conversion", "-fno-if-conversion2"]
 
             def compile_small(obj, src, ext, cc_args, extra, macros):

@@ -179,11 +179,8 @@ dls_tensor_is_plain(const dl_tensor *tensor)
         return false;
     }
     for (int64_t i = (int64_t)last; i >= 0; i--) {
-        if (strides[i] != product) {
+        if (strides[i] != product || !dls_mul(product, shape[i], &product)) {
             return is_plain_strided(tensor);
-        }
-        if (!dls_mul(product, shape[i], &product)) {
-            return false;
         }
         seen |= product;
     }
