@@ -6,6 +6,14 @@
 
 /* NULL when out of memory, or when dls_alloc_fail has chosen this allocation. */
 void *dls_alloc(size_t size);
+/* The same for a number of bytes that came from outside: NULL also where addresses have
+ * 32 bits and the number has more. */
+static inline void *
+dls_alloc_bytes(int64_t bytes)
+{
+    size_t size = (size_t)bytes;
+    return (int64_t)size == bytes ? dls_alloc(size) : NULL;
+}
 void dls_free(void *block); /* NULL allowed */
 
 /* The least alignment of copies and of memory that dlshim makes for others.  JAX shares

@@ -56,10 +56,10 @@ dls_device_from_name(const char *name, dl_device *out)
 {
     const char *colon = strchr(name, ':');
     size_t length = colon != NULL ? (size_t)(colon - name) : strlen(name);
-    long id = 0;
+    long long id = 0; /* a long may have 32 bits, and end at INT32_MAX */
     if (colon != NULL) {
         char *end;
-        id = strtol(colon + 1, &end, 10);
+        id = strtoll(colon + 1, &end, 10);
         if (end == colon + 1 || *end != '\0' || id < 0 || id > INT32_MAX) {
             return 0;
         }

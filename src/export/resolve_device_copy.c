@@ -44,7 +44,7 @@ gather(const device_copy *copy, bool dense_already, void **block, const void **d
     if (dense_already) {
         return 0;
     }
-    *block = dls_alloc((size_t)copy->bytes);
+    *block = dls_alloc_bytes(copy->bytes);
     *dense = *block;
     if (*block == NULL || dls_host_copy(*block, copy->from, copy->itemsize) != DLS_OK) {
         dls_free(*block);

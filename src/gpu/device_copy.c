@@ -103,7 +103,7 @@ static int
 fetch_span(const copier *c, char *dst, const char *src, dls_traversal walk,
            int64_t span, int64_t low)
 {
-    char *slab = dls_alloc((size_t)span);
+    char *slab = dls_alloc_bytes(span);
     if (slab == NULL) {
         return dls_fail(c->err, DLS_ENOMEM, "no memory for a slab of the copy");
     }

@@ -28,6 +28,24 @@ is_f_contiguous(const dl_tensor *t)
     return true;
 }
 
+/* Where addresses have 32 bits, a buffer cannot say every extent, nor every length. The
+ * scan has accepted the tensor: nothing overflows 64 bits. */
+static bool
+fits_a_buffer(const dls_tensor *self)
+{
+#if INTPTR_MAX < INT64_MAX
+    int64_t count = dls_tensor_count(self), itemsize = dls_tensor_itemsize(self);
+    bool fits = count <= INTPTR_MAX / itemsize;
+    for (int32_t i = 0; i < self->tensor.ndim; i++) {
+        fits = fits && self->tensor.shape[i] <= INTPTR_MAX;
+    }
+    return fits;
+#else
+    (void)self;
+    return true;
+#endif
+}
+
 /* Why this request is refused, NULL when it is not. */
 static const char *
 refusal(const dls_tensor *self, int flags, const char *format)
@@ -42,6 +60,9 @@ refusal(const dls_tensor *self, int flags, const char *format)
     if (format == NULL) {
         return "its dtype has no format in the buffer protocol; name one of the same "
                "width with upgrade(t, reinterpret=...)";
+    }
+    if (!fits_a_buffer(self)) {
+        return "it is larger than a buffer can be in a process of 32 bits; pass a part";
     }
     if (ASKS(flags, DLS_BUF_WRITABLE) && (self->flags & DL_FLAG_READ_ONLY)) {
         return "it is read-only and a writable buffer was asked for";
@@ -84,8 +105,10 @@ dls_tensor_getbuffer(PyObject *self, dls_buffer *view, int flags)
     for (size_t i = 0; i < n; i++) {
         dims[i] = (Py_ssize_t)t->shape[i];
         int64_t stride;
-        /* Only strides of extents below 2 can overflow here, and they do not count. */
-        bool fits = dls_mul(t->strides[i], itemsize, &stride);
+        /* Only strides that do not count can overflow here: of extents below 2, of
+         * empty tensors. */
+        bool fits = dls_mul(t->strides[i], itemsize, &stride)
+                    && (Py_ssize_t)stride == stride;
         dims[n + i] = fits ? (Py_ssize_t)stride : 0;
     }
     view->buf = dls_tensor_address(data);

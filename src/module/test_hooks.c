@@ -201,7 +201,7 @@ static PyObject *
 sync_rules(PyObject *DLS_UNUSED(module), PyObject *DLS_UNUSED(ignored))
 {
     PyObject *list = PyList_New(0);
-    const int rows = DLS_FAMILIES * DLS_PRODUCERS * DLS_VALUES;
+    const int rows = (int)DLS_FAMILIES * (int)DLS_PRODUCERS * DLS_VALUES;
     for (int i = 0; list != NULL && i < rows; i++) {
         dls_value value = (dls_value)(i % DLS_VALUES);
         int rest = i / DLS_VALUES;
@@ -257,8 +257,10 @@ sync_action(PyObject *DLS_UNUSED(module), PyObject *args)
                                   .p_captures = fact[3],
                                   .one_capture = fact[4],
                                   .device_captures = fact[5]};
-    const dls_sync_job job = {
-        .task = (dls_task)d, .p = {(dls_knowledge)k, p}, .s = s, .policy = (uint8_t)u};
+    const dls_sync_job job = {.task = (dls_task)d,
+                              .p = {.known = (dls_knowledge)k, .handle = p},
+                              .s = s,
+                              .policy = (uint8_t)u};
     return PyUnicode_FromString(dls_action_names[dls_sync_action_find(&job, &facts)]);
 }
 

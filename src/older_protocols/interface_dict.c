@@ -383,6 +383,10 @@ set_data(dls_reading *reading, PyObject *address, PyObject *readonly)
     if (dls_dict_read_unsigned(reading, &item, &number) < 0) {
         return -1;
     }
+    if ((uintptr_t)number != number) { /* where addresses have 32 bits */
+        return dls_reading_fail(reading, "['data'] starts with an address that lies "
+                                         "outside of this process's memory");
+    }
     reading->acquired->tensor.data = (void *)(uintptr_t)number;
     int truth = PyObject_IsTrue(readonly);
     if (truth > 0) {

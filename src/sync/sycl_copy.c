@@ -92,7 +92,7 @@ gather(char *dst, const dl_tensor *tensor, int64_t itemsize, bool large)
 static int
 fetch_span(const fetcher *f, char *dst, dl_tensor part, int64_t low, int64_t high)
 {
-    char *slab = dls_alloc((size_t)(high - low));
+    char *slab = dls_alloc_bytes(high - low);
     if (slab == NULL) {
         PyErr_NoMemory();
         return -1;

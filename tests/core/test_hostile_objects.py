@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes as C
 import gc
 import itertools
+import math
 import sys
 import threading
 import weakref
@@ -296,8 +298,38 @@ def test_strides_that_count_for_nothing_do_not_overflow():
     tensor = dlshim.from_dlpack(caps.make((1, 3), "int64", strides=(2**62, 1)))
     assert tensor.__array_interface__["shape"] == (1, 3)
     assert memoryview(tensor).tolist() == [[0, 1, 2]]
-    empty = dlshim.from_dlpack(caps.make((0, 2**61), "int64"))
-    assert memoryview(empty).shape == (0, 2**61)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {"shape": (0, 2**61)},
+        {"shape": (0, 2**31)},
+        {"shape": (2**31,), "strides": (0,)},
+        {"shape": (2**16, 2**13), "strides": (0, 0)},
+    ],
+    ids=lambda layout: str(layout["shape"]),
+)
+def test_a_buffer_has_every_extent_or_is_refused(layout):
+    """Numbers of buffers have as many bits as addresses; extents of DLPack have 64 everywhere."""
+    tensor = dlshim.from_dlpack(caps.make(dtype="int64", memory=(C.c_int64 * 4)(), **layout))
+    if sys.maxsize < 2**32:
+        with pytest.raises(BufferError, match="32 bits; pass a part"):
+            memoryview(tensor)
+    else:
+        view = memoryview(tensor)
+        assert view.shape == layout["shape"]
+        assert view.nbytes == 8 * math.prod(layout["shape"])
+
+
+@pytest.mark.parametrize("more", [0, 1, 64])
+@pytest.mark.parametrize("options", [{"copy": True}, {"order": "C"}], ids=["copy", "order"])
+def test_a_copy_of_more_bytes_than_addresses_can_count_is_no_small_one(options, more):
+    """The low bits of that number alone would be allocated, and all of it written."""
+    count = 2 * (sys.maxsize + 1) // 8 + more
+    capsule = caps.make((count,), "int64", strides=(0,), memory=(C.c_int64 * 4)())
+    with pytest.raises((BufferError, MemoryError)):
+        dlshim.upgrade(capsule, **options).__dlpack__()
 
 
 def test_a_version_beyond_every_int_is_still_a_version():

@@ -263,6 +263,10 @@ ENTRIES = {
     "typestr without a kind": ({"typestr": "<"}, BufferError),
     "big-endian bytes": ({"typestr": ">u1", "shape": (6,)}, None),
     "a truth that raises": ({"data": (4096, of(__bool__=raises(KeyError("x"))))}, BufferError),
+    "an address with more bits than a pointer": (
+        {"data": (2 * (sys.maxsize + 1) + 4096, False)},
+        BufferError,
+    ),
     "an address that raises": ({"data": (of(__index__=raises(KeyError("x"))), 0)}, BufferError),
     "an extent that raises": ({"shape": (of(__index__=raises(KeyError("x"))),)}, BufferError),
     "an extent that is interrupted": (
