@@ -561,10 +561,11 @@ def export(source):
     capsules.rename(capsule)
     return capsules.look(capsule).address
 
+DELETER = capsules.ManagedTensor.deleter.offset
 CODE = '''
 import ctypes as C
 for address in {}:
-    deleter = C.c_void_p.from_address(address + 56).value
+    deleter = C.c_void_p.from_address(address + {}).value
     C.PYFUNCTYPE(None, C.c_void_p)(deleter)(address)
 '''
 
@@ -572,7 +573,7 @@ def run(make, gil):
     addresses = [export(make()) for _ in range(100)]
     gc.collect()
     inner = interpreters.create(interpreters.new_config("isolated", gil=gil))
-    failure = interpreters.run_string(inner, CODE.format(addresses))
+    failure = interpreters.run_string(inner, CODE.format(addresses, DELETER))
     assert failure is None, failure.formatted
     interpreters.destroy(inner)
     gc.collect()

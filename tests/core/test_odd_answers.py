@@ -4,6 +4,7 @@ elements, devices, dimensions, flags.  Each is read as it is meant, or refused w
 
 from __future__ import annotations
 
+import ctypes as C
 import importlib
 
 import pytest
@@ -37,7 +38,7 @@ FORMATS = {
     "Zf": (lambda: of_numpy("complex64"), (5, 64, 1)),
     "Zd": (lambda: of_numpy("complex128"), (5, 128, 1)),
     "<h": (lambda: of_cpython("<h"), (0, 16, 1)),
-    "@l": (lambda: of_cpython("@l"), (0, 64, 1)),
+    "@l": (lambda: of_cpython("@l"), (0, 8 * C.sizeof(C.c_long), 1)),
     "=Q": (lambda: of_cpython("=Q"), (1, 64, 1)),
     ">b": (lambda: of_cpython(">b"), (0, 8, 1)),
     "!B": (lambda: of_cpython("!B"), (1, 8, 1)),

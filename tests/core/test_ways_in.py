@@ -135,12 +135,16 @@ def test_memoryviews(view, ask):
             assert [s * 2 for s in imported.view.strides] == list(x.strides)
 
 
+#: Bits of an address, and of what C calls size_t.
+WORD = 8 * ctypes.sizeof(ctypes.c_void_p)
+
+
 def test_memoryview_formats():
     raw = bytearray(range(48))
     for form, dtype in (
         ("b", (0, 8)), ("B", (1, 8)), ("c", (1, 8)), ("?", (6, 8)), ("h", (0, 16)), ("H", (1, 16)),
-        ("i", (0, 32)), ("I", (1, 32)), ("q", (0, 64)), ("Q", (1, 64)), ("n", (0, 64)),
-        ("N", (1, 64)), ("f", (2, 32)), ("d", (2, 64)), ("@i", (0, 32)), ("@d", (2, 64)),
+        ("i", (0, 32)), ("I", (1, 32)), ("q", (0, 64)), ("Q", (1, 64)), ("n", (0, WORD)),
+        ("N", (1, WORD)), ("f", (2, 32)), ("d", (2, 64)), ("@i", (0, 32)), ("@d", (2, 64)),
     ):  # fmt: skip
         x = memoryview(raw).cast(form)
         with versioned(dlshim.upgrade(x)) as imported:

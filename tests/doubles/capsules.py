@@ -146,7 +146,7 @@ def encode(dtype: str | tuple[int, int, int], value: Any) -> bytes:
     form = _FORMATS.get((code, bits)) if lanes == 1 else None
     if form is None:
         size = itemsize_of((code, bits, lanes))
-        return (int(value) % 256**size).to_bytes(size, "little")
+        return (int(value) % 256**size).to_bytes(size, sys.byteorder)
     if code == 6:
         return _struct.pack("?", bool(value))
     if code in (0, 1):
@@ -163,7 +163,7 @@ def decode(dtype: str | tuple[int, int, int], raw: bytes) -> Any:
     code, bits, lanes = dtype_tuple(dtype)
     form = _FORMATS.get((code, bits)) if lanes == 1 else None
     if form is None:
-        return int.from_bytes(raw, "little")
+        return int.from_bytes(raw, sys.byteorder)
     parts = _struct.unpack(form, raw)
     return complex(*parts) if len(parts) == 2 else parts[0]
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes as C
 import enum
-import sys
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -993,6 +992,3 @@ EDITIONS: dict[str, type] = {
 def fresh(base: type) -> type:
     """A new type of the same behaviour, of which nothing has been learned yet."""
     return type(base.__name__, (base,), {"__module__": base.__module__})
-
-
-assert sys.maxsize > 2**32, "the structs are laid out for 64 bits"
