@@ -16,6 +16,7 @@ import pytest
 
 import dlshim
 from dlshim import _core
+from doubles import capsules as caps
 from doubles import child
 from doubles import cuda_interface as cai
 from doubles.asking import ASKINGS, bare, tells, versioned
@@ -67,12 +68,15 @@ ODD: dict[str, tuple[dict[str, Any], str]] = {
     "65 dimensions": ({"shape": (1,) * 65}, "65"),
     "no typestr": ({"typestr": DROP}, "typestr.*missing"),
     "typestr of a wrong type": ({"typestr": 4}, "typestr.*4"),
-    "typestr without a size": ({"typestr": "<f"}, "typestr"),
-    "foreign order": ({"typestr": ">f4"}, "byte order"),
+    "typestr without a size": ({"typestr": caps.native("<f")}, "typestr"),
+    "foreign order": ({"typestr": caps.native(">f4")}, "byte order"),
     "objects": ({"typestr": "|O8"}, "Python objects"),
     "strings": ({"typestr": "|S4"}, "text"),
-    "cuDF's masks": ({"typestr": "<t1"}, "bit fields"),
-    "fields": ({"typestr": "|V4", "descr": [("x", "<f2"), ("y", "<f2")]}, "struct"),
+    "cuDF's masks": ({"typestr": caps.native("<t1")}, "bit fields"),
+    "fields": (
+        {"typestr": "|V4", "descr": [("x", caps.native("<f2")), ("y", caps.native("<f2"))]},
+        "struct",
+    ),
     "mask": ({"mask": empty()}, "mask"),
     "a mask before there were any": ({"mask": "something", "version": 0}, "mask"),
     "strides of a wrong type": ({"strides": 4}, "strides.*int"),
@@ -196,7 +200,7 @@ def test_what_is_refused_is_never_asked_for_its_address():
     for changes in (
         {"version": 4},
         {"mask": "m"},
-        {"typestr": ">f4"},
+        {"typestr": caps.native(">f4")},
         {"shape": None},
         {"strides": (4,)},
         {"stream": 0},
@@ -285,7 +289,7 @@ UNUSUAL: dict[str, dict[str, Any]] = {
     "strides": {"strides": (12, 4)},
     "strides that never count": {"strides": (13, 5)},
     "shape in a list": {"shape": [0, 3]},
-    "descr of the typestr": {"descr": [("", "<f4")]},
+    "descr of the typestr": {"descr": [("", caps.native("<f4"))]},
     "descr nobody needs": {"descr": "rubbish"},
     "more entries": {"owner": "me"},
     "stream None": {"stream": None},
@@ -323,10 +327,10 @@ def test_read_only():
     [
         ("|b1", None, (6, 8, 1)),
         ("|u1", None, (1, 8, 1)),
-        ("<c16", None, (5, 128, 1)),
-        ("<V2", "bfloat16", (4, 16, 1)),
+        (caps.native("<c16"), None, (5, 128, 1)),
+        (caps.native("<V2"), "bfloat16", (4, 16, 1)),
         ("|V1", "float8_e4m3fn", (10, 8, 1)),
-        ("<f2", None, (2, 16, 1)),
+        (caps.native("<f2"), None, (2, 16, 1)),
     ],
 )
 def test_dtypes(typestr, name, dtype):
@@ -336,7 +340,7 @@ def test_dtypes(typestr, name, dtype):
 
 
 def test_dtypes_without_a_name_can_be_named():
-    x = empty(changes={"typestr": "<M8[ns]"})
+    x = empty(changes={"typestr": caps.native("<M8[ns]")})
     with pytest.raises(BufferError, match="reinterpret"):
         versioned(dlshim.upgrade(x))
     with versioned(dlshim.upgrade(x, reinterpret="int64")) as imported:
@@ -400,7 +404,7 @@ def test_a_tensor_says_version_3():
     assert tensor.__cuda_array_interface__ == {
         "version": 3,
         "shape": (3, 2),
-        "typestr": "<i2",
+        "typestr": caps.native("<i2"),
         "strides": None,
         "data": (tensor.data_ptr(), False),
         "stream": 1,

@@ -204,7 +204,7 @@ def test_failed_exchanges_leave_nothing():
         lambda: upgrade(P2(readonly=True)).__dlpack__(),
         lambda: upgrade(P2(data=None)).__dlpack__(),
         lambda: upgrade(VersionedAlways(flags=8)).__dlpack__(max_version=V1),
-        lambda: upgrade(InterfaceOnly(changes={"typestr": ">f4"})).__dlpack__(),
+        lambda: upgrade(InterfaceOnly(changes={"typestr": caps.native(">f4")})).__dlpack__(),
         lambda: upgrade(P1(strides=(1, 2)), order="C", copy=False).__dlpack__(),
         raw_with_unknown_flags,
     ]

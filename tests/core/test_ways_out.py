@@ -8,6 +8,7 @@ import gc
 import hashlib
 import io
 import pickle
+import struct
 import weakref
 from contextlib import suppress
 
@@ -229,7 +230,7 @@ def test_tensor_bytes_through_ordinary_python():
     grid = dlshim.from_dlpack(P2((2, 3), "uint8"))
     assert hashlib.sha256(grid).digest() == hashlib.sha256(bytes(range(6))).digest()
     floats = dlshim.from_dlpack(P2((2,), "float32"))
-    assert bytes(memoryview(floats).cast("B")) == b"\0\0\0\0\0\0\x80?"
+    assert bytes(memoryview(floats).cast("B")) == struct.pack("=ff", 0, 1)
 
 
 @pytest.mark.parametrize("flags", [older.SIMPLE, older.ND, older.C_CONTIG, older.C_CONTIG
@@ -315,7 +316,7 @@ def test_tensor_array_interface():
     interface = dlshim.from_dlpack(x).__array_interface__
     assert interface["version"] == 3
     assert interface["shape"] == (3, 2)
-    assert interface["typestr"] == "<i2"
+    assert interface["typestr"] == caps.native("<i2")
     assert interface["data"] == (x.element_zero, False)
     assert interface["strides"] == (2, 6)
     assert dlshim.from_dlpack(P2(readonly=True)).__array_interface__["data"][1] is True
@@ -326,7 +327,7 @@ def test_tensor_array_interface():
 @pytest.mark.parametrize("dtype", [*BUFFERED])
 def test_tensor_array_interface_typestrs(dtype):
     interface = dlshim.from_dlpack(P2((2,), dtype)).__array_interface__
-    assert interface["typestr"].lstrip("|<=") == older.typestr_of(dtype).lstrip("|<")
+    assert interface["typestr"].replace("=", caps.native("<")) == older.typestr_of(dtype)
 
 
 def test_tensor_array_interface_round_trip():

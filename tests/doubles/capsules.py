@@ -168,6 +168,12 @@ def decode(dtype: str | tuple[int, int, int], raw: bytes) -> Any:
     return complex(*parts) if len(parts) == 2 else parts[0]
 
 
+def native(text: str) -> str:
+    """A format or typestr of a little-endian machine, in this machine's order: "<" and ">" change
+    places on a big-endian one."""
+    return text if sys.byteorder == "little" else text.translate({60: ">", 62: "<"})
+
+
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
     """The exact row-major products, also across extents 0 and 1 (T4)."""
     strides, step = [], 1

@@ -14,9 +14,9 @@ C_CONTIGUOUS, ALIGNED, NOTSWAPPED, WRITEABLE, HAS_DESCR = 0x1, 0x100, 0x200, 0x4
 KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
 
 
-def typestr_of(dtype: str | tuple[int, int, int], order: str = "<") -> str:
+def typestr_of(dtype: str | tuple[int, int, int], order: str = "") -> str:
     code, bits, _ = caps.dtype_tuple(dtype)
-    return f"{'|' if bits == 8 else order}{KINDS[code]}{bits // 8}"
+    return f"{'|' if bits == 8 else order or caps.native('<')}{KINDS[code]}{bits // 8}"
 
 
 class PyArrayInterface(C.Structure):

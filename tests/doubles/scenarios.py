@@ -192,7 +192,7 @@ def refusals() -> None:
         (lambda: P1(dtype="int16"), {"reinterpret": "int32"}),
         (lambda: caps.new_capsule(8, "foreign"), {}),
         (lambda: P2(strides=(1, 2)), {"order": "C", "copy": False}),
-        (lambda: InterfaceOnly(changes={"typestr": ">f4"}), {}),
+        (lambda: InterfaceOnly(changes={"typestr": caps.native(">f4")}), {}),
     ):
         x = make()
         try:
