@@ -108,6 +108,22 @@ def build(s: nox.Session) -> None:
     s.log(f"{wheel.name}, {wheel.stat().st_size} bytes, sha256 {digest}")
 
 
+@session("wheels", FLOOR)
+def wheels(s: nox.Session) -> None:
+    """Every wheel for Linux by zig, made twice and audited; `-- NAME` for those of
+    tools/wheels.toml, `-- --results docs/results/platforms.json` for the manual."""
+    tools = ["auditwheel==6.8.2", "abi3audit==0.0.26", "pyelftools", "wheel", "zopfli", "tomli"]
+    s.install("ziglang==0.17.1", "setuptools==84.2.1", *tools)
+    s.run("python", "tools/wheels.py", "build", *s.posargs)
+
+
+@session("wheels-test", requires=["wheels"])
+def wheels_test(s: nox.Session) -> None:
+    """The core suite with these wheels on Debian's Python of each processor, under QEMU where it
+    is foreign (needs root, mmdebstrap, qemu-user-static; half an hour for a foreign one)."""
+    s.run("python", "tools/wheels.py", "test", *s.posargs)
+
+
 @session("audit", tags=CI, requires=["build"])
 def audit(s: nox.Session) -> None:
     """Nothing but the stable ABI of the floor is used."""

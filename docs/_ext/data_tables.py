@@ -5,6 +5,7 @@
 ``.. dlshim-consumers::``   the rows of src/request/consumers.def
 ``.. dlshim-limits::``      the limits that the matrix command knows
 ``.. dlshim-interop::``     the interop sessions in one table, by interop.csv
+``.. dlshim-platforms::``   wheels by tools/wheels.toml, built and run by platforms.json
 ``.. dlshim-environments::``  what each of its environments is for
 ``.. dlshim-yardstick::``   dlshim beside pydlpack, by interop.csv
 ``.. dlshim-times::``       nanoseconds of whole exchanges, by the newest times-DATE.json
@@ -494,6 +495,37 @@ class Interop(Table):
                 )
 
 
+class Platforms(Table):
+    """The rows of tools/wheels.toml with what docs/results/platforms.json has seen of them."""
+
+    header = ("wheel", "processor", "built, checked by", "core suite", "where")
+    widths = (20, 14, 22, 22, 22)
+
+    @staticmethod
+    def built(seen: dict[str, Any]) -> str:
+        if not seen:
+            return "not built yet"
+        size = f"{seen['bytes'] / 1000:.1f} kB"
+        return f"{seen['date']}, {seen['compiler']}, {size}; {', '.join(seen['audited'])}"
+
+    @staticmethod
+    def ran(seen: dict[str, Any]) -> tuple[str, str]:
+        if not seen:
+            return "not run", "—"
+        counts = (f"{seen[word]} {word}" for word in ("passed", "failed", "skipped"))
+        return ", ".join(counts), f"{seen['date']}, {seen['interpreter']}, {seen['on']}"
+
+    def rows(self) -> Iterable[Row]:
+        root = Path(self.env.srcdir).parent
+        known = json.loads((root / "docs" / "results" / "platforms.json").read_text())
+        wheels = tomllib.loads((root / "tools" / "wheels.toml").read_text())
+        for name, row in wheels.items():
+            seen = known.get(name, {})
+            tag = row["platform"].partition(".")[0]
+            ran = self.ran(seen.get("run", {}))
+            yield f"``{tag}``", row["processor"], self.built(seen.get("built", {})), *ran
+
+
 class Environments(Table):
     """What the environments of that table are for, by tests/interop/environments.toml."""
 
@@ -691,7 +723,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("dlshim-gpu-read", GpuRead)
     app.add_directive("dlshim-messages", Messages)
     app.add_directive("dlshim-suites", Suites)
-    for each in (Cures, Yardstick, Interop, Environments):
+    for each in (Cures, Yardstick, Interop, Environments, Platforms):
         app.add_directive(f"dlshim-{each.__name__.lower()}", each)
     app.add_directive("dlshim-amendments", Amendments)
     return {"parallel_read_safe": True}

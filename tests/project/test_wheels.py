@@ -1,0 +1,93 @@
+"""The wheels of a release: their table, what was seen of them, and what the README claims agree."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import Any
+
+import pytest
+from project.tree import ROOT, read_toml
+
+sys.path.insert(0, str(ROOT / "tools"))
+import foreign
+import wheels
+
+TARGETS = wheels.targets()
+SEEN: dict[str, Any] = json.loads((ROOT / "docs" / "results" / "platforms.json").read_text())
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+def test_a_tag_says_what_the_compiler_is_told(target: wheels.Target) -> None:
+    machine = target.name.rpartition("-")[2]
+    tags = target.platform.split(".")
+    assert all(tag.endswith(f"_{machine}") for tag in tags)
+    if target.musl:
+        assert tags == [f"musllinux_1_2_{machine}"]
+    else:
+        major, minor = re.findall(r"-gnu\w*\.(\d+)\.(\d+)$", target.zig)[0]
+        assert tags[0] == f"manylinux_{major}_{minor}_{machine}"
+        assert tags[1:] == ([f"manylinux2014_{machine}"] if minor == "17" else [])
+    assert (target.bits == 32) == ("32 bits" in target.processor)
+    assert not target.qemu or target.debian
+
+
+@pytest.mark.parametrize(
+    ("qemu", "begins"),
+    [("aarch64", b"\x7fELF\2\1\1"), ("arm", b"\x7fELF\1\1\1"), ("s390x", b"\x7fELF\2\2\1")],
+)
+def test_the_kernel_is_told_the_first_bytes_of_a_program(
+    qemu: str, begins: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foreign.shutil, "which", lambda name: f"/usr/bin/{name}")
+    name, kind, offset, magic, mask, program, flags = foreign.entry(qemu)[1:].split(":")
+    assert (name, kind, offset, flags) == ("dlshim", "M", "", "F")
+    assert program == f"/usr/bin/qemu-{qemu}-static"
+    first = bytes.fromhex(magic.replace("\\x", ""))
+    assert first.startswith(begins) and len(first) == 20 == len(mask) // 4
+    little = begins[5] == 1
+    number = int.from_bytes(first[18:], "little" if little else "big")
+    assert number == foreign.MACHINES[qemu][2]
+
+
+def test_zig_is_not_passed_what_it_has_no_word_for() -> None:
+    setup = (ROOT / "setup.py").read_text()
+    passed = re.findall(r'"(-[fW][^"{]+)"', setup)
+    dropped = [word for word in passed if wheels.UNKNOWN.fullmatch(word)]
+    assert "-fno-schedule-insns2" in dropped and "-flto" in dropped
+    assert {"-fvisibility=hidden", "-Wall", "-fno-ident"} <= {*passed} - {*dropped}
+
+
+# ---- what was seen ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_what_was_seen_is_of_a_wheel_as_it_should_be(name: str) -> None:
+    target, built = TARGETS[name], SEEN[name]["built"]
+    tag = ".".join(sorted(target.platform.split(".")))
+    assert built["wheel"].endswith(f"-cp310-abi3-{tag}.whl")
+    assert built["bytes"] <= target.largest
+    assert "abi3audit" in built["audited"]
+    for what, good in wheels.DEMANDED.items():
+        assert built["file"][what] is good, what
+    assert built["file"]["FORTIFY"] is not target.musl
+
+
+@pytest.mark.parametrize("name", [name for name, seen in SEEN.items() if "run" in seen])
+def test_a_run_that_is_told_of_failed_nowhere(name: str) -> None:
+    target, run = TARGETS[name], SEEN[name]["run"]
+    assert (run["bits"], run["failed"]) == (target.bits, 0)
+    assert run["passed"] > 6000
+    assert run["suite"].split()[0] == "tests/core"
+    assert ("qemu" in run["on"]) == bool(target.qemu)
+
+
+def test_the_budget_of_most_wheels_is_that_of_the_main_one() -> None:
+    """Those with another say why in tools/wheels.toml."""
+    text = (ROOT / "tools" / "wheels.toml").read_text()
+    rows = read_toml(ROOT / "tools" / "wheels.toml")
+    for name, row in rows.items():
+        if "largest" in row:
+            assert re.search(rf"^(# .*\n)+\[{name}\]", text, re.M), f"{name}: why?"
+            assert row["largest"] <= 155_000
