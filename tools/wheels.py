@@ -170,7 +170,21 @@ def look_into(elf: Path) -> dict[str, Any]:
             "text relocations": "DT_TEXTREL" in flags,
             "run path": "DT_RPATH" in flags or "DT_RUNPATH" in flags,
             "needs": sorted(tag.needed for tag in entries if tag.entry.d_tag == "DT_NEEDED"),
+            "from elsewhere": sorted(foreign),
         }
+
+
+def is_linkable(target: Target, names: list[str]) -> bool:
+    """Whether the C library of the target has all these: a program is linked that names them."""
+    declared = "".join(f"extern char {name}[];\n" for name in names)
+    text = (
+        f"{declared}char *all[] = {{{', '.join(names)}}};\nint main(void) {{ return !all[0]; }}\n"
+    )
+    line = [sys.executable, "-m", "ziglang", "cc", "-target", target.zig, "-w", "-fno-builtin"]
+    with tempfile.TemporaryDirectory() as name:
+        source = Path(name) / "names.c"
+        source.write_text(text)
+        return not subprocess.run([*line, "-o", f"{name}/names", str(source)]).returncode
 
 
 #: What every file must be.
@@ -190,6 +204,9 @@ def audit(target: Target, wheel: Path) -> tuple[dict[str, Any], list[str]]:
         shutil.unpack_archive(wheel, name, "zip")
         seen = look_into(Path(name) / "dlshim" / "_core.abi3.so")
     wrong = [f"{what} is {seen[what]}" for what, good in DEMANDED.items() if seen[what] != good]
+    names = [each for each in seen.pop("from elsewhere") if not re.match("_?Py", each)]
+    if not is_linkable(target, names):
+        wrong.append("the C library lacks a function that it calls")
     wrong += [f"it needs {each}" for each in seen["needs"] if not NEEDED.fullmatch(each)]
     size = wheel.stat().st_size
     if size > target.largest:
