@@ -513,7 +513,8 @@ class Platforms(Table):
         if not seen:
             return "not run", "—"
         counts = (f"{seen[word]} {word}" for word in ("passed", "failed", "skipped"))
-        return ", ".join(counts), f"{seen['date']}, {seen['interpreter']}, {seen['on']}"
+        left = f"; left out: {seen['left out']}" if seen.get("left out") else ""
+        return ", ".join(counts) + left, f"{seen['date']}, {seen['interpreter']}, {seen['on']}"
 
     def rows(self) -> Iterable[Row]:
         root = Path(self.env.srcdir).parent
