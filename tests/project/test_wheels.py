@@ -90,7 +90,7 @@ def test_the_readme_claims_what_was_seen_and_no_more() -> None:
     words = {target.processor.partition(",")[0] for target in TARGETS.values()} - {"x86-64"}
     passed = re.search(r"it passes on (.*?); \[", paragraph[1])
     built = re.search(
-        r"(?:A wheel|Wheels) for (.*?) (?:is|are) built, and not run in full", paragraph[1]
+        r"(?:A wheel|Wheels) for (.*?) (?:is|are) built, and (?:was|were) not run", paragraph[1]
     )
     assert passed and built
 
