@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 from project.tree import ROOT, read_toml
 
+# Only for these imports: tools/fuzz.py has the name of the folder that tests/fuzzing imports.
 sys.path.insert(0, str(ROOT / "tools"))
-import foreign
-import wheels
+try:
+    import foreign
+    import wheels
+finally:
+    sys.path.remove(str(ROOT / "tools"))
 
 TARGETS = wheels.targets()
 SEEN: dict[str, Any] = json.loads((ROOT / "docs" / "results" / "platforms.json").read_text())
