@@ -221,8 +221,8 @@ def measure(runs: Runs) -> dict[str, float]:
     """Nanoseconds of each way."""
     least, loops = dict.fromkeys(runs, math.inf), {}
     for way, run in runs.items():
-        run()
-        loops[way] = max(1, int(BATCH / max(seconds(run, 1), 1e-7)))
+        once = min(seconds(run, 1) for _ in range(5))  # the first are slow
+        loops[way] = max(1, int(BATCH / max(once, 1e-7)))
     began, turns, order = time.perf_counter(), list(runs.items()), random.Random(0)
     for turn in range(TURNS_MOST):
         if turn >= TURNS and time.perf_counter() - began > PATIENCE:
