@@ -397,18 +397,21 @@ def in_child(kept):
         dlshim.from_dlpack(P2())
         assert caps.take(dlshim.upgrade(P1()).__dlpack__(max_version=(1, 0))).values()
     os._exit(7)
-for turn in range(40):
-    kept = guarded()
-    child = os.fork()
-    if child == 0:
-        try:
-            in_child(kept)
-        finally:
-            os._exit(4)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-done.set()
-for thread in threads:
-    thread.join()
+try:
+    for turn in range(40):
+        kept = guarded()
+        child = os.fork()
+        if child == 0:
+            try:
+                in_child(kept)
+            finally:
+                os._exit(4)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert status == 7, (turn, status)  # -14: a lock was waited for
+finally:
+    done.set()  # else the threads keep a failure from being told
+    for thread in threads:
+        thread.join()
 assert not drv.races(), drv.races()
 """
 
