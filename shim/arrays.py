@@ -17,6 +17,7 @@ from ._core import Producer, Tensor, _dtype, _peek, _view, from_dlpack, to_capsu
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
     from typing import Any
 
 _HOST = (1, 3, 11)
@@ -463,7 +464,8 @@ def _exports_itself(x: Any) -> bool:
     The frames repeat, so a few of them tell.  One frame is not enough: the ``__dlpack__`` of a
     wrapper has what it wraps among its variables.
     """
-    frame, found = sys._getframe(1), 0
+    frame: FrameType | None = sys._getframe(1)
+    found = 0
     for _ in range(16):
         if frame is not None:
             if frame.f_code.co_name == "__dlpack__":
