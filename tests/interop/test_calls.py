@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from dlshim.known import LEGACY, VERSIONED
 from interop import consumers, runner
 
 
@@ -49,7 +50,7 @@ def test_the_generation_asked_for_first_is_what_the_adapter_says(heard):
         if not exports(calls):
             continue
         version = exports(calls)[0].get("max_version")
-        generation = "versioned" if version and version[0] >= 1 else "legacy"
+        generation = VERSIONED if version and version[0] >= 1 else LEGACY
         assert said["asks"].split(",")[0] == generation, (name, calls)
 
 
