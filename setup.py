@@ -24,7 +24,11 @@ from setuptools.command.build_py import build_py
 
 FLOOR = (3, 10)
 
-LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED") and not os.environ.get("DLSHIM_FULL_API")
+FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+LIMITED = not FREE_THREADED and not os.environ.get("DLSHIM_FULL_API")
+
+MACROS = [("Py_LIMITED_API", "0x%02x%02x0000" % FLOOR)] if LIMITED else []
+MACROS += [("DLS_FREE_THREADED", "1")] if FREE_THREADED else []  # src/core/threads.h
 
 
 # What the release build is made with; a caller's CFLAGS (sanitizers, profilers) replace all of it.
@@ -179,7 +183,7 @@ setup(
             sorted(glob("src/*/*.c")),
             include_dirs=["src"],
             depends=sorted(glob("src/*/*.h") + glob("src/*/*.def")),
-            define_macros=[("Py_LIMITED_API", "0x%02x%02x0000" % FLOOR)] if LIMITED else [],
+            define_macros=MACROS,
             py_limited_api=LIMITED,
             extra_compile_args=compile_args(),
             extra_link_args=[*FAST, "-s"] if PLAIN and sys.platform == "linux" else [],

@@ -11,9 +11,10 @@
 #include "core/alloc.h"
 #include "core/base.h"
 #include "core/lock.h"
+#include "core/threads.h"
 
 /* Written once, at the first import. */
-static const dls_python_ops *python;
+static DLS_ATOMIC(const dls_python_ops *) python;
 
 void
 dls_hold_set_python(const dls_python_ops *ops)

@@ -9,6 +9,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/threads.h"
+
+#if defined(Py_GIL_DISABLED) && !defined(DLS_FREE_THREADED)
+#error \
+    "this interpreter has no GIL: compile with -DDLS_FREE_THREADED=1, as setup.py does"
+#endif
+
 /* Py_buffer joined the limited API in 3.11; its layout has been the same since
  * 3.0 and is part of the stable ABI. */
 #if defined(Py_LIMITED_API) && Py_LIMITED_API < 0x030b0000
@@ -92,12 +99,71 @@ extern dls_compat_table dls_compat;
 static inline bool
 dls_is_unshared(PyObject *obj)
 {
+#ifdef DLS_FREE_THREADED
+    /* The count has two parts.  Only where this thread made the object, and no other
+     * thread has ever held it, do they say so for certain. */
+    return _Py_IsOwnedByCurrentThread(obj)
+           && _Py_atomic_load_uint32_relaxed(&obj->ob_ref_local) == 1
+           && _Py_atomic_load_ssize_relaxed(&obj->ob_ref_shared) == 0;
+#else
     return Py_REFCNT(obj) == 1;
+#endif
 }
 
 /* dls_get_optional(obj, name, &result): 1 = found (*result is a new reference), 0 = no
  * such attribute, nothing set, -1 = error set.  A getter that raises AttributeError
  * counts as absent. */
 #define dls_get_optional dls_compat.PyObject_GetOptionalAttr
+
+/* A reference that the GIL build borrows: there dls_let_go does nothing.  Without the
+ * GIL it is a strong one, because another thread may take the object out of where it
+ * was found. */
+#ifdef DLS_FREE_THREADED
+static inline PyObject *
+dls_dict_borrow(PyObject *dict, PyObject *key)
+{
+    PyObject *value = NULL;
+    PyDict_GetItemRef(dict, key, &value);
+    return value;
+}
+static inline PyObject *
+dls_list_borrow(PyObject *list, Py_ssize_t i)
+{
+    PyObject *item = PyList_GetItemRef(list, i);
+    if (item == NULL) {
+        PyErr_Clear(); /* it has become shorter */
+    }
+    return item;
+}
+static inline PyObject *
+dls_dict_borrow_text(PyObject *dict, const char *key)
+{
+    PyObject *value = NULL;
+    if (PyDict_GetItemStringRef(dict, key, &value) < 0) {
+        PyErr_Clear();
+    }
+    return value;
+}
+#define dls_let_go Py_XDECREF
+/* What a weak reference refers to, a new reference; NULL, nothing set: it has gone. */
+static inline PyObject *
+dls_weakref_get(PyObject *reference)
+{
+    PyObject *object = NULL;
+    PyWeakref_GetRef(reference, &object);
+    return object;
+}
+#else
+#define dls_dict_borrow PyDict_GetItemWithError
+#define dls_list_borrow PyList_GetItem
+#define dls_dict_borrow_text PyDict_GetItemString
+#define dls_let_go(obj) (void)(obj)
+static inline PyObject *
+dls_weakref_get(PyObject *reference)
+{
+    PyObject *object = dls_compat.PyWeakref_GetObject(reference);
+    return object != NULL && object != Py_None ? Py_NewRef(object) : NULL;
+}
+#endif
 
 #define DLS_FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
