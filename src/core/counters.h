@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* X(member): handed_on = a producer's own capsule or tensor given untouched;
@@ -14,6 +15,28 @@ typedef struct {
     DLS_COUNTER_LIST(DLS_COUNTER_MEMBER)
 } dls_counter_block;
 
+#ifdef DLS_FREE_THREADED
+/* Threads that count in the same place wait for each other's caches, so each counts in
+ * one of several blocks, and what was counted is the sum. */
+#define DLS_COUNTER_BLOCKS 16
+typedef struct {
+    _Alignas(64) dls_counter_block block;
+} dls_counter_line;
+extern dls_counter_line dls_counters[DLS_COUNTER_BLOCKS];
+/* The block of this thread. */
+dls_counter_block *dls_counter_block_here(void);
+
+#define DLS_COUNT_LIVE(change)                                                    \
+    atomic_fetch_add_explicit(&dls_counter_block_here()->live, (int64_t)(change), \
+                              memory_order_relaxed)
+#define DLS_COUNT(member)                                           \
+    atomic_fetch_add_explicit(&dls_counter_block_here()->member, 1, \
+                              memory_order_relaxed)
+#define DLS_COUNTED(member) dls_counter_sum(offsetof(dls_counter_block, member))
+/* The sum of the member at this offset. */
+int64_t dls_counter_sum(size_t offset);
+
+#else
 extern dls_counter_block dls_counters;
 
 /* Exact while the GIL is held, or for one thread: a relaxed load and store takes three
@@ -26,3 +49,6 @@ extern dls_counter_block dls_counters;
         memory_order_relaxed)
 #define DLS_COUNT_LIVE(change) \
     atomic_fetch_add_explicit(&dls_counters.live, (change), memory_order_relaxed)
+/* What was counted so far. */
+#define DLS_COUNTED(member) atomic_load(&dls_counters.member)
+#endif

@@ -13,8 +13,6 @@
 #include "core/dtype.h"
 #include "core/layout.h"
 
-dls_counter_block dls_counters;
-
 /* Empty host tensors point here.  It is never read (T6). */
 static _Alignas(64) char nothing[64];
 
