@@ -2,9 +2,13 @@
  * tests/core/test_lifetime.py, tests/device/test_release.py (forks). */
 #include "core/lock.h"
 
-atomic_flag dls_lock_flags[DLS_LOCKS] = {ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT,
-                                         ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT,
-                                         ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT};
+atomic_flag dls_lock_flags[DLS_LOCKS] = {
+    ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT,
+    ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT,
+#ifdef DLS_FREE_THREADED
+    ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT
+#endif
+};
 
 void
 dls_lock_take_all(void)

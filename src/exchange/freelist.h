@@ -35,7 +35,12 @@ void dls_freelists_open(bool alone);
 static inline PyObject *
 dls_freelist_take(dls_freelist *list)
 {
+#ifdef DLS_FREE_THREADED
+    (void)list;
+    return NULL;
+#else
     return list->count > 0 ? list->objects[--list->count] : NULL;
+#endif
 }
 
 /* Keep or free the memory of `self`, which is untracked and holds nothing.  After that
@@ -43,6 +48,10 @@ dls_freelist_take(dls_freelist *list)
 static inline void
 dls_freelist_put(dls_freelist *list, PyObject *self)
 {
+#ifdef DLS_FREE_THREADED
+    (void)list;
+    PyObject_GC_Del(self);
+#else
     assert(list->room <= DLS_FREELIST_ROOM);
     if (list->count < list->room) {
         list->objects[list->count++] = self;
@@ -50,4 +59,5 @@ dls_freelist_put(dls_freelist *list, PyObject *self)
     else {
         PyObject_GC_Del(self);
     }
+#endif
 }

@@ -26,7 +26,8 @@
 /* The two types of the last import; NULL once its module has gone.  Borrowed, and only
  * compared with: objects of other imports are known by their type's dealloc.  One of
  * the few globals, because the C table is one for the process. */
-static PyTypeObject *known_producer, *known_tensor;
+static DLS_ATOMIC(PyTypeObject *) known_producer;
+static DLS_ATOMIC(PyTypeObject *) known_tensor;
 
 typedef enum { FOREIGN, PRODUCER, TENSOR } object_kind;
 
@@ -136,16 +137,14 @@ static PyObject *
 find_module(void)
 {
     PyObject *dict = PyInterpreterState_GetDict(PyInterpreterState_Get());
-    PyObject *reference = dict != NULL ? PyDict_GetItemString(dict, MODULE_KEY) : NULL;
-    PyObject *module = NULL;
-    if (reference != NULL) {
-        module = dls_compat.PyWeakref_GetObject(reference);
-    }
-    if (module == NULL || module == Py_None) {
+    PyObject *reference = dict != NULL ? dls_dict_borrow_text(dict, MODULE_KEY) : NULL;
+    PyObject *module = reference != NULL ? dls_weakref_get(reference) : NULL;
+    dls_let_go(reference);
+    if (module == NULL) {
         return PyErr_Format(PyExc_RuntimeError,
                             "dlshim is not imported in this interpreter");
     }
-    return Py_NewRef(module);
+    return module;
 }
 
 /* On failure nothing is taken: the capsule has no destructor and is renamed last. */

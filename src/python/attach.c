@@ -22,20 +22,21 @@ static atomic_bool in_subinterpreter;
 /* The main interpreter, once it has imported dlshim.  NULL: not yet, or before CPython
  * 3.12, where all interpreters share one allocator and one GIL, so that objects may be
  * dropped in any of them. */
-static PyInterpreterState *main_home;
+static DLS_ATOMIC(PyInterpreterState *) main_home;
 
 /* The numbers of the other interpreters that have imported dlshim: the last ones only.
  * An interpreter that is no longer listed is taken for one without dlshim, and its
  * objects go through the queue. */
 #define HOMES 16
-static int64_t homes[HOMES];
-static unsigned homes_count;
+static DLS_ATOMIC(int64_t) homes[HOMES];
+static DLS_ATOMIC(unsigned) homes_count;
 
 static bool
 is_other_home(PyInterpreterState *interpreter)
 {
     int64_t number = PyInterpreterState_GetID(interpreter);
-    unsigned count = homes_count < HOMES ? homes_count : HOMES;
+    unsigned count = homes_count;
+    count = count < HOMES ? count : HOMES;
     for (unsigned i = 0; i < count; i++) {
         if (homes[i] == number) {
             return true;
@@ -64,12 +65,12 @@ static atomic_uint first_living = 1;
 /* Imports whose module has been freed in another interpreter than the main one, which
  * has probably ended: the last ones only. */
 static struct {
-    uint32_t import;
-    int64_t interpreter;
+    DLS_ATOMIC(uint32_t) import;
+    DLS_ATOMIC(int64_t) interpreter;
 } left[HOMES];
 static atomic_uint left_count;
 
-static bool watching_for_end; /* note_end will be called */
+static DLS_ATOMIC(bool) watching_for_end; /* note_end will be called */
 
 /* The last C-level hook of Py_Finalize.  CPython forgets the hooks that it has called.
  */
@@ -89,10 +90,12 @@ dls_attach_leave(uint32_t home)
     if (number == 0 || dls_python_version() < 0x030c) {
         return; /* before 3.12 all interpreters share one allocator */
     }
+    DLS_IMPORT_BEGIN();
     unsigned count = atomic_load(&left_count);
     left[count % HOMES].import = home >> DLS_HOLD_HOME_BIT;
     left[count % HOMES].interpreter = number;
     atomic_store(&left_count, count + 1);
+    DLS_IMPORT_END();
 }
 
 /* Has the interpreter of this import ended?  thread: this one's state, NULL if it is
@@ -165,7 +168,7 @@ queue_hold(const dls_hold *hold)
 /* --- the attachment of a thread ------------------------------------------- */
 
 /* dls_python_version(), without a call. */
-static int version;
+static DLS_ATOMIC(int) version;
 
 /* This thread's state if it is attached now, else NULL.  From 3.12 on the current
  * thread state is a thread-local.  Before 3.12 it is the state of the thread that holds
@@ -305,6 +308,7 @@ dls_attach_install(uint32_t *home)
 {
     int64_t number = interpreter_number();
     version = dls_python_version();
+    DLS_IMPORT_BEGIN();
     atomic_store_explicit(&python_ended, false, memory_order_release);
     if (number != 0) {
         atomic_store_explicit(&in_subinterpreter, true, memory_order_relaxed);
@@ -314,11 +318,13 @@ dls_attach_install(uint32_t *home)
             main_home = PyInterpreterState_Get();
         }
         else {
-            homes[homes_count++ % HOMES] = number;
+            homes[homes_count % HOMES] = number;
+            homes_count++; /* last: readers go by the count */
         }
     }
     dls_hold_set_python(&ops);
     *home = (atomic_fetch_add(&last_import, 1) + 1) << DLS_HOLD_HOME_BIT;
+    DLS_IMPORT_END();
     if (!watching_for_end) {
         /* CPython has 32 places for such hooks.  If none is free, find_attachment
          * relies on Py_IsInitialized() alone. */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/base.h"
+#include "core/lock.h"
 
 #ifdef _WIN32
 #include <windows.h>
@@ -49,7 +50,7 @@ find_symbol(const char *name)
 int
 dls_python_version(void)
 {
-    static int version;
+    static DLS_ATOMIC(int) version;
     if (version == 0) {
         char *end;
         long major = strtol(Py_GetVersion(), &end, 10);
@@ -223,6 +224,13 @@ void
 dls_compat_load(void)
 {
     int version = dls_python_version();
+#ifdef DLS_FREE_THREADED
+    static atomic_bool loaded;
+    if (loaded) {
+        return; /* other threads use the table: it is written once */
+    }
+#endif
+    DLS_IMPORT_BEGIN();
     for (size_t i = 0; i < ROWS; i++) {
         if (version >= rows[i].first
             && (rows[i].last == 0 || version <= rows[i].last)) {
@@ -230,6 +238,10 @@ dls_compat_load(void)
         }
     }
     dls_compat_force_fallback(false);
+    DLS_IMPORT_END();
+#ifdef DLS_FREE_THREADED
+    loaded = true;
+#endif
 }
 
 PyObject *

@@ -6,11 +6,13 @@
  */
 #include "sync/work_stream.h"
 
+#include "core/lock.h"
 #include "gpu/driver_of.h"
 
 /* Of this thread's last export of device memory: device and stream.  Keys for the whole
  * process, made at the first import and never freed. */
-static Py_tss_t *last_device, *last_stream;
+static DLS_ATOMIC(Py_tss_t *) last_device;
+static DLS_ATOMIC(Py_tss_t *) last_stream;
 
 static Py_tss_t *
 new_key(void)
@@ -26,8 +28,10 @@ new_key(void)
 int
 dls_work_stream_init(void)
 {
+    DLS_IMPORT_BEGIN();
     last_device = last_device != NULL ? last_device : new_key();
     last_stream = last_stream != NULL ? last_stream : new_key();
+    DLS_IMPORT_END();
     if (last_device == NULL || last_stream == NULL) {
         PyErr_NoMemory();
         return -1;
