@@ -161,12 +161,14 @@ find_named(dls_state *state, PyObject *obj, const char *entry, int device_id,
     if (name == NULL) {
         return -1;
     }
-    PyObject *module = PyDict_GetItemWithError(state->modules, name); /* borrowed */
+    PyObject *module = dls_dict_borrow(state->modules, name);
     Py_DECREF(name);
     if (module == NULL) {
         return PyErr_Occurred() != NULL ? -1 : 0;
     }
-    return follow_path(module, obj, entry + length + 1, device_id, result);
+    int got = follow_path(module, obj, entry + length + 1, device_id, result);
+    dls_let_go(module);
+    return got;
 }
 
 /* Does the type have what an entry names?  An attribute that only the object has may be
@@ -383,12 +385,13 @@ static bool
 is_asked_by(const char *modules)
 {
     PyObject *globals = PyEval_GetGlobals(); /* borrowed; NULL: no Python code runs */
-    PyObject *name = globals != NULL ? PyDict_GetItemString(globals, "__name__") : NULL;
+    PyObject *name = globals != NULL ? dls_dict_borrow_text(globals, "__name__") : NULL;
     bool found = false;
     for (; *modules != 0; modules += strlen(modules) + 1) {
         found |= name != NULL && PyUnicode_Check(name)
                  && PyUnicode_CompareWithASCIIString(name, modules) == 0;
     }
+    dls_let_go(name);
     return found;
 }
 
@@ -447,7 +450,7 @@ dls_library_copies_sycl(dls_state *state)
 static int
 module_is_older(dls_state *state, const char *name, long major, long minor)
 {
-    PyObject *module = PyDict_GetItemString(state->modules, name); /* borrowed */
+    PyObject *module = dls_dict_borrow_text(state->modules, name);
     if (module == NULL) {
         return -1;
     }
@@ -461,6 +464,7 @@ module_is_older(dls_state *state, const char *name, long major, long minor)
         older = have < major || (have == major && next < minor);
     }
     Py_XDECREF(owner);
+    dls_let_go(module);
     return older;
 }
 
@@ -487,9 +491,9 @@ dls_library_gil_deleters(dls_state *state)
     older = older > 0 ? older : module_is_older(state, module, major, minor);
 #include "exchange/libraries.def"
 #undef GIL_DELETER
-        state->gil_deleters = older;
         state->legacy_hold = older == 1 ? DLS_HOLD_WANTS_GIL : 0;
         state->legacy_flags = state->home | state->legacy_hold;
+        state->gil_deleters = older;
     }
     return state->gil_deleters == 1;
 }

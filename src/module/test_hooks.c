@@ -40,7 +40,7 @@ static PyObject *
 counters(PyObject *DLS_UNUSED(module), PyObject *DLS_UNUSED(ignored))
 {
 #define FORMAT(member) "s:L"
-#define VALUE(member) , #member, (long long)atomic_load(&dls_counters.member)
+#define VALUE(member) , #member, (long long)DLS_COUNTED(member)
     return Py_BuildValue("{" DLS_COUNTER_LIST(FORMAT) "}" DLS_COUNTER_LIST(VALUE));
 #undef FORMAT
 #undef VALUE

@@ -27,11 +27,12 @@ look_up_entries(dls_reading *reading)
             continue;
         }
         PyObject *name = name_of(reading, (dls_entry)i);
-        PyObject *value = PyDict_GetItemWithError(reading->given, name);
+        PyObject *value = dls_dict_borrow(reading->given, name);
         if (value == NULL && PyErr_Occurred() != NULL) {
             return -1;
         }
         reading->entries[i] = value != Py_None ? Py_XNewRef(value) : NULL;
+        dls_let_go(value);
     }
     return 0;
 }

@@ -196,19 +196,27 @@ dls_reading_set_kind(dls_reading *reading, char kind, int64_t itemsize, bool swa
     return dls_reading_set_unnamed(reading, kind, itemsize);
 }
 
-bool
-dls_reading_has_fields(PyObject *descr)
+static bool
+names_fields(PyObject *only)
 {
-    PyObject *only = NULL;
-    if (PyList_Check(descr) && PyList_Size(descr) == 1) {
-        only = PyList_GetItem(descr, 0); /* borrowed; no code runs below */
-    }
     if (only == NULL || !PyTuple_Check(only) || PyTuple_Size(only) != 2) {
         return true;
     }
     PyObject *name = PyTuple_GetItem(only, 0);
     return !PyUnicode_Check(name) || PyUnicode_GetLength(name) != 0
            || !PyUnicode_Check(PyTuple_GetItem(only, 1));
+}
+
+bool
+dls_reading_has_fields(PyObject *descr)
+{
+    PyObject *only = NULL;
+    if (PyList_Check(descr) && PyList_Size(descr) == 1) {
+        only = dls_list_borrow(descr, 0);
+    }
+    bool has = names_fields(only); /* runs no code */
+    dls_let_go(only);
+    return has;
 }
 
 int64_t *

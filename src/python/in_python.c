@@ -14,12 +14,14 @@
 static PyObject *
 find(dls_state *state, const char *name)
 {
-    if (state->arrays == NULL) {
+    PyObject *arrays = dls_state_borrow(state, &state->arrays);
+    if (arrays == NULL) {
         PyObject *module = PyImport_ImportModule("dlshim.arrays");
-        Py_XDECREF(state->arrays); /* the import may have come here */
-        state->arrays = module;
+        arrays = dls_state_keep(state, &state->arrays, module);
     }
-    return state->arrays != NULL ? PyObject_GetAttrString(state->arrays, name) : NULL;
+    PyObject *function = arrays != NULL ? PyObject_GetAttrString(arrays, name) : NULL;
+    dls_let_go(arrays);
+    return function;
 }
 
 PyObject *
@@ -62,13 +64,13 @@ dls_dtype_object(dls_state *state, dl_dtype dtype)
 {
     long long number = dtype.code | (long long)dtype.bits << 8
                        | (long long)dtype.lanes << 16;
-    if (state->dtypes == NULL) {
-        PyObject *dtypes = find(state, "dtypes");
-        Py_XDECREF(state->dtypes);
-        state->dtypes = dtypes;
+    PyObject *dtypes = dls_state_borrow(state, &state->dtypes);
+    if (dtypes == NULL) {
+        dtypes = dls_state_keep(state, &state->dtypes, find(state, "dtypes"));
     }
-    PyObject *key = state->dtypes != NULL ? PyLong_FromLongLong(number) : NULL;
-    PyObject *found = key != NULL ? PyObject_GetItem(state->dtypes, key) : NULL;
+    PyObject *key = dtypes != NULL ? PyLong_FromLongLong(number) : NULL;
+    PyObject *found = key != NULL ? PyObject_GetItem(dtypes, key) : NULL;
     Py_XDECREF(key);
+    dls_let_go(dtypes);
     return found;
 }

@@ -148,10 +148,44 @@ dls_state_visit(dls_state *state, visitproc visit, void *arg)
 void
 dls_state_empty(dls_state *state)
 {
-    Py_CLEAR(state->forget);
-    Py_CLEAR(state->arrays);
-    Py_CLEAR(state->dtypes);
+    dls_state_let_go(state, &state->forget);
+    dls_state_let_go(state, &state->arrays);
+    dls_state_let_go(state, &state->dtypes);
     dls_memo_clear(&state->memo);
+}
+
+PyObject *
+dls_state_keep(dls_state *state, PyObject **member, PyObject *made)
+{
+#ifdef DLS_FREE_THREADED
+    PyObject *other = made;
+    DLS_LOCK_STATE(state);
+    if (*member == NULL) {
+        *member = made;
+        other = NULL;
+    }
+    PyObject *there = Py_XNewRef(*member);
+    DLS_UNLOCK();
+    Py_XDECREF(other);
+    return there;
+#else
+    (void)state;
+    Py_XDECREF(*member); /* making it may have come here */
+    return *member = made;
+#endif
+}
+
+void
+dls_state_let_go(dls_state *state, PyObject **member)
+{
+    PyObject *there = *member;
+    if (there != NULL) { /* else the state may be empty, and have no lock */
+        DLS_LOCK_STATE(state);
+        there = *member;
+        *member = NULL;
+        DLS_UNLOCK();
+    }
+    Py_XDECREF(there);
 }
 
 bool

@@ -13,6 +13,7 @@
  *   plan anew. */
 #pragma once
 
+#include "core/threads.h"
 #include "python/memo.h"
 #include "python/py.h"
 
@@ -136,20 +137,22 @@ typedef struct dls_state {
     dls_memo memo;
 
     /* --- learned --- */
-    int gil_deleters; /* deleters want the GIL around them; -1 = not known yet */
+    /* Deleters want the GIL around them; -1 = not known yet.  Written last. */
+    DLS_ATOMIC(int) gil_deleters;
     /* What follows from gil_deleters: DLS_HOLD_* of each legacy tensor on the host. */
-    uint32_t legacy_hold;
+    DLS_ATOMIC(uint32_t) legacy_hold;
     uint32_t home; /* flags of each hold: the number of this import (core/hold.h) */
-    uint32_t legacy_flags; /* both */
+    DLS_ATOMIC(uint32_t) legacy_flags; /* both */
 
     /* --- module --- */
     struct dls_plan_cache *plans;
     struct dls_plan *tensor_plan; /* of Tensors and raw capsules; a count */
-    PyObject *forget;             /* weakref callback of the plan cache */
-    PyObject *arrays;             /* the module dlshim.arrays (python/in_python) ... */
-    PyObject *dtypes;             /* ... and the dict in it of dtypes */
-    struct dls_state *next;       /* in the list of states whose module has gone */
-    int64_t interpreter;          /* whose objects these are; -1: it has ended */
+    /* The next three are read by dls_state_borrow and written by dls_state_keep. */
+    PyObject *forget;       /* weakref callback of the plan cache */
+    PyObject *arrays;       /* the module dlshim.arrays (python/in_python) ... */
+    PyObject *dtypes;       /* ... and the dict in it of dtypes */
+    struct dls_state *next; /* in the list of states whose module has gone */
+    int64_t interpreter;    /* whose objects these are; -1: it has ended */
 } dls_state;
 
 /* The state of a module object; NULL before module_exec. */
@@ -158,6 +161,36 @@ dls_state_of(PyObject *module)
 {
     return *(dls_state **)PyModule_GetState(module);
 }
+
+/* Hold the lock of the state until DLS_UNLOCK (core/threads.h): that of an object which
+ * nobody else locks. */
+#ifdef DLS_FREE_THREADED
+#define DLS_LOCK_STATE(state) DLS_LOCK((state)->host_device)
+#else
+#define DLS_LOCK_STATE(state) (void)(state)
+#endif
+
+/* What a member has that dls_state_empty may clear: borrowed, NULL if nothing is there.
+ * dls_let_go gives it back (python/py.h). */
+static inline PyObject *
+dls_state_borrow(dls_state *state, PyObject **member)
+{
+    DLS_LOCK_STATE(state);
+    PyObject *there = *member;
+#ifdef DLS_FREE_THREADED
+    Py_XINCREF(there);
+#endif
+    DLS_UNLOCK();
+    return there;
+}
+
+/* Keep `made` (stolen; NULL: it could not be made) in a member that was empty.  Another
+ * thread may have been quicker: without the GIL, what is there already stays.  What the
+ * member has then, as dls_state_borrow gives it. */
+PyObject *dls_state_keep(dls_state *state, PyObject **member, PyObject *made);
+
+/* Clear such a member. */
+void dls_state_let_go(dls_state *state, PyObject **member);
 
 /* Make a state with names, constants and error classes, which the module points at from
  * now on.  NULL with an exception; what was made until then is freed with the module.
