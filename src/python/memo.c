@@ -5,6 +5,102 @@
 #include "python/memo.h"
 
 #include <assert.h>
+#include <stddef.h>
+#include <string.h>
+
+#ifdef DLS_FREE_THREADED
+/* --- without the GIL ------------------------------------------------------ */
+
+/* at, mask and count are one word, with the padding behind them. */
+#define KNOWN_AT offsetof(dls_seen_keywords, at)
+_Static_assert(sizeof(dls_seen_keywords) - KNOWN_AT == sizeof(uint64_t),
+               "it is read and written at once");
+
+/* Put `object` (stolen, NULL allowed) and what is known of it in a place.  If another
+ * thread writes there now, nothing is remembered. */
+static void
+write_place(dls_memo_place *place, PyObject *object, uint64_t known)
+{
+    uint32_t writes = place->writes & ~(uint32_t)1;
+    if (!atomic_compare_exchange_strong(&place->writes, &writes, writes + 1)) {
+        Py_XDECREF(object);
+        return;
+    }
+    DLS_SWAP(PyObject *, before, place->object, object);
+    place->known = known;
+    place->writes = writes + 2;
+    Py_XDECREF(before);
+}
+
+/* Is it this object, which the caller holds?  *known: what is known of it. */
+static inline bool
+read_place(dls_memo_place *place, const PyObject *object, uint64_t *known)
+{
+    uint32_t writes = place->writes;
+    bool same = place->object == object;
+    *known = place->known;
+    return same && (writes & 1) == 0 && place->writes == writes;
+}
+
+bool
+dls_memo_is_version(dls_memo *memo, PyObject *value, bool *versioned)
+{
+    uint64_t known;
+    if (!read_place(&memo->last_version, value, &known)) {
+        return false;
+    }
+    *versioned = known != 0;
+    return true;
+}
+
+const dls_seen_keywords *
+dls_memo_keywords(dls_memo *memo, size_t place, PyObject *kwnames,
+                  dls_seen_keywords *room)
+{
+    uint64_t known;
+    bool same = read_place(&memo->keywords[place], kwnames, &known);
+    memcpy((char *)room + KNOWN_AT, &known, sizeof known);
+    room->kwnames = same ? kwnames : NULL;
+    return room;
+}
+
+void
+dls_memo_set_version(dls_memo *memo, PyObject *value, bool versioned)
+{
+    assert(Py_IS_TYPE(value, &PyTuple_Type));
+    write_place(&memo->last_version, Py_NewRef(value), versioned);
+}
+
+void
+dls_memo_set_keywords(dls_memo *memo, size_t place, const dls_seen_keywords *seen)
+{
+    uint64_t known;
+    assert(place < DLS_SEEN_KEYWORDS && seen->kwnames != NULL);
+    memcpy(&known, (const char *)seen + KNOWN_AT, sizeof known);
+    write_place(&memo->keywords[place], Py_NewRef(seen->kwnames), known);
+}
+
+static int
+visit_tuples(const dls_memo *memo, visitproc visit, void *arg)
+{
+    Py_VISIT(memo->last_version.object);
+    for (int i = 0; i < DLS_SEEN_KEYWORDS; i++) {
+        Py_VISIT(memo->keywords[i].object);
+    }
+    return 0;
+}
+
+static void
+clear_tuples(dls_memo *memo)
+{
+    write_place(&memo->last_version, NULL, 0);
+    for (int i = 0; i < DLS_SEEN_KEYWORDS; i++) {
+        write_place(&memo->keywords[i], NULL, 0);
+    }
+}
+
+#else
+/* --- with the GIL --------------------------------------------------------- */
 
 void
 dls_memo_set_version(dls_memo *memo, PyObject *value, bool versioned)
@@ -13,15 +109,6 @@ dls_memo_set_version(dls_memo *memo, PyObject *value, bool versioned)
     PyObject *before = memo->version;
     memo->version = Py_NewRef(value);
     memo->versioned = versioned;
-    Py_XDECREF(before);
-}
-
-void
-dls_memo_set_host(dls_memo *memo, PyObject *pair)
-{
-    assert(Py_IS_TYPE(pair, &PyTuple_Type));
-    PyObject *before = memo->host;
-    memo->host = Py_NewRef(pair);
     Py_XDECREF(before);
 }
 
@@ -35,23 +122,47 @@ dls_memo_set_keywords(dls_memo *memo, size_t place, const dls_seen_keywords *see
     Py_XDECREF(before);
 }
 
-int
-dls_memo_visit(const dls_memo *memo, visitproc visit, void *arg)
+static int
+visit_tuples(const dls_memo *memo, visitproc visit, void *arg)
 {
     Py_VISIT(memo->version);
-    Py_VISIT(memo->host);
     for (int i = 0; i < DLS_SEEN_KEYWORDS; i++) {
         Py_VISIT(memo->keywords[i].kwnames);
     }
     return 0;
 }
 
-void
-dls_memo_clear(dls_memo *memo)
+static void
+clear_tuples(dls_memo *memo)
 {
     Py_CLEAR(memo->version);
-    Py_CLEAR(memo->host);
     for (int i = 0; i < DLS_SEEN_KEYWORDS; i++) {
         Py_CLEAR(memo->keywords[i].kwnames);
     }
+}
+#endif
+
+/* --- with and without it -------------------------------------------------- */
+
+void
+dls_memo_set_host(dls_memo *memo, PyObject *pair)
+{
+    assert(Py_IS_TYPE(pair, &PyTuple_Type));
+    DLS_SWAP(PyObject *, before, memo->host, Py_NewRef(pair));
+    Py_XDECREF(before);
+}
+
+int
+dls_memo_visit(const dls_memo *memo, visitproc visit, void *arg)
+{
+    Py_VISIT(memo->host);
+    return visit_tuples(memo, visit, arg);
+}
+
+void
+dls_memo_clear(dls_memo *memo)
+{
+    DLS_SWAP(PyObject *, before, memo->host, NULL);
+    Py_XDECREF(before);
+    clear_tuples(memo);
 }

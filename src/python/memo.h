@@ -1,11 +1,12 @@
 /* What one interpreter remembers of the objects that consumers and producers pass, so
  * that the next one is recognised by its address.  The state owns the one memo;
  * request/ and exchange/device_question read its members and store through the
- * functions below, which are the only writers of objects.  GIL held throughout.  Any
- * object here may be NULL at any time: nothing was remembered yet, or dls_memo_clear
- * was called. */
+ * functions below, which are the only writers of objects.  GIL held throughout; without
+ * a GIL any thread may read and write, and takes no lock.  Any object here may be NULL
+ * at any time: nothing was remembered yet, or dls_memo_clear was called. */
 #pragma once
 
+#include "core/threads.h"
 #include "python/py.h"
 
 /* Keywords of __dlpack__.  A set of them is a mask of the bits 1 << dls_keyword
@@ -31,14 +32,59 @@ typedef struct {
 } dls_seen_keywords;
 #define DLS_SEEN_KEYWORDS 8
 
+/* Where the memo keeps an object, and with it what is known of the object.  Without the
+ * GIL both are written while `writes` is odd, and who reads them sees the same even
+ * number of writes before and after. */
+#ifdef DLS_FREE_THREADED
 typedef struct {
+    _Atomic(uint32_t) writes;
+    _Atomic(PyObject *) object; /* strong; NULL: free */
+    _Atomic(uint64_t) known;
+} dls_memo_place;
+#else
+typedef dls_seen_keywords dls_memo_place;
+#endif
+
+typedef struct {
+#ifdef DLS_FREE_THREADED
+    dls_memo_place last_version;
+#else
     PyObject *version; /* the last max_version tuple: consumers pass a constant */
     bool versioned;    /* what that tuple asked for */
-    PyObject *host;    /* a producer's own constant (1, 0): most give the same one */
-    dls_seen_keywords keywords[DLS_SEEN_KEYWORDS];
-    unsigned new_keywords; /* how many kwnames tuples were not in the memo */
-    unsigned new_versions; /* how many max_version tuples were not */
+#endif
+    /* A producer's own constant (1, 0): most give the same one. */
+    DLS_ATOMIC(PyObject *) host;
+    dls_memo_place keywords[DLS_SEEN_KEYWORDS];
+    DLS_ATOMIC(unsigned)
+    new_keywords; /* how many kwnames tuples were not in the memo */
+    DLS_ATOMIC(unsigned) new_versions; /* how many max_version tuples were not */
 } dls_memo;
+
+/* Is this the remembered max_version?  *versioned: what it asks for.  And: what is
+ * remembered at `place`, which counts if its kwnames are these.  room: for the
+ * result. */
+#ifdef DLS_FREE_THREADED
+bool dls_memo_is_version(dls_memo *memo, PyObject *value, bool *versioned);
+const dls_seen_keywords *dls_memo_keywords(dls_memo *memo, size_t place,
+                                           PyObject *kwnames, dls_seen_keywords *room);
+#else
+/* Macros, so that an exchange enters no more files. */
+#define dls_memo_is_version(memo, value, result) \
+    ((value) == (memo)->version && (*(result) = (memo)->versioned, true))
+#define dls_memo_keywords(memo, place, names, room) \
+    ((void)(room), (const dls_seen_keywords *)&(memo)->keywords[place])
+#endif
+
+/* Is nothing remembered at this place? */
+static inline bool
+dls_memo_is_free(const dls_memo *memo, size_t place)
+{
+#ifdef DLS_FREE_THREADED
+    return memo->keywords[place].object == NULL;
+#else
+    return memo->keywords[place].kwnames == NULL;
+#endif
+}
 
 /* Is this unknown tuple one to remember?  Most consumers pass the same constant tuple
  * of names, and the same constant max_version, each time.  Some build a new one each

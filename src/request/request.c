@@ -94,8 +94,7 @@ parse_version(dls_state *state, PyObject *value, bool *versioned)
 int
 dls_request_version(dls_state *state, PyObject *value, dls_request *request)
 {
-    if (value == state->memo.version) {
-        request->versioned = state->memo.versioned;
+    if (dls_memo_is_version(&state->memo, value, &request->versioned)) {
         return 0;
     }
     return value == Py_None ? 0 : parse_version(state, value, &request->versioned);
@@ -249,7 +248,8 @@ place_of(const PyObject *kwnames)
 static int
 find_keywords(dls_state *state, PyObject *kwnames, dls_seen_keywords *seen)
 {
-    const dls_seen_keywords *place = &state->memo.keywords[place_of(kwnames)];
+    const dls_seen_keywords *place = dls_memo_keywords(&state->memo, place_of(kwnames),
+                                                       kwnames, seen);
     if (place->kwnames == kwnames) {
         *seen = *place;
         return 0;
@@ -257,7 +257,7 @@ find_keywords(dls_state *state, PyObject *kwnames, dls_seen_keywords *seen)
     if (read_keywords(state, kwnames, seen) < 0) {
         return -1;
     }
-    if (place->kwnames == NULL) {
+    if (dls_memo_is_free(&state->memo, place_of(kwnames))) {
         dls_memo_set_keywords(&state->memo, place_of(kwnames), seen);
     }
     return 0;
@@ -374,9 +374,11 @@ is_usual_value(dls_state *state, PyObject *value, bool is_version, bool is_strea
     if (!is_version) {
         return is_stream && value == state->minus_one;
     }
-    bool seen = value == state->memo.version;
-    *versioned = seen ? state->memo.versioned : is_version_one(state, value);
-    return seen || *versioned;
+    if (dls_memo_is_version(&state->memo, value, versioned)) {
+        return true;
+    }
+    *versioned = is_version_one(state, value);
+    return *versioned;
 }
 
 /* Do the values of `count` keywords?  The members of a place are passed one by one: its
@@ -422,7 +424,9 @@ dls_request_is_usual(dls_state *state, PyObject *const *args, Py_ssize_t n,
     if (kwnames == NULL) {
         return true;
     }
-    const dls_seen_keywords *seen = &state->memo.keywords[place_of(kwnames)];
+    dls_seen_keywords room;
+    const dls_seen_keywords *seen = dls_memo_keywords(&state->memo, place_of(kwnames),
+                                                      kwnames, &room);
     if (seen->kwnames != kwnames) {
         return is_usual_anew(state, args, kwnames, versioned);
     }
@@ -438,7 +442,9 @@ dls_request_is_copy(dls_state *state, PyObject *const *args, Py_ssize_t n,
     if (n != 0 || kwnames == NULL) {
         return false;
     }
-    const dls_seen_keywords *seen = &state->memo.keywords[place_of(kwnames)];
+    dls_seen_keywords room;
+    const dls_seen_keywords *seen = dls_memo_keywords(&state->memo, place_of(kwnames),
+                                                      kwnames, &room);
     int copy_at = seen->at[DLS_KW_COPY], version_at = seen->at[DLS_KW_VERSION];
     int stream_at = seen->at[DLS_KW_STREAM];
     if (seen->kwnames != kwnames || copy_at < 0 || args[copy_at] != Py_True) {
