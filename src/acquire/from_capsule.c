@@ -91,7 +91,9 @@ describe(dls_exchange *x, PyObject *capsule, dls_generation likely)
     if (!dls_capsule_check(capsule)) {
         return refuse_object(x, capsule);
     }
-    dls_capsule_kind kind = likely == DLS_OLDER
+    dls_capsule_kind kind = DLS_CAPSULES_CLAIMED && x->acquired.shared
+                                ? dls_capsule_claim(capsule, &managed)
+                            : likely == DLS_OLDER
                                 ? dls_capsule_look(capsule, &managed)
                                 : dls_capsule_look_for(capsule, likely == DLS_VERSIONED,
                                                        &managed);
@@ -136,11 +138,12 @@ copy_dims(dls_acquired *acquired)
 int
 dls_acquired_read_capsule(dls_exchange *x, PyObject *capsule, dls_generation likely)
 {
+    x->acquired.shared = !dls_is_unshared(capsule);
     if (describe(x, capsule, likely) < 0) {
+        x->acquired.shared = false;
         dls_drop_foreign(capsule);
         return -1;
     }
-    x->acquired.shared = !dls_is_unshared(capsule);
     x->acquired.capsule = capsule;
     if (x->acquired.shared && copy_dims(&x->acquired) < 0) {
         dls_acquired_drop(&x->acquired);
@@ -163,7 +166,7 @@ dls_acquired_recheck(const dls_exchange *x)
 {
     const dls_acquired *acquired = &x->acquired;
     void *managed = acquired->managed;
-    if (acquired->capsule != NULL && acquired->shared) {
+    if (!DLS_CAPSULES_CLAIMED && acquired->capsule != NULL && acquired->shared) {
         dls_capsule_look(acquired->capsule, &managed);
     }
     if (managed == acquired->managed) {

@@ -5,6 +5,7 @@
 #include <assert.h>
 
 #include "core/alloc.h"
+#include "python/capsule.h"
 #include "python/errors.h"
 
 void
@@ -18,11 +19,16 @@ dls_acquired_drop(dls_acquired *acquired)
 {
     PyObject *capsule = acquired->capsule;
     dls_hold hold = acquired->hold;
+    const bool shared = acquired->shared;
+    const bool versioned = acquired->generation == DLS_VERSIONED;
     if (acquired->dims != acquired->few_dims) {
         dls_free(acquired->dims);
     }
     dls_acquired_init(acquired);
     if (capsule != NULL) {
+        if (shared) {
+            dls_capsule_unclaim(capsule, versioned);
+        }
         dls_drop_foreign(capsule);
     }
     if (!dls_hold_is_empty(&hold)) {

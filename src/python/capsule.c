@@ -73,12 +73,50 @@ dls_capsule_look_for(PyObject *capsule, bool versioned, void **managed)
     return dls_capsule_look(capsule, managed);
 }
 
-int
-dls_capsule_take(PyObject *capsule, bool versioned)
+static int
+use_up(PyObject *capsule, bool versioned)
 {
     return PyCapsule_SetName(capsule,
                              versioned ? name_versioned_used : name_legacy_used);
 }
+
+int
+dls_capsule_take(PyObject *capsule, bool versioned)
+{
+#ifdef DLS_FREE_THREADED
+    if (!dls_is_unshared(capsule)) {
+        DLS_LOCK(capsule); /* others may look at its name */
+        int code = use_up(capsule, versioned);
+        DLS_UNLOCK();
+        return code;
+    }
+#endif
+    return use_up(capsule, versioned);
+}
+
+#ifdef DLS_FREE_THREADED
+/* The lock is the capsule's own.  Other consumers do not take it: against them nothing
+ * helps but a capsule for each consumer, as DLPack demands. */
+dls_capsule_kind
+dls_capsule_claim(PyObject *capsule, void **managed)
+{
+    DLS_LOCK(capsule);
+    dls_capsule_kind kind = dls_capsule_look(capsule, managed);
+    if (kind <= DLS_CAPSULE_VERSIONED) {
+        use_up(capsule, kind == DLS_CAPSULE_VERSIONED); /* it has a pointer, so 0 */
+    }
+    DLS_UNLOCK();
+    return kind;
+}
+
+void
+dls_capsule_unclaim(PyObject *capsule, bool versioned)
+{
+    DLS_LOCK(capsule);
+    PyCapsule_SetName(capsule, versioned ? name_versioned : name_legacy);
+    DLS_UNLOCK();
+}
+#endif
 
 static void
 delete_unconsumed(PyObject *capsule, const char *name, bool versioned)

@@ -1,5 +1,6 @@
 /* DLPack capsules: look into one, take it, make one (T1, T9).  Called by acquire/,
- * export/ and module/.  GIL held throughout. */
+ * export/ and module/.  GIL held throughout; without a GIL, threads may share a
+ * capsule: see dls_capsule_claim. */
 #pragma once
 
 #include "abi/dlpack_abi.h"
@@ -34,6 +35,20 @@ void *dls_capsule_pointer(PyObject *capsule, bool versioned);
  * capsule's destructor stays: it acts on the unused name only, and may do other
  * cleaning. */
 int dls_capsule_take(PyObject *capsule, bool versioned);
+
+/* Without the GIL, a capsule that others hold too is claimed when it is looked at,
+ * because another thread could take it before what is in it is read.  It then has its
+ * used_ name, and its caller takes it or gives the claim back. */
+#ifdef DLS_FREE_THREADED
+#define DLS_CAPSULES_CLAIMED true
+/* As dls_capsule_look; LEGACY and VERSIONED: it was not consumed, and is claimed. */
+dls_capsule_kind dls_capsule_claim(PyObject *capsule, void **managed);
+void dls_capsule_unclaim(PyObject *capsule, bool versioned);
+#else
+#define DLS_CAPSULES_CLAIMED false
+#define dls_capsule_claim dls_capsule_look
+#define dls_capsule_unclaim(capsule, versioned) (void)(versioned)
+#endif
 
 /* A new capsule that owns `managed` (either generation) until it is consumed.  If it is
  * freed before that, it calls the deleter, with a pending exception saved.  NULL with
