@@ -75,7 +75,7 @@ dls_borrowed_find(const dls_borrowed *list, const dl_tensor *tensor)
 }
 
 const dl_tensor *
-dls_borrowed_keep(dls_borrowed **list, dl_managed_tensor *managed)
+dls_borrowed_keep(DLS_ATOMIC(dls_borrowed *) * list, dl_managed_tensor *managed)
 {
     assert(managed != NULL);
     const dl_tensor *equal = dls_borrowed_find(*list, &managed->dl_tensor);
@@ -88,6 +88,12 @@ dls_borrowed_keep(dls_borrowed **list, dl_managed_tensor *managed)
         return equal;
     }
     *kept = (dls_borrowed){.next = *list, .managed = managed};
+#ifdef DLS_FREE_THREADED
+    /* What another thread adds meanwhile may be equal: then both are kept. */
+    while (!atomic_compare_exchange_weak(list, &kept->next, kept)) {
+    }
+#else
     *list = kept;
+#endif
     return &managed->dl_tensor;
 }

@@ -1,8 +1,10 @@
 /* The exports that a Producer keeps for consumers that only borrow a view through its
- * C table.  Called by module/ctable_view and module/producer.  The GIL is held. */
+ * C table.  Called by module/ctable_view and module/producer.  The GIL is held; without
+ * a GIL any thread may read the list and add to it. */
 #pragma once
 
 #include "abi/dlpack_abi.h"
+#include "core/threads.h"
 #include "python/py.h"
 
 /* One export.  Views point into it, so it lives as long as the Producer. */
@@ -17,7 +19,8 @@ const dl_tensor *dls_borrowed_find(const dls_borrowed *list, const dl_tensor *te
 
 /* Add a new export (stolen, on failure too), unless an equal one is kept already.  The
  * tensor in the list, borrowed; NULL with MemoryError. */
-const dl_tensor *dls_borrowed_keep(dls_borrowed **list, dl_managed_tensor *managed);
+const dl_tensor *dls_borrowed_keep(DLS_ATOMIC(dls_borrowed *) * list,
+                                   dl_managed_tensor *managed);
 
 /* NULL, the empty list, is allowed. */
 void dls_borrowed_drop(dls_borrowed *list);

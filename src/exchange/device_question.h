@@ -9,6 +9,7 @@
 #endif
 
 #include "abi/dlpack_abi.h"
+#include "core/threads.h"
 #include "python/py.h"
 #include "python/state.h"
 
@@ -44,17 +45,28 @@ dls_this_thread(void)
 
 /* A device question was put in this thread. */
 static inline void
-dls_question_note(unsigned long *asked)
+dls_question_note(DLS_ATOMIC(unsigned long) * asked)
 {
     unsigned long me = dls_this_thread();
+#ifdef DLS_FREE_THREADED
+    unsigned long before = *asked, now;
+    do {
+        now = before == 0 || before == me ? me : DLS_ASKED_BY_MANY;
+    } while (before != now && !atomic_compare_exchange_weak(asked, &before, now));
+#else
     *asked = *asked == 0 || *asked == me ? me : DLS_ASKED_BY_MANY;
+#endif
 }
 
 /* An export begins: was the device asked before in this thread?  Only the thread that
  * put a question uses it up. */
 static inline bool
-dls_question_use(unsigned long *asked)
+dls_question_use(DLS_ATOMIC(unsigned long) * asked)
 {
+#ifdef DLS_FREE_THREADED
+    unsigned long mine = dls_this_thread();
+    return atomic_compare_exchange_strong(asked, &mine, 0) || mine == DLS_ASKED_BY_MANY;
+#else
     if (*asked == 0 || *asked == DLS_ASKED_BY_MANY) {
         return *asked != 0;
     }
@@ -63,6 +75,7 @@ dls_question_use(unsigned long *asked)
         *asked = 0;
     }
     return mine;
+#endif
 }
 
 /* As __dlpack_device__ answers: two plain ints, a new reference. */

@@ -1,5 +1,9 @@
 /* The Producer's object: what is in it.  Its type is module/producer.  Called by
- * export/ and module/.  The GIL is held. */
+ * export/ and module/.  The GIL is held.
+ *
+ * Without the GIL, threads may export the same Producer.  Source, plan and options are
+ * never changed but by its dealloc and by the collector, which no other thread meets.
+ * What is changed is atomic: `kept` is swapped, `borrowed` only grows, at its head. */
 #pragma once
 
 #include "exchange/device_question.h"
@@ -13,11 +17,13 @@ typedef struct {
     dls_state *state;     /* lives as long as the type, which this object owns */
     dls_plan *plan;       /* a count; the state's tensor_plan if source is a Tensor */
     dls_options *options; /* owned; NULL: none */
-    dls_shared *kept;     /* a share of memory made for the last export (T8), or NULL */
-    struct dls_borrowed *borrowed; /* exports that views point into, or NULL */
-    unsigned long asked; /* the thread that asked for the device before the next export
-                          * (N9), 0, or DLS_ASKED_BY_MANY */
-    PyObject *weakrefs;
+    /* A share of memory made for the last export (T8), or NULL. */
+    DLS_ATOMIC(dls_shared *) kept;
+    DLS_ATOMIC(struct dls_borrowed *) borrowed; /* exports that views point into */
+    DLS_ATOMIC(unsigned long)
+    asked; /* the thread that asked for the device before the next export
+            * (N9), 0, or DLS_ASKED_BY_MANY */
+    DLS_ATOMIC(PyObject *) weakrefs;
 } dls_producer;
 
 static inline dls_producer *
@@ -30,8 +36,7 @@ dls_producer_data(PyObject *self)
 static inline void
 dls_producer_keep_share(dls_producer *self, dls_shared *share)
 {
-    dls_shared *before = self->kept;
-    self->kept = share;
+    DLS_SWAP(dls_shared *, before, self->kept, share);
     dls_shared_drop(before, DLS_ATTACHED);
 }
 

@@ -158,34 +158,50 @@ dls_tensor_ready_stream(const dls_tensor *self)
     const dls_producer_stream legacy = {
         .known = DLS_P_KNOWN,
         .handle = dls_driver_of(self->tensor.device.device_type)->legacy};
-    bool foreign = ready->p.known == DLS_P_KNOWN && ready->p.handle == 2
+    DLS_LOCK(self);
+    const dls_producer_stream p = ready->p;
+    DLS_UNLOCK();
+    bool foreign = p.known == DLS_P_KNOWN && p.handle == 2
                    && ready->thread != dls_thread_number(self->state);
-    return foreign ? legacy : ready->p;
+    return foreign ? legacy : p;
 }
 
 void
 dls_tensor_set_ready_stream(dls_tensor *self, uint64_t handle)
 {
     assert(self->ready != NULL);
+    DLS_LOCK(self);
     self->ready->p = (dls_producer_stream){.known = DLS_P_KNOWN, .handle = handle};
+    DLS_UNLOCK();
 }
 
 /* --- sharing its memory --------------------------------------------------- */
 
 /* Most Tensors are never exported, so the hold becomes a shared one at the first
  * export. */
-dls_shared *
-dls_tensor_share(dls_tensor *self)
+static dls_shared *
+share_hold(dls_tensor *self)
 {
     if (self->hold.kind != DLS_HOLD_SHARED) {
         dls_shared *shared = dls_shared_new(&self->hold);
         if (shared == NULL) {
-            PyErr_NoMemory();
             return NULL;
         }
         self->hold = (dls_hold){.base = shared, .kind = DLS_HOLD_SHARED};
     }
     return dls_shared_add(self->hold.base);
+}
+
+dls_shared *
+dls_tensor_share(dls_tensor *self)
+{
+    DLS_LOCK(self);
+    dls_shared *shared = share_hold(self);
+    DLS_UNLOCK();
+    if (shared == NULL) {
+        PyErr_NoMemory();
+    }
+    return shared;
 }
 
 int

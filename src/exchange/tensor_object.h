@@ -1,7 +1,9 @@
 /* The Tensor's object: what is in it, how it is made, what can be read off it.
  * Its type, which destroys it, is in module/tensor_type.  Called by export/ (makes
  * Tensors), acquire/ (takes from them) and module/.  Only this file and that type write
- * a Tensor's hold and `ready`.  The GIL is held throughout. */
+ * a Tensor's hold and `ready`.  The GIL is held throughout.  Without a GIL, the
+ * Tensor's own lock guards both once other threads can see the Tensor; nothing else of
+ * it changes but `asked`, which is atomic. */
 #pragma once
 
 #include "core/hold.h"
@@ -30,8 +32,8 @@ typedef struct {
     uint8_t generation;       /* dls_generation it came in */
     bool readonly_stated;     /* READ_ONLY, or its absence, is the source's word */
     dls_ready *ready;         /* owned; NULL: the data can be read without a sync */
-    unsigned long asked;      /* as in dls_producer */
-    PyObject *weakrefs;
+    DLS_ATOMIC(unsigned long) asked; /* as in dls_producer */
+    DLS_ATOMIC(PyObject *) weakrefs;
     int64_t dims[]; /* shape, then strides */
 } dls_tensor;
 

@@ -187,7 +187,9 @@ wait_for_data(PyObject *self, const dls_tensor *data)
 static PyObject *
 make_syclobj(const dls_tensor *data)
 {
+    DLS_LOCK(data); /* a first export moves the hold */
     PyObject *object = dls_syclobj_find(dls_hold_behind(&data->hold));
+    DLS_UNLOCK();
     if (object == NULL && data->ready != NULL) {
         object = data->ready->stream;
     }
