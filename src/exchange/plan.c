@@ -4,8 +4,8 @@
  * tests/core/test_negotiation.py, test_ways_in.py. */
 #include "exchange/plan.h"
 
-#include "core/alloc.h"
 #include "exchange/cures.h"
+#include "exchange/plan_memory.h"
 #include "exchange/probe.h"
 #include "python/errors.h"
 
@@ -23,51 +23,66 @@ const int8_t dls_protocol_attributes[DLS_PROTOCOL_COUNT] = {
 
 /* --- what is learned ------------------------------------------------------ */
 
-/* The only place that writes the word. */
-static void
-write_learned(dls_plan *plan, dls_learned learned)
+/* The only place that writes the word.  False, without the GIL: another thread has
+ * written it since `before` was read. */
+static bool
+write_learned(dls_plan *plan, dls_learned before, dls_learned learned)
 {
     uint64_t word;
     memcpy(&word, &learned, sizeof word);
+#ifdef DLS_FREE_THREADED
+    uint64_t expected;
+    memcpy(&expected, &before, sizeof expected);
+    return atomic_compare_exchange_strong(&plan->learned, &expected, word);
+#else
+    (void)before;
     atomic_store_explicit(&plan->learned, word, memory_order_relaxed);
+    return true;
+#endif
 }
 
 void
 dls_plan_learn_form(dls_plan *plan, bool wanted, dls_form form, uint8_t fast)
 {
-    dls_learned learned = dls_plan_learned(plan);
-    learned.met = true;
-    if (form.known) {
-        learned.forms[wanted] = form;
-        learned.fast[wanted] = fast;
-    }
-    write_learned(plan, learned);
+    dls_learned learned, before;
+    do {
+        learned = before = dls_plan_learned(plan);
+        learned.met = true;
+        if (form.known) {
+            learned.forms[wanted] = form;
+            learned.fast[wanted] = fast;
+        }
+    } while (!write_learned(plan, before, learned));
 }
 
 void
 dls_plan_learn_keywords(dls_plan *plan, unsigned taken, int refused)
 {
-    dls_learned learned = dls_plan_learned(plan);
+    dls_learned learned, before;
     if (plan->on_instance) {
         return; /* the next object's __dlpack__ may be another function (N1) */
     }
-    learned.taken = (learned.taken | taken) & 15u;
-    if (refused >= 0) {
-        learned.refused = (unsigned)refused & 15u;
-    }
-    write_learned(plan, learned);
+    do {
+        learned = before = dls_plan_learned(plan);
+        learned.taken = (learned.taken | taken) & 15u;
+        if (refused >= 0) {
+            learned.refused = (unsigned)refused & 15u;
+        }
+    } while (!write_learned(plan, before, learned));
 }
 
 void
 dls_plan_leave_host(dls_plan *plan, bool forget_forms)
 {
-    dls_learned learned = dls_plan_learned(plan);
-    learned.off_host = true;
-    learned.fast[0] = learned.fast[1] = 0;
-    if (forget_forms) {
-        learned.forms[0].known = learned.forms[1].known = false;
-    }
-    write_learned(plan, learned);
+    dls_learned learned, before;
+    do {
+        learned = before = dls_plan_learned(plan);
+        learned.off_host = true;
+        learned.fast[0] = learned.fast[1] = 0;
+        if (forget_forms) {
+            learned.forms[0].known = learned.forms[1].known = false;
+        }
+    } while (!write_learned(plan, before, learned));
 }
 
 /* --- the type --------------------------------------------------------------- */
@@ -169,7 +184,7 @@ find_device(search *s)
         plan->device_method = method_of_all(plan->type, value);
     }
     Py_XDECREF(value);
-    write_learned(plan, (dls_learned){.met = plan->cpu_only});
+    write_learned(plan, dls_plan_learned(plan), (dls_learned){.met = plan->cpu_only});
     return at == FAILED ? -1 : 0;
 }
 
@@ -363,12 +378,11 @@ raise_unsupported(dls_state *state, PyObject *obj)
 static dls_plan *
 plan_new(PyTypeObject *type)
 {
-    dls_plan *plan = dls_alloc(sizeof *plan);
+    dls_plan *plan = dls_plan_memory_take(type);
     if (plan == NULL) {
         PyErr_NoMemory();
         return NULL;
     }
-    *plan = (dls_plan){.refs = 1, .type = type};
     plan->can_cycle = (PyType_GetFlags(type) & Py_TPFLAGS_HAVE_GC) != 0;
     return plan;
 }
@@ -383,7 +397,7 @@ dls_plan_drop(dls_plan *plan)
         Py_XDECREF(plan->plain_calls);
         Py_XDECREF(plan->requires_grad.descriptor);
         Py_XDECREF(plan->where.descriptor);
-        dls_free(plan);
+        dls_plan_memory_give(plan);
     }
 }
 

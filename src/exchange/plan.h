@@ -1,10 +1,11 @@
 /* One plan for each type: which protocols it offers, and what asking it has taught
  * (N1).
  *
- * A plan is constant after it was made, but for its count and for one word of what was
- * learned.  Whoever keeps a plan owns a count of it.  A Producer does, so that the fast
- * path looks nothing up.  A plan holds nothing that leads back to its type.  GIL held
- * throughout. */
+ * A plan is constant after it was made, but for its count, for one word of what was
+ * learned, and for its type, which may become NULL.  Whoever keeps a plan owns a count
+ * of it.  A Producer does, so that the fast path looks nothing up.  A plan holds
+ * nothing that leads back to its type.  GIL held throughout; without a GIL any number
+ * of threads may call these functions with the same plan. */
 #pragma once
 
 #include <assert.h>
@@ -79,9 +80,11 @@ _Static_assert(sizeof(dls_learned) == sizeof(uint64_t),
                "it is read and written at once");
 
 typedef struct dls_plan {
-    intptr_t refs;              /* dls_plan_share and dls_plan_drop alone touch it */
-    _Atomic uint64_t learned;   /* the bytes of a dls_learned; plan.c alone writes it */
-    PyTypeObject *type;         /* an address to compare with, not a reference */
+    /* dls_plan_share and dls_plan_drop alone touch it, and plan_memory.c. */
+    DLS_ATOMIC(intptr_t) refs;
+    _Atomic uint64_t learned; /* the bytes of a dls_learned; plan.c alone writes it */
+    /* An address to compare with, not a reference.  NULL: it fits no type any more. */
+    DLS_ATOMIC(PyTypeObject *) type;
     const dls_library *library; /* NULL: no row */
     uint32_t traits;            /* DLS_LIB_* of the row */
     uint32_t offers;            /* bit 1 << dls_protocol */
@@ -104,6 +107,9 @@ typedef struct dls_plan {
     bool cpu_only;    /* objects cannot be elsewhere: the device is not asked (N5) */
     bool on_instance; /* __dlpack__ or another attribute is the instance's own (N1) */
     bool is_proxy;    /* on_instance, and the type has __getattr__ */
+#ifdef DLS_FREE_THREADED
+    struct dls_plan *next; /* plan_memory.c: in the list of those without an owner */
+#endif
 } dls_plan;
 
 static inline bool

@@ -7,24 +7,71 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "exchange/plan_memory.h"
 #include "python/errors.h"
+
+/* Without the GIL there is one entry more, whose reference is the address of the
+ * entries that these have outgrown. */
+#ifdef DLS_FREE_THREADED
+#define MORE 1
+#else
+#define MORE 0
+#endif
+
+enum { FIRST_SIZE = 32 };
 
 static dls_plan_entry *
 entries_new(size_t size)
 {
-    dls_plan_entry *entries = dls_alloc(size * sizeof *entries);
+    dls_plan_entry *entries = dls_alloc((size + MORE) * sizeof *entries);
     if (entries == NULL) {
         PyErr_NoMemory();
         return NULL;
     }
-    memset(entries, 0, size * sizeof *entries);
+    memset((void *)entries, 0, (size + MORE) * sizeof *entries);
     return entries;
+}
+
+/* Write an entry.  Without the GIL readers may look at it meanwhile: they check that
+ * the plan is of the type that they look for. */
+static inline void
+entry_write(dls_plan_entry *slot, const dls_plan_entry *entry)
+{
+#ifdef DLS_FREE_THREADED
+    slot->plan = entry->plan;
+    slot->reference = entry->reference;
+    slot->type = entry->type;
+#else
+    *slot = *entry;
+#endif
+}
+
+static inline void
+entry_clear(dls_plan_entry *slot)
+{
+    const dls_plan_entry none = {NULL, NULL, NULL};
+    entry_write(slot, &none);
+}
+
+/* Those that they have outgrown, too. */
+static void
+entries_free(dls_plan_entry *entries, size_t size)
+{
+#ifdef DLS_FREE_THREADED
+    for (void *before; size > FIRST_SIZE; size /= 2) {
+        before = entries[size].reference;
+        dls_free(entries);
+        entries = before;
+    }
+#else
+    (void)size;
+#endif
+    dls_free(entries);
 }
 
 static dls_plan_cache *
 cache_new(void)
 {
-    enum { FIRST_SIZE = 32 };
     dls_plan_entry *entries = entries_new(FIRST_SIZE);
     dls_plan_cache *cache = entries != NULL ? dls_alloc(sizeof *cache) : NULL;
     if (cache == NULL) {
@@ -37,7 +84,7 @@ cache_new(void)
 }
 
 dls_plan_cache *
-dls_plan_cache_new(void)
+dls_plan_cache_new(dls_state *state)
 {
     dls_plan_cache *cache = cache_new();
     if (cache != NULL) {
@@ -47,19 +94,55 @@ dls_plan_cache_new(void)
         dls_plan_cache_free(cache);
         return NULL;
     }
+#ifdef DLS_FREE_THREADED
+    if (cache != NULL) {
+        cache->lock = cache->of_instances->lock = state->host_device;
+    }
+#else
+    (void)state;
+#endif
     return cache;
+}
+
+/* Move the entry at `hole` to *taken, and close the gap.  The caller holds the lock. */
+static void
+entry_take(dls_plan_cache *cache, size_t hole, dls_plan_entry *taken)
+{
+    dls_plan_entry *entries = cache->entries;
+    size_t mask = cache->size - 1;
+    *taken = entries[hole];
+    entry_clear(&entries[hole]);
+    cache->used--;
+    for (size_t i = (hole + 1) & mask; entries[i].type != NULL; i = (i + 1) & mask) {
+        size_t home = dls_plan_home(cache->size, entries[i].type);
+        if (((i - home) & mask) >= ((i - hole) & mask)) {
+            entry_write(&entries[hole], &entries[i]);
+            entry_clear(&entries[i]);
+            hole = i;
+        }
+    }
+}
+
+/* What was taken out goes.  Code may run that looks plans up. */
+static void
+entry_drop(const dls_plan_entry *taken)
+{
+    dls_plan_drop(taken->plan);
+    Py_XDECREF(taken->reference);
 }
 
 void
 dls_plan_cache_clear(dls_plan_cache *cache)
 {
     for (size_t i = 0; i < cache->size; i++) {
-        dls_plan_entry taken = cache->entries[i];
-        cache->entries[i] = (dls_plan_entry){0};
-        dls_plan_drop(taken.plan);
-        Py_XDECREF(taken.reference);
+        dls_plan_entry taken = {NULL, NULL, NULL};
+        DLS_LOCK(cache->lock);
+        if (cache->entries[i].type != NULL) {
+            entry_take(cache, i--, &taken); /* a later entry may have filled the gap */
+        }
+        DLS_UNLOCK();
+        entry_drop(&taken);
     }
-    cache->used = 0;
     if (cache->of_instances != NULL) {
         dls_plan_cache_clear(cache->of_instances);
     }
@@ -71,7 +154,7 @@ dls_plan_cache_free(dls_plan_cache *cache)
     if (cache != NULL) {
         dls_plan_cache_clear(cache);
         dls_plan_cache_free(cache->of_instances);
-        dls_free(cache->entries);
+        entries_free(cache->entries, cache->size);
         dls_free(cache);
     }
 }
@@ -87,44 +170,30 @@ dls_plan_cache_visit(dls_plan_cache *cache, visitproc visit, void *arg)
                : 0;
 }
 
-static void
-cache_remove(dls_plan_cache *cache, size_t hole)
-{
-    dls_plan_entry taken = cache->entries[hole];
-    size_t mask = cache->size - 1;
-    cache->entries[hole] = (dls_plan_entry){0};
-    cache->used--;
-    for (size_t i = (hole + 1) & mask; cache->entries[i].type != NULL;
-         i = (i + 1) & mask) {
-        size_t home = dls_plan_home(cache, cache->entries[i].type);
-        if (((i - home) & mask) >= ((i - hole) & mask)) {
-            cache->entries[hole] = cache->entries[i];
-            cache->entries[i] = (dls_plan_entry){0};
-            hole = i;
-        }
-    }
-    dls_plan_drop(taken.plan);
-    Py_XDECREF(taken.reference);
-}
-
 void
 dls_plan_cache_forget(dls_plan_cache *cache, PyObject *reference)
 {
+    dls_plan_entry taken = {NULL, NULL, NULL};
+    DLS_LOCK(cache->lock);
     for (size_t i = 0; i < cache->size; i++) {
         if (cache->entries[i].reference == reference) {
-            cache_remove(cache, i);
-            return;
+            entry_take(cache, i, &taken);
+            break;
         }
     }
+    DLS_UNLOCK();
+    entry_drop(&taken);
     if (cache->of_instances != NULL) {
         dls_plan_cache_forget(cache->of_instances, reference);
     }
 }
 
+/* Twice the entries.  Readers without the lock read the size first: the one that they
+ * see fits the entries that they see, or more of them. */
 static int
 cache_grow(dls_plan_cache *cache)
 {
-    dls_plan_cache grown = {.size = cache->size * 2, .used = cache->used};
+    dls_plan_cache grown = {.size = cache->size * 2};
     grown.entries = entries_new(grown.size);
     if (grown.entries == NULL) {
         return -1;
@@ -134,9 +203,13 @@ cache_grow(dls_plan_cache *cache)
             *dls_plan_slot(&grown, cache->entries[i].type) = cache->entries[i];
         }
     }
+#ifdef DLS_FREE_THREADED
+    grown.entries[grown.size].reference = (PyObject *)cache->entries;
+#else
     dls_free(cache->entries);
-    grown.of_instances = cache->of_instances;
-    *cache = grown;
+#endif
+    cache->entries = grown.entries;
+    cache->size = grown.size;
     return 0;
 }
 
@@ -145,35 +218,59 @@ cache_grow(dls_plan_cache *cache)
 static int
 cache_add(dls_state *state, dls_plan_cache *cache, dls_plan *plan)
 {
-    if (state->forget == NULL) {
+    PyObject *forget = dls_state_borrow(state, &state->forget);
+    if (forget == NULL) {
         return 0; /* the module was emptied (state.h): nobody would take the plan out */
     }
-    PyObject *reference = PyWeakref_NewRef((PyObject *)plan->type, state->forget);
+    PyObject *reference = PyWeakref_NewRef((PyObject *)plan->type, forget);
+    dls_let_go(forget);
     if (reference == NULL) {
         return -1;
     }
     /* Making a weak reference may run the collector, and that our callback: look for
      * the slot only now. */
-    if (cache->used * 3 >= cache->size * 2 && cache_grow(cache) < 0) {
-        Py_DECREF(reference);
-        return -1;
+    DLS_LOCK(cache->lock);
+    bool room = cache->used * 3 < cache->size * 2 || cache_grow(cache) == 0;
+    dls_plan_entry *slot = room ? dls_plan_slot(cache, plan->type) : NULL;
+    bool put = room && slot->type == NULL;
+    if (put) {
+        const dls_plan_entry entry = {plan->type, dls_plan_share(plan), reference};
+        entry_write(slot, &entry);
+        cache->used++;
     }
-    dls_plan_entry *slot = dls_plan_slot(cache, plan->type);
-    if (slot->type != NULL) {
+    DLS_UNLOCK();
+    if (!put) {
         Py_DECREF(reference);
-        return 0;
     }
-    *slot = (dls_plan_entry){plan->type, dls_plan_share(plan), reference};
-    cache->used++;
-    return 0;
+    return room ? 0 : -1;
 }
 
+#ifdef DLS_FREE_THREADED
+dls_plan *
+dls_plan_known_in(dls_plan_cache *cache, PyObject *obj)
+{
+    PyTypeObject *type = Py_TYPE(obj), *there;
+    size_t size = cache->size; /* before the entries: see cache_grow */
+    dls_plan_entry *entries = cache->entries;
+    size_t i = dls_plan_home(size, type);
+    for (size_t n = 0; n < size; n++, i = (i + 1) & (size - 1)) {
+        there = entries[i].type;
+        if (there == type || there == NULL) {
+            return there != NULL ? dls_plan_share_found(entries[i].plan, type) : NULL;
+        }
+    }
+    return NULL;
+}
+#else
 dls_plan *
 dls_plan_cache_forget_dead(dls_plan_cache *cache, dls_plan_entry *slot)
 {
-    cache_remove(cache, (size_t)(slot - cache->entries));
+    dls_plan_entry taken;
+    entry_take(cache, (size_t)(slot - cache->entries), &taken);
+    entry_drop(&taken);
     return NULL;
 }
+#endif
 
 /* The plan of a type whose instances may have a __dlpack__ of their own, if this one
  * has it.  A proxy (a type with __getattr__) is not asked: looking can cost it a
@@ -234,10 +331,13 @@ dls_plan_retire(dls_state *state, dls_plan *plan, PyObject *obj)
     Py_XDECREF(error);
     dls_plan_cache *cache = plan->on_instance ? state->plans->of_instances
                                               : state->plans;
-    dls_plan_entry *slot = dls_plan_slot(cache, plan->type);
+    DLS_LOCK(cache->lock);
+    dls_plan_entry taken = {NULL, NULL, NULL}, *slot = dls_plan_slot(cache, plan->type);
     plan->type = NULL;
     if (slot->plan == plan) {
-        cache_remove(cache, (size_t)(slot - cache->entries));
+        entry_take(cache, (size_t)(slot - cache->entries), &taken);
     }
+    DLS_UNLOCK();
+    entry_drop(&taken);
     return true;
 }

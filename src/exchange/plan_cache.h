@@ -1,28 +1,38 @@
 /* The plans of the types that were met, one cache an interpreter (state->plans).  GIL
- * held throughout. */
+ * held throughout.
+ *
+ * Without the GIL, the lock of the state guards all writing (dls_state_lock).  Looking
+ * a plan up takes no lock, and entries that were outgrown are freed with the cache. Who
+ * looks while another thread moves entries may not find a plan that is there, and then
+ * makes one for himself; he never gets a plan of another type.  What was found is
+ * counted in one step (exchange/plan_memory.h). */
 #pragma once
 
 #include "core/base.h"
 #include "exchange/plan.h"
 
 typedef struct {
-    PyTypeObject *type; /* NULL: free.  Never a tombstone: removal closes the gap */
-    dls_plan *plan;
+    /* NULL: free.  Never a tombstone: removal closes the gap */
+    DLS_ATOMIC(PyTypeObject *) type;
+    DLS_ATOMIC(dls_plan *) plan;
     PyObject *reference; /* weak, its callback empties this entry */
 } dls_plan_entry;
 
 /* Open addressing by the type's address. */
 typedef struct dls_plan_cache {
-    dls_plan_entry *entries;
-    size_t size; /* a power of two */
+    DLS_ATOMIC(dls_plan_entry *) entries;
+    DLS_ATOMIC(size_t) size; /* a power of two */
     size_t used;
+#ifdef DLS_FREE_THREADED
+    PyObject *lock; /* the object whose lock is the state's, borrowed */
+#endif
     /* Of the types whose instances have a __dlpack__ of their own; a cache of its own,
      * so that dls_plan_known, which is hot, does not find it.  NULL in that cache. */
     struct dls_plan_cache *of_instances;
 } dls_plan_cache;
 
 /* NULL with MemoryError. */
-dls_plan_cache *dls_plan_cache_new(void);
+dls_plan_cache *dls_plan_cache_new(dls_state *state);
 void dls_plan_cache_free(dls_plan_cache *cache); /* NULL allowed */
 void dls_plan_cache_clear(dls_plan_cache *cache);
 int dls_plan_cache_visit(dls_plan_cache *cache, visitproc visit, void *arg);
@@ -34,17 +44,17 @@ void dls_plan_cache_forget(dls_plan_cache *cache, PyObject *reference);
 dls_plan *dls_plan_cache_forget_dead(dls_plan_cache *cache, dls_plan_entry *slot);
 
 static inline size_t
-dls_plan_home(const dls_plan_cache *cache, const PyTypeObject *type)
+dls_plan_home(size_t size, const PyTypeObject *type)
 {
     uintptr_t address = (uintptr_t)type >> 4;
-    return (size_t)(address ^ address >> 7) & (cache->size - 1);
+    return (size_t)(address ^ address >> 7) & (size - 1);
 }
 
 /* Where the type's plan is, or would be. */
 static inline dls_plan_entry *
 dls_plan_slot(const dls_plan_cache *cache, const PyTypeObject *type)
 {
-    size_t i = dls_plan_home(cache, type);
+    size_t i = dls_plan_home(cache->size, type);
     while (cache->entries[i].type != type && cache->entries[i].type != NULL) {
         i = (i + 1) & (cache->size - 1);
     }
@@ -53,6 +63,9 @@ dls_plan_slot(const dls_plan_cache *cache, const PyTypeObject *type)
 
 /* The plan of an object's type if it has been met before, with a new count; else NULL,
  * nothing set.  Types of ours and capsules are never met. */
+#ifdef DLS_FREE_THREADED
+dls_plan *dls_plan_known_in(dls_plan_cache *cache, PyObject *obj);
+#else
 static inline dls_plan *
 dls_plan_known_in(dls_plan_cache *cache, PyObject *obj)
 {
@@ -65,6 +78,7 @@ dls_plan_known_in(dls_plan_cache *cache, PyObject *obj)
     return !alive ? dls_plan_cache_forget_dead(cache, slot)
                   : dls_plan_share(slot->plan);
 }
+#endif
 
 static inline dls_plan *
 dls_plan_known(dls_state *state, PyObject *obj)

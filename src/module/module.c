@@ -1,6 +1,7 @@
 /* The module dlshim._core: what an import makes, and what is freed when the module
  * goes. The interpreter calls it.  Tests: tests/core/test_imports.py,
  * tests/core/test_nothing_breaks.py. */
+#include "core/lock.h"
 #include "exchange/freelist.h"
 #include "exchange/plan.h"
 #include "exchange/plan_cache.h"
@@ -35,7 +36,7 @@ static PyMethodDef forget_method[] = {
 /* Globals.  The modules of these states have gone, but a Producer or a Tensor may still
  * use them; each import frees those that are no longer used. */
 static dls_state *retired;
-static bool watching; /* note_end will be called */
+static DLS_ATOMIC(bool) watching; /* note_end will be called */
 
 /* Called near the end of Py_Finalize: the objects of these states cannot be freed any
  * more. */
@@ -55,6 +56,7 @@ free_retired(void)
 {
     int64_t here = PyInterpreterState_GetID(PyInterpreterState_Get());
     dls_state *unused = NULL, *next;
+    DLS_IMPORT_BEGIN();
     for (dls_state **at = &retired; *at != NULL;) {
         dls_state *state = *at;
         if (state->interpreter != here || dls_state_is_used(state)) {
@@ -65,6 +67,7 @@ free_retired(void)
         state->next = unused;
         unused = state;
     }
+    DLS_IMPORT_END();
     for (; unused != NULL; unused = next) {
         next = unused->next;
         dls_plan_cache_free(unused->plans);
@@ -106,7 +109,7 @@ module_exec(PyObject *module)
     state->legacy_flags = state->home;
     dls_loader_watch_forks();
     state->forget = PyObject_GetAttrString(module, "_forget");
-    state->plans = dls_plan_cache_new();
+    state->plans = dls_plan_cache_new(state);
     state->tensor_plan = dls_plan_new_of_tensors(state);
     bool made = state->tensor_plan != NULL && state->forget != NULL
                 && state->plans != NULL;
@@ -153,8 +156,10 @@ module_free(void *module)
     dls_ctable_forget(state);
     watching = watching || Py_AtExit(note_end) == 0;
     state->interpreter = watching ? state->interpreter : -1;
+    DLS_IMPORT_BEGIN();
     state->next = retired;
     retired = state;
+    DLS_IMPORT_END();
 }
 
 static PyModuleDef_Slot slots[] = {
