@@ -197,6 +197,25 @@ for each in NEWER:
     core_of_debian(each)
 
 
+@session("core-3.13t")
+def core_free_threaded(s: nox.Session) -> None:
+    """The core suite on a CPython without the GIL, which is built from Debian's source."""
+    results = f"--junitxml=build/results/{s.name}.xml"
+    s.run("python", "tools/free_threaded.py", "core", results, "tests/core", *s.posargs)
+
+
+@session("stress-ft")
+def stress_free_threaded(s: nox.Session) -> None:
+    """The twelve programs of tools/stress.py on that CPython, ten minutes each."""
+    s.run("python", "tools/free_threaded.py", "stress", *(s.posargs or ["--seconds", "600"]))
+
+
+@session("tsan-ft")
+def tsan_free_threaded(s: nox.Session) -> None:
+    """The same programs under ThreadSanitizer (needs clang and libclang-rt-14-dev)."""
+    s.run("python", "tools/free_threaded.py", "tsan", *(s.posargs or ["--seconds", "20"]))
+
+
 FAULTS = [
     *("test_alloc_failure", "test_no_memory", "test_interruptions", "test_exit_and_fork"),
     "test_interpreters",

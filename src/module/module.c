@@ -164,6 +164,9 @@ module_free(void *module)
 
 static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, module_exec},
+#ifdef DLS_FREE_THREADED
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED}, /* docs/architecture.rst, threads without it */
+#endif
     {0, NULL},
 };
 

@@ -15,6 +15,7 @@ from dlshim import _core
 from doubles import capsules as caps
 from doubles import scenarios, steps
 from doubles.asking import ASKINGS, live
+from doubles.gil import FREE_THREADED
 from doubles.producers import P1, P2, CopiesAlways
 
 reached = False  # Was there an n-th allocation when `failing` ran last?
@@ -174,7 +175,8 @@ def test_a_failed_allocation_is_a_memoryerror(step):
         _core._hook("forget_plans")
         results.append(failing(n, step)[1] is not None)
     gc.collect()
-    assert len(results) > 1
+    # Without the GIL the memory of plans is used again and not allocated.
+    assert len(results) > (0 if FREE_THREADED else 1)
     assert results == [True] * (len(results) - 1) + [False]  # no failure is overlooked
 
 

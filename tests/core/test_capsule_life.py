@@ -10,6 +10,7 @@ import dlshim
 from doubles import capsules as caps
 from doubles import consumers, producers, sycl
 from doubles.asking import ASKINGS, bare, live, tells, versioned, walk
+from doubles.gil import with_gil
 from doubles.producers import P1, P2, CopiesAlways, P1a, P1b, P3TableOnly, VersionedAlways
 
 BOTH = pytest.mark.parametrize("version", [None, (1, 0)], ids=["legacy", "versioned"])
@@ -223,6 +224,7 @@ class Keeps(P1a):
         return self.kept
 
 
+@with_gil("a shared capsule is claimed before it is read, and its other holder gets the error")
 @pytest.mark.parametrize("ndim", [1, 6])
 @pytest.mark.parametrize("asked", [{}, {"max_version": (1, 0)}], ids=str)
 def test_T9_a_shared_capsule_may_be_consumed_while_queues_are_synced(asked, ndim):

@@ -16,12 +16,14 @@ import dlshim
 from doubles import capsules as caps
 from doubles import child
 from doubles.asking import bare, versioned
+from doubles.gil import with_gil
 from doubles.older import InterfaceOnly
 from doubles.producers import P2, torch_like
 
 pytestmark = pytest.mark.once
 
 
+@with_gil("a shared capsule is claimed before it is read, and its other holder gets the error")
 def test_a_capsule_that_its_other_holder_consumes_meanwhile_is_not_freed_twice():
     """The holder consumes and lets go: the count is back at one, the pointer is stale."""
     shared = []
@@ -128,6 +130,7 @@ AFTER_THE_MODULE = {
 }
 
 
+@with_gil("its collector clears the callback of ctypes before the Tensor that would call it")
 @pytest.mark.parametrize("end", ["exit", "collect"])
 @pytest.mark.parametrize("what", AFTER_THE_MODULE.values(), ids=AFTER_THE_MODULE)
 def test_what_is_called_after_the_collector_emptied_the_module(what, end):

@@ -17,6 +17,7 @@ from dlshim import _core
 from doubles import child
 from doubles.asking import bare, live, versioned
 from doubles.delegating import CALLS, SIX, Source, values_of
+from doubles.gil import FREE_THREADED
 from doubles.producers import P1, P2, P1b, P3TableOnly
 
 EVERY_CALL = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
@@ -328,7 +329,8 @@ def test_T9_a_collection_in_the_middle_calls_dlshim(call):
         gc.set_threshold(*threshold)
         gc.callbacks.remove(callback)
         gc.unfreeze()
-    assert count[0] > 20
+    # Without the GIL a collection starts only when a quarter of all objects are new.
+    assert count[0] >= (20 if FREE_THREADED else 21)
     gc.collect()
     gc.freeze()
 

@@ -1,0 +1,156 @@
+"""CPython without the GIL, made from Debian's source, and what is run on it.
+
+    python tools/free_threaded.py core [PYTEST ARGUMENT ...]    the core suite
+    python tools/free_threaded.py stress [ARGUMENT ...]         tools/stress.py
+    python tools/free_threaded.py tsan [ARGUMENT ...]           the same under ThreadSanitizer
+    python tools/free_threaded.py scaling                       benchmarks/threads.py
+
+CPython 3.13t is built once into build/cpython-3.13t (two minutes), and for `tsan` a second time, by
+clang, into build/cpython-3.13t-tsan (four minutes); DLSHIM_PYTHON_FT=FILE names one that is there.
+dlshim is compiled for it from this tree. Needs Debian's apt-get and a C compiler; `tsan` also clang
+and libclang-rt-14-dev. Nothing outside build/ changes.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import chroot
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build"
+NAME = "python3.13"
+#: The last hypothesis without compiled parts, which have no wheel for this interpreter.
+TESTS = ("pytest>=9", "hypothesis==6.155.7")
+FLAGS = ("-std=c11", "-O1", "-g", "-fPIC", "-shared", "-DDLS_FREE_THREADED=1")
+
+
+def source() -> Path:
+    """CPython's source of Debian's next release; its archive may lack the newest one."""
+    folder = BUILD / "cpython-source"
+    if found := sorted(folder.glob("Python-3.13.*/configure")):
+        return found[-1].parent
+    (folder / "lists" / "partial").mkdir(parents=True, exist_ok=True)
+    (folder / "cache" / "archives" / "partial").mkdir(parents=True, exist_ok=True)
+    lines = [f"deb-src {chroot.archive()} {suite} main\n" for suite in ("forky", "sid")]
+    (folder / "sources.list").write_text("".join(lines))
+    places = {
+        "Dir::Etc::sourcelist": folder / "sources.list",
+        "Dir::Etc::sourceparts": "/dev/null",
+        "Dir::State::lists": folder / "lists",
+        "Dir::Cache": folder / "cache",
+        "Acquire::Check-Valid-Until": "false",
+    }
+    options = [word for item in places.items() for word in ("-o", "{}={}".format(*item))]
+    subprocess.run(["apt-get", *options, "-qq", "update"], check=True)
+    shown = subprocess.run(
+        ["apt-cache", *options, "showsrc", NAME], check=True, capture_output=True, text=True
+    ).stdout
+    versions = [line.split()[1] for line in shown.splitlines() if line.startswith("Version: ")]
+    for version in versions:
+        get = ["apt-get", *options, "source", "--download-only", f"{NAME}={version}"]
+        if subprocess.run(get, cwd=folder, check=False).returncode == 0:
+            break
+    else:
+        sys.exit(f"Debian's archive has none of {NAME} {', '.join(versions)}")
+    for archive in glob.glob(f"{folder}/{NAME}_*.orig.tar.xz"):
+        subprocess.run(["tar", "xf", archive, "-C", str(folder)], check=True)
+    return source()
+
+
+def interpreter(sanitized: bool) -> Path:
+    given = os.environ.get("DLSHIM_PYTHON_FT")
+    if given and not sanitized:
+        return Path(given)
+    prefix = BUILD / ("cpython-3.13t-tsan" if sanitized else "cpython-3.13t")
+    python = prefix / "bin" / "python3.13t"
+    if python.exists():
+        return python
+    make = BUILD / "cpython-make"
+    shutil.rmtree(make, ignore_errors=True)
+    make.mkdir(parents=True)
+    configure = [str(source() / "configure"), "-q", "--disable-gil", f"--prefix={prefix}"]
+    configure.append("CFLAGS=-O1 -g1")
+    environment = dict(os.environ)
+    before: list[str] = []
+    if sanitized:
+        # The sanitizer wants addresses where they always are; the build runs what it has built.
+        before = ["setarch", "-R"]
+        environment |= {"CC": "clang", "TSAN_OPTIONS": "report_bugs=0:exitcode=0"}
+        configure += ["--with-thread-sanitizer", "--with-ensurepip=no", "--disable-test-modules"]
+    for line in (configure, ["make", "-s", "-j2"], ["make", "-s", "install"]):
+        subprocess.run([*before, *line], cwd=make, env=environment, check=True)
+    shutil.rmtree(make)
+    return python
+
+
+def environment_of(python: Path) -> Path:
+    """A virtual environment with dlshim, compiled from a copy of this tree, and the test tools."""
+    env, copy = BUILD / "env-3.13t", BUILD / "tree-3.13t"
+    if not (env / "bin" / "python").exists():
+        subprocess.run([str(python), "-m", "venv", str(env)], check=True)
+    shutil.rmtree(copy, ignore_errors=True)
+    copy.mkdir()
+    for name in ("src", "shim"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    pip = [str(env / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+    subprocess.run([*pip, "--only-binary=:all:", *TESTS], check=True)
+    werror = {**os.environ, "DLSHIM_WERROR": "1"}
+    subprocess.run([*pip, "--force-reinstall", "--no-deps", str(copy)], check=True, env=werror)
+    return env / "bin" / "python"
+
+
+def compiled_for_tsan(python: Path) -> Path:
+    """A folder with dlshim under the sanitizer."""
+    folder = BUILD / "tsan-site"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(ROOT / "shim", folder / "dlshim")
+    headers = python.parent.parent / "include" / "python3.13t"
+    files = sorted(glob.glob(str(ROOT / "src" / "*" / "*.c")))
+    out = folder / "dlshim" / "_core.cpython-313t-x86_64-linux-gnu.so"
+    line = ["clang", *FLAGS, "-fsanitize=thread", f"-I{ROOT / 'src'}", f"-I{headers}"]
+    subprocess.run([*line, *files, "-o", str(out), "-ldl"], check=True)
+    return folder
+
+
+def tsan(arguments: list[str]) -> int:
+    python = interpreter(sanitized=True)
+    theirs = source() / "Tools" / "tsan" / "suppressions_free_threading.txt"
+    ours = ROOT / "tools" / "tsan_suppressions.txt"
+    both = BUILD / "tsan_suppressions.txt"
+    both.write_text(theirs.read_text() + ours.read_text())
+    environment = {
+        **os.environ,
+        "TSAN_OPTIONS": f"suppressions={both}",
+        "PYTHONPATH": str(compiled_for_tsan(python)),
+    }
+    stress = [str(ROOT / "tools" / "stress.py"), "--threads", "4", *arguments]
+    line = ["setarch", "-R", str(python), *stress]
+    return subprocess.run(line, env=environment, check=False).returncode
+
+
+def main() -> int:
+    if len(sys.argv) < 2 or sys.argv[1] not in ("core", "stress", "tsan", "scaling"):
+        sys.exit(__doc__)
+    what, *arguments = sys.argv[1:]
+    if what == "tsan":
+        return tsan(arguments)
+    python = str(environment_of(interpreter(sanitized=False)))
+    lines = {
+        "core": ["-m", "pytest", "-p", "no:cacheprovider", *(arguments or ["tests/core"])],
+        "stress": [str(ROOT / "tools" / "stress.py"), *arguments],
+        "scaling": [str(ROOT / "benchmarks" / "threads.py"), *arguments],
+    }
+    environment = {**os.environ, "PYTHON_GIL": "0"}
+    return subprocess.run([python, *lines[what]], env=environment, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

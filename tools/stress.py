@@ -1,0 +1,467 @@
+"""Twelve programs in which threads share what dlshim shares, for an interpreter without the GIL.
+
+    python tools/stress.py                          all of them, two seconds each
+    python tools/stress.py --seconds 600 capsules   one of them, ten minutes
+    python tools/stress.py --list                   their names, and what each shares
+
+Every program runs in a process of its own, so that a crash is one program's. It fails when that
+process dies, when a value is wrong, or when an export is left over at the end. An interpreter
+with the GIL runs them too, and then proves little. tests/core/test_stress.py runs them shortly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import faulthandler
+import gc
+import os
+import random
+import subprocess
+import sys
+import sysconfig
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+THREADS = 8
+FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+SHAPE, VALUES = (2, 3), [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+
+Work = Callable[[], object]
+PROGRAMS: dict[str, Callable[[], list[Work]]] = {}
+
+
+def program(make: Callable[[], list[Work]]) -> Callable[[], list[Work]]:
+    """Makes what the threads share, and returns what they do with it, in turns."""
+    PROGRAMS[make.__name__] = make
+    return make
+
+
+# ---- things to share ------------------------------------------------------------------------
+
+
+Floats = ctypes.c_float * SHAPE[1] * SHAPE[0]
+
+
+def floats() -> Any:
+    """A buffer. Those of arrays and memoryviews are counted without a lock by CPython 3.13."""
+    return Floats((0, 1, 2), (3, 4, 5))
+
+
+def tensor(**options: Any) -> Any:
+    return dlshim.from_dlpack(floats(), **options)
+
+
+def class_of_producers(name: str = "Wrapped") -> type:
+    """A new class with the protocol in Python. What it exports is a Tensor's."""
+
+    def __init__(self: Any, held: Any = None) -> None:
+        self.held = tensor() if held is None else held
+
+    def __dlpack__(self: Any, **keywords: Any) -> Any:
+        return self.held.__dlpack__(**keywords)
+
+    def __dlpack_device__(self: Any) -> tuple[int, int]:
+        return (1, 0)
+
+    methods = (__init__, __dlpack__, __dlpack_device__)
+    return type(name, (), {method.__name__: method for method in methods})
+
+
+class Shared:
+    """One thing that all threads use, and that any of them replaces now and then."""
+
+    def __init__(self, make: Callable[[], Any], often: float = 0.25) -> None:
+        self.make, self.often, self.thing = make, often, make()
+
+    def get(self) -> Any:
+        if random.random() < self.often:
+            self.thing = self.make()
+        return self.thing
+
+
+def check(taken: Any) -> None:
+    assert memoryview(taken).tolist() == VALUES, "the memory is not what was exported"
+
+
+def consume(producer: Any, **asked: Any) -> None:
+    """A consumer: it asks for a capsule and takes it."""
+    check(dlshim.from_dlpack(producer.__dlpack__(**asked)))
+
+
+VERSIONED = {"max_version": (1, 0)}
+
+
+# ---- the programs ---------------------------------------------------------------------------
+
+
+@program
+def upgrade() -> list[Work]:
+    """upgrade() of sources that are shared, and of new ones of the same types"""
+    producers = class_of_producers()
+    shared = [floats(), producers(), tensor()]
+
+    def old() -> None:
+        for x in shared:
+            consume(dlshim.upgrade(x), **VERSIONED)
+
+    def new() -> None:
+        kept = [dlshim.upgrade(make()) for make in (floats, producers, tensor) for _ in range(4)]
+        consume(kept[-1])
+        consume(dlshim.upgrade(dlshim.upgrade(kept[0])))
+
+    return [old, new]
+
+
+@program
+def exchange() -> list[Work]:
+    """all ways to ask one and the same Producer"""
+    producers = class_of_producers()
+    makers = (producers, floats, tensor)
+    shared = [Shared(lambda make=make: dlshim.upgrade(make())) for make in makers]
+
+    def ask() -> None:
+        for one in shared:
+            producer = one.get()
+            consume(producer)
+            consume(producer, **VERSIONED)
+            assert producer.__dlpack_device__() == (1, 0)
+            consume(producer, stream=None, max_version=(1, 1), dl_device=None, copy=None)
+
+    return [ask]
+
+
+@program
+def from_dlpack() -> list[Work]:
+    """from_dlpack() of one source, of its Producer and of a Tensor"""
+    source = Shared(class_of_producers())
+    shared = [source, Shared(tensor), Shared(lambda: dlshim.upgrade(source.get()))]
+
+    def take() -> None:
+        for one in shared:
+            taken = dlshim.from_dlpack(one.get())
+            check(taken)
+            check(dlshim.from_dlpack(taken))
+
+    return [take]
+
+
+@program
+def attributes() -> list[Work]:
+    """every attribute and every protocol of one Tensor, from its first export on"""
+    shared = Shared(tensor, 0.5)
+
+    def look() -> None:
+        t = shared.get()
+        assert t.shape == SHAPE and t.strides == (3, 1) and t.ndim == 2 and t.size == 6
+        assert str(t.dtype) == "float32" and t.device == (1, 0) and t.nbytes == 24
+        assert t.__array_interface__["shape"] == SHAPE
+        assert t.tobytes() == memoryview(t).tobytes()
+        assert "float32" in repr(t)
+
+    def export() -> None:
+        t = shared.get()
+        consume(t)
+        consume(t, **VERSIONED)
+        check(t.__copy__())
+        assert t.__dlpack_device__() == (1, 0)
+
+    return [look, export]
+
+
+@program
+def release() -> list[Work]:
+    """exports that one thread makes and another frees, after their source has gone"""
+    producers = class_of_producers()
+    shared = Shared(tensor, 0.5)
+    made: deque[Any] = deque(maxlen=64)
+
+    def make() -> None:
+        t = shared.get()
+        made.append(t.__dlpack__())
+        made.append(dlshim.from_dlpack(t))
+        made.append(dlshim.upgrade(producers(t)).__dlpack__(**VERSIONED))
+        made.append(dlshim.upgrade(bytearray(24)))
+
+    def free() -> None:
+        for _ in range(4):
+            try:
+                made.pop()
+            except IndexError:
+                return
+
+    return [make, free]
+
+
+@program
+def eviction() -> list[Work]:
+    """plans that go while they are used: types that die, that lose __dlpack__, an emptied cache"""
+    shared = Shared(lambda: class_of_producers()(), 0.1)
+
+    def use() -> None:
+        x = shared.get()
+        consume(dlshim.upgrade(x), **VERSIONED)
+        check(dlshim.from_dlpack(x))
+
+    def meet() -> None:
+        consume(dlshim.upgrade(class_of_producers()()), **VERSIONED)
+
+    def lose() -> None:
+        x = class_of_producers()()
+        producer = dlshim.upgrade(x)
+        consume(producer)
+        del type(x).__dlpack__
+        try:
+            producer.__dlpack__()
+        except (BufferError, dlshim.UnsupportedObjectError):
+            return
+        raise AssertionError("a type without __dlpack__ was exported")
+
+    def forget() -> None:
+        _core._hook("forget_plans")
+        use()
+
+    return [use, meet, lose, forget]
+
+
+@program
+def inspect() -> list[Work]:
+    """inspect() beside exchanges of the same objects"""
+    makers = (class_of_producers(), tensor, lambda: dlshim.upgrade(floats()))
+    shared = [Shared(make) for make in makers]
+
+    def look() -> None:
+        for one in shared:
+            assert str(dlshim.inspect(one.get()))
+
+    def use() -> None:
+        for one in shared:
+            check(dlshim.from_dlpack(one.get()))
+
+    return [look, use]
+
+
+@program
+def to_capsule() -> list[Work]:
+    """to_capsule() in both generations; some of the capsules are never consumed"""
+    shared = [Shared(class_of_producers()), Shared(tensor), Shared(floats)]
+
+    def make() -> None:
+        for one in shared:
+            for version in (None, (0, 8), (1, 0)):
+                capsule = dlshim.to_capsule(one.get(), max_version=version)
+                if random.random() < 0.5:
+                    check(dlshim.from_dlpack(capsule))
+
+    return [make]
+
+
+@program
+def capsules() -> list[Work]:
+    """raw capsules that threads share: one of them gets the memory, the others an error"""
+
+    class Round:
+        def __init__(self) -> None:
+            versions = (None, (1, 0))
+            self.capsules = [dlshim.to_capsule(tensor(), max_version=v) for v in versions * 4]
+            self.takers: list[deque[int]] = [deque() for _ in self.capsules]
+
+    shared = Shared(Round, 0.5)
+
+    def take() -> None:
+        this = shared.get()
+        for capsule, takers in zip(this.capsules, this.takers, strict=True):
+            try:
+                taken = dlshim.from_dlpack(capsule)
+            except BufferError:
+                continue
+            takers.append(1)
+            assert len(takers) == 1, "a capsule was taken twice"
+            check(taken)
+
+    return [take]
+
+
+@program
+def table() -> list[Work]:
+    """the C table: owned structs and borrowed views of one Producer and of one Tensor"""
+    from doubles.ctable import Table
+
+    producers = class_of_producers()
+    shared = [
+        Shared(lambda: dlshim.upgrade(floats())),
+        Shared(lambda: dlshim.upgrade(tensor())),
+        Shared(lambda: dlshim.upgrade(producers())),
+        Shared(tensor),
+    ]
+    tables = {cls: Table(cls) for cls in (dlshim.Producer, dlshim.Tensor)}
+
+    def use() -> None:
+        for one in shared:
+            x = one.get()
+            functions = tables[type(x)]
+            assert functions.borrow(x).values() == [0, 1, 2, 3, 4, 5]
+            with functions.owned(x) as imported:
+                assert imported.values() == [0, 1, 2, 3, 4, 5]
+
+    return [use]
+
+
+@program
+def copies() -> list[Work]:
+    """one Producer that copies, and keeps the memory of its last copy; pickles"""
+    import copy
+    import pickle
+
+    producers = class_of_producers()
+    shared = [
+        Shared(lambda: dlshim.upgrade(producers(), copy=True), 0.1),
+        Shared(lambda: dlshim.upgrade(floats(), align=4096), 0.1),
+        Shared(lambda: dlshim.upgrade(producers()), 0.1),
+    ]
+    one = Shared(tensor)
+
+    def make() -> None:
+        for each in shared:
+            consume(each.get(), **VERSIONED)
+            consume(each.get(), copy=True)
+            check(dlshim.from_dlpack(each.get(), copy=True))
+        check(copy.deepcopy(one.get()))
+        check(pickle.loads(pickle.dumps(one.get())))
+
+    return [make]
+
+
+@program
+def caches() -> list[Work]:
+    """what the module remembers of callers: new tuples of names and versions, options, dtypes"""
+    producers = class_of_producers()
+    shared = Shared(lambda: dlshim.upgrade(producers()))
+    names = ("stream", "max_version", "dl_device", "copy")
+
+    def ask() -> None:
+        producer = shared.get()
+        keywords = dict.fromkeys(random.sample(names, random.randrange(5)))
+        if "max_version" in keywords:
+            keywords["max_version"] = (random.randrange(2), random.randrange(3))
+        consume(producer, **keywords)
+
+    def options() -> None:
+        changed = dlshim.upgrade(shared.get(), readonly=False, order="K")
+        consume(dlshim.upgrade(changed, copy=random.choice((None, True))))
+        assert "order" in repr(changed)
+
+    def dtypes() -> None:
+        t = dlshim.from_dlpack(shared.get())
+        assert t.dtype == "float32" and hash(t.dtype) == hash(t.dtype)
+        assert bool(dlshim.from_dlpack(bytearray(8)).dtype)
+
+    return [ask, options, dtypes]
+
+
+# ---- running them ---------------------------------------------------------------------------
+
+
+def run_here(name: str, seconds: float, threads: int) -> int:
+    """One program in this process; the number of rounds."""
+    works = PROGRAMS[name]()
+    gc.collect()
+    end = time.monotonic() + seconds
+    failures: list[BaseException] = []
+    rounds = [0] * threads
+    start = threading.Barrier(threads)
+
+    def run(number: int) -> None:
+        try:
+            start.wait(60)
+            while not failures and (rounds[number] == 0 or time.monotonic() < end):
+                works[(number + rounds[number]) % len(works)]()
+                rounds[number] += 1
+        except BaseException as failure:
+            failures.append(failure)
+            start.abort()
+
+    workers = [threading.Thread(target=run, args=(number,)) for number in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    if failures:
+        raise failures[0]
+    return sum(rounds)
+
+
+def child(name: str, seconds: float, threads: int) -> None:
+    global dlshim, _core
+    faulthandler.enable()
+    sys.path.insert(0, str(ROOT / "tests"))
+    import dlshim
+    from dlshim import _core
+
+    sys.setswitchinterval(1e-5)
+    check(tensor())
+    gc.collect()
+    before = _core._counters()["live"]
+    rounds = run_here(name, seconds, threads)
+    for _ in range(3):
+        gc.collect()
+    left = _core._counters()["live"] - before
+    gil = getattr(sys, "_is_gil_enabled", lambda: True)()
+    print(f"{rounds} rounds in {threads} threads, GIL {'on' if gil else 'off'}, {left} left")
+    if left != 0:
+        sys.exit(1)
+
+
+def run_apart(name: str, seconds: float, threads: int) -> str | None:
+    """One program in a process of its own: None, or what went wrong."""
+    line = [sys.executable, __file__, "--child", name]
+    line += ["--seconds", str(seconds), "--threads", str(threads)]
+    environment = dict(os.environ)
+    if FREE_THREADED:
+        environment.setdefault("PYTHON_GIL", "0")
+    try:
+        done = subprocess.run(
+            line, capture_output=True, text=True, env=environment, timeout=seconds * 4 + 300
+        )
+    except subprocess.TimeoutExpired:
+        return "it hangs"
+    said = done.stdout.strip()
+    print(f"{name:12} {said or '-'}", flush=True)
+    if done.returncode != 0:
+        return f"status {done.returncode}: {said}\n{done.stderr.strip()[-3000:]}"
+    return None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="default: all")
+    parser.add_argument("--seconds", type=float, default=2.0, help="for each program")
+    parser.add_argument("--threads", type=int, default=THREADS)
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.child:
+        child(given.child, given.seconds, given.threads)
+        return 0
+    if given.list:
+        for name, make in PROGRAMS.items():
+            print(f"{name:12} {make.__doc__}")
+        return 0
+    if unknown := set(given.programs) - set(PROGRAMS):
+        parser.error(f"there is no program {', '.join(sorted(unknown))}")
+    failed = 0
+    for name in given.programs or PROGRAMS:
+        why = run_apart(name, given.seconds, given.threads)
+        if why is not None:
+            failed += 1
+            print(f"{name:12} FAILED, {why}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
