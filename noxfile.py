@@ -204,6 +204,14 @@ def core_free_threaded(s: nox.Session) -> None:
     s.run("python", "tools/free_threaded.py", "core", results, "tests/core", *s.posargs)
 
 
+@session("core-abi3t", requires=["build"])
+def core_abi3t(s: nox.Session) -> None:
+    """The core suite on Debian's Python 3.15 with the extension for abi3t (root, mmdebstrap)."""
+    results = f"--junitxml=build/results/{s.name}.xml"
+    s.run("python", "tools/abi3t.py", "headers")
+    s.run("python", "tools/abi3t.py", str(the_wheel()), results, "tests/core", *s.posargs)
+
+
 @session("stress-ft")
 def stress_free_threaded(s: nox.Session) -> None:
     """The twelve programs of tools/stress.py on that CPython, ten minutes each."""

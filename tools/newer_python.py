@@ -46,10 +46,8 @@ def install(root: Path, version: str, wheel: str) -> None:
     subprocess.run([*line, "--no-deps", wheel], check=True)
 
 
-def main() -> None:
-    version, wheel, *arguments = sys.argv[1:]
-    root = unpack(version)
-    install(root, version, wheel)
+def run(root: Path, version: str, arguments: list[str]) -> None:
+    """Pytest there, in place of this process."""
     python = [f"/usr/bin/python{version}", "-c", START, "-m", "pytest", "-p", "no:cacheprovider"]
     line = chroot.entering(
         root,
@@ -58,6 +56,13 @@ def main() -> None:
         {"/project": ROOT},
     )
     os.execvp(line[0], line)
+
+
+def main() -> None:
+    version, wheel, *arguments = sys.argv[1:]
+    root = unpack(version)
+    install(root, version, wheel)
+    run(root, version, arguments)
 
 
 if __name__ == "__main__":

@@ -338,7 +338,8 @@ find_in_object(dls_state *state, PyObject *obj, dls_plan *plan)
         plan->is_proxy =
             plan->on_instance
             && PyObject_HasAttrString((PyObject *)plan->type, "__getattr__")
-            && !PyObject_HasAttrString((PyObject *)Py_TYPE(plan->type), "__getattr__");
+            && !PyObject_HasAttrString((PyObject *)Py_TYPE((PyObject *)plan->type),
+                                       "__getattr__");
     }
     if (!dls_plan_offers(plan, DLS_PROTOCOL_DLPACK)) {
         int got = dls_library_has_capsule(state, plan->library, obj);

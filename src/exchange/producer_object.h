@@ -8,11 +8,12 @@
 
 #include "exchange/device_question.h"
 #include "exchange/exchange.h"
+#include "python/object_data.h"
 
 /* A Producer is lazy: it asks `source` when a consumer asks it.  96 bytes with the
  * collector's head. */
 typedef struct {
-    PyObject_HEAD
+    DLS_HEAD
     PyObject *source;     /* strong */
     dls_state *state;     /* lives as long as the type, which this object owns */
     dls_plan *plan;       /* a count; the state's tensor_plan if source is a Tensor */
@@ -29,7 +30,7 @@ typedef struct {
 static inline dls_producer *
 dls_producer_data(PyObject *self)
 {
-    return (dls_producer *)self;
+    return DLS_DATA(dls_producer, self);
 }
 
 /* Keep this share (stolen) until the next export. */

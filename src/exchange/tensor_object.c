@@ -20,21 +20,20 @@ dls_tensor_new_plain(dls_state *state, const dl_tensor *tensor)
     int32_t ndim = tensor->ndim;
     Py_ssize_t dims = 2 * (Py_ssize_t)ndim;
     PyObject *memory = NULL;
-    dls_tensor *data;
     assert(ndim >= 0);
     if (ndim <= DLS_FREELIST_NDIM) {
         memory = dls_freelist_take(&dls_freelist_tensors[ndim]);
     }
     if (memory != NULL) {
-        data = (dls_tensor *)PyObject_InitVar((PyVarObject *)memory, state->tensor_type,
-                                              dims);
+        PyObject_InitVar((PyVarObject *)memory, state->tensor_type, dims);
     }
     else {
-        data = PyObject_GC_NewVar(dls_tensor, state->tensor_type, dims);
+        memory = DLS_NEW_VAR(dls_tensor, state->tensor_type, dims);
     }
-    if (data == NULL) {
+    if (memory == NULL) {
         return NULL;
     }
+    dls_tensor *data = dls_tensor_data(memory);
     data->state = state;
     data->hold = (dls_hold){0};
     data->tensor = *tensor;
@@ -91,11 +90,11 @@ dls_tensor_new(dls_state *state, const dls_delivery *what, const dls_acquired *a
     data->flags = (uint32_t)what->flags;
     data->readonly_stated = acquired->readonly_stated;
     if (set_ready(data, ready, stream) < 0) {
-        Py_DECREF(data);
+        Py_DECREF(DLS_OBJECT(data));
         return NULL;
     }
-    PyObject_GC_Track((PyObject *)data);
-    return (PyObject *)data;
+    PyObject_GC_Track(DLS_OBJECT(data));
+    return DLS_OBJECT(data);
 }
 
 void

@@ -11,6 +11,7 @@
 #include "core/tensor.h"
 #include "exchange/device_question.h"
 #include "exchange/exchange.h"
+#include "python/object_data.h"
 
 /* Which stream a Tensor's data are on.  Most data lie on the host and need none. */
 typedef struct {
@@ -21,8 +22,8 @@ typedef struct {
 
 /* A Tensor owns the tensor that was taken.  It may be exported any number of times. */
 typedef struct {
-    PyObject_VAR_HEAD         /* size: of dims */
-    dls_state *state;         /* lives as long as the type, which this object owns */
+    DLS_VAR_HEAD              /* size: of dims */
+        dls_state *state;     /* lives as long as the type, which this object owns */
     dls_hold hold;            /* kind SHARED from the first export on */
     dl_tensor tensor;         /* data folded (T5), strides filled (T4) */
     uint32_t flags;           /* DL_FLAG_* */
@@ -41,7 +42,7 @@ typedef struct {
 static inline dls_tensor *
 dls_tensor_data(PyObject *self)
 {
-    return (dls_tensor *)self;
+    return DLS_DATA(dls_tensor, self);
 }
 
 /* --- making one ----------------------------------------------------------- */

@@ -128,7 +128,7 @@ void *
 dls_export_tensor_struct(dls_tensor *self, bool versioned)
 {
     dls_exchange x;
-    dls_exchange_begin(&x, self->state, (PyObject *)self, self->state->tensor_plan,
+    dls_exchange_begin(&x, self->state, DLS_OBJECT(self), self->state->tensor_plan,
                        NULL, NULL);
     void *managed = export_struct(&x, versioned);
     dls_exchange_end(&x);

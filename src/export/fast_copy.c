@@ -138,8 +138,8 @@ tensor_of_copy(const answer *got)
     self->flags = DL_FLAG_IS_COPIED;
     dls_tensor_set_version(self, versioned ? DLS_VERSIONED : DLS_LEGACY,
                            versioned ? newer->version : (dl_version){0, 0});
-    dls_tensor_set_hold((PyObject *)self, &hold);
-    return (PyObject *)self;
+    dls_tensor_set_hold(DLS_OBJECT(self), &hold);
+    return DLS_OBJECT(self);
 }
 
 PyObject *

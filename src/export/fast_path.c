@@ -225,13 +225,13 @@ tensor_new(dls_hot hot, bool versioned)
     dls_tensor_set_version(self, versioned ? DLS_VERSIONED : DLS_LEGACY,
                            versioned ? newer->version : (dl_version){0, 0});
     if (dls_take(hot, versioned, &self->hold) < 0) {
-        Py_DECREF(self);
+        Py_DECREF(DLS_OBJECT(self));
         return NULL;
     }
     if (self->hold.py != NULL && hot.plan->can_cycle) {
-        PyObject_GC_Track((PyObject *)self);
+        PyObject_GC_Track(DLS_OBJECT(self));
     }
-    return (PyObject *)self;
+    return DLS_OBJECT(self);
 }
 
 /* answer, and whether the form is by the C table: known to the compiler.  The count of

@@ -78,9 +78,9 @@ view(PyObject *module, PyObject *args)
         return NULL;
     }
     dls_hold hold = {.base = shared, .kind = DLS_HOLD_SHARED};
-    dls_tensor_set_hold((PyObject *)made, &hold);
-    PyObject_GC_Track((PyObject *)made);
-    return (PyObject *)made;
+    dls_tensor_set_hold(DLS_OBJECT(made), &hold);
+    PyObject_GC_Track(DLS_OBJECT(made));
+    return DLS_OBJECT(made);
 }
 
 PyMethodDef dls_by_value_methods[] = {

@@ -75,12 +75,12 @@ static int
 managed_tensor_from_py_object(void *object, dl_managed_tensor_versioned **out)
 {
     assert(object != NULL && out != NULL);
-    dls_producer *self = object;
     object_kind kind = kind_of(object);
     if (kind == FOREIGN) {
         return -1;
     }
-    bool bare = kind == PRODUCER && dls_fast_is_bare(self);
+    dls_producer *self = kind == PRODUCER ? dls_producer_data(object) : NULL;
+    bool bare = self != NULL && dls_fast_is_bare(self);
     unsigned form = bare ? dls_fast_form(self, true) : 0;
     return form & DLS_FAST_TABLE ? dls_fast_struct_of_table(self, out)
            : form != 0           ? dls_fast_struct(self, form, out)

@@ -162,6 +162,35 @@ module_free(void *module)
     DLS_IMPORT_END();
 }
 
+#define NAME "dlshim._core"
+#define DOC "The compiled part of dlshim."
+
+#ifdef Py_TARGET_ABI3T
+
+/* In this ABI a module is made of slots alone. */
+PyABIInfo_VAR(abi_info);
+
+static PySlot slots[] = {
+    PySlot_STATIC_DATA(Py_mod_name, (void *)NAME),
+    PySlot_STATIC_DATA(Py_mod_doc, (void *)DOC),
+    PySlot_STATIC_DATA(Py_mod_abi, &abi_info),
+    PySlot_SIZE(Py_mod_state_size, sizeof(dls_state *)),
+    PySlot_FUNC(Py_mod_exec, module_exec),
+    PySlot_FUNC(Py_mod_state_traverse, module_traverse),
+    PySlot_FUNC(Py_mod_state_clear, module_clear),
+    PySlot_FUNC(Py_mod_state_free, module_free),
+    PySlot_DATA(Py_mod_gil, Py_MOD_GIL_NOT_USED),
+    PySlot_END,
+};
+
+PyMODEXPORT_FUNC
+PyModExport__core(void)
+{
+    return slots;
+}
+
+#else
+
 static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, module_exec},
 #ifdef DLS_FREE_THREADED
@@ -171,14 +200,9 @@ static PyModuleDef_Slot slots[] = {
 };
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT,
-    .m_name = "dlshim._core",
-    .m_doc = "The compiled part of dlshim.",
-    .m_size = sizeof(dls_state *),
-    .m_slots = slots,
-    .m_traverse = module_traverse,
-    .m_clear = module_clear,
-    .m_free = module_free,
+    PyModuleDef_HEAD_INIT,         .m_name = NAME,        .m_doc = DOC,
+    .m_size = sizeof(dls_state *), .m_slots = slots,      .m_traverse = module_traverse,
+    .m_clear = module_clear,       .m_free = module_free,
 };
 
 PyMODINIT_FUNC
@@ -186,3 +210,5 @@ PyInit__core(void)
 {
     return PyModuleDef_Init(&definition);
 }
+
+#endif

@@ -34,7 +34,7 @@ dls_producer_new(dls_state *state, PyObject *source, dls_plan *plan,
         PyObject_Init(self, state->producer_type);
     }
     else {
-        self = (PyObject *)PyObject_GC_New(dls_producer, state->producer_type);
+        self = DLS_NEW(dls_producer, state->producer_type);
     }
     if (self == NULL) {
         dls_plan_drop(plan);
@@ -227,10 +227,10 @@ static PyMethodDef methods[] = {
 };
 
 static PyMemberDef members[] = {
-    {"source", T_OBJECT, offsetof(dls_producer, source), READONLY,
+    {"source", T_OBJECT, offsetof(dls_producer, source), READONLY | DLS_MEMBER,
      "The wrapped object; a Tensor when a raw capsule was wrapped."},
-    {"__weaklistoffset__", T_PYSSIZET, offsetof(dls_producer, weakrefs), READONLY,
-     NULL},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(dls_producer, weakrefs),
+     READONLY | DLS_MEMBER, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -259,7 +259,7 @@ static PyType_Slot slots[] = {
 
 PyType_Spec dls_producer_spec = {
     .name = "dlshim.Producer",
-    .basicsize = sizeof(dls_producer),
+    .basicsize = DLS_BASICSIZE(dls_producer),
     /* Not IMMUTABLETYPE: dls_ctable_add adds attributes, then freezes the type. */
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC
              | Py_TPFLAGS_DISALLOW_INSTANTIATION,

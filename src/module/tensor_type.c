@@ -154,7 +154,8 @@ static PyMethodDef methods[] = {
 };
 
 static PyMemberDef members[] = {
-    {"__weaklistoffset__", T_PYSSIZET, offsetof(dls_tensor, weakrefs), READONLY, NULL},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(dls_tensor, weakrefs),
+     READONLY | DLS_MEMBER, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -185,7 +186,7 @@ static PyType_Slot slots[] = {
 
 PyType_Spec dls_tensor_spec = {
     .name = "dlshim.Tensor",
-    .basicsize = sizeof(dls_tensor),
+    .basicsize = DLS_BASICSIZE(dls_tensor),
     .itemsize = sizeof(int64_t),
     /* Not IMMUTABLETYPE: dls_ctable_add adds attributes, then freezes the type. */
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC

@@ -180,13 +180,22 @@ fallback_PyGILState_Check(void)
     return 0;
 }
 
+#ifdef Py_TARGET_ABI3T
+/* Whoever cannot tell takes every object for a shared one. */
+static int
+fallback_PyUnstable_Object_IsUniquelyReferenced(PyObject *DLS_UNUSED(obj))
+{
+    return 0;
+}
+#endif
+
 /* --- the table ------------------------------------------------------------ */
 
 /* In the order of dls_compat_table, whose members all are pointers to functions. */
 static const struct {
     any_function fallback;
     uint16_t first, last;
-    char name[32];
+    char name[38];
 } rows[] = {
 #define ROW(result, name, parameters, first, last) \
     {(any_function)fallback_##name, first, last, #name},

@@ -106,7 +106,7 @@ dls_error_take(void)
 void
 dls_error_restore(PyObject *exception)
 {
-    PyErr_Restore(Py_NewRef(Py_TYPE(exception)), exception,
+    PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(exception)), exception,
                   PyException_GetTraceback(exception));
 }
 

@@ -77,7 +77,15 @@ typedef Py_buffer dls_buffer;
     X(int, PyType_Freeze, (PyTypeObject * type), 0x030e, 0)                            \
     X(PyThreadState *, PyThreadState_GetUnchecked, (void), 0x030d, 0)                  \
     X(PyThreadState *, _PyThreadState_UncheckedGet, (void), 0x0305, 0x030c)            \
-    X(int, PyGILState_Check, (void), 0x0304, 0x030b)
+    X(int, PyGILState_Check, (void), 0x0304, 0x030b) DLS_COMPAT_ABI3T(X)
+
+/* The same for what only abi3t needs (python/object_data.h).  No stable ABI has it. */
+#ifdef Py_TARGET_ABI3T
+#define DLS_COMPAT_ABI3T(X) \
+    X(int, PyUnstable_Object_IsUniquelyReferenced, (PyObject * obj), 0x030e, 0)
+#else
+#define DLS_COMPAT_ABI3T(X)
+#endif
 
 #define DLS_COMPAT_MEMBER(result, name, parameters, first, last) \
     result(*name) parameters;
@@ -99,7 +107,9 @@ extern dls_compat_table dls_compat;
 static inline bool
 dls_is_unshared(PyObject *obj)
 {
-#ifdef DLS_FREE_THREADED
+#ifdef Py_TARGET_ABI3T
+    return dls_compat.PyUnstable_Object_IsUniquelyReferenced(obj) != 0;
+#elif defined(DLS_FREE_THREADED)
     /* The count has two parts.  Only where this thread made the object, and no other
      * thread has ever held it, do they say so for certain. */
     return _Py_IsOwnedByCurrentThread(obj)

@@ -12,7 +12,7 @@ import pytest
 
 import dlshim
 from doubles import capsules as caps
-from doubles import consumers, scenarios
+from doubles import consumers, gil, scenarios
 from doubles.asking import live, versioned
 from doubles.older import InterfaceOnly
 from doubles.producers import P1, P2, CopiesAlways, P1b, P3TableOnly, VersionedAlways
@@ -224,6 +224,7 @@ def test_failed_exchanges_leave_nothing():
 
 def test_types_leave_no_plans_behind():
     """A new class for every exchange, as factories and notebooks make them."""
+    gil.need_classes_that_die()
 
     def meet():
         cls = type("Short", (P1,), {})

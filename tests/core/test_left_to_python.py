@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from doubles import child
+from doubles import child, gil
 
 pytestmark = pytest.mark.once
 
@@ -115,6 +115,7 @@ builtins.late = Late()
         }
 
 
+@gil.lists_survive
 @pytest.mark.parametrize("road", ["stranger", "refused", "wrapper", "fetched", "sent", "read"])
 @pytest.mark.parametrize("last", ["n + 1", "n + 3000"], ids=["one fails", "all fail"])
 def test_memory_may_run_out(road, last):

@@ -10,7 +10,7 @@ import pytest
 
 import dlshim
 from doubles import capsules as caps
-from doubles import child, producers
+from doubles import child, gil, producers
 from doubles.asking import ASKINGS, bare, tells, versioned, walk
 from doubles.older import InterfaceOnly, StructOnly
 from doubles.producers import (
@@ -200,6 +200,7 @@ def test_N1_failures_teach_nothing(ask):
 
 
 def test_N1_a_plan_does_not_keep_its_type_alive():
+    gil.need_classes_that_die()
     for base in (P1, P2, P3, P0ToDlpack, InstanceOnly, InterfaceOnly):
         cls = fresh(base)
         dead = weakref.ref(cls)

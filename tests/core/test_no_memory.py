@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from doubles import child
+from doubles import child, gil
 from doubles.steps import SOURCES
 
 pytestmark = pytest.mark.once
@@ -21,6 +21,7 @@ RUN = """
 """
 
 
+@gil.lists_survive
 @pytest.mark.parametrize("protocol", dict.fromkeys(protocol for protocol, _ in SOURCES))
 def test_T9_pythons_own_allocations_may_fail(protocol):
     """MemoryError or what comes without a failure; never a crash, never an export that is left."""
@@ -28,4 +29,5 @@ def test_T9_pythons_own_allocations_may_fail(protocol):
     out = child.run(RUN.format(protocol=protocol), timeout=300)
     steps, tried, showed = map(int, out.split())
     assert steps >= 35, "every kind of export and every option of each source"
-    assert showed > 10 * steps and tried > showed
+    # Without the GIL the memory of plans is used again and not allocated.
+    assert showed > (5 if gil.FREE_THREADED else 10) * steps and tried > showed

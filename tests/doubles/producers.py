@@ -693,12 +693,14 @@ class RefusesLegacyOnly(P2):
 class Placeholder(Array):
     """`__dlpack__` that only raises NotImplementedError: interchange buffers of pandas, pyarrow."""
 
+    Device = enum.IntEnum("Device", {"CPU": 1})
+
     def __dlpack__(self, *args: Any, **kwargs: Any) -> Any:
         self.calls.append((args, kwargs))
         raise NotImplementedError("__dlpack__")
 
     def __dlpack_device__(self) -> Any:
-        return (enum.IntEnum("Device", {"CPU": 1}).CPU, None)
+        return (self.Device.CPU, None)
 
 
 class OneShot(P1):
