@@ -36,13 +36,15 @@ MACROS += [("DLS_FREE_THREADED", "1")] if FREE_THREADED else []  # src/core/thre
 # calls into libpython are worth some 8 % of its instructions, and one partition does it best.
 # Unwind tables, symbols, notes and padding, of no use to plain C, are a quarter of the file.
 # Unscheduled code is as quick, and compresses better.  Rare code stays with its function: a jump
-# into another section is longer.
+# into another section is longer.  Only what is tiny, or declared inline, is copied into callers:
+# otherwise rare code is, over and over.
 PLAIN = not os.environ.get("CFLAGS")
 FAST = ["-O2", "-g0"]
 if sys.platform == "linux":
     FAST += ["-flto", "-flto-partition=one", "-fno-plt", "-fno-asynchronous-unwind-tables"]
     FAST += ["-fno-ident", "-fno-schedule-insns2", "-Wl,--build-id=none,-z,noseparate-code"]
     FAST += ["-fno-reorder-functions", "-fno-reorder-blocks-and-partition"]
+    FAST += ["--param=max-inline-insns-auto=5"]
     FAST += [f"-fno-align-{what}" for what in ("functions", "jumps", "labels", "loops")]
 
 
@@ -92,7 +94,8 @@ class BuildExt(build_ext):
         if PLAIN and sys.platform == "linux":
             compile_one = self.compiler._compile
             small = ["-Os", "-fno-caller-saves", "-fno-code-hoisting"]
-            small += ["-fno-if-conversion", "-fno-if-conversion2"]
+            small += ["-fno-if-conversion", "-fno-if-conversion2", "-fno-thread-jumps"]
+            small += ["-fno-tree-dominator-opts", "-fno-tree-pre"]
 
             def compile_small(obj, src, ext, cc_args, extra, macros):
                 quick = src.removeprefix("src/").removesuffix(".c") in QUICK

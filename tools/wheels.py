@@ -64,7 +64,10 @@ def targets() -> dict[str, Target]:
 # ---- the compiler -----------------------------------------------------------------------------
 
 #: What setup.py passes to gcc and zig has no word for.
-UNKNOWN = re.compile(r"-flto.*|-fno-plt|-fno-schedule-insns2|-fno-align-.*|-Wl,--build-id=.*")
+UNKNOWN = re.compile(
+    r"-flto.*|-fno-plt|-fno-schedule-insns2|-fno-align-.*|-Wl,--build-id=.*"
+    r"|--param=.*|-fno-thread-jumps|-fno-tree-(dominator-opts|pre)"
+)
 #: Nothing unwinds through plain C.  Linking across files saves nothing with zig.  What is not
 #: made for speed ("-Os") is smaller still with "-Oz".
 COMPILE = ["-fno-unwind-tables", "-fno-exceptions", "-ffunction-sections"]
