@@ -123,7 +123,7 @@ def count(library: pathlib.Path, folder: pathlib.Path) -> dict[str, float]:
 
 def size(library: pathlib.Path) -> int:
     """Bytes of the extension in the wheel."""
-    (file,) = library.glob("dlshim/_core*")
+    (file,) = library.glob("dlshim/_core*.so")
     return len(zlib.compress(file.read_bytes(), 9))
 
 
