@@ -72,23 +72,19 @@ dls_ask_learned(dls_hot hot, bool answer, bool kernel_asks)
                                                  : dls_ask_method(hot, answer);
 }
 
-/* A versioned consumer sees the flags, so READ_ONLY may be set; a legacy one sees none,
- * so none may be set.  A NULL deleter must be replaced before it is handed on. */
+/* Does the struct around the tensor need no change?  A versioned consumer sees the
+ * flags, so READ_ONLY may be set; a legacy one sees none, so none may be set.  A NULL
+ * deleter must be replaced before it is handed on. */
 static inline bool
-dls_is_plain_versioned(const dl_managed_tensor_versioned *managed, bool wanted)
-{
-    uint64_t allowed = wanted ? DL_FLAG_READ_ONLY : 0;
-    return managed->version.major == DL_MAJOR && (managed->flags & ~allowed) == 0
-           && (!wanted || managed->deleter != NULL)
-           && dls_tensor_is_plain(&managed->dl_tensor);
-}
-
-static inline bool
-dls_is_plain_legacy(const dls_state *state, const dl_managed_tensor *managed,
+dls_struct_is_plain(const dls_state *state, const void *managed, bool answer,
                     bool wanted)
 {
-    return (wanted || (managed->deleter != NULL && state->legacy_hold == 0))
-           && dls_tensor_is_plain(&managed->dl_tensor);
+    const dl_managed_tensor_versioned *newer = managed;
+    const dl_managed_tensor *legacy = managed;
+    uint64_t allowed = wanted ? DL_FLAG_READ_ONLY : 0;
+    return answer ? newer->version.major == DL_MAJOR && (newer->flags & ~allowed) == 0
+                        && (!wanted || newer->deleter != NULL)
+                  : wanted || (legacy->deleter != NULL && state->legacy_hold == 0);
 }
 
 /* Is the outcome DLS_PLAIN: host memory that needs no change but of its generation?
@@ -97,8 +93,8 @@ static inline bool
 dls_hot_is_plain(dls_hot hot, bool answer, bool wanted)
 {
     return hot.managed != NULL
-           && (answer ? dls_is_plain_versioned(hot.managed, wanted)
-                      : dls_is_plain_legacy(hot.state, hot.managed, wanted));
+           && dls_struct_is_plain(hot.state, hot.managed, answer, wanted)
+           && dls_tensor_is_plain(dls_managed_tensor(hot.managed, answer));
 }
 
 /* What came, to be carried on to the full record.  Foreign code may run before it is
@@ -107,4 +103,4 @@ DLS_COLD dls_outcome dls_outcome_of(dls_hot hot);
 /* Drop what came; a pending exception is kept. */
 void dls_outcome_drop(dls_outcome *outcome);
 /* Give up after an exception of ours, which is kept.  Always NULL. */
-void *dls_hot_drop(dls_hot hot);
+DLS_COLD void *dls_hot_drop(dls_hot hot);

@@ -148,7 +148,9 @@ dls_fast_struct(dls_producer *self, unsigned form, dl_managed_tensor_versioned *
     bool answer = form & DLS_FAST_VERSIONED;
     dls_hot hot = dls_ask_method(hot_of(self, form), answer);
     hot.source = self->source; /* as in capsule_of */
-    if (!dls_hot_is_plain(hot, answer, true)) {
+    bool plain = answer ? dls_hot_is_plain(hot, true, true)
+                        : dls_hot_is_plain(hot, false, true);
+    if (!plain) {
         return struct_in_full(self, dls_outcome_of(hot), out);
     }
     *out = struct_of(hot, answer);
@@ -182,7 +184,8 @@ dls_fast_struct_of_table(dls_producer *self, dl_managed_tensor_versioned **out)
                      || dls_refuse_lazy_bits(self->state, self->plan, self->source,
                                              (*out)->dl_tensor.dtype)
                             == 0)
-                 && dls_is_plain_versioned(*out, true);
+                 && dls_struct_is_plain(self->state, *out, true, true)
+                 && dls_tensor_is_plain(&(*out)->dl_tensor);
     if (!plain) {
         return struct_after_table(self, out);
     }
@@ -190,7 +193,7 @@ dls_fast_struct_of_table(dls_producer *self, dl_managed_tensor_versioned **out)
     return 0;
 }
 
-DLS_FLAT const dl_tensor *
+const dl_tensor *
 dls_fast_look(dls_producer *self, unsigned form, dls_outcome *outcome)
 {
     bool answer = form & DLS_FAST_VERSIONED;
@@ -234,8 +237,8 @@ tensor_new(dls_hot hot, bool versioned)
     return DLS_OBJECT(self);
 }
 
-/* answer, and whether the form is by the C table: known to the compiler.  The count of
- * the plan is used up here: the code that is called may empty the cache. */
+/* answer: known to the compiler.  The count of the plan is used up here: the code that
+ * is called may empty the cache. */
 static inline PyObject *
 tensor_of(dls_hot hot, bool answer)
 {
@@ -258,11 +261,6 @@ tensor_of(dls_hot hot, bool answer)
 DLS_FLAT PyObject *
 dls_fast_tensor(dls_state *state, dls_plan *plan, PyObject *source, unsigned form)
 {
-    dls_hot hot = {.state = state, .source = source, .plan = plan};
-    if (form & DLS_FAST_TABLE) {
-        hot.form = DLS_FAST_TABLE | DLS_FAST_VERSIONED;
-        return tensor_of(hot, true);
-    }
-    hot.form = form & ~DLS_FAST_TABLE;
+    dls_hot hot = {.state = state, .source = source, .plan = plan, .form = form};
     return form & DLS_FAST_VERSIONED ? tensor_of(hot, true) : tensor_of(hot, false);
 }
