@@ -11,11 +11,9 @@ wheel), CFLAGS takes over optimisation and debug flags (sanitizers, profilers).
 """
 
 import ast
-import io
 import os
 import sys
 import sysconfig
-import tokenize
 from glob import glob
 
 from setuptools import Extension, setup
@@ -110,9 +108,9 @@ SHOWN = ("dlshim.__init__", "dlshim.arrays", "dlshim.enums", "dlshim.report")
 
 
 class BuildPy(build_py):
-    """Leaves comments, docstrings that nobody is shown, and the types of private functions out of
-    the installed copies: they are a fifth of the Python files, and the wheel has a budget. Lines
-    keep their numbers."""
+    """Writes the installed copies anew from their syntax trees, without comments, docstrings that
+    nobody is shown, and the types of private functions: that is a quarter of the Python files, and
+    the wheel has a budget."""
 
     def build_module(self, module, module_file, package):
         target, copied = super().build_module(module, module_file, package)
@@ -142,40 +140,39 @@ def unseen(tree, shown):
 
 
 def without_remarks(text, shown):
-    """The same code, as under ``python -OO``; comments that type checkers read stay."""
-    lines = text.splitlines(keepends=True)
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT and not token.string.startswith("# type:"):
-            row, column = token.start
-            lines[row - 1] = lines[row - 1][:column].rstrip() + "\n"
+    """The same code, as under ``python -OO``.  In shown modules, the types of special methods
+    stay, which type checkers ask for."""
     tree = ast.parse(text)
-    for node in unseen(tree, shown):
-        if ast.get_docstring(node, clean=False) is None:
-            continue
-        said = node.body[0]
-        for number in range(said.lineno - 1, said.end_lineno):
-            lines[number] = "\n"
-        if len(node.body) == 1:
-            lines[said.lineno - 1] = " " * said.col_offset + "pass\n"
-    return without_hints(tree, lines, shown)
+    for node in list(unseen(tree, shown)):
+        if ast.get_docstring(node, clean=False) is not None:
+            node.body[0:1] = [] if len(node.body) > 1 else [ast.Pass()]
+        if not (shown and getattr(node, "name", "").startswith("__")):
+            drop_types(node)
+    return indented_by_one(ast.unparse(tree)) + "\n"
 
 
-def without_hints(tree, lines, shown):
-    """The same without the types of parameters and results, unless they go over several lines.
-    In shown modules, those of special methods stay, which type checkers ask for."""
-    cuts = set()
-    for function in unseen(tree, shown):
-        special = shown and getattr(function, "name", "").startswith("__")
-        for node in () if special else ast.walk(function):
-            if isinstance(node, ast.arg) and node.annotation:
-                cuts.add((node.lineno, node.col_offset + len(node.arg), node.annotation))
-            elif isinstance(node, ast.FunctionDef) and node.returns:
-                line, at = node.returns.lineno, node.returns.col_offset
-                cuts.add((line, lines[line - 1].rindex(" -> ", 0, at), node.returns))
-    for line, begin, hint in sorted(cuts, key=lambda cut: cut[:2], reverse=True):
-        if line == hint.lineno == hint.end_lineno:
-            lines[line - 1] = lines[line - 1][:begin] + lines[line - 1][hint.end_col_offset :]
-    return "".join(lines)
+def indented_by_one(text):
+    """One space for a level, not four, which compresses better.  Texts of more lines stay."""
+    texts = [
+        node
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, (ast.Constant, ast.JoinedStr))
+    ]
+    within = {line for node in texts for line in range(node.lineno, node.end_lineno)}
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        spaces = len(line) - len(line.lstrip(" "))
+        if number not in within:
+            lines[number] = line[spaces - spaces // 4 :]
+    return "\n".join(lines)
+
+
+def drop_types(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg):
+            node.annotation = None
+        elif isinstance(node, ast.FunctionDef):
+            node.returns = None
 
 
 setup(
