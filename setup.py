@@ -93,7 +93,7 @@ class BuildExt(build_ext):
             compile_one = self.compiler._compile
             small = ["-Os", "-fno-caller-saves", "-fno-code-hoisting"]
             small += ["-fno-if-conversion", "-fno-if-conversion2", "-fno-thread-jumps"]
-            small += ["-fno-tree-dominator-opts", "-fno-tree-pre"]
+            small += ["-fno-tree-dominator-opts", "-fno-tree-pre", "-fno-guess-branch-probability"]
 
             def compile_small(obj, src, ext, cc_args, extra, macros):
                 quick = src.removeprefix("src/").removesuffix(".c") in QUICK

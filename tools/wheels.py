@@ -67,6 +67,7 @@ def targets() -> dict[str, Target]:
 UNKNOWN = re.compile(
     r"-flto.*|-fno-plt|-fno-schedule-insns2|-fno-align-.*|-Wl,--build-id=.*"
     r"|--param=.*|-fno-thread-jumps|-fno-tree-(dominator-opts|pre)"
+    r"|-fno-guess-branch-probability"
 )
 #: Nothing unwinds through plain C.  Linking across files saves nothing with zig.  What is not
 #: made for speed ("-Os") is smaller still with "-Oz".
