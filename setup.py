@@ -70,7 +70,6 @@ QUICK = [
     "exchange/acquired",
     "exchange/tensor_object",
     "export/device_answer",
-    "export/export",
     "export/fast_copy",
     "export/fast_path",
     "module/ctable_out",
@@ -78,7 +77,6 @@ QUICK = [
     "module/functions",
     "module/producer",
     "module/tensor_type",
-    "request/request",
 ]
 
 
