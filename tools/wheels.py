@@ -65,9 +65,8 @@ def targets() -> dict[str, Target]:
 
 #: What setup.py passes to gcc and zig has no word for.
 UNKNOWN = re.compile(
-    r"-flto.*|-fno-plt|-fno-schedule-insns2|-fno-align-.*|-Wl,--build-id=.*"
-    r"|--param=.*|-fno-thread-jumps|-fno-tree-(dominator-opts|pre)"
-    r"|-fno-guess-branch-probability"
+    r"-flto.*|--param=.*|-Wl,--build-id=.*|-fno-(plt|schedule-insns2|align-.*|reorder-.*"
+    r"|caller-saves|code-hoisting|if-conversion2?|thread-jumps|tree-.*|guess-branch-probability)"
 )
 #: Nothing unwinds through plain C.  Linking across files saves nothing with zig.  What is not
 #: made for speed ("-Os") is smaller still with "-Oz".
