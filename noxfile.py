@@ -110,9 +110,10 @@ def build(s: nox.Session) -> None:
 
 @session("wheels", FLOOR)
 def wheels(s: nox.Session) -> None:
-    """Every wheel for Linux by zig, made twice and audited; `-- NAME` for those of
+    """Every wheel by zig on one machine, made twice and audited; `-- NAME` for those of
     tools/wheels.toml, `-- --results docs/results/platforms.json` for the manual."""
-    tools = ["auditwheel==6.8.2", "abi3audit==0.0.26", "pyelftools", "wheel", "zopfli", "tomli"]
+    tools = ["auditwheel==6.8.2", "abi3audit==0.0.26", "pyelftools", "macholib==1.16.4"]
+    tools += ["wheel", "zopfli", "tomli"]
     s.install("ziglang==0.17.1", "setuptools==84.2.1", *tools)
     s.run("python", "tools/wheels.py", "build", *s.posargs)
 
@@ -120,8 +121,28 @@ def wheels(s: nox.Session) -> None:
 @session("wheels-test", requires=["wheels"])
 def wheels_test(s: nox.Session) -> None:
     """The core suite with these wheels on Debian's Python of each processor, under QEMU where it
-    is foreign (needs root, mmdebstrap, qemu-user-static; half an hour for a foreign one)."""
+    is foreign (needs root, mmdebstrap, qemu-user-static; half an hour for a foreign one); where
+    there is no Python, the module is loaded by wine or musl's loader (needs wine64, musl)."""
+    s.install("ziglang==0.17.1", "pyelftools", "pefile==2024.8.26")
     s.run("python", "tools/wheels.py", "test", *s.posargs)
+
+
+@session("release", requires=["build"])
+def release(s: nox.Session) -> None:
+    """The workflows, the metadata and every wheel that is there, as the linters of others see
+    them; what cibuildwheel would build."""
+    s.install("zizmor==1.32.0", "check-jsonschema==0.39.0", "validate-pyproject[all]==0.27")
+    s.install("twine==7.0.0", "check-wheel-contents==0.6.3", "cibuildwheel==4.3.3")
+    workflows = [str(path) for path in sorted(Path(".github/workflows").glob("*.yml"))]
+    s.run("zizmor", "--offline", "--config", ".github/zizmor.yml", *workflows)
+    s.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
+    s.run("validate-pyproject", "pyproject.toml")
+    wheels = [str(path) for path in (the_wheel(), *sorted(DIST.glob("wheels/*.whl")))]
+    s.run("twine", "check", "--strict", *wheels)
+    s.run("check-wheel-contents", *wheels)
+    for system, archs in ("linux", "auto64"), ("macos", "arm64"), ("windows", "AMD64,ARM64"):
+        options = ("--print-build-identifiers", "--platform", system, "--archs", archs)
+        s.run("cibuildwheel", *options)
 
 
 @session("audit", tags=CI, requires=["build"])

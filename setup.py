@@ -48,7 +48,9 @@ if sys.platform == "linux":
 
 def compile_args() -> list[str]:
     if os.name == "nt":
-        return ["/std:c11", "/UNDEBUG" if os.environ.get("DLSHIM_ASSERT") else "/DNDEBUG"]
+        # Atomics need Visual Studio 2022 17.5 or newer.
+        args = ["/std:c11", "/experimental:c11atomics"]
+        return [*args, "/UNDEBUG" if os.environ.get("DLSHIM_ASSERT") else "/DNDEBUG"]
     args = ["-std=c11", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wconversion"]
     if PLAIN:
         args += FAST

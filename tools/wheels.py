@@ -1,19 +1,22 @@
-"""Every wheel for Linux from one machine: zig compiles, each is made twice and looked into.
+"""Every wheel from one Linux machine: zig compiles, each is made twice and looked into.
 
     python tools/wheels.py build [--results FILE] [NAME ...]
-    python tools/wheels.py test [--results FILE] [NAME ...] [-- PYTEST ARGUMENT ...]
+    python tools/wheels.py test [--parts] [--results FILE] [NAME ...] [-- PYTEST ARGUMENT ...]
 
 NAME is one of tools/wheels.toml; without any, all.  `build` writes dist/wheels and fails where two
 builds differ, or a wheel is not what its tag and tools/wheels.toml say.  It needs zig (PyPI:
-ziglang), auditwheel, abi3audit, pyelftools, wheel, zopfli, and the interpreter of the floor, whose
-headers serve every processor.  `test` needs Linux, root, Debian's mmdebstrap and, for foreign
-processors, qemu-user-static.  FILE is docs/results/platforms.json: what was seen, by name.
+ziglang), auditwheel, abi3audit, pyelftools, macholib, wheel, zopfli, and the interpreter of the
+floor, whose headers serve every processor and system.  `test` needs Linux, root, Debian's
+mmdebstrap and, for foreign processors, qemu-user-static; tools/loads.py says what else.  FILE is
+docs/results/platforms.json: what was seen, by name.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
+import hashlib
 import json
 import os
 import re
@@ -23,6 +26,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -31,6 +35,9 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+import binaries
+import windows
 
 ROOT = Path(__file__).resolve().parent.parent
 WHEELS = ROOT / "dist" / "wheels"
@@ -50,10 +57,19 @@ class Target(NamedTuple):
     largest: int = 150_000
     debian: str = ""
     qemu: str = ""
+    loads: str = ""
 
     @property
     def musl(self) -> bool:
         return "musl" in self.zig
+
+    @property
+    def system(self) -> str:
+        return system_of(self.zig)
+
+
+def system_of(zig: str) -> str:
+    return zig.split("-")[1].partition(".")[0]
 
 
 def targets() -> dict[str, Target]:
@@ -70,27 +86,55 @@ UNKNOWN = re.compile(
 )
 #: Nothing unwinds through plain C.  Linking across files saves nothing with zig.  What is not
 #: made for speed ("-Os") is smaller still with "-Oz".
-COMPILE = ["-fno-unwind-tables", "-fno-exceptions", "-ffunction-sections"]
-#: The C library's checks of copies and formats cost nothing; musl has none.  A stack protector is
-#: left out: it costs 3.2 kB of the wheel for x86-64.
-COMPILE += ["-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
-LINK = ["-Wl,-z,relro,-z,now", "-Wl,--gc-sections,--hash-style=gnu"]
+COMPILE = ["-fno-unwind-tables", "-fno-exceptions", "-ffunction-sections", "-U_FORTIFY_SOURCE"]
+#: The C library's checks of copies and formats cost nothing; musl and Windows have none.  A stack
+#: protector is left out: it costs 3.2 kB of the wheel for x86-64.
+COMPILE_FOR = {
+    "linux": ["-D_FORTIFY_SOURCE=2"],
+    "windows": [],
+    # The floor's headers are Linux's, which ask for plain POSIX; macOS then hides its own names.
+    "macos": ["-D_FORTIFY_SOURCE=2", "-D_DARWIN_C_SOURCE"],
+}
+LINK_FOR = {
+    "linux": ["-Wl,-z,relro,-z,now", "-Wl,--gc-sections,--hash-style=gnu"],
+    "windows": ["-Wl,--gc-sections"],
+    # Whoever imports the module has Python's functions already.
+    "macos": ["-Wl,-undefined,dynamic_lookup", "-Wl,-dead_strip"],
+}
 
 
 def compile_with_zig(target: str, words: list[str]) -> None:
     """What CC and LDSHARED of setuptools come to: this process becomes the compiler."""
+    system = system_of(target)
     levels = {"-Os": "-Oz", "-O2": os.environ["DLSHIM_ZIG_QUICK"]}
     wanted = [levels.get(word, word) for word in words if not UNKNOWN.fullmatch(word)]
-    more = LINK if "-shared" in words else COMPILE
+    if system == "windows":
+        wanted = [word for word in wanted if word != "-fPIC"]
+    links = "-shared" in words
+    more = LINK_FOR[system] if links else [*COMPILE, *COMPILE_FOR[system]]
+    # Folders of headers come before the interpreter's own, libraries after what asks for them.
     given = shlex.split(os.environ.get("DLSHIM_ZIG_FLAGS", ""))
-    line = [sys.executable, "-m", "ziglang", "cc", "-target", target, *given, *wanted, *more]
+    given = [word for word in given if word.startswith("-I") != links]
+    words = [*wanted, *more, *given] if links else [*given, *wanted, *more]
+    line = [sys.executable, "-m", "ziglang", "cc", "-target", target, *words]
     os.execv(line[0], line)
+
+
+def flags(target: Target, folder: Path) -> list[str]:
+    """What stands in for headers and libraries of a system that this machine is not."""
+    if target.system == "windows":
+        return windows.flags(folder, target.zig, include())
+    return [f"-I{headers(folder)}"] if target.bits == 32 else []
+
+
+def include() -> Path:
+    return Path(sysconfig.get_paths()["include"])
 
 
 def headers(folder: Path) -> Path:
     """The headers of the floor's CPython with the sizes that 32 bits have."""
     copy = folder / "headers"
-    shutil.copytree(sysconfig.get_paths()["include"], copy)
+    shutil.copytree(include(), copy)
     sizes = "LONG|VOID_P|SIZE_T|UINTPTR_T|PTHREAD_T|TIME_T"
     config = copy / "pyconfig.h"
     config.write_text(re.sub(rf"(SIZEOF_(?:{sizes})) 8", r"\1 4", config.read_text()))
@@ -113,12 +157,11 @@ def build_once(target: Target) -> bytes:
     """One wheel with its last name, from a copy of the sources in a folder of its own."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        flags = [f"-I{headers(folder)}"] if target.bits == 32 else []
         compiler = shlex.join([sys.executable, str(ROOT / "tools" / "wheels.py"), "cc", target.zig])
         variables = {
             "CC": compiler,
             "LDSHARED": f"{compiler} -shared",
-            "DLSHIM_ZIG_FLAGS": shlex.join(flags),
+            "DLSHIM_ZIG_FLAGS": shlex.join(flags(target, folder)),
             "DLSHIM_ZIG_QUICK": target.quick,
             "DLSHIM_WERROR": "1",
             "SOURCE_DATE_EPOCH": EPOCH,
@@ -131,6 +174,8 @@ def build_once(target: Target) -> bytes:
         tags = [sys.executable, "-m", "wheel", "tags", "--remove", "--platform-tag"]
         run([*tags, target.platform, str(made)], stdout=subprocess.DEVNULL)
         (wheel,) = folder.glob("*.whl")
+        if target.system == "windows":
+            windows.rename_module(wheel)
         run([sys.executable, str(ROOT / "tools" / "recompress.py"), str(wheel)])
         WHEELS.mkdir(parents=True, exist_ok=True)
         shutil.copy(wheel, WHEELS)
@@ -152,31 +197,6 @@ def wheel_of(target: Target) -> Path:
 # ---- what a wheel is --------------------------------------------------------------------------
 
 
-def look_into(elf: Path) -> dict[str, Any]:
-    """What the headers of a shared object say of its hardening and of what it needs."""
-    from elftools.elf.elffile import ELFFile
-
-    with elf.open("rb") as file:
-        read = ELFFile(file)
-        segments = {segment["p_type"]: segment for segment in read.iter_segments()}
-        entries = list(segments["PT_DYNAMIC"].iter_tags())
-        flags = {tag.entry.d_tag: tag.entry.d_val for tag in entries}
-        now = flags.get("DT_FLAGS", 0) & 8 or flags.get("DT_FLAGS_1", 0) & 1
-        symbols = read.get_section_by_name(".dynsym").iter_symbols()
-        foreign = {s.name for s in symbols if s["st_shndx"] == "SHN_UNDEF" and s.name}
-        return {
-            "RELRO": "PT_GNU_RELRO" in segments,
-            "BIND_NOW": bool(now) or "DT_BIND_NOW" in flags,
-            "stack not executable": not segments["PT_GNU_STACK"]["p_flags"] & 1,
-            "stack protector": "__stack_chk_fail" in foreign,
-            "FORTIFY": any(name.endswith("_chk") for name in foreign),
-            "text relocations": "DT_TEXTREL" in flags,
-            "run path": "DT_RPATH" in flags or "DT_RUNPATH" in flags,
-            "needs": sorted(tag.needed for tag in entries if tag.entry.d_tag == "DT_NEEDED"),
-            "from elsewhere": sorted(foreign),
-        }
-
-
 def is_linkable(target: Target, names: list[str]) -> bool:
     """Whether the C library of the target has all these: a program is linked that names them."""
     declared = "".join(f"extern char {name}[];\n" for name in names)
@@ -190,27 +210,26 @@ def is_linkable(target: Target, names: list[str]) -> bool:
         return not subprocess.run([*line, "-o", f"{name}/names", str(source)]).returncode
 
 
-#: What every file must be.
-DEMANDED = {
-    "RELRO": True,
-    "BIND_NOW": True,
-    "stack not executable": True,
-    "text relocations": False,
-    "run path": False,
-}
-NEEDED = re.compile(r"lib(c|dl|pthread)\.so(\.\d)?|ld-linux.*\.so\.\d|ld64?\.so\.\d")
+@contextlib.contextmanager
+def unpacked(target: Target, wheel: Path) -> Iterator[Path]:
+    """The compiled module of a wheel, for a while."""
+    module = "_core.pyd" if target.system == "windows" else "_core.abi3.so"
+    with tempfile.TemporaryDirectory() as name:
+        shutil.unpack_archive(wheel, name, "zip")
+        yield Path(name) / "dlshim" / module
 
 
 def audit(target: Target, wheel: Path) -> tuple[dict[str, Any], list[str]]:
     """What was seen of a wheel, and what is wrong with it."""
-    with tempfile.TemporaryDirectory() as name:
-        shutil.unpack_archive(wheel, name, "zip")
-        seen = look_into(Path(name) / "dlshim" / "_core.abi3.so")
-    wrong = [f"{what} is {seen[what]}" for what, good in DEMANDED.items() if seen[what] != good]
-    names = [each for each in seen.pop("from elsewhere") if not re.match("_?Py", each)]
-    if not is_linkable(target, names):
+    with unpacked(target, wheel) as module:
+        seen = binaries.look_into(module, target.system)
+    demanded, says = binaries.DEMANDED[target.system], seen.says
+    wrong = [f"{what} is {says[what]}" for what, good in demanded.items() if says[what] != good]
+    # The linker has found every function of Windows already.
+    if target.system != "windows" and not is_linkable(target, seen.foreign):
         wrong.append("the C library lacks a function that it calls")
-    wrong += [f"it needs {each}" for each in seen["needs"] if not NEEDED.fullmatch(each)]
+    needed = re.compile(binaries.NEEDED[target.system])
+    wrong += [f"it needs {each}" for each in says["needs"] if not needed.fullmatch(each)]
     size = wheel.stat().st_size
     if size > target.largest:
         wrong.append(f"it has {size} bytes, more than {target.largest}")
@@ -218,13 +237,14 @@ def audit(target: Target, wheel: Path) -> tuple[dict[str, Any], list[str]]:
     audited = ["abi3audit"]
     if subprocess.run(abi, stdout=subprocess.DEVNULL).returncode:
         wrong.append("abi3audit finds more than the stable ABI of the floor")
-    if not target.musl:  # auditwheel cannot read those on a machine with glibc
+    # auditwheel knows Linux, and cannot read musl's files on a machine with glibc.
+    if target.system == "linux" and not target.musl:
         show = [sys.executable, "-m", "auditwheel", "show", str(wheel)]
         told = subprocess.run(show, capture_output=True, text=True).stdout
         audited.append("auditwheel")
         if not any(f'"{tag}"' in told for tag in target.platform.split(".")):
             wrong.append(f"auditwheel says: {' '.join(told.split())}")
-    return {"wheel": wheel.name, "bytes": size, "audited": audited, "file": seen}, wrong
+    return {"wheel": wheel.name, "bytes": size, "audited": audited, "file": says}, wrong
 
 
 def build(chosen: list[Target]) -> tuple[dict[str, Any], int]:
@@ -246,38 +266,84 @@ def build(chosen: list[Target]) -> tuple[dict[str, Any], int]:
 # ---- where it runs ----------------------------------------------------------------------------
 
 
-def test(chosen: list[Target], arguments: list[str]) -> tuple[dict[str, Any], int]:
+def test(chosen: list[Target], arguments: list[str], parts: bool) -> tuple[dict[str, Any], int]:
     import foreign
 
     found, faults = {}, 0
     for target in chosen:
-        if not target.debian:
-            print(f"{target.name}: no Python of this C library is at hand: not run", flush=True)
+        if target.loads:
+            found[target.name] = {"loaded": {"date": today(), **load(target)}}
+            print(f"{target.name}: {found[target.name]['loaded']}", flush=True)
             continue
-        results = ROOT / "build" / "results" / f"wheels-{target.name}.xml"
-        results.parent.mkdir(parents=True, exist_ok=True)
-        results.unlink(missing_ok=True)
+        if not target.debian:
+            print(f"{target.name}: nothing here runs it", flush=True)
+            continue
         root = foreign.unpack(target.debian)
         foreign.install(root, wheel_of(target))
         told = foreign.run(root, target.qemu, foreign.ASK, capture_output=True).stdout
-        asked = json.loads(told)
         tests = arguments or ["tests/core", "--hand-on=on"]
-        inside = f"--junitxml=/project/{results.relative_to(ROOT)}"
-        pytest = ["-m", "pytest", "-q", "-p", "no:cacheprovider", inside]
-        done = foreign.run(root, target.qemu, [*pytest, *tests])
-        counts = count(results)
+        counts = run_parts(target, root, tests) if parts else run_suite(target, root, tests)
         print(f"{target.name}: {counts}", flush=True)
-        faults += done.returncode != 0
+        faults += counts["failed"] or "left out" in counts
         # Only the suite in full is worth a line in the manual.
         if not arguments:
             how = f"qemu-user {foreign.version(target.qemu)}" if target.qemu else "this processor"
-            ran = {"date": today(), "on": how, **asked, "suite": " ".join(tests), **counts}
+            suite = " ".join(tests) + (", file by file" if parts else "")
+            ran = {"date": today(), "on": how, **json.loads(told), "suite": suite, **counts}
             found[target.name] = {"run": ran}
     return found, faults
 
 
-def count(results: Path) -> dict[str, int]:
-    suites = list(ElementTree.parse(results).getroot().iter("testsuite"))
+def load(target: Target) -> dict[str, Any]:
+    import loads
+
+    with unpacked(target, wheel_of(target)) as module:
+        names = binaries.look_into(module, target.system).python
+        return loads.load(target.loads, target.zig, target.system, module, names)
+
+
+def run_suite(target: Target, root: Path, tests: list[str]) -> dict[str, Any]:
+    results = ROOT / "build" / "results" / f"wheels-{target.name}.xml"
+    run_tests(target, root, tests, results)
+    if not results.exists():
+        sys.exit(f"{target.name}: pytest ended without results")
+    return count([results])
+
+
+def run_parts(target: Target, root: Path, tests: list[str]) -> dict[str, Any]:
+    """Each file by itself.  What this same wheel has passed before is not run again, so that hours
+    of emulation may be taken in pieces."""
+    digest = hashlib.sha256(wheel_of(target).read_bytes()).hexdigest()[:12]
+    folder = ROOT / "build" / "results" / f"wheels-{target.name}-{digest}"
+    options = [word for word in tests if word.startswith("-")]
+    named = [word for word in tests if not word.startswith("-")]
+    files = [file for name in named for file in sorted((ROOT / name).glob("test_*.py"))]
+    left = []
+    for file in files or [ROOT / name for name in named]:
+        results = folder / f"{file.stem}.xml"
+        if not results.exists() or count([results])["failed"]:
+            run_tests(target, root, [str(file.relative_to(ROOT)), *options], results)
+        if not results.exists():
+            left.append(file.stem)
+    counts: dict[str, Any] = count(sorted(folder.glob("*.xml")))
+    return counts | ({"left out": ", ".join(left)} if left else {})
+
+
+def run_tests(target: Target, root: Path, tests: list[str], results: Path) -> None:
+    """pytest writes `results` when it has come to its end, and only then."""
+    import foreign
+
+    results.parent.mkdir(parents=True, exist_ok=True)
+    results.unlink(missing_ok=True)
+    inside = f"--junitxml=/project/{results.relative_to(ROOT)}"
+    # Emulation is some forty times slower: a test that takes so long does not hang.
+    patience = "--override-ini=faulthandler_timeout=3600"
+    pytest = ["-m", "pytest", "-q", "-p", "no:cacheprovider", patience, inside]
+    foreign.run(root, target.qemu, [*pytest, *tests])
+
+
+def count(files: list[Path]) -> dict[str, int]:
+    suites = [suite for file in files for suite in ElementTree.parse(file).iter("testsuite")]
     total, failed, skipped = (
         sum(int(suite.get(word, 0)) for suite in suites for word in words)
         for words in (["tests"], ["failures", "errors"], ["skipped"])
@@ -311,12 +377,16 @@ def main() -> int:
     parser.add_argument("task", choices=["build", "test"])
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--results", type=Path, metavar="FILE")
+    parser.add_argument("--parts", action="store_true", help="test file by file, and go on there")
     options = parser.parse_intermixed_args(arguments)
     rows = targets()
     if unknown := [name for name in options.names if name not in rows]:
         parser.error(f"tools/wheels.toml has no {', '.join(unknown)}")
     chosen = [rows[name] for name in options.names or rows]
-    found, faults = build(chosen) if options.task == "build" else test(chosen, more)
+    if options.task == "build":
+        found, faults = build(chosen)
+    else:
+        found, faults = test(chosen, more, options.parts)
     if options.results:
         write(found, options.results)
     return 1 if faults else 0

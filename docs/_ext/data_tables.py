@@ -509,7 +509,10 @@ class Platforms(Table):
         return f"{seen['date']}, {seen['compiler']}, {size}; {', '.join(seen['audited'])}"
 
     @staticmethod
-    def ran(seen: dict[str, Any]) -> tuple[str, str]:
+    def ran(seen: dict[str, Any], loaded: dict[str, Any]) -> tuple[str, str]:
+        if not seen and loaded:
+            inputs = f"the C core passes {loaded['inputs of the C core']} inputs of the fuzzers"
+            return f"not run; loads, and {inputs}", f"{loaded['date']}, {loaded['on']}, no Python"
         if not seen:
             return "not run", "—"
         counts = (f"{seen[word]} {word}" for word in ("passed", "failed", "skipped"))
@@ -523,7 +526,7 @@ class Platforms(Table):
         for name, row in wheels.items():
             seen = known.get(name, {})
             tag = row["platform"].partition(".")[0]
-            ran = self.ran(seen.get("run", {}))
+            ran = self.ran(seen.get("run", {}), seen.get("loaded", {}))
             yield f"``{tag}``", row["processor"], self.built(seen.get("built", {})), *ran
 
 

@@ -99,7 +99,7 @@ dls_dtype_from_name(const char *name, dl_dtype *out)
 }
 
 /* Codes whose name is a word and a width, for widths that nobody gave a name. */
-static const char families[][8] = {
+static const char families[][9] = {
     [dl_kDLInt] = "int",       [dl_kDLUInt] = "uint",
     [dl_kDLFloat] = "float",   [dl_kDLOpaqueHandle] = "handle",
     [dl_kDLBfloat] = "bfloat", [dl_kDLComplex] = "complex",

@@ -43,9 +43,13 @@ dls_loader_is_child(void)
 static void *
 open_library(const char *name, bool only_mapped)
 {
-    return only_mapped
-               ? (void *)GetModuleHandleA(name)
-               : (void *)LoadLibraryExA(name, NULL, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS);
+    HMODULE library = NULL;
+    if (only_mapped) {
+        /* Unlike GetModuleHandle it shares the library, as dlopen does (S16). */
+        GetModuleHandleExA(0, name, &library);
+        return library;
+    }
+    return LoadLibraryExA(name, NULL, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS);
 }
 
 static void *
@@ -54,13 +58,15 @@ find_symbol(void *library, const char *name)
     return (void *)GetProcAddress((HMODULE)library, name);
 }
 
-/* Nothing lists libraries by prefix here; their names carry the major version. */
+/* Nothing lists libraries by prefix here.  Their names carry the major version, and do
+ * not begin with "lib". */
 int
 dls_loader_all_mapped(const char *prefix, void **libraries, int room)
 {
     static const char *const endings[] = {"_7.dll", "_6.dll", ".dll"};
     char name[64];
     int found = 0;
+    prefix += strncmp(prefix, "lib", 3) == 0 ? 3 : 0;
     for (size_t i = 0; i < 3 && found < room && strlen(prefix) < sizeof name - 8; i++) {
         strcpy(name, prefix);
         strcat(name, endings[i]);

@@ -301,6 +301,19 @@ def test_T7_packed_pairs_are_whole_bytes():
         assert imported.view.dtype == (17, 4, 2)
 
 
+FAMILIES = {
+    **dict(enumerate(["int", "uint", "float", "handle", "bfloat", "complex", "bool"])),
+    18: "bcomplex",
+}
+
+
+@pytest.mark.parametrize("code", FAMILIES)
+def test_a_width_without_a_name_is_told_by_its_family(code):
+    """The longest word once had no end, and what lay behind it was shown too."""
+    tensor = dlshim.from_dlpack(P2((3,), (code, 48, 1)))
+    assert str(tensor.dtype) == f"{FAMILIES[code]}48"
+
+
 @BOTH
 def test_T7_mxnets_one_bit_bool_is_cured_by_reinterpret(ask):
     x = P0Mxnet((4,), (1, 1, 1))

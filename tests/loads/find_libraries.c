@@ -1,0 +1,49 @@
+/* The loader (src/gpu/loader.c) on a library that was made for this program:
+ * `find_libraries LIBRARY`.  Built and run by tools/loads.py. */
+#include "gpu/loader.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef _WIN32
+#define WHOLE "amdhip64_7.dll\0"
+#else
+#define WHOLE "libamdhip64.so.7\0"
+#endif
+
+#define INSIST(condition)                                                   \
+    do {                                                                    \
+        if (!(condition)) {                                                 \
+            fprintf(stderr, "line %d: broken: %s\n", __LINE__, #condition); \
+            exit(1);                                                        \
+        }                                                                   \
+    } while (0)
+
+int
+main(int count, char **names)
+{
+    INSIST(count == 2);
+    void *libraries[8], *table[2] = {NULL, NULL};
+    char path[1024] = {0}; /* two zeros end the list */
+    INSIST(strlen(names[1]) < sizeof path - 1);
+    strcpy(path, names[1]);
+    dls_loader_watch_forks();
+    INSIST(!dls_loader_is_child());
+    /* Nothing is mapped yet, and asking does not map it. */
+    INSIST(dls_loader_find(path, true) == NULL);
+    INSIST(dls_loader_all_mapped("libamdhip64", libraries, 8) == 0);
+    void *library = dls_loader_find(path, false);
+    INSIST(library != NULL);
+    INSIST(dls_loader_find(WHOLE, true) == library);
+    INSIST(dls_loader_all_mapped("libamdhip64", libraries, 8) == 1);
+    INSIST(libraries[0] == library);
+    /* A function, one that may be missing, one that must be there. */
+    INSIST(dls_loader_fill(library, "hipInit\0?hipAbsent\0", table) == NULL);
+    INSIST(table[0] != NULL && table[1] == NULL);
+    const char *missing = dls_loader_fill(library, "hipInit\0hipAbsent\0", table);
+    INSIST(missing != NULL && strcmp(missing, "hipAbsent") == 0);
+    INSIST(dls_loader_find("no-such-library\0", false) == NULL);
+    printf("finds\n");
+    return 0;
+}
