@@ -22,6 +22,12 @@ from setuptools.command.build_py import build_py
 
 FLOOR = (3, 10)
 
+if sys.implementation.name != "cpython":
+    sys.exit(
+        f"dlshim needs CPython, and this is {sys.implementation.name}. The C API of PyPy lacks "
+        "PyInterpreterState_Get and PyInterpreterState_GetDict."
+    )
+
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 LIMITED = not FREE_THREADED and not os.environ.get("DLSHIM_FULL_API")
 
