@@ -223,7 +223,9 @@ def build_replay(target: str, folder: Path, *flags: str, cc: str = "gcc") -> Pat
     command = [cc, *WARNINGS, *flags, f"-I{ROOT / 'src'}", f"-I{FUZZ / 'core'}"]
     objects = [folder / f"{path.stem}.o" for path in SOURCES]
     if not all(path.exists() for path in objects):
-        call([*command, "-c", *SOURCES], check=True, cwd=folder)
+        # One at a time, and by name: that is what zig does for Windows.
+        for source, made in zip(SOURCES, objects, strict=True):
+            call([*command, "-c", source, "-o", made], check=True, cwd=folder)
     sources = [FUZZ / "core" / name for name in ("replay.c", f"fuzz_{target}.c")]
     call([*command, *sources, *objects, "-o", out], check=True, cwd=folder)
     return out

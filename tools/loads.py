@@ -19,8 +19,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import fuzz
-
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "tests" / "loads"
 #: What the loader needs beside itself.
@@ -94,6 +92,8 @@ def find_libraries(place: Place) -> None:
 
 def pass_corpora(place: Place) -> int:
     """How many inputs the C code has passed."""
+    import fuzz  # here, as tests have a folder of this name
+
     compiler = place.folder / "compiler"
     compiler.write_text(f'#!/bin/sh\nexec {shlex.join(place.compiler)} "$@"\n')
     compiler.chmod(0o755)

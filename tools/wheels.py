@@ -54,7 +54,7 @@ class Target(NamedTuple):
     processor: str
     bits: int
     quick: str = "-O2"
-    largest: int = 150_000
+    largest: int = 153_000
     debian: str = ""
     qemu: str = ""
     loads: str = ""

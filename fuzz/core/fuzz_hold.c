@@ -75,7 +75,7 @@ delete_versioned(dl_managed_tensor_versioned *self)
 }
 
 static dls_attachment
-attachment(void)
+attachment(uint32_t DLS_UNUSED(home))
 {
     if (!w.attached) {
         return DLS_UNATTACHED;

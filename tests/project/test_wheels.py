@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
-from project.tree import ROOT, read_toml
+from project.tree import ROOT, compiler, installed_core, read_toml, tool
 
 # Only for these imports: tools/fuzz.py has the name of the folder that tests/fuzzing imports.
 sys.path.insert(0, str(ROOT / "tools"))
 try:
     import binaries
     import foreign
+    import loads
     import wheels
     import windows
 finally:
@@ -76,6 +79,38 @@ def test_zig_is_not_passed_what_it_has_no_word_for() -> None:
     dropped = {word for word in passed if wheels.UNKNOWN.fullmatch(word)}
     assert {"-fno-schedule-insns2", "-flto", "-fno-align-"} <= dropped
     assert passed - dropped == ZIG_HAS
+
+
+# ---- what loads a module where there is no Python ---
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> loads.Place:
+    """This system itself, with its own compiler."""
+    return loads.Place([compiler()], "linux", tmp_path, [])
+
+
+def asked_of_python() -> set[str]:
+    """The functions and objects of Python that the installed module names."""
+    line = [tool("nm"), "-D", "-P", "--undefined-only", str(installed_core())]
+    told = subprocess.run(line, check=True, capture_output=True, text=True).stdout
+    return {row.split()[0] for row in told.splitlines() if re.match("_?Py", row)}
+
+
+def test_the_installed_module_answers_a_stand_in_for_python(place: loads.Place) -> None:
+    names = sorted(asked_of_python())
+    assert len(names) > 100
+    loads.open_module(place, installed_core(), names)
+
+
+def test_a_function_that_is_missing_is_noticed(place: loads.Place) -> None:
+    names = sorted(asked_of_python() - {"PyCapsule_New"})
+    with pytest.raises(SystemExit, match="PyCapsule_New"):
+        loads.open_module(place, installed_core(), names)
+
+
+def test_the_loader_finds_libraries_and_functions(place: loads.Place) -> None:
+    loads.find_libraries(place)
 
 
 # ---- what was seen ----------------------------------------------------------------------------
@@ -153,4 +188,4 @@ def test_the_budget_of_most_wheels_is_that_of_the_main_one() -> None:
     for name, row in rows.items():
         if "largest" in row:
             assert re.search(rf"^(# .*\n)+\[{name}\]", text, re.M), f"{name}: why?"
-            assert row["largest"] <= 155_000
+            assert row["largest"] <= 157_000
