@@ -120,5 +120,7 @@ def read_mach_o(path: Path) -> Binary:
         "exports": [name for name in told if name not in ("_mh_dylib_header", "__dso_handle")],
         "needs": sorted(name for _, _, name in header.walkRelocatables()),
     }
-    asked = (name.decode().removeprefix("_") for _, name in table.undefsyms)
+    # What C names begins with an underscore here; all else is the linker's own.
+    names = [name.decode() for _, name in table.undefsyms]
+    asked = (name[1:] for name in names if name.startswith("_"))
     return Binary(says, *by_owner(asked))
