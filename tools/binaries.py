@@ -37,7 +37,6 @@ DEMANDED = {
     },
     "macos": {
         "names of two levels": True,
-        "signed": True,
         "run path": False,
         "exports": ["PyInit__core"],
     },

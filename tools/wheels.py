@@ -225,6 +225,8 @@ def audit(target: Target, wheel: Path) -> tuple[dict[str, Any], list[str]]:
         seen = binaries.look_into(module, target.system)
     demanded, says = binaries.DEMANDED[target.system], seen.says
     wrong = [f"{what} is {says[what]}" for what, good in demanded.items() if says[what] != good]
+    if target.name == "macos-arm64" and not says["signed"]:
+        wrong.append("Apple's own processors load nothing that is not signed")
     # The linker has found every function of Windows already.
     if target.system != "windows" and not is_linkable(target, seen.foreign):
         wrong.append("the C library lacks a function that it calls")
