@@ -178,6 +178,13 @@ def readme(s: nox.Session) -> None:
     s.run("python", "tools/fresh.py", f"--python={interpreter(NEWCOMER)}", f"--results={results}")
 
 
+@session("examples", tags=CI, requires=["build"])
+def examples(s: nox.Session) -> None:
+    """Extensions with dlshim.h: each is built by the commands in its head, and tried."""
+    install(s, "numpy", "nanobind", "pybind11", "cython")
+    s.run("python", "examples/check.py", *s.posargs)
+
+
 @session("bare-debian")
 def bare_debian(s: nox.Session) -> None:
     """The same in a bare Debian 12, buffered and unbuffered (needs root, mmdebstrap)."""
@@ -475,9 +482,10 @@ def bench_copies(s: nox.Session) -> None:
 @session("instructions", tags=CI, requires=["build"])
 def instructions(s: nox.Session) -> None:
     """Instructions of dlshim's own cases, by valgrind: none may cost more than before."""
-    install(s, f"numpy=={environments.load()['newest'].pins['numpy']}")
-    own = "^(?!torch).*(dlshim|floor|direct|inner)$|^legacy to numpy .* bare$"
-    groups = "calls,pieces,dimensions,tables,journeys,copies"
+    install(s, f"numpy=={environments.load()['newest'].pins['numpy']}", "nanobind")
+    own = "^(?!torch|peers).*(dlshim|floor|direct|inner)$|^legacy to numpy .* bare$"
+    own += r"|^peers consume (numpy|legacy) \| (dlshim\.h.*|nanobind)$"
+    groups = "calls,pieces,dimensions,tables,journeys,copies,consumes"
     s.run("python", "benchmarks/instructions.py", "--groups", groups, "--select", own, *s.posargs)
 
 

@@ -187,8 +187,8 @@ setup(
         Extension(
             "dlshim._core",
             sorted(glob("src/*/*.c")),
-            include_dirs=["src"],
-            depends=sorted(glob("src/*/*.h") + glob("src/*/*.def")),
+            include_dirs=["src", "shim/include"],
+            depends=sorted(glob("src/*/*.h") + glob("src/*/*.def") + ["shim/include/dlshim.h"]),
             define_macros=MACROS,
             py_limited_api=LIMITED,
             extra_compile_args=compile_args(),

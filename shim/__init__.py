@@ -15,6 +15,9 @@ from ._core import (
     to_capsule,
     upgrade,
 )
+from ._core import (
+    _c_api_v1 as _c_api_v1,  # dlshim.h looks for it here
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,10 +45,17 @@ __all__ = [
     "Verdict",
     "dtype",
     "from_dlpack",
+    "get_include",
     "inspect",
     "to_capsule",
     "upgrade",
 ]
+
+
+def get_include() -> str:
+    """Tell the folder of ``dlshim.h``, and of its files for pkg-config and CMake."""
+    return f"{__path__[0]}/include"
+
 
 _LAZY = {
     "DLDataTypeCode": "enums",

@@ -12,7 +12,17 @@ from contextlib import suppress
 from functools import cache
 from types import SimpleNamespace
 
-from ._core import Producer, Tensor, _dtype, _peek, _view, from_dlpack, to_capsule
+from ._core import (
+    CopyRequiredError,
+    Producer,
+    Tensor,
+    UnsupportedObjectError,
+    _dtype,
+    _peek,
+    _view,
+    from_dlpack,
+    to_capsule,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -472,3 +482,56 @@ def _exports_itself(x: Any) -> bool:
                 found += id(x) in [*map(id, frame.f_locals.values())]
             frame = frame.f_back
     return found > 1
+
+
+def _refuse(
+    x: Any,
+    name: str | None,
+    error: Exception | None,
+    shape: tuple[int, ...],
+    device: tuple[int, int],
+    given: bytes,
+    dtypes: bytes | None,
+    ranks: int,
+    place: tuple[int, int],
+    align: int,
+) -> None:
+    """Tell the user of an extension why it does not take x, and what to pass instead."""
+    from struct import iter_unpack
+
+    said = name or f"'{type(x).__module__}.{type(x).__qualname__}' object"
+    if isinstance(error, CopyRequiredError):
+        more = f", align={align}" * (align > 64) + f", device={place}" * (place[0] > 0)
+        raise CopyRequiredError(
+            f"{said}: a copy is needed, which is not made unasked; "
+            f"pass dlshim.from_dlpack(x, copy=True{more})"
+        ) from error
+    if error is not None:
+        if name and type(error) in (BufferError, UnsupportedObjectError):
+            note = " (dlshim.upgrade(x) takes such options)" * ("=" in str(error))
+            raise type(error)(f"{name}: {error}{note}") from error
+        raise error
+    names = [str(dtype(each)) for each in iter_unpack("BBH", given + (dtypes or b""))]
+    if place[0] == 0 and device[0] not in _HOST:
+        raise BufferError(
+            f'{said} lies on device {device}, not on the host; pass dlshim.upgrade(x, device="cpu")'
+        )
+    if names[0] not in (names[1:] or names):
+        wanted = names[1]
+        cure = f"numpy.asarray(x, '{wanted}')"
+        if hasattr(x, "astype"):
+            cure = f"x.astype('{wanted}')"
+        elif hasattr(x, "to"):
+            cure = f"x.to({type(x).__module__.partition('.')[0]}.{wanted})"
+        raise TypeError(f"{said} has dtype {names[0]}, not {' or '.join(names[1:])}; pass {cure}")
+    ndim = len(shape)
+    taken = [rank for rank in range(64) if not ranks or ranks >> rank & 1]
+    if ndim not in taken:
+        rank = max((rank for rank in taken if rank < ndim), default=taken[0])
+        fitting = (1,) * (rank - ndim) + shape if rank > ndim else (*shape[: rank - 1], -1)[:rank]
+        cure = f"{'x' if hasattr(x, 'reshape') else 'numpy.asarray(x)'}.reshape({fitting})"
+        whole = taken[-1] - taken[0] + 1 == len(taken) > 2
+        which = f"{taken[0]} to {taken[-1]}" if whole else " or ".join(map(str, taken))
+        raise ValueError(f"{said} has {ndim} dimensions, not {which}; pass {cure}")
+    cure = "numpy.array(x)" if device[0] in _HOST else "dlshim.from_dlpack(x, copy=True)"
+    raise BufferError(f"{said} is read-only, and is to be written; pass a copy, {cure}")

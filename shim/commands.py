@@ -40,7 +40,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from . import __version__, _core, known
+from . import __version__, _core, get_include, known
 from .known import installed_versions, version_tuple
 from .report import functions, inspect, names
 
@@ -966,6 +966,7 @@ usage: python -m dlshim COMMAND [options]
   inspect     what an object offers, and what a library will do with it and why
   streams     the table of stream rules: what producers are passed, and what dlshim does
   --version   the version of dlshim
+  --include   the folder of dlshim.h, for authors of C extensions
 
 python -m dlshim COMMAND --help shows a command's options and examples.
 In Python: import dlshim; help(dlshim.upgrade)
@@ -995,6 +996,9 @@ def main(arguments: list[str]) -> int:
         return 0
     if arguments[0] in ("-V", "--version"):
         print(f"dlshim {__version__}")
+        return 0
+    if arguments[0] == "--include":
+        print(get_include())
         return 0
     if command := COMMANDS.get(arguments[0]):
         return command(arguments[1:])

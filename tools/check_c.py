@@ -28,6 +28,7 @@ def compile_one(source: Path, flags: list[str]) -> str:
     """What the compiler says; empty when it is content."""
     # Python's own headers are not ours to mend: -isystem keeps their warnings out.
     include = ["-isystem", sysconfig.get_paths()["include"], "-I", str(ROOT / "src")]
+    include += ["-I", str(ROOT / "shim" / "include")]
     command = [os.environ.get("CC", "gcc"), "-std=c11", "-fPIC", "-fvisibility=hidden", "-c"]
     command += ["-o", os.devnull, *WARNINGS, *include, *flags, str(source)]
     run = subprocess.run(command, capture_output=True, text=True)

@@ -785,6 +785,7 @@ def call(command: list[str], **options: object) -> None:
 def compile_file(tree: Path, file: str, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     include = ["-I", ".", "-isystem", sysconfig.get_paths()["include"]]
+    include += ["-isystem", str(ROOT / "shim" / "include")]
     call([*CC, *FLAGS, *include, "-c", file, "-o", str(target)], cwd=tree)
 
 

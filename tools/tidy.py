@@ -53,13 +53,14 @@ WRONG = {
 
 def clang_tidy(source: Path) -> str:
     command = ["clang-tidy", "--quiet", str(source), "--", "-std=c11", "-fPIC", "-I", "src"]
+    command += ["-I", "shim/include"]
     command += ["-DPy_LIMITED_API=0x030a0000", "-isystem", sysconfig.get_paths()["include"]]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout
 
 
 def cppcheck() -> str:
     off = [f"--suppress={check}" for check in UNCALLED_FOR]
-    command = [*CPPCHECK, *off, f"-j{os.cpu_count()}", "-I", "src", "src"]
+    command = [*CPPCHECK, *off, f"-j{os.cpu_count()}", "-I", "src", "-I", "shim/include", "src"]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stderr
 
 

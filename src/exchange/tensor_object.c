@@ -166,6 +166,18 @@ dls_tensor_ready_stream(const dls_tensor *self)
 }
 
 void
+dls_tensor_set_ready(dls_tensor *self, dls_producer_stream p)
+{
+    if (self->ready != NULL && p.known == DLS_P_READY) {
+        dls_free(self->ready);
+        self->ready = NULL;
+    }
+    else if (self->ready != NULL) {
+        self->ready->p = p;
+    }
+}
+
+void
 dls_tensor_set_ready_stream(dls_tensor *self, uint64_t handle)
 {
     assert(self->ready != NULL);

@@ -78,6 +78,9 @@ PyObject *dls_dims_tuple(const int64_t *dims, int32_t n, int64_t unit);
 /* P of a Tensor, seen from this thread: another thread's per-thread default stream
  * cannot be named, but the legacy default stream comes after it. */
 dls_producer_stream dls_tensor_ready_stream(const dls_tensor *self);
+/* Replace what a new Tensor says of its stream, where that says something.  p has no
+ * object. */
+void dls_tensor_set_ready(dls_tensor *self, dls_producer_stream p);
 /* The data of a Tensor that has `ready` were synchronised with the stream `handle`. */
 void dls_tensor_set_ready_stream(dls_tensor *self, uint64_t handle);
 

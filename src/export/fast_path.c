@@ -4,7 +4,6 @@
 #include "export/fast_path.h"
 
 #include "acquire/learned.h"
-#include "acquire/take.h"
 #include "core/counters.h"
 #include "export/export.h"
 #include "export/export_struct.h"
@@ -106,33 +105,6 @@ dls_fast_capsule_of_tensor(dls_tensor *self, bool versioned)
 
 /* --- a struct, for our C table -------------------------------------------- */
 
-/* The consumer of a C table gets the struct and no capsule. */
-static dl_managed_tensor_versioned *
-struct_of(dls_hot hot, bool answer)
-{
-    if (answer) {
-        if (dls_capsule_take(hot.capsule, true) < 0) {
-            return NULL;
-        }
-        DLS_COUNT(handed_on);
-        Py_DECREF(hot.capsule);
-        dls_error_report();
-        return hot.managed;
-    }
-    dls_hold *hold;
-    void *made = dls_export_plain(dls_managed_tensor(hot.managed, false), true, &hold);
-    if (made == NULL) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    if (dls_take(hot, false, hold) < 0) {
-        dls_managed_delete(made, true);
-        return NULL;
-    }
-    DLS_COUNT(translated);
-    return made;
-}
-
 /* The full record, with what came. */
 DLS_APART static int
 struct_in_full(dls_producer *self, dls_outcome outcome,
@@ -153,7 +125,7 @@ dls_fast_struct(dls_producer *self, unsigned form, dl_managed_tensor_versioned *
     if (!plain) {
         return struct_in_full(self, dls_outcome_of(hot), out);
     }
-    *out = struct_of(hot, answer);
+    *out = dls_fast_struct_of(hot, answer);
     if (*out == NULL) {
         dls_hot_drop(hot);
         return -1;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "acquire/learned.h"
+#include "acquire/take.h"
 #include "core/tensor.h"
 #include "exchange/producer_object.h"
 #include "exchange/tensor_object.h"
@@ -68,3 +69,31 @@ int dls_fast_struct(dls_producer *self, unsigned form,
 /* For the borrower of a view, who is told no flags: what the source of a bare Producer
  * says now, owned by *outcome.  NULL: it needs a decision, with *outcome. */
 const dl_tensor *dls_fast_look(dls_producer *self, unsigned form, dls_outcome *outcome);
+
+/* The struct of a plain answer in a capsule, for those who want no capsule: owned by
+ * the caller.  NULL with an exception, and hot is still to be dropped. */
+static inline dl_managed_tensor_versioned *
+dls_fast_struct_of(dls_hot hot, bool answer)
+{
+    if (answer) {
+        if (dls_capsule_take(hot.capsule, true) < 0) {
+            return NULL;
+        }
+        DLS_COUNT(handed_on);
+        Py_DECREF(hot.capsule);
+        dls_error_report();
+        return hot.managed;
+    }
+    dls_hold *hold;
+    void *made = dls_export_plain(dls_managed_tensor(hot.managed, false), true, &hold);
+    if (made == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    if (dls_take(hot, false, hold) < 0) {
+        dls_managed_delete(made, true);
+        return NULL;
+    }
+    DLS_COUNT(translated);
+    return made;
+}

@@ -93,19 +93,22 @@ upgrade(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames
     return producer;
 }
 
-/* Run the exchange that the function was called for, and clear the subject.  NULL with
- * an exception. */
-static PyObject *
-run(dls_state *state, subject *s, dls_request *request, dls_export_kind kind)
+void *
+dls_function_run(dls_state *state, PyObject *obj, dls_options *options,
+                 dls_request *request, dls_outcome *outcome, dls_export_kind kind)
 {
     dls_exchange x;
-    dls_exchange_begin(&x, state, s->source, s->plan, s->options, NULL);
-    request->options = s->options;
+    subject s;
+    if (subject_init(state, obj, options, &s) < 0) {
+        return NULL;
+    }
+    dls_exchange_begin(&x, state, s.source, s.plan, s.options, outcome);
+    request->options = s.options;
     request->seen = &x.request.stream_read;
     x.request = *request;
-    PyObject *result = dls_exchange_run(&x, kind);
+    void *result = dls_exchange_run(&x, kind);
     dls_exchange_end(&x);
-    subject_clear(s);
+    subject_clear(&s);
     return result;
 }
 
@@ -114,13 +117,12 @@ tensor_of(dls_state *state, PyObject *const *args, PyObject *kwnames)
 {
     dls_options *options = NULL;
     dls_request request;
-    subject s;
     dls_request_init(&request, NULL);
-    if (dls_options_parse(state, "from_dlpack", kwnames, args + 1, NULL, &options) < 0
-        || subject_init(state, args[0], options, &s) < 0) {
+    if (dls_options_parse(state, "from_dlpack", kwnames, args + 1, NULL, &options)
+        < 0) {
         return NULL;
     }
-    return run(state, &s, &request, DLS_EXPORT_TENSOR);
+    return dls_function_run(state, args[0], options, &request, NULL, DLS_EXPORT_TENSOR);
 }
 
 /* Is copy=True the only keyword? */
@@ -173,7 +175,6 @@ to_capsule(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwna
     dls_state *state = dls_state_of(module);
     dls_options *options = NULL;
     dls_request request;
-    subject s;
     dls_request_init(&request, NULL);
     if (n != 1) {
         return refuse_positional("to_capsule", n);
@@ -181,15 +182,15 @@ to_capsule(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwna
     if (parse_max_version(state, args + 1, kwnames, &request) < 0
         || dls_options_parse(state, "to_capsule", kwnames, args + 1, "max_version",
                              &options)
-               < 0
-        || subject_init(state, args[0], options, &s) < 0) {
+               < 0) {
         return NULL;
     }
     /* Who consumes the capsule is not known.  Only consumers that accept little ask for
      * the device first, so the request is treated as one of theirs (N9). */
     request.device_question = true;
     request.waits = true; /* nor on which stream it reads (S25) */
-    return run(state, &s, &request, DLS_EXPORT_CAPSULE);
+    return dls_function_run(state, args[0], options, &request, NULL,
+                            DLS_EXPORT_CAPSULE);
 }
 
 /* ", stream=..., producer_stream=None" and so on: the options in text signatures.  What

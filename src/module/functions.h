@@ -2,6 +2,13 @@
  * contracts are the docstrings in the source. */
 #pragma once
 
-#include "python/py.h"
+#include "export/export.h"
 
 extern PyMethodDef dls_public_methods[]; /* ends with {NULL} */
+
+/* The exchange of such a function, also for module/c_api: obj may be a Producer or a
+ * raw capsule.  Steals options, on failure too.  outcome: what the fast path got of
+ * obj, or NULL.  NULL with an exception. */
+void *dls_function_run(dls_state *state, PyObject *obj, dls_options *options,
+                       dls_request *request, dls_outcome *outcome,
+                       dls_export_kind kind);

@@ -7,6 +7,7 @@
 #include "exchange/plan_cache.h"
 #include "gpu/loader.h"
 #include "module/by_value.h"
+#include "module/c_api.h"
 #include "module/ctable_out.h"
 #include "module/device_type.h"
 #include "module/functions.h"
@@ -102,7 +103,8 @@ module_exec(PyObject *module)
         || PyModule_AddFunctions(module, dls_public_methods) < 0
         || PyModule_AddFunctions(module, dls_hook_methods) < 0
         || PyModule_AddFunctions(module, dls_by_value_methods) < 0
-        || PyModule_AddFunctions(module, forget_method) < 0) {
+        || PyModule_AddFunctions(module, forget_method) < 0
+        || dls_c_api_add(module) < 0) {
         return -1;
     }
     dls_freelists_open(dls_attach_install(&state->home));
@@ -154,6 +156,7 @@ module_free(void *module)
     module_clear(module);
     dls_attach_leave(state->home);
     dls_ctable_forget(state);
+    dls_c_api_forget(state);
     watching = watching || Py_AtExit(note_end) == 0;
     state->interpreter = watching ? state->interpreter : -1;
     DLS_IMPORT_BEGIN();

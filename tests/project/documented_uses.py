@@ -71,4 +71,4 @@ def refused(x: Any) -> str:
         return str(error)
     except dlshim.UnsupportedObjectError:
         return "no array"
-    return dlshim.__version__
+    return dlshim.__version__ + dlshim.get_include()

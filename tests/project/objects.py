@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from project.tree import LAYERS, SRC, absent, compiler, tool
+from project.tree import LAYERS, ROOT, SRC, absent, compiler, tool
 
 #: Folders that know neither Python nor the system beyond C11.
 PURE = ("abi", "core")
@@ -36,6 +36,7 @@ class Objects:
             command = [compiler(), *FLAGS, *TRACED, f"-I{src}", "-c"]
             if place.split("/")[0] not in PURE:
                 command += [f"-I{header.parent}", "-DPy_LIMITED_API=0x030A0000"]
+                command.append(f"-I{ROOT / 'shim' / 'include'}")
             commands.append([*command, str(path), "-o", str(self.files[place])])
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(lambda command: subprocess.run(command, check=True), commands))

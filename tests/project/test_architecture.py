@@ -169,6 +169,7 @@ def homes(src: Path, files: set[str]) -> set[str]:
 def what_gcc_says(src: Path) -> str:
     flags = ["-std=c11", "-fsyntax-only", "-fno-diagnostics-show-caret", f"-I{src}"]
     flags += ["-isystem", sysconfig.get_path("include"), "-DPy_LIMITED_API=0x030A0000"]
+    flags += ["-isystem", str(ROOT / "shim" / "include")]
 
     def one(path: Path) -> str:
         command = [compiler(), *flags, str(path)]

@@ -1,0 +1,122 @@
+"""Builds each example by the commands in its head, and tries it with the libraries at hand.
+
+    python examples/check.py                the examples whose tools are installed
+    python examples/check.py plain_c.c      one of them, which must succeed
+
+What an example needs and this machine lacks is named; with DLSHIM_CI=1 nothing may be missing.
+"""
+
+from __future__ import annotations
+
+import array
+import gc
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import ModuleType
+
+HERE = Path(__file__).resolve().parent
+#: The commands and the modules that an example needs beside Python and dlshim.
+NEEDS = {
+    "plain_c.c": ("cc",),
+    "nanobind_module.cpp": ("c++", "nanobind"),
+    "pybind11_module.cpp": ("c++", "pybind11"),
+    "cython_module.pyx": ("cc", "Cython"),
+    "rust_module.rs": ("rustc", "bindgen"),
+}
+TOOLS = ("cc", "c++", "rustc", "bindgen")
+
+
+def missing(name: str) -> list[str]:
+    return [
+        need
+        for need in NEEDS[name]
+        if not (shutil.which(need) if need in TOOLS else importlib.util.find_spec(need))
+    ]
+
+
+def commands(text: str) -> str:
+    """The indented lines of the comment at the head."""
+    head = re.split(r'\*/|"""\n\n|\n#!\[', text, maxsplit=1)[0]
+    lines = re.findall(r"^(?://!| \*)? {3,}(\S.*)$", head, re.M)
+    assert lines, "no commands in the head"
+    return "\n".join(lines)
+
+
+def build(name: str, folder: Path) -> ModuleType:
+    shutil.copy(HERE / name, folder)
+    env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    env["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), env["PATH"]])
+    script = "set -euo pipefail\n" + commands((HERE / name).read_text())
+    subprocess.run(["bash", "-c", script], cwd=folder, env=env, check=True)
+    (made,) = folder.glob("*.so")
+    spec = importlib.util.spec_from_file_location(made.name.partition(".")[0], made)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def arrays() -> dict[str, object]:
+    """Six float64 numbers of each library that is here."""
+    made: dict[str, object] = {"array": array.array("d", range(6))}
+    for library in ("numpy", "torch"):
+        if importlib.util.find_spec(library):
+            module = importlib.import_module(library)
+            made[library] = module.arange(6, dtype=module.float64)
+    return made
+
+
+def refusal(function, *arguments: object) -> str:
+    try:
+        function(*arguments)
+    except (BufferError, TypeError, ValueError) as error:
+        return str(error)
+    raise AssertionError(f"{arguments!r} was taken")
+
+
+def try_out(example: ModuleType) -> list[str]:
+    """What worked; AssertionError where something did not."""
+    made = arrays()
+    for library, x in made.items():
+        for _ in range(3):  # the first call of a type finds out how it is asked
+            example.scale(x, 2.0)
+        assert [*map(float, x)] == [0, 8, 16, 24, 32, 40], (library, x)
+    said = refusal(example.scale, array.array("i", [1]), 2.0)
+    assert said == ("scale(): x has dtype int32, not float64; pass numpy.asarray(x, 'float64')"), (
+        said
+    )
+    assert "scale(): x is read-only" in refusal(example.scale, memoryview(bytes(8)).cast("d"), 1.0)
+    for library in made:
+        if library == "array":
+            assert memoryview(example.ramp(4)).tolist() == [0, 1, 2, 3]
+        else:
+            y = importlib.import_module(library).from_dlpack(example.ramp(4))
+            gc.collect()
+            assert y.tolist() == [0, 1, 2, 3], (library, y)
+            example.scale(y, 3.0)
+            assert y.tolist() == [0, 3, 6, 9], (library, y)
+    return sorted(made)
+
+
+def main(names: list[str]) -> int:
+    absent = 0
+    for name in names or NEEDS:
+        lacks = missing(name)
+        if lacks:
+            print(f"{name}: not built, {', '.join(lacks)} is not installed", flush=True)
+            absent += 1
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            worked = try_out(build(name, Path(folder)))
+        print(f"{name}: built, tried with {', '.join(worked)}", flush=True)
+    return 1 if absent and (names or os.environ.get("DLSHIM_CI") == "1") else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,221 @@
+/* dlshim.h 0.1.0: any array into C, any memory out of C.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * C99 or C++11.  You may copy this file: nothing is linked.  The first call fetches a table of
+ * functions from the Python package dlshim; ImportError tells users what to install.
+ *
+ * An int result is 0, or -1 with a Python exception.  All but dlshim_release and dlshim_borrow_end
+ * need the GIL. */
+#ifndef DLSHIM_H
+#define DLSHIM_H
+
+#include <Python.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define DLSHIM_VERSION "0.1.0"
+#define DLSHIM_ABI 1
+
+struct DLManagedTensor;
+struct DLManagedTensorVersioned;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* As DLDataType: code 0 int, 1 uint, 2 float, 4 bfloat, 5 complex, 6 bool. */
+typedef struct {
+    uint8_t code, bits;
+    uint16_t lanes;
+} dlshim_dtype;
+
+/* As DLTensor: copy it there with memcpy.  strides count elements; NULL: row-major. */
+typedef struct {
+    void *data;
+    int32_t device_type, device_id;
+    int32_t ndim;
+    dlshim_dtype dtype;
+    const int64_t *shape, *strides;
+    uint64_t byte_offset;
+} dlshim_array;
+
+enum { DLSHIM_READ_ONLY = 1 }; /* flags are DLPACK_FLAG_BITMASK_* */
+
+/* Memory on the host needs none. */
+typedef struct {
+    int32_t kind;
+    uint64_t handle; /* of DLSHIM_STREAM, as __dlpack__ takes it: CUDA 1, 2 or a cudaStream_t */
+} dlshim_stream;
+
+enum {
+    DLSHIM_STREAM_DEFAULT = 0, /* in: the default stream; out: not known, so others wait */
+    DLSHIM_STREAM = 1,         /* in: yours; out: the one with the unfinished work */
+    DLSHIM_STREAM_READY = 2,   /* the data are ready: nobody waits */
+    DLSHIM_STREAM_WAIT = 3     /* in only: the host waits until they are */
+};
+enum { DLSHIM_ANY_DEVICE = -1 };
+enum { DLSHIM_COPY_IF_NEEDED = 0, DLSHIM_COPY_NEVER = 1, DLSHIM_COPY_ALWAYS = 2 };
+
+/* What you want.  `dlshim_request want = DLSHIM_REQUEST_INIT;` is host memory of any dtype, rank
+ * and strides (negative ones too), which you only read. */
+typedef struct {
+    size_t size;      /* written by DLSHIM_REQUEST_INIT */
+    const char *name; /* what errors call the object: "blur(): image"; NULL: its type */
+    const dlshim_dtype *dtypes; /* those that you take ... */
+    size_t dtype_count;         /* ... and how many; 0: all */
+    uint64_t ranks;             /* DLSHIM_RANK(2) | ..., DLSHIM_RANKS(1, 3); 0: all */
+    int32_t device_type;        /* 0: host memory, never moved there; else as DLDevice: the
+                                 * memory is copied there if it must; or DLSHIM_ANY_DEVICE */
+    int32_t device_id;
+    dlshim_stream stream; /* that you will read or write on */
+    int64_t alignment;    /* in bytes, a power of two; 0: any */
+    int32_t contiguous;   /* 1: row-major */
+    int32_t writable;     /* 1: you write; the object sees it, so IF_NEEDED means NEVER */
+    int32_t copy;         /* DLSHIM_COPY_* */
+    int32_t reserved;
+} dlshim_request;
+
+#define DLSHIM_REQUEST_INIT \
+    {sizeof(dlshim_request), NULL, NULL, 0, 0, 0, 0, {0, 0}, 0, 0, 0, 0, 0}
+#define DLSHIM_RANK(n) (UINT64_C(1) << (n))
+#define DLSHIM_RANKS(low, high) (((DLSHIM_RANK(high) << 1) - 1) & ~(DLSHIM_RANK(low) - 1))
+
+/* Memory that is borrowed.  Without `writable`, READ_ONLY is set: do not write. */
+typedef struct {
+    dlshim_array array;
+    uint64_t flags;
+    struct DLManagedTensorVersioned *owner; /* dlshim's; NULL: the object itself lends it */
+} dlshim_view;
+
+/* Append-only.  Other languages use it itself. */
+typedef struct {
+    uint32_t abi, size;
+    int (*import_tensor)(PyObject *, const dlshim_request *, struct DLManagedTensorVersioned **);
+    int (*borrow)(PyObject *, const dlshim_request *, dlshim_view *);
+    void (*release)(struct DLManagedTensorVersioned *);
+    PyObject *(*export_tensor)(void *tensor, int versioned, const dlshim_stream *);
+    PyObject *(*export_array)(const dlshim_array *, uint64_t flags, void *context,
+                              void (*deleter)(void *), const dlshim_stream *);
+} dlshim_table;
+
+#if defined(__GNUC__)
+#define DLSHIM_LOAD_(at) __atomic_load_n(&(at), __ATOMIC_ACQUIRE)
+#define DLSHIM_STORE_(at, value) __atomic_store_n(&(at), (value), __ATOMIC_RELEASE)
+#else /* MSVC: a volatile pointer is read and written at once */
+#define DLSHIM_LOAD_(at) (at)
+#define DLSHIM_STORE_(at, value) ((at) = (value))
+#endif
+
+static inline const dlshim_table *
+dlshim_fetch_(const dlshim_table *volatile *known)
+{
+    const dlshim_table *table = NULL;
+    PyObject *package = PyImport_ImportModule("dlshim");
+    PyObject *capsule = package ? PyObject_GetAttrString(package, "_c_api_v1") : NULL;
+    Py_XDECREF(package);
+    if (capsule) {
+        table = (const dlshim_table *)PyCapsule_GetPointer(capsule, "dlshim._c_api_v1");
+        Py_DECREF(capsule); /* the table is static: it stays */
+    }
+    else if (PyErr_ExceptionMatches(package ? PyExc_AttributeError
+                                            : PyExc_ModuleNotFoundError)) {
+        PyErr_Clear();
+    }
+    if (table && table->abi == DLSHIM_ABI && table->size >= sizeof(dlshim_table)) {
+        DLSHIM_STORE_(*known, table);
+        return table;
+    }
+    if (!PyErr_Occurred()) {
+        PyErr_SetString(PyExc_ImportError,
+                        "this module needs the Python package dlshim, " DLSHIM_VERSION
+                        " or newer: pip install --upgrade \"dlshim>=" DLSHIM_VERSION "\"");
+    }
+    return NULL;
+}
+
+/* NULL with ImportError.  All functions call it; when your module is imported, you should too. */
+static inline const dlshim_table *
+dlshim_load(void)
+{
+    static const dlshim_table *volatile known;
+    const dlshim_table *table = DLSHIM_LOAD_(known);
+    return table ? table : dlshim_fetch_(&known);
+}
+
+/* *tensor: the memory, yours to release; NULL on failure.  request NULL: the defaults.  obj:
+ * whatever dlshim.upgrade() takes, or what it gives, whose options count too. */
+static inline int
+dlshim_import(PyObject *obj, const dlshim_request *request,
+              struct DLManagedTensorVersioned **tensor)
+{
+    const dlshim_table *table = dlshim_load();
+    *tensor = NULL;
+    return table ? table->import_tensor(obj, request, tensor) : -1;
+}
+
+/* Any tensor that is yours, or NULL. */
+static inline void
+dlshim_release(struct DLManagedTensorVersioned *tensor)
+{
+    struct {
+        uint32_t version[2];
+        void *context;
+        void (*deleter)(struct DLManagedTensorVersioned *);
+    } head;
+    if (tensor) {
+        memcpy(&head, tensor, sizeof head);
+        if (head.deleter) {
+            head.deleter(tensor);
+        }
+    }
+}
+
+/* The same until dlshim_borrow_end, which after a failure does nothing.  Keep obj meanwhile.
+ * Nothing is allocated where the object itself lends. */
+static inline int
+dlshim_borrow(PyObject *obj, const dlshim_request *request, dlshim_view *view)
+{
+    const dlshim_table *table = dlshim_load();
+    view->owner = NULL;
+    return table ? table->borrow(obj, request, view) : -1;
+}
+
+static inline void
+dlshim_borrow_end(dlshim_view *view)
+{
+    struct DLManagedTensorVersioned *owner = view->owner;
+    view->owner = NULL;
+    dlshim_release(owner);
+}
+
+/* A new dlshim.Tensor, which speaks every protocol and owns what you passed: the deleter is called
+ * once, on any thread, without the GIL.  NULL with an exception: all stays yours.  stream NULL: the
+ * default. */
+static inline PyObject *
+dlshim_export(struct DLManagedTensorVersioned *tensor, const dlshim_stream *stream)
+{
+    const dlshim_table *table = dlshim_load();
+    return table ? table->export_tensor(tensor, 1, stream) : NULL;
+}
+
+static inline PyObject *
+dlshim_export_legacy(struct DLManagedTensor *tensor, const dlshim_stream *stream)
+{
+    const dlshim_table *table = dlshim_load();
+    return table ? table->export_tensor(tensor, 0, stream) : NULL;
+}
+
+/* Of plain memory.  *array is copied.  deleter NULL: the memory stays for ever. */
+static inline PyObject *
+dlshim_export_array(const dlshim_array *array, uint64_t flags, void *context,
+                    void (*deleter)(void *), const dlshim_stream *stream)
+{
+    const dlshim_table *table = dlshim_load();
+    return table ? table->export_array(array, flags, context, deleter, stream) : NULL;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,546 @@
+/* The functions of dlshim.h.  An extension calls them with any object: an import is the
+ * exchange of from_dlpack() that ends in a struct, an export makes a Tensor of one.
+ * Tests: tests/core/test_c_interface.py. */
+#include "module/c_api.h"
+
+#include <dlshim.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "core/alloc.h"
+#include "core/device.h"
+#include "core/layout.h"
+#include "exchange/plan_cache.h"
+#include "export/export.h"
+#include "export/fast_path.h"
+#include "gpu/sync_rules.h"
+#include "module/functions.h"
+#include "python/errors.h"
+#include "python/in_python.h"
+
+#define NAME "_c_api_v1"
+
+static_assert(sizeof(dlshim_array) == sizeof(dl_tensor)
+                  && offsetof(dlshim_array, shape) == offsetof(dl_tensor, shape)
+                  && offsetof(dlshim_array, byte_offset)
+                         == offsetof(dl_tensor, byte_offset)
+                  && sizeof(dlshim_dtype) == sizeof(dl_dtype),
+              "dlshim_array is a DLTensor");
+
+/* --- the state ------------------------------------------------------------ */
+
+/* Global: the state that was used last. */
+static _Atomic(dls_state *) known;
+
+/* The state of this interpreter's module, which is imported if it is not yet; NULL with
+ * an exception.  The caller drops it (state_drop): until then it outlives its module.
+ */
+static dls_state *
+state_share(void)
+{
+    int64_t here = PyInterpreterState_GetID(PyInterpreterState_Get());
+    dls_state *state = atomic_load_explicit(&known, memory_order_acquire);
+    if (state == NULL || state->interpreter != here) {
+        PyObject *module = PyImport_ImportModule("dlshim._core");
+        if (module == NULL) {
+            return NULL;
+        }
+        state = dls_state_of(module);
+        atomic_store_explicit(&known, state, memory_order_release);
+        Py_DECREF(module);
+    }
+    Py_INCREF(state->tensor_type);
+    return state;
+}
+
+static void
+state_drop(const dls_state *state)
+{
+    Py_DECREF(state->tensor_type);
+}
+
+void
+dls_c_api_forget(const dls_state *state)
+{
+    dls_state *gone = (dls_state *)(uintptr_t)state;
+    atomic_compare_exchange_strong(&known, &gone, NULL);
+}
+
+/* --- the request ---------------------------------------------------------- */
+
+/* The request in the form of this file's dlshim.h; `full` is where it is put if that is
+ * needed.  A member that dlshim does not know yet must be zero.  NULL with
+ * RuntimeError. */
+static const dlshim_request *
+read_request(const dlshim_request *given, dlshim_request *full)
+{
+    if (given != NULL && given->size == sizeof *given) {
+        return given;
+    }
+    *full = (dlshim_request)DLSHIM_REQUEST_INIT;
+    size_t size = given != NULL ? given->size : 0;
+    for (size_t i = sizeof size; i < size; i++) {
+        char byte = ((const char *)given)[i];
+        if (i < sizeof *full) {
+            ((char *)full)[i] = byte;
+        }
+        else if (byte != 0) {
+            PyErr_SetString(PyExc_RuntimeError,
+                            "the request is of a newer dlshim.h: update dlshim");
+            return NULL;
+        }
+    }
+    return full;
+}
+
+/* It asks for nothing that memory of the host could not be as it is. */
+static inline bool
+takes_host_memory(const dlshim_request *request)
+{
+    uint64_t alignment = (uint64_t)request->alignment;
+    return request->device_type <= dl_kDLCPU && request->copy != DLSHIM_COPY_ALWAYS
+           && (alignment & (alignment - 1)) == 0;
+}
+
+/* Who writes must reach the object's own memory, unless the user has wrapped the object
+ * and said what may be copied. */
+static bool
+must_not_copy(const dls_state *state, PyObject *obj, const dlshim_request *request)
+{
+    bool wrapped = Py_IS_TYPE(obj, state->producer_type)
+                   && dls_option_given(dls_producer_data(obj)->options,
+                                       DLS_OPTION_copy);
+    return request->copy == DLSHIM_COPY_NEVER
+           || (request->writable != 0 && request->copy == 0 && !wrapped);
+}
+
+/* A new reference; NULL with ValueError. */
+static PyObject *
+stream_value(dls_state *state, const dlshim_stream *stream)
+{
+    return stream->kind == DLSHIM_STREAM ? PyLong_FromUnsignedLongLong(stream->handle)
+           : stream->kind == DLSHIM_STREAM_READY ? Py_NewRef(state->minus_one)
+           : stream->kind == DLSHIM_STREAM_WAIT
+               ? Py_NewRef(state->names.wait)
+               : PyErr_Format(PyExc_ValueError, "%d is no kind of stream of dlshim.h",
+                              (int)stream->kind);
+}
+
+/* The options of from_dlpack() that say the same.  0, or -1 with an exception. */
+static int
+make_options(dls_state *state, PyObject *obj, const dlshim_request *request,
+             dls_options **result)
+{
+    uint64_t alignment = (uint64_t)request->alignment;
+    bool always = request->copy == DLSHIM_COPY_ALWAYS;
+    dls_options o = {.device = {request->device_type, request->device_id},
+                     .copy = always,
+                     .order = DLS_ORDER_C,
+                     .align = request->alignment};
+    if ((alignment & (alignment - 1)) != 0 || alignment > 1 << 30) {
+        PyErr_Format(PyExc_ValueError, "an alignment of %lld is no power of two",
+                     (long long)request->alignment);
+        return -1;
+    }
+    if (request->stream.kind != DLSHIM_STREAM_DEFAULT) {
+        o.stream = stream_value(state, &request->stream);
+        if (o.stream == NULL) {
+            return -1;
+        }
+    }
+    const struct {
+        bool given;
+        dls_option option;
+    } said[] = {
+        {request->device_type > 0, DLS_OPTION_device},
+        {o.stream != NULL, DLS_OPTION_stream},
+        {always || must_not_copy(state, obj, request), DLS_OPTION_copy},
+        {request->contiguous != 0, DLS_OPTION_order},
+        {alignment != 0, DLS_OPTION_align},
+    };
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+        o.given |= (uint32_t)said[i].given << said[i].option;
+    }
+    int code = dls_options_merge(state, &o, NULL, result);
+    Py_XDECREF(o.stream);
+    return code;
+}
+
+/* --- what came ------------------------------------------------------------ */
+
+static bool
+takes_dtype(const dlshim_request *request, dl_dtype dtype)
+{
+    size_t i = 0;
+    while (i < request->dtype_count
+           && (request->dtypes[i].code != dtype.code
+               || request->dtypes[i].bits != dtype.bits
+               || request->dtypes[i].lanes != dtype.lanes)) {
+        i++;
+    }
+    return i < request->dtype_count || request->dtype_count == 0;
+}
+
+/* Does the request take the tensor?  Its layout was looked at before. */
+static inline bool
+takes(const dlshim_request *request, const dl_tensor *tensor, uint64_t flags)
+{
+    bool rank = request->ranks == 0
+                || (tensor->ndim < 64 && request->ranks >> tensor->ndim & 1);
+    return rank && takes_dtype(request, tensor->dtype)
+           && (request->device_type != 0
+               || dls_device_is_host(tensor->device.device_type))
+           && (request->writable == 0 || (flags & DL_FLAG_READ_ONLY) == 0);
+}
+
+/* Refuse what came, by shim/arrays.py: an error that the user of the extension
+ * understands.  tensor NULL: a pending exception says what is wrong. */
+static int
+refuse(dls_state *state, PyObject *obj, const dlshim_request *request,
+       const dl_tensor *tensor)
+{
+    const dl_tensor none = {.ndim = 0};
+    PyObject *error = tensor == NULL ? dls_error_take() : Py_NewRef(Py_None);
+    tensor = tensor != NULL ? tensor : &none;
+    PyObject *done = dls_in_python_with(
+        state, "_refuse", "(OzNN(ii)y#y#K(ii)i)", obj, request->name, error,
+        dls_dims_tuple(tensor->shape, tensor->ndim, 1), (int)tensor->device.device_type,
+        (int)tensor->device.device_id, &tensor->dtype, (Py_ssize_t)sizeof tensor->dtype,
+        request->dtypes, (Py_ssize_t)(request->dtype_count * sizeof *request->dtypes),
+        (unsigned long long)request->ranks, (int)request->device_type,
+        (int)request->device_id, (int)request->alignment);
+    Py_XDECREF(done);
+    return -1;
+}
+
+/* --- import --------------------------------------------------------------- */
+
+/* Is the plain tensor laid out as the request says? */
+static bool
+is_laid_out(const dlshim_request *request, const dl_tensor *plain)
+{
+    uintptr_t mask = request->alignment != 0 ? (uintptr_t)request->alignment - 1 : 0;
+    return ((uintptr_t)plain->data & mask) == 0
+           && (request->contiguous == 0
+               || dls_layout_is_contiguous(plain->ndim, plain->shape, plain->strides));
+}
+
+/* In the form that has worked for the type.  NULL: with an exception if outcome->kind
+ * is DLS_NOT_LEARNED, else it needs a decision, with *outcome. */
+static dl_managed_tensor_versioned *
+import_learned(dls_hot hot, const dlshim_request *request, dls_outcome *outcome)
+{
+    bool answer = hot.form & DLS_FAST_VERSIONED;
+    hot = dls_ask_learned(hot, answer, false);
+    if (!dls_hot_is_plain(hot, answer, true)
+        || !is_laid_out(request, dls_managed_tensor(hot.managed, answer))) {
+        *outcome = dls_outcome_of(hot);
+        return NULL;
+    }
+    if (hot.capsule == NULL) { /* the C table's */
+        DLS_COUNT(handed_on);
+        return hot.managed;
+    }
+    dl_managed_tensor_versioned *made = dls_fast_struct_of(hot, answer);
+    return made != NULL ? made : dls_hot_drop(hot);
+}
+
+/* By the full exchange.  outcome: as dls_function_run. */
+static dl_managed_tensor_versioned *
+import_in_full(dls_state *state, PyObject *obj, const dlshim_request *given,
+               dls_outcome *outcome)
+{
+    dls_options *options = NULL;
+    dls_request request;
+    if (make_options(state, obj, given, &options) < 0) {
+        if (outcome != NULL) {
+            dls_outcome_drop(outcome);
+        }
+        return NULL;
+    }
+    dls_request_init(&request, NULL);
+    request.versioned = true;
+    request.bears_anything = true;
+    request.host_reads = given->device_type == 0;
+    dl_managed_tensor_versioned *managed = dls_function_run(
+        state, obj, options, &request, outcome, DLS_EXPORT_STRUCT);
+    if (managed == NULL) {
+        refuse(state, obj, given, NULL);
+    }
+    return managed;
+}
+
+/* What is known of the type, with a new count, where its usual answer may do; or NULL.
+ */
+static dls_plan *
+find_plan(dls_state *state, PyObject *obj, const dlshim_request *request)
+{
+    return takes_host_memory(request) ? dls_plan_known(state, obj) : NULL;
+}
+
+/* What obj gives, not yet compared with the request.  plan: of find_plan, stolen.  NULL
+ * with an exception. */
+static dl_managed_tensor_versioned *
+acquire(dls_state *state, PyObject *obj, const dlshim_request *request, dls_plan *plan)
+{
+    dls_outcome outcome = {.kind = DLS_NOT_LEARNED};
+    dl_managed_tensor_versioned *managed = NULL;
+    unsigned form = plan != NULL ? dls_fast_form_of(plan, true) : 0;
+    if (form != 0) {
+        dls_hot hot = {.state = state, .source = obj, .plan = plan, .form = form};
+        managed = import_learned(hot, request, &outcome);
+    }
+    if (plan != NULL) {
+        dls_plan_drop(plan);
+    }
+    bool done = managed != NULL || (form != 0 && outcome.kind == DLS_NOT_LEARNED);
+    return done ? managed
+                : import_in_full(state, obj, request, form != 0 ? &outcome : NULL);
+}
+
+/* The same, compared with the request. */
+static dl_managed_tensor_versioned *
+import(dls_state *state, PyObject *obj, const dlshim_request *request, dls_plan *plan)
+{
+    dl_managed_tensor_versioned *managed = acquire(state, obj, request, plan);
+    if (managed != NULL && !takes(request, &managed->dl_tensor, managed->flags)) {
+        refuse(state, obj, request, &managed->dl_tensor);
+        PyObject *error = dls_error_take();
+        dls_managed_delete(managed, true);
+        dls_error_restore(error);
+        return NULL;
+    }
+    return managed;
+}
+
+static int
+import_tensor(PyObject *obj, const dlshim_request *given,
+              struct DLManagedTensorVersioned **out)
+{
+    dlshim_request full;
+    const dlshim_request *request = read_request(given, &full);
+    dls_state *state = request != NULL ? state_share() : NULL;
+    *out = NULL;
+    if (state == NULL) {
+        return -1;
+    }
+    *out = (struct DLManagedTensorVersioned *)import(state, obj, request,
+                                                     find_plan(state, obj, request));
+    state_drop(state);
+    return *out != NULL ? 0 : -1;
+}
+
+/* --- borrow --------------------------------------------------------------- */
+
+/* May the type's own C table lend the memory?  It says no flags, so for writing only
+ * that of a library whose memory is never read-only. */
+static inline bool
+may_lend(const dls_plan *plan, const dlshim_request *request)
+{
+    return (dls_fast_form_of(plan, true) & DLS_FAST_TABLE)
+           && plan->table->dltensor_from_py_object_no_sync != NULL
+           && (request->writable == 0 || dls_plan_has(plan, DLS_LIB_LAZY_BITS));
+}
+
+/* 1 = the object lends its memory, 0 = it must be imported, -1 = an exception. */
+static int
+lend(dls_state *state, const dls_plan *plan, PyObject *obj,
+     const dlshim_request *request, dl_tensor *tensor)
+{
+    if (dls_plan_has(plan, DLS_LIB_AUTOGRAD)
+        && dls_refuse_autograd(state, plan, obj) < 0) {
+        return -1;
+    }
+    if (plan->table->dltensor_from_py_object_no_sync(obj, tensor) != 0) {
+        return dls_error_forget();
+    }
+    dls_error_report();
+    if (dls_plan_has(plan, DLS_LIB_LAZY_BITS)
+        && dls_refuse_lazy_bits(state, plan, obj, tensor->dtype) < 0) {
+        return -1;
+    }
+    return dls_tensor_is_plain(tensor) && takes(request, tensor, 0)
+           && is_laid_out(request, tensor);
+}
+
+static int
+borrow_of(dls_state *state, PyObject *obj, const dlshim_request *request,
+          dlshim_view *view)
+{
+    dl_tensor *tensor = (dl_tensor *)&view->array;
+    int lent = 0;
+    dls_plan *plan = find_plan(state, obj, request);
+    view->flags = 0;
+    if (plan != NULL && may_lend(plan, request)) {
+        lent = lend(state, plan, obj, request, tensor);
+    }
+    if (lent < 0) {
+        refuse(state, obj, request, NULL);
+    }
+    if (lent != 0) {
+        dls_plan_drop(plan);
+    }
+    else {
+        dl_managed_tensor_versioned *managed = import(state, obj, request, plan);
+        if (managed == NULL) {
+            return -1;
+        }
+        *tensor = managed->dl_tensor;
+        view->flags = managed->flags;
+        view->owner = (struct DLManagedTensorVersioned *)managed;
+    }
+    view->flags |= request->writable == 0 ? DL_FLAG_READ_ONLY : 0;
+    return lent < 0 ? -1 : 0;
+}
+
+static int
+borrow(PyObject *obj, const dlshim_request *given, dlshim_view *view)
+{
+    dlshim_request full;
+    const dlshim_request *request = read_request(given, &full);
+    dls_state *state = request != NULL ? state_share() : NULL;
+    view->owner = NULL;
+    if (state == NULL) {
+        return -1;
+    }
+    int code = borrow_of(state, obj, request, view);
+    state_drop(state);
+    return code;
+}
+
+static void
+release(struct DLManagedTensorVersioned *tensor)
+{
+    if (tensor != NULL) {
+        dls_managed_delete(tensor, true);
+    }
+}
+
+/* --- export --------------------------------------------------------------- */
+
+/* Where the data of this device are ready.  0, or -1 with ValueError. */
+static int
+read_ready(const dlshim_stream *stream, dl_device device, dls_producer_stream *ready)
+{
+    int32_t kind = stream != NULL ? stream->kind : DLSHIM_STREAM_DEFAULT;
+    bool said = device.device_type != dl_kDLCPU && kind == DLSHIM_STREAM;
+    bool wrong = said && stream->handle == 0
+                 && dls_family_of(device.device_type) == DLS_FAMILY_CUDA;
+    if (wrong || kind < 0 || kind > DLSHIM_STREAM_READY) {
+        PyErr_Format(PyExc_ValueError,
+                     wrong ? "stream 0 of CUDA means two streams: pass 1 or 2"
+                           : "%d is no kind of stream for an export",
+                     (int)kind);
+        return -1;
+    }
+    *ready = (dls_producer_stream){.known = DLS_P_READY};
+    if (said) {
+        *ready = (dls_producer_stream){.known = DLS_P_KNOWN, .handle = stream->handle};
+    }
+    else if (kind != DLSHIM_STREAM_READY && device.device_type != dl_kDLCPU) {
+        ready->known = DLS_P_UNKNOWN;
+    }
+    return 0;
+}
+
+/* On failure nothing is taken: the capsule has no destructor and is renamed last. */
+static PyObject *
+export_tensor(void *managed, int versioned, const dlshim_stream *stream)
+{
+    dls_producer_stream ready;
+    PyObject *tensor = NULL;
+    dl_managed_tensor_versioned *newer = versioned ? managed : NULL;
+    if (managed == NULL || (newer != NULL && newer->version.major != DL_MAJOR)) {
+        return PyErr_Format(PyExc_BufferError,
+                            "the managed tensor is NULL, or not of DLPack 1.x");
+    }
+    dl_device device = dls_managed_tensor(managed, versioned)->device;
+    dls_state *state = read_ready(stream, device, &ready) == 0 ? state_share() : NULL;
+    if (state == NULL) {
+        return NULL;
+    }
+    const char *name = versioned ? DL_NAME_VERSIONED : DL_NAME_LEGACY;
+    PyObject *capsule = PyCapsule_New(managed, name, NULL);
+    if (capsule != NULL) {
+        tensor = dls_tensor_from_capsule(state, capsule);
+        Py_DECREF(capsule);
+    }
+    if (tensor != NULL) {
+        dls_tensor_set_ready(dls_tensor_data(tensor), ready);
+    }
+    state_drop(state);
+    return tensor;
+}
+
+/* A struct around plain memory: in one block with shape and strides. */
+typedef struct {
+    dl_managed_tensor_versioned managed;
+    void (*deleter)(void *);
+    int64_t dims[];
+} plain_memory;
+
+static void
+delete_memory(dl_managed_tensor_versioned *managed)
+{
+    plain_memory *self = (plain_memory *)managed;
+    void (*deleter)(void *) = self->deleter;
+    void *context = managed->manager_ctx;
+    dls_free(self);
+    if (deleter != NULL) {
+        deleter(context);
+    }
+}
+
+static PyObject *
+export_array(const dlshim_array *array, uint64_t flags, void *context,
+             void (*deleter)(void *), const dlshim_stream *stream)
+{
+    const dl_tensor *from = (const dl_tensor *)array;
+    size_t ndim = from->ndim > 0 && from->ndim <= DLS_NDIM_ABSURD ? (size_t)from->ndim
+                                                                  : 0;
+    plain_memory *self = dls_alloc(sizeof *self + 2 * ndim * sizeof *self->dims);
+    if (self == NULL) {
+        return PyErr_NoMemory();
+    }
+    self->managed = (dl_managed_tensor_versioned){.version = {DL_MAJOR, DL_MINOR},
+                                                  .manager_ctx = context,
+                                                  .deleter = delete_memory,
+                                                  .flags = flags,
+                                                  .dl_tensor = *from};
+    dl_tensor *tensor = &self->managed.dl_tensor;
+    self->deleter = deleter;
+    if (ndim != 0 && from->shape != NULL) {
+        memcpy(self->dims, from->shape, ndim * sizeof *self->dims);
+        tensor->shape = self->dims;
+    }
+    if (ndim != 0 && from->strides != NULL) {
+        memcpy(self->dims + ndim, from->strides, ndim * sizeof *self->dims);
+        tensor->strides = self->dims + ndim;
+    }
+    PyObject *made = export_tensor(&self->managed, true, stream);
+    if (made == NULL) {
+        dls_free(self);
+    }
+    return made;
+}
+
+/* --- the table ------------------------------------------------------------ */
+
+static const dlshim_table table = {
+    .abi = DLSHIM_ABI,
+    .size = sizeof(dlshim_table),
+    .import_tensor = import_tensor,
+    .borrow = borrow,
+    .release = release,
+    .export_tensor = export_tensor,
+    .export_array = export_array,
+};
+
+int
+dls_c_api_add(PyObject *module)
+{
+    PyObject *capsule = PyCapsule_New((void *)(uintptr_t)&table, "dlshim." NAME, NULL);
+    int code = capsule != NULL ? PyModule_AddObjectRef(module, NAME, capsule) : -1;
+    Py_XDECREF(capsule);
+    return code;
+}

@@ -1,0 +1,640 @@
+"""dlshim.h: arrays into C and memory out of C, by an extension that is compiled here."""
+
+from __future__ import annotations
+
+import array
+import gc
+import importlib.util
+import itertools
+import os
+import struct
+import subprocess
+import sys
+import sysconfig
+import threading
+from pathlib import Path
+
+import pytest
+from core.test_alloc_failure import failing, numbers
+from project.tree import ROOT, absent, compiler
+
+import dlshim
+from dlshim import _core
+from doubles import capsules as caps
+from doubles.asking import live, versioned
+from doubles.producers import P1, P2, P3, P1b, P3Failing, P3TableOnly
+
+INCLUDE = Path(dlshim.__file__).parent / "include"
+FLOAT, INT = struct.pack("BBH", 2, 32, 1), struct.pack("BBH", 0, 32, 1)
+CPU, CUDA = 1, 2
+READ_ONLY, IS_COPIED = 1, 2
+DEFAULT, STREAM, READY, WAIT = range(4)
+IF_NEEDED, NEVER, ALWAYS = range(3)
+
+
+@pytest.fixture(scope="session")
+def ext(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("c_interface")
+    target = folder / "c_interface.abi3.so"
+    include = sysconfig.get_path("include")
+    source = ROOT / "tests" / "programs" / "c_interface.c"
+    flags = [
+        "-std=c11",
+        "-O1",
+        "-g",
+        "-Wall",
+        "-Wextra",
+        "-Wconversion",
+        "-Werror",
+        "-shared",
+        "-fPIC",
+        "-pthread",
+    ]
+    if not sysconfig.get_config_var("Py_GIL_DISABLED"):
+        flags.append("-DPy_LIMITED_API=0x030a0000")
+    command = [compiler(), *flags, f"-I{INCLUDE}", f"-I{include}", str(source), "-o", str(target)]
+    plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    built = subprocess.run(command, capture_output=True, text=True, env=plain)
+    if "Python.h: No such file" in built.stderr:
+        absent("Python.h is not here")
+    assert built.returncode == 0, built.stderr
+    spec = importlib.util.spec_from_file_location("c_interface", target)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.path = target
+    return module
+
+
+@pytest.fixture(autouse=True)
+def no_deleter_is_open(ext):
+    """What earlier tests left does not count."""
+    gc.collect()
+    ext.deleted()
+
+
+def values(capsule):
+    return caps.look(capsule).values()
+
+
+# --- in -------------------------------------------------------------------------------
+
+SOURCES = {
+    "legacy": P1,
+    "legacy keywords": P1b,
+    "versioned": P2,
+    "table": P3,
+    "table alone": P3TableOnly,
+    "failing table": P3Failing,
+    "legacy capsule": caps.make,
+    "versioned capsule": lambda: caps.make(version=(1, 0)),
+    "buffer": lambda: memoryview(array.array("f", range(6))).cast("B").cast("f", (2, 3)),
+    "Producer": lambda: dlshim.upgrade(P2()),
+    "Tensor": lambda: dlshim.from_dlpack(P2()),
+}
+
+
+@pytest.mark.parametrize("make", SOURCES.values(), ids=SOURCES)
+def test_whatever_upgrade_takes_is_imported(ext, make):
+    x = make()
+    for _ in range(1 if "capsule" in type(x).__name__.lower() else 3):
+        capsule = ext.take(x)
+        view = caps.look(capsule)
+        assert view.shape == (2, 3) and view.dtype == (2, 32, 1) and view.strides == (3, 1)
+        assert values(capsule) == [0, 1, 2, 3, 4, 5]
+        del capsule  # the error that the failing table keeps knows this frame
+
+
+@pytest.mark.parametrize("make", [P1, P2, P3])
+def test_a_type_is_asked_once_an_import(ext, make):
+    x = make()
+    for _ in range(3):
+        before = len(x.calls)
+        ext.take(x, contiguous=1, alignment=4)
+        assert len(x.calls) <= before + 3  # the first finds out how
+    before = len(x.exports)
+    ext.take(x, contiguous=1)
+    assert len(x.exports) == before + 1
+
+
+def test_what_must_be_copied_is_asked_for_once_too(ext):
+    x = P2((3, 2), strides=(1, 3))
+    ext.take(x)
+    before = len(x.exports)
+    taken = caps.take(ext.take(x, contiguous=1))
+    assert len(x.exports) == before + 1
+    assert taken.view.strides == (2, 1) and taken.values() == x.values()
+    assert taken.flags & IS_COPIED
+    taken.release()
+
+
+def test_zero_means_host_memory_of_any_kind(ext):
+    for x in (P2(), P2((0, 3)), P2(()), P2((4,), "uint8"), P2((2, 3), readonly=True)):
+        taken = caps.take(ext.take(x))
+        assert taken.view.shape == x.shape
+        assert taken.flags & READ_ONLY == x.readonly
+        taken.release()
+    backwards = P2((3,), strides=(-1,), start=2)
+    assert values(ext.take(backwards)) == backwards.values()
+    assert values(ext.take(backwards)) == backwards.values()  # and when that is learned
+    pinned = P2(device=(3, 0))
+    assert caps.look(ext.take(pinned)).device == (3, 0)
+
+
+@pytest.mark.parametrize("learned", [False, True])
+@pytest.mark.parametrize("make", [P1, P2, P3])
+def test_dtypes(ext, make, learned):
+    x = make()
+    if learned:
+        ext.take(x)
+    assert values(ext.take(x, dtypes=FLOAT)) == x.values()
+    assert values(ext.take(x, dtypes=INT + FLOAT)) == x.values()
+    before = live()
+    for call in (ext.take, ext.lend):
+        with pytest.raises(TypeError) as raised:
+            call(x, dtypes=INT, name="blur(): image")
+        assert str(raised.value) == (
+            "blur(): image has dtype float32, not int32; pass numpy.asarray(x, 'int32')"
+        )
+    with pytest.raises(TypeError, match=r"^'doubles.producers.P\d' object has dtype float32, not "):
+        ext.take(x, dtypes=INT)
+    assert live() == before
+
+
+class Converts(P2):
+    def astype(self, name):
+        return P2(self.shape, name)
+
+
+class Moves(P2):
+    __module__ = "torchlike.nn"
+
+    def to(self, dtype):
+        raise NotImplementedError
+
+
+def test_the_cure_for_a_dtype_is_the_object_s_own(ext):
+    x = Converts()
+    with pytest.raises(TypeError, match=r"; pass x\.astype\('int32'\)$"):
+        ext.take(x, dtypes=INT)
+    ext.take(x.astype("int32"), dtypes=INT)
+    with pytest.raises(TypeError, match=r"not int32 or uint8; pass x\.to\(torchlike\.int32\)$"):
+        ext.take(Moves(), dtypes=INT + struct.pack("BBH", 1, 8, 1))
+
+
+@pytest.mark.parametrize(
+    "shape, ranks, says",
+    [
+        ((2, 3), 1 << 1, "has 2 dimensions, not 1; pass numpy.asarray(x).reshape((-1,))"),
+        ((2, 3), 1 << 3, "has 2 dimensions, not 3; pass numpy.asarray(x).reshape((1, 2, 3))"),
+        ((2, 3, 4), 0b110, "has 3 dimensions, not 1 or 2; pass numpy.asarray(x).reshape((2, -1))"),
+        ((6,), 0b11100, "has 1 dimensions, not 2 to 4; pass numpy.asarray(x).reshape((1, 6))"),
+        ((1,), 1 << 0, "has 1 dimensions, not 0; pass numpy.asarray(x).reshape(())"),
+    ],
+)
+def test_ranks(ext, shape, ranks, says):
+    x = P2(shape)
+    assert values(ext.take(x, ranks=1 << len(shape) | ranks)) == x.values()
+    for _ in range(2):
+        with pytest.raises(ValueError) as raised:
+            ext.take(x, ranks=ranks, name="x")
+        assert str(raised.value) == f"x {says}"
+    numpy = pytest.importorskip("numpy", reason="NumPy is not here to try the cure")
+    cure = str(raised.value).rpartition("pass ")[2]
+    cured = eval(cure, {"numpy": numpy, "x": numpy.zeros(shape)})
+    assert ranks >> cured.ndim & 1
+
+
+def test_who_writes_gets_memory_that_may_be_written(ext):
+    x = P2()
+    for call in (ext.take, ext.lend, ext.take, ext.lend):
+        call(x, writable=1)
+    for _ in range(2):
+        for call in (ext.take, ext.lend):
+            with pytest.raises(BufferError) as raised:
+                call(P2(readonly=True), writable=1, name="out")
+            assert str(raised.value) == (
+                "out is read-only, and is to be written; pass a copy, numpy.array(x)"
+            )
+    capsule = ext.take(P2(readonly=True), writable=1, copy=ALWAYS)
+    assert caps.look(capsule).flags & READ_ONLY == 0
+    assert ext.lend(P2(readonly=True))["flags"] == READ_ONLY
+
+
+def test_what_is_written_reaches_the_object(ext):
+    """So a copy that is needed is refused, and the refusal names one that the user keeps."""
+    x = P2((3, 2), strides=(1, 3))
+    for request in ({"writable": 1}, {"copy": NEVER}):
+        for _ in range(2):
+            with pytest.raises(dlshim.CopyRequiredError) as raised:
+                ext.take(x, contiguous=1, name="out", **request)
+            assert str(raised.value) == (
+                "out: a copy is needed, which is not made unasked; "
+                "pass dlshim.from_dlpack(x, copy=True)"
+            )
+            ext.take(dlshim.from_dlpack(x, copy=True), contiguous=1, **request)
+    assert values(ext.take(dlshim.upgrade(x, copy=True), contiguous=1, writable=1)) == x.values()
+    with pytest.raises(dlshim.CopyRequiredError):
+        ext.take(dlshim.upgrade(x), contiguous=1, writable=1)
+    assert values(ext.take(x, contiguous=1, writable=1, copy=ALWAYS)) == x.values()
+
+
+def test_alignment(ext):
+    memory = caps.filled((80,), "uint8", (1,), 0)
+    at = next(k for k in range(16) if (caps.address_of(memory) + k) % 16 == 8)
+    x = P2((8,), "uint8", start=at, memory=memory)
+    for _ in range(2):
+        assert caps.look(ext.take(x, alignment=8)).element_zero == x.element_zero
+        moved = caps.look(ext.take(x, alignment=128)).element_zero
+        assert moved % 128 == 0
+        with pytest.raises(
+            dlshim.CopyRequiredError, match=r"from_dlpack\(x, copy=True, align=128\)"
+        ):
+            ext.take(x, alignment=128, copy=NEVER)
+    with pytest.raises(ValueError, match="an alignment of 3 is no power of two"):
+        ext.take(x, alignment=3)
+
+
+def test_device_memory_is_taken_by_those_only_who_ask_for_it(ext):
+    x = P2(device=(CUDA, 0), data="memory")
+    for call in (ext.take, ext.lend):
+        with pytest.raises(BufferError) as raised:
+            call(x, name="image", **{"stream.kind": READY})
+        assert str(raised.value) == (
+            'image lies on device (2, 0), not on the host; pass dlshim.upgrade(x, device="cpu")'
+        )
+        assert call(x, device_type=-1, **{"stream.kind": READY})
+        assert call(x, device_type=CUDA, **{"stream.kind": READY})
+    assert x.keywords[-1]["stream"] == -1
+    ext.take(x, device_type=CUDA, **{"stream.kind": STREAM, "stream.handle": 4096})
+    assert x.keywords[-1]["stream"] == 4096
+
+
+def test_a_host_type_that_turns_up_on_a_device(ext):
+    ext.take(P2())
+    ext.take(P2())
+    ext.lend(P3())
+    ext.lend(P3())
+    for make, call in itertools.product((P2, P3), (ext.take, ext.lend)):
+        with pytest.raises(BufferError, match=r"lies on device \(2, 0\), not on the host"):
+            call(make(device=(CUDA, 0)), **{"stream.kind": READY})
+
+
+def test_values_that_mean_nothing(ext):
+    x = P2(device=(CUDA, 0))
+    with pytest.raises(ValueError, match="9 is no kind of stream"):
+        ext.take(x, **{"stream.kind": 9})
+    with pytest.raises(RuntimeError, match=r"newer dlshim\.h: update dlshim"):
+        ext.take(P2(), size=1 << 8)
+
+
+def test_older_and_newer_headers(ext):
+    """A shorter request is filled with zeros; a longer one must have zeros at its end."""
+    x = P2()
+    assert values(ext.take(x, size=8, ranks=1 << 5)) == x.values()
+    assert values(ext.take(x, size=0)) == x.values()
+
+
+def test_errors_of_the_exchange_name_the_argument(ext):
+    with pytest.raises(dlshim.UnsupportedObjectError, match=r"^image: 'object' object offers no"):
+        ext.take(object(), name="image")
+    with pytest.raises(BufferError, match=r"^image: .*flag bits.* \(dlshim\.upgrade\(x\) takes"):
+        ext.take(P2(flags=1 << 20), name="image")
+    with pytest.raises(BufferError, match=r"^'doubles\.producers\.P2' object"):
+        ext.take(P2(flags=1 << 20))
+
+    class Fails(P2):
+        def answer(self, **asked):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ext.take(Fails(), name="image")
+
+
+# --- borrowed -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [P1, P2, P3, P3Failing])
+def test_a_borrowed_view_says_the_same(ext, make):
+    x = make()
+    before = live()
+    for _ in range(3):
+        view = ext.lend(x)
+        assert view["data"] == x.element_zero and view["shape"] == (2, 3)
+        assert view["strides"] == (3, 1) and view["dtype"] == (2, 32, 1)
+        assert view["device"] == (CPU, 0) and view["flags"] == READ_ONLY
+        assert live() == before
+
+
+def test_a_type_with_a_table_lends(ext, hand_on):
+    x = P3()
+    ext.lend(x)
+    assert ext.lend(x)["lent"] == hand_on
+    before = x.table_calls
+    ext.lend(x)
+    assert x.table_calls == before + (not hand_on)
+    # The table says no flags: for writing, the struct is asked for.
+    assert ext.lend(x, writable=1) == {**ext.lend(x), "lent": False, "flags": 0}
+    assert ext.lend(P3((3, 2), strides=(1, 3)), contiguous=1)["strides"] == (2, 1)
+
+
+# --- release --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [P1, P2, P3, lambda: array.array("f", range(6))])
+def test_release_needs_no_gil(ext, make):
+    x = make()
+    before = live()
+    for copy, thread in itertools.product((IF_NEEDED, ALWAYS), (0, 1)):
+        ext.release(ext.take(x, copy=copy), thread)
+    gc.collect()
+    assert live() == before
+    assert all(made.deleted for made in getattr(x, "exports", []) if made.handed_out)
+
+
+# --- out ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [None, (1, 0), (1, 7)])
+def test_a_managed_tensor_becomes_a_tensor(ext, version):
+    made = caps.Made(shape=(2, 3), dtype="int32", version=version)
+    tensor = ext.give(made.address, version is not None, DEFAULT, 0)
+    assert type(tensor) is dlshim.Tensor
+    assert memoryview(tensor).shape == (2, 3)
+    assert tensor.data_ptr() == made.element_zero
+    assert tensor.version == (version or (0, 8))
+    assert not made.deleted
+    del tensor
+    assert made.deleted
+
+
+@pytest.mark.parametrize(
+    "fields, kind",
+    [
+        ({"version": (2, 0)}, DEFAULT),
+        ({"version": (1, 0), "flags": 1 << 20}, DEFAULT),
+        ({"version": (1, 0), "shape": (-1,)}, DEFAULT),
+        ({"version": None, "data": None}, DEFAULT),
+        ({"version": (1, 0)}, WAIT),
+        ({"version": None}, -1),
+        ({"version": None, "device": (CUDA, 0)}, STREAM),
+    ],
+)
+def test_what_is_refused_stays_the_caller_s(ext, fields, kind):
+    memory = array.array("i", range(6))
+    made = caps.Made(**{"shape": (6,), "dtype": "int32", "memory": memory, **fields})
+    with pytest.raises((BufferError, ValueError)):
+        ext.give(made.address, fields["version"] is not None, kind, 0)
+    assert not made.deleted
+    caps.call_deleter(made.address, made.name, held=True)
+
+
+def test_nothing_is_refused_as_nothing(ext):
+    for generation in (0, 1):
+        with pytest.raises(BufferError, match="NULL"):
+            ext.give(0, generation, DEFAULT, 0)
+
+
+def test_plain_memory(ext):
+    tensor = ext.array((2, 3), None, 0, 32, (CPU, 0), DEFAULT, 0)
+    assert memoryview(tensor).tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert not tensor.readonly
+    taken = versioned(tensor)
+    del tensor
+    assert ext.deleted() == 0
+    del taken
+    assert ext.deleted() == 1
+    assert ext.array((), None, READ_ONLY, 32, (CPU, 0), DEFAULT, 0).readonly
+    columns = ext.array((2, 3), (1, 2), 0, 32, (CPU, 0), DEFAULT, 0)
+    assert memoryview(columns).tolist() == [[0, 2, 4], [1, 3, 5]]
+    del columns
+    assert ext.deleted() == 2
+
+
+def test_plain_memory_that_is_refused_stays_the_caller_s(ext):
+    for shape, flags in (((-1,), 0), ((1 << 62, 8), 0), ((6,), 1 << 20)):
+        with pytest.raises(BufferError):
+            ext.array(shape, None, flags, 32, (CPU, 0), DEFAULT, 0)
+    assert ext.deleted() == 0
+
+
+def test_streams_of_exports(ext):
+    device = (CUDA, 0)
+    on_stream = ext.array((6,), None, 0, 32, device, STREAM, 4096)
+    assert on_stream.__cuda_array_interface__["stream"] == 4096
+    ready = ext.array((6,), None, 0, 32, device, READY, 0)
+    assert ready.__cuda_array_interface__["stream"] is None
+    with pytest.raises(ValueError, match="stream 0 of CUDA means two streams: pass 1 or 2"):
+        ext.array((6,), None, 0, 32, device, STREAM, 0)
+
+
+def test_an_export_is_released_on_another_thread(ext):
+    tensor = ext.array((6,), None, 0, 32, (CPU, 0), DEFAULT, 0)
+    capsule = tensor.__dlpack__(max_version=(1, 0))
+    del tensor
+    ext.release(capsule, 1)
+    assert ext.deleted() == 1
+
+
+def test_every_protocol_is_spoken(ext):
+    numpy = pytest.importorskip("numpy", reason="NumPy is not here")
+    tensor = ext.array((2, 3), None, 0, 32, (CPU, 0), DEFAULT, 0)
+    for read in (numpy.asarray, numpy.from_dlpack, memoryview):
+        assert read(tensor).tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert hasattr(type(tensor), "__dlpack_c_exchange_api__")
+
+
+# --- leaks, threads, interpreters, ImportError ----------------------------------------
+
+
+def test_nothing_is_left(ext):
+    sources = [P1(), P2(), P3(), P3TableOnly(), array.array("f", range(6)), P2(readonly=True)]
+    facts = live, lambda: [*map(sys.getrefcount, sources), sys.getrefcount(dlshim.Tensor)]
+
+    def work(rounds):
+        for each in sources * rounds:
+            ext.take(each)
+            ext.lend(each, contiguous=1, alignment=64)
+            for wrong in ({"dtypes": INT}, {"ranks": 32}, {"alignment": 3}):
+                with pytest.raises((TypeError, ValueError)):
+                    ext.take(each, **wrong)
+            with pytest.raises((BufferError, TypeError)):
+                ext.lend(each, dtypes=INT, writable=1)
+            del getattr(each, "exports", [])[:]
+            del getattr(each, "calls", [])[:]
+            ext.array((2, 3), None, 0, 32, (CPU, 0), DEFAULT, 0)
+        gc.collect()
+
+    work(1)  # types are met, and the module that words refusals is imported
+    ext.deleted()
+    before = [fact() for fact in facts]
+    work(200)
+    assert ext.deleted() == 200 * len(sources)
+    assert [fact() for fact in facts] == before
+
+
+ACTIONS = {
+    "legacy": lambda ext: ext.take(P1()),
+    "versioned": lambda ext: ext.take(P2()),
+    "copied": lambda ext: ext.take(P2((3, 2), strides=(1, 3)), contiguous=1, alignment=128),
+    "options": lambda ext: ext.take(P2(), copy=ALWAYS, **{"stream.kind": WAIT}),
+    "borrowed": lambda ext: ext.lend(P3(), contiguous=1),
+    "array": lambda ext: ext.array((2, 3), (3, 1), 0, 32, (CPU, 0), DEFAULT, 0),
+    "device array": lambda ext: ext.array((2, 3), None, 0, 32, (CUDA, 0), STREAM, 1),
+}
+
+
+@pytest.mark.parametrize("learned", [False, True])
+@pytest.mark.parametrize("name", ACTIONS)
+def test_memory_runs_out(ext, name, learned):
+    """Each allocation fails in its turn: MemoryError, and nothing is taken or left."""
+    action, gives = ACTIONS[name], name.endswith("array")
+    action(ext)
+    failures = 0
+    for n in numbers():
+        if not learned:
+            _core._hook("forget_plans")
+        before = live()
+        ext.deleted()
+        _, error = failing(n, lambda: action(ext) and None)
+        gc.collect()
+        assert live() == before
+        assert ext.deleted() == (gives and error is None)
+        failures += error is not None
+        del error
+    assert failures or name in ("versioned", "borrowed")  # handed on as it is
+
+
+def test_a_failed_export_takes_nothing(ext):
+    made = caps.Made(shape=(6,), dtype="int32", version=(1, 0), device=(CUDA, 0))
+    for n in numbers():
+        tensor, error = failing(n, lambda: ext.give(made.address, 1, STREAM, 1))
+        assert not made.deleted
+        if error is None:
+            break
+    del tensor
+    assert made.deleted
+
+
+def test_threads(ext):
+    x, errors = P2(), []
+
+    def work():
+        try:
+            for _ in range(200):
+                ext.lend(x)
+                ext.release(ext.take(array.array("f", range(6))), 1)
+        except Exception as error:
+            errors.append(error)
+
+    workers = [threading.Thread(target=work) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not errors
+
+
+SUBINTERPRETER = """
+import sys
+sys.path[:] = {path!r}
+import importlib.util
+spec = importlib.util.spec_from_file_location("c_interface", {target!r})
+ext = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(ext)
+import array
+x = array.array("i", range(6))
+for _ in range(3):
+    assert ext.lend(x)["shape"] == (6,)
+    ext.release(ext.take(x), 1)
+import dlshim
+assert type(ext.array((2, 3), None, 0, 32, (1, 0), 0, 0)) is dlshim.Tensor
+"""
+
+
+@pytest.mark.once
+def test_each_interpreter_has_its_own_state(ext):
+    """The pointer that an extension keeps is the process's; what is behind it is found anew."""
+    interpreters = pytest.importorskip(
+        "_xxsubinterpreters" if sys.version_info < (3, 13) else "_interpreters",
+        reason="this Python has no module for interpreters",
+    )
+    inner = SUBINTERPRETER.format(path=sys.path, target=str(ext.path))
+    new = "create('legacy')" if sys.version_info >= (3, 13) else "create(isolated=False)"
+    program = f"""
+import importlib.util
+import {interpreters.__name__} as interpreters
+spec = importlib.util.spec_from_file_location("c_interface", {str(ext.path)!r})
+ext = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(ext)
+ext.take(b"123")
+for _ in range(2):
+    number = interpreters.{new}
+    problem = interpreters.run_string(number, {inner!r})
+    assert problem is None, problem
+    ext.take(b"123")
+    interpreters.destroy(number)
+    ext.take(b"123")
+print("done")
+"""
+    env = dict(os.environ)
+    if "ASAN_OPTIONS" in env:  # what an interpreter that has ended holds is leaked on purpose
+        env["ASAN_OPTIONS"] += ":detect_leaks=0"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+MISSING = """
+import importlib.util, sys, types
+{prepare}
+spec = importlib.util.spec_from_file_location("c_interface", {target!r})
+ext = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(ext)
+for call in (ext.load, lambda: ext.take(b"1"), lambda: ext.lend(b"1"),
+             lambda: ext.give(0, 1, 0, 0), lambda: ext.array((1,), None, 0, 32, (1, 0), 0, 0)):
+    try:
+        call()
+    except ImportError as error:
+        print(type(error).__name__, error)
+"""
+SENTENCE = (
+    "ImportError this module needs the Python package dlshim, {0} or newer: "
+    'pip install --upgrade "dlshim>={0}"\n'
+)
+ABSENT = "sys.modules['dlshim'] = None"
+OLD = "sys.modules['dlshim'] = types.ModuleType('dlshim')"
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("prepare", [ABSENT, OLD], ids=["missing", "too old"])
+def test_users_are_told_what_to_install(ext, prepare):
+    program = MISSING.format(prepare=prepare, target=str(ext.path))
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stderr == ""
+    assert done.stdout == SENTENCE.format(dlshim.__version__) * 5
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("abi, size", [(2, 1 << 20), (1, 16)])
+def test_a_table_that_does_not_fit_is_refused(ext, abi, size):
+    other = (
+        "import ctypes\n"
+        f"table = (ctypes.c_uint32 * 32)({abi}, {size})\n"
+        "new = ctypes.pythonapi.PyCapsule_New\n"
+        "new.restype = ctypes.py_object\n"
+        "new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]\n"
+        "name = b'dlshim._c_api_v1'\n"
+        "sys.modules['dlshim'] = types.ModuleType('dlshim')\n"
+        "sys.modules['dlshim']._c_api_v1 = new(ctypes.addressof(table), name, None)"
+    )
+    program = MISSING.format(prepare=other, target=str(ext.path))
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stderr == ""
+    assert done.stdout == SENTENCE.format(dlshim.__version__) * 5
+
+
+@pytest.mark.once
+def test_the_table_is_found(ext):
+    abi, size = ext.load()
+    assert abi == 1 and size >= 8 + 5 * struct.calcsize("P")
+    assert repr(_core._c_api_v1).startswith('<capsule object "dlshim._c_api_v1" ')

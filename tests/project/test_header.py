@@ -1,0 +1,144 @@
+"""dlshim.h and its files: it compiles everywhere, and build tools find it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+from project.tree import ROOT, absent, tool
+
+import dlshim
+
+INCLUDE = Path(dlshim.get_include())
+STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-fsyntax-only"]
+LIMITED = ["-DPy_LIMITED_API=0x030a0000"]
+USE = """
+#include <dlshim.h>
+PyObject *use(PyObject *);
+PyObject *use(PyObject *obj) {
+    dlshim_request want = DLSHIM_REQUEST_INIT;
+    dlshim_dtype dtypes[2] = {{2, 32, 1}, {0, 64, 1}};
+    dlshim_stream stream = {DLSHIM_STREAM, 1};
+    dlshim_view view;
+    struct DLManagedTensorVersioned *tensor;
+    want.dtypes = dtypes;
+    want.dtype_count = 2;
+    want.ranks = DLSHIM_RANKS(1, 3) | DLSHIM_RANK(0) | DLSHIM_RANK(63);
+    want.stream = stream;
+    if (dlshim_borrow(obj, &want, &view) < 0) {
+        return NULL;
+    }
+    dlshim_borrow_end(&view);
+    if (dlshim_import(obj, NULL, &tensor) < 0) {
+        return NULL;
+    }
+    dlshim_release(tensor);
+    return dlshim_export_array(&view.array, DLSHIM_READ_ONLY, NULL, NULL, &stream);
+}
+"""
+
+
+def run(*command: str, **more: str) -> str:
+    env = {**os.environ, **more}
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    if "Python.h: No such file" in done.stderr or "'Python.h' file not found" in done.stderr:
+        absent("Python.h is not here")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("macros", [[], LIMITED], ids=["full", "limited"])
+@pytest.mark.parametrize("standard", ["c99", "c11", "c++11", "c++17"])
+@pytest.mark.parametrize("vendor", ["gcc", "clang"])
+def test_it_compiles_without_a_warning(
+    vendor: str, standard: str, macros: list[str], tmp_path: Path
+) -> None:
+    plus = "+" in standard
+    if vendor == "clang" and shutil.which("clang") is None:
+        pytest.skip("clang is not here")
+    compiler = tool({"gcc": "g++", "clang": "clang++"}[vendor] if plus else vendor)
+    source = tmp_path / ("use.cpp" if plus else "use.c")
+    source.write_text(USE)
+    places = [f"-isystem{sysconfig.get_path('include')}", f"-I{INCLUDE}"]
+    run(compiler, f"-std={standard}", *STRICT, *macros, *places, str(source))
+
+
+@pytest.mark.parametrize("first", ["own", "dlpack.h"])
+def test_dlpack_h_stays_the_user_s(first: str, tmp_path: Path) -> None:
+    """Any copy of it, before or after, also the old one of Debian, whose DLTensor has no name."""
+    theirs = Path("/usr/include/dlpack/dlpack.h")
+    if not theirs.is_file():
+        absent("libdlpack-dev is not installed")
+    lines = ["#include <dlshim.h>", "#include <dlpack/dlpack.h>"]
+    source = tmp_path / "both.c"
+    source.write_text(
+        "\n".join(lines if first == "own" else lines[::-1])
+        + "\nPyObject *give(DLManagedTensor *t);\n"
+        + "PyObject *give(DLManagedTensor *t) { return dlshim_export_legacy(t, NULL); }\n"
+        + '_Static_assert(sizeof(dlshim_array) == sizeof(DLTensor), "the same");\n'
+    )
+    places = [f"-isystem{sysconfig.get_path('include')}", f"-I{INCLUDE}"]
+    run(tool("gcc"), "-std=c11", *STRICT, *places, str(source))
+
+
+def test_it_says_version_and_licence() -> None:
+    text = (INCLUDE / "dlshim.h").read_text()
+    assert text.startswith(f"/* dlshim.h {dlshim.__version__}: ")
+    assert "SPDX-License-Identifier: Apache-2.0" in text.splitlines()[1]
+    assert re.search(rf'^#define DLSHIM_VERSION "{dlshim.__version__}"$', text, re.M)
+    about = (INCLUDE / "dlshim.pc").read_text()
+    assert f"Version: {dlshim.__version__}\n" in about
+
+
+def test_signatures_name_no_type_of_dlpack_but_two() -> None:
+    text = re.sub(r"/\*.*?\*/", "", (INCLUDE / "dlshim.h").read_text(), flags=re.S)
+    assert set(re.findall(r"\bDL[A-Z]\w*[a-z]\w*", text)) == {
+        "DLManagedTensor",
+        "DLManagedTensorVersioned",
+    }
+
+
+def test_the_command_names_the_folder() -> None:
+    said = run(sys.executable, "-m", "dlshim", "--include")
+    assert said == f"{INCLUDE}\n"
+    assert (INCLUDE / "dlshim.h").read_bytes() == (
+        ROOT / "shim" / "include" / "dlshim.h"
+    ).read_bytes()
+
+
+@pytest.fixture
+def moved(tmp_path: Path) -> Path:
+    """The folder elsewhere: nothing in it may know where it was."""
+    return Path(shutil.copytree(INCLUDE, tmp_path / "elsewhere" / "include"))
+
+
+def test_pkg_config_finds_it(moved: Path) -> None:
+    config = tool("pkg-config")
+    version = run(config, "--modversion", "dlshim", PKG_CONFIG_PATH=str(moved))
+    flags = run(config, "--cflags", "dlshim", PKG_CONFIG_PATH=str(moved))
+    assert (version.strip(), flags.strip()) == (dlshim.__version__, f"-I{moved}")
+    run(config, "--exists", f"dlshim >= {dlshim.__version__}", PKG_CONFIG_PATH=str(moved))
+
+
+@pytest.mark.parametrize("variable", ["dlshim_ROOT", "dlshim_DIR"])
+def test_cmake_finds_it(moved: Path, tmp_path: Path, variable: str) -> None:
+    cmake = tool("cmake")
+    (tmp_path / "use.c").write_text(USE)
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.15)\n"
+        "project(use LANGUAGES C)\n"
+        "find_package(dlshim CONFIG REQUIRED)\n"
+        "find_package(dlshim CONFIG REQUIRED)\n"
+        "add_library(use OBJECT use.c)\n"
+        f'target_include_directories(use PRIVATE "{sysconfig.get_path("include")}")\n'
+        "target_link_libraries(use PRIVATE dlshim::dlshim)\n"
+    )
+    build = str(tmp_path / "build")
+    run(cmake, "-S", str(tmp_path), "-B", build, f"-D{variable}={moved}")
+    run(cmake, "--build", build)
