@@ -1,4 +1,4 @@
-"""Builds the floor probes and, where nanobind is installed, the nanobind peer.
+"""Builds the floor probes, the peer with dlshim.h and, where nanobind is installed, its peer.
 
 ``python benchmarks/build.py`` does it by hand; the other scripts call :func:`ensure`, which
 builds what is missing or older than its sources.  Nothing here is part of the product.
@@ -62,9 +62,23 @@ def build_nanobind(force: bool = False) -> None:
     _run([compiler, *flags, "-shared", str(combined), str(source), "-o", str(target)])
 
 
+def build_header(force: bool = False) -> None:
+    found = importlib.util.find_spec("dlshim")
+    if found is None or found.origin is None:
+        return
+    include = pathlib.Path(found.origin).parent / "include"
+    source = HERE / "header_peer.c"
+    target = OUT / "dls_header.abi3.so"
+    if force or _stale(target, [source, include / "dlshim.h"]):
+        compiler = os.environ.get("CC", "cc")
+        flags = [*FLOOR_FLAGS.split(), "-DPy_LIMITED_API=0x030A0000", f"-I{include}", _include()]
+        _run([compiler, *flags, "-shared", str(source), "-o", str(target)])
+
+
 def ensure(force: bool = False) -> None:
     OUT.mkdir(parents=True, exist_ok=True)
     build_floor(force)
+    build_header(force)
     build_nanobind(force)
     importlib.invalidate_caches()  # the folder may be new
     add_path()

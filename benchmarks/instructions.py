@@ -307,8 +307,9 @@ def check_gates(budgets: dict, cost: dict[str, float]) -> bool:
         case, way, against = gate["case"], gate["way"], gate["against"]
         own, other = cost.get(f"{case} | {way}"), cost.get(f"{case} | {against}")
         if own is None or other is None:
-            print(f"GATE {case}: not measured, so not passed")
-            good = False
+            optional = gate.get("optional", False)
+            print(f"GATE {case}: not measured, so not {'judged' if optional else 'passed'}")
+            good = good and optional
             continue
         passed = own < gate["below"] * other
         good = good and passed

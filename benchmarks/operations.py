@@ -21,6 +21,7 @@ LIBRARIES: dict[str, tuple[str, str]] = {
     "floor": ("dls_floor", "import dls_floor as floor"),
     "pyshim": ("pyshim", "import pyshim"),
     "dlshim": ("dlshim", "import dlshim"),
+    "dlshim.h": ("dls_header", "import dls_header as header"),
     "numpy": ("numpy", "import numpy as np"),
     "torch": ("torch", "import torch; is_neg = torch.Tensor.is_neg"),
     "nanobind": ("dls_nanobind", "import dls_nanobind as nb"),
@@ -148,6 +149,8 @@ PRODUCERS: dict[str, tuple[str, tuple[str, ...]]] = {
 # Consumer and adapter: an expression with {} for what it takes.
 CONSUMERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "floor": ("floor.from_dlpack({})", ()),
+    "dlshim.h": ("header.take({})", ("dlshim.h",)),
+    "dlshim.h borrowed": ("header.lend({})", ("dlshim.h",)),
     "nanobind ro": ("nb.take_readonly({})", ("nanobind",)),
     "nanobind": ("nb.take({})", ("nanobind",)),
     "numpy": ("np.from_dlpack({})", ("numpy",)),
