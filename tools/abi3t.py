@@ -62,10 +62,10 @@ def compile_for(version: str, folder: Path) -> list[str]:
     """The object files, in a new folder. Warnings are errors."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    places = [f"-I{ROOT / 'src'}", f"-I{headers(version)}", f"-I{HEADERS}"]
+    places = [ROOT / "src", ROOT / "shim" / "include", headers(version), HEADERS]
     files = sorted(glob.glob(str(ROOT / "src" / "*" / "*.c")))
-    line = [os.environ.get("CC", "gcc"), *FLAGS, *ABIS[version], *places, "-c", *files]
-    subprocess.run(line, cwd=folder, check=True)
+    line = [os.environ.get("CC", "gcc"), *FLAGS, *ABIS[version], *(f"-I{place}" for place in places)]
+    subprocess.run([*line, "-c", *files], cwd=folder, check=True)
     print(f"{len(files)} files compiled with the headers of CPython {version}: {ABIS[version][0]}")
     return sorted(glob.glob(f"{folder}/*.o"))
 

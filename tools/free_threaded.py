@@ -116,6 +116,7 @@ def compiled_for_tsan(python: Path) -> Path:
     files = sorted(glob.glob(str(ROOT / "src" / "*" / "*.c")))
     out = folder / "dlshim" / "_core.cpython-313t-x86_64-linux-gnu.so"
     line = ["clang", *FLAGS, "-fsanitize=thread", f"-I{ROOT / 'src'}", f"-I{headers}"]
+    line.append(f"-I{ROOT / 'shim' / 'include'}")
     subprocess.run([*line, *files, "-o", str(out), "-ldl"], check=True)
     return folder
 
