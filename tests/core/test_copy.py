@@ -1,6 +1,6 @@
 """The host copy, against a model that gathers one element after the other.
 
-tests/doubles/layouts.py has the layouts at the edges of its loops; fuzz/core/fuzz_copy.c watches
+kit/dlshim_testing/doubles/layouts.py has the layouts at the edges of its loops; fuzz/core/fuzz_copy.c watches
 both ends of the memory that is written.
 """
 

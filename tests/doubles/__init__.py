@@ -1,9 +1,8 @@
-"""Fake producers and consumers, and the capsules they pass, made with ctypes alone.
+"""Fake producers and consumers, and what tests of dlshim do with them.
 
-``capsules``   the two managed structs, capsules with every field settable, and what a
-               consumer can do to a capsule.
-``producers``  one class per edition of the protocol and per peculiarity of real producers.
-``consumers``  one function per way in which real consumers ask.
+Those that know nothing of dlshim belong to the kit that library authors install
+(``kit/dlshim_testing/doubles``); its modules are found under this package's name too.
+
 ``older``      objects that speak only an older protocol.
 ``scenarios``  whole exchanges that several tests repeat under different strain.
 ``steps``      every protocol in every kind of export and with every option, one call each.
@@ -13,3 +12,19 @@
 None of them imports an array library, and none but the last four dlshim, so that they stay an
 independent witness.
 """
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+KIT = Path(__file__).resolve().parents[2] / "kit"
+#: Modules of the kit that tests import as ``doubles.NAME``.
+OF_THE_KIT = ("capsules", "producers", "consumers", "ctable", "exporter", "structs", "layouts")
+
+if str(KIT) not in sys.path:
+    sys.path.insert(0, str(KIT))
+for _name in OF_THE_KIT:
+    _module = importlib.import_module(f"dlshim_testing.doubles.{_name}")
+    sys.modules[f"{__name__}.{_name}"] = globals()[_name] = _module

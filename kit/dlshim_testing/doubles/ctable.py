@@ -10,8 +10,8 @@ from __future__ import annotations
 import ctypes as C
 from typing import Any
 
-from doubles import capsules as caps
-from doubles.producers import ExchangeTable
+from . import capsules as caps
+from .producers import ExchangeTable
 
 NAME = b"dlpack_exchange_api"
 #: void SetError(void *context, const char *kind, const char *message)
@@ -46,11 +46,16 @@ class Table:
         self.address = _pointer(self.capsule, NAME)
         self.has_destructor = bool(_destructor(self.capsule))
         self.struct = ExchangeTable.from_address(self.address)
-        self._owned = _FromObject(self.struct.managed_tensor_from_py_object_no_sync)
-        self._borrow = _FromObject(self.struct.dltensor_from_py_object_no_sync)
-        self._to_object = _ToObject(self.struct.managed_tensor_to_py_object_no_sync)
-        self._stream = _Stream(self.struct.current_work_stream)
-        self._allocate = _Allocate(self.struct.managed_tensor_allocator)
+        self._owned = self._function(_FromObject, "managed_tensor_from_py_object_no_sync")
+        self._borrow = self._function(_FromObject, "dltensor_from_py_object_no_sync")
+        self._to_object = self._function(_ToObject, "managed_tensor_to_py_object_no_sync")
+        self._stream = self._function(_Stream, "current_work_stream")
+        self._allocate = self._function(_Allocate, "managed_tensor_allocator")
+
+    def _function(self, kind: Any, name: str) -> Any:
+        """What the table has under this name; None for NULL."""
+        address = getattr(self.struct, name)
+        return kind(address) if address else None
 
     def owned(self, x: Any) -> caps.Import:
         out = C.c_void_p()

@@ -1,0 +1,134 @@
+"""What a check is, what comes out of one, and the list of all checks of a side.
+
+A check is a rule tried in one case.  Its name, ``rule[case]``, is stable: known failures are listed
+by it.  The list is the same for every library; what a library cannot make is "not applicable".
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from . import rules
+from .rules import Rule
+
+PASS, FAIL, CRASH, NA = "pass", "fail", "crash", "not applicable"
+ERROR = "error"  # the check itself failed: neither a finding nor a pass
+
+
+class NotApplicable(Exception):
+    """The case cannot be made, or is no business of this rule; the text says why."""
+
+
+class Broken(Exception):
+    """The library does not do what the rule says; the text is the evidence."""
+
+
+def insist(holds: object, evidence: str) -> None:
+    if not holds:
+        raise Broken(evidence)
+
+
+class Check(NamedTuple):
+    name: str
+    rule: Rule
+    run: Callable[[Any], None]
+    risky: bool
+    """A library that is wrong here may end the process."""
+
+
+class Finding(NamedTuple):
+    """What came out of one check."""
+
+    check: str
+    rule: str
+    level: str
+    """As in the rule, or "noted" where the library claims an edition that did not say so yet."""
+    status: str
+    evidence: str
+    source: str
+    quote: str
+
+    @property
+    def wrong(self) -> bool:
+        return self.status in (FAIL, CRASH)
+
+    @property
+    def failed(self) -> bool:
+        """Whether this check fails a run: a MUST that is broken, or a crash."""
+        return self.status == CRASH or (self.status == FAIL and self.level == rules.MUST)
+
+    def __str__(self) -> str:
+        text = f"{self.check}: {self.status} ({self.level}): {self.evidence}"
+        return f'{text}\n    {self.source}: "{self.quote}"' if self.quote else text
+
+
+Body = Callable[..., None]
+_checks: dict[str, dict[str, Check]] = {"producer": {}, "consumer": {}}
+
+
+def slug(case: object) -> str:
+    """A part of a name; pytest's -k takes it as it is."""
+    text = "x".join(map(str, case)) or "scalar" if isinstance(case, tuple) else str(case)
+    return re.sub(r"[^\w.+-]+", "-", text).rstrip("-")
+
+
+def check(
+    side: str, rule: str, *cases: Iterable[Any], risky: bool = False
+) -> Callable[[Body], Body]:
+    """Registers a function for each combination of the cases; it gets the library's side first."""
+
+    def register(body: Body) -> Body:
+        for combination in itertools.product(*cases):
+            label = "-".join(slug(case) for case in combination)
+            name = f"{rule}[{label}]" if label else rule
+            found = rules.BY_NAME[side, rule]
+            assert name not in _checks[side], name
+
+            def run(partner: Any, combination: tuple[Any, ...] = combination) -> None:
+                body(partner, *combination)
+
+            _checks[side][name] = Check(name, found, run, risky)
+        return body
+
+    return register
+
+
+def checks(side: str) -> dict[str, Check]:
+    """Every check of a side by its name, in the order of the files."""
+    if side == "producer":
+        from . import producer_checks, table_checks  # noqa: F401
+    else:
+        from . import consumer_checks  # noqa: F401
+    return _checks[side]
+
+
+def select(side: str, pattern: str = "") -> Iterator[Check]:
+    """Those whose name holds the pattern (a regular expression)."""
+    return (each for each in checks(side).values() if re.search(pattern, each.name))
+
+
+def level_of(rule: Rule, claims: str) -> str:
+    """A rule that is younger than what the library claims is only noted."""
+    return rule.level if rule.since <= claims else "noted"
+
+
+def outcome(one: Check, partner: Any) -> Finding:
+    """Runs one check in this process."""
+    try:
+        one.run(partner)
+        status, evidence = PASS, ""
+    except NotApplicable as reason:
+        status, evidence = NA, str(reason)
+    except Broken as found:
+        status, evidence = FAIL, str(found)
+    except Exception as error:
+        status, evidence = ERROR, f"{type(error).__name__}: {error}"
+    return finding(one, level_of(one.rule, partner.claims), status, evidence)
+
+
+def finding(one: Check, level: str, status: str, evidence: str) -> Finding:
+    rule = one.rule
+    return Finding(one.name, rule.name, level, status, evidence, rule.source, rule.quote)

@@ -1,0 +1,528 @@
+"""What is checked of a consumer, by doubles of producers whose every byte is known."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+from .catalogue import Broken, NotApplicable, check, insist
+from .doubles import capsules as caps
+from .doubles.structs import ANY
+from .imports import (
+    EDITIONS,
+    Legacy,
+    LegacyAnswer,
+    NoKeywords,
+    Trial,
+    Versioned,
+    VersionedAlways,
+    WithTable,
+    WithTableMajorTwo,
+    WithTableNoBorrow,
+    observe,
+    same_values,
+    trial,
+)
+from .partner import DTYPES, OF_THE_STANDARD, Consumer
+
+SOME = ("bool", "int32", "float32", "float64", "complex64")
+FEW = ("float32", "int64")
+
+#: What a struct may lawfully say; the fields of a double.
+LAYOUTS: dict[str, dict[str, Any]] = {
+    name: ANY[name]
+    for name in (
+        "plain", "scalar", "empty", "strides of another order", "broadcast", "rows with gaps",
+        "every second item", "gaps around an extent of one", "odd stride on an extent of one",
+    )
+} | {
+    "vector": {"shape": (5,)},
+    "cube": {"shape": (2, 3, 4)},
+    "cube of another order": {"shape": (2, 3, 4), "strides": (1, 8, 2)},
+    "column": {"shape": (5, 1)},
+    "reversed": {"shape": (5,), "strides": (-1,), "start": 4},
+    "rows reversed": {"strides": (-3, 1), "start": 3},
+    "all alike": {"strides": (0, 0)},
+    "begins at the second element": {"shape": (5,), "start": 1},
+    "one dimension without elements": {"shape": (0,)},
+    "eight dimensions": {"shape": (1, 2, 1, 2, 1, 2, 1, 1)},
+}  # fmt: skip
+
+
+# ---- what is taken ------------------------------------------------------------------------
+
+
+@check("consumer", "takes", OF_THE_STANDARD)
+def takes(c: Consumer, dtype: str) -> None:
+    refusals = []
+    for kind in (Versioned, Legacy):
+        try:
+            made = trial(c, kind(dtype=dtype))
+        except NotApplicable:
+            continue
+        if not made.refused:
+            return
+        refusals.append(made.refused.text)
+    raise Broken(f"{dtype}: {'; '.join(dict.fromkeys(refusals))}")
+
+
+def is_taken(c: Consumer, array: Any, what: str) -> None:
+    made = trial(c, array)
+    insist(not made.refused, f"{what}: {made.refused and made.refused.text}")
+    same_values(observe(made.result), array, what)
+
+
+@check("consumer", "takes-legacy", FEW)
+def takes_legacy(c: Consumer, dtype: str) -> None:
+    is_taken(c, Legacy(dtype=dtype), "DLPack 0.x")
+
+
+@check("consumer", "takes-versioned", FEW)
+def takes_versioned(c: Consumer, dtype: str) -> None:
+    array = VersionedAlways(dtype=dtype, version=(1, 0))
+    made = trial(c, array)
+    if c.wants == "object" and not any("max_version" in each for each in array.keywords):
+        raise Broken("the consumer never asks for DLPack 1.x")
+    insist(not made.refused, f"DLPack 1.x: {made.refused and made.refused.text}")
+
+
+def objects_only(c: Consumer) -> None:
+    if c.wants != "object":
+        raise NotApplicable("the consumer takes capsules, and asks nobody")
+
+
+PRODUCERS: dict[str, Callable[..., Any]] = {"no new keyword": Legacy, "no keyword": NoKeywords}
+
+
+@check("consumer", "retries", PRODUCERS)
+def retries(c: Consumer, which: str) -> None:
+    objects_only(c)
+    is_taken(c, PRODUCERS[which](), f"a producer that knows {which}")
+
+
+@check("consumer", "legacy-answer", FEW)
+def legacy_answer(c: Consumer, dtype: str) -> None:
+    objects_only(c)
+    is_taken(c, LegacyAnswer(dtype=dtype), "a producer that takes max_version and answers 0.x")
+
+
+@check("consumer", "wrong-answer", FEW, risky=True)
+def wrong_answer(c: Consumer, dtype: str) -> None:
+    objects_only(c)
+    array = VersionedAlways(dtype=dtype)
+    same_values(observe(trial(c, array).taken().result), array, "DLPack 1.x unasked")
+
+
+# ---- how it asks -----------------------------------------------------------------------------
+
+
+def calls_of(c: Consumer, array: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+    objects_only(c)
+    trial(c, array)
+    if not array.calls:
+        raise NotApplicable("the consumer never calls __dlpack__")
+    return array.calls
+
+
+@check("consumer", "keywords-only", EDITIONS)
+def keywords_only(c: Consumer, edition: str) -> None:
+    positional = [each for each, _ in calls_of(c, EDITIONS[edition]()) if each]
+    insist(not positional, f"__dlpack__ is called with {positional}")
+
+
+@check("consumer", "stream-on-cpu", EDITIONS, FEW)
+def no_stream_for_the_host(c: Consumer, edition: str, dtype: str) -> None:
+    for positional, keywords in calls_of(c, EDITIONS[edition](dtype=dtype)):
+        stream = positional[0] if positional else keywords.get("stream")
+        insist(stream is None, f"stream={stream!r} is passed for host memory")
+
+
+@check("consumer", "asks-device", EDITIONS)
+def asks_for_the_device(c: Consumer, edition: str) -> None:
+    array = EDITIONS[edition]()
+    calls_of(c, array)
+    insist(array.device_calls, "__dlpack_device__() is never called")
+
+
+@check("consumer", "asks-version")
+def asks_for_a_version(c: Consumer) -> None:
+    _, keywords = calls_of(c, Versioned())[0]
+    version = keywords.get("max_version")
+    insist(isinstance(version, tuple), f"the first call has max_version={version!r}")
+
+
+# ---- values ---------------------------------------------------------------------------------
+
+
+def read_rightly(c: Consumer, array: Any, what: str) -> None:
+    made = trial(c, array).taken()
+    same_values(observe(made.result), array, what)
+
+
+@check("consumer", "values", LAYOUTS, SOME, EDITIONS, risky=True)
+def values(c: Consumer, layout: str, dtype: str, edition: str) -> None:
+    read_rightly(c, EDITIONS[edition](**{"dtype": dtype} | LAYOUTS[layout]), layout)
+
+
+@check("consumer", "values", [name for name in DTYPES if name not in SOME], EDITIONS)
+def values_of_dtype(c: Consumer, dtype: str, edition: str) -> None:
+    read_rightly(c, EDITIONS[edition](dtype=dtype), dtype)
+
+
+OFFSETS = {
+    "vector": {"shape": (5,), "start": 4},
+    "rows": {"shape": (2, 3), "start": 8},
+    "every second": {"shape": (3,), "strides": (2,), "start": 4},
+}
+
+
+@check("consumer", "byte-offset", OFFSETS, SOME, EDITIONS, risky=True)
+def byte_offset(c: Consumer, layout: str, dtype: str, edition: str) -> None:
+    fields = OFFSETS[layout]
+    offset = fields["start"] * caps.itemsize_of(dtype)
+    array = EDITIONS[edition](dtype=dtype, byte_offset=offset, **fields)
+    read_rightly(c, array, f"byte_offset {offset}")
+
+
+@check("consumer", "byte-offset", ("null strides",), EDITIONS, risky=True)
+def byte_offset_without_strides(c: Consumer, which: str, edition: str) -> None:
+    fields = {"shape": (5,), "start": 4, "byte_offset": 16, "null_strides": True}
+    read_rightly(c, EDITIONS[edition](**fields), "byte_offset 16")
+
+
+@check("consumer", "null-strides", ((5,), (2, 3), (2, 3, 4)), EDITIONS, risky=True)
+def null_strides(c: Consumer, shape: tuple[int, ...], edition: str) -> None:
+    array = EDITIONS[edition](shape, null_strides=True)
+    made = trial(c, array)
+    insist(not made.refused, f"shape {shape}: {made.refused and made.refused.text}")
+    same_values(observe(made.result), array, f"NULL strides and shape {shape}")
+
+
+@check("consumer", "empty", ((0,), (0, 3), (2, 0, 3)), EDITIONS, risky=True)
+def empty(c: Consumer, shape: tuple[int, ...], edition: str) -> None:
+    made = trial(c, EDITIONS[edition](shape, data=None))
+    insist(not made.refused, f"shape {shape}: {made.refused and made.refused.text}")
+
+
+@check("consumer", "missing-data", EDITIONS, risky=True)
+def missing_data(c: Consumer, edition: str) -> None:
+    made = trial(c, EDITIONS[edition](data=None))
+    insist(made.refused, "a struct with six elements and NULL for data is taken")
+
+
+@check("consumer", "zero-copy", FEW, EDITIONS)
+def shares(c: Consumer, dtype: str, edition: str) -> None:
+    made = trial(c, EDITIONS[edition](dtype=dtype)).taken()
+    seen = observe(made.result)
+    insist(seen.address == made.array.element_zero, "a plain row-major array was copied")
+
+
+# ---- who owns it -----------------------------------------------------------------------------
+
+
+@check("consumer", "owns", DTYPES, EDITIONS, risky=True)
+def owns(c: Consumer, dtype: str, edition: str) -> None:
+    made = trial(c, EDITIONS[edition](dtype=dtype)).taken()
+    early = made.made.deleted
+    what = "after the deleter was called" if early else "while the deleter was not called"
+    same_values(observe(made.result), made.array, what)
+
+
+@check("consumer", "owns", ("producer gone",), EDITIONS, risky=True)
+def owns_without_the_producer(c: Consumer, which: str, edition: str) -> None:
+    made = trial(c, EDITIONS[edition]()).taken()
+    array, made.array = made.array, None
+    record = array.last
+    record.owner = None
+    insist(record.deleted <= 1, f"the deleter was called {record.deleted} times")
+    same_values(observe(made.result), array, "with nothing but the result alive")
+
+
+@check("consumer", "gives-back", DTYPES, EDITIONS, risky=True)
+def gives_back(c: Consumer, dtype: str, edition: str) -> None:
+    record = trial(c, EDITIONS[edition](dtype=dtype)).taken().finish()
+    insist(record.deleted == 1, f"the deleter was called {record.deleted} times")
+
+
+@check("consumer", "gives-back", LAYOUTS, ("float32",), EDITIONS, risky=True)
+def gives_layouts_back(c: Consumer, layout: str, dtype: str, edition: str) -> None:
+    fields = {"dtype": dtype} | LAYOUTS[layout]
+    record = trial(c, EDITIONS[edition](**fields)).taken().finish()
+    insist(record.deleted == 1, f"the deleter was called {record.deleted} times")
+
+
+REFUSABLE: dict[str, dict[str, Any]] = {
+    "vectors": {"dtype": (2, 32, 4)},
+    "unknown code": {"dtype": (99, 8, 1)},
+    "reversed": LAYOUTS["reversed"],
+    "broadcast": LAYOUTS["broadcast"],
+    "rows with gaps": LAYOUTS["rows with gaps"],
+    "unknown device": {"device": (99, 0)},
+    "opaque": {"dtype": (3, 64, 1)},
+}
+
+
+@check("consumer", "gives-back-refused", REFUSABLE, EDITIONS, risky=True)
+def gives_back_what_it_refuses(c: Consumer, which: str, edition: str) -> None:
+    made = trial(c, EDITIONS[edition](**REFUSABLE[which]))
+    if not made.refused:
+        raise NotApplicable("it is taken")
+    record = made.finish()
+    insist(
+        record.deleted == 1,
+        f"refused ({made.refused.text}), and the deleter was called {record.deleted} times",
+    )
+
+
+@check("consumer", "null-deleter", EDITIONS, risky=True)
+def null_deleter(c: Consumer, edition: str) -> None:
+    made = trial(c, EDITIONS[edition](deleter=False)).taken()
+    same_values(observe(made.result), made.array, "a struct without a deleter")
+    made.finish()
+
+
+@check("consumer", "renames", EDITIONS)
+def renames(c: Consumer, edition: str) -> None:
+    made = trial(c, EDITIONS[edition]()).taken()
+    insist(made.left, "the consumer never asked for a capsule")
+    insist(made.left[-1].startswith("used_"), f"the capsule is still named {made.left[-1]!r}")
+
+
+@check("consumer", "consumed-once", EDITIONS, risky=True)
+def consumed_once(c: Consumer, edition: str) -> None:
+    made = caps.Made(version=None if edition == "legacy" else (1, 0))
+    capsule = made.capsule()
+    try:
+        first = c.consume(capsule)
+    except Exception as error:
+        raise NotApplicable("the consumer takes no such capsules") from error
+    if caps.name_of(capsule) in (caps.LEGACY, caps.VERSIONED):
+        raise NotApplicable("the capsule is not renamed, which another rule judges")
+    try:
+        second = c.consume(capsule)
+    except Exception:
+        del first, capsule
+        gc.collect()
+        insist(made.deleted == 1, f"the deleter was called {made.deleted} times")
+        return
+    raise Broken(f"a capsule that was consumed is taken again: {type(second).__name__}")
+
+
+@check("consumer", "struct-untouched", ("plain", "rows with gaps"), EDITIONS)
+def struct_is_untouched(c: Consumer, layout: str, edition: str) -> None:
+    untouched(trial(c, EDITIONS[edition](**LAYOUTS[layout])).taken())
+
+
+@check("consumer", "struct-untouched", ("null strides",), EDITIONS)
+def null_strides_are_untouched(c: Consumer, which: str, edition: str) -> None:
+    untouched(trial(c, EDITIONS[edition](null_strides=True)).taken())
+
+
+def untouched(made: Trial) -> None:
+    record = made.made
+    if record.deleted:
+        raise NotApplicable("the deleter was called already")
+    fields = type(record.struct.dl_tensor)._fields_
+    now = {name: getattr(record.struct.dl_tensor, name) for name, _ in fields}
+    fresh = made.array._export(None)
+    was = {name: getattr(fresh.struct.dl_tensor, name) for name, _ in fields}
+    caps.forget(fresh)
+    was["shape"] = caps.C.addressof(record._shape)
+    was["strides"] = record._strides and caps.C.addressof(record._strides)
+    changed = [name for name in now if now[name] != was[name]]
+    insist(not changed, f"the consumer wrote to {', '.join(changed)} of the producer's struct")
+
+
+# ---- versions and flags ---------------------------------------------------------------------
+
+
+class Unreadable(VersionedAlways):
+    """A struct of another major version, with nothing readable behind its flags."""
+
+    def _export(self, version: Any, **fields: Any) -> caps.Made:
+        made = super()._export(version, **fields)
+        caps.poison(made.struct.dl_tensor)
+        return made
+
+
+@check("consumer", "other-major", ((2, 0), (3, 1)), risky=True)
+def other_major(c: Consumer, version: tuple[int, int]) -> None:
+    if c.wants == "object" and "max_version" not in calls_of(c, Versioned())[0][1]:
+        raise NotApplicable("the consumer never asks for DLPack 1.x")
+    made = trial(c, Unreadable(version=version))
+    insist(made.refused, f"a struct of DLPack {version} is taken")
+    record = made.finish()
+    insist(record.deleted == 1, f"it is refused, and the deleter called {record.deleted} times")
+
+
+@check("consumer", "newer-minor", ((1, 1), (1, 3), (1, 99)))
+def newer_minor(c: Consumer, version: tuple[int, int]) -> None:
+    versioned_is_taken(c, Versioned(version=version), f"a struct of DLPack {version}")
+
+
+def versioned_is_taken(c: Consumer, array: Any, what: str) -> Trial:
+    """What only a struct of DLPack 1.x can say."""
+    made = trial(c, array)
+    if array.exports and array.last.name != caps.VERSIONED:
+        raise NotApplicable("the consumer asks for DLPack 0.x")
+    insist(not made.refused, f"{what}: {made.refused and made.refused.text}")
+    return made
+
+
+@check("consumer", "copied", FEW)
+def copied(c: Consumer, dtype: str) -> None:
+    made = versioned_is_taken(c, Versioned(dtype=dtype, flags=caps.IS_COPIED), "IS_COPIED")
+    same_values(observe(made.result), made.array, "IS_COPIED")
+
+
+@check("consumer", "read-only-taken", FEW)
+def read_only_is_taken(c: Consumer, dtype: str) -> None:
+    versioned_is_taken(c, Versioned(dtype=dtype, readonly=True), "READ_ONLY")
+
+
+@check("consumer", "read-only", FEW)
+def read_only_is_kept(c: Consumer, dtype: str) -> None:
+    made = trial(c, Versioned(dtype=dtype, readonly=True)).taken()
+    seen = observe(made.result)
+    if seen.address != made.array.element_zero:
+        return  # a copy, which may be written
+    if seen.read_only is None:
+        raise NotApplicable("the result has no way to say whether it may be written")
+    insist(seen.read_only, "memory with the flag READ_ONLY became an array that may be written")
+
+
+# ---- refusals -----------------------------------------------------------------------------
+
+
+@check("consumer", "unknown-dtype", ((15, 8, 1), (16, 8, 1), (17, 8, 1)), EDITIONS, risky=True)
+def unknown_dtype(c: Consumer, dtype: tuple[int, int, int], edition: str) -> None:
+    made = trial(c, EDITIONS[edition](dtype=dtype))
+    insist(made.refused, f"dtype {dtype} is taken")
+
+
+ODD = ((99, 8, 1), (2, 7, 1), (2, 32, 0), (2, 0, 1), (6, 1, 1), (0, 128, 1))
+
+
+@check("consumer", "odd-dtype", ODD, EDITIONS, risky=True)
+def odd_dtype(c: Consumer, dtype: tuple[int, int, int], edition: str) -> None:
+    made = trial(c, EDITIONS[edition](dtype=dtype))
+    insist(made.refused, f"dtype {dtype} is taken")
+
+
+@check("consumer", "other-device", ((7, 0), (9, 0), (16, 0), (99, 0)), EDITIONS, risky=True)
+def other_device(c: Consumer, device: tuple[int, int], edition: str) -> None:
+    made = trial(c, EDITIONS[edition](device=device))
+    if not made.refused:
+        raise NotApplicable(f"device {device} is taken")
+    kind, text, _ = made.refused
+    insist(issubclass(kind, BufferError), f"device {device}: {text}")
+
+
+class Failed(Exception):
+    """An exception that no library knows."""
+
+
+ERRORS = {
+    error.__name__: error
+    for error in (BufferError, ValueError, RuntimeError, MemoryError, NotImplementedError, Failed)
+}
+
+
+@check("consumer", "propagates", ERRORS, ("__dlpack__", "__dlpack_device__"))
+def propagates(c: Consumer, name: str, method: str) -> None:
+    objects_only(c)
+    error = ERRORS[name]
+    asked = []
+
+    class Failing(Versioned):
+        pass
+
+    def fail(self: Any, **_: Any) -> None:
+        asked.append(method)
+        raise error("made to fail")
+
+    setattr(Failing, method, fail)
+    made = trial(c, Failing())
+    if not asked:
+        raise NotApplicable(f"the consumer never calls {method}")
+    insist(made.refused, f"{method} raises {name}, and the consumer goes on")
+    assert made.refused
+    kind, text, cause = made.refused
+    reaches = issubclass(kind, error) or isinstance(cause, error)
+    insist(reaches, f"{method} raises {name}, the consumer {text}")
+
+
+@check("consumer", "no-methods")
+def no_methods(c: Consumer) -> None:
+    objects_only(c)
+    try:
+        c.consume(object())
+    except AttributeError:
+        return
+    except Exception as error:
+        raise Broken(f"an object without the methods: {type(error).__name__}: {error}") from error
+    raise Broken("an object without the methods is taken")
+
+
+# ---- keywords of from_dlpack -----------------------------------------------------------------
+
+KEYWORDS = {
+    "copy=None": {"copy": None},
+    "device=None": {"device": None},
+    "both": {"device": None, "copy": None},
+}
+
+
+@check("consumer", "copy-keyword", KEYWORDS)
+def has_keywords(c: Consumer, which: str) -> None:
+    objects_only(c)
+    refused = trial(c, Versioned(), **KEYWORDS[which]).refused
+    insist(not refused, f"{which}: {refused and refused.text}")
+
+
+def with_copy(c: Consumer, array: Any, copy: bool) -> Trial:
+    objects_only(c)
+    if trial(c, Versioned(), copy=None).refused:
+        raise NotApplicable("the consumer does not know the keyword copy")
+    return trial(c, array, copy=copy)
+
+
+@check("consumer", "copy-true", ("plain", "rows with gaps", "cube"), EDITIONS)
+def copy_true(c: Consumer, layout: str, edition: str) -> None:
+    made = with_copy(c, EDITIONS[edition](**LAYOUTS[layout]), True).taken()
+    seen = observe(made.result)
+    insist(seen.address != made.array.element_zero, "copy=True gives the producer's memory")
+    same_values(seen, made.array, "the copy")
+
+
+@check("consumer", "copy-false", ("plain", "rows with gaps", "cube", "reversed"), EDITIONS)
+def copy_false(c: Consumer, layout: str, edition: str) -> None:
+    made = with_copy(c, EDITIONS[edition](**LAYOUTS[layout]), False)
+    if made.refused:
+        kind, text, _ = made.refused
+        if issubclass(kind, TypeError):
+            raise NotApplicable(f"the producer does not know the keyword copy: {text}")
+        insist(issubclass(kind, BufferError | ValueError), f"copy=False: {text}")
+        return
+    seen = observe(made.result)
+    insist(seen.address == made.array.element_zero, "copy=False gives a copy")
+
+
+# ---- the C table -----------------------------------------------------------------------------
+
+
+@check("consumer", "table-no-borrow", FEW, risky=True)
+def table_without_borrowing(c: Consumer, dtype: str) -> None:
+    objects_only(c)
+    read_rightly(c, WithTable(dtype=dtype), "a producer with a C table")
+    is_taken(c, WithTableNoBorrow(dtype=dtype), "a C table without the borrowing function")
+
+
+@check("consumer", "table-major", FEW, risky=True)
+def table_of_another_major(c: Consumer, dtype: str) -> None:
+    objects_only(c)
+    array = WithTableMajorTwo(dtype=dtype)
+    trial(c, array)
+    used = array.table_calls + array.table_borrows
+    insist(not used, f"functions of a table of DLPack 2.0 were called {used} times")

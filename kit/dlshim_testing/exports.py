@@ -1,0 +1,173 @@
+"""What a producer gives, asked for in several ways, and deleters whose calls are counted."""
+
+from __future__ import annotations
+
+import ctypes as C
+from typing import Any
+
+from .catalogue import Broken, NotApplicable, insist
+from .doubles import capsules as caps
+from .partner import Producer, said
+
+#: Ways of asking, by name; "versioned" is how most consumers ask first.
+ASKS: dict[str, dict[str, Any]] = {
+    "bare": {},
+    "versioned": {"max_version": (1, 0)},
+    "newest": {"max_version": (1, 3), "dl_device": None, "copy": None},
+}
+
+
+def asked(array: Any, keywords: dict[str, Any]) -> Any:
+    """The capsule, or NotApplicable where the producer refuses: other rules judge refusals."""
+    try:
+        capsule = array.__dlpack__(**keywords)
+    except Exception as error:
+        how = ", ".join(f"{name}={value!r}" for name, value in keywords.items())
+        raise NotApplicable(f"__dlpack__({how}) refuses: {said(error)}") from error
+    insist(
+        isinstance(capsule, caps.Capsule),
+        f"__dlpack__ gave {type(capsule).__name__}, which is no capsule",
+    )
+    return capsule
+
+
+def view_of(capsule: Any) -> caps.View:
+    name = caps.name_of(capsule)
+    if name not in (caps.LEGACY, caps.VERSIONED):
+        raise NotApplicable(f"the capsule is named {name!r}")
+    view = caps.look(capsule)
+    if view.version is not None and view.version[0] != 1:
+        raise NotApplicable(f"the struct says DLPack {view.version}")
+    return view
+
+
+def on_host(view: caps.View) -> caps.View:
+    if view.device[0] not in (1, 3, 11, 13):
+        raise NotApplicable(f"the memory of device {view.device} is not read here")
+    return view
+
+
+Watched = tuple[Any, ...]
+
+
+class Watch:
+    """Counts the calls of a real struct's deleter, and lets only the first one through."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.calls = 0
+        self.view = view_of(capsule)
+        kind = caps.ManagedTensorVersioned if self.view.versioned else caps.ManagedTensor
+        self._struct = kind.from_address(self.view.address)
+        self._original = self._struct.deleter
+        if not self._original:
+            raise NotApplicable("the struct has no deleter")
+
+        @C.CFUNCTYPE(None, C.c_void_p)
+        def count(address: int) -> None:
+            self.calls += 1
+            if self.calls == 1:
+                self._struct.deleter = self._original
+                C.CFUNCTYPE(None, C.c_void_p)(self._original)(address)
+
+        caps.keep_for_ever(count)
+        self._struct.deleter = C.cast(count, C.c_void_p).value
+
+
+# ---- arrays whose values are known --------------------------------------------------------
+
+#: name -> (shape of the whole, one index for each axis or "T").
+LAYOUTS: dict[str, tuple[tuple[int, ...], Any]] = {
+    "whole": ((4, 6), ()),
+    "scalar": ((), ()),
+    "vector": ((7,), ()),
+    "cube": ((2, 3, 4), ()),
+    "one row": ((1, 5), ()),
+    "one column": ((5, 1), ()),
+    "rows": ((4, 6), (slice(1, 3),)),
+    "columns": ((4, 6), (slice(None), slice(2, 5))),
+    "row": ((4, 6), (2,)),
+    "column": ((4, 6), (slice(None), 1)),
+    "element": ((4, 6), (3, 4)),
+    "every second": ((7,), (slice(None, None, 2),)),
+    "every second column": ((4, 6), (slice(None), slice(1, None, 2))),
+    "transposed": ((4, 6), "T"),
+    "reversed": ((7,), (slice(None, None, -1),)),
+    "rows reversed": ((4, 6), (slice(None, None, -1),)),
+    "empty": ((0,), ()),
+    "empty rows": ((0, 3), ()),
+    "empty columns": ((2, 0, 3), ()),
+    "empty slice": ((4, 6), (slice(2, 2),)),
+}
+
+
+def laid_out(array: Any, index: Any) -> Any:
+    """The library's own view, or NotApplicable where it has none."""
+    if index == ():
+        return array
+    try:
+        return array.T if index == "T" else array[index]
+    except Exception as error:
+        raise NotApplicable(f"the library does not index like this: {said(error)}") from error
+
+
+def counted(shape: tuple[int, ...], index: Any) -> tuple[tuple[int, ...], list[int]]:
+    """(shape, positions in row-major order) that this index leaves of an array that counts up."""
+    strides = caps.row_major(shape)
+    if index == "T":
+        return shape[::-1], caps.offsets(shape[::-1], strides[::-1])
+    start, axes, steps = 0, [], []
+    for extent, stride, at in zip(shape, strides, [*index, *[slice(None)] * 9], strict=False):
+        if isinstance(at, int):
+            start += at * stride
+            continue
+        chosen = range(extent)[at]
+        axes.append(len(chosen))
+        steps.append(stride * chosen.step)
+        start += chosen.start * stride if chosen else 0
+    return tuple(axes), [start + offset for offset in caps.offsets(axes, steps)]
+
+
+def fill(array: Any, dtype: str) -> bool:
+    """Whether the array's elements count up from zero now.
+
+    They are written through DLPack where the producer does not say that they are read-only.
+    """
+    for keywords in ASKS["versioned"], ASKS["bare"]:
+        try:
+            capsule = array.__dlpack__(**keywords)
+            view = on_host(view_of(capsule))
+        except Exception:
+            continue
+        if not view.data and 0 not in view.shape:
+            return False
+        wanted = [caps.encode(dtype, k) for k in range(len(view.elements()))]
+        if view.elements() == wanted:
+            return True
+        if view.readonly or view.strides not in (None, caps.row_major(view.shape)):
+            return False
+        for position in range(len(wanted)):
+            view.write(position, position)
+        return True
+    return False
+
+
+def prepared(producer: Producer, layout: str, dtype: str) -> tuple[Any, list[bytes] | None]:
+    """An array of this layout, and its elements as they should be (None: they are all alike)."""
+    shape, index = LAYOUTS[layout]
+    whole = producer.make(shape, dtype)
+    known = fill(whole, dtype)
+    array = laid_out(whole, index)
+    _, positions = counted(shape, index)
+    return array, [caps.encode(dtype, k) for k in positions] if known else None
+
+
+def same_elements(view: caps.View, wanted: list[bytes], what: str) -> None:
+    insist(view.data or not wanted, f"{what}: data is NULL, and there are {len(wanted)} elements")
+    found = view.elements()
+    if found != wanted:
+        values = [caps.decode(view.dtype, raw) for raw in found[:8]]
+        meant = [caps.decode(view.dtype, raw) for raw in wanted[:8]]
+        raise Broken(
+            f"{what}: shape {view.shape}, strides {view.strides}, byte_offset {view.byte_offset} "
+            f"lead to {values}, and the array holds {meant}"
+        )

@@ -1,0 +1,212 @@
+"""What a consumer makes of a double, and how its result is read."""
+
+from __future__ import annotations
+
+import ctypes as C
+import gc
+from typing import Any, NamedTuple
+
+from .catalogue import Broken, NotApplicable, insist
+from .doubles import capsules as caps
+from .doubles import producers
+from .partner import Consumer, said
+
+ALIGNED = 64
+
+
+def aligned(memory: Any) -> Any:
+    """The same bytes at an address at which every consumer can share them."""
+    size = C.sizeof(memory)
+    room = (C.c_char * (size + ALIGNED))()
+    begin = -C.addressof(room) % ALIGNED
+    block = (C.c_char * size).from_buffer(room, begin)
+    C.memmove(C.addressof(block), C.addressof(memory), size)
+    return block
+
+
+class Lending:
+    """Poisons what it lent when the deleter is called, so that a later read shows.
+
+    Its capsules are kept until the consumer has returned: one that goes while an exception is
+    pending would run its destructor, which is Python, with that exception.
+    """
+
+    def __init__(self, *arguments: Any, **fields: Any) -> None:
+        super().__init__(*arguments, **fields)
+        self.memory = aligned(self.memory)
+        self.given: list[Any] = []
+
+    def _export(self, version: Any, **fields: Any) -> caps.Made:
+        memory = fields.get("memory", self.memory)
+        return super()._export(version, **{"on_delete": lambda: caps.poison(memory)} | fields)
+
+    def __dlpack__(self, *arguments: Any, **keywords: Any) -> Any:
+        capsule = super().__dlpack__(*arguments, **keywords)
+        self.given.append(capsule)
+        return capsule
+
+
+class Legacy(Lending, producers.P1):
+    """`__dlpack__(*, stream=None)`: DLPack 0.x."""
+
+
+class NoKeywords(Lending, producers.P1a):
+    """`__dlpack__()`: DLPack 0.x."""
+
+
+class LegacyAnswer(Lending, producers.P1b):
+    """Every keyword is taken, and DLPack 0.x answered."""
+
+
+class Versioned(Lending, producers.P2):
+    """Everything of 2023.12; DLPack 0.x where no `max_version` is given."""
+
+
+class VersionedAlways(Lending, producers.VersionedAlways):
+    """DLPack 1.x whatever was asked."""
+
+
+class WithTable(Lending, producers.P3):
+    """A C table beside `__dlpack__`."""
+
+
+class WithTableNoBorrow(Lending, producers.P3NoBorrow):
+    """A C table without the borrowing function."""
+
+
+class WithTableMajorTwo(Lending, producers.P3MajorTwo):
+    """A C table of a version that nobody knows."""
+
+
+EDITIONS = {"legacy": Legacy, "versioned": Versioned}
+
+
+class Seen(NamedTuple):
+    """What a consumer's result holds, by the result's own protocols."""
+
+    shape: tuple[int, ...]
+    dtype: tuple[int, int, int]
+    elements: list[bytes]
+    address: int
+    read_only: bool | None
+    """None: the result has no way to say it."""
+
+
+def observe(result: Any) -> Seen:
+    """Reads a result by its own `__dlpack__`, else by whatever dlshim takes."""
+    read_only = None
+    try:
+        with memoryview(result) as buffer:
+            read_only = buffer.readonly
+    except Exception:
+        pass
+    why = []
+    for give in (
+        lambda: result.__dlpack__(max_version=(1, 3)),
+        lambda: result.__dlpack__(),
+        lambda: _by_dlshim(result),
+    ):
+        try:
+            capsule = give()
+            view = caps.look(capsule)
+            if view.device[0] not in (1, 3, 11, 13):
+                raise NotApplicable(f"the result is on device {view.device}")
+            if read_only is None and view.versioned:
+                read_only = view.readonly
+            elements = view.elements() if view.data or 0 in view.shape else []
+            return Seen(view.shape, view.dtype, elements, view.element_zero, read_only)
+        except Exception as error:
+            why.append(said(error))
+    raise NotApplicable(f"the result, a {type(result).__name__}, cannot be read: {why[-1]}")
+
+
+def _by_dlshim(result: Any) -> Any:
+    import dlshim
+
+    return dlshim.to_capsule(result, max_version=(1, 0))
+
+
+class Refused(NamedTuple):
+    kind: type[BaseException]
+    text: str
+    cause: BaseException | None
+    """What the exception says it comes from (``raise ... from cause``)."""
+
+
+class Trial:
+    """One import: what the consumer made of a double, or how it refused it."""
+
+    def __init__(self, consumer: Consumer, array: Any, **keywords: Any) -> None:
+        self.array = array
+        self.left: list[str] = []
+        """The names that the capsules have afterwards."""
+        self.result: Any = None
+        self.refused: Refused | None = None
+        try:
+            self.result = consumer.consume(self._subject(consumer.wants), **keywords)
+        except Exception as error:
+            self.refused = Refused(type(error), said(error), error.__cause__)
+        self.left = [caps.name_of(capsule) for capsule in array.given]
+        array.given.clear()
+
+    def _subject(self, wants: str) -> Any:
+        if wants == "object":
+            return self.array
+        versioned = isinstance(self.array, Versioned | VersionedAlways)
+        if versioned != (wants == "versioned capsule"):
+            raise_not = "1.x" if versioned else "0.x"
+            raise _NotAsked(f"the consumer takes no capsules of DLPack {raise_not}")
+        keywords = {"max_version": (1, 0)} if versioned else {}
+        return self.array.__dlpack__(**keywords)
+
+    @property
+    def made(self) -> caps.Made:
+        """The producer's side of what was consumed last."""
+        if not self.array.exports:
+            raise NotApplicable("the consumer never asked for a capsule")
+        return self.array.last
+
+    def taken(self) -> Trial:
+        """Itself; NotApplicable where the consumer refuses."""
+        if self.refused:
+            raise NotApplicable(f"the consumer refuses: {self.refused.text}")
+        return self
+
+    def finish(self) -> caps.Made:
+        """Drops the result, and everything that leads to it."""
+        self.result = None
+        if not self.made.deleted:  # a cycle may hold the result
+            gc.collect()
+        return self.made
+
+
+class _NotAsked(NotApplicable):
+    pass
+
+
+def trial(consumer: Consumer, array: Any, **keywords: Any) -> Trial:
+    made = Trial(consumer, array, **keywords)
+    if made.refused and made.refused.kind is _NotAsked:
+        raise NotApplicable(made.refused.text)
+    return made
+
+
+def numbers(dtype: tuple[int, int, int], elements: list[bytes]) -> list[Any]:
+    return [caps.decode(dtype, raw) for raw in elements]
+
+
+def same_values(seen: Seen, array: Any, what: str) -> None:
+    """The result has the double's shape and values; another dtype must hold the same numbers."""
+    insist(seen.shape == array.shape, f"{what}: shape {array.shape} became {seen.shape}")
+    dtype = caps.dtype_tuple(array.dtype)
+    meant = caps.offsets(array.shape, array.strides)
+    wanted = [caps.encode(dtype, array.start + offset) for offset in meant]
+    if seen.dtype == dtype:
+        found = seen.elements == wanted
+    else:
+        found = numbers(seen.dtype, seen.elements) == numbers(dtype, wanted)
+    if not found:
+        raise Broken(
+            f"{what}: {numbers(seen.dtype, seen.elements)[:8]} was read of dtype {seen.dtype}, "
+            f"where {numbers(dtype, wanted)[:8]} of dtype {dtype} lies"
+        )

@@ -1,0 +1,504 @@
+"""What is checked of a producer: `__dlpack__`, `__dlpack_device__` and the structs they give."""
+
+from __future__ import annotations
+
+import ctypes as C
+import gc
+import sys
+from typing import Any
+
+from .catalogue import Broken, NotApplicable, check, insist
+from .doubles import capsules as caps
+from .exports import (
+    ASKS,
+    LAYOUTS,
+    Watch,
+    asked,
+    on_host,
+    prepared,
+    same_elements,
+    view_of,
+)
+from .partner import DTYPES, OF_THE_STANDARD, Producer, said
+
+SOME = ("bool", "int32", "float32", "float64", "complex64")
+FEW = ("float32", "int64")
+STREAMS = (-1, 0, 1, 2)
+UNKNOWN_DEVICES = ((7, 0), (9, 0), (16, 0), (99, 0))
+
+
+# ---- the methods ---------------------------------------------------------------------------
+
+
+@check("producer", "methods")
+def has_methods(p: Producer) -> None:
+    array = p.make((2, 3))
+    for name in ("__dlpack__", "__dlpack_device__"):
+        insist(hasattr(array, name), f"{type(array).__name__} has no {name}")
+    failures = []
+    for ask in ("versioned", "bare"):
+        try:
+            asked(array, ASKS[ask])
+            return
+        except NotApplicable as refused:
+            failures.append(str(refused))
+    raise Broken("; ".join(failures))
+
+
+def device_of(array: Any) -> tuple[int, int]:
+    try:
+        kind, index = array.__dlpack_device__()
+        return int(kind), int(index)
+    except Exception as error:
+        raise NotApplicable(f"__dlpack_device__() gives no pair: {said(error)}") from error
+
+
+@check("producer", "device-pair", SOME)
+def device_pair(p: Producer, dtype: str) -> None:
+    array = p.make((2, 3), dtype)
+    if not hasattr(array, "__dlpack_device__"):
+        raise Broken("there is no __dlpack_device__")
+    answer = array.__dlpack_device__()
+    pair = isinstance(answer, tuple) and len(answer) == 2
+    insist(pair and isinstance(answer[1], int), f"__dlpack_device__() gave {answer!r}")
+    try:
+        int(answer[0])
+    except (TypeError, ValueError) as error:
+        raise Broken(f"the device type {answer[0]!r} is no integer") from error
+
+
+@check("producer", "device-agrees", SOME, ASKS)
+def device_agrees(p: Producer, dtype: str, ask: str) -> None:
+    array = p.make((2, 3), dtype)
+    told = device_of(array)
+    view = view_of(asked(array, ASKS[ask]))
+    insist(view.device == told, f"__dlpack_device__() tells {told}, the capsule {view.device}")
+
+
+@check("producer", "device-id", ASKS)
+def device_id(p: Producer, ask: str) -> None:
+    view = view_of(asked(p.make((2, 3)), ASKS[ask]))
+    if view.device[0] not in (1, 3, 13):
+        raise NotApplicable(f"device {view.device} is no host memory")
+    insist(view.device[1] == 0, f"the capsule's device is {view.device}")
+
+
+# ---- capsules and deleters ---------------------------------------------------------------
+
+
+@check("producer", "capsule-name", DTYPES, ASKS)
+def capsule_name(p: Producer, dtype: str, ask: str) -> None:
+    capsule = asked(p.make((2, 3), dtype), ASKS[ask])
+    name = caps.name_of(capsule)
+    insist(name in (caps.LEGACY, caps.VERSIONED), f"the capsule is named {name!r}")
+
+
+@check("producer", "bare-legacy", SOME)
+def bare_is_legacy(p: Producer, dtype: str) -> None:
+    name = caps.name_of(asked(p.make((2, 3), dtype), {}))
+    insist(name == caps.LEGACY, f"without max_version the capsule is named {name!r}")
+
+
+@check("producer", "fresh-capsule", ASKS)
+def fresh_capsule(p: Producer, ask: str) -> None:
+    array = p.make((2, 3))
+    first, second = asked(array, ASKS[ask]), asked(array, ASKS[ask])
+    insist(first is not second, "two calls gave the same capsule")
+    insist(
+        caps.pointer_of(first) != caps.pointer_of(second),
+        "two capsules hold one and the same struct",
+    )
+
+
+@check("producer", "destructor-frees", FEW, ASKS, risky=True)
+def destructor_frees(p: Producer, dtype: str, ask: str) -> None:
+    array = p.make((2, 3), dtype)
+    before = sys.getrefcount(array)
+    capsule = asked(array, ASKS[ask])
+    held = sys.getrefcount(array) > before
+    watch = Watch(capsule)
+    del capsule
+    if watch.calls == 0:
+        gc.collect()
+    if watch.calls == 0 and held and sys.getrefcount(array) == before:
+        return  # a destructor that frees without the struct's own pointer
+    insist(watch.calls == 1, f"the capsule is gone, and its deleter was called {watch.calls} times")
+
+
+@check("producer", "destructor-spares", FEW, ASKS, risky=True)
+def destructor_spares(p: Producer, dtype: str, ask: str) -> None:
+    capsule = asked(p.make((2, 3), dtype), ASKS[ask])
+    watch = Watch(capsule)
+    name, address = caps.name_of(capsule), watch.view.address
+    caps.rename(capsule)
+    del capsule
+    insist(watch.calls == 0, "a capsule that was renamed as used called the deleter")
+    caps.call_deleter(address, name, held=True)
+    insist(watch.calls == 1, f"the deleter was called {watch.calls} times")
+
+
+@check("producer", "deleter-without-gil", FEW, ASKS, risky=True)
+def deleter_without_gil(p: Producer, dtype: str, ask: str) -> None:
+    if not caps.has_c_threads():
+        raise NotApplicable("no threads of C can be made here")
+    array = p.make((2, 3), dtype)
+    capsule = asked(array, ASKS[ask])
+    view = view_of(capsule)
+    if not view.deleter:
+        raise NotApplicable("the struct has no deleter")
+    caps.rename(capsule)
+    del array, capsule
+    caps.delete_on_c_thread(view.address, view.name)
+
+
+@check("producer", "keeps-memory", SOME, ASKS, risky=True)
+def keeps_memory(p: Producer, dtype: str, ask: str) -> None:
+    array, wanted = prepared(p, "cube", dtype)
+    capsule = asked(array, ASKS[ask])
+    view = on_host(view_of(capsule))
+    before = view.elements() if wanted is None else wanted
+    del array
+    gc.collect()
+    rivals = []
+    for _ in range(8):  # whoever gets the memory next writes into it
+        rival, _ = prepared(p, "cube", dtype)
+        rivals.append(rival)
+        caps.poison((C.c_char * (len(before) * caps.itemsize_of(dtype)))())
+    same_elements(view, before, "after the array is gone")
+
+
+# ---- fields --------------------------------------------------------------------------------
+
+
+def shape_of(array: Any) -> tuple[int, ...] | None:
+    try:
+        return tuple(int(extent) for extent in array.shape)
+    except Exception:
+        return None
+
+
+@check("producer", "shape", LAYOUTS, ("bare", "versioned"))
+def shape_is_told(p: Producer, layout: str, ask: str) -> None:
+    array, _ = prepared(p, layout, "float32")
+    meant = shape_of(array)
+    if meant is None:
+        raise NotApplicable("the array has no shape")
+    view = view_of(asked(array, ASKS[ask]))
+    insist(view.ndim >= 0, f"ndim is {view.ndim}")
+    insist(view.ndim == 0 or view.shape_address, f"shape is NULL and ndim {view.ndim}")
+    insist(view.shape == meant, f"the struct says {view.shape}, the array {meant}")
+
+
+@check("producer", "dtype", DTYPES, ("bare", "versioned"))
+def dtype_is_told(p: Producer, dtype: str, ask: str) -> None:
+    view = view_of(asked(p.make((2, 3), dtype), ASKS[ask]))
+    meant = caps.DTYPES[dtype]
+    insist(view.dtype == meant, f"{dtype} is {meant} in DLPack, and the struct says {view.dtype}")
+
+
+@check("producer", "dtype-support", OF_THE_STANDARD)
+def dtype_is_exported(p: Producer, dtype: str) -> None:
+    array = p.make((2, 3), dtype)
+    failures = []
+    for ask in ("versioned", "bare"):
+        try:
+            asked(array, ASKS[ask])
+            return
+        except NotApplicable as refused:
+            failures.append(str(refused))
+    raise Broken("; ".join(failures))
+
+
+@check("producer", "strides-present", LAYOUTS, ("versioned", "newest"))
+def strides_are_present(p: Producer, layout: str, ask: str) -> None:
+    array, _ = prepared(p, layout, "float32")
+    view = view_of(asked(array, ASKS[ask]))
+    if view.version is None or view.version < (1, 2):
+        raise NotApplicable(f"the struct says {view.version}, which allows NULL strides")
+    if view.ndim:
+        insist(view.strides is not None, f"a struct of DLPack {view.version} has NULL strides")
+
+
+@check("producer", "data-present", LAYOUTS, ("bare", "versioned"))
+def data_are_present(p: Producer, layout: str, ask: str) -> None:
+    array, _ = prepared(p, layout, "float32")
+    view = view_of(asked(array, ASKS[ask]))
+    if 0 in view.shape:
+        raise NotApplicable("an array without elements")
+    insist(view.data, f"data is NULL, and the shape {view.shape}")
+
+
+@check("producer", "data-of-empty", [name for name in LAYOUTS if "empty" in name])
+def data_of_empty(p: Producer, layout: str) -> None:
+    array, _ = prepared(p, layout, "float32")
+    view = view_of(asked(array, ASKS["versioned"]))
+    insist(not view.data, f"shape {view.shape}, and data is not NULL")
+
+
+@check("producer", "values", LAYOUTS, SOME, ("bare", "versioned"))
+def values_are_there(p: Producer, layout: str, dtype: str, ask: str) -> None:
+    array, wanted = prepared(p, layout, dtype)
+    if wanted is None:
+        raise NotApplicable("the array may not be written, and its elements do not count up")
+    same_elements(on_host(view_of(asked(array, ASKS[ask]))), wanted, layout)
+
+
+@check("producer", "values", [name for name in DTYPES if name not in SOME], ("bare", "versioned"))
+def values_of_dtype(p: Producer, dtype: str, ask: str) -> None:
+    values_are_there(p, "rows", dtype, ask)
+
+
+SPECIAL = 8  # how many special arrays of a library there are checks for
+NUMBERED = [f"special {k}" for k in range(SPECIAL)]
+REFUSED = [f"refused {k}" for k in range(SPECIAL)]
+
+
+@check("producer", "special-values", NUMBERED, ("bare", "versioned"))
+def special_values(p: Producer, which: str, ask: str) -> None:
+    name, make = one_of(p.special, which)
+    array, values = make()
+    view = on_host(view_of(asked(array, ASKS[ask])))
+    same_elements(view, [caps.encode(view.dtype, value) for value in values], name)
+
+
+def one_of(table: dict[str, Any], which: str) -> tuple[str, Any]:
+    number = int(which.split()[-1])
+    if number >= len(table):
+        raise NotApplicable("no such array was given")
+    return list(table.items())[number]
+
+
+@check("producer", "zero-copy", ("whole", "rows", "every second"))
+def exports_share(p: Producer, layout: str) -> None:
+    array, _ = prepared(p, layout, "float32")
+    first, second = (asked(array, ASKS["versioned"]) for _ in range(2))
+    one, other = view_of(first), view_of(second)
+    insist(
+        one.element_zero == other.element_zero,
+        "two exports of one array lie at different addresses",
+    )
+
+
+# ---- what is asked -------------------------------------------------------------------------
+
+
+def answers(array: Any, **keywords: Any) -> BaseException | None:
+    """What `__dlpack__` raises, if anything."""
+    try:
+        array.__dlpack__(**keywords)
+    except Exception as error:
+        return error
+    return None
+
+
+def on_cpu(p: Producer) -> Any:
+    array = p.make((2, 3))
+    if (device := device_of(array))[0] != 1:
+        raise NotApplicable(f"the array is on device {device}")
+    return array
+
+
+@check("producer", "stream-none", DTYPES)
+def stream_none(p: Producer, dtype: str) -> None:
+    array = p.make((2, 3), dtype)
+    asked(array, {})  # a dtype that is refused anyhow is no matter of the stream
+    error = answers(array, stream=None)
+    insist(error is None, f"stream=None: {error and said(error)}")
+
+
+@check("producer", "stream-on-cpu", STREAMS)
+def stream_on_cpu(p: Producer, stream: int) -> None:
+    insist(answers(on_cpu(p), stream=stream), f"stream={stream} is taken for host memory")
+
+
+KEYWORDS: dict[str, dict[str, Any]] = {
+    "max_version=None": {"max_version": None},
+    "dl_device=None": {"dl_device": None},
+    "copy=None": {"copy": None},
+    "all None": {"stream": None, "max_version": None, "dl_device": None, "copy": None},
+    "max_version=(1,0)": {"max_version": (1, 0)},
+}
+
+
+@check("producer", "keywords", KEYWORDS)
+def keywords_are_taken(p: Producer, case: str) -> None:
+    error = answers(p.make((2, 3)), **KEYWORDS[case])
+    insist(not isinstance(error, TypeError), f"{case}: {error and said(error)}")
+    if error is not None:
+        raise NotApplicable(f"refused, but not for the keyword: {said(error)}")
+
+
+@check("producer", "keyword-only")
+def keyword_only(p: Producer) -> None:
+    array = p.make((2, 3))
+    try:
+        array.__dlpack__(None)
+    except TypeError:
+        return
+    raise Broken("__dlpack__(None) is taken")
+
+
+@check("producer", "unknown-keyword")
+def unknown_keyword(p: Producer) -> None:
+    error = answers(p.make((2, 3)), not_a_keyword=1)
+    insist(isinstance(error, TypeError), f"an unknown keyword: {said(error) if error else 'taken'}")
+
+
+VERSIONS = ((1, 0), (1, 1), (1, 2), (1, 3), (1, 99), (2, 0))
+
+
+@check("producer", "versioned-answer", FEW, VERSIONS)
+def versioned_answer(p: Producer, dtype: str, version: tuple[int, int]) -> None:
+    array = p.make((2, 3), dtype)
+    error = answers(array, max_version=version)
+    insist(error is None, f"max_version={version}: {error and said(error)}")
+    name = caps.name_of(asked(array, {"max_version": version}))
+    insist(name == caps.VERSIONED, f"max_version={version} is answered by {name!r}")
+
+
+@check("producer", "known-major", VERSIONS[:-1])
+def known_major(p: Producer, version: tuple[int, int]) -> None:
+    capsule = asked(p.make((2, 3)), {"max_version": version})
+    if caps.name_of(capsule) != caps.VERSIONED:
+        raise NotApplicable("the answer is DLPack 0.x")
+    major = caps.look(capsule).version
+    insist(major and major[0] == 1, f"max_version={version} is answered by a struct of {major}")
+
+
+@check("producer", "older-version", ((0, 5), (0, 8)))
+def older_version(p: Producer, version: tuple[int, int]) -> None:
+    array = p.make((2, 3))
+    if isinstance(answers(array, max_version=None), TypeError):
+        raise NotApplicable("max_version is not known")
+    error = answers(array, max_version=version)
+    if error is None:
+        name = caps.name_of(asked(array, {"max_version": version}))
+        insist(name == caps.LEGACY, f"max_version={version} is answered by {name!r}")
+    else:
+        insist(isinstance(error, BufferError), f"max_version={version}: {said(error)}")
+
+
+@check("producer", "known-flags", ("whole", "rows", "empty"))
+def known_flags(p: Producer, layout: str) -> None:
+    array, _ = prepared(p, layout, "float32")
+    view = view_of(asked(array, ASKS["versioned"]))
+    if view.flags is None:
+        raise NotApplicable("the answer is DLPack 0.x, which has no flags")
+    insist(view.flags & ~7 == 0, f"flags are {view.flags:#x}")
+
+
+@check("producer", "to-cpu", FEW)
+def to_cpu(p: Producer, dtype: str) -> None:
+    array = p.make((2, 3), dtype)
+    error = answers(array, dl_device=(1, 0), max_version=(1, 0))
+    insist(error is None, f"dl_device=(1, 0): {error and said(error)}")
+    view = view_of(asked(array, {"dl_device": (1, 0), "max_version": (1, 0)}))
+    insist(view.device == (1, 0), f"dl_device=(1, 0) gives memory of {view.device}")
+
+
+@check("producer", "other-device", UNKNOWN_DEVICES, ("bare", "versioned"))
+def other_device(p: Producer, device: tuple[int, int], ask: str) -> None:
+    array = on_cpu(p)
+    if isinstance(answers(array, dl_device=None), TypeError):
+        raise Broken("dl_device is not known")
+    error = answers(array, dl_device=device, **ASKS[ask])
+    insist(
+        isinstance(error, BufferError),
+        f"dl_device={device}: {said(error) if error else 'taken'}",
+    )
+
+
+# ---- copies and flags ----------------------------------------------------------------------
+
+
+@check("producer", "copy-supported", ("bare", "versioned"))
+def copy_is_supported(p: Producer, ask: str) -> None:
+    error = answers(p.make((2, 3)), copy=True, **ASKS[ask])
+    insist(error is None, f"copy=True: {error and said(error)}")
+
+
+@check("producer", "copy-true", LAYOUTS, ("bare", "versioned"))
+def copy_is_made(p: Producer, layout: str, ask: str) -> None:
+    array, wanted = prepared(p, layout, "float32")
+    own = on_host(view_of(asked(array, ASKS[ask])))
+    capsule = asked(array, {"copy": True, **ASKS[ask]})
+    view = on_host(view_of(capsule))
+    if 0 in view.shape:
+        return
+    insist(view.element_zero != own.element_zero, "copy=True gives the array's own memory")
+    same_elements(view, own.elements() if wanted is None else wanted, "the copy")
+
+
+@check("producer", "copied-flag", LAYOUTS)
+def copy_has_its_flag(p: Producer, layout: str) -> None:
+    array, _ = prepared(p, layout, "float32")
+    view = view_of(asked(array, {"copy": True, "max_version": (1, 0)}))
+    if view.flags is None:
+        raise NotApplicable("the answer is DLPack 0.x, which has no flags")
+    insist(view.copied, f"copy=True gives flags {view.flags}, without IS_COPIED")
+
+
+@check("producer", "copied-falsely", ("whole", "rows", "every second", "transposed"))
+def shared_is_not_copied(p: Producer, layout: str) -> None:
+    array, _ = prepared(p, layout, "float32")
+    first, second = (asked(array, ASKS["versioned"]) for _ in range(2))
+    view, again = view_of(first), view_of(second)
+    if view.element_zero != again.element_zero:
+        raise NotApplicable("each export is a copy")
+    insist(not view.copied, "memory that two exports share has the flag IS_COPIED")
+
+
+@check("producer", "copy-false", LAYOUTS, ("bare", "versioned"))
+def copy_false_shares(p: Producer, layout: str, ask: str) -> None:
+    array, _ = prepared(p, layout, "float32")
+    own_capsule = asked(array, ASKS[ask])
+    own = view_of(own_capsule)
+    error = answers(array, copy=False, **ASKS[ask])
+    if isinstance(error, TypeError):
+        raise NotApplicable(f"copy is not known: {said(error)}")
+    if error is not None:
+        allowed = isinstance(error, BufferError | ValueError)
+        insist(allowed, f"copy=False: {said(error)}")
+        return
+    view = view_of(asked(array, {"copy": False, **ASKS[ask]}))
+    insist(0 in view.shape or view.element_zero == own.element_zero, "copy=False gives a copy")
+    insist(not view.copied, "copy=False gives a struct with the flag IS_COPIED")
+
+
+def read_only_array(p: Producer) -> Any:
+    """An array that may not be written: what was given, or NumPy's way of making one."""
+    if p.read_only is not None:
+        return p.read_only()
+    array = p.make((2, 3))
+    try:
+        array.flags.writeable = False
+    except Exception as error:
+        raise NotApplicable("no way is known to make a read-only array") from error
+    return array
+
+
+@check("producer", "read-only-flag", ("versioned", "newest"))
+def read_only_has_its_flag(p: Producer, ask: str) -> None:
+    view = view_of(asked(read_only_array(p), ASKS[ask]))
+    if view.flags is None:
+        raise NotApplicable("the answer is DLPack 0.x, which has no flags")
+    insist(view.readonly, f"an array that may not be written has flags {view.flags}")
+
+
+@check("producer", "read-only-legacy")
+def read_only_as_legacy(p: Producer) -> None:
+    array = read_only_array(p)
+    if answers(array) is not None:
+        return
+    name = caps.name_of(asked(array, ASKS["bare"]))
+    insist(name != caps.LEGACY, "memory that may not be written is given out as DLPack 0.x")
+
+
+@check("producer", "refusals", REFUSED, ("bare", "versioned"))
+def refusals(p: Producer, which: str, ask: str) -> None:
+    name, make = one_of(p.refused, which)
+    array = make()
+    error = answers(array, **ASKS[ask])
+    if error is None:
+        raise NotApplicable(f"{name}: is exported")
+    insist(isinstance(error, BufferError), f"{name}: {said(error)}")

@@ -1,0 +1,315 @@
+"""The rules that the checks test: each with its level and the sentence that it comes from.
+
+This table is the only place where a rule stands: checks, reports, the manual and tests read it.
+A quotation is shortened by " ... " only.  MUST is what the cited text demands, SHOULD what it
+recommends or describes, HABIT what no text asks for and careful libraries do all the same.  Only a
+MUST fails a run.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+MUST, SHOULD, HABIT = "MUST", "SHOULD", "HABIT"
+LEVELS = (MUST, SHOULD, HABIT)
+
+#: The editions of the array API standard, oldest first; a claim is one of them.
+EDITIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
+
+ARRAY = "array API {}, array.__dlpack__"
+DEVICE = "array API {}, array.__dlpack_device__"
+FROM = "array API {}, from_dlpack"
+INTERCHANGE = "array API {}, data interchange"
+PYTHON = "DLPack, Python specification"
+HEADER = "DLPack {}, dlpack.h"
+
+
+class Rule(NamedTuple):
+    name: str
+    side: str
+    """Who has to follow it: "producer" or "consumer"."""
+    level: str
+    since: str
+    """The first edition of the array API that says so; of a library that claims an older one, what
+    breaks the rule is only noted."""
+    source: str
+    quote: str
+    """The sentence that is tested; empty for a HABIT."""
+    about: str
+    """What the checks ask, in one sentence of ours."""
+
+
+def _rules(side: str, *rows: tuple[str, str, str, str, str, str]) -> list[Rule]:
+    return [
+        Rule(name, side, level, since or EDITIONS[0], source.format(since), quote, about)
+        for name, level, since, source, quote, about in rows
+    ]
+
+
+_TWO_METHODS = "uses them to construct a new array containing the data from the input array"
+_NAME = 'The producer must set the ``PyCapsule`` name to ``"dltensor"``'
+_ONCE = "it is consumed exactly once, and it will not be visible to users of the Python API"
+_DESTRUCTOR = (
+    "set :c:type:`PyCapsule_Destructor` that calls the ``deleter`` of the ``DLManagedTensor`` when "
+    'the ``"dltensor"``-named capsule is no longer needed'
+)
+_ONLY_UNUSED = (
+    "ensured if ``PyCapsule_Destructor`` calls ``deleter`` only for capsules whose name is "
+    '``"dltensor"``'
+)
+_GIL = "the GIL must be acquired explicitly if it uses Python objects or API"
+_KEEPS = "The producer keeps owning the memory of ``x`` (and ``y`` if a copy is made)"
+_ZERO_COPY = "If possible, this must be zero-copy (i.e. ``y`` will be a *view* on ``x``)."
+_MAX_VERSION = (
+    "This method may return a capsule of version ``max_version`` (recommended if it does support "
+    "that), or of a different version."
+)
+_COPIED_FLAG = "When a copy happens, the ``DLPACK_FLAG_BITMASK_IS_COPIED`` flag must be set."
+_SOLE = (
+    "If set, the tensor is considered solely owned throughout its lifetime by the consumer, until "
+    "the producer-provided deleter is invoked."
+)
+_NEVER_COPY = (
+    "If ``False``, the function must never copy, and raise a ``BufferError`` in case a copy is "
+    "deemed necessary"
+)
+_CPU_STREAM = "On CPU and other device types without streams, only ``None`` is accepted."
+_CANNOT = (
+    "Implementations should raise ``BufferError`` when the data cannot be exported as DLPack "
+    "(e.g., incompatible dtype or strides)."
+)
+_TRANSFER = (
+    "ownership of the ``DLManagedTensor`` from the capsule to its own object. It does so by "
+    'renaming the capsule to ``"used_dltensor"``'
+)
+_GIVE_BACK = (
+    "When the borrowing framework doesn't need the tensor, it should call the deleter to notify "
+    "the host that the resource is no longer needed."
+)
+_VERIFY = "the consumer must verify the version even when `max_version` is passed"
+_BOTH = "a library should try to support both during the transition period if possible"
+_STRIDES = "strides of the tensor (in number of elements, not bytes)"
+_OFFSET = "The offset in bytes to the beginning pointer to data"
+_READ_ONLY = "bit mask to indicate that the tensor is read only."
+_IGNORE = "A consumer that does not support read-only arrays should ignore this flag"
+_TABLE = (
+    'This attribute must be set on the type as a Python PyCapsule with name "dlpack_exchange_api".'
+)
+_DESCRIBED = (
+    "If the data cannot be described using DLPack this should be a BufferError if possible."
+)
+_V2023 = "Added the ``max_version``, ``dl_device``, and ``copy`` keyword"
+
+PRODUCER = _rules(
+    "producer",
+    ("methods", MUST, "", PYTHON, "__dlpack_device__` methods on the array object",
+     "The object has both methods, and a plain array of float32 is exported by them."),
+    ("device-pair", MUST, "2021.12", DEVICE,
+     "a tuple ``(device_type, device_id)`` in DLPack format",
+     "`__dlpack_device__()` gives two integers; the first may be an enum."),
+    ("device-agrees", SHOULD, "2023.12", ARRAY,
+     "the exported capsule should be on the same device as ``self`` is",
+     "The device of the capsule is the one that `__dlpack_device__()` tells."),
+    ("device-id", MUST, "", HEADER.format("1.1"),
+     "For vanilla CPU memory, pinned memory, or managed memory, this is set to 0.",
+     "The device id of host memory is 0."),
+    ("capsule-name", MUST, "2021.12", PYTHON, _NAME,
+     "`__dlpack__()` gives a capsule that is named `dltensor` or `dltensor_versioned`."),
+    ("bare-legacy", SHOULD, "2023.12", ARRAY, "Keep and use the DLPack 0.X implementation",
+     "Without `max_version` the capsule is one of DLPack 0.x."),
+    ("fresh-capsule", MUST, "2021.12", PYTHON, _ONCE,
+     "Two calls give two capsules with two structs."),
+    ("destructor-frees", MUST, "2021.12", PYTHON, _DESTRUCTOR,
+     "A capsule that nobody consumes calls the deleter once when it goes."),
+    ("destructor-spares", MUST, "2021.12", PYTHON, _ONLY_UNUSED,
+     "A capsule that was consumed calls nothing when it goes; the deleter then works."),
+    ("deleter-without-gil", MUST, "2021.12", PYTHON, _GIL,
+     "The deleter may be called on a thread of C that does not hold the GIL."),
+    ("keeps-memory", MUST, "2021.12", PYTHON, _KEEPS,
+     "The memory stays as it is after the array is gone, until the deleter is called."),
+    ("shape", MUST, "", HEADER.format("1.1"), "The shape of the tensor",
+     "`ndim` and `shape` are those of the array."),
+    ("dtype", MUST, "", HEADER.format("1.1"), "The data type of the pointer",
+     "Code, bits and lanes are those of the array's dtype; bool has 8 bits."),
+    ("dtype-support", SHOULD, "2021.12", INTERCHANGE,
+     "Support for all dtypes in this API standard",
+     "Each dtype of the standard that the library can make is exported."),
+    ("strides-present", MUST, "", HEADER.format("1.3"), "can not be NULL if ndim != 0",
+     "A struct that says 1.2 or newer has strides."),
+    ("data-present", MUST, "", HEADER.format("1.1"),
+     "The data pointer points to the allocated data.",
+     "An array with elements has a data pointer."),
+    ("data-of-empty", SHOULD, "", HEADER.format("1.1"),
+     "if the tensor is of size zero, then the data pointer should be set to `NULL`",
+     "An array without elements has NULL for data."),
+    ("values", MUST, "", HEADER.format("1.1"), _STRIDES,
+     "What lies at data, byte_offset and strides is what the array holds."),
+    ("special-values", MUST, "2021.12", PYTHON, _TWO_METHODS,
+     "The same for arrays that the library makes in special ways (lazy bits, views)."),
+    ("zero-copy", SHOULD, "2021.12", PYTHON, _ZERO_COPY,
+     "Two exports of an array have the same memory."),
+    ("stream-none", MUST, "2021.12", ARRAY, _CPU_STREAM, "`stream=None` is taken."),
+    ("stream-on-cpu", SHOULD, "2021.12", ARRAY, _CPU_STREAM,
+     "Other streams are refused for host memory."),
+    ("keywords", MUST, "2023.12", ARRAY, _V2023,
+     "The keywords of 2023.12 are taken, with None for each value."),
+    ("keyword-only", HABIT, "2023.12", ARRAY, "", "No argument is taken by position."),
+    ("unknown-keyword", HABIT, "2023.12", ARRAY, "",
+     "An unknown keyword is a TypeError, by which consumers tell that they must ask again."),
+    ("versioned-answer", SHOULD, "2023.12", ARRAY, _MAX_VERSION,
+     "`max_version` with a major of 1 or more gives a struct of DLPack 1.x."),
+    ("older-version", SHOULD, "2023.12", ARRAY,
+     "If so, use that. Else, the producer should raise a BufferError",
+     "`max_version` below 1.0 gives DLPack 0.x, or a BufferError."),
+    ("known-major", MUST, "2023.12", HEADER.format("1.1"),
+     "A change in major version indicates that we have changed the data layout of the ABI",
+     "A struct that is asked for by 1.x has the major version 1."),
+    ("known-flags", SHOULD, "2023.12", HEADER.format("1.1"),
+     "By default the flags should be set to 0.", "No flag is set that DLPack does not define."),
+    ("copy-true", MUST, "2023.12", ARRAY, "If ``True``, the function must always copy",
+     "What `copy=True` gives lies elsewhere than the array, with the same values."),
+    ("copy-supported", SHOULD, "2023.12", ARRAY, "If ``True``, the function must always copy",
+     "`copy=True` is not refused."),
+    ("copied-flag", MUST, "2023.12", ARRAY, _COPIED_FLAG,
+     "A versioned struct for `copy=True` has the flag IS_COPIED."),
+    ("copied-falsely", MUST, "2023.12", HEADER.format("1.1"), _SOLE,
+     "Memory that the array still uses does not have the flag IS_COPIED."),
+    ("copy-false", MUST, "2023.12", ARRAY, _NEVER_COPY,
+     "`copy=False` gives the array's own memory, or a BufferError; a ValueError, which "
+     "from_dlpack's text names, passes too."),
+    ("to-cpu", SHOULD, "2023.12", ARRAY,
+     "a compliant library should offer a way for ``__dlpack__`` to return a capsule referencing "
+     "an array whose underlying memory is accessible to the Python interpreter",
+     "`dl_device=(1, 0)` gives host memory."),
+    ("other-device", MUST, "2023.12", ARRAY,
+     "If the device type cannot be handled by the producer, this function must raise "
+     "``BufferError``.",
+     "`dl_device` of a type that nobody has is a BufferError."),
+    ("read-only-flag", MUST, "2023.12", HEADER.format("1.1"), _READ_ONLY,
+     "A versioned struct of an array that may not be written has the flag READ_ONLY."),
+    ("read-only-legacy", HABIT, "2023.12", HEADER.format("1.1"), "",
+     "Memory that may not be written is not given out as DLPack 0.x, which cannot say so."),
+    ("refusals", SHOULD, "2022.12", ARRAY, _CANNOT,
+     "An array that DLPack cannot describe is refused by a BufferError."),
+    ("table-capsule", MUST, "", HEADER.format("1.3"), _TABLE,
+     "The C table is found on the type, in a capsule of that name."),
+    ("table-spelling", HABIT, "", HEADER.format("1.3"), "",
+     "A type with the name of DLPack 1.2, `__c_dlpack_exchange_api__`, has the newer name too."),
+    ("table-version", MUST, "", HEADER.format("1.3"),
+     "The provided DLPack version the consumer must check major version compatibility before "
+     "using this struct.", "The table's major version is 1."),
+    ("table-functions", MUST, "", HEADER.format("1.3"), "This function must not be NULL.",
+     "No function but the borrowing one is NULL."),
+    ("table-export", MUST, "", HEADER.format("1.3"),
+     "Exports a PyObject* Tensor/NDArray to a DLManagedTensorVersioned.",
+     "The table exports the same memory, shape, strides and dtype as `__dlpack__`."),
+    ("table-deleter", MUST, "", HEADER.format("1.3"),
+     "The owning DLManagedTensorVersioned*",
+     "What the table gives is kept alive until its deleter is called, without the GIL."),
+    ("table-borrow", MUST, "", HEADER.format("1.3"),
+     "This function provides a faster interface for temporary, non-owning, exchange.",
+     "What is borrowed has the same memory, shape and strides as what is exported."),
+    ("table-import", MUST, "", HEADER.format("1.3"),
+     "Imports a DLManagedTensorVersioned to a PyObject* Tensor/NDArray.",
+     "The table makes an array of what it exported, of the same memory."),
+    ("table-stream", MUST, "", HEADER.format("1.3"),
+     "When device_type is kDLCPU, the consumer do not have to query the stream and the producer "
+     "can simply return NULL when queried.", "The stream of the CPU is told without a failure."),
+    ("table-refusals", SHOULD, "", HEADER.format("1.3"), _DESCRIBED,
+     "The table refuses with a BufferError what `__dlpack__` refuses."),
+)  # fmt: skip
+
+CONSUMER = _rules(
+    "consumer",
+    ("takes", SHOULD, "2021.12", INTERCHANGE, "Support for all dtypes in this API standard",
+     "A plain array of each dtype of the standard is taken."),
+    ("takes-legacy", SHOULD, "2021.12", PYTHON, _BOTH, "A plain array of DLPack 0.x is taken."),
+    ("takes-versioned", SHOULD, "2023.12", PYTHON, _BOTH, "A plain array of DLPack 1.x is taken."),
+    ("retries", SHOULD, "2023.12", ARRAY,
+     "This logic is also applicable to handling of the new ``dl_device`` and ``copy`` keywords.",
+     "A producer that does not know the new keywords is asked again without them."),
+    ("legacy-answer", SHOULD, "2023.12", ARRAY, _MAX_VERSION,
+     "A producer that takes `max_version` and answers DLPack 0.x is understood."),
+    ("wrong-answer", MUST, "2023.12", ARRAY, _VERIFY,
+     "A versioned answer that was not asked for is taken rightly or refused; nothing is misread."),
+    ("keywords-only", MUST, "2021.12", ARRAY, "self: array, /, *, stream",
+     "Arguments of `__dlpack__` are passed by keyword."),
+    ("stream-on-cpu", MUST, "2021.12", ARRAY, _CPU_STREAM,
+     "No stream but None is passed for host memory."),
+    ("asks-device", HABIT, "2021.12", PYTHON, "",
+     "`__dlpack_device__()` is called before `__dlpack__()`."),
+    ("asks-version", SHOULD, "2023.12", ARRAY, "``max_version``",
+     "`max_version` is passed first, as a tuple."),
+    ("values", MUST, "", HEADER.format("1.1"), _STRIDES,
+     "What was taken has the values that the strides lead to; a refusal passes."),
+    ("byte-offset", MUST, "", HEADER.format("1.1"), _OFFSET,
+     "The first element is read at data plus byte_offset; a refusal passes."),
+    ("null-strides", SHOULD, "", HEADER.format("1.1"),
+     "can be NULL, indicating tensor is compact and row-majored",
+     "NULL strides, which DLPack allowed before 1.2, are taken as row-major."),
+    ("null-deleter", MUST, "", HEADER.format("1.1"),
+     "It can be NULL if there is no way for the caller to provide a reasonable destructor.",
+     "A struct without a deleter does no harm."),
+    ("owns", MUST, "2021.12", PYTHON, _TRANSFER,
+     "The deleter is not called while the result lives and needs the memory."),
+    ("gives-back", MUST, "", HEADER.format("1.1"), _GIVE_BACK,
+     "The deleter is called once when the result goes."),
+    ("gives-back-refused", MUST, "", HEADER.format("1.1"), _GIVE_BACK,
+     "The deleter is called once where the consumer refuses, too."),
+    ("renames", SHOULD, "2021.12", PYTHON, _TRANSFER, "A consumed capsule has the used name."),
+    ("consumed-once", MUST, "2021.12", PYTHON, _ONCE,
+     "A capsule that was consumed is refused."),
+    ("struct-untouched", HABIT, "", HEADER.format("1.1"), "",
+     "The struct, which is the producer's, is left as it was."),
+    ("other-major", MUST, "", HEADER.format("1.1"),
+     "(i.e. major != DLPACK_MAJOR_VERSION), the consumer must call the deleter (and it is safe to "
+     "do so). It is not safe to access any other fields",
+     "A struct of another major version is refused, deleted once, and not read."),
+    ("newer-minor", SHOULD, "", HEADER.format("1.1"),
+     "In the case of a minor version mismatch, the tensor can be safely used",
+     "A struct of a newer minor version is taken."),
+    ("copied", SHOULD, "2023.12", HEADER.format("1.1"), _SOLE,
+     "A struct with the flag IS_COPIED is taken."),
+    ("read-only", SHOULD, "2023.12", HEADER.format("1.1"), _READ_ONLY,
+     "What was taken with the flag READ_ONLY says that it may not be written, or is a copy."),
+    ("read-only-taken", SHOULD, "2023.12", ARRAY, _IGNORE,
+     "Memory with the flag READ_ONLY is not refused."),
+    ("unknown-dtype", MUST, "", HEADER.format("1.1"),
+     "the consumer must stop importing if the value is unexpected",
+     "Elements of 6 or 4 bits that say another number of bits are refused."),
+    ("odd-dtype", HABIT, "", HEADER.format("1.1"), "",
+     "Codes, bits and lanes that mean nothing are refused; nothing crashes."),
+    ("other-device", SHOULD, "2021.12", PYTHON, "it is recommended to raise a :obj:`BufferError`",
+     "A device that the consumer refuses is refused by a BufferError."),
+    ("propagates", MUST, "2023.12", FROM, "``from_dlpack`` must propagate such exceptions.",
+     "What the producer's methods raise reaches the caller, itself or as the stated cause."),
+    ("no-methods", SHOULD, "2023.12", FROM,
+     "If the ``__dlpack__`` and ``__dlpack_device__`` methods are not present on the input array.",
+     "An object without the methods is an AttributeError."),
+    ("copy-true", MUST, "2023.12", FROM, "If ``True``, the function must always copy.",
+     "`copy=True` gives other memory."),
+    ("copy-false", MUST, "2023.12", FROM,
+     "If ``False``, the function must never copy, and raise ``BufferError`` in case a copy is "
+     "deemed necessary",
+     "`copy=False` gives the producer's memory, or a BufferError or ValueError (its text names "
+     "both)."),
+    ("copy-keyword", MUST, "2023.12", FROM, "Added device and copy support.",
+     "`copy=None` and `device=None` are taken."),
+    ("zero-copy", SHOULD, "2023.12", FROM,
+     "If ``None``, the function must reuse the existing memory buffer if possible and copy "
+     "otherwise.", "A plain row-major array is not copied."),
+    ("empty", SHOULD, "", HEADER.format("1.1"),
+     "if the tensor is of size zero, then the data pointer should be set to `NULL`",
+     "NULL data of an array without elements are taken."),
+    ("missing-data", HABIT, "", HEADER.format("1.1"), "",
+     "NULL data of an array with elements are refused."),
+    ("table-no-borrow", MUST, "", HEADER.format("1.3"),
+     "This function can be NULL when the producer does not support this function.",
+     "A C table without the borrowing function is used rightly or not at all."),
+    ("table-major", MUST, "", HEADER.format("1.3"),
+     "The provided DLPack version the consumer must check major version compatibility before "
+     "using this struct.", "A C table of another major version is not used."),
+)  # fmt: skip
+
+RULES = [*PRODUCER, *CONSUMER]
+BY_NAME = {(rule.side, rule.name): rule for rule in RULES}

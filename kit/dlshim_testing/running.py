@@ -1,0 +1,273 @@
+"""Runs checks, here or in a process of their own, and reports what came out.
+
+A child process imports the library once, is told one check at a time and answers with a line of
+JSON.  Where it dies, the check that it was at is the finding, and another child does the rest.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import importlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from . import rules
+from .catalogue import (
+    CRASH,
+    ERROR,
+    NA,
+    PASS,
+    Check,
+    Finding,
+    checks,
+    finding,
+    level_of,
+    outcome,
+    select,
+)
+from .partner import Consumer, Producer, consumer_of, producer_of
+
+TIMEOUT = 120.0  # seconds that one check, or the import of a library, may take
+
+
+class Report(NamedTuple):
+    side: str
+    target: str
+    claims: str
+    findings: list[Finding]
+
+    @property
+    def failed(self) -> list[Finding]:
+        """What breaks a MUST, or crashes."""
+        return [each for each in self.findings if each.failed]
+
+    @property
+    def wrong(self) -> list[Finding]:
+        return [each for each in self.findings if each.wrong]
+
+    @property
+    def errors(self) -> list[Finding]:
+        """Checks that failed themselves: they found nothing out."""
+        return [each for each in self.findings if each.status == ERROR]
+
+    def count(self, status: str) -> int:
+        return sum(each.status == status for each in self.findings)
+
+    def __bool__(self) -> bool:
+        return not self.failed and not self.errors
+
+    def __str__(self) -> str:
+        return "\n".join([badge(self), *(f"  {line}" for line in rows(self))])
+
+
+def badge(report: Report) -> str:
+    """One line: what was checked, and how much of it holds, level by level."""
+    parts = [f"DLPack {report.side} {report.target}", f"claims {report.claims}"]
+    for level in (*rules.LEVELS, "noted"):
+        judged = [e for e in report.findings if e.level == level and e.status not in (NA, ERROR)]
+        if judged:
+            held = sum(each.status == PASS for each in judged)
+            parts.append(f"{level} {held}/{len(judged)}")
+    parts.append(f"{report.count(NA)} not applicable")
+    if crashes := report.count(CRASH):
+        parts.append(f"{crashes} CRASH")
+    if report.errors:
+        parts.append(f"{len(report.errors)} checks failed themselves")
+    return " | ".join([*parts, "conforms" if report else "does not conform"])
+
+
+def rows(report: Report) -> Iterator[str]:
+    """One line for each rule that is broken, with the first piece of evidence."""
+    groups: dict[tuple[str, str], list[Finding]] = collections.defaultdict(list)
+    for each in [*report.wrong, *report.errors]:
+        groups[each.level if each.status != CRASH else CRASH, each.rule].append(each)
+    for (level, _), group in groups.items():
+        first = group[0]
+        more = f" (and {len(group) - 1} more)" if len(group) > 1 else ""
+        yield f"{level} {first.check}: {first.evidence}{more}"
+        if first.quote:
+            yield f'    {first.source}: "{first.quote}"'
+
+
+class Runner(Protocol):
+    claims: str
+
+    def run(self, one: Check) -> Finding: ...
+
+    def close(self) -> None: ...
+
+
+class Here:
+    """Runs checks in this process: a crash ends it."""
+
+    def __init__(self, partner: Producer | Consumer) -> None:
+        self.partner = partner
+        self.claims = partner.claims
+
+    def run(self, one: Check) -> Finding:
+        return outcome(one, self.partner)
+
+    def close(self) -> None:
+        pass
+
+
+class TargetError(Exception):
+    """The library could not be loaded, or does not make what a check needs."""
+
+
+class Elsewhere:
+    """Runs checks in a child process, and in another one after a crash."""
+
+    def __init__(self, side: str, target: str, claims: str = "", wants: str = "object") -> None:
+        self.side, self.target = side, target
+        self._options = {"claims": claims, "wants": wants}
+        self._child: subprocess.Popen[bytes] | None = None
+        self._said: Any = None
+        self.claims = ""
+        self._begin()
+
+    def _begin(self) -> None:
+        environment = dict(os.environ)
+        paths = [str(Path(__file__).resolve().parents[1]), *filter(None, sys.path)]
+        environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115
+        self._child = subprocess.Popen(
+            [sys.executable, "-m", "dlshim_testing.worker", self.side, self.target],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            env=environment,
+        )
+        self._send(self._options)
+        answer = self._answer()
+        if answer is None or "error" in answer:
+            text = answer["error"] if answer else f"the process ended: {self._last_words()}"
+            self.close()
+            raise TargetError(f"{self.target}: {text}")
+        self.claims = answer["claims"]
+
+    def _send(self, message: Any) -> None:
+        assert self._child and self._child.stdin
+        with contextlib.suppress(BrokenPipeError):
+            self._child.stdin.write(json.dumps(message).encode() + b"\n")
+            self._child.stdin.flush()
+
+    def _answer(self) -> Any:
+        """What the child says; None where it died or hangs."""
+        assert self._child and self._child.stdout
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._child.stdout, selectors.EVENT_READ)
+            if not selector.select(TIMEOUT):
+                self._child.kill()
+                return None
+        line = self._child.stdout.readline()
+        return json.loads(line) if line.endswith(b"\n") else None
+
+    def _last_words(self) -> str:
+        assert self._child
+        code = self._child.wait()
+        try:
+            ended = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
+        except ValueError:
+            ended = f"by signal {-code}"
+        self._said.seek(0)
+        lines = self._said.read().decode(errors="replace").strip().splitlines()
+        words = [line for line in lines if "Fatal Python" in line or "terminate" in line]
+        return " ".join([ended, *(words or lines)[-1:]])[:300]
+
+    def run(self, one: Check) -> Finding:
+        if self._child is None:
+            self._begin()
+        self._send(one.name)
+        answer = self._answer()
+        if answer is not None:
+            return Finding(**answer)
+        words = self._last_words()
+        self.close()
+        level = level_of(one.rule, self.claims)
+        return finding(one, level, CRASH, f"the process ended {words}")
+
+    def close(self) -> None:
+        child, self._child = self._child, None
+        if child is None:
+            return
+        assert child.stdin and child.stdout
+        with contextlib.suppress(BrokenPipeError):
+            child.stdin.close()
+        try:
+            child.wait(10)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+        child.stdout.close()
+        self._said.close()
+
+
+def named(target: Any) -> str:
+    """``module:name`` of what can be imported under that name."""
+    if isinstance(target, str):
+        return target
+    module, name = getattr(target, "__module__", None), getattr(target, "__qualname__", "")
+    try:
+        found: Any = importlib.import_module(module or "")
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError):
+        found = None
+    if found is not target:
+        raise ValueError(
+            f"{target!r} cannot be imported by name in a process of its own: "
+            'pass "module:name", or isolate=False'
+        )
+    return f"{module}:{name}"
+
+
+def runner(side: str, target: Any, isolate: bool, claims: str, **options: Any) -> Runner:
+    if isolate:
+        return Elsewhere(side, named(target), claims, options.get("wants", "object"))
+    partner_of: Callable[..., Any] = producer_of if side == "producer" else consumer_of
+    return Here(partner_of(target, claims=claims, **options))
+
+
+def _report(side: str, target: Any, pattern: str, chosen: Runner) -> Report:
+    try:
+        found = [chosen.run(one) for one in select(side, pattern)]
+    finally:
+        chosen.close()
+    shown = target if isinstance(target, str) else getattr(target, "__qualname__", repr(target))
+    return Report(side, shown, chosen.claims, found)
+
+
+def check_producer(
+    make: Any, *, claims: str = "", only: str = "", isolate: bool = False, **options: Any
+) -> Report:
+    """Runs the checks of a producer on the arrays that ``make(shape, dtype)`` gives.
+
+    ``make`` is a function, a `Producer`, or the name of either as ``"module:name"``.  With
+    ``isolate=True`` the checks run in a process of their own, and a crash is a finding; the
+    function must then be importable by name.  ``claims`` is the edition of the array API that the
+    library claims, by default what its namespace says.  ``only`` is a regular expression for names
+    of checks.  Further options are those of `Producer`.
+    """
+    chosen = runner("producer", make, isolate, claims, **options)
+    return _report("producer", make, only, chosen)
+
+
+def check_consumer(
+    consume: Any, *, claims: str = "", only: str = "", isolate: bool = False, **options: Any
+) -> Report:
+    """Runs the checks of a consumer on the function ``consume(x)``; see `check_producer`."""
+    chosen = runner("consumer", consume, isolate, claims, **options)
+    return _report("consumer", consume, only, chosen)
+
+
+__all__ = ["Elsewhere", "Here", "Report", "badge", "check_consumer", "check_producer", "checks"]

@@ -1,0 +1,170 @@
+"""What is checked of a producer's C table (DLPack's C exchange API, from 1.2 on)."""
+
+from __future__ import annotations
+
+import ctypes as C
+from typing import Any
+
+from .catalogue import Broken, NotApplicable, check, insist
+from .doubles import capsules as caps
+from .doubles.ctable import NAME, Table
+from .exports import LAYOUTS, prepared, view_of
+from .partner import Producer, said
+from .producer_checks import FEW, REFUSED, answers, one_of
+
+NEW, OLD = "__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"
+FUNCTIONS = (
+    "managed_tensor_allocator",
+    "managed_tensor_from_py_object_no_sync",
+    "managed_tensor_to_py_object_no_sync",
+    "current_work_stream",
+)
+
+
+def table_of(array: Any) -> Table:
+    """The table of an array's type; NotApplicable without one that can be used."""
+    if not hasattr(type(array), NEW):
+        raise NotApplicable("the type has no C table")
+    value = getattr(type(array), NEW)
+    if not isinstance(value, caps.Capsule) or caps.name_of(value).encode() != NAME:
+        raise NotApplicable(f"the attribute is {value!r}")
+    table = Table(type(array))
+    if table.struct.header.major != 1:
+        raise NotApplicable("the table is of another major version")
+    return table
+
+
+@check("producer", "table-capsule")
+def table_is_in_a_capsule(p: Producer) -> None:
+    array = p.make((2, 3))
+    if not hasattr(type(array), NEW):
+        raise NotApplicable("the type has no C table")
+    value = getattr(type(array), NEW)
+    insist(isinstance(value, caps.Capsule), f"{NEW} is {type(value).__name__}, no capsule")
+    insist(caps.name_of(value).encode() == NAME, f"the capsule is named {caps.name_of(value)!r}")
+
+
+@check("producer", "table-spelling")
+def table_has_its_name(p: Producer) -> None:
+    kind = type(p.make((2, 3)))
+    if not hasattr(kind, OLD):
+        raise NotApplicable("the type has no table of the older name")
+    insist(hasattr(kind, NEW), f"there is {OLD} and no {NEW}")
+
+
+@check("producer", "table-version")
+def table_has_its_version(p: Producer) -> None:
+    array = p.make((2, 3))
+    if not hasattr(type(array), NEW):
+        raise NotApplicable("the type has no C table")
+    try:
+        header = Table(type(array)).struct.header
+    except Exception as error:
+        raise NotApplicable(f"the table is not read: {said(error)}") from error
+    insist(header.major == 1, f"the table's version is {header.major}.{header.minor}")
+
+
+@check("producer", "table-functions", FUNCTIONS)
+def table_has_its_functions(p: Producer, name: str) -> None:
+    insist(getattr(table_of(p.make((2, 3))).struct, name), f"{name} is NULL")
+
+
+def exported(array: Any, owned: bool) -> Any:
+    table = table_of(array)
+    field = f"{'managed_tensor' if owned else 'dltensor'}_from_py_object_no_sync"
+    if not getattr(table.struct, field):
+        raise NotApplicable(f"{field} is NULL")
+    try:
+        return table.owned(array) if owned else table.borrow(array)
+    except AssertionError as error:
+        raise Broken(f"{field}: {error or 'it fails without an exception'}") from error
+    except Exception as error:
+        raise NotApplicable(f"the table refuses: {said(error)}") from error
+
+
+def same_as_method(array: Any, view: Any) -> None:
+    error = answers(array, max_version=(1, 0))
+    if error is not None:
+        raise NotApplicable(f"__dlpack__ refuses: {said(error)}")
+    capsule = array.__dlpack__(max_version=(1, 0))
+    method = view_of(capsule)
+    for name in ("shape", "dtype", "device"):
+        one, other = getattr(view, name), getattr(method, name)
+        insist(one == other, f"{name}: the table says {one}, __dlpack__ {other}")
+    if 0 not in view.shape:
+        steps = [each.strides or caps.row_major(each.shape) for each in (view, method)]
+        insist(steps[0] == steps[1], f"strides: the table says {steps[0]}, __dlpack__ {steps[1]}")
+        insist(view.element_zero == method.element_zero, "the memory lies elsewhere")
+
+
+@check("producer", "table-export", LAYOUTS, risky=True)
+def table_exports(p: Producer, layout: str) -> None:
+    array, _ = prepared(p, layout, "float32")
+    with exported(array, owned=True) as taken:
+        view = taken.view
+        insist(view.version and view.version[0] == 1, f"the struct's version is {view.version}")
+        newer = view.version and view.version >= (1, 2) and view.ndim
+        insist(not newer or view.strides is not None, "strides are NULL in DLPack 1.2 or newer")
+        same_as_method(array, view)
+
+
+@check("producer", "table-borrow", LAYOUTS, risky=True)
+def table_lends(p: Producer, layout: str) -> None:
+    array, _ = prepared(p, layout, "float32")
+    same_as_method(array, exported(array, owned=False))
+
+
+@check("producer", "table-deleter", FEW, risky=True)
+def table_deleter(p: Producer, dtype: str) -> None:
+    array, wanted = prepared(p, "cube", dtype)
+    taken = exported(array, owned=True)
+    del array
+    if wanted is not None and taken.view.device[0] == 1:
+        insist(taken.view.elements() == wanted, "the memory changed when the array went")
+    taken.release("c-thread" if caps.has_c_threads() else "held")
+
+
+@check("producer", "table-import", FEW, risky=True)
+def table_imports(p: Producer, dtype: str) -> None:
+    array, _ = prepared(p, "cube", dtype)
+    table = table_of(array)
+    taken = exported(array, owned=True)
+    try:
+        made = table.to_object(taken.view.address)
+    except Exception as error:
+        taken.forget()  # nobody has settled who owns it after a failure
+        raise NotApplicable(f"the table refuses its own export: {said(error)}") from error
+    taken.forget()
+    capsule = made.__dlpack__(max_version=(1, 0))
+    again = view_of(capsule)
+    insist(again.element_zero == taken.view.element_zero, "what was imported lies elsewhere")
+
+
+@check("producer", "table-stream", risky=True)
+def table_stream(p: Producer) -> None:
+    table = table_of(p.make((2, 3)))
+    if not table.struct.current_work_stream:
+        raise NotApplicable("current_work_stream is NULL")
+    out = C.c_void_p()
+    try:
+        code = table._stream(1, 0, C.byref(out))
+    except Exception as error:
+        raise Broken(f"current_work_stream(kDLCPU): {said(error)}") from error
+    insist(code == 0, f"current_work_stream(kDLCPU) gives {code}")
+
+
+@check("producer", "table-refusals", REFUSED, risky=True)
+def table_refusals(p: Producer, which: str) -> None:
+    name, make = one_of(p.refused, which)
+    array = make()
+    table = table_of(array)
+    error = answers(array, max_version=(1, 0))
+    if error is None:
+        raise NotApplicable(f"{name}: __dlpack__ exports it")
+    try:
+        table.owned(array).release()
+    except BufferError:
+        return
+    except Exception as other:
+        raise Broken(f"{name}: the table raises {said(other)}") from other
+    raise Broken(f"{name}: __dlpack__ refuses it ({said(error)}), and the table exports it")

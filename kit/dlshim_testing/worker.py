@@ -1,0 +1,47 @@
+"""The child process: ``python -m dlshim_testing.worker SIDE TARGET``, told checks on stdin."""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import json
+import os
+import sys
+from typing import Any
+
+from .catalogue import checks, outcome
+from .partner import consumer_of, producer_of, said
+
+
+def main(side: str, target: str) -> None:
+    # Libraries print on stdout: answers have a channel of their own.
+    answers = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)
+    faulthandler.enable(all_threads=False)
+
+    def answer(message: Any) -> None:
+        answers.write(json.dumps(message).encode() + b"\n")
+
+    options = {name: value for name, value in json.loads(sys.stdin.readline()).items() if value}
+    try:
+        if side == "producer":
+            options.pop("wants", None)
+            partner: Any = producer_of(target, **options)
+        else:
+            partner = consumer_of(target, **options)
+        answer({"claims": partner.claims})
+    except Exception as error:
+        answer({"error": said(error)})
+        return
+    every = checks(side)
+    # A library's own objects need not be walked by the collections of every check.
+    gc.collect()
+    gc.freeze()
+    for line in sys.stdin:
+        answer(outcome(every[json.loads(line)], partner)._asdict())
+    # What a library does when the interpreter ends is no business of the checks.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,106 @@
+"""Every MUST is shown to fail on a double with that fault, and a right one breaks nothing."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+import pytest
+from project import dlpack_headers
+from project.debian_packages import NotHere
+from project.tree import absent
+
+from dlshim_testing import catalogue, check_consumer, check_producer, rules
+from dlshim_testing.catalogue import CRASH
+from doubles import capsules as caps
+from kit import wrong_consumers, wrong_producers
+
+SIDES: dict[str, Any] = {
+    "producer": (wrong_producers, check_producer),
+    "consumer": (wrong_consumers, check_consumer),
+}
+MUSTS = [(rule.side, rule.name) for rule in rules.RULES if rule.level == rules.MUST]
+
+
+@pytest.fixture(autouse=True)
+def books() -> Any:
+    yield
+    caps.write_off()  # wrong doubles leave their books open
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_who_follows_every_rule_breaks_none(side: str) -> None:
+    module, check = SIDES[side]
+    report = check(module.right)
+    assert not report.wrong and not report.errors, str(report)
+    passed = {each.rule for each in report.findings if each.status == catalogue.PASS}
+    # What no double can be asked, or what only a library has.
+    never = {"special-values", "refusals", "table-refusals", "table-spelling"}
+    assert passed >= {rule.name for rule in rules.RULES if rule.side == side} - never
+
+
+@pytest.mark.parametrize(("side", "rule"), MUSTS)
+def test_a_must_fails_on_a_double_with_that_fault(side: str, rule: str) -> None:
+    module, check = SIDES[side]
+    only = rf"^{re.escape(rule)}(\[|$)"
+    if rule in module.CRASHES:
+        report = check(f"{module.__file__}:{module.CRASHES[rule]}", only=only, isolate=True)
+        assert any(each.status == CRASH or each.failed for each in report.findings), str(report)
+    else:
+        report = check(module.WRONG[rule], only=only)
+    assert report.failed and not report, str(report)
+    assert {each.rule for each in report.failed} == {rule}
+    assert all(each.evidence and each.quote for each in report.failed)
+
+
+def test_names_of_checks_are_stable_words() -> None:
+    for side in SIDES:
+        every = catalogue.checks(side)
+        assert len(every) > 300
+        assert all(re.fullmatch(r"[\w-]+(\[[\w.+-]+\])?", name) for name in every)
+        used = Counter(one.rule.name for one in every.values())
+        assert set(used) == {rule.name for rule in rules.RULES if rule.side == side}
+
+
+def test_every_rule_cites_a_text_and_only_habits_do_not() -> None:
+    for rule in rules.RULES:
+        assert bool(rule.quote) == (rule.level != rules.HABIT), rule.name
+        assert rule.level in rules.LEVELS and rule.since in rules.EDITIONS
+        assert rule.source.startswith(("DLPack", "array API 20")), rule.source
+        assert rule.about.endswith(".")
+
+
+def squeezed(text: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"^\s*\*", "", text, flags=re.M))
+
+
+#: DLPack 1.2 took this sentence back.
+GONE = {"null-strides"}
+
+
+def test_sentences_of_the_header_stand_in_the_newest() -> None:
+    try:
+        text = squeezed(dlpack_headers.newest().read_text())
+    except NotHere as why:
+        absent(str(why))
+    cited = [rule for rule in rules.RULES if "dlpack.h" in rule.source and rule.quote]
+    assert len(cited) > 20
+    missing = {rule.name for rule in cited if squeezed(rule.quote) not in text}
+    assert missing == GONE
+
+
+def test_a_younger_rule_is_only_noted() -> None:
+    old = wrong_producers.wrong(wrong_producers.CopiesWithoutFlag, claims="2022.12")
+    report = check_producer(old, only="^copied-flag")
+    assert report and {each.level for each in report.wrong} == {"noted"}
+
+
+def test_a_library_claims_by_its_namespace_and_else_by_its_answer() -> None:
+    class Namespace:
+        __array_api_version__ = "2024.12"
+
+    made = wrong_producers.Right
+    assert wrong_producers.wrong(made, claims="", namespace=Namespace).claims == "2024.12"
+    assert wrong_producers.wrong(made, claims="").claims == "2023.12"
+    assert wrong_producers.wrong(wrong_producers.OnlyStream, claims="").claims == "2022.12"

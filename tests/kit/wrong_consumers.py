@@ -1,0 +1,277 @@
+"""A consumer that follows every rule, and one for each MUST that breaks it."""
+
+from __future__ import annotations
+
+import ctypes as C
+from typing import Any
+
+from dlshim_testing.doubles import capsules as caps
+from dlshim_testing.doubles.ctable import Table
+from dlshim_testing.partner import Consumer
+
+KNOWN = set(caps.DTYPES.values())
+
+
+class Taken:
+    """An array that a consumer made: it holds what it took, and exports it again."""
+
+    def __init__(self, held: Any, view: caps.View, *, read_only: bool = False) -> None:
+        self.held, self.view = held, view
+        self.read_only = read_only
+
+    def __dlpack__(self, *, max_version: Any = None) -> Any:
+        view = self.view
+        return caps.make(
+            view.shape,
+            view.dtype,
+            version=(1, 3) if max_version else None,
+            flags=caps.READ_ONLY if self.read_only and max_version else 0,
+            strides=view.strides,
+            data=view.element_zero,
+            memory=C.create_string_buffer(8),
+            owner=self,
+        )
+
+
+def copy_of(taken: Taken) -> Taken:
+    """A compact copy, the source given back."""
+    view = taken.view
+    block = C.create_string_buffer(b"".join(taken.view.elements()) + b"\0")
+    made = caps.Made(view.shape, view.dtype, version=(1, 3), memory=block)
+    caps.forget(made)
+    return Taken((block, made), caps.View(made.address, caps.VERSIONED))
+
+
+class Right:
+    """``consume(x)``; each step is a method, so that a wrong one differs in that step."""
+
+    def __call__(self, x: Any, *, device: Any = None, copy: Any = None) -> Any:
+        capsule = x if isinstance(x, caps.Capsule) else self.ask(x, copy)
+        if caps.name_of(capsule) not in (caps.LEGACY, caps.VERSIONED):
+            raise ValueError("the capsule was consumed")
+        view = self.look(capsule)
+        self.judge(view)
+        taken = Taken(self.take(capsule), view, read_only=view.readonly)
+        return copy_of(taken) if copy and not view.copied else taken
+
+    def ask(self, x: Any, copy: Any) -> Any:
+        x.__dlpack_device__()
+        try:
+            keywords = {} if copy is None else {"copy": copy}
+            return x.__dlpack__(max_version=(1, 0), **keywords)
+        except TypeError:
+            return x.__dlpack__()
+
+    def look(self, capsule: Any) -> caps.View:
+        if caps.name_of(capsule) == caps.VERSIONED:
+            start = caps.ManagedTensorVersioned.from_address(caps.pointer_of(capsule))
+            self.judge_version(start.major)
+        return caps.look(capsule)
+
+    def judge_version(self, major: int) -> None:
+        if major != 1:
+            raise BufferError(f"DLPack {major} is not known")
+
+    def judge(self, view: caps.View) -> None:
+        if view.dtype not in KNOWN:
+            raise BufferError(f"no dtype {view.dtype}")
+        if view.device[0] != 1:
+            raise BufferError(f"no device {view.device}")
+        if not view.data and 0 not in view.shape:
+            raise BufferError("no data")
+
+    def take(self, capsule: Any) -> Any:
+        return caps.take(capsule)
+
+
+class Misreads(Right):
+    """Takes what it was given for DLPack 0.x, whatever its name."""
+
+    def ask(self, x: Any, copy: Any) -> Any:
+        return x.__dlpack__(stream=None)
+
+    def look(self, capsule: Any) -> caps.View:
+        return caps.View(caps.pointer_of(capsule), caps.LEGACY)
+
+    def judge(self, view: caps.View) -> None:
+        view.shape, view.strides, view.ndim = (1,), (1,), 1
+
+
+class Positional(Right):
+    def ask(self, x: Any, copy: Any) -> Any:
+        try:
+            return x.__dlpack__(None)
+        except TypeError:
+            return x.__dlpack__()
+
+
+class StreamOne(Right):
+    def ask(self, x: Any, copy: Any) -> Any:
+        try:
+            return x.__dlpack__(stream=-1)
+        except Exception:
+            return x.__dlpack__()
+
+
+class NoStrides(Right):
+    """Takes everything for row-major."""
+
+    def look(self, capsule: Any) -> caps.View:
+        view = super().look(capsule)
+        view.strides = caps.row_major(view.shape)
+        return view
+
+
+class NoOffset(Right):
+    """torch <= 2.9, warp, cuda.core."""
+
+    def look(self, capsule: Any) -> caps.View:
+        view = super().look(capsule)
+        view.byte_offset = 0
+        return view
+
+
+class CallsNull(Right):
+    """Calls the deleter without looking whether there is one: dpctl, cuda.core."""
+
+    def take(self, capsule: Any) -> Any:
+        view = caps.look(capsule)
+        caps.rename(capsule)
+        return CallsAnyDeleter(view)
+
+
+class CallsAnyDeleter:
+    def __init__(self, view: caps.View) -> None:
+        self.view = view
+
+    def __del__(self) -> None:
+        C.PYFUNCTYPE(None, C.c_void_p)(self.view.deleter or 1)(self.view.address)
+
+
+class GivesBackAtOnce(Right):
+    def take(self, capsule: Any) -> Any:
+        return caps.gulp(capsule, None)
+
+
+class NeverGivesBack(Right):
+    def take(self, capsule: Any) -> Any:
+        imported = caps.take(capsule)
+        imported.forget()
+        return imported
+
+
+class LosesWhatItRefuses(Right):
+    """Renames before it judges."""
+
+    def look(self, capsule: Any) -> caps.View:
+        view = super().look(capsule)
+        caps.rename(capsule)
+        return view
+
+    def take(self, capsule: Any) -> Any:
+        return caps.Import(caps.look(capsule))
+
+
+class TakesTwice(Right):
+    def __call__(self, x: Any, *, device: Any = None, copy: Any = None) -> Any:
+        if isinstance(x, caps.Capsule) and caps.name_of(x).startswith("used"):
+            return Taken(None, caps.look(x))
+        return super().__call__(x, copy=copy)
+
+
+class AnyMajor(Right):
+    """tvm-ffi."""
+
+    def judge_version(self, major: int) -> None:
+        pass
+
+    def judge(self, view: caps.View) -> None:
+        pass
+
+    def look(self, capsule: Any) -> caps.View:
+        start = caps.ManagedTensorVersioned.from_address(caps.pointer_of(capsule))
+        if caps.name_of(capsule) == caps.VERSIONED and start.major > 1:
+            return caps.look(caps.make())
+        return super().look(capsule)
+
+
+class AnyDtype(Right):
+    def judge(self, view: caps.View) -> None:
+        pass
+
+
+class Swallows(Right):
+    """nanobind <= 2.9: any error becomes a TypeError."""
+
+    def ask(self, x: Any, copy: Any) -> Any:
+        try:
+            return super().ask(x, copy)
+        except Exception:
+            raise TypeError("incompatible function arguments") from None
+
+
+class CopiesNothing(Right):
+    def __call__(self, x: Any, *, device: Any = None, copy: Any = None) -> Any:
+        return super().__call__(x)
+
+
+class CopiesAlways(Right):
+    def __call__(self, x: Any, *, device: Any = None, copy: Any = None) -> Any:
+        return copy_of(super().__call__(x))
+
+
+class NoKeywords(Right):
+    def __call__(self, x: Any) -> Any:  # type: ignore[override]
+        return super().__call__(x)
+
+
+class Borrows(Right):
+    """Uses a C table wherever there is one, and its borrowing function."""
+
+    major = 1
+
+    def __call__(self, x: Any, *, device: Any = None, copy: Any = None) -> Any:
+        if not hasattr(type(x), "__dlpack_c_exchange_api__"):
+            return super().__call__(x, copy=copy)
+        table = Table(type(x))
+        if table.struct.header.major > self.major:
+            return super().__call__(x, copy=copy)
+        if not table.struct.dltensor_from_py_object_no_sync:
+            raise RuntimeError("NULL is called")
+        return Taken(x, table.borrow(x))
+
+
+class BorrowsFromAnyMajor(Borrows):
+    major = 99
+
+
+def consumer(consume: Any) -> Consumer:
+    return Consumer(consume, claims="2025.12")
+
+
+right = consumer(Right())
+#: The rule that is broken -> who breaks it.
+WRONG: dict[str, Consumer] = {
+    "wrong-answer": consumer(Misreads()),
+    "keywords-only": consumer(Positional()),
+    "stream-on-cpu": consumer(StreamOne()),
+    "values": consumer(NoStrides()),
+    "byte-offset": consumer(NoOffset()),
+    "null-deleter": consumer(CallsNull()),
+    "owns": consumer(GivesBackAtOnce()),
+    "gives-back": consumer(NeverGivesBack()),
+    "gives-back-refused": consumer(LosesWhatItRefuses()),
+    "consumed-once": consumer(TakesTwice()),
+    "other-major": consumer(AnyMajor()),
+    "unknown-dtype": consumer(AnyDtype()),
+    "propagates": consumer(Swallows()),
+    "copy-true": consumer(CopiesNothing()),
+    "copy-false": consumer(CopiesAlways()),
+    "copy-keyword": consumer(NoKeywords()),
+    "table-no-borrow": consumer(Borrows()),
+    "table-major": consumer(BorrowsFromAnyMajor()),
+}
+#: These end the process, so they run in one of their own, under this name.
+CRASHES = {"null-deleter": "crashing", "wrong-answer": "misreading"}
+crashing = WRONG["null-deleter"]
+misreading = WRONG["wrong-answer"]

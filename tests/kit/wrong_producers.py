@@ -1,0 +1,347 @@
+"""A producer that follows every rule, and one for each MUST that breaks it."""
+
+from __future__ import annotations
+
+import ctypes as C
+from collections.abc import Callable
+from typing import Any
+
+from dlshim_testing.doubles import capsules as caps
+from dlshim_testing.doubles.producers import (
+    P3,
+    RAISES_FROM_BOOL,
+    c_table,
+    table_capsule,
+)
+from dlshim_testing.partner import Producer
+
+_ToObject = C.PYFUNCTYPE(C.c_int, C.c_void_p, C.c_void_p)
+_made: list[Any] = []
+
+
+class Imported:
+    """What the table makes of a tensor; it owns it."""
+
+    def __init__(self, address: int) -> None:
+        self._import = caps.Import(caps.View(address, caps.USED_VERSIONED))
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return _again(self._import.view, owner=self)
+
+
+def _again(view: caps.View, owner: Any, flags: int = 0, version: Any = (1, 3)) -> Any:
+    return caps.make(
+        view.shape,
+        view.dtype,
+        version=version,
+        strides=view.strides,
+        data=view.element_zero,
+        memory=C.create_string_buffer(8),
+        flags=flags,
+        owner=owner,
+    )
+
+
+@_ToObject
+def _to_object(tensor: int, out: int) -> int:
+    made = Imported(tensor)
+    C.pythonapi.Py_IncRef(C.py_object(made))
+    C.c_void_p.from_address(out).value = id(made)
+    return 0
+
+
+caps.keep_for_ever(_to_object)
+IMPORTS = C.cast(_to_object, C.c_void_p).value
+
+
+def table(version: tuple[int, int] = (1, 3), **functions: Any) -> Any:
+    """A capsule of a table that works, but for these functions."""
+    names = {"managed_tensor_to_py_object_no_sync": IMPORTS} | functions
+    return table_capsule(c_table(version, **names))
+
+
+class Right(P3):
+    """Everything of 2023.12 and a C table."""
+
+    __dlpack_c_exchange_api__ = table()
+
+    def __init__(self, *arguments: Any, **fields: Any) -> None:
+        super().__init__(*arguments, **{"version": (1, 3)} | fields)
+
+    def _export(self, version: Any, **fields: Any) -> Any:
+        nothing = {"data": None} if 0 in self.shape else {}
+        return super()._export(version, **nothing | fields)
+
+
+class NoMethods:
+    shape = (2, 3)
+
+
+class DeviceIsAList(Right):
+    def __dlpack_device__(self) -> Any:
+        return [1, 0]
+
+
+class DeviceOne(Right):
+    def _export(self, version: Any, **fields: Any) -> Any:
+        return super()._export(version, **fields | {"device": (1, 1)})
+
+
+class OtherName(Right):
+    def answer(self, **asked: Any) -> Any:
+        return self._export(None).capsule(name="tensor", destructor=False)
+
+
+class SameCapsule(Right):
+    _capsule: Any = None
+
+    def answer(self, **asked: Any) -> Any:
+        self._capsule = self._capsule or super().answer(**asked)
+        return self._capsule
+
+
+class NoDestructor(Right):
+    def answer(self, max_version: Any = None, **asked: Any) -> Any:
+        version = (1, 3) if max_version else None
+        return self._export(version).capsule(destructor=False)
+
+
+@C.PYFUNCTYPE(None, C.c_void_p)
+def _always(capsule: int) -> None:
+    for name, kind in ((b"used_dltensor", caps.LEGACY), (b"used_dltensor_versioned", "v")):
+        if caps._dying_is_valid(capsule, name):
+            address = caps._dying_get_pointer(capsule, name)
+            caps.call_deleter(
+                address, kind if kind == caps.LEGACY else caps.USED_VERSIONED, held=True
+            )
+
+
+caps.keep_for_ever(_always)
+
+
+class DeletesUsed(Right):
+    """Its destructor calls the deleter under the used name."""
+
+    def answer(self, max_version: Any = None, **asked: Any) -> Any:
+        made = self._export((1, 3) if max_version else None)
+        made.handed_out = True
+        return caps.new_capsule(made.address, made.name, _always)
+
+
+class NeedsTheGil(Right):
+    """Its deleter calls into Python without taking the interpreter's lock."""
+
+    def _export(self, version: Any, **fields: Any) -> Any:
+        made = super()._export(version, **fields)
+        made.struct.deleter = C.cast(C.pythonapi.PyDict_New, C.c_void_p).value
+        return made
+
+
+class FreesWithTheArray(Right):
+    """What it exports dies with the object."""
+
+    def _export(self, version: Any, **fields: Any) -> Any:
+        return super()._export(version, **fields | {"owner": None})
+
+    def __del__(self) -> None:
+        caps.poison(self.memory)
+
+
+class WrongShape(Right):
+    def _export(self, version: Any, **fields: Any) -> Any:
+        shape = tuple(reversed(self.shape))
+        return super()._export(
+            version, **fields | {"shape": shape, "strides": caps.row_major(shape)}
+        )
+
+
+class BoolAsByte(Right):
+    """bool as uint8: torch <= 1.9."""
+
+    def _export(self, version: Any, **fields: Any) -> Any:
+        return super()._export(version, **fields | {"dtype": "uint8"})
+
+
+class NullStrides(Right):
+    def __init__(self, *arguments: Any, **fields: Any) -> None:
+        super().__init__(*arguments, **fields | {"null_strides": True})
+
+
+class NullData(Right):
+    """pyarrow 25's Tensor of a read-only array."""
+
+    def _export(self, version: Any, **fields: Any) -> Any:
+        return super()._export(version, **fields | {"data": None})
+
+
+class OneFurther(Right):
+    """Reads begin at the second element."""
+
+    def _export(self, version: Any, **fields: Any) -> Any:
+        wide = (C.c_char * (2 * C.sizeof(self.memory)))()
+        C.memmove(wide, self.memory, C.sizeof(self.memory))
+        return super()._export(version, **fields | {"memory": wide, "start": 1})
+
+
+class NoStream(Right):
+    TAKES = ("max_version", "dl_device", "copy")
+
+
+class OnlyStream(Right):
+    TAKES = ("stream",)
+
+
+class MajorTwo(Right):
+    def __init__(self, *arguments: Any, **fields: Any) -> None:
+        super().__init__(*arguments, **fields | {"version": (2, 0)})
+
+
+class CopiesNothing(Right):
+    def answer(self, copy: Any = None, **asked: Any) -> Any:
+        return super().answer(**asked)
+
+
+class CopiesWithoutFlag(Right):
+    """torch 2.9 to 2.15."""
+
+    def _copied(self, version: Any, flags: int = 0) -> Any:
+        return super()._copied(version, flags=0)
+
+
+class AlwaysCopied(Right):
+    def _versioned(self, flags: Any = None, **fields: Any) -> Any:
+        return super()._versioned(caps.IS_COPIED, **fields)
+
+
+class CopiesAlways(Right):
+    def answer(self, max_version: Any = None, copy: Any = None, **asked: Any) -> Any:
+        if copy is False:
+            return self._copied((1, 3) if max_version else None)
+        return super().answer(max_version=max_version, copy=copy, **asked)
+
+
+class AnyDevice(Right):
+    def check(self, **_: Any) -> None:
+        pass
+
+
+class WritableSays(Right):
+    """Read-only memory without its flag."""
+
+    def _versioned(self, flags: Any = None, **fields: Any) -> Any:
+        return super()._versioned(0, **fields)
+
+
+class TableIsInt(Right):
+    __dlpack_c_exchange_api__ = 1234
+
+
+class TableOfTwo(Right):
+    __dlpack_c_exchange_api__ = table((2, 0))
+
+
+class TableWithoutStream(Right):
+    __dlpack_c_exchange_api__ = table(current_work_stream=None)
+
+
+class TableOfElsewhere(Right):
+    """The table's export lies elsewhere than the method's; so does what is borrowed."""
+
+    def table_export(self) -> Any:
+        other = caps.filled(self.shape, self.dtype)
+        return self._export((1, 3), memory=other)
+
+
+class TableFrees(Right):
+    """What the table exports dies with the object."""
+
+    def table_export(self) -> Any:
+        return self._export((1, 3), owner=None)
+
+    def __del__(self) -> None:
+        caps.poison(self.memory)
+
+
+@_ToObject
+def _copying(tensor: int, out: int) -> int:
+    view = caps.View(tensor, caps.USED_VERSIONED)
+    made = Right(view.shape, view.dtype)
+    caps.call_deleter(tensor, caps.USED_VERSIONED, held=True)
+    C.pythonapi.Py_IncRef(C.py_object(made))
+    C.c_void_p.from_address(out).value = id(made)
+    return 0
+
+
+caps.keep_for_ever(_copying)
+
+
+class TableCopies(Right):
+    __dlpack_c_exchange_api__ = table(
+        managed_tensor_to_py_object_no_sync=C.cast(_copying, C.c_void_p).value
+    )
+
+
+_Stream = C.PYFUNCTYPE(C.c_int, C.c_int32, C.c_int32, C.c_void_p)
+
+
+@_Stream
+def _no_stream(kind: int, index: int, out: int) -> int:
+    return -1
+
+
+caps.keep_for_ever(_no_stream, RAISES_FROM_BOOL)
+
+
+class TableHasNoHost(Right):
+    __dlpack_c_exchange_api__ = table(current_work_stream=C.cast(_no_stream, C.c_void_p).value)
+
+
+def special() -> tuple[Any, list[Any]]:
+    return Right((3,), "float32"), [0, -1, -2]
+
+
+right = Producer(Right, read_only=lambda: Right(readonly=True), claims="2025.12")
+
+
+def wrong(kind: Callable[..., Any], **options: Any) -> Producer:
+    return Producer(kind, **{"claims": "2025.12"} | options)
+
+
+#: The rule that is broken -> who breaks it.
+WRONG: dict[str, Producer] = {
+    "methods": wrong(lambda shape, dtype: NoMethods()),
+    "device-pair": wrong(DeviceIsAList),
+    "device-id": wrong(DeviceOne),
+    "capsule-name": wrong(OtherName),
+    "fresh-capsule": wrong(SameCapsule),
+    "destructor-frees": wrong(NoDestructor),
+    "destructor-spares": wrong(DeletesUsed),
+    "deleter-without-gil": wrong(NeedsTheGil),
+    "keeps-memory": wrong(FreesWithTheArray),
+    "shape": wrong(WrongShape),
+    "dtype": wrong(BoolAsByte),
+    "strides-present": wrong(NullStrides),
+    "data-present": wrong(NullData),
+    "values": wrong(OneFurther),
+    "special-values": wrong(Right, special={"negated": special}),
+    "stream-none": wrong(NoStream),
+    "keywords": wrong(OnlyStream),
+    "known-major": wrong(MajorTwo),
+    "copy-true": wrong(CopiesNothing),
+    "copied-flag": wrong(CopiesWithoutFlag),
+    "copied-falsely": wrong(AlwaysCopied),
+    "copy-false": wrong(CopiesAlways),
+    "other-device": wrong(AnyDevice),
+    "read-only-flag": wrong(WritableSays, read_only=lambda: WritableSays(readonly=True)),
+    "table-capsule": wrong(TableIsInt),
+    "table-version": wrong(TableOfTwo),
+    "table-functions": wrong(TableWithoutStream),
+    "table-export": wrong(TableOfElsewhere),
+    "table-deleter": wrong(TableFrees),
+    "table-borrow": wrong(TableOfElsewhere),
+    "table-import": wrong(TableCopies),
+    "table-stream": wrong(TableHasNoHost),
+}
+#: These end the process, so they run in one of their own, under this name.
+CRASHES = {"deleter-without-gil": "crashing"}
+crashing = WRONG["deleter-without-gil"]
