@@ -53,6 +53,11 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 # ---- what is taken ------------------------------------------------------------------------
 
 
+@check("consumer", "takes-any")
+def takes_any(c: Consumer) -> None:
+    takes(c, "float32")
+
+
 @check("consumer", "takes", OF_THE_STANDARD)
 def takes(c: Consumer, dtype: str) -> None:
     refusals = []

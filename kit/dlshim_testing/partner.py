@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 
 from .catalogue import NotApplicable
 from .doubles import capsules as caps
+from .doubles.producers import P2
 from .rules import EDITIONS
 
 #: The dtypes that cases are made of, as the array API and ml_dtypes name them.
@@ -119,7 +121,21 @@ class Consumer:
         assert wants in ("object", "legacy capsule", "versioned capsule")
         self.consume = consume
         self.wants = wants
-        self.claims = claims or claimed(namespace) or "2022.12"
+        self._claims = claims or claimed(namespace)
+
+    @property
+    def claims(self) -> str:
+        """The edition that the library claims; asking for `max_version` is a claim of 2023.12."""
+        if not self._claims:
+            asked = self._by_its_call() if self.wants == "object" else False
+            self._claims = "2023.12" if asked else "2022.12"
+        return self._claims
+
+    def _by_its_call(self) -> bool:
+        array = P2()
+        with contextlib.suppress(Exception):
+            self.consume(array)
+        return any("max_version" in keywords for keywords in array.keywords)
 
 
 def claimed(namespace: Any) -> str:

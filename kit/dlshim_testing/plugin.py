@@ -155,6 +155,7 @@ class Target(pytest.Collector):
         super().__init__(**options)
         self.side, self.target = side, target
         self.runner: Runner | None = None
+        self._absent: Exception | None = None
         self.findings: list[Finding] = []
 
     def collect(self) -> Iterator[Item]:
@@ -164,15 +165,25 @@ class Target(pytest.Collector):
             yield Item.from_parent(self, name=one.name, one=one)
 
     def run(self, one: Check) -> Finding:
-        from .running import runner
-
         if self.runner is None:
-            options = {} if self.side == "producer" else {"wants": self._option("wants")}
-            isolate = not self._option("in_process")
-            self.runner = runner(self.side, self.target, isolate, self._option("claims"), **options)
+            self.runner = self._start()
         found = self.runner.run(one)
         self.findings.append(found)
         return found
+
+    def _start(self) -> Runner:
+        """A target that cannot be loaded is tried once, and fails every check."""
+        from .running import runner
+
+        if self._absent is not None:
+            raise self._absent
+        try:
+            options = {} if self.side == "producer" else {"wants": self._option("wants")}
+            isolate = not self._option("in_process")
+            return runner(self.side, self.target, isolate, self._option("claims"), **options)
+        except Exception as error:
+            self._absent = error
+            raise
 
     def _option(self, name: str) -> Any:
         return self.config.getoption(f"dlpack_{name}")

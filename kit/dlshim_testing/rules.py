@@ -221,6 +221,9 @@ PRODUCER = _rules(
 
 CONSUMER = _rules(
     "consumer",
+    ("takes-any", MUST, "2021.12", FROM,
+     "Returns a new array containing the data from another (array) object with a ``__dlpack__`` "
+     "method.", "A plain array of float32 is taken, by whichever generation."),
     ("takes", SHOULD, "2021.12", INTERCHANGE, "Support for all dtypes in this API standard",
      "A plain array of each dtype of the standard is taken."),
     ("takes-legacy", SHOULD, "2021.12", PYTHON, _BOTH, "A plain array of DLPack 0.x is taken."),

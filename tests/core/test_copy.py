@@ -1,7 +1,7 @@
 """The host copy, against a model that gathers one element after the other.
 
-kit/dlshim_testing/doubles/layouts.py has the layouts at the edges of its loops; fuzz/core/fuzz_copy.c watches
-both ends of the memory that is written.
+kit/dlshim_testing/doubles/layouts.py has the layouts at the edges of its loops;
+fuzz/core/fuzz_copy.c watches both ends of the memory that is written.
 """
 
 from __future__ import annotations

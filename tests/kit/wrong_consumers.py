@@ -245,6 +245,10 @@ class BorrowsFromAnyMajor(Borrows):
     major = 99
 
 
+def takes_nothing(x: Any) -> Any:
+    raise TypeError("nothing is taken")
+
+
 def consumer(consume: Any) -> Consumer:
     return Consumer(consume, claims="2025.12")
 
@@ -252,6 +256,7 @@ def consumer(consume: Any) -> Consumer:
 right = consumer(Right())
 #: The rule that is broken -> who breaks it.
 WRONG: dict[str, Consumer] = {
+    "takes-any": consumer(takes_nothing),
     "wrong-answer": consumer(Misreads()),
     "keywords-only": consumer(Positional()),
     "stream-on-cpu": consumer(StreamOne()),

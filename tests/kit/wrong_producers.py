@@ -345,3 +345,4 @@ WRONG: dict[str, Producer] = {
 #: These end the process, so they run in one of their own, under this name.
 CRASHES = {"deleter-without-gil": "crashing"}
 crashing = WRONG["deleter-without-gil"]
+copies_without_flag = WRONG["copied-flag"]
