@@ -171,6 +171,39 @@ def suite(s: nox.Session) -> None:
     pytest(s)
 
 
+@session("kit", tags=CI, requires=["build"])
+def kit(s: nox.Session) -> None:
+    """The conformance kit as library authors install it, on NumPy and on dlshim itself."""
+    install(s, "pytest>=9", "hypothesis", "numpy", "setuptools>=77")
+    s.install("--no-deps", "--no-build-isolation", "./kit")
+    known = ("--dlpack-known", "tests/kit/known.toml")
+    with s.chdir("docs"):  # a folder without tests, and without the kit's source
+        s.run("python", "-c", "import dlshim.testing as kit; kit.strategies, kit.doubles")
+    for name in ("numpy", "dlshim"):
+        target = f"dlshim_testing.libraries:{name}"
+        consumer = f"dlshim_testing.libraries:from_{name}"
+        extra = known if name == "dlshim" else ()
+        pytest(s, "--dlpack-producer", target, "--dlpack-consumer", consumer, *extra, "-q",
+               results=f"kit-{name}")  # fmt: skip
+
+
+#: Every NumPy of another behaviour that CPython 3.11 can have.
+NUMPYS = ("1.23.5", "1.24.4", "1.26.4", "2.0.2", "2.1.3", "2.2.6", "2.3.5", "2.4.6")
+
+
+@session("kit-numpy", requires=["build"])
+def kit_numpy(s: nox.Session) -> None:
+    """The conformance kit on eight releases of NumPy: none but the known faults is found."""
+    install(s, "pytest>=9", "hypothesis", "setuptools>=77")
+    s.install("--no-deps", "--no-build-isolation", "./kit")
+    for version in NUMPYS:
+        s.install("--only-binary=:all:", f"numpy=={version}")
+        known = f"tests/kit/known-numpy-{version}.toml"
+        extra = ("--dlpack-known", known) if Path(known).is_file() else ()
+        pytest(s, "--dlpack-producer", "numpy:zeros", "--dlpack-consumer", "numpy:from_dlpack",
+               *extra, "-q", results=f"kit-numpy-{version}")  # fmt: skip
+
+
 @session("readme", NEWCOMER, tags=CI)
 def readme(s: nox.Session) -> None:
     """The README's two commands in a copy of the commit, with an empty HOME and no variables."""

@@ -37,6 +37,8 @@ class Check(NamedTuple):
     run: Callable[[Any], None]
     risky: bool
     """A library that is wrong here may end the process."""
+    group: str
+    """The rule and the first word of the case: one that crashes for one dtype does for all."""
 
 
 class Finding(NamedTuple):
@@ -57,8 +59,10 @@ class Finding(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """Whether this check fails a run: a MUST that is broken, or a crash."""
-        return self.status == CRASH or (self.status == FAIL and self.level == rules.MUST)
+        """Whether this check fails a run: a MUST that is broken, or a crash (but for a HABIT, where
+        the struct is one that no producer may give)."""
+        crashed = self.status == CRASH and self.level != rules.HABIT
+        return crashed or (self.status == FAIL and self.level == rules.MUST)
 
     def __str__(self) -> str:
         text = f"{self.check}: {self.status} ({self.level}): {self.evidence}"
@@ -84,13 +88,14 @@ def check(
         for combination in itertools.product(*cases):
             label = "-".join(slug(case) for case in combination)
             name = f"{rule}[{label}]" if label else rule
+            group = f"{rule}[{slug(combination[0])}" if label else rule
             found = rules.BY_NAME[side, rule]
             assert name not in _checks[side], name
 
             def run(partner: Any, combination: tuple[Any, ...] = combination) -> None:
                 body(partner, *combination)
 
-            _checks[side][name] = Check(name, found, run, risky)
+            _checks[side][name] = Check(name, found, run, risky, group)
         return body
 
     return register

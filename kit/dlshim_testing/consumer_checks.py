@@ -24,7 +24,7 @@ from .imports import (
     same_values,
     trial,
 )
-from .partner import DTYPES, OF_THE_STANDARD, Consumer
+from .partner import DTYPES, OF_THE_STANDARD, Consumer, said
 
 SOME = ("bool", "int32", "float32", "float64", "complex64")
 FEW = ("float32", "int64")
@@ -70,6 +70,12 @@ def takes(c: Consumer, dtype: str) -> None:
             return
         refusals.append(made.refused.text)
     raise Broken(f"{dtype}: {'; '.join(dict.fromkeys(refusals))}")
+
+
+def edition_is_taken(c: Consumer, edition: str, dtype: str = "float32") -> None:
+    """NotApplicable where not even a plain array of this edition is taken: other rules say so."""
+    if refused := trial(c, EDITIONS[edition](dtype=dtype)).refused:
+        raise NotApplicable(f"a plain {dtype} is refused, too: {refused.text}")
 
 
 def is_taken(c: Consumer, array: Any, what: str) -> None:
@@ -120,6 +126,12 @@ def wrong_answer(c: Consumer, dtype: str) -> None:
 
 
 # ---- how it asks -----------------------------------------------------------------------------
+
+
+def bound_by_from_dlpack(c: Consumer) -> None:
+    objects_only(c)
+    if not c.is_from_dlpack:
+        raise NotApplicable("the function is not the standard's from_dlpack")
 
 
 def calls_of(c: Consumer, array: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
@@ -198,6 +210,7 @@ def byte_offset_without_strides(c: Consumer, which: str, edition: str) -> None:
 
 @check("consumer", "null-strides", ((5,), (2, 3), (2, 3, 4)), EDITIONS, risky=True)
 def null_strides(c: Consumer, shape: tuple[int, ...], edition: str) -> None:
+    edition_is_taken(c, edition)
     array = EDITIONS[edition](shape, null_strides=True)
     made = trial(c, array)
     insist(not made.refused, f"shape {shape}: {made.refused and made.refused.text}")
@@ -206,6 +219,7 @@ def null_strides(c: Consumer, shape: tuple[int, ...], edition: str) -> None:
 
 @check("consumer", "empty", ((0,), (0, 3), (2, 0, 3)), EDITIONS, risky=True)
 def empty(c: Consumer, shape: tuple[int, ...], edition: str) -> None:
+    edition_is_taken(c, edition)
     made = trial(c, EDITIONS[edition](shape, data=None))
     insist(not made.refused, f"shape {shape}: {made.refused and made.refused.text}")
 
@@ -351,14 +365,50 @@ class Unreadable(VersionedAlways):
         return made
 
 
-@check("consumer", "other-major", ((2, 0), (3, 1)), risky=True)
-def other_major(c: Consumer, version: tuple[int, int]) -> None:
+MAJORS = {"unreadable": Unreadable, "readable": VersionedAlways}
+
+
+@check("consumer", "other-major", MAJORS, ((2, 0), (3, 1)), risky=True)
+def other_major(c: Consumer, which: str, version: tuple[int, int]) -> None:
     if c.wants == "object" and "max_version" not in calls_of(c, Versioned())[0][1]:
         raise NotApplicable("the consumer never asks for DLPack 1.x")
-    made = trial(c, Unreadable(version=version))
+    made = trial(c, MAJORS[which](version=version))
     insist(made.refused, f"a struct of DLPack {version} is taken")
     record = made.finish()
     insist(record.deleted == 1, f"it is refused, and the deleter called {record.deleted} times")
+
+
+def raw(c: Consumer, **fields: Any) -> tuple[Any, caps.Made]:
+    """(what comes of a raw versioned capsule, its record); NotApplicable where none is taken."""
+    try:
+        c.consume(caps.make((6,), version=(1, 0)))
+    except Exception as error:
+        raise NotApplicable(f"the consumer takes no versioned capsules: {said(error)}") from error
+    made = caps.Made((6,), **fields)
+    capsule = made.capsule()
+    try:
+        return c.consume(capsule), made
+    except Exception as error:
+        return error, made
+
+
+@check("consumer", "other-major", ("capsule",), ((2, 0),), risky=True)
+def other_major_of_a_capsule(c: Consumer, which: str, version: tuple[int, int]) -> None:
+    result, _ = raw(c, version=version)
+    insist(isinstance(result, Exception), f"a capsule of DLPack {version} is taken")
+
+
+@check("consumer", "read-only", ("capsule",))
+def read_only_capsule_is_kept(c: Consumer, which: str) -> None:
+    result, made = raw(c, version=(1, 0), flags=caps.READ_ONLY)
+    if isinstance(result, Exception):
+        raise NotApplicable(f"it is refused: {said(result)}")
+    seen = observe(result)
+    if seen.address != made.element_zero:
+        return
+    if seen.read_only is None:
+        raise NotApplicable("the result has no way to say whether it may be written")
+    insist(seen.read_only, "memory with the flag READ_ONLY became an array that may be written")
 
 
 @check("consumer", "newer-minor", ((1, 1), (1, 3), (1, 99)))
@@ -368,8 +418,9 @@ def newer_minor(c: Consumer, version: tuple[int, int]) -> None:
 
 def versioned_is_taken(c: Consumer, array: Any, what: str) -> Trial:
     """What only a struct of DLPack 1.x can say."""
+    edition_is_taken(c, "versioned", array.dtype)
     made = trial(c, array)
-    if array.exports and array.last.name != caps.VERSIONED:
+    if not array.exports or array.last.name != caps.VERSIONED:
         raise NotApplicable("the consumer asks for DLPack 0.x")
     insist(not made.refused, f"{what}: {made.refused and made.refused.text}")
     return made
@@ -402,6 +453,9 @@ def read_only_is_kept(c: Consumer, dtype: str) -> None:
 
 @check("consumer", "unknown-dtype", ((15, 8, 1), (16, 8, 1), (17, 8, 1)), EDITIONS, risky=True)
 def unknown_dtype(c: Consumer, dtype: tuple[int, int, int], edition: str) -> None:
+    edition_is_taken(c, edition)
+    if c.flat:
+        raise NotApplicable("the consumer keeps no dtype")
     made = trial(c, EDITIONS[edition](dtype=dtype))
     insist(made.refused, f"dtype {dtype} is taken")
 
@@ -417,6 +471,7 @@ def odd_dtype(c: Consumer, dtype: tuple[int, int, int], edition: str) -> None:
 
 @check("consumer", "other-device", ((7, 0), (9, 0), (16, 0), (99, 0)), EDITIONS, risky=True)
 def other_device(c: Consumer, device: tuple[int, int], edition: str) -> None:
+    edition_is_taken(c, edition)
     made = trial(c, EDITIONS[edition](device=device))
     if not made.refused:
         raise NotApplicable(f"device {device} is taken")
@@ -436,7 +491,7 @@ ERRORS = {
 
 @check("consumer", "propagates", ERRORS, ("__dlpack__", "__dlpack_device__"))
 def propagates(c: Consumer, name: str, method: str) -> None:
-    objects_only(c)
+    bound_by_from_dlpack(c)
     error = ERRORS[name]
     asked = []
 
@@ -460,13 +515,13 @@ def propagates(c: Consumer, name: str, method: str) -> None:
 
 @check("consumer", "no-methods")
 def no_methods(c: Consumer) -> None:
-    objects_only(c)
+    bound_by_from_dlpack(c)
     try:
         c.consume(object())
     except AttributeError:
         return
     except Exception as error:
-        raise Broken(f"an object without the methods: {type(error).__name__}: {error}") from error
+        raise Broken(f"an object without the methods: {said(error)}") from error
     raise Broken("an object without the methods is taken")
 
 
@@ -481,13 +536,14 @@ KEYWORDS = {
 
 @check("consumer", "copy-keyword", KEYWORDS)
 def has_keywords(c: Consumer, which: str) -> None:
-    objects_only(c)
+    bound_by_from_dlpack(c)
+    edition_is_taken(c, "versioned")
     refused = trial(c, Versioned(), **KEYWORDS[which]).refused
     insist(not refused, f"{which}: {refused and refused.text}")
 
 
 def with_copy(c: Consumer, array: Any, copy: bool) -> Trial:
-    objects_only(c)
+    bound_by_from_dlpack(c)
     if trial(c, Versioned(), copy=None).refused:
         raise NotApplicable("the consumer does not know the keyword copy")
     return trial(c, array, copy=copy)
@@ -508,6 +564,8 @@ def copy_false(c: Consumer, layout: str, edition: str) -> None:
         kind, text, _ = made.refused
         if issubclass(kind, TypeError):
             raise NotApplicable(f"the producer does not know the keyword copy: {text}")
+        if trial(c, EDITIONS[edition](**LAYOUTS[layout])).refused:
+            raise NotApplicable("it is refused without copy=False, too")
         insist(issubclass(kind, BufferError | ValueError), f"copy=False: {text}")
         return
     seen = observe(made.result)

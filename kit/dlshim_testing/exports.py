@@ -164,10 +164,12 @@ def prepared(producer: Producer, layout: str, dtype: str) -> tuple[Any, list[byt
 def same_elements(view: caps.View, wanted: list[bytes], what: str) -> None:
     insist(view.data or not wanted, f"{what}: data is NULL, and there are {len(wanted)} elements")
     found = view.elements()
+    insist(len(found) == len(wanted), f"{what}: {len(found)} elements, and it has {len(wanted)}")
     if found != wanted:
-        values = [caps.decode(view.dtype, raw) for raw in found[:8]]
-        meant = [caps.decode(view.dtype, raw) for raw in wanted[:8]]
+        at = next(k for k, pair in enumerate(zip(found, wanted, strict=True)) if len({*pair}) > 1)
+        values = [caps.decode(view.dtype, raw) for raw in found[at : at + 4]]
+        meant = [caps.decode(view.dtype, raw) for raw in wanted[at : at + 4]]
         raise Broken(
-            f"{what}: shape {view.shape}, strides {view.strides}, byte_offset {view.byte_offset} "
-            f"lead to {values}, and the array holds {meant}"
+            f"{what}: shape {view.shape}, strides {view.strides} and byte_offset "
+            f"{view.byte_offset} lead to {values} at element {at}, and the array holds {meant}"
         )

@@ -216,12 +216,19 @@ def _from_warp() -> Consumer:
 # ---- tables and files --------------------------------------------------------------------------
 
 
+def not_bool(dtype: str) -> str:
+    """Arrow's bool is bits: what it makes of NumPy's is an array of bytes."""
+    if dtype == "bool":
+        raise TypeError("bool becomes uint8")
+    return dtype
+
+
 @producer
 def _pyarrow_tensor() -> Producer:
     pa = importlib.import_module("pyarrow")
 
     def make(shape: tuple[int, ...], dtype: str) -> Any:
-        return pa.Tensor.from_numpy(counting(shape, dtype))
+        return pa.Tensor.from_numpy(counting(shape, not_bool(dtype)))
 
     def strided() -> Any:
         whole = counting((4, 6), "float32")[:, ::2]
@@ -240,6 +247,7 @@ def _pyarrow_strided() -> Producer:
     pa = importlib.import_module("pyarrow")
 
     def make(shape: tuple[int, ...], dtype: str) -> Any:
+        not_bool(dtype)
         if not shape:
             return pa.Tensor.from_numpy(counting(shape, dtype))
         wide = counting((*shape[:-1], 2 * shape[-1]), dtype)
@@ -276,7 +284,7 @@ def _pyarrow_array() -> Producer:
 @consumer
 def _from_pyarrow_array() -> Consumer:
     pa = importlib.import_module("pyarrow")
-    return Consumer(pa.Array.from_dlpack)
+    return Consumer(pa.Array.from_dlpack, one_dimension=True)
 
 
 @producer
@@ -284,7 +292,8 @@ def _nanoarrow() -> Producer:
     na = importlib.import_module("nanoarrow")
 
     def make(shape: tuple[int, ...], dtype: str) -> Any:
-        return na.c_buffer(counting((6,) if shape == (2, 3) else shape, dtype)).view()
+        shape = (6,) if shape == (2, 3) else shape
+        return na.c_buffer(counting(shape, not_bool(dtype))).view()
 
     return Producer(make)
 
@@ -292,7 +301,7 @@ def _nanoarrow() -> Producer:
 @consumer
 def _from_nanoarrow() -> Consumer:
     na = importlib.import_module("nanoarrow")
-    return Consumer(na.c_buffer)
+    return Consumer(na.c_buffer, one_dimension=True, flat=True, is_from_dlpack=False)
 
 
 @producer
@@ -334,7 +343,7 @@ def _from_tvm_ffi() -> Consumer:
 def _from_mpi4py() -> Consumer:
     importlib.import_module("mpi4py").rc.initialize = False
     buffer = importlib.import_module("mpi4py.MPI").buffer
-    return Consumer(lambda x: buffer.frombuffer(x, readonly=True))
+    return Consumer(lambda x: buffer.frombuffer(x, readonly=True), flat=True, is_from_dlpack=False)
 
 
 @producer
@@ -369,7 +378,7 @@ def _cuda_core() -> Producer:
 @consumer
 def _from_cuda_core() -> Consumer:
     view = importlib.import_module("cuda.core.utils").StridedMemoryView
-    return Consumer(lambda x: view.from_dlpack(x, stream_ptr=-1))
+    return Consumer(lambda x: view.from_dlpack(x, stream_ptr=-1), is_from_dlpack=False)
 
 
 # ---- dlshim itself ---------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -27,7 +28,8 @@ Make = Callable[..., Any]
 
 def said(error: BaseException) -> str:
     """An exception in one line."""
-    text = " ".join(str(error).split())
+    text = re.sub(r"\x1b\[[0-9;]*m|\[[01](;\d+)?m", "", " ".join(str(error).split()))
+    text = re.sub(r"0x[0-9a-f]{6,}", "0x...", text)
     return f"{type(error).__name__}: {text[:200]}"
 
 
@@ -96,7 +98,10 @@ class Producer:
 
 def dtype_name(array: Any) -> str:
     """The name of an array's dtype where it can be told, else nothing."""
-    text = str(getattr(array, "dtype", ""))
+    try:
+        text = str(getattr(array, "dtype", ""))
+    except Exception:  # a dtype that the library itself has no name for
+        return ""
     last = text.rsplit(".", 1)[-1].strip("'<> ")
     last = {"bool_": "bool", "boolean": "bool"}.get(last, last)
     return last if last in DTYPES else ""
@@ -106,8 +111,10 @@ class Consumer:
     """A library's function that takes arrays.
 
     ``consume(x)`` is passed an object with `__dlpack__`, or a raw capsule where ``wants`` is
-    "legacy capsule" or "versioned capsule".  ``read(result)`` gives a `caps.View`-like answer for
-    results that offer no protocol.
+    "legacy capsule" or "versioned capsule".  ``one_dimension`` says that it takes nothing else,
+    ``flat`` that its result is the bytes alone, without shape and dtype, and
+    ``is_from_dlpack=False`` that it is a function of another purpose, which the text about
+    ``from_dlpack`` does not bind.
     """
 
     def __init__(
@@ -117,10 +124,16 @@ class Consumer:
         namespace: Any = None,
         claims: str = "",
         wants: str = "object",
+        one_dimension: bool = False,
+        flat: bool = False,
+        is_from_dlpack: bool = True,
     ) -> None:
         assert wants in ("object", "legacy capsule", "versioned capsule")
         self.consume = consume
         self.wants = wants
+        self.one_dimension = one_dimension
+        self.flat = flat
+        self.is_from_dlpack = is_from_dlpack
         self._claims = claims or claimed(namespace)
 
     @property

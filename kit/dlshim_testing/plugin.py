@@ -199,7 +199,7 @@ class Item(pytest.Item):
         self.one = one
 
     def runtest(self) -> None:
-        from .catalogue import CRASH, ERROR, NA
+        from .catalogue import ERROR, NA
         from .rules import LEVELS
 
         assert isinstance(self.parent, Target)
@@ -212,7 +212,11 @@ class Item(pytest.Item):
         if found.status == NA:
             pytest.skip(found.evidence)
         last = LEVELS.index(self.config.getoption("dlpack_fail_on").upper())
-        if found.status in (CRASH, ERROR) or (found.wrong and found.level in LEVELS[: last + 1]):
+        if (
+            found.failed
+            or found.status == ERROR
+            or (found.wrong and found.level in LEVELS[: last + 1])
+        ):
             raise Breach(str(found))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:

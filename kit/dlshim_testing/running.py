@@ -36,6 +36,7 @@ from .catalogue import (
 )
 from .partner import Consumer, Producer, consumer_of, producer_of
 
+CRASHES = 2  # of one rule in one case; what else is like it is not run any more
 TIMEOUT = 120.0  # seconds that one check, or the import of a library, may take
 
 
@@ -132,6 +133,7 @@ class Elsewhere:
         self._options = {"claims": claims, "wants": wants}
         self._child: subprocess.Popen[bytes] | None = None
         self._said: Any = None
+        self._crashed: collections.Counter[str] = collections.Counter()
         self.claims = ""
         self._begin()
 
@@ -185,6 +187,9 @@ class Elsewhere:
         return " ".join([ended, *(words or lines)[-1:]])[:300]
 
     def run(self, one: Check) -> Finding:
+        level = level_of(one.rule, self.claims)
+        if self._crashed[one.group] >= CRASHES:
+            return finding(one, level, NA, f"not run: the like of it crashed {CRASHES} times")
         if self._child is None:
             self._begin()
         self._send(one.name)
@@ -193,7 +198,7 @@ class Elsewhere:
             return Finding(**answer)
         words = self._last_words()
         self.close()
-        level = level_of(one.rule, self.claims)
+        self._crashed[one.group] += 1
         return finding(one, level, CRASH, f"the process ended {words}")
 
     def close(self) -> None:
