@@ -17,6 +17,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.intersphinx",
     "data_tables",
+    "kit_tables",
     "library_pages",
     "source_tree",
 ]

@@ -96,7 +96,11 @@ def reproduce(row: dict[str, str]) -> dict[str, str]:
     ended = signal.Signals(-done.returncode).name if done.returncode < 0 else str(done.returncode)
     last = done.stderr.strip().splitlines()[-1:] if done.returncode > 0 else []
     text = "\n".join([*done.stdout.strip().splitlines()[-3:], *last])
-    shown = row["shows"] == ended or bool(re.search(row["shows"], text, re.M))
+    match = re.search(row["shows"], text, re.M)
+    shown = row["shows"] == ended or bool(match)
+    if match:  # the lines that show it, without what the library prints besides
+        end = text.find("\n", match.end())
+        text = text[text.rfind("\n", 0, match.start()) + 1 : end if end >= 0 else None]
     print(row["target"], row["rule"], ended, "shown" if shown else "NOT SHOWN", text, flush=True)
     seen = f"the process ends by {ended}" if done.returncode < 0 else text
     return row | {"seen": seen if shown else "", "library": version_of(row["target"])}

@@ -11,3 +11,9 @@
 
 None of them imports an array library or dlshim, so that they stay an independent witness.
 """
+
+from __future__ import annotations
+
+from . import capsules, consumers, ctable, exporter, layouts, producers, structs
+
+__all__ = ["capsules", "consumers", "ctable", "exporter", "layouts", "producers", "structs"]

@@ -1,0 +1,93 @@
+"""What the strategies draw: lawful tensors of every kind, and producers that hold them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import dlshim
+from dlshim_testing import strategies
+from doubles import capsules as caps
+
+QUIET = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def outcomes(strategy: Any, examples: int = 300) -> list[Any]:
+    drawn: list[Any] = []
+
+    @settings(max_examples=examples, deadline=None, database=None)
+    @given(strategy)
+    def draw(one: Any) -> None:
+        drawn.append(one)
+
+    draw()
+    return drawn
+
+
+def test_tensors_have_every_peculiarity() -> None:
+    found: Counter[str] = Counter()
+    for each in outcomes(strategies.tensors()):
+        found["scalar"] += each.shape == ()
+        found["empty"] += 0 in each.shape
+        found["negative"] += any(s < 0 for s in each.strides)
+        found["repeated"] += any(s == 0 for s in each.strides)
+        found["compact"] += each.strides == caps.row_major(each.shape)
+        found["offset"] += each.byte_offset > 0
+        found["read-only"] += each.readonly
+        lowest = min((each.start + o for o in caps.offsets(each.shape, each.strides)), default=0)
+        assert lowest >= 0, each
+    assert all(found.values()), found
+    assert len({each.dtype for each in outcomes(strategies.tensors())}) > 10
+
+
+def test_a_keyword_leaves_a_peculiarity_out() -> None:
+    plain = strategies.tensors(
+        dtypes=("int8",), empty=False, strided=False, byte_offsets=False, read_only=False
+    )
+    for each in outcomes(plain, 100):
+        assert each.dtype == "int8" and 0 not in each.shape and not each.readonly
+        assert each.strides == caps.row_major(each.shape) and each.byte_offset == 0
+
+
+@QUIET
+@given(strategies.tensors())
+def test_a_tensor_says_what_must_be_read_of_it(tensor: Any) -> None:
+    with caps.short_memory():
+        x = tensor.of(strategies.GENERATIONS["versioned"])
+        assert caps.look(x.__dlpack__(max_version=(1, 0))).values() == tensor.values()
+
+
+@QUIET
+@given(strategies.producers())
+def test_dlshim_takes_every_producer(x: Any) -> None:
+    with caps.short_memory():
+        try:
+            t = dlshim.from_dlpack(x, order="K")
+        except BufferError:
+            assert x.readonly, "only what DLPack 0.x cannot say is refused"
+            return
+        capsule = t.__dlpack__(max_version=(1, 0))
+        assert caps.look(capsule).values() == x.values()
+
+
+@QUIET
+@given(strategies.capsules())
+def test_dlshim_takes_every_capsule(capsule: Any) -> None:
+    with caps.short_memory():
+        wanted = caps.look(capsule).values()
+        again = dlshim.from_dlpack(capsule, order="K").__dlpack__(max_version=(1, 0))
+        assert caps.look(again).values() == wanted
+
+
+def test_every_generation_is_drawn() -> None:
+    kinds = {type(x) for x in outcomes(strategies.producers())}
+    assert kinds == {strategies.GENERATIONS[name] for name in strategies.WITH_METHODS}
+
+
+@pytest.fixture(autouse=True)
+def books() -> Any:
+    yield
+    caps.write_off()
