@@ -101,6 +101,11 @@ class SameCapsule(Right):
 
 
 class NoDestructor(Right):
+    def __init__(self, shape: Any, dtype: Any = "float32", **fields: Any) -> None:
+        if shape and shape[0] > 1000:  # for what the process occupies: no need to count up
+            fields["memory"] = (C.c_char * (8 * shape[0]))()
+        super().__init__(shape, dtype, **fields)
+
     def answer(self, max_version: Any = None, **asked: Any) -> Any:
         version = (1, 3) if max_version else None
         return self._export(version).capsule(destructor=False)
