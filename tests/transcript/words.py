@@ -14,6 +14,7 @@ PLAN_KEYS: dict[str, str] = {"protocol": "rung"}
 
 #: Texts: what is found (a regular expression), what is recorded.
 TEXTS: tuple[tuple[str, str], ...] = (
+    (r"\bdlshim_testing\.doubles\.", "doubles."),
     (r"\bask for the other generation\b", "ask for the other flavour"),
     (r"0x[0-9a-fA-F]+", "0x..."),
     (r"\b\d{12,}\b", lambda found: found[0] if int(found[0]) in WHOLE else "<number>"),  # type: ignore
