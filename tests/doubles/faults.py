@@ -37,7 +37,7 @@ LOST = re.compile(
     r"SystemError: (<function |_PyEval_EvalFrameDefault )"
     r"|argument \d: MemoryError"
     r"|the C table failed without saying why"
-    r"|BufferError: 'doubles\.producers\.P3TableOnly' object: "
+    r"|BufferError: 'dlshim_testing\.doubles\.producers\.P3TableOnly' object: "
 )
 
 _stop = _testcapi.remove_mem_hooks
