@@ -1,8 +1,10 @@
 """The conformance kit, ``dlshim_testing``, under a second name: a distribution of its own."""
 
+from importlib import import_module
+
 try:
-    import dlshim_testing as _kit  # type: ignore
-except ImportError:
+    _kit = import_module("dlshim_testing")
+except ModuleNotFoundError:
     raise ImportError(
         "dlshim.testing is a distribution of its own: pip install dlshim[testing]; "
         "in a checkout of dlshim: pip install ./kit"

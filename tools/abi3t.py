@@ -64,7 +64,7 @@ def compile_for(version: str, folder: Path) -> list[str]:
     folder.mkdir(parents=True)
     places = [ROOT / "src", ROOT / "shim" / "include", headers(version), HEADERS]
     files = sorted(glob.glob(str(ROOT / "src" / "*" / "*.c")))
-    line = [os.environ.get("CC", "gcc"), *FLAGS, *ABIS[version], *(f"-I{place}" for place in places)]
+    line = [os.environ.get("CC", "gcc"), *FLAGS, *ABIS[version], *(f"-I{at}" for at in places)]
     subprocess.run([*line, "-c", *files], cwd=folder, check=True)
     print(f"{len(files)} files compiled with the headers of CPython {version}: {ABIS[version][0]}")
     return sorted(glob.glob(f"{folder}/*.o"))

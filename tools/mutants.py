@@ -348,8 +348,8 @@ MUTANTS = [
     Mutant(
         "every thread's stream is one",
         "exchange/tensor_object.c",
-        "return foreign ? legacy : ready->p;",
-        "return foreign && legacy.handle == 0 ? legacy : ready->p;",
+        "return foreign ? legacy : p;",
+        "return foreign && legacy.handle == 0 ? legacy : p;",
     ),
     Mutant(
         "empty arrays are synced",
