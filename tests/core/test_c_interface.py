@@ -155,7 +155,7 @@ def test_dtypes(ext, make, learned):
         assert str(raised.value) == (
             "blur(): image has dtype float32, not int32; pass numpy.asarray(x, 'int32')"
         )
-    with pytest.raises(TypeError, match=r"^'doubles.producers.P\d' object has dtype float32, not "):
+    with pytest.raises(TypeError, match=r"P\d' object has dtype float32, not "):
         ext.take(x, dtypes=INT)
     assert live() == before
 
@@ -299,7 +299,7 @@ def test_errors_of_the_exchange_name_the_argument(ext):
         ext.take(object(), name="image")
     with pytest.raises(BufferError, match=r"^image: .*flag bits.* \(dlshim\.upgrade\(x\) takes"):
         ext.take(P2(flags=1 << 20), name="image")
-    with pytest.raises(BufferError, match=r"^'doubles\.producers\.P2' object"):
+    with pytest.raises(BufferError, match=r"^'[a-z_.]*\.P2' object"):
         ext.take(P2(flags=1 << 20))
 
     class Fails(P2):
