@@ -84,6 +84,7 @@ QUICK = [
     "module/ctable_view",
     "module/functions",
     "module/producer",
+    "module/producer_class",
     "module/tensor_type",
 ]
 
@@ -110,7 +111,14 @@ class BuildExt(build_ext):
 
 
 # Help and editors show the docstrings of these: of what `__all__` lists, where there is one.
-SHOWN = ("dlshim.__init__", "dlshim.arrays", "dlshim.enums", "dlshim.report")
+SHOWN = (
+    "dlshim.__init__",
+    "dlshim.arrays",
+    "dlshim.authors",
+    "dlshim.enums",
+    "dlshim.report",
+    "dlshim.tracking",
+)
 
 
 class BuildPy(build_py):

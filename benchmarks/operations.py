@@ -106,6 +106,16 @@ def subclass(x: Any) -> Any:
     return x.as_subclass(type("Subclass", (type(x),), {}))
 
 
+def decorated(x: Any, **options: Any) -> Any:
+    """The same object as one of a class that dlshim.producer changed."""
+    import dlshim
+
+    members = {k: v for k, v in vars(type(x)).items() if k not in ("__dict__", "__weakref__")}
+    made = object.__new__(dlshim.producer(**options)(type("Decorated", (), members)))
+    made.__dict__.update(vars(x))
+    return made
+
+
 def refused(consume: Any, x: Any) -> None:
     """What the bare consumer pays for an object that it does not take."""
     try:
@@ -136,6 +146,11 @@ PRODUCERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "instance": ("Instance(floor.modern())", ()),
     "proxy": ("Proxy(floor.modern())", ()),
     "torch subclass": ("subclass(torch.ones(8, 8))", ("torch",)),
+    "old class": ("PyLegacy(floor.legacy()); d = decorated(x)", ("dlshim",)),
+    "inner array": (
+        "floor.legacy(); d = decorated(PyLegacy(x), inner='inner')",
+        ("dlshim",),
+    ),
     "bfloat16": ("np.zeros((8, 8), ml_dtypes.bfloat16)", ("numpy", "ml_dtypes")),
     "dates": ("np.zeros((8, 8), 'M8[s]')", ("numpy",)),
     "buffer": ("memoryview(bytearray(256)).cast('f', (8, 8))", ()),
@@ -324,6 +339,18 @@ CALLS: tuple[tuple[str, str, dict[str, str]], ...] = (
             "numpy": "refused(np.from_dlpack, x)",
             "dlshim": "dlshim.to_capsule(x, reinterpret='int64')",
         },
+    ),
+    # What dlshim.producer puts on a class, beside a Producer around the same object.
+    *(
+        (
+            f"a class, {kind}",
+            kind,
+            {
+                "dlshim": "dlshim.upgrade(x).__dlpack__(max_version=version)",
+                "producer": "d.__dlpack__(max_version=version)",
+            },
+        )
+        for kind in ("old class", "inner array")
     ),
     ("consume versioned", "modern", {"floor": "floor.consume_versioned(x)"}),
     ("consume legacy", "legacy", {"floor": "floor.consume_legacy(x)"}),
@@ -548,6 +575,7 @@ class Namespace(dict):
             Interface=Interface,
             Struct=Struct,
             held=held,
+            decorated=decorated,
             Instance=Instance,
             Proxy=Proxy,
             subclass=subclass,

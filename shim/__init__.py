@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from types import EllipsisType
 
     from .arrays import dtype
+    from .authors import ProducerMixin, producer
     from .enums import DLDataTypeCode, DLDeviceType
     from .report import Outcome, Report, Verdict, inspect
+    from .tracking import Live, live, stats, track
 
 __version__ = "0.1.0"
 
@@ -37,8 +39,10 @@ __all__ = [
     "CopyRequiredError",
     "DLDataTypeCode",
     "DLDeviceType",
+    "Live",
     "Outcome",
     "Producer",
+    "ProducerMixin",
     "Report",
     "Tensor",
     "UnsupportedObjectError",
@@ -47,7 +51,11 @@ __all__ = [
     "from_dlpack",
     "get_include",
     "inspect",
+    "live",
+    "producer",
+    "stats",
     "to_capsule",
+    "track",
     "upgrade",
 ]
 
@@ -60,12 +68,18 @@ def get_include() -> str:
 _LAZY = {
     "DLDataTypeCode": "enums",
     "DLDeviceType": "enums",
+    "Live": "tracking",
     "Outcome": "report",
+    "ProducerMixin": "authors",
     "Report": "report",
     "Verdict": "report",
     "_rebuild": "arrays",
     "dtype": "arrays",
     "inspect": "report",
+    "live": "tracking",
+    "producer": "authors",
+    "stats": "tracking",
+    "track": "tracking",
 }
 
 

@@ -279,6 +279,71 @@ def rebuild(version: int, shape: Any, kept: Any, order: str, readonly: bool, buf
 rebuild.__module__, rebuild.__qualname__ = "dlshim", "_rebuild"
 
 
+# --- classes that dlshim.producer changed -------------------------------------------------------
+
+# Under which names their authors' own methods are kept.  In place of a method there may be the name
+# of the attribute or method that gives an inner array.
+OWN = {"__dlpack__": "__dlshim_dlpack__", "__dlpack_device__": "__dlshim_dlpack_device__"}
+
+
+def is_ours(value: Any) -> bool:
+    """Whether it is a method that `producer` puts on classes: no other is one of `object`."""
+    return getattr(value, "__objclass__", None) is object
+
+
+def bind(value: Any, x: Any) -> Any:
+    """Make a method of what stands in a class, as looking it up on `x` does."""
+    get = getattr(type(value), "__get__", None)
+    return get(value, x, type(x)) if get else value
+
+
+def _later(value: Any) -> Any:
+    return lambda x, *args, **keywords: bind(value, x)(*args, **keywords)
+
+
+def _find_own(cls: type, name: str, level: int) -> Any:
+    """Find an author's method, after `level` others, and the place of its class in the MRO.
+
+    Looked for from the first class on that has ours: what comes before has called super().
+    """
+    ours, first, done = False, True, []
+    for at, base in enumerate(cls.__mro__):
+        own = vars(base)
+        value = own.get(name)
+        ours = ours or is_ours(value)
+        kept = own.get(OWN[name])
+        named = first and kept is not None
+        first = first and kept is None
+        if kept is None:
+            if not ours or value is None or is_ours(value) or base in done:
+                continue
+            if getattr(value, "__isabstractmethod__", False):
+                continue
+            kept = value
+        owner = getattr(kept, "owner", None) or getattr(kept, "__objclass__", base)
+        done.append(owner)
+        if level:
+            level -= 1
+        elif isinstance(kept, str):
+            return kept, at
+        else:
+            return OWN[name] if named else _later(kept), cls.__mro__.index(owner)
+    return None, -1
+
+
+def authored(x: Any, level: int, device_level: int, device_asked: bool) -> Any:
+    """Tell how an author has his class export; `level`: so many of his methods run already."""
+    cls = type(x)
+    found, at = _find_own(cls, "__dlpack__", level)
+    inner = isinstance(found, str) and found != OWN["__dlpack__"]
+    if inner:
+        return found, callable(getattr(cls, found, None)), None, None, at
+    device: Any = "__dlpack_device__"
+    if device_asked or is_ours(getattr(cls, device, None)):
+        device, _ = _find_own(cls, device, device_level)
+    return None, False, found, device, at
+
+
 # --- oneAPI, by the objects of dpctl; None: it is not imported, or lacks what is needed ---------
 
 

@@ -37,7 +37,7 @@ device_before_export(const dls_exchange *x, dl_device *device)
     int got = plan->table != NULL ? dls_ctable_device(plan->table, x->source, device)
                                   : 0;
     return got == 0 && plan->has_device
-               ? dls_device_ask(x->state, plan->device_method, x->source, device)
+               ? dls_device_ask(x->state, plan, x->source, device)
                : got;
 }
 
@@ -223,9 +223,7 @@ dls_acquire_device(const dls_exchange *x, dl_device *device)
     if (plan->table != NULL) {
         return dls_ctable_device(plan->table, x->source, device);
     }
-    int got = plan->has_device
-                  ? dls_device_ask(x->state, plan->device_method, x->source, device)
-                  : 0;
+    int got = plan->has_device ? dls_device_ask(x->state, plan, x->source, device) : 0;
     /* Only the device question says that memory is pinned; the tensor, which decides,
      * does not.  A label that is checked, is checked on the tensor. */
     bool checked = dls_plan_has(plan, DLS_LIB_LABEL_CHECKED);

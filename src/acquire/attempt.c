@@ -245,7 +245,7 @@ static dls_attempt
 attempt_dlpack(dls_exchange *x, unsigned mask)
 {
     const dls_call_values values = {NULL, NULL, NULL};
-    PyObject *capsule = dls_call_dlpack(x->state, x->source, mask, &values);
+    PyObject *capsule = dls_call_dlpack(x->state, x->plan, x->source, mask, &values);
     dls_attempt got = dls_attempt_read_capsule(x, capsule, mask);
     if (got == DLS_ATTEMPT_GOT) {
         return dls_attempt_check_bits(x);

@@ -34,7 +34,7 @@ is_mistaken(dls_exchange *x)
     if (!x->request.has_assumed || !x->plan->has_device) {
         return 0;
     }
-    int got = dls_device_ask(x->state, x->plan->device_method, x->source, &said);
+    int got = dls_device_ask(x->state, x->plan, x->source, &said);
     return got > 0 ? dls_device_is_host(said.device_type) : got;
 }
 
@@ -55,7 +55,7 @@ step_over(dls_exchange *x, dls_attempt got)
 static dls_attempt
 call_once(dls_exchange *x, unsigned mask, const dls_call_values *values)
 {
-    PyObject *capsule = dls_call_dlpack(x->state, x->source, mask, values);
+    PyObject *capsule = dls_call_dlpack(x->state, x->plan, x->source, mask, values);
     return dls_attempt_read_capsule(x, capsule, mask);
 }
 

@@ -28,27 +28,36 @@ write_values(dls_state *state, unsigned mask, const dls_call_values *values,
 
 /* As `source.__dlpack__(...)`: an attribute of the object goes before its class's. */
 static inline PyObject *
-call_method(dls_state *state, PyObject **args, PyObject *kwnames)
+call_method(const dls_plan *plan, PyObject **args, PyObject *kwnames)
 {
-    return dls_compat.PyObject_VectorcallMethod(state->names.dlpack, &args[SELF],
+    return dls_compat.PyObject_VectorcallMethod(plan->name, &args[SELF],
                                                 1 | DLS_VECTORCALL_OFFSET, kwnames);
 }
 
-PyObject *
-dls_call_dlpack(dls_state *state, PyObject *source, unsigned mask,
-                const dls_call_values *values)
+static inline PyObject *
+call_directly(const dls_plan *plan, PyObject **args, PyObject *kwnames)
 {
-    PyObject *args[ROOM];
-    args[SELF] = source;
-    write_values(state, mask, values, &args[FIRST_VALUE]);
-    return call_method(state, args, mask ? state->kwnames[mask] : NULL);
+    return dls_compat.PyObject_Vectorcall(plan->method, &args[SELF],
+                                          1 | DLS_VECTORCALL_OFFSET, kwnames);
 }
 
 PyObject *
-dls_call_bare(dls_state *state, PyObject *source)
+dls_call_dlpack(dls_state *state, const dls_plan *plan, PyObject *source, unsigned mask,
+                const dls_call_values *values)
+{
+    PyObject *args[ROOM];
+    PyObject *kwnames = mask ? state->kwnames[mask] : NULL;
+    args[SELF] = source;
+    write_values(state, mask, values, &args[FIRST_VALUE]);
+    return plan->name != NULL ? call_method(plan, args, kwnames)
+                              : call_directly(plan, args, kwnames);
+}
+
+PyObject *
+dls_call_bare(const dls_plan *plan, PyObject *source)
 {
     PyObject *args[] = {[SELF] = source};
-    return call_method(state, args, NULL);
+    return call_method(plan, args, NULL);
 }
 
 PyObject *
@@ -61,9 +70,6 @@ dls_call_learned(dls_state *state, const dls_plan *plan, PyObject *source,
         args[FIRST_VALUE] = state->asked_version;
         kwnames = state->kwnames[DLS_ASK_VERSION];
     }
-    if (form & DLS_FAST_DIRECT) {
-        return dls_compat.PyObject_Vectorcall(plan->method, &args[SELF],
-                                              1 | DLS_VECTORCALL_OFFSET, kwnames);
-    }
-    return call_method(state, args, kwnames);
+    return form & DLS_FAST_DIRECT ? call_directly(plan, args, kwnames)
+                                  : call_method(plan, args, kwnames);
 }

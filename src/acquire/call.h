@@ -12,11 +12,11 @@ typedef struct {
 
 /* source.__dlpack__(...) with the keywords of the mask (DLS_ASK_*).  A new reference to
  * whatever it returned, or NULL with what it raised. */
-PyObject *dls_call_dlpack(dls_state *state, PyObject *source, unsigned mask,
-                          const dls_call_values *values);
+PyObject *dls_call_dlpack(dls_state *state, const dls_plan *plan, PyObject *source,
+                          unsigned mask, const dls_call_values *values);
 
 /* source.__dlpack__() without keywords, by the method that is found on the source. */
-PyObject *dls_call_bare(dls_state *state, PyObject *source);
+PyObject *dls_call_bare(const dls_plan *plan, PyObject *source);
 /* source.__dlpack__(...) in a learned form (DLS_FAST_*): without keywords, or with
  * max_version alone.
  */

@@ -31,7 +31,7 @@ dls_ask_method(dls_hot hot, bool answer)
     const unsigned special = DLS_FAST_VERSION | DLS_FAST_DIRECT;
     /* Most old producers are asked without anything; few versioned ones are. */
     bool bare = !(DLS_KNOWN(answer) && answer) && !(hot.form & special);
-    hot.capsule = bare ? dls_call_bare(hot.state, hot.source)
+    hot.capsule = bare ? dls_call_bare(hot.plan, hot.source)
                        : dls_call_learned(hot.state, hot.plan, hot.source, hot.form);
     bool readable = hot.capsule != NULL && dls_is_unshared(hot.capsule);
     hot.managed = readable ? dls_capsule_pointer(hot.capsule, answer) : NULL;

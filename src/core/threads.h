@@ -20,6 +20,10 @@
 #define DLS_SWAP(type, before, place, value) \
     type before = atomic_exchange(&(place), (value))
 
+/* A static variable that one thread after the other uses for itself: each has its own.
+ */
+#define DLS_PER_THREAD _Thread_local
+
 /* Hold the lock of an object (a critical section) until DLS_UNLOCK in the same block.
  * Between them stand a few instructions, which run no foreign code, drop no reference
  * and never detach from the interpreter: only so is it a lock, and free at a fork. One
@@ -34,6 +38,7 @@
 #define DLS_SWAP(type, before, place, value) \
     type before = (place);                   \
     (place) = (value)
+#define DLS_PER_THREAD
 #define DLS_LOCK(object) (void)0
 #define DLS_UNLOCK() (void)0
 #endif

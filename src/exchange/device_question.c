@@ -90,14 +90,15 @@ is_new_host_pair(dls_state *state, PyObject *pair)
 }
 
 int
-dls_device_ask(dls_state *state, PyObject *method, PyObject *obj, dl_device *device)
+dls_device_ask(dls_state *state, const dls_plan *plan, PyObject *obj, dl_device *device)
 {
     PyObject *args[2] = {NULL, obj};
     const size_t one = 1 | DLS_VECTORCALL_OFFSET;
-    PyObject *pair = method != NULL
-                         ? dls_compat.PyObject_Vectorcall(method, &args[1], one, NULL)
-                         : dls_compat.PyObject_VectorcallMethod(
-                               state->names.dlpack_device, &args[1], one, NULL);
+    PyObject *pair = plan->device_method != NULL
+                         ? dls_compat.PyObject_Vectorcall(plan->device_method, &args[1],
+                                                          one, NULL)
+                         : dls_compat.PyObject_VectorcallMethod(plan->device_name,
+                                                                &args[1], one, NULL);
     if (pair == NULL) {
         return dls_error_forget();
     }

@@ -10,14 +10,13 @@
 
 #include "abi/dlpack_abi.h"
 #include "core/threads.h"
-#include "python/py.h"
-#include "python/state.h"
+#include "exchange/plan.h"
 
-/* obj.__dlpack_device__() (method: as in dls_plan, NULL: to be looked up) as two ints,
- * whatever they were (Paddle's None is 0, open3d's enum has a .value).  1 = *device, 0
- * = the answer is useless or it raised, nothing set, -1 = an exception that is not ours
- * to hide (MemoryError, KeyboardInterrupt). */
-int dls_device_ask(dls_state *state, PyObject *method, PyObject *obj,
+/* obj.__dlpack_device__(), which the plan says how to find, as two ints, whatever they
+ * were (Paddle's None is 0, open3d's enum has a .value).  1 = *device, 0 = the answer
+ * is useless or it raised, nothing set, -1 = an exception that is not ours to hide
+ * (MemoryError, KeyboardInterrupt). */
+int dls_device_ask(dls_state *state, const dls_plan *plan, PyObject *obj,
                    dl_device *device);
 
 /* A (device_type, device_id) pair from any sequence of two.  strict: ints only (what

@@ -95,17 +95,18 @@ typedef struct {
     dls_state *state;
     PyObject *mro; /* a tuple, borrowed */
     dls_plan *plan;
-    Py_ssize_t dlpack_at;  /* of the class that defines __dlpack__ */
-    Py_ssize_t library_at; /* of the class that the row of the library names */
+    const dls_authored *authored; /* or NULL */
+    Py_ssize_t dlpack_at;         /* of the class that defines __dlpack__ */
+    Py_ssize_t library_at;        /* of the class that the row of the library names */
 } search;
 
-/* Position of the class whose own dict has `name`, and in *value what it holds, a new
- * reference. */
+/* Position of the first class from `start` on whose own dict has `name`, and in *value
+ * what it holds, a new reference. */
 static Py_ssize_t
-find_in_mro(const search *s, PyObject *name, PyObject **value)
+find_from(const search *s, Py_ssize_t start, PyObject *name, PyObject **value)
 {
     Py_ssize_t n = PyTuple_Size(s->mro);
-    for (Py_ssize_t i = 0; i < n; i++) {
+    for (Py_ssize_t i = start; i < n; i++) {
         PyObject *dict = PyObject_GetAttr(PyTuple_GetItem(s->mro, i),
                                           s->state->names.dict);
         /* Asking first is cheaper than a KeyError. */
@@ -122,11 +123,30 @@ find_in_mro(const search *s, PyObject *name, PyObject **value)
     return NOWHERE;
 }
 
+static Py_ssize_t
+find_in_mro(const search *s, PyObject *name, PyObject **value)
+{
+    return find_from(s, 0, name, value);
+}
+
 /* A method that no instance can replace by an attribute of its own. */
 static PyObject *
 method_of_all(PyTypeObject *type, PyObject *value)
 {
     return dls_type_has_dict(type) ? NULL : dls_method_lasting(type, value);
+}
+
+/* A method of the author's: a name by which it is looked up, or a function.  True:
+ * there is one. */
+static bool
+take_authored(PyObject *value, PyObject **name, PyObject **method)
+{
+    bool found = value != NULL && value != Py_None;
+    if (found) {
+        Py_CLEAR(*name);
+        *(PyUnicode_Check(value) ? name : method) = Py_NewRef(value);
+    }
+    return found;
 }
 
 /* The protocols that are attributes.  None as a class attribute is Python's word for
@@ -139,6 +159,13 @@ find_protocols(search *s)
         PyObject *value = NULL;
         int attribute = dls_protocol_attributes[i];
         if (attribute == DLS_NAME_INDEX_NONE) {
+            continue;
+        }
+        if (s->authored != NULL && i == DLS_PROTOCOL_DLPACK) {
+            if (take_authored(s->authored->dlpack, &plan->name, &plan->method)) {
+                plan->offers |= 1u << i;
+                s->dlpack_at = s->authored->at;
+            }
             continue;
         }
         Py_ssize_t at = find_in_mro(s, s->state->all_names[attribute], &value);
@@ -176,7 +203,14 @@ find_device(search *s)
 {
     dls_plan *plan = s->plan;
     PyObject *value = NULL;
-    Py_ssize_t at = find_in_mro(s, s->state->names.dlpack_device, &value);
+    Py_ssize_t at = NOWHERE;
+    if (s->authored != NULL) {
+        plan->has_device = take_authored(s->authored->device, &plan->device_name,
+                                         &plan->device_method);
+    }
+    else {
+        at = find_in_mro(s, s->state->names.dlpack_device, &value);
+    }
     plan->cpu_only = dls_plan_has(plan, DLS_LIB_CPU_ONLY)
                      && !(at >= 0 && at < s->library_at);
     if (at >= 0) {
@@ -255,37 +289,47 @@ find_lasting(search *s)
                : 0;
 }
 
-/* The C table, under either name.  It counts only if no class before its owner defines
- * __dlpack__ itself (N2). */
+/* The C table under one name.  It counts only if no class before its owner defines
+ * __dlpack__ itself (N2).  Ours never counts; an author's may stand behind it. */
+static int
+find_ctable_named(search *s, PyObject *name)
+{
+    const dl_exchange_api *own = s->state->own_table;
+    Py_ssize_t at = NOWHERE;
+    do {
+        PyObject *value = NULL;
+        at = find_from(s, at + 1, name, &value);
+        if (at >= 0 && !(s->dlpack_at >= 0 && s->dlpack_at < at)) {
+            const dl_exchange_api *table = dls_ctable_from_attribute(value);
+            s->plan->table = table != own && table != own + 1 ? table : NULL;
+        }
+        Py_XDECREF(value);
+    } while (at >= 0 && s->plan->table == NULL && s->authored != NULL);
+    return at == FAILED ? -1 : 0;
+}
+
+/* The C table, under either name. */
 static int
 find_ctable(search *s)
 {
     dls_plan *plan = s->plan;
-    PyObject *names[] = {s->state->names.exchange_api,
-                         s->state->names.exchange_api_old};
-    for (int i = 0; i < 2 && plan->table == NULL; i++) {
-        PyObject *value = NULL;
-        Py_ssize_t at = find_in_mro(s, names[i], &value);
-        if (at == FAILED) {
-            return -1;
-        }
-        if (at >= 0 && !(s->dlpack_at >= 0 && s->dlpack_at < at)) {
-            const dl_exchange_api *table = dls_ctable_from_attribute(value);
-            plan->table = table != s->state->own_table ? table : NULL;
-        }
-        Py_XDECREF(value);
+    if (find_ctable_named(s, s->state->names.exchange_api) < 0
+        || (plan->table == NULL
+            && find_ctable_named(s, s->state->names.exchange_api_old) < 0)) {
+        return -1;
     }
     plan->offers |= (uint32_t)(plan->table != NULL) << DLS_PROTOCOL_TABLE;
     return 0;
 }
 
 static int
-find_in_type(dls_state *state, dls_plan *plan)
+find_in_type(dls_state *state, dls_plan *plan, const dls_authored *authored)
 {
     PyObject *mro = PyObject_GetAttr((PyObject *)plan->type, state->names.mro);
     search s = {.state = state,
                 .mro = mro,
                 .plan = plan,
+                .authored = authored,
                 .dlpack_at = NOWHERE,
                 .library_at = NOWHERE};
     bool found = false;
@@ -322,7 +366,7 @@ find_on_instance(dls_state *state, PyObject *obj, int protocol, dls_plan *plan)
 /* What the type does not offer.  __dlpack__ is looked for first, and where it is found
  * nothing else: looking costs some proxies a millisecond (N2). */
 static int
-find_in_object(dls_state *state, PyObject *obj, dls_plan *plan)
+find_in_object(dls_state *state, PyObject *obj, dls_plan *plan, bool authored)
 {
     if (dls_compat.PyObject_CheckBuffer(obj)) {
         plan->offers |= 1u << DLS_PROTOCOL_BUFFER;
@@ -330,7 +374,7 @@ find_in_object(dls_state *state, PyObject *obj, dls_plan *plan)
     if (PyType_Check(obj)) {
         return 0; /* a class is no array, though its methods look like ours */
     }
-    if (plan->offers == 0) {
+    if (plan->offers == 0 && !authored) {
         if (find_on_instance(state, obj, DLS_PROTOCOL_DLPACK, plan) < 0) {
             return -1;
         }
@@ -377,13 +421,15 @@ raise_unsupported(dls_state *state, PyObject *obj)
 
 /* A plan that says nothing yet; NULL with MemoryError. */
 static dls_plan *
-plan_new(PyTypeObject *type)
+plan_new(const dls_state *state, PyTypeObject *type)
 {
     dls_plan *plan = dls_plan_memory_take(type);
     if (plan == NULL) {
         PyErr_NoMemory();
         return NULL;
     }
+    plan->name = Py_NewRef(state->names.dlpack);
+    plan->device_name = Py_NewRef(state->names.dlpack_device);
     plan->can_cycle = (PyType_GetFlags(type) & Py_TPFLAGS_HAVE_GC) != 0;
     return plan;
 }
@@ -394,6 +440,9 @@ dls_plan_drop(dls_plan *plan)
     if (plan != NULL && --plan->refs == 0) {
         Py_XDECREF(plan->method);
         Py_XDECREF(plan->device_method);
+        Py_XDECREF(plan->name);
+        Py_XDECREF(plan->device_name);
+        Py_XDECREF(plan->inner);
         Py_XDECREF(plan->is_neg);
         Py_XDECREF(plan->plain_calls);
         Py_XDECREF(plan->requires_grad.descriptor);
@@ -403,13 +452,14 @@ dls_plan_drop(dls_plan *plan)
 }
 
 dls_plan *
-dls_plan_new(dls_state *state, PyObject *obj)
+dls_plan_new_authored(dls_state *state, PyObject *obj, const dls_authored *authored)
 {
-    dls_plan *plan = plan_new(Py_TYPE(obj));
+    dls_plan *plan = plan_new(state, Py_TYPE(obj));
     if (plan == NULL) {
         return NULL;
     }
-    if (find_in_type(state, plan) == 0 && find_in_object(state, obj, plan) == 0) {
+    if (find_in_type(state, plan, authored) == 0
+        && find_in_object(state, obj, plan, authored != NULL) == 0) {
         if (plan->offers != 0) {
             assert(dls_plan_check(plan));
             return plan;
@@ -423,11 +473,30 @@ dls_plan_new(dls_state *state, PyObject *obj)
     return NULL;
 }
 
+dls_plan *
+dls_plan_new(dls_state *state, PyObject *obj)
+{
+    return dls_plan_new_authored(state, obj, NULL);
+}
+
+dls_plan *
+dls_plan_new_inner(dls_state *state, PyObject *obj, PyObject *name, bool is_called)
+{
+    dls_plan *plan = plan_new(state, Py_TYPE(obj));
+    if (plan == NULL) {
+        Py_DECREF(name);
+        return NULL;
+    }
+    plan->inner = name;
+    plan->inner_is_called = is_called;
+    return plan;
+}
+
 /* Tensors own what they hold, so an export of one needs no reference to it (T10). */
 dls_plan *
 dls_plan_new_of_tensors(dls_state *state)
 {
-    dls_plan *plan = plan_new(state->tensor_type);
+    dls_plan *plan = plan_new(state, state->tensor_type);
     if (plan != NULL) {
         plan->traits = DLS_LIB_OWNS;
         plan->offers = 1u << DLS_PROTOCOL_TENSOR;

@@ -93,6 +93,14 @@ typedef struct dls_plan {
      * and whose instances have no attributes of their own: called without a look-up.
      * Strong, or NULL. */
     PyObject *method, *device_method;
+    /* By which names the two are looked up otherwise: strong.  A class that
+     * dlshim.producer changed keeps its author's methods under names of their own.
+     * `name` is NULL where `method` is one of those that super() leads to. */
+    PyObject *name, *device_name;
+    /* The attribute of such a class that has its inner array, or the method that
+     * returns it (inner_is_called).  Then nothing else of the plan is used.  Strong, or
+     * NULL. */
+    PyObject *inner;
     /* Of the library's own class (no subclass), found on a class that cannot be
      * changed; an attribute that is put on a class before it later is not seen. Strong,
      * or NULL: looked up each time. */
@@ -107,6 +115,7 @@ typedef struct dls_plan {
     bool cpu_only;    /* objects cannot be elsewhere: the device is not asked (N5) */
     bool on_instance; /* __dlpack__ or another attribute is the instance's own (N1) */
     bool is_proxy;    /* on_instance, and the type has __getattr__ */
+    bool inner_is_called;
 #ifdef DLS_FREE_THREADED
     struct dls_plan *next; /* plan_memory.c: in the list of those without an owner */
 #endif
@@ -177,6 +186,21 @@ void dls_plan_leave_host(dls_plan *plan, bool forget_forms);
  * UnsupportedObjectError when the object offers no protocol, or with what looking
  * raised. */
 dls_plan *dls_plan_new(dls_state *state, PyObject *obj);
+/* What the author of a class that dlshim.producer changed wrote himself (`authored` in
+ * shim/arrays.py): each NULL or None, the name of a method, or a function.  `at`: the
+ * position of the class that has the first. */
+typedef struct {
+    PyObject *dlpack, *device;
+    Py_ssize_t at;
+} dls_authored;
+/* The same as dls_plan_new, but what dlshim.producer has put on the class is not
+ * looked at: nobody would be asked but ourselves. */
+dls_plan *dls_plan_new_authored(dls_state *state, PyObject *obj,
+                                const dls_authored *authored);
+/* A plan for objects that have an inner array, which is exported instead (`name` is
+ * stolen).  NULL with MemoryError. */
+dls_plan *dls_plan_new_inner(dls_state *state, PyObject *obj, PyObject *name,
+                             bool is_called);
 /* The one plan of Tensors and raw capsules; NULL with MemoryError. */
 dls_plan *dls_plan_new_of_tensors(dls_state *state);
 

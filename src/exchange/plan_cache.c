@@ -86,22 +86,21 @@ cache_new(void)
 dls_plan_cache *
 dls_plan_cache_new(dls_state *state)
 {
-    dls_plan_cache *cache = cache_new();
-    if (cache != NULL) {
-        cache->of_instances = cache_new();
-    }
-    if (cache != NULL && cache->of_instances == NULL) {
-        dls_plan_cache_free(cache);
-        return NULL;
-    }
+    dls_plan_cache *first = NULL;
+    for (int i = 0; i < 3; i++) {
+        dls_plan_cache *cache = cache_new();
+        if (cache == NULL) {
+            dls_plan_cache_free(first);
+            return NULL;
+        }
 #ifdef DLS_FREE_THREADED
-    if (cache != NULL) {
-        cache->lock = cache->of_instances->lock = state->host_device;
-    }
-#else
-    (void)state;
+        cache->lock = state->host_device;
 #endif
-    return cache;
+        cache->next = first;
+        first = cache;
+    }
+    (void)state;
+    return first;
 }
 
 /* Move the entry at `hole` to *taken, and close the gap.  The caller holds the lock. */
@@ -143,8 +142,8 @@ dls_plan_cache_clear(dls_plan_cache *cache)
         DLS_UNLOCK();
         entry_drop(&taken);
     }
-    if (cache->of_instances != NULL) {
-        dls_plan_cache_clear(cache->of_instances);
+    if (cache->next != NULL) {
+        dls_plan_cache_clear(cache->next);
     }
 }
 
@@ -153,7 +152,7 @@ dls_plan_cache_free(dls_plan_cache *cache)
 {
     if (cache != NULL) {
         dls_plan_cache_clear(cache);
-        dls_plan_cache_free(cache->of_instances);
+        dls_plan_cache_free(cache->next);
         entries_free(cache->entries, cache->size);
         dls_free(cache);
     }
@@ -165,9 +164,7 @@ dls_plan_cache_visit(dls_plan_cache *cache, visitproc visit, void *arg)
     for (size_t i = 0; i < cache->size; i++) {
         Py_VISIT(cache->entries[i].reference);
     }
-    return cache->of_instances != NULL
-               ? dls_plan_cache_visit(cache->of_instances, visit, arg)
-               : 0;
+    return cache->next != NULL ? dls_plan_cache_visit(cache->next, visit, arg) : 0;
 }
 
 void
@@ -183,8 +180,8 @@ dls_plan_cache_forget(dls_plan_cache *cache, PyObject *reference)
     }
     DLS_UNLOCK();
     entry_drop(&taken);
-    if (cache->of_instances != NULL) {
-        dls_plan_cache_forget(cache->of_instances, reference);
+    if (cache->next != NULL) {
+        dls_plan_cache_forget(cache->next, reference);
     }
 }
 
@@ -245,6 +242,12 @@ cache_add(dls_state *state, dls_plan_cache *cache, dls_plan *plan)
     return room ? 0 : -1;
 }
 
+int
+dls_plan_keep_authored(dls_state *state, dls_plan *plan)
+{
+    return cache_add(state, state->plans->next->next, plan);
+}
+
 #ifdef DLS_FREE_THREADED
 dls_plan *
 dls_plan_known_in(dls_plan_cache *cache, PyObject *obj)
@@ -279,7 +282,7 @@ static dls_plan *
 known_of_instance(dls_state *state, PyObject *obj)
 {
     PyObject *method = NULL;
-    dls_plan *plan = dls_plan_known_in(state->plans->of_instances, obj);
+    dls_plan *plan = dls_plan_known_in(state->plans->next, obj);
     if (plan == NULL || plan->is_proxy) {
         return plan;
     }
@@ -305,9 +308,7 @@ dls_plan_find(dls_state *state, PyObject *obj)
     plan = dls_plan_new(state, obj);
     bool kept = plan != NULL
                 && (!plan->on_instance || dls_plan_offers(plan, DLS_PROTOCOL_DLPACK));
-    if (kept
-        && cache_add(state, plan->on_instance ? plans->of_instances : plans, plan)
-               < 0) {
+    if (kept && cache_add(state, plan->on_instance ? plans->next : plans, plan) < 0) {
         dls_plan_drop(plan);
         return NULL;
     }
@@ -329,8 +330,7 @@ dls_plan_retire(dls_state *state, dls_plan *plan, PyObject *obj)
         return false;
     }
     Py_XDECREF(error);
-    dls_plan_cache *cache = plan->on_instance ? state->plans->of_instances
-                                              : state->plans;
+    dls_plan_cache *cache = plan->on_instance ? state->plans->next : state->plans;
     DLS_LOCK(cache->lock);
     dls_plan_entry taken = {NULL, NULL, NULL}, *slot = dls_plan_slot(cache, plan->type);
     plan->type = NULL;

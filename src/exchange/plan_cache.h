@@ -26,9 +26,11 @@ typedef struct dls_plan_cache {
 #ifdef DLS_FREE_THREADED
     PyObject *lock; /* the object whose lock is the state's, borrowed */
 #endif
-    /* Of the types whose instances have a __dlpack__ of their own; a cache of its own,
-     * so that dls_plan_known, which is hot, does not find it.  NULL in that cache. */
-    struct dls_plan_cache *of_instances;
+    /* There are three caches, so that dls_plan_known, which is hot, finds no plan that
+     * is not meant: of types; of the types whose instances have a __dlpack__ of their
+     * own; of classes as their authors wrote them (module/producer_class).  NULL in the
+     * last. */
+    struct dls_plan_cache *next;
 } dls_plan_cache;
 
 /* NULL with MemoryError. */
@@ -85,6 +87,15 @@ dls_plan_known(dls_state *state, PyObject *obj)
 {
     return dls_plan_known_in(state->plans, obj);
 }
+
+/* The same of a class that dlshim.producer changed, as its author wrote it. */
+static inline dls_plan *
+dls_plan_known_authored(dls_state *state, PyObject *obj)
+{
+    return dls_plan_known_in(state->plans->next->next, obj);
+}
+/* Keep such a plan.  0, or -1 with an exception. */
+int dls_plan_keep_authored(dls_state *state, dls_plan *plan);
 
 /* The plan of an object's type, with a new count: the known one, or a new one.  NULL
  * with an exception of dls_plan_new. */

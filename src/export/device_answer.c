@@ -32,7 +32,7 @@ device_of_host_type(dls_state *state, const dls_plan *plan, PyObject *source)
         got = dls_ctable_device(plan->table, source, &device);
     }
     else if (plan->has_device) {
-        got = dls_device_ask(state, plan->device_method, source, &device);
+        got = dls_device_ask(state, plan, source, &device);
     }
     return is_host(got, device);
 }
@@ -47,7 +47,7 @@ dls_device_is_known_host(dls_producer *self)
     }
     unsigned open = dls_plan_fast(plan, false) | dls_plan_fast(plan, true);
     if (open & DLS_FAST_DEVICE) {
-        int got = dls_device_ask(self->state, NULL, self->source, &device);
+        int got = dls_device_ask(self->state, plan, self->source, &device);
         return is_host(got, device);
     }
     int shown = dls_host_is_known(plan, self->source);

@@ -12,6 +12,7 @@
 #include "exchange/plan_cache.h"
 #include "exchange/tensor_object.h"
 #include "export/resolve.h"
+#include "export/track.h"
 #include "gpu/sync_run.h"
 #include "python/capsule.h"
 #include "python/errors.h"
@@ -323,6 +324,9 @@ translate(dls_exchange *x, dls_resolved *resolved, dls_export_kind kind)
     }
     dls_hold_move(&hold, dls_export_own_hold(managed, versioned));
     DLS_COUNT(translated);
+    if (dls_track_wants(managed)) {
+        dls_track_struct(x->state, managed, versioned);
+    }
     return wraps ? (void *)capsule : managed;
 }
 
@@ -382,6 +386,9 @@ make_tensor(dls_exchange *x, dls_resolved *resolved)
     }
     if (tensor != NULL) {
         dls_tensor_set_hold(tensor, &hold);
+    }
+    if (dls_track_wants(tensor)) {
+        dls_track_tensor(x->state, tensor);
     }
     return tensor;
 }
@@ -514,6 +521,9 @@ take_capsule(dls_exchange *x)
         dls_export_unwrap(x->acquired.managed, x->acquired.generation == DLS_VERSIONED,
                           &x->acquired.hold);
         dls_tensor_set_hold(tensor, &x->acquired.hold);
+    }
+    if (dls_track_wants(tensor)) {
+        dls_track_tensor(x->state, tensor);
     }
     return tensor;
 }

@@ -49,14 +49,14 @@ state_share(void)
         atomic_store_explicit(&known, state, memory_order_release);
         Py_DECREF(module);
     }
-    Py_INCREF(state->tensor_type);
+    Py_INCREF((PyObject *)state->tensor_type);
     return state;
 }
 
 static void
 state_drop(const dls_state *state)
 {
-    Py_DECREF(state->tensor_type);
+    Py_DECREF((PyObject *)state->tensor_type);
 }
 
 void

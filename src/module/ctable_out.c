@@ -14,12 +14,10 @@
 #include "export/fast_path.h"
 #include "module/ctable_view.h"
 #include "module/producer.h"
+#include "module/producer_class.h"
 #include "module/tensor_type.h"
 #include "python/capsule.h"
 #include "sync/work_stream.h"
-
-/* The interpreter's dict has a weak reference to the module under this key. */
-#define MODULE_KEY "dlshim._core"
 
 /* --- whose object it is --------------------------------------------------- */
 
@@ -87,6 +85,19 @@ managed_tensor_from_py_object(void *object, dl_managed_tensor_versioned **out)
                                  : export_in_full(object, kind, out);
 }
 
+/* An object of a class that dlshim.producer changed. */
+static int
+managed_tensor_of_class(void *object, dl_managed_tensor_versioned **out)
+{
+    dls_class_call call;
+    int code = -1;
+    if (dls_class_enter(&call, object, DLS_CLASS_STRUCT) == 0) {
+        code = managed_tensor_from_py_object(call.producer, out);
+    }
+    dls_class_leave(&call);
+    return code;
+}
+
 /* --- export: a borrowed view ---------------------------------------------- */
 
 static int
@@ -132,21 +143,6 @@ current_work_stream(int32_t device_type, int32_t device_id, void **out)
 
 /* --- import --------------------------------------------------------------- */
 
-/* The module in this interpreter; a new reference, NULL with an exception. */
-static PyObject *
-find_module(void)
-{
-    PyObject *dict = PyInterpreterState_GetDict(PyInterpreterState_Get());
-    PyObject *reference = dict != NULL ? dls_dict_borrow_text(dict, MODULE_KEY) : NULL;
-    PyObject *module = reference != NULL ? dls_weakref_get(reference) : NULL;
-    dls_let_go(reference);
-    if (module == NULL) {
-        return PyErr_Format(PyExc_RuntimeError,
-                            "dlshim is not imported in this interpreter");
-    }
-    return module;
-}
-
 /* On failure nothing is taken: the capsule has no destructor and is renamed last. */
 static int
 managed_tensor_to_py_object(dl_managed_tensor_versioned *managed, void **out)
@@ -158,7 +154,7 @@ managed_tensor_to_py_object(dl_managed_tensor_versioned *managed, void **out)
             managed != NULL ? (unsigned)managed->version.major : 0u);
         return -1;
     }
-    PyObject *module = find_module();
+    PyObject *module = dls_module_here();
     PyObject *capsule = NULL;
     *out = NULL;
     if (module != NULL) {
@@ -229,19 +225,30 @@ allocate(dl_tensor *prototype, dl_managed_tensor_versioned **out, void *context,
 
 /* --- the C table ---------------------------------------------------------- */
 
-static const dl_exchange_api ctable = {
-    .header = {.version = {DL_MAJOR, DL_MINOR}, .prev_api = NULL},
-    .managed_tensor_allocator = allocate,
-    .managed_tensor_from_py_object_no_sync = managed_tensor_from_py_object,
-    .managed_tensor_to_py_object_no_sync = managed_tensor_to_py_object,
-    .dltensor_from_py_object_no_sync = dltensor_from_py_object,
-    .current_work_stream = current_work_stream,
+/* Of our own types, and of classes that dlshim.producer changed.  These give no views:
+ * nothing would keep what a view points into as long as the object. */
+static const dl_exchange_api ctables[] = {
+    {
+        .header = {.version = {DL_MAJOR, DL_MINOR}, .prev_api = NULL},
+        .managed_tensor_allocator = allocate,
+        .managed_tensor_from_py_object_no_sync = managed_tensor_from_py_object,
+        .managed_tensor_to_py_object_no_sync = managed_tensor_to_py_object,
+        .dltensor_from_py_object_no_sync = dltensor_from_py_object,
+        .current_work_stream = current_work_stream,
+    },
+    {
+        .header = {.version = {DL_MAJOR, DL_MINOR}, .prev_api = NULL},
+        .managed_tensor_allocator = allocate,
+        .managed_tensor_from_py_object_no_sync = managed_tensor_of_class,
+        .managed_tensor_to_py_object_no_sync = managed_tensor_to_py_object,
+        .current_work_stream = current_work_stream,
+    },
 };
 
 int
 dls_ctable_add(dls_state *state, PyTypeObject *type)
 {
-    void *table = (void *)(uintptr_t)&ctable;
+    void *table = (void *)(uintptr_t)&ctables[0];
     PyObject *object = (PyObject *)type;
     PyObject *capsule = PyCapsule_New(table, DL_NAME_EXCHANGE_API, NULL);
     PyObject *number = PyLong_FromVoidPtr(table);
@@ -257,24 +264,15 @@ dls_ctable_add(dls_state *state, PyTypeObject *type)
 }
 
 int
-dls_ctable_register(dls_state *state, PyObject *module)
+dls_ctable_register(dls_state *state, PyObject *module, bool alone)
 {
     if (dls_work_stream_init() < 0) {
         return -1;
     }
     known_producer = state->producer_type;
     known_tensor = state->tensor_type;
-    state->own_table = &ctable;
-    PyObject *dict = PyInterpreterState_GetDict(PyInterpreterState_Get());
-    if (dict == NULL) {
-        PyErr_SetString(PyExc_ImportError, "the interpreter has no dict");
-        return -1;
-    }
-    PyObject *reference = PyWeakref_NewRef(module, NULL);
-    int code = reference != NULL ? PyDict_SetItemString(dict, MODULE_KEY, reference)
-                                 : -1;
-    Py_XDECREF(reference);
-    return code;
+    state->own_table = ctables;
+    return dls_module_register(state, module, alone);
 }
 
 void

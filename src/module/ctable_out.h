@@ -12,7 +12,8 @@
 int dls_ctable_add(dls_state *state, PyTypeObject *type);
 
 /* At the end of an import: the functions of the C table know the types of this module
- * from now on, and find the module in its interpreter.  0, or -1 with an exception. */
-int dls_ctable_register(dls_state *state, PyObject *module);
+ * from now on, and find the module in its interpreter (dls_module_register).  0, or -1
+ * with an exception. */
+int dls_ctable_register(dls_state *state, PyObject *module, bool alone);
 /* Before the types of this module are freed. */
 void dls_ctable_forget(const dls_state *state);

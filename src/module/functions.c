@@ -66,31 +66,47 @@ refuse_positional(const char *function, Py_ssize_t n)
                         function, n);
 }
 
+/* A Producer of anything but what is known.  Steals options. */
 static PyObject *
-upgrade(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+upgrade_in_full(dls_state *state, PyObject *obj, dls_options *options)
 {
-    dls_state *state = dls_state_of(module);
-    dls_options *options = NULL;
     subject s;
-    if (n != 1) {
-        return refuse_positional("upgrade", n);
-    }
-    if (kwnames == NULL) {
-        dls_plan *known = dls_plan_known(state, args[0]);
-        if (known != NULL) {
-            return dls_producer_new(state, args[0], known, NULL);
-        }
-    }
-    else if (dls_options_parse(state, "upgrade", kwnames, args + 1, NULL, &options)
-             < 0) {
-        return NULL;
-    }
-    if (subject_init(state, args[0], options, &s) < 0) {
+    if (subject_init(state, obj, options, &s) < 0) {
         return NULL;
     }
     PyObject *producer = dls_producer_new(state, s.source, s.plan, s.options);
     Py_DECREF(s.source);
     return producer;
+}
+
+static inline PyObject *
+upgrade_plain(dls_state *state, PyObject *obj)
+{
+    dls_plan *known = dls_plan_known(state, obj);
+    return known != NULL ? dls_producer_new(state, obj, known, NULL)
+                         : upgrade_in_full(state, obj, NULL);
+}
+
+PyObject *
+dls_upgrade(dls_state *state, PyObject *obj)
+{
+    return upgrade_plain(state, obj);
+}
+
+static PyObject *
+upgrade(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    dls_state *state = dls_state_of(module);
+    dls_options *options = NULL;
+    if (n != 1) {
+        return refuse_positional("upgrade", n);
+    }
+    if (kwnames == NULL) {
+        return upgrade_plain(state, args[0]);
+    }
+    return dls_options_parse(state, "upgrade", kwnames, args + 1, NULL, &options) < 0
+               ? NULL
+               : upgrade_in_full(state, args[0], options);
 }
 
 void *

@@ -12,6 +12,7 @@
 #include "module/device_type.h"
 #include "module/functions.h"
 #include "module/producer.h"
+#include "module/producer_class.h"
 #include "module/tensor_type.h"
 #include "module/test_hooks.h"
 #include "python/attach.h"
@@ -103,11 +104,13 @@ module_exec(PyObject *module)
         || PyModule_AddFunctions(module, dls_public_methods) < 0
         || PyModule_AddFunctions(module, dls_hook_methods) < 0
         || PyModule_AddFunctions(module, dls_by_value_methods) < 0
+        || PyModule_AddFunctions(module, dls_class_functions) < 0
         || PyModule_AddFunctions(module, forget_method) < 0
         || dls_c_api_add(module) < 0) {
         return -1;
     }
-    dls_freelists_open(dls_attach_install(&state->home));
+    bool alone = dls_attach_install(&state->home);
+    dls_freelists_open(alone);
     state->legacy_flags = state->home;
     dls_loader_watch_forks();
     state->forget = PyObject_GetAttrString(module, "_forget");
@@ -116,7 +119,7 @@ module_exec(PyObject *module)
     bool made = state->tensor_plan != NULL && state->forget != NULL
                 && state->plans != NULL;
     /* Last: whoever finds the C table may use all of the above. */
-    return made ? dls_ctable_register(state, module) : -1;
+    return made ? dls_ctable_register(state, module, alone) : -1;
 }
 
 static int

@@ -125,8 +125,9 @@ dlpack_in_full(dls_producer *self, PyObject *const *args, Py_ssize_t n,
                      : dls_export_producer(self, args, n, kwnames, NULL);
 }
 
-DLS_FLAT static PyObject *
-producer_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+DLS_FLAT PyObject *
+dls_producer_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n,
+                    PyObject *kwnames)
 {
     dls_producer *data = dls_producer_data(self);
     bool versioned;
@@ -152,8 +153,8 @@ answer_in_full(dls_producer *data)
     return dls_device_pair(data->state, device);
 }
 
-DLS_FLAT static PyObject *
-producer_dlpack_device(PyObject *self, PyObject *DLS_UNUSED(ignored))
+DLS_FLAT PyObject *
+dls_producer_dlpack_device(PyObject *self, PyObject *DLS_UNUSED(ignored))
 {
     dls_producer *data = dls_producer_data(self);
     int host = dls_device_is_known_host(data);
@@ -182,8 +183,9 @@ make_tensor(dls_producer *self)
 
 /* numpy.asarray(): the array of a Tensor.  Memory that is not on the host is not even
  * exported: then Python is given the Producer, and refuses it. */
-static PyObject *
-producer_array(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+PyObject *
+dls_producer_array(PyObject *self, PyObject *const *args, Py_ssize_t n,
+                   PyObject *kwnames)
 {
     dls_producer *data = dls_producer_data(self);
     dl_device device = {dl_kDLCPU, 0};
@@ -221,7 +223,8 @@ producer_repr(PyObject *self)
 }
 
 static PyMethodDef methods[] = {
-    DLS_DLPACK_METHODS(producer_dlpack, producer_dlpack_device, producer_array),
+    DLS_DLPACK_METHODS(dls_producer_dlpack, dls_producer_dlpack_device,
+                       dls_producer_array),
     {"__reduce__", dls_refuse_pickle, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -16,6 +16,7 @@
 #include "exchange/plan.h"
 #include "exchange/plan_cache.h"
 #include "exchange/tensor_object.h"
+#include "export/track.h"
 #include "gpu/pointer.h"
 #include "gpu/pool.h"
 #include "gpu/sync_rules.h"
@@ -97,6 +98,21 @@ hook(PyObject *module, PyObject *args)
         return PyErr_Format(PyExc_ValueError, "no hook named '%s'", name);
     }
     Py_RETURN_NONE;
+}
+
+/* dlshim.track().  1: on, 0: off, -1: as it is. */
+static PyObject *
+track_hook(PyObject *DLS_UNUSED(module), PyObject *value)
+{
+    long on = PyLong_AsLong(value);
+    if (on == -1 && PyErr_Occurred() != NULL) {
+        return NULL;
+    }
+    if (on >= 0) {
+        atomic_store(&dls_track_is_on, on != 0);
+        atomic_store(&dls_hand_on_allowed, on == 0);
+    }
+    return dls_track_ended();
 }
 
 /* --- what a capsule says -------------------------------------------------- */
@@ -282,6 +298,7 @@ true_device(PyObject *module, PyObject *args)
 }
 
 PyMethodDef dls_hook_methods[] = {
+    {"_track", track_hook, METH_O, "_track($module, on, /)\n--\n\nWhat has ended."},
     {"_counters", counters, METH_NOARGS,
      "_counters($module, /)\n--\n\nCounts since import."},
     {"_hook", hook, METH_VARARGS,

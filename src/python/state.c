@@ -9,6 +9,8 @@
 
 #include "core/alloc.h"
 
+DLS_ATOMIC(dls_state *) dls_state_known;
+
 static int
 init_names(dls_state *state)
 {
@@ -148,6 +150,10 @@ dls_state_visit(dls_state *state, visitproc visit, void *arg)
 void
 dls_state_empty(dls_state *state)
 {
+    if (dls_state_known
+        == state) { /* another may take its place now: then it is slower */
+        dls_state_known = NULL;
+    }
     dls_state_let_go(state, &state->forget);
     dls_state_let_go(state, &state->arrays);
     dls_state_let_go(state, &state->dtypes);
@@ -212,6 +218,41 @@ dls_state_free(dls_state *state)
     }
     PyThread_tss_free(state->thread_key); /* NULL allowed */
     dls_free(state);
+}
+
+/* --- the module in an interpreter ------------------------------------------------- */
+
+/* The interpreter's dict has a weak reference to the module under this key. */
+#define MODULE_KEY "dlshim._core"
+
+int
+dls_module_register(dls_state *state, PyObject *module, bool alone)
+{
+    PyObject *dict = PyInterpreterState_GetDict(PyInterpreterState_Get());
+    if (dict == NULL) {
+        PyErr_SetString(PyExc_ImportError, "the interpreter has no dict");
+        return -1;
+    }
+    PyObject *reference = PyWeakref_NewRef(module, NULL);
+    int code = reference != NULL ? PyDict_SetItemString(dict, MODULE_KEY, reference)
+                                 : -1;
+    Py_XDECREF(reference);
+    dls_state_known = alone && code == 0 ? state : NULL;
+    return code;
+}
+
+PyObject *
+dls_module_here(void)
+{
+    PyObject *dict = PyInterpreterState_GetDict(PyInterpreterState_Get());
+    PyObject *reference = dict != NULL ? dls_dict_borrow_text(dict, MODULE_KEY) : NULL;
+    PyObject *module = reference != NULL ? dls_weakref_get(reference) : NULL;
+    dls_let_go(reference);
+    if (module == NULL) {
+        return PyErr_Format(PyExc_RuntimeError,
+                            "dlshim is not imported in this interpreter");
+    }
+    return module;
 }
 
 /* --- threads -------------------------------------------------------------- */

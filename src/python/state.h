@@ -192,6 +192,15 @@ PyObject *dls_state_keep(dls_state *state, PyObject **member, PyObject *made);
 /* Clear such a member. */
 void dls_state_let_go(dls_state *state, PyObject **member);
 
+/* The state of the last import, if no subinterpreter has imported this module; else
+ * NULL: use dls_module_here. */
+extern DLS_ATOMIC(dls_state *) dls_state_known;
+/* At the end of an import: find the module in its interpreter from now on.  alone: no
+ * subinterpreter has imported it.  0, or -1 with an exception. */
+int dls_module_register(dls_state *state, PyObject *module, bool alone);
+/* The module in this interpreter; a new reference, NULL with an exception. */
+PyObject *dls_module_here(void);
+
 /* Make a state with names, constants and error classes, which the module points at from
  * now on.  NULL with an exception; what was made until then is freed with the module.
  */

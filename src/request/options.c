@@ -182,8 +182,7 @@ device_of_array(dls_state *state, const dls_plan *plan, PyObject *array,
         *device = (dl_device){dl_kDLCPU, 0};
         return 1;
     }
-    return plan->has_device ? dls_device_ask(state, plan->device_method, array, device)
-                            : 0;
+    return plan->has_device ? dls_device_ask(state, plan, array, device) : 0;
 }
 
 /* An array that says where and by whose allocator: its device, and the C table of its
@@ -196,7 +195,7 @@ parse_like(dls_state *state, const option_row *row, PyObject *value, dls_options
     int got;
     *like = (dls_option_like){.table = NULL};
     if (type == state->producer_type || type == state->tensor_type) {
-        got = dls_device_ask(state, NULL, value, &like->device);
+        got = dls_device_ask(state, state->tensor_plan, value, &like->device);
     }
     else {
         dls_plan *plan = dls_plan_find(state, value);

@@ -21,6 +21,7 @@ from project.tree import ROOT, absent, compiler
 import dlshim
 from dlshim import _core
 from doubles import capsules as caps
+from doubles import gil
 from doubles.asking import live, versioned
 from doubles.producers import P1, P2, P3, P1b, P3Failing, P3TableOnly
 
@@ -552,6 +553,7 @@ assert type(ext.array((2, 3), None, 0, 32, (1, 0), 0, 0)) is dlshim.Tensor
 
 
 @pytest.mark.once
+@gil.with_gil("subinterpreters refuse a module that does not say it may be loaded there")
 def test_each_interpreter_has_its_own_state(ext):
     """The pointer that an extension keeps is the process's; what is behind it is found anew."""
     interpreters = pytest.importorskip(

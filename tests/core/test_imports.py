@@ -112,7 +112,8 @@ def test_public_names():
     assert sorted(dlshim.__all__) == sorted(
         ["upgrade", "from_dlpack", "to_capsule", "inspect", "Producer", "Tensor", "Report",
          "DLDeviceType", "DLDataTypeCode", "CopyRequiredError", "UnsupportedObjectError", "UNSET",
-         "dtype", "Outcome", "Verdict", "get_include"]
+         "dtype", "Outcome", "Verdict", "get_include", "producer", "ProducerMixin", "track", "live",
+         "Live", "stats"]
     )  # fmt: skip
     for name in dlshim.__all__:
         assert getattr(dlshim, name) is not None

@@ -64,6 +64,38 @@ def inspected(x: Any, function: Callable[..., object]) -> str:
     return f"{report}: {report.shape}, {report.address}"
 
 
+@dlshim.producer(inner="array")
+class Decorated:
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+
+@dlshim.producer
+class Old:
+    def __dlpack__(self, stream: Any = None) -> Any:
+        raise BufferError
+
+
+class Mixed(dlshim.ProducerMixin, inner="array", array=True):
+    array: Any = None
+
+
+def authored(x: Any) -> tuple[object, ...]:
+    device: tuple[int, int] = Mixed().__dlpack_device__()
+    array: Any = Decorated(x).array
+    return Mixed().__dlpack__(max_version=(1, 0)), device, array, Old().__dlpack__()
+
+
+def tracked(x: Any) -> dict[str, int]:
+    with dlshim.track() as tracking:
+        dlshim.from_dlpack(x)
+        tracking.stop()
+    for one in dlshim.live():
+        noted: dlshim.Live = one
+        print(noted.kind, noted.device[0], noted.nbytes + 1, noted.where)
+    return dlshim.stats()
+
+
 def refused(x: Any) -> str:
     try:
         dlshim.to_capsule(x, copy=False)

@@ -15,7 +15,7 @@ PACKAGE = ROOT / "shim"
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
 
 
-SHOWN = ("__init__.py", "arrays.py", "enums.py", "report.py")
+SHOWN = ("__init__.py", "arrays.py", "authors.py", "enums.py", "report.py", "tracking.py")
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
 
 

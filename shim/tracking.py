@@ -1,0 +1,93 @@
+"""What of dlshim's is alive, and where it was made: `live`, `track` and `stats`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from typing import NamedTuple
+
+from . import arrays
+from ._core import _counters, _track
+
+__all__ = ["Live", "Tracking", "live", "stats", "track"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
+
+_HERE = os.path.dirname(__file__)
+
+
+class Live(NamedTuple):
+    """An export or a Tensor that is alive."""
+
+    kind: str  # "versioned", "legacy" or "Tensor"
+    device: tuple[int, int]
+    nbytes: int
+    where: str  # file:line of the Python code that ran when it was made
+
+
+_alive: dict[int, tuple[Live, Any]] = {}
+_running: set[Tracking] = set()
+
+
+def _made(
+    tensor: Any, kind: str, number: int, nbytes: int, device_type: int, device_id: int
+) -> None:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and os.path.dirname(frame.f_code.co_filename) == _HERE:
+        frame = frame.f_back
+    where = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "?"
+    end = tensor is not None and weakref.ref(tensor, lambda _: _alive.pop(number, None))
+    _alive[number] = Live(kind, (device_type, device_id), nbytes, where), end
+    _forget(_track(-1))
+
+
+def _forget(ended: list[int]) -> None:
+    for number in ended:
+        _alive.pop(number, None)
+
+
+class Tracking:
+    """What `track` returns: it tracks until `stop`, or until the end of a with block."""
+
+    def __init__(self) -> None:
+        arrays.made = _made  # type: ignore[attr-defined]
+        _running.add(self)
+        _forget(_track(1))
+
+    def stop(self) -> None:
+        """Stop.  What was noted until then stays in `live` as long as it is alive."""
+        _running.discard(self)
+        if not _running:
+            _forget(_track(0))
+
+    def __enter__(self) -> Tracking:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def track() -> Tracking:
+    """Note which exports and Tensors are made, until ``stop()`` or to the end of a with block.
+
+    Meanwhile no producer's own capsule is handed on, because its end could not be seen.
+    """
+    return Tracking()
+
+
+def live() -> list[Live]:
+    """List what was made while `track` was on, and is alive; the oldest first."""
+    _forget(_track(-1))
+    return [made for made, _ in [*_alive.values()]]
+
+
+def stats() -> dict[str, int]:
+    """Count what was done since the import."""
+    return _counters()
+
+
+Live.__module__ = "dlshim"

@@ -1,0 +1,113 @@
+/* Tells Python what was made, and notes the end of structs in deleters, which any
+ * thread may run.  Called by export.c.  Tests: tests/core/test_tracking.py. */
+#include "export/track.h"
+
+#include "core/alloc.h"
+#include "core/tensor.h"
+#include "exchange/tensor_object.h"
+#include "python/errors.h"
+#include "python/in_python.h"
+
+atomic_bool dls_track_is_on;
+
+/* A struct that lives, in its manager_ctx, or one that has ended, in the list. */
+typedef struct tracked {
+    struct tracked *next;
+    unsigned long long number;
+    void *manager_ctx; /* the struct's own */
+    void (*deleter)(void);
+} tracked;
+
+static _Atomic(tracked *) ended;
+static atomic_ullong last_number;
+
+/* --- ends ----------------------------------------------------------------- */
+
+static void
+note_end(tracked *record)
+{
+    record->next = atomic_load(&ended);
+    while (!atomic_compare_exchange_weak(&ended, &record->next, record)) {
+    }
+}
+
+/* Give the struct its own members back, note its end, and delete it. */
+#define DELETER(name, type)                                   \
+    static void name(type *managed)                           \
+    {                                                         \
+        tracked *record = managed->manager_ctx;               \
+        managed->manager_ctx = record->manager_ctx;           \
+        managed->deleter = (void (*)(type *))record->deleter; \
+        note_end(record);                                     \
+        managed->deleter(managed);                            \
+    }
+DELETER(delete_versioned, dl_managed_tensor_versioned)
+DELETER(delete_legacy, dl_managed_tensor)
+
+PyObject *
+dls_track_ended(void)
+{
+    PyObject *list = PyList_New(0);
+    tracked *record = list != NULL ? atomic_exchange(&ended, NULL) : NULL, *next;
+    for (; record != NULL; record = next) {
+        PyObject *number = PyLong_FromUnsignedLongLong(record->number);
+        if (list != NULL && (number == NULL || PyList_Append(list, number) < 0)) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(number);
+        next = record->next;
+        dls_free(record);
+    }
+    return list;
+}
+
+/* --- beginnings ----------------------------------------------------------- */
+
+/* Whatever goes wrong, the export is not the worse for it. */
+static void
+tell(dls_state *state, PyObject *tensor, const char *kind, unsigned long long number,
+     const dl_tensor *what)
+{
+    dls_scan scan;
+    dls_error err;
+    bool known = dls_tensor_scan(what, &scan, &err) >= 0;
+    PyObject *told = dls_in_python_with(
+        state, "made", "(OsKLii)", tensor, kind, number,
+        known ? (long long)(scan.count * scan.itemsize) : 0LL,
+        (int)what->device.device_type, (int)what->device.device_id);
+    Py_XDECREF(told);
+    dls_error_report();
+}
+
+void
+dls_track_tensor(dls_state *state, PyObject *tensor)
+{
+    tell(state, tensor, "Tensor", atomic_fetch_add(&last_number, 1),
+         &dls_tensor_data(tensor)->tensor);
+}
+
+void
+dls_track_struct(dls_state *state, void *managed, bool versioned)
+{
+    tracked *record = dls_alloc(sizeof *record);
+    if (record == NULL) {
+        return;
+    }
+    record->number = atomic_fetch_add(&last_number, 1);
+    tell(state, Py_None, versioned ? "versioned" : "legacy", record->number,
+         dls_managed_tensor(managed, versioned));
+    if (versioned) {
+        dl_managed_tensor_versioned *newer = managed;
+        record->manager_ctx = newer->manager_ctx;
+        record->deleter = (void (*)(void))newer->deleter;
+        newer->manager_ctx = record;
+        newer->deleter = delete_versioned;
+    }
+    else {
+        dl_managed_tensor *older = managed;
+        record->manager_ctx = older->manager_ctx;
+        record->deleter = (void (*)(void))older->deleter;
+        older->manager_ctx = record;
+        older->deleter = delete_legacy;
+    }
+}

@@ -1,0 +1,340 @@
+/* What dlshim.producer puts on a class: __dlpack__, __dlpack_device__ and __array__ in
+ * C, and the C table (shim/authors.py does the rest).  __dlpack__ is hot.  Tests:
+ * tests/core/test_authors.py. */
+#include "module/producer_class.h"
+
+#include "abi/dlpack_abi.h"
+#include "exchange/device_question.h"
+#include "exchange/plan_cache.h"
+#include "module/dlpack_methods.h"
+#include "module/functions.h"
+#include "module/producer.h"
+#include "python/errors.h"
+#include "python/in_python.h"
+
+/* --- which calls run ------------------------------------------------------ */
+
+/* The calls that run, each in a slot.  The author's __dlpack__ may come back to ours
+ * for the same object, by super() or by upgrade(self): then the next one in the MRO is
+ * asked.  More calls than slots are not remembered.  The addresses of objects are only
+ * compared with.  Without the GIL each thread has slots of its own. */
+enum { SLOTS = 16 };
+typedef struct {
+    uintptr_t key; /* the object and a mark; 0: free */
+    unsigned long thread;
+} running_call;
+
+static DLS_PER_THREAD running_call running[SLOTS];
+static DLS_PER_THREAD unsigned running_count;
+
+/* Whose device was asked for, just before the export (N9). */
+static DLS_PER_THREAD PyObject *asked_object;
+static DLS_PER_THREAD unsigned long asked_thread;
+
+/* Marks.  FOREIGN: what the class has by now is asked, and that is not ours. */
+enum { EXPORT, DEVICE, FOREIGN };
+
+static inline uintptr_t
+key_of(PyObject *self, unsigned mark)
+{
+    return (uintptr_t)self | mark;
+}
+
+static unsigned
+count_running(PyObject *self, unsigned mark)
+{
+    unsigned count = 0;
+    unsigned long me = dls_this_thread();
+    for (unsigned i = 0; i < SLOTS; i++) {
+        count += running[i].key == key_of(self, mark) && running[i].thread == me;
+    }
+    return count;
+}
+
+/* The slot; SLOTS: there was none. */
+static inline unsigned
+begin(uintptr_t key)
+{
+    unsigned i = 0;
+    while (i < SLOTS && running[i].key != 0) {
+        i++;
+    }
+    if (i < SLOTS) {
+        running[i] = (running_call){key, dls_this_thread()};
+        running_count++;
+    }
+    return i;
+}
+
+static inline void
+end(unsigned slot)
+{
+    if (slot < SLOTS) {
+        running[slot].key = 0;
+        running_count--;
+    }
+}
+
+/* --- the plan ------------------------------------------------------------- */
+
+static inline bool
+is_of_type(const dls_plan *plan)
+{
+    return plan->name != NULL && plan->method == NULL && plan->device_method == NULL;
+}
+
+/* What the author wrote, found by Python, which looks at each class of the MRO.  Kept
+ * with the type if that is how it is asked first, and by names: a plan that holds a
+ * function of the class would keep the class alive. */
+static dls_plan *
+find_plan(dls_state *state, PyObject *self, bool device)
+{
+    dls_authored authored;
+    PyObject *inner;
+    int is_called;
+    dls_plan *plan = NULL;
+    unsigned level = count_running(self, EXPORT);
+    unsigned device_level = count_running(self, DEVICE);
+    PyObject *found = dls_in_python_with(state, "authored", "(OIIi)", self, level,
+                                         device_level, (int)device);
+    if (found == NULL
+        || !PyArg_ParseTuple(found, "OpOOn", &inner, &is_called, &authored.dlpack,
+                             &authored.device, &authored.at)) {
+        Py_XDECREF(found);
+        return NULL;
+    }
+    plan = inner != Py_None
+               ? dls_plan_new_inner(state, self, Py_NewRef(inner), is_called)
+               : dls_plan_new_authored(state, self, &authored);
+    Py_DECREF(found);
+    bool kept = plan != NULL && !device && level == 0 && is_of_type(plan);
+    if (kept && dls_plan_keep_authored(state, plan) < 0) {
+        dls_plan_drop(plan);
+        return NULL;
+    }
+    return plan;
+}
+
+/* Does the question go to the object's class?  A class may have another
+ * __dlpack_device__ by now: who asks ours comes from there, by super(). */
+static bool
+is_overridden(const dls_state *state, const dls_plan *plan)
+{
+    return plan->device_name == state->names.dlpack_device && plan->has_device;
+}
+
+static inline dls_plan *
+plan_of(dls_state *state, PyObject *self, bool device)
+{
+    dls_plan *plan = NULL;
+    if (running_count == 0
+        || count_running(self, EXPORT) + count_running(self, DEVICE) == 0) {
+        plan = dls_plan_known_authored(state, self);
+    }
+    if (plan != NULL && device && is_overridden(state, plan)) {
+        dls_plan_drop(plan);
+        plan = NULL;
+    }
+    return plan != NULL ? plan : find_plan(state, self, device);
+}
+
+/* --- calls ---------------------------------------------------------------- */
+
+static PyObject *class_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n,
+                              PyObject *kwnames);
+
+/* Is the object's __dlpack__ ours, or is it another one of a subclass or of its own? */
+static bool
+is_ours(const dls_state *state, PyObject *self)
+{
+    PyObject *error = dls_error_take();
+    PyObject *method = PyObject_GetAttr(self, state->names.dlpack);
+    PyErr_Clear();
+    bool ours = method != NULL && PyCFunction_Check(method)
+                && PyCFunction_GetFunction(method) == DLS_FASTCALL(class_dlpack);
+    Py_XDECREF(method);
+    if (error != NULL) {
+        dls_error_restore(error);
+    }
+    return ours;
+}
+
+static PyObject *
+upgrade_inner(dls_state *state, PyObject *self, const dls_plan *plan)
+{
+    PyObject *args[] = {NULL, self};
+    PyObject *inner = plan->inner_is_called
+                          ? dls_compat.PyObject_VectorcallMethod(
+                                plan->inner, &args[1], 1 | DLS_VECTORCALL_OFFSET, NULL)
+                          : PyObject_GetAttr(self, plan->inner);
+    PyObject *producer = inner != NULL ? dls_upgrade(state, inner) : NULL;
+    Py_XDECREF(inner);
+    return producer;
+}
+
+/* Who asks for the device a third time runs in circles: an export tells as well. */
+static PyObject *
+refuse_circle(dls_state *state, PyObject *self)
+{
+    dls_refuse(state, DLS_EBUFFER, self,
+               "its own methods ask for its device again and again");
+    return NULL;
+}
+
+/* The Producer of a call.  NULL with an exception. */
+static inline PyObject *
+producer_of(dls_state *state, PyObject *self, dls_class_method method, unsigned *slot)
+{
+    bool device = method == DLS_CLASS_DEVICE;
+    bool foreign = method >= DLS_CLASS_ARRAY && !is_ours(state, self);
+    dls_plan *plan = NULL;
+    if (device && running_count > 1 && count_running(self, DEVICE) > 1) {
+        return refuse_circle(state, self);
+    }
+    if (!foreign) {
+        plan = plan_of(state, self, device);
+        bool silent = plan != NULL
+                          ? !plan->has_device && plan->inner == NULL
+                          : PyErr_ExceptionMatches(state->unsupported_object_error);
+        foreign = device && silent && !is_ours(state, self);
+        if (plan == NULL && !foreign) {
+            return NULL;
+        }
+        PyErr_Clear(); /* the author's class offers nothing, but the object does */
+    }
+    *slot = begin(key_of(self, device ? DEVICE : foreign ? FOREIGN : EXPORT));
+    if (!foreign && plan->inner == NULL) {
+        return dls_producer_new(state, self, plan, NULL);
+    }
+    PyObject *producer = foreign ? dls_upgrade(state, self)
+                                 : upgrade_inner(state, self, plan);
+    dls_plan_drop(plan);
+    return producer;
+}
+
+static inline int
+enter(dls_class_call *call, PyObject *self, dls_class_method method)
+{
+    dls_state *state = dls_state_known;
+    PyObject *module = NULL;
+    *call = (dls_class_call){.slot = SLOTS};
+    if (state == NULL) {
+        module = dls_module_here();
+        if (module == NULL) {
+            return -1;
+        }
+        state = dls_state_of(module);
+    }
+    call->type = Py_NewRef((PyObject *)state->producer_type);
+    Py_XDECREF(module);
+    call->producer = producer_of(state, self, method, &call->slot);
+    return call->producer != NULL ? 0 : -1;
+}
+
+static inline void
+leave(dls_class_call *call)
+{
+    end(call->slot);
+    Py_XDECREF(call->producer);
+    Py_XDECREF(call->type);
+}
+
+int
+dls_class_enter(dls_class_call *call, PyObject *self, dls_class_method method)
+{
+    return enter(call, self, method);
+}
+
+void
+dls_class_leave(dls_class_call *call)
+{
+    leave(call);
+}
+
+static PyObject *
+class_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    dls_class_call call;
+    PyObject *capsule = NULL;
+    bool asked = asked_object == self && asked_thread == dls_this_thread();
+    asked_object = NULL;
+    if (enter(&call, self, DLS_CLASS_DLPACK) == 0) {
+        if (asked) {
+            dls_question_note(&dls_producer_data(call.producer)->asked);
+        }
+        capsule = dls_producer_dlpack(call.producer, args, n, kwnames);
+    }
+    leave(&call);
+    return capsule;
+}
+
+static PyObject *
+class_dlpack_device(PyObject *self, PyObject *ignored)
+{
+    dls_class_call call;
+    PyObject *device = NULL;
+    if (dls_class_enter(&call, self, DLS_CLASS_DEVICE) == 0) {
+        device = dls_producer_dlpack_device(call.producer, ignored);
+    }
+    dls_class_leave(&call);
+    asked_object = self;
+    asked_thread = dls_this_thread();
+    return device;
+}
+
+static PyObject *
+class_array(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    dls_class_call call;
+    PyObject *array = NULL;
+    if (dls_class_enter(&call, self, DLS_CLASS_ARRAY) == 0) {
+        array = dls_producer_array(call.producer, args, n, kwnames);
+    }
+    dls_class_leave(&call);
+    return array;
+}
+
+/* --- the attributes ------------------------------------------------------- */
+
+static PyMethodDef methods[] = {
+    DLS_DLPACK_METHODS(class_dlpack, class_dlpack_device, class_array)};
+
+static int
+put(PyObject *dict, PyObject *name, PyObject *value)
+{
+    int code = value != NULL ? PyDict_SetItem(dict, name, value) : -1;
+    Py_XDECREF(value);
+    return code;
+}
+
+/* The methods are descriptors of `object`: they take an object of every class, so that
+ * a class may be copied (dataclass(slots=True)).  By this they are known, too. */
+static PyObject *
+class_attributes(PyObject *module, PyObject *DLS_UNUSED(ignored))
+{
+    dls_state *state = dls_state_of(module);
+    PyObject *dict = PyDict_New();
+    void *table = (void *)(uintptr_t)((const dl_exchange_api *)state->own_table + 1);
+    int code = dict != NULL ? 0 : -1;
+    for (size_t i = 0; code == 0 && i < sizeof methods / sizeof *methods; i++) {
+        PyObject *method = PyDescr_NewMethod(&PyBaseObject_Type, &methods[i]);
+        code = method != NULL ? PyDict_SetItemString(dict, methods[i].ml_name, method)
+                              : -1;
+        Py_XDECREF(method);
+    }
+    if (code < 0
+        || put(dict, state->names.exchange_api,
+               PyCapsule_New(table, DL_NAME_EXCHANGE_API, NULL))
+               < 0
+        || put(dict, state->names.exchange_api_old, PyLong_FromVoidPtr(table)) < 0) {
+        Py_CLEAR(dict);
+    }
+    return dict;
+}
+
+PyMethodDef dls_class_functions[] = {
+    {"_class_attributes", class_attributes, METH_NOARGS,
+     "_class_attributes($module, /)\n--\n\n"
+     "What dlshim.producer puts on a class."},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,31 @@
+/* The methods that dlshim.producer puts on a class of somebody else.
+ *
+ * Each makes a Producer for the length of one call, around the object or around its
+ * inner array.  The object is then asked as its author wrote it: by the author's own
+ * __dlpack__, or by an older protocol, and never by what was put on its class.  Called
+ * by Python and by module/ctable_out.  The GIL is held; foreign code runs. */
+#pragma once
+
+#include "python/state.h"
+
+/* Which method was called. */
+typedef enum {
+    DLS_CLASS_DLPACK,
+    DLS_CLASS_DEVICE,
+    DLS_CLASS_ARRAY,
+    DLS_CLASS_STRUCT /* no method, but the C table */
+} dls_class_method;
+
+typedef struct {
+    PyObject *producer; /* a Producer, to be asked; strong */
+    PyObject *type;     /* the Producer's: keeps the state while foreign code runs */
+    unsigned slot;      /* of the calls that run */
+} dls_class_call;
+
+/* Begin a call with this object of any class.  0, or -1 with an exception.
+ * dls_class_leave ends it in both cases. */
+int dls_class_enter(dls_class_call *call, PyObject *self, dls_class_method method);
+void dls_class_leave(dls_class_call *call);
+
+/* For shim/authors.py: _class_attributes(). */
+extern PyMethodDef dls_class_functions[]; /* ends with {NULL} */

@@ -1,0 +1,861 @@
+"""`dlshim.producer` and `ProducerMixin`: classes of other authors that become modern producers.
+
+Each trap of a class that is changed in place has its test: the author's own method, inheritance,
+copies of the class, abstract and generic classes, pickling, lifetimes, and other interpreters.
+"""
+
+from __future__ import annotations
+
+import abc
+import array
+import copy
+import dataclasses
+import functools
+import gc
+import inspect
+import pickle
+import sys
+import threading
+import typing
+import weakref
+
+import pytest
+
+import dlshim
+import doubles.ctable
+from doubles import capsules as caps
+from doubles import child, gil
+from doubles.asking import ASKINGS, bare, counting, tells, versioned, walk
+from doubles.older import InterfaceOnly, StructOnly
+from doubles.producers import EDITIONS, P1, P2, P1aNoDevice
+
+SIX = [0, 1, 2, 3, 4, 5]
+BOTH = pytest.mark.parametrize("ask", ASKINGS.values(), ids=ASKINGS.keys())
+
+
+def of(cls, **options):
+    """A subclass of a double that is changed, so that the double itself is not."""
+    return dlshim.producer(**options)(type(cls.__name__, (cls,), {}))
+
+
+class Table(doubles.ctable.Table):
+    """A class's table, which gives no views."""
+
+    def __init__(self, owner):
+        self.capsule = owner.__dlpack_c_exchange_api__
+        self.address = doubles.ctable._pointer(self.capsule, doubles.ctable.NAME)
+        self.struct = doubles.ctable.ExchangeTable.from_address(self.address)
+        self._owned = doubles.ctable._FromObject(self.struct.managed_tensor_from_py_object_no_sync)
+
+
+def memory_of(x):
+    return memoryview(dlshim.from_dlpack(x)).tolist()
+
+
+class Buffer(array.array):
+    """It lends a buffer, and nothing of DLPack."""
+
+    def __new__(cls):
+        return super().__new__(cls, "i", SIX)
+
+
+@dlshim.producer
+class Decorated:
+    """An old class, at the top of the module so that it can be pickled."""
+
+    def __init__(self):
+        self.memory = array.array("i", SIX)
+        self.asked = []
+
+    def __dlpack__(self, stream=None):
+        self.asked.append("Decorated")
+        return dlshim.upgrade(self.memory).__dlpack__()
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+# --- every generation and every way in -----------------------------------------------------------
+
+
+@BOTH
+def test_a_class_of_every_edition_answers_both_generations(ask):
+    def check(cls):
+        x = of(cls)()
+        for _ in range(3):
+            with ask(x) as imported:
+                assert imported.view.values() == x.values()
+                assert imported.view.element_zero == x.element_zero
+        assert x.__dlpack_device__() == (1, 0)
+
+    # Their objects have a method that the class has not: it is shadowed, or shadows ours.
+    alone = ("ByGetattr", "InstanceOnly")
+    walk({name: cls for name, cls in EDITIONS.items() if name not in alone}, check)
+
+
+@BOTH
+def test_a_class_with_an_older_protocol(ask):
+    cases = {"buffer": Buffer, "struct": StructOnly, "interface": InterfaceOnly}
+
+    def check(cls):
+        x = of(cls)()
+        plain = dlshim.from_dlpack(cls())
+        for _ in range(2):
+            with ask(x) as imported:
+                assert imported.view.shape == plain.shape
+        assert x.__dlpack_device__() == (1, 0)
+
+    walk(cases, check)
+
+
+def test_the_author_is_asked_as_by_upgrade():
+    plain, x = P1(), of(P1)()
+    for y in (dlshim.upgrade(plain), x):
+        with versioned(y), bare(y):
+            pass
+        y.__dlpack_device__()
+    assert x.calls == plain.calls and x.device_calls == plain.device_calls
+
+
+def test_what_needs_no_change_is_handed_on(hand_on):
+    x = of(P2)()
+    versioned(x)
+    with counting() as count:
+        capsule = x.__dlpack__(max_version=(1, 0))
+    assert (count.handed_on, count.translated) == ((1, 0) if hand_on else (0, 1))
+    assert (caps.pointer_of(capsule) == x.last.address) == hand_on
+
+
+def test_every_keyword_of_the_standard():
+    x = of(P1)()
+    with versioned(x, dl_device=(1, 0), copy=True, stream=None) as imported:
+        assert imported.view.element_zero != x.element_zero
+        assert imported.view.flags & caps.IS_COPIED
+    with pytest.raises(dlshim.CopyRequiredError):
+        x.__dlpack__(copy=False, dl_device=(2, 0))
+    with pytest.raises(TypeError):
+        x.__dlpack__(another=1)
+    with pytest.raises(TypeError):
+        x.__dlpack__(max_version="1.0")
+
+
+def test_a_consumer_that_asks_for_the_device_first_is_known(hand_on):
+    """Negative strides: refused where the device was asked for just before, in this thread (N9)."""
+    x = of(P2)((4,), "float32", strides=(-1,), start=3)
+    bare(x)
+    x.__dlpack_device__()
+    with pytest.raises(BufferError) as raised:
+        bare(x)
+    tells(raised.value, "negative strides")
+    bare(x)  # the question is used up
+    thread = threading.Thread(target=x.__dlpack_device__)
+    thread.start()
+    thread.join()
+    bare(x)
+    other = of(P2)()
+    other.__dlpack_device__()
+    bare(x)
+
+
+def test_readonly_memory_stays_so():
+    x = of(P2)(readonly=True)
+    with versioned(x) as imported:
+        assert imported.view.flags & caps.READ_ONLY
+    with pytest.raises(BufferError):
+        x.__dlpack__()
+
+
+def test_a_class_without_a_device_method():
+    x = of(P1aNoDevice)()
+    for _ in range(2):
+        assert x.__dlpack_device__() == (1, 0)
+        with versioned(x) as imported:
+            assert imported.view.element_zero == x.element_zero
+
+
+def test_a_class_that_offers_nothing():
+    x = dlshim.producer(type("Nothing", (), {}))()
+    for ask in (x.__dlpack__, x.__dlpack_device__):
+        with pytest.raises(dlshim.UnsupportedObjectError) as raised:
+            ask()
+        tells(raised.value, "Nothing", "offers none of")
+
+
+def test_an_attribute_of_the_instance_alone():
+    class Late:
+        pass
+
+    dlshim.producer(Late)
+    x = Late()
+    x.__array_interface__ = InterfaceOnly().__array_interface__
+    x.keep = InterfaceOnly()
+    x.__array_interface__ = x.keep.__array_interface__
+    assert memory_of(x) == memory_of(x.keep)
+
+
+def test_errors_of_the_author_come_through():
+    @dlshim.producer
+    class Raises:
+        def __dlpack__(self, **_):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Raises().__dlpack__()
+    x = Decorated()
+    x.asked = None  # AttributeError in the author's method
+    with pytest.raises(BufferError):
+        x.__dlpack__()
+    x.asked = []
+    assert memory_of(x) == SIX  # nothing is left over
+
+
+# --- an inner array ------------------------------------------------------------------------------
+
+
+class Holder:
+    def __init__(self):
+        self._array = P1()
+
+    def view(self):
+        return self._array
+
+    @property
+    def shown(self):
+        return self._array
+
+
+class Slotted:
+    __slots__ = ("_array",)
+
+    def __init__(self):
+        self._array = P1()
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "cls, inner", [(Holder, "_array"), (Holder, "view"), (Holder, "shown"), (Slotted, "_array")]
+)
+def test_an_inner_array(cls, inner, ask):
+    x = of(cls, inner=inner)()
+    for _ in range(2):
+        with ask(x) as imported:
+            assert imported.view.element_zero == x._array.element_zero
+        assert x.__dlpack_device__() == (1, 0)
+    x._array = P2((3,))  # another type
+    with ask(x) as imported:
+        assert imported.view.shape == (3,)
+    with Table(type(x)).owned(x) as imported:
+        assert imported.view.shape == (3,)
+
+
+def test_an_inner_array_that_is_missing():
+    x = of(Holder, inner="_array")()
+    del x._array
+    with pytest.raises(AttributeError):
+        x.__dlpack__()
+    x._array = None
+    with pytest.raises(dlshim.UnsupportedObjectError):
+        x.__dlpack__()
+
+
+def test_an_inner_array_goes_before_an_own_method():
+    x = of(Decorated, inner="memory")()
+    assert memory_of(x) == SIX and x.asked == []
+
+
+def test_an_own_method_goes_before_the_inner_array_of_a_base():
+    @dlshim.producer
+    class Own(of(Holder, inner="_array")):
+        def __dlpack__(self, **_):
+            return dlshim.upgrade(array.array("b", [7])).__dlpack__()
+
+    assert memory_of(Own()) == [7]
+
+
+# --- the author's own method ---------------------------------------------------------------------
+
+
+@BOTH
+def test_super_leads_from_one_changed_class_to_the_next(ask):
+    @dlshim.producer
+    class Sub(Decorated):
+        def __dlpack__(self, **asked):
+            self.asked.append("Sub")
+            return super().__dlpack__(**asked)
+
+        def __dlpack_device__(self):
+            return super().__dlpack_device__()
+
+    for _ in range(2):
+        x = Sub()
+        ask(x)
+        assert x.asked[0] == "Sub" and x.asked[-1] == "Decorated"
+        assert set(x.asked) == {"Sub", "Decorated"}
+        assert x.__dlpack_device__() == (1, 0)
+
+
+@BOTH
+def test_an_override_is_not_bypassed(ask):
+    """Neither by the methods nor by the C table; and super() in it reaches the author's method."""
+
+    class Sub(Decorated):
+        def __dlpack__(self, **asked):
+            self.asked.append("Sub")
+            return super().__dlpack__(**asked)
+
+    x = Sub()
+    for export in (ask, Table(Sub).owned):
+        x.asked.clear()
+        export(x)
+        assert x.asked == ["Sub", "Decorated"]
+    x.asked.clear()
+    assert memory_of(x) == SIX and x.asked == ["Sub", "Decorated"]
+
+
+def test_an_override_of_the_device_is_not_bypassed():
+    class Sub(Decorated):
+        def __dlpack_device__(self):
+            self.asked.append("device")
+            return super().__dlpack_device__()
+
+    x = Sub()
+    assert x.__dlpack_device__() == (1, 0)
+    assert x.asked == ["device"]
+    versioned(x)
+    assert "device" in x.asked[1:] and "Decorated" in x.asked
+
+
+def test_a_subclass_that_overrides_the_export_answers_for_the_device():
+    @dlshim.producer
+    class Base:
+        def __dlpack__(self, **_):
+            raise AssertionError("the subclass exports")
+
+    class Sub(Base):
+        def __dlpack__(self, **_):
+            return dlshim.upgrade(array.array("i", SIX)).__dlpack__()
+
+    assert Sub().__dlpack_device__() == (1, 0)
+
+
+def test_an_override_of_one_object():
+    x = Decorated()
+    x.__dlpack__ = lambda **_: dlshim.upgrade(array.array("b", [7])).__dlpack__()
+    with Table(Decorated).owned(x) as imported:
+        assert imported.view.values() == [7]
+    assert x.asked == []
+
+
+def test_a_method_that_is_replaced_later():
+    cls = of(Decorated)
+    x = cls()
+    assert memory_of(x) == SIX
+    cls.__dlpack__ = lambda self, **_: dlshim.upgrade(array.array("b", [7])).__dlpack__()
+    assert memory_of(x) == [7]
+    with Table(cls).owned(x) as imported:
+        assert imported.view.values() == [7]
+
+
+def test_a_base_whose_method_is_replaced_later():
+    class Base:
+        def __dlpack__(self, **_):
+            raise AssertionError("it was replaced")
+
+    x = of(Base)()
+    Base.__dlpack__ = lambda self, **_: dlshim.upgrade(array.array("b", [7])).__dlpack__()
+    assert memory_of(x) == [7]
+
+
+def test_a_base_that_comes_after_in_the_mro():
+    """Found when the object is asked: the changed class has nothing of its own."""
+
+    class Mixin:
+        pass
+
+    class Late(dlshim.producer(Mixin), P1):
+        pass
+
+    x = Late()
+    for _ in range(3):
+        with versioned(x) as imported:
+            assert imported.view.element_zero == x.element_zero
+
+
+def test_upgrade_in_the_own_method_does_not_recurse():
+    """It takes what else the object offers; and where that is nothing, says so."""
+
+    @dlshim.producer
+    class Self(Buffer):
+        def __dlpack__(self, **asked):
+            return dlshim.upgrade(self).__dlpack__(**asked)
+
+        def __dlpack_device__(self):
+            return dlshim.upgrade(self).__dlpack_device__()
+
+    x = Self()
+    for _ in range(2):
+        assert x.__dlpack_device__() == (1, 0)
+        for ask in (bare, versioned, Table(Self).owned):
+            with ask(x) as imported:
+                assert imported.view.values() == SIX
+    assert memory_of(x) == SIX
+
+    @dlshim.producer
+    class Alone:
+        def __dlpack__(self, **asked):
+            return dlshim.upgrade(self).__dlpack__(**asked)
+
+    with pytest.raises((BufferError, dlshim.UnsupportedObjectError)):
+        Alone().__dlpack__()
+
+
+def test_methods_for_other_objects_run_meanwhile():
+    @dlshim.producer
+    class Chain:
+        def __init__(self, inner):
+            self.inner = inner
+
+        def __dlpack__(self, **asked):
+            return self.inner.__dlpack__(**asked)
+
+        def __dlpack_device__(self):
+            return self.inner.__dlpack_device__()
+
+    x = Decorated()
+    for _ in range(40):  # more than there are slots
+        x = Chain(x)
+    for _ in range(2):
+        assert memory_of(x) == SIX
+        assert x.__dlpack_device__() == (1, 0)
+
+
+def test_two_threads_in_the_own_method_of_one_object():
+    """The other thread's call is not taken for one that came back."""
+    inside = threading.Barrier(2)
+
+    @dlshim.producer
+    class Meets(Buffer):
+        def __dlpack__(self, **_):
+            inside.wait(60)
+            return dlshim.upgrade(array.array("b", [7])).__dlpack__()
+
+    x, got = Meets(), []
+    threads = [threading.Thread(target=lambda: got.append(memory_of(x))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert got == [[7], [7]]
+
+
+def test_methods_of_every_kind():
+    def export(*_, **__):
+        return dlshim.upgrade(array.array("b", [7])).__dlpack__()
+
+    class Callable:
+        def __call__(self, **_):
+            return export()
+
+    kinds = {
+        "function": export,
+        "staticmethod": staticmethod(export),
+        "classmethod": classmethod(export),
+        "partialmethod": functools.partialmethod(export),
+        "callable": Callable(),
+        "property": property(lambda self: export),
+    }
+
+    def check(method):
+        base = type("Base", (), {"__dlpack__": method})
+        for x in (of(base)(), dlshim.producer(base)()):
+            for _ in range(2):
+                assert memory_of(x) == [7]
+            again = dlshim.producer(type("Again", (type(x),), {"__dlpack__": Decorated.view}))
+            assert again is not None
+
+    Decorated.view = lambda self, **asked: super(type(self), self).__dlpack__(**asked)
+    try:
+        walk(kinds, check)
+    finally:
+        del Decorated.view
+
+
+def test_none_is_not_offered():
+    @dlshim.producer
+    class Refuses(Buffer):
+        __dlpack__ = None
+        __dlpack_device__ = None
+
+    assert memory_of(Refuses()) == SIX
+
+
+# --- the class -----------------------------------------------------------------------------------
+
+
+def test_the_class_is_changed_in_place():
+    class Plain(Buffer):
+        """Doc."""
+
+        def other(self):
+            return 1
+
+    members = {k: v for k, v in vars(Plain).items() if k not in ("__dict__", "__weakref__")}
+    assert dlshim.producer(Plain) is Plain
+    assert members.items() <= vars(Plain).items()
+    put = set(vars(Plain)) - set(members) - {"__dict__", "__weakref__", "__abstractmethods__"}
+    assert put == {
+        "__dlpack__",
+        "__dlpack_device__",
+        "__dlpack_c_exchange_api__",
+        "__c_dlpack_exchange_api__",
+    }
+    assert dlshim.producer(Plain) is Plain  # twice does no harm
+    assert memory_of(Plain()) == SIX
+    assert "max_version" in inspect.signature(Plain.__dlpack__).parameters
+    assert Plain.__dlpack__.__doc__
+
+
+def test_twice_keeps_the_own_method():
+    cls = of(Decorated)
+    x = dlshim.producer(dlshim.producer(cls))()
+    assert memory_of(x) == SIX and x.asked == ["Decorated"]
+
+
+@pytest.mark.parametrize("cls", [int, array.array, memoryview, dlshim.Producer, dlshim.Tensor])
+def test_types_that_cannot_be_changed(cls):
+    with pytest.raises(TypeError) as raised:
+        dlshim.producer(cls)
+    tells(raised.value, "cannot be changed", r"dlshim\.upgrade")
+
+
+def test_what_is_no_class():
+    with pytest.raises(TypeError) as raised:
+        dlshim.producer(3)
+    tells(raised.value, "classes", r"dlshim\.upgrade")
+
+
+@pytest.mark.parametrize("order", ["above", "below"])
+def test_dataclasses_with_slots(order):
+    """dataclass(slots=True) makes another class of the members."""
+
+    def declare(cls):
+        made = dataclasses.dataclass(slots=True)
+        return dlshim.producer(made(cls)) if order == "above" else made(dlshim.producer(cls))
+
+    @declare
+    class Data:
+        memory: object = dataclasses.field(default_factory=lambda: array.array("i", SIX))
+
+        def __dlpack__(self, stream=None):
+            return dlshim.upgrade(self.memory).__dlpack__()
+
+    @declare
+    class Inside(dlshim.ProducerMixin, inner="memory"):
+        memory: object = dataclasses.field(default_factory=lambda: array.array("i", SIX))
+
+    for cls in (Data, Inside):
+        for ask in (bare, versioned, Table(cls).owned):
+            with ask(cls()) as imported:
+                assert imported.view.values() == SIX
+        assert dataclasses.replace(cls()) == cls()
+        assert [field.name for field in dataclasses.fields(cls)] == ["memory"]
+        assert not hasattr(Data(), "__dict__")
+
+
+def test_abstract_classes():
+    class Base(abc.ABC):
+        @abc.abstractmethod
+        def __dlpack__(self, **_): ...
+
+        @abc.abstractmethod
+        def other(self): ...
+
+    dlshim.producer(Base)
+    assert Base.__abstractmethods__ == {"__dlpack__", "other"}
+    assert Base.__dlpack__.__isabstractmethod__
+
+    @dlshim.producer
+    class Concrete(Base):
+        def __init__(self):
+            self.memory = array.array("i", SIX)
+
+        def __buffer__(self, _):  # from 3.12 on
+            return memoryview(self.memory)
+
+        @property
+        def __array_interface__(self):
+            address, size = self.memory.buffer_info()
+            return {"data": (address, False), "shape": (size,), "typestr": "<i4", "version": 3}
+
+        def other(self):
+            return 1
+
+    assert not inspect.isabstract(Concrete) and memory_of(Concrete()) == SIX
+
+    class Own(Base):
+        def __dlpack__(self, **_):
+            return dlshim.upgrade(array.array("b", [7])).__dlpack__()
+
+        def other(self):
+            return 1
+
+    assert memory_of(Own()) == [7] and Own().__dlpack_device__() == (1, 0)
+    with Table(Own).owned(Own()) as imported:
+        assert imported.view.values() == [7]
+
+
+def test_generic_classes():
+    kind = typing.TypeVar("kind")
+
+    @dlshim.producer
+    class Generic(typing.Generic[kind]):
+        def __dlpack__(self, **_):
+            return dlshim.upgrade(array.array("b", [7])).__dlpack__()
+
+    assert memory_of(Generic[int]()) == [7]
+    assert isinstance(Generic[int](), Generic)
+    assert Generic.__parameters__ == (kind,)
+
+    class Sub(Generic[str]):
+        pass
+
+    assert memory_of(Sub()) == [7]
+
+
+def test_metaclasses_and_protocols():
+    class Meta(type):
+        def __call__(cls, *args):
+            made = super().__call__(*args)
+            made.made_by = cls
+            return made
+
+    @typing.runtime_checkable
+    class Exports(typing.Protocol):
+        def __dlpack__(self) -> object: ...
+
+    cls = dlshim.producer(Meta("WithMeta", (Buffer,), {}))
+    assert type(cls) is Meta and cls().made_by is cls
+    assert isinstance(cls(), Exports) and memory_of(cls()) == SIX
+
+
+def test_pickling_and_copying():
+    x = Decorated()
+    y = pickle.loads(pickle.dumps(x))
+    assert type(y) is Decorated and memory_of(y) == SIX
+    assert pickle.loads(pickle.dumps(Decorated)) is Decorated
+    assert memory_of(copy.deepcopy(x)) == SIX
+    assert pickle.loads(pickle.dumps(x.__dlpack_device__))() == (1, 0)
+
+
+def test_the_mixin():
+    class Mixed(dlshim.ProducerMixin, inner="_array"):
+        def __init__(self):
+            self._array = P1()
+
+    class Sub(Mixed):
+        pass
+
+    class Own(dlshim.ProducerMixin):
+        def __dlpack__(self, **_):
+            return dlshim.upgrade(array.array("b", [7])).__dlpack__()
+
+    class Old(dlshim.ProducerMixin, P1):
+        pass
+
+    class Slots(dlshim.ProducerMixin, inner="a"):
+        __slots__ = ("a",)
+
+    for cls in (Mixed, Sub):
+        with versioned(cls()) as imported:
+            assert imported.view.values() == P1().values()
+    assert memory_of(Own()) == [7]
+    x = Old()
+    with versioned(x) as imported:
+        assert imported.view.element_zero == x.element_zero
+    assert not hasattr(Slots(), "__dict__")
+    assert isinstance(x, dlshim.ProducerMixin)
+
+    class Refuses(Own):
+        def __init_subclass__(cls, *, word, **keywords):
+            super().__init_subclass__(**keywords)
+            cls.word = word
+
+    class Last(Refuses, word="w"):
+        pass
+
+    assert Last.word == "w" and memory_of(Last()) == [7]
+
+
+# --- the C table and __array__ -------------------------------------------------------------------
+
+
+def test_the_table_of_a_class():
+    table = Table(Decorated)
+    assert Decorated.__c_dlpack_exchange_api__ == table.address
+    assert not table.struct.dltensor_from_py_object_no_sync
+    assert table.address != Table(dlshim.Producer).address
+    x = Decorated()
+    for _ in range(3):
+        with table.owned(x) as imported:
+            assert imported.view.values() == SIX
+    with pytest.raises(dlshim.UnsupportedObjectError):
+        table.owned(object())
+    with table.owned(Buffer()) as imported:
+        assert imported.view.values() == SIX
+    with pytest.raises(TypeError):
+        Table(dlshim.Producer).owned(x)
+
+
+def test_array_is_added_on_request():
+    numpy = pytest.importorskip("numpy", reason="__array__ makes an array of NumPy")
+    assert not hasattr(of(Buffer), "__array__")
+    x = of(Decorated, array=True)()
+    y = numpy.asarray(x)
+    assert y.tolist() == SIX and y.ctypes.data == x.memory.buffer_info()[0]
+    assert numpy.array(x, dtype="f4").dtype == numpy.float32
+    held = of(Holder, inner="_array", array=True)()
+    assert numpy.asarray(held).shape == held._array.shape
+
+
+# --- lifetimes -----------------------------------------------------------------------------------
+
+
+@BOTH
+def test_an_export_holds_the_object_as_that_of_upgrade_does(ask):
+    def life(make):
+        x = make()
+        reference = weakref.ref(x)
+        imported = ask(x if hasattr(type(x), "__c_dlpack_exchange_api__") else dlshim.upgrade(x))
+        del x
+        gc.collect()
+        held = reference() is not None
+        imported.release()
+        del imported
+        gc.collect()
+        assert reference() is None
+        return held
+
+    for cls in (P1, P2, StructOnly):
+        assert life(of(cls)) == life(cls), cls
+
+
+def test_an_object_is_not_kept_alive():
+    cls = of(Decorated)
+    x = cls()
+    reference, count = weakref.ref(x), sys.getrefcount(x)
+    for ask in (bare, versioned, Table(cls).owned):
+        ask(x)
+    x.__dlpack_device__()
+    with pytest.raises(TypeError):
+        x.__dlpack__(wrong=1)
+    assert sys.getrefcount(x) == count
+    del x
+    assert reference() is None
+
+
+def test_a_class_is_not_kept_alive():
+    gil.need_classes_that_die()
+    for inner in (None, "memory"):
+        cls = of(Decorated, inner=inner)
+        late = type("Late", (dlshim.producer(type("Base", (), {})), P1), {})
+        for each in (cls, late):
+            x = each()
+            memory_of(x)
+            x.__dlpack_device__()
+        references = [weakref.ref(cls), weakref.ref(late)]
+        del cls, late, each, x
+        gc.collect()
+        assert [r() for r in references] == [None, None]
+
+
+def test_memory_that_runs_out():
+    from dlshim import _core
+
+    for ask in (bare, versioned, Table(Decorated).owned):
+        for n in range(1, 40):
+            _core._hook("forget_plans")
+            x = Decorated()
+            _core._hook("fail_alloc", n)
+            try:
+                got = ask(x)
+            except (MemoryError, BufferError):
+                pass
+            else:
+                assert got.view.values() == SIX
+                break
+            finally:
+                _core._hook("fail_alloc", -1)
+        assert 1 < n < 39
+        del got
+
+
+# --- imports and interpreters --------------------------------------------------------------------
+
+
+@pytest.mark.once
+def test_nothing_is_imported_for_a_class():
+    code = """
+    import sys
+    import dlshim
+    before = set(sys.modules)
+    @dlshim.producer
+    class Held:
+        inner = memoryview(b"123")
+    dlshim.producer(Held, inner="inner")
+    assert memoryview(dlshim.from_dlpack(Held())).tolist() == [49, 50, 51]
+    print(sorted(set(sys.modules) - before - {"abc", "types"}))
+    """
+    told = set(eval(child.run(code)))
+    assert {"dlshim.authors", "dlshim.arrays"} <= told and "typing" not in told
+
+
+@pytest.mark.once
+def test_a_class_outlives_the_module():
+    code = """
+    import array, gc, sys
+    import dlshim
+    from doubles import capsules as caps
+    @dlshim.producer
+    class Lasts(array.array):
+        pass
+    x = Lasts("b", [1, 2])
+    method = Lasts.__dlpack__
+    assert method(x)
+    for name in [n for n in sys.modules if n.startswith("dlshim")]:
+        del sys.modules[name]
+    del dlshim
+    gc.collect()
+    try:
+        print(method(x))
+    except RuntimeError as error:
+        print(error)
+    import dlshim
+    print(memoryview(dlshim.from_dlpack(x)).tolist(), bool(method(x)))
+    """
+    said = child.run(code).splitlines()
+    assert said[-1] == "[1, 2] True", said
+
+
+@pytest.mark.once
+def test_subinterpreters_have_classes_of_their_own():
+    pytest.importorskip("_testcapi", reason="it makes subinterpreters")
+    own = """
+import array, dlshim
+@dlshim.producer
+class Own(array.array):
+    pass
+x = Own("b", [1, 2])
+for _ in range(3):
+    assert memoryview(dlshim.from_dlpack(x)).tolist() == [1, 2]
+assert x.__dlpack_device__() == (1, 0)
+"""
+    code = f"""
+import sys, _testcapi
+exec({own!r})
+for _ in range(3):
+    path = f"import sys; sys.path[:] = {{sys.path!r}}\\n"
+    assert _testcapi.run_in_subinterp(path + {own!r}) == 0
+    exec({own!r})
+print("end")
+"""
+    assert child.run(code).split() == ["end"]
