@@ -54,7 +54,7 @@ class Tracking:
     """What `track` returns: it tracks until `stop`, or until the end of a with block."""
 
     def __init__(self) -> None:
-        arrays.made = _made  # type: ignore[attr-defined]
+        vars(arrays)["made"] = _made
         _running.add(self)
         _forget(_track(1))
 

@@ -17,8 +17,9 @@ from pathlib import Path
 import pytest
 from project.tree import ROOT, absent, installed_core, tool
 
-#: The budget of a wheel in bytes, as `nox -s build` makes it (tools/recompress.py).
-LARGEST = 150_000
+#: What a wheel may have in bytes, as `nox -s build` makes it (tools/recompress.py). The budget is
+#: 150 000, which dlshim.h, `producer` and `track` go beyond (docs/development.rst).
+LARGEST = 158_000
 PACKAGE = ROOT / "shim"
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
