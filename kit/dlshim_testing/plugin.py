@@ -155,7 +155,6 @@ class Target(pytest.Collector):
         super().__init__(**options)
         self.side, self.target = side, target
         self.runner: Runner | None = None
-        self._absent: Exception | None = None
         self.findings: list[Finding] = []
 
     def collect(self) -> Iterator[Item]:
@@ -172,18 +171,18 @@ class Target(pytest.Collector):
         return found
 
     def _start(self) -> Runner:
-        """A target that cannot be loaded is tried once, and fails every check."""
+        """Where the target cannot be loaded, the run ends: no check would say anything else."""
         from .running import runner
 
-        if self._absent is not None:
-            raise self._absent
         try:
             options = {} if self.side == "producer" else {"wants": self._option("wants")}
             isolate = not self._option("in_process")
             return runner(self.side, self.target, isolate, self._option("claims"), **options)
         except Exception as error:
-            self._absent = error
-            raise
+            pytest.exit(
+                f"--dlpack-{self.side}: {type(error).__name__}: {error}",
+                returncode=pytest.ExitCode.USAGE_ERROR,
+            )
 
     def _option(self, name: str) -> Any:
         return self.config.getoption(f"dlpack_{name}")
