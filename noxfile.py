@@ -27,8 +27,9 @@ import nox
 ROOT = Path(__file__).parent
 RESULTS = ROOT / "build" / "results"
 DIST = ROOT / "dist"
-sys.path.insert(0, str(ROOT / "tests" / "interop"))
+sys.path += [str(ROOT / "tests" / "interop"), str(ROOT / "tools")]
 import environments  # noqa: E402
+import foreign  # noqa: E402
 
 FLOOR = "3.10"
 PYTHONS = ["3.10", "3.11", "3.12", "3.13"]
@@ -108,13 +109,16 @@ def build(s: nox.Session) -> None:
     s.log(f"{wheel.name}, {wheel.stat().st_size} bytes, sha256 {digest}")
 
 
+#: What tools/wheels.py asks for.
+WHEEL_TOOLS = ["ziglang==0.17.1", "setuptools==84.2.1", "auditwheel==6.8.2", "abi3audit==0.0.26"]
+WHEEL_TOOLS += ["pyelftools", "macholib==1.16.4", "pefile==2024.8.26", "wheel", "zopfli", "tomli"]
+
+
 @session("wheels", FLOOR)
 def wheels(s: nox.Session) -> None:
     """Every wheel by zig on one machine, made twice and audited; `-- NAME` for those of
     tools/wheels.toml, `-- --results docs/results/platforms.json` for the manual."""
-    tools = ["auditwheel==6.8.2", "abi3audit==0.0.26", "pyelftools", "macholib==1.16.4"]
-    tools += ["wheel", "zopfli", "tomli"]
-    s.install("ziglang==0.17.1", "setuptools==84.2.1", *tools)
+    s.install(*WHEEL_TOOLS)
     s.run("python", "tools/wheels.py", "build", *s.posargs)
 
 
@@ -123,8 +127,24 @@ def wheels_test(s: nox.Session) -> None:
     """The core suite with these wheels on Debian's Python of each processor, under QEMU where it
     is foreign (needs root, mmdebstrap, qemu-user-static; half an hour for a foreign one); where
     there is no Python, the module is loaded by wine or musl's loader (needs wine64, musl)."""
-    s.install("ziglang==0.17.1", "pyelftools", "pefile==2024.8.26")
+    s.install(*WHEEL_TOOLS)
     s.run("python", "tools/wheels.py", "test", *s.posargs)
+
+
+#: Files of the core suite that import and export tensors of both generations, and are soon done.
+SELECTION = ["tests/core/test_capsule_life.py", "tests/core/test_consumers.py"]
+
+
+@session("emulated", FLOOR, tags=CI)
+def emulated(s: nox.Session) -> None:
+    """The wheels for aarch64 and riscv64 with a selection of the core suite, under QEMU (needs
+    what wheels-test needs, and Linux 6.7)."""
+    if not foreign.is_possible():
+        s.skip("this kernel starts no programs of another processor in a user namespace")
+    s.install(*WHEEL_TOOLS)
+    names = ["manylinux-aarch64", "manylinux-riscv64"]
+    s.run("python", "tools/wheels.py", "build", *names)
+    s.run("python", "tools/wheels.py", "test", *names, "--", *SELECTION, "--hand-on=on")
 
 
 @session("release", requires=["build"])
@@ -134,7 +154,7 @@ def release(s: nox.Session) -> None:
     s.install("zizmor==1.32.0", "check-jsonschema==0.39.0", "validate-pyproject[all]==0.27")
     s.install("twine==7.0.0", "check-wheel-contents==0.6.3", "cibuildwheel==4.3.3")
     workflows = [str(path) for path in sorted(Path(".github/workflows").glob("*.yml"))]
-    s.run("zizmor", "--offline", "--config", ".github/zizmor.yml", *workflows)
+    s.run("zizmor", "--offline", *workflows)
     s.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
     s.run("validate-pyproject", "pyproject.toml")
     wheels = [str(path) for path in (the_wheel(), *sorted(DIST.glob("wheels/*.whl")))]
@@ -516,7 +536,7 @@ def bench_copies(s: nox.Session) -> None:
 def instructions(s: nox.Session) -> None:
     """Instructions of dlshim's own cases, by valgrind: none may cost more than before."""
     install(s, f"numpy=={environments.load()['newest'].pins['numpy']}", "nanobind")
-    own = "^(?!torch|peers).*(dlshim|floor|direct|inner)$|^legacy to numpy .* bare$"
+    own = "^(?!torch|peers).*(dlshim|floor|direct|inner|upgrade)$|^legacy to numpy .* bare$"
     own += r"|^peers consume (numpy|legacy) \| (dlshim\.h.*|nanobind)$"
     groups = "calls,pieces,dimensions,tables,journeys,copies,consumes"
     s.run("python", "benchmarks/instructions.py", "--groups", groups, "--select", own, *s.posargs)

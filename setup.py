@@ -11,12 +11,16 @@ wheel), CFLAGS takes over optimisation and debug flags (sanitizers, profilers).
 """
 
 import ast
+import io
 import os
+import re
 import sys
 import sysconfig
+import tokenize
 from glob import glob
 
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
@@ -72,11 +76,7 @@ QUICK = [
     "acquire/call",
     "core/copy_blocks",
     "core/copy_rows",
-    "core/hold",
-    "core/layout",
-    "core/tensor",
     "exchange/acquired",
-    "exchange/tensor_object",
     "export/device_answer",
     "export/fast_copy",
     "export/fast_path",
@@ -88,6 +88,15 @@ QUICK = [
     "module/tensor_type",
 ]
 
+# Those of them whose time is spent in loops.
+LOOPS = ["core/copy_blocks", "core/copy_rows"]
+# For the others: what makes code longer and spares a call no instruction.
+LEAN = ["-fno-reorder-blocks", "-fno-caller-saves", "-fno-tree-pre"]
+LEAN += ["--param=max-inline-insns-single=30"]
+SMALL = ["-Os", "-fno-code-hoisting", "-fno-if-conversion", "-fno-if-conversion2"]
+SMALL += ["-fno-thread-jumps", "-fno-tree-dominator-opts", "-fno-guess-branch-probability"]
+SMALL += ["-fno-ira-hoist-pressure", "-fno-shrink-wrap", "-fno-tree-dse"]
+
 
 class BuildExt(build_ext):
     """Two levels of optimisation, and no run path, which some interpreters (pyenv's) put in."""
@@ -98,87 +107,126 @@ class BuildExt(build_ext):
             self.compiler.linker_so = [word for word in linker if not word.startswith("-Wl,-rpath")]
         if PLAIN and sys.platform == "linux":
             compile_one = self.compiler._compile
-            small = ["-Os", "-fno-caller-saves", "-fno-code-hoisting"]
-            small += ["-fno-if-conversion", "-fno-if-conversion2", "-fno-thread-jumps"]
-            small += ["-fno-tree-dominator-opts", "-fno-tree-pre", "-fno-guess-branch-probability"]
 
-            def compile_small(obj, src, ext, cc_args, extra, macros):
-                quick = src.removeprefix("src/").removesuffix(".c") in QUICK
-                compile_one(obj, src, ext, cc_args, extra if quick else [*extra, *small], macros)
+            def compile_as_told(obj, src, ext, cc_args, extra, macros):
+                name = src.removeprefix("src/").removesuffix(".c")
+                more = LEAN if name not in LOOPS else []
+                more = more if name in QUICK else [*more, *SMALL]
+                compile_one(obj, src, ext, cc_args, [*extra, *more], macros)
 
-            self.compiler._compile = compile_small
+            self.compiler._compile = compile_as_told
         super().build_extensions()
 
 
-# Help and editors show the docstrings of these: of what `__all__` lists, where there is one.
-SHOWN = (
-    "dlshim.__init__",
-    "dlshim.arrays",
-    "dlshim.authors",
-    "dlshim.enums",
-    "dlshim.report",
-    "dlshim.tracking",
-)
+# Help and editors show the docstrings of what the package lists, and of what that gives.
+with open("shim/__init__.py", encoding="utf-8") as package:
+    SHOWN = [
+        *ast.literal_eval(re.search(r"^__all__ = (\[.*?\])", package.read(), re.M | re.S)[1]),
+        "Protocol",
+        "Tracking",
+    ]
+#: They have a Report of their own.
+COMMANDS = ("commands", "exchanges")
 
 
 class BuildPy(build_py):
     """Writes the installed copies anew from their syntax trees, without comments, docstrings that
-    nobody is shown, and the types of private functions: that is a quarter of the Python files, and
-    the wheel has a budget."""
+    nobody is shown, and the types that no type checker asks for: that is a quarter of the Python
+    files, and the wheel has a budget."""
 
     def build_module(self, module, module_file, package):
         target, copied = super().build_module(module, module_file, package)
         if not os.path.samefile(target, module_file):
             with open(module_file, encoding="utf-8") as file:
-                text = without_remarks(file.read(), f"{package}.{module}" in SHOWN)
+                text = without_remarks(file.read(), module)
             with open(target, "w", encoding="utf-8") as file:
                 file.write(text)
         return target, copied
 
+    def build_package_data(self):
+        """The stub without comments and spaces, too."""
+        super().build_package_data()
+        for stub in glob(os.path.join(self.build_lib, "dlshim", "*.pyi")):
+            with open(stub, encoding="utf-8") as file:
+                text = printed(ast.parse(file.read()))
+            with open(stub, "w", encoding="utf-8") as file:
+                file.write(text)
 
-def unseen(tree, shown):
-    """The modules, classes and functions whose docstrings nobody is shown."""
-    if not shown:
-        yield tree
-    listed = [
-        ast.literal_eval(node.value)
-        for node in tree.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
-    ]
+
+class BdistWheel(bdist_wheel):
+    """Without top_level.txt, which RECORD tells too."""
+
+    def egg2dist(self, egginfo_path, distinfo_path):
+        super().egg2dist(egginfo_path, distinfo_path)
+        os.remove(os.path.join(distinfo_path, "top_level.txt"))
+
+
+def unseen(tree, names):
+    """The classes and functions that nobody is shown."""
     for top in tree.body:
-        public = shown and (not listed or getattr(top, "name", "") in listed[0])
+        public = getattr(top, "name", "") in names
         for node in ast.walk(top):
             kinds = (ast.ClassDef, ast.FunctionDef)
             if isinstance(node, kinds) and not (public and node.name[0] != "_"):
                 yield node
 
 
-def without_remarks(text, shown):
-    """The same code, as under ``python -OO``.  In shown modules, the types of special methods
-    stay, which type checkers ask for."""
+def drop_docstring(node):
+    if ast.get_docstring(node, clean=False) is not None:
+        node.body[0:1] = [] if len(node.body) > 1 else [ast.Pass()]
+
+
+def without_remarks(text, module):
+    """The same code, as under ``python -OO``.  In shown classes, the types of special methods
+    stay, which type checkers ask for.  Users know the package, and none of its modules."""
     tree = ast.parse(text)
-    for node in list(unseen(tree, shown)):
-        if ast.get_docstring(node, clean=False) is not None:
-            node.body[0:1] = [] if len(node.body) > 1 else [ast.Pass()]
-        if not (shown and getattr(node, "name", "").startswith("__")):
+    names = [] if module in COMMANDS else SHOWN
+    shown = any(getattr(top, "name", "") in names for top in tree.body)
+    if module != "__init__":
+        drop_docstring(tree)
+    for node in list(unseen(tree, names)):
+        drop_docstring(node)
+        if not (shown and node.name.startswith("__")):
             drop_types(node)
-    return indented_by_one(ast.unparse(tree)) + "\n"
+    tree = Untyped().visit(tree)
+    drop_unused_imports(tree, shown)
+    return printed(tree)
 
 
-def indented_by_one(text):
-    """One space for a level, not four, which compresses better.  Texts of more lines stay."""
-    texts = [
-        node
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, (ast.Constant, ast.JoinedStr))
-    ]
-    within = {line for node in texts for line in range(node.lineno, node.end_lineno)}
-    lines = text.split("\n")
-    for number, line in enumerate(lines):
-        spaces = len(line) - len(line.lstrip(" "))
-        if number not in within:
-            lines[number] = line[spaces - spaces // 4 :]
-    return "\n".join(lines)
+def printed(tree):
+    """The shortest text that is known to be this code, also to a Python newer than this file."""
+    text = ast.unparse(tree)
+    small = tightened(text)
+    return small if ast.dump(ast.parse(small)) == ast.dump(ast.parse(text)) else text + "\n"
+
+
+def tightened(text):
+    """One space for a level, none around operators, and no empty lines: that compresses better.
+    Texts stay, and every line is one."""
+    lines, pieces, level, at = text.splitlines(), [], 0, (1, 0)
+    for kind, _, begin, end, _ in tokenize.generate_tokens(io.StringIO(text).readline):
+        level += (kind == tokenize.INDENT) - (kind == tokenize.DEDENT)
+        if kind in (tokenize.INDENT, tokenize.DEDENT, tokenize.NL, tokenize.ENDMARKER):
+            continue
+        if kind == tokenize.NEWLINE:
+            pieces.append("\n")
+            continue
+        rows = lines[begin[0] - 1 : end[0]]
+        rows[-1] = rows[-1][: end[1]]
+        rows[0] = rows[0][begin[1] :]
+        if not pieces or pieces[-1] == "\n":
+            pieces.append(" " * level)
+        elif gap := lines[begin[0] - 1][at[1] : begin[1]]:
+            pieces.append(gap if gap.strip() else needed(pieces[-1][-1], rows[0][0]))
+        pieces.append("\n".join(rows))
+        at = end
+    return "".join(pieces)
+
+
+def needed(before, after):
+    """What keeps two tokens apart: words, and the braces of a set in an f-string."""
+    words = all(each.isalnum() or each in "_\"'" for each in (before, after))
+    return " " if words or before + after in ("{{", "}}") else ""
 
 
 def drop_types(tree):
@@ -187,10 +235,45 @@ def drop_types(tree):
             node.annotation = None
         elif isinstance(node, ast.FunctionDef):
             node.returns = None
+        elif isinstance(node, ast.AnnAssign):
+            node.annotation = ast.Name("object")
+
+
+class Untyped(ast.NodeTransformer):
+    """Drops the types of variables, but for the fields of a class, which must have one."""
+
+    def visit_ClassDef(self, node):
+        for each in node.body:
+            if isinstance(each, ast.FunctionDef):
+                self.visit(each)
+        return node
+
+    def visit_AnnAssign(self, node):
+        if node.value is None:
+            return ast.Pass()
+        return ast.copy_location(ast.Assign([node.target], node.value), node)
+
+
+def drop_unused_imports(tree, shown):
+    """Drops what served types only."""
+    if not shown:
+        tree.body = [
+            node
+            for node in tree.body
+            if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+        ]
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    for node in list(tree.body):
+        if isinstance(node, ast.ImportFrom) and node.module in ("typing", "collections.abc"):
+            node.names = [name for name in node.names if name.name in used]
+        elif isinstance(node, ast.ImportFrom) and node.module == "__future__" and not shown:
+            node.names = []
+        if not getattr(node, "names", True):
+            tree.body.remove(node)
 
 
 setup(
-    cmdclass={"build_ext": BuildExt, "build_py": BuildPy},
+    cmdclass={"bdist_wheel": BdistWheel, "build_ext": BuildExt, "build_py": BuildPy},
     ext_modules=[
         Extension(
             "dlshim._core",

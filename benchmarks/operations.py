@@ -340,17 +340,23 @@ CALLS: tuple[tuple[str, str, dict[str, str]], ...] = (
             "dlshim": "dlshim.to_capsule(x, reinterpret='int64')",
         },
     ),
-    # What dlshim.producer puts on a class, beside a Producer around the same object.
+    # A class that dlshim.producer changed, beside the class as it was, or the array in it.
     *(
         (
-            f"a class, {kind}",
+            f"a class, {kind}, {what}",
             kind,
-            {
-                "dlshim": "dlshim.upgrade(x).__dlpack__(max_version=version)",
-                "producer": "d.__dlpack__(max_version=version)",
-            },
+            {"upgrade": f"dlshim.{upgraded}", "dlshim": decorated},
         )
         for kind in ("old class", "inner array")
+        for what, upgraded, decorated in (
+            (
+                "to versioned",
+                "upgrade(x).__dlpack__(max_version=version)",
+                "d.__dlpack__(max_version=version)",
+            ),
+            ("device", "upgrade(x).__dlpack_device__()", "d.__dlpack_device__()"),
+            ("from_dlpack", "from_dlpack(x)", "dlshim.from_dlpack(d)"),
+        )
     ),
     ("consume versioned", "modern", {"floor": "floor.consume_versioned(x)"}),
     ("consume legacy", "legacy", {"floor": "floor.consume_legacy(x)"}),

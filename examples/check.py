@@ -9,6 +9,7 @@ What an example needs and this machine lacks is named; with DLSHIM_CI=1 nothing 
 from __future__ import annotations
 
 import array
+import ctypes
 import gc
 import importlib.util
 import os
@@ -20,6 +21,8 @@ import tempfile
 from pathlib import Path
 from types import ModuleType
 
+import dlshim
+
 HERE = Path(__file__).resolve().parent
 #: The commands and the modules that an example needs beside Python and dlshim.
 NEEDS = {
@@ -28,6 +31,7 @@ NEEDS = {
     "pybind11_module.cpp": ("c++", "pybind11"),
     "cython_module.pyx": ("cc", "Cython"),
     "rust_module.rs": ("rustc", "bindgen"),
+    "own_type.c": ("cc",),
 }
 TOOLS = ("cc", "c++", "rustc", "bindgen")
 
@@ -80,8 +84,38 @@ def refusal(function, *arguments: object) -> str:
     raise AssertionError(f"{arguments!r} was taken")
 
 
+def misaligned() -> memoryview:
+    """Two float64 numbers, none of them where a C compiler may look for one."""
+    memory = bytearray(24)
+    start = 1 - ctypes.addressof(ctypes.c_char.from_buffer(memory)) % 8
+    return memoryview(memory)[start % 8 : start % 8 + 16].cast("d")
+
+
+def try_out_type(example: ModuleType) -> list[str]:
+    """The same of a type with objects for other libraries."""
+    made = arrays()
+    for library in made:
+        x = example.Ramp(3)
+        if library == "array":
+            y = dlshim.from_dlpack(x)
+            assert memoryview(y).tolist() == [0, 1, 2]
+            assert type(x).__dlpack_c_exchange_api__ and type(x).__c_dlpack_exchange_api__
+        else:
+            y = importlib.import_module(library).from_dlpack(x)
+            before = sys.getrefcount(x)
+            del y
+            assert sys.getrefcount(x) == before - 1, library
+            y = importlib.import_module(library).from_dlpack(x)
+            del x
+            gc.collect()
+            assert y.tolist() == [0, 1, 2], (library, y)
+    return sorted(made)
+
+
 def try_out(example: ModuleType) -> list[str]:
     """What worked; AssertionError where something did not."""
+    if hasattr(example, "Ramp"):
+        return try_out_type(example)
     made = arrays()
     for library, x in made.items():
         for _ in range(3):  # the first call of a type finds out how it is asked
@@ -91,6 +125,8 @@ def try_out(example: ModuleType) -> list[str]:
     assert said == ("scale(): x has dtype int32, not float64; pass numpy.asarray(x, 'float64')"), (
         said
     )
+    said = refusal(example.scale, misaligned(), 2.0)
+    assert "memory that is not aligned to 8 bytes" in said, said
     assert "scale(): x is read-only" in refusal(example.scale, memoryview(bytes(8)).cast("d"), 1.0)
     for library in made:
         if library == "array":

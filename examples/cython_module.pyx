@@ -68,6 +68,7 @@ def scale(x, double by):
     want.dtypes = &float64
     want.dtype_count = 1
     want.contiguous = want.writable = 1
+    want.alignment = sizeof(double)
     dlshim_borrow(x, &want, &view)
     try:
         for i in range(view.array.ndim):

@@ -24,6 +24,7 @@ public:
         want.dtype_count = 1;
         want.contiguous = 1;
         want.writable = 1;
+        want.alignment = sizeof(double);
         if (dlshim_borrow(x.ptr(), &want, &view) < 0) {
             throw nb::python_error();
         }

@@ -27,6 +27,7 @@ scale(PyObject *self, PyObject *args)
     want.dtype_count = 1;
     want.contiguous = 1;
     want.writable = 1;
+    want.alignment = sizeof(double);
     if (dlshim_borrow(x, &want, &view) < 0) {
         return NULL;
     }

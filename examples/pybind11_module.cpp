@@ -19,6 +19,7 @@ static void scale(py::handle x, double by) {
     want.dtype_count = 1;
     want.contiguous = 1;
     want.writable = 1;
+    want.alignment = sizeof(double);
     dlshim_view view;
     if (dlshim_borrow(x.ptr(), &want, &view) < 0) {
         throw py::error_already_set();

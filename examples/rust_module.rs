@@ -52,6 +52,7 @@ unsafe extern "C" fn scale(_: *mut PyObject, args: *mut PyObject) -> *mut PyObje
     want.dtype_count = 1;
     want.contiguous = 1;
     want.writable = 1;
+    want.alignment = size_of::<f64>() as i64;
     let mut view: dlshim_view = zeroed();
     if table().borrow.unwrap()(x, &want, &mut view) < 0 {
         return null_mut();

@@ -23,10 +23,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import EllipsisType
 
-    from .arrays import dtype
-    from .authors import ProducerMixin, producer
+    from .arrays import ProducerMixin, dtype, producer
     from .enums import DLDataTypeCode, DLDeviceType
-    from .report import Outcome, Report, Verdict, inspect
+    from .known import Outcome, Report, Verdict, inspect
     from .tracking import Live, live, stats, track
 
 __version__ = "0.1.0"
@@ -69,15 +68,15 @@ _LAZY = {
     "DLDataTypeCode": "enums",
     "DLDeviceType": "enums",
     "Live": "tracking",
-    "Outcome": "report",
-    "ProducerMixin": "authors",
-    "Report": "report",
-    "Verdict": "report",
+    "Outcome": "known",
+    "ProducerMixin": "arrays",
+    "Report": "known",
+    "Verdict": "known",
     "_rebuild": "arrays",
     "dtype": "arrays",
-    "inspect": "report",
+    "inspect": "known",
     "live": "tracking",
-    "producer": "authors",
+    "producer": "arrays",
     "stats": "tracking",
     "track": "tracking",
 }

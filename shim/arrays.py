@@ -1,4 +1,4 @@
-"""What the C code has done in Python: a Tensor among NumPy's people, and what is rare.
+"""What the C code has done in Python: a Tensor among NumPy's people, `producer`, and what is rare.
 
 Rare are the objects of oneAPI's library, and cures for objects that are refused.
 The C code calls these functions by name, and imports this module when it first needs one.
@@ -7,6 +7,7 @@ No array library is imported: NumPy, ml_dtypes and dpctl are used where they are
 
 from __future__ import annotations
 
+import abc
 import sys
 from contextlib import suppress
 from functools import cache
@@ -17,18 +18,29 @@ from ._core import (
     Producer,
     Tensor,
     UnsupportedObjectError,
+    _class_attributes,
     _dtype,
     _peek,
     _view,
     from_dlpack,
     to_capsule,
+    upgrade,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import FrameType
-    from typing import Any
+    from typing import Any, TypeVar, overload
+
+    from typing_extensions import CapsuleType
+
+    _Class = TypeVar("_Class", bound=type)
+else:
+
+    def overload(function):
+        return function
+
 
 _HOST = (1, 3, 11)
 _BYTE = (1, 8, 1)
@@ -279,8 +291,9 @@ def rebuild(version: int, shape: Any, kept: Any, order: str, readonly: bool, buf
 rebuild.__module__, rebuild.__qualname__ = "dlshim", "_rebuild"
 
 
-# --- classes that dlshim.producer changed -------------------------------------------------------
+# --- classes that dlshim.producer changes --------------------------------------------------------
 
+# What it puts on a class is in C (src/module/producer_class.c), the rest is here.
 # Under which names their authors' own methods are kept.  In place of a method there may be the name
 # of the attribute or method that gives an inner array.
 OWN = {"__dlpack__": "__dlshim_dlpack__", "__dlpack_device__": "__dlshim_dlpack_device__"}
@@ -342,6 +355,157 @@ def authored(x: Any, level: int, device_level: int, device_asked: bool) -> Any:
     if device_asked or is_ours(getattr(cls, device, None)):
         device, _ = _find_own(cls, device, device_level)
     return None, False, found, device, at
+
+
+_TABLES = ("__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__")
+
+
+def _of_base(owner: type, name: str) -> Any:
+    """Make a method that calls what this base class has by then."""
+
+    def own(self: Any, *args: Any, **keywords: Any) -> Any:
+        return bind(vars(owner)[name], self)(*args, **keywords)
+
+    own.owner = owner  # type: ignore[attr-defined]
+    return own
+
+
+# In the names of what an object may be exported by, to_dlpack among them.
+_OFFERS = ("dlpack", "__buffer__", "array_interface", "array_struct", "__getattr")
+
+
+def _may_export(cls: type) -> bool:
+    """Whether a class can have anything to export; an abstract one may leave that to others."""
+    members = [vars(base) for base in cls.__mro__[:-1]]
+    made_in_c = any(type(own.get("__new__")) is type(len) for own in members)
+    named = (part in name.lower() for own in members for name in own for part in _OFFERS)
+    return made_in_c or any(named) or bool(getattr(cls, "__abstractmethods__", None))
+
+
+def _keep_own(cls: type, name: str, put: dict[str, Any]) -> bool:
+    """Give the author's method another name, in `put`; say whether ours may take its place."""
+    for base in cls.__mro__:
+        value = vars(base).get(name)
+        if value is None:
+            continue
+        if is_ours(value):
+            return True
+        abstract = getattr(value, "__isabstractmethod__", False)
+        if abstract or base is object:
+            return base is not cls
+        if name not in OWN:
+            raise TypeError(f"{cls!r} has an {name} of its own, which stays: leave array=True out")
+        kept = value
+        if base is not cls and type(value).__name__ != "method_descriptor":
+            kept = _of_base(base, name)
+        put[OWN[name]] = kept
+        return True
+    return True
+
+
+def _check(inner: Any, array: Any) -> None:
+    if not (inner is None or (isinstance(inner, str) and inner.isidentifier())):
+        raise TypeError(
+            f"inner={inner!r} is not the name of an attribute or of a method: where the array is "
+            "further away, name a method that returns it"
+        )
+    if not isinstance(array, bool):
+        raise TypeError(f"array={array!r} is neither True nor False")
+
+
+def _change(cls: Any, inner: str | None, array: bool) -> Any:
+    put: dict[str, Any] = {}
+    for name, value in _class_attributes().items():
+        if name in _TABLES:
+            if name not in vars(cls):
+                put[name] = value
+        elif (array or name != "__array__") and _keep_own(cls, name, put):
+            put[name] = value
+    if inner is not None:
+        owner = cls.__name__.lstrip("_")
+        if inner.startswith("__") and not inner.endswith("__") and owner:
+            inner = f"_{owner}{inner}"  # as Python names it in the class
+        put[OWN["__dlpack__"]] = inner
+    before = dict(vars(cls))
+    try:
+        if cls in (Producer, Tensor):
+            raise TypeError
+        for name, value in put.items():
+            setattr(cls, name, value)
+    except BaseException as error:
+        # A metaclass may refuse any of them: then none stays.
+        for name in put:
+            if name in vars(cls) and name not in before:
+                type.__delattr__(cls, name)
+            elif vars(cls).get(name) is not before.get(name):
+                type.__setattr__(cls, name, before[name])
+        if not isinstance(error, (TypeError, AttributeError)):
+            raise
+        raise TypeError(
+            f"{cls!r} cannot be changed: wrap its objects with dlshim.upgrade(x) instead"
+        ) from error
+    return abc.update_abstractmethods(cls)
+
+
+@overload
+def producer(cls: _Class, /, *, inner: str | None = None, array: bool = False) -> _Class: ...
+@overload
+def producer(  # noqa: F811
+    cls: None = None, /, *, inner: str | None = None, array: bool = False
+) -> Callable[[_Class], _Class]: ...
+def producer(  # noqa: F811
+    cls: Any = None, /, *, inner: str | None = None, array: bool = False
+) -> Any:
+    """Make a class a producer of every edition of DLPack: change it, and return it.
+
+    Its objects are asked as ``upgrade`` asks them: by a ``__dlpack__``, a buffer, an interface.
+
+    inner: the attribute or method that gives an array, which is then exported instead
+    array: add ``__array__`` too, for NumPy
+    """
+    _check(inner, array)
+    if cls is None:
+        return lambda cls: producer(cls, inner=inner, array=array)
+    if not isinstance(cls, type):
+        raise TypeError(f"dlshim.producer changes classes, not {cls!r}: use dlshim.upgrade(x)")
+    if inner is None and not _may_export(cls):
+        raise TypeError(
+            f"{cls!r} has nothing to export: name its array with inner=, or write a __dlpack__. "
+            "A base class whose subclasses do so takes dlshim.ProducerMixin"
+        )
+    return _change(cls, inner, array)
+
+
+class ProducerMixin:
+    """A base class instead of `producer`: its subclasses are changed as the decorator does.
+
+    ``class Array(dlshim.ProducerMixin, inner="_array")`` takes the decorator's options.
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        __dlpack_c_exchange_api__: CapsuleType
+        __c_dlpack_exchange_api__: int
+
+        # An override may take other parameters.
+        def __dlpack__(self, *args: Any, **keywords: Any) -> CapsuleType: ...
+        def __dlpack_device__(self, *args: Any, **keywords: Any) -> tuple[int, int]: ...
+
+    def __init_subclass__(
+        cls, /, *, inner: str | None = None, array: bool = False, **keywords: Any
+    ) -> None:
+        _check(inner, array)
+        following = super().__init_subclass__
+        if keywords and not hasattr(following, "__func__"):  # that of `object`
+            given = ", ".join(keywords)
+            raise TypeError(f"{cls!r}: dlshim.ProducerMixin takes inner= and array=, not {given}=")
+        following(**keywords)
+        _change(cls, inner, array)
+
+
+_change(ProducerMixin, None, False)
+producer.__module__ = ProducerMixin.__module__ = "dlshim"
 
 
 # --- oneAPI, by the objects of dpctl; None: it is not imported, or lacks what is needed ---------
@@ -567,13 +731,18 @@ def _refuse(
     said = name or f"'{type(x).__module__}.{type(x).__qualname__}' object"
     if isinstance(error, CopyRequiredError):
         more = f", align={align}" * (align > 64) + f", device={place}" * (place[0] > 0)
+        why = str(error).rpartition(" object: ")[2].partition(", but ")[0]
+        why = why.replace('order="C" for ', "").replace("align= for ", "")
+        why = why.replace("so aligned", f"aligned to {align} bytes")
         raise CopyRequiredError(
-            f"{said}: a copy is needed, which is not made unasked; "
-            f"pass dlshim.from_dlpack(x, copy=True{more})"
+            f"{said}: {why}, and is not made unasked; pass dlshim.from_dlpack(x, copy=True{more})"
         ) from error
     if error is not None:
         if name and type(error) in (BufferError, UnsupportedObjectError):
-            note = " (dlshim.upgrade(x) takes such options)" * ("=" in str(error))
+            signature: str = upgrade.__text_signature__  # type: ignore[attr-defined]
+            options = signature.split(", ")
+            named = any(each.partition("=")[0] + "=" in str(error) for each in options)
+            note = " (dlshim.upgrade(x) takes such options)" * named
             raise type(error)(f"{name}: {error}{note}") from error
         raise error
     names = [str(dtype(each)) for each in iter_unpack("BBH", given + (dtypes or b""))]
@@ -588,15 +757,21 @@ def _refuse(
             cure = f"x.astype('{wanted}')"
         elif hasattr(x, "to"):
             cure = f"x.to({type(x).__module__.partition('.')[0]}.{wanted})"
+        elif isinstance(x, (bytes, bytearray, memoryview)) and names[0] == "uint8":
+            whole = "x" if getattr(x, "c_contiguous", True) else "bytes(x)"
+            cure = f"numpy.frombuffer({whole}, '{wanted}')"
         raise TypeError(f"{said} has dtype {names[0]}, not {' or '.join(names[1:])}; pass {cure}")
     ndim = len(shape)
     taken = [rank for rank in range(64) if not ranks or ranks >> rank & 1]
     if ndim not in taken:
         rank = max((rank for rank in taken if rank < ndim), default=taken[0])
         fitting = (1,) * (rank - ndim) + shape if rank > ndim else (*shape[: rank - 1], -1)[:rank]
-        cure = f"{'x' if hasattr(x, 'reshape') else 'numpy.asarray(x)'}.reshape({fitting})"
-        whole = taken[-1] - taken[0] + 1 == len(taken) > 2
-        which = f"{taken[0]} to {taken[-1]}" if whole else " or ".join(map(str, taken))
+        cure = "numpy.frombuffer(x, 'uint8')" if isinstance(x, bytes) else "numpy.asarray(x)"
+        cure = f"{'x' if hasattr(x, 'reshape') else cure}.reshape({fitting})"
+        which = " or ".join(map(str, taken))
+        if taken[-1] - taken[0] + 1 == len(taken) > 2:
+            which = f"{taken[0]} to {taken[-1]}"
         raise ValueError(f"{said} has {ndim} dimensions, not {which}; pass {cure}")
-    cure = "numpy.array(x)" if device[0] in _HOST else "dlshim.from_dlpack(x, copy=True)"
+    cure = "bytearray(x)" if isinstance(x, bytes) else "numpy.array(x)"
+    cure = cure if device[0] in _HOST else "dlshim.from_dlpack(x, copy=True)"
     raise BufferError(f"{said} is read-only, and is to be written; pass a copy, {cure}")

@@ -1,8 +1,10 @@
-"""The commands of ``python -m dlshim``: how they write, then streams, inspect, explain and doctor.
+"""The commands of ``python -m dlshim``: how they write, then each of them.
 
-The fifth command, matrix, is a package of its own.  What a command says is put together as tables,
-notes and boxes of styled text, which ``show`` draws by rich where it is installed, else as plain
-text.
+What ``matrix`` tries is in ``exchanges``; how it is told is here.  Its page is one file of HTML,
+made by Jinja2, that needs nothing else and no network.
+
+What a command says is put together as tables, notes and boxes of styled text, which ``show`` draws
+by rich where it is installed, else as plain text.
 
 What ``explain`` knows are the rows of ``_ROWS``, from which the troubleshooting page is made too;
 tests/interop/messages.toml has examples, and who says them.  A row:
@@ -25,33 +27,39 @@ import argparse
 import contextlib
 import dataclasses
 import importlib.metadata
+import io
 import json
 import os
 import platform
 import re
+import signal
 import subprocess
 import sys
 import sysconfig
 import textwrap
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import __version__, _core, get_include, known
-from .known import installed_versions, version_tuple
-from .report import functions, inspect, names
+from .known import functions, inspect, installed_versions, names, version_tuple
+
+if TYPE_CHECKING:
+    from .exchanges import Cell, Consumer, Producer, Report
+
+    #: A piece of text and its style, one of STYLES.
+    Span = tuple[str, str]
+    Line = tuple[Span, ...]
+    Facts = dict[str, Any]
+    Pairs = dict[tuple[str, str], list[Cell]]
 
 # ---- output -------------------------------------------------------------------------------------
 
 #: Everything is laid out for a terminal of so many columns.
 WIDTH = 100
-
-#: A piece of text and its style, one of STYLES.
-Span = tuple[str, str]
-Line = tuple[Span, ...]
 
 #: The styles, as rich has them.
 STYLES = {
@@ -173,7 +181,8 @@ class Box:
     lines: list[Line]
 
 
-Block = Table | Note | Box
+if TYPE_CHECKING:
+    Block = Table | Note | Box
 
 
 def show(blocks: list[Block]) -> None:
@@ -787,6 +796,556 @@ def explain(arguments: list[str]) -> int:
     return 0
 
 
+# ---- matrix -------------------------------------------------------------------------------------
+#: Rows of a table on the one screen, and in the whole output.
+FEW, MANY = 6, 28
+
+
+def _lost_of(cells: Iterable[Cell]) -> list[Cell]:
+    """What worked bare, and does not upgraded."""
+    return [cell for cell in cells if cell.works_bare and not cell.works_upgraded]
+
+
+def between_libraries(cells: Iterable[Cell]) -> list[Cell]:
+    """The exchanges in which neither side is a buffer of Python's or a raw capsule."""
+    built_in = set(known.BUILT_IN)
+    return [
+        cell
+        for cell in cells
+        if not built_in & {cell.exchange.producer.library, cell.exchange.consumer.library}
+    ]
+
+
+def by_pair(cells: Iterable[Cell]) -> Pairs:
+    pairs: Pairs = defaultdict(list)
+    for cell in cells:
+        pairs[cell.exchange.producer.key, cell.exchange.consumer.key].append(cell)
+    return pairs
+
+
+_NOISE = re.compile(r"0x[0-9a-f]+|\d{4,}")
+
+
+def complaint(told: dict[str, object]) -> str:
+    """Why an exchange failed, with what differs each time taken out."""
+    detail = str(told.get("detail", "")) or "?"
+    if told["outcome"] == "died":
+        detail = f"process killed, {detail}"
+    return _NOISE.sub("…", detail)
+
+
+def some_of(names: Iterable[str], most: int) -> str:
+    """Join distinct names; what is beyond ``most`` of them is only counted."""
+    distinct = list(dict.fromkeys(names))
+    rest = f" +{len(distinct) - most}" if len(distinct) > most else ""
+    return ", ".join(distinct[:most]) + rest
+
+
+def _versions(report: Report) -> Note:
+    here = "  ".join(f"{key} {version}" for key, version in report.versions.items())
+    lines = [line(("Libraries  ", "strong"), here or "none")]
+    for key, error in report.broken.items():
+        lines.append(line((f"{key} is installed but cannot be imported: ", "limit"), error))
+    for what, reason in report.left_out.items():
+        lines.append(line(("left out: ", "limit"), f"{what}: {reason}"))
+    return Note(lines)
+
+
+def _now(cell: Cell) -> str:
+    """What came of an exchange upgraded, in a word or two."""
+    if cell.works_upgraded:
+        return "right"
+    if cell.works_with_option and cell.limit is not None:
+        return f"right with {cell.limit.cure}"
+    return str(cell.upgraded["outcome"])
+
+
+def _grouped(
+    title: str,
+    heads: str,
+    cells: Iterable[Cell],
+    key: Callable[[Cell], tuple[Any, ...] | None],
+    row: Callable[[tuple[Any, ...], list[Cell]], list[str]],
+    most: int,
+) -> list[Table]:
+    """A table with a row for each kind of cells, those with most cells first; no cell, no table.
+
+    The key of a kind begins with what comes before the number; None: the cell is left out.
+    """
+    groups: dict[tuple[Any, ...], list[Cell]] = defaultdict(list)
+    for cell in cells:
+        if (kind := key(cell)) is not None:
+            groups[kind].append(cell)
+    ordered = sorted(groups.items(), key=lambda item: (item[0][0], -len(item[1])))
+    if len(ordered) == most + 1:
+        most += 1
+    rest = sum(len(members) for _, members in ordered[most:])
+    total = sum(map(len, groups.values()))
+    table = Table(line((f"{title}: {total}", "strong")), columns([*heads.split(", "), ">cases"]))
+    table.one_line = most < MANY or "it said" in heads or "gave" in heads
+    for kind, members in ordered[:most]:
+        table.add(*row(kind, members), str(len(members)))
+    if rest:
+        more = [f"{len(ordered) - most} more kinds", *[""] * (len(table.columns) - 3)]
+        table.add("…", *more, str(rest))
+    return [table] if groups else []
+
+
+def _into(cells: list[Cell], most: int) -> str:
+    return some_of((cell.exchange.consumer.label for cell in cells), most)
+
+
+def _from(cells: list[Cell], most: int = 2) -> str:
+    return some_of((cell.exchange.producer.label for cell in cells), most)
+
+
+def _cured(cells: list[Cell], most: int) -> list[Table]:
+    """What failed bare and works upgraded: what killed the process first, then libraries."""
+    own = set(map(id, between_libraries(cells)))
+
+    def key(cell: Cell) -> tuple[Any, ...] | None:
+        died = cell.bare["outcome"] == "died"
+        works = cell.works_upgraded or cell.works_with_option
+        if not works or not (died or cell.bare["outcome"] == "refused"):
+            return None
+        kind = "" if died else cell.bare["detail"].split(":")[0]
+        return (not died, id(cell) not in own), cell.exchange.consumer.label, kind, _now(cell)
+
+    return _grouped(
+        "What failed bare and works with dlshim",
+        "@into, from, *bare it said, upgraded",
+        cells,
+        key,
+        lambda kind, them: [kind[1], _from(them), complaint(them[0].bare), kind[3]],
+        most,
+    )
+
+
+def _silent(cells: list[Cell], most: int) -> list[Table]:
+    """What was silently wrong bare, and what came of it upgraded."""
+    return _grouped(
+        "What was silently wrong bare",
+        "@into, from, *bare it gave, upgraded",
+        [cell for cell in cells if cell.bare["outcome"] == "wrong"],
+        lambda cell: ((), cell.exchange.consumer.label, _now(cell)),
+        lambda kind, them: [kind[1], _from(them), complaint(them[0].bare), kind[2]],
+        most,
+    )
+
+
+def _reason(kind: tuple[Any, ...], cells: list[Cell], most: int) -> list[str]:
+    limit = cells[0].limit
+    return [kind[1], _into(cells, most), limit.cure if limit and limit.cure else "—"]
+
+
+def _lost(cells: list[Cell], most: int) -> list[Table]:
+    """What works bare and not with a plain upgrade, with the reason and the cure."""
+    return _grouped(
+        "What works bare and not with a plain upgrade",
+        "*reason, into, +works with",
+        _lost_of(cells),
+        lambda cell: ((), cell.limit.why if cell.limit else complaint(cell.upgraded)),
+        lambda kind, them: _reason(kind, them, 2),
+        most,
+    )
+
+
+def _limits(cells: Iterable[Cell]) -> list[Table]:
+    return _grouped(
+        "What no plain upgrade can do",
+        "*reason, into, +works with, >bare",
+        cells,
+        lambda cell: ((), cell.limit.why) if cell.limit else None,
+        lambda kind, them: [*_reason(kind, them, 4), str(sum(c.works_bare for c in them) or "—")],
+        MANY,
+    )
+
+
+def _faults(faults: list[Cell]) -> list[Table]:
+    return _grouped(
+        "Upgraded exchanges that should work and do not",
+        "@into, from, case, *it said",
+        faults,
+        lambda cell: ((), cell.exchange.consumer.label, _NOISE.sub("…", cell.fault or "")),
+        lambda kind, them: [
+            kind[1],
+            _from(them, 3),
+            some_of((cell.exchange.case.key for cell in them), 3),
+            kind[2][:200],
+        ],
+        MANY,
+    )
+
+
+# --- producers down, consumers across --------------------------------------------------------
+
+
+def _exchange_text(cells: list[Cell]) -> Line:
+    bare = sum(cell.works_bare for cell in cells)
+    plain = sum(cell.works_upgraded for cell in cells)
+    now = plain + sum(cell.works_with_option for cell in cells)
+    harm = {cell.bare.get("outcome") for cell in cells} & {"wrong", "died"}
+    if any(cell.fault for cell in cells):
+        style = "bad"
+    elif now == len(cells):
+        style = "good" if bare < now else "dim"
+    else:
+        style = "limit" if now else "dim"
+    mark = "†" if "died" in harm else "!" if harm else ""
+    copied = any(cell.upgraded.get("zero_copy") is False for cell in cells)
+    return (
+        (f"{bare}{mark}", "bad" if mark else "dim"),
+        ("→", "dim"),
+        (f"{now}", style),
+        ("c" if copied else " ", "dim"),
+    )
+
+
+def _short(nanoseconds: float) -> str:
+    if nanoseconds < 9_950:
+        return f"{nanoseconds:.0f}"
+    return f"{nanoseconds / 1000:.0f}k"
+
+
+def _cost_text(cells: list[Cell]) -> Line:
+    timed = [cell for cell in cells if "ns" in cell.upgraded]
+    if not timed:
+        return ()
+    now = timed[0].upgraded["ns"]
+    bare = timed[0].bare.get("ns")
+    style = "good" if bare and now < bare else "limit" if bare and now > 1.5 * bare else ""
+    return (f"{_short(bare)}→" if bare else "-→", "dim"), (_short(now), style)
+
+
+def _parts(
+    width: int,
+    rows: Sequence[Producer],
+    columns: Sequence[Consumer],
+    texts: dict[tuple[str, str], Line],
+) -> Iterable[list[Consumer]]:
+    """Cut the columns into as many parts as the width needs."""
+    part: list[Consumer] = []
+    used = 0
+    for consumer in columns:
+        widest = max(width_of(texts.get((p.key, consumer.key), ())) for p in rows)
+        need = max(len(consumer.label), widest) + 3
+        if part and used + need > width:
+            yield part
+            part, used = [], 0
+        part.append(consumer)
+        used += need
+    if part:
+        yield part
+
+
+def _grids(
+    title: str, note: str, pairs: Pairs, content: Callable[[list[Cell]], Line], *, counts: bool
+) -> list[Table]:
+    from .exchanges import CONSUMERS, PRODUCERS
+
+    texts = {key: content(cells) for key, cells in pairs.items()}
+    rows = [p for p in PRODUCERS if any(texts.get((p.key, c.key)) for c in CONSUMERS)]
+    consumers = [c for c in CONSUMERS if any(texts.get((p.key, c.key)) for p in rows)]
+    arrays = {producer: len(cells) for (producer, _), cells in pairs.items()}
+    label = max((len(p.label) for p in rows), default=0)
+    tables: list[Table] = []
+    for part in _parts(WIDTH - label - len(" of   "), rows, consumers, texts):
+        told = title if not tables else f"{title} (continued)"
+        heads = ["@from \\ to", *["~>of"] * counts, *[f">{consumer.label}" for consumer in part]]
+        table = Table(line((told, "strong")), columns(heads))
+        for producer in rows:
+            cells = [texts.get((producer.key, consumer.key), ()) for consumer in part]
+            table.add(producer.label, *[str(arrays[producer.key])] * counts, *cells)
+        tables.append(table)
+    if tables:
+        tables[-1].note = note
+    return tables
+
+
+def _exchanges(pairs: Pairs) -> list[Table]:
+    return _grids(
+        "What works: bare → upgraded",
+        "How many small arrays (layouts, dtypes), of as many as there are, arrive whole. "
+        "!: silently wrong when bare; †: killed the process when bare; c: the consumer copies "
+        "(all else is zero-copy). Yellow: a limit, see below. "
+        "caps.: a raw capsule, as C code wants it.",
+        pairs,
+        _exchange_text,
+        counts=True,
+    )
+
+
+def _cost(pairs: Pairs) -> list[Table]:
+    return _grids(
+        "Cost of one exchange in ns: bare → upgraded, wrapper made each time",
+        "Six float32, least of a few batches. -: fails when bare. Green: cheaper upgraded; "
+        "yellow: more than half as much again.",
+        pairs,
+        _cost_text,
+        counts=False,
+    )
+
+
+# --- the verdict -----------------------------------------------------------------------------
+
+
+def _both(what: str, cells: Iterable[Cell], outcome: str) -> str:
+    """How many came to an outcome, bare and upgraded."""
+    came = [(cell.bare.get("outcome"), cell.upgraded.get("outcome")) for cell in cells]
+    bare, upgraded = (each.count(outcome) for each in zip(*came, strict=True))
+    return f"{what}: {bare} bare, {upgraded} upgraded"
+
+
+def _sum_line(of_what: str, cells: Sequence[Cell]) -> Line:
+    return line(
+        f"{of_what}: {len(cells)} exchanges, ",
+        (f"{sum(cell.works_bare for cell in cells)}", "strong"),
+        " work bare, ",
+        (f"{sum(cell.works_upgraded for cell in cells)}", "good"),
+        f" upgraded, {sum(cell.works_with_option for cell in cells)} more with an option",
+    )
+
+
+def _ratios(cells: Iterable[Cell]) -> list[float]:
+    return [
+        cell.upgraded["ns"] / cell.bare["ns"]
+        for cell in cells
+        if "ns" in cell.upgraded and "ns" in cell.bare
+    ]
+
+
+def verdict(report: Report) -> Box:
+    """The sums, library to library first, and whether all is as it should be."""
+    from statistics import geometric_mean
+
+    cells = report.cells
+    own = between_libraries(cells)
+    told = [
+        cell.upgraded["zero_copy"]
+        for cell in cells
+        if cell.works_upgraded and cell.upgraded.get("zero_copy") is not None
+    ]
+    lines = [_sum_line("library to library", own)] if own else []
+    if len(own) != len(cells):
+        lines.append(_sum_line("buffers and capsules too", cells))
+    wrong = _both("silently wrong", cells, "wrong")
+    lines += [
+        line(f"{wrong}; {_both('killed the process', cells, 'died')}"),
+        line(f"work bare and not with a plain upgrade: {len(_lost_of(cells))}"),
+        line(f"zero-copy: {sum(told)} of the {len(told)} whose addresses both sides tell"),
+    ]
+    if ratios := _ratios(cells):
+        lines.append(
+            line(
+                f"cost where both work: {geometric_mean(ratios):.2f} times the bare exchange "
+                f"(geometric mean of {len(ratios)})"
+            )
+        )
+    lines.append(
+        line((f"{len(report.faults)} that should work do not (see above)", "bad"))
+        if report.faults
+        else line(("every upgraded exchange that should work does", "good"))
+    )
+    return Box("dlshim matrix", lines)
+
+
+# --- the two outputs ---------------------------------------------------------------------------
+
+NOTHING = Note([line("No exchange to carry out: install some array libraries first.")])
+
+
+def one_screen(report: Report) -> list[Block]:
+    """What failed bare, what was silently wrong, what is lost, and the sums: 40 lines at most."""
+    if not report.cells:
+        return [_versions(report), NOTHING]
+    more = "--full shows every pair, limit and cost; --html FILE writes a page"
+    return [
+        _versions(report),
+        *_cured(report.cells, FEW),
+        *_silent(report.cells, 3),
+        *_lost(report.cells, 2),
+        *_faults(report.faults),
+        verdict(report),
+        Note([line((more, "dim"))]),
+    ]
+
+
+def full(report: Report) -> list[Block]:
+    """All tables and the verdict."""
+    if not report.cells:
+        return [_versions(report), NOTHING]
+    pairs = by_pair(report.cells)
+    return [
+        _versions(report),
+        *_exchanges(pairs),
+        *_cured(report.cells, MANY),
+        *_silent(report.cells, MANY),
+        *_limits(report.cells),
+        *_lost(report.cells, MANY),
+        *_cost(pairs),
+        *_faults(report.faults),
+        verdict(report),
+    ]
+
+
+MATRIX = """\
+Exchange small arrays among the array libraries that are installed here, bare and
+upgraded by dlshim, each in a child process, and show what failed and what works now.
+The exit status is 0 only if every upgraded exchange that should work does.
+
+examples:
+  python -m dlshim matrix                         one screen about all that is installed
+  python -m dlshim matrix --only numpy,torch      two libraries
+  python -m dlshim matrix --full                  every pair, every limit, every cost
+  python -m dlshim matrix --html matrix.html      a page to look at or to send
+
+libraries: """
+
+
+def _matrix_parser() -> Parser:
+    names = ", ".join([*known.MATRIX, *known.BUILT_IN])
+    parser = Parser("matrix", MATRIX + names)
+    parser.add_argument(
+        "--only",
+        metavar="A,B",
+        help="only the exchanges among these libraries (names below, separated by commas)",
+    )
+    parser.add_argument("--full", action="store_true", help="print all tables, not one screen")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write every result to FILE")
+    parser.add_argument("--html", metavar="FILE", type=Path, help="write a page to FILE")
+    parser.add_argument("--no-cost", action="store_true", help="do not time the exchanges")
+    return parser
+
+
+def _chosen(only: str | None, versions: dict[str, str]) -> set[str]:
+    """Return the libraries to exchange among; ValueError says which cannot be."""
+    here = set(versions) | set(known.BUILT_IN)
+    if only is None:
+        return here
+    names = {name.strip().replace("-", "_") for name in only.split(",") if name.strip()}
+    unknown = names - set(known.MATRIX) - set(known.BUILT_IN)
+    if unknown:
+        raise ValueError(f"unknown: {', '.join(sorted(unknown))} (see --help)")
+    if names - here:
+        raise ValueError(f"not installed: {', '.join(sorted(names - here))}")
+    if not names:
+        raise ValueError("--only names no library")
+    return names
+
+
+def _check_files(json: Path | None, page: Path | None) -> None:
+    """An error where a result could not be written, before an hour is spent on it."""
+    if page and not find_spec("jinja2"):
+        raise ValueError("--html makes its page with Jinja2:  pip install jinja2")
+    for file in filter(None, (json, page)):
+        file.open("a").close()
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A pair in the heat map: what works of it, bare and upgraded, and why not the rest."""
+
+    cases: int
+    bare: int
+    upgraded: int
+    cured: int
+    wrong: tuple[int, int]
+    why: list[str]
+
+    @classmethod
+    def of(cls, cells: list[Cell]) -> Spot:
+        return cls(
+            cases=len(cells),
+            bare=sum(cell.works_bare for cell in cells),
+            upgraded=sum(cell.works_upgraded for cell in cells),
+            cured=sum(cell.works_with_option for cell in cells),
+            wrong=(_wrong(cell.bare for cell in cells), _wrong(cell.upgraded for cell in cells)),
+            why=[line for cell in cells if (line := _why(cell))],
+        )
+
+    def style(self, now: bool) -> str:
+        """The class of its colour, upgraded or bare: how many tenths of its cases work."""
+        works = self.upgraded if now else self.bare
+        return "bad" if self.wrong[now] else f"t{10 * works // self.cases}"
+
+
+def _wrong(results: Iterable[dict[str, Any]]) -> int:
+    """How many were silently wrong or killed the process."""
+    return sum(told["outcome"] in ("wrong", "died") for told in results)
+
+
+def _why(cell: Cell) -> str:
+    """What is to be known of one exchange: the reason and the cure; "" where all is well."""
+    told = []
+    if not cell.works_bare:
+        told.append(f"bare: {complaint(cell.bare)}")
+    if not cell.works_upgraded:
+        told.append(f"upgraded: {complaint(cell.upgraded)}")
+        if cell.limit:
+            told.append(f"reason: {cell.limit.why}")
+        if cell.limit and cell.limit.cure:
+            told.append(f"works with {cell.limit.cure}")
+    return f"{cell.exchange.case.title}: {'; '.join(told)}" if told else ""
+
+
+def _heat(report: Report) -> dict[str, Any]:
+    from .exchanges import CONSUMERS, PRODUCERS
+
+    pairs = by_pair(report.cells)
+    rows = [p for p in PRODUCERS if any(key[0] == p.key for key in pairs)]
+    columns = [c for c in CONSUMERS if any(key[1] == c.key for key in pairs)]
+    spots = {key: Spot.of(cells) for key, cells in pairs.items()}
+    return {"rows": rows, "columns": columns, "spots": spots}
+
+
+def _write_page(report: Report, file: Path) -> None:
+    """Write the page; OSError where the file cannot be written."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    blocks = full(report)
+    page = environment.get_template("page.html").render(
+        version=__version__,
+        report=report,
+        heat=_heat(report),
+        box=next(block for block in blocks if isinstance(block, Box)),
+        tables=[b for b in blocks if isinstance(b, Table) and "\\" not in b.columns[0].name],
+    )
+    file.write_text(page, encoding="utf-8")
+
+
+def matrix(arguments: list[str]) -> int:
+    """Exchange arrays among what is installed; return the exit status."""
+    from . import exchanges
+
+    parser = _matrix_parser()
+    options = parser.parse_args(arguments)
+    versions = known.installed_versions(known.MATRIX)
+    try:
+        chosen = _chosen(options.only, versions)
+        _check_files(options.json, options.html)
+    except (ValueError, OSError) as error:
+        parser.error(str(error))
+    cells = exchanges.plan(versions, chosen)
+    versions = {key: version for key, version in versions.items() if key in chosen}
+    with progress(2 * len(cells)) as step:
+        report = exchanges.run(versions, cells, cost=not options.no_cost, progress=step)
+    if options.json is not None:
+        options.json.write_text(json.dumps(report.as_json(), indent=1) + "\n", encoding="utf-8")
+    if options.html is not None and report.cells:
+        _write_page(report, options.html)
+    elif options.html is not None and options.html.is_file():
+        options.html.unlink()  # no page of this run
+    show(full(report) if options.full else one_screen(report))
+    return 1 if report.faults or not report.cells else 0
+
+
 # ---- doctor -------------------------------------------------------------------------------------
 
 DOCTOR = """\
@@ -801,8 +1360,6 @@ examples:
 
 #: What is looked for, by the beginning of its name on Linux.
 DRIVERS = {"CUDA": "libcuda.so.1", "ROCm": "libamdhip64.so", "SYCL": "libsycl.so"}
-
-Facts = dict[str, Any]
 
 
 def _installed(versions: Mapping[str, str]) -> Iterable[Facts]:
@@ -844,11 +1401,11 @@ def _pair(cells: list[Any]) -> Facts:
 
 def pairs(versions: dict[str, str]) -> list[Facts]:
     """What to expect of each two libraries that the matrix knows and that have float32."""
-    from .matrix import command, run
+    from . import exchanges
 
-    cells = command.between_libraries(run.plan(versions, set(versions)))
+    cells = between_libraries(exchanges.plan(versions, set(versions)))
     cells = [cell for cell in cells if cell.exchange.producer.library != "ml_dtypes"]
-    return list(map(_pair, command.by_pair(cells).values()))
+    return list(map(_pair, by_pair(cells).values()))
 
 
 def _driver(name: str) -> str | None:
@@ -904,8 +1461,6 @@ def _tables(told: Facts) -> list[Table]:
         )
         for fault in each["faults"]:
             wrong.add(each["name"], *fault)
-    from .matrix.command import names as names_of
-
     works = _table("What to expect of ordinary arrays", "@from", "works", "*into")
     limits = _table("What a plain upgrade cannot do", "+works with", "*why", "into")
     ways: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -919,7 +1474,7 @@ def _tables(told: Facts) -> list[Table]:
     for (source, how), into in ways.items():
         works.add(source, how, ", ".join(into))
     for (option, reason), into in reasons.items():
-        limits.add(option, reason, names_of(into, 3))
+        limits.add(option, reason, some_of(into, 3))
     return [table for table in (here, wrong, works, limits) if table.rows]
 
 
@@ -973,13 +1528,6 @@ In Python: import dlshim; help(dlshim.upgrade)
 """
 
 
-def matrix(arguments: list[str]) -> int:
-    """Exchange arrays among what is installed."""
-    from .matrix.command import main as run
-
-    return run(arguments)
-
-
 COMMANDS = {
     "matrix": matrix,
     "doctor": doctor,
@@ -1004,3 +1552,22 @@ def main(arguments: list[str]) -> int:
         return command(arguments[1:])
     print(f"python -m dlshim: no command {arguments[0]!r}\n\n{HELP}", file=sys.stderr, end="")
     return 2
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command; where its reader goes away, end by SIGPIPE as other tools do."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal may lack an arrow or a frame; that is no reason to end.
+        sys.stdout.reconfigure(errors="replace")
+    try:
+        try:
+            return main(arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # The rest of the buffer goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if hasattr(signal, "SIGPIPE"):
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGPIPE)
+        return 1

@@ -6,8 +6,6 @@ Codes that a newer DLPack defines pass through dlshim all the same.
 
 from enum import IntEnum
 
-__all__ = ["DLDataTypeCode", "DLDeviceType"]
-
 
 class DLDeviceType(IntEnum):
     """Where memory lives: the first number of ``__dlpack_device__()``."""

@@ -10,8 +10,6 @@ from typing import NamedTuple
 from . import arrays
 from ._core import _counters, _track
 
-__all__ = ["Live", "Tracking", "live", "stats", "track"]
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType

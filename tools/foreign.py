@@ -7,6 +7,7 @@ Needs root, Debian's mmdebstrap and, for a foreign processor, qemu-user-static.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import subprocess
@@ -18,7 +19,8 @@ from typing import Any
 import chroot
 
 ROOT = Path(__file__).resolve().parent.parent
-SUITE, VERSION = "trixie", "3.13"
+#: Debian's suites that have this Python; a mirror's copy of one may be broken for a while.
+SUITES, VERSION = ("trixie", "sid"), "3.13"
 PACKAGES = "usr/lib/python3/dist-packages"
 #: The last hypothesis that is pure Python.
 NEEDS = ["pytest>=9", "hypothesis==6.155.7"]
@@ -72,11 +74,27 @@ def version(qemu: str) -> str:
     return re.findall(r"version (\S+)", told)[0]
 
 
+def make(root: Path, architecture: str) -> None:
+    """Unpacks Debian's Python out of the first suite that can be read."""
+    *others, last = SUITES
+    for suite in others:
+        with contextlib.suppress(subprocess.CalledProcessError):
+            return chroot.make(root, suite, "extract", [f"python{VERSION}"], architecture)
+    return chroot.make(root, last, "extract", [f"python{VERSION}"], architecture)
+
+
+def is_possible() -> bool:
+    """Whether this kernel keeps a table of programs for a user namespace."""
+    mount = "mount -t binfmt_misc none /proc/sys/fs/binfmt_misc"
+    line = ["unshare", "--map-root-user", "--mount", "sh", "-c", mount]
+    return subprocess.run(line, capture_output=True).returncode == 0
+
+
 def unpack(architecture: str) -> Path:
     """Debian's Python and what it needs."""
     root = ROOT / "build" / "roots" / architecture
     if not (root / f"usr/bin/python{VERSION}").exists():
-        chroot.make(root, SUITE, "extract", [f"python{VERSION}"], architecture)
+        make(root, architecture)
         for folder in ("lib", "lib64", "bin"):
             if not (root / folder).exists() and (root / "usr" / folder).exists():
                 (root / folder).symlink_to(f"usr/{folder}")

@@ -39,6 +39,7 @@ DISTRIBUTIONS = {
     "open3d": ("open3d-cpu", "open3d"),
     "paddle": ("paddlepaddle",),
     "pyarrow_array": ("pyarrow",),
+    "pyarrow_interchange": ("pyarrow",),
     "pyarrow_strided": ("pyarrow",),
     "pyarrow_tensor": ("pyarrow",),
     "tensorflow": ("tensorflow-cpu", "tensorflow"),

@@ -176,10 +176,9 @@ class Limits(Table):
     widths = (65, 35)
 
     def rows(self) -> Iterable[Row]:
-        from dlshim import known
-        from dlshim.matrix import run
+        from dlshim import exchanges, known
 
-        for limit, _ in run.LIMITS:
+        for limit, _ in exchanges.LIMITS:
             yield limit.why, f"``{limit.cure}``" if limit.cure else "—"
         for name, told in known.LIMITS.items():
             who = dict.fromkeys(row.name for row in known.CONSUMERS if name in row.limits)
@@ -229,10 +228,23 @@ class Tasks(Table):
     header = ("task", "P is known", "``auto``", "``legacy``: P is L", "``same``", "``error``")
     policies = ("auto", "legacy", "same", "error")
 
-    @staticmethod
-    def action(task: str, known: str, policy: str) -> str:
+    knowledge = ("unknown", "ready", "known")
+
+    def words(self, name: str) -> list[str]:
+        """The texts of a list in src/core/sync_words.h."""
+        text = (self.source / "core" / "sync_words.h").read_text()
+        entries = text.partition(f"#define DLS_{name}_LIST(X)")[2].partition("\n\n")[0]
+        return re.findall(r'X\(\w+, "([^"]*)"\)', entries)
+
+    def action(self, task: str, known: str, policy: str) -> str:
+        asked = (
+            self.words("TASK").index(task),
+            self.knowledge.index(known),
+            *(5, 7),
+            self.policies.index(policy),
+        )
         new, old = (
-            _core._sync_action(task, known, 5, 7, policy, (can_record_device, *5 * [False]))
+            self.words("ACTION")[_core._sync_action(*asked, (can_record_device, *5 * [False]))]
             for can_record_device in (True, False)
         )
         return new if new == old else f"{new}; before CUDA 12.5: {old}"
@@ -509,15 +521,17 @@ class Platforms(Table):
         return f"{seen['date']}, {seen['compiler']}, {size}; {', '.join(seen['audited'])}"
 
     @staticmethod
-    def ran(seen: dict[str, Any], loaded: dict[str, Any]) -> tuple[str, str]:
-        if not seen and loaded:
-            inputs = f"the C core passes {loaded['inputs of the C core']} inputs of the fuzzers"
-            return f"not run; loads, and {inputs}", f"{loaded['date']}, {loaded['on']}, no Python"
+    def ran(line: dict[str, Any]) -> tuple[str, str]:
+        seen = line.get("run") or line.get("loaded")
         if not seen:
             return "not run", "—"
+        of = "" if seen.get("sha256") == line["built"].get("sha256") else ", an earlier wheel"
+        if "run" not in line:
+            inputs = f"the C core passes {seen['inputs of the C core']} inputs of the fuzzers"
+            return f"not run; loads, and {inputs}", f"{seen['date']}, {seen['on']}, no Python{of}"
         counts = (f"{seen[word]} {word}" for word in ("passed", "failed", "skipped"))
         left = f"; left out: {seen['left out']}" if seen.get("left out") else ""
-        return ", ".join(counts) + left, f"{seen['date']}, {seen['interpreter']}, {seen['on']}"
+        return ", ".join(counts) + left, f"{seen['date']}, {seen['interpreter']}, {seen['on']}{of}"
 
     def rows(self) -> Iterable[Row]:
         root = Path(self.env.srcdir).parent
@@ -526,8 +540,7 @@ class Platforms(Table):
         for name, row in wheels.items():
             seen = known.get(name, {})
             tag = row["platform"].partition(".")[0]
-            ran = self.ran(seen.get("run", {}), seen.get("loaded", {}))
-            yield f"``{tag}``", row["processor"], self.built(seen.get("built", {})), *ran
+            yield f"``{tag}``", row["processor"], self.built(seen.get("built", {})), *self.ran(seen)
 
 
 class Environments(Table):

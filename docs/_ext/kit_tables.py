@@ -3,6 +3,7 @@
 ``.. dlshim-kit-rules:: SIDE``     the rules of kit/dlshim_testing/rules.py
 ``.. dlshim-kit-summary::``        how much holds, library by library, by the newest kit-DATE.json
 ``.. dlshim-kit-broken:: LEVEL``   the rules of this level that are broken, with their evidence
+``.. dlshim-kit-faults::``         the faults of tests/kit/faults.toml
 ``.. dlshim-kit-reproductions::``  the lines that show them, and what was seen
 """
 
@@ -15,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import tomllib
 from data_tables import Row, Table
 from docutils import nodes
 from docutils.statemachine import StringList
@@ -90,6 +92,20 @@ class Broken(Found):
                     yield told["library"], check, literal(each["evidence"]), str(each["checks"])
 
 
+class Faults(Table):
+    """tests/kit/faults.toml."""
+
+    header = ("library", "releases", "what is wrong", "check", "found in")
+    widths = (14, 14, 37, 23, 12)
+
+    def rows(self) -> Iterable[Row]:
+        file = KIT.parent / "tests" / "kit" / "faults.toml"
+        for row in tomllib.loads(file.read_text())["fault"]:
+            says = row["says"].replace("`", "``")
+            seen = f"``{row['target']}``" if "target" in row else "a double"
+            yield row["library"], row["releases"], says, f"``{row['check']}``", seen
+
+
 class Reproductions(SphinxDirective):
     """One row after the other: what is wrong, the lines, what they gave."""
 
@@ -110,6 +126,6 @@ class Reproductions(SphinxDirective):
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    for each in (Rules, Summary, Broken, Reproductions):
+    for each in (Rules, Summary, Broken, Faults, Reproductions):
         app.add_directive(f"dlshim-kit-{each.__name__.lower()}", each)
     return {"parallel_read_safe": True}

@@ -4,8 +4,8 @@
 ``.. dlshim-library-pages::``   a section for each library
 
 The data: the files ``docs/results/interop-*.md``, which the interop sessions wrote (versions,
-dates, exchanges that work, refusals with their reason), the consumers of ``dlshim.matrix`` and the
-faults of ``dlshim.known``.
+dates, exchanges that work, refusals with their reason), the consumers of ``dlshim.exchanges`` and
+the faults of ``dlshim.known``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import nested_parse_with_titles
 
 from dlshim import known
-from dlshim.matrix.libraries import CONSUMERS
+from dlshim.exchanges import CONSUMERS
 
 Version = tuple[int, ...]
 

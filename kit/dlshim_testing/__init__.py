@@ -24,6 +24,7 @@ _LAZY = {
     "check_consumer": "running",
     "check_producer": "running",
     "doubles": "",
+    "drivers": "",
     "strategies": "",
 }
 __all__ = list(_LAZY)

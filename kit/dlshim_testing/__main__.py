@@ -4,26 +4,81 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import re
 import sys
 from pathlib import Path
 
-from .running import check_consumer, check_producer
+from . import drivers
+from .catalogue import select
+from .rules import EDITIONS
+from .running import TargetError, check_consumer, check_producer
+
+
+def expression(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from error
+
+
+def why_no_driver(variant: str) -> str:
+    """Why the fake driver cannot be built; nothing where it can, or none is named."""
+    try:
+        variant and drivers.built(variant)
+    except drivers.Unavailable as error:
+        return str(error)
+    return ""
+
+
+def why_not_written(file: Path) -> str:
+    """Why a file cannot be written; nothing where it can.  The file is left as it is."""
+    if file.is_dir():
+        return "it is a directory"
+    if file.exists():
+        return "" if os.access(file, os.W_OK) else "it may not be written"
+    if not file.parent.is_dir():
+        return f"there is no directory {file.parent}"
+    return "" if os.access(file.parent, os.W_OK) else f"{file.parent} may not be written"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m dlshim_testing", description=__doc__)
     parser.add_argument("--producer", action="append", default=[], metavar="MODULE:NAME")
     parser.add_argument("--consumer", action="append", default=[], metavar="MODULE:NAME")
-    parser.add_argument("--claims", default="", help="the edition of the array API, as 2023.12")
-    parser.add_argument("--only", default="", metavar="REGEX", help="names of checks")
+    parser.add_argument(
+        "--claims", default="", choices=EDITIONS, help="the edition of the array API"
+    )
+    parser.add_argument(
+        "--only", default=expression(""), type=expression, metavar="REGEX", help="names of checks"
+    )
+    parser.add_argument(
+        "--driver", default="", choices=drivers.ALL_LIVE, help="a fake driver, for device memory"
+    )
+    parser.add_argument(
+        "--dtypes", default="", metavar="NAMES", help="the only ones that the targets have"
+    )
     parser.add_argument("--json", type=Path, help="write every finding here")
     parser.add_argument("--in-process", action="store_true", help="a crash ends the run")
     asked = parser.parse_args()
+    if asked.driver and asked.in_process:
+        parser.error("--driver needs a process of its own: leave --in-process out")
     if not asked.producer and not asked.consumer:
         parser.error("name a --producer or a --consumer")
+    if asked.json and (why := why_not_written(asked.json)):
+        parser.error(f"--json: {asked.json} cannot be written: {why}")
+    for side in ("producer", "consumer"):
+        if getattr(asked, side) and not any(select(side, asked.only)):
+            parser.error(f"--only: no check of a {side} has {asked.only.pattern!r} in its name")
+    if why := why_no_driver(asked.driver):
+        parser.error(f"--driver {asked.driver}: nothing can be checked: {why}")
     options = {"claims": asked.claims, "only": asked.only, "isolate": not asked.in_process}
-    reports = [check_producer(target, **options) for target in asked.producer]
-    reports += [check_consumer(target, **options) for target in asked.consumer]
+    options |= {"driver": asked.driver, "dtypes": asked.dtypes}
+    try:
+        reports = [check_producer(target, **options) for target in asked.producer]
+        reports += [check_consumer(target, **options) for target in asked.consumer]
+    except TargetError as error:
+        parser.error(str(error))
     for report in reports:
         print(report)
     if asked.json:

@@ -26,6 +26,11 @@ class Broken(Exception):
     """The library does not do what the rule says; the text is the evidence."""
 
 
+class TargetError(Exception):
+    """The target cannot be loaded, or does not make what it is said to make: it is the target that
+    is wrong, and nothing is said about the library."""
+
+
 def insist(holds: object, evidence: str) -> None:
     if not holds:
         raise Broken(evidence)
@@ -104,13 +109,13 @@ def check(
 def checks(side: str) -> dict[str, Check]:
     """Every check of a side by its name, in the order of the files."""
     if side == "producer":
-        from . import producer_checks, table_checks  # noqa: F401
+        from . import device_checks, producer_checks, table_checks  # noqa: F401
     else:
         from . import consumer_checks  # noqa: F401
     return _checks[side]
 
 
-def select(side: str, pattern: str = "") -> Iterator[Check]:
+def select(side: str, pattern: str | re.Pattern[str] = "") -> Iterator[Check]:
     """Those whose name holds the pattern (a regular expression)."""
     return (each for each in checks(side).values() if re.search(pattern, each.name))
 
@@ -121,7 +126,7 @@ def level_of(rule: Rule, claims: str) -> str:
 
 
 def outcome(one: Check, partner: Any) -> Finding:
-    """Runs one check in this process."""
+    """Runs one check in this process; TargetError where the target is wrong."""
     try:
         one.run(partner)
         status, evidence = PASS, ""
@@ -129,6 +134,8 @@ def outcome(one: Check, partner: Any) -> Finding:
         status, evidence = NA, str(reason)
     except Broken as found:
         status, evidence = FAIL, str(found)
+    except TargetError:
+        raise
     except Exception as error:
         status, evidence = ERROR, f"{type(error).__name__}: {error}"
     return finding(one, level_of(one.rule, partner.claims), status, evidence)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .catalogue import Broken, NotApplicable, check, insist
@@ -60,15 +62,18 @@ def takes_any(c: Consumer) -> None:
 
 @check("consumer", "takes", OF_THE_STANDARD)
 def takes(c: Consumer, dtype: str) -> None:
-    refusals = []
+    refusals, why = [], None
     for kind in (Versioned, Legacy):
         try:
             made = trial(c, kind(dtype=dtype))
-        except NotApplicable:
+        except NotApplicable as reason:
+            why = reason
             continue
         if not made.refused:
             return
         refusals.append(made.refused.text)
+    if why and not refusals:
+        raise why
     raise Broken(f"{dtype}: {'; '.join(dict.fromkeys(refusals))}")
 
 
@@ -213,6 +218,8 @@ def null_strides(c: Consumer, shape: tuple[int, ...], edition: str) -> None:
     edition_is_taken(c, edition)
     array = EDITIONS[edition](shape, null_strides=True)
     made = trial(c, array)
+    if made.refused and c.one_dimension and len(shape) > 1:
+        raise NotApplicable("the consumer takes one dimension alone")
     insist(not made.refused, f"shape {shape}: {made.refused and made.refused.text}")
     same_values(observe(made.result), array, f"NULL strides and shape {shape}")
 
@@ -222,6 +229,26 @@ def empty(c: Consumer, shape: tuple[int, ...], edition: str) -> None:
     edition_is_taken(c, edition)
     made = trial(c, EDITIONS[edition](shape, data=None))
     insist(not made.refused, f"shape {shape}: {made.refused and made.refused.text}")
+
+
+#: Row-major memory whose strides along extents of one, or of none, say nothing.
+ROW_MAJOR: dict[str, dict[str, Any]] = {
+    "one row": {"shape": (1, 3), "strides": (77, 1)},
+    "one column": {"shape": (3, 1), "strides": (1, 77)},
+    "one plane": {"shape": (2, 1, 3), "strides": (3, 77, 1)},
+    "strides of one": {"shape": (2, 0, 3), "strides": (1, 1, 1)},
+    "strides of zero": {"shape": (0, 3), "strides": (0, 0)},
+}
+
+
+@check("consumer", "row-major", ROW_MAJOR, EDITIONS, risky=True)
+def row_major_is_taken(c: Consumer, layout: str, edition: str) -> None:
+    edition_is_taken(c, edition)
+    fields = ROW_MAJOR[layout]
+    if trial(c, EDITIONS[edition](fields["shape"])).refused:
+        raise NotApplicable("the shape is refused with strides of a row-major array, too")
+    made = trial(c, EDITIONS[edition](**fields))
+    insist(not made.refused, f"{fields}: {made.refused and made.refused.text}")
 
 
 @check("consumer", "missing-data", EDITIONS, risky=True)
@@ -271,6 +298,12 @@ def gives_layouts_back(c: Consumer, layout: str, dtype: str, edition: str) -> No
     insist(record.deleted == 1, f"the deleter was called {record.deleted} times")
 
 
+@check("consumer", "gives-back", ("no data",), ((0,), (0, 3)), EDITIONS, risky=True)
+def gives_nothing_back(c: Consumer, which: str, shape: tuple[int, ...], edition: str) -> None:
+    record = trial(c, EDITIONS[edition](shape, data=None)).taken().finish()
+    insist(record.deleted == 1, f"the deleter was called {record.deleted} times")
+
+
 REFUSABLE: dict[str, dict[str, Any]] = {
     "vectors": {"dtype": (2, 32, 4)},
     "unknown code": {"dtype": (99, 8, 1)},
@@ -310,7 +343,7 @@ def renames(c: Consumer, edition: str) -> None:
 
 @check("consumer", "consumed-once", EDITIONS, risky=True)
 def consumed_once(c: Consumer, edition: str) -> None:
-    made = caps.Made(version=None if edition == "legacy" else (1, 0))
+    made = caps.Made(dtype=c.usual(), version=None if edition == "legacy" else (1, 0))
     capsule = made.capsule()
     try:
         first = c.consume(capsule)
@@ -381,10 +414,10 @@ def other_major(c: Consumer, which: str, version: tuple[int, int]) -> None:
 def raw(c: Consumer, **fields: Any) -> tuple[Any, caps.Made]:
     """(what comes of a raw versioned capsule, its record); NotApplicable where none is taken."""
     try:
-        c.consume(caps.make((6,), version=(1, 0)))
+        c.consume(caps.make((6,), c.usual(), version=(1, 0)))
     except Exception as error:
         raise NotApplicable(f"the consumer takes no versioned capsules: {said(error)}") from error
-    made = caps.Made((6,), **fields)
+    made = caps.Made((6,), c.usual(), **fields)
     capsule = made.capsule()
     try:
         return c.consume(capsule), made
@@ -448,6 +481,16 @@ def read_only_is_kept(c: Consumer, dtype: str) -> None:
     insist(seen.read_only, "memory with the flag READ_ONLY became an array that may be written")
 
 
+@check("consumer", "writable", FEW)
+def writable_stays(c: Consumer, dtype: str) -> None:
+    bound_by_from_dlpack(c)
+    made = versioned_is_taken(c, Versioned(dtype=dtype), "a writable array")
+    seen = observe(made.result)
+    if seen.address != made.array.element_zero or seen.read_only is None:
+        raise NotApplicable("a copy, or a result that cannot say whether it may be written")
+    insist(not seen.read_only, "memory without the flag READ_ONLY may not be written")
+
+
 # ---- refusals -----------------------------------------------------------------------------
 
 
@@ -469,7 +512,11 @@ def odd_dtype(c: Consumer, dtype: tuple[int, int, int], edition: str) -> None:
     insist(made.refused, f"dtype {dtype} is taken")
 
 
-@check("consumer", "other-device", ((7, 0), (9, 0), (16, 0), (99, 0)), EDITIONS, risky=True)
+#: Unknown ones, and host memory under the names that drivers of devices have for it.
+OTHER_DEVICES = ((7, 0), (9, 0), (16, 0), (99, 0), (3, 0), (11, 0), (13, 0))
+
+
+@check("consumer", "other-device", OTHER_DEVICES, EDITIONS, risky=True)
 def other_device(c: Consumer, device: tuple[int, int], edition: str) -> None:
     edition_is_taken(c, edition)
     made = trial(c, EDITIONS[edition](device=device))
@@ -511,6 +558,53 @@ def propagates(c: Consumer, name: str, method: str) -> None:
     kind, text, cause = made.refused
     reaches = issubclass(kind, error) or isinstance(cause, error)
     insist(reaches, f"{method} raises {name}, the consumer {text}")
+
+
+class Dropped(Versioned):
+    """Nobody but the consumer has its capsules, whose destructor is Python."""
+
+    def __dlpack__(self, *arguments: Any, **keywords: Any) -> Any:
+        capsule = super().__dlpack__(*arguments, **keywords)
+        self.given.clear()
+        return capsule
+
+
+@contextlib.contextmanager
+def unraisable_kept() -> Iterator[None]:
+    """What a destructor raises when it runs with an exception is the finding: nobody prints it."""
+    before, sys.unraisablehook = sys.unraisablehook, lambda told: None
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+
+
+@check("consumer", "error-kept", ("unknown code", "vectors"), risky=True)
+def error_is_kept(c: Consumer, which: str) -> None:
+    objects_only(c)
+    array = Dropped(**REFUSABLE[which])
+    kept = trial(c, Versioned(**REFUSABLE[which])).refused
+    if not kept:
+        raise NotApplicable("it is taken")
+    with unraisable_kept():
+        made = trial(c, array)
+    told = made.refused
+    insist(told and told.kind is kept.kind, f"it raises {kept.text}, where a capsule of which "
+           f"nobody else knows is refused {told and told.text}")  # fmt: skip
+    if array.exports:
+        deleted = made.finish().deleted
+        insist(deleted == 1, f"it is refused, and the deleter was called {deleted} times")
+
+
+@check("consumer", "no-capsule", risky=True)
+def no_capsule(c: Consumer) -> None:
+    if c.wants == "object":
+        raise NotApplicable("the consumer takes objects")
+    try:
+        made = c.consume(Legacy())
+    except Exception:
+        return
+    raise NotApplicable(f"the consumer takes objects, too, and makes a {type(made).__name__}")
 
 
 @check("consumer", "no-methods")

@@ -154,6 +154,7 @@ def fill(array: Any, dtype: str) -> bool:
 def prepared(producer: Producer, layout: str, dtype: str) -> tuple[Any, list[bytes] | None]:
     """An array of this layout, and its elements as they should be (None: they are all alike)."""
     shape, index = LAYOUTS[layout]
+    dtype = producer.usual(dtype)
     whole = producer.make(shape, dtype)
     known = fill(whole, dtype)
     array = laid_out(whole, index)

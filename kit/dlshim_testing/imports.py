@@ -184,10 +184,25 @@ class _NotAsked(NotApplicable):
     pass
 
 
+def narrow(consumer: Consumer, array: Any) -> None:
+    """Gives the double a dtype that the consumer is said to take; NotApplicable where it has none.
+    Descriptions that mean nothing, which are tuples, stay as they are."""
+    if not consumer.dtypes or not isinstance(array.dtype, str):
+        return
+    dtype = consumer.usual(array.dtype)
+    if dtype not in consumer.dtypes:
+        raise NotApplicable(f"the target is said to take {', '.join(consumer.dtypes)} alone")
+    if dtype != array.dtype:
+        items = array.byte_offset // caps.itemsize_of(array.dtype)
+        array.dtype, array.byte_offset = dtype, items * caps.itemsize_of(dtype)
+        array.memory = aligned(caps.filled(array.shape, dtype, array.strides, array.start))
+
+
 PLAIN = (2, 3)  # the shape of doubles where a check names none
 
 
 def trial(consumer: Consumer, array: Any, **keywords: Any) -> Trial:
+    narrow(consumer, array)
     if consumer.one_dimension and (array.shape, array.strides) == (PLAIN, (3, 1)):
         array.shape, array.strides = (6,), (1,)
     if consumer.one_dimension and len(array.shape) != 1 and not array.null_strides:

@@ -281,6 +281,19 @@ def _pyarrow_array() -> Producer:
     return Producer(make, refused=refused, read_only=lambda: pa.array([1, 2, 3]))
 
 
+@producer
+def _pyarrow_interchange() -> Producer:
+    """Buffers of the dataframe interchange protocol, which have the methods and no support."""
+    pa = importlib.import_module("pyarrow")
+
+    def make(shape: tuple[int, ...], dtype: str) -> Any:
+        shape = (6,) if shape == (2, 3) else shape
+        table = pa.table({"a": pa.array(counting(shape, not_bool(dtype)))})
+        return table.__dataframe__().get_column(0).get_buffers()["data"][0]
+
+    return Producer(make)
+
+
 @consumer
 def _from_pyarrow_array() -> Consumer:
     pa = importlib.import_module("pyarrow")

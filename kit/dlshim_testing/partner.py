@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import importlib
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .catalogue import NotApplicable
+from .catalogue import NotApplicable, TargetError
 from .doubles import capsules as caps
 from .doubles.producers import P2
-from .rules import EDITIONS
+from .rules import EDITIONS, edition
 
 #: The dtypes that cases are made of, as the array API and ml_dtypes name them.
 DTYPES = (
@@ -33,12 +34,55 @@ def said(error: BaseException) -> str:
     return f"{type(error).__name__}: {text[:200]}"
 
 
+def known_dtypes(names: Sequence[str] | str) -> tuple[str, ...]:
+    """The names in a sequence, or in a text with commas between them."""
+    listed = names.split(",") if isinstance(names, str) else names
+    names = tuple(name.strip() for name in listed if name.strip())
+    for name in names:
+        if name not in DTYPES:
+            raise ValueError(f"{name!r} is no dtype of the checks; they are {', '.join(DTYPES)}")
+    return names
+
+
+def any_of(dtypes: tuple[str, ...], dtype: str) -> str:
+    """float32 stands for the first of the dtypes where it is not among them."""
+    return dtypes[0] if dtypes and dtype == "float32" and dtype not in dtypes else dtype
+
+
+def insist_callable(what: str, value: Any) -> None:
+    if not callable(value):
+        raise TypeError(f"{what} must be a function, and it is of type {type(value).__name__}")
+
+
+def functions_of(what: str, table: Any) -> dict[str, Callable[[], Any]]:
+    """A dictionary whose values are functions, or nothing."""
+    if not isinstance(table or {}, Mapping):
+        raise TypeError(f"{what} must be a dictionary of functions, not a {type(table).__name__}")
+    for name, value in (found := dict(table or {})).items():
+        insist_callable(f"{what}[{name!r}]", value)
+    return found
+
+
+def given(what: str, make: Callable[[], Any]) -> Any:
+    """An array that the target makes; TargetError where it makes none."""
+    if (array := make()) is None:
+        raise TargetError(f"{what} gives None, and must give an array")
+    return array
+
+
 class Producer:
     """A library's arrays.
 
     ``make(shape, dtype)`` gives a new array.  Its elements are all zero, or count up from zero in
     row-major order.  The dtype is passed as the namespace's object of that name where there is one,
     else as a string; a function that takes no dtype is called with the shape alone.
+
+    ``read_only()`` gives an array that may not be written, ``special`` arrays made in special ways
+    with the values that they hold, ``refused`` arrays that DLPack cannot describe.
+    ``dtypes`` are the only ones that the library has, by the names of the array API; where float32
+    is not among them, the checks that need any dtype take the first one.
+    ``work_stream()`` gives the stream of a device on which the library's unfinished work lies, by
+    default the legacy default stream.
     """
 
     def __init__(
@@ -50,13 +94,23 @@ class Producer:
         read_only: Callable[[], Any] | None = None,
         special: Mapping[str, Callable[[], tuple[Any, list[Any]]]] | None = None,
         refused: Mapping[str, Callable[[], Any]] | None = None,
+        work_stream: Callable[[], int] | None = None,
+        dtypes: Sequence[str] = (),
     ) -> None:
+        if isinstance(make, Consumer):
+            raise TypeError("the target is named as a producer, and is a Consumer")
+        insist_callable("a producer", make)
+        for name, value in (("read_only", read_only), ("work_stream", work_stream)):
+            if value is not None:
+                insist_callable(f"{name}=", value)
         self._make = make
+        self.dtypes = known_dtypes(dtypes)
+        self.work_stream = work_stream
         self.namespace = namespace
         self.read_only = read_only
-        self.special = dict(special or {})
-        self.refused = dict(refused or {})
-        self._claims = claims
+        self.special = functions_of("special=", special)
+        self.refused = functions_of("refused=", refused)
+        self._claims = edition(claims)
 
     @property
     def claims(self) -> str:
@@ -73,8 +127,14 @@ class Producer:
             return "2022.12"
         return "2023.12" if caps.name_of(capsule) == caps.VERSIONED else "2022.12"
 
+    def usual(self, dtype: str = "float32") -> str:
+        """What is made where a check names this dtype; float32 stands for any."""
+        return any_of(self.dtypes, dtype)
+
     def make(self, shape: tuple[int, ...], dtype: str = "float32") -> Any:
         """A new array, or NotApplicable where the library cannot make it."""
+        if (dtype := self.usual(dtype)) not in (self.dtypes or DTYPES):
+            raise NotApplicable(f"the target is said to have {', '.join(self.dtypes)} alone")
         wanted = getattr(self.namespace, dtype, dtype)
         failures = []
         for arguments, keywords in (
@@ -86,14 +146,27 @@ class Producer:
             try:
                 array = self._make(*arguments, **keywords)
             except Exception as error:
-                failures.append(said(error))
+                failures.append((is_of_the_call(error), said(error)))
                 continue
-            if not keywords and len(arguments) == 1 and dtype != "float32":
+            if array is None:
+                failures.append((False, "the function gives None"))
+                continue
+            if not keywords and len(arguments) == 1 and dtype != self.usual():
                 break
             if (made := dtype_name(array)) not in ("", dtype):
-                raise NotApplicable(f"the library makes {made} where {dtype} is asked for")
+                raise NotApplicable(
+                    f"the library makes {made} where {dtype} is asked for; if it has no other "
+                    f'dtype, say so: Producer(..., dtypes=("{made}",)), or --dlpack-dtypes {made}'
+                )
             return array
-        raise NotApplicable(f"the library makes no {dtype} of shape {shape}: {failures[0]}")
+        _, why = min(failures, key=lambda failure: failure[0])  # the first of the library's own
+        raise NotApplicable(f"the library makes no {dtype} of shape {shape}: {why}")
+
+
+def is_of_the_call(error: Exception) -> bool:
+    """Whether a function was not even begun, as it takes no arguments of this kind."""
+    trace = error.__traceback__
+    return isinstance(error, TypeError) and (trace is None or trace.tb_next is None)
 
 
 def dtype_name(array: Any) -> str:
@@ -107,6 +180,10 @@ def dtype_name(array: Any) -> str:
     return last if last in DTYPES else ""
 
 
+#: What a consumer may be passed.
+WANTS = ("object", "legacy capsule", "versioned capsule")
+
+
 class Consumer:
     """A library's function that takes arrays.
 
@@ -114,7 +191,7 @@ class Consumer:
     "legacy capsule" or "versioned capsule".  ``one_dimension`` says that it takes nothing else,
     ``flat`` that its result is the bytes alone, without shape and dtype, and
     ``is_from_dlpack=False`` that it is a function of another purpose, which the text about
-    ``from_dlpack`` does not bind.
+    ``from_dlpack`` does not bind.  ``dtypes`` are the only ones that it takes, as in `Producer`.
     """
 
     def __init__(
@@ -127,14 +204,24 @@ class Consumer:
         one_dimension: bool = False,
         flat: bool = False,
         is_from_dlpack: bool = True,
+        dtypes: Sequence[str] = (),
     ) -> None:
-        assert wants in ("object", "legacy capsule", "versioned capsule")
+        if isinstance(consume, Producer):
+            raise TypeError("the target is named as a consumer, and is a Producer")
+        insist_callable("a consumer", consume)
+        if wants not in WANTS:
+            raise ValueError(f"wants={wants!r} is none of {', '.join(map(repr, WANTS))}")
         self.consume = consume
         self.wants = wants
         self.one_dimension = one_dimension
         self.flat = flat
         self.is_from_dlpack = is_from_dlpack
-        self._claims = claims or claimed(namespace)
+        self.dtypes = known_dtypes(dtypes)
+        self._claims = edition(claims) or claimed(namespace)
+
+    def usual(self, dtype: str = "float32") -> str:
+        """What is offered where a check names this dtype; float32 stands for any."""
+        return any_of(self.dtypes, dtype)
 
     @property
     def claims(self) -> str:
@@ -179,20 +266,27 @@ def load(target: str) -> tuple[Any, Any]:
     return found, module
 
 
-def producer_of(target: Any, **options: Any) -> Producer:
-    """A Producer of whatever names one: itself, a function, or ``module:name``."""
+def partner_of(kind: Any, target: Any, claims: str = "", **options: Any) -> Any:
+    """A Producer or a Consumer of whatever names one: itself, a function, or ``module:name``."""
     namespace = None
     if isinstance(target, str):
         target, namespace = load(target)
-    if isinstance(target, Producer):
-        return target
-    return Producer(target, **{"namespace": namespace} | options)
+    if not isinstance(target, kind):
+        return kind(target, **{"namespace": namespace, "claims": claims} | options)
+    if options:
+        raise TypeError(
+            f"the target is a {kind.__name__} already: "
+            f"give it {', '.join(options)} where it is made"
+        )
+    if claims:
+        target = copy.copy(target)
+        target._claims = edition(claims)
+    return target
+
+
+def producer_of(target: Any, **options: Any) -> Producer:
+    return partner_of(Producer, target, **options)
 
 
 def consumer_of(target: Any, **options: Any) -> Consumer:
-    namespace = None
-    if isinstance(target, str):
-        target, namespace = load(target)
-    if isinstance(target, Consumer):
-        return target
-    return Consumer(target, **{"namespace": namespace} | options)
+    return partner_of(Consumer, target, **options)

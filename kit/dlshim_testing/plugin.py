@@ -6,10 +6,12 @@ where no file is named on the command line, nothing else is collected.
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import pytest
 
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from .running import Runner
 
 SIDES = ("producer", "consumer")
+#: The options with a value that decide what is run and what fails.
+REPEATED = ("wants", "claims", "dtypes", "driver", "fail-on")
+DEFAULTS = {"fail-on": "must"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,9 +37,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         )
     group.addoption(
         "--dlpack-wants",
-        default="object",
+        default="",
         choices=("object", "legacy capsule", "versioned capsule"),
-        help="what the consumers take",
+        help="what the consumers take; object where nothing is said",
     )
     group.addoption(
         "--dlpack-claims", default="", metavar="EDITION", help="of the array API, such as 2023.12"
@@ -46,9 +51,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--dlpack-fail-on",
-        default="must",
+        default=DEFAULTS["fail-on"],
         choices=("must", "should", "habit"),
         help="the weakest level of a rule that fails a test",
+    )
+    group.addoption(
+        "--dlpack-dtypes",
+        default="",
+        metavar="NAMES",
+        help="the only dtypes that the targets have, with commas between them",
+    )
+    group.addoption(
+        "--dlpack-driver",
+        default="",
+        metavar="VARIANT",
+        help="for arrays of a device: the fake driver, such as 13.0 (CUDA) or hip6 (ROCm)",
     )
     group.addoption(
         "--dlpack-in-process", action="store_true", help="run the checks here: a crash ends pytest"
@@ -66,24 +83,66 @@ def wanted(config: pytest.Config) -> list[tuple[str, str]]:
 
 def pytest_configure(config: pytest.Config) -> None:
     if wanted(config):
+        insist_on_options(config)
         config.pluginmanager.register(Conformance(config), "dlpack-conformance")
 
 
-def known_failures(config: pytest.Config) -> list[tuple[str, str, str]]:
-    """(side, check or pattern, reason), from the ini file and from --dlpack-known."""
+def insist_on_options(config: pytest.Config) -> None:
+    from .drivers import named
+    from .partner import known_dtypes
+    from .rules import edition
+
+    for name, allowed in (("claims", edition), ("driver", named), ("dtypes", known_dtypes)):
+        value = config.getoption(f"dlpack_{name}")
+        try:
+            value and allowed(value)
+        except ValueError as error:
+            raise pytest.UsageError(f"--dlpack-{name}: {error}") from error
+
+
+class Known(NamedTuple):
+    """A failure that is expected; the check may be a pattern with stars."""
+
+    side: str
+    check: str
+    reason: str
+    where: str
+
+
+def known_failures(config: pytest.Config) -> list[Known]:
+    """What the ini file and --dlpack-known list; a line that means nothing ends the run."""
     found = []
     for line in config.getini("dlpack_known"):
         side, _, rest = line.partition(" ")
-        name, colon, reason = rest.strip().partition(": ")
+        name, colon, reason = rest.strip().partition(":")
         if side not in SIDES or not colon:
             raise pytest.UsageError(f"dlpack_known: {line!r} is not 'producer CHECK: reason'")
-        found.append((side, name, reason.strip()))
+        found.append(Known(side, name, reason.strip(), "dlpack_known"))
     if file := config.getoption("dlpack_known"):
         for side, names in read_toml(Path(file)).items():
             if side not in SIDES or not isinstance(names, dict):
                 raise pytest.UsageError(f"{file}: [{side}] is neither [producer] nor [consumer]")
-            found += [(side, name, str(reason)) for name, reason in names.items()]
+            found += [Known(side, name, reason, file) for name, reason in names.items()]
+    for each in found:
+        insist_on_known(each)
     return found
+
+
+def insist_on_known(known: Known) -> None:
+    from .catalogue import checks
+
+    what = f"{known.where}: {known.side} {known.check!r}"
+    if not isinstance(known.reason, str) or not known.reason.strip():
+        raise pytest.UsageError(f"{what} has no reason: say why it fails, or which issue says so")
+    every = checks(known.side)
+    if any(matches(name, known.check) for name in every):
+        return
+    near = difflib.get_close_matches(known.check, every, n=1)
+    other = next(side for side in SIDES if side != known.side)
+    cure = f"; a check of that name is {near[0]!r}" if near else ""
+    if any(matches(name, known.check) for name in checks(other)):
+        cure = f"; it is one of a {other}"
+    raise pytest.UsageError(f"{what} is the name of no check{cure}")
 
 
 def read_toml(file: Path) -> dict[str, Any]:
@@ -124,16 +183,39 @@ class Conformance:
 
     def _marked(self, node: Target) -> Iterator[Item]:
         for item in node.collect():
-            for side, pattern, reason in self.known:
-                if side == node.side and matches(item.name, pattern):
-                    strict = item.name == pattern
-                    item.add_marker(pytest.mark.xfail(reason=reason, strict=strict))
+            for known in self.known:
+                if known.side == node.side and matches(item.name, known.check):
+                    strict = item.name == known.check
+                    item.known = True
+                    item.add_marker(pytest.mark.xfail(reason=known.reason, strict=strict))
             yield item
 
-    def pytest_sessionfinish(self) -> None:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
         for target in self.targets:
             if target.runner is not None:
                 target.runner.close()
+        if self.mended() and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def mended(self) -> list[Known]:
+        """Patterns of which every check was run, some passed and none failed: a name without a
+        star fails as a strict xfail does."""
+        from .catalogue import NA, PASS, checks
+
+        stale = []
+        for known in self.known:
+            found = [
+                each.status
+                for target in self.targets
+                if target.side == known.side
+                for each in target.findings
+                if matches(each.check, known.check)
+            ]
+            ran_all = sum(matches(name, known.check) for name in checks(known.side))
+            if "*" in known.check and PASS in found and {*found} <= {PASS, NA}:
+                stale += [known] if len(found) >= ran_all else []
+        return stale
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         from .running import Report, badge, rows
@@ -146,6 +228,9 @@ class Conformance:
             terminalreporter.write_line(badge(report), green=bool(report), red=not report)
             for row in rows(report):
                 terminalreporter.write_line(row)
+        for known in self.mended():
+            line = f"{known.where}: no check of {known.side} {known.check!r} fails any more"
+            terminalreporter.write_line(f"{line}: take it off the list", red=True)
 
 
 class Target(pytest.Collector):
@@ -164,9 +249,14 @@ class Target(pytest.Collector):
             yield Item.from_parent(self, name=one.name, one=one)
 
     def run(self, one: Check) -> Finding:
+        from .catalogue import TargetError
+
         if self.runner is None:
             self.runner = self._start()
-        found = self.runner.run(one)
+        try:
+            found = self.runner.run(one)
+        except TargetError as error:
+            self._end(error)
         self.findings.append(found)
         return found
 
@@ -175,17 +265,31 @@ class Target(pytest.Collector):
         from .running import runner
 
         try:
-            options = {} if self.side == "producer" else {"wants": self._option("wants")}
+            options = {name: self._option(name) for name in ("driver", "dtypes")}
+            if self.side == "consumer":
+                options["wants"] = self._option("wants")
             isolate = not self._option("in_process")
             return runner(self.side, self.target, isolate, self._option("claims"), **options)
         except Exception as error:
-            pytest.exit(
-                f"--dlpack-{self.side}: {type(error).__name__}: {error}",
-                returncode=pytest.ExitCode.USAGE_ERROR,
-            )
+            self._end(error)
+
+    def _end(self, error: Exception) -> NoReturn:
+        pytest.exit(
+            f"--dlpack-{self.side}: {type(error).__name__}: {error}",
+            returncode=pytest.ExitCode.USAGE_ERROR,
+        )
 
     def _option(self, name: str) -> Any:
         return self.config.getoption(f"dlpack_{name}")
+
+    def options(self) -> Iterator[str]:
+        """The words of a command line that judges one of these checks as this run does."""
+        yield from (f"--dlpack-{self.side}", shlex.quote(self.target))
+        for name in REPEATED:
+            if (value := self._option(name.replace("-", "_"))) != DEFAULTS.get(name, ""):
+                yield from (f"--dlpack-{name}", shlex.quote(value))
+        if self._option("in_process"):
+            yield "--dlpack-in-process"
 
 
 class Breach(Exception):
@@ -196,6 +300,8 @@ class Item(pytest.Item):
     def __init__(self, *, one: Check, **options: Any) -> None:
         super().__init__(**options)
         self.one = one
+        self.known = False
+        """Whether it is listed: then it fails at every level, as the list says that it does."""
 
     def runtest(self) -> None:
         from .catalogue import ERROR, NA
@@ -211,18 +317,15 @@ class Item(pytest.Item):
         if found.status == NA:
             pytest.skip(found.evidence)
         last = LEVELS.index(self.config.getoption("dlpack_fail_on").upper())
-        if (
-            found.failed
-            or found.status == ERROR
-            or (found.wrong and found.level in LEVELS[: last + 1])
-        ):
+        judged = self.known or found.level in LEVELS[: last + 1]
+        if found.failed or found.status == ERROR or (found.wrong and judged):
             raise Breach(str(found))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         if not isinstance(excinfo.value, Breach):
             return super().repr_failure(excinfo, style)
         assert isinstance(self.parent, Target)
-        again = f"pytest --dlpack-{self.parent.side} {self.parent.target} -k '{self.one.name}'"
+        again = f"pytest {' '.join(self.parent.options())} -k '{self.one.name}'"
         return f"{excinfo.value}\n    {self.one.rule.about}\n    again: {again}"
 
     def reportinfo(self) -> tuple[Path, None, str]:

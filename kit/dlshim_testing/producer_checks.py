@@ -6,9 +6,10 @@ import ctypes as C
 import enum
 import gc
 import sys
+import weakref
 from typing import Any
 
-from .catalogue import Broken, NotApplicable, check, insist
+from .catalogue import Broken, NotApplicable, TargetError, check, insist
 from .doubles import capsules as caps
 from .exports import (
     ASKS,
@@ -20,7 +21,7 @@ from .exports import (
     same_elements,
     view_of,
 )
-from .partner import DTYPES, OF_THE_STANDARD, Producer, said
+from .partner import DTYPES, OF_THE_STANDARD, Producer, given, said
 
 SOME = ("bool", "int32", "float32", "float64", "complex64")
 FEW = ("float32", "int64")
@@ -111,7 +112,12 @@ def bare_is_legacy(p: Producer, dtype: str) -> None:
 @check("producer", "fresh-capsule", ASKS)
 def fresh_capsule(p: Producer, ask: str) -> None:
     array = p.make((2, 3))
-    first, second = asked(array, ASKS[ask]), asked(array, ASKS[ask])
+    first = asked(array, ASKS[ask])
+    error = answers(array, **ASKS[ask])
+    insist(
+        error is None, f"the first call is answered, the second refused: {error and said(error)}"
+    )
+    second = asked(array, ASKS[ask])
     insist(first is not second, "two calls gave the same capsule")
     insist(
         caps.pointer_of(first) != caps.pointer_of(second),
@@ -141,7 +147,7 @@ MANY, ELEMENTS = 48, 1 << 18
 
 def leaks(p: Producer, dtype: str, ask: str) -> bool:
     """Whether large arrays stay whose capsules nobody consumed."""
-    size = ELEMENTS * caps.itemsize_of(dtype)
+    size = ELEMENTS * caps.itemsize_of(p.usual(dtype))
     for _ in range(2):  # the first one fills what allocators keep
         before = caps.resident_bytes()
         for _ in range(MANY):
@@ -184,6 +190,7 @@ def deleter_without_gil(p: Producer, dtype: str, ask: str) -> None:
 
 @check("producer", "keeps-memory", SOME, ASKS, risky=True)
 def keeps_memory(p: Producer, dtype: str, ask: str) -> None:
+    dtype = p.usual(dtype)
     array, wanted = prepared(p, "cube", dtype)
     capsule = asked(array, ASKS[ask])
     view = on_host(view_of(capsule))
@@ -223,6 +230,7 @@ def shape_is_told(p: Producer, layout: str, ask: str) -> None:
 @check("producer", "dtype", DTYPES, ("bare", "versioned"))
 def dtype_is_told(p: Producer, dtype: str, ask: str) -> None:
     view = view_of(asked(p.make((2, 3), dtype), ASKS[ask]))
+    dtype = p.usual(dtype)
     meant = caps.DTYPES[dtype]
     insist(view.dtype == meant, f"{dtype} is {meant} in DLPack, and the struct says {view.dtype}")
 
@@ -259,6 +267,14 @@ def data_are_present(p: Producer, layout: str, ask: str) -> None:
     insist(view.data, f"data is NULL, and the shape {view.shape}")
 
 
+@check("producer", "data-present", ("read-only",), ("bare", "versioned"))
+def data_of_read_only_are_present(p: Producer, which: str, ask: str) -> None:
+    view = view_of(asked(read_only_array(p), ASKS[ask]))
+    if 0 in view.shape:
+        raise NotApplicable("an array without elements")
+    insist(view.data, f"an array that may not be written: data is NULL, the shape {view.shape}")
+
+
 @check("producer", "data-of-empty", [name for name in LAYOUTS if "empty" in name])
 def data_of_empty(p: Producer, layout: str) -> None:
     array, _ = prepared(p, layout, "float32")
@@ -287,9 +303,22 @@ REFUSED = [f"refused {k}" for k in range(SPECIAL)]
 @check("producer", "special-values", NUMBERED, ("bare", "versioned"))
 def special_values(p: Producer, which: str, ask: str) -> None:
     name, make = one_of(p.special, which)
-    array, values = make()
+    array, values = pair_of(f"special=[{name!r}]", make)
     view = on_host(view_of(asked(array, ASKS[ask])))
     same_elements(view, [caps.encode(view.dtype, value) for value in values], name)
+
+
+def pair_of(what: str, make: Any) -> tuple[Any, list[Any]]:
+    """An array and its values; TargetError where the target gives something else."""
+    pair = given(what, make)
+    try:
+        array, values = pair
+        return array, list(values)
+    except (TypeError, ValueError) as error:
+        raise TargetError(
+            f"{what} must give a pair, (array, list of its values in row-major order), and gives "
+            f"{type(pair).__name__}: {said(error)}"
+        ) from error
 
 
 def one_of(table: dict[str, Any], which: str) -> tuple[str, Any]:
@@ -429,7 +458,7 @@ def to_cpu(p: Producer, dtype: str) -> None:
 
 @check("producer", "other-device", UNKNOWN_DEVICES, ("bare", "versioned"))
 def other_device(p: Producer, device: tuple[int, int], ask: str) -> None:
-    array = on_cpu(p)
+    array = p.make((2, 3))
     if isinstance(answers(array, dl_device=None), TypeError):
         raise Broken("dl_device is not known")
     error = answers(array, dl_device=device, **ASKS[ask])
@@ -499,7 +528,7 @@ def copy_false_shares(p: Producer, layout: str, ask: str) -> None:
 def read_only_array(p: Producer) -> Any:
     """An array that may not be written: what was given, or NumPy's way of making one."""
     if p.read_only is not None:
-        return p.read_only()
+        return given("read_only=", p.read_only)
     array = p.make((2, 3))
     try:
         array.flags.writeable = False
@@ -528,8 +557,30 @@ def read_only_as_legacy(p: Producer) -> None:
 @check("producer", "refusals", REFUSED, ("bare", "versioned"))
 def refusals(p: Producer, which: str, ask: str) -> None:
     name, make = one_of(p.refused, which)
-    array = make()
+    array = given(f"refused=[{name!r}]", make)
     error = answers(array, **ASKS[ask])
-    if error is None:
-        raise NotApplicable(f"{name}: is exported")
-    insist(isinstance(error, BufferError), f"{name}: {said(error)}")
+    insist(error is not None, f"{name}: it is exported")
+    insist(isinstance(error, BufferError), f"{name}: {error and said(error)}")
+
+
+@check("producer", "refused-freed", REFUSED)
+def refused_goes(p: Producer, which: str) -> None:
+    name, make = one_of(p.refused, which)
+    array = given(f"refused=[{name!r}]", make)
+    try:
+        gone = weakref.ref(array)
+    except TypeError as error:
+        raise NotApplicable(f"{name}: {said(error)}") from error
+    for ask in ("versioned", "bare"):
+        if answers(array, **ASKS[ask]) is None:
+            raise NotApplicable(f"{name}: it is exported")
+    del array
+    gc.collect()
+    insist(gone() is None, f"{name}: it stays although nothing but its refused exports had it")
+
+
+@check("producer", "not-exported", REFUSED, ("bare", "versioned"))
+def refused_is_not_exported(p: Producer, which: str, ask: str) -> None:
+    name, make = one_of(p.refused, which)
+    array = given(f"refused=[{name!r}]", make)
+    insist(answers(array, **ASKS[ask]) is not None, f"{name}: it is exported")

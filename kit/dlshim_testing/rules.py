@@ -16,6 +16,16 @@ LEVELS = (MUST, SHOULD, HABIT)
 #: The editions of the array API standard, oldest first; a claim is one of them.
 EDITIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
+
+def edition(claims: str) -> str:
+    """The claim itself, where it is an edition or nothing."""
+    if claims and claims not in EDITIONS:
+        raise ValueError(
+            f"{claims!r} is no edition of the array API; they are {', '.join(EDITIONS)}"
+        )
+    return claims
+
+
 ARRAY = "array API {}, array.__dlpack__"
 DEVICE = "array API {}, array.__dlpack_device__"
 FROM = "array API {}, from_dlpack"
@@ -191,6 +201,37 @@ PRODUCER = _rules(
      "Memory that may not be written is not given out as DLPack 0.x, which cannot say so."),
     ("refusals", SHOULD, "2022.12", ARRAY, _CANNOT,
      "An array that DLPack cannot describe is refused by a BufferError."),
+    ("refused-freed", HABIT, "2021.12", ARRAY, "",
+     "An array whose export was refused goes with its last reference."),
+    ("not-exported", MUST, "2021.12", PYTHON, _TWO_METHODS,
+     "An array that the target lists as refused, because DLPack cannot describe it, is not "
+     "exported."),
+    ("device-stream", SHOULD, "2021.12", ARRAY,
+     "``> 2``: stream number represented as a Python integer.",
+     "Every value of `stream` that the device has is taken: -1, a stream, the default stream "
+     "(1 for CUDA, 0 for ROCm), and 2 for CUDA."),
+    ("device-stream-refused", SHOULD, "2021.12", ARRAY,
+     "is disallowed due to its ambiguity",
+     "The values of `stream` that the device has not are refused: 0 for CUDA, 1 and 2 for ROCm."),
+    ("device-order", MUST, "2021.12", ARRAY,
+     "to instruct the producer to ensure that operations can safely be performed on the array",
+     "Work on the consumer's stream comes after what the producer has in flight; None, or no "
+     "stream, is the legacy default stream."),
+    ("device-no-sync", MUST, "2021.12", ARRAY, "producer must not perform any synchronization",
+     "`stream=-1` makes no event, and waits for nothing."),
+    ("device-own", SHOULD, "2023.12", ARRAY,
+     "the exported capsule should be on the same device as ``self`` is",
+     "`dl_device` of the array's own device is taken, and gives the same memory."),
+    ("device-to-cpu", MUST, "2023.12", ARRAY,
+     "a synchronization must be performed to ensure data safety",
+     "What `dl_device=(1, 0)` gives of device memory may be read by the host at once."),
+    ("device-copy-false", MUST, "2023.12", ARRAY, _NEVER_COPY,
+     "`dl_device=(1, 0)` and `copy=False` give the array's own memory, or a BufferError or "
+     "ValueError."),
+    ("device-current", HABIT, "2021.12", ARRAY, "",
+     "An export leaves the thread's current context, or device, as it was."),
+    ("device-events", HABIT, "2021.12", ARRAY, "",
+     "The events that exports make do not grow in number."),
     ("table-capsule", MUST, "", HEADER.format("1.3"), _TABLE,
      "The C table is found on the type, in a capsule of that name."),
     ("table-spelling", HABIT, "", HEADER.format("1.3"), "",
@@ -275,6 +316,8 @@ CONSUMER = _rules(
      "A struct with the flag IS_COPIED is taken."),
     ("read-only", SHOULD, "2023.12", HEADER.format("1.1"), _READ_ONLY,
      "What was taken with the flag READ_ONLY says that it may not be written, or is a copy."),
+    ("writable", HABIT, "2023.12", HEADER.format("1.1"), "",
+     "What was taken without the flag READ_ONLY, and without a copy, may be written."),
     ("read-only-taken", SHOULD, "2023.12", ARRAY, _IGNORE,
      "Memory with the flag READ_ONLY is not refused."),
     ("unknown-dtype", MUST, "", HEADER.format("1.1"),
@@ -286,6 +329,11 @@ CONSUMER = _rules(
      "A device that the consumer refuses is refused by a BufferError."),
     ("propagates", MUST, "2023.12", FROM, "``from_dlpack`` must propagate such exceptions.",
      "What the producer's methods raise reaches the caller, itself or as the stated cause."),
+    ("error-kept", HABIT, "2021.12", PYTHON, "",
+     "A refusal reaches the caller, and the memory its owner, where the capsule has a destructor "
+     "in Python and nobody else keeps it."),
+    ("no-capsule", HABIT, "2021.12", PYTHON, "",
+     "A function that takes capsules bears what is none."),
     ("no-methods", SHOULD, "2023.12", FROM,
      "If the ``__dlpack__`` and ``__dlpack_device__`` methods are not present on the input array.",
      "An object without the methods is an AttributeError."),
@@ -304,6 +352,8 @@ CONSUMER = _rules(
     ("empty", SHOULD, "", HEADER.format("1.1"),
      "if the tensor is of size zero, then the data pointer should be set to `NULL`",
      "NULL data of an array without elements are taken."),
+    ("row-major", HABIT, "", HEADER.format("1.1"), "",
+     "A row-major array is taken whatever its strides along extents of one or none say."),
     ("missing-data", HABIT, "", HEADER.format("1.1"), "",
      "NULL data of an array with elements are refused."),
     ("table-no-borrow", MUST, "", HEADER.format("1.3"),

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from . import rules
+from . import drivers, rules
 from .catalogue import (
     CRASH,
     ERROR,
@@ -28,13 +28,14 @@ from .catalogue import (
     PASS,
     Check,
     Finding,
+    TargetError,
     checks,
     finding,
     level_of,
     outcome,
     select,
 )
-from .partner import Consumer, Producer, consumer_of, producer_of
+from .partner import Consumer, Producer, consumer_of, producer_of, said
 
 CRASHES = 2  # of one rule in one case; what else is like it is not run any more
 TIMEOUT = 120.0  # seconds that one check, or the import of a library, may take
@@ -83,6 +84,8 @@ def badge(report: Report) -> str:
         parts.append(f"{crashes} CRASH")
     if report.errors:
         parts.append(f"{len(report.errors)} checks failed themselves")
+    if report.count(NA) == len(report.findings):
+        return " | ".join([*parts, "nothing was checked"])
     return " | ".join([*parts, "conforms" if report else "does not conform"])
 
 
@@ -121,16 +124,34 @@ class Here:
         pass
 
 
-class TargetError(Exception):
-    """The library could not be loaded, or does not make what a check needs."""
+class Nowhere:
+    """Runs nothing: the fake driver that was named cannot be built."""
+
+    def __init__(self, claims: str, reason: str) -> None:
+        self.claims, self.reason = claims, reason
+
+    def run(self, one: Check) -> Finding:
+        return finding(one, one.rule.level, NA, self.reason)
+
+    def close(self) -> None:
+        pass
+
+
+def search_path() -> list[str]:
+    """Where a child looks for modules: where this process does, in this order, so that it checks
+    the same copy of a library; the kit's own folder comes last."""
+    paths = [*filter(None, sys.path), str(Path(__file__).resolve().parents[1])]
+    return list(dict.fromkeys(paths))
 
 
 class Elsewhere:
     """Runs checks in a child process, and in another one after a crash."""
 
-    def __init__(self, side: str, target: str, claims: str = "", wants: str = "object") -> None:
+    def __init__(self, side: str, target: str, claims: str = "", **options: Any) -> None:
         self.side, self.target = side, target
-        self._options = {"claims": claims, "wants": wants}
+        if driver := options.pop("driver", ""):
+            options["driver"] = (driver, str(drivers.built(driver)))
+        self._options = {"claims": claims} | options
         self._child: subprocess.Popen[bytes] | None = None
         self._said: Any = None
         self._crashed: collections.Counter[str] = collections.Counter()
@@ -139,8 +160,7 @@ class Elsewhere:
 
     def _begin(self) -> None:
         environment = dict(os.environ)
-        paths = [str(Path(__file__).resolve().parents[1]), *filter(None, sys.path)]
-        environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+        environment["PYTHONPATH"] = os.pathsep.join(search_path())
         self._said = tempfile.TemporaryFile()  # noqa: SIM115
         self._child = subprocess.Popen(
             [sys.executable, "-m", "dlshim_testing.worker", self.side, self.target],
@@ -194,6 +214,8 @@ class Elsewhere:
             self._begin()
         self._send(one.name)
         answer = self._answer()
+        if answer is not None and "error" in answer:
+            raise TargetError(f"{self.target}: {answer['error']}")
         if answer is not None:
             return Finding(**answer)
         words = self._last_words()
@@ -236,11 +258,37 @@ def named(target: Any) -> str:
     return f"{module}:{name}"
 
 
+#: What a process of its own can be told; everything else belongs to the target.
+TOLD = ("driver", "dtypes", "wants")
+
+
 def runner(side: str, target: Any, isolate: bool, claims: str, **options: Any) -> Runner:
+    """What runs the checks; TargetError where the target cannot be loaded."""
+    options = {name: value for name, value in options.items() if value}
+    rules.edition(claims)
+    if driver := options.get("driver"):
+        if not isolate:
+            raise ValueError("a fake driver needs a process of its own: pass isolate=True")
+        drivers.named(driver)
+        try:
+            drivers.built(driver)
+        except drivers.Unavailable as why:
+            return Nowhere(claims or "nothing", str(why))
     if isolate:
-        return Elsewhere(side, named(target), claims, options.get("wants", "object"))
+        if others := sorted(options.keys() - set(TOLD)):
+            kind = side.capitalize()
+            raise TypeError(
+                f"a process of its own cannot be passed {', '.join(others)}: make a {kind} with "
+                "them that can be imported by name, or pass isolate=False"
+            )
+        return Elsewhere(side, named(target), claims, **options)
     partner_of: Callable[..., Any] = producer_of if side == "producer" else consumer_of
-    return Here(partner_of(target, claims=claims, **options))
+    try:
+        return Here(partner_of(target, claims=claims, **options))
+    except Exception as error:
+        if not isinstance(target, str):
+            raise
+        raise TargetError(f"{target}: {said(error)}") from error
 
 
 def _report(side: str, target: Any, pattern: str, chosen: Runner) -> Report:
@@ -261,7 +309,8 @@ def check_producer(
     ``isolate=True`` the checks run in a process of their own, and a crash is a finding; the
     function must then be importable by name.  ``claims`` is the edition of the array API that the
     library claims, by default what its namespace says.  ``only`` is a regular expression for names
-    of checks.  Further options are those of `Producer`.
+    of checks.  ``driver`` names a fake driver (such as "13.0" or "hip6") for arrays of a device;
+    it needs ``isolate=True`` and a C compiler.  Further options are those of `Producer`.
     """
     chosen = runner("producer", make, isolate, claims, **options)
     return _report("producer", make, only, chosen)
@@ -275,4 +324,13 @@ def check_consumer(
     return _report("consumer", consume, only, chosen)
 
 
-__all__ = ["Elsewhere", "Here", "Report", "badge", "check_consumer", "check_producer", "checks"]
+__all__ = [
+    "Elsewhere",
+    "Here",
+    "Report",
+    "TargetError",
+    "badge",
+    "check_consumer",
+    "check_producer",
+    "checks",
+]

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
@@ -71,18 +71,40 @@ def layouts(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[tuple[int, ...], i
     return tuple(strides), lowest(shape, strides) + draw(st.sampled_from((0, 0, 1, 8)))
 
 
-@st.composite
+def among(what: str, names: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
+    """One name, or several; a ValueError where one is not known, or there is none."""
+    names, known = (names,) if isinstance(names, str) else tuple(names), tuple(known)
+    wrong = [name for name in names if name not in known]
+    if wrong or not names:
+        found = f"{wrong[0]!r} is no name" if wrong else "no name is given"
+        raise ValueError(f"{what}: {found}; the names are {', '.join(map(repr, known))}")
+    return names
+
+
 def tensors(
-    draw: st.DrawFn,
     *,
-    dtypes: tuple[str, ...] = DTYPES,
+    dtypes: Iterable[str] = DTYPES,
     dimensions: int = 4,
     empty: bool = True,
     strided: bool = True,
     byte_offsets: bool = True,
     read_only: bool = True,
+) -> st.SearchStrategy[Tensor]:
+    """Tensors; each keyword leaves a peculiarity out.  `dtypes` is a name, or several."""
+    names = among("dtypes", dtypes, caps.DTYPES)
+    return _tensors(names, dimensions, empty, strided, byte_offsets, read_only)
+
+
+@st.composite
+def _tensors(
+    draw: st.DrawFn,
+    dtypes: tuple[str, ...],
+    dimensions: int,
+    empty: bool,
+    strided: bool,
+    byte_offsets: bool,
+    read_only: bool,
 ) -> Tensor:
-    """Tensors; each keyword leaves a peculiarity out."""
     shape = draw(shapes(dimensions, empty=empty))
     strides, start = draw(layouts(shape)) if strided else (caps.row_major(shape), 0)
     dtype = draw(st.sampled_from(dtypes))
@@ -92,13 +114,19 @@ def tensors(
     return Tensor(shape, dtype, strides, start, offset, readonly)
 
 
-@st.composite
 def producers(
-    draw: st.DrawFn,
     tensor: st.SearchStrategy[Tensor] | None = None,
-    generations: tuple[str, ...] = WITH_METHODS,
+    generations: Iterable[str] = WITH_METHODS,
+) -> st.SearchStrategy[Any]:
+    """Objects that offer a tensor by one generation of the protocol; `generations` is a name, or
+    several."""
+    return _producers(tensor, among("generations", generations, GENERATIONS))
+
+
+@st.composite
+def _producers(
+    draw: st.DrawFn, tensor: st.SearchStrategy[Tensor] | None, generations: tuple[str, ...]
 ) -> Any:
-    """Objects that offer a tensor by one generation of the protocol."""
     kind = GENERATIONS[draw(st.sampled_from(generations))]
     return draw(tensors() if tensor is None else tensor).of(kind)
 

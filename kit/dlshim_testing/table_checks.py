@@ -9,7 +9,7 @@ from .catalogue import Broken, NotApplicable, check, insist
 from .doubles import capsules as caps
 from .doubles.ctable import NAME, Table
 from .exports import LAYOUTS, prepared, view_of
-from .partner import Producer, said
+from .partner import Producer, given, said
 from .producer_checks import FEW, REFUSED, answers, one_of
 
 NEW, OLD = "__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"
@@ -156,7 +156,7 @@ def table_stream(p: Producer) -> None:
 @check("producer", "table-refusals", REFUSED, risky=True)
 def table_refusals(p: Producer, which: str) -> None:
     name, make = one_of(p.refused, which)
-    array = make()
+    array = given(f"refused=[{name!r}]", make)
     table = table_of(array)
     error = answers(array, max_version=(1, 0))
     if error is None:

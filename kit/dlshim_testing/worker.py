@@ -7,9 +7,11 @@ import gc
 import json
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
-from .catalogue import checks, outcome
+from . import drivers
+from .catalogue import TargetError, checks, outcome
 from .partner import consumer_of, producer_of, said
 
 
@@ -24,11 +26,10 @@ def main(side: str, target: str) -> None:
 
     options = {name: value for name, value in json.loads(sys.stdin.readline()).items() if value}
     try:
-        if side == "producer":
-            options.pop("wants", None)
-            partner: Any = producer_of(target, **options)
-        else:
-            partner = consumer_of(target, **options)
+        if driver := options.pop("driver", None):
+            drivers.start(*driver)  # before anything looks for libcuda
+        partner_of: Callable[..., Any] = producer_of if side == "producer" else consumer_of
+        partner = partner_of(target, **options)
         answer({"claims": partner.claims})
     except Exception as error:
         answer({"error": said(error)})
@@ -38,7 +39,10 @@ def main(side: str, target: str) -> None:
     gc.collect()
     gc.freeze()
     for line in sys.stdin:
-        answer(outcome(every[json.loads(line)], partner)._asdict())
+        try:
+            answer(outcome(every[json.loads(line)], partner)._asdict())
+        except TargetError as error:
+            answer({"error": str(error)})
     # What a library does when the interpreter ends is no business of the checks.
     os._exit(0)
 

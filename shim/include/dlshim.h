@@ -24,7 +24,7 @@ struct DLManagedTensorVersioned;
 extern "C" {
 #endif
 
-/* As DLDataType: code 0 int, 1 uint, 2 float, 4 bfloat, 5 complex, 6 bool. */
+/* As DLDataType: code 0 int, 1 uint, 2 float, 4 bfloat, 5 complex, 6 bool; lanes 1, as a rule. */
 typedef struct {
     uint8_t code, bits;
     uint16_t lanes;
@@ -45,11 +45,11 @@ enum { DLSHIM_READ_ONLY = 1 }; /* flags are DLPACK_FLAG_BITMASK_* */
 /* Memory on the host needs none. */
 typedef struct {
     int32_t kind;
-    uint64_t handle; /* of DLSHIM_STREAM, as __dlpack__ takes it: CUDA 1, 2 or a cudaStream_t */
+    uint64_t handle; /* as __dlpack__ takes it; of CUDA 1, 2, a cudaStream_t, never 0 */
 } dlshim_stream;
 
 enum {
-    DLSHIM_STREAM_DEFAULT = 0, /* in: the default stream; out: not known, so others wait */
+    DLSHIM_STREAM_DEFAULT = 0, /* in: the default one; out: not known, others wait for the device */
     DLSHIM_STREAM = 1,         /* in: yours; out: the one with the unfinished work */
     DLSHIM_STREAM_READY = 2,   /* the data are ready: nobody waits */
     DLSHIM_STREAM_WAIT = 3     /* in only: the host waits until they are */
@@ -69,7 +69,7 @@ typedef struct {
                                  * memory is copied there if it must; or DLSHIM_ANY_DEVICE */
     int32_t device_id;
     dlshim_stream stream; /* that you will read or write on */
-    int64_t alignment;    /* in bytes, a power of two; 0: any */
+    int64_t alignment;    /* in bytes, a power of two up to 2^30; 0: any */
     int32_t contiguous;   /* 1: row-major */
     int32_t writable;     /* 1: you write; the object sees it, so IF_NEEDED means NEVER */
     int32_t copy;         /* DLSHIM_COPY_* */
@@ -190,8 +190,8 @@ dlshim_borrow_end(dlshim_view *view)
 }
 
 /* A new dlshim.Tensor, which speaks every protocol and owns what you passed: the deleter is called
- * once, on any thread, without the GIL.  NULL with an exception: all stays yours.  stream NULL: the
- * default. */
+ * once, on any thread, without the GIL.  NULL with an exception: all stays yours.  stream NULL:
+ * DLSHIM_STREAM_DEFAULT. */
 static inline PyObject *
 dlshim_export(struct DLManagedTensorVersioned *tensor, const dlshim_stream *stream)
 {

@@ -36,7 +36,7 @@ dls_ctable_failed(int code)
         (void)dls_error_forget();
     }
     else if (PyErr_Occurred() == NULL) {
-        PyErr_SetString(PyExc_BufferError, "the C table failed without saying why");
+        PyErr_Format(PyExc_BufferError, "the C table failed without saying why");
     }
     return NULL;
 }

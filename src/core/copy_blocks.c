@@ -36,53 +36,52 @@
 
 /* A block of `side` vectors.  Zipping the first half of them with the second half, as
  * often as it can be halved, turns columns into rows. */
-#define DEFINE_BLOCK(size_, side)                                               \
-    static inline void block_##size_(char *to, const char *from, int64_t pitch, \
-                                     int64_t step)                              \
-    {                                                                           \
-        dls_vector_##size_ v[side], zipped[side];                               \
-        UNROLL for (int i = 0; i < side; i++)                                   \
-        {                                                                       \
-            memcpy(&v[i], from + i * step, 16);                                 \
-        }                                                                       \
-        UNROLL for (int halves = 1; halves < side; halves *= 2)                 \
-        {                                                                       \
-            UNROLL for (int i = 0; i < side / 2; i++)                           \
-            {                                                                   \
-                zipped[2 * i] = ZIP_LOW_##size_(v[i], v[i + side / 2]);         \
-                zipped[2 * i + 1] = ZIP_HIGH_##size_(v[i], v[i + side / 2]);    \
-            }                                                                   \
-            UNROLL for (int i = 0; i < side; i++)                               \
-            {                                                                   \
-                v[i] = zipped[i];                                               \
-            }                                                                   \
-        }                                                                       \
-        UNROLL for (int i = 0; i < side; i++)                                   \
-        {                                                                       \
-            memcpy(to + i * pitch, &v[i], 16);                                  \
-        }                                                                       \
+#define DEFINE_BLOCK(kind, size_, side)                                              \
+    kind void block_##size_(char *to, const char *from, int64_t pitch, int64_t step) \
+    {                                                                                \
+        dls_vector_##size_ v[side], zipped[side];                                    \
+        UNROLL for (int i = 0; i < side; i++)                                        \
+        {                                                                            \
+            memcpy(&v[i], from + i * step, 16);                                      \
+        }                                                                            \
+        UNROLL for (int halves = 1; halves < side; halves *= 2)                      \
+        {                                                                            \
+            UNROLL for (int i = 0; i < side / 2; i++)                                \
+            {                                                                        \
+                zipped[2 * i] = ZIP_LOW_##size_(v[i], v[i + side / 2]);              \
+                zipped[2 * i + 1] = ZIP_HIGH_##size_(v[i], v[i + side / 2]);         \
+            }                                                                        \
+            UNROLL for (int i = 0; i < side; i++)                                    \
+            {                                                                        \
+                v[i] = zipped[i];                                                    \
+            }                                                                        \
+        }                                                                            \
+        UNROLL for (int i = 0; i < side; i++)                                        \
+        {                                                                            \
+            memcpy(to + i * pitch, &v[i], 16);                                       \
+        }                                                                            \
     }
 
 #else
 
-#define DEFINE_BLOCK(size_, side)                                               \
-    static inline void block_##size_(char *to, const char *from, int64_t pitch, \
-                                     int64_t step)                              \
-    {                                                                           \
-        for (int row = 0; row < side; row++) {                                  \
-            for (int column = 0; column < side; column++) {                     \
-                memcpy(to + row * pitch + column * size_,                       \
-                       from + column * step + row * size_, size_);              \
-            }                                                                   \
-        }                                                                       \
+#define DEFINE_BLOCK(kind, size_, side)                                              \
+    kind void block_##size_(char *to, const char *from, int64_t pitch, int64_t step) \
+    {                                                                                \
+        for (int row = 0; row < side; row++) {                                       \
+            for (int column = 0; column < side; column++) {                          \
+                memcpy(to + row * pitch + column * size_,                            \
+                       from + column * step + row * size_, size_);                   \
+            }                                                                        \
+        }                                                                            \
     }
 
 #endif
 
-DEFINE_BLOCK(1, 16)
-DEFINE_BLOCK(2, 8)
-DEFINE_BLOCK(4, 4)
-DEFINE_BLOCK(8, 2)
+/* Larger ones are called: each tile has its block twice. */
+DEFINE_BLOCK(static, 1, 16)
+DEFINE_BLOCK(static, 2, 8)
+DEFINE_BLOCK(static inline, 4, 4)
+DEFINE_BLOCK(static inline, 8, 2)
 
 static inline int64_t
 least(int64_t a, int64_t b)

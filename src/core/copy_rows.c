@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "core/base.h"
+
 /* One row: n items of `size` bytes, `step` bytes apart. */
 typedef void row_copy(char *to, const char *from, int64_t n, int64_t step,
                       int64_t size);
@@ -13,62 +15,80 @@ typedef void row_copy(char *to, const char *from, int64_t n, int64_t step,
 /* --- any step --------------------------------------------------------------- */
 
 /* memcpy of a constant size is one or two moves, whatever the alignment. */
-#define DEFINE_ROW(name, MOVE, SIZE)                                      \
-    static void name(char *to, const char *from, int64_t n, int64_t step, \
-                     int64_t size)                                        \
-    {                                                                     \
-        (void)size;                                                       \
-        for (; n >= 4; n -= 4, to += 4 * (SIZE), from += 4 * step) {      \
-            MOVE(to, from);                                               \
-            MOVE(to + (SIZE), from + step);                               \
-            MOVE(to + 2 * (SIZE), from + 2 * step);                       \
-            MOVE(to + 3 * (SIZE), from + 3 * step);                       \
-        }                                                                 \
-        for (; n > 0; n--, to += (SIZE), from += step) {                  \
-            MOVE(to, from);                                               \
-        }                                                                 \
-    }
-
 #define MOVE_1(to, from) memcpy(to, from, 1)
 #define MOVE_2(to, from) memcpy(to, from, 2)
 #define MOVE_4(to, from) memcpy(to, from, 4)
 #define MOVE_8(to, from) memcpy(to, from, 8)
 #define MOVE_16(to, from) memcpy(to, from, 16)
-/* Other sizes in two halves of a constant size, which overlap. */
-#define HALVES(to, from, half) \
-    (memcpy(to, from, half), memcpy((to) + size - (half), (from) + size - (half), half))
-#define MOVE_3_TO_4(to, from) HALVES(to, from, 2)
-#define MOVE_5_TO_8(to, from) HALVES(to, from, 4)
-#define MOVE_9_TO_16(to, from) HALVES(to, from, 8)
-#define MOVE_17_TO_32(to, from) HALVES(to, from, 16)
-#define MOVE_33_TO_64(to, from) HALVES(to, from, 32)
-#define MOVE_ANY(to, from) memcpy(to, from, (size_t)size)
 
-DEFINE_ROW(row_1, MOVE_1, 1)
-DEFINE_ROW(row_2, MOVE_2, 2)
-DEFINE_ROW(row_4, MOVE_4, 4)
-DEFINE_ROW(row_8, MOVE_8, 8)
-DEFINE_ROW(row_16, MOVE_16, 16)
-DEFINE_ROW(row_3_to_4, MOVE_3_TO_4, size)
-DEFINE_ROW(row_5_to_8, MOVE_5_TO_8, size)
-DEFINE_ROW(row_9_to_16, MOVE_9_TO_16, size)
-DEFINE_ROW(row_17_to_32, MOVE_17_TO_32, size)
-DEFINE_ROW(row_33_to_64, MOVE_33_TO_64, size)
-DEFINE_ROW(row_any, MOVE_ANY, size)
+#define DEFINE_ROW(size_)                                                        \
+    static void row_##size_(char *to, const char *from, int64_t n, int64_t step, \
+                            int64_t DLS_UNUSED(size))                            \
+    {                                                                            \
+        for (; n >= 4; n -= 4, to += 4 * size_, from += 4 * step) {              \
+            MOVE_##size_(to, from);                                              \
+            MOVE_##size_(to + size_, from + step);                               \
+            MOVE_##size_(to + 2 * size_, from + 2 * step);                       \
+            MOVE_##size_(to + 3 * size_, from + 3 * step);                       \
+        }                                                                        \
+        for (; n > 0; n--, to += size_, from += step) {                          \
+            MOVE_##size_(to, from);                                              \
+        }                                                                        \
+    }
+
+DEFINE_ROW(1)
+DEFINE_ROW(2)
+DEFINE_ROW(4)
+DEFINE_ROW(8)
+DEFINE_ROW(16)
+
+/* Items of other sizes in two halves of a constant size, which overlap. */
+#define DEFINE_HALVES(half)                                                        \
+    static void halves_##half(char *to, const char *from, int64_t n, int64_t step, \
+                              int64_t size)                                        \
+    {                                                                              \
+        for (; n > 0; n--, to += size, from += step) {                             \
+            memcpy(to, from, half);                                                \
+            memcpy(to + size - half, from + size - half, half);                    \
+        }                                                                          \
+    }
+
+DEFINE_HALVES(2)
+DEFINE_HALVES(4)
+DEFINE_HALVES(8)
+DEFINE_HALVES(16)
+DEFINE_HALVES(32)
+
+static void
+row_any(char *to, const char *from, int64_t n, int64_t step, int64_t size)
+{
+    for (; n > 0; n--, to += size, from += step) {
+        memcpy(to, from, (size_t)size);
+    }
+}
 
 static row_copy *
 any_step(int64_t size)
 {
-    static row_copy *const small[] = {
-        [1] = row_1,        [2] = row_2,        [3] = row_3_to_4,   [4] = row_4,
-        [5] = row_5_to_8,   [6] = row_5_to_8,   [7] = row_5_to_8,   [8] = row_8,
-        [9] = row_9_to_16,  [10] = row_9_to_16, [11] = row_9_to_16, [12] = row_9_to_16,
-        [13] = row_9_to_16, [14] = row_9_to_16, [15] = row_9_to_16, [16] = row_16,
-    };
-    return size <= 16   ? small[size]
-           : size <= 32 ? row_17_to_32
-           : size <= 64 ? row_33_to_64
-                        : row_any;
+    switch (size) {
+    case 1:
+        return row_1;
+    case 2:
+        return row_2;
+    case 4:
+        return row_4;
+    case 8:
+        return row_8;
+    case 16:
+        return row_16;
+    default:
+        return size < 4     ? halves_2
+               : size < 8   ? halves_4
+               : size < 16  ? halves_8
+               : size <= 32 ? halves_16
+               : size <= 64 ? halves_32
+                            : row_any;
+    }
 }
 
 /* --- one item, over and over ------------------------------------------------ */
@@ -91,7 +111,7 @@ dls_copy_repeat(char *to, int64_t unit, int64_t total)
     }
 }
 
-/* Items of 2, 4 or 8 bytes: eight bytes full of them. */
+/* Items of 1, 2, 4 or 8 bytes: eight bytes full of them. */
 static uint64_t
 eight_bytes(const char *item, int64_t size)
 {
@@ -99,6 +119,8 @@ eight_bytes(const char *item, int64_t size)
     uint32_t four;
     uint64_t eight;
     switch (size) {
+    case 1:
+        return 0x0101010101010101u * (uint8_t)*item;
     case 2:
         memcpy(&two, item, 2);
         return 0x0001000100010001u * two;
@@ -132,10 +154,6 @@ fill(char *to, const char *from, int64_t n, int64_t step, int64_t size)
     uint64_t pattern[2];
     int64_t total = n * size;
     (void)step;
-    if (size == 1) {
-        memset(to, *from, (size_t)n);
-        return;
-    }
     if (total < 16 || total > REPEATED || size > 16 || 16 % size != 0) {
         memcpy(to, from, (size_t)size);
         dls_copy_repeat(to, size, total);

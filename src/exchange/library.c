@@ -459,8 +459,8 @@ module_is_older(dls_state *state, const char *name, long major, long minor)
     const char *text = text_attribute(module, "__version__", &owner);
     if (text != NULL) {
         char *end;
-        long have = strtol(text, &end, 10);
-        long next = *end == '.' ? strtol(end + 1, NULL, 10) : 0;
+        long long have = strtoll(text, &end, 10);
+        long long next = *end == '.' ? strtoll(end + 1, NULL, 10) : 0;
         older = have < major || (have == major && next < minor);
     }
     Py_XDECREF(owner);

@@ -8,6 +8,7 @@
 #include "exchange/plan_memory.h"
 #include "exchange/probe.h"
 #include "python/errors.h"
+#include "python/in_python.h"
 
 const char dls_protocol_names[DLS_PROTOCOL_COUNT][32] = {
 #define NAME(name, attribute, text) text,
@@ -98,6 +99,7 @@ typedef struct {
     const dls_authored *authored; /* or NULL */
     Py_ssize_t dlpack_at;         /* of the class that defines __dlpack__ */
     Py_ssize_t library_at;        /* of the class that the row of the library names */
+    bool is_ours;                 /* dlshim.producer has put __dlpack__ there */
 } search;
 
 /* Position of the first class from `start` on whose own dict has `name`, and in *value
@@ -134,6 +136,17 @@ static PyObject *
 method_of_all(PyTypeObject *type, PyObject *value)
 {
     return dls_type_has_dict(type) ? NULL : dls_method_lasting(type, value);
+}
+
+/* Has dlshim.producer put this method on a class?  No other is one of `object`. */
+static bool
+is_ours(PyObject *value)
+{
+    PyObject *owner = Py_IS_TYPE(value, &PyMethodDescr_Type)
+                          ? PyObject_GetAttrString(value, "__objclass__")
+                          : NULL;
+    Py_XDECREF(owner);
+    return owner == (PyObject *)&PyBaseObject_Type;
 }
 
 /* A method of the author's: a name by which it is looked up, or a function.  True:
@@ -177,6 +190,7 @@ find_protocols(search *s)
         if (offered && i == DLS_PROTOCOL_DLPACK) {
             s->dlpack_at = at;
             plan->method = method_of_all(plan->type, value);
+            s->is_ours = is_ours(value);
         }
         Py_XDECREF(value);
     }
@@ -322,8 +336,38 @@ find_ctable(search *s)
     return 0;
 }
 
+static void
+take_inner(dls_plan *plan, const dls_authored *authored)
+{
+    if (authored->inner != Py_None) {
+        plan->inner = Py_NewRef(authored->inner);
+        plan->inner_is_called = authored->inner_is_called != 0;
+    }
+}
+
+/* What stands behind our own methods.  An inner array is exported in place of the
+ * object.  dls_plan_known, which is hot, finds no such plan: it is kept with those of
+ * instances.  Where the author answers no device question, we would export to answer
+ * it, so that it is not put. */
 static int
-find_in_type(dls_state *state, dls_plan *plan, const dls_authored *authored)
+find_behind_ours(dls_state *state, PyObject *obj, dls_plan *plan)
+{
+    dls_authored authored;
+    if (dls_authored_find(state, obj, 0, 0, false, &authored) < 0) {
+        return -1;
+    }
+    take_inner(plan, &authored);
+    plan->on_instance = plan->inner != NULL;
+    if (authored.dlpack != Py_None && authored.device == Py_None) {
+        plan->has_device = false;
+    }
+    Py_DECREF(authored.owner);
+    return 0;
+}
+
+static int
+find_in_type(dls_state *state, PyObject *obj, dls_plan *plan,
+             const dls_authored *authored)
 {
     PyObject *mro = PyObject_GetAttr((PyObject *)plan->type, state->names.mro);
     search s = {.state = state,
@@ -336,9 +380,10 @@ find_in_type(dls_state *state, dls_plan *plan, const dls_authored *authored)
     if (mro != NULL && PyTuple_Check(mro)) {
         found = find_protocols(&s) == 0 && find_library(&s) == 0 && find_device(&s) == 0
                 && find_lasting(&s) == 0 && find_ctable(&s) == 0;
+        found = found && (!s.is_ours || find_behind_ours(state, obj, plan) == 0);
     }
     else if (mro != NULL) {
-        PyErr_SetString(PyExc_TypeError, "type.__mro__ is not a tuple");
+        PyErr_Format(PyExc_TypeError, "type.__mro__ is not a tuple");
     }
     Py_XDECREF(mro);
     return found ? 0 : -1;
@@ -401,7 +446,7 @@ find_in_object(dls_state *state, PyObject *obj, dls_plan *plan, bool authored)
 }
 
 static void
-raise_unsupported(dls_state *state, PyObject *obj)
+raise_unsupported(dls_state *state, PyObject *obj, bool authored)
 {
     PyObject *name = dls_type_name(obj);
     if (name == NULL) {
@@ -413,7 +458,10 @@ raise_unsupported(dls_state *state, PyObject *obj)
         "'%U' object offers none of __dlpack__, DLPack's C exchange API, a capsule "
         "function, __cuda_array_interface__, __sycl_usm_array_interface__, "
         "__array_struct__, __array_interface__ or the buffer protocol; pass %s instead",
-        name, cure != NULL ? cure : "an array");
+        name,
+        cure != NULL ? cure
+        : authored   ? "the name of its array as inner= to dlshim.producer"
+                     : "an array");
     Py_DECREF(name);
 }
 
@@ -451,6 +499,23 @@ dls_plan_drop(dls_plan *plan)
     }
 }
 
+int
+dls_authored_find(dls_state *state, PyObject *obj, unsigned level,
+                  unsigned device_level, bool device, dls_authored *authored)
+{
+    PyObject *found = dls_in_python_with(state, "authored", "(OIIi)", obj, level,
+                                         device_level, (int)device);
+    authored->owner = found;
+    if (found != NULL
+        && PyArg_ParseTuple(found, "OpOOn", &authored->inner,
+                            &authored->inner_is_called, &authored->dlpack,
+                            &authored->device, &authored->at)) {
+        return 0;
+    }
+    Py_XDECREF(found);
+    return -1;
+}
+
 dls_plan *
 dls_plan_new_authored(dls_state *state, PyObject *obj, const dls_authored *authored)
 {
@@ -458,13 +523,17 @@ dls_plan_new_authored(dls_state *state, PyObject *obj, const dls_authored *autho
     if (plan == NULL) {
         return NULL;
     }
-    if (find_in_type(state, plan, authored) == 0
+    if (authored != NULL && authored->inner != Py_None) {
+        take_inner(plan, authored);
+        return plan;
+    }
+    if (find_in_type(state, obj, plan, authored) == 0
         && find_in_object(state, obj, plan, authored != NULL) == 0) {
         if (plan->offers != 0) {
             assert(dls_plan_check(plan));
             return plan;
         }
-        raise_unsupported(state, obj);
+        raise_unsupported(state, obj, authored != NULL);
     }
     else {
         dls_refuse_from_pending(state, obj, "looking for its protocols failed");
@@ -477,19 +546,6 @@ dls_plan *
 dls_plan_new(dls_state *state, PyObject *obj)
 {
     return dls_plan_new_authored(state, obj, NULL);
-}
-
-dls_plan *
-dls_plan_new_inner(dls_state *state, PyObject *obj, PyObject *name, bool is_called)
-{
-    dls_plan *plan = plan_new(state, Py_TYPE(obj));
-    if (plan == NULL) {
-        Py_DECREF(name);
-        return NULL;
-    }
-    plan->inner = name;
-    plan->inner_is_called = is_called;
-    return plan;
 }
 
 /* Tensors own what they hold, so an export of one needs no reference to it (T10). */

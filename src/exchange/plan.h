@@ -98,8 +98,8 @@ typedef struct dls_plan {
      * `name` is NULL where `method` is one of those that super() leads to. */
     PyObject *name, *device_name;
     /* The attribute of such a class that has its inner array, or the method that
-     * returns it (inner_is_called).  Then nothing else of the plan is used.  Strong, or
-     * NULL. */
+     * returns it (inner_is_called).  What else is in the plan serves objects whose
+     * __dlpack__ is another one by now.  Strong, or NULL. */
     PyObject *inner;
     /* Of the library's own class (no subclass), found on a class that cannot be
      * changed; an attribute that is put on a class before it later is not seen. Strong,
@@ -186,21 +186,25 @@ void dls_plan_leave_host(dls_plan *plan, bool forget_forms);
  * UnsupportedObjectError when the object offers no protocol, or with what looking
  * raised. */
 dls_plan *dls_plan_new(dls_state *state, PyObject *obj);
-/* What the author of a class that dlshim.producer changed wrote himself (`authored` in
- * shim/arrays.py): each NULL or None, the name of a method, or a function.  `at`: the
- * position of the class that has the first. */
+/* What the author of a class that dlshim.producer changed wrote himself: `authored` in
+ * shim/arrays.py.  dlpack, device: each NULL or None, the name of a method, or a
+ * function.  The members are borrowed from `owner`. */
 typedef struct {
+    PyObject *owner; /* strong */
+    PyObject *inner; /* the name of what has or gives an inner array, or None */
+    int inner_is_called;
     PyObject *dlpack, *device;
-    Py_ssize_t at;
+    Py_ssize_t at; /* the position of the class that has dlpack */
 } dls_authored;
+/* Find that: `level` and `device_level` of his methods for obj run already; device: the
+ * device is asked for.  0, or -1 with an exception. */
+int dls_authored_find(dls_state *state, PyObject *obj, unsigned level,
+                      unsigned device_level, bool device, dls_authored *authored);
 /* The same as dls_plan_new, but what dlshim.producer has put on the class is not
- * looked at: nobody would be asked but ourselves. */
+ * looked at: nobody would be asked but ourselves.  Where there is an inner array,
+ * nothing is looked at. */
 dls_plan *dls_plan_new_authored(dls_state *state, PyObject *obj,
                                 const dls_authored *authored);
-/* A plan for objects that have an inner array, which is exported instead (`name` is
- * stolen).  NULL with MemoryError. */
-dls_plan *dls_plan_new_inner(dls_state *state, PyObject *obj, PyObject *name,
-                             bool is_called);
 /* The one plan of Tensors and raw capsules; NULL with MemoryError. */
 dls_plan *dls_plan_new_of_tensors(dls_state *state);
 

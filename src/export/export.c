@@ -344,7 +344,7 @@ find_ready(const dls_exchange *x, const dls_resolved *resolved,
     *stream = is_object ? given : NULL;
     Py_XINCREF(*stream);
     *ready = (dls_producer_stream){.known = DLS_P_READY};
-    if (resolved->scan.count != 0 && !resolved->copied) {
+    if (resolved->scan.count != 0) {
         *ready = dls_sync_ready_stream(x->state, &x->request, device);
     }
     if (resolved->copied || !x->acquired.not_synced || dls_plan_is_tensor(x->plan)) {

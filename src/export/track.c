@@ -65,8 +65,8 @@ dls_track_ended(void)
 
 /* Whatever goes wrong, the export is not the worse for it. */
 static void
-tell(dls_state *state, PyObject *tensor, const char *kind, unsigned long long number,
-     const dl_tensor *what)
+tell_python(dls_state *state, PyObject *tensor, const char *kind,
+            unsigned long long number, const dl_tensor *what)
 {
     dls_scan scan;
     dls_error err;
@@ -82,8 +82,8 @@ tell(dls_state *state, PyObject *tensor, const char *kind, unsigned long long nu
 void
 dls_track_tensor(dls_state *state, PyObject *tensor)
 {
-    tell(state, tensor, "Tensor", atomic_fetch_add(&last_number, 1),
-         &dls_tensor_data(tensor)->tensor);
+    tell_python(state, tensor, "Tensor", atomic_fetch_add(&last_number, 1),
+                &dls_tensor_data(tensor)->tensor);
 }
 
 void
@@ -94,8 +94,8 @@ dls_track_struct(dls_state *state, void *managed, bool versioned)
         return;
     }
     record->number = atomic_fetch_add(&last_number, 1);
-    tell(state, Py_None, versioned ? "versioned" : "legacy", record->number,
-         dls_managed_tensor(managed, versioned));
+    tell_python(state, Py_None, versioned ? "versioned" : "legacy", record->number,
+                dls_managed_tensor(managed, versioned));
     if (versioned) {
         dl_managed_tensor_versioned *newer = managed;
         record->manager_ctx = newer->manager_ctx;

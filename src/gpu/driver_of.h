@@ -6,10 +6,4 @@
 extern const dls_driver dls_cuda_driver;
 extern const dls_driver dls_hip_driver;
 
-static inline const dls_driver *
-dls_driver_of(int32_t device_type)
-{
-    return device_type == dl_kDLROCM || device_type == dl_kDLROCMHost
-               ? &dls_hip_driver
-               : &dls_cuda_driver;
-}
+const dls_driver *dls_driver_of(int32_t device_type);

@@ -269,7 +269,7 @@ find(uint64_t stream, int device_id, const void *address, dls_place *place,
         return dls_fail(
             err, DLS_EBUFFER,
             "ROCm: no HIP runtime is in this process; import a library that brings "
-            "it, or pass stream=-1 if the data are on the device, and ready");
+            "it. Data that are on the device already, and ready: stream=-1");
     }
     dls_hip_pointer pointer = {.device = -1};
     if (address != NULL) {

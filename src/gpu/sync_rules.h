@@ -47,4 +47,3 @@ extern const dls_word dls_value_names[DLS_VALUES];
 extern const dls_word dls_producer_names[DLS_PRODUCERS];
 extern const dls_word dls_argument_names[DLS_ARGUMENTS];
 extern const dls_word dls_task_names[DLS_TASKS];
-extern const dls_word dls_action_names[DLS_ACTIONS];

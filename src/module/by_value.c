@@ -84,9 +84,7 @@ view(PyObject *module, PyObject *args)
 }
 
 PyMethodDef dls_by_value_methods[] = {
-    {"_dtype", dtype_facts, METH_O, "_dtype($module, value, /)\n--\n\nFacts."},
-    {"_view", view, METH_VARARGS,
-     "_view($module, tensor, dtype, shape, strides, flags, /)\n--\n\n"
-     "Unchecked."},
+    {"_dtype", dtype_facts, METH_O, NULL},
+    {"_view", view, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

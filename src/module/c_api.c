@@ -68,14 +68,47 @@ dls_c_api_forget(const dls_state *state)
 
 /* --- the request ---------------------------------------------------------- */
 
+/* The author of the extension is told which value has no meaning. */
+static int
+refuse_value(const char *what, int64_t value)
+{
+    PyErr_Format(PyExc_ValueError, "%s is %lld: dlshim.h says what it may be", what,
+                 (long long)value);
+    return -1;
+}
+
+/* Used in the two functions that look at the values of a struct. */
+#define CHECK(type, from, member, rule)                                  \
+    if (!(rule)) {                                                       \
+        return refuse_value(#type "." #member, (int64_t)(from)->member); \
+    }
+
+/* No value without a meaning is taken for another (IF_NEEDED, say).  0, or -1. */
+static int
+check_request(const dlshim_request *r)
+{
+    const uint64_t alignment = (uint64_t)r->alignment;
+    CHECK(dlshim_request, r, dtype_count, r->dtypes != NULL || r->dtype_count == 0)
+    CHECK(dlshim_request, r, device_type, r->device_type >= DLSHIM_ANY_DEVICE)
+    CHECK(dlshim_request, r, stream.kind,
+          (uint32_t)r->stream.kind <= DLSHIM_STREAM_WAIT)
+    CHECK(dlshim_request, r, alignment,
+          (alignment & (alignment - 1)) == 0 && alignment <= 1 << 30)
+    CHECK(dlshim_request, r, contiguous, (uint32_t)r->contiguous <= 1)
+    CHECK(dlshim_request, r, writable, (uint32_t)r->writable <= 1)
+    CHECK(dlshim_request, r, copy, (uint32_t)r->copy <= DLSHIM_COPY_ALWAYS)
+    CHECK(dlshim_request, r, reserved, r->reserved == 0)
+    return 0;
+}
+
 /* The request in the form of this file's dlshim.h; `full` is where it is put if that is
- * needed.  A member that dlshim does not know yet must be zero.  NULL with
- * RuntimeError. */
+ * needed.  A member that dlshim does not know yet must be zero.  NULL with ValueError,
+ * or with RuntimeError. */
 static const dlshim_request *
 read_request(const dlshim_request *given, dlshim_request *full)
 {
     if (given != NULL && given->size == sizeof *given) {
-        return given;
+        return check_request(given) < 0 ? NULL : given;
     }
     *full = (dlshim_request)DLSHIM_REQUEST_INIT;
     size_t size = given != NULL ? given->size : 0;
@@ -85,45 +118,41 @@ read_request(const dlshim_request *given, dlshim_request *full)
             ((char *)full)[i] = byte;
         }
         else if (byte != 0) {
-            PyErr_SetString(PyExc_RuntimeError,
-                            "the request is of a newer dlshim.h: update dlshim");
+            PyErr_Format(PyExc_RuntimeError,
+                         "the request is of a newer dlshim.h: update dlshim");
             return NULL;
         }
     }
-    return full;
+    return check_request(full) < 0 ? NULL : full;
 }
 
 /* It asks for nothing that memory of the host could not be as it is. */
 static inline bool
 takes_host_memory(const dlshim_request *request)
 {
-    uint64_t alignment = (uint64_t)request->alignment;
-    return request->device_type <= dl_kDLCPU && request->copy != DLSHIM_COPY_ALWAYS
-           && (alignment & (alignment - 1)) == 0;
+    return request->device_type <= dl_kDLCPU && request->copy != DLSHIM_COPY_ALWAYS;
 }
 
-/* Who writes must reach the object's own memory, unless the user has wrapped the object
- * and said what may be copied. */
+/* Who writes must reach the object's own memory: has the user asked for a copy of it,
+ * which nobody would keep? */
 static bool
-must_not_copy(const dls_state *state, PyObject *obj, const dlshim_request *request)
+writes_in_vain(const dls_state *state, PyObject *obj, const dlshim_request *request)
 {
-    bool wrapped = Py_IS_TYPE(obj, state->producer_type)
-                   && dls_option_given(dls_producer_data(obj)->options,
-                                       DLS_OPTION_copy);
-    return request->copy == DLSHIM_COPY_NEVER
-           || (request->writable != 0 && request->copy == 0 && !wrapped);
+    if (request->writable == 0 || request->copy == DLSHIM_COPY_ALWAYS
+        || !Py_IS_TYPE(obj, state->producer_type)) {
+        return false;
+    }
+    const dls_options *options = dls_producer_data(obj)->options;
+    return dls_option_given(options, DLS_OPTION_copy) && options->copy;
 }
 
-/* A new reference; NULL with ValueError. */
+/* A new reference. */
 static PyObject *
 stream_value(dls_state *state, const dlshim_stream *stream)
 {
     return stream->kind == DLSHIM_STREAM ? PyLong_FromUnsignedLongLong(stream->handle)
            : stream->kind == DLSHIM_STREAM_READY ? Py_NewRef(state->minus_one)
-           : stream->kind == DLSHIM_STREAM_WAIT
-               ? Py_NewRef(state->names.wait)
-               : PyErr_Format(PyExc_ValueError, "%d is no kind of stream of dlshim.h",
-                              (int)stream->kind);
+                                                 : Py_NewRef(state->names.wait);
 }
 
 /* The options of from_dlpack() that say the same.  0, or -1 with an exception. */
@@ -131,16 +160,16 @@ static int
 make_options(dls_state *state, PyObject *obj, const dlshim_request *request,
              dls_options **result)
 {
-    uint64_t alignment = (uint64_t)request->alignment;
     bool always = request->copy == DLSHIM_COPY_ALWAYS;
+    bool never = request->copy == DLSHIM_COPY_NEVER || request->writable != 0;
     dls_options o = {.device = {request->device_type, request->device_id},
                      .copy = always,
                      .order = DLS_ORDER_C,
                      .align = request->alignment};
-    if ((alignment & (alignment - 1)) != 0 || alignment > 1 << 30) {
-        PyErr_Format(PyExc_ValueError, "an alignment of %lld is no power of two",
-                     (long long)request->alignment);
-        return -1;
+    if (writes_in_vain(state, obj, request)) {
+        return dls_refuse(state, DLS_EBUFFER, obj,
+                          "it gives a copy, and what is written there would be lost; "
+                          "pass dlshim.from_dlpack(x), and keep that");
     }
     if (request->stream.kind != DLSHIM_STREAM_DEFAULT) {
         o.stream = stream_value(state, &request->stream);
@@ -154,9 +183,9 @@ make_options(dls_state *state, PyObject *obj, const dlshim_request *request,
     } said[] = {
         {request->device_type > 0, DLS_OPTION_device},
         {o.stream != NULL, DLS_OPTION_stream},
-        {always || must_not_copy(state, obj, request), DLS_OPTION_copy},
+        {always || never, DLS_OPTION_copy},
         {request->contiguous != 0, DLS_OPTION_order},
-        {alignment != 0, DLS_OPTION_align},
+        {request->alignment != 0, DLS_OPTION_align},
     };
     for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
         o.given |= (uint32_t)said[i].given << said[i].option;
@@ -252,18 +281,18 @@ import_in_full(dls_state *state, PyObject *obj, const dlshim_request *given,
 {
     dls_options *options = NULL;
     dls_request request;
-    if (make_options(state, obj, given, &options) < 0) {
-        if (outcome != NULL) {
-            dls_outcome_drop(outcome);
-        }
-        return NULL;
-    }
+    dl_managed_tensor_versioned *managed = NULL;
     dls_request_init(&request, NULL);
     request.versioned = true;
     request.bears_anything = true;
     request.host_reads = given->device_type == 0;
-    dl_managed_tensor_versioned *managed = dls_function_run(
-        state, obj, options, &request, outcome, DLS_EXPORT_STRUCT);
+    if (make_options(state, obj, given, &options) == 0) {
+        managed = dls_function_run(state, obj, options, &request, outcome,
+                                   DLS_EXPORT_STRUCT);
+    }
+    else if (outcome != NULL) {
+        dls_outcome_drop(outcome);
+    }
     if (managed == NULL) {
         refuse(state, obj, given, NULL);
     }
@@ -424,14 +453,12 @@ read_ready(const dlshim_stream *stream, dl_device device, dls_producer_stream *r
 {
     int32_t kind = stream != NULL ? stream->kind : DLSHIM_STREAM_DEFAULT;
     bool said = device.device_type != dl_kDLCPU && kind == DLSHIM_STREAM;
-    bool wrong = said && stream->handle == 0
-                 && dls_family_of(device.device_type) == DLS_FAMILY_CUDA;
-    if (wrong || kind < 0 || kind > DLSHIM_STREAM_READY) {
-        PyErr_Format(PyExc_ValueError,
-                     wrong ? "stream 0 of CUDA means two streams: pass 1 or 2"
-                           : "%d is no kind of stream for an export",
-                     (int)kind);
-        return -1;
+    if ((uint32_t)kind > DLSHIM_STREAM_READY) {
+        return refuse_value("dlshim_stream.kind", kind);
+    }
+    if (said && stream->handle == 0
+        && dls_family_of(device.device_type) == DLS_FAMILY_CUDA) {
+        return refuse_value("dlshim_stream.handle", 0);
     }
     *ready = (dls_producer_stream){.known = DLS_P_READY};
     if (said) {
@@ -441,35 +468,6 @@ read_ready(const dlshim_stream *stream, dl_device device, dls_producer_stream *r
         ready->known = DLS_P_UNKNOWN;
     }
     return 0;
-}
-
-/* On failure nothing is taken: the capsule has no destructor and is renamed last. */
-static PyObject *
-export_tensor(void *managed, int versioned, const dlshim_stream *stream)
-{
-    dls_producer_stream ready;
-    PyObject *tensor = NULL;
-    dl_managed_tensor_versioned *newer = versioned ? managed : NULL;
-    if (managed == NULL || (newer != NULL && newer->version.major != DL_MAJOR)) {
-        return PyErr_Format(PyExc_BufferError,
-                            "the managed tensor is NULL, or not of DLPack 1.x");
-    }
-    dl_device device = dls_managed_tensor(managed, versioned)->device;
-    dls_state *state = read_ready(stream, device, &ready) == 0 ? state_share() : NULL;
-    if (state == NULL) {
-        return NULL;
-    }
-    const char *name = versioned ? DL_NAME_VERSIONED : DL_NAME_LEGACY;
-    PyObject *capsule = PyCapsule_New(managed, name, NULL);
-    if (capsule != NULL) {
-        tensor = dls_tensor_from_capsule(state, capsule);
-        Py_DECREF(capsule);
-    }
-    if (tensor != NULL) {
-        dls_tensor_set_ready(dls_tensor_data(tensor), ready);
-    }
-    state_drop(state);
-    return tensor;
 }
 
 /* A struct around plain memory: in one block with shape and strides. */
@@ -491,11 +489,77 @@ delete_memory(dl_managed_tensor_versioned *managed)
     }
 }
 
+/* An error of what the extension has passed speaks of that, and not of the capsule that
+ * is made of it.  newer: NULL for a legacy struct.  0, or -1 with an exception. */
+static int
+check_tensor(const dl_tensor *tensor, const dl_managed_tensor_versioned *newer)
+{
+    dls_scan scan;
+    dls_error err;
+    if (newer != NULL && (newer->flags & ~DL_FLAGS_KNOWN) != 0) {
+        return refuse_value("flags", (int64_t)newer->flags);
+    }
+    if (dls_tensor_scan(tensor, &scan, &err) < 0) {
+        bool array = newer != NULL && newer->deleter == delete_memory;
+        PyErr_Format(PyExc_BufferError, "%s: %s",
+                     array ? "dlshim_array" : "the managed tensor", err.text);
+        return -1;
+    }
+    return 0;
+}
+
+/* On failure nothing is taken: the capsule has no destructor and is renamed last. */
+static PyObject *
+export_tensor(void *managed, int versioned, const dlshim_stream *stream)
+{
+    dls_producer_stream ready;
+    PyObject *tensor = NULL;
+    dl_managed_tensor_versioned *newer = versioned ? managed : NULL;
+    if (managed == NULL || (newer != NULL && newer->version.major != DL_MAJOR)) {
+        return PyErr_Format(PyExc_BufferError,
+                            "the managed tensor is NULL, or not of DLPack 1.x");
+    }
+    const dl_tensor *given = dls_managed_tensor(managed, versioned);
+    bool right = check_tensor(given, newer) == 0
+                 && read_ready(stream, given->device, &ready) == 0;
+    dls_state *state = right ? state_share() : NULL;
+    if (state == NULL) {
+        return NULL;
+    }
+    const char *name = versioned ? DL_NAME_VERSIONED : DL_NAME_LEGACY;
+    PyObject *capsule = PyCapsule_New(managed, name, NULL);
+    if (capsule != NULL) {
+        tensor = dls_tensor_from_capsule(state, capsule);
+        Py_DECREF(capsule);
+    }
+    if (tensor != NULL) {
+        dls_tensor_set_ready(dls_tensor_data(tensor), ready);
+    }
+    state_drop(state);
+    return tensor;
+}
+
+/* What is no array of any library.  Codes of dtypes: DLPack gives the next away.  0, or
+ * -1. */
+static int
+check_array(const dlshim_array *a)
+{
+    CHECK(dlshim_array, a, device_type, a->device_type > 0)
+    CHECK(dlshim_array, a, device_id, a->device_id >= 0)
+    CHECK(dlshim_array, a, dtype.code, a->dtype.code < 32)
+    CHECK(dlshim_array, a, dtype.bits, a->dtype.bits < 8 || a->dtype.bits % 8 == 0)
+    return 0;
+}
+#undef CHECK
+
 static PyObject *
 export_array(const dlshim_array *array, uint64_t flags, void *context,
              void (*deleter)(void *), const dlshim_stream *stream)
 {
     const dl_tensor *from = (const dl_tensor *)array;
+    if (check_array(array) < 0) {
+        return NULL;
+    }
     size_t ndim = from->ndim > 0 && from->ndim <= DLS_NDIM_ABSURD ? (size_t)from->ndim
                                                                   : 0;
     plain_memory *self = dls_alloc(sizeof *self + 2 * ndim * sizeof *self->dims);

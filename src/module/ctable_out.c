@@ -251,7 +251,7 @@ dls_ctable_add(dls_state *state, PyTypeObject *type)
     void *table = (void *)(uintptr_t)&ctables[0];
     PyObject *object = (PyObject *)type;
     PyObject *capsule = PyCapsule_New(table, DL_NAME_EXCHANGE_API, NULL);
-    PyObject *number = PyLong_FromVoidPtr(table);
+    PyObject *number = dls_address_object(table);
     int code = -1;
     if (capsule != NULL && number != NULL
         && PyObject_SetAttr(object, state->names.exchange_api, capsule) == 0

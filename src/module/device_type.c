@@ -3,6 +3,7 @@
 #include "module/device_type.h"
 
 #include "core/device.h"
+#include "exchange/device_question.h"
 
 static PyObject *
 device_str(PyObject *self)
@@ -15,7 +16,7 @@ device_str(PyObject *self)
     }
     if (PyErr_Occurred() != NULL) { /* the tuple was built by hand */
         PyErr_Clear();
-        return PyObject_Repr(self);
+        return PyUnicode_FromFormat("%R", self);
     }
     const dl_device device = {(int32_t)parts[0], (int32_t)parts[1]};
     return PyUnicode_FromString(dls_device_name(device, text, sizeof text));
@@ -37,6 +38,11 @@ PyType_Spec dls_device_spec = {
 PyObject *
 dls_device_new(dls_state *state, dl_device device)
 {
-    return PyObject_CallFunction((PyObject *)state->device_type, "((ii))",
-                                 (int)device.device_type, (int)device.device_id);
+    PyObject *pair = dls_device_pair(state, device);
+    PyObject *made = NULL;
+    if (pair != NULL) {
+        made = PyObject_CallFunctionObjArgs((PyObject *)state->device_type, pair, NULL);
+        Py_DECREF(pair);
+    }
+    return made;
 }

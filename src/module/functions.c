@@ -8,6 +8,7 @@
 #include "export/export.h"
 #include "export/fast_copy.h"
 #include "export/fast_path.h"
+#include "module/inner_array.h"
 #include "module/producer.h"
 #include "python/capsule.h"
 #include "python/errors.h"
@@ -26,6 +27,33 @@ subject_clear(subject *s)
     Py_XDECREF(s->source);
     dls_plan_drop(s->plan);
     dls_options_free(s->options);
+}
+
+static int subject_init(dls_state *state, PyObject *obj, dls_options *options,
+                        subject *s);
+
+/* The inner array takes the place of an object of a changed class (dlshim.producer): it
+ * is asked by no detour.  0, or -1 with an exception and nothing held. */
+static int
+subject_enter(dls_state *state, subject *s)
+{
+    subject outer = *s;
+    if (!dls_object_has_our_method(state, outer.source)) {
+        return 0; /* it has another __dlpack__ by now */
+    }
+    PyObject *inner = dls_inner_get(state, outer.source, outer.plan);
+    int code = -1;
+    if (inner != NULL && Py_EnterRecursiveCall(" in an inner array") == 0) {
+        outer.options = NULL; /* stolen now */
+        code = subject_init(state, inner, s->options, s);
+        Py_LeaveRecursiveCall();
+        if (code < 0) {
+            dls_inner_refuse(state, outer.source, outer.plan, inner);
+        }
+    }
+    Py_XDECREF(inner);
+    subject_clear(&outer);
+    return code;
 }
 
 /* The subject of a function that was called with `obj`: a Producer is unwrapped, a raw
@@ -55,7 +83,7 @@ subject_init(dls_state *state, PyObject *obj, dls_options *options, subject *s)
         subject_clear(s);
         return -1;
     }
-    return 0;
+    return s->plan->inner == NULL ? 0 : subject_enter(state, s);
 }
 
 static PyObject *
@@ -117,6 +145,16 @@ dls_function_run(dls_state *state, PyObject *obj, dls_options *options,
     subject s;
     if (subject_init(state, obj, options, &s) < 0) {
         return NULL;
+    }
+    /* What a Producer or an inner array led to may have a fast path. */
+    bool bare = kind == DLS_EXPORT_TENSOR && s.options == NULL
+                && Py_TYPE(s.source) == s.plan->type;
+    unsigned form = bare ? dls_fast_form_of(s.plan, true) : 0;
+    if (form != 0) {
+        PyObject *tensor = dls_fast_tensor(state, dls_plan_share(s.plan), s.source,
+                                           form);
+        subject_clear(&s);
+        return tensor;
     }
     dls_exchange_begin(&x, state, s.source, s.plan, s.options, outcome);
     request->options = s.options;

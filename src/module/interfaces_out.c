@@ -73,7 +73,7 @@ make_dict(const interface *kind, const dls_tensor *data, const char *typestr,
             "{s:i,s:N,s:s,s:N,s:(NO)}", "version", kind->version, "shape",
             dls_dims_tuple(t->shape, t->ndim, 1), "typestr", typestr, "strides",
             contiguous ? Py_BuildValue("") : dls_dims_tuple(t->strides, t->ndim, unit),
-            "data", PyLong_FromVoidPtr(address), readonly);
+            "data", dls_address_object(address), readonly);
     }
     if (dict != NULL && PyDict_Update(dict, more) < 0) {
         Py_CLEAR(dict);

@@ -28,8 +28,7 @@ forget(PyObject *module, PyObject *reference)
 }
 
 static PyMethodDef forget_method[] = {
-    {"_forget", forget, METH_O,
-     "_forget($module, reference, /)\n--\n\nPlan cache callback."},
+    {"_forget", forget, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -113,6 +112,7 @@ module_exec(PyObject *module)
     dls_freelists_open(alone);
     state->legacy_flags = state->home;
     dls_loader_watch_forks();
+    state->our_method = DLS_FASTCALL(dls_class_dlpack);
     state->forget = PyObject_GetAttrString(module, "_forget");
     state->plans = dls_plan_cache_new(state);
     state->tensor_plan = dls_plan_new_of_tensors(state);

@@ -126,10 +126,9 @@ dlpack_in_full(dls_producer *self, PyObject *const *args, Py_ssize_t n,
 }
 
 DLS_FLAT PyObject *
-dls_producer_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n,
+dls_producer_dlpack(dls_producer *data, PyObject *const *args, Py_ssize_t n,
                     PyObject *kwnames)
 {
-    dls_producer *data = dls_producer_data(self);
     bool versioned;
     if (dls_fast_is_bare(data)
         && dls_request_is_usual(data->state, args, n, kwnames, &versioned)) {
@@ -139,6 +138,12 @@ dls_producer_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n,
         }
     }
     return dlpack_in_full(data, args, n, kwnames);
+}
+
+static PyObject *
+producer_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    return dls_producer_dlpack(dls_producer_data(self), args, n, kwnames);
 }
 
 DLS_APART static PyObject *
@@ -223,8 +228,7 @@ producer_repr(PyObject *self)
 }
 
 static PyMethodDef methods[] = {
-    DLS_DLPACK_METHODS(dls_producer_dlpack, dls_producer_dlpack_device,
-                       dls_producer_array),
+    DLS_DLPACK_METHODS(producer_dlpack, dls_producer_dlpack_device, dls_producer_array),
     {"__reduce__", dls_refuse_pickle, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

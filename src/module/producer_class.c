@@ -1,5 +1,5 @@
 /* What dlshim.producer puts on a class: __dlpack__, __dlpack_device__ and __array__ in
- * C, and the C table (shim/authors.py does the rest).  __dlpack__ is hot.  Tests:
+ * C, and the C table (shim/arrays.py does the rest).  __dlpack__ is hot.  Tests:
  * tests/core/test_authors.py. */
 #include "module/producer_class.h"
 
@@ -8,6 +8,7 @@
 #include "exchange/plan_cache.h"
 #include "module/dlpack_methods.h"
 #include "module/functions.h"
+#include "module/inner_array.h"
 #include "module/producer.h"
 #include "python/errors.h"
 #include "python/in_python.h"
@@ -90,23 +91,14 @@ static dls_plan *
 find_plan(dls_state *state, PyObject *self, bool device)
 {
     dls_authored authored;
-    PyObject *inner;
-    int is_called;
-    dls_plan *plan = NULL;
     unsigned level = count_running(self, EXPORT);
-    unsigned device_level = count_running(self, DEVICE);
-    PyObject *found = dls_in_python_with(state, "authored", "(OIIi)", self, level,
-                                         device_level, (int)device);
-    if (found == NULL
-        || !PyArg_ParseTuple(found, "OpOOn", &inner, &is_called, &authored.dlpack,
-                             &authored.device, &authored.at)) {
-        Py_XDECREF(found);
+    if (dls_authored_find(state, self, level, count_running(self, DEVICE), device,
+                          &authored)
+        < 0) {
         return NULL;
     }
-    plan = inner != Py_None
-               ? dls_plan_new_inner(state, self, Py_NewRef(inner), is_called)
-               : dls_plan_new_authored(state, self, &authored);
-    Py_DECREF(found);
+    dls_plan *plan = dls_plan_new_authored(state, self, &authored);
+    Py_DECREF(authored.owner);
     bool kept = plan != NULL && !device && level == 0 && is_of_type(plan);
     if (kept && dls_plan_keep_authored(state, plan) < 0) {
         dls_plan_drop(plan);
@@ -130,6 +122,12 @@ plan_of(dls_state *state, PyObject *self, bool device)
     if (running_count == 0
         || count_running(self, EXPORT) + count_running(self, DEVICE) == 0) {
         plan = dls_plan_known_authored(state, self);
+        if (plan == NULL && device) {
+            plan = find_plan(state, self, false); /* this one is kept */
+            if (plan == NULL) {
+                return NULL;
+            }
+        }
     }
     if (plan != NULL && device && is_overridden(state, plan)) {
         dls_plan_drop(plan);
@@ -140,35 +138,14 @@ plan_of(dls_state *state, PyObject *self, bool device)
 
 /* --- calls ---------------------------------------------------------------- */
 
-static PyObject *class_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n,
-                              PyObject *kwnames);
-
-/* Is the object's __dlpack__ ours, or is it another one of a subclass or of its own? */
-static bool
-is_ours(const dls_state *state, PyObject *self)
-{
-    PyObject *error = dls_error_take();
-    PyObject *method = PyObject_GetAttr(self, state->names.dlpack);
-    PyErr_Clear();
-    bool ours = method != NULL && PyCFunction_Check(method)
-                && PyCFunction_GetFunction(method) == DLS_FASTCALL(class_dlpack);
-    Py_XDECREF(method);
-    if (error != NULL) {
-        dls_error_restore(error);
-    }
-    return ours;
-}
-
+/* A Producer of an inner array; NULL with an exception. */
 static PyObject *
-upgrade_inner(dls_state *state, PyObject *self, const dls_plan *plan)
+upgrade_inner(dls_state *state, PyObject *self, const dls_plan *plan, PyObject *inner)
 {
-    PyObject *args[] = {NULL, self};
-    PyObject *inner = plan->inner_is_called
-                          ? dls_compat.PyObject_VectorcallMethod(
-                                plan->inner, &args[1], 1 | DLS_VECTORCALL_OFFSET, NULL)
-                          : PyObject_GetAttr(self, plan->inner);
-    PyObject *producer = inner != NULL ? dls_upgrade(state, inner) : NULL;
-    Py_XDECREF(inner);
+    PyObject *producer = dls_upgrade(state, inner);
+    if (producer == NULL) {
+        dls_inner_refuse(state, self, plan, inner);
+    }
     return producer;
 }
 
@@ -186,7 +163,7 @@ static inline PyObject *
 producer_of(dls_state *state, PyObject *self, dls_class_method method, unsigned *slot)
 {
     bool device = method == DLS_CLASS_DEVICE;
-    bool foreign = method >= DLS_CLASS_ARRAY && !is_ours(state, self);
+    bool foreign = method >= DLS_CLASS_ARRAY && !dls_object_has_our_method(state, self);
     dls_plan *plan = NULL;
     if (device && running_count > 1 && count_running(self, DEVICE) > 1) {
         return refuse_circle(state, self);
@@ -196,75 +173,136 @@ producer_of(dls_state *state, PyObject *self, dls_class_method method, unsigned 
         bool silent = plan != NULL
                           ? !plan->has_device && plan->inner == NULL
                           : PyErr_ExceptionMatches(state->unsupported_object_error);
-        foreign = device && silent && !is_ours(state, self);
+        foreign = device && silent && !dls_object_has_our_method(state, self);
         if (plan == NULL && !foreign) {
             return NULL;
         }
         PyErr_Clear(); /* the author's class offers nothing, but the object does */
     }
-    *slot = begin(key_of(self, device ? DEVICE : foreign ? FOREIGN : EXPORT));
+    /* Where the author answers no device question, his export does. */
+    bool answered = device && (foreign || plan->has_device);
+    *slot = begin(key_of(self, answered ? DEVICE : foreign ? FOREIGN : EXPORT));
     if (!foreign && plan->inner == NULL) {
         return dls_producer_new(state, self, plan, NULL);
     }
-    PyObject *producer = foreign ? dls_upgrade(state, self)
-                                 : upgrade_inner(state, self, plan);
+    PyObject *inner = foreign ? NULL : dls_inner_get(state, self, plan);
+    PyObject *producer = foreign         ? dls_upgrade(state, self)
+                         : inner != NULL ? upgrade_inner(state, self, plan, inner)
+                                         : NULL;
+    Py_XDECREF(inner);
     dls_plan_drop(plan);
     return producer;
 }
 
-static inline int
-enter(dls_class_call *call, PyObject *self, dls_class_method method)
+/* The state, and in *type what keeps it while foreign code runs.  NULL with an
+ * exception. */
+static inline dls_state *
+hold_state(PyObject **type)
 {
     dls_state *state = dls_state_known;
-    PyObject *module = NULL;
-    *call = (dls_class_call){.slot = SLOTS};
-    if (state == NULL) {
-        module = dls_module_here();
-        if (module == NULL) {
-            return -1;
-        }
+    PyObject *module = state == NULL ? dls_module_here() : NULL;
+    if (module != NULL) {
         state = dls_state_of(module);
     }
-    call->type = Py_NewRef((PyObject *)state->producer_type);
+    if (state != NULL) {
+        *type = Py_NewRef((PyObject *)state->producer_type);
+    }
     Py_XDECREF(module);
-    call->producer = producer_of(state, self, method, &call->slot);
+    return state;
+}
+
+int
+dls_class_enter(dls_class_call *call, PyObject *self, dls_class_method method)
+{
+    *call = (dls_class_call){.slot = SLOTS};
+    dls_state *state = hold_state(&call->type);
+    if (state != NULL) {
+        call->producer = producer_of(state, self, method, &call->slot);
+    }
     return call->producer != NULL ? 0 : -1;
 }
 
-static inline void
-leave(dls_class_call *call)
+void
+dls_class_leave(dls_class_call *call)
 {
     end(call->slot);
     Py_XDECREF(call->producer);
     Py_XDECREF(call->type);
 }
 
-int
-dls_class_enter(dls_class_call *call, PyObject *self, dls_class_method method)
-{
-    return enter(call, self, method);
-}
+/* What __dlpack__ was called with. */
+typedef struct {
+    PyObject *const *args;
+    Py_ssize_t n;
+    PyObject *kwnames;
+    bool asked; /* for the device, just before */
+} call_arguments;
 
-void
-dls_class_leave(dls_class_call *call)
+/* As a Producer does, without an object for it.  Steals the plan.  What was made for
+ * the export is kept by nobody. */
+static inline PyObject *
+export_source(dls_state *state, PyObject *source, dls_plan *plan,
+              const call_arguments *call)
 {
-    leave(call);
-}
-
-static PyObject *
-class_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
-{
-    dls_class_call call;
-    PyObject *capsule = NULL;
-    bool asked = asked_object == self && asked_thread == dls_this_thread();
-    asked_object = NULL;
-    if (enter(&call, self, DLS_CLASS_DLPACK) == 0) {
-        if (asked) {
-            dls_question_note(&dls_producer_data(call.producer)->asked);
-        }
-        capsule = dls_producer_dlpack(call.producer, args, n, kwnames);
+    dls_producer data = {.state = state, .source = source, .plan = plan};
+    if (call->asked) {
+        dls_question_note(&data.asked);
     }
-    leave(&call);
+    PyObject *capsule = dls_producer_dlpack(&data, call->args, call->n, call->kwnames);
+    dls_shared_drop(data.kept, DLS_ATTACHED);
+    dls_plan_drop(plan);
+    return capsule;
+}
+
+/* The inner array, by the same way where its type is known, else by a Producer, which
+ * may have options.  Steals the plan. */
+static inline PyObject *
+export_inner(dls_state *state, PyObject *self, dls_plan *plan,
+             const call_arguments *call)
+{
+    PyObject *capsule = NULL, *producer = NULL;
+    PyObject *inner = dls_inner_get(state, self, plan);
+    dls_plan *known = inner != NULL ? dls_plan_known(state, inner) : NULL;
+    if (known != NULL) {
+        capsule = export_source(state, inner, known, call);
+    }
+    else if (inner != NULL) {
+        producer = upgrade_inner(state, self, plan, inner);
+    }
+    if (producer != NULL) {
+        dls_producer *data = dls_producer_data(producer);
+        if (call->asked) {
+            dls_question_note(&data->asked);
+        }
+        capsule = dls_producer_dlpack(data, call->args, call->n, call->kwnames);
+        Py_DECREF(producer);
+    }
+    Py_XDECREF(inner);
+    dls_plan_drop(plan);
+    return capsule;
+}
+
+PyObject *
+dls_class_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    PyObject *type, *capsule = NULL;
+    const call_arguments call = {
+        args, n, kwnames, asked_object == self && asked_thread == dls_this_thread()};
+    asked_object = NULL;
+    dls_state *state = hold_state(&type);
+    if (state == NULL) {
+        return NULL;
+    }
+    dls_plan *plan = plan_of(state, self, false);
+    if (plan != NULL && plan->inner != NULL) {
+        capsule = export_inner(state, self, plan, &call);
+    }
+    else if (plan != NULL) {
+        unsigned slot = begin(key_of(self, EXPORT));
+        capsule = export_source(state, self, plan, &call);
+        end(slot);
+    }
+    Py_DECREF(type);
     return capsule;
 }
 
@@ -297,7 +335,7 @@ class_array(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnam
 /* --- the attributes ------------------------------------------------------- */
 
 static PyMethodDef methods[] = {
-    DLS_DLPACK_METHODS(class_dlpack, class_dlpack_device, class_array)};
+    DLS_DLPACK_METHODS(dls_class_dlpack, class_dlpack_device, class_array)};
 
 static int
 put(PyObject *dict, PyObject *name, PyObject *value)
@@ -326,15 +364,13 @@ class_attributes(PyObject *module, PyObject *DLS_UNUSED(ignored))
         || put(dict, state->names.exchange_api,
                PyCapsule_New(table, DL_NAME_EXCHANGE_API, NULL))
                < 0
-        || put(dict, state->names.exchange_api_old, PyLong_FromVoidPtr(table)) < 0) {
+        || put(dict, state->names.exchange_api_old, dls_address_object(table)) < 0) {
         Py_CLEAR(dict);
     }
     return dict;
 }
 
 PyMethodDef dls_class_functions[] = {
-    {"_class_attributes", class_attributes, METH_NOARGS,
-     "_class_attributes($module, /)\n--\n\n"
-     "What dlshim.producer puts on a class."},
+    {"_class_attributes", class_attributes, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

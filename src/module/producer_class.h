@@ -1,16 +1,16 @@
 /* The methods that dlshim.producer puts on a class of somebody else.
  *
- * Each makes a Producer for the length of one call, around the object or around its
- * inner array.  The object is then asked as its author wrote it: by the author's own
+ * Each works as a Producer does around the object or around its inner array, for the
+ * length of one call.  The object is then asked as its author wrote it: by the author's
+ * own
  * __dlpack__, or by an older protocol, and never by what was put on its class.  Called
  * by Python and by module/ctable_out.  The GIL is held; foreign code runs. */
 #pragma once
 
 #include "python/state.h"
 
-/* Which method was called. */
+/* Which method was called; __dlpack__ makes no Producer. */
 typedef enum {
-    DLS_CLASS_DLPACK,
     DLS_CLASS_DEVICE,
     DLS_CLASS_ARRAY,
     DLS_CLASS_STRUCT /* no method, but the C table */
@@ -27,5 +27,9 @@ typedef struct {
 int dls_class_enter(dls_class_call *call, PyObject *self, dls_class_method method);
 void dls_class_leave(dls_class_call *call);
 
-/* For shim/authors.py: _class_attributes(). */
+/* The __dlpack__ that is put on classes; also known as state->our_method. */
+PyObject *dls_class_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n,
+                           PyObject *kwnames);
+
+/* For shim/arrays.py: _class_attributes(). */
 extern PyMethodDef dls_class_functions[]; /* ends with {NULL} */

@@ -85,7 +85,7 @@ PROPERTY_LIST(GETTER)
 PyObject *
 dls_tensor_data_ptr(PyObject *self, PyObject *DLS_UNUSED(ignored))
 {
-    return PyLong_FromVoidPtr(dls_tensor_address(dls_tensor_data(self)));
+    return dls_address_object(dls_tensor_address(dls_tensor_data(self)));
 }
 
 PyObject *

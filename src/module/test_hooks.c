@@ -144,7 +144,7 @@ peek_tensor(dls_state *state, const void *managed, bool versioned)
         "device", (int)t->device.device_type, (int)t->device.device_id, "dtype", dtype,
         "ndim", (int)t->ndim, "shape", dims_or_none(t->shape, ndim), "strides",
         dims_or_none(t->strides, ndim), "byte_offset",
-        (unsigned long long)t->byte_offset, "data", PyLong_FromVoidPtr(t->data),
+        (unsigned long long)t->byte_offset, "data", dls_address_object(t->data),
         "flags", versioned ? (unsigned long long)newer->flags : 0ull, "has_deleter",
         PyBool_FromLong(versioned ? newer->deleter != NULL : legacy->deleter != NULL));
 }
@@ -234,38 +234,16 @@ sync_rules(PyObject *DLS_UNUSED(module), PyObject *DLS_UNUSED(ignored))
     return list;
 }
 
-/* Position of `text` in names, or -1. */
-static int
-position_of(const char *text, const dls_word *names, int count)
-{
-    for (int i = 0; i < count; i++) {
-        if (strcmp(text, names[i]) == 0) {
-            return i;
-        }
-    }
-    return -1;
-}
-
+/* All words as their positions in the lists of core/sync_words.h. */
 static PyObject *
 sync_action(PyObject *DLS_UNUSED(module), PyObject *args)
 {
-    static const dls_word knowledge[] = {"unknown", "ready", "known"};
-    const char *task, *known, *policy;
+    int task, known, policy, fact[6];
     unsigned long long p, s;
-    int fact[6];
-    if (!PyArg_ParseTuple(args, "ssKKs(pppppp):_sync_action", &task, &known, &p, &s,
+    if (!PyArg_ParseTuple(args, "iiKKi(pppppp):_sync_action", &task, &known, &p, &s,
                           &policy, &fact[0], &fact[1], &fact[2], &fact[3], &fact[4],
                           &fact[5])) {
         return NULL;
-    }
-    int d = position_of(task, dls_task_names, DLS_TASKS);
-    int k = position_of(known, knowledge, 3);
-    int u = dls_option_word_position(DLS_OPTION_unknown_stream, policy, strlen(policy));
-    if (d < 0 || k < 0 || u < 0) {
-        return PyErr_Format(PyExc_ValueError, "'%s' is not in this table",
-                            d < 0   ? task
-                            : k < 0 ? known
-                                    : policy);
     }
     const dls_sync_facts facts = {.can_record_device = fact[0],
                                   .host_must_be_alone = fact[1],
@@ -273,11 +251,11 @@ sync_action(PyObject *DLS_UNUSED(module), PyObject *args)
                                   .p_captures = fact[3],
                                   .one_capture = fact[4],
                                   .device_captures = fact[5]};
-    const dls_sync_job job = {.task = (dls_task)d,
-                              .p = {.known = (dls_knowledge)k, .handle = p},
+    const dls_sync_job job = {.task = (dls_task)task,
+                              .p = {.known = (dls_knowledge)known, .handle = p},
                               .s = s,
-                              .policy = (uint8_t)u};
-    return PyUnicode_FromString(dls_action_names[dls_sync_action_find(&job, &facts)]);
+                              .policy = (uint8_t)policy};
+    return PyLong_FromLong((long)dls_sync_action_find(&job, &facts));
 }
 
 /* --- whose memory an address is ------------------------------------------- */
@@ -297,25 +275,20 @@ true_device(PyObject *module, PyObject *args)
     return dls_device_pair(dls_state_of(module), device);
 }
 
+/* Private, so no texts for help().  What they do, in this order: what has ended; counts
+ * since import; test switches; the fields of a capsule, which is not consumed; what is
+ * known of an object's type; the device, or what the driver says instead of the
+ * address's memory; is the real one used of the CPython functions that are bound late?
+ * The sync rules, every combination; the name of what dlshim does for a task. */
 PyMethodDef dls_hook_methods[] = {
-    {"_track", track_hook, METH_O, "_track($module, on, /)\n--\n\nWhat has ended."},
-    {"_counters", counters, METH_NOARGS,
-     "_counters($module, /)\n--\n\nCounts since import."},
-    {"_hook", hook, METH_VARARGS,
-     "_hook($module, name, value=0, /)\n--\n\nTest switches."},
-    {"_peek", peek, METH_O,
-     "_peek($module, capsule, /)\n--\n\nFields of a capsule, which is not consumed."},
-    {"_plan", plan, METH_O,
-     "_plan($module, obj, /)\n--\n\nWhat is known of an object's type."},
-    {"_true_device", true_device, METH_VARARGS,
-     "_true_device($module, address, device, /)\n--\n\n"
-     "The device, or what the driver says instead of the address's memory."},
-    {"_compat", dls_compat_report, METH_NOARGS,
-     "_compat($module, /)\n--\n\nLate-bound CPython functions: is the real one used?"},
-    {"_sync_rules", sync_rules, METH_NOARGS,
-     "_sync_rules($module, /)\n--\n\nThe sync rules, every combination."},
-    {"_sync_action", sync_action, METH_VARARGS,
-     "_sync_action($module, task, known, p, s, policy, facts, /)\n--\n\n"
-     "What dlshim does for a task, a pure function: the action's name."},
+    {"_track", track_hook, METH_O, NULL},
+    {"_counters", counters, METH_NOARGS, NULL},
+    {"_hook", hook, METH_VARARGS, NULL}, /* name, value=0 */
+    {"_peek", peek, METH_O, NULL},
+    {"_plan", plan, METH_O, NULL},
+    {"_true_device", true_device, METH_VARARGS, NULL}, /* address, device */
+    {"_compat", dls_compat_report, METH_NOARGS, NULL},
+    {"_sync_rules", sync_rules, METH_NOARGS, NULL},
+    {"_sync_action", sync_action, METH_VARARGS, NULL}, /* as it parses them */
     {NULL, NULL, 0, NULL},
 };

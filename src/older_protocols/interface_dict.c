@@ -73,7 +73,7 @@ dls_dict_fail_type(const dls_reading *reading, const dls_dict_value *v)
 int
 dls_dict_fail_value(const dls_reading *reading, const dls_dict_value *v)
 {
-    return fail_shown(reading, v, PyObject_Repr(v->value));
+    return fail_shown(reading, v, PyUnicode_FromFormat("%R", v->value));
 }
 
 /* --- numbers -------------------------------------------------------------- */

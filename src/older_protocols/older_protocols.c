@@ -53,7 +53,7 @@ hold_source(const dls_reading *reading)
     if (hold->py == NULL) {
         hold->py = reading->given == NULL
                        ? Py_NewRef(reading->obj)
-                       : PyTuple_Pack(2, reading->obj, reading->given);
+                       : Py_BuildValue("(OO)", reading->obj, reading->given);
     }
     return hold->py != NULL ? 0 : -1;
 }

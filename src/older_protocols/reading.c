@@ -203,7 +203,7 @@ names_fields(PyObject *only)
         return true;
     }
     PyObject *name = PyTuple_GetItem(only, 0);
-    return !PyUnicode_Check(name) || PyUnicode_GetLength(name) != 0
+    return !PyUnicode_Check(name) || PyUnicode_CompareWithASCIIString(name, "") != 0
            || !PyUnicode_Check(PyTuple_GetItem(only, 1));
 }
 
@@ -211,7 +211,7 @@ bool
 dls_reading_has_fields(PyObject *descr)
 {
     PyObject *only = NULL;
-    if (PyList_Check(descr) && PyList_Size(descr) == 1) {
+    if (PyList_Check(descr) && PySequence_Size(descr) == 1) {
         only = dls_list_borrow(descr, 0);
     }
     bool has = names_fields(only); /* runs no code */

@@ -188,7 +188,7 @@ dls_sycl_interface_read(dls_reading *reading)
     }
     PyObject *named = PyTuple_GetItem(opened, OPENED_NAMED);
     bool is_queue = PyTuple_GetItem(opened, OPENED_IS_QUEUE) == Py_True;
-    acquired->hold.py = PyTuple_Pack(3, reading->obj, reading->given, named);
+    acquired->hold.py = Py_BuildValue("(OOO)", reading->obj, reading->given, named);
     /* A queue orders nothing on a device that is assumed to be another kind. */
     if (is_queue && acquired->tensor.device.device_type == dl_kDLOneAPI) {
         *reading->p = dls_producer_stream_of_object(named);

@@ -53,8 +53,8 @@ dls_python_version(void)
     static DLS_ATOMIC(int) version;
     if (version == 0) {
         char *end;
-        long major = strtol(Py_GetVersion(), &end, 10);
-        version = (int)(major << 8 | strtol(end + 1, NULL, 10));
+        long long major = strtoll(Py_GetVersion(), &end, 10);
+        version = (int)(major << 8 | strtoll(end + 1, NULL, 10));
     }
     return version;
 }
@@ -109,9 +109,9 @@ static int
 fallback_PyObject_GetBuffer(PyObject *DLS_UNUSED(obj), dls_buffer *DLS_UNUSED(view),
                             int DLS_UNUSED(flags))
 {
-    PyErr_SetString(PyExc_BufferError,
-                    "this interpreter offers no buffer functions to extensions; "
-                    "wrap numpy.asarray(obj) instead");
+    PyErr_Format(PyExc_BufferError,
+                 "this interpreter offers no buffer functions to extensions; "
+                 "wrap numpy.asarray(obj) instead");
     return -1;
 }
 

@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <stdarg.h>
+#include <string.h>
 
 static PyObject *
 class_of(dls_state *state, int code)
@@ -53,7 +54,7 @@ dls_refuse(dls_state *state, int code, PyObject *obj, const char *format, ...)
         return -1;
     }
     if (obj == NULL) {
-        PyErr_SetObject(class_of(state, code), text);
+        PyErr_Format(class_of(state, code), "%U", text);
     }
     else {
         PyObject *name = dls_type_name(obj);
@@ -157,10 +158,10 @@ names_object(PyObject *error, PyObject *message, PyObject *obj)
     PyObject *name = dls_type_name(obj);
     PyObject *prefix = name != NULL ? PyUnicode_FromFormat("'%U' object: ", name)
                                     : NULL;
-    bool same = prefix != NULL
-                && PyUnicode_Tailmatch(message, prefix, 0, PyUnicode_GetLength(message),
-                                       -1)
-                       == 1;
+    Py_ssize_t length;
+    const char *ours = prefix != NULL ? PyUnicode_AsUTF8AndSize(prefix, &length) : NULL;
+    const char *text = ours != NULL ? PyUnicode_AsUTF8AndSize(message, NULL) : NULL;
+    bool same = text != NULL && strncmp(text, ours, (size_t)length) == 0;
     Py_XDECREF(name);
     Py_XDECREF(prefix);
     PyErr_Clear();
@@ -168,13 +169,13 @@ names_object(PyObject *error, PyObject *message, PyObject *obj)
 }
 
 int
-dls_refuse_from_pending(dls_state *state, PyObject *obj, const char *text)
+dls_refuse_from_pending(dls_state *state, PyObject *obj, const char *format, ...)
 {
     PyObject *cause = dls_error_is_fatal() ? NULL : dls_error_take();
     if (cause == NULL) {
         return -1;
     }
-    PyObject *message = PyObject_Str(cause);
+    PyObject *message = PyUnicode_FromFormat("%S", cause);
     if (message != NULL && names_object(cause, message, obj)) {
         Py_DECREF(message);
         dls_error_restore(cause);
@@ -184,16 +185,17 @@ dls_refuse_from_pending(dls_state *state, PyObject *obj, const char *text)
         PyErr_Clear();
         message = PyUnicode_FromString("(no message)");
     }
-    if (message == NULL) {
-        Py_DECREF(cause);
-        return -1;
-    }
-    PyObject *kind = dls_type_name(cause);
+    va_list args;
+    va_start(args, format);
+    PyObject *text = message != NULL ? PyUnicode_FromFormatV(format, args) : NULL;
+    va_end(args);
+    PyObject *kind = text != NULL ? dls_type_name(cause) : NULL;
     if (kind != NULL) {
-        dls_refuse(state, DLS_EBUFFER, obj, "%s: %U: %U", text, kind, message);
+        dls_refuse(state, DLS_EBUFFER, obj, "%U: %U: %U", text, kind, message);
         Py_DECREF(kind);
     }
-    Py_DECREF(message);
+    Py_XDECREF(text);
+    Py_XDECREF(message);
     return dls_refuse_with_cause(cause);
 }
 

@@ -19,7 +19,7 @@ int dls_refuse_error(dls_state *state, PyObject *obj, const dls_error *err);
 /* Replace the pending exception by BufferError "'pkg.Type' object: <text>: <its
  * message>" with the pending one as __cause__.  What dls_error_is_fatal names stays as
  * it is (N2). */
-int dls_refuse_from_pending(dls_state *state, PyObject *obj, const char *text);
+int dls_refuse_from_pending(dls_state *state, PyObject *obj, const char *format, ...);
 
 /* The pending exception gets `cause` (stolen) as its __cause__; without a pending one,
  * `cause` itself is set. */

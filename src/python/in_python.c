@@ -53,7 +53,7 @@ dls_in_python_with(dls_state *state, const char *name, const char *format, ...)
     PyObject *args = Py_VaBuildValue(format, values);
     va_end(values);
     PyObject *function = args != NULL ? find(state, name) : NULL;
-    PyObject *result = function != NULL ? PyObject_CallObject(function, args) : NULL;
+    PyObject *result = function != NULL ? PyObject_Call(function, args, NULL) : NULL;
     Py_XDECREF(function);
     Py_XDECREF(args);
     return result;

@@ -176,4 +176,11 @@ dls_weakref_get(PyObject *reference)
 }
 #endif
 
+/* An address as an int. */
+static inline PyObject *
+dls_address_object(const void *address)
+{
+    return PyLong_FromUnsignedLongLong((uintptr_t)address);
+}
+
 #define DLS_FASTCALL(function) ((PyCFunction)(void (*)(void))(function))

@@ -419,13 +419,6 @@ static const option_row rows[] = {
 static_assert(DLS_OPTION_COUNT <= 32, "dls_options.given has a bit for each");
 
 int
-dls_option_word_position(dls_option option, const char *text, size_t length)
-{
-    assert(rows[option].kind == KIND_word);
-    return word_position(&rows[option], text, length);
-}
-
-int
 dls_parse_copy(dls_state *state, PyObject *value, int8_t *copy)
 {
     dls_options options = {.copy = false};

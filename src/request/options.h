@@ -81,9 +81,6 @@ int dls_options_visit(const dls_options *options, visitproc visit, void *arg);
 /* ", order='C', copy=True" in the order of options.def: a new str, empty for NULL. */
 PyObject *dls_options_repr(const dls_options *options);
 
-/* Position of a word of an option of kind `word`, -1 when it is none of them. */
-int dls_option_word_position(dls_option option, const char *text, size_t length);
-
 /* Single values that other functions take too.  0, or -1 with an exception.
  * *copy becomes -1 for None; `what` is the keyword, for messages. */
 int dls_parse_copy(dls_state *state, PyObject *value, int8_t *copy);

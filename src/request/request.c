@@ -313,8 +313,7 @@ parse_positional(dls_state *state, PyObject *value, unsigned keywords,
                  dls_request *request)
 {
     if (keywords & DLS_ASK_STREAM) {
-        PyErr_SetString(PyExc_TypeError,
-                        "__dlpack__() got multiple values for 'stream'");
+        PyErr_Format(PyExc_TypeError, "__dlpack__() got multiple values for 'stream'");
         return -1;
     }
     request->asked_with |= DLS_ASK_STREAM;

@@ -16,6 +16,16 @@
 #include "sync/device_context.h"
 #include "sync/stream_value.h"
 
+dls_sync_source
+dls_sync_source_of(const dls_exchange *x, dl_device device)
+{
+    return (dls_sync_source){.state = x->state,
+                             .plan = x->plan,
+                             .source = x->source,
+                             .request = &x->request,
+                             .device = device};
+}
+
 /* --- the option producer_stream ------------------------------------------- */
 
 /* Read P from the option.  A value is refused where the rules refuse it as the

@@ -17,15 +17,7 @@ typedef struct {
 } dls_sync_source;
 
 /* The source of an exchange; `device`: of its memory. */
-static inline dls_sync_source
-dls_sync_source_of(const dls_exchange *x, dl_device device)
-{
-    return (dls_sync_source){.state = x->state,
-                             .plan = x->plan,
-                             .source = x->source,
-                             .request = &x->request,
-                             .device = device};
-}
+dls_sync_source dls_sync_source_of(const dls_exchange *x, dl_device device);
 
 static inline dls_producer_stream
 dls_producer_stream_of_handle(uint64_t handle)

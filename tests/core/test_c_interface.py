@@ -182,6 +182,26 @@ def test_the_cure_for_a_dtype_is_the_object_s_own(ext):
         ext.take(Moves(), dtypes=INT + struct.pack("BBH", 1, 8, 1))
 
 
+@pytest.mark.parametrize("make", [bytes, bytearray, memoryview, lambda x: memoryview(x)[::2]])
+def test_bytes_become_numbers_of_another_dtype_by_their_bits(ext, make):
+    numpy = pytest.importorskip("numpy", reason="NumPy is not here to try the cure")
+    x = make(struct.pack("2f", 1, 2))
+    with pytest.raises(TypeError, match=r"has dtype uint8, not float32; pass ") as raised:
+        ext.take(x, dtypes=FLOAT)
+    cured = eval(str(raised.value).rpartition("pass ")[2], {"numpy": numpy, "x": x})
+    ext.take(cured, dtypes=FLOAT)
+    assert cured.tobytes() == bytes(x)
+
+
+def test_the_other_cures_of_bytes(ext):
+    numpy = pytest.importorskip("numpy", reason="NumPy is not here to try the cure")
+    for wrong in ({"ranks": 1 << 2}, {"writable": 1}):
+        with pytest.raises((BufferError, ValueError)) as raised:
+            ext.take(b"abc", **wrong)
+        said = str(raised.value).rpartition("pass ")[2].rpartition("a copy, ")[2]
+        assert values(ext.take(eval(said, {"numpy": numpy, "x": b"abc"}), **wrong)) == [*b"abc"]
+
+
 @pytest.mark.parametrize(
     "shape, ranks, says",
     [
@@ -229,14 +249,32 @@ def test_what_is_written_reaches_the_object(ext):
             with pytest.raises(dlshim.CopyRequiredError) as raised:
                 ext.take(x, contiguous=1, name="out", **request)
             assert str(raised.value) == (
-                "out: a copy is needed, which is not made unasked; "
-                "pass dlshim.from_dlpack(x, copy=True)"
+                "out: a copy is needed (strides that are not row-major), and is not made "
+                "unasked; pass dlshim.from_dlpack(x, copy=True)"
             )
             ext.take(dlshim.from_dlpack(x, copy=True), contiguous=1, **request)
-    assert values(ext.take(dlshim.upgrade(x, copy=True), contiguous=1, writable=1)) == x.values()
-    with pytest.raises(dlshim.CopyRequiredError):
-        ext.take(dlshim.upgrade(x), contiguous=1, writable=1)
+    for options in ({}, {"copy": False}, {"order": "C"}):
+        with pytest.raises(dlshim.CopyRequiredError):
+            ext.take(dlshim.upgrade(x, **options), contiguous=1, writable=1)
     assert values(ext.take(x, contiguous=1, writable=1, copy=ALWAYS)) == x.values()
+
+
+@pytest.mark.parametrize("copy", [IF_NEEDED, NEVER])
+@pytest.mark.parametrize("make", [P1, P2, P3])
+def test_nothing_is_written_to_a_copy_that_nobody_keeps(ext, make, copy):
+    x = make()
+    wrapped = dlshim.upgrade(x, copy=True)
+    for call in (ext.take, ext.lend) * 2:
+        with pytest.raises(BufferError) as raised:
+            call(wrapped, writable=1, copy=copy, name="out")
+        assert str(raised.value) == (
+            "out: 'dlshim.Producer' object: it gives a copy, and what is written there would be "
+            "lost; pass dlshim.from_dlpack(x), and keep that"
+        )
+        assert call(wrapped, copy=copy) and call(wrapped, writable=1, copy=ALWAYS)
+    kept = dlshim.from_dlpack(wrapped)
+    assert ext.lend(kept, writable=1)["data"] == kept.data_ptr() != x.element_zero
+    assert ext.lend(dlshim.upgrade(x), writable=1)["data"] == x.element_zero
 
 
 def test_alignment(ext):
@@ -247,12 +285,12 @@ def test_alignment(ext):
         assert caps.look(ext.take(x, alignment=8)).element_zero == x.element_zero
         moved = caps.look(ext.take(x, alignment=128)).element_zero
         assert moved % 128 == 0
-        with pytest.raises(
-            dlshim.CopyRequiredError, match=r"from_dlpack\(x, copy=True, align=128\)"
-        ):
-            ext.take(x, alignment=128, copy=NEVER)
-    with pytest.raises(ValueError, match="an alignment of 3 is no power of two"):
-        ext.take(x, alignment=3)
+        with pytest.raises(dlshim.CopyRequiredError) as raised:
+            ext.take(x, alignment=128, copy=NEVER, name="x")
+        assert str(raised.value) == (
+            "x: a copy is needed (memory that is not aligned to 128 bytes), and is not made "
+            "unasked; pass dlshim.from_dlpack(x, copy=True, align=128)"
+        )
 
 
 def test_device_memory_is_taken_by_those_only_who_ask_for_it(ext):
@@ -280,12 +318,42 @@ def test_a_host_type_that_turns_up_on_a_device(ext):
             call(make(device=(CUDA, 0)), **{"stream.kind": READY})
 
 
-def test_values_that_mean_nothing(ext):
-    x = P2(device=(CUDA, 0))
-    with pytest.raises(ValueError, match="9 is no kind of stream"):
-        ext.take(x, **{"stream.kind": 9})
+def test_a_copy_across_devices_says_why_it_is_needed(ext):
+    with pytest.raises(dlshim.CopyRequiredError) as raised:
+        ext.lend(P2(), device_type=CUDA, writable=1, name="x")
+    assert str(raised.value) == (
+        "x: it lies on device (1, 0) and (2, 0) is wanted, which needs a copy, and is not made "
+        "unasked; pass dlshim.from_dlpack(x, copy=True, device=(2, 0))"
+    )
+
+
+NO_MEANING = {
+    "copy": (-1, 3, 7),
+    "writable": (-1, 2),
+    "contiguous": (-1, 2),
+    "alignment": (-8, 3, 1 << 31),
+    "stream.kind": (-1, 4, 9),
+    "device_type": (-2, -7),
+    "reserved": (1,),
+    "dtype_count": (1,),
+}
+
+
+@pytest.mark.parametrize("learned", [False, True])
+@pytest.mark.parametrize("make", [P1, P2, P3, lambda: P2(device=(CUDA, 0))])
+def test_values_that_mean_nothing(ext, make, learned):
+    x = make()
+    if learned:
+        ext.take(x, device_type=-1)
+    for member, wrong in NO_MEANING.items():
+        for value, call in itertools.product(wrong, (ext.take, ext.lend)):
+            with pytest.raises(ValueError) as raised:
+                call(x, **{member: value})
+            assert str(raised.value) == (
+                f"dlshim_request.{member} is {value}: dlshim.h says what it may be"
+            )
     with pytest.raises(RuntimeError, match=r"newer dlshim\.h: update dlshim"):
-        ext.take(P2(), size=1 << 8)
+        ext.take(x, size=1 << 8)
 
 
 def test_older_and_newer_headers(ext):
@@ -295,11 +363,22 @@ def test_older_and_newer_headers(ext):
     assert values(ext.take(x, size=0)) == x.values()
 
 
+class Days:
+    __array_interface__ = {
+        "version": 3,
+        "shape": (1,),
+        "typestr": caps.native("<M8[D]"),
+        "data": bytes(8),
+    }
+
+
 def test_errors_of_the_exchange_name_the_argument(ext):
     with pytest.raises(dlshim.UnsupportedObjectError, match=r"^image: 'object' object offers no"):
         ext.take(object(), name="image")
-    with pytest.raises(BufferError, match=r"^image: .*flag bits.* \(dlshim\.upgrade\(x\) takes"):
+    with pytest.raises(BufferError, match=r"^image: .*flag bits.*max_version=\(1, 0\)$"):
         ext.take(P2(flags=1 << 20), name="image")
+    with pytest.raises(BufferError, match=r'reinterpret="int64" \(dlshim\.upgrade\(x\) takes such'):
+        ext.take(Days(), name="image")
     with pytest.raises(BufferError, match=r"^'[a-z_.]*\.P2' object"):
         ext.take(P2(flags=1 << 20))
 
@@ -395,6 +474,14 @@ def test_nothing_is_refused_as_nothing(ext):
             ext.give(0, generation, DEFAULT, 0)
 
 
+def test_a_managed_tensor_that_lies_is_named(ext):
+    for version in (None, (1, 0)):
+        made = caps.Made(shape=(-1,), dtype="int32", version=version)
+        with pytest.raises(BufferError, match=r"^the managed tensor: shape\[0\] is negative: -1$"):
+            ext.give(made.address, version is not None, DEFAULT, 0)
+        caps.call_deleter(made.address, made.name, held=True)
+
+
 def test_plain_memory(ext):
     tensor = ext.array((2, 3), None, 0, 32, (CPU, 0), DEFAULT, 0)
     assert memoryview(tensor).tolist() == [[0, 1, 2], [3, 4, 5]]
@@ -411,11 +498,39 @@ def test_plain_memory(ext):
     assert ext.deleted() == 2
 
 
-def test_plain_memory_that_is_refused_stays_the_caller_s(ext):
-    for shape, flags in (((-1,), 0), ((1 << 62, 8), 0), ((6,), 1 << 20)):
-        with pytest.raises(BufferError):
-            ext.array(shape, None, flags, 32, (CPU, 0), DEFAULT, 0)
+MEANS = "dlshim.h says what it may be"
+WRONG_ARRAYS = [
+    ({"shape": (-1,)}, BufferError, "dlshim_array: shape[0] is negative: -1"),
+    ({"shape": (1 << 62, 8)}, BufferError, "dlshim_array: the number of elements of its shape"),
+    ({"flags": 1 << 20}, ValueError, f"flags is {1 << 20}: {MEANS}"),
+    ({"bits": 0}, BufferError, "dlshim_array: elements have no width (0 bits x 1 lanes)"),
+    ({"bits": 33}, ValueError, f"dlshim_array.dtype.bits is 33: {MEANS}"),
+    ({"code": 64}, ValueError, f"dlshim_array.dtype.code is 64: {MEANS}"),
+    ({"ndim": -1}, BufferError, "dlshim_array: ndim is -1; the struct lies"),
+    ({"device": (0, 0)}, ValueError, f"dlshim_array.device_type is 0: {MEANS}"),
+    ({"device": (-3, 0)}, ValueError, f"dlshim_array.device_type is -3: {MEANS}"),
+    ({"device": (CPU, -1)}, ValueError, f"dlshim_array.device_id is -1: {MEANS}"),
+    ({"data": 0}, BufferError, "dlshim_array: its data are NULL though it has elements"),
+    ({"kind": WAIT}, ValueError, f"dlshim_stream.kind is 3: {MEANS}"),
+]
+
+
+@pytest.mark.parametrize("wrong, kind, says", WRONG_ARRAYS)
+def test_plain_memory_that_is_refused_stays_the_caller_s(ext, wrong, kind, says):
+    right = {"shape": (6,), "flags": 0, "bits": 32, "device": (CPU, 0), "kind": DEFAULT}
+    shape, flags, bits, device, stream = (wrong.get(name, right[name]) for name in right)
+    more = {name: value for name, value in wrong.items() if name not in right}
+    with pytest.raises(kind) as raised:
+        ext.array(shape, None, flags, bits, device, stream, 0, **more)
+    assert str(raised.value).startswith(says)
     assert ext.deleted() == 0
+
+
+def test_an_empty_array_needs_no_memory(ext):
+    tensor = ext.array((0, 3), None, 0, 32, (CPU, 0), DEFAULT, 0, data=0)
+    assert tensor.shape == (0, 3)
+    del tensor
+    assert ext.deleted() == 1
 
 
 def test_streams_of_exports(ext):
@@ -424,7 +539,7 @@ def test_streams_of_exports(ext):
     assert on_stream.__cuda_array_interface__["stream"] == 4096
     ready = ext.array((6,), None, 0, 32, device, READY, 0)
     assert ready.__cuda_array_interface__["stream"] is None
-    with pytest.raises(ValueError, match="stream 0 of CUDA means two streams: pass 1 or 2"):
+    with pytest.raises(ValueError, match=r"^dlshim_stream\.handle is 0: dlshim\.h says"):
         ext.array((6,), None, 0, 32, device, STREAM, 0)
 
 
@@ -455,7 +570,7 @@ def test_nothing_is_left(ext):
         for each in sources * rounds:
             ext.take(each)
             ext.lend(each, contiguous=1, alignment=64)
-            for wrong in ({"dtypes": INT}, {"ranks": 32}, {"alignment": 3}):
+            for wrong in ({"dtypes": INT}, {"ranks": 32}, {"alignment": 3}, {"copy": 7}):
                 with pytest.raises((TypeError, ValueError)):
                     ext.take(each, **wrong)
             with pytest.raises((BufferError, TypeError)):

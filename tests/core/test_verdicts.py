@@ -15,7 +15,7 @@ import pytest
 
 import dlshim
 from dlshim import known
-from dlshim.report import names
+from dlshim.known import names
 from doubles import capsules as caps
 from doubles import consumers
 from doubles.producers import P1, P2, P1a, jax_like, torch_like

@@ -1,9 +1,9 @@
 """The libraries of this suite, unmodified, and how their arrays meet the fake driver.
 
-They run on a fake libcuda (`tests/drivers`), so this module is worth something only in a child in
-which that is mapped first; pytest imports it only to learn the checks' names.  What runs here is
-the libraries' own host code: numba-cuda's arrays, streams and copies, cuda.core's buffers, streams
-and views, tvm-ffi's import.  Kernels are the fake's `write` and `read`.
+They run on a fake libcuda (`dlshim_testing.drivers`), so this module is worth something only in a
+child in which that is mapped first; pytest imports it only to learn the checks' names.  What runs
+here is the libraries' own host code: numba-cuda's arrays, streams and copies, cuda.core's buffers,
+streams and views, tvm-ffi's import.  Kernels are the fake's `write` and `read`.
 """
 
 from __future__ import annotations

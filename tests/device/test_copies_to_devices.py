@@ -196,12 +196,35 @@ def check_legacy_consumers_and_flags(drv: Any) -> None:
         case.release()
 
 
-def check_a_tensor_of_the_copy_is_ready_for_all(drv: Any) -> None:
+def check_a_tensor_of_the_copy_remembers_its_stream(drv: Any) -> None:
+    """S20: the copy is complete, and what its user does next is on the stream that he named."""
     case = Case(drv)
-    tensor = dlshim.from_dlpack(P2(), device=case.want, stream=case.stream())
+    mine, theirs = case.stream(), case.stream()
+    tensor = dlshim.from_dlpack(P2(), device=case.want, stream=mine)
     assert tensor.device == case.want and tensor.is_copied
     if not case.vendor.is_hip:
-        assert tensor.__cuda_array_interface__["stream"] is None
+        assert tensor.__cuda_array_interface__["stream"] == mine
+    drv.write(mine, tensor.data_ptr(), 24)
+    case.taken = caps.take(tensor.__dlpack__(stream=theirs, max_version=(1, 0)))
+    assert not drv.read(theirs, tensor.data_ptr(), 24), drv.races()
+    del tensor
+    case.release()
+
+
+def check_a_tensor_of_a_copy_without_a_stream_is_on_the_default(drv: Any) -> None:
+    case = Case(drv)
+    tensor = dlshim.from_dlpack(P2(), device=case.want)
+    default, theirs = (0 if case.vendor.is_hip else 1), case.stream()
+    drv.write(default, tensor.data_ptr(), 24)
+    case.taken = caps.take(tensor.__dlpack__(stream=theirs, max_version=(1, 0)))
+    assert not drv.read(theirs, tensor.data_ptr(), 24), drv.races()
+    del tensor
+    case.release()
+
+
+def check_a_tensor_of_a_copy_for_all_is_ready_for_all(drv: Any) -> None:
+    case = Case(drv)
+    tensor = dlshim.from_dlpack(P2(), device=case.want, stream="wait")
     drv.clear_log()
     case.taken = caps.take(tensor.__dlpack__(stream=case.stream(), max_version=(1, 0)))
     assert drv.log() == [] and case.taken.values() == P2().values()

@@ -1,10 +1,4 @@
-"""Fake drivers: libraries that pass for libcuda.so.1 or libamdhip64, and judge by clocks which
-work comes after which.
-
-They know nothing of dlshim.  ``model.c`` holds vector clocks, streams, events and captures and
-knows no vendor; ``shadow.c`` the memory and who touched it last; ``journal.c`` log and counts;
-``control.c`` what tests drive it by; ``cuda*.c`` and ``hip*.c`` are the fronts: the functions of
-the driver, and ``front.c`` what they share.
+"""The fake drivers of the kit (``kit/dlshim_testing/drivers``), and tests that run beside one.
 
     from drivers import VARIANTS, build, load, run_with_driver, run_checks
 
@@ -14,8 +8,22 @@ is the loaded :class:`~drivers.control.Driver`; ``run_checks("13.0", __file__)``
 ``check_*(drv)`` function of a file in one child and tells how each went.
 """
 
-from .control import Driver, Entry, Fake, HipDriver, load, load_hip
-from .library import (
+from __future__ import annotations
+
+import importlib
+import sys
+
+import doubles  # noqa: F401  (it puts the kit on the path)
+
+#: Modules of the kit that tests import as ``drivers.NAME``.
+OF_THE_KIT = ("control", "prototypes")
+
+for _name in OF_THE_KIT:
+    _module = importlib.import_module(f"dlshim_testing.drivers.{_name}")
+    sys.modules[f"{__name__}.{_name}"] = globals()[_name] = _module
+
+from .control import Driver, Entry, Fake, HipDriver, load, load_hip  # noqa: E402
+from .library import (  # noqa: E402
     ALL_LIVE,
     CUDA_LIVE,
     HIP_LIVE,

@@ -11,7 +11,7 @@ from gpu.device import SYSTEM, Device, NoDevice
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("gpu", "tests on a real GPU")
     group.addoption("--gpu-results", metavar="FOLDER", help="write gpu-DATE.md there")
-    driver = "the driver to load, where it is not the system's (a fake of tests/drivers)"
+    driver = "the driver to load, where it is not the system's (a fake one of the kit)"
     group.addoption("--gpu-driver", metavar="FILE", default=SYSTEM, help=driver)
 
 

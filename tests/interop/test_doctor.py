@@ -9,23 +9,22 @@ from typing import Any
 
 import pytest
 
-from dlshim import commands
+from dlshim import commands, exchanges
 from dlshim.known import installed_versions
-from dlshim.matrix import command, run
 
 
 @pytest.fixture(scope="module")
-def report() -> run.Report:
+def report() -> exchanges.Report:
     """The first array of each producer into each consumer."""
     versions = installed_versions()
     cells = [
         members[0]
-        for members in command.by_pair(
-            command.between_libraries(run.plan(versions, set(versions)))
+        for members in commands.by_pair(
+            commands.between_libraries(exchanges.plan(versions, set(versions)))
         ).values()
         if members[0].exchange.producer.library != "ml_dtypes"
     ]
-    return run.run(versions, cells, cost=False)
+    return exchanges.run(versions, cells, cost=False)
 
 
 def told() -> dict[tuple[str, str], dict[str, Any]]:

@@ -11,8 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 import dlshim
-from dlshim.known import COPIES_UNALIGNED
-from dlshim.report import Outcome
+from dlshim.known import COPIES_UNALIGNED, Outcome
 
 from . import cells
 from .consumers import Consumer

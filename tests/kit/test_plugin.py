@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 import xml.etree.ElementTree as Xml
@@ -11,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from doubles import KIT
-from kit import wrong_consumers, wrong_producers
+from drivers.library import compiler
+from kit import wrong_consumers, wrong_devices, wrong_producers
 
 PRODUCERS = wrong_producers.__file__
 CONSUMERS = wrong_consumers.__file__
@@ -20,12 +24,23 @@ TESTS = str(KIT.parent / "tests")
 
 def run(folder: Path, *options: str, returncode: int = 0) -> str:
     """pytest in an empty folder, with the plug-in as an installed distribution would load it."""
+    command = ["pytest", "-p", "dlshim_testing.plugin", *options]
+    return python_m(folder, *command, returncode=returncode)[0]
+
+
+def refused(folder: Path, *options: str) -> str:
+    """What pytest says of options that it does not take."""
+    command = ["pytest", "-p", "dlshim_testing.plugin", *options]
+    return python_m(folder, *command, returncode=pytest.ExitCode.USAGE_ERROR)[1]
+
+
+def python_m(folder: Path, *command: str, returncode: int = 0) -> tuple[str, str]:
+    """stdout and stderr."""
     paths = [str(KIT), TESTS, *filter(None, [os.environ.get("PYTHONPATH")])]
     # No variable of whoever runs the tests decides what pytest does here.
     environment = {name: os.environ[name] for name in os.environ if not name.startswith("PYTEST")}
-    command = [sys.executable, "-m", "pytest", "-p", "dlshim_testing.plugin", *options]
     done = subprocess.run(
-        command,
+        [sys.executable, "-m", *command],
         cwd=folder,
         env=environment | {"PYTHONPATH": os.pathsep.join(paths)},
         capture_output=True,
@@ -33,7 +48,7 @@ def run(folder: Path, *options: str, returncode: int = 0) -> str:
         check=False,
     )
     assert done.returncode == returncode, done.stdout + done.stderr
-    return done.stdout
+    return done.stdout, done.stderr
 
 
 def test_each_check_is_a_test(tmp_path: Path) -> None:
@@ -68,6 +83,41 @@ def test_a_failure_shows_the_sentence_and_how_to_repeat_it(tmp_path: Path) -> No
     assert "does not conform" in told
 
 
+def again(told: str) -> list[str]:
+    """The arguments of the command that a failure ends with."""
+    (line,) = re.findall(r"again: pytest (.*)", told)
+    return shlex.split(line)
+
+
+def test_the_command_of_a_failure_repeats_it_with_its_options(tmp_path: Path) -> None:
+    """Without them the command judged other dtypes, other levels, or nothing at all."""
+    (tmp_path / "mine.py").write_text(
+        "from kit.wrong_producers import CopiesWithoutFlag\n"
+        "def zeros(shape, dtype):\n    return CopiesWithoutFlag(shape, dtype)\n"
+    )
+    target, only = ("--dlpack-producer", "mine:zeros"), ("-k", "copied-flag[whole]")
+    options = ("--dlpack-claims", "2024.12", "--dlpack-dtypes", "float64, int8")
+    options += ("--dlpack-fail-on", "should", "--dlpack-in-process")
+    command = again(run(tmp_path, *target, *options, *only, returncode=1))
+    assert command == [*target, *options, *only]
+    assert again(run(tmp_path, *command, returncode=1)) == command
+
+
+def test_the_command_of_a_failure_names_the_driver(tmp_path: Path) -> None:
+    compiler()
+    target = ("--dlpack-producer", f"{wrong_devices.__file__}:syncs_nothing")
+    only = ("-k", "device-order[own-bare]")
+    told = run(tmp_path, *target, "--dlpack-driver=12.2", *only, returncode=1)
+    assert again(told) == [*target, "--dlpack-driver", "12.2", *only]
+
+
+def test_the_command_of_a_failure_says_what_the_consumer_takes(tmp_path: Path) -> None:
+    options = ("--dlpack-wants", "versioned capsule", "-k", "takes-any")
+    (tmp_path / "mine.py").write_text("def refusing(x):\n    raise BufferError('no')\n")
+    target = ("--dlpack-consumer", "mine.py:refusing")
+    assert again(run(tmp_path, *target, *options, returncode=1)) == [*target, *options]
+
+
 KNOWN = '[producer]\n"copied-flag[*]" = "copies say nothing, issue 12"\n'
 
 
@@ -85,6 +135,17 @@ def test_known_failures_are_expected_with_their_reason(tmp_path: Path) -> None:
     right = f"--dlpack-producer={PRODUCERS}:right"
     told = run(tmp_path, right, "-k", "copied-flag[whole]", returncode=1)
     assert "XPASS(strict)" in told  # what was mended is not forgotten in the list
+
+
+@pytest.mark.parametrize("name", ["refusals[refused-0-bare]", "refusals[*]"])
+def test_a_known_failure_of_a_should_is_expected_where_only_must_is_judged(
+    tmp_path: Path, name: str
+) -> None:
+    """The check does not hold, and was said to pass: strict, that failed the run."""
+    (tmp_path / "known.toml").write_text(f'[producer]\n"{name}" = "issue 12"\n')
+    target = (f"--dlpack-producer={PRODUCERS}:refuses_nothing", "--dlpack-known=known.toml")
+    told = run(tmp_path, *target, "-k", "refusals[refused-0-bare]", "-rx")
+    assert "1 xfailed" in told and "issue 12" in told
 
 
 def test_a_crash_is_a_finding_and_the_rest_still_runs(tmp_path: Path) -> None:
@@ -130,3 +191,155 @@ def test_a_target_that_is_not_there_ends_the_run(tmp_path: Path, target: str, sa
     told = run(tmp_path, f"--dlpack-producer={target}", returncode=pytest.ExitCode.USAGE_ERROR)
     assert f"--dlpack-producer: TargetError: {target}: " in told
     assert said in told and "no tests ran" in told
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            '"copied-flag[hole]" = "issue 12"',
+            "producer 'copied-flag[hole]' is the name of no check",
+        ),
+        ('"copied-flag[hole]" = "issue 12"', "a check of that name is 'copied-flag[whole]'"),
+        ('"copied-flags[*]" = "issue 12"', "producer 'copied-flags[*]' is the name of no check"),
+        ('"renames[legacy]" = "issue 12"', "it is one of a consumer"),
+        ('"copied-flag[whole]" = " "', "producer 'copied-flag[whole]' has no reason"),
+        ('"copied-flag[whole]" = 12', "producer 'copied-flag[whole]' has no reason"),
+    ],
+)
+def test_a_known_failure_that_means_nothing_ends_the_run(
+    tmp_path: Path, line: str, said: str
+) -> None:
+    (tmp_path / "known.toml").write_text(f"[producer]\n{line}\n")
+    target = f"--dlpack-producer={PRODUCERS}:right"
+    told = refused(tmp_path, target, "--dlpack-known=known.toml")
+    assert f"known.toml: {said}" in told or said in told
+
+
+def test_a_line_of_the_ini_file_without_a_reason_ends_the_run(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\ndlpack_known =\n    producer copied-flag[whole]:\n"
+    )
+    told = refused(tmp_path, f"--dlpack-producer={PRODUCERS}:right")
+    assert "dlpack_known: producer 'copied-flag[whole]' has no reason" in told
+
+
+def test_a_pattern_of_which_nothing_fails_any_more_fails_the_run(tmp_path: Path) -> None:
+    (tmp_path / "known.toml").write_text(KNOWN)
+    right = f"--dlpack-producer={PRODUCERS}:right"
+    told = run(tmp_path, right, "-k", "copied-flag", "--dlpack-known=known.toml", returncode=1)
+    assert "known.toml: no check of producer 'copied-flag[*]' fails any more" in told
+    # One of several checks of the pattern says nothing about the rest.
+    told = run(tmp_path, right, "-k", "copied-flag[whole]", "--dlpack-known=known.toml")
+    assert "fails any more" not in told
+
+
+def test_an_edition_that_there_is_not_ends_the_run(tmp_path: Path) -> None:
+    target = f"--dlpack-producer={PRODUCERS}:right"
+    told = refused(tmp_path, target, "--dlpack-claims=2020.12")
+    assert "--dlpack-claims: '2020.12' is no edition of the array API" in told
+    assert "2021.12, 2022.12, 2023.12, 2024.12, 2025.12" in told
+
+
+def test_the_edition_of_the_command_line_goes_before_the_target_s(tmp_path: Path) -> None:
+    target = f"--dlpack-producer={PRODUCERS}:copies_without_flag"
+    told = run(tmp_path, target, "-k", "copied-flag", "--dlpack-claims=2022.12")
+    assert "claims 2022.12" in told and "noted copied-flag[whole]" in told
+
+
+def test_an_array_that_should_be_refused_and_is_exported_fails(tmp_path: Path) -> None:
+    target = f"--dlpack-producer={PRODUCERS}:refuses_nothing"
+    told = run(tmp_path, target, "-k", "not-exported or refusals", returncode=1)
+    assert "2 failed" in told and "sparse: it is exported" in told
+    assert "-k 'not-exported[refused-0-bare]'" in told
+    strict = ("-k", "refusals[refused-0-bare]", "--dlpack-fail-on=should")
+    assert "1 failed" in run(tmp_path, target, *strict, returncode=1)
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("nowhere:zeros", "No module named 'nowhere'"),
+        ("os:nothing", "module 'os' has no attribute 'nothing'"),
+        ("zeros", "is not MODULE:NAME"),
+    ],
+)
+@pytest.mark.parametrize("more", [(), ("--in-process",)], ids=["isolated", "in-process"])
+def test_the_command_names_a_target_that_is_not_there(
+    tmp_path: Path, target: str, said: str, more: tuple[str, ...]
+) -> None:
+    out, told = python_m(tmp_path, "dlshim_testing", "--producer", target, *more, returncode=2)
+    assert not out and "Traceback" not in told
+    assert f"python -m dlshim_testing: error: {target}: " in told and said in told
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--claims", "2020.12", "choose from"),
+        ("--only", "nosuch", "no check of a producer has 'nosuch' in its name"),
+        ("--only", "((", "'((' is no regular expression"),
+    ],
+)
+def test_the_command_takes_no_option_that_means_nothing(
+    tmp_path: Path, option: str, value: str, said: str
+) -> None:
+    target = f"{PRODUCERS}:right"
+    command = ("dlshim_testing", "--producer", target, option, value)
+    assert said in python_m(tmp_path, *command, returncode=2)[1]
+
+
+def test_the_command_without_a_compiler_checks_nothing_and_says_so(tmp_path: Path) -> None:
+    """It ended with 0, as if every check had passed."""
+    target = ("--producer", f"{PRODUCERS}:right", "--driver", "12.5", "--only", "methods")
+    program = "import os, runpy, sys; sys.argv[0] = 'kit'; os.environ['PATH'] = '/nowhere'"
+    program += "\nos.environ['CC'] = 'no-such-compiler'"
+    program += "\nrunpy.run_module('dlshim_testing', run_name='__main__')"
+    (tmp_path / "without.py").write_text(program)
+    out, told = python_m(tmp_path, "without", *target, returncode=2)
+    assert not out and "Traceback" not in told
+    assert "error: --driver 12.5: nothing can be checked: no C compiler, " in told
+
+
+@pytest.mark.parametrize("where", ["nonexistent/x.json", "."])
+def test_the_command_refuses_a_file_that_cannot_be_written_at_the_start(
+    tmp_path: Path, where: str
+) -> None:
+    target = ("--producer", "nowhere:zeros")  # looked for later
+    out, told = python_m(tmp_path, "dlshim_testing", *target, "--json", where, returncode=2)
+    assert not out and "Traceback" not in told
+    assert f"error: --json: {where} cannot be written: " in told
+
+
+def test_the_command_writes_the_file_that_it_is_told(tmp_path: Path) -> None:
+    target = ("--producer", f"{PRODUCERS}:right", "--only", "methods", "--json", "x.json")
+    python_m(tmp_path, "dlshim_testing", *target)
+    python_m(tmp_path, "dlshim_testing", *target)
+    (row,) = json.loads((tmp_path / "x.json").read_text())
+    assert [each["check"] for each in row["findings"]] == ["methods"]
+
+
+def test_the_child_looks_for_the_library_where_its_parent_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kit's folder, which is site-packages where it is installed, once went first: a library
+    that lay elsewhere on the path was another one in the child."""
+    from dlshim_testing import running
+
+    monkeypatch.setattr(sys, "path", ["", str(tmp_path), str(KIT), "/elsewhere"])
+    assert running.search_path() == [str(tmp_path), str(KIT), "/elsewhere"]
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    assert running.search_path() == [str(tmp_path), str(KIT)]
+
+
+def test_options_that_would_be_dropped_are_errors() -> None:
+    from dlshim_testing import check_consumer, check_producer
+
+    with pytest.raises(TypeError, match="cannot be passed special"):
+        check_producer(f"{PRODUCERS}:right", isolate=True, special={"a": wrong_producers.special})
+    with pytest.raises(TypeError, match="a Producer already: give it special where it is made"):
+        check_producer(wrong_producers.right, special={"a": wrong_producers.special})
+    with pytest.raises(TypeError, match="a Consumer already: give it flat"):
+        check_consumer(wrong_consumers.right, flat=True)
+    with pytest.raises(ValueError, match="'2020' is no edition of the array API; they are 2021"):
+        check_producer(wrong_producers.right, claims="2020")

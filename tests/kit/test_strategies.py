@@ -52,6 +52,31 @@ def test_a_keyword_leaves_a_peculiarity_out() -> None:
         assert each.strides == caps.row_major(each.shape) and each.byte_offset == 0
 
 
+def test_a_name_may_stand_alone() -> None:
+    """Its letters were once taken for names: KeyError: 'f'."""
+    drawn = outcomes(strategies.tensors(dtypes="float32"), 20)
+    assert {each.dtype for each in drawn} == {"float32"}
+    kinds = {type(x) for x in outcomes(strategies.producers(generations="stream"), 20)}
+    assert kinds == {strategies.GENERATIONS["stream"]}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "names", "said"),
+    [
+        ("tensors", {"dtypes": ("nosuch",)}, "dtypes: 'nosuch' is no name; .* 'int8', .* 'bool'"),
+        ("tensors", {"dtypes": "nosuch"}, "dtypes: 'nosuch' is no name; .* 'float32'"),
+        ("tensors", {"dtypes": ()}, "dtypes: no name is given; the names are .* 'float32'"),
+        ("producers", {"generations": ("P1",)}, "generations: 'P1' is no name; .* 'versioned'"),
+    ],
+)
+def test_a_name_that_there_is_not_is_an_error_at_once(
+    strategy: str, names: dict[str, Any], said: str
+) -> None:
+    """It was a KeyError, and only when the first example was drawn."""
+    with pytest.raises(ValueError, match=said):
+        getattr(strategies, strategy)(**names)
+
+
 @QUIET
 @given(strategies.tensors())
 def test_a_tensor_says_what_must_be_read_of_it(tensor: Any) -> None:

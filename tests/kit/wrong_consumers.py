@@ -245,6 +245,100 @@ class BorrowsFromAnyMajor(Borrows):
     major = 99
 
 
+# ---- faults of older releases, which no MUST above has ---------------------------------------
+
+
+class LeaksNull(Right):
+    """torch 1.13 to 2.1: what has no data is never given back."""
+
+    def take(self, capsule: Any) -> Any:
+        imported = caps.take(capsule)
+        if not imported.view.data:
+            imported.forget()
+        return imported
+
+
+class ReadOnlyAlways(Right):
+    """NumPy 2.1.0 to 2.2.4."""
+
+    def __call__(self, x: Any, *, device: Any = None, copy: Any = None) -> Any:
+        made = super().__call__(x, device=device, copy=copy)
+        made.read_only = True
+        return made
+
+
+class LiteralStrides(Right):
+    """TensorFlow <= 2.12, MXNet, Triton's client: every stride is compared, whatever its extent."""
+
+    def judge(self, view: caps.View) -> None:
+        super().judge(view)
+        if view.strides not in (None, caps.row_major(view.shape)):
+            raise BufferError("only contiguous tensors are supported")
+
+
+class WritesStrides(Right):
+    """nanobind: NULL strides are filled in, in the producer's struct."""
+
+    def take(self, capsule: Any) -> Any:
+        view = caps.look(capsule)
+        if view.strides is None:
+            kind = caps.ManagedTensorVersioned if view.versioned else caps.ManagedTensor
+            own = (C.c_int64 * view.ndim)(*caps.row_major(view.shape))
+            caps.keep_for_ever(own)
+            kind.from_address(view.address).dl_tensor.strides = C.addressof(own)
+        return caps.take(capsule)
+
+
+class NeedsStrides(Right):
+    """dpnp's import of oneAPI memory: strides are read without a look whether there are any."""
+
+    def judge(self, view: caps.View) -> None:
+        super().judge(view)
+        if view.strides is None:
+            C.string_at(8)
+
+
+class NoWideUnsigned(Right):
+    """torch < 2.3."""
+
+    def judge(self, view: caps.View) -> None:
+        super().judge(view)
+        if view.dtype[0] == 1 and view.dtype[1] > 8:
+            raise BufferError(f"Unsupported kUInt bits {view.dtype[1]}")
+
+
+class KeyErrorForPinned(Right):
+    """JAX <= 0.9."""
+
+    def judge(self, view: caps.View) -> None:
+        if view.device[0] == 3:
+            raise KeyError("kDLCPUPinned")
+        super().judge(view)
+
+
+class AsksOnce(Right):
+    """cupynumeric 25.10: newer keywords, and no second call."""
+
+    def ask(self, x: Any, copy: Any) -> Any:
+        return x.__dlpack__(max_version=(1, 0), dl_device=(1, 0), copy=copy)
+
+
+class VersionedOnly(Right):
+    """mpi4py 4: no TypeError is taken for DLPack 1.x."""
+
+    def look(self, capsule: Any) -> caps.View:
+        if caps.name_of(capsule) == caps.LEGACY:
+            raise BufferError("invalid capsule object")
+        return super().look(capsule)
+
+
+def reads_anything(x: Any) -> Any:
+    """onnxruntime <= 1.20: whatever is passed is read as a capsule."""
+    if not isinstance(x, caps.Capsule):
+        C.string_at(8)
+    return Right()(x)
+
+
 def takes_nothing(x: Any) -> Any:
     raise TypeError("nothing is taken")
 
@@ -280,3 +374,5 @@ WRONG: dict[str, Consumer] = {
 CRASHES = {"null-deleter": "crashing", "wrong-answer": "misreading"}
 crashing = WRONG["null-deleter"]
 misreading = WRONG["wrong-answer"]
+needs_strides = consumer(NeedsStrides())
+reading_anything = Consumer(reads_anything, claims="2025.12", wants="legacy capsule")

@@ -10,6 +10,7 @@ from dlshim_testing.doubles import capsules as caps
 from dlshim_testing.doubles.producers import (
     P3,
     RAISES_FROM_BOOL,
+    P2LegacyOfReadonly,
     c_table,
     table_capsule,
 )
@@ -301,6 +302,63 @@ class TableHasNoHost(Right):
     __dlpack_c_exchange_api__ = table(current_work_stream=C.cast(_no_stream, C.c_void_p).value)
 
 
+# ---- faults of older releases, which no MUST above has ---------------------------------------
+
+
+class RefusesBool(Right):
+    """torch 1.10 to 1.13, NumPy <= 1.24."""
+
+    def _export(self, version: Any, **fields: Any) -> Any:
+        if self.dtype == "bool":
+            raise BufferError("Bool type is not supported by dlpack")
+        return super()._export(version, **fields)
+
+
+class NullDataOfReadOnly(P2LegacyOfReadonly):
+    """pyarrow 21 to 25: a Tensor of a read-only NumPy array."""
+
+    def _export(self, version: Any, **fields: Any) -> Any:
+        return super()._export(version, **fields | ({"data": None} if self.readonly else {}))
+
+
+class OneShot(Right):
+    """JAX <= 0.2: the first export gives the buffer away."""
+
+    def answer(self, **asked: Any) -> Any:
+        if self.exports:
+            raise RuntimeError("Cannot convert deleted buffer to DLPack tensor")
+        return super().answer(**asked)
+
+
+class ValueErrorForDevices(Right):
+    """NumPy 2.1 to 2.3."""
+
+    def check(self, dl_device: Any = None, **asked: Any) -> None:
+        if dl_device not in (None, (1, 0)):
+            raise ValueError("unsupported device requested")
+
+
+class RefusesByRuntimeError(Right):
+    """torch <= 2.8, for tensors that require a gradient."""
+
+    def answer(self, **asked: Any) -> Any:
+        raise RuntimeError("Can't export tensors that require gradient")
+
+
+class KeepsWhatItRefuses(Right):
+    """torch 1.13 to 2.9: the struct is made before the dtype is judged."""
+
+    def answer(self, **asked: Any) -> Any:
+        _made.append(self)
+        raise BufferError("float8 types are not supported by dlpack")
+
+
+class Pinned(Right):
+    """torch: the method says kDLCUDAHost of pinned memory, the capsule kDLCPU."""
+
+    DEVICE = (3, 0)
+
+
 def special() -> tuple[Any, list[Any]]:
     return Right((3,), "float32"), [0, -1, -2]
 
@@ -338,6 +396,7 @@ WRONG: dict[str, Producer] = {
     "copy-false": wrong(CopiesAlways),
     "other-device": wrong(AnyDevice),
     "read-only-flag": wrong(WritableSays, read_only=lambda: WritableSays(readonly=True)),
+    "not-exported": wrong(Right, refused={"sparse": Right}),
     "table-capsule": wrong(TableIsInt),
     "table-version": wrong(TableOfTwo),
     "table-functions": wrong(TableWithoutStream),
@@ -347,7 +406,14 @@ WRONG: dict[str, Producer] = {
     "table-import": wrong(TableCopies),
     "table-stream": wrong(TableHasNoHost),
 }
+null_data_of_read_only = wrong(
+    NullDataOfReadOnly, read_only=lambda: NullDataOfReadOnly(readonly=True)
+)
+refuses_by_runtime_error = wrong(Right, refused={"requires grad": RefusesByRuntimeError})
+keeps_what_it_refuses = wrong(Right, refused={"float8": KeepsWhatItRefuses})
+legacy_of_read_only = wrong(P2LegacyOfReadonly, read_only=lambda: P2LegacyOfReadonly(readonly=True))
 #: These end the process, so they run in one of their own, under this name.
 CRASHES = {"deleter-without-gil": "crashing"}
 crashing = WRONG["deleter-without-gil"]
 copies_without_flag = WRONG["copied-flag"]
+refuses_nothing = WRONG["not-exported"]

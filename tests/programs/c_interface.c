@@ -40,6 +40,7 @@ set_member(wanted *want, const char *name, PyObject *value)
         return PyErr_Occurred() ? -1 : 0;   \
     }
     MEMBER(size, size_t)
+    MEMBER(dtype_count, size_t)
     MEMBER(ranks, uint64_t)
     MEMBER(device_type, int32_t)
     MEMBER(device_id, int32_t)
@@ -208,19 +209,21 @@ delete_memory(void *memory)
     __atomic_add_fetch(&deleted, 1, __ATOMIC_SEQ_CST);
 }
 
-/* array(shape, strides or None, flags, bits, (device), kind, handle): of int elements
- * 0, 1, 2 ... */
+/* array(shape, strides or None, flags, bits, (device), kind, handle, *, code, ndim,
+ * data=0 for NULL): of int elements 0, 1, 2 ... */
 static PyObject *
-array(PyObject *self, PyObject *args)
+array(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     PyObject *shape, *strides;
     unsigned long long flags, handle;
-    int bits, device_type, device_id, kind;
+    int bits, device_type, device_id, kind, code = 0, ndim = 64, data = 1;
+    static char *names[] = {"", "", "", "", "", "", "", "code", "ndim", "data", NULL};
     int64_t sizes[8] = {0}, steps[8] = {0};
     dlshim_stream stream;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOKi(ii)iK", &shape, &strides, &flags, &bits,
-                          &device_type, &device_id, &kind, &handle)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOKi(ii)iK|$iii", names, &shape,
+                                     &strides, &flags, &bits, &device_type, &device_id,
+                                     &kind, &handle, &code, &ndim, &data)) {
         return NULL;
     }
     int32_t n = (int32_t)PyTuple_Size(shape);
@@ -233,11 +236,11 @@ array(PyObject *self, PyObject *args)
     for (int32_t i = 0; i < 64; i++) {
         memory[i] = i;
     }
-    dlshim_array what = {.data = memory,
+    dlshim_array what = {.data = data ? memory : NULL,
                          .device_type = device_type,
                          .device_id = device_id,
-                         .ndim = n,
-                         .dtype = {0, (uint8_t)bits, 1},
+                         .ndim = ndim < n ? ndim : n,
+                         .dtype = {(uint8_t)code, (uint8_t)bits, 1},
                          .shape = sizes,
                          .strides = strides != Py_None ? steps : NULL};
     PyObject *tensor = dlshim_export_array(&what, flags, memory, delete_memory,
@@ -269,7 +272,7 @@ static PyMethodDef methods[] = {
     {"lend", KEYWORDS(lend), NULL},
     {"release", release, METH_VARARGS, NULL},
     {"give", give, METH_VARARGS, NULL},
-    {"array", array, METH_VARARGS, NULL},
+    {"array", KEYWORDS(array), NULL},
     {"deleted", count_deleted, METH_NOARGS, NULL},
     {"load", load, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 #: What every part may use.
 ALWAYS = ("numpy",)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.REPORT_ONLY_FIRST_FAILURE
-#: In ``needs``: the driver of tests/drivers, whose memory is the host's.
+#: In ``needs``: the fake driver of the kit, whose memory is the host's.
 FAKE_CUDA = "fake cuda"
 MARK = re.compile(r"(?:\.\.|<!--) (needs|setup|not run):\s*(.*?)\s*(?:-->)?$")
 SHELL = re.compile(r"(python3?|pip|nox|sudo|apt-get|git|cd|\.) ")

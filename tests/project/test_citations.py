@@ -10,7 +10,7 @@ import pytest
 from project.tree import LAYERS, ROOT, SRC
 
 RULES = ROOT / "docs" / "rules.rst"
-FOLDERS = ("src", "tests", "docs", "shim", "tools", "benchmarks")
+FOLDERS = ("src", "tests", "kit", "docs", "shim", "tools", "benchmarks")
 TEXT = (".c", ".h", ".def", ".py", ".pyi", ".rst", ".md", ".toml", ".in")
 THIS = Path(__file__).resolve()
 
@@ -58,7 +58,7 @@ def test_citations_of_rules_are_found_at_all() -> None:
     assert RULE.findall("(T99, N10) but no T1000, x.T5, 'T4' and T[0]") == ["T99", "N10"]
 
 
-@pytest.mark.parametrize("path", texts("src", "tests", "docs", "shim"), ids=place)
+@pytest.mark.parametrize("path", texts("src", "tests", "kit", "docs", "shim"), ids=place)
 def test_a_cited_rule_exists(path: Path) -> None:
     assert set(RULE.findall(path.read_text())) <= set(stated())
 

@@ -165,7 +165,7 @@ def test_it_reads_standard_input_and_tells_three_at_most() -> None:
 
 def test_no_array_library_is_imported() -> None:
     code = (
-        "import sys; from dlshim.__main__ import main\n"
+        "import sys; from dlshim.commands import main\n"
         "main(['explain', 'received an invalid capsule'])\n"
         "loaded = {name.partition('.')[0] for name in sys.modules}\n"
         "assert not loaded & {'numpy', 'torch', 'jax', 'pyarrow', 'tvm_ffi', 'ctypes'}, loaded\n"

@@ -94,6 +94,10 @@ def test_it_says_version_and_licence() -> None:
     assert re.search(rf'^#define DLSHIM_VERSION "{dlshim.__version__}"$', text, re.M)
     about = (INCLUDE / "dlshim.pc").read_text()
     assert f"Version: {dlshim.__version__}\n" in about
+    cmake = (INCLUDE / "dlshim-config-version.cmake").read_text()
+    assert cmake.startswith(f"set(PACKAGE_VERSION {dlshim.__version__})\n")
+    minor = dlshim.__version__.rpartition(".")[0]
+    assert f"PACKAGE_FIND_VERSION VERSION_GREATER_EQUAL {minor} " in cmake
 
 
 def test_signatures_name_no_type_of_dlpack_but_two() -> None:
@@ -133,7 +137,7 @@ def test_cmake_finds_it(moved: Path, tmp_path: Path, variable: str) -> None:
     (tmp_path / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.15)\n"
         "project(use LANGUAGES C)\n"
-        "find_package(dlshim CONFIG REQUIRED)\n"
+        "find_package(dlshim 0.1 CONFIG REQUIRED)\n"
         "find_package(dlshim CONFIG REQUIRED)\n"
         "add_library(use OBJECT use.c)\n"
         f'target_include_directories(use PRIVATE "{sysconfig.get_path("include")}")\n'
@@ -142,3 +146,47 @@ def test_cmake_finds_it(moved: Path, tmp_path: Path, variable: str) -> None:
     build = str(tmp_path / "build")
     run(cmake, "-S", str(tmp_path), "-B", build, f"-D{variable}={moved}")
     run(cmake, "--build", build)
+
+
+@pytest.mark.parametrize(
+    "asked, found",
+    [
+        ("", True),
+        ("0.1", True),
+        ("0.1.0", True),
+        ("0.1.0 EXACT", True),
+        ("0.1 EXACT", True),
+        ("0.1.1", False),
+        ("0.2", False),
+        ("1", False),
+        ("0.0.9", False),
+    ],
+)
+def test_cmake_is_told_which_versions_fit(tmp_path: Path, asked: str, found: bool) -> None:
+    """Below 1.0 a minor release may change names, so another one is not taken."""
+    script = tmp_path / "find.cmake"
+    script.write_text(f"find_package(dlshim {asked} CONFIG)\nmessage(STATUS ${{dlshim_FOUND}})\n")
+    no_targets = ("add_library", "set_target_properties")  # a script has none
+    targets = "".join(f"function({name})\nendfunction()\n" for name in no_targets)
+    script.write_text(targets + script.read_text())
+    said = run(tool("cmake"), f"-Ddlshim_DIR={INCLUDE}", "-P", str(script))
+    assert said.splitlines()[-1] == f"-- {int(found)}"
+
+
+def members() -> list[str]:
+    """STRUCT.MEMBER and the constants of an enum, but not what dlshim alone uses."""
+    text = re.sub(r"/\*.*?\*/", "", (INCLUDE / "dlshim.h").read_text(), flags=re.S)
+    found = re.findall(r"\bDLSHIM_\w+(?= = )", text)
+    for body, name in re.findall(r"^typedef struct \{(.*?)^\} (\w+);", text, re.M | re.S):
+        if name != "dlshim_table":
+            found += [f"{name}.{each}" for each in re.findall(r"(\w+)(?=[,;])", body)]
+    return found
+
+
+def test_the_manual_names_all_members_and_values() -> None:
+    """In the first column of a table; members of the request, which has its own, by bare name."""
+    page = (ROOT / "docs" / "c-interface.rst").read_text()
+    cells = set(re.findall(r"``([\w.]+)``", " ".join(re.findall(r"^   \* - .*$", page, re.M))))
+    names = {each.removeprefix("dlshim_request.") for each in members()} - {"size", "reserved"}
+    assert len(names) > 30
+    assert names - cells == set()

@@ -18,9 +18,7 @@ import pytest
 from project.tree import ROOT, absent
 
 import dlshim
-from dlshim import commands, known
-from dlshim.matrix import command as matrix_command
-from dlshim.matrix import libraries, run
+from dlshim import commands, exchanges, known
 
 #: What changes how Python or rich writes; the tests hold whatever the machine has set.
 WRITING = ("COLUMNS", "LINES", "TERM", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE")
@@ -221,14 +219,14 @@ OLD = dict.fromkeys(known.MATRIX, "0.4.13") | {
 }
 
 
-def cell(producer: str, consumer: str, case: str, **upgraded: Any) -> run.Cell:
-    exchange = run.Exchange(
-        libraries.PRODUCER_BY_KEY[producer],
-        libraries.CONSUMER_BY_KEY[consumer],
-        libraries.CASE_BY_KEY[case],
+def cell(producer: str, consumer: str, case: str, **upgraded: Any) -> exchanges.Cell:
+    exchange = exchanges.Exchange(
+        exchanges.PRODUCER_BY_KEY[producer],
+        exchanges.CONSUMER_BY_KEY[consumer],
+        exchanges.CASE_BY_KEY[case],
         NEW,
     )
-    made = run.Cell(exchange, run.limit_of(exchange))
+    made = exchanges.Cell(exchange, exchanges.limit_of(exchange))
     made.upgraded = upgraded
     return made
 
@@ -257,7 +255,7 @@ WORKS = {"outcome": "works"}
         (cell("onnxruntime", "torch", "bool", **WRONG, cured=WRONG), "reinterpret"),
     ],
 )
-def test_what_counts_as_a_fault(made: run.Cell, fault: str | None) -> None:
+def test_what_counts_as_a_fault(made: exchanges.Cell, fault: str | None) -> None:
     if fault is None:
         assert made.fault is None
     else:
@@ -266,7 +264,7 @@ def test_what_counts_as_a_fault(made: run.Cell, fault: str | None) -> None:
 
 def test_the_plan_holds_every_pair_that_is_here() -> None:
     versions = {"numpy": "2.4.6", "pyarrow": "15.0.2"}
-    cells = run.plan(versions, {"numpy", "pyarrow", "capsule"})
+    cells = exchanges.plan(versions, {"numpy", "pyarrow", "capsule"})
     pairs = {(c.exchange.producer.key, c.exchange.consumer.key) for c in cells}
     assert ("numpy", "numpy") in pairs and ("pyarrow.Array", "capsule 0.x") in pairs
     # pyarrow takes DLPack from version 26 on.
@@ -275,33 +273,33 @@ def test_the_plan_holds_every_pair_that_is_here() -> None:
 
 
 def test_keys_are_unique_and_known() -> None:
-    for rows in (libraries.PRODUCERS, libraries.CONSUMERS, libraries.CASES):
+    for rows in (exchanges.PRODUCERS, exchanges.CONSUMERS, exchanges.CASES):
         keys = [row.key for row in rows]
         assert len(set(keys)) == len(keys)
     named = set(known.MATRIX) | set(known.BUILT_IN)
-    for producer in libraries.PRODUCERS:
+    for producer in exchanges.PRODUCERS:
         assert {producer.library, *producer.needs} <= named
-        assert set(producer.cases) <= set(libraries.CASE_BY_KEY)
-    assert {consumer.library for consumer in libraries.CONSUMERS} <= named
+        assert set(producer.cases) <= set(exchanges.CASE_BY_KEY)
+    assert {consumer.library for consumer in exchanges.CONSUMERS} <= named
 
 
 def test_every_limit_has_a_reason_of_its_own_and_covers_something() -> None:
     everything = [
         made.exchange
         for versions in (NEW, OLD)
-        for made in run.plan(versions, set(versions) | set(known.BUILT_IN))
+        for made in exchanges.plan(versions, set(versions) | set(known.BUILT_IN))
     ]
-    covered = [run.limit_of(exchange) for exchange in everything]
-    assert all(limit in covered for limit, _ in run.LIMITS)
+    covered = [exchanges.limit_of(exchange) for exchange in everything]
+    assert all(limit in covered for limit, _ in exchanges.LIMITS)
 
 
 def test_the_witness_reads_what_it_made() -> None:
-    made = libraries.PRODUCER_BY_KEY["capsule 1.x"].make(libraries.CASE_BY_KEY["readonly"])
-    contents = libraries.read_capsule(made.obj)
-    assert contents.values == libraries.CASE_BY_KEY["readonly"].values
+    made = exchanges.PRODUCER_BY_KEY["capsule 1.x"].make(exchanges.CASE_BY_KEY["readonly"])
+    contents = exchanges.read_capsule(made.obj)
+    assert contents.values == exchanges.CASE_BY_KEY["readonly"].values
     assert contents.readonly and contents.versioned and contents.address == made.address
     with pytest.raises(ValueError, match="not an unconsumed"):
-        libraries.read_capsule(3)
+        exchanges.read_capsule(3)
 
 
 @pytest.mark.parametrize(
@@ -319,11 +317,11 @@ def test_the_matrix_ends_well_whatever_the_terminal_bears(more: dict[str, str]) 
 # ---- what it tells --------------------------------------------------------------------------
 
 
-def told(*cells: run.Cell) -> str:
+def told(*cells: exchanges.Cell) -> str:
     """All texts of the one screen."""
-    report = run.Report({"numpy": "2.4.6"}, list(cells))
+    report = exchanges.Report({"numpy": "2.4.6"}, list(cells))
     spans = []
-    for block in matrix_command.one_screen(report):
+    for block in commands.one_screen(report):
         lines = [block.title, *(c for row in block.rows for c in row)] if isinstance(
             block, commands.Table
         ) else block.lines  # fmt: skip
@@ -331,7 +329,7 @@ def told(*cells: run.Cell) -> str:
     return "\n".join(spans)
 
 
-def tried(producer: str, consumer: str, case: str, bare: Any, **upgraded: Any) -> run.Cell:
+def tried(producer: str, consumer: str, case: str, bare: Any, **upgraded: Any) -> exchanges.Cell:
     made = cell(producer, consumer, case, **upgraded)
     made.bare = bare
     return made

@@ -14,13 +14,12 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
-def test_what_others_wrote_is_pinned_to_a_release(file) -> None:
+def test_what_others_wrote_is_pinned_to_the_commit_of_a_release(file) -> None:
     text = file.read_text()
-    uses = re.findall(r"^ *- uses: (\S+)", text, re.M)
+    uses = re.findall(r"^ *- uses: (.+)", text, re.M)
     assert uses
-    assert [
-        each for each in uses if not re.fullmatch(r"[\w.-]+/[\w.-]+@v\d+\.\d+\.\d+", each)
-    ] == []
+    pin = re.compile(r"[\w.-]+/[\w.-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+    assert [each for each in uses if not pin.fullmatch(each)] == []
     assert re.search(r"^permissions: \{\}$", text, re.M), "a job asks for what it needs"
     assert text.count("actions/checkout@") == text.count("persist-credentials: false")
 

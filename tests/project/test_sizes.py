@@ -19,7 +19,7 @@ FILES = sorted(path for path in SRC.rglob("*") if path.suffix in (".c", ".h", ".
 #: copies of host memory by rows and blocks, 600 for copies of oneAPI memory and Metal, 550 for
 #: stream="wait", omitted streams, device labels and torch's own device, 80 for the bits of torch's
 #: subclasses past its hook, 250 for dtypes, arrays, pickles and every option of from_dlpack.
-CODE_LINES = 20_600
+CODE_LINES = 20_800
 NEGOTIATION = "acquire/negotiate.c"
 NEGOTIATION_LINES = 350
 SOURCES_PER_FOLDER = 15

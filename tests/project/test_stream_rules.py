@@ -11,7 +11,7 @@ from project.tree import ROOT, SRC
 DOCS = ROOT / "docs" / "streams.rst"
 FILES = sorted(
     path
-    for folder in (SRC, ROOT / "tests", ROOT / "docs")
+    for folder in (SRC, ROOT / "tests", ROOT / "kit", ROOT / "docs")
     for path in folder.rglob("*")
     if path.suffix in (".c", ".h", ".def", ".py", ".rst")
 )

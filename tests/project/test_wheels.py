@@ -167,7 +167,7 @@ def test_the_readme_claims_what_was_seen_and_no_more() -> None:
     run = {name for name, seen in SEEN.items() if "run" in seen}
     whole = {name for name in run if "left out" not in SEEN[name]["run"]}
     loaded = {name for name, seen in SEEN.items() if "loaded" in seen} - run
-    assert told("it passes on ", "[;,] ") == {word(n) for n in whole} - {"x86-64"}
+    assert told("it passes on ", "; ") == {word(n) for n in whole} - {"x86-64"}
     assert told("in part on ", "; ") == {word(n) for n in run - whole}
     assert told("Loaded without a Python: ", r"\. ") == {word(n) for n in loaded}
     assert told("Built and not run: ", r"\. ") == {word(n) for n in {*SEEN} - run - loaded}
@@ -188,4 +188,4 @@ def test_the_budget_of_most_wheels_is_that_of_the_main_one() -> None:
     for name, row in rows.items():
         if "largest" in row:
             assert re.search(rf"^(# .*\n)+\[{name}\]", text, re.M), f"{name}: why?"
-            assert row["largest"] <= 157_000
+            assert row["largest"] <= 163_000

@@ -1,0 +1,92 @@
+"""Every fault that was known before the kit was run is found, by the check that the table names."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import re
+from typing import Any
+
+import pytest
+from project.tree import ROOT, read_toml
+
+from dlshim_testing import check_consumer, check_producer
+from dlshim_testing.catalogue import checks
+from dlshim_testing.doubles import producers
+from dlshim_testing.partner import Consumer, Producer
+from drivers.library import compiler
+from kit.test_rules import books  # noqa: F401
+
+FAULTS = read_toml(ROOT / "tests" / "kit" / "faults.toml")["fault"]
+SEEN = [row for row in FAULTS if "target" in row]
+OLDER = [row for row in FAULTS if "double" in row]
+CHECK = {"producer": check_producer, "consumer": check_consumer}
+
+#: What the kit says of the newest NumPy, and nothing else: each was looked at, and is true.
+OF_NUMPY = {
+    "numpy": {"data-of-empty"},
+    "from_numpy": {"asks-device", "error-kept", "missing-data", "other-device"},
+}
+
+
+@functools.cache
+def results() -> Any:
+    newest = max((ROOT / "docs" / "results").glob("kit-*.json"))
+    return json.loads(newest.read_text())["targets"]
+
+
+def side_of(row: dict[str, Any]) -> str:
+    name = row.get("target") or row["double"]
+    return "consumer" if name.startswith(("from_", "wrong_consumers")) else "producer"
+
+
+def label(row: dict[str, Any]) -> str:
+    return f"{row['library']}-{row['check']}"
+
+
+@pytest.mark.parametrize("row", FAULTS, ids=label)
+def test_a_row_names_one_check_and_one_witness(row: dict[str, Any]) -> None:
+    assert row["check"] in checks(side_of(row))
+    assert ("target" in row) != ("double" in row)
+    assert row["says"].endswith(".") and row["releases"]
+
+
+@pytest.mark.parametrize("row", SEEN, ids=label)
+def test_the_newest_run_found_it(row: dict[str, Any]) -> None:
+    told = results()[row["target"]]
+    rule = checks(side_of(row))[row["check"]].rule.name
+    found = [each for each in told["broken"] if each["rule"] == rule]
+    assert found, told["library"]
+
+
+@pytest.mark.parametrize("row", OLDER, ids=label)
+def test_the_check_fails_on_a_double_of_that_release(row: dict[str, Any]) -> None:
+    side, (where, name) = side_of(row), row["double"].split(":")
+    module = producers if where == "producers" else importlib.import_module(f"kit.{where}")
+    double, options = getattr(module, name), {}
+    if isinstance(double, type):
+        double = make(side, double)
+    if row.get("crash") or "driver" in row:
+        double, options = f"{module.__file__}:{name}", {"isolate": True}
+    if "driver" in row:
+        compiler()
+        options["driver"] = row["driver"]
+    report = CHECK[side](double, only=f"^{re.escape(row['check'])}$", **options)
+    (found,) = report.findings
+    assert found.check == row["check"] and found.wrong, str(found)
+
+
+def make(side: str, kind: Any) -> Producer | Consumer:
+    return (
+        Producer(kind, claims="2025.12")
+        if side == "producer"
+        else Consumer(kind(), claims="2025.12")
+    )
+
+
+@pytest.mark.parametrize("target", OF_NUMPY)
+def test_nothing_false_is_said_of_numpy(target: str) -> None:
+    told = results()[target]
+    assert {each["rule"] for each in told["broken"]} == OF_NUMPY[target]
+    assert "MUST" not in {each["level"] for each in told["broken"]}
