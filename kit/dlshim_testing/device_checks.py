@@ -45,8 +45,8 @@ class Case(NamedTuple):
     driver: Any
     vendor: Vendor
     index: int
-    work: int
-    """The stream on which the library's unfinished work lies."""
+    work: int | None
+    """The stream on which the library's unfinished work lies; None where there is never any."""
 
     def stream(self, word: str) -> int:
         """The number that a consumer passes."""
@@ -57,11 +57,14 @@ class Case(NamedTuple):
         return self.vendor.streams[word]
 
     def begin_work(self) -> None:
-        """A kernel on the work stream writes the whole array, and nobody has waited for it."""
-        view = view_of(asked(self.array, {}))
-        size = len(caps.offsets(view.shape, caps.row_major(view.shape)))
-        size *= caps.itemsize_of(view.dtype)
-        self.driver.write(self.work, view.element_zero, size)
+        """A kernel on the work stream writes the whole array, and nobody has waited for it.
+
+        Of a library that waits for its work, what it has done itself must be ordered."""
+        if self.work is not None:
+            view = view_of(asked(self.array, {}))
+            size = len(caps.offsets(view.shape, caps.row_major(view.shape)))
+            size *= caps.itemsize_of(view.dtype)
+            self.driver.write(self.work, view.element_zero, size)
         self.driver.clear_log()
 
     def calls(self) -> str:
@@ -83,7 +86,7 @@ def on_device(p: Producer) -> Case:
     kind, index = device_of(array)
     if kind not in vendor.devices:
         raise NotApplicable(f"the array is on device {(kind, index)}, which is not {vendor.name}'s")
-    work = p.work_stream() if p.work_stream else vendor.default
+    work = None if p.always_ready else p.work_stream(vendor.default)
     return Case(array, driver, vendor, index, work)
 
 
@@ -108,6 +111,10 @@ def stream_is_refused(p: Producer, stream: int) -> None:
 
 
 NO_STREAM = ("none", "omitted")
+IF_READY = (
+    "; a library that waits for its work before anybody gets an array says so: "
+    "Producer(..., always_ready=True)"
+)
 
 
 @check("producer", "device-order", (*NO_STREAM, *STREAMS), ("bare", "versioned"))
@@ -125,7 +132,8 @@ def work_comes_after(p: Producer, which: str, ask: str) -> None:
     insist(
         not racy,
         f"{told}: a read on the consumer's stream may run before the write that the "
-        f"producer has in flight; the producer called the driver's functions {case.calls()}",
+        f"producer has in flight; the producer called the driver's functions {case.calls()}"
+        f"{'' if case.work is None else IF_READY}",
     )
 
 

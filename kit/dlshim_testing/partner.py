@@ -8,6 +8,7 @@ import importlib
 import os
 import re
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -63,9 +64,23 @@ def functions_of(what: str, table: Any) -> dict[str, Callable[[], Any]]:
     return found
 
 
+def called(what: str, function: Callable[[], Any]) -> Any:
+    """What a function of the target gives; TargetError where it fails."""
+    try:
+        return function()
+    except Exception as error:
+        raise TargetError(f"{what} fails: {said(error)}{place_of(error)}") from error
+
+
+def place_of(error: BaseException) -> str:
+    """Where an exception was raised, for people to look at."""
+    *_, last = [None, *traceback.extract_tb(error.__traceback__)]
+    return f" ({last.filename}, line {last.lineno})" if last else ""
+
+
 def given(what: str, make: Callable[[], Any]) -> Any:
     """An array that the target makes; TargetError where it makes none."""
-    if (array := make()) is None:
+    if (array := called(what, make)) is None:
         raise TargetError(f"{what} gives None, and must give an array")
     return array
 
@@ -82,7 +97,8 @@ class Producer:
     ``dtypes`` are the only ones that the library has, by the names of the array API; where float32
     is not among them, the checks that need any dtype take the first one.
     ``work_stream()`` gives the stream of a device on which the library's unfinished work lies, by
-    default the legacy default stream.
+    default the legacy default stream.  ``always_ready=True`` says that there is none: the library
+    waits for its work before anybody gets the array, and may ignore ``stream`` therefore.
     """
 
     def __init__(
@@ -95,6 +111,7 @@ class Producer:
         special: Mapping[str, Callable[[], tuple[Any, list[Any]]]] | None = None,
         refused: Mapping[str, Callable[[], Any]] | None = None,
         work_stream: Callable[[], int] | None = None,
+        always_ready: bool = False,
         dtypes: Sequence[str] = (),
     ) -> None:
         if isinstance(make, Consumer):
@@ -103,9 +120,12 @@ class Producer:
         for name, value in (("read_only", read_only), ("work_stream", work_stream)):
             if value is not None:
                 insist_callable(f"{name}=", value)
+        if always_ready and work_stream is not None:
+            raise TypeError("always_ready=True says that no work is unfinished: no work_stream=")
         self._make = make
+        self.always_ready = always_ready
         self.dtypes = known_dtypes(dtypes)
-        self.work_stream = work_stream
+        self._work_stream = work_stream
         self.namespace = namespace
         self.read_only = read_only
         self.special = functions_of("special=", special)
@@ -126,6 +146,16 @@ class Producer:
         except Exception:
             return "2022.12"
         return "2023.12" if caps.name_of(capsule) == caps.VERSIONED else "2022.12"
+
+    def work_stream(self, default: int) -> int:
+        """The stream of the library's unfinished work; TargetError where the target gives none."""
+        if self._work_stream is None:
+            return default
+        stream = called("work_stream=", self._work_stream)
+        if not isinstance(stream, int):
+            kind = type(stream).__name__
+            raise TargetError(f"work_stream= must give the stream as an int, and gives a {kind}")
+        return stream
 
     def usual(self, dtype: str = "float32") -> str:
         """What is made where a check names this dtype; float32 stands for any."""

@@ -305,7 +305,18 @@ def special_values(p: Producer, which: str, ask: str) -> None:
     name, make = one_of(p.special, which)
     array, values = pair_of(f"special=[{name!r}]", make)
     view = on_host(view_of(asked(array, ASKS[ask])))
-    same_elements(view, [caps.encode(view.dtype, value) for value in values], name)
+    same_elements(view, [encoded(name, view.dtype, value) for value in values], name)
+
+
+def encoded(name: str, dtype: Any, value: Any) -> bytes:
+    """The value's bytes; TargetError where there is no such value of the dtype."""
+    try:
+        return caps.encode(dtype, value)
+    except Exception as error:
+        raise TargetError(
+            f"special=[{name!r}] gives the value {value!r}, which is none of dtype {dtype}: "
+            f"{said(error)}"
+        ) from error
 
 
 def pair_of(what: str, make: Any) -> tuple[Any, list[Any]]:

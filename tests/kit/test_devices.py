@@ -53,6 +53,19 @@ def test_the_evidence_names_the_calls_of_the_driver() -> None:
 
 
 @pytest.mark.parametrize("driver", ["13.0", "hip6"])
+def test_a_library_that_waits_itself_may_ignore_the_stream(driver: str) -> None:
+    options = {"isolate": True, "driver": driver, "only": "^device-"}
+    right = check_producer(f"{FILE}:waits_itself", **options)
+    assert right and not right.wrong, str(right)
+    passed = {each.rule for each in right.findings if each.status == PASS}
+    assert passed >= {*wrong_devices.WRONG}
+    lies = check_producer(f"{FILE}:says_that_it_waits", **options)
+    assert {each.rule for each in lies.wrong} == {"device-order"}, str(lies)
+    told = str(check_producer(f"{FILE}:waits_itself_unsaid", **options))
+    assert "says so: Producer(..., always_ready=True)" in told
+
+
+@pytest.mark.parametrize("driver", ["13.0", "hip6"])
 def test_a_copy_for_the_host_is_waited_for(driver: str) -> None:
     options = {"only": "^device-to-cpu", "isolate": True, "driver": driver}
     told = str(check_producer(f"{FILE}:copy_given_too_early", **options))

@@ -73,6 +73,23 @@ class SyncsNothing(Right):
         pass
 
 
+class WaitsItself(SyncsNothing):
+    """Its work is done before anybody gets the array, so that there is nothing to order."""
+
+    def __init__(self, *arguments: Any, **fields: Any) -> None:
+        super().__init__(*arguments, **fields)
+        self.write()
+        self.drv.call(self.vendor.stream_sync, self.stream)
+
+
+class SaysThatItWaits(SyncsNothing):
+    """The same without the wait."""
+
+    def __init__(self, *arguments: Any, **fields: Any) -> None:
+        super().__init__(*arguments, **fields)
+        self.write()
+
+
 class SyncsAlways(Right):
     """-1 is taken for the default stream."""
 
@@ -140,6 +157,9 @@ def target(kind: Any) -> Producer:
 
 
 right = target(Right)
+waits_itself = Producer(WaitsItself, claims="2025.12", always_ready=True)
+says_that_it_waits = Producer(SaysThatItWaits, claims="2025.12", always_ready=True)
+waits_itself_unsaid = target(WaitsItself)
 syncs_nothing = target(SyncsNothing)
 syncs_always = target(SyncsAlways)
 copy_not_waited_for = target(CopyNotWaitedFor)
