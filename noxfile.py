@@ -205,6 +205,8 @@ def kit(s: nox.Session) -> None:
         extra = known if name == "dlshim" else ()
         pytest(s, "--dlpack-producer", target, "--dlpack-consumer", consumer, *extra, "-q",
                results=f"kit-{name}")  # fmt: skip
+    s.install("pytest-xdist")
+    pytest(s, "tests/kit/test_plugin.py", "-k", "xdist", results="kit-xdist")
 
 
 #: Every NumPy of another behaviour that CPython 3.11 can have.

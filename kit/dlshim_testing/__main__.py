@@ -11,8 +11,8 @@ from pathlib import Path
 
 from . import drivers
 from .catalogue import select
-from .rules import EDITIONS
-from .running import TargetError, check_consumer, check_producer
+from .rules import EDITIONS, NEED_DRIVER
+from .running import TargetError, check_consumer, check_producer, seconds
 
 
 def expression(text: str) -> re.Pattern[str]:
@@ -20,6 +20,13 @@ def expression(text: str) -> re.Pattern[str]:
         return re.compile(text)
     except re.error as error:
         raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from error
+
+
+def limit(text: str) -> float:
+    try:
+        return seconds(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def why_no_driver(variant: str) -> str:
@@ -59,10 +66,15 @@ def main() -> int:
         "--dtypes", default="", metavar="NAMES", help="the only ones that the targets have"
     )
     parser.add_argument("--json", type=Path, help="write every finding here")
+    parser.add_argument(
+        "--timeout", default=0, type=limit, metavar="SECONDS",
+        help="what one check, or the import of a target, may take; 120 where nothing is said",
+    )  # fmt: skip
     parser.add_argument("--in-process", action="store_true", help="a crash ends the run")
     asked = parser.parse_args()
-    if asked.driver and asked.in_process:
-        parser.error("--driver needs a process of its own: leave --in-process out")
+    for name in ("driver", "timeout"):
+        if getattr(asked, name) and asked.in_process:
+            parser.error(f"--{name} needs a process of its own: leave --in-process out")
     if not asked.producer and not asked.consumer:
         parser.error("name a --producer or a --consumer")
     if asked.json and (why := why_not_written(asked.json)):
@@ -70,10 +82,13 @@ def main() -> int:
     for side in ("producer", "consumer"):
         if getattr(asked, side) and not any(select(side, asked.only)):
             parser.error(f"--only: no check of a {side} has {asked.only.pattern!r} in its name")
+    chosen = {one.rule.name for one in select("producer", asked.only)} if asked.producer else set()
+    if not asked.driver and not asked.consumer and chosen and chosen <= NEED_DRIVER:
+        parser.error(drivers.missing("--driver"))
     if why := why_no_driver(asked.driver):
         parser.error(f"--driver {asked.driver}: nothing can be checked: {why}")
     options = {"claims": asked.claims, "only": asked.only, "isolate": not asked.in_process}
-    options |= {"driver": asked.driver, "dtypes": asked.dtypes}
+    options |= {"driver": asked.driver, "dtypes": asked.dtypes, "timeout": asked.timeout}
     try:
         reports = [check_producer(target, **options) for target in asked.producer]
         reports += [check_consumer(target, **options) for target in asked.consumer]

@@ -15,6 +15,7 @@ from . import rules
 from .rules import Rule
 
 PASS, FAIL, CRASH, NA = "pass", "fail", "crash", "not applicable"
+HANG = "hang"  # the process of the check did not answer in time, and was ended
 ERROR = "error"  # the check itself failed: neither a finding nor a pass
 
 
@@ -60,14 +61,15 @@ class Finding(NamedTuple):
 
     @property
     def wrong(self) -> bool:
-        return self.status in (FAIL, CRASH)
+        return self.status in (FAIL, CRASH, HANG)
 
     @property
     def failed(self) -> bool:
-        """Whether this check fails a run: a MUST that is broken, or a crash (but for a HABIT, where
-        the struct is one that no producer may give)."""
+        """Whether this check fails a run: a MUST that is broken, a hang, or a crash (but for a
+        HABIT, where the struct is one that no producer may give)."""
         crashed = self.status == CRASH and self.level != rules.HABIT
-        return crashed or (self.status == FAIL and self.level == rules.MUST)
+        broken = self.status == FAIL and self.level == rules.MUST
+        return crashed or broken or self.status == HANG
 
     def __str__(self) -> str:
         text = f"{self.check}: {self.status} ({self.level}): {self.evidence}"

@@ -1,13 +1,15 @@
 """The pytest plug-in: ``pytest --dlpack-producer mylib:zeros --dlpack-consumer mylib:from_dlpack``.
 
 Without these options it adds nothing but the options themselves.  With them every check is a test;
-where no file is named on the command line, nothing else is collected.
+where no file is named on the command line, nothing else is collected.  The node id of a check,
+``producer::mylib:zeros::methods``, names its target as the option does.
 """
 
 from __future__ import annotations
 
 import difflib
 import fnmatch
+import os
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,11 +19,11 @@ import pytest
 
 if TYPE_CHECKING:
     from .catalogue import Check, Finding
-    from .running import Runner
+    from .running import Report, Runner
 
 SIDES = ("producer", "consumer")
 #: The options with a value that decide what is run and what fails.
-REPEATED = ("wants", "claims", "dtypes", "driver", "fail-on")
+REPEATED = ("wants", "claims", "dtypes", "driver", "timeout", "fail-on")
 DEFAULTS = {"fail-on": "must"}
 
 
@@ -68,6 +70,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="for arrays of a device: the fake driver, such as 13.0 (CUDA) or hip6 (ROCm)",
     )
     group.addoption(
+        "--dlpack-timeout",
+        default="",
+        metavar="SECONDS",
+        help="what one check, or the import of a target, may take; 120 where nothing is said",
+    )
+    group.addoption(
         "--dlpack-in-process", action="store_true", help="run the checks here: a crash ends pytest"
     )
     parser.addini(
@@ -77,27 +85,82 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def wanted(config: pytest.Config) -> list[tuple[str, str]]:
-    return [(side, each) for side in SIDES for each in config.getoption(f"dlpack_{side}")]
+class NodeId(NamedTuple):
+    """A check, a rule, or a target with all its checks, as pytest's own node ids name them."""
+
+    side: str
+    target: str
+    check: str
+    """A rule stands for all its checks, nothing for all checks of the target."""
+
+    def __str__(self) -> str:
+        return "::".join(filter(None, self))
+
+    def names(self, check: str) -> bool:
+        return self.check in ("", check, check.partition("[")[0])
+
+
+def node_id_of(argument: str) -> NodeId | None:
+    """What an argument of the command line names; None where it is not one of our node ids.
+
+    pytest shows node ids relative to the current directory, so a path may come before the side.
+    """
+    path, _, rest = argument.partition("::")
+    side = path.replace(os.sep, "/").rpartition("/")[2]
+    target, _, check = rest.partition("::")
+    if side not in SIDES or ":" not in target or Path(path).is_file():
+        return None
+    return NodeId(side, target, check)
+
+
+def node_ids(config: pytest.Config) -> list[NodeId]:
+    return [found for each in config.args if (found := node_id_of(each))]
+
+
+def wanted(config: pytest.Config, chosen: list[NodeId]) -> list[tuple[str, str]]:
+    """(side, target) of the options and of the node ids, each once."""
+    named = [(side, each) for side in SIDES for each in config.getoption(f"dlpack_{side}")]
+    return list(dict.fromkeys([*named, *(each[:2] for each in chosen)]))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if wanted(config):
+    chosen = node_ids(config)
+    if targets := wanted(config, chosen):
         insist_on_options(config)
-        config.pluginmanager.register(Conformance(config), "dlpack-conformance")
+        insist_on_checks(chosen)
+        plugin = Conformance(config, targets, chosen)
+        config.pluginmanager.register(plugin, "dlpack-conformance")
 
 
 def insist_on_options(config: pytest.Config) -> None:
     from .drivers import named
     from .partner import known_dtypes
     from .rules import edition
+    from .running import seconds
 
-    for name, allowed in (("claims", edition), ("driver", named), ("dtypes", known_dtypes)):
+    allowed = {"claims": edition, "driver": named, "dtypes": known_dtypes, "timeout": seconds}
+    for name, check in allowed.items():
         value = config.getoption(f"dlpack_{name}")
         try:
-            value and allowed(value)
+            value and check(value)
         except ValueError as error:
             raise pytest.UsageError(f"--dlpack-{name}: {error}") from error
+    for name in ("driver", "timeout"):
+        if config.getoption(f"dlpack_{name}") and config.getoption("dlpack_in_process"):
+            raise pytest.UsageError(
+                f"--dlpack-{name} needs a process of its own: leave --dlpack-in-process out"
+            )
+
+
+def insist_on_checks(chosen: list[NodeId]) -> None:
+    from .catalogue import checks
+
+    for each in chosen:
+        every = checks(each.side)
+        if not any(map(each.names, every)):
+            near = difflib.get_close_matches(each.check, every, n=1)
+            cure = f"; a check of that name is {near[0]!r}" if near else ""
+            raise pytest.UsageError(f"{each}: {each.check!r} is the name of no check{cure}")
 
 
 class Known(NamedTuple):
@@ -164,25 +227,43 @@ def matches(name: str, pattern: str) -> bool:
 class Conformance:
     """What runs where a producer or a consumer was named."""
 
-    def __init__(self, config: pytest.Config) -> None:
+    def __init__(
+        self, config: pytest.Config, wanted: list[tuple[str, str]], chosen: list[NodeId]
+    ) -> None:
         self.config = config
+        self.wanted, self.chosen = wanted, chosen
         self.targets: list[Target] = []
+        self.reports: dict[tuple[str, str], Report] = {}
         self.known = known_failures(config)
         source = getattr(config, "args_source", None)
-        if source is not None and source.name != "ARGS":
-            config.args = []  # no files were named: the checks alone
+        files = source is None or source.name == "ARGS"  # else the checks alone
+        config.args = [each for each in config.args if files and not node_id_of(each)]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(
         self, session: pytest.Session, items: list[pytest.Item]
     ) -> None:
-        for side, target in wanted(self.config):
-            node = Target.from_parent(session, name=f"{side}::{target}", side=side, target=target)
+        for side, target in self.wanted:
+            name = f"{side}::{target}"
+            node = Target.from_parent(session, name=name, nodeid=name, side=side, target=target)
             self.targets.append(node)
-            items.extend(self._marked(node))
+            added: list[Any] = list(self._marked(node))
+            items.extend(added)
+            report = pytest.CollectReport(node.nodeid, "passed", None, added)
+            self.config.hook.pytest_collectreport(report=report)  # by which pytest counts
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        if not self.config.option.collectonly and not self.config.getoption("dlpack_driver"):
+            insist_on_driver(session)
+
+    def _is_chosen(self, item: Item) -> bool:
+        target = (item.target.side, item.target.target)
+        return not self.chosen or any(
+            each[:2] == target and each.names(item.name) for each in self.chosen
+        )
 
     def _marked(self, node: Target) -> Iterator[Item]:
-        for item in node.collect():
+        for item in filter(self._is_chosen, node.collect()):
             for known in self.known:
                 if known.side == node.side and matches(item.name, known.check):
                     strict = item.name == known.check
@@ -207,9 +288,9 @@ class Conformance:
         for known in self.known:
             found = [
                 each.status
-                for target in self.targets
-                if target.side == known.side
-                for each in target.findings
+                for report in self.reports.values()
+                if report.side == known.side
+                for each in report.findings
                 if matches(each.check, known.check)
             ]
             ran_all = sum(matches(name, known.check) for name in checks(known.side))
@@ -217,20 +298,64 @@ class Conformance:
                 stale += [known] if len(found) >= ran_all else []
         return stale
 
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        from .running import Report, badge, rows
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Iterator[None]:
+        """What was found travels with the report, as pytest-xdist has reports alone."""
+        outcome: Any = yield
+        if isinstance(item, Item) and item.found is not None:
+            assert item.target.runner is not None
+            told = (item.target.side, item.target.target, item.target.runner.claims)
+            outcome.get_result().dlpack = [list(told), list(item.found)]
+            item.found = None
 
-        for target in self.targets:
-            if target.runner is None:
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        from .catalogue import Finding
+        from .running import Report
+
+        if told := getattr(report, "dlpack", None):
+            (side, target, claims), found = told
+            report = self.reports.setdefault((side, target), Report(side, target, claims, []))
+            report.findings.append(Finding(*found))
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        from .running import badge, rows
+
+        for side, target in self.wanted:
+            if (report := self.reports.get((side, target))) is None:
                 continue
-            report = Report(target.side, target.target, target.runner.claims, target.findings)
-            terminalreporter.section(f"DLPack {target.side} {target.target}", "-")
+            in_order(report)
+            terminalreporter.section(f"DLPack {side} {target}", "-")
             terminalreporter.write_line(badge(report), green=bool(report), red=not report)
             for row in rows(report):
                 terminalreporter.write_line(row)
         for known in self.mended():
             line = f"{known.where}: no check of {known.side} {known.check!r} fails any more"
             terminalreporter.write_line(f"{line}: take it off the list", red=True)
+
+
+def in_order(report: Report) -> None:
+    """Sorts what several workers found as the checks are listed."""
+    from .catalogue import checks
+
+    order = {name: number for number, name in enumerate(checks(report.side))}
+    report.findings.sort(key=lambda found: order[found.check])
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """Whether this is a process of pytest-xdist, which must not end by an exception."""
+    return hasattr(config, "workerinput")
+
+
+def insist_on_driver(session: pytest.Session) -> None:
+    """Checks of device memory alone, without a driver, would all be skipped."""
+    from .drivers import missing
+    from .rules import NEED_DRIVER
+
+    items = [each for each in session.items if isinstance(each, Item)]
+    if items and all(item.one.rule.name in NEED_DRIVER for item in items):
+        if not is_worker(session.config):
+            raise pytest.UsageError(missing("--dlpack-driver"))
+        session.shouldstop = missing("--dlpack-driver")
 
 
 class Target(pytest.Collector):
@@ -240,13 +365,13 @@ class Target(pytest.Collector):
         super().__init__(**options)
         self.side, self.target = side, target
         self.runner: Runner | None = None
-        self.findings: list[Finding] = []
 
     def collect(self) -> Iterator[Item]:
         from .catalogue import checks
 
         for one in checks(self.side).values():
-            yield Item.from_parent(self, name=one.name, one=one)
+            name = f"{self.nodeid}::{one.name}"
+            yield Item.from_parent(self, name=one.name, nodeid=name, one=one)
 
     def run(self, one: Check) -> Finding:
         from .catalogue import TargetError
@@ -254,18 +379,16 @@ class Target(pytest.Collector):
         if self.runner is None:
             self.runner = self._start()
         try:
-            found = self.runner.run(one)
+            return self.runner.run(one)
         except TargetError as error:
             self._end(error)
-        self.findings.append(found)
-        return found
 
     def _start(self) -> Runner:
         """Where the target cannot be loaded, the run ends: no check would say anything else."""
         from .running import runner
 
         try:
-            options = {name: self._option(name) for name in ("driver", "dtypes")}
+            options = {name: self._option(name) for name in ("driver", "dtypes", "timeout")}
             if self.side == "consumer":
                 options["wants"] = self._option("wants")
             isolate = not self._option("in_process")
@@ -274,10 +397,11 @@ class Target(pytest.Collector):
             self._end(error)
 
     def _end(self, error: Exception) -> NoReturn:
-        pytest.exit(
-            f"--dlpack-{self.side}: {type(error).__name__}: {error}",
-            returncode=pytest.ExitCode.USAGE_ERROR,
-        )
+        text = f"--dlpack-{self.side}: {type(error).__name__}: {error}"
+        if is_worker(self.config):
+            self.session.shouldstop = text
+            raise TargetFault(text)
+        pytest.exit(text, returncode=pytest.ExitCode.USAGE_ERROR)
 
     def _option(self, name: str) -> Any:
         return self.config.getoption(f"dlpack_{name}")
@@ -296,19 +420,28 @@ class Breach(Exception):
     """A check that fails its test; the text is what is shown."""
 
 
+class TargetFault(Exception):
+    """The target is wrong itself; the run ends."""
+
+
 class Item(pytest.Item):
     def __init__(self, *, one: Check, **options: Any) -> None:
         super().__init__(**options)
         self.one = one
         self.known = False
         """Whether it is listed: then it fails at every level, as the list says that it does."""
+        self.found: Finding | None = None
+
+    @property
+    def target(self) -> Target:
+        assert isinstance(self.parent, Target)
+        return self.parent
 
     def runtest(self) -> None:
         from .catalogue import ERROR, NA
         from .rules import LEVELS
 
-        assert isinstance(self.parent, Target)
-        found = self.parent.run(self.one)
+        self.found = found = self.target.run(self.one)
         self.user_properties += [
             ("dlpack_level", found.level),
             ("dlpack_status", found.status),
@@ -322,10 +455,11 @@ class Item(pytest.Item):
             raise Breach(str(found))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        if isinstance(excinfo.value, TargetFault):
+            return str(excinfo.value)
         if not isinstance(excinfo.value, Breach):
             return super().repr_failure(excinfo, style)
-        assert isinstance(self.parent, Target)
-        again = f"pytest {' '.join(self.parent.options())} -k '{self.one.name}'"
+        again = f"pytest {' '.join(self.target.options())} -k '{self.one.name}'"
         return f"{excinfo.value}\n    {self.one.rule.about}\n    again: {again}"
 
     def reportinfo(self) -> tuple[Path, None, str]:

@@ -365,4 +365,9 @@ CONSUMER = _rules(
 )  # fmt: skip
 
 RULES = [*PRODUCER, *CONSUMER]
+#: The rules that say nothing without a fake driver.
+NEED_DRIVER = {
+    "device-stream", "device-stream-refused", "device-order", "device-no-sync", "device-own",
+    "device-to-cpu", "device-copy-false", "device-current", "device-events",
+}  # fmt: skip
 BY_NAME = {(rule.side, rule.name): rule for rule in RULES}

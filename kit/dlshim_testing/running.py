@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -24,6 +25,7 @@ from . import drivers, rules
 from .catalogue import (
     CRASH,
     ERROR,
+    HANG,
     NA,
     PASS,
     Check,
@@ -38,7 +40,17 @@ from .catalogue import (
 from .partner import Consumer, Producer, consumer_of, producer_of, said
 
 CRASHES = 2  # of one rule in one case; what else is like it is not run any more
+HANGS = 3  # of one target, of which nothing else is run then
 TIMEOUT = 120.0  # seconds that one check, or the import of a library, may take
+GRACE = 10.0  # seconds in which a child ends by itself
+
+
+def seconds(text: str | float) -> float:
+    """The limit of one check; a number above zero."""
+    with contextlib.suppress(ValueError):
+        if 0 < (found := float(text)) < threading.TIMEOUT_MAX:
+            return found
+    raise ValueError(f"{text!r} is no number of seconds above 0")
 
 
 class Report(NamedTuple):
@@ -82,6 +94,8 @@ def badge(report: Report) -> str:
     parts.append(f"{report.count(NA)} not applicable")
     if crashes := report.count(CRASH):
         parts.append(f"{crashes} CRASH")
+    if hangs := report.count(HANG):
+        parts.append(f"{hangs} HANG")
     if report.errors:
         parts.append(f"{len(report.errors)} checks failed themselves")
     if report.count(NA) == len(report.findings):
@@ -93,7 +107,8 @@ def rows(report: Report) -> Iterator[str]:
     """One line for each rule that is broken, with the first piece of evidence."""
     groups: dict[tuple[str, str], list[Finding]] = collections.defaultdict(list)
     for each in [*report.wrong, *report.errors]:
-        groups[each.level if each.status != CRASH else CRASH, each.rule].append(each)
+        ended = each.status.upper() if each.status in (CRASH, HANG) else each.level
+        groups[ended, each.rule].append(each)
     for (level, _), group in groups.items():
         first = group[0]
         more = f" (and {len(group) - 1} more)" if len(group) > 1 else ""
@@ -151,9 +166,13 @@ class Elsewhere:
         self.side, self.target = side, target
         if driver := options.pop("driver", ""):
             options["driver"] = (driver, str(drivers.built(driver)))
-        self._options = {"claims": claims} | options
+        self._limit = seconds(options.pop("timeout", TIMEOUT))
+        self._options = {"claims": claims, "timeout": self._limit} | options
         self._child: subprocess.Popen[bytes] | None = None
         self._said: Any = None
+        self._hangs = False
+        """Whether the child has not answered in time."""
+        self._hung = 0
         self._crashed: collections.Counter[str] = collections.Counter()
         self.claims = ""
         self._begin()
@@ -172,10 +191,10 @@ class Elsewhere:
         self._send(self._options)
         answer = self._answer()
         if answer is None or "error" in answer:
-            text = answer["error"] if answer else f"the process ended: {self._last_words()}"
+            text = answer["error"] if answer else self._last_words()
             self.close()
             raise TargetError(f"{self.target}: {text}")
-        self.claims = answer["claims"]
+        self.claims = self._options["claims"] = answer["claims"]
 
     def _send(self, message: Any) -> None:
         assert self._child and self._child.stdin
@@ -188,14 +207,17 @@ class Elsewhere:
         assert self._child and self._child.stdout
         with selectors.DefaultSelector() as selector:
             selector.register(self._child.stdout, selectors.EVENT_READ)
-            if not selector.select(TIMEOUT):
-                self._child.kill()
-                return None
+            self._hangs = not selector.select(self._limit)
+        if self._hangs:
+            return None
         line = self._child.stdout.readline()
         return json.loads(line) if line.endswith(b"\n") else None
 
     def _last_words(self) -> str:
+        """How the child ended, or where it hangs; there is no child afterwards."""
         assert self._child
+        if self._hangs:
+            return f"no answer within {self._limit:g} seconds{self._where()}"
         code = self._child.wait()
         try:
             ended = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
@@ -204,12 +226,27 @@ class Elsewhere:
         self._said.seek(0)
         lines = self._said.read().decode(errors="replace").strip().splitlines()
         words = [line for line in lines if "Fatal Python" in line or "terminate" in line]
-        return " ".join([ended, *(words or lines)[-1:]])[:300]
+        return " ".join(["the process ended", ended, *(words or lines)[-1:]])[:300]
+
+    def _where(self) -> str:
+        """The line of Python at which the child hung: it writes it down, and ends (`worker`)."""
+        assert self._child
+        try:
+            self._child.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait()
+        self._said.seek(0)
+        stacks = self._said.read().decode(errors="replace").split("(most recent call first):\n")
+        mine = [stack for stack in stacks[1:] if "dlshim_testing" in stack]
+        return f": {mine[-1].splitlines()[0].strip()}" if mine else ""
 
     def run(self, one: Check) -> Finding:
         level = level_of(one.rule, self.claims)
         if self._crashed[one.group] >= CRASHES:
             return finding(one, level, NA, f"not run: the like of it crashed {CRASHES} times")
+        if self._hung >= HANGS:
+            return finding(one, level, NA, f"not run: the target hung {HANGS} times")
         if self._child is None:
             self._begin()
         self._send(one.name)
@@ -220,8 +257,12 @@ class Elsewhere:
             return Finding(**answer)
         words = self._last_words()
         self.close()
+        if self._hangs:
+            self._hung += 1
+            last = "; nothing else of this target is run" if self._hung == HANGS else ""
+            return finding(one, level, HANG, words + last)
         self._crashed[one.group] += 1
-        return finding(one, level, CRASH, f"the process ended {words}")
+        return finding(one, level, CRASH, words)
 
     def close(self) -> None:
         child, self._child = self._child, None
@@ -231,7 +272,7 @@ class Elsewhere:
         with contextlib.suppress(BrokenPipeError):
             child.stdin.close()
         try:
-            child.wait(10)
+            child.wait(GRACE)
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
@@ -259,7 +300,7 @@ def named(target: Any) -> str:
 
 
 #: What a process of its own can be told; everything else belongs to the target.
-TOLD = ("driver", "dtypes", "wants")
+TOLD = ("driver", "dtypes", "timeout", "wants")
 
 
 def runner(side: str, target: Any, isolate: bool, claims: str, **options: Any) -> Runner:
@@ -282,6 +323,8 @@ def runner(side: str, target: Any, isolate: bool, claims: str, **options: Any) -
                 "them that can be imported by name, or pass isolate=False"
             )
         return Elsewhere(side, named(target), claims, **options)
+    if "timeout" in options:
+        raise ValueError("a limit of time needs a process of its own: pass isolate=True")
     partner_of: Callable[..., Any] = producer_of if side == "producer" else consumer_of
     try:
         return Here(partner_of(target, claims=claims, **options))
@@ -310,7 +353,8 @@ def check_producer(
     function must then be importable by name.  ``claims`` is the edition of the array API that the
     library claims, by default what its namespace says.  ``only`` is a regular expression for names
     of checks.  ``driver`` names a fake driver (such as "13.0" or "hip6") for arrays of a device;
-    it needs ``isolate=True`` and a C compiler.  Further options are those of `Producer`.
+    it needs ``isolate=True`` and a C compiler.  ``timeout`` is what one check may take in a process
+    of its own, 120 seconds where nothing is said.  Further options are those of `Producer`.
     """
     chosen = runner("producer", make, isolate, claims, **options)
     return _report("producer", make, only, chosen)

@@ -14,6 +14,10 @@ from . import drivers
 from .catalogue import TargetError, checks, outcome
 from .partner import consumer_of, producer_of, said
 
+#: Seconds after the limit of a check at which this process says where it hangs, and ends: whoever
+#: waits for the answer has given up by then, or is not there any more.
+AFTER = 0.5
+
 
 def main(side: str, target: str) -> None:
     # Libraries print on stdout: answers have a channel of their own.
@@ -25,6 +29,8 @@ def main(side: str, target: str) -> None:
         answers.write(json.dumps(message).encode() + b"\n")
 
     options = {name: value for name, value in json.loads(sys.stdin.readline()).items() if value}
+    limit = options.pop("timeout") + AFTER
+    faulthandler.dump_traceback_later(limit, exit=True)
     try:
         if driver := options.pop("driver", None):
             drivers.start(*driver)  # before anything looks for libcuda
@@ -38,11 +44,14 @@ def main(side: str, target: str) -> None:
     # A library's own objects need not be walked by the collections of every check.
     gc.collect()
     gc.freeze()
+    faulthandler.cancel_dump_traceback_later()
     for line in sys.stdin:
+        faulthandler.dump_traceback_later(limit, exit=True)
         try:
             answer(outcome(every[json.loads(line)], partner)._asdict())
         except TargetError as error:
             answer({"error": str(error)})
+        faulthandler.cancel_dump_traceback_later()
     # What a library does when the interpreter ends is no business of the checks.
     os._exit(0)
 

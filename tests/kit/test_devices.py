@@ -98,6 +98,19 @@ def test_the_driver_needs_a_process_of_its_own() -> None:
         check_producer(wrong_devices.right, driver="13.0")
 
 
+def test_checks_of_devices_alone_need_a_driver(tmp_path: Path) -> None:
+    """All of them were skipped, and the run ended with 0."""
+    target = f"{FILE}:right"
+    told = test_plugin.refused(tmp_path, f"--dlpack-producer={target}", "-k", "device-order")
+    assert "which needs a fake driver: add --dlpack-driver 13.0 (CUDA)" in told
+    command = ("dlshim_testing", "--producer", target, "--only", "^device-[oe]")
+    told = test_plugin.python_m(tmp_path, *command, returncode=2)[1]
+    assert "which needs a fake driver: add --driver 13.0 (CUDA) or --driver hip6 (ROCm)" in told
+    listed = ("--collect-only", "-q", "-k", "device-order")
+    told = test_plugin.run(tmp_path, f"--dlpack-producer={target}", *listed)
+    assert "::device-order[own-bare]" in told
+
+
 def test_without_a_compiler_nothing_is_checked_and_the_reason_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

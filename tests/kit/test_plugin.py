@@ -118,6 +118,95 @@ def test_the_command_of_a_failure_says_what_the_consumer_takes(tmp_path: Path) -
     assert again(run(tmp_path, *target, *options, returncode=1)) == [*target, *options]
 
 
+def failing(folder: Path) -> str:
+    """A target of which every copied-flag[...] fails."""
+    (folder / "mine.py").write_text(
+        "from kit.wrong_producers import CopiesWithoutFlag\n"
+        "def zeros(shape, dtype):\n    return CopiesWithoutFlag(shape, dtype)\n"
+    )
+    return "--dlpack-producer=mine:zeros"
+
+
+THREE = ("-k", "copied-flag[whole] or copied-flag[cube] or methods")
+
+
+def test_the_last_failed_and_stepwise_runs_begin_where_the_last_one_ended(tmp_path: Path) -> None:
+    """They ran every check again: pytest did not know the node ids of its own reports."""
+    target = failing(tmp_path)
+    assert "2 failed, 1 passed" in run(tmp_path, target, *THREE, returncode=1)
+    told = run(tmp_path, target, "--lf", returncode=1)
+    assert re.search(r"2 failed, \d+ deselected", told), told
+    told = run(tmp_path, target, *THREE, "--ff", "-x", returncode=1)
+    assert "stopping after 1 failures" in told and "1 passed" not in told
+    stopped = pytest.ExitCode.INTERRUPTED
+    assert "1 failed, 1 passed" in run(tmp_path, target, *THREE, "--sw", returncode=stopped)
+    told = run(tmp_path, target, *THREE, "--sw", "--sw-skip", "-rf", returncode=stopped)
+    assert "2 failed" in told and "1 passed" not in told
+    assert "FAILED producer::mine:zeros::copied-flag[cube]" in told
+
+
+def test_a_node_id_is_taken_as_a_failure_shows_it(tmp_path: Path) -> None:
+    """pytest said that there is no file of this name."""
+    target = failing(tmp_path)
+    told = run(tmp_path, target, *THREE, returncode=1)
+    shown = re.findall(r"^FAILED (\S+) - ", told, re.M)
+    name = "producer::mine:zeros::copied-flag"
+    assert shown == [f"{name}[whole]", f"{name}[cube]"]
+    assert "2 failed in" in run(tmp_path, *shown, returncode=1)  # it names the target, too
+    assert "1 failed in" in run(tmp_path, target, shown[0], returncode=1)
+    assert "9 failed, 11 skipped in" in run(tmp_path, name, returncode=1)
+    (tmp_path / "test_own.py").write_text("def test_own():\n    pass\n")
+    told = run(tmp_path, "test_own.py", shown[0], returncode=1)
+    assert "1 failed, 1 passed in" in told
+    told = run(tmp_path, "producer::mine:zeros", *THREE, "--deselect", name)
+    assert "1 passed" in told and "failed" not in told
+    # With a root directory above, pytest shows paths from where it was called.
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "sub").mkdir()
+    command = ("--dlpack-producer=../mine.py:zeros", *THREE)
+    told = run(tmp_path / "sub", *command, returncode=1)
+    shown = re.findall(r"^FAILED (\S+) - ", told, re.M)
+    assert shown[0] == "../producer::../mine.py:zeros::copied-flag[whole]"
+    assert "1 failed in" in run(tmp_path / "sub", shown[0], returncode=1)
+
+
+def test_a_node_id_of_no_check_ends_the_run(tmp_path: Path) -> None:
+    told = refused(tmp_path, failing(tmp_path), "producer::mine:zeros::copied-flag[hole]")
+    assert "'copied-flag[hole]' is the name of no check; a check of that name is " in told
+    assert "'copied-flag[whole]'" in told
+
+
+def test_pytest_lists_and_counts_the_checks(tmp_path: Path) -> None:
+    target = failing(tmp_path)
+    told = run(tmp_path, target, *THREE, "--collect-only", "-q")
+    assert "producer::mine:zeros::copied-flag[whole]" in told
+    assert re.search(r"^3/\d+ tests collected", told, re.M), told
+    told = run(tmp_path, target, *THREE, "-p", "no:cacheprovider", returncode=1)
+    assert "2 failed, 1 passed" in told and re.search(r"^collected \d+ items / ", told, re.M)
+    assert not (tmp_path / ".pytest_cache").exists()
+
+
+def test_workers_of_xdist_share_the_checks(tmp_path: Path) -> None:
+    """The summary was missing, and what was mended was not noticed: reports alone come back."""
+    pytest.importorskip("xdist", reason="this is about pytest-xdist")
+    workers = ("-n", "2")
+    told = run(tmp_path, failing(tmp_path), *THREE, *workers, returncode=1)
+    assert "2 failed, 1 passed" in told
+    assert "claims 2023.12 | MUST 1/3 | 0 not applicable | does not conform" in told
+    assert "MUST copied-flag[whole]: copy=True gives flags 0" in told
+    (tmp_path / "known.toml").write_text(KNOWN)
+    options = (f"--dlpack-producer={PRODUCERS}:right", "--dlpack-known=known.toml")
+    told = run(tmp_path, *options, "-k", "copied-flag", *workers, returncode=1)
+    assert "known.toml: no check of producer 'copied-flag[*]' fails any more" in told
+    stopped = pytest.ExitCode.INTERRUPTED
+    told = run(tmp_path, "--dlpack-producer=mine:nothing", *THREE, *workers, returncode=stopped)
+    assert "--dlpack-producer: TargetError: mine:nothing: AttributeError: " in told
+    assert "INTERNALERROR" not in told
+    only = ("-k", "device-order")
+    told = run(tmp_path, "--dlpack-producer=mine:zeros", *only, *workers, returncode=stopped)
+    assert "which needs a fake driver: add --dlpack-driver 13.0" in told
+
+
 KNOWN = '[producer]\n"copied-flag[*]" = "copies say nothing, issue 12"\n'
 
 

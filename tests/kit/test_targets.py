@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 from dlshim_testing import check_consumer, check_producer
 from dlshim_testing.partner import Consumer, Producer
 from dlshim_testing.running import TargetError
+from drivers.library import compiler
 from kit import wrong_producers
-from kit.test_plugin import python_m, run
+from kit.test_plugin import python_m, refused, run
 from kit.test_rules import books  # noqa: F401
 
 HEAD = (
@@ -108,6 +110,96 @@ def test_the_command_names_a_target_that_is_wrong(
     out, told = python_m(tmp_path, *command, returncode=2)
     assert not out and "Traceback" not in told
     assert said in told, told
+
+
+@pytest.mark.parametrize(
+    ("stream", "said"),
+    [
+        ("lambda: 1 / 0", "work_stream= fails: ZeroDivisionError: division by zero ("),
+        ("lambda: 'x'", "work_stream= must give the stream as an int, and gives a str"),
+    ],
+)
+def test_the_command_names_a_work_stream_that_is_wrong(
+    tmp_path: Path, stream: str, said: str
+) -> None:
+    compiler()
+    program = "from kit.wrong_devices import Producer, Right\n"
+    (tmp_path / "mine.py").write_text(f"{program}target = Producer(Right, work_stream={stream})\n")
+    options = ("--driver=13.0", "--only=device-order")
+    command = ("dlshim_testing", "--producer=mine:target", *options)
+    out, told = python_m(tmp_path, *command, returncode=2)
+    assert not out and "Traceback" not in told and said in told, told
+
+
+HANGS = """
+import ctypes, time
+from dlshim_testing.doubles import capsules
+from kit.wrong_producers import Right
+
+class Hangs(Right):
+    def __dlpack__(self, **asked):
+        if asked.get("copy"):
+            time.sleep(3600)
+        return super().__dlpack__(**asked)
+
+class AlwaysHangs(Right):
+    def __dlpack__(self, **asked):
+        ctypes.PyDLL(None).sleep(3600)  # it keeps the GIL
+"""
+LIMIT = "4"  # a process of checks must begin in it on a busy machine
+
+
+def test_a_check_that_hangs_fails_and_the_rest_is_run(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(HANGS)
+    options = ("--dlpack-producer=mine:Hangs", f"--dlpack-timeout={LIMIT}")
+    only = ("-k", "copied-flag[whole] or copied-flag[cube] or copy-false[whole-bare]")
+    told = run(tmp_path, *options, *only, returncode=1)
+    assert "2 failed, 1 passed" in told and "2 HANG | does not conform" in told
+    where = f'hang (MUST): no answer within 4 seconds: File "{tmp_path}/mine.py", line '
+    assert where in told and "in __dlpack__" in told
+    assert f"--dlpack-timeout {LIMIT} -k 'copied-flag[whole]'" in told
+
+
+def test_a_target_that_always_hangs_does_not_hold_the_run_up(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(HANGS)
+    target = ("--producer=mine:AlwaysHangs", f"--timeout={LIMIT}", "--only=^(dtype|shape)")
+    claims = ("--claims=2025.12",)  # else it is asked what it claims
+    told, _ = python_m(tmp_path, "dlshim_testing", *target, *claims, returncode=1)
+    assert "| 3 HANG | does not conform" in told and "HANG shape[whole-bare]" in told
+    _, told = python_m(tmp_path, "dlshim_testing", *target, returncode=2)
+    assert "mine:AlwaysHangs: no answer within 4 seconds: File " in told
+
+
+def test_a_child_ends_by_itself_where_nobody_waits_for_it(tmp_path: Path) -> None:
+    """The run may be killed while a check hangs; its process must not stay."""
+    (tmp_path / "mine.py").write_text(HANGS)
+    program = (
+        "import sys; from dlshim_testing.running import Elsewhere\n"
+        "chosen = Elsewhere('producer', 'mine:AlwaysHangs', '2025.12', timeout=4)\n"
+        "chosen._send('methods')\n"
+        "print(chosen._child.pid, flush=True)\n"
+        "import os; os.kill(os.getpid(), 9)\n"
+    )
+    (tmp_path / "killed.py").write_text(program)
+    out, _ = python_m(tmp_path, "killed", returncode=-9)
+    for _ in range(600):
+        if not Path(f"/proc/{out.strip()}").exists():
+            return
+        time.sleep(0.1)
+    raise AssertionError("the child is still there after a minute")
+
+
+@pytest.mark.parametrize("limit", ["0", "nan", "soon"])
+def test_a_limit_of_time_is_a_number_of_seconds(tmp_path: Path, limit: str) -> None:
+    target = ("--producer=mine:Hangs", f"--timeout={limit}")
+    _, told = python_m(tmp_path, "dlshim_testing", *target, returncode=2)
+    assert f"{limit!r} is no number of seconds above 0" in told
+    told = refused(tmp_path, "--dlpack-producer=mine:Hangs", f"--dlpack-timeout={limit}")
+    assert f"--dlpack-timeout: {limit!r} is no number of seconds above 0" in told
+    told = refused(tmp_path, "--dlpack-producer=m:z", "--dlpack-timeout=5", "--dlpack-in-process")
+    assert "--dlpack-timeout needs a process of its own: leave --dlpack-in-process out" in told
+    with pytest.raises(ValueError, match="a limit of time needs a process of its own"):
+        check_producer(wrong_producers.right, timeout=5)
 
 
 @pytest.mark.parametrize("more", [(), ("--dlpack-in-process",)], ids=["isolated", "in-process"])

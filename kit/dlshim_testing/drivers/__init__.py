@@ -45,6 +45,7 @@ __all__ = [
     "current",
     "load",
     "load_hip",
+    "missing",
     "named",
     "start",
 ]
@@ -57,6 +58,14 @@ def named(variant: str) -> str:
     if variant not in ALL_LIVE:
         raise ValueError(f"{variant!r} is no fake driver; they are {', '.join(ALL_LIVE)}")
     return variant
+
+
+def missing(option: str) -> str:
+    """What is said where only checks are chosen that need a driver, and none is named."""
+    return (
+        "every check that is chosen is one of device memory, which needs a fake driver: "
+        f"add {option} 13.0 (CUDA) or {option} hip6 (ROCm)"
+    )
 
 
 def start(variant: str, path: Path | str) -> Fake:
