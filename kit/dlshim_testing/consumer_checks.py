@@ -192,6 +192,24 @@ def values_of_dtype(c: Consumer, dtype: str, edition: str) -> None:
     read_rightly(c, EDITIONS[edition](dtype=dtype), dtype)
 
 
+@check("consumer", "values", ("null strides",), ((2, 3), (2, 3, 4)), EDITIONS, risky=True)
+def values_without_strides(c: Consumer, which: str, shape: tuple[int, ...], edition: str) -> None:
+    array = EDITIONS[edition](shape, null_strides=True)
+    read_rightly(c, array, f"NULL strides and shape {shape}")
+
+
+VECTORS = (2, 32, 4)  # four floats are one element
+
+
+@check("consumer", "values", ("vectors",), EDITIONS, risky=True)
+def values_of_vectors(c: Consumer, which: str, edition: str) -> None:
+    made = trial(c, EDITIONS[edition](dtype=VECTORS)).taken()
+    seen = observe(made.result)
+    if seen.shape == (*made.array.shape, VECTORS[2]):
+        raise NotApplicable("the lanes became an extent")
+    same_values(seen, made.array, f"dtype {VECTORS}")
+
+
 OFFSETS = {
     "vector": {"shape": (5,), "start": 4},
     "rows": {"shape": (2, 3), "start": 8},
@@ -305,7 +323,7 @@ def gives_nothing_back(c: Consumer, which: str, shape: tuple[int, ...], edition:
 
 
 REFUSABLE: dict[str, dict[str, Any]] = {
-    "vectors": {"dtype": (2, 32, 4)},
+    "vectors": {"dtype": VECTORS},
     "unknown code": {"dtype": (99, 8, 1)},
     "reversed": LAYOUTS["reversed"],
     "broadcast": LAYOUTS["broadcast"],
@@ -512,14 +530,18 @@ def odd_dtype(c: Consumer, dtype: tuple[int, int, int], edition: str) -> None:
     insist(made.refused, f"dtype {dtype} is taken")
 
 
-#: Unknown ones, and host memory under the names that drivers of devices have for it.
-OTHER_DEVICES = ((7, 0), (9, 0), (16, 0), (99, 0), (3, 0), (11, 0), (13, 0))
+#: Host memory under the names that drivers of devices have for it.
+HOST_BY_OTHER_NAMES = ((3, 0), (11, 0), (13, 0))
+OTHER_DEVICES = ((7, 0), (9, 0), (16, 0), (99, 0), *HOST_BY_OTHER_NAMES)
 
 
 @check("consumer", "other-device", OTHER_DEVICES, EDITIONS, risky=True)
 def other_device(c: Consumer, device: tuple[int, int], edition: str) -> None:
     edition_is_taken(c, edition)
     made = trial(c, EDITIONS[edition](device=device))
+    if not made.refused and device not in HOST_BY_OTHER_NAMES:
+        same = observe(made.result).address == made.array.element_zero  # it reads host memory
+        insist(not same, f"memory of device {device} is taken for the host's")
     if not made.refused:
         raise NotApplicable(f"device {device} is taken")
     kind, text, _ = made.refused

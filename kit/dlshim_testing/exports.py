@@ -65,8 +65,7 @@ class Watch:
         @C.CFUNCTYPE(None, C.c_void_p)
         def count(address: int) -> None:
             self.calls += 1
-            if self.calls == 1:
-                self._struct.deleter = self._original
+            if self.calls == 1:  # this function stays in the struct: it counts a second call
                 C.CFUNCTYPE(None, C.c_void_p)(self._original)(address)
 
         caps.keep_for_ever(count)
@@ -138,8 +137,8 @@ def fill(array: Any, dtype: str) -> bool:
             view = on_host(view_of(capsule))
         except Exception:
             continue
-        if not view.data and 0 not in view.shape:
-            return False
+        if (not view.data and 0 not in view.shape) or view.dtype != caps.DTYPES[dtype]:
+            return False  # which other rules judge
         wanted = [caps.encode(dtype, k) for k in range(len(view.elements()))]
         if view.elements() == wanted:
             return True
@@ -154,6 +153,8 @@ def fill(array: Any, dtype: str) -> bool:
 def prepared(producer: Producer, layout: str, dtype: str) -> tuple[Any, list[bytes] | None]:
     """An array of this layout, and its elements as they should be (None: they are all alike)."""
     shape, index = LAYOUTS[layout]
+    if producer.one_dimension and index != () and len(shape) != 1:
+        raise NotApplicable("the target is said to have one dimension alone")
     dtype = producer.usual(dtype)
     whole = producer.make(shape, dtype)
     known = fill(whole, dtype)

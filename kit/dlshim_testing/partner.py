@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import importlib
+import math
 import os
 import re
 import sys
@@ -96,6 +97,7 @@ class Producer:
     with the values that they hold, ``refused`` arrays that DLPack cannot describe.
     ``dtypes`` are the only ones that the library has, by the names of the array API; where float32
     is not among them, the checks that need any dtype take the first one.
+    ``one_dimension`` says that it has no arrays of other dimensions.
     ``work_stream()`` gives the stream of a device on which the library's unfinished work lies, by
     default the legacy default stream.  ``always_ready=True`` says that there is none: the library
     waits for its work before anybody gets the array, and may ignore ``stream`` therefore.
@@ -112,6 +114,7 @@ class Producer:
         refused: Mapping[str, Callable[[], Any]] | None = None,
         work_stream: Callable[[], int] | None = None,
         always_ready: bool = False,
+        one_dimension: bool = False,
         dtypes: Sequence[str] = (),
     ) -> None:
         if isinstance(make, Consumer):
@@ -124,6 +127,7 @@ class Producer:
             raise TypeError("always_ready=True says that no work is unfinished: no work_stream=")
         self._make = make
         self.always_ready = always_ready
+        self.one_dimension = one_dimension
         self.dtypes = known_dtypes(dtypes)
         self._work_stream = work_stream
         self.namespace = namespace
@@ -162,7 +166,14 @@ class Producer:
         return any_of(self.dtypes, dtype)
 
     def make(self, shape: tuple[int, ...], dtype: str = "float32") -> Any:
-        """A new array, or NotApplicable where the library cannot make it."""
+        """A new array, or NotApplicable where the library cannot make it.
+
+        Of a library of one dimension alone it has that many elements in a row.
+        """
+        if self.one_dimension and len(shape) != 1:
+            if not shape:
+                raise NotApplicable("the target is said to have one dimension alone")
+            shape = (math.prod(shape),)
         if (dtype := self.usual(dtype)) not in (self.dtypes or DTYPES):
             raise NotApplicable(f"the target is said to have {', '.join(self.dtypes)} alone")
         wanted = getattr(self.namespace, dtype, dtype)
@@ -184,9 +195,17 @@ class Producer:
             if not keywords and len(arguments) == 1 and dtype != self.usual():
                 break
             if (made := dtype_name(array)) not in ("", dtype):
+                said_no = [why for of_the_call, why in failures if not of_the_call]
                 raise NotApplicable(
                     f"the library makes {made} where {dtype} is asked for; if it has no other "
                     f'dtype, say so: Producer(..., dtypes=("{made}",)), or --dlpack-dtypes {made}'
+                    + "".join(f"; asked for dtype={wanted!r}, it raised {no}" for no in said_no[:1])
+                )
+            if (found := shape_of(array)) not in (None, shape):
+                raise NotApplicable(
+                    f"the library makes an array of shape {found} where {shape} is asked for; if "
+                    "it has no other number of dimensions, say so: Producer(..., "
+                    "one_dimension=True)"
                 )
             return array
         _, why = min(failures, key=lambda failure: failure[0])  # the first of the library's own
@@ -197,6 +216,14 @@ def is_of_the_call(error: Exception) -> bool:
     """Whether a function was not even begun, as it takes no arguments of this kind."""
     trace = error.__traceback__
     return isinstance(error, TypeError) and (trace is None or trace.tb_next is None)
+
+
+def shape_of(array: Any) -> tuple[int, ...] | None:
+    """The array's own word; None where it has none."""
+    try:
+        return tuple(int(extent) for extent in array.shape)
+    except Exception:
+        return None
 
 
 def dtype_name(array: Any) -> str:

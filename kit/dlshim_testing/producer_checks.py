@@ -21,7 +21,7 @@ from .exports import (
     same_elements,
     view_of,
 )
-from .partner import DTYPES, OF_THE_STANDARD, Producer, given, said
+from .partner import DTYPES, OF_THE_STANDARD, Producer, given, said, shape_of
 
 SOME = ("bool", "int32", "float32", "float64", "complex64")
 FEW = ("float32", "int64")
@@ -68,7 +68,10 @@ def device_pair(p: Producer, dtype: str) -> None:
     array = p.make((2, 3), dtype)
     if not hasattr(array, "__dlpack_device__"):
         raise Broken("there is no __dlpack_device__")
-    answer = array.__dlpack_device__()
+    try:
+        answer = array.__dlpack_device__()
+    except Exception as error:
+        raise Broken(f"__dlpack_device__() raises {said(error)}") from error
     pair = isinstance(answer, tuple) and len(answer) == 2
     insist(pair and isinstance(answer[1], int), f"__dlpack_device__() gave {answer!r}")
     try:
@@ -198,21 +201,13 @@ def keeps_memory(p: Producer, dtype: str, ask: str) -> None:
     del array
     gc.collect()
     rivals = []
-    for _ in range(8):  # whoever gets the memory next writes into it
-        rival, _ = prepared(p, "cube", dtype)
-        rivals.append(rival)
+    for _ in range(8):  # whoever gets the memory next writes other values into it
         caps.poison((C.c_char * (len(before) * caps.itemsize_of(dtype)))())
+        rivals.append(p.make((2, 3, 4), dtype))
     same_elements(view, before, "after the array is gone")
 
 
 # ---- fields --------------------------------------------------------------------------------
-
-
-def shape_of(array: Any) -> tuple[int, ...] | None:
-    try:
-        return tuple(int(extent) for extent in array.shape)
-    except Exception:
-        return None
 
 
 @check("producer", "shape", LAYOUTS, ("bare", "versioned"))
@@ -286,8 +281,20 @@ def data_of_empty(p: Producer, layout: str) -> None:
 def values_are_there(p: Producer, layout: str, dtype: str, ask: str) -> None:
     array, wanted = prepared(p, layout, dtype)
     if wanted is None:
+        insist_elements_are_counted(view_of(asked(array, ASKS[ask])), layout)
         raise NotApplicable("the array may not be written, and its elements do not count up")
     same_elements(on_host(view_of(asked(array, ASKS[ask]))), wanted, layout)
+
+
+def insist_elements_are_counted(view: caps.View, layout: str) -> None:
+    """A new array has no gaps of the very size of its elements."""
+    size = caps.itemsize_of(view.dtype)
+    meant = [step * size for step in caps.row_major(view.shape)]
+    in_bytes = size > 1 and len(caps.offsets(view.shape, meant)) > 1 and LAYOUTS[layout][1] == ()
+    insist(
+        not in_bytes or list(view.strides or ()) != meant,
+        f"{layout}: shape {view.shape} and strides {view.strides}, which are those in bytes",
+    )
 
 
 @check("producer", "values", [name for name in DTYPES if name not in SOME], ("bare", "versioned"))

@@ -13,6 +13,7 @@ from project.tree import absent
 
 from dlshim_testing import catalogue, check_consumer, check_producer, rules
 from dlshim_testing.catalogue import CRASH
+from dlshim_testing.partner import Consumer
 from doubles import capsules as caps
 from kit import wrong_consumers, wrong_devices, wrong_producers
 
@@ -54,6 +55,51 @@ def test_a_must_fails_on_a_double_with_that_fault(side: str, rule: str) -> None:
     assert report.failed and not report, str(report)
     assert {each.rule for each in report.failed} == {rule}
     assert all(each.evidence and each.quote for each in report.failed)
+
+
+#: A fault that a rule let through, or blamed on others; each rule that it breaks.
+ALSO = [
+    (wrong_producers.GivesMemoryToTheNext, {"keeps-memory"}),
+    (wrong_producers.DeviceRaises, {"device-pair"}),
+    (wrong_producers.BoolAsByte, {"dtype"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "rules_broken"), ALSO)
+def test_a_fault_breaks_its_rule_and_no_other(kind: Any, rules_broken: set[str]) -> None:
+    only = "^(capsule|destructor-spares|keeps|device-|dtype|values|shape)"
+    report = check_producer(wrong_producers.wrong(kind), only=only)
+    assert not report.errors, str(report)
+    assert {each.rule for each in report.wrong} == rules_broken, str(report)
+
+
+@pytest.mark.parametrize(
+    ("kind", "check"),
+    [
+        (wrong_consumers.NullStridesByColumns, "values[null-strides-2x3-versioned]"),
+        (wrong_consumers.IgnoresLanes, "values[vectors-versioned]"),
+        (wrong_consumers.IgnoresTheDevice, "other-device[99x0-versioned]"),
+    ],
+)
+def test_a_consumer_that_misreads_breaks_a_rule(kind: Any, check: str) -> None:
+    target = Consumer(kind(), claims="2025.12")
+    (found,) = check_consumer(target, only=f"^{re.escape(check)}$").findings
+    assert found.status == catalogue.FAIL, str(found)
+
+
+def test_a_second_call_of_the_deleter_is_counted() -> None:
+    """The first one took the counter out of the struct."""
+    kind = wrong_producers.wrong(wrong_producers.DeletesTwice)
+    (found,) = check_producer(kind, only=r"^destructor-frees\[float32-bare").findings
+    assert found.failed and "its deleter was called 2 times" in found.evidence
+
+
+def test_strides_in_bytes_are_named_as_such() -> None:
+    """Nothing but copies found them, with values from behind the array."""
+    kind = wrong_producers.wrong(wrong_producers.StridesInBytes)
+    (found,) = check_producer(kind, only=r"^values\[whole-float32-versioned").findings
+    assert found.failed and "which are those in bytes" in found.evidence
+    assert "not bytes" in found.quote
 
 
 def test_names_of_checks_are_stable_words() -> None:

@@ -131,6 +131,44 @@ def test_the_command_names_a_work_stream_that_is_wrong(
     assert not out and "Traceback" not in told and said in told, told
 
 
+class Row(wrong_producers.Right):
+    """A library of one dimension, which cannot be made with others."""
+
+    def __init__(self, shape: Any, dtype: Any = "float32", **fields: Any) -> None:
+        if len(shape) != 1:
+            raise ValueError("one dimension only")
+        super().__init__(shape, dtype, **fields)
+
+
+def test_a_library_of_one_dimension_says_so() -> None:
+    """The check of the methods failed itself, and the library was said not to conform."""
+    report = check_producer(Producer(Row, one_dimension=True, claims="2025.12"))
+    assert report and not report.wrong, str(report)
+    passed = {each.check for each in report.findings if each.status == "pass"}
+    assert {"methods", "keeps-memory[float32-bare]", "values[vector-bool-versioned]"} <= passed
+    assert "copy-true[reversed-bare]" not in {each.check for each in report.wrong}
+
+
+def test_a_target_that_makes_other_shapes_is_told_so() -> None:
+    """Its values were said to be wrong: "whole: 4 elements, and it has 24"."""
+    report = check_producer(lambda shape, dtype: wrong_producers.Right(shape[:1], dtype))
+    assert not report.wrong, str(report)
+    (found,) = report.errors
+    assert "makes an array of shape (2,) where (2, 3) is asked for" in found.evidence
+    assert "one_dimension=True" in found.evidence
+
+
+def takes_no_names(shape: Any, dtype: Any = None) -> Any:
+    if isinstance(dtype, str):
+        raise TypeError("a dtype is no text")
+    return wrong_producers.Right(shape, "float64")
+
+
+def test_why_a_dtype_was_refused_is_told() -> None:
+    (found,) = check_producer(takes_no_names, only="^methods$").findings
+    assert "asked for dtype='float32', it raised TypeError: a dtype is no text" in found.evidence
+
+
 HANGS = """
 import ctypes, time
 from dlshim_testing.doubles import capsules

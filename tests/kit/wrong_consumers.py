@@ -122,6 +122,34 @@ class NoStrides(Right):
         return view
 
 
+class NullStridesByColumns(Right):
+    """NULL strides are taken for those of columns."""
+
+    def look(self, capsule: Any) -> caps.View:
+        view = super().look(capsule)
+        if view.strides is None:
+            view.strides = caps.row_major(view.shape[::-1])[::-1]
+        return view
+
+
+class IgnoresLanes(Right):
+    """An element of several numbers is taken for one of them."""
+
+    def look(self, capsule: Any) -> caps.View:
+        view = super().look(capsule)
+        view.dtype = (*view.dtype[:2], 1)
+        return view
+
+
+class IgnoresTheDevice(Right):
+    """Memory of any device is taken for the host's."""
+
+    def look(self, capsule: Any) -> caps.View:
+        view = super().look(capsule)
+        view.device = (1, 0)
+        return view
+
+
 class NoOffset(Right):
     """torch <= 2.9, warp, cuda.core."""
 

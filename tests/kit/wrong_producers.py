@@ -66,8 +66,10 @@ class Right(P3):
 
     __dlpack_c_exchange_api__ = table()
 
-    def __init__(self, *arguments: Any, **fields: Any) -> None:
-        super().__init__(*arguments, **{"version": (1, 3)} | fields)
+    def __init__(self, shape: Any = (2, 3), dtype: Any = "float32", **fields: Any) -> None:
+        if shape and shape[0] > 1000:  # for what the process occupies: no need to count up
+            fields = {"memory": (C.c_char * (8 * shape[0]))()} | fields
+        super().__init__(shape, dtype, **{"version": (1, 3)} | fields)
 
     def _export(self, version: Any, **fields: Any) -> Any:
         nothing = {"data": None} if 0 in self.shape else {}
@@ -102,11 +104,6 @@ class SameCapsule(Right):
 
 
 class NoDestructor(Right):
-    def __init__(self, shape: Any, dtype: Any = "float32", **fields: Any) -> None:
-        if shape and shape[0] > 1000:  # for what the process occupies: no need to count up
-            fields["memory"] = (C.c_char * (8 * shape[0]))()
-        super().__init__(shape, dtype, **fields)
-
     def answer(self, max_version: Any = None, **asked: Any) -> Any:
         version = (1, 3) if max_version else None
         return self._export(version).capsule(destructor=False)
@@ -128,10 +125,12 @@ caps.keep_for_ever(_always)
 class DeletesUsed(Right):
     """Its destructor calls the deleter under the used name."""
 
+    DESTRUCTOR = _always
+
     def answer(self, max_version: Any = None, **asked: Any) -> Any:
         made = self._export((1, 3) if max_version else None)
         made.handed_out = True
-        return caps.new_capsule(made.address, made.name, _always)
+        return caps.new_capsule(made.address, made.name, self.DESTRUCTOR)
 
 
 class NeedsTheGil(Right):
@@ -141,6 +140,59 @@ class NeedsTheGil(Right):
         made = super()._export(version, **fields)
         made.struct.deleter = C.cast(C.pythonapi.PyDict_New, C.c_void_p).value
         return made
+
+
+@C.PYFUNCTYPE(None, C.c_void_p)
+def _twice(capsule: int) -> None:
+    structs = {b"dltensor": caps.ManagedTensor, b"dltensor_versioned": caps.ManagedTensorVersioned}
+    for name, kind in structs.items():
+        if caps._dying_is_valid(capsule, name):
+            address = caps._dying_get_pointer(capsule, name)
+            deleter = C.PYFUNCTYPE(None, C.c_void_p)(kind.from_address(address).deleter)
+            deleter(address)
+            deleter(address)
+
+
+caps.keep_for_ever(_twice)
+
+
+class DeletesTwice(DeletesUsed):
+    """Its destructor calls the deleter a second time, when the struct may be gone."""
+
+    DESTRUCTOR = _twice
+
+
+class GivesMemoryToTheNext(Right):
+    """The memory of an array that is gone is that of the next one; its exports hold nothing."""
+
+    FREE: list[Any] = []
+
+    def _export(self, version: Any, **fields: Any) -> Any:
+        return super()._export(version, **fields | {"owner": None})
+
+    def __init__(self, shape: Any, dtype: Any = "float32", **fields: Any) -> None:
+        if shape and shape[0] > 1000:
+            return super().__init__(shape, dtype, **fields)
+        block = self.FREE.pop() if self.FREE else (C.c_char * 4096)()
+        C.memset(block, 0, 4096)
+        return super().__init__(shape, dtype, **{"memory": block} | fields)
+
+    def __del__(self) -> None:
+        if C.sizeof(self.memory) == 4096:
+            self.FREE.append(self.memory)
+
+
+class DeviceRaises(Right):
+    def __dlpack_device__(self) -> Any:
+        raise RuntimeError("no device")
+
+
+class StridesInBytes(Right):
+    def _export(self, version: Any, **fields: Any) -> Any:
+        if self.strides == caps.row_major(self.shape):
+            size = caps.itemsize_of(self.dtype)
+            fields |= {"strides": tuple(size * step for step in self.strides)}
+        return super()._export(version, **fields)
 
 
 class FreesWithTheArray(Right):
