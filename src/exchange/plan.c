@@ -345,10 +345,10 @@ take_inner(dls_plan *plan, const dls_authored *authored)
     }
 }
 
-/* What stands behind our own methods.  An inner array is exported in place of the
- * object.  dls_plan_known, which is hot, finds no such plan: it is kept with those of
- * instances.  Where the author answers no device question, we would export to answer
- * it, so that it is not put. */
+/* What stands behind our own methods.  dls_plan_known, which is hot, finds no such
+ * plan: it is kept with those of instances, because dlshim's functions ask what the
+ * author wrote, or export the inner array.  Where the author answers no device
+ * question, we would export to answer it, so that it is not put. */
 static int
 find_behind_ours(dls_state *state, PyObject *obj, dls_plan *plan)
 {
@@ -357,7 +357,7 @@ find_behind_ours(dls_state *state, PyObject *obj, dls_plan *plan)
         return -1;
     }
     take_inner(plan, &authored);
-    plan->on_instance = plan->inner != NULL;
+    plan->on_instance = plan->is_changed = true;
     if (authored.dlpack != Py_None && authored.device == Py_None) {
         plan->has_device = false;
     }

@@ -115,6 +115,7 @@ typedef struct dls_plan {
     bool cpu_only;    /* objects cannot be elsewhere: the device is not asked (N5) */
     bool on_instance; /* __dlpack__ or another attribute is the instance's own (N1) */
     bool is_proxy;    /* on_instance, and the type has __getattr__ */
+    bool is_changed;  /* dlshim.producer has put our methods on the class */
     bool inner_is_called;
 #ifdef DLS_FREE_THREADED
     struct dls_plan *next; /* plan_memory.c: in the list of those without an owner */

@@ -277,14 +277,14 @@ dls_plan_cache_forget_dead(dls_plan_cache *cache, dls_plan_entry *slot)
 
 /* The plan of a type whose instances may have a __dlpack__ of their own, if this one
  * has it.  A proxy (a type with __getattr__) is not asked: looking can cost it a
- * millisecond, and its export tells the same.  Where there is an inner array, the
- * caller looks. */
+ * millisecond, and its export tells the same.  In a class that
+ * dlshim.producer changed, the caller looks. */
 static dls_plan *
 known_of_instance(dls_state *state, PyObject *obj)
 {
     PyObject *method = NULL;
     dls_plan *plan = dls_plan_known_in(state->plans->next, obj);
-    if (plan == NULL || plan->is_proxy || plan->inner != NULL) {
+    if (plan == NULL || plan->is_proxy || plan->is_changed) {
         return plan;
     }
     int got = dls_get_optional(obj, state->names.dlpack, &method);

@@ -8,7 +8,7 @@
 #include "export/export.h"
 #include "export/fast_copy.h"
 #include "export/fast_path.h"
-#include "module/inner_array.h"
+#include "module/changed_class.h"
 #include "module/producer.h"
 #include "python/capsule.h"
 #include "python/errors.h"
@@ -146,22 +146,29 @@ dls_function_run(dls_state *state, PyObject *obj, dls_options *options,
     if (subject_init(state, obj, options, &s) < 0) {
         return NULL;
     }
-    /* What a Producer or an inner array led to may have a fast path. */
+    unsigned slot = dls_changed_begin(state, s.source, &s.plan);
+    if (s.plan == NULL) {
+        subject_clear(&s);
+        return NULL;
+    }
+    /* What a Producer, a changed class or an inner array led to may have a fast path.
+     */
     bool bare = kind == DLS_EXPORT_TENSOR && s.options == NULL
                 && Py_TYPE(s.source) == s.plan->type;
     unsigned form = bare ? dls_fast_form_of(s.plan, true) : 0;
+    void *result;
     if (form != 0) {
-        PyObject *tensor = dls_fast_tensor(state, dls_plan_share(s.plan), s.source,
-                                           form);
-        subject_clear(&s);
-        return tensor;
+        result = dls_fast_tensor(state, dls_plan_share(s.plan), s.source, form);
     }
-    dls_exchange_begin(&x, state, s.source, s.plan, s.options, outcome);
-    request->options = s.options;
-    request->seen = &x.request.stream_read;
-    x.request = *request;
-    void *result = dls_exchange_run(&x, kind);
-    dls_exchange_end(&x);
+    else {
+        dls_exchange_begin(&x, state, s.source, s.plan, s.options, outcome);
+        request->options = s.options;
+        request->seen = &x.request.stream_read;
+        x.request = *request;
+        result = dls_exchange_run(&x, kind);
+        dls_exchange_end(&x);
+    }
+    dls_running_end(slot);
     subject_clear(&s);
     return result;
 }

@@ -6,135 +6,16 @@
 #include "abi/dlpack_abi.h"
 #include "exchange/device_question.h"
 #include "exchange/plan_cache.h"
+#include "module/changed_class.h"
 #include "module/dlpack_methods.h"
 #include "module/functions.h"
-#include "module/inner_array.h"
 #include "module/producer.h"
 #include "python/errors.h"
 #include "python/in_python.h"
 
-/* --- which calls run ------------------------------------------------------ */
-
-/* The calls that run, each in a slot.  The author's __dlpack__ may come back to ours
- * for the same object, by super() or by upgrade(self): then the next one in the MRO is
- * asked.  More calls than slots are not remembered.  The addresses of objects are only
- * compared with.  Without the GIL each thread has slots of its own. */
-enum { SLOTS = 16 };
-typedef struct {
-    uintptr_t key; /* the object and a mark; 0: free */
-    unsigned long thread;
-} running_call;
-
-static DLS_PER_THREAD running_call running[SLOTS];
-static DLS_PER_THREAD unsigned running_count;
-
 /* Whose device was asked for, just before the export (N9). */
 static DLS_PER_THREAD PyObject *asked_object;
 static DLS_PER_THREAD unsigned long asked_thread;
-
-/* Marks.  FOREIGN: what the class has by now is asked, and that is not ours. */
-enum { EXPORT, DEVICE, FOREIGN };
-
-static inline uintptr_t
-key_of(PyObject *self, unsigned mark)
-{
-    return (uintptr_t)self | mark;
-}
-
-static unsigned
-count_running(PyObject *self, unsigned mark)
-{
-    unsigned count = 0;
-    unsigned long me = dls_this_thread();
-    for (unsigned i = 0; i < SLOTS; i++) {
-        count += running[i].key == key_of(self, mark) && running[i].thread == me;
-    }
-    return count;
-}
-
-/* The slot; SLOTS: there was none. */
-static inline unsigned
-begin(uintptr_t key)
-{
-    unsigned i = 0;
-    while (i < SLOTS && running[i].key != 0) {
-        i++;
-    }
-    if (i < SLOTS) {
-        running[i] = (running_call){key, dls_this_thread()};
-        running_count++;
-    }
-    return i;
-}
-
-static inline void
-end(unsigned slot)
-{
-    if (slot < SLOTS) {
-        running[slot].key = 0;
-        running_count--;
-    }
-}
-
-/* --- the plan ------------------------------------------------------------- */
-
-static inline bool
-is_of_type(const dls_plan *plan)
-{
-    return plan->name != NULL && plan->method == NULL && plan->device_method == NULL;
-}
-
-/* What the author wrote, found by Python, which looks at each class of the MRO.  Kept
- * with the type if that is how it is asked first, and by names: a plan that holds a
- * function of the class would keep the class alive. */
-static dls_plan *
-find_plan(dls_state *state, PyObject *self, bool device)
-{
-    dls_authored authored;
-    unsigned level = count_running(self, EXPORT);
-    if (dls_authored_find(state, self, level, count_running(self, DEVICE), device,
-                          &authored)
-        < 0) {
-        return NULL;
-    }
-    dls_plan *plan = dls_plan_new_authored(state, self, &authored);
-    Py_DECREF(authored.owner);
-    bool kept = plan != NULL && !device && level == 0 && is_of_type(plan);
-    if (kept && dls_plan_keep_authored(state, plan) < 0) {
-        dls_plan_drop(plan);
-        return NULL;
-    }
-    return plan;
-}
-
-/* Does the question go to the object's class?  A class may have another
- * __dlpack_device__ by now: who asks ours comes from there, by super(). */
-static bool
-is_overridden(const dls_state *state, const dls_plan *plan)
-{
-    return plan->device_name == state->names.dlpack_device && plan->has_device;
-}
-
-static inline dls_plan *
-plan_of(dls_state *state, PyObject *self, bool device)
-{
-    dls_plan *plan = NULL;
-    if (running_count == 0
-        || count_running(self, EXPORT) + count_running(self, DEVICE) == 0) {
-        plan = dls_plan_known_authored(state, self);
-        if (plan == NULL && device) {
-            plan = find_plan(state, self, false); /* this one is kept */
-            if (plan == NULL) {
-                return NULL;
-            }
-        }
-    }
-    if (plan != NULL && device && is_overridden(state, plan)) {
-        dls_plan_drop(plan);
-        plan = NULL;
-    }
-    return plan != NULL ? plan : find_plan(state, self, device);
-}
 
 /* --- calls ---------------------------------------------------------------- */
 
@@ -165,11 +46,11 @@ producer_of(dls_state *state, PyObject *self, dls_class_method method, unsigned 
     bool device = method == DLS_CLASS_DEVICE;
     bool foreign = method >= DLS_CLASS_ARRAY && !dls_object_has_our_method(state, self);
     dls_plan *plan = NULL;
-    if (device && running_count > 1 && count_running(self, DEVICE) > 1) {
+    if (device && dls_running > 1 && dls_running_count(self, DLS_RUNS_DEVICE) > 1) {
         return refuse_circle(state, self);
     }
     if (!foreign) {
-        plan = plan_of(state, self, device);
+        plan = dls_changed_plan(state, self, device);
         bool silent = plan != NULL
                           ? !plan->has_device && plan->inner == NULL
                           : PyErr_ExceptionMatches(state->unsupported_object_error);
@@ -181,7 +62,9 @@ producer_of(dls_state *state, PyObject *self, dls_class_method method, unsigned 
     }
     /* Where the author answers no device question, his export does. */
     bool answered = device && (foreign || plan->has_device);
-    *slot = begin(key_of(self, answered ? DEVICE : foreign ? FOREIGN : EXPORT));
+    *slot = dls_running_begin(self, answered  ? DLS_RUNS_DEVICE
+                                    : foreign ? DLS_RUNS_FOREIGN
+                                              : DLS_RUNS_EXPORT);
     if (!foreign && plan->inner == NULL) {
         return dls_producer_new(state, self, plan, NULL);
     }
@@ -214,7 +97,7 @@ hold_state(PyObject **type)
 int
 dls_class_enter(dls_class_call *call, PyObject *self, dls_class_method method)
 {
-    *call = (dls_class_call){.slot = SLOTS};
+    *call = (dls_class_call){.slot = DLS_RUNNING_SLOTS};
     dls_state *state = hold_state(&call->type);
     if (state != NULL) {
         call->producer = producer_of(state, self, method, &call->slot);
@@ -225,7 +108,7 @@ dls_class_enter(dls_class_call *call, PyObject *self, dls_class_method method)
 void
 dls_class_leave(dls_class_call *call)
 {
-    end(call->slot);
+    dls_running_end(call->slot);
     Py_XDECREF(call->producer);
     Py_XDECREF(call->type);
 }
@@ -293,14 +176,14 @@ dls_class_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *
     if (state == NULL) {
         return NULL;
     }
-    dls_plan *plan = plan_of(state, self, false);
+    dls_plan *plan = dls_changed_plan(state, self, false);
     if (plan != NULL && plan->inner != NULL) {
         capsule = export_inner(state, self, plan, &call);
     }
     else if (plan != NULL) {
-        unsigned slot = begin(key_of(self, EXPORT));
+        unsigned slot = dls_running_begin(self, DLS_RUNS_EXPORT);
         capsule = export_source(state, self, plan, &call);
-        end(slot);
+        dls_running_end(slot);
     }
     Py_DECREF(type);
     return capsule;

@@ -208,6 +208,49 @@ def test_errors_of_the_author_come_through():
     assert memory_of(x) == SIX  # nothing is left over
 
 
+def test_dlshim_asks_the_own_method_itself():
+    """One exchange, in which nothing is translated, and the options are those of the array."""
+    x = of(Legacy)()
+    for make in (dlshim.from_dlpack, lambda x: dlshim.from_dlpack(dlshim.upgrade(x))):
+        for _ in range(2):
+            with counting() as count:
+                tensor = make(x)
+            assert (count.taken, count.translated) == (1, 1)  # the inner one is its author's
+            assert tensor.version == (0, 8)
+
+    class Backwards(P1):
+        def __init__(self):
+            super().__init__((4,), "float32", strides=(-1,), start=3)
+
+    assert dlshim.from_dlpack(of(Backwards)()).strides == (-1,)
+
+
+def test_dlshim_asks_what_comes_next_inside_the_own_method():
+    """By its functions, as by super() and upgrade(self)."""
+
+    class Old(of(P1)):
+        def __dlpack__(self, stream=None):
+            return dlshim.to_capsule(self)
+
+    class Inner(of(Holder, inner="_array")):
+        def __dlpack__(self, stream=None):
+            return dlshim.to_capsule(self)
+
+    class Bytes(Buffer):
+        def __dlpack__(self, stream=None):
+            return dlshim.to_capsule(self)
+
+    class Circle:
+        def __dlpack__(self, stream=None):
+            return dlshim.to_capsule(self)
+
+    for cls in (Old, Inner, Bytes):
+        assert dlshim.from_dlpack(dlshim.producer(cls)()).size == 6
+    with pytest.raises(BufferError) as raised:
+        dlshim.from_dlpack(dlshim.producer(Circle)())
+    tells(raised.value, "Circle", "offers none of")
+
+
 # --- an inner array ------------------------------------------------------------------------------
 
 
@@ -1099,6 +1142,36 @@ def test_a_class_is_not_kept_alive():
         del cls, late, each, x
         gc.collect()
         assert [r() for r in references] == [None, None]
+
+
+class Legacy:
+    """An old class in Python whose export does not hold the object."""
+
+    def __init__(self):
+        self.memory = array.array("i", SIX)
+
+    def __dlpack__(self, stream=None):
+        return dlshim.upgrade(self.memory).__dlpack__()
+
+
+KEPT = {
+    "a Tensor": dlshim.from_dlpack,
+    "a Tensor with options": lambda x: dlshim.from_dlpack(x, order="K"),
+    "a Tensor of a Producer": lambda x: dlshim.from_dlpack(dlshim.upgrade(x)),
+    "a Producer": dlshim.upgrade,
+    "a buffer": lambda x: memoryview(dlshim.from_dlpack(x)),
+}
+
+
+@pytest.mark.parametrize("make", KEPT.values(), ids=KEPT.keys())
+def test_an_object_that_keeps_what_is_made_of_it_is_collected(make):
+    for options in ({}, {"inner": "memory"}):
+        x = of(Legacy, **options)()
+        reference = weakref.ref(x)
+        x.kept = make(x)
+        del x
+        gc.collect()
+        assert reference() is None
 
 
 def test_memory_that_runs_out():

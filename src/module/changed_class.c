@@ -1,0 +1,165 @@
+/* Says how an object of a class that dlshim.producer changed is asked, what runs
+ * already, and why its inner array failed.  Called by module/functions and
+ * module/producer_class.  Tests: tests/core/test_authors.py. */
+#include "module/changed_class.h"
+
+#include "exchange/device_question.h"
+#include "exchange/plan_cache.h"
+#include "python/errors.h"
+
+bool
+dls_object_has_our_method(const dls_state *state, PyObject *obj)
+{
+    PyObject *error = dls_error_take();
+    PyObject *method = PyObject_GetAttr(obj, state->names.dlpack);
+    PyErr_Clear();
+    bool ours = method != NULL && PyCFunction_Check(method)
+                && PyCFunction_GetFunction(method) == state->our_method;
+    Py_XDECREF(method);
+    if (error != NULL) {
+        dls_error_restore(error);
+    }
+    return ours;
+}
+
+/* --- which calls run ------------------------------------------------------ */
+
+/* The addresses of objects are only compared with. */
+typedef struct {
+    uintptr_t key; /* the object and a mark; 0: free */
+    unsigned long thread;
+} running_call;
+
+static DLS_PER_THREAD running_call running[DLS_RUNNING_SLOTS];
+DLS_PER_THREAD unsigned dls_running;
+
+unsigned
+dls_running_count(PyObject *obj, unsigned mark)
+{
+    unsigned count = 0;
+    unsigned long me = dls_this_thread();
+    for (unsigned i = 0; i < DLS_RUNNING_SLOTS; i++) {
+        count += running[i].key == ((uintptr_t)obj | mark) && running[i].thread == me;
+    }
+    return count;
+}
+
+unsigned
+dls_running_begin(PyObject *obj, unsigned mark)
+{
+    unsigned i = 0;
+    while (i < DLS_RUNNING_SLOTS && running[i].key != 0) {
+        i++;
+    }
+    if (i < DLS_RUNNING_SLOTS) {
+        running[i] = (running_call){(uintptr_t)obj | mark, dls_this_thread()};
+        dls_running++;
+    }
+    return i;
+}
+
+void
+dls_running_end(unsigned slot)
+{
+    if (slot < DLS_RUNNING_SLOTS) {
+        running[slot].key = 0;
+        dls_running--;
+    }
+}
+
+/* --- what its author wrote ------------------------------------------------ */
+
+static inline bool
+is_of_type(const dls_plan *plan)
+{
+    return plan->name != NULL && plan->method == NULL && plan->device_method == NULL;
+}
+
+/* It is found by Python, which looks at each class of the MRO.  Kept with the type if
+ * that is how it is asked first, and by names: a plan that holds a function of the
+ * class would keep the class alive. */
+static dls_plan *
+find_plan(dls_state *state, PyObject *obj, bool device)
+{
+    dls_authored authored;
+    unsigned level = dls_running_count(obj, DLS_RUNS_EXPORT);
+    if (dls_authored_find(state, obj, level, dls_running_count(obj, DLS_RUNS_DEVICE),
+                          device, &authored)
+        < 0) {
+        return NULL;
+    }
+    dls_plan *plan = dls_plan_new_authored(state, obj, &authored);
+    Py_DECREF(authored.owner);
+    bool kept = plan != NULL && !device && level == 0 && is_of_type(plan);
+    if (kept && dls_plan_keep_authored(state, plan) < 0) {
+        dls_plan_drop(plan);
+        return NULL;
+    }
+    return plan;
+}
+
+/* Does the question go to the object's class?  A class may have another
+ * __dlpack_device__ by now: who asks ours comes from there, by super(). */
+static bool
+is_overridden(const dls_state *state, const dls_plan *plan)
+{
+    return plan->device_name == state->names.dlpack_device && plan->has_device;
+}
+
+dls_plan *
+dls_changed_plan(dls_state *state, PyObject *obj, bool device)
+{
+    dls_plan *plan = NULL;
+    if (dls_running == 0
+        || dls_running_count(obj, DLS_RUNS_EXPORT)
+                   + dls_running_count(obj, DLS_RUNS_DEVICE)
+               == 0) {
+        plan = dls_plan_known_authored(state, obj);
+        if (plan == NULL && device) {
+            plan = find_plan(state, obj, false); /* this one is kept */
+            if (plan == NULL) {
+                return NULL;
+            }
+        }
+    }
+    if (plan != NULL && device && is_overridden(state, plan)) {
+        dls_plan_drop(plan);
+        plan = NULL;
+    }
+    return plan != NULL ? plan : find_plan(state, obj, device);
+}
+
+unsigned
+dls_changed_begin(dls_state *state, PyObject *obj, dls_plan **plan)
+{
+    dls_plan *ours = *plan;
+    if (!ours->is_changed || !dls_object_has_our_method(state, obj)) {
+        return DLS_RUNNING_SLOTS;
+    }
+    dls_plan *authored = dls_changed_plan(state, obj, false);
+    if (authored != NULL && authored->inner != NULL) {
+        dls_plan_drop(authored); /* a base class has one: our method exports it */
+        return DLS_RUNNING_SLOTS;
+    }
+    *plan = authored;
+    dls_plan_drop(ours);
+    return authored != NULL ? dls_running_begin(obj, DLS_RUNS_EXPORT)
+                            : DLS_RUNNING_SLOTS;
+}
+
+/* --- its inner array ------------------------------------------------------ */
+
+void
+dls_inner_refuse(dls_state *state, PyObject *obj, const dls_plan *plan, PyObject *inner)
+{
+    if (inner == Py_None) {
+        PyErr_Clear();
+        dls_refuse(state, DLS_EBUFFER, obj,
+                   "its inner array '%U' is None; set it before the export",
+                   plan->inner);
+    }
+    else if (inner == NULL || !Py_IS_TYPE(inner, state->producer_type)) {
+        dls_refuse_from_pending(state, obj, "its inner array '%U' cannot be exported",
+                                plan->inner);
+    }
+}

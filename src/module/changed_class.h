@@ -1,0 +1,62 @@
+/* Objects whose class dlshim.producer changed, for module/functions and
+ * module/producer_class: which of the author's methods run, how the author has the
+ * object export, and its inner array.  The GIL is held; foreign code runs. */
+#pragma once
+
+#include "exchange/plan.h"
+
+/* Is the object's __dlpack__ the one that dlshim.producer puts on classes?  It may be
+ * another one of a subclass, or of its own.  A pending exception stays. */
+bool dls_object_has_our_method(const dls_state *state, PyObject *obj);
+
+/* --- which calls run ------------------------------------------------------ */
+
+/* What runs.  FOREIGN: what the class has by now is asked, and that is not ours. */
+enum { DLS_RUNS_EXPORT, DLS_RUNS_DEVICE, DLS_RUNS_FOREIGN };
+/* The author's __dlpack__ may come back to ours for the same object, by super() or by
+ * upgrade(self): then the next one in the MRO is asked.  More calls than slots are not
+ * remembered. */
+enum { DLS_RUNNING_SLOTS = 16 };
+
+/* How many calls run.  Without the GIL each thread has a number of its own. */
+extern DLS_PER_THREAD unsigned dls_running;
+
+/* How many of these run for this object. */
+unsigned dls_running_count(PyObject *obj, unsigned mark);
+/* One more.  The slot, for dls_running_end; DLS_RUNNING_SLOTS: there was none. */
+unsigned dls_running_begin(PyObject *obj, unsigned mark);
+void dls_running_end(unsigned slot);
+
+/* --- what its author wrote ------------------------------------------------ */
+
+/* The plan of what the author wrote and does not run yet, with a new count; device: the
+ * device is asked for.  NULL with an exception. */
+dls_plan *dls_changed_plan(dls_state *state, PyObject *obj, bool device);
+
+/* For a function that asks an object of this plan itself: where our __dlpack__ would be
+ * asked, *plan becomes what the author wrote, and that runs until dls_running_end.  The
+ * slot for that.  *plan is NULL with an exception. */
+unsigned dls_changed_begin(dls_state *state, PyObject *obj, dls_plan **plan);
+
+/* --- its inner array ------------------------------------------------------ */
+
+/* What was done to get or to wrap `inner` (NULL: there is none) has failed: the pending
+ * exception becomes a BufferError that names the object and the attribute.  What a
+ * Producer raises is about options, and stays. */
+void dls_inner_refuse(dls_state *state, PyObject *obj, const dls_plan *plan,
+                      PyObject *inner);
+
+/* The inner array, a new reference; NULL with BufferError. */
+static inline PyObject *
+dls_inner_get(dls_state *state, PyObject *obj, const dls_plan *plan)
+{
+    PyObject *args[] = {NULL, obj};
+    PyObject *inner = plan->inner_is_called
+                          ? dls_compat.PyObject_VectorcallMethod(
+                                plan->inner, &args[1], 1 | DLS_VECTORCALL_OFFSET, NULL)
+                          : PyObject_GetAttr(obj, plan->inner);
+    if (inner == NULL) {
+        dls_inner_refuse(state, obj, plan, NULL);
+    }
+    return inner;
+}
