@@ -101,7 +101,7 @@ init(dls_state *state, PyObject *module)
         return -1;
     }
     if (state->modules == NULL || !PyDict_Check(state->modules)) {
-        PyErr_Format(PyExc_RuntimeError, "sys.modules is not a dict");
+        PyErr_Format(PyExc_ImportError, "sys.modules is not a dict");
         return -1;
     }
     return 0;
@@ -231,7 +231,7 @@ dls_module_register(dls_state *state, PyObject *module, bool alone)
 {
     PyObject *dict = PyInterpreterState_GetDict(PyInterpreterState_Get());
     if (dict == NULL) {
-        PyErr_Format(PyExc_RuntimeError, "the interpreter has no dict");
+        PyErr_Format(PyExc_ImportError, "the interpreter has no dict");
         return -1;
     }
     PyObject *reference = PyWeakref_NewRef(module, NULL);

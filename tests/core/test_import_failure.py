@@ -4,10 +4,12 @@ with an exception, what it had made is given back, and what was imported before 
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 
 import pytest
 
+from dlshim import _core
 from doubles import child
 
 _testcapi = pytest.importorskip("_testcapi", reason="no hook for failing allocations here")
@@ -56,3 +58,18 @@ assert memoryview(dlshim.from_dlpack(dlshim.upgrade(source))).tolist() == list(s
 )
 def test_an_import_may_run_out_of_memory() -> None:
     child.run(CODE)
+
+
+def test_a_process_without_modules_is_an_import_error() -> None:
+    """Programs that can do without dlshim look for this class."""
+    spec = importlib.util.spec_from_file_location("dlshim._core", _core.__spec__.origin)
+    assert spec is not None and spec.loader is not None
+    module, modules, error = importlib.util.module_from_spec(spec), sys.modules, None
+    sys.modules = []  # type: ignore[assignment]
+    try:
+        spec.loader.exec_module(module)
+    except Exception as raised:
+        error = raised
+    finally:
+        sys.modules = modules
+    assert type(error) is ImportError and "is not a dict" in str(error)
