@@ -1436,7 +1436,10 @@ def _functions(consumer: Any) -> list[str]:
         same = 2 if theirs[-2:][0][:1].isupper() else 1  # of a class: the class too
         if parts[0] == theirs[0] and parts[-same:] == theirs[-same:]:
             return [row.name]
-    raise ValueError(f"consumer {name!r} is not known; these are: {', '.join(names())}")
+    raise ValueError(
+        f"consumer {consumer!r} of type {type(consumer).__name__} is not known; these are, "
+        f"as names or themselves: {', '.join(names())}"
+    )
 
 
 def verdicts(obj: Any, report: Report, consumer: Any) -> tuple[Verdict, ...]:

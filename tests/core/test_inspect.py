@@ -10,7 +10,7 @@ import pytest
 
 import dlshim
 from doubles import capsules as caps
-from doubles.asking import bare, live, versioned
+from doubles.asking import bare, live, tells, versioned
 from doubles.older import InterfaceOnly, StructOnly
 from doubles.producers import (
     EDITIONS,
@@ -288,3 +288,14 @@ def test_enums_have_the_headers_names():
     assert dlshim.DLDataTypeCode.kDLFloat == 2 and dlshim.DLDataTypeCode.kDLBool == 6
     assert dlshim.DLDeviceType(14).name == "kDLOneAPI"
     assert int(dlshim.DLDataTypeCode.kDLFloat8_e4m3fn) == 10
+
+
+@pytest.mark.parametrize(
+    "consumer", [5, 1.5, b"torch", [], object()], ids=lambda x: type(x).__name__
+)
+def test_a_consumer_that_is_none_is_told_what_one_is(consumer):
+    with pytest.raises(ValueError) as raised:
+        dlshim.inspect(P2(), consumer=consumer)
+    said = f"consumer {consumer!r} of type {type(consumer).__name__} is not known; these are, "
+    assert str(raised.value).startswith(said)
+    tells(raised.value, "as names or themselves", "torch.asarray")
