@@ -406,8 +406,8 @@ def _keep_own(cls: type, name: str, put: dict[str, Any]) -> bool:
 def _check(inner: Any, array: Any) -> None:
     if not (inner is None or (isinstance(inner, str) and inner.isidentifier())):
         raise TypeError(
-            f"inner={inner!r} is not the name of an attribute or of a method: where the array is "
-            "further away, name a method that returns it"
+            f"inner={inner!r} is not the name of an attribute or of a method: name a method that "
+            "returns the array"
         )
     if not isinstance(array, bool):
         raise TypeError(f"array={array!r} is neither True nor False")
@@ -715,7 +715,7 @@ def _exports_itself(x: Any) -> bool:
 
 def _refuse(
     x: Any,
-    name: str | None,
+    name: bytes | None,
     error: Exception | None,
     shape: tuple[int, ...],
     device: tuple[int, int],
@@ -728,7 +728,9 @@ def _refuse(
     """Tell the user of an extension why it does not take x, and what to pass instead."""
     from struct import iter_unpack
 
-    said = name or f"'{type(x).__module__}.{type(x).__qualname__}' object"
+    said = f"'{type(x).__module__}.{type(x).__qualname__}' object"
+    if name:
+        said = name.decode(errors="replace")
     if isinstance(error, CopyRequiredError):
         more = f", align={align}" * (align > 64) + f", device={place}" * (place[0] > 0)
         why = str(error).rpartition(" object: ")[2].partition(", but ")[0]
@@ -743,7 +745,7 @@ def _refuse(
             options = signature.split(", ")
             named = any(each.partition("=")[0] + "=" in str(error) for each in options)
             note = " (dlshim.upgrade(x) takes such options)" * named
-            raise type(error)(f"{name}: {error}{note}") from error
+            raise type(error)(f"{said}: {error}{note}") from error
         raise error
     names = [str(dtype(each)) for each in iter_unpack("BBH", given + (dtypes or b""))]
     if place[0] == 0 and device[0] not in _HOST:

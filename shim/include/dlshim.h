@@ -1,8 +1,8 @@
 /* dlshim.h 0.1.0: any array into C, any memory out of C.
  * SPDX-License-Identifier: Apache-2.0
  *
- * C99 or C++11.  You may copy this file: nothing is linked.  The first call fetches a table of
- * functions from the Python package dlshim; ImportError tells users what to install.
+ * C99 or C++11.  You may copy this file: nothing is linked.  The first call fetches a table from
+ * the Python package dlshim; ImportError tells users what to install.
  *
  * An int result is 0, or -1 with a Python exception.  All but dlshim_release and dlshim_borrow_end
  * need the GIL. */
@@ -24,7 +24,7 @@ struct DLManagedTensorVersioned;
 extern "C" {
 #endif
 
-/* As DLDataType: code 0 int, 1 uint, 2 float, 4 bfloat, 5 complex, 6 bool; lanes 1, as a rule. */
+/* As DLDataType: code 0 int, 1 uint, 2 float, 4 bfloat, 5 complex, 6 bool; lanes mostly 1. */
 typedef struct {
     uint8_t code, bits;
     uint16_t lanes;
@@ -49,7 +49,7 @@ typedef struct {
 } dlshim_stream;
 
 enum {
-    DLSHIM_STREAM_DEFAULT = 0, /* in: the default one; out: not known, others wait for the device */
+    DLSHIM_STREAM_DEFAULT = 0, /* in: the default one; out: not known, others wait */
     DLSHIM_STREAM = 1,         /* in: yours; out: the one with the unfinished work */
     DLSHIM_STREAM_READY = 2,   /* the data are ready: nobody waits */
     DLSHIM_STREAM_WAIT = 3     /* in only: the host waits until they are */
@@ -88,7 +88,7 @@ typedef struct {
     struct DLManagedTensorVersioned *owner; /* dlshim's; NULL: the object itself lends it */
 } dlshim_view;
 
-/* Append-only.  Other languages use it itself. */
+/* Append-only. */
 typedef struct {
     uint32_t abi, size;
     int (*import_tensor)(PyObject *, const dlshim_request *, struct DLManagedTensorVersioned **);
@@ -102,7 +102,7 @@ typedef struct {
 #if defined(__GNUC__)
 #define DLSHIM_LOAD_(at) __atomic_load_n(&(at), __ATOMIC_ACQUIRE)
 #define DLSHIM_STORE_(at, value) __atomic_store_n(&(at), (value), __ATOMIC_RELEASE)
-#else /* MSVC: a volatile pointer is read and written at once */
+#else /* MSVC: volatile is enough */
 #define DLSHIM_LOAD_(at) (at)
 #define DLSHIM_STORE_(at, value) ((at) = (value))
 #endif
@@ -116,7 +116,7 @@ dlshim_fetch_(const dlshim_table *volatile *known)
     Py_XDECREF(package);
     if (capsule) {
         table = (const dlshim_table *)PyCapsule_GetPointer(capsule, "dlshim._c_api_v1");
-        Py_DECREF(capsule); /* the table is static: it stays */
+        Py_DECREF(capsule);
     }
     else if (PyErr_ExceptionMatches(package ? PyExc_AttributeError
                                             : PyExc_ModuleNotFoundError)) {
@@ -134,7 +134,7 @@ dlshim_fetch_(const dlshim_table *volatile *known)
     return NULL;
 }
 
-/* NULL with ImportError.  All functions call it; when your module is imported, you should too. */
+/* NULL with ImportError.  All functions call it; call it when your module is imported. */
 static inline const dlshim_table *
 dlshim_load(void)
 {
@@ -171,8 +171,7 @@ dlshim_release(struct DLManagedTensorVersioned *tensor)
     }
 }
 
-/* The same until dlshim_borrow_end, which after a failure does nothing.  Keep obj meanwhile.
- * Nothing is allocated where the object itself lends. */
+/* The same until dlshim_borrow_end, which after a failure does nothing.  Keep obj meanwhile. */
 static inline int
 dlshim_borrow(PyObject *obj, const dlshim_request *request, dlshim_view *view)
 {

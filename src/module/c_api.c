@@ -101,12 +101,25 @@ check_request(const dlshim_request *r)
     return 0;
 }
 
-/* The request in the form of this file's dlshim.h; `full` is where it is put if that is
- * needed.  A member that dlshim does not know yet must be zero.  NULL with ValueError,
- * or with RuntimeError. */
-static const dlshim_request *
-read_request(const dlshim_request *given, dlshim_request *full)
+/* A NULL from a call that failed keeps the exception of that.  Always -1. */
+static int
+refuse_null(void)
 {
+    if (PyErr_Occurred() == NULL) {
+        PyErr_Format(PyExc_SystemError, "an object or an array is NULL");
+    }
+    return -1;
+}
+
+/* The request for obj in the form of this file's dlshim.h; `full` is where it is put if
+ * that is needed.  A member that dlshim does not know yet must be zero.  NULL with
+ * ValueError, or with RuntimeError; SystemError where obj is NULL. */
+static const dlshim_request *
+read_request(PyObject *obj, const dlshim_request *given, dlshim_request *full)
+{
+    if (obj == NULL && refuse_null() < 0) {
+        return NULL;
+    }
     if (given != NULL && given->size == sizeof *given) {
         return check_request(given) < 0 ? NULL : given;
     }
@@ -177,19 +190,11 @@ make_options(dls_state *state, PyObject *obj, const dlshim_request *request,
             return -1;
         }
     }
-    const struct {
-        bool given;
-        dls_option option;
-    } said[] = {
-        {request->device_type > 0, DLS_OPTION_device},
-        {o.stream != NULL, DLS_OPTION_stream},
-        {always || never, DLS_OPTION_copy},
-        {request->contiguous != 0, DLS_OPTION_order},
-        {request->alignment != 0, DLS_OPTION_align},
-    };
-    for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
-        o.given |= (uint32_t)said[i].given << said[i].option;
-    }
+    o.given = (uint32_t)(request->device_type > 0) << DLS_OPTION_device
+              | (uint32_t)(o.stream != NULL) << DLS_OPTION_stream
+              | (uint32_t)(always || never) << DLS_OPTION_copy
+              | (uint32_t)request->contiguous << DLS_OPTION_order
+              | (uint32_t)(request->alignment != 0) << DLS_OPTION_align;
     int code = dls_options_merge(state, &o, NULL, result);
     Py_XDECREF(o.stream);
     return code;
@@ -202,9 +207,7 @@ takes_dtype(const dlshim_request *request, dl_dtype dtype)
 {
     size_t i = 0;
     while (i < request->dtype_count
-           && (request->dtypes[i].code != dtype.code
-               || request->dtypes[i].bits != dtype.bits
-               || request->dtypes[i].lanes != dtype.lanes)) {
+           && memcmp(&request->dtypes[i], &dtype, sizeof dtype) != 0) {
         i++;
     }
     return i < request->dtype_count || request->dtype_count == 0;
@@ -232,7 +235,7 @@ refuse(dls_state *state, PyObject *obj, const dlshim_request *request,
     PyObject *error = tensor == NULL ? dls_error_take() : Py_NewRef(Py_None);
     tensor = tensor != NULL ? tensor : &none;
     PyObject *done = dls_in_python_with(
-        state, "_refuse", "(OzNN(ii)y#y#K(ii)i)", obj, request->name, error,
+        state, "_refuse", "(OyNN(ii)y#y#K(ii)i)", obj, request->name, error,
         dls_dims_tuple(tensor->shape, tensor->ndim, 1), (int)tensor->device.device_type,
         (int)tensor->device.device_id, &tensor->dtype, (Py_ssize_t)sizeof tensor->dtype,
         request->dtypes, (Py_ssize_t)(request->dtype_count * sizeof *request->dtypes),
@@ -347,7 +350,7 @@ import_tensor(PyObject *obj, const dlshim_request *given,
               struct DLManagedTensorVersioned **out)
 {
     dlshim_request full;
-    const dlshim_request *request = read_request(given, &full);
+    const dlshim_request *request = read_request(obj, given, &full);
     dls_state *state = request != NULL ? state_share() : NULL;
     *out = NULL;
     if (state == NULL) {
@@ -426,7 +429,7 @@ static int
 borrow(PyObject *obj, const dlshim_request *given, dlshim_view *view)
 {
     dlshim_request full;
-    const dlshim_request *request = read_request(given, &full);
+    const dlshim_request *request = read_request(obj, given, &full);
     dls_state *state = request != NULL ? state_share() : NULL;
     view->owner = NULL;
     if (state == NULL) {
@@ -552,12 +555,21 @@ check_array(const dlshim_array *a)
 }
 #undef CHECK
 
+/* What stands elsewhere is copied to `place`, and stands there. */
+static void
+keep_dims(int64_t **dims, int64_t *place, size_t n)
+{
+    if (n != 0 && *dims != NULL) {
+        *dims = memcpy(place, *dims, n * sizeof *place);
+    }
+}
+
 static PyObject *
 export_array(const dlshim_array *array, uint64_t flags, void *context,
              void (*deleter)(void *), const dlshim_stream *stream)
 {
     const dl_tensor *from = (const dl_tensor *)array;
-    if (check_array(array) < 0) {
+    if ((array == NULL ? refuse_null() : check_array(array)) < 0) {
         return NULL;
     }
     size_t ndim = from->ndim > 0 && from->ndim <= DLS_NDIM_ABSURD ? (size_t)from->ndim
@@ -571,16 +583,9 @@ export_array(const dlshim_array *array, uint64_t flags, void *context,
                                                   .deleter = delete_memory,
                                                   .flags = flags,
                                                   .dl_tensor = *from};
-    dl_tensor *tensor = &self->managed.dl_tensor;
     self->deleter = deleter;
-    if (ndim != 0 && from->shape != NULL) {
-        memcpy(self->dims, from->shape, ndim * sizeof *self->dims);
-        tensor->shape = self->dims;
-    }
-    if (ndim != 0 && from->strides != NULL) {
-        memcpy(self->dims + ndim, from->strides, ndim * sizeof *self->dims);
-        tensor->strides = self->dims + ndim;
-    }
+    keep_dims(&self->managed.dl_tensor.shape, self->dims, ndim);
+    keep_dims(&self->managed.dl_tensor.strides, self->dims + ndim, ndim);
     PyObject *made = export_tensor(&self->managed, true, stream);
     if (made == NULL) {
         dls_free(self);

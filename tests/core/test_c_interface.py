@@ -472,6 +472,71 @@ def test_nothing_is_refused_as_nothing(ext):
     for generation in (0, 1):
         with pytest.raises(BufferError, match="NULL"):
             ext.give(0, generation, DEFAULT, 0)
+    for function in range(3):  # dlshim_import, dlshim_borrow, dlshim_export_array
+        with pytest.raises(SystemError, match=r"^an object or an array is NULL$"):
+            ext.null(function, False)
+        with pytest.raises(OSError, match=r"^no object$"):
+            ext.null(function, True)
+
+
+def test_a_name_that_is_no_utf_8_is_shown_as_far_as_it_can_be(ext):
+    for x, kind in ((P2(), TypeError), (7, dlshim.UnsupportedObjectError)):
+        with pytest.raises(kind, match=r"^blur\(\): im\ufffdge\b"):
+            ext.take(x, name=b"blur(): im\xe4ge", dtypes=INT)
+
+
+def test_a_deleter_that_leaves_an_exception_does_no_harm(ext, monkeypatch):
+    """It is reported, and what was pending stays."""
+    said = []
+    monkeypatch.setattr("sys.unraisablehook", said.append)
+
+    def made():
+        return ext.array((6,), None, 0, 32, (CPU, 0), DEFAULT, 0, raises=1)
+
+    def dropped(keep):
+        kept = keep(made())
+        raise LookupError("of the caller")
+        return kept
+
+    keeps = {
+        "the Tensor": lambda tensor: tensor,
+        "a buffer": memoryview,
+        "a capsule": lambda tensor: tensor.__dlpack__(),
+        "a versioned capsule": lambda tensor: tensor.__dlpack__(max_version=(1, 0)),
+        "what was imported": ext.take,
+        "a Tensor of it": dlshim.from_dlpack,
+    }
+    for name, keep in keeps.items():
+        kept = keep(made())
+        del kept  # with nothing pending
+        with pytest.raises(LookupError, match="of the caller"):
+            dropped(keep)
+        gc.collect()
+        assert ext.deleted() == 2, name
+        assert [str(one.exc_value) for one in said] == ["from the deleter"] * 2, name
+        del said[:]
+    ext.release(ext.take(made()), True)  # with a thread state of its own, which ends
+    assert ext.deleted() == 1
+    ext.lend(made())
+    with pytest.raises(TypeError, match="not int64"):  # what was made for the import is released
+        ext.take(Given(made()), dtypes=struct.pack("BBH", 0, 64, 1))
+    assert ext.deleted() == 2
+
+
+class Given:
+    """Its only export is that of a Tensor, which it does not keep."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def __dlpack__(self, **keywords):
+        try:
+            return self.tensor.__dlpack__(**keywords)
+        finally:
+            del self.tensor
+
+    def __dlpack_device__(self):
+        return (1, 0)
 
 
 def test_a_managed_tensor_that_lies_is_named(ext):

@@ -19,7 +19,8 @@ set_member(wanted *want, const char *name, PyObject *value)
 {
     dlshim_request *r = &want->request;
     if (strcmp(name, "name") == 0) {
-        r->name = PyUnicode_AsUTF8AndSize(value, NULL);
+        r->name = PyBytes_Check(value) ? PyBytes_AsString(value)
+                                       : PyUnicode_AsUTF8AndSize(value, NULL);
         return r->name != NULL ? 0 : -1;
     }
     if (strcmp(name, "dtypes") == 0) {
@@ -34,10 +35,10 @@ set_member(wanted *want, const char *name, PyObject *value)
         return 0;
     }
     long long number = PyLong_AsLongLong(value);
-#define MEMBER(member, type)                \
-    if (strcmp(name, #member) == 0) {       \
-        r->member = (type)number;           \
-        return PyErr_Occurred() ? -1 : 0;   \
+#define MEMBER(member, type)              \
+    if (strcmp(name, #member) == 0) {     \
+        r->member = (type)number;         \
+        return PyErr_Occurred() ? -1 : 0; \
     }
     MEMBER(size, size_t)
     MEMBER(dtype_count, size_t)
@@ -209,21 +210,33 @@ delete_memory(void *memory)
     __atomic_add_fetch(&deleted, 1, __ATOMIC_SEQ_CST);
 }
 
+/* One of an author who has forgotten to clear an exception of his own. */
+static void
+delete_and_raise(void *memory)
+{
+    PyGILState_STATE attached = PyGILState_Ensure();
+    delete_memory(memory);
+    PyErr_SetString(PyExc_OSError, "from the deleter");
+    PyGILState_Release(attached);
+}
+
 /* array(shape, strides or None, flags, bits, (device), kind, handle, *, code, ndim,
- * data=0 for NULL): of int elements 0, 1, 2 ... */
+ * data=0 for NULL, raises=1: its deleter does so): of int elements 0, 1, 2 ... */
 static PyObject *
 array(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     PyObject *shape, *strides;
     unsigned long long flags, handle;
     int bits, device_type, device_id, kind, code = 0, ndim = 64, data = 1;
-    static char *names[] = {"", "", "", "", "", "", "", "code", "ndim", "data", NULL};
+    int raises = 0;
+    static char *names[] = {"", "",     "",     "",     "",       "",
+                            "", "code", "ndim", "data", "raises", NULL};
     int64_t sizes[8] = {0}, steps[8] = {0};
     dlshim_stream stream;
     (void)self;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOKi(ii)iK|$iii", names, &shape,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOKi(ii)iK|$iiii", names, &shape,
                                      &strides, &flags, &bits, &device_type, &device_id,
-                                     &kind, &handle, &code, &ndim, &data)) {
+                                     &kind, &handle, &code, &ndim, &data, &raises)) {
         return NULL;
     }
     int32_t n = (int32_t)PyTuple_Size(shape);
@@ -243,12 +256,42 @@ array(PyObject *self, PyObject *args, PyObject *kwargs)
                          .dtype = {(uint8_t)code, (uint8_t)bits, 1},
                          .shape = sizes,
                          .strides = strides != Py_None ? steps : NULL};
-    PyObject *tensor = dlshim_export_array(&what, flags, memory, delete_memory,
+    PyObject *tensor = dlshim_export_array(&what, flags, memory,
+                                           raises ? delete_and_raise : delete_memory,
                                            read_stream(kind, handle, &stream));
     if (tensor == NULL) {
         free(memory); /* still ours */
     }
     return tensor;
+}
+
+/* null(function, raises): the function with NULL for what it takes, with or without an
+ * exception of what gave that. */
+static PyObject *
+null(PyObject *self, PyObject *args)
+{
+    int function, raises;
+    dlshim_view view;
+    struct DLManagedTensorVersioned *tensor;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "ii", &function, &raises)) {
+        return NULL;
+    }
+    if (raises) {
+        PyErr_SetString(PyExc_OSError, "no object");
+    }
+    PyObject *made = function == 2 ? dlshim_export_array(NULL, 0, NULL, NULL, NULL)
+                                   : NULL;
+    int code = function == 0   ? dlshim_import(NULL, NULL, &tensor)
+               : function == 1 ? dlshim_borrow(NULL, NULL, &view)
+                               : -1;
+    if (code == 0) {
+        Py_FatalError("NULL was taken for an object");
+    }
+    if (function == 1) {
+        dlshim_borrow_end(&view);
+    }
+    return made;
 }
 
 static PyObject *
@@ -266,20 +309,21 @@ load(PyObject *self, PyObject *none)
     return table != NULL ? Py_BuildValue("(II)", table->abi, table->size) : NULL;
 }
 
-#define KEYWORDS(f) (PyCFunction)(void (*)(void))f, METH_VARARGS | METH_KEYWORDS
+#define KEYWORDS(f) (PyCFunction)(void (*)(void)) f, METH_VARARGS | METH_KEYWORDS
 static PyMethodDef methods[] = {
     {"take", KEYWORDS(take), NULL},
     {"lend", KEYWORDS(lend), NULL},
     {"release", release, METH_VARARGS, NULL},
     {"give", give, METH_VARARGS, NULL},
     {"array", KEYWORDS(array), NULL},
+    {"null", null, METH_VARARGS, NULL},
     {"deleted", count_deleted, METH_NOARGS, NULL},
     {"load", load, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, .m_name = "c_interface", .m_methods = methods};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "c_interface",
+                                        .m_methods = methods};
 
 PyMODINIT_FUNC
 PyInit_c_interface(void)
