@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import weakref
 from typing import NamedTuple
 
 from . import arrays
 from ._core import _counters, _track
+from .known import names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-_HERE = os.path.dirname(__file__)
+# Whose lines are passed over: they say what was called, and not where.
+_PASSED = {"dlshim", "copy", *names()}
 
 
 class Live(NamedTuple):
@@ -24,7 +25,7 @@ class Live(NamedTuple):
     kind: str  # "versioned", "legacy" or "Tensor"
     device: tuple[int, int]
     nbytes: int
-    where: str  # file:line of the Python code that ran when it was made
+    where: str  # file:line of the caller's Python code when it was made
 
 
 _alive: dict[int, tuple[Live, Any]] = {}
@@ -35,7 +36,7 @@ def _made(
     tensor: Any, kind: str, number: int, nbytes: int, device_type: int, device_id: int
 ) -> None:
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and os.path.dirname(frame.f_code.co_filename) == _HERE:
+    while frame and frame.f_globals.get("__name__", "").partition(".")[0] in _PASSED:
         frame = frame.f_back
     where = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "?"
     end = tensor is not None and weakref.ref(tensor, lambda _: _alive.pop(number, None))

@@ -5,6 +5,7 @@
 
 #include "core/dtype.h"
 #include "exchange/tensor_object.h"
+#include "export/track.h"
 #include "python/in_python.h"
 #include "request/options.h"
 
@@ -74,12 +75,15 @@ view(PyObject *module, PyObject *args)
         shared = dls_tensor_share(old);
     }
     if (shared == NULL) {
-        Py_DECREF(made);
+        Py_DECREF(DLS_OBJECT(made));
         return NULL;
     }
     dls_hold hold = {.base = shared, .kind = DLS_HOLD_SHARED};
     dls_tensor_set_hold(DLS_OBJECT(made), &hold);
     PyObject_GC_Track(DLS_OBJECT(made));
+    if (dls_track_wants(made)) {
+        dls_track_tensor(state, DLS_OBJECT(made));
+    }
     return DLS_OBJECT(made);
 }
 

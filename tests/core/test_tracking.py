@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import pickle
 import threading
 
 import pytest
@@ -79,6 +80,40 @@ def test_the_place_is_that_of_the_caller():
         assert [one.kind for one in dlshim.live()] == ["Tensor", "legacy", "Tensor"]
         assert dlshim.live()[2].where == here(-2)
     del tensor, capsule, taken
+
+
+@pytest.mark.parametrize("module", ["torch.utils.dlpack", "jax._src.dlpack", "copy"])
+def test_the_lines_of_consumers_are_passed_over(module):
+    """They are the same for every export, so they would not tell where a leak is."""
+    theirs = {"__name__": module}
+    exec("def from_dlpack(x):\n    return x.__dlpack__(max_version=(1, 0))", theirs)
+    x = dlshim.upgrade(P2())
+    with dlshim.track():
+        held = theirs["from_dlpack"](x)
+        assert [one.where for one in dlshim.live()] == [here(-1)]
+        theirs["__name__"] = "torchy"  # a library that dlshim does not know may be the caller's
+        del held
+        held = theirs["from_dlpack"](x)
+        assert [one.where for one in dlshim.live()] == ["<string>:2"]
+        exec(
+            compile("held = x.__dlpack__(max_version=(1, 0))", "no name", "exec"),
+            {"x": x},
+            made := {},
+        )
+        assert dlshim.live()[-1].where == "no name:1"
+    del held, made
+
+
+def test_a_tensor_of_a_pickle_is_noted():
+    for order in ("C", "F"):
+        strides = (3, 1) if order == "C" else (1, 2)
+        kept = pickle.dumps(dlshim.from_dlpack(P2((2, 3), "int32", strides=strides)))
+        with dlshim.track():
+            tensor = pickle.loads(kept)
+            (one,) = dlshim.live()
+            assert one == ("Tensor", (1, 0), 24, here(-2))
+        del tensor
+        assert dlshim.live() == []
 
 
 def test_exports_end_on_any_thread():
