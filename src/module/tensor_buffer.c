@@ -67,15 +67,15 @@ refusal(const dls_tensor *self, int flags, const char *format)
     if (ASKS(flags, DLS_BUF_WRITABLE) && (self->flags & DL_FLAG_READ_ONLY)) {
         return "it is read-only and a writable buffer was asked for";
     }
-    if (!bytes && !(ASKS(flags, DLS_BUF_ND) && ASKS(flags, DLS_BUF_FORMAT))) {
-        return "a buffer without shape and format was asked for, which would lose the "
-               "dtype; pass memoryview(t).cast(\"B\") for the raw bytes";
-    }
     bool needs_c = ASKS(flags, C_CONTIGUOUS) || !ASKS(flags, DLS_BUF_STRIDES);
     bool f = dls_tensor_count(self) == 0 || is_f_contiguous(t);
     if ((needs_c && !c) || (ASKS(flags, F_CONTIGUOUS) && !f)
         || (ASKS(flags, ANY_CONTIGUOUS) && !c && !f)) {
         return "it is not contiguous in the way that was asked for; pass order=\"C\"";
+    }
+    if (!bytes && !(ASKS(flags, DLS_BUF_ND) && ASKS(flags, DLS_BUF_FORMAT))) {
+        return "a buffer without shape and format was asked for, which would lose the "
+               "dtype; pass memoryview(t).cast(\"B\") for the raw bytes";
     }
     return NULL;
 }

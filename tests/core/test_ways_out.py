@@ -244,6 +244,19 @@ def test_tensor_buffer_strided_for_who_cannot_say_strides(flags):
                 pass
 
 
+def test_the_cure_for_who_wants_bare_bytes_works():
+    row = dlshim.from_dlpack(P2((2, 3), "int32"))
+    column = dlshim.from_dlpack(P2((2, 3), "int32", strides=(1, 2)))
+    with pytest.raises(BufferError, match=r'pass memoryview\(t\)\.cast\("B"\)'):
+        hashlib.sha256(row)
+    with pytest.raises(BufferError, match='pass order="C"'):
+        hashlib.sha256(column)
+    for t in (row, dlshim.from_dlpack(column, order="C")):
+        assert (
+            hashlib.sha256(memoryview(t).cast("B")).digest() == hashlib.sha256(t.tobytes()).digest()
+        )
+
+
 def test_tensor_buffer_contiguity_requests():
     c = dlshim.from_dlpack(P2((2, 3), "uint8"))
     f = dlshim.from_dlpack(P2((2, 3), "uint8", strides=(1, 2)))
