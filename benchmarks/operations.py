@@ -112,7 +112,8 @@ def decorated(x: Any, **options: Any) -> Any:
 
     members = {k: v for k, v in vars(type(x)).items() if k not in ("__dict__", "__weakref__")}
     made = object.__new__(dlshim.producer(**options)(type("Decorated", (), members)))
-    made.__dict__.update(vars(x))
+    for name, value in vars(x).items():
+        setattr(made, name, value)  # as __init__ does: a __dict__ that was asked for is slower
     return made
 
 
@@ -340,22 +341,22 @@ CALLS: tuple[tuple[str, str, dict[str, str]], ...] = (
             "dlshim": "dlshim.to_capsule(x, reinterpret='int64')",
         },
     ),
-    # A class that dlshim.producer changed, beside the class as it was, or the array in it.
+    # A class that dlshim.producer changed, beside the class as it was, or the array that it has.
     *(
         (
             f"a class, {kind}, {what}",
             kind,
-            {"upgrade": f"dlshim.{upgraded}", "dlshim": decorated},
+            {"upgrade": f"dlshim.{upgraded.format(array)}", "dlshim": decorated},
         )
-        for kind in ("old class", "inner array")
+        for kind, array in (("old class", "x"), ("inner array", "d.inner"))
         for what, upgraded, decorated in (
             (
                 "to versioned",
-                "upgrade(x).__dlpack__(max_version=version)",
+                "upgrade({}).__dlpack__(max_version=version)",
                 "d.__dlpack__(max_version=version)",
             ),
-            ("device", "upgrade(x).__dlpack_device__()", "d.__dlpack_device__()"),
-            ("from_dlpack", "from_dlpack(x)", "dlshim.from_dlpack(d)"),
+            ("device", "upgrade({}).__dlpack_device__()", "d.__dlpack_device__()"),
+            ("from_dlpack", "from_dlpack({})", "dlshim.from_dlpack(d)"),
         )
     ),
     ("consume versioned", "modern", {"floor": "floor.consume_versioned(x)"}),

@@ -152,11 +152,11 @@ dls_changed_begin(dls_state *state, PyObject *obj, dls_plan **plan)
 void
 dls_inner_refuse(dls_state *state, PyObject *obj, const dls_plan *plan, PyObject *inner)
 {
-    if (inner == Py_None) {
+    if (inner == Py_None || inner == obj) {
         PyErr_Clear();
-        dls_refuse(state, DLS_EBUFFER, obj,
-                   "its inner array '%U' is None; set it before the export",
-                   plan->inner);
+        dls_refuse(state, DLS_EBUFFER, obj, "its inner array '%U' is %s", plan->inner,
+                   inner == obj ? "the object itself"
+                                : "None; set it before the export");
     }
     else if (inner == NULL || !Py_IS_TYPE(inner, state->producer_type)) {
         dls_refuse_from_pending(state, obj, "its inner array '%U' cannot be exported",

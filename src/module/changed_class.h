@@ -40,9 +40,10 @@ unsigned dls_changed_begin(dls_state *state, PyObject *obj, dls_plan **plan);
 
 /* --- its inner array ------------------------------------------------------ */
 
-/* What was done to get or to wrap `inner` (NULL: there is none) has failed: the pending
- * exception becomes a BufferError that names the object and the attribute.  What a
- * Producer raises is about options, and stays. */
+/* What was done to get or to wrap `inner` (NULL: there is none) has failed, or it is
+ * the object itself, and nothing was done: BufferError that names the object and the
+ * attribute, with the pending exception as its cause.  What a Producer raises is about
+ * options, and stays. */
 void dls_inner_refuse(dls_state *state, PyObject *obj, const dls_plan *plan,
                       PyObject *inner);
 

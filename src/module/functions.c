@@ -44,8 +44,10 @@ subject_enter(dls_state *state, subject *s)
     PyObject *inner = dls_inner_get(state, outer.source, outer.plan);
     int code = -1;
     if (inner != NULL && Py_EnterRecursiveCall(" in an inner array") == 0) {
-        outer.options = NULL; /* stolen now */
-        code = subject_init(state, inner, s->options, s);
+        if (inner != outer.source) {
+            outer.options = NULL; /* stolen now */
+            code = subject_init(state, inner, s->options, s);
+        }
         Py_LeaveRecursiveCall();
         if (code < 0) {
             dls_inner_refuse(state, outer.source, outer.plan, inner);

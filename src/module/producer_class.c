@@ -23,7 +23,7 @@ static DLS_PER_THREAD unsigned long asked_thread;
 static PyObject *
 upgrade_inner(dls_state *state, PyObject *self, const dls_plan *plan, PyObject *inner)
 {
-    PyObject *producer = dls_upgrade(state, inner);
+    PyObject *producer = inner != self ? dls_upgrade(state, inner) : NULL;
     if (producer == NULL) {
         dls_inner_refuse(state, self, plan, inner);
     }
@@ -132,35 +132,44 @@ export_source(dls_state *state, PyObject *source, dls_plan *plan,
         dls_question_note(&data.asked);
     }
     PyObject *capsule = dls_producer_dlpack(&data, call->args, call->n, call->kwnames);
-    dls_shared_drop(data.kept, DLS_ATTACHED);
+    if (data.kept != NULL) {
+        dls_shared_drop(data.kept, DLS_ATTACHED);
+    }
     dls_plan_drop(plan);
     return capsule;
 }
 
-/* The inner array, by the same way where its type is known, else by a Producer, which
- * may have options.  Steals the plan. */
+/* The inner array by a Producer, which may have options. */
+static PyObject *
+export_upgraded(dls_state *state, PyObject *self, const dls_plan *plan, PyObject *inner,
+                const call_arguments *call)
+{
+    PyObject *producer = upgrade_inner(state, self, plan, inner);
+    if (producer == NULL) {
+        return NULL;
+    }
+    dls_producer *data = dls_producer_data(producer);
+    if (call->asked) {
+        dls_question_note(&data->asked);
+    }
+    PyObject *capsule = dls_producer_dlpack(data, call->args, call->n, call->kwnames);
+    Py_DECREF(producer);
+    return capsule;
+}
+
+/* The inner array, as another source where its type is known.  Steals the plan. */
 static inline PyObject *
 export_inner(dls_state *state, PyObject *self, dls_plan *plan,
              const call_arguments *call)
 {
-    PyObject *capsule = NULL, *producer = NULL;
+    PyObject *capsule = NULL;
     PyObject *inner = dls_inner_get(state, self, plan);
-    dls_plan *known = inner != NULL ? dls_plan_known(state, inner) : NULL;
-    if (known != NULL) {
-        capsule = export_source(state, inner, known, call);
+    if (inner != NULL) {
+        dls_plan *known = dls_plan_known(state, inner);
+        capsule = known != NULL ? export_source(state, inner, known, call)
+                                : export_upgraded(state, self, plan, inner, call);
+        Py_DECREF(inner);
     }
-    else if (inner != NULL) {
-        producer = upgrade_inner(state, self, plan, inner);
-    }
-    if (producer != NULL) {
-        dls_producer *data = dls_producer_data(producer);
-        if (call->asked) {
-            dls_question_note(&data->asked);
-        }
-        capsule = dls_producer_dlpack(data, call->args, call->n, call->kwnames);
-        Py_DECREF(producer);
-    }
-    Py_XDECREF(inner);
     dls_plan_drop(plan);
     return capsule;
 }
@@ -168,7 +177,7 @@ export_inner(dls_state *state, PyObject *self, dls_plan *plan,
 PyObject *
 dls_class_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
-    PyObject *type, *capsule = NULL;
+    PyObject *type, *capsule;
     const call_arguments call = {
         args, n, kwnames, asked_object == self && asked_thread == dls_this_thread()};
     asked_object = NULL;
@@ -176,11 +185,18 @@ dls_class_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *
     if (state == NULL) {
         return NULL;
     }
-    dls_plan *plan = dls_changed_plan(state, self, false);
-    if (plan != NULL && plan->inner != NULL) {
+    /* Where nothing runs, it is usually known. */
+    dls_plan *plan = dls_running == 0 ? dls_plan_known_authored(state, self) : NULL;
+    if (plan == NULL) {
+        plan = dls_changed_plan(state, self, false);
+    }
+    if (plan == NULL) {
+        capsule = NULL;
+    }
+    else if (plan->inner != NULL) {
         capsule = export_inner(state, self, plan, &call);
     }
-    else if (plan != NULL) {
+    else {
         unsigned slot = dls_running_begin(self, DLS_RUNS_EXPORT);
         capsule = export_source(state, self, plan, &call);
         dls_running_end(slot);
@@ -220,12 +236,10 @@ class_array(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnam
 static PyMethodDef methods[] = {
     DLS_DLPACK_METHODS(dls_class_dlpack, class_dlpack_device, class_array)};
 
-static int
-put(PyObject *dict, PyObject *name, PyObject *value)
+static PyObject *
+descriptor(size_t i)
 {
-    int code = value != NULL ? PyDict_SetItem(dict, name, value) : -1;
-    Py_XDECREF(value);
-    return code;
+    return PyDescr_NewMethod(&PyBaseObject_Type, &methods[i]);
 }
 
 /* The methods are descriptors of `object`: they take an object of every class, so that
@@ -234,23 +248,13 @@ static PyObject *
 class_attributes(PyObject *module, PyObject *DLS_UNUSED(ignored))
 {
     dls_state *state = dls_state_of(module);
-    PyObject *dict = PyDict_New();
     void *table = (void *)(uintptr_t)((const dl_exchange_api *)state->own_table + 1);
-    int code = dict != NULL ? 0 : -1;
-    for (size_t i = 0; code == 0 && i < sizeof methods / sizeof *methods; i++) {
-        PyObject *method = PyDescr_NewMethod(&PyBaseObject_Type, &methods[i]);
-        code = method != NULL ? PyDict_SetItemString(dict, methods[i].ml_name, method)
-                              : -1;
-        Py_XDECREF(method);
-    }
-    if (code < 0
-        || put(dict, state->names.exchange_api,
-               PyCapsule_New(table, DL_NAME_EXCHANGE_API, NULL))
-               < 0
-        || put(dict, state->names.exchange_api_old, dls_address_object(table)) < 0) {
-        Py_CLEAR(dict);
-    }
-    return dict;
+    /* N steals, and passes on what failed. */
+    return Py_BuildValue("{sNsNsNONON}", methods[0].ml_name, descriptor(0),
+                         methods[1].ml_name, descriptor(1), methods[2].ml_name,
+                         descriptor(2), state->names.exchange_api,
+                         PyCapsule_New(table, DL_NAME_EXCHANGE_API, NULL),
+                         state->names.exchange_api_old, dls_address_object(table));
 }
 
 PyMethodDef dls_class_functions[] = {

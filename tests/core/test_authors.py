@@ -10,6 +10,7 @@ import abc
 import array
 import copy
 import dataclasses
+import enum
 import functools
 import gc
 import inspect
@@ -444,8 +445,23 @@ def test_an_override_goes_before_the_inner_array():
 
 
 def test_an_inner_array_that_is_the_object_itself():
-    x = of(Holder, inner="_array")()
-    x._array = x
+    class Itself:
+        def array(self):
+            return self
+
+    for inner in ("_array", "array"):
+        x = of(Itself, inner=inner)()
+        x._array = x
+        for ask in WAYS.values():
+            with pytest.raises(BufferError) as raised:
+                ask(x)
+            tells(raised.value, "Itself", f"inner array '{inner}' is the object itself")
+            assert raised.value.__cause__ is None
+
+
+def test_inner_arrays_that_go_round():
+    x, y = of(Holder, inner="_array")(), of(Holder, inner="_array")()
+    x._array, y._array = y, x
     for ask in WAYS.values():
         with pytest.raises(RecursionError):
             ask(x)
@@ -1091,6 +1107,59 @@ def test_an_own_array_method_is_not_replaced():
         assert cls().__array__() == "own" and "__dlpack__" not in vars(cls)
     dlshim.producer(array=True)(dlshim.producer(array=True)(of(Buffer)))
     assert "__array__" in vars(of(Abstract, array=True))
+
+
+def test_the_mixin_beside_protocols_enums_and_metaclasses():
+    class Exports(typing.Protocol):
+        memory: object
+
+        def __dlpack__(self, **keywords) -> object: ...
+
+        def __init_subclass__(cls, *, word=None, **keywords):
+            super().__init_subclass__(**keywords)
+            cls.word = word
+
+    class Meta(abc.ABCMeta):
+        def __new__(cls, name, bases, members, tag=None, **keywords):
+            made = super().__new__(cls, name, bases, members, **keywords)
+            made.tag = tag
+            return made
+
+    class Holds:
+        def __init__(self):
+            self.memory = array.array("i", SIX)
+
+    class First(Holds, dlshim.ProducerMixin, Exports, inner="memory", word="w"):
+        pass
+
+    class Last(Holds, Exports, dlshim.ProducerMixin, inner="memory"):
+        pass
+
+    class WithMeta(Holds, dlshim.ProducerMixin, metaclass=Meta, inner="memory", tag="t"):
+        pass
+
+    class Kind(dlshim.ProducerMixin, enum.Enum, inner="memory"):
+        SIX = 6
+
+        @property
+        def memory(self):
+            return array.array("i", range(self.value))
+
+    for x in (First(), Last(), WithMeta(), Kind.SIX):
+        assert memory_of(x) == SIX
+        with versioned(x) as imported:
+            assert imported.view.values() == SIX
+    assert First.word == "w" and WithMeta.tag == "t"
+    # typing refuses it: a protocol inherits from protocols alone, a NamedTuple from nothing.
+    with pytest.raises(TypeError, match=r"^Protocols can only inherit from other protocols"):
+
+        class _(dlshim.ProducerMixin, typing.Protocol):
+            pass
+
+    class Fields(typing.NamedTuple):
+        memory: object
+
+    assert memory_of(dlshim.producer(inner="memory")(Fields)(array.array("i", SIX))) == SIX
 
 
 # --- lifetimes -----------------------------------------------------------------------------------
