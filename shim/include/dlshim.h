@@ -42,7 +42,6 @@ typedef struct {
 
 enum { DLSHIM_READ_ONLY = 1 }; /* flags are DLPACK_FLAG_BITMASK_* */
 
-/* Memory on the host needs none. */
 typedef struct {
     int32_t kind;
     uint64_t handle; /* as __dlpack__ takes it; of CUDA 1, 2, a cudaStream_t, never 0 */
@@ -144,7 +143,7 @@ dlshim_load(void)
 }
 
 /* *tensor: the memory, yours to release; NULL on failure.  request NULL: the defaults.  obj:
- * whatever dlshim.upgrade() takes, or what it gives, whose options count too. */
+ * whatever dlshim.upgrade() takes or gives. */
 static inline int
 dlshim_import(PyObject *obj, const dlshim_request *request,
               struct DLManagedTensorVersioned **tensor)
