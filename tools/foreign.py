@@ -1,6 +1,6 @@
 """Debian's Python of another processor, in a folder, under QEMU's user emulation.
 
-tools/wheels.py uses it.  Nothing of the machine changes: the kernel starts programs of that
+tools/wheels.py uses it, and tools/musl.py, which puts another Python there.  Nothing of the machine changes: the kernel starts programs of that
 processor through a table of their own (binfmt_misc in a user namespace, Linux 6.7 or newer).
 Needs root, Debian's mmdebstrap and, for a foreign processor, qemu-user-static.
 """
@@ -14,14 +14,13 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import chroot
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Debian's suites that have this Python; a mirror's copy of one may be broken for a while.
 SUITES, VERSION = ("trixie", "sid"), "3.13"
-PACKAGES = "usr/lib/python3/dist-packages"
 #: The last hypothesis that is pure Python.
 NEEDS = ["pytest>=9", "hypothesis==6.155.7"]
 
@@ -36,7 +35,7 @@ ASK = [
     "-c",
     """
 import json, platform, sys, dlshim
-print(json.dumps({"interpreter": f"CPython {platform.python_version()} of Debian",
+print(json.dumps({"interpreter": f"CPython {platform.python_version()}",
                   "bits": sys.maxsize.bit_length() + 1, "byte order": sys.byteorder}))
 """,
 ]
@@ -74,13 +73,13 @@ def version(qemu: str) -> str:
     return re.findall(r"version (\S+)", told)[0]
 
 
-def make(root: Path, architecture: str) -> None:
-    """Unpacks Debian's Python out of the first suite that can be read."""
+def make(root: Path, architecture: str, packages: list[str]) -> None:
+    """Unpacks Debian's packages out of the first suite that can be read."""
     *others, last = SUITES
     for suite in others:
         with contextlib.suppress(subprocess.CalledProcessError):
-            return chroot.make(root, suite, "extract", [f"python{VERSION}"], architecture)
-    return chroot.make(root, last, "extract", [f"python{VERSION}"], architecture)
+            return chroot.make(root, suite, "extract", packages, architecture)
+    return chroot.make(root, last, "extract", packages, architecture)
 
 
 def is_possible() -> bool:
@@ -90,20 +89,42 @@ def is_possible() -> bool:
     return subprocess.run(line, capture_output=True).returncode == 0
 
 
-def unpack(architecture: str) -> Path:
-    """Debian's Python and what it needs."""
-    root = ROOT / "build" / "roots" / architecture
+class Python(NamedTuple):
+    """An interpreter in a folder.  `packages` is where its modules lie below `root`, `origin` how
+    the manual tells it from others of its version, and `qemu` empty for this machine's processor.
+    """
+
+    root: Path
+    program: str
+    packages: str
+    qemu: str
+    origin: str
+
+
+def unpack(architecture: str, *more: str) -> Path:
+    """Debian's Python and what it needs, and `more` packages, in a folder for them."""
+    root = ROOT / "build" / "roots" / "-".join([architecture, *more])
     if not (root / f"usr/bin/python{VERSION}").exists():
-        make(root, architecture)
+        make(root, architecture, [f"python{VERSION}", *more])
         for folder in ("lib", "lib64", "bin"):
             if not (root / folder).exists() and (root / "usr" / folder).exists():
                 (root / folder).symlink_to(f"usr/{folder}")
     return root
 
 
-def install(root: Path, wheel: Path) -> None:
+def python_of_debian(architecture: str, qemu: str) -> Python:
+    return Python(
+        root=unpack(architecture),
+        program=f"/usr/bin/python{VERSION}",
+        packages="usr/lib/python3/dist-packages",
+        qemu=qemu,
+        origin="of Debian",
+    )
+
+
+def install(python: Python, wheel: Path) -> None:
     """The wheel, and what the suite needs, all of it pure Python."""
-    packages = root / PACKAGES
+    packages = python.root / python.packages
     for stale in packages.glob("dlshim*"):
         shutil.rmtree(stale)
     shutil.unpack_archive(wheel, packages, "zip")
@@ -114,14 +135,14 @@ def install(root: Path, wheel: Path) -> None:
 
 
 def run(
-    root: Path, qemu: str, arguments: Sequence[str], **options: Any
+    python: Python, arguments: Sequence[str], **options: Any
 ) -> subprocess.CompletedProcess[str]:
     """Runs that Python; other programs of the machine come first."""
     line = chroot.entering(
-        root,
-        [f"/usr/bin/python{VERSION}", "-c", START, *arguments],
+        python.root,
+        [python.program, "-c", START, *arguments],
         {"PATH": "/usr/bin", "HOME": "/tmp", "LC_ALL": "C.UTF-8"},
         {"/project": ROOT},
-        entry(qemu) if qemu else "",
+        entry(python.qemu) if python.qemu else "",
     )
     return subprocess.run(["nice", "-n", "10", *line], text=True, **options)

@@ -20,7 +20,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import chroot
+import debian_source
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
@@ -31,36 +31,7 @@ FLAGS = ("-std=c11", "-O1", "-g", "-fPIC", "-shared", "-DDLS_FREE_THREADED=1")
 
 
 def source() -> Path:
-    """CPython's source of Debian's next release; its archive may lack the newest one."""
-    folder = BUILD / "cpython-source"
-    if found := sorted(folder.glob("Python-3.13.*/configure")):
-        return found[-1].parent
-    (folder / "lists" / "partial").mkdir(parents=True, exist_ok=True)
-    (folder / "cache" / "archives" / "partial").mkdir(parents=True, exist_ok=True)
-    lines = [f"deb-src {chroot.archive()} {suite} main\n" for suite in ("forky", "sid")]
-    (folder / "sources.list").write_text("".join(lines))
-    places = {
-        "Dir::Etc::sourcelist": folder / "sources.list",
-        "Dir::Etc::sourceparts": "/dev/null",
-        "Dir::State::lists": folder / "lists",
-        "Dir::Cache": folder / "cache",
-        "Acquire::Check-Valid-Until": "false",
-    }
-    options = [word for item in places.items() for word in ("-o", "{}={}".format(*item))]
-    subprocess.run(["apt-get", *options, "-qq", "update"], check=True)
-    shown = subprocess.run(
-        ["apt-cache", *options, "showsrc", NAME], check=True, capture_output=True, text=True
-    ).stdout
-    versions = [line.split()[1] for line in shown.splitlines() if line.startswith("Version: ")]
-    for version in versions:
-        get = ["apt-get", *options, "source", "--download-only", f"{NAME}={version}"]
-        if subprocess.run(get, cwd=folder, check=False).returncode == 0:
-            break
-    else:
-        sys.exit(f"Debian's archive has none of {NAME} {', '.join(versions)}")
-    for archive in glob.glob(f"{folder}/{NAME}_*.orig.tar.xz"):
-        subprocess.run(["tar", "xf", archive, "-C", str(folder)], check=True)
-    return source()
+    return debian_source.source(NAME, "forky", "sid")
 
 
 def interpreter(sanitized: bool) -> Path:

@@ -37,6 +37,9 @@ else:
     import tomli as tomllib
 
 import binaries
+import foreign
+import loads
+import musl
 import windows
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -276,23 +279,23 @@ def build(chosen: list[Target]) -> tuple[dict[str, Any], int]:
 
 
 def test(chosen: list[Target], arguments: list[str], parts: bool) -> tuple[dict[str, Any], int]:
-    import foreign
-
-    found, faults = {}, 0
+    found: dict[str, Any] = {}
+    faults = 0
     for target in chosen:
-        if target.loads:
+        if not (target.loads or target.debian):
+            print(f"{target.name}: nothing here runs it", flush=True)
+        if target.loads and not arguments:
             seen = {"date": today(), "sha256": digest(wheel_of(target)), **load(target)}
             found[target.name] = {"loaded": seen}
-            print(f"{target.name}: {found[target.name]['loaded']}", flush=True)
-            continue
+            print(f"{target.name}: {seen}", flush=True)
         if not target.debian:
-            print(f"{target.name}: nothing here runs it", flush=True)
             continue
-        root = foreign.unpack(target.debian)
-        foreign.install(root, wheel_of(target))
-        told = foreign.run(root, target.qemu, foreign.ASK, capture_output=True).stdout
+        python = python_for(target)
+        foreign.install(python, wheel_of(target))
+        told = json.loads(foreign.run(python, foreign.ASK, capture_output=True).stdout)
+        told["interpreter"] += f" {python.origin}"
         tests = arguments or ["tests/core", "--hand-on=on"]
-        counts = run_parts(target, root, tests) if parts else run_suite(target, root, tests)
+        counts = run_parts(target, python, tests) if parts else run_suite(target, python, tests)
         print(f"{target.name}: {counts}", flush=True)
         faults += counts["failed"] or "left out" in counts
         # Only the suite in full is worth a line in the manual.
@@ -300,28 +303,32 @@ def test(chosen: list[Target], arguments: list[str], parts: bool) -> tuple[dict[
             how = f"qemu-user {foreign.version(target.qemu)}" if target.qemu else "this processor"
             suite = " ".join(tests) + (", file by file" if parts else "")
             which = {"date": today(), "sha256": digest(wheel_of(target)), "on": how}
-            ran = {**which, **json.loads(told), "suite": suite, **counts}
-            found[target.name] = {"run": ran}
+            ran = {**which, **told, "suite": suite, **counts}
+            found.setdefault(target.name, {})["run"] = ran
     return found, faults
 
 
-def load(target: Target) -> dict[str, Any]:
-    import loads
+def python_for(target: Target) -> foreign.Python:
+    if not target.musl:
+        return foreign.python_of_debian(target.debian, target.qemu)
+    return musl.unpack(target.debian, target.zig, target.qemu)
 
+
+def load(target: Target) -> dict[str, Any]:
     with unpacked(target, wheel_of(target)) as module:
         names = binaries.look_into(module, target.system).python
         return loads.load(target.loads, target.zig, target.system, module, names)
 
 
-def run_suite(target: Target, root: Path, tests: list[str]) -> dict[str, Any]:
+def run_suite(target: Target, python: foreign.Python, tests: list[str]) -> dict[str, Any]:
     results = ROOT / "build" / "results" / f"wheels-{target.name}.xml"
-    run_tests(target, root, tests, results)
+    run_tests(python, tests, results)
     if not results.exists():
         sys.exit(f"{target.name}: pytest ended without results")
     return count([results])
 
 
-def run_parts(target: Target, root: Path, tests: list[str]) -> dict[str, Any]:
+def run_parts(target: Target, python: foreign.Python, tests: list[str]) -> dict[str, Any]:
     """Each file by itself.  What this same wheel has passed before is not run again, so that hours
     of emulation may be taken in pieces."""
     folder = ROOT / "build" / "results" / f"wheels-{target.name}-{digest(wheel_of(target))}"
@@ -332,7 +339,7 @@ def run_parts(target: Target, root: Path, tests: list[str]) -> dict[str, Any]:
     for file in sorted(files or [ROOT / name for name in named], key=seconds):
         results = folder / f"{file.stem}.xml"
         if not results.exists() or count([results])["failed"]:
-            run_tests(target, root, [str(file.relative_to(ROOT)), *options], results)
+            run_tests(python, [str(file.relative_to(ROOT)), *options], results)
         if not results.exists():
             left.append(file.stem)
     counts: dict[str, Any] = count(sorted(folder.glob("*.xml")))
@@ -346,17 +353,15 @@ def seconds(file: Path) -> float:
     return sum(float(suite.get("time", 0)) for suite in suites)
 
 
-def run_tests(target: Target, root: Path, tests: list[str], results: Path) -> None:
+def run_tests(python: foreign.Python, tests: list[str], results: Path) -> None:
     """pytest writes `results` when it has come to its end, and only then."""
-    import foreign
-
     results.parent.mkdir(parents=True, exist_ok=True)
     results.unlink(missing_ok=True)
     inside = f"--junitxml=/project/{results.relative_to(ROOT)}"
     # Emulation is some forty times slower: a test that takes so long does not hang.
     patience = "--override-ini=faulthandler_timeout=3600"
     pytest = ["-m", "pytest", "-q", "-p", "no:cacheprovider", patience, inside]
-    foreign.run(root, target.qemu, [*pytest, *tests])
+    foreign.run(python, [*pytest, *tests])
 
 
 def count(files: list[Path]) -> dict[str, int]:
