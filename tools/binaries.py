@@ -111,15 +111,16 @@ def read_mach_o(path: Path) -> Binary:
     commands = {command.cmd for command, _, _ in header.commands}
     table = SymbolTable(read, header)
     told = [name.decode().removeprefix("_") for _, name in table.extdefsyms]
+    # What C names begins with an underscore here; all else is the linker's own.
+    names = [name.decode() for _, name in table.undefsyms]
+    asked = [name[1:] for name in names if name.startswith("_")]
     says = {
         "names of two levels": bool(header.header.flags & MH_TWOLEVEL),
         "signed": LC_CODE_SIGNATURE in commands,
+        "stack protector": "__stack_chk_fail" in asked,
         "run path": LC_RPATH in commands,
         # The linker adds two names of its own.
         "exports": [name for name in told if name not in ("_mh_dylib_header", "__dso_handle")],
         "needs": sorted(name for _, _, name in header.walkRelocatables()),
     }
-    # What C names begins with an underscore here; all else is the linker's own.
-    names = [name.decode() for _, name in table.undefsyms]
-    asked = (name[1:] for name in names if name.startswith("_"))
-    return Binary(says, *by_owner(asked))
+    return Binary(says, *by_owner(iter(asked)))

@@ -57,6 +57,7 @@ SYSTEM = {
     "api-ms-win-crt-stdio-l1-1-0.dll": "__stdio_common_vsprintf",
     "api-ms-win-crt-string-l1-1-0.dll": "memset strcat strcmp strcpy strcspn strlen strncmp",
     "api-ms-win-crt-time-l1-1-0.dll": "_timespec64_get",
+    "api-ms-win-crt-utility-l1-1-0.dll": "llabs",
     "KERNEL32.dll": "GetModuleHandleExA GetProcAddress LoadLibraryExA",
 }
 #: What Windows calls when it has mapped the module, and two functions that are not in its library.
