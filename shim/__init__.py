@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from .arrays import ProducerMixin, dtype, producer
     from .enums import DLDataTypeCode, DLDeviceType
-    from .known import Outcome, Report, Verdict, inspect
-    from .tracking import Live, live, stats, track
+    from .known import Live, Outcome, Report, Verdict, inspect, live, stats, track
 
 __version__ = "0.1.0"
 
@@ -67,7 +66,7 @@ def get_include() -> str:
 _LAZY = {
     "DLDataTypeCode": "enums",
     "DLDeviceType": "enums",
-    "Live": "tracking",
+    "Live": "known",
     "Outcome": "known",
     "ProducerMixin": "arrays",
     "Report": "known",
@@ -75,10 +74,10 @@ _LAZY = {
     "_rebuild": "arrays",
     "dtype": "arrays",
     "inspect": "known",
-    "live": "tracking",
+    "live": "known",
     "producer": "arrays",
-    "stats": "tracking",
-    "track": "tracking",
+    "stats": "known",
+    "track": "known",
 }
 
 

@@ -6,8 +6,9 @@ functions that take arrays (``CONSUMERS``) and how objects answer ``__dlpack__``
 ``inspect``, ``doctor`` and the matrix answer from these rows; tests/interop compares them with
 what happens.  docs/development.rst says what the fields mean ("A consumer").
 
-Last ``inspect``: what an object offers, what ``upgrade`` would do with it, and what a consumer will
-do, which follows from the rows.  Nothing is asked of the consumer.  The module is not called
+Then ``inspect``: what an object offers, what ``upgrade`` would do with it, and what a consumer will
+do, which follows from the rows.  Nothing is asked of the consumer.  Last ``track``, ``live`` and
+``stats``: what of dlshim's is alive, and where it was made.  The module is not called
 ``inspect``: the submodule would hide the function of that name in the package.
 """
 
@@ -18,10 +19,11 @@ import inspect as _inspect
 import os
 import re
 import sys
+import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import arrays
 
@@ -30,9 +32,11 @@ from ._core import (
     Producer,
     Tensor,
     UnsupportedObjectError,
+    _counters,
     _peek,
     _plan,
     _sync_rules,
+    _track,
     _true_device,
     to_capsule,
 )
@@ -1702,3 +1706,82 @@ def _held(facts: Facts, row: Known, writable: bool | None) -> Outcome:
     if array and 0 in array.shape:  # a consumer may take none of it
         copied = writable = None
     return Outcome("works", copied, writable)
+
+
+# ---- what is alive --------------------------------------------------------------------------
+
+# Whose lines are passed over: they say what was called, and not where.
+_PASSED = {"dlshim", "copy", *names()}
+
+
+class Live(NamedTuple):
+    """An export or a Tensor that is alive."""
+
+    kind: str  # "versioned", "legacy" or "Tensor"
+    device: tuple[int, int]
+    nbytes: int
+    where: str  # file:line of the caller's Python code when it was made
+
+
+_alive: dict[int, tuple[Live, Any]] = {}
+_running: set[Tracking] = set()
+
+
+def _made(
+    tensor: Any, kind: str, number: int, nbytes: int, device_type: int, device_id: int
+) -> None:
+    frame: Any = sys._getframe(1)
+    while frame and frame.f_globals.get("__name__", "").partition(".")[0] in _PASSED:
+        frame = frame.f_back
+    where = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "?"
+    end = tensor is not None and weakref.ref(tensor, lambda _: _alive.pop(number, None))
+    _alive[number] = Live(kind, (device_type, device_id), nbytes, where), end
+    _forget(_track(-1))
+
+
+def _forget(ended: list[int]) -> None:
+    for number in ended:
+        _alive.pop(number, None)
+
+
+class Tracking:
+    """What `track` returns: it tracks until `stop`, or until the end of a with block."""
+
+    def __init__(self) -> None:
+        vars(arrays)["made"] = _made
+        _running.add(self)
+        _forget(_track(1))
+
+    def stop(self) -> None:
+        """Stop.  What was noted until then stays in `live` as long as it is alive."""
+        _running.discard(self)
+        if not _running:
+            _forget(_track(0))
+
+    def __enter__(self) -> Tracking:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def track() -> Tracking:
+    """Note which exports and Tensors are made, until ``stop()`` or to the end of a with block.
+
+    Meanwhile no producer's own capsule is handed on, because its end could not be seen.
+    """
+    return Tracking()
+
+
+def live() -> list[Live]:
+    """List what was made while `track` was on, and is alive; the oldest first."""
+    _forget(_track(-1))
+    return [made for made, _ in [*_alive.values()]]
+
+
+def stats() -> dict[str, int]:
+    """Count what was done since the import."""
+    return _counters()
+
+
+Live.__module__ = "dlshim"

@@ -1,8 +1,9 @@
 """Debian's Python of another processor, in a folder, under QEMU's user emulation.
 
-tools/wheels.py uses it, and tools/musl.py, which puts another Python there.  Nothing of the machine changes: the kernel starts programs of that
-processor through a table of their own (binfmt_misc in a user namespace, Linux 6.7 or newer).
-Needs root, Debian's mmdebstrap and, for a foreign processor, qemu-user-static.
+tools/wheels.py uses it, and tools/musl.py, which puts another Python there.  Nothing of the machine
+changes: the kernel starts programs of that processor through a table of their own (binfmt_misc in
+a user namespace, Linux 6.7 or newer).  Needs root, Debian's mmdebstrap and, for a foreign
+processor, qemu-user-static.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def here(offset=0):
 def as_it_was(hand_on):
     """Tracking ends with handing-on allowed: other tests may want it forbidden."""
     yield
-    assert not dlshim.tracking._running
+    assert not dlshim.known._running
     gc.collect()
     assert dlshim.live() == []
 

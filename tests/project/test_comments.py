@@ -16,7 +16,7 @@ PACKAGE = ROOT / "shim"
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
 
 
-SHOWN = ("__init__.py", "arrays.py", "enums.py", "known.py", "tracking.py")
+SHOWN = ("__init__.py", "arrays.py", "enums.py", "known.py")
 #: What users see: what the package lists, what `inspect` gives and what `track` gives.
 NAMES = {*dlshim.__all__, "Protocol", "Tracking"}
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
