@@ -197,7 +197,11 @@ def printed(tree):
     """The shortest text that is known to be this code, also to a Python newer than this file."""
     text = ast.unparse(tree)
     small = tightened(text)
-    return small if ast.dump(ast.parse(small)) == ast.dump(ast.parse(text)) else text + "\n"
+    try:
+        same = ast.dump(ast.parse(small)) == ast.dump(ast.parse(text))
+    except SyntaxError:
+        same = False
+    return small if same else text + "\n"
 
 
 def tightened(text):

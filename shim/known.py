@@ -1731,7 +1731,7 @@ def _made(
     tensor: Any, kind: str, number: int, nbytes: int, device_type: int, device_id: int
 ) -> None:
     frame: Any = sys._getframe(1)
-    while frame and frame.f_globals.get("__name__", "").partition(".")[0] in _PASSED:
+    while frame and str(frame.f_globals.get("__name__")).partition(".")[0] in _PASSED:
         frame = frame.f_back
     where = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "?"
     end = tensor is not None and weakref.ref(tensor, lambda _: _alive.pop(number, None))

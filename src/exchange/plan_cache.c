@@ -277,8 +277,8 @@ dls_plan_cache_forget_dead(dls_plan_cache *cache, dls_plan_entry *slot)
 
 /* The plan of a type whose instances may have a __dlpack__ of their own, if this one
  * has it.  A proxy (a type with __getattr__) is not asked: looking can cost it a
- * millisecond, and its export tells the same.  In a class that
- * dlshim.producer changed, the caller looks. */
+ * millisecond, and its export tells the same.  Of a class that dlshim.producer changed,
+ * the caller asks dls_object_has_our_method. */
 static dls_plan *
 known_of_instance(dls_state *state, PyObject *obj)
 {

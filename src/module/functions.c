@@ -153,8 +153,7 @@ dls_function_run(dls_state *state, PyObject *obj, dls_options *options,
         subject_clear(&s);
         return NULL;
     }
-    /* What a Producer, a changed class or an inner array led to may have a fast path.
-     */
+    /* What a Producer, a changed class or an inner array led to may be fast. */
     bool bare = kind == DLS_EXPORT_TENSOR && s.options == NULL
                 && Py_TYPE(s.source) == s.plan->type;
     unsigned form = bare ? dls_fast_form_of(s.plan, true) : 0;

@@ -279,7 +279,7 @@ true_device(PyObject *module, PyObject *args)
  * since import; test switches; the fields of a capsule, which is not consumed; what is
  * known of an object's type; the device, or what the driver says instead of the
  * address's memory; is the real one used of the CPython functions that are bound late?
- * The sync rules, every combination; the name of what dlshim does for a task. */
+ * The sync rules, every combination; the position of what dlshim does for a task. */
 PyMethodDef dls_hook_methods[] = {
     {"_track", track_hook, METH_O, NULL},
     {"_counters", counters, METH_NOARGS, NULL},
@@ -289,6 +289,6 @@ PyMethodDef dls_hook_methods[] = {
     {"_true_device", true_device, METH_VARARGS, NULL}, /* address, device */
     {"_compat", dls_compat_report, METH_NOARGS, NULL},
     {"_sync_rules", sync_rules, METH_NOARGS, NULL},
-    {"_sync_action", sync_action, METH_VARARGS, NULL}, /* as it parses them */
+    {"_sync_action", sync_action, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -94,13 +94,15 @@ struct dls_plan_cache;
 /* One block for each module object, allocated by dls_state_new.  Its parts:
  *
  *   identity   never NULL and never changed, from the end of dls_state_new (names,
- *              constants, errors) or of module_exec (types, own_table, our_method)
- * until dls_state_free. memo       any object in it may be NULL at any time
- * (python/memo.h). learned    numbers that are found out once. module     `plans` and
- * `tensor_plan` are not NULL after module_exec, until dls_state_free; dls_state_empty
- * empties `plans`.  `forget` is NULL from dls_state_empty on: no plan is added then.
- * `arrays` and `dtypes` are NULL until they are needed, and from dls_state_empty on
- * until they are needed again.
+ *              constants, errors) or of module_exec (types, own_table,
+ *              our_method) until dls_state_free.
+ *   memo       any object in it may be NULL at any time (python/memo.h).
+ *   learned    numbers that are found out once.
+ *   module     `plans` and `tensor_plan` are not NULL after module_exec, until
+ *              dls_state_free; dls_state_empty empties `plans`.  `forget` is NULL from
+ *              dls_state_empty on: no plan is added then.  `arrays` and `dtypes` are
+ *              NULL until they are needed, and from dls_state_empty on until they are
+ *              needed again.
  *
  * The block outlives its module while a Producer or a Tensor is left: methods of such
  * objects find the identity whole, and the rest empty.  In a module whose exec failed,

@@ -82,6 +82,15 @@ def test_the_place_is_that_of_the_caller():
     del tensor, capsule, taken
 
 
+def test_code_whose_module_has_no_name_is_a_place():
+    """The export was not noted, and an AttributeError was reported as unraisable."""
+    nameless = {"__name__": None, "dlshim": dlshim, "x": P2()}
+    with dlshim.track():
+        exec("held = dlshim.from_dlpack(x)", nameless)
+        assert {one.where for one in dlshim.live()} == {"<string>:1"}
+    nameless.clear()
+
+
 @pytest.mark.parametrize("module", ["torch.utils.dlpack", "jax._src.dlpack", "copy"])
 def test_the_lines_of_consumers_are_passed_over(module):
     """They are the same for every export, so they would not tell where a leak is."""
