@@ -13,3 +13,11 @@ except ModuleNotFoundError:
 
 def __getattr__(name: str) -> object:
     return getattr(_kit, name)
+
+
+def __dir__() -> list[str]:
+    return dir(_kit)
+
+
+if __name__ == "__main__":
+    raise SystemExit(import_module("dlshim_testing.__main__").main())

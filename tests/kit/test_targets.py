@@ -275,3 +275,9 @@ def test_the_error_of_a_function_that_makes_nothing_is_shown() -> None:
     assert found.evidence.endswith("the function gives None")
     (found,) = check_producer(lambda: None, only="^methods$").findings
     assert "unexpected keyword argument 'dtype'" in found.evidence
+
+
+def test_the_command_has_the_name_of_the_public_module_too(tmp_path: Path) -> None:
+    """It did nothing, and ended with 0."""
+    told = python_m(tmp_path, "dlshim.testing", "--producer", "no_such:target", returncode=2)
+    assert "no_such" in told[1]
