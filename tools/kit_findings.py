@@ -59,6 +59,11 @@ def version_of(target: str) -> str:
     return "dlshim" if name.startswith("dlshim") else ""
 
 
+def without_folders(text: str) -> str:
+    """A file that a library's error names, without the folder in which it was compiled."""
+    return re.sub(r"/(?:[^\s/()]+/)+(?=[^\s/()]+:\d)", "", text)
+
+
 def summary(report: Report, version: str) -> dict[str, Any]:
     counts: dict[str, dict[str, int]] = {}
     for level in (*rules.LEVELS, "noted"):
@@ -75,7 +80,7 @@ def summary(report: Report, version: str) -> dict[str, Any]:
             "status": group[0].status,
             "check": group[0].check,
             "checks": len(group),
-            "evidence": group[0].evidence,
+            "evidence": without_folders(group[0].evidence),
         }
         for (rule, level), group in groups.items()
     ]
