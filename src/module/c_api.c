@@ -499,11 +499,15 @@ check_tensor(const dl_tensor *tensor, const dl_managed_tensor_versioned *newer)
 {
     dls_scan scan;
     dls_error err;
+    bool array = newer != NULL && newer->deleter == delete_memory;
     if (newer != NULL && (newer->flags & ~DL_FLAGS_KNOWN) != 0) {
         return refuse_value("flags", (int64_t)newer->flags);
     }
+    if (tensor->device.device_type < 1) {
+        return refuse_value(array ? "dlshim_array.device_type" : "device.device_type",
+                            tensor->device.device_type);
+    }
     if (dls_tensor_scan(tensor, &scan, &err) < 0) {
-        bool array = newer != NULL && newer->deleter == delete_memory;
         PyErr_Format(PyExc_BufferError, "%s: %s",
                      array ? "dlshim_array" : "the managed tensor", err.text);
         return -1;
@@ -547,7 +551,6 @@ export_tensor(void *managed, int versioned, const dlshim_stream *stream)
 static int
 check_array(const dlshim_array *a)
 {
-    CHECK(dlshim_array, a, device_type, a->device_type > 0)
     CHECK(dlshim_array, a, device_id, a->device_id >= 0)
     CHECK(dlshim_array, a, dtype.code, a->dtype.code < 32)
     CHECK(dlshim_array, a, dtype.bits, a->dtype.bits < 8 || a->dtype.bits % 8 == 0)

@@ -547,6 +547,16 @@ def test_a_managed_tensor_that_lies_is_named(ext):
         caps.call_deleter(made.address, made.name, held=True)
 
 
+@pytest.mark.parametrize("device_type", [0, -1])
+def test_a_managed_tensor_of_no_device_is_refused(ext, device_type):
+    """It became a Tensor of that device."""
+    for version in (None, (1, 0)):
+        made = caps.Made(dtype="int32", device=(device_type, 0), version=version)
+        with pytest.raises(ValueError, match=rf"^device\.device_type is {device_type}: "):
+            ext.give(made.address, version is not None, DEFAULT, 0)
+        caps.call_deleter(made.address, made.name, held=True)
+
+
 def test_plain_memory(ext):
     tensor = ext.array((2, 3), None, 0, 32, (CPU, 0), DEFAULT, 0)
     assert memoryview(tensor).tolist() == [[0, 1, 2], [3, 4, 5]]
