@@ -85,5 +85,5 @@ dls_refuse_export(dls_state *state, PyObject *obj, bool on_host)
         snprintf(text, sizeof text, "it cannot be exported, pass %s instead", cure);
     }
     dls_error_restore(error);
-    return dls_refuse_from_pending(state, obj, text);
+    return dls_refuse_from_pending(state, obj, "%s", text);
 }

@@ -38,7 +38,7 @@ check(dls_state *state, PyObject *source, PyObject *given, const char *what)
         dls_refuse(state, DLS_EBUFFER, source, "%s: its library is not imported", what);
     }
     else if (given == NULL) {
-        dls_refuse_from_pending(state, source, what);
+        dls_refuse_from_pending(state, source, "%s", what);
     }
     return given;
 }
