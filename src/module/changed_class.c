@@ -3,6 +3,9 @@
  * module/producer_class.  Tests: tests/core/test_authors.py. */
 #include "module/changed_class.h"
 
+#include <string.h>
+
+#include "core/alloc.h"
 #include "exchange/device_question.h"
 #include "exchange/plan_cache.h"
 #include "python/errors.h"
@@ -26,11 +29,15 @@ dls_object_has_our_method(const dls_state *state, PyObject *obj)
 
 /* The addresses of objects are only compared with. */
 typedef struct {
-    uintptr_t key; /* the object and a mark; 0: free */
+    uintptr_t key; /* the object and a mark; 0: no call */
     unsigned long thread;
 } running_call;
 
-static DLS_PER_THREAD running_call running[DLS_RUNNING_SLOTS];
+/* The records of the calls that run: in a block of their own where there are many. */
+enum { FIRST_ROOM = 16 };
+static DLS_PER_THREAD running_call first_records[FIRST_ROOM];
+static DLS_PER_THREAD running_call *records;
+static DLS_PER_THREAD unsigned room;
 DLS_PER_THREAD unsigned dls_running;
 
 unsigned
@@ -38,32 +45,72 @@ dls_running_count(PyObject *obj, unsigned mark)
 {
     unsigned count = 0;
     unsigned long me = dls_this_thread();
-    for (unsigned i = 0; i < DLS_RUNNING_SLOTS; i++) {
-        count += running[i].key == ((uintptr_t)obj | mark) && running[i].thread == me;
+    for (unsigned i = 0; i < room; i++) {
+        count += records[i].key == ((uintptr_t)obj | mark) && records[i].thread == me;
     }
     return count;
+}
+
+/* Before the first call and after the last: no block is left, whatever thread ends. */
+static void
+start_anew(void)
+{
+    if (records != first_records) {
+        dls_free(records);
+        memset(first_records, 0, sizeof first_records);
+        records = first_records;
+        room = FIRST_ROOM;
+    }
+}
+
+/* Room for twice as many.  0, or -1 with MemoryError. */
+static int
+make_room(void)
+{
+    size_t used = room * sizeof *records;
+    running_call *larger = dls_alloc(2 * used);
+    if (larger == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    memcpy(larger, records, used);
+    memset(larger + room, 0, used);
+    if (records != first_records) {
+        dls_free(records);
+    }
+    records = larger;
+    room *= 2;
+    return 0;
 }
 
 unsigned
 dls_running_begin(PyObject *obj, unsigned mark)
 {
+    if (dls_running == 0) {
+        start_anew();
+    }
+    else if (dls_running == room && make_room() < 0) {
+        return DLS_NO_CALL;
+    }
     unsigned i = 0;
-    while (i < DLS_RUNNING_SLOTS && running[i].key != 0) {
+    while (records[i].key != 0) {
         i++;
     }
-    if (i < DLS_RUNNING_SLOTS) {
-        running[i] = (running_call){(uintptr_t)obj | mark, dls_this_thread()};
-        dls_running++;
-    }
+    records[i] = (running_call){(uintptr_t)obj | mark, dls_this_thread()};
+    dls_running++;
     return i;
 }
 
 void
-dls_running_end(unsigned slot)
+dls_running_end(unsigned call)
 {
-    if (slot < DLS_RUNNING_SLOTS) {
-        running[slot].key = 0;
-        dls_running--;
+    if (call == DLS_NO_CALL) {
+        return;
+    }
+    records[call].key = 0;
+    dls_running--;
+    if (dls_running == 0) {
+        start_anew();
     }
 }
 
@@ -134,17 +181,22 @@ dls_changed_begin(dls_state *state, PyObject *obj, dls_plan **plan)
 {
     dls_plan *ours = *plan;
     if (!ours->is_changed || !dls_object_has_our_method(state, obj)) {
-        return DLS_RUNNING_SLOTS;
+        return DLS_NO_CALL;
     }
     dls_plan *authored = dls_changed_plan(state, obj, false);
     if (authored != NULL && authored->inner != NULL) {
         dls_plan_drop(authored); /* a base class has one: our method exports it */
-        return DLS_RUNNING_SLOTS;
+        return DLS_NO_CALL;
+    }
+    unsigned running = authored != NULL ? dls_running_begin(obj, DLS_RUNS_EXPORT)
+                                        : DLS_NO_CALL;
+    if (running == DLS_NO_CALL) {
+        dls_plan_drop(authored);
+        authored = NULL;
     }
     *plan = authored;
     dls_plan_drop(ours);
-    return authored != NULL ? dls_running_begin(obj, DLS_RUNS_EXPORT)
-                            : DLS_RUNNING_SLOTS;
+    return running;
 }
 
 /* --- its inner array ------------------------------------------------------ */

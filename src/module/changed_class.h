@@ -3,6 +3,8 @@
  * object export, and its inner array.  The GIL is held; foreign code runs. */
 #pragma once
 
+#include <limits.h>
+
 #include "exchange/plan.h"
 
 /* Is the object's __dlpack__ the one that dlshim.producer puts on classes?  It may be
@@ -14,18 +16,17 @@ bool dls_object_has_our_method(const dls_state *state, PyObject *obj);
 /* What runs.  FOREIGN: what the class has by now is asked, and that is not ours. */
 enum { DLS_RUNS_EXPORT, DLS_RUNS_DEVICE, DLS_RUNS_FOREIGN };
 /* The author's __dlpack__ may come back to ours for the same object, by super() or by
- * upgrade(self): then the next one in the MRO is asked.  More calls than slots are not
- * remembered. */
-enum { DLS_RUNNING_SLOTS = 16 };
+ * upgrade(self): then the next one in the MRO is asked. */
+#define DLS_NO_CALL UINT_MAX
 
 /* How many calls run.  Without the GIL each thread has a number of its own. */
 extern DLS_PER_THREAD unsigned dls_running;
 
 /* How many of these run for this object. */
 unsigned dls_running_count(PyObject *obj, unsigned mark);
-/* One more.  The slot, for dls_running_end; DLS_RUNNING_SLOTS: there was none. */
+/* One more.  Its number, for dls_running_end; DLS_NO_CALL with MemoryError. */
 unsigned dls_running_begin(PyObject *obj, unsigned mark);
-void dls_running_end(unsigned slot);
+void dls_running_end(unsigned call); /* DLS_NO_CALL allowed */
 
 /* --- what its author wrote ------------------------------------------------ */
 
@@ -35,7 +36,7 @@ dls_plan *dls_changed_plan(dls_state *state, PyObject *obj, bool device);
 
 /* For a function that asks an object of this plan itself: where our __dlpack__ would be
  * asked, *plan becomes what the author wrote, and that runs until dls_running_end.  The
- * slot for that.  *plan is NULL with an exception. */
+ * number for that, or DLS_NO_CALL.  *plan is NULL with an exception. */
 unsigned dls_changed_begin(dls_state *state, PyObject *obj, dls_plan **plan);
 
 /* --- its inner array ------------------------------------------------------ */

@@ -139,18 +139,34 @@ upgrade(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames
                : upgrade_in_full(state, args[0], options);
 }
 
+/* The subject, and how it is asked for an export, which runs until dls_running_end.
+ * Steals options, on failure too.  0, or -1 with an exception and nothing held. */
+static inline int
+subject_begin(dls_state *state, PyObject *obj, dls_options *options, subject *s,
+              unsigned *running)
+{
+    if (subject_init(state, obj, options, s) < 0) {
+        return -1;
+    }
+    *running = dls_changed_begin(state, s->source, &s->plan);
+    if (s->plan == NULL) {
+        subject_clear(s);
+        return -1;
+    }
+    return 0;
+}
+
 void *
 dls_function_run(dls_state *state, PyObject *obj, dls_options *options,
                  dls_request *request, dls_outcome *outcome, dls_export_kind kind)
 {
     dls_exchange x;
     subject s;
-    if (subject_init(state, obj, options, &s) < 0) {
-        return NULL;
-    }
-    unsigned slot = dls_changed_begin(state, s.source, &s.plan);
-    if (s.plan == NULL) {
-        subject_clear(&s);
+    unsigned running;
+    if (subject_begin(state, obj, options, &s, &running) < 0) {
+        if (outcome != NULL) {
+            dls_outcome_drop(outcome);
+        }
         return NULL;
     }
     /* What a Producer, a changed class or an inner array led to may be fast. */
@@ -169,7 +185,7 @@ dls_function_run(dls_state *state, PyObject *obj, dls_options *options,
         result = dls_exchange_run(&x, kind);
         dls_exchange_end(&x);
     }
-    dls_running_end(slot);
+    dls_running_end(running);
     subject_clear(&s);
     return result;
 }

@@ -41,7 +41,8 @@ refuse_circle(dls_state *state, PyObject *self)
 
 /* The Producer of a call.  NULL with an exception. */
 static inline PyObject *
-producer_of(dls_state *state, PyObject *self, dls_class_method method, unsigned *slot)
+producer_of(dls_state *state, PyObject *self, dls_class_method method,
+            unsigned *running)
 {
     bool device = method == DLS_CLASS_DEVICE;
     bool foreign = method >= DLS_CLASS_ARRAY && !dls_object_has_our_method(state, self);
@@ -62,9 +63,13 @@ producer_of(dls_state *state, PyObject *self, dls_class_method method, unsigned 
     }
     /* Where the author answers no device question, his export does. */
     bool answered = device && (foreign || plan->has_device);
-    *slot = dls_running_begin(self, answered  ? DLS_RUNS_DEVICE
-                                    : foreign ? DLS_RUNS_FOREIGN
-                                              : DLS_RUNS_EXPORT);
+    *running = dls_running_begin(self, answered  ? DLS_RUNS_DEVICE
+                                       : foreign ? DLS_RUNS_FOREIGN
+                                                 : DLS_RUNS_EXPORT);
+    if (*running == DLS_NO_CALL) {
+        dls_plan_drop(plan);
+        return NULL;
+    }
     if (!foreign && plan->inner == NULL) {
         return dls_producer_new(state, self, plan, NULL);
     }
@@ -97,10 +102,10 @@ hold_state(PyObject **type)
 int
 dls_class_enter(dls_class_call *call, PyObject *self, dls_class_method method)
 {
-    *call = (dls_class_call){.slot = DLS_RUNNING_SLOTS};
+    *call = (dls_class_call){.running = DLS_NO_CALL};
     dls_state *state = hold_state(&call->type);
     if (state != NULL) {
-        call->producer = producer_of(state, self, method, &call->slot);
+        call->producer = producer_of(state, self, method, &call->running);
     }
     return call->producer != NULL ? 0 : -1;
 }
@@ -108,7 +113,7 @@ dls_class_enter(dls_class_call *call, PyObject *self, dls_class_method method)
 void
 dls_class_leave(dls_class_call *call)
 {
-    dls_running_end(call->slot);
+    dls_running_end(call->running);
     Py_XDECREF(call->producer);
     Py_XDECREF(call->type);
 }
@@ -174,10 +179,25 @@ export_inner(dls_state *state, PyObject *self, dls_plan *plan,
     return capsule;
 }
 
+/* By what the author wrote, which may call ours.  Steals the plan. */
+static inline PyObject *
+export_authored(dls_state *state, PyObject *self, dls_plan *plan,
+                const call_arguments *call)
+{
+    unsigned running = dls_running_begin(self, DLS_RUNS_EXPORT);
+    if (running == DLS_NO_CALL) {
+        dls_plan_drop(plan);
+        return NULL;
+    }
+    PyObject *capsule = export_source(state, self, plan, call);
+    dls_running_end(running);
+    return capsule;
+}
+
 PyObject *
 dls_class_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
-    PyObject *type, *capsule;
+    PyObject *type, *capsule = NULL;
     const call_arguments call = {
         args, n, kwnames, asked_object == self && asked_thread == dls_this_thread()};
     asked_object = NULL;
@@ -190,16 +210,11 @@ dls_class_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *
     if (plan == NULL) {
         plan = dls_changed_plan(state, self, false);
     }
-    if (plan == NULL) {
-        capsule = NULL;
-    }
-    else if (plan->inner != NULL) {
+    if (plan != NULL && plan->inner != NULL) {
         capsule = export_inner(state, self, plan, &call);
     }
-    else {
-        unsigned slot = dls_running_begin(self, DLS_RUNS_EXPORT);
-        capsule = export_source(state, self, plan, &call);
-        dls_running_end(slot);
+    else if (plan != NULL) {
+        capsule = export_authored(state, self, plan, &call);
     }
     Py_DECREF(type);
     return capsule;

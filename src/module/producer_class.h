@@ -18,7 +18,7 @@ typedef enum {
 typedef struct {
     PyObject *producer; /* a Producer, to be asked; strong */
     PyObject *type;     /* the Producer's: keeps the state while foreign code runs */
-    unsigned slot;      /* of the calls that run */
+    unsigned running;   /* the number of what runs, or DLS_NO_CALL */
 } dls_class_call;
 
 /* Begin a call with this object of any class.  0, or -1 with an exception.

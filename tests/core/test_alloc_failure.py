@@ -153,7 +153,27 @@ def raw(take, version=None):
     return take(capsule)
 
 
+@dlshim.producer
+class Link:
+    """Its own method asks the next one's, so that as many calls run at once as there are."""
+
+    def __init__(self, following):
+        self.following = following
+
+    def __dlpack__(self, **asked):
+        return self.following.__dlpack__(**asked)
+
+
+def chain(length):
+    x = P1()
+    for _ in range(length):
+        x = Link(x)
+    return x
+
+
 STEPS = {
+    "calls in calls": lambda: chain(20).__dlpack__(),
+    "calls in calls, by dlshim": lambda: dlshim.from_dlpack(Link(chain(20))),
     "export": lambda: dlshim.upgrade(P1()).__dlpack__(max_version=(1, 0)),
     "legacy export": lambda: dlshim.upgrade(P2()).__dlpack__(),
     "copy": lambda: dlshim.upgrade(P2()).__dlpack__(copy=True),

@@ -654,7 +654,7 @@ def test_methods_for_other_objects_run_meanwhile():
             return self.inner.__dlpack_device__()
 
     x = Decorated()
-    for _ in range(40):  # more than there are slots
+    for _ in range(40):  # more than the first records have room for
         x = Chain(x)
     for _ in range(2):
         assert memory_of(x) == SIX
@@ -678,6 +678,29 @@ def test_two_threads_in_the_own_method_of_one_object():
     for thread in threads:
         thread.join()
     assert got == [[7], [7]]
+
+
+def test_twenty_threads_in_own_methods_that_call_super():
+    """More calls run at once than the first records have room for, and each is remembered."""
+    inside = threading.Barrier(20)
+
+    class Calls(Decorated):
+        def __dlpack__(self, **asked):
+            if not self.entered:
+                self.entered = True
+                inside.wait(60)
+            return super().__dlpack__(**asked)
+
+    Calls = dlshim.producer(Calls)
+    objects, got = [Calls() for _ in range(20)], []
+    for x in objects:
+        x.entered = False
+    threads = [threading.Thread(target=lambda x=x: got.append(memory_of(x))) for x in objects]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert got == [SIX] * 20
 
 
 def test_methods_of_every_kind():
