@@ -297,7 +297,7 @@ def core_abi3t(s: nox.Session) -> None:
 
 @session("stress-ft")
 def stress_free_threaded(s: nox.Session) -> None:
-    """The twelve programs of tools/stress.py on that CPython, ten minutes each."""
+    """The programs of tools/stress.py on that CPython, ten minutes each."""
     s.run("python", "tools/free_threaded.py", "stress", *(s.posargs or ["--seconds", "600"]))
 
 

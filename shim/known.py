@@ -19,6 +19,7 @@ import inspect as _inspect
 import os
 import re
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
@@ -1725,6 +1726,7 @@ class Live(NamedTuple):
 
 _alive: dict[int, tuple[Live, Any]] = {}
 _running: set[Tracking] = set()
+_switch = threading.RLock()  # whether one runs, and what C is told of it
 
 
 def _made(
@@ -1749,14 +1751,16 @@ class Tracking:
 
     def __init__(self) -> None:
         vars(arrays)["made"] = _made
-        _running.add(self)
-        _forget(_track(1))
+        with _switch:
+            _running.add(self)
+            _forget(_track(1))
 
     def stop(self) -> None:
         """Stop.  What was noted until then stays in `live` as long as it is alive."""
-        _running.discard(self)
-        if not _running:
-            _forget(_track(0))
+        with _switch:
+            _running.discard(self)
+            if not _running:
+                _forget(_track(0))
 
     def __enter__(self) -> Tracking:
         return self

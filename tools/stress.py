@@ -1,4 +1,4 @@
-"""Twelve programs in which threads share what dlshim shares, for an interpreter without the GIL.
+"""Programs in which threads share what dlshim shares, for an interpreter without the GIL.
 
     python tools/stress.py                          all of them, two seconds each
     python tools/stress.py --seconds 600 capsules   one of them, ten minutes
@@ -71,6 +71,15 @@ def class_of_producers(name: str = "Wrapped") -> type:
 
     methods = (__init__, __dlpack__, __dlpack_device__)
     return type(name, (), {method.__name__: method for method in methods})
+
+
+def class_of_holders() -> type:
+    """A new class that has an array, and no protocol."""
+
+    def __init__(self: Any) -> None:
+        self.held = floats()
+
+    return type("Holds", (), {"__init__": __init__})
 
 
 class Shared:
@@ -362,6 +371,63 @@ def caches() -> list[Work]:
         assert bool(dlshim.from_dlpack(bytearray(8)).dtype)
 
     return [ask, options, dtypes]
+
+
+@program
+def classes() -> list[Work]:
+    """objects of decorated classes: own methods, inner arrays, super() and classes that change"""
+    from doubles.ctable import Table
+
+    Inner = dlshim.producer(class_of_holders(), inner="held")
+    Old = dlshim.producer(class_of_producers())
+
+    class Own(Old):  # type: ignore[valid-type,misc]
+        def __dlpack__(self, **keywords: Any) -> Any:
+            return super().__dlpack__(**keywords)
+
+    dlshim.producer(Own)
+    shared = [Shared(Inner), Shared(Old), Shared(Own)]
+    tables = {cls: Table(cls) for cls in (Inner, Old, Own)}
+
+    def use() -> None:
+        for one in shared:
+            x = one.get()
+            consume(x)
+            consume(x, **VERSIONED)
+            check(dlshim.from_dlpack(x))
+            assert x.__dlpack_device__() == (1, 0)
+            with tables[type(x)].owned(x) as imported:
+                assert imported.values() == [0, 1, 2, 3, 4, 5]
+
+    def change() -> None:
+        new = dlshim.producer(class_of_producers("New"))
+        consume(new(), **VERSIONED)
+        del new.__dlpack__
+        consume(Own(new().held), **VERSIONED)
+
+    return [use, use, change]
+
+
+@program
+def tracking() -> list[Work]:
+    """track() that threads begin and stop while others export"""
+    producers = class_of_producers()
+    shared = [Shared(producers), Shared(tensor), Shared(floats)]
+
+    def use() -> None:
+        for one in shared:
+            consume(dlshim.upgrade(one.get()), **VERSIONED)
+            check(dlshim.from_dlpack(one.get()))
+
+    def watch() -> None:
+        size = random.randrange(1_000, 1_000_000)
+        with dlshim.track():
+            noted = dlshim.from_dlpack(bytearray(size))
+            assert size in {made.nbytes for made in dlshim.live()}, "it was not noted"
+            use()
+            assert noted.nbytes == size
+
+    return [use, watch]
 
 
 # ---- running them ---------------------------------------------------------------------------

@@ -13,6 +13,7 @@ TOOL = Path(__file__).resolve().parents[2] / "tools" / "stress.py"
 PROGRAMS = (
     *("upgrade", "exchange", "from_dlpack", "attributes", "release", "eviction"),
     *("inspect", "to_capsule", "capsules", "table", "copies", "caches"),
+    *("classes", "tracking"),
 )
 
 
