@@ -80,6 +80,26 @@ def device_pair(p: Producer, dtype: str) -> None:
         raise Broken(f"the device type {answer[0]!r} is no integer") from error
 
 
+#: Kinds of devices that one memory may have: what the host reads, and what CUDA reads.
+KIN = ({1, 3, 11, 13}, {2, 13})
+
+
+@check("producer", "device-told", SOME, ASKS)
+def device_is_told(p: Producer, dtype: str, ask: str) -> None:
+    array = p.make((2, 3), dtype)
+    told = device_of(array)
+    first, second = (asked(array, ASKS[ask]) for _ in range(2))
+    view, again = view_of(first), view_of(second)
+    if view.copied or view.element_zero != again.element_zero:
+        raise NotApplicable("an export is a copy, which may lie on another device")
+    kinds = {told[0], view.device[0]}
+    akin = any(kinds <= each for each in KIN) and told[1] == view.device[1]
+    insist(
+        akin or told == view.device,
+        f"__dlpack_device__() tells {told}, and the capsule {view.device} of the same memory",
+    )
+
+
 @check("producer", "device-agrees", SOME, ASKS)
 def device_agrees(p: Producer, dtype: str, ask: str) -> None:
     array = p.make((2, 3), dtype)

@@ -144,6 +144,23 @@ def test_a_younger_rule_is_only_noted() -> None:
     assert report and {each.level for each in report.wrong} == {"noted"}
 
 
+def test_a_wrong_device_counts_whatever_is_claimed() -> None:
+    """The rule was one of 2023.12: who answers DLPack 0.x alone conformed all the same."""
+
+    class Old(wrong_producers.DeviceOfOthers):
+        TAKES = ("stream",)
+
+    report = check_producer(wrong_producers.wrong(Old, claims=""), only="^device-")
+    assert report.claims == "2022.12" and not report, str(report)
+    assert {(each.rule, each.level) for each in report.wrong} == {
+        ("device-told", rules.MUST),
+        ("device-agrees", rules.SHOULD),
+    }
+    pinned = wrong_producers.wrong(wrong_producers.Pinned, claims="2022.12")
+    report = check_producer(pinned, only="^device-(told|agrees)")
+    assert report and {each.rule for each in report.wrong} == {"device-agrees"}, str(report)
+
+
 def test_a_library_claims_by_its_namespace_and_else_by_its_answer() -> None:
     class Namespace:
         __array_api_version__ = "2024.12"

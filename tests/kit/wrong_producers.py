@@ -85,6 +85,13 @@ class DeviceIsAList(Right):
         return [1, 0]
 
 
+class DeviceOfOthers(Right):
+    """Memory of the host is said to be CUDA's."""
+
+    def __dlpack_device__(self) -> Any:
+        return 2, 0
+
+
 class DeviceOne(Right):
     def _export(self, version: Any, **fields: Any) -> Any:
         return super()._export(version, **fields | {"device": (1, 1)})
@@ -426,6 +433,7 @@ def wrong(kind: Callable[..., Any], **options: Any) -> Producer:
 WRONG: dict[str, Producer] = {
     "methods": wrong(lambda shape, dtype: NoMethods()),
     "device-pair": wrong(DeviceIsAList),
+    "device-told": wrong(DeviceOfOthers),
     "device-id": wrong(DeviceOne),
     "capsule-name": wrong(OtherName),
     "fresh-capsule": wrong(SameCapsule),
