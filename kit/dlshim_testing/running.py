@@ -99,7 +99,9 @@ def badge(report: Report) -> str:
     if report.errors:
         parts.append(f"{len(report.errors)} checks failed themselves")
     if report.count(NA) == len(report.findings):
-        return " | ".join([*parts, "nothing was checked"])
+        why = {each.evidence for each in report.findings}
+        told = [f"nothing was checked: {why.pop()}" if len(why) == 1 else "nothing was checked"]
+        return " | ".join([*parts, *told])
     return " | ".join([*parts, "conforms" if report else "does not conform"])
 
 

@@ -114,7 +114,7 @@ def test_checks_of_devices_alone_need_a_driver(tmp_path: Path) -> None:
 def test_without_a_compiler_nothing_is_checked_and_the_reason_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CC", "nothing-of-this-name")
+    monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr(running.drivers.building.shutil, "which", lambda name: None)
     drivers.built.cache_clear()
     report = check_producer(f"{FILE}:right", isolate=True, driver="13.0", only="^device-")
@@ -122,7 +122,22 @@ def test_without_a_compiler_nothing_is_checked_and_the_reason_is_told(
     assert {each.evidence for each in report.findings} == {
         "no C compiler, which the fake drivers need"
     }
-    assert str(report).endswith("nothing was checked")
+    assert str(report).endswith("nothing was checked: no C compiler, which the fake drivers need")
+    drivers.built.cache_clear()
+
+
+def test_a_compiler_that_is_not_there_is_named_and_no_other_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """gcc was taken instead, without a word."""
+    compiler()
+    monkeypatch.setenv("CC", "no-such-compiler -O2")
+    drivers.built.cache_clear()
+    report = check_producer(f"{FILE}:right", isolate=True, driver="13.0", only="^device-")
+    assert "nothing was checked: the variable CC names 'no-such-compiler', and " in str(report)
+    assert {each.status for each in report.findings} == {NA}
+    with pytest.raises((pytest.skip.Exception, pytest.fail.Exception), match="the variable CC"):
+        compiler()
     drivers.built.cache_clear()
 
 

@@ -62,11 +62,18 @@ class Unavailable(Exception):
 
 
 def compiler() -> str:
-    """The C compiler's command."""
+    """The C compiler's command: the one that CC names, else Python's own, else a usual one."""
     if not sys.platform.startswith("linux"):
         raise Unavailable(f"the fake drivers are built on Linux, and this is {sys.platform}")
-    configured = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[:1]
-    found = next((cc for cc in (*configured, "cc", "gcc", "clang") if shutil.which(cc)), None)
+    if named := os.environ.get("CC", "").split()[:1]:
+        if not shutil.which(named[0]):
+            raise Unavailable(
+                f"the variable CC names {named[0]!r}, and there is no such command: "
+                "let it name a C compiler, or unset it"
+            )
+        return named[0]
+    usual = (sysconfig.get_config_var("CC") or "cc").split()[:1]
+    found = next((cc for cc in (*usual, "cc", "gcc", "clang") if shutil.which(cc)), None)
     if found is None:
         raise Unavailable("no C compiler, which the fake drivers need")
     return found
