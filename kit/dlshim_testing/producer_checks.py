@@ -7,6 +7,7 @@ import enum
 import gc
 import sys
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from .catalogue import Broken, NotApplicable, TargetError, check, insist
@@ -160,7 +161,7 @@ def destructor_frees(p: Producer, dtype: str, ask: str) -> None:
         gc.collect()
     if watch.calls == 0 and held and sys.getrefcount(array) == before:
         return  # a destructor that frees without the struct's own pointer
-    if watch.calls == 0 and not leaks(p, dtype, ask):
+    if watch.calls == 0 and not leaks(p, dtype, ask, leave):
         return  # the same, seen by the memory that the process occupies
     insist(watch.calls == 1, f"the capsule is gone, and its deleter was called {watch.calls} times")
 
@@ -168,21 +169,44 @@ def destructor_frees(p: Producer, dtype: str, ask: str) -> None:
 MANY, ELEMENTS = 48, 1 << 18
 
 
-def leaks(p: Producer, dtype: str, ask: str) -> bool:
-    """Whether large arrays stay whose capsules nobody consumed."""
+def leave(capsule: Any) -> None:
+    """Nobody consumes the capsule: its destructor frees what it holds."""
+
+
+def consume(capsule: Any) -> None:
+    view = view_of(capsule)
+    if not view.deleter:
+        raise NotApplicable("the struct has no deleter")
+    caps.rename(capsule)
+    caps.call_deleter(view.address, view.name, held=True)
+
+
+def leaks(p: Producer, dtype: str, ask: str, spend: Callable[[Any], None]) -> bool:
+    """Whether large arrays stay although nobody has them, or their capsules, any more."""
     size = ELEMENTS * caps.itemsize_of(p.usual(dtype))
     for _ in range(2):  # the first one fills what allocators keep
         before = caps.resident_bytes()
-        for _ in range(MANY):
-            capsule = asked(p.make((ELEMENTS,), dtype), ASKS[ask])
-            view = on_host(view_of(capsule))
-            if not view.readonly:
-                C.memset(view.element_zero, 1, size)
-            del capsule
+        with caps.short_memory():  # structs of this package keep no books meanwhile
+            for _ in range(MANY):
+                capsule = asked(p.make((ELEMENTS,), dtype), ASKS[ask])
+                view = on_host(view_of(capsule))
+                if not view.readonly:
+                    C.memset(view.element_zero, 1, size)
+                spend(capsule)
+                del capsule
         gc.collect()
     if not before:
-        raise NotApplicable("the deleter is not called by the struct's pointer")
+        raise NotApplicable("the memory that the process occupies cannot be told here")
     return caps.resident_bytes() - before > MANY * size // 2
+
+
+@check("producer", "deleter-frees", ("bare", "versioned"), risky=True)
+def deleter_frees(p: Producer, ask: str) -> None:
+    insist(
+        not leaks(p, "float32", ask, consume),
+        f"{MANY} arrays of {ELEMENTS} elements are gone, the deleter of each export was called, "
+        "and the process still occupies their memory",
+    )
 
 
 @check("producer", "destructor-spares", FEW, ASKS, risky=True)

@@ -149,22 +149,38 @@ class NeedsTheGil(Right):
         return made
 
 
+@C.CFUNCTYPE(None, C.c_void_p)
+def _nothing(address: int) -> None:
+    pass
+
+
+caps.keep_for_ever(_nothing)
+
+
+class FreesNothing(Right):
+    """Its deleter does nothing."""
+
+    def _export(self, version: Any, **fields: Any) -> Any:
+        made = super()._export(version, **fields)
+        made.struct.deleter = C.cast(_nothing, C.c_void_p).value
+        return made
+
+
 @C.PYFUNCTYPE(None, C.c_void_p)
 def _twice(capsule: int) -> None:
     structs = {b"dltensor": caps.ManagedTensor, b"dltensor_versioned": caps.ManagedTensorVersioned}
     for name, kind in structs.items():
         if caps._dying_is_valid(capsule, name):
-            address = caps._dying_get_pointer(capsule, name)
-            deleter = C.PYFUNCTYPE(None, C.c_void_p)(kind.from_address(address).deleter)
-            deleter(address)
-            deleter(address)
+            struct = kind.from_address(caps._dying_get_pointer(capsule, name))
+            for _ in range(2):  # whoever watches the struct may have changed it meanwhile
+                C.PYFUNCTYPE(None, C.c_void_p)(struct.deleter)(C.addressof(struct))
 
 
 caps.keep_for_ever(_twice)
 
 
-class DeletesTwice(DeletesUsed):
-    """Its destructor calls the deleter a second time, when the struct may be gone."""
+class DeletesTwice(FreesNothing, DeletesUsed):
+    """Its destructor calls the deleter twice; the first call leaves the struct as it is."""
 
     DESTRUCTOR = _twice
 
@@ -438,6 +454,7 @@ WRONG: dict[str, Producer] = {
     "capsule-name": wrong(OtherName),
     "fresh-capsule": wrong(SameCapsule),
     "destructor-frees": wrong(NoDestructor),
+    "deleter-frees": wrong(FreesNothing),
     "destructor-spares": wrong(DeletesUsed),
     "deleter-without-gil": wrong(NeedsTheGil),
     "keeps-memory": wrong(FreesWithTheArray),
