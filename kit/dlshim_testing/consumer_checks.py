@@ -688,6 +688,30 @@ def copy_false(c: Consumer, layout: str, edition: str) -> None:
     insist(seen.address == made.array.element_zero, "copy=False gives a copy")
 
 
+@check("consumer", "copy-writable", ("plain", "read-only"))
+def copy_may_be_written(c: Consumer, which: str) -> None:
+    array = Versioned(readonly=which == "read-only")
+    made = with_copy(c, array, True).taken()
+    seen = observe(made.result)
+    if seen.address == array.element_zero or seen.read_only is None:
+        raise NotApplicable("no copy, or a result that cannot say whether it may be written")
+    if seen.read_only and observe(trial(c, Versioned()).taken().result).read_only:
+        raise NotApplicable("what the library makes may never be written")
+    insist(not seen.read_only, f"the copy of a {which} array may not be written")
+
+
+@check("consumer", "same-device", FEW, EDITIONS)
+def stays_on_its_device(c: Consumer, dtype: str, edition: str) -> None:
+    bound_by_from_dlpack(c)
+    made = trial(c, EDITIONS[edition](dtype=dtype)).taken()
+    try:
+        kind, index = made.result.__dlpack_device__()
+        found = int(getattr(kind, "value", kind)), int(index)
+    except Exception as error:
+        raise NotApplicable(f"the result does not tell its device: {said(error)}") from error
+    insist(found == caps.CPU, f"memory of the device (1, 0) became an array of {found}")
+
+
 # ---- the C table -----------------------------------------------------------------------------
 
 

@@ -587,6 +587,33 @@ def copy_false_shares(p: Producer, layout: str, ask: str) -> None:
     insist(not view.copied, "copy=False gives a struct with the flag IS_COPIED")
 
 
+@check("producer", "copy-false-error", LAYOUTS, ("bare", "versioned"))
+def copy_false_is_a_buffer_error(p: Producer, layout: str, ask: str) -> None:
+    array, _ = prepared(p, layout, "float32")
+    asked(array, ASKS[ask])
+    error = answers(array, copy=False, **ASKS[ask])
+    if error is None or isinstance(error, TypeError):
+        raise NotApplicable(f"copy=False is {said(error) if error else 'answered'}")
+    insist(isinstance(error, BufferError), f"copy=False: {said(error)}")
+
+
+COPY = {"copy": True}
+
+
+@check("producer", "copy-alone", ("whole", "rows", "transposed"), ("bare", "versioned"), risky=True)
+def copies_share_nothing(p: Producer, layout: str, ask: str) -> None:
+    array, _ = prepared(p, layout, "float32")
+    # The copies come first: no capsule may be dropped while a refusal is on its way.
+    capsules = [asked(array, {**copy, **ASKS[ask]}) for copy in (COPY, COPY, {})]
+    copied, other, own = (on_host(view_of(each)) for each in capsules)
+    if copied.readonly or copied.element_zero == own.element_zero:
+        raise NotApplicable("copy=True gives no copy that may be written")
+    before = own.elements(), other.elements()
+    copied.write(0, 0 if any(before[0][0]) else 1)
+    insist(own.elements() == before[0], "what is written into the copy shows in the array")
+    insist(other.elements() == before[1], "what is written into a copy shows in another one")
+
+
 def read_only_array(p: Producer) -> Any:
     """An array that may not be written: what was given, or NumPy's way of making one."""
     if p.read_only is not None:
@@ -605,6 +632,14 @@ def read_only_has_its_flag(p: Producer, ask: str) -> None:
     if view.flags is None:
         raise NotApplicable("the answer is DLPack 0.x, which has no flags")
     insist(view.readonly, f"an array that may not be written has flags {view.flags}")
+
+
+@check("producer", "copy-writable", ("versioned", "newest"))
+def copy_of_read_only_is_writable(p: Producer, ask: str) -> None:
+    view = view_of(asked(read_only_array(p), {**ASKS[ask], "copy": True}))
+    if view.flags is None:
+        raise NotApplicable("the answer is DLPack 0.x, which has no flags")
+    insist(not view.readonly, f"copy=True of an array that may not be written: flags {view.flags}")
 
 
 @check("producer", "read-only-legacy")

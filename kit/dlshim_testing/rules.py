@@ -30,6 +30,7 @@ ARRAY = "array API {}, array.__dlpack__"
 DEVICE = "array API {}, array.__dlpack_device__"
 FROM = "array API {}, from_dlpack"
 INTERCHANGE = "array API {}, data interchange"
+COPIES = "array API {}, copy keyword argument behavior"
 PYTHON = "DLPack, Python specification"
 HEADER = "DLPack {}, dlpack.h"
 
@@ -82,6 +83,10 @@ _SOLE = (
 _NEVER_COPY = (
     "If ``False``, the function must never copy, and raise a ``BufferError`` in case a copy is "
     "deemed necessary"
+)
+_BUFFER_ERROR = "raise a ``BufferError`` in case a copy is deemed necessary"
+_FREE_TO_WRITE = (
+    "if they set ``copy=True``, they are free to use in-place operations on a returned array"
 )
 _CPU_STREAM = "On CPU and other device types without streams, only ``None`` is accepted."
 _CANNOT = (
@@ -193,6 +198,15 @@ PRODUCER = _rules(
     ("copy-false", MUST, "2023.12", ARRAY, _NEVER_COPY,
      "`copy=False` gives the array's own memory, or a BufferError; a ValueError, which "
      "from_dlpack's text names, passes too."),
+    ("copy-false-error", MUST, "2024.12", ARRAY, _BUFFER_ERROR,
+     "Where `copy=False` is refused, it is by a BufferError."),
+    ("copy-alone", SHOULD, "2024.12", COPIES,
+     "conforming libraries are recommended to always perform a physical copy of the underlying "
+     "array data",
+     "What is written into what `copy=True` gave shows neither in the array nor in another copy."),
+    ("copy-writable", SHOULD, "2024.12", COPIES, _FREE_TO_WRITE,
+     "What `copy=True` gives does not have the flag READ_ONLY, though the array may not be "
+     "written."),
     ("to-cpu", SHOULD, "2023.12", ARRAY,
      "a compliant library should offer a way for ``__dlpack__`` to return a capsule referencing "
      "an array whose underlying memory is accessible to the Python interpreter",
@@ -350,6 +364,12 @@ CONSUMER = _rules(
      "deemed necessary",
      "`copy=False` gives the producer's memory, or a BufferError or ValueError (its text names "
      "both)."),
+    ("copy-writable", SHOULD, "2024.12", COPIES, _FREE_TO_WRITE,
+     "What `copy=True` gives may be written, of memory with the flag READ_ONLY too; not asked of "
+     "libraries whose arrays may never be written."),
+    ("same-device", MUST, "2023.12", FROM,
+     "If ``device`` is ``None`` and ``x`` supports DLPack, the output array must be on the same "
+     "device as ``x``.", "Where no `device` is passed, memory of the host stays there."),
     ("copy-keyword", MUST, "2023.12", FROM, "Added device and copy support.",
      "`copy=None` and `device=None` are taken."),
     ("zero-copy", SHOULD, "2023.12", FROM,

@@ -39,7 +39,7 @@ def test_who_follows_every_rule_breaks_none(side: str) -> None:
     passed = {each.rule for each in report.findings if each.status == catalogue.PASS}
     # What no double can be asked, or what only a library has.
     never = {"special-values", "refusals", "not-exported", "table-refusals", "table-spelling"}
-    never |= {*wrong_devices.WRONG, "refused-freed", "no-capsule"}
+    never |= {*wrong_devices.WRONG, "refused-freed", "no-capsule", "copy-false-error"}
     assert passed >= {rule.name for rule in rules.RULES if rule.side == side} - never
 
 
@@ -85,6 +85,37 @@ def test_a_consumer_that_misreads_breaks_a_rule(kind: Any, check: str) -> None:
     target = Consumer(kind(), claims="2025.12")
     (found,) = check_consumer(target, only=f"^{re.escape(check)}$").findings
     assert found.status == catalogue.FAIL, str(found)
+
+
+COPIES_READ_ONLY = wrong_producers.wrong(
+    wrong_producers.CopiesAreReadOnly,
+    read_only=lambda: wrong_producers.CopiesAreReadOnly(readonly=True),
+)
+
+
+@pytest.mark.parametrize(
+    ("side", "target", "broken"),
+    [
+        ("producer", wrong_producers.wrong(wrong_producers.OneCopy), "copy-alone[whole-bare]"),
+        ("producer", COPIES_READ_ONLY, "copy-writable[versioned]"),
+        (
+            "consumer",
+            wrong_consumers.consumer(wrong_consumers.CopiesAreReadOnly()),
+            "copy-writable[read-only]",
+        ),
+    ],
+)
+def test_what_copies_are_for_counts_from_2024_on(side: str, target: Any, broken: str) -> None:
+    check, only = SIDES[side][1], f"^{re.escape(broken)}$"
+    (found,) = check(target, only=only).findings
+    assert (found.status, found.level) == (catalogue.FAIL, rules.SHOULD), str(found)
+    assert found.source == "array API 2024.12, copy keyword argument behavior"
+
+
+def test_a_library_whose_arrays_are_never_written_makes_copies_like_them() -> None:
+    target = wrong_consumers.consumer(wrong_consumers.ReadOnlyAlways())
+    report = check_consumer(target, only="^copy-writable")
+    assert {each.status for each in report.findings} == {catalogue.NA}, str(report)
 
 
 def test_a_second_call_of_the_deleter_is_counted() -> None:

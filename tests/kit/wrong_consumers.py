@@ -19,6 +19,9 @@ class Taken:
         self.held, self.view = held, view
         self.read_only = read_only
 
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.view.device
+
     def __dlpack__(self, *, max_version: Any = None) -> Any:
         view = self.view
         return caps.make(
@@ -248,6 +251,24 @@ class CopiesAlways(Right):
         return copy_of(super().__call__(x))
 
 
+class CopiesAreReadOnly(Right):
+    """A copy keeps the flag of what it was made of."""
+
+    def __call__(self, x: Any, *, device: Any = None, copy: Any = None) -> Any:
+        made = super().__call__(x, copy=copy)
+        made.read_only = getattr(x, "readonly", False)
+        return made
+
+
+class MovesAway(Right):
+    """Everything is put on the library's own device."""
+
+    def __call__(self, x: Any, *, device: Any = None, copy: Any = None) -> Any:
+        made = super().__call__(x, copy=copy)
+        made.view.device = (2, 0)
+        return made
+
+
 class NoKeywords(Right):
     def __call__(self, x: Any) -> Any:  # type: ignore[override]
         return super().__call__(x)
@@ -395,6 +416,7 @@ WRONG: dict[str, Consumer] = {
     "copy-true": consumer(CopiesNothing()),
     "copy-false": consumer(CopiesAlways()),
     "copy-keyword": consumer(NoKeywords()),
+    "same-device": consumer(MovesAway()),
     "table-no-borrow": consumer(Borrows()),
     "table-major": consumer(BorrowsFromAnyMajor()),
 }

@@ -301,6 +301,32 @@ class CopiesAlways(Right):
         return super().answer(max_version=max_version, copy=copy, **asked)
 
 
+class ValueErrorForNoCopy(Right):
+    """What needs a copy is a ValueError: torch and CuPy."""
+
+    def answer(self, copy: Any = None, **asked: Any) -> Any:
+        if copy is False:
+            raise ValueError("a copy is needed, and copy=False")
+        return super().answer(copy=copy, **asked)
+
+
+class OneCopy(Right):
+    """`copy=True` gives one and the same copy each time."""
+
+    _copy: Any = None
+
+    def _copied(self, version: Any, flags: int = caps.IS_COPIED) -> Any:
+        self._copy = self._copy or Right(self.shape, self.dtype)
+        return self._copy._export(version, flags=flags if version else 0).capsule()
+
+
+class CopiesAreReadOnly(Right):
+    """A copy keeps the flag of the array."""
+
+    def _copied(self, version: Any, flags: int = caps.IS_COPIED) -> Any:
+        return super()._copied(version, flags | (caps.READ_ONLY if self.readonly else 0))
+
+
 class AnyDevice(Right):
     def check(self, **_: Any) -> None:
         pass
@@ -471,6 +497,7 @@ WRONG: dict[str, Producer] = {
     "copied-flag": wrong(CopiesWithoutFlag),
     "copied-falsely": wrong(AlwaysCopied),
     "copy-false": wrong(CopiesAlways),
+    "copy-false-error": wrong(ValueErrorForNoCopy),
     "other-device": wrong(AnyDevice),
     "read-only-flag": wrong(WritableSays, read_only=lambda: WritableSays(readonly=True)),
     "not-exported": wrong(Right, refused={"sparse": Right}),
