@@ -22,10 +22,10 @@ CONSUMERS = wrong_consumers.__file__
 TESTS = str(KIT.parent / "tests")
 
 
-def run(folder: Path, *options: str, returncode: int = 0) -> str:
+def run(folder: Path, *options: str, returncode: int = 0, others: bool = False) -> str:
     """pytest in an empty folder, with the plug-in as an installed distribution would load it."""
     command = ["pytest", "-p", "dlshim_testing.plugin", *options]
-    return python_m(folder, *command, returncode=returncode)[0]
+    return python_m(folder, *command, returncode=returncode, others=others)[0]
 
 
 def refused(folder: Path, *options: str) -> str:
@@ -34,21 +34,32 @@ def refused(folder: Path, *options: str) -> str:
     return python_m(folder, *command, returncode=pytest.ExitCode.USAGE_ERROR)[1]
 
 
-def python_m(folder: Path, *command: str, returncode: int = 0) -> tuple[str, str]:
+def python_m(
+    folder: Path, *command: str, returncode: int = 0, others: bool = False
+) -> tuple[str, str]:
     """stdout and stderr."""
+    child = started(folder, *command, others=others)
+    out, told = child.communicate()
+    assert child.returncode == returncode, out + told
+    return out, told
+
+
+def started(folder: Path, *command: str, others: bool = False) -> subprocess.Popen[str]:
+    """The process; pytest loads plug-ins that are not named only where `others` says so, because
+    that of hypothesis takes most of a second."""
     paths = [str(KIT), TESTS, *filter(None, [os.environ.get("PYTHONPATH")])]
     # No variable of whoever runs the tests decides what pytest does here.
     environment = {name: os.environ[name] for name in os.environ if not name.startswith("PYTEST")}
-    done = subprocess.run(
+    environment |= {"PYTHONPATH": os.pathsep.join(paths)}
+    environment |= {} if others else {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return subprocess.Popen(
         [sys.executable, "-m", *command],
         cwd=folder,
-        env=environment | {"PYTHONPATH": os.pathsep.join(paths)},
-        capture_output=True,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
     )
-    assert done.returncode == returncode, done.stdout + done.stderr
-    return done.stdout, done.stderr
 
 
 def test_each_check_is_a_test(tmp_path: Path) -> None:
@@ -58,6 +69,7 @@ def test_each_check_is_a_test(tmp_path: Path) -> None:
         f"--dlpack-producer={PRODUCERS}:right",
         f"--dlpack-consumer={CONSUMERS}:right",
         f"--junitxml={file}",
+        others=True,
     )
     assert " failed" not in told and "| conforms" in told
     assert f"DLPack producer {PRODUCERS}:right | claims 2025.12 | MUST " in told
@@ -190,7 +202,7 @@ def test_pytest_lists_and_counts_the_checks(tmp_path: Path) -> None:
 def test_workers_of_xdist_share_the_checks(tmp_path: Path) -> None:
     """The summary was missing, and what was mended was not noticed: reports alone come back."""
     pytest.importorskip("xdist", reason="this is about pytest-xdist")
-    workers = ("-n", "2")
+    workers = ("-p", "xdist", "-n", "2")
     told = run(tmp_path, failing(tmp_path), *THREE, *workers, returncode=1)
     assert "2 failed, 1 passed" in told
     assert "claims 2023.12 | MUST 1/3 | 0 not applicable | does not conform" in told

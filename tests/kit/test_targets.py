@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from dlshim_testing.partner import Consumer, Producer
 from dlshim_testing.running import TargetError
 from drivers.library import compiler
 from kit import wrong_producers
-from kit.test_plugin import python_m, refused, run
+from kit.test_plugin import python_m, refused, run, started
 from kit.test_rules import books  # noqa: F401
 
 HEAD = (
@@ -169,64 +170,6 @@ def test_why_a_dtype_was_refused_is_told() -> None:
     assert "asked for dtype='float32', it raised TypeError: a dtype is no text" in found.evidence
 
 
-HANGS = """
-import ctypes, time
-from dlshim_testing.doubles import capsules
-from kit.wrong_producers import Right
-
-class Hangs(Right):
-    def __dlpack__(self, **asked):
-        if asked.get("copy"):
-            time.sleep(3600)
-        return super().__dlpack__(**asked)
-
-class AlwaysHangs(Right):
-    def __dlpack__(self, **asked):
-        ctypes.PyDLL(None).sleep(3600)  # it keeps the GIL
-"""
-LIMIT = "4"  # a process of checks must begin in it on a busy machine
-
-
-def test_a_check_that_hangs_fails_and_the_rest_is_run(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(HANGS)
-    options = ("--dlpack-producer=mine:Hangs", f"--dlpack-timeout={LIMIT}")
-    only = ("-k", "copied-flag[whole] or copied-flag[cube] or copy-false[whole-bare]")
-    told = run(tmp_path, *options, *only, returncode=1)
-    assert "2 failed, 1 passed" in told and "2 HANG | does not conform" in told
-    where = f'hang (MUST): no answer within 4 seconds: File "{tmp_path}/mine.py", line '
-    assert where in told and "in __dlpack__" in told
-    assert f"--dlpack-timeout {LIMIT} -k 'copied-flag[whole]'" in told
-
-
-def test_a_target_that_always_hangs_does_not_hold_the_run_up(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(HANGS)
-    target = ("--producer=mine:AlwaysHangs", f"--timeout={LIMIT}", "--only=^(dtype|shape)")
-    claims = ("--claims=2025.12",)  # else it is asked what it claims
-    told, _ = python_m(tmp_path, "dlshim_testing", *target, *claims, returncode=1)
-    assert "| 3 HANG | does not conform" in told and "HANG shape[whole-bare]" in told
-    _, told = python_m(tmp_path, "dlshim_testing", *target, returncode=2)
-    assert "mine:AlwaysHangs: no answer within 4 seconds: File " in told
-
-
-def test_a_child_ends_by_itself_where_nobody_waits_for_it(tmp_path: Path) -> None:
-    """The run may be killed while a check hangs; its process must not stay."""
-    (tmp_path / "mine.py").write_text(HANGS)
-    program = (
-        "import sys; from dlshim_testing.running import Elsewhere\n"
-        "chosen = Elsewhere('producer', 'mine:AlwaysHangs', '2025.12', timeout=4)\n"
-        "chosen._send('methods')\n"
-        "print(chosen._child.pid, flush=True)\n"
-        "import os; os.kill(os.getpid(), 9)\n"
-    )
-    (tmp_path / "killed.py").write_text(program)
-    out, _ = python_m(tmp_path, "killed", returncode=-9)
-    for _ in range(600):
-        if not Path(f"/proc/{out.strip()}").exists():
-            return
-        time.sleep(0.1)
-    raise AssertionError("the child is still there after a minute")
-
-
 @pytest.mark.parametrize("limit", ["0", "nan", "soon"])
 def test_a_limit_of_time_is_a_number_of_seconds(tmp_path: Path, limit: str) -> None:
     target = ("--producer=mine:Hangs", f"--timeout={limit}")
@@ -281,3 +224,104 @@ def test_the_command_has_the_name_of_the_public_module_too(tmp_path: Path) -> No
     """It did nothing, and ended with 0."""
     told = python_m(tmp_path, "dlshim.testing", "--producer", "no_such:target", returncode=2)
     assert "no_such" in told[1]
+
+
+# ---- targets that hang: their runs wait for limits of time, beside the tests above -----------
+
+HANGS = """
+import ctypes, time
+from dlshim_testing.doubles import capsules
+from kit.wrong_producers import Right
+
+class Hangs(Right):
+    def __dlpack__(self, **asked):
+        if asked.get("copy"):
+            time.sleep(3600)
+        return super().__dlpack__(**asked)
+
+class AlwaysHangs(Right):
+    def __dlpack__(self, **asked):
+        ctypes.PyDLL(None).sleep(3600)  # it keeps the GIL
+"""
+KILLED = """
+import os
+from dlshim_testing.running import Elsewhere
+chosen = Elsewhere('producer', 'mine:AlwaysHangs', '2025.12', timeout={limit})
+chosen._send('methods')
+print(chosen._child.pid, flush=True)
+os.kill(os.getpid(), 9)
+"""
+LIMIT = "5"  # a process of checks must begin in it on a busy machine
+ALWAYS = ("dlshim_testing", "--producer=mine:AlwaysHangs", f"--timeout={LIMIT}")
+ALWAYS += ("--only=^(dtype|shape)",)
+#: A test of this file -> the command whose end it looks at.
+WAITING = {
+    "test_a_check_that_hangs_fails_and_the_rest_is_run": (
+        *("pytest", "-p", "dlshim_testing.plugin", "--dlpack-producer=mine:Hangs"),
+        *(f"--dlpack-timeout={LIMIT}", "-k"),
+        "copied-flag[whole] or copied-flag[cube] or copy-false[whole-bare]",
+    ),
+    "test_a_target_that_always_hangs_does_not_hold_the_run_up": (*ALWAYS, "--claims=2025.12"),
+    "test_a_target_that_hangs_when_it_is_asked_what_it_claims_ends_the_run": ALWAYS,
+    "test_a_child_ends_by_itself_where_nobody_waits_for_it": ("killed",),
+}
+
+
+@pytest.fixture(scope="module")
+def hanging_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("hanging")
+    (folder / "mine.py").write_text(HANGS)
+    (folder / "killed.py").write_text(KILLED.format(limit=LIMIT))
+    return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def hanging(request: pytest.FixtureRequest, hanging_folder: Path) -> Iterator[Any]:
+    """The processes, which begin with the first test of this file: nobody waits for them but the
+    tests at its end."""
+    wanted = {each.name for each in request.session.items} & {*WAITING}
+    children = {name: started(hanging_folder, *WAITING[name]) for name in sorted(wanted)}
+    yield children
+    for child in children.values():
+        child.kill()
+        child.communicate()
+
+
+@pytest.fixture
+def ended(request: pytest.FixtureRequest, hanging: Any) -> tuple[int, str, str]:
+    """The status of this test's command, and what it wrote."""
+    child = hanging[request.node.name]
+    out, told = child.communicate()
+    return child.returncode, out, told
+
+
+def test_a_check_that_hangs_fails_and_the_rest_is_run(ended: Any, hanging_folder: Path) -> None:
+    status, told, errors = ended
+    assert status == 1, told + errors
+    assert "2 failed, 1 passed" in told and "2 HANG | does not conform" in told
+    where = f'hang (MUST): no answer within {LIMIT} seconds: File "{hanging_folder}/mine.py", line '
+    assert where in told and "in __dlpack__" in told
+    assert f"--dlpack-timeout {LIMIT} -k 'copied-flag[whole]'" in told
+
+
+def test_a_target_that_always_hangs_does_not_hold_the_run_up(ended: Any) -> None:
+    status, told, errors = ended
+    assert status == 1, told + errors
+    assert "| 3 HANG | does not conform" in told and "HANG shape[whole-bare]" in told
+
+
+def test_a_target_that_hangs_when_it_is_asked_what_it_claims_ends_the_run(ended: Any) -> None:
+    status, _, told = ended
+    assert status == 2, told
+    assert f"mine:AlwaysHangs: no answer within {LIMIT} seconds: File " in told
+
+
+def test_a_child_ends_by_itself_where_nobody_waits_for_it(ended: Any) -> None:
+    """The run may be killed while a check hangs; its process must not stay."""
+    status, out, told = ended
+    assert status == -9, out + told
+    for _ in range(600):
+        if not Path(f"/proc/{out.strip()}").exists():
+            return
+        time.sleep(0.1)
+    raise AssertionError("the child is still there after a minute")
