@@ -188,10 +188,12 @@ def leaks(p: Producer, dtype: str, ask: str, spend: Callable[[Any], None]) -> bo
         before = caps.resident_bytes()
         with caps.short_memory():  # structs of this package keep no books meanwhile
             for _ in range(MANY):
-                capsule = asked(p.make((ELEMENTS,), dtype), ASKS[ask])
+                array = p.make((ELEMENTS,), dtype)  # it may be all that keeps the memory
+                capsule = asked(array, ASKS[ask])
                 view = on_host(view_of(capsule))
                 if not view.readonly:
                     C.memset(view.element_zero, 1, size)
+                del array
                 spend(capsule)
                 del capsule
         gc.collect()
@@ -249,6 +251,24 @@ def keeps_memory(p: Producer, dtype: str, ask: str) -> None:
         caps.poison((C.c_char * (len(before) * caps.itemsize_of(dtype)))())
         rivals.append(p.make((2, 3, 4), dtype))
     same_elements(view, before, "after the array is gone")
+
+
+@check("producer", "keeps-memory", ("large",), ASKS, risky=True)
+def keeps_large_memory(p: Producer, which: str, ask: str) -> None:
+    """Large memory goes back to the system: reading what was not kept ends the process."""
+    array = p.make((ELEMENTS,))
+    capsule = asked(array, ASKS[ask])
+    view = on_host(view_of(capsule))
+    size = ELEMENTS * caps.itemsize_of(view.dtype)
+    if not view.readonly:
+        C.memset(view.element_zero, 1, size)
+    before = C.string_at(view.element_zero, size)
+    del array
+    gc.collect()
+    rivals = [p.make((ELEMENTS,)) for _ in range(2)]
+    same = C.string_at(view.element_zero, size) == before
+    insist(same, f"of {ELEMENTS} elements, some are others after the array is gone")
+    del rivals
 
 
 # ---- fields --------------------------------------------------------------------------------

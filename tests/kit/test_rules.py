@@ -87,6 +87,13 @@ def test_a_consumer_that_misreads_breaks_a_rule(kind: Any, check: str) -> None:
     assert found.status == catalogue.FAIL, str(found)
 
 
+def test_memory_that_goes_with_its_array_is_not_blamed_on_the_deleter() -> None:
+    """The check of the deleter wrote to memory that was gone, and its process ended."""
+    options = {"isolate": True, "only": "^(deleter-frees|destructor-frees|keeps-memory)"}
+    report = check_producer(f"{wrong_producers.__file__}:holds_nothing", **options)
+    assert {each.rule for each in report.wrong} == {"keeps-memory"}, str(report)
+
+
 COPIES_READ_ONLY = wrong_producers.wrong(
     wrong_producers.CopiesAreReadOnly,
     read_only=lambda: wrong_producers.CopiesAreReadOnly(readonly=True),

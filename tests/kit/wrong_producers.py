@@ -228,6 +228,14 @@ class FreesWithTheArray(Right):
         caps.poison(self.memory)
 
 
+class HoldsNothing(Right):
+    """The memory of what it exports is the object's own, and goes with it: onnxruntime."""
+
+    def _export(self, version: Any, **fields: Any) -> Any:
+        own = {"data": self.element_zero, "memory": C.create_string_buffer(8), "owner": None}
+        return super()._export(version, **fields | own)
+
+
 class WrongShape(Right):
     def _export(self, version: Any, **fields: Any) -> Any:
         shape = tuple(reversed(self.shape))
@@ -519,5 +527,6 @@ legacy_of_read_only = wrong(P2LegacyOfReadonly, read_only=lambda: P2LegacyOfRead
 #: These end the process, so they run in one of their own, under this name.
 CRASHES = {"deleter-without-gil": "crashing"}
 crashing = WRONG["deleter-without-gil"]
+holds_nothing = wrong(HoldsNothing)
 copies_without_flag = WRONG["copied-flag"]
 refuses_nothing = WRONG["not-exported"]
