@@ -5,7 +5,8 @@
 
 The targets are those of kit/dlshim_testing/libraries.py; one whose library is not installed is left
 out. FILE keeps of each what it claims, how many checks of each level hold, and every rule that is
-broken with its evidence. dlshim and dlshim_testing must be importable.
+broken with the checks that fail and the evidence of the first. dlshim and dlshim_testing must be
+importable.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import datetime
 import importlib.metadata
 import json
+import os
 import platform
 import re
 import signal
@@ -30,6 +32,9 @@ from dlshim_testing.catalogue import CRASH, NA, PASS
 from dlshim_testing.running import Report, TargetError, check_consumer, check_producer
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "tests" / "oneapi"))
+import opencl_driver  # noqa: E402
+
 #: Target -> the distributions that may bring its library.
 DISTRIBUTIONS = {
     "array_api_strict": ("array-api-strict",),
@@ -78,8 +83,7 @@ def summary(report: Report, version: str) -> dict[str, Any]:
             "rule": rule,
             "level": level,
             "status": group[0].status,
-            "check": group[0].check,
-            "checks": len(group),
+            "checks": [each.check for each in group],
             "evidence": without_folders(group[0].evidence),
         }
         for (rule, level), group in groups.items()
@@ -112,17 +116,27 @@ def reproduce(row: dict[str, str]) -> dict[str, str]:
     return row | {"seen": seen if shown else "", "library": version_of(row["target"])}
 
 
+def reproductions(before: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Every row of the table; what was seen in another environment stays for libraries that are
+    not installed in this one."""
+    table = tomllib.loads((ROOT / "tests" / "kit" / "reproductions.toml").read_text())["row"]
+    seen = {row["code"]: row for row in before}
+    rows = [reproduce(row) if version_of(row["target"]) else seen.get(row["code"]) for row in table]
+    return [row for row in rows if row]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", type=Path)
     parser.add_argument("targets", nargs="*")
     parser.add_argument("--reproduce", action="store_true")
     asked = parser.parse_args()
+    if driver := opencl_driver.find():  # dpctl's device
+        os.environ.setdefault(opencl_driver.VARIABLE, driver)
     every = [*libraries.producers(), *libraries.consumers()]
     told = json.loads(asked.file.read_text()) if asked.file.exists() else {"targets": {}}
     if asked.reproduce:
-        table = tomllib.loads((ROOT / "tests" / "kit" / "reproductions.toml").read_text())["row"]
-        told["reproductions"] = [reproduce(row) for row in table if version_of(row["target"])]
+        told["reproductions"] = reproductions(told.get("reproductions", []))
         asked.file.write_text(json.dumps(told, indent=1) + "\n")
         return 0 if all(row["seen"] for row in told["reproductions"]) else 1
     told["python"] = platform.python_version()

@@ -74,7 +74,9 @@ class Summary(Found):
         for target, told in self.told["targets"].items():
             counts = [told["counts"][level] for level in ("MUST", "SHOULD", "HABIT")]
             held = [f"{each['held']} of {each['judged']}" for each in counts]
-            crashes = sum(each["checks"] for each in told["broken"] if each["level"] == "crash")
+            crashes = sum(
+                len(each["checks"]) for each in told["broken"] if each["level"] == "crash"
+            )
             yield told["library"], f"``{target}``", told["claims"], *held, str(crashes or "—")
 
 
@@ -88,8 +90,9 @@ class Broken(Found):
         for target, told in self.told["targets"].items():
             for each in told["broken"]:
                 if each["level"] in levels:
-                    check = f"``{target}``: ``{each['check']}``"
-                    yield told["library"], check, literal(each["evidence"]), str(each["checks"])
+                    check = f"``{target}``: ``{each['checks'][0]}``"
+                    many = str(len(each["checks"]))
+                    yield told["library"], check, literal(each["evidence"]), many
 
 
 class Faults(Table):

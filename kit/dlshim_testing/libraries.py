@@ -394,6 +394,25 @@ def _from_cuda_core() -> Consumer:
     return Consumer(lambda x: view.from_dlpack(x, stream_ptr=-1), is_from_dlpack=False)
 
 
+@producer
+def _dpctl() -> Producer:
+    """Memory of oneAPI, which needs a SYCL device; dpctl 0.22 has no arrays any more."""
+    tensor = importlib.import_module("dpctl.tensor")
+
+    def locked() -> Any:
+        array = tensor.zeros((2, 3), dtype="float32")
+        array.flags.writable = False
+        return array
+
+    return Producer(tensor.zeros, namespace=tensor, read_only=locked)
+
+
+@consumer
+def _from_dpctl() -> Consumer:
+    tensor = importlib.import_module("dpctl.tensor")
+    return Consumer(tensor.from_dlpack, namespace=tensor)
+
+
 # ---- dlshim itself ---------------------------------------------------------------------------
 
 
