@@ -94,10 +94,15 @@ class Misreads(Right):
         return x.__dlpack__(stream=None)
 
     def look(self, capsule: Any) -> caps.View:
-        return caps.View(caps.pointer_of(capsule), caps.LEGACY)
+        there = caps.ManagedTensor.from_address(caps.pointer_of(capsule)).dl_tensor
+        own = caps.ManagedTensor()  # with data alone: half an address for ndim leads anywhere
+        own.dl_tensor.data = there.data
+        view = caps.View(C.addressof(own), caps.LEGACY)
+        view.shape, view.strides, view.ndim, view.dtype = (1,), (1,), 1, (2, 32, 1)
+        return view
 
     def judge(self, view: caps.View) -> None:
-        view.shape, view.strides, view.ndim = (1,), (1,), 1
+        pass
 
 
 class Positional(Right):
