@@ -80,6 +80,7 @@ _SOLE = (
     "If set, the tensor is considered solely owned throughout its lifetime by the consumer, until "
     "the producer-provided deleter is invoked."
 )
+_ALWAYS_COPY = "If ``True``, the function must always copy"
 _NEVER_COPY = (
     "If ``False``, the function must never copy, and raise a ``BufferError`` in case a copy is "
     "deemed necessary"
@@ -109,6 +110,10 @@ _READ_ONLY = "bit mask to indicate that the tensor is read only."
 _IGNORE = "A consumer that does not support read-only arrays should ignore this flag"
 _TABLE = (
     'This attribute must be set on the type as a Python PyCapsule with name "dlpack_exchange_api".'
+)
+_TABLE_MAJOR = (
+    "The provided DLPack version the consumer must check major version compatibility before using "
+    "this struct."
 )
 _DESCRIBED = (
     "If the data cannot be described using DLPack this should be a BufferError if possible."
@@ -187,9 +192,9 @@ PRODUCER = _rules(
      "A struct that is asked for by 1.x has the major version 1."),
     ("known-flags", SHOULD, "2023.12", HEADER.format("1.1"),
      "By default the flags should be set to 0.", "No flag is set that DLPack does not define."),
-    ("copy-true", MUST, "2023.12", ARRAY, "If ``True``, the function must always copy",
+    ("copy-true", MUST, "2023.12", ARRAY, _ALWAYS_COPY,
      "What `copy=True` gives lies elsewhere than the array, with the same values."),
-    ("copy-supported", SHOULD, "2023.12", ARRAY, "If ``True``, the function must always copy",
+    ("copy-supported", SHOULD, "2023.12", ARRAY, _ALWAYS_COPY,
      "`copy=True` is not refused."),
     ("copied-flag", MUST, "2023.12", ARRAY, _COPIED_FLAG,
      "A versioned struct for `copy=True` has the flag IS_COPIED."),
@@ -257,8 +262,7 @@ PRODUCER = _rules(
     ("table-spelling", HABIT, "", HEADER.format("1.3"), "",
      "A type with the name of DLPack 1.2, `__c_dlpack_exchange_api__`, has the newer name too."),
     ("table-version", MUST, "", HEADER.format("1.3"),
-     "The provided DLPack version the consumer must check major version compatibility before "
-     "using this struct.", "The table's major version is 1."),
+     _TABLE_MAJOR, "The table's major version is 1."),
     ("table-functions", MUST, "", HEADER.format("1.3"), "This function must not be NULL.",
      "No function but the borrowing one is NULL."),
     ("table-export", MUST, "", HEADER.format("1.3"),
@@ -386,8 +390,7 @@ CONSUMER = _rules(
      "This function can be NULL when the producer does not support this function.",
      "A C table without the borrowing function is used rightly or not at all."),
     ("table-major", MUST, "", HEADER.format("1.3"),
-     "The provided DLPack version the consumer must check major version compatibility before "
-     "using this struct.", "A C table of another major version is not used."),
+     _TABLE_MAJOR, "A C table of another major version is not used."),
 )  # fmt: skip
 
 RULES = [*PRODUCER, *CONSUMER]

@@ -1,8 +1,6 @@
 /* Streams, events and captures. */
 #include "cuda.h"
 
-enum { NON_BLOCKING = 1 };
-
 /* ---- streams ---- */
 
 static int new_stream(call *made, CUstream *to, unsigned flags)
@@ -55,9 +53,7 @@ static int query(CUstream handle)
 {
     fm_stream *stream;
     int rc = find_stream(handle, &stream);
-    if (rc == OK && !stream->capture && fm_take_not_ready())
-        return NOT_READY;
-    return rc == OK ? front_error(fm_stream_sync(stream)) : rc;
+    return rc == OK ? front_stream_query(stream) : rc;
 }
 
 FM_EXPORT CUresult cuStreamQuery(CUstream handle)
@@ -96,7 +92,7 @@ FM_EXPORT CUresult cuStreamGetFlags(CUstream handle, unsigned int *flags)
     fm_stream *stream;
     int rc = find_stream(handle, &stream);
     if (rc == OK)
-        *flags = stream->blocking || stream == stream->domain->legacy ? 0 : NON_BLOCKING;
+        *flags = front_stream_flags(stream);
     LEAVE(rc);
 }
 
@@ -199,9 +195,7 @@ FM_EXPORT CUresult cuEventQuery(CUevent handle)
     ENTER(0, "ev=%s", E(handle));
     fm_event *event;
     int rc = find_event(handle, &event);
-    LEAVE_IF(rc != OK, rc);
-    LEAVE_IF(!event->capture && fm_take_not_ready(), NOT_READY);
-    LEAVE(front_error(fm_event_sync(event)));
+    LEAVE(rc == OK ? front_event_query(event) : rc);
 }
 
 FM_EXPORT CUresult cuEventSynchronize(CUevent handle)
@@ -224,24 +218,22 @@ fm_event *event_to_end(CUevent handle); /* cuda.c */
 FM_EXPORT CUresult cuEventDestroy_v2(CUevent handle)
 {
     ENTER(BLOCKS, "ev=%s", E(handle));
-    fm_event *event = event_to_end(handle);
-    if (!event->alive) {
-        fm_log("DOUBLE ev=%u", event->number);
-        LEAVE(INVALID_HANDLE);
-    }
-    fm_event_end(event);
-    LEAVE(OK);
+    LEAVE(front_event_end(event_to_end(handle)));
 }
 
 #if FAKE_VERSION >= 12050
+static int find_both(CUcontext context, fm_domain **domain, CUevent handle, fm_event **event)
+{
+    int rc = find_context(context, domain);
+    return rc == OK ? find_event(handle, event) : rc;
+}
+
 FM_EXPORT CUresult cuCtxRecordEvent(CUcontext context, CUevent handle)
 {
     ENTER(BLOCKS, "of=%s ev=%s", X(context), E(handle));
     fm_domain *domain;
     fm_event *event;
-    int rc = find_context(context, &domain);
-    if (rc == OK)
-        rc = find_event(handle, &event);
+    int rc = find_both(context, &domain, handle, &event);
     LEAVE(rc == OK ? front_error(fm_domain_record(domain, event)) : rc);
 }
 
@@ -250,9 +242,7 @@ FM_EXPORT CUresult cuCtxWaitEvent(CUcontext context, CUevent handle)
     ENTER(BLOCKS, "of=%s ev=%s", X(context), E(handle));
     fm_domain *domain;
     fm_event *event;
-    int rc = find_context(context, &domain);
-    if (rc == OK)
-        rc = find_event(handle, &event);
+    int rc = find_both(context, &domain, handle, &event);
     LEAVE(rc == OK ? front_error(fm_domain_wait(domain, event)) : rc);
 }
 #endif

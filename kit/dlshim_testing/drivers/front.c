@@ -60,6 +60,37 @@ int front_error(fm_status status)
     return errors[status];
 }
 
+/* ---- streams and events ---- */
+
+int front_stream_query(fm_stream *stream)
+{
+    if (!stream->capture && fm_take_not_ready())
+        return NOT_READY;
+    return front_error(fm_stream_sync(stream));
+}
+
+int front_event_query(fm_event *event)
+{
+    if (!event->capture && fm_take_not_ready())
+        return NOT_READY;
+    return front_error(fm_event_sync(event));
+}
+
+int front_event_end(fm_event *event)
+{
+    if (!event->alive) {
+        fm_log("DOUBLE ev=%u", event->number);
+        return INVALID_HANDLE;
+    }
+    fm_event_end(event);
+    return OK;
+}
+
+unsigned front_stream_flags(const fm_stream *stream)
+{
+    return stream->blocking || stream == stream->domain->legacy ? 0 : NON_BLOCKING;
+}
+
 /* ---- handles ---- */
 
 static const uintptr_t SPAN = 0x1000000000;

@@ -115,7 +115,17 @@ uintptr_t front_domain_handle(const fm_domain *domain);
 fm_stream *front_stream(uintptr_t handle, fm_domain *domain);
 uintptr_t front_stream_handle(const fm_stream *stream);
 
-int front_error(fm_status status); /* the same in both: front.c */
+/* ---- what is the same in both: front.c ---- */
+
+int front_error(fm_status status);
+/* Whether the work is done; tests may have it said once that it is not. */
+int front_stream_query(fm_stream *stream);
+int front_event_query(fm_event *event);
+/* A second end is an error and a line of the log. */
+int front_event_end(fm_event *event);
+enum { NON_BLOCKING = 1 };
+/* The flags that the stream was made with. */
+unsigned front_stream_flags(const fm_stream *stream);
 
 /* The option's old value; dies for an unknown name. */
 int front_option(const char *name, int value);

@@ -1,8 +1,6 @@
 /* Streams, events and captures. */
 #include "hip.h"
 
-enum { NON_BLOCKING = 1 };
-
 /* ---- streams ---- */
 
 static int new_stream(call *made, hipStream_t *to, unsigned flags)
@@ -45,9 +43,7 @@ FM_EXPORT hipError_t hipStreamQuery(hipStream_t handle)
     ENTER(0, "stream=%s", S(handle));
     fm_stream *stream;
     int rc = find_stream(handle, &stream);
-    LEAVE_IF(rc != OK, rc);
-    LEAVE_IF(!stream->capture && fm_take_not_ready(), NOT_READY);
-    LEAVE(front_error(fm_stream_sync(stream)));
+    LEAVE(rc == OK ? front_stream_query(stream) : rc);
 }
 
 FM_EXPORT hipError_t hipStreamGetFlags(hipStream_t handle, unsigned int *flags)
@@ -56,7 +52,7 @@ FM_EXPORT hipError_t hipStreamGetFlags(hipStream_t handle, unsigned int *flags)
     fm_stream *stream;
     int rc = find_stream(handle, &stream);
     if (rc == OK)
-        *flags = stream->blocking || stream == stream->domain->legacy ? 0 : NON_BLOCKING;
+        *flags = front_stream_flags(stream);
     LEAVE(rc);
 }
 
@@ -125,9 +121,7 @@ FM_EXPORT hipError_t hipEventQuery(hipEvent_t handle)
     ENTER(0, "ev=%s", E(handle));
     fm_event *event;
     int rc = find_event(handle, &event);
-    LEAVE_IF(rc != OK, rc);
-    LEAVE_IF(!event->capture && fm_take_not_ready(), NOT_READY);
-    LEAVE(front_error(fm_event_sync(event)));
+    LEAVE(rc == OK ? front_event_query(event) : rc);
 }
 
 FM_EXPORT hipError_t hipEventSynchronize(hipEvent_t handle)
@@ -142,13 +136,7 @@ FM_EXPORT hipError_t hipEventDestroy(hipEvent_t handle)
 {
     ENTER(BLOCKS, "ev=%s", E(handle));
     LEAVE_IF(!handle, INVALID_HANDLE);
-    fm_event *event = event_to_end(handle);
-    if (!event->alive) {
-        fm_log("DOUBLE ev=%u", event->number);
-        LEAVE(INVALID_HANDLE);
-    }
-    fm_event_end(event);
-    LEAVE(OK);
+    LEAVE(front_event_end(event_to_end(handle)));
 }
 
 /* ---- captures ---- */
