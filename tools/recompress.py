@@ -24,7 +24,7 @@ VERSION, MADE_ON_UNIX = 20, 3 << 8
 
 def deflated(data: bytes) -> bytes:
     """Without zlib's two bytes before and four after."""
-    return zopfli.zlib.compress(data, numiterations=50)[2:-4]
+    return zopfli.zlib.compress(data, numiterations=200)[2:-4]
 
 
 def recompress(wheel: Path) -> None:
