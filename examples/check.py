@@ -52,6 +52,43 @@ def commands(text: str) -> str:
     return "\n".join(lines)
 
 
+#: Where dlshim should be, an extension finds nothing, a release without a table, or a table of
+#: another number or of too few functions.
+WITHOUT = """
+import sys, types, ctypes
+sys.modules["dlshim"] = None
+if {table}:
+    module = sys.modules["dlshim"] = types.ModuleType("dlshim")
+if len({table}) == 2:
+    table = (ctypes.c_uint32 * 32)(*{table})
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype = ctypes.py_object
+    new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    name = b"dlshim._c_api_v1"
+    module._c_api_v1 = new(ctypes.addressof(table), name, None)
+try:
+    import {name}
+except ImportError as error:
+    while error.__cause__ is not None:  # nanobind puts an ImportError of its own before it
+        error = error.__cause__
+    print(error)
+"""
+SENTENCE = (
+    "this module needs the Python package dlshim, {0} or newer: "
+    'pip install --upgrade "dlshim>={0}"\n'
+)
+
+
+def import_without_dlshim(name: str, folder: Path) -> None:
+    for table in ((), (0,), (2, 1 << 20), (1, 16)):
+        program = WITHOUT.format(table=table, name=name)
+        done = subprocess.run(
+            [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True
+        )
+        said = done.stdout + done.stderr
+        assert said == SENTENCE.format(dlshim.__version__), (name, table, done.returncode, said)
+
+
 def build(name: str, folder: Path) -> ModuleType:
     shutil.copy(HERE / name, folder)
     env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
@@ -59,6 +96,7 @@ def build(name: str, folder: Path) -> ModuleType:
     script = "set -euo pipefail\n" + commands((HERE / name).read_text())
     subprocess.run(["bash", "-c", script], cwd=folder, env=env, check=True)
     (made,) = folder.glob("*.so")
+    import_without_dlshim(made.name.partition(".")[0], folder)
     spec = importlib.util.spec_from_file_location(made.name.partition(".")[0], made)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)

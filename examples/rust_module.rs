@@ -3,8 +3,10 @@
 //!     INCLUDES=$(python -c "import sysconfig; print('-I' + sysconfig.get_path('include'))")
 //!     bindgen $(python -m dlshim --include)/dlshim.h -o dlshim.rs --no-layout-tests \
 //!         --allowlist-type 'dlshim_.*|PyModuleDef|PyMethodDef' \
-//!         --allowlist-function 'PyArg_ParseTuple|PyCapsule_Import|PyLong_AsLongLong' \
-//!         --allowlist-function 'PyErr_Occurred|Py_BuildValue|PyModule_Create2' \
+//!         --allowlist-var 'DLSHIM_(ABI|VERSION)|PyExc_.*Error' \
+//!         --allowlist-function 'PyErr_.*|PyImport_ImportModule|PyObject_GetAttrString|Py_DecRef' \
+//!         --allowlist-function 'PyCapsule_GetPointer|PyArg_ParseTuple|PyLong_AsLongLong' \
+//!         --allowlist-function 'Py_BuildValue|PyModule_Create2' \
 //!         -- -DPy_LIMITED_API=0x030a0000 $INCLUDES
 //!     rustc --edition 2021 -O --crate-type cdylib rust_module.rs -o rust_module.abi3.so
 //!
@@ -26,28 +28,53 @@ fn table() -> &'static dlshim_table {
     unsafe { &*TABLE.load(Ordering::Acquire) }
 }
 
-/// Fetch the table; false with an exception where dlshim is missing.
+/// A string of C, which ends in \0.
+fn c(text: &'static str) -> *const c_char {
+    text.as_ptr() as *const c_char
+}
+
+/// Fetch the table, as dlshim_load() of the header does; false with an exception.  Nothing here may
+/// panic: CPython called us, and a panic would end the process.
 unsafe fn load() -> bool {
-    let name = b"dlshim._c_api_v1\0".as_ptr() as *const c_char;
-    let table = PyCapsule_Import(name, 0) as *mut dlshim_table;
-    if table.is_null() {
-        return false;
+    let (mut capsule, mut table) = (null_mut(), null_mut() as *mut dlshim_table);
+    let mut absent = PyExc_ModuleNotFoundError;
+    let package = PyImport_ImportModule(c("dlshim\0"));
+    if !package.is_null() {
+        absent = PyExc_AttributeError;
+        capsule = PyObject_GetAttrString(package, c("_c_api_v1\0"));
+        Py_DecRef(package);
     }
-    assert!((*table).abi == 1 && (*table).size as usize >= size_of::<dlshim_table>());
-    TABLE.store(table, Ordering::Release);
-    true
+    if !capsule.is_null() {
+        table = PyCapsule_GetPointer(capsule, c("dlshim._c_api_v1\0")) as *mut dlshim_table;
+        Py_DecRef(capsule);
+    } else if PyErr_ExceptionMatches(absent) != 0 {
+        PyErr_Clear();
+    }
+    if !table.is_null() && (*table).abi == DLSHIM_ABI {
+        if (*table).size as usize >= size_of::<dlshim_table>() {
+            TABLE.store(table, Ordering::Release);
+            return true;
+        }
+    }
+    if PyErr_Occurred().is_null() {
+        let text = c("this module needs the Python package dlshim, %s or newer: \
+                      pip install --upgrade \"dlshim>=%s\"\0");
+        let version = DLSHIM_VERSION.as_ptr();
+        PyErr_Format(PyExc_ImportError, text, version, version);
+    }
+    false
 }
 
 /// scale(x, by): multiply the elements in place.
 unsafe extern "C" fn scale(_: *mut PyObject, args: *mut PyObject) -> *mut PyObject {
     let float64 = dlshim_dtype { code: 2, bits: 64, lanes: 1 };
     let (mut x, mut by): (*mut PyObject, f64) = (null_mut(), 0.0);
-    if PyArg_ParseTuple(args, b"Od\0".as_ptr() as *const c_char, &mut x, &mut by) == 0 {
+    if PyArg_ParseTuple(args, c("Od\0"), &mut x, &mut by) == 0 {
         return null_mut();
     }
     let mut want: dlshim_request = zeroed();
     want.size = size_of::<dlshim_request>() as _;
-    want.name = b"scale(): x\0".as_ptr() as *const c_char;
+    want.name = c("scale(): x\0");
     want.dtypes = &float64;
     want.dtype_count = 1;
     want.contiguous = 1;
@@ -68,7 +95,7 @@ unsafe extern "C" fn scale(_: *mut PyObject, args: *mut PyObject) -> *mut PyObje
         *data.add(i) *= by;
     }
     table().release.unwrap()(view.owner);
-    Py_BuildValue(b"\0".as_ptr() as *const c_char) // None
+    Py_BuildValue(c("\0")) // None
 }
 
 /// The end of a vector that was exported.
@@ -79,10 +106,17 @@ unsafe extern "C" fn drop_values(values: *mut c_void) {
 /// ramp(n): 0, 1, 2 ... as a dlshim.Tensor, which every library takes.
 unsafe extern "C" fn ramp(_: *mut PyObject, arg: *mut PyObject) -> *mut PyObject {
     let n = PyLong_AsLongLong(arg) as i64;
-    if n < 0 && !PyErr_Occurred().is_null() {
+    if n < 0 {
+        if PyErr_Occurred().is_null() {
+            PyErr_SetString(PyExc_ValueError, c("n is negative\0"));
+        }
         return null_mut();
     }
-    let values: Box<Vec<f64>> = Box::new((0..n).map(|i| i as f64).collect());
+    let mut values: Box<Vec<f64>> = Box::new(Vec::new());
+    if values.try_reserve_exact(n as usize).is_err() {
+        return PyErr_NoMemory();
+    }
+    values.extend((0..n).map(|i| i as f64));
     let length = values.len() as i64;
     let array = dlshim_array {
         data: values.as_ptr() as *mut c_void,
@@ -121,7 +155,7 @@ pub unsafe extern "C" fn PyInit_rust_module() -> *mut PyObject {
         method(b"", None, 0),
     ]));
     let mut definition: PyModuleDef = zeroed();
-    definition.m_name = b"rust_module\0".as_ptr() as *const c_char;
+    definition.m_name = c("rust_module\0");
     definition.m_size = -1;
     definition.m_methods = methods.as_mut_ptr();
     PyModule_Create2(Box::leak(Box::new(definition)), 3)
