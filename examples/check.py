@@ -33,6 +33,8 @@ NEEDS = {
     "rust_module.rs": ("rustc", "bindgen"),
     "own_type.c": ("cc",),
 }
+#: Negative, or with more bytes than there can be; of 1 << 61 numbers a size_t counts 0 bytes.
+WRONG_LENGTHS = (-1, 1 << 60, 1 << 61, (1 << 63) - 1)
 TOOLS = ("cc", "c++", "rustc", "bindgen")
 
 
@@ -94,7 +96,10 @@ def build(name: str, folder: Path) -> ModuleType:
     env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     env["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), env["PATH"]])
     script = "set -euo pipefail\n" + commands((HERE / name).read_text())
-    subprocess.run(["bash", "-c", script], cwd=folder, env=env, check=True)
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=folder, env=env, stderr=subprocess.PIPE, text=True
+    )
+    assert done.returncode == 0 and "warning" not in done.stderr, done.stderr
     (made,) = folder.glob("*.so")
     import_without_dlshim(made.name.partition(".")[0], folder)
     spec = importlib.util.spec_from_file_location(made.name.partition(".")[0], made)
@@ -117,7 +122,7 @@ def arrays() -> dict[str, object]:
 def refusal(function, *arguments: object) -> str:
     try:
         function(*arguments)
-    except (BufferError, TypeError, ValueError) as error:
+    except (BufferError, MemoryError, OverflowError, TypeError, ValueError) as error:
         return str(error)
     raise AssertionError(f"{arguments!r} was taken")
 
@@ -132,6 +137,8 @@ def misaligned() -> memoryview:
 def try_out_type(example: ModuleType) -> list[str]:
     """The same of a type with objects for other libraries."""
     made = arrays()
+    for length in WRONG_LENGTHS:
+        refusal(example.Ramp, length)
     for library in made:
         x = example.Ramp(3)
         if library == "array":
@@ -166,6 +173,8 @@ def try_out(example: ModuleType) -> list[str]:
     said = refusal(example.scale, misaligned(), 2.0)
     assert "memory that is not aligned to 8 bytes" in said, said
     assert "scale(): x is read-only" in refusal(example.scale, memoryview(bytes(8)).cast("d"), 1.0)
+    for length in WRONG_LENGTHS:
+        refusal(example.ramp, length)
     for library in made:
         if library == "array":
             assert memoryview(example.ramp(4)).tolist() == [0, 1, 2, 3]

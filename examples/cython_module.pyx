@@ -8,7 +8,7 @@
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport calloc, free
 
 
 cdef extern from "dlshim.h":
@@ -85,7 +85,10 @@ def ramp(int64_t n):
     """Return 0, 1, 2 ... as a dlshim.Tensor, which every library takes."""
     cdef dlshim_array array
     cdef int64_t i
-    cdef double *data = <double *>malloc(n * sizeof(double) + 1)
+    cdef double *data
+    if n < 0:
+        raise ValueError("n is negative")
+    data = <double *>calloc(<size_t>n + 1, sizeof(double))  # it looks at the product
     if data == NULL:
         raise MemoryError
     for i in range(n):

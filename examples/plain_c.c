@@ -51,7 +51,7 @@ ramp(PyObject *self, PyObject *arg)
     if (n < 0) {
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "n is negative");
     }
-    double *data = malloc((size_t)n * sizeof *data + 1);
+    double *data = calloc((size_t)n + 1, sizeof *data); /* it looks at the product */
     if (data == NULL) {
         return PyErr_NoMemory();
     }
