@@ -310,8 +310,14 @@ def bind(value: Any, x: Any) -> Any:
     return get(value, x, type(x)) if get else value
 
 
-def _later(value: Any) -> Any:
-    return lambda x, *args, **keywords: bind(value, x)(*args, **keywords)
+def _later(owner: type, name: str) -> Any:
+    """Make a method that calls what this class has by then."""
+
+    def own(self: Any, *args: Any, **keywords: Any) -> Any:
+        return bind(vars(owner)[name], self)(*args, **keywords)
+
+    own.owner = owner  # type: ignore[attr-defined]
+    return own
 
 
 def _find_own(cls: type, name: str, level: int) -> Any:
@@ -324,7 +330,8 @@ def _find_own(cls: type, name: str, level: int) -> Any:
         own = vars(base)
         value = own.get(name)
         ours = ours or is_ours(value)
-        kept = own.get(OWN[name])
+        key = OWN[name]
+        kept = own.get(key)
         named = first and kept is not None
         first = first and kept is None
         if kept is None:
@@ -332,7 +339,7 @@ def _find_own(cls: type, name: str, level: int) -> Any:
                 continue
             if getattr(value, "__isabstractmethod__", False):
                 continue
-            kept = value
+            kept, key = value, name
         owner = getattr(kept, "owner", None) or getattr(kept, "__objclass__", base)
         done.append(owner)
         if level:
@@ -340,7 +347,7 @@ def _find_own(cls: type, name: str, level: int) -> Any:
         elif isinstance(kept, str):
             return kept, at
         else:
-            return OWN[name] if named else _later(kept), cls.__mro__.index(owner)
+            return key if named else _later(base, key), cls.__mro__.index(owner)
     return None, -1
 
 
@@ -360,16 +367,6 @@ def authored(x: Any, level: int, device_level: int, device_asked: bool) -> Any:
 _TABLES = ("__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__")
 
 
-def _of_base(owner: type, name: str) -> Any:
-    """Make a method that calls what this base class has by then."""
-
-    def own(self: Any, *args: Any, **keywords: Any) -> Any:
-        return bind(vars(owner)[name], self)(*args, **keywords)
-
-    own.owner = owner  # type: ignore[attr-defined]
-    return own
-
-
 # In the names of what an object may be exported by, to_dlpack among them.
 _OFFERS = ("dlpack", "__buffer__", "array_interface", "array_struct", "__getattr")
 
@@ -382,8 +379,11 @@ def _may_export(cls: type) -> bool:
     return made_in_c or any(named) or bool(getattr(cls, "__abstractmethods__", None))
 
 
-def _keep_own(cls: type, name: str, put: dict[str, Any]) -> bool:
-    """Give the author's method another name, in `put`; say whether ours may take its place."""
+def _keep_own(cls: type, name: str, put: dict[str, Any], fill: bool) -> bool:
+    """Give the author's method another name, in `put`; say whether ours may take its place.
+
+    fill: also the place of an abstract one of a base.
+    """
     for base in cls.__mro__:
         value = vars(base).get(name)
         if value is None:
@@ -392,12 +392,12 @@ def _keep_own(cls: type, name: str, put: dict[str, Any]) -> bool:
             return True
         abstract = getattr(value, "__isabstractmethod__", False)
         if abstract or base is object:
-            return base is not cls
+            return fill and base is not cls
         if name not in OWN:
             raise TypeError(f"{cls!r} has an {name} of its own, which stays: leave array=True out")
         kept = value
         if base is not cls and type(value).__name__ != "method_descriptor":
-            kept = _of_base(base, name)
+            kept = _later(base, name)
         put[OWN[name]] = kept
         return True
     return True
@@ -413,13 +413,30 @@ def _check(inner: Any, array: Any) -> None:
         raise TypeError(f"array={array!r} is neither True nor False")
 
 
-def _change(cls: Any, inner: str | None, array: bool) -> Any:
+def _for_subclasses(cls: type) -> Any:
+    """Make an ``__init_subclass__`` that changes the subclasses of an abstract class."""
+    own = vars(cls).get("__init_subclass__")
+
+    def change(sub: Any, /, **keywords: Any) -> None:
+        # dataclass(slots=True) puts it on another class: that one is looked for.
+        owners = (base for base in sub.__mro__ if vars(base).get("__init_subclass__") is made)
+        after = super(next(owners, cls), sub).__init_subclass__  # type: ignore[arg-type]
+        (own.__get__(None, sub) if own else after)(**keywords)
+        _change(sub, None, False, False)
+
+    made = classmethod(change)
+    return made
+
+
+def _change(cls: Any, inner: str | None, array: bool, fill: bool = True) -> Any:
     put: dict[str, Any] = {}
+    if fill and getattr(cls, "__abstractmethods__", None):
+        put["__init_subclass__"] = _for_subclasses(cls)
     for name, value in _class_attributes().items():
         if name in _TABLES:
             if name not in vars(cls):
                 put[name] = value
-        elif (array or name != "__array__") and _keep_own(cls, name, put):
+        elif (array or name != "__array__") and _keep_own(cls, name, put, fill):
             put[name] = value
     if inner is not None:
         owner = cls.__name__.lstrip("_")

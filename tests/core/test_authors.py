@@ -998,6 +998,90 @@ def test_abstract_classes():
         assert imported.view.values() == [7]
 
 
+class Remembers:
+    """It looks at its subclasses itself."""
+
+    def __init_subclass__(cls, *, word, **keywords):
+        super().__init_subclass__(**keywords)
+        cls.word = word
+
+
+def abstract_class(*bases, **more):
+    """A class with old abstract methods."""
+
+    @abc.abstractmethod
+    def dlpack(self, stream=None): ...
+
+    @abc.abstractmethod
+    def dlpack_device(self): ...
+
+    members = {"__dlpack__": dlpack, "__dlpack_device__": dlpack_device, **more}
+    keywords = {"word": "base"} if bases else {}
+    return abc.ABCMeta("Base", bases, members, **keywords)
+
+
+def hook(cls, *, more, **keywords):
+    super(cls.__mro__[-3], cls).__init_subclass__(word="sub", **keywords)
+    cls.more = more
+
+
+# An abstract class, and the keywords that its subclasses take.
+ABSTRACT = {
+    "plain": (lambda: dlshim.producer(abstract_class()), {}),
+    "twice": (lambda: dlshim.producer(dlshim.producer(abstract_class())), {}),
+    "another method": (lambda: dlshim.producer(abstract_class(__dlpack__=None)), {}),
+    "slots": (lambda: dataclasses.dataclass(slots=True)(dlshim.producer(abstract_class())), {}),
+    "a hook": (
+        lambda: dlshim.producer(abstract_class(Remembers, __init_subclass__=classmethod(hook))),
+        {"more": 5},
+    ),
+    "a hook of a base": (lambda: dlshim.producer(abstract_class(Remembers)), {"word": "sub"}),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("make, keywords", ABSTRACT.values(), ids=ABSTRACT.keys())
+def test_subclasses_of_an_abstract_class_may_take_old_keywords(make, keywords, ask):
+    base = make()
+
+    class Middle(base, **keywords):
+        pass
+
+    class Concrete(Middle, **keywords):
+        def __init__(self):
+            self.memory = array.array("i", SIX)
+
+        def __dlpack__(self, stream=None):
+            return dlshim.upgrade(self.memory).__dlpack__()
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    class Mixed(P1, base, **keywords):
+        pass
+
+    class Unfinished(Middle, **keywords):
+        def __dlpack__(self, stream=None):
+            raise AssertionError
+
+    for cls in (base, Middle, Unfinished):  # nothing is filled in that the author wants written
+        assert "__dlpack_device__" in cls.__abstractmethods__
+        with pytest.raises(TypeError, match="abstract"):
+            cls()
+    for cls in (Concrete, Mixed, types.new_class("Sub", (Concrete,), keywords)):
+        with ask(cls()) as imported:
+            assert imported.view.values() == (P1().values() if cls is Mixed else SIX)
+        assert cls().__dlpack_device__() == (1, 0)
+        assert {name: getattr(cls, name) for name in keywords} == keywords
+    assert memory_of(Concrete()) == SIX
+
+
+def test_keywords_that_no_class_takes_are_refused_as_by_python():
+    base = dlshim.producer(abstract_class())
+    with pytest.raises(TypeError, match=r"Sub.__init_subclass__\(\) takes no keyword arguments"):
+        types.new_class("Sub", (base,), {"word": 1})
+
+
 def test_generic_classes():
     kind = typing.TypeVar("kind")
 
