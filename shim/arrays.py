@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 import sys
 from contextlib import suppress
-from functools import cache
+from functools import cache, update_wrapper
 from types import SimpleNamespace
 
 from ._core import (
@@ -294,9 +294,10 @@ rebuild.__module__, rebuild.__qualname__ = "dlshim", "_rebuild"
 # --- classes that dlshim.producer changes --------------------------------------------------------
 
 # What it puts on a class is in C (src/module/producer_class.c), the rest is here.
-# Under which names their authors' own methods are kept.  In place of a method there may be the name
-# of the attribute or method that gives an inner array.
+# Under which names their authors' own methods are kept, and that of the attribute or method that
+# gives an inner array.
 OWN = {"__dlpack__": "__dlshim_dlpack__", "__dlpack_device__": "__dlshim_dlpack_device__"}
+INNER = "__dlshim_inner__"
 
 
 def is_ours(value: Any) -> bool:
@@ -316,7 +317,7 @@ def _later(owner: type, name: str) -> Any:
     def own(self: Any, *args: Any, **keywords: Any) -> Any:
         return bind(vars(owner)[name], self)(*args, **keywords)
 
-    own.owner = owner  # type: ignore[attr-defined]
+    own.__objclass__ = owner  # type: ignore[attr-defined]
     return own
 
 
@@ -331,7 +332,7 @@ def _find_own(cls: type, name: str, level: int) -> Any:
         value = own.get(name)
         ours = ours or is_ours(value)
         key = OWN[name]
-        kept = own.get(key)
+        kept = (name == "__dlpack__" and own.get(INNER)) or own.get(key)
         named = first and kept is not None
         first = first and kept is None
         if kept is None:
@@ -340,7 +341,7 @@ def _find_own(cls: type, name: str, level: int) -> Any:
             if getattr(value, "__isabstractmethod__", False):
                 continue
             kept, key = value, name
-        owner = getattr(kept, "owner", None) or getattr(kept, "__objclass__", base)
+        owner = getattr(kept, "__objclass__", base)
         done.append(owner)
         if level:
             level -= 1
@@ -397,7 +398,7 @@ def _keep_own(cls: type, name: str, put: dict[str, Any], fill: bool) -> bool:
             raise TypeError(f"{cls!r} has an {name} of its own, which stays: leave array=True out")
         kept = value
         if base is not cls and type(value).__name__ != "method_descriptor":
-            kept = _later(base, name)
+            kept = update_wrapper(_later(base, name), value, updated=())
         put[OWN[name]] = kept
         return True
     return True
@@ -442,7 +443,7 @@ def _change(cls: Any, inner: str | None, array: bool, fill: bool = True) -> Any:
         owner = cls.__name__.lstrip("_")
         if inner.startswith("__") and not inner.endswith("__") and owner:
             inner = f"_{owner}{inner}"  # as Python names it in the class
-        put[OWN["__dlpack__"]] = inner
+        put[INNER] = inner
     before = dict(vars(cls))
     try:
         if cls in (Producer, Tensor):

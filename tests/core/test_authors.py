@@ -735,6 +735,46 @@ def test_methods_of_every_kind():
         del Decorated.view
 
 
+def test_the_own_methods_stay_reachable():
+    """As the class or a base has them, also beside an inner array."""
+
+    class Base:
+        _array = array.array("i", SIX)
+
+        def __dlpack__(self, stream=None):
+            """Doc of the author."""
+            return self, stream
+
+        @classmethod
+        def __dlpack_device__(cls):
+            return cls
+
+    for cls in (type("Direct", (), dict(vars(Base))), type("Inherits", (Base,), {})):
+        own, wanted = cls.__dlpack__, inspect.signature(cls.__dlpack__)
+        for change in (dlshim.producer, dlshim.producer(inner="_array"), dlshim.producer):
+            x = change(cls)()
+            assert x.__dlshim_dlpack__(5) == (x, 5) and x.__dlshim_dlpack_device__() is cls
+            method = cls.__dlshim_dlpack__
+            assert inspect.signature(method) == wanted and inspect.unwrap(method) is own
+            assert (method.__qualname__, method.__doc__) == (own.__qualname__, own.__doc__)
+        assert memory_of(x) == SIX and x.__dlshim_inner__ == "_array"
+        shown = x.__dlpack__  # with the name of the class once it is bound
+        assert shown.__qualname__ == f"{cls.__name__}.__dlpack__"
+        assert next(iter(inspect.signature(shown).parameters)) == "stream"
+
+
+def test_an_own_method_that_has_an_owner():
+    """An attribute of another purpose."""
+
+    class Method:
+        owner = "me"
+
+        def __call__(self, **_):
+            return dlshim.upgrade(array.array("b", [7])).__dlpack__()
+
+    assert memory_of(dlshim.producer(type("Own", (), {"__dlpack__": Method()}))()) == [7]
+
+
 def test_none_is_not_offered():
     @dlshim.producer
     class Refuses(Buffer):
