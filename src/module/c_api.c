@@ -90,6 +90,8 @@ check_request(const dlshim_request *r)
     const uint64_t alignment = (uint64_t)r->alignment;
     CHECK(dlshim_request, r, dtype_count, r->dtypes != NULL || r->dtype_count == 0)
     CHECK(dlshim_request, r, device_type, r->device_type >= DLSHIM_ANY_DEVICE)
+    CHECK(dlshim_request, r, device_id,
+          r->device_id == 0 || (r->device_id > 0 && r->device_type > dl_kDLCPU))
     CHECK(dlshim_request, r, stream.kind,
           (uint32_t)r->stream.kind <= DLSHIM_STREAM_WAIT)
     CHECK(dlshim_request, r, alignment,

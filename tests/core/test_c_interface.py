@@ -334,6 +334,7 @@ NO_MEANING = {
     "alignment": (-8, 3, 1 << 31),
     "stream.kind": (-1, 4, 9),
     "device_type": (-2, -7),
+    "device_id": (3, -1),
     "reserved": (1,),
     "dtype_count": (1,),
 }
@@ -352,6 +353,9 @@ def test_values_that_mean_nothing(ext, make, learned):
             assert str(raised.value) == (
                 f"dlshim_request.{member} is {value}: dlshim.h says what it may be"
             )
+    for device_type, device_id in ((-1, 1), (1, 3), (1, -1), (CUDA, -1)):
+        with pytest.raises(ValueError, match=f"dlshim_request.device_id is {device_id}: "):
+            ext.take(x, device_type=device_type, device_id=device_id)
     with pytest.raises(RuntimeError, match=r"newer dlshim\.h: update dlshim"):
         ext.take(x, size=1 << 8)
 
