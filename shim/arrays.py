@@ -749,6 +749,8 @@ def _refuse(
     said = f"'{type(x).__module__}.{type(x).__qualname__}' object"
     if name:
         said = name.decode(errors="replace")
+    # Where no Python code has raised it, this text takes the place of that one.
+    cause = error if getattr(error, "__traceback__", None) else getattr(error, "__cause__", None)
     if isinstance(error, CopyRequiredError):
         more = f", align={align}" * (align > 64) + f", device={place}" * (place[0] > 0)
         why = str(error).rpartition(" object: ")[2].partition(", but ")[0]
@@ -756,14 +758,14 @@ def _refuse(
         why = why.replace("so aligned", f"aligned to {align} bytes")
         raise CopyRequiredError(
             f"{said}: {why}, and is not made unasked; pass dlshim.from_dlpack(x, copy=True{more})"
-        ) from error
+        ) from cause
     if error is not None:
         if name and type(error) in (BufferError, UnsupportedObjectError):
             signature: str = upgrade.__text_signature__  # type: ignore[attr-defined]
             options = signature.split(", ")
             named = any(each.partition("=")[0] + "=" in str(error) for each in options)
             note = " (dlshim.upgrade(x) takes such options)" * named
-            raise type(error)(f"{said}: {error}{note}") from error
+            raise type(error)(f"{said}: {error}{note}") from cause
         raise error
     names = [str(dtype(each)) for each in iter_unpack("BBH", given + (dtypes or b""))]
     if place[0] == 0 and device[0] not in _HOST:

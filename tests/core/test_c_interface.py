@@ -387,11 +387,23 @@ def test_errors_of_the_exchange_name_the_argument(ext):
         ext.take(P2(flags=1 << 20))
 
     class Fails(P2):
+        error = KeyboardInterrupt
+
         def answer(self, **asked):
-            raise KeyboardInterrupt
+            raise self.error
 
     with pytest.raises(KeyboardInterrupt):
         ext.take(Fails(), name="image")
+    # Nothing is said twice: the cause is what the object itself has raised.
+    for x, asked in ((object(), {}), (P2(flags=1 << 20), {}), (P2(), {"device_type": CUDA})):
+        with pytest.raises((BufferError, TypeError)) as raised:
+            ext.take(x, name="image", copy=NEVER, **asked)
+        assert raised.value.__cause__ is None and raised.value.__suppress_context__
+    x = Fails()
+    x.error = BufferError("of the author")
+    with pytest.raises(BufferError, match=r"^image: .*of the author") as raised:
+        ext.take(x, name="image")
+    assert raised.value.__cause__ is x.error
 
 
 # --- borrowed -------------------------------------------------------------------------
