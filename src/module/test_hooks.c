@@ -245,6 +245,11 @@ sync_action(PyObject *DLS_UNUSED(module), PyObject *args)
                           &fact[5])) {
         return NULL;
     }
+    if ((unsigned)task >= DLS_TASKS || (unsigned)known > DLS_P_KNOWN
+        || (unsigned)policy > DLS_UNKNOWN_ERROR) {
+        PyErr_SetString(PyExc_ValueError, "no such word");
+        return NULL;
+    }
     const dls_sync_facts facts = {.can_record_device = fact[0],
                                   .host_must_be_alone = fact[1],
                                   .s_captures = fact[2],

@@ -5,6 +5,7 @@ elements, devices, dimensions, flags.  Each is read as it is meant, or refused w
 from __future__ import annotations
 
 import ctypes as C
+import functools
 import importlib
 import sys
 
@@ -548,6 +549,10 @@ def test_hooks_refuse_wrong_arguments():
         lambda: _core._hook(1),
         lambda: _core._hook("no such hook"),
         lambda: _core._sync_action(),
+        *(
+            functools.partial(_core._sync_action, *words, (False,) * 6)
+            for words in ((11, 0, 1, 1, 0), (0, 3, 1, 1, 0), (0, 0, 1, 1, 4), (-1, 0, 1, 1, 0))
+        ),
         lambda: _core._peek(1),
         lambda: _core._plan(5),
     ):
