@@ -305,6 +305,11 @@ def is_ours(value: Any) -> bool:
     return getattr(value, "__objclass__", None) is object
 
 
+def is_abstract(value: Any) -> Any:
+    """Whether a subclass has to write the method."""
+    return getattr(value, "__isabstractmethod__", None)
+
+
 def bind(value: Any, x: Any) -> Any:
     """Make a method of what stands in a class, as looking it up on `x` does."""
     get = getattr(type(value), "__get__", None)
@@ -334,12 +339,11 @@ def _find_own(cls: type, name: str, level: int) -> Any:
         key = OWN[name]
         kept = (name == "__dlpack__" and own.get(INNER)) or own.get(key)
         named = first and kept is not None
-        first = first and kept is None
-        if kept is None:
-            if not ours or value is None or is_ours(value) or base in done:
-                continue
-            if getattr(value, "__isabstractmethod__", False):
-                continue
+        if kept is not None:
+            first = False
+        elif not ours or value is None or is_ours(value) or base in done or is_abstract(value):
+            continue
+        else:
             kept, key = value, name
         owner = getattr(kept, "__objclass__", base)
         done.append(owner)
@@ -372,12 +376,12 @@ _TABLES = ("__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__")
 _OFFERS = ("dlpack", "__buffer__", "array_interface", "array_struct", "__getattr")
 
 
-def _may_export(cls: type) -> bool:
+def _may_export(cls: type) -> Any:
     """Whether a class can have anything to export; an abstract one may leave that to others."""
     members = [vars(base) for base in cls.__mro__[:-1]]
     made_in_c = any(type(own.get("__new__")) is type(len) for own in members)
     named = (part in name.lower() for own in members for name in own for part in _OFFERS)
-    return made_in_c or any(named) or bool(getattr(cls, "__abstractmethods__", None))
+    return made_in_c or any(named) or getattr(cls, "__abstractmethods__", None)
 
 
 def _keep_own(cls: type, name: str, put: dict[str, Any], fill: bool) -> bool:
@@ -390,17 +394,15 @@ def _keep_own(cls: type, name: str, put: dict[str, Any], fill: bool) -> bool:
         if value is None:
             continue
         if is_ours(value):
-            return True
-        abstract = getattr(value, "__isabstractmethod__", False)
-        if abstract or base is object:
+            break
+        if is_abstract(value):
             return fill and base is not cls
         if name not in OWN:
             raise TypeError(f"{cls!r} has an {name} of its own, which stays: leave array=True out")
-        kept = value
         if base is not cls and type(value).__name__ != "method_descriptor":
-            kept = update_wrapper(_later(base, name), value, updated=())
-        put[OWN[name]] = kept
-        return True
+            value = update_wrapper(_later(base, name), value, updated=())
+        put[OWN[name]] = value
+        break
     return True
 
 
@@ -749,17 +751,18 @@ def _refuse(
     said = f"'{type(x).__module__}.{type(x).__qualname__}' object"
     if name:
         said = name.decode(errors="replace")
-    # Where no Python code has raised it, this text takes the place of that one.
-    cause = error if getattr(error, "__traceback__", None) else getattr(error, "__cause__", None)
-    if isinstance(error, CopyRequiredError):
-        more = f", align={align}" * (align > 64) + f", device={place}" * (place[0] > 0)
-        why = str(error).rpartition(" object: ")[2].partition(", but ")[0]
-        why = why.replace('order="C" for ', "").replace("align= for ", "")
-        why = why.replace("so aligned", f"aligned to {align} bytes")
-        raise CopyRequiredError(
-            f"{said}: {why}, and is not made unasked; pass dlshim.from_dlpack(x, copy=True{more})"
-        ) from cause
     if error is not None:
+        # Where no Python code has raised it, this text takes the place of that one.
+        cause = error if error.__traceback__ else error.__cause__
+        if isinstance(error, CopyRequiredError):
+            more = f", align={align}" * (align > 64) + f", device={place}" * (place[0] > 0)
+            why = str(error).rpartition(" object: ")[2].partition(", but ")[0]
+            why = why.replace('order="C" for ', "").replace("align= for ", "")
+            why = why.replace("so aligned", f"aligned to {align} bytes")
+            raise CopyRequiredError(
+                f"{said}: {why}, and is not made unasked; pass dlshim.from_dlpack(x, copy=True"
+                f"{more})"
+            ) from cause
         if name and type(error) in (BufferError, UnsupportedObjectError):
             signature: str = upgrade.__text_signature__  # type: ignore[attr-defined]
             options = signature.split(", ")
