@@ -144,11 +144,13 @@ class BuildPy(build_py):
         return target, copied
 
     def build_package_data(self):
-        """The stub without comments and spaces, too."""
+        """The stub without comments, spaces and the types of private functions, too."""
         super().build_package_data()
         for stub in glob(os.path.join(self.build_lib, "dlshim", "*.pyi")):
             with open(stub, encoding="utf-8") as file:
-                text = printed(ast.parse(file.read()))
+                tree = ast.parse(file.read())
+            tree.body = [of_any_type(node) for node in tree.body]
+            text = printed(tree)
             with open(stub, "w", encoding="utf-8") as file:
                 file.write(text)
 
@@ -159,6 +161,14 @@ class BdistWheel(bdist_wheel):
     def egg2dist(self, egginfo_path, distinfo_path):
         super().egg2dist(egginfo_path, distinfo_path)
         os.remove(os.path.join(distinfo_path, "top_level.txt"))
+
+
+def of_any_type(node):
+    """A private function as a name alone."""
+    if not isinstance(node, ast.FunctionDef) or node.name[0] != "_":
+        return node
+    name, kind = ast.Name(node.name, ast.Store()), ast.Name("Any", ast.Load())
+    return ast.copy_location(ast.AnnAssign(name, kind, None, 1), node)
 
 
 def unseen(tree, names):
@@ -196,12 +206,38 @@ def without_remarks(text, module):
 def printed(tree):
     """The shortest text that is known to be this code, also to a Python newer than this file."""
     text = ast.unparse(tree)
-    small = tightened(text)
+    small = tightened(without_pairs(text))
     try:
         same = ast.dump(ast.parse(small)) == ast.dump(ast.parse(text))
     except SyntaxError:
         same = False
     return small if same else text + "\n"
+
+
+def without_pairs(text):
+    """Spaces for parentheses that say nothing: around the only argument if that is a generator, a
+    tuple that is returned or assigned, and a `not` after `and` or `or`."""
+    tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    lines, opened = [list(line) for line in text.splitlines()], []
+    for at, token in enumerate(tokens):
+        if opened:
+            opened[-1][1].add(token.string)
+        if token.type == tokenize.OP and token.string in "([{":
+            opened.append((at, set()))
+        elif token.type == tokenize.OP and token.string in ")]}":
+            begin, inside = opened.pop()
+            if token.string != ")":
+                continue
+            before, after = tokens[begin - 1].string, tokens[at + 1]
+            ends = after.type == tokenize.NEWLINE
+            alone = "for" in inside and before + after.string == "()"
+            plain = not opened and ends and before in ("return", "=") and "," in inside
+            denies = before in ("and", "or") and tokens[begin + 1].string == "not"
+            denies = denies and not inside & {"and", "or", "if", "lambda", ","}
+            if alone or plain or (denies and (ends or after.string in ") ] , : and or if")):
+                for row, column in (tokens[begin].start, token.start):
+                    lines[row - 1][column] = " "
+    return "\n".join(map("".join, lines)) + "\n"
 
 
 def tightened(text):

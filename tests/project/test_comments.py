@@ -96,10 +96,16 @@ def test_the_code_is_that_of_the_source(name: str) -> None:
 
 
 def test_the_stub_is_that_of_the_source() -> None:
+    """But for private functions, which have a name alone."""
     texts = [(folder / "_core.pyi").read_text() for folder in (installed_core().parent, PACKAGE)]
-    assert texts[0] != texts[1]
-    installed, source = map(ast.parse, texts)
-    assert ast.dump(installed) == ast.dump(source)
+    installed, source = (ast.parse(text).body for text in texts)
+    private = 0
+    for at, node in enumerate(source):
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("_"):
+            (source[at],) = ast.parse(f"{node.name}: Any").body
+            private += 1
+    assert private
+    assert [*map(ast.dump, installed)] == [*map(ast.dump, source)]
 
 
 def test_functions_that_users_see_keep_their_types() -> None:
