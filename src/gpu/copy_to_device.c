@@ -5,6 +5,8 @@
  */
 #include "gpu/copy_to_device.h"
 
+#include <string.h>
+
 #include "core/alloc.h"
 #include "core/copy.h"
 #include "gpu/device_copy.h"
@@ -43,7 +45,15 @@ dls_copy_target_find(dl_device to, uint64_t s, const void *address,
     int code = address != NULL
                    ? driver->find(driver->legacy, to.device_id, address, place, err)
                    : driver->find_for_memory(s, to.device_id, place, err);
-    if (code != DLS_OK || (code = driver->enter(place, &saved, err)) != DLS_OK) {
+    if (code != DLS_OK) {
+        /* The data are not on that device: such advice would not help. */
+        char *advice = strstr(err->text, "; pass stream=-1");
+        if (advice != NULL) {
+            *advice = '\0';
+        }
+        return code;
+    }
+    if ((code = driver->enter(place, &saved, err)) != DLS_OK) {
         return code;
     }
     code = check_capture(place, address != NULL ? driver->legacy : s, err);

@@ -89,8 +89,8 @@ start_driver(dls_cuda_api *api, bool *lasting, dls_error *err)
     *lasting = library != NULL;
     if (library == NULL) {
         return dls_fail(err, DLS_EBUFFER,
-                        "CUDA: no driver (%s) can be loaded here; install it. Data "
-                        "that are on the device already, and ready: stream=-1",
+                        "CUDA: no driver (%s) can be loaded here: install it; pass "
+                        "stream=-1 if the data are on the device, and ready",
                         library_names);
     }
     dls_loader_note_driver();

@@ -268,8 +268,8 @@ find(uint64_t stream, int device_id, const void *address, dls_place *place,
     if (!dls_hip_is_mapped()) {
         return dls_fail(
             err, DLS_EBUFFER,
-            "ROCm: no HIP runtime is in this process; import a library that brings "
-            "it. Data that are on the device already, and ready: stream=-1");
+            "ROCm: no HIP runtime is in this process: import a library that brings "
+            "it; pass stream=-1 if the data are on the device, and ready");
     }
     dls_hip_pointer pointer = {.device = -1};
     if (address != NULL) {

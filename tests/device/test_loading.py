@@ -103,6 +103,19 @@ def test_without_a_library(name: str) -> None:
     in_process(name, f"use.all_go()\nuse.all_refused({ABSENT[name]!r})")
 
 
+@both
+@pytest.mark.usefixtures("no_real_driver")
+def test_data_that_are_on_no_device_have_another_cure(name: str) -> None:
+    code = """
+try:
+    dlshim.upgrade(P2(), device=use.here).__dlpack__()
+except BufferError as error:
+    print(error)
+"""
+    told = in_process(name, code)
+    assert ABSENT[name] in told and "stream=-1" not in told
+
+
 @pytest.mark.parametrize("variant", ["13.0", *HIP_LIVE])
 @pytest.mark.usefixtures("no_real_driver")
 def test_a_library_that_comes_later_is_found(variant: str) -> None:
