@@ -487,7 +487,10 @@ def producer(  # noqa: F811
     if cls is None:
         return lambda cls: producer(cls, inner=inner, array=array)
     if not isinstance(cls, type):
-        raise TypeError(f"dlshim.producer changes classes, not {cls!r}: use dlshim.upgrade(x)")
+        raise TypeError(
+            f"dlshim.producer changes classes, not {cls!r}: name an array with inner=, or wrap an "
+            "object with dlshim.upgrade(x)"
+        )
     if inner is None and not _may_export(cls):
         raise TypeError(
             f"{cls!r} has nothing to export: name its array with inner=, or write a __dlpack__. "

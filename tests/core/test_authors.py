@@ -824,9 +824,10 @@ def test_types_that_cannot_be_changed(cls):
 
 
 def test_what_is_no_class():
-    with pytest.raises(TypeError) as raised:
-        dlshim.producer(3)
-    tells(raised.value, "classes", r"dlshim\.upgrade")
+    for value in (3, "_array"):
+        with pytest.raises(TypeError) as raised:
+            dlshim.producer(value)
+        tells(raised.value, "classes", "inner=", r"dlshim\.upgrade")
 
 
 def test_a_class_with_nothing_to_export():
