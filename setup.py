@@ -95,7 +95,8 @@ LEAN = ["-fno-reorder-blocks", "-fno-caller-saves", "-fno-tree-pre"]
 LEAN += ["--param=max-inline-insns-single=30"]
 SMALL = ["-Os", "-fno-code-hoisting", "-fno-if-conversion", "-fno-if-conversion2"]
 SMALL += ["-fno-thread-jumps", "-fno-tree-dominator-opts", "-fno-guess-branch-probability"]
-SMALL += ["-fno-ira-hoist-pressure", "-fno-shrink-wrap", "-fno-tree-dse"]
+SMALL += ["-fno-ira-hoist-pressure", "-fno-move-loop-invariants", "-fno-shrink-wrap"]
+SMALL += ["-fno-tree-dse"]
 
 
 class BuildExt(build_ext):
@@ -206,38 +207,12 @@ def without_remarks(text, module):
 def printed(tree):
     """The shortest text that is known to be this code, also to a Python newer than this file."""
     text = ast.unparse(tree)
-    small = tightened(without_pairs(text))
+    small = tightened(text)
     try:
         same = ast.dump(ast.parse(small)) == ast.dump(ast.parse(text))
     except SyntaxError:
         same = False
     return small if same else text + "\n"
-
-
-def without_pairs(text):
-    """Spaces for parentheses that say nothing: around the only argument if that is a generator, a
-    tuple that is returned or assigned, and a `not` after `and` or `or`."""
-    tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
-    lines, opened = [list(line) for line in text.splitlines()], []
-    for at, token in enumerate(tokens):
-        if opened:
-            opened[-1][1].add(token.string)
-        if token.type == tokenize.OP and token.string in "([{":
-            opened.append((at, set()))
-        elif token.type == tokenize.OP and token.string in ")]}":
-            begin, inside = opened.pop()
-            if token.string != ")":
-                continue
-            before, after = tokens[begin - 1].string, tokens[at + 1]
-            ends = after.type == tokenize.NEWLINE
-            alone = "for" in inside and before + after.string == "()"
-            plain = not opened and ends and before in ("return", "=") and "," in inside
-            denies = before in ("and", "or") and tokens[begin + 1].string == "not"
-            denies = denies and not inside & {"and", "or", "if", "lambda", ","}
-            if alone or plain or (denies and (ends or after.string in ") ] , : and or if")):
-                for row, column in (tokens[begin].start, token.start):
-                    lines[row - 1][column] = " "
-    return "\n".join(map("".join, lines)) + "\n"
 
 
 def tightened(text):
