@@ -52,6 +52,9 @@ ramp_dealloc(PyObject *self)
 static void
 drop(void *self)
 {
+    if (!Py_IsInitialized()) {
+        return; /* a consumer may free it after Python's end, and the object went with Python */
+    }
     PyGILState_STATE gil = PyGILState_Ensure();
     Py_DECREF((PyObject *)self);
     PyGILState_Release(gil);
