@@ -387,11 +387,13 @@ def _may_export(cls: type) -> Any:
 def _keep_own(cls: type, name: str, put: dict[str, Any], fill: bool) -> bool:
     """Give the author's method another name, in `put`; say whether ours may take its place.
 
-    fill: also the place of an abstract one of a base.
+    fill: also the place of an abstract one of a base, and of None.
     """
     for base in cls.__mro__:
         value = vars(base).get(name)
         if value is None:
+            if not fill and name in vars(base):
+                return False
             continue
         if is_ours(value):
             break
@@ -416,25 +418,31 @@ def _check(inner: Any, array: Any) -> None:
         raise TypeError(f"array={array!r} is neither True nor False")
 
 
-def _for_subclasses(cls: type) -> Any:
+class _Hook(classmethod):  # type: ignore[type-arg]
+    """An ``__init_subclass__`` of `producer`."""
+
+
+def _for_subclasses(cls: type, own: Any) -> Any:
     """Make an ``__init_subclass__`` that changes the subclasses of an abstract class."""
-    own = vars(cls).get("__init_subclass__")
 
     def change(sub: Any, /, **keywords: Any) -> None:
         # dataclass(slots=True) puts it on another class: that one is looked for.
         owners = (base for base in sub.__mro__ if vars(base).get("__init_subclass__") is made)
         after = super(next(owners, cls), sub).__init_subclass__  # type: ignore[arg-type]
-        (own.__get__(None, sub) if own else after)(**keywords)
-        _change(sub, None, False, False)
+        bound = getattr(own, "__get__", lambda *_: own or after)(None, sub)
+        bound(**keywords)
+        with suppress(TypeError):  # its metaclass may refuse
+            _change(sub, None, False, False)
 
-    made = classmethod(change)
+    made = _Hook(change)
     return made
 
 
 def _change(cls: Any, inner: str | None, array: bool, fill: bool = True) -> Any:
     put: dict[str, Any] = {}
-    if fill and getattr(cls, "__abstractmethods__", None):
-        put["__init_subclass__"] = _for_subclasses(cls)
+    hook = vars(cls).get("__init_subclass__")
+    if fill and getattr(cls, "__abstractmethods__", None) and not isinstance(hook, _Hook):
+        put["__init_subclass__"] = _for_subclasses(cls, hook)
     for name, value in _class_attributes().items():
         if name in _TABLES:
             if name not in vars(cls):

@@ -13,10 +13,12 @@ bool dls_object_has_our_method(const dls_state *state, PyObject *obj);
 
 /* --- which calls run ------------------------------------------------------ */
 
-/* What runs.  FOREIGN: what the class has by now is asked, and that is not ours. */
-enum { DLS_RUNS_EXPORT, DLS_RUNS_DEVICE, DLS_RUNS_FOREIGN };
 /* The author's __dlpack__ may come back to ours for the same object, by super() or by
  * upgrade(self): then the next one in the MRO is asked. */
+
+/* What runs.  FOREIGN: what the class has by now is asked, and that is not ours. */
+enum { DLS_RUNS_EXPORT, DLS_RUNS_DEVICE, DLS_RUNS_FOREIGN };
+/* In the place of a call's number. */
 #define DLS_NO_CALL UINT_MAX
 
 /* How many calls run.  Without the GIL each thread has a number of its own. */

@@ -1066,6 +1066,13 @@ def hook(cls, *, more, **keywords):
     cls.more = more
 
 
+class Remembered:
+    """A hook without a ``__get__``."""
+
+    def __call__(self):
+        pass
+
+
 # An abstract class, and the keywords that its subclasses take.
 ABSTRACT = {
     "plain": (lambda: dlshim.producer(abstract_class()), {}),
@@ -1075,6 +1082,10 @@ ABSTRACT = {
     "a hook": (
         lambda: dlshim.producer(abstract_class(Remembers, __init_subclass__=classmethod(hook))),
         {"more": 5},
+    ),
+    "a hook that is no function": (
+        lambda: dlshim.producer(abstract_class(__init_subclass__=Remembered())),
+        {},
     ),
     "a hook of a base": (lambda: dlshim.producer(abstract_class(Remembers)), {"word": "sub"}),
 }
@@ -1115,6 +1126,51 @@ def test_subclasses_of_an_abstract_class_may_take_old_keywords(make, keywords, a
         assert cls().__dlpack_device__() == (1, 0)
         assert {name: getattr(cls, name) for name in keywords} == keywords
     assert memory_of(Concrete()) == SIX
+
+
+def test_a_subclass_of_an_abstract_class_may_offer_nothing():
+    class Closed(dlshim.producer(abstract_class())):
+        __dlpack__ = None
+        __dlpack_device__ = None
+
+    assert vars(Closed)["__dlpack__"] is vars(Closed)["__dlpack_device__"] is None
+    with pytest.raises(dlshim.UnsupportedObjectError):
+        dlshim.from_dlpack(Closed())
+
+
+def test_a_subclass_that_cannot_be_changed_is_left_as_it_is():
+    class Closed(abc.ABCMeta):
+        def __setattr__(cls, name, value):
+            if cls.__name__ == "Sub" and "dlpack" in name:
+                raise TypeError(f"{name} stays")
+            super().__setattr__(name, value)
+
+    base = dlshim.producer(Closed("Base", (abstract_class(),), {}))
+
+    class Sub(base):
+        def __dlpack__(self, stream=None):
+            return dlshim.upgrade(array.array("b", [7])).__dlpack__()
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    assert "__dlshim_dlpack__" not in vars(Sub)
+    assert dlshim.from_dlpack(Sub()).tobytes() == b"\7"
+
+
+@pytest.mark.parametrize("again", [dlshim.producer, lambda cls: cls])
+def test_an_abstract_class_decorated_twice_around_slots(again):
+    inner = dlshim.producer(dlshim.producer(abstract_class()))
+    base = again(dataclasses.dataclass(slots=True)(inner))
+
+    class Sub(base):
+        def __dlpack__(self, stream=None):
+            return dlshim.upgrade(array.array("b", [7])).__dlpack__()
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    assert memory_of(Sub()) == [7]
 
 
 def test_keywords_that_no_class_takes_are_refused_as_by_python():
