@@ -47,7 +47,7 @@ dls_copy_target_find(dl_device to, uint64_t s, const void *address,
                    : driver->find_for_memory(s, to.device_id, place, err);
     if (code != DLS_OK) {
         /* The data are not on that device: such advice would not help. */
-        char *advice = strstr(err->text, "; pass stream=-1");
+        char *advice = strstr(err->text, DLS_ADVICE_READY);
         if (advice != NULL) {
             *advice = '\0';
         }

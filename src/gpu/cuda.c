@@ -66,11 +66,9 @@ fail_start(const dls_cuda_api *api, int result, dls_error *err)
                         "driver (error 34); take its folder out of the library path");
     case GPU_NO_DEVICE:
     case GPU_INVALID_DEVICE:
-        return dls_fail(
-            err, DLS_EBUFFER,
-            "CUDA: the driver finds no device (error %d); pass stream=-1 if the "
-            "data are on the device, and ready",
-            result);
+        return dls_fail(err, DLS_EBUFFER,
+                        "CUDA: the driver finds no device (error %d)" DLS_ADVICE_READY,
+                        result);
     case CU_NOT_INITIALIZED: /* what cuInit says where the parent called it */
         return fail_child(err);
     default:
@@ -89,8 +87,8 @@ start_driver(dls_cuda_api *api, bool *lasting, dls_error *err)
     *lasting = library != NULL;
     if (library == NULL) {
         return dls_fail(err, DLS_EBUFFER,
-                        "CUDA: no driver (%s) can be loaded here: install it; pass "
-                        "stream=-1 if the data are on the device, and ready",
+                        "CUDA: no driver (%s) can be loaded here: "
+                        "install it" DLS_ADVICE_READY,
                         library_names);
     }
     dls_loader_note_driver();

@@ -112,9 +112,8 @@ fail_of_vendor(const dls_place *place, int result, const char *call, const char 
     if (!cuda && (result == GPU_NO_DEVICE || result == GPU_INVALID_DEVICE)) {
         return dls_fail(
             err, DLS_EBUFFER,
-            "ROCm: the runtime finds no device %d (%s, %d); pass stream=-1 if the "
-            "data are on the device, and ready",
-            device_id, name, result);
+            "ROCm: the runtime finds no device %d (%s, %d)" DLS_ADVICE_READY, device_id,
+            name, result);
     }
     if (!cuda && result == GPU_CONTEXT_DESTROYED) {
         return dls_fail(

@@ -269,7 +269,7 @@ find(uint64_t stream, int device_id, const void *address, dls_place *place,
         return dls_fail(
             err, DLS_EBUFFER,
             "ROCm: no HIP runtime is in this process: import a library that brings "
-            "it; pass stream=-1 if the data are on the device, and ready");
+            "it" DLS_ADVICE_READY);
     }
     dls_hip_pointer pointer = {.device = -1};
     if (address != NULL) {
