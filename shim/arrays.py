@@ -755,6 +755,7 @@ def _refuse(
     ranks: int,
     place: tuple[int, int],
     align: int,
+    writes: int,
 ) -> None:
     """Tell the user of an extension why it does not take x, and what to pass instead."""
     from struct import iter_unpack
@@ -771,8 +772,8 @@ def _refuse(
             why = why.replace('order="C" for ', "").replace("align= for ", "")
             why = why.replace("so aligned", f"aligned to {align} bytes")
             raise CopyRequiredError(
-                f"{said}: {why}, and is not made unasked; pass dlshim.from_dlpack(x, copy=True"
-                f"{more})"
+                f"{said}: {why}, and is not made unasked; {'keep and ' * writes}pass "
+                f"dlshim.from_dlpack(x, copy=True{more})"
             ) from cause
         if name and type(error) in (BufferError, UnsupportedObjectError):
             signature: str = upgrade.__text_signature__  # type: ignore[attr-defined]
@@ -781,6 +782,9 @@ def _refuse(
             note = " (dlshim.upgrade(x) takes such options)" * named
             raise type(error)(f"{said}: {error}{note}") from cause
         raise error
+    # NumPy reads a Tensor of anything; a capsule is used up by now.
+    capsule = type(x).__name__ == "PyCapsule"
+    source = f"dlshim.from_dlpack({'a new capsule' if capsule else 'x'})"
     names = [str(dtype(each)) for each in iter_unpack("BBH", given + (dtypes or b""))]
     if place[0] == 0 and device[0] not in _HOST:
         raise BufferError(
@@ -788,7 +792,7 @@ def _refuse(
         )
     if names[0] not in (names[1:] or names):
         wanted = names[1]
-        cure = f"numpy.asarray(x, '{wanted}')"
+        cure = f"numpy.asarray({source}, '{wanted}')"
         if hasattr(x, "astype"):
             cure = f"x.astype('{wanted}')"
         elif hasattr(x, "to"):
@@ -802,12 +806,14 @@ def _refuse(
     if ndim not in taken:
         rank = max((rank for rank in taken if rank < ndim), default=taken[0])
         fitting = (1,) * (rank - ndim) + shape if rank > ndim else (*shape[: rank - 1], -1)[:rank]
-        cure = "numpy.frombuffer(x, 'uint8')" if isinstance(x, bytes) else "numpy.asarray(x)"
-        cure = f"{'x' if hasattr(x, 'reshape') else cure}.reshape({fitting})"
+        cure = "x" if hasattr(x, "reshape") else f"numpy.asarray({source})"
         which = " or ".join(map(str, taken))
         if taken[-1] - taken[0] + 1 == len(taken) > 2:
             which = f"{taken[0]} to {taken[-1]}"
-        raise ValueError(f"{said} has {ndim} dimensions, not {which}; pass {cure}")
-    cure = "bytearray(x)" if isinstance(x, bytes) else "numpy.array(x)"
-    cure = cure if device[0] in _HOST else "dlshim.from_dlpack(x, copy=True)"
-    raise BufferError(f"{said} is read-only, and is to be written; pass a copy, {cure}")
+        raise ValueError(
+            f"{said} has {ndim} dimensions, not {which}; pass {cure}.reshape({fitting})"
+        )
+    cure = "bytearray(x)" if isinstance(x, bytes) else "dlshim.from_dlpack(x, copy=True)"
+    raise BufferError(
+        f"{said} is read-only, and is to be written; pass a copy that you keep, {cure}"
+    )

@@ -66,7 +66,7 @@ typedef struct {
     uint64_t ranks;             /* DLSHIM_RANK(2) | ..., DLSHIM_RANKS(1, 3); 0: all */
     int32_t device_type;        /* 0: host memory, never moved there; else as DLDevice: the
                                  * memory is copied there if it must; or DLSHIM_ANY_DEVICE */
-    int32_t device_id;
+    int32_t device_id;          /* 0 for host memory and DLSHIM_ANY_DEVICE */
     dlshim_stream stream; /* that you will read or write on */
     int64_t alignment;    /* in bytes, a power of two up to 2^30; 0: any */
     int32_t contiguous;   /* 1: row-major */

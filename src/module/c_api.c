@@ -237,12 +237,12 @@ refuse(dls_state *state, PyObject *obj, const dlshim_request *request,
     PyObject *error = tensor == NULL ? dls_error_take() : Py_NewRef(Py_None);
     tensor = tensor != NULL ? tensor : &none;
     PyObject *done = dls_in_python_with(
-        state, "_refuse", "(OyNN(ii)y#y#K(ii)i)", obj, request->name, error,
+        state, "_refuse", "(OyNN(ii)y#y#K(ii)ii)", obj, request->name, error,
         dls_dims_tuple(tensor->shape, tensor->ndim, 1), (int)tensor->device.device_type,
         (int)tensor->device.device_id, &tensor->dtype, (Py_ssize_t)sizeof tensor->dtype,
         request->dtypes, (Py_ssize_t)(request->dtype_count * sizeof *request->dtypes),
         (unsigned long long)request->ranks, (int)request->device_type,
-        (int)request->device_id, (int)request->alignment);
+        (int)request->device_id, (int)request->alignment, request->writable != 0);
     Py_XDECREF(done);
     return -1;
 }

@@ -154,7 +154,8 @@ def test_dtypes(ext, make, learned):
         with pytest.raises(TypeError) as raised:
             call(x, dtypes=INT, name="blur(): image")
         assert str(raised.value) == (
-            "blur(): image has dtype float32, not int32; pass numpy.asarray(x, 'int32')"
+            "blur(): image has dtype float32, not int32; "
+            "pass numpy.asarray(dlshim.from_dlpack(x), 'int32')"
         )
     with pytest.raises(TypeError, match=r"P\d' object has dtype float32, not "):
         ext.take(x, dtypes=INT)
@@ -193,36 +194,51 @@ def test_bytes_become_numbers_of_another_dtype_by_their_bits(ext, make):
     assert cured.tobytes() == bytes(x)
 
 
+def test_the_cure_of_a_dtype_works_for_what_numpy_cannot_read(ext):
+    numpy = pytest.importorskip("numpy", reason="NumPy is not here to try the cure")
+    for make in (P2, lambda: caps.make(version=(1, 0))):
+        x = make()
+        with pytest.raises(TypeError, match="has dtype float32, not int32; pass ") as raised:
+            ext.take(x, dtypes=INT)
+        cure = str(raised.value).rpartition("pass ")[2]
+        if make is not P2:  # a capsule is used up
+            x, cure = make(), cure.replace("a new capsule", "x")
+        assert values(ext.take(eval(cure, {"numpy": numpy, "dlshim": dlshim, "x": x}))) == [
+            *range(6)
+        ]
+
+
 def test_the_other_cures_of_bytes(ext):
     numpy = pytest.importorskip("numpy", reason="NumPy is not here to try the cure")
     for wrong in ({"ranks": 1 << 2}, {"writable": 1}):
         with pytest.raises((BufferError, ValueError)) as raised:
             ext.take(b"abc", **wrong)
-        said = str(raised.value).rpartition("pass ")[2].rpartition("a copy, ")[2]
-        assert values(ext.take(eval(said, {"numpy": numpy, "x": b"abc"}), **wrong)) == [*b"abc"]
+        said = str(raised.value).rpartition("pass ")[2].rpartition("a copy that you keep, ")[2]
+        cured = eval(said, {"numpy": numpy, "dlshim": dlshim, "x": b"abc"})
+        assert values(ext.take(cured, **wrong)) == [*b"abc"]
 
 
 @pytest.mark.parametrize(
-    "shape, ranks, says",
+    "shape, ranks, says, fitting",
     [
-        ((2, 3), 1 << 1, "has 2 dimensions, not 1; pass numpy.asarray(x).reshape((-1,))"),
-        ((2, 3), 1 << 3, "has 2 dimensions, not 3; pass numpy.asarray(x).reshape((1, 2, 3))"),
-        ((2, 3, 4), 0b110, "has 3 dimensions, not 1 or 2; pass numpy.asarray(x).reshape((2, -1))"),
-        ((6,), 0b11100, "has 1 dimensions, not 2 to 4; pass numpy.asarray(x).reshape((1, 6))"),
-        ((1,), 1 << 0, "has 1 dimensions, not 0; pass numpy.asarray(x).reshape(())"),
+        ((2, 3), 1 << 1, "has 2 dimensions, not 1", "(-1,)"),
+        ((2, 3), 1 << 3, "has 2 dimensions, not 3", "(1, 2, 3)"),
+        ((2, 3, 4), 0b110, "has 3 dimensions, not 1 or 2", "(2, -1)"),
+        ((6,), 0b11100, "has 1 dimensions, not 2 to 4", "(1, 6)"),
+        ((1,), 1 << 0, "has 1 dimensions, not 0", "()"),
     ],
 )
-def test_ranks(ext, shape, ranks, says):
+def test_ranks(ext, shape, ranks, says, fitting):
+    cure = f"numpy.asarray(dlshim.from_dlpack(x)).reshape({fitting})"
     x = P2(shape)
     assert values(ext.take(x, ranks=1 << len(shape) | ranks)) == x.values()
     for _ in range(2):
         with pytest.raises(ValueError) as raised:
             ext.take(x, ranks=ranks, name="x")
-        assert str(raised.value) == f"x {says}"
+        assert str(raised.value) == f"x {says}; pass {cure}"
     numpy = pytest.importorskip("numpy", reason="NumPy is not here to try the cure")
-    cure = str(raised.value).rpartition("pass ")[2]
-    cured = eval(cure, {"numpy": numpy, "x": numpy.zeros(shape)})
-    assert ranks >> cured.ndim & 1
+    cured = eval(cure, {"numpy": numpy, "dlshim": dlshim, "x": x})
+    assert ranks >> cured.ndim & 1 and values(ext.take(cured, ranks=ranks)) == x.values()
 
 
 def test_who_writes_gets_memory_that_may_be_written(ext):
@@ -234,7 +250,8 @@ def test_who_writes_gets_memory_that_may_be_written(ext):
             with pytest.raises(BufferError) as raised:
                 call(P2(readonly=True), writable=1, name="out")
             assert str(raised.value) == (
-                "out is read-only, and is to be written; pass a copy, numpy.array(x)"
+                "out is read-only, and is to be written; pass a copy that you keep, "
+                "dlshim.from_dlpack(x, copy=True)"
             )
     capsule = ext.take(P2(readonly=True), writable=1, copy=ALWAYS)
     assert caps.look(capsule).flags & READ_ONLY == 0
@@ -244,13 +261,13 @@ def test_who_writes_gets_memory_that_may_be_written(ext):
 def test_what_is_written_reaches_the_object(ext):
     """So a copy that is needed is refused, and the refusal names one that the user keeps."""
     x = P2((3, 2), strides=(1, 3))
-    for request in ({"writable": 1}, {"copy": NEVER}):
+    for request, keep in (({"writable": 1}, "keep and "), ({"copy": NEVER}, "")):
         for _ in range(2):
             with pytest.raises(dlshim.CopyRequiredError) as raised:
                 ext.take(x, contiguous=1, name="out", **request)
             assert str(raised.value) == (
                 "out: a copy is needed (strides that are not row-major), and is not made "
-                "unasked; pass dlshim.from_dlpack(x, copy=True)"
+                f"unasked; {keep}pass dlshim.from_dlpack(x, copy=True)"
             )
             ext.take(dlshim.from_dlpack(x, copy=True), contiguous=1, **request)
     for options in ({}, {"copy": False}, {"order": "C"}):
@@ -323,7 +340,7 @@ def test_a_copy_across_devices_says_why_it_is_needed(ext):
         ext.lend(P2(), device_type=CUDA, writable=1, name="x")
     assert str(raised.value) == (
         "x: it lies on device (1, 0) and (2, 0) is wanted, which needs a copy, and is not made "
-        "unasked; pass dlshim.from_dlpack(x, copy=True, device=(2, 0))"
+        "unasked; keep and pass dlshim.from_dlpack(x, copy=True, device=(2, 0))"
     )
 
 
