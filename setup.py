@@ -96,7 +96,7 @@ LEAN += ["--param=max-inline-insns-single=30"]
 SMALL = ["-Os", "-fno-code-hoisting", "-fno-if-conversion", "-fno-if-conversion2"]
 SMALL += ["-fno-thread-jumps", "-fno-tree-dominator-opts", "-fno-guess-branch-probability"]
 SMALL += ["-fno-ira-hoist-pressure", "-fno-move-loop-invariants", "-fno-shrink-wrap"]
-SMALL += ["-fno-tree-dse"]
+SMALL += ["-fno-ssa-phiopt", "-fno-tree-dse"]
 
 
 class BuildExt(build_ext):

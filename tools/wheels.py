@@ -93,7 +93,7 @@ def targets() -> dict[str, Target]:
 UNKNOWN = re.compile(
     r"-flto.*|--param=.*|-Wl,--build-id=.*|-fno-(plt|schedule-insns2|align-.*|reorder-.*"
     r"|caller-saves|code-hoisting|if-conversion2?|thread-jumps|tree-.*|guess-branch-probability"
-    r"|ira-hoist-pressure|move-loop-invariants|shrink-wrap)"
+    r"|ira-hoist-pressure|move-loop-invariants|shrink-wrap|ssa-phiopt)"
 )
 #: Nothing unwinds through plain C, which needs no frame pointer.  Linking across files saves
 #: nothing with zig.  A loop that is unrolled or made of vectors is longer.
