@@ -86,22 +86,22 @@ class Refusing(Ready):
 
 
 class Cuda(CudaOnly):
-    """Its memory is the host's."""
+    """Its memory is the host's, and on no multiple of 4096 by chance (`align`)."""
 
     def __init__(self) -> None:
-        self.memory = caps.filled((6,), "float32")
-        super().__init__(address=caps.address_of(self.memory))
+        self.memory = caps.filled((7,), "float32")
+        super().__init__(address=caps.address_of(self.memory) + 4)
 
 
 class Struct:
-    """The capsule is made beforehand and has no destructor."""
+    """The capsule is made beforehand and has no destructor.  Its memory lies as Cuda's."""
 
     def __init__(self) -> None:
-        self.memory = caps.filled((6,), "float32")
+        self.memory = caps.filled((7,), "float32")
         self.dims = (C.c_ssize_t * 2)(6, 4)
         self.raw = raw = PyArrayInterface(two=2, nd=1, typekind=b"f", itemsize=4)
         raw.flags = ALIGNED | NOTSWAPPED | WRITEABLE
-        raw.data, raw.shape = caps.address_of(self.memory), C.addressof(self.dims)
+        raw.data, raw.shape = caps.address_of(self.memory) + 4, C.addressof(self.dims)
         raw.strides = raw.shape + C.sizeof(C.c_ssize_t)
         self.__array_struct__ = _new(C.addressof(raw), None, None)
 
