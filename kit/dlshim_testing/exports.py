@@ -41,9 +41,14 @@ def view_of(capsule: Any) -> caps.View:
     return view
 
 
+PADDED = 4  # the flag of elements below a byte that take a byte each
+
+
 def on_host(view: caps.View) -> caps.View:
     if view.device[0] not in (1, 3, 11, 13):
         raise NotApplicable(f"the memory of device {view.device} is not read here")
+    if view.dtype[1] * view.dtype[2] % 8 and not (view.flags or 0) & PADDED:
+        raise NotApplicable(f"elements of dtype {view.dtype} are packed, and are not read here")
     return view
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import types
 from collections import Counter
 from typing import Any
 
@@ -92,6 +93,33 @@ def test_memory_that_goes_with_its_array_is_not_blamed_on_the_deleter() -> None:
     options = {"isolate": True, "only": "^(deleter-frees|destructor-frees|keeps-memory)"}
     report = check_producer(f"{wrong_producers.__file__}:holds_nothing", **options)
     assert {each.rule for each in report.wrong} == {"keeps-memory"}, str(report)
+
+
+@pytest.mark.parametrize("target", ["camera", "packed"])
+def test_no_more_is_touched_than_the_struct_tells(target: str) -> None:
+    """The memory behind a correct producer's was written, and its process ended."""
+    only = "^(deleter-frees|destructor-frees|keeps-memory)"
+    path = f"{wrong_producers.__file__}:{target}"
+    report = check_producer(path, only=only, isolate=True)
+    assert not report.wrong and not report.errors, str(report)
+    large = {e.status for e in report.findings if "large" in e.check or e.rule == "deleter-frees"}
+    assert large == {catalogue.NA}
+
+
+@pytest.mark.parametrize("kind", [wrong_producers.FreesLate, wrong_producers.FreesOnAThread])
+def test_memory_that_goes_later_is_not_blamed_on_the_deleter(kind: Any) -> None:
+    try:
+        report = check_producer(wrong_producers.wrong(kind), only="^deleter-frees")
+        assert {each.status for each in report.findings} == {catalogue.PASS}, str(report)
+    finally:
+        kind.FREED.clear()
+
+
+def test_what_a_process_occupies_says_nothing_with_a_sanitizer(monkeypatch: Any) -> None:
+    """Only dlshim's own tests told that there is one."""
+    assert caps.resident_bytes()
+    monkeypatch.setattr(caps, "_libc", types.SimpleNamespace(__asan_init=None))
+    assert caps.resident_bytes() == 0
 
 
 COPIES_READ_ONLY = wrong_producers.wrong(

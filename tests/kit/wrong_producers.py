@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import ctypes as C
+import math
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -234,6 +237,51 @@ class HoldsNothing(Right):
     def _export(self, version: Any, **fields: Any) -> Any:
         own = {"data": self.element_zero, "memory": C.create_string_buffer(8), "owner": None}
         return super()._export(version, **fields | own)
+
+
+class Camera:
+    """Frames of 16 elements, whatever shape is asked for; they do not tell their shape."""
+
+    def __init__(self, shape: Any, dtype: Any = "float32") -> None:
+        self._frame = Right((16,), dtype)
+
+    def __dlpack__(self, **asked: Any) -> Any:
+        return self._frame.__dlpack__(**asked)
+
+    def __dlpack_device__(self) -> Any:
+        return 1, 0
+
+
+class Packed(Right):
+    """Eight bools in a byte."""
+
+    def __init__(self, shape: Any, dtype: Any = "bool") -> None:
+        super().__init__(shape, dtype, memory=(C.c_char * (math.prod(shape) // 8 + 1))())
+
+    def _export(self, version: Any, **fields: Any) -> Any:
+        return super()._export(version, **fields | {"dtype": (6, 1, 1)})
+
+
+class FreesLate(Right):
+    """Large memory that was given back goes when there are 128 MB of it, as a sanitizer does."""
+
+    FREED: collections.deque[Any] = collections.deque(maxlen=128)
+
+    def __del__(self) -> None:
+        if C.sizeof(self.memory) > 8000:
+            self.FREED.append(self.memory)
+
+
+class FreesOnAThread(Right):
+    """Large memory that was given back goes one second later, on another thread."""
+
+    FREED: list[Any] = []
+
+    def __del__(self) -> None:
+        if C.sizeof(self.memory) > 8000:
+            self.FREED.append(self.memory)
+            if len(self.FREED) == 1:
+                threading.Timer(1, self.FREED.clear).start()
 
 
 class WrongShape(Right):
@@ -527,6 +575,8 @@ legacy_of_read_only = wrong(P2LegacyOfReadonly, read_only=lambda: P2LegacyOfRead
 #: These end the process, so they run in one of their own, under this name.
 CRASHES = {"deleter-without-gil": "crashing"}
 crashing = WRONG["deleter-without-gil"]
+camera = wrong(Camera)
+packed = wrong(Packed, dtypes=("bool",))
 holds_nothing = wrong(HoldsNothing)
 copies_without_flag = WRONG["copied-flag"]
 refuses_nothing = WRONG["not-exported"]
