@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from . import drivers
 from .catalogue import NotApplicable, check, insist
 from .doubles import capsules as caps
-from .exports import ASKS, asked, view_of
+from .exports import ASKS, all_asked, asked, view_of
 from .partner import Producer, said
 from .producer_checks import answers, device_of
 
@@ -152,7 +152,7 @@ def own_device_is_taken(p: Producer, ask: str) -> None:
     own = device_of(case.array)
     error = answers(case.array, dl_device=own, **ASKS[ask])
     insist(error is None, f"dl_device={own}, its own: {error and said(error)}")
-    before, after = asked(case.array, ASKS[ask]), asked(case.array, {"dl_device": own, **ASKS[ask]})
+    before, after = all_asked(case.array, [ASKS[ask], {"dl_device": own, **ASKS[ask]}])
     same = view_of(before).element_zero == view_of(after).element_zero
     insist(same, f"dl_device={own}, its own, gives other memory")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as C
+from collections.abc import Iterable
 from typing import Any
 
 from .catalogue import Broken, NotApplicable, insist
@@ -29,6 +30,25 @@ def asked(array: Any, keywords: dict[str, Any]) -> Any:
         f"__dlpack__ gave {type(capsule).__name__}, which is no capsule",
     )
     return capsule
+
+
+def all_asked(array: Any, ways: Iterable[dict[str, Any]]) -> list[Any]:
+    """A capsule for each way of asking, or what the first refusal says.
+
+    The other capsules go before it is raised: the destructor of some is in Python, and must not run
+    while an exception is on its way.
+    """
+    given, refusals = [], []
+    for keywords in ways:
+        try:
+            given.append(asked(array, keywords))
+        except (Broken, NotApplicable) as refusal:
+            refusals.append(refusal)
+    del refusals[1:]
+    if refusals:
+        given.clear()
+        raise refusals.pop()  # a list that held it would be a cycle
+    return given
 
 
 def view_of(capsule: Any) -> caps.View:

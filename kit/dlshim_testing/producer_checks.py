@@ -18,6 +18,7 @@ from .exports import (
     ASKS,
     LAYOUTS,
     Watch,
+    all_asked,
     asked,
     on_host,
     prepared,
@@ -91,7 +92,7 @@ KIN = ({1, 3, 11, 13}, {2, 13})
 def device_is_told(p: Producer, dtype: str, ask: str) -> None:
     array = p.make((2, 3), dtype)
     told = device_of(array)
-    first, second = (asked(array, ASKS[ask]) for _ in range(2))
+    first, second = all_asked(array, [ASKS[ask]] * 2)
     view, again = view_of(first), view_of(second)
     if view.copied or view.element_zero != again.element_zero:
         raise NotApplicable("an export is a copy, which may lie on another device")
@@ -456,7 +457,7 @@ def one_of(table: dict[str, Any], which: str) -> tuple[str, Any]:
 @check("producer", "zero-copy", ("whole", "rows", "every second"))
 def exports_share(p: Producer, layout: str) -> None:
     array, _ = prepared(p, layout, "float32")
-    first, second = (asked(array, ASKS["versioned"]) for _ in range(2))
+    first, second = all_asked(array, [ASKS["versioned"]] * 2)
     one, other = view_of(first), view_of(second)
     insist(
         one.element_zero == other.element_zero,
@@ -626,7 +627,7 @@ def copy_has_its_flag(p: Producer, layout: str) -> None:
 @check("producer", "copied-falsely", ("whole", "rows", "every second", "transposed"))
 def shared_is_not_copied(p: Producer, layout: str) -> None:
     array, _ = prepared(p, layout, "float32")
-    first, second = (asked(array, ASKS["versioned"]) for _ in range(2))
+    first, second = all_asked(array, [ASKS["versioned"]] * 2)
     view, again = view_of(first), view_of(second)
     if view.element_zero != again.element_zero:
         raise NotApplicable("each export is a copy")
@@ -666,8 +667,7 @@ COPY = {"copy": True}
 @check("producer", "copy-alone", ("whole", "rows", "transposed"), ("bare", "versioned"), risky=True)
 def copies_share_nothing(p: Producer, layout: str, ask: str) -> None:
     array, _ = prepared(p, layout, "float32")
-    # The copies come first: no capsule may be dropped while a refusal is on its way.
-    capsules = [asked(array, {**copy, **ASKS[ask]}) for copy in (COPY, COPY, {})]
+    capsules = all_asked(array, [{**copy, **ASKS[ask]} for copy in (COPY, COPY, {})])
     copied, other, own = (on_host(view_of(each)) for each in capsules)
     if copied.readonly or copied.element_zero == own.element_zero:
         raise NotApplicable("copy=True gives no copy that may be written")

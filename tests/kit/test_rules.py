@@ -128,6 +128,14 @@ COPIES_READ_ONLY = wrong_producers.wrong(
 )
 
 
+def test_who_copies_alone_is_not_asked_whether_copies_share() -> None:
+    """The capsules of the copies went with the refusal on its way: the check failed itself."""
+    kind = wrong_producers.wrong(lambda shape, dtype: wrong_producers.Right(shape, readonly=True))
+    report = check_producer(kind, only="^copy-alone.*bare")
+    assert {each.status for each in report.findings} == {catalogue.NA}, str(report)
+    assert "Cannot export readonly array" in report.findings[0].evidence
+
+
 @pytest.mark.parametrize(
     ("side", "target", "broken"),
     [
