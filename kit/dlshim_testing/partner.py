@@ -26,6 +26,17 @@ DTYPES = (
 )  # fmt: skip
 OF_THE_STANDARD = tuple(name for name in DTYPES if name not in ("float16", "bfloat16"))
 
+#: Kinds of devices that one memory may have: what the host reads, what CUDA reads, and ROCm.
+KIN = ({1, 3, 11, 13}, {2, 3, 13}, {10, 11})
+
+
+def akin(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Whether one memory may have both names; the id of the host's is 0 whatever device reads it,
+    so that ids are compared only where the kinds are the same."""
+    kinds = {one[0], other[0]}
+    return one == other or (len(kinds) == 2 and any(kinds <= each for each in KIN))
+
+
 Make = Callable[..., Any]
 
 

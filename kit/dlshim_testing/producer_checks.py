@@ -25,7 +25,7 @@ from .exports import (
     same_elements,
     view_of,
 )
-from .partner import DTYPES, OF_THE_STANDARD, Producer, given, said, shape_of
+from .partner import DTYPES, OF_THE_STANDARD, Producer, akin, given, said, shape_of
 
 SOME = ("bool", "int32", "float32", "float64", "complex64")
 FEW = ("float32", "int64")
@@ -84,10 +84,6 @@ def device_pair(p: Producer, dtype: str) -> None:
         raise Broken(f"the device type {answer[0]!r} is no integer") from error
 
 
-#: Kinds of devices that one memory may have: what the host reads, and what CUDA reads.
-KIN = ({1, 3, 11, 13}, {2, 13})
-
-
 @check("producer", "device-told", SOME, ASKS)
 def device_is_told(p: Producer, dtype: str, ask: str) -> None:
     array = p.make((2, 3), dtype)
@@ -96,10 +92,8 @@ def device_is_told(p: Producer, dtype: str, ask: str) -> None:
     view, again = view_of(first), view_of(second)
     if view.copied or view.element_zero != again.element_zero:
         raise NotApplicable("an export is a copy, which may lie on another device")
-    kinds = {told[0], view.device[0]}
-    akin = any(kinds <= each for each in KIN) and told[1] == view.device[1]
     insist(
-        akin or told == view.device,
+        akin(told, view.device),
         f"__dlpack_device__() tells {told}, and the capsule {view.device} of the same memory",
     )
 

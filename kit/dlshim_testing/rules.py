@@ -129,7 +129,8 @@ PRODUCER = _rules(
      "`__dlpack_device__()` gives two integers; the first may be an enum."),
     ("device-told", MUST, "2021.12", PYTHON, "to query what device the array is on",
      "`__dlpack_device__()` and a capsule of the array's own memory do not contradict each other "
-     "(pinned memory and the like may be called memory of the host)."),
+     "(pinned and managed memory may be called memory of the host, or of the device that reads "
+     "it)."),
     ("device-agrees", SHOULD, "2021.12", DEVICE,
      "Returns device type and device ID in DLPack format.",
      "The device of the capsule is the very one that `__dlpack_device__()` tells."),
@@ -373,7 +374,8 @@ CONSUMER = _rules(
      "libraries whose arrays may never be written."),
     ("same-device", MUST, "2023.12", FROM,
      "If ``device`` is ``None`` and ``x`` supports DLPack, the output array must be on the same "
-     "device as ``x``.", "Where no `device` is passed, memory of the host stays there."),
+     "device as ``x``.",
+     "Where no `device` is passed, memory of the host stays there, whatever kind of it is told."),
     ("copy-keyword", MUST, "2023.12", FROM, "Added device and copy support.",
      "`copy=None` and `device=None` are taken."),
     ("zero-copy", SHOULD, "2023.12", FROM,

@@ -241,6 +241,29 @@ def test_a_wrong_device_counts_whatever_is_claimed() -> None:
     assert report and {each.rule for each in report.wrong} == {"device-agrees"}, str(report)
 
 
+@pytest.mark.parametrize(
+    ("told", "written", "broken"),
+    [
+        ((3, 1), (1, 0), {"device-agrees"}),
+        ((2, 1), (13, 0), {"device-agrees"}),
+        ((2, 0), (3, 0), {"device-agrees"}),
+        ((10, 1), (11, 0), {"device-agrees"}),
+        ((2, 0), (2, 1), {"device-told", "device-agrees"}),
+        ((2, 0), (1, 0), {"device-told", "device-agrees"}),
+        ((2, 0), (10, 0), {"device-told", "device-agrees"}),
+    ],
+)
+def test_one_memory_may_have_two_names(told: Any, written: Any, broken: set[str]) -> None:
+    """device-id demands 0 of the host's memory, and device-told the id of the device."""
+    report = check_producer(wrong_producers.named(told, written), only="^device-(told|agrees|id)")
+    assert {each.rule for each in report.wrong} == broken, str(report)
+
+
+def test_memory_that_a_consumer_pins_is_the_hosts() -> None:
+    report = check_consumer(wrong_consumers.consumer(wrong_consumers.Pins()), only="^same-device")
+    assert {each.status for each in report.findings} == {catalogue.PASS}, str(report)
+
+
 def test_a_library_claims_by_its_namespace_and_else_by_its_answer() -> None:
     class Namespace:
         __array_api_version__ = "2024.12"

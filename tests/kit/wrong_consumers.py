@@ -274,6 +274,15 @@ class MovesAway(Right):
         return made
 
 
+class Pins(Right):
+    """Memory of the host is pinned in its place, and called so."""
+
+    def __call__(self, x: Any, *, device: Any = None, copy: Any = None) -> Any:
+        made = super().__call__(x, copy=copy)
+        made.view.device = (3, 0)
+        return made
+
+
 class NoKeywords(Right):
     def __call__(self, x: Any) -> Any:  # type: ignore[override]
         return super().__call__(x)

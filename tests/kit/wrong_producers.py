@@ -516,6 +516,19 @@ class Pinned(Right):
     DEVICE = (3, 0)
 
 
+def named(told: tuple[int, int], written: tuple[int, int]) -> Producer:
+    """Memory that the method and the capsule name differently."""
+
+    class Named(Right):
+        def __dlpack_device__(self) -> Any:
+            return told
+
+        def _export(self, version: Any, **fields: Any) -> Any:
+            return super()._export(version, **fields | {"device": written})
+
+    return wrong(Named)
+
+
 def special() -> tuple[Any, list[Any]]:
     return Right((3,), "float32"), [0, -1, -2]
 
