@@ -212,7 +212,7 @@ PRODUCER = _rules(
      "What is written into what `copy=True` gave shows neither in the array nor in another copy."),
     ("copy-writable", SHOULD, "2024.12", COPIES, _FREE_TO_WRITE,
      "What `copy=True` gives does not have the flag READ_ONLY, though the array may not be "
-     "written."),
+     "written; not asked of libraries whose arrays may never be written."),
     ("to-cpu", SHOULD, "2023.12", ARRAY,
      "a compliant library should offer a way for ``__dlpack__`` to return a capsule referencing "
      "an array whose underlying memory is accessible to the Python interpreter",

@@ -155,10 +155,38 @@ def test_what_copies_are_for_counts_from_2024_on(side: str, target: Any, broken:
     assert found.source == "array API 2024.12, copy keyword argument behavior"
 
 
-def test_a_library_whose_arrays_are_never_written_makes_copies_like_them() -> None:
-    target = wrong_consumers.consumer(wrong_consumers.ReadOnlyAlways())
-    report = check_consumer(target, only="^copy-writable")
+@pytest.mark.parametrize(
+    ("side", "target"),
+    [
+        ("producer", wrong_producers.wrong(wrong_producers.NeverWritten)),
+        ("consumer", wrong_consumers.consumer(wrong_consumers.ReadOnlyAlways())),
+    ],
+)
+def test_a_library_whose_arrays_are_never_written_makes_copies_like_them(
+    side: str, target: Any
+) -> None:
+    if side == "producer":
+        target.read_only = lambda: target.make((2, 3))
+    report = SIDES[side][1](target, only="^copy-writable")
     assert {each.status for each in report.findings} == {catalogue.NA}, str(report)
+
+
+@pytest.mark.parametrize(
+    ("kind", "claims", "by_error", "conforms"),
+    [
+        (wrong_producers.BufferErrorForNoCopy, "2025.12", catalogue.PASS, True),
+        (wrong_producers.BufferErrorForNoCopy, "2023.12", catalogue.PASS, True),
+        (wrong_producers.ValueErrorForNoCopy, "2025.12", catalogue.FAIL, False),
+        (wrong_producers.ValueErrorForNoCopy, "2023.12", catalogue.FAIL, True),
+    ],
+)
+def test_who_needs_a_copy_says_so(kind: Any, claims: str, by_error: str, conforms: bool) -> None:
+    """A ValueError is one of the two that 2023.12 names, and breaks nothing of it."""
+    report = check_producer(wrong_producers.wrong(kind, claims=claims), only="^copy-false")
+    judged = [each for each in report.findings if each.status != catalogue.NA]
+    found = {(each.rule, each.status) for each in judged}
+    assert found == {("copy-false", catalogue.PASS), ("copy-false-error", by_error)}
+    assert bool(report) == conforms, str(report)
 
 
 def test_a_second_call_of_the_deleter_is_counted() -> None:

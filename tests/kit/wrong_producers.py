@@ -366,6 +366,15 @@ class ValueErrorForNoCopy(Right):
         return super().answer(copy=copy, **asked)
 
 
+class BufferErrorForNoCopy(Right):
+    """Each array needs a copy, and says so."""
+
+    def answer(self, copy: Any = None, **asked: Any) -> Any:
+        if copy is False:
+            raise BufferError("a copy is needed, and copy=False")
+        return super().answer(copy=copy, **asked)
+
+
 class OneCopy(Right):
     """`copy=True` gives one and the same copy each time."""
 
@@ -381,6 +390,13 @@ class CopiesAreReadOnly(Right):
 
     def _copied(self, version: Any, flags: int = caps.IS_COPIED) -> Any:
         return super()._copied(version, flags | (caps.READ_ONLY if self.readonly else 0))
+
+
+class NeverWritten(CopiesAreReadOnly):
+    """No array of the library may be written."""
+
+    def __init__(self, shape: Any = (2, 3), dtype: Any = "float32", **fields: Any) -> None:
+        super().__init__(shape, dtype, **fields | {"readonly": True})
 
 
 class AnyDevice(Right):
