@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes as C
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from .catalogue import Broken, NotApplicable, insist
 from .doubles import capsules as caps
@@ -62,6 +62,12 @@ def view_of(capsule: Any) -> caps.View:
 
 
 PADDED = 4  # the flag of elements below a byte that take a byte each
+
+
+def held(array: Any, keywords: dict[str, Any]) -> tuple[caps.View, Any]:
+    """What the host may read, and the capsule: reading it goes before dropping the capsule."""
+    capsule = asked(array, keywords)
+    return on_host(view_of(capsule)), capsule
 
 
 def on_host(view: caps.View) -> caps.View:
@@ -151,11 +157,29 @@ def counted(shape: tuple[int, ...], index: Any) -> tuple[tuple[int, ...], list[i
     return tuple(axes), [start + offset for offset in caps.offsets(axes, steps)]
 
 
-def fill(array: Any, dtype: str) -> bool:
-    """Whether the array's elements count up from zero now.
+class Prepared(NamedTuple):
+    """An array whose elements count up."""
 
-    They are written through DLPack where the producer does not say that they are read-only.
+    array: Any
+    wanted: list[bytes] | None
+    """Its elements as they should be; None where they are not known."""
+    why: str
+    """Why they are not known."""
+    export: Any
+    """The capsule through which they were written: whoever compares them keeps it until then."""
+
+
+UNWRITTEN = "the array may not be written, and its elements do not count up"
+COPIES = "each export is a copy: what is written through one is not in the next"
+
+
+def fill(array: Any, dtype: str) -> tuple[str, Any]:
+    """Makes the array's elements count up: (why they do not, the capsule to keep meanwhile).
+
+    They are written through DLPack where the producer does not say that they are read-only, and
+    read through a second export.
     """
+    why = UNWRITTEN
     for keywords in ASKS["versioned"], ASKS["bare"]:
         try:
             capsule = array.__dlpack__(**keywords)
@@ -163,29 +187,49 @@ def fill(array: Any, dtype: str) -> bool:
         except Exception:
             continue
         if (not view.data and 0 not in view.shape) or view.dtype != caps.DTYPES[dtype]:
-            return False  # which other rules judge
+            return UNWRITTEN, None  # which other rules judge
         wanted = [caps.encode(dtype, k) for k in range(len(view.elements()))]
         if view.elements() == wanted:
-            return True
+            return "", capsule
         if view.readonly or view.strides not in (None, caps.row_major(view.shape)):
-            return False
+            return UNWRITTEN, None
         for position in range(len(wanted)):
             view.write(position, position)
-        return True
-    return False
+        if not copies(array, keywords, view):
+            return "", capsule
+        why = COPIES
+    return why, None
 
 
-def prepared(producer: Producer, layout: str, dtype: str) -> tuple[Any, list[bytes] | None]:
-    """An array of this layout, and its elements as they should be (None: they are all alike)."""
+def copies(array: Any, keywords: dict[str, Any], view: caps.View) -> bool:
+    """Whether what was written through one export, which is kept, is not in another one."""
+    try:
+        capsule = array.__dlpack__(**keywords)
+        again = on_host(view_of(capsule))
+    except Exception:
+        return False  # which other rules judge
+    if again.element_zero == view.element_zero or again.shape != view.shape:
+        return False
+    return bool(again.data) and again.elements() != view.elements()
+
+
+def laid_out_and_filled(producer: Producer, layout: str, dtype: str) -> Prepared:
+    """An array of this layout, whose elements are those of a whole that counts up."""
     shape, index = LAYOUTS[layout]
     if producer.one_dimension and index != () and len(shape) != 1:
         raise NotApplicable("the target is said to have one dimension alone")
     dtype = producer.usual(dtype)
     whole = producer.make(shape, dtype)
-    known = fill(whole, dtype)
+    why, export = fill(whole, dtype)
     array = laid_out(whole, index)
     _, positions = counted(shape, index)
-    return array, [caps.encode(dtype, k) for k in positions] if known else None
+    wanted = None if why else [caps.encode(dtype, k) for k in positions]
+    return Prepared(array, wanted, why, export)
+
+
+def prepared(producer: Producer, layout: str, dtype: str) -> Any:
+    """The array alone; for checks that compare no elements with what was written."""
+    return laid_out_and_filled(producer, layout, dtype).array
 
 
 def same_elements(view: caps.View, wanted: list[bytes], what: str) -> None:

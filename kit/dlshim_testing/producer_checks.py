@@ -20,6 +20,8 @@ from .exports import (
     Watch,
     all_asked,
     asked,
+    held,
+    laid_out_and_filled,
     on_host,
     prepared,
     same_elements,
@@ -276,7 +278,7 @@ def deleter_without_gil(p: Producer, dtype: str, ask: str) -> None:
 @check("producer", "keeps-memory", SOME, ASKS, risky=True)
 def keeps_memory(p: Producer, dtype: str, ask: str) -> None:
     dtype = p.usual(dtype)
-    array, _ = prepared(p, "cube", dtype)
+    array = prepared(p, "cube", dtype)
     capsule = asked(array, ASKS[ask])
     view = on_host(view_of(capsule))
     if not view.data:
@@ -314,7 +316,7 @@ def keeps_large_memory(p: Producer, which: str, ask: str) -> None:
 
 @check("producer", "shape", LAYOUTS, ("bare", "versioned"))
 def shape_is_told(p: Producer, layout: str, ask: str) -> None:
-    array, _ = prepared(p, layout, "float32")
+    array = prepared(p, layout, "float32")
     meant = shape_of(array)
     if meant is None:
         raise NotApplicable("the array has no shape")
@@ -347,7 +349,7 @@ def dtype_is_exported(p: Producer, dtype: str) -> None:
 
 @check("producer", "strides-present", LAYOUTS, ("versioned", "newest"))
 def strides_are_present(p: Producer, layout: str, ask: str) -> None:
-    array, _ = prepared(p, layout, "float32")
+    array = prepared(p, layout, "float32")
     view = view_of(asked(array, ASKS[ask]))
     if view.version is None or view.version < (1, 2):
         raise NotApplicable(f"the struct says {view.version}, which allows NULL strides")
@@ -357,7 +359,7 @@ def strides_are_present(p: Producer, layout: str, ask: str) -> None:
 
 @check("producer", "data-present", LAYOUTS, ("bare", "versioned"))
 def data_are_present(p: Producer, layout: str, ask: str) -> None:
-    array, _ = prepared(p, layout, "float32")
+    array = prepared(p, layout, "float32")
     view = view_of(asked(array, ASKS[ask]))
     if 0 in view.shape:
         raise NotApplicable("an array without elements")
@@ -374,18 +376,20 @@ def data_of_read_only_are_present(p: Producer, which: str, ask: str) -> None:
 
 @check("producer", "data-of-empty", [name for name in LAYOUTS if "empty" in name])
 def data_of_empty(p: Producer, layout: str) -> None:
-    array, _ = prepared(p, layout, "float32")
+    array = prepared(p, layout, "float32")
     view = view_of(asked(array, ASKS["versioned"]))
     insist(not view.data, f"shape {view.shape}, and data is not NULL")
 
 
 @check("producer", "values", LAYOUTS, SOME, ("bare", "versioned"))
 def values_are_there(p: Producer, layout: str, dtype: str, ask: str) -> None:
-    array, wanted = prepared(p, layout, dtype)
+    array, wanted, why, export = laid_out_and_filled(p, layout, dtype)
     if wanted is None:
         insist_elements_are_counted(view_of(asked(array, ASKS[ask])), layout)
-        raise NotApplicable("the array may not be written, and its elements do not count up")
-    same_elements(on_host(view_of(asked(array, ASKS[ask]))), wanted, layout)
+        raise NotApplicable(why)
+    view, capsule = held(array, ASKS[ask])
+    same_elements(view, wanted, layout)
+    del capsule, export
 
 
 def insist_elements_are_counted(view: caps.View, layout: str) -> None:
@@ -413,8 +417,9 @@ REFUSED = [f"refused {k}" for k in range(SPECIAL)]
 def special_values(p: Producer, which: str, ask: str) -> None:
     name, make = one_of(p.special, which)
     array, values = pair_of(f"special=[{name!r}]", make)
-    view = on_host(view_of(asked(array, ASKS[ask])))
+    view, capsule = held(array, ASKS[ask])
     same_elements(view, [encoded(name, view.dtype, value) for value in values], name)
+    del capsule
 
 
 def encoded(name: str, dtype: Any, value: Any) -> bytes:
@@ -450,7 +455,7 @@ def one_of(table: dict[str, Any], which: str) -> tuple[str, Any]:
 
 @check("producer", "zero-copy", ("whole", "rows", "every second"))
 def exports_share(p: Producer, layout: str) -> None:
-    array, _ = prepared(p, layout, "float32")
+    array = prepared(p, layout, "float32")
     first, second = all_asked(array, [ASKS["versioned"]] * 2)
     one, other = view_of(first), view_of(second)
     insist(
@@ -560,7 +565,7 @@ def older_version(p: Producer, version: tuple[int, int]) -> None:
 
 @check("producer", "known-flags", ("whole", "rows", "empty"))
 def known_flags(p: Producer, layout: str) -> None:
-    array, _ = prepared(p, layout, "float32")
+    array = prepared(p, layout, "float32")
     view = view_of(asked(array, ASKS["versioned"]))
     if view.flags is None:
         raise NotApplicable("the answer is DLPack 0.x, which has no flags")
@@ -599,19 +604,19 @@ def copy_is_supported(p: Producer, ask: str) -> None:
 
 @check("producer", "copy-true", LAYOUTS, ("bare", "versioned"))
 def copy_is_made(p: Producer, layout: str, ask: str) -> None:
-    array, wanted = prepared(p, layout, "float32")
-    own = on_host(view_of(asked(array, ASKS[ask])))
-    capsule = asked(array, {"copy": True, **ASKS[ask]})
-    view = on_host(view_of(capsule))
+    array, wanted, _, export = laid_out_and_filled(p, layout, "float32")
+    own, own_capsule = held(array, ASKS[ask])
+    view, capsule = held(array, {"copy": True, **ASKS[ask]})
     if 0 in view.shape:
         return
     insist(view.element_zero != own.element_zero, "copy=True gives the array's own memory")
     same_elements(view, own.elements() if wanted is None else wanted, "the copy")
+    del own_capsule, capsule, export
 
 
 @check("producer", "copied-flag", LAYOUTS)
 def copy_has_its_flag(p: Producer, layout: str) -> None:
-    array, _ = prepared(p, layout, "float32")
+    array = prepared(p, layout, "float32")
     view = view_of(asked(array, {"copy": True, "max_version": (1, 0)}))
     if view.flags is None:
         raise NotApplicable("the answer is DLPack 0.x, which has no flags")
@@ -620,7 +625,7 @@ def copy_has_its_flag(p: Producer, layout: str) -> None:
 
 @check("producer", "copied-falsely", ("whole", "rows", "every second", "transposed"))
 def shared_is_not_copied(p: Producer, layout: str) -> None:
-    array, _ = prepared(p, layout, "float32")
+    array = prepared(p, layout, "float32")
     first, second = all_asked(array, [ASKS["versioned"]] * 2)
     view, again = view_of(first), view_of(second)
     if view.element_zero != again.element_zero:
@@ -630,7 +635,7 @@ def shared_is_not_copied(p: Producer, layout: str) -> None:
 
 @check("producer", "copy-false", LAYOUTS, ("bare", "versioned"))
 def copy_false_shares(p: Producer, layout: str, ask: str) -> None:
-    array, _ = prepared(p, layout, "float32")
+    array = prepared(p, layout, "float32")
     own_capsule = asked(array, ASKS[ask])
     own = view_of(own_capsule)
     error = answers(array, copy=False, **ASKS[ask])
@@ -647,7 +652,7 @@ def copy_false_shares(p: Producer, layout: str, ask: str) -> None:
 
 @check("producer", "copy-false-error", LAYOUTS, ("bare", "versioned"))
 def copy_false_is_a_buffer_error(p: Producer, layout: str, ask: str) -> None:
-    array, _ = prepared(p, layout, "float32")
+    array = prepared(p, layout, "float32")
     asked(array, ASKS[ask])
     error = answers(array, copy=False, **ASKS[ask])
     if error is None or isinstance(error, TypeError):
@@ -660,7 +665,7 @@ COPY = {"copy": True}
 
 @check("producer", "copy-alone", ("whole", "rows", "transposed"), ("bare", "versioned"), risky=True)
 def copies_share_nothing(p: Producer, layout: str, ask: str) -> None:
-    array, _ = prepared(p, layout, "float32")
+    array = prepared(p, layout, "float32")
     capsules = all_asked(array, [{**copy, **ASKS[ask]} for copy in (COPY, COPY, {})])
     copied, other, own = (on_host(view_of(each)) for each in capsules)
     if copied.readonly or copied.element_zero == own.element_zero:

@@ -8,7 +8,7 @@ from typing import Any
 from .catalogue import Broken, NotApplicable, check, insist
 from .doubles import capsules as caps
 from .doubles.ctable import NAME, Table
-from .exports import LAYOUTS, prepared, view_of
+from .exports import LAYOUTS, laid_out_and_filled, prepared, view_of
 from .partner import Producer, given, said
 from .producer_checks import FEW, REFUSED, answers, one_of
 
@@ -99,7 +99,7 @@ def same_as_method(array: Any, view: Any) -> None:
 
 @check("producer", "table-export", LAYOUTS, risky=True)
 def table_exports(p: Producer, layout: str) -> None:
-    array, _ = prepared(p, layout, "float32")
+    array = prepared(p, layout, "float32")
     with exported(array, owned=True) as taken:
         view = taken.view
         insist(view.version and view.version[0] == 1, f"the struct's version is {view.version}")
@@ -110,13 +110,14 @@ def table_exports(p: Producer, layout: str) -> None:
 
 @check("producer", "table-borrow", LAYOUTS, risky=True)
 def table_lends(p: Producer, layout: str) -> None:
-    array, _ = prepared(p, layout, "float32")
+    array = prepared(p, layout, "float32")
     same_as_method(array, exported(array, owned=False))
 
 
 @check("producer", "table-deleter", FEW, risky=True)
 def table_deleter(p: Producer, dtype: str) -> None:
-    array, wanted = prepared(p, "cube", dtype)
+    array, wanted, *kept = laid_out_and_filled(p, "cube", dtype)
+    del kept  # the memory must be kept by what the table gives
     taken = exported(array, owned=True)
     del array
     if wanted is not None and taken.view.device[0] == 1:
@@ -126,7 +127,7 @@ def table_deleter(p: Producer, dtype: str) -> None:
 
 @check("producer", "table-import", FEW, risky=True)
 def table_imports(p: Producer, dtype: str) -> None:
-    array, _ = prepared(p, "cube", dtype)
+    array = prepared(p, "cube", dtype)
     table = table_of(array)
     taken = exported(array, owned=True)
     try:

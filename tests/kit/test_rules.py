@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes as C
 import re
 import types
 from collections import Counter
@@ -194,6 +195,33 @@ def test_a_second_call_of_the_deleter_is_counted() -> None:
     kind = wrong_producers.wrong(wrong_producers.DeletesTwice)
     (found,) = check_producer(kind, only=r"^destructor-frees\[float32-bare").findings
     assert found.failed and "its deleter was called 2 times" in found.evidence
+
+
+class Zeros(wrong_producers.ExportsCopies):
+    def __init__(self, shape: Any, dtype: Any = "float32") -> None:
+        super().__init__(shape, dtype)
+        C.memset(self.memory, 0, C.sizeof(self.memory))
+
+
+def test_who_exports_copies_is_told_so_once() -> None:
+    """What was written into one copy was missed in the next, which was read after its end."""
+    only = "^(values|special-values|copy-true|copy-false|keeps-memory|zero-copy)"
+    special = {"ones": lambda: (wrong_producers.ExportsCopies((3,), "float32"), [0, 1, 2])}
+    report = check_producer(wrong_producers.wrong(Zeros, special=special), only=only)
+    assert {each.rule for each in report.wrong} == {"zero-copy"} and not report.errors, str(report)
+    (found,) = [each for each in report.findings if each.check == "values[whole-float32-bare]"]
+    told = "each export is a copy: what is written through one is not in the next"
+    assert (found.status, found.evidence) == (catalogue.NA, told)
+    assert ("special-values[special-0-bare]", catalogue.PASS) in {
+        (each.check, each.status) for each in report.findings
+    }
+
+
+def test_what_is_compared_is_kept_until_then() -> None:
+    """The export through which the kit had written went before the next was read."""
+    kind = wrong_producers.wrong(wrong_producers.ExportsOneCopy)
+    report = check_producer(kind, only=r"^values\[whole-float32")
+    assert {each.status for each in report.findings} == {catalogue.PASS}, str(report)
 
 
 def test_strides_in_bytes_are_named_as_such() -> None:

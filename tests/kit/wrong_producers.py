@@ -6,6 +6,7 @@ import collections
 import ctypes as C
 import math
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -312,12 +313,14 @@ class NullData(Right):
 
 
 class OneFurther(Right):
-    """Reads begin at the second element."""
+    """A struct of DLPack 0.x begins at the second element."""
+
+    def __init__(self, shape: Any = (2, 3), dtype: Any = "float32", **fields: Any) -> None:
+        wide = {"memory": caps.filled((math.prod(shape) + 1,), dtype)}
+        super().__init__(shape, dtype, **wide | fields)
 
     def _export(self, version: Any, **fields: Any) -> Any:
-        wide = (C.c_char * (2 * C.sizeof(self.memory)))()
-        C.memmove(wide, self.memory, C.sizeof(self.memory))
-        return super()._export(version, **fields | {"memory": wide, "start": 1})
+        return super()._export(version, **fields | ({} if version else {"start": 1}))
 
 
 class NoStream(Right):
@@ -355,6 +358,34 @@ class CopiesAlways(Right):
         if copy is False:
             return self._copied((1, 3) if max_version else None)
         return super().answer(max_version=max_version, copy=copy, **asked)
+
+
+class ExportsCopies(Right):
+    """Each export is a copy of its own, whose memory is poisoned when it goes."""
+
+    def answer(self, max_version: Any = None, copy: Any = None, **asked: Any) -> Any:
+        if copy is False:
+            raise BufferError("a copy is needed, and copy=False")
+        return self._copied((1, 3) if max_version else None)
+
+
+class ExportsOneCopy(ExportsCopies):
+    """All exports that live at a time share a copy, which is made anew when the last has gone."""
+
+    _copy: Any = None
+
+    def _copied(self, version: Any, flags: int = 0) -> Any:
+        array = self._copy and self._copy()
+        if array is None:
+            array = OwnCopy(self.shape, self.dtype, version=(1, 3))
+            C.memset(array.memory, 0, C.sizeof(array.memory))
+            self._copy = weakref.ref(array)
+        return array._export(version).capsule()
+
+
+class OwnCopy(Right):
+    def __del__(self) -> None:
+        caps.poison(self.memory)
 
 
 class ValueErrorForNoCopy(Right):
