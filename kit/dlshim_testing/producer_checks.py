@@ -215,8 +215,10 @@ def growth(p: Producer, dtype: str, ask: str, spend: Callable[[Any], None]) -> f
 #: which is 256 MB in AddressSanitizer; and another thread may give it back some seconds later.
 KEPT_BYTES, KEPT_SECONDS = 1 << 29, 4.0
 #: How arrays are given up -> the producers of which it is known that their memory stays.
-leaking: dict[Any, weakref.WeakSet[Producer]] = {leave: weakref.WeakSet()}
-leaking[consume] = weakref.WeakSet()
+LEAKING: dict[Any, weakref.WeakSet[Producer]] = {
+    leave: weakref.WeakSet(),
+    consume: weakref.WeakSet(),
+}
 
 
 def leaks(p: Producer, dtype: str, ask: str, spend: Callable[[Any], None]) -> bool:
@@ -226,17 +228,24 @@ def leaks(p: Producer, dtype: str, ask: str, spend: Callable[[Any], None]) -> bo
         raise NotApplicable("the memory that the process occupies cannot be told here")
     if growth(p, dtype, ask, spend) <= 0.5:
         return False
-    if p in leaking[spend]:
-        return True
+    if p not in LEAKING[spend] and goes_late(p, dtype, ask, spend, before):
+        return False
+    LEAKING[spend].add(p)
+    return True
+
+
+def goes_late(p: Producer, dtype: str, ask: str, spend: Callable[[Any], None], before: int) -> bool:
+    """Whether what was kept is bounded, or goes while nothing is done.
+
+    Freed memory may stay with the process for all that, but then it is used again."""
     while (kept := caps.resident_bytes() - before) < KEPT_BYTES:
         if growth(p, dtype, ask, spend) <= 0.5:
-            return False
+            return True
     end, later = time.monotonic() + KEPT_SECONDS, threading.Event()
-    while caps.resident_bytes() - before > kept // 2 and time.monotonic() < end:
+    while caps.resident_bytes() - before > kept // 2:
+        if time.monotonic() > end:
+            return growth(p, dtype, ask, spend) <= 0.5
         later.wait(0.05)
-    if caps.resident_bytes() - before <= kept // 2 or growth(p, dtype, ask, spend) <= 0.5:
-        return False
-    leaking[spend].add(p)
     return True
 
 
