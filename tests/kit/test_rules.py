@@ -217,6 +217,16 @@ def test_who_exports_copies_is_told_so_once() -> None:
     }
 
 
+def test_no_copy_is_judged_where_plain_exports_are_copies() -> None:
+    """The array's own memory was taken for a copy, as it was not that of a plain export."""
+    kind = wrong_producers.wrong(wrong_producers.CopiesUnlessAsked)
+    report = check_producer(kind, only="^copy-false")
+    assert report and not report.wrong and not report.errors, str(report)
+    kind = wrong_producers.wrong(wrong_producers.CopiesWhateverIsAsked)
+    (found,) = check_producer(kind, only=r"^copy-false\[whole-bare").findings
+    assert found.failed and found.evidence == "copy=False gives a copy"
+
+
 def test_what_is_compared_is_kept_until_then() -> None:
     """The export through which the kit had written went before the next was read."""
     kind = wrong_producers.wrong(wrong_producers.ExportsOneCopy)

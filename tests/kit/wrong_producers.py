@@ -369,6 +369,21 @@ class ExportsCopies(Right):
         return self._copied((1, 3) if max_version else None)
 
 
+class CopiesWhateverIsAsked(Right):
+    """Each export is a copy, for `copy=False` too."""
+
+    def answer(self, max_version: Any = None, **asked: Any) -> Any:
+        return self._copied((1, 3) if max_version else None)
+
+
+class CopiesUnlessAsked(Right):
+    """Each export is a copy, but for `copy=False`."""
+
+    def answer(self, max_version: Any = None, copy: Any = None, **asked: Any) -> Any:
+        version = (1, 3) if max_version else None
+        return self._export(version).capsule() if copy is False else self._copied(version)
+
+
 class ExportsOneCopy(ExportsCopies):
     """All exports that live at a time share a copy, which is made anew when the last has gone."""
 
