@@ -9,7 +9,7 @@ import re
 import sys
 from pathlib import Path
 
-from . import drivers
+from . import drivers, known
 from .catalogue import select
 from .rules import EDITIONS, NEED_DRIVER
 from .running import TargetError, check_consumer, check_producer, seconds
@@ -20,6 +20,13 @@ def expression(text: str) -> re.Pattern[str]:
         return re.compile(text)
     except re.error as error:
         raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from error
+
+
+def known_failures(text: str) -> list[known.Known]:
+    try:
+        return known.of_file(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def limit(text: str) -> float:
@@ -65,6 +72,10 @@ def main() -> int:
     parser.add_argument(
         "--dtypes", default="", metavar="NAMES", help="the only ones that the targets have"
     )
+    parser.add_argument(
+        "--known", default=[], type=known_failures, metavar="FILE",
+        help="a TOML file of known failures: [producer] and [consumer], 'check' = 'reason'",
+    )  # fmt: skip
     parser.add_argument("--json", type=Path, help="write every finding here")
     parser.add_argument(
         "--timeout", default=0, type=limit, metavar="SECONDS",
@@ -94,15 +105,17 @@ def main() -> int:
         reports += [check_consumer(target, **options) for target in asked.consumer]
     except TargetError as error:
         parser.error(str(error))
-    for report in reports:
-        print(report)
+    reports = [known.noted(report, asked.known) for report in reports]
+    stale = [*known.passed(asked.known, reports), *known.mended(asked.known, reports)]
+    for line in [*reports, *(f"{each.stale}: take it off the list" for each in stale)]:
+        print(line)
     if asked.json:
         rows = [
             report._asdict() | {"findings": [each._asdict() for each in report.findings]}
             for report in reports
         ]
         asked.json.write_text(json.dumps(rows, indent=1) + "\n")
-    return 0 if all(reports) else 1
+    return 0 if all(reports) and not stale else 1
 
 
 if __name__ == "__main__":

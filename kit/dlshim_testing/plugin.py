@@ -7,8 +7,6 @@ where no file is named on the command line, nothing else is collected.  The node
 
 from __future__ import annotations
 
-import difflib
-import fnmatch
 import os
 import shlex
 from collections.abc import Iterator
@@ -19,6 +17,7 @@ import pytest
 
 if TYPE_CHECKING:
     from .catalogue import Check, Finding
+    from .known import Known
     from .running import Report, Runner
 
 SIDES = ("producer", "consumer")
@@ -154,74 +153,26 @@ def insist_on_options(config: pytest.Config) -> None:
 
 def insist_on_checks(chosen: list[NodeId]) -> None:
     from .catalogue import checks
+    from .known import near
 
     for each in chosen:
         every = checks(each.side)
         if not any(map(each.names, every)):
-            near = difflib.get_close_matches(each.check, every, n=1)
-            cure = f"; a check of that name is {near[0]!r}" if near else ""
+            rules = [name.partition("[")[0] for name in every]
+            cure = near(each.check, every) or near(each.check, rules)
             raise pytest.UsageError(f"{each}: {each.check!r} is the name of no check{cure}")
-
-
-class Known(NamedTuple):
-    """A failure that is expected; the check may be a pattern with stars."""
-
-    side: str
-    check: str
-    reason: str
-    where: str
 
 
 def known_failures(config: pytest.Config) -> list[Known]:
     """What the ini file and --dlpack-known list; a line that means nothing ends the run."""
-    found = []
-    for line in config.getini("dlpack_known"):
-        side, _, rest = line.partition(" ")
-        name, colon, reason = rest.strip().partition(":")
-        if side not in SIDES or not colon:
-            raise pytest.UsageError(f"dlpack_known: {line!r} is not 'producer CHECK: reason'")
-        found.append(Known(side, name, reason.strip(), "dlpack_known"))
-    if file := config.getoption("dlpack_known"):
-        for side, names in read_toml(Path(file)).items():
-            if side not in SIDES or not isinstance(names, dict):
-                raise pytest.UsageError(f"{file}: [{side}] is neither [producer] nor [consumer]")
-            found += [Known(side, name, reason, file) for name, reason in names.items()]
-    for each in found:
-        insist_on_known(each)
-    return found
+    from . import known
 
-
-def insist_on_known(known: Known) -> None:
-    from .catalogue import checks
-
-    what = f"{known.where}: {known.side} {known.check!r}"
-    if not isinstance(known.reason, str) or not known.reason.strip():
-        raise pytest.UsageError(f"{what} has no reason: say why it fails, or which issue says so")
-    every = checks(known.side)
-    if any(matches(name, known.check) for name in every):
-        return
-    near = difflib.get_close_matches(known.check, every, n=1)
-    other = next(side for side in SIDES if side != known.side)
-    cure = f"; a check of that name is {near[0]!r}" if near else ""
-    if any(matches(name, known.check) for name in checks(other)):
-        cure = f"; it is one of a {other}"
-    raise pytest.UsageError(f"{what} is the name of no check{cure}")
-
-
-def read_toml(file: Path) -> dict[str, Any]:
     try:
-        import tomllib
-    except ImportError:  # CPython 3.10, where pytest brings this
-        import tomli as tomllib
-    try:
-        return tomllib.loads(file.read_text())
-    except (OSError, tomllib.TOMLDecodeError) as error:
-        raise pytest.UsageError(f"{file}: {error}") from error
-
-
-def matches(name: str, pattern: str) -> bool:
-    """A name, or a pattern whose only special character is the star."""
-    return name == pattern or fnmatch.fnmatchcase(name, pattern.replace("[", "[[]"))
+        found = known.of_lines(config.getini("dlpack_known"), "dlpack_known")
+        file = config.getoption("dlpack_known")
+        return found + (known.of_file(file) if file else [])
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from error
 
 
 class Conformance:
@@ -235,6 +186,8 @@ class Conformance:
         self.targets: list[Target] = []
         self.reports: dict[tuple[str, str], Report] = {}
         self.known = known_failures(config)
+        self.complete = True
+        """Whether the run came to its end."""
         source = getattr(config, "args_source", None)
         files = source is None or source.name == "ARGS"  # else the checks alone
         config.args = [each for each in config.args if files and not node_id_of(each)]
@@ -263,16 +216,19 @@ class Conformance:
         )
 
     def _marked(self, node: Target) -> Iterator[Item]:
+        from .known import listed
+
         for item in filter(self._is_chosen, node.collect()):
-            for known in self.known:
-                if known.side == node.side and matches(item.name, known.check):
-                    strict = item.name == known.check
-                    item.known = True
-                    item.add_marker(pytest.mark.xfail(reason=known.reason, strict=strict))
+            for known in listed(self.known, node.side, item.name):
+                item.known = True
+                item.add_marker(pytest.mark.xfail(reason=known.reason, strict=known.strict))
             yield item
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        over = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+        stopped = bool(session.shouldstop or session.shouldfail)
+        self.complete = session.exitstatus in over and not stopped
         for target in self.targets:
             if target.runner is not None:
                 target.runner.close()
@@ -280,23 +236,10 @@ class Conformance:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def mended(self) -> list[Known]:
-        """Patterns of which every check was run, some passed and none failed: a name without a
-        star fails as a strict xfail does."""
-        from .catalogue import NA, PASS, checks
+        """A name without a star fails as a strict xfail does."""
+        from .known import mended
 
-        stale = []
-        for known in self.known:
-            found = [
-                each.status
-                for report in self.reports.values()
-                if report.side == known.side
-                for each in report.findings
-                if matches(each.check, known.check)
-            ]
-            ran_all = sum(matches(name, known.check) for name in checks(known.side))
-            if "*" in known.check and PASS in found and {*found} <= {PASS, NA}:
-                stale += [known] if len(found) >= ran_all else []
-        return stale
+        return mended(self.known, self.reports.values())
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Iterator[None]:
@@ -318,19 +261,20 @@ class Conformance:
             report.findings.append(Finding(*found))
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        from .known import noted
         from .running import badge, rows
 
         for side, target in self.wanted:
             if (report := self.reports.get((side, target))) is None:
                 continue
             in_order(report)
+            report = noted(report, self.known)._replace(complete=self.complete)
             terminalreporter.section(f"DLPack {side} {target}", "-")
             terminalreporter.write_line(badge(report), green=bool(report), red=not report)
             for row in rows(report):
                 terminalreporter.write_line(row)
         for known in self.mended():
-            line = f"{known.where}: no check of {known.side} {known.check!r} fails any more"
-            terminalreporter.write_line(f"{line}: take it off the list", red=True)
+            terminalreporter.write_line(f"{known.stale}: take it off the list", red=True)
 
 
 def in_order(report: Report) -> None:

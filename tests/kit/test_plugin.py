@@ -250,6 +250,71 @@ def test_a_known_failure_of_a_should_is_expected_where_only_must_is_judged(
     assert "1 xfailed" in told and "issue 12" in told
 
 
+def test_a_run_that_ends_early_says_nothing_about_conformance(tmp_path: Path) -> None:
+    """A report of the first 243 checks said "conforms", and then why the run had ended."""
+    (tmp_path / "mine.py").write_text(
+        "from dlshim_testing import Producer\nfrom kit.wrong_producers import Right\n"
+        "target = Producer(Right, special={'x': lambda: 1 / 0})\n"
+        "zeros = Producer(Right)\n"
+    )
+    only = ("-k", "methods or special-values")
+    usage = pytest.ExitCode.USAGE_ERROR
+    told = run(tmp_path, "--dlpack-producer=mine:target", *only, returncode=usage)
+    assert "TargetError" in told and "special=['x'] fails: ZeroDivisionError" in told
+    assert "MUST 1/1" in told and "conform" not in told.partition("TargetError")[0]
+    assert "| the run ended before its last check: nothing is said about the whole" in told
+    (tmp_path / "test_own.py").write_text("def test_own():\n    assert 0\n")
+    options = ("--dlpack-producer=mine:zeros", "test_own.py", "-x", "-k", "test_own or methods")
+    assert "conforms" not in run(tmp_path, *options, returncode=1)
+
+
+def test_workers_of_xdist_do_not_call_half_a_run_conforming(tmp_path: Path) -> None:
+    pytest.importorskip("xdist", reason="this is about pytest-xdist")
+    (tmp_path / "mine.py").write_text(
+        "from dlshim_testing import Producer\nfrom kit.wrong_producers import Right\n"
+        "target = Producer(Right, special={'x': lambda: 1 / 0})\n"
+    )
+    options = ("--dlpack-producer=mine:target", "-k", "methods or shape or special-values")
+    stopped = pytest.ExitCode.INTERRUPTED
+    told = run(tmp_path, *options, "-p", "xdist", "-n", "2", returncode=stopped)
+    assert "TargetError" in told and "| conforms" not in told
+    assert "| the run ended before its last check" in told
+
+
+def test_known_failures_are_counted_and_the_rest_conforms(tmp_path: Path) -> None:
+    """pytest was green, and its report said "does not conform"."""
+    (tmp_path / "known.toml").write_text(KNOWN)
+    target = f"--dlpack-producer={PRODUCERS}:copies_without_flag"
+    only = ("-k", "methods or copied-flag[whole]")
+    told = run(tmp_path, target, *only, "--dlpack-known=known.toml")
+    assert "MUST 1/2 (1 known) | 0 not applicable | conforms but for known failures" in told
+    assert "known MUST copied-flag[whole]: " in told
+    assert "| does not conform" in run(tmp_path, target, *only, returncode=1)
+
+
+def test_the_command_takes_the_list_of_known_failures(tmp_path: Path) -> None:
+    """Its exit status was 1 whatever was known."""
+    (tmp_path / "known.toml").write_text(KNOWN)
+    (tmp_path / "one.toml").write_text('[producer]\n"copied-flag[whole]" = "issue 12"\n')
+    (tmp_path / "bad.toml").write_text('[producer]\n"copied-flags[*]" = "issue 12"\n')
+    wrong, right = (f"{PRODUCERS}:{name}" for name in ("copies_without_flag", "right"))
+
+    def command(target: str, file: str, returncode: int) -> tuple[str, str]:
+        options = ("--producer", target, "--only", "methods|copied-flag", "--known", file)
+        return python_m(tmp_path, "dlshim_testing", *options, returncode=returncode)
+
+    told = command(wrong, "known.toml", 0)[0]
+    assert "conforms but for known failures" in told and " known)" in told
+    assert "does not conform" in command(wrong, "one.toml", 1)[0]
+    told = command(right, "known.toml", 1)[0]
+    assert "known.toml: no check of producer 'copied-flag[*]' fails any more: take" in told
+    told = command(right, "one.toml", 1)[0]
+    assert "one.toml: no check of producer 'copied-flag[whole]' fails any more: take" in told
+    told = command(right, "bad.toml", 2)[1]
+    assert "argument --known: bad.toml: producer 'copied-flags[*]' is the name of no check" in told
+    assert "argument --known: no.toml: " in command(right, "no.toml", 2)[1]
+
+
 def test_a_crash_is_a_finding_and_the_rest_still_runs(tmp_path: Path) -> None:
     told = run(
         tmp_path,
