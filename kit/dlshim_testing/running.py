@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import importlib
+import itertools
 import json
 import os
 import selectors
@@ -43,6 +44,13 @@ CRASHES = 2  # of one rule in one case; what else is like it is not run any more
 HANGS = 3  # of one target, of which nothing else is run then
 TIMEOUT = 120.0  # seconds that one check, or the import of a library, may take
 GRACE = 10.0  # seconds in which a child ends by itself
+WRITTEN = 12  # lines that are shown of what a child wrote before it ended
+#: What a child says that it is at before the first check (`worker`).
+DOING = {
+    "import": "the target was imported",
+    "claims": "the target was asked what it claims, by its first export or import; "
+    "--dlpack-claims 2023.12 (pytest) or --claims 2023.12 (python -m) goes on with the checks",
+}
 
 
 def seconds(text: str | float) -> float:
@@ -176,6 +184,12 @@ def search_path() -> list[str]:
     return list(dict.fromkeys(paths))
 
 
+def before_c_stack(lines: list[str]) -> list[str]:
+    """What a child wrote, without that with which faulthandler ends: long lists of C code."""
+    ends = ("Current thread's C stack trace", "Extension modules:")
+    return list(itertools.takewhile(lambda line: not line.startswith(ends), lines))
+
+
 class Elsewhere:
     """Runs checks in a child process, and in another one after a crash."""
 
@@ -185,6 +199,7 @@ class Elsewhere:
             options["driver"] = (driver, str(drivers.built(driver)))
         self._limit = seconds(options.pop("timeout", TIMEOUT))
         self._options = {"claims": claims, "timeout": self._limit} | options
+        self._options["start"] = max(TIMEOUT, self._limit)
         self._child: subprocess.Popen[bytes] | None = None
         self._said: Any = None
         self._hangs = False
@@ -204,14 +219,25 @@ class Elsewhere:
             stdout=subprocess.PIPE,
             stderr=self._said,
             env=environment,
+            bufsize=0,  # several lines may come at once, and select() sees no buffer
         )
         self._send(self._options)
-        answer = self._answer()
+        doing, answer = "its process began", self._answer(self._options["start"])
+        while answer and "at" in answer:
+            doing, answer = DOING[answer["at"]], self._answer(self._limit)
         if answer is None or "error" in answer:
-            text = answer["error"] if answer else self._last_words()
+            text = answer["error"] if answer else self._failed_start(doing)
             self.close()
             raise TargetError(f"{self.target}: {text}")
         self.claims = self._options["claims"] = answer["claims"]
+
+    def _failed_start(self, doing: str) -> str:
+        """What happened while the target was got ready, and what the process wrote last."""
+        words = self._last_words()
+        written = [] if self._hangs else self._written()
+        lines = [line for line in before_c_stack(written) if "<frozen " not in line][-WRITTEN:]
+        wrote = ["The last that it wrote:", *(f"  {line}" for line in lines)] if lines else []
+        return "\n".join([f"{words}, while {doing}", *wrote])
 
     def _send(self, message: Any) -> None:
         assert self._child and self._child.stdin
@@ -219,16 +245,31 @@ class Elsewhere:
             self._child.stdin.write(json.dumps(message).encode() + b"\n")
             self._child.stdin.flush()
 
-    def _answer(self) -> Any:
+    def _answer(self, limit: float) -> Any:
         """What the child says; None where it died or hangs."""
         assert self._child and self._child.stdout
         with selectors.DefaultSelector() as selector:
             selector.register(self._child.stdout, selectors.EVENT_READ)
-            self._hangs = not selector.select(self._limit)
+            self._hangs = not selector.select(limit)
         if self._hangs:
             return None
         line = self._child.stdout.readline()
-        return json.loads(line) if line.endswith(b"\n") else None
+        if line.endswith(b"\n"):
+            return json.loads(line)
+        # A child that hangs ends by itself, which may be seen before the limit is.
+        written = self._written()
+        self._hangs = self._child.returncode == 1 and any(
+            each.startswith("Timeout (") for each in written
+        )
+        return None
+
+    def _written(self) -> list[str]:
+        """The lines that the child wrote on stdout and stderr; it has ended."""
+        assert self._child
+        self._child.wait()
+        self._said.seek(0)
+        text = self._said.read().decode(errors="replace")
+        return [line[:200] for line in text.splitlines() if line.strip()]
 
     def _last_words(self) -> str:
         """How the child ended, or where it hangs; there is no child afterwards."""
@@ -240,8 +281,7 @@ class Elsewhere:
             ended = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
         except ValueError:
             ended = f"by signal {-code}"
-        self._said.seek(0)
-        lines = self._said.read().decode(errors="replace").strip().splitlines()
+        lines = self._written()
         words = [line for line in lines if "Fatal Python" in line or "terminate" in line]
         return " ".join(["the process ended", ended, *(words or lines)[-1:]])[:300]
 
@@ -267,7 +307,7 @@ class Elsewhere:
         if self._child is None:
             self._begin()
         self._send(one.name)
-        answer = self._answer()
+        answer = self._answer(self._limit)
         if answer is not None and "error" in answer:
             raise TargetError(f"{self.target}: {answer['error']}")
         if answer is not None:

@@ -30,17 +30,21 @@ def main(side: str, target: str) -> None:
 
     options = {name: value for name, value in json.loads(sys.stdin.readline()).items() if value}
     limit = options.pop("timeout") + AFTER
-    faulthandler.dump_traceback_later(limit, exit=True)
+    faulthandler.dump_traceback_later(options.pop("start") + AFTER, exit=True)
     try:
         if driver := options.pop("driver", None):
             drivers.start(*driver)  # before anything looks for libcuda
+        every = checks(side)
+        answer({"at": "import"})
+        faulthandler.dump_traceback_later(limit, exit=True)
         partner_of: Callable[..., Any] = producer_of if side == "producer" else consumer_of
         partner = partner_of(target, **options)
+        answer({"at": "claims"})
+        faulthandler.dump_traceback_later(limit, exit=True)
         answer({"claims": partner.claims})
     except Exception as error:
         answer({"error": said(error)})
         return
-    every = checks(side)
     # A library's own objects need not be walked by the collections of every check.
     gc.collect()
     gc.freeze()

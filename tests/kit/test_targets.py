@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ from typing import Any
 import pytest
 
 from dlshim_testing import check_consumer, check_producer
+from dlshim_testing.catalogue import checks
 from dlshim_testing.partner import Consumer, Producer
 from dlshim_testing.running import TargetError
 from drivers.library import compiler
@@ -220,6 +224,56 @@ def test_the_error_of_a_function_that_makes_nothing_is_shown() -> None:
     assert "unexpected keyword argument 'dtype'" in found.evidence
 
 
+ABORTS = """
+import os, sys
+from kit.wrong_producers import Right
+
+class Aborts(Right):
+    def __dlpack__(self, **asked):
+        if {when}:
+            print("double free", file=sys.stderr, flush=True)
+            os.abort()
+        return super().__dlpack__(**asked)
+if {imported}:
+    os.abort()
+"""
+
+
+def test_a_crash_at_the_first_export_says_what_was_done_and_what_goes_on(tmp_path: Path) -> None:
+    """Nothing was told but "the process ended by SIGABRT Fatal Python error: Aborted"."""
+    (tmp_path / "mine.py").write_text(
+        ABORTS.format(when="asked == {'max_version': (1, 0)}", imported=0)
+    )
+    command = ("dlshim_testing", "--producer=mine:Aborts", "--only=^(methods|dtype)")
+    out, told = python_m(tmp_path, *command, returncode=2)
+    assert not out and "mine:Aborts: the process ended by SIGABRT" in told
+    assert "while the target was asked what it claims, by its first export" in told
+    assert "--dlpack-claims 2023.12 (pytest) or --claims 2023.12 (python -m) goes on" in told
+    assert "The last that it wrote:\n  double free\n" in told
+    assert f'  File "{tmp_path}/mine.py", line 9 in __dlpack__\n' in told
+    out, _ = python_m(tmp_path, *command, "--claims=2023.12", returncode=1)
+    assert " CRASH" in out and not re.search(r"MUST 0/", out) and "does not conform" in out
+
+
+def test_after_two_crashes_the_like_of_them_are_not_run(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(ABORTS.format(when="1", imported=0))
+    command = ("dlshim_testing", "--producer=mine:Aborts", "--claims=2023.12", "--json=x.json")
+    python_m(tmp_path, *command, "--only=^values.(whole|cube)", returncode=1)
+    (report,) = json.loads((tmp_path / "x.json").read_text())
+    crashed, skipped = Counter[str](), Counter[str]()
+    groups = {name: one.group for name, one in checks("producer").items()}
+    for each in report["findings"]:
+        (crashed if each["status"] == "crash" else skipped)[groups[each["check"]]] += 1
+    assert max(crashed.values()) == 2 and max(skipped.values()) > 2
+
+
+def test_a_crash_at_the_import_says_so(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(ABORTS.format(when="0", imported=1))
+    told = run(tmp_path, "--dlpack-producer=mine:Aborts", returncode=pytest.ExitCode.USAGE_ERROR)
+    assert "while the target was imported" in told and 'mine.py", line 12 in <module>' in told, told
+    assert "asked what it claims" not in told
+
+
 def test_the_command_has_the_name_of_the_public_module_too(tmp_path: Path) -> None:
     """It did nothing, and ended with 0."""
     told = python_m(tmp_path, "dlshim.testing", "--producer", "no_such:target", returncode=2)
@@ -251,7 +305,9 @@ chosen._send('methods')
 print(chosen._child.pid, flush=True)
 os.kill(os.getpid(), 9)
 """
-LIMIT = "5"  # a process of checks must begin in it on a busy machine
+#: The start of Python and of the kit does not count: a busy machine must do no more in this time
+#: than import mine.py, or one check that takes a thousandth of it.
+LIMIT = "5"
 ALWAYS = ("dlshim_testing", "--producer=mine:AlwaysHangs", f"--timeout={LIMIT}")
 ALWAYS += ("--only=^(dtype|shape)",)
 #: A test of this file -> the command whose end it looks at.
@@ -314,6 +370,7 @@ def test_a_target_that_hangs_when_it_is_asked_what_it_claims_ends_the_run(ended:
     status, _, told = ended
     assert status == 2, told
     assert f"mine:AlwaysHangs: no answer within {LIMIT} seconds: File " in told
+    assert "while the target was asked what it claims, by its first export" in told
 
 
 def test_a_child_ends_by_itself_where_nobody_waits_for_it(ended: Any) -> None:
