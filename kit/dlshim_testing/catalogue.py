@@ -127,13 +127,32 @@ def level_of(rule: Rule, claims: str) -> str:
     return rule.level if rule.since <= claims else "noted"
 
 
+#: The keyword of `Producer` with which a target gives the arrays of these rules.
+GIVEN = {
+    "special-values": "special",
+    "refusals": "refused",
+    "refused-freed": "refused",
+    "not-exported": "refused",
+    "table-refusals": "refused",
+    "read-only-flag": "read_only",
+    "read-only-legacy": "read_only",
+}
+
+
+def why_not(one: Check, reason: str) -> str:
+    """Why a case cannot be made, and how the target can give it where that is what is missing."""
+    missing = reason.startswith(("no such array was given", "no way is known"))
+    keyword = GIVEN.get(one.rule.name) if missing else None
+    return f"{reason}: give one, Producer(..., {keyword}=...)" if keyword else reason
+
+
 def outcome(one: Check, partner: Any) -> Finding:
     """Runs one check in this process; TargetError where the target is wrong."""
     try:
         one.run(partner)
         status, evidence = PASS, ""
     except NotApplicable as reason:
-        status, evidence = NA, str(reason)
+        status, evidence = NA, why_not(one, str(reason))
     except Broken as found:
         status, evidence = FAIL, str(found)
     except TargetError:

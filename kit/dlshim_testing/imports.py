@@ -117,7 +117,7 @@ def observe(result: Any) -> Seen:
             return Seen(view.shape, view.dtype, elements, view.element_zero, read_only)
         except Exception as error:
             why.append(said(error))
-    raise NotApplicable(f"the result, a {type(result).__name__}, cannot be read: {why[-1]}")
+    raise NotApplicable(f"the result, of type {type(result).__name__}, cannot be read: {why[-1]}")
 
 
 def _by_dlshim(result: Any) -> Any:

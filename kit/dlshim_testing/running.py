@@ -41,6 +41,7 @@ from .catalogue import (
 from .partner import Consumer, Producer, consumer_of, producer_of, said
 
 CRASHES = 2  # of one rule in one case; what else is like it is not run any more
+MANY = 20  # checks that are skipped for one reason, which is told then
 HANGS = 3  # of one target, of which nothing else is run then
 TIMEOUT = 120.0  # seconds that one check, or the import of a library, may take
 GRACE = 10.0  # seconds in which a child ends by itself
@@ -98,7 +99,16 @@ class Report(NamedTuple):
             return "does not conform"
         if not self.complete:
             return "the run ended before its last check: nothing is said about the whole"
-        return "conforms but for known failures" if self.failed or self.errors else "conforms"
+        held = "conforms but for known failures" if self.failed or self.errors else "conforms"
+        every = {each.rule for each in self.findings}
+        count = len(self.not_judged)
+        return f"{held}; {count} of {len(every)} rules not judged" if count else held
+
+    @property
+    def not_judged(self) -> list[str]:
+        """The rules of which no check applies."""
+        judged = {each.rule for each in self.findings if each.status != NA}
+        return [name for name in dict.fromkeys(e.rule for e in self.findings) if name not in judged]
 
     def __str__(self) -> str:
         return "\n".join([badge(self), *(f"  {line}" for line in rows(self))])
@@ -140,6 +150,22 @@ def rows(report: Report) -> Iterator[str]:
         yield f"{level} {first.check}: {first.evidence}{more}"
         if first.quote:
             yield f'    {first.source}: "{first.quote}"'
+    yield from skipped(report)
+
+
+def skipped(report: Report) -> Iterator[str]:
+    """Why rules were not judged, or many checks not run; one line for each reason."""
+    groups: dict[str, list[Finding]] = collections.defaultdict(list)
+    rest = {*report.not_judged}
+    for each in report.findings:
+        if each.status == NA:
+            groups[each.evidence].append(each)
+    for reason, group in sorted(groups.items(), key=lambda pair: -len(pair[1])):
+        named = list(dict.fromkeys(each.rule for each in group if each.rule in rest))
+        rest -= {*named}
+        if named or len(group) >= MANY:
+            of = f"; no check of {', '.join(named)} was run" if named else ""
+            yield f"not applicable {len(group)}: {reason}{of}"
 
 
 class Runner(Protocol):

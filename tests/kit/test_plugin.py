@@ -315,6 +315,25 @@ def test_the_command_takes_the_list_of_known_failures(tmp_path: Path) -> None:
     assert "argument --known: no.toml: " in command(right, "no.toml", 2)[1]
 
 
+def test_the_report_names_what_was_not_judged(tmp_path: Path) -> None:
+    """It said "conforms" of a library of which hardly anything could be asked."""
+    (tmp_path / "mine.py").write_text(
+        "from kit.wrong_producers import Right\n"
+        "class Image(Right):\n"
+        "    def __getitem__(self, at):\n"
+        "        raise TypeError('not subscriptable')\n"
+    )
+    only = ("-k", "methods or values or not-exported or read-only-flag or refused-freed", "-rs")
+    told = run(tmp_path, "--dlpack-producer=mine:Image", *only)
+    assert "| conforms; 4 of 6 rules not judged" in told, told
+    why = "the library does not index like this: TypeError: not subscriptable"
+    assert re.search(rf"not applicable [1-9]\d+: {why}", told), told
+    missing = "no such array was given: give one, Producer(..., {}=...); no check of {} was run"
+    assert missing.format("special", "special-values") in told
+    assert missing.format("refused", "refused-freed, not-exported") in told
+    assert "SKIPPED" in told and "Producer(..., refused=...)" in told
+
+
 def test_a_crash_is_a_finding_and_the_rest_still_runs(tmp_path: Path) -> None:
     told = run(
         tmp_path,
