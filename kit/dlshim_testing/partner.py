@@ -203,8 +203,15 @@ class Producer:
             if array is None:
                 failures.append((False, "the function gives None"))
                 continue
-            if not keywords and len(arguments) == 1 and dtype != self.usual():
+            by_shape_alone = not keywords and len(arguments) == 1
+            if by_shape_alone and dtype != self.usual():
                 break
+            if by_shape_alone and (why := wraps_the_shape(array)):
+                raise NotApplicable(
+                    f"the target {name_of(self._make)} does not take (shape, dtype): called with "
+                    f"the shape alone, it gives an object that has no device ({why}); name a "
+                    f"function of a shape and a dtype"
+                )
             if (made := dtype_name(array)) not in ("", dtype):
                 said_no = [why for of_the_call, why in failures if not of_the_call]
                 raise NotApplicable(
@@ -221,6 +228,24 @@ class Producer:
             return array
         _, why = min(failures, key=lambda failure: failure[0])  # the first of the library's own
         raise NotApplicable(f"the library makes no {dtype} of shape {shape}: {why}")
+
+
+def name_of(function: Any) -> str:
+    return str(getattr(function, "__qualname__", None) or type(function).__name__)
+
+
+def wraps_the_shape(array: Any) -> str:
+    """Why this is no array but an object around the tuple that it was made of; else nothing.
+
+    A class of arrays whose constructor takes an array is no producer.
+    """
+    try:
+        array.__dlpack_device__()
+    except AttributeError as error:
+        return said(error) if isinstance(error.obj, tuple) else ""
+    except Exception:
+        return ""
+    return ""
 
 
 def is_of_the_call(error: Exception) -> bool:

@@ -187,6 +187,36 @@ def test_a_node_id_of_no_check_ends_the_run(tmp_path: Path) -> None:
     told = refused(tmp_path, failing(tmp_path), "producer::mine:zeros::copied-flag[hole]")
     assert "'copied-flag[hole]' is the name of no check; a check of that name is " in told
     assert "'copied-flag[whole]'" in told
+    told = refused(tmp_path, failing(tmp_path), "producer::mine:zeros::valuse")
+    assert "'valuse' is the name of no check; a check of that name is 'values'" in told
+
+
+def test_the_page_has_the_number_of_checks() -> None:
+    """It said 1350, and pytest ran more."""
+    from dlshim_testing import catalogue
+
+    page = (KIT.parent / "docs" / "testing.rst").read_text()
+    (number,) = re.findall(r"It puts more than (\d+) named checks to", page)
+    count = sum(len(catalogue.checks(side)) for side in ("producer", "consumer"))
+    assert int(number) == count // 100 * 100, f"there are {count}"
+
+
+def test_a_check_that_fails_itself_fails_its_test_at_every_level(tmp_path: Path) -> None:
+    """As the page says: it found nothing out."""
+    (tmp_path / "mine.py").write_text(
+        "from kit.wrong_producers import Right\n"
+        "class Odd(Right):\n"
+        "    def __dlpack__(self, *stream, **asked):\n"
+        "        if stream:\n"
+        "            raise AssertionError('stream')\n"
+        "        return super().__dlpack__(**asked)\n"
+    )
+    options = ("--dlpack-producer=mine:Odd", "--dlpack-claims=2021.12", "-k", "keyword-only")
+    told = run(tmp_path, *options, returncode=1)
+    assert "1 failed" in told and "error (noted): AssertionError: stream" in told
+    assert "1 checks failed themselves | does not conform" in told
+    page = " ".join((KIT.parent / "docs" / "testing.rst").read_text().split())
+    assert "It fails its test at every level, also where what it asks is only noted" in page
 
 
 def test_pytest_lists_and_counts_the_checks(tmp_path: Path) -> None:

@@ -224,6 +224,28 @@ def test_the_error_of_a_function_that_makes_nothing_is_shown() -> None:
     assert "unexpected keyword argument 'dtype'" in found.evidence
 
 
+class Wraps:
+    """A class of arrays that are made of another array."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __dlpack__(self, **asked: Any) -> Any:
+        return self._array.__dlpack__(**asked)
+
+    def __dlpack_device__(self) -> Any:
+        return self._array.__dlpack_device__()
+
+
+def test_a_class_that_takes_an_array_is_no_producer() -> None:
+    """Each check failed with "'tuple' object has no attribute '__dlpack__'"."""
+    report = check_producer(Wraps)
+    assert not report.wrong, str(report)
+    told = "the target Wraps does not take (shape, dtype): called with the shape alone"
+    assert any(told in each.evidence for each in report.errors), str(report)
+    assert not any(each.status == "pass" and "float32" in each.check for each in report.findings)
+
+
 ABORTS = """
 import os, sys
 from kit.wrong_producers import Right
