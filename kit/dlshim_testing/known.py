@@ -82,8 +82,11 @@ def near(name: str, names: Iterable[str]) -> str:
 def read_toml(file: Path) -> dict[str, Any]:
     try:
         import tomllib
-    except ImportError:  # CPython 3.10, where pytest brings this
-        import tomli as tomllib
+    except ImportError:  # CPython 3.10, where pytest brings the other one
+        try:
+            import tomli as tomllib
+        except ImportError:
+            raise ValueError(f"{file}: Python 3.10 reads TOML with tomli: install it") from None
     try:
         return tomllib.loads(file.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

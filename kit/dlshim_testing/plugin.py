@@ -270,7 +270,8 @@ class Conformance:
             in_order(report)
             report = noted(report, self.known)._replace(complete=self.complete)
             terminalreporter.section(f"DLPack {side} {target}", "-")
-            terminalreporter.write_line(badge(report), green=bool(report), red=not report)
+            holds = bool(report) and report.complete
+            terminalreporter.write_line(badge(report), green=holds, red=not report)
             for row in rows(report):
                 terminalreporter.write_line(row)
         for known in self.mended():

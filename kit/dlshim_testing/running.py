@@ -160,6 +160,8 @@ def skipped(report: Report) -> Iterator[str]:
     for each in report.findings:
         if each.status == NA:
             groups[each.evidence].append(each)
+    if len(groups) == 1 and report.count(NA) == len(report.findings):
+        return  # the badge says it
     for reason, group in sorted(groups.items(), key=lambda pair: -len(pair[1])):
         named = list(dict.fromkeys(each.rule for each in group if each.rule in rest))
         rest -= {*named}
