@@ -37,6 +37,7 @@ DEMANDED = {
     },
     "macos": {
         "names of two levels": True,
+        "calls have their pointers": True,
         "run path": False,
         "exports": ["PyInit__core"],
     },
@@ -116,6 +117,7 @@ def read_mach_o(path: Path) -> Binary:
     asked = [name[1:] for name in names if name.startswith("_")]
     says = {
         "names of two levels": bool(header.header.flags & MH_TWOLEVEL),
+        "calls have their pointers": calls_have_their_pointers(path.read_bytes(), header.commands),
         "signed": LC_CODE_SIGNATURE in commands,
         "stack protector": "__stack_chk_fail" in asked,
         "run path": LC_RPATH in commands,
@@ -124,3 +126,23 @@ def read_mach_o(path: Path) -> Binary:
         "needs": sorted(name for _, _, name in header.walkRelocatables()),
     }
     return Binary(says, *by_owner(iter(asked)))
+
+
+def calls_have_their_pointers(file: bytes, commands: list[Any]) -> bool:
+    """Whether a Mach-O file names the same functions for its calls as for the pointers that these
+    go through.
+
+    zig leaves chance bytes at the end of that table where the loader is to fill in an address of
+    our own.  Two builds then differ.  The cure is DLS_EXTERN in the header that declares it.
+    """
+    from macholib.mach_o import LC_DYSYMTAB, LC_SEGMENT_64
+
+    (table,) = [each for command, each, _ in commands if command.cmd == LC_DYSYMTAB]
+    segments = [each for command, _, each in commands if command.cmd == LC_SEGMENT_64]
+    sections = {each.sectname.rstrip(b"\0"): each for segment in segments for each in segment}
+
+    def names(section: bytes, width: int) -> bytes:
+        start = table.indirectsymoff + 4 * sections[section].reserved1
+        return file[start : start + 4 * (sections[section].size // width)]
+
+    return names(b"__la_symbol_ptr", 8) == names(b"__stubs", sections[b"__stubs"].reserved2)

@@ -14,7 +14,7 @@
 
 /* Test switch: false = always translate.  The fast path is then closed, so that the
  * same tests run on the full record. */
-extern atomic_bool dls_hand_on_allowed;
+DLS_EXTERN atomic_bool dls_hand_on_allowed;
 
 static inline bool
 dls_fast_is_open(void)

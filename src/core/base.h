@@ -17,14 +17,17 @@
  * DLS_RARE(condition): the condition, which seldom holds.
  * DLS_KNOWN(value): true where the compiler knows the value after inlining.
  *
- * DLS_UNUSED(parameter) is no speed mark: the function has the parameter for the sake
- * of its type, and does not use it. */
+ * Two are no speed marks.  DLS_UNUSED(parameter): the function has the parameter for
+ * the sake of its type, and does not use it.  DLS_EXTERN: in place of "extern" before a
+ * variable, and before a function whose address is taken.  It is in this library, so
+ * that the loader fills in no address of it. */
 #if defined(__GNUC__) || defined(__clang__)
 #define DLS_FLAT __attribute__((flatten))
 #define DLS_COLD __attribute__((cold, noinline))
 #define DLS_APART __attribute__((noinline))
 #define DLS_RARE(condition) __builtin_expect(!!(condition), 0)
 #define DLS_KNOWN(value) __builtin_constant_p(value)
+#define DLS_EXTERN extern __attribute__((visibility("hidden")))
 #define DLS_UNUSED(parameter) unused_##parameter __attribute__((unused))
 #else
 #define DLS_FLAT
@@ -32,6 +35,7 @@
 #define DLS_APART
 #define DLS_RARE(condition) (condition)
 #define DLS_KNOWN(value) 0
+#define DLS_EXTERN extern
 #define DLS_UNUSED(parameter) unused_##parameter
 #endif
 

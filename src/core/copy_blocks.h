@@ -5,4 +5,4 @@
 
 /* Where the rows of the source are nearer to each other than its columns: by blocks, so
  * that a cache line of either side is used up while it is there. */
-void dls_copy_across(char *to, const char *from, const dls_plane *plane);
+DLS_EXTERN void dls_copy_across(char *to, const char *from, const dls_plane *plane);

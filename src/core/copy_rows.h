@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base.h"
+
 /* Rows x columns items.  The columns of a row are dense in the destination. */
 typedef struct {
     int64_t rows, columns; /* at least 1 */
@@ -15,7 +17,7 @@ typedef struct {
 } dls_plane;
 
 /* Row by row, each by the loop for its step and the size of its items. */
-void dls_copy_rows(char *to, const char *from, const dls_plane *plane);
+DLS_EXTERN void dls_copy_rows(char *to, const char *from, const dls_plane *plane);
 
 /* The first `unit` of `total` bytes are there; fill the others with them, over and
  * over. */

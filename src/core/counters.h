@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base.h"
+
 /* X(member): handed_on = a producer's own capsule or tensor given untouched;
  * translated = a new struct; copied = copies that were made; taken = foreign tensors
  * that became ours; live = structs of ours whose deleter has not run. */
@@ -22,7 +24,7 @@ typedef struct {
 typedef struct {
     _Alignas(64) dls_counter_block block;
 } dls_counter_line;
-extern dls_counter_line dls_counters[DLS_COUNTER_BLOCKS];
+DLS_EXTERN dls_counter_line dls_counters[DLS_COUNTER_BLOCKS];
 /* The block of this thread. */
 dls_counter_block *dls_counter_block_here(void);
 
@@ -37,7 +39,7 @@ dls_counter_block *dls_counter_block_here(void);
 int64_t dls_counter_sum(size_t offset);
 
 #else
-extern dls_counter_block dls_counters;
+DLS_EXTERN dls_counter_block dls_counters;
 
 /* Exact while the GIL is held, or for one thread: a relaxed load and store takes three
  * instructions, an atomic add twenty cycles.  `live` changes on any thread, so it is

@@ -4,6 +4,8 @@
 
 #include <stdatomic.h>
 
+#include "core/base.h"
+
 /* A lock is held for a few instructions only, never around a call, and never two at a
  * time.  All locks are listed here, so that a fork can wait until none is held. */
 typedef enum {
@@ -20,7 +22,7 @@ typedef enum {
     DLS_LOCKS
 } dls_lock;
 
-extern atomic_flag dls_lock_flags[DLS_LOCKS];
+DLS_EXTERN atomic_flag dls_lock_flags[DLS_LOCKS];
 
 static inline void
 dls_lock_take(dls_lock lock)
@@ -49,5 +51,5 @@ dls_lock_give(dls_lock lock)
 /* Take all locks before a fork, give them back after it in both processes.  What the
  * locks protect is then whole in the child, and no lock there is held by a thread that
  * the child does not have. */
-void dls_lock_take_all(void);
-void dls_lock_give_all(void);
+DLS_EXTERN void dls_lock_take_all(void);
+DLS_EXTERN void dls_lock_give_all(void);

@@ -23,8 +23,8 @@ typedef struct {
     PyObject *objects[DLS_FREELIST_ROOM];
 } dls_freelist;
 
-extern dls_freelist dls_freelist_producers;
-extern dls_freelist dls_freelist_tensors[DLS_FREELIST_NDIM + 1]; /* at [ndim] */
+DLS_EXTERN dls_freelist dls_freelist_producers;
+DLS_EXTERN dls_freelist dls_freelist_tensors[DLS_FREELIST_NDIM + 1]; /* at [ndim] */
 
 /* At each import: use the lists from now on, until Py_Finalize.  alone: no
  * subinterpreter has imported this; else the lists are closed. */

@@ -43,11 +43,11 @@ typedef enum {
     DLS_PROTOCOL_LIST(DLS_PROTOCOL_ENUM) DLS_PROTOCOL_COUNT
 } dls_protocol;
 
-extern const char dls_protocol_names[DLS_PROTOCOL_COUNT][32];
+DLS_EXTERN const char dls_protocol_names[DLS_PROTOCOL_COUNT][32];
 
 /* DLS_NAME_INDEX_* of a protocol's attribute, or DLS_NAME_INDEX_NONE. */
 enum { DLS_NAME_INDEX_NONE = -1 };
-extern const int8_t dls_protocol_attributes[DLS_PROTOCOL_COUNT];
+DLS_EXTERN const int8_t dls_protocol_attributes[DLS_PROTOCOL_COUNT];
 
 /* A call form: through which protocol, with which keywords, and what it answers. */
 typedef struct {

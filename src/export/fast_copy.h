@@ -7,8 +7,8 @@
 #include "exchange/producer_object.h"
 
 /* from_dlpack(source, copy=True).  A count of the plan is stolen. */
-PyObject *dls_fast_tensor_copy(dls_state *state, dls_plan *plan, PyObject *source,
-                               unsigned form);
+DLS_EXTERN PyObject *dls_fast_tensor_copy(dls_state *state, dls_plan *plan,
+                                          PyObject *source, unsigned form);
 
 /* __dlpack__ of a Producer without options, asked as dls_request_is_copy says. */
 PyObject *dls_fast_capsule_copy(dls_producer *self, PyObject *const *args,

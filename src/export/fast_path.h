@@ -45,8 +45,8 @@ PyObject *dls_fast_capsule(dls_producer *self, PyObject *const *args, PyObject *
 /* from_dlpack without keywords, of an object whose type has this plan (a count,
  * stolen).
  */
-PyObject *dls_fast_tensor(dls_state *state, dls_plan *plan, PyObject *source,
-                          unsigned form);
+DLS_EXTERN PyObject *dls_fast_tensor(dls_state *state, dls_plan *plan, PyObject *source,
+                                     unsigned form);
 
 /* Is it a Tensor that can be exported as it stands: plain host memory without flags? */
 static inline bool

@@ -8,7 +8,7 @@
 
 #include "exchange/exchange.h"
 
-extern atomic_bool dls_track_is_on;
+DLS_EXTERN atomic_bool dls_track_is_on;
 
 static inline bool
 dls_track_wants(const void *made)

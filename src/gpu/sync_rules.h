@@ -7,6 +7,7 @@
 #pragma once
 
 #include "abi/dlpack_abi.h"
+#include "core/base.h"
 #include "core/sync_words.h"
 
 /* A sync that would break a graph capture is refused with this text, wherever that is
@@ -42,8 +43,8 @@ dls_producer_stream dls_sync_job_producer_stream(const dls_sync_job *job);
 
 /* The texts of the lists in core/sync_words.h. */
 typedef char dls_word[40];
-extern const dls_word dls_family_names[DLS_FAMILIES];
-extern const dls_word dls_value_names[DLS_VALUES];
-extern const dls_word dls_producer_names[DLS_PRODUCERS];
-extern const dls_word dls_argument_names[DLS_ARGUMENTS];
-extern const dls_word dls_task_names[DLS_TASKS];
+DLS_EXTERN const dls_word dls_family_names[DLS_FAMILIES];
+DLS_EXTERN const dls_word dls_value_names[DLS_VALUES];
+DLS_EXTERN const dls_word dls_producer_names[DLS_PRODUCERS];
+DLS_EXTERN const dls_word dls_argument_names[DLS_ARGUMENTS];
+DLS_EXTERN const dls_word dls_task_names[DLS_TASKS];

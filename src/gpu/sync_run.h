@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "core/base.h"
 #include "core/error.h"
 #include "core/sync_words.h"
 
@@ -30,4 +31,4 @@ int dls_sync_run_can_guard(dls_sync_job *job, dls_error *err);
  * the host does not wait.  *job was filled by dls_sync_run_can_guard.  false: not now,
  * because a graph capture runs.  true also where the driver or the context is gone, for
  * then no work is left. */
-bool dls_sync_run_guard(const dls_sync_job *job);
+DLS_EXTERN bool dls_sync_run_guard(const dls_sync_job *job);

@@ -6,4 +6,4 @@
 #include "python/py.h"
 
 /* _dtype and _view. */
-extern PyMethodDef dls_by_value_methods[];
+DLS_EXTERN PyMethodDef dls_by_value_methods[];

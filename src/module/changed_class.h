@@ -22,7 +22,7 @@ enum { DLS_RUNS_EXPORT, DLS_RUNS_DEVICE, DLS_RUNS_FOREIGN };
 #define DLS_NO_CALL UINT_MAX
 
 /* How many calls run.  Without the GIL each thread has a number of its own. */
-extern DLS_PER_THREAD unsigned dls_running;
+DLS_EXTERN DLS_PER_THREAD unsigned dls_running;
 
 /* How many of these run for this object. */
 unsigned dls_running_count(PyObject *obj, unsigned mark);

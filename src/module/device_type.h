@@ -6,7 +6,7 @@
 #include "python/state.h"
 
 /* The base is tuple. */
-extern PyType_Spec dls_device_spec;
+DLS_EXTERN PyType_Spec dls_device_spec;
 
 /* A new device; NULL with an exception. */
 PyObject *dls_device_new(dls_state *state, dl_device device);

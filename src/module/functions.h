@@ -7,7 +7,7 @@
 /* upgrade(obj) without options: a new Producer.  NULL with an exception. */
 PyObject *dls_upgrade(dls_state *state, PyObject *obj);
 
-extern PyMethodDef dls_public_methods[]; /* ends with {NULL} */
+DLS_EXTERN PyMethodDef dls_public_methods[]; /* ends with {NULL} */
 
 /* The exchange of such a function, also for module/c_api: obj may be a Producer or a
  * raw capsule.  outcome: what the fast path got of obj, or NULL.  Steals options and

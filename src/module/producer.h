@@ -4,7 +4,7 @@
 
 #include "exchange/producer_object.h"
 
-extern PyType_Spec dls_producer_spec;
+DLS_EXTERN PyType_Spec dls_producer_spec;
 
 /* Is it this type, whichever import made it?  Any type may be asked about. */
 bool dls_producer_is_type(PyTypeObject *type);

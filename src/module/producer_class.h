@@ -27,8 +27,8 @@ int dls_class_enter(dls_class_call *call, PyObject *self, dls_class_method metho
 void dls_class_leave(dls_class_call *call);
 
 /* The __dlpack__ that is put on classes; also known as state->our_method. */
-PyObject *dls_class_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n,
-                           PyObject *kwnames);
+DLS_EXTERN PyObject *dls_class_dlpack(PyObject *self, PyObject *const *args,
+                                      Py_ssize_t n, PyObject *kwnames);
 
 /* For shim/arrays.py: _class_attributes(). */
-extern PyMethodDef dls_class_functions[]; /* ends with {NULL} */
+DLS_EXTERN PyMethodDef dls_class_functions[]; /* ends with {NULL} */

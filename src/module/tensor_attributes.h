@@ -3,7 +3,7 @@
 
 #include "python/py.h"
 
-extern PyGetSetDef dls_tensor_getters[]; /* ends with {NULL} */
+DLS_EXTERN PyGetSetDef dls_tensor_getters[]; /* ends with {NULL} */
 PyObject *dls_tensor_repr(PyObject *self);
 /* The method data_ptr(). */
 PyObject *dls_tensor_data_ptr(PyObject *self, PyObject *ignored);

@@ -4,7 +4,7 @@
 
 #include "python/state.h"
 
-extern PyType_Spec dls_tensor_spec;
+DLS_EXTERN PyType_Spec dls_tensor_spec;
 
 /* Is it this type, whichever import made it?  Any type may be asked about. */
 bool dls_tensor_is_type(PyTypeObject *type);

@@ -4,4 +4,4 @@
 
 #include "python/py.h"
 
-extern PyMethodDef dls_hook_methods[]; /* ends with {NULL} */
+DLS_EXTERN PyMethodDef dls_hook_methods[]; /* ends with {NULL} */

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base.h"
 #include "core/threads.h"
 
 #if defined(Py_GIL_DISABLED) && !defined(DLS_FREE_THREADED)
@@ -95,7 +96,7 @@ typedef struct {
 
 /* What to call: the real function, or its fallback.  Written at import and by the
  * test hook "fallback" only.  Never NULL members. */
-extern dls_compat_table dls_compat;
+DLS_EXTERN dls_compat_table dls_compat;
 
 /* Arguments flag of the vectorcall protocol (PEP 590, frozen). */
 #define DLS_VECTORCALL_OFFSET ((size_t)1 << (8 * sizeof(size_t) - 1))

@@ -195,7 +195,7 @@ void dls_state_let_go(dls_state *state, PyObject **member);
 
 /* The state of the last import, if no subinterpreter has imported this module; else
  * NULL: use dls_module_here. */
-extern DLS_ATOMIC(dls_state *) dls_state_known;
+DLS_EXTERN DLS_ATOMIC(dls_state *) dls_state_known;
 /* At the end of an import: find the module in its interpreter from now on.  alone: no
  * subinterpreter has imported it.  0, or -1 with an exception. */
 int dls_module_register(dls_state *state, PyObject *module, bool alone);

@@ -143,7 +143,7 @@ def make_constant(src: Path, name: str) -> bool:
                 return False
             at = head.end() + member.start(1)
         else:
-            variable = re.search(rf"^extern [^;()]*?\b({word})\b", text, re.M)
+            variable = re.search(rf"^DLS_EXTERN [^;()]*?\b({word})\b", text, re.M)
             if not variable:
                 continue
             at = variable.start(1)
@@ -281,7 +281,7 @@ def test_a_write_elsewhere_is_seen(gcc: None, tmp_path: Path) -> None:
     (src / "core").mkdir(parents=True)
     (src / "core" / "box.h").write_text(
         "typedef struct {\n    int other;\n    int count; /* of things */\n"
-        "    _Atomic int word;\n} box;\nextern int everywhere;\nvoid box_add(int *count);\n"
+        "    _Atomic int word;\n} box;\nDLS_EXTERN int everywhere;\nvoid box_add(int *count);\n"
     )
     (src / "core" / "box.c").write_text(
         '#include "core/box.h"\nint everywhere;\nvoid\nbox_add(int *count)\n{\n'

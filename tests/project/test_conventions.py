@@ -120,3 +120,7 @@ def test_what_is_remembered_is_stored_in_one_place() -> None:
 
 def test_memory_comes_from_one_place() -> None:
     assert using(r"\b(malloc|calloc|realloc|free)\(") == {"core/alloc.c"}
+
+
+def test_variables_of_all_files_are_said_to_be_in_this_library() -> None:
+    assert using(r"(?m)^\s*extern ") == set()
