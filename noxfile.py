@@ -147,6 +147,14 @@ def emulated(s: nox.Session) -> None:
     s.run("python", "tools/wheels.py", "test", *names, "--", *SELECTION, "--hand-on=on")
 
 
+@session("emscripten", FLOOR)
+def emscripten(s: nox.Session) -> None:
+    """The extension as a module of WebAssembly, under node with a stand-in for Python (needs
+    Debian's emscripten and nodejs)."""
+    s.install(*WHEEL_TOOLS)
+    s.run("python", "tools/emscripten.py")
+
+
 @session("release", requires=["build"])
 def release(s: nox.Session) -> None:
     """The workflows, the metadata and every wheel that is there, as the linters of others see

@@ -52,13 +52,19 @@ class Place(NamedTuple):
         return f"{stem}.dll" if self.system == "windows" else f"lib{stem}.so"
 
 
+def is_object(name: str) -> bool:
+    """Whether Python has an object or a type of this name, and no function."""
+    single = name.startswith("_Py_") and name.endswith(("Struct", "Object"))
+    return name.startswith("PyExc_") or name.endswith("_Type") or single
+
+
 def stand_in(names: Sequence[str]) -> str:
     """C text of functions, and of objects to point at, with these names."""
     lines = ["#ifdef _WIN32\n#define API __declspec(dllexport)\n#else\n#define API\n#endif"]
     for name in names:
         if name == "PyModuleDef_Init":
             lines.append(f"API void *{name}(void *definition) {{ return definition; }}")
-        elif name.startswith("PyExc_") or name.endswith(("_Type", "Struct", "Object")):
+        elif is_object(name):
             lines.append(f"API char {name}[512];")
         else:
             lines.append(f"API void *{name}(void) {{ return 0; }}")
