@@ -257,8 +257,8 @@ def bare_debian(s: nox.Session) -> None:
 
 
 def core(version: str) -> None:
-    # With and without handing-on on the floor and on MAIN; what differs between the others is
-    # the interpreter, and half the time tells.
+    # With and without handing-on on the floor and on MAIN.  The others differ by the interpreter
+    # alone: one mode is enough there, and takes half the time.
     modes = () if version in (FLOOR, MAIN) else ("--hand-on=on",)
 
     def run(s: nox.Session) -> None:

@@ -1,7 +1,7 @@
 /* dlshim.track(): what is made is told to shim/known.py.  While it is on, the fast
  * path is closed and nothing is handed on, so all exports are structs of ours and are
  * made in one place; off, it costs that place one branch.  Called by export.c and by
- * module/track_functions.  The GIL is held but in the deleters. */
+ * module/test_hooks.  The GIL is held but in the deleters. */
 #pragma once
 
 #include <stdatomic.h>

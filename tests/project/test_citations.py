@@ -102,7 +102,7 @@ FOREIGN = {
 }
 NAMED = re.compile(r"(?<![\w./<-])[A-Za-z_][\w/-]*\.(?:c|h|def|py|rst|toml|md)\b(?!\.\w)")
 #: "sync/work_stream": a file of src/ by its folder and stem; "source" and "device" were folders.
-STEM = re.compile(rf"(?<![\w./-])((?:{'|'.join(LAYERS)}|source|device)/[a-z]\w*)\b(?![./(])")
+STEM = re.compile(rf"(?<![\w./-])((?:{'|'.join(LAYERS)}|source|device)/[a-z]\w*)\b(?!\.\w|[/(])")
 WHOLE = re.compile(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w/.*-]*[\w*]")
 
 

@@ -2,7 +2,7 @@
 
 A scenario is a fresh type and a few exchanges with it.  What producers and the driver were called
 for, what the consumer got, every exception with its causes, and what was learned is one body of
-text.  ``recorded/`` keeps the bodies of some ten thousand scenarios; the test fails where today's
+text.  ``recorded/`` keeps the bodies of more than 60 000 scenarios; the test fails where today's
 differ, and shows how.  A change of behaviour that is wanted is recorded anew::
 
     python tests/transcript --write              # all groups, or those named
