@@ -11,6 +11,7 @@ import abc
 import sys
 from contextlib import suppress
 from functools import cache, update_wrapper
+from math import prod
 from types import SimpleNamespace
 
 from ._core import (
@@ -744,6 +745,12 @@ def _exports_itself(x: Any) -> bool:
     return found > 1
 
 
+# ---- what dlshim.h refuses ------------------------------------------------------------------
+
+_NUMPY_NAMES = {"bool", "complex64", "complex128", "float16", "float32", "float64"}
+_NUMPY_NAMES |= {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
+
+
 def _refuse(
     x: Any,
     name: bytes | None,
@@ -760,60 +767,94 @@ def _refuse(
     """Tell the user of an extension why it does not take x, and what to pass instead."""
     from struct import iter_unpack
 
-    said = f"'{type(x).__module__}.{type(x).__qualname__}' object"
+    said = f"'{type(x).__module__}.{type(x).__qualname__}' object".replace("'builtins.", "'")
     if name:
         said = name.decode(errors="replace")
+    keep = "keep and pass" if writes else "pass"
+    again = "a new capsule" if type(x).__name__ == "PyCapsule" else "x"  # it is used up
+    copied = f"dlshim.from_dlpack({again}, copy=True"
+    if writes and isinstance(x, Producer):  # it may have been marked
+        copied += ", readonly=False"
     if error is not None:
-        # Where no Python code has raised it, this text takes the place of that one.
-        cause = error if error.__traceback__ else error.__cause__
         if isinstance(error, CopyRequiredError):
             more = f", align={align}" * (align > 64) + f", device={place}" * (place[0] > 0)
             why = str(error).rpartition(" object: ")[2].partition(", but ")[0]
             why = why.replace('order="C" for ', "").replace("align= for ", "")
             why = why.replace("so aligned", f"aligned to {align} bytes")
-            raise CopyRequiredError(
-                f"{said}: {why}, and is not made unasked; {'keep and ' * writes}pass "
-                f"dlshim.from_dlpack(x, copy=True{more})"
-            ) from cause
-        if name and type(error) in (BufferError, UnsupportedObjectError):
+            text = f"{why}, and is not made unasked; {keep} {copied}{more})"
+        elif type(error) in (BufferError, UnsupportedObjectError):
             signature: str = upgrade.__text_signature__  # type: ignore[attr-defined]
             options = signature.split(", ")
             named = any(each.partition("=")[0] + "=" in str(error) for each in options)
             note = " (dlshim.upgrade(x) takes such options)" * named
-            raise type(error)(f"{said}: {error}{note}") from cause
-        raise error
-    # NumPy reads a Tensor of anything; a capsule is used up by now.
-    capsule = type(x).__name__ == "PyCapsule"
-    source = f"dlshim.from_dlpack({'a new capsule' if capsule else 'x'})"
-    names = [str(dtype(each)) for each in iter_unpack("BBH", given + (dtypes or b""))]
+            text = (str(error) if name else str(error).removeprefix(f"{said}: ")) + note
+        else:
+            raise error
+        # Where no Python code has raised it, this text takes the place of that one.
+        raise type(error)(f"{said}: {text}") from error if error.__traceback__ else error.__cause__
     if place[0] == 0 and device[0] not in _HOST:
-        raise BufferError(
-            f'{said} lies on device {device}, not on the host; pass dlshim.upgrade(x, device="cpu")'
-        )
-    if names[0] not in (names[1:] or names):
-        wanted = names[1]
-        cure = f"numpy.asarray({source}, '{wanted}')"
-        if hasattr(x, "astype"):
-            cure = f"x.astype('{wanted}')"
-        elif hasattr(x, "to"):
-            cure = f"x.to({type(x).__module__.partition('.')[0]}.{wanted})"
-        elif isinstance(x, (bytes, bytearray, memoryview)) and names[0] == "uint8":
-            whole = "x" if getattr(x, "c_contiguous", True) else "bytes(x)"
-            cure = f"numpy.frombuffer({whole}, '{wanted}')"
-        raise TypeError(f"{said} has dtype {names[0]}, not {' or '.join(names[1:])}; pass {cure}")
+        way = "dlshim.from_dlpack" if writes else "dlshim.upgrade"
+        cure = f'{way}({again}, device="cpu")'
+        raise BufferError(f"{said} lies on device {device}, not on the host; {keep} {cure}")
+    have, *wanted = [str(dtype(each)) for each in iter_unpack("BBH", given + (dtypes or b""))]
+    source = f"dlshim.from_dlpack({again})" if have in _NUMPY_NAMES else None
+    if have not in (wanted or [have]):
+        which = " or ".join(wanted)
+        cure = _dtype_cure(x, have, wanted, writes, source)
+        cure = f"{keep} {cure}" if cure else "convert it first"
+        raise TypeError(f"{said} has dtype {have}, not {which}; {cure}")
     ndim = len(shape)
     taken = [rank for rank in range(64) if not ranks or ranks >> rank & 1]
     if ndim not in taken:
-        rank = max((rank for rank in taken if rank < ndim), default=taken[0])
-        fitting = (1,) * (rank - ndim) + shape if rank > ndim else (*shape[: rank - 1], -1)[:rank]
-        cure = "x" if hasattr(x, "reshape") else f"numpy.asarray({source})"
         which = " or ".join(map(str, taken))
         if taken[-1] - taken[0] + 1 == len(taken) > 2:
             which = f"{taken[0]} to {taken[-1]}"
-        raise ValueError(
-            f"{said} has {ndim} dimensions, not {which}; pass {cure}.reshape({fitting})"
-        )
-    cure = "bytearray(x)" if isinstance(x, bytes) else "dlshim.from_dlpack(x, copy=True)"
-    raise BufferError(
-        f"{said} is read-only, and is to be written; pass a copy that you keep, {cure}"
-    )
+        cure = _rank_cure(x, shape, taken, source)
+        cure = f"{keep} {cure}" if cure else "change its shape first"
+        s = "s" * (ndim != 1)
+        raise ValueError(f"{said} has {ndim} dimension{s}, not {which}; {cure}")
+    cure = "bytearray(x)" if isinstance(x, bytes) else copied + ")"
+    raise BufferError(f"{said} is read-only, and is to be written; {keep} {cure}")
+
+
+def _dtype_cure(x: Any, have: str, wanted: list[str], writes: int, source: str | None) -> Any:
+    """An expression with the first dtype that NumPy has too; None where none is known to work."""
+    want = next((each for each in wanted if each in _NUMPY_NAMES), None)
+    if want is None or source is None:
+        return None
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(x, torch.Tensor):
+        return f"x.to(torch.{want})"
+    if isinstance(x, (bytes, bytearray, memoryview)) and have == "uint8":
+        bits = memoryview(x)
+        if bits.nbytes % dtype(want).itemsize:
+            return None
+        locked = writes and bits.readonly
+        whole = "bytearray(x)" if locked else "x" if bits.c_contiguous else "bytes(x)"
+        return f"numpy.frombuffer({whole}, '{want}')"
+    # MLX's own takes no name.
+    if _has(x, "astype") and not type(x).__module__.startswith("mlx"):
+        return f"x.astype('{want}')"
+    return f"numpy.asarray({source}, '{want}')"
+
+
+def _rank_cure(x: Any, shape: tuple[int, ...], taken: list[int], source: str | None) -> Any:
+    ndim = len(shape)
+    rank = max((rank for rank in taken if rank < ndim), default=taken[0])
+    rest = prod(shape[max(rank - 1, 0) :])
+    if rank == 0 and rest != 1:
+        return None
+    fitting = (1,) * (rank - ndim) + shape
+    if rank < ndim:
+        fitting = (*shape[: rank - 1], -1 if 0 not in shape else rest)[:rank]
+    # A matrix of NumPy keeps its two dimensions.
+    own = _has(x, "reshape") and type(x).__name__ != "matrix"
+    if not own and source is None:
+        return None
+    return f"{'x' if own else f'numpy.asarray({source})'}.reshape({fitting})"
+
+
+def _has(x: Any, name: str) -> bool:
+    with suppress(Exception):
+        return callable(getattr(x, name))
+    return False

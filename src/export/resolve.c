@@ -214,13 +214,13 @@ check_sent(const dls_exchange *x, const dls_resolved *resolved)
 /* --- the copy (T2, T8) ------------------------------------------------------ */
 
 static bool
-is_misaligned(const dls_options *options, const dls_delivery *what)
+is_misaligned(const dls_options *options, const dls_resolved *resolved)
 {
-    if (!dls_option_given(options, DLS_OPTION_align)) {
+    const dl_tensor *tensor = &resolved->delivery.tensor;
+    if (!dls_option_given(options, DLS_OPTION_align) || resolved->scan.count == 0) {
         return false;
     }
-    uintptr_t address = (uintptr_t)what->tensor.data
-                        + (uintptr_t)what->tensor.byte_offset;
+    uintptr_t address = (uintptr_t)tensor->data + (uintptr_t)tensor->byte_offset;
     return (address & (uintptr_t)(options->align - 1)) != 0;
 }
 
@@ -245,9 +245,8 @@ reason_to_copy(const dls_exchange *x, const dls_resolved *resolved)
         && !resolved->scan.contiguous) {
         return "order=\"C\" for strides that are not row-major";
     }
-    return is_misaligned(o, &resolved->delivery)
-               ? "align= for memory that is not so aligned"
-               : NULL;
+    return is_misaligned(o, resolved) ? "align= for memory that is not so aligned"
+                                      : NULL;
 }
 
 /* --- read-only (T8) ------------------------------------------------------- */

@@ -2,18 +2,20 @@
  * thread may run.  Called by export.c.  Tests: tests/core/test_tracking.py. */
 #include "export/track.h"
 
+#include "acquire/learned.h"
 #include "core/alloc.h"
 #include "core/tensor.h"
 #include "exchange/tensor_object.h"
 #include "python/errors.h"
 #include "python/in_python.h"
 
-atomic_bool dls_track_is_on;
+atomic_int dls_track_modules;
 
 /* A struct that lives, in its manager_ctx, or one that has ended, in the list. */
 typedef struct tracked {
     struct tracked *next;
     unsigned long long number;
+    uint32_t home;     /* the import that was told (state.h) */
     void *manager_ctx; /* the struct's own */
     void (*deleter)(void);
 } tracked;
@@ -44,24 +46,43 @@ note_end(tracked *record)
 DELETER(delete_versioned, dl_managed_tensor_versioned)
 DELETER(delete_legacy, dl_managed_tensor)
 
+/* What other modules want to know goes back into the list. */
 PyObject *
-dls_track_ended(void)
+dls_track_ended(const dls_state *state)
 {
     PyObject *list = PyList_New(0);
     tracked *record = list != NULL ? atomic_exchange(&ended, NULL) : NULL, *next;
     for (; record != NULL; record = next) {
+        next = record->next;
+        if (record->home != state->home) {
+            note_end(record);
+            continue;
+        }
         PyObject *number = PyLong_FromUnsignedLongLong(record->number);
         if (list != NULL && (number == NULL || PyList_Append(list, number) < 0)) {
             Py_CLEAR(list);
         }
         Py_XDECREF(number);
-        next = record->next;
         dls_free(record);
     }
     return list;
 }
 
 /* --- beginnings ----------------------------------------------------------- */
+
+void
+dls_track_switch(dls_state *state, bool on)
+{
+    int modules;
+    if (state->tracks != on) { /* shim/known.py holds a lock */
+        state->tracks = on;
+        atomic_fetch_add(&dls_track_modules, on ? 1 : -1);
+    }
+    do { /* another interpreter may switch meanwhile */
+        modules = atomic_load(&dls_track_modules);
+        atomic_store(&dls_hand_on_allowed, modules == 0);
+    } while (atomic_load(&dls_track_modules) != modules);
+}
 
 /* Whatever goes wrong, the export is not the worse for it. */
 static void
@@ -82,17 +103,20 @@ tell_python(dls_state *state, PyObject *tensor, const char *kind,
 void
 dls_track_tensor(dls_state *state, PyObject *tensor)
 {
-    tell_python(state, tensor, "Tensor", atomic_fetch_add(&last_number, 1),
-                &dls_tensor_data(tensor)->tensor);
+    if (state->tracks) {
+        tell_python(state, tensor, "Tensor", atomic_fetch_add(&last_number, 1),
+                    &dls_tensor_data(tensor)->tensor);
+    }
 }
 
 void
 dls_track_struct(dls_state *state, void *managed, bool versioned)
 {
-    tracked *record = dls_alloc(sizeof *record);
+    tracked *record = state->tracks ? dls_alloc(sizeof *record) : NULL;
     if (record == NULL) {
         return;
     }
+    record->home = state->home;
     record->number = atomic_fetch_add(&last_number, 1);
     tell_python(state, Py_None, versioned ? "versioned" : "legacy", record->number,
                 dls_managed_tensor(managed, versioned));

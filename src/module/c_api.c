@@ -19,6 +19,8 @@
 #include "python/in_python.h"
 
 #define NAME "_c_api_v1"
+/* In bytes; a request that says more was never written. */
+#define LARGEST_REQUEST 1024
 
 static_assert(sizeof(dlshim_array) == sizeof(dl_tensor)
                   && offsetof(dlshim_array, shape) == offsetof(dl_tensor, shape)
@@ -72,8 +74,7 @@ dls_c_api_forget(const dls_state *state)
 static int
 refuse_value(const char *what, int64_t value)
 {
-    PyErr_Format(PyExc_ValueError, "%s is %lld: dlshim.h says what it may be", what,
-                 (long long)value);
+    PyErr_Format(PyExc_ValueError, "%s may not be %lld", what, (long long)value);
     return -1;
 }
 
@@ -89,6 +90,11 @@ check_request(const dlshim_request *r)
 {
     const uint64_t alignment = (uint64_t)r->alignment;
     CHECK(dlshim_request, r, dtype_count, r->dtypes != NULL || r->dtype_count == 0)
+    for (size_t i = 0; i < r->dtype_count; i++) {
+        const dlshim_dtype *dtype = &r->dtypes[i];
+        CHECK(dlshim_dtype, dtype, bits, dtype->bits != 0)
+        CHECK(dlshim_dtype, dtype, lanes, dtype->lanes != 0)
+    }
     CHECK(dlshim_request, r, device_type, r->device_type >= DLSHIM_ANY_DEVICE)
     CHECK(dlshim_request, r, device_id,
           r->device_id == 0 || (r->device_id > 0 && r->device_type > dl_kDLCPU))
@@ -108,37 +114,35 @@ static int
 refuse_null(void)
 {
     if (PyErr_Occurred() == NULL) {
-        PyErr_Format(PyExc_SystemError, "an object or an array is NULL");
+        PyErr_Format(PyExc_SystemError, "an object, array or tensor is NULL");
     }
     return -1;
 }
 
-/* The request for obj in the form of this file's dlshim.h; `full` is where it is put if
- * that is needed.  A member that dlshim does not know yet must be zero.  NULL with
- * ValueError, or with RuntimeError; SystemError where obj is NULL. */
+/* The request, or the defaults where none is given.  Members that are appended to this
+ * file's dlshim.h later must be zero.  NULL with ValueError, or with RuntimeError;
+ * SystemError where obj is NULL. */
 static const dlshim_request *
-read_request(PyObject *obj, const dlshim_request *given, dlshim_request *full)
+read_request(PyObject *obj, const dlshim_request *given)
 {
+    static const dlshim_request defaults = DLSHIM_REQUEST_INIT;
     if (obj == NULL && refuse_null() < 0) {
         return NULL;
     }
-    if (given != NULL && given->size == sizeof *given) {
-        return check_request(given) < 0 ? NULL : given;
+    const dlshim_request *request = given != NULL ? given : &defaults;
+    /* Zeros in the place of DLSHIM_REQUEST_INIT would ask for nothing. */
+    if (request->size < sizeof *request || request->size > LARGEST_REQUEST) {
+        refuse_value("dlshim_request.size", (int64_t)request->size);
+        return NULL;
     }
-    *full = (dlshim_request)DLSHIM_REQUEST_INIT;
-    size_t size = given != NULL ? given->size : 0;
-    for (size_t i = sizeof size; i < size; i++) {
-        char byte = ((const char *)given)[i];
-        if (i < sizeof *full) {
-            ((char *)full)[i] = byte;
-        }
-        else if (byte != 0) {
+    for (size_t i = sizeof *request; i < request->size; i++) {
+        if (((const char *)request)[i] != 0) {
             PyErr_Format(PyExc_RuntimeError,
                          "the request is of a newer dlshim.h: update dlshim");
             return NULL;
         }
     }
-    return check_request(full) < 0 ? NULL : full;
+    return check_request(request) < 0 ? NULL : request;
 }
 
 /* It asks for nothing that memory of the host could not be as it is. */
@@ -249,12 +253,22 @@ refuse(dls_state *state, PyObject *obj, const dlshim_request *request,
 
 /* --- import --------------------------------------------------------------- */
 
-/* Is the plain tensor laid out as the request says? */
+static bool
+is_empty(const dl_tensor *tensor)
+{
+    int32_t i = 0;
+    while (i < tensor->ndim && tensor->shape[i] != 0) {
+        i++;
+    }
+    return i < tensor->ndim;
+}
+
+/* Is the plain tensor laid out as the request says?  No elements are so anywhere. */
 static bool
 is_laid_out(const dlshim_request *request, const dl_tensor *plain)
 {
     uintptr_t mask = request->alignment != 0 ? (uintptr_t)request->alignment - 1 : 0;
-    return ((uintptr_t)plain->data & mask) == 0
+    return (((uintptr_t)plain->data & mask) == 0 || is_empty(plain))
            && (request->contiguous == 0
                || dls_layout_is_contiguous(plain->ndim, plain->shape, plain->strides));
 }
@@ -351,8 +365,7 @@ static int
 import_tensor(PyObject *obj, const dlshim_request *given,
               struct DLManagedTensorVersioned **out)
 {
-    dlshim_request full;
-    const dlshim_request *request = read_request(obj, given, &full);
+    const dlshim_request *request = read_request(obj, given);
     dls_state *state = request != NULL ? state_share() : NULL;
     *out = NULL;
     if (state == NULL) {
@@ -430,8 +443,7 @@ borrow_of(dls_state *state, PyObject *obj, const dlshim_request *request,
 static int
 borrow(PyObject *obj, const dlshim_request *given, dlshim_view *view)
 {
-    dlshim_request full;
-    const dlshim_request *request = read_request(obj, given, &full);
+    const dlshim_request *request = read_request(obj, given);
     dls_state *state = request != NULL ? state_share() : NULL;
     view->owner = NULL;
     if (state == NULL) {
@@ -524,9 +536,12 @@ export_tensor(void *managed, int versioned, const dlshim_stream *stream)
     dls_producer_stream ready;
     PyObject *tensor = NULL;
     dl_managed_tensor_versioned *newer = versioned ? managed : NULL;
-    if (managed == NULL || (newer != NULL && newer->version.major != DL_MAJOR)) {
+    if (managed == NULL && refuse_null() < 0) {
+        return NULL;
+    }
+    if (newer != NULL && newer->version.major != DL_MAJOR) {
         return PyErr_Format(PyExc_BufferError,
-                            "the managed tensor is NULL, or not of DLPack 1.x");
+                            "the managed tensor is not of DLPack 1.x");
     }
     const dl_tensor *given = dls_managed_tensor(managed, versioned);
     bool right = check_tensor(given, newer) == 0

@@ -5,6 +5,7 @@
 #include "exchange/freelist.h"
 #include "exchange/plan.h"
 #include "exchange/plan_cache.h"
+#include "export/track.h"
 #include "gpu/loader.h"
 #include "module/by_value.h"
 #include "module/c_api.h"
@@ -157,6 +158,7 @@ module_free(void *module)
         return;
     }
     module_clear(module);
+    dls_track_switch(state, false);
     dls_attach_leave(state->home);
     dls_ctable_forget(state);
     dls_c_api_forget(state);

@@ -102,17 +102,17 @@ hook(PyObject *module, PyObject *args)
 
 /* dlshim.track().  1: on, 0: off, -1: as it is. */
 static PyObject *
-track_hook(PyObject *DLS_UNUSED(module), PyObject *value)
+track_hook(PyObject *module, PyObject *value)
 {
+    dls_state *state = dls_state_of(module);
     long on = PyLong_AsLong(value);
     if (on == -1 && PyErr_Occurred() != NULL) {
         return NULL;
     }
     if (on >= 0) {
-        atomic_store(&dls_track_is_on, on != 0);
-        atomic_store(&dls_hand_on_allowed, on == 0);
+        dls_track_switch(state, on != 0);
     }
-    return dls_track_ended();
+    return dls_track_ended(state);
 }
 
 /* --- what a capsule says -------------------------------------------------- */

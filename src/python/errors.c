@@ -87,6 +87,21 @@ dls_drop_foreign(PyObject *obj)
     PyErr_Restore(type, value, trace);
 }
 
+void
+dls_error_report_pending(void)
+{
+    PyObject *exception = dls_error_take();
+    /* Without it the report is a bare traceback, which looks like an error that ended
+     * the program. */
+    PyObject *where = PyUnicode_FromString("code that dlshim called");
+    if (where == NULL) {
+        PyErr_Clear();
+    }
+    dls_error_restore(exception);
+    PyErr_WriteUnraisable(where);
+    Py_XDECREF(where);
+}
+
 PyObject *
 dls_error_take(void)
 {

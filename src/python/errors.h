@@ -37,13 +37,14 @@ int dls_error_forget(void);
 DLS_COLD void dls_drop_foreign(PyObject *obj);
 
 /* Foreign code left an exception pending although it succeeded: report and clear it.
- * No object is named in the report.  Naming a capsule that is being freed would call
- * its destructor again, without end. */
+ * The report names no object.  Naming a capsule that is being freed would call its
+ * destructor again, without end. */
+DLS_COLD void dls_error_report_pending(void);
 static inline void
 dls_error_report(void)
 {
     if (PyErr_Occurred() != NULL) {
-        PyErr_WriteUnraisable(NULL);
+        dls_error_report_pending();
     }
 }
 

@@ -226,6 +226,50 @@ def test_T10_objects_of_a_module_that_is_imported_anew(how):
     assert out.strip() == "end"
 
 
+# --- dlshim.track() ---------------------------------------------------------------------
+
+TRACKED = """
+def kinds(dlshim):
+    return [one.kind for one in dlshim.live()]
+
+tracking = dlshim.track()
+kept = dlshim.from_dlpack(array.array("i", range(6)))
+capsule = dlshim.upgrade(kept).__dlpack__()
+inside('''
+import dlshim
+kept = dlshim.from_dlpack(array.array("i", range(6)))
+assert dlshim.live() == [], "it is not on in this interpreter"
+with dlshim.track():
+    capsule = dlshim.upgrade(kept).__dlpack__()
+    assert [one.kind for one in dlshim.live()] == ["legacy"]
+''')
+assert kinds(dlshim) == ["Tensor", "legacy"]
+del capsule
+inside('''
+import dlshim
+with dlshim.track():
+    pass
+assert dlshim.live() == []
+''')
+assert kinds(dlshim) == ["Tensor"], "another interpreter took note of the end"
+
+for name in [name for name in sys.modules if name.partition(".")[0] == "dlshim"]:
+    del sys.modules[name]
+import dlshim as anew
+other = anew.from_dlpack(array.array("i", range(6)))
+assert anew.live() == []
+tracking.stop()
+assert kinds(dlshim) == ["Tensor"]
+print("end")
+"""
+
+
+def test_tracking_is_of_one_interpreter_and_of_one_import():
+    needs_subinterpreters()
+    out = child.run(f"COMMON = {COMMON!r}\n{COMMON}\n{OUTER}\n{TRACKED}", silent=True)
+    assert out.strip() == "end"
+
+
 # --- a program that embeds Python -----------------------------------------------------
 
 SCRIPT = """

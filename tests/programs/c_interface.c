@@ -280,8 +280,10 @@ null(PyObject *self, PyObject *args)
     if (raises) {
         PyErr_SetString(PyExc_OSError, "no object");
     }
-    PyObject *made = function == 2 ? dlshim_export_array(NULL, 0, NULL, NULL, NULL)
-                                   : NULL;
+    PyObject *made = function == 2   ? dlshim_export_array(NULL, 0, NULL, NULL, NULL)
+                     : function == 3 ? dlshim_export(NULL, NULL)
+                     : function == 4 ? dlshim_export_legacy(NULL, NULL)
+                                     : NULL;
     int code = function == 0   ? dlshim_import(NULL, NULL, &tensor)
                : function == 1 ? dlshim_borrow(NULL, NULL, &view)
                                : -1;
