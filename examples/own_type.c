@@ -19,11 +19,14 @@ static PyObject *
 ramp_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     long long n;
-    (void)kwargs;
-    if (!PyArg_ParseTuple(args, "L", &n)) {
+    char *keywords[] = {"n", NULL};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "L", keywords, &n)) {
         return NULL;
     }
-    double *data = n < 0 || n > 1 << 24 ? NULL : malloc((size_t)n * sizeof *data + 1);
+    if (n < 0 || n > 1 << 24) {
+        return PyErr_Format(PyExc_ValueError, "Ramp(): n is %lld, not 0 to %d", n, 1 << 24);
+    }
+    double *data = malloc((size_t)n * sizeof *data + 1);
     allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     ramp *self = data != NULL ? (ramp *)alloc(type, 0) : (ramp *)PyErr_NoMemory();
     if (self == NULL) {
@@ -48,7 +51,7 @@ ramp_dealloc(PyObject *self)
     Py_DECREF((PyObject *)type);
 }
 
-/* The end of an export, on any thread and without the GIL. */
+/* The end of an export, on any thread, with or without the GIL. */
 static void
 drop(void *self)
 {

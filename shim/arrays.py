@@ -67,6 +67,8 @@ class dtype:
 
     def __new__(cls, value: Any) -> dtype:
         """Find the dtype of a name, of ``(code, bits, lanes)`` or of another library's dtype."""
+        if isinstance(value, int):
+            raise TypeError(f'{value!r} names no dtype: pass a name such as "float32"')
         code, bits, lanes, *_ = _dtype(value)
         return dtypes[lanes << 16 | bits << 8 | code]
 
@@ -330,7 +332,7 @@ def _later(owner: type, name: str) -> Any:
 def _find_own(cls: type, name: str, level: int) -> Any:
     """Find an author's method, after `level` others, and the place of its class in the MRO.
 
-    Looked for from the first class on that has ours: what comes before has called super().
+    The search begins at the first class that has ours: the classes before it have called super().
     """
     ours, first, done = False, True, []
     for at, base in enumerate(cls.__mro__):
@@ -358,23 +360,23 @@ def _find_own(cls: type, name: str, level: int) -> Any:
 
 
 def authored(x: Any, level: int, device_level: int, device_asked: bool) -> Any:
-    """Tell how an author has his class export; `level`: so many of his methods run already."""
+    """Tell how an author's class exports; `level`: so many of its methods run already."""
     cls = type(x)
     found, at = _find_own(cls, "__dlpack__", level)
-    inner = isinstance(found, str) and found != OWN["__dlpack__"]
-    if inner:
-        return found, callable(getattr(cls, found, None)), None, None, at
     device: Any = "__dlpack_device__"
-    if device_asked or is_ours(getattr(cls, device, None)):
+    ours = is_ours(getattr(cls, device, None))
+    if isinstance(found, str) and found != OWN["__dlpack__"]:
+        return found, callable(getattr(cls, found, None)), not ours, None, None, at
+    if device_asked or ours:
         device, _ = _find_own(cls, device, device_level)
-    return None, False, found, device, at
+    return None, False, not ours, found, device, at
 
 
 _TABLES = ("__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__")
 
 
-# In the names of what an object may be exported by, to_dlpack among them.
-_OFFERS = ("dlpack", "__buffer__", "array_interface", "array_struct", "__getattr")
+# A part of the name of each attribute by which an object may be exported, such as to_dlpack.
+_OFFERS = ("dlpack", "__buffer__", "array_interface", "array_struct")
 
 
 def _may_export(cls: type) -> Any:
@@ -397,7 +399,9 @@ def _keep_own(cls: type, name: str, put: dict[str, Any], fill: bool) -> bool:
                 return False
             continue
         if is_ours(value):
-            break
+            if OWN.get(name) in vars(base) or INNER in vars(base):
+                break
+            continue  # the mixin's, in front of the class that has the author's
         if is_abstract(value):
             return fill and base is not cls
         if name not in OWN:
@@ -496,10 +500,10 @@ def producer(  # noqa: F811
     if cls is None:
         return lambda cls: producer(cls, inner=inner, array=array)
     if not isinstance(cls, type):
-        raise TypeError(
-            f"dlshim.producer changes classes, not {cls!r}: name an array with inner=, or wrap an "
-            "object with dlshim.upgrade(x)"
-        )
+        cure = "name an array with inner=, or wrap an object with dlshim.upgrade(x)"
+        raise TypeError(f"dlshim.producer changes classes, not {cls!r}: {cure}")
+    if getattr(cls, "_is_protocol", False):
+        raise TypeError(f"{cls!r} is a Protocol: change the classes that follow it instead")
     if inner is None and not _may_export(cls):
         raise TypeError(
             f"{cls!r} has nothing to export: name its array with inner=, or write a __dlpack__. "

@@ -1750,10 +1750,7 @@ class Tracking:
     """What `track` returns: it tracks until `stop`, or until the end of a with block."""
 
     def __init__(self) -> None:
-        vars(arrays)["made"] = _made
-        with _switch:
-            _running.add(self)
-            _forget(_track(1))
+        self.__enter__()
 
     def stop(self) -> None:
         """Stop.  What was noted until then stays in `live` as long as it is alive."""
@@ -1763,6 +1760,10 @@ class Tracking:
                 _forget(_track(0))
 
     def __enter__(self) -> Tracking:
+        vars(arrays)["made"] = _made
+        with _switch:
+            _running.add(self)
+            _forget(_track(1))
         return self
 
     def __exit__(self, *_: object) -> None:

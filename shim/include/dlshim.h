@@ -48,18 +48,19 @@ typedef struct {
 } dlshim_stream;
 
 enum {
-    DLSHIM_STREAM_DEFAULT = 0, /* in: the default one; out: not known, others wait */
-    DLSHIM_STREAM = 1,         /* in: yours; out: the one with the unfinished work */
-    DLSHIM_STREAM_READY = 2,   /* the data are ready: nobody waits */
-    DLSHIM_STREAM_WAIT = 3     /* in only: the host waits until they are */
+    /* In a request: the device's default stream.  Of an export: not known, consumers wait. */
+    DLSHIM_STREAM_DEFAULT = 0,
+    DLSHIM_STREAM = 1,       /* the stream `handle`: yours; of an export: that of the work */
+    DLSHIM_STREAM_READY = 2, /* the data are ready: nobody waits */
+    DLSHIM_STREAM_WAIT = 3   /* in a request only: the host waits until they are */
 };
 enum { DLSHIM_ANY_DEVICE = -1 };
 enum { DLSHIM_COPY_IF_NEEDED = 0, DLSHIM_COPY_NEVER = 1, DLSHIM_COPY_ALWAYS = 2 };
 
 /* What you want.  `dlshim_request want = DLSHIM_REQUEST_INIT;` is host memory of any dtype, rank
- * and strides (negative ones too), which you only read. */
+ * and strides (negative ones too), which you only read.  It is read during the call alone. */
 typedef struct {
-    size_t size;      /* written by DLSHIM_REQUEST_INIT */
+    size_t size;      /* by DLSHIM_REQUEST_INIT; 0 is refused */
     const char *name; /* what errors call the object: "blur(): image"; NULL: its type */
     const dlshim_dtype *dtypes; /* those that you take ... */
     size_t dtype_count;         /* ... and how many; 0: all */
@@ -101,7 +102,7 @@ typedef struct {
 #if defined(__GNUC__)
 #define DLSHIM_LOAD_(at) __atomic_load_n(&(at), __ATOMIC_ACQUIRE)
 #define DLSHIM_STORE_(at, value) __atomic_store_n(&(at), (value), __ATOMIC_RELEASE)
-#else /* MSVC: volatile is enough */
+#else /* MSVC: an aligned pointer is read whole, and the table never changes */
 #define DLSHIM_LOAD_(at) (at)
 #define DLSHIM_STORE_(at, value) ((at) = (value))
 #endif
@@ -143,7 +144,7 @@ dlshim_load(void)
 }
 
 /* *tensor: the memory, yours to release; NULL on failure.  request NULL: the defaults.  obj:
- * whatever dlshim.upgrade() takes or gives. */
+ * whatever dlshim.upgrade() takes or gives; a capsule is used up, on failure too. */
 static inline int
 dlshim_import(PyObject *obj, const dlshim_request *request,
               struct DLManagedTensorVersioned **tensor)
@@ -153,7 +154,7 @@ dlshim_import(PyObject *obj, const dlshim_request *request,
     return table ? table->import_tensor(obj, request, tensor) : -1;
 }
 
-/* Any tensor that is yours, or NULL. */
+/* Any tensor that is yours, or NULL; on any thread. */
 static inline void
 dlshim_release(struct DLManagedTensorVersioned *tensor)
 {
@@ -170,7 +171,8 @@ dlshim_release(struct DLManagedTensorVersioned *tensor)
     }
 }
 
-/* The same until dlshim_borrow_end, which after a failure does nothing.  Keep obj meanwhile. */
+/* The memory of obj until dlshim_borrow_end, which after a failure does nothing.  Keep obj
+ * meanwhile, and let nobody resize it: to release the GIL, import. */
 static inline int
 dlshim_borrow(PyObject *obj, const dlshim_request *request, dlshim_view *view)
 {
@@ -188,7 +190,7 @@ dlshim_borrow_end(dlshim_view *view)
 }
 
 /* A new dlshim.Tensor, which speaks every protocol and owns what you passed: the deleter is called
- * once, on any thread, without the GIL.  NULL with an exception: all stays yours.  stream NULL:
+ * once, on any thread, with or without the GIL.  NULL with an exception: all stays yours.  stream NULL:
  * DLSHIM_STREAM_DEFAULT. */
 static inline PyObject *
 dlshim_export(struct DLManagedTensorVersioned *tensor, const dlshim_stream *stream)

@@ -26,6 +26,9 @@ typedef struct {
 #define DLS_ASKED_NONE (1u << DLS_KW_COUNT)        /* at least one is None */
 #define DLS_ASKED_1_0 (1u << (DLS_KW_COUNT + 1))   /* max_version is (n, 0) */
 #define DLS_ASKED_PLACE (1u << (DLS_KW_COUNT + 2)) /* dl_device is not None */
+/* max_version is the tuple that dlshim itself passes: an exchange around this one asks
+ */
+#define DLS_ASKED_OURS (1u << (DLS_KW_COUNT + 3))
 
 /* The consumer's request; after dls_request_options, with the options in it. */
 typedef struct {
@@ -109,6 +112,8 @@ typedef struct {
     bool copied;      /* export: dlshim made a copy, which is ready for every stream */
     bool keeps;       /* a Producer asks, and keeps memory made for its export (T8) */
     dls_shared *kept; /* export: that memory, a share; NULL: none was made */
+    unsigned running; /* prepare: the call of a decorated class's author that runs, for
+                       * dls_running_end; DLS_NO_CALL: none */
 } dls_exchange;
 
 /* For asserts: do its members fit together?  The rules are in the source. */

@@ -357,7 +357,7 @@ find_behind_ours(dls_state *state, PyObject *obj, dls_plan *plan)
         return -1;
     }
     take_inner(plan, &authored);
-    plan->on_instance = plan->is_changed = true;
+    plan->on_instance = plan->is_decorated = true;
     if (authored.dlpack != Py_None && authored.device == Py_None) {
         plan->has_device = false;
     }
@@ -507,9 +507,9 @@ dls_authored_find(dls_state *state, PyObject *obj, unsigned level,
                                          device_level, (int)device);
     authored->owner = found;
     if (found != NULL
-        && PyArg_ParseTuple(found, "OpOOn", &authored->inner,
-                            &authored->inner_is_called, &authored->dlpack,
-                            &authored->device, &authored->at)) {
+        && PyArg_ParseTuple(found, "OppOOn", &authored->inner,
+                            &authored->inner_is_called, &authored->hides_question,
+                            &authored->dlpack, &authored->device, &authored->at)) {
         return 0;
     }
     Py_XDECREF(found);
@@ -523,6 +523,7 @@ dls_plan_new_authored(dls_state *state, PyObject *obj, const dls_authored *autho
     if (plan == NULL) {
         return NULL;
     }
+    plan->hides_question = authored != NULL && authored->hides_question;
     if (authored != NULL && authored->inner != Py_None) {
         take_inner(plan, authored);
         return plan;

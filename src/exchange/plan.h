@@ -109,13 +109,15 @@ typedef struct dls_plan {
     /* LAZY_BITS, a subclass whose is_neg goes through its library's hook: makes a guard
      * under which it does not (PLAIN_CALLS).  Strong, or NULL. */
     PyObject *plain_calls;
-    dls_getter where; /* BASE_TELLS, IS_CPU_TELLS (exchange/on_host.h) */
-    bool can_cycle;   /* instances take part in garbage collection */
-    bool has_device;  /* __dlpack_device__ is there */
-    bool cpu_only;    /* objects cannot be elsewhere: the device is not asked (N5) */
-    bool on_instance; /* __dlpack__ or another attribute is the instance's own (N1) */
-    bool is_proxy;    /* on_instance, and the type has __getattr__ */
-    bool is_changed;  /* dlshim.producer has put our methods on the class */
+    dls_getter where;  /* BASE_TELLS, IS_CPU_TELLS (exchange/on_host.h) */
+    bool can_cycle;    /* instances take part in garbage collection */
+    bool has_device;   /* __dlpack_device__ is there */
+    bool cpu_only;     /* objects cannot be elsewhere: the device is not asked (N5) */
+    bool on_instance;  /* __dlpack__ or another attribute is the instance's own (N1) */
+    bool is_proxy;     /* on_instance, and the type has __getattr__ */
+    bool is_decorated; /* dlshim.producer has put our methods on the class */
+    bool hides_question; /* ... but the class has another __dlpack_device__ by now (N9)
+                          */
     bool inner_is_called;
 #ifdef DLS_FREE_THREADED
     struct dls_plan *next; /* plan_memory.c: in the list of those without an owner */
@@ -187,18 +189,19 @@ void dls_plan_leave_host(dls_plan *plan, bool forget_forms);
  * UnsupportedObjectError when the object offers no protocol, or with what looking
  * raised. */
 dls_plan *dls_plan_new(dls_state *state, PyObject *obj);
-/* What the author of a class that dlshim.producer changed wrote himself: `authored` in
+/* What the author of a class that dlshim.producer changed wrote: `authored` in
  * shim/arrays.py.  dlpack, device: each NULL or None, the name of a method, or a
  * function.  The members are borrowed from `owner`. */
 typedef struct {
     PyObject *owner; /* strong */
     PyObject *inner; /* the name of what has or gives an inner array, or None */
     int inner_is_called;
+    int hides_question; /* the class has a __dlpack_device__ that is not ours */
     PyObject *dlpack, *device;
     Py_ssize_t at; /* the position of the class that has dlpack */
 } dls_authored;
-/* Find that: `level` and `device_level` of his methods for obj run already; device: the
- * device is asked for.  0, or -1 with an exception. */
+/* Find that: `level` and `device_level` of these methods run for obj already; device:
+ * the device is asked for.  0, or -1 with an exception. */
 int dls_authored_find(dls_state *state, PyObject *obj, unsigned level,
                       unsigned device_level, bool device, dls_authored *authored);
 /* The same as dls_plan_new, but what dlshim.producer has put on the class is not

@@ -284,7 +284,7 @@ known_of_instance(dls_state *state, PyObject *obj)
 {
     PyObject *method = NULL;
     dls_plan *plan = dls_plan_known_in(state->plans->next, obj);
-    if (plan == NULL || plan->is_proxy || plan->is_changed) {
+    if (plan == NULL || plan->is_proxy || plan->is_decorated) {
         return plan;
     }
     int got = dls_get_optional(obj, state->names.dlpack, &method);

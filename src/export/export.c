@@ -9,6 +9,7 @@
 #include "core/alloc.h"
 #include "core/counters.h"
 #include "core/device.h"
+#include "exchange/decorated_class.h"
 #include "exchange/plan_cache.h"
 #include "exchange/tensor_object.h"
 #include "export/resolve.h"
@@ -40,6 +41,7 @@ dls_exchange_begin(dls_exchange *x, dls_state *state, PyObject *source, dls_plan
     x->copied = false;
     x->keeps = false;
     x->kept = NULL;
+    x->running = DLS_NO_CALL;
 }
 
 /* What one run has gathered, and the next must not see. */
@@ -64,6 +66,7 @@ dls_exchange_end(dls_exchange *x)
     }
     clear_run(x);
     assert(dls_acquired_is_empty(&x->acquired));
+    dls_running_end(x->running);
     dls_shared_drop(x->kept, DLS_ATTACHED);
     Py_DECREF(x->source);
     dls_plan_drop(x->plan);
@@ -136,10 +139,30 @@ wants_detach(const dls_exchange *x)
            && x->request.options->detach;
 }
 
+/* Options of a Producer are for what the author of a decorated class wrote: asked by
+ * our method on the class, that would be exported without them. */
+static bool
+wants_author(const dls_exchange *x)
+{
+    return x->plan->is_decorated && x->request.options != NULL
+           && x->running == DLS_NO_CALL;
+}
+
+/* 0, or -1 with BufferError. */
+static int
+ask_author(dls_exchange *x)
+{
+    x->running = dls_decorated_begin(x->state, x->source, &x->plan);
+    return x->plan != NULL ? 0
+                           : dls_refuse_from_pending(x->state, x->source,
+                                                     "its class offers nothing");
+}
+
 int
 dls_exchange_prepare(dls_exchange *x)
 {
-    if (Py_TYPE(x->source) != x->plan->type && meet_anew(x) < 0) {
+    if ((Py_TYPE(x->source) != x->plan->type && meet_anew(x) < 0)
+        || (wants_author(x) && ask_author(x) < 0)) {
         return -1;
     }
     return wants_detach(x) ? detach_source(x) : 0;
@@ -313,21 +336,20 @@ translate(dls_exchange *x, dls_resolved *resolved, dls_export_kind kind)
     }
     bool wraps = kind == DLS_EXPORT_CAPSULE;
     PyObject *capsule = wraps ? dls_capsule_new(managed, versioned) : NULL;
-    if ((wraps && capsule == NULL) || take_hold(x, resolved, &hold) < 0) {
-        if (capsule != NULL) {
-            Py_DECREF(capsule); /* and the struct with it */
-        }
-        else {
-            dls_managed_delete(managed, versioned);
-        }
-        return NULL;
+    bool made = (!wraps || capsule != NULL) && take_hold(x, resolved, &hold) == 0;
+    if (made) {
+        dls_hold_move(&hold, dls_export_own_hold(managed, versioned));
+        DLS_COUNT(translated);
+        made = !dls_track_wants(managed)
+               || dls_track_struct(x->state, managed, versioned) == 0;
     }
-    dls_hold_move(&hold, dls_export_own_hold(managed, versioned));
-    DLS_COUNT(translated);
-    if (dls_track_wants(managed)) {
-        dls_track_struct(x->state, managed, versioned);
+    if (!made && capsule != NULL) {
+        dls_drop_foreign(capsule); /* and the struct with it */
     }
-    return wraps ? (void *)capsule : managed;
+    else if (!made) {
+        dls_managed_delete(managed, versioned);
+    }
+    return !made ? NULL : wraps ? (void *)capsule : managed;
 }
 
 /* --- a Tensor ------------------------------------------------------------- */
@@ -387,8 +409,8 @@ make_tensor(dls_exchange *x, dls_resolved *resolved)
     if (tensor != NULL) {
         dls_tensor_set_hold(tensor, &hold);
     }
-    if (dls_track_wants(tensor)) {
-        dls_track_tensor(x->state, tensor);
+    if (dls_track_wants(tensor) && dls_track_tensor(x->state, tensor) < 0) {
+        Py_CLEAR(tensor);
     }
     return tensor;
 }
@@ -448,7 +470,8 @@ dls_exchange_run(dls_exchange *x, dls_export_kind kind)
         return NULL;
     }
     bool prepared = x->outcome.kind == DLS_NOT_LEARNED
-                    && (Py_TYPE(x->source) != x->plan->type || wants_detach(x));
+                    && (Py_TYPE(x->source) != x->plan->type || wants_author(x)
+                        || wants_detach(x));
     if (prepared && dls_exchange_prepare(x) < 0) {
         return NULL;
     }
@@ -522,8 +545,8 @@ take_capsule(dls_exchange *x)
                           &x->acquired.hold);
         dls_tensor_set_hold(tensor, &x->acquired.hold);
     }
-    if (dls_track_wants(tensor)) {
-        dls_track_tensor(x->state, tensor);
+    if (dls_track_wants(tensor) && dls_track_tensor(x->state, tensor) < 0) {
+        Py_CLEAR(tensor);
     }
     return tensor;
 }

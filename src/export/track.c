@@ -84,8 +84,10 @@ dls_track_switch(dls_state *state, bool on)
     } while (atomic_load(&dls_track_modules) != modules);
 }
 
-/* Whatever goes wrong, the export is not the worse for it. */
-static void
+/* That Python is being taken apart (AttributeError, ImportError) is no fault of the
+ * export.  Anything else is a signal handler's, or there is no memory.  0, or -1 with
+ * an exception. */
+static int
 tell_python(dls_state *state, PyObject *tensor, const char *kind,
             unsigned long long number, const dl_tensor *what)
 {
@@ -96,30 +98,34 @@ tell_python(dls_state *state, PyObject *tensor, const char *kind,
         state, "made", "(OsKLii)", tensor, kind, number,
         known ? (long long)(scan.count * scan.itemsize) : 0LL,
         (int)what->device.device_type, (int)what->device.device_id);
+    if (told == NULL
+        && !(PyErr_ExceptionMatches(PyExc_AttributeError)
+             || PyErr_ExceptionMatches(PyExc_ImportError))) {
+        return -1;
+    }
     Py_XDECREF(told);
     dls_error_report();
+    return 0;
 }
 
-void
+int
 dls_track_tensor(dls_state *state, PyObject *tensor)
 {
-    if (state->tracks) {
-        tell_python(state, tensor, "Tensor", atomic_fetch_add(&last_number, 1),
-                    &dls_tensor_data(tensor)->tensor);
-    }
+    return state->tracks
+               ? tell_python(state, tensor, "Tensor", atomic_fetch_add(&last_number, 1),
+                             &dls_tensor_data(tensor)->tensor)
+               : 0;
 }
 
-void
+int
 dls_track_struct(dls_state *state, void *managed, bool versioned)
 {
     tracked *record = state->tracks ? dls_alloc(sizeof *record) : NULL;
     if (record == NULL) {
-        return;
+        return 0;
     }
     record->home = state->home;
     record->number = atomic_fetch_add(&last_number, 1);
-    tell_python(state, Py_None, versioned ? "versioned" : "legacy", record->number,
-                dls_managed_tensor(managed, versioned));
     if (versioned) {
         dl_managed_tensor_versioned *newer = managed;
         record->manager_ctx = newer->manager_ctx;
@@ -134,4 +140,6 @@ dls_track_struct(dls_state *state, void *managed, bool versioned)
         older->manager_ctx = record;
         older->deleter = delete_legacy;
     }
+    return tell_python(state, Py_None, versioned ? "versioned" : "legacy",
+                       record->number, dls_managed_tensor(managed, versioned));
 }

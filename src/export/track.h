@@ -22,10 +22,11 @@ dls_track_wants(const void *made)
 
 void dls_track_switch(dls_state *state, bool on);
 
-/* A Tensor was made.  Both do nothing where it is off for this module. */
-void dls_track_tensor(dls_state *state, PyObject *tensor);
+/* A Tensor was made.  0, or -1 with an exception, for which the caller drops what was
+ * made; 0 where it is off for this module.  So does the next. */
+int dls_track_tensor(dls_state *state, PyObject *tensor);
 /* A struct of ours was made.  Its deleter is replaced by one that notes its end. */
-void dls_track_struct(dls_state *state, void *managed, bool versioned);
+int dls_track_struct(dls_state *state, void *managed, bool versioned);
 
 /* The numbers of this module's structs that have ended since the last call: a list, or
  * NULL with an exception. */

@@ -81,8 +81,9 @@ view(PyObject *module, PyObject *args)
     dls_hold hold = {.base = shared, .kind = DLS_HOLD_SHARED};
     dls_tensor_set_hold(DLS_OBJECT(made), &hold);
     PyObject_GC_Track(DLS_OBJECT(made));
-    if (dls_track_wants(made)) {
-        dls_track_tensor(state, DLS_OBJECT(made));
+    if (dls_track_wants(made) && dls_track_tensor(state, DLS_OBJECT(made)) < 0) {
+        Py_DECREF(DLS_OBJECT(made));
+        return NULL;
     }
     return DLS_OBJECT(made);
 }

@@ -4,11 +4,11 @@
  * tests/core/test_fast_path.py. */
 #include "module/functions.h"
 
+#include "exchange/decorated_class.h"
 #include "exchange/plan_cache.h"
 #include "export/export.h"
 #include "export/fast_copy.h"
 #include "export/fast_path.h"
-#include "module/changed_class.h"
 #include "module/producer.h"
 #include "python/capsule.h"
 #include "python/errors.h"
@@ -148,7 +148,7 @@ subject_begin(dls_state *state, PyObject *obj, dls_options *options, subject *s,
     if (subject_init(state, obj, options, s) < 0) {
         return -1;
     }
-    *running = dls_changed_begin(state, s->source, &s->plan);
+    *running = dls_decorated_begin(state, s->source, &s->plan);
     if (s->plan == NULL) {
         subject_clear(s);
         return -1;
@@ -299,7 +299,9 @@ PyMethodDef dls_public_methods[] = {
      "readonly: True marks the memory read-only, False vouches that it may be written\n"
      "legacy_readonly: read-only memory for DLPack 0.x: \"error\", \"strip\" the mark, "
      "\"copy\"\n"
-     "order: None refuses negative strides, \"K\" takes all strides, \"C\": row-major\n"
+     "order: None: negative strides for consumers that take them, \"K\": for all, "
+     "\"C\": "
+     "row-major\n"
      "align: alignment in bytes, copied if needed\n"
      "reinterpret: the same bits as another dtype: \"bool\", (code, bits, lanes)\n"
      "assume_device: where the memory is, if the producer's label is wrong\n"

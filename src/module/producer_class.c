@@ -1,21 +1,65 @@
-/* What dlshim.producer puts on a class: __dlpack__, __dlpack_device__ and __array__ in
- * C, and the C table (shim/arrays.py does the rest).  __dlpack__ is hot.  Tests:
- * tests/core/test_authors.py. */
+/* What dlshim.producer puts on a decorated class: __dlpack__, __dlpack_device__ and
+ * __array__ in C, and the C table (shim/arrays.py does the rest).  __dlpack__ is hot.
+ * Tests: tests/core/test_authors.py. */
 #include "module/producer_class.h"
 
 #include "abi/dlpack_abi.h"
+#include "exchange/decorated_class.h"
 #include "exchange/device_question.h"
 #include "exchange/plan_cache.h"
-#include "module/changed_class.h"
 #include "module/dlpack_methods.h"
 #include "module/functions.h"
 #include "module/producer.h"
 #include "python/errors.h"
 #include "python/in_python.h"
 
-/* Whose device was asked for, just before the export (N9). */
-static DLS_PER_THREAD PyObject *asked_object;
-static DLS_PER_THREAD unsigned long asked_thread;
+/* --- the device question (N9) --------------------------------------------- */
+
+/* A thread has asked for the device of this object and may export it next.  The address
+ * is only compared with. */
+typedef struct {
+    PyObject *object;
+    unsigned long thread;
+} question;
+
+/* The last question of each thread.  Where more threads have one than there is room
+ * for, every export from then on counts as one after a question. */
+#ifdef DLS_FREE_THREADED
+enum { QUESTIONS = 1 };
+#else
+enum { QUESTIONS = 64 };
+#endif
+static DLS_PER_THREAD question questions[QUESTIONS];
+static DLS_PER_THREAD unsigned question_count;
+
+static void
+note_question(PyObject *obj)
+{
+    unsigned long me = dls_this_thread();
+    unsigned i = 0;
+    while (i < question_count && i < QUESTIONS && questions[i].thread != me) {
+        i++;
+    }
+    if (i < QUESTIONS) {
+        questions[i] = (question){obj, me};
+    }
+    question_count += i == question_count;
+}
+
+/* An export begins: did this thread ask for the device just before? */
+static inline bool
+use_question(PyObject *obj)
+{
+    bool used = question_count > QUESTIONS;
+    unsigned long me = question_count != 0 ? dls_this_thread() : 0;
+    for (unsigned i = 0; i < question_count && !used; i++) {
+        if (questions[i].object == obj && questions[i].thread == me) {
+            questions[i] = questions[--question_count];
+            used = true;
+        }
+    }
+    return used;
+}
 
 /* --- calls ---------------------------------------------------------------- */
 
@@ -39,44 +83,61 @@ refuse_circle(dls_state *state, PyObject *self)
     return NULL;
 }
 
+/* Who is asked?  1 = what the author wrote, *plan; 0 = the object, which has another
+ * __dlpack__ by now; -1 = an exception. */
+static inline int
+find_asked(dls_state *state, PyObject *self, dls_class_method method, dls_plan **plan)
+{
+    bool device = method == DLS_CLASS_DEVICE;
+    if (!device && !dls_object_has_our_method(state, self)) {
+        return 0;
+    }
+    *plan = dls_decorated_plan(state, self, device);
+    if (*plan == NULL && !PyErr_ExceptionMatches(state->unsupported_object_error)) {
+        return -1;
+    }
+    /* Where the author's class answers no device question, the object may. */
+    bool silent = *plan == NULL || (!(*plan)->has_device && (*plan)->inner == NULL);
+    if (device && silent && !dls_object_has_our_method(state, self)) {
+        PyErr_Clear();
+        dls_plan_drop(*plan);
+        *plan = NULL;
+        return 0;
+    }
+    return *plan != NULL ? 1 : -1;
+}
+
 /* The Producer of a call.  NULL with an exception. */
 static inline PyObject *
 producer_of(dls_state *state, PyObject *self, dls_class_method method,
             unsigned *running)
 {
     bool device = method == DLS_CLASS_DEVICE;
-    bool foreign = method >= DLS_CLASS_ARRAY && !dls_object_has_our_method(state, self);
     dls_plan *plan = NULL;
     if (device && dls_running > 1 && dls_running_count(self, DLS_RUNS_DEVICE) > 1) {
         return refuse_circle(state, self);
     }
-    if (!foreign) {
-        plan = dls_changed_plan(state, self, device);
-        bool silent = plan != NULL
-                          ? !plan->has_device && plan->inner == NULL
-                          : PyErr_ExceptionMatches(state->unsupported_object_error);
-        foreign = device && silent && !dls_object_has_our_method(state, self);
-        if (plan == NULL && !foreign) {
-            return NULL;
-        }
-        PyErr_Clear(); /* the author's class offers nothing, but the object does */
+    int asked = find_asked(state, self, method, &plan);
+    if (asked < 0) {
+        return NULL;
     }
-    /* Where the author answers no device question, his export does. */
-    bool answered = device && (foreign || plan->has_device);
-    *running = dls_running_begin(self, answered  ? DLS_RUNS_DEVICE
-                                       : foreign ? DLS_RUNS_FOREIGN
-                                                 : DLS_RUNS_EXPORT);
+    /* Where the author's class answers no device question, its export does. */
+    bool answered = device && (asked == 0 || plan->has_device);
+    *running = dls_running_begin(self, answered     ? DLS_RUNS_DEVICE
+                                       : asked == 0 ? DLS_RUNS_FOREIGN
+                                                    : DLS_RUNS_EXPORT);
     if (*running == DLS_NO_CALL) {
         dls_plan_drop(plan);
         return NULL;
     }
-    if (!foreign && plan->inner == NULL) {
+    if (asked == 0) {
+        return dls_upgrade(state, self);
+    }
+    if (plan->inner == NULL) {
         return dls_producer_new(state, self, plan, NULL);
     }
-    PyObject *inner = foreign ? NULL : dls_inner_get(state, self, plan);
-    PyObject *producer = foreign         ? dls_upgrade(state, self)
-                         : inner != NULL ? upgrade_inner(state, self, plan, inner)
-                                         : NULL;
+    PyObject *inner = dls_inner_get(state, self, plan);
+    PyObject *producer = inner != NULL ? upgrade_inner(state, self, plan, inner) : NULL;
     Py_XDECREF(inner);
     dls_plan_drop(plan);
     return producer;
@@ -198,9 +259,7 @@ PyObject *
 dls_class_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     PyObject *type, *capsule = NULL;
-    const call_arguments call = {
-        args, n, kwnames, asked_object == self && asked_thread == dls_this_thread()};
-    asked_object = NULL;
+    call_arguments call = {args, n, kwnames, use_question(self)};
     dls_state *state = hold_state(&type);
     if (state == NULL) {
         return NULL;
@@ -208,8 +267,10 @@ dls_class_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *
     /* Where nothing runs, it is usually known. */
     dls_plan *plan = dls_running == 0 ? dls_plan_known_authored(state, self) : NULL;
     if (plan == NULL) {
-        plan = dls_changed_plan(state, self, false);
+        plan = dls_decorated_plan(state, self, false);
     }
+    /* A question to another __dlpack_device__ of the class was not seen here. */
+    call.asked |= plan != NULL && plan->hides_question;
     if (plan != NULL && plan->inner != NULL) {
         capsule = export_inner(state, self, plan, &call);
     }
@@ -229,8 +290,7 @@ class_dlpack_device(PyObject *self, PyObject *ignored)
         device = dls_producer_dlpack_device(call.producer, ignored);
     }
     dls_class_leave(&call);
-    asked_object = self;
-    asked_thread = dls_this_thread();
+    note_question(self);
     return device;
 }
 
@@ -264,7 +324,7 @@ class_attributes(PyObject *module, PyObject *DLS_UNUSED(ignored))
 {
     dls_state *state = dls_state_of(module);
     void *table = (void *)(uintptr_t)((const dl_exchange_api *)state->own_table + 1);
-    /* N steals, and passes on what failed. */
+    /* The format N steals a reference, and passes the failure of a NULL on. */
     return Py_BuildValue("{sNsNsNONON}", methods[0].ml_name, descriptor(0),
                          methods[1].ml_name, descriptor(1), methods[2].ml_name,
                          descriptor(2), state->names.exchange_api,

@@ -1,4 +1,4 @@
-/* The methods that dlshim.producer puts on a class of somebody else.
+/* The methods that dlshim.producer puts on a decorated class.
  *
  * Each works as a Producer does around the object or around its inner array, for the
  * length of one call.  The object is then asked as its author wrote it: by the author's

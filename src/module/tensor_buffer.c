@@ -54,12 +54,12 @@ refusal(const dls_tensor *self, int flags, const char *format)
     bool c = dls_layout_is_contiguous(t->ndim, t->shape, t->strides);
     bool bytes = dls_dtype_bits(t->dtype) == 8 && t->dtype.code <= dl_kDLUInt;
     if (!dls_device_is_host(t->device.device_type)) {
-        return "its memory is not on the host; copy it there with upgrade(t, "
+        return "its memory is not on the host; pass dlshim.from_dlpack(t, "
                "device=\"cpu\")";
     }
     if (format == NULL) {
         return "its dtype has no format in the buffer protocol; name one of the same "
-               "width with upgrade(t, reinterpret=...)";
+               "width, dlshim.from_dlpack(t, reinterpret=...)";
     }
     if (!fits_a_buffer(self)) {
         return "it is larger than a buffer can be in a process of 32 bits; pass a part";
@@ -71,7 +71,8 @@ refusal(const dls_tensor *self, int flags, const char *format)
     bool f = dls_tensor_count(self) == 0 || is_f_contiguous(t);
     if ((needs_c && !c) || (ASKS(flags, F_CONTIGUOUS) && !f)
         || (ASKS(flags, ANY_CONTIGUOUS) && !c && !f)) {
-        return "it is not contiguous in the way that was asked for; pass order=\"C\"";
+        return "it is not contiguous in the way that was asked for; pass "
+               "dlshim.from_dlpack(t, order=\"C\"), or t.tobytes()";
     }
     if (!bytes && !(ASKS(flags, DLS_BUF_ND) && ASKS(flags, DLS_BUF_FORMAT))) {
         return "a buffer without shape and format was asked for, which would lose the "

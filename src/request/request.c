@@ -278,6 +278,7 @@ judge_values(dls_state *state, PyObject *const *values, const dls_seen_keywords 
     bool place = seen->at[DLS_KW_DEVICE] >= 0
                  && values[seen->at[DLS_KW_DEVICE]] != Py_None;
     asked |= place ? DLS_ASKED_PLACE : 0;
+    asked |= version == state->asked_version ? DLS_ASKED_OURS : 0;
     bool pair = PyTuple_Check(version) && PyTuple_Size(version) == 2;
     return pair && PyTuple_GetItem(version, 1) == state->zero ? asked | DLS_ASKED_1_0
                                                               : asked;
@@ -473,24 +474,54 @@ static const struct {
 #undef CONSUMER
 };
 
-/* Does the consumer ask in this way? */
+/* Does who passes these (DLS_ASK_*, DLS_ASKED_*) ask in this way? */
+static bool
+fits(unsigned with, bool question, unsigned must, unsigned must_not,
+     int device_question)
+{
+    return (with & must) == must && (with & must_not) == 0
+           && (device_question < 0 || device_question == question);
+}
+
 static bool
 asks_so(const dls_request *request, unsigned must, unsigned must_not,
         int device_question)
 {
-    return (request->asked_with & must) == must && (request->asked_with & must_not) == 0
-           && (device_question < 0 || device_question == request->device_question);
+    return fits(request->asked_with, request->device_question, must, must_not,
+                device_question);
+}
+
+/* Does a method of Python pass on what its own consumer asked? */
+static bool
+is_passed_on(void)
+{
+    PyFrameObject *frame = PyEval_GetFrame(); /* borrowed; NULL: no Python code runs */
+    PyObject *code = frame != NULL ? (PyObject *)PyFrame_GetCode(frame) : NULL;
+    PyObject *name = code != NULL ? PyObject_GetAttrString(code, "co_name") : NULL;
+    bool passed_on = name != NULL
+                     && PyUnicode_CompareWithASCIIString(name, "__dlpack__") == 0;
+    PyErr_Clear();
+    Py_XDECREF(name);
+    Py_XDECREF(code);
+    return passed_on;
 }
 
 bool
 dls_request_bears_negative(const dls_request *request)
 {
-    if (request->bears_anything) {
+    unsigned with = request->asked_with;
+    bool question = request->device_question;
+    if (request->bears_anything || (with & DLS_ASKED_OURS)) {
         return true;
     }
+    if ((with & DLS_ASK_VERSION) && is_passed_on()) {
+        /* The method may have answered a device question itself, and added stream=. */
+        question = true;
+        with &= request->stream == NULL ? ~DLS_ASK_STREAM : ~0u;
+    }
     for (size_t i = 0; i < sizeof consumers / sizeof *consumers; i++) {
-        if (asks_so(request, consumers[i].must, consumers[i].must_not,
-                    consumers[i].device_question)) {
+        if (fits(with, question, consumers[i].must, consumers[i].must_not,
+                 consumers[i].device_question)) {
             return consumers[i].bears;
         }
     }

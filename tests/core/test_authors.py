@@ -159,6 +159,207 @@ def test_a_consumer_that_asks_for_the_device_first_is_known(hand_on):
     bare(x)
 
 
+def backwards(**more):
+    return {"shape": (4,), "dtype": "float32", "strides": (-1,), "start": 3, **more}
+
+
+def asks_like_torch(x):
+    x.__dlpack_device__()
+    return x.__dlpack__(max_version=(1, 0))
+
+
+def test_questions_of_other_threads_and_objects_take_none_away():
+    """One place for all threads lost the question: torch got negative strides, and aborted."""
+    x, y = of(P2)(**backwards()), of(P2)()
+    x.__dlpack_device__()
+    versioned(y)
+    thread = threading.Thread(target=asks_like_torch, args=(y,))
+    thread.start()
+    thread.join()
+    thread = threading.Thread(target=y.__dlpack_device__)
+    thread.start()
+    thread.join()
+    with pytest.raises(BufferError, match="negative strides"):
+        x.__dlpack__(max_version=(1, 0))
+    x.__dlpack__(max_version=(1, 0))
+
+
+def test_more_threads_ask_than_there_is_room_for():
+    out = child.run(
+        """
+        import threading
+        import dlshim
+        from doubles.producers import P2
+
+        Mine = dlshim.producer(type("Mine", (P2,), {}))
+        x = Mine((4,), "float32", strides=(-1,), start=3)
+        ended = threading.Event()
+        asked = threading.Semaphore(0)
+
+        def ask():
+            Mine().__dlpack_device__()
+            asked.release()
+            ended.wait()
+
+        x.__dlpack__(max_version=(1, 0))
+        threads = [threading.Thread(target=ask) for _ in range(100)]
+        for thread in threads:
+            thread.start()
+        for _ in threads:
+            asked.acquire()
+        try:
+            x.__dlpack_device__()
+            x.__dlpack__(max_version=(1, 0))
+        except BufferError as error:
+            assert "negative strides" in str(error)
+        else:
+            raise AssertionError("given")
+        ended.set()
+        print("end")
+        """,
+        silent=True,
+    )
+    assert out.strip() == "end"
+
+
+@pytest.mark.parametrize("inner", [False, True], ids=["own method", "inner array"])
+def test_a_question_that_another_method_answers_is_not_seen(inner):
+    """So who asks may be torch: only those get negative strides who are known by their call."""
+    if inner:
+
+        @dlshim.producer(inner="a")
+        class Base:
+            def __init__(self):
+                self.a = P2(**backwards())
+    else:
+        Base = of(P2)
+
+    class Answers(Base):
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    class Before:
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    class Mixed(Before, Base):
+        pass
+
+    class Both(Answers):
+        def __dlpack__(self, **asked):
+            return super().__dlpack__(**asked)
+
+    for cls in (Answers, Mixed, Both):
+        x = cls() if inner else cls(**backwards())
+        for asked in ({"max_version": (1, 0)}, {}):  # torch from 2.9 on, and before
+            x.__dlpack_device__()
+            with pytest.raises(BufferError, match="negative strides"):
+                x.__dlpack__(**asked)
+        x.__dlpack__(max_version=(1, 0), dl_device=None, copy=None)  # NumPy bears them
+        assert dlshim.from_dlpack(x).strides == (-1,)
+        assert dlshim.from_dlpack(x, order="C").strides == (1,)
+
+
+class PassesOn:
+    """Its own __dlpack__ hands the call to a Producer, as recipes show."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __dlpack__(self, **asked):
+        return dlshim.upgrade(self.inner).__dlpack__(**asked)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+class AddsStream(PassesOn):
+    def __dlpack__(self, *, stream=None, **asked):
+        return dlshim.upgrade(self.inner).__dlpack__(stream=stream, **asked)
+
+
+@pytest.mark.parametrize("cls", [PassesOn, AddsStream])
+def test_a_method_that_passes_a_call_on_hides_who_asks(cls):
+    """Torch asked the method for the device: what it passes on looks like another consumer."""
+    x = cls(P2(**backwards()))
+    with pytest.raises(BufferError, match="negative strides"):
+        asks_like_torch(x)
+    x.__dlpack__(max_version=(1, 0), dl_device=None, copy=None)
+    # dlshim around it decides, and its options work.
+    assert dlshim.from_dlpack(x).strides == (-1,)
+    assert dlshim.from_dlpack(x, order="C").strides == (1,)
+    with pytest.raises(BufferError, match="negative strides"):
+        asks_like_torch(dlshim.upgrade(x))
+    for order in ("C", "K"):
+        asks_like_torch(dlshim.upgrade(x, order=order))
+
+
+@pytest.mark.parametrize("ask", [asks_like_torch, *ASKINGS.values()])
+def test_options_reach_what_the_author_wrote(ask):
+    """They were lost where a decorated object is asked by its own new method."""
+    x = of(P2)(**backwards())
+    for options in ({"order": "C"}, {"order": "K"}, {"copy": True}, {"order": "C", "align": 64}):
+        ask(dlshim.upgrade(x, **options))
+    days = of(InterfaceOnly)(changes={"typestr": caps.native("<M8[D]")})
+    with pytest.raises(BufferError):
+        ask(dlshim.upgrade(days))
+    ask(dlshim.upgrade(days, reinterpret="int64"))
+    with versioned(dlshim.upgrade(x, order="K", readonly=True)) as imported:
+        assert imported.view.flags & caps.READ_ONLY
+
+
+def test_a_class_that_forwards_by_getattr_alone_is_refused():
+    """It worked bare, and no more when it was changed: our method hid the inner one."""
+
+    class Forwards:
+        def __init__(self, a):
+            self.__dict__["a"] = a
+
+        def __getattr__(self, name):
+            return getattr(self.__dict__["a"], name)
+
+    with pytest.raises(TypeError, match="name its array with inner="):
+        dlshim.producer(Forwards)
+    assert memory_of(Forwards(P2((6,), "int32"))) == SIX
+    assert memory_of(dlshim.producer(inner="a")(Forwards)(P2((6,), "int32"))) == SIX
+
+
+def test_a_protocol_is_refused():
+    class Exports(typing.Protocol):
+        def __dlpack__(self, *, stream=None): ...
+
+    with pytest.raises(TypeError, match="is a Protocol"):
+        dlshim.producer(Exports)
+
+
+def searches(monkeypatch):
+    """The searches in the classes of decorated objects from now on."""
+    from dlshim import arrays
+
+    found, search = [], arrays.authored
+    monkeypatch.setattr(arrays, "authored", lambda *args: (found.append(args), search(*args))[1])
+    return found
+
+
+def test_the_mixin_may_stand_before_the_class_that_has_the_method(monkeypatch):
+    """Else the search in the classes was made anew for each export: ten times as slow."""
+
+    class First(dlshim.ProducerMixin, P2):
+        pass
+
+    class Last(P2, dlshim.ProducerMixin):
+        pass
+
+    for cls in (First, Last):
+        found = searches(monkeypatch)
+        x = cls()
+        for _ in range(4):
+            x.__dlpack__()
+            x.__dlpack__(max_version=(1, 0))
+        assert len(found) == 1
+        assert x.__dlshim_dlpack__() is not None
+
+
 def test_readonly_memory_stays_so():
     x = of(P2)(readonly=True)
     with versioned(x) as imported:
@@ -481,34 +682,22 @@ def test_an_own_method_goes_before_the_inner_array_of_a_base():
     assert memory_of(Own()) == [7]
 
 
-def test_a_device_that_is_asked_for_alone_is_remembered():
+def test_a_device_that_is_asked_for_alone_is_remembered(monkeypatch):
     """The search in the classes is made once, whatever is asked first."""
-    from dlshim import arrays
-
-    found = []
-    search = arrays.authored
-
-    def counted(*args):
-        found.append(args)
-        return search(*args)
-
-    arrays.authored = counted
-    try:
-        for cls, options in ((Holder, {"inner": "_array"}), (P1, {})):
-            x = of(cls, **options)()
-            found.clear()
-            for _ in range(3):
-                assert x.__dlpack_device__() == (1, 0)
-            assert len(found) == 1
-    finally:
-        arrays.authored = search
+    found = searches(monkeypatch)
+    for cls, options in ((Holder, {"inner": "_array"}), (P1, {})):
+        x = of(cls, **options)()
+        found.clear()
+        for _ in range(3):
+            assert x.__dlpack_device__() == (1, 0)
+        assert len(found) == 1
 
 
 # --- the author's own method ---------------------------------------------------------------------
 
 
 @BOTH
-def test_super_leads_from_one_changed_class_to_the_next(ask):
+def test_super_leads_from_one_decorated_class_to_the_next(ask):
     @dlshim.producer
     class Sub(Decorated):
         def __dlpack__(self, **asked):
@@ -839,10 +1028,6 @@ def test_a_class_with_nothing_to_export():
         @abc.abstractmethod
         def other(self): ...
 
-    class Asks:
-        def __getattr__(self, name):
-            raise AttributeError(name)
-
     class Capsule:
         def to_dlpack(self):
             return P2().__dlpack__()
@@ -853,9 +1038,9 @@ def test_a_class_with_nothing_to_export():
             change(Nothing)
         tells(raised.value, "Nothing", "nothing to export", "inner=", "__dlpack__", "ProducerMixin")
     assert dict(vars(Nothing)) == before
-    for cls in (Abstract, Asks, Capsule, Buffer, StructOnly, InterfaceOnly):
+    for cls in (Abstract, Capsule, Buffer, StructOnly, InterfaceOnly):
         of(cls)
-        dlshim.producer(cls) if cls in (Abstract, Asks, Capsule) else None
+        dlshim.producer(cls) if cls in (Abstract, Capsule) else None
     dlshim.from_dlpack(Capsule())
     dlshim.producer(inner="method")(Nothing)
 

@@ -125,6 +125,41 @@ def test_a_tensor_of_a_pickle_is_noted():
         assert dlshim.live() == []
 
 
+WHAT_A_HANDLER_RAISES = [KeyboardInterrupt, TimeoutError, MemoryError]
+
+
+@pytest.mark.parametrize("error", WHAT_A_HANDLER_RAISES)
+@pytest.mark.parametrize("way", WAYS)
+def test_what_a_signal_handler_raises_ends_the_export(way, error, monkeypatch):
+    """Ctrl-C was reported as unraisable, and the program went on."""
+    from dlshim import arrays
+
+    x = P2()
+    reports = []
+    monkeypatch.setattr("sys.unraisablehook", reports.append)
+
+    def interrupted(*_):
+        raise error("now")
+
+    with dlshim.track():
+        monkeypatch.setitem(vars(arrays), "made", interrupted)
+        with pytest.raises(error, match="now"):
+            WAYS[way](x)
+        gc.collect()
+        assert dlshim.live() == []
+    assert not reports
+
+
+def test_tracking_goes_on_in_a_with_block():
+    """What was stopped noted nothing in a with block, and said nothing of that."""
+    tracking = dlshim.track()
+    tracking.stop()
+    with tracking:
+        held = dlshim.from_dlpack(P2())
+        assert len(dlshim.live()) == 1
+    del held
+
+
 def test_exports_end_on_any_thread():
     with dlshim.track():
         held = [bare(dlshim.upgrade(P1())) for _ in range(20)]
@@ -180,8 +215,10 @@ def test_memory_that_runs_out():
 
 
 def test_a_failure_to_note_does_not_spoil_the_export(monkeypatch):
+    """It fails while Python ends, when functions are taken from their modules."""
+
     def fails(*_):
-        raise ValueError("no note")
+        raise AttributeError("no note")
 
     said = []
     monkeypatch.setattr("sys.unraisablehook", said.append)
@@ -191,7 +228,7 @@ def test_a_failure_to_note_does_not_spoil_the_export(monkeypatch):
         with versioned(dlshim.upgrade(x)) as imported:
             assert imported.view.values() == x.values()
         assert dlshim.live() == []
-    assert [type(one.exc_value) for one in said] == [ValueError]
+    assert [type(one.exc_value) for one in said] == [AttributeError]
 
 
 def test_what_was_done_is_counted():

@@ -1,6 +1,7 @@
-/* Objects whose class dlshim.producer changed, for module/functions and
- * module/producer_class: which of the author's methods run, how the author has the
- * object export, and its inner array.  The GIL is held; foreign code runs. */
+/* Objects of decorated classes (dlshim.producer changed them), for export/export,
+ * module/functions and module/producer_class: which of the author's methods run, how
+ * the author has the object export, and its inner array.  The GIL is held; foreign code
+ * runs. */
 #pragma once
 
 #include <limits.h>
@@ -16,7 +17,8 @@ bool dls_object_has_our_method(const dls_state *state, PyObject *obj);
 /* The author's __dlpack__ may come back to ours for the same object, by super() or by
  * upgrade(self): then the next one in the MRO is asked. */
 
-/* What runs.  FOREIGN: what the class has by now is asked, and that is not ours. */
+/* What runs.  FOREIGN: the class has another __dlpack__ by now, and that
+ * one is asked. */
 enum { DLS_RUNS_EXPORT, DLS_RUNS_DEVICE, DLS_RUNS_FOREIGN };
 /* In the place of a call's number. */
 #define DLS_NO_CALL UINT_MAX
@@ -34,12 +36,12 @@ void dls_running_end(unsigned call); /* DLS_NO_CALL allowed */
 
 /* The plan of what the author wrote and does not run yet, with a new count; device: the
  * device is asked for.  NULL with an exception. */
-dls_plan *dls_changed_plan(dls_state *state, PyObject *obj, bool device);
+dls_plan *dls_decorated_plan(dls_state *state, PyObject *obj, bool device);
 
 /* For a function that asks an object of this plan itself: where our __dlpack__ would be
  * asked, *plan becomes what the author wrote, and that runs until dls_running_end.  The
  * number for that, or DLS_NO_CALL.  *plan is NULL with an exception. */
-unsigned dls_changed_begin(dls_state *state, PyObject *obj, dls_plan **plan);
+unsigned dls_decorated_begin(dls_state *state, PyObject *obj, dls_plan **plan);
 
 /* --- its inner array ------------------------------------------------------ */
 

@@ -1,7 +1,7 @@
 /* Says how an object of a class that dlshim.producer changed is asked, what runs
  * already, and why its inner array failed.  Called by module/functions and
  * module/producer_class.  Tests: tests/core/test_authors.py. */
-#include "module/changed_class.h"
+#include "exchange/decorated_class.h"
 
 #include <string.h>
 
@@ -154,7 +154,7 @@ is_overridden(const dls_state *state, const dls_plan *plan)
 }
 
 dls_plan *
-dls_changed_plan(dls_state *state, PyObject *obj, bool device)
+dls_decorated_plan(dls_state *state, PyObject *obj, bool device)
 {
     dls_plan *plan = NULL;
     if (dls_running == 0
@@ -177,13 +177,13 @@ dls_changed_plan(dls_state *state, PyObject *obj, bool device)
 }
 
 unsigned
-dls_changed_begin(dls_state *state, PyObject *obj, dls_plan **plan)
+dls_decorated_begin(dls_state *state, PyObject *obj, dls_plan **plan)
 {
     dls_plan *ours = *plan;
-    if (!ours->is_changed || !dls_object_has_our_method(state, obj)) {
+    if (!ours->is_decorated || !dls_object_has_our_method(state, obj)) {
         return DLS_NO_CALL;
     }
-    dls_plan *authored = dls_changed_plan(state, obj, false);
+    dls_plan *authored = dls_decorated_plan(state, obj, false);
     if (authored != NULL && authored->inner != NULL) {
         dls_plan_drop(authored); /* a base class has one: our method exports it */
         return DLS_NO_CALL;
