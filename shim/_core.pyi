@@ -125,8 +125,7 @@ def upgrade(
     copy: True: always, False: never, None: if needed
     readonly: True marks the memory read-only, False vouches that it may be written
     legacy_readonly: read-only memory for DLPack 0.x: "error", "strip" the mark, "copy"
-    order: None: negative strides for consumers that take them, "K": for all, "C":
-        row-major
+    order: None: strides that the consumer takes, "K": all strides, "C": row-major
     align: alignment in bytes, copied if needed
     reinterpret: the same bits as another dtype: "bool", (code, bits, lanes)
     assume_device: where the memory is, if the producer's label is wrong

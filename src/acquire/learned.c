@@ -4,6 +4,12 @@
 
 atomic_bool dls_hand_on_allowed = true;
 
+void
+dls_hand_on_allow(bool allowed)
+{
+    atomic_store(&dls_hand_on_allowed, allowed);
+}
+
 DLS_COLD void *
 dls_drop_refused(dl_managed_tensor_versioned *managed)
 {

@@ -12,9 +12,10 @@
 #include "python/capsule.h"
 #include "python/errors.h"
 
-/* Test switch: false = always translate.  The fast path is then closed, so that the
- * same tests run on the full record. */
+/* false = always translate, and the fast path is closed: for dlshim.track(), and for
+ * tests, so that the same tests run on the full record. */
 DLS_EXTERN atomic_bool dls_hand_on_allowed;
+void dls_hand_on_allow(bool allowed);
 
 static inline bool
 dls_fast_is_open(void)

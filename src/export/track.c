@@ -80,7 +80,7 @@ dls_track_switch(dls_state *state, bool on)
     }
     do { /* another interpreter may switch meanwhile */
         modules = atomic_load(&dls_track_modules);
-        atomic_store(&dls_hand_on_allowed, modules == 0);
+        dls_hand_on_allow(modules == 0);
     } while (atomic_load(&dls_track_modules) != modules);
 }
 

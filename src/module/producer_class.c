@@ -85,7 +85,7 @@ refuse_circle(dls_state *state, PyObject *self)
 
 /* Who is asked?  1 = what the author wrote, *plan; 0 = the object, which has another
  * __dlpack__ by now; -1 = an exception. */
-static inline int
+static int
 find_asked(dls_state *state, PyObject *self, dls_class_method method, dls_plan **plan)
 {
     bool device = method == DLS_CLASS_DEVICE;

@@ -77,7 +77,7 @@ hook(PyObject *module, PyObject *args)
         return NULL;
     }
     if (strcmp(name, "hand_on") == 0) {
-        atomic_store(&dls_hand_on_allowed, value != 0);
+        dls_hand_on_allow(value != 0);
     }
     else if (strcmp(name, "fallback") == 0) {
         dls_compat_force_fallback(value != 0);

@@ -249,7 +249,7 @@ def test_the_cure_for_who_wants_bare_bytes_works():
     column = dlshim.from_dlpack(P2((2, 3), "int32", strides=(1, 2)))
     with pytest.raises(BufferError, match=r'pass memoryview\(t\)\.cast\("B"\)'):
         hashlib.sha256(row)
-    with pytest.raises(BufferError, match='pass order="C"'):
+    with pytest.raises(BufferError, match=r'order="C"\), or t\.tobytes\(\)$'):
         hashlib.sha256(column)
     for t in (row, dlshim.from_dlpack(column, order="C")):
         assert (
