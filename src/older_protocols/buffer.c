@@ -51,10 +51,11 @@ read_format(dls_reading *reading, const dls_buffer *view)
     }
     if (!can_be_reinterpreted(format)) {
         return dls_reading_fail(
-            reading,
-            "format '%.80s' is no number, DLPack has no dtype for it: "
-            "view it as numbers first, e.g. memoryview(a).cast('B')",
-            format);
+            reading, "format '%.80s' is no number, DLPack has no dtype for it: %s",
+            format,
+            strpbrk(format, "&OP") != NULL
+                ? "pass what its pointers point at"
+                : "view it as numbers first, e.g. memoryview(x).cast('B')");
     }
     char kind = strchr(format, 'Z') != NULL   ? 'c'
                 : strchr(format, 'g') != NULL ? 'f'

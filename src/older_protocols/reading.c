@@ -249,7 +249,7 @@ divide_strides(const dls_reading *reading, bool empty)
                 reading,
                 "strides[%d] is %lld bytes, no multiple of the item "
                 "size %lld, which DLPack cannot say: make a contiguous "
-                "copy first, e.g. numpy.ascontiguousarray(a)",
+                "copy first, e.g. numpy.ascontiguousarray(x)",
                 (int)i, (long long)bytes, (long long)reading->itemsize);
         }
         tensor->strides[i] = bytes / reading->itemsize;
