@@ -18,8 +18,8 @@ FILES = sorted(path for path in SRC.rglob("*") if path.suffix in (".c", ".h", ".
 #: of their objects, 1 200 for copies to CUDA and ROCm devices, their memory and like=, 700 for
 #: copies of host memory by rows and blocks, 600 for copies of oneAPI memory and Metal, 550 for
 #: stream="wait", omitted streams, device labels and torch's own device, 80 for the bits of torch's
-#: subclasses past its hook, 250 for dtypes, arrays, pickles and every option of from_dlpack, 150 for
-#: tracking by module, device questions of several threads, and calls that others pass on.
+#: subclasses past its hook, 250 for dtypes, arrays, pickles and every option of from_dlpack, 150
+#: for tracking by module, device questions of several threads, and calls that others pass on.
 CODE_LINES = 20_950
 NEGOTIATION = "acquire/negotiate.c"
 NEGOTIATION_LINES = 350
