@@ -1,14 +1,28 @@
 /* The locks themselves, and the taking of all of them around a fork.  Tests:
- * tests/core/test_lifetime.py, tests/device/test_release.py (forks). */
+ * tests/core/test_exit_and_fork.py, tests/device/test_release.py (forks),
+ * tests/project/test_locks.py. */
 #include "core/lock.h"
 
-atomic_flag dls_lock_flags[DLS_LOCKS] = {
-    ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT,
-    ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT,
-#ifdef DLS_FREE_THREADED
-    ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT
+#if defined(DLS_FREE_THREADED) && defined(_WIN32)
+#include <windows.h>
+#elif defined(DLS_FREE_THREADED)
+#include <sched.h>
 #endif
-};
+
+/* The others are zero, which is ATOMIC_FLAG_INIT with all compilers. */
+atomic_flag dls_lock_flags[DLS_LOCKS * DLS_LOCK_SIZE] = {ATOMIC_FLAG_INIT};
+
+#ifdef DLS_FREE_THREADED
+void
+dls_lock_wait(void)
+{
+#ifdef _WIN32
+    SwitchToThread();
+#else
+    sched_yield();
+#endif
+}
+#endif
 
 void
 dls_lock_take_all(void)

@@ -3,11 +3,16 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <stdint.h>
 
 #include "core/base.h"
 
-/* A lock is held for a few instructions only, never around a call, and never two at a
- * time.  All locks are listed here, so that a fork can wait until none is held. */
+/* A lock is held for a few instructions only, and never two at a time.  Between taking
+ * and giving it nothing is called that may allocate, block, run foreign code, drop a
+ * reference, or detach the thread from the interpreter.  Who waits for a lock stays
+ * attached: if its holder could detach, the collector, which stops all threads, would
+ * wait for ever.  tests/project/test_locks.py has the list of what is called.  All
+ * locks stand here, so that a fork can wait until none is held. */
 typedef enum {
     DLS_LOCK_GUARDS, /* core/hold: guards that have to wait */
     DLS_LOCK_QUEUE,  /* python/attach: holds that the main interpreter shall drop */
@@ -16,27 +21,62 @@ typedef enum {
     DLS_LOCK_HIP,    /* gpu/hip: the function tables */
     DLS_LOCK_MEMORY, /* gpu/device_memory: memory that has to wait for its end */
 #ifdef DLS_FREE_THREADED
-    DLS_LOCK_PLANS,  /* exchange/plan_memory: memory for the next plans */
-    DLS_LOCK_IMPORT, /* what imports write: compat, attach, work_stream, module */
+    DLS_LOCK_PLANS, /* exchange/plan_memory: memory for the next plans */
+    /* What imports write: compat, attach, state, module. */
+    DLS_LOCK_IMPORT,
+    /* DLS_LOCK_STATE (core/threads.h): python/state, exchange/plan_cache. */
+    DLS_LOCK_STATES,
+    /* DLS_LOCK, by the address: python/capsule, and Tensors in exchange/tensor_object
+     * and module/interfaces_out. */
+    DLS_LOCK_FIRST_STRIPE,
+    DLS_LOCK_LAST_STRIPE = DLS_LOCK_FIRST_STRIPE + 31,
 #endif
     DLS_LOCKS
 } dls_lock;
 
-DLS_EXTERN atomic_flag dls_lock_flags[DLS_LOCKS];
+/* Without the GIL each lock has a cache line of its own, so that nobody waits for the
+ * holders of other locks. */
+#ifdef DLS_FREE_THREADED
+#define DLS_LOCK_SIZE 64
+#else
+#define DLS_LOCK_SIZE 1
+#endif
+DLS_EXTERN atomic_flag dls_lock_flags[DLS_LOCKS * DLS_LOCK_SIZE];
+
+#ifdef DLS_FREE_THREADED
+/* Another thread holds the lock: let that one run, which the system may have stopped.
+ */
+DLS_EXTERN void dls_lock_wait(void);
+#else
+#define dls_lock_wait() (void)0
+#endif
 
 static inline void
 dls_lock_take(dls_lock lock)
 {
-    while (atomic_flag_test_and_set_explicit(&dls_lock_flags[lock],
+    while (atomic_flag_test_and_set_explicit(&dls_lock_flags[lock * DLS_LOCK_SIZE],
                                              memory_order_acquire)) {
+        dls_lock_wait();
     }
 }
 
 static inline void
 dls_lock_give(dls_lock lock)
 {
-    atomic_flag_clear_explicit(&dls_lock_flags[lock], memory_order_release);
+    atomic_flag_clear_explicit(&dls_lock_flags[lock * DLS_LOCK_SIZE],
+                               memory_order_release);
 }
+
+#ifdef DLS_FREE_THREADED
+/* The lock of what lies at this address. */
+static inline dls_lock
+dls_lock_of(const void *address)
+{
+    const uintptr_t stripes = DLS_LOCK_LAST_STRIPE - DLS_LOCK_FIRST_STRIPE + 1;
+    uintptr_t place = (uintptr_t)address >> 4;
+    return (dls_lock)(DLS_LOCK_FIRST_STRIPE + (place ^ place >> 5) % stripes);
+}
+#endif
 
 /* Around what an import writes for the whole process.  With the GIL an import is alone.
  */

@@ -5,12 +5,13 @@
  * makes each of our functions one step, until foreign code runs.  Which thing is
  * guarded by what stands in docs/architecture.rst, "Threads without the GIL".
  *
- * Any layer may include this.  DLS_LOCK and DLS_UNLOCK stand only in files that also
- * include Python.h. */
+ * Any layer may include this. */
 #pragma once
 
 #ifdef DLS_FREE_THREADED
 #include <stdatomic.h>
+
+#include "core/lock.h"
 
 /* A member or variable that threads read and write without a lock.  Each single read,
  * write, ++ and -- of it is atomic; two in a row are not. */
@@ -24,14 +25,15 @@
  */
 #define DLS_PER_THREAD _Thread_local
 
-/* Hold the lock of an object (a critical section) until DLS_UNLOCK in the same block.
- * Between them stand a few instructions, which run no foreign code, drop no reference
- * and never detach from the interpreter: only so is it a lock, and free at a fork. One
- * at a time. */
-#define DLS_LOCK(object)              \
-    PyCriticalSection locked_section; \
-    PyCriticalSection_Begin(&locked_section, (PyObject *)(object))
-#define DLS_UNLOCK() PyCriticalSection_End(&locked_section)
+/* Hold the lock of what lies at an address, a Tensor or a capsule, until DLS_UNLOCK in
+ * the same block.  DLS_LOCK_STATE: that of all states, for members of a state and for
+ * plan caches.  What may stand between the two is said in core/lock.h. */
+#define DLS_LOCK(address) DLS_LOCK_HOLD(dls_lock_of(address))
+#define DLS_LOCK_STATE() DLS_LOCK_HOLD(DLS_LOCK_STATES)
+#define DLS_LOCK_HOLD(lock)       \
+    const dls_lock held = (lock); \
+    dls_lock_take(held)
+#define DLS_UNLOCK() dls_lock_give(held)
 
 #else
 #define DLS_ATOMIC(type) type
@@ -39,6 +41,7 @@
     type before = (place);                   \
     (place) = (value)
 #define DLS_PER_THREAD
-#define DLS_LOCK(object) (void)0
+#define DLS_LOCK(address) (void)0
+#define DLS_LOCK_STATE() (void)0
 #define DLS_UNLOCK() (void)0
 #endif

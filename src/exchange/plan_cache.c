@@ -84,7 +84,7 @@ cache_new(void)
 }
 
 dls_plan_cache *
-dls_plan_cache_new(dls_state *state)
+dls_plan_cache_new(void)
 {
     dls_plan_cache *first = NULL;
     for (int i = 0; i < 3; i++) {
@@ -93,13 +93,9 @@ dls_plan_cache_new(dls_state *state)
             dls_plan_cache_free(first);
             return NULL;
         }
-#ifdef DLS_FREE_THREADED
-        cache->lock = state->host_device;
-#endif
         cache->next = first;
         first = cache;
     }
-    (void)state;
     return first;
 }
 
@@ -135,7 +131,7 @@ dls_plan_cache_clear(dls_plan_cache *cache)
 {
     for (size_t i = 0; i < cache->size; i++) {
         dls_plan_entry taken = {NULL, NULL, NULL};
-        DLS_LOCK(cache->lock);
+        DLS_LOCK_STATE();
         if (cache->entries[i].type != NULL) {
             entry_take(cache, i--, &taken); /* a later entry may have filled the gap */
         }
@@ -171,7 +167,7 @@ void
 dls_plan_cache_forget(dls_plan_cache *cache, PyObject *reference)
 {
     dls_plan_entry taken = {NULL, NULL, NULL};
-    DLS_LOCK(cache->lock);
+    DLS_LOCK_STATE();
     for (size_t i = 0; i < cache->size; i++) {
         if (cache->entries[i].reference == reference) {
             entry_take(cache, i, &taken);
@@ -185,29 +181,59 @@ dls_plan_cache_forget(dls_plan_cache *cache, PyObject *reference)
     }
 }
 
-/* Twice the entries.  Readers without the lock read the size first: the one that they
- * see fits the entries that they see, or more of them. */
-static int
-cache_grow(dls_plan_cache *cache)
+/* Give it these entries, twice as many.  Readers without the lock read the size first:
+ * the one that they see fits the entries that they see, or more of them. */
+static void
+move_entries(dls_plan_cache *cache, dls_plan_entry *entries)
 {
-    dls_plan_cache grown = {.size = cache->size * 2};
-    grown.entries = entries_new(grown.size);
-    if (grown.entries == NULL) {
-        return -1;
-    }
+    const dls_plan_cache grown = {.entries = entries, .size = cache->size * 2};
     for (size_t i = 0; i < cache->size; i++) {
         if (cache->entries[i].type != NULL) {
             *dls_plan_slot(&grown, cache->entries[i].type) = cache->entries[i];
         }
     }
 #ifdef DLS_FREE_THREADED
-    grown.entries[grown.size].reference = (PyObject *)cache->entries;
+    entries[grown.size].reference = (PyObject *)cache->entries;
 #else
     dls_free(cache->entries);
 #endif
-    cache->entries = grown.entries;
+    cache->entries = entries;
     cache->size = grown.size;
+}
+
+/* The entries are made before the lock is taken.  0, or -1 with MemoryError. */
+static int
+cache_grow(dls_plan_cache *cache)
+{
+    size_t size = cache->size;
+    dls_plan_entry *entries = entries_new(size * 2);
+    if (entries == NULL) {
+        return -1;
+    }
+    DLS_LOCK_STATE();
+    bool outgrown = cache->size == size; /* else another thread was quicker */
+    if (outgrown) {
+        move_entries(cache, entries);
+    }
+    DLS_UNLOCK();
+    if (!outgrown) {
+        dls_free(entries);
+    }
     return 0;
+}
+
+/* Put an entry where there is room for it, and no other of its type.  True: it was put.
+ */
+static bool
+entry_put(dls_plan_cache *cache, const dls_plan_entry *entry)
+{
+    dls_plan_entry *slot = dls_plan_slot(cache, entry->type);
+    if (slot->type != NULL) {
+        return false;
+    }
+    entry_write(slot, entry);
+    cache->used++;
+    return true;
 }
 
 /* Takes a count of its own, and leaves a plan of the same type that is there already.
@@ -215,7 +241,7 @@ cache_grow(dls_plan_cache *cache)
 static int
 cache_add(dls_state *state, dls_plan_cache *cache, dls_plan *plan)
 {
-    PyObject *forget = dls_state_borrow(state, &state->forget);
+    PyObject *forget = dls_state_borrow(&state->forget);
     if (forget == NULL) {
         return 0; /* the module was emptied (state.h): nobody would take the plan out */
     }
@@ -226,18 +252,17 @@ cache_add(dls_state *state, dls_plan_cache *cache, dls_plan *plan)
     }
     /* Making a weak reference may run the collector, and that our callback: look for
      * the slot only now. */
-    DLS_LOCK(cache->lock);
-    bool room = cache->used * 3 < cache->size * 2 || cache_grow(cache) == 0;
-    dls_plan_entry *slot = room ? dls_plan_slot(cache, plan->type) : NULL;
-    bool put = room && slot->type == NULL;
-    if (put) {
-        const dls_plan_entry entry = {plan->type, dls_plan_share(plan), reference};
-        entry_write(slot, &entry);
-        cache->used++;
-    }
-    DLS_UNLOCK();
+    const dls_plan_entry entry = {plan->type, dls_plan_share(plan), reference};
+    bool room, put, grown;
+    do {
+        DLS_LOCK_STATE();
+        room = cache->used * 3 < cache->size * 2;
+        put = room && entry_put(cache, &entry);
+        DLS_UNLOCK();
+        grown = !room && cache_grow(cache) == 0;
+    } while (grown);
     if (!put) {
-        Py_DECREF(reference);
+        entry_drop(&entry);
     }
     return room ? 0 : -1;
 }
@@ -332,7 +357,7 @@ dls_plan_retire(dls_state *state, dls_plan *plan, PyObject *obj)
     }
     Py_XDECREF(error);
     dls_plan_cache *cache = plan->on_instance ? state->plans->next : state->plans;
-    DLS_LOCK(cache->lock);
+    DLS_LOCK_STATE();
     dls_plan_entry taken = {NULL, NULL, NULL}, *slot = dls_plan_slot(cache, plan->type);
     plan->type = NULL;
     if (slot->plan == plan) {

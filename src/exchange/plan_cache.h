@@ -1,11 +1,11 @@
 /* The plans of the types that were met, one cache an interpreter (state->plans).  GIL
  * held throughout.
  *
- * Without the GIL, the lock of the state guards all writing (dls_state_lock).  Looking
- * a plan up takes no lock, and entries that were outgrown are freed with the cache. Who
- * looks while another thread moves entries may not find a plan that is there, and then
- * makes one for himself; he never gets a plan of another type.  What was found is
- * counted in one step (exchange/plan_memory.h). */
+ * Without the GIL, DLS_LOCK_STATE guards all writing.  Looking a plan up takes no
+ * lock, and entries that were outgrown are freed with the cache.  Who looks while
+ * another thread moves entries may not find a plan that is there, and then makes one
+ * for himself; he never gets a plan of another type.  What was found is counted in one
+ * step (exchange/plan_memory.h). */
 #pragma once
 
 #include "core/base.h"
@@ -23,9 +23,6 @@ typedef struct dls_plan_cache {
     DLS_ATOMIC(dls_plan_entry *) entries;
     DLS_ATOMIC(size_t) size; /* a power of two */
     size_t used;
-#ifdef DLS_FREE_THREADED
-    PyObject *lock; /* the object whose lock is the state's, borrowed */
-#endif
     /* There are three caches, so that dls_plan_known, which is hot, finds no plan that
      * is not meant: of types; of the types whose instances have a __dlpack__ of their
      * own; of classes as their authors wrote them (module/producer_class).  NULL in the
@@ -34,7 +31,7 @@ typedef struct dls_plan_cache {
 } dls_plan_cache;
 
 /* NULL with MemoryError. */
-dls_plan_cache *dls_plan_cache_new(dls_state *state);
+dls_plan_cache *dls_plan_cache_new(void);
 void dls_plan_cache_free(dls_plan_cache *cache); /* NULL allowed */
 void dls_plan_cache_clear(dls_plan_cache *cache);
 int dls_plan_cache_visit(dls_plan_cache *cache, visitproc visit, void *arg);

@@ -72,8 +72,7 @@ set_ready(dls_tensor *self, dls_producer_stream p, PyObject *stream)
         return -1;
     }
     Py_XINCREF(stream);
-    *self->ready = (dls_ready){
-        .p = p, .stream = stream, .thread = dls_thread_number(self->state)};
+    *self->ready = (dls_ready){.p = p, .stream = stream, .thread = dls_thread_number(self->state)};
     return 0;
 }
 
@@ -188,10 +187,42 @@ dls_tensor_set_ready_stream(dls_tensor *self, uint64_t handle)
 
 /* --- sharing its memory --------------------------------------------------- */
 
-/* Most Tensors are never exported, so the hold becomes a shared one at the first
- * export. */
+#ifdef DLS_FREE_THREADED
+/* A share; NULL: nothing is shared yet.  *made, if it is given, then becomes what is
+ * shared. */
 static dls_shared *
-share_hold(dls_tensor *self)
+share_hold(dls_tensor *self, dls_shared **made)
+{
+    dls_shared *shared = NULL;
+    DLS_LOCK(self);
+    if (self->hold.kind != DLS_HOLD_SHARED && made != NULL) {
+        dls_hold_move(&self->hold, &(*made)->hold);
+        self->hold = (dls_hold){.base = *made, .kind = DLS_HOLD_SHARED};
+        *made = NULL;
+    }
+    if (self->hold.kind == DLS_HOLD_SHARED) {
+        shared = dls_shared_add(self->hold.base);
+    }
+    DLS_UNLOCK();
+    return shared;
+}
+
+/* Memory is made without the lock, so that at a first export it is taken twice. */
+static dls_shared *
+share_or_fail(dls_tensor *self)
+{
+    dls_shared *shared = share_hold(self, NULL);
+    if (shared == NULL) {
+        dls_hold nothing = {0};
+        dls_shared *made = dls_shared_new(&nothing);
+        shared = made != NULL ? share_hold(self, &made) : NULL;
+        dls_free(made); /* another thread was quicker, or NULL */
+    }
+    return shared;
+}
+#else
+static dls_shared *
+share_or_fail(dls_tensor *self)
 {
     if (self->hold.kind != DLS_HOLD_SHARED) {
         dls_shared *shared = dls_shared_new(&self->hold);
@@ -202,13 +233,14 @@ share_hold(dls_tensor *self)
     }
     return dls_shared_add(self->hold.base);
 }
+#endif
 
+/* Most Tensors are never exported, so the hold becomes a shared one at the first
+ * export. */
 dls_shared *
 dls_tensor_share(dls_tensor *self)
 {
-    DLS_LOCK(self);
-    dls_shared *shared = share_hold(self);
-    DLS_UNLOCK();
+    dls_shared *shared = share_or_fail(self);
     if (shared == NULL) {
         PyErr_NoMemory();
     }

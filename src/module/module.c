@@ -115,7 +115,7 @@ module_exec(PyObject *module)
     dls_loader_watch_forks();
     state->our_method = DLS_FASTCALL(dls_class_dlpack);
     state->forget = PyObject_GetAttrString(module, "_forget");
-    state->plans = dls_plan_cache_new(state);
+    state->plans = dls_plan_cache_new();
     state->tensor_plan = dls_plan_new_of_tensors(state);
     bool made = state->tensor_plan != NULL && state->forget != NULL
                 && state->plans != NULL;

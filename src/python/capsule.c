@@ -95,8 +95,8 @@ dls_capsule_take(PyObject *capsule, bool versioned)
 }
 
 #ifdef DLS_FREE_THREADED
-/* The lock is the capsule's own.  Other consumers do not take it: against them nothing
- * helps but a capsule for each consumer, as DLPack demands. */
+/* The lock is the one of the capsule's address.  Other consumers do not take it:
+ * against them nothing helps but a capsule for each consumer, as DLPack demands. */
 dls_capsule_kind
 dls_capsule_claim(PyObject *capsule, void **managed)
 {

@@ -14,10 +14,10 @@
 static PyObject *
 find(dls_state *state, const char *name)
 {
-    PyObject *arrays = dls_state_borrow(state, &state->arrays);
+    PyObject *arrays = dls_state_borrow(&state->arrays);
     if (arrays == NULL) {
         PyObject *module = PyImport_ImportModule("dlshim.arrays");
-        arrays = dls_state_keep(state, &state->arrays, module);
+        arrays = dls_state_keep(&state->arrays, module);
     }
     PyObject *function = arrays != NULL ? PyObject_GetAttrString(arrays, name) : NULL;
     dls_let_go(arrays);
@@ -64,9 +64,9 @@ dls_dtype_object(dls_state *state, dl_dtype dtype)
 {
     long long number = dtype.code | (long long)dtype.bits << 8
                        | (long long)dtype.lanes << 16;
-    PyObject *dtypes = dls_state_borrow(state, &state->dtypes);
+    PyObject *dtypes = dls_state_borrow(&state->dtypes);
     if (dtypes == NULL) {
-        dtypes = dls_state_keep(state, &state->dtypes, find(state, "dtypes"));
+        dtypes = dls_state_keep(&state->dtypes, find(state, "dtypes"));
     }
     PyObject *key = dtypes != NULL ? PyLong_FromLongLong(number) : NULL;
     PyObject *found = key != NULL ? PyObject_GetItem(dtypes, key) : NULL;

@@ -155,18 +155,18 @@ dls_state_empty(dls_state *state)
         == state) { /* another may take its place now: then it is slower */
         dls_state_known = NULL;
     }
-    dls_state_let_go(state, &state->forget);
-    dls_state_let_go(state, &state->arrays);
-    dls_state_let_go(state, &state->dtypes);
+    dls_state_let_go(&state->forget);
+    dls_state_let_go(&state->arrays);
+    dls_state_let_go(&state->dtypes);
     dls_memo_clear(&state->memo);
 }
 
 PyObject *
-dls_state_keep(dls_state *state, PyObject **member, PyObject *made)
+dls_state_keep(PyObject **member, PyObject *made)
 {
 #ifdef DLS_FREE_THREADED
     PyObject *other = made;
-    DLS_LOCK_STATE(state);
+    DLS_LOCK_STATE();
     if (*member == NULL) {
         *member = made;
         other = NULL;
@@ -176,22 +176,18 @@ dls_state_keep(dls_state *state, PyObject **member, PyObject *made)
     Py_XDECREF(other);
     return there;
 #else
-    (void)state;
     Py_XDECREF(*member); /* making it may have come here */
     return *member = made;
 #endif
 }
 
 void
-dls_state_let_go(dls_state *state, PyObject **member)
+dls_state_let_go(PyObject **member)
 {
+    DLS_LOCK_STATE();
     PyObject *there = *member;
-    if (there != NULL) { /* else the state may be empty, and have no lock */
-        DLS_LOCK_STATE(state);
-        there = *member;
-        *member = NULL;
-        DLS_UNLOCK();
-    }
+    *member = NULL;
+    DLS_UNLOCK();
     Py_XDECREF(there);
 }
 

@@ -164,20 +164,12 @@ dls_state_of(PyObject *module)
     return *(dls_state **)PyModule_GetState(module);
 }
 
-/* Hold the lock of the state until DLS_UNLOCK (core/threads.h): that of an object which
- * nobody else locks. */
-#ifdef DLS_FREE_THREADED
-#define DLS_LOCK_STATE(state) DLS_LOCK((state)->host_device)
-#else
-#define DLS_LOCK_STATE(state) (void)(state)
-#endif
-
 /* What a member has that dls_state_empty may clear: borrowed, NULL if nothing is there.
  * dls_let_go gives it back (python/py.h). */
 static inline PyObject *
-dls_state_borrow(dls_state *state, PyObject **member)
+dls_state_borrow(PyObject **member)
 {
-    DLS_LOCK_STATE(state);
+    DLS_LOCK_STATE();
     PyObject *there = *member;
 #ifdef DLS_FREE_THREADED
     Py_XINCREF(there);
@@ -189,10 +181,10 @@ dls_state_borrow(dls_state *state, PyObject **member)
 /* Keep `made` (stolen; NULL: it could not be made) in a member that was empty.  Another
  * thread may have been quicker: without the GIL, what is there already stays.  What the
  * member has then, as dls_state_borrow gives it. */
-PyObject *dls_state_keep(dls_state *state, PyObject **member, PyObject *made);
+PyObject *dls_state_keep(PyObject **member, PyObject *made);
 
 /* Clear such a member. */
-void dls_state_let_go(dls_state *state, PyObject **member);
+void dls_state_let_go(PyObject **member);
 
 /* The state of the last import, if no subinterpreter has imported this module; else
  * NULL: use dls_module_here. */
