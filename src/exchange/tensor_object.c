@@ -72,7 +72,7 @@ set_ready(dls_tensor *self, dls_producer_stream p, PyObject *stream)
         return -1;
     }
     Py_XINCREF(stream);
-    *self->ready = (dls_ready){.p = p, .stream = stream, .thread = dls_thread_number(self->state)};
+    *self->ready = (dls_ready){.p = p, .stream = stream, .thread = dls_thread_number()};
     return 0;
 }
 
@@ -160,7 +160,7 @@ dls_tensor_ready_stream(const dls_tensor *self)
     const dls_producer_stream p = ready->p;
     DLS_UNLOCK();
     bool foreign = p.known == DLS_P_KNOWN && p.handle == 2
-                   && ready->thread != dls_thread_number(self->state);
+                   && ready->thread != dls_thread_number();
     return foreign ? legacy : p;
 }
 

@@ -8,8 +8,12 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/lock.h"
 
 DLS_ATOMIC(dls_state *) dls_state_known;
+
+/* Where dls_thread_number keeps each thread's number. */
+static DLS_ATOMIC(Py_tss_t *) thread_key;
 
 static int
 init_names(dls_state *state)
@@ -75,12 +79,8 @@ init(dls_state *state, PyObject *module)
 {
     state->gil_deleters = -1;
     state->interpreter = PyInterpreterState_GetID(PyInterpreterState_Get());
-    state->thread_key = PyThread_tss_alloc();
-    if (state->thread_key == NULL || PyThread_tss_create(state->thread_key) != 0) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    if (init_names(state) < 0 || init_kwnames(state) < 0) {
+    if (dls_key_make(&thread_key) < 0 || init_names(state) < 0
+        || init_kwnames(state) < 0) {
         return -1;
     }
     state->asked_version = Py_BuildValue("(ii)", 1, 0);
@@ -213,7 +213,6 @@ dls_state_free(dls_state *state)
     for (int i = 0; i < DLS_NAMES; i++) {
         Py_CLEAR(state->all_names[i]);
     }
-    PyThread_tss_free(state->thread_key); /* NULL allowed */
     dls_free(state);
 }
 
@@ -254,17 +253,37 @@ dls_module_here(void)
 
 /* --- threads -------------------------------------------------------------- */
 
+int
+dls_key_make(DLS_ATOMIC(Py_tss_t *) * key)
+{
+    Py_tss_t *made = *key == NULL ? PyThread_tss_alloc() : NULL;
+    if (made != NULL && PyThread_tss_create(made) == 0) {
+        DLS_IMPORT_BEGIN();
+        if (*key == NULL) { /* else another thread was quicker */
+            *key = made;
+            made = NULL;
+        }
+        DLS_IMPORT_END();
+    }
+    PyThread_tss_free(made); /* NULL allowed */
+    if (*key == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return 0;
+}
+
 /* The last number that was given, in all interpreters. */
 static _Atomic uintptr_t threads;
 
 uintptr_t
-dls_thread_number(dls_state *state)
+dls_thread_number(void)
 {
-    assert(state->thread_key != NULL);
-    uintptr_t number = (uintptr_t)PyThread_tss_get(state->thread_key);
+    assert(thread_key != NULL);
+    uintptr_t number = (uintptr_t)PyThread_tss_get(thread_key);
     if (number == 0) {
         number = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) + 1;
-        if (PyThread_tss_set(state->thread_key, (void *)number) != 0) {
+        if (PyThread_tss_set(thread_key, (void *)number) != 0) {
             return 0;
         }
     }

@@ -8,9 +8,8 @@
  *   no Producer and no Tensor is left (module/module.c), so `state` in an object is
  *   never stale.
  * - Which members may be NULL, and when, stands above the struct.
- * - `plans` is emptied, not freed.  dls_plan_cache_add looks at `forget`, which says
- *   whether the state has been emptied, and adds nothing then: each exchange finds its
- *   plan anew. */
+ * - `plans` is emptied, not freed.  Where `forget` says that the state has been
+ * emptied, exchange/plan_cache.c adds no plan: each exchange finds its plan anew. */
 #pragma once
 
 #include "core/threads.h"
@@ -131,7 +130,6 @@ typedef struct dls_state {
     PyObject *zero;
     PyObject *one;
     PyObject *modules;      /* sys.modules */
-    Py_tss_t *thread_key;   /* where dls_thread_number keeps each thread's number */
     const void *own_table;  /* dlshim's C table: never a way in (N2) */
     PyCFunction our_method; /* the __dlpack__ that dlshim.producer puts on classes */
 
@@ -209,6 +207,11 @@ bool dls_state_is_used(const dls_state *state);
 /* Free all but the plans, which must be freed before. */
 void dls_state_free(dls_state *state);
 
+/* Make the key of a thread-local value, unless *key is one already.  The process keeps
+ * it: systems have some 1000 keys, and modules may be imported more often than that.
+ * 0, or -1 with MemoryError. */
+int dls_key_make(DLS_ATOMIC(Py_tss_t *) * key);
+
 /* A number of the calling thread, never 0 and never used again (the system gives the
  * idents of ended threads to new ones).  0 when out of memory. */
-uintptr_t dls_thread_number(dls_state *state);
+uintptr_t dls_thread_number(void);

@@ -6,37 +6,17 @@
  */
 #include "sync/work_stream.h"
 
-#include "core/lock.h"
 #include "gpu/driver_of.h"
+#include "python/state.h"
 
-/* Of this thread's last export of device memory: device and stream.  Keys for the whole
- * process, made at the first import and never freed. */
+/* Of this thread's last export of device memory: device and stream. */
 static DLS_ATOMIC(Py_tss_t *) last_device;
 static DLS_ATOMIC(Py_tss_t *) last_stream;
-
-static Py_tss_t *
-new_key(void)
-{
-    Py_tss_t *key = PyThread_tss_alloc();
-    if (key != NULL && PyThread_tss_create(key) != 0) {
-        PyThread_tss_free(key);
-        key = NULL;
-    }
-    return key;
-}
 
 int
 dls_work_stream_init(void)
 {
-    DLS_IMPORT_BEGIN();
-    last_device = last_device != NULL ? last_device : new_key();
-    last_stream = last_stream != NULL ? last_stream : new_key();
-    DLS_IMPORT_END();
-    if (last_device == NULL || last_stream == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    return 0;
+    return dls_key_make(&last_device) < 0 ? -1 : dls_key_make(&last_stream);
 }
 
 bool

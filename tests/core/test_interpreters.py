@@ -226,6 +226,33 @@ def test_T10_objects_of_a_module_that_is_imported_anew(how):
     assert out.strip() == "end"
 
 
+KEYS = """
+import ctypes, sys
+import dlshim
+api = ctypes.pythonapi
+api.PyThread_tss_alloc.restype = ctypes.c_void_p
+made = []
+while len(made) < 5000:
+    key = ctypes.c_void_p(api.PyThread_tss_alloc())
+    if api.PyThread_tss_create(key) != 0:
+        break
+    made.append(key)
+for key in made[-5:]:
+    api.PyThread_tss_delete(key)
+kept = []
+for turn in range(8):
+    del sys.modules["dlshim._core"]
+    import dlshim._core
+    kept.append(dlshim._core)
+print("end")
+"""
+
+
+def test_T10_imports_use_up_no_thread_local_keys():
+    """A process has some 1000 of them; the modules share theirs."""
+    assert child.run(KEYS).strip() == "end"
+
+
 # --- dlshim.track() ---------------------------------------------------------------------
 
 TRACKED = """
