@@ -63,10 +63,11 @@ static atomic_uint last_import;
 static atomic_uint first_living = 1;
 
 /* Imports whose module has been freed in another interpreter than the main one, which
- * has probably ended: the last ones only. */
+ * has probably ended: the last ones only.  `import` is 0 while a place is written, and
+ * is read before and after the other.  Threads read it that hold no GIL. */
 static struct {
-    DLS_ATOMIC(uint32_t) import;
-    DLS_ATOMIC(int64_t) interpreter;
+    _Atomic uint32_t import;
+    _Atomic int64_t interpreter;
 } left[HOMES];
 static atomic_uint left_count;
 
@@ -91,9 +92,10 @@ dls_attach_leave(uint32_t home)
         return; /* before 3.12 all interpreters share one allocator */
     }
     DLS_IMPORT_BEGIN();
-    unsigned count = atomic_load(&left_count);
-    left[count % HOMES].import = home >> DLS_HOLD_HOME_BIT;
-    left[count % HOMES].interpreter = number;
+    unsigned count = atomic_load(&left_count), i = count % HOMES;
+    atomic_store(&left[i].import, 0);
+    atomic_store(&left[i].interpreter, number);
+    atomic_store(&left[i].import, home >> DLS_HOLD_HOME_BIT);
     atomic_store(&left_count, count + 1);
     DLS_IMPORT_END();
 }
@@ -111,12 +113,13 @@ has_left(uint32_t import, PyThreadState *thread)
     }
     unsigned count = atomic_load_explicit(&left_count, memory_order_relaxed);
     for (unsigned i = 0; i < count && i < HOMES; i++) {
-        if (left[i].import == import) {
+        bool there = atomic_load(&left[i].import) == import;
+        int64_t interpreter = atomic_load(&left[i].interpreter);
+        if (there && atomic_load(&left[i].import) == import) {
             PyInterpreterState *here = thread != NULL
                                            ? PyThreadState_GetInterpreter(thread)
                                            : NULL;
-            return here == NULL
-                   || PyInterpreterState_GetID(here) != left[i].interpreter;
+            return here == NULL || PyInterpreterState_GetID(here) != interpreter;
         }
     }
     return false;
@@ -306,7 +309,8 @@ static const dls_python_ops ops = {
 bool
 dls_attach_install(uint32_t *home)
 {
-    int64_t number = interpreter_number();
+    PyInterpreterState *here = PyInterpreterState_Get();
+    int64_t number = PyInterpreterState_GetID(here);
     version = dls_python_version();
     DLS_IMPORT_BEGIN();
     atomic_store_explicit(&python_ended, false, memory_order_release);
@@ -315,7 +319,7 @@ dls_attach_install(uint32_t *home)
     }
     if (version >= 0x030c) {
         if (number == 0) {
-            main_home = PyInterpreterState_Get();
+            main_home = here;
         }
         else {
             homes[homes_count % HOMES] = number;

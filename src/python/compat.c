@@ -229,29 +229,45 @@ dls_compat_force_fallback(bool force)
     }
 }
 
-void
-dls_compat_load(void)
+static void
+find_all(dls_compat_table *table)
 {
     int version = dls_python_version();
-#ifdef DLS_FREE_THREADED
-    static atomic_bool loaded;
-    if (loaded) {
-        return; /* other threads use the table: it is written once */
-    }
-#endif
-    DLS_IMPORT_BEGIN();
     for (size_t i = 0; i < ROWS; i++) {
         if (version >= rows[i].first
             && (rows[i].last == 0 || version <= rows[i].last)) {
-            write_member(&found, i, find_symbol(rows[i].name));
+            write_member(table, i, find_symbol(rows[i].name));
         }
     }
-    dls_compat_force_fallback(false);
-    DLS_IMPORT_END();
-#ifdef DLS_FREE_THREADED
-    loaded = true;
-#endif
 }
+
+#ifdef DLS_FREE_THREADED
+/* Other threads use the table, so it is written once. */
+void
+dls_compat_load(void)
+{
+    static atomic_bool loaded;
+    dls_compat_table now = {NULL};
+    if (loaded) {
+        return;
+    }
+    find_all(&now);
+    DLS_IMPORT_BEGIN();
+    if (!loaded) { /* else another thread was quicker */
+        found = now;
+        dls_compat_force_fallback(false);
+        loaded = true;
+    }
+    DLS_IMPORT_END();
+}
+#else
+void
+dls_compat_load(void)
+{
+    find_all(&found);
+    dls_compat_force_fallback(false);
+}
+#endif
 
 PyObject *
 dls_compat_report(PyObject *DLS_UNUSED(module), PyObject *DLS_UNUSED(ignored))

@@ -1,4 +1,4 @@
-"""Locks: they need no object, and are free in a forked child."""
+"""Locks: they need no object, and what is called while one is held can neither block nor detach."""
 
 from __future__ import annotations
 
@@ -10,9 +10,104 @@ from pathlib import Path
 import pytest
 from project.tree import SRC, absent, compiler, without_comments
 
+#: What begins and ends the holding of a lock.
+BEGIN = re.compile(r"\b(?:DLS_LOCK|DLS_LOCK_STATE|DLS_IMPORT_BEGIN|dls_lock_take)\(")
+END = re.compile(r"\b(?:DLS_UNLOCK|DLS_IMPORT_END|dls_lock_give)\(")
+#: The files where these are made.
+MAKERS = ("core/lock.h", "core/lock.c", "core/threads.h")
+
+#: What may be called under a lock, besides functions of ours that call nothing else.  None of it
+#: allocates, waits, detaches from the interpreter, runs foreign code or drops a reference.
+INNOCUOUS = {
+    # words and bytes
+    *("atomic_load", "atomic_store", "atomic_exchange", "memcpy", "strcmp"),
+    *("atomic_load_explicit", "atomic_store_explicit", "atomic_fetch_add", "atomic_init"),
+    *("atomic_fetch_add_explicit", "offsetof", "sizeof"),
+    # reads and counts of objects whose type is known
+    *("Py_XINCREF", "Py_NewRef", "Py_XNewRef", "PyTuple_CheckExact", "PyTuple_Size"),
+    *("PyTuple_GetItem", "PyDict_Check", "Py_REFCNT", "_Py_IsOwnedByCurrentThread"),
+    *("_Py_atomic_load_uint32_relaxed", "_Py_atomic_load_ssize_relaxed"),
+    "PyUnstable_Object_IsUniquelyReferenced",
+    # names and pointers of a capsule: no exception is set where it is one, and none is pending
+    *("PyCapsule_GetName", "PyCapsule_GetPointer", "PyCapsule_SetName", "PyErr_Clear"),
+}
+#: Words before a parenthesis that call nothing.
+WORDS = {"if", "for", "while", "switch", "return", "assert", "sizeof", "void"}
+
 
 def code(path: Path) -> str:
-    return without_comments(path.read_text())
+    """As it is without a GIL, and without the lines of the preprocessor."""
+    parts = r"^#ifdef DLS_FREE_THREADED\n((?:(?!#(?:if|endif)).*\n)*?)#else\n(?:(?!#).*\n)*#endif\n"
+    text = re.sub(parts, r"\1", without_comments(path.read_text()), flags=re.M)
+    return re.sub(r"^#.*\n", "", text, flags=re.M)
+
+
+def functions(path: Path) -> dict[str, list[str]]:
+    """The bodies of the functions of a file, by name: there may be one for each build."""
+    found: dict[str, list[str]] = {}
+    for match in re.finditer(r"^(\w+)\([^;{]*?\)\n\{\n(.*?)^\}", code(path), re.M | re.S):
+        found.setdefault(match[1], []).append(match[2])
+    return found
+
+
+def calls(text: str) -> set[str]:
+    return set(re.findall(r"\b([A-Za-z_]\w*)\(", text)) - WORDS
+
+
+def sections(text: str) -> list[str]:
+    """What stands between taking a lock and giving it."""
+    found = []
+    for begin in BEGIN.finditer(text):
+        end = END.search(text, begin.end())
+        rest = text[begin.end() : end.start() if end else None]
+        found.append(rest.partition(";")[2])
+    return found
+
+
+def noxious(src: Path) -> set[tuple[str, str]]:
+    """(file, what is called under a lock there, in the end, and is not on the list)."""
+    files = sorted(src.rglob("*.[ch]"))
+    everywhere: dict[str, list[str]] = {}
+    for path in files:
+        everywhere.update(functions(path))
+    found = set()
+    for path in files:
+        name = path.relative_to(src).as_posix()
+        if name in MAKERS:
+            continue
+        bodies = everywhere | functions(path)
+        waiting = {call for part in sections(code(path)) for call in calls(part)}
+        seen: set[str] = set()
+        while waiting:
+            call = waiting.pop()
+            seen.add(call)
+            if call in INNOCUOUS:
+                continue
+            if BEGIN.match(f"{call}(") or call not in bodies:
+                found.add((name, call))
+            for body in bodies.get(call, ()):
+                waiting |= calls(body) - seen
+    return found
+
+
+def test_nothing_blocks_or_detaches_under_a_lock() -> None:
+    taken = {path.relative_to(SRC).as_posix(): sections(code(path)) for path in SRC.rglob("*.c")}
+    assert sum(map(len, taken.values())) > 30
+    for file in ("python/capsule.c", "exchange/tensor_object.c", "exchange/plan_cache.c"):
+        assert taken[file], file
+    assert noxious(SRC) == set()
+
+
+def test_a_call_under_a_lock_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_text(
+        "static void\nhelp(void)\n{\n    deeper();\n}\n\nvoid\ndeeper(void)\n{\n    malloc(3);\n}\n"
+        "\nvoid\none(void)\n{\n    DLS_LOCK(first(x));\n    help();\n    strcmp(a, b);\n"
+        "#ifdef DLS_FREE_THREADED\n    strcmp(a, b);\n#else\n    free(b);\n#endif\n"
+        "    DLS_UNLOCK();\n    free(x);\n}\n"
+        "\nvoid\ntwo(void)\n{\n    dls_lock_take(DLS_LOCK_POOL);\n    DLS_LOCK_STATE();\n"
+        "    DLS_UNLOCK();\n    dls_lock_give(DLS_LOCK_POOL);\n}\n"
+    )
+    assert noxious(tmp_path) == {("a.c", "malloc"), ("a.c", "DLS_LOCK_STATE")}
 
 
 def test_no_lock_is_python_s() -> None:
