@@ -1,5 +1,6 @@
 /* The functions of dlshim.h: arrays for callers in C, and Tensors of their memory.  The
- * header is their manual.  Called by module/module.  The GIL is held. */
+ * header is their manual.  Called by module/module, in an attached thread (with a GIL
+ * it holds that). */
 #pragma once
 
 #include "python/state.h"
