@@ -135,13 +135,15 @@ find_plan(dls_state *state, PyObject *obj, bool device)
         < 0) {
         return NULL;
     }
-    dls_plan *plan = dls_plan_new_authored(state, obj, &authored);
+    PyObject *type = PyObject_Type(obj);
+    dls_plan *plan = dls_plan_new_authored(state, obj, &authored, (PyTypeObject *)type);
     Py_DECREF(authored.owner);
     bool kept = plan != NULL && !device && level == 0 && is_of_type(plan);
     if (kept && dls_plan_keep_authored(state, plan) < 0) {
         dls_plan_drop(plan);
-        return NULL;
+        plan = NULL;
     }
+    Py_DECREF(type);
     return plan;
 }
 

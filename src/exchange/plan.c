@@ -517,9 +517,10 @@ dls_authored_find(dls_state *state, PyObject *obj, unsigned level,
 }
 
 dls_plan *
-dls_plan_new_authored(dls_state *state, PyObject *obj, const dls_authored *authored)
+dls_plan_new_authored(dls_state *state, PyObject *obj, const dls_authored *authored,
+                      PyTypeObject *type)
 {
-    dls_plan *plan = plan_new(state, Py_TYPE(obj));
+    dls_plan *plan = plan_new(state, type);
     if (plan == NULL) {
         return NULL;
     }
@@ -546,7 +547,10 @@ dls_plan_new_authored(dls_state *state, PyObject *obj, const dls_authored *autho
 dls_plan *
 dls_plan_new(dls_state *state, PyObject *obj)
 {
-    return dls_plan_new_authored(state, obj, NULL);
+    PyObject *type = PyObject_Type(obj);
+    dls_plan *plan = dls_plan_new_authored(state, obj, NULL, (PyTypeObject *)type);
+    Py_DECREF(type);
+    return plan;
 }
 
 /* Tensors own what they hold, so an export of one needs no reference to it (T10). */

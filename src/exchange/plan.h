@@ -185,7 +185,7 @@ void dls_plan_learn_keywords(dls_plan *plan, unsigned taken, int refused);
  * interface was read and no call was made. */
 void dls_plan_leave_host(dls_plan *plan, bool forget_forms);
 
-/* A new plan for the objects of obj's type; plan_cache.h keeps it.  NULL with
+/* A new plan for the objects of obj's type, which nobody keeps.  NULL with
  * UnsupportedObjectError when the object offers no protocol, or with what looking
  * raised. */
 dls_plan *dls_plan_new(dls_state *state, PyObject *obj);
@@ -206,9 +206,11 @@ int dls_authored_find(dls_state *state, PyObject *obj, unsigned level,
                       unsigned device_level, bool device, dls_authored *authored);
 /* The same as dls_plan_new, but what dlshim.producer has put on the class is not
  * looked at: nobody would be asked but ourselves.  Where there is an inner array,
- * nothing is looked at. */
+ * nothing is looked at.  authored NULL: as dls_plan_new.  type: that of obj, owned by
+ * the caller until the plan is kept, because an attribute that is looked at may give
+ * the object another class. */
 dls_plan *dls_plan_new_authored(dls_state *state, PyObject *obj,
-                                const dls_authored *authored);
+                                const dls_authored *authored, PyTypeObject *type);
 /* The one plan of Tensors and raw capsules; NULL with MemoryError. */
 dls_plan *dls_plan_new_of_tensors(dls_state *state);
 

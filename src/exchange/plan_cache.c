@@ -237,6 +237,7 @@ entry_put(dls_plan_cache *cache, const dls_plan_entry *entry)
 }
 
 /* Takes a count of its own, and leaves a plan of the same type that is there already.
+ * The caller owns the type.
  * Adds nothing to the plans of a module that was emptied (state.h). */
 static int
 cache_add(dls_state *state, dls_plan_cache *cache, dls_plan *plan)
@@ -331,13 +332,15 @@ dls_plan_find(dls_state *state, PyObject *obj)
     if (plan != NULL) {
         return plan;
     }
-    plan = dls_plan_new(state, obj);
+    PyObject *type = PyObject_Type(obj);
+    plan = dls_plan_new_authored(state, obj, NULL, (PyTypeObject *)type);
     bool kept = plan != NULL
                 && (!plan->on_instance || dls_plan_offers(plan, DLS_PROTOCOL_DLPACK));
     if (kept && cache_add(state, plan->on_instance ? plans->next : plans, plan) < 0) {
         dls_plan_drop(plan);
-        return NULL;
+        plan = NULL;
     }
+    Py_DECREF(type);
     return plan;
 }
 

@@ -91,7 +91,7 @@ dls_plan_known_authored(dls_state *state, PyObject *obj)
 {
     return dls_plan_known_in(state->plans->next->next, obj);
 }
-/* Keep such a plan.  0, or -1 with an exception. */
+/* Keep such a plan, whose type the caller owns.  0, or -1 with an exception. */
 int dls_plan_keep_authored(dls_state *state, dls_plan *plan);
 
 /* The plan of an object's type, with a new count: the known one, or a new one.  NULL

@@ -487,3 +487,45 @@ def test_what_a_source_raises_is_not_met_by_what_is_read_after_it(words) -> None
     assert error.value.__cause__ is x.refuses
     x.refuses = TypeError("no keywords today")
     caps.take(wrapped.__dlpack__(**words)).release()
+
+
+LEAVING = """
+import ctypes, gc
+import dlshim
+
+class Other:
+    pass
+
+def leave(x):
+    x.__class__ = Other
+    gc.collect()
+    x.kept = [b"\\xff" * 1000 + bytes(n) for n in range(200)]
+
+tensor = dlshim.from_dlpack((ctypes.c_float * 6)())
+
+def attribute(name, offered):
+    if name == offered:
+        return lambda **asked: tensor.__dlpack__(**asked)
+    raise AttributeError(name)
+
+def found(self, name):
+    if type(self) is not Other:
+        leave(self)
+    return attribute(name, OFFERED)
+
+calls = dlshim.upgrade, dlshim.from_dlpack, dlshim.to_capsule, dlshim.inspect
+for OFFERED in ("__dlpack__", "nothing"):
+    for call in calls:
+        for _ in range(20):
+            x = type("Leaves", (), {"__getattr__": found})()
+            try:
+                call(x)
+            except (dlshim.UnsupportedObjectError, BufferError):
+                pass
+print("end")
+"""
+
+
+def test_an_object_that_leaves_its_class_while_it_is_looked_at():
+    """The class ends with its last object, and its address was still used."""
+    assert child.run(LEAVING).strip() == "end"
