@@ -114,6 +114,18 @@ dls_running_end(unsigned call)
     }
 }
 
+void
+dls_running_fork(void)
+{
+    unsigned long me = dls_this_thread();
+    for (unsigned i = 0; i < room; i++) {
+        if (records[i].key != 0 && records[i].thread != me) {
+            records[i].key = 0;
+            dls_running--;
+        }
+    }
+}
+
 /* --- what its author wrote ------------------------------------------------ */
 
 static inline bool

@@ -31,6 +31,9 @@ unsigned dls_running_count(PyObject *obj, unsigned mark);
 /* One more.  Its number, for dls_running_end; DLS_NO_CALL with MemoryError. */
 unsigned dls_running_begin(PyObject *obj, unsigned mark);
 void dls_running_end(unsigned call); /* DLS_NO_CALL allowed */
+/* In a forked child: the calls of threads that it does not have run no longer.  Its own
+ * threads may get the idents of those. */
+void dls_running_fork(void);
 
 /* --- what its author wrote ------------------------------------------------ */
 

@@ -1,5 +1,5 @@
 /* Shared libraries that are found at run time, and forks of this process.  Called by
- * cuda.c and hip.c without the GIL, and once by module.c.  Writes two flags,
+ * cuda.c and hip.c without the GIL, and by module.c at imports.  Writes two flags,
  * atomically.
  * Tests: tests/device/test_loading.py, tests/device/test_hip_runtimes.py.
  */
@@ -77,7 +77,7 @@ dls_loader_all_mapped(const char *prefix, void **libraries, int room)
 }
 
 void
-dls_loader_watch_forks(void)
+dls_loader_watch_forks(void (*DLS_UNUSED(forked))(void))
 {
 }
 
@@ -98,20 +98,25 @@ find_symbol(void *library, const char *name)
     return dlsym(library, name);
 }
 
+/* Written once, at the first import. */
+static void (*call_in_child)(void);
+
 static void
 in_child(void)
 {
     dls_lock_give_all();
+    call_in_child();
     if (atomic_load_explicit(&uses_driver, memory_order_relaxed)) {
         atomic_store_explicit(&is_child, true, memory_order_relaxed);
     }
 }
 
 void
-dls_loader_watch_forks(void)
+dls_loader_watch_forks(void (*forked)(void))
 {
     static atomic_bool watching;
     if (!atomic_exchange(&watching, true)) {
+        call_in_child = forked;
         pthread_atfork(dls_lock_take_all, dls_lock_give_all, in_child);
     }
 }

@@ -19,9 +19,9 @@ int dls_loader_all_mapped(const char *prefix, void **libraries, int room);
 /* Changes whenever a library was mapped; always 0 where the system does not tell. */
 unsigned long long dls_loader_generation(void);
 
-/* Call once before any lock of dlshim is taken.  From then on a fork waits until no
- * thread holds one of them. */
-void dls_loader_watch_forks(void);
+/* Called before any lock of dlshim is taken.  From then on a fork waits until no thread
+ * holds one of them, and the child calls `forked` before all else. */
+void dls_loader_watch_forks(void (*forked)(void));
 
 /* Say that a driver is about to be used.  From then on dls_loader_is_child says whether
  * this process was forked since; drivers must not be used in such a child (S23). */

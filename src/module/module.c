@@ -2,6 +2,7 @@
  * goes. The interpreter calls it.  Tests: tests/core/test_imports.py,
  * tests/core/test_nothing_breaks.py. */
 #include "core/lock.h"
+#include "exchange/decorated_class.h"
 #include "exchange/freelist.h"
 #include "exchange/plan.h"
 #include "exchange/plan_cache.h"
@@ -112,7 +113,7 @@ module_exec(PyObject *module)
     bool alone = dls_attach_install(&state->home);
     dls_freelists_open(alone);
     state->legacy_flags = state->home;
-    dls_loader_watch_forks();
+    dls_loader_watch_forks(dls_running_fork);
     state->our_method = DLS_FASTCALL(dls_class_dlpack);
     state->forget = PyObject_GetAttrString(module, "_forget");
     state->plans = dls_plan_cache_new();

@@ -134,6 +134,71 @@ FORKS = {
         thread.join()
     everything()
     """,
+    # A new thread of the child has the ident of one that only the parent has.
+    "while a thread is inside of the method of a decorated class": """
+    inside, go_on = threading.Event(), threading.Event()
+    waits = True
+    @dlshim.producer
+    class Own:
+        held = Source()
+        def __dlpack__(self, **asked):
+            if waits:
+                inside.set()
+                go_on.wait()
+            return self.held.__dlpack__(**asked)
+        def __dlpack_device__(self):
+            return (1, 0)
+    x = Own()
+    def use(results):
+        results.append(CALLS["versioned"](x))
+    def together(n):
+        results = []
+        threads = [threading.Thread(target=use, args=(results,)) for _ in range(n)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert results == [SIX] * n
+    first = threading.Thread(target=use, args=([],))
+    first.start()
+    assert inside.wait(30)
+    def child():
+        global waits
+        waits = False
+        for n in (1, 1, 3):
+            together(n)
+        assert CALLS["legacy"](x) == SIX
+    reap(in_child(child))
+    go_on.set()
+    first.join()
+    waits = False
+    together(3)
+    """,
+    # Each new type takes the lock of the plans.
+    "while other threads meet new types": """
+    on, ready = [True], threading.Semaphore(0)
+    tensor = dlshim.from_dlpack(Source())
+    def meet():
+        x = type("New", (), {
+            "__dlpack__": lambda self, **asked: tensor.__dlpack__(**asked),
+            "__dlpack_device__": lambda self: (1, 0),
+        })()
+        assert memoryview(dlshim.from_dlpack(x)).tolist() == SIX
+    def work():
+        ready.release()
+        while on:
+            meet()
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        assert ready.acquire(timeout=30)
+    for _ in range(60):
+        reap(in_child(meet))
+    on.clear()
+    for thread in threads:
+        thread.join()
+    """,
     "with live exports, which the child reads and drops": """
     x = Source()
     upgraded, tensor = dlshim.upgrade(x), dlshim.from_dlpack(x)

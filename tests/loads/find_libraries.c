@@ -24,6 +24,11 @@
         }                                                                   \
     } while (0)
 
+static void
+do_nothing(void)
+{
+}
+
 int
 main(int count, char **names)
 {
@@ -32,7 +37,7 @@ main(int count, char **names)
     char path[1024] = {0}; /* two zeros end the list */
     INSIST(strlen(names[1]) < sizeof path - 1);
     strcpy(path, names[1]);
-    dls_loader_watch_forks();
+    dls_loader_watch_forks(do_nothing);
     INSIST(!dls_loader_is_child());
     /* Nothing is mapped yet, and asking does not map it. */
     INSIST(dls_loader_find(path, true) == NULL);
