@@ -8,7 +8,9 @@ No array library is imported: NumPy, ml_dtypes and dpctl are used where they are
 from __future__ import annotations
 
 import abc
+import os
 import sys
+from _thread import RLock
 from contextlib import suppress
 from functools import cache, update_wrapper
 from math import prod
@@ -385,7 +387,7 @@ _OFFERS = ("dlpack", "__buffer__", "array_interface", "array_struct")
 
 def _may_export(cls: type) -> Any:
     """Whether a class can have anything to export; an abstract one may leave that to others."""
-    members = [vars(base) for base in cls.__mro__[:-1]]
+    members = [vars(base).copy() for base in cls.__mro__[:-1]]
     made_in_c = any(type(own.get("__new__")) is type(len) for own in members)
     named = (part in name.lower() for own in members for name in own for part in _OFFERS)
     return made_in_c or any(named) or getattr(cls, "__abstractmethods__", None)
@@ -447,41 +449,52 @@ def _for_subclasses(cls: type, own: Any) -> Any:
     return made
 
 
+# Another thread must not see half of it. In a forked child no other thread gives the lock back.
+_changing = RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_changing.acquire,
+        after_in_parent=_changing.release,
+        after_in_child=_changing.release,
+    )
+
+
 def _change(cls: Any, inner: str | None, array: bool, fill: bool = True) -> Any:
-    put: dict[str, Any] = {}
-    hook = vars(cls).get("__init_subclass__")
-    if fill and getattr(cls, "__abstractmethods__", None) and not isinstance(hook, _Hook):
-        put["__init_subclass__"] = _for_subclasses(cls, hook)
-    for name, value in _class_attributes().items():
-        if name in _TABLES:
-            if name not in vars(cls):
+    with _changing:
+        put: dict[str, Any] = {}
+        hook = vars(cls).get("__init_subclass__")
+        if fill and getattr(cls, "__abstractmethods__", None) and not isinstance(hook, _Hook):
+            put["__init_subclass__"] = _for_subclasses(cls, hook)
+        for name, value in _class_attributes().items():
+            if name in _TABLES:
+                if name not in vars(cls):
+                    put[name] = value
+            elif (array or name != "__array__") and _keep_own(cls, name, put, fill):
                 put[name] = value
-        elif (array or name != "__array__") and _keep_own(cls, name, put, fill):
-            put[name] = value
-    if inner is not None:
-        owner = cls.__name__.lstrip("_")
-        if inner.startswith("__") and not inner.endswith("__") and owner:
-            inner = f"_{owner}{inner}"  # as Python names it in the class
-        put[INNER] = inner
-    before = dict(vars(cls))
-    try:
-        if cls in (Producer, Tensor):
-            raise TypeError
-        for name, value in put.items():
-            setattr(cls, name, value)
-    except BaseException as error:
-        # A metaclass may refuse any of them: then none stays.
-        for name in put:
-            if name in vars(cls) and name not in before:
-                type.__delattr__(cls, name)
-            elif vars(cls).get(name) is not before.get(name):
-                type.__setattr__(cls, name, before[name])
-        if not isinstance(error, (TypeError, AttributeError)):
-            raise
-        raise TypeError(
-            f"{cls!r} cannot be changed: wrap its objects with dlshim.upgrade(x) instead"
-        ) from error
-    return abc.update_abstractmethods(cls)
+        if inner is not None:
+            owner = cls.__name__.lstrip("_")
+            if inner.startswith("__") and not inner.endswith("__") and owner:
+                inner = f"_{owner}{inner}"  # as Python names it in the class
+            put[INNER] = inner
+        before = vars(cls).copy()
+        try:
+            if cls in (Producer, Tensor):
+                raise TypeError
+            for name, value in put.items():
+                setattr(cls, name, value)
+        except BaseException as error:
+            # A metaclass may refuse any of them: then none stays.
+            for name in put:
+                if name in vars(cls) and name not in before:
+                    type.__delattr__(cls, name)
+                elif vars(cls).get(name) is not before.get(name):
+                    type.__setattr__(cls, name, before[name])
+            if not isinstance(error, (TypeError, AttributeError)):
+                raise
+            raise TypeError(
+                f"{cls!r} cannot be changed: wrap its objects with dlshim.upgrade(x) instead"
+            ) from error
+        return abc.update_abstractmethods(cls)
 
 
 @overload
