@@ -3,6 +3,7 @@
     python tools/stress.py                          all of them, two seconds each
     python tools/stress.py --seconds 600 capsules   one of them, ten minutes
     python tools/stress.py --list                   their names, and what each shares
+    python tools/stress.py --report FILE            all of them, and what came of it as JSON
 
 Every program runs in a process of its own, so that a crash is one program's. It fails when that
 process dies, when a value is wrong, or when an export is left over at the end. An interpreter
@@ -15,13 +16,18 @@ import argparse
 import ctypes
 import faulthandler
 import gc
+import json
 import os
+import platform
 import random
+import re
+import signal
 import subprocess
 import sys
 import sysconfig
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -209,7 +215,7 @@ def release() -> list[Work]:
 
 @program
 def eviction() -> list[Work]:
-    """plans that go while they are used: types that die, that lose __dlpack__, an emptied cache"""
+    """plans that go while they are used: types that die, lose __dlpack__ or lose their objects"""
     shared = Shared(lambda: class_of_producers()(), 0.1)
 
     def use() -> None:
@@ -235,7 +241,25 @@ def eviction() -> list[Work]:
         _core._hook("forget_plans")
         use()
 
-    return [use, meet, lose, forget]
+    class Other:
+        pass
+
+    def leave() -> None:
+        held = tensor()
+
+        def found(self: Any, name: str) -> Any:
+            self.__class__ = Other
+            if name == "__dlpack__":
+                return held.__dlpack__
+            raise AttributeError(name)
+
+        try:
+            dlshim.from_dlpack(type("Leaves", (), {"__getattr__": found})())
+        except (BufferError, dlshim.UnsupportedObjectError):
+            return
+        raise AssertionError("an object that has become an Other was exported")
+
+    return [use, meet, lose, forget, leave]
 
 
 @program
@@ -375,7 +399,7 @@ def caches() -> list[Work]:
 
 @program
 def classes() -> list[Work]:
-    """objects of decorated classes: own methods, inner arrays, super() and classes that change"""
+    """objects of decorated classes; classes that change, and that several threads decorate"""
     from doubles.ctable import Table
 
     Inner = dlshim.producer(class_of_holders(), inner="held")
@@ -388,6 +412,13 @@ def classes() -> list[Work]:
     dlshim.producer(Own)
     shared = [Shared(Inner), Shared(Old), Shared(Own)]
     tables = {cls: Table(cls) for cls in (Inner, Old, Own)}
+
+    bare = Shared(class_of_producers, 0.5)
+
+    def decorate() -> None:
+        cls = dlshim.producer(bare.get())
+        consume(cls(), **VERSIONED)
+        check(dlshim.from_dlpack(cls()))
 
     def use() -> None:
         for one in shared:
@@ -405,7 +436,7 @@ def classes() -> list[Work]:
         del new.__dlpack__
         consume(Own(new().held), **VERSIONED)
 
-    return [use, use, change]
+    return [use, use, change, decorate]
 
 
 @program
@@ -428,6 +459,36 @@ def tracking() -> list[Work]:
             assert noted.nbytes == size
 
     return [use, watch]
+
+
+@program
+def forks() -> list[Work]:
+    """forks beside exchanges of shared Tensors and of new types; the child exchanges too"""
+    shared = Shared(tensor, 0.5)
+
+    def use() -> None:
+        for _ in range(20):
+            consume(shared.get())
+            check(dlshim.from_dlpack(class_of_producers()(shared.get())))
+
+    def fork() -> None:
+        if not hasattr(os, "fork"):
+            return
+        # What CPython locks for itself (a dict that is written, say) is not touched in the child.
+        one = shared.get()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            status = 1
+            try:
+                consume(one)
+                check(dlshim.from_dlpack(class_of_producers()(one)))
+                status = 0
+            finally:
+                os._exit(status)
+        assert os.waitpid(child, 0)[1] == 0, "a child failed or hangs"
+
+    return [fork, use, use, use]
 
 
 # ---- running them ---------------------------------------------------------------------------
@@ -462,9 +523,15 @@ def run_here(name: str, seconds: float, threads: int) -> int:
     return sum(rounds)
 
 
+def has_gil() -> bool:
+    return getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
 def child(name: str, seconds: float, threads: int) -> None:
     global dlshim, _core
     faulthandler.enable()
+    # 3.12: fork beside threads.
+    warnings.filterwarnings("ignore", "This process", DeprecationWarning)
     sys.path.insert(0, str(ROOT / "tests"))
     import dlshim
     from dlshim import _core
@@ -477,14 +544,14 @@ def child(name: str, seconds: float, threads: int) -> None:
     for _ in range(3):
         gc.collect()
     left = _core._counters()["live"] - before
-    gil = getattr(sys, "_is_gil_enabled", lambda: True)()
-    print(f"{rounds} rounds in {threads} threads, GIL {'on' if gil else 'off'}, {left} left")
+    gil = "on" if has_gil() else "off"
+    print(f"{rounds} rounds in {threads} threads, GIL {gil}, {left} left")
     if left != 0:
         sys.exit(1)
 
 
-def run_apart(name: str, seconds: float, threads: int) -> str | None:
-    """One program in a process of its own: None, or what went wrong."""
+def run_apart(name: str, seconds: float, threads: int) -> tuple[str | None, dict[str, Any]]:
+    """One program in a process of its own: None, or what went wrong; and its part of a report."""
     line = [sys.executable, __file__, "--child", name]
     line += ["--seconds", str(seconds), "--threads", str(threads)]
     environment = dict(os.environ)
@@ -495,12 +562,31 @@ def run_apart(name: str, seconds: float, threads: int) -> str | None:
             line, capture_output=True, text=True, env=environment, timeout=seconds * 4 + 300
         )
     except subprocess.TimeoutExpired:
-        return "it hangs"
+        return "it hangs", {"failed": "it hangs"}
     said = done.stdout.strip()
     print(f"{name:12} {said or '-'}", flush=True)
+    counts = re.search(r"(\d+) rounds in \d+ threads, GIL (on|off), (-?\d+) left", said)
+    told = {"rounds": int(counts[1]), "gil": counts[2], "left": int(counts[3])} if counts else {}
     if done.returncode != 0:
-        return f"status {done.returncode}: {said}\n{done.stderr.strip()[-3000:]}"
-    return None
+        why = f"status {done.returncode}"
+        return f"{why}: {said}\n{done.stderr.strip()[-3000:]}", {**told, "failed": why}
+    return None, told
+
+
+def write_report(file: Path, given: argparse.Namespace, told: dict[str, dict[str, Any]]) -> None:
+    """What was run, on what, and how it ended."""
+    gils = {part.pop("gil") for part in told.values() if "gil" in part}
+    report = {
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "interpreter": f"{platform.python_implementation()} {platform.python_version()}",
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "free_threaded": FREE_THREADED,
+        "gil": gils.pop() if len(gils) == 1 else None,
+        "threads": given.threads,
+        "seconds": given.seconds,
+        "programs": told,
+    }
+    file.write_text(json.dumps(report, indent=2) + "\n")
 
 
 def main() -> int:
@@ -508,6 +594,7 @@ def main() -> int:
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="default: all")
     parser.add_argument("--seconds", type=float, default=2.0, help="for each program")
     parser.add_argument("--threads", type=int, default=THREADS)
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write what came of it as JSON")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -520,12 +607,14 @@ def main() -> int:
         return 0
     if unknown := set(given.programs) - set(PROGRAMS):
         parser.error(f"there is no program {', '.join(sorted(unknown))}")
-    failed = 0
+    failed, told = 0, {}
     for name in given.programs or PROGRAMS:
-        why = run_apart(name, given.seconds, given.threads)
+        why, told[name] = run_apart(name, given.seconds, given.threads)
         if why is not None:
             failed += 1
             print(f"{name:12} FAILED, {why}", flush=True)
+    if given.report:
+        write_report(given.report, given, told)
     return 1 if failed else 0
 
 
