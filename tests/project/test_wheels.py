@@ -69,6 +69,8 @@ def test_the_kernel_is_told_the_first_bytes_of_a_program(
 ZIG_HAS = {
     *("-fvisibility=hidden", "-fno-ident", "-fno-asynchronous-unwind-tables"),
     *("-Wall", "-Wextra", "-Wconversion", "-Werror", "-Wl,-rpath"),
+    # For macOS alone.
+    *("-fno-unroll-loops", "-Wl,-dead_strip", "-Wl,-x"),
 }
 
 
@@ -77,7 +79,7 @@ def test_zig_is_not_passed_what_it_has_no_word_for() -> None:
     setup = (ROOT / "setup.py").read_text()
     passed = {*re.findall(r'"(-[fW][^"{]+)', setup)}
     dropped = {word for word in passed if wheels.UNKNOWN.fullmatch(word)}
-    assert {"-fno-schedule-insns2", "-flto", "-fno-align-"} <= dropped
+    assert {"-fno-schedule-insns2", "-flto", "-fno-align-", "-Wl,-z,relro,-z,now"} <= dropped
     assert passed - dropped == ZIG_HAS
 
 
