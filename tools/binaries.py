@@ -1,11 +1,12 @@
 """What the headers of a compiled module say: of Linux (ELF), Windows (PE) or macOS (Mach-O).
 
-tools/wheels.py uses it.  Each reader is a package that abi3audit or auditwheel need anyway
-(pyelftools, pefile), but for macholib.
+tools/wheels.py and tools/release.py use it.  Each reader is a package that abi3audit or auditwheel
+need anyway (pyelftools, pefile), but for macholib.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,10 +43,12 @@ DEMANDED = {
         "exports": ["PyInit__core"],
     },
 }
-#: The libraries that each may ask for, as a regular expression.
+#: The libraries that each may ask for, as a regular expression.  Python for Windows brings the one
+#: of Microsoft's compiler.
 NEEDED = {
-    "linux": r"lib(c|dl|pthread)\.so(\.\d)?|ld-linux.*\.so\.\d|ld64?\.so\.\d",
-    "windows": r"python3\.dll|KERNEL32\.dll|api-ms-win-crt-\w+-l1-1-0\.dll",
+    "linux": r"lib(c|dl|pthread)\.so(\.\d)?|libc\.musl-\w+\.so\.1"
+    r"|ld-linux.*\.so\.\d|ld64?\.so\.\d",
+    "windows": r"python3(\d+t)?\.dll|(KERNEL32|VCRUNTIME140|api-ms-win-crt-\w+-l1-1-0)\.dll",
     "macos": r"/usr/lib/libSystem\.B\.dylib",
 }
 
@@ -53,6 +56,17 @@ NEEDED = {
 def look_into(file: Path, system: str) -> Binary:
     readers = {"linux": read_elf, "windows": read_pe, "macos": read_mach_o}
     return readers[system](file)
+
+
+def faults(says: dict[str, Any], system: str, protected: bool | None) -> list[str]:
+    """What is not as demanded.  `protected`: whether a stack protector must be there or must not;
+    None: either is good, or the file does not say."""
+    demanded = dict(DEMANDED[system])
+    if protected is not None:
+        demanded["stack protector"] = protected
+    wrong = [f"{what} is {says[what]}" for what, good in demanded.items() if says[what] != good]
+    needed = re.compile(NEEDED[system])
+    return wrong + [f"it needs {each}" for each in says["needs"] if not needed.fullmatch(each)]
 
 
 def by_owner(names: Iterator[str]) -> tuple[list[str], list[str]]:
@@ -102,6 +116,10 @@ def read_pe(path: Path) -> Binary:
         return Binary(says, *by_owner(iter(names)))
 
 
+#: Names that the linkers of macOS add.
+OF_THE_LINKER = ("_mh_dylib_header", "_mh_bundle_header", "__dso_handle")
+
+
 def read_mach_o(path: Path) -> Binary:
     from macholib.mach_o import LC_CODE_SIGNATURE, LC_RPATH, MH_TWOLEVEL
     from macholib.MachO import MachO
@@ -121,8 +139,7 @@ def read_mach_o(path: Path) -> Binary:
         "signed": LC_CODE_SIGNATURE in commands,
         "stack protector": "__stack_chk_fail" in asked,
         "run path": LC_RPATH in commands,
-        # The linker adds two names of its own.
-        "exports": [name for name in told if name not in ("_mh_dylib_header", "__dso_handle")],
+        "exports": [name for name in told if name not in OF_THE_LINKER],
         "needs": sorted(name for _, _, name in header.walkRelocatables()),
     }
     return Binary(says, *by_owner(iter(asked)))
@@ -145,4 +162,7 @@ def calls_have_their_pointers(file: bytes, commands: list[Any]) -> bool:
         start = table.indirectsymoff + 4 * sections[section].reserved1
         return file[start : start + 4 * (sections[section].size // width)]
 
+    # Apple's linker may have the loader fill in all pointers at once, and makes no such table then.
+    if b"__la_symbol_ptr" not in sections:
+        return True
     return names(b"__la_symbol_ptr", 8) == names(b"__stubs", sections[b"__stubs"].reserved2)

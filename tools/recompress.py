@@ -1,9 +1,9 @@
 """Writes wheels anew with the smallest deflate streams that zopfli finds, some 4 % less.
 
-    python tools/recompress.py dist/*.whl
+    python tools/recompress.py WHEEL_OR_FOLDER ...
 
-Every unzip reads them. Names, contents and their order stay; dates become the oldest that a zip
-file knows, so that the same contents give the same bytes.
+Of a folder all wheels are taken. Every unzip reads them. Names, contents and their order stay;
+dates become the oldest that a zip file knows, so that the same contents give the same bytes.
 """
 
 from __future__ import annotations
@@ -51,4 +51,6 @@ def recompress(wheel: Path) -> None:
 
 if __name__ == "__main__":
     for argument in sys.argv[1:]:
-        recompress(Path(argument))
+        given = Path(argument)
+        for wheel in sorted(given.glob("*.whl")) if given.is_dir() else [given]:
+            recompress(wheel)
