@@ -92,8 +92,8 @@ def targets() -> dict[str, Target]:
 #: What setup.py passes to gcc and zig has no word for, or is told below for each system.
 UNKNOWN = re.compile(
     r"-flto.*|--param=.*|-Wl,--build-id=.*|-Wl,-z,.*|-[DU]_FORTIFY_SOURCE.*"
-    r"|-fno-(plt|schedule-insns2|align-.*|reorder-.*|caller-saves|code-hoisting|if-conversion2?"
-    r"|thread-jumps|tree-.*|guess-branch-probability|ira-hoist-pressure|move-loop-invariants"
+    r"|-fno-(plt|schedule-insns2?|section-anchors|align-.*|reorder-.*|caller-saves|code-hoisting"
+    r"|if-conversion2?|thread-jumps|tree-.*|guess-branch-probability|ira-hoist-pressure|move-loop-invariants"
     r"|shrink-wrap|ssa-phiopt)"
 )
 #: Nothing unwinds through plain C, which needs no frame pointer.  Linking across files saves

@@ -68,6 +68,7 @@ def test_the_kernel_is_told_the_first_bytes_of_a_program(
 #: What setup.py passes to gcc that zig has a word for too; this was tried.
 ZIG_HAS = {
     *("-fvisibility=hidden", "-fno-ident", "-fno-asynchronous-unwind-tables"),
+    "-fno-unwind-tables",
     *("-Wall", "-Wextra", "-Wconversion", "-Werror", "-Wl,-rpath"),
     # For macOS alone.
     *("-fno-unroll-loops", "-Wl,-dead_strip", "-Wl,-x"),
