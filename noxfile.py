@@ -157,17 +157,24 @@ def emscripten(s: nox.Session) -> None:
 
 @session("release", requires=["build"])
 def release(s: nox.Session) -> None:
-    """The workflows, the metadata and every wheel that is there, as the linters of others see
-    them; what cibuildwheel would build."""
+    """The workflows, the metadata, every wheel that is there and the kit's two files, as the
+    linters of others see them; one version everywhere; what cibuildwheel would build."""
     s.install("zizmor==1.32.0", "check-jsonschema==0.39.0", "validate-pyproject[all]==0.27")
     s.install("twine==7.0.0", "check-wheel-contents==0.6.3", "cibuildwheel==4.3.3")
+    s.install("build==1.6.1", "pyelftools==0.33", "macholib==1.16.4", "pefile==2024.8.26")
     workflows = [str(path) for path in sorted(Path(".github/workflows").glob("*.yml"))]
     s.run("zizmor", "--offline", *workflows)
     s.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
-    s.run("validate-pyproject", "pyproject.toml")
-    wheels = [str(path) for path in (the_wheel(), *sorted(DIST.glob("wheels/*.whl")))]
-    s.run("twine", "check", "--strict", *wheels)
-    s.run("check-wheel-contents", *wheels)
+    s.run("validate-pyproject", "pyproject.toml", "kit/pyproject.toml")
+    s.run("python", "tools/release.py", "versions")
+    kit = DIST / "kit"
+    shutil.rmtree(kit, ignore_errors=True)
+    s.run("python", "-m", "build", "--outdir", str(kit), "kit")
+    s.run("python", "tools/release.py", "check", str(the_wheel()))
+    made = [the_wheel(), *sorted(DIST.glob("wheels/*.whl")), *sorted(kit.glob("*"))]
+    files = [str(path) for path in made]
+    s.run("twine", "check", "--strict", *files)
+    s.run("check-wheel-contents", *(file for file in files if file.endswith(".whl")))
     for system, archs in ("linux", "auto64"), ("macos", "arm64"), ("windows", "AMD64,ARM64"):
         options = ("--print-build-identifiers", "--platform", system, "--archs", archs)
         s.run("cibuildwheel", *options)

@@ -93,8 +93,8 @@ def targets() -> dict[str, Target]:
 UNKNOWN = re.compile(
     r"-flto.*|--param=.*|-Wl,--build-id=.*|-Wl,-z,.*|-[DU]_FORTIFY_SOURCE.*"
     r"|-fno-(plt|schedule-insns2?|section-anchors|align-.*|reorder-.*|caller-saves|code-hoisting"
-    r"|if-conversion2?|thread-jumps|tree-.*|guess-branch-probability|ira-hoist-pressure|move-loop-invariants"
-    r"|shrink-wrap|ssa-phiopt)"
+    r"|if-conversion2?|thread-jumps|tree-.*|guess-branch-probability|ira-hoist-pressure"
+    r"|move-loop-invariants|shrink-wrap|ssa-phiopt)"
 )
 #: Nothing unwinds through plain C, which needs no frame pointer.  Linking across files saves
 #: nothing with zig.  A loop that is unrolled or made of vectors is longer.

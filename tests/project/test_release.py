@@ -1,4 +1,4 @@
-"""The workflows of a public forge, as far as they can be told without one.
+"""A release and the workflows that make it, as far as they can be told without a public forge.
 
 `nox -s release` has the linters read them.
 """
@@ -6,9 +6,21 @@
 from __future__ import annotations
 
 import re
+import sys
+import zipfile
+from pathlib import Path
 
 import pytest
-from project.tree import ROOT, read_toml
+from project.tree import ROOT, installed_core, read_toml
+
+# Only for these imports: tools/fuzz.py has the name of the folder that tests/fuzzing imports.
+sys.path.insert(0, str(ROOT / "tools"))
+try:
+    import binaries
+    import release
+    import wheels
+finally:
+    sys.path.remove(str(ROOT / "tools"))
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
@@ -26,9 +38,13 @@ def test_what_others_wrote_is_pinned_to_the_commit_of_a_release(file) -> None:
 
 def test_the_release_uses_the_tools_that_the_session_checks() -> None:
     noxfile = (ROOT / "noxfile.py").read_text()
-    release = (ROOT / ".github" / "workflows" / "release.yml").read_text()
-    (version,) = re.findall(r"cibuildwheel==([\d.]+)", release)
-    assert f'"cibuildwheel=={version}"' in noxfile
+    workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text()
+    pinned = {
+        *re.findall(r"cibuildwheel==[\d.]+|build==[\d.]+", workflow),
+        *read_toml(ROOT / "pyproject.toml")["tool"]["cibuildwheel"]["audit-requires"],
+    }
+    assert len(pinned) == 6
+    assert [each for each in pinned if f'"{each}"' not in noxfile] == []
 
 
 def test_every_interpreter_that_is_claimed_is_tested_in_a_release() -> None:
@@ -44,3 +60,103 @@ def test_every_interpreter_that_is_claimed_is_tested_in_a_release() -> None:
         if (found := re.match(r"cp(\d+)-", row))
     }
     assert claimed == built
+
+
+# ---- versions -------------------------------------------------------------------------------
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    told = release.versions()
+    assert {"pyproject.toml", "kit/pyproject.toml", "shim/include/dlshim.h"} <= {*told}
+    assert release.compare_versions(told) == 0
+
+
+def test_a_tag_of_another_version_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:
+    told = {"pyproject.toml": "1.2.3", "kit/pyproject.toml": "1.2.3"}
+    assert release.compare_versions(told, "v1.2.3") == 0
+    assert release.compare_versions(told, "v1.2.4") == 2
+    assert release.compare_versions(told, "1.2.3") == 1
+    assert release.compare_versions(told | {"kit/pyproject.toml": "1.2.2"}, "v1.2.3") == 1
+    assert "kit/pyproject.toml is of 1.2.2, not of 1.2.3" in capsys.readouterr().out
+
+
+def test_nothing_is_made_before_the_versions_are_compared() -> None:
+    """And both distributions are built, attested and published."""
+    workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text()
+    jobs = dict(
+        re.findall(r"^  ([\w-]+):\n((?:    .*\n|\n)+)", workflow.partition("jobs:\n")[2], re.M)
+    )
+    assert "tools/release.py versions" in jobs["version"]
+    for name in ("wheels", "source"):
+        assert "needs: [version]" in jobs[name]
+    assert re.search(r"build --outdir (\S+) kit\n(.*\n)+ +path: \1/\*\n", jobs["source"])
+    environments = {
+        name: re.findall(r"environment: (\S+)", job)
+        for name, job in jobs.items()
+        if "pypi-publish@" in job
+    }
+    assert environments == {"publish": ["pypi"], "publish-kit": ["pypi-testing"]}
+
+
+# ---- wheels ---------------------------------------------------------------------------------
+
+SYSTEMS = {"linux": "repair", "macos": "delocate", "windows": "delvewheel"}
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_wheel_is_recompressed_before_it_is_tested(system: str) -> None:
+    rows = read_toml(ROOT / "pyproject.toml")["tool"]["cibuildwheel"]
+    first, last = rows[system]["repair-wheel-command"]
+    assert SYSTEMS[system] in first and last.startswith("python {project}/tools/recompress.py")
+    assert "zopfli" in rows["before-build"]
+    assert "python {project}/tools/release.py check {wheel}" in rows["audit-command"]
+
+
+@pytest.mark.parametrize(
+    ("tag", "system", "largest"),
+    [
+        ("cp310-abi3-manylinux_2_27_x86_64.manylinux_2_28_x86_64", "linux", 150_000),
+        ("cp310-abi3-musllinux_1_2_aarch64", "linux", 153_000),
+        ("cp310-abi3-linux_x86_64", "linux", 150_000),
+        ("cp314-cp314t-manylinux_2_28_x86_64", "linux", 155_000),
+        ("cp310-abi3-macosx_11_0_arm64", "macos", 155_000),
+        ("cp310-abi3-win_amd64", "windows", 170_000),
+        ("cp314-cp314t-win_arm64", "windows", 175_000),
+    ],
+)
+def test_what_a_wheel_may_have(tag: str, system: str, largest: int) -> None:
+    wheel = Path(f"dlshim-0.1.0-{tag}.whl")
+    assert (release.system_of(wheel), release.allowed(wheel)) == (system, largest)
+
+
+def test_linux_has_the_budget_of_the_wheels_by_zig() -> None:
+    assert release.LARGEST["linux"] == wheels.Target._field_defaults["largest"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads ELF")
+def test_the_installed_file_is_found_good_as_a_wheel(tmp_path: Path) -> None:
+    """And one that is too large is not."""
+    pytest.importorskip("elftools", reason="`nox -s release` has it")
+    wheel = tmp_path / "dlshim-0.1.0-cp310-abi3-linux_x86_64.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as file:
+        file.write(installed_core(), f"dlshim/{installed_core().name}")
+    assert release.wrong_with(wheel) == []
+    with zipfile.ZipFile(wheel, "a") as file:
+        file.writestr("dlshim/large", bytes(150_000))
+    (wrong,) = release.wrong_with(wheel)
+    assert wrong.endswith("more than 150000")
+
+
+def test_each_demand_is_made() -> None:
+    good = {**binaries.DEMANDED["linux"], "needs": ["libc.so.6", "libc.musl-x86_64.so.1"]}
+    assert binaries.faults(good, "linux", None) == []
+    for name, value in binaries.DEMANDED["linux"].items():
+        assert binaries.faults({**good, name: not value}, "linux", None) == [
+            f"{name} is {not value}"
+        ]
+    assert binaries.faults({**good, "needs": ["libm.so.6"]}, "linux", None) == [
+        "it needs libm.so.6"
+    ]
+    without = {**good, "stack protector": False}
+    assert binaries.faults(without, "linux", None) == []
+    assert binaries.faults(without, "linux", True) == ["stack protector is False"]
