@@ -510,8 +510,25 @@ class Interop(Table):
 class Platforms(Table):
     """The rows of tools/wheels.toml with what docs/results/platforms.json has seen of them."""
 
-    header = ("wheel", "processor", "built, checked by", "core suite", "where")
-    widths = (20, 14, 22, 22, 22)
+    header = ("wheel", "processor", "built, checked by", "hardened", "core suite", "where")
+    widths = (18, 12, 18, 16, 18, 18)
+    #: What the file says, and in a few words; the rest is demanded of every wheel.
+    hardening = {
+        "RELRO": "RELRO",
+        "BIND_NOW": "BIND_NOW",
+        "FORTIFY": "FORTIFY",
+        "stack protector": "stack protector",
+        "address at random": "ASLR",
+        "data not executable": "NX",
+    }
+
+    @classmethod
+    def hardened(cls, seen: dict[str, Any]) -> str:
+        """What protects it; then, after "no", what could and does not."""
+        told = [(word, seen["file"][what]) for what, word in cls.hardening.items()
+                if what in seen.get("file", ())]  # fmt: skip
+        has, lacks = ([word for word, good in told if good is wanted] for wanted in (True, False))
+        return ", ".join([*has, *(f"no {word}" for word in lacks)]) or "—"
 
     @staticmethod
     def built(seen: dict[str, Any]) -> str:
@@ -540,7 +557,9 @@ class Platforms(Table):
         for name, row in wheels.items():
             seen = known.get(name, {})
             tag = row["platform"].partition(".")[0]
-            yield f"``{tag}``", row["processor"], self.built(seen.get("built", {})), *self.ran(seen)
+            built = seen.get("built", {})
+            about = f"``{tag}``", row["processor"], self.built(built), self.hardened(built)
+            yield *about, *self.ran(seen)
 
 
 class Environments(Table):
