@@ -223,13 +223,51 @@ def without_remarks(text, module):
 
 def printed(tree):
     """The shortest text that is known to be this code, also to a Python newer than this file."""
-    text = ast.unparse(tree)
-    small = tightened(text)
+    texts = map(ast.unparse, tree.body)
+    for shortened in (tightened, without_needless_parentheses, tightened, joined):
+        texts = [small if same(small := shortened(text), text) else text for text in texts]
+    return "".join(text.rstrip("\n") + "\n" for text in texts)
+
+
+def same(text, other):
     try:
-        same = ast.dump(ast.parse(small)) == ast.dump(ast.parse(text))
+        return ast.dump(ast.parse(text)) == ast.dump(ast.parse(other))
     except SyntaxError:
-        same = False
-    return small if same else text + "\n"
+        return False
+
+
+def without_needless_parentheses(text):
+    """``ast.unparse`` writes many.  Where one was, a space may be needed."""
+    begins, opened, pairs = [0], [], []
+    for line in text.splitlines(keepends=True):
+        begins.append(begins[-1] + len(line))
+    for kind, token, (row, column), _, _ in tokenize.generate_tokens(io.StringIO(text).readline):
+        if kind == tokenize.OP and token == "(":
+            opened.append(begins[row - 1] + column)
+        elif kind == tokenize.OP and token == ")":
+            pairs.append((opened.pop(), begins[row - 1] + column))
+    left = list(text)
+    for begin, end in pairs:
+        for instead in ("", " "):
+            tried = [*left]
+            tried[begin] = tried[end] = instead
+            if same("".join(tried), text):
+                left = tried
+                break
+    return "".join(left)
+
+
+def joined(text):
+    """A simple statement that is all of a body stands behind the colon."""
+    lines = [*text.splitlines(), ""]
+    for node in ast.walk(ast.parse(text)):
+        for name in ("body", "orelse", "finalbody"):
+            body = getattr(node, name, None)
+            if isinstance(body, list) and len(body) == 1 and not hasattr(body[0], "body"):
+                row = body[0].lineno - 1
+                if lines[row - 1].endswith(":"):
+                    lines[row] = "\0" + lines[row].lstrip(" ")
+    return "\n".join(lines).replace("\n\0", "")
 
 
 def tightened(text):
