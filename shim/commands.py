@@ -416,8 +416,8 @@ def inspect_(arguments: list[str]) -> int:
 
 _ROWS = r"""
 [readonly]
-~ Cannot export readonly array
-~ Legacy DLPack support is not implemented
+~ export readonly array
+~ Legacy DLPack support
 ~ it is read-only, and the consumer
 The array is read-only, and the consumer asks for DLPack 0.x, which cannot say so.
 > consumer(dlshim.upgrade(x, legacy_readonly="strip"))  # if the consumer never writes
@@ -430,15 +430,14 @@ torch up to 2.13 ends the process on them, and the consumer asks as torch does.
 > consumer(dlshim.upgrade(x, order="K"))  # if the consumer takes them
 
 [grad]
-~ [Tt]ensors? that requires? gradient
-~ it requires grad, and consumers
+~ that requires? gradient
+~ it requires grad,
 An export would bypass autograd, so the producer refuses it.
 > consumer(dlshim.upgrade(x, detach=True))
 > consumer(x.detach())
 
 [lazy-bit]
-~ with the conjugate bit set
-~ its (conjugate|negative) bit is set
+~ (conjugate|negative) bit (is )?set
 torch conjugates or negates the values when it reads them; other libraries read the memory as it is.
 > consumer(x.resolve_conj().resolve_neg())
 
@@ -449,72 +448,68 @@ The object offers no array protocol and no buffer, so there is no memory to shar
 
 [used]
 ~ got .*used_dltensor
-~ the capsule was consumed already
+~ capsule was consumed
 ~ consumed by another holder
 A capsule can be used only once. dlshim.upgrade(capsule), made before the first use, can be used
 often.
 > consumer(dlshim.to_capsule(x))  # x: the array, not its capsule
 
 [own-kind]
-~ its elements are (of a kind that DLPack has no code for|Python objects|text|structs|bit fields)
+~ its elements are (of a kind|Python objects|text|structs|bit fields)
 DLPack describes numbers only. The message names the conversion.
 > consumer(dlshim.upgrade(x, reinterpret="int64"))  # dates and durations
 
 [own-capture]
-~ a graph capture is running
+~ graph capture is running
 While a CUDA graph is being captured, nothing may be waited for.
 > consumer(dlshim.upgrade(x, stream=s, producer_stream=s))  # s: the capturing stream
 
 [keyword]
-~ __dlpack__\(\) got an unexpected keyword argument '(max_version|dl_device|copy)'
-~ max_version argument .* not yet implemented
-~ __dlpack__\(\) got an unexpected keyword argument 'stream'
-~ __dlpack__\(\) takes no keyword arguments
+~ __dlpack__\(\) (takes no|got an unexpected) keyword argument
+~ max_version argument
 The consumer passes a keyword that the producer does not know, and does not try again without it.
 > consumer(dlshim.upgrade(x))
 
 
 [positional-stream]
-~ __dlpack__\(\) takes (1|exactly 0|0) positional arguments? (but|\()
+~ __dlpack__\(\) takes (1|exactly 0|0) positional
 The stream was passed by position, but the producer takes it by keyword only.
 > dlshim.upgrade(x).__dlpack__(None)  # takes both
 
 [consumer-keyword]
-~ from_dlpack\(\) (takes no keyword arguments|got an unexpected keyword argument '(copy|device)')
+~ from_dlpack\(\) (takes no|got an unexpected) keyword argument
 This release of the consumer does not take device= or copy=.
 > consumer(dlshim.upgrade(x, copy=True))
 
 [other-generation]
-~ PyCapsule_GetPointer called with incorrect name
-~ did not produce a .?dltensor_versioned
-~ dlpack: invalid capsule object
-~ got .?dltensor_versioned
-~ Expect a dltensor field
+~ called with incorrect name
+~ invalid capsule object
+~ (got|produce a) .?dltensor_versioned
+~ a dltensor field
 The producer gave the generation of DLPack (0.x or 1.x) that the consumer does not take.
 > consumer(dlshim.upgrade(x))
 
 [invalid-capsule]
-~ from_dlpack received an invalid capsule
-~ [Ee]xpected a valid DLPack capsule
+~ received an invalid capsule
+~ a valid DLPack capsule
 ~ Expect from_dlpack to take
-~ tensor object cannot be consumed multiple times
+~ be consumed multiple times
 The consumer did not get a fresh capsule that it understands. It got an object without __dlpack__, a
 used capsule, or one of DLPack 1.x, which torch before 2.9 does not take. Each raises this error.
 > consumer(dlshim.upgrade(x))
 
 [object-wanted]
 ~ PyCapsule'? (object )?has no attribute '__dlpack__'
-~ must have __dlpack__ and __dlpack_device__
-~ Can't convert object of type PyCapsule to nanoarrow
-~ from_dlpack\(\): incompatible function arguments.*DLPackCompatible
+~ must have __dlpack__ and
+~ object of type PyCapsule to
+~ incompatible function arguments.*DLPackCompatible
 The consumer wants an object with __dlpack__ that it understands, and got something else.
 > consumer(dlshim.upgrade(x))
 
 
 [no-dlpack]
-~ has no attribute '__dlpack(_device)?__'
-~ no field named '__dlpack__'
-~ does not support any data exchange protocol
+~ no (attribute|field named) '__dlpack(_device)?__'
+~ any data exchange protocol
 The object has no __dlpack__. dlshim also takes objects that have a buffer or an array interface.
 > consumer(dlshim.upgrade(x))
 > consumer(numpy.asarray(x))
@@ -533,7 +528,7 @@ which.
 
 [jax-to-dlpack]
 ~ jax\.dlpack.? has no attribute 'to_dlpack'
-~ jax\.dlpack\.to_dlpack was deprecated
+~ to_dlpack was deprecated
 JAX has deprecated and then removed this function. Its arrays give capsules by __dlpack__.
 > dlshim.to_capsule(x)
 
@@ -550,31 +545,31 @@ torch has no read-only tensors: writing to this one changes read-only memory.
 > torch.from_dlpack(dlshim.upgrade(x, copy=True))
 
 [numpy-dtype]
-~ DLPack only supports signed/unsigned integers
+~ only supports signed/unsigned
 NumPy does not export this dtype: bfloat16, float8, dates, text or structs; before 1.25, bool.
 > consumer(dlshim.upgrade(x))
 > consumer(dlshim.upgrade(x, reinterpret="int64"))  # datetime64, timedelta64
 
 [numpy-import]
 ~ Unsupported (dtype|lanes) in DLTensor
-~ from_dlpack> returned NULL without
+~ from_dlpack> returned NULL
 The array has a dtype that NumPy does not have (bfloat16, float8).
 > numpy.asarray(dlshim.from_dlpack(x)).view(ml_dtypes.bfloat16)
 > numpy.from_dlpack(dlshim.upgrade(x, reinterpret="uint16"))  # the bits
 
 [byte-order]
-~ DLPack only supports native byte order
+~ only supports native byte order
 DLPack cannot describe numbers in another byte order than the machine's.
 > consumer(x.astype(x.dtype.newbyteorder('=')))
 
 [longdouble]
-~ DLPack only supports IEEE floating point
+~ only supports IEEE
 DLPack cannot describe longdouble, which has 80 bits in 16 bytes.
 > consumer(x.astype('float64'))
 
 [type-code]
 ~ Unsupported code \d
-~ Unknown or invalid DLPack type code
+~ invalid DLPack type code
 ~ Unknown DLPack datatype
 ~ unsupported DLPack type \d
 ~ Can't convert dlpack data type
@@ -584,29 +579,29 @@ float8 and smaller.
 > consumer(dlshim.upgrade(x, reinterpret="uint16"))  # bfloat16: the bits
 
 [sparse]
-~ layout other than torch\.strided
+~ other than torch\.strided
 A sparse tensor is not one block of memory, so it cannot be shared.
 > consumer(x.to_dense())
 
 [meta]
-~ Cannot pack tensors on meta
+~ pack tensors on meta
 ~ Unknown device type \w+ for Dlpack
 The tensor has no memory (meta), or this release does not export memory of its device (mps).
 > consumer(x.cpu())  # mps; a meta tensor has no values to share
 
 [traced]
-~ method was called on traced array
+~ called on traced array
 Inside jit, vmap or grad an array has no memory yet, so there is nothing to share.
 > jax.pure_callback(consumer, result_shape, x)  # or exchange outside of the function
 
 [arrow-nulls]
-~ DLPack on arrays with no nulls
+~ arrays with no nulls
 DLPack cannot describe missing values.
 > consumer(x.drop_null())
 > consumer(x.fill_null(0))
 
 [arrow-type]
-~ Bit-packed boolean data type
+~ Bit-packed boolean
 ~ not compatible with DLPack spec
 Arrow packs eight booleans into a byte, and text, dates and lists are not numbers. DLPack can
 describe neither.
@@ -615,28 +610,28 @@ describe neither.
 [negative]
 ~ negative strides
 ~ strides item is negative
-~ Fail to alloc memory of 184467440737095\d+ size
-~ Storage size calculation overflowed
-~ terminate called after throwing .*c10::Error
+~ alloc memory of 18446744
+~ Storage size calculation
+~ terminate called .*c10::Error
 The array has negative strides, which the consumer does not support. torch up to 2.13 ends the
 process.
 > consumer(dlshim.from_dlpack(dlshim.upgrade(x, order="C")))
 
 
 [layout]
-~ trivial \(compact\) striding
-~ array with non-default layout
+~ \(compact\) striding
+~ non-default layout
 ~ Invalid strides array
-~ ORT only supports contiguous
+~ only supports contiguous
 ~ (tensor|ndarray) is not contiguous
-~ Only contiguous one dimensional tensor
+~ contiguous one dimensional
 The memory layout is not one that the consumer takes. JAX wants data without gaps, the others want
 C-contiguous data, and pyarrow.Array has one dimension.
 > consumer(dlshim.upgrade(x, order="C"))
 > consumer(dlshim.to_capsule(x, order="C"))  # TensorFlow
 
 [odd-strides]
-~ strides which are a multiple of itemsize
+~ a multiple of itemsize
 The array is a field of packed records. DLPack counts strides in whole elements, so it cannot
 describe them.
 > consumer(numpy.ascontiguousarray(x))
@@ -652,8 +647,8 @@ oneAPI.
 
 [device-number]
 ~ kDLCPUPinned
-~ device type \(DLDeviceType
-~ device_from_local_hardware_id\(\)
+~ \(DLDeviceType
+~ local_hardware_id
 ~ Unsupported source device
 The consumer does not understand what __dlpack_device__ says. It says pinned memory, a value of its
 library's own enum (Open3D), or no number at all (Paddle).
@@ -661,9 +656,9 @@ library's own enum (Open3D), or no number at all (Paddle).
 > consumer(dlshim.upgrade(x, device="cpu"))  # pinned memory
 
 [move]
-~ cannot move \(i\.e\. copy=False\) tensor
+~ cannot move \(i\.e\. copy=False
 ~ unsupported device requested
-~ Device not understood\. Only "cpu"
+~ Device not understood
 ~ Specified device \S+ does not match
 The data are on another device than the one asked for, and the array API standard defines copies to
 the host only.
@@ -671,9 +666,9 @@ the host only.
 > consumer(x.to("cuda"))  # torch moves itself
 
 [copy-refused]
-~ copy=True only supported for copy to CPU
+~ copy=True only supported
 ~ copy not yet supported
-~ Sorry, not supported: (copy=True|dl_device)
+~ Sorry, not supported:
 ~ copy argument is not supported
 ~ export with a (copy=True|non-None dl_device)
 The producer cannot copy or move its data when it exports them. dlshim makes the copy itself.
@@ -682,17 +677,17 @@ The producer cannot copy or move its data when it exports them. dlshim makes the
 
 [host-stream]
 ~ only supports stream=None
-~ stream should be None on cpu
+~ stream should be None
 ~ Only stream=None is supported
 ~ export with a non-None stream
 ~ stream must be None( or -1 for|\.)
-~ WaitUntilBufferReadyOnStream
+~ BufferReadyOnStream
 A stream was passed, but the data are in host memory, where there are no streams.
 > dlshim.upgrade(x).__dlpack__(stream=-1, max_version=(1, 0))
 > consumer(dlshim.upgrade(x))
 
 [stream-zero]
-~ valid stream for the DLPack protocol is
+~ stream for the DLPack protocol
 Stream 0 is not allowed on CUDA, because it could mean two streams. The legacy default stream is 1.
 > dlshim.upgrade(x).__dlpack__(stream=1)
 
