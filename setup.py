@@ -144,7 +144,7 @@ with open("shim/__init__.py", encoding="utf-8") as package:
         "Tracking",
     ]
 #: They have a Report of their own.
-COMMANDS = ("commands", "exchanges")
+COMMANDS = ("__main__", "exchanges")
 
 
 class BuildPy(build_py):

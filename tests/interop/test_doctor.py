@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from dlshim import commands, exchanges
+from dlshim import __main__ as commands
+from dlshim import exchanges
 from dlshim.known import installed_versions
 
 
