@@ -11,12 +11,15 @@ wheel), CFLAGS takes over optimisation and debug flags (sanitizers, profilers).
 """
 
 import ast
+import inspect
 import io
 import os
 import re
+import string
 import sys
 import sysconfig
 import tokenize
+from collections import Counter
 from glob import glob
 
 from setuptools import Extension, setup
@@ -218,7 +221,69 @@ def without_remarks(text, module):
             drop_types(node)
     tree = Untyped().visit(tree)
     drop_unused_imports(tree, shown)
+    if module in COMMANDS:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                shorten_names(node)
     return printed(tree)
+
+
+def shorten_names(function):
+    """Calls each variable that the function sets by the first of its letters that is free, if the
+    byte code stays the same.  Parameters, functions and modules keep their names."""
+    nodes = list(ast.walk(function))
+    if any(isinstance(node, (ast.ClassDef, ast.Global, ast.Nonlocal)) for node in nodes):
+        return
+    others = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    others |= {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    others |= {node.asname or node.name for node in nodes if isinstance(node, ast.alias)}
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    often = Counter(node.id for node in names)
+    own = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    own |= {node.name for node in nodes if isinstance(node, ast.ExceptHandler) and node.name}
+    own = sorted(own - others, key=lambda name: (-often[name], name))
+    before = compile(ast.unparse(function), "", "exec")
+    # Names that inner functions share are sorted, and their order is in the byte code.
+    for kept in (set(), shared(before)):
+        short, taken = {}, others | {*often, *own}
+        for name in own:
+            letters = [
+                each
+                for each in name + string.ascii_lowercase
+                if each.isalpha() and each not in taken
+            ]
+            if len(name) > 1 and name not in kept and letters:
+                short[name] = letters[0]
+                taken.add(letters[0])
+        rename(nodes, short)
+        if deeds(compile(ast.unparse(function), "", "exec")) == deeds(before):
+            return
+        rename(nodes, {letter: name for name, letter in short.items()})
+
+
+def rename(nodes, names):
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            node.id = names.get(node.id, node.id)
+        elif isinstance(node, ast.ExceptHandler):
+            node.name = names.get(node.name, node.name)
+
+
+def inner(code):
+    return [each for each in code.co_consts if hasattr(each, "co_code")]
+
+
+def shared(code):
+    return set(code.co_freevars).union(*map(shared, inner(code)))
+
+
+def deeds(code):
+    """What code does, whatever it calls its own variables."""
+    given = code.co_argcount + code.co_kwonlyargcount
+    given += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    consts = [deeds(each) if hasattr(each, "co_code") else repr(each) for each in code.co_consts]
+    told = code.co_varnames[:given], code.co_name, code.co_flags, code.co_names, consts
+    return code.co_code, *told
 
 
 def printed(tree):

@@ -76,9 +76,31 @@ class Bare(ast.NodeTransformer):
         return node
 
 
+def without_names(function: ast.FunctionDef) -> None:
+    """Numbers what a function sets: the commands' variables have shorter names (setup.py)."""
+    nodes = list(ast.walk(function))
+    kept = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    kept |= {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    kept |= {node.asname or node.name for node in nodes if isinstance(node, ast.alias)}
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    caught = [node for node in nodes if isinstance(node, ast.ExceptHandler) and node.name]
+    own = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    own |= {str(node.name) for node in caught}
+    number = {name: f"{at}th" for at, name in enumerate(dict.fromkeys(node.id for node in names))}
+    for node in names:
+        if node.id in own - kept:
+            node.id = number[node.id]
+    for node in caught:
+        node.name = number.get(str(node.name), "")
+
+
 def code(text: str) -> str:
-    """Every node of the code but types and docstrings."""
+    """Every node of the code but types, docstrings and the names of variables in functions."""
     tree = Bare().visit(ast.parse(text))
+    for node in tree.body:
+        for each in (node, *getattr(node, "body", ())):
+            if isinstance(each, ast.FunctionDef):
+                without_names(each)
     for node in ast.walk(tree):
         if not isinstance(node, DOCUMENTED):
             continue
