@@ -221,10 +221,9 @@ def without_remarks(text, module):
             drop_types(node)
     tree = Untyped().visit(tree)
     drop_unused_imports(tree, shown)
-    if module in COMMANDS:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef):
-                shorten_names(node)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            shorten_names(node)
     return printed(tree)
 
 

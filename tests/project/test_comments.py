@@ -77,7 +77,7 @@ class Bare(ast.NodeTransformer):
 
 
 def without_names(function: ast.FunctionDef) -> None:
-    """Numbers what a function sets: the commands' variables have shorter names (setup.py)."""
+    """Numbers what a function sets: variables have shorter names (setup.py)."""
     nodes = list(ast.walk(function))
     kept = {node.arg for node in nodes if isinstance(node, ast.arg)}
     kept |= {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
