@@ -391,7 +391,7 @@ def evaluate(text: str) -> Any:
 def inspect_(arguments: list[str]) -> int:
     """Print the report; return the exit status."""
     parser = Parser("inspect", INSPECT + ", ".join(names()))
-    parser.add_argument("expression", metavar="EXPR", help="evaluated to the object")
+    parser.add_argument("expression", metavar="EXPR")
     parser.add_argument("--to", metavar="CONSUMER", help="a library or one of its functions")
     parser.add_argument("--export", action="store_true", help="look at one export, too")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -438,7 +438,7 @@ An export would bypass autograd, so the producer refuses it.
 
 [lazy-bit]
 ~ (conjugate|negative) bit (is )?set
-torch conjugates or negates the values when it reads them; other libraries read the memory as it is.
+torch applies the bit when it reads values; other libraries read the memory as it is.
 > consumer(x.resolve_conj().resolve_neg())
 
 [own-nothing]
@@ -450,8 +450,7 @@ The object offers no array protocol and no buffer, so there is no memory to shar
 ~ got .*used_dltensor
 ~ capsule was consumed
 ~ consumed by another holder
-A capsule can be used only once. dlshim.upgrade(capsule), made before the first use, can be used
-often.
+A capsule can be used only once. dlshim.upgrade(capsule), made before that, can be used often.
 > consumer(dlshim.to_capsule(x))  # x: the array, not its capsule
 
 [own-kind]
@@ -495,7 +494,7 @@ The producer gave the generation of DLPack (0.x or 1.x) that the consumer does n
 ~ Expect from_dlpack to take
 ~ be consumed multiple times
 The consumer did not get a fresh capsule that it understands. It got an object without __dlpack__, a
-used capsule, or one of DLPack 1.x, which torch before 2.9 does not take. Each raises this error.
+used capsule, or one of DLPack 1.x, which torch before 2.9 does not take.
 > consumer(dlshim.upgrade(x))
 
 [object-wanted]
@@ -591,7 +590,7 @@ The tensor has no memory (meta), or this release does not export memory of its d
 
 [traced]
 ~ called on traced array
-Inside jit, vmap or grad an array has no memory yet, so there is nothing to share.
+Inside jit, vmap or grad an array has no memory yet.
 > jax.pure_callback(consumer, result_shape, x)  # or exchange outside of the function
 
 [arrow-nulls]
@@ -650,7 +649,7 @@ oneAPI.
 ~ \(DLDeviceType
 ~ local_hardware_id
 ~ Unsupported source device
-The consumer does not understand what __dlpack_device__ says. It says pinned memory, a value of its
+The consumer does not understand what __dlpack_device__ says: pinned memory, a value of its
 library's own enum (Open3D), or no number at all (Paddle).
 > consumer(dlshim.upgrade(x))
 > consumer(dlshim.upgrade(x, device="cpu"))  # pinned memory
@@ -775,7 +774,7 @@ def _told(row: Message) -> list[str]:
 def explain(arguments: list[str]) -> int:
     """Explain a message; return the exit status."""
     parser = Parser("explain", EXPLAIN)
-    parser.add_argument("text", nargs="+", metavar="TEXT", help="the message, or - for stdin")
+    parser.add_argument("text", nargs="+", metavar="TEXT")
     given = parser.parse_args(arguments).text
     text = sys.stdin.read() if given == ["-"] else " ".join(given)
     if not text.strip():
@@ -1200,11 +1199,7 @@ libraries: """
 def _matrix_parser() -> Parser:
     names = ", ".join([*known.MATRIX, *known.BUILT_IN])
     parser = Parser("matrix", MATRIX + names)
-    parser.add_argument(
-        "--only",
-        metavar="A,B",
-        help="only the exchanges among these libraries (names below, separated by commas)",
-    )
+    parser.add_argument("--only", metavar="A,B", help="exchange among these libraries only")
     parser.add_argument("--full", action="store_true", help="print all tables, not one screen")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write every result to FILE")
     parser.add_argument("--html", metavar="FILE", type=Path, help="write a page to FILE")
