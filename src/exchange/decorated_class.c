@@ -3,6 +3,7 @@
  * module/producer_class.  Tests: tests/core/test_authors.py. */
 #include "exchange/decorated_class.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "core/alloc.h"
@@ -29,7 +30,7 @@ dls_object_has_our_method(const dls_state *state, PyObject *obj)
 
 /* The addresses of objects are only compared with. */
 typedef struct {
-    uintptr_t key; /* the object and a mark; 0: no call */
+    uintptr_t key; /* the object and a dls_running_kind; 0: no call */
     unsigned long thread;
 } running_call;
 
@@ -41,12 +42,13 @@ static DLS_PER_THREAD unsigned room;
 DLS_PER_THREAD unsigned dls_running;
 
 unsigned
-dls_running_count(PyObject *obj, unsigned mark)
+dls_running_count(PyObject *obj, dls_running_kind kind)
 {
     unsigned count = 0;
     unsigned long me = dls_this_thread();
     for (unsigned i = 0; i < room; i++) {
-        count += records[i].key == ((uintptr_t)obj | mark) && records[i].thread == me;
+        count += records[i].key == ((uintptr_t)obj | (uintptr_t)kind)
+                 && records[i].thread == me;
     }
     return count;
 }
@@ -84,8 +86,9 @@ make_room(void)
 }
 
 unsigned
-dls_running_begin(PyObject *obj, unsigned mark)
+dls_running_begin(PyObject *obj, dls_running_kind kind)
 {
+    assert(((uintptr_t)obj & 3) == 0); /* where the kind is put */
     if (dls_running == 0) {
         start_anew();
     }
@@ -96,7 +99,7 @@ dls_running_begin(PyObject *obj, unsigned mark)
     while (records[i].key != 0) {
         i++;
     }
-    records[i] = (running_call){(uintptr_t)obj | mark, dls_this_thread()};
+    records[i] = (running_call){(uintptr_t)obj | (uintptr_t)kind, dls_this_thread()};
     dls_running++;
     return i;
 }
@@ -107,6 +110,7 @@ dls_running_end(unsigned call)
     if (call == DLS_NO_CALL) {
         return;
     }
+    assert(call < room && records[call].key != 0);
     records[call].key = 0;
     dls_running--;
     if (dls_running == 0) {

@@ -17,9 +17,9 @@ bool dls_object_has_our_method(const dls_state *state, PyObject *obj);
 /* The author's __dlpack__ may come back to ours for the same object, by super() or by
  * upgrade(self): then the next one in the MRO is asked. */
 
-/* What runs.  FOREIGN: the class has another __dlpack__ by now, and that
- * one is asked. */
-enum { DLS_RUNS_EXPORT, DLS_RUNS_DEVICE, DLS_RUNS_FOREIGN };
+/* What runs.  FOREIGN: the class has another __dlpack__ by now, and that one is asked.
+ */
+typedef enum { DLS_RUNS_EXPORT, DLS_RUNS_DEVICE, DLS_RUNS_FOREIGN } dls_running_kind;
 /* In the place of a call's number. */
 #define DLS_NO_CALL UINT_MAX
 
@@ -27,9 +27,9 @@ enum { DLS_RUNS_EXPORT, DLS_RUNS_DEVICE, DLS_RUNS_FOREIGN };
 DLS_EXTERN DLS_PER_THREAD unsigned dls_running;
 
 /* How many of these run for this object. */
-unsigned dls_running_count(PyObject *obj, unsigned mark);
+unsigned dls_running_count(PyObject *obj, dls_running_kind kind);
 /* One more.  Its number, for dls_running_end; DLS_NO_CALL with MemoryError. */
-unsigned dls_running_begin(PyObject *obj, unsigned mark);
+unsigned dls_running_begin(PyObject *obj, dls_running_kind kind);
 void dls_running_end(unsigned call); /* DLS_NO_CALL allowed */
 /* In a forked child: the calls of threads that it does not have run no longer.  Its own
  * threads may get the idents of those. */

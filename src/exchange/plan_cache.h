@@ -2,9 +2,9 @@
  * held throughout.
  *
  * Without the GIL, DLS_LOCK_STATE guards all writing.  Looking a plan up takes no
- * lock, and entries that were outgrown are freed with the cache.  Who looks while
- * another thread moves entries may not find a plan that is there, and then makes one
- * for himself; he never gets a plan of another type.  What was found is counted in one
+ * lock, and entries that were outgrown are freed with the cache.  A thread
+ * that looks while another moves entries may not find a plan that is there, and then
+ * makes one of its own; it never gets a plan of another type.  What was found is counted in one
  * step (exchange/plan_memory.h). */
 #pragma once
 

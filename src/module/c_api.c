@@ -3,6 +3,7 @@
  * Tests: tests/core/test_c_interface.py. */
 #include "module/c_api.h"
 
+#include <assert.h>
 #include <dlshim.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -247,6 +248,7 @@ refuse(dls_state *state, PyObject *obj, const dlshim_request *request,
         request->dtypes, (Py_ssize_t)(request->dtype_count * sizeof *request->dtypes),
         (unsigned long long)request->ranks, (int)request->device_type,
         (int)request->device_id, (int)request->alignment, request->writable != 0);
+    assert(done == NULL); /* it always raises */
     Py_XDECREF(done);
     return -1;
 }
