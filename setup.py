@@ -14,7 +14,9 @@ import ast
 import io
 import os
 import re
+import shlex
 import string
+import subprocess
 import sys
 import sysconfig
 import tokenize
@@ -49,11 +51,27 @@ MACROS += [("DLS_FREE_THREADED", "1")] if FREE_THREADED else []  # src/core/thre
 # into another section is longer.  Only what is tiny, or declared inline, is copied into callers:
 # otherwise rare code is, over and over.
 PLAIN = not os.environ.get("CFLAGS")
+
+
+def is_gcc():
+    """Whether the compiler knows gcc's flags: clang has no word for most of them, and ends with an
+    error.  tools/wheels.py, whose compiler is clang, leaves out what that does not know."""
+    if os.environ.get("DLSHIM_ZIG_QUICK"):
+        return True
+    line = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
+    try:
+        told = subprocess.run([*line, "-dM", "-E", "-"], input="", capture_output=True, text=True)
+    except OSError:
+        return False
+    return "__GNUC__" in told.stdout and "__clang__" not in told.stdout
+
+
+GCC = sys.platform == "linux" and is_gcc()
 FAST = ["-O2", "-g0"]
 # The C library's checks of copies and formats: 50 bytes of a wheel.  Some interpreters pass 3.
 FAST += ["-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
 LINK = []
-if sys.platform == "linux":
+if GCC:
     FAST += ["-flto", "-flto-partition=one", "-fno-plt", "-fno-asynchronous-unwind-tables"]
     FAST += ["-fno-ident", "-fno-schedule-insns2", "-Wl,--build-id=none,-z,noseparate-code"]
     FAST += ["-fno-reorder-functions", "-fno-reorder-blocks-and-partition"]
@@ -125,7 +143,7 @@ class BuildExt(build_ext):
         linker = getattr(self.compiler, "linker_so", None)
         if linker:
             self.compiler.linker_so = [word for word in linker if not word.startswith("-Wl,-rpath")]
-        if PLAIN and sys.platform in ("linux", "darwin"):
+        if PLAIN and (GCC or sys.platform == "darwin"):
             compile_one = self.compiler._compile
 
             def compile_as_told(obj, src, ext, cc_args, extra, macros):
@@ -155,6 +173,11 @@ for path in glob("shim/*.py"):
 COMMANDS = ("__main__", "exchanges")
 
 
+#: Releases are built with the floor.  From 3.12 on, ast.unparse writes f-strings that older
+#: interpreters cannot read; what is built there has the files as they are.
+REWRITES = sys.version_info < (3, 12)
+
+
 class BuildPy(build_py):
     """Writes the installed copies anew from their syntax trees, without comments, docstrings that
     nobody is shown, and the types that no type checker asks for: that is a quarter of the Python
@@ -162,7 +185,7 @@ class BuildPy(build_py):
 
     def build_module(self, module, module_file, package):
         target, copied = super().build_module(module, module_file, package)
-        if not os.path.samefile(target, module_file):
+        if REWRITES and not os.path.samefile(target, module_file):
             with open(module_file, encoding="utf-8") as file:
                 text = without_remarks(file.read(), module)
             with open(target, "w", encoding="utf-8") as file:
@@ -172,7 +195,7 @@ class BuildPy(build_py):
     def build_package_data(self):
         """The stub without comments, spaces and the types of private functions, too."""
         super().build_package_data()
-        for stub in glob(os.path.join(self.build_lib, "dlshim", "*.pyi")):
+        for stub in REWRITES * glob(os.path.join(self.build_lib, "dlshim", "*.pyi")):
             with open(stub, encoding="utf-8") as file:
                 tree = ast.parse(file.read())
             tree.body = [of_any_type(node) for node in tree.body]

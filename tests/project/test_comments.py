@@ -16,6 +16,16 @@ PACKAGE = ROOT / "shim"
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
 
 
+def is_rewritten() -> bool:
+    """Whether the package was built by an interpreter that writes the files anew (setup.py)."""
+    name = "arrays.py"
+    return (installed_core().parent / name).read_bytes() != (PACKAGE / name).read_bytes()
+
+
+rewritten = pytest.mark.skipif(
+    not is_rewritten(), reason="CPython 3.12 or newer built it, and left the files as they are"
+)
+
 SHOWN = ("__init__.py", "arrays.py", "enums.py", "known.py")
 #: What users see: what the package lists, what `inspect` gives and what `track` gives.
 NAMES = {*dlshim.__all__, "Protocol", "Tracking"}
@@ -125,6 +135,7 @@ def test_the_code_is_that_of_the_source(name: str) -> None:
     assert code(installed) == code(source)
 
 
+@rewritten
 def test_the_stub_is_that_of_the_source() -> None:
     """But for private functions, which have a name alone."""
     texts = [(folder / "_core.pyi").read_text() for folder in (installed_core().parent, PACKAGE)]
@@ -147,6 +158,7 @@ def test_functions_that_users_see_keep_their_types() -> None:
         assert line in ast.unparse(ast.parse(installed))
 
 
+@rewritten
 @pytest.mark.parametrize("name", sorted({*FILES} - {*SHOWN}))
 def test_what_is_private_has_no_types(name: str) -> None:
     tree = ast.parse((installed_core().parent / name).read_text(encoding="utf-8"))
@@ -156,12 +168,14 @@ def test_what_is_private_has_no_types(name: str) -> None:
     assert {ast.unparse(each.annotation) for each in fields} <= {"object"}
 
 
+@rewritten
 @pytest.mark.parametrize("name", FILES)
 def test_docstrings_stay_where_somebody_is_shown_them(name: str) -> None:
     installed = docstrings(ast.parse((installed_core().parent / name).read_text(encoding="utf-8")))
     assert sorted(installed) == sorted(shown(name))
 
 
+@rewritten
 @pytest.mark.parametrize("name", FILES)
 def test_no_comment_stays(name: str) -> None:
     installed = (installed_core().parent / name).read_text(encoding="utf-8")
