@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes as C
+import itertools
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from .catalogue import Broken, NotApplicable, insist
 from .doubles import capsules as caps
-from .partner import Producer, said
+from .partner import Producer, said, shape_of
 
 #: Ways of asking, by name; "versioned" is how most consumers ask first.
 ASKS: dict[str, dict[str, Any]] = {
@@ -171,13 +173,29 @@ class Prepared(NamedTuple):
 
 UNWRITTEN = "the array may not be written, and its elements do not count up"
 COPIES = "each export is a copy: what is written through one is not in the next"
+UNREAD = (
+    "the strides {} of a new array are not those of rows, and the array shows its elements by no "
+    "way of its own (buffer, tolist, __array__, array[i, j]), with which they could be compared"
+)
 
 
-def fill(array: Any, dtype: str) -> tuple[str, Any]:
-    """Makes the array's elements count up: (why they do not, the capsule to keep meanwhile).
+class Filled(NamedTuple):
+    """Whether an array's elements count up."""
 
-    They are written through DLPack where the producer does not say that they are read-only, and
-    read through a second export.
+    why: str
+    """Why they do not, or are not known; nothing where they do."""
+    export: Any = None
+    """The capsule through which they were written: it is kept meanwhile."""
+    own: bool = False
+    """Whether the array's own way of showing its elements shows them."""
+
+
+def fill(array: Any, dtype: str) -> Filled:
+    """Makes the array's elements count up, and says whether they do.
+
+    They are written into the memory of an export where the producer does not say that it is
+    read-only, else by the array itself. They are read through a second export: so the strides are
+    only proved where the array shows its elements by a way of its own, too.
     """
     why = UNWRITTEN
     for keywords in ASKS["versioned"], ASKS["bare"]:
@@ -187,18 +205,78 @@ def fill(array: Any, dtype: str) -> tuple[str, Any]:
         except Exception:
             continue
         if (not view.data and 0 not in view.shape) or view.dtype != caps.DTYPES[dtype]:
-            return UNWRITTEN, None  # which other rules judge
-        wanted = [caps.encode(dtype, k) for k in range(len(view.elements()))]
-        if view.elements() == wanted:
-            return "", capsule
-        if view.readonly or view.strides not in (None, caps.row_major(view.shape)):
-            return UNWRITTEN, None
-        for position in range(len(wanted)):
-            view.write(position, position)
-        if not copies(array, keywords, view):
-            return "", capsule
-        why = COPIES
-    return why, None
+            return Filled(UNWRITTEN)  # which other rules judge
+        strides = caps.row_major(view.shape) if view.strides is None else view.strides
+        places = caps.offsets(view.shape, strides)
+        wanted = [caps.encode(dtype, k) for k in range(len(places))]
+        if (own := own_elements(array, dtype)) == wanted:
+            return Filled("", capsule, own=True)
+        if own is None and view.elements() == wanted:
+            return Filled("", capsule)
+        if view.readonly or sorted(places) != [*range(len(places))]:
+            set_by_itself(array, view.shape)
+            known = own_elements(array, dtype) == wanted
+            return Filled("", own=True) if known else Filled(UNWRITTEN)
+        C.memmove(view.element_zero, b"".join(wanted), len(b"".join(wanted)))
+        if copies(array, keywords, view):
+            why = COPIES
+            continue
+        own = own_elements(array, dtype)
+        if own is not None and sorted(own) == sorted(wanted):  # else it shows something older
+            return Filled("", capsule, own=True)
+        if strides != caps.row_major(view.shape):
+            return Filled(UNREAD.format(strides))
+        return Filled("", capsule)
+    return Filled(why)
+
+
+def own_elements(array: Any, dtype: str) -> list[bytes] | None:
+    """The elements as the array itself shows them, in row-major order; None where it does not."""
+    if (shape := shape_of(array)) is None:
+        return None
+    every, size = [*itertools.product(*map(range, shape))], caps.itemsize_of(dtype)
+
+    def bytes_of(buffer: Any) -> list[bytes]:
+        with memoryview(buffer) as memory:
+            if memory.shape != shape or memory.itemsize != size:
+                raise ValueError("another shape or dtype")
+            raw = memory.tobytes()
+        return [raw[at : at + size] for at in range(0, len(raw), size)]
+
+    def numbers(values: Any) -> list[bytes]:
+        if dtype == "bfloat16":
+            raise ValueError("there is no such number in Python")
+        return [caps.encode(dtype, value) for value in values]
+
+    for show in (
+        lambda: bytes_of(array),
+        lambda: numbers(caps.flat(array.tolist())),
+        lambda: bytes_of(array.__array__()),
+        lambda: numbers(array[at] for at in every),
+        lambda: [the_element(array[at], dtype) for at in every],
+    ):
+        try:
+            if len(found := show()) == len(every):
+                return found
+        except Exception:  # whatever a library raises of what it cannot do
+            continue
+    return None
+
+
+def the_element(array: Any, dtype: str) -> bytes:
+    """The one element of an array without dimensions, in whose export no stride counts."""
+    capsule = array.__dlpack__()
+    view = on_host(view_of(capsule))
+    if view.shape or view.dtype != caps.DTYPES[dtype] or not view.data:
+        raise ValueError("more than one element, or another dtype")
+    return view.elements()[0]
+
+
+def set_by_itself(array: Any, shape: tuple[int, ...]) -> None:
+    """Writes elements that count up by the library's own `array[i, j] = k`, where it has that."""
+    with contextlib.suppress(Exception):
+        for k, at in enumerate(itertools.product(*map(range, shape))):
+            array[at] = k
 
 
 def copies(array: Any, keywords: dict[str, Any], view: caps.View) -> bool:
@@ -220,11 +298,13 @@ def laid_out_and_filled(producer: Producer, layout: str, dtype: str) -> Prepared
         raise NotApplicable("the target is said to have one dimension alone")
     dtype = producer.usual(dtype)
     whole = producer.make(shape, dtype)
-    why, export = fill(whole, dtype)
+    filled = fill(whole, dtype)
     array = laid_out(whole, index)
-    _, positions = counted(shape, index)
-    wanted = None if why else [caps.encode(dtype, k) for k in positions]
-    return Prepared(array, wanted, why, export)
+    wanted = own_elements(array, dtype) if filled.own else None
+    if wanted is None and not filled.why:
+        _, positions = counted(shape, index)
+        wanted = [caps.encode(dtype, k) for k in positions]
+    return Prepared(array, wanted, filled.why, filled.export)
 
 
 def prepared(producer: Producer, layout: str, dtype: str) -> Any:

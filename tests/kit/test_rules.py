@@ -242,6 +242,27 @@ def test_strides_in_bytes_are_named_as_such() -> None:
     assert "not bytes" in found.quote
 
 
+@pytest.mark.parametrize(
+    "kind", ["ListsRows", "IndexesRows", "PicksRows", "ArraysOfRows", "SetsRows"]
+)
+def test_strides_of_columns_are_found_by_what_the_array_shows_itself(kind: str) -> None:
+    """The kit wrote and read by the same wrong strides, and said that it could not write."""
+    target = wrong_producers.wrong(getattr(wrong_producers, kind))
+    report = check_producer(target, only=r"^(values|copy-true)\[(whole|cube)-(float32-)?versioned")
+    assert {each.check for each in report.failed} >= {
+        "values[whole-float32-versioned]",
+        "values[cube-float32-versioned]",
+    }, str(report)
+    assert "lead to [4.0, 8.0, " in report.failed[0].evidence
+
+
+def test_strides_that_nothing_proves_are_not_judged_and_it_is_said_why() -> None:
+    kind = wrong_producers.wrong(wrong_producers.KeepsQuiet)
+    (found,) = check_producer(kind, only=r"^values\[whole-float32-versioned").findings
+    assert found.status == catalogue.NA
+    assert "are not those of rows, and the array shows its elements by no way" in found.evidence
+
+
 def test_names_of_checks_are_stable_words() -> None:
     for side in SIDES:
         every = catalogue.checks(side)

@@ -222,6 +222,76 @@ class StridesInBytes(Right):
         return super()._export(version, **fields)
 
 
+class StridesByColumns(Right):
+    """Row-major memory, and the strides of columns; only some ways tell that it is row-major."""
+
+    def _export(self, version: Any, **fields: Any) -> Any:
+        if self.strides == caps.row_major(self.shape):
+            fields |= {"strides": caps.column_major(self.shape)}
+        return super()._export(version, **fields)
+
+
+class Cleared:
+    """The memory is zero at first, so that the elements count up only where they were written."""
+
+    def __init__(self, shape: Any, dtype: Any = "float32", **fields: Any) -> None:
+        super().__init__(shape, dtype, **fields)
+        C.memset(self.memory, 0, C.sizeof(self.memory))
+
+    def nested(self, at: int = 0, axis: int = 0) -> Any:
+        if axis == len(self.shape):
+            size = caps.itemsize_of(self.dtype)
+            raw = C.string_at(caps.address_of(self.memory) + at * size, size)
+            return caps.decode(caps.dtype_tuple(self.dtype), raw)
+        steps = caps.row_major(self.shape)
+        return [self.nested(at + k * steps[axis], axis + 1) for k in range(self.shape[axis])]
+
+
+class ListsRows(Cleared, StridesByColumns):
+    def tolist(self) -> Any:
+        return self.nested()
+
+
+class IndexesRows(Cleared, StridesByColumns):
+    def __getitem__(self, index: Any) -> Any:
+        found = self.nested()
+        for k in index:
+            found = found[k]
+        return found
+
+
+class PicksRows(Cleared, StridesByColumns):
+    """An index for each axis gives an array without dimensions, which is no number."""
+
+    def __getitem__(self, index: Any) -> Any:
+        at = sum(k * s for k, s in zip(index, caps.row_major(self.shape), strict=True))
+        return Right((), self.dtype, memory=self.memory, start=at)
+
+
+class ArraysOfRows(Cleared, StridesByColumns):
+    def __array__(self) -> Any:
+        size = math.prod(self.shape) * caps.itemsize_of(self.dtype)
+        form = {"float32": "f", "int32": "i", "float64": "d"}[self.dtype]
+        raw = bytearray(C.string_at(caps.address_of(self.memory), size))
+        return memoryview(raw).cast(form, self.shape)
+
+
+class SetsRows(ListsRows):
+    """It says of each export that it may not be written."""
+
+    def _versioned(self, flags: Any = None, **fields: Any) -> Any:
+        return super()._versioned(caps.READ_ONLY, **fields)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        at = sum(k * s for k, s in zip(index, caps.row_major(self.shape), strict=True))
+        raw = caps.encode(self.dtype, value)
+        C.memmove(caps.address_of(self.memory) + at * len(raw), raw, len(raw))
+
+
+class KeepsQuiet(Cleared, StridesByColumns):
+    """Nothing but its exports shows the elements."""
+
+
 class FreesWithTheArray(Right):
     """What it exports dies with the object."""
 
