@@ -32,6 +32,7 @@ from .partner import DTYPES, OF_THE_STANDARD, Producer, akin, given, said, shape
 SOME = ("bool", "int32", "float32", "float64", "complex64")
 FEW = ("float32", "int64")
 STREAMS = (-1, 0, 1, 2)
+COPY = {"copy": True}
 UNKNOWN_DEVICES = ((7, 0), (9, 0), (16, 0), (99, 0))
 
 
@@ -318,6 +319,41 @@ def keeps_large_memory(p: Producer, which: str, ask: str) -> None:
     same = C.string_at(view.element_zero, size) == before
     insist(same, f"of {ELEMENTS} elements, some are others after the array is gone")
     del rivals
+
+
+@check("producer", "keeps-memory", ("copy",), ("bare", "versioned"), risky=True)
+def keeps_a_copy(p: Producer, which: str, ask: str) -> None:
+    """What `copy=True` gives belongs to its capsule alone."""
+    array, wanted, why, export = laid_out_and_filled(p, "cube", "float32")
+    if wanted is None:
+        raise NotApplicable(why)
+    view, capsule = held(array, {**COPY, **ASKS[ask]})
+    del array, export
+    gc.collect()
+    rivals = []
+    for _ in range(8):
+        caps.poison((C.c_char * (len(wanted) * caps.itemsize_of(view.dtype)))())
+        rivals.append(p.make((2, 3, 4)))
+    same_elements(view, wanted, "what copy=True gave")
+    del capsule
+
+
+@check("producer", "keeps-memory", ("large copy",), ("bare", "versioned"), risky=True)
+def keeps_a_large_copy(p: Producer, which: str, ask: str) -> None:
+    array = p.make((ELEMENTS,))
+    own, own_capsule = held(array, ASKS[ask])
+    size = span_of(own)
+    if not own.readonly:
+        C.memset(own.element_zero, 1, size)
+    before = C.string_at(own.element_zero, size)
+    view, capsule = held(array, {**COPY, **ASKS[ask]})
+    span_of(view)
+    del array, own_capsule
+    gc.collect()
+    rivals = [p.make((ELEMENTS,)) for _ in range(2)]
+    same = C.string_at(view.element_zero, size) == before
+    insist(same, f"of the {ELEMENTS} elements that copy=True gave, some are others")
+    del rivals, capsule
 
 
 # ---- fields --------------------------------------------------------------------------------
@@ -670,9 +706,6 @@ def copy_false_is_a_buffer_error(p: Producer, layout: str, ask: str) -> None:
     if error is None or isinstance(error, TypeError):
         raise NotApplicable(f"copy=False is {said(error) if error else 'answered'}")
     insist(isinstance(error, BufferError), f"copy=False: {said(error)}")
-
-
-COPY = {"copy": True}
 
 
 @check("producer", "copy-alone", ("whole", "rows", "transposed"), ("bare", "versioned"), risky=True)

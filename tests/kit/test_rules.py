@@ -62,6 +62,7 @@ def test_a_must_fails_on_a_double_with_that_fault(side: str, rule: str) -> None:
 #: A fault that a rule let through, or blamed on others; each rule that it breaks.
 ALSO = [
     (wrong_producers.GivesMemoryToTheNext, {"keeps-memory"}),
+    (wrong_producers.LosesCopies, {"keeps-memory"}),
     (wrong_producers.DeviceRaises, {"device-pair"}),
     (wrong_producers.BoolAsByte, {"dtype"}),
 ]

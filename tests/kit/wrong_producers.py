@@ -302,6 +302,25 @@ class FreesWithTheArray(Right):
         caps.poison(self.memory)
 
 
+class LosesCopies(Right):
+    """The memory of a copy is freed at once: the next array has it."""
+
+    LAST: list[Any] = []
+
+    def _copied(self, version: Any, flags: int = caps.IS_COPIED) -> Any:
+        block = caps.filled(self.shape, self.dtype)
+        C.memmove(block, self.memory, C.sizeof(block) - 64)
+        LosesCopies.LAST.append(block)
+        fields = {"strides": caps.row_major(self.shape), "memory": block, "owner": None}
+        return self._export(version, flags=flags if version else 0, **fields).capsule()
+
+    def __init__(self, *arguments: Any, **fields: Any) -> None:
+        for block in LosesCopies.LAST:
+            caps.poison(block)
+        LosesCopies.LAST.clear()
+        super().__init__(*arguments, **fields)
+
+
 class HoldsNothing(Right):
     """The memory of what it exports is the object's own, and goes with it: onnxruntime."""
 
