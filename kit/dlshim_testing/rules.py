@@ -190,7 +190,8 @@ PRODUCER = _rules(
      "`max_version` below 1.0 gives DLPack 0.x, or a BufferError."),
     ("known-major", MUST, "2023.12", HEADER.format("1.1"),
      "A change in major version indicates that we have changed the data layout of the ABI",
-     "A struct that is asked for by 1.x has the major version 1."),
+     "A struct has the major version 1, whatever version is asked for: there is no other layout "
+     "yet.  Its minor version may be any."),
     ("known-flags", SHOULD, "2023.12", HEADER.format("1.1"),
      "By default the flags should be set to 0.", "No flag is set that DLPack does not define."),
     ("copy-true", MUST, "2023.12", ARRAY, _ALWAYS_COPY,

@@ -264,6 +264,14 @@ def test_strides_that_nothing_proves_are_not_judged_and_it_is_said_why() -> None
     assert "are not those of rows, and the array shows its elements by no way" in found.evidence
 
 
+def test_a_layout_of_1_that_says_2_breaks_a_must() -> None:
+    """Only a major version that nobody had asked for was wrong; a minor one may be any."""
+    kind = wrong_producers.wrong(wrong_producers.VersionAsked)
+    (found,) = check_producer(kind, only="^known-major").failed
+    assert found.check == "known-major[2x0]"
+    assert "says DLPack (2, 0)" in found.evidence
+
+
 def test_names_of_checks_are_stable_words() -> None:
     for side in SIDES:
         every = catalogue.checks(side)

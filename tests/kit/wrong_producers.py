@@ -425,6 +425,14 @@ class MajorTwo(Right):
         super().__init__(*arguments, **fields | {"version": (2, 0)})
 
 
+class VersionAsked(Right):
+    """The struct of 1.x says whatever version was asked for."""
+
+    def answer(self, max_version: Any = None, **asked: Any) -> Any:
+        self.version = max_version or self.version
+        return super().answer(max_version=max_version, **asked)
+
+
 class CopiesNothing(Right):
     def answer(self, copy: Any = None, **asked: Any) -> Any:
         return super().answer(**asked)
