@@ -13,6 +13,7 @@ from .doubles import capsules as caps
 from .doubles.structs import ANY
 from .imports import (
     EDITIONS,
+    USED,
     Legacy,
     LegacyAnswer,
     NoKeywords,
@@ -377,6 +378,17 @@ def consumed_once(c: Consumer, edition: str) -> None:
         insist(made.deleted == 1, f"the deleter was called {made.deleted} times")
         return
     raise Broken(f"a capsule that was consumed is taken again: {type(second).__name__}")
+
+
+@check("consumer", "consumed-once", ("object",), EDITIONS, risky=True)
+def consumed_once_by_an_object(c: Consumer, which: str, edition: str) -> None:
+    """The struct is there still: who takes it reads nothing that is gone, and owns it twice."""
+    objects_only(c)
+    edition_is_taken(c, edition)
+    made = trial(c, USED[edition]())
+    insist(made.refused, f"a capsule that was consumed before ({made.left}) is taken")
+    deleted = made.finish().deleted
+    insist(not deleted, f"a used capsule is refused, and its deleter called {deleted} times")
 
 
 @check("consumer", "struct-untouched", ("plain", "rows with gaps"), EDITIONS)

@@ -66,6 +66,23 @@ class VersionedAlways(Lending, producers.VersionedAlways):
     """DLPack 1.x whatever was asked."""
 
 
+class Used:
+    """Mixed in before another double: its capsules were consumed before."""
+
+    def __dlpack__(self, *arguments: Any, **keywords: Any) -> Any:
+        capsule = super().__dlpack__(*arguments, **keywords)  # type: ignore[misc]
+        caps.rename(capsule)
+        return capsule
+
+
+class UsedLegacy(Used, Legacy):
+    """A consumed capsule of DLPack 0.x."""
+
+
+class UsedVersioned(Used, Versioned):
+    """A consumed capsule of DLPack 1.x, or 0.x where no `max_version` is given."""
+
+
 class WithTable(Lending, producers.P3):
     """A C table beside `__dlpack__`."""
 
@@ -79,6 +96,7 @@ class WithTableMajorTwo(Lending, producers.P3MajorTwo):
 
 
 EDITIONS = {"legacy": Legacy, "versioned": Versioned}
+USED = {"legacy": UsedLegacy, "versioned": UsedVersioned}
 
 
 class Seen(NamedTuple):

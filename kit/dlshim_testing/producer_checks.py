@@ -345,10 +345,11 @@ def keeps_a_large_copy(p: Producer, which: str, ask: str) -> None:
     size = span_of(own)
     if not own.readonly:
         C.memset(own.element_zero, 1, size)
-    before = C.string_at(own.element_zero, size)
+    again, second = held(array, ASKS[ask])  # where each export is a copy, the first alone has it
+    before = C.string_at(again.element_zero, size)
     view, capsule = held(array, {**COPY, **ASKS[ask]})
     span_of(view)
-    del array, own_capsule
+    del array, own_capsule, second
     gc.collect()
     rivals = [p.make((ELEMENTS,)) for _ in range(2)]
     same = C.string_at(view.element_zero, size) == before

@@ -191,7 +191,7 @@ PRODUCER = _rules(
     ("known-major", MUST, "2023.12", HEADER.format("1.1"),
      "A change in major version indicates that we have changed the data layout of the ABI",
      "A struct has the major version 1, whatever version is asked for: there is no other layout "
-     "yet.  Its minor version may be any."),
+     "yet; its minor version may be any."),
     ("known-flags", SHOULD, "2023.12", HEADER.format("1.1"),
      "By default the flags should be set to 0.", "No flag is set that DLPack does not define."),
     ("copy-true", MUST, "2023.12", ARRAY, _ALWAYS_COPY,
@@ -328,7 +328,7 @@ CONSUMER = _rules(
      "The deleter is called once where the consumer refuses, too."),
     ("renames", SHOULD, "2021.12", PYTHON, _TRANSFER, "A consumed capsule has the used name."),
     ("consumed-once", MUST, "2021.12", PYTHON, _ONCE,
-     "A capsule that was consumed is refused."),
+     "A capsule that was consumed is refused, by whatever object it is given again."),
     ("struct-untouched", HABIT, "", HEADER.format("1.1"), "",
      "The struct, which is the producer's, is left as it was."),
     ("other-major", MUST, "", HEADER.format("1.1"),

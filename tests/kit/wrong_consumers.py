@@ -215,6 +215,20 @@ class TakesTwice(Right):
         return super().__call__(x, copy=copy)
 
 
+class AnyName(Right):
+    """What is not named as one of DLPack 1.x is taken for one of 0.x."""
+
+    def __call__(self, x: Any, *, device: Any = None, copy: Any = None) -> Any:
+        if isinstance(x, caps.Capsule):
+            return super().__call__(x)
+        capsule = self.ask(x, copy)
+        if not caps.name_of(capsule).startswith("used_"):
+            return super().__call__(capsule, copy=copy)
+        name = caps.VERSIONED if caps.name_of(capsule).endswith("versioned") else caps.LEGACY
+        view = caps.View(caps.pointer_of(capsule), name)
+        return Taken(caps.Import(view), view)
+
+
 class AnyMajor(Right):
     """tvm-ffi."""
 
