@@ -23,6 +23,8 @@ from .imports import (
     WithTable,
     WithTableMajorTwo,
     WithTableNoBorrow,
+    aligned,
+    numbers,
     observe,
     same_values,
     trial,
@@ -209,6 +211,42 @@ def values_of_vectors(c: Consumer, which: str, edition: str) -> None:
     if seen.shape == (*made.array.shape, VECTORS[2]):
         raise NotApplicable("the lanes became an extent")
     same_values(seen, made.array, f"dtype {VECTORS}")
+
+
+#: Numbers that no narrower dtype holds.
+WIDE: dict[str, list[Any]] = {
+    "int32": [2**31 - 1, -(2**31), 123456789],
+    "int64": [2**63 - 1, -(2**63), 2**53 + 1],
+    "uint32": [2**32 - 1, 2**31, 123456789],
+    "uint64": [2**64 - 1, 2**63, 2**53 + 1],
+    "float32": [1 + 2**-23, 2.0**-100, 3.0e38],
+    "float64": [1 / 3, 1e300, 1e-300],
+    "complex64": [complex(1 + 2**-23, 3.0e38)] * 3,
+    "complex128": [complex(1 / 3, 1e300)] * 3,
+}
+
+
+@check("consumer", "exact", WIDE, EDITIONS)
+def exact(c: Consumer, dtype: str, edition: str) -> None:
+    bound_by_from_dlpack(c)
+    if c.flat or (c.dtypes and dtype not in c.dtypes):
+        raise NotApplicable("the consumer keeps no dtype, or is said not to take this one")
+    wanted = [caps.encode(dtype, value) for value in WIDE[dtype]]
+    memory = aligned(caps.C.create_string_buffer(b"".join(wanted)))
+    made = trial(c, EDITIONS[edition]((len(wanted),), dtype, memory=memory)).taken()
+    seen = observe(made.result)
+    found, meant = numbers(seen.dtype, seen.elements), numbers(caps.DTYPES[dtype], wanted)
+    insist(found == meant, f"{meant} of {dtype} became {found} of dtype {seen.dtype}")
+
+
+@check("consumer", "dtype", DTYPES, EDITIONS)
+def dtype_is_kept(c: Consumer, dtype: str, edition: str) -> None:
+    bound_by_from_dlpack(c)
+    made = trial(c, EDITIONS[edition](dtype=dtype)).taken()
+    if c.flat or made.array.dtype != dtype:
+        raise NotApplicable("the consumer keeps no dtype, or is said not to take this one")
+    seen, meant = observe(made.result), caps.DTYPES[dtype]
+    insist(seen.dtype == meant, f"{dtype}, which is {meant}, became {seen.dtype}")
 
 
 OFFSETS = {

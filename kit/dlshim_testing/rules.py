@@ -102,6 +102,10 @@ _GIVE_BACK = (
     "When the borrowing framework doesn't need the tensor, it should call the deleter to notify "
     "the host that the resource is no longer needed."
 )
+_CONTAINS = (
+    "Returns a new array containing the data from another (array) object with a ``__dlpack__`` "
+    "method."
+)
 _VERIFY = "the consumer must verify the version even when `max_version` is passed"
 _BOTH = "a library should try to support both during the transition period if possible"
 _STRIDES = "strides of the tensor (in number of elements, not bytes)"
@@ -288,9 +292,8 @@ PRODUCER = _rules(
 
 CONSUMER = _rules(
     "consumer",
-    ("takes-any", MUST, "2021.12", FROM,
-     "Returns a new array containing the data from another (array) object with a ``__dlpack__`` "
-     "method.", "A plain array of float32 is taken, by whichever generation."),
+    ("takes-any", MUST, "2021.12", FROM, _CONTAINS,
+     "A plain array of float32 is taken, by whichever generation."),
     ("takes", SHOULD, "2021.12", INTERCHANGE, "Support for all dtypes in this API standard",
      "A plain array of each dtype of the standard is taken."),
     ("takes-legacy", SHOULD, "2021.12", PYTHON, _BOTH, "A plain array of DLPack 0.x is taken."),
@@ -312,6 +315,10 @@ CONSUMER = _rules(
      "`max_version` is passed first, as a tuple."),
     ("values", MUST, "", HEADER.format("1.1"), _STRIDES,
      "What was taken has the values that the strides lead to; a refusal passes."),
+    ("exact", MUST, "2021.12", FROM, _CONTAINS,
+     "Numbers that need every bit of their dtype are the same in the result; a refusal passes."),
+    ("dtype", SHOULD, "2021.12", FROM, _CONTAINS,
+     "The result has the dtype of what was taken; a refusal passes."),
     ("byte-offset", MUST, "", HEADER.format("1.1"), _OFFSET,
      "The first element is read at data plus byte_offset; a refusal passes."),
     ("null-strides", SHOULD, "", HEADER.format("1.1"),

@@ -215,6 +215,30 @@ class TakesTwice(Right):
         return super().__call__(x, copy=copy)
 
 
+class Converts(Right):
+    """What it takes becomes another dtype."""
+
+    NEW = {"float64": "float32", "bool": "uint8"}
+
+    def __call__(self, x: Any, *, device: Any = None, copy: Any = None) -> Any:
+        made = super().__call__(x, copy=copy)
+        names = {found: name for name, found in caps.DTYPES.items()}
+        new = self.NEW.get(names.get(made.view.dtype, ""))
+        if new is None:
+            return made
+        raw = b"".join(self.number(new, value) for value in made.view.values())
+        block = C.create_string_buffer(raw + bytes(8))
+        held = caps.Made(made.view.shape, new, version=(1, 3), memory=block)
+        caps.forget(held)
+        return Taken((block, held), caps.View(held.address, caps.VERSIONED))
+
+    def number(self, dtype: str, value: Any) -> bytes:
+        try:
+            return caps.encode(dtype, value)
+        except OverflowError:
+            return caps.encode(dtype, float("inf"))
+
+
 class AnyName(Right):
     """What is not named as one of DLPack 1.x is taken for one of 0.x."""
 
@@ -432,6 +456,7 @@ WRONG: dict[str, Consumer] = {
     "keywords-only": consumer(Positional()),
     "stream-on-cpu": consumer(StreamOne()),
     "values": consumer(NoStrides()),
+    "exact": consumer(Converts()),
     "byte-offset": consumer(NoOffset()),
     "null-deleter": consumer(CallsNull()),
     "owns": consumer(GivesBackAtOnce()),
