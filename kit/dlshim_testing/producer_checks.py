@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes as C
 import enum
 import gc
@@ -746,6 +747,30 @@ def read_only_has_its_flag(p: Producer, ask: str) -> None:
     if view.flags is None:
         raise NotApplicable("the answer is DLPack 0.x, which has no flags")
     insist(view.readonly, f"an array that may not be written has flags {view.flags}")
+
+
+def says_that_it_may_be_written(array: Any) -> bool:
+    """By its buffer, NumPy's flag, or because `array[i, j] = 0` works."""
+    with contextlib.suppress(Exception), memoryview(array) as memory:
+        return not memory.readonly
+    if (flag := getattr(getattr(array, "flags", None), "writeable", None)) is not None:
+        return bool(flag)
+    try:
+        array[(0,) * len(shape_of(array) or ())] = 0
+    except Exception:
+        return False
+    return True
+
+
+@check("producer", "read-only-falsely", ("whole", "rows", "transposed"), ("versioned", "newest"))
+def writable_is_not_flagged(p: Producer, layout: str, ask: str) -> None:
+    array = prepared(p, layout, "float32")
+    view = view_of(asked(array, ASKS[ask]))
+    if view.flags is None:
+        raise NotApplicable("the answer is DLPack 0.x, which has no flags")
+    if view.readonly and not says_that_it_may_be_written(array):
+        raise NotApplicable("nothing says that the array may be written")
+    insist(not view.readonly, f"an array that may be written has flags {view.flags}")
 
 
 @check("producer", "copy-writable", ("versioned", "newest"))

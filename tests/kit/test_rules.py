@@ -276,6 +276,16 @@ def test_a_layout_of_1_that_says_2_breaks_a_must() -> None:
     assert "says DLPack (2, 0)" in found.evidence
 
 
+def test_an_array_that_may_be_written_is_not_flagged() -> None:
+    """No rule looked for the flag where it has no place."""
+    kind = wrong_producers.wrong(wrong_producers.NeverSaysWritable)
+    report = check_producer(kind, only="^read-only-falsely")
+    assert {(e.rule, e.level) for e in report.wrong} == {("read-only-falsely", rules.SHOULD)}
+    never = wrong_producers.wrong(wrong_producers.NeverWritten)
+    report = check_producer(never, only="^read-only-falsely")
+    assert {each.status for each in report.findings} == {catalogue.NA}, str(report)
+
+
 def test_names_of_checks_are_stable_words() -> None:
     for side in SIDES:
         every = catalogue.checks(side)

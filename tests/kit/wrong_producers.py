@@ -554,6 +554,16 @@ class WritableSays(Right):
         return super()._versioned(0, **fields)
 
 
+class NeverSaysWritable(Right):
+    """Everything has the flag READ_ONLY, and the array may be written."""
+
+    def _versioned(self, flags: Any = None, **fields: Any) -> Any:
+        return super()._versioned(caps.READ_ONLY, **fields)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        pass
+
+
 class TableIsInt(Right):
     __dlpack_c_exchange_api__ = 1234
 
