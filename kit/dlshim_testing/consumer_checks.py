@@ -398,6 +398,16 @@ def renames(c: Consumer, edition: str) -> None:
     insist(made.left[-1].startswith("used_"), f"the capsule is still named {made.left[-1]!r}")
 
 
+@check("consumer", "renames-versioned", EDITIONS)
+def renames_to_its_own_name(c: Consumer, edition: str) -> None:
+    made = trial(c, EDITIONS[edition]()).taken()
+    insist(made.left, "the consumer never asked for a capsule")
+    if not made.left[-1].startswith("used_"):
+        raise NotApplicable("the capsule is not renamed, which another rule judges")
+    meant = f"used_{made.made.name}"
+    insist(made.left[-1] == meant, f"the capsule is named {made.left[-1]!r}, and not {meant!r}")
+
+
 @check("consumer", "consumed-once", EDITIONS, risky=True)
 def consumed_once(c: Consumer, edition: str) -> None:
     made = caps.Made(dtype=c.usual(), version=None if edition == "legacy" else (1, 0))

@@ -337,6 +337,10 @@ CONSUMER = _rules(
     ("gives-back-refused", MUST, "", HEADER.format("1.1"), _GIVE_BACK,
      "The deleter is called once where the consumer refuses, too."),
     ("renames", SHOULD, "2021.12", PYTHON, _TRANSFER, "A consumed capsule has the used name."),
+    ("renames-versioned", SHOULD, "2023.12", PYTHON,
+     "when ``DLManagedTensorVersioned`` is in use the capsule names ``dltensor`` and "
+     "``used_dltensor`` will need a ``_versioned`` suffix",
+     "The used name of a consumed capsule is the one that belongs to its own name."),
     ("consumed-once", MUST, "2021.12", PYTHON, _ONCE,
      "A capsule that was consumed is refused, by whatever object it is given again."),
     ("struct-untouched", HABIT, "", HEADER.format("1.1"), "",

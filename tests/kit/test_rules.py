@@ -82,6 +82,7 @@ def test_a_fault_breaks_its_rule_and_no_other(kind: Any, rules_broken: set[str])
         (wrong_consumers.NullStridesByColumns, "values[null-strides-2x3-versioned]"),
         (wrong_consumers.AnyName, "consumed-once[object-legacy]"),
         (wrong_consumers.AnyName, "consumed-once[object-versioned]"),
+        (wrong_consumers.RenamesWithoutSuffix, "renames-versioned[versioned]"),
         (wrong_consumers.Converts, "dtype[float64-legacy]"),
         (wrong_consumers.Converts, "dtype[bool-versioned]"),
         (wrong_consumers.IgnoresLanes, "values[vectors-versioned]"),

@@ -215,6 +215,15 @@ class TakesTwice(Right):
         return super().__call__(x, copy=copy)
 
 
+class RenamesWithoutSuffix(Right):
+    """Every capsule is named as a used one of DLPack 0.x."""
+
+    def take(self, capsule: Any) -> Any:
+        imported = caps.take(capsule)
+        caps._set_name(capsule, caps._NAMES[caps.USED_LEGACY])
+        return imported
+
+
 class Converts(Right):
     """What it takes becomes another dtype."""
 
