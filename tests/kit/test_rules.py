@@ -277,6 +277,19 @@ def test_a_layout_of_1_that_says_2_breaks_a_must() -> None:
     assert "says DLPack (2, 0)" in found.evidence
 
 
+def test_who_has_no_deleter_and_keeps_everything_is_found_by_its_memory() -> None:
+    """Without a deleter neither rule applied."""
+    only = r"^(deleter-frees|destructor-frees)\[(float32-)?bare"
+    try:
+        kept = check_producer(wrong_producers.wrong(wrong_producers.KeepsForEver), only=only)
+    finally:
+        wrong_producers.KeepsForEver.KEPT.clear()
+    assert {each.rule for each in kept.failed} == {"deleter-frees", "destructor-frees"}, str(kept)
+    assert all("there is no deleter" in each.evidence for each in kept.failed)
+    freed = check_producer(wrong_producers.wrong(wrong_producers.NullDeleter), only=only)
+    assert {each.status for each in freed.findings} == {catalogue.PASS}, str(freed)
+
+
 def test_an_array_that_may_be_written_is_not_flagged() -> None:
     """No rule looked for the flag where it has no place."""
     kind = wrong_producers.wrong(wrong_producers.NeverSaysWritable)

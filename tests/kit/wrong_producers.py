@@ -189,6 +189,24 @@ class DeletesTwice(FreesNothing, DeletesUsed):
     DESTRUCTOR = _twice
 
 
+class NullDeleter(Right):
+    """No export can be given back; the memory goes with the array all the same."""
+
+    def _export(self, version: Any, **fields: Any) -> Any:
+        own = {"data": self.element_zero, "memory": C.create_string_buffer(8), "owner": None}
+        return super()._export(version, **fields | own | {"deleter": False})
+
+
+class KeepsForEver(NullDeleter):
+    """No export can be given back, and each array stays for ever."""
+
+    KEPT: list[Any] = []
+
+    def __init__(self, *arguments: Any, **fields: Any) -> None:
+        super().__init__(*arguments, **fields)
+        self.KEPT.append(self)
+
+
 class GivesMemoryToTheNext(Right):
     """The memory of an array that is gone is that of the next one; its exports hold nothing."""
 
