@@ -53,6 +53,14 @@ def all_asked(array: Any, ways: Iterable[dict[str, Any]]) -> list[Any]:
     return given
 
 
+def newest_of(array: Any, count: int = 1) -> list[Any]:
+    """That many capsules of DLPack 1.x, or of 0.x where the producer refuses to be asked so."""
+    try:
+        return all_asked(array, [ASKS["versioned"]] * count)
+    except NotApplicable:
+        return all_asked(array, [ASKS["bare"]] * count)
+
+
 def view_of(capsule: Any) -> caps.View:
     name = caps.name_of(capsule)
     if name not in (caps.LEGACY, caps.VERSIONED):

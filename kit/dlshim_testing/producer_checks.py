@@ -18,11 +18,13 @@ from .doubles import capsules as caps
 from .exports import (
     ASKS,
     LAYOUTS,
+    PADDED,
     Watch,
     all_asked,
     asked,
     held,
     laid_out_and_filled,
+    newest_of,
     on_host,
     prepared,
     same_elements,
@@ -434,7 +436,8 @@ def data_of_read_only_are_present(p: Producer, which: str, ask: str) -> None:
 @check("producer", "data-of-empty", [name for name in LAYOUTS if "empty" in name])
 def data_of_empty(p: Producer, layout: str) -> None:
     array = prepared(p, layout, "float32")
-    view = view_of(asked(array, ASKS["versioned"]))
+    (capsule,) = newest_of(array)
+    view = view_of(capsule)
     insist(not view.data, f"shape {view.shape}, and data is not NULL")
 
 
@@ -513,7 +516,7 @@ def one_of(table: dict[str, Any], which: str) -> tuple[str, Any]:
 @check("producer", "zero-copy", ("whole", "rows", "every second"))
 def exports_share(p: Producer, layout: str) -> None:
     array = prepared(p, layout, "float32")
-    first, second = all_asked(array, [ASKS["versioned"]] * 2)
+    first, second = newest_of(array, 2)
     one, other = view_of(first), view_of(second)
     insist(
         one.element_zero == other.element_zero,
@@ -633,6 +636,11 @@ def known_flags(p: Producer, layout: str) -> None:
     if view.flags is None:
         raise NotApplicable("the answer is DLPack 0.x, which has no flags")
     insist(view.flags & ~7 == 0, f"flags are {view.flags:#x}")
+    insist(
+        not view.flags & PADDED or view.dtype[1] < 8,
+        f"flags are {view.flags:#x}: dtype {view.dtype} is said to be padded, and it has "
+        f"{view.dtype[1]} bits",
+    )
 
 
 @check("producer", "to-cpu", FEW)

@@ -197,7 +197,9 @@ PRODUCER = _rules(
      "A struct has the major version 1, whatever version is asked for: there is no other layout "
      "yet; its minor version may be any."),
     ("known-flags", SHOULD, "2023.12", HEADER.format("1.1"),
-     "By default the flags should be set to 0.", "No flag is set that DLPack does not define."),
+     "By default the flags should be set to 0.",
+     "No flag is set that DLPack does not define, nor the one for elements of less than a byte of "
+     "other elements."),
     ("copy-true", MUST, "2023.12", ARRAY, _ALWAYS_COPY,
      "What `copy=True` gives lies elsewhere than the array, with the same values."),
     ("copy-supported", SHOULD, "2023.12", ARRAY, _ALWAYS_COPY,

@@ -290,6 +290,26 @@ def test_who_has_no_deleter_and_keeps_everything_is_found_by_its_memory() -> Non
     assert {each.status for each in freed.findings} == {catalogue.PASS}, str(freed)
 
 
+def test_the_flag_of_padded_elements_is_none_of_float32() -> None:
+    kind = wrong_producers.wrong(wrong_producers.AlwaysPadded)
+    report = check_producer(kind, only="^known-flags")
+    assert {each.check for each in report.wrong} == {"known-flags[whole]", "known-flags[empty]"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "check"),
+    [
+        (wrong_producers.OldEmpties, "data-of-empty[empty]"),
+        (wrong_producers.OldCopies, "zero-copy[whole]"),
+    ],
+)
+def test_who_knows_no_version_is_judged_by_what_it_answers(kind: Any, check: str) -> None:
+    """These rules asked with `max_version` alone, which such a producer refuses."""
+    only = f"^{re.escape(check)}$"
+    (found,) = check_producer(wrong_producers.wrong(kind, claims="2022.12"), only=only).findings
+    assert found.status == catalogue.FAIL, str(found)
+
+
 def test_an_array_that_may_be_written_is_not_flagged() -> None:
     """No rule looked for the flag where it has no place."""
     kind = wrong_producers.wrong(wrong_producers.NeverSaysWritable)

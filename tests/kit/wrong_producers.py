@@ -582,6 +582,27 @@ class NeverSaysWritable(Right):
         pass
 
 
+class OldEmpties(OnlyStream):
+    """DLPack 0.x alone, with data of an array without elements."""
+
+    def _export(self, version: Any, **fields: Any) -> Any:
+        return super()._export(version, **{"data": "memory"} | fields)
+
+
+class OldCopies(OnlyStream):
+    """DLPack 0.x alone, and each export is a copy."""
+
+    def answer(self, **asked: Any) -> Any:
+        return self._copied(None)
+
+
+class AlwaysPadded(Right):
+    """Everything has the flag of elements of less than a byte."""
+
+    def _versioned(self, flags: Any = None, **fields: Any) -> Any:
+        return super()._versioned(caps.SUBBYTE_PADDED, **fields)
+
+
 class TableIsInt(Right):
     __dlpack_c_exchange_api__ = 1234
 
