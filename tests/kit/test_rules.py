@@ -310,6 +310,19 @@ def test_who_knows_no_version_is_judged_by_what_it_answers(kind: Any, check: str
     assert found.status == catalogue.FAIL, str(found)
 
 
+@pytest.mark.parametrize(
+    ("target", "broken"),
+    [("gives_back_twice", {"gives-back"}), ("leaves_the_name", {"gives-back", "renames"})],
+)
+def test_a_second_call_of_a_doubles_deleter_is_counted(target: str, broken: set[str]) -> None:
+    """The first call poisoned the pointer to the deleter: the run ended, and named no rule."""
+    path, only = f"{wrong_consumers.__file__}:{target}", "^(gives-back|renames)\\["
+    report = check_consumer(path, only=only, isolate=True)
+    assert {each.rule for each in report.wrong} == broken, str(report)
+    assert not report.count(CRASH)
+    assert any("called 2 times" in each.evidence for each in report.failed), str(report)
+
+
 def test_an_array_that_may_be_written_is_not_flagged() -> None:
     """No rule looked for the flag where it has no place."""
     kind = wrong_producers.wrong(wrong_producers.NeverSaysWritable)

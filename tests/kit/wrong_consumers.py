@@ -196,6 +196,30 @@ class NeverGivesBack(Right):
         return imported
 
 
+class GivesBackTwice(Right):
+    """The deleter is called again by the address that it was called by."""
+
+    def take(self, capsule: Any) -> Any:
+        return TwoOwners(caps.take(capsule))
+
+
+class TwoOwners:
+    def __init__(self, imported: Any) -> None:
+        self.imported = imported
+
+    def __del__(self) -> None:
+        for _ in range(2):
+            caps.call_deleter(self.imported.view.address, self.imported.view.name, held=True)
+        self.imported.forget()
+
+
+class LeavesTheName(Right):
+    """The capsule is never renamed, so that its destructor calls the deleter, too."""
+
+    def take(self, capsule: Any) -> Any:
+        return caps.Import(caps.look(capsule))
+
+
 class LosesWhatItRefuses(Right):
     """Renames before it judges."""
 
@@ -486,5 +510,7 @@ WRONG: dict[str, Consumer] = {
 CRASHES = {"null-deleter": "crashing", "wrong-answer": "misreading"}
 crashing = WRONG["null-deleter"]
 misreading = WRONG["wrong-answer"]
+gives_back_twice = Consumer(GivesBackTwice())  # it is asked what it claims, by an import
+leaves_the_name = Consumer(LeavesTheName())
 needs_strides = consumer(NeedsStrides())
 reading_anything = Consumer(reads_anything, claims="2025.12", wants="legacy capsule")

@@ -1,9 +1,9 @@
 """DLPack structs and capsules by ctypes: the makers, and what consumers do with them.
 
 A :class:`Made` is the producer's side of one managed tensor.  Its deleter counts its calls
-and poisons the struct, so that a second call, a call that never comes and a read after the
-end all show.  :func:`accounts` tells what is still open; the suite closes the books after
-every test.
+and poisons the struct but for the deleter, so that a second call, a call that never comes and
+a read after the end all show.  :func:`accounts` tells what is still open; the suite closes the
+books after every test.
 
 A :class:`View` is what a consumer reads from a struct; an :class:`Import` is a consumer's
 side: it owns what it took and gives it back when it dies.
@@ -394,7 +394,9 @@ class Made:
         if self.on_delete is not None:
             self.on_delete()
         self.owner = self.on_delete = None
+        deleter = self.struct.deleter
         poison(self.struct)
+        self.struct.deleter = deleter  # so that a second call is counted, and does not crash
         poison(self._shape)
         if self._strides is not None:
             poison(self._strides)
