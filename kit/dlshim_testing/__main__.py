@@ -7,10 +7,12 @@ import json
 import os
 import re
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from . import drivers, known
-from .catalogue import select
+from .catalogue import CRASH, HANG, Finding, select
 from .rules import EDITIONS, NEED_DRIVER
 from .running import TargetError, check_consumer, check_producer, seconds
 
@@ -54,6 +56,25 @@ def why_not_written(file: Path) -> str:
     if not file.parent.is_dir():
         return f"there is no directory {file.parent}"
     return "" if os.access(file.parent, os.W_OK) else f"{file.parent} may not be written"
+
+
+EVERY = 10.0  # seconds between two lines about how far a run is
+
+
+def progress_of(target: str) -> Callable[[int, int, list[Finding]], None]:
+    """Tells on stderr now and then how far a run is, so that a long one is not taken for a hang."""
+    last = time.monotonic()
+
+    def tell(done: int, of: int, found: list[Finding]) -> None:
+        nonlocal last
+        if time.monotonic() - last < EVERY:
+            return
+        last = time.monotonic()
+        bad = sum(each.status in (CRASH, HANG) for each in found)
+        more = f", {bad} ended their process" if bad else ""
+        print(f"{target}: {done} of {of} checks{more}", file=sys.stderr, flush=True)
+
+    return tell
 
 
 def main() -> int:
@@ -101,8 +122,12 @@ def main() -> int:
     options = {"claims": asked.claims, "only": asked.only, "isolate": not asked.in_process}
     options |= {"driver": asked.driver, "dtypes": asked.dtypes, "timeout": asked.timeout}
     try:
-        reports = [check_producer(target, **options) for target in asked.producer]
-        reports += [check_consumer(target, **options) for target in asked.consumer]
+        every = [(check_producer, asked.producer), (check_consumer, asked.consumer)]
+        reports = [
+            check(target, progress=progress_of(target), **options)
+            for check, targets in every
+            for target in targets
+        ]
     except TargetError as error:
         parser.error(str(error))
     reports = [known.noted(report, asked.known) for report in reports]

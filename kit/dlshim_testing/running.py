@@ -41,6 +41,8 @@ from .catalogue import (
 from .partner import Consumer, Producer, consumer_of, producer_of, said
 
 CRASHES = 2  # of one rule in one case; what else is like it is not run any more
+OF_A_RULE = 6  # crashes of one rule, of which nothing else is run then
+OF_A_TARGET = 40  # crashes of one target, of which nothing else is run then
 MANY = 20  # checks that are skipped for one reason, which is told then
 HANGS = 3  # of one target, of which nothing else is run then
 TIMEOUT = 120.0  # seconds that one check, or the import of a library, may take
@@ -234,6 +236,7 @@ class Elsewhere:
         """Whether the child has not answered in time."""
         self._hung = 0
         self._crashed: collections.Counter[str] = collections.Counter()
+        """Crashes by the rule with the first word of the case, by the rule, and of all ("")."""
         self.claims = ""
         self._begin()
 
@@ -328,8 +331,13 @@ class Elsewhere:
 
     def run(self, one: Check) -> Finding:
         level = level_of(one.rule, self.claims)
-        if self._crashed[one.group] >= CRASHES:
-            return finding(one, level, NA, f"not run: the like of it crashed {CRASHES} times")
+        for what, name, limit in (
+            ("the target", "", OF_A_TARGET),
+            ("the rule", one.rule.name, OF_A_RULE),
+            ("the like of it", one.group, CRASHES),
+        ):
+            if self._crashed[name] >= limit:
+                return finding(one, level, NA, f"not run: {what} crashed {limit} times")
         if self._hung >= HANGS:
             return finding(one, level, NA, f"not run: the target hung {HANGS} times")
         if self._child is None:
@@ -346,7 +354,10 @@ class Elsewhere:
             self._hung += 1
             last = "; nothing else of this target is run" if self._hung == HANGS else ""
             return finding(one, level, HANG, words + last)
-        self._crashed[one.group] += 1
+        # A rule of one check alone has no group of another name.
+        self._crashed.update({"", one.rule.name, one.group})
+        if self._crashed[""] == OF_A_TARGET:
+            words += "; nothing else of this target is run"
         return finding(one, level, CRASH, words)
 
     def close(self) -> None:
@@ -419,9 +430,19 @@ def runner(side: str, target: Any, isolate: bool, claims: str, **options: Any) -
         raise TargetError(f"{target}: {said(error)}") from error
 
 
-def _report(side: str, target: Any, pattern: str, chosen: Runner) -> Report:
+#: Told how many checks were run, of how many, and what they found.
+Progress = Callable[[int, int, list[Finding]], None]
+
+
+def _report(
+    side: str, target: Any, pattern: str, chosen: Runner, progress: Progress | None = None
+) -> Report:
+    every, found = list(select(side, pattern)), []
     try:
-        found = [chosen.run(one) for one in select(side, pattern)]
+        for one in every:
+            found.append(chosen.run(one))
+            if progress:
+                progress(len(found), len(every), found)
     finally:
         chosen.close()
     shown = target if isinstance(target, str) else getattr(target, "__qualname__", repr(target))
@@ -439,18 +460,21 @@ def check_producer(
     library claims, by default what its namespace says.  ``only`` is a regular expression for names
     of checks.  ``driver`` names a fake driver (such as "13.0" or "hip6") for arrays of a device;
     it needs ``isolate=True`` and a C compiler.  ``timeout`` is what one check may take in a process
-    of its own, 120 seconds where nothing is said.  Further options are those of `Producer`.
+    of its own, 120 seconds where nothing is said.  ``progress(done, of, findings)`` is called after
+    each check.  Further options are those of `Producer`.
     """
+    progress = options.pop("progress", None)
     chosen = runner("producer", make, isolate, claims, **options)
-    return _report("producer", make, only, chosen)
+    return _report("producer", make, only, chosen, progress)
 
 
 def check_consumer(
     consume: Any, *, claims: str = "", only: str = "", isolate: bool = False, **options: Any
 ) -> Report:
     """Runs the checks of a consumer on the function ``consume(x)``; see `check_producer`."""
+    progress = options.pop("progress", None)
     chosen = runner("consumer", consume, isolate, claims, **options)
-    return _report("consumer", consume, only, chosen)
+    return _report("consumer", consume, only, chosen, progress)
 
 
 __all__ = [

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from dlshim_testing import __main__ as main
 from dlshim_testing import check_consumer, check_producer
 from dlshim_testing.catalogue import checks
 from dlshim_testing.partner import Consumer, Producer
@@ -287,6 +288,28 @@ def test_after_two_crashes_the_like_of_them_are_not_run(tmp_path: Path) -> None:
     for each in report["findings"]:
         (crashed if each["status"] == "crash" else skipped)[groups[each["check"]]] += 1
     assert max(crashed.values()) == 2 and max(skipped.values()) > 2
+
+
+def test_a_target_that_always_crashes_is_given_up(tmp_path: Path) -> None:
+    """Each check of another word crashed twice: 600 processes, and two and a half minutes."""
+    (tmp_path / "mine.py").write_text(ABORTS.format(when="1", imported=0))
+    command = ("dlshim_testing", "--producer=mine:Aborts", "--claims=2023.12", "--json=x.json")
+    python_m(tmp_path, *command, returncode=1)
+    (report,) = json.loads((tmp_path / "x.json").read_text())
+    crashed = Counter(each["rule"] for each in report["findings"] if each["status"] == "crash")
+    assert sum(crashed.values()) == 40 and max(crashed.values()) == 6
+    reasons = {each["evidence"] for each in report["findings"] if each["status"] != "crash"}
+    assert {"not run: the rule crashed 6 times", "not run: the target crashed 40 times"} < reasons
+
+
+def test_a_long_run_tells_how_far_it_is(monkeypatch: Any, capsys: Any) -> None:
+    monkeypatch.setattr(main, "EVERY", 0.0)
+    report = check_producer(
+        wrong_producers.right, only="^dtype", progress=main.progress_of("mine:zeros")
+    )
+    lines = capsys.readouterr().err.splitlines()
+    every = len(report.findings)
+    assert lines[0] == f"mine:zeros: 1 of {every} checks" and len(lines) == every
 
 
 def test_a_crash_at_the_import_says_so(tmp_path: Path) -> None:
