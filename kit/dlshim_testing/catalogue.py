@@ -141,8 +141,11 @@ GIVEN = {
 
 def why_not(one: Check, reason: str) -> str:
     """Why a case cannot be made, and how the target can give it where that is what is missing."""
-    missing = reason.startswith(("no such array was given", "no way is known"))
-    keyword = GIVEN.get(one.rule.name) if missing else None
+    keyword = None
+    if reason.startswith("no way is known") and one.rule.name in GIVEN:
+        keyword = "read_only"
+    elif reason.startswith("no such array was given"):
+        keyword = GIVEN.get(one.rule.name)
     return f"{reason}: give one, Producer(..., {keyword}=...)" if keyword else reason
 
 

@@ -13,10 +13,12 @@ from .doubles import capsules as caps
 from .doubles.structs import ANY
 from .imports import (
     EDITIONS,
+    SAY_HOST,
     USED,
     Legacy,
     LegacyAnswer,
     NoKeywords,
+    Proxy,
     Trial,
     Versioned,
     VersionedAlways,
@@ -321,6 +323,24 @@ def shares(c: Consumer, dtype: str, edition: str) -> None:
     insist(seen.address == made.array.element_zero, "a plain row-major array was copied")
 
 
+#: What has to be copied by a library that has nothing but row-major arrays.
+STRIDED = ("strides of another order", "rows with gaps", "every second item", "broadcast")
+
+
+@check("consumer", "strided", STRIDED, ("copy=None", "copy=True"), EDITIONS)
+def strided_is_taken(c: Consumer, layout: str, which: str, edition: str) -> None:
+    bound_by_from_dlpack(c)
+    edition_is_taken(c, edition)
+    fields = LAYOUTS[layout]
+    if trial(c, EDITIONS[edition](fields.get("shape", (2, 3)))).refused:
+        raise NotApplicable("the shape is refused with strides of a row-major array, too")
+    array = EDITIONS[edition](**fields)
+    made = with_copy(c, array, True) if which == "copy=True" else trial(c, array)
+    if made.refused and issubclass(made.refused.kind, TypeError) and which == "copy=True":
+        raise NotApplicable(f"the producer does not know the keyword copy: {made.refused.text}")
+    insist(not made.refused, f"{layout}, {which}: {made.refused and made.refused.text}")
+
+
 # ---- who owns it -----------------------------------------------------------------------------
 
 
@@ -608,6 +628,17 @@ def other_device(c: Consumer, device: tuple[int, int], edition: str) -> None:
     insist(issubclass(kind, BufferError), f"device {device}: {text}")
 
 
+@check("consumer", "device-of-the-capsule", ((7, 0), (99, 0)), EDITIONS, risky=True)
+def device_of_the_capsule(c: Consumer, device: tuple[int, int], edition: str) -> None:
+    objects_only(c)
+    edition_is_taken(c, edition)
+    made = trial(c, SAY_HOST[edition](device=device))
+    if made.refused:
+        return
+    same = observe(made.result).address == made.array.element_zero
+    insist(not same, f"memory of device {device} is taken for the host's, as the method tells it")
+
+
 class Failed(Exception):
     """An exception that no library knows."""
 
@@ -676,6 +707,21 @@ def error_is_kept(c: Consumer, which: str) -> None:
     if array.exports:
         deleted = made.finish().deleted
         insist(deleted == 1, f"it is refused, and the deleter was called {deleted} times")
+
+
+@check("consumer", "proxies", EDITIONS)
+def proxies_are_taken(c: Consumer, edition: str) -> None:
+    objects_only(c)
+    edition_is_taken(c, edition)
+    array = EDITIONS[edition](dtype=c.usual())
+    if c.one_dimension:
+        array.shape, array.strides = (6,), (1,)
+    try:
+        c.consume(Proxy(array))
+    except Exception as error:
+        raise Broken(f"an object that forwards the methods: {said(error)}") from error
+    finally:
+        array.given.clear()
 
 
 @check("consumer", "no-capsule", risky=True)

@@ -66,6 +66,32 @@ class VersionedAlways(Lending, producers.VersionedAlways):
     """DLPack 1.x whatever was asked."""
 
 
+class SaysHost:
+    """Mixed in before another double: the method says the host, whatever the capsule says."""
+
+    def __dlpack_device__(self) -> Any:
+        self.device_calls += 1  # type: ignore[attr-defined]
+        return caps.CPU
+
+
+class LegacySaysHost(SaysHost, Legacy):
+    """DLPack 0.x of a device that the method does not tell."""
+
+
+class VersionedSaysHost(SaysHost, Versioned):
+    """The same of DLPack 1.x."""
+
+
+class Proxy:
+    """Forwards everything by `__getattr__`: the type itself has neither method."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._array, name)
+
+
 class Used:
     """Mixed in before another double: its capsules were consumed before."""
 
@@ -96,6 +122,7 @@ class WithTableMajorTwo(Lending, producers.P3MajorTwo):
 
 
 EDITIONS = {"legacy": Legacy, "versioned": Versioned}
+SAY_HOST = {"legacy": LegacySaysHost, "versioned": VersionedSaysHost}
 USED = {"legacy": UsedLegacy, "versioned": UsedVersioned}
 
 

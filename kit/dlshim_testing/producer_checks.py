@@ -567,8 +567,11 @@ KEYWORDS: dict[str, dict[str, Any]] = {
 
 @check("producer", "keywords", KEYWORDS)
 def keywords_are_taken(p: Producer, case: str) -> None:
-    error = answers(p.make((2, 3)), **KEYWORDS[case])
+    array = p.make((2, 3))
+    error = answers(array, **KEYWORDS[case])
     insist(not isinstance(error, TypeError), f"{case}: {error and said(error)}")
+    if error is not None and {*KEYWORDS[case].values()} == {None} and answers(array) is None:
+        raise Broken(f"{case}: {said(error)}; without it, the array is exported")
     if error is not None:
         raise NotApplicable(f"refused, but not for the keyword: {said(error)}")
 
@@ -817,6 +820,16 @@ def refusals(p: Producer, which: str, ask: str) -> None:
     error = answers(array, **ASKS[ask])
     insist(error is not None, f"{name}: it is exported")
     insist(isinstance(error, BufferError), f"{name}: {error and said(error)}")
+
+
+@check("producer", "refusals", ("read-only",), ("bare",))
+def read_only_is_refused_by_a_buffer_error(p: Producer, which: str, ask: str) -> None:
+    array = read_only_array(p)
+    asked(array, ASKS["versioned"])
+    error = answers(array, **ASKS[ask])
+    if error is None:
+        raise NotApplicable("it is given out as DLPack 0.x, which another rule judges")
+    insist(isinstance(error, BufferError), f"memory that may not be written: {said(error)}")
 
 
 @check("producer", "refused-freed", REFUSED)

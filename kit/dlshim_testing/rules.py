@@ -106,6 +106,10 @@ _CONTAINS = (
     "Returns a new array containing the data from another (array) object with a ``__dlpack__`` "
     "method."
 )
+_OTHERWISE = (
+    "If ``None``, the function must reuse the existing memory buffer if possible and copy "
+    "otherwise."
+)
 _VERIFY = "the consumer must verify the version even when `max_version` is passed"
 _BOTH = "a library should try to support both during the transition period if possible"
 _STRIDES = "strides of the tensor (in number of elements, not bytes)"
@@ -389,15 +393,22 @@ CONSUMER = _rules(
     ("copy-writable", SHOULD, "2024.12", COPIES, _FREE_TO_WRITE,
      "What `copy=True` gives may be written, of memory with the flag READ_ONLY too; not asked of "
      "libraries whose arrays may never be written."),
+    ("device-of-the-capsule", HABIT, "2021.12", HEADER.format("1.1"), "",
+     "Memory is not read where the capsule says a device that the consumer does not know, though "
+     "`__dlpack_device__()` says the host."),
+    ("proxies", HABIT, "2021.12", PYTHON, "",
+     "An object that forwards the two methods by `__getattr__` is taken."),
     ("same-device", MUST, "2023.12", FROM,
      "If ``device`` is ``None`` and ``x`` supports DLPack, the output array must be on the same "
      "device as ``x``.",
      "Where no `device` is passed, memory of the host stays there, whatever kind of it is told."),
     ("copy-keyword", MUST, "2023.12", FROM, "Added device and copy support.",
      "`copy=None` and `device=None` are taken."),
-    ("zero-copy", SHOULD, "2023.12", FROM,
-     "If ``None``, the function must reuse the existing memory buffer if possible and copy "
-     "otherwise.", "A plain row-major array is not copied."),
+    ("zero-copy", SHOULD, "2023.12", FROM, _OTHERWISE,
+     "A plain row-major array is not copied."),
+    ("strided", SHOULD, "2023.12", FROM, _OTHERWISE,
+     "Memory with gaps or in another order is taken, by a copy where it must be one; a function "
+     "that refuses plain arrays of the same edition is not asked."),
     ("empty", SHOULD, "", HEADER.format("1.1"),
      "if the tensor is of size zero, then the data pointer should be set to `NULL`",
      "NULL data of an array without elements are taken."),

@@ -83,6 +83,10 @@ def test_a_fault_breaks_its_rule_and_no_other(kind: Any, rules_broken: set[str])
         (wrong_consumers.AnyName, "consumed-once[object-legacy]"),
         (wrong_consumers.AnyName, "consumed-once[object-versioned]"),
         (wrong_consumers.RenamesWithoutSuffix, "renames-versioned[versioned]"),
+        (wrong_consumers.TrustsTheMethod, "device-of-the-capsule[99x0-versioned]"),
+        (wrong_consumers.LooksOnTheType, "proxies[legacy]"),
+        (wrong_consumers.LiteralStrides, "strided[rows-with-gaps-copy-None-versioned]"),
+        (wrong_consumers.CopiesRowsAlone, "strided[rows-with-gaps-copy-True-versioned]"),
         (wrong_consumers.Converts, "dtype[float64-legacy]"),
         (wrong_consumers.Converts, "dtype[bool-versioned]"),
         (wrong_consumers.IgnoresLanes, "values[vectors-versioned]"),
@@ -321,6 +325,27 @@ def test_a_second_call_of_a_doubles_deleter_is_counted(target: str, broken: set[
     assert {each.rule for each in report.wrong} == broken, str(report)
     assert not report.count(CRASH)
     assert any("called 2 times" in each.evidence for each in report.failed), str(report)
+
+
+@pytest.mark.parametrize(
+    ("target", "check", "said"),
+    [
+        (
+            wrong_producers.refuses_read_only_otherwise,
+            "refusals[read-only-bare]",
+            "memory that may not be written: NotImplementedError: Cannot export readonly array",
+        ),
+        (
+            wrong_producers.wrong(wrong_producers.ValueErrorForKeywords),
+            "keywords[all-None]",
+            "all None: ValueError: these keywords need api_version 2023.12; without it, the array "
+            "is exported",
+        ),
+    ],
+)
+def test_a_refusal_by_another_error_is_found(target: Any, check: str, said: str) -> None:
+    (found,) = check_producer(target, only=f"^{re.escape(check)}$").findings
+    assert (found.status, found.evidence) == (catalogue.FAIL, said)
 
 
 def test_an_array_that_may_be_written_is_not_flagged() -> None:

@@ -248,6 +248,28 @@ class RenamesWithoutSuffix(Right):
         return imported
 
 
+class TrustsTheMethod(Right):
+    """JAX: the device is the one that the method tells."""
+
+    def __call__(self, x: Any, *, device: Any = None, copy: Any = None) -> Any:
+        self.device = x.__dlpack_device__() if hasattr(x, "__dlpack_device__") else (1, 0)
+        return super().__call__(x, copy=copy)
+
+    def look(self, capsule: Any) -> caps.View:
+        view = super().look(capsule)
+        view.device = self.device
+        return view
+
+
+class LooksOnTheType(Right):
+    """NumPy 1.22 to 2.0."""
+
+    def ask(self, x: Any, copy: Any) -> Any:
+        if not hasattr(type(x), "__dlpack__"):
+            raise TypeError("no __dlpack__")
+        return super().ask(x, copy)
+
+
 class Converts(Right):
     """What it takes becomes another dtype."""
 
@@ -408,6 +430,13 @@ class LiteralStrides(Right):
         super().judge(view)
         if view.strides not in (None, caps.row_major(view.shape)):
             raise BufferError("only contiguous tensors are supported")
+
+
+class CopiesRowsAlone(LiteralStrides):
+    """JAX: it copies by itself, what it could take without a copy."""
+
+    def ask(self, x: Any, copy: Any) -> Any:
+        return super().ask(x, None)
 
 
 class WritesStrides(Right):

@@ -603,6 +603,29 @@ class AlwaysPadded(Right):
         return super()._versioned(caps.SUBBYTE_PADDED, **fields)
 
 
+class RefusesReadOnlyOtherwise(Right):
+    """pyarrow 26: DLPack 0.x of memory that may not be written is a NotImplementedError."""
+
+    def _legacy(self, **fields: Any) -> Any:
+        if self.readonly:
+            raise NotImplementedError("Cannot export readonly array")
+        return super()._legacy(**fields)
+
+    def answer(self, max_version: Any = None, **asked: Any) -> Any:
+        if max_version is None and self.readonly and not asked.get("copy"):
+            return self._legacy()
+        return super().answer(max_version=max_version, **asked)
+
+
+class ValueErrorForKeywords(Right):
+    """array-api-strict with an `api_version` before 2023.12: the keywords are refused."""
+
+    def __dlpack__(self, *arguments: Any, **asked: Any) -> Any:
+        if {*asked} - {"stream"}:
+            raise ValueError("these keywords need api_version 2023.12")
+        return super().__dlpack__(*arguments, **asked)
+
+
 class TableIsInt(Right):
     __dlpack_c_exchange_api__ = 1234
 
@@ -799,5 +822,8 @@ crashing = WRONG["deleter-without-gil"]
 camera = wrong(Camera)
 packed = wrong(Packed, dtypes=("bool",))
 holds_nothing = wrong(HoldsNothing)
+refuses_read_only_otherwise = wrong(
+    RefusesReadOnlyOtherwise, read_only=lambda: RefusesReadOnlyOtherwise(readonly=True)
+)
 copies_without_flag = WRONG["copied-flag"]
 refuses_nothing = WRONG["not-exported"]
