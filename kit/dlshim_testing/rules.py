@@ -115,7 +115,15 @@ _BOTH = "a library should try to support both during the transition period if po
 _STRIDES = "strides of the tensor (in number of elements, not bytes)"
 _OFFSET = "The offset in bytes to the beginning pointer to data"
 _READ_ONLY = "bit mask to indicate that the tensor is read only."
-_IGNORE = "A consumer that does not support read-only arrays should ignore this flag"
+_IGNORE = (
+    "A consumer that does not support read-only arrays should ignore this flag (this is preferred "
+    "over raising an exception; the user is then responsible for ensuring the memory isn't "
+    "modified)."
+)
+_ALL_DTYPES = (
+    "The interchange mechanism must offer the following: ... Support for all dtypes in this API "
+    "standard (see :ref:`data-types`)."
+)
 _TABLE = (
     'This attribute must be set on the type as a Python PyCapsule with name "dlpack_exchange_api".'
 )
@@ -126,11 +134,13 @@ _TABLE_MAJOR = (
 _DESCRIBED = (
     "If the data cannot be described using DLPack this should be a BufferError if possible."
 )
-_V2023 = "Added the ``max_version``, ``dl_device``, and ``copy`` keyword"
+_V2023 = "Added the ``max_version``, ``dl_device``, and ``copy`` keywords."
 
 PRODUCER = _rules(
     "producer",
-    ("methods", MUST, "", PYTHON, "__dlpack_device__` methods on the array object",
+    ("methods", MUST, "", PYTHON,
+     ":meth:`~array_api.array.__dlpack__` and :meth:`~array_api.array.__dlpack_device__` methods "
+     "on the array object, which will be called from within :func:`~array_api.from_dlpack`",
      "The object has both methods, and a plain array of float32 is exported by them."),
     ("device-pair", MUST, "2021.12", DEVICE,
      "a tuple ``(device_type, device_id)`` in DLPack format",
@@ -167,8 +177,9 @@ PRODUCER = _rules(
     ("dtype", MUST, "", HEADER.format("1.1"), "The data type of the pointer",
      "Code, bits and lanes are those of the array's dtype; bool has 8 bits."),
     ("dtype-support", SHOULD, "2021.12", INTERCHANGE,
-     "Support for all dtypes in this API standard",
-     "Each dtype of the standard that the library can make is exported."),
+     _ALL_DTYPES,
+     "Each dtype of the standard that the library can make is exported; the text says so of the "
+     "mechanism, not of each library."),
     ("strides-present", MUST, "", HEADER.format("1.3"), "can not be NULL if ndim != 0",
      "A struct that says 1.2 or newer has strides."),
     ("data-present", MUST, "", HEADER.format("1.1"),
@@ -284,7 +295,7 @@ PRODUCER = _rules(
      "Exports a PyObject* Tensor/NDArray to a DLManagedTensorVersioned.",
      "The table exports the same memory, shape, strides and dtype as `__dlpack__`."),
     ("table-deleter", MUST, "", HEADER.format("1.3"),
-     "The owning DLManagedTensorVersioned*",
+     "The owning DLManagedTensorVersioned* or NULL on failure with a Python exception set.",
      "What the table gives is kept alive until its deleter is called, without the GIL."),
     ("table-borrow", MUST, "", HEADER.format("1.3"),
      "This function provides a faster interface for temporary, non-owning, exchange.",
@@ -303,24 +314,31 @@ CONSUMER = _rules(
     "consumer",
     ("takes-any", MUST, "2021.12", FROM, _CONTAINS,
      "A plain array of float32 is taken, by whichever generation."),
-    ("takes", SHOULD, "2021.12", INTERCHANGE, "Support for all dtypes in this API standard",
-     "A plain array of each dtype of the standard is taken."),
+    ("takes", SHOULD, "2021.12", INTERCHANGE, _ALL_DTYPES,
+     "A plain array of each dtype of the standard is taken; the text says so of the mechanism, not "
+     "of each library."),
     ("takes-legacy", SHOULD, "2021.12", PYTHON, _BOTH, "A plain array of DLPack 0.x is taken."),
     ("takes-versioned", SHOULD, "2023.12", PYTHON, _BOTH, "A plain array of DLPack 1.x is taken."),
     ("retries", SHOULD, "2023.12", ARRAY,
-     "This logic is also applicable to handling of the new ``dl_device`` and ``copy`` keywords.",
+     "except TypeError: x.__dlpack__(...) ... This logic is also applicable to handling of the new "
+     "``dl_device`` and ``copy`` keywords.",
      "A producer that does not know the new keywords is asked again without them."),
+    ("retries-bare", HABIT, "2021.12", ARRAY, "",
+     "A producer that knows no keyword at all is asked again without any."),
     ("legacy-answer", SHOULD, "2023.12", ARRAY, _MAX_VERSION,
      "A producer that takes `max_version` and answers DLPack 0.x is understood."),
     ("wrong-answer", MUST, "2023.12", ARRAY, _VERIFY,
      "A versioned answer that was not asked for is taken rightly or refused; nothing is misread."),
-    ("keywords-only", MUST, "2021.12", ARRAY, "self: array, /, *, stream",
+    ("keywords-only", MUST, "2021.12", ARRAY,
+     "def __dlpack__( self: array, /, *, stream: Optional[Union[int, Any]] = None ) -> PyCapsule",
      "Arguments of `__dlpack__` are passed by keyword."),
     ("stream-on-cpu", MUST, "2021.12", ARRAY, _CPU_STREAM,
      "No stream but None is passed for host memory."),
     ("asks-device", HABIT, "2021.12", PYTHON, "",
      "`__dlpack_device__()` is called before `__dlpack__()`."),
-    ("asks-version", SHOULD, "2023.12", ARRAY, "``max_version``",
+    ("asks-version", SHOULD, "2023.12", ARRAY,
+     "the maximum DLPack version that the *consumer* (i.e., the caller of ``__dlpack__``) "
+     "supports, in the form of a 2-tuple ``(major, minor)``.",
      "`max_version` is passed first, as a tuple."),
     ("values", MUST, "", HEADER.format("1.1"), _STRIDES,
      "What was taken has the values that the strides lead to; a refusal passes."),
@@ -360,7 +378,7 @@ CONSUMER = _rules(
      "A struct of a newer minor version is taken."),
     ("copied", SHOULD, "2023.12", HEADER.format("1.1"), _SOLE,
      "A struct with the flag IS_COPIED is taken."),
-    ("read-only", SHOULD, "2023.12", HEADER.format("1.1"), _READ_ONLY,
+    ("read-only", HABIT, "2023.12", HEADER.format("1.1"), "",
      "What was taken with the flag READ_ONLY says that it may not be written, or is a copy."),
     ("writable", HABIT, "2023.12", HEADER.format("1.1"), "",
      "What was taken without the flag READ_ONLY, and without a copy, may be written."),

@@ -375,6 +375,16 @@ def test_every_rule_cites_a_text_and_only_habits_do_not() -> None:
         assert rule.about.endswith(".")
 
 
+def test_what_is_cited_is_more_than_a_word() -> None:
+    """A rule cited one word, and others the end of a sentence whose beginning binds another."""
+    assert not [rule.name for rule in rules.RULES if 0 < len(rule.quote.split()) < 4]
+    level = {(rule.side, rule.name): rule.level for rule in rules.RULES}
+    assert level["consumer", "read-only"] == level["consumer", "retries-bare"] == rules.HABIT
+    lead_in = [rule.quote for rule in rules.RULES if "Support for all dtypes" in rule.quote]
+    assert len(lead_in) == 2
+    assert all(quote.startswith("The interchange mechanism must offer") for quote in lead_in)
+
+
 def test_each_edition_that_says_something_of_dlpack_is_cited() -> None:
     """None cited 2024.12. What 2025.12 says of DLPack, 2024.12 says word for word."""
     cited = {found for rule in rules.RULES for found in re.findall(r"API (\S+),", rule.source)}
