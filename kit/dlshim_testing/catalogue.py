@@ -151,8 +151,11 @@ def why_not(one: Check, reason: str) -> str:
 
 def outcome(one: Check, partner: Any) -> Finding:
     """Runs one check in this process; TargetError where the target is wrong."""
+    from .doubles.capsules import without_lingering
+
     try:
-        one.run(partner)
+        with without_lingering():
+            one.run(partner)
         status, evidence = PASS, ""
     except NotApplicable as reason:
         status, evidence = NA, why_not(one, str(reason))

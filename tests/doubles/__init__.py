@@ -28,3 +28,4 @@ if str(KIT) not in sys.path:
 for _name in OF_THE_KIT:
     _module = importlib.import_module(f"dlshim_testing.doubles.{_name}")
     sys.modules[f"{__name__}.{_name}"] = globals()[_name] = _module
+capsules.linger = False  # type: ignore[name-defined]  # noqa: F821 - each test closes its books

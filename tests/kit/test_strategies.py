@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import dlshim
-from dlshim_testing import strategies
+from dlshim_testing import check_consumer, strategies
 from doubles import capsules as caps
+from doubles import producers
 
 QUIET = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -110,6 +111,23 @@ def test_dlshim_takes_every_capsule(capsule: Any) -> None:
 def test_every_generation_is_drawn() -> None:
     kinds = {type(x) for x in outcomes(strategies.producers())}
     assert kinds == {strategies.GENERATIONS[name] for name in strategies.WITH_METHODS}
+
+
+def test_who_refuses_a_double_raises_what_it_raises(monkeypatch: Any) -> None:
+    """NumPy 2.4 drops the capsule with its exception set: a SystemError of nothing told."""
+    numpy = pytest.importorskip("numpy")
+    monkeypatch.setattr(caps, "linger", True)
+    for kind in (producers.P2, producers.P1, producers.P1aNoDevice):
+        with pytest.raises((BufferError, RuntimeError)):
+            numpy.from_dlpack(kind(dtype="bfloat16"))
+    double = producers.P2()
+    numpy.from_dlpack(double)
+    assert [made.deleted for made in double.exports] == [1]
+    only = "^gives-back-refused.unknown-code"
+    report = check_consumer("numpy:from_dlpack", only=only)  # the checks look at what goes when
+    assert {each.status for each in report.findings} == {"pass"}, str(report)
+    monkeypatch.undo()
+    caps.lingering(None)
 
 
 @pytest.fixture(autouse=True)

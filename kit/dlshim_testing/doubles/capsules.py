@@ -290,6 +290,31 @@ def _destroy(
                 call(deleter)(address)
 
 
+#: Whether the last capsule of a double stays until the next one is given.  Its destructor is
+#: Python, and CPython cannot call that while an exception is on its way without losing it: whoever
+#: refuses a capsule, and drops it with the exception set, would raise a SystemError.
+linger = True
+_lingering: list[Any] = []
+
+
+def lingering(capsule: Any) -> Any:
+    """The same capsule, which stays until the next one."""
+    _lingering[:] = [capsule] if linger else []
+    return capsule
+
+
+@contextmanager
+def without_lingering() -> Iterator[None]:
+    """For who looks at what goes when."""
+    global linger
+    before, linger = linger, False
+    _lingering.clear()
+    try:
+        yield
+    finally:
+        linger = before
+
+
 def keep_for_ever(*objects: Any) -> None:
     for obj in objects:
         C.pythonapi.Py_IncRef(C.py_object(obj))

@@ -144,7 +144,7 @@ class Dunder(Array):
         for name in kwargs:
             if name not in self.TAKES:
                 raise TypeError(f"__dlpack__() got an unexpected keyword argument '{name}'")
-        return self.answer(**dict(zip(self.TAKES, args, strict=False)), **kwargs)
+        return caps.lingering(self.answer(**dict(zip(self.TAKES, args, strict=False)), **kwargs))
 
     def __dlpack_device__(self) -> Any:
         self.device_calls += 1
@@ -252,7 +252,7 @@ class P1aNoDevice(Array):
 
     def __dlpack__(self) -> Any:
         self.calls.append(((), {}))
-        return self._legacy()
+        return caps.lingering(self._legacy())
 
 
 class P1b(Dunder):
