@@ -394,8 +394,8 @@ CONSUMER = _rules(
     ("propagates", MUST, "2023.12", FROM, "``from_dlpack`` must propagate such exceptions.",
      "What the producer's methods raise reaches the caller, itself or as the stated cause."),
     ("error-kept", HABIT, "2021.12", PYTHON, "",
-     "A refusal reaches the caller, and the memory its owner, where the capsule has a destructor "
-     "in Python and nobody else keeps it."),
+     "A refusal reaches the caller, and the memory its owner, where nobody else keeps the capsule, "
+     "whose destructor saves the exception that is on its way."),
     ("no-capsule", HABIT, "2021.12", PYTHON, "",
      "A function that takes capsules bears what is none."),
     ("no-methods", SHOULD, "2023.12", FROM,

@@ -348,6 +348,16 @@ def test_a_refusal_by_another_error_is_found(target: Any, check: str, said: str)
     assert (found.status, found.evidence) == (catalogue.FAIL, said)
 
 
+def test_nobody_is_blamed_for_a_destructor_that_loses_the_exception() -> None:
+    """That of the double was Python, and could not save it: NumPy seemed to be at fault."""
+    pytest.importorskip("numpy")
+    report = check_consumer("numpy:from_dlpack", only="^error-kept")
+    assert {each.status for each in report.findings} == {catalogue.PASS}, str(report)
+    loses = wrong_consumers.consumer(wrong_consumers.LosesWhatItRefuses())
+    report = check_consumer(loses, only="^error-kept")
+    assert {each.status for each in report.findings} == {catalogue.FAIL}, str(report)
+
+
 def test_an_array_that_may_be_written_is_not_flagged() -> None:
     """No rule looked for the flag where it has no place."""
     kind = wrong_producers.wrong(wrong_producers.NeverSaysWritable)
