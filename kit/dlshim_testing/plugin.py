@@ -129,6 +129,19 @@ def pytest_configure(config: pytest.Config) -> None:
         insist_on_checks(chosen)
         plugin = Conformance(config, targets, chosen)
         config.pluginmanager.register(plugin, "dlpack-conformance")
+    else:
+        insist_on_a_target(config)
+
+
+def insist_on_a_target(config: pytest.Config) -> None:
+    """Options of the command line that nothing would look at; those of an ini file may stay."""
+    given = [each.partition("=")[0] for each in map(str, config.invocation_params.args)]
+    for option in given:
+        if option.startswith("--dlpack-"):
+            raise pytest.UsageError(
+                f"{option} says how a target is checked, and none is named: add "
+                "--dlpack-producer MODULE:NAME or --dlpack-consumer MODULE:NAME"
+            )
 
 
 def insist_on_options(config: pytest.Config) -> None:
@@ -408,4 +421,5 @@ class Item(pytest.Item):
         return f"{excinfo.value}\n    {self.one.rule.about}\n    again: {again}"
 
     def reportinfo(self) -> tuple[Path, None, str]:
-        return self.path, None, f"{self.parent.name if self.parent else ''}::{self.name}"
+        # Not the end of the node id: pytest would replace the dots in it, as in names of classes.
+        return self.path, None, f"{self.name} of {self.target.side} {self.target.target}"

@@ -116,6 +116,22 @@ def test_the_command_of_a_failure_repeats_it_with_its_options(tmp_path: Path) ->
     assert again(run(tmp_path, *command, returncode=1)) == command
 
 
+def test_names_of_verbose_lines_can_be_pasted(tmp_path: Path) -> None:
+    """The dots in a target became "::", as in names of classes."""
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "mine.py").write_text("from kit.wrong_producers import Right as zeros\n")
+    name = "producer::lib.mine:zeros::known-flags[whole]"
+    assert f"{name} PASSED" in run(tmp_path, name, "-v")
+
+
+def test_an_option_without_a_target_is_not_ignored(tmp_path: Path) -> None:
+    told = refused(tmp_path, "--dlpack-driver", "13.0")
+    assert "--dlpack-driver says how a target is checked, and none is named" in told
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --dlpack-driver 13.0\n")
+    (tmp_path / "test_a.py").write_text("def test_a(): pass\n")
+    assert "1 passed" in run(tmp_path)
+
+
 def test_the_command_of_a_failure_names_the_driver(tmp_path: Path) -> None:
     compiler()
     target = ("--dlpack-producer", f"{wrong_devices.__file__}:syncs_nothing")
@@ -372,7 +388,7 @@ def test_a_crash_is_a_finding_and_the_rest_still_runs(tmp_path: Path) -> None:
         "null-deleter or renames",
         returncode=1,
     )
-    assert "2 failed, 2 passed" in told
+    assert "2 failed, 4 passed" in told
     assert "the process ended by SIGSEGV" in told and "2 CRASH" in told
 
 
