@@ -8,8 +8,9 @@ import itertools
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from .catalogue import Broken, NotApplicable, insist
+from .catalogue import Broken, NotApplicable, TargetError, insist
 from .doubles import capsules as caps
+from .drivers import NoFunction
 from .partner import Producer, said, shape_of
 
 #: Ways of asking, by name; "versioned" is how most consumers ask first.
@@ -24,6 +25,8 @@ def asked(array: Any, keywords: dict[str, Any]) -> Any:
     """The capsule, or NotApplicable where the producer refuses: other rules judge refusals."""
     try:
         capsule = array.__dlpack__(**keywords)
+    except NoFunction as error:
+        raise TargetError(other_driver(error)) from error
     except Exception as error:
         how = ", ".join(f"{name}={value!r}" for name, value in keywords.items())
         raise NotApplicable(f"__dlpack__({how}) refuses: {said(error)}") from error
@@ -32,6 +35,13 @@ def asked(array: Any, keywords: dict[str, Any]) -> Any:
         f"__dlpack__ gave {type(capsule).__name__}, which is no capsule",
     )
     return capsule
+
+
+def other_driver(error: NoFunction) -> str:
+    return (
+        f"{said(error)}: the target is written for another driver than the one that was named, "
+        "with --dlpack-driver or --driver"
+    )
 
 
 def all_asked(array: Any, ways: Iterable[dict[str, Any]]) -> list[Any]:

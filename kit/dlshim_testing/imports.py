@@ -256,7 +256,21 @@ def trial(consumer: Consumer, array: Any, **keywords: Any) -> Trial:
     made = Trial(consumer, array, **keywords)
     if made.refused and made.refused.kind is _NotAsked:
         raise NotApplicable(made.refused.text)
+    if not made.refused and never_asked(array):
+        raise NotApplicable(NEVER_ASKS)
     return made
+
+
+NEVER_ASKS = (
+    "the consumer takes an object with `__dlpack__`, and never asks it for a capsule: it reads it "
+    "by another protocol, or keeps it as it is"
+)
+
+
+def never_asked(array: Any) -> bool:
+    """Whether no method of the double was called, nor a function of its C table."""
+    asked = [array.exports, array.calls, array.device_calls]
+    return not any([*asked, getattr(array, "table_calls", 0), getattr(array, "table_borrows", 0)])
 
 
 def numbers(dtype: tuple[int, int, int], elements: list[bytes]) -> list[Any]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from .catalogue import Broken, NotApplicable, TargetError, check, insist
 from .doubles import capsules as caps
+from .drivers import NoFunction
 from .exports import (
     ASKS,
     LAYOUTS,
@@ -26,6 +27,7 @@ from .exports import (
     laid_out_and_filled,
     newest_of,
     on_host,
+    other_driver,
     prepared,
     same_elements,
     view_of,
@@ -531,6 +533,8 @@ def answers(array: Any, **keywords: Any) -> BaseException | None:
     """What `__dlpack__` raises, if anything."""
     try:
         array.__dlpack__(**keywords)
+    except NoFunction as error:
+        raise TargetError(other_driver(error)) from error
     except Exception as error:
         return error
     return None

@@ -312,6 +312,26 @@ def test_a_long_run_tells_how_far_it_is(monkeypatch: Any, capsys: Any) -> None:
     assert lines[0] == f"mine:zeros: 1 of {every} checks" and len(lines) == every
 
 
+def test_a_target_of_another_driver_is_wrong_itself(tmp_path: Path) -> None:
+    """A function of CUDA that ROCm's driver has not was a broken MUST of the producer."""
+    compiler()
+    target = f"--producer={Path(__file__).with_name('device_memory.py')}:on_device"
+    _, told = python_m(
+        tmp_path, "dlshim_testing", target, "--driver=hip6", "--only=^methods", returncode=2
+    )
+    assert "NoFunction: the fake driver hip6 has no function cuCtxSynchronize" in told
+    assert "the target is written for another driver than the one that was named" in told
+
+
+def test_who_never_asks_for_a_capsule_is_told_so_once() -> None:
+    """Each rule said it anew, or blamed a consumer for what it had not read."""
+    report = check_consumer(Consumer(lambda x: x, claims="2025.12"))
+    told = {each.rule for each in report.wrong if "never asks it for a capsule" in each.evidence}
+    assert told == {"takes-any"}, str(report)
+    assert {each.rule for each in report.wrong} <= {"takes-any", "no-methods", "proxies"}
+    assert not report.errors, str(report)
+
+
 def test_a_crash_at_the_import_says_so(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(ABORTS.format(when="0", imported=1))
     told = run(tmp_path, "--dlpack-producer=mine:Aborts", returncode=pytest.ExitCode.USAGE_ERROR)

@@ -27,7 +27,7 @@ from .building import (
     build,
     built,
 )
-from .control import Driver, Entry, Fake, HipDriver, load, load_hip
+from .control import Driver, Entry, Fake, HipDriver, NoFunction, load, load_hip
 
 __all__ = [
     "ALL_LIVE",
@@ -39,6 +39,7 @@ __all__ = [
     "Entry",
     "Fake",
     "HipDriver",
+    "NoFunction",
     "Unavailable",
     "build",
     "built",

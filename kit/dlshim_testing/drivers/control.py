@@ -116,6 +116,10 @@ class Entry:
         return int(failed[1]) if failed else 0
 
 
+class NoFunction(AttributeError):
+    """A function of another vendor, or of another version, was called."""
+
+
 class Fake:
     """What the fakes of all vendors have.  A domain is what owns streams and memory."""
 
@@ -143,7 +147,11 @@ class Fake:
         return hasattr(self.cu, name)
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Call a driver function and raise :class:`DriverError` unless it succeeds."""
+        """Call a driver function and raise :class:`DriverError` unless it succeeds, or
+        :class:`NoFunction` where this driver has none of that name."""
+        if not self.has(name):
+            variant = Path(self.path).parent.name
+            raise NoFunction(f"the fake driver {variant} has no function {name}")
         rc = getattr(self.cu, name)(*arguments)
         if rc:
             raise DriverError(name, rc)
