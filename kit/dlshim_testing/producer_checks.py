@@ -343,6 +343,8 @@ def keeps_a_copy(p: Producer, which: str, ask: str) -> None:
     if wanted is None:
         raise NotApplicable(why)
     view, capsule = held(array, {**COPY, **ASKS[ask]})
+    if view.elements() != wanted:
+        raise NotApplicable("the copy has other elements at once, which another rule judges")
     del array, export
     gc.collect()
     rivals = []
