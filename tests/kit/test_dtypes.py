@@ -37,7 +37,7 @@ def test_a_producer_of_one_dtype_is_judged_by_every_rule() -> None:
     narrowed = check_producer(Producer(Image, claims="2025.12", dtypes=("uint8",)))
     assert narrowed and not narrowed.wrong and not narrowed.errors, str(narrowed)
     judged = {each.rule for each in narrowed.findings if each.status == PASS}
-    special = {"read-only-flag", "read-only-legacy", "copy-writable"}
+    special = {"read-only-flag", "read-only-legacy", "copy-writable", "refusals"}
     assert (
         judged | special == {each.rule for each in every.findings if each.status == PASS} | special
     )
