@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from doubles import child, gil
@@ -29,5 +31,7 @@ def test_T9_pythons_own_allocations_may_fail(protocol):
     out = child.run(RUN.format(protocol=protocol), timeout=300)
     steps, tried, showed = map(int, out.split())
     assert steps >= 35, "every kind of export and every option of each source"
-    # Without the GIL the memory of plans is used again and not allocated.
-    assert showed > (5 if gil.FREE_THREADED else 10) * steps and tried > showed
+    # Without the GIL the memory of plans is used again and not allocated.  From 3.14 on CPython
+    # itself keeps more memory to use again.
+    few = gil.FREE_THREADED or sys.version_info >= (3, 14)
+    assert showed > (5 if few else 10) * steps and tried > showed
