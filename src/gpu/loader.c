@@ -77,8 +77,9 @@ dls_loader_all_mapped(const char *prefix, void **libraries, int room)
 }
 
 void
-dls_loader_watch_forks(void (*DLS_UNUSED(forked))(void))
+dls_loader_watch_forks(void (*forked)(void))
 {
+    (void)forked; /* there are no forks */
 }
 
 #else
