@@ -168,7 +168,7 @@ def try_out(example: ModuleType) -> list[str]:
         assert [*map(float, x)] == [0, 8, 16, 24, 32, 40], (library, x)
     said = refusal(example.scale, array.array("i", [1]), 2.0)
     cure = "numpy.asarray(dlshim.from_dlpack(x), 'float64')"
-    assert said == f"scale(): x has dtype int32, not float64; pass {cure}", said
+    assert said == f"scale(): x has dtype int32, not float64; keep and pass {cure}", said
     said = refusal(example.scale, misaligned(), 2.0)
     assert "memory that is not aligned to 8 bytes" in said, said
     assert "scale(): x is read-only" in refusal(example.scale, memoryview(bytes(8)).cast("d"), 1.0)
