@@ -32,8 +32,8 @@ unsigned dls_running_count(PyObject *obj, dls_running_kind kind);
 unsigned dls_running_begin(PyObject *obj, dls_running_kind kind);
 void dls_running_end(unsigned call); /* DLS_NO_CALL allowed */
 /* In a forked child: the calls of threads that it does not have run no longer.  Its own
- * threads may get the idents of those. */
-void dls_running_fork(void);
+ * threads may get the idents of those.  Its address is taken in another file. */
+DLS_EXTERN void dls_running_fork(void);
 
 /* --- what its author wrote ------------------------------------------------ */
 
