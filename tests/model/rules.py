@@ -146,7 +146,8 @@ class Rules:
             return "legacy_readonly"
         if options.get("order") == "C" and not memory.contiguous:
             return "order"
-        return "align" if memory.address % options.get("align", 1) else ""
+        # No elements lie as they should anywhere.
+        return "align" if memory.count and memory.address % options.get("align", 1) else ""
 
     def _copied(self, memory: Memory, options: dict[str, Any], request: Request) -> Any:
         """Fresh, row-major, marked as a copy, and writable unless the user says otherwise (T8)."""
