@@ -6,6 +6,8 @@
 ``.. dlshim-limits::``      the limits that the matrix command knows
 ``.. dlshim-interop::``     the interop sessions in one table, by interop.csv
 ``.. dlshim-platforms::``   wheels by tools/wheels.toml, built and run by platforms.json
+``.. dlshim-interpreters::`` who ran the core suite, by interpreters.json
+``.. dlshim-threads::``     stress without the GIL, by threads.json
 ``.. dlshim-environments::``  what each of its environments is for
 ``.. dlshim-yardstick::``   dlshim beside pydlpack, by interop.csv
 ``.. dlshim-times::``       nanoseconds of whole exchanges, by the newest times-DATE.json
@@ -562,6 +564,61 @@ class Platforms(Table):
             yield *about, *self.ran(seen)
 
 
+class Interpreters(Table):
+    """The interpreters that have run the core suite, by docs/results/interpreters.json."""
+
+    header = ("CPython", "processor", "extension", "core suite", "date")
+    widths = (22, 12, 30, 24, 12)
+
+    def rows(self) -> Iterable[Row]:
+        file = Path(self.env.srcdir) / "results" / "interpreters.json"
+        for seen in json.loads(file.read_text()).values():
+            version = seen["interpreter"].removeprefix("CPython ")
+            gil = "" if seen["GIL"] == "on" else ", without the GIL"
+            counts = (f"{seen[word]} {word}" for word in ("passed", "failed", "skipped"))
+            extension = f"``{seen['extension']}``, {seen['sha256']}"
+            yield f"{version}{gil}", seen["processor"], extension, ", ".join(counts), seen["date"]
+
+
+class Threads(Table):
+    """The programs of tools/stress.py without the GIL, by docs/results/threads.json."""
+
+    header = ("program", "rounds", "left over", "ThreadSanitizer")
+    widths = (20, 30, 16, 34)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        file = Path(self.env.srcdir) / "results" / "threads.json"
+        told: dict[str, Any] = json.loads(file.read_text())
+        return told
+
+    def rows(self) -> Iterable[Row]:
+        sanitized = self.data.get("tsan", {}).get("programs", {})
+        for name, seen in self.data["stress"]["programs"].items():
+            under = sanitized.get(name)
+            told = f"{under['rounds']} rounds, no report" if under else "not run"
+            yield f"``{name}``", str(seen["rounds"]), str(seen["left"]), told
+
+    def run(self) -> list[nodes.Node]:
+        runs = []
+        for what, word in (("stress", "The rounds"), ("tsan", "Those under ThreadSanitizer")):
+            seen = self.data.get(what)
+            if seen is None:
+                continue
+            runs.append(
+                f"{word} were made on {seen['date']} by {seen['threads']} threads in "
+                f"{seen['seconds']:g} seconds for each program, {seen['interpreter']}, "
+                f"{seen['machine']}, GIL {seen['gil']}."
+            )
+        scaling = self.data["scaling"]
+        runs.append(
+            f"Two threads made {scaling['two threads']} times as many independent exchanges as one "
+            f"({scaling['date']})."
+        )
+        text = "  ".join(runs)
+        return [nodes.paragraph(text, text), *super().run()]
+
+
 class Environments(Table):
     """What the environments of that table are for, by tests/interop/environments.toml."""
 
@@ -759,7 +816,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("dlshim-gpu-read", GpuRead)
     app.add_directive("dlshim-messages", Messages)
     app.add_directive("dlshim-suites", Suites)
-    for each in (Cures, Yardstick, Interop, Environments, Platforms):
+    for each in (Cures, Yardstick, Interop, Environments, Interpreters, Platforms, Threads):
         app.add_directive(f"dlshim-{each.__name__.lower()}", each)
     app.add_directive("dlshim-amendments", Amendments)
     return {"parallel_read_safe": True}
