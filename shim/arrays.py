@@ -405,7 +405,7 @@ def _keep_own(cls: type, name: str, put: dict[str, Any], fill: bool) -> bool:
                 return False
             continue
         if is_ours(value):
-            if OWN.get(name) in vars(base) or INNER in vars(base):
+            if name not in OWN or OWN[name] in vars(base) or INNER in vars(base):
                 break
             continue  # the mixin's, in front of the class that has the author's
         if is_abstract(value):
@@ -844,14 +844,14 @@ def _dtype_cure(x: Any, have: str, wanted: list[str], writes: int, source: str |
     if want is None or source is None:
         return None
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(x, torch.Tensor):
+    if isinstance(x, getattr(torch, "Tensor", ())):
         return f"x.to(torch.{want})"
     if isinstance(x, (bytes, bytearray, memoryview)) and have == "uint8":
         bits = memoryview(x)
         if bits.nbytes % dtype(want).itemsize:
             return None
-        locked = writes and bits.readonly
-        whole = "bytearray(x)" if locked else "x" if bits.c_contiguous else "bytes(x)"
+        fits = bits.c_contiguous and not (writes and bits.readonly)
+        whole = "x" if fits else "bytearray(x)" if writes else "bytes(x)"
         return f"numpy.frombuffer({whole}, '{want}')"
     # MLX's own takes no name.
     if _has(x, "astype") and not type(x).__module__.startswith("mlx"):

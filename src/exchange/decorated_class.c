@@ -130,6 +130,53 @@ dls_running_fork(void)
     }
 }
 
+/* --- the device question (N9) --------------------------------------------- */
+
+/* A thread has asked for the device of this object and may export it next.  The address
+ * is only compared with. */
+typedef struct {
+    PyObject *object;
+    unsigned long thread;
+} question;
+
+/* The last question of each thread.  Where more threads have one than there is room
+ * for, every export from then on counts as one after a question. */
+#ifdef DLS_FREE_THREADED
+enum { QUESTIONS = 1 };
+#else
+enum { QUESTIONS = 64 };
+#endif
+static DLS_PER_THREAD question questions[QUESTIONS];
+DLS_PER_THREAD unsigned dls_question_count;
+
+void
+dls_decorated_note_question(PyObject *obj)
+{
+    unsigned long me = dls_this_thread();
+    unsigned i = 0;
+    while (i < dls_question_count && i < QUESTIONS && questions[i].thread != me) {
+        i++;
+    }
+    if (i < QUESTIONS) {
+        questions[i] = (question){obj, me};
+    }
+    dls_question_count += i == dls_question_count;
+}
+
+bool
+dls_decorated_use_question(PyObject *obj)
+{
+    bool used = dls_question_count > QUESTIONS;
+    unsigned long me = dls_this_thread();
+    for (unsigned i = 0; i < dls_question_count && !used; i++) {
+        if (questions[i].object == obj && questions[i].thread == me) {
+            questions[i] = questions[--dls_question_count];
+            used = true;
+        }
+    }
+    return used;
+}
+
 /* --- what its author wrote ------------------------------------------------ */
 
 static inline bool
@@ -201,6 +248,7 @@ dls_decorated_begin(dls_state *state, PyObject *obj, dls_plan **plan)
     if (!ours->is_decorated || !dls_object_has_our_method(state, obj)) {
         return DLS_NO_CALL;
     }
+    dls_decorated_was_asked(obj); /* by dlshim, whose export does not come by ours */
     dls_plan *authored = dls_decorated_plan(state, obj, false);
     if (authored != NULL && authored->inner != NULL) {
         dls_plan_drop(authored); /* a base class has one: our method exports it */

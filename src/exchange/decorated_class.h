@@ -35,6 +35,22 @@ void dls_running_end(unsigned call); /* DLS_NO_CALL allowed */
  * threads may get the idents of those.  Its address is taken in another file. */
 DLS_EXTERN void dls_running_fork(void);
 
+/* --- the device question (N9) --------------------------------------------- */
+
+/* This thread asks our __dlpack_device__ of the object, and may export it next. */
+void dls_decorated_note_question(PyObject *obj);
+
+/* An export begins: did this thread ask for the device before?  The question is used
+ * up.
+ */
+DLS_EXTERN DLS_PER_THREAD unsigned dls_question_count;
+bool dls_decorated_use_question(PyObject *obj);
+static inline bool
+dls_decorated_was_asked(PyObject *obj)
+{
+    return dls_question_count != 0 && dls_decorated_use_question(obj);
+}
+
 /* --- what its author wrote ------------------------------------------------ */
 
 /* The plan of what the author wrote and does not run yet, with a new count; device: the

@@ -162,10 +162,10 @@ int
 dls_exchange_prepare(dls_exchange *x)
 {
     if ((Py_TYPE(x->source) != x->plan->type && meet_anew(x) < 0)
-        || (wants_author(x) && ask_author(x) < 0)) {
+        || (wants_detach(x) && detach_source(x) < 0)) {
         return -1;
     }
-    return wants_detach(x) ? detach_source(x) : 0;
+    return wants_author(x) ? ask_author(x) : 0; /* of what was detached */
 }
 
 /* --- what the export holds ------------------------------------------------ */

@@ -148,7 +148,10 @@ subject_begin(dls_state *state, PyObject *obj, dls_options *options, subject *s,
     if (subject_init(state, obj, options, s) < 0) {
         return -1;
     }
-    *running = dls_decorated_begin(state, s->source, &s->plan);
+    /* With detach= another object may be exported: export/export begins then. */
+    *running = dls_option_given(s->options, DLS_OPTION_detach)
+                   ? DLS_NO_CALL
+                   : dls_decorated_begin(state, s->source, &s->plan);
     if (s->plan == NULL) {
         subject_clear(s);
         return -1;

@@ -13,54 +13,6 @@
 #include "python/errors.h"
 #include "python/in_python.h"
 
-/* --- the device question (N9) --------------------------------------------- */
-
-/* A thread has asked for the device of this object and may export it next.  The address
- * is only compared with. */
-typedef struct {
-    PyObject *object;
-    unsigned long thread;
-} question;
-
-/* The last question of each thread.  Where more threads have one than there is room
- * for, every export from then on counts as one after a question. */
-#ifdef DLS_FREE_THREADED
-enum { QUESTIONS = 1 };
-#else
-enum { QUESTIONS = 64 };
-#endif
-static DLS_PER_THREAD question questions[QUESTIONS];
-static DLS_PER_THREAD unsigned question_count;
-
-static void
-note_question(PyObject *obj)
-{
-    unsigned long me = dls_this_thread();
-    unsigned i = 0;
-    while (i < question_count && i < QUESTIONS && questions[i].thread != me) {
-        i++;
-    }
-    if (i < QUESTIONS) {
-        questions[i] = (question){obj, me};
-    }
-    question_count += i == question_count;
-}
-
-/* An export begins: did this thread ask for the device just before? */
-static inline bool
-use_question(PyObject *obj)
-{
-    bool used = question_count > QUESTIONS;
-    unsigned long me = question_count != 0 ? dls_this_thread() : 0;
-    for (unsigned i = 0; i < question_count && !used; i++) {
-        if (questions[i].object == obj && questions[i].thread == me) {
-            questions[i] = questions[--question_count];
-            used = true;
-        }
-    }
-    return used;
-}
-
 /* --- calls ---------------------------------------------------------------- */
 
 /* A Producer of an inner array; NULL with an exception. */
@@ -259,7 +211,7 @@ PyObject *
 dls_class_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     PyObject *type, *capsule = NULL;
-    call_arguments call = {args, n, kwnames, use_question(self)};
+    call_arguments call = {args, n, kwnames, dls_decorated_was_asked(self)};
     dls_state *state = hold_state(&type);
     if (state == NULL) {
         return NULL;
@@ -290,7 +242,7 @@ class_dlpack_device(PyObject *self, PyObject *ignored)
         device = dls_producer_dlpack_device(call.producer, ignored);
     }
     dls_class_leave(&call);
-    note_question(self);
+    dls_decorated_note_question(self);
     return device;
 }
 

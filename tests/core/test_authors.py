@@ -317,6 +317,46 @@ def test_options_reach_what_the_author_wrote(ask):
         assert imported.view.flags & caps.READ_ONLY
 
 
+def test_detach_gives_the_object_itself():
+    """The author's method was taken for one that runs already, and nothing was left to ask."""
+
+    class Grows(P2):
+        def detach(self):
+            return self
+
+    x = of(Grows)()
+    for options in ({}, {"order": "C"}):
+        wrapped = dlshim.upgrade(x, detach=True, **options)
+        assert wrapped.__dlpack_device__() == (1, 0)
+        with versioned(wrapped) as imported:
+            assert imported.values() == x.values()
+        assert dlshim.from_dlpack(x, detach=True, **options).shape == x.shape
+
+
+def test_dlshim_s_own_question_is_no_consumer_s():
+    """It was left over, and the next consumer was refused negative strides once."""
+    x = of(P2)(**backwards())
+    for ask in (lambda y: y.__dlpack_device__(), lambda y: y.__dlpack__(max_version=(1, 0))):
+        ask(dlshim.upgrade(x, order="C"))
+        dlshim.upgrade(x, order="C").__dlpack__()
+        x.__dlpack__()
+
+
+def test_an_array_method_behind_a_decorated_base_stays():
+    @dlshim.producer(array=True)
+    class Base(P2):
+        pass
+
+    class Other:
+        def __array__(self, dtype=None, copy=None):
+            raise NotImplementedError
+
+    class Both(Base, Other):
+        pass
+
+    assert dlshim.producer(array=True)(Both) is Both
+
+
 def test_a_class_that_forwards_by_getattr_alone_is_refused():
     """It worked bare, and no more when it was changed: our method hid the inner one."""
 
