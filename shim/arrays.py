@@ -449,7 +449,8 @@ def _for_subclasses(cls: type, own: Any) -> Any:
     return made
 
 
-# Another thread must not see half of it. In a forked child no other thread gives the lock back.
+# No thread may see a class half changed. A fork waits until no class is being changed: in the child
+# nobody else would give the lock back.
 _changing = RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(

@@ -60,7 +60,7 @@ enum { DLSHIM_COPY_IF_NEEDED = 0, DLSHIM_COPY_NEVER = 1, DLSHIM_COPY_ALWAYS = 2 
 /* What you want.  `dlshim_request want = DLSHIM_REQUEST_INIT;` is host memory of any dtype, rank
  * and strides (negative ones too), which you only read.  It is read during the call alone. */
 typedef struct {
-    size_t size;      /* by DLSHIM_REQUEST_INIT; 0 is refused */
+    size_t size;      /* DLSHIM_REQUEST_INIT writes it; 0 is refused */
     const char *name; /* what errors call the object: "blur(): image"; NULL: its type */
     const dlshim_dtype *dtypes; /* those that you take ... */
     size_t dtype_count;         /* ... and how many; 0: all */
@@ -154,7 +154,7 @@ dlshim_import(PyObject *obj, const dlshim_request *request,
     return table ? table->import_tensor(obj, request, tensor) : -1;
 }
 
-/* Any tensor that is yours, or NULL; on any thread. */
+/* Give back a tensor that is yours, on any thread; NULL is allowed. */
 static inline void
 dlshim_release(struct DLManagedTensorVersioned *tensor)
 {
@@ -172,7 +172,7 @@ dlshim_release(struct DLManagedTensorVersioned *tensor)
 }
 
 /* The memory of obj until dlshim_borrow_end, which after a failure does nothing.  Keep obj
- * meanwhile, and let nobody resize it: to release the GIL, import. */
+ * meanwhile, and let nobody resize it: where you release the GIL, use dlshim_import. */
 static inline int
 dlshim_borrow(PyObject *obj, const dlshim_request *request, dlshim_view *view)
 {
@@ -190,8 +190,8 @@ dlshim_borrow_end(dlshim_view *view)
 }
 
 /* A new dlshim.Tensor, which speaks every protocol and owns what you passed: the deleter is called
- * once, on any thread, with or without the GIL.  NULL with an exception: all stays yours.  stream NULL:
- * DLSHIM_STREAM_DEFAULT. */
+ * once, on any thread, with or without the GIL.  NULL with an exception: all stays yours.
+ * stream NULL: DLSHIM_STREAM_DEFAULT. */
 static inline PyObject *
 dlshim_export(struct DLManagedTensorVersioned *tensor, const dlshim_stream *stream)
 {

@@ -1,6 +1,6 @@
-/* Says how an object of a class that dlshim.producer changed is asked, what runs
- * already, and why its inner array failed.  Called by module/functions and
- * module/producer_class.  Tests: tests/core/test_authors.py. */
+/* Says how an object of a decorated class is asked, what runs already, who has asked
+ * for its device, and why its inner array failed.  Called by export/export,
+ * module/functions and module/producer_class.  Tests: tests/core/test_authors.py. */
 #include "exchange/decorated_class.h"
 
 #include <assert.h>
@@ -132,21 +132,7 @@ dls_running_fork(void)
 
 /* --- the device question (N9) --------------------------------------------- */
 
-/* A thread has asked for the device of this object and may export it next.  The address
- * is only compared with. */
-typedef struct {
-    PyObject *object;
-    unsigned long thread;
-} question;
-
-/* The last question of each thread.  Where more threads have one than there is room
- * for, every export from then on counts as one after a question. */
-#ifdef DLS_FREE_THREADED
-enum { QUESTIONS = 1 };
-#else
-enum { QUESTIONS = 64 };
-#endif
-static DLS_PER_THREAD question questions[QUESTIONS];
+DLS_PER_THREAD dls_question dls_questions[DLS_QUESTIONS];
 DLS_PER_THREAD unsigned dls_question_count;
 
 void
@@ -154,27 +140,14 @@ dls_decorated_note_question(PyObject *obj)
 {
     unsigned long me = dls_this_thread();
     unsigned i = 0;
-    while (i < dls_question_count && i < QUESTIONS && questions[i].thread != me) {
+    while (i < dls_question_count && i < DLS_QUESTIONS
+           && dls_questions[i].thread != me) {
         i++;
     }
-    if (i < QUESTIONS) {
-        questions[i] = (question){obj, me};
+    if (i < DLS_QUESTIONS) {
+        dls_questions[i] = (dls_question){obj, me};
     }
     dls_question_count += i == dls_question_count;
-}
-
-bool
-dls_decorated_use_question(PyObject *obj)
-{
-    bool used = dls_question_count > QUESTIONS;
-    unsigned long me = dls_this_thread();
-    for (unsigned i = 0; i < dls_question_count && !used; i++) {
-        if (questions[i].object == obj && questions[i].thread == me) {
-            questions[i] = questions[--dls_question_count];
-            used = true;
-        }
-    }
-    return used;
 }
 
 /* --- what its author wrote ------------------------------------------------ */

@@ -6,6 +6,7 @@
 
 #include <limits.h>
 
+#include "exchange/device_question.h"
 #include "exchange/plan.h"
 
 /* Is the object's __dlpack__ the one that dlshim.producer puts on classes?  It may be
@@ -37,18 +38,40 @@ DLS_EXTERN void dls_running_fork(void);
 
 /* --- the device question (N9) --------------------------------------------- */
 
+/* A thread has asked for the device of this object and may export it next.  The address
+ * is only compared with. */
+typedef struct {
+    PyObject *object;
+    unsigned long thread;
+} dls_question;
+
+/* The last question of each thread.  Where more threads have one than there is room
+ * for, every export from then on counts as one after a question. */
+#ifdef DLS_FREE_THREADED
+enum { DLS_QUESTIONS = 1 };
+#else
+enum { DLS_QUESTIONS = 64 };
+#endif
+DLS_EXTERN DLS_PER_THREAD dls_question dls_questions[DLS_QUESTIONS];
+DLS_EXTERN DLS_PER_THREAD unsigned dls_question_count;
+
 /* This thread asks our __dlpack_device__ of the object, and may export it next. */
 void dls_decorated_note_question(PyObject *obj);
 
-/* An export begins: did this thread ask for the device before?  The question is used
- * up.
- */
-DLS_EXTERN DLS_PER_THREAD unsigned dls_question_count;
-bool dls_decorated_use_question(PyObject *obj);
+/* An export begins: did this thread ask for the device before?  That uses the question
+ * up. */
 static inline bool
 dls_decorated_was_asked(PyObject *obj)
 {
-    return dls_question_count != 0 && dls_decorated_use_question(obj);
+    bool asked = dls_question_count > DLS_QUESTIONS;
+    unsigned long me = dls_question_count != 0 ? dls_this_thread() : 0;
+    for (unsigned i = 0; i < dls_question_count && !asked; i++) {
+        if (dls_questions[i].object == obj && dls_questions[i].thread == me) {
+            dls_questions[i] = dls_questions[--dls_question_count];
+            asked = true;
+        }
+    }
+    return asked;
 }
 
 /* --- what its author wrote ------------------------------------------------ */

@@ -26,8 +26,7 @@ typedef struct {
 #define DLS_ASKED_NONE (1u << DLS_KW_COUNT)        /* at least one is None */
 #define DLS_ASKED_1_0 (1u << (DLS_KW_COUNT + 1))   /* max_version is (n, 0) */
 #define DLS_ASKED_PLACE (1u << (DLS_KW_COUNT + 2)) /* dl_device is not None */
-/* max_version is the tuple that dlshim itself passes: an exchange around this one asks
- */
+/* max_version is the tuple that dlshim itself passes: another exchange asks. */
 #define DLS_ASKED_OURS (1u << (DLS_KW_COUNT + 3))
 
 /* The consumer's request; after dls_request_options, with the options in it. */

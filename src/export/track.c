@@ -1,5 +1,6 @@
 /* Tells Python what was made, and notes the end of structs in deleters, which any
- * thread may run.  Called by export.c.  Tests: tests/core/test_tracking.py. */
+ * thread may run.  Called by export.c, by_value.c, module.c and test_hooks.c.  Tests:
+ * tests/core/test_tracking.py. */
 #include "export/track.h"
 
 #include "acquire/learned.h"

@@ -133,7 +133,8 @@ read_request(PyObject *obj, const dlshim_request *given)
     const dlshim_request *request = given != NULL ? given : &defaults;
     /* Zeros in the place of DLSHIM_REQUEST_INIT would ask for nothing. */
     if (request->size < sizeof *request || request->size > LARGEST_REQUEST) {
-        refuse_value("dlshim_request.size", (int64_t)request->size);
+        refuse_value("dlshim_request.size (which DLSHIM_REQUEST_INIT writes)",
+                     (int64_t)request->size);
         return NULL;
     }
     for (size_t i = sizeof *request; i < request->size; i++) {
