@@ -11,6 +11,7 @@ wheel), CFLAGS takes over optimisation and debug flags (sanitizers, profilers).
 """
 
 import ast
+import inspect
 import io
 import os
 import re
@@ -163,12 +164,6 @@ with open("shim/__init__.py", encoding="utf-8") as package:
         "Protocol",
         "Tracking",
     ]
-#: What some call gives by its name.
-KEYWORDS = {"self", "cls"}
-for path in glob("shim/*.py"):
-    with open(path, encoding="utf-8") as module:
-        nodes = ast.walk(ast.parse(module.read()))
-    KEYWORDS |= {node.arg for node in nodes if isinstance(node, ast.keyword)}
 #: They have a Report of their own.
 COMMANDS = ("__main__", "exchanges")
 
@@ -256,21 +251,19 @@ def without_remarks(text, module):
 
 
 def shorten_names(function):
-    """Calls each variable by the first of its letters that is free, if the byte code stays the
-    same; so the parameters of private functions.  Functions and modules keep their names."""
+    """Calls each variable that the function sets by the first of its letters that is free, if the
+    byte code stays the same.  Parameters, functions and modules keep their names."""
     nodes = list(ast.walk(function))
     if any(isinstance(node, (ast.ClassDef, ast.Global, ast.Nonlocal)) for node in nodes):
         return
-    given = function.args.args if re.match("_[^_]", function.name) else []
-    given = {each.arg for each in given} - KEYWORDS
-    others = {node.arg for node in nodes if isinstance(node, ast.arg)} - given
+    others = {node.arg for node in nodes if isinstance(node, ast.arg)}
     others |= {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
     others |= {node.asname or node.name for node in nodes if isinstance(node, ast.alias)}
     names = [node for node in nodes if isinstance(node, ast.Name)]
     often = Counter(node.id for node in names)
     own = {node.id for node in names if isinstance(node.ctx, ast.Store)}
     own |= {node.name for node in nodes if isinstance(node, ast.ExceptHandler) and node.name}
-    own = sorted((own | given) - others, key=lambda name: (-often[name], name))
+    own = sorted(own - others, key=lambda name: (-often[name], name))
     before = compile(ast.unparse(function), "", "exec")
     # Names that inner functions share are sorted, and their order is in the byte code.
     for kept in (set(), shared(before)):
@@ -296,8 +289,6 @@ def rename(nodes, names):
             node.id = names.get(node.id, node.id)
         elif isinstance(node, ast.ExceptHandler):
             node.name = names.get(node.name, node.name)
-        elif isinstance(node, ast.arg):
-            node.arg = names.get(node.arg, node.arg)
 
 
 def inner(code):
@@ -310,9 +301,11 @@ def shared(code):
 
 def deeds(code):
     """What code does, whatever it calls its own variables."""
-    inside = [deeds(each) if hasattr(each, "co_code") else repr(each) for each in code.co_consts]
-    given = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
-    return code.co_name, given, code.co_code, code.co_names, inside
+    given = code.co_argcount + code.co_kwonlyargcount
+    given += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    consts = [deeds(each) if hasattr(each, "co_code") else repr(each) for each in code.co_consts]
+    told = code.co_varnames[:given], code.co_name, code.co_flags, code.co_names, consts
+    return code.co_code, *told
 
 
 def printed(tree):

@@ -87,38 +87,30 @@ class Bare(ast.NodeTransformer):
 
 
 def without_names(function: ast.FunctionDef) -> None:
-    """Numbers variables and parameters of private functions, which have shorter names (setup.py).
-
-    A parameter that some call gives by its name keeps it, as a function and a module do.
-    """
+    """Numbers what a function sets: variables have shorter names (setup.py)."""
     nodes = list(ast.walk(function))
-    args = [node for node in nodes if isinstance(node, ast.arg)]
-    private = function.name.startswith("_") and not function.name.startswith("__")
-    mine = [node for node in function.args.args if private and node.arg not in ("self", "cls")]
-    given = set(map(id, mine))
-    kept = {node.arg for node in args if id(node) not in given}
+    kept = {node.arg for node in nodes if isinstance(node, ast.arg)}
     kept |= {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
     kept |= {node.asname or node.name for node in nodes if isinstance(node, ast.alias)}
     names = [node for node in nodes if isinstance(node, ast.Name)]
     caught = [node for node in nodes if isinstance(node, ast.ExceptHandler) and node.name]
     own = {node.id for node in names if isinstance(node.ctx, ast.Store)}
-    own |= {str(node.name) for node in caught} | {node.arg for node in args if id(node) in given}
-    first = dict.fromkeys(node.id for node in names)
-    number = {name: f"{at}th" for at, name in enumerate(first) if name in own - kept}
+    own |= {str(node.name) for node in caught}
+    number = {name: f"{at}th" for at, name in enumerate(dict.fromkeys(node.id for node in names))}
     for node in names:
-        node.id = number.get(node.id, node.id)
+        if node.id in own - kept:
+            node.id = number[node.id]
     for node in caught:
         node.name = number.get(str(node.name), "")
-    for node in args:
-        node.arg = number.get(node.arg, "" if id(node) in given else node.arg)
 
 
 def code(text: str) -> str:
     """Every node of the code but types, docstrings and the names of variables in functions."""
     tree = Bare().visit(ast.parse(text))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
-            without_names(node)
+    for node in tree.body:
+        for each in (node, *getattr(node, "body", ())):
+            if isinstance(each, ast.FunctionDef):
+                without_names(each)
     for node in ast.walk(tree):
         if not isinstance(node, DOCUMENTED):
             continue
