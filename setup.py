@@ -165,7 +165,7 @@ with open("shim/__init__.py", encoding="utf-8") as package:
         "Tracking",
     ]
 #: They have a Report of their own.
-COMMANDS = ("__main__", "exchanges")
+COMMANDS = ("commands", "exchanges")
 
 
 #: Releases are built with the floor.  From 3.12 on, ast.unparse writes f-strings that older

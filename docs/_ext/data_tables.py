@@ -43,7 +43,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from dlshim import _core
 from dlshim import known as table
-from dlshim.__main__ import MESSAGES, Message
+from dlshim.commands import MESSAGES, Message
 
 Row = tuple[str, ...]
 
@@ -685,7 +685,7 @@ class Times(Table):
 
 
 class Messages(SphinxDirective):
-    """Rows of shim/__main__.py with the examples of tests/interop/messages.toml."""
+    """Rows of shim/commands.py with the examples of tests/interop/messages.toml."""
 
     required_arguments = 2
     longest = 150

@@ -396,7 +396,7 @@ def test_host_memory_takes_any_stream_and_forwards_none(stream: object) -> None:
 
 # --- the command ---------------------------------------------------------------------------------
 
-COMMAND = "import sys; from dlshim.__main__ import main; sys.exit(main({arguments!r}))"
+COMMAND = "import sys; from dlshim.commands import main; sys.exit(main({arguments!r}))"
 
 
 def shown(value: str, cell: tuple[str, str] | str) -> str:

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from dlshim import __main__ as commands
-from dlshim import exchanges
+from dlshim import commands, exchanges
 from dlshim.known import installed_versions
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from dlshim.__main__ import MESSAGES, find
+from dlshim.commands import MESSAGES, find
 from replays.running import missing
 
 if sys.version_info >= (3, 11):

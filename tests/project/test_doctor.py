@@ -14,8 +14,7 @@ import pytest
 from project.test_matrix import NEW, NO_RICH, OLD, command
 from project.tree import ROOT, SRC, absent, read_toml
 
-from dlshim import __main__ as commands
-from dlshim import known
+from dlshim import commands, known
 
 #: Beside each row of the table stands where it is from.
 SOURCES = re.findall(
@@ -134,7 +133,7 @@ def test_help_states_the_exit_status() -> None:
 
 def test_no_array_library_is_imported_and_no_driver_is_opened() -> None:
     code = (
-        "import sys; from dlshim import _core; from dlshim.__main__ import main\n"
+        "import sys; from dlshim import _core; from dlshim.commands import main\n"
         "main(['doctor', '--json'])\n"
         "loaded = {name.partition('.')[0] for name in sys.modules}\n"
         "assert not loaded & {'numpy', 'torch', 'jax', 'pyarrow', 'tvm_ffi'}, loaded\n"

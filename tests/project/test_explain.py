@@ -12,8 +12,8 @@ import pytest
 from project.test_matrix import NO_RICH, command, environment
 from project.tree import ROOT, SRC, read_toml, without_comments
 
-from dlshim import __main__ as commands
-from dlshim.__main__ import MESSAGES, Message
+from dlshim import commands
+from dlshim.commands import MESSAGES, Message
 
 SAMPLES = read_toml(ROOT / "tests" / "interop" / "messages.toml")
 EXAMPLES: list[dict[str, Any]] = SAMPLES["message"]
@@ -165,7 +165,7 @@ def test_it_reads_standard_input_and_tells_three_at_most() -> None:
 
 def test_no_array_library_is_imported() -> None:
     code = (
-        "import sys; from dlshim.__main__ import main\n"
+        "import sys; from dlshim.commands import main\n"
         "main(['explain', 'received an invalid capsule'])\n"
         "loaded = {name.partition('.')[0] for name in sys.modules}\n"
         "assert not loaded & {'numpy', 'torch', 'jax', 'pyarrow', 'tvm_ffi', 'ctypes'}, loaded\n"

@@ -18,8 +18,7 @@ import pytest
 from project.tree import ROOT, absent
 
 import dlshim
-from dlshim import __main__ as commands
-from dlshim import exchanges, known
+from dlshim import commands, exchanges, known
 
 #: What changes how Python or rich writes; the tests hold whatever the machine has set.
 WRITING = ("COLUMNS", "LINES", "TERM", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE")
