@@ -30,6 +30,7 @@ from doubles import child, gil
 from doubles.asking import ASKINGS, bare, counting, tells, versioned, walk
 from doubles.older import InterfaceOnly, StructOnly
 from doubles.producers import EDITIONS, P1, P2, P1aNoDevice, fresh
+from doubles.threads import together
 
 SIX = [0, 1, 2, 3, 4, 5]
 BOTH = pytest.mark.parametrize("ask", ASKINGS.values(), ids=ASKINGS.keys())
@@ -901,29 +902,14 @@ def test_methods_for_other_objects_run_meanwhile():
 
 def test_one_class_is_decorated_in_several_threads():
     """Each sees it whole, as it was or as it becomes."""
-    failures = []
+    for _ in range(150):
+        cls = fresh(P2)
 
-    def work(cls, start):
-        start.wait()
-        try:
+        def work(cls=cls):
             dlshim.producer(cls)
             assert memory_of(cls()) == [[0, 1, 2], [3, 4, 5]]
-        except BaseException as failure:
-            failures.append(failure)
 
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        for _ in range(150):
-            cls, start = fresh(P2), threading.Barrier(4)
-            threads = [threading.Thread(target=work, args=(cls, start)) for _ in range(4)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-    finally:
-        sys.setswitchinterval(before)
-    assert not failures, failures[0]
+        together(work, threads=4, rounds=1, interval=1e-6)
 
 
 def test_two_threads_in_the_own_method_of_one_object():

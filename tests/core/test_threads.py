@@ -14,37 +14,7 @@ from doubles import scenarios
 from doubles.asking import ASKINGS, bare, live, versioned
 from doubles.older import InterfaceOnly
 from doubles.producers import EDITIONS, P1, P2, P1b, Strict, fresh
-
-THREADS, ROUNDS = 6, 60
-
-
-def together(*works, rounds=ROUNDS):
-    """Run the functions in threads that start at once; raise what any of them raised."""
-    failures, start = [], threading.Barrier(THREADS)
-
-    def run(work):
-        try:
-            start.wait(60)
-            for _ in range(rounds):
-                work()
-        except BaseException as failure:
-            failures.append(failure)
-            start.abort()
-
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        threads = [
-            threading.Thread(target=run, args=(works[k % len(works)],)) for k in range(THREADS)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
-    if failures:
-        raise failures[0]
+from doubles.threads import THREADS, together
 
 
 @pytest.fixture(autouse=True)
