@@ -298,14 +298,14 @@ _lingering: list[Any] = []
 
 
 def lingering(capsule: Any) -> Any:
-    """The same capsule, which stays until the next one."""
+    """Keep this capsule until the next one is given, and return it."""
     _lingering[:] = [capsule] if linger else []
     return capsule
 
 
 @contextmanager
 def without_lingering() -> Iterator[None]:
-    """For who looks at what goes when."""
+    """For code that looks at when a capsule goes."""
     global linger
     before, linger = linger, False
     _lingering.clear()
