@@ -20,7 +20,7 @@
 #include "python/in_python.h"
 
 #define NAME "_c_api_v1"
-/* In bytes; a request that says more was never written. */
+/* In bytes.  A request that says it is larger has no size at all: it was not begun. */
 #define LARGEST_REQUEST 1024
 
 static_assert(sizeof(dlshim_array) == sizeof(dl_tensor)
@@ -120,9 +120,9 @@ refuse_null(void)
     return -1;
 }
 
-/* The request, or the defaults where none is given.  Members that are appended to this
- * file's dlshim.h later must be zero.  NULL with ValueError, or with RuntimeError;
- * SystemError where obj is NULL. */
+/* The request, or the defaults where none is given.  Members that a newer dlshim.h has
+ * must be zero.  Who appends a member here must go on reading requests of today's size.
+ * NULL with ValueError, or with RuntimeError; SystemError where obj is NULL. */
 static const dlshim_request *
 read_request(PyObject *obj, const dlshim_request *given)
 {
@@ -131,7 +131,7 @@ read_request(PyObject *obj, const dlshim_request *given)
         return NULL;
     }
     const dlshim_request *request = given != NULL ? given : &defaults;
-    /* Zeros in the place of DLSHIM_REQUEST_INIT would ask for nothing. */
+    /* A request of zeros would be taken for one that takes everything. */
     if (request->size < sizeof *request || request->size > LARGEST_REQUEST) {
         refuse_value("dlshim_request.size (which DLSHIM_REQUEST_INIT writes)",
                      (int64_t)request->size);
