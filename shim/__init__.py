@@ -23,7 +23,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import EllipsisType
 
-    from .arrays import ProducerMixin, dtype, producer
+    from .arrays import dtype
+    from .decorator import ProducerMixin, producer
     from .enums import DLDataTypeCode, DLDeviceType
     from .known import Live, Outcome, Report, Verdict, inspect, live, stats, track
 
@@ -68,14 +69,14 @@ _LAZY = {
     "DLDeviceType": "enums",
     "Live": "known",
     "Outcome": "known",
-    "ProducerMixin": "arrays",
+    "ProducerMixin": "decorator",
     "Report": "known",
     "Verdict": "known",
     "_rebuild": "arrays",
     "dtype": "arrays",
     "inspect": "known",
     "live": "known",
-    "producer": "arrays",
+    "producer": "decorator",
     "stats": "known",
     "track": "known",
 }

@@ -190,7 +190,7 @@ void dls_plan_leave_host(dls_plan *plan, bool forget_forms);
  * raised. */
 dls_plan *dls_plan_new(dls_state *state, PyObject *obj);
 /* What the author of a class that dlshim.producer changed wrote: `authored` in
- * shim/arrays.py.  dlpack, device: each NULL or None, the name of a method, or a
+ * shim/decorator.py.  dlpack, device: each NULL or None, the name of a method, or a
  * function.  The members are borrowed from `owner`. */
 typedef struct {
     PyObject *owner; /* strong */

@@ -1,6 +1,6 @@
 /* What dlshim.producer puts on a decorated class: __dlpack__, __dlpack_device__ and
- * __array__ in C, and the C table (shim/arrays.py does the rest).  __dlpack__ is hot.
- * Tests: tests/core/test_authors.py. */
+ * __array__ in C, and the C table (shim/decorator.py does the rest).  __dlpack__ is
+ * hot. Tests: tests/core/test_authors.py. */
 #include "module/producer_class.h"
 
 #include "abi/dlpack_abi.h"

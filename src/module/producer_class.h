@@ -31,5 +31,5 @@ void dls_class_leave(dls_class_call *call);
 DLS_EXTERN PyObject *dls_class_dlpack(PyObject *self, PyObject *const *args,
                                       Py_ssize_t n, PyObject *kwnames);
 
-/* For shim/arrays.py: _class_attributes(). */
+/* For shim/decorator.py: _class_attributes(). */
 DLS_EXTERN PyMethodDef dls_class_functions[]; /* ends with {NULL} */

@@ -26,7 +26,7 @@ rewritten = pytest.mark.skipif(
     not is_rewritten(), reason="CPython 3.12 or newer built it, and left the files as they are"
 )
 
-SHOWN = ("__init__.py", "arrays.py", "enums.py", "known.py")
+SHOWN = ("__init__.py", "arrays.py", "decorator.py", "enums.py", "known.py")
 #: What users see: what the package lists, what `inspect` gives and what `track` gives.
 NAMES = {*dlshim.__all__, "Protocol", "Tracking"}
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
