@@ -366,7 +366,7 @@ def test_device_memory_that_is_to_be_written_on_the_host_is_kept(ext):
     assert str(raised.value).endswith(f"lies on device (2, 0), not on the host; {says}")
 
 
-def test_no_elements_lie_as_they_should_anywhere(ext):
+def test_an_array_without_elements_is_aligned_at_any_address(ext):
     """An empty array of doubles was refused, because its address is no multiple of 8."""
     memory = caps.filled((16,), "uint8", (1,), 0)
     x = P2((0, 3), "uint8", start=1, memory=memory)

@@ -146,7 +146,7 @@ class Rules:
             return "legacy_readonly"
         if options.get("order") == "C" and not memory.contiguous:
             return "order"
-        # No elements lie as they should anywhere.
+        # An array without elements is aligned at any address.
         return "align" if memory.count and memory.address % options.get("align", 1) else ""
 
     def _copied(self, memory: Memory, options: dict[str, Any], request: Request) -> Any:
