@@ -3,7 +3,7 @@
     nox -l                      what there is
     nox -s core-3.12            the core suite on one interpreter
     nox -s interop-torch28      the interop suite beside one set of real libraries
-    nox -t ci                   what runs on every change (.ci/run)
+    nox -t ci                   what runs on every change (.ci/run: ci-wheel beside ci-source)
 
 One wheel is built per run and the same file is installed everywhere; DLSHIM_WHEEL=FILE takes one
 that exists. The environments of the interop suite are data: tests/interop/environments.toml.
@@ -36,7 +36,10 @@ PYTHONS = ["3.10", "3.11", "3.12", "3.13"]
 NEWER = ["3.14", "3.15"]  # where Debian's unstable suite has them
 MAIN = "3.11"  # for everything that needs one interpreter only
 NEWCOMER = "3.12"  # what the README's commands are run with
-CI = ["ci"]
+# What runs on every change, in two halves of the same length for two cores: what installs the one
+# wheel, and what builds from the source, or needs nothing built.
+WITH_WHEEL = ["ci", "ci-wheel"]
+FROM_SOURCE = ["ci", "ci-source"]
 
 nox.needs_version = ">=2025.5.1"
 nox.options.error_on_missing_interpreters = True
@@ -95,7 +98,7 @@ def install(s: nox.Session, *packages: str, extra: str = "", options: tuple[str,
     s.install("--force-reinstall", "--no-deps", str(wheel), silent=True)
 
 
-@session("build", FLOOR, tags=CI)
+@session("build", FLOOR, tags=WITH_WHEEL)
 def build(s: nox.Session) -> None:
     """One wheel, compiled from the source distribution with the headers of the floor."""
     if not os.environ.get("DLSHIM_WHEEL"):
@@ -135,7 +138,7 @@ def wheels_test(s: nox.Session) -> None:
 SELECTION = ["tests/core/test_capsule_life.py", "tests/core/test_consumers.py"]
 
 
-@session("emulated", FLOOR, tags=CI)
+@session("emulated", FLOOR, tags=FROM_SOURCE)
 def emulated(s: nox.Session) -> None:
     """The wheels for aarch64 and riscv64 with a selection of the core suite, under QEMU (needs
     what wheels-test needs, and Linux 6.7)."""
@@ -180,7 +183,7 @@ def release(s: nox.Session) -> None:
         s.run("cibuildwheel", *options)
 
 
-@session("audit", tags=CI, requires=["build"])
+@session("audit", tags=WITH_WHEEL, requires=["build"])
 def audit(s: nox.Session) -> None:
     """Nothing but the stable ABI of the floor is used."""
     s.install("abi3audit")
@@ -199,14 +202,14 @@ def pytest(
     s.run("python", "-m", "pytest", f"--junitxml={file}", *args, *s.posargs, env=env)
 
 
-@session("suite", tags=CI, requires=["build"])
+@session("suite", tags=WITH_WHEEL, requires=["build"])
 def suite(s: nox.Session) -> None:
     """What a newcomer runs: the core suite and the tests about the project, on Python 3.11."""
     install(s, extra="test")
     pytest(s)
 
 
-@session("kit", tags=CI, requires=["build"])
+@session("kit", tags=WITH_WHEEL, requires=["build"])
 def kit(s: nox.Session) -> None:
     """The conformance kit as library authors install it, on NumPy and on dlshim itself."""
     install(s, "pytest>=9", "hypothesis", "numpy", "setuptools>=77")
@@ -241,14 +244,14 @@ def kit_numpy(s: nox.Session) -> None:
                *extra, "-q", results=f"kit-numpy-{version}")  # fmt: skip
 
 
-@session("readme", NEWCOMER, tags=CI)
+@session("readme", NEWCOMER, tags=FROM_SOURCE)
 def readme(s: nox.Session) -> None:
     """The README's two commands in a copy of the commit, with an empty HOME and no variables."""
     results = RESULTS / f"{s.name}.xml"
     s.run("python", "tools/fresh.py", f"--python={interpreter(NEWCOMER)}", f"--results={results}")
 
 
-@session("examples", tags=CI, requires=["build"])
+@session("examples", tags=WITH_WHEEL, requires=["build"])
 def examples(s: nox.Session) -> None:
     """Extensions with dlshim.h: each is built by the commands in its head, and tried."""
     install(s, "numpy", "nanobind", "pybind11", "cython")
@@ -273,7 +276,7 @@ def core(version: str) -> None:
         pytest(s, "tests/core", *modes)
 
     run.__doc__ = f"The core suite on Python {version}."
-    tags = [] if version == MAIN else CI  # there, `suite` runs it
+    tags = [] if version == MAIN else WITH_WHEEL  # there, `suite` runs it
     session(f"core-{version}", version, tags=tags, requires=["build"])(run)
 
 
@@ -344,7 +347,7 @@ for each in PYTHONS:
     faults(each)
 
 
-@session("sanitize", tags=CI)
+@session("sanitize", tags=FROM_SOURCE)
 def sanitize(s: nox.Session) -> None:
     """The core suite once under ASan and UBSan, with leak detection."""
     s.install("pytest>=9", "hypothesis", "setuptools>=77")
@@ -373,7 +376,7 @@ def memcheck(s: nox.Session) -> None:
     s.run("python", "tools/memcheck.py", *s.posargs)
 
 
-@session("mutants", tags=CI)
+@session("mutants", tags=FROM_SOURCE)
 def mutants(s: nox.Session) -> None:
     """The tests of device memory on sources with one action missing: each must be noticed."""
     s.install("pytest>=9")
@@ -403,7 +406,7 @@ def bare(s: nox.Session) -> None:
         s.run("python", "-m", "device", "--report", str(report), *given)
 
 
-@session("fuzz-replay", tags=CI)
+@session("fuzz-replay", tags=FROM_SOURCE)
 def fuzz_replay(s: nox.Session) -> None:
     """The corpora of the C core under ASan and UBSan (tests/fuzzing replays all of them bare)."""
     s.run("python", "tools/fuzz.py", "replay")
@@ -454,7 +457,7 @@ def interop(env: environments.Environment) -> None:
             pytest(s, "tests/project/test_docs_code.py", env=told, results=f"{s.name}-manual")
 
     run.__doc__ = f"{env.why[0].upper()}{env.why[1:]}."
-    tags = CI if env.in_ci else []
+    tags = WITH_WHEEL if env.in_ci else []
     session(env.session, env.python, tags=tags, requires=["build"])(run)
 
 
@@ -465,7 +468,7 @@ for each in environments.load().values():
 # ---- reading the source ---------------------------------------------------------------------
 
 
-@session("lint", tags=CI)
+@session("lint", tags=FROM_SOURCE)
 def lint(s: nox.Session) -> None:
     """ruff; clang-format; every C warning an error, with the headers of every interpreter; gcc's
     analyser."""
@@ -485,7 +488,7 @@ def tidy(s: nox.Session) -> None:
     s.run(interpreter(FLOOR), "tools/tidy.py", external=True)
 
 
-@session("stubtest", PYTHONS[-1], tags=CI, requires=["build"])
+@session("stubtest", PYTHONS[-1], tags=WITH_WHEEL, requires=["build"])
 def stubtest(s: nox.Session) -> None:
     """The types of the Python files; the stub of the extension says what the extension does; mypy
     and pyright (by basedpyright, whose wheel is complete) accept every documented use."""
@@ -504,7 +507,7 @@ def stubtest(s: nox.Session) -> None:
 # ---- documents and measurements -------------------------------------------------------------
 
 
-@session("docs", tags=CI, requires=["build"])
+@session("docs", tags=WITH_WHEEL, requires=["build"])
 def docs(s: nox.Session) -> None:
     """The manual."""
     install(s, "-r", "docs/requirements.txt")
@@ -549,7 +552,7 @@ def bench_copies(s: nox.Session) -> None:
     s.run("python", "benchmarks/copies.py", *s.posargs)
 
 
-@session("instructions", tags=CI, requires=["build"])
+@session("instructions", tags=WITH_WHEEL, requires=["build"])
 def instructions(s: nox.Session) -> None:
     """Instructions of dlshim's own cases, by valgrind: none may cost more than before."""
     install(s, f"numpy=={environments.load()['newest'].pins['numpy']}", "nanobind")

@@ -1,9 +1,10 @@
-"""Adds up one nox run: test cases of the sessions that ran pytest, one for every other session.
+"""Adds up nox runs: test cases of the sessions that ran pytest, one for every other session.
 
-    python tools/tally.py REPORT.json RESULTS_FOLDER
+    python tools/tally.py REPORT.json ... RESULTS_FOLDER
 
 prints a table and closes with `N passed, N failed, N skipped`; exits with 1 when anything failed.
-A session that failed counts as a failure even if it left no results or none that failed.
+A session that failed counts as a failure even if it left no results or none that failed, and so
+does a run without sessions or without a report.
 """
 
 from __future__ import annotations
@@ -42,11 +43,16 @@ def count_session(name: str, succeeded: bool, folder: Path) -> Count:
     return count
 
 
-def main(report: str, folder: str) -> int:
-    sessions = json.loads(Path(report).read_text())["sessions"] if Path(report).is_file() else []
-    sums = Count(0, 0) if sessions else Count(0, 1)
-    for entry in sessions:
-        count = count_session(entry["name"], entry["result"] == "success", Path(folder))
+def sessions_of(report: Path) -> list[dict[str, str]]:
+    sessions = json.loads(report.read_text())["sessions"] if report.is_file() else []
+    return sessions or [{"name": report.stem, "result": "nothing ran"}]
+
+
+def main(*given: str) -> int:
+    *reports, folder = map(Path, given)
+    sums = Count(0, 0)
+    for entry in (entry for report in reports for entry in sessions_of(report)):
+        count = count_session(entry["name"], entry["result"] == "success", folder)
         print(f"{entry['name']:<12} {count.passed:6} {count.failed:6} {count.skipped:6}")
         sums = Count(*(a + b for a, b in zip(sums, count, strict=True)))
     print(f"{sums.passed} passed, {sums.failed} failed, {sums.skipped} skipped")
