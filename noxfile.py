@@ -313,16 +313,28 @@ def core_abi3t(s: nox.Session) -> None:
     s.run("python", "tools/abi3t.py", str(the_wheel()), results, "tests/core", *s.posargs)
 
 
+def on_free_threads(s: nox.Session, what: str, *usual: str) -> None:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    report = f"--report={RESULTS / what}.json"
+    s.run("python", "tools/free_threaded.py", what, *(s.posargs or usual), report)
+
+
 @session("stress-ft")
 def stress_free_threaded(s: nox.Session) -> None:
     """The programs of tools/stress.py on that CPython, ten minutes each."""
-    s.run("python", "tools/free_threaded.py", "stress", *(s.posargs or ["--seconds", "600"]))
+    on_free_threads(s, "stress", "--seconds", "600")
 
 
 @session("tsan-ft")
 def tsan_free_threaded(s: nox.Session) -> None:
     """The same programs under ThreadSanitizer (needs clang and libclang-rt-14-dev)."""
-    s.run("python", "tools/free_threaded.py", "tsan", *(s.posargs or ["--seconds", "20"]))
+    on_free_threads(s, "tsan", "--seconds", "20")
+
+
+@session("scaling-ft")
+def scaling_free_threaded(s: nox.Session) -> None:
+    """How many times the exchanges of one thread two threads make on that CPython."""
+    on_free_threads(s, "scaling")
 
 
 FAULTS = [

@@ -1,7 +1,7 @@
 """How independent exchanges scale over threads, on an interpreter without the GIL.
 
     python tools/free_threaded.py scaling        or, with such an interpreter:
-    python benchmarks/threads.py [--threads 2]
+    python benchmarks/threads.py [--threads 2] [--report FILE]
 
 Every thread exchanges objects of its own: upgrade(), __dlpack__() and from_dlpack(). Shown is how
 many times the exchanges of one thread several threads make in the same time, by the clock and by
@@ -13,10 +13,12 @@ caches costs, and not much where the threads seldom run at the same time.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import threading
 import time
+from pathlib import Path
 
 import dlshim
 
@@ -57,16 +59,22 @@ def seconds(threads: int) -> tuple[float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write what came of it as JSON")
     given = parser.parse_args()
     ones, many = ([seconds(n) for _ in range(ROUNDS)] for n in (1, given.threads))
     gil = getattr(sys, "_is_gil_enabled", lambda: True)()
     load = os.getloadavg()[0]
+    report: dict[str, object] = {"date": time.strftime("%Y-%m-%d", time.gmtime())}
+    report |= {"gil": "on" if gil else "off", "threads": given.threads}
     for by, which in enumerate(("the clock", "processor time")):
         one, all_of_them = (min(each[by] for each in rounds) for rounds in (ones, many))
         times = given.threads * one / all_of_them
         print(f"by {which}: {one / EXCHANGES * 1e9:.0f} ns an exchange in one thread,")
         print(f"    {times:.2f} times as many exchanges in {given.threads} threads")
+        report[f"times by {which}"] = round(times, 2)
     print(f"GIL {'on' if gil else 'off'}, load {load:.1f} on {os.cpu_count()} cores")
+    if given.report:
+        given.report.write_text(json.dumps(report, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -95,7 +95,8 @@ def run_suite(reports: Path, env: dict[str, str], arguments: list[str]) -> int:
     status = subprocess.run([*command, *arguments], cwd=ROOT, env=env).returncode
     texts = [path.read_text(errors="replace") for path in sorted(reports.iterdir())]
     found = [text for text in texts if "ERROR: " in text or "runtime error: " in text]
-    for text in found:
+    # Warnings (of absurd sizes) are no reports; after a failure they may be its only trace.
+    for text in texts if status else found:
         print(text, file=sys.stderr)
     print(f"{len(found)} sanitizer reports, pytest ended with {status}")
     return status or bool(found)

@@ -36,6 +36,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 THREADS = 8
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+SANITIZED = "--with-thread-sanitizer" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
 SHAPE, VALUES = (2, 3), [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
 
 Work = Callable[[], object]
@@ -581,6 +582,7 @@ def write_report(file: Path, given: argparse.Namespace, told: dict[str, dict[str
         "interpreter": f"{platform.python_implementation()} {platform.python_version()}",
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "free_threaded": FREE_THREADED,
+        "sanitizer": "thread" if SANITIZED else None,
         "gil": gils.pop() if len(gils) == 1 else None,
         "threads": given.threads,
         "seconds": given.seconds,

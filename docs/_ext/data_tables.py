@@ -612,8 +612,8 @@ class Threads(Table):
             )
         scaling = self.data["scaling"]
         runs.append(
-            f"Two threads made {scaling['two threads']} times as many independent exchanges as one "
-            f"({scaling['date']})."
+            f"{scaling['threads']} threads made {scaling['times by the clock']} times as many "
+            f"independent exchanges as one ({scaling['date']})."
         )
         text = "  ".join(runs)
         return [nodes.paragraph(text, text), *super().run()]
