@@ -36,8 +36,8 @@ PYTHONS = ["3.10", "3.11", "3.12", "3.13"]
 NEWER = ["3.14", "3.15"]  # where Debian's unstable suite has them
 MAIN = "3.11"  # for everything that needs one interpreter only
 NEWCOMER = "3.12"  # what the README's commands are run with
-# What runs on every change, in two halves of the same length for two cores: what installs the one
-# wheel, and what builds from the source, or needs nothing built.
+# What runs on every change, in two halves that take about as long, one for each of two cores: what
+# installs the one wheel; what builds from the source by itself, or needs nothing built.
 WITH_WHEEL = ["ci", "ci-wheel"]
 FROM_SOURCE = ["ci", "ci-source"]
 
@@ -314,6 +314,7 @@ def core_abi3t(s: nox.Session) -> None:
 
 
 def on_free_threads(s: nox.Session, what: str, *usual: str) -> None:
+    """Runs a task of tools/free_threaded.py; tools/thread_results.py reads the report."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     report = f"--report={RESULTS / what}.json"
     s.run("python", "tools/free_threaded.py", what, *(s.posargs or usual), report)
@@ -333,7 +334,7 @@ def tsan_free_threaded(s: nox.Session) -> None:
 
 @session("scaling-ft")
 def scaling_free_threaded(s: nox.Session) -> None:
-    """How many times the exchanges of one thread two threads make on that CPython."""
+    """The exchanges of two threads on that CPython, as a multiple of those of one thread."""
     on_free_threads(s, "scaling")
 
 

@@ -3,9 +3,10 @@
     python tools/thread_results.py build/results/stress*.json build/results/scaling.json
 
 Reports are what tools/stress.py and benchmarks/threads.py write with --report. Those of programs
-may be several, each with some of the programs, if they ran in the same way. The three parts of the
-file are programs without a sanitizer, programs under ThreadSanitizer, and how exchanges scale; a
-part that no report is of stays as it was. Part of the programs is not taken for all of them.
+may be several, each with some of the programs, if they ran in the same way; of a program that two
+reports have, the later report counts. The three parts of the file are programs without a sanitizer,
+programs under ThreadSanitizer, and how exchanges scale; a part that no report is of stays as it
+was. Part of the programs is not taken for all of them.
 """
 
 from __future__ import annotations
