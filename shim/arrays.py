@@ -149,18 +149,19 @@ def device_name(value: Any) -> str:
     return name.rpartition("(")[2].rstrip(")")
 
 
-def shown(producer: Producer, kind: str, options: str) -> str:
+def shown(producer: Producer, kind: str, options: dict[str, Any]) -> str:
     """Make the repr: with shape and dtype of the source where reading them runs C code alone."""
     source = producer.source
+    given = "".join(f", {name}={value!r}" for name, value in options.items())
     if isinstance(source, Tensor):
-        return f"<dlshim.Producer of {source!r}{options}>"
+        return f"<dlshim.Producer of {source!r}{given}>"
     facts = ""
     for name in ("shape", "dtype"):
         found = (vars(cls)[name] for cls in type(source).__mro__ if name in vars(cls))
         if type(next(found, None)).__name__ == "getset_descriptor":
             with suppress(Exception):  # a torch subclass may have a hook that refuses
                 facts += f" {name}={getattr(source, name)}"
-    return f"<dlshim.Producer of '{kind}' object{facts} at {id(source):#x}{options}>"
+    return f"<dlshim.Producer of '{kind}' object{facts} at {id(source):#x}{given}>"
 
 
 def _check_host(x: Any) -> None:

@@ -34,6 +34,7 @@ from ._core import (
     Tensor,
     UnsupportedObjectError,
     _counters,
+    _options,
     _peek,
     _plan,
     _sync_rules,
@@ -1126,7 +1127,7 @@ def _of_producer(producer: Producer, *, export: bool) -> Report:
     report = _of_tensor(source) if kept else _of_object(source, export=False)
     notes = (*report.notes, repr(producer))
     facts: dict[str, Any] = {"notes": notes}
-    if not kept and ", " in repr(producer):  # options change what consumers get
+    if not kept and _options(producer):  # options change what consumers get
         facts |= dict.fromkeys(("dtype", "shape", "strides", "readonly", "contiguous"))
         facts["aligned_to"] = None
     if export:
@@ -1240,13 +1241,8 @@ def _exported(obj: Any, notes: tuple[str, ...]) -> dict[str, Any]:
 
 def _capsule_of(obj: Any) -> Any:
     """Export, with every stride unless a Producer has an order: the layout is told, not refused."""
-    if isinstance(obj, Producer):
-        try:
-            return to_capsule(obj, max_version=(1, 0), stream=-1)
-        except BufferError as error:
-            if 'order="K"' not in str(error):
-                raise
-    return to_capsule(obj, max_version=(1, 0), stream=-1, order="K")
+    given = _options(obj) if isinstance(obj, Producer) else {}
+    return to_capsule(obj, max_version=(1, 0), stream=-1, order=given.get("order", "K"))
 
 
 def _facts_of_export(capsule: Any) -> dict[str, Any]:
@@ -1357,11 +1353,15 @@ def facts_of(obj: Any, report: Report) -> Facts:
     ways = {protocol.spelling: protocol.generation for protocol in report.protocols}
     answers, immutable = _source(report.library, ways.get("__dlpack__", ""))
     kind = {"PyCapsule": "capsule", "dlshim.Tensor": "tensor"}.get(report.type_name, "object")
-    options, seen = "", {}
+    options: dict[str, Any] = {}
+    seen: dict[str, Any] = {}
     if isinstance(obj, Producer):
-        kind, options, obj = "upgraded", repr(obj), obj.source
+        kind, options, obj = "upgraded", _options(obj), obj.source
     if kind in ("object", "upgraded") and not isinstance(obj, Tensor):
         seen = visible(obj, report.library, report.plan)
+    refuses = seen.get("refuses", ("", ""))
+    if refuses[1] in [f"{name}={value!r}" for name, value in options.items()]:
+        refuses = ("", "")  # the option that cures it was given
     strides = report.strides
     if strides is None and report.shape is not None and report.contiguous:
         strides = row_major(report.shape)
@@ -1379,9 +1379,9 @@ def facts_of(obj: Any, report: Report) -> Facts:
         readonly=report.readonly,
         aligned_to=report.aligned_to,
         device=report.device,
-        refuses=("", "") if ", detach=True" in options else seen.get("refuses", ("", "")),
+        refuses=refuses,
         fails=next((note for note in report.notes if note.startswith(FAILED)), ""),
-        legacy_readonly="legacy_readonly=" in options,
+        legacy_readonly="legacy_readonly" in options,
     )
 
 

@@ -15,6 +15,7 @@
 #include "exchange/library.h"
 #include "exchange/plan.h"
 #include "exchange/plan_cache.h"
+#include "exchange/producer_object.h"
 #include "exchange/tensor_object.h"
 #include "export/track.h"
 #include "gpu/pointer.h"
@@ -211,6 +212,18 @@ plan(PyObject *module, PyObject *obj)
     return result;
 }
 
+/* --- what a Producer was given ------------------------------------------------------
+ */
+
+static PyObject *
+options(PyObject *module, PyObject *obj)
+{
+    if (Py_TYPE(obj) != dls_state_of(module)->producer_type) {
+        return PyErr_Format(PyExc_TypeError, "_options takes a Producer");
+    }
+    return dls_options_dict(dls_producer_data(obj)->options);
+}
+
 /* --- the sync rules ------------------------------------------------------- */
 
 static PyObject *
@@ -282,15 +295,17 @@ true_device(PyObject *module, PyObject *args)
 
 /* Private, so no texts for help().  What they do, in this order: what has ended; counts
  * since import; test switches; the fields of a capsule, which is not consumed; what is
- * known of an object's type; the device, or what the driver says instead of the
- * address's memory; is the real one used of the CPython functions that are bound late?
- * The sync rules, every combination; the position of what dlshim does for a task. */
+ * known of an object's type; the options of a Producer; the device, or what the driver
+ * says instead of the address's memory; is the real one used of the CPython functions
+ * that are bound late? The sync rules, every combination; the position of what dlshim
+ * does for a task. */
 PyMethodDef dls_hook_methods[] = {
     {"_track", track_hook, METH_O, NULL},
     {"_counters", counters, METH_NOARGS, NULL},
     {"_hook", hook, METH_VARARGS, NULL}, /* name, value=0 */
     {"_peek", peek, METH_O, NULL},
     {"_plan", plan, METH_O, NULL},
+    {"_options", options, METH_O, NULL},
     {"_true_device", true_device, METH_VARARGS, NULL}, /* address, device */
     {"_compat", dls_compat_report, METH_NOARGS, NULL},
     {"_sync_rules", sync_rules, METH_NOARGS, NULL},

@@ -396,7 +396,7 @@ enum {
 static const struct {
     /* Reads a value into the row's member: 0, or -1 with an exception. */
     int (*parse)(dls_state *, const option_row *, PyObject *value, dls_options *);
-    /* The row's member, which is given, as a new object of which the repr is shown. */
+    /* The row's member, which is given, as a new object for dls_options_dict. */
     PyObject *(*show)(const option_row *, const dls_options *);
 } kinds[] = {
 #define KIND(kind) {parse_##kind, show_##kind},
@@ -563,21 +563,18 @@ dls_options_visit(const dls_options *options, visitproc visit, void *arg)
 }
 
 PyObject *
-dls_options_repr(const dls_options *options)
+dls_options_dict(const dls_options *options)
 {
-    PyObject *text = PyUnicode_FromString("");
-    for (int i = 0; text != NULL && i < DLS_OPTION_COUNT; i++) {
+    PyObject *dict = PyDict_New();
+    for (int i = 0; dict != NULL && i < DLS_OPTION_COUNT; i++) {
         if (!dls_option_given(options, (dls_option)i)) {
             continue;
         }
         PyObject *value = kinds[rows[i].kind].show(&rows[i], options);
-        PyObject *longer = NULL;
-        if (value != NULL) {
-            longer = PyUnicode_FromFormat("%U, %s=%R", text, rows[i].name, value);
-            Py_DECREF(value);
+        if (value == NULL || PyDict_SetItemString(dict, rows[i].name, value) < 0) {
+            Py_CLEAR(dict);
         }
-        Py_DECREF(text);
-        text = longer;
+        Py_XDECREF(value);
     }
-    return text;
+    return dict;
 }

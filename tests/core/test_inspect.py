@@ -176,6 +176,18 @@ def test_a_producer_and_a_tensor():
     assert taken.shape == (2, 3)
 
 
+def test_a_producer_of_a_matrix_is_seen_as_its_source():
+    """Its repr shows a shape, whose comma says nothing of options."""
+    x = memoryview(bytearray(24)).cast("B").cast("f", (2, 3))
+    bare, upgraded = dlshim.inspect(x), dlshim.inspect(dlshim.upgrade(x))
+    assert "shape=(2, 3)" in repr(dlshim.upgrade(x))
+    for name in ("dtype", "shape", "strides", "readonly", "contiguous"):
+        assert getattr(upgraded, name) == getattr(bare, name) is not None, name
+    assert upgraded.dtype == "float32" and upgraded.shape == (2, 3)
+    changed = dlshim.inspect(dlshim.upgrade(x, order="C"))
+    assert changed.dtype is changed.shape is changed.readonly is None
+
+
 def test_an_export_of_a_producer_is_the_one_that_consumers_get():
     x = P2((2, 3), "int32", strides=(1, 2))
     for order, strides in (("C", (3, 1)), ("K", (1, 2)), (None, (1, 2))):

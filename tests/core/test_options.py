@@ -7,6 +7,7 @@ import inspect
 import pytest
 
 import dlshim
+from dlshim._core import _options
 from doubles import capsules as caps
 from doubles.asking import ASKINGS, bare, counting, tells, versioned, walk
 from doubles.cuda_interface import CudaOnly
@@ -116,9 +117,20 @@ def test_every_option_is_shown_as_it_was_given():
     texts = []
     for name, (value, shown) in SHOWN.items():
         texts.append(f", {name}={shown}")
-        assert repr(dlshim.upgrade(x, **{name: value})) == bare_repr[:-1] + texts[-1] + ">"
+        producer = dlshim.upgrade(x, **{name: value})
+        assert repr(producer) == bare_repr[:-1] + texts[-1] + ">"
+        assert [(key, repr(told)) for key, told in _options(producer).items()] == [(name, shown)]
     every = {name: value for name, (value, _) in SHOWN.items()}
     assert repr(dlshim.upgrade(x, **every)) == bare_repr[:-1] + "".join(texts) + ">"
+
+
+def test_options_are_told_as_values():
+    assert _options(dlshim.upgrade(bytearray(3))) == {}
+    given = {"copy": True, "order": "C", "align": 64}
+    inner = dlshim.upgrade(bytearray(3), align=128, copy=True)
+    assert _options(dlshim.upgrade(inner, order="C", align=64)) == given
+    with pytest.raises(TypeError, match="a Producer"):
+        _options(dlshim.from_dlpack(bytearray(3)))
 
 
 def test_a_default_that_is_given_wins_over_an_inner_option():

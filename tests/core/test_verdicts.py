@@ -79,6 +79,11 @@ def test_what_works_needs_no_cure():
     assert (upgraded.bare.copied, upgraded.bare.writable, upgraded.cure) == (False, True, "")
 
 
+def test_a_matrix_that_is_upgraded_has_a_verdict():
+    verdict = one(dlshim.upgrade(floats(*range(6)).cast("B").cast("f", (2, 3))), "torch")
+    assert verdict.upgraded.result == "works" and verdict.why == ""
+
+
 def test_read_only_memory(pretended):
     assert "read-only mark is lost" in one(b"bytes", "torch").what
     assert one(b"bytes", "numpy").upgraded.writable is False

@@ -54,6 +54,9 @@ def test_a_tensor_that_requires_grad():
         np.from_dlpack(x)
     assert "detach=True" in verdict.cure
     assert eval(verdict.cure, {"numpy": np, "dlshim": dlshim, "x": x}).tolist() == [1, 1, 1]
+    upgraded = dlshim.upgrade(x, detach=True)
+    (given,) = dlshim.inspect(upgraded, consumer="numpy", export=True).verdicts
+    assert given.upgraded.result == "works"
 
 
 @pytest.mark.parametrize("wide", ["0", "1"])
