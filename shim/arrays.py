@@ -256,7 +256,8 @@ def reduce(tensor: Tensor, protocol: int) -> Any:
         else:
             memory = from_dlpack(tensor, order="C")
     content = _as_bytes(memory)
-    buffer: Any = PickleBuffer(content)
+    # A memoryview answers requests for bare bytes, as of file.write; a Tensor refuses them.
+    buffer: Any = PickleBuffer(memoryview(content))
     if protocol < 5:
         buffer = bytes(content) if tensor.readonly else bytearray(content)
     kept = (*kind, _is_padded(tensor))

@@ -409,6 +409,7 @@ class Known:
     never_writes: bool = False
     memory: str = SHARES
     buffer_first: bool = False
+    bare_buffer: bool = False
     converts: bool = False
     takes_own: bool = False
     buffer_next: bool = False
@@ -673,7 +674,7 @@ CONSUMERS: list[Known] = [
         ),
     ),
     *_TORCH,
-    *_also("torch.asarray", _TORCH[1:], buffer_first=True, takes_own=True),
+    *_also("torch.asarray", _TORCH[1:], buffer_first=True, bare_buffer=True, takes_own=True),
     *_also("torch.as_tensor", _TORCH[1:], buffer_first=True, takes_own=True, takes_capsules=False),
     *_JAX,
     *_also(
@@ -1299,6 +1300,7 @@ _FAMILIES[14] = "oneAPI"
 _LOOK = "dtype, shape or strides cannot be seen without export=True"
 _ACCESS = "whether it is read-only cannot be seen without export=True"
 _BY_BUFFER = "it converts objects in ways of its own, which are not in the table"
+_BARE_BUFFER = "it asks the Tensor for a buffer without shape and format, which loses the dtype"
 _LOST = "DLPack 0.x cannot say read-only (rule T8)"
 _WRITES = "the parameter must be writable"
 _DEVICE = "read from the sources alone, not verified"
@@ -1480,6 +1482,7 @@ def outcomes(facts: Facts, row: Known) -> tuple[Outcome, Outcome]:
 def _verdict(facts: Facts, row: Known, version: str) -> Verdict:
     bare, upgraded = outcomes(facts, row)
     ours = facts.kind in ("upgraded", "tensor") and row.wants == "object"
+    ours = ours and not (facts.kind == "tensor" and row.bare_buffer)
     bare = upgraded if ours else bare
     cure = ""
     if bare.result != "works":
@@ -1564,6 +1567,8 @@ def _unknown(why: str) -> Outcome:
 def _bare(facts: Facts, row: Known) -> Outcome:
     if facts.kind == "capsule":
         return _capsule(facts, row)
+    if facts.kind == "tensor" and row.bare_buffer:
+        return _refused("dlshim", ("RuntimeError",), _BARE_BUFFER)
     if row.wants == "capsule":
         return _refused(row.name, ("TypeError",), "it takes only raw capsules")
     if row.takes_own and row.library == facts.library:

@@ -52,7 +52,6 @@ refusal(const dls_tensor *self, int flags, const char *format)
 {
     const dl_tensor *t = &self->tensor;
     bool c = dls_layout_is_contiguous(t->ndim, t->shape, t->strides);
-    bool bytes = dls_dtype_bits(t->dtype) == 8 && t->dtype.code <= dl_kDLUInt;
     if (!dls_device_is_host(t->device.device_type)) {
         return "its memory is not on the host; pass dlshim.from_dlpack(t, "
                "device=\"cpu\")";
@@ -74,7 +73,7 @@ refusal(const dls_tensor *self, int flags, const char *format)
         return "it is not contiguous in the way that was asked for; pass "
                "dlshim.from_dlpack(t, order=\"C\"), or t.tobytes()";
     }
-    if (!bytes && !(ASKS(flags, DLS_BUF_ND) && ASKS(flags, DLS_BUF_FORMAT))) {
+    if (!ASKS(flags, DLS_BUF_ND) || !ASKS(flags, DLS_BUF_FORMAT)) {
         return "a buffer without shape and format was asked for, which would lose the "
                "dtype; pass memoryview(t).cast(\"B\") for the raw bytes";
     }
@@ -116,10 +115,9 @@ dls_tensor_getbuffer(PyObject *self, dls_buffer *view, int flags)
     view->len = (Py_ssize_t)dls_tensor_count(data) * itemsize;
     view->itemsize = itemsize;
     view->readonly = (data->flags & DL_FLAG_READ_ONLY) != 0;
-    /* Without a shape, it is one row of bytes, as memoryview gives it. */
-    view->ndim = ASKS(flags, DLS_BUF_ND) ? (int)t->ndim : 1;
-    view->format = ASKS(flags, DLS_BUF_FORMAT) ? (char *)(uintptr_t)format : NULL;
-    view->shape = ASKS(flags, DLS_BUF_ND) ? dims : NULL;
+    view->ndim = (int)t->ndim;
+    view->format = (char *)(uintptr_t)format;
+    view->shape = dims;
     view->strides = n > 0 && ASKS(flags, DLS_BUF_STRIDES) ? dims + n : NULL;
     view->suboffsets = NULL;
     view->internal = dims;

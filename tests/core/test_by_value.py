@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import pickle
 
 import pytest
@@ -52,6 +53,7 @@ def test_protocol_5_goes_out_of_band_without_a_copy(name):
     t = dlshim.from_dlpack(P2(shape, "bfloat16", strides=strides, start=start))
     buffers = []
     data = pickle.dumps(t, 5, buffer_callback=buffers.append)
+    assert io.BytesIO().write(buffers[0]) == t.nbytes  # whoever sends it asks for bare bytes
     (buffer,) = buffers
     assert (buffer.raw().format, buffer.raw().nbytes) == ("B", t.nbytes)
     again = pickle.loads(data, buffers=buffers)

@@ -79,6 +79,18 @@ def test_what_works_needs_no_cure():
     assert (upgraded.bare.copied, upgraded.bare.writable, upgraded.cure) == (False, True, "")
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "float32"])
+def test_torch_asarray_asks_a_tensor_for_bare_bytes(dtype):
+    """It takes the buffer before DLPack, and the Tensor refuses it (reference.rst)."""
+    tensor = dlshim.from_dlpack(P2((4,), dtype))
+    verdict = one(tensor, "torch.asarray")
+    assert (verdict.bare.result, verdict.bare.by) == ("refused", "dlshim")
+    assert verdict.upgraded.result == "works"
+    assert verdict.cure == "torch.asarray(dlshim.upgrade(x))"
+    assert one(dlshim.upgrade(tensor), "torch.asarray").bare.result == "works"
+    assert one(tensor, "torch.as_tensor").bare.result == "works"
+
+
 def test_a_matrix_that_is_upgraded_has_a_verdict():
     verdict = one(dlshim.upgrade(floats(*range(6)).cast("B").cast("f", (2, 3))), "torch")
     assert verdict.upgraded.result == "works" and verdict.why == ""

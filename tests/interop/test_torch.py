@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 
 import pytest
 
@@ -239,3 +240,31 @@ def test_a_mode_that_raises_is_no_answer(error):
     assert told is None or (told == (1, 0) and error is KeyError)
     assert len(asked) == 1 or not hasattr(torch.Tensor, "__dlpack_c_exchange_api__")
     assert upgraded.__dlpack_device__() == (1, 0)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "float32", "int64"])
+def test_asarray_is_given_no_bare_bytes_of_a_tensor(dtype):
+    """torch.asarray takes buffers first, asks them for no format, and reads float32."""
+    x = np.arange(8).astype(dtype)
+    t = dlshim.from_dlpack(x)
+    (verdict,) = dlshim.inspect(t, consumer="torch.asarray").verdicts
+    with pytest.raises(RuntimeError) as refused:
+        torch.asarray(t)
+    assert verdict.bare.result == "refused" and type(refused.value).__name__ in verdict.bare.raises
+    cured = eval(verdict.cure, {"torch": torch, "dlshim": dlshim, "x": t})
+    for taken in (cured, torch.as_tensor(t), torch.from_dlpack(t)):
+        assert str(taken.dtype) == f"torch.{dtype}" and taken.tolist() == list(range(8))
+    with pytest.raises(RuntimeError):
+        torch.frombuffer(t, dtype=cured.dtype)
+    raw = torch.frombuffer(memoryview(t).cast("B"), dtype=cured.dtype)
+    assert raw.tolist() == list(range(8))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "float32"])
+def test_who_asks_a_tensor_for_shape_and_format_is_answered(dtype):
+    x = np.arange(8).astype(dtype)
+    t = dlshim.from_dlpack(x)
+    assert np.asarray(t).tolist() == np.asarray(memoryview(t)).tolist() == list(range(8))
+    assert np.frombuffer(t, dtype).tolist() == list(range(8))
+    assert bytes(t) == bytes(memoryview(t)) == t.tobytes() == x.tobytes()
+    assert pickle.loads(pickle.dumps(t)).tobytes() == x.tobytes()
