@@ -9,6 +9,7 @@ protocol; the wrapper answers every consumer in the form that it asked for.
 from ._core import (
     CopyRequiredError,
     Producer,
+    ReadOnlyWarning,
     Tensor,
     UnsupportedObjectError,
     from_dlpack,
@@ -42,6 +43,7 @@ __all__ = [
     "Outcome",
     "Producer",
     "ProducerMixin",
+    "ReadOnlyWarning",
     "Report",
     "Tensor",
     "UnsupportedObjectError",

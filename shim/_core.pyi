@@ -11,6 +11,7 @@ _Device: TypeAlias = tuple[int, int] | str | Any
 _DType: TypeAlias = tuple[int, int, int] | str | Any
 
 class CopyRequiredError(BufferError, ValueError): ...
+class ReadOnlyWarning(UserWarning): ...
 class UnsupportedObjectError(TypeError, AttributeError): ...
 
 @final
@@ -100,8 +101,7 @@ def upgrade(
     device: _Device | None = None,
     like: Any = None,
     copy: bool | None = None,
-    readonly: bool | None = None,
-    legacy_readonly: Literal["error", "strip", "copy"] = "error",
+    readonly: bool | Literal["error", "copy", "share"] | None = None,
     order: Literal["K", "C"] | None = None,
     align: int | None = None,
     reinterpret: _DType | None = None,
@@ -123,8 +123,8 @@ def upgrade(
     device: deliver there: (type, id), "cpu", "cuda:1"
     like: deliver on the device of this array, by its allocator
     copy: True: always, False: never, None: if needed
-    readonly: True marks the memory read-only, False vouches that it may be written
-    legacy_readonly: read-only memory for DLPack 0.x: "error", "strip" the mark, "copy"
+    readonly: True: it is, False: it may be written; else, if it is read-only, for
+        consumers that write all the same: "error", "copy" it, "share" it
     order: None: strides that the consumer takes, "K": all strides, "C": row-major
     align: alignment in bytes, copied if needed
     reinterpret: the same bits as another dtype: "bool", (code, bits, lanes)
@@ -143,8 +143,7 @@ def from_dlpack(
     device: _Device | None = None,
     like: Any = None,
     copy: bool | None = None,
-    readonly: bool | None = None,
-    legacy_readonly: Literal["error", "strip", "copy"] = "error",
+    readonly: bool | Literal["error", "copy", "share"] | None = None,
     order: Literal["K", "C"] | None = None,
     align: int | None = None,
     reinterpret: _DType | None = None,
@@ -163,8 +162,7 @@ def to_capsule(
     device: _Device | None = None,
     like: Any = None,
     copy: bool | None = None,
-    readonly: bool | None = None,
-    legacy_readonly: Literal["error", "strip", "copy"] = "error",
+    readonly: bool | Literal["error", "copy", "share"] | None = None,
     order: Literal["K", "C"] | None = None,
     align: int | None = None,
     reinterpret: _DType | None = None,

@@ -420,8 +420,8 @@ _ROWS = r"""
 ~ Legacy DLPack support
 ~ it is read-only, and the consumer
 The array is read-only, and the consumer asks for DLPack 0.x, which cannot say so.
-> consumer(dlshim.upgrade(x, legacy_readonly="strip"))  # if the consumer never writes
-> consumer(dlshim.upgrade(x, legacy_readonly="copy"))  # a private, writable copy
+> consumer(dlshim.upgrade(x, readonly="share"))  # if the consumer never writes
+> consumer(dlshim.upgrade(x, readonly="copy"))  # a private, writable copy
 
 [own-negative]
 ~ has negative strides, which the consumer
@@ -536,12 +536,14 @@ JAX has deprecated and then removed this function. Its arrays give capsules by _
 NumPy marks every array that came by DLPack 0.x as read-only; before 2.2.5, every one that came by
 DLPack.
 > numpy.from_dlpack(dlshim.upgrade(x))
-> numpy.from_dlpack(dlshim.upgrade(x, copy=True))  # where x is immutable
+> numpy.from_dlpack(dlshim.upgrade(x, readonly="copy"))  # where x is immutable
 
 [torch-writes]
 ~ given (NumPy array|buffer) is not writable
-torch has no read-only tensors: writing to this one changes read-only memory.
-> torch.from_dlpack(dlshim.upgrade(x, copy=True))
+~ it is read-only, and (torch|paddle)
+torch and Paddle have no read-only tensors: writing to this one changes read-only memory.
+> torch.from_dlpack(dlshim.upgrade(x, readonly="copy"))
+> torch.from_dlpack(dlshim.upgrade(x, readonly="share"))  # if nothing writes
 
 [numpy-dtype]
 ~ only supports signed/unsigned

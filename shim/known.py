@@ -407,6 +407,8 @@ class Known:
     bears_negative: bool = True
     negative: str = "dies"
     never_writes: bool = False
+    #: It does not heed READ_ONLY, and dlshim warns (HEEDS_NOT of libraries.def).
+    warned: bool = False
     memory: str = SHARES
     buffer_first: bool = False
     bare_buffer: bool = False
@@ -485,7 +487,7 @@ _TORCH = _spans(
     ),
     ((2, 0), {"dtypes": PLAIN - _WIDE | _BF16}),
     ((2, 3), {"dtypes": PLAIN | _BF16}),
-    ((2, 9), _NOW_VERSIONED),
+    ((2, 9), {**_NOW_VERSIONED, "warned": True}),
     ((2, 10), {"dtypes": ALL - {"float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz"}}),
     ((2, 14), {"negative": ""}),
 )
@@ -539,7 +541,7 @@ _PADDLE = _spans(
             "limits": ("dtype", "uint16"),
         },
     ),
-    ((3, 3), _NOW_VERSIONED),
+    ((3, 3), {**_NOW_VERSIONED, "warned": True}),
 )
 _NANOBIND = _spans(
     (2, 10),
@@ -743,7 +745,7 @@ class Source:
     #: They say READ_ONLY in DLPack 1.x.
     states: bool = False
     #: What they raise for read-only memory in DLPack 0.x; "": they give it.
-    legacy_readonly: str = ""
+    refuses_readonly: str = ""
     #: What they call booleans in DLPack 0.x.
     legacy_bool: str = "bool"
     #: Their own capsules keep the memory alive, and every consumer reads them rightly.
@@ -758,14 +760,14 @@ def _old(name: str, library: str, since: Version, until: Version, **more: Any) -
     return Source(name, library, since, until, frozenset({"stream"}), versioned=False, **more)
 
 
-_NUMPY_SAYS: dict[str, Any] = {"states": True, "legacy_readonly": "BufferError", "dtypes": PLAIN}
+_NUMPY_SAYS: dict[str, Any] = {"states": True, "refuses_readonly": "BufferError", "dtypes": PLAIN}
 SOURCES = [
     _old(
         "numpy",
         "numpy",
         (1, 22),
         (1, 24),
-        **_NUMPY_SAYS | {"legacy_readonly": "TypeError", "dtypes": PLAIN - _BOOL},
+        **_NUMPY_SAYS | {"refuses_readonly": "TypeError", "dtypes": PLAIN - _BOOL},
     ),
     _old("numpy", "numpy", (1, 24), (2, 1), **_NUMPY_SAYS),
     Source("numpy", "numpy", (2, 1), (2, 6), **_NUMPY_SAYS),
@@ -785,7 +787,7 @@ SOURCES = [
         (26,),
         (27,),
         states=True,
-        legacy_readonly="ArrowNotImplementedError",
+        refuses_readonly="ArrowNotImplementedError",
     ),
     _old("warp", "warp", (1, 9), (1, 20)),
     Source("tvm-ffi", "tvm_ffi", (0, 1, 15), (0, 1, 16)),
@@ -807,35 +809,35 @@ def source_of(name: str | None, version: Version) -> tuple[Source | None, bool]:
 # ---- faults -------------------------------------------------------------------------------------
 
 # Library, first release, first one without (- is none), harm | what | with dlshim
-# Beside it stands its source: a public issue, or a case of tests/replays/replays.toml.
+# Beside it stands its source: a public issue, or the id of a case of tests/replays/replays.toml.
 # fmt: off
 _FAULTS = (
     "numpy 1.22 1.24 kills | its deleters need the GIL | cured",  # numpy/numpy#22507
     "numpy 1.22 2.2.5 refuses | whatever it takes is read-only | none",  # numpy/numpy#28599
     'torch 1.10 2.14 kills | negative strides | refused, or order="C"',  # pytorch/pytorch#188023
     "torch 1.0 2.10 wrong | ignores byte offsets | cured",  # pytorch/pytorch#168177
-    "torch 2.9 - wrong | writes to read-only memory | copy=True",  # replay M12
-    "torch 1.10 - wrong | exports the negative bit without the sign | refused",  # replay M7
+    'torch 2.9 - wrong | writes to read-only memory | warned; readonly="copy"',  # M12
+    "torch 1.10 - wrong | exports the negative bit without the sign | refused",  # M7
     "torch 1.10 2.3 leaks | arrays without elements | cured",  # pytorch/pytorch#117058
     "torch 1.10 - leaks | the tensor of an export that fails | none",  # pytorch/pytorch#171820
-    "jax 0.1 - wrong | calls immutable arrays writable | marked; copy=True",  # replay M13
+    'jax 0.1 - wrong | calls immutable arrays writable | marked; readonly="copy"',  # M13
     "tensorflow 2.2 - kills | exports of text and resources | refused",  # libraries.def
-    "tensorflow 2.2 - wrong | calls immutable arrays writable | marked; copy=True",  # replay M13
-    "tensorflow 2.2 - wrong | exports scalars with shape (1,) | cured",  # replay M17
-    "pyarrow 15 26 wrong | calls immutable arrays writable | marked; copy=True",  # replay M13
-    "pyarrow 26 - wrong | copy=True of a strided Tensor | cured",  # replay M8
-    'paddle 3 - refuses | negative strides, when read | refused, or order="C"',  # replay M19
-    "onnxruntime 1.26 - wrong | its capsules do not keep their memory alive | cured",  # replay M1
-    "onnxruntime 1.26 - wrong | ignores byte offsets | cured",  # replay M6
+    'tensorflow 2.2 - wrong | calls immutable arrays writable | marked; readonly="copy"',  # M13
+    "tensorflow 2.2 - wrong | exports scalars with shape (1,) | cured",  # M17
+    'pyarrow 15 26 wrong | calls immutable arrays writable | marked; readonly="copy"',  # M13
+    "pyarrow 26 - wrong | copy=True of a strided Tensor | cured",  # M8
+    'paddle 3 - refuses | negative strides, when read | refused, or order="C"',  # M19
+    "onnxruntime 1.26 - wrong | its capsules do not keep their memory alive | cured",  # M1
+    "onnxruntime 1.26 - wrong | ignores byte offsets | cured",  # M6
     "warp 0.2 - wrong | ignores byte offsets | cured",  # NVIDIA/warp#1573
-    "nanoarrow 0.5 - wrong | reads past the end of 2-D data | refused",  # replay M10
-    "tvm_ffi 0.1 - wrong | copy=True without max_version does not copy | cured",  # replay M15
+    "nanoarrow 0.5 - wrong | reads past the end of 2-D data | refused",  # M10
+    "tvm_ffi 0.1 - wrong | copy=True without max_version does not copy | cured",  # M15
     "cupy 14 - refuses | toDlpack() gives 1.x, which most refuse | cured",  # cupy/cupy#9011
     "cupy 10 - refuses | copy=True on the device | none",  # cupy/cupy#9842
     "cuda.core 0.1 1.2 wrong | ignores byte offsets | cured",  # NVIDIA/cuda-python#2592
-    "cuda.core 0.1 - wrong | exports read-only memory as writable | refused",  # replay M14
+    "cuda.core 0.1 - wrong | exports read-only memory as writable | refused",  # M14
     "mpi4py 4 - refuses | what answers 0.x to max_version (JAX) | cured",  # NVIDIA/DALI#6307
-    "array_api_strict 1 2.2 refuses | max_version, not by a TypeError | cured",  # replay 5
+    "array_api_strict 1 2.2 refuses | max_version, not by a TypeError | cured",  # case 5
 )
 # fmt: on
 FAULTS = [[*where.split(), *told] for where, *told in (row.split(" | ") for row in _FAULTS)]
@@ -1302,6 +1304,7 @@ _ACCESS = "whether it is read-only cannot be seen without export=True"
 _BY_BUFFER = "it converts objects in ways of its own, which are not in the table"
 _BARE_BUFFER = "it asks the Tensor for a buffer without shape and format, which loses the dtype"
 _LOST = "DLPack 0.x cannot say read-only (rule T8)"
+_UNHEEDED = "it does not heed the read-only flag (rule T8)"
 _WRITES = "the parameter must be writable"
 _DEVICE = "read from the sources alone, not verified"
 
@@ -1330,7 +1333,8 @@ class Facts:
     refuses: tuple[str, str] = ("", "")
     #: How the export that was asked for failed.
     fails: str = ""
-    legacy_readonly: bool = False
+    #: The option ``readonly`` of a Producer, None where it was not given.
+    word: Any = None
 
     @property
     def array(self) -> Array | None:
@@ -1344,7 +1348,7 @@ class Facts:
         source = self.source
         if self.immutable:
             return None if source is None else source.states
-        silent = source is not None and not (source.states or source.legacy_readonly)
+        silent = source is not None and not (source.states or source.refuses_readonly)
         if self.readonly is None and (self.kind == "capsule" or silent):
             return False
         return self.readonly
@@ -1383,7 +1387,7 @@ def facts_of(obj: Any, report: Report) -> Facts:
         device=report.device,
         refuses=refuses,
         fails=next((note for note in report.notes if note.startswith(FAILED)), ""),
-        legacy_readonly="legacy_readonly" in options,
+        word=options.get("readonly"),
     )
 
 
@@ -1485,7 +1489,9 @@ def _verdict(facts: Facts, row: Known, version: str) -> Verdict:
     ours = ours and not (facts.kind == "tensor" and row.bare_buffer)
     bare = upgraded if ours else bare
     cure = ""
-    if bare.result != "works":
+    if facts.word is None and not row.never_writes and _loses_mark(facts, row, upgraded):
+        cure = _call(row, 'readonly="copy"')
+    elif bare.result != "works":
         if upgraded.result == "works" and not ours:
             cure = _call(row)
         elif option := cure_of(facts, row, upgraded):
@@ -1513,7 +1519,7 @@ def _cured(facts: Facts, option: str) -> Facts:
         return replace(facts, refuses=("", ""))
     if option.startswith("device"):
         facts = replace(facts, device=(1, 0))
-    strides = facts.strides if option.startswith("leg") else row_major(facts.shape or ())
+    strides = facts.strides if option.startswith("readonly") else row_major(facts.shape or ())
     return replace(
         facts,
         strides=strides,
@@ -1525,14 +1531,21 @@ def _cured(facts: Facts, option: str) -> Facts:
     )
 
 
+def _loses_mark(facts: Facts, row: Known, outcome: Outcome) -> bool:
+    unmarked = row.flag == IGNORES or outcome.writable
+    readonly = facts.readonly or facts.immutable
+    return bool(readonly and unmarked and outcome.copied is False)
+
+
 def _what(facts: Facts, row: Known, outcome: Outcome) -> str:
     said = []
     if outcome.copied is not None:
         keeps = "owns its memory" if outcome.copied else "keeps the memory of x alive"
         said.append(f"the result {keeps}")
-    unmarked = row.flag == IGNORES or outcome.writable
-    if (facts.readonly or facts.immutable) and outcome.copied is False and unmarked:
+    if _loses_mark(facts, row, outcome):
         said.append("the read-only mark is lost, the consumer may write to this memory")
+        if row.warned and facts.stated and facts.word is None:
+            said.append("upgraded, dlshim warns of that (ReadOnlyWarning)")
     if facts.device and facts.device[0] in row.devices:
         said.append(_stream(facts, row))
     elif outcome.result == "works":
@@ -1611,7 +1624,7 @@ def _asked(facts: Facts, row: Known, source: Source) -> Outcome:
             return _refused(row.name, ("TypeError",), why)
         keywords = ()
     versioned = source.versioned and "max_version" in keywords
-    if source.legacy_readonly and not versioned:
+    if source.refuses_readonly and not versioned:
         if readonly is None:
             return _unknown(_ACCESS)
         if readonly and row.asks == LEGACY_FIRST and source.versioned:
@@ -1619,7 +1632,7 @@ def _asked(facts: Facts, row: Known, source: Source) -> Outcome:
         elif readonly and row.takes_buffers and facts.has_buffer:
             return _unknown(_BY_BUFFER)
         elif readonly:
-            raised = "TypeError" if row.passes_on == "TypeError" else source.legacy_readonly
+            raised = "TypeError" if row.passes_on == "TypeError" else source.refuses_readonly
             return _refused(source.name, (raised,), _LOST)
     if facts.dtype is not None and facts.dtype not in source.dtypes:
         return _refused(source.name, ANY, f"{source.name} does not export {facts.dtype}")
@@ -1670,18 +1683,31 @@ def _upgraded(facts: Facts, row: Known) -> Outcome:
             return _refused("dlshim", (row.passes_on,), why, 'order="C"')
     stated = facts.stated
     readonly = facts.immutable or stated
-    careful = row.wants == "buffer" or row.never_writes or row.reads_table
-    if row.asks == LEGACY and not careful and not facts.legacy_readonly:
-        if stated is None:
-            return _unknown(_ACCESS)
-        if stated and not (row.buffer_next and facts.kind == "tensor"):
-            return _refused("dlshim", (row.passes_on,), _LOST, 'legacy_readonly="copy"')
+    if refusal := _readonly(facts, row, stated, readonly):
+        return refusal
     if row.wants_writable and readonly is None:
         return _unknown(_ACCESS)
     if row.wants_writable and readonly:
-        return _refused(row.name, ("TypeError",), _WRITES, "copy=True")
+        return _refused(row.name, ("TypeError",), _WRITES, 'readonly="copy"')
     honours = row.flag == HONOURS and readonly is not None
     return _held(facts, row, not readonly if honours else None)
+
+
+def _readonly(
+    facts: Facts, row: Known, stated: bool | None, readonly: bool | None
+) -> Outcome | None:
+    """The refusal of read-only memory to a consumer that is not told, or does not heed it (T8)."""
+    strict = facts.word == "error"
+    careful = row.wants == "buffer" or row.reads_table or (row.never_writes and not strict)
+    untold = row.asks == LEGACY and not careful
+    if facts.word in ("copy", "share") or not (untold or (row.warned and strict)):
+        return None
+    counts = readonly if strict else stated
+    if counts is None:
+        return _unknown(_ACCESS)
+    if not counts or (row.buffer_next and facts.kind == "tensor"):
+        return None
+    return _refused("dlshim", (row.passes_on,), _LOST if untold else _UNHEEDED, 'readonly="copy"')
 
 
 def _elsewhere(facts: Facts, row: Known) -> Outcome | None:

@@ -150,10 +150,10 @@ class Facts:
         """Library, first release, first one without, harm, what, what dlshim does."""
         return [[*" ".join(row[:-2]).split(), *row[-2:]] for row in known.FAULTS]
 
-    @cached_property
-    def never_write(self) -> set[str]:
+    def modules(self, kind: str) -> set[str]:
+        """The packages of a kind of rows of libraries.def that are about asking modules."""
         table = self.docs.parent / "src" / "exchange" / "libraries.def"
-        return {module.partition(".")[0] for (module,) in rows_of(table, "NEVER_WRITES")}
+        return {module.partition(".")[0] for (module,) in rows_of(table, kind)}
 
     def runs_with(self, library: Library) -> list[Run]:
         """From the oldest release to the newest."""
@@ -208,12 +208,15 @@ class Facts:
 
     def generation(self, library: Library, who: str, asked: str) -> str:
         if "1.x" in asked:
+            if library.key in self.modules("HEEDS_NOT"):
+                return (f"{who} asks for DLPack 1.x, is told when memory is read-only, and does "
+                        "not heed it: dlshim warns, and ``readonly=`` decides.")  # fmt: skip
             return f"{who} asks for DLPack 1.x, and is told when memory is read-only."
-        if library.key in self.never_write:
+        if library.key in self.modules("NEVER_WRITES"):
             return (f"{who} asks for DLPack 0.x, which cannot say read-only.  It never writes, so "
                     "read-only memory needs no option.")  # fmt: skip
         return (f"{who} asks for DLPack 0.x and cannot be told that memory is read-only.  Such "
-                "memory needs ``legacy_readonly=``.")  # fmt: skip
+                "memory needs ``readonly=``.")  # fmt: skip
 
     def narrower(self, library: Library) -> Iterator[str]:
         """Element types that a release took up."""

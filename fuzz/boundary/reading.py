@@ -15,7 +15,7 @@ EDGES = (
     *(2**32, 2**31, -(2**31), 2**31 - 1, 65535, 65536, 10**30),
 )
 WORDS = (
-    *("cpu", "cuda:1", "K", "C", "error", "strip", "copy", "auto", "same", "legacy", "float32"),
+    *("cpu", "cuda:1", "K", "C", "error", "share", "copy", "auto", "same", "legacy", "float32"),
     *("int4", "bool", "<f4", "|u1", ">i2", "|V3", "<M8[ns]", "|O", "", "cuda:9999999999"),
     "\ud800",
 )

@@ -74,11 +74,11 @@ class Seen:
 
 CALM: tuple[dict[str, Any], ...] = (
     *({}, {"order": "K"}, {"readonly": True}, {"readonly": False}, {"copy": False}),
-    *({"legacy_readonly": "strip"}, {"align": 1}, {"device": "cpu"}, {"stream": -1}),
+    *({"readonly": "share"}, {"align": 1}, {"device": "cpu"}, {"stream": -1}),
     *({"assume_device": caps.CPU}, {"assume_device": (4, 0)}, {"unknown_stream": "same"}),
 )
 COPYING: tuple[dict[str, Any], ...] = (
-    *({"copy": True}, {"order": "C"}, {"align": 64}, {"legacy_readonly": "copy"}),
+    *({"copy": True}, {"order": "C"}, {"align": 64}, {"readonly": "copy"}),
     *({"order": "C", "align": 4096}, {"copy": True, "readonly": True}),
 )
 
@@ -362,7 +362,7 @@ def buffer(inp: Input) -> None:
 
 OPTIONS = (
     *("stream", "producer_stream", "unknown_stream", "device", "copy", "readonly", "order"),
-    *("legacy_readonly", "align", "reinterpret", "assume_device", "detach", "on_release", "none"),
+    *("readonly", "align", "reinterpret", "assume_device", "detach", "on_release", "none"),
 )
 KEYWORDS = ("stream", "max_version", "dl_device", "copy", "none")
 

@@ -12,6 +12,17 @@
 #include "exchange/acquired.h"
 #include "exchange/plan.h"
 
+/* What readonly= says: of the memory itself, or of read-only memory and consumers that
+ * are not told of it or do not heed it (T8). */
+typedef enum {
+    DLS_READONLY_UNSAID,
+    DLS_READONLY_ERROR, /* refuse them */
+    DLS_READONLY_COPY,  /* give every consumer a private, writable copy */
+    DLS_READONLY_SHARE, /* give them the memory all the same */
+    DLS_READONLY_FALSE, /* the memory may be written */
+    DLS_READONLY_TRUE   /* the memory is read-only */
+} dls_readonly;
+
 /* Options of upgrade(); only request/options knows what is in them. */
 typedef struct dls_options dls_options;
 
@@ -38,6 +49,7 @@ typedef struct {
     bool hides_queue;     /* it names no stream, but on oneAPI it has one (S6) */
     bool versioned;       /* generation that it asked for */
     bool bears_anything;  /* it is a Tensor: it takes strides of any sign */
+    bool keeps_word;      /* a Tensor is made, which keeps the word of readonly= (T8) */
     bool kernel_asks;     /* through our C table: kernels take Parameters */
     bool has_device;      /* a device is wanted: *device */
     bool has_assumed;     /* the producer's label is wrong: it is *assumed */

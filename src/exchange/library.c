@@ -379,20 +379,19 @@ dls_library_leave(dls_state *state, PyObject *guard)
     }
 }
 
-/* Does code of one of these modules ask?  Texts one behind the other, each with its 0
- * and the last with two. */
-static bool
-is_asked_by(const char *modules)
+/* Which of these modules (NULL ends them) has the code that asks?  NULL: none. */
+static const char *
+asked_by(const char *const *modules)
 {
     PyObject *globals = PyEval_GetGlobals(); /* borrowed; NULL: no Python code runs */
     PyObject *name = globals != NULL ? dls_dict_borrow_text(globals, "__name__") : NULL;
-    bool found = false;
-    for (; *modules != 0; modules += strlen(modules) + 1) {
-        found |= name != NULL && PyUnicode_Check(name)
-                 && PyUnicode_CompareWithASCIIString(name, modules) == 0;
+    bool known = name != NULL && PyUnicode_Check(name);
+    while (*modules != NULL
+           && (!known || PyUnicode_CompareWithASCIIString(name, *modules) != 0)) {
+        modules++;
     }
     dls_let_go(name);
-    return found;
+    return *modules;
 }
 
 bool
@@ -416,23 +415,34 @@ dls_library_wait(dls_state *state, const dls_library *row, PyObject *obj,
 bool
 dls_library_never_writes(void)
 {
-    static const char modules[] =
-#define NEVER_WRITES(module) module "\0"
+    static const char *const modules[] = {
+#define NEVER_WRITES(module) module,
 #include "exchange/libraries.def"
 #undef NEVER_WRITES
-        ;
-    return is_asked_by(modules);
+        NULL};
+    return asked_by(modules) != NULL;
+}
+
+const char *
+dls_library_heeds_not(void)
+{
+    static const char *const modules[] = {
+#define HEEDS_NOT(module) module,
+#include "exchange/libraries.def"
+#undef HEEDS_NOT
+        NULL};
+    return asked_by(modules);
 }
 
 bool
 dls_library_drops_stream(void)
 {
-    static const char modules[] =
-#define DROPS_STREAM(module) module "\0"
+    static const char *const modules[] = {
+#define DROPS_STREAM(module) module,
 #include "exchange/libraries.def"
 #undef DROPS_STREAM
-        ;
-    return is_asked_by(modules);
+        NULL};
+    return asked_by(modules) != NULL;
 }
 
 int

@@ -108,6 +108,9 @@ int dls_library_wait(dls_state *state, const dls_library *row, PyObject *obj,
 /* Does code that writes to no memory ask (NEVER_WRITES)?  It is the Python code that
  * has called us. */
 bool dls_library_never_writes(void);
+/* Does code ask that knows READ_ONLY but does not heed it (HEEDS_NOT)?  Its module, or
+ * NULL. */
+const char *dls_library_heeds_not(void);
 /* The same for code that waits for no stream of a CUDA array interface (DROPS_STREAM).
  */
 bool dls_library_drops_stream(void);

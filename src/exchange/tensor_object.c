@@ -40,7 +40,7 @@ dls_tensor_new_plain(dls_state *state, const dl_tensor *tensor)
     data->tensor.shape = data->dims;
     data->tensor.strides = data->dims + ndim;
     data->flags = 0;
-    data->legacy_readonly = 0;
+    data->readonly = DLS_READONLY_UNSAID;
     data->ready = NULL;
     data->asked = 0;
     data->weakrefs = NULL;

@@ -22,17 +22,16 @@ typedef struct {
 
 /* A Tensor owns the tensor that was taken.  It may be exported any number of times. */
 typedef struct {
-    DLS_VAR_HEAD              /* size: of dims */
-        dls_state *state;     /* lives as long as the type, which this object owns */
-    dls_hold hold;            /* kind SHARED from the first export on */
-    dl_tensor tensor;         /* data folded (T5), strides filled (T4) */
-    uint32_t flags;           /* DL_FLAG_* */
-    uint32_t legacy_readonly; /* 1 + the option that from_dlpack was given; 0: none.
-                               * As wide as flags: both are cleared by one store */
-    uint16_t major, minor;    /* version of the struct that was taken */
-    uint8_t generation;       /* dls_generation it came in */
-    bool readonly_stated;     /* READ_ONLY, or its absence, is the source's word */
-    dls_ready *ready;         /* owned; NULL: the data can be read without a sync */
+    DLS_VAR_HEAD           /* size: of dims */
+        dls_state *state;  /* lives as long as the type, which this object owns */
+    dls_hold hold;         /* kind SHARED from the first export on */
+    dl_tensor tensor;      /* data folded (T5), strides filled (T4) */
+    uint32_t flags;        /* DL_FLAG_* */
+    dls_readonly readonly; /* a word that from_dlpack was given for later exports */
+    uint16_t major, minor; /* version of the struct that was taken */
+    uint8_t generation;    /* dls_generation it came in */
+    bool readonly_stated;  /* READ_ONLY, or its absence, is the source's word */
+    dls_ready *ready;      /* owned; NULL: the data can be read without a sync */
     DLS_ATOMIC(unsigned long) asked; /* as in dls_producer */
     DLS_ATOMIC(PyObject *) weakrefs;
     int64_t dims[]; /* shape, then strides */

@@ -401,7 +401,7 @@ make_tensor(dls_exchange *x, dls_resolved *resolved)
                                       ready, stream);
     Py_XDECREF(stream);
     if (tensor != NULL && (x->request.options != NULL || dls_plan_is_tensor(x->plan))) {
-        dls_tensor_data(tensor)->legacy_readonly = dls_resolve_legacy_readonly(x);
+        dls_tensor_data(tensor)->readonly = dls_resolve_readonly_word(x);
     }
     if (tensor != NULL && take_hold(x, resolved, &hold) < 0) {
         Py_CLEAR(tensor);

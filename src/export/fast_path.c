@@ -40,6 +40,14 @@ translate(dls_hot hot, bool versioned)
     return result;
 }
 
+/* A consumer that asked for the device first may be one that does not heed READ_ONLY:
+ * the full exchange looks (T8). */
+static inline bool
+is_readonly(const dl_managed_tensor_versioned *managed)
+{
+    return managed->flags & DL_FLAG_READ_ONLY;
+}
+
 /* answer: the generation of the answer, known to the compiler. */
 static inline PyObject *
 capsule_of(dls_producer *self, PyObject *const *args, PyObject *kwnames, unsigned form,
@@ -49,7 +57,8 @@ capsule_of(dls_producer *self, PyObject *const *args, PyObject *kwnames, unsigne
     bool wanted = form & DLS_FAST_WANTED;
     dls_hot hot = dls_ask_learned(hot_of(self, form), answer, false);
     hot.source = self->source; /* the collector may have cleared the Producer */
-    if (!dls_hot_is_plain(hot, answer, wanted)) {
+    if (!dls_hot_is_plain(hot, answer, wanted)
+        || (answer && wanted && self->asked != 0 && is_readonly(hot.managed))) {
         dls_outcome outcome = dls_outcome_of(hot);
         return dls_export_producer(self, args, 0, kwnames, &outcome);
     }

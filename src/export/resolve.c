@@ -251,49 +251,95 @@ reason_to_copy(const dls_exchange *x, const dls_resolved *resolved)
 
 /* --- read-only (T8) ------------------------------------------------------- */
 
-uint32_t
-dls_resolve_legacy_readonly(const dls_exchange *x)
+dls_readonly
+dls_resolve_readonly_word(const dls_exchange *x)
 {
-    const dls_options *o = x->request.options;
-    return dls_option_given(o, DLS_OPTION_legacy_readonly) ? 1u + o->legacy_readonly
-           : Py_IS_TYPE(x->source, x->state->tensor_type)
-               ? dls_tensor_data(x->source)->legacy_readonly
-               : 0;
+    dls_readonly said = dls_options_readonly(x->request.options);
+    bool remembers = said == DLS_READONLY_UNSAID
+                     && Py_IS_TYPE(x->source, x->state->tensor_type);
+    return remembers                   ? dls_tensor_data(x->source)->readonly
+           : said < DLS_READONLY_FALSE ? said
+                                       : DLS_READONLY_UNSAID;
 }
 
-/* A legacy consumer cannot be told: its memory is refused, copied or stripped of the
- * flag, as legacy_readonly= says.  A copy that is made anyway is the consumer's own,
- * and a consumer that never writes needs no flag.  What the source cannot say does not
- * count here. */
+/* The consumer that cannot be told, and so must not get the memory as it is. */
+static int
+refuse_untold(const dls_exchange *x, const char *why)
+{
+    return dls_refuse(
+        x->state, DLS_EBUFFER, x->source,
+        "it is read-only, and the consumer %s; pass readonly=\"share\" if "
+        "the consumer does not write, or readonly=\"copy\" to give it a "
+        "private copy",
+        why);
+}
+
+/* A consumer of DLPack 0.x, or one that borrows, is not told.  JAX alone gets the
+ * memory all the same, for it never writes. */
+static int
+resolve_untold(const dls_exchange *x, dls_readonly word)
+{
+    bool kernel = x->request.kernel_asks;
+    if (word == DLS_READONLY_UNSAID && !kernel && dls_library_never_writes()) {
+        return 0;
+    }
+    return refuse_untold(x, kernel
+                                ? "borrows it through the C table, which cannot say so"
+                                : "asked for a legacy capsule, which cannot say so");
+}
+
+/* A consumer that is told gets the memory, and where it is known not to heed that, the
+ * user is warned.  Code in C that takes a struct by our C table is not known. */
+static int
+resolve_told(const dls_exchange *x, dls_readonly word)
+{
+    bool asks_so = x->request.device_question && !x->request.kernel_asks;
+    const char *module = asks_so ? dls_library_heeds_not() : NULL;
+    if (word == DLS_READONLY_ERROR) {
+        return x->request.kernel_asks
+                   ? refuse_untold(
+                         x, "takes it through the C table, where few look at the flag")
+               : module != NULL
+                   ? refuse_untold(x, "is known to write to read-only memory")
+                   : 0;
+    }
+    if (module == NULL) {
+        return 0;
+    }
+    return dls_warn(x->state->readonly_warning, x->source,
+                    "it is read-only, and %s does not heed that: what is written there "
+                    "changes this memory, or ends the process; pass readonly=\"copy\" "
+                    "for a private copy, readonly=\"share\" if nothing writes, or "
+                    "readonly=\"error\" to be refused",
+                    module);
+}
+
+/* Read-only memory goes out as it is to consumers that heed the flag.  For all others
+ * readonly= decides; without it, what the source states counts, and what is only known
+ * of its type does not.  A copy that is made anyway is the consumer's own.  A Tensor
+ * keeps the word for its own exports. */
 static int
 resolve_readonly(dls_exchange *x, dls_resolved *resolved)
 {
-    const dls_options *o = x->request.options;
-    bool said = dls_option_given(o, DLS_OPTION_readonly);
-    resolved->readonly = said ? o->readonly
+    dls_readonly said = dls_options_readonly(x->request.options);
+    bool sets = said >= DLS_READONLY_FALSE;
+    resolved->readonly = sets ? said == DLS_READONLY_TRUE
                               : (x->acquired.flags & DL_FLAG_READ_ONLY) != 0;
-    x->acquired.readonly_stated |= said; /* a Tensor made now remembers it */
-    if (!resolved->readonly || !x->acquired.readonly_stated || x->request.versioned) {
+    x->acquired.readonly_stated |= sets; /* a Tensor made now remembers it */
+    if (!resolved->readonly || x->request.keeps_word) {
         return 0;
     }
-    uint32_t given = dls_resolve_legacy_readonly(x);
-    bool chosen = given != 0;
-    uint32_t policy = chosen ? given - 1 : DLS_LEGACY_READONLY_ERROR;
-    if (policy == DLS_LEGACY_READONLY_COPY) {
-        resolved->reason = "read-only memory towards a legacy consumer "
-                           "(legacy_readonly=\"copy\")";
+    dls_readonly word = dls_resolve_readonly_word(x);
+    if (word == DLS_READONLY_COPY) {
+        resolved->reason = "it is read-only, and readonly=\"copy\"";
     }
+    bool counts = word == DLS_READONLY_ERROR || x->acquired.readonly_stated;
     bool copies = x->request.copy != 0 && reason_to_copy(x, resolved) != NULL;
-    if (policy != DLS_LEGACY_READONLY_ERROR || x->request.copy == 1 || copies
-        || (!chosen && !x->request.kernel_asks && dls_library_never_writes())) {
+    if (word == DLS_READONLY_COPY || word == DLS_READONLY_SHARE || !counts
+        || x->request.copy == 1 || copies) {
         return 0;
     }
-    return dls_refuse(x->state, DLS_EBUFFER, x->source,
-                      "it is read-only, and the consumer %s, which cannot say so; pass "
-                      "legacy_readonly=\"strip\" if the consumer does not write, or "
-                      "legacy_readonly=\"copy\" to give it a private copy",
-                      x->request.kernel_asks ? "borrows it through the C table"
-                                             : "asked for a legacy capsule");
+    return x->request.versioned ? resolve_told(x, word) : resolve_untold(x, word);
 }
 
 /* --- layout and flags ------------------------------------------------------- */

@@ -31,6 +31,6 @@ int dls_resolve(dls_exchange *x, dls_resolved *resolved);
  * with BufferError. */
 int dls_resolve_checks(const dls_exchange *x, dls_resolved *resolved);
 
-/* What was said for legacy consumers: to this exchange, or to from_dlpack when it made
- * the Tensor that is exported.  1 + the option, 0: nothing. */
-uint32_t dls_resolve_legacy_readonly(const dls_exchange *x);
+/* The word of readonly= that decides for consumers: said to this exchange, or to
+ * from_dlpack when it made the Tensor that is exported.  DLS_READONLY_UNSAID: none. */
+dls_readonly dls_resolve_readonly_word(const dls_exchange *x);

@@ -165,7 +165,6 @@ copy_to_oneapi(const dls_exchange *x, dls_resolved *resolved)
 int
 dls_resolve_copy(dls_exchange *x, dls_resolved *resolved)
 {
-    const dls_options *o = x->request.options;
     int32_t have = resolved->delivery.tensor.device.device_type;
     bool on_host = resolved->fetch || (!resolved->send && dls_device_is_host(have));
     bool to_oneapi = resolved->send && x->request.device.device_type == dl_kDLOneAPI;
@@ -178,7 +177,7 @@ dls_resolve_copy(dls_exchange *x, dls_resolved *resolved)
     }
     resolved->needs_keeping = x->keeps;
     resolved->delivery.flags |= DL_FLAG_IS_COPIED;
-    if (dls_option_given(o, DLS_OPTION_readonly) && o->readonly) {
+    if (dls_options_readonly(x->request.options) == DLS_READONLY_TRUE) {
         resolved->delivery.flags |= DL_FLAG_READ_ONLY;
     }
     return 0;

@@ -100,15 +100,25 @@ managed_tensor_of_class(void *object, dl_managed_tensor_versioned **out)
 
 /* --- export: a borrowed view ---------------------------------------------- */
 
+/* May the memory be lent as it is (T8)?  A Tensor keeps no copy of it for borrowers. */
+static bool
+may_lend(const dls_tensor *data)
+{
+    bool strict = data->readonly == DLS_READONLY_ERROR
+                  || data->readonly == DLS_READONLY_COPY;
+    return !(data->flags & DL_FLAG_READ_ONLY) || data->readonly == DLS_READONLY_SHARE
+           || (!data->readonly_stated && !strict);
+}
+
 static int
 tensor_borrow(PyObject *self, dl_tensor *out)
 {
     dls_tensor *data = dls_tensor_data(self);
-    if (data->readonly_stated && (data->flags & DL_FLAG_READ_ONLY)) {
+    if (!may_lend(data)) {
         PyErr_Format(PyExc_BufferError,
                      "%R is read-only, and who borrows it cannot be told so; wrap it "
-                     "with dlshim.upgrade(x, readonly=False) to vouch that nothing is "
-                     "written, or with legacy_readonly=\"copy\"",
+                     "with dlshim.upgrade(x, readonly=\"share\") if nothing writes, or "
+                     "with readonly=\"copy\" to lend a private copy",
                      self);
         return -1;
     }

@@ -199,6 +199,7 @@ tensor_of(dls_state *state, PyObject *const *args, PyObject *kwnames)
     dls_options *options = NULL;
     dls_request request;
     dls_request_init(&request, NULL);
+    request.keeps_word = true;
     if (dls_options_parse(state, "from_dlpack", kwnames, args + 1, NULL, &options)
         < 0) {
         return NULL;
@@ -299,9 +300,8 @@ PyMethodDef dls_public_methods[] = {
      "device: deliver there: (type, id), \"cpu\", \"cuda:1\"\n"
      "like: deliver on the device of this array, by its allocator\n"
      "copy: True: always, False: never, None: if needed\n"
-     "readonly: True marks the memory read-only, False vouches that it may be written\n"
-     "legacy_readonly: read-only memory for DLPack 0.x: \"error\", \"strip\" the mark, "
-     "\"copy\"\n"
+     "readonly: True: it is, False: it may be written; else, if it is read-only, for\n"
+     "    consumers that write all the same: \"error\", \"copy\" it, \"share\" it\n"
      "order: None: strides that the consumer takes, \"K\": all strides, \"C\": "
      "row-major\n"
      "align: alignment in bytes, copied if needed\n"
@@ -316,7 +316,7 @@ PyMethodDef dls_public_methods[] = {
      ")\n--\n\n"
      "Take the memory of x and describe it: a Tensor that owns a share of it.\n\n"
      "x and the options are those of upgrade(); the Tensor remembers\n"
-     "legacy_readonly= and on_release= for its exports.  BufferError when the data\n"
+     "on_release= and a word of readonly= for its exports.  BufferError when the data\n"
      "cannot be exported, CopyRequiredError when copy=False and a copy is needed."},
     {"to_capsule", DLS_FASTCALL(to_capsule), METH_FASTCALL | METH_KEYWORDS,
      "to_capsule($module, obj, /, *, max_version=None"

@@ -43,28 +43,47 @@ dls_type_name(PyObject *obj)
     return result;
 }
 
+/* "'pkg.Type' object: <text>", the text alone for obj NULL; NULL with MemoryError. */
+static PyObject *
+message_of(PyObject *obj, const char *format, va_list args)
+{
+    PyObject *text = PyUnicode_FromFormatV(format, args);
+    if (text == NULL || obj == NULL) {
+        return text;
+    }
+    PyObject *name = dls_type_name(obj);
+    PyObject *message = name != NULL
+                            ? PyUnicode_FromFormat("'%U' object: %U", name, text)
+                            : NULL;
+    Py_XDECREF(name);
+    Py_DECREF(text);
+    return message;
+}
+
 int
 dls_refuse(dls_state *state, int code, PyObject *obj, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    PyObject *text = PyUnicode_FromFormatV(format, args);
+    PyObject *message = message_of(obj, format, args);
     va_end(args);
-    if (text == NULL) {
-        return -1;
+    if (message != NULL) {
+        PyErr_Format(class_of(state, code), "%U", message);
+        Py_DECREF(message);
     }
-    if (obj == NULL) {
-        PyErr_Format(class_of(state, code), "%U", text);
-    }
-    else {
-        PyObject *name = dls_type_name(obj);
-        if (name != NULL) {
-            PyErr_Format(class_of(state, code), "'%U' object: %U", name, text);
-            Py_DECREF(name);
-        }
-    }
-    Py_DECREF(text);
     return -1;
+}
+
+int
+dls_warn(PyObject *category, PyObject *obj, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    PyObject *message = message_of(obj, format, args);
+    va_end(args);
+    int code = message != NULL ? PyErr_WarnFormat(category, 2, "%U", message) : -1;
+    Py_XDECREF(message);
+    return code;
 }
 
 int

@@ -13,7 +13,12 @@
  * text alone).  The format is PyErr_Format's: %s, %R, %zd, %d, %S. */
 int dls_refuse(dls_state *state, int code, PyObject *obj, const char *format, ...);
 
-/* The same from an error that core or gpu reported. */
+/* Warn with the same text, in the name of the code that called the Python function that
+ * called us.  0, or -1 with an exception: the user's filters make the warning an error.
+ */
+int dls_warn(PyObject *category, PyObject *obj, const char *format, ...);
+
+/* The same as dls_refuse from an error that core or gpu reported. */
 int dls_refuse_error(dls_state *state, PyObject *obj, const dls_error *err);
 
 /* Replace the pending exception by BufferError "'pkg.Type' object: <text>: <its

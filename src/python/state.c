@@ -55,12 +55,14 @@ init_kwnames(dls_state *state)
     return 0;
 }
 
+/* A class with one or two bases (second may be NULL), which the module shows. */
 static PyObject *
 new_error(PyObject *module, const char *name, const char *doc, PyObject *first,
           PyObject *second)
 {
     /* No class is made while an exception is pending: foreign code may run. */
-    PyObject *bases = PyErr_Occurred() == NULL ? Py_BuildValue("(OO)", first, second)
+    const char *format = second != NULL ? "(OO)" : "(O)";
+    PyObject *bases = PyErr_Occurred() == NULL ? Py_BuildValue(format, first, second)
                                                : NULL;
     if (bases == NULL) {
         return NULL;
@@ -96,6 +98,10 @@ init(dls_state *state, PyObject *module)
         module, "dlshim.UnsupportedObjectError",
         "The object offers no way to its memory that dlshim knows.", PyExc_TypeError,
         PyExc_AttributeError);
+    state->readonly_warning = new_error(module, "dlshim.ReadOnlyWarning",
+                                        "Read-only memory goes to a consumer that does "
+                                        "not heed the flag and may write.",
+                                        PyExc_UserWarning, NULL);
     state->modules = Py_XNewRef(PySys_GetObject("modules"));
     if (PyErr_Occurred() != NULL) {
         return -1;
@@ -129,6 +135,7 @@ dls_state_new(PyObject *module)
     X(device_type)              \
     X(copy_required_error)      \
     X(unsupported_object_error) \
+    X(readonly_warning)         \
     X(asked_version)            \
     X(host_device)              \
     X(minus_one)                \

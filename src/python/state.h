@@ -37,7 +37,6 @@
     X(device, "device")                                         \
     X(like, "like")                                             \
     X(readonly, "readonly")                                     \
-    X(legacy_readonly, "legacy_readonly")                       \
     X(order, "order")                                           \
     X(align, "align")                                           \
     X(reinterpret, "reinterpret")                               \
@@ -121,6 +120,7 @@ typedef struct dls_state {
     PyTypeObject *device_type;
     PyObject *copy_required_error;
     PyObject *unsupported_object_error;
+    PyObject *readonly_warning;
     /* kwnames[mask]: tuple of the keywords of that mask (DLS_ASK_*).  kwnames[0] alone
      * is always NULL. */
     PyObject *kwnames[DLS_KW_MASKS];

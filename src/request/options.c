@@ -24,7 +24,7 @@ typedef struct {
     uint16_t name_at;  /* the interned name in dls_state */
     char name[18];
     char unset[12]; /* the default, as the signature says it */
-    char words[38];
+    const char *words;
 } option_row;
 
 static void *
@@ -84,8 +84,9 @@ word_position(const option_row *row, const char *text, size_t length)
     return -1;
 }
 
+/* Position of the word that `value` is, or -1 with TypeError or ValueError. */
 static int
-parse_word(dls_state *state, const option_row *row, PyObject *value, dls_options *out)
+read_word(dls_state *state, const option_row *row, PyObject *value)
 {
     bool is_str = PyUnicode_Check(value);
     Py_ssize_t n = 0;
@@ -94,23 +95,59 @@ parse_word(dls_state *state, const option_row *row, PyObject *value, dls_options
         return -1;
     }
     int position = text != NULL ? word_position(row, text, (size_t)n) : -1;
-    if (position < 0) {
-        return dls_refuse(state, is_str ? DLS_EVALUE : DLS_ETYPE, NULL,
-                          "%s=%R is not known: pass %s", row->name, value, row->words);
+    return position >= 0 ? position
+                         : dls_refuse(state, is_str ? DLS_EVALUE : DLS_ETYPE, NULL,
+                                      "%s=%R is not known: pass %s", row->name, value,
+                                      row->words);
+}
+
+/* The word at that position, a new str. */
+static PyObject *
+word_at(const option_row *row, int position)
+{
+    size_t n = 0;
+    const char *word = next_word(row->words, &n);
+    for (; position > 0; position--) {
+        word = next_word(word + n + 1, &n);
     }
+    return PyUnicode_FromStringAndSize(word, (Py_ssize_t)n);
+}
+
+static int
+parse_word(dls_state *state, const option_row *row, PyObject *value, dls_options *out)
+{
+    int position = read_word(state, row, value);
     *(dls_option_word *)member_of(row, out) = (dls_option_word)position;
-    return 0;
+    return position < 0 ? -1 : 0;
 }
 
 static PyObject *
 show_word(const option_row *row, const dls_options *options)
 {
-    size_t n = 0;
-    const char *word = next_word(row->words, &n);
-    for (int i = *(const dls_option_word *)member_of(row, options); i > 0; i--) {
-        word = next_word(word + n + 1, &n);
+    return word_at(row, *(const dls_option_word *)member_of(row, options));
+}
+
+/* --- kind readonly ---------------------------------------------------------- */
+
+static int
+parse_readonly(dls_state *state, const option_row *row, PyObject *value,
+               dls_options *out)
+{
+    if (PyBool_Check(value)) {
+        out->readonly = value == Py_True ? DLS_READONLY_TRUE : DLS_READONLY_FALSE;
+        return 0;
     }
-    return PyUnicode_FromStringAndSize(word, (Py_ssize_t)n);
+    int position = read_word(state, row, value);
+    out->readonly = (dls_readonly)(DLS_READONLY_ERROR + position);
+    return position < 0 ? -1 : 0;
+}
+
+static PyObject *
+show_readonly(const option_row *row, const dls_options *options)
+{
+    return options->readonly < DLS_READONLY_FALSE
+               ? word_at(row, (int)options->readonly - DLS_READONLY_ERROR)
+               : PyBool_FromLong(options->readonly == DLS_READONLY_TRUE);
 }
 
 /* A str, or what an object of another library reads as: a new reference, None where it
@@ -386,7 +423,8 @@ show_dtype(const option_row *row, const dls_options *options)
 
 /* --- rows and members ------------------------------------------------------- */
 
-#define KINDS(X) X(stream) X(word) X(device) X(like) X(flag) X(align) X(dtype)
+#define KINDS(X) \
+    X(stream) X(word) X(readonly) X(device) X(like) X(flag) X(align) X(dtype)
 enum {
 #define KIND(kind) KIND_##kind,
     KINDS(KIND)

@@ -18,7 +18,6 @@ typedef enum {
 
 /* Values of kind `word`, in the order of options.def; DLS_UNKNOWN_* of unknown_stream
  * are in core/sync_words.h. */
-enum { DLS_LEGACY_READONLY_ERROR, DLS_LEGACY_READONLY_STRIP, DLS_LEGACY_READONLY_COPY };
 enum { DLS_ORDER_K, DLS_ORDER_C };
 enum { DLS_RELEASE_CONTRACT, DLS_RELEASE_GUARD };
 
@@ -26,6 +25,7 @@ enum { DLS_RELEASE_CONTRACT, DLS_RELEASE_GUARD };
 typedef PyObject *dls_option_stream; /* strong; an accepted value (dls_stream_check), or
                                       * the word "wait" */
 typedef uint8_t dls_option_word;     /* position in the row's words */
+typedef dls_readonly dls_option_readonly; /* in the order of the row's words */
 typedef dl_device dls_option_device;
 typedef struct {
     dl_device device;
@@ -49,6 +49,14 @@ static inline bool
 dls_option_given(const dls_options *options, dls_option option)
 {
     return options != NULL && (options->given >> option & 1);
+}
+
+/* readonly=, DLS_READONLY_UNSAID where it is not given. */
+static inline dls_readonly
+dls_options_readonly(const dls_options *options)
+{
+    return dls_option_given(options, DLS_OPTION_readonly) ? options->readonly
+                                                          : DLS_READONLY_UNSAID;
 }
 
 /* The alignment of a copy that the options (NULL: none) ask for, in bytes. */

@@ -158,7 +158,7 @@ dls_request_options(dls_state *state, PyObject *source, dls_request *request)
     }
     request->host_reads |= dls_option_given(o, DLS_OPTION_order)
                            || dls_option_given(o, DLS_OPTION_align)
-                           || dls_option_given(o, DLS_OPTION_legacy_readonly);
+                           || dls_options_readonly(o) == DLS_READONLY_COPY;
     if (dls_option_given(o, DLS_OPTION_unknown_stream)) {
         request->unknown_stream = o->unknown_stream;
     }

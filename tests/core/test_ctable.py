@@ -379,11 +379,11 @@ def test_T8_stated_read_only_is_not_borrowed():
     for _ in range(2):
         with pytest.raises(BufferError, match="read-only"):
             borrow(wrapped)
-    with pytest.raises(BufferError, match=r"read-only.*readonly=False"):
+    with pytest.raises(BufferError, match=r"read-only.*readonly=.share"):
         borrow(dlshim.from_dlpack(x))
-    for options in ({"readonly": False}, {"legacy_readonly": "strip"}):
+    for options in ({"readonly": False}, {"readonly": "share"}):
         assert borrow(dlshim.upgrade(x, **options)).element_zero == x.element_zero
-    copy = dlshim.upgrade(x, legacy_readonly="copy")
+    copy = dlshim.upgrade(x, readonly="copy")
     view = borrow(copy)
     assert view.element_zero != x.element_zero and view.values() == x.values()
 

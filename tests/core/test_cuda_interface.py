@@ -318,7 +318,7 @@ def test_read_only():
         assert imported.view.readonly
     with pytest.raises(BufferError) as error:
         bare(dlshim.upgrade(x))
-    tells(error.value, "read-only", "legacy_readonly")
+    tells(error.value, "read-only", "readonly=")
     assert dlshim.from_dlpack(empty(changes={"data": LazyPair(0, True)})).readonly
 
 

@@ -112,7 +112,7 @@ OPTIONS_THAT_CHANGE_NOTHING = {
     "order K": ({"strides": (1, 2)}, {"order": "K"}),
     "align to an item": ({}, {"align": 4}),
     "host stream": ({}, {"stream": 7}),
-    "legacy_readonly": ({}, {"legacy_readonly": "strip"}),
+    "a word for read-only memory": ({}, {"readonly": "share"}),
 }
 
 

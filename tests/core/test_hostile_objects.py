@@ -99,7 +99,7 @@ def test_the_module_goes_when_it_is_dropped():
 AFTER_THE_MODULE = {
     "upgrade": "call(dlshim.upgrade, b'x')",
     "upgrade anew": "call(dlshim.upgrade, (C.c_int * 3)())",
-    "upgrade, options": "call(dlshim.upgrade, b'x', copy=True, legacy_readonly='copy')",
+    "upgrade, options": "call(dlshim.upgrade, b'x', copy=True, readonly='copy')",
     "upgrade, a capsule": "call(dlshim.upgrade, tensor.__dlpack__())",
     "upgrade, nothing": "call(dlshim.upgrade, object())",
     "from_dlpack": "call(dlshim.from_dlpack, b'x')",

@@ -113,7 +113,7 @@ def test_public_names():
         ["upgrade", "from_dlpack", "to_capsule", "inspect", "Producer", "Tensor", "Report",
          "DLDeviceType", "DLDataTypeCode", "CopyRequiredError", "UnsupportedObjectError", "UNSET",
          "dtype", "Outcome", "Verdict", "get_include", "producer", "ProducerMixin", "track", "live",
-         "Live", "stats"]
+         "Live", "ReadOnlyWarning", "stats"]
     )  # fmt: skip
     for name in dlshim.__all__:
         assert getattr(dlshim, name) is not None

@@ -176,7 +176,7 @@ def test_reference_counts_come_back():
     for _ in range(2_000):  # CPython 3.10 makes a cache for code in its 1 024th run
         versioned(upgrade(x)).release()
         from_dlpack(x)
-        upgrade(x, readonly=True, legacy_readonly="strip").__dlpack__()
+        upgrade(x, readonly="share").__dlpack__()
         upgrade(x).__dlpack__(max_version=V1, copy=False, dl_device=(1, 0), stream=None)
         for bad in ({"nonsense": bystander}, {"max_version": bystander}, {"stream": bystander}):
             with pytest.raises(TypeError):

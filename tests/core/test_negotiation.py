@@ -549,7 +549,7 @@ def test_N2_a_tables_refusal_is_not_the_cause():
 def test_N2_a_bufferror_about_legacy_leads_to_versioned():
     cls = fresh(RefusesLegacyOnly)
     x = cls()
-    with bare(dlshim.upgrade(x, legacy_readonly="strip")) as imported:
+    with bare(dlshim.upgrade(x, readonly="share")) as imported:
         assert imported.values() == x.values()
     with versioned(dlshim.upgrade(x)) as imported:
         assert imported.view.readonly

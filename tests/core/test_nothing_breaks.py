@@ -84,13 +84,13 @@ def test_T12_whatever_works_bare_works_upgraded(ask):
 @pytest.mark.once
 @pytest.mark.parametrize("ask", consumers.OBJECT_CONSUMERS.values(), ids=lambda f: f.__name__)
 def test_T12_a_policy_lifts_the_meant_refusals(ask):
-    """With order="C" and legacy_readonly="strip" nothing is refused that the consumer can hold."""
+    """With order="C" and readonly="share" nothing is refused that the consumer can hold."""
     for edition, cls in EDITIONS.items():
         for layout, fields in LAYOUTS.items():
             x = cls(**fields)
             if x.readonly and cls.__name__ == "P1Numpy124":
                 continue  # refuses by itself, and there is no other way in
-            upgraded = dlshim.upgrade(x, order="C", legacy_readonly="strip")
+            upgraded = dlshim.upgrade(x, order="C", readonly="share")
             outcome = exchange(ask, upgraded)
             if ask is consumers.ask_like_nanobind3_rw and x.readonly:
                 assert outcome in (TypeError, x.values())

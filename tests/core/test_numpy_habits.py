@@ -290,20 +290,20 @@ def test_options_of_a_producer_give_way_to_those_of_from_dlpack():
     assert dlshim.from_dlpack(dlshim.upgrade(x, readonly=True)).readonly
 
 
-@pytest.mark.parametrize("policy", ["strip", "copy"])
-def test_a_tensor_remembers_what_legacy_consumers_get(policy):
+@pytest.mark.parametrize("word", ["share", "copy"])
+def test_a_tensor_remembers_what_consumers_get_of_read_only_memory(word):
     x = P2((3,), "int32", readonly=True)
     for t in (
-        first := dlshim.from_dlpack(x, legacy_readonly=policy),
+        first := dlshim.from_dlpack(x, readonly=word),
         dlshim.upgrade(first),
         dlshim.from_dlpack(first),
     ):
         with bare(t) as imported:
             assert imported.values() == [0, 1, 2]
-            assert (imported.view.element_zero == x.element_zero) is (policy == "strip")
-    with pytest.raises(BufferError, match="legacy_readonly"):
-        bare(dlshim.upgrade(first, legacy_readonly="error"))
-    with pytest.raises(BufferError, match="legacy_readonly"):
+            assert (imported.view.element_zero == x.element_zero) is (word == "share")
+    with pytest.raises(BufferError, match="readonly="):
+        bare(dlshim.upgrade(first, readonly="error"))
+    with pytest.raises(BufferError, match="readonly="):
         bare(dlshim.from_dlpack(x))
 
 

@@ -431,7 +431,7 @@ OPTIONS = {
         UnicodeEncodeError: ["\udcff"],
     },
     "order": {ValueError: ["c", "\udcff", "", "C\0"], TypeError: [5, b"C"]},
-    "readonly": {TypeError: [1, "yes", ...]},
+    "readonly": {ValueError: ["yes", "\udcff"], TypeError: [1, b"copy", ...]},
 }  # fmt: skip
 
 

@@ -35,16 +35,15 @@ SOURCES = pytest.mark.parametrize("cls", [P1, P1b, P2, P3TableOnly], ids=lambda 
 # --- forms ----------------------------------------------------------------------------
 
 WRONG_TYPE = [
-    {"copy": 1}, {"copy": "yes"}, {"readonly": 1}, {"readonly": "no"}, {"legacy_readonly": 3},
-    {"legacy_readonly": None}, {"order": 1}, {"align": 1.5}, {"align": "64"}, {"align": True},
-    {"reinterpret": 7}, {"device": 1},
+    {"copy": 1}, {"copy": "yes"}, {"readonly": 1}, {"legacy_readonly": "copy"}, {"order": 1},
+    {"align": 1.5}, {"align": "64"}, {"align": True}, {"reinterpret": 7}, {"device": 1},
     {"device": (1,)}, {"device": ("cpu", 0)}, {"assume_device": 2},
     {"assume_device": (2, "0")}, {"detach": 1}, {"detach": None}, {"unknown_stream": 1},
     {"nonsense": 1},
 ]  # fmt: skip
 WRONG_VALUE = [
-    {"legacy_readonly": "keep"}, {"order": "F"}, {"order": "A"}, {"order": "c"}, {"align": 0},
-    {"align": -8}, {"align": 3}, {"reinterpret": "float31"}, {"reinterpret": ""},
+    {"readonly": "no"}, {"readonly": "strip"}, {"order": "F"}, {"order": "A"}, {"order": "c"},
+    {"align": 0}, {"align": -8}, {"align": 3}, {"reinterpret": "float31"}, {"reinterpret": ""},
     {"reinterpret": (300, 8, 1)}, {"reinterpret": (1, 8, 1, 1)}, {"reinterpret": (2, 0, 1)},
     {"reinterpret": (2, 32, 0)},
     {"device": "tpu"}, {"device": ""}, {"device": "cuda:x"}, {"device": "cuda:-1"},
@@ -76,6 +75,11 @@ def test_an_option_of_a_wrong_value(options):
     assert x.calls == []
 
 
+def test_the_former_word_names_what_took_its_place():
+    with pytest.raises(ValueError, match='"share"'):
+        dlshim.upgrade(P2(), readonly="strip")
+
+
 def test_options_are_keywords_and_the_object_is_not():
     with pytest.raises(TypeError):
         dlshim.upgrade(P1(), True)
@@ -89,7 +93,7 @@ def test_options_at_their_defaults_are_no_options():
     x = P1()
     upgraded = dlshim.upgrade(
         x, stream=dlshim.UNSET, producer_stream=None, unknown_stream="auto", device=None, copy=None,
-        readonly=None, legacy_readonly="error", order=None, align=None, reinterpret=None,
+        readonly=None, order=None, align=None, reinterpret=None,
         assume_device=None, detach=False,
     )  # fmt: skip
     with counting() as count:
@@ -102,8 +106,8 @@ def test_options_at_their_defaults_are_no_options():
 SHOWN = {
     "stream": (5, "5"), "producer_stream": (7, "7"), "unknown_stream": ("same", "'same'"),
     "device": ("cpu", "(1, 0)"), "like": (bytearray(1), "(1, 0)"),
-    "copy": (False, "False"), "readonly": (True, "True"),
-    "legacy_readonly": ("copy", "'copy'"), "order": ("C", "'C'"), "align": (64, "64"),
+    "copy": (False, "False"), "readonly": ("copy", "'copy'"),
+    "order": ("C", "'C'"), "align": (64, "64"),
     "reinterpret": ((0, 8), "'int8'"), "assume_device": ((10, 3), "(10, 3)"),
     "detach": (True, "True"), "on_release": ("guard", "'guard'"),
 }  # fmt: skip
@@ -134,9 +138,9 @@ def test_options_are_told_as_values():
 
 
 def test_a_default_that_is_given_wins_over_an_inner_option():
-    inner = dlshim.upgrade(P2(readonly=True), legacy_readonly="strip")
+    inner = dlshim.upgrade(P2(readonly=True), readonly="share")
     with pytest.raises(BufferError):
-        dlshim.upgrade(inner, legacy_readonly="error").__dlpack__()
+        dlshim.upgrade(inner, readonly="error").__dlpack__()
 
 
 @pytest.mark.parametrize("value", ["auto", "legacy", "same", "error"])
@@ -494,10 +498,10 @@ def test_T12_torch_without_the_bits_passes(edition, ask):
 
 
 @BOTH
-def test_legacy_readonly_forms(ask):
+def test_readonly_forms(ask):
     x = P2()
-    for value in ("error", "strip", "copy"):
-        with ask(dlshim.upgrade(x, legacy_readonly=value)) as imported:
+    for value in ("error", "share", "copy", False, None):
+        with ask(dlshim.upgrade(x, readonly=value)) as imported:
             assert imported.view.element_zero == x.element_zero
 
 
@@ -505,7 +509,7 @@ def test_bare_upgrade_of_everything_at_once():
     """All host options in one go."""
     x = P2((3, 2), "uint16", strides=(1, 3), readonly=True)
     upgraded = dlshim.upgrade(
-        x, device="cpu", copy=True, readonly=True, legacy_readonly="strip", order="C", align=128,
+        x, device="cpu", copy=True, readonly=True, order="C", align=128,
         reinterpret="bfloat16", assume_device=(1, 0), stream=5, unknown_stream="error",
     )  # fmt: skip
     with versioned(upgraded) as imported:

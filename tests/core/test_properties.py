@@ -78,7 +78,7 @@ class Sends:
 
 OPTIONS = st.sampled_from([
     {}, {"readonly": True}, {"readonly": False}, {"order": "K"}, {"order": "C"}, {"align": 1},
-    {"legacy_readonly": "strip"}, {"device": "cpu"}, {"assume_device": (1, 0)}, {"copy": False},
+    {"readonly": "share"}, {"device": "cpu"}, {"assume_device": (1, 0)}, {"copy": False},
     {"assume_device": (3, 0)},
 ])  # fmt: skip
 
@@ -153,7 +153,7 @@ def test_T3_translating_what_needs_no_change_changes_no_byte(fields, version, fl
     x = Sends(fields, version, flags if version else 0)
     made = x.made
     before = made.snapshot()
-    capsule = dlshim.upgrade(x, legacy_readonly="strip").__dlpack__(max_version=version)
+    capsule = dlshim.upgrade(x, readonly="share").__dlpack__(max_version=version)
     view = caps.look(capsule)
     assert view.address != made.address
     kind = type(made.struct)

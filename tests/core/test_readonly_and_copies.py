@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 
 import pytest
 
@@ -34,6 +35,7 @@ from doubles.producers import (
 )
 
 BOTH = pytest.mark.parametrize("ask", ASKINGS.values(), ids=ASKINGS.keys())
+WORDS = ["error", "copy", "share"]
 STATED = [P2, P2LegacyOfReadonly, P2Pyarrow26, VersionedAlways, P3TableOnly]
 
 
@@ -57,48 +59,51 @@ def test_T8_a_stated_flag_is_refused_to_legacy_consumers(cls):
     x = cls(readonly=True)
     with pytest.raises(BufferError) as error:
         dlshim.upgrade(x).__dlpack__()
-    tells(error.value, cls.__name__, "read-?only", "legacy_readonly", "strip", "copy")
+    tells(error.value, cls.__name__, "read-?only", "readonly=", "share", "copy")
     with pytest.raises(BufferError) as error:
         dlshim.to_capsule(x)
-    tells(error.value, cls.__name__, "legacy_readonly")
+    tells(error.value, cls.__name__, "readonly=")
     with pytest.raises(BufferError) as error:
         dlshim.from_dlpack(x).__dlpack__()
     tells(error.value, "read-?only")
 
 
 @pytest.mark.parametrize("cls", STATED)
-def test_T8_strip_gives_the_memory_all_the_same(cls):
+def test_T8_share_gives_the_memory_all_the_same(cls):
     x = cls(readonly=True)
-    upgraded = dlshim.upgrade(x, legacy_readonly="strip")
+    upgraded = dlshim.upgrade(x, readonly="share")
     with bare(upgraded) as imported:
         assert imported.view.element_zero == x.element_zero
         assert imported.values() == x.values()
     with versioned(upgraded) as imported:
         assert imported.view.flags == READ_ONLY  # those who can be told are told
-    with caps.take(dlshim.to_capsule(x, legacy_readonly="strip")) as imported:
+    with caps.take(dlshim.to_capsule(x, readonly="share")) as imported:
         assert imported.view.element_zero == x.element_zero
 
 
 @pytest.mark.parametrize("cls", STATED)
-def test_T8_copy_gives_a_private_copy(cls):
+def test_T8_copy_gives_every_consumer_a_private_copy(cls):
     x = cls(readonly=True)
-    upgraded = dlshim.upgrade(x, legacy_readonly="copy")
-    with bare(upgraded) as imported:
-        assert imported.view.element_zero != x.element_zero
-        assert imported.values() == x.values()
-        imported.view.write(0, 77)
-    assert caps.look(x._versioned()).values() == x.values()  # the original is untouched
-    with versioned(upgraded) as imported:
-        assert imported.view.flags == READ_ONLY
-        assert imported.view.element_zero == x.element_zero
+    upgraded = dlshim.upgrade(x, readonly="copy")
+    for ask in (bare, versioned):
+        with ask(upgraded) as imported:
+            assert imported.view.flags == (None if ask is bare else IS_COPIED)
+            assert imported.view.element_zero != x.element_zero
+            assert imported.values() == x.values()
+            imported.view.write(0, 77)
+        assert caps.look(x._versioned()).values() == x.values()  # the original is untouched
 
 
-def test_T8_legacy_copy_against_copy_false():
-    upgraded = dlshim.upgrade(P2(readonly=True), legacy_readonly="copy", copy=False)
+@BOTH
+def test_T8_a_copy_of_read_only_memory_against_copy_false(ask):
+    upgraded = dlshim.upgrade(P2(readonly=True), readonly="copy", copy=False)
+    with pytest.raises(dlshim.CopyRequiredError, match="read-only"):
+        ask(upgraded)
+    version = (1, 0) if ask is versioned else None
     with pytest.raises(dlshim.CopyRequiredError):
-        upgraded.__dlpack__()
-    with pytest.raises(dlshim.CopyRequiredError):
-        dlshim.upgrade(P2(readonly=True), legacy_readonly="copy").__dlpack__(copy=False)
+        dlshim.upgrade(P2(readonly=True), readonly="copy").__dlpack__(
+            max_version=version, copy=False
+        )
 
 
 PRIVATE = {
@@ -119,22 +124,23 @@ def test_T8_a_private_copy_of_read_only_memory_goes_to_legacy_consumers(source, 
         bare(dlshim.upgrade(P2((40, 50), "float32", readonly=True), order="C"))
 
 
-def test_T8_legacy_readonly_does_nothing_to_writable_memory():
-    for policy in ("error", "strip", "copy"):
+@BOTH
+def test_T8_the_words_do_nothing_to_writable_memory(ask):
+    for word in WORDS:
         x = P2()
-        with bare(dlshim.upgrade(x, legacy_readonly=policy)) as imported:
+        with ask(dlshim.upgrade(x, readonly=word)) as imported:
             assert imported.view.element_zero == x.element_zero
 
 
 @pytest.mark.parametrize("ask", consumers.LEGACY_ONLY.values(), ids=lambda f: f.__name__)
-def test_T8_read_only_memory_reaches_every_legacy_consumer_once_a_policy_says_so(ask):
+def test_T8_read_only_memory_reaches_every_legacy_consumer_once_a_word_says_so(ask):
     """jax#40789: JAX asks for legacy only and refuses read-only NumPy arrays."""
     x = P2(readonly=True)
     with pytest.raises((BufferError, TypeError)):
         ask(dlshim.upgrade(x))
     gc.collect()
-    for policy in ("strip", "copy"):
-        imported = ask(dlshim.upgrade(x, legacy_readonly=policy))
+    for word in ("share", "copy"):
+        imported = ask(dlshim.upgrade(x, readonly=word))
         assert imported.values() == x.values()
         imported.release()
 
@@ -163,6 +169,23 @@ def test_T8_a_type_known_to_be_immutable_still_reaches_legacy_consumers(like):
         assert imported.view.element_zero == x.element_zero
 
 
+@BOTH
+@pytest.mark.parametrize("like", [jax_like, tensorflow_like])
+def test_T8_the_words_count_for_memory_that_is_only_known_to_be_read_only(like, ask):
+    """`"error"` is for consumers that cannot be told; `"copy"` for all."""
+    x = like()()
+    with ask(dlshim.upgrade(x, readonly="share")) as imported:
+        assert imported.view.element_zero == x.element_zero
+    with ask(dlshim.upgrade(x, readonly="copy")) as imported:
+        assert imported.view.element_zero != x.element_zero
+        assert not imported.view.readonly
+    if ask is versioned:
+        versioned(dlshim.upgrade(x, readonly="error")).release()
+    else:
+        with pytest.raises(BufferError, match="readonly="):
+            bare(dlshim.upgrade(x, readonly="error"))
+
+
 def test_T8_the_caller_may_mark():
     for x in (P1(), P2(), P1b()):
         upgraded = dlshim.upgrade(x, readonly=True)
@@ -170,9 +193,7 @@ def test_T8_the_caller_may_mark():
             assert imported.view.flags == READ_ONLY
         with pytest.raises(BufferError) as error:
             upgraded.__dlpack__()
-        tells(error.value, "legacy_readonly")
-        with bare(dlshim.upgrade(x, readonly=True, legacy_readonly="strip")) as imported:
-            assert imported.view.element_zero == x.element_zero
+        tells(error.value, "readonly=")
 
 
 def test_T8_the_caller_may_vouch():
@@ -187,7 +208,7 @@ def test_T8_the_caller_may_vouch():
 def test_T8_a_producer_that_refuses_read_only_legacy_is_asked_for_versioned():
     """N3 beside it: legacy would lose the flag, or be refused by the producer."""
     x = RefusesLegacyOnly()
-    with bare(dlshim.upgrade(x, legacy_readonly="strip")) as imported:
+    with bare(dlshim.upgrade(x, readonly="share")) as imported:
         assert imported.values() == x.values()
 
 
@@ -196,7 +217,7 @@ def test_T8_what_only_legacy_could_say_stays_refused():
     x = P1Numpy124(readonly=True)
     for ask in (bare, versioned):
         with pytest.raises(BufferError) as error:
-            ask(dlshim.upgrade(x, legacy_readonly="strip"))
+            ask(dlshim.upgrade(x, readonly="share"))
         tells(chain(error.value), "readonly")
 
 
@@ -337,7 +358,7 @@ def test_T8_is_copied_is_false_for_shared_memory():
 MADE_FOR_ONE = {
     "copy option": (P2, {"copy": True}),
     "order": (lambda: P2((40, 50), "float32", strides=(1, 40)), {"order": "C"}),
-    "legacy copy": (lambda: P2((40, 50), "float32", readonly=True), {"legacy_readonly": "copy"}),
+    "read-only memory": (lambda: P2((40, 50), readonly=True), {"readonly": "copy"}),
     "alignment": (lambda: P2((40, 50), "float32", start=1), {"align": 64}),
     "the producer's copy": (lambda: CopiesAlways((40, 50), "float32"), {}),
 }
@@ -351,7 +372,7 @@ def test_T8_memory_made_for_an_export_outlives_a_deleter_called_at_once(ask, sou
     x = source()
     if ask is consumers.ask_like_mpi4py40 and options.get("copy", "order" in options):
         pytest.skip("mpi4py 4.0 asks copy=False, which these exports cannot obey")
-    if ask is consumers.ask_like_mpi4py40 and ("align" in options):
+    if ask is consumers.ask_like_mpi4py40 and ("align" in options or "readonly" in options):
         pytest.skip("mpi4py 4.0 asks copy=False, which these exports cannot obey")
     imported = ask(dlshim.upgrade(x, **options))  # it keeps the object, and nothing else
     scribble(40 * 50 * 4)
@@ -397,10 +418,10 @@ def by_device(x):
 """
 
 
-def module_of(name):
-    """Functions of a module of this name, which ask as jax/_src/dlpack.py does."""
+def module_of(name, source=JAX):
+    """Functions of a module of this name, which ask as jax/_src/dlpack.py does, or as told."""
     module = {"__name__": name}
-    exec(JAX, module)
+    exec(source, module)
     return module
 
 
@@ -416,19 +437,143 @@ def test_T8_jax_gets_read_only_memory_without_an_option(cls):
             assert imported.view.element_zero == x.element_zero
         with caps.take(jax["by_device"](dlshim.upgrade(x))[1]) as imported:
             assert imported.values() == x.values()
-        with pytest.raises(BufferError, match="legacy_readonly"):
+        with pytest.raises(BufferError, match="readonly="):
             other["from_dlpack"](dlshim.upgrade(x))
 
 
 def test_T8_an_option_that_is_given_goes_before_what_jax_is_known_for():
     jax = module_of("jax._src.dlpack")
     x = P2(readonly=True)
-    with pytest.raises(BufferError, match="legacy_readonly"):
-        jax["from_dlpack"](dlshim.upgrade(x, legacy_readonly="error"))
-    with caps.take(jax["from_dlpack"](dlshim.upgrade(x, legacy_readonly="copy"))) as imported:
+    with pytest.raises(BufferError, match="readonly="):
+        jax["from_dlpack"](dlshim.upgrade(x, readonly="error"))
+    with caps.take(jax["from_dlpack"](dlshim.upgrade(x, readonly="copy"))) as imported:
         assert imported.view.element_zero != x.element_zero
-    with pytest.raises(BufferError, match="legacy_readonly"):
+    with pytest.raises(BufferError, match="readonly="):
         dlshim.to_capsule(x)
+
+
+# --- consumers that do not heed the flag ----------------------------------------------
+
+# pytorch/pytorch, torch/utils/dlpack.py, from_dlpack(): the device first, then the capsule.
+TORCH = """
+def from_dlpack(x, copy=None):
+    x.__dlpack_device__()
+    return x.__dlpack__(max_version=(1, 0)) if copy is None else (
+        x.__dlpack__(max_version=(1, 0), copy=copy))
+def without_a_question(x):
+    return x.__dlpack__(max_version=(1, 0))
+"""
+
+
+@pytest.fixture(params=["torch.utils.dlpack", "paddle.utils.dlpack"])
+def writer(request):
+    """Takes a versioned capsule from code that is known to write to read-only memory."""
+    module = module_of(request.param, TORCH)
+    return lambda x, **asked: caps.take(module["from_dlpack"](x, **asked))
+
+
+def warned(call):
+    """What it gave, and the messages of its ReadOnlyWarnings."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        given = call()
+    assert all(each.category is dlshim.ReadOnlyWarning for each in seen)
+    assert all(each.filename == __file__ for each in seen)  # the line that called the consumer
+    return given, [str(each.message) for each in seen]
+
+
+SHOWN_BY = {
+    "Producer": lambda x, **options: dlshim.upgrade(x, **options),
+    "Tensor": lambda x, **options: dlshim.from_dlpack(x, **options),
+    "Producer of a Tensor": lambda x, **options: dlshim.upgrade(dlshim.from_dlpack(x, **options)),
+}
+SHOWN = pytest.mark.parametrize("show", SHOWN_BY.values(), ids=SHOWN_BY.keys())
+
+
+@SHOWN
+@pytest.mark.parametrize("cls", STATED)
+def test_T8_a_consumer_that_does_not_heed_the_flag_gets_it_with_a_warning(cls, show, writer):
+    x = cls(readonly=True)
+    for _ in range(2):  # met for the first time, and learned
+        imported, told = warned(lambda: writer(show(x)))
+        assert len(told) == 1
+        tells(Exception(told[0]), "read-only", '"copy"', '"share"', '"error"')
+        assert imported.view.element_zero == x.element_zero and imported.view.flags == READ_ONLY
+        imported.release()
+
+
+@SHOWN
+def test_T8_the_words_decide_for_a_consumer_that_does_not_heed_the_flag(show, writer):
+    x = P2(readonly=True)
+    with pytest.raises(BufferError, match=r"read-only.*readonly="):
+        writer(show(x, readonly="error"))
+    for word in ("copy", "share"):
+        imported, told = warned(lambda word=word: writer(show(x, readonly=word)))
+        assert told == []
+        assert (imported.view.element_zero == x.element_zero) is (word == "share")
+        assert imported.view.flags == (READ_ONLY if word == "share" else IS_COPIED)
+        imported.release()
+    imported, told = warned(lambda: writer(show(x, readonly=False)))
+    assert told == [] and imported.view.flags == 0
+    imported.release()
+    imported, told = warned(lambda: writer(show(P2(), readonly=True)))
+    assert len(told) == 1 and imported.view.flags == READ_ONLY
+    imported.release()
+
+
+def test_T8_nobody_is_warned_of_memory_that_may_be_written_or_is_private(writer):
+    strided = P2((40, 50), "float32", strides=(1, 40), readonly=True)
+    for call in (
+        lambda: writer(dlshim.upgrade(P2())),
+        lambda: writer(dlshim.upgrade(P1())),
+        lambda: writer(dlshim.upgrade(P2(readonly=True), copy=True)),
+        lambda: writer(dlshim.upgrade(P2(readonly=True)), copy=True),
+        lambda: writer(dlshim.upgrade(strided, order="C")),
+        lambda: writer(dlshim.upgrade(strided, order="C", readonly="error")),
+    ):
+        imported, told = warned(call)
+        assert told == []
+        imported.release()
+
+
+@pytest.mark.parametrize("like", [jax_like, tensorflow_like])
+def test_T8_nobody_is_warned_of_memory_that_did_not_state_it(like, writer):
+    """Bare such arrays reach torch without a word."""
+    x = like()()
+    imported, told = warned(lambda: writer(dlshim.upgrade(x)))
+    assert told == [] and imported.view.flags == READ_ONLY
+    imported.release()
+    with pytest.raises(BufferError, match="readonly="):
+        writer(dlshim.upgrade(x, readonly="error"))
+
+
+def test_T8_consumers_that_are_told_and_heed_it_are_not_warned():
+    x = P2(readonly=True)
+    torch, other = module_of("torch.utils.dlpack", TORCH), module_of("mylib", TORCH)
+    for ask in (other["from_dlpack"], torch["without_a_question"]):
+        capsule, told = warned(lambda ask=ask: ask(dlshim.upgrade(x, readonly="error")))
+        assert told == []
+        caps.take(capsule).release()
+    capsule, told = warned(lambda: dlshim.to_capsule(x, max_version=(1, 0)))
+    assert told == []
+    caps.take(capsule).release()
+
+
+@SHOWN
+def test_T8_a_warning_that_is_an_error_refuses_and_takes_nothing(show, writer):
+    x = P2(readonly=True)
+    shown = show(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            with pytest.raises(dlshim.ReadOnlyWarning, match="read-only"):
+                writer(shown)
+    del shown
+    gc.collect()
+    caps.close_accounts()
+    imported, told = warned(lambda: writer(show(x)))
+    assert len(told) == 1 and imported.values() == x.values()
+    imported.release()
 
 
 def test_T12_a_mask_that_hides_elements_is_refused_with_cures_that_work():
@@ -491,7 +636,7 @@ def test_T8_a_tensor_remembers_that_the_user_said_read_only(cls):
     for ask in (tensor.__dlpack__, lambda: dlshim.to_capsule(tensor)):
         with pytest.raises(BufferError, match="read-only"):
             ask()
-    with bare(dlshim.upgrade(tensor, legacy_readonly="strip")) as imported:
+    with bare(dlshim.upgrade(tensor, readonly="share")) as imported:
         assert imported.view.element_zero == tensor.data_ptr()
     with bare(dlshim.upgrade(tensor, readonly=False)) as imported:
         assert imported.view.element_zero == tensor.data_ptr()
@@ -501,7 +646,7 @@ def test_T8_a_tensor_remembers_that_the_user_said_read_only(cls):
 def test_T8_code_without_a_name_is_not_taken_for_jax(name):
     module = {} if name is None else {"__name__": name}
     exec(JAX, module)
-    with pytest.raises(BufferError, match="legacy_readonly"):
+    with pytest.raises(BufferError, match="readonly="):
         module["from_dlpack"](dlshim.upgrade(P2(readonly=True)))
 
 

@@ -116,7 +116,7 @@ def test_data_in_says_read_only():
         assert imported.view.readonly
     with pytest.raises(BufferError) as error:
         bare(dlshim.upgrade(x))
-    tells(error.value, "read-only", "legacy_readonly")
+    tells(error.value, "read-only", "readonly=")
     assert not dlshim.from_dlpack(SyclOnly()).readonly
 
 

@@ -102,8 +102,8 @@ def test_read_only_memory(pretended):
     pretended["torch"].__version__ = "2.8.0"
     verdict = one(b"bytes", "torch")
     assert verdict.upgraded.by == "dlshim"
-    assert verdict.cure == 'torch.from_dlpack(dlshim.upgrade(x, legacy_readonly="copy"))'
-    allowed = one(dlshim.upgrade(b"bytes", legacy_readonly="copy"), "torch", export=True)
+    assert verdict.cure == 'torch.from_dlpack(dlshim.upgrade(x, readonly="copy"))'
+    allowed = one(dlshim.upgrade(b"bytes", readonly="copy"), "torch", export=True)
     assert allowed.bare.result == "works"
 
 

@@ -64,8 +64,8 @@ def test_bytes_are_read_only():
         assert imported.values() == [97, 98, 99]
     with pytest.raises(BufferError) as error:
         bare(dlshim.upgrade(x))
-    tells(error.value, "bytes", "legacy_readonly")
-    with bare(dlshim.upgrade(x, legacy_readonly="copy")) as imported:
+    tells(error.value, "bytes", "readonly=")
+    with bare(dlshim.upgrade(x, readonly="copy")) as imported:
         assert imported.values() == [97, 98, 99]
 
 
@@ -125,7 +125,7 @@ VIEWS = {
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS.keys())
 def test_memoryviews(view, ask):
     x = view(memoryview(array.array("h", range(6))))
-    options = {"legacy_readonly": "strip", "order": "K"}
+    options = {"readonly": "share", "order": "K"}
     with ask(dlshim.upgrade(x, **options)) as imported:
         assert imported.view.shape == x.shape
         assert imported.values() == caps.flat(x.tolist())
@@ -318,7 +318,7 @@ LAYOUTS = {
 @pytest.mark.parametrize("readonly", [False, True])
 def test_older_layouts(cls, shape, strides, start, readonly, ask):
     x = cls(shape, "int32", strides=strides, start=start, readonly=readonly)
-    with ask(dlshim.upgrade(x, order="K", legacy_readonly="strip")) as imported:
+    with ask(dlshim.upgrade(x, order="K", readonly="share")) as imported:
         assert imported.view.shape == shape
         assert imported.values() == x.values()
         if 0 not in shape:
@@ -332,7 +332,7 @@ def test_older_sources_can_say_read_only():
     for cls in (StructOnly, InterfaceOnly):
         with pytest.raises(BufferError) as error:
             bare(dlshim.upgrade(cls(readonly=True)))
-        tells(error.value, "legacy_readonly")
+        tells(error.value, "readonly=")
         with versioned(dlshim.upgrade(cls())) as imported:
             assert imported.view.flags == 0
 
@@ -743,7 +743,7 @@ def numpy():
 def test_numpy_scalars(dtype, ask):
     np = numpy()
     x = np.dtype(dtype).type(1)
-    with ask(dlshim.upgrade(x, legacy_readonly="copy")) as imported:
+    with ask(dlshim.upgrade(x, readonly="copy")) as imported:
         assert imported.view.shape == ()
         assert imported.view.dtype == caps.DTYPES[dtype]
         assert imported.values() == [1]
@@ -783,8 +783,8 @@ def test_numpy_arrays_that_are_read_only():
             assert imported.values() == x.ravel().tolist()
         with pytest.raises(BufferError) as error:
             bare(dlshim.upgrade(x))
-        tells(error.value, "legacy_readonly")
-        with bare(dlshim.upgrade(x, legacy_readonly="strip")) as imported:
+        tells(error.value, "readonly=")
+        with bare(dlshim.upgrade(x, readonly="share")) as imported:
             assert imported.view.element_zero == x.ctypes.data
 
 
@@ -858,7 +858,7 @@ def test_ml_dtypes_arrays(name, dtype, ask):
                "0-d": whole[0, 1, ...], "read-only": readonly}  # fmt: skip
 
     def check(x):
-        with ask(dlshim.upgrade(x, legacy_readonly="strip")) as imported:
+        with ask(dlshim.upgrade(x, readonly="share")) as imported:
             assert imported.view.dtype == dtype
             assert imported.view.shape == x.shape
             assert b"".join(imported.view.elements()) == x.tobytes()

@@ -396,8 +396,8 @@ def test_producer_shows_its_source_and_options():
     assert type(plain) is dlshim.Producer
     assert plain.source is x
     assert "P1" in repr(plain)
-    text = repr(dlshim.upgrade(x, readonly=True, order="C", align=64, legacy_readonly="copy"))
-    for word in ("P1", "readonly", "order", "C", "align", "64", "legacy_readonly", "copy"):
+    text = repr(dlshim.upgrade(x, readonly="copy", order="C", align=64))
+    for word in ("P1", "readonly", "order", "C", "align", "64", "copy"):
         assert word in text
     assert "order" not in repr(plain)
 
@@ -508,12 +508,12 @@ def test_a_producer_is_unwrapped_not_nested():
 
 def test_options_given_outside_win_option_by_option():
     x = P2(readonly=True)
-    inner = dlshim.upgrade(x, legacy_readonly="strip", readonly=False, order="C")
-    outer = dlshim.upgrade(inner, readonly=True)
+    inner = dlshim.upgrade(x, align=1, readonly=False, order="C")
+    outer = dlshim.upgrade(inner, readonly="share")
     with versioned(outer) as imported:
         assert imported.view.readonly  # replaced
     with bare(outer) as imported:
-        assert imported.view.element_zero == x.element_zero  # kept: strip
+        assert imported.view.element_zero == x.element_zero
     with versioned(inner) as imported:
         assert not imported.view.readonly  # the inner one is as it was
     assert "order" in repr(outer)
@@ -601,7 +601,7 @@ def test_to_capsule_takes_the_options_of_upgrade():
         assert imported.view.strides == (3, 1)
         assert imported.view.flags == caps.READ_ONLY | caps.IS_COPIED
     with caps.take(
-        dlshim.to_capsule(x, legacy_readonly="strip", reinterpret="float32")
+        dlshim.to_capsule(x, readonly="share", reinterpret="float32")
     ) as imported:
         assert imported.view.dtype == (2, 32, 1)
     with pytest.raises(TypeError):

@@ -286,10 +286,10 @@ def check_managed_memory_is_waited_for(drv: Any) -> None:
 # --- from one device to another, and on one device ----
 
 
-def on_device(case: Case, device: int, **fields: Any) -> Any:
+def on_device(case: Case, device: int, make: Any = fake.NoKw, **fields: Any) -> Any:
     """An array with unfinished work on P, and P."""
     p = case.drv.stream_new(device, False, name="P")
-    x = fake.NoKw(case.drv, p, device=device, **fields)
+    x = make(case.drv, p, device=device, **fields)
     assert not x.write()
     return x
 
@@ -378,17 +378,26 @@ def check_layouts_of_a_device(drv: Any) -> None:
         case.release(told=(name, to))
 
 
+class StatesReadOnly(fake.NoKw):
+    """Knows DLPack 1.x, but no streams."""
+
+    TAKES = ("max_version",)
+
+    def answer(self, max_version: Any = None) -> Any:
+        return self._versioned()
+
+
 def check_order_and_alignment_on_a_device(drv: Any) -> None:
     for options, stream in itertools.product(
-        ({"order": "C"}, {"align": 64}, {"readonly": True, "legacy_readonly": "copy"}),
+        ({"order": "C"}, {"align": 64}, {"readonly": "copy"}),
         STREAMS,
     ):
         case = Case(drv)
         keywords, s = s_of(case, stream)
         # Element zero lies 4 bytes behind a multiple of 64.
-        x = on_device(case, 0, shape=(4, 3), strides=(8, 1), start=1, readonly=True)
-        version = None if "legacy_readonly" in options else (1, 0)
-        case.take(dlshim.upgrade(x, **options), max_version=version, **keywords)
+        make = StatesReadOnly if "readonly" in options else fake.NoKw
+        x = on_device(case, 0, make, shape=(4, 3), strides=(8, 1), start=1, readonly=True)
+        case.take(dlshim.upgrade(x, **options), **keywords)
         view = case.taken.view
         assert view.data != x.address and view.values() == x.values(), options
         assert not drv.read(s, view.data, 48), (options, stream, drv.races())

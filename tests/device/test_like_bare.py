@@ -40,7 +40,7 @@ def check_jax_waits_where_no_stream_is_named(drv: Any) -> None:
         lambda x: x.__dlpack__(),
         lambda x: dlshim.upgrade(x).__dlpack__(),
         lambda x: dlshim.upgrade(x).__dlpack__(stream=None, **MODERN_CALL),
-        lambda x: dlshim.to_capsule(x, legacy_readonly="strip"),
+        lambda x: dlshim.to_capsule(x, readonly="share"),
     ):
         scene = Scene(drv)
         x = scene.array(fake.named(fake.JaxLike))

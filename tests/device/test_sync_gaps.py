@@ -174,10 +174,10 @@ def check_copies_of_pinned_memory_wait_for_p(drv: Any) -> None:
         ({}, {"copy": True}),
         ({"copy": True}, {}),
         ({"align": None}, {}),
-        ({"readonly": True, "legacy_readonly": "copy"}, {"max_version": None}),
+        ({"readonly": "copy"}, {"max_version": None}),
     ):
         scene = Scene(drv)
-        x = scene.array(fake.Cai3, kind="pinned")
+        x = scene.array(fake.Cai3, kind="pinned", readonly="readonly" in options)
         if "align" in options:
             options["align"] = 2 * (x.address & -x.address)  # one that the address lacks
         upgraded = dlshim.upgrade(x, **options)

@@ -98,7 +98,7 @@ def copy_for_order() -> None:
 
 
 def copy_for_legacy() -> None:
-    _expect(bare(dlshim.upgrade(P2(readonly=True), legacy_readonly="copy")), SIX)
+    _expect(bare(dlshim.upgrade(P2(readonly=True), readonly="copy")), SIX)
 
 
 def the_producers_copy() -> None:
@@ -122,7 +122,7 @@ def array_struct() -> None:
 
 def read_only_bytes() -> None:
     _expect(versioned(dlshim.upgrade(bytes(range(6)))), SIX)
-    _expect(bare(dlshim.upgrade(bytes(range(6)), legacy_readonly="copy")), SIX)
+    _expect(bare(dlshim.upgrade(bytes(range(6)), readonly="copy")), SIX)
 
 
 def array_interface() -> None:
@@ -156,7 +156,7 @@ def capsules() -> None:
 
 def many_options() -> None:
     upgraded = dlshim.upgrade(
-        P2((2, 3), "uint16"), device="cpu", readonly=True, legacy_readonly="strip", order="C",
+        P2((2, 3), "uint16"), device="cpu", readonly="share", order="C",
         align=64, reinterpret="uint16", stream=3,
     )  # fmt: skip
     _expect(versioned(upgraded), SIX)

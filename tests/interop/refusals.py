@@ -50,7 +50,7 @@ REFUSALS: dict[str, Row] = {
         "dlshim",
         ("BufferError",),
         "A legacy capsule cannot say read-only, so stated read-only memory is refused to whoever "
-        "asks for one (rule T8); legacy_readonly='strip' or 'copy' decides otherwise.",
+        "asks for one (rule T8); readonly='share' or 'copy' decides otherwise.",
     ),
     "T8-immutable": Row(
         "dlshim",

@@ -63,7 +63,7 @@ def test_every_producer_is_an_argument(made):
     seen = []
     function = tvm_ffi.convert(lambda x: seen.append((tuple(x.shape), values(x))))
     for name, wrapped in made.items():
-        function(dlshim.upgrade(wrapped, legacy_readonly="strip"))
+        function(dlshim.upgrade(wrapped, readonly="share"))
         assert seen.pop() == (LAYOUT.shape, truth(DTYPE, LAYOUT)), name
 
 
@@ -71,7 +71,7 @@ def test_several_at_once(made):
     """Of different libraries, some of them twice."""
     got = []
     function = tvm_ffi.convert(lambda *tensors: got.extend(values(x) for x in tensors))
-    wrapped = {name: dlshim.upgrade(obj, legacy_readonly="strip") for name, obj in made.items()}
+    wrapped = {name: dlshim.upgrade(obj, readonly="share") for name, obj in made.items()}
     for (name, one), (other, two) in itertools.combinations(wrapped.items(), 2):
         function(one, two, one, dlshim.from_dlpack(two))
         assert got == [truth(DTYPE, LAYOUT)] * 4, (name, other)

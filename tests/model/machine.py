@@ -111,8 +111,7 @@ OPTIONS = st.fixed_dictionaries(
     {},
     optional={
         "copy": st.booleans(),
-        "readonly": st.booleans(),
-        "legacy_readonly": st.sampled_from(["error", "strip", "copy"]),
+        "readonly": st.sampled_from([False, True, "error", "copy", "share"]),
         "order": st.sampled_from(["K", "C"]),
         "align": st.sampled_from([1, 4, 64, 256]),
         "reinterpret": st.just("uint8"),

@@ -96,10 +96,12 @@ class Rules:
         if refused:
             return refused
         readonly, stated = self._readonly(memory, options)
-        policy = options.get("legacy_readonly", "error")
-        hidden = readonly and stated and not request.versioned and "T8" not in self.wrong
-        reason = self._reason(memory, options, copy, hidden and policy == "copy")
-        if hidden and policy == "error" and (not reason or copy is False):
+        word = options.get("readonly")
+        private = readonly and word == "copy" and not request.bears_packed
+        reason = self._reason(memory, options, copy, private)
+        counts = readonly and (stated or word == "error") and word not in ("copy", "share")
+        untold = counts and not request.versioned and "T8" not in self.wrong
+        if untold and (not reason or copy is False):
             return Refused("BufferError")
         if reason and copy is False:
             return Refused("CopyRequiredError")
@@ -135,15 +137,15 @@ class Rules:
         return memory, None
 
     def _readonly(self, memory: Memory, options: dict[str, Any]) -> tuple[bool, bool]:
-        if "readonly" in options:
+        if isinstance(options.get("readonly"), bool):
             return options["readonly"], True
         return bool(memory.flags & READ_ONLY), memory.stated
 
-    def _reason(self, memory: Memory, options: dict[str, Any], copy: Any, hidden: bool) -> str:
+    def _reason(self, memory: Memory, options: dict[str, Any], copy: Any, private: bool) -> str:
         if copy:
             return "copy"
-        if hidden:
-            return "legacy_readonly"
+        if private:
+            return "readonly"
         if options.get("order") == "C" and not memory.contiguous:
             return "order"
         # An array without elements is aligned at any address.
@@ -154,7 +156,7 @@ class Rules:
         if memory.dtype[1] * memory.dtype[2] % 8 and not memory.flags & PADDED:
             return Refused("BufferError")
         flags = IS_COPIED | memory.flags & PADDED
-        flags |= READ_ONLY if options.get("readonly") else 0
+        flags |= READ_ONLY if options.get("readonly") is True else 0
         made = replace(memory, strides=memory.compact, address=0, flags=flags, stated=True)
         made = replace(made, generation=VERSIONED if request.versioned else LEGACY)
         align = max(64, options.get("align", 1))

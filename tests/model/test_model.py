@@ -120,8 +120,8 @@ def test_the_model_says_what_the_rules_say() -> None:
     assert plain == Given(ROW_MAJOR, 0, False)
     readonly = Memory((2, 3), (3, 1), (2, 32, 1), 64, (b"",) * 6, flags=1)
     assert rules.expect(readonly, {}, legacy).error == "BufferError"
-    assert not rules.expect(readonly, {"legacy_readonly": "strip"}, legacy).copied
-    assert rules.expect(readonly, {"legacy_readonly": "copy"}, legacy).copied
+    assert not rules.expect(readonly, {"readonly": "share"}, legacy).copied
+    assert rules.expect(readonly, {"readonly": "copy"}, legacy).copied
     assert rules.expect(readonly, {}, versioned).flags == 1
 
 

@@ -71,8 +71,8 @@ def test_jax_takes_read_only_memory_without_an_option() -> None:
     with pytest.raises((BufferError, TypeError)):
         jnp.from_dlpack(x)
     assert jnp.from_dlpack(dlshim.upgrade(x)).tolist() == [0, 1, 2]
-    with pytest.raises(BufferError, match="legacy_readonly"):
-        jnp.from_dlpack(dlshim.upgrade(x, legacy_readonly="error"))
+    with pytest.raises(BufferError, match="readonly="):
+        jnp.from_dlpack(dlshim.upgrade(x, readonly="error"))
 
 
 def test_packed_elements_of_jax_are_never_offered_byte_by_byte() -> None:

@@ -106,7 +106,7 @@ def test_strides_are_always_there_and_offsets_folded(make, layout):
     x = layout(runtime.counting())
     shown = x.__sycl_usm_array_interface__
     for ask in (bare, versioned):
-        with ask(dlshim.upgrade(make(x), order="K", legacy_readonly="strip")) as imported:
+        with ask(dlshim.upgrade(make(x), order="K", readonly="share")) as imported:
             view = imported.view
             assert (view.device, view.shape) == ((14, 0), x.shape)
             assert x.ndim == 0 or view.strides is not None
@@ -137,7 +137,7 @@ def test_read_only_is_not_lost():
     bare(x).release()
     with pytest.raises(BufferError, match="read-only"):
         bare(dlshim.upgrade(x))
-    bare(dlshim.upgrade(x, legacy_readonly="strip")).release()
+    bare(dlshim.upgrade(x, readonly="share")).release()
     assert not xp.from_dlpack(dlshim.upgrade(x)).flags.writable
     assert dlshim.from_dlpack(x).readonly
 

@@ -22,7 +22,7 @@ def wrapped(x: Any, stream: object, consumer: Callable[[object], object]) -> lis
         dlshim.upgrade(x, copy=True),
         dlshim.upgrade(x, copy=None),
         dlshim.upgrade(x, readonly=False),
-        dlshim.upgrade(x, legacy_readonly="strip"),
+        dlshim.upgrade(x, readonly="share"),
         dlshim.upgrade(x, order="C"),
         dlshim.upgrade(x, order=None, align=64),
         dlshim.upgrade(x, reinterpret="bool"),
@@ -37,7 +37,7 @@ def wrapped(x: Any, stream: object, consumer: Callable[[object], object]) -> lis
 
 def capsules(x: Any) -> tuple[object, ...]:
     legacy = dlshim.to_capsule(x)
-    versioned = dlshim.to_capsule(x, max_version=(1, 0), legacy_readonly="copy")
+    versioned = dlshim.to_capsule(x, max_version=(1, 0), readonly="copy")
     asked = dlshim.upgrade(x).__dlpack__(stream=None, max_version=(1, 0), copy=True)
     return legacy, versioned, asked, dlshim.upgrade(legacy).__dlpack_device__()
 

@@ -69,7 +69,7 @@ def test_old_releases_of_both_generations() -> None:
     for source in ("numpy", "torch", "jax"):
         pair = told[source, "pa.Tensor"]
         assert (pair["bare"], pair["upgraded"]) == (False, "works")
-    assert told["pyarrow Array", "torch"]["upgraded"] == 'legacy_readonly="copy"'
+    assert told["pyarrow Array", "torch"]["upgraded"] == 'readonly="copy"'
     limits = {(case, option) for case, _, option in told["numpy", "jax"]["limits"]}
     assert ("float32, every second element", 'order="C"') in limits
 

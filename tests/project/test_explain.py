@@ -129,7 +129,7 @@ def test_it_says_why_and_what_to_type(before: str) -> None:
     done = command("explain", "Cannot export readonly array since signalling readonly is "
                    "unsupported by DLPack", before=before)  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
-    assert "read-only" in done.stdout and 'legacy_readonly="strip"' in done.stdout
+    assert "read-only" in done.stdout and 'readonly="share"' in done.stdout
     assert "x: what it was given" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 100
 

@@ -43,7 +43,8 @@ def test_json() -> None:
     assert told["shape"] == [3] and told["readonly"] is True
     (verdict,) = told["verdicts"]
     assert verdict["upgraded"]["result"] == "works"
-    assert verdict["cure"] == "torch.from_dlpack(dlshim.upgrade(x))"
+    assert verdict["cure"] == 'torch.from_dlpack(dlshim.upgrade(x, readonly="copy"))'
+    assert "ReadOnlyWarning" in verdict["what"]
 
 
 @pytest.mark.parametrize(

@@ -248,7 +248,7 @@ WORKS = {"outcome": "works"}
         (cell("numpy", "pyarrow.Array", "grid", **WRONG), "wrong"),
         # A limit with a cure: the cure must work.
         (cell("numpy", "onnxruntime", "readonly", **REFUSED, cured=WORKS), None),
-        (cell("numpy", "onnxruntime", "readonly", **REFUSED, cured=REFUSED), "legacy_readonly"),
+        (cell("numpy", "onnxruntime", "readonly", **REFUSED, cured=REFUSED), "readonly="),
         (cell("numpy", "onnxruntime", "readonly", **WORKS), None),
         # What nothing can notice.
         (cell("onnxruntime", "torch", "bool", **WRONG, cured=WORKS), None),
@@ -347,7 +347,7 @@ def test_what_is_silently_wrong_and_what_is_lost_stand_in_the_box() -> None:
     assert "buffers and capsules too: 5 exchanges, 2 work bare, 4 upgraded" in text
     assert "silently wrong: 1 bare, 0 upgraded; killed the process: 1 bare, 0 upgraded" in text
     assert "work bare and not with a plain upgrade: 1" in text
-    assert 'legacy_readonly="copy"' in text and "process killed, SIGABRT" in text
+    assert 'readonly="copy"' in text and "process killed, SIGABRT" in text
 
 
 def test_a_wrong_result_of_an_upgraded_exchange_is_counted() -> None:

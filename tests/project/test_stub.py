@@ -114,6 +114,9 @@ def option_type(kind: str, default: str, words: str) -> str:
         values = re.findall(r'"(\w+)"', words)
         assert default == "None" or default.strip('"') in values
         text = f"Literal[{', '.join(map(repr, values))}]"
+    elif kind == "readonly":
+        values = re.findall(r'"(\w+)"', words)
+        text = f"bool | Literal[{', '.join(map(repr, values))}]"
     else:
         text = KINDS[kind]
     return f"{text} | None" if default == "None" and text != "Any" else text

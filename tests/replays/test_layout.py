@@ -291,7 +291,7 @@ def test_scalars() -> None:
     if not hasattr(x, "__dlpack__"):
         with pytest.raises(AttributeError, match="__dlpack__"):
             np.from_dlpack(x)
-    options = {"legacy_readonly": "copy"}
+    options = {"readonly": "copy"}
     for source in (x, np.array(1.5, "f4")):
         y = np.from_dlpack(dlshim.upgrade(source, **options))
         assert y.shape == () and y.tolist() == 1.5

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
+import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,7 +35,7 @@ def test_jax_cannot_take_read_only_numpy() -> None:
     x = frozen()
     with pytest.raises(BufferError, match="readonly"):
         jnp.from_dlpack(x)
-    y = jnp.from_dlpack(dlshim.upgrade(x, legacy_readonly="strip"))
+    y = jnp.from_dlpack(dlshim.upgrade(x, readonly="share"))
     assert y.tolist() == [0, 1, 2, 3]
 
 
@@ -126,7 +129,7 @@ def test_an_immutable_jax_array_becomes_a_torch_tensor() -> None:
     torch.from_dlpack(x)[0] = 99
     assert memory(x) == [99, 1]
     x = jnp.arange(2.0, dtype="float32")
-    torch.from_dlpack(dlshim.upgrade(x, copy=True))[0] = 99
+    torch.from_dlpack(dlshim.upgrade(x, readonly="copy"))[0] = 99
     assert memory(x) == [0, 1]
 
 
@@ -161,16 +164,49 @@ def test_torch_has_no_word_for_read_only() -> None:
 
 @needs("torch>=2.9", "numpy>=2.1")
 def test_torch_writes_into_read_only_memory() -> None:
-    """It asks for a version that can say so, is told, and heeds it not; a copy is safe."""
+    """It asks for a version that can say so, is told, and does not heed it; a copy is safe."""
     import torch
 
     x = frozen()
     torch.from_dlpack(x)[0] = 99
     assert x.tolist() == [99, 1, 2, 3]
     x = frozen()
-    torch.from_dlpack(dlshim.upgrade(x, copy=True))[0] = 99
+    torch.from_dlpack(dlshim.upgrade(x, readonly="copy"))[0] = 99
     assert x.tolist() == [0, 1, 2, 3]
     assert shown(dlshim.upgrade(x), max_version=V1).readonly, "whoever heeds it is told"
+
+
+@needs("torch>=2.9", "numpy>=2.1")
+def test_torch_gets_read_only_memory_with_a_warning(tmp_path: Path) -> None:
+    """By each function that asks: the warning names the line that called it, and the three cures
+    keep what they say.  What is written through torch would change a constant of the interpreter,
+    or end the process."""
+    import numpy as np
+    import torch
+
+    np.save(tmp_path / "map.npy", np.arange(4.0))
+    sources = (bytes(range(4)), frozen(), np.load(tmp_path / "map.npy", mmap_mode="r"))
+    functions = (torch.from_dlpack, torch.utils.dlpack.from_dlpack, torch.as_tensor, torch.asarray)
+    for x, function in itertools.product(sources, functions):
+        with pytest.warns(dlshim.ReadOnlyWarning, match='readonly="copy"') as told:
+            shared = function(dlshim.upgrade(x))
+        assert [each.filename for each in told] == [__file__]
+        address = shared.data_ptr()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert function(dlshim.upgrade(x, readonly="share")).data_ptr() == address
+            assert function(dlshim.upgrade(x, readonly=False)).data_ptr() == address
+            private = function(dlshim.upgrade(x, readonly="copy"))
+            assert private.data_ptr() != address
+            private.add_(1)
+            assert private.tolist() == [1, 2, 3, 4] and shared.tolist() == [0, 1, 2, 3]
+            with pytest.raises(BufferError, match="read-only"):
+                function(dlshim.upgrade(x, readonly="error"))
+            with pytest.raises(dlshim.ReadOnlyWarning):
+                function(dlshim.upgrade(x))
+            writable = np.arange(4.0)
+            given = function(dlshim.upgrade(writable, readonly="copy"))
+            assert given.data_ptr() == writable.ctypes.data
 
 
 @needs("cuda-core", "numpy>=2.1")

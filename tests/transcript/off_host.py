@@ -368,7 +368,7 @@ OFF_OPTIONS: list[dict[str, Any]] = [
     {"unknown_stream": "legacy"}, {"unknown_stream": "same"}, {"unknown_stream": "error"},
     {"assume_device": "cpu"}, {"assume_device": (2, 0)}, {"assume_device": (2, 1)},
     {"assume_device": (10, 0)}, {"assume_device": (3, 0)}, {"assume_device": (13, 0)},
-    {"legacy_readonly": "copy"}, {"legacy_readonly": "strip"},
+    {"readonly": "copy"}, {"readonly": "share"},
     {"device": "cpu", "order": "C"}, {"device": "cpu", "readonly": True},
     {"device": "cpu", "stream": -1}, {"device": "cpu", "unknown_stream": "error"},
 ]  # fmt: skip
