@@ -164,20 +164,27 @@ def extra(rule: dict, cost: dict[str, float]) -> float:
     return cost[rule["plus"]] - cost.get("a call of nothing | floor", 0.0)
 
 
+def piece_limit(piece: dict, cost: dict[str, float]) -> float | None:
+    """The budget for this interpreter; None where what it depends on was not measured."""
+    base = cost.get(f"{piece['case']} | {piece.get('over', 'floor')}")
+    if "over" not in piece:
+        return piece["budget"] * scale(piece, base) + extra(piece, cost)
+    return None if base is None else base + piece["budget"] + extra(piece, cost)
+
+
+def journey_limit(journey: dict, cost: dict[str, float]) -> float:
+    """At most so many times the bare consumer."""
+    bare = cost.get(f"{journey['case']} | bare")
+    return journey["at_most"] + (extra(journey, cost) / bare if bare else 0)
+
+
 def piece_row(piece: dict, cost: dict[str, float]) -> tuple[str, ...]:
     """Floor of this run, budget for this interpreter, dlshim, and the two ratios."""
     case, over = piece["case"], piece.get("over")
     floor, own = cost.get(f"{case} | floor"), cost.get(f"{case} | dlshim")
-    if over:
-        under = cost.get(f"{case} | {over}")
-        limit = None if under is None else under + piece["budget"]
-        budget = f"{over} + {piece['budget']}"
-    else:
-        limit = piece["budget"] * scale(piece, floor)
-        budget = f"{piece['budget']}"
-    if "plus" in piece and limit is not None:
-        limit += extra(piece, cost)
-        budget += " + bit"
+    limit = piece_limit(piece, cost)
+    budget = f"{over} + {piece['budget']}" if over else f"{piece['budget']}"
+    budget += " + bit" if "plus" in piece else ""
     share = f"{own / floor:.2f}" if own and floor else "-"
     allowed = f"{limit / floor:.2f}" if limit and floor else "-"
     numbers = (_number(floor), budget, _number(limit), _number(own))
@@ -204,7 +211,7 @@ def journey_row(journey: dict, cost: dict[str, float]) -> tuple[str, ...]:
     bare, table, floor, own = (cost.get(f"{case} | {way}") for way in ways)
     floor = table if table is not None else floor
     ratios = [f"{x / bare:.3f}" if bare and x else "-" for x in (floor, own)]
-    limit = journey["at_most"] + (extra(journey, cost) / bare if bare else 0)
+    limit = journey_limit(journey, cost)
     verdict = _verdict(own / bare if own and bare else None, limit)
     return (case, *map(_number, (bare, floor, own)), *ratios, f"{limit:.2f}", verdict)
 
@@ -222,25 +229,29 @@ def print_judgement(budgets: dict, cost: dict[str, float]) -> None:
 
 # ---- gates --------------------------------------------------------------------------------
 
-SLACK, SLACK_INSTRUCTIONS = 1.03, 25  # whichever is more: two runs differ by that
+SLACK = 1.05  # a row may cost so much more than what is held
+MEAN_SLACK = 1.003  # the geometric mean of all rows: two runs differ by that
 
 
 def held_rows(budgets: dict, cost: dict[str, float]) -> list[Held]:
     """Everything in budgets.toml that has a `held`, as far as it was measured."""
+
+    def row(rule: dict, case: str, base: str, budget: float | None) -> Held | None:
+        own, under = cost.get(f"{case} | dlshim"), cost.get(f"{case} | {base}")
+        if own is None or under is None:
+            return None
+        return Held(case, own, under, rule.get("held"), budget, added="over" in rule)
+
     rows = []
     for piece in budgets["piece"]:
-        case, over = piece["case"], piece.get("over")
-        own, base = cost.get(f"{case} | dlshim"), cost.get(f"{case} | {over or 'floor'}")
-        rows.append(Held(case, own, base, piece.get("held"), added=bool(over)))
+        limit = piece_limit(piece, cost)
+        rows.append(row(piece, piece["case"], piece.get("over", "floor"), limit))
     for rule in budgets.get("dimension", ()):
-        case = rule["last"]
-        own, base = cost.get(f"{case} | dlshim"), cost.get(f"{case} | floor")
-        rows.append(Held(case, own, base, rule.get("held"), added=False))
+        rows.append(row(rule, rule["last"], "floor", None))
     for journey in budgets["journey"]:
-        case = journey["case"]
-        own, base = cost.get(f"{case} | dlshim"), cost.get(f"{case} | bare")
-        rows.append(Held(case, own, base, journey.get("held"), added=False))
-    return [row for row in rows if row.own is not None and row.base is not None]
+        bare = cost.get(f"{journey['case']} | bare", 0.0)
+        rows.append(row(journey, journey["case"], "bare", journey_limit(journey, cost) * bare))
+    return [each for each in rows if each is not None]
 
 
 @dataclass(frozen=True)
@@ -252,6 +263,7 @@ class Held:
     own: float
     base: float
     held: float | None
+    budget: float | None
     added: bool
 
     @property
@@ -259,15 +271,27 @@ class Held:
         return round(self.own - self.base) if self.added else round(self.own / self.base, 3)
 
     @property
-    def limit(self) -> float | None:
+    def expected(self) -> float | None:
         if self.held is None:
             return None
-        expected = self.base + self.held if self.added else self.base * self.held
-        return max(expected * SLACK, expected + SLACK_INSTRUCTIONS)
+        return self.base + self.held if self.added else self.base * self.held
+
+    @property
+    def limit(self) -> float | None:
+        """SLACK above what is held, or the budget where that is more."""
+        if self.expected is None:
+            return None
+        return max(self.expected * SLACK, self.budget or 0.0)
 
     @property
     def failed(self) -> bool:
         return self.limit is not None and self.own > self.limit
+
+
+def mean_change(rows: list[Held]) -> float:
+    """The geometric mean of what was measured, as a multiple of what is held."""
+    changes = [row.own / row.expected for row in rows if row.expected]
+    return statistics.geometric_mean(changes) if changes else 1.0
 
 
 def check_held(budgets: dict, cost: dict[str, float]) -> bool:
@@ -280,18 +304,24 @@ def check_held(budgets: dict, cost: dict[str, float]) -> bool:
         verdict = "FAILED" if row.failed else "passed"
         numbers = (_number(row.base), held, _number(row.limit), _number(row.own), now)
         lines.append((row.case, *numbers, verdict))
-    if lines:
-        print(report.table(heads, lines), end="\n\n")
-    return bool(lines) and all(line[-1] == "passed" for line in lines)
+    if not lines:
+        return False
+    print(report.table(heads, lines), end="\n\n")
+    mean = mean_change(rows)
+    risen = mean > MEAN_SLACK
+    print(f"GATE geometric mean of {len(rows)} rows: {mean:.4f} of what is held, at most ", end="")
+    print(f"{MEAN_SLACK}: {'FAILED' if risen else 'passed'}")
+    return not risen and all(line[-1] == "passed" for line in lines)
 
 
-def lower(budgets: dict, cost: dict[str, float]) -> None:
-    """Write what was measured where it is less than what is held: never more."""
+def hold(budgets: dict, cost: dict[str, float]) -> None:
+    """Write what was measured, unless the geometric mean has risen."""
+    rows = held_rows(budgets, cost)
+    if mean_change(rows) > MEAN_SLACK:
+        raise SystemExit("the geometric mean has risen, so nothing is written")
     path = HERE / "budgets.toml"
     blocks = path.read_text().split("\n\n")
-    for row in held_rows(budgets, cost):
-        if row.held is not None and row.now >= row.held:
-            continue
+    for row in rows:
         for i, block in enumerate(blocks):
             if re.search(rf'^(case|last) = "{re.escape(row.case)}"$', block, re.M):
                 if "[[gate]]" in block:
@@ -334,7 +364,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("-n", type=int, default=200, help="executions in the shorter loop")
     parser.add_argument("--json", type=pathlib.Path, help="write the counts here")
     parser.add_argument("--keep", type=pathlib.Path, help="keep callgrind's files here")
-    parser.add_argument("--lower", action="store_true", help="lower what budgets.toml holds")
+    parser.add_argument("--hold", action="store_true", help="write the counts into budgets.toml")
     parser.add_argument("--no-gate", action="store_true", help="show only")
     parser.add_argument("--inside", type=pathlib.Path, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -382,8 +412,8 @@ def measure(arguments: argparse.Namespace, folder: pathlib.Path) -> int:
     if arguments.keep:
         index = {f"{i}": operation.name for i, operation in enumerate(selected, start=1)}
         (folder / "index.json").write_text(json.dumps(index, indent=1) + "\n")
-    if arguments.lower:
-        lower(budgets, cost)
+    if arguments.hold:
+        hold(budgets, cost)
     if arguments.no_gate:
         return 0
     return 0 if check_gates(budgets, measured_again(arguments, budgets, cost)) else 1

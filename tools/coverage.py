@@ -1,14 +1,12 @@
 """Measures which lines and branches of the C code the tests reach, by gcov.
 
-    python tools/coverage.py [--python VERSION=PATH ...] [--results FILE] [--rewrite-list]
+    python tools/coverage.py [--python VERSION=PATH ...] [--results FILE] [--missing]
 
 builds the extension with `gcc --coverage -O0` and without asserts: the failing branch of an assert
-is no branch of the product, nor is a function that only asserts call.  Everything else in src/ is
-counted.  The package goes into environments made for this run, one for each interpreter of RUNS,
-so that the running interpreter and what is installed there are left alone.  Children of the tests,
-forked ones too, add their counts to the same files.  The run fails below the limits, and where the
-list of what is not reached (tools/uncovered.toml) differs from the measurement in either direction;
---rewrite-list brings the list up to date and leaves empty the reasons that a person has to write.
+is no branch of the product.  Everything in src/ is counted.  The package goes into environments
+made for this run, one for each interpreter of RUNS, so that the running interpreter and what is
+installed there are left alone.  Children of the tests, forked ones too, add their counts to the
+same files.  The run fails below LIMITS; --missing prints what is not reached.
 """
 
 from __future__ import annotations
@@ -71,7 +69,7 @@ def measure(pythons: dict[str, str]) -> gcov.Coverage:
         site = variant.build(folder, FLAGS, LINK_FLAGS, asserts=False)
         (site / "sitecustomize.py").write_text(CUSTOMIZE)
         run_tests(folder, pythons, site)
-        coverage = gcov.read(folder / "tree", gcov.read_asserts())
+        coverage = gcov.read(folder / "tree")
         coverage.tree = ROOT
         return coverage
 
@@ -88,8 +86,6 @@ def write_results(coverage: gcov.Coverage, file: Path) -> None:
         "gcov": version.stdout.splitlines()[0],
         "runs": {version: " ".join(tests) for version, tests in RUNS.items()},
         **{what: [*coverage.total(what), round(percent(coverage, what), 2)] for what in LIMITS},
-        "left out, as only asserts call them": sorted(f"{f}: {n}" for f, n in gcov.read_asserts()),
-        "branches listed with a reason": sum(coverage.uncovered().values()),
         "files": coverage.by_file(),
     }
     text = json.dumps(results, indent=1)
@@ -99,30 +95,28 @@ def write_results(coverage: gcov.Coverage, file: Path) -> None:
 
 
 def judge(coverage: gcov.Coverage) -> int:
-    wrong = list(gcov.differences(coverage.uncovered(), gcov.read_list()))
+    failed = 0
     for what, limit in LIMITS.items():
         run, there = coverage.total(what)
-        print(f"{what}: {run} of {there}, {percent(coverage, what):.2f} % (at least {limit:g} %)")
-        if percent(coverage, what) < limit:
-            wrong.append(f"too few {what} are reached")
-    print(
-        f"{len(gcov.read_list())} places are listed as not reached, {len(wrong)} things are wrong"
-    )
-    print("\n".join(wrong), file=sys.stderr)
-    return 1 if wrong else 0
+        reached = percent(coverage, what)
+        print(f"{what}: {run} of {there}, {reached:.2f} % (at least {limit:g} %)")
+        if reached < limit:
+            print(f"too few {what} are reached", file=sys.stderr)
+            failed = 1
+    return failed
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--python", action="append", default=[], metavar="VERSION=PATH")
     parser.add_argument("--results", type=Path)
-    parser.add_argument("--rewrite-list", action="store_true")
+    parser.add_argument("--missing", action="store_true", help="print what is not reached")
     options = parser.parse_args()
     coverage = measure(dict(each.split("=", 1) for each in options.python))
     if options.results:
         write_results(coverage, options.results)
-    if options.rewrite_list:
-        gcov.rewrite_list(coverage.uncovered())
+    if options.missing:
+        print("\n".join(coverage.not_reached()))
     return judge(coverage)
 
 

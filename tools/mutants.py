@@ -5,10 +5,12 @@
     python tools/mutants.py --list      their names
 
 A matrix that is green proves something only if it turns red when an edge, a wait or a context is
-missing. Each mutant is a change of the C source: what it replaces must be found there exactly once.
-It is compiled without optimisation, with the objects of all other files used again, and a child
-runs the checks of tests/device on it, on the fake drivers, until one fails. Needs a C compiler and
-pytest in the running interpreter; the package that is installed there is left alone.
+missing.  The C source marks what may be left out: ``/* mutant: NAME */`` alone on a line means the
+statement or row below it, and at the end of a line what stands on that line.  MUTANTS says what is
+done with it.  Each mutant is compiled without optimisation, with the objects of all other files
+used again, and a child runs the checks of tests/device on it, on the fake drivers, until one fails.
+Needs a C compiler and pytest in the running interpreter; the package that is installed there is
+left alone.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -45,14 +47,95 @@ HIP_MODULES = (
     *("test_like", "test_managed", "test_cuda_interface"),
 )
 
+# ---- what is done with marked code -----------------------------------------------------------
+
+#: From the marked text to what stands there instead.  A plain text stands there as it is, with
+#: "{}" for the marked text and "{NAME}" for what another marker of the same file marks.
+Change = Callable[[str], str]
+
+
+def changed(text: str, how: str | Change) -> str:
+    return how.replace("{}", text) if isinstance(how, str) else how(text)
+
+
+def value_of(statement: str) -> tuple[int, int]:
+    """Where the value is that a statement returns, tests or assigns; an expression is all value."""
+    found = re.match(r"\s*(return |if \(|[^;]*? = )", statement)
+    begin = found.end() if found else 0
+    return begin, begin + end_of(statement[begin:], ");")
+
+
+def end_of(text: str, ends: str) -> int:
+    """Where the first of these characters is that stands in no brackets; else the end."""
+    depth = 0
+    for at, char in enumerate(text):
+        if depth == 0 and char in ends:
+            return at
+        depth += (char in "([{") - (char in ")]}")
+    return len(text)
+
+
+def parts_of(text: str, separator: str) -> list[str]:
+    """The text between separators that stand in no brackets; every second part is a separator."""
+    parts, depth, begin = [], 0, 0
+    for found in re.finditer(rf"{separator}|[()\[\]{{}}]", text):
+        if len(found[0]) == 1 and found[0] in "()[]{}":
+            depth += 1 if found[0] in "([{" else -1
+        elif depth == 0:
+            parts += [text[begin : found.start()], found[0]]
+            begin = found.end()
+    return [*parts, text[begin:]]
+
+
+def value(how: str | Change) -> Change:
+    """The value that the statement returns, tests or assigns is another."""
+
+    def change(text: str) -> str:
+        begin, end = value_of(text)
+        return text[:begin] + changed(text[begin:end], how) + text[end:]
+
+    return change
+
+
+def operand(number: int, how: str | Change) -> Change:
+    """An operand of &&, || or ?: in the value is another; the first is 1."""
+
+    def change(text: str) -> str:
+        parts = parts_of(text, r"\s*(?:&&|\|\||[?]|(?<!\?):)\s*")
+        parts[2 * number - 2] = changed(parts[2 * number - 2], how)
+        return "".join(parts)
+
+    return value(change)
+
+
+def argument(number: int, how: str | Change) -> Change:
+    """An argument of the first call in the value, or of a row, is another; the first is 1."""
+
+    def change(text: str) -> str:
+        begin = text.index("(") + 1
+        end = begin + end_of(text[begin:], ")")
+        parts = parts_of(text[begin:end], r",\s*")
+        parts[2 * number - 2] = changed(parts[2 * number - 2], how)
+        return text[:begin] + "".join(parts) + text[end:]
+
+    return value(change)
+
+
+def passes(what: str) -> Change:
+    """A row of sync_rules.def passes the producer another stream."""
+    return argument(4, what)
+
+
+def does(what: str) -> Change:
+    """A row of sync_rules.def has another task."""
+    return argument(5, what)
+
 
 class Mutant(NamedTuple):
     name: str
-    file: str
-    old: str
-    new: str
-    first: str = MODULES[0]  # where it is likely to be seen
-    variant: str = VARIANTS[0]
+    changes: Mapping[str, str | Change]  # by the name of the marker
+    first: str  # where it is likely to be seen
+    variant: str
 
     @property
     def places(self) -> list[tuple[str, tuple[str, ...]]]:
@@ -62,690 +145,364 @@ class Mutant(NamedTuple):
         return [(self.variant, (self.first,)), *[(variant, MODULES) for variant in VARIANTS]]
 
 
-def pattern_of(code: str) -> str:
-    """A pattern for this piece of C, however its lines are broken and indented."""
-    tokens = re.findall(r"\w+|[^\w\s]", code)
-    return r"\s*".join(re.escape(token) for token in tokens)
+def mutant(
+    name: str,
+    marker: str,
+    how: str | Change,
+    first: str = MODULES[0],
+    variant: str = VARIANTS[0],
+    **more: str,
+) -> Mutant:
+    return Mutant(name, {marker: how, **more}, first, variant)
 
 
-def rocm(name: str, file: str, old: str, new: str, variant: str = HIP_VARIANTS[0]) -> Mutant:
-    return Mutant(f"ROCm, {name}", file, old, new, HIP_MODULES[0], variant)
+def rocm(name: str, marker: str, how: str | Change, variant: str = HIP_VARIANTS[0]) -> Mutant:
+    return Mutant(f"ROCm, {name}", {marker: how}, HIP_MODULES[0], variant)
 
 
-RUN, SHARED, CUDA = "gpu/sync_run.c", "gpu/driver.c", "gpu/cuda.c"
-SYNC_EXCHANGE, PRODUCER_STREAM = "sync/sync_exchange.c", "sync/producer_stream.c"
-POOL, COPY = "gpu/pool.c", "gpu/device_copy.c"
-RULES, ACTIONS = "gpu/sync_rules.def", "gpu/sync_rules.c"
-LIBRARY, HIP, WORK = "exchange/libraries.def", "gpu/hip.c", "sync/work_stream.c"
-STRUCT = "export/export_struct.c"
-TO_DEVICE, MEMORY, COPY_STREAM = "gpu/copy_to_device.c", "gpu/device_memory.c", "sync/copy_stream.c"
-LIKE, ATTEMPT = "export/like_allocator.c", "acquire/attempt_device.c"
+OUT = ""  # it is left out
 
 MUTANTS = [
     # --- nothing is done ---
-    Mutant("no edge", RUN, "return make_edge(run, false);", "return DLS_OK;"),
-    Mutant("no edge of the whole device", RUN, "return make_edge(run, true);", "return DLS_OK;"),
-    Mutant(
-        "the host does not wait for P",
-        RUN,
-        "return check(run, run->place_p.api->stream_sync(dls_gpu_stream(run->p)), DLS_CALL_SYNC);",
-        "return DLS_OK;",
-        "test_managed",
-    ),
-    Mutant(
+    mutant("no edge", "edge of P", "return DLS_OK;"),
+    mutant("no edge of the whole device", "edge of the device", "return DLS_OK;"),
+    mutant("the host does not wait for P", "wait for P", "return DLS_OK;", "test_managed"),
+    mutant(
         "the host does not wait for the device",
-        RUN,
-        "return check(run, run->place_p.api->device_sync(), DLS_CALL_SYNC_DEVICE);",
+        "wait for the device",
         "return DLS_OK;",
         variant="12.2",
     ),
-    Mutant("a record without a wait", RUN, "code = wait_event(run, event);", "code = DLS_OK;"),
-    Mutant(
-        "a wait without a record",
-        RUN,
-        "run->place_p.api->event_record(event, dls_gpu_stream(run->p))",
-        "GPU_OK",
-    ),
-    Mutant(
-        "no second edge for torch",
-        RULES,
-        "SYNC_RULE(CUDA, REFUSES_TWO, TWO, PASS_1, EDGE_FROM_L)",
-        "SYNC_RULE(CUDA, REFUSES_TWO, TWO, PASS_1, NOTHING)",
-    ),
-    Mutant(
-        "None on managed memory is no wait",
-        RULES,
-        "SYNC_RULE(CUDA_MANAGED, ANY, NONE, PASS_1, WAIT_L)",
-        "SYNC_RULE(CUDA_MANAGED, ANY, NONE, PASS_1, NOTHING)",
-        "test_managed",
-    ),
-    Mutant(
-        "None on managed memory is an edge",
-        RULES,
-        "SYNC_RULE(CUDA_MANAGED, OLD, NONE, OMIT, WAIT)",
-        "SYNC_RULE(CUDA_MANAGED, OLD, NONE, OMIT, SYNC)",
-        "test_managed",
-    ),
-    Mutant(
-        "old producers are believed to sync",
-        RULES,
-        "SYNC_RULE(CUDA, OLD, ANY, OMIT, SYNC)",
-        "SYNC_RULE(CUDA, OLD, ANY, OMIT, NOTHING)",
-    ),
-    Mutant(
-        "who ignores the stream is believed",
-        RULES,
-        "SYNC_RULE(CUDA, IGNORES, ANY, PASS_NONE, SYNC)",
-        "SYNC_RULE(CUDA, IGNORES, ANY, PASS_NONE, NOTHING)",
-    ),
+    mutant("a record without a wait", "wait for the event", OUT),
+    mutant("a wait without a record", "record", operand(3, "GPU_OK")),
+    mutant("no second edge for torch", "torch, 2", does("NOTHING")),
+    mutant("None on managed memory is no wait", "managed, None", does("NOTHING"), "test_managed"),
+    mutant("None on managed memory is an edge", "managed, old, None", does("SYNC"), "test_managed"),
+    mutant("old producers are believed to sync", "CUDA, old", does("NOTHING")),
+    mutant("who ignores the stream is believed", "CUDA, stream ignored", does("NOTHING")),
     # --- something else is done ---
-    Mutant(
-        "an edge from L instead of P",
-        RUN,
-        "event_record(event, dls_gpu_stream(run->p))",
-        "event_record(event, dls_gpu_stream(1))",
+    mutant("an edge from L instead of P", "record", operand(3, argument(2, "dls_gpu_stream(1)"))),
+    mutant("an edge from L where P is not known", "edge of the device", "{edge of P}"),
+    mutant("an edge to L instead of S", "wait of S", argument(1, "dls_gpu_stream(1)")),
+    mutant("the host waits where an edge would do", "edge of P", "{wait for P}"),
+    mutant("the whole device instead of P", "edge of P", "{edge of the device}"),
+    mutant("None for torch stays None", "CUDA, None", passes("PASS_NONE")),
+    mutant("None for JAX becomes 1", "JAX, None", OUT, "test_like_bare"),
+    mutant(
+        "None becomes 1 for a library nobody knows", "unknown library, None", OUT, "test_like_bare"
     ),
-    Mutant(
-        "an edge from L where P is not known",
-        RUN,
-        "return make_edge(run, true);",
-        "return make_edge(run, false);",
-    ),
-    Mutant(
-        "an edge to L instead of S",
-        RUN,
-        "stream_wait(dls_gpu_stream(run->job->s), event, 0)",
-        "stream_wait(dls_gpu_stream(1), event, 0)",
-    ),
-    Mutant(
-        "the host waits where an edge would do",
-        RUN,
-        "return make_edge(run, false);",
-        "return check(run, run->place_p.api->stream_sync(dls_gpu_stream(run->p)), DLS_CALL_SYNC);",
-    ),
-    Mutant(
-        "the whole device instead of P",
-        RUN,
-        "return make_edge(run, false);",
-        "return make_edge(run, true);",
-    ),
-    Mutant(
-        "None for torch stays None",
-        RULES,
-        "SYNC_RULE(CUDA, ANY, NONE, PASS_1, NOTHING)",
-        "SYNC_RULE(CUDA, ANY, NONE, PASS_NONE, NOTHING)",
-    ),
-    Mutant(
-        "None for JAX becomes 1",
-        RULES,
-        "SYNC_RULE(CUDA, NO_MINUS_ONE, NONE, PASS_NONE, NOTHING)\n",
-        "",
-        "test_like_bare",
-    ),
-    Mutant(
-        "None becomes 1 for a library nobody knows",
-        RULES,
-        "SYNC_RULE(CUDA, UNHEARD, NONE, PASS_NONE, NOTHING)\n",
-        "",
-        "test_like_bare",
-    ),
-    Mutant(
+    mutant(
         "torch's own current device is not set",
-        LIBRARY,
-        'DEVICE_GUARD("torch", ',
-        'DEVICE_GUARD("?", ',
+        "torch's device",
+        argument(1, '"?"'),
         "test_like_bare",
     ),
-    Mutant(
+    mutant(
         "paddle before 3.3 is believed to sync",
-        LIBRARY,
-        'IGNORES_BEFORE("paddle", "paddle", 3, 3)',
-        'IGNORES_BEFORE("paddle", "paddle", 3, 0)',
+        "paddle before 3.3",
+        argument(4, "0"),
         "test_like_bare",
     ),
-    Mutant(
+    mutant(
         "an omitted stream is an explicit None",
-        SYNC_EXCHANGE,
-        "return !sync->from.request->stream_said && ",
-        "return false && ",
+        "omitted stream",
+        operand(1, "false"),
         "test_like_bare",
     ),
-    Mutant(
-        "-1 for JAX",
-        RULES,
-        "SYNC_RULE(ANY, NO_MINUS_ONE, MINUS_ONE, PASS_NONE, NOTHING)",
-        "SYNC_RULE(ANY, NO_MINUS_ONE, MINUS_ONE, PASS_MINUS_1, NOTHING)",
-    ),
-    Mutant(
-        "-1 is synced all the same",
-        RULES,
-        "SYNC_RULE(ANY, OLD, MINUS_ONE, OMIT, NOTHING)",
-        "SYNC_RULE(ANY, OLD, MINUS_ONE, OMIT, SYNC)",
-    ),
-    Mutant(
+    mutant("-1 for JAX", "JAX, -1", passes("PASS_MINUS_1")),
+    mutant("-1 is synced all the same", "old, -1", does("SYNC")),
+    mutant(
         "managed memory is read while kernels run",
-        CUDA,
-        "|| !concurrent;",
-        "|| concurrent < 0;",
+        "concurrent access",
+        operand(3, "false"),
         "test_managed",
     ),
     # --- contexts ---
-    Mutant(
-        "no context is pushed",
-        RUN,
-        "code = run.driver->enter(&run.place_p, &saved, err);",
-        "(void)err;",
-    ),
-    Mutant("no context is popped", RUN, "    run.driver->leave(&saved);\n", ""),
-    Mutant(
-        "the current context, whosever the memory is",
-        CUDA,
-        "    context = pointer.context;\n",
-        "    context = NULL;\n",
-    ),
-    Mutant(
-        "the memory's context for any stream",
-        CUDA,
-        "    if (stream > 2) {\n        int result = cuda.cuStreamGetCtx",
-        "    if (stream == UINT64_MAX) {\n        int result = cuda.cuStreamGetCtx",
-    ),
-    Mutant(
-        "S in the context of P",
-        RUN,
-        "bool own = job->has_s && job->s <= 2 && p > 2;",
-        "bool own = false;",
-    ),
-    Mutant(
+    mutant("no context is pushed", "context entered", OUT),
+    mutant("no context is popped", "context left", OUT),
+    mutant("the current context, whosever the memory is", "context of the memory", value("NULL")),
+    mutant("the memory's context for any stream", "context of the stream", value("false")),
+    mutant("S in the context of P", "context of S", value("false")),
+    mutant(
         "producers are called in whatever context is current",
-        CUDA,
-        "return context != NULL && cuda.cuCtxPushCurrent_v2(context) == GPU_OK;",
-        "return 0 && context != NULL;",
+        "context of the producer",
+        value("false"),
     ),
     # --- events ---
     Mutant(
         "an event is given back before it is waited for",
-        RUN,
-        "    if (code == DLS_OK) {\n        code = wait_event(run, event);\n    }\n"
-        "    dls_pool_put_event(&run->place_p, event, code == DLS_OK);\n",
-        "    dls_pool_put_event(&run->place_p, event, code == DLS_OK);\n"
-        "    if (code == DLS_OK) {\n        code = wait_event(run, event);\n    }\n",
+        {"wait for the event": "{event given back}\n{}", "event given back": OUT},
         "test_sync_threads",
         "12.5",
     ),
-    Mutant(
+    mutant(
         "an event is destroyed before it is waited for",
-        RUN,
-        "        code = wait_event(run, event);\n",
-        "        dls_gpu_event_end(&run->place_p, event);\n"
-        "        code = wait_event(run, event);\n",
+        "wait for the event",
+        "dls_gpu_event_end(&run->place_p, event); {}",
     ),
-    Mutant(
-        "events are lost",
-        POOL,
-        "    if (!kept) {\n        dls_gpu_event_end(place, event);\n    }\n",
-        "",
-        "test_sync_threads",
-        "12.5",
-    ),
-    Mutant(
-        "events are not kept",
-        POOL,
-        "    if (is_sound) {\n",
-        "    if (is_sound && place == NULL) {\n",
-    ),
+    mutant("events are lost", "event not kept", OUT, "test_sync_threads", "12.5"),
+    mutant("events are not kept", "event kept", value("false")),
     # --- captures ---
-    Mutant(
-        "no capture probe",
-        SHARED,
-        "return result == GPU_CAPTURE_IMPLICIT || (result == GPU_OK && status != 0);",
-        "return result < 0;",
-    ),
-    Mutant(
-        "L is not asked about captures of others",
-        SHARED,
-        "return result == GPU_CAPTURE_IMPLICIT || (result == GPU_OK && status != 0);",
-        "return result == GPU_OK && status != 0;",
-    ),
-    Mutant(
-        "S is not asked",
-        RUN,
-        "facts->s_captures = dls_gpu_captures(&run->place_s, run->job->s);",
-        "facts->s_captures = false;",
-    ),
-    Mutant("one capture is as two", SHARED, "&& of_a == of_b;", "&& of_a == of_b + 1;"),
-    Mutant("two captures are as one", SHARED, "&& of_a == of_b;", "&& of_a != UINT64_MAX;"),
+    mutant("no capture probe", "capture", value("false")),
+    mutant("L is not asked about captures of others", "capture", operand(1, "false")),
+    mutant("S is not asked", "capture of S", value("false")),
+    mutant("one capture is as two", "same capture", operand(3, "false")),
+    mutant("two captures are as one", "same capture", operand(3, "true")),
     # --- who knows what ---
-    Mutant(
-        "the policy is not heard",
-        ACTIONS,
-        "&& job->policy == DLS_UNKNOWN_LEGACY;",
-        "&& job->policy == UINT8_MAX;",
-    ),
-    Mutant(
-        "producer_stream is not heard",
-        PRODUCER_STREAM,
-        "if (named != NULL && named != Py_None) {",
-        "if (named != NULL && named == Py_None) {",
-    ),
-    Mutant(
+    mutant("the policy is not heard", "policy", operand(2, "false")),
+    mutant("producer_stream is not heard", "producer_stream", value("false")),
+    mutant(
         "a library's current stream is not asked for",
-        PRODUCER_STREAM,
-        "return p->known == DLS_P_UNKNOWN ? ask_library(from, p, queue) : 0;",
-        "(void)ask_library;\n    return 0;",
+        "current stream of a library",
+        operand(1, "false"),
     ),
-    Mutant(
-        "the stream of an interface dict is not heard",
-        "older_protocols/cuda_interface.c",
-        "    *reading->p = dls_producer_stream_of_handle(handle);\n",
-        "",
-    ),
-    Mutant(
-        "a Tensor forgets its stream",
-        SYNC_EXCHANGE,
-        "        return dls_producer_stream_of_handle(s.handle);\n",
-        "        return ready;\n",
-    ),
-    Mutant(
-        "every thread's stream is one",
-        "exchange/tensor_object.c",
-        "return foreign ? legacy : p;",
-        "return foreign && legacy.handle == 0 ? legacy : p;",
-    ),
-    Mutant(
-        "empty arrays are synced",
-        SYNC_EXCHANGE,
-        "    if (dls_sync_is_empty(&acquired->tensor)) {\n        acquired->copy",
-        "    if (false) {\n        acquired->copy",
-    ),
-    Mutant(
-        "torch takes 2",
-        LIBRARY,
-        "DLS_LIB_LAZY_BITS | DLS_LIB_REFUSES_TWO",
-        "DLS_LIB_LAZY_BITS",
-    ),
+    mutant("the stream of an interface dict is not heard", "stream of an interface", OUT),
+    mutant("a Tensor forgets its stream", "stream of a Tensor", value("ready")),
+    mutant("every thread's stream is one", "stream of another thread", operand(1, "false")),
+    mutant("empty arrays are synced", "empty array", value("false")),
+    mutant("torch takes 2", "torch refuses 2", argument(4, "({}) & ~DLS_LIB_REFUSES_TWO")),
     # --- what libraries mean by no stream ---
-    Mutant(
-        "None of numba says that nothing is unfinished",
-        "acquire/attempt.c",
-        "if (p.known == DLS_P_READY && dls_plan_has(x->plan, DLS_LIB_NONE_IS_UNSAID)) {",
-        "if (false) {",
-    ),
-    Mutant(
-        "PyCUDA's stream is not known",
-        LIBRARY,
-        'CURRENT_STREAM("pycuda", dl_kDLCUDA, "0")\n',
-        "",
-    ),
-    Mutant(
-        "JAX is told a stream",
-        "module/interfaces_out.c",
-        "    if (dls_library_drops_stream()) {",
-        "    if (false) {",
-        "test_cuda_interface",
-    ),
+    mutant("None of numba says that nothing is unfinished", "None of numba", value("false")),
+    mutant("PyCUDA's stream is not known", "stream of PyCUDA", OUT),
+    mutant("JAX is told a stream", "stream for JAX", value("false"), "test_cuda_interface"),
     # --- what libraries say wrongly ---
-    Mutant(
-        "a wrong label is believed",
-        "gpu/pointer.c",
-        "    *device = true_label(said, found);\n",
-        "",
-        "test_labels",
-    ),
-    Mutant(
+    mutant("a wrong label is believed", "true label", OUT, "test_labels"),
+    mutant(
         "CV-CUDA is believed to sync",
-        LIBRARY,
-        '"ExternalBuffer", DLS_LIB_IGNORES_STREAM | DLS_LIB_LABEL_CHECKED',
-        '"ExternalBuffer", DLS_LIB_LABEL_CHECKED',
+        "CV-CUDA ignores the stream",
+        argument(4, "({}) & ~DLS_LIB_IGNORES_STREAM"),
     ),
     # --- consumers whose stream nobody knows ---
-    Mutant(
-        "the host does not wait for its own stream",
-        RULES,
-        "SYNC_RULE(CUDA, ANY, WAIT, PASS_OWN, WAIT_OWN)",
-        "SYNC_RULE(CUDA, ANY, WAIT, PASS_OWN, NOTHING)",
-        "test_wait",
+    mutant("the host does not wait for its own stream", "CUDA, wait", does("NOTHING"), "test_wait"),
+    mutant(
+        "the host waits for L instead of its own stream", "CUDA, wait", does("WAIT_L"), "test_wait"
     ),
-    Mutant(
-        "the host waits for L instead of its own stream",
-        RULES,
-        "SYNC_RULE(CUDA, ANY, WAIT, PASS_OWN, WAIT_OWN)",
-        "SYNC_RULE(CUDA, ANY, WAIT, PASS_OWN, WAIT_L)",
-        "test_wait",
+    mutant("JAX is not asked to wait", "JAX, wait", passes("PASS_1"), "test_wait"),
+    mutant(
+        "who knows no stream is not waited for", "CUDA, old, wait", does("NOTHING"), "test_wait"
     ),
-    Mutant(
-        "JAX is not asked to wait",
-        RULES,
-        "SYNC_RULE(CUDA, NO_MINUS_ONE, WAIT, PASS_NONE, NOTHING)",
-        "SYNC_RULE(CUDA, NO_MINUS_ONE, WAIT, PASS_1, NOTHING)",
-        "test_wait",
-    ),
-    Mutant(
-        "who knows no stream is not waited for",
-        RULES,
-        "SYNC_RULE(CUDA, OLD, WAIT, OMIT, WAIT)",
-        "SYNC_RULE(CUDA, OLD, WAIT, OMIT, NOTHING)",
-        "test_wait",
-    ),
-    Mutant(
+    mutant(
         "who ignores the stream is not waited for",
-        RULES,
-        "SYNC_RULE(CUDA, IGNORES, WAIT, PASS_NONE, WAIT)",
-        "SYNC_RULE(CUDA, IGNORES, WAIT, PASS_NONE, NOTHING)",
+        "CUDA, stream ignored, wait",
+        does("NOTHING"),
         "test_wait",
     ),
-    Mutant(
-        "without a context nobody waits",
-        SYNC_EXCHANGE,
-        "bool none = sync->own == 0 && sync->own_queue == NULL;",
-        "bool none = sync->own == 1 && sync->own_queue == NULL;",
-        "test_wait",
-    ),
-    Mutant(
-        "to_capsule does not wait",
-        "module/functions.c",
-        "    request.waits = true;",
-        "    request.waits = false;",
-        "test_wait",
-    ),
+    mutant("without a context nobody waits", "no stream of our own", value("false"), "test_wait"),
+    mutant("to_capsule does not wait", "to_capsule waits", OUT, "test_wait"),
     # --- copies and release ---
-    Mutant(
+    mutant(
         "a copy is not synced",
-        SYNC_EXCHANGE,
-        "    if (task == DLS_TASK_NOTHING) {\n",
-        "    if (task == DLS_TASK_NOTHING || sync->transfer == DLS_TRANSFER_TO_HOST) {\n",
+        "nothing to do",
+        value("{} || sync->transfer == DLS_TRANSFER_TO_HOST"),
         "test_copies",
     ),
-    Mutant(
-        "a copy is not waited for",
-        COPY,
-        "    int result = c.place.api->stream_sync(dls_gpu_stream(stream));\n",
-        "    int result = 0;\n",
-        "test_copies",
-    ),
-    Mutant(
-        "a slab is read before it has arrived",
-        COPY,
-        "        code = check(c, c->place.api->stream_sync(dls_gpu_stream(c->stream)),\n"
-        "                     DLS_CALL_SYNC);\n",
-        "",
-        "test_copies",
-    ),
-    Mutant(
-        "copies on a stream that blocks",
-        SHARED,
-        "stream_create(&made, GPU_NON_BLOCKING)",
-        "stream_create(&made, 0)",
-        "test_copies",
-    ),
-    Mutant("copies on L", POOL, "p->streams[use] = made;", "p->streams[use] = 1;", "test_copies"),
-    Mutant(
-        "a guard that waits for nothing",
-        RUN,
-        "result = place->driver->wait_device(place, event);",
-        "result = 0;",
-        "test_release",
-    ),
-    Mutant(
-        "a guard that records nothing",
-        RUN,
-        "result = place->driver->record_device(place, event);",
-        "result = 0;",
-        "test_release",
-    ),
+    mutant("a copy is not waited for", "wait for a copy", value("GPU_OK"), "test_copies"),
+    mutant("a slab is read before it has arrived", "wait for a slab", OUT, "test_copies"),
+    mutant("copies on a stream that blocks", "stream of copies", argument(2, "0"), "test_copies"),
+    mutant("copies on L", "stream of our own", value("1"), "test_copies"),
+    mutant("a guard that waits for nothing", "guard waits", OUT, "test_release"),
+    mutant("a guard that records nothing", "guard records", value("GPU_OK"), "test_release"),
     # --- copies to a device, and their end ---
-    Mutant(
+    mutant(
         "a copy on a device does not come after the work there",
-        COPY_STREAM,
-        "return dls_sync_run_job(x->state, x->source, &job);",
-        "return (void)job, 0;",
+        "work before a copy",
+        "return 0;",
         "test_copies_to_devices",
     ),
-    Mutant(
+    mutant(
         "a copy to a device is not waited for",
-        TO_DEVICE,
-        "int result = place->api->stream_sync(dls_gpu_stream(stream));",
-        "int result = 0; (void)stream;",
+        "wait for a copy to a device",
+        value("GPU_OK"),
         "test_copies_to_devices",
     ),
-    Mutant(
-        "new memory is used before its turn",
-        TO_DEVICE,
-        "code = wait_for_target(&c);",
-        "(void)wait_for_target;",
-        "test_copies_to_devices",
+    mutant(
+        "new memory is used before its turn", "wait for new memory", OUT, "test_copies_to_devices"
     ),
-    Mutant(
+    mutant(
         "managed memory is copied while kernels run",
-        SYNC_EXCHANGE,
-        "|| sync->transfer == DLS_TRANSFER_TO_DEVICE\n",
-        "",
+        "host copies to a device",
+        operand(2, "false"),
         "test_copies_to_devices",
     ),
-    Mutant(
+    mutant(
         "what a producer has moved is not synced again",
-        ATTEMPT,
-        "again ? DLS_PRODUCER_OLD : sync->kind",
-        "again ? sync->kind : sync->kind",
+        "moved by the producer",
+        argument(2, operand(1, "false")),
         "test_copies_to_devices",
     ),
-    Mutant(
+    mutant(
         "a copy to a device does not ask about captures",
-        TO_DEVICE,
-        "return captures ? dls_fail(",
-        "return place == NULL ? dls_fail(",
+        "capture before a copy",
+        operand(1, "false"),
         "test_copies_to_devices",
     ),
-    Mutant(
+    mutant(
         "memory is freed while others use it",
-        MEMORY,
-        "result = place->api->stream_wait(dls_gpu_stream(memory->free_stream), event, 0);",
-        "result = GPU_OK;",
+        "wait before memory is freed",
+        OUT,
         "test_copies_to_devices",
     ),
-    Mutant(
+    mutant(
         "memory is freed after L alone",
-        MEMORY,
-        "result = place->driver->record_device(place, event);",
-        "result = place->api->event_record(event, dls_gpu_stream(1));",
+        "record before memory is freed",
+        value("place->api->event_record(event, dls_gpu_stream(1))"),
         "test_copies_to_devices",
     ),
-    Mutant(
+    mutant(
         "memory of a pool is freed at once",
-        CUDA,
-        "return pooled ? cuda.cuMemFreeAsync(",
-        "return pooled && stream == 0 ? cuda.cuMemFreeAsync(",
+        "memory of a pool",
+        operand(1, "{} && stream == 0"),
         "test_copies_to_devices",
     ),
-    Mutant(
+    mutant(
         "pools where nothing stands for all work",
-        CUDA,
-        "return place->records_device && cuda.cuMemAllocAsync != NULL",
-        "return place != NULL && cuda.cuMemAllocAsync != NULL",
+        "pools of the device",
+        operand(1, "true"),
         "test_copies_to_devices",
         "12.2",
     ),
-    Mutant(
+    mutant(
         "copies queue behind what is freed",
-        MEMORY,
-        "dls_pool_stream(place, DLS_POOL_FREES,",
-        "dls_pool_stream(place, DLS_POOL_COPIES,",
+        "stream of freed memory",
+        operand(2, argument(2, "DLS_POOL_COPIES")),
         "test_copies_to_devices",
     ),
-    Mutant(
+    mutant(
         "memory is freed during a capture",
-        MEMORY,
-        "bool done = !dls_gpu_captures(&memory->place, driver->legacy) && free_now(memory);",
-        "bool done = free_now(memory);",
+        "memory freed during a capture",
+        operand(1, "true"),
         "test_copies_to_devices",
     ),
-    Mutant(
-        "memory that waits is lost",
-        MEMORY,
-        "memory->next = waiting;\n    waiting = memory;",
-        "memory->next = waiting;",
-        "test_copies_to_devices",
-    ),
-    Mutant(
+    mutant("memory that waits is lost", "memory that waits", OUT, "test_copies_to_devices"),
+    mutant(
         "the table tells the stream from which it was copied",
-        STRUCT,
-        "if (x->copied) {",
-        "if (x->copied && tensor == NULL) {",
+        "copied memory",
+        value("false"),
         "test_copies_to_devices",
     ),
-    Mutant(
+    mutant(
         "a library's memory is used before its turn",
-        LIKE,
-        "return sync_with(x, device, p, *address, wanted->copy_stream);",
-        "(void)sync_with; return 0;",
+        "memory of a library",
+        "return 0;",
         "test_like",
     ),
-    Mutant(
-        "a library allocates while it captures",
-        LIKE,
-        "    if (captures) {\n",
-        "    if (captures && p.handle == 0) {\n",
-        "test_like",
+    mutant(
+        "a library allocates while it captures", "capture of a library", value("false"), "test_like"
     ),
     # --- the C table ---
-    Mutant(
+    mutant(
         "the table answers no stream",
-        WORK,
-        "void *stream = named ? (void *)(uintptr_t)p.handle : NULL;",
-        "void *stream = NULL;\n    (void)named;",
+        "stream of the table",
+        operand(1, "false"),
         "test_work_stream",
     ),
-    Mutant(
-        "the table syncs nothing",
-        STRUCT,
-        "if (p->known == DLS_P_UNKNOWN || p->object != NULL) {",
-        "if (p->object != NULL) {",
-        "test_work_stream",
-    ),
-    Mutant(
+    mutant("the table syncs nothing", "unknown stream", operand(1, "false"), "test_work_stream"),
+    mutant(
         "a Tensor's stream is not told to the table",
-        STRUCT,
-        "*p = dls_tensor_ready_stream(dls_tensor_data(x->source));",
+        "stream of a Tensor for the table",
         "p->known = DLS_P_READY;",
         "test_work_stream",
     ),
     # --- the GIL, and errors ---
-    Mutant(
-        "the GIL is kept",
-        SYNC_EXCHANGE,
-        "        Py_BEGIN_ALLOW_THREADS\n        code = dls_sync_run(job, &err);\n"
-        "        Py_END_ALLOW_THREADS\n",
-        "        code = dls_sync_run(job, &err);\n",
-    ),
-    Mutant(
-        "errors of the driver are hidden",
-        SHARED,
-        "    if (result == GPU_OK) {\n",
-        "    if (result >= GPU_OK) {\n",
-        "test_failures",
+    mutant("the GIL is kept", "GIL", OUT),
+    mutant(
+        "errors of the driver are hidden", "error of the driver", value("true"), "test_failures"
     ),
     # --- ROCm ---
-    rocm(
-        "no wait",
-        RUN,
-        "run->place_s.api->stream_wait(dls_gpu_stream(run->job->s), event, 0)",
-        "event == NULL",
-    ),
-    rocm(
-        "the device is not waited for",
-        RUN,
-        "return check(run, run->place_p.api->device_sync(), DLS_CALL_SYNC_DEVICE);",
-        "return DLS_OK;",
-    ),
-    rocm(
-        "an edge from the default stream",
-        RUN,
-        "event_record(event, dls_gpu_stream(run->p))",
-        "event_record(event, dls_gpu_stream(0))",
-    ),
-    rocm(
-        "the device is not set",
-        HIP,
-        "        result = api->hipSetDevice(device);\n",
-        "        result = GPU_OK;\n",
-    ),
-    rocm(
-        "the device is not put back",
-        HIP,
-        "        if (saved->device[i] > 0) {\n",
-        "        if (saved->device[i] < 0) {\n",
-    ),
-    rocm(
-        "the device is the memory's for any stream",
-        HIP,
-        "return stream > 2 && api->hipGetStreamDeviceId != NULL",
-        "return stream > 2 && api->hipGetStreamDeviceId == NULL",
-    ),
-    rocm(
-        "a copy to a device is not waited for",
-        TO_DEVICE,
-        "int result = place->api->stream_sync(dls_gpu_stream(stream));",
-        "int result = 0; (void)stream;",
-    ),
-    rocm(
-        "new memory is the current device's",
-        HIP,
-        "place->context = (uintptr_t)device_id;",
-        "place->context = 0;",
-    ),
-    rocm("the memory types of 5", HIP, "version >= HIP_VERSION_6;", "version < 0;"),
-    rocm("the memory types of 6", HIP, "version >= HIP_VERSION_6;", "version > 0;", "hip5"),
-    rocm(
-        "no capture probe",
-        SHARED,
-        "return result == GPU_CAPTURE_IMPLICIT || (result == GPU_OK && status != 0);",
-        "return result < 0;",
-    ),
-    rocm(
-        "the default stream is not asked about captures",
-        SHARED,
-        "return result == GPU_CAPTURE_IMPLICIT || (result == GPU_OK && status != 0);",
-        "return result == GPU_OK && status != 0;",
-    ),
-    rocm("two captures are as one", SHARED, "&& of_a == of_b;", "&& of_a != UINT64_MAX;"),
-    rocm(
-        "copies on a stream that blocks",
-        SHARED,
-        "stream_create(&made, GPU_NON_BLOCKING)",
-        "stream_create(&made, 0)",
-    ),
-    rocm("errors are left for others", HIP, "        api_of(calls)->hipGetLastError();\n", ""),
-    rocm(
-        "the host does not wait for its own stream",
-        RULES,
-        "SYNC_RULE(ROCM, ANY, WAIT, PASS_OWN, WAIT_OWN)",
-        "SYNC_RULE(ROCM, ANY, WAIT, PASS_OWN, NOTHING)",
-    ),
-    rocm("1 is a stream", RULES, "SYNC_RULE(ROCM, ANY, ONE, OMIT, VALUE_ERROR)\n", ""),
-    rocm(
-        "None is 1",
-        RULES,
-        "SYNC_RULE(ROCM, ANY, NONE, PASS_0, NOTHING)",
-        "SYNC_RULE(ROCM, ANY, NONE, PASS_1, NOTHING)",
-    ),
-    rocm(
-        "who ignores the stream is believed",
-        RULES,
-        "SYNC_RULE(ROCM, IGNORES, ANY, PASS_NONE, SYNC)",
-        "SYNC_RULE(ROCM, IGNORES, ANY, PASS_NONE, NOTHING)",
-    ),
-    rocm(
-        "-1 is synced all the same",
-        RULES,
-        "SYNC_RULE(ANY, OLD, MINUS_ONE, OMIT, NOTHING)",
-        "SYNC_RULE(ANY, OLD, MINUS_ONE, OMIT, SYNC)",
-    ),
-    rocm(
-        "nobody waits for pinned memory",
-        RULES,
-        "SYNC_RULE(ROCM_HOST, OLD, ANY, OMIT, WAIT_IF_KNOWN)",
-        "SYNC_RULE(ROCM_HOST, OLD, ANY, OMIT, NOTHING)",
-    ),
+    rocm("no wait", "wait of S", value("GPU_OK")),
+    rocm("the device is not waited for", "wait for the device", "return DLS_OK;"),
+    rocm("an edge from the default stream", "record", operand(3, argument(2, "dls_gpu_stream(0)"))),
+    rocm("the device is not set", "device set", value("GPU_OK")),
+    rocm("the device is not put back", "device put back", value("false")),
+    rocm("the device is the memory's for any stream", "device of the stream", operand(2, "false")),
+    rocm("a copy to a device is not waited for", "wait for a copy to a device", value("GPU_OK")),
+    rocm("new memory is the current device's", "device of new memory", value("0")),
+    rocm("the memory types of 5", "ROCm 6", value("false")),
+    rocm("the memory types of 6", "ROCm 6", value("true"), "hip5"),
+    rocm("no capture probe", "capture", value("false")),
+    rocm("the default stream is not asked about captures", "capture", operand(1, "false")),
+    rocm("two captures are as one", "same capture", operand(3, "true")),
+    rocm("copies on a stream that blocks", "stream of copies", argument(2, "0")),
+    rocm("errors are left for others", "error of ROCm", OUT),
+    rocm("the host does not wait for its own stream", "ROCm, wait", does("NOTHING")),
+    rocm("1 is a stream", "ROCm, 1", OUT),
+    rocm("None is 1", "ROCm, None", passes("PASS_1")),
+    rocm("who ignores the stream is believed", "ROCm, stream ignored", does("NOTHING")),
+    rocm("-1 is synced all the same", "old, -1", does("SYNC")),
+    rocm("nobody waits for pinned memory", "pinned memory, old", does("NOTHING")),
 ]
+
+# ---- markers -----------------------------------------------------------------------------------
+
+MARKER = re.compile(r"/\* mutant: (.+?) \*/")
+
+
+class Failed(Exception):
+    """The run itself is at fault: it proves nothing."""
+
+
+class Place(NamedTuple):
+    """Code that a marker marks."""
+
+    file: str  # below src/
+    begin: int
+    end: int
+
+
+def marked(text: str, marker: re.Match[str]) -> tuple[int, int]:
+    """Where the code is that a marker marks."""
+    line = text.rfind("\n", 0, marker.start()) + 1
+    if before := text[line : marker.start()].strip():
+        begin = line + text[line:].index(before)
+        return begin, begin + len(before)
+    begin = marker.end() + len(text[marker.end() :]) - len(text[marker.end() :].lstrip())
+    if re.match(r"if \(", text[begin:]):
+        begin_block = begin + end_of(text[begin:], "{")
+        return begin, begin_block + 1 + end_of(text[begin_block + 1 :], "}") + 1
+    ends = ";" if not re.match(r"[A-Z_]+\(", text[begin:]) else "\n"
+    end = begin + end_of(text[begin:], ends)
+    return begin, end + (ends == ";")
+
+
+def find_places(src: Path) -> dict[str, list[Place]]:
+    """What each marker of a source tree marks; one name stands in one file alone."""
+    found: dict[str, list[Place]] = {}
+    for path in sorted(src.glob("*/*")):
+        text = path.read_text()
+        for marker in MARKER.finditer(text):
+            place = Place(path.relative_to(src).as_posix(), *marked(text, marker))
+            found.setdefault(marker[1], []).append(place)
+    for name, places in found.items():
+        if len({place.file for place in places}) > 1:
+            raise Failed(f"the marker {name!r} is in {' and '.join(p.file for p in places)}")
+    return found
+
+
+def check_markers(places: Mapping[str, list[Place]], mutants: Iterable[Mutant]) -> None:
+    """Every marker has a mutant, and every mutant its markers."""
+    wanted = {marker for mutant in mutants for marker in mutant.changes}
+    if lost := sorted(wanted - places.keys()):
+        raise Failed(f"mutants, but no marker in src: {', '.join(lost)}")
+    if idle := sorted(places.keys() - wanted):
+        raise Failed(f"markers in src, but no mutant: {', '.join(idle)}")
+
+
+def apply(mutant: Mutant, places: Mapping[str, list[Place]], src: Path) -> tuple[str, str]:
+    """The file that a mutant changes, and what is in it then."""
+    spots = [(place, how) for name, how in mutant.changes.items() for place in places[name]]
+    (file,) = {place.file for place, _ in spots}
+    text = (src / file).read_text()
+    new = text
+    for place, how in sorted(spots, key=lambda spot: spot[0].begin, reverse=True):
+        instead = changed(text[place.begin : place.end], how)
+        for name in re.findall(r"\{([^{};\n]+)\}", how if isinstance(how, str) else ""):
+            (other,) = places[name]
+            instead = instead.replace(f"{{{name}}}", text[other.begin : other.end])
+        new = new[: place.begin] + instead + new[place.end :]
+    if new == text:
+        raise Failed(f"mutant {mutant.name!r} changes nothing")
+    return file, new
+
 
 CHILD = """
 import importlib, sys
@@ -772,10 +529,6 @@ for name, check in list(vars(found).items()):
 """
 
 
-class Failed(Exception):
-    """The run itself is at fault: it proves nothing."""
-
-
 def call(command: list[str], **options: object) -> None:
     done = subprocess.run(command, capture_output=True, text=True, **options)
     if done.returncode:
@@ -794,6 +547,8 @@ class Build:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.tree = folder, ROOT / "src"
+        self.places = find_places(self.tree)
+        check_markers(self.places, MUTANTS)
         self.files = sorted(str(f.relative_to(self.tree)) for f in self.tree.glob("*/*.c"))
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(lambda f: compile_file(self.tree, f, self.object(f)), self.files))
@@ -810,36 +565,29 @@ class Build:
 
         return [each for each in self.files if file in reads(each)]
 
-    def package(self, name: str, changed: dict[str, Path]) -> Path:
-        """A folder with the package, linked from our objects but for those that changed."""
+    def package(self, name: str, new: dict[str, Path]) -> Path:
+        """A folder with the package, linked from our objects but for new ones."""
         site = self.folder / name / "site"
         ignored = shutil.ignore_patterns("__pycache__", "*.so")
         shutil.copytree(ROOT / "shim", site / "dlshim", ignore=ignored)
-        objects = [str(changed.get(file, self.object(file))) for file in self.files]
+        objects = [str(new.get(file, self.object(file))) for file in self.files]
         library = site / "dlshim" / "_core.abi3.so"
         call([*CC, "-shared", "-o", str(library), *objects, "-ldl", "-lpthread"])
         return site
 
     def mutant(self, mutant: Mutant) -> Path:
-        name = mutant.name.replace(" ", "-").replace(",", "").replace("'", "")
+        name = re.sub(r"[^\w-]", "", mutant.name.replace(" ", "-"))
         tree = self.folder / name / "src"
         shutil.copytree(self.tree, tree)
-        target = tree / mutant.file
-        text = target.read_text()
-        found = re.findall(pattern_of(mutant.old), text)
-        if len(found) != 1:
-            raise Failed(
-                f"mutant {mutant.name!r}: what it replaces is found {len(found)} "
-                f"times in src/{mutant.file}, not once; bring tools/mutants.py up to date"
-            )
-        target.write_text(text.replace(found[0], mutant.new))
-        changed = {}
-        for file in self.made_from(mutant.file):
-            changed[file] = self.folder / name / "objects" / f"{file}.o"
-            compile_file(tree, file, changed[file])
-        if not changed:
-            raise Failed(f"mutant {mutant.name!r}: nothing is compiled from src/{mutant.file}")
-        return self.package(name, changed)
+        file, text = apply(mutant, self.places, self.tree)
+        (tree / file).write_text(text)
+        new = {}
+        for each in self.made_from(file):
+            new[each] = self.folder / name / "objects" / f"{each}.o"
+            compile_file(tree, each, new[each])
+        if not new:
+            raise Failed(f"mutant {mutant.name!r}: nothing is compiled from src/{file}")
+        return self.package(name, new)
 
 
 class Runner:
@@ -909,8 +657,9 @@ def check(mutants: list[Mutant], folder: Path) -> int:
     print(f"unchanged: every check passes ({time.monotonic() - begun:.0f} s)", flush=True)
 
     def one(mutant: Mutant) -> str:
-        seen = runner.kill(mutant, build.mutant(mutant))
-        shutil.rmtree(folder / mutant.name, ignore_errors=True)
+        site = build.mutant(mutant)
+        seen = runner.kill(mutant, site)
+        shutil.rmtree(site.parent)
         print(f"{'KILLED' if seen else 'LIVES '} {mutant.name}: {seen or ''}"[:200], flush=True)
         return seen or ""
 

@@ -50,7 +50,7 @@ Row = tuple[str, ...]
 
 def rows_of(path: Path, macro: str) -> Iterable[Row]:
     """The arguments of each row ``MACRO(...)`` of a table; the parts of a text are joined."""
-    text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
+    text = re.sub(r" */\*.*?\*/", "", path.read_text(), flags=re.S)
     for row in re.findall(rf"^{macro}\((.*?)\)$", text, re.M | re.S):
         cells = re.findall(r'(?:"[^"]*"\s*)+|[^",\s][^",]*', row)
         yield tuple(

@@ -286,6 +286,7 @@ attempt_interface(dls_exchange *x, dls_protocol protocol)
     if (got != DLS_ATTEMPT_GOT) {
         return got;
     }
+    /* mutant: None of numba */
     if (p.known == DLS_P_READY && dls_plan_has(x->plan, DLS_LIB_NONE_IS_UNSAID)) {
         p = (dls_producer_stream){.known = DLS_P_UNKNOWN};
     }

@@ -367,6 +367,7 @@ move(dls_exchange *x, dls_sync *sync)
     /* The same after a move, whoever made it; JAX alone syncs what it has moved. */
     bool again = dls_transfer_can_allocate(want.device_type)
                  && sync->kind != DLS_PRODUCER_NO_MINUS_ONE;
+    /* mutant: moved by the producer */
     int code = dls_sync_finish(sync, again ? DLS_PRODUCER_OLD : sync->kind, unknown,
                                &x->acquired);
     return dls_attempt_end(x, code, DLS_ATTEMPT_FINAL);

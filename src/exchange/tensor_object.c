@@ -161,7 +161,7 @@ dls_tensor_ready_stream(const dls_tensor *self)
     DLS_UNLOCK();
     bool foreign = p.known == DLS_P_KNOWN && p.handle == 2
                    && ready->thread != dls_thread_number();
-    return foreign ? legacy : p;
+    return foreign ? legacy : p; /* mutant: stream of another thread */
 }
 
 void

@@ -32,6 +32,7 @@ learn_stream(const dls_exchange *x, dls_producer_stream *p)
         request.producer_stream = options->producer_stream;
     }
     if (dls_plan_is_tensor(x->plan)) {
+        /* mutant: stream of a Tensor for the table */
         *p = dls_tensor_ready_stream(dls_tensor_data(x->source));
         device = dls_tensor_data(x->source)->tensor.device;
     }
@@ -70,6 +71,7 @@ begin_stream(dls_exchange *x, dls_producer_stream *p)
     if (learn_stream(x, p) < 0) {
         return -1;
     }
+    /* mutant: unknown stream */
     if (p->known == DLS_P_UNKNOWN || p->object != NULL) {
         *p = (dls_producer_stream){.known = DLS_P_UNKNOWN};
     }
@@ -83,6 +85,7 @@ begin_stream(dls_exchange *x, dls_producer_stream *p)
 static void
 leave_stream(dls_exchange *x, const dl_tensor *tensor, dls_producer_stream p)
 {
+    /* mutant: copied memory */
     if (x->copied) {
         p = (dls_producer_stream){.known = DLS_P_READY};
     }

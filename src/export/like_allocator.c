@@ -98,6 +98,7 @@ dls_like_allocate(const dls_exchange *x, const dls_wanted_memory *wanted,
     Py_BEGIN_ALLOW_THREADS
     captures = dls_sync_run_sees_capture(device, p);
     Py_END_ALLOW_THREADS
+    /* mutant: capture of a library */
     if (captures) {
         return dls_refuse(x->state, DLS_EBUFFER, x->source, "%s", DLS_CAPTURE_REFUSAL);
     }
@@ -110,5 +111,6 @@ dls_like_allocate(const dls_exchange *x, const dls_wanted_memory *wanted,
     uintptr_t start = (uintptr_t)managed->dl_tensor.data
                       + (uintptr_t)managed->dl_tensor.byte_offset;
     *address = (void *)((start + more) & ~more);
+    /* mutant: memory of a library */
     return sync_with(x, device, p, *address, wanted->copy_stream);
 }

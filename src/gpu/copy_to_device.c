@@ -32,6 +32,7 @@ check_capture(const dls_place *place, uint64_t s, dls_error *err)
     uint64_t legacy = place->driver->legacy;
     bool captures = dls_gpu_captures(place, legacy)
                     || (s != legacy && dls_gpu_captures(place, s));
+    /* mutant: capture before a copy */
     return captures ? dls_fail(err, DLS_EBUFFER, "%s", DLS_CAPTURE_REFUSAL) : DLS_OK;
 }
 
@@ -71,6 +72,7 @@ dls_copy_target_find(dl_device to, uint64_t s, const void *address,
 static int
 finish(const dls_place *place, uint64_t stream, int code, dls_error *err)
 {
+    /* mutant: wait for a copy to a device */
     int result = place->api->stream_sync(dls_gpu_stream(stream));
     return code == DLS_OK ? dls_gpu_check(place, result, DLS_CALL_SYNC, -1, err) : code;
 }
@@ -195,7 +197,7 @@ dls_copy_from_device(const dls_copy_target *target, void *dst, const dl_tensor *
     int code = driver->find(stream, tensor->device.device_id, src, &c.from, err);
     bool here = code == DLS_OK && is_one_place(&c.from, &target->place);
     if (code == DLS_OK && stream != target->stream) {
-        code = wait_for_target(&c);
+        code = wait_for_target(&c); /* mutant: wait for new memory */
     }
     if (code != DLS_OK || (code = driver->enter(&c.from, &saved, err)) != DLS_OK) {
         return code;

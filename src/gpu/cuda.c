@@ -214,6 +214,7 @@ enter_live_device(int device_id)
         return false;
     }
     CUcontext context = primary_context(device_id);
+    /* mutant: context of the producer */
     return context != NULL && cuda.cuCtxPushCurrent_v2(context) == GPU_OK;
 }
 
@@ -340,13 +341,14 @@ find(uint64_t stream, int device_id, const void *address, dls_place *place,
         return code;
     }
     *place = place_of(NULL);
+    /* mutant: context of the stream */
     if (stream > 2) {
         int result = cuda.cuStreamGetCtx(dls_gpu_stream(stream), &context);
         place->context = (uintptr_t)context;
         return dls_gpu_check(place, result, DLS_CALL_FIND_STREAM, device_id, err);
     }
     ask_pointer(address, &pointer);
-    context = pointer.context;
+    context = pointer.context; /* mutant: context of the memory */
     place->guessed = context == NULL;
     if (context == NULL) {
         /* Pools and virtual memory belong to no context. */
@@ -400,6 +402,7 @@ host_must_be_alone(int device_id)
 {
     CUdevice device;
     int concurrent = 0;
+    /* mutant: concurrent access */
     return cuda.cuDeviceGet(&device, device_id) != GPU_OK
            || cuda.cuDeviceGetAttribute(&concurrent, CU_CONCURRENT_MANAGED, device)
                   != GPU_OK
@@ -472,6 +475,7 @@ has_pools(const dls_place *place)
 {
     CUdevice device;
     int pools = 0;
+    /* mutant: pools of the device */
     return place->records_device && cuda.cuMemAllocAsync != NULL
            && cuda.cuMemFreeAsync != NULL && cuda.cuCtxGetDevice(&device) == GPU_OK
            && cuda.cuDeviceGetAttribute(&pools, CU_HAS_POOLS, device) == GPU_OK
@@ -493,6 +497,7 @@ static int
 deallocate(const dls_place *DLS_UNUSED(place), void *address, bool pooled,
            uint64_t stream)
 {
+    /* mutant: memory of a pool */
     return pooled ? cuda.cuMemFreeAsync(on_device(address), dls_gpu_stream(stream))
                   : cuda.cuMemFree_v2(on_device(address));
 }

@@ -109,6 +109,7 @@ fetch_span(const copier *c, char *dst, const char *src, dls_traversal walk,
     }
     int code = fetch(c, slab, src + low, span);
     if (code == DLS_OK) {
+        /* mutant: wait for a slab */
         code = check(c, c->place.api->stream_sync(dls_gpu_stream(c->stream)),
                      DLS_CALL_SYNC);
     }
@@ -189,6 +190,7 @@ dls_copy_to_host(void *dst, const dl_tensor *tensor, int64_t itemsize, uint64_t 
     code = fetch_part(&c, dst, src, walk);
     dls_free(walk.axes);
     /* Also after a failure: nothing may still be written when dst is freed. */
+    /* mutant: wait for a copy */
     int result = c.place.api->stream_sync(dls_gpu_stream(stream));
     if (code == DLS_OK) {
         code = check(&c, result, DLS_CALL_SYNC);

@@ -36,8 +36,10 @@ come_after_all(const device_memory *memory)
     dls_error err;
     int result = -1;
     if (dls_pool_get_event(place, &event, &err) == DLS_OK) {
+        /* mutant: record before memory is freed */
         result = place->driver->record_device(place, event);
         if (result == GPU_OK) {
+            /* mutant: wait before memory is freed */
             result = place->api->stream_wait(dls_gpu_stream(memory->free_stream), event,
                                              0);
         }
@@ -76,6 +78,7 @@ give_back(const device_memory *memory)
         || driver->enter(&memory->place, &saved, &err) != DLS_OK) {
         return true;
     }
+    /* mutant: memory freed during a capture */
     bool done = !dls_gpu_captures(&memory->place, driver->legacy) && free_now(memory);
     driver->leave(&saved);
     return done;
@@ -86,7 +89,7 @@ wait_for_later(device_memory *memory)
 {
     dls_lock_take(DLS_LOCK_MEMORY);
     memory->next = waiting;
-    waiting = memory;
+    waiting = memory; /* mutant: memory that waits */
     dls_lock_give(DLS_LOCK_MEMORY);
 }
 
@@ -156,6 +159,7 @@ begin(device_memory *memory, uint64_t stream, int64_t bytes, dls_error *err)
     const dls_place *place = &memory->place;
     memory->id = place->driver->identity(place);
     memory->pooled = place->driver->has_pools(place);
+    /* mutant: stream of freed memory */
     if (memory->pooled
         && dls_pool_stream(place, DLS_POOL_FREES, &memory->free_stream, err)
                != DLS_OK) {

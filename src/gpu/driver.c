@@ -39,6 +39,7 @@ dls_gpu_captures(const dls_place *place, uint64_t stream)
     }
     int result = heard(
         place, place->api->stream_is_capturing(dls_gpu_stream(stream), &status));
+    /* mutant: capture */
     return result == GPU_CAPTURE_IMPLICIT || (result == GPU_OK && status != 0);
 }
 
@@ -56,6 +57,7 @@ bool
 dls_gpu_one_capture(const dls_place *place, uint64_t a, uint64_t b)
 {
     unsigned long long of_a = 0, of_b = 0;
+    /* mutant: same capture */
     return find_capture(place, a, &of_a) && find_capture(place, b, &of_b)
            && of_a == of_b;
 }
@@ -89,6 +91,7 @@ dls_gpu_stream_new(const dls_place *place, uint64_t *stream)
 {
     void *made = NULL;
     int mode = dls_gpu_set_capture_mode(place->api, GPU_MODE_RELAXED);
+    /* mutant: stream of copies */
     int result = place->api->stream_create(&made, GPU_NON_BLOCKING);
     dls_gpu_set_capture_mode(place->api, mode);
     *stream = (uint64_t)(uintptr_t)made;
@@ -133,6 +136,7 @@ dls_gpu_check(const dls_place *place, int result, dls_call call, int device_id,
         DLS_GPU_FAILURE_LIST(CALL)
 #undef CALL
     };
+    /* mutant: error of the driver */
     if (result == GPU_OK) {
         return DLS_OK;
     }

@@ -117,7 +117,7 @@ static void
 forget_error(const dls_gpu_calls *calls)
 {
     if (api_of(calls)->hipGetLastError != NULL) {
-        api_of(calls)->hipGetLastError();
+        api_of(calls)->hipGetLastError(); /* mutant: error of ROCm */
     }
 }
 
@@ -147,7 +147,7 @@ ask_one(const dls_hip_api *api, int version, const void *address, dls_hip_pointe
         return false;
     }
     int type = answer.attributes.type;
-    bool six = version >= HIP_VERSION_6;
+    bool six = version >= HIP_VERSION_6; /* mutant: ROCm 6 */
     if (six && type == HIP_6_UNREGISTERED) {
         return false;
     }
@@ -192,7 +192,7 @@ set_device(int runtime, int device, dls_saved_device *saved)
     int current = -1;
     int result = api->hipGetDevice(&current);
     if (result == GPU_OK && current != device) {
-        result = api->hipSetDevice(device);
+        result = api->hipSetDevice(device); /* mutant: device set */
         saved->device[runtime] = result == GPU_OK ? current + 1 : 0;
     }
     return result;
@@ -229,6 +229,7 @@ static void
 leave(const dls_saved_device *saved)
 {
     for (int i = 0; i < DLS_HIP_RUNTIMES; i++) {
+        /* mutant: device put back */
         if (saved->device[i] > 0) {
             heard(&runtimes[i].api, runtimes[i].api.hipSetDevice(saved->device[i] - 1));
         }
@@ -252,6 +253,7 @@ dls_hip_check_child(dls_error *err)
 static int
 device_of_stream(const dls_hip_api *api, uint64_t stream)
 {
+    /* mutant: device of the stream */
     return stream > 2 && api->hipGetStreamDeviceId != NULL
                ? api->hipGetStreamDeviceId(dls_gpu_stream(stream))
                : -1;
@@ -385,7 +387,7 @@ find_for_memory(uint64_t stream, int device_id, dls_place *place, dls_error *err
     if (of_stream >= 0 && of_stream != device_id) {
         return dls_gpu_check(place, GPU_INVALID_HANDLE, DLS_CALL_FIND, device_id, err);
     }
-    place->context = (uintptr_t)device_id;
+    place->context = (uintptr_t)device_id; /* mutant: device of new memory */
     return DLS_OK;
 }
 

@@ -98,7 +98,7 @@ dls_pointer_mend_label(const void *address, dl_device *device)
     if (!ask_driver(address, said, &found)) {
         return false;
     }
-    *device = true_label(said, found);
+    *device = true_label(said, found); /* mutant: true label */
     return device->device_type != said.device_type
            || device->device_id != said.device_id;
 }

@@ -90,6 +90,7 @@ void
 dls_pool_put_event(const dls_place *place, void *event, bool is_sound)
 {
     bool kept = false;
+    /* mutant: event kept */
     if (is_sound) {
         pool *p = find_or_add(place, place->driver->identity(place));
         dls_lock_take(DLS_LOCK_POOL);
@@ -99,6 +100,7 @@ dls_pool_put_event(const dls_place *place, void *event, bool is_sound)
         }
         dls_lock_give(DLS_LOCK_POOL);
     }
+    /* mutant: event not kept */
     if (!kept) {
         dls_gpu_event_end(place, event);
     }
@@ -126,6 +128,7 @@ dls_pool_stream(const dls_place *place, dls_pool_use use, uint64_t *stream,
     }
     dls_lock_take(DLS_LOCK_POOL);
     if (p->streams[use] == 0) {
+        /* mutant: stream of our own */
         p->streams[use] = made; /* else another thread was quicker: ours stays unused */
     }
     *stream = p->streams[use];

@@ -108,6 +108,7 @@ dls_sync_job_producer_stream(const dls_sync_job *job)
 {
     dls_family family = dls_family_of_streams(job->device.device_type);
     bool about_l = job->task == DLS_TASK_EDGE_FROM_L || job->task == DLS_TASK_WAIT_L;
+    /* mutant: policy */
     bool taken_for_l = job->p.known == DLS_P_UNKNOWN
                        && job->policy == DLS_UNKNOWN_LEGACY;
     if (about_l || taken_for_l) {

@@ -68,6 +68,7 @@ ask_s(const sync_run *run, dls_sync_facts *facts)
     if (elsewhere && run->driver->enter(&run->place_s, &saved, run->err) != DLS_OK) {
         return run->err->code;
     }
+    /* mutant: capture of S */
     facts->s_captures = dls_gpu_captures(&run->place_s, run->job->s);
     if (elsewhere) {
         run->driver->leave(&saved);
@@ -116,6 +117,7 @@ wait_event(const sync_run *run, void *event)
     if (elsewhere && run->driver->enter(&run->place_s, &saved, run->err) != DLS_OK) {
         return run->err->code;
     }
+    /* mutant: wait of S */
     int result = run->place_s.api->stream_wait(dls_gpu_stream(run->job->s), event, 0);
     if (elsewhere) {
         run->driver->leave(&saved);
@@ -127,6 +129,7 @@ wait_event(const sync_run *run, void *event)
 static int
 wait_for_place(const sync_run *run)
 {
+    /* mutant: wait for the device */
     return check(run, run->place_p.api->device_sync(), DLS_CALL_SYNC_DEVICE);
 }
 
@@ -140,6 +143,7 @@ make_edge(const sync_run *run, bool whole_device)
     if (code != DLS_OK) {
         return code;
     }
+    /* mutant: record */
     int result = whole_device
                      ? run->driver->record_device(&run->place_p, event)
                      : run->place_p.api->event_record(event, dls_gpu_stream(run->p));
@@ -149,9 +153,11 @@ make_edge(const sync_run *run, bool whole_device)
         return wait_for_place(run);
     }
     code = check(run, result, whole_device ? DLS_CALL_RECORD_DEVICE : DLS_CALL_RECORD);
+    /* mutant: wait for the event */
     if (code == DLS_OK) {
         code = wait_event(run, event);
     }
+    /* mutant: event given back */
     dls_pool_put_event(&run->place_p, event, code == DLS_OK);
     return code;
 }
@@ -160,7 +166,7 @@ static int
 do_whole_device(const sync_run *run, dls_action action)
 {
     if (action == DLS_ACTION_DEVICE_EDGE) {
-        return make_edge(run, true);
+        return make_edge(run, true); /* mutant: edge of the device */
     }
     return wait_for_place(run);
 }
@@ -196,8 +202,9 @@ do_action(const sync_run *run, dls_action action)
     case DLS_ACTION_NOTHING:
         return DLS_OK;
     case DLS_ACTION_EDGE:
-        return make_edge(run, false);
+        return make_edge(run, false); /* mutant: edge of P */
     case DLS_ACTION_WAIT_STREAM:
+        /* mutant: wait for P */
         return check(run, run->place_p.api->stream_sync(dls_gpu_stream(run->p)),
                      DLS_CALL_SYNC);
     case DLS_ACTION_DEVICE_EDGE:
@@ -222,7 +229,7 @@ find_places(sync_run *run, uint64_t p)
     int id = job->device.device_id;
     int code = run->driver->find(p, id, job->address, &run->place_p, run->err);
     run->place_s = run->place_p;
-    bool own = job->has_s && job->s <= 2 && p > 2;
+    bool own = job->has_s && job->s <= 2 && p > 2; /* mutant: context of S */
     if (code == DLS_OK && own) {
         code = run->driver->find(job->s, id, job->address, &run->place_s, run->err);
     }
@@ -261,6 +268,7 @@ dls_sync_run(const dls_sync_job *job, dls_error *err)
                            p.known == DLS_P_KNOWN ? p.handle : run.driver->legacy);
     dls_saved_device saved;
     if (code == DLS_OK) {
+        /* mutant: context entered */
         code = run.driver->enter(&run.place_p, &saved, err);
     }
     if (code != DLS_OK) {
@@ -271,7 +279,7 @@ dls_sync_run(const dls_sync_job *job, dls_error *err)
     if (code == DLS_OK) {
         code = do_action(&run, dls_sync_action_find(job, &facts));
     }
-    run.driver->leave(&saved);
+    run.driver->leave(&saved); /* mutant: context left */
     return code;
 }
 
@@ -325,9 +333,9 @@ fence(const dls_place *place)
     dls_error err;
     int result = -1;
     if (dls_pool_get_event(place, &event, &err) == DLS_OK) {
-        result = place->driver->record_device(place, event);
+        result = place->driver->record_device(place, event); /* mutant: guard records */
         if (result == GPU_OK) {
-            result = place->driver->wait_device(place, event);
+            result = place->driver->wait_device(place, event); /* mutant: guard waits */
         }
         dls_pool_put_event(place, event, result == 0);
     }

@@ -270,6 +270,7 @@ to_capsule(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwna
     /* Who consumes the capsule is not known.  Only consumers that accept little ask for
      * the device first, so the request is treated as one of theirs (N9). */
     request.device_question = true;
+    /* mutant: to_capsule waits */
     request.waits = true; /* nor on which stream it reads (S25) */
     return dls_function_run(state, args[0], options, &request, NULL,
                             DLS_EXPORT_CAPSULE);

@@ -142,6 +142,7 @@ cuda_stream(PyObject *self, dls_tensor *data)
     if (p.known == DLS_P_UNKNOWN && order_into_legacy(self, data) < 0) {
         return NULL;
     }
+    /* mutant: stream for JAX */
     if (dls_library_drops_stream()) {
         return wait_for_cuda(self, data) == 0 ? Py_BuildValue("") : NULL;
     }

@@ -50,6 +50,7 @@ read_stream(const dls_reading *reading)
     if (dls_dict_read_unsigned(reading, &entry, &handle) < 0) {
         return -1;
     }
+    /* mutant: stream of an interface */
     *reading->p = dls_producer_stream_of_handle(handle);
     return handle == 0 ? read_zero(reading) : 0;
 }

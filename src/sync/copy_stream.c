@@ -70,5 +70,5 @@ dls_copy_sync(const dls_exchange *x, const dl_tensor *tensor, dls_producer_strea
         .device = tensor->device,
         .address = (const char *)tensor->data + tensor->byte_offset,
     };
-    return dls_sync_run_job(x->state, x->source, &job);
+    return dls_sync_run_job(x->state, x->source, &job); /* mutant: work before a copy */
 }

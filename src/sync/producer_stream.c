@@ -167,6 +167,7 @@ dls_producer_stream_ask(const dls_sync_source *from, dls_producer_stream *p,
 {
     assert(from->plan != NULL && *queue == NULL);
     ask_table(from->plan, from->device, p);
+    /* mutant: current stream of a library */
     return p->known == DLS_P_UNKNOWN ? ask_library(from, p, queue) : 0;
 }
 
@@ -178,6 +179,7 @@ find(const dls_sync_source *from, dls_producer_stream *p, PyObject **queue)
     }
     int32_t device_type = from->device.device_type;
     PyObject *named = from->request->producer_stream;
+    /* mutant: producer_stream */
     if (named != NULL && named != Py_None) {
         return read_option(from->state, device_type, named, p);
     }

@@ -84,6 +84,7 @@ adapt_s(dls_sync *sync)
         *s = (dls_stream){DLS_VALUE_ONE, 1, true}; /* from an object, 0 means L (S1) */
     }
     /* The host has no stream, whatever torch passes along (S17). */
+    /* mutant: host copies to a device */
     bool host_reads = sync->transfer == DLS_TRANSFER_AS_HOST
                       || sync->transfer == DLS_TRANSFER_TO_DEVICE
                       || (request->host_reads
@@ -239,6 +240,7 @@ dls_sync_end(dls_sync *sync)
 bool
 dls_sync_omits(const dls_sync *sync)
 {
+    /* mutant: omitted stream */
     return !sync->from.request->stream_said && sync->s.value == DLS_VALUE_NONE
            && sync->transfer == DLS_TRANSFER_HERE;
 }
@@ -350,9 +352,9 @@ dls_sync_run_job(dls_state *state, PyObject *source, const dls_sync_job *job)
     dls_error err;
     int code;
     if (dls_sync_run_needs_driver(job)) {
-        Py_BEGIN_ALLOW_THREADS
+        Py_BEGIN_ALLOW_THREADS /* mutant: GIL */
         code = dls_sync_run(job, &err);
-        Py_END_ALLOW_THREADS
+        Py_END_ALLOW_THREADS /* mutant: GIL */
     }
     else {
         code = dls_sync_run(job, &err);
@@ -367,6 +369,7 @@ do_task(dls_sync *sync, dls_task task, dls_producer_stream p,
 {
     const dls_sync_source *from = &sync->from;
     dls_family family = dls_family_of(from->device.device_type);
+    /* mutant: nothing to do */
     if (task == DLS_TASK_NOTHING) {
         return 0;
     }
@@ -400,6 +403,7 @@ find_rule(dls_sync *sync, dls_producer_kind kind)
         sync->s.value = DLS_VALUE_HANDLE;
     }
     dls_sync_rule rule = dls_sync_rule_find(family, kind, sync->s.value);
+    /* mutant: no stream of our own */
     bool none = sync->own == 0 && sync->own_queue == NULL;
     return rule.task == DLS_TASK_WAIT_OWN && none
                ? dls_sync_rule_find(family, DLS_PRODUCER_OLD, sync->s.value)
@@ -456,6 +460,7 @@ dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
     if (!sync->from.request->has_assumed) {
         sync->from.device = acquired->tensor.device;
     }
+    /* mutant: empty array */
     if (dls_sync_is_empty(&acquired->tensor)) {
         acquired->copy = (dls_copy_place){.kind = DLS_COPY_NOTHING};
         return 0;
@@ -545,7 +550,7 @@ dls_sync_ready_stream(dls_state *state, const dls_request *request, dl_device de
         if (device.device_type == dl_kDLOneAPI) {
             return ready; /* the host has waited (S6) */
         }
-        return dls_producer_stream_of_handle(s.handle);
+        return dls_producer_stream_of_handle(s.handle); /* mutant: stream of a Tensor */
     case DLS_VALUE_OBJECT:
         return dls_producer_stream_of_object(request->stream);
     default:

@@ -43,6 +43,7 @@ dls_work_stream_leave(dl_device device, dls_producer_stream p)
     }
     bool named = p.known == DLS_P_KNOWN && p.object == NULL
                  && p.handle != dls_driver_of(device.device_type)->legacy;
+    /* mutant: stream of the table */
     void *stream = named ? (void *)(uintptr_t)p.handle : NULL;
     if (PyThread_tss_set(last_stream, stream) != 0
         || PyThread_tss_set(last_device, device_word(device)) != 0) {

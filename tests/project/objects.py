@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sysconfig
 from collections.abc import Iterable
@@ -15,9 +14,7 @@ from project.tree import LAYERS, ROOT, SRC, absent, compiler, tool
 #: Folders that know neither Python nor the system beyond C11.
 PURE = ("abi", "core")
 #: What is seen is the code as it is written: nothing is inlined, and asserts count.
-FLAGS = ["-std=c11", "-fPIC", "-O0", "-UNDEBUG", "-fstack-usage"]
-#: For tests/project/test_road.py: every call is reported, and its file is known.
-TRACED = ["-g1", "-finstrument-functions"]
+FLAGS = ["-std=c11", "-fPIC", "-O0", "-UNDEBUG"]
 
 
 class Objects:
@@ -33,7 +30,7 @@ class Objects:
         for path in sorted(src.rglob("*.c")):
             place = path.relative_to(src).as_posix()
             self.files[place] = folder / f"{place.replace('/', '.')}.o"
-            command = [compiler(), *FLAGS, *TRACED, f"-I{src}", "-c"]
+            command = [compiler(), *FLAGS, f"-I{src}", "-c"]
             if place.split("/")[0] not in PURE:
                 command += [f"-I{header.parent}", "-DPy_LIMITED_API=0x030A0000"]
                 command.append(f"-I{ROOT / 'shim' / 'include'}")
@@ -45,18 +42,6 @@ class Objects:
         assert layer in LAYERS
         return [file for place, file in self.files.items() if place.startswith(f"{layer}/")]
 
-    def frames(self) -> dict[str, int]:
-        """Bytes of stack by "core/copy.c: function"."""
-        found = {}
-        for place, file in self.files.items():
-            usage = file.with_suffix(".su")
-            if not usage.is_file():
-                absent("this compiler does not tell how much stack a function takes")
-            for line in usage.read_text().splitlines():
-                name, size, _ = line.split("\t")
-                found[f"{place}: {name.rpartition(':')[2]}"] = int(size)
-        return found
-
 
 def symbols(files: Iterable[Path], *, defined: bool) -> set[str]:
     """The names that these objects define, or that they need from elsewhere."""
@@ -65,5 +50,4 @@ def symbols(files: Iterable[Path], *, defined: bool) -> set[str]:
     which = "--defined-only" if defined else "--undefined-only"
     command = [tool("nm"), "-P", "-g", which, *names]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found = {line.split()[0] for line in done.stdout.splitlines() if len(line.split()) > 1}
-    return {name for name in found if not re.match(r"__cyg_profile_func_", name)}
+    return {line.split()[0] for line in done.stdout.splitlines() if len(line.split()) > 1}
