@@ -80,11 +80,9 @@ def check_memory_that_is_not_on_the_host(drv: Any) -> None:
     x = made(drv, s)
     x.own.fill(bytes(range(64)))
     t = dlshim.from_dlpack(x, producer_stream=s)
-    for refused in (lambda: memoryview(t), lambda: t.__array__(), lambda: t.tobytes()):
-        with pytest.raises(
-            (BufferError, TypeError), match=r'from_dlpack\(\w, device="cpu"\)|NumPy'
-        ):
-            refused()
+    for refused in (memoryview, dlshim.Tensor.tobytes):
+        with pytest.raises((BufferError, TypeError), match=r'from_dlpack\(\w, device="cpu"\)'):
+            refused(t)
     with memoryview(dlshim.from_dlpack(t, device="cpu")) as view:
         assert view.tobytes() == bytes(range(64))[: view.nbytes] and view.nbytes > 8
     del t
