@@ -554,9 +554,10 @@ NumPy does not export this dtype: bfloat16, float8, dates, text or structs; befo
 [numpy-import]
 ~ Unsupported (dtype|lanes) in DLTensor
 ~ from_dlpack> returned NULL
-The array has a dtype that NumPy does not have (bfloat16, float8).
-> numpy.asarray(dlshim.from_dlpack(x)).view(ml_dtypes.bfloat16)
-> numpy.from_dlpack(dlshim.upgrade(x, reinterpret="uint16"))  # the bits
+The array has a dtype that NumPy does not have (bfloat16, float8). ml_dtypes has them.
+> import ml_dtypes; numpy.asarray(dlshim.upgrade(x))
+> numpy.from_dlpack(dlshim.upgrade(x, reinterpret="uint16"))  # the bits of bfloat16
+> numpy.from_dlpack(dlshim.upgrade(x, reinterpret="uint8"))  # the bits of float8
 
 [byte-order]
 ~ only supports native byte order

@@ -58,11 +58,11 @@ check_code(dls_exchange *x)
                  ", or name a dtype of the same width, such as reinterpret=\"%s%d\"",
                  dtype.code == DLS_DTYPE_TIME ? "int" : "uint", 8 * bytes);
     }
-    if (dtype.code == DLS_DTYPE_UNKNOWN && !has_name) {
+    if (dtype.code == DLS_DTYPE_UNKNOWN) {
         dls_refuse(x->state, DLS_EBUFFER, x->source,
                    "its elements are of a kind that DLPack has no code for; pass their "
-                   "bytes with numpy.frombuffer(%s.tobytes(), 'uint8')",
-                   dls_cure_array(x->source));
+                   "bytes with numpy.frombuffer(%s.tobytes(), 'uint8')%s",
+                   dls_cure_array(x->source), cure);
     }
     else {
         dls_refuse(x->state, DLS_EBUFFER, x->source,

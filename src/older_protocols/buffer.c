@@ -53,7 +53,7 @@ read_format(dls_reading *reading, const dls_buffer *view)
         return dls_reading_fail(
             reading, "format '%.80s' is no number, DLPack has no dtype for it: %s",
             format,
-            strpbrk(format, "&OP") != NULL
+            strpbrk(format, "&OPzZ") != NULL
                 ? "pass what its pointers point at"
                 : "view it as numbers first, e.g. memoryview(x).cast('B')");
     }
@@ -80,7 +80,8 @@ read_dims(dls_reading *reading, const dls_buffer *view)
         if (view->suboffsets != NULL && view->suboffsets[i] >= 0) {
             return dls_reading_fail(
                 reading, "it is an array of pointers (suboffsets), which DLPack cannot "
-                         "say: make a contiguous copy first, e.g. numpy.array(a)");
+                         "say: make a contiguous copy first, e.g. "
+                         "v = memoryview(x); numpy.array(v.tolist(), v.format)");
         }
         tensor->shape[i] = view->shape != NULL ? view->shape[i]
                                                : view->len / view->itemsize;

@@ -1,7 +1,7 @@
 """Raises the messages of messages.toml on really installed libraries, and runs their cures.
 
 Run by test_messages.py: examples come on standard input as JSON, and for each a line goes out
-with what was raised and what became of each cure.
+with what was raised and what became of each cure, whose values are compared.
 """
 
 from __future__ import annotations
@@ -79,6 +79,33 @@ class NoKeyword:
         return 1, 0
 
 
+class Pinned:
+    """Memory of the host that says what CUDA's pinned memory says."""
+
+    def __dlpack__(self, **_keywords: Any) -> Any:
+        dlshim = importlib.import_module("dlshim")
+        return dlshim.to_capsule(numpy_array(), assume_device=(3, 0), max_version=(1, 0))
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 3, 0
+
+
+def host_only(x: Any) -> Any:
+    """Takes nothing but CPU memory, as torch."""
+    kind, _ = x.__dlpack_device__()
+    if kind != 1:
+        raise RuntimeError(f"Unsupported device_type: {kind}")
+    return importlib.import_module("numpy").from_dlpack(x)
+
+
+def look(x: Any) -> Any:
+    """A function of nanobind 3 whose parameter must be writable."""
+    array = importlib.import_module("numpy").from_dlpack(x)
+    if not array.flags.writeable:
+        raise TypeError("look(): incompatible function arguments. (ndarray)")
+    return array
+
+
 def numpy_array() -> Any:
     return importlib.import_module("numpy").arange(3.0)
 
@@ -98,22 +125,54 @@ def names() -> dict[str, Any]:
     if "wp" in found:
         found["wp"].config.quiet = True
         found["wp"].init()
-    made = (Always, Modern, NoDevice, NoKeyword)
+    made = (Always, Modern, NoDevice, NoKeyword, Pinned, host_only, look)
     return found | {cls.__name__: cls for cls in made}
 
 
-def run(code: str, example: dict[str, Any], space: dict[str, Any]) -> str:
-    """What it raised, as the last line of a traceback says it; nothing where it did not."""
+def listed(got: Any) -> Any:
+    """The values of an array of any library, as lists; of a buffer of MPI, its bytes."""
+    for way in ("tolist", "to_pylist", "numpy", "to_numpy"):
+        if callable(getattr(got, way, None)):
+            got = getattr(got, way)()
+            return got.tolist() if hasattr(got, "tolist") else got
+    if type(got).__module__.startswith("mpi4py"):
+        return list(got.tobytes())
+    if got is None or isinstance(got, list):
+        return got
+    dlshim, numpy = importlib.import_module("dlshim"), importlib.import_module("numpy")
+    return numpy.asarray(dlshim.upgrade(got, detach=hasattr(got, "detach"))).tolist()
+
+
+def run(code: str, example: dict[str, Any], space: dict[str, Any], values: str = "") -> str:
+    """What it raised, as the last line of a traceback says it; nothing where it did not.
+
+    With `values`, what the last statement gives must have these.
+    """
     own = dict(space)
     made = [f"{name} = {example[name]}" for name in ("x", "consumer") if name in example]
+    *before, last = code.split("; ") if values else (code,)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             exec("\n".join(made), own)
-            exec(code, own)
+            exec("\n".join(before if values else [code]), own)
+            if values:
+                got = listed(eval(last.strip(), own))
+                exec("\n".join(made), own)  # a capsule serves once
+                want = listed(eval(values, own))
+                return "" if got == want else f"it gave {got}, not {want}"
     except Exception as error:
         return f"{type(error).__module__}.{type(error).__qualname__}: {error}"
     return ""
+
+
+def cured(example: dict[str, Any], space: dict[str, Any]) -> dict[str, str]:
+    """What became of each cure."""
+    cures, values = example["cures"], example.get("values", "x")
+    if isinstance(values, str):
+        values = [values] * len(cures)
+    pairs = zip(cures, values, strict=True)
+    return {cure: run(cure, example, space, want) for cure, want in pairs}
 
 
 def main() -> None:
@@ -124,8 +183,7 @@ def main() -> None:
     space = names()
     for example in examples:
         raised = run(example["make"], example, space)
-        cures = {cure: run(cure, example, space) for cure in example["cures"]}
-        print(json.dumps({"raised": raised, "cures": cures}), file=out, flush=True)
+        print(json.dumps({"raised": raised, "cures": cured(example, space)}), file=out, flush=True)
     out.close()
     os._exit(0)
 

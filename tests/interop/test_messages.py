@@ -1,7 +1,8 @@
 """What `python -m dlshim explain` says of messages, on the libraries that raise them.
 
 Each example of messages.toml whose libraries are installed is raised again and must be found in
-the table, and every cure of its row that is meant for it is run as it is printed.
+the table, and every cure of its row that is meant for it is run as it is printed, and must give the
+right values.
 """
 
 from __future__ import annotations
@@ -37,10 +38,18 @@ def absent(example: dict[str, Any]) -> str | None:
 
 
 def cures(example: dict[str, Any]) -> list[str]:
-    """Those lines of the row's cure that are for this example; a negative number counts back."""
-    lines = list(ROWS[example["row"]].cures)
-    count = example.get("cures", len(lines))
-    return lines[count:] if count < 0 else lines[:count]
+    """Those lines of the row's cure that are for this example."""
+    lines = ROWS[example["row"]].cures
+    return [lines[each] for each in positions(example, len(lines))]
+
+
+def positions(example: dict[str, Any], count: int) -> list[int]:
+    """Where the cures for this example are among `count`; a negative number counts back."""
+    told = example.get("cures", count)
+    if isinstance(told, list):
+        return told
+    every = list(range(count))
+    return every[told:] if told < 0 else every[:told]
 
 
 def child(examples: list[dict[str, Any]]) -> subprocess.CompletedProcess[str]:
@@ -70,7 +79,7 @@ def test_the_message_appears_is_known_and_its_cures_work(example, results) -> No
     if reason := absent(example):
         pytest.skip(reason)
     if example.get("kills"):
-        done = child([example | {"cures": 0}])
+        done = child([example | {"cures": 0, "values": "x"}])
         assert done.returncode < 0, "the process was to be killed"
         told = {"raised": done.stderr, "cures": {}}
         cured = child([example | {"make": "1 / 0"}])

@@ -14,6 +14,7 @@ from project.tree import ROOT, SRC, read_toml, without_comments
 
 from dlshim import commands
 from dlshim.commands import MESSAGES, Message
+from interop.test_messages import positions
 
 SAMPLES = read_toml(ROOT / "tests" / "interop" / "messages.toml")
 EXAMPLES: list[dict[str, Any]] = SAMPLES["message"]
@@ -46,6 +47,20 @@ def test_cures_are_code(row: Message) -> None:
         ast.parse(cure)
         assert len(cure) <= 90, "it has to stand in one line of a terminal"
     assert row.cause.endswith(".")
+
+
+def test_every_cure_is_typed_in_somewhere() -> None:
+    """By an example that is run with real libraries, which compares values; or elsewhere."""
+    typed = {(row.key, at): 0 for row in MESSAGES for at in range(len(row.cures))}
+    for example in EXAMPLES:
+        count = len(next(row.cures for row in MESSAGES if row.key == example["row"]))
+        for at in positions(example, count) if "make" in example else ():
+            typed[example["row"], at] += 1
+    elsewhere = {(each["row"], each["cure"]): each for each in SAMPLES["elsewhere"]}
+    assert {where for where, times in typed.items() if not times} == set(elsewhere)
+    for each in elsewhere.values():
+        path, _, test = each.get("test", "").partition("::")
+        assert each.get("why") or f"def {test}(" in (ROOT / path).read_text()
 
 
 def test_references_are_rules_or_issues() -> None:

@@ -1,0 +1,179 @@
+"""Every error text of ours that names something to type has a test that types it, or a reason.
+
+The texts are those of the C sources and of what Python raises.  A new text with a cure, or a
+changed one, fails here until `CURED` says where it is tested.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+from project.test_explain import KEYS, own_texts
+from project.tree import ROOT
+
+from dlshim.known import LIMITS
+
+#: An option, a method or a call.
+TYPED = re.compile(r"\b[a-z_]+=(?![=%])|\.\w+\(|\w\([^()]*\)")
+#: Says that something is wrong, and not only what an attribute is.
+REFUSES = re.compile(r"; |, e\.g\. |: |pass |, or ")
+
+TYPED_IN = "tests/core/test_cures_typed.py::test_the_cures_give_the_values"
+WORDS = "tests/core/test_cures_typed.py::test_every_word_that_is_named_is_taken"
+KINDS = "tests/core/test_cures.py::test_the_cures_of_numpys_other_kinds_work"
+BYTES = "tests/core/test_ways_out.py::test_the_cure_for_who_wants_bare_bytes_works"
+HEADER = "tests/core/test_c_interface.py::test_the_cure_that_is_named_works"
+OBJECTS = "tests/objects/test_cures_applied.py::test_the_cures_of_refusals_work"
+DEVICE = "tests/device/test_cures.py::"
+#: By a piece of the text: the test that types its cure in and compares what it gives; or `explain`
+#: and the rows whose examples do so (tests/interop/messages.toml); or why nothing can be typed.
+CURED: dict[str, str] = {
+    # options and data, on the host
+    "but copy=False was asked for; allow it": TYPED_IN,
+    "the consumer asks for copy=": TYPED_IN,
+    "cannot pickle": TYPED_IN,
+    "detach=True, but it has no .detach()": TYPED_IN,
+    "and like=, which lies on": TYPED_IN,
+    "like=text does not say on which device": TYPED_IN,
+    "it has negative strides, which": TYPED_IN,
+    "it is an array of pointers (suboffsets)": TYPED_IN,
+    "its byte order is not the machine's": TYPED_IN,
+    "its capsule has DLPack major version": TYPED_IN,
+    "its capsule has flag bits": TYPED_IN,
+    "its dtype has no format in the buffer protocol": TYPED_IN,
+    "its dtype has no typestr": TYPED_IN,
+    "its elements are Python objects": TYPED_IN,
+    "its elements are bit fields": TYPED_IN,
+    "no code for; convert them with": TYPED_IN,
+    "no code for; pass their bytes": TYPED_IN,
+    ", or name a dtype of the same width, such as": TYPED_IN,
+    "its elements are text, which": TYPED_IN,
+    "its mask hides elements": TYPED_IN,
+    "name a dtype of that width": TYPED_IN,
+    "no multiple of the item size": TYPED_IN,
+    "view it as numbers first": TYPED_IN,
+    "names no device: pass": TYPED_IN,
+    "names no dtype: pass": TYPED_IN,
+    "text=text is not known: pass text": WORDS,
+    "text of any length": KINDS,
+    "it is read-only, and the consumer": "explain: readonly",
+    "it requires grad, and consumers": "explain: grad",
+    "its conjugate bit is set": "explain: lazy-bit",
+    "its negative bit is set": "explain: lazy-bit",
+    "a buffer without shape and format": BYTES,
+    "it is not contiguous in the way": BYTES,
+    "it gives a copy, and what is written": HEADER,
+    "and who borrows it cannot be told so": HEADER,
+    "its class has dlshim's C table": "tests/core/test_ctable.py",
+    "offers no buffer functions to extensions": "tests/core/test_fallbacks.py",
+    "its elements are no numbers, and its library ends": OBJECTS,
+    # streams and devices
+    "give producer_stream=, or pass stream=-1": DEVICE + "check_an_unknown_producers_stream",
+    "a graph capture is running": DEVICE + "check_a_capture",
+    "is not a stream of": DEVICE + "check_stream_zero",
+    "its memory is not on the host; pass": DEVICE + "check_memory_that_is_not_on_the_host",
+    "is memory that is not on the host: copy": DEVICE + "check_memory_that_is_not_on_the_host",
+    "which needs a copy, but copy=False": DEVICE + "check_a_copy_that_is_not_allowed",
+    "pass stream=-1 if the data are on the device": DEVICE + "check_an_unknown_producers_stream",
+    "whose streams dlshim does not know": "tests/core/test_other_devices.py",
+    "['stream'] must not be 0": "tests/device/test_cuda_interface.py",
+    "['syclobj'] does not tell its device": "tests/core/test_sycl_interface.py",
+    "means only the library can tell": "tests/core/test_sycl_interface.py",
+    "the device of ['syclobj'] has the number": "tests/core/test_sycl_interface.py",
+    "the queue of its producer is not known": "tests/oneapi/test_interface.py",
+    "the producer's queue is not known": "tests/oneapi/test_sync.py",
+    'on_release="guard" is kept for CUDA': "tests/device/test_release.py",
+    'on_release="guard" needs a CUDA driver': "tests/device/test_release.py",
+    # what is to be done elsewhere, in no words of ours
+    "its strides are none that the driver copies": "why: the method is the producer's own",
+    "dlshim makes no copies on such a device": "why: the method is the producer's own",
+    "its producer cannot copy it": "why: the method is the producer's own",
+    "and its library did not move it": "why: the method is the producer's own",
+    "dlshim copies to CUDA and ROCm devices only": "why: the functions are the consumers' own",
+    "the library of like= gave no memory": "why: it needs memory that is free",
+    "knows no memory at its address": "why: the memory has to be alive",
+    "is out of range: None": "why: it names the values, and none of them is better",
+    "be a SyclQueue, a SyclContext": "why: it is for who writes the dict",
+    # what Python raises
+    "import ml_dtypes if it has one": "tests/core/test_numpy_habits.py",
+    "is not known: pass \"C\" or \"F\"": "tests/core/test_by_value.py",
+    "has nothing to export: name its array": "tests/core/test_authors.py",
+    "is not the name of an attribute": "tests/core/test_authors.py",
+    "which stays: leave array=True out": "tests/core/test_authors.py",
+    "takes inner= and array=": "tests/core/test_authors.py",
+    "cannot be changed: wrap its objects": "tests/core/test_authors.py",
+}  # fmt: skip
+
+#: Say what an option or a row of a table is, and refuse nothing.
+NO_ERRORS = re.compile(
+    r"^\(device_type|: NumPy <|: torch 2\.9|^stream=: |exports booleans as uint8"
+    r"|neither True nor False|makes an array of NumPy, which|neither wait\(\) nor"
+    r"|but making text of text needs"
+)
+
+
+def text_of(node: ast.expr) -> str:
+    """A literal with "text" in the place of each value; nothing for other expressions."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(text_of, node.values))
+    if isinstance(node, ast.FormattedValue):
+        return "text"
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def raised_in_python() -> list[str]:
+    """Every text of a `raise`; formatted values are replaced by a word."""
+    texts = []
+    for path in sorted((ROOT / "shim").glob("*.py")):
+        raises = [
+            each for each in ast.walk(ast.parse(path.read_text())) if isinstance(each, ast.Raise)
+        ]
+        for call in (each.exc for each in raises if isinstance(each.exc, ast.Call)):
+            for given in call.args:
+                if isinstance(given, ast.JoinedStr):
+                    parts = [getattr(each, "value", "") for each in given.values]
+                    texts.append(
+                        "".join(each if isinstance(each, str) else "text" for each in parts)
+                    )
+                elif isinstance(given, ast.Constant) and isinstance(given.value, str):
+                    texts.append(given.value)
+    return texts
+
+
+def with_cures() -> list[str]:
+    """The texts that name something to type.  Docstrings of functions are none of them."""
+    texts = {text for text in (*own_texts(), *raised_in_python()) if " " in text}
+    said = [text for text in texts if TYPED.search(text) and REFUSES.search(text)]
+    return sorted(text for text in said if "\\n" not in text and not NO_ERRORS.search(text))
+
+
+@pytest.mark.parametrize("text", with_cures())
+def test_a_text_with_a_cure_says_where_it_is_typed_in(text):
+    assert [piece for piece in CURED if piece in text], "type its cure in, and add it to CURED"
+
+
+def test_no_entry_is_left_over():
+    texts = with_cures()
+    assert [piece for piece in CURED if not any(piece in text for text in texts)] == []
+
+
+@pytest.mark.parametrize("where", sorted({*CURED.values()}))
+def test_the_test_is_there(where):
+    kind, _, rest = where.partition(": ")
+    if kind == "why":
+        return
+    if kind == "explain":
+        assert rest in KEYS
+        return
+    path, _, name = where.partition("::")
+    text = (ROOT / path).read_text()
+    assert f"def {name}(" in text if name else "pytest.raises" in text or "match=" in text
+
+
+def test_every_option_of_a_verdict_is_one_that_the_interop_suite_types():
+    """`cured` in tests/interop/cells.py types the verdict's cure and compares the values; a cure of
+    another form than this would have to be added there."""
+    cures = {limit.cure for limit in LIMITS.values()} | {""}
+    assert all(re.fullmatch(r'(\w+=("\w+"|\w+))?', cure) for cure in cures)
