@@ -3,6 +3,7 @@
     nox -l                      what there is
     nox -s core-3.12            the core suite on one interpreter
     nox -s interop-torch28      the interop suite beside one set of real libraries
+    nox -t dev                  what a change needs before it is sent: build, suite, lint, manual
     nox -t ci                   what runs on every change (.ci/run: ci-wheel beside ci-source)
 
 One wheel is built per run and the same file is installed everywhere; DLSHIM_WHEEL=FILE takes one
@@ -98,7 +99,7 @@ def install(s: nox.Session, *packages: str, extra: str = "", options: tuple[str,
     s.install("--force-reinstall", "--no-deps", str(wheel), silent=True)
 
 
-@session("build", FLOOR, tags=WITH_WHEEL)
+@session("build", FLOOR, tags=[*WITH_WHEEL, "dev"])
 def build(s: nox.Session) -> None:
     """One wheel, compiled from the source distribution with the headers of the floor."""
     if not os.environ.get("DLSHIM_WHEEL"):
@@ -202,11 +203,11 @@ def pytest(
     s.run("python", "-m", "pytest", f"--junitxml={file}", *args, *s.posargs, env=env)
 
 
-@session("suite", tags=WITH_WHEEL, requires=["build"])
+@session("suite", tags=[*WITH_WHEEL, "dev"], requires=["build"])
 def suite(s: nox.Session) -> None:
-    """What a newcomer runs: the core suite and the tests about the project, on Python 3.11."""
+    """Every test that needs no other libraries, on Python 3.11; a newcomer runs a sample of it."""
     install(s, extra="test")
-    pytest(s)
+    pytest(s, "--all")
 
 
 @session("kit", tags=WITH_WHEEL, requires=["build"])
@@ -481,7 +482,7 @@ for each in environments.load().values():
 # ---- reading the source ---------------------------------------------------------------------
 
 
-@session("lint", tags=FROM_SOURCE)
+@session("lint", tags=[*FROM_SOURCE, "dev"])
 def lint(s: nox.Session) -> None:
     """ruff; clang-format; every C warning an error, with the headers of every interpreter; gcc's
     analyser."""
@@ -520,7 +521,7 @@ def stubtest(s: nox.Session) -> None:
 # ---- documents and measurements -------------------------------------------------------------
 
 
-@session("docs", tags=WITH_WHEEL, requires=["build"])
+@session("docs", tags=[*WITH_WHEEL, "dev"], requires=["build"])
 def docs(s: nox.Session) -> None:
     """The manual."""
     install(s, "-r", "docs/requirements.txt")

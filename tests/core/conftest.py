@@ -68,12 +68,6 @@ def _what_runs(record_testsuite_property: Callable[[str, object], None]) -> None
     record_testsuite_property("sha256", digest[:12])
 
 
-def pytest_collection_finish() -> None:
-    """Thousands of collected items need not be walked by every collection in a test."""
-    gc.collect()
-    gc.freeze()
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> object:
     report = yield

@@ -919,7 +919,7 @@ def test_two_threads_in_the_own_method_of_one_object():
     @dlshim.producer
     class Meets(Buffer):
         def __dlpack__(self, **_):
-            inside.wait(60)
+            inside.wait(child.HANGS)
             return dlshim.upgrade(array.array("b", [7])).__dlpack__()
 
     x, got = Meets(), []
@@ -939,7 +939,7 @@ def test_twenty_threads_in_own_methods_that_call_super():
         def __dlpack__(self, **asked):
             if not self.entered:
                 self.entered = True
-                inside.wait(60)
+                inside.wait(child.HANGS)
             return super().__dlpack__(**asked)
 
     Calls = dlshim.producer(Calls)

@@ -7,6 +7,7 @@ from contextlib import suppress
 import pytest
 
 import dlshim
+import sampling
 from doubles import capsules as caps
 from doubles import child
 from doubles.asking import ASKINGS, bare, live, tells, versioned, walk
@@ -309,7 +310,8 @@ def test_getattr_raises_for_everything(ask):
 @BOTH
 @pytest.mark.parametrize(
     "device", [None, 1, (), (1,), (1, 0, 0), ("1", "0"), "cpu", (None, None), (object(), 0),
-               (2**40, 0), (1, 2**40), (1.5, 0), [1, 0]], ids=repr,
+               (2**40, 0), (1, 2**40), (1.5, 0), [1, 0]],
+    ids=sampling.told_of,
 )  # fmt: skip
 def test_dlpack_device_answers_rubbish(device, ask):
     cls = type("OddDevice", (P2,), {"__dlpack_device__": lambda self: device})

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 import dlshim
+import sampling
 from doubles import capsules as caps
 from doubles import child
 from doubles import layouts as edges_of
@@ -25,7 +26,7 @@ from doubles.producers import P1, P2, P0Mxnet
 pytestmark = pytest.mark.once  # copies are never handed on
 
 SETTINGS = settings(
-    max_examples=120, deadline=None, derandomize=True,
+    max_examples=sampling.fewer(120, 20), deadline=None, derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )  # fmt: skip
 

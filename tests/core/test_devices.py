@@ -9,6 +9,7 @@ import weakref
 import pytest
 
 import dlshim
+import sampling
 from doubles import capsules as caps
 from doubles import consumers, sycl
 from doubles.asking import ASKINGS, bare, tells, versioned, walk
@@ -333,7 +334,9 @@ def test_host_memory_accepts_any_stream_object(stream, ask):
         assert imported.values() == x.values()
 
 
-@pytest.mark.parametrize("stream", [True, False, 1.0, "1", b"1", object(), [], (0, 1)], ids=repr)
+@pytest.mark.parametrize(
+    "stream", [True, False, 1.0, "1", b"1", object(), [], (0, 1)], ids=sampling.told_of
+)
 def test_a_stream_of_another_type_is_a_typeerror(stream):
     x = P2()
     for ask in (

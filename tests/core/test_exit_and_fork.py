@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+import sampling
 from doubles import child
 
 pytestmark = pytest.mark.once
@@ -19,11 +20,13 @@ from dlshim import _core
 from doubles.asking import live
 from doubles.delegating import CALLS, SIX, Source
 
+HANGS = 400  # seconds, before the whole process is said to hang
+
 def in_child(work):
     '''Fork; the child does `work` and ends in order with 7.'''
     pid = os.fork()
     if pid == 0:
-        signal.alarm(30)
+        signal.alarm(HANGS)
         code = 1
         try:
             work()
@@ -42,6 +45,7 @@ def everything():
     gc.collect()
     assert live() == before
 """
+HEAD += f"TURNS = {sampling.fewer(60, 12)}\n"
 
 # --- forks ----------------------------------------------------------------------------
 
@@ -54,7 +58,7 @@ FORKS = {
             parent = os.getpid()
             def fork(inside):
                 if inside == where and not pids:
-                    signal.alarm(30)
+                    signal.alarm(HANGS)
                     pids.append(os.fork())
             x = Source(fork)
             assert call(x) == SIX, name
@@ -96,7 +100,7 @@ FORKS = {
     for thread in threads:
         thread.start()
     for thread in threads:
-        assert inside.acquire(timeout=30)
+        assert inside.acquire(timeout=HANGS)
     alive = live()
     def child():
         everything()
@@ -122,7 +126,7 @@ FORKS = {
     for thread in threads:
         thread.start()
     for thread in threads:
-        assert ready.acquire(timeout=30)
+        assert ready.acquire(timeout=HANGS)
     def child():
         for _ in range(5):
             for call in CALLS.values():
@@ -161,7 +165,7 @@ FORKS = {
         assert results == [SIX] * n
     first = threading.Thread(target=use, args=([],))
     first.start()
-    assert inside.wait(30)
+    assert inside.wait(HANGS)
     def child():
         global waits
         waits = False
@@ -192,8 +196,8 @@ FORKS = {
     for thread in threads:
         thread.start()
     for thread in threads:
-        assert ready.acquire(timeout=30)
-    for _ in range(60):
+        assert ready.acquire(timeout=HANGS)
+    for _ in range(TURNS):
         reap(in_child(meet))
     on.clear()
     for thread in threads:
@@ -253,7 +257,7 @@ ENDS = {
     for name in names:
         threading.Thread(target=work, args=(CALLS[name],), daemon=True).start()
     for name in names:
-        assert ready.acquire(timeout=30)
+        assert ready.acquire(timeout=HANGS)
     """,
     "daemon threads that are blocked inside of a producer": """
     inside, never = threading.Semaphore(0), threading.Event()
@@ -265,7 +269,7 @@ ENDS = {
     for name in names:
         threading.Thread(target=CALLS[name], args=(Source(block),), daemon=True).start()
     for name in names:
-        assert inside.acquire(timeout=30)
+        assert inside.acquire(timeout=HANGS)
     """,
     "a thread that goes on while the main one has ended": """
     ready = threading.Event()
@@ -276,7 +280,7 @@ ENDS = {
             everything()
         print("thread")
     threading.Thread(target=work).start()
-    assert ready.wait(30)
+    assert ready.wait(HANGS)
     """,
     "handlers of atexit that exchange": """
     def last():

@@ -101,7 +101,7 @@ def test_T10_exports_outlive_the_subinterpreter_that_made_them(held):
     """Read and given back in the main one, with and without the GIL."""
     needs_subinterpreters()
     code = f"COMMON = {COMMON!r}\n{COMMON}\n{OUTER}\nHELD = {held}\n{OUTWARD}"
-    assert child.run(code, timeout=60).strip() == "end"
+    assert child.run(code).strip() == "end"
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_T10_a_subinterpreter_gives_back_what_the_main_one_made(imports, held):
     needs_subinterpreters()
     tail = INWARD.replace("HELD", str(held)).replace("IMPORT", repr(imports))
     code = f"COMMON = {COMMON!r}\n{COMMON}\n{OUTER}\n{tail}"
-    assert child.run(code, timeout=60).strip() == "end"
+    assert child.run(code).strip() == "end"
 
 
 ISOLATED = """
@@ -165,7 +165,7 @@ def test_T10_exports_of_an_interpreter_with_an_allocator_of_its_own(first, held)
     """Given back in the main one, before that interpreter ends or after."""
     pytest.importorskip("_interpreters", reason="ctypes loads in isolated ones from 3.13 on")
     code = f"FIRST, HELD = {first!r}, {held}\n{ISOLATED}"
-    assert child.run(code, timeout=60).strip() == "end"
+    assert child.run(code).strip() == "end"
 
 
 # --- modules --------------------------------------------------------------------------
@@ -353,7 +353,7 @@ def run_embedded(program, when):
     if "ASAN_OPTIONS" in env:
         env["ASAN_OPTIONS"] += ":detect_leaks=0"
     command = [str(program), SCRIPT, str(ROUNDS), when]
-    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=child.HANGS)
     assert (done.returncode, done.stderr) == (0, ""), (done.stdout, done.stderr)
     return done.stdout.splitlines()
 

@@ -9,6 +9,7 @@ from unittest import mock
 import pytest
 
 import dlshim
+import sampling
 from doubles import capsules as caps
 from doubles import child, gil, producers
 from doubles.asking import ASKINGS, bare, tells, versioned, walk
@@ -748,7 +749,7 @@ def test_N4_a_dropped_device_is_checked(cls, ask):
 
 
 @pytest.mark.parametrize(
-    "device", [1, (1,), (1, 0, 0), (None, 0), ("1", 0), (1.0, 0), object()], ids=repr
+    "device", [1, (1,), (1, 0, 0), (None, 0), ("1", 0), (1.0, 0), object()], ids=sampling.told_of
 )
 def test_N4_dl_device_of_another_form_is_a_typeerror(device):
     x = P2()

@@ -28,7 +28,7 @@ RUN = """
 def test_T9_pythons_own_allocations_may_fail(protocol):
     """MemoryError or what comes without a failure; never a crash, never an export that is left."""
     pytest.importorskip("_testcapi", reason="this Python has no _testcapi to make them fail")
-    out = child.run(RUN.format(protocol=protocol), timeout=300)
+    out = child.run(RUN.format(protocol=protocol))
     steps, tried, showed = map(int, out.split())
     assert steps >= 35, "every kind of export and every option of each source"
     # Without the GIL the memory of plans is used again and not allocated.  From 3.14 on CPython

@@ -11,6 +11,7 @@ import itertools
 import pytest
 
 import dlshim
+import sampling
 from dlshim import _core
 from doubles import child
 
@@ -372,7 +373,7 @@ class Queue:
         raise AssertionError("nobody has asked for it")
 
 
-@pytest.mark.parametrize("wrong", [True, False, 1.0, "1", b"1", object()], ids=repr)
+@pytest.mark.parametrize("wrong", [True, False, 1.0, "1", b"1", object()], ids=sampling.told_of)
 def test_what_is_no_stream_anywhere(wrong: object) -> None:
     with pytest.raises(TypeError, match="stream"):
         dlshim.upgrade(Host()).__dlpack__(stream=wrong)
@@ -385,7 +386,7 @@ def test_what_is_out_of_range_everywhere(wrong: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "stream", [None, -1, 0, 1, 2, P_STREAM, 2**64 - 1, CudaStream(), Queue()], ids=str
+    "stream", [None, -1, 0, 1, 2, P_STREAM, 2**64 - 1, CudaStream(), Queue()], ids=sampling.told_of
 )
 def test_host_memory_takes_any_stream_and_forwards_none(stream: object) -> None:
     host = Host()

@@ -15,6 +15,7 @@ from unittest import mock
 import pytest
 
 import dlshim
+import sampling
 from doubles import capsules as caps
 from doubles import child, consumers, older, producers
 from doubles.asking import ASKINGS, bare, tells, versioned, walk
@@ -545,7 +546,7 @@ def test_interfaces_that_are_wrong(changes, ask):
         {"strides": DROP},
         {"typestr": "=f4"},
     ],
-    ids=repr,
+    ids=sampling.told_of,
 )
 def test_interfaces_that_are_merely_unusual(changes, ask):
     x = InterfaceOnly((2, 3), "float32", changes=changes)

@@ -19,6 +19,7 @@ from drivers import (
     HIP_VARIANTS,
     VARIANTS,
     Driver,
+    Fake,
     checks,
     run_checks,
     run_with_driver,
@@ -384,6 +385,12 @@ def check_memory_of_another_context(drv: Driver) -> None:
     context = drv.context_new(1)
     found = attributes(drv, drv.alloc(8, context=context))
     assert (found["context"], found["ordinal"]) == (context, 1)
+
+
+def check_memory_is_aligned_to_512_and_to_no_more(drv: Fake) -> None:
+    """A test that asks for more never finds it by chance."""
+    for size in (1, 512, 1 << 12, 1 << 16) * 8:
+        assert drv.alloc(size) % 1024 == 512
 
 
 @checks.on_cuda

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import dlshim
+import sampling
 from device import libraries, matrix
 from device.libraries import source_of
 from device.matrix_run import Calls
@@ -384,7 +385,7 @@ threads = [threading.Thread(target=work) for _ in range(2)]
 for thread in threads:
     thread.start()
 def in_child(kept):
-    signal.alarm(30)  # ends a child that waits for a lock of a thread that it does not have
+    signal.alarm(400)  # ends a child that waits for a lock of a thread that it does not have
     del kept          # an inherited guard: let go, no call of the driver, which would abort
     for _ in range(3):
         try:
@@ -398,7 +399,7 @@ def in_child(kept):
         assert caps.take(dlshim.upgrade(P1()).__dlpack__(max_version=(1, 0))).values()
     os._exit(7)
 try:
-    for turn in range(40):
+    for turn in range(*arguments):
         kept = guarded()
         child = os.fork()
         if child == 0:
@@ -419,7 +420,7 @@ assert not drv.races(), drv.races()
 def test_forks_while_other_threads_sync() -> None:
     """Whatever a thread was doing when another one forked: the child has host memory and -1, is
     refused the driver, and waits for nobody."""
-    run_with_driver("13.0", FORKS)
+    run_with_driver("13.0", FORKS, sampling.fewer(40, 10))
 
 
 # --- errors ----

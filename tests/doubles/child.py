@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 TESTS = str(Path(__file__).resolve().parent.parent)
+#: Seconds after which a process is said to hang.  It ends a hang and judges no speed, so it is far
+#: beyond what a busy machine takes; pytest ends a run after 600 (``faulthandler_timeout``).
+HANGS = 500
 
 
 # For tests whose child must die of a signal, or must not see the path of the build.
@@ -26,7 +29,7 @@ def run(
     returncode: int = 0,
     options: tuple[str, ...] = (),
     paths: tuple[str, ...] = (TESTS,),
-    timeout: float = 120,
+    timeout: float = HANGS,
     silent: bool = False,
 ) -> str:
     """Run `code`, insist on how it ends, and return what it printed.

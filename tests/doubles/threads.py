@@ -21,7 +21,7 @@ def together(
 
     def run(work: Callable[[], object]) -> None:
         try:
-            start.wait(60)
+            start.wait(400)
             for _ in range(rounds):
                 work()
         except BaseException as failure:

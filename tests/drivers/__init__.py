@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from typing import Any
 
 import doubles  # noqa: F401  (it puts the kit on the path)
 
@@ -22,18 +23,15 @@ for _name in OF_THE_KIT:
     _module = importlib.import_module(f"dlshim_testing.drivers.{_name}")
     sys.modules[f"{__name__}.{_name}"] = globals()[_name] = _module
 
-from .control import Driver, Entry, Fake, HipDriver, load, load_hip  # noqa: E402
-from .library import (  # noqa: E402
+from dlshim_testing.drivers.building import (  # noqa: E402
     ALL_LIVE,
     CUDA_LIVE,
     HIP_LIVE,
     HIP_VARIANTS,
     VARIANTS,
-    build,
-    built,
-    run_checks,
-    run_with_driver,
 )
+
+from .control import Driver, Entry, Fake, HipDriver, load, load_hip  # noqa: E402
 
 __all__ = [
     "ALL_LIVE",
@@ -52,3 +50,10 @@ __all__ = [
     "run_checks",
     "run_with_driver",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The names of ``library``, which imports pytest: children that only load a driver are many."""
+    if name in ("build", "built", "run_checks", "run_with_driver"):
+        return getattr(importlib.import_module(f"{__name__}.library"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

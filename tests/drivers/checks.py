@@ -54,7 +54,8 @@ def pairs(namespace: dict[str, Any], variants: Sequence[str]) -> list[Any]:
     ]
 
 
-def run(driver: Driver, variant: str, file: str) -> None:
+def run(driver: Driver, variant: str, file: str, names: Sequence[str] | None = None) -> None:
+    """The checks of these names, or all, for :func:`drivers.run_checks`."""
     spec = importlib.util.spec_from_file_location("checked", file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -62,6 +63,8 @@ def run(driver: Driver, variant: str, file: str) -> None:
     results: dict[str, str | None] = {}
     for name, check in list(vars(module).items()):
         if not name.startswith("check_") or not applies(check, variant):
+            continue
+        if names is not None and name not in names:
             continue
         print(name, flush=True)
         driver.reset()

@@ -86,7 +86,7 @@ def run_with_driver(
     code: str,
     *arguments: object,
     returncode: int = 0,
-    timeout: float = 120,
+    timeout: float = child.HANGS,
 ) -> str:
     """Run `code` in a child in which the fake is mapped; return what it printed.
 
@@ -107,11 +107,13 @@ checks.run(drv, *arguments)
 """
 
 
+#: (variant, file): the checks that pytest has chosen, where it has collected (``device/conftest``).
+chosen: dict[tuple[str, str], list[str]] = {}
 _answers: dict[tuple[str, str], dict[str, str | None] | AssertionError] = {}
 
 
-def run_checks(variant: str, file: str, timeout: float = 300) -> dict[str, str | None]:
-    """Run every ``check_*(drv)`` of a file in one child, each after ``drv.reset()``.
+def run_checks(variant: str, file: str, timeout: float = child.HANGS) -> dict[str, str | None]:
+    """Run the chosen ``check_*(drv)`` of a file in one child, each after ``drv.reset()``.
 
     Gives for each name None, or the traceback.  A check marked with ``checks.only_on`` runs on
     those variants alone.  The answer is kept, so ask as often as there are tests; a child that
@@ -120,7 +122,9 @@ def run_checks(variant: str, file: str, timeout: float = 300) -> dict[str, str |
     answer = _answers.get((variant, file))
     if answer is None:
         try:
-            out = run_with_driver(variant, CHECKS, variant, str(file), timeout=timeout)
+            names = chosen.get((variant, str(file)))
+            given = (variant, str(file), names)
+            out = run_with_driver(variant, CHECKS, *given, timeout=timeout)
             answer = json.loads(out.splitlines()[-1])
         except AssertionError as failure:
             answer = failure

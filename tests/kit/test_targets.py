@@ -442,8 +442,8 @@ def test_a_child_ends_by_itself_where_nobody_waits_for_it(ended: Any) -> None:
     """The run may be killed while a check hangs; its process must not stay."""
     status, out, told = ended
     assert status == -9, out + told
-    for _ in range(600):
+    for _ in range(4000):
         if not Path(f"/proc/{out.strip()}").exists():
             return
         time.sleep(0.1)
-    raise AssertionError("the child is still there after a minute")
+    raise AssertionError("the child is still there after six minutes")

@@ -19,13 +19,6 @@ from dlshim import _core
 
 from . import runtime
 
-
-def pytest_collection_finish() -> None:
-    """What was collected need not be walked by every collection in a test."""
-    gc.collect()
-    gc.freeze()
-
-
 _passed = pytest.StashKey[bool]()
 
 

@@ -53,8 +53,8 @@ CUDA = (
     "cuda_lookup.c",
 )
 HIP = ("hip.c", "hip_stream.c", "hip_memory.c")
-FLAGS = ("-std=c11", "-g", "-shared", "-fPIC", "-pthread")
-LINK = ("-fvisibility=hidden", "-Wl,--no-undefined")
+FLAGS = ("-std=c11", "-g", "-fPIC", "-pthread", "-fvisibility=hidden")
+LINK = ("-shared", "-Wl,--no-undefined")
 
 
 class Unavailable(Exception):
@@ -79,29 +79,41 @@ def compiler() -> str:
     return found
 
 
+def _compile(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Unavailable(f"the C compiler failed: {' '.join(command)}\n{done.stderr}")
+
+
 def compile_library(
-    sources: Sequence[str], soname: str, defines: Sequence[str], folder: Path, *flags: str
+    sources: Sequence[str | Path], soname: str, defines: Sequence[str], folder: Path, *flags: str
 ) -> Path:
     """One library in its own folder, under the name by which it is asked for."""
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / soname
     command = [compiler(), *FLAGS, *flags, *LINK, f"-Wl,-soname,{soname}", "-o", str(target)]
     command += [f"-D{name}" for name in defines]
-    command += [str(HERE / source) for source in sources]
-    done = subprocess.run([*command, "-ldl"], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise Unavailable(f"the C compiler failed: {' '.join(command)}\n{done.stderr}")
+    _compile([*command, *(str(HERE / source) for source in sources), "-ldl"])
     return target
+
+
+@functools.cache
+def _common(*flags: str) -> Path:
+    """The object file of COMMON, which is the same in all variants."""
+    objects = _folder() / f"common{''.join(flags)}.o"
+    command = [compiler(), *FLAGS, *flags, "-r", "-nostdlib", "-o", str(objects)]
+    _compile([*command, *(str(HERE / source) for source in COMMON)])
+    return objects
 
 
 def build(variant: str, folder: Path | str, *flags: str) -> Path:
     """Compile a variant; the library lies in a folder of its own below `folder`."""
     if variant in HIP_VARIANTS:
         soname, defines = HIP_VARIANTS[variant]
-        sources = (*COMMON, *HIP)
+        sources = (_common(*flags), *HIP)
     else:
         soname, defines = "libcuda.so.1", VARIANTS[variant]
-        sources = (*COMMON, *CUDA)
+        sources = (_common(*flags), *CUDA)
     return compile_library(sources, soname, defines, Path(folder) / variant, *flags)
 
 

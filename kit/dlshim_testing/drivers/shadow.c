@@ -7,7 +7,7 @@
 
 #include "journal.h"
 
-enum { FRESH = 0xA5, FREED = 0xDD };
+enum { FRESH = 0xA5, FREED = 0xDD, ALIGNED = 512 };
 static const size_t HUGE = (size_t)1 << 30; /* from here on only what is used takes memory */
 
 static fm_memory **all;
@@ -38,11 +38,14 @@ static void strike(size_t at)
 fm_memory *fm_memory_new(fm_domain *domain, size_t size, fm_kind kind, bool of_test)
 {
     void *block;
-    if (size > (size_t)64 << 30 || posix_memalign(&block, 512, size ? size : 1) != 0)
+    if (size > (size_t)64 << 30)
         return NULL;
+    if (posix_memalign(&block, 2 * ALIGNED, ALIGNED + (size ? size : 1)) != 0)
+        return NULL;
+    uintptr_t base = (uintptr_t)block + ALIGNED;
     if (size < HUGE)
-        memset(block, FRESH, size);
-    fm_memory *memory = add((uintptr_t)block, size, kind);
+        memset((void *)base, FRESH, size);
+    fm_memory *memory = add(base, size, kind);
     memory->domain = domain;
     memory->of_test = of_test;
     return memory;
@@ -53,7 +56,7 @@ void fm_memory_free(fm_memory *memory)
     if (memory->size < HUGE)
         memset((void *)memory->base, FREED, memory->size);
     graveyard = fm_resize(graveyard, (graves + 1) * sizeof *graveyard);
-    graveyard[graves++] = (void *)memory->base;
+    graveyard[graves++] = (void *)(memory->base - ALIGNED);
     for (size_t i = 0; i < length; i++)
         if (all[i] == memory) {
             strike(i);

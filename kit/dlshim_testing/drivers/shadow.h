@@ -28,7 +28,8 @@ typedef struct {
     fm_clock reads;
 } fm_memory;
 
-/* Filled with 0xA5 if below 1 GiB, aligned to 512; at most 64 GiB.  NULL when there is no memory. */
+/* Filled with 0xA5 if below 1 GiB; at most 64 GiB.  NULL when there is no memory.  The address is
+ * aligned to 512 and never to 1024, so that no test passes or fails by a lucky address. */
 fm_memory *fm_memory_new(fm_domain *domain, size_t size, fm_kind kind, bool of_test);
 /* Freed memory is overwritten, and given back to the system at the next reset. */
 void fm_memory_free(fm_memory *memory);

@@ -1,0 +1,46 @@
+"""Runs a sample where nothing is named, as ``sampling`` chooses it; says so at the head."""
+
+from __future__ import annotations
+
+import gc
+import os
+from pathlib import Path
+
+import pytest
+
+import sampling
+
+_mode = pytest.StashKey[str]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("dlshim")
+    group.addoption("--all", action="store_true", help="run all cases of all folders, no sample")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_mode] = mode = sampling.mode_of(config)
+    os.environ.pop(sampling.VARIABLE, None)
+    if mode == "sample":
+        os.environ[sampling.VARIABLE] = "1"
+        config.args = [each for each in config.args if Path(each).name in sampling.FOLDERS]
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    return sampling.head(config.stash[_mode])
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.stash[_mode] == "sample":
+        kept = sampling.choose(items)
+        chosen = set(kept)
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = kept
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of collected items need not be walked by every collection in a test."""
+    gc.collect()
+    gc.freeze()
