@@ -1111,6 +1111,15 @@ def _ratios(cells: Iterable[Cell]) -> list[float]:
     ]
 
 
+def _warned(cells: Iterable[Cell]) -> list[Line]:
+    """How often dlshim warned; a filter that makes warnings errors turns these into refusals."""
+    warned = [cell.exchange.consumer.label for cell in cells if cell.upgraded.get("warned")]
+    if not warned:
+        return []
+    who = some_of(warned, 3)
+    return [line(f"read-only memory that {who} may write: {len(warned)}, each with a warning")]
+
+
 def verdict(report: Report) -> Box:
     """The sums, library to library first, and whether all is as it should be."""
     from statistics import geometric_mean
@@ -1129,6 +1138,7 @@ def verdict(report: Report) -> Box:
     lines += [
         line(f"{wrong}; {_both('killed the process', cells, 'died')}"),
         line(f"work bare and not with a plain upgrade: {len(_lost_of(cells))}"),
+        *_warned(cells),
         line(f"zero-copy: {sum(told)} of the {len(told)} whose addresses both sides tell"),
     ]
     if ratios := _ratios(cells):

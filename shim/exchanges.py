@@ -41,11 +41,12 @@ import sys
 import tempfile
 import threading
 import timeit
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TextIO
 
-from . import known
+from . import ReadOnlyWarning, known
 from .arrays import row_major
 from .known import BY_KEY as LIBRARIES
 from .known import (
@@ -1255,7 +1256,9 @@ def _exchange(
         return {"outcome": "unmade", "detail": _told(error)}
     try:
         take = function()
-        result = take(made.obj)
+        with warnings.catch_warnings(record=True) as told_of:
+            warnings.simplefilter("always", ReadOnlyWarning)
+            result = take(made.obj)
         seen = consumer.see(result)
     except NotOffered as error:
         return {"outcome": "unoffered", "detail": str(error)}
@@ -1266,6 +1269,7 @@ def _exchange(
         return {"outcome": "wrong", "detail": fault}
     zero_copy = _is_zero_copy(made, seen)
     told: dict[str, Any] = {"outcome": "works", "zero_copy": zero_copy, "writable": seen.writable}
+    told["warned"] = any(each.category is ReadOnlyWarning for each in told_of)
     if with_cost:
         told["ns"] = _nanoseconds(take, made.obj)
     del made

@@ -97,7 +97,17 @@ def test_a_matrix_that_is_upgraded_has_a_verdict():
 
 
 def test_read_only_memory(pretended):
-    assert "read-only mark is lost" in one(b"bytes", "torch").what
+    lost = one(b"bytes", "torch")
+    assert "read-only mark is lost" in lost.what and "ReadOnlyWarning" in lost.what
+    assert lost.upgraded.result == "works"
+    assert lost.cure == 'torch.from_dlpack(dlshim.upgrade(x, readonly="copy"))'
+    chosen = one(dlshim.upgrade(b"bytes", readonly="share"), "torch", export=True)
+    assert chosen.upgraded.result == "works" and chosen.cure == ""
+    assert "ReadOnlyWarning" not in chosen.what
+    strict = one(dlshim.upgrade(b"bytes", readonly="error"), "torch", export=True)
+    assert strict.upgraded.by == "dlshim" and 'readonly="copy"' in strict.cure
+    private = one(dlshim.upgrade(b"bytes", readonly="copy"), "torch", export=True)
+    assert "mark is lost" not in private.what
     assert one(b"bytes", "numpy").upgraded.writable is False
     pretended["torch"].__version__ = "2.8.0"
     verdict = one(b"bytes", "torch")

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from project.test_matrix import command
+from project.tree import SRC
+
+from dlshim import known
 
 FLOATS = "memoryview(array.array('f', [1, 2, 3]))"
 TORCH = "import sys, types; m = sys.modules['torch'] = types.ModuleType('torch')\n"
@@ -61,6 +65,12 @@ def test_wrong_usage_ends_with_2(arguments: list[str], told: str) -> None:
     done = command("inspect", *arguments)
     assert done.returncode == 2 and done.stdout == ""
     assert told in done.stderr and "Traceback" not in done.stderr
+
+
+def test_the_consumers_of_which_dlshim_warns_are_those_of_the_table() -> None:
+    rows = (SRC / "exchange" / "libraries.def").read_text()
+    modules = set(re.findall(r'^HEEDS_NOT\("(\w+)\.', rows, re.M))
+    assert modules and {row.library for row in known.CONSUMERS if row.warned} == modules
 
 
 def test_modules_are_imported_where_they_are_named() -> None:

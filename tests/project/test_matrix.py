@@ -350,6 +350,16 @@ def test_what_is_silently_wrong_and_what_is_lost_stand_in_the_box() -> None:
     assert 'readonly="copy"' in text and "process killed, SIGABRT" in text
 
 
+def test_exchanges_with_a_warning_are_counted() -> None:
+    warned = WORKS | {"warned": True}
+    text = told(
+        tried("numpy", "torch", "line", WORKS, **WORKS),
+        tried("numpy", "torch", "readonly", WORKS, **warned),
+    )
+    assert "read-only memory that torch may write: 1, each with a warning" in text
+    assert "each with a warning" not in told(tried("numpy", "torch", "line", WORKS, **WORKS))
+
+
 def test_a_wrong_result_of_an_upgraded_exchange_is_counted() -> None:
     text = told(tried("numpy", "torch", "line", WORKS, **WRONG))
     assert "silently wrong: 0 bare, 1 upgraded" in text
