@@ -103,11 +103,10 @@ def install(s: nox.Session, *packages: str, extra: str = "", options: tuple[str,
 def build(s: nox.Session) -> None:
     """One wheel, compiled from the source distribution with the headers of the floor."""
     if not os.environ.get("DLSHIM_WHEEL"):
-        s.install("build", "zopfli")
+        s.install("build")
         for stale in [DIST, *ROOT.glob("*.egg-info")]:
             shutil.rmtree(stale, ignore_errors=True)
         s.run("python", "-m", "build", "--outdir", str(DIST), env={"DLSHIM_WERROR": "1"})
-        s.run("python", "tools/recompress.py", str(the_wheel()))
     wheel = the_wheel()
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     s.log(f"{wheel.name}, {wheel.stat().st_size} bytes, sha256 {digest}")
@@ -115,7 +114,7 @@ def build(s: nox.Session) -> None:
 
 #: What tools/wheels.py asks for.
 WHEEL_TOOLS = ["ziglang==0.17.1", "setuptools==84.2.1", "auditwheel==6.8.2", "abi3audit==0.0.26"]
-WHEEL_TOOLS += ["pyelftools", "macholib==1.16.4", "pefile==2024.8.26", "wheel", "zopfli", "tomli"]
+WHEEL_TOOLS += ["pyelftools", "macholib==1.16.4", "pefile==2024.8.26", "wheel", "tomli"]
 
 
 @session("wheels", FLOOR)
@@ -509,7 +508,6 @@ def stubtest(s: nox.Session) -> None:
     install(s, "mypy", "basedpyright", "rich", "jinja2")
     allowed = ("--allowlist", "tests/project/stubtest_allowed.txt", "--ignore-unused-allowlist")
     config = ("--mypy-config-file", "pyproject.toml")
-    # The installed copies have no types in private functions; the source has.
     s.run("python", "-m", "mypy", "--config-file", "pyproject.toml", "-p", "shim")
     s.run("python", "-m", "mypy.stubtest", *config, *allowed, "dlshim")
     uses = "tests/project/documented_uses.py"

@@ -10,21 +10,36 @@ from .arrays import dtype as _dtype_class
 _Device: TypeAlias = tuple[int, int] | str | Any
 _DType: TypeAlias = tuple[int, int, int] | str | Any
 
-class CopyRequiredError(BufferError, ValueError): ...
-class ReadOnlyWarning(UserWarning): ...
-class UnsupportedObjectError(TypeError, AttributeError): ...
+class CopyRequiredError(BufferError, ValueError):
+    """copy=False was asked for, and the data cannot be given without a copy."""
+
+class ReadOnlyWarning(UserWarning):
+    """Read-only memory goes to a consumer that does not heed the flag and may write."""
+
+class UnsupportedObjectError(TypeError, AttributeError):
+    """The object offers no way to its memory that dlshim knows."""
 
 @final
-class device(tuple[int, int]): ...
+class device(tuple[int, int]):
+    """A DLPack device: a tuple (device_type, device_id) of plain ints.
+
+    str() gives the name ("cpu", "cuda:1"), which device= takes.
+    """
 
 _device_class = device
 
 @final
 class Producer:
+    """A DLPack producer around another object, made by upgrade().
+
+    Lazy: the wrapped object is asked only when a consumer asks this one.
+    """
+
     __dlpack_c_exchange_api__: ClassVar[CapsuleType]
     __c_dlpack_exchange_api__: ClassVar[int]
     @property
-    def source(self) -> Any: ...
+    def source(self) -> Any:
+        """The wrapped object; a Tensor when a raw capsule was wrapped."""
     def __dlpack__(
         self,
         stream: Any = None,
@@ -32,53 +47,91 @@ class Producer:
         max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
-    ) -> CapsuleType: ...
-    def __dlpack_device__(self) -> tuple[int, int]: ...
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any: ...
+    ) -> CapsuleType:
+        """Export a fresh capsule (array API, __dlpack__).
+
+        max_version with major >= 1 gives a 'dltensor_versioned' capsule, None or
+        major 0 a legacy 'dltensor'.  BufferError when the data cannot be given so,
+        CopyRequiredError when copy=False and a copy is needed.
+        """
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """(device_type, device_id) that an export will say, plain ints."""
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """The memory as a NumPy array, for numpy.asarray(); host memory only."""
 
 @final
 class Tensor:
+    """A tensor that was taken: it owns the memory (or a share of it) and describes it.
+
+    Made by from_dlpack().  It may be exported any number of times, by DLPack in both
+    generations, the buffer protocol (host memory) and __array_interface__.
+    """
+
     __dlpack_c_exchange_api__: ClassVar[CapsuleType]
     __c_dlpack_exchange_api__: ClassVar[int]
     @property
-    def shape(self) -> tuple[int, ...]: ...
+    def shape(self) -> tuple[int, ...]:
+        """Extents, a tuple of ints."""
     @property
-    def strides(self) -> tuple[int, ...]: ...
+    def strides(self) -> tuple[int, ...]:
+        """Strides in elements, a tuple of ints; exactly the row-major ones if the data are
+        C-contiguous."""
     @property
-    def dtype(self) -> _dtype_class: ...
+    def dtype(self) -> _dtype_class:
+        """The dlshim.dtype, which NumPy reads; equals its name and (code, bits, lanes)."""
     @property
-    def device(self) -> _device_class: ...
+    def device(self) -> _device_class:
+        """(device_type, device_id), plain ints; str() gives "cpu" or "cuda:1"."""
     @property
-    def ndim(self) -> int: ...
+    def ndim(self) -> int:
+        """Number of dimensions."""
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """Number of elements."""
     @property
-    def itemsize(self) -> int: ...
+    def itemsize(self) -> int:
+        """Bytes of one element, sub-byte ones rounded up."""
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """Bytes of all elements, gaps not counted."""
     @property
-    def byte_offset(self) -> int: ...
+    def byte_offset(self) -> int:
+        """Bytes from `data` to element zero: 0 where the device has addresses (folded in)."""
     @property
-    def readonly(self) -> bool: ...
+    def readonly(self) -> bool:
+        """True when the memory must not be written (DLPack flag READ_ONLY)."""
     @property
-    def is_copied(self) -> bool: ...
+    def is_copied(self) -> bool:
+        """True when a copy was made for this Tensor (DLPack flag IS_COPIED)."""
     @property
-    def version(self) -> tuple[int, int]: ...
-    def data_ptr(self) -> int: ...
-    def tobytes(self, order: Literal["C", "F"] = "C") -> bytes: ...
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any: ...
-    def __copy__(self) -> Tensor: ...
-    def __deepcopy__(self, memo: Any, /) -> Tensor: ...
-    def __reduce_ex__(self, protocol: Any, /) -> tuple[Any, ...]: ...
+    def version(self) -> tuple[int, int]:
+        """(major, minor) of the struct that was taken; (0, 8) for a legacy one, which carries
+        none."""
+    def data_ptr(self) -> int:
+        """Address of element zero as an int; the handle on devices without addresses."""
+    def tobytes(self, order: Literal["C", "F"] = "C") -> bytes:
+        """The elements as bytes, in row-major (C) or column-major (F) order."""
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """The memory as a NumPy array, for numpy.asarray(); host memory only."""
+    def __copy__(self) -> Tensor:
+        """A copy, which may be written."""
+    def __deepcopy__(self, memo: Any, /) -> Tensor:
+        """A copy, which may be written."""
+    def __reduce_ex__(self, protocol: Any, /) -> tuple[Any, ...]:
+        """Pickle by value."""
     # Each of these raises AttributeError where it does not apply.
     @property
-    def __numpy_dtype__(self) -> Any: ...
+    def __numpy_dtype__(self) -> Any:
+        """The dtype as NumPy's; AttributeError where it has none."""
     @property
-    def __array_interface__(self) -> dict[str, Any]: ...
+    def __array_interface__(self) -> dict[str, Any]:
+        """NumPy's array interface v3 of host memory; AttributeError elsewhere."""
     @property
-    def __cuda_array_interface__(self) -> dict[str, Any]: ...
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """CUDA array interface; AttributeError for memory that is not CUDA's."""
     @property
-    def __sycl_usm_array_interface__(self) -> dict[str, Any]: ...
+    def __sycl_usm_array_interface__(self) -> dict[str, Any]:
+        """SYCL USM array interface; AttributeError for memory that is not oneAPI's."""
     # Before 3.12 this says that the type has the buffer protocol.
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __dlpack__(
@@ -88,8 +141,15 @@ class Tensor:
         max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
-    ) -> CapsuleType: ...
-    def __dlpack_device__(self) -> tuple[int, int]: ...
+    ) -> CapsuleType:
+        """Export a fresh capsule (array API, __dlpack__).
+
+        max_version with major >= 1 gives a 'dltensor_versioned' capsule, None or
+        major 0 a legacy 'dltensor'.  BufferError when the data cannot be given so,
+        CopyRequiredError when copy=False and a copy is needed.
+        """
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """(device_type, device_id) that an export will say, plain ints."""
 
 def upgrade(
     obj: Any,
@@ -150,7 +210,14 @@ def from_dlpack(
     assume_device: _Device | None = None,
     detach: bool = False,
     on_release: Literal["contract", "guard"] = "contract",
-) -> Tensor: ...
+) -> Tensor:
+    """Take the memory of x and describe it: a Tensor that owns a share of it.
+
+    x and the options are those of upgrade(); the Tensor remembers
+    on_release= and a word of readonly= for its exports.  BufferError when the data
+    cannot be exported, CopyRequiredError when copy=False and a copy is needed.
+    """
+
 def to_capsule(
     obj: Any,
     /,
@@ -169,7 +236,14 @@ def to_capsule(
     assume_device: _Device | None = None,
     detach: bool = False,
     on_release: Literal["contract", "guard"] = "contract",
-) -> CapsuleType: ...
+) -> CapsuleType:
+    """A raw DLPack capsule of obj, for functions that want one.
+
+    max_version=None or major 0 gives a legacy 'dltensor' capsule, major >= 1 a
+    'dltensor_versioned' one.  The options are those of upgrade().  Without stream=
+    the host waits until device memory is ready for every stream.
+    """
+
 def _class_attributes() -> dict[str, Any]: ...
 def _track(on: int, /) -> list[int]: ...
 

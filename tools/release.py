@@ -3,9 +3,9 @@
     python tools/release.py check WHEEL ...
     python tools/release.py versions [TAG]
 
-`check` reads finished wheels of any system: their size, and what the file inside says of its own
-protection.  It needs pyelftools, macholib and pefile.  `versions` fails where two files of the
-repository give two versions, or where TAG is not that version with a v before it.
+`check` reads finished wheels of any system: what the file inside says of its own protection.  It
+needs pyelftools, macholib and pefile.  `versions` fails where two files of the repository give two
+versions, or where TAG is not that version with a v before it.
 """
 
 from __future__ import annotations
@@ -23,15 +23,6 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # ---- wheels -----------------------------------------------------------------------------------
 
-#: Bytes that a wheel for CPythons with a GIL may have.  All instructions for aarch64 have four
-#: bytes: gcc 12 makes 3 kB more of them than zig, which orders them as they compress best.  The
-#: compilers of macOS and Windows lack most of the switches by which setup.py has gcc write what
-#: compresses well: clang without those of LLVM itself needs 3 kB more for macOS.  What Microsoft's
-#: makes has not been measured: it compiles everything for speed, so there is room for that.
-LARGEST = {"linux": 150_000, "linux aarch64": 152_000, "macos": 153_000, "windows": 170_000}
-#: What one without may have on top: its locks and atomic counts are 3 300 bytes for CPython 3.13.
-WITHOUT_GIL = 5_000
-
 
 def system_of(wheel: Path) -> str:
     """The system in a wheel's tag."""
@@ -43,21 +34,12 @@ def system_of(wheel: Path) -> str:
     return words[found[1]]
 
 
-def allowed(wheel: Path) -> int:
-    """Its bytes at most."""
-    without = re.search(r"-cp\d+t-", wheel.name)
-    system = system_of(wheel)
-    aarch64 = system == "linux" and wheel.stem.endswith("_aarch64")
-    return LARGEST["linux aarch64" if aarch64 else system] + (WITHOUT_GIL if without else 0)
-
-
 def wrong_with(wheel: Path) -> list[str]:
-    """What is not as it should be.  gcc gives no stack protector (setup.py says why), musl has no
-    checks of copies and formats, and Microsoft's files do not say whether they have either."""
-    system, size, largest = system_of(wheel), wheel.stat().st_size, allowed(wheel)
-    wrong = [f"it has {size} bytes, more than {largest}"] if size > largest else []
+    """What is not as it should be.  musl has no checks of copies and formats, and Microsoft's files
+    do not say whether they have those, or a stack protector."""
+    system = system_of(wheel)
     says = look_into(wheel, system)
-    wrong += binaries.faults(says, system, protected=True if system == "macos" else None)
+    wrong = binaries.faults(says, system, protected=None if system == "windows" else True)
     if system == "linux" and not says["FORTIFY"] and "musllinux" not in wheel.name:
         wrong.append("FORTIFY is False")
     return wrong

@@ -5,8 +5,8 @@
 
 NAME is one of tools/wheels.toml; without any, all.  `build` writes dist/wheels and fails where two
 builds differ, or a wheel is not what its tag and tools/wheels.toml say.  It needs zig (PyPI:
-ziglang), auditwheel, abi3audit, pyelftools, macholib, wheel, zopfli, and the interpreter of the
-floor, whose headers serve every processor and system.  `test` needs Linux, root, Debian's
+ziglang), auditwheel, abi3audit, pyelftools, macholib, wheel, and the interpreter of the floor,
+whose headers serve every processor and system.  `test` needs Linux, root, Debian's
 mmdebstrap and, for foreign processors, qemu-user-static; tools/loads.py says what else.  FILE is
 docs/results/platforms.json: what was seen, by name.
 """
@@ -57,8 +57,6 @@ class Target(NamedTuple):
     processor: str
     bits: int
     cpu: str = "baseline"
-    quick: str = "-O2"
-    largest: int = 150_000
     debian: str = ""
     qemu: str = ""
     loads: str = ""
@@ -89,80 +87,34 @@ def targets() -> dict[str, Target]:
 
 # ---- the compiler -----------------------------------------------------------------------------
 
-#: What setup.py passes to gcc and zig has no word for, or is told below for each system.
-UNKNOWN = re.compile(
-    r"-flto.*|--param=.*|-Wl,--build-id=.*|-Wl,-z,.*|-[DU]_FORTIFY_SOURCE.*"
-    r"|-fno-(plt|schedule-insns2?|section-anchors|align-.*|reorder-.*|caller-saves|code-hoisting"
-    r"|if-conversion2?|thread-jumps|tree-.*|guess-branch-probability|ira-hoist-pressure"
-    r"|move-loop-invariants|shrink-wrap|ssa-phiopt)"
-)
-#: Nothing unwinds through plain C, which needs no frame pointer.  Linking across files saves
-#: nothing with zig.  A loop that is unrolled or made of vectors is longer.
-COMPILE = ["-fno-unwind-tables", "-fno-exceptions", "-ffunction-sections", "-U_FORTIFY_SOURCE"]
-COMPILE += ["-fomit-frame-pointer", "-fno-unroll-loops", "-fno-vectorize", "-fno-slp-vectorize"]
-#: LLVM's passes that make code compress worse are left out or held back: blocks stay where they
-#: are, only what is tiny or declared inline is copied into callers, what is cheap is computed twice
-#: and not kept in a register, and what functions have in common stays in each.
-PASSES = ["-disable-block-placement", "-tail-dup-placement=false", "-inline-threshold=0"]
-PASSES += ["-enable-pre=false", "-disable-machine-cse", "-disable-machine-licm", "-disable-lsr"]
-PASSES += ["-bonus-inst-threshold=0", "-split-spill-mode=size", "-enable-machine-outliner=never"]
-#: What is made for size, which is all where `quick` is not "-O2": also what is declared inline is
-#: copied only where that is shorter, which costs the others 5 % of their instructions.  zig puts
-#: "-Os" for "-Oz", so clang itself is told.  Instructions stay in their order, which compresses
-#: better: 3 kB of a wheel for aarch64.
-SMALL = ["-Xclang", "-Oz", "-mllvm", "-inlinehint-threshold=0"]
-SMALL += ["-mllvm", "-enable-misched=false", "-mllvm", "-enable-post-misched=false"]
-#: Where the processor may not read what is not aligned, a builtin copies byte by byte: a call is
-#: shorter there.
-SMALL_FOR = {"riscv64": ["-fno-builtin"]}
-#: For functions with an array of 8 characters or more, which costs 0.3 kB of a wheel.  By its own
-#: word zig has the strong one only, which costs 3 kB.
-PROTECT = ["-Xclang", "-stack-protector", "-Xclang", "1"]
-#: The C library's checks of copies and formats cost nothing; musl and Windows have none.
-COMPILE_FOR = {
-    "linux": ["-D_FORTIFY_SOURCE=2"],
-    "windows": [],
-    # The floor's headers are Linux's, which ask for plain POSIX; macOS then hides its own names.
-    "macos": ["-D_FORTIFY_SOURCE=2", "-D_DARWIN_C_SOURCE"],
-}
-LINK_FOR = {
-    "linux": ["-Wl,-z,relro,-z,now", "-Wl,--gc-sections,--hash-style=gnu"],
-    "windows": ["-Wl,--gc-sections"],
-    # Whoever imports the module has Python's functions already.  "-s" leaves the names of functions
-    # that nothing outside sees, which are 10 kB; "-x" does not.
-    "macos": ["-Wl,-undefined,dynamic_lookup", "-Wl,-dead_strip", "-Wl,-x"],
-}
-
-
-def compile_for(target: str, small: bool) -> list[str]:
-    """What one file is compiled with, besides what setup.py says."""
-    words = [*COMPILE, *COMPILE_FOR[system_of(target)]]
-    words += [word for each in PASSES for word in ("-mllvm", each)]
-    words += [*SMALL, *SMALL_FOR.get(target.partition("-")[0], [])] if small else []
-    return words
+#: What setup.py takes this machine for needs, and the target has no word for.
+UNKNOWN = {"linux": r"-flto", "windows": r"-flto|-fPIC|-Wl,-z,.*|-D_FORTIFY_SOURCE=.*"}
+UNKNOWN["macos"] = r"-flto|-Wl,-z,.*"
+#: The floor's headers are Linux's, which ask for plain POSIX; macOS then hides its own names.
+COMPILE_FOR = {"linux": [], "windows": [], "macos": ["-D_DARWIN_C_SOURCE"]}
+#: Whoever imports the module has Python's functions already.
+LINK_FOR = {"linux": [], "windows": [], "macos": ["-Wl,-undefined,dynamic_lookup"]}
 
 
 def compile_with_zig(target: str, words: list[str]) -> None:
     """What CC and LDSHARED of setuptools come to: this process becomes the compiler."""
     system = system_of(target)
-    quick = os.environ["DLSHIM_ZIG_QUICK"]
-    wanted = [quick if word == "-O2" else word for word in words if not UNKNOWN.fullmatch(word)]
-    if system == "windows":
-        wanted = [word for word in wanted if word != "-fPIC"]
+    wanted = [word for word in words if not re.fullmatch(UNKNOWN[system], word)]
     links = "-shared" in words
-    more = LINK_FOR[system] if links else compile_for(target, "-Os" in words or quick != "-O2")
     # Folders of headers come before the interpreter's own, libraries after what asks for them.
     given = shlex.split(os.environ.get("DLSHIM_ZIG_FLAGS", ""))
     given = [word for word in given if word.startswith("-I") != links]
     own = shlex.split(os.environ["DLSHIM_ZIG_COMPILE"])
-    words = [*wanted, *more, *given] if links else [*own, *given, *wanted, *more]
+    words = [*wanted, *LINK_FOR[system], *given]
+    if not links:
+        words = [*given, *wanted, *COMPILE_FOR[system], *own]
     line = [sys.executable, "-m", "ziglang", "cc", "-target", target, *words]
     os.execv(line[0], line)
 
 
 def compile_target(target: Target) -> list[str]:
     """What zig adds to a library is not made with this: its assembler code for ARM is not Thumb."""
-    return [f"-mcpu={target.cpu}", *(PROTECT if target.protected else [])]
+    return [f"-mcpu={target.cpu}", *([] if target.protected else ["-fno-stack-protector"])]
 
 
 def flags(target: Target, folder: Path) -> list[str]:
@@ -208,7 +160,6 @@ def build_once(target: Target) -> bytes:
             "LDSHARED": f"{compiler} -shared",
             "DLSHIM_ZIG_FLAGS": shlex.join(flags(target, folder)),
             "DLSHIM_ZIG_COMPILE": shlex.join(compile_target(target)),
-            "DLSHIM_ZIG_QUICK": target.quick,
             "DLSHIM_WERROR": "1",
             "SOURCE_DATE_EPOCH": EPOCH,
             "_PYTHON_HOST_PLATFORM": f"linux-{target.name.rpartition('-')[2]}",
@@ -222,7 +173,6 @@ def build_once(target: Target) -> bytes:
         (wheel,) = folder.glob("*.whl")
         if target.system == "windows":
             windows.rename_module(wheel)
-        run([sys.executable, str(ROOT / "tools" / "recompress.py"), str(wheel)])
         WHEELS.mkdir(parents=True, exist_ok=True)
         shutil.copy(wheel, WHEELS)
         return wheel.read_bytes()
@@ -283,8 +233,6 @@ def audit(target: Target, wheel: Path) -> tuple[dict[str, Any], list[str]]:
     if target.system != "windows" and not is_linkable(target, seen.foreign):
         wrong.append("the C library lacks a function that it calls")
     size = wheel.stat().st_size
-    if size > target.largest:
-        wrong.append(f"it has {size} bytes, more than {target.largest}")
     abi = [sys.executable, "-m", "abi3audit", "--strict", str(wheel)]
     audited = ["abi3audit"]
     if subprocess.run(abi, stdout=subprocess.DEVNULL).returncode:

@@ -7,11 +7,11 @@
 #include <stdint.h>
 
 /* Speed marks.  They stand only where a measurement showed a gain (`nox -s
- * instructions`) or smaller files, and change nothing but code generation.
+ * instructions`), and change nothing but code generation.
  *
  * DLS_FLAT: inline all callees (fast path entry points only).
- * DLS_COLD: rarely called.  Never inlined and made small; a branch that leads to a call
- *   of it is taken for unlikely.
+ * DLS_COLD: rarely called.  Never inlined; a branch that leads to a call of it is taken
+ *   for unlikely.
  * DLS_APART: never inlined.  Keeps a function that is called often, but not always,
  *   from costing its callers registers.
  * DLS_RARE(condition): the condition, which seldom holds.

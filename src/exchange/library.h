@@ -47,7 +47,6 @@ enum {
 /* The object is asked before its producer is (dls_refuse_object). */
 #define DLS_LIB_ASKED_FIRST (DLS_LIB_ABORTS | DLS_LIB_MASKED)
 
-/* Arrays: a pointer in a table costs the file more than the text that it points to. */
 typedef struct {
     uint32_t traits;
     char name[20];

@@ -40,8 +40,8 @@ numpy_dtype(const dls_tensor *t)
     X(shape, dls_dims_tuple(t->tensor.shape, t->tensor.ndim, 1),                       \
       "Extents, a tuple of ints.")                                                     \
     X(strides, dls_dims_tuple(t->tensor.strides, t->tensor.ndim, 1),                   \
-      "Strides in elements, a tuple of ints; row-major ones to the letter when the "   \
-      "data are C-contiguous.")                                                        \
+      "Strides in elements, a tuple of ints; exactly the row-major ones if the data "  \
+      "are C-contiguous.")                                                             \
     X(dtype, dls_dtype_object(t->state, t->tensor.dtype),                              \
       "The dlshim.dtype, which NumPy reads; equals its name and (code, bits, lanes).") \
     X(device, dls_device_new(t->state, t->tensor.device),                              \

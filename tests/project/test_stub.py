@@ -67,7 +67,7 @@ def real(name: str) -> Any:
 FUNCTIONS = {name: node for name, node in stub_functions() if not is_property(node)}
 #: Slots of types: CPython gives them one signature whatever the type.
 SLOTS = {"Tensor.__buffer__"}
-#: Texts for help() that nobody asks for would cost each wheel half a kilobyte.
+#: For this package and its tests alone.
 PRIVATE = {name for name in FUNCTIONS if name.startswith("_")}
 
 
@@ -137,9 +137,24 @@ def test_the_stub_has_the_options_of_the_table(name: str) -> None:
     ]
 
 
-def test_the_stub_and_help_say_the_same_of_each_option() -> None:
-    said = ast.get_docstring(FUNCTIONS["upgrade"])
-    assert said == inspect.getdoc(dlshim.upgrade)
+def described() -> Iterator[tuple[str, Function | ast.ClassDef]]:
+    """Every public class, function, method and property of the stub, by its dotted name."""
+    yield from ((node.name, node) for node in STUB.body if isinstance(node, ast.ClassDef))
+    yield from ((name, node) for name, node in stub_functions() if name not in SLOTS | PRIVATE)
+
+
+@pytest.mark.parametrize(("name", "node"), [*described()], ids=[name for name, _ in described()])
+def test_an_editor_shows_what_help_says(name: str, node: Function | ast.ClassDef) -> None:
+    """The stub has the docstrings of the extension, but for the ends of lines."""
+    said = inspect.cleandoc(real(name).__doc__ or "")
+    shown = ast.get_docstring(node) or ""
+    assert shown and shown.split() == said.split()
+    assert shown.count("\n\n") == said.count("\n\n")
+
+
+def test_help_tells_of_each_option() -> None:
+    said = inspect.getdoc(dlshim.upgrade)
+    assert said
     for option, *_ in OPTIONS:
         assert f"\n{option}: " in said
 
