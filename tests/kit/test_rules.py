@@ -13,7 +13,7 @@ from project import dlpack_headers
 from project.debian_packages import NotHere
 from project.tree import absent
 
-from dlshim_testing import catalogue, check_consumer, check_producer, rules
+from dlshim_testing import catalogue, check_consumer, check_producer, producer_checks, rules
 from dlshim_testing.catalogue import CRASH
 from dlshim_testing.partner import Consumer
 from doubles import capsules as caps
@@ -281,8 +281,10 @@ def test_a_layout_of_1_that_says_2_breaks_a_must() -> None:
     assert "says DLPack (2, 0)" in found.evidence
 
 
-def test_who_has_no_deleter_and_keeps_everything_is_found_by_its_memory() -> None:
-    """Without a deleter neither rule applied."""
+def test_who_has_no_deleter_and_keeps_everything_is_found_by_its_memory(monkeypatch: Any) -> None:
+    """Without a deleter neither rule applied.  This double never gives memory back, so that there
+    is nothing to wait for."""
+    monkeypatch.setattr(producer_checks, "KEPT_SECONDS", 0.1)
     only = r"^(deleter-frees|destructor-frees)\[(float32-)?bare"
     try:
         kept = check_producer(wrong_producers.wrong(wrong_producers.KeepsForEver), only=only)

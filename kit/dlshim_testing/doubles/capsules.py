@@ -12,6 +12,7 @@ side: it owns what it took and gives it back when it dies.
 from __future__ import annotations
 
 import ctypes as C
+import functools
 import itertools
 import math
 import os
@@ -498,6 +499,16 @@ def address_of(memory: Any) -> int:
     return C.addressof(C.c_char.from_buffer(memory))
 
 
+@functools.lru_cache(maxsize=32)
+def _counted(dtype: tuple[int, int, int], count: int) -> bytes:
+    return b"".join(encode(dtype, k) for k in range(count))
+
+
+def room(size: int) -> Any:
+    """A block of so many bytes, and some behind them."""
+    return (C.c_char * (max(1, size) + 64))()
+
+
 def filled(
     shape: Sequence[int],
     dtype: str | tuple[int, int, int],
@@ -509,12 +520,9 @@ def filled(
     last = start
     if 0 not in shape:
         last += sum((n - 1) * s for n, s in zip(shape, steps, strict=True) if s > 0)
-    size = itemsize_of(dtype)
-    count = last + 1
-    block = (C.c_char * (max(1, count * size) + 64))()
-    base = C.addressof(block)
-    raw = b"".join(encode(dtype, k) for k in range(count))
-    C.memmove(base, raw, len(raw))
+    raw = _counted(dtype_tuple(dtype), last + 1)
+    block = room(len(raw))
+    C.memmove(C.addressof(block), raw, len(raw))
     return block
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes as C
 import enum
+import math
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -112,11 +113,15 @@ class Array:
 
     def _copied(self, version: tuple[int, int] | None, flags: int = IS_COPIED) -> Any:
         """A compact copy in memory of its own, which dies with the capsule."""
-        block = caps.filled(self.shape, self.dtype)
         size = caps.itemsize_of(self.dtype)
-        base = caps.address_of(self.memory)
-        for k, offset in enumerate(caps.offsets(self.shape, self.strides)):
-            C.memmove(C.addressof(block) + k * size, base + (self.start + offset) * size, size)
+        count = math.prod(self.shape)
+        block = caps.room(count * size)
+        base = caps.address_of(self.memory) + self.start * size
+        if self.strides == caps.row_major(self.shape):
+            C.memmove(block, base, count * size)
+        else:
+            for k, offset in enumerate(caps.offsets(self.shape, self.strides)):
+                C.memmove(C.addressof(block) + k * size, base + offset * size, size)
         made = self._export(
             version,
             strides=caps.row_major(self.shape),
