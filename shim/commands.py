@@ -326,6 +326,7 @@ _STREAMS_EXAMPLES = """
 examples:
   python -m dlshim streams            all families of devices
   python -m dlshim streams CUDA       one of them
+  python -m dlshim streams --json     by device, producer and stream, for a program
 """
 
 
@@ -345,9 +346,14 @@ def streams(arguments: list[str]) -> int:
     parser.add_argument(
         "device", nargs="*", metavar="DEVICE", help=f"of: {', '.join(known.families())}"
     )
-    chosen = parser.parse_args(arguments).device or known.families()
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args(arguments)
+    chosen = options.device or known.families()
     if unknown := [name for name in chosen if name not in known.families()]:
         parser.error(f"no device {unknown[0]!r}; there are: {', '.join(known.families())}")
+    if options.json:
+        print(json.dumps({name: known.cells(name) for name in chosen}, indent=1))
+        return 0
     print(STREAMS)
     print("\n\n".join("\n".join(_lines(device)) for device in chosen))
     return 0
@@ -740,6 +746,7 @@ The exit status is 0 if the message is known, 1 if it is not.
 examples:
   python -m dlshim explain "Cannot export readonly array since signalling readonly ..."
   python my_program.py 2>&1 | python -m dlshim explain -
+  python -m dlshim explain --json "..."     every row that fits, the best first, for a program
 """
 
 UNKNOWN = """\
@@ -778,18 +785,24 @@ def explain(arguments: list[str]) -> int:
     """Explain a message; return the exit status."""
     parser = Parser("explain", EXPLAIN)
     parser.add_argument("text", nargs="+", metavar="TEXT")
-    given = parser.parse_args(arguments).text
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args(arguments)
+    given = options.text
     text = sys.stdin.read() if given == ["-"] else " ".join(given)
     if not text.strip():
         parser.error("the text is empty")
     rows = find(text)
+    if options.json:
+        told = [{"key": row.key, "cause": row.cause, "cures": row.cures} for row in rows]
+        print(json.dumps(told, indent=1))
+        return 0 if rows else 1
     if not rows:
         print(UNKNOWN, end="")
         return 1
-    told = _told(rows[0])
+    lines = _told(rows[0])
     for row in rows[1:MOST]:
-        told += ["", "It may also be this:", *_told(row)]
-    print(*told, "", "consumer: the function that failed; x: what it was given", sep="\n")
+        lines += ["", "It may also be this:", *_told(row)]
+    print(*lines, "", "consumer: the function that failed; x: what it was given", sep="\n")
     return 0
 
 

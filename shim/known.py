@@ -24,6 +24,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from importlib.util import find_spec
+from types import WrapperDescriptorType
 from typing import Any, NamedTuple
 
 from . import arrays
@@ -218,7 +219,8 @@ def visible(obj: Any, library: str | None, offers: tuple[str, ...]) -> dict[str,
 
 def _in_c(obj: Any) -> bool:
     """Whether its buffer is given by C code, not by a method written in Python."""
-    return not any("__buffer__" in vars(c) and c.__flags__ & 1 << 9 for c in type(obj).__mro__)
+    made = (vars(cls)["__buffer__"] for cls in type(obj).__mro__ if "__buffer__" in vars(cls))
+    return isinstance(next(made, None), (type(None), WrapperDescriptorType))
 
 
 def _in_elements(strides: Any, size: int) -> tuple[int, ...] | None:

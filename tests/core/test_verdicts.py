@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import array
 import itertools
+import mmap
 import pickle
 import sys
 import types
@@ -293,6 +294,13 @@ def test_a_buffer_written_in_python_is_not_asked():
             raise AssertionError("asked")
 
     assert dlshim.inspect(Slow()).shape is None
+
+
+@pytest.mark.parametrize("x", [array.array("f", [1, 2]), mmap.mmap(-1, 8), b"ab"], ids=repr)
+def test_a_buffer_written_in_c_is_looked_at(x):
+    """From 3.12 on it shows as a method of the type."""
+    report = dlshim.inspect(x)
+    assert report.shape == (memoryview(x).shape) and report.dtype is not None
 
 
 def test_a_report_with_verdicts_prints_and_pickles():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -176,6 +177,18 @@ def test_it_reads_standard_input_and_tells_three_at_most() -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("why ") == commands.MOST
+
+
+def test_json_has_every_row_that_fits() -> None:
+    text = "\n".join(example["text"] for example in EXAMPLES)
+    done = command("explain", "--json", text)
+    told = json.loads(done.stdout)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [each["key"] for each in told] == [row.key for row in commands.find(text)]
+    first = next(row for row in MESSAGES if row.key == told[0]["key"])
+    assert told[0] == {"key": first.key, "cause": first.cause, "cures": [*first.cures]}
+    unknown = command("explain", "--json", "something else")
+    assert (unknown.returncode, unknown.stdout) == (1, "[]\n")
 
 
 def test_no_array_library_is_imported() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
+from project.test_matrix import command
 from project.tree import ROOT, SRC
+
+from dlshim import known
 
 DOCS = ROOT / "docs" / "streams.rst"
 FILES = sorted(
@@ -39,3 +43,10 @@ def test_citations_are_found_at_all() -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_a_cited_rule_exists(path: Path) -> None:
     assert cited(path) <= set(stated())
+
+
+def test_the_command_tells_the_table_as_json() -> None:
+    done = command("streams", "--json", "CUDA", "other")
+    assert (done.returncode, done.stderr) == (0, "")
+    told = json.loads(done.stdout)
+    assert told == {name: known.cells(name) for name in ("CUDA", "other")}

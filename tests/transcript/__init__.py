@@ -9,5 +9,6 @@ differ, and shows how.  A change of behaviour that is wanted is recorded anew::
     python tests/transcript --show GROUP NAME    # scenarios whose name holds NAME, as they run now
 
 ``host`` enumerates the scenarios of host memory, ``off_host`` those of a fake driver.
+``witness`` records what ``python -m dlshim`` says as JSON, of the objects of ``stock``.
 ``words`` is the one table for what may be spelled otherwise without being another behaviour.
 """

@@ -11,28 +11,30 @@ if __package__ in (None, ""):
     __package__ = "transcript"
     import transcript  # noqa: F401
 
-from . import running, store
+from . import running, store, witness
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="transcript", description=__doc__)
-    parser.add_argument("groups", nargs="*", help="groups (default: all)")
+    parser.add_argument("groups", nargs="*", help="groups, or commands of dlshim (default: all)")
     parser.add_argument("--write", action="store_true", help="record what is done now")
     parser.add_argument("--show", metavar="NAME", help="show scenarios whose name holds NAME")
     given = parser.parse_args()
-    groups = given.groups or list(running.ALL)
+    groups = given.groups or [*running.ALL, *witness.COMMANDS]
     bad = 0
-    found, said = running.now(groups)
+    found, said = running.now([group for group in groups if group in running.ALL])
     print(said, end="", file=sys.stderr)
+    found |= {group: witness.COMMANDS[group]() for group in groups if group in witness.COMMANDS}
     for group, now in found.items():
+        kept = witness if group in witness.COMMANDS else store
         if given.show is not None:
             for name, body in now.items():
                 if given.show in name:
                     print(f"{group}: {name}", *(f"    {line}" for line in body), sep="\n")
         elif given.write:
-            store.write(group, now)
+            kept.write(group, now)
         else:
-            for line in store.differences(store.read(group), now):
+            for line in store.differences(kept.read(group), now):
                 bad = 1
                 print(f"{group}: {line}")
     return bad
