@@ -315,6 +315,8 @@ def numpys(text):
         (numpys("np.arange(6, dtype='f4').reshape(2, 3).T"), {"ranks": 1 << 1, "writable": 1}),
         (lambda _: P2(readonly=True), {"writable": 1}),
         (lambda _: dlshim.upgrade(P2(), readonly=True), {"writable": 1}),
+        (lambda _: dlshim.upgrade(P2(readonly=True), readonly="copy"), {"writable": 1}),
+        (lambda _: dlshim.upgrade(P2(readonly=True), readonly="share"), {"writable": 1}),
         (lambda _: dlshim.upgrade(P2(), readonly=True), {"writable": 1, "copy": ALWAYS}),
         (lambda _: bytes(8), {"dtypes": FLOAT, "writable": 1}),
         (lambda _: memoryview(bytes(16))[::2], {"dtypes": FLOAT, "writable": 1}),

@@ -6,6 +6,7 @@ import array
 import ctypes as C
 import gc
 import mmap
+import warnings
 import weakref
 
 import pytest
@@ -127,6 +128,38 @@ def test_T8_flags_of_owned_tensors():
     assert owned(dlshim.upgrade(P2(), copy=True)).flags == IS_COPIED
     assert owned(dlshim.from_dlpack(P2(readonly=True))).flags == READ_ONLY
     assert owned(dlshim.upgrade(jax_like()())).flags == READ_ONLY
+
+
+@pytest.mark.parametrize("wrap", [dlshim.upgrade, dlshim.from_dlpack])
+def test_T8_the_words_decide_for_owned_tensors_of_read_only_memory(wrap):
+    """The consumer is C code, which nobody can name: it is not warned of."""
+    x = P2(readonly=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert owned(wrap(x)).flags == READ_ONLY
+        shared = owned(wrap(x, readonly="share")).view
+        assert shared.flags == READ_ONLY and shared.element_zero == x.element_zero
+        private = owned(wrap(x, readonly="copy"))
+        assert private.flags == IS_COPIED and private.values() == x.values()
+        assert private.view.element_zero != x.element_zero
+        with pytest.raises(BufferError, match=r'C table.*readonly="share".*readonly="copy"'):
+            owned(wrap(x, readonly="error"))
+        assert owned(wrap(P2(), readonly="error")).flags == 0
+
+
+def test_T8_a_tensor_lends_read_only_memory_where_it_was_told_to():
+    x = P2(readonly=True)
+    assert borrow(dlshim.from_dlpack(x, readonly="share")).element_zero == x.element_zero
+    for word in ("copy", "error"):
+        tensor = dlshim.from_dlpack(x, readonly=word)
+        with pytest.raises(BufferError, match=r'readonly="share".*readonly="copy"'):
+            borrow(tensor)
+    private = dlshim.upgrade(dlshim.from_dlpack(x, readonly="copy"))
+    assert borrow(private).values() == x.values() and borrow(private).element_zero != x.element_zero
+    known = jax_like()()
+    assert borrow(dlshim.from_dlpack(known)).element_zero == known.element_zero
+    with pytest.raises(BufferError, match="read-only"):
+        borrow(dlshim.from_dlpack(known, readonly="error"))
 
 
 def test_an_owned_tensor_outlives_everything_else():
