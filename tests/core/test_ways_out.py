@@ -600,9 +600,7 @@ def test_to_capsule_takes_the_options_of_upgrade():
     with caps.take(dlshim.to_capsule(x, max_version=(1, 0), order="C", readonly=True)) as imported:
         assert imported.view.strides == (3, 1)
         assert imported.view.flags == caps.READ_ONLY | caps.IS_COPIED
-    with caps.take(
-        dlshim.to_capsule(x, readonly="share", reinterpret="float32")
-    ) as imported:
+    with caps.take(dlshim.to_capsule(x, readonly="share", reinterpret="float32")) as imported:
         assert imported.view.dtype == (2, 32, 1)
     with pytest.raises(TypeError):
         dlshim.to_capsule(x, nonsense=1)

@@ -26,6 +26,10 @@ KINDS = "tests/core/test_cures.py::test_the_cures_of_numpys_other_kinds_work"
 BYTES = "tests/core/test_ways_out.py::test_the_cure_for_who_wants_bare_bytes_works"
 HEADER = "tests/core/test_c_interface.py::test_the_cure_that_is_named_works"
 OBJECTS = "tests/objects/test_cures_applied.py::test_the_cures_of_refusals_work"
+HEED = (
+    "tests/core/test_readonly_and_copies.py::"
+    "test_T8_the_words_decide_for_a_consumer_that_does_not_heed_the_flag"
+)
 DEVICE = "tests/device/test_cures.py::"
 #: By a piece of the text: the test that types its cure in and compares what it gives; or `explain`
 #: and the rows whose examples do so (tests/interop/messages.toml); or why nothing can be typed.
@@ -59,6 +63,7 @@ CURED: dict[str, str] = {
     "text=text is not known: pass text": WORDS,
     "text of any length": KINDS,
     "it is read-only, and the consumer": "explain: readonly",
+    "does not heed that: what is written there": HEED,
     "it requires grad, and consumers": "explain: grad",
     "its conjugate bit is set": "explain: lazy-bit",
     "its negative bit is set": "explain: lazy-bit",
