@@ -50,6 +50,8 @@ dls_acquired_make_dims(dls_acquired *acquired, int32_t ndim)
     return 0;
 }
 
+#ifndef NDEBUG
+
 bool
 dls_acquired_is_empty(const dls_acquired *acquired)
 {
@@ -83,3 +85,5 @@ dls_acquired_check(const dls_acquired *acquired)
            && (acquired->dims != NULL ? described && !dls_hold_is_empty(hold)
                                       : hold->kind == DLS_HOLD_SHARED);
 }
+
+#endif

@@ -565,6 +565,8 @@ dls_plan_new_of_tensors(dls_state *state)
     return plan;
 }
 
+#ifndef NDEBUG
+
 /* 1. It is counted, and offers something; a Tensor's plan offers nothing else.
  * 2. What is kept of a protocol is there only if the protocol is offered.
  * 3. A learned form is of a protocol that is offered; the fast path uses no other form
@@ -588,3 +590,5 @@ dls_plan_check(const dls_plan *plan)
     }
     return good;
 }
+
+#endif
