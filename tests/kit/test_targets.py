@@ -372,7 +372,7 @@ os.kill(os.getpid(), 9)
 """
 #: The start of Python and of the kit does not count: a busy machine must do no more in this time
 #: than import mine.py, or one check that takes a thousandth of it.
-LIMIT = "15"
+LIMIT = "10"
 ALWAYS = ("dlshim_testing", "--producer=mine:AlwaysHangs", f"--timeout={LIMIT}")
 ALWAYS += ("--only=^(dtype|shape)",)
 #: A test of this file -> the command whose end it looks at.
