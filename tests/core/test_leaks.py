@@ -11,6 +11,7 @@ from contextlib import suppress
 import pytest
 
 import dlshim
+import sampling
 from doubles import capsules as caps
 from doubles import consumers, gil, scenarios
 from doubles.asking import live, versioned
@@ -115,8 +116,9 @@ def in_use():
 
 def grows(action, repeats):
     """Run it often: (exports, blocks, bytes) that are left over."""
-    for _ in range(2_000):  # CPython 3.10 makes a cache for code in its 1 024th run
+    for _ in range(sampling.fewer(2_000, 1_100)):  # CPython 3.10 makes a cache in the 1 024th run
         action()
+    repeats = sampling.fewer(repeats, max(60, repeats // 3))
     before = in_use()
     for _ in range(repeats):
         action()
