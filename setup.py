@@ -66,9 +66,8 @@ class BuildExt(build_ext):
             linker = [word for word in self.compiler.linker_so if not word.startswith("-Wl,-rpath")]
             self.compiler.linker_so = linker
             if not GIVEN and links_across_files(linker):
-                # Addresses are bound when the module is loaded: a call needs no stub (-fno-plt).
-                self.extensions[0].extra_compile_args += ["-flto", "-fno-plt"]
-                self.extensions[0].extra_link_args += [*COMPILE, "-flto", "-fno-plt"]
+                self.extensions[0].extra_compile_args += ["-flto"]
+                self.extensions[0].extra_link_args += [*COMPILE, "-flto"]
         super().build_extensions()
 
 

@@ -38,10 +38,8 @@ def test_a_fault_has_a_library_a_range_and_a_source(row: list[str]) -> None:
     assert below == "-" or known.version_tuple(since) < known.version_tuple(below)
     assert what and cure and len(SOURCES) == len(known.FAULTS)
     cases = {row["id"] for row in read_toml(ROOT / "tests" / "replays" / "replays.toml")["case"]}
-    if source.startswith("replay "):
-        assert source.removeprefix("replay ") in cases
-    else:
-        assert re.fullmatch(r"[\w.-]+/[\w.-]+#\d+", source) or source == "libraries.def"
+    issue = re.fullmatch(r"[\w.-]+/[\w.-]+#\d+", source)
+    assert issue or source == "libraries.def" or source.removeprefix("case ") in cases
 
 
 @pytest.mark.parametrize(
