@@ -34,7 +34,7 @@ QUIET = 5
 #: A Python function that raises says nothing where the frame of its traceback cannot be made, and
 #: ctypes, which is the C table of P3TableOnly, answers anything for a callback that failed.
 LOST = re.compile(
-    r"SystemError: (<function |_PyEval_EvalFrameDefault )"
+    r"SystemError: <function |_PyEval_EvalFrameDefault returned NULL without setting"
     r"|argument \d: MemoryError"
     r"|the C table failed without saying why"
     r"|BufferError: 'dlshim_testing\.doubles\.producers\.P3TableOnly' object: "
