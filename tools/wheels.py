@@ -92,8 +92,10 @@ UNKNOWN = {"linux": r"-flto", "windows": r"-flto|-fPIC|-Wl,-z,.*|-D_FORTIFY_SOUR
 UNKNOWN["macos"] = r"-flto|-Wl,-z,.*"
 #: The floor's headers are Linux's, which ask for plain POSIX; macOS then hides its own names.
 COMPILE_FOR = {"linux": [], "windows": [], "macos": ["-D_DARWIN_C_SOURCE"]}
-#: Whoever imports the module has Python's functions already.
-LINK_FOR = {"linux": [], "windows": [], "macos": ["-Wl,-undefined,dynamic_lookup"]}
+#: Whoever imports the module has Python's functions already.  zig compiles a part of the C library
+#: with debug information, which names the folder of the build: two builds would differ.
+LINK_FOR = {"linux": ["-Wl,--strip-debug"], "windows": []}
+LINK_FOR["macos"] = ["-Wl,-undefined,dynamic_lookup"]
 
 
 def compile_with_zig(target: str, words: list[str]) -> None:
