@@ -262,9 +262,9 @@ dls_resolve_readonly_word(const dls_exchange *x)
                                        : DLS_READONLY_UNSAID;
 }
 
-/* The consumer that cannot be told, and so must not get the memory as it is. */
+/* This consumer does not get the memory as it is. */
 static int
-refuse_untold(const dls_exchange *x, const char *why)
+refuse_readonly(const dls_exchange *x, const char *why)
 {
     return dls_refuse(
         x->state, DLS_EBUFFER, x->source,
@@ -283,9 +283,9 @@ resolve_untold(const dls_exchange *x, dls_readonly word)
     if (word == DLS_READONLY_UNSAID && !kernel && dls_library_never_writes()) {
         return 0;
     }
-    return refuse_untold(x, kernel
-                                ? "borrows it through the C table, which cannot say so"
-                                : "asked for a legacy capsule, which cannot say so");
+    return refuse_readonly(
+        x, kernel ? "borrows it through the C table, which cannot say so"
+                  : "asked for a legacy capsule, which cannot say so");
 }
 
 /* A consumer that is told gets the memory, and where it is known not to heed that, the
@@ -293,18 +293,19 @@ resolve_untold(const dls_exchange *x, dls_readonly word)
 static int
 resolve_told(const dls_exchange *x, dls_readonly word)
 {
-    bool asks_so = x->request.device_question && !x->request.kernel_asks;
-    const char *module = asks_so ? dls_library_heeds_not() : NULL;
-    if (word == DLS_READONLY_ERROR) {
-        return x->request.kernel_asks
-                   ? refuse_untold(
+    bool strict = word == DLS_READONLY_ERROR;
+    if (x->request.kernel_asks) {
+        return strict
+                   ? refuse_readonly(
                          x, "takes it through the C table, where few look at the flag")
-               : module != NULL
-                   ? refuse_untold(x, "is known to write to read-only memory")
                    : 0;
     }
+    const char *module = x->request.device_question ? dls_library_heeds_not() : NULL;
     if (module == NULL) {
         return 0;
+    }
+    if (strict) {
+        return refuse_readonly(x, "is known to write to read-only memory");
     }
     return dls_warn(x->state->readonly_warning, x->source,
                     "it is read-only, and %s does not heed that: what is written there "
