@@ -171,7 +171,8 @@ def build_once(target: Target) -> bytes:
         run([*line, str(sources(folder))], env=os.environ | variables)
         (made,) = folder.glob("*.whl")
         tags = [sys.executable, "-m", "wheel", "tags", "--remove", "--platform-tag"]
-        run([*tags, target.platform, str(made)], stdout=subprocess.DEVNULL)
+        dated = os.environ | {"SOURCE_DATE_EPOCH": EPOCH}  # it writes RECORD anew
+        run([*tags, target.platform, str(made)], stdout=subprocess.DEVNULL, env=dated)
         (wheel,) = folder.glob("*.whl")
         if target.system == "windows":
             windows.rename_module(wheel)
