@@ -12,8 +12,8 @@
 #include "exchange/acquired.h"
 #include "exchange/plan.h"
 
-/* What readonly= says: of the memory itself, or of read-only memory and consumers that
- * are not told of it or do not heed it (T8). */
+/* Values of readonly=.  The three words decide for consumers that are not told of
+ * read-only memory or do not heed it; the two bools speak of the memory itself (T8). */
 typedef enum {
     DLS_READONLY_UNSAID,
     DLS_READONLY_ERROR, /* refuse them */
