@@ -24,10 +24,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import EllipsisType
 
-    from .arrays import dtype
     from .decorator import ProducerMixin, producer
+    from .dtypes import dtype
     from .enums import DLDataTypeCode, DLDeviceType
-    from .known import Live, Outcome, Report, Verdict, inspect, live, stats, track
+    from .report import Outcome, Report, Verdict
+    from .tracking import Live, live, stats, track
+    from .verdicts import inspect
 
 __version__ = "0.1.0"
 
@@ -69,18 +71,18 @@ def get_include() -> str:
 _LAZY = {
     "DLDataTypeCode": "enums",
     "DLDeviceType": "enums",
-    "Live": "known",
-    "Outcome": "known",
+    "Live": "tracking",
+    "Outcome": "report",
     "ProducerMixin": "decorator",
-    "Report": "known",
-    "Verdict": "known",
+    "Report": "report",
+    "Verdict": "report",
     "_rebuild": "arrays",
-    "dtype": "arrays",
-    "inspect": "known",
-    "live": "known",
+    "dtype": "dtypes",
+    "inspect": "verdicts",
+    "live": "tracking",
     "producer": "decorator",
-    "stats": "known",
-    "track": "known",
+    "stats": "tracking",
+    "track": "tracking",
 }
 
 

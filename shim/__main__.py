@@ -2,7 +2,7 @@
 
 import sys
 
-from .commands import run
+from .cli.main import run
 
 if __name__ == "__main__":
     sys.exit(run(sys.argv[1:]))

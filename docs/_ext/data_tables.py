@@ -1,7 +1,7 @@
 """Tables of the manual that are printed from the data that the code walks.
 
 ``.. dlshim-libraries::``   the rows of src/exchange/libraries.def
-``.. dlshim-cures::``       the ways to an array that messages name, by CURES in shim/arrays.py
+``.. dlshim-cures::``       the ways to an array that messages name, by CURES in shim/cures.py
 ``.. dlshim-consumers::``   the rows of src/request/consumers.def
 ``.. dlshim-limits::``      the limits that the matrix command knows
 ``.. dlshim-interop::``     the interop sessions in one table, by interop.csv
@@ -41,9 +41,9 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from dlshim import _core
-from dlshim import known as table
-from dlshim.commands import MESSAGES, Message
+from dlshim import _core, consumers, stream_table
+from dlshim.cli.messages import MESSAGES, Message
+from dlshim.matrix import pairs
 
 Row = tuple[str, ...]
 
@@ -126,7 +126,7 @@ class Libraries(Table):
 
 
 class Cures(Table):
-    """The ways to an array that messages name: the rows of CURES in shim/arrays.py."""
+    """The ways to an array that messages name: the rows of CURES in shim/cures.py."""
 
     header = ("the object", "what to give instead")
     widths = (60, 40)
@@ -139,7 +139,7 @@ class Cures(Table):
     }
 
     def rows(self) -> Iterable[Row]:
-        from dlshim.arrays import CURES
+        from dlshim.cures import CURES
 
         for kind, what, text in CURES:
             if text is not None:
@@ -178,12 +178,11 @@ class Limits(Table):
     widths = (65, 35)
 
     def rows(self) -> Iterable[Row]:
-        from dlshim import exchanges, known
 
-        for limit, _ in exchanges.LIMITS:
+        for limit, _ in pairs.LIMITS:
             yield limit.why, f"``{limit.cure}``" if limit.cure else "—"
-        for name, told in known.LIMITS.items():
-            who = dict.fromkeys(row.name for row in known.CONSUMERS if name in row.limits)
+        for name, told in consumers.LIMITS.items():
+            who = dict.fromkeys(row.name for row in consumers.CONSUMERS if name in row.limits)
             cure = f"``{told.cure}``" if told.cure else "—"
             yield f"{', '.join(who)}: {told.reason}", cure
 
@@ -215,7 +214,7 @@ class Streams(Table):
         return " → ".join("—" if part == "``-``" else part for part in parts)
 
     def rows(self) -> Iterable[Row]:
-        cells = table.cells(self.arguments[0])
+        cells = stream_table.cells(self.arguments[0])
         values = next(iter(cells.values()))
         rows = together(
             (producer, *map(self.cell, row.values())) for producer, row in cells.items()
@@ -276,7 +275,7 @@ class Producers(Table):
     }  # fmt: skip
 
     def rows(self) -> Iterable[Row]:
-        for kind in table.cells("CUDA"):
+        for kind in stream_table.cells("CUDA"):
             trait, meaning = self.meanings[kind]
             names = [row.name for row in libraries(self.source) if has_trait(row, trait)]
             yield kind, meaning, ", ".join(dict.fromkeys(names)) or "—"
@@ -685,7 +684,7 @@ class Times(Table):
 
 
 class Messages(SphinxDirective):
-    """Rows of shim/commands.py with the examples of tests/interop/messages.toml."""
+    """Rows of shim/cli/messages.py with the examples of tests/interop/messages.toml."""
 
     required_arguments = 2
     longest = 150

@@ -4,8 +4,8 @@
 ``.. dlshim-library-pages::``   a section for each library
 
 The data: the files ``docs/results/interop-*.md``, which the interop sessions wrote (versions,
-dates, exchanges that work, refusals with their reason), the consumers of ``dlshim.exchanges`` and
-the faults of ``dlshim.known``.
+dates, exchanges that work, refusals with their reason), the consumers of
+``dlshim.matrix.consumers`` and the faults of ``dlshim.sources``.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import nested_parse_with_titles
 
-from dlshim import known
-from dlshim.exchanges import CONSUMERS
+from dlshim import sources
+from dlshim.matrix.consumers import CONSUMERS
 
 Version = tuple[int, ...]
 
@@ -148,7 +148,7 @@ class Facts:
     @cached_property
     def faults(self) -> list[list[str]]:
         """Library, first release, first one without, harm, what, what dlshim does."""
-        return [[*" ".join(row[:-2]).split(), *row[-2:]] for row in known.FAULTS]
+        return [[*" ".join(row[:-2]).split(), *row[-2:]] for row in sources.FAULTS]
 
     def modules(self, kind: str) -> set[str]:
         """The packages of a kind of rows of libraries.def that are about asking modules."""

@@ -1,4 +1,4 @@
-/* Finds the cure for an object that cannot be exported, by shim/arrays.py.  Called by
+/* Finds the cure for an object that cannot be exported, by shim/cures.py.  Called by
  * plan.c, acquire/ and older_protocols/ when they refuse.  Tests:
  * tests/core/test_cures.py. */
 #include "exchange/cures.h"
@@ -23,7 +23,7 @@ forget_error(void)
 static const char *
 find_cure(dls_state *state, PyObject *obj, bool wrapper)
 {
-    PyObject *text = dls_in_python_with(state, "_cure", "(ONi)", obj,
+    PyObject *text = dls_in_python_with(state, DLS_IN_CURES, "cure", "(ONi)", obj,
                                         dls_type_name(obj), wrapper);
     const char *cure = text != NULL && text != Py_None
                            ? PyUnicode_AsUTF8AndSize(text, NULL)
@@ -57,7 +57,8 @@ dls_cure_array(PyObject *obj)
 static bool
 exports_itself(dls_state *state, PyObject *obj)
 {
-    PyObject *answer = dls_in_python_with(state, "_exports_itself", "(O)", obj);
+    PyObject *answer = dls_in_python_with(state, DLS_IN_CURES, "exports_itself", "(O)",
+                                          obj);
     Py_XDECREF(answer);
     forget_error();
     return answer == Py_True;

@@ -1,5 +1,5 @@
 /* What to do with an object that cannot be exported: texts for messages, found by what
- * the object and its type have (CURES in shim/arrays.py).  Called where an error is
+ * the object and its type have (CURES in shim/cures.py).  Called where an error is
  * raised.  GIL held; attributes of the object are read, and what they raise is
  * cleared. */
 #pragma once

@@ -503,8 +503,8 @@ int
 dls_authored_find(dls_state *state, PyObject *obj, unsigned level,
                   unsigned device_level, bool device, dls_authored *authored)
 {
-    PyObject *found = dls_in_python_with(state, "authored", "(OIIi)", obj, level,
-                                         device_level, (int)device);
+    PyObject *found = dls_in_python_with(state, DLS_IN_DECORATOR, "authored", "(OIIi)",
+                                         obj, level, device_level, (int)device);
     authored->owner = found;
     if (found != NULL
         && PyArg_ParseTuple(found, "OppOOn", &authored->inner,

@@ -75,7 +75,7 @@ void
 dls_track_switch(dls_state *state, bool on)
 {
     int modules;
-    if (state->tracks != on) { /* shim/known.py holds a lock */
+    if (state->tracks != on) { /* shim/tracking.py holds a lock */
         state->tracks = on;
         atomic_fetch_add(&dls_track_modules, on ? 1 : -1);
     }
@@ -96,7 +96,7 @@ tell_python(dls_state *state, PyObject *tensor, const char *kind,
     dls_error err;
     bool known = dls_tensor_scan(what, &scan, &err) >= 0;
     PyObject *told = dls_in_python_with(
-        state, "made", "(OsKLii)", tensor, kind, number,
+        state, DLS_IN_TRACKING, "made", "(OsKLii)", tensor, kind, number,
         known ? (long long)(scan.count * scan.itemsize) : 0LL,
         (int)what->device.device_type, (int)what->device.device_id);
     if (told == NULL

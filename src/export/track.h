@@ -1,4 +1,4 @@
-/* dlshim.track(): what is made is told to shim/known.py.  While it is on, the fast
+/* dlshim.track(): what is made is told to shim/tracking.py.  While it is on, the fast
  * path is closed and nothing is handed on, so all exports are structs of ours and are
  * made in one place; off, it costs that place one branch.  Each import of the module is
  * switched by itself and told of its own exports alone.  Called by export.c,

@@ -1,5 +1,5 @@
-/* The two functions that shim/arrays.py builds on: copies, pickles and arrays of a
- * Tensor are made in Python.  Tests: tests/core/test_by_value.py,
+/* The two functions that shim/arrays.py and shim/dtypes.py build on: copies, pickles
+ * and arrays of a Tensor are made in Python.  Tests: tests/core/test_by_value.py,
  * tests/core/test_numpy_habits.py. */
 #include "module/by_value.h"
 

@@ -1,6 +1,6 @@
-/* What shim/arrays.py needs of C: facts of a dtype, and Tensors of the same memory
- * under another description.  Called by module/module and module/tensor_type.  The GIL
- * is held. */
+/* What shim/arrays.py and shim/dtypes.py need of C: facts of a dtype, and Tensors of
+ * the same memory under another description.  Called by module/module and
+ * module/tensor_type.  The GIL is held. */
 #pragma once
 
 #include "python/py.h"

@@ -233,7 +233,7 @@ takes(const dlshim_request *request, const dl_tensor *tensor, uint64_t flags)
            && (request->writable == 0 || (flags & DL_FLAG_READ_ONLY) == 0);
 }
 
-/* Refuse what came, by shim/arrays.py: an error that the user of the extension
+/* Refuse what came, by shim/cures.py: an error that the user of the extension
  * understands.  tensor NULL: a pending exception says what is wrong. */
 static int
 refuse(dls_state *state, PyObject *obj, const dlshim_request *request,
@@ -243,10 +243,11 @@ refuse(dls_state *state, PyObject *obj, const dlshim_request *request,
     PyObject *error = tensor == NULL ? dls_error_take() : Py_NewRef(Py_None);
     tensor = tensor != NULL ? tensor : &none;
     PyObject *done = dls_in_python_with(
-        state, "_refuse", "(OyNN(ii)y#y#K(ii)ii)", obj, request->name, error,
-        dls_dims_tuple(tensor->shape, tensor->ndim, 1), (int)tensor->device.device_type,
-        (int)tensor->device.device_id, &tensor->dtype, (Py_ssize_t)sizeof tensor->dtype,
-        request->dtypes, (Py_ssize_t)(request->dtype_count * sizeof *request->dtypes),
+        state, DLS_IN_CURES, "refuse", "(OyNN(ii)y#y#K(ii)ii)", obj, request->name,
+        error, dls_dims_tuple(tensor->shape, tensor->ndim, 1),
+        (int)tensor->device.device_type, (int)tensor->device.device_id, &tensor->dtype,
+        (Py_ssize_t)sizeof tensor->dtype, request->dtypes,
+        (Py_ssize_t)(request->dtype_count * sizeof *request->dtypes),
         (unsigned long long)request->ranks, (int)request->device_type,
         (int)request->device_id, (int)request->alignment, request->writable != 0);
     assert(done == NULL); /* it always raises */

@@ -206,7 +206,8 @@ dls_producer_array(PyObject *self, PyObject *const *args, Py_ssize_t n,
     PyObject *tensor = readable ? make_tensor(data) : Py_NewRef(self);
     PyObject *array = NULL;
     if (tensor != NULL) {
-        array = dls_in_python(data->state, "array", tensor, args, n, kwnames);
+        array = dls_in_python(data->state, DLS_IN_ARRAYS, "array", tensor, args, n,
+                              kwnames);
         Py_DECREF(tensor);
     }
     return array;
@@ -219,9 +220,9 @@ producer_repr(PyObject *self)
     const dls_producer *data = dls_producer_data(self);
     PyObject *given[] = {dls_type_name(data->source), NULL};
     given[1] = given[0] != NULL ? dls_options_dict(data->options) : NULL;
-    PyObject *repr = given[1] != NULL
-                         ? dls_in_python(data->state, "shown", self, given, 2, NULL)
-                         : NULL;
+    PyObject *repr = given[1] != NULL ? dls_in_python(data->state, DLS_IN_ARRAYS,
+                                                      "shown", self, given, 2, NULL)
+                                      : NULL;
     Py_XDECREF(given[0]);
     Py_XDECREF(given[1]);
     return repr;

@@ -116,12 +116,12 @@ tensor_dlpack_device(PyObject *self, PyObject *DLS_UNUSED(ignored))
 }
 
 /* Methods that are written in Python. */
-#define IN_PYTHON(name)                                                          \
-    static PyObject *tensor_##name(PyObject *self, PyObject *const *args,        \
-                                   Py_ssize_t n, PyObject *kwnames)              \
-    {                                                                            \
-        return dls_in_python(dls_tensor_data(self)->state, #name, self, args, n, \
-                             kwnames);                                           \
+#define IN_PYTHON(name)                                                                \
+    static PyObject *tensor_##name(PyObject *self, PyObject *const *args,              \
+                                   Py_ssize_t n, PyObject *kwnames)                    \
+    {                                                                                  \
+        return dls_in_python(dls_tensor_data(self)->state, DLS_IN_ARRAYS, #name, self, \
+                             args, n, kwnames);                                        \
     }
 IN_PYTHON(array)
 IN_PYTHON(tobytes)

@@ -1,5 +1,5 @@
 /* Reads __sycl_usm_array_interface__ (version 1).  The device and the queue are what
- * ['syclobj'] tells by shim/arrays.py, with the help of its library if that is
+ * ['syclobj'] tells by shim/oneapi.py, with the help of its library if that is
  * imported. Called through the table in older_protocols.c, with the GIL; runs code of
  * the object and of its library. Tests: tests/core/test_sycl_interface.py. */
 #include "older_protocols/sycl_interface.h"
@@ -43,7 +43,7 @@ read_data(dls_reading *reading)
 
 /* --- syclobj -------------------------------------------------------------- */
 
-/* What `_read_syclobj` of shim/arrays.py gives: a tuple of the syclobj in a form that
+/* What `read_syclobj` of shim/oneapi.py gives: a tuple of the syclobj in a form that
  * may be given to others again and again, the number of its device, and whether it is a
  * queue. */
 enum { OPENED_NAMED, OPENED_NUMBER, OPENED_IS_QUEUE, OPENED };
@@ -68,7 +68,8 @@ open_capsule(const dls_reading *reading, PyObject *capsule)
         }
         if (PyCapsule_IsValid(capsule, kinds[i].name)) {
             void *content = PyCapsule_GetPointer(capsule, kinds[i].name);
-            return dls_in_python_with(reading->state, "_read_syclobj", "(Nis)",
+            return dls_in_python_with(reading->state, DLS_IN_ONEAPI, "read_syclobj",
+                                      "(Nis)",
                                       PyCapsule_New(content, kinds[i].name, NULL),
                                       !reading->request->has_assumed, kinds[i].class);
         }
@@ -85,8 +86,8 @@ open_form(const dls_reading *reading, const dls_dict_value *entry)
 {
     PyObject *capsule = entry->value, *opened = NULL, *result = NULL;
     if (!PyCapsule_CheckExact(capsule)) {
-        opened = dls_in_python_with(reading->state, "_read_syclobj", "(Oi)", capsule,
-                                    !reading->request->has_assumed);
+        opened = dls_in_python_with(reading->state, DLS_IN_ONEAPI, "read_syclobj",
+                                    "(Oi)", capsule, !reading->request->has_assumed);
         Py_ssize_t n = opened != NULL ? PyTuple_Size(opened) : OPENED;
         if (n == OPENED) {
             return opened;

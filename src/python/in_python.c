@@ -1,5 +1,5 @@
-/* Finds and calls the functions of shim/arrays.py.  dls_dtype_object is the only one
- * that users call often.  Tests: tests/core/test_numpy_habits.py,
+/* Finds and calls the functions of shim/.  dls_dtype_object is the only one that users
+ * call often.  Tests: tests/core/test_numpy_habits.py,
  * tests/core/test_by_value.py. */
 #include "python/in_python.h"
 
@@ -10,23 +10,29 @@
 /* More than any of the functions takes. */
 #define ARGUMENTS 8
 
-/* A new reference to what the Python module has under that name. */
+static const char *const modules[] = {
+#define NAME(_, name) "dlshim." name,
+    DLS_FOR_EACH_PYTHON_MODULE(NAME)
+#undef NAME
+};
+
+/* A new reference to what the module has under that name. */
 static PyObject *
-find(dls_state *state, const char *name)
+find(dls_state *state, dls_python_module module, const char *name)
 {
-    PyObject *arrays = dls_state_borrow(&state->arrays);
-    if (arrays == NULL) {
-        PyObject *module = PyImport_ImportModule("dlshim.arrays");
-        arrays = dls_state_keep(&state->arrays, module);
+    PyObject *object = dls_state_borrow(&state->in_python[module]);
+    if (object == NULL) {
+        PyObject *made = PyImport_ImportModule(modules[module]);
+        object = dls_state_keep(&state->in_python[module], made);
     }
-    PyObject *function = arrays != NULL ? PyObject_GetAttrString(arrays, name) : NULL;
-    dls_let_go(arrays);
-    return function;
+    PyObject *found = object != NULL ? PyObject_GetAttrString(object, name) : NULL;
+    dls_let_go(object);
+    return found;
 }
 
 PyObject *
-dls_in_python(dls_state *state, const char *name, PyObject *self, PyObject *const *args,
-              Py_ssize_t n, PyObject *kwnames)
+dls_in_python(dls_state *state, dls_python_module module, const char *name,
+              PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     PyObject *all[ARGUMENTS] = {self};
     Py_ssize_t count = n + (kwnames != NULL ? PyTuple_Size(kwnames) : 0);
@@ -36,7 +42,7 @@ dls_in_python(dls_state *state, const char *name, PyObject *self, PyObject *cons
     for (Py_ssize_t i = 0; i < count; i++) {
         all[1 + i] = args[i];
     }
-    PyObject *function = find(state, name);
+    PyObject *function = find(state, module, name);
     PyObject *result = NULL;
     if (function != NULL) {
         result = dls_compat.PyObject_Vectorcall(function, all, (size_t)n + 1, kwnames);
@@ -46,13 +52,14 @@ dls_in_python(dls_state *state, const char *name, PyObject *self, PyObject *cons
 }
 
 PyObject *
-dls_in_python_with(dls_state *state, const char *name, const char *format, ...)
+dls_in_python_with(dls_state *state, dls_python_module module, const char *name,
+                   const char *format, ...)
 {
     va_list values;
     va_start(values, format);
     PyObject *args = Py_VaBuildValue(format, values);
     va_end(values);
-    PyObject *function = args != NULL ? find(state, name) : NULL;
+    PyObject *function = args != NULL ? find(state, module, name) : NULL;
     PyObject *result = function != NULL ? PyObject_Call(function, args, NULL) : NULL;
     Py_XDECREF(function);
     Py_XDECREF(args);
@@ -66,7 +73,7 @@ dls_dtype_object(dls_state *state, dl_dtype dtype)
                        | (long long)dtype.lanes << 16;
     PyObject *dtypes = dls_state_borrow(&state->dtypes);
     if (dtypes == NULL) {
-        dtypes = dls_state_keep(&state->dtypes, find(state, "dtypes"));
+        dtypes = dls_state_keep(&state->dtypes, find(state, DLS_IN_DTYPES, "dtypes"));
     }
     PyObject *key = dtypes != NULL ? PyLong_FromLongLong(number) : NULL;
     PyObject *found = key != NULL ? PyObject_GetItem(dtypes, key) : NULL;

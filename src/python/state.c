@@ -150,7 +150,9 @@ dls_state_visit(dls_state *state, visitproc visit, void *arg)
     IDENTITY(VISIT)
 #undef VISIT
     Py_VISIT(state->forget);
-    Py_VISIT(state->arrays);
+    for (int i = 0; i < DLS_PYTHON_MODULES; i++) {
+        Py_VISIT(state->in_python[i]);
+    }
     Py_VISIT(state->dtypes);
     return dls_memo_visit(&state->memo, visit, arg);
 }
@@ -163,7 +165,9 @@ dls_state_empty(dls_state *state)
         dls_state_known = NULL;
     }
     dls_state_let_go(&state->forget);
-    dls_state_let_go(&state->arrays);
+    for (int i = 0; i < DLS_PYTHON_MODULES; i++) {
+        dls_state_let_go(&state->in_python[i]);
+    }
     dls_state_let_go(&state->dtypes);
     dls_memo_clear(&state->memo);
 }

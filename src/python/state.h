@@ -16,6 +16,22 @@
 #include "python/memo.h"
 #include "python/py.h"
 
+/* The modules of dlshim whose functions the C code calls.  X(DLS_IN_..., name) */
+#define DLS_FOR_EACH_PYTHON_MODULE(X) \
+    X(ARRAYS, "arrays")               \
+    X(CURES, "cures")                 \
+    X(DECORATOR, "decorator")         \
+    X(DTYPES, "dtypes")               \
+    X(ONEAPI, "oneapi")               \
+    X(TRACKING, "tracking")
+
+typedef enum {
+#define MODULE(name, _) DLS_IN_##name,
+    DLS_FOR_EACH_PYTHON_MODULE(MODULE)
+#undef MODULE
+        DLS_PYTHON_MODULES,
+} dls_python_module;
+
 /* Interned names that the C code looks up or compares.  X(member, text) */
 #define DLS_NAME_LIST(X)                                        \
     X(dlpack, "__dlpack__")                                     \
@@ -148,9 +164,9 @@ typedef struct dls_state {
     struct dls_plan_cache *plans;
     struct dls_plan *tensor_plan; /* of Tensors and raw capsules; a count */
     /* The next three are read by dls_state_borrow and written by dls_state_keep. */
-    PyObject *forget;       /* weakref callback of the plan cache */
-    PyObject *arrays;       /* the module dlshim.arrays (python/in_python) ... */
-    PyObject *dtypes;       /* ... and the dict in it of dtypes */
+    PyObject *forget;                        /* weakref callback of the plan cache */
+    PyObject *in_python[DLS_PYTHON_MODULES]; /* the modules (python/in_python) ... */
+    PyObject *dtypes;       /* ... and the dict of dtypes in one of them */
     struct dls_state *next; /* in the list of states whose module has gone */
     int64_t interpreter;    /* whose objects these are; -1: it has ended */
 } dls_state;

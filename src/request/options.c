@@ -153,11 +153,12 @@ show_readonly(const option_row *row, const dls_options *options)
 /* A str, or what an object of another library reads as: a new reference, None where it
  * reads as nothing. */
 static PyObject *
-name_of(dls_state *state, const char *function, PyObject *value)
+name_of(dls_state *state, dls_python_module module, const char *function,
+        PyObject *value)
 {
     return PyUnicode_Check(value)
                ? Py_NewRef(value)
-               : dls_in_python(state, function, value, NULL, 0, NULL);
+               : dls_in_python(state, module, function, value, NULL, 0, NULL);
 }
 
 /* --- kind device ------------------------------------------------------------ */
@@ -166,7 +167,7 @@ name_of(dls_state *state, const char *function, PyObject *value)
 static int
 device_from_name(dls_state *state, PyObject *value, dl_device *device)
 {
-    PyObject *name = name_of(state, "device_name", value);
+    PyObject *name = name_of(state, DLS_IN_ARRAYS, "device_name", value);
     bool is_str = name != NULL && PyUnicode_Check(name);
     const char *text = is_str ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
     int got = text != NULL             ? dls_device_from_name(text, device)
@@ -379,7 +380,7 @@ dtype_from_tuple(PyObject *value, dl_dtype *dtype)
 static int
 dtype_from_name(dls_state *state, PyObject *value, dl_dtype *dtype)
 {
-    PyObject *name = name_of(state, "dtype_name", value);
+    PyObject *name = name_of(state, DLS_IN_DTYPES, "dtype_name", value);
     int got = name == NULL          ? -1
               : PyTuple_Check(name) ? dtype_from_tuple(name, dtype)
                                     : 0;

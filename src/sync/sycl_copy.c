@@ -1,4 +1,4 @@
-/* Copies oneAPI memory by the functions of shim/arrays.py.
+/* Copies oneAPI memory by the functions of shim/oneapi.py.
  *
  * Called by transfer, sync_exchange and export/resolve_copy.  They call classes and
  * methods of the library; allocated here is what is fetched with gaps.  Tests:
@@ -28,7 +28,7 @@ dls_sycl_can_copy(dls_state *state)
     return found;
 }
 
-/* What a function of shim/arrays.py gave: a new reference, or NULL with BufferError:
+/* What a function of shim/oneapi.py gave: a new reference, or NULL with BufferError:
  * the library has refused, or is not imported (None). */
 static PyObject *
 check(dls_state *state, PyObject *source, PyObject *given, const char *what)
@@ -46,9 +46,10 @@ check(dls_state *state, PyObject *source, PyObject *given, const char *what)
 PyObject *
 dls_sycl_copy_queue(dls_state *state, PyObject *source, int32_t device_id)
 {
-    return check(state, source,
-                 dls_in_python_with(state, "_copy_queue", "(i)", (int)device_id),
-                 "no queue could be made for its device");
+    return check(
+        state, source,
+        dls_in_python_with(state, DLS_IN_ONEAPI, "copy_queue", "(i)", (int)device_id),
+        "no queue could be made for its device");
 }
 
 /* --- to the host ---------------------------------------------------------- */
@@ -65,7 +66,7 @@ static int
 fetch(const fetcher *f, char *dst, const char *src, int64_t bytes)
 {
     PyObject *done = dls_in_python_with(
-        f->state, "_fetch", "(NKO)",
+        f->state, DLS_IN_ONEAPI, "fetch", "(NKO)",
         PyMemoryView_FromMemory(dst, (Py_ssize_t)bytes, DLS_BUF_MAY_WRITE),
         (unsigned long long)(uintptr_t)src, f->syclobj);
     done = check(f->state, f->source, done, "copying it to the host failed");
@@ -195,7 +196,7 @@ dls_sycl_copy_from_host(dls_state *state, PyObject *source, dls_sycl_block *bloc
     char *start = block->bytes != 0 ? (char *)(uintptr_t)block->src : what;
     assert(block->hold == NULL);
     PyObject *made = dls_in_python_with(
-        state, "_send", "(NLi)",
+        state, DLS_IN_ONEAPI, "send", "(NLi)",
         PyMemoryView_FromMemory(start, (Py_ssize_t)block->bytes, DLS_BUF_MAY_READ),
         (long long)block->alignment, (int)block->device_id);
     snprintf(what, sizeof what, "copying %lld bytes to oneAPI device %d failed",

@@ -1,7 +1,7 @@
 /* Syncs SYCL queues: barriers, or a wait of the host.
  *
  * Called by sync_exchange, and for what a Tensor on oneAPI shows.  Calls
- * functions of shim/arrays.py; touches no driver. Tests: tests/core/test_torch_xpu.py,
+ * functions of shim/oneapi.py; touches no driver. Tests: tests/core/test_torch_xpu.py,
  * tests/core/test_sycl_interface.py, tests/oneapi.
  */
 #include "sync/sycl_queue.h"
@@ -25,10 +25,11 @@ dls_sycl_queue_sync(dls_state *state, PyObject *source, const dls_sync_job *job,
     case DLS_ACTION_NOTHING:
         return 0;
     case DLS_ACTION_EDGE:
-        done = dls_in_python_with(state, "_order", "(OO)", job->p.object, s);
+        done = dls_in_python_with(state, DLS_IN_ONEAPI, "order", "(OO)", job->p.object,
+                                  s);
         break;
     case DLS_ACTION_WAIT_STREAM:
-        done = dls_in_python_with(state, "_wait", "(O)", job->p.object);
+        done = dls_in_python_with(state, DLS_IN_ONEAPI, "wait", "(O)", job->p.object);
         break;
     default:
         return dls_refuse(

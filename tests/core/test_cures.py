@@ -1,6 +1,6 @@
 """What cannot be exported is refused with a cure that works for that very object.
 
-The rows are those of shim/arrays.py; each is met by a small class that has what the row names.
+The rows are those of shim/cures.py; each is met by a small class that has what the row names.
 Real libraries are asked in tests/objects/test_cures_applied.py.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import dlshim
-from dlshim.arrays import CURES
+from dlshim.cures import CURES
 from doubles import capsules as caps
 from doubles.asking import versioned
 from doubles.producers import P2, Raises, fresh

@@ -1,4 +1,4 @@
-"""What the C code leaves to shim/arrays.py, where that cannot be imported or runs out of memory:
+"""What the C code leaves to modules of shim/, where these cannot be imported or runs out of memory:
 the refusal comes, without its cure; nothing crashes, and no ImportError takes its place."""
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def test_without_the_module_the_refusal_comes_without_its_cure() -> None:
     child.run(
         HEAD
         + """
-sys.modules["dlshim.arrays"] = None
+for module in ("cures", "oneapi"):
+    sys.modules[f"dlshim.{module}"] = None
 words = {"stranger": "pass an array instead", "refused": "it cannot be exported: RuntimeError: own",
          "wrapper": "no memory is behind it", "fetched": "no queue could be made for its device",
          "sent": "24 bytes to oneAPI device 0 failed", "read": "does not tell its device",

@@ -397,7 +397,7 @@ def test_host_memory_takes_any_stream_and_forwards_none(stream: object) -> None:
 
 # --- the command ---------------------------------------------------------------------------------
 
-COMMAND = "import sys; from dlshim.commands import main; sys.exit(main({arguments!r}))"
+COMMAND = "import sys; from dlshim.cli.main import main; sys.exit(main({arguments!r}))"
 
 
 def shown(value: str, cell: tuple[str, str] | str) -> str:

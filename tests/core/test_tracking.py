@@ -27,7 +27,7 @@ def here(offset=0):
 def as_it_was(hand_on):
     """Tracking ends with handing-on allowed: other tests may want it forbidden."""
     yield
-    assert not dlshim.known._running
+    assert not dlshim.tracking._running
     gc.collect()
     assert dlshim.live() == []
 
@@ -132,7 +132,7 @@ WHAT_A_HANDLER_RAISES = [KeyboardInterrupt, TimeoutError, MemoryError]
 @pytest.mark.parametrize("way", WAYS)
 def test_what_a_signal_handler_raises_ends_the_export(way, error, monkeypatch):
     """Ctrl-C was reported as unraisable, and the program went on."""
-    from dlshim import arrays
+    from dlshim import tracking
 
     x = P2()
     reports = []
@@ -142,7 +142,7 @@ def test_what_a_signal_handler_raises_ends_the_export(way, error, monkeypatch):
         raise error("now")
 
     with dlshim.track():
-        monkeypatch.setitem(vars(arrays), "made", interrupted)
+        monkeypatch.setitem(vars(tracking), "made", interrupted)
         with pytest.raises(error, match="now"):
             WAYS[way](x)
         gc.collect()
@@ -223,7 +223,7 @@ def test_a_failure_to_note_does_not_spoil_the_export(monkeypatch):
     said = []
     monkeypatch.setattr("sys.unraisablehook", said.append)
     with dlshim.track():
-        monkeypatch.setattr(dlshim.arrays, "made", fails)
+        monkeypatch.setattr(dlshim.tracking, "made", fails)
         x = P1()
         with versioned(dlshim.upgrade(x)) as imported:
             assert imported.view.values() == x.values()

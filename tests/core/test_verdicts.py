@@ -15,8 +15,9 @@ import types
 import pytest
 
 import dlshim
-from dlshim import known
-from dlshim.known import names
+from dlshim import consumers as rows
+from dlshim import look
+from dlshim.verdicts import names
 from doubles import capsules as caps
 from doubles import consumers
 from doubles.producers import P1, P2, P1a, jax_like, torch_like
@@ -314,30 +315,30 @@ def test_a_report_with_verdicts_prints_and_pickles():
 # ---- the table itself -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sorted({row.name for row in known.CONSUMERS}))
+@pytest.mark.parametrize("name", sorted({row.name for row in rows.CONSUMERS}))
 def test_spans_of_releases_do_not_overlap(name):
-    rows = known.rows_of(name)
-    assert all(row.since < row.until for row in rows if row.until)
-    assert all(a.until <= b.since for a, b in itertools.pairwise(rows))
-    assert len({row.library for row in rows}) == 1
+    spans = rows.rows_of(name)
+    assert all(row.since < row.until for row in spans if row.until)
+    assert all(a.until <= b.since for a, b in itertools.pairwise(spans))
+    assert len({row.library for row in spans}) == 1
 
 
 def test_every_limit_is_some_rows_and_the_reverse():
-    used = {name for row in known.CONSUMERS for name in row.limits}
-    assert used == known.LIMITS.keys()
-    for row in known.CONSUMERS:
-        by_dtype = [name for name in row.limits if known.LIMITS[name].meets is None]
-        assert row.dtypes == known.ALL or len(by_dtype) == 1
+    used = {name for row in rows.CONSUMERS for name in row.limits}
+    assert used == rows.LIMITS.keys()
+    for row in rows.CONSUMERS:
+        by_dtype = [name for name in row.limits if rows.LIMITS[name].meets is None]
+        assert row.dtypes == look.ALL or len(by_dtype) == 1
 
 
 def test_the_dtypes_of_the_table_are_dlpacks():
-    for name, triple in known.TRIPLES.items():
+    for name, triple in look.TRIPLES.items():
         assert repr(dlshim.dtype(triple)) == f"dlshim.dtype({name!r})"
 
 
 def test_strides_of_arrays():
     def array_of(shape, strides):
-        return known.Array("int8", shape, strides)
+        return look.Array("int8", shape, strides)
 
     assert array_of((2, 3), (3, 1)).contiguous and array_of((2, 3), (1, 2)).dense
     assert not array_of((2, 3), (1, 2)).contiguous and not array_of((2, 3), (6, 2)).dense
@@ -352,10 +353,10 @@ def test_names_of_dtypes():
 
     told = {"torch.float32": "float32", "mlx.core.bool_": "bool", "halffloat": "float16"}
     for text, name in told.items():
-        assert known.dtype_name(like(text)) == name
-    assert known.dtype_name(like("datetime64[ns]")) is None
+        assert look.dtype_name(like(text)) == name
+    assert look.dtype_name(like("datetime64[ns]")) is None
 
 
 def test_reasons_are_sentences():
-    for limit in known.LIMITS.values():
+    for limit in rows.LIMITS.values():
         assert limit.reason.startswith("it ") and not limit.reason.endswith(".")

@@ -19,16 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from dlshim import known as table
-from dlshim.known import (
-    COPIES,
-    COPIES_UNALIGNED,
-    HONOURS,
-    IGNORES,
-    LEGACY,
-    SHARES,
-    VERSIONED,
-)
+from dlshim import consumers, look
+from dlshim.consumers import COPIES, COPIES_UNALIGNED, HONOURS, IGNORES, LEGACY, SHARES, VERSIONED
 
 from . import nanobind_modules, refusals, versions
 from .cases import BY_TRIPLE, DTYPES, PLAIN, DType, Layout, row_major, truth
@@ -58,7 +50,7 @@ class Consumer:
     library: str
     modules: tuple[str, ...] = ()
     known = ""
-    """The function's name in the table of ``dlshim.known``."""
+    """The function's name in ``dlshim.consumers``."""
     inspected = True
     """What ``dlshim.inspect`` says of that function is about this very call."""
     buffer = False
@@ -92,10 +84,10 @@ class Consumer:
     def __init__(self) -> None:
         self.imported = [importlib.import_module(m) for m in self.modules]
         if self.known:
-            self.read(table.row_of(self.known, self.version())[0])
+            self.read(consumers.row_of(self.known, self.version())[0])
         self.setup()
 
-    def read(self, row: table.Known) -> None:
+    def read(self, row: consumers.Known) -> None:
         self.row = row
         self.capsule, self.buffer = row.wants == "capsule", row.wants == "buffer"
         for name in FROM_THE_TABLE:
@@ -117,7 +109,7 @@ class Consumer:
         """Which documented limit of the library this array meets; None: it can hold it."""
         if self.known:
             layout = facts.layout
-            array = table.Array(facts.dtype.name, layout.shape, layout.strides)
+            array = look.Array(facts.dtype.name, layout.shape, layout.strides)
             met = self.row.limit(array)
             return refusals.key(self.row, met) if met else self.layout_limit(facts)
         if facts.dtype.name not in self.dtypes:

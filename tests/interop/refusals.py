@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dlshim.known import CONSUMERS, LIMITS, Known
+from dlshim.consumers import CONSUMERS, LIMITS, Known
 
 
 @dataclass(frozen=True)

@@ -9,26 +9,27 @@ from typing import Any
 
 import pytest
 
-from dlshim import commands, exchanges
-from dlshim.known import installed_versions
+from dlshim.cli import doctor
+from dlshim.libraries import installed_versions
+from dlshim.matrix import pairs, run
 
 
 @pytest.fixture(scope="module")
-def report() -> exchanges.Report:
+def report() -> pairs.Report:
     """The first array of each producer into each consumer."""
     versions = installed_versions()
     cells = [
         members[0]
-        for members in commands.by_pair(
-            commands.between_libraries(exchanges.plan(versions, set(versions)))
+        for members in pairs.by_pair(
+            pairs.between_libraries(pairs.plan(versions, set(versions)))
         ).values()
         if members[0].exchange.producer.library != "ml_dtypes"
     ]
-    return exchanges.run(versions, cells, cost=False)
+    return run.run(versions, cells, cost=False)
 
 
 def told() -> dict[tuple[str, str], dict[str, Any]]:
-    pairs: list[dict[str, Any]] = commands.diagnose()["pairs"]
+    pairs: list[dict[str, Any]] = doctor.diagnose()["pairs"]
     return {(pair["from"], pair["into"]): pair for pair in pairs}
 
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from dlshim.commands import MESSAGES, find
+from dlshim.cli.explain import find
+from dlshim.cli.messages import MESSAGES
 from replays.running import missing
 
 if sys.version_info >= (3, 11):

@@ -11,7 +11,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 import dlshim
-from dlshim.known import COPIES_UNALIGNED, Outcome
+from dlshim.consumers import COPIES_UNALIGNED
+from dlshim.report import Outcome
 
 from . import cells
 from .consumers import Consumer

@@ -13,7 +13,7 @@ import pytest
 from project.test_explain import KEYS, own_texts
 from project.tree import ROOT
 
-from dlshim.known import LIMITS
+from dlshim.consumers import LIMITS
 
 #: An option, a method or a call.
 TYPED = re.compile(r"\b[a-z_]+=(?![=%])|\.\w+\(|\w\([^()]*\)")
@@ -131,7 +131,7 @@ def text_of(node: ast.expr) -> str:
 def raised_in_python() -> list[str]:
     """Every text of a `raise`; formatted values are replaced by a word."""
     texts = []
-    for path in sorted((ROOT / "shim").glob("*.py")):
+    for path in sorted((ROOT / "shim").rglob("*.py")):
         raises = [
             each for each in ast.walk(ast.parse(path.read_text())) if isinstance(each, ast.Raise)
         ]

@@ -107,9 +107,9 @@ def test_every_line_of_a_result_file_has_a_library(file: Path) -> None:
 
 
 def test_the_matrix_of_the_package_names_no_other_library() -> None:
-    if importlib.util.find_spec("dlshim.exchanges") is None:
+    if importlib.util.find_spec("dlshim.matrix") is None:
         pytest.fail("the package has no matrix")
-    from dlshim.exchanges import CONSUMERS
+    from dlshim.matrix.consumers import CONSUMERS
 
     keys = {key for key, _, _ in table_of_libraries()}
     named = {consumer.library for consumer in CONSUMERS} - {"stdlib", "capsule"}

@@ -14,29 +14,30 @@ import pytest
 from project.test_matrix import NEW, NO_RICH, OLD, command
 from project.tree import ROOT, SRC, absent, read_toml
 
-from dlshim import commands, known
+from dlshim import libraries, sources
+from dlshim.cli import doctor, output
 
 #: Beside each row of the table stands where it is from.
 SOURCES = re.findall(
-    r"^    ['\"].* \| .*['\"],  # (.*)$", (ROOT / "shim" / "known.py").read_text(), re.M
+    r"^    ['\"].* \| .*['\"],  # (.*)$", (ROOT / "shim" / "sources.py").read_text(), re.M
 )
 
 
 def expected(versions: dict[str, str]) -> dict[tuple[str, str], dict[str, Any]]:
-    told = commands.pairs(versions)
+    told = doctor.pairs(versions)
     return {(pair["from"], pair["into"]): pair for pair in told}
 
 
 # ---- the tables -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("row", known.FAULTS, ids=lambda row: f"{row[0]}")
+@pytest.mark.parametrize("row", sources.FAULTS, ids=lambda row: f"{row[0]}")
 def test_a_fault_has_a_library_a_range_and_a_source(row: list[str]) -> None:
     library, since, below, harm, what, cure = row
-    source = SOURCES[known.FAULTS.index(row)]
-    assert library in known.BY_KEY and harm in ("kills", "wrong", "leaks", "refuses")
-    assert below == "-" or known.version_tuple(since) < known.version_tuple(below)
-    assert what and cure and len(SOURCES) == len(known.FAULTS)
+    source = SOURCES[sources.FAULTS.index(row)]
+    assert library in libraries.BY_KEY and harm in ("kills", "wrong", "leaks", "refuses")
+    assert below == "-" or libraries.version_tuple(since) < libraries.version_tuple(below)
+    assert what and cure and len(SOURCES) == len(sources.FAULTS)
     cases = {row["id"] for row in read_toml(ROOT / "tests" / "replays" / "replays.toml")["case"]}
     issue = re.fullmatch(r"[\w.-]+/[\w.-]+#\d+", source)
     assert issue or source == "libraries.def" or source.removeprefix("case ") in cases
@@ -48,12 +49,12 @@ def test_a_fault_has_a_library_a_range_and_a_source(row: list[str]) -> None:
      ("cupy", "13.6.0", 1), ("cupy", "14.0.1", 2), ("nothing", "1.0", 0)],
 )  # fmt: skip
 def test_faults_are_those_of_the_release(library: str, version: str, count: int) -> None:
-    assert len(known.faults(library, known.version_tuple(version))) == count
+    assert len(sources.faults(library, libraries.version_tuple(version))) == count
 
 
 def test_drivers_are_named_as_the_code_names_them() -> None:
-    assert f'"{commands.DRIVERS["CUDA"]}\\0' in (SRC / "gpu" / "cuda.c").read_text()
-    prefix = commands.DRIVERS["ROCm"].removesuffix(".so")
+    assert f'"{doctor.DRIVERS["CUDA"]}\\0' in (SRC / "gpu" / "cuda.c").read_text()
+    prefix = doctor.DRIVERS["ROCm"].removesuffix(".so")
     assert f'"{prefix}"' in (SRC / "gpu" / "hip.c").read_text()
 
 
@@ -101,7 +102,7 @@ def test_json_has_what_a_report_needs() -> None:
     assert sys.version.split()[0] in told["python"]
     assert set(told["drivers"]) == {"CUDA", "ROCm", "SYCL"}
     versions = {each["name"]: each["version"] for each in told["libraries"]}
-    assert known.installed_versions().items() <= versions.items()
+    assert libraries.installed_versions().items() <= versions.items()
     assert told["works"] == all(pair["upgraded"] != "no" for pair in told["pairs"])
 
 
@@ -113,13 +114,13 @@ def test_it_is_told_in_a_terminals_width(before: str) -> None:
     assert done.returncode in (0, 1) and done.stderr == ""
     for told in ("dlshim", "drivers", "pairs,"):
         assert told in done.stdout
-    assert max(map(len, done.stdout.splitlines())) <= commands.WIDTH
+    assert max(map(len, done.stdout.splitlines())) <= output.WIDTH
 
 
 def test_without_libraries_it_says_so() -> None:
-    told = commands.diagnose() | {"pairs": [], "libraries": []}
-    box = commands.blocks(told)[-1]
-    assert isinstance(box, commands.Box)
+    told = doctor.diagnose() | {"pairs": [], "libraries": []}
+    box = doctor.blocks(told)[-1]
+    assert isinstance(box, output.Box)
     assert "no array library is installed" in "".join(text for row in box.lines for text, _ in row)
 
 
@@ -131,7 +132,7 @@ def test_help_states_the_exit_status() -> None:
 
 def test_no_array_library_is_imported_and_no_driver_is_opened() -> None:
     code = (
-        "import sys; from dlshim import _core; from dlshim.commands import main\n"
+        "import sys; from dlshim import _core; from dlshim.cli.main import main\n"
         "main(['doctor', '--json'])\n"
         "loaded = {name.partition('.')[0] for name in sys.modules}\n"
         "assert not loaded & {'numpy', 'torch', 'jax', 'pyarrow', 'tvm_ffi'}, loaded\n"

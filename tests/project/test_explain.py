@@ -13,8 +13,8 @@ import pytest
 from project.test_matrix import NO_RICH, command, environment
 from project.tree import ROOT, SRC, read_toml, without_comments
 
-from dlshim import commands
-from dlshim.commands import MESSAGES, Message
+from dlshim.cli import explain
+from dlshim.cli.messages import MESSAGES, Message
 from interop.test_messages import positions
 
 SAMPLES = read_toml(ROOT / "tests" / "interop" / "messages.toml")
@@ -37,7 +37,7 @@ def test_keys_are_unique_and_every_row_has_an_example() -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=name)
 def test_the_example_finds_its_row_first(example: dict[str, Any]) -> None:
-    found = commands.find(example["text"])
+    found = explain.find(example["text"])
     assert found and found[0].key == example["row"], [row.key for row in found]
     assert ("make" in example) != ("source" in example), "it is made here, or told from where"
 
@@ -106,7 +106,7 @@ def test_a_text_of_dlshim_is_one_that_the_sources_have(example: dict[str, Any]) 
 
 def test_every_refusal_is_known() -> None:
     text = "BufferError: 'some.Type' object: whatever the reason is"
-    assert [row.key for row in commands.find(text)] == ["own"]
+    assert [row.key for row in explain.find(text)] == ["own"]
     assert "'%U' object: %U" in (SRC / "python" / "errors.c").read_text()
 
 
@@ -122,12 +122,12 @@ def test_the_last_error_of_a_traceback_counts_most() -> None:
         "Traceback (most recent call last):\n"
         "RuntimeError: from_dlpack received an\ninvalid capsule. Note that ...\n"
     )
-    assert [row.key for row in commands.find(text)] == ["invalid-capsule", "byte-order"]
+    assert [row.key for row in explain.find(text)] == ["invalid-capsule", "byte-order"]
 
 
 def test_what_is_no_message_is_not_found() -> None:
     for text in ("", "hello", "KeyError: 'a'", "TypeError: unsupported operand type(s) for +"):
-        assert commands.find(text) == []
+        assert explain.find(text) == []
 
 
 # ---- the command ------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ def test_it_reads_standard_input_and_tells_three_at_most() -> None:
         cwd=ROOT,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.count("why ") == commands.MOST
+    assert done.stdout.count("why ") == explain.MOST
 
 
 def test_json_has_every_row_that_fits() -> None:
@@ -184,7 +184,7 @@ def test_json_has_every_row_that_fits() -> None:
     done = command("explain", "--json", text)
     told = json.loads(done.stdout)
     assert (done.returncode, done.stderr) == (0, "")
-    assert [each["key"] for each in told] == [row.key for row in commands.find(text)]
+    assert [each["key"] for each in told] == [row.key for row in explain.find(text)]
     first = next(row for row in MESSAGES if row.key == told[0]["key"])
     assert told[0] == {"key": first.key, "cause": first.cause, "cures": [*first.cures]}
     unknown = command("explain", "--json", "something else")
@@ -193,7 +193,7 @@ def test_json_has_every_row_that_fits() -> None:
 
 def test_no_array_library_is_imported() -> None:
     code = (
-        "import sys; from dlshim.commands import main\n"
+        "import sys; from dlshim.cli.main import main\n"
         "main(['explain', 'received an invalid capsule'])\n"
         "loaded = {name.partition('.')[0] for name in sys.modules}\n"
         "assert not loaded & {'numpy', 'torch', 'jax', 'pyarrow', 'tvm_ffi', 'ctypes'}, loaded\n"

@@ -9,7 +9,7 @@ import pytest
 from project.test_matrix import command
 from project.tree import SRC
 
-from dlshim import known
+from dlshim import consumers
 
 FLOATS = "memoryview(array.array('f', [1, 2, 3]))"
 TORCH = "import sys, types; m = sys.modules['torch'] = types.ModuleType('torch')\n"
@@ -70,7 +70,7 @@ def test_wrong_usage_ends_with_2(arguments: list[str], told: str) -> None:
 def test_the_consumers_of_which_dlshim_warns_are_those_of_the_table() -> None:
     rows = (SRC / "exchange" / "libraries.def").read_text()
     modules = set(re.findall(r'^HEEDS_NOT\("(\w+)\.', rows, re.M))
-    assert modules and {row.library for row in known.CONSUMERS if row.warned} == modules
+    assert modules and {row.library for row in consumers.CONSUMERS if row.warned} == modules
 
 
 def test_modules_are_imported_where_they_are_named() -> None:

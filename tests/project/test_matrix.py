@@ -18,7 +18,9 @@ import pytest
 from project.tree import ROOT, absent
 
 import dlshim
-from dlshim import commands, exchanges, known
+from dlshim import libraries
+from dlshim.cli import output
+from dlshim.matrix import capsules, consumers, pairs, producers, screen
 
 #: What changes how Python or rich writes; the tests hold whatever the machine has set.
 WRITING = ("COLUMNS", "LINES", "TERM", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE")
@@ -167,7 +169,7 @@ def test_the_matrix_of_what_is_built_in(tmp_path: Path, before: str) -> None:
     chosen = ("matrix", "--only", "stdlib,capsule", "--no-cost", "--full", "--json", str(file))
     done = command(*chosen, before=before, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert max(map(len, done.stdout.splitlines())) <= commands.WIDTH
+    assert max(map(len, done.stdout.splitlines())) <= output.WIDTH
     told = json.loads(file.read_text())
     assert told["faults"] == 0 and told["broken"] == told["left_out"] == {}
     works = [cell for cell in told["cells"] if cell["upgraded"]["outcome"] == "works"]
@@ -183,7 +185,7 @@ def test_the_story_of_what_is_installed_is_one_screen(before: str) -> None:
     done = command("matrix", "--no-cost", before=before)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
-    assert len(lines) <= 40 and max(map(len, lines)) <= commands.WIDTH
+    assert len(lines) <= 40 and max(map(len, lines)) <= output.WIDTH
     for told in ("What failed bare and works with dlshim", "silently wrong:", "work bare and not"):
         assert told in done.stdout
 
@@ -208,8 +210,8 @@ def test_the_page_needs_nothing_else(tmp_path: Path) -> None:
 
 
 #: All newest, and all as old as the matrix knows a limit of.
-NEW = dict.fromkeys(known.MATRIX, "99.0")
-OLD = dict.fromkeys(known.MATRIX, "0.4.13") | {
+NEW = dict.fromkeys(libraries.MATRIX, "99.0")
+OLD = dict.fromkeys(libraries.MATRIX, "0.4.13") | {
     "numpy": "1.22.4",
     "pyarrow": "21.0.0",
     "torch": "1.13.1",
@@ -219,14 +221,14 @@ OLD = dict.fromkeys(known.MATRIX, "0.4.13") | {
 }
 
 
-def cell(producer: str, consumer: str, case: str, **upgraded: Any) -> exchanges.Cell:
-    exchange = exchanges.Exchange(
-        exchanges.PRODUCER_BY_KEY[producer],
-        exchanges.CONSUMER_BY_KEY[consumer],
-        exchanges.CASE_BY_KEY[case],
+def cell(producer: str, consumer: str, case: str, **upgraded: Any) -> pairs.Cell:
+    exchange = pairs.Exchange(
+        producers.PRODUCER_BY_KEY[producer],
+        consumers.CONSUMER_BY_KEY[consumer],
+        producers.CASE_BY_KEY[case],
         NEW,
     )
-    made = exchanges.Cell(exchange, exchanges.limit_of(exchange))
+    made = pairs.Cell(exchange, pairs.limit_of(exchange))
     made.upgraded = upgraded
     return made
 
@@ -255,7 +257,7 @@ WORKS = {"outcome": "works"}
         (cell("onnxruntime", "torch", "bool", **WRONG, cured=WRONG), "reinterpret"),
     ],
 )
-def test_what_counts_as_a_fault(made: exchanges.Cell, fault: str | None) -> None:
+def test_what_counts_as_a_fault(made: pairs.Cell, fault: str | None) -> None:
     if fault is None:
         assert made.fault is None
     else:
@@ -264,42 +266,42 @@ def test_what_counts_as_a_fault(made: exchanges.Cell, fault: str | None) -> None
 
 def test_the_plan_holds_every_pair_that_is_here() -> None:
     versions = {"numpy": "2.4.6", "pyarrow": "15.0.2"}
-    cells = exchanges.plan(versions, {"numpy", "pyarrow", "capsule"})
-    pairs = {(c.exchange.producer.key, c.exchange.consumer.key) for c in cells}
-    assert ("numpy", "numpy") in pairs and ("pyarrow.Array", "capsule 0.x") in pairs
+    cells = pairs.plan(versions, {"numpy", "pyarrow", "capsule"})
+    found = {(c.exchange.producer.key, c.exchange.consumer.key) for c in cells}
+    assert ("numpy", "numpy") in found and ("pyarrow.Array", "capsule 0.x") in found
     # pyarrow takes DLPack from version 26 on.
-    assert not any(consumer.startswith("pyarrow") for _, consumer in pairs)
-    assert not any(producer == "ml_dtypes" for producer, _ in pairs)
+    assert not any(consumer.startswith("pyarrow") for _, consumer in found)
+    assert not any(producer == "ml_dtypes" for producer, _ in found)
 
 
 def test_keys_are_unique_and_known() -> None:
-    for rows in (exchanges.PRODUCERS, exchanges.CONSUMERS, exchanges.CASES):
+    for rows in (producers.PRODUCERS, consumers.CONSUMERS, producers.CASES):
         keys = [row.key for row in rows]
         assert len(set(keys)) == len(keys)
-    named = set(known.MATRIX) | set(known.BUILT_IN)
-    for producer in exchanges.PRODUCERS:
+    named = set(libraries.MATRIX) | set(libraries.BUILT_IN)
+    for producer in producers.PRODUCERS:
         assert {producer.library, *producer.needs} <= named
-        assert set(producer.cases) <= set(exchanges.CASE_BY_KEY)
-    assert {consumer.library for consumer in exchanges.CONSUMERS} <= named
+        assert set(producer.cases) <= set(producers.CASE_BY_KEY)
+    assert {consumer.library for consumer in consumers.CONSUMERS} <= named
 
 
 def test_every_limit_has_a_reason_of_its_own_and_covers_something() -> None:
     everything = [
         made.exchange
         for versions in (NEW, OLD)
-        for made in exchanges.plan(versions, set(versions) | set(known.BUILT_IN))
+        for made in pairs.plan(versions, set(versions) | set(libraries.BUILT_IN))
     ]
-    covered = [exchanges.limit_of(exchange) for exchange in everything]
-    assert all(limit in covered for limit, _ in exchanges.LIMITS)
+    covered = [pairs.limit_of(exchange) for exchange in everything]
+    assert all(limit in covered for limit, _ in pairs.LIMITS)
 
 
 def test_the_witness_reads_what_it_made() -> None:
-    made = exchanges.PRODUCER_BY_KEY["capsule 1.x"].make(exchanges.CASE_BY_KEY["readonly"])
-    contents = exchanges.read_capsule(made.obj)
-    assert contents.values == exchanges.CASE_BY_KEY["readonly"].values
+    made = producers.PRODUCER_BY_KEY["capsule 1.x"].make(producers.CASE_BY_KEY["readonly"])
+    contents = capsules.read_capsule(made.obj)
+    assert contents.values == producers.CASE_BY_KEY["readonly"].values
     assert contents.readonly and contents.versioned and contents.address == made.address
     with pytest.raises(ValueError, match="not an unconsumed"):
-        exchanges.read_capsule(3)
+        capsules.read_capsule(3)
 
 
 @pytest.mark.parametrize(
@@ -317,19 +319,19 @@ def test_the_matrix_ends_well_whatever_the_terminal_bears(more: dict[str, str]) 
 # ---- what it tells --------------------------------------------------------------------------
 
 
-def told(*cells: exchanges.Cell) -> str:
+def told(*cells: pairs.Cell) -> str:
     """All texts of the one screen."""
-    report = exchanges.Report({"numpy": "2.4.6"}, list(cells))
+    report = pairs.Report({"numpy": "2.4.6"}, list(cells))
     spans = []
-    for block in commands.one_screen(report):
+    for block in screen.one_screen(report):
         lines = [block.title, *(c for row in block.rows for c in row)] if isinstance(
-            block, commands.Table
+            block, output.Table
         ) else block.lines  # fmt: skip
         spans += ["".join(text for text, _ in line) for line in lines]
     return "\n".join(spans)
 
 
-def tried(producer: str, consumer: str, case: str, bare: Any, **upgraded: Any) -> exchanges.Cell:
+def tried(producer: str, consumer: str, case: str, bare: Any, **upgraded: Any) -> pairs.Cell:
     made = cell(producer, consumer, case, **upgraded)
     made.bare = bare
     return made
@@ -367,13 +369,13 @@ def test_a_wrong_result_of_an_upgraded_exchange_is_counted() -> None:
 
 
 def test_plain_text_wraps_and_cuts(capsys: pytest.CaptureFixture[str]) -> None:
-    columns = [commands.Column("who"), commands.Column("what", wide=True)]
+    columns = [output.Column("who"), output.Column("what", wide=True)]
     for one_line in (True, False):
-        table = commands.Table(commands.line("t"), columns, one_line=one_line)
+        table = output.Table(output.line("t"), columns, one_line=one_line)
         table.add("x", "word " * 60)
-        commands._print([table])
+        output._print([table])
         out = capsys.readouterr().out.splitlines()
-        assert max(map(len, out)) <= commands.WIDTH
+        assert max(map(len, out)) <= output.WIDTH
         assert ("…" in out[3]) == one_line and len(out) == (5 if one_line else 8)
 
 
@@ -383,14 +385,14 @@ def test_a_narrow_terminal_cuts_texts_and_loses_no_column(monkeypatch: pytest.Mo
     from rich.console import Console as Terminal
 
     columns = [
-        commands.Column("into"),
-        commands.Column("what", wide=True),
-        commands.Column("cases"),
+        output.Column("into"),
+        output.Column("what", wide=True),
+        output.Column("cases"),
     ]
-    table = commands.Table(commands.line("t"), columns, one_line=True)
+    table = output.Table(output.line("t"), columns, one_line=True)
     table.add("a consumer", "word " * 60, "12345")
     terminal = Terminal(width=60, record=True, file=io.StringIO())
-    terminal.print(commands._rich_table(table, 60))
+    terminal.print(output._rich_table(table, 60))
     text = terminal.export_text()
     assert "a consumer" in text and "12345" in text and "into" in text and "…" in text
 

@@ -10,7 +10,7 @@ import pytest
 from project.test_matrix import command
 from project.tree import ROOT, SRC
 
-from dlshim import known
+from dlshim import stream_table
 
 DOCS = ROOT / "docs" / "streams.rst"
 FILES = sorted(
@@ -49,4 +49,4 @@ def test_the_command_tells_the_table_as_json() -> None:
     done = command("streams", "--json", "CUDA", "other")
     assert (done.returncode, done.stderr) == (0, "")
     told = json.loads(done.stdout)
-    assert told == {name: known.cells(name) for name in ("CUDA", "other")}
+    assert told == {name: stream_table.cells(name) for name in ("CUDA", "other")}

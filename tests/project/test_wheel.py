@@ -101,7 +101,14 @@ def test_version_is_one() -> None:
     assert dlshim.__version__ == distribution().version
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in PACKAGE.glob("*.py*")))
+@pytest.mark.parametrize(
+    "name",
+    sorted(
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*")
+        if path.suffix in (".py", ".pyi", ".html", ".h")
+    ),
+)
 def test_installed_files_are_those_of_the_repository(name: str) -> None:
     assert (installed_core().parent / name).read_bytes() == (PACKAGE / name).read_bytes()
 

@@ -1,0 +1,1 @@
+"""The commands of ``python -m dlshim``, one module for each."""

@@ -1,0 +1,81 @@
+"""``python -m dlshim explain``: what an error message means, and what to type instead."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import textwrap
+
+from .messages import MESSAGES, Message
+from .output import WIDTH, Parser
+
+#: More matches than these are not told.
+MOST = 3
+
+EXPLAIN = """\
+Say what an error message around DLPack means, and what to type instead.  TEXT is the
+message, a whole traceback, or - to read it from standard input.
+The exit status is 0 if the message is known, 1 if it is not.
+
+examples:
+  python -m dlshim explain "Cannot export readonly array since signalling readonly ..."
+  python my_program.py 2>&1 | python -m dlshim explain -
+  python -m dlshim explain --json "..."     every row that fits, the best first, for a program
+"""
+
+UNKNOWN = """\
+This message is not known.  What to do next:
+  consumer(dlshim.upgrade(x))              errors of dlshim name their cure
+  print(dlshim.inspect(x, export=True))    what an object offers
+  python -m dlshim doctor                  known faults of the libraries that are installed
+"""
+
+#: Where the account of an exception begins; the last one of a traceback is what was raised.
+_ERROR = re.compile(r"^(?:[\w.]+(?:Error|Exception|Warning)\b|terminate called)", re.M)
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def find(text: str) -> list[Message]:
+    """The rows that a text matches, the best first: those of its last error, then the others."""
+    text = _COLOUR.sub("", text)
+    last = [found.start() for found in _ERROR.finditer(text)][-1:]
+    rows: dict[str, Message] = {}
+    for part in (text[last[0] if last else 0 :], text):
+        one_line = " ".join(part.split())
+        rows |= {row.key: row for row in MESSAGES if row.key not in rows and row.matches(one_line)}
+    # The row for every refusal of dlshim says nothing that a special one does not.
+    if len(rows) > 1:
+        rows.pop("own", None)
+    return list(rows.values())
+
+
+def _told(row: Message) -> list[str]:
+    wrapped = textwrap.wrap(row.cause, WIDTH, initial_indent="why      ", subsequent_indent=" " * 9)
+    heads = ["type     ", *["or type  "] * len(row.cures)]
+    return wrapped + [head + cure for head, cure in zip(heads, row.cures, strict=False)]
+
+
+def main(arguments: list[str]) -> int:
+    """Explain a message; return the exit status."""
+    parser = Parser("explain", EXPLAIN)
+    parser.add_argument("text", nargs="+", metavar="TEXT")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args(arguments)
+    given = options.text
+    text = sys.stdin.read() if given == ["-"] else " ".join(given)
+    if not text.strip():
+        parser.error("the text is empty")
+    rows = find(text)
+    if options.json:
+        told = [{"key": row.key, "cause": row.cause, "cures": row.cures} for row in rows]
+        print(json.dumps(told, indent=1))
+        return 0 if rows else 1
+    if not rows:
+        print(UNKNOWN, end="")
+        return 1
+    lines = _told(rows[0])
+    for row in rows[1:MOST]:
+        lines += ["", "It may also be this:", *_told(row)]
+    print(*lines, "", "consumer: the function that failed; x: what it was given", sep="\n")
+    return 0

@@ -1,0 +1,222 @@
+"""What is told of an object that is refused: the way to an array that does pass.
+
+The C code calls ``cure`` and ``exports_itself`` for objects that cannot be exported, and
+``refuse`` for arrays that a function written with dlshim.h does not take.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from math import prod
+
+from ._core import CopyRequiredError, Producer, UnsupportedObjectError, upgrade
+from .arrays import HOST
+from .dtypes import dtype
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
+
+# (kind, what, text): an object that cannot be exported has this way to an array; the first row that
+# fits is named in the message, None: there is none.  flag: its attribute is true, or gives true
+# when it is called; view: its attribute can be exported; method: its type has the attribute; type:
+# so begins the name of its type, and without a full stop at the end it is that; wrapper: as method,
+# where the export had no memory because the object wraps others that have.
+CURES: tuple[tuple[str, str, str | None], ...] = (
+    # torch's DTensor and MaskedTensor.
+    ("wrapper", "to_local", ".to_local()"),
+    ("wrapper", "get_data", ".get_data()"),
+    ("flag", "is_sparse", ".to_dense()"),
+    ("flag", "is_sparse_csr", ".to_dense()"),
+    ("flag", "is_mkldnn", ".to_dense()"),
+    ("flag", "is_quantized", ".int_repr() or .dequantize()"),
+    ("flag", "is_nested", ".to_padded_tensor(0)"),
+    # Their arrays are made by the same library, which has just refused.
+    ("method", "__torch_function__", None),
+    ("method", "__array_finalize__", None),
+    # These have __array__ too, which raises or gives an array of objects.
+    ("method", "toarray", ".toarray()"),
+    ("method", "todense", ".todense()"),
+    ("method", "to_dataarray", ".to_dataarray()"),
+    ("method", "to_host", ".to_host()"),
+    ("method", "__array__", "numpy.asarray(x)"),
+    ("type", "list", "numpy.asarray(x)"),
+    ("type", "tuple", "numpy.asarray(x)"),
+    ("type", "range", "numpy.asarray(x)"),
+    # Its GetArrayViewFromImage does not keep the image alive.
+    ("type", "SimpleITK.", "SimpleITK.GetArrayFromImage(x)"),
+    ("type", "_cffi_backend.", "ffi.buffer(x)"),
+    ("type", "faiss.", "faiss.vector_to_array(x)"),
+    ("type", "tensorflow.python.framework.sparse_tensor.", "tf.sparse.to_dense(x)"),
+    ("method", "to_tensor", ".to_tensor()"),
+    ("method", "to_dense", ".to_dense()"),
+    ("method", "to_ndarray", ".to_ndarray()"),
+    ("method", "to_numpy", ".to_numpy()"),
+    ("method", "asnumpy", ".asnumpy()"),
+    ("method", "numpy", ".numpy()"),
+    ("method", "fetchnumpy", ".df()"),
+    ("method", "collect", ".collect()"),
+    ("method", "get_view", ".get_view('3')"),
+    ("method", "getbuffer", ".getbuffer()"),
+    ("view", "buf", ".buf"),
+    ("view", "data", ".data"),
+    # By name: queues and mappings have a get() of another meaning.
+    ("type", "pyopencl.", ".get()"),
+    ("type", "cv2.UMat", ".get()"),
+)
+
+
+def _fits(x: Any, kind: str, what: str) -> Any:
+    if kind in ("method", "wrapper"):
+        return True
+    try:
+        value = getattr(x, what)
+        if kind == "flag":  # paddle's is_sparse is a method
+            return bool(value() if callable(value) else value)
+        return hasattr(type(value), "__dlpack__") or memoryview(value) is not None
+    except Exception:
+        return False
+
+
+def cure(x: Any, name: str, wrapped: bool) -> str | None:
+    """Find the row of an object; name: its type's.  A class has the methods of its objects."""
+    for kind, what, text in () if isinstance(x, type) else CURES:
+        if (kind == "wrapper") != wrapped:
+            continue
+        if kind == "type":
+            if name == what or (what[-1] == "." and name.startswith(what)):
+                return text
+        elif hasattr(type(x), what) and _fits(x, kind, what):
+            return text
+    return None
+
+
+def exports_itself(x: Any) -> bool:
+    """Whether the object's own ``__dlpack__`` has asked for this exchange.
+
+    The frames repeat, so a few of them tell.  One frame is not enough: the ``__dlpack__`` of a
+    wrapper has what it wraps among its variables.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    found = 0
+    for _ in range(16):
+        if frame is not None:
+            if frame.f_code.co_name == "__dlpack__":
+                found += id(x) in [*map(id, frame.f_locals.values())]
+            frame = frame.f_back
+    return found > 1
+
+
+def refuse(
+    x: Any,
+    name: bytes | None,
+    error: Exception | None,
+    shape: tuple[int, ...],
+    device: tuple[int, int],
+    given: bytes,
+    dtypes: bytes | None,
+    ranks: int,
+    place: tuple[int, int],
+    align: int,
+    writes: int,
+) -> None:
+    """Tell the user of an extension why it does not take x, and what to pass instead."""
+    from struct import iter_unpack
+
+    said = f"'{type(x).__module__}.{type(x).__qualname__}' object".replace("'builtins.", "'")
+    if name:
+        said = name.decode(errors="replace")
+    keep = "keep and pass" if writes else "pass"
+    again = "a new capsule" if type(x).__name__ == "PyCapsule" else "x"  # it is used up
+    copied = f"dlshim.from_dlpack({again}, copy=True"
+    if writes and isinstance(x, Producer):  # it may have been marked
+        copied += ", readonly=False"
+    if error is not None:
+        if isinstance(error, CopyRequiredError):
+            more = f", align={align}" * (align > 64) + f", device={place}" * (place[0] > 0)
+            why = str(error).rpartition(" object: ")[2].partition(", but ")[0]
+            why = why.replace('order="C" for ', "").replace("align= for ", "")
+            why = why.replace("so aligned", f"aligned to {align} bytes")
+            text = f"{why}, and is not made unasked; {keep} {copied}{more})"
+        elif type(error) in (BufferError, UnsupportedObjectError):
+            signature: str = upgrade.__text_signature__  # type: ignore[attr-defined]
+            options = signature.split(", ")
+            named = any(each.partition("=")[0] + "=" in str(error) for each in options)
+            note = " (dlshim.upgrade(x) takes such options)" * named
+            text = (str(error) if name else str(error).removeprefix(f"{said}: ")) + note
+        else:
+            raise error
+        # Where no Python code has raised it, this text takes the place of that one.
+        raise type(error)(f"{said}: {text}") from error if error.__traceback__ else error.__cause__
+    if place[0] == 0 and device[0] not in HOST:
+        way = "dlshim.from_dlpack" if writes else "dlshim.upgrade"
+        cure = f'{way}({again}, device="cpu")'
+        raise BufferError(f"{said} lies on device {device}, not on the host; {keep} {cure}")
+    have, *wanted = [dtype(each) for each in iter_unpack("BBH", given + (dtypes or b""))]
+    source = f"dlshim.from_dlpack({again})" if _has_numpy(have) else None
+    if have not in (wanted or [have]):
+        which = " or ".join(map(str, wanted))
+        cure = _dtype_cure(x, have, wanted, writes, source)
+        cure = f"{keep} {cure}" if cure else "convert it first"
+        raise TypeError(f"{said} has dtype {have}, not {which}; {cure}")
+    ndim = len(shape)
+    taken = [rank for rank in range(64) if not ranks or ranks >> rank & 1]
+    if ndim not in taken:
+        which = " or ".join(map(str, taken))
+        if taken[-1] - taken[0] + 1 == len(taken) > 2:
+            which = f"{taken[0]} to {taken[-1]}"
+        cure = _rank_cure(x, shape, taken, source)
+        cure = f"{keep} {cure}" if cure else "change its shape first"
+        s = "s" * (ndim != 1)
+        raise ValueError(f"{said} has {ndim} dimension{s}, not {which}; {cure}")
+    cure = "bytearray(x)" if isinstance(x, bytes) else copied + ")"
+    raise BufferError(f"{said} is read-only, and is to be written; {keep} {cure}")
+
+
+def _has_numpy(kind: dtype) -> bool:
+    return kind.kind != "V"
+
+
+def _dtype_cure(x: Any, have: dtype, wanted: list[dtype], writes: int, source: str | None) -> Any:
+    """An expression with the first dtype that NumPy has too; None where none is known to work."""
+    want = next(filter(_has_numpy, wanted), None)
+    if want is None or source is None:
+        return None
+    torch = sys.modules.get("torch")
+    if isinstance(x, getattr(torch, "Tensor", ())):
+        return f"x.to(torch.{want})"
+    if isinstance(x, (bytes, bytearray, memoryview)) and have == "uint8":
+        bits = memoryview(x)
+        if bits.nbytes % want.itemsize:
+            return None
+        fits = bits.c_contiguous and not (writes and bits.readonly)
+        whole = "x" if fits else "bytearray(x)" if writes else "bytes(x)"
+        return f"numpy.frombuffer({whole}, '{want}')"
+    # MLX's own takes no name.
+    if _has(x, "astype") and not type(x).__module__.startswith("mlx"):
+        return f"x.astype('{want}')"
+    return f"numpy.asarray({source}, '{want}')"
+
+
+def _rank_cure(x: Any, shape: tuple[int, ...], taken: list[int], source: str | None) -> Any:
+    ndim = len(shape)
+    rank = max((rank for rank in taken if rank < ndim), default=taken[0])
+    rest = prod(shape[max(rank - 1, 0) :])
+    if rank == 0 and rest != 1:
+        return None
+    fitting = (1,) * (rank - ndim) + shape
+    if rank < ndim:
+        fitting = (*shape[: rank - 1], -1 if 0 not in shape else rest)[:rank]
+    # A matrix of NumPy keeps its two dimensions.
+    own = _has(x, "reshape") and type(x).__name__ != "matrix"
+    if not own and source is None:
+        return None
+    return f"{'x' if own else f'numpy.asarray({source})'}.reshape({fitting})"
+
+
+def _has(x: Any, name: str) -> bool:
+    with suppress(Exception):
+        return callable(getattr(x, name))
+    return False

@@ -1,0 +1,101 @@
+"""Array libraries: their keys, modules and distributions, and the versions that are installed.
+
+Nothing here imports a library.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+Version = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Library:
+    key: str
+    #: What is imported; submodules that it needs come with it.
+    module: str
+    distributions: tuple[str, ...]
+
+
+def _read(row: str) -> Library:
+    key, module, *distributions = row.split()
+    return Library(key, module, tuple(distributions))
+
+
+# Key, module, distributions.  In the order in which a child of the matrix imports them: paddle
+# before tensorflow, because the other order kills the process (paddlepaddle 3.3, tensorflow 2.21).
+_ROWS = """\
+numpy numpy numpy
+ml_dtypes ml_dtypes ml_dtypes
+pyarrow pyarrow pyarrow
+tvm_ffi tvm_ffi apache-tvm-ffi
+array_api_strict array_api_strict array-api-strict
+nanoarrow nanoarrow nanoarrow
+torch torch torch
+jax jax.numpy jax
+warp warp warp-lang
+mlx mlx.core mlx
+onnxruntime onnxruntime onnxruntime onnxruntime-gpu onnxruntime-openvino
+paddle paddle paddlepaddle paddlepaddle-gpu
+tensorflow tensorflow tensorflow tensorflow-cpu tensorflow-intel tensorflow-macos
+cupy cupy cupy cupy-cuda11x cupy-cuda12x cupy-cuda13x
+cuda.core cuda.core cuda-core
+mpi4py mpi4py mpi4py
+"""
+BY_KEY = {library.key: library for library in map(_read, _ROWS.splitlines())}
+
+#: Those that the matrix exchanges arrays among; the others need a device or hold no arrays.
+MATRIX = tuple(BY_KEY)[:-3]
+
+#: Python's own buffers and raw capsules: always here.
+BUILT_IN = ("stdlib", "capsule")
+
+
+def loaded(module: str) -> Any:
+    """Return a module that this process has imported."""
+    return sys.modules[module]
+
+
+def version_tuple(version: str) -> Version:
+    """Return the first three numbers of a version; what is no number ends it."""
+    found = re.match(r"\d+(?:\.\d+){0,2}", version)
+    return tuple(int(part) for part in found[0].split(".")) if found else ()
+
+
+def version_of(key: str) -> str | None:
+    """Return a library's version, as its module or its metadata have it; None: not installed."""
+    library = BY_KEY.get(key)
+    if library is None:
+        return None
+    name = library.module.partition(".")[0]
+    told = getattr(sys.modules.get(name), "__version__", None)
+    if isinstance(told, str):
+        return told
+    try:
+        found = find_spec(name)
+    except (ImportError, ValueError):
+        found = None
+    for distribution in library.distributions if found else ():
+        try:
+            return importlib.metadata.version(distribution)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def installed_versions(keys: Iterable[str] = BY_KEY) -> dict[str, str]:
+    """Return the version of each library that is installed, by its key."""
+    return {key: version for key in keys if (version := version_of(key)) is not None}
+
+
+def nearest(rows: list[Any], version: Version) -> tuple[Any, bool]:
+    """Return the row nearest to a release, and whether it speaks of this release."""
+    row = next((row for row in reversed(rows) if row.since <= version), rows[0])
+    return row, row.since <= version < row.until

@@ -1,0 +1,1 @@
+"""The exchanges of ``python -m dlshim matrix``."""

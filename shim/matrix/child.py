@@ -1,0 +1,174 @@
+"""The child process of the matrix: imports the libraries and carries out the exchanges.
+
+``matrix/run.py`` says what it reads and writes.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import sys
+import timeit
+import warnings
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TextIO
+
+from .. import ReadOnlyWarning
+from ..libraries import BY_KEY
+from .consumers import CONSUMER_BY_KEY, NotOffered, Seen, by_dlshim
+from .producers import CASE_BY_KEY, PRODUCER_BY_KEY, Case, Made, Producer
+
+if TYPE_CHECKING:
+    from .consumers import Take
+
+BATCHES = 5
+BATCH_SECONDS = 0.002
+
+
+def _import_libraries(keys: set[str]) -> dict[str, str]:
+    """Import in the order that is known to work; return what cannot be imported."""
+    broken = {}
+    for library in BY_KEY.values():
+        if library.key in keys:
+            try:
+                module = importlib.import_module(library.module)
+                if library.key == "warp":
+                    module.init()
+            except Exception as error:
+                broken[library.key] = _told(error)
+    return broken
+
+
+def _told(error: BaseException) -> str:
+    first = next(iter(str(error).strip().splitlines()), "")
+    return f"{type(error).__name__}: {first}"
+
+
+def _nanoseconds(take: Take, obj: Any) -> float:
+    """Return the cost of one exchange: the least of a few batches."""
+    timer = timeit.Timer("take(obj)", globals={"take": take, "obj": obj})
+    rounds = 1
+    while (taken := timer.timeit(rounds)) < BATCH_SECONDS:
+        rounds = max(rounds + 1, int(rounds * min(1.2 * BATCH_SECONDS / max(taken, 1e-9), 10)))
+    return min(timer.repeat(BATCHES, rounds)) / rounds * 1e9
+
+
+def _churn() -> None:
+    """Give freed memory away, so that a dangling result shows other values."""
+    gc.collect()
+    noise = [bytearray(b"\xa5" * size) for size in (16, 24, 32, 64, 128) for _ in range(50)]
+    del noise
+
+
+def _fault(
+    producer: Producer,
+    case: Case,
+    seen: Seen,
+) -> str | None:
+    if seen.shape != case.shape:
+        return f"wrong: shape {seen.shape} instead of {case.shape}"
+    if seen.values != case.values:
+        return f"wrong: values {list(seen.values)} instead of {list(case.values)}"
+    if any(type(a) is not type(b) for a, b in zip(seen.values, case.values, strict=True)):
+        return f"wrong: {type(seen.values[0]).__name__} instead of {case.dtype}"
+    if seen.writable and (case.readonly or producer.immutable):
+        return "wrong: the read-only flag is lost"
+    return None
+
+
+def _is_zero_copy(made: Made, seen: Seen) -> bool | None:
+    """Return None where either side does not tell its address, or there is no element."""
+    if made.address is None or seen.address is None or not seen.values:
+        return None
+    return made.address == seen.address
+
+
+def _exchange(
+    cell: Mapping[str, Any], function: Callable[[], Take], *, with_cost: bool
+) -> dict[str, Any]:
+    """Carry out one exchange; ``function`` finds what takes the object."""
+    producer = PRODUCER_BY_KEY[cell["producer"]]
+    consumer = CONSUMER_BY_KEY[cell["consumer"]]
+    case = CASE_BY_KEY[cell["case"]]
+    try:
+        made = producer.make(case)
+    except Exception as error:
+        return {"outcome": "unmade", "detail": _told(error)}
+    try:
+        take = function()
+        with warnings.catch_warnings(record=True) as told_of:
+            warnings.simplefilter("always", ReadOnlyWarning)
+            result = take(made.obj)
+        seen = consumer.see(result)
+    except NotOffered as error:
+        return {"outcome": "unoffered", "detail": str(error)}
+    except Exception as error:
+        return {"outcome": "refused", "detail": _told(error)}
+    fault = _fault(producer, case, seen)
+    if fault:
+        return {"outcome": "wrong", "detail": fault}
+    zero_copy = _is_zero_copy(made, seen)
+    told: dict[str, Any] = {"outcome": "works", "zero_copy": zero_copy, "writable": seen.writable}
+    told["warned"] = any(each.category is ReadOnlyWarning for each in told_of)
+    if with_cost:
+        told["ns"] = _nanoseconds(take, made.obj)
+    del made
+    _churn()
+    try:
+        survived = consumer.see(result).values == case.values
+    except Exception:
+        survived = False
+    if not survived:
+        return {"outcome": "wrong", "detail": "wrong: the memory was freed while in use"}
+    return told
+
+
+def _carry_out(mode: str, cell: Mapping[str, Any]) -> dict[str, Any]:
+    with_cost = cell["cost"] and not PRODUCER_BY_KEY[cell["producer"]].one_shot
+    consumer = CONSUMER_BY_KEY[cell["consumer"]]
+    if mode == "bare":
+        return _exchange(cell, consumer.function, with_cost=with_cost)
+
+    def upgraded(options: Mapping[str, Any]) -> Callable[[], Take]:
+        return lambda: by_dlshim(consumer, options)
+
+    told = _exchange(cell, upgraded({}), with_cost=with_cost)
+    if cell["cure"] and told["outcome"] != "works":
+        told["cured"] = _exchange(cell, upgraded(cell["cure"]), with_cost=False)
+    return told
+
+
+def _talk(job: Mapping[str, Any], out: TextIO) -> None:
+    def say(**line: Any) -> None:
+        print(json.dumps(line), file=out, flush=True)
+
+    broken = _import_libraries(set(job["libraries"]))
+    say(broken=broken)
+    # What the imports left is not looked at again: collecting after each exchange must
+    # stay cheap.
+    gc.disable()
+    gc.collect()
+    gc.freeze()
+    for number, cell in enumerate(job["cells"]):
+        if broken.keys() & set(cell["libraries"]):
+            continue
+        say(begin=number)
+        say(number=number, **_carry_out(job["mode"], cell))
+
+
+def main() -> None:
+    """Read a job from standard input; answer on what standard output was."""
+    job = json.load(sys.stdin)
+    # Libraries print; what they print must not be taken for an answer.
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    _talk(job, out)
+    out.close()
+    # Skip finalisation: ctypes deleters must not run without an interpreter.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

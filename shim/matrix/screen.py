@@ -1,0 +1,385 @@
+"""What the matrix prints: one screen, or with ``--full`` every table."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..cli.output import WIDTH, Box, Note, Table, columns, line, some_of, width_of
+from .consumers import CONSUMERS
+from .pairs import between_libraries, by_pair
+from .producers import PRODUCERS
+
+if TYPE_CHECKING:
+    from ..cli.output import Block, Line
+    from .consumers import Consumer
+    from .pairs import Cell, Pairs, Report
+    from .producers import Producer
+
+#: Rows of a table on the one screen, and in the whole output.
+FEW, MANY = 6, 28
+
+
+def _lost_of(cells: Iterable[Cell]) -> list[Cell]:
+    """What worked bare, and does not upgraded."""
+    return [cell for cell in cells if cell.works_bare and not cell.works_upgraded]
+
+
+_NOISE = re.compile(r"0x[0-9a-f]+|\d{4,}")
+
+
+def complaint(told: dict[str, object]) -> str:
+    """Why an exchange failed, with what differs each time taken out."""
+    detail = str(told.get("detail", "")) or "?"
+    if told["outcome"] == "died":
+        detail = f"process killed, {detail}"
+    return _NOISE.sub("…", detail)
+
+
+def _versions(report: Report) -> Note:
+    here = "  ".join(f"{key} {version}" for key, version in report.versions.items())
+    lines = [line(("Libraries  ", "strong"), here or "none")]
+    for key, error in report.broken.items():
+        lines.append(line((f"{key} is installed but cannot be imported: ", "limit"), error))
+    for what, reason in report.left_out.items():
+        lines.append(line(("left out: ", "limit"), f"{what}: {reason}"))
+    return Note(lines)
+
+
+def _now(cell: Cell) -> str:
+    """What came of an exchange upgraded, in a word or two."""
+    if cell.works_upgraded:
+        return "right"
+    if cell.works_with_option and cell.limit is not None:
+        return f"right with {cell.limit.cure}"
+    return str(cell.upgraded["outcome"])
+
+
+def _grouped(
+    title: str,
+    heads: str,
+    cells: Iterable[Cell],
+    key: Callable[[Cell], tuple[Any, ...] | None],
+    row: Callable[[tuple[Any, ...], list[Cell]], list[str]],
+    most: int,
+) -> list[Table]:
+    """A table with a row for each kind of cells, those with most cells first; no cell, no table.
+
+    The key of a kind begins with what comes before the number; None: the cell is left out.
+    """
+    groups: dict[tuple[Any, ...], list[Cell]] = defaultdict(list)
+    for cell in cells:
+        if (kind := key(cell)) is not None:
+            groups[kind].append(cell)
+    ordered = sorted(groups.items(), key=lambda item: (item[0][0], -len(item[1])))
+    if len(ordered) == most + 1:
+        most += 1
+    rest = sum(len(members) for _, members in ordered[most:])
+    total = sum(map(len, groups.values()))
+    table = Table(line((f"{title}: {total}", "strong")), columns([*heads.split(", "), ">cases"]))
+    table.one_line = most < MANY or "it said" in heads or "gave" in heads
+    for kind, members in ordered[:most]:
+        table.add(*row(kind, members), str(len(members)))
+    if rest:
+        more = [f"{len(ordered) - most} more kinds", *[""] * (len(table.columns) - 3)]
+        table.add("…", *more, str(rest))
+    return [table] if groups else []
+
+
+def _into(cells: list[Cell], most: int) -> str:
+    return some_of((cell.exchange.consumer.label for cell in cells), most)
+
+
+def _from(cells: list[Cell], most: int = 2) -> str:
+    return some_of((cell.exchange.producer.label for cell in cells), most)
+
+
+def _cured(cells: list[Cell], most: int) -> list[Table]:
+    """What failed bare and works upgraded: what killed the process first, then libraries."""
+    own = set(map(id, between_libraries(cells)))
+
+    def key(cell: Cell) -> tuple[Any, ...] | None:
+        died = cell.bare["outcome"] == "died"
+        works = cell.works_upgraded or cell.works_with_option
+        if not works or not (died or cell.bare["outcome"] == "refused"):
+            return None
+        kind = "" if died else cell.bare["detail"].split(":")[0]
+        return (not died, id(cell) not in own), cell.exchange.consumer.label, kind, _now(cell)
+
+    return _grouped(
+        "What failed bare and works with dlshim",
+        "@into, from, *bare it said, upgraded",
+        cells,
+        key,
+        lambda kind, them: [kind[1], _from(them), complaint(them[0].bare), kind[3]],
+        most,
+    )
+
+
+def _silent(cells: list[Cell], most: int) -> list[Table]:
+    """What was silently wrong bare, and what came of it upgraded."""
+    return _grouped(
+        "What was silently wrong bare",
+        "@into, from, *bare it gave, upgraded",
+        [cell for cell in cells if cell.bare["outcome"] == "wrong"],
+        lambda cell: ((), cell.exchange.consumer.label, _now(cell)),
+        lambda kind, them: [kind[1], _from(them), complaint(them[0].bare), kind[2]],
+        most,
+    )
+
+
+def _reason(kind: tuple[Any, ...], cells: list[Cell], most: int) -> list[str]:
+    limit = cells[0].limit
+    return [kind[1], _into(cells, most), limit.cure if limit and limit.cure else "—"]
+
+
+def _lost(cells: list[Cell], most: int) -> list[Table]:
+    """What works bare and not with a plain upgrade, with the reason and the cure."""
+    return _grouped(
+        "What works bare and not with a plain upgrade",
+        "*reason, into, +works with",
+        _lost_of(cells),
+        lambda cell: ((), cell.limit.why if cell.limit else complaint(cell.upgraded)),
+        lambda kind, them: _reason(kind, them, 2),
+        most,
+    )
+
+
+def _limits(cells: Iterable[Cell]) -> list[Table]:
+    return _grouped(
+        "What no plain upgrade can do",
+        "*reason, into, +works with, >bare",
+        cells,
+        lambda cell: ((), cell.limit.why) if cell.limit else None,
+        lambda kind, them: [*_reason(kind, them, 4), str(sum(c.works_bare for c in them) or "—")],
+        MANY,
+    )
+
+
+def _faults(faults: list[Cell]) -> list[Table]:
+    return _grouped(
+        "Upgraded exchanges that should work and do not",
+        "@into, from, case, *it said",
+        faults,
+        lambda cell: ((), cell.exchange.consumer.label, _NOISE.sub("…", cell.fault or "")),
+        lambda kind, them: [
+            kind[1],
+            _from(them, 3),
+            some_of((cell.exchange.case.key for cell in them), 3),
+            kind[2][:200],
+        ],
+        MANY,
+    )
+
+
+def _exchange_text(cells: list[Cell]) -> Line:
+    bare = sum(cell.works_bare for cell in cells)
+    plain = sum(cell.works_upgraded for cell in cells)
+    now = plain + sum(cell.works_with_option for cell in cells)
+    harm = {cell.bare.get("outcome") for cell in cells} & {"wrong", "died"}
+    if any(cell.fault for cell in cells):
+        style = "bad"
+    elif now == len(cells):
+        style = "good" if bare < now else "dim"
+    else:
+        style = "limit" if now else "dim"
+    mark = "†" if "died" in harm else "!" if harm else ""
+    copied = any(cell.upgraded.get("zero_copy") is False for cell in cells)
+    return (
+        (f"{bare}{mark}", "bad" if mark else "dim"),
+        ("→", "dim"),
+        (f"{now}", style),
+        ("c" if copied else " ", "dim"),
+    )
+
+
+def _short(nanoseconds: float) -> str:
+    if nanoseconds < 9_950:
+        return f"{nanoseconds:.0f}"
+    return f"{nanoseconds / 1000:.0f}k"
+
+
+def _cost_text(cells: list[Cell]) -> Line:
+    timed = [cell for cell in cells if "ns" in cell.upgraded]
+    if not timed:
+        return ()
+    now = timed[0].upgraded["ns"]
+    bare = timed[0].bare.get("ns")
+    style = "good" if bare and now < bare else "limit" if bare and now > 1.5 * bare else ""
+    return (f"{_short(bare)}→" if bare else "-→", "dim"), (_short(now), style)
+
+
+def _parts(
+    width: int,
+    rows: Sequence[Producer],
+    columns: Sequence[Consumer],
+    texts: dict[tuple[str, str], Line],
+) -> Iterable[list[Consumer]]:
+    """Cut the columns into as many parts as the width needs."""
+    part: list[Consumer] = []
+    used = 0
+    for consumer in columns:
+        widest = max(width_of(texts.get((p.key, consumer.key), ())) for p in rows)
+        need = max(len(consumer.label), widest) + 3
+        if part and used + need > width:
+            yield part
+            part, used = [], 0
+        part.append(consumer)
+        used += need
+    if part:
+        yield part
+
+
+def _grids(
+    title: str, note: str, pairs: Pairs, content: Callable[[list[Cell]], Line], *, counts: bool
+) -> list[Table]:
+    texts = {key: content(cells) for key, cells in pairs.items()}
+    rows = [p for p in PRODUCERS if any(texts.get((p.key, c.key)) for c in CONSUMERS)]
+    consumers = [c for c in CONSUMERS if any(texts.get((p.key, c.key)) for p in rows)]
+    arrays = {producer: len(cells) for (producer, _), cells in pairs.items()}
+    label = max((len(p.label) for p in rows), default=0)
+    tables: list[Table] = []
+    for part in _parts(WIDTH - label - len(" of   "), rows, consumers, texts):
+        told = title if not tables else f"{title} (continued)"
+        heads = ["@from \\ to", *["~>of"] * counts, *[f">{consumer.label}" for consumer in part]]
+        table = Table(line((told, "strong")), columns(heads))
+        for producer in rows:
+            cells = [texts.get((producer.key, consumer.key), ()) for consumer in part]
+            table.add(producer.label, *[str(arrays[producer.key])] * counts, *cells)
+        tables.append(table)
+    if tables:
+        tables[-1].note = note
+    return tables
+
+
+def _exchanges(pairs: Pairs) -> list[Table]:
+    return _grids(
+        "What works: bare → upgraded",
+        "How many small arrays (layouts, dtypes), of as many as there are, arrive whole. "
+        "!: silently wrong when bare; †: killed the process when bare; c: the consumer copies "
+        "(all else is zero-copy). Yellow: a limit, see below. "
+        "caps.: a raw capsule, as C code wants it.",
+        pairs,
+        _exchange_text,
+        counts=True,
+    )
+
+
+def _cost(pairs: Pairs) -> list[Table]:
+    return _grids(
+        "Cost of one exchange in ns: bare → upgraded, wrapper made each time",
+        "Six float32, least of a few batches. -: fails when bare. Green: cheaper upgraded; "
+        "yellow: more than half as much again.",
+        pairs,
+        _cost_text,
+        counts=False,
+    )
+
+
+def _both(what: str, cells: Iterable[Cell], outcome: str) -> str:
+    """How many came to an outcome, bare and upgraded."""
+    came = [(cell.bare.get("outcome"), cell.upgraded.get("outcome")) for cell in cells]
+    bare, upgraded = (each.count(outcome) for each in zip(*came, strict=True))
+    return f"{what}: {bare} bare, {upgraded} upgraded"
+
+
+def _sum_line(of_what: str, cells: Sequence[Cell]) -> Line:
+    return line(
+        f"{of_what}: {len(cells)} exchanges, ",
+        (f"{sum(cell.works_bare for cell in cells)}", "strong"),
+        " work bare, ",
+        (f"{sum(cell.works_upgraded for cell in cells)}", "good"),
+        f" upgraded, {sum(cell.works_with_option for cell in cells)} more with an option",
+    )
+
+
+def _ratios(cells: Iterable[Cell]) -> list[float]:
+    return [
+        cell.upgraded["ns"] / cell.bare["ns"]
+        for cell in cells
+        if "ns" in cell.upgraded and "ns" in cell.bare
+    ]
+
+
+def _warned(cells: Iterable[Cell]) -> list[Line]:
+    """How often dlshim warned; a filter that makes warnings errors turns these into refusals."""
+    warned = [cell.exchange.consumer.label for cell in cells if cell.upgraded.get("warned")]
+    if not warned:
+        return []
+    who = some_of(warned, 3)
+    return [line(f"read-only memory that {who} may write: {len(warned)}, each with a warning")]
+
+
+def verdict(report: Report) -> Box:
+    """The sums, library to library first, and whether all is as it should be."""
+    from statistics import geometric_mean
+
+    cells = report.cells
+    own = between_libraries(cells)
+    told = [
+        cell.upgraded["zero_copy"]
+        for cell in cells
+        if cell.works_upgraded and cell.upgraded.get("zero_copy") is not None
+    ]
+    lines = [_sum_line("library to library", own)] if own else []
+    if len(own) != len(cells):
+        lines.append(_sum_line("buffers and capsules too", cells))
+    wrong = _both("silently wrong", cells, "wrong")
+    lines += [
+        line(f"{wrong}; {_both('killed the process', cells, 'died')}"),
+        line(f"work bare and not with a plain upgrade: {len(_lost_of(cells))}"),
+        *_warned(cells),
+        line(f"zero-copy: {sum(told)} of the {len(told)} whose addresses both sides tell"),
+    ]
+    if ratios := _ratios(cells):
+        lines.append(
+            line(
+                f"cost where both work: {geometric_mean(ratios):.2f} times the bare exchange "
+                f"(geometric mean of {len(ratios)})"
+            )
+        )
+    lines.append(
+        line((f"{len(report.faults)} that should work do not (see above)", "bad"))
+        if report.faults
+        else line(("every upgraded exchange that should work does", "good"))
+    )
+    return Box("dlshim matrix", lines)
+
+
+NOTHING = Note([line("No exchange to carry out: install some array libraries first.")])
+
+
+def one_screen(report: Report) -> list[Block]:
+    """What failed bare, what was silently wrong, what is lost, and the sums: 40 lines at most."""
+    if not report.cells:
+        return [_versions(report), NOTHING]
+    more = "--full shows every pair, limit and cost; --html FILE writes a page"
+    return [
+        _versions(report),
+        *_cured(report.cells, FEW),
+        *_silent(report.cells, 3),
+        *_lost(report.cells, 2),
+        *_faults(report.faults),
+        verdict(report),
+        Note([line((more, "dim"))]),
+    ]
+
+
+def full(report: Report) -> list[Block]:
+    """All tables and the verdict."""
+    if not report.cells:
+        return [_versions(report), NOTHING]
+    pairs = by_pair(report.cells)
+    return [
+        _versions(report),
+        *_exchanges(pairs),
+        *_cured(report.cells, MANY),
+        *_silent(report.cells, MANY),
+        *_limits(report.cells),
+        *_lost(report.cells, MANY),
+        *_cost(pairs),
+        *_faults(report.faults),
+        verdict(report),
+    ]

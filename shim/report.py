@@ -1,0 +1,419 @@
+"""What an object offers, and what ``upgrade`` does with it: the report of ``inspect``."""
+
+from __future__ import annotations
+
+import inspect as _inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from . import dtypes
+from ._core import (
+    Producer,
+    Tensor,
+    UnsupportedObjectError,
+    _options,
+    _peek,
+    _plan,
+    _true_device,
+    to_capsule,
+)
+from .look import TRIPLES, Array, visible
+
+_DLPACK = ("dltensor", "dltensor_versioned")
+_HOST_DEVICES = (1, 3, 11)
+_GPU_DEVICES = (2, 10)
+# Where an address plus an offset in bytes is an address (rule T5).
+_ADDRESS_DEVICES = (1, 2, 3, 10, 11, 13, 14)
+_KEYWORDS = ("stream", "max_version", "dl_device", "copy")
+FAILED = "the export failed: "
+_ALIGNMENTS = 4096  # a page: more is not looked for
+
+_CAPSULE = type(Producer.__dlpack_c_exchange_api__)
+
+# Attribute, what it is, and since when that spelling exists.
+_PROTOCOLS = (
+    ("__dlpack_c_exchange_api__", "DLPack C exchange API", "DLPack 1.3"),
+    ("__c_dlpack_exchange_api__", "DLPack C exchange API", "DLPack 1.2"),
+    ("__dlpack__", "DLPack", ""),
+    ("__cuda_array_interface__", "CUDA array interface", ""),
+    ("__sycl_usm_array_interface__", "SYCL USM array interface", ""),
+    ("__array_struct__", "array struct", ""),
+    ("__array_interface__", "array interface", ""),
+)
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """A way in that an object offers."""
+
+    name: str
+    spelling: str
+    #: What can be told without asking: empty when nothing can.
+    generation: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.spelling} ({self.generation})" if self.generation else self.spelling
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What comes of handing an object to a consumer; None where it cannot be told."""
+
+    #: "works", "refused", "wrong" (it arrives as something else), "dies" or "unknown".
+    result: str
+    copied: bool | None = None
+    #: Whether the consumer takes the memory for writable; None: it does not say.
+    writable: bool | None = None
+    #: Who refuses it.
+    by: str = ""
+    #: The error is one of these.
+    raises: tuple[str, ...] = ()
+    why: str = ""
+    #: The options of ``upgrade`` that cure it, as text.
+    cure: str = ""
+
+    def __str__(self) -> str:
+        error = " or ".join(self.raises if len(self.raises) < 4 else ["an error"])
+        if self.result == "refused":
+            return f"refused by {self.by}: {error}"
+        if self.result == "wrong":
+            return f"arrives as something else{f', or {error}' if error else ', without an error'}"
+        if self.result != "works":
+            return "ends the process" if self.result == "dies" else self.result
+        copied = {True: ", copied", False: ", zero copy", None: ""}[self.copied]
+        return (
+            "works" + copied + {True: ", writable", False: ", read-only", None: ""}[self.writable]
+        )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one function makes of the object, as it is and upgraded."""
+
+    #: The function.
+    consumer: str
+    #: Of its library; None: not installed.
+    version: str | None
+    bare: Outcome
+    upgraded: Outcome
+    #: What else will happen, in sentences: marks that are lost, streams.
+    what: str = ""
+    #: Why it does not work as it is, or why nothing can be said.
+    why: str = ""
+    #: The call that works where the bare one does not; empty: there is none, or none is needed.
+    cure: str = ""
+
+    def __str__(self) -> str:
+        told = {
+            name: str(getattr(self, name)) for name in ("bare", "upgraded", "what", "why", "cure")
+        }
+        lines = [f"    {name:<12}{value}" for name, value in told.items() if value]
+        return "\n".join([f"{self.consumer} {self.version or '(not installed)'}", *lines])
+
+
+@dataclass(frozen=True)
+class Report:
+    """What is known of an object; None where only an export could tell."""
+
+    type_name: str
+    protocols: tuple[Protocol, ...]
+    #: Protocols, in the order in which ``upgrade`` tries them.
+    plan: tuple[str, ...]
+    #: What earlier exchanges of this type have taught, as text.
+    learned: tuple[str, ...] = ()
+    #: Row of the library table that the type matches.
+    library: str | None = None
+    capsule_name: str | None = None
+    #: "unconsumed", "consumed" or "foreign", for capsules only.
+    capsule_state: str | None = None
+    device: tuple[int, int] | None = None
+    dtype: dtypes.dtype | None = None
+    shape: tuple[int, ...] | None = None
+    strides: tuple[int, ...] | None = None
+    byte_offset: int | None = None
+    address: int | None = None
+    flags: int | None = None
+    version: tuple[int, int] | None = None
+    readonly: bool | None = None
+    contiguous: bool | None = None
+    #: Largest power of two (up to a page) that the first element's address is a multiple of.
+    aligned_to: int | None = None
+    notes: tuple[str, ...] = ()
+    #: What the consumer that was asked about will do with it, one for each of its functions.
+    verdicts: tuple[Verdict, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from html import escape
+
+        return f"<pre>{escape(str(self))}</pre>"
+
+    def __str__(self) -> str:
+        lines = [f"dlshim report on {self.type_name}"]
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in ("type_name", "notes", "verdicts") or value is None or value == ():
+                continue
+            label = field.name.replace("_", " ")
+            lines.append(f"  {label:<14}{_TEXTS.get(field.name, str)(value)}")
+        lines += [f"  note          {note}" for note in self.notes]
+        lines += [f"  to {verdict}" for verdict in self.verdicts]
+        return "\n".join(lines)
+
+
+def _device_text(device: tuple[int, int]) -> str:
+    from .enums import DLDeviceType
+
+    try:
+        name = DLDeviceType(device[0]).name
+    except ValueError:
+        name = "a device type that this dlshim does not know"
+    return f"{device} {name}"
+
+
+def _flags_text(flags: int) -> str:
+    names = [
+        name
+        for bit, name in enumerate(("READ_ONLY", "IS_COPIED", "SUBBYTE_TYPE_PADDED"))
+        if flags >> bit & 1
+    ]
+    return f"{flags} ({' | '.join(names)})" if names else str(flags)
+
+
+def _listed(values: Iterable[object]) -> str:
+    return ", ".join(map(str, values))
+
+
+#: How fields of a report are shown; the others by str().
+_TEXTS: dict[str, Callable[[Any], str]] = {
+    "device": _device_text,
+    "address": hex,
+    "flags": _flags_text,
+    "version": lambda value: ".".join(map(str, value)),
+    "aligned_to": "{} bytes".format,
+    "protocols": _listed,
+    "learned": _listed,
+    "plan": " → ".join,
+}
+
+
+def report_of(obj: Any, export: bool) -> Report:
+    if type(obj) is _CAPSULE:
+        return _of_capsule(obj)
+    if isinstance(obj, Producer):
+        return _of_producer(obj, export=export)
+    return _of_tensor(obj) if isinstance(obj, Tensor) else _of_object(obj, export=export)
+
+
+def _type_name(obj: Any) -> str:
+    cls = type(obj)
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _of_capsule(capsule: Any) -> Report:
+    name = _peek(capsule)["name"]
+    facts: dict[str, Any] = {
+        "type_name": "PyCapsule",
+        "protocols": (),
+        "plan": (),
+        "capsule_name": name,
+    }
+    if name in _DLPACK:
+        facts["plan"] = ("raw capsule",)
+        return Report(**facts, capsule_state="unconsumed", **_facts_of_export(capsule))
+    if name in tuple(f"used_{known}" for known in _DLPACK):
+        note = "it was consumed: ask its maker for a new one, or upgrade() it before the first use"
+        return Report(**facts, capsule_state="consumed", notes=(note,))
+    note = f"not a DLPack capsule: those are called {' or '.join(map(repr, _DLPACK))}"
+    return Report(**facts, capsule_state="foreign", notes=(note,))
+
+
+def _of_tensor(tensor: Tensor) -> Report:
+    shape, strides = tensor.shape, tensor.strides
+    address = tensor.data_ptr() if tensor.device[0] in _HOST_DEVICES else None
+    padded = tensor.dtype.bits < 8 and tensor.nbytes == tensor.size
+    return Report(
+        type_name=_type_name(tensor),
+        protocols=(Protocol("DLPack", "__dlpack__", "1.x or 0.x, as asked"),),
+        plan=("kept tensor",),
+        device=tensor.device,
+        dtype=tensor.dtype,
+        shape=shape,
+        strides=strides,
+        byte_offset=tensor.byte_offset,
+        address=tensor.data_ptr(),
+        flags=tensor.readonly | tensor.is_copied << 1 | padded << 2,
+        version=tensor.version,
+        readonly=tensor.readonly,
+        contiguous=Array("", shape, strides).contiguous,
+        aligned_to=_alignment(address),
+    )
+
+
+def _of_producer(producer: Producer, *, export: bool) -> Report:
+    source = producer.source
+    # A Tensor: a raw capsule was taken, or a Tensor wrapped.
+    kept = isinstance(source, Tensor)
+    report = _of_tensor(source) if kept else _of_object(source, export=False)
+    notes = (*report.notes, repr(producer))
+    facts: dict[str, Any] = {"notes": notes}
+    if not kept and _options(producer):  # options change what consumers get
+        facts |= dict.fromkeys(("dtype", "shape", "strides", "readonly", "contiguous"))
+        facts["aligned_to"] = None
+    if export:
+        facts.update(_exported(producer, notes))
+    known = {field.name: getattr(report, field.name) for field in fields(report)}
+    return Report(**{**known, "type_name": f"upgraded {report.type_name}", **facts})
+
+
+def _of_object(obj: Any, *, export: bool) -> Report:
+    notes: tuple[str, ...] = ()
+    facts: dict[str, Any] = {}
+    try:
+        plan = _plan(obj)
+    except UnsupportedObjectError as error:
+        return Report(_type_name(obj), (), (), notes=(str(error),))
+    protocols = _protocols(obj)
+    if "buffer protocol" in plan["offers"]:
+        protocols += (Protocol("buffer protocol", "buffer protocol"),)
+    if _static(obj, "__dlpack_device__") is not None:
+        try:
+            kind, number = obj.__dlpack_device__()
+            facts["device"] = (int(kind), int(number))
+        except Exception as error:
+            notes += (f"__dlpack_device__() gives no two ints: {_told(error)}",)
+    facts |= _shown(visible(obj, plan["library"], tuple(plan["offers"])))
+    facts["notes"] = notes
+    if export:
+        label = facts.get("device")
+        facts.update(_exported(obj, notes))
+        if label is not None and label[0] in _GPU_DEVICES and label != facts["device"]:
+            note = f"its __dlpack_device__() says {label}, its memory is on {facts['device']}"
+            facts["notes"] = (*facts["notes"], note)
+    return Report(
+        type_name=_type_name(obj),
+        protocols=protocols,
+        plan=tuple(plan["offers"]),
+        learned=_learned(plan),
+        library=plan["library"],
+        **facts,
+    )
+
+
+def _shown(seen: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a Report that can be seen without an export."""
+    shape, strides = seen.get("shape"), seen.get("strides")
+    known: dict[str, Any] = {
+        name: seen[name] for name in ("shape", "strides", "readonly") if name in seen
+    }
+    if "dtype" in seen:
+        known["dtype"] = dtypes.dtype(TRIPLES[seen["dtype"]])
+    if shape is not None and strides is not None:
+        known["contiguous"] = Array("", shape, strides).contiguous
+    return {**known, "aligned_to": _alignment(seen.get("address"))}
+
+
+def _learned(plan: dict[str, Any]) -> tuple[str, ...]:
+    ways = []
+    for generation in ("legacy", "versioned"):
+        way = plan[generation]
+        if way is None:
+            continue
+        names = [name for bit, name in enumerate(_KEYWORDS) if way["keywords"] >> bit & 1]
+        call = f"({', '.join(names)})" if way["protocol"] == "__dlpack__" else ""
+        ways.append(f"{generation} by {way['protocol']}{call}")
+    return tuple(ways)
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _static(obj: Any, name: str) -> Any:
+    """Look an attribute up without running properties; None when it is not there."""
+    return _inspect.getattr_static(obj, name, None)
+
+
+def _protocols(obj: Any) -> tuple[Protocol, ...]:
+    found = []
+    for spelling, name, generation in _PROTOCOLS:
+        attribute = _static(obj, spelling)
+        if attribute is None:
+            continue
+        if spelling == "__dlpack__":
+            generation = _generation(attribute)
+        found.append(Protocol(name, spelling, generation))
+    return tuple(found)
+
+
+def _generation(method: Any) -> str:
+    """Tell from a signature which edition of the protocol a ``__dlpack__`` follows."""
+    try:
+        names = _inspect.signature(method).parameters
+    except (TypeError, ValueError):
+        return ""
+    kinds = {parameter.kind for parameter in names.values()}
+    if "max_version" in names:
+        return "takes max_version"
+    if _inspect.Parameter.VAR_KEYWORD in kinds:
+        return "takes any keyword"
+    return "takes stream only" if "stream" in names else "takes no keyword"
+
+
+def _exported(obj: Any, notes: tuple[str, ...]) -> dict[str, Any]:
+    try:
+        capsule = _capsule_of(obj)
+    except Exception as error:
+        return {"notes": (*notes, f"{FAILED}{_told(error)}")}
+    facts = {"capsule_name": _peek(capsule)["name"], **_facts_of_export(capsule)}
+    return {**facts, "notes": (*notes, *facts.get("notes", ()))}
+
+
+def _capsule_of(obj: Any) -> Any:
+    """Export, with every stride unless a Producer has an order: the layout is told, not refused."""
+    given = _options(obj) if isinstance(obj, Producer) else {}
+    return to_capsule(obj, max_version=(1, 0), stream=-1, order=given.get("order", "K"))
+
+
+def _facts_of_export(capsule: Any) -> dict[str, Any]:
+    """Return the fields of a Report that an unconsumed capsule tells."""
+    seen = _peek(capsule)
+    versioned = seen["name"] == _DLPACK[1]
+    if "shape" not in seen:  # of another major version nothing else may be read
+        note = "of a major version that this dlshim does not know: nothing else can be read"
+        return {"version": seen["version"], "notes": (note,)}
+    if not seen["ndim"]:  # the pointers may be NULL then
+        seen |= {"shape": (), "strides": ()}
+    shape, strides, device = seen["shape"], seen["strides"], seen["device"]
+    facts = {name: seen[name] for name in ("device", "dtype", "shape", "strides", "byte_offset")}
+    first = seen["data"] + seen["byte_offset"]
+    if said := _wrong_label(device, shape, first):
+        facts["notes"] = (said,)
+    return {
+        **facts,
+        "address": first if device[0] in _ADDRESS_DEVICES else seen["data"],
+        "flags": seen["flags"] if versioned else None,
+        "version": seen["version"] if versioned else None,
+        "readonly": bool(seen["flags"] & 1) if versioned else None,
+        "contiguous": None
+        if shape is None
+        else strides is None or Array("", shape, strides).contiguous,
+        "aligned_to": _alignment(first if device[0] in _HOST_DEVICES else None),
+    }
+
+
+def _wrong_label(device: tuple[int, int], shape: tuple[int, ...] | None, address: int) -> str:
+    """Tell where the driver, if one is in use, says that GPU memory lies elsewhere."""
+    if device[0] not in _GPU_DEVICES or shape is None or 0 in shape:
+        return ""
+    found = _true_device(address, device)
+    if found == device:
+        return ""
+    return f"it is labelled {device}, but the driver says {found}: pass assume_device={found}"
+
+
+def _alignment(address: int | None) -> int | None:
+    if not address:
+        return None
+    return min(address & -address, _ALIGNMENTS)

@@ -1,0 +1,91 @@
+"""What is alive of dlshim's, and where it was made: ``track``, ``live`` and ``stats``."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from typing import Any, NamedTuple
+
+# By name: CPython 3.12 crashes on an attribute of a module that the collector has emptied.
+from ._core import _counters, _track
+from .verdicts import names
+
+# Whose lines are passed over: they say what was called, and not where.
+_PASSED = {"dlshim", "copy", *names()}
+
+
+class Live(NamedTuple):
+    """An export or a Tensor that is alive."""
+
+    kind: str  # "versioned", "legacy" or "Tensor"
+    device: tuple[int, int]
+    nbytes: int
+    where: str  # file:line of the caller's Python code when it was made
+
+
+_alive: dict[int, tuple[Live, Any]] = {}
+_running: set[Tracking] = set()
+_switch = threading.RLock()  # whether one runs, and what C is told of it
+
+
+def made(
+    tensor: Any, kind: str, number: int, nbytes: int, device_type: int, device_id: int
+) -> None:
+    frame: Any = sys._getframe(1)
+    while frame and str(frame.f_globals.get("__name__")).partition(".")[0] in _PASSED:
+        frame = frame.f_back
+    where = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "?"
+    end = tensor is not None and weakref.ref(tensor, lambda _: _alive.pop(number, None))
+    _alive[number] = Live(kind, (device_type, device_id), nbytes, where), end
+    _forget(_track(-1))
+
+
+def _forget(ended: list[int]) -> None:
+    for number in ended:
+        _alive.pop(number, None)
+
+
+class Tracking:
+    """What `track` returns: it tracks until `stop`, or until the end of a with block."""
+
+    def __init__(self) -> None:
+        self.__enter__()
+
+    def stop(self) -> None:
+        """Stop.  What was noted until then stays in `live` as long as it is alive."""
+        with _switch:
+            _running.discard(self)
+            if not _running:
+                _forget(_track(0))
+
+    def __enter__(self) -> Tracking:
+        with _switch:
+            _running.add(self)
+            _forget(_track(1))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def track() -> Tracking:
+    """Note which exports and Tensors are made, until ``stop()`` or to the end of a with block.
+
+    Meanwhile no producer's own capsule is handed on, because its end could not be seen.
+    """
+    return Tracking()
+
+
+def live() -> list[Live]:
+    """List what was made while `track` was on, and is alive; the oldest first."""
+    _forget(_track(-1))
+    return [made for made, _ in [*_alive.values()]]
+
+
+def stats() -> dict[str, int]:
+    """Count what was done since the import."""
+    return _counters()
+
+
+Live.__module__ = "dlshim"

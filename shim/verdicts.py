@@ -1,0 +1,499 @@
+"""What a consumer will do with an object, as it is and upgraded: ``inspect`` and its verdicts.
+
+The answer follows from the rows of ``consumers`` and ``sources``; the consumer is not asked.  The
+module is not called ``inspect``: it would hide the function of that name in the package.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ._core import Producer, Tensor, _options
+from .arrays import row_major
+from .consumers import (
+    ALWAYS_READONLY,
+    ANY,
+    CONSUMERS,
+    COPIES,
+    COPIES_UNALIGNED,
+    HONOURS,
+    IGNORES,
+    LEGACY,
+    LEGACY_FIRST,
+    LIMITS,
+    SHARES,
+    VERSIONED,
+    Known,
+    row_of,
+    rows_of,
+)
+from .libraries import version_of, version_tuple
+from .look import NAMES, Array, visible
+from .report import FAILED, Outcome, Report, Verdict, report_of
+from .sources import Source, source_of
+from .stream_table import cells
+
+
+def inspect(obj: Any, *, export: bool = False, consumer: Any = None) -> Report:
+    """Report what ``obj`` offers and what ``upgrade(obj)`` would do with it.
+
+    Nothing is consumed, imported or synchronised.  With ``export=True`` one export is
+    asked for with stream -1, looked at and dropped, so that dtype, shape and the like
+    are known.
+
+    ``consumer`` names a library, a function (``"torch"``, ``"torch.asarray"``), or is the module or
+    the function itself: the report's ``verdicts`` then say what it will do with the object.
+    """
+    report = report_of(obj, export)
+    if consumer is None:
+        return report
+    return replace(report, verdicts=verdicts(obj, report, consumer))
+
+
+#: Kinds of producers in the table of stream rules, by the library's row; others are "modern".
+_ASKED = {"torch": "modern, not 2", "jax": "modern, not -1", "tensorflow": "has waited"}
+_ASKED |= dict.fromkeys(("tvm-ffi", "nanobind", "mlx", "cuda.core", "jax.ffi"), "ignores stream")
+_FAMILIES = {2: "CUDA", 3: "CUDA host", 13: "CUDA managed", 10: "ROCm", 11: "ROCm host"}
+_FAMILIES[14] = "oneAPI"
+
+_LOOK = "dtype, shape or strides cannot be seen without export=True"
+_ACCESS = "whether it is read-only cannot be seen without export=True"
+_BY_BUFFER = "it converts objects in ways of its own, which are not in the table"
+_BARE_BUFFER = "it asks the Tensor for a buffer without shape and format, which loses the dtype"
+_LOST = "DLPack 0.x cannot say read-only (rule T8)"
+_UNHEEDED = "it does not heed the read-only flag (rule T8)"
+_WRITES = "the parameter must be writable"
+_DEVICE = "read from the sources alone, not verified"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What could be seen of an object, in the words of the tables."""
+
+    library: str | None = None
+    #: How its library answers, where that is known of this release.
+    source: Source | None = None
+    #: It never changes, whatever its capsules say.
+    immutable: bool = False
+    #: "object", "capsule", "upgraded" (a Producer) or "tensor" (a Tensor).
+    kind: str = "object"
+    has_dlpack: bool = True
+    has_way: bool = True
+    has_buffer: bool = False
+    dtype: str | None = None
+    shape: tuple[int, ...] | None = None
+    strides: tuple[int, ...] | None = None
+    readonly: bool | None = None
+    aligned_to: int | None = None
+    device: tuple[int, int] | None = None
+    #: Why its library and dlshim refuse it, and the option that cures it.
+    refuses: tuple[str, str] = ("", "")
+    #: How the export that was asked for failed.
+    fails: str = ""
+    #: The option ``readonly`` of a Producer, None where it was not given.
+    word: Any = None
+
+    @property
+    def array(self) -> Array | None:
+        if self.dtype is None or self.shape is None or self.strides is None:
+            return None
+        return Array(self.dtype, self.shape, self.strides)
+
+    @property
+    def stated(self) -> bool | None:
+        """Whether it says that it is read-only; None where that cannot be told."""
+        source = self.source
+        if self.immutable:
+            return None if source is None else source.states
+        silent = source is not None and not (source.states or source.refuses_readonly)
+        if self.readonly is None and (self.kind == "capsule" or silent):
+            return False
+        return self.readonly
+
+
+def facts_of(obj: Any, report: Report) -> Facts:
+    """Return what a report and a look at the object tell."""
+    ways = {protocol.spelling: protocol.generation for protocol in report.protocols}
+    answers, immutable = _source(report.library, ways.get("__dlpack__", ""))
+    kind = {"PyCapsule": "capsule", "dlshim.Tensor": "tensor"}.get(report.type_name, "object")
+    options: dict[str, Any] = {}
+    seen: dict[str, Any] = {}
+    if isinstance(obj, Producer):
+        kind, options, obj = "upgraded", _options(obj), obj.source
+    if kind in ("object", "upgraded") and not isinstance(obj, Tensor):
+        seen = visible(obj, report.library, report.plan)
+    refuses = seen.get("refuses", ("", ""))
+    if refuses[1] in [f"{name}={value!r}" for name, value in options.items()]:
+        refuses = ("", "")  # the option that cures it was given
+    strides = report.strides
+    if strides is None and report.shape is not None and report.contiguous:
+        strides = row_major(report.shape)
+    return Facts(
+        library=report.library,
+        source=answers,
+        immutable=immutable,
+        kind=kind,
+        has_dlpack="__dlpack__" in ways,
+        has_way=bool(report.plan),
+        has_buffer="buffer protocol" in ways,
+        dtype=None if report.dtype is None else NAMES.get((*report.dtype,)),
+        shape=report.shape,
+        strides=strides,
+        readonly=report.readonly,
+        aligned_to=report.aligned_to,
+        device=report.device,
+        refuses=refuses,
+        fails=next((note for note in report.notes if note.startswith(FAILED)), ""),
+        word=options.get("readonly"),
+    )
+
+
+def _source(library: str | None, generation: str) -> tuple[Source | None, bool]:
+    """Return how an object answers, and whether it never changes; None: not known."""
+    takes = {"takes stream only": frozenset({"stream"}), "takes no keyword": frozenset[str]()}
+    if library is None and generation in takes:
+        return Source("its type", "", takes=takes[generation], versioned=False), False
+    row, _ = source_of(library, ())
+    if row is None:
+        return None, False
+    here, verified = source_of(library, version_tuple(version_of(row.library) or ""))
+    return here if verified else None, row.immutable
+
+
+def names() -> list[str]:
+    """Return what a consumer may be called: libraries, and their functions."""
+    functions = {row.name for row in CONSUMERS}
+    return sorted(functions | {name.replace(",", ".").partition(".")[0] for name in functions})
+
+
+def functions(name: str) -> list[str]:
+    """Return the functions that a name means: that of this name, or a library's first ones."""
+    found = [row.name for row in CONSUMERS if row.name.startswith((f"{name}.", f"{name},"))]
+    alike = [each for each in found if _kind(each) == _kind(found[0])]
+    return [name] if rows_of(name) else list(dict.fromkeys(alike))
+
+
+def _kind(name: str) -> tuple[int, str]:
+    """How deep a function lies, and its name: pyarrow has the same one in two classes."""
+    return name.count("."), name.rpartition(".")[2] if "." in name else ""
+
+
+def _called(consumer: Any) -> str:
+    if isinstance(consumer, str):
+        return consumer
+    if isinstance(consumer, type(sys)):
+        return consumer.__name__
+    name = str(getattr(consumer, "__qualname__", None) or getattr(consumer, "__name__", ""))
+    module = getattr(consumer, "__module__", None)
+    owner = getattr(consumer, "__self__", None)
+    if module is None and isinstance(owner, type):  # torch.asarray
+        module = owner.__module__
+    if type(consumer).__name__ == "nb_func" and module != "mlx.core":
+        return "nanobind"
+    return f"{module}.{name}"
+
+
+def _functions(consumer: Any) -> list[str]:
+    name = _called(consumer)
+    if found := functions(name):
+        return found
+    # A function knows the module that defines it, not the one that it is called by.
+    parts = name.split(".")
+    for row in () if isinstance(consumer, str) else CONSUMERS:
+        theirs = row.name.split(".")
+        same = 2 if theirs[-2:][0][:1].isupper() else 1  # of a class: the class too
+        if parts[0] == theirs[0] and parts[-same:] == theirs[-same:]:
+            return [row.name]
+    raise ValueError(
+        f"consumer {consumer!r} of type {type(consumer).__name__} is not known; these are, "
+        f"as names or themselves: {', '.join(names())}"
+    )
+
+
+def verdicts(obj: Any, report: Report, consumer: Any) -> tuple[Verdict, ...]:
+    """Return what each function that `consumer` stands for makes of an object."""
+    found, facts = [], facts_of(obj, report)
+    for name in _functions(consumer):
+        rows = rows_of(name)
+        if not rows[0].library:  # compiled into others: each generation has its answer
+            found += [_verdict(facts, row, f"{row.since[0]}.x") for row in rows]
+            continue
+        version = version_of(rows[0].library)
+        row, verified = row_of(name, version_tuple(version or ""))
+        if version and verified:
+            found.append(_verdict(facts, row, version))
+            continue
+        why = "not verified: it is not installed here"
+        if version:
+            first, end = (".".join(map(str, span)) for span in (rows[0].since, rows[-1].until))
+            why = f"not verified: the table has releases from {first or '0'} to before {end or '0'}"
+        none = Outcome("unknown", why=why)
+        found.append(Verdict(name, version, none, none, _what(facts, row, none), why))
+    return tuple(found)
+
+
+def outcomes(facts: Facts, row: Known) -> tuple[Outcome, Outcome]:
+    """Return what a row makes of an object as it is, and upgraded."""
+    asks_legacy = row.asks != VERSIONED and row.wants != "buffer" and not row.reads_table
+    if facts.dtype == "bool" and facts.source and asks_legacy:
+        facts = replace(facts, dtype=facts.source.legacy_bool)
+    return _bare(facts, row), _upgraded(facts, row)
+
+
+def _verdict(facts: Facts, row: Known, version: str) -> Verdict:
+    bare, upgraded = outcomes(facts, row)
+    ours = facts.kind in ("upgraded", "tensor") and row.wants == "object"
+    ours = ours and not (facts.kind == "tensor" and row.bare_buffer)
+    bare = upgraded if ours else bare
+    cure = ""
+    if facts.word is None and not row.never_writes and _loses_mark(facts, row, upgraded):
+        cure = _call(row, 'readonly="copy"')
+    elif bare.result != "works":
+        if upgraded.result == "works" and not ours:
+            cure = _call(row)
+        elif option := cure_of(facts, row, upgraded):
+            cure = _call(row, option)
+    what = _what(facts, row, bare if bare.result == "works" else upgraded)
+    why = bare.why if bare.result != "unknown" else upgraded.why or bare.why
+    return Verdict(row.name, version, bare, upgraded, what, why, cure)
+
+
+def cure_of(facts: Facts, row: Known, outcome: Outcome) -> str:
+    """Return the option that cures an outcome, unless something else stands in the way then."""
+    cured = outcomes(_cured(facts, outcome.cure), row)[1].result
+    unseen = cured == "unknown" and outcome.cure.startswith("device")
+    return outcome.cure if unseen or cured == "works" else ""
+
+
+def _call(row: Known, option: str = "") -> str:
+    ours = {"capsule": "to_capsule", "buffer": "from_dlpack"}.get(row.wants, "upgrade")
+    function = row.name if "," not in row.name else "f"
+    return f"{function}(dlshim.{ours}({', '.join(filter(None, ('x', option)))}))"
+
+
+def _cured(facts: Facts, option: str) -> Facts:
+    if option.startswith("detach"):
+        return replace(facts, refuses=("", ""))
+    if option.startswith("device"):
+        facts = replace(facts, device=(1, 0))
+    strides = facts.strides if option.startswith("readonly") else row_major(facts.shape or ())
+    return replace(
+        facts,
+        strides=strides,
+        readonly=False,
+        library=None,
+        source=None,
+        immutable=False,
+        aligned_to=64,
+    )
+
+
+def _loses_mark(facts: Facts, row: Known, outcome: Outcome) -> bool:
+    unmarked = row.flag == IGNORES or outcome.writable
+    readonly = facts.readonly or facts.immutable
+    return bool(readonly and unmarked and outcome.copied is False)
+
+
+def _what(facts: Facts, row: Known, outcome: Outcome) -> str:
+    said = []
+    if outcome.copied is not None:
+        keeps = "owns its memory" if outcome.copied else "keeps the memory of x alive"
+        said.append(f"the result {keeps}")
+    if _loses_mark(facts, row, outcome):
+        said.append("the read-only mark is lost, the consumer may write to this memory")
+        if row.warned and facts.stated and facts.word is None:
+            said.append("upgraded, dlshim warns of that (ReadOnlyWarning)")
+    if facts.device and facts.device[0] in row.devices:
+        said.append(_stream(facts, row))
+    elif outcome.result == "works":
+        said.append("no stream: host memory")
+    return "; ".join(said)
+
+
+def _stream(facts: Facts, row: Known) -> str:
+    """Return who waits for what, as the table of stream rules has it."""
+    kind = _ASKED.get(facts.library or "", "modern" if facts.has_dlpack else "no stream")
+    family = _FAMILIES.get(facts.device[0] if facts.device else 0, "other")
+    passed, _, task = cells(family)[kind]["object" if family == "oneAPI" else "handle"].partition(
+        " -> "
+    )
+    if task:
+        waits = f"dlshim does {task}"
+    elif passed == "S":
+        waits = "the producer is passed it, and lets it wait for its own work"
+    else:
+        waits = "nothing is waited for"
+    return f"the consumer passes {row.stream}, S; upgraded, {waits} ({family} of dlshim's streams)"
+
+
+def _refused(by: str, raises: tuple[str, ...], why: str, cure: str = "") -> Outcome:
+    return Outcome("refused", by=by, raises=raises, why=why, cure=cure)
+
+
+def _unknown(why: str) -> Outcome:
+    return Outcome("unknown", why=why)
+
+
+def _bare(facts: Facts, row: Known) -> Outcome:
+    if facts.kind == "capsule":
+        return _capsule(facts, row)
+    if facts.kind == "tensor" and row.bare_buffer:
+        return _refused("dlshim", ("RuntimeError",), _BARE_BUFFER)
+    if row.wants == "capsule":
+        return _refused(row.name, ("TypeError",), "it takes only raw capsules")
+    if row.takes_own and row.library == facts.library:
+        return Outcome("works", False)
+    by_buffer = row.buffer_first or (not facts.has_dlpack and row.takes_buffers)
+    if row.wants == "buffer" or row.converts or (facts.has_buffer and by_buffer):
+        return _unknown(_BY_BUFFER)
+    if not facts.has_dlpack:
+        return _refused(row.name, row.no_way, "the object has no __dlpack__")
+    if facts.refuses[0]:
+        return _refused("its library", (row.passes_on, *ANY), facts.refuses[0])
+    source = facts.source
+    if source is None:
+        return _unknown("what this type of object answers is not in the table")
+    return _asked(facts, row, source)
+
+
+def _capsule(facts: Facts, row: Known) -> Outcome:
+    versioned = facts.readonly is not None
+    if not facts.has_way:
+        return _unknown("it is no DLPack capsule, or was consumed")
+    if row.wants == "buffer" or row.converts:
+        return _unknown(_BY_BUFFER)
+    if not row.takes_capsules and row.wants != "capsule":
+        return _refused(row.name, row.no_way, "it takes no raw capsules")
+    if versioned and row.asks == LEGACY:
+        return _unknown("what it makes of versioned capsules is not in the table")
+    return _arrives(facts, row, versioned, facts.readonly)
+
+
+def _asked(facts: Facts, row: Known, source: Source) -> Outcome:
+    keywords, readonly = row.keywords, facts.readonly
+    if not source.sound:
+        return _unknown("its capsules lose memory or offsets in some consumers")
+    if row.library in source.refused_by:
+        return _refused(row.name, ("TypeError",), "it does not understand the object's device")
+    if not source.takes.issuperset(keywords):
+        if not row.retries:
+            why = f"its __dlpack__ does not take {' and '.join(keywords)}, the consumer insists"
+            return _refused(row.name, ("TypeError",), why)
+        keywords = ()
+    versioned = source.versioned and "max_version" in keywords
+    if source.refuses_readonly and not versioned:
+        if readonly is None:
+            return _unknown(_ACCESS)
+        if readonly and row.asks == LEGACY_FIRST and source.versioned:
+            versioned = True
+        elif readonly and row.takes_buffers and facts.has_buffer:
+            return _unknown(_BY_BUFFER)
+        elif readonly:
+            raised = "TypeError" if row.passes_on == "TypeError" else source.refuses_readonly
+            return _refused(source.name, (raised,), _LOST)
+    if facts.dtype is not None and facts.dtype not in source.dtypes:
+        return _refused(source.name, ANY, f"{source.name} does not export {facts.dtype}")
+    return _arrives(facts, row, versioned, readonly and source.states and versioned)
+
+
+def _arrives(facts: Facts, row: Known, versioned: bool, stated: bool | None) -> Outcome:
+    if row.versioned_only and not versioned:
+        why = "the object gives DLPack 0.x, the consumer takes 1.x only"
+        return _refused(row.name, ("ValueError",), why)
+    if refusal := _elsewhere(facts, row):
+        return refusal
+    array = facts.array
+    if array is None and (row.limits or not row.bears_negative):
+        return _unknown(_LOOK)
+    if array is not None:
+        if row.limits and (array.odd or (row.literal and len(array.shape) != 1)):
+            return _unknown("what it makes of strides beside an extent of 1 is not in the table")
+        if array.negative and not row.bears_negative:
+            if row.negative:
+                return Outcome(
+                    row.negative, by=row.name, why="it does not support negative strides"
+                )
+            return _unknown("what it makes of negative strides is not in the table")
+    if row.wants_writable and stated:
+        return _refused(row.name, ("TypeError",), _WRITES)
+    writable = None
+    if row.flag == HONOURS and (stated is not None or not versioned):
+        writable = versioned and not stated
+    return _held(facts, row, writable)
+
+
+def _upgraded(facts: Facts, row: Known) -> Outcome:
+    if not facts.has_way:
+        return _refused("dlshim", ("UnsupportedObjectError",), "the object offers no way in")
+    if facts.refuses[0]:
+        return _refused("dlshim", (row.passes_on,), *facts.refuses)
+    if facts.fails:
+        return _refused("dlshim", (row.passes_on,), facts.fails)
+    if refusal := _elsewhere(facts, row):
+        return refusal
+    array = facts.array
+    if not row.bears_negative and row.wants != "buffer":
+        if array is None:
+            return _unknown(_LOOK)
+        if array.negative:
+            why = "it is not known to support negative strides (rule N9)"
+            return _refused("dlshim", (row.passes_on,), why, 'order="C"')
+    stated = facts.stated
+    readonly = facts.immutable or stated
+    if refusal := _readonly(facts, row, stated, readonly):
+        return refusal
+    if row.wants_writable and readonly is None:
+        return _unknown(_ACCESS)
+    if row.wants_writable and readonly:
+        return _refused(row.name, ("TypeError",), _WRITES, 'readonly="copy"')
+    honours = row.flag == HONOURS and readonly is not None
+    return _held(facts, row, not readonly if honours else None)
+
+
+def _readonly(
+    facts: Facts, row: Known, stated: bool | None, readonly: bool | None
+) -> Outcome | None:
+    """The refusal of read-only memory to a consumer that is not told, or does not heed it (T8)."""
+    strict = facts.word == "error"
+    careful = row.wants == "buffer" or row.reads_table or (row.never_writes and not strict)
+    untold = row.asks == LEGACY and not careful
+    if facts.word in ("copy", "share") or not (untold or (row.warned and strict)):
+        return None
+    counts = readonly if strict else stated
+    if counts is None:
+        return _unknown(_ACCESS)
+    if not counts or (row.buffer_next and facts.kind == "tensor"):
+        return None
+    return _refused("dlshim", (row.passes_on,), _LOST if untold else _UNHEEDED, 'readonly="copy"')
+
+
+def _elsewhere(facts: Facts, row: Known) -> Outcome | None:
+    """The refusal of memory on a device that the consumer does not take."""
+    if facts.device is None or facts.device[0] in (1, 3, 11, *row.devices):
+        return None
+    why = "it takes no memory of this device"
+    return _refused(row.name, ANY, why, 'device="cpu"')
+
+
+def _held(facts: Facts, row: Known, writable: bool | None) -> Outcome:
+    """What the consumer makes of the memory when it has it."""
+    if facts.device and facts.device[0] != 1 and facts.device[0] in row.devices:
+        return Outcome("works", False, writable, why=_DEVICE)
+    array = facts.array
+    if array is None and row.limits:
+        return _unknown(_LOOK)
+    if array and (name := row.limit(array)):
+        limit = LIMITS[name]
+        result = "wrong" if limit.changes else "refused"
+        raises = limit.raises if limit.changes else row.raises
+        return Outcome(result, None, None, row.library, raises, limit.reason, limit.cure)
+    copied = {SHARES: False, COPIES: True}.get(row.memory)
+    if row.memory == COPIES_UNALIGNED and facts.aligned_to is not None:
+        copied = facts.aligned_to < 64
+    if row.flag == ALWAYS_READONLY:
+        writable = False
+    if array and 0 in array.shape:  # a consumer may take none of it
+        copied = writable = None
+    return Outcome("works", copied, writable)
