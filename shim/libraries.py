@@ -24,32 +24,33 @@ class Library:
     distributions: tuple[str, ...]
 
 
-def _read(row: str) -> Library:
-    key, module, *distributions = row.split()
-    return Library(key, module, tuple(distributions))
-
-
-# Key, module, distributions.  In the order in which a child of the matrix imports them: paddle
-# before tensorflow, because the other order kills the process (paddlepaddle 3.3, tensorflow 2.21).
-_ROWS = """\
-numpy numpy numpy
-ml_dtypes ml_dtypes ml_dtypes
-pyarrow pyarrow pyarrow
-tvm_ffi tvm_ffi apache-tvm-ffi
-array_api_strict array_api_strict array-api-strict
-nanoarrow nanoarrow nanoarrow
-torch torch torch
-jax jax.numpy jax
-warp warp warp-lang
-mlx mlx.core mlx
-onnxruntime onnxruntime onnxruntime onnxruntime-gpu onnxruntime-openvino
-paddle paddle paddlepaddle paddlepaddle-gpu
-tensorflow tensorflow tensorflow tensorflow-cpu tensorflow-intel tensorflow-macos
-cupy cupy cupy cupy-cuda11x cupy-cuda12x cupy-cuda13x
-cuda.core cuda.core cuda-core
-mpi4py mpi4py mpi4py
-"""
-BY_KEY = {library.key: library for library in map(_read, _ROWS.splitlines())}
+#: In the order in which a child of the matrix imports them: paddle before tensorflow, because the
+#: other order kills the process (paddlepaddle 3.3, tensorflow 2.21).
+_LIBRARIES = (
+    Library("numpy", "numpy", ("numpy",)),
+    Library("ml_dtypes", "ml_dtypes", ("ml_dtypes",)),
+    Library("pyarrow", "pyarrow", ("pyarrow",)),
+    Library("tvm_ffi", "tvm_ffi", ("apache-tvm-ffi",)),
+    Library("array_api_strict", "array_api_strict", ("array-api-strict",)),
+    Library("nanoarrow", "nanoarrow", ("nanoarrow",)),
+    Library("torch", "torch", ("torch",)),
+    Library("jax", "jax.numpy", ("jax",)),
+    Library("warp", "warp", ("warp-lang",)),
+    Library("mlx", "mlx.core", ("mlx",)),
+    Library(
+        "onnxruntime", "onnxruntime", ("onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino")
+    ),
+    Library("paddle", "paddle", ("paddlepaddle", "paddlepaddle-gpu")),
+    Library(
+        "tensorflow",
+        "tensorflow",
+        ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-macos"),
+    ),
+    Library("cupy", "cupy", ("cupy", "cupy-cuda11x", "cupy-cuda12x", "cupy-cuda13x")),
+    Library("cuda.core", "cuda.core", ("cuda-core",)),
+    Library("mpi4py", "mpi4py", ("mpi4py",)),
+)
+BY_KEY = {library.key: library for library in _LIBRARIES}
 
 #: Those that the matrix exchanges arrays among; the others need a device or hold no arrays.
 MATRIX = tuple(BY_KEY)[:-3]

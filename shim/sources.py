@@ -6,11 +6,11 @@ what happens.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from .consumers import BOOL, PLAIN
-from .libraries import Version, nearest, version_tuple
+from .libraries import Version, nearest
 from .look import ALL
 
 
@@ -92,47 +92,243 @@ def source_of(name: str | None, version: Version) -> tuple[Source | None, bool]:
     return nearest(rows, version) if rows else (None, False)
 
 
-# Library, first release, first one without (- is none), harm | what | with dlshim
-# Beside it stands its source: a public issue, or the id of a case of tests/replays/replays.toml.
-# fmt: off
-_FAULTS = (
-    "numpy 1.22 1.24 kills | its deleters need the GIL | cured",  # numpy/numpy#22507
-    "numpy 1.22 2.2.5 refuses | whatever it takes is read-only | none",  # numpy/numpy#28599
-    'torch 1.10 2.14 kills | negative strides | refused, or order="C"',  # pytorch/pytorch#188023
-    "torch 1.0 2.10 wrong | ignores byte offsets | cured",  # pytorch/pytorch#168177
-    'torch 2.9 - wrong | writes to read-only memory | warned; readonly="copy"',  # M12
-    "torch 1.10 - wrong | exports the negative bit without the sign | refused",  # M7
-    "torch 1.10 2.3 leaks | arrays without elements | cured",  # pytorch/pytorch#117058
-    "torch 1.10 - leaks | the tensor of an export that fails | none",  # pytorch/pytorch#171820
-    'jax 0.1 - wrong | calls immutable arrays writable | marked; readonly="copy"',  # M13
-    "tensorflow 2.2 - kills | exports of text and resources | refused",  # libraries.def
-    'tensorflow 2.2 - wrong | calls immutable arrays writable | marked; readonly="copy"',  # M13
-    "tensorflow 2.2 - wrong | exports scalars with shape (1,) | cured",  # M17
-    'pyarrow 15 26 wrong | calls immutable arrays writable | marked; readonly="copy"',  # M13
-    "pyarrow 26 - wrong | copy=True of a strided Tensor | cured",  # M8
-    'paddle 3 - refuses | negative strides, when read | refused, or order="C"',  # M19
-    "onnxruntime 1.26 - wrong | its capsules do not keep their memory alive | cured",  # M1
-    "onnxruntime 1.26 - wrong | ignores byte offsets | cured",  # M6
-    "warp 0.2 - wrong | ignores byte offsets | cured",  # NVIDIA/warp#1573
-    "nanoarrow 0.5 - wrong | reads past the end of 2-D data | refused",  # M10
-    "tvm_ffi 0.1 - wrong | copy=True without max_version does not copy | cured",  # M15
-    "cupy 14 - refuses | toDlpack() gives 1.x, which most refuse | cured",  # cupy/cupy#9011
-    "cupy 10 - refuses | copy=True on the device | none",  # cupy/cupy#9842
-    "cuda.core 0.1 1.2 wrong | ignores byte offsets | cured",  # NVIDIA/cuda-python#2592
-    "cuda.core 0.1 - wrong | exports read-only memory as writable | refused",  # M14
-    "mpi4py 4 - refuses | what answers 0.x to max_version (JAX) | cured",  # NVIDIA/DALI#6307
-    "array_api_strict 1 2.2 refuses | max_version, not by a TypeError | cured",  # case 5
+@dataclass(frozen=True)
+class Fault:
+    """A known fault of a library, from `since` on and before `until`; (): it is not mended."""
+
+    library: str
+    what: str
+    #: It "kills" the process, gives something "wrong", "leaks" or "refuses".
+    harm: str
+    since: Version
+    until: Version = ()
+    #: What becomes of it with dlshim.
+    upgraded: str = field(kw_only=True)
+    #: A public issue, a case of tests/replays/replays.toml, or libraries.def.
+    source: str = field(kw_only=True)
+
+
+FAULTS = (
+    Fault(
+        "numpy",
+        "its deleters need the GIL",
+        "kills",
+        since=(1, 22),
+        until=(1, 24),
+        upgraded="cured",
+        source="numpy/numpy#22507",
+    ),
+    Fault(
+        "numpy",
+        "whatever it takes is read-only",
+        "refuses",
+        since=(1, 22),
+        until=(2, 2, 5),
+        upgraded="none",
+        source="numpy/numpy#28599",
+    ),
+    Fault(
+        "torch",
+        "negative strides",
+        "kills",
+        since=(1, 10),
+        until=(2, 14),
+        upgraded='refused, or order="C"',
+        source="pytorch/pytorch#188023",
+    ),
+    Fault(
+        "torch",
+        "ignores byte offsets",
+        "wrong",
+        since=(1, 0),
+        until=(2, 10),
+        upgraded="cured",
+        source="pytorch/pytorch#168177",
+    ),
+    Fault(
+        "torch",
+        "writes to read-only memory",
+        "wrong",
+        since=(2, 9),
+        upgraded='warned; readonly="copy"',
+        source="M12",
+    ),
+    Fault(
+        "torch",
+        "exports the negative bit without the sign",
+        "wrong",
+        since=(1, 10),
+        upgraded="refused",
+        source="M7",
+    ),
+    Fault(
+        "torch",
+        "arrays without elements",
+        "leaks",
+        since=(1, 10),
+        until=(2, 3),
+        upgraded="cured",
+        source="pytorch/pytorch#117058",
+    ),
+    Fault(
+        "torch",
+        "the tensor of an export that fails",
+        "leaks",
+        since=(1, 10),
+        upgraded="none",
+        source="pytorch/pytorch#171820",
+    ),
+    Fault(
+        "jax",
+        "calls immutable arrays writable",
+        "wrong",
+        since=(0, 1),
+        upgraded='marked; readonly="copy"',
+        source="M13",
+    ),
+    Fault(
+        "tensorflow",
+        "exports of text and resources",
+        "kills",
+        since=(2, 2),
+        upgraded="refused",
+        source="libraries.def",
+    ),
+    Fault(
+        "tensorflow",
+        "calls immutable arrays writable",
+        "wrong",
+        since=(2, 2),
+        upgraded='marked; readonly="copy"',
+        source="M13",
+    ),
+    Fault(
+        "tensorflow",
+        "exports scalars with shape (1,)",
+        "wrong",
+        since=(2, 2),
+        upgraded="cured",
+        source="M17",
+    ),
+    Fault(
+        "pyarrow",
+        "calls immutable arrays writable",
+        "wrong",
+        since=(15,),
+        until=(26,),
+        upgraded='marked; readonly="copy"',
+        source="M13",
+    ),
+    Fault(
+        "pyarrow",
+        "copy=True of a strided Tensor",
+        "wrong",
+        since=(26,),
+        upgraded="cured",
+        source="M8",
+    ),
+    Fault(
+        "paddle",
+        "negative strides, when read",
+        "refuses",
+        since=(3,),
+        upgraded='refused, or order="C"',
+        source="M19",
+    ),
+    Fault(
+        "onnxruntime",
+        "its capsules do not keep their memory alive",
+        "wrong",
+        since=(1, 26),
+        upgraded="cured",
+        source="M1",
+    ),
+    Fault(
+        "onnxruntime", "ignores byte offsets", "wrong", since=(1, 26), upgraded="cured", source="M6"
+    ),
+    Fault(
+        "warp",
+        "ignores byte offsets",
+        "wrong",
+        since=(0, 2),
+        upgraded="cured",
+        source="NVIDIA/warp#1573",
+    ),
+    Fault(
+        "nanoarrow",
+        "reads past the end of 2-D data",
+        "wrong",
+        since=(0, 5),
+        upgraded="refused",
+        source="M10",
+    ),
+    Fault(
+        "tvm_ffi",
+        "copy=True without max_version does not copy",
+        "wrong",
+        since=(0, 1),
+        upgraded="cured",
+        source="M15",
+    ),
+    Fault(
+        "cupy",
+        "toDlpack() gives 1.x, which most refuse",
+        "refuses",
+        since=(14,),
+        upgraded="cured",
+        source="cupy/cupy#9011",
+    ),
+    Fault(
+        "cupy",
+        "copy=True on the device",
+        "refuses",
+        since=(10,),
+        upgraded="none",
+        source="cupy/cupy#9842",
+    ),
+    Fault(
+        "cuda.core",
+        "ignores byte offsets",
+        "wrong",
+        since=(0, 1),
+        until=(1, 2),
+        upgraded="cured",
+        source="NVIDIA/cuda-python#2592",
+    ),
+    Fault(
+        "cuda.core",
+        "exports read-only memory as writable",
+        "wrong",
+        since=(0, 1),
+        upgraded="refused",
+        source="M14",
+    ),
+    Fault(
+        "mpi4py",
+        "what answers 0.x to max_version (JAX)",
+        "refuses",
+        since=(4,),
+        upgraded="cured",
+        source="NVIDIA/DALI#6307",
+    ),
+    Fault(
+        "array_api_strict",
+        "max_version, not by a TypeError",
+        "refuses",
+        since=(1,),
+        until=(2, 2),
+        upgraded="cured",
+        source="case 5",
+    ),
 )
-# fmt: on
-FAULTS = [[*where.split(), *told] for where, *told in (row.split(" | ") for row in _FAULTS)]
 
 
-def faults(library: str, version: Version) -> list[list[str]]:
-    """Harm, what, and what dlshim does, of each fault of a release."""
+def faults(library: str, version: Version) -> list[Fault]:
+    """Return the faults of a release."""
     return [
-        told
-        for name, since, below, *told in FAULTS
-        if name == library
-        and version >= version_tuple(since)
-        and (below == "-" or version < version_tuple(below))
+        fault
+        for fault in FAULTS
+        if fault.library == library
+        and version >= fault.since
+        and (not fault.until or version < fault.until)
     ]

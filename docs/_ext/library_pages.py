@@ -13,7 +13,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -145,11 +144,6 @@ class Facts:
         self.runs = [Run(path) for path in sorted((docs / "results").glob("interop-*.md"))]
         self.consumers = CONSUMERS
 
-    @cached_property
-    def faults(self) -> list[list[str]]:
-        """Library, first release, first one without, harm, what, what dlshim does."""
-        return [[*" ".join(row[:-2]).split(), *row[-2:]] for row in sources.FAULTS]
-
     def modules(self, kind: str) -> set[str]:
         """The packages of a kind of rows of libraries.def that are about asking modules."""
         table = self.docs.parent / "src" / "exchange" / "libraries.def"
@@ -249,12 +243,12 @@ class Facts:
     }
 
     def known_faults(self, library: Library) -> Iterator[str]:
-        for name, since, below, harm, what, cure in self.faults:
-            if name == library.key:
-                until = None if below == "-" else numbers(below)
-                who = span(library.title, numbers(since), until)
-                told = f"{who}: {what} ({self.harms.get(harm, harm)})."
-                yield told if cure == "none" else f"{told}  With dlshim: {code(cure)}."
+        for fault in sources.FAULTS:
+            if fault.library == library.key:
+                who = span(library.title, fault.since, fault.until or None)
+                told = f"{who}: {fault.what} ({self.harms[fault.harm]})."
+                cured = fault.upgraded != "none"
+                yield f"{told}  With dlshim: {code(fault.upgraded)}." if cured else told
 
 
 # ---- directives -----------------------------------------------------------------------------

@@ -61,7 +61,7 @@ def _installed(versions: Mapping[str, str]) -> Iterable[Facts]:
             "asks_for": into and into.asks,
             # Releases that are in no table count as the nearest that is.
             "verified": tried and verified,
-            "faults": faults(key, version),
+            "faults": [(each.harm, each.what, each.upgraded) for each in faults(key, version)],
         }
 
 

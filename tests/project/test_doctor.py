@@ -17,11 +17,6 @@ from project.tree import ROOT, SRC, absent, read_toml
 from dlshim import libraries, sources
 from dlshim.cli import doctor, output
 
-#: Beside each row of the table stands where it is from.
-SOURCES = re.findall(
-    r"^    ['\"].* \| .*['\"],  # (.*)$", (ROOT / "shim" / "sources.py").read_text(), re.M
-)
-
 
 def expected(versions: dict[str, str]) -> dict[tuple[str, str], dict[str, Any]]:
     told = doctor.pairs(versions)
@@ -31,15 +26,15 @@ def expected(versions: dict[str, str]) -> dict[tuple[str, str], dict[str, Any]]:
 # ---- the tables -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("row", sources.FAULTS, ids=lambda row: f"{row[0]}")
-def test_a_fault_has_a_library_a_range_and_a_source(row: list[str]) -> None:
-    library, since, below, harm, what, cure = row
-    source = SOURCES[sources.FAULTS.index(row)]
-    assert library in libraries.BY_KEY and harm in ("kills", "wrong", "leaks", "refuses")
-    assert below == "-" or libraries.version_tuple(since) < libraries.version_tuple(below)
-    assert what and cure and len(SOURCES) == len(sources.FAULTS)
+@pytest.mark.parametrize("fault", sources.FAULTS, ids=lambda fault: fault.library)
+def test_a_fault_has_a_library_a_range_and_a_source(fault: sources.Fault) -> None:
+    assert fault.library in libraries.BY_KEY
+    assert fault.harm in ("kills", "wrong", "leaks", "refuses")
+    assert not fault.until or fault.since < fault.until
+    assert fault.since and fault.what and fault.upgraded
     cases = {row["id"] for row in read_toml(ROOT / "tests" / "replays" / "replays.toml")["case"]}
-    issue = re.fullmatch(r"[\w.-]+/[\w.-]+#\d+", source)
+    issue = re.fullmatch(r"[\w.-]+/[\w.-]+#\d+", fault.source)
+    source = fault.source
     assert issue or source == "libraries.def" or source.removeprefix("case ") in cases
 
 
