@@ -4,7 +4,7 @@
     nox -s core-3.12            the core suite on one interpreter
     nox -s interop-torch28      the interop suite beside one set of real libraries
     nox -t dev                  what a change needs before it is sent: build, suite, lint, manual
-    nox -t ci                   what runs on every change (.ci/run: ci-wheel beside ci-source)
+    nox -t ci                   what runs on every change (.ci/run: two sessions at a time)
 
 One wheel is built per run and the same file is installed everywhere; DLSHIM_WHEEL=FILE takes one
 that exists. The environments of the interop suite are data: tests/interop/environments.toml.
@@ -37,10 +37,10 @@ PYTHONS = ["3.10", "3.11", "3.12", "3.13"]
 NEWER = ["3.14", "3.15"]  # where Debian's unstable suite has them
 MAIN = "3.11"  # for everything that needs one interpreter only
 NEWCOMER = "3.12"  # what the README's commands are run with
-# What runs on every change, in two halves that take about as long, one for each of two cores: what
-# installs the one wheel; what builds from the source by itself, or needs nothing built.
-WITH_WHEEL = ["ci", "ci-wheel"]
-FROM_SOURCE = ["ci", "ci-source"]
+#: What runs on every change; long sessions are defined before short ones of their kind.
+CI = ["ci"]
+#: What has to run before a session that installs the wheel, unless there is one.
+WHEEL = [] if os.environ.get("DLSHIM_WHEEL") else ["build"]
 
 nox.needs_version = ">=2025.5.1"
 nox.options.error_on_missing_interpreters = True
@@ -99,7 +99,7 @@ def install(s: nox.Session, *packages: str, extra: str = "", options: tuple[str,
     s.install("--force-reinstall", "--no-deps", str(wheel), silent=True)
 
 
-@session("build", FLOOR, tags=[*WITH_WHEEL, "dev"])
+@session("build", FLOOR, tags=[*CI, "dev"])
 def build(s: nox.Session) -> None:
     """One wheel, compiled from the source distribution with the headers of the floor."""
     if not os.environ.get("DLSHIM_WHEEL"):
@@ -138,7 +138,7 @@ def wheels_test(s: nox.Session) -> None:
 SELECTION = ["tests/core/test_capsule_life.py", "tests/core/test_consumers.py"]
 
 
-@session("emulated", FLOOR, tags=FROM_SOURCE)
+@session("emulated", FLOOR, tags=CI)
 def emulated(s: nox.Session) -> None:
     """The wheels for aarch64 and riscv64 with a selection of the core suite, under QEMU (needs
     what wheels-test needs, and Linux 6.7)."""
@@ -146,7 +146,7 @@ def emulated(s: nox.Session) -> None:
         s.skip("this kernel starts no programs of another processor in a user namespace")
     s.install(*WHEEL_TOOLS)
     names = ["manylinux-aarch64", "manylinux-riscv64"]
-    s.run("python", "tools/wheels.py", "build", *names)
+    s.run("python", "tools/wheels.py", "build", "--once", *names)
     s.run("python", "tools/wheels.py", "test", *names, "--", *SELECTION, "--hand-on=on")
 
 
@@ -158,7 +158,7 @@ def emscripten(s: nox.Session) -> None:
     s.run("python", "tools/emscripten.py")
 
 
-@session("release", requires=["build"])
+@session("release", requires=WHEEL)
 def release(s: nox.Session) -> None:
     """The workflows, the metadata, every wheel that is there and the kit's two files, as the
     linters of others see them; one version everywhere; what cibuildwheel would build."""
@@ -183,7 +183,7 @@ def release(s: nox.Session) -> None:
         s.run("cibuildwheel", *options)
 
 
-@session("audit", tags=WITH_WHEEL, requires=["build"])
+@session("audit", tags=CI, requires=WHEEL)
 def audit(s: nox.Session) -> None:
     """Nothing but the stable ABI of the floor is used."""
     s.install("abi3audit")
@@ -202,14 +202,14 @@ def pytest(
     s.run("python", "-m", "pytest", f"--junitxml={file}", *args, *s.posargs, env=env)
 
 
-@session("suite", tags=[*WITH_WHEEL, "dev"], requires=["build"])
+@session("suite", tags=[*CI, "dev"], requires=WHEEL)
 def suite(s: nox.Session) -> None:
     """Every test that needs no other libraries, on Python 3.11; a newcomer runs a sample of it."""
     install(s, extra="test")
     pytest(s, "--all")
 
 
-@session("kit", tags=WITH_WHEEL, requires=["build"])
+@session("kit", tags=CI, requires=WHEEL)
 def kit(s: nox.Session) -> None:
     """The conformance kit as library authors install it, on NumPy and on dlshim itself."""
     install(s, "pytest>=9", "hypothesis", "numpy", "setuptools>=77")
@@ -231,7 +231,7 @@ def kit(s: nox.Session) -> None:
 NUMPYS = ("1.23.5", "1.24.4", "1.26.4", "2.0.2", "2.1.3", "2.2.6", "2.3.5", "2.4.6")
 
 
-@session("kit-numpy", requires=["build"])
+@session("kit-numpy", requires=WHEEL)
 def kit_numpy(s: nox.Session) -> None:
     """The conformance kit on eight releases of NumPy: none but the known faults is found."""
     install(s, "pytest>=9", "hypothesis", "setuptools>=77")
@@ -244,14 +244,14 @@ def kit_numpy(s: nox.Session) -> None:
                *extra, "-q", results=f"kit-numpy-{version}")  # fmt: skip
 
 
-@session("readme", NEWCOMER, tags=FROM_SOURCE)
+@session("readme", NEWCOMER, tags=CI)
 def readme(s: nox.Session) -> None:
     """The README's two commands in a copy of the commit, with an empty HOME and no variables."""
     results = RESULTS / f"{s.name}.xml"
     s.run("python", "tools/fresh.py", f"--python={interpreter(NEWCOMER)}", f"--results={results}")
 
 
-@session("examples", tags=WITH_WHEEL, requires=["build"])
+@session("examples", tags=CI, requires=WHEEL)
 def examples(s: nox.Session) -> None:
     """Extensions with dlshim.h: each is built by the commands in its head, and tried."""
     install(s, "numpy", "nanobind", "pybind11", "cython")
@@ -267,17 +267,18 @@ def bare_debian(s: nox.Session) -> None:
 
 
 def core(version: str) -> None:
-    # With and without handing-on on the floor and on MAIN.  The others differ by the interpreter
-    # alone: one mode is enough there, and takes half the time.
-    modes = () if version in (FLOOR, MAIN) else ("--hand-on=on",)
+    # `suite` runs it with and without handing-on.  The others differ by the interpreter alone: one
+    # mode is enough there, and takes half the time.
+    modes = () if version == MAIN else ("--hand-on=on",)
 
     def run(s: nox.Session) -> None:
         install(s, extra="test")
         pytest(s, "tests/core", *modes)
 
     run.__doc__ = f"The core suite on Python {version}."
-    tags = [] if version == MAIN else WITH_WHEEL  # there, `suite` runs it
-    session(f"core-{version}", version, tags=tags, requires=["build"])(run)
+    # On MAIN `suite` runs it; `readme` runs a sample of it, with every function, on NEWCOMER.
+    tags = [] if version in (MAIN, NEWCOMER) else CI
+    session(f"core-{version}", version, tags=tags, requires=WHEEL)(run)
 
 
 for each in PYTHONS:
@@ -291,7 +292,7 @@ def core_of_debian(version: str) -> None:
         s.run("python", "tools/newer_python.py", version, wheel, results, "tests/core", *s.posargs)
 
     run.__doc__ = f"The core suite on Debian unstable's Python {version} (needs root, mmdebstrap)."
-    session(f"core-{version}", requires=["build"])(run)
+    session(f"core-{version}", requires=WHEEL)(run)
 
 
 for each in NEWER:
@@ -305,7 +306,7 @@ def core_free_threaded(s: nox.Session) -> None:
     s.run("python", "tools/free_threaded.py", "core", results, "tests/core", *s.posargs)
 
 
-@session("core-abi3t", requires=["build"])
+@session("core-abi3t", requires=WHEEL)
 def core_abi3t(s: nox.Session) -> None:
     """The core suite on Debian's Python 3.15 with the extension for abi3t (root, mmdebstrap)."""
     results = f"--junitxml=build/results/{s.name}.xml"
@@ -353,14 +354,14 @@ def faults(version: str) -> None:
                 pytest(s, *files, env={"PYTHONMALLOC": allocator})
 
     run.__doc__ = f"What fails on purpose, three times with either allocator, on Python {version}."
-    session(f"faults-{version}", version, requires=["build"])(run)
+    session(f"faults-{version}", version, requires=WHEEL)(run)
 
 
 for each in PYTHONS:
     faults(each)
 
 
-@session("sanitize", tags=FROM_SOURCE)
+@session("sanitize", tags=CI)
 def sanitize(s: nox.Session) -> None:
     """The core suite once under ASan and UBSan, with leak detection."""
     s.install("pytest>=9", "hypothesis", "setuptools>=77")
@@ -389,14 +390,14 @@ def memcheck(s: nox.Session) -> None:
     s.run("python", "tools/memcheck.py", *s.posargs)
 
 
-@session("mutants", tags=FROM_SOURCE)
+@session("mutants", tags=CI)
 def mutants(s: nox.Session) -> None:
     """The tests of device memory on sources with one action missing: each must be noticed."""
     s.install("pytest>=9")
     s.run("python", "tools/mutants.py", *s.posargs)
 
 
-@session("model", requires=["build"])
+@session("model", requires=WHEEL)
 def model(s: nox.Session) -> None:
     """100 000 cases of the model of exchanges (a sample of it is in `suite`)."""
     install(s, "hypothesis")
@@ -407,7 +408,7 @@ def model(s: nox.Session) -> None:
         s.run("python", "-m", "model", "--report", str(report), *given)
 
 
-@session("bare", requires=["build"])
+@session("bare", requires=WHEEL)
 def bare(s: nox.Session) -> None:
     """120 000 exchanges of device memory with and without dlshim on the fake drivers: none may be
     worse (a sample of it is in `suite`)."""
@@ -419,7 +420,7 @@ def bare(s: nox.Session) -> None:
         s.run("python", "-m", "device", "--report", str(report), *given)
 
 
-@session("fuzz-replay", tags=FROM_SOURCE)
+@session("fuzz-replay", tags=CI)
 def fuzz_replay(s: nox.Session) -> None:
     """The corpora of the C core under ASan and UBSan (tests/fuzzing replays all of them bare)."""
     s.run("python", "tools/fuzz.py", "replay")
@@ -470,8 +471,8 @@ def interop(env: environments.Environment) -> None:
             pytest(s, "tests/project/test_docs_code.py", env=told, results=f"{s.name}-manual")
 
     run.__doc__ = f"{env.why[0].upper()}{env.why[1:]}."
-    tags = WITH_WHEEL if env.in_ci else []
-    session(env.session, env.python, tags=tags, requires=["build"])(run)
+    tags = CI if env.in_ci else []
+    session(env.session, env.python, tags=tags, requires=WHEEL)(run)
 
 
 for each in environments.load().values():
@@ -481,7 +482,7 @@ for each in environments.load().values():
 # ---- reading the source ---------------------------------------------------------------------
 
 
-@session("lint", tags=[*FROM_SOURCE, "dev"])
+@session("lint", tags=[*CI, "dev"])
 def lint(s: nox.Session) -> None:
     """ruff; clang-format; every C warning an error, with the headers of every interpreter; gcc's
     analyser."""
@@ -501,7 +502,7 @@ def tidy(s: nox.Session) -> None:
     s.run(interpreter(FLOOR), "tools/tidy.py", external=True)
 
 
-@session("stubtest", PYTHONS[-1], tags=WITH_WHEEL, requires=["build"])
+@session("stubtest", PYTHONS[-1], tags=CI, requires=WHEEL)
 def stubtest(s: nox.Session) -> None:
     """The types of the Python files; the stub of the extension says what the extension does; mypy
     and pyright (by basedpyright, whose wheel is complete) accept every documented use."""
@@ -519,14 +520,14 @@ def stubtest(s: nox.Session) -> None:
 # ---- documents and measurements -------------------------------------------------------------
 
 
-@session("docs", tags=[*WITH_WHEEL, "dev"], requires=["build"])
+@session("docs", tags=[*CI, "dev"], requires=WHEEL)
 def docs(s: nox.Session) -> None:
     """The manual."""
     install(s, "-r", "docs/requirements.txt")
     s.run("python", "-m", "sphinx", "-W", "--keep-going", "docs", "docs/_build/html")
 
 
-@session("browser", requires=["build"])
+@session("browser", requires=WHEEL)
 def browser(s: nox.Session) -> None:
     """The page of `matrix --html` in headless Chromium, wide and narrow (needs Debian's chromium
     and chromium-driver)."""
@@ -534,7 +535,7 @@ def browser(s: nox.Session) -> None:
     s.run("python", "tools/browser.py", *s.posargs)
 
 
-@session("look", requires=["build"])
+@session("look", requires=WHEEL)
 def look(s: nox.Session) -> None:
     """Every page of the manual in headless Chromium, wide and narrow: nothing is cut off (needs
     Debian's chromium and chromium-driver)."""
@@ -550,21 +551,21 @@ def install_peers(s: nox.Session) -> None:
     install(s, "pyperf", *(f"{name}=={pins[name]}" for name in [*peers, "pydlpack"]))
 
 
-@session("bench", requires=["build"])
+@session("bench", requires=WHEEL)
 def bench(s: nox.Session) -> None:
     """Nanoseconds beside the peers (shown, never a gate)."""
     install_peers(s)
     s.run("python", "benchmarks/bench.py", *s.posargs)
 
 
-@session("bench-copies", requires=["build"])
+@session("bench-copies", requires=WHEEL)
 def bench_copies(s: nox.Session) -> None:
     """Host copies timed beside NumPy's and torch's, on one thread (shown, never a gate)."""
     install_peers(s)
     s.run("python", "benchmarks/copies.py", *s.posargs)
 
 
-@session("instructions", tags=WITH_WHEEL, requires=["build"])
+@session("instructions", tags=CI, requires=WHEEL)
 def instructions(s: nox.Session) -> None:
     """Instructions of dlshim's own cases, by valgrind: none may cost more than before."""
     install(s, f"numpy=={environments.load()['newest'].pins['numpy']}", "nanobind")
@@ -574,7 +575,7 @@ def instructions(s: nox.Session) -> None:
     s.run("python", "benchmarks/instructions.py", "--groups", groups, "--select", own, *s.posargs)
 
 
-@session("instructions-all", requires=["build"])
+@session("instructions-all", requires=WHEEL)
 def instructions_all(s: nox.Session) -> None:
     """The same beside every peer, with the journeys."""
     install_peers(s)

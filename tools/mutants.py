@@ -8,7 +8,8 @@ A matrix that is green proves something only if it turns red when an edge, a wai
 missing.  The C source marks what may be left out: ``/* mutant: NAME */`` alone on a line means the
 statement or row below it, and at the end of a line what stands on that line.  MUTANTS says what is
 done with it.  Each mutant is compiled without optimisation, with the objects of all other files
-used again, and a child runs the checks of tests/device on it, on the fake drivers, until one fails.
+used again, and a child runs the checks of tests/device on it, on the fake drivers, until one
+fails: those of the sample that ``python -m pytest`` runs, so that nobody needs more to notice.
 Needs a C compiler and pytest in the running interpreter; the package that is installed there is
 left alone.
 """
@@ -31,6 +32,9 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
+sys.path.insert(0, str(TESTS))
+import sampling  # noqa: E402
+
 CC = shlex.split(os.environ.get("CC", "gcc"))
 #: Without NDEBUG: a broken contract ends the run, as a failed check does.
 FLAGS = ["-std=c11", "-O0", "-fPIC", "-fvisibility=hidden", "-DPy_LIMITED_API=0x030a0000", "-MMD"]
@@ -594,7 +598,6 @@ class Runner:
     """Runs the checks on a package, on fake drivers that are compiled once."""
 
     def __init__(self, folder: Path) -> None:
-        sys.path.insert(0, str(TESTS))
         from drivers import build
 
         variants = sorted({variant for m in MUTANTS for variant, _ in m.places})
@@ -607,6 +610,7 @@ class Runner:
 
     def run_one(self, site: Path, variant: str, module: str) -> str | None:
         env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(TESTS)])}
+        env[sampling.VARIABLE] = "1"
         command = [sys.executable, "-c", CHILD, str(site), str(self.libraries[variant]), variant]
         try:
             done = subprocess.run(
