@@ -34,31 +34,40 @@
 #define ZIP_LOW_8(a, b) __builtin_shufflevector(a, b, 0, 2)
 #define ZIP_HIGH_8(a, b) __builtin_shufflevector(a, b, 1, 3)
 
-/* A block of `side` vectors.  Zipping the first half of them with the second half, as
- * often as it can be halved, turns columns into rows. */
+/* A block of `side` vectors: the source's even columns, then its odd ones, because all
+ * of them do not fit in the registers.  Zipping the first half of either with its
+ * second half, as often as it can be halved, and at last the two with each other, turns
+ * columns into rows. */
 #define DEFINE_BLOCK(kind, size_, side)                                              \
     kind void block_##size_(char *to, const char *from, int64_t pitch, int64_t step) \
     {                                                                                \
-        dls_vector_##size_ v[side], zipped[side];                                    \
-        UNROLL for (int i = 0; i < side; i++)                                        \
+        dls_vector_##size_ columns[2][side / 2], zipped[side / 2];                   \
+        UNROLL for (int odd = 0; odd < 2; odd++)                                     \
         {                                                                            \
-            memcpy(&v[i], from + i * step, 16);                                      \
-        }                                                                            \
-        UNROLL for (int halves = 1; halves < side; halves *= 2)                      \
-        {                                                                            \
+            dls_vector_##size_ *v = columns[odd];                                    \
             UNROLL for (int i = 0; i < side / 2; i++)                                \
             {                                                                        \
-                zipped[2 * i] = ZIP_LOW_##size_(v[i], v[i + side / 2]);              \
-                zipped[2 * i + 1] = ZIP_HIGH_##size_(v[i], v[i + side / 2]);         \
+                memcpy(&v[i], from + odd * step + i * (2 * step), 16);               \
             }                                                                        \
-            UNROLL for (int i = 0; i < side; i++)                                    \
+            UNROLL for (int halves = 1; halves < side / 2; halves *= 2)              \
             {                                                                        \
-                v[i] = zipped[i];                                                    \
+                UNROLL for (int i = 0; i < side / 4; i++)                            \
+                {                                                                    \
+                    zipped[2 * i] = ZIP_LOW_##size_(v[i], v[i + side / 4]);          \
+                    zipped[2 * i + 1] = ZIP_HIGH_##size_(v[i], v[i + side / 4]);     \
+                }                                                                    \
+                UNROLL for (int i = 0; i < side / 2; i++)                            \
+                {                                                                    \
+                    v[i] = zipped[i];                                                \
+                }                                                                    \
             }                                                                        \
         }                                                                            \
-        UNROLL for (int i = 0; i < side; i++)                                        \
+        UNROLL for (int i = 0; i < side / 2; i++)                                    \
         {                                                                            \
-            memcpy(to + i * pitch, &v[i], 16);                                       \
+            zipped[0] = ZIP_LOW_##size_(columns[0][i], columns[1][i]);               \
+            memcpy(to + i * (2 * pitch), &zipped[0], 16);                            \
+            zipped[0] = ZIP_HIGH_##size_(columns[0][i], columns[1][i]);              \
+            memcpy(to + pitch + i * (2 * pitch), &zipped[0], 16);                    \
         }                                                                            \
     }
 
