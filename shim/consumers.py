@@ -14,6 +14,7 @@ from typing import Any
 
 from .libraries import Version, nearest
 from .look import ALL, Array
+from .options import ROW_MAJOR
 
 LEGACY, VERSIONED, LEGACY_FIRST = "0.x", "1.x", "0.x, then 1.x"
 SHARES, COPIES, COPIES_UNALIGNED = "shares", "copies", "copies below 64-byte alignment"
@@ -34,7 +35,7 @@ class Limit:
     reason: str
     #: Which arrays meet it; None: those of a dtype that the consumer's row does not have.
     meets: Callable[[Array], bool] | None = None
-    #: The options of ``upgrade`` that cure it, as text.
+    #: The option of ``upgrade`` that cures it; "": none does.
     cure: str = ""
     #: It is not refused but arrives as something else: the consumer's own doing.
     changes: bool = False
@@ -61,14 +62,13 @@ def _strided(a: Array) -> bool:
     return not a.contiguous
 
 
-_C = 'order="C"'
 LIMITS = {
     "dtype": Limit("it does not take this dtype through DLPack"),
     "ml_dtypes": Limit("it takes this dtype only where ml_dtypes is imported", _no_ml_dtypes),
-    "strides": Limit("it takes C-contiguous data only", _strided, _C),
-    "ignores strides": Limit("it ignores strides", _strided, _C, changes=True),
-    "dense": Limit("it takes data without gaps only", lambda a: not a.dense, _C),
-    "negative": Limit("it takes no negative strides", lambda a: a.negative, _C),
+    "strides": Limit("it takes C-contiguous data only", _strided, ROW_MAJOR),
+    "ignores strides": Limit("it ignores strides", _strided, ROW_MAJOR, changes=True),
+    "dense": Limit("it takes data without gaps only", lambda a: not a.dense, ROW_MAJOR),
+    "negative": Limit("it takes no negative strides", lambda a: a.negative, ROW_MAJOR),
     "one": Limit("it takes exactly one dimension", lambda a: len(a.shape) != 1),
     "at most one": Limit("it takes at most one dimension", lambda a: len(a.shape) > 1),
     "scalar": Limit("it takes no array without dimensions", lambda a: a.shape == ()),
@@ -421,3 +421,54 @@ def rows_of(name: str) -> list[Known]:
 def row_of(name: str, version: Version) -> tuple[Known, bool]:
     """Return the row nearest to a release, and whether it speaks of this release."""
     return nearest(rows_of(name), version)
+
+
+def names() -> list[str]:
+    """Return what a consumer may be called: libraries, and their functions."""
+    functions = {row.name for row in CONSUMERS}
+    return sorted(functions | {name.replace(",", ".").partition(".")[0] for name in functions})
+
+
+def functions(name: str) -> list[str]:
+    """Return the functions that a name means: that of this name, or a library's first ones."""
+    found = [row.name for row in CONSUMERS if row.name.startswith((f"{name}.", f"{name},"))]
+    alike = [each for each in found if _kind(each) == _kind(found[0])]
+    return [name] if rows_of(name) else list(dict.fromkeys(alike))
+
+
+def _kind(name: str) -> tuple[int, str]:
+    """How deep a function lies, and its name: pyarrow has the same one in two classes."""
+    return name.count("."), name.rpartition(".")[2] if "." in name else ""
+
+
+def _called(consumer: Any) -> str:
+    if isinstance(consumer, str):
+        return consumer
+    if isinstance(consumer, type(sys)):
+        return consumer.__name__
+    name = str(getattr(consumer, "__qualname__", None) or getattr(consumer, "__name__", ""))
+    module = getattr(consumer, "__module__", None)
+    owner = getattr(consumer, "__self__", None)
+    if module is None and isinstance(owner, type):  # torch.asarray
+        module = owner.__module__
+    if type(consumer).__name__ == "nb_func" and module != "mlx.core":
+        return "nanobind"
+    return f"{module}.{name}"
+
+
+def functions_of(consumer: Any) -> list[str]:
+    """Return the functions that a name, a module or a function means; ValueError: none."""
+    name = _called(consumer)
+    if found := functions(name):
+        return found
+    # A function knows the module that defines it, not the one that it is called by.
+    parts = name.split(".")
+    for row in () if isinstance(consumer, str) else CONSUMERS:
+        theirs = row.name.split(".")
+        same = 2 if theirs[-2:][0][:1].isupper() else 1  # of a class: the class too
+        if parts[0] == theirs[0] and parts[-same:] == theirs[-same:]:
+            return [row.name]
+    raise ValueError(
+        f"consumer {consumer!r} of type {type(consumer).__name__} is not known; these are, "
+        f"as names or themselves: {', '.join(names())}"
+    )

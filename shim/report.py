@@ -26,6 +26,8 @@ _GPU_DEVICES = (2, 10)
 # Where an address plus an offset in bytes is an address (rule T5).
 _ADDRESS_DEVICES = (1, 2, 3, 10, 11, 13, 14)
 _KEYWORDS = ("stream", "max_version", "dl_device", "copy")
+#: Among the keywords of a signature: any other is taken too.
+ANY_KEYWORD = "**"
 FAILED = "the export failed: "
 _ALIGNMENTS = 4096  # a page: more is not looked for
 
@@ -70,7 +72,7 @@ class Outcome:
     #: The error is one of these.
     raises: tuple[str, ...] = ()
     why: str = ""
-    #: The options of ``upgrade`` that cure it, as text.
+    #: The option of ``upgrade`` that cures it, as a user types it; "": none does.
     cure: str = ""
 
     def __str__(self) -> str:
@@ -277,7 +279,7 @@ def _of_object(obj: Any, *, export: bool) -> Report:
     protocols = _protocols(obj)
     if "buffer protocol" in plan["offers"]:
         protocols += (Protocol("buffer protocol", "buffer protocol"),)
-    if _static(obj, "__dlpack_device__") is not None:
+    if static(obj, "__dlpack_device__") is not None:
         try:
             kind, number = obj.__dlpack_device__()
             facts["device"] = (int(kind), int(number))
@@ -330,7 +332,7 @@ def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _static(obj: Any, name: str) -> Any:
+def static(obj: Any, name: str) -> Any:
     """Look an attribute up without running properties; None when it is not there."""
     return _inspect.getattr_static(obj, name, None)
 
@@ -338,27 +340,34 @@ def _static(obj: Any, name: str) -> Any:
 def _protocols(obj: Any) -> tuple[Protocol, ...]:
     found = []
     for spelling, name, generation in _PROTOCOLS:
-        attribute = _static(obj, spelling)
+        attribute = static(obj, spelling)
         if attribute is None:
             continue
         if spelling == "__dlpack__":
-            generation = _generation(attribute)
+            generation = _generation(keywords_of(attribute))
         found.append(Protocol(name, spelling, generation))
     return tuple(found)
 
 
-def _generation(method: Any) -> str:
-    """Tell from a signature which edition of the protocol a ``__dlpack__`` follows."""
+def keywords_of(method: Any) -> frozenset[str] | None:
+    """Return what a ``__dlpack__`` takes by its signature; None: that is not known."""
     try:
-        names = _inspect.signature(method).parameters
+        parameters = _inspect.signature(method).parameters.values()
     except (TypeError, ValueError):
+        return None
+    var = _inspect.Parameter.VAR_KEYWORD
+    return frozenset(ANY_KEYWORD if each.kind == var else each.name for each in parameters)
+
+
+def _generation(keywords: frozenset[str] | None) -> str:
+    """Tell which edition of the protocol a ``__dlpack__`` follows, by its keywords."""
+    if keywords is None:
         return ""
-    kinds = {parameter.kind for parameter in names.values()}
-    if "max_version" in names:
+    if "max_version" in keywords:
         return "takes max_version"
-    if _inspect.Parameter.VAR_KEYWORD in kinds:
+    if ANY_KEYWORD in keywords:
         return "takes any keyword"
-    return "takes stream only" if "stream" in names else "takes no keyword"
+    return "takes stream only" if "stream" in keywords else "takes no keyword"
 
 
 def _exported(obj: Any, notes: tuple[str, ...]) -> dict[str, Any]:

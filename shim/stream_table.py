@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ._core import _sync_rules
 
 
-def cells(device: str) -> dict[str, dict[str, str]]:
+class Cell(NamedTuple):
+    """What happens for one producer and one value of ``stream``."""
+
+    #: What the producer is passed; "": the value is refused.
+    passed: str
+    #: What dlshim does itself, or the error of the refusal; "": nothing.
+    task: str
+
+    def __str__(self) -> str:
+        return " -> ".join(filter(None, self))
+
+
+def cells(device: str) -> dict[str, dict[str, Cell]]:
     """producer -> value of ``stream`` -> what happens, for one family of devices."""
-    table: dict[str, dict[str, str]] = {}
+    table: dict[str, dict[str, Cell]] = {}
     for row in _sync_rules():
         if row["device"] == device:
-            refused = row["task"].endswith("Error")
+            passed = "" if row["task"].endswith("Error") else row["passed"]
             task = "" if row["task"] == "-" else row["task"]
-            cell = task if refused else " -> ".join(filter(None, (row["passed"], task)))
-            table.setdefault(row["producer"], {})[row["stream"]] = cell
+            table.setdefault(row["producer"], {})[row["stream"]] = Cell(passed, task)
     return table
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 # By name: CPython 3.12 crashes on an attribute of a module that the collector has emptied.
 from ._core import _counters, _track
-from .verdicts import names
+from .consumers import names
 
 # Whose lines are passed over: they say what was called, and not where.
 _PASSED = {"dlshim", "copy", *names()}

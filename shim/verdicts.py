@@ -6,7 +6,6 @@ module is not called ``inspect``: it would hide the function of that name in the
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +14,6 @@ from .arrays import row_major
 from .consumers import (
     ALWAYS_READONLY,
     ANY,
-    CONSUMERS,
     COPIES,
     COPIES_UNALIGNED,
     HONOURS,
@@ -26,12 +24,14 @@ from .consumers import (
     SHARES,
     VERSIONED,
     Known,
+    functions_of,
     row_of,
     rows_of,
 )
 from .libraries import version_of, version_tuple
 from .look import NAMES, Array, visible
-from .report import FAILED, Outcome, Report, Verdict, report_of
+from .options import COPY_READONLY, HOST, ROW_MAJOR, Option
+from .report import ANY_KEYWORD, FAILED, Outcome, Report, Verdict, keywords_of, report_of, static
 from .sources import Source, source_of
 from .stream_table import cells
 
@@ -115,17 +115,17 @@ class Facts:
 
 def facts_of(obj: Any, report: Report) -> Facts:
     """Return what a report and a look at the object tell."""
-    ways = {protocol.spelling: protocol.generation for protocol in report.protocols}
-    answers, immutable = _source(report.library, ways.get("__dlpack__", ""))
+    ways = {protocol.spelling for protocol in report.protocols}
     kind = {"PyCapsule": "capsule", "dlshim.Tensor": "tensor"}.get(report.type_name, "object")
     options: dict[str, Any] = {}
     seen: dict[str, Any] = {}
     if isinstance(obj, Producer):
         kind, options, obj = "upgraded", _options(obj), obj.source
+    answers, immutable = _source(report.library, obj if "__dlpack__" in ways else None)
     if kind in ("object", "upgraded") and not isinstance(obj, Tensor):
         seen = visible(obj, report.library, report.plan)
     refuses = seen.get("refuses", ("", ""))
-    if refuses[1] in [f"{name}={value!r}" for name, value in options.items()]:
+    if isinstance(refuses[1], Option) and options.get(refuses[1].name) == refuses[1].value:
         refuses = ("", "")  # the option that cures it was given
     strides = report.strides
     if strides is None and report.shape is not None and report.contiguous:
@@ -150,11 +150,12 @@ def facts_of(obj: Any, report: Report) -> Facts:
     )
 
 
-def _source(library: str | None, generation: str) -> tuple[Source | None, bool]:
+def _source(library: str | None, obj: Any) -> tuple[Source | None, bool]:
     """Return how an object answers, and whether it never changes; None: not known."""
-    takes = {"takes stream only": frozenset({"stream"}), "takes no keyword": frozenset[str]()}
-    if library is None and generation in takes:
-        return Source("its type", "", takes=takes[generation], versioned=False), False
+    keywords = None if obj is None else keywords_of(static(obj, "__dlpack__"))
+    if library is None and keywords is not None and not keywords & {"max_version", ANY_KEYWORD}:
+        takes = keywords & {"stream"}
+        return Source("its type", "", takes=takes, versioned=False), False
     row, _ = source_of(library, ())
     if row is None:
         return None, False
@@ -162,60 +163,10 @@ def _source(library: str | None, generation: str) -> tuple[Source | None, bool]:
     return here if verified else None, row.immutable
 
 
-def names() -> list[str]:
-    """Return what a consumer may be called: libraries, and their functions."""
-    functions = {row.name for row in CONSUMERS}
-    return sorted(functions | {name.replace(",", ".").partition(".")[0] for name in functions})
-
-
-def functions(name: str) -> list[str]:
-    """Return the functions that a name means: that of this name, or a library's first ones."""
-    found = [row.name for row in CONSUMERS if row.name.startswith((f"{name}.", f"{name},"))]
-    alike = [each for each in found if _kind(each) == _kind(found[0])]
-    return [name] if rows_of(name) else list(dict.fromkeys(alike))
-
-
-def _kind(name: str) -> tuple[int, str]:
-    """How deep a function lies, and its name: pyarrow has the same one in two classes."""
-    return name.count("."), name.rpartition(".")[2] if "." in name else ""
-
-
-def _called(consumer: Any) -> str:
-    if isinstance(consumer, str):
-        return consumer
-    if isinstance(consumer, type(sys)):
-        return consumer.__name__
-    name = str(getattr(consumer, "__qualname__", None) or getattr(consumer, "__name__", ""))
-    module = getattr(consumer, "__module__", None)
-    owner = getattr(consumer, "__self__", None)
-    if module is None and isinstance(owner, type):  # torch.asarray
-        module = owner.__module__
-    if type(consumer).__name__ == "nb_func" and module != "mlx.core":
-        return "nanobind"
-    return f"{module}.{name}"
-
-
-def _functions(consumer: Any) -> list[str]:
-    name = _called(consumer)
-    if found := functions(name):
-        return found
-    # A function knows the module that defines it, not the one that it is called by.
-    parts = name.split(".")
-    for row in () if isinstance(consumer, str) else CONSUMERS:
-        theirs = row.name.split(".")
-        same = 2 if theirs[-2:][0][:1].isupper() else 1  # of a class: the class too
-        if parts[0] == theirs[0] and parts[-same:] == theirs[-same:]:
-            return [row.name]
-    raise ValueError(
-        f"consumer {consumer!r} of type {type(consumer).__name__} is not known; these are, "
-        f"as names or themselves: {', '.join(names())}"
-    )
-
-
 def verdicts(obj: Any, report: Report, consumer: Any) -> tuple[Verdict, ...]:
     """Return what each function that `consumer` stands for makes of an object."""
     found, facts = [], facts_of(obj, report)
-    for name in _functions(consumer):
+    for name in functions_of(consumer):
         rows = rows_of(name)
         if not rows[0].library:  # compiled into others: each generation has its answer
             found += [_verdict(facts, row, f"{row.since[0]}.x") for row in rows]
@@ -249,7 +200,7 @@ def _verdict(facts: Facts, row: Known, version: str) -> Verdict:
     bare = upgraded if ours else bare
     cure = ""
     if facts.word is None and not row.never_writes and _loses_mark(facts, row, upgraded):
-        cure = _call(row, 'readonly="copy"')
+        cure = _call(row, COPY_READONLY)
     elif bare.result != "works":
         if upgraded.result == "works" and not ours:
             cure = _call(row)
@@ -262,8 +213,10 @@ def _verdict(facts: Facts, row: Known, version: str) -> Verdict:
 
 def cure_of(facts: Facts, row: Known, outcome: Outcome) -> str:
     """Return the option that cures an outcome, unless something else stands in the way then."""
+    if not isinstance(outcome.cure, Option):
+        return ""
     cured = outcomes(_cured(facts, outcome.cure), row)[1].result
-    unseen = cured == "unknown" and outcome.cure.startswith("device")
+    unseen = cured == "unknown" and outcome.cure.name == "device"
     return outcome.cure if unseen or cured == "works" else ""
 
 
@@ -273,12 +226,12 @@ def _call(row: Known, option: str = "") -> str:
     return f"{function}(dlshim.{ours}({', '.join(filter(None, ('x', option)))}))"
 
 
-def _cured(facts: Facts, option: str) -> Facts:
-    if option.startswith("detach"):
+def _cured(facts: Facts, option: Option) -> Facts:
+    if option.name == "detach":
         return replace(facts, refuses=("", ""))
-    if option.startswith("device"):
+    if option.name == "device":
         facts = replace(facts, device=(1, 0))
-    strides = facts.strides if option.startswith("readonly") else row_major(facts.shape or ())
+    strides = facts.strides if option.name == "readonly" else row_major(facts.shape or ())
     return replace(
         facts,
         strides=strides,
@@ -316,12 +269,10 @@ def _stream(facts: Facts, row: Known) -> str:
     """Return who waits for what, as the table of stream rules has it."""
     kind = _ASKED.get(facts.library or "", "modern" if facts.has_dlpack else "no stream")
     family = _FAMILIES.get(facts.device[0] if facts.device else 0, "other")
-    passed, _, task = cells(family)[kind]["object" if family == "oneAPI" else "handle"].partition(
-        " -> "
-    )
-    if task:
-        waits = f"dlshim does {task}"
-    elif passed == "S":
+    cell = cells(family)[kind]["object" if family == "oneAPI" else "handle"]
+    if cell.passed and cell.task:
+        waits = f"dlshim does {cell.task}"
+    elif cell.passed == "S":
         waits = "the producer is passed it, and lets it wait for its own work"
     else:
         waits = "nothing is waited for"
@@ -439,7 +390,7 @@ def _upgraded(facts: Facts, row: Known) -> Outcome:
             return _unknown(_LOOK)
         if array.negative:
             why = "it is not known to support negative strides (rule N9)"
-            return _refused("dlshim", (row.passes_on,), why, 'order="C"')
+            return _refused("dlshim", (row.passes_on,), why, ROW_MAJOR)
     stated = facts.stated
     readonly = facts.immutable or stated
     if refusal := _readonly(facts, row, stated, readonly):
@@ -447,7 +398,7 @@ def _upgraded(facts: Facts, row: Known) -> Outcome:
     if row.wants_writable and readonly is None:
         return _unknown(_ACCESS)
     if row.wants_writable and readonly:
-        return _refused(row.name, ("TypeError",), _WRITES, 'readonly="copy"')
+        return _refused(row.name, ("TypeError",), _WRITES, COPY_READONLY)
     honours = row.flag == HONOURS and readonly is not None
     return _held(facts, row, not readonly if honours else None)
 
@@ -466,7 +417,7 @@ def _readonly(
         return _unknown(_ACCESS)
     if not counts or (row.buffer_next and facts.kind == "tensor"):
         return None
-    return _refused("dlshim", (row.passes_on,), _LOST if untold else _UNHEEDED, 'readonly="copy"')
+    return _refused("dlshim", (row.passes_on,), _LOST if untold else _UNHEEDED, COPY_READONLY)
 
 
 def _elsewhere(facts: Facts, row: Known) -> Outcome | None:
@@ -474,7 +425,7 @@ def _elsewhere(facts: Facts, row: Known) -> Outcome | None:
     if facts.device is None or facts.device[0] in (1, 3, 11, *row.devices):
         return None
     why = "it takes no memory of this device"
-    return _refused(row.name, ANY, why, 'device="cpu"')
+    return _refused(row.name, ANY, why, HOST)
 
 
 def _held(facts: Facts, row: Known, writable: bool | None) -> Outcome:

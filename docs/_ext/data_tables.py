@@ -209,9 +209,11 @@ class Streams(Table):
     final_argument_whitespace = True
 
     @staticmethod
-    def cell(text: str) -> str:
-        parts = [part if part.endswith("Error") else f"``{part}``" for part in text.split(" -> ")]
-        return " → ".join("—" if part == "``-``" else part for part in parts)
+    def cell(cell: stream_table.Cell) -> str:
+        passed = "—" if cell.passed == "-" else cell.passed and f"``{cell.passed}``"
+        refused = not cell.passed
+        task = cell.task if refused else cell.task and f"``{cell.task}``"
+        return " → ".join(filter(None, (passed, task)))
 
     def rows(self) -> Iterable[Row]:
         cells = stream_table.cells(self.arguments[0])

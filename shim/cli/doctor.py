@@ -21,11 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__, _core
-from ..consumers import rows_of
+from ..consumers import functions, rows_of
 from ..libraries import installed_versions, nearest, version_tuple
 from ..matrix.pairs import between_libraries, by_pair, plan
 from ..sources import SOURCES, faults
-from ..verdicts import functions
 from .output import Box, Note, Parser, Table, columns, line, show, some_of
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ import json
 import sys
 from typing import Any
 
-from ..verdicts import inspect, names
+from ..consumers import names
+from ..verdicts import inspect
 from .output import Parser
 
 INSPECT = """\

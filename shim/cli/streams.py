@@ -26,7 +26,7 @@ examples:
 def _lines(device: str) -> Iterable[str]:
     table = cells(device)
     values = next(iter(table.values()))
-    rows = [["", *values], *([name, *row.values()] for name, row in table.items())]
+    rows = [["", *values], *([name, *map(str, row.values())] for name, row in table.items())]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     yield f"{device}:"
     for row in rows:
@@ -43,7 +43,14 @@ def main(arguments: list[str]) -> int:
     if unknown := [name for name in chosen if name not in families()]:
         parser.error(f"no device {unknown[0]!r}; there are: {', '.join(families())}")
     if options.json:
-        print(json.dumps({name: cells(name) for name in chosen}, indent=1))
+        told = {
+            name: {
+                producer: {value: str(cell) for value, cell in row.items()}
+                for producer, row in cells(name).items()
+            }
+            for name in chosen
+        }
+        print(json.dumps(told, indent=1))
         return 0
     print(STREAMS)
     print("\n\n".join("\n".join(_lines(device)) for device in chosen))

@@ -9,7 +9,6 @@ works is never held against a row.
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..arrays import row_major
 from ..libraries import BUILT_IN, nearest, version_tuple
+from ..options import BOOL, ROW_MAJOR, Option
 from ..report import Outcome
 from ..sources import source_of
 from ..verdicts import Facts, cure_of, outcomes
@@ -48,8 +48,7 @@ def by_pair(cells: Iterable[Cell]) -> Pairs:
 
 
 def options(cure: str) -> dict[str, Any]:
-    name, _, value = cure.partition("=")
-    return {name: ast.literal_eval(value)} if cure else {}
+    return {cure.name: cure.value} if isinstance(cure, Option) else {}
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,7 @@ LIMITS: tuple[Covered, ...] = (
                 or e.made_by("paddle", 3)
             )
         ),
-        'reinterpret="bool"',
+        BOOL,
     ),
     _limit(
         "pyarrow 21 to 25 exports read-only Tensors without their data (rule T12)",
@@ -151,7 +150,7 @@ LIMITS: tuple[Covered, ...] = (
         lambda e: (
             e.case.layout == "transposed" and e.consumer.library == "jax" and e.is_old("jax", 0, 10)
         ),
-        'order="C"',
+        ROW_MAJOR,
     ),
 )
 

@@ -17,7 +17,7 @@ import pytest
 import dlshim
 from dlshim import consumers as rows
 from dlshim import look
-from dlshim.verdicts import names
+from dlshim.consumers import names
 from doubles import capsules as caps
 from doubles import consumers
 from doubles.producers import P1, P2, P1a, jax_like, torch_like

@@ -1,0 +1,28 @@
+"""An option of ``upgrade`` with its value, as cures name it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Option(str):
+    """An option and its value; as a str it is what a user types: ``order="C"``."""
+
+    name: str
+    value: Any
+
+    def __new__(cls, name: str, value: Any) -> Option:
+        typed = f'"{value}"' if isinstance(value, str) else repr(value)
+        made = super().__new__(cls, f"{name}={typed}")
+        made.name, made.value = name, value
+        return made
+
+    def __getnewargs__(self) -> tuple[str, Any]:  # type: ignore[override]
+        return self.name, self.value
+
+
+DETACH = Option("detach", True)
+HOST = Option("device", "cpu")
+ROW_MAJOR = Option("order", "C")
+BOOL = Option("reinterpret", "bool")
+COPY_READONLY = Option("readonly", "copy")
