@@ -291,7 +291,7 @@ dls_plan_known_in(dls_plan_cache *cache, PyObject *obj)
     return NULL;
 }
 #else
-dls_plan *
+DLS_APART dls_plan *
 dls_plan_cache_forget_dead(dls_plan_cache *cache, dls_plan_entry *slot)
 {
     dls_plan_entry taken;

@@ -123,20 +123,25 @@ dls_upgrade(dls_state *state, PyObject *obj)
     return upgrade_plain(state, obj);
 }
 
+/* Apart: a call without options needs no stack, which has a guard. */
+DLS_APART static PyObject *
+upgrade_with(dls_state *state, PyObject *const *args, PyObject *kwnames)
+{
+    dls_options *options = NULL;
+    return dls_options_parse(state, "upgrade", kwnames, args + 1, NULL, &options) < 0
+               ? NULL
+               : upgrade_in_full(state, args[0], options);
+}
+
 static PyObject *
 upgrade(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     dls_state *state = dls_state_of(module);
-    dls_options *options = NULL;
     if (n != 1) {
         return refuse_positional("upgrade", n);
     }
-    if (kwnames == NULL) {
-        return upgrade_plain(state, args[0]);
-    }
-    return dls_options_parse(state, "upgrade", kwnames, args + 1, NULL, &options) < 0
-               ? NULL
-               : upgrade_in_full(state, args[0], options);
+    return kwnames == NULL ? upgrade_plain(state, args[0])
+                           : upgrade_with(state, args, kwnames);
 }
 
 /* The subject, and how it is asked for an export, which runs until dls_running_end.
