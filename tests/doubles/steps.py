@@ -123,8 +123,9 @@ SOURCES: dict[tuple[str, str], Callable[[], Any]] = {
         (6,), "uint8", changes={"data": bytearray(range(6))}
     ),
     ("BUFFER", "array"): lambda: array.array("i", range(6)),
-    # CPython lays bytes of this length on no multiple of 4096 (`align`); of six it may.
-    ("BUFFER", "read-only"): lambda: bytes(16),
+    # The offset makes sure that `align` is never satisfied by chance: with a copy the export works,
+    # without one it is refused.
+    ("BUFFER", "read-only"): lambda: memoryview(bytes(20))[4:],
     ("BUFFER", "strided"): lambda: memoryview(bytearray(12))[::2],
     ("TENSOR", "tensor"): lambda: dlshim.from_dlpack(array.array("i", range(6))),
     ("TENSOR", "producer"): lambda: dlshim.upgrade(array.array("i", range(6))),
