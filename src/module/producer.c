@@ -126,10 +126,10 @@ DLS_APART static PyObject *
 dlpack_in_full(dls_producer *self, PyObject *const *args, Py_ssize_t n,
                PyObject *kwnames)
 {
-    bool versioned;
-    bool copy = self->options == NULL
-                && dls_request_is_copy(self->state, args, n, kwnames, &versioned);
-    unsigned form = copy ? dls_fast_form(self, versioned) : 0;
+    int versioned = self->options != NULL
+                        ? -1
+                        : dls_request_usual_copy(self->state, args, n, kwnames);
+    unsigned form = versioned >= 0 ? dls_fast_form(self, versioned) : 0;
     return form != 0 ? dls_fast_capsule_copy(self, args, kwnames, form)
                      : dls_export_producer(self, args, n, kwnames, NULL);
 }
@@ -138,13 +138,14 @@ DLS_FLAT PyObject *
 dls_producer_dlpack(dls_producer *data, PyObject *const *args, Py_ssize_t n,
                     PyObject *kwnames)
 {
-    bool versioned;
-    if (dls_fast_is_bare(data)
-        && dls_request_is_usual(data->state, args, n, kwnames, &versioned)) {
-        unsigned form = dls_fast_form(data, versioned);
-        if (form != 0) {
-            return dls_fast_capsule(data, args, kwnames, form);
-        }
+    int versioned = dls_fast_is_bare(data)
+                        ? dls_request_usual(data->state, args, n, kwnames)
+                        : -1;
+    unsigned form = versioned < 0    ? 0
+                    : versioned == 0 ? dls_fast_form(data, false)
+                                     : dls_fast_form(data, true);
+    if (form != 0) {
+        return dls_fast_capsule(data, args, kwnames, form);
     }
     return dlpack_in_full(data, args, n, kwnames);
 }

@@ -99,12 +99,11 @@ static PyObject *
 tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     dls_tensor *data = dls_tensor_data(self);
-    bool versioned;
-    if (dls_fast_is_simple(data)
-        && dls_request_is_usual(data->state, args, n, kwnames, &versioned)) {
-        return dls_fast_capsule_of_tensor(data, versioned);
-    }
-    return export_in_full(self, args, n, kwnames);
+    int versioned = dls_fast_is_simple(data)
+                        ? dls_request_usual(data->state, args, n, kwnames)
+                        : -1;
+    return versioned >= 0 ? dls_fast_capsule_of_tensor(data, versioned)
+                          : export_in_full(self, args, n, kwnames);
 }
 
 static PyObject *

@@ -9,7 +9,7 @@
  *   3. stream by position, with or without the other keywords.
  *
  * They are read in one of two ways, and both understand the names of the keywords by
- * read_keywords.  The usual reading (dls_request_is_usual) answers one question on the
+ * read_keywords.  The usual reading (dls_request_usual) answers one question on the
  * fast path: do forms 1 and 2 ask for nothing but a generation?  It makes no record and
  * raises nothing.  The full reading (dls_request_parse) takes all forms, checks every
  * value, raises, and fills the record.  It repeats what the usual reading looked at:
@@ -381,66 +381,66 @@ is_usual_value(dls_state *state, PyObject *value, bool is_version, bool is_strea
     return *versioned;
 }
 
-/* Do the values of `count` keywords?  The members of a place are passed one by one: its
- * address would cost the fast path two instructions. */
-static inline bool
-are_usual_values(dls_state *state, PyObject *const *values, int count, int version_at,
-                 int stream_at, bool *versioned)
+/* What the values of `count` keywords ask for: as dls_request_usual.  The members of a
+ * place are passed one by one: its address would cost the fast path two instructions.
+ */
+static inline int
+usual_values(dls_state *state, PyObject *const *values, int count, int version_at,
+             int stream_at)
 {
+    bool versioned = false;
     for (int i = 0; i < count; i++) {
         if (!is_usual_value(state, values[i], i == version_at, i == stream_at,
-                            versioned)) {
-            return false;
+                            &versioned)) {
+            return -1;
         }
     }
-    return true;
+    return versioned;
 }
 
-/* Do the values ask so, where the names are not remembered? */
-DLS_APART static bool
-is_usual_anew(dls_state *state, PyObject *const *values, PyObject *kwnames,
-              bool *versioned)
+/* What the values ask for, where the names are not remembered: as dls_request_usual. */
+DLS_APART static int
+usual_anew(dls_state *state, PyObject *const *values, PyObject *kwnames)
 {
     dls_seen_keywords seen;
     if (read_keywords(state, kwnames, &seen) < 0) {
         PyErr_Clear(); /* the full reading raises it again */
-        return false;
+        return -1;
     }
     if (dls_memo_wants_keywords(&state->memo)) {
         dls_memo_set_keywords(&state->memo, place_of(kwnames), &seen);
     }
-    return are_usual_values(state, values, seen.count, seen.at[DLS_KW_VERSION],
-                            seen.at[DLS_KW_STREAM], versioned);
+    return usual_values(state, values, seen.count, seen.at[DLS_KW_VERSION],
+                        seen.at[DLS_KW_STREAM]);
 }
 
-bool
-dls_request_is_usual(dls_state *state, PyObject *const *args, Py_ssize_t n,
-                     PyObject *kwnames, bool *versioned)
+int
+dls_request_usual(dls_state *state, PyObject *const *args, Py_ssize_t n,
+                  PyObject *kwnames)
 {
-    *versioned = false;
     if (n != 0) {
-        return false;
+        return -1;
     }
     if (kwnames == NULL) {
-        return true;
+        return 0;
     }
     dls_seen_keywords room;
     const dls_seen_keywords *seen = dls_memo_keywords(&state->memo, place_of(kwnames),
                                                       kwnames, &room);
     if (seen->kwnames != kwnames) {
-        return is_usual_anew(state, args, kwnames, versioned);
+        return usual_anew(state, args, kwnames);
     }
-    return are_usual_values(state, args, seen->count, seen->at[DLS_KW_VERSION],
-                            seen->at[DLS_KW_STREAM], versioned);
+    return usual_values(state, args, seen->count, seen->at[DLS_KW_VERSION],
+                        seen->at[DLS_KW_STREAM]);
 }
 
-bool
-dls_request_is_copy(dls_state *state, PyObject *const *args, Py_ssize_t n,
-                    PyObject *kwnames, bool *versioned)
+int
+dls_request_usual_copy(dls_state *state, PyObject *const *args, Py_ssize_t n,
+                       PyObject *kwnames)
 {
-    *versioned = false;
+    bool versioned = false;
     if (n != 0 || kwnames == NULL) {
-        return false;
+        return -1;
     }
     dls_seen_keywords room;
     const dls_seen_keywords *seen = dls_memo_keywords(&state->memo, place_of(kwnames),
@@ -448,16 +448,16 @@ dls_request_is_copy(dls_state *state, PyObject *const *args, Py_ssize_t n,
     int copy_at = seen->at[DLS_KW_COPY], version_at = seen->at[DLS_KW_VERSION];
     int stream_at = seen->at[DLS_KW_STREAM];
     if (seen->kwnames != kwnames || copy_at < 0 || args[copy_at] != Py_True) {
-        return false;
+        return -1;
     }
     for (int i = 0; i < seen->count; i++) {
         if (i != copy_at
             && !is_usual_value(state, args[i], i == version_at, i == stream_at,
-                               versioned)) {
-            return false;
+                               &versioned)) {
+            return -1;
         }
     }
-    return true;
+    return versioned;
 }
 
 /* --- ways of asking (N9) ----------------------------------------------------- */

@@ -26,16 +26,16 @@ int dls_request_stream(dls_state *state, PyObject *value, dls_request *request);
 int dls_request_parse(dls_state *state, PyObject *const *args, Py_ssize_t n,
                       PyObject *kwnames, dls_request *request);
 
-/* Do the same arguments ask for nothing but a generation?  Then *versioned is that.
- * stream=-1 asks for nothing on the host.  False means "read in full", and no exception
- * is set. */
-bool dls_request_is_usual(dls_state *state, PyObject *const *args, Py_ssize_t n,
-                          PyObject *kwnames, bool *versioned);
+/* The generation that the same arguments ask for, if they ask for nothing else: 1 =
+ * versioned, 0 = legacy, -1 = they are to be read in full, and no exception is set.
+ * stream=-1 asks for nothing on the host. */
+int dls_request_usual(dls_state *state, PyObject *const *args, Py_ssize_t n,
+                      PyObject *kwnames);
 
-/* Do they ask for a copy as well, and for nothing else?  False as above, and for
+/* The same if they ask for a copy as well, and for nothing else.  -1 as above, and for
  * keywords that are not remembered. */
-bool dls_request_is_copy(dls_state *state, PyObject *const *args, Py_ssize_t n,
-                         PyObject *kwnames, bool *versioned);
+int dls_request_usual_copy(dls_state *state, PyObject *const *args, Py_ssize_t n,
+                           PyObject *kwnames);
 
 /* Let the options say what the consumer did not; `source` is named in messages.  0, or
  * -1 with CopyRequiredError when the two contradict each other on copy=. */
