@@ -37,9 +37,9 @@ PYTHONS = ["3.10", "3.11", "3.12", "3.13"]
 NEWER = ["3.14", "3.15"]  # where Debian's unstable suite has them
 MAIN = "3.11"  # for everything that needs one interpreter only
 NEWCOMER = "3.12"  # what the README's commands are run with
-#: What runs on every change; long sessions are defined before short ones of their kind.
+#: What runs on every change, two sessions at a time.
 CI = ["ci"]
-#: What has to run before a session that installs the wheel, unless there is one.
+#: What has to run before a session that installs the wheel, unless DLSHIM_WHEEL names one.
 WHEEL = [] if os.environ.get("DLSHIM_WHEEL") else ["build"]
 
 nox.needs_version = ">=2025.5.1"
@@ -276,8 +276,7 @@ def core(version: str) -> None:
         pytest(s, "tests/core", *modes)
 
     run.__doc__ = f"The core suite on Python {version}."
-    # On MAIN `suite` runs it; `readme` runs a sample of it, with every function, on NEWCOMER.
-    tags = [] if version in (MAIN, NEWCOMER) else CI
+    tags = [] if version == MAIN else CI  # there, `suite` runs it
     session(f"core-{version}", version, tags=tags, requires=WHEEL)(run)
 
 

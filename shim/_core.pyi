@@ -2,7 +2,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, final
 
 from typing_extensions import CapsuleType
 
-from .arrays import dtype as _dtype_class
+from .dtypes import dtype as _dtype_class
 
 # Names that begin with an underscore are for this package and its tests.
 

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-HOST = (1, 3, 11)
+HOST_DEVICES = (1, 3, 11)
 _BYTE = (1, 8, 1)
 _READ_ONLY, _PADDED = 1, 4  # flags of DLPack
 
@@ -47,7 +47,7 @@ def shown(producer: Producer, kind: str, options: dict[str, Any]) -> str:
 
 def _check_host(x: Any) -> None:
     # A Producer comes here only if it is not on the host.
-    if isinstance(x, Producer) or x.device[0] not in HOST:
+    if isinstance(x, Producer) or x.device[0] not in HOST_DEVICES:
         raise TypeError(
             f"{x!r} is memory that is not on the host: copy it there with "
             'from_dlpack(x, device="cpu")'

@@ -11,7 +11,7 @@ from contextlib import suppress
 from math import prod
 
 from ._core import CopyRequiredError, Producer, UnsupportedObjectError, upgrade
-from .arrays import HOST
+from .arrays import HOST_DEVICES
 from .dtypes import dtype
 
 TYPE_CHECKING = False
@@ -150,7 +150,7 @@ def refuse(
             raise error
         # Where no Python code has raised it, this text takes the place of that one.
         raise type(error)(f"{said}: {text}") from error if error.__traceback__ else error.__cause__
-    if place[0] == 0 and device[0] not in HOST:
+    if place[0] == 0 and device[0] not in HOST_DEVICES:
         way = "dlshim.from_dlpack" if writes else "dlshim.upgrade"
         cure = f'{way}({again}, device="cpu")'
         raise BufferError(f"{said} lies on device {device}, not on the host; {keep} {cure}")

@@ -1,4 +1,7 @@
-"""The dtype of a Tensor, and the names under which other libraries have it."""
+"""The dtype of a Tensor, and the names under which other libraries have it.
+
+The C code calls ``dtype_name`` by name, and looks dtypes up in ``dtypes``.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Memory of oneAPI, by the objects of dpctl: queues, copies and the forms of a ``syclobj``.
 
-The C code calls these functions by name.  Each returns None where dpctl is not imported, or lacks
-what is needed.
+The C code calls these functions by name.  ``copy_queue``, ``fetch`` and ``send`` return None where
+dpctl is not imported, or lacks what is needed.
 """
 
 from __future__ import annotations

@@ -17,12 +17,13 @@ class Option(str):
         made.name, made.value = name, value
         return made
 
-    def __getnewargs__(self) -> tuple[str, Any]:  # type: ignore[override]
-        return self.name, self.value
+    def __reduce_ex__(self, protocol: object) -> tuple[type[str], tuple[str]]:
+        """Copies and pickles, of reports, are plain text."""
+        return str, (str(self),)
 
 
 DETACH = Option("detach", True)
-HOST = Option("device", "cpu")
+TO_HOST = Option("device", "cpu")
 ROW_MAJOR = Option("order", "C")
-BOOL = Option("reinterpret", "bool")
+AS_BOOL = Option("reinterpret", "bool")
 COPY_READONLY = Option("readonly", "copy")

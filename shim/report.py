@@ -18,10 +18,10 @@ from ._core import (
     _true_device,
     to_capsule,
 )
+from .arrays import HOST_DEVICES
 from .look import TRIPLES, Array, visible
 
 _DLPACK = ("dltensor", "dltensor_versioned")
-_HOST_DEVICES = (1, 3, 11)
 _GPU_DEVICES = (2, 10)
 # Where an address plus an offset in bytes is an address (rule T5).
 _ADDRESS_DEVICES = (1, 2, 3, 10, 11, 13, 14)
@@ -233,7 +233,7 @@ def _of_capsule(capsule: Any) -> Report:
 
 def _of_tensor(tensor: Tensor) -> Report:
     shape, strides = tensor.shape, tensor.strides
-    address = tensor.data_ptr() if tensor.device[0] in _HOST_DEVICES else None
+    address = tensor.data_ptr() if tensor.device[0] in HOST_DEVICES else None
     padded = tensor.dtype.bits < 8 and tensor.nbytes == tensor.size
     return Report(
         type_name=_type_name(tensor),
@@ -408,7 +408,7 @@ def _facts_of_export(capsule: Any) -> dict[str, Any]:
         "contiguous": None
         if shape is None
         else strides is None or Array("", shape, strides).contiguous,
-        "aligned_to": _alignment(first if device[0] in _HOST_DEVICES else None),
+        "aligned_to": _alignment(first if device[0] in HOST_DEVICES else None),
     }
 
 
@@ -426,3 +426,6 @@ def _alignment(address: int | None) -> int | None:
     if not address:
         return None
     return min(address & -address, _ALIGNMENTS)
+
+
+Outcome.__module__ = Verdict.__module__ = Report.__module__ = "dlshim"

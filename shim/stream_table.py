@@ -1,4 +1,4 @@
-"""The table of stream rules (``src/gpu/sync_rules.h``), as the commands and the manual show it."""
+"""The table of stream rules (src/gpu/sync_rules.def), as the commands and the manual show it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ._core import _sync_rules
 class Cell(NamedTuple):
     """What happens for one producer and one value of ``stream``."""
 
-    #: What the producer is passed; "": the value is refused.
+    #: What the producer is passed; "-": nothing; "": the value is refused.
     passed: str
     #: What dlshim does itself, or the error of the refusal; "": nothing.
     task: str

@@ -1,4 +1,7 @@
-"""What is alive of dlshim's, and where it was made: ``track``, ``live`` and ``stats``."""
+"""What is alive of dlshim's, and where it was made: ``track``, ``live`` and ``stats``.
+
+The C code (src/export/track.c) calls ``made`` by name for each export and Tensor.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +35,7 @@ _switch = threading.RLock()  # whether one runs, and what C is told of it
 def made(
     tensor: Any, kind: str, number: int, nbytes: int, device_type: int, device_id: int
 ) -> None:
+    """Note an export, or the Tensor, with the line of Python that asked for it."""
     frame: Any = sys._getframe(1)
     while frame and str(frame.f_globals.get("__name__")).partition(".")[0] in _PASSED:
         frame = frame.f_back

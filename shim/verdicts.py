@@ -30,7 +30,7 @@ from .consumers import (
 )
 from .libraries import version_of, version_tuple
 from .look import NAMES, Array, visible
-from .options import COPY_READONLY, HOST, ROW_MAJOR, Option
+from .options import COPY_READONLY, ROW_MAJOR, TO_HOST, Option
 from .report import ANY_KEYWORD, FAILED, Outcome, Report, Verdict, keywords_of, report_of, static
 from .sources import Source, source_of
 from .stream_table import cells
@@ -425,7 +425,7 @@ def _elsewhere(facts: Facts, row: Known) -> Outcome | None:
     if facts.device is None or facts.device[0] in (1, 3, 11, *row.devices):
         return None
     why = "it takes no memory of this device"
-    return _refused(row.name, ANY, why, HOST)
+    return _refused(row.name, ANY, why, TO_HOST)
 
 
 def _held(facts: Facts, row: Known, writable: bool | None) -> Outcome:

@@ -9,7 +9,7 @@ missing.  The C source marks what may be left out: ``/* mutant: NAME */`` alone 
 statement or row below it, and at the end of a line what stands on that line.  MUTANTS says what is
 done with it.  Each mutant is compiled without optimisation, with the objects of all other files
 used again, and a child runs the checks of tests/device on it, on the fake drivers, until one
-fails: those of the sample that ``python -m pytest`` runs, so that nobody needs more to notice.
+fails: those of the sample that ``python -m pytest`` runs, which has to notice by itself.
 Needs a C compiler and pytest in the running interpreter; the package that is installed there is
 left alone.
 """

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ..libraries import BUILT_IN, installed_versions
-from ..libraries import MATRIX as LIBRARIES
+from ..libraries import MATRIX as KEYS
 from ..matrix.page import write_page
 from ..matrix.pairs import plan
 from ..matrix.run import run
@@ -29,7 +29,7 @@ libraries: """
 
 
 def _matrix_parser() -> Parser:
-    names = ", ".join([*LIBRARIES, *BUILT_IN])
+    names = ", ".join([*KEYS, *BUILT_IN])
     parser = Parser("matrix", MATRIX + names)
     parser.add_argument("--only", metavar="A,B", help="exchange among these libraries only")
     parser.add_argument("--full", action="store_true", help="print all tables, not one screen")
@@ -45,7 +45,7 @@ def _chosen(only: str | None, versions: dict[str, str]) -> set[str]:
     if only is None:
         return here
     names = {name.strip().replace("-", "_") for name in only.split(",") if name.strip()}
-    unknown = names - set(LIBRARIES) - set(BUILT_IN)
+    unknown = names - set(KEYS) - set(BUILT_IN)
     if unknown:
         raise ValueError(f"unknown: {', '.join(sorted(unknown))} (see --help)")
     if names - here:
@@ -68,7 +68,7 @@ def main(arguments: list[str]) -> int:
 
     parser = _matrix_parser()
     options = parser.parse_args(arguments)
-    versions = installed_versions(LIBRARIES)
+    versions = installed_versions(KEYS)
     try:
         chosen = _chosen(options.only, versions)
         _check_files(options.json, options.html)

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..consumers import HONOURS, LEGACY, PLAIN, Known, rows_of
-from ..libraries import BY_KEY as LIBRARIES
-from ..libraries import Version, loaded
+from ..libraries import BY_KEY, Version, loaded
 from .capsules import buffer_address, is_capsule, read_capsule
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ class Consumer:
         """Return the library's function, which takes the object."""
         if self.key in _BUILT_IN:
             return _BUILT_IN[self.key][0]
-        module = LIBRARIES[self.library].module
+        module = BY_KEY[self.library].module
         name = self.name.removeprefix("numpy." if self.asks_through else f"{module}.")
         # Once it was private in NumPy.
         for path in (name, f"_{name}"):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..arrays import row_major
 from ..libraries import BUILT_IN, nearest, version_tuple
-from ..options import BOOL, ROW_MAJOR, Option
+from ..options import AS_BOOL, ROW_MAJOR, Option
 from ..report import Outcome
 from ..sources import source_of
 from ..verdicts import Facts, cure_of, outcomes
@@ -134,7 +134,7 @@ LIMITS: tuple[Covered, ...] = (
                 or e.made_by("paddle", 3)
             )
         ),
-        BOOL,
+        AS_BOOL,
     ),
     _limit(
         "pyarrow 21 to 25 exports read-only Tensors without their data (rule T12)",

@@ -10,6 +10,7 @@
 DLS_EXTERN PyObject *dls_fast_tensor_copy(dls_state *state, dls_plan *plan,
                                           PyObject *source, unsigned form);
 
-/* __dlpack__ of a Producer without options, asked as dls_request_usual_copy says. */
+/* __dlpack__ of a Producer without options, asked as dls_request_read_usual_copy says.
+ */
 PyObject *dls_fast_capsule_copy(dls_producer *self, PyObject *const *args,
                                 PyObject *kwnames, unsigned form);

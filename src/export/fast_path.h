@@ -38,7 +38,7 @@ dls_fast_form(const dls_producer *self, bool wanted)
 }
 
 /* __dlpack__ of a bare Producer, asked without positional arguments in a usual way
- * (dls_request_usual). */
+ * (dls_request_read_usual). */
 PyObject *dls_fast_capsule(dls_producer *self, PyObject *const *args, PyObject *kwnames,
                            unsigned form);
 

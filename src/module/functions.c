@@ -123,7 +123,8 @@ dls_upgrade(dls_state *state, PyObject *obj)
     return upgrade_plain(state, obj);
 }
 
-/* Apart: a call without options needs no stack, which has a guard. */
+/* Apart: it passes the address of a local on, and the stack protector would guard
+ * upgrade() with it. */
 DLS_APART static PyObject *
 upgrade_with(dls_state *state, PyObject *const *args, PyObject *kwnames)
 {

@@ -87,8 +87,8 @@ producer_clear(PyObject *self)
     return 0;
 }
 
-/* Drop what most Producers do not have.  Apart: without it producer_dealloc needs no
- * stack, which has a guard, and few registers. */
+/* Drop what most Producers do not have.  Apart: it passes addresses of locals on, and
+ * the stack protector would guard producer_dealloc with it. */
 DLS_APART static void
 drop_more(PyObject *self)
 {
@@ -126,10 +126,12 @@ DLS_APART static PyObject *
 dlpack_in_full(dls_producer *self, PyObject *const *args, Py_ssize_t n,
                PyObject *kwnames)
 {
-    int versioned = self->options != NULL
-                        ? -1
-                        : dls_request_usual_copy(self->state, args, n, kwnames);
-    unsigned form = versioned >= 0 ? dls_fast_form(self, versioned) : 0;
+    dls_usual usual = self->options != NULL
+                          ? DLS_READ_IN_FULL
+                          : dls_request_read_usual_copy(self->state, args, n, kwnames);
+    unsigned form = usual == DLS_READ_IN_FULL
+                        ? 0
+                        : dls_fast_form(self, usual == DLS_WANTS_VERSIONED);
     return form != 0 ? dls_fast_capsule_copy(self, args, kwnames, form)
                      : dls_export_producer(self, args, n, kwnames, NULL);
 }
@@ -138,12 +140,13 @@ DLS_FLAT PyObject *
 dls_producer_dlpack(dls_producer *data, PyObject *const *args, Py_ssize_t n,
                     PyObject *kwnames)
 {
-    int versioned = dls_fast_is_bare(data)
-                        ? dls_request_usual(data->state, args, n, kwnames)
-                        : -1;
-    unsigned form = versioned < 0    ? 0
-                    : versioned == 0 ? dls_fast_form(data, false)
-                                     : dls_fast_form(data, true);
+    dls_usual usual = dls_fast_is_bare(data)
+                          ? dls_request_read_usual(data->state, args, n, kwnames)
+                          : DLS_READ_IN_FULL;
+    /* One by one, so that the compiler knows what a call without keywords wants. */
+    unsigned form = usual == DLS_READ_IN_FULL   ? 0
+                    : usual == DLS_WANTS_LEGACY ? dls_fast_form(data, false)
+                                                : dls_fast_form(data, true);
     if (form != 0) {
         return dls_fast_capsule(data, args, kwnames, form);
     }

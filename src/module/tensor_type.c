@@ -99,11 +99,12 @@ static PyObject *
 tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     dls_tensor *data = dls_tensor_data(self);
-    int versioned = dls_fast_is_simple(data)
-                        ? dls_request_usual(data->state, args, n, kwnames)
-                        : -1;
-    return versioned >= 0 ? dls_fast_capsule_of_tensor(data, versioned)
-                          : export_in_full(self, args, n, kwnames);
+    dls_usual usual = dls_fast_is_simple(data)
+                          ? dls_request_read_usual(data->state, args, n, kwnames)
+                          : DLS_READ_IN_FULL;
+    return usual == DLS_READ_IN_FULL
+               ? export_in_full(self, args, n, kwnames)
+               : dls_fast_capsule_of_tensor(data, usual == DLS_WANTS_VERSIONED);
 }
 
 static PyObject *

@@ -101,13 +101,17 @@ hook(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* dlshim.track().  1: on, 0: off, -1: as it is. */
+/* dlshim.track().  1: on, 0: off, -1: as it is.  The module that exports are told to is
+ * that of this import, whatever has its name later. */
 static PyObject *
 track_hook(PyObject *module, PyObject *value)
 {
     dls_state *state = dls_state_of(module);
     long on = PyLong_AsLong(value);
     if (on == -1 && PyErr_Occurred() != NULL) {
+        return NULL;
+    }
+    if (on > 0 && dls_in_python_load(state, DLS_IN_TRACKING) < 0) {
         return NULL;
     }
     if (on >= 0) {

@@ -16,15 +16,31 @@ static const char *const modules[] = {
 #undef NAME
 };
 
-/* A new reference to what the module has under that name. */
+/* As dls_state_borrow; NULL with an exception. */
 static PyObject *
-find(dls_state *state, dls_python_module module, const char *name)
+borrow_module(dls_state *state, dls_python_module module)
 {
     PyObject *object = dls_state_borrow(&state->in_python[module]);
     if (object == NULL) {
         PyObject *made = PyImport_ImportModule(modules[module]);
         object = dls_state_keep(&state->in_python[module], made);
     }
+    return object;
+}
+
+int
+dls_in_python_load(dls_state *state, dls_python_module module)
+{
+    PyObject *object = borrow_module(state, module);
+    dls_let_go(object);
+    return object != NULL ? 0 : -1;
+}
+
+/* A new reference to what the module has under that name. */
+static PyObject *
+find(dls_state *state, dls_python_module module, const char *name)
+{
+    PyObject *object = borrow_module(state, module);
     PyObject *found = object != NULL ? PyObject_GetAttrString(object, name) : NULL;
     dls_let_go(object);
     return found;

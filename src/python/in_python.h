@@ -16,5 +16,9 @@ PyObject *dls_in_python(dls_state *state, dls_python_module module, const char *
 PyObject *dls_in_python_with(dls_state *state, dls_python_module module,
                              const char *name, const char *format, ...);
 
+/* Import the module now: later another import of dlshim could have taken its name.  0,
+ * or -1 with an exception. */
+int dls_in_python_load(dls_state *state, dls_python_module module);
+
 /* The dlshim.dtype, one object for each; NULL with an exception. */
 PyObject *dls_dtype_object(dls_state *state, dl_dtype dtype);

@@ -114,9 +114,9 @@ struct dls_plan_cache;
  *   learned    numbers that are found out once.
  *   module     `plans` and `tensor_plan` are not NULL after module_exec, until
  *              dls_state_free; dls_state_empty empties `plans`.  `forget` is NULL from
- *              dls_state_empty on: no plan is added then.  `arrays` and `dtypes` are
- *              NULL until they are needed, and from dls_state_empty on until they are
- *              needed again.
+ *              dls_state_empty on: no plan is added then.  The members of
+ *              `in_python`, and `dtypes`, are NULL until they are needed, and from
+ *              dls_state_empty on until they are needed again.
  *
  * The block outlives its module while a Producer or a Tensor is left: methods of such
  * objects find the identity whole, and the rest empty.  In a module whose exec failed,

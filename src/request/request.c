@@ -9,11 +9,11 @@
  *   3. stream by position, with or without the other keywords.
  *
  * They are read in one of two ways, and both understand the names of the keywords by
- * read_keywords.  The usual reading (dls_request_usual) answers one question on the
- * fast path: do forms 1 and 2 ask for nothing but a generation?  It makes no record and
- * raises nothing.  The full reading (dls_request_parse) takes all forms, checks every
- * value, raises, and fills the record.  It repeats what the usual reading looked at:
- * keeping that would cost the fast path more than it saves here.
+ * read_keywords.  The usual reading (dls_request_read_usual) answers one question on
+ * the fast path: do forms 1 and 2 ask for nothing but a generation, and for which?  It
+ * makes no record and raises nothing.  The full reading (dls_request_parse) takes all
+ * forms, checks every value, raises, and fills the record.  It repeats what the usual
+ * reading looked at: keeping that would cost the fast path more than it saves here.
  */
 #include "request/request.h"
 
@@ -381,10 +381,11 @@ is_usual_value(dls_state *state, PyObject *value, bool is_version, bool is_strea
     return *versioned;
 }
 
-/* What the values of `count` keywords ask for: as dls_request_usual.  The members of a
- * place are passed one by one: its address would cost the fast path two instructions.
+/* What the values of `count` keywords ask for: as dls_request_read_usual.  The members
+ * of a place are passed one by one: its address would cost the fast path two
+ * instructions.
  */
-static inline int
+static inline dls_usual
 usual_values(dls_state *state, PyObject *const *values, int count, int version_at,
              int stream_at)
 {
@@ -392,20 +393,21 @@ usual_values(dls_state *state, PyObject *const *values, int count, int version_a
     for (int i = 0; i < count; i++) {
         if (!is_usual_value(state, values[i], i == version_at, i == stream_at,
                             &versioned)) {
-            return -1;
+            return DLS_READ_IN_FULL;
         }
     }
-    return versioned;
+    return versioned ? DLS_WANTS_VERSIONED : DLS_WANTS_LEGACY;
 }
 
-/* What the values ask for, where the names are not remembered: as dls_request_usual. */
-DLS_APART static int
+/* What the values ask for, where the names are not remembered: as
+ * dls_request_read_usual. */
+DLS_APART static dls_usual
 usual_anew(dls_state *state, PyObject *const *values, PyObject *kwnames)
 {
     dls_seen_keywords seen;
     if (read_keywords(state, kwnames, &seen) < 0) {
         PyErr_Clear(); /* the full reading raises it again */
-        return -1;
+        return DLS_READ_IN_FULL;
     }
     if (dls_memo_wants_keywords(&state->memo)) {
         dls_memo_set_keywords(&state->memo, place_of(kwnames), &seen);
@@ -414,15 +416,15 @@ usual_anew(dls_state *state, PyObject *const *values, PyObject *kwnames)
                         seen.at[DLS_KW_STREAM]);
 }
 
-int
-dls_request_usual(dls_state *state, PyObject *const *args, Py_ssize_t n,
-                  PyObject *kwnames)
+dls_usual
+dls_request_read_usual(dls_state *state, PyObject *const *args, Py_ssize_t n,
+                       PyObject *kwnames)
 {
     if (n != 0) {
-        return -1;
+        return DLS_READ_IN_FULL;
     }
     if (kwnames == NULL) {
-        return 0;
+        return DLS_WANTS_LEGACY;
     }
     dls_seen_keywords room;
     const dls_seen_keywords *seen = dls_memo_keywords(&state->memo, place_of(kwnames),
@@ -434,13 +436,13 @@ dls_request_usual(dls_state *state, PyObject *const *args, Py_ssize_t n,
                         seen->at[DLS_KW_STREAM]);
 }
 
-int
-dls_request_usual_copy(dls_state *state, PyObject *const *args, Py_ssize_t n,
-                       PyObject *kwnames)
+dls_usual
+dls_request_read_usual_copy(dls_state *state, PyObject *const *args, Py_ssize_t n,
+                            PyObject *kwnames)
 {
     bool versioned = false;
     if (n != 0 || kwnames == NULL) {
-        return -1;
+        return DLS_READ_IN_FULL;
     }
     dls_seen_keywords room;
     const dls_seen_keywords *seen = dls_memo_keywords(&state->memo, place_of(kwnames),
@@ -448,16 +450,16 @@ dls_request_usual_copy(dls_state *state, PyObject *const *args, Py_ssize_t n,
     int copy_at = seen->at[DLS_KW_COPY], version_at = seen->at[DLS_KW_VERSION];
     int stream_at = seen->at[DLS_KW_STREAM];
     if (seen->kwnames != kwnames || copy_at < 0 || args[copy_at] != Py_True) {
-        return -1;
+        return DLS_READ_IN_FULL;
     }
     for (int i = 0; i < seen->count; i++) {
         if (i != copy_at
             && !is_usual_value(state, args[i], i == version_at, i == stream_at,
                                &versioned)) {
-            return -1;
+            return DLS_READ_IN_FULL;
         }
     }
-    return versioned;
+    return versioned ? DLS_WANTS_VERSIONED : DLS_WANTS_LEGACY;
 }
 
 /* --- ways of asking (N9) ----------------------------------------------------- */

@@ -26,16 +26,21 @@ int dls_request_stream(dls_state *state, PyObject *value, dls_request *request);
 int dls_request_parse(dls_state *state, PyObject *const *args, Py_ssize_t n,
                       PyObject *kwnames, dls_request *request);
 
-/* The generation that the same arguments ask for, if they ask for nothing else: 1 =
- * versioned, 0 = legacy, -1 = they are to be read in full, and no exception is set.
- * stream=-1 asks for nothing on the host. */
-int dls_request_usual(dls_state *state, PyObject *const *args, Py_ssize_t n,
-                      PyObject *kwnames);
+/* What the same arguments ask for, if for nothing but a generation. */
+typedef enum {
+    DLS_READ_IN_FULL = -1, /* they may ask for more; no exception is set */
+    DLS_WANTS_LEGACY = 0,
+    DLS_WANTS_VERSIONED = 1
+} dls_usual;
 
-/* The same if they ask for a copy as well, and for nothing else.  -1 as above, and for
- * keywords that are not remembered. */
-int dls_request_usual_copy(dls_state *state, PyObject *const *args, Py_ssize_t n,
-                           PyObject *kwnames);
+/* stream=-1 asks for nothing on the host. */
+dls_usual dls_request_read_usual(dls_state *state, PyObject *const *args, Py_ssize_t n,
+                                 PyObject *kwnames);
+
+/* The same of arguments that ask for a copy as well; keywords that are not remembered
+ * are to be read in full. */
+dls_usual dls_request_read_usual_copy(dls_state *state, PyObject *const *args,
+                                      Py_ssize_t n, PyObject *kwnames);
 
 /* Let the options say what the consumer did not; `source` is named in messages.  0, or
  * -1 with CopyRequiredError when the two contradict each other on copy=. */

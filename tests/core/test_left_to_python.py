@@ -1,4 +1,4 @@
-"""What the C code leaves to modules of shim/, where these cannot be imported or runs out of memory:
+"""What the C code leaves to modules of shim/, where these cannot be imported or run out of memory:
 the refusal comes, without its cure; nothing crashes, and no ImportError takes its place."""
 
 from __future__ import annotations
@@ -150,3 +150,41 @@ os._exit(0)
 """
     )
     assert int(out) > 3
+
+
+def test_without_another_module_its_error_is_shown_and_nothing_is_left() -> None:
+    child.run(
+        HEAD
+        + """
+import array
+from dlshim import decorator, tracking
+
+@dlshim.producer(inner="array")
+class Decorated:
+    def __init__(self):
+        self.array = array.array("i", [1, 2])
+
+class Fresh(Decorated):
+    pass
+
+x = array.array("i", [1, 2])
+tensor = dlshim.from_dlpack(x)
+asked = {
+    "arrays": lambda: repr(dlshim.upgrade(x)),
+    "dtypes": lambda: tensor.dtype,
+    "decorator": lambda: dlshim.upgrade(Fresh()).__dlpack__(),
+    "tracking": dlshim.track,
+}
+for module, ask in asked.items():
+    sys.modules[f"dlshim.{module}"] = None
+    before = live()
+    try:
+        ask()
+    except (ImportError, BufferError) as error:
+        assert f"import of dlshim.{module} halted" in str(error)
+    else:
+        raise AssertionError(module)
+    assert live() == before, module
+    versioned(dlshim.upgrade(x)).release()
+"""
+    )

@@ -231,6 +231,24 @@ def test_a_failure_to_note_does_not_spoil_the_export(monkeypatch):
     assert [type(one.exc_value) for one in said] == [AttributeError]
 
 
+@pytest.mark.once
+def test_exports_are_told_to_their_own_import():
+    """The first export after the switch took the module of that name, which may be another's."""
+    child.run("""
+    import array, sys
+    import dlshim
+    old, live, x = dlshim, dlshim.live, array.array("i", [1])
+    block = dlshim.track()
+    for name in [name for name in sys.modules if name.split(".")[0] == "dlshim"]:
+        del sys.modules[name]
+    import dlshim
+    assert dlshim is not old and dlshim.live() == []
+    capsule = old.to_capsule(x)
+    assert len(live()) == 1 and dlshim.live() == []
+    block.stop()
+    """)
+
+
 def test_what_was_done_is_counted():
     before = dlshim.stats()
     capsule = dlshim.to_capsule(P1(), max_version=(1, 0))
