@@ -1,3 +1,4 @@
+from types import ModuleType
 from typing import Any, ClassVar, Literal, TypeAlias, final
 
 from typing_extensions import CapsuleType
@@ -245,7 +246,7 @@ def to_capsule(
     """
 
 def _class_attributes() -> dict[str, Any]: ...
-def _track(on: int, /) -> list[int]: ...
+def _track(on: int | ModuleType, /) -> list[int]: ...
 
 _c_api_v1: CapsuleType
 

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 from ._core import _counters, _track
 from .consumers import names
 
-# Whose lines are passed over: they say what was called, and not where.
+# Lines of these packages are passed over: they say what was called, and not where.
 _PASSED = {"dlshim", "copy", *names()}
+_THIS = sys.modules[__name__]  # dlshim may be imported anew later, under the same name
 
 
 class Live(NamedTuple):
@@ -65,8 +66,9 @@ class Tracking:
 
     def __enter__(self) -> Tracking:
         with _switch:
+            ended = _track(_THIS)
             _running.add(self)
-            _forget(_track(1))
+            _forget(ended)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -43,7 +43,7 @@ _release_buffer.argtypes = (c.c_void_p,)
 _release_buffer.restype = None
 _FULL_RO = 0x11C
 
-# What a managed struct refers to, by its address, until its deleter runs.  A capsule
+# Objects that a managed struct refers to, by its address, until its deleter runs.  A capsule
 # that nobody consumes keeps its entry: the child process is short-lived.
 _alive: dict[int, tuple[object, ...]] = {}
 

@@ -146,8 +146,8 @@ def _talk(job: Mapping[str, Any], out: TextIO) -> None:
 
     broken = _import_libraries(set(job["libraries"]))
     say(broken=broken)
-    # What the imports left is not looked at again: collecting after each exchange must
-    # stay cheap.
+    # Objects that the imports left are not looked at again: collecting after each exchange
+    # must stay cheap.
     gc.disable()
     gc.collect()
     gc.freeze()

@@ -1,5 +1,5 @@
-/* What shim/arrays.py and shim/dtypes.py need of C: facts of a dtype, and Tensors of
- * the same memory under another description.  Called by module/module and
+/* Functions for shim/arrays.py and shim/dtypes.py: facts of a dtype, and Tensors of the
+ * same memory under another description.  Called by module/module and
  * module/tensor_type.  The GIL is held. */
 #pragma once
 

@@ -101,21 +101,22 @@ hook(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* dlshim.track().  1: on, 0: off, -1: as it is.  The module that exports are told to is
- * that of this import, whatever has its name later. */
+/* dlshim.track().  A module: on, and exports are told to it; 0: off; -1: as it is. */
 static PyObject *
 track_hook(PyObject *module, PyObject *value)
 {
     dls_state *state = dls_state_of(module);
+    if (PyModule_Check(value)) {
+        dls_in_python_give(state, DLS_IN_TRACKING, value);
+        dls_track_switch(state, true);
+        return dls_track_ended(state);
+    }
     long on = PyLong_AsLong(value);
     if (on == -1 && PyErr_Occurred() != NULL) {
         return NULL;
     }
-    if (on > 0 && dls_in_python_load(state, DLS_IN_TRACKING) < 0) {
-        return NULL;
-    }
-    if (on >= 0) {
-        dls_track_switch(state, on != 0);
+    if (on == 0) {
+        dls_track_switch(state, false);
     }
     return dls_track_ended(state);
 }

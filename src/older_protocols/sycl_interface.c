@@ -43,7 +43,7 @@ read_data(dls_reading *reading)
 
 /* --- syclobj -------------------------------------------------------------- */
 
-/* What `read_syclobj` of shim/oneapi.py gives: a tuple of the syclobj in a form that
+/* The result of `read_syclobj` of shim/oneapi.py: a tuple of the syclobj in a form that
  * may be given to others again and again, the number of its device, and whether it is a
  * queue. */
 enum { OPENED_NAMED, OPENED_NUMBER, OPENED_IS_QUEUE, OPENED };

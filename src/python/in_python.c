@@ -28,12 +28,14 @@ borrow_module(dls_state *state, dls_python_module module)
     return object;
 }
 
-int
-dls_in_python_load(dls_state *state, dls_python_module module)
+void
+dls_in_python_give(dls_state *state, dls_python_module module, PyObject *object)
 {
-    PyObject *object = borrow_module(state, module);
-    dls_let_go(object);
-    return object != NULL ? 0 : -1;
+    PyObject *kept = dls_state_borrow(&state->in_python[module]);
+    if (kept == NULL) {
+        kept = dls_state_keep(&state->in_python[module], Py_NewRef(object));
+    }
+    dls_let_go(kept);
 }
 
 /* A new reference to what the module has under that name. */

@@ -1,6 +1,6 @@
-/* What dlshim does in Python: a module of shim/ is imported when it is first needed,
- * because no usual exchange needs one.  While the interpreter ends that may fail.  The
- * GIL is held, and no exception may be pending. */
+/* Modules of shim/ do what is rare: each is imported when it is first needed, because
+ * no usual exchange needs one.  While the interpreter ends that may fail.  The GIL is
+ * held, and no exception may be pending. */
 #pragma once
 
 #include "abi/dlpack_abi.h"
@@ -16,9 +16,9 @@ PyObject *dls_in_python(dls_state *state, dls_python_module module, const char *
 PyObject *dls_in_python_with(dls_state *state, dls_python_module module,
                              const char *name, const char *format, ...);
 
-/* Import the module now: later another import of dlshim could have taken its name.  0,
- * or -1 with an exception. */
-int dls_in_python_load(dls_state *state, dls_python_module module);
+/* Use this object for the module, if none is used yet: its name may be that of another
+ * import of dlshim. */
+void dls_in_python_give(dls_state *state, dls_python_module module, PyObject *object);
 
 /* The dlshim.dtype, one object for each; NULL with an exception. */
 PyObject *dls_dtype_object(dls_state *state, dl_dtype dtype);

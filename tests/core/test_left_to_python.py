@@ -157,7 +157,7 @@ def test_without_another_module_its_error_is_shown_and_nothing_is_left() -> None
         HEAD
         + """
 import array
-from dlshim import decorator, tracking
+from dlshim import decorator
 
 @dlshim.producer(inner="array")
 class Decorated:
@@ -173,7 +173,6 @@ asked = {
     "arrays": lambda: repr(dlshim.upgrade(x)),
     "dtypes": lambda: tensor.dtype,
     "decorator": lambda: dlshim.upgrade(Fresh()).__dlpack__(),
-    "tracking": dlshim.track,
 }
 for module, ask in asked.items():
     sys.modules[f"dlshim.{module}"] = None

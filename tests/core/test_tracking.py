@@ -237,8 +237,8 @@ def test_exports_are_told_to_their_own_import():
     child.run("""
     import array, sys
     import dlshim
-    old, live, x = dlshim, dlshim.live, array.array("i", [1])
-    block = dlshim.track()
+    old, track, live, x = dlshim, dlshim.track, dlshim.live, array.array("i", [1])
+    block = track()
     for name in [name for name in sys.modules if name.split(".")[0] == "dlshim"]:
         del sys.modules[name]
     import dlshim
@@ -246,6 +246,25 @@ def test_exports_are_told_to_their_own_import():
     capsule = old.to_capsule(x)
     assert len(live()) == 1 and dlshim.live() == []
     block.stop()
+    with track():
+        kept = old.from_dlpack(x)
+        assert len(live()) == 2 and dlshim.live() == []
+    """)
+
+
+@pytest.mark.once
+def test_tracking_that_begins_after_another_import_is_its_own():
+    child.run("""
+    import array, sys
+    import dlshim
+    old, track, live, x = dlshim, dlshim.track, dlshim.live, array.array("i", [1])
+    for name in [name for name in sys.modules if name.split(".")[0] == "dlshim"]:
+        del sys.modules[name]
+    import dlshim
+    dlshim.live()
+    with track():
+        capsule = old.to_capsule(x)
+        assert len(live()) == 1 and dlshim.live() == []
     """)
 
 
