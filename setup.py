@@ -32,7 +32,7 @@ if sys.implementation.name != "cpython":
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 LIMITED = not FREE_THREADED and not os.environ.get("DLSHIM_FULL_API")
 MACROS = [("Py_LIMITED_API", "0x%02x%02x0000" % FLOOR)] if LIMITED else []
-MACROS += [("DLS_FREE_THREADED", "1")] if FREE_THREADED else []  # src/core/threads.h
+MACROS += [("DLS_FREE_THREADED", "1")] if FREE_THREADED else []  # src/core/lock.h
 
 GIVEN = os.environ.get("CFLAGS", "")
 ASSERTS = "UNDEBUG" if os.environ.get("DLSHIM_ASSERT") else "DNDEBUG"

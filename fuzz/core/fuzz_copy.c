@@ -4,8 +4,8 @@
 
 #include "core/alloc.h"
 #include "core/copy.h"
-#include "core/error.h"
-#include "core/layout.h"
+#include "core/base.h"
+#include "core/tensor.h"
 
 #define DIMS 12
 #define MOST 8192 /* elements: two sides of a block and more, one longer than a tile \

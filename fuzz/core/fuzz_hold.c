@@ -5,7 +5,6 @@
 #include "input.h"
 
 #include "core/alloc.h"
-#include "core/counters.h"
 #include "core/hold.h"
 #include "core/tensor.h"
 

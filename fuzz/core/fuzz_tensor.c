@@ -1,13 +1,10 @@
 /* Hostile structs: any bytes as ndim, shape, strides, offset, dtype, device and flags.
- * What core/tensor and core/layout say of them is compared with plain arithmetic in 128
+ * What core/tensor and core/tensor say of them is compared with plain arithmetic in 128
  * bits, and what they make of them with what went in (T3 to T6, T11). */
 #include "input.h"
 
 #include "core/alloc.h"
-#include "core/counters.h"
-#include "core/device.h"
 #include "core/dtype.h"
-#include "core/layout.h"
 #include "core/tensor.h"
 
 #define ROOM 80 /* dimensions that an input can fill; more are claimed, never read */

@@ -3,7 +3,6 @@
  */
 #include "input.h"
 
-#include "core/device.h"
 #include "core/dtype.h"
 
 static bool

@@ -9,7 +9,7 @@
 #include "acquire/ctable.h"
 #include "acquire/lazy_bits.h"
 #include "acquire/negotiate.h"
-#include "core/device.h"
+#include "core/dtype.h"
 #include "exchange/cures.h"
 #include "exchange/device_question.h"
 #include "exchange/tensor_object.h"

@@ -4,7 +4,7 @@
 #include "acquire/attempt_device.h"
 
 #include "acquire/call.h"
-#include "core/device.h"
+#include "core/dtype.h"
 #include "exchange/device_question.h"
 #include "python/errors.h"
 #include "sync/device_context.h"

@@ -4,8 +4,8 @@
 #include "acquire/ctable.h"
 
 #include "acquire/from_capsule.h"
-#include "core/counters.h"
-#include "core/device.h"
+#include "core/alloc.h"
+#include "core/dtype.h"
 #include "core/tensor.h"
 #include "python/errors.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base.h"
-#include "core/device.h"
+#include "core/dtype.h"
 #include "core/tensor.h"
 #include "exchange/cures.h"
 #include "python/errors.h"

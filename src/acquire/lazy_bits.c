@@ -3,7 +3,7 @@
  * Tests: tests/core/test_ctable.py, tests/core/test_options.py. */
 #include "acquire/lazy_bits.h"
 
-#include "core/device.h"
+#include "core/dtype.h"
 #include "python/errors.h"
 
 /* The truth of a value, which is stolen: 1, 0, or -1. */

@@ -22,7 +22,7 @@
 
 #include "acquire/attempt.h"
 #include "acquire/attempt_device.h"
-#include "core/device.h"
+#include "core/dtype.h"
 #include "exchange/cures.h"
 #include "python/errors.h"
 #include "sync/transfer.h"

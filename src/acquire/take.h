@@ -2,7 +2,7 @@
  * T10). */
 #pragma once
 
-#include "core/counters.h"
+#include "core/alloc.h"
 #include "exchange/exchange.h"
 #include "python/capsule.h"
 #include "python/errors.h"

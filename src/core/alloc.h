@@ -1,8 +1,12 @@
-/* The only malloc and free of the library.  Any thread, with or without the GIL. */
+/* The only malloc and free of the library, and the counters of what dlshim did.  Any
+ * thread, with or without the GIL. */
 #pragma once
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "core/base.h"
 
 /* NULL when out of memory, or when dls_alloc_fail has chosen this allocation. */
 void *dls_alloc(size_t size);
@@ -25,3 +29,52 @@ void *dls_alloc_aligned(int64_t bytes, int64_t alignment, void **start);
 
 /* For tests: the n-th allocation from now on fails (1 = the next); -1 = none. */
 void dls_alloc_fail(long n);
+
+/* Counters, for tests and for finding leaks.  X(member): handed_on = a producer's own
+ * capsule or tensor given untouched; translated = a new struct; copied = copies that
+ * were made; taken = foreign tensors that became ours; live = structs of ours whose
+ * deleter has not run. */
+#define DLS_COUNTER_LIST(X) X(handed_on) X(translated) X(copied) X(taken) X(live)
+
+typedef struct {
+#define DLS_COUNTER_MEMBER(member) _Atomic int64_t member;
+    DLS_COUNTER_LIST(DLS_COUNTER_MEMBER)
+} dls_counter_block;
+
+#ifdef DLS_FREE_THREADED
+/* Threads that count in the same place wait for each other's caches, so each counts in
+ * one of several blocks, and what was counted is the sum. */
+#define DLS_COUNTER_BLOCKS 16
+typedef struct {
+    _Alignas(64) dls_counter_block block;
+} dls_counter_line;
+DLS_EXTERN dls_counter_line dls_counters[DLS_COUNTER_BLOCKS];
+/* The block of this thread. */
+dls_counter_block *dls_counter_block_here(void);
+
+#define DLS_COUNT_LIVE(change)                                                    \
+    atomic_fetch_add_explicit(&dls_counter_block_here()->live, (int64_t)(change), \
+                              memory_order_relaxed)
+#define DLS_COUNT(member)                                           \
+    atomic_fetch_add_explicit(&dls_counter_block_here()->member, 1, \
+                              memory_order_relaxed)
+#define DLS_COUNTED(member) dls_counter_sum(offsetof(dls_counter_block, member))
+/* The sum of the member at this offset. */
+int64_t dls_counter_sum(size_t offset);
+
+#else
+DLS_EXTERN dls_counter_block dls_counters;
+
+/* Exact while the GIL is held, or for one thread: a relaxed load and store takes three
+ * instructions, an atomic add twenty cycles.  `live` changes on any thread, so it is
+ * counted with the atomic add. */
+#define DLS_COUNT(member)                                                     \
+    atomic_store_explicit(                                                    \
+        &dls_counters.member,                                                 \
+        atomic_load_explicit(&dls_counters.member, memory_order_relaxed) + 1, \
+        memory_order_relaxed)
+#define DLS_COUNT_LIVE(change) \
+    atomic_fetch_add_explicit(&dls_counters.live, (change), memory_order_relaxed)
+/* What was counted so far. */
+#define DLS_COUNTED(member) atomic_load(&dls_counters.member)
+#endif

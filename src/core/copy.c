@@ -9,9 +9,203 @@
 
 #include "core/alloc.h"
 #include "core/base.h"
-#include "core/copy_blocks.h"
 #include "core/copy_rows.h"
-#include "core/error.h"
+
+/* --- square blocks ------------------------------------------------------------ */
+
+/* A tile is so many bytes wide and high: some cache lines, and few enough that both
+ * sides of it stay in the first cache. */
+#define TILE 256
+
+/* One block of the tile's items from the source's columns, which are `step` bytes
+ * apart, to the destination's rows, which are `pitch` bytes apart. */
+#ifdef DLS_VECTORS
+
+#ifdef __clang__
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+#define ZIP_LOW_1(a, b)                                                               \
+    __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, \
+                            23)
+#define ZIP_HIGH_1(a, b)                                                            \
+    __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, \
+                            30, 15, 31)
+#define ZIP_LOW_2(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define ZIP_HIGH_2(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define ZIP_LOW_4(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define ZIP_HIGH_4(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#define ZIP_LOW_8(a, b) __builtin_shufflevector(a, b, 0, 2)
+#define ZIP_HIGH_8(a, b) __builtin_shufflevector(a, b, 1, 3)
+
+/* A block of `side` vectors: the source's even columns, then its odd ones, because all
+ * of them do not fit in the registers.  Zipping the first half of either with its
+ * second half, as often as it can be halved, and at last the two with each other, turns
+ * columns into rows. */
+#define DEFINE_BLOCK(kind, size_, side)                                              \
+    kind void block_##size_(char *to, const char *from, int64_t pitch, int64_t step) \
+    {                                                                                \
+        dls_vector_##size_ columns[2][side / 2], zipped[side / 2];                   \
+        UNROLL for (int odd = 0; odd < 2; odd++)                                     \
+        {                                                                            \
+            dls_vector_##size_ *v = columns[odd];                                    \
+            UNROLL for (int i = 0; i < side / 2; i++)                                \
+            {                                                                        \
+                memcpy(&v[i], from + odd * step + i * (2 * step), 16);               \
+            }                                                                        \
+            UNROLL for (int halves = 1; halves < side / 2; halves *= 2)              \
+            {                                                                        \
+                UNROLL for (int i = 0; i < side / 4; i++)                            \
+                {                                                                    \
+                    zipped[2 * i] = ZIP_LOW_##size_(v[i], v[i + side / 4]);          \
+                    zipped[2 * i + 1] = ZIP_HIGH_##size_(v[i], v[i + side / 4]);     \
+                }                                                                    \
+                UNROLL for (int i = 0; i < side / 2; i++)                            \
+                {                                                                    \
+                    v[i] = zipped[i];                                                \
+                }                                                                    \
+            }                                                                        \
+        }                                                                            \
+        UNROLL for (int i = 0; i < side / 2; i++)                                    \
+        {                                                                            \
+            zipped[0] = ZIP_LOW_##size_(columns[0][i], columns[1][i]);               \
+            memcpy(to + i * (2 * pitch), &zipped[0], 16);                            \
+            zipped[0] = ZIP_HIGH_##size_(columns[0][i], columns[1][i]);              \
+            memcpy(to + pitch + i * (2 * pitch), &zipped[0], 16);                    \
+        }                                                                            \
+    }
+
+#else
+
+#define DEFINE_BLOCK(kind, size_, side)                                              \
+    kind void block_##size_(char *to, const char *from, int64_t pitch, int64_t step) \
+    {                                                                                \
+        for (int row = 0; row < side; row++) {                                       \
+            for (int column = 0; column < side; column++) {                          \
+                memcpy(to + row * pitch + column * size_,                            \
+                       from + column * step + row * size_, size_);                   \
+            }                                                                        \
+        }                                                                            \
+    }
+
+#endif
+
+/* Larger ones are called: each tile has its block twice. */
+DEFINE_BLOCK(static, 1, 16)
+DEFINE_BLOCK(static, 2, 8)
+DEFINE_BLOCK(static inline, 4, 4)
+DEFINE_BLOCK(static inline, 8, 2)
+
+static inline int64_t
+least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Rows and columns from the first number to before the second, at least one side of
+ * each.  What is left over at the end is done by a block that overlaps the one before.
+ */
+#define DEFINE_TILE(size_, side)                                                 \
+    static void tile_##size_(char *to, const char *from, const dls_plane *p,     \
+                             const int64_t rows[2], const int64_t columns[2])    \
+    {                                                                            \
+        const int64_t step = p->column_step, pitch = p->row_pitch;               \
+        const int64_t last = columns[1] - side, last_row = rows[1] - side;       \
+        for (int64_t r = rows[0];; r = least(r + side, last_row)) {              \
+            char *row = to + r * pitch;                                          \
+            const char *first = from + r * size_;                                \
+            int64_t c = columns[0];                                              \
+            for (; c < last; c += side) {                                        \
+                block_##size_(row + c * size_, first + c * step, pitch, step);   \
+            }                                                                    \
+            block_##size_(row + last * size_, first + last * step, pitch, step); \
+            if (r == last_row) {                                                 \
+                break;                                                           \
+            }                                                                    \
+        }                                                                        \
+    }
+
+DEFINE_TILE(1, 16)
+DEFINE_TILE(2, 8)
+DEFINE_TILE(4, 4)
+DEFINE_TILE(8, 2)
+
+typedef void tile_copy(char *to, const char *from, const dls_plane *p,
+                       const int64_t rows[2], const int64_t columns[2]);
+
+/* Where a tile ends: with the extent, if what is left is less than a block. */
+static int64_t
+tile_end(int64_t begin, int64_t tile, int64_t side, int64_t extent)
+{
+    return extent - begin < tile + side ? extent : begin + tile;
+}
+
+static void
+copy_tiles(char *to, const char *from, const dls_plane *p, tile_copy *copy)
+{
+    const int64_t tile = TILE / p->itemsize, side = 16 / p->itemsize;
+    int64_t rows[2], columns[2];
+    for (columns[0] = 0; columns[0] < p->columns; columns[0] = columns[1]) {
+        columns[1] = tile_end(columns[0], tile, side, p->columns);
+        for (rows[0] = 0; rows[0] < p->rows; rows[0] = rows[1]) {
+            rows[1] = tile_end(rows[0], tile, side, p->rows);
+            copy(to, from, p, rows, columns);
+        }
+    }
+}
+
+/* True: done.  The items of a source's column must lie together. */
+static bool
+copy_blocks(char *to, const char *from, const dls_plane *p)
+{
+    static tile_copy *const copies[] = {
+        [1] = tile_1, [2] = tile_2, [4] = tile_4, [8] = tile_8};
+    int64_t size = p->itemsize;
+    if (size > 8 || copies[size] == NULL || p->row_step != size
+        || least(p->rows, p->columns) < (size < 4 ? 16 / size : 4)) {
+        return false;
+    }
+    copy_tiles(to, from, p, copies[size]);
+    return true;
+}
+
+/* --- strips ------------------------------------------------------------------- */
+
+/* A strip has so many columns, or so many that they span so many bytes. */
+#define STRIP_COLUMNS 16
+#define STRIP_BYTES (16 << 10)
+
+/* So many columns of every row, then the next. */
+static void
+copy_strips(char *to, const char *from, const dls_plane *p)
+{
+    dls_plane strip = *p;
+    int64_t near = STRIP_BYTES / llabs(p->column_step);
+    int64_t width = near > STRIP_COLUMNS ? near : STRIP_COLUMNS;
+    for (int64_t first = 0; first < p->columns; first += width) {
+        strip.columns = least(width, p->columns - first);
+        dls_copy_rows(to + first * p->itemsize, from + first * p->column_step, &strip);
+    }
+}
+
+/* Where the rows of the source are nearer to each other than its columns: by blocks, so
+ * that a cache line of either side is used up while it is there. */
+static void
+dls_copy_across(char *to, const char *from, const dls_plane *plane)
+{
+    dls_plane p = *plane;
+    if (p.row_step < 0) { /* from the last row to the first */
+        to += (p.rows - 1) * p.row_pitch;
+        from += (p.rows - 1) * p.row_step;
+        p.row_pitch = -p.row_pitch;
+        p.row_step = -p.row_step;
+    }
+    if (!copy_blocks(to, from, &p)) {
+        copy_strips(to, from, &p);
+    }
+}
 
 /* --- the traversal -------------------------------------------------------- */
 

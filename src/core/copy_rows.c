@@ -1,5 +1,5 @@
 /* Copies strided rows of host memory to dense ones.  Called by core/copy.c and
- * core/copy_blocks.c.  Of the source it reads nothing before the first item of a row
+ * core/copy.c.  Of the source it reads nothing before the first item of a row
  * or behind the last, but perhaps what lies between two items.  Tests:
  * tests/core/test_copy.py. */
 #include "core/copy_rows.h"

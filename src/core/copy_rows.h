@@ -1,5 +1,5 @@
 /* Planes of two axes, and their copy row by row.  Called by core/copy and
- * core/copy_blocks.  No allocation. */
+ * core/copy.  No allocation. */
 #pragma once
 
 #include <stdbool.h>

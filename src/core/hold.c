@@ -11,7 +11,6 @@
 #include "core/alloc.h"
 #include "core/base.h"
 #include "core/lock.h"
-#include "core/threads.h"
 
 /* Written once, at the first import. */
 static DLS_ATOMIC(const dls_python_ops *) python;

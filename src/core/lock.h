@@ -1,5 +1,6 @@
-/* Locks that need no set-up, for the few places that threads without the GIL share.
- * Taken by the files named below; any thread, with or without the GIL. */
+/* Locks that need no set-up, for the few places that threads without the GIL share, and
+ * the macros of a build without the GIL.  Any layer may include this; locks are taken
+ * by the files named below, on any thread, with or without the GIL. */
 #pragma once
 
 #include <stdatomic.h>
@@ -24,7 +25,7 @@ typedef enum {
     DLS_LOCK_PLANS, /* exchange/plan_memory: memory for the next plans */
     /* What imports write: compat, attach, state, module. */
     DLS_LOCK_IMPORT,
-    /* DLS_LOCK_STATE (core/threads.h): python/state, exchange/plan_cache. */
+    /* DLS_LOCK_STATE : python/state, exchange/plan_cache. */
     DLS_LOCK_STATES,
     /* DLS_LOCK, by the address: python/capsule, and Tensors in exchange/tensor_object
      * and module/interfaces_out. */
@@ -93,3 +94,47 @@ dls_lock_of(const void *address)
  * the child does not have. */
 DLS_EXTERN void dls_lock_take_all(void);
 DLS_EXTERN void dls_lock_give_all(void);
+
+/* --- threads without the GIL ------------------------------------------------ */
+/* What follows is needed by a build without the GIL, and compiles to nothing in a build
+ * with it.
+ *
+ * DLS_FREE_THREADED is set by setup.py where the interpreter has no GIL (cp313t and
+ * newer).  The wheel for all other interpreters contains none of this: there the GIL
+ * makes each of our functions one step, until foreign code runs.  The table of
+ * docs/architecture.rst, "Threads without the GIL", says what guards each thing. */
+
+#ifdef DLS_FREE_THREADED
+
+/* A member or variable that threads read and write without a lock.  Each single read,
+ * write, ++ and -- of it is atomic; two in a row are not. */
+#define DLS_ATOMIC(type) _Atomic(type)
+
+/* Declares `before` as what was in an atomic place, and puts `value` there. */
+#define DLS_SWAP(type, before, place, value) \
+    type before = atomic_exchange(&(place), (value))
+
+/* A static variable that one thread after the other uses for itself: each has its own.
+ */
+#define DLS_PER_THREAD _Thread_local
+
+/* Hold the lock of what lies at an address, a Tensor or a capsule, until DLS_UNLOCK in
+ * the same block.  DLS_LOCK_STATE: that of all states, for members of a state and for
+ * plan caches.  What may stand between the two is said above. */
+#define DLS_LOCK(address) DLS_LOCK_HOLD(dls_lock_of(address))
+#define DLS_LOCK_STATE() DLS_LOCK_HOLD(DLS_LOCK_STATES)
+#define DLS_LOCK_HOLD(lock)       \
+    const dls_lock held = (lock); \
+    dls_lock_take(held)
+#define DLS_UNLOCK() dls_lock_give(held)
+
+#else
+#define DLS_ATOMIC(type) type
+#define DLS_SWAP(type, before, place, value) \
+    type before = (place);                   \
+    (place) = (value)
+#define DLS_PER_THREAD
+#define DLS_LOCK(address) (void)0
+#define DLS_LOCK_STATE() (void)0
+#define DLS_UNLOCK() (void)0
+#endif

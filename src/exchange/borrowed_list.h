@@ -4,7 +4,7 @@
 #pragma once
 
 #include "abi/dlpack_abi.h"
-#include "core/threads.h"
+#include "core/lock.h"
 #include "python/py.h"
 
 /* One export.  Views point into it, so it lives as long as the Producer. */

@@ -9,7 +9,7 @@
 #endif
 
 #include "abi/dlpack_abi.h"
-#include "core/threads.h"
+#include "core/lock.h"
 #include "exchange/plan.h"
 
 /* obj.__dlpack_device__(), which the plan says how to find, as two ints, whatever they

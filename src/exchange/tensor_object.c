@@ -6,9 +6,8 @@
 #include <assert.h>
 
 #include "core/alloc.h"
-#include "core/device.h"
 #include "core/dtype.h"
-#include "core/layout.h"
+#include "core/tensor.h"
 #include "exchange/freelist.h"
 #include "gpu/driver_of.h"
 

@@ -6,7 +6,7 @@
 
 #include "acquire/acquire.h"
 #include "acquire/ctable.h"
-#include "core/device.h"
+#include "core/dtype.h"
 #include "exchange/on_host.h"
 #include "exchange/plan_cache.h"
 #include "exchange/tensor_object.h"

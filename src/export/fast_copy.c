@@ -8,7 +8,6 @@
 #include "acquire/learned.h"
 #include "core/alloc.h"
 #include "core/copy.h"
-#include "core/counters.h"
 #include "core/dtype.h"
 #include "exchange/tensor_object.h"
 #include "export/export.h"

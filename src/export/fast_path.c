@@ -4,7 +4,7 @@
 #include "export/fast_path.h"
 
 #include "acquire/learned.h"
-#include "core/counters.h"
+#include "core/alloc.h"
 #include "export/export.h"
 #include "export/export_struct.h"
 

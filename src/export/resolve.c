@@ -7,7 +7,6 @@
 #include <assert.h>
 #include <stdio.h>
 
-#include "core/device.h"
 #include "core/dtype.h"
 #include "exchange/cures.h"
 #include "exchange/library.h"

@@ -5,8 +5,6 @@
 
 #include "core/alloc.h"
 #include "core/copy.h"
-#include "core/counters.h"
-#include "core/device.h"
 #include "core/dtype.h"
 #include "export/resolve_device_copy.h"
 #include "gpu/device_copy.h"

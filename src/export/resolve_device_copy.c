@@ -5,8 +5,7 @@
 
 #include "core/alloc.h"
 #include "core/copy.h"
-#include "core/counters.h"
-#include "core/device.h"
+#include "core/dtype.h"
 #include "exchange/tensor_object.h"
 #include "export/like_allocator.h"
 #include "gpu/copy_to_device.h"

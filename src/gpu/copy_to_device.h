@@ -6,7 +6,7 @@
 #pragma once
 
 #include "abi/dlpack_abi.h"
-#include "core/error.h"
+#include "core/base.h"
 #include "gpu/driver.h"
 
 /* Where a copy shall lie.  A plain value. */

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "core/error.h"
+#include "core/base.h"
 
 /* Start the driver.  DLS_OK, or DLS_EBUFFER with *err saying what is missing (S24): no
  * library, the toolkit's stub, no device (remembered, for it costs 10 ms each time),

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "abi/dlpack_abi.h"
+#include "core/base.h"
 #include "core/copy.h"
-#include "core/error.h"
 #include "gpu/driver.h"
 
 /* The stream on which copies from this device are made.  The caller makes it wait for

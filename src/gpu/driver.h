@@ -2,14 +2,14 @@
  * calls that CUDA and HIP have in common.
  *
  * Everything here may block and is called without the GIL (S16).  Where the result is
- * an int, it is DLS_OK or a code of core/error.h if there is a parameter `err`, else
+ * an int, it is DLS_OK or a code of core/base.h if there is a parameter `err`, else
  * the driver's own code: GPU_OK, or one that dls_gpu_check turns into an error.
  */
 #pragma once
 
 #include "abi/dlpack_abi.h"
 #include "abi/gpu_calls.h"
-#include "core/error.h"
+#include "core/base.h"
 
 /* HIP runtimes that one process may have mapped: a framework's, another's, the
  * system's. */

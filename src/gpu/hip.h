@@ -8,7 +8,7 @@
 
 #include "abi/dlpack_abi.h"
 #include "abi/hip_runtime.h"
-#include "core/error.h"
+#include "core/base.h"
 
 /* What a runtime knows of an address.  A plain value; the runtime is never unloaded. */
 typedef struct {

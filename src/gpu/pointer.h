@@ -7,7 +7,7 @@
 #pragma once
 
 #include "abi/dlpack_abi.h"
-#include "core/error.h"
+#include "core/base.h"
 
 /* The device of the memory at `address`.  A HIP runtime is asked where one is mapped
  * and no CUDA driver is; else the CUDA driver, which is started if it has to be.

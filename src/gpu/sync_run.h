@@ -7,7 +7,6 @@
 #pragma once
 
 #include "core/base.h"
-#include "core/error.h"
 #include "core/sync_words.h"
 
 /* Does this task need a driver?  If not, dls_sync_run makes no driver call, and may be

@@ -9,8 +9,8 @@
 #include <stddef.h>
 
 #include "core/alloc.h"
-#include "core/device.h"
-#include "core/layout.h"
+#include "core/dtype.h"
+#include "core/tensor.h"
 #include "exchange/plan_cache.h"
 #include "export/export.h"
 #include "export/fast_path.h"

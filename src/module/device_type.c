@@ -2,7 +2,7 @@
  * its items each time.  Tests: tests/core/test_numpy_habits.py. */
 #include "module/device_type.h"
 
-#include "core/device.h"
+#include "core/dtype.h"
 #include "exchange/device_question.h"
 
 static PyObject *

@@ -3,9 +3,8 @@
  * tests/core/test_sycl_interface.py, tests/device/test_cuda_interface.py. */
 #include "module/interfaces_out.h"
 
-#include "core/device.h"
 #include "core/dtype.h"
-#include "core/layout.h"
+#include "core/tensor.h"
 #include "exchange/hold_visit.h"
 #include "exchange/library.h"
 #include "exchange/tensor_object.h"

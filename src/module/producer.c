@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <stddef.h>
 
-#include "core/device.h"
+#include "core/dtype.h"
 #include "exchange/borrowed_list.h"
 #include "exchange/freelist.h"
 #include "exchange/hold_visit.h"

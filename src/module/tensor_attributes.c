@@ -2,7 +2,6 @@
  * Tests: tests/core/test_properties.py, tests/core/test_ways_out.py. */
 #include "module/tensor_attributes.h"
 
-#include "core/device.h"
 #include "core/dtype.h"
 #include "exchange/tensor_object.h"
 #include "module/device_type.h"

@@ -3,9 +3,8 @@
 #include "module/tensor_buffer.h"
 
 #include "core/alloc.h"
-#include "core/device.h"
 #include "core/dtype.h"
-#include "core/layout.h"
+#include "core/tensor.h"
 #include "exchange/tensor_object.h"
 #include "python/errors.h"
 

@@ -9,7 +9,6 @@
 
 #include "acquire/learned.h"
 #include "core/alloc.h"
-#include "core/counters.h"
 #include "core/lock.h"
 #include "exchange/device_question.h"
 #include "exchange/library.h"

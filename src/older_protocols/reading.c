@@ -9,7 +9,7 @@
 
 #include "core/alloc.h"
 #include "core/dtype.h"
-#include "core/layout.h"
+#include "core/tensor.h"
 #include "exchange/cures.h"
 #include "python/errors.h"
 

@@ -5,7 +5,7 @@
  * `return dls_refuse(...)`; without memory for the text, MemoryError is set instead. */
 #pragma once
 
-#include "core/error.h"
+#include "core/base.h"
 #include "python/py.h"
 #include "python/state.h"
 

@@ -6,7 +6,7 @@
  * at any time: nothing was remembered yet, or dls_memo_clear was called. */
 #pragma once
 
-#include "core/threads.h"
+#include "core/lock.h"
 #include "python/py.h"
 
 /* Keywords of __dlpack__.  A set of them is a mask of the bits 1 << dls_keyword

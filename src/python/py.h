@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "core/base.h"
-#include "core/threads.h"
+#include "core/lock.h"
 
 #if defined(Py_GIL_DISABLED) && !defined(DLS_FREE_THREADED)
 #error \

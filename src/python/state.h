@@ -12,7 +12,7 @@
  * emptied, exchange/plan_cache.c adds no plan: each exchange finds its plan anew. */
 #pragma once
 
-#include "core/threads.h"
+#include "core/lock.h"
 #include "python/memo.h"
 #include "python/py.h"
 

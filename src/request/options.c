@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "core/device.h"
 #include "core/dtype.h"
 #include "exchange/device_question.h"
 #include "exchange/library.h"

@@ -20,7 +20,7 @@
 #include <assert.h>
 #include <limits.h>
 
-#include "core/device.h"
+#include "core/dtype.h"
 #include "exchange/device_question.h"
 #include "python/errors.h"
 #include "sync/stream_value.h"

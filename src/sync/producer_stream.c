@@ -9,7 +9,7 @@
 
 #include <assert.h>
 
-#include "core/device.h"
+#include "core/dtype.h"
 #include "gpu/driver_of.h"
 #include "gpu/sync_rules.h"
 #include "python/errors.h"

@@ -10,7 +10,7 @@
 
 #include "core/alloc.h"
 #include "core/copy.h"
-#include "core/layout.h"
+#include "core/tensor.h"
 #include "exchange/library.h"
 #include "python/errors.h"
 #include "python/in_python.h"

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "abi/dlpack_abi.h"
-#include "core/error.h"
+#include "core/base.h"
 #include "core/hold.h"
 #include "python/py.h"
 #include "python/state.h"

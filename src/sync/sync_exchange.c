@@ -10,8 +10,8 @@
 
 #include <assert.h>
 
-#include "core/device.h"
-#include "core/layout.h"
+#include "core/dtype.h"
+#include "core/tensor.h"
 #include "gpu/device_copy.h"
 #include "gpu/driver_of.h"
 #include "gpu/sync_rules.h"

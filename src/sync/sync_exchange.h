@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "core/error.h"
+#include "core/base.h"
 #include "exchange/exchange.h"
 #include "gpu/sync_run.h"
 #include "sync/producer_stream.h"

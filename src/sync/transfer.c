@@ -6,7 +6,7 @@
  */
 #include "sync/transfer.h"
 
-#include "core/device.h"
+#include "core/dtype.h"
 #include "gpu/driver_of.h"
 #include "python/errors.h"
 #include "sync/sycl_copy.h"

@@ -14,7 +14,7 @@ from project.tree import SRC, absent, compiler, without_comments
 BEGIN = re.compile(r"\b(?:DLS_LOCK|DLS_LOCK_STATE|DLS_IMPORT_BEGIN|dls_lock_take)\(")
 END = re.compile(r"\b(?:DLS_UNLOCK|DLS_IMPORT_END|dls_lock_give)\(")
 #: The files where these are made.
-MAKERS = ("core/lock.h", "core/lock.c", "core/threads.h")
+MAKERS = ("core/lock.h", "core/lock.c")
 
 #: What may be called under a lock, besides functions of ours that call nothing else.  None of it
 #: allocates, waits, detaches from the interpreter, runs foreign code or drops a reference.
@@ -123,7 +123,7 @@ PROGRAM = r"""
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/threads.h"
+#include "core/lock.h"
 
 /* No object: only an address. */
 static struct {

@@ -2,7 +2,7 @@
 
 A layout is (shape, strides, start, itemsize): strides and start count elements, and no element lies
 below element 0 of the block.  `edges` has every way of copying a plane (core/copy_rows.c,
-core/copy_blocks.c) with extents around the ends of its loops.
+core/copy.c) with extents around the ends of its loops.
 """
 
 from __future__ import annotations

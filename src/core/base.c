@@ -1,6 +1,6 @@
 /* Fills error records.  Called by core and gpu, on any thread.  Tests: every test of an
  * error text, such as tests/core/test_bad_input.py. */
-#include "core/error.h"
+#include "core/base.h"
 
 #include <assert.h>
 #include <stdarg.h>
