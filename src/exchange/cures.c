@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "python/errors.h"
-#include "python/in_python.h"
+#include "python/state.h"
 
 /* The refusal has its own error.  An interrupt that came meanwhile is raised after it.
  */

@@ -8,7 +8,7 @@
 #include "exchange/plan_memory.h"
 #include "exchange/probe.h"
 #include "python/errors.h"
-#include "python/in_python.h"
+#include "python/state.h"
 
 const char dls_protocol_names[DLS_PROTOCOL_COUNT][32] = {
 #define NAME(name, attribute, text) text,

@@ -8,7 +8,7 @@
 
 #include "exchange/device_question.h"
 #include "exchange/exchange.h"
-#include "python/object_data.h"
+#include "python/py.h"
 
 /* A Producer is lazy: it asks `source` when a consumer asks it.  96 bytes with the
  * collector's head. */

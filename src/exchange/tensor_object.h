@@ -11,7 +11,7 @@
 #include "core/tensor.h"
 #include "exchange/device_question.h"
 #include "exchange/exchange.h"
-#include "python/object_data.h"
+#include "python/py.h"
 
 /* Which stream a Tensor's data are on.  Most data lie on the host and need none. */
 typedef struct {

@@ -8,7 +8,7 @@
 #include "core/tensor.h"
 #include "exchange/tensor_object.h"
 #include "python/errors.h"
-#include "python/in_python.h"
+#include "python/state.h"
 
 atomic_int dls_track_modules;
 

@@ -6,7 +6,7 @@
 #include "core/dtype.h"
 #include "exchange/tensor_object.h"
 #include "export/track.h"
-#include "python/in_python.h"
+#include "python/state.h"
 #include "request/options.h"
 
 /* dtype(value): an int is (lanes << 16 | bits << 8 | code), the key of dtypes. */

@@ -17,7 +17,7 @@
 #include "gpu/sync_rules.h"
 #include "module/functions.h"
 #include "python/errors.h"
-#include "python/in_python.h"
+#include "python/state.h"
 
 #define NAME "_c_api_v1"
 /* In bytes.  A request that says it is larger has no size at all: it was not begun. */

@@ -17,7 +17,7 @@
 #include "export/fast_path.h"
 #include "module/dlpack_methods.h"
 #include "python/errors.h"
-#include "python/in_python.h"
+#include "python/state.h"
 #include "request/request.h"
 
 #include <structmember.h>

@@ -11,7 +11,7 @@
 #include "module/functions.h"
 #include "module/producer.h"
 #include "python/errors.h"
-#include "python/in_python.h"
+#include "python/state.h"
 
 /* --- calls ---------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 #include "exchange/tensor_object.h"
 #include "module/device_type.h"
 #include "module/interfaces_out.h"
-#include "python/in_python.h"
+#include "python/state.h"
 
 /* Bytes of all elements. */
 static int64_t

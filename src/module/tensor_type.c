@@ -15,7 +15,7 @@
 #include "module/tensor_attributes.h"
 #include "module/tensor_buffer.h"
 #include "python/errors.h"
-#include "python/in_python.h"
+#include "python/state.h"
 #include "request/request.h"
 
 #include <structmember.h>

@@ -22,7 +22,7 @@
 #include "gpu/sync_rules.h"
 #include "python/capsule.h"
 #include "python/compat.h"
-#include "python/in_python.h"
+#include "python/state.h"
 #include "request/request.h"
 
 /* Append `item`, which is stolen; NULL: making it failed.  Returns the list, or frees

@@ -7,7 +7,7 @@
 #include "exchange/plan_cache.h"
 #include "older_protocols/interface_dict.h"
 #include "python/errors.h"
-#include "python/in_python.h"
+#include "python/state.h"
 #include "sync/producer_stream.h"
 
 #define SYCLOBJ                                                    \

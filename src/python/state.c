@@ -1,14 +1,18 @@
-/* Makes, empties and frees the module's state; numbers threads.  Called by
- * module/module.c, and for the numbers by exchange/tensor_object.  Tests:
- * tests/core/test_hostile_objects.py, tests/core/test_imports.py. */
+/* Makes, empties and frees the module's state; numbers threads; finds and calls the
+ * functions of shim/.  Called by module/module.c, for the numbers by
+ * exchange/tensor_object, and for functions of shim/ by all above.  Tests:
+ * tests/core/test_hostile_objects.py, tests/core/test_imports.py,
+ * tests/core/test_numpy_habits.py, tests/core/test_by_value.py. */
 #include "python/state.h"
 
 #include <assert.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "core/alloc.h"
 #include "core/lock.h"
+#include "python/compat.h"
 
 DLS_ATOMIC(dls_state *) dls_state_known;
 
@@ -157,23 +161,11 @@ dls_state_visit(dls_state *state, visitproc visit, void *arg)
     return dls_memo_visit(&state->memo, visit, arg);
 }
 
-void
-dls_state_empty(dls_state *state)
-{
-    if (dls_state_known
-        == state) { /* another may take its place now: then it is slower */
-        dls_state_known = NULL;
-    }
-    dls_state_let_go(&state->forget);
-    for (int i = 0; i < DLS_PYTHON_MODULES; i++) {
-        dls_state_let_go(&state->in_python[i]);
-    }
-    dls_state_let_go(&state->dtypes);
-    dls_memo_clear(&state->memo);
-}
-
-PyObject *
-dls_state_keep(PyObject **member, PyObject *made)
+/* Keep `made` (stolen; NULL: it could not be made) in a member that was empty.  Another
+ * thread may have been quicker: without the GIL, what is there already stays.  What the
+ * member has then, as dls_state_borrow gives it. */
+static PyObject *
+keep(PyObject **member, PyObject *made)
 {
 #ifdef DLS_FREE_THREADED
     PyObject *other = made;
@@ -192,14 +184,30 @@ dls_state_keep(PyObject **member, PyObject *made)
 #endif
 }
 
-void
-dls_state_let_go(PyObject **member)
+/* Clear such a member. */
+static void
+let_go(PyObject **member)
 {
     DLS_LOCK_STATE();
     PyObject *there = *member;
     *member = NULL;
     DLS_UNLOCK();
     Py_XDECREF(there);
+}
+
+void
+dls_state_empty(dls_state *state)
+{
+    if (dls_state_known
+        == state) { /* another may take its place now: then it is slower */
+        dls_state_known = NULL;
+    }
+    let_go(&state->forget);
+    for (int i = 0; i < DLS_PYTHON_MODULES; i++) {
+        let_go(&state->in_python[i]);
+    }
+    let_go(&state->dtypes);
+    dls_memo_clear(&state->memo);
 }
 
 bool
@@ -299,4 +307,99 @@ dls_thread_number(void)
         }
     }
     return number;
+}
+
+/* --- functions of shim/ --------------------------------------------------- */
+
+/* More than any of the functions takes. */
+#define ARGUMENTS 8
+
+static const char *const modules[] = {
+#define NAME(_, name) "dlshim." name,
+    DLS_FOR_EACH_PYTHON_MODULE(NAME)
+#undef NAME
+};
+
+/* As dls_state_borrow; NULL with an exception. */
+static PyObject *
+borrow_module(dls_state *state, dls_python_module module)
+{
+    PyObject *object = dls_state_borrow(&state->in_python[module]);
+    if (object == NULL) {
+        PyObject *made = PyImport_ImportModule(modules[module]);
+        object = keep(&state->in_python[module], made);
+    }
+    return object;
+}
+
+void
+dls_in_python_give(dls_state *state, dls_python_module module, PyObject *object)
+{
+    PyObject *kept = dls_state_borrow(&state->in_python[module]);
+    if (kept == NULL) {
+        kept = keep(&state->in_python[module], Py_NewRef(object));
+    }
+    dls_let_go(kept);
+}
+
+/* A new reference to what the module has under that name. */
+static PyObject *
+find(dls_state *state, dls_python_module module, const char *name)
+{
+    PyObject *object = borrow_module(state, module);
+    PyObject *found = object != NULL ? PyObject_GetAttrString(object, name) : NULL;
+    dls_let_go(object);
+    return found;
+}
+
+PyObject *
+dls_in_python(dls_state *state, dls_python_module module, const char *name,
+              PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    PyObject *all[ARGUMENTS] = {self};
+    Py_ssize_t count = n + (kwnames != NULL ? PyTuple_Size(kwnames) : 0);
+    if (count >= ARGUMENTS) {
+        return PyErr_Format(PyExc_TypeError, "%s() got too many arguments", name);
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        all[1 + i] = args[i];
+    }
+    PyObject *function = find(state, module, name);
+    PyObject *result = NULL;
+    if (function != NULL) {
+        result = dls_compat.PyObject_Vectorcall(function, all, (size_t)n + 1, kwnames);
+        Py_DECREF(function);
+    }
+    return result;
+}
+
+PyObject *
+dls_in_python_with(dls_state *state, dls_python_module module, const char *name,
+                   const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    PyObject *args = Py_VaBuildValue(format, values);
+    va_end(values);
+    PyObject *function = args != NULL ? find(state, module, name) : NULL;
+    PyObject *result = function != NULL ? PyObject_Call(function, args, NULL) : NULL;
+    Py_XDECREF(function);
+    Py_XDECREF(args);
+    return result;
+}
+
+PyObject *
+dls_dtype_object(dls_state *state, dl_dtype dtype)
+{
+    long long number = dtype.code | (long long)dtype.bits << 8
+                       | (long long)dtype.lanes << 16;
+    PyObject *dtypes = dls_state_borrow(&state->dtypes);
+    if (dtypes == NULL) {
+        dtypes = keep(&state->dtypes, find(state, DLS_IN_DTYPES, "dtypes"));
+    }
+    PyObject *key = dtypes != NULL ? PyLong_FromLongLong(number) : NULL;
+    PyObject *found = key != NULL ? PyObject_GetItem(dtypes, key) : NULL;
+    Py_XDECREF(key);
+    dls_let_go(dtypes);
+    return found;
 }

@@ -12,6 +12,7 @@
  * emptied, exchange/plan_cache.c adds no plan: each exchange finds its plan anew. */
 #pragma once
 
+#include "abi/dlpack_abi.h"
 #include "core/lock.h"
 #include "python/memo.h"
 #include "python/py.h"
@@ -163,9 +164,9 @@ typedef struct dls_state {
     /* --- module --- */
     struct dls_plan_cache *plans;
     struct dls_plan *tensor_plan; /* of Tensors and raw capsules; a count */
-    /* The next three are read by dls_state_borrow and written by dls_state_keep. */
+    /* The next three are read by dls_state_borrow, and only written where empty. */
     PyObject *forget;                        /* weakref callback of the plan cache */
-    PyObject *in_python[DLS_PYTHON_MODULES]; /* the modules (python/in_python) ... */
+    PyObject *in_python[DLS_PYTHON_MODULES]; /* the modules of shim/ ... */
     PyObject *dtypes;       /* ... and the dict of dtypes in one of them */
     struct dls_state *next; /* in the list of states whose module has gone */
     int64_t interpreter;    /* whose objects these are; -1: it has ended */
@@ -191,14 +192,6 @@ dls_state_borrow(PyObject **member)
     DLS_UNLOCK();
     return there;
 }
-
-/* Keep `made` (stolen; NULL: it could not be made) in a member that was empty.  Another
- * thread may have been quicker: without the GIL, what is there already stays.  What the
- * member has then, as dls_state_borrow gives it. */
-PyObject *dls_state_keep(PyObject **member, PyObject *made);
-
-/* Clear such a member. */
-void dls_state_let_go(PyObject **member);
 
 /* The state of the last import, if no subinterpreter has imported this module; else
  * NULL: use dls_module_here. */
@@ -231,3 +224,25 @@ int dls_key_make(DLS_ATOMIC(Py_tss_t *) * key);
 /* A number of the calling thread, never 0 and never used again (the system gives the
  * idents of ended threads to new ones).  0 when out of memory. */
 uintptr_t dls_thread_number(void);
+
+/* --- functions of shim/ ---------------------------------------------------- */
+/* Modules of shim/ do what is rare: each is imported when it is first needed, because
+ * no usual exchange needs one.  While the interpreter ends that may fail.  The GIL is
+ * held, and no exception may be pending. */
+
+/* Call the function of that name in one of the modules with `self` and the arguments of
+ * a METH_FASTCALL method.  NULL with an exception. */
+PyObject *dls_in_python(dls_state *state, dls_python_module module, const char *name,
+                        PyObject *self, PyObject *const *args, Py_ssize_t n,
+                        PyObject *kwnames);
+
+/* The same with arguments as Py_BuildValue makes them: a tuple. */
+PyObject *dls_in_python_with(dls_state *state, dls_python_module module,
+                             const char *name, const char *format, ...);
+
+/* Use this object for the module, if none is used yet: its name may be that of another
+ * import of dlshim. */
+void dls_in_python_give(dls_state *state, dls_python_module module, PyObject *object);
+
+/* The dlshim.dtype, one object for each; NULL with an exception. */
+PyObject *dls_dtype_object(dls_state *state, dl_dtype dtype);

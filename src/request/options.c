@@ -13,7 +13,7 @@
 #include "exchange/library.h"
 #include "exchange/plan_cache.h"
 #include "python/errors.h"
-#include "python/in_python.h"
+#include "python/state.h"
 #include "sync/stream_value.h"
 
 /* One row of options.def. */

@@ -13,7 +13,7 @@
 #include "core/tensor.h"
 #include "exchange/library.h"
 #include "python/errors.h"
-#include "python/in_python.h"
+#include "python/state.h"
 
 /* Spans up to this size are fetched whole, gaps and all. */
 #define SPAN_MAX (INT64_C(1) << 26)

@@ -8,7 +8,7 @@
 
 #include "gpu/sync_rules.h"
 #include "python/errors.h"
-#include "python/in_python.h"
+#include "python/state.h"
 
 int
 dls_sycl_queue_sync(dls_state *state, PyObject *source, const dls_sync_job *job,
