@@ -17,10 +17,10 @@
 typedef enum {
     DLS_LOCK_GUARDS, /* core/hold: guards that have to wait */
     DLS_LOCK_QUEUE,  /* python/attach: holds that the main interpreter shall drop */
-    DLS_LOCK_POOL,   /* gpu/pool */
+    DLS_LOCK_POOL,   /* gpu/sync_run */
     DLS_LOCK_CUDA,   /* gpu/cuda: the function table */
     DLS_LOCK_HIP,    /* gpu/hip: the function tables */
-    DLS_LOCK_MEMORY, /* gpu/device_memory: memory that has to wait for its end */
+    DLS_LOCK_MEMORY, /* gpu/copy_to_device: memory that has to wait for its end */
 #ifdef DLS_FREE_THREADED
     DLS_LOCK_PLANS, /* exchange/plan_memory: memory for the next plans */
     /* What imports write: compat, attach, state, module. */

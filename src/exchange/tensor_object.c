@@ -9,7 +9,7 @@
 #include "core/dtype.h"
 #include "core/tensor.h"
 #include "exchange/freelist.h"
-#include "gpu/driver_of.h"
+#include "gpu/pointer.h"
 
 /* --- making one ----------------------------------------------------------- */
 

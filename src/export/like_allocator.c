@@ -2,7 +2,7 @@
  * Tests: tests/device/test_like.py. */
 #include "export/like_allocator.h"
 
-#include "gpu/driver_of.h"
+#include "gpu/pointer.h"
 #include "gpu/sync_rules.h"
 #include "python/errors.h"
 #include "sync/sync_exchange.h"

@@ -10,7 +10,6 @@
 #include "export/like_allocator.h"
 #include "gpu/copy_to_device.h"
 #include "gpu/device_copy.h"
-#include "gpu/device_memory.h"
 #include "python/errors.h"
 #include "sync/copy_stream.h"
 

@@ -10,8 +10,8 @@
 
 #include "abi/cuda_driver.h"
 #include "core/lock.h"
-#include "gpu/driver_of.h"
 #include "gpu/loader.h"
+#include "gpu/pointer.h"
 
 static const char library_names[] =
 #if defined(_WIN32)

@@ -1,6 +1,6 @@
 /* The CUDA driver: found at first need (S16), and what it knows of an address.
  *
- * What syncs and copies need of it is dls_cuda_driver in driver_of.h.  All functions
+ * What syncs and copies need of it is dls_cuda_driver in gpu/pointer.h.  All functions
  * may block and are called without the GIL; none needs it.
  */
 #pragma once

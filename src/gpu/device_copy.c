@@ -8,8 +8,8 @@
 
 #include "core/alloc.h"
 #include "core/copy.h"
-#include "gpu/driver_of.h"
-#include "gpu/pool.h"
+#include "gpu/pointer.h"
+#include "gpu/sync_run.h"
 
 /* With more pitched copies than this it is cheaper to fetch the gaps, too. */
 #define PLANES_MAX 64

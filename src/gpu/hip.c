@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "core/lock.h"
-#include "gpu/driver_of.h"
 #include "gpu/loader.h"
+#include "gpu/pointer.h"
 
 /* Runtimes found so far: filled before `count` says so, never taken away. */
 static struct {

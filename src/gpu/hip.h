@@ -2,7 +2,7 @@
  *
  * Frameworks bring copies of their own, and another copy would know nothing of their
  * streams, so dlshim loads none.  What syncs and copies need of it is dls_hip_driver in
- * driver_of.h.  All functions are called without the GIL; none needs it.
+ * gpu/pointer.h.  All functions are called without the GIL; none needs it.
  */
 #pragma once
 

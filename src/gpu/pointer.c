@@ -1,7 +1,7 @@
 /* Finds out whose memory an address is.  Called by the reader of
- * __cuda_array_interface__, without the GIL; makes driver calls, keeps nothing.
- * Tests: tests/device/test_cuda_interface.py, tests/device/test_work_stream.py.
- */
+ * __cuda_array_interface__, without the GIL; makes driver calls, keeps nothing. Tests:
+ * tests/device/test_cuda_interface.py, tests/device/test_work_stream.py,
+ * tests/device/test_fake_driver.py, tests/device/test_fake_hip.py. */
 #include "gpu/pointer.h"
 
 #include "abi/cuda_driver.h"
@@ -101,4 +101,14 @@ dls_pointer_mend_label(const void *address, dl_device *device)
     *device = true_label(said, found); /* mutant: true label */
     return device->device_type != said.device_type
            || device->device_id != said.device_id;
+}
+
+/* --- which driver serves a device ----------------------------------------- */
+
+const dls_driver *
+dls_driver_of(int32_t device_type)
+{
+    return device_type == dl_kDLROCM || device_type == dl_kDLROCMHost
+               ? &dls_hip_driver
+               : &dls_cuda_driver;
 }

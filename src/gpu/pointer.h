@@ -1,4 +1,5 @@
-/* Whose memory an address is, as the drivers of this process tell.
+/* Whose memory an address is, as the drivers of this process tell, and which driver
+ * serves a device.
  *
  * For protocols whose producers give an address without a device, as
  * __cuda_array_interface__ does.  torch and CuPy offer that protocol on ROCm too, so
@@ -8,6 +9,7 @@
 
 #include "abi/dlpack_abi.h"
 #include "core/base.h"
+#include "gpu/driver.h"
 
 /* The device of the memory at `address`.  A HIP runtime is asked where one is mapped
  * and no CUDA driver is; else the CUDA driver, which is started if it has to be.
@@ -32,3 +34,10 @@ int32_t dls_pointer_default_type(void);
 /* The number of CUDA's current device; 0 where none is current or no driver is in use.
  */
 int dls_pointer_current_device(void);
+
+/* --- which driver serves a device ----------------------------------------- */
+
+DLS_EXTERN const dls_driver dls_cuda_driver;
+DLS_EXTERN const dls_driver dls_hip_driver;
+
+const dls_driver *dls_driver_of(int32_t device_type);

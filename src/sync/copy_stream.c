@@ -3,7 +3,7 @@
  * Tests: tests/device/test_copies_to_devices.py. */
 #include "sync/copy_stream.h"
 
-#include "gpu/driver_of.h"
+#include "gpu/pointer.h"
 #include "gpu/sync_rules.h"
 #include "gpu/sync_run.h"
 #include "python/errors.h"

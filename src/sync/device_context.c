@@ -6,7 +6,7 @@
  */
 #include "sync/device_context.h"
 
-#include "gpu/driver_of.h"
+#include "gpu/pointer.h"
 #include "gpu/sync_rules.h"
 #include "python/errors.h"
 

@@ -10,7 +10,7 @@
 #include <assert.h>
 
 #include "core/dtype.h"
-#include "gpu/driver_of.h"
+#include "gpu/pointer.h"
 #include "gpu/sync_rules.h"
 #include "python/errors.h"
 #include "sync/device_context.h"

@@ -13,7 +13,7 @@
 #include "core/dtype.h"
 #include "core/tensor.h"
 #include "gpu/device_copy.h"
-#include "gpu/driver_of.h"
+#include "gpu/pointer.h"
 #include "gpu/sync_rules.h"
 #include "python/errors.h"
 #include "sync/stream_value.h"

@@ -7,7 +7,7 @@
 #include "sync/transfer.h"
 
 #include "core/dtype.h"
-#include "gpu/driver_of.h"
+#include "gpu/pointer.h"
 #include "python/errors.h"
 #include "sync/sycl_copy.h"
 

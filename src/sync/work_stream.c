@@ -6,7 +6,7 @@
  */
 #include "sync/work_stream.h"
 
-#include "gpu/driver_of.h"
+#include "gpu/pointer.h"
 #include "python/state.h"
 
 /* Of this thread's last export of device memory: device and stream. */
