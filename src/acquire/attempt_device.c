@@ -7,7 +7,7 @@
 #include "core/dtype.h"
 #include "exchange/device_question.h"
 #include "python/errors.h"
-#include "sync/device_context.h"
+#include "sync/producer_stream.h"
 #include "sync/stream_value.h"
 #include "sync/sync_exchange.h"
 

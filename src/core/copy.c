@@ -193,7 +193,7 @@ copy_strips(char *to, const char *from, const dls_plane *p)
 /* Where the rows of the source are nearer to each other than its columns: by blocks, so
  * that a cache line of either side is used up while it is there. */
 static void
-dls_copy_across(char *to, const char *from, const dls_plane *plane)
+copy_across(char *to, const char *from, const dls_plane *plane)
 {
     dls_plane p = *plane;
     if (p.row_step < 0) { /* from the last row to the first */
@@ -344,7 +344,7 @@ copy_planes(char *to, const char *from, dls_axis *axes, int count, int64_t items
         plane.row_pitch = axes[rows].pitch;
     }
     do {
-        (across ? dls_copy_across : dls_copy_rows)(to, from, &plane);
+        (across ? copy_across : dls_copy_rows)(to, from, &plane);
     } while (next_plane(axes, last, rows, &to, &from));
 }
 

@@ -10,7 +10,7 @@
 #include "gpu/device_copy.h"
 #include "older_protocols/sycl_interface.h"
 #include "python/errors.h"
-#include "sync/sycl_copy.h"
+#include "sync/sycl.h"
 #include "sync/transfer.h"
 
 /* May dlshim make the copy?  Not if copy=False was asked for, nor in device memory, nor

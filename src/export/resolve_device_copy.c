@@ -11,7 +11,7 @@
 #include "gpu/copy_to_device.h"
 #include "gpu/device_copy.h"
 #include "python/errors.h"
-#include "sync/copy_stream.h"
+#include "sync/sync_exchange.h"
 
 /* One copy in progress. */
 typedef struct {

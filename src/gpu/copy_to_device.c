@@ -114,7 +114,7 @@ end_one(device_memory *memory)
 
 /* Give back what had to wait for the end of a graph capture, where that is over. */
 static void
-dls_device_memory_flush(void)
+device_memory_flush(void)
 {
     device_memory *next;
     dls_lock_take(DLS_LOCK_MEMORY);
@@ -131,7 +131,7 @@ static void
 end(dls_device_memory *self)
 {
     if (end_one((device_memory *)self)) {
-        dls_device_memory_flush();
+        device_memory_flush();
     }
 }
 
@@ -186,7 +186,7 @@ dls_device_memory_new(const dls_place *place, uint64_t stream, int64_t bytes,
     const int64_t usual = 256;
     int64_t more = align > usual ? align - usual : 0;
     dls_saved_device saved;
-    dls_device_memory_flush();
+    device_memory_flush();
     device_memory *memory = dls_alloc(sizeof *memory);
     if (memory == NULL) {
         return dls_fail(err, DLS_ENOMEM, "no memory for the record of a device copy");

@@ -10,7 +10,7 @@
 #include "exchange/tensor_object.h"
 #include "older_protocols/sycl_interface.h"
 #include "python/errors.h"
-#include "sync/sycl_queue.h"
+#include "sync/sycl.h"
 #include "sync/sync_exchange.h"
 
 #define CUDA_DEVICES                                             \

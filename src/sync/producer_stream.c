@@ -13,8 +13,78 @@
 #include "gpu/pointer.h"
 #include "gpu/sync_rules.h"
 #include "python/errors.h"
-#include "sync/device_context.h"
 #include "sync/stream_value.h"
+
+/* --- the current device --------------------------------------------------- */
+
+/* Make `device` current.  true: it was not, and device_context_leave must follow on
+ * the same thread with the same *saved.  false: nothing was changed, because the device
+ * is current already, its kind has no contexts, or no driver is mapped. */
+static bool
+device_context_enter(dl_device device, dls_saved_device *saved)
+{
+    dls_family family = dls_family_of(device.device_type);
+    const dls_driver *driver = dls_driver_of(device.device_type);
+    bool entered;
+    if (family != DLS_FAMILY_CUDA && family != DLS_FAMILY_CUDA_MANAGED
+        && family != DLS_FAMILY_ROCM) {
+        return false;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    entered = driver->enter_device(device.device_id, saved);
+    Py_END_ALLOW_THREADS
+    return entered;
+}
+
+/* Keeps a pending exception. */
+static void
+device_context_leave(dl_device device, const dls_saved_device *saved)
+{
+    PyObject *error = dls_error_take();
+    Py_BEGIN_ALLOW_THREADS
+    dls_driver_of(device.device_type)->leave(saved);
+    Py_END_ALLOW_THREADS
+    if (error != NULL) {
+        dls_error_restore(error);
+    }
+}
+
+int
+dls_producer_context_enter(const dls_sync_source *from, dls_producer_context *context)
+{
+    dl_device device = from->device;
+    *context = (dls_producer_context){.guard = NULL};
+    if (dls_family_of_streams(device.device_type) != DLS_FAMILY_CUDA
+        && device.device_type != dl_kDLROCM) {
+        return 0;
+    }
+    context->driver = device_context_enter(device, &context->saved);
+    if (from->request->has_assumed) {
+        return context->driver; /* the library goes by the label that is wrong */
+    }
+    int got = dls_library_enter_device(from->state, from->plan->library, from->source,
+                                       device.device_id, &context->guard);
+    if (got < 0 && dls_error_forget() < 0) {
+        return -1;
+    }
+    return context->driver || got > 0;
+}
+
+/* The library's device last: it may set the driver's, which must then be the one that
+ * was current before. */
+void
+dls_producer_context_leave(const dls_sync_source *from, dls_producer_context *context)
+{
+    if (context->driver) {
+        device_context_leave(from->device, &context->saved);
+    }
+    if (context->guard != NULL) {
+        dls_library_leave(from->state, context->guard);
+        context->guard = NULL;
+    }
+}
+
+/* --- the producer's stream ------------------------------------------------ */
 
 dls_sync_source
 dls_sync_source_of(const dls_exchange *x, dl_device device)
@@ -110,11 +180,11 @@ static int
 ask_library_object(const dls_sync_source *from, PyObject **stream, dls_stream *named)
 {
     dls_saved_device saved;
-    bool entered = dls_device_context_enter(from->device, &saved);
+    bool entered = device_context_enter(from->device, &saved);
     int got = dls_library_stream(from->state, from->plan->library, from->source,
                                  from->device, stream);
     if (entered) {
-        dls_device_context_leave(from->device, &saved);
+        device_context_leave(from->device, &saved);
     }
     bool unread = got > 0 && dls_stream_read(from->state, *stream, named) < 0;
     return unread ? -1 : got;

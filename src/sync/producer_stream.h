@@ -6,6 +6,7 @@
 
 #include "core/sync_words.h"
 #include "exchange/exchange.h"
+#include "gpu/driver.h"
 
 /* Whose stream is asked for.  All is borrowed. */
 typedef struct {
@@ -52,3 +53,28 @@ int dls_producer_stream_find(const dls_sync_source *from, dls_producer_stream *p
 
 /* The SYCL queue that the library names for this array.  from->request is not read. */
 int dls_producer_stream_find_queue(const dls_sync_source *from, PyObject **queue);
+
+/* --- the current device --------------------------------------------------- */
+/* Makes the memory's device current around a call into its library (S15).
+ *
+ * A producer syncs in the context of its memory's device: torch refuses arrays of
+ * another device, CuPy would use the other device's stream.  GIL held; it is released
+ * around the driver calls. */
+
+/* What was made current for a producer.  All zero: nothing was. */
+typedef struct {
+    dls_saved_device saved;
+    bool driver;     /* the driver's current device was changed */
+    PyObject *guard; /* strong, or NULL: that of the producer's library was */
+} dls_producer_context;
+
+/* Make the memory's device current for the driver and, where its library goes by a
+ * number of its own, for the library.  1: something was changed; 0: nothing; -1:
+ * exception.  In all cases dls_producer_context_leave may follow, on the same thread.
+ */
+int dls_producer_context_enter(const dls_sync_source *from,
+                               dls_producer_context *context);
+
+/* Keeps a pending exception. */
+void dls_producer_context_leave(const dls_sync_source *from,
+                                dls_producer_context *context);

@@ -9,7 +9,7 @@
 #include "core/dtype.h"
 #include "gpu/pointer.h"
 #include "python/errors.h"
-#include "sync/sycl_copy.h"
+#include "sync/sycl.h"
 
 /* Can dlshim copy from this device to the host? */
 static bool

@@ -1,9 +1,10 @@
-/* Copies oneAPI memory by the functions of shim/oneapi.py.
+/* Syncs queues and copies oneAPI memory, by the functions of shim/oneapi.py.
  *
- * Called by transfer, sync_exchange and export/resolve_copy.  They call classes and
- * methods of the library; allocated here is what is fetched with gaps.  Tests:
- * tests/oneapi/test_copies.py, tests/core/test_sycl_copies.py. */
-#include "sync/sycl_copy.h"
+ * Called by transfer, sync_exchange, export/resolve_copy and module/interfaces_out.
+ * They call classes and methods of the library; allocated here is what is fetched with
+ * gaps.  Tests: tests/oneapi/test_copies.py, tests/core/test_sycl_copies.py,
+ * tests/core/test_torch_xpu.py, tests/core/test_sycl_interface.py, tests/oneapi. */
+#include "sync/sycl.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -12,8 +13,47 @@
 #include "core/copy.h"
 #include "core/tensor.h"
 #include "exchange/library.h"
+#include "gpu/sync_rules.h"
 #include "python/errors.h"
 #include "python/state.h"
+
+/* --- syncs of queues ------------------------------------------------------ */
+
+int
+dls_sycl_queue_sync(dls_state *state, PyObject *source, const dls_sync_job *job,
+                    PyObject *s)
+{
+    const dls_sync_facts facts = {.no_device_wait = true};
+    dls_sync_job here = *job;
+    here.s = (uint64_t)(uintptr_t)s;
+    if (job->policy == DLS_UNKNOWN_LEGACY) {
+        here.policy = DLS_UNKNOWN_AUTO; /* there is no default queue */
+    }
+    PyObject *done = NULL;
+    switch (dls_sync_action_find(&here, &facts)) {
+    case DLS_ACTION_NOTHING:
+        return 0;
+    case DLS_ACTION_EDGE:
+        done = dls_in_python_with(state, DLS_IN_ONEAPI, "order", "(OO)", job->p.object,
+                                  s);
+        break;
+    case DLS_ACTION_WAIT_STREAM:
+        done = dls_in_python_with(state, DLS_IN_ONEAPI, "wait", "(O)", job->p.object);
+        break;
+    default:
+        return dls_refuse(
+            state, DLS_EBUFFER, source,
+            "the producer's queue is not known; give "
+            "producer_stream= its SyclQueue, or wait for it and pass stream=-1 or "
+            "unknown_stream=\"same\"");
+    }
+    Py_XDECREF(done);
+    return done != NULL ? 0
+                        : dls_refuse_from_pending(state, source,
+                                                  "synchronising SYCL queues failed");
+}
+
+/* --- copies --------------------------------------------------------------- */
 
 /* Spans up to this size are fetched whole, gaps and all. */
 #define SPAN_MAX (INT64_C(1) << 26)

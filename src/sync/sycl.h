@@ -1,16 +1,30 @@
-/* Copies oneAPI memory to the host, and host memory to oneAPI (S6, S18).
+/* Syncs SYCL queues (S6), and copies oneAPI memory to the host and host memory to
+ * oneAPI (S18).
  *
  * By calls of the Python objects of its library, where that is imported already: no C++
- * is linked, and nothing is imported.  GIL held; the library lets other threads run
- * while it copies.  Every copy is complete when its function returns.
+ * is linked, nothing is imported, and no library of Intel's is looked for.  GIL held;
+ * the library lets other threads run while it copies.  Every copy is complete when its
+ * function returns.
  */
 #pragma once
 
 #include "abi/dlpack_abi.h"
 #include "core/base.h"
 #include "core/hold.h"
+#include "core/sync_words.h"
 #include "python/py.h"
 #include "python/state.h"
+
+/* --- syncs of queues ------------------------------------------------------ */
+
+/* Carry out job->task.  job->p.object is the producer's queue (dpctl's SyclQueue or
+ * torch's XPU stream); s is the consumer's, and is not read for tasks that make the
+ * host wait.  Of *job only task, p and policy are read.  source is named in errors.  0,
+ * or -1 with BufferError: the queue is not known, or one of its methods failed. */
+int dls_sycl_queue_sync(dls_state *state, PyObject *source, const dls_sync_job *job,
+                        PyObject *s);
+
+/* --- copies --------------------------------------------------------------- */
 
 /* Is the library imported by which memory is copied?  No exception is left. */
 bool dls_sycl_can_copy(dls_state *state);
