@@ -8,7 +8,7 @@
 #include "core/dtype.h"
 #include "export/resolve_device_copy.h"
 #include "gpu/device_copy.h"
-#include "older_protocols/sycl_interface.h"
+#include "older_protocols/older_protocols.h"
 #include "python/errors.h"
 #include "sync/sycl.h"
 #include "sync/transfer.h"

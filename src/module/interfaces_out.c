@@ -8,7 +8,7 @@
 #include "exchange/hold_visit.h"
 #include "exchange/library.h"
 #include "exchange/tensor_object.h"
-#include "older_protocols/sycl_interface.h"
+#include "older_protocols/older_protocols.h"
 #include "python/errors.h"
 #include "sync/sycl.h"
 #include "sync/sync_exchange.h"

@@ -3,7 +3,7 @@
  * long as the capsule; the memory belongs to the object or, for what was made on
  * request (a NumPy scalar), to the capsule: both are held.
  * Tests: tests/core/test_ways_in.py, test_bad_input.py. */
-#include "older_protocols/array_struct.h"
+#include "older_protocols/reading.h"
 
 #include "abi/array_struct_abi.h"
 

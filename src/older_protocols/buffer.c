@@ -2,7 +2,7 @@
  * Called through the table in older_protocols.c, with the GIL; the view stays held as
  * long as the memory is used.
  * Tests: tests/core/test_ways_in.py, test_bad_input.py. */
-#include "older_protocols/buffer.h"
+#include "older_protocols/reading.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * too.  Called through the table in older_protocols.c, with the GIL, which is released
  * while the driver is asked whose memory the address is.
  * Tests: tests/core/test_cuda_interface.py, tests/device/test_cuda_interface.py. */
-#include "older_protocols/cuda_interface.h"
+#include "older_protocols/reading.h"
 
 #include "gpu/pointer.h"
 #include "older_protocols/interface_dict.h"

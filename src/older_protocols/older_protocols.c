@@ -5,11 +5,7 @@
 
 #include <assert.h>
 
-#include "older_protocols/array_interface.h"
-#include "older_protocols/array_struct.h"
-#include "older_protocols/buffer.h"
-#include "older_protocols/cuda_interface.h"
-#include "older_protocols/sycl_interface.h"
+#include "older_protocols/reading.h"
 #include "python/errors.h"
 
 static const dls_older_protocol rows[DLS_PROTOCOL_COUNT] = {

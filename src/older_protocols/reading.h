@@ -95,3 +95,20 @@ int dls_reading_finish(dls_reading *reading);
  * code. */
 const dls_buffer *dls_reading_hold_buffer(dls_reading *reading, PyObject *exporter,
                                           int flags);
+
+/* --- the readers ----------------------------------------------------------- */
+/* A dls_reader each, called through the table of older_protocols.c; foreign code runs.
+ */
+
+/* __cuda_array_interface__, versions 0 to 3. */
+int dls_cuda_interface_read(dls_reading *reading);
+/* __sycl_usm_array_interface__, version 1.  acquired->hold.py becomes the tuple
+ * (object, dict, syclobj), the last in a form that may be given to others again and
+ * again. */
+int dls_sycl_interface_read(dls_reading *reading);
+/* __array_struct__: a capsule of NumPy's PyArrayInterface. */
+int dls_array_struct_read(dls_reading *reading);
+/* __array_interface__, version 3. */
+int dls_array_interface_read(dls_reading *reading);
+/* The buffer protocol (PEP 3118). */
+int dls_buffer_read(dls_reading *reading);

@@ -2,7 +2,7 @@
  * ['syclobj'] tells by shim/oneapi.py, with the help of its library if that is
  * imported. Called through the table in older_protocols.c, with the GIL; runs code of
  * the object and of its library. Tests: tests/core/test_sycl_interface.py. */
-#include "older_protocols/sycl_interface.h"
+#include "older_protocols/older_protocols.h"
 
 #include "exchange/plan_cache.h"
 #include "older_protocols/interface_dict.h"
