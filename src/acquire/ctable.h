@@ -5,7 +5,7 @@
 
 #include "abi/dlpack_abi.h"
 #include "core/base.h"
-#include "exchange/acquired.h"
+#include "exchange/exchange.h"
 #include "python/errors.h"
 #include "python/py.h"
 

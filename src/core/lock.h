@@ -22,7 +22,7 @@ typedef enum {
     DLS_LOCK_HIP,    /* gpu/hip: the function tables */
     DLS_LOCK_MEMORY, /* gpu/copy_to_device: memory that has to wait for its end */
 #ifdef DLS_FREE_THREADED
-    DLS_LOCK_PLANS, /* exchange/plan_memory: memory for the next plans */
+    DLS_LOCK_PLANS, /* exchange/plan: memory for the next plans */
     /* What imports write: compat, attach, state, module. */
     DLS_LOCK_IMPORT,
     /* DLS_LOCK_STATE : python/state, exchange/plan_cache. */

@@ -8,6 +8,7 @@
 
 #include "core/alloc.h"
 #include "exchange/device_question.h"
+#include "exchange/offers.h"
 #include "exchange/plan_cache.h"
 #include "python/errors.h"
 

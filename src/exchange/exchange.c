@@ -1,9 +1,96 @@
-/* The rules of the record, for asserts.  Called at the entrances of acquire, resolve
- * and export.  Tests: tests/core/test_negotiation.py, in a build with
- * DLSHIM_ASSERT=1. */
+/* What was acquired: made, given back; and the rules of the record, for asserts. Called
+ * by whatever fills or reads it; the rules at the entrances of acquire, resolve and
+ * export.  Tests: tests/core/test_negotiation.py, in a build with DLSHIM_ASSERT=1,
+ * tests/core/test_capsule_life.py. */
 #include "exchange/exchange.h"
 
+#include <assert.h>
+
+#include "core/alloc.h"
+#include "python/capsule.h"
+#include "python/errors.h"
+
+/* --- what was acquired ---------------------------------------------------- */
+
+void
+dls_acquired_init(dls_acquired *acquired)
+{
+    *acquired = (dls_acquired){.generation = DLS_OLDER, .copy.kind = DLS_COPY_NONE};
+}
+
+void
+dls_acquired_drop(dls_acquired *acquired)
+{
+    PyObject *capsule = acquired->capsule;
+    dls_hold hold = acquired->hold;
+    const bool shared = acquired->shared;
+    const bool versioned = acquired->generation == DLS_VERSIONED;
+    if (acquired->dims != acquired->few_dims) {
+        dls_free(acquired->dims);
+    }
+    dls_acquired_init(acquired);
+    if (capsule != NULL) {
+        if (shared) {
+            dls_capsule_unclaim(capsule, versioned);
+        }
+        dls_drop_foreign(capsule);
+    }
+    if (!dls_hold_is_empty(&hold)) {
+        dls_hold_drop(&hold, DLS_ATTACHED);
+    }
+}
+
+int
+dls_acquired_make_dims(dls_acquired *acquired, int32_t ndim)
+{
+    assert(acquired->dims == NULL && ndim >= 0);
+    acquired->dims = ndim <= DLS_FEW_DIMS
+                         ? acquired->few_dims
+                         : dls_alloc(2 * (size_t)ndim * sizeof *acquired->dims);
+    if (acquired->dims == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return 0;
+}
+
 #ifndef NDEBUG
+
+bool
+dls_acquired_is_empty(const dls_acquired *acquired)
+{
+    return acquired->managed == NULL && acquired->capsule == NULL
+           && acquired->dims == NULL && dls_hold_is_empty(&acquired->hold);
+}
+
+/* It is exactly one of these:
+ * 1. nothing;
+ * 2. a capsule that was looked into, and is not taken yet; of one that others hold too,
+ *    the dimensions are a copy;
+ * 3. a struct that belongs to the hold;
+ * 4. memory that an older protocol describes, which the hold keeps alive;
+ * 5. a share of a Tensor's memory. */
+static bool
+acquired_check(const dls_acquired *acquired)
+{
+    const dls_hold *hold = &acquired->hold;
+    bool older = acquired->generation == DLS_OLDER;
+    if (dls_acquired_is_empty(acquired)) {
+        return true;
+    }
+    if (acquired->managed != NULL) {
+        bool owned = acquired->capsule == NULL && hold->base == acquired->managed;
+        bool untaken = acquired->capsule != NULL && dls_hold_is_empty(hold);
+        bool copied = acquired->shared && acquired->tensor.shape == acquired->dims;
+        return !older && (acquired->dims == NULL || copied) && (owned || untaken);
+    }
+    bool described = older && acquired->tensor.shape == acquired->dims;
+    return acquired->capsule == NULL
+           && (acquired->dims != NULL ? described && !dls_hold_is_empty(hold)
+                                      : hold->kind == DLS_HOLD_SHARED);
+}
+
+/* --- the record ----------------------------------------------------------- */
 
 /* What the fast path left is nothing, or one answer, or an error. */
 static bool
@@ -19,7 +106,7 @@ outcome_check(const dls_outcome *outcome)
  * 2. No exception is pending: foreign code may run.
  * 3. The request remembers its stream in itself; copy is one of three words.
  * 4. An error of a form that was tried is there only if a form was tried.
- * 5. What came is one of the five cases of dls_acquired_check. */
+ * 5. What came is one of the five cases of acquired_check. */
 bool
 dls_exchange_check(const dls_exchange *x)
 {
@@ -29,7 +116,7 @@ dls_exchange_check(const dls_exchange *x)
            && request->seen == &x->request.stream_read && request->copy >= -1
            && request->copy <= 1 && outcome_check(&x->outcome)
            && (x->tried.known || x->tried_error == NULL)
-           && dls_acquired_check(&x->acquired);
+           && acquired_check(&x->acquired);
 }
 
 #endif

@@ -8,9 +8,69 @@
  * GIL held throughout. */
 #pragma once
 
+#include <stdatomic.h>
+
+#include "abi/dlpack_abi.h"
+#include "core/base.h"
+#include "core/hold.h"
 #include "core/sync_words.h"
-#include "exchange/acquired.h"
 #include "exchange/plan.h"
+#include "python/py.h"
+#include "python/state.h"
+
+/* --- what was acquired ---------------------------------------------------- */
+/* What was got from a source and is not yet given to anybody.
+ *
+ * The record of an exchange has one.  acquire/, older_protocols/ and a Tensor's object
+ * fill it in place; resolve and export read it.  It is never copied. */
+
+typedef enum {
+    DLS_LEGACY = 0,    /* `dltensor`: flags unknown */
+    DLS_VERSIONED = 1, /* `dltensor_versioned`, also from a C table */
+    DLS_OLDER = 2      /* described by an older protocol: no struct of the source's */
+} dls_generation;
+
+/* Dimensions that need no memory of their own. */
+enum { DLS_FEW_DIMS = 4 };
+
+/* tensor.shape and tensor.strides point into the source's struct (alive as long as
+ * capsule or hold) or into dims. */
+typedef struct {
+    dl_tensor tensor;
+    uint64_t flags;     /* READ_ONLY when stated or known, IS_COPIED, PADDED */
+    dl_version version; /* versioned only */
+    dls_generation generation;
+    bool readonly_stated; /* the source can say READ_ONLY, so its absence counts */
+    bool shared;          /* others held the capsule when it was looked at */
+    bool altered;         /* tensor no longer says what the source's struct says */
+    bool copy_asked;     /* the producer has taken copy=True, or was asked to move it */
+    bool not_synced;     /* no sync was asked for: by None on oneAPI (S6), or in a graph
+                          * capture, where no stream was named (S14) */
+    dls_copy_place copy; /* where it is copied to the host, if it is (S18) */
+    void *managed;       /* the struct behind capsule or hold, NULL for DLS_OLDER */
+    PyObject *capsule;   /* strong; not yet taken, may be handed on; NULL: taken */
+    dls_hold hold;       /* once taken: owned */
+    int64_t *dims; /* DLS_OLDER, and a shared capsule: shape, then strides: few_dims, or
+                    * owned memory */
+    int64_t few_dims[2 * DLS_FEW_DIMS];
+} dls_acquired;
+
+/* Make it empty.  What it held before is not given back. */
+void dls_acquired_init(dls_acquired *acquired);
+
+/* Room for the shape and the strides of `ndim` dimensions in acquired->dims, which must
+ * be NULL.  0, or -1 with MemoryError. */
+int dls_acquired_make_dims(dls_acquired *acquired, int32_t ndim);
+
+/* Give back whatever it still owns, and leave it empty.  A capsule that was not taken
+ * is dropped (its own destructor frees), a hold is dropped.  Foreign code runs; a
+ * pending exception is kept. */
+void dls_acquired_drop(dls_acquired *acquired);
+
+/* Does it own nothing? */
+bool dls_acquired_is_empty(const dls_acquired *acquired);
+
+/* --- the record ----------------------------------------------------------- */
 
 /* Values of readonly=.  The three words decide for consumers that are not told of
  * read-only memory or do not heed it; the two bools speak of the memory itself (T8). */
@@ -129,3 +189,51 @@ typedef struct {
 
 /* For asserts: do its members fit together?  The rules are in the source. */
 bool dls_exchange_check(const dls_exchange *x);
+
+/* --- holds and the collector ---------------------------------------------- */
+/* What a hold keeps alive, as the garbage collector sees it.  Called by the traverse
+ * functions of Producer and Tensor, by exchange/producer_object, and by
+ * module/interfaces_out.  The GIL is held. */
+
+/* Show the Python objects behind a hold to the collector.  Those behind a share are
+ * shown only if nobody else has a share: else the reference is not ours alone. */
+static inline int
+dls_hold_visit(const dls_hold *hold, visitproc visit, void *arg)
+{
+    for (;;) {
+        if (hold->kind == DLS_HOLD_GUARDED) {
+            hold = &((dls_guarded *)hold->base)->hold;
+        }
+        bool is_buffer = hold->kind == DLS_HOLD_BUFFER;
+        PyObject *of = is_buffer ? ((dls_buffer *)hold->base)->obj : NULL;
+        if (of != NULL && PyMemoryView_Check(of)) {
+            return 0; /* cleared while it is exported, it crashes CPython: not shown */
+        }
+        Py_VISIT((PyObject *)hold->py);
+        Py_VISIT(of);
+        dls_shared *shared = hold->kind == DLS_HOLD_SHARED ? hold->base : NULL;
+        if (shared == NULL
+            || atomic_load_explicit(&shared->shares, memory_order_relaxed) != 1) {
+            return 0;
+        }
+        hold = &shared->hold;
+    }
+}
+
+/* dls_hold_visit for one share; NULL is allowed. */
+static inline int
+dls_shared_visit(dls_shared *shared, visitproc visit, void *arg)
+{
+    const dls_hold hold = {.base = shared, .kind = DLS_HOLD_SHARED};
+    return dls_hold_visit(&hold, visit, arg);
+}
+
+/* The first hold that is not a share. */
+static inline const dls_hold *
+dls_hold_behind(const dls_hold *hold)
+{
+    while (hold->kind == DLS_HOLD_SHARED) {
+        hold = &((dls_shared *)hold->base)->hold;
+    }
+    return hold;
+}

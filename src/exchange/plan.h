@@ -14,7 +14,6 @@
 
 #include "abi/dlpack_abi.h"
 #include "exchange/library.h"
-#include "exchange/probe.h"
 #include "python/py.h"
 #include "python/state.h"
 
@@ -79,8 +78,22 @@ typedef struct {
 _Static_assert(sizeof(dls_learned) == sizeof(uint64_t),
                "it is read and written at once");
 
+/* An attribute with a getter in C, found on a static type, whose classes cannot be
+ * changed and do not end; all NULL: none. */
+typedef struct {
+    PyObject *descriptor; /* strong */
+    descrgetfunc get;
+} dls_getter;
+
+/* Its value for an object, a new reference. */
+static inline PyObject *
+dls_getter_read(const dls_getter *getter, PyObject *obj)
+{
+    return getter->get(getter->descriptor, obj, (PyObject *)Py_TYPE(obj));
+}
+
 typedef struct dls_plan {
-    /* dls_plan_share and dls_plan_drop alone touch it, and plan_memory.c. */
+    /* Only plan.c, dls_plan_share and dls_plan_drop touch it. */
     DLS_ATOMIC(intptr_t) refs;
     _Atomic uint64_t learned; /* the bytes of a dls_learned; plan.c alone writes it */
     /* An address to compare with, not a reference.  NULL: it fits no type any more. */
@@ -109,7 +122,7 @@ typedef struct dls_plan {
     /* LAZY_BITS, a subclass whose is_neg goes through its library's hook: makes a guard
      * under which it does not (PLAIN_CALLS).  Strong, or NULL. */
     PyObject *plain_calls;
-    dls_getter where;  /* BASE_TELLS, IS_CPU_TELLS (exchange/on_host.h) */
+    dls_getter where;  /* BASE_TELLS, IS_CPU_TELLS (exchange/offers.h) */
     bool can_cycle;    /* instances take part in garbage collection */
     bool has_device;   /* __dlpack_device__ is there */
     bool cpu_only;     /* objects cannot be elsewhere: the device is not asked (N5) */
@@ -120,7 +133,7 @@ typedef struct dls_plan {
                           */
     bool inner_is_called;
 #ifdef DLS_FREE_THREADED
-    struct dls_plan *next; /* plan_memory.c: in the list of those without an owner */
+    struct dls_plan *next; /* in the list of those without an owner */
 #endif
 } dls_plan;
 
@@ -174,8 +187,8 @@ dls_plan_fast(const dls_plan *plan, bool wanted)
     return wanted ? learned.fast[1] : learned.fast[0];
 }
 
-/* A form has worked: `fast` of it is DLS_FAST_*.  known false: the type was met, but
- * the form serves this one exchange only. */
+/* A form has worked: `fast` of it is DLS_FAST_*.  known false: the type was met (its
+ * device is known), but the form serves this one exchange only. */
 void dls_plan_learn_form(dls_plan *plan, bool wanted, dls_form form, uint8_t fast);
 /* These keywords were taken off the host; what is refused from now on, or -1: as
  * before. */
@@ -185,32 +198,8 @@ void dls_plan_learn_keywords(dls_plan *plan, unsigned taken, int refused);
  * interface was read and no call was made. */
 void dls_plan_leave_host(dls_plan *plan, bool forget_forms);
 
-/* A new plan for the objects of obj's type, which nobody keeps.  NULL with
- * UnsupportedObjectError when the object offers no protocol, or with what looking
- * raised. */
-dls_plan *dls_plan_new(dls_state *state, PyObject *obj);
-/* What the author of a class that dlshim.producer changed wrote: `authored` in
- * shim/decorator.py.  dlpack, device: each NULL or None, the name of a method, or a
- * function.  The members are borrowed from `owner`. */
-typedef struct {
-    PyObject *owner; /* strong */
-    PyObject *inner; /* the name of what has or gives an inner array, or None */
-    int inner_is_called;
-    int hides_question; /* the class has a __dlpack_device__ that is not ours */
-    PyObject *dlpack, *device;
-    Py_ssize_t at; /* the position of the class that has dlpack */
-} dls_authored;
-/* Find that: `level` and `device_level` of these methods run for obj already; device:
- * the device is asked for.  0, or -1 with an exception. */
-int dls_authored_find(dls_state *state, PyObject *obj, unsigned level,
-                      unsigned device_level, bool device, dls_authored *authored);
-/* The same as dls_plan_new, but what dlshim.producer has put on the class is not
- * looked at: nobody would be asked but ourselves.  Where there is an inner array,
- * nothing is looked at.  authored NULL: as dls_plan_new.  type: that of obj, owned by
- * the caller until the plan is kept, because an attribute that is looked at may give
- * the object another class. */
-dls_plan *dls_plan_new_authored(dls_state *state, PyObject *obj,
-                                const dls_authored *authored, PyTypeObject *type);
+/* A plan of `type` that says nothing yet, with a count of 1; NULL with MemoryError. */
+dls_plan *dls_plan_begin(const dls_state *state, PyTypeObject *type);
 /* The one plan of Tensors and raw capsules; NULL with MemoryError. */
 dls_plan *dls_plan_new_of_tensors(dls_state *state);
 
@@ -223,6 +212,12 @@ dls_plan_share(dls_plan *plan)
     return plan;
 }
 void dls_plan_drop(dls_plan *plan);
+
+#ifdef DLS_FREE_THREADED
+/* A plan that was found without a lock (NULL allowed): with a count more if it still is
+ * the plan of this living type, else NULL. */
+dls_plan *dls_plan_share_found(dls_plan *plan, const PyTypeObject *type);
+#endif
 
 /* For asserts: do its members fit together?  The rules are in the source. */
 bool dls_plan_check(const dls_plan *plan);

@@ -3,11 +3,12 @@
  * and export/.  Foreign code runs where a new plan is made.  Tests:
  * tests/core/test_lifetime.py, tests/core/test_leaks.py. */
 #include "exchange/plan_cache.h"
+#include "exchange/offers.h"
 
 #include <string.h>
 
 #include "core/alloc.h"
-#include "exchange/plan_memory.h"
+#include "exchange/offers.h"
 #include "python/errors.h"
 
 /* Without the GIL there is one entry more, whose reference is the address of the

@@ -5,7 +5,7 @@
  * lock, and entries that were outgrown are freed with the cache.  A thread that looks
  * while another moves entries may not find a plan that is there, and then makes one of
  * its own; it never gets a plan of another type.  What was found is counted in one step
- * (exchange/plan_memory.h). */
+ * (exchange/plan.c). */
 #pragma once
 
 #include "core/base.h"

@@ -7,7 +7,7 @@
 #include "acquire/acquire.h"
 #include "acquire/ctable.h"
 #include "core/dtype.h"
-#include "exchange/on_host.h"
+#include "exchange/offers.h"
 #include "exchange/plan_cache.h"
 #include "exchange/tensor_object.h"
 #include "export/export.h"

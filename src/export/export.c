@@ -9,6 +9,7 @@
 #include "core/alloc.h"
 #include "core/dtype.h"
 #include "exchange/decorated_class.h"
+#include "exchange/offers.h"
 #include "exchange/plan_cache.h"
 #include "exchange/tensor_object.h"
 #include "export/resolve.h"

@@ -7,7 +7,7 @@
 
 #include "acquire/lazy_bits.h"
 #include "core/tensor.h"
-#include "exchange/borrowed_list.h"
+#include "exchange/producer_object.h"
 #include "export/export.h"
 #include "export/export_struct.h"
 #include "export/fast_path.h"

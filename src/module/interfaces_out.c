@@ -5,7 +5,7 @@
 
 #include "core/dtype.h"
 #include "core/tensor.h"
-#include "exchange/hold_visit.h"
+#include "exchange/exchange.h"
 #include "exchange/library.h"
 #include "exchange/tensor_object.h"
 #include "older_protocols/older_protocols.h"

@@ -3,9 +3,9 @@
  * tests/core/test_nothing_breaks.py. */
 #include "core/lock.h"
 #include "exchange/decorated_class.h"
-#include "exchange/freelist.h"
 #include "exchange/plan.h"
 #include "exchange/plan_cache.h"
+#include "exchange/tensor_object.h"
 #include "export/track.h"
 #include "gpu/loader.h"
 #include "module/by_value.h"

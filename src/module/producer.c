@@ -8,9 +8,9 @@
 #include <stddef.h>
 
 #include "core/dtype.h"
-#include "exchange/borrowed_list.h"
-#include "exchange/freelist.h"
-#include "exchange/hold_visit.h"
+#include "exchange/exchange.h"
+#include "exchange/producer_object.h"
+#include "exchange/tensor_object.h"
 #include "export/device_answer.h"
 #include "export/export.h"
 #include "export/fast_copy.h"

@@ -7,8 +7,8 @@
 #include <stddef.h>
 
 #include "core/alloc.h"
-#include "exchange/freelist.h"
-#include "exchange/hold_visit.h"
+#include "exchange/exchange.h"
+#include "exchange/tensor_object.h"
 #include "export/export.h"
 #include "export/fast_path.h"
 #include "module/dlpack_methods.h"

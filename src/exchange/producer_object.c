@@ -1,13 +1,13 @@
-/* The list of exports that were kept for borrowers, the newest first.
- * Tests: tests/core/test_ctable.py, tests/core/test_lifetime.py. */
-#include "exchange/borrowed_list.h"
+/* The Producer's object: the list of exports that it keeps for borrowers, the newest
+ * first.  Tests: tests/core/test_ctable.py, tests/core/test_lifetime.py. */
+#include "exchange/producer_object.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "core/alloc.h"
 #include "core/tensor.h"
-#include "exchange/hold_visit.h"
+#include "exchange/exchange.h"
 #include "python/errors.h"
 
 #define LOOK_BACK 8 /* how many are compared */

@@ -1,0 +1,546 @@
+/* Finds what the objects of a type offer, for a new plan.  Called by plan_cache.c for a
+ * new type, and by decorated_class.c.  Foreign code runs where attributes are looked
+ * up. Tests: tests/core/test_negotiation.py, tests/core/test_ways_in.py,
+ * tests/core/test_ctable.py. */
+#include "exchange/offers.h"
+
+#include "exchange/cures.h"
+#include "python/compat.h"
+#include "python/errors.h"
+#include "python/state.h"
+
+/* --- class attributes ----------------------------------------------------- */
+
+/* Is its type called so?  Some types have no name in C. */
+static bool
+is_a(PyObject *value, const char *name)
+{
+    PyObject *kind = PyObject_GetAttrString((PyObject *)Py_TYPE(value), "__name__");
+    bool found = kind != NULL && PyUnicode_Check(kind)
+                 && PyUnicode_CompareWithASCIIString(kind, name) == 0;
+    Py_XDECREF(kind);
+    PyErr_Clear();
+    return found;
+}
+
+/* Is the class attribute a plain method? */
+static bool
+is_method(PyObject *value)
+{
+    return is_a(value, "function") || is_a(value, "cython_function_or_method")
+           || is_a(value, "method_descriptor");
+}
+
+static bool
+is_static(PyTypeObject *type)
+{
+    return !(PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE);
+}
+
+/* A new reference to a method found on a static type, whose classes cannot be changed
+ * and do not end; NULL for all others, and where calling it so would be no gain
+ * (before 3.11). */
+static PyObject *
+method_lasting(PyTypeObject *type, PyObject *value)
+{
+    if (dls_python_version() < 0x030b || !is_static(type) || !is_method(value)) {
+        return NULL;
+    }
+    return Py_NewRef(value);
+}
+
+/* As above; nothing is changed where it is none. */
+static void
+getter_lasting(PyTypeObject *type, PyObject *value, dls_getter *getter)
+{
+    if (!is_static(type) || !is_a(value, "getset_descriptor")) {
+        return;
+    }
+    void *slot = PyType_GetSlot(Py_TYPE(value), Py_tp_descr_get);
+    if (slot == NULL) {
+        PyErr_Clear();
+        return;
+    }
+    *getter = (dls_getter){Py_NewRef(value), (descrgetfunc)(uintptr_t)slot};
+}
+
+/* Can instances of the type have attributes of their own? */
+static bool
+type_has_dict(PyTypeObject *type)
+{
+    PyObject *offset = PyObject_GetAttrString((PyObject *)type, "__dictoffset__");
+    bool has = offset == NULL || PyObject_IsTrue(offset) != 0;
+    Py_XDECREF(offset);
+    PyErr_Clear();
+    return has;
+}
+
+/* The table behind a class attribute: a capsule named dlpack_exchange_api or an int
+ * (DLPack 1.2).  prev_api is walked to a table of major 1.  NULL, nothing set, when it
+ * is something else or lacks the export function. */
+static const dl_exchange_api *
+ctable_from_attribute(PyObject *value)
+{
+    void *pointer = NULL;
+    if (PyCapsule_IsValid(value, DL_NAME_EXCHANGE_API)) {
+        pointer = PyCapsule_GetPointer(value, DL_NAME_EXCHANGE_API);
+    }
+    else if (PyLong_Check(value) && !PyBool_Check(value)) {
+        pointer = PyLong_AsVoidPtr(value);
+        if (pointer == NULL) {
+            PyErr_Clear();
+        }
+        /* A number that cannot be the address of a struct of pointers. */
+        if ((uintptr_t)pointer < 4096
+            || (uintptr_t)pointer % _Alignof(dl_exchange_api)) {
+            pointer = NULL;
+        }
+    }
+    const dl_exchange_header *header = pointer;
+    for (int i = 0; header != NULL && header->version.major != DL_MAJOR; i++) {
+        header = i < 64 ? header->prev_api : NULL; /* a longer chain is a loop */
+    }
+    const dl_exchange_api *table = (const dl_exchange_api *)header;
+    bool exports = table != NULL
+                   && table->managed_tensor_from_py_object_no_sync != NULL;
+    return exports ? table : NULL;
+}
+
+/* --- the type --------------------------------------------------------------- */
+
+/* Where an attribute stands in the MRO, if it is not a position. */
+enum { NOWHERE = -1, FAILED = -2 };
+
+/* One search through the classes of a type. */
+typedef struct {
+    dls_state *state;
+    PyObject *mro; /* a tuple, borrowed */
+    dls_plan *plan;
+    const dls_authored *authored; /* or NULL */
+    Py_ssize_t dlpack_at;         /* of the class that defines __dlpack__ */
+    Py_ssize_t library_at;        /* of the class that the row of the library names */
+    bool is_ours;                 /* dlshim.producer has put __dlpack__ there */
+} search;
+
+/* Position of the first class from `start` on whose own dict has `name`, and in *value
+ * what it holds, a new reference. */
+static Py_ssize_t
+find_from(const search *s, Py_ssize_t start, PyObject *name, PyObject **value)
+{
+    Py_ssize_t n = PyTuple_Size(s->mro);
+    for (Py_ssize_t i = start; i < n; i++) {
+        PyObject *dict = PyObject_GetAttr(PyTuple_GetItem(s->mro, i),
+                                          s->state->names.dict);
+        /* Asking first is cheaper than a KeyError. */
+        int has = dict != NULL ? PySequence_Contains(dict, name) : -1;
+        if (has > 0) {
+            *value = PyObject_GetItem(dict, name);
+            has = *value != NULL ? 1 : -1;
+        }
+        Py_XDECREF(dict);
+        if (has != 0) {
+            return has > 0 ? i : FAILED;
+        }
+    }
+    return NOWHERE;
+}
+
+static Py_ssize_t
+find_in_mro(const search *s, PyObject *name, PyObject **value)
+{
+    return find_from(s, 0, name, value);
+}
+
+/* A method that no instance can replace by an attribute of its own. */
+static PyObject *
+method_of_all(PyTypeObject *type, PyObject *value)
+{
+    return type_has_dict(type) ? NULL : method_lasting(type, value);
+}
+
+/* Has dlshim.producer put this method on a class?  No other is one of `object`. */
+static bool
+is_ours(PyObject *value)
+{
+    PyObject *owner = Py_IS_TYPE(value, &PyMethodDescr_Type)
+                          ? PyObject_GetAttrString(value, "__objclass__")
+                          : NULL;
+    Py_XDECREF(owner);
+    return owner == (PyObject *)&PyBaseObject_Type;
+}
+
+/* A method of the author's: a name by which it is looked up, or a function.  True:
+ * there is one. */
+static bool
+take_authored(PyObject *value, PyObject **name, PyObject **method)
+{
+    bool found = value != NULL && value != Py_None;
+    if (found) {
+        Py_CLEAR(*name);
+        *(PyUnicode_Check(value) ? name : method) = Py_NewRef(value);
+    }
+    return found;
+}
+
+/* The protocols that are attributes.  None as a class attribute is Python's word for
+ * "not offered". */
+static int
+find_protocols(search *s)
+{
+    dls_plan *plan = s->plan;
+    for (int i = 0; i < DLS_PROTOCOL_COUNT; i++) {
+        PyObject *value = NULL;
+        int attribute = dls_protocol_attributes[i];
+        if (attribute == DLS_NAME_INDEX_NONE) {
+            continue;
+        }
+        if (s->authored != NULL && i == DLS_PROTOCOL_DLPACK) {
+            if (take_authored(s->authored->dlpack, &plan->name, &plan->method)) {
+                plan->offers |= 1u << i;
+                s->dlpack_at = s->authored->at;
+            }
+            continue;
+        }
+        Py_ssize_t at = find_in_mro(s, s->state->all_names[attribute], &value);
+        if (at == FAILED) {
+            return -1;
+        }
+        bool offered = at >= 0 && value != Py_None;
+        plan->offers |= (uint32_t)offered << i;
+        if (offered && i == DLS_PROTOCOL_DLPACK) {
+            s->dlpack_at = at;
+            plan->method = method_of_all(plan->type, value);
+            s->is_ours = is_ours(value);
+        }
+        Py_XDECREF(value);
+    }
+    return 0;
+}
+
+/* The row of the library.  A subclass that has a __dlpack__ of its own exports its own
+ * way: nothing is known of it. */
+static int
+find_library(search *s)
+{
+    const dls_library *row = dls_library_match(s->mro, &s->library_at);
+    if (row != NULL && !(s->dlpack_at >= 0 && s->dlpack_at < s->library_at)) {
+        s->plan->library = row;
+        s->plan->traits = dls_library_traits(s->state, row);
+    }
+    return 0;
+}
+
+/* The device question.  A subclass that answers for itself may know of other devices
+ * than its library does. */
+static int
+find_device(search *s)
+{
+    dls_plan *plan = s->plan;
+    PyObject *value = NULL;
+    Py_ssize_t at = NOWHERE;
+    if (s->authored != NULL) {
+        plan->has_device = take_authored(s->authored->device, &plan->device_name,
+                                         &plan->device_method);
+    }
+    else {
+        at = find_in_mro(s, s->state->names.dlpack_device, &value);
+    }
+    plan->cpu_only = dls_plan_has(plan, DLS_LIB_CPU_ONLY)
+                     && !(at >= 0 && at < s->library_at);
+    if (at >= 0) {
+        plan->has_device = true;
+        plan->device_method = method_of_all(plan->type, value);
+    }
+    Py_XDECREF(value);
+    if (plan->cpu_only) {
+        dls_plan_learn_form(plan, false, (dls_form){.known = false}, 0);
+    }
+    return at == FAILED ? -1 : 0;
+}
+
+/* The getter or the method (the other is NULL) `name`, if it is found on a class that
+ * cannot be changed. */
+static int
+find_unchanging(const search *s, PyObject *name, dls_getter *getter, PyObject **method)
+{
+    PyObject *value = NULL;
+    Py_ssize_t at = find_in_mro(s, name, &value);
+    PyObject *owner = at >= 0 ? PyTuple_GetItem(s->mro, at) : NULL;
+    if (owner != NULL && PyType_Check(owner)) { /* a metaclass may say anything */
+        if (getter != NULL) {
+            getter_lasting((PyTypeObject *)owner, value, getter);
+        }
+        else {
+            *method = method_lasting((PyTypeObject *)owner, value);
+        }
+    }
+    Py_XDECREF(value);
+    return at == FAILED ? -1 : 0;
+}
+
+/* Does a subclass send the call of is_neg through __torch_function__ as the library
+ * wrote it?  A user's own hook or method must see the call; a C function, which
+ * switches that off (torch.nn.Parameter), costs nothing. */
+static int
+find_redirection(search *s)
+{
+    PyObject *value = NULL;
+    Py_ssize_t method_at = find_in_mro(s, s->state->names.is_neg, &value);
+    Py_CLEAR(value);
+    Py_ssize_t at = find_in_mro(s, s->state->names.torch_function, &value);
+    bool redirects = at >= s->library_at && method_at >= s->library_at
+                     && !PyCFunction_Check(value);
+    Py_XDECREF(value);
+    bool failed = at == FAILED || method_at == FAILED;
+    if (redirects && !failed) {
+        failed = dls_library_plain_calls(s->state, s->plan->library,
+                                         &s->plan->plain_calls)
+                 < 0;
+    }
+    return failed ? -1 : 0;
+}
+
+/* What is asked of each object before it goes out (T12), or instead of the device
+ * question (N5).  Of the row's own class only: what a user's subclass says may change.
+ */
+static int
+find_lasting(search *s)
+{
+    dls_plan *plan = s->plan;
+    if (s->library_at != 0) {
+        return dls_plan_has(plan, DLS_LIB_LAZY_BITS) ? find_redirection(s) : 0;
+    }
+    if (dls_plan_has(plan, DLS_LIB_LAZY_BITS)
+        && (find_unchanging(s, s->state->names.is_neg, NULL, &plan->is_neg) < 0
+            || find_unchanging(s, s->state->names.requires_grad, &plan->requires_grad,
+                               NULL)
+                   < 0)) {
+        return -1;
+    }
+    if (dls_plan_has(plan, DLS_LIB_BASE_TELLS)) {
+        return find_unchanging(s, s->state->names.base, &plan->where, NULL);
+    }
+    return dls_plan_has(plan, DLS_LIB_IS_CPU_TELLS)
+               ? find_unchanging(s, s->state->names.is_cpu, &plan->where, NULL)
+               : 0;
+}
+
+/* The C table under one name.  It counts only if no class before its owner defines
+ * __dlpack__ itself (N2).  Ours never counts; an author's may stand behind it. */
+static int
+find_ctable_named(search *s, PyObject *name)
+{
+    const dl_exchange_api *own = s->state->own_table;
+    Py_ssize_t at = NOWHERE;
+    do {
+        PyObject *value = NULL;
+        at = find_from(s, at + 1, name, &value);
+        if (at >= 0 && !(s->dlpack_at >= 0 && s->dlpack_at < at)) {
+            const dl_exchange_api *table = ctable_from_attribute(value);
+            s->plan->table = table != own && table != own + 1 ? table : NULL;
+        }
+        Py_XDECREF(value);
+    } while (at >= 0 && s->plan->table == NULL && s->authored != NULL);
+    return at == FAILED ? -1 : 0;
+}
+
+/* The C table, under either name. */
+static int
+find_ctable(search *s)
+{
+    dls_plan *plan = s->plan;
+    if (find_ctable_named(s, s->state->names.exchange_api) < 0
+        || (plan->table == NULL
+            && find_ctable_named(s, s->state->names.exchange_api_old) < 0)) {
+        return -1;
+    }
+    plan->offers |= (uint32_t)(plan->table != NULL) << DLS_PROTOCOL_TABLE;
+    return 0;
+}
+
+static void
+take_inner(dls_plan *plan, const dls_authored *authored)
+{
+    if (authored->inner != Py_None) {
+        plan->inner = Py_NewRef(authored->inner);
+        plan->inner_is_called = authored->inner_is_called != 0;
+    }
+}
+
+/* What stands behind our own methods.  dls_plan_known, which is hot, finds no such
+ * plan: it is kept with those of instances, because dlshim's functions ask what the
+ * author wrote, or export the inner array.  Where the author answers no device
+ * question, we would export to answer it, so that it is not put. */
+static int
+find_behind_ours(dls_state *state, PyObject *obj, dls_plan *plan)
+{
+    dls_authored authored;
+    if (dls_authored_find(state, obj, 0, 0, false, &authored) < 0) {
+        return -1;
+    }
+    take_inner(plan, &authored);
+    plan->on_instance = plan->is_decorated = true;
+    if (authored.dlpack != Py_None && authored.device == Py_None) {
+        plan->has_device = false;
+    }
+    Py_DECREF(authored.owner);
+    return 0;
+}
+
+static int
+find_in_type(dls_state *state, PyObject *obj, dls_plan *plan,
+             const dls_authored *authored)
+{
+    PyObject *mro = PyObject_GetAttr((PyObject *)plan->type, state->names.mro);
+    search s = {.state = state,
+                .mro = mro,
+                .plan = plan,
+                .authored = authored,
+                .dlpack_at = NOWHERE,
+                .library_at = NOWHERE};
+    bool found = false;
+    if (mro != NULL && PyTuple_Check(mro)) {
+        found = find_protocols(&s) == 0 && find_library(&s) == 0 && find_device(&s) == 0
+                && find_lasting(&s) == 0 && find_ctable(&s) == 0;
+        found = found && (!s.is_ours || find_behind_ours(state, obj, plan) == 0);
+    }
+    else if (mro != NULL) {
+        PyErr_Format(PyExc_TypeError, "type.__mro__ is not a tuple");
+    }
+    Py_XDECREF(mro);
+    return found ? 0 : -1;
+}
+
+/* --- the object ------------------------------------------------------------- */
+
+/* The instance's own attribute; never generalised to its type (N1). */
+static int
+find_on_instance(dls_state *state, PyObject *obj, int protocol, dls_plan *plan)
+{
+    PyObject *value = NULL;
+    int attribute = dls_protocol_attributes[protocol];
+    int got = attribute != DLS_NAME_INDEX_NONE
+                  ? dls_get_optional(obj, state->all_names[attribute], &value)
+                  : 0;
+    if (got > 0 && value != Py_None) {
+        plan->offers |= 1u << protocol;
+        plan->on_instance = true;
+    }
+    Py_XDECREF(value);
+    return got < 0 ? -1 : 0;
+}
+
+/* What the type does not offer.  __dlpack__ is looked for first, and where it is found
+ * nothing else: looking costs some proxies a millisecond (N2). */
+static int
+find_in_object(dls_state *state, PyObject *obj, dls_plan *plan, bool authored)
+{
+    if (dls_compat.PyObject_CheckBuffer(obj)) {
+        plan->offers |= 1u << DLS_PROTOCOL_BUFFER;
+    }
+    if (PyType_Check(obj)) {
+        return 0; /* a class is no array, though its methods look like ours */
+    }
+    if (plan->offers == 0 && !authored) {
+        if (find_on_instance(state, obj, DLS_PROTOCOL_DLPACK, plan) < 0) {
+            return -1;
+        }
+        plan->has_device |= plan->on_instance; /* if it is missing, nobody answers */
+        plan->is_proxy =
+            plan->on_instance
+            && PyObject_HasAttrString((PyObject *)plan->type, "__getattr__")
+            && !PyObject_HasAttrString((PyObject *)Py_TYPE((PyObject *)plan->type),
+                                       "__getattr__");
+    }
+    if (!dls_plan_offers(plan, DLS_PROTOCOL_DLPACK)) {
+        int got = dls_library_has_capsule(state, plan->library, obj);
+        if (got < 0) {
+            return -1;
+        }
+        plan->offers |= (uint32_t)got << DLS_PROTOCOL_FUNCTION;
+    }
+    int code = 0;
+    for (int i = DLS_PROTOCOL_FUNCTION;
+         code == 0 && plan->offers == 0 && i < DLS_PROTOCOL_BUFFER; i++) {
+        code = find_on_instance(state, obj, i, plan);
+    }
+    return code;
+}
+
+static void
+raise_unsupported(dls_state *state, PyObject *obj, bool authored)
+{
+    PyObject *name = dls_type_name(obj);
+    if (name == NULL) {
+        return;
+    }
+    const char *cure = dls_cure_find(state, obj);
+    PyErr_Format(
+        state->unsupported_object_error,
+        "'%U' object offers none of __dlpack__, DLPack's C exchange API, a capsule "
+        "function, __cuda_array_interface__, __sycl_usm_array_interface__, "
+        "__array_struct__, __array_interface__ or the buffer protocol; pass %s instead",
+        name,
+        cure != NULL ? cure
+        : authored   ? "the name of its array as inner= to dlshim.producer"
+                     : "an array");
+    Py_DECREF(name);
+}
+
+/* --- what the author of a decorated class wrote --------------------------- */
+
+int
+dls_authored_find(dls_state *state, PyObject *obj, unsigned level,
+                  unsigned device_level, bool device, dls_authored *authored)
+{
+    PyObject *found = dls_in_python_with(state, DLS_IN_DECORATOR, "authored", "(OIIi)",
+                                         obj, level, device_level, (int)device);
+    authored->owner = found;
+    if (found != NULL
+        && PyArg_ParseTuple(found, "OppOOn", &authored->inner,
+                            &authored->inner_is_called, &authored->hides_question,
+                            &authored->dlpack, &authored->device, &authored->at)) {
+        return 0;
+    }
+    Py_XDECREF(found);
+    return -1;
+}
+
+/* --- plans ---------------------------------------------------------------- */
+
+dls_plan *
+dls_plan_new_authored(dls_state *state, PyObject *obj, const dls_authored *authored,
+                      PyTypeObject *type)
+{
+    dls_plan *plan = dls_plan_begin(state, type);
+    if (plan == NULL) {
+        return NULL;
+    }
+    plan->hides_question = authored != NULL && authored->hides_question;
+    if (authored != NULL && authored->inner != Py_None) {
+        take_inner(plan, authored);
+        return plan;
+    }
+    if (find_in_type(state, obj, plan, authored) == 0
+        && find_in_object(state, obj, plan, authored != NULL) == 0) {
+        if (plan->offers != 0) {
+            assert(dls_plan_check(plan));
+            return plan;
+        }
+        raise_unsupported(state, obj, authored != NULL);
+    }
+    else {
+        dls_refuse_from_pending(state, obj, "looking for its protocols failed");
+    }
+    dls_plan_drop(plan);
+    return NULL;
+}
+
+dls_plan *
+dls_plan_new(dls_state *state, PyObject *obj)
+{
+    PyObject *type = PyObject_Type(obj);
+    dls_plan *plan = dls_plan_new_authored(state, obj, NULL, (PyTypeObject *)type);
+    Py_DECREF(type);
+    return plan;
+}

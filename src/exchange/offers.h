@@ -1,0 +1,78 @@
+/* What the objects of a type offer: protocols, methods, getters, a C table (N1, N2);
+ * and host memory that needs no question.  GIL held; foreign code runs. */
+#pragma once
+
+#include "exchange/plan.h"
+#include "python/errors.h"
+
+/* A new plan for the objects of obj's type, which nobody keeps.  NULL with
+ * UnsupportedObjectError when the object offers no protocol, or with what looking
+ * raised. */
+dls_plan *dls_plan_new(dls_state *state, PyObject *obj);
+/* What the author of a class that dlshim.producer changed wrote: `authored` in
+ * shim/decorator.py.  dlpack, device: each NULL or None, the name of a method, or a
+ * function.  The members are borrowed from `owner`. */
+typedef struct {
+    PyObject *owner; /* strong */
+    PyObject *inner; /* the name of what has or gives an inner array, or None */
+    int inner_is_called;
+    int hides_question; /* the class has a __dlpack_device__ that is not ours */
+    PyObject *dlpack, *device;
+    Py_ssize_t at; /* the position of the class that has dlpack */
+} dls_authored;
+/* Find that: `level` and `device_level` of these methods run for obj already; device:
+ * the device is asked for.  0, or -1 with an exception. */
+int dls_authored_find(dls_state *state, PyObject *obj, unsigned level,
+                      unsigned device_level, bool device, dls_authored *authored);
+/* The same as dls_plan_new, but what dlshim.producer has put on the class is not
+ * looked at: nobody would be asked but ourselves.  Where there is an inner array,
+ * nothing is looked at.  authored NULL: as dls_plan_new.  type: that of obj, owned by
+ * the caller until the plan is kept, because an attribute that is looked at may give
+ * the object another class. */
+dls_plan *dls_plan_new_authored(dls_state *state, PyObject *obj,
+                                const dls_authored *authored, PyTypeObject *type);
+
+/* --- host memory that needs no question ------------------------------------- */
+/* The row of a library tells which attribute of an object says where it lies (N5).
+ * Inline, for the fast path of the device question. */
+
+/* Does the chain of bases end in nothing?  Then the library has made the memory itself.
+ * Each array holds its base, and no other code runs here. */
+static inline int
+dls_bases_end(const dls_plan *plan, PyObject *array)
+{
+    PyObject *base = array;
+    do {
+        base = dls_getter_read(&plan->where, base);
+        if (base == NULL) {
+            return dls_error_forget();
+        }
+        Py_DECREF(base);
+    } while (Py_IS_TYPE(base, plan->type));
+    return base == Py_None;
+}
+
+/* torch's getter runs Python where a function mode is on (torch.set_default_device). */
+static inline int
+dls_is_cpu_is_true(const dls_plan *plan, PyObject *obj)
+{
+    PyObject *value = dls_getter_read(&plan->where, obj);
+    if (value == NULL) {
+        return dls_error_forget();
+    }
+    bool said = value == Py_True;
+    Py_DECREF(value);
+    return said;
+}
+
+/* Does an object of the plan's own type lie on device (1, 0), by what it shows?  1 =
+ * yes, 0 = that is not told, nothing set, -1 = exception. */
+static inline int
+dls_host_is_known(const dls_plan *plan, PyObject *obj)
+{
+    if (plan->cpu_only || plan->where.get == NULL) {
+        return plan->cpu_only;
+    }
+    return dls_plan_has(plan, DLS_LIB_BASE_TELLS) ? dls_bases_end(plan, obj)
+                                                  : dls_is_cpu_is_true(plan, obj);
+}
