@@ -1,18 +1,164 @@
-/* Attempts on the host, and what they share with attempts off the host: what an error
- * means, reading what came, and the protocols that are asked alike everywhere.
- * Tests: tests/core/test_negotiation.py, tests/core/test_ways_in.py. */
+/* One call of __dlpack__, and the C table of a producer; attempts on the host, and what
+ * they share with attempts off the host: what an error means, reading what came, and
+ * the protocols that are asked alike everywhere.  Tests:
+ * tests/core/test_negotiation.py, tests/core/test_ways_in.py,
+ * tests/core/test_ctable.py. */
 #include "acquire/attempt.h"
 
-#include "acquire/call.h"
-#include "acquire/ctable.h"
 #include "acquire/from_capsule.h"
-#include "acquire/lazy_bits.h"
+#include "acquire/refusals.h"
+#include "core/alloc.h"
+#include "core/dtype.h"
+#include "core/tensor.h"
 #include "gpu/pointer.h"
 #include "gpu/sync_rules.h"
 #include "older_protocols/older_protocols.h"
 #include "python/errors.h"
 #include "sync/stream_value.h"
 #include "sync/sync_exchange.h"
+
+/* --- one call of __dlpack__ ----------------------------------------------- */
+
+/* The argument vector of a call.  SCRATCH is free for PY_VECTORCALL_ARGUMENTS_OFFSET.
+ */
+enum { SCRATCH, SELF, FIRST_VALUE, ROOM = FIRST_VALUE + 4 };
+
+/* Write the values of the mask's keywords, in the order of state->kwnames[mask]. */
+static inline void
+write_values(dls_state *state, unsigned mask, const dls_call_values *values,
+             PyObject **next)
+{
+    if (mask & DLS_ASK_STREAM) {
+        *next++ = values->stream != NULL ? values->stream : Py_None;
+    }
+    if (mask & DLS_ASK_VERSION) {
+        *next++ = state->asked_version;
+    }
+    if (mask & DLS_ASK_DEVICE) {
+        *next++ = values->dl_device;
+    }
+    if (mask & DLS_ASK_COPY) {
+        *next++ = values->copy;
+    }
+}
+
+/* As `source.__dlpack__(...)`: an attribute of the object goes before its class's. */
+static inline PyObject *
+call_method(const dls_plan *plan, PyObject **args, PyObject *kwnames)
+{
+    return dls_compat.PyObject_VectorcallMethod(plan->name, &args[SELF],
+                                                1 | DLS_VECTORCALL_OFFSET, kwnames);
+}
+
+static inline PyObject *
+call_directly(const dls_plan *plan, PyObject **args, PyObject *kwnames)
+{
+    return dls_compat.PyObject_Vectorcall(plan->method, &args[SELF],
+                                          1 | DLS_VECTORCALL_OFFSET, kwnames);
+}
+
+PyObject *
+dls_call_dlpack(dls_state *state, const dls_plan *plan, PyObject *source, unsigned mask,
+                const dls_call_values *values)
+{
+    PyObject *args[ROOM];
+    PyObject *kwnames = mask ? state->kwnames[mask] : NULL;
+    args[SELF] = source;
+    write_values(state, mask, values, &args[FIRST_VALUE]);
+    return plan->name != NULL ? call_method(plan, args, kwnames)
+                              : call_directly(plan, args, kwnames);
+}
+
+PyObject *
+dls_call_bare(const dls_plan *plan, PyObject *source)
+{
+    PyObject *args[] = {[SELF] = source};
+    return call_method(plan, args, NULL);
+}
+
+PyObject *
+dls_call_learned(dls_state *state, const dls_plan *plan, PyObject *source,
+                 unsigned form)
+{
+    PyObject *args[ROOM], *kwnames = NULL;
+    args[SELF] = source;
+    if (form & DLS_FAST_VERSION) {
+        args[FIRST_VALUE] = state->asked_version;
+        kwnames = state->kwnames[DLS_ASK_VERSION];
+    }
+    return form & DLS_FAST_DIRECT ? call_directly(plan, args, kwnames)
+                                  : call_method(plan, args, kwnames);
+}
+
+/* --- the C table of a producer -------------------------------------------- */
+
+static bool
+is_empty(const dl_tensor *tensor)
+{
+    bool absurd = tensor->shape == NULL || tensor->ndim > DLS_NDIM_ABSURD;
+    for (int32_t i = 0; !absurd && i < tensor->ndim; i++) {
+        if (tensor->shape[i] == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* NULL data is right for an empty tensor only, and only there nothing is pending. */
+static bool
+serves(const dl_tensor *tensor, bool needs_sync)
+{
+    bool here = !needs_sync || dls_device_is_host(tensor->device.device_type);
+    return (here && tensor->data != NULL) || is_empty(tensor);
+}
+
+dl_managed_tensor_versioned *
+dls_ctable_failed(int code)
+{
+    if (code == 0) {
+        (void)dls_error_forget();
+    }
+    else if (PyErr_Occurred() == NULL) {
+        PyErr_Format(PyExc_BufferError, "the C table failed without saying why");
+    }
+    return NULL;
+}
+
+/* What the call gave (stolen; NULL: 0 or -1).  1 = *acquired holds a versioned tensor
+ * (already ours), 0 = this tensor is better asked for by __dlpack__ (NULL data with
+ * elements, or off the host with elements while it needs a sync), nothing set, -1 =
+ * the table's exception is pending. */
+static int
+ctable_read(dl_managed_tensor_versioned *managed, bool needs_sync,
+            dls_acquired *acquired)
+{
+    if (managed == NULL) {
+        return PyErr_Occurred() != NULL ? -1 : 0;
+    }
+    if (managed->version.major != DL_MAJOR
+        || !serves(&managed->dl_tensor, needs_sync)) {
+        dls_managed_delete(managed, true);
+        dls_error_report();
+        return 0;
+    }
+    dls_acquired_describe(acquired, managed);
+    acquired->hold = (dls_hold){.base = managed, .kind = DLS_HOLD_VERSIONED};
+    return 1;
+}
+
+int
+dls_ctable_device(const dl_exchange_api *table, PyObject *obj, dl_device *device)
+{
+    dl_tensor borrowed;
+    if (table->dltensor_from_py_object_no_sync == NULL) {
+        return 0;
+    }
+    if (table->dltensor_from_py_object_no_sync(obj, &borrowed) != 0) {
+        return dls_error_forget();
+    }
+    *device = borrowed.device;
+    return 1;
+}
 
 dls_error_kind
 dls_error_class(void)
@@ -210,7 +356,7 @@ dls_attempt_read_table(dls_exchange *x, dl_managed_tensor_versioned *managed,
                        bool strict)
 {
     bool needs_sync = strict && !dls_stream_is_minus_one(x->request.stream);
-    int got = dls_ctable_read(managed, needs_sync, &x->acquired);
+    int got = ctable_read(managed, needs_sync, &x->acquired);
     return got > 0 ? dls_attempt_check_bits(x) : (dls_attempt)got;
 }
 

@@ -1,12 +1,66 @@
 /* One attempt: ask the producer through one protocol, once.  Called by negotiate.c,
- * which decides what is tried next, by acquire.c for the learned form, and by
- * attempt_device.c for what is asked alike off the host.  GIL held; foreign code runs.
+ * which decides what is tried next, and by attempt_device.c for what is asked alike off
+ * the host.  The fast path uses the first two sections.  GIL held; foreign code runs.
  *
  * An attempt that returns DLS_ATTEMPT_GOT has filled x->acquired, which then owns what
  * came.  After every other result x->acquired is empty. */
 #pragma once
 
+#include "abi/dlpack_abi.h"
+#include "core/base.h"
 #include "exchange/exchange.h"
+#include "python/errors.h"
+#include "python/py.h"
+
+/* --- one call of __dlpack__ ----------------------------------------------- */
+/* With exactly the keywords that are wanted. */
+
+/* Values for the keywords of a mask; those that are not in it are not looked at. */
+typedef struct {
+    PyObject *stream;    /* borrowed; NULL: None */
+    PyObject *dl_device; /* borrowed */
+    PyObject *copy;      /* borrowed */
+} dls_call_values;
+
+/* source.__dlpack__(...) with the keywords of the mask (DLS_ASK_*).  A new reference to
+ * whatever it returned, or NULL with what it raised. */
+PyObject *dls_call_dlpack(dls_state *state, const dls_plan *plan, PyObject *source,
+                          unsigned mask, const dls_call_values *values);
+
+/* source.__dlpack__() without keywords, by the method that is found on the source. */
+PyObject *dls_call_bare(const dls_plan *plan, PyObject *source);
+/* source.__dlpack__(...) in a learned form (DLS_FAST_*): without keywords, or with
+ * max_version alone.
+ */
+PyObject *dls_call_learned(dls_state *state, const dls_plan *plan, PyObject *source,
+                           unsigned form);
+
+/* --- the C table of a producer -------------------------------------------- */
+/* DLPack's C exchange API (the C table) of a producer, as a way in (N2).  It does not
+ * synchronise: it is asked where nothing has to be waited for. */
+
+/* A call has returned this code and given no tensor: make sure that an exception is
+ * set, or for 0 that none is.  Always NULL. */
+dl_managed_tensor_versioned *dls_ctable_failed(int code);
+
+/* Owned export of obj; NULL with an exception, or with none when it gave nothing. */
+static inline dl_managed_tensor_versioned *
+dls_ctable_call(const dl_exchange_api *table, PyObject *obj)
+{
+    dl_managed_tensor_versioned *managed = NULL;
+    int code = table->managed_tensor_from_py_object_no_sync(obj, &managed);
+    if (code != 0 || managed == NULL) {
+        return dls_ctable_failed(code);
+    }
+    dls_error_report(); /* it succeeded, whatever it left behind */
+    return managed;
+}
+
+/* Device of obj by the borrowing entry.  1 = *device, 0 = cannot say, nothing set, -1 =
+ * an exception that must not be lost. */
+int dls_ctable_device(const dl_exchange_api *table, PyObject *obj, dl_device *device);
+
+/* --- attempts ------------------------------------------------------------- */
 
 typedef enum {
     DLS_ATTEMPT_GOT = 1,

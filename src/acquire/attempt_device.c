@@ -3,7 +3,7 @@
  * Tests: tests/device/test_matrix.py. */
 #include "acquire/attempt_device.h"
 
-#include "acquire/call.h"
+#include "acquire/attempt.h"
 #include "core/dtype.h"
 #include "exchange/device_question.h"
 #include "python/errors.h"

@@ -1,5 +1,5 @@
 /* From a producer's struct to the acquired, and from there to ownership (T1, T9, T10).
- * Called by attempts, ctable.c and export/.
+ * Called by attempts and export/.
  * Tests: tests/core/test_capsule_life.py, tests/core/test_bad_input.py. */
 #include "acquire/from_capsule.h"
 

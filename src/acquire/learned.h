@@ -5,9 +5,8 @@
 
 #include <stdatomic.h>
 
-#include "acquire/call.h"
-#include "acquire/ctable.h"
-#include "acquire/lazy_bits.h"
+#include "acquire/attempt.h"
+#include "acquire/refusals.h"
 #include "core/tensor.h"
 #include "python/capsule.h"
 #include "python/errors.h"

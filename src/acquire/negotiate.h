@@ -1,15 +1,15 @@
-/* Negotiation: try all protocols that a type offers (N1 to N8).  GIL held; foreign code
- * runs. */
+/* Acquire: ask the producer once, in the learned form or by negotiation (N1 to N8), and
+ * fill x->acquired.  Called by export/.  GIL held; foreign code runs. */
 #pragma once
 
 #include "exchange/exchange.h"
 
-/* The memory is taken to lie on the host: no stream is passed.  0 = x->acquired
- * describes what came, which may lie elsewhere; -1 = exception, x->acquired is empty.
- */
-int dls_negotiate_on_host(dls_exchange *x);
+/* Ask x->source in the learned form, or negotiate, and do the synchronisation that is
+ * left to dlshim.  What the fast path got already (x->outcome) is used, so that nobody
+ * is asked twice.  0 = x->acquired describes the memory; -1 = exception, x->acquired is
+ * empty.  On the host a learned type is asked by exactly one call. */
+int dls_acquire(dls_exchange *x);
 
-/* The memory lies on `device`: the stream is passed on, the memory is brought to the
- * wanted device if that can be done, and all synchronisation is done.  Results as
- * above. */
-int dls_negotiate_off_host(dls_exchange *x, dl_device device);
+/* The device that an export will say (N5), asking as little as can be.  1 = *device, 0
+ * = only an export can tell, -1 = exception. */
+int dls_acquire_device(const dls_exchange *x, dl_device *device);

@@ -4,8 +4,8 @@
  * tests/core/test_devices.py, tests/core/test_fast_path.py. */
 #include "export/device_answer.h"
 
-#include "acquire/acquire.h"
-#include "acquire/ctable.h"
+#include "acquire/attempt.h"
+#include "acquire/negotiate.h"
 #include "core/dtype.h"
 #include "exchange/offers.h"
 #include "exchange/plan_cache.h"

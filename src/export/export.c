@@ -3,9 +3,9 @@
  * tests/core/test_lifetime.py, tests/core/test_ways_out.py. */
 #include "export/export.h"
 
-#include "acquire/acquire.h"
 #include "acquire/from_capsule.h"
 #include "acquire/learned.h"
+#include "acquire/negotiate.h"
 #include "core/alloc.h"
 #include "core/dtype.h"
 #include "exchange/decorated_class.h"

@@ -7,8 +7,8 @@
  * give the same. GIL held. */
 #pragma once
 
+#include "acquire/from_capsule.h"
 #include "acquire/learned.h"
-#include "acquire/take.h"
 #include "core/tensor.h"
 #include "exchange/producer_object.h"
 #include "exchange/tensor_object.h"

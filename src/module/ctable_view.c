@@ -5,7 +5,7 @@
 
 #include <assert.h>
 
-#include "acquire/lazy_bits.h"
+#include "acquire/refusals.h"
 #include "core/tensor.h"
 #include "exchange/producer_object.h"
 #include "export/export.h"

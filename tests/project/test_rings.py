@@ -16,7 +16,7 @@ import pytest
 from project.objects import Objects, symbols
 from project.tree import LAYERS, SRC, without_comments
 
-#: "acquire/call" -> "core/tensor" -> the names that the first needs of the second.
+#: "acquire/attempt" -> "core/tensor" -> the names that the first needs of the second.
 Arrows = dict[str, dict[str, set[str]]]
 
 
