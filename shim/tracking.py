@@ -1,6 +1,6 @@
 """What is alive of dlshim's, and where it was made: ``track``, ``live`` and ``stats``.
 
-The C code (src/export/track.c) calls ``made`` by name for each export and Tensor.
+The C code (src/export/export.c) calls ``made`` by name for each export and Tensor.
 """
 
 from __future__ import annotations

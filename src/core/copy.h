@@ -1,5 +1,5 @@
 /* Strided memory as nested loops over dense runs, and the copy of strided host memory
- * to a row-major block.  Called by export/resolve_copy (on the host), gpu/device_copy
+ * to a row-major block.  Called by export/resolve (on the host), gpu/device_copy
  * (which uses the traversal for its own transfers) and the C table.  Needs no GIL. */
 #pragma once
 

@@ -2,7 +2,7 @@
  * by the options and by asking the source, else by an export.  Called by
  * module/producer and export_struct.c; foreign code runs.  Tests:
  * tests/core/test_devices.py, tests/core/test_fast_path.py. */
-#include "export/device_answer.h"
+#include "export/export.h"
 
 #include "acquire/attempt.h"
 #include "acquire/negotiate.h"
@@ -10,7 +10,6 @@
 #include "exchange/offers.h"
 #include "exchange/plan_cache.h"
 #include "exchange/tensor_object.h"
-#include "export/export.h"
 #include "python/errors.h"
 
 /* --- the short cut -------------------------------------------------------- */

@@ -1,12 +1,45 @@
 /* The full exchange: acquire, resolve, export.  GIL held; foreign code runs.
  *
- * All functions of this file give an export or raise; whatever was acquired and does
- * not go out is given back. */
+ * All functions here give an export or raise; whatever was acquired and does not go out
+ * is given back.  track() and the device question stand here, too. */
 #pragma once
 
+#include <stdatomic.h>
+
+#include "exchange/exchange.h"
 #include "exchange/producer_object.h"
 #include "exchange/tensor_object.h"
 #include "request/request.h"
+
+/* --- what is told to dlshim.track() --------------------------------------- */
+/* dlshim.track(): what is made is told to shim/tracking.py.  While it is on, the fast
+ * path is closed and nothing is handed on, so all exports are structs of ours and are
+ * made in one place; off, it costs that place one branch.  Each import of the module is
+ * switched by itself and told of its own exports alone.  Called by export.c,
+ * by_value.c, module.c and test_hooks.c.  The GIL is held but in the deleters. */
+
+/* How many modules it is on for. */
+DLS_EXTERN atomic_int dls_track_modules;
+
+/* May it be on for the module that has made this (NULL: nothing was made)? */
+static inline bool
+dls_track_wants(const void *made)
+{
+    return atomic_load_explicit(&dls_track_modules, memory_order_relaxed) != 0
+           && made != NULL;
+}
+
+void dls_track_switch(dls_state *state, bool on);
+
+/* A Tensor was made.  0, or -1 with an exception, for which the caller drops what was
+ * made; 0 where it is off for this module.  So does the next. */
+int dls_track_tensor(dls_state *state, PyObject *tensor);
+
+/* The numbers of this module's structs that have ended since the last call: a list, or
+ * NULL with an exception. */
+PyObject *dls_track_ended(const dls_state *state);
+
+/* --- the exchange --------------------------------------------------------- */
 
 /* What goes out. */
 typedef enum {
@@ -41,3 +74,25 @@ PyObject *dls_export_tensor(dls_state *state, dls_plan *plan, PyObject *source,
 /* A raw capsule, taken at once (borrowed): a Tensor that owns its memory.  NULL with
  * BufferError, and the capsule as it was (but T1). */
 PyObject *dls_tensor_from_capsule(dls_state *state, PyObject *capsule);
+
+/* --- for consumers of our C table (export_struct.c) ----------------------- */
+
+/* An owned struct for the consumer of our C table, which asks for its stream afterwards
+ * (sync/work_stream).  versioned: dl_managed_tensor_versioned*; else, for borrowers,
+ * who are told no flags, dl_managed_tensor*.  The caller's to delete; NULL with an
+ * exception.  outcome: as above. */
+void *dls_export_producer_struct(dls_producer *self, bool versioned,
+                                 dls_outcome *outcome);
+void *dls_export_tensor_struct(dls_tensor *self, bool versioned);
+
+/* --- the device question put to a Producer (device_answer.c) -------------- */
+/* What an export of it would say (N5). */
+
+/* With the options, and by an export where nothing less can tell.  0, or -1 with an
+ * exception. */
+int dls_device_answer(dls_state *state, PyObject *source, dls_plan *plan,
+                      const dls_options *options, dl_device *device);
+
+/* The short cut: where the source shows the answer, or its type has answered on the
+ * host. 1 = it lies on device (1, 0), 0 = ask dls_device_answer, -1 = exception. */
+int dls_device_is_known_host(dls_producer *self);

@@ -1,10 +1,9 @@
 /* Exports an owned struct to a consumer of our C table, which asks for the stream
  * afterwards.  Called by ctable_out.c, by ctable_view.c and by the fast path.  Tests:
  * tests/core/test_ctable.py, tests/device/test_work_stream.py. */
-#include "export/export_struct.h"
+#include "export/export.h"
 
 #include "exchange/tensor_object.h"
-#include "export/device_answer.h"
 #include "python/errors.h"
 #include "sync/producer_stream.h"
 #include "sync/sync_exchange.h"

@@ -97,3 +97,16 @@ dls_fast_struct_of(dls_hot hot, bool answer)
     DLS_COUNT(translated);
     return made;
 }
+
+/* --- copy=True ------------------------------------------------------------ */
+/* Host memory that leaves nothing to decide is copied in one body; other threads run
+ * during a large copy. */
+
+/* from_dlpack(source, copy=True).  A count of the plan is stolen. */
+DLS_EXTERN PyObject *dls_fast_tensor_copy(dls_state *state, dls_plan *plan,
+                                          PyObject *source, unsigned form);
+
+/* __dlpack__ of a Producer without options, asked as dls_request_read_usual_copy says.
+ */
+PyObject *dls_fast_capsule_copy(dls_producer *self, PyObject *const *args,
+                                PyObject *kwnames, unsigned form);

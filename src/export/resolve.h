@@ -6,6 +6,9 @@
 #include "core/tensor.h"
 #include "request/request.h"
 
+/* From so many bytes on, a copy on the host lets other threads run. */
+#define DLS_COPY_WITHOUT_GIL 65536
+
 typedef struct {
     dls_delivery delivery; /* shape and strides still point into x->acquired */
     dls_scan scan;
@@ -34,3 +37,10 @@ int dls_resolve_checks(const dls_exchange *x, dls_resolved *resolved);
 /* The word of readonly= that decides for consumers: said to this exchange, or to
  * from_dlpack when it made the Tensor that is exported.  DLS_READONLY_UNSAID: none. */
 dls_readonly dls_resolve_readonly_word(const dls_exchange *x);
+
+/* The copy in CUDA or ROCm memory (S19), once it is decided and allowed; other threads
+ * run during driver calls.  Make a row-major copy of what resolved->delivery describes:
+ * on the wanted device if resolved->send, else on its own.  0: resolved->delivery
+ * describes the copy, which is complete, and resolved->made holds it.  -1: an exception
+ * is set. */
+int dls_resolve_device_copy(dls_exchange *x, dls_resolved *resolved);

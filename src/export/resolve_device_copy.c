@@ -1,17 +1,154 @@
 /* Makes the copy of an export in device memory.  Allocates by the driver, and on the
- * host where strides are gathered.
- * Tests: tests/device/test_copies_to_devices.py. */
-#include "export/resolve_device_copy.h"
+ * host where strides are gathered. Tests: tests/device/test_copies_to_devices.py,
+ * tests/device/test_like.py. */
+#include "export/resolve.h"
 
 #include "core/alloc.h"
 #include "core/copy.h"
 #include "core/dtype.h"
 #include "exchange/tensor_object.h"
-#include "export/like_allocator.h"
 #include "gpu/copy_to_device.h"
 #include "gpu/device_copy.h"
+#include "gpu/pointer.h"
+#include "gpu/sync_rules.h"
 #include "python/errors.h"
 #include "sync/sync_exchange.h"
+
+/* --- memory of another library -------------------------------------------- */
+
+/* Memory by the allocator of the library of which like= named an array (S19). */
+
+/* Does like= name a library that allocates on this device? */
+static inline bool
+like_allocates(const dls_request *request, dl_device device)
+{
+    return request->like != NULL
+           && request->like_device.device_type == device.device_type
+           && request->like_device.device_id == device.device_id;
+}
+
+/* Memory that is wanted. */
+typedef struct {
+    dl_device device;
+    int64_t bytes;
+    int64_t align;        /* a power of two */
+    uint64_t copy_stream; /* dlshim's own on that device, which will write there */
+} wanted_memory;
+
+/* The stream on which the library works; unknown where it does not tell. */
+static dls_producer_stream
+work_stream(const dls_request *request, dl_device device)
+{
+    dls_producer_stream p = {.known = DLS_P_UNKNOWN};
+    const dl_exchange_api *table = request->like;
+    void *stream = NULL;
+    if (!request->like_tells_stream || table->current_work_stream == NULL) {
+        return p;
+    }
+    if (table->current_work_stream(device.device_type, device.device_id, &stream)
+        != 0) {
+        PyErr_Clear();
+        return p;
+    }
+    p.known = DLS_P_KNOWN;
+    p.handle = stream != NULL ? (uint64_t)(uintptr_t)stream
+                              : dls_driver_of(device.device_type)->legacy;
+    return p;
+}
+
+/* What an allocator says of its failure. */
+static void
+note_failure(void *context, const char *kind, const char *message)
+{
+    dls_error *err = context;
+    dls_fail(err, DLS_EBUFFER, "%s: %s", kind != NULL ? kind : "an error",
+             message != NULL ? message : "");
+}
+
+/* Bytes, whatever the elements are: a library knows fewer dtypes than DLPack.  NULL
+ * with an exception. */
+static dl_managed_tensor_versioned *
+call_allocator(const dls_exchange *x, dl_device device, int64_t bytes)
+{
+    dls_error err = {.text = "it does not say why"};
+    int64_t stride = 1;
+    dl_managed_tensor_versioned *managed = NULL;
+    dl_tensor prototype = {.device = device,
+                           .ndim = 1,
+                           .dtype = {dl_kDLUInt, 8, 1},
+                           .shape = &bytes,
+                           .strides = &stride};
+    int code = x->request.like->managed_tensor_allocator(&prototype, &managed, &err,
+                                                         note_failure);
+    PyErr_Clear();
+    if (code == 0 && managed != NULL && managed->version.major == DL_MAJOR
+        && managed->dl_tensor.data != NULL
+        && managed->dl_tensor.device.device_type == device.device_type
+        && managed->dl_tensor.device.device_id == device.device_id) {
+        return managed;
+    }
+    if (code == 0 && managed != NULL) {
+        dls_managed_run_deleter(managed, true);
+        dls_fail(&err, DLS_EBUFFER, "what it gave lies elsewhere");
+    }
+    dls_refuse(
+        x->state, DLS_EBUFFER, x->source,
+        "the library of like= gave no memory for the %lld bytes of the copy (%s); "
+        "free some on device (%d, %d), or pass device= instead",
+        (long long)bytes, err.text, (int)device.device_type, (int)device.device_id);
+    return NULL;
+}
+
+static int
+sync_with(const dls_exchange *x, dl_device device, dls_producer_stream p,
+          const void *address, uint64_t copy_stream)
+{
+    const dls_sync_job job = {
+        .task = DLS_TASK_SYNC,
+        .p = p,
+        .s = copy_stream,
+        .has_s = true,
+        .policy = DLS_UNKNOWN_AUTO,
+        .device = device,
+        .address = address,
+    };
+    return dls_sync_run_job(x->state, x->source, &job);
+}
+
+/* Ask that library for memory.  The copy stream comes after the work that the library
+ * has given to its own stream, because memory that it hands out again may be in use
+ * there.  0: *hold owns the memory, which begins at *address.  -1 with an exception: a
+ * capture on the library's stream, or no memory; *hold is empty, or the caller's to
+ * drop. */
+static int
+like_allocate(const dls_exchange *x, const wanted_memory *wanted, dls_hold *hold,
+              void **address)
+{
+    dl_device device = wanted->device;
+    uintptr_t more = (uintptr_t)wanted->align - 1;
+    dls_producer_stream p = work_stream(&x->request, device);
+    bool captures;
+    Py_BEGIN_ALLOW_THREADS
+    captures = dls_sync_run_sees_capture(device, p);
+    Py_END_ALLOW_THREADS
+    /* mutant: capture of a library */
+    if (captures) {
+        return dls_refuse(x->state, DLS_EBUFFER, x->source, "%s", DLS_CAPTURE_REFUSAL);
+    }
+    dl_managed_tensor_versioned *managed = call_allocator(
+        x, device, wanted->bytes + wanted->align - 1);
+    if (managed == NULL) {
+        return -1;
+    }
+    *hold = (dls_hold){.base = managed, .kind = DLS_HOLD_VERSIONED};
+    uintptr_t start = (uintptr_t)managed->dl_tensor.data
+                      + (uintptr_t)managed->dl_tensor.byte_offset;
+    *address = (void *)((start + more) & ~more);
+    /* mutant: memory of a library */
+    return sync_with(x, device, p, *address, wanted->copy_stream);
+}
+
+/* --- copies --------------------------------------------------------------- */
 
 /* One copy in progress. */
 typedef struct {
@@ -62,7 +199,7 @@ allocate(device_copy *copy, const void *beside)
     dls_device_memory *memory = NULL;
     dls_error err;
     int code;
-    bool by_library = dls_like_allocates(&x->request, copy->to);
+    bool by_library = like_allocates(&x->request, copy->to);
     Py_BEGIN_ALLOW_THREADS
     code = dls_copy_target_find(copy->to, copy->s, beside, &copy->target, &err);
     if (code == DLS_OK && !by_library) {
@@ -75,11 +212,11 @@ allocate(device_copy *copy, const void *beside)
         return dls_refuse_error(x->state, x->source, &err);
     }
     if (by_library) {
-        const dls_wanted_memory wanted = {.device = copy->to,
-                                          .bytes = copy->bytes,
-                                          .align = copy->align,
-                                          .copy_stream = copy->target.stream};
-        return dls_like_allocate(x, &wanted, &copy->made, &copy->address);
+        const wanted_memory wanted = {.device = copy->to,
+                                      .bytes = copy->bytes,
+                                      .align = copy->align,
+                                      .copy_stream = copy->target.stream};
+        return like_allocate(x, &wanted, &copy->made, &copy->address);
     }
     copy->made = (dls_hold){.base = memory, .kind = DLS_HOLD_DEVICE};
     return 0;

@@ -5,7 +5,7 @@
 
 #include "core/dtype.h"
 #include "exchange/tensor_object.h"
-#include "export/track.h"
+#include "export/export.h"
 #include "python/state.h"
 #include "request/options.h"
 

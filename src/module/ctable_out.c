@@ -10,7 +10,6 @@
 #include "core/alloc.h"
 #include "core/tensor.h"
 #include "export/export.h"
-#include "export/export_struct.h"
 #include "export/fast_path.h"
 #include "module/ctable_view.h"
 #include "module/producer.h"

@@ -9,7 +9,6 @@
 #include "core/tensor.h"
 #include "exchange/producer_object.h"
 #include "export/export.h"
-#include "export/export_struct.h"
 #include "export/fast_path.h"
 #include "python/errors.h"
 

@@ -7,7 +7,6 @@
 #include "exchange/decorated_class.h"
 #include "exchange/plan_cache.h"
 #include "export/export.h"
-#include "export/fast_copy.h"
 #include "export/fast_path.h"
 #include "module/producer.h"
 #include "python/capsule.h"

@@ -6,7 +6,7 @@
 #include "exchange/plan.h"
 #include "exchange/plan_cache.h"
 #include "exchange/tensor_object.h"
-#include "export/track.h"
+#include "export/export.h"
 #include "gpu/loader.h"
 #include "module/by_value.h"
 #include "module/c_api.h"

@@ -16,7 +16,7 @@
 #include "exchange/plan_cache.h"
 #include "exchange/producer_object.h"
 #include "exchange/tensor_object.h"
-#include "export/track.h"
+#include "export/export.h"
 #include "gpu/pointer.h"
 #include "gpu/sync_rules.h"
 #include "gpu/sync_run.h"

@@ -158,7 +158,7 @@ typedef struct dls_state {
     /* What follows from gil_deleters: DLS_HOLD_* of each legacy tensor on the host. */
     DLS_ATOMIC(uint32_t) legacy_hold;
     uint32_t home; /* flags of each hold: the number of this import (core/hold.h) */
-    DLS_ATOMIC(bool) tracks;           /* dlshim.track() is on (export/track) */
+    DLS_ATOMIC(bool) tracks;           /* dlshim.track() is on (export/export) */
     DLS_ATOMIC(uint32_t) legacy_flags; /* both */
 
     /* --- module --- */
