@@ -6,7 +6,6 @@
 #include "acquire/attempt.h"
 
 #include "acquire/from_capsule.h"
-#include "acquire/refusals.h"
 #include "core/alloc.h"
 #include "core/dtype.h"
 #include "core/tensor.h"

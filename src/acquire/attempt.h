@@ -116,3 +116,33 @@ dls_attempt dls_attempt_ask(dls_exchange *x, dls_protocol protocol, unsigned mas
 /* The same on the host, but nobody is asked twice in one form: x->tried was asked
  * before this negotiation began, and what it raised then is raised again, once. */
 dls_attempt dls_attempt_on_host(dls_exchange *x, dls_protocol protocol, unsigned mask);
+
+/* --- off the host, with the stream (attempt_device.c) --------------------- */
+
+/* Memory that lies on `device`, off the host: the stream is passed on, and what is then
+ * left to synchronise is done (N4, N6). */
+dls_attempt dls_attempt_off_host(dls_exchange *x, dls_protocol protocol,
+                                 dl_device device);
+
+/* The producer is asked to move the memory from `device` to the one that is wanted, for
+ * it knows its pools and streams.  NOT_OFFERED: it cannot, or it did not (N7). */
+dls_attempt dls_attempt_move(dls_exchange *x, dl_device device);
+
+/* --- memory that does not hold what the object shows (refusals.c) --------- */
+/* Checks that a library should make itself, but does not make in each of its ways out:
+ * autograd, conjugate and negative bits, elements that are no numbers, masks (T12). */
+
+/* A tensor that requires grad: 0 = it does not, -1 = BufferError that names the cure,
+ * or what the object raised. */
+int dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj);
+
+/* A tensor whose conjugate or negative bit is set: its memory holds other values than
+ * the tensor shows.  dtype is what was exported.  Only complex numbers have the
+ * conjugate bit; integers and bools have neither.  Results as above. */
+int dls_refuse_lazy_bits(dls_state *state, const dls_plan *plan, PyObject *obj,
+                         dl_dtype dtype);
+
+/* What the object itself tells before its producer is asked (DLS_LIB_ASKED_FIRST):
+ * elements that are no numbers, of a library that ends the process when it is asked for
+ * them (ABORTS); elements that are hidden by a mask (MASKED).  Results as above. */
+int dls_refuse_object(dls_state *state, const dls_plan *plan, PyObject *obj);

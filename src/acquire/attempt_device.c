@@ -1,9 +1,8 @@
 /* Attempts off the host: the producer is passed the stream, and the synchronisation
  * that it leaves to us is done here (N4, N6).  Called by negotiate.c.
  * Tests: tests/device/test_matrix.py. */
-#include "acquire/attempt_device.h"
-
 #include "acquire/attempt.h"
+
 #include "core/dtype.h"
 #include "exchange/device_question.h"
 #include "python/errors.h"

@@ -6,7 +6,6 @@
 #include <stdatomic.h>
 
 #include "acquire/attempt.h"
-#include "acquire/refusals.h"
 #include "core/tensor.h"
 #include "python/capsule.h"
 #include "python/errors.h"

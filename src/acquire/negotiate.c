@@ -25,8 +25,6 @@
 #include <assert.h>
 
 #include "acquire/attempt.h"
-#include "acquire/attempt_device.h"
-#include "acquire/refusals.h"
 #include "core/dtype.h"
 #include "exchange/cures.h"
 #include "exchange/device_question.h"

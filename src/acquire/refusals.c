@@ -1,7 +1,7 @@
 /* Asks a tensor what its library does not check, and refuses it.  Called by attempts,
  * by the fast path and by the view of our C table.
  * Tests: tests/core/test_ctable.py, tests/core/test_options.py. */
-#include "acquire/refusals.h"
+#include "acquire/attempt.h"
 
 #include "core/dtype.h"
 #include "python/errors.h"

@@ -5,8 +5,8 @@
 #include "exchange/offers.h"
 
 #include "exchange/cures.h"
-#include "python/compat.h"
 #include "python/errors.h"
+#include "python/py.h"
 #include "python/state.h"
 
 /* --- class attributes ----------------------------------------------------- */

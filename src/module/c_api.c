@@ -1,7 +1,7 @@
 /* The functions of dlshim.h.  An extension calls them with any object: an import is the
  * exchange of from_dlpack() that ends in a struct, an export makes a Tensor of one.
  * Tests: tests/core/test_c_interface.py. */
-#include "module/c_api.h"
+#include "module/functions.h"
 
 #include <assert.h>
 #include <dlshim.h>
@@ -15,7 +15,6 @@
 #include "export/export.h"
 #include "export/fast_path.h"
 #include "gpu/sync_rules.h"
-#include "module/functions.h"
 #include "python/errors.h"
 #include "python/state.h"
 

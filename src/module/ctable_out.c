@@ -11,7 +11,6 @@
 #include "core/tensor.h"
 #include "export/export.h"
 #include "export/fast_path.h"
-#include "module/ctable_view.h"
 #include "module/producer.h"
 #include "module/producer_class.h"
 #include "module/tensor_type.h"

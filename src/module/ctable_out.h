@@ -4,7 +4,7 @@
  * module/module.  The GIL is held. */
 #pragma once
 
-#include "python/state.h"
+#include "exchange/producer_object.h"
 
 /* Put the C table on the type `type` under both spellings: a capsule as
  * __dlpack_c_exchange_api__, an int as __c_dlpack_exchange_api__ (DLPack 1.2).  Then
@@ -17,3 +17,9 @@ int dls_ctable_add(dls_state *state, PyTypeObject *type);
 int dls_ctable_register(dls_state *state, PyObject *module, bool alone);
 /* Before the types of this module are freed. */
 void dls_ctable_forget(const dls_state *state);
+
+/* The borrowed view that a Producer gives through the C table (ctable_view.c): describe
+ * the Producer's memory in *out, which points to memory that lives as long as
+ * the Producer.  A view has no flags, so the rules for legacy consumers hold (T8).  0,
+ * or -1 with an exception. */
+int dls_ctable_view(dls_producer *self, dl_tensor *out);

@@ -1,11 +1,11 @@
 /* The borrowed view of a Producer.  It is the source's own, or an export that was kept
  * and is still true, or else a full exchange is made and its struct is kept.  The first
  * two are hot.  Tests: tests/core/test_ctable.py. */
-#include "module/ctable_view.h"
+#include "module/ctable_out.h"
 
 #include <assert.h>
 
-#include "acquire/refusals.h"
+#include "acquire/attempt.h"
 #include "core/tensor.h"
 #include "exchange/producer_object.h"
 #include "export/export.h"

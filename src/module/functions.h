@@ -1,8 +1,10 @@
-/* The public functions of the module: upgrade, from_dlpack, to_capsule.  Their
- * contracts are the docstrings in the source. */
+/* The functions that module.c puts into the module.  The contracts of those that Python
+ * calls are the docstrings in the sources.  The GIL is held. */
 #pragma once
 
 #include "export/export.h"
+
+/* --- functions.c: upgrade, from_dlpack, to_capsule ------------------------ */
 
 /* upgrade(obj) without options: a new Producer.  NULL with an exception. */
 PyObject *dls_upgrade(dls_state *state, PyObject *obj);
@@ -15,3 +17,15 @@ DLS_EXTERN PyMethodDef dls_public_methods[]; /* ends with {NULL} */
 void *dls_function_run(dls_state *state, PyObject *obj, dls_options *options,
                        dls_request *request, dls_outcome *outcome,
                        dls_export_kind kind);
+
+/* --- c_api.c: the functions of dlshim.h, which is their manual ------------ */
+
+/* Add the table of functions to the module, in a capsule.  0, or -1 with an exception.
+ */
+int dls_c_api_add(PyObject *module);
+/* Before a state goes whose module has gone. */
+void dls_c_api_forget(const dls_state *state);
+
+/* --- test_hooks.c: underscore functions, which are not public ------------- */
+
+DLS_EXTERN PyMethodDef dls_hook_methods[]; /* ends with {NULL} */

@@ -8,17 +8,13 @@
 #include "exchange/tensor_object.h"
 #include "export/export.h"
 #include "gpu/loader.h"
-#include "module/by_value.h"
-#include "module/c_api.h"
 #include "module/ctable_out.h"
-#include "module/device_type.h"
 #include "module/functions.h"
 #include "module/producer.h"
 #include "module/producer_class.h"
 #include "module/tensor_type.h"
-#include "module/test_hooks.h"
 #include "python/attach.h"
-#include "python/compat.h"
+#include "python/py.h"
 #include "python/state.h"
 
 /* Callback of the weak reference to a type whose plan is cached: the type has gone. */

@@ -13,7 +13,6 @@
 #include "exchange/tensor_object.h"
 #include "export/export.h"
 #include "export/fast_path.h"
-#include "module/dlpack_methods.h"
 #include "python/errors.h"
 #include "python/state.h"
 #include "request/request.h"

@@ -7,7 +7,6 @@
 #include "exchange/decorated_class.h"
 #include "exchange/device_question.h"
 #include "exchange/plan_cache.h"
-#include "module/dlpack_methods.h"
 #include "module/functions.h"
 #include "module/producer.h"
 #include "python/errors.h"

@@ -1,24 +1,183 @@
-/* The type Tensor: its life in the collector's eyes, and its methods.
- * tensor_dlpack and tensor_dealloc are hot.  Tests: tests/core/test_lifetime.py,
- * tests/core/test_properties.py, tests/core/test_ways_out.py. */
+/* The type Tensor: its properties, its life in the collector's eyes, and its methods;
+ * the type of its device; and the two functions that shim/arrays.py and shim/dtypes.py
+ * build on.  tensor_dlpack and tensor_dealloc are hot.  Tests:
+ * tests/core/test_lifetime.py, tests/core/test_properties.py,
+ * tests/core/test_ways_out.py, tests/core/test_by_value.py,
+ * tests/core/test_numpy_habits.py. */
 #include "module/tensor_type.h"
 
 #include <assert.h>
 #include <stddef.h>
+#include <structmember.h>
 
 #include "core/alloc.h"
+#include "core/dtype.h"
+#include "exchange/device_question.h"
 #include "exchange/exchange.h"
 #include "exchange/tensor_object.h"
 #include "export/export.h"
 #include "export/fast_path.h"
-#include "module/dlpack_methods.h"
-#include "module/tensor_attributes.h"
-#include "module/tensor_buffer.h"
+#include "module/producer.h"
 #include "python/errors.h"
 #include "python/state.h"
+#include "request/options.h"
 #include "request/request.h"
 
-#include <structmember.h>
+/* --- the type of Tensor.device -------------------------------------------- */
+
+static PyObject *
+device_str(PyObject *self)
+{
+    char text[48];
+    long parts[2];
+    for (int i = 0; i < 2; i++) {
+        PyObject *item = PyTuple_GetItem(self, i);
+        parts[i] = item != NULL ? PyLong_AsLong(item) : -1;
+    }
+    if (PyErr_Occurred() != NULL) { /* the tuple was built by hand */
+        PyErr_Clear();
+        return PyUnicode_FromFormat("%R", self);
+    }
+    const dl_device device = {(int32_t)parts[0], (int32_t)parts[1]};
+    return PyUnicode_FromString(dls_device_name(device, text, sizeof text));
+}
+
+static PyType_Slot device_slots[] = {
+    {Py_tp_doc, "A DLPack device: a tuple (device_type, device_id) of plain ints.\n\n"
+                "str() gives the name (\"cpu\", \"cuda:1\"), which device= takes."},
+    {Py_tp_str, device_str},
+    {0, NULL},
+};
+
+PyType_Spec dls_device_spec = {
+    .name = "dlshim._core.device",
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = device_slots,
+};
+
+/* A new device; NULL with an exception. */
+static PyObject *
+device_new(dls_state *state, dl_device device)
+{
+    PyObject *pair = dls_device_pair(state, device);
+    PyObject *made = NULL;
+    if (pair != NULL) {
+        made = PyObject_CallFunctionObjArgs((PyObject *)state->device_type, pair, NULL);
+        Py_DECREF(pair);
+    }
+    return made;
+}
+
+/* --- properties and repr -------------------------------------------------- */
+
+/* Bytes of all elements. */
+static int64_t
+bytes_of(const dls_tensor *data)
+{
+    int64_t itemsize = dls_tensor_itemsize(data);
+    int64_t count = dls_tensor_count(data);
+    if (itemsize == 0) { /* packed: the formula of dlpack.h, over all elements */
+        int64_t bits = dls_dtype_bits(data->tensor.dtype);
+        return count / 8 * bits + (count % 8 * bits + 7) / 8;
+    }
+    return count * itemsize;
+}
+
+/* What NumPy 2.4 and newer ask for where .dtype is not their own. */
+static PyObject *
+numpy_dtype(const dls_tensor *t)
+{
+    PyObject *dtype = dls_dtype_object(t->state, t->tensor.dtype);
+    PyObject *numpys = NULL;
+    if (dtype != NULL) {
+        numpys = PyObject_GetAttrString(dtype, "__numpy_dtype__");
+        Py_DECREF(dtype);
+    }
+    return numpys;
+}
+
+/* X(name, value for the Tensor `t`, which is the object `self`, docstring) */
+#define PROPERTY_LIST(X)                                                               \
+    X(shape, dls_dims_tuple(t->tensor.shape, t->tensor.ndim, 1),                       \
+      "Extents, a tuple of ints.")                                                     \
+    X(strides, dls_dims_tuple(t->tensor.strides, t->tensor.ndim, 1),                   \
+      "Strides in elements, a tuple of ints; exactly the row-major ones if the data "  \
+      "are C-contiguous.")                                                             \
+    X(dtype, dls_dtype_object(t->state, t->tensor.dtype),                              \
+      "The dlshim.dtype, which NumPy reads; equals its name and (code, bits, lanes).") \
+    X(device, device_new(t->state, t->tensor.device),                                  \
+      "(device_type, device_id), plain ints; str() gives \"cpu\" or \"cuda:1\".")      \
+    X(ndim, PyLong_FromLong(t->tensor.ndim), "Number of dimensions.")                  \
+    X(size, PyLong_FromLongLong(dls_tensor_count(t)), "Number of elements.")           \
+    X(itemsize, PyLong_FromLongLong((dls_dtype_bits(t->tensor.dtype) + 7) / 8),        \
+      "Bytes of one element, sub-byte ones rounded up.")                               \
+    X(nbytes, PyLong_FromLongLong(bytes_of(t)),                                        \
+      "Bytes of all elements, gaps not counted.")                                      \
+    X(byte_offset, PyLong_FromUnsignedLongLong(t->tensor.byte_offset),                 \
+      "Bytes from `data` to element zero: 0 where the device has addresses (folded "   \
+      "in).")                                                                          \
+    X(readonly, PyBool_FromLong((t->flags & DL_FLAG_READ_ONLY) != 0),                  \
+      "True when the memory must not be written (DLPack flag READ_ONLY).")             \
+    X(is_copied, PyBool_FromLong((t->flags & DL_FLAG_IS_COPIED) != 0),                 \
+      "True when a copy was made for this Tensor (DLPack flag IS_COPIED).")            \
+    X(version, Py_BuildValue("(ii)", (int)t->major, (int)t->minor),                    \
+      "(major, minor) of the struct that was taken; (0, 8) for a legacy one, which "   \
+      "carries none.")                                                                 \
+    X(__numpy_dtype__, numpy_dtype(t),                                                 \
+      "The dtype as NumPy's; AttributeError where it has none.")                       \
+    X(__array_interface__, dls_array_interface(self),                                  \
+      "NumPy's array interface v3 of host memory; AttributeError elsewhere.")          \
+    X(__cuda_array_interface__, dls_cuda_interface(self),                              \
+      "CUDA array interface; AttributeError for memory that is not CUDA's.")           \
+    X(__sycl_usm_array_interface__, dls_sycl_interface(self),                          \
+      "SYCL USM array interface; AttributeError for memory that is not oneAPI's.")
+
+#define GETTER(name, value, doc)                               \
+    static PyObject *get_##name(PyObject *self, void *closure) \
+    {                                                          \
+        const dls_tensor *t = dls_tensor_data(self);           \
+        (void)closure;                                         \
+        (void)t;                                               \
+        return value;                                          \
+    }
+PROPERTY_LIST(GETTER)
+#undef GETTER
+
+/* The method data_ptr(). */
+static PyObject *
+tensor_data_ptr(PyObject *self, PyObject *DLS_UNUSED(ignored))
+{
+    return dls_address_object(dls_tensor_address(dls_tensor_data(self)));
+}
+
+static PyObject *
+tensor_repr(PyObject *self)
+{
+    char text[48], device[48];
+    dls_tensor *data = dls_tensor_data(self);
+    const dl_tensor *t = &data->tensor;
+    PyObject *shape = dls_dims_tuple(t->shape, t->ndim, 1);
+    PyObject *strides = dls_dims_tuple(t->strides, t->ndim, 1);
+    PyObject *repr = NULL;
+    if (shape != NULL && strides != NULL) {
+        repr = PyUnicode_FromFormat(
+            "<dlshim.Tensor shape=%R strides=%R dtype=%s device=%s%s at %p>", shape,
+            strides, dls_dtype_name(t->dtype, text, sizeof text),
+            dls_device_name(t->device, device, sizeof device),
+            data->flags & DL_FLAG_READ_ONLY ? " readonly" : "",
+            dls_tensor_address(data));
+    }
+    Py_XDECREF(shape);
+    Py_XDECREF(strides);
+    return repr;
+}
+
+static PyGetSetDef getters[] = {
+#define ROW(name, value, doc) {#name, get_##name, NULL, doc, NULL},
+    PROPERTY_LIST(ROW)
+#undef ROW
+        {NULL, NULL, NULL, NULL, NULL},
+};
 
 /* --- life ----------------------------------------------------------------- */
 
@@ -147,7 +306,7 @@ static PyMethodDef methods[] = {
      "__copy__($self, /)\n--\n\nA copy, which may be written."},
     {"__deepcopy__", tensor_copy, METH_O,
      "__deepcopy__($self, memo, /)\n--\n\nA copy, which may be written."},
-    {"data_ptr", dls_tensor_data_ptr, METH_NOARGS,
+    {"data_ptr", tensor_data_ptr, METH_NOARGS,
      "data_ptr($self, /)\n--\n\n"
      "Address of element zero as an int; the handle on devices without addresses."},
     {NULL, NULL, 0, NULL},
@@ -175,8 +334,8 @@ static PyType_Slot slots[] = {
     {Py_tp_dealloc, tensor_dealloc},
     {Py_tp_traverse, tensor_traverse},
     {Py_tp_clear, tensor_clear},
-    {Py_tp_repr, dls_tensor_repr},
-    {Py_tp_getset, dls_tensor_getters},
+    {Py_tp_repr, tensor_repr},
+    {Py_tp_getset, getters},
     {Py_tp_methods, methods},
     {Py_tp_members, members},
     {DLS_BF_GETBUFFER, dls_tensor_getbuffer},
@@ -192,4 +351,91 @@ PyType_Spec dls_tensor_spec = {
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC
              | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = slots,
+};
+
+/* --- for shim/arrays.py and shim/dtypes.py -------------------------------- */
+
+/* dtype(value): an int is (lanes << 16 | bits << 8 | code), the key of dtypes. */
+static PyObject *
+dtype_facts(PyObject *module, PyObject *value)
+{
+    char name[48], typestr[16];
+    dl_dtype dtype;
+    if (PyLong_Check(value)) {
+        unsigned long long key = PyLong_AsUnsignedLongLong(value);
+        dtype = (dl_dtype){(uint8_t)key, (uint8_t)(key >> 8), (uint16_t)(key >> 16)};
+    }
+    else if (dls_parse_dtype(dls_state_of(module), "dtype", value, &dtype) < 0) {
+        return NULL;
+    }
+    bool has = dls_dtype_typestr(dtype, typestr);
+    return PyErr_Occurred() == NULL
+               ? Py_BuildValue(
+                     "(iiiss)", (int)dtype.code, (int)dtype.bits, (int)dtype.lanes,
+                     dls_dtype_name(dtype, name, sizeof name), has ? typestr : "|V1")
+               : NULL;
+}
+
+/* Fill n dims from a tuple.  0, or -1 with an exception. */
+static int
+read_dims(PyObject *tuple, Py_ssize_t n, int64_t *dims)
+{
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = PyTuple_GetItem(tuple, i);
+        dims[i] = item != NULL ? PyLong_AsLongLong(item) : -1;
+    }
+    return PyErr_Occurred() == NULL ? 0 : -1;
+}
+
+/* A new Tensor that shares the memory of another one, and says of it what the caller
+ * says: Python has checked that it is large enough. */
+static PyObject *
+view(PyObject *module, PyObject *args)
+{
+    dls_state *state = dls_state_of(module);
+    PyObject *tensor, *shape, *strides;
+    dl_dtype dtype;
+    unsigned flags;
+    if (!PyArg_ParseTuple(args, "O!(bbH)O!O!I:_view", state->tensor_type, &tensor,
+                          &dtype.code, &dtype.bits, &dtype.lanes, &PyTuple_Type, &shape,
+                          &PyTuple_Type, &strides, &flags)) {
+        return NULL;
+    }
+    dls_tensor *old = dls_tensor_data(tensor);
+    Py_ssize_t n = PyTuple_Size(shape);
+    dl_tensor as = old->tensor;
+    as.dtype = dtype;
+    as.ndim = (int32_t)n;
+    dls_tensor *made = dls_tensor_new_plain(state, &as);
+    if (made == NULL) {
+        return NULL;
+    }
+    made->major = old->major;
+    made->minor = old->minor;
+    made->generation = old->generation;
+    made->flags = flags;
+    made->readonly_stated = true;
+    dls_shared *shared = NULL;
+    if (read_dims(shape, n, made->dims) == 0
+        && read_dims(strides, n, made->dims + n) == 0) {
+        shared = dls_tensor_share(old);
+    }
+    if (shared == NULL) {
+        Py_DECREF(DLS_OBJECT(made));
+        return NULL;
+    }
+    dls_hold hold = {.base = shared, .kind = DLS_HOLD_SHARED};
+    dls_tensor_set_hold(DLS_OBJECT(made), &hold);
+    PyObject_GC_Track(DLS_OBJECT(made));
+    if (dls_track_wants(made) && dls_track_tensor(state, DLS_OBJECT(made)) < 0) {
+        Py_DECREF(DLS_OBJECT(made));
+        return NULL;
+    }
+    return DLS_OBJECT(made);
+}
+
+PyMethodDef dls_by_value_methods[] = {
+    {"_dtype", dtype_facts, METH_O, NULL},
+    {"_view", view, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
 };

@@ -2,7 +2,7 @@
  * and lists (docs/development.rst).  Called by the tests, by inspect() and by the
  * documentation.
  * Tests: tests/core/test_inspect.py, tests/core/test_doubles.py. */
-#include "module/test_hooks.h"
+#include "module/functions.h"
 
 #include <string.h>
 #include <time.h>
@@ -21,7 +21,7 @@
 #include "gpu/sync_rules.h"
 #include "gpu/sync_run.h"
 #include "python/capsule.h"
-#include "python/compat.h"
+#include "python/py.h"
 #include "python/state.h"
 #include "request/request.h"
 

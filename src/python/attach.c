@@ -7,8 +7,8 @@
 
 #include "core/alloc.h"
 #include "core/lock.h"
-#include "python/compat.h"
 #include "python/errors.h"
+#include "python/py.h"
 
 /* Set by the last C-level hook of Py_Finalize.  From then on nothing foreign is called:
  * a deleter that ctypes made would be a segmentation fault. */

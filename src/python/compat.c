@@ -5,7 +5,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif
-#include "python/compat.h"
+#include "python/py.h"
 
 #include <assert.h>
 #include <stdlib.h>

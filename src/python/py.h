@@ -187,6 +187,17 @@ dls_address_object(const void *address)
 
 #define DLS_FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
 
+/* --- the Python that runs (compat.c) -------------------------------------- */
+
+/* Fill dls_compat. */
+void dls_compat_load(void);
+/* 0x030b for 3.11 and so on. */
+int dls_python_version(void);
+/* Test hook: all fallbacks (true) or what the interpreter has (false). */
+void dls_compat_force_fallback(bool force);
+/* The method _compat: dict name -> bool, is the real function in use? */
+PyObject *dls_compat_report(PyObject *module, PyObject *ignored);
+
 /* --- objects that hold data -------------------------------------------------- */
 /* Where in a Python object our own struct lies, for Producer and Tensor.
  *

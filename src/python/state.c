@@ -12,7 +12,7 @@
 
 #include "core/alloc.h"
 #include "core/lock.h"
-#include "python/compat.h"
+#include "python/py.h"
 
 DLS_ATOMIC(dls_state *) dls_state_known;
 
