@@ -3,7 +3,7 @@
 tools/wheels.py uses it for the rows of tools/wheels.toml that name a loader, which must be
 installed (Debian's wine64, musl).  A library of ours stands for Python and exports just the
 functions that the module asks for.  The module must load and answer, its loader
-(src/gpu/loader.c) must find a library and functions in it, and the Python-free C code must pass
+(src/gpu/driver.c) must find a library and functions in it, and the Python-free C code must pass
 every input of the fuzzers' corpora.
 """
 

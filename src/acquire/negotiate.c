@@ -28,7 +28,7 @@
 #include "core/dtype.h"
 #include "exchange/cures.h"
 #include "exchange/device_question.h"
-#include "exchange/tensor_object.h"
+#include "exchange/objects.h"
 #include "python/errors.h"
 #include "sync/sync_exchange.h"
 #include "sync/transfer.h"

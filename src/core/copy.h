@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "abi/dlpack_abi.h"
-#include "core/copy_rows.h"
+#include "core/base.h"
 
 typedef struct {
     int64_t extent;
@@ -43,5 +43,3 @@ int dls_host_copy(void *dst, const dl_tensor *tensor, int64_t itemsize);
 
 /* The same for a tensor whose traversal was planned already. */
 void dls_host_copy_walk(void *dst, const void *src, const dls_traversal *walk);
-
-/* The copy of transposed planes by blocks.  Called by core/copy.  No allocation. */

@@ -157,7 +157,7 @@ dls_guarded *dls_guarded_new(const dls_sync_job *what,
                              bool (*sync)(const dls_sync_job *));
 
 /* Memory of a device, which its driver gave.  The rest is known to the file that made
- * it, gpu/copy_to_device. */
+ * it, gpu/device_copy. */
 typedef struct dls_device_memory {
     /* Give the memory back, and this struct.  May block; needs no Python, and is called
      * with other threads running.  Once. */

@@ -20,14 +20,14 @@ typedef enum {
     DLS_LOCK_POOL,   /* gpu/sync_run */
     DLS_LOCK_CUDA,   /* gpu/cuda: the function table */
     DLS_LOCK_HIP,    /* gpu/hip: the function tables */
-    DLS_LOCK_MEMORY, /* gpu/copy_to_device: memory that has to wait for its end */
+    DLS_LOCK_MEMORY, /* gpu/device_copy: memory that has to wait for its end */
 #ifdef DLS_FREE_THREADED
     DLS_LOCK_PLANS, /* exchange/plan: memory for the next plans */
     /* What imports write: compat, attach, state, module. */
     DLS_LOCK_IMPORT,
     /* DLS_LOCK_STATE : python/state, exchange/plan_cache. */
     DLS_LOCK_STATES,
-    /* DLS_LOCK, by the address: python/capsule, and Tensors in exchange/tensor_object
+    /* DLS_LOCK, by the address: python/capsule, and Tensors in exchange/objects
      * and module/interfaces_out. */
     DLS_LOCK_FIRST_STRIPE,
     DLS_LOCK_LAST_STRIPE = DLS_LOCK_FIRST_STRIPE + 31,

@@ -192,7 +192,7 @@ bool dls_exchange_check(const dls_exchange *x);
 
 /* --- holds and the collector ---------------------------------------------- */
 /* What a hold keeps alive, as the garbage collector sees it.  Called by the traverse
- * functions of Producer and Tensor, by exchange/producer_object, and by
+ * functions of Producer and Tensor, by exchange/objects, and by
  * module/interfaces_out.  The GIL is held. */
 
 /* Show the Python objects behind a hold to the collector.  Those behind a share are

@@ -7,9 +7,9 @@
 #include "acquire/attempt.h"
 #include "acquire/negotiate.h"
 #include "core/dtype.h"
+#include "exchange/objects.h"
 #include "exchange/offers.h"
 #include "exchange/plan_cache.h"
-#include "exchange/tensor_object.h"
 #include "python/errors.h"
 
 /* --- the short cut -------------------------------------------------------- */

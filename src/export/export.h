@@ -7,8 +7,7 @@
 #include <stdatomic.h>
 
 #include "exchange/exchange.h"
-#include "exchange/producer_object.h"
-#include "exchange/tensor_object.h"
+#include "exchange/objects.h"
 #include "request/request.h"
 
 /* --- what is told to dlshim.track() --------------------------------------- */

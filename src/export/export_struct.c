@@ -3,7 +3,7 @@
  * tests/core/test_ctable.py, tests/device/test_work_stream.py. */
 #include "export/export.h"
 
-#include "exchange/tensor_object.h"
+#include "exchange/objects.h"
 #include "python/errors.h"
 #include "sync/producer_stream.h"
 #include "sync/sync_exchange.h"

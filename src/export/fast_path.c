@@ -10,7 +10,7 @@
 #include "core/alloc.h"
 #include "core/copy.h"
 #include "core/dtype.h"
-#include "exchange/tensor_object.h"
+#include "exchange/objects.h"
 #include "export/export.h"
 #include "export/resolve.h"
 

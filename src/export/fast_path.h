@@ -10,8 +10,7 @@
 #include "acquire/from_capsule.h"
 #include "acquire/learned.h"
 #include "core/tensor.h"
-#include "exchange/producer_object.h"
-#include "exchange/tensor_object.h"
+#include "exchange/objects.h"
 
 /* Does this Producer have nothing of its own that an export has to look at? */
 static inline bool

@@ -13,7 +13,7 @@
 #include "core/dtype.h"
 #include "exchange/cures.h"
 #include "exchange/library.h"
-#include "exchange/tensor_object.h"
+#include "exchange/objects.h"
 #include "gpu/device_copy.h"
 #include "older_protocols/older_protocols.h"
 #include "python/errors.h"

@@ -8,9 +8,9 @@
 
 #include <stdatomic.h>
 
-#include "abi/cuda_driver.h"
+#include "abi/gpu_calls.h"
 #include "core/lock.h"
-#include "gpu/loader.h"
+#include "gpu/driver.h"
 #include "gpu/pointer.h"
 
 static const char library_names[] =

@@ -1,11 +1,248 @@
-/* The calls that CUDA and HIP have in common, and the errors of both.  Called by
- * sync_run, pool, device_copy and the two drivers, without the GIL; keeps nothing.
- * Tests: tests/device/test_fake_driver.py, test_fake_hip.py, test_fake_capture.py and
- * test_failures.py.
- */
+/* Libraries that are found at run time, and forks of this process; the calls that CUDA
+ * and HIP have in common, and the errors of both.  Called by sync_run, device_copy and
+ * the two drivers, without the GIL, and for forks by module.c at imports.  Writes two
+ * flags, atomically.  Tests: tests/device/test_loading.py,
+ * tests/device/test_hip_runtimes.py, tests/device/test_fake_driver.py,
+ * tests/device/test_fake_hip.py, tests/device/test_fake_capture.py,
+ * tests/device/test_failures.py. */
+#if !defined(_WIN32)
+#define _GNU_SOURCE /* RTLD_NOLOAD */
+#endif
+
 #include "gpu/driver.h"
 
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/base.h"
+#include "core/lock.h"
 #include "gpu/sync_rules.h"
+
+/* --- forks (S23) ---------------------------------------------------------- */
+
+static atomic_bool uses_driver;
+static atomic_bool is_child;
+
+void
+dls_loader_note_driver(void)
+{
+    atomic_store_explicit(&uses_driver, true, memory_order_relaxed);
+}
+
+bool
+dls_loader_is_child(void)
+{
+    return atomic_load_explicit(&is_child, memory_order_relaxed);
+}
+
+/* --- the system ----------------------------------------------------------- */
+
+#if defined(_WIN32)
+
+#include <windows.h>
+
+static void *
+open_library(const char *name, bool only_mapped)
+{
+    HMODULE library = NULL;
+    if (only_mapped) {
+        /* Unlike GetModuleHandle it shares the library, as dlopen does (S16). */
+        GetModuleHandleExA(0, name, &library);
+        return library;
+    }
+    return LoadLibraryExA(name, NULL, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS);
+}
+
+static void *
+find_symbol(void *library, const char *name)
+{
+    return (void *)GetProcAddress((HMODULE)library, name);
+}
+
+/* Nothing lists libraries by prefix here.  Their names carry the major version, and do
+ * not begin with "lib". */
+int
+dls_loader_all_mapped(const char *prefix, void **libraries, int room)
+{
+    static const char *const endings[] = {"_7.dll", "_6.dll", ".dll"};
+    char name[64];
+    int found = 0;
+    prefix += strncmp(prefix, "lib", 3) == 0 ? 3 : 0;
+    for (size_t i = 0; i < 3 && found < room && strlen(prefix) < sizeof name - 8; i++) {
+        strcpy(name, prefix);
+        strcat(name, endings[i]);
+        libraries[found] = open_library(name, true);
+        found += libraries[found] != NULL;
+    }
+    return found;
+}
+
+void
+dls_loader_watch_forks(void (*forked)(void))
+{
+    (void)forked; /* there are no forks */
+}
+
+#else
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+static void *
+open_library(const char *name, bool only_mapped)
+{
+    return dlopen(name, RTLD_NOW | RTLD_LOCAL | (only_mapped ? RTLD_NOLOAD : 0));
+}
+
+static void *
+find_symbol(void *library, const char *name)
+{
+    return dlsym(library, name);
+}
+
+/* Written once, at the first import. */
+static void (*call_in_child)(void);
+
+static void
+in_child(void)
+{
+    dls_lock_give_all();
+    call_in_child();
+    if (atomic_load_explicit(&uses_driver, memory_order_relaxed)) {
+        atomic_store_explicit(&is_child, true, memory_order_relaxed);
+    }
+}
+
+void
+dls_loader_watch_forks(void (*forked)(void))
+{
+    static atomic_bool watching;
+    if (!atomic_exchange(&watching, true)) {
+        call_in_child = forked;
+        pthread_atfork(dls_lock_take_all, dls_lock_give_all, in_child);
+    }
+}
+
+#endif
+
+#if defined(__linux__)
+
+#include <link.h>
+
+/* Names are noted first and opened later: dlopen inside the walk could wait for a
+ * thread that waits for the walk's lock. */
+#define NAMES_MAX 8
+#define NAME_ROOM 1024
+
+typedef struct {
+    const char *prefix;
+    int found;
+    char names[NAMES_MAX][NAME_ROOM];
+} search;
+
+static int
+note_library(struct dl_phdr_info *info, size_t DLS_UNUSED(size), void *data)
+{
+    search *s = data;
+    const char *path = info->dlpi_name, *slash = strrchr(path, '/');
+    const char *name = slash != NULL ? slash + 1 : path;
+    size_t size = strlen(path) + 1;
+    if (s->found < NAMES_MAX && size <= NAME_ROOM
+        && strncmp(name, s->prefix, strlen(s->prefix)) == 0) {
+        memcpy(s->names[s->found++], path, size);
+    }
+    return 0;
+}
+
+int
+dls_loader_all_mapped(const char *prefix, void **libraries, int room)
+{
+    search *s = dls_alloc(sizeof *s);
+    if (s == NULL) {
+        return -1;
+    }
+    s->prefix = prefix;
+    s->found = 0;
+    dl_iterate_phdr(note_library, s);
+    int found = 0;
+    for (int i = 0; i < s->found && found < room; i++) {
+        libraries[found] = open_library(s->names[i], true);
+        found += libraries[found] != NULL;
+    }
+    dls_free(s);
+    return found;
+}
+
+static int
+note_generation(struct dl_phdr_info *info, size_t DLS_UNUSED(size), void *data)
+{
+    *(unsigned long long *)data = info->dlpi_adds;
+    return 1; /* the same for all */
+}
+
+unsigned long long
+dls_loader_generation(void)
+{
+    unsigned long long generation = 0;
+    dl_iterate_phdr(note_generation, &generation);
+    return generation;
+}
+
+#else
+
+unsigned long long
+dls_loader_generation(void)
+{
+    return 0;
+}
+
+#if !defined(_WIN32)
+/* HIP exists on Linux and Windows only. */
+int
+dls_loader_all_mapped(const char *DLS_UNUSED(prefix), void **DLS_UNUSED(libraries),
+                      int DLS_UNUSED(room))
+{
+    return 0;
+}
+#endif
+
+#endif
+
+/* --- libraries by their names --------------------------------------------- */
+
+void *
+dls_loader_find(const char *names, bool only_mapped)
+{
+    void *library = NULL;
+    for (int mapped = 1; library == NULL && mapped >= only_mapped; mapped--) {
+        for (const char *name = names; library == NULL && *name != 0;
+             name += strlen(name) + 1) {
+            library = open_library(name, mapped);
+        }
+    }
+    return library;
+}
+
+const char *
+dls_loader_fill(void *library, const char *names, void *table)
+{
+    const char *missing = NULL;
+    char *place = table;
+    for (; *names != 0; names += strlen(names) + 1) {
+        bool optional = *names == '?';
+        names += optional;
+        void *address = find_symbol(library, names);
+        /* memcpy: C has no conversion from an object's address to a function's. */
+        memcpy(place, &address, sizeof address);
+        place += sizeof address;
+        if (address == NULL && missing == NULL && !optional) {
+            missing = names;
+        }
+    }
+    return missing;
+}
 
 /* --- captures (S14) ------------------------------------------------------- */
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/lock.h"
-#include "gpu/loader.h"
+#include "gpu/driver.h"
 #include "gpu/pointer.h"
 
 /* Runtimes found so far: filled before `count` says so, never taken away. */

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "abi/dlpack_abi.h"
-#include "abi/hip_runtime.h"
+#include "abi/gpu_calls.h"
 #include "core/base.h"
 
 /* What a runtime knows of an address.  A plain value; the runtime is never unloaded. */

@@ -4,7 +4,7 @@
  * tests/device/test_fake_driver.py, tests/device/test_fake_hip.py. */
 #include "gpu/pointer.h"
 
-#include "abi/cuda_driver.h"
+#include "abi/gpu_calls.h"
 #include "gpu/cuda.h"
 #include "gpu/hip.h"
 

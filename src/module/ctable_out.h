@@ -4,7 +4,7 @@
  * module/module.  The GIL is held. */
 #pragma once
 
-#include "exchange/producer_object.h"
+#include "exchange/objects.h"
 
 /* Put the C table on the type `type` under both spellings: a capsule as
  * __dlpack_c_exchange_api__, an int as __c_dlpack_exchange_api__ (DLPack 1.2).  Then

@@ -7,7 +7,7 @@
 
 #include "acquire/attempt.h"
 #include "core/tensor.h"
-#include "exchange/producer_object.h"
+#include "exchange/objects.h"
 #include "export/export.h"
 #include "export/fast_path.h"
 #include "python/errors.h"

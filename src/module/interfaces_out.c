@@ -7,7 +7,7 @@
 #include "core/tensor.h"
 #include "exchange/exchange.h"
 #include "exchange/library.h"
-#include "exchange/tensor_object.h"
+#include "exchange/objects.h"
 #include "older_protocols/older_protocols.h"
 #include "python/errors.h"
 #include "sync/sycl.h"

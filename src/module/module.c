@@ -3,11 +3,11 @@
  * tests/core/test_nothing_breaks.py. */
 #include "core/lock.h"
 #include "exchange/decorated_class.h"
+#include "exchange/objects.h"
 #include "exchange/plan.h"
 #include "exchange/plan_cache.h"
-#include "exchange/tensor_object.h"
 #include "export/export.h"
-#include "gpu/loader.h"
+#include "gpu/driver.h"
 #include "module/ctable_out.h"
 #include "module/functions.h"
 #include "module/producer.h"

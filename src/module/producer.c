@@ -9,8 +9,7 @@
 
 #include "core/dtype.h"
 #include "exchange/exchange.h"
-#include "exchange/producer_object.h"
-#include "exchange/tensor_object.h"
+#include "exchange/objects.h"
 #include "export/export.h"
 #include "export/fast_path.h"
 #include "python/errors.h"

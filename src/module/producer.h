@@ -1,8 +1,8 @@
 /* The type Producer: the lazy wrapper that upgrade() makes.  The members of its objects
- * are in exchange/producer_object.h.  Called by module/.  The GIL is held. */
+ * are in exchange/objects.h.  Called by module/.  The GIL is held. */
 #pragma once
 
-#include "exchange/producer_object.h"
+#include "exchange/objects.h"
 #include "python/errors.h"
 
 DLS_EXTERN PyType_Spec dls_producer_spec;

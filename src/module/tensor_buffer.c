@@ -5,7 +5,7 @@
 #include "core/alloc.h"
 #include "core/dtype.h"
 #include "core/tensor.h"
-#include "exchange/tensor_object.h"
+#include "exchange/objects.h"
 #include "python/errors.h"
 
 #define C_CONTIGUOUS (0x020 | DLS_BUF_STRIDES)

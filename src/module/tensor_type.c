@@ -14,7 +14,7 @@
 #include "core/dtype.h"
 #include "exchange/device_question.h"
 #include "exchange/exchange.h"
-#include "exchange/tensor_object.h"
+#include "exchange/objects.h"
 #include "export/export.h"
 #include "export/fast_path.h"
 #include "module/producer.h"

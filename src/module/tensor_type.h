@@ -1,5 +1,5 @@
 /* The type Tensor: memory that was taken.  How its objects are made, and what is in
- * them, is in exchange/tensor_object.h.  The GIL is held. */
+ * them, is in exchange/objects.h.  The GIL is held. */
 #pragma once
 
 #include "python/py.h"

@@ -1,6 +1,6 @@
 /* Makes, empties and frees the module's state; numbers threads; finds and calls the
  * functions of shim/.  Called by module/module.c, for the numbers by
- * exchange/tensor_object, and for functions of shim/ by all above.  Tests:
+ * exchange/objects, and for functions of shim/ by all above.  Tests:
  * tests/core/test_hostile_objects.py, tests/core/test_imports.py,
  * tests/core/test_numpy_habits.py, tests/core/test_by_value.py. */
 #include "python/state.h"

@@ -1,6 +1,6 @@
-/* The loader (src/gpu/loader.c) on a library that was made for this program:
+/* The loader (src/gpu/driver.c) on a library that was made for this program:
  * `find_libraries LIBRARY`.  Built and run by tools/loads.py. */
-#include "gpu/loader.h"
+#include "gpu/driver.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 """The declarations of src/abi against the real cuda.h of CUDA 12.9 and 13.0.
 
-Our lists (cuda_driver.h, gpu_calls.h) are compiled with the toolkit's own types, and every
+Our lists (gpu_calls.h) are compiled with the toolkit's own types, and every
 prototype is compared by a static assertion with what the header declares: a pass needs no run, and
 no driver.
 """
@@ -31,7 +31,7 @@ PROGRAM = """
 #define GPU_CAPTURE_STATUS CUstreamCaptureStatus
 #define GPU_CAPTURE_MODE CUstreamCaptureMode
 #define GPU_CAPTURE_ID cuuint64_t
-#include "abi/cuda_driver.h"
+#include "abi/gpu_calls.h"
 
 #define SAME(need, name, parameters)                                            \\
     _Static_assert(_Generic(&name, CUresult(CUDAAPI *) parameters: 1, default: 0), #name);
@@ -96,7 +96,7 @@ def test_a_wrong_prototype_and_a_wrong_constant_are_seen(include: Path, tmp_path
 
 
 def test_the_struct_of_pitched_copies_is_laid_out_as_theirs(include: Path, tmp_path: Path) -> None:
-    ours = (SRC / "abi" / "cuda_driver.h").read_text()
+    ours = (SRC / "abi" / "gpu_calls.h").read_text()
     start = ours.index("typedef struct {\n    size_t srcXInBytes")
     end = ours.index("} CUDA_MEMCPY2D;")
     text = "#include <cuda.h>\n#include <stddef.h>\n" + ours[start:end] + "} our_copy;\n"

@@ -1,6 +1,6 @@
 """The declarations of src/abi against the real hip_runtime_api.h of ROCm 5.2 and 6.4.
 
-Our lists (hip_runtime.h, gpu_calls.h) are compiled beside the real header, with its types, and
+Our lists (gpu_calls.h) are compiled beside the real header, with its types, and
 every prototype is compared by a static assertion with what it declares: a pass needs no run, and no
 runtime.  The fake runtime is compiled against it, too, so that no test passes by a wrong prototype
 of our own.
@@ -32,7 +32,7 @@ BESIDE = """
 #define GPU_CAPTURE_STATUS hipStreamCaptureStatus
 #define GPU_CAPTURE_MODE hipStreamCaptureMode
 #define GPU_CAPTURE_ID unsigned long long
-#include "abi/hip_runtime.h"
+#include "abi/gpu_calls.h"
 """
 PROGRAM = (
     BESIDE
@@ -156,7 +156,7 @@ def test_the_types_of_memory_are_not_those_of_the_other_release(
 
 
 def struct_of_ours() -> str:
-    text = (SRC / "abi" / "hip_runtime.h").read_text()
+    text = (SRC / "abi" / "gpu_calls.h").read_text()
     end = text.index("} hipPointerAttribute_t;")
     start = text.rindex("typedef struct {", 0, end)
     return text[start:end] + "} our_facts;\n"

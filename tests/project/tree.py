@@ -79,12 +79,11 @@ def without_comments(text: str) -> str:
 
 def driver_calls(vendor: str, need: str = "MUST|MAY") -> list[str]:
     """The functions of a driver that src/abi names; need="MUST": those that must be there."""
-    file, prefix = {"cuda": ("cuda_driver.h", "cu"), "hip": ("hip_runtime.h", "hip")}[vendor]
+    prefix = {"cuda": "cu", "hip": "hip"}[vendor]
+    text = without_comments((SRC / "abi" / "gpu_calls.h").read_text()).replace("\\\n", "\n")
     names = []
-    for name in (file, "gpu_calls.h"):
-        text = without_comments((SRC / "abi" / name).read_text()).replace("\\\n", "\n")
-        for head in re.findall(rf"X\((?:{need}),([^()]*)\(", text):
-            names += re.findall(rf"\b{prefix}[A-Z]\w+\b(?<!_t)", head)
+    for head in re.findall(rf"X\((?:{need}),([^()]*)\(", text):
+        names += re.findall(rf"\b{prefix}[A-Z]\w+\b(?<!_t)", head)
     assert names
     return names
 

@@ -1,7 +1,7 @@
 """Layouts of strided memory at the edges of what a host copy does in one step.
 
 A layout is (shape, strides, start, itemsize): strides and start count elements, and no element lies
-below element 0 of the block.  `edges` has every way of copying a plane (core/copy_rows.c,
+below element 0 of the block.  `edges` has every way of copying a plane (core/copy.c,
 core/copy.c) with extents around the ends of its loops.
 """
 
