@@ -27,13 +27,25 @@ typedef struct {
 PyObject *dls_call_dlpack(dls_state *state, const dls_plan *plan, PyObject *source,
                           unsigned mask, const dls_call_values *values);
 
-/* source.__dlpack__() without keywords, by the method that is found on the source. */
-PyObject *dls_call_bare(const dls_plan *plan, PyObject *source);
-/* source.__dlpack__(...) in a learned form (DLS_FAST_*): without keywords, or with
- * max_version alone.
- */
-PyObject *dls_call_learned(dls_state *state, const dls_plan *plan, PyObject *source,
-                           unsigned form);
+/* The argument vector of a call: a place that the callee may use
+ * (PY_VECTORCALL_ARGUMENTS_OFFSET), the source, the values of keywords. */
+enum { DLS_CALL_SCRATCH, DLS_CALL_SELF, DLS_CALL_VALUES, DLS_CALL_ROOM = 6 };
+
+/* As `source.__dlpack__(...)`: an attribute of the object goes before its class's. */
+static inline PyObject *
+dls_call_method(const dls_plan *plan, PyObject **args, PyObject *kwnames)
+{
+    return dls_compat.PyObject_VectorcallMethod(plan->name, &args[DLS_CALL_SELF],
+                                                1 | DLS_VECTORCALL_OFFSET, kwnames);
+}
+
+/* By the method that the plan keeps. */
+static inline PyObject *
+dls_call_directly(const dls_plan *plan, PyObject **args, PyObject *kwnames)
+{
+    return dls_compat.PyObject_Vectorcall(plan->method, &args[DLS_CALL_SELF],
+                                          1 | DLS_VECTORCALL_OFFSET, kwnames);
+}
 
 /* --- the C table of a producer -------------------------------------------- */
 /* DLPack's C exchange API (the C table) of a producer, as a way in (N2).  It does not

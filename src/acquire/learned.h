@@ -21,17 +21,28 @@ dls_fast_is_open(void)
     return atomic_load_explicit(&dls_hand_on_allowed, memory_order_relaxed);
 }
 
+/* source.__dlpack__(...) in a learned form (DLS_FAST_*): without keywords, or with
+ * max_version alone. */
+DLS_INLINE PyObject *
+dls_call_learned(dls_hot hot)
+{
+    PyObject *args[DLS_CALL_ROOM], *kwnames = NULL;
+    args[DLS_CALL_SELF] = hot.source;
+    if (hot.form & DLS_FAST_VERSION) {
+        args[DLS_CALL_VALUES] = hot.state->asked_version;
+        kwnames = hot.state->kwnames[DLS_ASK_VERSION];
+    }
+    return hot.form & DLS_FAST_DIRECT ? dls_call_directly(hot.plan, args, kwnames)
+                                      : dls_call_method(hot.plan, args, kwnames);
+}
+
 /* By __dlpack__.  answer: the generation of the answer; the code is shortest where it
  * is a constant.  A capsule that others hold too is not read here: they could consume
  * it. */
-static inline dls_hot
+DLS_INLINE dls_hot
 dls_ask_method(dls_hot hot, bool answer)
 {
-    const unsigned special = DLS_FAST_VERSION | DLS_FAST_DIRECT;
-    /* Most old producers are asked without anything; few versioned ones are. */
-    bool bare = !(DLS_KNOWN(answer) && answer) && !(hot.form & special);
-    hot.capsule = bare ? dls_call_bare(hot.plan, hot.source)
-                       : dls_call_learned(hot.state, hot.plan, hot.source, hot.form);
+    hot.capsule = dls_call_learned(hot);
     bool readable = hot.capsule != NULL && dls_is_unshared(hot.capsule);
     hot.managed = readable ? dls_capsule_pointer(hot.capsule, answer) : NULL;
     return hot;
@@ -43,7 +54,7 @@ void *dls_drop_refused(dl_managed_tensor_versioned *managed);
 
 /* By the producer's C table, which checks neither autograd nor lazy bits (T12).  We do;
  * the error counts as the table's. */
-static inline dls_hot
+DLS_INLINE dls_hot
 dls_ask_table(dls_hot hot, bool kernel_asks)
 {
     bool lazy = dls_plan_has(hot.plan, DLS_LIB_LAZY_BITS);
@@ -64,7 +75,7 @@ dls_ask_table(dls_hot hot, bool kernel_asks)
     return hot;
 }
 
-static inline dls_hot
+DLS_INLINE dls_hot
 dls_ask_learned(dls_hot hot, bool answer, bool kernel_asks)
 {
     return answer && (hot.form & DLS_FAST_TABLE) ? dls_ask_table(hot, kernel_asks)
@@ -74,7 +85,7 @@ dls_ask_learned(dls_hot hot, bool answer, bool kernel_asks)
 /* Does the struct around the tensor need no change?  A versioned consumer sees the
  * flags, so READ_ONLY may be set; a legacy one sees none, so none may be set.  A NULL
  * deleter must be replaced before it is handed on. */
-static inline bool
+DLS_INLINE bool
 dls_struct_is_plain(const dls_state *state, const void *managed, bool answer,
                     bool wanted)
 {
@@ -88,7 +99,7 @@ dls_struct_is_plain(const dls_state *state, const void *managed, bool answer,
 
 /* Is the outcome DLS_PLAIN: host memory that needs no change but of its generation?
  * answer, wanted: is the answer, and is what the consumer wants, versioned? */
-static inline bool
+DLS_INLINE bool
 dls_hot_is_plain(dls_hot hot, bool answer, bool wanted)
 {
     return hot.managed != NULL
@@ -98,8 +109,8 @@ dls_hot_is_plain(dls_hot hot, bool answer, bool wanted)
 
 /* What came, to be carried on to the full record.  Foreign code may run before it is
  * looked at, so an exception does not stay pending. */
-DLS_COLD dls_outcome dls_outcome_of(dls_hot hot);
+DLS_APART dls_outcome dls_outcome_of(dls_hot hot);
 /* Drop what came; a pending exception is kept. */
 void dls_outcome_drop(dls_outcome *outcome);
 /* Give up after an exception of ours, which is kept.  Always NULL. */
-DLS_COLD void *dls_hot_drop(dls_hot hot);
+DLS_APART void *dls_hot_drop(dls_hot hot);

@@ -141,7 +141,7 @@ scan_quickly(const dl_tensor *tensor, dls_scan *scan)
     return true;
 }
 
-DLS_COLD static int
+DLS_APART static int
 scan_carefully(const dl_tensor *tensor, dls_scan *scan, dls_error *err)
 {
     const int64_t *shape = tensor->shape, *strides = tensor->strides;
@@ -219,15 +219,8 @@ dls_tensor_scan(const dl_tensor *tensor, dls_scan *scan, dls_error *err)
     return DLS_OK;
 }
 
-/* So many elements of the widest dtype (bits times lanes takes 24 bits) overflow
- * nothing, one after the other or from the first to the last of them in memory.
- * Tensors with more elements are not plain, and lose only time. */
-#define PLAIN_COUNT_BITS 38
-
-/* Any strides but negative ones and those of row-major order: the strides of a
- * contiguous tensor become row-major ones (T4), in the full record. */
-DLS_APART static bool
-is_plain_strided(const dl_tensor *tensor)
+DLS_APART bool
+dls_tensor_is_plain_strided(const dl_tensor *tensor)
 {
     int64_t product = 1, reach = 0, seen = 0;
     bool contiguous = true;
@@ -243,35 +236,7 @@ is_plain_strided(const dl_tensor *tensor)
         }
         seen |= product | reach;
     }
-    return (uint64_t)seen >> PLAIN_COUNT_BITS == 0 && !contiguous;
-}
-
-bool
-dls_tensor_is_plain(const dl_tensor *tensor)
-{
-    const int64_t *shape = tensor->shape, *strides = tensor->strides;
-    static const dl_device host = {dl_kDLCPU, 0};
-    if (memcmp(&tensor->device, &host, sizeof host) != 0 || tensor->byte_offset != 0
-        || tensor->data == NULL || tensor->dtype.bits < 8 || tensor->dtype.lanes == 0) {
-        return false;
-    }
-    /* Unsigned: one comparison finds a negative, a zero and a large ndim. */
-    uint64_t last = (uint64_t)(uint32_t)tensor->ndim - 1;
-    /* `seen` has the bits of all products, their signs too. */
-    int64_t product = 1, seen = 0;
-    if (last >= DLS_NDIM_INTERFACE) {
-        return tensor->ndim == 0;
-    }
-    if (shape == NULL || strides == NULL) {
-        return false;
-    }
-    for (int64_t i = (int64_t)last; i >= 0; i--) {
-        if (strides[i] != product || !dls_mul(product, shape[i], &product)) {
-            return is_plain_strided(tensor);
-        }
-        seen |= product;
-    }
-    return (uint64_t)seen >> PLAIN_COUNT_BITS == 0 && product != 0;
+    return (uint64_t)seen >> DLS_PLAIN_COUNT_BITS == 0 && !contiguous;
 }
 
 /* --- exports -------------------------------------------------------------- */
@@ -311,42 +276,32 @@ dls_tensor_needs_change(const void *managed, uint64_t flags, const dls_scan *sca
            || source->ndim != out->ndim;
 }
 
-/* One block: the struct that the consumer gets, the hold, the shape and the strides. */
-typedef struct {
-    union {
-        dl_managed_tensor legacy;
-        dl_managed_tensor_versioned versioned;
-    } managed;
-    dls_hold hold;
-    int64_t dims[];
-} export_block;
-
 /* Free a block whose hold was dropped or moved. */
 static void
-free_block(export_block *block)
+free_block(dls_export_block *block)
 {
     DLS_COUNT_LIVE(-1);
     dls_free(block);
 }
 
-static void
-delete_legacy(dl_managed_tensor *self)
+void
+dls_export_delete_legacy(dl_managed_tensor *self)
 {
-    export_block *block = self->manager_ctx;
+    dls_export_block *block = self->manager_ctx;
     dls_hold_drop(&block->hold, DLS_ATTACHMENT_UNKNOWN);
     free_block(block);
 }
 
-static void
-delete_versioned(dl_managed_tensor_versioned *self)
+void
+dls_export_delete_versioned(dl_managed_tensor_versioned *self)
 {
-    export_block *block = self->manager_ctx;
+    dls_export_block *block = self->manager_ctx;
     dls_hold_drop(&block->hold, DLS_ATTACHMENT_UNKNOWN);
     free_block(block);
 }
 
 /* The block of a struct that we made. */
-static export_block *
+static dls_export_block *
 block_of(void *managed, bool versioned)
 {
     return versioned ? ((dl_managed_tensor_versioned *)managed)->manager_ctx
@@ -357,8 +312,9 @@ dls_hold *
 dls_export_own_hold(void *managed, bool versioned)
 {
     bool own = versioned ? ((dl_managed_tensor_versioned *)managed)->deleter
-                               == delete_versioned
-                         : ((dl_managed_tensor *)managed)->deleter == delete_legacy;
+                               == dls_export_delete_versioned
+                         : ((dl_managed_tensor *)managed)->deleter
+                               == dls_export_delete_legacy;
     return own ? &block_of(managed, versioned)->hold : NULL;
 }
 
@@ -397,83 +353,15 @@ dls_tensor_write_dims(const dl_tensor *from, bool canonical, int64_t *dims)
     }
 }
 
-/* A new block with the members of `from`, and everything filled in but the dims.  NULL
- * when out of memory. */
-static export_block *
-new_block(const dl_tensor *from, bool versioned, uint64_t flags)
-{
-    assert(from->ndim >= 0 && from->ndim <= DLS_NDIM_ABSURD);
-    size_t room = 2 * sizeof(int64_t) * (uint32_t)from->ndim;
-    export_block *block = dls_alloc(sizeof *block + room);
-    if (block == NULL) {
-        return NULL;
-    }
-    dl_tensor *tensor = &block->managed.legacy.dl_tensor;
-    if (versioned) {
-        dl_managed_tensor_versioned *managed = &block->managed.versioned;
-        managed->version = (dl_version){DL_MAJOR, DL_MINOR};
-        managed->manager_ctx = block;
-        managed->deleter = delete_versioned;
-        managed->flags = flags;
-        tensor = &managed->dl_tensor;
-    }
-    else {
-        block->managed.legacy.manager_ctx = block;
-        block->managed.legacy.deleter = delete_legacy;
-    }
-    *tensor = *from;
-    tensor->shape = block->dims;
-    tensor->strides = block->dims + from->ndim;
-    block->hold = (dls_hold){0};
-    DLS_COUNT_LIVE(1);
-    return block;
-}
-
 void *
 dls_export_new(const dls_delivery *what)
 {
-    export_block *block = new_block(&what->tensor, what->versioned, what->flags);
+    dls_export_block *block = dls_export_block_new(&what->tensor, what->versioned,
+                                                   what->flags);
     if (block == NULL) {
         return NULL;
     }
     dls_tensor_write_dims(&what->tensor, what->canonical, block->dims);
-    return &block->managed;
-}
-
-/* Four at a time: this takes a quarter of the instructions of a loop over single ones.
- */
-void
-dls_tensor_copy_dims(const dl_tensor *from, int64_t *shape, int64_t *strides)
-{
-    int32_t left = from->ndim;
-    const int64_t *extent = from->shape, *stride = from->strides;
-#define COPY(n)                                 \
-    memcpy(shape, extent, (n) * sizeof *shape); \
-    memcpy(strides, stride, (n) * sizeof *strides)
-    for (; left >= 4; left -= 4) {
-        COPY(4);
-        shape += 4, extent += 4, strides += 4, stride += 4;
-    }
-    if (left & 2) {
-        COPY(2);
-        shape += 2, extent += 2, strides += 2, stride += 2;
-    }
-    if (left & 1) {
-        COPY(1);
-    }
-#undef COPY
-}
-
-void *
-dls_export_plain(const dl_tensor *plain, bool versioned, dls_hold **hold)
-{
-    assert(dls_tensor_is_plain(plain));
-    export_block *block = new_block(plain, versioned, 0);
-    if (block == NULL) {
-        return NULL;
-    }
-    dls_tensor_copy_dims(plain, block->dims, block->dims + plain->ndim);
-    *hold = &block->hold;
     return &block->managed;
 }
 

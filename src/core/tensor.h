@@ -7,10 +7,13 @@
  */
 #pragma once
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "abi/dlpack_abi.h"
+#include "core/alloc.h"
 #include "core/base.h"
 #include "core/hold.h"
 
@@ -60,13 +63,48 @@ typedef struct {
     bool meaningless; /* a negative stride on an extent below 2 (T4) */
 } dls_scan;
 
+/* So many elements of the widest dtype (bits times lanes takes 24 bits) overflow
+ * nothing, one after the other or from the first to the last of them in memory.
+ * Tensors with more elements are not plain, and lose only time. */
+#define DLS_PLAIN_COUNT_BITS 38
+
+/* The next function for any strides but negative ones and those of row-major order: the
+ * strides of a contiguous tensor become row-major ones (T4), in the full record. */
+bool dls_tensor_is_plain_strided(const dl_tensor *tensor);
+
 /* True if `tensor` needs no further check: device (1, 0), a non-NULL address without
  * byte_offset, extents above 0, strides that nothing makes better (exact row-major
  * ones, or none below 0 of a tensor that is not contiguous), elements of 8 bits or
  * more, and fewer than 2^38 of them between the first and the last.  dls_tensor_scan
  * would accept it, and only generation, flags or deleter can call for a translation
  * (T3).  False means unknown: call dls_tensor_scan. */
-bool dls_tensor_is_plain(const dl_tensor *tensor);
+DLS_INLINE bool
+dls_tensor_is_plain(const dl_tensor *tensor)
+{
+    const int64_t *shape = tensor->shape, *strides = tensor->strides;
+    static const dl_device host = {dl_kDLCPU, 0};
+    if (memcmp(&tensor->device, &host, sizeof host) != 0 || tensor->byte_offset != 0
+        || tensor->data == NULL || tensor->dtype.bits < 8 || tensor->dtype.lanes == 0) {
+        return false;
+    }
+    /* Unsigned: one comparison finds a negative, a zero and a large ndim. */
+    uint64_t last = (uint64_t)(uint32_t)tensor->ndim - 1;
+    /* `seen` has the bits of all products, their signs too. */
+    int64_t product = 1, seen = 0;
+    if (last >= DLS_NDIM_INTERFACE) {
+        return tensor->ndim == 0;
+    }
+    if (shape == NULL || strides == NULL) {
+        return false;
+    }
+    for (int64_t i = (int64_t)last; i >= 0; i--) {
+        if (strides[i] != product || !dls_mul(product, shape[i], &product)) {
+            return dls_tensor_is_plain_strided(tensor);
+        }
+        seen |= product;
+    }
+    return (uint64_t)seen >> DLS_PLAIN_COUNT_BITS == 0 && product != 0;
+}
 
 /* Check what a struct says before anything in it is used (T6, T11): ndim, NULL shape,
  * extents, products, byte span, width of the dtype, and NULL data with elements (on
@@ -97,8 +135,76 @@ bool dls_tensor_needs_change(const void *managed, uint64_t flags, const dls_scan
  * row-major products if `canonical`, else from->strides with meaningless negative ones
  * replaced by 1. */
 void dls_tensor_write_dims(const dl_tensor *from, bool canonical, int64_t *dims);
-/* Copy shape and strides (not NULL) as they are. */
-void dls_tensor_copy_dims(const dl_tensor *from, int64_t *shape, int64_t *strides);
+/* Copy shape and strides (not NULL) as they are.  Four at a time: this takes a quarter
+ * of the instructions of a loop over single ones.
+ */
+DLS_INLINE void
+dls_tensor_copy_dims(const dl_tensor *from, int64_t *shape, int64_t *strides)
+{
+    int32_t left = from->ndim;
+    const int64_t *extent = from->shape, *stride = from->strides;
+#define COPY(n)                                 \
+    memcpy(shape, extent, (n) * sizeof *shape); \
+    memcpy(strides, stride, (n) * sizeof *strides)
+    for (; left >= 4; left -= 4) {
+        COPY(4);
+        shape += 4, extent += 4, strides += 4, stride += 4;
+    }
+    if (left & 2) {
+        COPY(2);
+        shape += 2, extent += 2, strides += 2, stride += 2;
+    }
+    if (left & 1) {
+        COPY(1);
+    }
+#undef COPY
+}
+
+/* One block: the struct that the consumer gets, the hold, the shape and the strides. */
+typedef struct {
+    union {
+        dl_managed_tensor legacy;
+        dl_managed_tensor_versioned versioned;
+    } managed;
+    dls_hold hold;
+    int64_t dims[];
+} dls_export_block;
+
+/* The deleters of such structs: any thread, no GIL. */
+void dls_export_delete_legacy(dl_managed_tensor *self);
+void dls_export_delete_versioned(dl_managed_tensor_versioned *self);
+
+/* A new block with the members of `from`, and everything filled in but the dims.  NULL
+ * when out of memory. */
+DLS_INLINE dls_export_block *
+dls_export_block_new(const dl_tensor *from, bool versioned, uint64_t flags)
+{
+    assert(from->ndim >= 0 && from->ndim <= DLS_NDIM_ABSURD);
+    size_t room = 2 * sizeof(int64_t) * (uint32_t)from->ndim;
+    dls_export_block *block = dls_alloc(sizeof *block + room);
+    if (block == NULL) {
+        return NULL;
+    }
+    dl_tensor *tensor = &block->managed.legacy.dl_tensor;
+    if (versioned) {
+        dl_managed_tensor_versioned *managed = &block->managed.versioned;
+        managed->version = (dl_version){DL_MAJOR, DL_MINOR};
+        managed->manager_ctx = block;
+        managed->deleter = dls_export_delete_versioned;
+        managed->flags = flags;
+        tensor = &managed->dl_tensor;
+    }
+    else {
+        block->managed.legacy.manager_ctx = block;
+        block->managed.legacy.deleter = dls_export_delete_legacy;
+    }
+    *tensor = *from;
+    tensor->shape = block->dims;
+    tensor->strides = block->dims + from->ndim;
+    block->hold = (dls_hold){0};
+    DLS_COUNT_LIVE(1);
+    return block;
+}
 
 /* A new managed tensor of the wanted generation in one block: struct, hold, shape and
  * strides.  Returns a dl_managed_tensor* or a dl_managed_tensor_versioned*, owned by
@@ -108,7 +214,18 @@ void dls_tensor_copy_dims(const dl_tensor *from, int64_t *shape, int64_t *stride
 void *dls_export_new(const dls_delivery *what);
 /* As dls_export_new, for a tensor that dls_tensor_is_plain accepted.  *hold is where
  * its empty hold is, for the caller to fill in place. */
-void *dls_export_plain(const dl_tensor *plain, bool versioned, dls_hold **hold);
+DLS_INLINE void *
+dls_export_plain(const dl_tensor *plain, bool versioned, dls_hold **hold)
+{
+    assert(dls_tensor_is_plain(plain));
+    dls_export_block *block = dls_export_block_new(plain, versioned, 0);
+    if (block == NULL) {
+        return NULL;
+    }
+    dls_tensor_copy_dims(plain, block->dims, block->dims + plain->ndim);
+    *hold = &block->hold;
+    return &block->managed;
+}
 
 /* The hold of a struct that dls_export_new or dls_export_plain made, borrowed; NULL for
  * foreign structs. */

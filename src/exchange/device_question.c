@@ -27,7 +27,7 @@ number_of(dls_state *state, PyObject *item, bool strict)
 
 /* 1 = *out, 0 = no such int, nothing set, -1 = an exception that is not ours to hide.
  */
-DLS_COLD static int
+DLS_APART static int
 int_of(dls_state *state, PyObject *item, bool never_none, bool strict, int32_t *out)
 {
     if (item == Py_None) {
@@ -48,7 +48,7 @@ int_of(dls_state *state, PyObject *item, bool never_none, bool strict, int32_t *
     return 1;
 }
 
-DLS_COLD int
+DLS_APART int
 dls_device_from_pair(dls_state *state, PyObject *pair, bool strict, dl_device *device)
 {
     if (PyUnicode_Check(pair) || PyBytes_Check(pair)) {
@@ -90,25 +90,11 @@ is_new_host_pair(dls_state *state, PyObject *pair)
 }
 
 int
-dls_device_ask(dls_state *state, const dls_plan *plan, PyObject *obj, dl_device *device)
+dls_device_read(dls_state *state, PyObject *pair, dl_device *device)
 {
-    PyObject *args[2] = {NULL, obj};
-    const size_t one = 1 | DLS_VECTORCALL_OFFSET;
-    PyObject *pair = plan->device_method != NULL
-                         ? dls_compat.PyObject_Vectorcall(plan->device_method, &args[1],
-                                                          one, NULL)
-                         : dls_compat.PyObject_VectorcallMethod(plan->device_name,
-                                                                &args[1], one, NULL);
-    if (pair == NULL) {
-        return dls_error_forget();
-    }
-    int got = 1;
-    if (pair == state->memo.host || is_new_host_pair(state, pair)) {
+    if (is_new_host_pair(state, pair)) {
         *device = (dl_device){dl_kDLCPU, 0};
+        return 1;
     }
-    else {
-        got = dls_device_from_pair(state, pair, false, device);
-    }
-    Py_DECREF(pair);
-    return got;
+    return dls_device_from_pair(state, pair, false, device);
 }

@@ -11,13 +11,39 @@
 #include "abi/dlpack_abi.h"
 #include "core/lock.h"
 #include "exchange/plan.h"
+#include "python/errors.h"
+
+/* What __dlpack_device__ answered, if it is not the pair that is remembered.  Results
+ * as those of dls_device_ask. */
+int dls_device_read(dls_state *state, PyObject *pair, dl_device *device);
 
 /* obj.__dlpack_device__(), which the plan says how to find, as two ints, whatever they
  * were (Paddle's None is 0, open3d's enum has a .value).  1 = *device, 0 = the answer
  * is useless or it raised, nothing set, -1 = an exception that is not ours to hide
  * (MemoryError, KeyboardInterrupt). */
-int dls_device_ask(dls_state *state, const dls_plan *plan, PyObject *obj,
-                   dl_device *device);
+DLS_INLINE int
+dls_device_ask(dls_state *state, const dls_plan *plan, PyObject *obj, dl_device *device)
+{
+    PyObject *args[2] = {NULL, obj};
+    const size_t one = 1 | DLS_VECTORCALL_OFFSET;
+    PyObject *pair = plan->device_method != NULL
+                         ? dls_compat.PyObject_Vectorcall(plan->device_method, &args[1],
+                                                          one, NULL)
+                         : dls_compat.PyObject_VectorcallMethod(plan->device_name,
+                                                                &args[1], one, NULL);
+    if (pair == NULL) {
+        return dls_error_forget();
+    }
+    int got = 1;
+    if (pair == state->memo.host) {
+        *device = (dl_device){dl_kDLCPU, 0};
+    }
+    else {
+        got = dls_device_read(state, pair, device);
+    }
+    Py_DECREF(pair);
+    return got;
+}
 
 /* A (device_type, device_id) pair from any sequence of two.  strict: ints only (what
  * users and consumers pass); else also enums, and None as the id (what producers

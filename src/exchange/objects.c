@@ -153,39 +153,6 @@ dls_freelists_open(bool alone)
 
 /* --- making one ----------------------------------------------------------- */
 
-dls_tensor *
-dls_tensor_new_plain(dls_state *state, const dl_tensor *tensor)
-{
-    int32_t ndim = tensor->ndim;
-    Py_ssize_t dims = 2 * (Py_ssize_t)ndim;
-    PyObject *memory = NULL;
-    assert(ndim >= 0);
-    if (ndim <= DLS_FREELIST_NDIM) {
-        memory = dls_freelist_take(&dls_freelist_tensors[ndim]);
-    }
-    if (memory != NULL) {
-        PyObject_InitVar((PyVarObject *)memory, state->tensor_type, dims);
-    }
-    else {
-        memory = DLS_NEW_VAR(dls_tensor, state->tensor_type, dims);
-    }
-    if (memory == NULL) {
-        return NULL;
-    }
-    dls_tensor *data = dls_tensor_data(memory);
-    data->state = state;
-    data->hold = (dls_hold){0};
-    data->tensor = *tensor;
-    data->tensor.shape = data->dims;
-    data->tensor.strides = data->dims + ndim;
-    data->flags = 0;
-    data->readonly = DLS_READONLY_UNSAID;
-    data->ready = NULL;
-    data->asked = 0;
-    data->weakrefs = NULL;
-    return data;
-}
-
 void
 dls_tensor_set_version(dls_tensor *self, dls_generation generation, dl_version version)
 {

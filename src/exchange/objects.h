@@ -188,7 +188,39 @@ dls_tensor_data(PyObject *self)
 /* A new Tensor with the values of `tensor`, without flags, that needs no sync and holds
  * nothing.  The caller writes dims, readonly_stated and the version, and shows the
  * Tensor to the collector (PyObject_GC_Track).  NULL with MemoryError. */
-dls_tensor *dls_tensor_new_plain(dls_state *state, const dl_tensor *tensor);
+DLS_INLINE dls_tensor *
+dls_tensor_new_plain(dls_state *state, const dl_tensor *tensor)
+{
+    int32_t ndim = tensor->ndim;
+    Py_ssize_t dims = 2 * (Py_ssize_t)ndim;
+    PyObject *memory = NULL;
+    assert(ndim >= 0);
+    if (ndim <= DLS_FREELIST_NDIM) {
+        memory = dls_freelist_take(&dls_freelist_tensors[ndim]);
+    }
+    if (memory != NULL) {
+        PyObject_InitVar((PyVarObject *)memory, state->tensor_type, dims);
+    }
+    else {
+        memory = DLS_NEW_VAR(dls_tensor, state->tensor_type, dims);
+    }
+    if (memory == NULL) {
+        return NULL;
+    }
+    dls_tensor *data = dls_tensor_data(memory);
+    data->state = state;
+    data->hold = (dls_hold){0};
+    data->tensor = *tensor;
+    data->tensor.shape = data->dims;
+    data->tensor.strides = data->dims + ndim;
+    data->flags = 0;
+    data->readonly = DLS_READONLY_UNSAID;
+    data->ready = NULL;
+    data->asked = 0;
+    data->weakrefs = NULL;
+    return data;
+}
+
 /* Which generation the struct came in; `version` counts for VERSIONED only. */
 void dls_tensor_set_version(dls_tensor *self, dls_generation generation,
                             dl_version version);

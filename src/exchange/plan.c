@@ -162,20 +162,18 @@ dls_plan_begin(const dls_state *state, PyTypeObject *type)
 }
 
 void
-dls_plan_drop(dls_plan *plan)
+dls_plan_end(dls_plan *plan)
 {
-    if (plan != NULL && --plan->refs == 0) {
-        Py_XDECREF(plan->method);
-        Py_XDECREF(plan->device_method);
-        Py_XDECREF(plan->name);
-        Py_XDECREF(plan->device_name);
-        Py_XDECREF(plan->inner);
-        Py_XDECREF(plan->is_neg);
-        Py_XDECREF(plan->plain_calls);
-        Py_XDECREF(plan->requires_grad.descriptor);
-        Py_XDECREF(plan->where.descriptor);
-        memory_give(plan);
-    }
+    Py_XDECREF(plan->method);
+    Py_XDECREF(plan->device_method);
+    Py_XDECREF(plan->name);
+    Py_XDECREF(plan->device_name);
+    Py_XDECREF(plan->inner);
+    Py_XDECREF(plan->is_neg);
+    Py_XDECREF(plan->plain_calls);
+    Py_XDECREF(plan->requires_grad.descriptor);
+    Py_XDECREF(plan->where.descriptor);
+    memory_give(plan);
 }
 
 #ifdef DLS_FREE_THREADED

@@ -203,6 +203,9 @@ dls_plan *dls_plan_begin(const dls_state *state, PyTypeObject *type);
 /* The one plan of Tensors and raw capsules; NULL with MemoryError. */
 dls_plan *dls_plan_new_of_tensors(dls_state *state);
 
+/* For dls_plan_drop: the last count has gone. */
+void dls_plan_end(dls_plan *plan);
+
 /* One count more, and one less (NULL allowed).  Nothing else changes the count. */
 static inline dls_plan *
 dls_plan_share(dls_plan *plan)
@@ -211,7 +214,13 @@ dls_plan_share(dls_plan *plan)
     plan->refs++;
     return plan;
 }
-void dls_plan_drop(dls_plan *plan);
+DLS_INLINE void
+dls_plan_drop(dls_plan *plan)
+{
+    if (plan != NULL && --plan->refs == 0) {
+        dls_plan_end(plan);
+    }
+}
 
 #ifdef DLS_FREE_THREADED
 /* A plan that was found without a lock (NULL allowed): with a count more if it still is

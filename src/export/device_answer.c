@@ -2,28 +2,20 @@
  * by the options and by asking the source, else by an export.  Called by
  * module/producer and export_struct.c; foreign code runs.  Tests:
  * tests/core/test_devices.py, tests/core/test_fast_path.py. */
-#include "export/export.h"
+#include "export/device_answer.h"
 
 #include "acquire/attempt.h"
 #include "acquire/negotiate.h"
 #include "core/dtype.h"
 #include "exchange/objects.h"
-#include "exchange/offers.h"
 #include "exchange/plan_cache.h"
+#include "export/export.h"
 #include "python/errors.h"
 
 /* --- the short cut -------------------------------------------------------- */
 
-static inline int
-is_host(int got, dl_device device)
-{
-    return got > 0 ? device.device_type == dl_kDLCPU && device.device_id == 0 : got;
-}
-
-/* For a source that does not show its device, and whose type has answered on the host.
- */
-static int
-device_of_host_type(dls_state *state, const dls_plan *plan, PyObject *source)
+int
+dls_device_of_host_type(dls_state *state, const dls_plan *plan, PyObject *source)
 {
     dl_device device = {0, 0};
     int got = 0;
@@ -33,26 +25,7 @@ device_of_host_type(dls_state *state, const dls_plan *plan, PyObject *source)
     else if (plan->has_device) {
         got = dls_device_ask(state, plan, source, &device);
     }
-    return is_host(got, device);
-}
-
-int
-dls_device_is_known_host(dls_producer *self)
-{
-    dl_device device;
-    dls_plan *plan = self->plan;
-    if (self->options != NULL || Py_TYPE(self->source) != plan->type) {
-        return 0;
-    }
-    unsigned open = dls_plan_fast(plan, false) | dls_plan_fast(plan, true);
-    if (open & DLS_FAST_DEVICE) {
-        int got = dls_device_ask(self->state, plan, self->source, &device);
-        return is_host(got, device);
-    }
-    int shown = dls_host_is_known(plan, self->source);
-    return shown != 0 || open == 0
-               ? shown
-               : device_of_host_type(self->state, plan, self->source);
+    return dls_device_is_host_answer(got, device);
 }
 
 /* --- in full -------------------------------------------------------------- */

@@ -187,7 +187,7 @@ dls_exchange_begin(dls_exchange *x, dls_state *state, PyObject *source, dls_plan
 }
 
 /* What one run has gathered, and the next must not see. */
-DLS_COLD static void
+DLS_APART static void
 clear_run(dls_exchange *x)
 {
     dls_acquired_drop(&x->acquired);
@@ -200,7 +200,7 @@ clear_run(dls_exchange *x)
     x->request.empty = false;
 }
 
-DLS_COLD void
+DLS_APART void
 dls_exchange_end(dls_exchange *x)
 {
     if (x->outcome.kind != DLS_NOT_LEARNED) {
@@ -649,7 +649,7 @@ dls_export_producer(dls_producer *self, PyObject *const *args, Py_ssize_t n,
     return capsule;
 }
 
-DLS_COLD PyObject *
+DLS_APART PyObject *
 dls_export_tensor(dls_state *state, dls_plan *plan, PyObject *source,
                   dls_outcome *outcome, int8_t copy)
 {

@@ -1,7 +1,7 @@
 /* The full exchange: acquire, resolve, export.  GIL held; foreign code runs.
  *
  * All functions here give an export or raise; whatever was acquired and does not go out
- * is given back.  track() and the device question stand here, too. */
+ * is given back.  track() stands here, too. */
 #pragma once
 
 #include <stdatomic.h>
@@ -83,15 +83,3 @@ PyObject *dls_tensor_from_capsule(dls_state *state, PyObject *capsule);
 void *dls_export_producer_struct(dls_producer *self, bool versioned,
                                  dls_outcome *outcome);
 void *dls_export_tensor_struct(dls_tensor *self, bool versioned);
-
-/* --- the device question put to a Producer (device_answer.c) -------------- */
-/* What an export of it would say (N5). */
-
-/* With the options, and by an export where nothing less can tell.  0, or -1 with an
- * exception. */
-int dls_device_answer(dls_state *state, PyObject *source, dls_plan *plan,
-                      const dls_options *options, dl_device *device);
-
-/* The short cut: where the source shows the answer, or its type has answered on the
- * host. 1 = it lies on device (1, 0), 0 = ask dls_device_answer, -1 = exception. */
-int dls_device_is_known_host(dls_producer *self);

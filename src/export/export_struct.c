@@ -4,6 +4,7 @@
 #include "export/export.h"
 
 #include "exchange/objects.h"
+#include "export/device_answer.h"
 #include "python/errors.h"
 #include "sync/producer_stream.h"
 #include "sync/sync_exchange.h"

@@ -1,5 +1,5 @@
-/* The fast path.  Every entry point asks, takes and gives in one body (DLS_FLAT); the
- * answer's generation is a constant in each half of it. Tests:
+/* The fast path.  Every entry point asks, takes and gives in one body, whose steps are
+ * inline; the answer's generation is a constant in each half of it.  Tests:
  * tests/core/test_fast_path.py, tests/core/test_ctable.py,
  * tests/core/test_readonly_and_copies.py. */
 #include "export/fast_path.h"
@@ -24,7 +24,7 @@ hot_of(const dls_producer *self, unsigned form)
 /* --- a capsule ------------------------------------------------------------ */
 
 /* The consumer wants the other generation than the answer's. */
-static PyObject *
+DLS_INLINE PyObject *
 translate(dls_hot hot, bool versioned)
 {
     dls_hold *hold;
@@ -55,7 +55,7 @@ is_readonly(const dl_managed_tensor_versioned *managed)
 }
 
 /* answer: the generation of the answer, known to the compiler. */
-static inline PyObject *
+DLS_INLINE PyObject *
 capsule_of(dls_producer *self, PyObject *const *args, PyObject *kwnames, unsigned form,
            bool answer)
 {
@@ -84,7 +84,7 @@ capsule_of(dls_producer *self, PyObject *const *args, PyObject *kwnames, unsigne
     return given != NULL ? given : dls_hot_drop(hot);
 }
 
-DLS_FLAT PyObject *
+PyObject *
 dls_fast_capsule(dls_producer *self, PyObject *const *args, PyObject *kwnames,
                  unsigned form)
 {
@@ -92,7 +92,7 @@ dls_fast_capsule(dls_producer *self, PyObject *const *args, PyObject *kwnames,
                                      : capsule_of(self, args, kwnames, form, false);
 }
 
-DLS_FLAT PyObject *
+PyObject *
 dls_fast_capsule_of_tensor(dls_tensor *self, bool versioned)
 {
     dls_hold *hold;
@@ -129,7 +129,7 @@ struct_in_full(dls_producer *self, dls_outcome outcome,
     return *out != NULL ? 0 : -1;
 }
 
-DLS_FLAT DLS_APART int
+DLS_APART int
 dls_fast_struct(dls_producer *self, unsigned form, dl_managed_tensor_versioned **out)
 {
     bool answer = form & DLS_FAST_VERSIONED;
@@ -149,7 +149,7 @@ dls_fast_struct(dls_producer *self, unsigned form, dl_managed_tensor_versioned *
 }
 
 /* The consumer that looks at *out after a failure finds nothing to delete. */
-DLS_COLD static int
+DLS_APART static int
 struct_after_table(dls_producer *self, dl_managed_tensor_versioned **out)
 {
     dls_hot hot = {.form = DLS_FAST_TABLE | DLS_FAST_VERSIONED, .managed = *out};
@@ -162,7 +162,7 @@ struct_after_table(dls_producer *self, dl_managed_tensor_versioned **out)
 
 /* Everything is read from self again after each call: a value that is kept in a
  * register over a call must be saved at the entrance of this function. */
-DLS_FLAT DLS_APART int
+DLS_APART int
 dls_fast_struct_of_table(dls_producer *self, dl_managed_tensor_versioned **out)
 {
     *out = dls_ctable_call(self->plan->table, self->source);
@@ -198,7 +198,7 @@ dls_fast_look(dls_producer *self, unsigned form, dls_outcome *outcome)
 
 /* --- a Tensor, for from_dlpack -------------------------------------------- */
 
-static PyObject *
+DLS_INLINE PyObject *
 tensor_new(dls_hot hot, bool versioned)
 {
     const dl_managed_tensor_versioned *newer = hot.managed;
@@ -226,7 +226,7 @@ tensor_new(dls_hot hot, bool versioned)
 
 /* answer: known to the compiler.  The count of the plan is used up here: the code that
  * is called may empty the cache. */
-static inline PyObject *
+DLS_INLINE PyObject *
 tensor_of(dls_hot hot, bool answer)
 {
     PyObject *tensor;
@@ -245,7 +245,7 @@ tensor_of(dls_hot hot, bool answer)
     return tensor;
 }
 
-DLS_FLAT PyObject *
+PyObject *
 dls_fast_tensor(dls_state *state, dls_plan *plan, PyObject *source, unsigned form)
 {
     dls_hot hot = {.state = state, .source = source, .plan = plan, .form = form};

@@ -31,9 +31,9 @@ dls_fast_form_of(const dls_plan *plan, bool wanted)
 static inline unsigned
 dls_fast_form(const dls_producer *self, bool wanted)
 {
-    return DLS_RARE(Py_TYPE(self->source) != self->plan->type)
-               ? 0
-               : dls_fast_form_of(self->plan, wanted);
+    return Py_TYPE(self->source) == self->plan->type
+               ? dls_fast_form_of(self->plan, wanted)
+               : 0;
 }
 
 /* __dlpack__ of a bare Producer, asked without positional arguments in a usual way

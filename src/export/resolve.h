@@ -38,9 +38,9 @@ int dls_resolve_checks(const dls_exchange *x, dls_resolved *resolved);
  * from_dlpack when it made the Tensor that is exported.  DLS_READONLY_UNSAID: none. */
 dls_readonly dls_resolve_readonly_word(const dls_exchange *x);
 
-/* The copy in CUDA or ROCm memory (S19), once it is decided and allowed; other threads
- * run during driver calls.  Make a row-major copy of what resolved->delivery describes:
- * on the wanted device if resolved->send, else on its own.  0: resolved->delivery
- * describes the copy, which is complete, and resolved->made holds it.  -1: an exception
- * is set. */
+/* The copy in CUDA or ROCm memory (resolve_device_copy.c, S19), once it is decided and
+ * allowed; other threads run during driver calls.  Make a row-major copy of what
+ * resolved->delivery describes: on the wanted device if resolved->send, else on its
+ * own.  0: resolved->delivery describes the copy, which is complete, and resolved->made
+ * holds it.  -1: an exception is set. */
 int dls_resolve_device_copy(dls_exchange *x, dls_resolved *resolved);

@@ -127,7 +127,7 @@ borrow_from_table(dls_producer *self, dl_tensor *out)
     return dls_tensor_is_plain(out) ? 0 : borrow_after_table(self, 0, out);
 }
 
-DLS_FLAT int
+int
 dls_ctable_view(dls_producer *self, dl_tensor *out)
 {
     if (dls_plan_is_tensor(self->plan) && has_host_view(self)) {

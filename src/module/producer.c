@@ -10,6 +10,7 @@
 #include "core/dtype.h"
 #include "exchange/exchange.h"
 #include "exchange/objects.h"
+#include "export/device_answer.h"
 #include "export/export.h"
 #include "export/fast_path.h"
 #include "python/errors.h"
@@ -132,7 +133,7 @@ dlpack_in_full(dls_producer *self, PyObject *const *args, Py_ssize_t n,
                      : dls_export_producer(self, args, n, kwnames, NULL);
 }
 
-DLS_FLAT PyObject *
+PyObject *
 dls_producer_dlpack(dls_producer *data, PyObject *const *args, Py_ssize_t n,
                     PyObject *kwnames)
 {
@@ -167,7 +168,7 @@ answer_in_full(dls_producer *data)
     return dls_device_pair(data->state, device);
 }
 
-DLS_FLAT PyObject *
+PyObject *
 dls_producer_dlpack_device(PyObject *self, PyObject *DLS_UNUSED(ignored))
 {
     dls_producer *data = dls_producer_data(self);

@@ -39,6 +39,7 @@ int dls_older_read(dls_state *state, PyObject *obj, dls_protocol protocol,
                    const dls_request *request, dls_acquired *acquired,
                    dls_producer_stream *p);
 
-/* The syclobj, borrowed, of a hold that the reader of the SYCL interface filled and
- * that several may share by now; NULL for every other hold.  Needs the GIL. */
+/* sycl_interface.c: the syclobj, borrowed, of a hold that the reader of the SYCL
+ * interface filled and that several may share by now; NULL for every other hold.  Needs
+ * the GIL. */
 PyObject *dls_syclobj_find(const dls_hold *hold);

@@ -100,15 +100,15 @@ const dls_buffer *dls_reading_hold_buffer(dls_reading *reading, PyObject *export
 /* A dls_reader each, called through the table of older_protocols.c; foreign code runs.
  */
 
-/* __cuda_array_interface__, versions 0 to 3. */
+/* cuda_interface.c: __cuda_array_interface__, versions 0 to 3. */
 int dls_cuda_interface_read(dls_reading *reading);
-/* __sycl_usm_array_interface__, version 1.  acquired->hold.py becomes the tuple
- * (object, dict, syclobj), the last in a form that may be given to others again and
- * again. */
+/* sycl_interface.c: __sycl_usm_array_interface__, version 1.  acquired->hold.py becomes
+ * the tuple (object, dict, syclobj), the last in a form that may be given to others
+ * again and again. */
 int dls_sycl_interface_read(dls_reading *reading);
-/* __array_struct__: a capsule of NumPy's PyArrayInterface. */
+/* array_struct.c: __array_struct__, a capsule of NumPy's PyArrayInterface. */
 int dls_array_struct_read(dls_reading *reading);
-/* __array_interface__, version 3. */
+/* array_interface.c: __array_interface__, version 3. */
 int dls_array_interface_read(dls_reading *reading);
-/* The buffer protocol (PEP 3118). */
+/* buffer.c: the buffer protocol (PEP 3118). */
 int dls_buffer_read(dls_reading *reading);

@@ -54,11 +54,11 @@ dls_memo_is_version(dls_memo *memo, PyObject *value, bool *versioned)
 }
 
 const dls_seen_keywords *
-dls_memo_keywords(dls_memo *memo, size_t place, PyObject *kwnames,
-                  dls_seen_keywords *room)
+dls_memo_keywords(dls_memo *memo, PyObject *kwnames, dls_seen_keywords *room)
 {
     uint64_t known;
-    bool same = read_place(&memo->keywords[place], kwnames, &known);
+    dls_memo_place *place = &memo->keywords[dls_memo_place_of(kwnames)];
+    bool same = read_place(place, kwnames, &known);
     memcpy((char *)room + KNOWN_AT, &known, sizeof known);
     room->kwnames = same ? kwnames : NULL;
     return room;
@@ -72,12 +72,13 @@ dls_memo_set_version(dls_memo *memo, PyObject *value, bool versioned)
 }
 
 void
-dls_memo_set_keywords(dls_memo *memo, size_t place, const dls_seen_keywords *seen)
+dls_memo_set_keywords(dls_memo *memo, const dls_seen_keywords *seen)
 {
     uint64_t known;
-    assert(place < DLS_SEEN_KEYWORDS && seen->kwnames != NULL);
+    assert(seen->kwnames != NULL);
     memcpy(&known, (const char *)seen + KNOWN_AT, sizeof known);
-    write_place(&memo->keywords[place], Py_NewRef(seen->kwnames), known);
+    write_place(&memo->keywords[dls_memo_place_of(seen->kwnames)],
+                Py_NewRef(seen->kwnames), known);
 }
 
 static int
@@ -113,12 +114,13 @@ dls_memo_set_version(dls_memo *memo, PyObject *value, bool versioned)
 }
 
 void
-dls_memo_set_keywords(dls_memo *memo, size_t place, const dls_seen_keywords *seen)
+dls_memo_set_keywords(dls_memo *memo, const dls_seen_keywords *seen)
 {
-    assert(place < DLS_SEEN_KEYWORDS && seen->kwnames != NULL);
-    PyObject *before = memo->keywords[place].kwnames;
+    assert(seen->kwnames != NULL);
+    dls_seen_keywords *place = &memo->keywords[dls_memo_place_of(seen->kwnames)];
+    PyObject *before = place->kwnames;
     Py_INCREF(seen->kwnames);
-    memo->keywords[place] = *seen;
+    *place = *seen;
     Py_XDECREF(before);
 }
 

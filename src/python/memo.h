@@ -60,29 +60,51 @@ typedef struct {
     DLS_ATOMIC(unsigned) new_versions; /* how many max_version tuples were not */
 } dls_memo;
 
-/* Is this the remembered max_version?  *versioned: what it asks for.  And: what is
- * remembered at `place`, which counts if its kwnames are these.  room: for the
- * result. */
+/* Where these names are remembered, or would be. */
+static inline size_t
+dls_memo_place_of(const PyObject *kwnames)
+{
+    return (size_t)((uintptr_t)kwnames >> 5) % DLS_SEEN_KEYWORDS;
+}
+
+/* Is this the remembered max_version?  *versioned: what it asks for. */
 #ifdef DLS_FREE_THREADED
 bool dls_memo_is_version(dls_memo *memo, PyObject *value, bool *versioned);
-const dls_seen_keywords *dls_memo_keywords(dls_memo *memo, size_t place,
-                                           PyObject *kwnames, dls_seen_keywords *room);
 #else
-/* Macros, so that an exchange enters no more files. */
-#define dls_memo_is_version(memo, value, result) \
-    ((value) == (memo)->version && (*(result) = (memo)->versioned, true))
-#define dls_memo_keywords(memo, place, names, room) \
-    ((void)(room), (const dls_seen_keywords *)&(memo)->keywords[place])
+static inline bool
+dls_memo_is_version(const dls_memo *memo, PyObject *value, bool *versioned)
+{
+    if (value != memo->version) {
+        return false;
+    }
+    *versioned = memo->versioned;
+    return true;
+}
 #endif
 
-/* Is nothing remembered at this place? */
-static inline bool
-dls_memo_is_free(const dls_memo *memo, size_t place)
-{
+/* What is remembered in the place of these names, which counts if its kwnames are
+ * these. room: for the result. */
 #ifdef DLS_FREE_THREADED
-    return memo->keywords[place].object == NULL;
+const dls_seen_keywords *dls_memo_keywords(dls_memo *memo, PyObject *kwnames,
+                                           dls_seen_keywords *room);
 #else
-    return memo->keywords[place].kwnames == NULL;
+static inline const dls_seen_keywords *
+dls_memo_keywords(const dls_memo *memo, PyObject *kwnames, dls_seen_keywords *room)
+{
+    (void)room;
+    return &memo->keywords[dls_memo_place_of(kwnames)];
+}
+#endif
+
+/* Is nothing remembered in the place of these names? */
+static inline bool
+dls_memo_is_free(const dls_memo *memo, const PyObject *kwnames)
+{
+    const dls_memo_place *place = &memo->keywords[dls_memo_place_of(kwnames)];
+#ifdef DLS_FREE_THREADED
+    return place->object == NULL;
+#else
+    return place->kwnames == NULL;
 #endif
 }
 
@@ -106,8 +128,8 @@ dls_memo_wants_keywords(dls_memo *memo)
 void dls_memo_set_version(dls_memo *memo, PyObject *value, bool versioned);
 /* Remember the pair (1, 0) of a producer. */
 void dls_memo_set_host(dls_memo *memo, PyObject *pair);
-/* Remember seen->kwnames (borrowed), and where the keywords stand in it, at `place`. */
-void dls_memo_set_keywords(dls_memo *memo, size_t place, const dls_seen_keywords *seen);
+/* Remember seen->kwnames (borrowed), and where the keywords stand in it. */
+void dls_memo_set_keywords(dls_memo *memo, const dls_seen_keywords *seen);
 
 int dls_memo_visit(const dls_memo *memo, visitproc visit, void *arg);
 void dls_memo_clear(dls_memo *memo);

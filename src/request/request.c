@@ -236,20 +236,12 @@ read_keywords(dls_state *state, PyObject *kwnames, dls_seen_keywords *seen)
     return 0;
 }
 
-/* Where in state->memo.keywords these names are remembered, or would be. */
-static inline size_t
-place_of(const PyObject *kwnames)
-{
-    return (size_t)((uintptr_t)kwnames >> 5) % DLS_SEEN_KEYWORDS;
-}
-
 /* What the names mean, remembered or read.  *seen is a copy, because reading the values
  * may run code that exports and so overwrites the place.  0, or -1 with TypeError. */
 static int
 find_keywords(dls_state *state, PyObject *kwnames, dls_seen_keywords *seen)
 {
-    const dls_seen_keywords *place = dls_memo_keywords(&state->memo, place_of(kwnames),
-                                                       kwnames, seen);
+    const dls_seen_keywords *place = dls_memo_keywords(&state->memo, kwnames, seen);
     if (place->kwnames == kwnames) {
         *seen = *place;
         return 0;
@@ -257,8 +249,8 @@ find_keywords(dls_state *state, PyObject *kwnames, dls_seen_keywords *seen)
     if (read_keywords(state, kwnames, seen) < 0) {
         return -1;
     }
-    if (dls_memo_is_free(&state->memo, place_of(kwnames))) {
-        dls_memo_set_keywords(&state->memo, place_of(kwnames), seen);
+    if (dls_memo_is_free(&state->memo, kwnames)) {
+        dls_memo_set_keywords(&state->memo, seen);
     }
     return 0;
 }
@@ -342,9 +334,8 @@ dls_request_parse(dls_state *state, PyObject *const *args, Py_ssize_t n,
 
 /* --- the usual reading ------------------------------------------------------- */
 
-/* Is this max_version, which is not the remembered one, (1, n)? */
-DLS_COLD static bool
-is_version_one(dls_state *state, PyObject *value)
+DLS_APART bool
+dls_request_is_version_one(dls_state *state, PyObject *value)
 {
     if (!Py_IS_TYPE(value, &PyTuple_Type) || PyTuple_Size(value) != 2
         || PyTuple_GetItem(value, 0) != state->one) {
@@ -363,46 +354,8 @@ is_version_one(dls_state *state, PyObject *value)
     return true;
 }
 
-/* Does the value of this keyword ask for nothing but a generation? */
-static inline bool
-is_usual_value(dls_state *state, PyObject *value, bool is_version, bool is_stream,
-               bool *versioned)
-{
-    if (value == Py_None) {
-        return true;
-    }
-    if (!is_version) {
-        return is_stream && value == state->minus_one;
-    }
-    if (dls_memo_is_version(&state->memo, value, versioned)) {
-        return true;
-    }
-    *versioned = is_version_one(state, value);
-    return *versioned;
-}
-
-/* What the values of `count` keywords ask for: as dls_request_read_usual.  The members
- * of a place are passed one by one: its address would cost the fast path two
- * instructions.
- */
-static inline dls_usual
-usual_values(dls_state *state, PyObject *const *values, int count, int version_at,
-             int stream_at)
-{
-    bool versioned = false;
-    for (int i = 0; i < count; i++) {
-        if (!is_usual_value(state, values[i], i == version_at, i == stream_at,
-                            &versioned)) {
-            return DLS_READ_IN_FULL;
-        }
-    }
-    return versioned ? DLS_WANTS_VERSIONED : DLS_WANTS_LEGACY;
-}
-
-/* What the values ask for, where the names are not remembered: as
- * dls_request_read_usual. */
-DLS_APART static dls_usual
-usual_anew(dls_state *state, PyObject *const *values, PyObject *kwnames)
+DLS_APART dls_usual
+dls_request_usual_anew(dls_state *state, PyObject *const *values, PyObject *kwnames)
 {
     dls_seen_keywords seen;
     if (read_keywords(state, kwnames, &seen) < 0) {
@@ -410,30 +363,10 @@ usual_anew(dls_state *state, PyObject *const *values, PyObject *kwnames)
         return DLS_READ_IN_FULL;
     }
     if (dls_memo_wants_keywords(&state->memo)) {
-        dls_memo_set_keywords(&state->memo, place_of(kwnames), &seen);
+        dls_memo_set_keywords(&state->memo, &seen);
     }
-    return usual_values(state, values, seen.count, seen.at[DLS_KW_VERSION],
-                        seen.at[DLS_KW_STREAM]);
-}
-
-dls_usual
-dls_request_read_usual(dls_state *state, PyObject *const *args, Py_ssize_t n,
-                       PyObject *kwnames)
-{
-    if (n != 0) {
-        return DLS_READ_IN_FULL;
-    }
-    if (kwnames == NULL) {
-        return DLS_WANTS_LEGACY;
-    }
-    dls_seen_keywords room;
-    const dls_seen_keywords *seen = dls_memo_keywords(&state->memo, place_of(kwnames),
-                                                      kwnames, &room);
-    if (seen->kwnames != kwnames) {
-        return usual_anew(state, args, kwnames);
-    }
-    return usual_values(state, args, seen->count, seen->at[DLS_KW_VERSION],
-                        seen->at[DLS_KW_STREAM]);
+    return dls_request_usual_values(state, values, seen.count, seen.at[DLS_KW_VERSION],
+                                    seen.at[DLS_KW_STREAM]);
 }
 
 dls_usual
@@ -445,8 +378,7 @@ dls_request_read_usual_copy(dls_state *state, PyObject *const *args, Py_ssize_t 
         return DLS_READ_IN_FULL;
     }
     dls_seen_keywords room;
-    const dls_seen_keywords *seen = dls_memo_keywords(&state->memo, place_of(kwnames),
-                                                      kwnames, &room);
+    const dls_seen_keywords *seen = dls_memo_keywords(&state->memo, kwnames, &room);
     int copy_at = seen->at[DLS_KW_COPY], version_at = seen->at[DLS_KW_VERSION];
     int stream_at = seen->at[DLS_KW_STREAM];
     if (seen->kwnames != kwnames || copy_at < 0 || args[copy_at] != Py_True) {
@@ -454,8 +386,8 @@ dls_request_read_usual_copy(dls_state *state, PyObject *const *args, Py_ssize_t 
     }
     for (int i = 0; i < seen->count; i++) {
         if (i != copy_at
-            && !is_usual_value(state, args[i], i == version_at, i == stream_at,
-                               &versioned)) {
+            && !dls_request_is_usual(state, args[i], i == version_at, i == stream_at,
+                                     &versioned)) {
             return DLS_READ_IN_FULL;
         }
     }

@@ -33,9 +33,65 @@ typedef enum {
     DLS_WANTS_VERSIONED = 1
 } dls_usual;
 
-/* stream=-1 asks for nothing on the host. */
-dls_usual dls_request_read_usual(dls_state *state, PyObject *const *args, Py_ssize_t n,
+/* Is this max_version, which is not the remembered one, (1, n)? */
+bool dls_request_is_version_one(dls_state *state, PyObject *value);
+
+/* Does the value of this keyword ask for nothing but a generation? */
+DLS_INLINE bool
+dls_request_is_usual(dls_state *state, PyObject *value, bool is_version, bool is_stream,
+                     bool *versioned)
+{
+    if (value == Py_None) {
+        return true;
+    }
+    if (!is_version) {
+        return is_stream && value == state->minus_one;
+    }
+    if (dls_memo_is_version(&state->memo, value, versioned)) {
+        return true;
+    }
+    *versioned = dls_request_is_version_one(state, value);
+    return *versioned;
+}
+
+/* What the values of `count` keywords ask for. */
+DLS_INLINE dls_usual
+dls_request_usual_values(dls_state *state, PyObject *const *values, int count,
+                         int version_at, int stream_at)
+{
+    bool versioned = false;
+    for (int i = 0; i < count; i++) {
+        if (!dls_request_is_usual(state, values[i], i == version_at, i == stream_at,
+                                  &versioned)) {
+            return DLS_READ_IN_FULL;
+        }
+    }
+    return versioned ? DLS_WANTS_VERSIONED : DLS_WANTS_LEGACY;
+}
+
+/* What the values ask for, where the names are not remembered. */
+dls_usual dls_request_usual_anew(dls_state *state, PyObject *const *values,
                                  PyObject *kwnames);
+
+/* As dls_usual says.  stream=-1 asks for nothing on the host. */
+DLS_INLINE dls_usual
+dls_request_read_usual(dls_state *state, PyObject *const *args, Py_ssize_t n,
+                       PyObject *kwnames)
+{
+    if (n != 0) {
+        return DLS_READ_IN_FULL;
+    }
+    if (kwnames == NULL) {
+        return DLS_WANTS_LEGACY;
+    }
+    dls_seen_keywords room;
+    const dls_seen_keywords *seen = dls_memo_keywords(&state->memo, kwnames, &room);
+    if (seen->kwnames != kwnames) {
+        return dls_request_usual_anew(state, args, kwnames);
+    }
+    return dls_request_usual_values(state, args, seen->count, seen->at[DLS_KW_VERSION],
+                                    seen->at[DLS_KW_STREAM]);
+}
 
 /* The same of arguments that ask for a copy as well; keywords that are not remembered
  * are to be read in full. */

@@ -72,7 +72,10 @@ def test_openings_are_seen(tmp_path: Path) -> None:
 
 
 def astray(src: Path) -> set[tuple[str, str]]:
-    """(header, source): the one declares what the other defines, and their names differ."""
+    """(header, source): the one declares what the other defines, and their names differ.
+
+    A source without a header may have its functions in one of its folder, which names it.
+    """
     texts = {
         path.relative_to(src).as_posix(): without_comments(path.read_text())
         for path in src.rglob("*.[ch]")
@@ -91,7 +94,16 @@ def astray(src: Path) -> set[tuple[str, str]]:
             home = defined.get(name)
             if home and file.endswith(".h") and home[:-2] != file[:-2]:
                 found.add((file, home))
-    return found
+    return {(header, source) for header, source in found if not shares(src, header, source)}
+
+
+def shares(src: Path, header: str, source: str) -> bool:
+    file = src / source
+    return (
+        file.parent == (src / header).parent
+        and not file.with_suffix(".h").exists()
+        and re.search(rf"\b{file.name}\b", (src / header).read_text()) is not None
+    )
 
 
 def test_a_header_declares_what_the_source_of_its_name_defines() -> None:
@@ -102,6 +114,10 @@ def test_declarations_astray_are_seen(tmp_path: Path) -> None:
     (tmp_path / "one.h").write_text("int dls_one(void);\nvoid *dls_two(int a,\n    int b);\n")
     (tmp_path / "one.c").write_text("int\ndls_one(void)\n{\n    return dls_two(1, 2);\n}\n")
     (tmp_path / "two.c").write_text("void *\ndls_two(int a, int b)\n{\n}\n")
+    assert astray(tmp_path) == {("one.h", "two.c")}
+    (tmp_path / "one.h").write_text("/* two.c */\nvoid *dls_two(int a, int b);\n")
+    assert astray(tmp_path) == set()
+    (tmp_path / "two.h").write_text("")
     assert astray(tmp_path) == {("one.h", "two.c")}
 
 
