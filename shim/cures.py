@@ -110,19 +110,25 @@ def exports_itself(x: Any) -> bool:
 
 
 def refuse(
+    *,
     x: Any,
     name: bytes | None,
     error: Exception | None,
     shape: tuple[int, ...],
     device: tuple[int, int],
-    given: bytes,
-    dtypes: bytes | None,
+    given: tuple[int, int, int],
+    dtypes: bytes,
     ranks: int,
     place: tuple[int, int],
     align: int,
-    writes: int,
+    writes: bool,
 ) -> None:
-    """Tell the user of an extension why it does not take x, and what to pass instead."""
+    """Tell the user of an extension why it does not take x, and what to pass instead.
+
+    error: what the export has raised; None: what came has this shape, this device and, given, this
+    dtype.  The rest is the request: name is what the extension calls x, dtypes are structs, ranks
+    are bits, place is the device where the memory is wanted.
+    """
     from struct import iter_unpack
 
     said = f"'{type(x).__module__}.{type(x).__qualname__}' object".replace("'builtins.", "'")
@@ -154,7 +160,7 @@ def refuse(
         way = "dlshim.from_dlpack" if writes else "dlshim.upgrade"
         cure = f'{way}({again}, device="cpu")'
         raise BufferError(f"{said} lies on device {device}, not on the host; {keep} {cure}")
-    have, *wanted = [dtype(each) for each in iter_unpack("BBH", given + (dtypes or b""))]
+    have, wanted = dtype(given), [dtype(each) for each in iter_unpack("BBH", dtypes)]
     source = f"dlshim.from_dlpack({again})" if _has_numpy(have) else None
     if have not in (wanted or [have]):
         which = " or ".join(map(str, wanted))

@@ -33,16 +33,14 @@ _running: set[Tracking] = set()
 _switch = threading.RLock()  # whether one runs, and what C is told of it
 
 
-def made(
-    tensor: Any, kind: str, number: int, nbytes: int, device_type: int, device_id: int
-) -> None:
+def made(*, tensor: Any, kind: str, number: int, nbytes: int, device: tuple[int, int]) -> None:
     """Note an export, or the Tensor, with the line of Python that asked for it."""
     frame: Any = sys._getframe(1)
     while frame and str(frame.f_globals.get("__name__")).partition(".")[0] in _PASSED:
         frame = frame.f_back
     where = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "?"
     end = tensor is not None and weakref.ref(tensor, lambda _: _alive.pop(number, None))
-    _alive[number] = Live(kind, (device_type, device_id), nbytes, where), end
+    _alive[number] = Live(kind, device, nbytes, where), end
     _forget(_track(-1))
 
 

@@ -109,10 +109,15 @@ tell_python(dls_state *state, PyObject *tensor, const char *kind,
     dls_scan scan;
     dls_error err;
     bool known = dls_tensor_scan(what, &scan, &err) >= 0;
-    PyObject *told = dls_in_python_with(
-        state, DLS_IN_TRACKING, "made", "(OsKLii)", tensor, kind, number,
-        known ? (long long)(scan.count * scan.itemsize) : 0LL,
-        (int)what->device.device_type, (int)what->device.device_id);
+    const dls_member record[] = {
+        {"tensor", Py_NewRef(tensor)},
+        {"kind", PyUnicode_FromString(kind)},
+        {"number", PyLong_FromUnsignedLongLong(number)},
+        {"nbytes", PyLong_FromLongLong(known ? scan.count * scan.itemsize : 0)},
+        {"device", Py_BuildValue("(ii)", (int)what->device.device_type,
+                                 (int)what->device.device_id)}};
+    PyObject *told = dls_in_python_record(state, DLS_IN_TRACKING, "made", record,
+                                          sizeof record / sizeof *record);
     if (told == NULL
         && !(PyErr_ExceptionMatches(PyExc_AttributeError)
              || PyErr_ExceptionMatches(PyExc_ImportError))) {

@@ -241,14 +241,25 @@ refuse(dls_state *state, PyObject *obj, const dlshim_request *request,
     const dl_tensor none = {.ndim = 0};
     PyObject *error = tensor == NULL ? dls_error_take() : Py_NewRef(Py_None);
     tensor = tensor != NULL ? tensor : &none;
-    PyObject *done = dls_in_python_with(
-        state, DLS_IN_CURES, "refuse", "(OyNN(ii)y#y#K(ii)ii)", obj, request->name,
-        error, dls_dims_tuple(tensor->shape, tensor->ndim, 1),
-        (int)tensor->device.device_type, (int)tensor->device.device_id, &tensor->dtype,
-        (Py_ssize_t)sizeof tensor->dtype, request->dtypes,
-        (Py_ssize_t)(request->dtype_count * sizeof *request->dtypes),
-        (unsigned long long)request->ranks, (int)request->device_type,
-        (int)request->device_id, (int)request->alignment, request->writable != 0);
+    const dls_member record[] = {
+        {"x", Py_NewRef(obj)},
+        {"name", Py_BuildValue("y", request->name)}, /* NULL: None */
+        {"error", error},
+        {"shape", dls_dims_tuple(tensor->shape, tensor->ndim, 1)},
+        {"device", Py_BuildValue("(ii)", (int)tensor->device.device_type,
+                                 (int)tensor->device.device_id)},
+        {"given", Py_BuildValue("(iii)", tensor->dtype.code, tensor->dtype.bits,
+                                tensor->dtype.lanes)},
+        {"dtypes", PyBytes_FromStringAndSize(
+                       (const char *)request->dtypes,
+                       (Py_ssize_t)(request->dtype_count * sizeof *request->dtypes))},
+        {"ranks", PyLong_FromUnsignedLongLong(request->ranks)},
+        {"place",
+         Py_BuildValue("(ii)", (int)request->device_type, (int)request->device_id)},
+        {"align", PyLong_FromLong((long)request->alignment)},
+        {"writes", PyBool_FromLong(request->writable != 0)}};
+    PyObject *done = dls_in_python_record(state, DLS_IN_CURES, "refuse", record,
+                                          sizeof record / sizeof *record);
     assert(done == NULL); /* it always raises */
     Py_XDECREF(done);
     return -1;

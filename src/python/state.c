@@ -388,6 +388,36 @@ dls_in_python_with(dls_state *state, dls_python_module module, const char *name,
     return result;
 }
 
+/* The keyword arguments; NULL with an exception. */
+static PyObject *
+keywords_of(const dls_member *record, size_t n)
+{
+    PyObject *keywords = PyErr_Occurred() == NULL ? PyDict_New() : NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (keywords != NULL
+            && PyDict_SetItemString(keywords, record[i].name, record[i].value) < 0) {
+            Py_CLEAR(keywords);
+        }
+        Py_XDECREF(record[i].value);
+    }
+    return keywords;
+}
+
+PyObject *
+dls_in_python_record(dls_state *state, dls_python_module module, const char *name,
+                     const dls_member *record, size_t n)
+{
+    PyObject *keywords = keywords_of(record, n);
+    PyObject *none = keywords != NULL ? PyTuple_New(0) : NULL;
+    PyObject *function = none != NULL ? find(state, module, name) : NULL;
+    PyObject *result = function != NULL ? PyObject_Call(function, none, keywords)
+                                        : NULL;
+    Py_XDECREF(function);
+    Py_XDECREF(none);
+    Py_XDECREF(keywords);
+    return result;
+}
+
 PyObject *
 dls_dtype_object(dls_state *state, dl_dtype dtype)
 {

@@ -240,6 +240,16 @@ PyObject *dls_in_python(dls_state *state, dls_python_module module, const char *
 PyObject *dls_in_python_with(dls_state *state, dls_python_module module,
                              const char *name, const char *format, ...);
 
+/* A member of a record of arguments. */
+typedef struct {
+    const char *name;
+    PyObject *value; /* stolen; NULL with an exception */
+} dls_member;
+
+/* The same with keyword arguments, by name: for functions that need to know much. */
+PyObject *dls_in_python_record(dls_state *state, dls_python_module module,
+                               const char *name, const dls_member *record, size_t n);
+
 /* Use this object for the module, if none is used yet: its name may be that of another
  * import of dlshim. */
 void dls_in_python_give(dls_state *state, dls_python_module module, PyObject *object);

@@ -138,7 +138,7 @@ def test_what_a_signal_handler_raises_ends_the_export(way, error, monkeypatch):
     reports = []
     monkeypatch.setattr("sys.unraisablehook", reports.append)
 
-    def interrupted(*_):
+    def interrupted(**_):
         raise error("now")
 
     with dlshim.track():
@@ -217,7 +217,7 @@ def test_memory_that_runs_out():
 def test_a_failure_to_note_does_not_spoil_the_export(monkeypatch):
     """It fails while Python ends, when functions are taken from their modules."""
 
-    def fails(*_):
+    def fails(**_):
         raise AttributeError("no note")
 
     said = []
