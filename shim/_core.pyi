@@ -14,6 +14,13 @@ _DType: TypeAlias = tuple[int, int, int] | str | Any
 class CopyRequiredError(BufferError, ValueError):
     """copy=False was asked for, and the data cannot be given without a copy."""
 
+    #: What needs the copy: "device", memory that is wanted on another device; "order",
+    #: strides that are not row-major; "align", memory that is not so aligned;
+    #: "readonly", read-only memory of which readonly="copy" gives a private copy;
+    #: "copy", an option copy=True.  "": the exception is not one of dlshim's own.
+    reason: Literal["", "device", "order", "align", "readonly", "copy"]
+    _why: str
+
 class ReadOnlyWarning(UserWarning):
     """Read-only memory goes to a consumer that does not heed the flag and may write."""
 

@@ -10,7 +10,7 @@ import sys
 from contextlib import suppress
 from math import prod
 
-from ._core import CopyRequiredError, Producer, UnsupportedObjectError, upgrade
+from ._core import CopyRequiredError, Producer, UnsupportedObjectError
 from .arrays import HOST_DEVICES
 from .dtypes import dtype
 
@@ -140,22 +140,21 @@ def refuse(
     if writes and isinstance(x, Producer):  # it may have been marked
         copied += ", readonly=False"
     if error is not None:
-        if isinstance(error, CopyRequiredError):
+        if isinstance(error, CopyRequiredError) and error.reason:
             more = f", align={align}" * (align > 64) + f", device={place}" * (place[0] > 0)
-            why = str(error).rpartition(" object: ")[2].partition(", but ")[0]
-            why = why.replace('order="C" for ', "").replace("align= for ", "")
-            why = why.replace("so aligned", f"aligned to {align} bytes")
-            text = f"{why}, and is not made unasked; {keep} {copied}{more})"
-        elif type(error) in (BufferError, UnsupportedObjectError):
-            signature: str = upgrade.__text_signature__  # type: ignore[attr-defined]
-            options = signature.split(", ")
-            named = any(each.partition("=")[0] + "=" in str(error) for each in options)
-            note = " (dlshim.upgrade(x) takes such options)" * named
-            text = (str(error) if name else str(error).removeprefix(f"{said}: ")) + note
+            why = _needs_copy(error, align)
+            text = f"{said}: {why}, and is not made unasked; {keep} {copied}{more})"
+        elif type(error) in (BufferError, CopyRequiredError, UnsupportedObjectError):
+            text = f"{said}: {error}" if name else str(error)  # which names the object itself
+            if getattr(error, "_option_helps", False):
+                text += " (dlshim.upgrade(x) takes such options)"
         else:
             raise error
+        told = type(error)(text)
+        if isinstance(error, CopyRequiredError) and isinstance(told, CopyRequiredError):
+            told.reason = error.reason
         # Where no Python code has raised it, this text takes the place of that one.
-        raise type(error)(f"{said}: {text}") from error if error.__traceback__ else error.__cause__
+        raise told from error if error.__traceback__ else error.__cause__
     if place[0] == 0 and device[0] not in HOST_DEVICES:
         way = "dlshim.from_dlpack" if writes else "dlshim.upgrade"
         cure = f'{way}({again}, device="cpu")'
@@ -179,6 +178,15 @@ def refuse(
         raise ValueError(f"{said} has {ndim} dimension{s}, not {which}; {cure}")
     cure = "bytearray(x)" if isinstance(x, bytes) else copied + ")"
     raise BufferError(f"{said} is read-only, and is to be written; {keep} {cure}")
+
+
+def _needs_copy(error: CopyRequiredError, align: int) -> str:
+    """Why a copy is needed, in words of a request that has no options."""
+    if error.reason == "order":
+        return "a copy is needed (strides that are not row-major)"
+    if error.reason == "align":
+        return f"a copy is needed (memory that is not aligned to {align} bytes)"
+    return error._why
 
 
 def _has_numpy(kind: dtype) -> bool:

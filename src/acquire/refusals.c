@@ -69,7 +69,7 @@ dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj)
         truth = !truth;
     }
     if (truth > 0) {
-        dls_refuse(state, DLS_EBUFFER, obj,
+        dls_refuse(state, DLS_EOPTION, obj,
                    "it requires grad, and consumers would bypass autograd: call "
                    ".detach() first, or pass detach=True");
     }

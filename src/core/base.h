@@ -68,12 +68,15 @@ dls_add(int64_t a, int64_t b, int64_t *out)
  * python/errors.c makes the Python exceptions. */
 enum {
     DLS_OK = 0,
-    DLS_EBUFFER = -1, /* BufferError: the data cannot be exported so */
-    DLS_EVALUE = -2,  /* ValueError: a bad option value */
-    DLS_ETYPE = -3,   /* TypeError: a value of the wrong type */
-    DLS_ENOMEM = -4,  /* MemoryError */
-    DLS_ECOPY = -5,   /* CopyRequiredError: copy=False, but one is needed */
-    DLS_ERUNTIME = -6 /* RuntimeError: a device reports an error of the program */
+    DLS_EBUFFER = -1,  /* BufferError: the data cannot be exported so */
+    DLS_EVALUE = -2,   /* ValueError: a bad option value */
+    DLS_ETYPE = -3,    /* TypeError: a value of the wrong type */
+    DLS_ENOMEM = -4,   /* MemoryError */
+    DLS_ECOPY = -5,    /* CopyRequiredError: copy=False, but one is needed */
+    DLS_ERUNTIME = -6, /* RuntimeError: a device reports an error of the program */
+    /* BufferErrors for which an option of upgrade helps: */
+    DLS_EOPTION = -7, /* the text names it */
+    DLS_EREADY = -8   /* stream=-1, where the data are ready; errors.c adds the words */
 };
 
 typedef struct {

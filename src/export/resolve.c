@@ -28,16 +28,16 @@ static int
 check_copy(const dls_exchange *x, const dls_resolved *resolved)
 {
     const dls_delivery *what = &resolved->delivery;
-    int code = DLS_EBUFFER;
     const char *why_not;
     if (x->request.copy == 0) {
-        code = DLS_ECOPY;
-        why_not = "but copy=False was asked for; allow it with copy=None, or drop the "
-                  "option";
+        return dls_refuse_copy(x->state, x->source, resolved->reason->word,
+                               ", but copy=False was asked for; allow it with "
+                               "copy=None, or drop the option",
+                               "a copy is needed (%s)", resolved->reason->text);
     }
-    else if (!resolved->fetch && !resolved->send
-             && !dls_device_is_host(what->tensor.device.device_type)
-             && !dls_transfer_can_allocate(what->tensor.device.device_type)) {
+    if (!resolved->fetch && !resolved->send
+        && !dls_device_is_host(what->tensor.device.device_type)
+        && !dls_transfer_can_allocate(what->tensor.device.device_type)) {
         why_not = "and dlshim makes no copies on such a device; pass its .copy() or "
                   ".contiguous()";
     }
@@ -49,8 +49,8 @@ check_copy(const dls_exchange *x, const dls_resolved *resolved)
     else {
         return 0;
     }
-    return dls_refuse(x->state, code, x->source, "a copy is needed (%s), %s",
-                      resolved->reason, why_not);
+    return dls_refuse(x->state, DLS_EBUFFER, x->source, "a copy is needed (%s), %s",
+                      resolved->reason->text, why_not);
 }
 
 /* Fill the copy.  The copy stream waits already for the work on device memory. */
@@ -239,14 +239,15 @@ check_code(dls_exchange *x)
                  ", or name a dtype of the same width, such as reinterpret=\"%s%d\"",
                  dtype.code == DLS_DTYPE_TIME ? "int" : "uint", 8 * bytes);
     }
+    int code = has_name ? DLS_EOPTION : DLS_EBUFFER;
     if (dtype.code == DLS_DTYPE_UNKNOWN) {
-        dls_refuse(x->state, DLS_EBUFFER, x->source,
+        dls_refuse(x->state, code, x->source,
                    "its elements are of a kind that DLPack has no code for; pass their "
                    "bytes with numpy.frombuffer(%s.tobytes(), 'uint8')%s",
                    dls_cure_array(x->source), cure);
     }
     else {
-        dls_refuse(x->state, DLS_EBUFFER, x->source,
+        dls_refuse(x->state, code, x->source,
                    "its elements are of a kind that DLPack has no code for; convert "
                    "them with %s.astype('%s')%s",
                    conversion_of(x), nearest_dtype(dtype.code), cure);
@@ -283,7 +284,7 @@ apply_reinterpret(dls_exchange *x)
     int width = (int)width_in_memory(&x->acquired);
     if (dls_dtype_bits(wanted) != width) {
         return dls_refuse(
-            x->state, DLS_EBUFFER, x->source,
+            x->state, DLS_EOPTION, x->source,
             "reinterpret=\"%s\" needs elements of %d bits, these (%s) take %d; name a "
             "dtype of that width",
             dls_dtype_name(wanted, want_text, sizeof want_text),
@@ -311,16 +312,16 @@ check_packing(const dls_exchange *x)
         return 0;
     }
     char text[48];
+    bool bytewise = width_in_memory(&x->acquired) == 8;
     return dls_refuse(
-        x->state, DLS_EBUFFER, x->source,
+        x->state, bytewise ? DLS_EOPTION : DLS_EBUFFER, x->source,
         "elements of %s are below 8 bits, and how they are packed cannot be said from "
         "a %s capsule to a %s one; %s",
         dls_dtype_name(dtype, text, sizeof text), to_versioned ? "legacy" : "versioned",
         to_versioned ? "versioned" : "legacy",
-        width_in_memory(&x->acquired) == 8
-            ? "name a dtype of one byte with reinterpret= (\"bool\" or \"uint8\")"
-            : "convert them with their own library to a dtype of whole bytes "
-              "(float32, int8)");
+        bytewise ? "name a dtype of one byte with reinterpret= (\"bool\" or \"uint8\")"
+                 : "convert them with their own library to a dtype of whole bytes "
+                   "(float32, int8)");
 }
 
 /* --- device --------------------------------------------------------------- */
@@ -394,6 +395,15 @@ check_sent(const dls_exchange *x, const dls_resolved *resolved)
 
 /* --- the copy (T2, T8) ------------------------------------------------------ */
 
+#define REASON(name, word, text) static const dls_copy_reason name = {word, text};
+REASON(to_host, "device", "device memory is wanted on the host")
+REASON(to_device, "device", "it is wanted on another device")
+REASON(asked_for, "copy", "copy=True")
+REASON(private_copy, "readonly", "it is read-only, and readonly=\"copy\"")
+REASON(row_major, "order", "order=\"C\" for strides that are not row-major")
+REASON(aligned, "align", "align= for memory that is not so aligned")
+#undef REASON
+
 static bool
 is_misaligned(const dls_options *options, const dls_resolved *resolved)
 {
@@ -406,28 +416,27 @@ is_misaligned(const dls_options *options, const dls_resolved *resolved)
 }
 
 /* Why a copy is needed, or NULL.  Of several reasons the first counts. */
-static const char *
+static const dls_copy_reason *
 reason_to_copy(const dls_exchange *x, const dls_resolved *resolved)
 {
     const dls_options *o = x->request.options;
     if (resolved->fetch) {
-        return "device memory is wanted on the host";
+        return &to_host;
     }
     if (resolved->send) {
-        return "it is wanted on another device";
+        return &to_device;
     }
     if (must_copy(x, resolved->delivery.tensor.device.device_type)) {
-        return "copy=True";
+        return &asked_for;
     }
     if (resolved->reason != NULL) {
         return resolved->reason; /* it is read-only */
     }
     if (dls_option_given(o, DLS_OPTION_order) && o->order == DLS_ORDER_C
         && !resolved->scan.contiguous) {
-        return "order=\"C\" for strides that are not row-major";
+        return &row_major;
     }
-    return is_misaligned(o, resolved) ? "align= for memory that is not so aligned"
-                                      : NULL;
+    return is_misaligned(o, resolved) ? &aligned : NULL;
 }
 
 /* --- read-only (T8) ------------------------------------------------------- */
@@ -448,7 +457,7 @@ static int
 refuse_readonly(const dls_exchange *x, const char *why)
 {
     return dls_refuse(
-        x->state, DLS_EBUFFER, x->source,
+        x->state, DLS_EOPTION, x->source,
         "it is read-only, and the consumer %s; pass readonly=\"share\" if "
         "the consumer does not write, or readonly=\"copy\" to give it a "
         "private copy",
@@ -513,7 +522,7 @@ resolve_readonly(dls_exchange *x, dls_resolved *resolved)
     }
     dls_readonly word = dls_resolve_readonly_word(x);
     if (word == DLS_READONLY_COPY) {
-        resolved->reason = "it is read-only, and readonly=\"copy\"";
+        resolved->reason = &private_copy;
     }
     bool counts = word == DLS_READONLY_ERROR || x->acquired.readonly_stated;
     bool copies = x->request.copy != 0 && reason_to_copy(x, resolved) != NULL;
@@ -536,7 +545,7 @@ check_negative(const dls_exchange *x, const dls_resolved *resolved)
         return 0;
     }
     return dls_refuse(
-        x->state, DLS_EBUFFER, x->source,
+        x->state, DLS_EOPTION, x->source,
         "it has negative strides, which the consumer is not known to bear (torch "
         "aborts the process); pass order=\"C\" to copy them away, or order=\"K\" if "
         "the consumer takes them");

@@ -9,6 +9,12 @@
 /* From so many bytes on, a copy on the host lets other threads run. */
 #define DLS_COPY_WITHOUT_GIL 65536
 
+/* Why a copy is made.  Plain values. */
+typedef struct {
+    const char *word; /* CopyRequiredError.reason */
+    const char *text; /* in messages */
+} dls_copy_reason;
+
 typedef struct {
     dls_delivery delivery; /* shape and strides still point into x->acquired */
     dls_scan scan;
@@ -18,10 +24,10 @@ typedef struct {
                          * producer, and the Producer that exports it keeps it (T8) */
 
     /* Of resolve only: */
-    bool fetch;         /* the memory is copied from its device to the host */
-    bool send;          /* the memory is copied to the wanted device */
-    bool readonly;      /* the memory that came is read-only */
-    const char *reason; /* why it is copied; NULL: it is not */
+    bool fetch;    /* the memory is copied from its device to the host */
+    bool send;     /* the memory is copied to the wanted device */
+    bool readonly; /* the memory that came is read-only */
+    const dls_copy_reason *reason; /* why it is copied; NULL: it is not */
 } dls_resolved;
 
 /* Decide and, where the request needs one, make the copy.  *resolved is all zero

@@ -66,8 +66,7 @@ fail_start(const dls_cuda_api *api, int result, dls_error *err)
                         "driver (error 34); take its folder out of the library path");
     case GPU_NO_DEVICE:
     case GPU_INVALID_DEVICE:
-        return dls_fail(err, DLS_EBUFFER,
-                        "CUDA: the driver finds no device (error %d)" DLS_ADVICE_READY,
+        return dls_fail(err, DLS_EREADY, "CUDA: the driver finds no device (error %d)",
                         result);
     case CU_NOT_INITIALIZED: /* what cuInit says where the parent called it */
         return fail_child(err);
@@ -86,9 +85,8 @@ start_driver(dls_cuda_api *api, bool *lasting, dls_error *err)
     void *library = dls_loader_find(library_names, false);
     *lasting = library != NULL;
     if (library == NULL) {
-        return dls_fail(err, DLS_EBUFFER,
-                        "CUDA: no driver (%s) can be loaded here: "
-                        "install it" DLS_ADVICE_READY,
+        return dls_fail(err, DLS_EREADY,
+                        "CUDA: no driver (%s) can be loaded here: install it",
                         library_names);
     }
     dls_loader_note_driver();

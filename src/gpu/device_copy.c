@@ -6,7 +6,6 @@
 #include "gpu/device_copy.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "core/alloc.h"
 #include "core/copy.h"
@@ -420,7 +419,7 @@ check_capture(const dls_place *place, uint64_t s, dls_error *err)
     bool captures = dls_gpu_captures(place, legacy)
                     || (s != legacy && dls_gpu_captures(place, s));
     /* mutant: capture before a copy */
-    return captures ? dls_fail(err, DLS_EBUFFER, "%s", DLS_CAPTURE_REFUSAL) : DLS_OK;
+    return captures ? dls_fail(err, DLS_EOPTION, "%s", DLS_CAPTURE_REFUSAL) : DLS_OK;
 }
 
 int
@@ -433,12 +432,10 @@ dls_copy_target_find(dl_device to, uint64_t s, const void *address,
     int code = address != NULL
                    ? driver->find(driver->legacy, to.device_id, address, place, err)
                    : driver->find_for_memory(s, to.device_id, place, err);
+    if (code == DLS_EREADY) { /* the data are not on that device: it would not help */
+        return err->code = DLS_EBUFFER;
+    }
     if (code != DLS_OK) {
-        /* The data are not on that device: such advice would not help. */
-        char *advice = strstr(err->text, DLS_ADVICE_READY);
-        if (advice != NULL) {
-            *advice = '\0';
-        }
         return code;
     }
     if ((code = driver->enter(place, &saved, err)) != DLS_OK) {

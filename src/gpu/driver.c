@@ -350,10 +350,9 @@ fail_of_vendor(const dls_place *place, int result, const char *call, const char 
                         call, device_id, name, result);
     }
     if (!cuda && (result == GPU_NO_DEVICE || result == GPU_INVALID_DEVICE)) {
-        return dls_fail(
-            err, DLS_EBUFFER,
-            "ROCm: the runtime finds no device %d (%s, %d)" DLS_ADVICE_READY, device_id,
-            name, result);
+        return dls_fail(err, DLS_EREADY,
+                        "ROCm: the runtime finds no device %d (%s, %d)", device_id,
+                        name, result);
     }
     if (!cuda && result == GPU_CONTEXT_DESTROYED) {
         return dls_fail(
@@ -386,7 +385,7 @@ dls_gpu_check(const dls_place *place, int result, dls_call call, int device_id,
         return code;
     }
     if (dls_gpu_is_capture_error(result)) {
-        return dls_fail(err, DLS_EBUFFER, "%s: %s (%s, %d): " DLS_CAPTURE_REFUSAL,
+        return dls_fail(err, DLS_EOPTION, "%s: %s (%s, %d): " DLS_CAPTURE_REFUSAL,
                         vendor, what, name, result);
     }
     if (result == GPU_INVALID_HANDLE) {

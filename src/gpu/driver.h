@@ -63,10 +63,6 @@ typedef struct {
     int device[DLS_HIP_RUNTIMES];
 } dls_saved_device;
 
-/* Ends errors of a driver.  Only data on the device can be ready: where others are
- * copied to it, the advice is cut off. */
-#define DLS_ADVICE_READY "; pass stream=-1 if the data are on the device, and ready"
-
 typedef struct dls_driver dls_driver;
 
 /* Where work is done: a context of CUDA, a device of HIP.  A plain value that owns

@@ -161,15 +161,15 @@ refuse(dls_action action, dls_error *err)
 {
     switch (action) {
     case DLS_ACTION_REFUSE_CAPTURE:
-        return dls_fail(err, DLS_EBUFFER, "%s", DLS_CAPTURE_REFUSAL);
+        return dls_fail(err, DLS_EOPTION, "%s", DLS_CAPTURE_REFUSAL);
     case DLS_ACTION_REFUSE_UNKNOWN:
         return dls_fail(
-            err, DLS_EBUFFER,
+            err, DLS_EOPTION,
             "the producer's stream is not known, and "
             "unknown_stream=\"error\" was asked for; give producer_stream=, or "
             "pass stream=-1");
     default:
-        return dls_fail(err, DLS_EBUFFER,
+        return dls_fail(err, DLS_EOPTION,
                         "it cannot be synchronised on this device, whose streams "
                         "dlshim does not know; wait for its work and pass stream=-1");
     }

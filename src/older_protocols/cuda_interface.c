@@ -26,7 +26,7 @@ read_zero(const dls_reading *reading)
         *reading->p = (dls_producer_stream){.known = DLS_P_UNKNOWN};
         return 0;
     }
-    return dls_reading_fail(
+    return dls_reading_fail_option(
         reading, "['stream'] must not be 0, which the protocol forbids as ambiguous: "
                  "the dict has to say 1 for the legacy default stream or 2 for the "
                  "per-thread one; or pass producer_stream= to upgrade");
@@ -122,7 +122,7 @@ find_device(const dls_reading *reading)
         return dls_refuse_error(reading->state, reading->obj, &err);
     }
     if (device->device_type == 0) {
-        return dls_reading_fail(
+        return dls_reading_fail_option(
             reading,
             "the CUDA driver knows no memory at its address %p: it is no CUDA memory, "
             "or it has been freed (assume_device= says where other memory lies)",

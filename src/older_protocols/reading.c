@@ -13,6 +13,18 @@
 #include "exchange/cures.h"
 #include "python/errors.h"
 
+/* text: stolen; NULL with an exception.  Always -1. */
+static int
+fail(const dls_reading *reading, int code, PyObject *text)
+{
+    if (text != NULL) {
+        dls_refuse(reading->state, code, reading->obj, "%s: %U",
+                   dls_protocol_names[reading->protocol], text);
+        Py_DECREF(text);
+    }
+    return -1;
+}
+
 int
 dls_reading_fail(const dls_reading *reading, const char *format, ...)
 {
@@ -20,12 +32,17 @@ dls_reading_fail(const dls_reading *reading, const char *format, ...)
     va_start(args, format);
     PyObject *text = PyUnicode_FromFormatV(format, args);
     va_end(args);
-    if (text != NULL) {
-        dls_refuse(reading->state, DLS_EBUFFER, reading->obj, "%s: %U",
-                   dls_protocol_names[reading->protocol], text);
-        Py_DECREF(text);
-    }
-    return -1;
+    return fail(reading, DLS_EBUFFER, text);
+}
+
+int
+dls_reading_fail_option(const dls_reading *reading, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    PyObject *text = PyUnicode_FromFormatV(format, args);
+    va_end(args);
+    return fail(reading, DLS_EOPTION, text);
 }
 
 int

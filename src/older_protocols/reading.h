@@ -55,6 +55,8 @@ struct dls_reading {
 
 /* BufferError "'pkg.Type' object: <protocol>: <text>".  Always -1. */
 int dls_reading_fail(const dls_reading *reading, const char *format, ...);
+/* The same for a text that names an option of upgrade that helps. */
+int dls_reading_fail_option(const dls_reading *reading, const char *format, ...);
 
 /* BufferErrors that two readers give.  Always -1. */
 int dls_reading_fail_swapped(const dls_reading *reading);

@@ -116,7 +116,7 @@ fail_foreign(const dls_reading *reading)
         return -1;
     }
     PyObject *error = dls_error_take();
-    dls_reading_fail(
+    dls_reading_fail_option(
         reading,
         "['syclobj'] does not tell its device: %S; assume_device=(14, number) names it",
         error);
@@ -128,7 +128,7 @@ read_number(const dls_reading *reading, PyObject *value, PyObject *number,
             int32_t *device_id)
 {
     if (number == Py_None) {
-        return dls_reading_fail(
+        return dls_reading_fail_option(
             reading,
             "which device ['syclobj'], %R, means only the library can tell that made "
             "it, and it is not imported: import dpctl, or name the device with "
@@ -140,7 +140,7 @@ read_number(const dls_reading *reading, PyObject *value, PyObject *number,
         return fail_foreign(reading);
     }
     if (id < 0 || id > INT32_MAX) {
-        return dls_reading_fail(
+        return dls_reading_fail_option(
             reading,
             "the device of ['syclobj'] has the number %ld, which DLPack "
             "has no word for; assume_device=(14, number) names another",

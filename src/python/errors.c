@@ -4,7 +4,6 @@
 
 #include <assert.h>
 #include <stdarg.h>
-#include <string.h>
 
 static PyObject *
 class_of(dls_state *state, int code)
@@ -14,8 +13,10 @@ class_of(dls_state *state, int code)
                                  [-DLS_ETYPE] = PyExc_TypeError,
                                  [-DLS_ENOMEM] = PyExc_MemoryError,
                                  [-DLS_ECOPY] = state->copy_required_error,
-                                 [-DLS_ERUNTIME] = PyExc_RuntimeError};
-    assert(code <= DLS_EBUFFER && code >= DLS_ERUNTIME);
+                                 [-DLS_ERUNTIME] = PyExc_RuntimeError,
+                                 [-DLS_EOPTION] = PyExc_BufferError,
+                                 [-DLS_EREADY] = PyExc_BufferError};
+    assert(code <= DLS_EBUFFER && code >= DLS_EREADY);
     return classes[code < DLS_OK ? -code : -DLS_EBUFFER]; /* 0: no code was set */
 }
 
@@ -43,45 +44,88 @@ dls_type_name(PyObject *obj)
     return result;
 }
 
-/* "'pkg.Type' object: <text>", the text alone for obj NULL; NULL with MemoryError. */
+/* "'pkg.Type' object: <text>", the text alone for obj NULL; NULL with MemoryError.
+ * *name: a new reference to the type's name, or NULL. */
 static PyObject *
-message_of(PyObject *obj, const char *format, va_list args)
+message_of(PyObject *obj, PyObject **name, const char *format, va_list args)
 {
     PyObject *text = PyUnicode_FromFormatV(format, args);
+    *name = NULL;
     if (text == NULL || obj == NULL) {
         return text;
     }
-    PyObject *name = dls_type_name(obj);
-    PyObject *message = name != NULL
-                            ? PyUnicode_FromFormat("'%U' object: %U", name, text)
+    *name = dls_type_name(obj);
+    PyObject *message = *name != NULL
+                            ? PyUnicode_FromFormat("'%U' object: %U", *name, text)
                             : NULL;
-    Py_XDECREF(name);
     Py_DECREF(text);
     return message;
+}
+
+/* Give the pending exception an attribute, if it is a BufferError.  Without memory for
+ * that it stays as it is. */
+static void
+tell(const char *name, PyObject *value)
+{
+    PyObject *error = dls_error_take();
+    if (PyErr_GivenExceptionMatches(error, PyExc_BufferError)
+        && PyObject_SetAttrString(error, name, value) < 0) {
+        PyErr_Clear();
+    }
+    dls_error_restore(error);
 }
 
 int
 dls_refuse(dls_state *state, int code, PyObject *obj, const char *format, ...)
 {
+    PyObject *name;
     va_list args;
     va_start(args, format);
-    PyObject *message = message_of(obj, format, args);
+    PyObject *message = message_of(obj, &name, format, args);
     va_end(args);
     if (message != NULL) {
         PyErr_Format(class_of(state, code), "%U", message);
         Py_DECREF(message);
+        if (name != NULL) {
+            tell("_about", name);
+        }
+        if (code == DLS_EOPTION || code == DLS_EREADY) {
+            tell("_option_helps", Py_True);
+        }
     }
+    Py_XDECREF(name);
+    return -1;
+}
+
+int
+dls_refuse_copy(dls_state *state, PyObject *obj, const char *reason, const char *rest,
+                const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    PyObject *why = PyUnicode_FromFormatV(format, args);
+    va_end(args);
+    PyObject *word = why != NULL ? PyUnicode_FromString(reason) : NULL;
+    if (word != NULL) {
+        dls_refuse(state, DLS_ECOPY, obj, "%U%s", why, rest);
+        tell("reason", word);
+        tell("_why", why);
+    }
+    Py_XDECREF(why);
+    Py_XDECREF(word);
     return -1;
 }
 
 int
 dls_warn(PyObject *category, PyObject *obj, const char *format, ...)
 {
+    PyObject *name;
     va_list args;
     va_start(args, format);
-    PyObject *message = message_of(obj, format, args);
+    PyObject *message = message_of(obj, &name, format, args);
     va_end(args);
     int code = message != NULL ? PyErr_WarnFormat(category, 2, "%U", message) : -1;
+    Py_XDECREF(name);
     Py_XDECREF(message);
     return code;
 }
@@ -93,7 +137,10 @@ dls_refuse_error(dls_state *state, PyObject *obj, const dls_error *err)
         PyErr_NoMemory();
         return -1;
     }
-    return dls_refuse(state, err->code, obj, "%s", err->text);
+    return dls_refuse(state, err->code, obj, "%s%s", err->text,
+                      err->code == DLS_EREADY
+                          ? "; pass stream=-1 if the data are on the device, and ready"
+                          : "");
 }
 
 void
@@ -182,22 +229,20 @@ dls_refuse_with_cause(PyObject *cause)
     return -1;
 }
 
-/* Is this a BufferError whose message names the object already (one of ours)? */
+/* Is this a BufferError of ours, whose message names an object of the same type? */
 static bool
-names_object(PyObject *error, PyObject *message, PyObject *obj)
+names_object(PyObject *error, PyObject *obj)
 {
     if (!PyErr_GivenExceptionMatches(error, PyExc_BufferError)) {
         return false;
     }
-    PyObject *name = dls_type_name(obj);
-    PyObject *prefix = name != NULL ? PyUnicode_FromFormat("'%U' object: ", name)
-                                    : NULL;
-    Py_ssize_t length;
-    const char *ours = prefix != NULL ? PyUnicode_AsUTF8AndSize(prefix, &length) : NULL;
-    const char *text = ours != NULL ? PyUnicode_AsUTF8AndSize(message, NULL) : NULL;
-    bool same = text != NULL && strncmp(text, ours, (size_t)length) == 0;
+    PyObject *about = PyObject_GetAttrString(error, "_about");
+    PyErr_Clear();
+    PyObject *name = about != NULL ? dls_type_name(obj) : NULL;
+    bool same = name != NULL && PyUnicode_Check(about)
+                && PyUnicode_Compare(about, name) == 0;
+    Py_XDECREF(about);
     Py_XDECREF(name);
-    Py_XDECREF(prefix);
     PyErr_Clear();
     return same;
 }
@@ -210,7 +255,7 @@ dls_refuse_from_pending(dls_state *state, PyObject *obj, const char *format, ...
         return -1;
     }
     PyObject *message = PyUnicode_FromFormat("%S", cause);
-    if (message != NULL && names_object(cause, message, obj)) {
+    if (message != NULL && names_object(cause, obj)) {
         Py_DECREF(message);
         dls_error_restore(cause);
         return -1;

@@ -2,7 +2,12 @@
  * exception that is pending.  Errors of core and gpu become exceptions here only.
  * Called by everything that uses Python; the GIL is held throughout.  A function named
  * dls_refuse* sets the exception and returns -1, so that callers write
- * `return dls_refuse(...)`; without memory for the text, MemoryError is set instead. */
+ * `return dls_refuse(...)`; without memory for the text, MemoryError is set instead.
+ *
+ * Code that has to know more of an error reads attributes, and never the text.  _about
+ * of a BufferError names the type of the object that it is about; _option_helps is True
+ * where the text names an option of upgrade that helps; reason and _why of a
+ * CopyRequiredError say why a copy is needed, as a word and as a text. */
 #pragma once
 
 #include "core/base.h"
@@ -12,6 +17,11 @@
 /* Set the exception of code DLS_E* with "'pkg.Type' object: <text>" (obj NULL: the
  * text alone).  The format is PyErr_Format's: %s, %R, %zd, %d, %S. */
 int dls_refuse(dls_state *state, int code, PyObject *obj, const char *format, ...);
+
+/* Set CopyRequiredError with "'pkg.Type' object: <text><rest>".  The text says why a
+ * copy is needed, the rest what to do; `reason` is the exception's attribute. */
+int dls_refuse_copy(dls_state *state, PyObject *obj, const char *reason,
+                    const char *rest, const char *format, ...);
 
 /* Warn with the same text, in the name of the code that called the Python function that
  * called us.  0, or -1 with an exception: the user's filters make the warning an error.

@@ -79,6 +79,19 @@ new_error(PyObject *module, const char *name, const char *doc, PyObject *first,
     return error;
 }
 
+/* An exception that other code makes has these attributes too.  NULL is passed on. */
+static PyObject *
+with_no_reason(PyObject *error)
+{
+    PyObject *nothing = error != NULL ? PyUnicode_FromString("") : NULL;
+    if (nothing == NULL || PyObject_SetAttrString(error, "reason", nothing) < 0
+        || PyObject_SetAttrString(error, "_why", nothing) < 0) {
+        Py_CLEAR(error);
+    }
+    Py_XDECREF(nothing);
+    return error;
+}
+
 /* 0, or -1 with an exception. */
 static int
 init(dls_state *state, PyObject *module)
@@ -94,10 +107,10 @@ init(dls_state *state, PyObject *module)
     state->minus_one = PyLong_FromLong(-1);
     state->zero = PyLong_FromLong(0);
     state->one = PyLong_FromLong(1);
-    state->copy_required_error = new_error(
+    state->copy_required_error = with_no_reason(new_error(
         module, "dlshim.CopyRequiredError",
         "copy=False was asked for, and the data cannot be given without a copy.",
-        PyExc_BufferError, PyExc_ValueError);
+        PyExc_BufferError, PyExc_ValueError));
     state->unsupported_object_error = new_error(
         module, "dlshim.UnsupportedObjectError",
         "The object offers no way to its memory that dlshim knows.", PyExc_TypeError,

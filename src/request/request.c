@@ -176,9 +176,9 @@ dls_request_options(dls_state *state, PyObject *source, dls_request *request)
     }
     if (dls_option_given(o, DLS_OPTION_copy)) {
         if (request->copy >= 0 && request->copy != o->copy) {
-            return dls_refuse(
-                state, DLS_ECOPY, source,
-                "the consumer asks for copy=%s, upgrade was told copy=%s; drop one",
+            return dls_refuse_copy(
+                state, source, "copy", "; drop one",
+                "the consumer asks for copy=%s, upgrade was told copy=%s",
                 request->copy ? "True" : "False", o->copy ? "True" : "False");
         }
         request->copy = o->copy;

@@ -42,7 +42,7 @@ dls_sycl_queue_sync(dls_state *state, PyObject *source, const dls_sync_job *job,
         break;
     default:
         return dls_refuse(
-            state, DLS_EBUFFER, source,
+            state, DLS_EOPTION, source,
             "the producer's queue is not known; give "
             "producer_stream= its SyclQueue, or wait for it and pass stream=-1 or "
             "unknown_stream=\"same\"");

@@ -284,7 +284,7 @@ dls_sync_meets_capture(dls_sync *sync)
 int
 dls_sync_raise_capture(dls_state *state, PyObject *source)
 {
-    return dls_refuse(state, DLS_EBUFFER, source, "%s", DLS_CAPTURE_REFUSAL);
+    return dls_refuse(state, DLS_EOPTION, source, "%s", DLS_CAPTURE_REFUSAL);
 }
 
 /* --- after the call ------------------------------------------------------- */

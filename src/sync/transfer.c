@@ -82,10 +82,12 @@ dls_transfer_raise(dls_state *state, PyObject *source, const dls_request *reques
 {
     dl_device want = request->device;
     if (request->copy == 0) {
-        dls_refuse(state, DLS_ECOPY, source,
-                   "it lies on device (%d, %d) and (%d, %d) is wanted, which needs a "
-                   "copy, but copy=False was asked for; allow it with copy=None",
-                   have.device_type, have.device_id, want.device_type, want.device_id);
+        dls_refuse_copy(state, source, "device",
+                        ", but copy=False was asked for; allow it with copy=None",
+                        "it lies on device (%d, %d) and (%d, %d) is wanted, which "
+                        "needs a copy",
+                        have.device_type, have.device_id, want.device_type,
+                        want.device_id);
     }
     else if (dls_device_is_host(have.device_type)) {
         dls_refuse(

@@ -72,6 +72,7 @@ def test_error_classes():
     assert issubclass(dlshim.UnsupportedObjectError, TypeError)
     assert issubclass(dlshim.UnsupportedObjectError, AttributeError)
     assert dlshim.CopyRequiredError.__module__ == "dlshim"
+    assert dlshim.CopyRequiredError("made by other code").reason == ""
     assert dlshim.UnsupportedObjectError.__module__ == "dlshim"
 
 

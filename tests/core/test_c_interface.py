@@ -273,6 +273,7 @@ def test_what_is_written_reaches_the_object(ext):
                 "out: a copy is needed (strides that are not row-major), and is not made "
                 f"unasked; {keep}pass dlshim.from_dlpack(x, copy=True)"
             )
+            assert raised.value.reason == "order"
             ext.take(dlshim.from_dlpack(x, copy=True), contiguous=1, **request)
     for options in ({}, {"copy": False}, {"order": "C"}):
         with pytest.raises(dlshim.CopyRequiredError):
@@ -361,6 +362,24 @@ def test_the_cures_of_options_name_the_function_that_takes_them(ext):
             ext.take(Days(), **name)
 
 
+def test_an_error_of_other_code_names_no_options_of_dlshim(ext):
+    class Strict:
+        def __dlpack__(self, **_):
+            raise BufferError("only stream=None, copy=None")
+
+    for name in ({}, {"name": "image"}):
+        with pytest.raises(BufferError, match=r"only stream=None, copy=None$"):
+            ext.take(Strict(), **name)
+
+
+def test_an_error_without_the_argument_s_name_names_the_object_once(ext):
+    with pytest.raises(dlshim.UnsupportedObjectError, match=r"^'object' object offers none of"):
+        ext.take(object())
+    with pytest.raises(BufferError, match=r"^'[\w.]*Days' object: ") as raised:
+        ext.take(dlshim.upgrade(Days()))
+    assert str(raised.value).count(" object: ") == 1
+
+
 def test_device_memory_that_is_to_be_written_on_the_host_is_kept(ext):
     with pytest.raises(BufferError) as raised:
         ext.take(P2(device=(CUDA, 0), data="memory"), writable=1, **{"stream.kind": READY})
@@ -392,6 +411,7 @@ def test_alignment(ext):
             "x: a copy is needed (memory that is not aligned to 128 bytes), and is not made "
             "unasked; pass dlshim.from_dlpack(x, copy=True, align=128)"
         )
+        assert raised.value.reason == "align"
 
 
 def test_device_memory_is_taken_by_those_only_who_ask_for_it(ext):
@@ -426,6 +446,7 @@ def test_a_copy_across_devices_says_why_it_is_needed(ext):
         "x: it lies on device (1, 0) and (2, 0) is wanted, which needs a copy, and is not made "
         "unasked; keep and pass dlshim.from_dlpack(x, copy=True, device=(2, 0))"
     )
+    assert raised.value.reason == "device"
 
 
 NO_MEANING = {

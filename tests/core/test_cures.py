@@ -345,6 +345,48 @@ def test_an_object_whose_attributes_raise_is_refused_with_its_type() -> None:
             call(Raising())
 
 
+@pytest.mark.parametrize(
+    "x, options, option",
+    [
+        (P2(readonly=True), {"readonly": "error"}, "readonly="),
+        (P2(), {"reinterpret": "float64"}, "reinterpret="),
+        (P2(), {"detach": True}, ""),
+        (P2(), {"device": (8, 0)}, ""),
+        (P2((3, 2), strides=(1, 3), device=(8, 0)), {"order": "C"}, ""),
+        (Raises(BufferError("only stream=None")), {}, ""),
+    ],
+    ids=["readonly", "reinterpret", "detach", "device", "order", "other"],
+)
+def test_an_error_tells_beside_its_text_whether_an_option_helps(
+    x: Any, options: dict[str, Any], option: str
+) -> None:
+    with pytest.raises(BufferError) as error:
+        dlshim.upgrade(x, **options).__dlpack__()
+    assert getattr(error.value, "_option_helps", False) == bool(option)
+    assert option in str(error.value)
+
+
+def test_an_error_about_an_object_of_the_type_is_passed_on_as_it_is() -> None:
+    class Same:
+        def __init__(self, inner: Any) -> None:
+            self.inner = inner
+
+        def __dlpack__(self, **asked: Any) -> Any:
+            return dlshim.upgrade(self.inner).__dlpack__(**asked)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+    failing = Same(Same(Raises(BufferError("it is broken"))))
+    with pytest.raises(BufferError, match="it is broken") as error:
+        dlshim.upgrade(failing).__dlpack__()
+    assert str(error.value).count("Same") == 1  # the outer one adds nothing
+    told = str(error.value)
+    with pytest.raises(BufferError) as error:
+        dlshim.upgrade(Same(Raises(BufferError(told)))).__dlpack__()
+    assert str(error.value).endswith(told) and str(error.value) != told  # a text alone is no sign
+
+
 def test_what_is_no_exception_of_the_data_comes_through_with_a_cure_near() -> None:
     cls = fresh(Raises)
     cls.to_dense = lambda self: MEMORY  # type: ignore[attr-defined]

@@ -442,6 +442,7 @@ def test_a_copy_that_is_not_allowed_is_named_on_every_device(make, device, ask):
         with pytest.raises(dlshim.CopyRequiredError) as error:
             ask(dlshim.upgrade(make(device)), dl_device=target, copy=False)
         tells(error.value, "copy=False", r"\(%d, %d\)" % device, r"\(%d, %d\)" % target)
+        assert error.value.reason == "device"
         with pytest.raises(dlshim.CopyRequiredError):
             ask(dlshim.upgrade(make(device), device=target, copy=False))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 
 import pytest
 
@@ -219,6 +220,8 @@ def test_order_c_against_copy_false():
         with pytest.raises(dlshim.CopyRequiredError) as error:
             versioned(dlshim.upgrade(x, order="C", **options), **asked)
         tells(error.value, "copy", "order")
+        assert error.value.reason == "order"
+        assert pickle.loads(pickle.dumps(error.value)).reason == "order"
 
 
 # --- align ----------------------------------------------------------------------------
@@ -255,6 +258,7 @@ def test_align_against_copy_false():
     with pytest.raises(dlshim.CopyRequiredError) as error:
         versioned(dlshim.upgrade(x, align=64, copy=False))
     tells(error.value, "align")
+    assert error.value.reason == "align"
 
 
 def test_align_of_an_empty_tensor():

@@ -97,8 +97,9 @@ def test_T8_copy_gives_every_consumer_a_private_copy(cls):
 @BOTH
 def test_T8_a_copy_of_read_only_memory_against_copy_false(ask):
     upgraded = dlshim.upgrade(P2(readonly=True), readonly="copy", copy=False)
-    with pytest.raises(dlshim.CopyRequiredError, match="read-only"):
+    with pytest.raises(dlshim.CopyRequiredError, match="read-only") as error:
         ask(upgraded)
+    assert error.value.reason == "readonly"
     version = (1, 0) if ask is versioned else None
     with pytest.raises(dlshim.CopyRequiredError):
         dlshim.upgrade(P2(readonly=True), readonly="copy").__dlpack__(
@@ -307,6 +308,7 @@ def test_copy_true_against_false(option, asked):
             ask(dlshim.upgrade(x, copy=option), copy=asked)
         assert isinstance(error.value, BufferError) and isinstance(error.value, ValueError)
         tells(error.value, "copy")
+        assert error.value.reason == "copy"
 
 
 @BOTH

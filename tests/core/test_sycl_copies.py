@@ -264,8 +264,9 @@ def test_options_of_the_copy(library):
     with versioned(dlshim.upgrade(P2(), device="oneapi", align=256, readonly=True)) as imported:
         assert imported.view.readonly and imported.view.copied
         assert imported.view.data % 256 == 0
-    with pytest.raises(dlshim.CopyRequiredError, match="copy=False"):
+    with pytest.raises(dlshim.CopyRequiredError, match="copy=False") as error:
         versioned(dlshim.upgrade(P2(), device="oneapi", copy=False))
+    assert error.value.reason == "device"
     assert dlshim.upgrade(P2(), device="oneapi").__dlpack_device__() == ONEAPI
 
 

@@ -169,7 +169,9 @@ for what, go in use.needs_not.items():
 
 @pytest.mark.parametrize("variant", ["hip-nodev5", "hip-nodev6"])
 def test_a_runtime_without_a_device(variant: str) -> None:
-    with_driver(variant, "use.all_refused('finds no device')\n" + ASKS)
+    advice = "; pass stream=-1 if the data are on the device, and ready"
+    advised = f"assert use.refused('edge').endswith({advice!r})\n"
+    with_driver(variant, "use.all_refused('finds no device')\n" + advised + ASKS)
 
 
 @pytest.mark.parametrize("variant", HIP_LIVE)

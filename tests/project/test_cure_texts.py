@@ -35,8 +35,7 @@ DEVICE = "tests/device/test_cures.py::"
 #: and the rows whose examples do so (tests/interop/messages.toml); or why nothing can be typed.
 CURED: dict[str, str] = {
     # options and data, on the host
-    "but copy=False was asked for; allow it": TYPED_IN,
-    "the consumer asks for copy=": TYPED_IN,
+    "but copy=False was asked for; allow it with copy=None, or drop": TYPED_IN,
     "cannot pickle": TYPED_IN,
     "detach=True, but it has no .detach()": TYPED_IN,
     "and like=, which lies on": TYPED_IN,
@@ -80,7 +79,7 @@ CURED: dict[str, str] = {
     "is not a stream of": DEVICE + "check_stream_zero",
     "its memory is not on the host; pass": DEVICE + "check_memory_that_is_not_on_the_host",
     "is memory that is not on the host: copy": DEVICE + "check_memory_that_is_not_on_the_host",
-    "which needs a copy, but copy=False": DEVICE + "check_a_copy_that_is_not_allowed",
+    "but copy=False was asked for; allow it": DEVICE + "check_a_copy_that_is_not_allowed",
     "pass stream=-1 if the data are on the device": DEVICE + "check_an_unknown_producers_stream",
     "whose streams dlshim does not know": "tests/core/test_other_devices.py",
     "['stream'] must not be 0": "tests/device/test_cuda_interface.py",
