@@ -28,7 +28,6 @@ _ADDRESS_DEVICES = (1, 2, 3, 10, 11, 13, 14)
 _KEYWORDS = ("stream", "max_version", "dl_device", "copy")
 #: Among the keywords of a signature: any other is taken too.
 ANY_KEYWORD = "**"
-FAILED = "the export failed: "
 _ALIGNMENTS = 4096  # a page: more is not looked for
 
 _CAPSULE = type(Producer.__dlpack_c_exchange_api__)
@@ -43,6 +42,14 @@ _PROTOCOLS = (
     ("__array_struct__", "array struct", ""),
     ("__array_interface__", "array interface", ""),
 )
+
+
+class Failure(str):
+    """A note that says how the export failed."""
+
+    def __reduce_ex__(self, protocol: object) -> tuple[type[str], tuple[str]]:
+        """Copies and pickles, of reports, are plain text."""
+        return str, (str(self),)
 
 
 @dataclass(frozen=True)
@@ -374,7 +381,7 @@ def _exported(obj: Any, notes: tuple[str, ...]) -> dict[str, Any]:
     try:
         capsule = _capsule_of(obj)
     except Exception as error:
-        return {"notes": (*notes, f"{FAILED}{_told(error)}")}
+        return {"notes": (*notes, Failure(f"the export failed: {_told(error)}"))}
     facts = {"capsule_name": _peek(capsule)["name"], **_facts_of_export(capsule)}
     return {**facts, "notes": (*notes, *facts.get("notes", ()))}
 

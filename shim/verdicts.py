@@ -31,7 +31,7 @@ from .consumers import (
 from .libraries import version_of, version_tuple
 from .look import NAMES, Array, visible
 from .options import COPY_READONLY, ROW_MAJOR, TO_HOST, Option
-from .report import ANY_KEYWORD, FAILED, Outcome, Report, Verdict, keywords_of, report_of, static
+from .report import ANY_KEYWORD, Failure, Outcome, Report, Verdict, keywords_of, report_of, static
 from .sources import Source, source_of
 from .stream_table import cells
 
@@ -145,7 +145,7 @@ def facts_of(obj: Any, report: Report) -> Facts:
         aligned_to=report.aligned_to,
         device=report.device,
         refuses=refuses,
-        fails=next((note for note in report.notes if note.startswith(FAILED)), ""),
+        fails=next((note for note in report.notes if isinstance(note, Failure)), ""),
         word=options.get("readonly"),
     )
 
