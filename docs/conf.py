@@ -17,12 +17,11 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.intersphinx",
     "data_tables",
-    "kit_tables",
     "library_pages",
     "source_tree",
 ]
-# pypi.md is the text of the package's page on PyPI; the result files are for downloading.
-exclude_patterns = ["_build", "pypi.md", "results/*.md"]
+# pypi.md is the text of the package's page on PyPI.
+exclude_patterns = ["_build", "pypi.md"]
 # Other projects' inventories are not fetched: the manual builds without a network.
 intersphinx_mapping = {}
 nitpicky = False

@@ -1,20 +1,21 @@
 """Runs the conformance kit against the libraries that are installed, for the manual.
 
-    python tools/kit_findings.py FILE [TARGET ...]     write or update FILE, docs/results/kit-*.json
-    python tools/kit_findings.py FILE --reproduce      add what tests/kit/reproductions.toml shows
+    python tools/kit_findings.py docs/results [TARGET ...]     rows of kit.csv and kit-broken.csv
+    python tools/kit_findings.py docs/results --reproduce      rows of kit-shown.csv
 
 The targets are those of kit/dlshim_testing/libraries.py; one whose library is not installed is left
-out. FILE keeps of each what it claims, how many checks of each level hold, and every rule that is
-broken with the checks that fail and the evidence of the first. dlshim and dlshim_testing must be
-importable.
+out, and its rows stay. Of each there is what it claims, how many checks of each level hold, and
+every rule that is broken: how many checks fail, the first of them with its evidence, and further
+ones that tests/kit/faults.toml knows. --reproduce runs tests/kit/reproductions.toml. dlshim and
+dlshim_testing must be importable.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import datetime
 import importlib.metadata
-import json
 import os
 import platform
 import re
@@ -23,11 +24,10 @@ import subprocess
 import sys
 from collections import Counter, defaultdict
 from pathlib import Path
-from typing import Any
 
 import tomllib
 
-from dlshim_testing import libraries, rules
+from dlshim_testing import libraries
 from dlshim_testing.catalogue import CRASH, NA, PASS
 from dlshim_testing.running import Report, TargetError, check_consumer, check_producer
 
@@ -69,37 +69,37 @@ def without_folders(text: str) -> str:
     return re.sub(r"/(?:[^\s/()]+/)+(?=[^\s/()]+:\d)", "", text)
 
 
-def summary(report: Report, version: str) -> dict[str, Any]:
-    counts: dict[str, dict[str, int]] = {}
-    for level in (*rules.LEVELS, "noted"):
-        found = Counter(each.status for each in report.findings if each.level == level)
-        counts[level] = {"held": found[PASS], "judged": sum(found.values()) - found[NA]}
+def known_checks(target: str) -> set[str]:
+    """The checks by which tests/kit/faults.toml knows faults of a target."""
+    rows = tomllib.loads((ROOT / "tests" / "kit" / "faults.toml").read_text())["fault"]
+    return {row["check"] for row in rows if row.get("target") == target}
+
+
+def held(report: Report, level: str) -> str:
+    found = Counter(each.status for each in report.findings if each.level == level)
+    return f"{found[PASS]} of {sum(found.values()) - found[NA]}"
+
+
+def summary(report: Report, target: str, version: str) -> tuple[str, ...]:
+    crashes = sum(each.status == CRASH for each in [*report.wrong, *report.errors])
+    levels = (held(report, level) for level in ("MUST", "SHOULD", "HABIT"))
+    return target, version, str(report.claims), *levels, str(crashes or "")
+
+
+def broken(report: Report, target: str, version: str) -> list[tuple[str, ...]]:
     groups = defaultdict(list)
     for each in [*report.wrong, *report.errors]:
-        level = CRASH if each.status == CRASH else each.level
-        groups[each.rule, level].append(each)
-    broken = [
-        {
-            "rule": rule,
-            "level": level,
-            "status": group[0].status,
-            "checks": [each.check for each in group],
-            "evidence": without_folders(group[0].evidence),
-        }
-        for (rule, level), group in groups.items()
-    ]
-    return {
-        "side": report.side,
-        "library": version,
-        "claims": report.claims,
-        "counts": counts,
-        "not applicable": report.count(NA),
-        "broken": broken,
-    }
+        groups[each.rule, CRASH if each.status == CRASH else each.level].append(each)
+    rows = []
+    for (rule, level), (first, *more) in groups.items():
+        known = [each.check for each in more if each.check in known_checks(target)]
+        told = (str(1 + len(more)), first.check, " ".join(known), without_folders(first.evidence))
+        rows.append((target, version, rule, level, *told))
+    return rows
 
 
-def reproduce(row: dict[str, str]) -> dict[str, str]:
-    """Runs one row in a process of its own; "shown" is whether its fault was seen."""
+def reproduce(row: dict[str, str]) -> str:
+    """Runs one row in a process of its own: what was seen of its fault, or nothing."""
     done = subprocess.run(
         [sys.executable, "-c", row["code"]], capture_output=True, text=True, timeout=300
     )
@@ -113,35 +113,54 @@ def reproduce(row: dict[str, str]) -> dict[str, str]:
         text = text[text.rfind("\n", 0, match.start()) + 1 : end if end >= 0 else None]
     print(row["target"], row["rule"], ended, "shown" if shown else "NOT SHOWN", text, flush=True)
     seen = f"the process ends by {ended}" if done.returncode < 0 else text
-    return row | {"seen": seen if shown else "", "library": version_of(row["target"])}
+    return seen if shown else ""
 
 
-def reproductions(before: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Every row of the table; what was seen in another environment stays for libraries that are
-    not installed in this one."""
-    table = tomllib.loads((ROOT / "tests" / "kit" / "reproductions.toml").read_text())["row"]
-    seen = {row["code"]: row for row in before}
-    rows = [reproduce(row) if version_of(row["target"]) else seen.get(row["code"]) for row in table]
-    return [row for row in rows if row]
+# ---- files ----------------------------------------------------------------------------------
+
+COLUMNS = {
+    "kit": ("target", "library", "claims", "MUST", "SHOULD", "HABIT", "crashes"),
+    "kit-broken": ("target", "library", "rule", "level", "checks", "check", "known", "evidence"),
+    "kit-shown": ("target", "rule", "library", "seen"),
+}
+
+
+def put(file: Path, target: str, rows: list[tuple[str, ...]]) -> None:
+    """These rows of a target instead of those that were there."""
+    lines = file.read_text().splitlines(keepends=True) if file.exists() else []
+    known = list(csv.reader(line for line in lines if line[0] != "#"))[1:]
+    kept = [row for row in known if row[0] != target] + [list(row) for row in rows]
+    order = [*libraries.producers(), *libraries.consumers()]
+    kept.sort(key=lambda row: order.index(row[0]))
+    with file.open("w", newline="") as out:
+        if file.stem == "kit":
+            out.write(f"# {datetime.date.today()}: CPython {platform.python_version()}\n")
+        csv.writer(out, lineterminator="\n").writerows([COLUMNS[file.stem], *kept])
+
+
+def reproduce_all(folder: Path) -> bool:
+    """Every row whose library is installed; whether all of them were shown."""
+    rows = tomllib.loads((ROOT / "tests" / "kit" / "reproductions.toml").read_text())["row"]
+    found = defaultdict(list)
+    for row in rows:
+        if version := version_of(row["target"]):
+            found[row["target"]].append((row["target"], row["rule"], version, reproduce(row)))
+    for target, shown in found.items():
+        put(folder / "kit-shown.csv", target, [row for row in shown if row[-1]])
+    return all(row[-1] for shown in found.values() for row in shown)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("file", type=Path)
+    parser.add_argument("folder", type=Path)
     parser.add_argument("targets", nargs="*")
     parser.add_argument("--reproduce", action="store_true")
     asked = parser.parse_args()
     if driver := opencl_driver.find():  # dpctl's device
         os.environ.setdefault(opencl_driver.VARIABLE, driver)
-    every = [*libraries.producers(), *libraries.consumers()]
-    told = json.loads(asked.file.read_text()) if asked.file.exists() else {"targets": {}}
     if asked.reproduce:
-        told["reproductions"] = reproductions(told.get("reproductions", []))
-        asked.file.write_text(json.dumps(told, indent=1) + "\n")
-        return 0 if all(row["seen"] for row in told["reproductions"]) else 1
-    told["python"] = platform.python_version()
-    told["date"] = datetime.date.today().isoformat()
-    for target in asked.targets or every:
+        return 0 if reproduce_all(asked.folder) else 1
+    for target in asked.targets or [*libraries.producers(), *libraries.consumers()]:
         if not (version := version_of(target)):
             continue
         check = check_consumer if target.startswith("from_") else check_producer
@@ -151,10 +170,8 @@ def main() -> int:
             print(f"{target}: {error}", flush=True)
             continue
         print(report, flush=True)
-        told["targets"][target] = summary(report, version)
-        order = [name for name in every if name in told["targets"]]
-        told["targets"] = {name: told["targets"][name] for name in order}
-        asked.file.write_text(json.dumps(told, indent=1) + "\n")
+        put(asked.folder / "kit.csv", target, [summary(report, target, version)])
+        put(asked.folder / "kit-broken.csv", target, broken(report, target, version))
     return 0
 
 

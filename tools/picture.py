@@ -1,13 +1,11 @@
 """Draws what the matrix command found: which exchanges work without dlshim, and which with it.
 
 python -m dlshim matrix --no-cost --json FILE
-python tools/picture.py FILE docs/results       writes matrix-DATE.csv there, and matrix.svg
-python tools/picture.py docs/results            draws matrix.svg anew from the newest table
+python tools/picture.py FILE docs/results/matrix.svg
 """
 
 from __future__ import annotations
 
-import csv
 import datetime
 import json
 import sys
@@ -82,7 +80,7 @@ def heat_map(x: int, title: str, pairs: list[Pair], names: tuple[list, list], no
     return parts
 
 
-def draw(pairs: list[Pair], date: str) -> str:
+def draw(pairs: list[Pair], date: str, versions: str) -> str:
     rows = list(dict.fromkeys(pair.producer for pair in pairs))
     columns = list(dict.fromkeys(pair.consumer for pair in pairs))
     one = LABEL + CELL * len(columns)
@@ -98,6 +96,7 @@ def draw(pairs: list[Pair], date: str) -> str:
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
             f'width="{width}" height="{height}" role="img" aria-label="{escape(legend[0])}">',
+            f"<desc>{escape(versions)}</desc>",
             "<style>text { font: 11px system-ui, sans-serif; } .t { font: 600 14px system-ui; }"
             "</style>",
             f'<rect width="{width}" height="{height}" fill="#fff"/>',
@@ -110,34 +109,14 @@ def draw(pairs: list[Pair], date: str) -> str:
     )
 
 
-def write_table(told: dict, folder: Path) -> None:
-    file = folder / f"matrix-{datetime.date.today().isoformat()}.csv"
+def main(file: str, picture: str) -> None:
+    told = json.loads(Path(file).read_text(encoding="utf-8"))
+    built_in = {"bytearray", "array.array", "memoryview", "capsule 0.x", "capsule 1.x"}
+    pairs = [pair for pair in pairs_of(told) if not built_in & set(pair[:2])]
     versions = ", ".join(f"{name} {version}" for name, version in told["versions"].items())
-    built_in = ("bytearray", "array.array", "memoryview", "capsule 0.x", "capsule 1.x")
-    pairs = [pair for pair in pairs_of(told) if not set(built_in) & set(pair[:2])]
-    with file.open("w", encoding="utf-8", newline="") as out:
-        out.write(f"# CPython {told['python']}, {versions}\n")
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(Pair._fields)
-        writer.writerows(pairs)
-
-
-def read_table(folder: Path) -> tuple[list[Pair], str]:
-    file = sorted(folder.glob("matrix-*.csv"))[-1]
-    with file.open(encoding="utf-8", newline="") as lines:
-        rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
-    pairs = [
-        Pair(row["producer"], row["consumer"], *map(int, list(row.values())[2:])) for row in rows
-    ]
-    return pairs, file.stem.removeprefix("matrix-")
-
-
-def main(arguments: list[str]) -> None:
-    folder = Path(arguments[-1])
-    if len(arguments) == 2:
-        write_table(json.loads(Path(arguments[0]).read_text(encoding="utf-8")), folder)
-    (folder / "matrix.svg").write_text(draw(*read_table(folder)) + "\n", encoding="utf-8")
+    drawn = draw(pairs, datetime.date.today().isoformat(), f"CPython {told['python']}, {versions}")
+    Path(picture).write_text(f"{drawn}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*sys.argv[1:])

@@ -1,29 +1,9 @@
 """Tables of the manual that are printed from the data that the code walks.
 
-``.. dlshim-libraries::``   the rows of src/exchange/libraries.def
-``.. dlshim-cures::``       the ways to an array that messages name, by CURES in shim/cures.py
-``.. dlshim-consumers::``   the rows of src/request/consumers.def
-``.. dlshim-limits::``      the limits that the matrix command knows
-``.. dlshim-interop::``     the interop sessions in one table, by interop.csv
-``.. dlshim-platforms::``   wheels by tools/wheels.toml, built and run by platforms.json
-``.. dlshim-interpreters::`` who ran the core suite, by interpreters.json
-``.. dlshim-threads::``     stress without the GIL, by threads.json
-``.. dlshim-environments::``  what each of its environments is for
-``.. dlshim-yardstick::``   dlshim beside pydlpack, by interop.csv
-``.. dlshim-times::``       nanoseconds of whole exchanges, by the newest times-DATE.json
-``.. dlshim-results::``     the dated result files in docs/results/
-``.. dlshim-replays:: SUBJECT``  the rows of tests/replays/replays.toml, and where they passed
-``.. dlshim-replay-counts::``    how many of each kind there are
-``.. dlshim-suites::``          the suites of other projects, by tests/upstream
-``.. dlshim-amendments::``      their tests that cannot pass upgraded
-``.. dlshim-streams:: CUDA``     one family of devices in src/gpu/sync_rules.def
-``.. dlshim-tasks::``             what the tasks of that table come down to, by the code itself
-``.. dlshim-messages:: FIRST LAST``  messages that `explain` knows, from one row to another
-``.. dlshim-producers::``        how producers treat a stream, and which libraries are known to
-``.. dlshim-current-streams::``  where libraries say on which stream they work now
-``.. dlshim-gpu-pairs::``        library x library with CUDA memory, by tests/device/pairs.toml
-``.. dlshim-gpu-notes::``        why a column of that table is as it is
-``.. dlshim-gpu-read::``         the pairs that were read in the sources alone
+``.. dlshim-rows:: FILE`` makes a table of the rows of a csv, json or toml file. Each line of its
+content is a column, ``title: template``, and a template has the row's fields in braces; without
+content, each field is a column. Each function below that says `@table` makes another table; its
+directive is ``dlshim-`` and the name there.
 """
 
 from __future__ import annotations
@@ -31,21 +11,47 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterable
+import string
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import tomllib
 from docutils import nodes
-from docutils.statemachine import StringList
+from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from dlshim import _core, consumers, stream_table
-from dlshim.cli.messages import MESSAGES, Message
+from dlshim.cli.messages import MESSAGES
+from dlshim.cures import CURES
 from dlshim.matrix import pairs
 
-Row = tuple[str, ...]
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "docs" / "results"
+Row = Sequence[str]
+
+
+# ---- files --------------------------------------------------------------------------------
+
+
+def read_rows(file: Path, under: str = "") -> list[dict[str, Any]]:
+    """The rows of a file; in json and toml those of the list, or of the tables, of that name. The
+    name of a table, and of a plain value, is the field "key"; such a value is the field "value"."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".csv":
+        return list(csv.DictReader(line for line in text.splitlines(True) if line[0] != "#"))
+    told = (tomllib if file.suffix == ".toml" else json).loads(text)
+    told = told[under] if under else told
+    if isinstance(told, list):
+        return told
+    return [{"key": k, **(v if isinstance(v, dict) else {"value": v})} for k, v in told.items()]
+
+
+def head_of(file: Path) -> str:
+    """What a csv file says in its first line of the run that wrote it: "# 2026-11-23, ..."."""
+    return file.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
 
 
 def rows_of(path: Path, macro: str) -> Iterable[Row]:
@@ -59,6 +65,106 @@ def rows_of(path: Path, macro: str) -> Iterable[Row]:
         )
 
 
+# ---- directives ---------------------------------------------------------------------------
+
+
+def literal(text: str) -> str:
+    """Text of others as it is."""
+    return f"``{' '.join(text.split()).replace('`', chr(39))}``" if text else "—"
+
+
+def list_table(rows: Iterable[Row], widths: Iterable[int] = (), title: str = "") -> list[str]:
+    lines = [f".. list-table:: {title}".rstrip(), "   :header-rows: 1"]
+    lines += [f"   :widths: {' '.join(map(str, widths)) or 'auto'}", ""]
+    for row in rows:
+        lines += [f"   {'  ' if i else '* '}- {cell}" for i, cell in enumerate(row)]
+    return lines
+
+
+class Table(SphinxDirective):
+    """A list-table of rows that a subclass gives."""
+
+    header: ClassVar[Row] = ()
+    widths: ClassVar[tuple[int, ...]] = ()  # none: as the cells need
+
+    def rows(self) -> Iterable[Row]:
+        raise NotImplementedError
+
+    def run(self) -> list[nodes.Node]:
+        rows = list(self.rows())
+        rows = [self.header, *rows] if self.header else rows
+        title = self.options.get("title", "")
+        return self.parse_text_to_nodes("\n".join(list_table(rows, self.widths, title)))
+
+
+class Template(string.Formatter):
+    """``{field}``; ``{field!c}`` is code, ``{field!m}`` has code in single marks. Of templates with
+    `` | `` between the first counts whose fields are there and are not empty."""
+
+    def convert_field(self, value: Any, conversion: str | None) -> Any:
+        if conversion == "m":
+            return re.sub("`+", "``", value)
+        return literal(value) if conversion == "c" else super().convert_field(value, conversion)
+
+    def fill(self, template: str, row: dict[str, Any]) -> str:
+        for each in template.split(" | "):
+            fields = [field for _, field, _, _ in self.parse(each) if field]
+            if all(row.get(field) not in (None, "") for field in fields):
+                return self.vformat(each, (), row)
+        raise KeyError(template)
+
+
+class Rows(Table):
+    required_arguments = 1
+    has_content = True
+    option_spec: ClassVar[dict[str, Callable[[str], Any]]] = {
+        "title": directives.unchanged,
+        "under": directives.unchanged,  # the list or the tables of that name
+        "where": directives.unchanged,  # "FIELD=A|B; FIELD=C": only these rows
+        "widths": directives.positive_int_list,
+    }
+
+    def rows(self) -> Iterable[Row]:
+        file = (ROOT / self.arguments[0]).resolve()
+        self.env.note_dependency(str(file))
+        self.widths = self.options.get("widths", ())
+        rows = read_rows(file, self.options.get("under", ""))
+        told = list(self.content) or [f"{field}: {{{field}}}" for field in rows[0]]
+        columns = [line.partition(": ") for line in told]
+        yield [title for title, _, _ in columns]
+        asked = [each.partition("=") for each in self.options.get("where", "").split("; ") if each]
+        for row in rows:
+            if all(row.get(field, "") in values.split("|") for field, _, values in asked):
+                yield [Template().fill(template, row) for _, _, template in columns]
+
+
+#: Name of a directive -> its class.
+TABLES: dict[str, type[Table]] = {}
+
+
+def table(
+    name: str, header: str = "", widths: tuple[int, ...] = ()
+) -> Callable[[Callable[..., Iterable[Row]]], Callable[..., Iterable[Row]]]:
+    """Makes a directive of a function that yields rows; without a header the first row is one."""
+
+    def make(function: Callable[..., Iterable[Row]]) -> Callable[..., Iterable[Row]]:
+        class Made(Table):
+            optional_arguments = 1
+            final_argument_whitespace = True
+
+            def rows(self) -> Iterable[Row]:
+                return function(*self.arguments)
+
+        Made.header, Made.widths = header.split(" | ") if header else (), widths
+        TABLES[name] = Made
+        return function
+
+    return make
+
+
+# ---- what the code knows ------------------------------------------------------------------
+
+
 class Library(NamedTuple):
     """A row of src/exchange/libraries.def."""
 
@@ -68,123 +174,86 @@ class Library(NamedTuple):
     traits: str
     functions: str
 
-
-def libraries(source: Path) -> list[Library]:
-    return [Library(*row) for row in rows_of(source / "exchange" / "libraries.def", "LIBRARY")]
-
-
-def has_trait(row: Library, trait: str) -> bool:
-    return f"DLS_LIB_{trait}" in re.findall(r"\w+", row.traits)
-
-
-class Table(SphinxDirective):
-    """A list-table of rows that a subclass gives."""
-
-    header: Row = ()
-    widths: tuple[int, ...] = ()  # none: as the cells need
-
     @property
-    def source(self) -> Path:
-        return Path(self.env.srcdir).parent / "src"
+    def class_of(self) -> str:
+        return f"``{self.module}``: ``{self.type}``"
 
-    def rows(self) -> Iterable[Row]:
-        raise NotImplementedError
-
-    def run(self) -> list[nodes.Node]:
-        rows = list(self.rows())
-        lines = [".. list-table::", "   :header-rows: 1"]
-        lines += [f"   :widths: {' '.join(map(str, self.widths)) or 'auto'}", ""]
-        for row in (self.header, *rows):
-            for number, cell in enumerate(row):
-                lines.append(f"   {'* ' if number == 0 else '  '}- {cell}")
-        box = nodes.container()
-        self.state.nested_parse(StringList(lines, source="data"), self.content_offset, box)
-        return box.children
+    def has(self, trait: str) -> bool:
+        return f"DLS_LIB_{trait}" in re.findall(r"\w+", self.traits)
 
 
-class Libraries(Table):
-    header = ("library", "class", "what is known of it")
-    widths = (15, 25, 60)
-
-    def meanings(self) -> dict[str, str]:
-        """What each trait means, from the list in the header."""
-        header = self.source / "exchange" / "library.h"
-        # The C formatter may have broken a text into several literals.
-        rows = re.findall(r'X\((\w+),[\s\\]*\d+,[\s\\]*((?:"[^"]*"[\s\\]*)+)\)', header.read_text())
-        return {name: "".join(re.findall(r'"([^"]*)"', text)) for name, text in rows}
-
-    def rows(self) -> Iterable[Row]:
-        meanings = self.meanings()
-        for row in libraries(self.source):
-            known = [meanings[trait] for trait in meanings if has_trait(row, trait)]
-            if row.functions:
-                known.append(
-                    "capsules from "
-                    + " or ".join(f"``{name}``" for name in row.functions.split("|"))
-                )
-            yield row.name, f"``{row.module}``: ``{row.type}``", "; ".join(known) or "—"
+LIBRARIES_DEF = ROOT / "src" / "exchange" / "libraries.def"
 
 
-class Cures(Table):
-    """The ways to an array that messages name: the rows of CURES in shim/cures.py."""
-
-    header = ("the object", "what to give instead")
-    widths = (60, 40)
-    kinds = {
-        "wrapper": "wraps other arrays and has ``{}``",
-        "flag": "its ``{}`` is true",
-        "method": "has ``{}``",
-        "view": "has a ``{}`` that can be exported",
-        "type": "is of a type ``{}``",
-    }
-
-    def rows(self) -> Iterable[Row]:
-        from dlshim.cures import CURES
-
-        for kind, what, text in CURES:
-            if text is not None:
-                name = f"{what}*" if what.endswith(".") else what
-                yield self.kinds[kind].format(name), f"``{text}``"
+def libraries() -> list[Library]:
+    return [Library(*row) for row in rows_of(LIBRARIES_DEF, "LIBRARY")]
 
 
-class Consumers(Table):
-    header = ("passes", "device asked first", "gets negative strides", "who")
-    widths = (30, 15, 15, 40)
-    keywords = {
-        "DLS_ASK_STREAM": "stream",
-        "DLS_ASK_VERSION": "max_version",
-        "DLS_ASK_DEVICE": "dl_device",
-        "DLS_ASK_COPY": "copy",
-        "DLS_ASKED_NONE": "a None",
-        "DLS_ASKED_1_0": "max_version=(1, 0)",
-    }
+@table("libraries", "library | class | what is known of it", (15, 25, 60))
+def known_libraries() -> Iterator[Row]:
+    text = LIBRARIES_DEF.with_name("library.h").read_text()
+    # The C formatter may have broken a text into several literals.
+    rows = re.findall(r'X\((\w+),[\s\\]*\d+,[\s\\]*((?:"[^"]*"[\s\\]*)+)\)', text)
+    meanings = {name: "".join(re.findall(r'"([^"]*)"', told)) for name, told in rows}
+    for row in libraries():
+        known = [meaning for trait, meaning in meanings.items() if row.has(trait)]
+        if row.functions:
+            names = (f"``{name}``" for name in row.functions.split("|"))
+            known.append("capsules from " + " or ".join(names))
+        yield row.name, row.class_of, "; ".join(known) or "—"
 
-    def names(self, mask: str) -> str:
+
+CURED = {
+    "wrapper": "wraps other arrays and has ``{}``",
+    "flag": "its ``{}`` is true",
+    "method": "has ``{}``",
+    "view": "has a ``{}`` that can be exported",
+    "type": "is of a type ``{}``",
+}
+
+
+@table("cures", "the object | what to give instead", (60, 40))
+def cures() -> Iterator[Row]:
+    """The ways to an array that messages name."""
+    for kind, what, text in CURES:
+        if text is not None:
+            yield CURED[kind].format(f"{what}*" if what.endswith(".") else what), f"``{text}``"
+
+
+KEYWORDS = {
+    "DLS_ASK_STREAM": "stream",
+    "DLS_ASK_VERSION": "max_version",
+    "DLS_ASK_DEVICE": "dl_device",
+    "DLS_ASK_COPY": "copy",
+    "DLS_ASKED_NONE": "a None",
+    "DLS_ASKED_1_0": "max_version=(1, 0)",
+}
+
+
+@table("consumers", "passes | device asked first | gets negative strides | who", (30, 15, 15, 40))
+def known_consumers() -> Iterator[Row]:
+    def names(mask: str) -> str:
         given = re.findall(r"\w+", mask)
-        return ", ".join(name for word, name in self.keywords.items() if word in given)
+        return ", ".join(name for word, name in KEYWORDS.items() if word in given)
 
-    def rows(self) -> Iterable[Row]:
-        table = self.source / "request" / "consumers.def"
-        for must, must_not, question, bears, who in rows_of(table, "CONSUMER"):
-            passes = self.names(must) or "anything"
-            if must_not != "0":
-                passes += f"; not {self.names(must_not)}"
-            asked = {"1": "yes", "0": "no"}.get(question, "either")
-            yield passes, asked, "yes" if bears == "1" else "no", who
+    file = ROOT / "src" / "request" / "consumers.def"
+    for must, must_not, question, bears, who in rows_of(file, "CONSUMER"):
+        passes = names(must) or "anything"
+        if must_not != "0":
+            passes += f"; not {names(must_not)}"
+        asked = {"1": "yes", "0": "no"}.get(question, "either")
+        yield passes, asked, "yes" if bears == "1" else "no", who
 
 
-class Limits(Table):
-    header = ("limit", "works with")
-    widths = (65, 35)
-
-    def rows(self) -> Iterable[Row]:
-
-        for limit, _ in pairs.LIMITS:
-            yield limit.why, f"``{limit.cure}``" if limit.cure else "—"
-        for name, told in consumers.LIMITS.items():
-            who = dict.fromkeys(row.name for row in consumers.CONSUMERS if name in row.limits)
-            cure = f"``{told.cure}``" if told.cure else "—"
-            yield f"{', '.join(who)}: {told.reason}", cure
+@table("limits", "limit | works with", (65, 35))
+def limits() -> Iterator[Row]:
+    """The limits that the matrix command knows."""
+    for limit, _ in pairs.LIMITS:
+        yield limit.why, f"``{limit.cure}``" if limit.cure else "—"
+    for name, told in consumers.LIMITS.items():
+        who = dict.fromkeys(row.name for row in consumers.CONSUMERS if name in row.limits)
+        cure = f"``{told.cure}``" if told.cure else "—"
+        yield f"{', '.join(who)}: {told.reason}", cure
 
 
 # ---- streams ------------------------------------------------------------------------------
@@ -202,312 +271,285 @@ def turned(rows: Iterable[Row]) -> list[Row]:
     return list(zip(*rows, strict=True))
 
 
-class Streams(Table):
+def stream_cell(cell: stream_table.Cell) -> str:
+    passed = "—" if cell.passed == "-" else cell.passed and f"``{cell.passed}``"
+    task = cell.task and f"``{cell.task}``" if cell.passed else cell.task
+    return " → ".join(filter(None, (passed, task)))
+
+
+@table("streams")
+def streams(family: str) -> Iterable[Row]:
     """What `python -m dlshim streams FAMILY` prints; what is the same stands once."""
-
-    required_arguments = 1
-    final_argument_whitespace = True
-
-    @staticmethod
-    def cell(cell: stream_table.Cell) -> str:
-        passed = "—" if cell.passed == "-" else cell.passed and f"``{cell.passed}``"
-        refused = not cell.passed
-        task = cell.task if refused else cell.task and f"``{cell.task}``"
-        return " → ".join(filter(None, (passed, task)))
-
-    def rows(self) -> Iterable[Row]:
-        cells = stream_table.cells(self.arguments[0])
-        values = next(iter(cells.values()))
-        rows = together(
-            (producer, *map(self.cell, row.values())) for producer, row in cells.items()
-        )
-        self.header, *rows = turned(together(turned([("", *values), *rows])))
-        return rows
+    cells = stream_table.cells(family)
+    values = next(iter(cells.values()))
+    rows = together((producer, *map(stream_cell, row.values())) for producer, row in cells.items())
+    return turned(together(turned([("", *values), *rows])))
 
 
-class Tasks(Table):
+POLICIES = ("auto", "legacy", "same", "error")
+
+
+def words(name: str) -> list[str]:
+    """The texts of a list in src/core/sync_words.h."""
+    text = (ROOT / "src" / "core" / "sync_words.h").read_text()
+    entries = text.partition(f"#define DLS_{name}_LIST(X)")[2].partition("\n\n")[0]
+    return re.findall(r'X\(\w+, "([^"]*)"\)', entries)
+
+
+def action(task: str, known: str, policy: str) -> str:
+    knowledge = ("unknown", "ready", "known").index(known)
+    asked = (words("TASK").index(task), knowledge, 5, 7, POLICIES.index(policy))
+    new, old = (
+        words("ACTION")[_core._sync_action(*asked, (can_record_device, *5 * [False]))]
+        for can_record_device in (True, False)
+    )
+    return new if new == old else f"{new}; before CUDA 12.5: {old}"
+
+
+@table("tasks", "task | P is known | ``auto`` | ``legacy``: P is L | ``same`` | ``error``")
+def tasks() -> Iterator[Row]:
     """Every task that needs P, as `dls_sync_action_find` answers with and without CUDA 12.5."""
-
-    header = ("task", "P is known", "``auto``", "``legacy``: P is L", "``same``", "``error``")
-    policies = ("auto", "legacy", "same", "error")
-
-    knowledge = ("unknown", "ready", "known")
-
-    def words(self, name: str) -> list[str]:
-        """The texts of a list in src/core/sync_words.h."""
-        text = (self.source / "core" / "sync_words.h").read_text()
-        entries = text.partition(f"#define DLS_{name}_LIST(X)")[2].partition("\n\n")[0]
-        return re.findall(r'X\(\w+, "([^"]*)"\)', entries)
-
-    def action(self, task: str, known: str, policy: str) -> str:
-        asked = (
-            self.words("TASK").index(task),
-            self.knowledge.index(known),
-            *(5, 7),
-            self.policies.index(policy),
-        )
-        new, old = (
-            self.words("ACTION")[_core._sync_action(*asked, (can_record_device, *5 * [False]))]
-            for can_record_device in (True, False)
-        )
-        return new if new == old else f"{new}; before CUDA 12.5: {old}"
-
-    def rows(self) -> Iterable[Row]:
-        tasks = dict.fromkeys(row["task"] for row in _core._sync_rules())
-        for task in tasks:
-            if "(P" in task:
-                unknown = [self.action(task, "unknown", policy) for policy in self.policies]
-                yield f"``{task}``", self.action(task, "known", "auto"), *unknown
+    for task in dict.fromkeys(row["task"] for row in _core._sync_rules()):
+        if "(P" in task:
+            unknown = [action(task, "unknown", policy) for policy in POLICIES]
+            yield f"``{task}``", action(task, "known", "auto"), *unknown
 
 
-class Producers(Table):
-    header = ("kind", "what it does with a stream", "known to be so")
-    widths = (18, 47, 35)
-    meanings = {
-        "modern": ("", "synchronises its work with the stream that it is passed"),
-        "modern, not 2": ("REFUSES_TWO", "the same, but refuses 2, the per-thread default stream"),
-        "modern, not -1": ("NO_MINUS_ONE", "the same, but takes -1 for a handle"),
-        "modern, unheard of": ("", "the same, but nobody can tell its stream: it has no C table, "
-                               "and its library is not in the table of S11; all others"),
-        "ignores stream": ("IGNORES_STREAM", "takes the keyword and orders nothing"),
-        "no stream": ("", "does not take the keyword, or is no ``__dlpack__`` at all: raw "
-                          "capsules, capsule functions, the CUDA array interface, a "
-                          ":class:`dlshim.Tensor`"),
-        "has waited": ("WAITS", "returns when the data are ready"),
-    }  # fmt: skip
-
-    def rows(self) -> Iterable[Row]:
-        for kind in stream_table.cells("CUDA"):
-            trait, meaning = self.meanings[kind]
-            names = [row.name for row in libraries(self.source) if has_trait(row, trait)]
-            yield kind, meaning, ", ".join(dict.fromkeys(names)) or "—"
+PRODUCERS = {
+    "modern": ("", "synchronises its work with the stream that it is passed"),
+    "modern, not 2": ("REFUSES_TWO", "the same, but refuses 2, the per-thread default stream"),
+    "modern, not -1": ("NO_MINUS_ONE", "the same, but takes -1 for a handle"),
+    "modern, unheard of": ("", "the same, but nobody can tell its stream: it has no C table, "
+                           "and its library is not in the table of S11; all others"),
+    "ignores stream": ("IGNORES_STREAM", "takes the keyword and orders nothing"),
+    "no stream": ("", "does not take the keyword, or is no ``__dlpack__`` at all: raw "
+                      "capsules, capsule functions, the CUDA array interface, a "
+                      ":class:`dlshim.Tensor`"),
+    "has waited": ("WAITS", "returns when the data are ready"),
+}  # fmt: skip
 
 
-class CurrentStreams(Table):
-    header = ("library", "class", "asked for its current stream")
-    widths = (20, 40, 40)
-
-    def rows(self) -> Iterable[Row]:
-        table = self.source / "exchange" / "libraries.def"
-        paths = {
-            name: path
-            for name, device, path in rows_of(table, "CURRENT_STREAM")
-            if device == "dl_kDLCUDA"
-        }
-        for row in libraries(self.source):
-            if path := paths.get(row.name):
-                where = f"the object's ``{path}``" if path.startswith(".") else f"``{path}``"
-                yield row.name, f"``{row.module}``: ``{row.type}``", where
+@table("producers", "kind | what it does with a stream | known to be so", (18, 47, 35))
+def producers() -> Iterator[Row]:
+    for kind in stream_table.cells("CUDA"):
+        trait, meaning = PRODUCERS[kind]
+        names = dict.fromkeys(row.name for row in libraries() if row.has(trait))
+        yield kind, meaning, ", ".join(names) or "—"
 
 
-# ---- library x library --------------------------------------------------------------------
+@table("current-streams", "library | class | asked for its current stream", (20, 40, 40))
+def current_streams() -> Iterator[Row]:
+    rows = rows_of(LIBRARIES_DEF, "CURRENT_STREAM")
+    paths = {name: path for name, device, path in rows if device == "dl_kDLCUDA"}
+    for row in libraries():
+        if path := paths.get(row.name):
+            where = f"the object's ``{path}``" if path.startswith(".") else f"``{path}``"
+            yield row.name, row.class_of, where
 
 
-class GpuPairs(Table):
-    """Each cell of tests/device/pairs.toml in few letters; test_pairs.py holds the file."""
-
-    costs = {"": "yes", "the host waits": "waits", "the whole device": "device"}
-
-    @property
-    def data(self) -> dict[str, Any]:
-        tests = Path(self.env.srcdir).parent / "tests"
-        return tomllib.loads((tests / "device" / "pairs.toml").read_text())
-
-    def short(self, outcome: str) -> str:
-        kind = re.split("[:,]", outcome)[0]
-        if kind != "ordered":
-            return {"refused": "no", "race": "**race**", "crash": "**crash**"}[kind]
-        _, _, cost = outcome.partition(", ")
-        return self.costs[cost.split(", ")[-1]]
-
-    def rows(self) -> Iterable[Row]:
-        cells = self.data["cells"]
-        self.header = ("from ↓ to →", *next(iter(cells.values())))
-        for producer, row in cells.items():
-            told = (tuple(map(self.short, cell)) for cell in row.values())
-            short = (bare if bare == now else f"{bare} → {now}" for bare, now in told)
-            yield f"**{producer}**", *short
+def pair_of(outcome: str) -> str:
+    """A cell of tests/device/pairs.toml in few letters; test_pairs.py holds the file."""
+    kind = re.split("[:,]", outcome)[0]
+    if kind != "ordered":
+        return {"refused": "no", "race": "**race**", "crash": "**crash**"}[kind]
+    cost = outcome.partition(", ")[2].split(", ")[-1]
+    return {"": "yes", "the host waits": "waits", "the whole device": "device"}[cost]
 
 
-class GpuNotes(GpuPairs):
-    header = ("consumer", "what to know of it")
-    widths = (20, 80)
-
-    def rows(self) -> Iterable[Row]:
-        for consumer, note in self.data["notes"].items():
-            yield consumer, re.sub("`+", "``", note)
-
-
-class GpuRead(GpuPairs):
-    header = ("from", "to", "works bare", "works upgraded", "read in")
-    widths = (15, 15, 25, 25, 20)
-
-    def rows(self) -> Iterable[Row]:
-        for row in self.data["read"]:
-            yield row["from"], row["to"], row["bare"], row["upgraded"], f"``{row['source']}``"
+@table("gpu-pairs")
+def gpu_pairs() -> Iterator[Row]:
+    cells = tomllib.loads((ROOT / "tests" / "device" / "pairs.toml").read_text())["cells"]
+    yield ("from ↓ to →", *next(iter(cells.values())))
+    for producer, row in cells.items():
+        told = (tuple(map(pair_of, cell)) for cell in row.values())
+        yield f"**{producer}**", *(bare if bare == now else f"{bare} → {now}" for bare, now in told)
 
 
-# ---- replays ------------------------------------------------------------------------------
+# ---- replays and reliability --------------------------------------------------------------
 
 
-class Replays(Table):
-    """Cases of one subject: what broke, what dlshim does, where the replay was seen to pass."""
+def replays() -> list[dict[str, Any]]:
+    return read_rows(ROOT / "tests" / "replays" / "replays.toml", "case")
 
-    header = ("case", "what broke", "what dlshim does", "replay")
-    widths = (24, 30, 26, 20)
+
+def sessions() -> dict[str, list[str]]:
+    """Test -> the sessions in which it was seen to pass."""
+    return {row["test"]: row["passed"].split() for row in read_rows(RESULTS / "replays.csv")}
+
+
+def link(cited: str) -> str:
+    return f"`{cited} <https://github.com/{cited.replace('#', '/issues/')}>`__"
+
+
+def replay(row: dict[str, Any], seen: dict[str, list[str]]) -> str:
+    if "why_not" in row:
+        return f"none: {row['why_not']}"
+    told = []
+    for node in (row["test"], *row.get("also", ())):
+        names = seen.get(node, [])
+        where = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        told.append(f"``{node.partition('::')[2]}`` ({where or 'not run yet'})")
+    also = f"; also {', '.join(told[1:])}" if told[1:] else ""
+    return f"{row['kind']}: {told[0]}{also}" + (f". {row['note']}" if "note" in row else "")
+
+
+@table("replays", "case | what broke | what dlshim does | replay", (24, 30, 26, 20))
+def replays_of(subject: str) -> Iterator[Row]:
+    """What broke, what dlshim does, where the replay was seen to pass."""
+    seen = sessions()
+    for row in replays():
+        if row["subject"] == subject:
+            cited = "; ".join(map(link, row["reference"]))
+            case = f"**{row['id']}.** {row['title']}" + (f" ({cited})" if cited else "")
+            yield case, row["broke"], row["cure"], replay(row, seen)
+
+
+@table("replay-counts", "kind | cases | seen to pass", (40, 30, 30))
+def replay_counts() -> Iterator[Row]:
+    seen = sessions()
+    for kind in ("real", "double", "own", "none"):
+        rows = [row for row in replays() if row.get("kind", "none") == kind]
+        count = sum(bool(seen.get(row.get("test", ""))) for row in rows)
+        yield kind, str(len(rows)), "—" if kind == "none" else str(count)
+
+
+def newest(pattern: str) -> Any:
+    return json.loads(max(RESULTS.glob(pattern)).read_text())
+
+
+def total(rows: Iterable[dict[str, Any]], field: str) -> str:
+    return f"{sum(float(row[field]) for row in rows):,.0f}".replace(",", " ")
+
+
+@table("figures", "what | figures | to repeat", (24, 50, 26))
+def figures() -> Iterator[Row]:
+    """What was tried, how often, and what came of it."""
+    kinds = [row.get("kind", "none") for row in replays()]
+    replayed, real = len(kinds) - kinds.count("none"), kinds.count("real")
+    told = f"{len(kinds)}, {replayed} replayed, {real} on the libraries that fail"
+    yield "known cases", told, "``nox -s replays``, ``nox -s interop-NAME``"
+    model = [newest("model-*.json")]
+    told = ", ".join(f"{total(model, what)} {what}" for what in ("cases", "steps", "exchanges"))
+    yield "a model of exchanges", told, "``nox -s model``"
+    targets = newest("fuzz-*.json")["targets"]
+    boundary = [targets.pop("boundary")]
+    for what, runs in (("the C core", targets.values()), ("the boundary", boundary)):
+        told = f"{total(runs, 'executions')} executions in {total(runs, 'seconds')} s, "
+        told += f"{sum(len(each['crashes']) for each in runs)} crashes"
+        yield f"fuzzing of {what}", told, "``nox -s fuzz``"
+    faults = read_rows(RESULTS / "faults.csv")
+    memory = [row for row in faults if row["fails"] == "allocations"]
+    calls = [row for row in faults if row["fails"] == "driver calls"]
+    told = f"{total(memory, 'trials')} trials on {len(memory)} versions of CPython: no crash, "
+    told += "nothing left"
+    yield "allocations that fail", told, "``nox -s faults-3.12``"
+    drivers = ", ".join(row["on"] for row in calls)
+    told = f"{total(calls, 'trials')} trials on fakes of {drivers}"
+    yield "driver calls that fail", told, "``nox -s suite``"
+    coverage = newest("coverage-*.json")
+    told = ", ".join(f"{coverage[what][2]} % of {what}" for what in ("lines", "branches"))
+    yield "coverage of the C code", told, "``nox -s coverage``"
+    told = "the core suite, 0 reports, in every run of CI"
+    yield "ASan and UBSan", told, "``nox -s sanitize``"
+    yield "a debug build of CPython", "the core suite; references counted", "``nox -s debug``"
+    yield "memcheck", "591 tests, 0 errors", "``nox -s memcheck``"
+    told = "``nox -s tidy``, ``nox -s lint``"
+    yield "clang-tidy, cppcheck, -fanalyzer", "0 open findings", told
+    yield "mutants", "each sync rule left out once: noticed", "``nox -s mutants``"
+
+
+# ---- messages, the kit, suites of others --------------------------------------------------
+
+
+class Messages(SphinxDirective):
+    """Rows of shim/cli/messages.py, from one to another, with examples of tests/interop."""
+
+    required_arguments = 2
+    longest = 150
+
+    def run(self) -> list[nodes.Node]:
+        file = ROOT / "tests" / "interop" / "messages.toml"
+        texts: dict[str, list[str]] = {}
+        for example in read_rows(file, "message"):
+            text = " ".join(re.sub(r"\x1b\[[\d;]*m", "", example["text"]).split())
+            cut = text if len(text) <= self.longest else f"{text[: self.longest]} ..."
+            texts.setdefault(example["row"], []).append(cut)
+        said = {row["key"]: row for row in read_rows(file, "row")}
+        keys = [row.key for row in MESSAGES]
+        first, last = map(keys.index, self.arguments)
+        lines: list[str] = []
+        for row in MESSAGES[first : last + 1]:
+            text, *more = dict.fromkeys(texts[row.key])
+            lines += [f"``{text}``", f"    *{said[row.key]['who']}.*  {row.cause}"]
+            lines += [line for each in more for line in ("", f"    also: ``{each}``")]
+            lines += ["", "    .. code-block:: python", "", *(f"       {c}" for c in row.cures), ""]
+            if see := said[row.key].get("see"):
+                lines += [f"    See {', '.join(map(self.reference, see))}.", ""]
+        return self.parse_text_to_nodes("\n".join(lines))
+
+    @staticmethod
+    def reference(cited: str) -> str:
+        if "#" in cited:
+            return link(cited)
+        return f"rule {cited} (:doc:`{'streams' if cited[0] == 'S' else 'rules'}`)"
+
+
+@table("kit-rules", "rule | level | what is asked | the sentence", (16, 9, 35, 40))
+def kit_rules(side: str) -> Iterator[Row]:
+    if str(ROOT / "kit") not in sys.path:
+        sys.path.insert(0, str(ROOT / "kit"))
+    from dlshim_testing.rules import BY_NAME
+
+    for rule in BY_NAME.values():
+        if rule.side == side:
+            quote = f"{literal(rule.quote)} ({rule.source})" if rule.quote else "—"
+            yield f"``{rule.name}``", rule.level, rule.about.replace("`", "``"), quote
+
+
+class Reproductions(SphinxDirective):
+    """Rows of tests/kit/reproductions.toml: what is wrong, the lines, what they gave."""
+
+    def run(self) -> list[nodes.Node]:
+        seen = {(row["target"], row["rule"]): row for row in read_rows(RESULTS / "kit-shown.csv")}
+        lines: list[str] = []
+        for row in read_rows(ROOT / "tests" / "kit" / "reproductions.toml", "row"):
+            if told := seen.get((row["target"], row["rule"])):
+                side = "consumer" if row["target"].startswith("from_") else "producer"
+                what = f"**{told['library']}**, {side}, ``{row['rule']}``"
+                lines += [f"{what}: {row['says'].replace('`', '``')}", ""]
+                lines += [".. code-block:: python", ""]
+                lines += [f"   {line}" for line in row["code"].strip().splitlines()]
+                lines += ["", f"gives {literal(told['seen'])}.", ""]
+        return self.parse_text_to_nodes("\n".join(lines))
+
+
+@table("amendments", "suite | test | why it cannot pass upgraded", (15, 40, 45))
+def amendments() -> Iterator[Row]:
+    """Tests of other projects' suites that cannot pass upgraded."""
+    for suite in read_rows(ROOT / "tests" / "upstream" / "suites.toml", "suite"):
+        for test, why in suite.get("amended", {}).items():
+            yield f"{suite['project']} {suite['version']}", f"``{test}``", why
+
+
+# ---- results ------------------------------------------------------------------------------
+
+
+class Results(SphinxDirective):
+    """Links to the files in docs/results, newest first."""
+
+    def run(self) -> list[nodes.Node]:
+        names = [path.name for path in RESULTS.iterdir() if path.suffix != ".rst"]
+        lines = [f"* :download:`{name} <{name}>`" for name in sorted(names, reverse=True)]
+        return self.parse_text_to_nodes("\n".join(lines))
+
+
+class Head(SphinxDirective):
+    """When, where and with what a csv file was measured: a sentence of its first line."""
+
     required_arguments = 1
-    final_argument_whitespace = True
 
-    @property
-    def folder(self) -> Path:
-        return Path(self.env.srcdir).parent / "tests" / "replays"
-
-    @staticmethod
-    def link(cited: str) -> str:
-        return f"`{cited} <https://github.com/{cited.replace('#', '/issues/')}>`__"
-
-    @staticmethod
-    def where(test: str, sessions: dict[str, Any]) -> str:
-        names = [name for name, told in sessions.items() if test in told["passed"]]
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        return ", ".join(names[:3]) + more or "not run yet"
-
-    @classmethod
-    def replay(cls, row: dict[str, Any], sessions: dict[str, Any]) -> str:
-        if "why_not" in row:
-            return f"none: {row['why_not']}"
-        test, *also = (
-            f"``{node.partition('::')[2]}`` ({cls.where(node, sessions)})"
-            for node in [row["test"], *row.get("also", [])]
-        )
-        told = f"{row['kind']}: {test}" + (f"; also {', '.join(also)}" if also else "")
-        return f"{told}. {row['note']}" if "note" in row else told
-
-    def rows(self) -> Iterable[Row]:
-        cases = tomllib.loads((self.folder / "replays.toml").read_text())["case"]
-        newest = sorted((Path(self.env.srcdir) / "results").glob("replays-*.json"))[-1]
-        sessions = json.loads(newest.read_text())["sessions"]
-        for row in cases:
-            if row["subject"] == self.arguments[0]:
-                cited = "; ".join(self.link(each) for each in row["reference"])
-                case = f"**{row['id']}.** {row['title']}" + (f" ({cited})" if cited else "")
-                yield case, row["broke"], row["cure"], self.replay(row, sessions)
-
-
-class ReplayCounts(Replays):
-    header = ("kind", "cases", "seen to pass")
-    widths = (40, 30, 30)
-    required_arguments = 0
-
-    def rows(self) -> Iterable[Row]:
-        cases = tomllib.loads((self.folder / "replays.toml").read_text())["case"]
-        newest = sorted((Path(self.env.srcdir) / "results").glob("replays-*.json"))[-1]
-        sessions = json.loads(newest.read_text())["sessions"].values()
-        seen = {test for told in sessions for test in told["passed"]}
-        for kind in ("real", "double", "own", "none"):
-            rows = [row for row in cases if row.get("kind", "none") == kind]
-            count = sum(row.get("test") in seen for row in rows)
-            yield kind, str(len(rows)), "—" if kind == "none" else str(count)
-
-
-# ---- reliability --------------------------------------------------------------------------
-
-
-class Figures(Table):
-    """What was tried, how often, and what came of it, by the newest file of each kind."""
-
-    header = ("what", "figures", "to repeat")
-    widths = (24, 50, 26)
-
-    def newest(self, pattern: str) -> Any:
-        path = sorted((Path(self.env.srcdir) / "results").glob(pattern))[-1]
-        read = json.loads if path.suffix == ".json" else tomllib.loads
-        return read(path.read_text())
-
-    @staticmethod
-    def number(value: float) -> str:
-        return f"{value:,.0f}".replace(",", " ")
-
-    def fuzzing(self) -> Iterable[Row]:
-        targets = self.newest("fuzz-*.json")["targets"]
-        core = [told for name, told in targets.items() if name != "boundary"]
-        for what, told in (("the C core", core), ("the boundary", [targets["boundary"]])):
-            runs = self.number(sum(each["executions"] for each in told))
-            seconds = self.number(sum(each["seconds"] for each in told))
-            crashes = sum(len(each["crashes"]) for each in told)
-            figures = f"{runs} executions in {seconds} s, {crashes} crashes"
-            yield f"fuzzing of {what}", figures, "``nox -s fuzz``"
-
-    def faults(self) -> Iterable[Row]:
-        faults = self.newest("faults.toml")
-        pythons = [
-            told for told in faults["pythons_allocations"].values() if isinstance(told, dict)
-        ]
-        trials = self.number(sum(told["trials"] for told in pythons))
-        calls = self.number(sum(told["trials"] for told in faults["driver_calls"].values()))
-        drivers = ", ".join(faults["driver_calls"])
-        figures = f"{trials} trials on {len(pythons)} versions of CPython: no crash, nothing left"
-        yield "allocations that fail", figures, "``nox -s faults-3.12``"
-        yield "driver calls that fail", f"{calls} trials on fakes of {drivers}", "``nox -s suite``"
-
-    def rows(self) -> Iterable[Row]:
-        cases = tomllib.loads(
-            (Path(self.env.srcdir).parent / "tests" / "replays" / "replays.toml").read_text()
-        )["case"]
-        kinds = [row.get("kind", "none") for row in cases]
-        replayed = len(kinds) - kinds.count("none")
-        figures = (
-            f"{len(kinds)}, {replayed} replayed, {kinds.count('real')} on the libraries that fail"
-        )
-        yield "known cases", figures, "``nox -s replays``, ``nox -s interop-NAME``"
-        model = self.newest("model-*.json")
-        cases_, steps = self.number(model["cases"]), self.number(model["steps"])
-        figures = f"{cases_} cases, {steps} steps, {self.number(model['exchanges'])} exchanges"
-        yield "a model of exchanges", figures, "``nox -s model``"
-        yield from self.fuzzing()
-        yield from self.faults()
-        coverage = self.newest("coverage-*.json")
-        told = [f"{coverage[what][2]} % of {what}" for what in ("lines", "branches")]
-        yield "coverage of the C code", ", ".join(told), "``nox -s coverage``"
-        yield (
-            "ASan and UBSan",
-            "the core suite, 0 reports, in every run of CI",
-            "``nox -s sanitize``",
-        )
-        yield "a debug build of CPython", "the core suite; references counted", "``nox -s debug``"
-        yield "memcheck", "591 tests, 0 errors", "``nox -s memcheck``"
-        yield (
-            "clang-tidy, cppcheck, -fanalyzer",
-            "0 open findings",
-            "``nox -s tidy``, ``nox -s lint``",
-        )
-        yield "mutants", "each sync rule left out once: noticed", "``nox -s mutants``"
-
-
-# ---- beside others ------------------------------------------------------------------------
-
-
-class Interop(Table):
-    """docs/results/interop.csv in seven columns, which fit the page."""
-
-    header = (
-        "environment", "through", "exchanges", "work alone → with it", "curable → cured", "broken",
-        "refused on purpose",
-    )  # fmt: skip
-    widths = (16, 18, 12, 18, 16, 8, 12)
-
-    def rows(self) -> Iterable[Row]:
-        with (Path(self.env.srcdir) / "results" / "interop.csv").open(newline="") as file:
-            for row in csv.DictReader(file):
-                yield (
-                    row["environment"],
-                    row["through"],
-                    row["cells"],
-                    f"{row['bare ok']} → {row['ok']}",
-                    f"{row['curable']} → {row['cured']}",
-                    row["broken"],
-                    row["refused on purpose"],
-                )
+    def run(self) -> list[nodes.Node]:
+        return self.parse_text_to_nodes(f"Measured on {head_of(ROOT / self.arguments[0])}.")
 
 
 class Platforms(Table):
@@ -620,204 +662,10 @@ class Threads(Table):
         return [nodes.paragraph(text, text), *super().run()]
 
 
-class Environments(Table):
-    """What the environments of that table are for, by tests/interop/environments.toml."""
-
-    header = ("environment", "Python", "what it is for")
-    widths = (22, 12, 66)
-
-    def rows(self) -> Iterable[Row]:
-        tests = Path(self.env.srcdir).parent / "tests"
-        for name, row in tomllib.loads(
-            (tests / "interop" / "environments.toml").read_text()
-        ).items():
-            if row.get("tests", "tests/interop") == "tests/interop":
-                yield name, row["python"], row["why"]
-
-
-class Yardstick(Table):
-    """The two lines of docs/results/interop.csv that were run through either package."""
-
-    header = ("through", "fail alone, could work", "of these work", "work alone, fail through it")
-    widths = (28, 24, 24, 24)
-
-    def rows(self) -> Iterable[Row]:
-        with (Path(self.env.srcdir) / "results" / "interop.csv").open(newline="") as file:
-            lines = [row for row in csv.DictReader(file) if row["environment"] == "newest"]
-        for row in lines:
-            if row["through"] in ("dlshim", "pydlpack"):
-                name = f"{row['through']} ({row['date']})"
-                lost = f"{row['broken']}, and {row['refused on purpose']} refused on purpose"
-                yield name, row["curable"], row["cured"], lost
-
-
-# ---- times --------------------------------------------------------------------------------
-
-
-class Times(Table):
-    """Nanoseconds of whole exchanges bare and upgraded; above it, where they were measured."""
-
-    header = ("exchange", "without dlshim", "with dlshim", "ratio")
-    widths = (40, 20, 20, 20)
-
-    @property
-    def data(self) -> dict[str, Any]:
-        newest = sorted((Path(self.env.srcdir) / "results").glob("times-*.json"))[-1]
-        told: dict[str, Any] = json.loads(newest.read_text())
-        return told
-
-    def rows(self) -> Iterable[Row]:
-        for case, ways in self.data["nanoseconds, smallest and median"].items():
-            if "bare" in ways and "dlshim" in ways:
-                bare, own = ways["bare"][0], ways["dlshim"][0]
-                yield case, f"{bare} ns", f"{own} ns", f"{own / bare:.2f}"
-
-    def run(self) -> list[nodes.Node]:
-        told = self.data
-        text = (
-            f"Measured on {told['date']}: {told['processor']}, {told['cores']} cores, CPython "
-            f"{told['python']}, {', '.join(told['libraries'])}.  Each number is the fastest of "
-            "many short batches; below 1 in the last column is faster with dlshim."
-        )
-        return [nodes.paragraph(text, text), *super().run()]
-
-
-# ---- messages -----------------------------------------------------------------------------
-
-
-class Messages(SphinxDirective):
-    """Rows of shim/cli/messages.py with the examples of tests/interop/messages.toml."""
-
-    required_arguments = 2
-    longest = 150
-
-    def table(self) -> dict[str, Any]:
-        file = Path(self.env.srcdir).parent / "tests" / "interop" / "messages.toml"
-        return tomllib.loads(file.read_text())
-
-    def examples(self, table: dict[str, Any]) -> dict[str, list[str]]:
-        """The messages of each row, in one line each."""
-        texts: dict[str, list[str]] = {}
-        for example in table["message"]:
-            text = " ".join(re.sub(r"\x1b\[[\d;]*m", "", example["text"]).split())
-            cut = text if len(text) <= self.longest else f"{text[: self.longest]} ..."
-            seen = texts.setdefault(example["row"], [])
-            if cut not in seen:
-                seen.append(cut)
-        return texts
-
-    @staticmethod
-    def reference(cited: str) -> str:
-        if "#" in cited:
-            return Replays.link(cited)
-        return f"rule {cited} (:doc:`{'streams' if cited[0] == 'S' else 'rules'}`)"
-
-    def lines(self, row: Message, said: dict[str, Any], texts: list[str]) -> Iterable[str]:
-        yield f"``{texts[0]}``"
-        yield f"    *{said['who']}.*  {row.cause}"
-        for text in texts[1:]:
-            yield from ("", f"    also: ``{text}``")
-        yield from ("", "    .. code-block:: python", "")
-        yield from (f"       {cure}" for cure in row.cures)
-        if see := said.get("see"):
-            yield from ("", f"    See {', '.join(map(self.reference, see))}.")
-        yield ""
-
-    def run(self) -> list[nodes.Node]:
-        keys = [row.key for row in MESSAGES]
-        first, last = (keys.index(key) for key in self.arguments)
-        lines: list[str] = []
-        table = self.table()
-        examples, said = self.examples(table), {row["key"]: row for row in table["row"]}
-        for row in MESSAGES[first : last + 1]:
-            lines += self.lines(row, said[row.key], examples[row.key])
-        box = nodes.container()
-        self.state.nested_parse(StringList(lines, source="messages"), self.content_offset, box)
-        return box.children
-
-
-# ---- suites of other projects -------------------------------------------------------------
-
-
-class Suites(Table):
-    """What each suite came to, in the newest report."""
-
-    header = ("suite", "files from", "tests", "pass bare", "pass upgraded", "objects upgraded")
-    widths = (20, 36, 11, 11, 11, 11)
-
-    @property
-    def report(self) -> list[dict[str, Any]]:
-        newest = sorted((Path(self.env.srcdir) / "results").glob("upstream-*.json"))[-1]
-        return list(json.loads(newest.read_text()).values())
-
-    @staticmethod
-    def origin(suite: dict[str, Any]) -> str:
-        kind, _, rest = suite["source"].partition(" ")
-        package = f"{suite['package']} {suite['files of']}"
-        where = {"sdist": "the source distribution", "wheel": "the wheel"}.get(kind)
-        told = f"{where} of {package}" if where else f"Debian's source package, {rest}, {package}"
-        return f"{told}; ``{suite['session']}``"
-
-    def rows(self) -> Iterable[Row]:
-        for suite in self.report:
-            name = f"{suite['project']} {suite['version']}"
-            if not (told := suite["figures"]):
-                yield suite["project"], suite["why not"] or "not run yet", *4 * ("—",)
-                continue
-            tests = f"{told['tests']}, {told['skipped']} skipped"
-            passed = told["passed"]
-            both = sorted({passed["upgraded"], passed["translated"]})
-            upgraded = " to ".join(map(str, both))
-            exchanged = str(told["exchanged"])
-            yield name, self.origin(suite), tests, str(passed["bare"]), upgraded, exchanged
-
-
-class Amendments(Suites):
-    header = ("suite", "test", "why it cannot pass upgraded")
-    widths = (15, 40, 45)
-
-    def rows(self) -> Iterable[Row]:
-        for suite in self.report:
-            for test, why in suite["amended"].items():
-                yield f"{suite['project']} {suite['version']}", f"``{test}``", why
-
-
-class Results(SphinxDirective):
-    """Links to the result files, newest first."""
-
-    def run(self) -> list[nodes.Node]:
-        folder = Path(self.env.srcdir) / "results"
-        names = [path.name for path in folder.iterdir() if path.suffix != ".rst"]
-        lines = [f"* :download:`{name} <{name}>`" for name in sorted(names, reverse=True)]
-        box = nodes.container()
-        text = StringList(lines or ["None has been committed yet."], source="results")
-        self.state.nested_parse(text, self.content_offset, box)
-        return box.children
-
-
 def setup(app: Sphinx) -> dict[str, bool]:
-    tables = (
-        Libraries,
-        Consumers,
-        Limits,
-        Streams,
-        Tasks,
-        Producers,
-        Replays,
-        Figures,
-        Times,
-        Results,
-    )
-    for directive in tables:
-        app.add_directive(f"dlshim-{directive.__name__.lower()}", directive)
-    app.add_directive("dlshim-current-streams", CurrentStreams)
-    app.add_directive("dlshim-replay-counts", ReplayCounts)
-    app.add_directive("dlshim-gpu-pairs", GpuPairs)
-    app.add_directive("dlshim-gpu-notes", GpuNotes)
-    app.add_directive("dlshim-gpu-read", GpuRead)
-    app.add_directive("dlshim-messages", Messages)
-    app.add_directive("dlshim-suites", Suites)
-    for each in (Cures, Yardstick, Interop, Environments, Interpreters, Platforms, Threads):
-        app.add_directive(f"dlshim-{each.__name__.lower()}", each)
-    app.add_directive("dlshim-amendments", Amendments)
+    others = {"rows": Rows, "head": Head, "results": Results, "messages": Messages}
+    others |= {"kit-reproductions": Reproductions}
+    others |= {"platforms": Platforms, "interpreters": Interpreters, "threads": Threads}
+    for name, directive in (TABLES | others).items():
+        app.add_directive(f"dlshim-{name}", directive)
     return {"parallel_read_safe": True}

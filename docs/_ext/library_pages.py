@@ -3,20 +3,19 @@
 ``.. dlshim-library-index::``   every library: its releases that were tried, and what it asks for
 ``.. dlshim-library-pages::``   a section for each library
 
-The data: the files ``docs/results/interop-*.md``, which the interop sessions wrote (versions,
-dates, exchanges that work, refusals with their reason), the consumers of
-``dlshim.matrix.consumers`` and the faults of ``dlshim.sources``.
+The data: ``docs/results/interop*.csv``, which the interop sessions wrote (versions, dates,
+exchanges that work, refusals with their reason), ``dlshim.matrix.consumers``, ``dlshim.sources``.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from data_tables import rows_of
+from data_tables import list_table, read_rows, rows_of
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
@@ -33,24 +32,20 @@ class Library(NamedTuple):
     """A library of the page."""
 
     title: str
-    #: As the matrix command calls it, as result files call its releases and its refusals.
+    #: As the matrix command calls it.
     key: str
     distributions: tuple[str, ...]
+    #: As the interop suite calls its adapters and its refusals.
     who: str
-    #: The first words of its adapters in result files.
-    adapters: tuple[str, ...]
 
 
-def _library(
-    title: str, key: str, *distributions: str, who: str = "", adapters: str = ""
-) -> Library:
-    names = tuple(filter(None, adapters.split("|"))) or (who or key,)
-    return Library(title, key, distributions or (key,), who or key, names)
+def _library(title: str, key: str, *distributions: str, who: str = "") -> Library:
+    return Library(title, key, distributions or (key,), who or key)
 
 
 LIBRARIES = (
-    _library("NumPy", "numpy", adapters="numpy|capsule of numpy|versioned capsule of numpy"),
-    _library("PyTorch", "torch", adapters="torch|capsule of torch|versioned capsule of torch"),
+    _library("NumPy", "numpy"),
+    _library("PyTorch", "torch"),
     _library("JAX", "jax"),
     _library("TensorFlow", "tensorflow", "tensorflow-cpu", "tensorflow"),
     _library("Paddle", "paddle", "paddlepaddle"),
@@ -61,7 +56,7 @@ LIBRARIES = (
     _library("MLX", "mlx"),
     _library("ONNX Runtime", "onnxruntime"),
     _library("array-api-strict", "array_api_strict", "array-api-strict", who="array-api-strict"),
-    _library("nanobind", "nanobind", adapters="nanobind|capsule of nanobind"),
+    _library("nanobind", "nanobind"),
     _library("cuda.core", "cuda.core", "cuda-core"),
     _library("Open3D", "open3d", "open3d-cpu"),
     _library("MXNet", "mxnet"),
@@ -70,50 +65,27 @@ LIBRARIES = (
 )
 
 
-class Count(NamedTuple):
-    bare: int = 0
-    upgraded: int = 0
-    of: int = 0
-
-    def plus(self, other: Iterable[int]) -> Count:
-        return Count(*map(sum, zip(self, other, strict=True)))
-
-
 class Run:
-    """One file of results: an environment, and what was exchanged in it."""
+    """An environment, and what was exchanged in it."""
 
-    def __init__(self, path: Path) -> None:
-        self.name = path.stem.removeprefix("interop-")
-        text = path.read_text(encoding="utf-8")
-        self.date = re.search(r"^(\d{4}-\d\d-\d\d),", text, re.M)[1]  # type: ignore[index]
-        head = text.partition("## Counts")[0]
-        self.versions = dict(re.findall(r"^\| ([\w.-]+) \| (\d\S*) \|$", head, re.M))
-        refused = text.partition("## What is refused, and why")[2]
-        self.refused = re.findall(r"^\| \d+ \| (\S+) \| (.*) \|$", refused, re.M)
-        apart = re.findall(r"^- (?:consumer|producer) [^:]*: \w+: (.*)$", refused, re.M)
-        self.apart = [each for each in apart if re.search(r" (before|from) \d", each)]
-        self.pairs: dict[tuple[str, str], Count] = {}
-        for section in text.partition("## What is refused")[0].split("\n### ")[1:]:
-            producer, _, table = section.partition("\n")
-            row = r"^\| ([^|]+) \| (\d+) \| (\d+) \| (\d+) \| \d+ \| \d+ \|$"
-            for consumer, *counts in re.findall(row, table, re.M):
-                self.pairs[producer, consumer] = Count(*map(int, counts))
+    def __init__(self, name: str, results: Path) -> None:
+        def rows(file: str) -> list[dict[str, str]]:
+            every = read_rows(results / f"{file}.csv")
+            return [row for row in every if row["environment"] == name]
+
+        self.date = rows("interop")[0]["date"]
+        self.versions = {row["library"]: row["version"] for row in rows("interop-versions")}
+        self.refused = [(row["who"], row["reason"]) for row in rows("interop-refused")]
+        self.apart = [row["reason"] for row in rows("interop-absent")]
+        self.pairs = {
+            (row["producer"], row["consumer"]): f"{row['alone']} → {row['with dlshim']} of "
+            f"{row['cells']}"
+            for row in rows("interop-pairs")
+        }
 
     def version(self, library: Library) -> str:
         found = (self.versions.get(name) for name in library.distributions)
         return next(filter(None, found), "").partition("+")[0]
-
-    def count(self, producer: Library, consumer: Library) -> Count:
-        total = Count()
-        for (gives, takes), count in self.pairs.items():
-            if is_adapter(gives, producer) and is_adapter(takes, consumer):
-                total = total.plus(count)
-        return total
-
-
-def is_adapter(name: str, library: Library) -> bool:
-    """Whether an adapter of the result files ("torch(copy=True)") is one of a library."""
-    return any(re.fullmatch(rf"{re.escape(word)}(?![\w-]).*", name) for word in library.adapters)
 
 
 def numbers(version: str) -> Version:
@@ -141,7 +113,8 @@ class Facts:
 
     def __init__(self, docs: Path) -> None:
         self.docs = docs
-        self.runs = [Run(path) for path in sorted((docs / "results").glob("interop-*.md"))]
+        names = dict.fromkeys(row["environment"] for row in read_rows(docs / "results/interop.csv"))
+        self.runs = [Run(name, docs / "results") for name in names]
         self.consumers = CONSUMERS
 
     def modules(self, kind: str) -> set[str]:
@@ -259,7 +232,7 @@ class Pages(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         facts = Facts(Path(self.env.srcdir))
-        for path in (facts.docs / "results").glob("interop-*.md"):
+        for path in (facts.docs / "results").glob("interop*.csv"):
             self.env.note_dependency(str(path))
         lines: list[str] = []
         for library in LIBRARIES:
@@ -282,28 +255,21 @@ class Pages(SphinxDirective):
         ):
             if sentences:
                 lines += [f"**{label}**", "", *(f"* {each}" for each in sentences), ""]
-        return [*lines, *self.partners(facts, library, facts.fullest(library))]
+        return [*lines, *self.partners(library, facts.fullest(library))]
 
-    def partners(self, facts: Facts, library: Library, run: Run) -> list[str]:
+    def partners(self, library: Library, run: Run) -> list[str]:
         rows = []
         for other in LIBRARIES:
-            into, out = run.count(other, library), run.count(library, other)
-            if run.version(other) and (into.of or out.of):
-                partner = f"{other.title} {run.version(other)}"
-                rows.append((partner, self.cell(into), self.cell(out)))
+            into = run.pairs.get((other.who, library.who))
+            out = run.pairs.get((library.who, other.who))
+            if run.version(other) and (into or out):
+                rows.append((f"{other.title} {run.version(other)}", into or "—", out or "—"))
         if not rows:
             return []
         head = ("partner", f"into {library.title}", f"from {library.title}")
         version = f"{library.title} {run.version(library)}"
         title = f"Exchanges that work with {version}: alone → with dlshim, of how many"
-        lines = [f".. list-table:: {title}", "   :header-rows: 1", "   :widths: 34 33 33", ""]
-        for row in (head, *rows):
-            lines += [f"   {'  ' if i else '* '}- {cell}" for i, cell in enumerate(row)]
-        return [*lines, ""]
-
-    @staticmethod
-    def cell(count: Count) -> str:
-        return f"{count.bare} → {count.upgraded} of {count.of}" if count.of else "—"
+        return [*list_table([head, *rows], (34, 33, 33), title), ""]
 
 
 class Index(SphinxDirective):
@@ -311,14 +277,11 @@ class Index(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         facts = Facts(Path(self.env.srcdir))
-        lines = [".. list-table::", "   :header-rows: 1", "   :widths: 30 70", ""]
-        lines += ["   * - library", "     - releases that were tried"]
+        rows = [("library", "releases that were tried")]
         for library in LIBRARIES:
             if releases := facts.releases(library):
-                lines += [f"   * - `{library.title}`_", f"     - {', '.join(releases)}"]
-        box = nodes.container()
-        self.state.nested_parse(StringList(lines, source="results"), 0, box)
-        return box.children
+                rows.append((f"`{library.title}`_", ", ".join(releases)))
+        return self.parse_text_to_nodes("\n".join(list_table(rows, (30, 70))))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

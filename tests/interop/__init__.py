@@ -9,5 +9,5 @@
 ``faults``     six planted faults; each must turn cells red
 ``worker``     runs batches of cells in a child process (some bare exchanges kill it)
 ``runner``     starts workers, restarts them after a crash, collects the results
-``report``     the dated result file
+``report``     the rows of an environment in docs/results
 """

@@ -13,7 +13,7 @@ from interop.summary import Summary
 
 
 def pytest_addoption(parser):
-    parser.addoption("--interop-report", metavar="FILE", help="write the dated result file")
+    parser.addoption("--interop-report", metavar="FOLDER", help="write the rows of this one")
 
 
 @dataclass
@@ -40,7 +40,7 @@ def matrix(present, request) -> Matrix:
     request.config.stash[KEY] = done
     path = request.config.getoption("--interop-report")
     if path:
-        report.write(path, summary, present, done.seconds)
+        report.write(path, summary, present)
     return done
 
 

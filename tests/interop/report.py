@@ -1,9 +1,9 @@
-"""The dated result file of one environment.
+"""The rows of one environment in the tables that the manual reads.
 
-    python -m tests.interop.report FILE       runs the whole matrix here and writes FILE
-    python -m tests.interop.report FOLDER     writes FOLDER/interop.csv from the files in FOLDER
+    python -m tests.interop.report FOLDER     runs the whole matrix here, for FOLDER/interop*.csv
 
-or ``python -m pytest tests/interop --interop-report FILE``, which writes what the tests ran.
+or ``python -m pytest tests/interop --interop-report FOLDER``, which writes what the tests ran. Rows
+of other environments stay.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from __future__ import annotations
 import csv
 import datetime
 import os
-import platform
 import re
-import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 if __package__ == "tests.interop":  # run from the repository root: the package is `interop`
@@ -28,139 +28,99 @@ else:
     from .summary import Summary
 
 SHIMS = {"upgraded": "dlshim", "pydlpack": "pydlpack", "tensor": "dlshim.Tensor"}
+COUNTS = ("cells", "bare ok", "ok", "curable", "cured", "broken", "refused on purpose")
+
+#: File -> its columns after the environment.
+TABLES = {
+    "interop": ("date", "through", *COUNTS),
+    "interop-versions": ("library", "version"),
+    "interop-pairs": ("producer", "consumer", "cells", "alone", "with dlshim"),
+    "interop-refused": ("cells", "who", "reason"),
+    "interop-absent": ("reason",),
+}
+
+#: Producers that belong to no library.
+PLAIN = {
+    "__array_interface__ only", "__array_struct__ only", "array.array", "bytearray", "bytes",
+    "ctypes array", "memoryview", "mmap",
+}  # fmt: skip
 
 
 def environment_name() -> str:
     return os.environ.get("DLSHIM_INTEROP_ENV", "here")
 
 
-def commit() -> str:
-    """Of the tree that the suite runs from. DLSHIM_COMMIT names it where that is not what the wheel
-    was built from; "" outside a repository."""
-    told = os.environ.get("DLSHIM_COMMIT")
-    if told:
-        return told
-    git = ["git", "describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"]
-    try:
-        done = subprocess.run(git, cwd=Path(__file__).parent, capture_output=True, text=True)
-    except FileNotFoundError:
-        return ""
-    return done.stdout.strip()
+def library_of(adapter: str) -> str:
+    """ "torch" of "versioned capsule of torch" and of "torch(copy=True)"."""
+    name = re.sub(r"^(?:versioned )?capsule of ", "", adapter)
+    return re.match(r"cuda\.core|[\w-]+", name)[0]
 
 
-def render(summary: Summary, present: runner.Presence, seconds: float) -> str:
-    lines = ["# Interop matrix: %s" % environment_name(), ""]
-    today = datetime.date.today().isoformat()
-    of = ["commit " + commit()] if commit() else []
-    of += ["Python " + platform.python_version(), platform.machine(), "%d s" % seconds]
-    lines += ["%s." % ", ".join([today, *of]), ""]
-    lines += _versions(present) + _totals(summary) + _pairs(summary) + _refused(summary)
-    if present.absent:
-        lines += ["## Not taking part", ""]
-        lines += ["- %s: %s" % item for item in sorted(present.absent.items())] + [""]
-    return "\n".join(lines)
-
-
-def _versions(present) -> list[str]:
+def version_rows(present: runner.Presence) -> Iterable[tuple]:
     from . import consumers, producers
 
     libraries = {a.library for a in producers.ALL if a.name in present.producers}
     libraries |= {a.library for a in consumers.ALL if a.name in present.consumers}
     found = {name: versions.text(name) for name in libraries | {"dlshim", "pydlpack"}}
-    lines = ["| library | version |", "|---|---|"]
-    lines += ["| %s | %s |" % item for item in sorted(found.items()) if item[1]]
-    return [*lines, ""]
+    return [item for item in sorted(found.items()) if item[1]]
 
 
-def _totals(summary: Summary) -> list[str]:
-    names = ["cells", "bare ok", "ok", "curable", "cured", "broken", "refused on purpose"]
-    names += ["refused as documented", "crashed", "crashed bare", "dangling", "dangling bare"]
-    names += ["wrong", "wrong bare", "leaking", "leaking bare"]
-    shims = [shim for shim in SHIMS if summary.shim(shim)]
-    counts = {shim: summary.counts(shim) for shim in shims}
-    lines = ["## Counts", ""]
-    lines += ["| | %s |" % " | ".join("through " + SHIMS[shim] for shim in shims)]
-    lines += ["|---|%s" % ("---:|" * len(shims))]
-    for name in names:
-        lines.append("| %s | %s |" % (name, " | ".join(str(counts[r][name]) for r in shims)))
-    lines += [
-        "",
-        "A cell is one producer, consumer, element type and layout. `curable`: fails without an "
-        "adapter although nothing but the protocol stands in the way. `broken`: works without "
-        "and not with the adapter. `refused on purpose`: worked without, and dlshim refuses it as "
-        "it documents. `wrong` and `leaking` through dlshim are the libraries' own doing, each "
-        "with its reason at the end (`leaking`: the source is still held after both sides were "
-        "dropped, after a refusal too).",
-        "",
-    ]
-    return lines
+def pair_rows(table: dict[tuple[str, str], Counter]) -> Iterable[tuple]:
+    """One row a pair of libraries, over all their adapters."""
+    sums: dict[tuple[str, str], Counter] = {}
+    for (producer, consumer), count in table.items():
+        if producer not in PLAIN:
+            pair = library_of(producer), library_of(consumer)
+            sums.setdefault(pair, Counter()).update(count)
+    return [(*pair, n["cells"], n["bare"], n["upgraded"]) for pair, n in sorted(sums.items())]
 
 
-def _pairs(summary: Summary) -> list[str]:
-    lines = ["## Producers and consumers", ""]
-    lines += ["Cells that work without dlshim and with it; `refused` as the consumer documents, "
-              "or by dlshim on purpose; `red`: not as the model says.", ""]  # fmt: skip
-    table = summary.table()
-    # Sorted: two result files can be compared line by line.
-    consumers = sorted({c for _, c in table})
-    for producer in sorted({p for p, _ in table}):
-        lines += ["### %s" % producer, "", "| consumer | without | with | of | refused | red |",
-                  "|---|---:|---:|---:|---:|---:|"]  # fmt: skip
-        for consumer in consumers:
-            if (producer, consumer) not in table:
-                continue
-            n = table[producer, consumer]
-            row = (consumer, n["bare"], n["upgraded"], n["cells"], n["refused"], n["red"])
-            lines.append("| %s | %d | %d | %d | %d | %d |" % row)
-        lines.append("")
-    return lines
+def refused_rows(summary: Summary) -> Iterable[tuple]:
+    count = Counter(each.row for each in summary.shim("upgraded").values() if each.row)
+    ordered = sorted(count.items(), key=lambda item: (-item[1], item[0]))
+    return [(n, REFUSALS[row].who, REFUSALS[row].reason) for row, n in ordered]
 
 
-def _refused(summary: Summary) -> list[str]:
-    count: dict[str, int] = {}
-    for result in summary.shim("upgraded").values():
-        if result.row:
-            count[result.row] = count.get(result.row, 0) + 1
-    lines = ["## What is refused, and why", "", "| cells | who | reason |", "|---:|---|---|"]
-    for row, n in sorted(count.items(), key=lambda item: (-item[1], item[0])):
-        lines.append("| %d | %s | %s |" % (n, REFUSALS[row].who, REFUSALS[row].reason))
-    return [*lines, ""]
+def absent_rows(absent: dict[str, str]) -> Iterable[tuple]:
+    """Reasons that a release gives; that a library is not installed says nothing of it."""
+    told = (reason.partition(": ")[2] for _, reason in sorted(absent.items()))
+    return [(each,) for each in dict.fromkeys(told) if re.search(r" (before|from) \d", each)]
 
 
-def write(path: str | Path, summary: Summary, present: runner.Presence, seconds: float) -> None:
-    Path(path).write_text(render(summary, present, seconds), encoding="utf-8")
+def rows(summary: Summary, present: runner.Presence) -> dict[str, Iterable[tuple]]:
+    today = datetime.date.today().isoformat()
+    counts = {name: summary.counts(shim) for shim, name in SHIMS.items() if summary.shim(shim)}
+    return {
+        "interop": [(today, name, *map(n.__getitem__, COUNTS)) for name, n in counts.items()],
+        "interop-versions": version_rows(present),
+        "interop-pairs": pair_rows(summary.table()),
+        "interop-refused": refused_rows(summary),
+        "interop-absent": absent_rows(present.absent),
+    }
 
 
-OVERVIEW = ("cells", "bare ok", "ok", "curable", "cured", "broken", "refused on purpose")
+def put(folder: Path, environment: str, told: dict[str, Iterable[tuple]]) -> None:
+    """Rows of this environment instead of those that were there; by environment in each file."""
+    for name, columns in TABLES.items():
+        path = folder / f"{name}.csv"
+        lines = path.read_text(encoding="utf-8").splitlines()[1:] if path.exists() else []
+        kept = [row for row in csv.reader(lines) if row[0] != environment]
+        kept += [[environment, *map(str, row)] for row in told[name]]
+        with path.open("w", newline="", encoding="utf-8") as file:
+            out = csv.writer(file, lineterminator="\n")
+            out.writerow(("environment", *columns))
+            out.writerows(sorted(kept, key=lambda row: row[0]))
 
 
-def overview(folder: Path) -> None:
-    """One line a result file: the numbers that other pages may quote."""
-    with open(folder / "interop.csv", "w", newline="", encoding="utf-8") as file:
-        out = csv.writer(file, lineterminator="\n")
-        out.writerow(["environment", "date", "through", *OVERVIEW])
-        for path in sorted(folder.glob("interop-*.md")):
-            text = path.read_text(encoding="utf-8")
-            name = re.search(r"^# Interop matrix: (\S+)", text)[1]
-            date = re.search(r"^(\d{4}-\d\d-\d\d),", text, re.M)[1]
-            through = re.search(r"^\| \| (through .*) \|$", text, re.M)[1].split(" | ")
-            for column, shim in enumerate(through, 1):
-                rows = (re.search(r"^\| %s \|.*$" % n, text, re.M)[0] for n in OVERVIEW)
-                numbers = [row.split("|")[1 + column].strip() for row in rows]
-                out.writerow([name, date, shim.removeprefix("through "), *numbers])
+def write(folder: str | Path, summary: Summary, present: runner.Presence) -> None:
+    put(Path(folder), environment_name(), rows(summary, present))
 
 
-def main(path: str) -> int:
-    import time
-
-    if Path(path).is_dir():
-        overview(Path(path))
-        return 0
-    start = time.monotonic()
+def main(folder: str) -> int:
     present = runner.presence()
     summary = Summary(runner.run(runner.whole(present), log=runner.say))
-    write(path, summary, present, time.monotonic() - start)
-    print("%s: %d red" % (path, len(summary.red())))
+    write(folder, summary, present)
+    print("%s: %d red" % (environment_name(), len(summary.red())))
     return 1 if summary.red() or summary.broken() else 0
 
 

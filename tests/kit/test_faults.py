@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import functools
 import importlib
-import json
 import re
 from typing import Any
 
@@ -31,9 +31,11 @@ OF_NUMPY = {
 
 
 @functools.cache
-def results() -> Any:
-    newest = max((ROOT / "docs" / "results").glob("kit-*.json"))
-    return json.loads(newest.read_text())["targets"]
+def broken(target: str) -> list[dict[str, str]]:
+    """What the newest run found of a target."""
+    file = ROOT / "docs" / "results" / "kit-broken.csv"
+    rows = csv.DictReader(file.read_text(encoding="utf-8").splitlines(keepends=True))
+    return [row for row in rows if row["target"] == target]
 
 
 def side_of(row: dict[str, Any]) -> str:
@@ -54,9 +56,9 @@ def test_a_row_names_one_check_and_one_witness(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("row", SEEN, ids=label)
 def test_the_newest_run_found_it(row: dict[str, Any]) -> None:
-    told = results()[row["target"]]
-    failed = {check for each in told["broken"] for check in each["checks"]}
-    assert row["check"] in failed, told["library"]
+    told = broken(row["target"])
+    failed = {check for each in told for check in (each["check"], *each["known"].split())}
+    assert row["check"] in failed, told[0]["library"]
 
 
 @pytest.mark.parametrize("row", OLDER, ids=label)
@@ -86,6 +88,6 @@ def make(side: str, kind: Any) -> Producer | Consumer:
 
 @pytest.mark.parametrize("target", OF_NUMPY)
 def test_nothing_false_is_said_of_numpy(target: str) -> None:
-    told = results()[target]
-    assert {each["rule"] for each in told["broken"]} == OF_NUMPY[target]
-    assert "MUST" not in {each["level"] for each in told["broken"]}
+    told = broken(target)
+    assert {each["rule"] for each in told} == OF_NUMPY[target]
+    assert "MUST" not in {each["level"] for each in told}

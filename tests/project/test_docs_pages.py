@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import csv
 import importlib.util
 import inspect
 import re
@@ -13,9 +14,10 @@ from project import pages
 from project.tree import ROOT, read_toml
 
 import dlshim
+from interop import report
 
 DOCS = ROOT / "docs"
-RESULTS = sorted((DOCS / "results").glob("interop-*.md"))
+RESULTS = DOCS / "results"
 
 
 def sections(page: str) -> dict[str, str]:
@@ -69,8 +71,8 @@ def test_every_public_name_is_in_the_reference() -> None:
 # ---- libraries --------------------------------------------------------------------------------
 
 
-def table_of_libraries() -> list[tuple[str, str, set[str]]]:
-    """(key, what result files call it, beginnings of its adapters), read from the extension."""
+def table_of_libraries() -> list[tuple[str, str]]:
+    """(key, name in the interop suite), read from the extension."""
     tree = ast.parse((DOCS / "_ext" / "library_pages.py").read_text(encoding="utf-8"))
     calls = [
         node
@@ -81,29 +83,41 @@ def table_of_libraries() -> list[tuple[str, str, set[str]]]:
     for call in calls:
         _, key, *_ = (ast.literal_eval(each) for each in call.args)
         named = {each.arg: ast.literal_eval(each.value) for each in call.keywords}
-        who = named.get("who", key)
-        rows.append((key, who, set(named.get("adapters", who).split("|"))))
+        rows.append((key, named.get("who", key)))
     assert rows
     return rows
 
 
-#: What is exchanged without a library.
-PLAIN = {
-    "__array_interface__ only", "__array_struct__ only", "array.array", "bytearray", "bytes",
-    "ctypes array", "memoryview", "mmap",
-}  # fmt: skip
+def result_rows(name: str) -> list[dict[str, str]]:
+    return list(csv.DictReader((RESULTS / name).read_text(encoding="utf-8").splitlines()))
 
 
-@pytest.mark.parametrize("file", RESULTS, ids=lambda file: file.stem)
-def test_every_line_of_a_result_file_has_a_library(file: Path) -> None:
-    rows = table_of_libraries()
-    text = file.read_text(encoding="utf-8")
-    refused = text.partition("## What is refused, and why")[2]
-    known = {who for _, who, _ in rows} | {"dlshim"}
-    assert set(re.findall(r"^\| \d+ \| (\S+) \|", refused, re.M)) <= known
-    beginnings = {each for _, _, adapters in rows for each in adapters}
-    for name in set(re.findall(r"^### (.+)$", text, re.M)) - PLAIN:
-        assert any(re.match(rf"{re.escape(each)}(?![\w-])", name) for each in beginnings), name
+def test_every_row_of_the_interop_results_has_a_library() -> None:
+    known = {who for _, who in table_of_libraries()}
+    assert {row["who"] for row in result_rows("interop-refused.csv")} <= known | {"dlshim"}
+    pairs = result_rows("interop-pairs.csv")
+    assert {row[side] for row in pairs for side in ("producer", "consumer")} <= known
+
+
+def test_an_adapter_is_of_the_library_of_its_name() -> None:
+    known = {who for _, who in table_of_libraries()}
+    files = (ROOT / "tests" / "interop" / name for name in ("producers.py", "consumers.py"))
+    texts = "".join(file.read_text(encoding="utf-8") for file in files)
+    names = set(re.findall(r'^    name = "(.+)"$', texts, re.M))
+    assert len(names) >= 50
+    assert {report.library_of(name) for name in names - report.PLAIN} <= known
+
+
+def test_a_new_run_replaces_the_rows_of_its_environment(tmp_path: Path) -> None:
+    told = {name: [["x"] * len(columns)] for name, columns in report.TABLES.items()}
+    for environment in ("b", "a", "b"):
+        report.put(tmp_path, environment, told)
+    for name, columns in report.TABLES.items():
+        lines = (tmp_path / f"{name}.csv").read_text().splitlines()
+        row = ",x" * len(columns)
+        assert lines == [",".join(("environment", *columns)), f"a{row}", f"b{row}"]
+        newest = (RESULTS / f"{name}.csv").read_text(encoding="utf-8").splitlines()
+        assert newest[0] == lines[0]
 
 
 def test_the_matrix_of_the_package_names_no_other_library() -> None:
@@ -111,7 +125,7 @@ def test_the_matrix_of_the_package_names_no_other_library() -> None:
         pytest.fail("the package has no matrix")
     from dlshim.matrix.consumers import CONSUMERS
 
-    keys = {key for key, _, _ in table_of_libraries()}
+    keys = {key for key, _ in table_of_libraries()}
     named = {consumer.library for consumer in CONSUMERS} - {"stdlib", "capsule"}
     assert named <= keys
 

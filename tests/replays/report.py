@@ -1,15 +1,15 @@
 """Collects where each replay passed from the JUnit files that sessions leave.
 
-    python tests/replays/report.py build/results docs/results/replays-2026-11-22.json
+    python tests/replays/report.py build/results docs/results/replays.csv
 
-A session's environment says which versions it had: tests/interop/environments.toml, whose pins
-every session checks.  What an earlier report says of sessions without a file here is kept, as far
-as the table still names it.
+tests/interop/environments.toml says which versions a session has; every session checks its pins.
+What an earlier report says of sessions without a file here is kept, as far as the table still names
+the test.
 """
 
 from __future__ import annotations
 
-import json
+import csv
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
@@ -17,8 +17,9 @@ from xml.etree import ElementTree
 TESTS = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(TESTS)]
 
-from interop import environments  # noqa: E402
 from replays import table  # noqa: E402
+
+ENDS = ("passed", "failed")
 
 
 def outcomes(file: Path) -> dict[str, str]:
@@ -31,48 +32,45 @@ def outcomes(file: Path) -> dict[str, str]:
     return found
 
 
-def passed(node: str, found: dict[str, str]) -> bool:
-    """It ran, and nothing of it failed; a test may have parameters that the table leaves out."""
-    own = [r for name, r in found.items() if name == node or name.startswith(f"{node}[")]
-    return "passed" in own and "failed" not in own
+def ended(node: str, found: dict[str, str]) -> str:
+    """How a test ended: it failed if anything of it failed; "" where it did not run. It may have
+    parameters that the table leaves out."""
+    own = {how for name, how in found.items() if name == node or name.startswith(f"{node}[")}
+    return next((how for how in ("failed", "passed") if how in own), "")
 
 
-def failures(found: dict[str, str]) -> list[str]:
-    cited = {node.partition("[")[0] for case in table.load() for node in case.tests}
-    failed = {name for name, result in found.items() if result == "failed"}
-    return sorted(name for name in failed if name.partition("[")[0] in cited)
-
-
-def session(name: str, found: dict[str, str]) -> dict[str, object]:
-    by_session = {each.session: each for each in environments.load().values()}
-    env = by_session.get(name)
-    seen = {node for case in table.load() for node in case.tests if passed(node, found)}
+def known(file: Path) -> dict[str, dict[str, str]]:
+    """Test -> how it ended in each session, by the file of an earlier report."""
+    lines = file.read_text().splitlines() if file.is_file() else []
     return {
-        "python": env.python if env else "",
-        "pins": env.pins if env else {},
-        "passed": sorted(seen),
-        "failed": failures(found),
+        row["test"]: {name: how for how in ENDS for name in row[how].split()}
+        for row in csv.DictReader(lines)
     }
 
 
 def main(folder: str, output: str) -> int:
-    target = Path(output)
-    sessions = json.loads(target.read_text())["sessions"] if target.is_file() else {}
-    cited = {node for case in table.load() for node in case.tests}
-    for told in sessions.values():
-        told["passed"] = sorted(cited & set(told["passed"]))
+    cases = table.load()
+    before = known(Path(output))
+    seen = {node: before.get(node, {}) for case in cases for node in case.tests}
     for file in sorted(Path(folder).glob("*.xml")):
-        told = session(file.stem, outcomes(file))
-        if told["passed"] or told["failed"]:
-            sessions[file.stem] = told
-            print(f"{file.stem}: {len(told['passed'])} passed, {len(told['failed'])} failed")
-    seen = {node for told in sessions.values() for node in told["passed"]}
-    cases = [case for case in table.load() if case.test]
-    left = [case.id for case in cases if case.test not in seen]
-    real = sum(case.kind == "real" for case in cases)
-    print(f"{len(cases)} replays, {real} of them real; not seen to pass: {left or 'none'}")
-    target.write_text(json.dumps({"sessions": dict(sorted(sessions.items()))}, indent=1) + "\n")
-    return 1 if any(told["failed"] for told in sessions.values()) else 0
+        found = outcomes(file)
+        now = {node: ended(node, found) for node in seen}
+        if any(now.values()):  # what this session said before is forgotten
+            for node, how in now.items():
+                seen[node].pop(file.stem, None)
+                seen[node] |= {file.stem: how} if how else {}
+    replays = [case for case in cases if case.test]
+    left = [case.id for case in replays if "passed" not in seen[case.test].values()]
+    real = sum(case.kind == "real" for case in replays)
+    print(f"{len(replays)} replays, {real} of them real; not seen to pass: {left or 'none'}")
+    rows = [
+        (node, *(" ".join(sorted(s for s in told if told[s] == how)) for how in ENDS))
+        for node, told in sorted(seen.items())
+        if told
+    ]
+    with Path(output).open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([("test", *ENDS), *rows])
+    return 1 if any("failed" in told.values() for told in seen.values()) else 0
 
 
 if __name__ == "__main__":

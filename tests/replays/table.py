@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import csv
 import functools
 import re
 import sys
@@ -17,6 +18,7 @@ else:
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]
 TABLE = FOLDER / "replays.toml"
+RESULTS = ROOT / "docs" / "results" / "replays.csv"
 KINDS = ("real", "double", "own")
 
 
@@ -81,6 +83,6 @@ def needs(node: str) -> tuple[str, ...]:
     )
 
 
-def results() -> Path:
-    """The newest file that ``report`` has written."""
-    return sorted((ROOT / "docs" / "results").glob("replays-*.json"))[-1]
+def results() -> list[dict[str, str]]:
+    """What ``report`` has written: tests, and the sessions in which they passed and failed."""
+    return list(csv.DictReader(RESULTS.read_text(encoding="utf-8").splitlines()))
