@@ -547,7 +547,7 @@ def install_peers(s: nox.Session) -> None:
     """What the benchmarks compare with, in the versions of the newest environment."""
     pins = environments.load()["newest"].pins
     peers = ["numpy", "torch", "nanobind", "apache-tvm-ffi", "cuda-core", "cuda-bindings"]
-    install(s, "pyperf", *(f"{name}=={pins[name]}" for name in [*peers, "pydlpack"]))
+    install(s, *(f"{name}=={pins[name]}" for name in [*peers, "pydlpack"]))
 
 
 @session("bench", requires=WHEEL)

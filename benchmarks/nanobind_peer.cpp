@@ -22,6 +22,5 @@ static Rewrapped rewrap(const nb::ndarray<> &array) {
 
 NB_MODULE(dls_nanobind, m) {
     m.def("take", [](const nb::ndarray<> &) {});
-    m.def("take_readonly", [](const nb::ndarray<nb::ro> &) {});
     m.def("rewrap", &rewrap);
 }

@@ -1,41 +1,55 @@
 """Every measured operation, as data.
 
 An :class:`Operation` is a case (what is done), a way (who does it), a setup, a statement and
-the operation that it is compared with.  ``bench.py`` times them and ``instructions.py``
-counts their instructions; neither knows any operation by name.
+the way that it is compared with. ``bench.py`` times them and ``instructions.py`` counts their
+instructions; neither knows any operation by name.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import importlib.util
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import repeat as _repeat
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
-# Library: the module that must be importable, and what makes its names.
-LIBRARIES: dict[str, tuple[str, str]] = {
-    "floor": ("dls_floor", "import dls_floor as floor"),
-    "pyshim": ("pyshim", "import pyshim"),
-    "dlshim": ("dlshim", "import dlshim"),
-    "dlshim.h": ("dls_header", "import dls_header as header"),
-    "numpy": ("numpy", "import numpy as np"),
-    "torch": ("torch", "import torch; is_neg = torch.Tensor.is_neg"),
-    "nanobind": ("dls_nanobind", "import dls_nanobind as nb"),
-    "tvm-ffi": (
-        "tvm_ffi",
+import report
+
+
+class Name(NamedTuple):
+    """A name in setups and statements: what must be importable, and how it is made."""
+
+    module: str
+    distribution: str
+    code: str
+
+
+NAMES = {
+    "floor": Name("dls_floor", "", "import dls_floor as floor"),
+    "dlshim": Name("dlshim", "", "import dlshim"),
+    "header": Name("dls_header", "", "import dls_header as header"),
+    "np": Name("numpy", "numpy", "import numpy as np"),
+    "torch": Name("torch", "torch", "import torch"),
+    "is_neg": Name("torch", "torch", "import torch; is_neg = torch.Tensor.is_neg"),
+    "nb": Name("dls_nanobind", "nanobind", "import dls_nanobind as nb"),
+    "tvm_ffi": Name("tvm_ffi", "apache-tvm-ffi", "import tvm_ffi"),
+    "tvm_nop": Name(
+        *("tvm_ffi", "apache-tvm-ffi"),
         "import tvm_ffi; tvm_nop = tvm_ffi.get_global_func('testing.nop')",
     ),
-    "cuda.core": (
-        "cuda.core",
+    "smv": Name(
+        *("cuda.core", "cuda-core"),
         "from cuda.core.utils import StridedMemoryView; smv = StridedMemoryView.from_dlpack",
     ),
-    "pydlpack": ("dlpack", "from dlpack import asdlpack"),
-    "ml_dtypes": ("ml_dtypes", "import ml_dtypes"),
+    "asdlpack": Name("dlpack", "pydlpack", "from dlpack import asdlpack"),
 }
+
+
+# ---- producers ----------------------------------------------------------------------------
 
 
 class PyLegacy:
@@ -49,31 +63,6 @@ class PyLegacy:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
-
-
-class Interface:
-    """An array interface and nothing else."""
-
-    def __init__(self, x: Any) -> None:
-        self.keep, self.said = x, x.__array_interface__
-
-    @property
-    def __array_interface__(self) -> dict[str, Any]:
-        return self.said
-
-
-class Struct:
-    """An array struct and nothing else; made anew each time, as NumPy does."""
-
-    def __init__(self, x: Any) -> None:
-        self.keep = x
-
-    @property
-    def __array_struct__(self) -> Any:
-        return self.keep.__array_struct__
-
-
-_HELD: list[Any] = []
 
 
 class Instance:
@@ -117,13 +106,7 @@ def decorated(x: Any, **options: Any) -> Any:
     return made
 
 
-def refused(consume: Any, x: Any) -> None:
-    """What the bare consumer pays for an object that it does not take."""
-    try:
-        consume(x)
-    except (BufferError, RuntimeError, TypeError):
-        return
-    raise AssertionError(f"{x!r} was taken")
+_HELD: list[Any] = []
 
 
 def held(x: Any) -> Any:
@@ -132,245 +115,160 @@ def held(x: Any) -> Any:
     return x
 
 
-# Producer: an expression and the libraries that it needs.
-PRODUCERS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "legacy": ("floor.legacy()", ()),
-    "noargs": ("floor.noargs()", ()),
-    "pylegacy": ("PyLegacy(floor.legacy())", ()),
-    "modern": ("floor.modern()", ()),
-    "modernx": ("floor.modernx()", ()),
-    "numpy": ("np.arange(64, dtype='f4').reshape(8, 8)", ("numpy",)),
-    "numpy view": ("np.ones((8, 16), 'f4')[:, ::2]", ("numpy",)),
-    "torch": ("torch.ones(8, 8)", ("torch",)),
+PRODUCERS = {
+    "legacy": "floor.Legacy()",
+    "noargs": "floor.NoArgs()",
+    "pylegacy": "PyLegacy(floor.Legacy())",
+    "modern": "floor.Modern()",
+    "modernx": "floor.ModernX()",
+    "numpy": "np.arange(64, dtype='f4').reshape(8, 8)",
+    "numpy view": "np.ones((8, 16), 'f4')[:, ::2]",
+    "torch": "torch.ones(8, 8)",
     # Held from C++ too (here by an export): torch then saves work on each export.
-    "torch held": ("held(torch.ones(8, 8))", ("torch",)),
-    "instance": ("Instance(floor.modern())", ()),
-    "proxy": ("Proxy(floor.modern())", ()),
-    "torch subclass": ("subclass(torch.ones(8, 8))", ("torch",)),
-    "old class": ("PyLegacy(floor.legacy()); d = decorated(x)", ("dlshim",)),
-    "inner array": (
-        "floor.legacy(); d = decorated(PyLegacy(x), inner='inner')",
-        ("dlshim",),
+    "torch held": "held(torch.ones(8, 8))",
+    "instance": "Instance(floor.Modern())",
+    "proxy": "Proxy(floor.Modern())",
+    "torch subclass": "subclass(torch.ones(8, 8))",
+    "old class": "PyLegacy(floor.Legacy()); d = decorated(x)",
+    "inner array": "floor.Legacy(); d = decorated(PyLegacy(x), inner='inner')",
+}
+
+# Consumers and adapters, with {} for what each takes.
+CONSUMERS = {
+    "dlshim.h": "header.take({})",
+    "dlshim.h borrowed": "header.lend({})",
+    "nanobind": "nb.take({})",
+    "numpy": "np.from_dlpack({})",
+    "tvm-ffi": "tvm_ffi.from_dlpack({})",
+    "tvm-ffi call": "tvm_nop({})",
+    "cuda.core": "smv({}, -1)",
+    "torch": "torch.from_dlpack({})",
+}
+ADAPTERS = {
+    "bare": "{}",
+    "dlshim": "dlshim.upgrade({})",
+    "floor": "floor.upgrade({})",
+    "floor table": "floor.upgrade_table({})",
+    "nanobind": "nb.rewrap({})",
+    "tvm-ffi": "tvm_ffi.from_dlpack({})",
+    "cuda.core": "smv({}, -1)",
+    "pydlpack": "asdlpack({})",
+}
+
+# ---- operations ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Operation:
+    case: str
+    way: str
+    setup: str
+    statement: str
+    reference: str  # the way, on the same case, that this one is compared with
+    loops: int = 1  # executions of the operation in one statement
+
+    @property
+    def name(self) -> str:
+        return f"{self.case} | {self.way}"
+
+    @property
+    def needs(self) -> list[str]:
+        words = re.findall(r"\w+", f"{self.setup} {self.statement}")
+        return [name for name in NAMES if name in words or name == "floor"]
+
+
+# Consumer: the producers whose objects reach it, the adapter made each time.
+JOURNEYS = {
+    "numpy": (
+        *("legacy", "pylegacy", "noargs", "modern", "instance", "proxy", "torch subclass"),
+        *("numpy", "numpy view", "torch"),
     ),
-    "bfloat16": ("np.zeros((8, 8), ml_dtypes.bfloat16)", ("numpy", "ml_dtypes")),
-    "dates": ("np.zeros((8, 8), 'M8[s]')", ("numpy",)),
-    "buffer": ("memoryview(bytearray(256)).cast('f', (8, 8))", ()),
-    "array interface": ("Interface(np.ones((8, 8), 'f4'))", ("numpy",)),
-    "array struct": ("Struct(np.ones((8, 8), 'f4'))", ("numpy",)),
-    "tvm-ffi": ("tvm_ffi.from_dlpack(floor.modern())", ("tvm-ffi",)),
-    "nanobind": ("nb.rewrap(floor.modern())", ("nanobind",)),
-    "cuda.core": ("smv(floor.modern(), -1)", ("cuda.core",)),
+    "torch": ("legacy", "modern", "torch subclass", "numpy", "numpy view", "torch"),
+    "nanobind": ("legacy", "modern", "torch"),
+    "cuda.core": ("legacy", "numpy", "torch"),
+    "tvm-ffi call": ("legacy", "torch"),
 }
 
-# Consumer and adapter: an expression with {} for what it takes.
-CONSUMERS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "floor": ("floor.from_dlpack({})", ()),
-    "dlshim.h": ("header.take({})", ("dlshim.h",)),
-    "dlshim.h borrowed": ("header.lend({})", ("dlshim.h",)),
-    "nanobind ro": ("nb.take_readonly({})", ("nanobind",)),
-    "nanobind": ("nb.take({})", ("nanobind",)),
-    "numpy": ("np.from_dlpack({})", ("numpy",)),
-    "tvm-ffi": ("tvm_ffi.from_dlpack({})", ("tvm-ffi",)),
-    "tvm-ffi call": ("tvm_nop({})", ("tvm-ffi",)),
-    "cuda.core": ("smv({}, -1)", ("cuda.core",)),
-    "torch": ("torch.from_dlpack({})", ("torch",)),
-}
-ADAPTERS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "bare": ("{}", ()),
-    "dlshim": ("dlshim.upgrade({})", ("dlshim",)),
-    "floor": ("floor.upgrade({})", ()),
-    "floor table": ("floor.upgrade_table({})", ()),
-    "nanobind": ("nb.rewrap({})", ("nanobind",)),
-    "tvm-ffi": ("tvm_ffi.from_dlpack({})", ("tvm-ffi",)),
-    "cuda.core": ("smv({}, -1)", ("cuda.core",)),
-    "pyshim": ("pyshim.Shim({})", ("pyshim",)),
-    "pydlpack": ("asdlpack({})", ("pydlpack",)),
-}
-WITH_TABLE = ("torch", "modernx")
-OLD = ("legacy", "noargs", "pylegacy")  # they refuse max_version
 
-# Journeys: consumer(adapter(producer)), the adapter made each time.
-JOURNEYS: tuple[tuple[str, str], ...] = (
-    ("legacy", "numpy"),
-    ("legacy", "torch"),
-    ("legacy", "nanobind"),
-    ("legacy", "cuda.core"),
-    ("legacy", "tvm-ffi call"),
-    ("pylegacy", "numpy"),
-    ("noargs", "numpy"),
-    ("modern", "numpy"),
-    ("modern", "torch"),
-    ("modern", "nanobind"),
-    ("instance", "numpy"),
-    ("proxy", "numpy"),
-    ("torch subclass", "numpy"),
-    ("torch subclass", "torch"),
-    ("numpy", "numpy"),
-    ("numpy", "torch"),
-    ("numpy view", "numpy"),
-    ("numpy view", "torch"),
-    ("numpy", "cuda.core"),
-    ("torch", "numpy"),
-    ("torch", "nanobind"),
-    ("torch", "cuda.core"),
-    ("torch", "torch"),
-    ("torch", "tvm-ffi call"),
-)
+def journeys() -> Iterator[Operation]:
+    for consumer, producers in JOURNEYS.items():
+        for producer in producers:
+            case, setup = f"{producer} to {consumer}", f"x = {PRODUCERS[producer]}"
+            for way, adapter in ADAPTERS.items():
+                if way != "floor table" or producer == "torch":
+                    statement = CONSUMERS[consumer].format(adapter.format("x"))
+                    yield Operation(case, way, setup, statement, "bare")
+
 
 VERSIONED = "{}.__dlpack__(max_version=version)"
 LEGACY = "{}.__dlpack__()"
+DEVICE = "{}.__dlpack_device__()"
+BY_METHOD = {"floor": "floor.upgrade({})", "dlshim": "dlshim.upgrade({})"}
+BY_TABLE = {"floor": "floor.upgrade_table({})", "dlshim": "dlshim.upgrade({})"}
+DIRECT = {"direct": "{}"}
 
-# Pieces: case, producer, {way: what is made before the loop, with {} for the producer},
-# statement with {} for that, and the way that the others are compared with.
-_WRAPPERS = {
-    "floor": "floor.upgrade({})",
-    "dlshim": "dlshim.upgrade({})",
-    "pyshim": "pyshim.Shim({})",
-}
-_WRAPPERS_TABLE = {"floor": "floor.upgrade_table({})", "dlshim": "dlshim.upgrade({})"}
+# Case, producer, {way: what is made before the loop}, and the statement about that.
 PIECES: tuple[tuple[str, str, dict[str, str], str], ...] = (
-    ("legacy to versioned", "legacy", _WRAPPERS, VERSIONED),
-    ("versioned to legacy", "modern", _WRAPPERS, LEGACY),
-    ("handed on, versioned", "modern", {**_WRAPPERS, "direct": "{}"}, VERSIONED),
-    ("handed on, legacy", "legacy", {**_WRAPPERS, "direct": "{}"}, LEGACY),
-    ("C table to versioned", "modernx", {**_WRAPPERS_TABLE, "direct": "{}"}, VERSIONED),
-    ("C table to legacy", "modernx", {**_WRAPPERS_TABLE, "direct": "{}"}, LEGACY),
-    ("NumPy to versioned", "numpy", {**_WRAPPERS, "direct": "{}"}, VERSIONED),
-    ("NumPy to legacy", "numpy", {**_WRAPPERS, "direct": "{}"}, LEGACY),
-    ("torch to versioned", "torch", {**_WRAPPERS_TABLE, "direct": "{}"}, VERSIONED),
-    ("torch held, to versioned", "torch held", _WRAPPERS_TABLE, VERSIONED),
-    ("buffer to versioned", "buffer", {"dlshim": "dlshim.upgrade({})"}, VERSIONED),
-    (
-        "array interface to versioned",
-        "array interface",
-        {"dlshim": "dlshim.upgrade({})"},
-        VERSIONED,
-    ),
-    ("array struct to versioned", "array struct", {"dlshim": "dlshim.upgrade({})"}, VERSIONED),
-    # What was taken once, and is exported again.
-    (
-        "a tensor exported again",
-        "legacy",
-        {
-            "dlshim": "dlshim.from_dlpack({})",
-            "nanobind": "nb.rewrap({})",
-            "tvm-ffi": "tvm_ffi.from_dlpack({})",
-        },
-        VERSIONED,
-    ),
-    ("device of legacy C", "legacy", {**_WRAPPERS, "direct": "{}"}, "{}.__dlpack_device__()"),
-    ("device of NumPy", "numpy", {**_WRAPPERS, "direct": "{}"}, "{}.__dlpack_device__()"),
-    ("device of torch", "torch", {**_WRAPPERS_TABLE, "direct": "{}"}, "{}.__dlpack_device__()"),
+    ("legacy to versioned", "legacy", BY_METHOD, VERSIONED),
+    ("versioned to legacy", "modern", BY_METHOD, LEGACY),
+    ("handed on, versioned", "modern", BY_METHOD | DIRECT, VERSIONED),
+    ("handed on, legacy", "legacy", BY_METHOD | DIRECT, LEGACY),
+    ("torch held, to versioned", "torch held", BY_TABLE, VERSIONED),
+    ("device of legacy C", "legacy", BY_METHOD | DIRECT, DEVICE),
+    ("device of NumPy", "numpy", BY_METHOD | DIRECT, DEVICE),
+    ("device of torch", "torch", BY_TABLE | DIRECT, DEVICE),
 )
 
-# Calls on a producer: case, producer, {way: statement with x for the producer}.
+
+def pieces() -> Iterator[Operation]:
+    for case, producer, ways, statement in PIECES:
+        for way, wrapper in ways.items():
+            setup = "w = " + wrapper.format(PRODUCERS[producer])
+            yield Operation(case, way, setup, statement.format("w"), "floor")
+
+
+def dimensions() -> Iterator[Operation]:
+    for ndim in (2, 32):
+        for way in ("floor", "dlshim"):
+            case = f"legacy to versioned, {ndim} dimensions"
+            setup = f"w = {way}.upgrade(floor.Legacy({ndim}))"
+            yield Operation(case, way, setup, VERSIONED.format("w"), "floor")
+
+
+TAKE = {"floor": "floor.from_dlpack(x)", "dlshim": "dlshim.from_dlpack(x)"}
+TAKE_BY_TABLE = TAKE | {"floor": "floor.from_dlpack_table(x)"}
+
+# Case, producer, {way: statement with x for the producer}.
 CALLS: tuple[tuple[str, str, dict[str, str]], ...] = (
     (
-        "construct and drop",
-        "legacy",
-        {
-            "floor": "floor.upgrade(x)",
-            "floor untracked": "floor.upgrade_untracked(x)",
-            "dlshim": "dlshim.upgrade(x)",
-            "pyshim": "pyshim.Shim(x)",
-            "nanobind": "nb.rewrap(x)",
-            "tvm-ffi": "tvm_ffi.from_dlpack(x)",
-            "cuda.core": "smv(x, -1)",
-            "pydlpack": "asdlpack(x)",
-        },
+        *("construct and drop", "legacy"),
+        {way: adapter.format("x") for way, adapter in ADAPTERS.items() if way != "bare"},
     ),
-    (
-        "from_dlpack, legacy",
-        "legacy",
-        {"floor": "floor.from_dlpack(x)", "dlshim": "dlshim.from_dlpack(x)"},
-    ),
-    (
-        "from_dlpack, versioned",
-        "modern",
-        {"floor": "floor.from_dlpack(x)", "dlshim": "dlshim.from_dlpack(x)"},
-    ),
-    (
-        "from_dlpack, C table",
-        "modernx",
-        {
-            "floor": "floor.from_dlpack_table(x)",
-            # Takes keywords, as from_dlpack must, looks at what came as little as can be, and keeps
-            # a pending exception when the tensor dies.
-            "looked at": "floor.from_dlpack_looked(x)",
-            "dlshim": "dlshim.from_dlpack(x)",
-        },
-    ),
-    (
-        "from_dlpack, torch table",
-        "torch",
-        {"floor": "floor.from_dlpack_table(x)", "dlshim": "dlshim.from_dlpack(x)"},
-    ),
-    (
-        "from_dlpack, torch held",
-        "torch held",
-        {"floor": "floor.from_dlpack_table(x)", "dlshim": "dlshim.from_dlpack(x)"},
-    ),
-    # Beside what NumPy makes of the same object.
-    *(
-        (
-            f"from_dlpack, {kind}",
-            kind,
-            {"dlshim": "dlshim.from_dlpack(x)", "numpy": "np.asarray(x)"},
-        )
-        for kind in ("buffer", "array interface", "array struct")
-    ),
-    (
-        "capsule made at once",
-        "legacy",
-        {
-            "floor": "floor.upgrade(x).__dlpack__(max_version=version)",
-            "dlshim": "dlshim.to_capsule(x, max_version=version)",
-        },
-    ),
-    # What NumPy does not export: beside what it pays for its refusal.
-    (
-        "to_capsule, bfloat16",
-        "bfloat16",
-        {"numpy": "refused(np.from_dlpack, x)", "dlshim": "dlshim.to_capsule(x)"},
-    ),
-    (
-        "to_capsule, dates",
-        "dates",
-        {
-            "numpy": "refused(np.from_dlpack, x)",
-            "dlshim": "dlshim.to_capsule(x, reinterpret='int64')",
-        },
-    ),
+    ("from_dlpack, legacy", "legacy", TAKE),
+    ("from_dlpack, versioned", "modern", TAKE),
+    ("from_dlpack, C table", "modernx", TAKE_BY_TABLE),
     # A class that dlshim.producer changed, beside the class as it was, or the array that it has.
     *(
         (
-            f"a class, {kind}, {what}",
-            kind,
-            {"upgrade": f"dlshim.{upgraded.format(array)}", "dlshim": decorated},
+            *(f"a class, {kind}, to versioned", kind),
+            {"upgrade": VERSIONED.format(f"dlshim.upgrade({x})"), "dlshim": VERSIONED.format("d")},
         )
-        for kind, array in (("old class", "x"), ("inner array", "d.inner"))
-        for what, upgraded, decorated in (
-            (
-                "to versioned",
-                "upgrade({}).__dlpack__(max_version=version)",
-                "d.__dlpack__(max_version=version)",
-            ),
-            ("device", "upgrade({}).__dlpack_device__()", "d.__dlpack_device__()"),
-            ("from_dlpack", "from_dlpack({})", "dlshim.from_dlpack(d)"),
-        )
+        for kind, x in (("old class", "x"), ("inner array", "d.inner"))
     ),
-    ("consume versioned", "modern", {"floor": "floor.consume_versioned(x)"}),
-    ("consume legacy", "legacy", {"floor": "floor.consume_legacy(x)"}),
-    ("try, TypeError, retry", "legacy", {"floor": "floor.consume_retry(x)"}),
-    # What asking the source from C costs without looking at the answer.
-    ("the device, asked", "legacy", {"floor": "floor.ask_device(x)"}),
     # What the check of torch's lazy bits costs in torch itself: is_neg lets go of the GIL.
     ("the negative bit", "torch held", {"torch": "is_neg(x)"}),
     ("a call of nothing", "legacy", {"floor": "floor.nothing(x)"}),
 )
 
-# Copies of host memory, beside NumPy's own (`direct`).  copies.py times many more.
-COPIES: dict[str, str] = {
+
+def calls() -> Iterator[Operation]:
+    for case, producer, ways in CALLS:
+        for way, statement in ways.items():
+            yield Operation(case, way, f"x = {PRODUCERS[producer]}", statement, "floor")
+
+
+# Copies of host memory, beside NumPy's own (`direct`). copies.py times many more.
+COPIES = {
     "256 bytes": "np.arange(64, dtype='f4')",
     "32 strided bytes": "np.arange(16, dtype='u2').reshape(4, 4).T",
     "every second item": "np.arange(16384, dtype='f4')[::2]",
@@ -382,221 +280,117 @@ COPIES: dict[str, str] = {
     "NCHW to NHWC": "np.ones((1, 3, 52, 52), 'f4').transpose(0, 2, 3, 1)",
 }
 
-TABLE_LOOPS = 1024  # exports within one statement: the call from Python is shared by them
-TABLES: tuple[tuple[str, str, dict[str, str]], ...] = (
-    # "looked at": the floor's wrapper, and the least look at each struct.
-    (
-        "C table",
-        "modernx",
-        {"inner": "{}", **_WRAPPERS_TABLE, "looked at": "floor.upgrade_table({})"},
-    ),
-    # What the wrapper has taken once and may trust: here a capsule.
-    (
-        "kept tensor",
-        "legacy",
-        {"floor": "floor.upgrade({})", "dlshim": "dlshim.upgrade({}.__dlpack__())"},
-    ),
-    ("torch's table", "torch", {"inner": "{}", **_WRAPPERS_TABLE}),
-    ("torch's table, held", "torch held", {"inner": "{}", **_WRAPPERS_TABLE}),
-    ("legacy C", "legacy", {**_WRAPPERS_TABLE}),
-    ("NumPy", "numpy", {**_WRAPPERS_TABLE}),
-    ("cuda.core", "cuda.core", {"inner": "{}"}),
-)
-DIMENSIONS = (0, 1, 2, 4, 8, 16, 32)
 
-
-@dataclass(frozen=True)
-class Operation:
-    case: str
-    way: str
-    setup: str
-    statement: str
-    needs: tuple[str, ...]
-    reference: str  # the way, on the same case, that this one is compared with
-    loops: int = 1  # executions of the operation in one statement
-
-    @property
-    def name(self) -> str:
-        return f"{self.case} | {self.way}"
-
-    @property
-    def reference_name(self) -> str:
-        return f"{self.case} | {self.reference}"
-
-
-def _needs(*texts: str, given: Iterable[str] = ()) -> tuple[str, ...]:
-    """Libraries whose names stand in the texts, with those that are given."""
-    found = {"floor", *given}
-    words = {word for text in texts for word in re.findall(r"\w+", text)}
-    for library, (_, code) in LIBRARIES.items():
-        if words & _bound(code):
-            found.add(library)
-    return tuple(library for library in LIBRARIES if library in found)
-
-
-def _bound(code: str) -> set[str]:
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(code)):
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            names |= {alias.asname or alias.name for alias in node.names}
-        elif isinstance(node, ast.Assign):
-            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-    return names
-
-
-def _operation(case: str, way: str, setup: str, statement: str, **more: Any) -> Operation:
-    needs = _needs(setup, statement)
-    return Operation(case, way, setup, statement, needs, **more)
-
-
-def _journeys() -> Iterable[Operation]:
-    for producer, consumer in JOURNEYS:
-        setup = f"x = {PRODUCERS[producer][0]}"
-        for way, (adapter, _) in ADAPTERS.items():
-            if way == "floor table" and producer not in WITH_TABLE:
-                continue
-            statement = CONSUMERS[consumer][0].format(adapter.format("x"))
-            yield _operation(f"{producer} to {consumer}", way, setup, statement, reference="bare")
-
-
-def _pieces() -> Iterable[Operation]:
-    for case, producer, ways, statement in PIECES:
-        for way, wrapper in ways.items():
-            setup = "w = " + wrapper.format(PRODUCERS[producer][0])
-            yield _operation(case, way, setup, statement.format("w"), reference="floor")
-
-
-def _calls() -> Iterable[Operation]:
-    for case, producer, ways in CALLS:
-        for way, statement in ways.items():
-            setup = f"x = {PRODUCERS[producer][0]}"
-            yield _operation(case, way, setup, statement, reference="floor")
-
-
-def _copies() -> Iterable[Operation]:
+def copies() -> Iterator[Operation]:
     ways = {"direct": "x.copy('C')", "dlshim": "dlshim.from_dlpack(x, copy=True)"}
     for layout, expression in COPIES.items():
         for way, statement in ways.items():
-            yield _operation(
-                f"copy, {layout}", way, f"x = {expression}", statement, reference="direct"
-            )
+            yield Operation(f"copy, {layout}", way, f"x = {expression}", statement, "direct")
 
 
-def _tables() -> Iterable[Operation]:
-    for kind in ("owned", "borrowed"):
-        for what, producer, ways in TABLES:
-            reference = "floor" if "floor" in ways else "inner"
-            for way, wrapper in ways.items():
-                loop = f"loop_{kind}_looked" if way == "looked at" else f"loop_{kind}"
-                yield _operation(
-                    f"{kind} from {what}",
-                    way,
-                    "w = " + wrapper.format(PRODUCERS[producer][0]),
-                    f"floor.{loop}(w, {TABLE_LOOPS})",
-                    reference=reference,
-                    loops=TABLE_LOOPS,
-                )
+INNER = {"inner": "{}"}  # the producer's own table
+# A capsule that the wrapper has taken once.
+KEPT = {"floor": "floor.upgrade({})", "dlshim": "dlshim.upgrade({}.__dlpack__())"}
+TABLES: tuple[tuple[str, str, dict[str, str]], ...] = (
+    ("owned from C table", "modernx", BY_TABLE | INNER),
+    ("owned from torch's table", "torch", BY_TABLE | INNER),
+    ("owned from legacy C", "legacy", BY_TABLE),
+    ("borrowed from C table", "modernx", BY_TABLE | INNER),
+    ("borrowed from torch's table", "torch", BY_TABLE | INNER),
+    ("borrowed from kept tensor", "legacy", KEPT),
+)
+TABLE_LOOPS = 1024  # exports within one statement: the call from Python is shared by them
 
 
-def _dimensions() -> Iterable[Operation]:
-    for ndim in DIMENSIONS:
-        for way in ("floor", "dlshim"):
-            yield _operation(
-                f"legacy to versioned, {ndim} dimensions",
-                way,
-                f"w = {way}.upgrade(floor.legacy({ndim}))",
-                VERSIONED.format("w"),
-                reference="floor",
-            )
+def tables() -> Iterator[Operation]:
+    for case, producer, ways in TABLES:
+        for way, wrapper in ways.items():
+            setup = "w = " + wrapper.format(PRODUCERS[producer])
+            statement = f"floor.loop_{case.split()[0]}(w, {TABLE_LOOPS})"
+            yield Operation(case, way, setup, statement, "floor", TABLE_LOOPS)
 
 
-def _exports() -> Iterable[Operation]:
-    for generation, statement in (("legacy", LEGACY), ("versioned", VERSIONED)):
-        for producer, (expression, _) in PRODUCERS.items():
-            if generation == "versioned" and producer in OLD:
-                continue
-            yield _operation(
-                f"peers' own export, {generation}",
-                producer,
-                f"x = {expression}",
-                statement.format("x"),
-                reference="modern",
-            )
-
-
-def _consumes() -> Iterable[Operation]:
-    for producer in ("legacy", "pylegacy", "modern", "modernx", "numpy", "torch", "tvm-ffi"):
-        for consumer, (call, _) in CONSUMERS.items():
-            yield _operation(
-                f"peers consume {producer}",
-                consumer,
-                f"x = {PRODUCERS[producer][0]}",
-                call.format("x"),
-                reference="floor",
-            )
+def consumes() -> Iterator[Operation]:
+    """Functions of the peers that take an array and do nothing with it."""
+    for producer in ("legacy", "pylegacy", "numpy", "torch"):
+        for way in ("dlshim.h", "dlshim.h borrowed", "nanobind", "tvm-ffi", "tvm-ffi call"):
+            case, setup = f"peers consume {producer}", f"x = {PRODUCERS[producer]}"
+            yield Operation(case, way, setup, CONSUMERS[way].format("x"), "nanobind")
 
 
 GROUPS: dict[str, Callable[[], Iterable[Operation]]] = {
-    "calls": _calls,
-    "pieces": _pieces,
-    "journeys": _journeys,
-    "dimensions": _dimensions,
-    "copies": _copies,
-    "tables": _tables,
-    "exports": _exports,
-    "consumes": _consumes,
+    group.__name__: group
+    for group in (calls, pieces, journeys, dimensions, copies, tables, consumes)
 }
 DEFAULT_GROUPS = ("calls", "pieces", "journeys", "dimensions")
 
+# ---- choosing and showing -----------------------------------------------------------------
 
-def missing_libraries() -> dict[str, str]:
-    """Library: the module that is not installed."""
-    missing = {}
-    for library, (module, _) in LIBRARIES.items():
-        try:
-            found = importlib.util.find_spec(module) is not None
-        except ModuleNotFoundError:
-            found = False
-        if not found:
-            missing[library] = module
-    return missing
+
+def add_arguments(parser: argparse.ArgumentParser, groups: Iterable[str]) -> None:
+    parser.add_argument(
+        "--groups",
+        default=",".join(groups),
+        type=lambda text: (",".join(GROUPS) if text == "all" else text).split(","),
+        help=f"any of {', '.join(GROUPS)}, or all",
+    )
+    parser.add_argument("--select", default="", help="only operations whose name matches")
+
+
+def installed(name: Name) -> bool:
+    try:
+        return importlib.util.find_spec(name.module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def distributions() -> list[str]:
+    return list(dict.fromkeys(name.distribution for name in NAMES.values() if name.distribution))
 
 
 def select(groups: Iterable[str], pattern: str = "") -> list[Operation]:
     """The operations of the groups whose name matches and whose libraries are installed."""
-    missing = missing_libraries()
-    return [
-        operation
-        for group in groups
-        for operation in GROUPS[group]()
-        if re.search(pattern, operation.name) and not missing.keys() & set(operation.needs)
-    ]
+    there = {word for word, name in NAMES.items() if installed(name)}
+    every = (operation for group in groups for operation in GROUPS[group]())
+    return [op for op in every if re.search(pattern, op.name) and there.issuperset(op.needs)]
+
+
+def by_case(
+    selected: Iterable[Operation],
+    cost: dict[str, float],
+    unit: str,
+    digits: int,
+    beside: dict[str, dict[str, float]],
+) -> str:
+    """One table: every operation with its cost and the ratio to its reference."""
+    rows: list[tuple[str, ...]] = []
+    case = None
+    for op in selected:
+        if (own := cost.get(op.name)) is None:
+            continue
+        reference = cost.get(f"{op.case} | {op.reference}")
+        numbers = (f"{each[op.name]:.{digits}f}" for each in (cost, *beside.values()))
+        ratio = f"{own / reference:.2f}" if reference else "-"
+        rows.append((op.case if op.case != case else "", op.way, *numbers, ratio, op.reference))
+        case = op.case
+    return report.table(("case", "way", unit, *beside, "ratio", "to"), rows, left=2)
+
+
+# ---- loops --------------------------------------------------------------------------------
 
 
 class Namespace(dict):
     """Names for setups and statements; a library is imported when first needed."""
 
     def __init__(self) -> None:
-        super().__init__(
-            PyLegacy=PyLegacy,
-            Interface=Interface,
-            Struct=Struct,
-            held=held,
-            decorated=decorated,
-            Instance=Instance,
-            Proxy=Proxy,
-            subclass=subclass,
-            refused=refused,
-            version=(1, 3),
-            _repeat=_repeat,
-        )
-        self._have: set[str] = set()
+        classes = (PyLegacy, Instance, Proxy, held, decorated, subclass)
+        super().__init__({each.__name__: each for each in classes})
+        self.update(version=(1, 3), _repeat=_repeat)
 
-    def need(self, libraries: Iterable[str]) -> None:
-        for library in libraries:
-            if library not in self._have:
-                exec(LIBRARIES[library][1], self)
-                self._have.add(library)
+    def need(self, operation: Operation) -> None:
+        for name in operation.needs:
+            if name not in self:
+                exec(NAMES[name].code, self)
 
 
 class _Locals(ast.NodeTransformer):
@@ -627,7 +421,7 @@ def make_loop(operation: Operation | None, names: Namespace) -> Callable[[int], 
     scope = Namespace()
     statement, values = "pass", {}
     if operation is not None:
-        names.need(operation.needs)
+        names.need(operation)
         scope.update(names)
         exec(operation.setup, scope)
         local = _Locals(scope)

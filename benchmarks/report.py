@@ -1,21 +1,19 @@
-"""Tables: plain text, columns aligned, so that they can be read in a log and pasted."""
+"""Tables in plain text and csv files, and what they say of the run that made them."""
 
 from __future__ import annotations
 
+import csv
+import datetime
+import os
+import pathlib
+import platform
 from collections.abc import Iterable, Sequence
+from importlib.metadata import PackageNotFoundError, version
 
-from operations import LIBRARIES, Operation, missing_libraries
-
-# Module: the name of its package, where the two differ.
-_PACKAGES = {
-    "tvm_ffi": "apache-tvm-ffi",
-    "cuda.core": "cuda-core",
-    "dlpack": "pydlpack",
-    "dls_nanobind": "nanobind",
-}
+Row = Sequence[str]
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
+def table(heads: Row, rows: Iterable[Row], left: int = 1) -> str:
     """The first columns to the left, the others to the right."""
     lines = [list(heads), *map(list, rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
@@ -29,46 +27,23 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) ->
     )
 
 
-def versions() -> str:
-    """What takes part and what is not installed, one line each."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    missing = missing_libraries()
-    lines = []
-    for library, (module, _) in LIBRARIES.items():
-        if library in ("floor", "pyshim"):
-            continue
-        package = _PACKAGES.get(module, module)
-        if library in missing:
-            lines.append(f"{library}: not installed ({package})")
-            continue
+def conditions(*distributions: str) -> str:
+    """When, where and with what: the first line of a csv file."""
+    cpu = pathlib.Path("/proc/cpuinfo")
+    lines = cpu.read_text().splitlines() if cpu.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    processor = names[0] if names else platform.processor() or platform.machine()
+    told = [f"{datetime.date.today()}: {processor}, {os.cpu_count()} cores"]
+    told.append(f"CPython {platform.python_version()}")
+    for name in ("dlshim", *distributions):
         try:
-            lines.append(f"{library}: {package} {version(package)}")
+            told.append(f"{name} {version(name)}")
         except PackageNotFoundError:
-            lines.append(f"{library}: {package}, version unknown")
-    return "\n".join(lines)
-
-
-def by_road(
-    operations: Iterable[Operation],
-    cost: dict[str, float],
-    unit: str,
-    digits: int = 0,
-    beside: tuple[str, dict[str, float]] | None = None,
-) -> str:
-    """One table: every operation with its cost and the ratio to its reference."""
-    rows: list[tuple[str, ...]] = []
-    heads = ["case", "way", unit, *([beside[0]] if beside else []), "ratio", "to"]
-    case = None
-    for operation in operations:
-        own, reference = cost.get(operation.name), cost.get(operation.reference_name)
-        if own is None:
             continue
-        if case not in (None, operation.case):
-            rows.append(("",) * len(heads))
-        name, case = operation.case if operation.case != case else "", operation.case
-        numbers = [own] + ([beside[1][operation.name]] if beside else [])
-        ratio = f"{own / reference:.2f}" if reference else "-"
-        cells = (f"{number:.{digits}f}" for number in numbers)
-        rows.append((name, operation.way, *cells, ratio, operation.reference))
-    return table(heads, rows, left=2)
+    return ", ".join(told)
+
+
+def write_csv(file: pathlib.Path, told: str, heads: Row, rows: Iterable[Row]) -> None:
+    with file.open("w", newline="") as out:
+        out.write(f"# {told}\n")
+        csv.writer(out, lineterminator="\n").writerows([heads, *rows])

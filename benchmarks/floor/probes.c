@@ -1,52 +1,41 @@
-/* What Python calls: making producers and wrappers, consuming, and the loops
- * over C tables. */
+/* What Python calls: making wrappers, consuming, loops over C tables, and marks for
+ * callgrind; and the module with its state. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+#include <dlfcn.h>
+
 #include "floor.h"
 
-/* Whether a probe looks is known to the compiler: those that do not pay nothing for it. */
-#define KNOWN static inline __attribute__((always_inline))
+#if __has_include(<valgrind/callgrind.h>)
+#include <valgrind/callgrind.h>
+#define MARKS 1
+#else
+#define MARKS 0
+#define RUNNING_ON_VALGRIND 0
+#define CALLGRIND_START_INSTRUMENTATION (void)0
+#define CALLGRIND_ZERO_STATS (void)0
+#define CALLGRIND_DUMP_STATS_AT(text) (void)(text)
+#endif
 
-static PyObject *make(PyObject *module, PyObject *args, PyTypeObject *type)
-{
-    int ndim = 2;
-    if (!PyArg_ParseTuple(args, "|i", &ndim)) {
-        return NULL;
-    }
-    return floor_make_producer(floor_state_of(module), type, ndim);
-}
+typedef struct {
+    PyObject ob_base;
+    dl_managed_tensor_versioned *managed;
+} floor_tensor;
 
-static PyObject *make_legacy(PyObject *module, PyObject *args)
+static floor_state *state_of(PyObject *module)
 {
-    return make(module, args, floor_state_of(module)->legacy);
-}
-
-static PyObject *make_noargs(PyObject *module, PyObject *args)
-{
-    return make(module, args, floor_state_of(module)->noargs);
-}
-
-static PyObject *make_modern(PyObject *module, PyObject *args)
-{
-    return make(module, args, floor_state_of(module)->modern);
-}
-
-static PyObject *make_modernx(PyObject *module, PyObject *args)
-{
-    return make(module, args, floor_state_of(module)->modernx);
+    return (floor_state *)PyModule_GetState(module);
 }
 
 static PyObject *upgrade(PyObject *module, PyObject *source)
 {
-    return floor_upgrade(floor_state_of(module), source);
-}
-
-static PyObject *upgrade_untracked(PyObject *module, PyObject *source)
-{
-    return floor_upgrade_untracked(floor_state_of(module), source);
+    return floor_upgrade(state_of(module), source, false);
 }
 
 static PyObject *upgrade_table(PyObject *module, PyObject *source)
 {
-    return floor_upgrade_table(floor_state_of(module), source);
+    return floor_upgrade(state_of(module), source, true);
 }
 
 static PyObject *nothing(PyObject *module, PyObject *source)
@@ -56,76 +45,33 @@ static PyObject *nothing(PyObject *module, PyObject *source)
     Py_RETURN_NONE;
 }
 
-/* Is a struct host memory in row-major order with an address, so that nothing of it would have
- * to be changed?  The least that can be looked at. */
-static int is_plain(const dl_tensor *tensor)
-{
-    if (tensor->device.device_type != dl_kDLCPU || tensor->device.device_id != 0 ||
-        tensor->byte_offset != 0 || tensor->data == NULL || tensor->strides == NULL) {
-        return 0;
-    }
-    int64_t product = 1;
-    for (int32_t i = tensor->ndim - 1; i >= 0; i--) {
-        if (tensor->shape[i] <= 0 || tensor->strides[i] != product ||
-            __builtin_mul_overflow(product, tensor->shape[i], &product)) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
 /* Owning object: the least that a `from_dlpack` can return. */
-
-static PyObject *refuse_look(void)
+static inline PyObject *own(PyObject *module, PyObject *source, bool by_table)
 {
-    PyErr_SetString(PyExc_BufferError, "the floor takes plain tensors only");
-    return NULL;
-}
-
-KNOWN PyObject *own(PyObject *module, PyObject *source, bool by_table, bool look)
-{
-    floor_state *st = floor_state_of(module);
+    floor_state *st = state_of(module);
     const floor_plan *plan = floor_find_plan(st, source);
     if (plan == NULL) {
         return NULL;
     }
     floor_form form = by_table && plan->table != NULL ? FLOOR_TABLE : plan->method;
     dl_managed_tensor_versioned *managed = floor_own(st, plan, form, source);
-    if (managed == NULL) {
-        return NULL;
-    }
-    if (look && (PyErr_Occurred() != NULL || managed->version.major != DL_MAJOR ||
-                 !is_plain(&managed->dl_tensor))) {
+    floor_tensor *self = managed != NULL ? PyObject_New(floor_tensor, st->tensor) : NULL;
+    if (self != NULL) {
+        self->managed = managed;
+    } else if (managed != NULL) {
         managed->deleter(managed);
-        return refuse_look();
     }
-    floor_tensor *self = PyObject_New(floor_tensor, look ? st->checked_tensor : st->tensor);
-    if (self == NULL) {
-        managed->deleter(managed);
-        return NULL;
-    }
-    self->managed = managed;
     return (PyObject *)self;
 }
 
 static PyObject *from_dlpack(PyObject *module, PyObject *source)
 {
-    return own(module, source, false, false);
+    return own(module, source, false);
 }
 
 static PyObject *from_dlpack_table(PyObject *module, PyObject *source)
 {
-    return own(module, source, true, false);
-}
-
-static PyObject *from_dlpack_looked(PyObject *module, PyObject *const *args, Py_ssize_t n,
-                                    PyObject *kwnames)
-{
-    if (n != 1 || kwnames != NULL) {
-        PyErr_SetString(PyExc_TypeError, "the floor takes one argument");
-        return NULL;
-    }
-    return own(module, args[0], true, true);
+    return own(module, source, true);
 }
 
 static void tensor_dealloc(PyObject *op)
@@ -135,89 +81,6 @@ static void tensor_dealloc(PyObject *op)
     managed->deleter(managed);
     PyObject_Free(op);
     Py_DECREF(type);
-}
-
-/* The same with an exception that is pending kept out of the deleter's way, and one that the
- * deleter leaves behind reported. */
-static void checked_dealloc(PyObject *op)
-{
-    PyObject *type, *value, *trace;
-    bool pending = PyErr_Occurred() != NULL;
-    if (pending) {
-        PyErr_Fetch(&type, &value, &trace);
-    }
-    dl_managed_tensor_versioned *managed = ((floor_tensor *)op)->managed;
-    managed->deleter(managed);
-    if (PyErr_Occurred() != NULL) {
-        PyErr_WriteUnraisable(NULL);
-    }
-    if (pending) {
-        PyErr_Restore(type, value, trace);
-    }
-    PyTypeObject *kind = Py_TYPE(op);
-    PyObject_Free(op);
-    Py_DECREF(kind);
-}
-
-/* Bare consumers: ask, take, delete. */
-
-static PyObject *end_versioned(PyObject *capsule)
-{
-    if (capsule == NULL) {
-        return NULL;
-    }
-    dl_managed_tensor_versioned *managed =
-        floor_take(capsule, DL_NAME_VERSIONED, DL_NAME_VERSIONED_USED);
-    Py_DECREF(capsule);
-    if (managed == NULL) {
-        return NULL;
-    }
-    managed->deleter(managed);
-    Py_RETURN_NONE;
-}
-
-static PyObject *end_legacy(PyObject *capsule)
-{
-    if (capsule == NULL) {
-        return NULL;
-    }
-    dl_managed_tensor *managed = floor_take(capsule, DL_NAME_LEGACY, DL_NAME_LEGACY_USED);
-    Py_DECREF(capsule);
-    if (managed == NULL) {
-        return NULL;
-    }
-    managed->deleter(managed);
-    Py_RETURN_NONE;
-}
-
-static PyObject *consume_versioned(PyObject *module, PyObject *source)
-{
-    return end_versioned(floor_call_versioned(floor_state_of(module), source));
-}
-
-static PyObject *consume_legacy(PyObject *module, PyObject *source)
-{
-    return end_legacy(floor_call_bare(floor_state_of(module), source));
-}
-
-/* The consumer of today: ask for 1.x, meet a TypeError, ask again. */
-static PyObject *consume_retry(PyObject *module, PyObject *source)
-{
-    floor_state *st = floor_state_of(module);
-    PyObject *capsule = floor_call_versioned(st, source);
-    if (capsule == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
-        PyErr_Clear();
-        return end_legacy(floor_call_bare(st, source));
-    }
-    return end_versioned(capsule);
-}
-
-/* The device question put to the source, its answer handed on unread. */
-static PyObject *ask_device(PyObject *module, PyObject *source)
-{
-    floor_state *st = floor_state_of(module);
-    PyObject *args[2] = {NULL, source};
-    return st->vectorcall_method(st->name_dlpack_device, args + 1, 1 | FLOOR_OFFSET, NULL);
 }
 
 /* Loops over a type's C table: the call from Python is shared by all. */
@@ -234,41 +97,28 @@ static const dl_exchange_api *loop_table(PyObject *args, PyObject **source, Py_s
     return table;
 }
 
-KNOWN PyObject *take(PyObject *args, bool look)
+static PyObject *loop_owned(PyObject *module, PyObject *args)
 {
     PyObject *source;
     Py_ssize_t count;
     const dl_exchange_api *table = loop_table(args, &source, &count);
+    (void)module;
     for (Py_ssize_t i = 0; table != NULL && i < count; i++) {
         dl_managed_tensor_versioned *managed = NULL;
         if (table->managed_tensor_from_py_object_no_sync(source, &managed) < 0) {
             return NULL;
-        }
-        if (look && !is_plain(&managed->dl_tensor)) {
-            return refuse_look();
         }
         managed->deleter(managed);
     }
     return table != NULL ? PyLong_FromSsize_t(count) : NULL;
 }
 
-static PyObject *loop_owned(PyObject *module, PyObject *args)
-{
-    (void)module;
-    return take(args, false);
-}
-
-static PyObject *loop_owned_looked(PyObject *module, PyObject *args)
-{
-    (void)module;
-    return take(args, true);
-}
-
-KNOWN PyObject *borrow(PyObject *args, bool look)
+static PyObject *loop_borrowed(PyObject *module, PyObject *args)
 {
     PyObject *source;
     Py_ssize_t count;
     const dl_exchange_api *table = loop_table(args, &source, &count);
+    (void)module;
     if (table != NULL && table->dltensor_from_py_object_no_sync == NULL) {
         PyErr_SetString(PyExc_TypeError, "the type's C table gives no borrowed view");
         return NULL;
@@ -278,62 +128,125 @@ KNOWN PyObject *borrow(PyObject *args, bool look)
         if (table->dltensor_from_py_object_no_sync(source, &tensor) < 0) {
             return NULL;
         }
-        if (look && !is_plain(&tensor)) {
-            return refuse_look();
-        }
     }
     return table != NULL ? PyLong_FromSsize_t(count) : NULL;
 }
 
-static PyObject *loop_borrowed(PyObject *module, PyObject *args)
+/* Counting begins after the imports, and each loop has a dump of its own.  Outside valgrind marks do
+ * nothing. */
+static PyObject *marks_start(PyObject *module, PyObject *unused)
 {
     (void)module;
-    return borrow(args, false);
+    (void)unused;
+    CALLGRIND_START_INSTRUMENTATION;
+    return PyBool_FromLong(MARKS && RUNNING_ON_VALGRIND);
 }
 
-static PyObject *loop_borrowed_looked(PyObject *module, PyObject *args)
+static PyObject *marks_zero(PyObject *module, PyObject *unused)
 {
     (void)module;
-    return borrow(args, true);
+    (void)unused;
+    CALLGRIND_ZERO_STATS;
+    Py_RETURN_NONE;
 }
 
-static PyMethodDef probe_methods[] = {
-    {"legacy", make_legacy, METH_VARARGS, "legacy(ndim=2): `stream` only."},
-    {"noargs", make_noargs, METH_VARARGS, "noargs(ndim=2): no argument at all."},
-    {"modern", make_modern, METH_VARARGS, "modern(ndim=2): all keywords, both generations."},
-    {"modernx", make_modernx, METH_VARARGS, "modernx(ndim=2): modern with a C table."},
-    {"upgrade", upgrade, METH_O, "Wrapper with garbage collection, by `__dlpack__`."},
-    {"upgrade_untracked", upgrade_untracked, METH_O, "The same without garbage collection."},
+static PyObject *marks_dump(PyObject *module, PyObject *args)
+{
+    const char *text;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "s", &text)) {
+        return NULL;
+    }
+    CALLGRIND_DUMP_STATS_AT(text);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"upgrade", upgrade, METH_O, "Wrapper, by `__dlpack__`."},
     {"upgrade_table", upgrade_table, METH_O, "Wrapper by the type's table where it has one."},
     {"nothing", nothing, METH_O, "A call that does nothing."},
     {"from_dlpack", from_dlpack, METH_O, "Owning object, by `__dlpack__`."},
     {"from_dlpack_table", from_dlpack_table, METH_O, "Owning object, by the type's table."},
-    {"from_dlpack_looked", (PyCFunction)(void (*)(void))from_dlpack_looked,
-     METH_FASTCALL | METH_KEYWORDS, "Looked at, and let go with care."},
-    {"consume_versioned", consume_versioned, METH_O, "Ask for 1.x, take, delete."},
-    {"consume_legacy", consume_legacy, METH_O, "Ask bare, take, delete."},
-    {"consume_retry", consume_retry, METH_O, "Ask for 1.x, on TypeError ask bare."},
     {"loop_owned", loop_owned, METH_VARARGS, "loop_owned(x, n): n owned exports by the table."},
     {"loop_borrowed", loop_borrowed, METH_VARARGS, "loop_borrowed(x, n): n borrowed tensors."},
-    {"loop_owned_looked", loop_owned_looked, METH_VARARGS, "Each looked at a little."},
-    {"loop_borrowed_looked", loop_borrowed_looked, METH_VARARGS, "The same."},
-    {"ask_device", ask_device, METH_O, "The source's own answer."},
+    {"callgrind_start", marks_start, METH_NOARGS, "Begin to count; False when nothing counts."},
+    {"callgrind_zero", marks_zero, METH_NOARGS, "Forget what was counted."},
+    {"callgrind_dump", marks_dump, METH_VARARGS, "callgrind_dump(text): write the counts."},
     {NULL, NULL, 0, NULL},
 };
 
-static PyTypeObject *tensor_type(PyObject *module, const char *name, destructor dealloc)
+/* ---- the module ---- */
+
+static int intern(PyObject **slot, const char *text)
 {
-    PyType_Slot slots[] = {{Py_tp_dealloc, (void *)dealloc}, {0, NULL}};
-    return floor_add_type(module, name, sizeof(floor_tensor), 0, slots);
+    *slot = PyUnicode_InternFromString(text);
+    return *slot != NULL ? 0 : -1;
 }
 
-int floor_add_probes(PyObject *module)
+static int fill_state(floor_state *st)
 {
-    floor_state *st = floor_state_of(module);
-    st->tensor = tensor_type(module, "dls_floor.Tensor", tensor_dealloc);
-    st->checked_tensor = tensor_type(module, "dls_floor.CheckedTensor", checked_dealloc);
-    if (st->tensor == NULL || st->checked_tensor == NULL) {
+    void *symbol = dlsym(RTLD_DEFAULT, "PyObject_VectorcallMethod");
+    if (symbol == NULL) {
+        PyErr_SetString(PyExc_ImportError, "no PyObject_VectorcallMethod in this interpreter");
         return -1;
     }
-    return PyModule_AddFunctions(module, probe_methods);
+    *(void **)&st->vectorcall_method = symbol;
+    if (intern(&st->name_dlpack, "__dlpack__") < 0 ||
+        intern(&st->name_requires_grad, "requires_grad") < 0 ||
+        intern(&st->word_stream, "stream") < 0 ||
+        intern(&st->word_max_version, "max_version") < 0 ||
+        intern(&st->word_dl_device, "dl_device") < 0 || intern(&st->word_copy, "copy") < 0) {
+        return -1;
+    }
+    st->keywords = PyTuple_Pack(1, st->word_max_version);
+    st->version = Py_BuildValue("(ii)", 1, 3);
+    st->cpu_device = Py_BuildValue("(ii)", (int)dl_kDLCPU, 0);
+    return st->keywords != NULL && st->version != NULL && st->cpu_device != NULL ? 0 : -1;
+}
+
+PyTypeObject *floor_add_type(PyObject *module, const char *name, size_t size,
+                             unsigned int flags, PyType_Slot *slots)
+{
+    PyType_Spec spec = {
+        .name = name,
+        .basicsize = (int)size,
+        .flags = Py_TPFLAGS_DEFAULT | flags,
+        .slots = slots,
+    };
+    PyTypeObject *type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+    if (type != NULL && PyModule_AddType(module, type) < 0) {
+        Py_CLEAR(type);
+    }
+    return type;
+}
+
+static int floor_exec(PyObject *module)
+{
+    floor_state *st = state_of(module);
+    PyType_Slot slots[] = {{Py_tp_dealloc, (void *)tensor_dealloc}, {0, NULL}};
+    if (fill_state(st) < 0 || floor_add_producers(module) < 0 ||
+        floor_add_wrapper(module, st) < 0) {
+        return -1;
+    }
+    st->tensor = floor_add_type(module, "dls_floor.Tensor", sizeof(floor_tensor),
+                                Py_TPFLAGS_DISALLOW_INSTANTIATION, slots);
+    return st->tensor != NULL ? 0 : -1;
+}
+
+static PyModuleDef_Slot floor_slots[] = {
+    {Py_mod_exec, (void *)floor_exec},
+    {0, NULL},
+};
+static PyModuleDef floor_module = {
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "dls_floor",
+    .m_doc = "Probes without checks: the least that an exchange costs.",
+    .m_size = sizeof(floor_state),
+    .m_methods = methods,
+    .m_slots = floor_slots,
+};
+
+PyMODINIT_FUNC PyInit_dls_floor(void)
+{
+    return PyModuleDef_Init(&floor_module);
 }

@@ -1,6 +1,23 @@
-/* C producers of each generation.  Their memory is counted with an atomic, so
- * their deleters need no GIL; their structs point at the block's dimensions. */
+/* C producers of each generation.  Their memory is counted with an atomic, so their deleters need no
+ * GIL; their structs point at the block's dimensions. */
+#include <stdatomic.h>
+
 #include "floor.h"
+
+/* The memory of one array and the dimensions that all its exports share. */
+typedef struct {
+    atomic_long holders;
+    int32_t ndim;
+    int64_t shape[FLOOR_MAX_NDIM];
+    int64_t strides[FLOOR_MAX_NDIM];
+    float data[64];
+} floor_block;
+
+typedef struct {
+    PyObject ob_base;
+    floor_state *state;
+    floor_block *block;
+} floor_producer;
 
 static void block_drop(floor_block *block)
 {
@@ -11,10 +28,7 @@ static void block_drop(floor_block *block)
 
 static floor_block *block_new(int ndim)
 {
-    floor_block *block = calloc(1, sizeof *block);
-    if (block == NULL) {
-        return NULL;
-    }
+    floor_block *block = floor_get(sizeof *block);
     atomic_init(&block->holders, 1);
     block->ndim = ndim;
     int64_t stride = 1;
@@ -54,40 +68,24 @@ static void fill(dl_tensor *tensor, floor_block *block)
 
 static dl_managed_tensor *export_legacy(floor_block *block)
 {
-    dl_managed_tensor *managed = malloc(sizeof *managed);
-    if (managed != NULL) {
-        fill(&managed->dl_tensor, block);
-        managed->manager_ctx = block;
-        managed->deleter = legacy_delete;
-        atomic_fetch_add_explicit(&block->holders, 1, memory_order_relaxed);
-    }
+    dl_managed_tensor *managed = floor_get(sizeof *managed);
+    fill(&managed->dl_tensor, block);
+    managed->manager_ctx = block;
+    managed->deleter = legacy_delete;
+    atomic_fetch_add_explicit(&block->holders, 1, memory_order_relaxed);
     return managed;
 }
 
 static dl_managed_tensor_versioned *export_versioned(floor_block *block)
 {
-    dl_managed_tensor_versioned *managed = malloc(sizeof *managed);
-    if (managed != NULL) {
-        managed->version = (dl_version){1, 3};
-        managed->manager_ctx = block;
-        managed->deleter = versioned_delete;
-        managed->flags = 0;
-        fill(&managed->dl_tensor, block);
-        atomic_fetch_add_explicit(&block->holders, 1, memory_order_relaxed);
-    }
+    dl_managed_tensor_versioned *managed = floor_get(sizeof *managed);
+    managed->version = (dl_version){1, 3};
+    managed->manager_ctx = block;
+    managed->deleter = versioned_delete;
+    managed->flags = 0;
+    fill(&managed->dl_tensor, block);
+    atomic_fetch_add_explicit(&block->holders, 1, memory_order_relaxed);
     return managed;
-}
-
-static PyObject *capsule_of_legacy(floor_producer *self)
-{
-    dl_managed_tensor *managed = export_legacy(self->block);
-    return managed != NULL ? floor_capsule_legacy(managed) : PyErr_NoMemory();
-}
-
-static PyObject *capsule_of_versioned(floor_producer *self)
-{
-    dl_managed_tensor_versioned *managed = export_versioned(self->block);
-    return managed != NULL ? floor_capsule_versioned(managed) : PyErr_NoMemory();
 }
 
 static PyObject *refuse_keyword(PyObject *word)
@@ -103,40 +101,22 @@ static PyObject *legacy_dlpack(PyObject *op, PyObject *const *args, Py_ssize_t n
     floor_producer *self = (floor_producer *)op;
     Py_ssize_t count = kwnames != NULL ? PyTuple_Size(kwnames) : 0;
     (void)args;
-    if (nargs + count > 1) {
-        for (Py_ssize_t i = 0; i < count; i++) {
-            PyObject *word = PyTuple_GetItem(kwnames, i);
-            if (word != self->state->word_stream) {
-                return refuse_keyword(word);
-            }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (PyTuple_GetItem(kwnames, i) != self->state->word_stream) {
+            return refuse_keyword(PyTuple_GetItem(kwnames, i));
         }
+    }
+    if (nargs + count > 1) {
         PyErr_SetString(PyExc_TypeError, "__dlpack__() takes at most 1 argument");
         return NULL;
     }
-    if (count == 1 && PyTuple_GetItem(kwnames, 0) != self->state->word_stream) {
-        return refuse_keyword(PyTuple_GetItem(kwnames, 0));
-    }
-    return capsule_of_legacy(self);
+    return floor_capsule_legacy(export_legacy(self->block));
 }
 
 static PyObject *noargs_dlpack(PyObject *op, PyObject *unused)
 {
     (void)unused;
-    return capsule_of_legacy((floor_producer *)op);
-}
-
-/* 0 or 1: the major that is wanted is 0 or more; -1: exception. */
-static int wants_versioned(PyObject *max_version)
-{
-    if (max_version == Py_None) {
-        return 0;
-    }
-    PyObject *major = PyTuple_GetItem(max_version, 0);
-    long value = major != NULL ? PyLong_AsLong(major) : -1;
-    if (value == -1 && PyErr_Occurred()) {
-        return -1;
-    }
-    return value >= 1;
+    return floor_capsule_legacy(export_legacy(((floor_producer *)op)->block));
 }
 
 /* Every keyword of 2023.12; dl_device and copy are taken and ignored. */
@@ -156,11 +136,9 @@ static PyObject *modern_dlpack(PyObject *op, PyObject *const *args, Py_ssize_t n
             return refuse_keyword(word);
         }
     }
-    int versioned = wants_versioned(max_version);
-    if (versioned < 0) {
-        return NULL;
-    }
-    return versioned ? capsule_of_versioned(self) : capsule_of_legacy(self);
+    return floor_wants_versioned(max_version)
+               ? floor_capsule_versioned(export_versioned(self->block))
+               : floor_capsule_legacy(export_legacy(self->block));
 }
 
 static PyObject *producer_device(PyObject *op, PyObject *unused)
@@ -179,23 +157,23 @@ static void producer_dealloc(PyObject *op)
     Py_DECREF(type);
 }
 
-PyObject *floor_make_producer(floor_state *st, PyTypeObject *type, int ndim)
+/* Legacy(ndim=2) and so on. */
+static PyObject *producer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
+    int ndim = 2;
+    (void)kwargs;
+    if (!PyArg_ParseTuple(args, "|i", &ndim)) {
+        return NULL;
+    }
     if (ndim < 0 || ndim > FLOOR_MAX_NDIM) {
         PyErr_SetString(PyExc_ValueError, "ndim must be 0 to 32");
         return NULL;
     }
-    floor_block *block = block_new(ndim);
-    if (block == NULL) {
-        return PyErr_NoMemory();
-    }
     floor_producer *self = PyObject_New(floor_producer, type);
-    if (self == NULL) {
-        block_drop(block);
-        return NULL;
+    if (self != NULL) {
+        self->state = PyType_GetModuleState(type);
+        self->block = block_new(ndim);
     }
-    self->state = st;
-    self->block = block;
     return (PyObject *)self;
 }
 
@@ -204,10 +182,6 @@ PyObject *floor_make_producer(floor_state *st, PyTypeObject *type, int ndim)
 static int table_owned(void *object, dl_managed_tensor_versioned **out)
 {
     *out = export_versioned(((floor_producer *)object)->block);
-    if (*out == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
     return 0;
 }
 
@@ -217,38 +191,9 @@ static int table_borrow(void *object, dl_tensor *out)
     return 0;
 }
 
-static int table_stream(int32_t device_type, int32_t device_id, void **out)
-{
-    (void)device_type;
-    (void)device_id;
-    *out = NULL;
-    return 0;
-}
-
-static int table_allocate(dl_tensor *prototype, dl_managed_tensor_versioned **out, void *context,
-                          void (*set_error)(void *, const char *, const char *))
-{
-    (void)prototype;
-    (void)out;
-    set_error(context, "BufferError", "the floor allocates nothing");
-    return -1;
-}
-
-static int table_object(dl_managed_tensor_versioned *tensor, void **out)
-{
-    (void)tensor;
-    (void)out;
-    PyErr_SetString(PyExc_BufferError, "the floor's producers take nothing");
-    return -1;
-}
-
 static dl_exchange_api producer_table = {
-    .header = {{1, 3}, NULL},
-    .managed_tensor_allocator = table_allocate,
     .managed_tensor_from_py_object_no_sync = table_owned,
-    .managed_tensor_to_py_object_no_sync = table_object,
     .dltensor_from_py_object_no_sync = table_borrow,
-    .current_work_stream = table_stream,
 };
 
 #define DEVICE_METHOD {"__dlpack_device__", producer_device, METH_NOARGS, NULL}
@@ -273,6 +218,7 @@ static PyMethodDef modern_methods[] = {
 static PyTypeObject *add_type(PyObject *module, const char *name, PyMethodDef *methods)
 {
     PyType_Slot slots[] = {
+        {Py_tp_new, (void *)producer_new},
         {Py_tp_dealloc, (void *)producer_dealloc},
         {Py_tp_methods, methods},
         {0, NULL},
@@ -280,20 +226,13 @@ static PyTypeObject *add_type(PyObject *module, const char *name, PyMethodDef *m
     return floor_add_type(module, name, sizeof(floor_producer), 0, slots);
 }
 
-int floor_add_producers(PyObject *module, floor_state *st)
+int floor_add_producers(PyObject *module)
 {
-    if ((st->legacy = add_type(module, "dls_floor.Legacy", legacy_methods)) == NULL ||
-        (st->noargs = add_type(module, "dls_floor.NoArgs", noargs_methods)) == NULL ||
-        (st->modern = add_type(module, "dls_floor.Modern", modern_methods)) == NULL ||
-        (st->modernx = add_type(module, "dls_floor.ModernX", modern_methods)) == NULL) {
-        return -1;
-    }
-    PyObject *capsule = PyCapsule_New(&producer_table, DL_NAME_EXCHANGE_API, NULL);
-    if (capsule == NULL) {
-        return -1;
-    }
-    int result = PyObject_SetAttrString((PyObject *)st->modernx, "__dlpack_c_exchange_api__",
-                                        capsule);
-    Py_DECREF(capsule);
-    return result;
+    PyTypeObject *modernx;
+    return add_type(module, "dls_floor.Legacy", legacy_methods) != NULL &&
+                   add_type(module, "dls_floor.NoArgs", noargs_methods) != NULL &&
+                   add_type(module, "dls_floor.Modern", modern_methods) != NULL &&
+                   (modernx = add_type(module, "dls_floor.ModernX", modern_methods)) != NULL
+               ? floor_set_table(modernx, &producer_table)
+               : -1;
 }
