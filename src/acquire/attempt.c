@@ -243,14 +243,13 @@ mend_device(dls_exchange *x)
 static int
 mend(dls_exchange *x)
 {
+    const uint32_t traits = x->plan->traits;
     /* A legacy consumer gets what the source itself gives to legacy consumers. */
     bool bool_wanted = x->request.versioned;
-    int code = dls_plan_has(x->plan, DLS_LIB_SCALAR_IS_1D) ? mend_scalar(x)
-               : bool_wanted && dls_plan_has(x->plan, DLS_LIB_BOOL_AS_UINT8)
-                   ? mend_bool(x)
-                   : 0;
-    return code == 0 && dls_plan_has(x->plan, DLS_LIB_LABEL_CHECKED) ? mend_device(x)
-                                                                     : code;
+    int code = traits & DLS_LIB_SCALAR_IS_1D                     ? mend_scalar(x)
+               : bool_wanted && (traits & DLS_LIB_BOOL_AS_UINT8) ? mend_bool(x)
+                                                                 : 0;
+    return code == 0 && (traits & DLS_LIB_LABEL_CHECKED) ? mend_device(x) : code;
 }
 
 dls_attempt

@@ -15,10 +15,11 @@ static const dls_producer_stream unknown = {.known = DLS_P_UNKNOWN};
 static dls_producer_kind
 kind_of(const dls_plan *plan, dl_device device)
 {
-    return dls_plan_has(plan, DLS_LIB_WAITS)                ? DLS_PRODUCER_WAITED
-           : dls_plan_has(plan, DLS_LIB_IGNORES_STREAM)     ? DLS_PRODUCER_IGNORES
-           : dls_plan_has(plan, DLS_LIB_NO_MINUS_ONE)       ? DLS_PRODUCER_NO_MINUS_ONE
-           : dls_plan_has(plan, DLS_LIB_REFUSES_TWO)        ? DLS_PRODUCER_REFUSES_TWO
+    const uint32_t traits = plan->traits;
+    return traits & DLS_LIB_WAITS                           ? DLS_PRODUCER_WAITED
+           : traits & DLS_LIB_IGNORES_STREAM                ? DLS_PRODUCER_IGNORES
+           : traits & DLS_LIB_NO_MINUS_ONE                  ? DLS_PRODUCER_NO_MINUS_ONE
+           : traits & DLS_LIB_REFUSES_TWO                   ? DLS_PRODUCER_REFUSES_TWO
            : dls_producer_stream_can_be_asked(plan, device) ? DLS_PRODUCER_MODERN
                                                             : DLS_PRODUCER_UNHEARD;
 }
@@ -331,10 +332,8 @@ begin_move(dls_exchange *x, dl_device device, const dls_request *request,
     if (dls_sync_begin(&from, NULL, kind_of(x->plan, device), sync) < 0) {
         return -1;
     }
-    sync->from.device = device;
-    if (request->device.device_type == dl_kDLCPU) {
-        sync->transfer = DLS_TRANSFER_TO_HOST;
-    }
+    bool to_host = request->device.device_type == dl_kDLCPU;
+    dls_sync_place(sync, device, to_host ? DLS_TRANSFER_TO_HOST : sync->transfer);
     if (request->empty) {
         sync->s.value = DLS_VALUE_MINUS_ONE; /* no context is entered */
     }

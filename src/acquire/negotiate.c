@@ -204,9 +204,10 @@ raise_nothing(dls_exchange *x, bool on_host)
 static int
 negotiate(dls_exchange *x, const dl_device *device)
 {
+    const uint32_t tried = dls_plan_tried(x->plan);
     for (int i = 0; i < DLS_PROTOCOL_TENSOR; i++) {
         dls_protocol protocol = (dls_protocol)i;
-        if (!dls_plan_may_offer(x->plan, protocol)) {
+        if (!(tried >> i & 1)) {
             continue;
         }
         dls_attempt got = device != NULL ? dls_attempt_off_host(x, protocol, *device)
@@ -314,10 +315,9 @@ negotiate_off_host(dls_exchange *x, dl_device device)
  * nobody was asked or could tell, and the memory is taken to lie on the host; -1 =
  * exception. */
 static int
-device_before_export(const dls_exchange *x, dl_device *device)
+device_before_export(const dls_exchange *x, dls_learned learned, dl_device *device)
 {
     const dls_plan *plan = x->plan;
-    const dls_learned learned = dls_plan_learned(plan);
     if (x->request.has_assumed) {
         *device = x->request.assumed;
         return 1;
@@ -386,10 +386,10 @@ check_device(dls_exchange *x, const dl_device *said)
 
 /* From the beginning, as if nothing were learned. */
 static int
-acquire_anew(dls_exchange *x)
+acquire_anew(dls_exchange *x, dls_learned learned)
 {
     dl_device device;
-    int known = device_before_export(x, &device);
+    int known = device_before_export(x, learned, &device);
     if (known < 0) {
         return -1;
     }
@@ -460,7 +460,7 @@ after_learned(dls_exchange *x, dls_form form, dls_attempt got)
         x->tried_error = dls_error_take();
         x->learned_failed = true;
     }
-    return acquire_anew(x);
+    return acquire_anew(x, dls_plan_learned(x->plan)); /* the call may have taught */
 }
 
 int
@@ -485,10 +485,11 @@ dls_acquire(dls_exchange *x)
     const dls_learned learned = dls_plan_learned(x->plan);
     const dls_form form = learned.forms[request->versioned];
     if (!form.known || !learned.met || learned.off_host || request->has_assumed) {
-        return acquire_anew(x);
+        return acquire_anew(x, learned);
     }
     dl_device device;
-    int known = device_before_export(x, &device); /* only if it must be known (N5) */
+    int known = device_before_export(x, learned,
+                                     &device); /* only if it must be known (N5) */
     if (known < 0 || (known > 0 && !dls_device_is_host(device.device_type))) {
         return known < 0 ? -1 : negotiate_off_host(x, device);
     }

@@ -37,11 +37,10 @@ int_of(dls_state *state, PyObject *item, bool never_none, bool strict, int32_t *
     PyObject *number = number_of(state, item, strict);
     long value = number != NULL ? PyLong_AsLong(number) : -1;
     Py_XDECREF(number);
-    if (dls_error_is_fatal()) {
-        return -1;
+    if (value == -1 && PyErr_Occurred() != NULL) {
+        return dls_error_forget();
     }
-    if (PyErr_Occurred() != NULL || value < INT32_MIN || value > INT32_MAX) {
-        PyErr_Clear();
+    if (value < INT32_MIN || value > INT32_MAX) {
         return 0;
     }
     *out = (int32_t)value;
@@ -68,7 +67,7 @@ dls_device_from_pair(dls_state *state, PyObject *pair, bool strict, dl_device *d
     }
     Py_XDECREF(type);
     Py_XDECREF(id);
-    if (got < 0 || dls_error_forget() < 0) {
+    if (got < 0 || (PyErr_Occurred() != NULL && dls_error_forget() < 0)) {
         return -1;
     }
     return got > 0 && device->device_type > 0;

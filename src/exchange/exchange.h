@@ -83,6 +83,9 @@ typedef enum {
     DLS_READONLY_TRUE   /* the memory is read-only */
 } dls_readonly;
 
+/* Values of order=. */
+typedef enum { DLS_ORDER_K, DLS_ORDER_C, DLS_ORDER_UNSAID } dls_order;
+
 /* Options of upgrade(); only request/options knows what is in them. */
 typedef struct dls_options dls_options;
 
@@ -100,7 +103,8 @@ typedef struct {
 /* max_version is the tuple that dlshim itself passes: another exchange asks. */
 #define DLS_ASKED_OURS (1u << (DLS_KW_COUNT + 3))
 
-/* The consumer's request; after dls_request_options, with the options in it. */
+/* The consumer's request; after dls_request_options, with the options in it: no step
+ * after that looks at them. */
 typedef struct {
     const dls_options *options; /* borrowed; NULL: none */
     unsigned asked_with;  /* DLS_ASK_*, DLS_ASKED_*: what the consumer passed (N9) */
@@ -118,6 +122,13 @@ typedef struct {
     bool waits;  /* where no stream is given, the host waits: as "wait" (S25) */
     bool empty;  /* copies to the host: the object says that it has no elements */
     int8_t copy; /* -1 None, 0 False, 1 True: sent off the host only (T8) */
+    dls_readonly readonly; /* readonly= of the options */
+    dls_order order;
+    int64_t align;      /* bytes, a power of two; 0: memory of any alignment will do */
+    int64_t copy_align; /* of a copy, in bytes: `align`, and DLS_ALIGNMENT at least */
+    bool has_dtype; /* the elements have another dtype than the source says: *dtype */
+    dl_dtype dtype;
+    bool guards;            /* on_release="guard" (S22) */
     uint8_t unknown_stream; /* DLS_UNKNOWN_* */
     dl_device device;
     dl_device assumed;

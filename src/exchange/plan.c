@@ -21,6 +21,19 @@ const int8_t dls_protocol_attributes[DLS_PROTOCOL_COUNT] = {
 #undef ATTRIBUTE
 };
 
+uint32_t
+dls_plan_tried(const dls_plan *plan)
+{
+    uint32_t tried = plan->offers;
+    if (!dls_plan_offers(plan, DLS_PROTOCOL_DLPACK)) {
+        return tried;
+    }
+    for (int i = 0; plan->on_instance && i < DLS_PROTOCOL_COUNT; i++) {
+        tried |= (uint32_t)(dls_protocol_attributes[i] != DLS_NAME_INDEX_NONE) << i;
+    }
+    return tried | 1u << DLS_PROTOCOL_FUNCTION;
+}
+
 /* --- what is learned ------------------------------------------------------ */
 
 /* The only place that writes the word.  False, without the GIL: another thread has
@@ -231,7 +244,7 @@ dls_plan_check(const dls_plan *plan)
                 || (plan->traits & plan->library->traits) == plan->library->traits);
     for (int i = 0; i < 2; i++) {
         const dls_form form = learned.forms[i];
-        good &= !form.known || dls_plan_may_offer(plan, (dls_protocol)form.protocol);
+        good &= !form.known || (dls_plan_tried(plan) >> form.protocol & 1);
         good &= learned.fast[i] == 0 || (form.known && !learned.off_host);
     }
     return good;

@@ -149,18 +149,10 @@ dls_plan_offers(const dls_plan *plan, dls_protocol protocol)
     return plan->offers >> protocol & 1;
 }
 
-/* Is the protocol tried?  Only the call tells whether __dlpack__ is a placeholder, and
- * a real capsule function may stand beside one (N8).  Beside an instance's __dlpack__
- * nothing else was looked for. */
-static inline bool
-dls_plan_may_offer(const dls_plan *plan, dls_protocol protocol)
-{
-    return dls_plan_offers(plan, protocol)
-           || (dls_plan_offers(plan, DLS_PROTOCOL_DLPACK)
-               && (protocol == DLS_PROTOCOL_FUNCTION
-                   || (plan->on_instance
-                       && dls_protocol_attributes[protocol] != DLS_NAME_INDEX_NONE)));
-}
+/* Which protocols are tried (bits as in plan->offers)?  Only the call tells whether
+ * __dlpack__ is a placeholder, and a real capsule function may stand beside one (N8).
+ * Beside an instance's __dlpack__ nothing else was looked for. */
+uint32_t dls_plan_tried(const dls_plan *plan);
 
 /* Is the source a Tensor of ours (or a raw capsule)? */
 static inline bool

@@ -317,13 +317,6 @@ dls_exchange_prepare(dls_exchange *x)
 
 /* --- what the export holds ------------------------------------------------ */
 
-static bool
-wants_guard(const dls_exchange *x)
-{
-    return dls_option_given(x->request.options, DLS_OPTION_on_release)
-           && x->request.options->on_release == DLS_RELEASE_GUARD;
-}
-
 /* *guarded: what on_release="guard" needs.  It stays NULL where the option is not
  * given, and where the consumer's work cannot outlive the export (host memory, no
  * elements).  0, or -1 with an exception. */
@@ -331,7 +324,7 @@ static int
 make_guard(const dls_exchange *x, const dls_resolved *resolved, dls_guarded **guarded)
 {
     dls_error err;
-    if (!wants_guard(x)) {
+    if (!x->request.guards) {
         return 0;
     }
     dl_device device = resolved->delivery.tensor.device;
@@ -420,7 +413,7 @@ can_hand_on(const dls_exchange *x, const dls_resolved *resolved)
 {
     bool versioned = resolved->delivery.versioned;
     const dls_acquired *acquired = &x->acquired;
-    if (resolved->copied || resolved->needs_keeping || wants_guard(x)
+    if (resolved->copied || resolved->needs_keeping || x->request.guards
         || acquired->generation != (dls_generation)versioned
         || !dls_acquired_may_hand_on(x) || !dls_fast_is_open()) {
         return false;
@@ -601,8 +594,6 @@ complete_request(dls_exchange *x, dls_export_kind kind)
     request->host_reads |= request->copy == 1;
     /* Asked only where the answer is needed (N5): any stream, any device. */
     request->ask_device |= request->stream != NULL || request->has_device;
-    request->waits = request->waits
-                     && !dls_option_given(request->options, DLS_OPTION_stream);
     if (request->waits) {
         request->stream = x->state->names.wait;
     }
@@ -644,9 +635,7 @@ dls_export_producer(dls_producer *self, PyObject *const *args, Py_ssize_t n,
     dls_exchange_begin(&x, self->state, self->source, self->plan, self->options,
                        outcome);
     x.keeps = true;
-    if (dls_request_parse(x.state, args, n, kwnames, &x.request) == 0) {
-        x.request.device_question = dls_question_use(&self->asked);
-        x.request.hides_queue = dls_request_hides_queue(&x.request);
+    if (dls_request_parse(x.state, args, n, kwnames, &self->asked, &x.request) == 0) {
         capsule = dls_exchange_run(&x, DLS_EXPORT_CAPSULE);
         dls_producer_keep(self, &x, capsule != NULL);
     }

@@ -105,7 +105,7 @@ dls_fast_struct_of(dls_hot hot, bool answer)
 DLS_EXTERN PyObject *dls_fast_tensor_copy(dls_state *state, dls_plan *plan,
                                           PyObject *source, unsigned form);
 
-/* __dlpack__ of a Producer without options, asked as dls_request_read_usual_copy says.
+/* __dlpack__ of a Producer without options, asked for a copy and a generation alone.
  */
 PyObject *dls_fast_capsule_copy(dls_producer *self, PyObject *const *args,
                                 PyObject *kwnames, unsigned form);

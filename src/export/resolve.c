@@ -105,8 +105,7 @@ make_copy(const dls_exchange *x, dls_resolved *resolved)
 {
     int64_t bytes = resolved->scan.count * resolved->scan.itemsize; /* scanned */
     void *start;
-    void *block = dls_alloc_aligned(bytes, dls_options_alignment(x->request.options),
-                                    &start);
+    void *block = dls_alloc_aligned(bytes, x->request.copy_align, &start);
     if (block == NULL) {
         PyErr_NoMemory();
         return -1;
@@ -134,7 +133,7 @@ send_to_oneapi(const dls_exchange *x, dls_resolved *resolved, int64_t bytes)
     dls_delivery *what = &resolved->delivery;
     dls_hold gathered = {0};
     dls_sycl_block block = {.bytes = bytes,
-                            .alignment = dls_options_alignment(x->request.options),
+                            .alignment = x->request.copy_align,
                             .device_id = x->request.device.device_id};
     dls_hold_move(&resolved->made, &gathered);
     block.src = (const char *)what->tensor.data + what->tensor.byte_offset;
@@ -189,7 +188,7 @@ resolve_copy(dls_exchange *x, dls_resolved *resolved)
     }
     resolved->needs_keeping = x->keeps;
     resolved->delivery.flags |= DL_FLAG_IS_COPIED;
-    if (dls_options_readonly(x->request.options) == DLS_READONLY_TRUE) {
+    if (x->request.readonly == DLS_READONLY_TRUE) {
         resolved->delivery.flags |= DL_FLAG_READ_ONLY;
     }
     return 0;
@@ -274,12 +273,11 @@ width_in_memory(const dls_acquired *acquired)
 static int
 apply_reinterpret(dls_exchange *x)
 {
-    const dls_options *o = x->request.options;
-    if (!dls_option_given(o, DLS_OPTION_reinterpret)) {
+    if (!x->request.has_dtype) {
         return 0;
     }
     char have_text[48], want_text[48];
-    const dl_dtype wanted = o->reinterpret;
+    const dl_dtype wanted = x->request.dtype;
     dl_dtype *have = &x->acquired.tensor.dtype;
     int width = (int)width_in_memory(&x->acquired);
     if (dls_dtype_bits(wanted) != width) {
@@ -330,8 +328,8 @@ check_packing(const dls_exchange *x)
 static int
 resolve_device(dls_exchange *x, dls_resolved *resolved)
 {
-    if (dls_option_given(x->request.options, DLS_OPTION_assume_device)) {
-        x->acquired.tensor.device = x->request.options->assume_device;
+    if (x->request.has_assumed) {
+        x->acquired.tensor.device = x->request.assumed;
     }
     dl_device have = x->acquired.tensor.device, want = x->request.device;
     switch (dls_transfer_of(x->state, &x->request, have)) {
@@ -405,21 +403,20 @@ REASON(aligned, "align", "align= for memory that is not so aligned")
 #undef REASON
 
 static bool
-is_misaligned(const dls_options *options, const dls_resolved *resolved)
+is_misaligned(const dls_request *request, const dls_resolved *resolved)
 {
     const dl_tensor *tensor = &resolved->delivery.tensor;
-    if (!dls_option_given(options, DLS_OPTION_align) || resolved->scan.count == 0) {
+    if (request->align == 0 || resolved->scan.count == 0) {
         return false;
     }
     uintptr_t address = (uintptr_t)tensor->data + (uintptr_t)tensor->byte_offset;
-    return (address & (uintptr_t)(options->align - 1)) != 0;
+    return (address & (uintptr_t)(request->align - 1)) != 0;
 }
 
 /* Why a copy is needed, or NULL.  Of several reasons the first counts. */
 static const dls_copy_reason *
 reason_to_copy(const dls_exchange *x, const dls_resolved *resolved)
 {
-    const dls_options *o = x->request.options;
     if (resolved->fetch) {
         return &to_host;
     }
@@ -432,11 +429,10 @@ reason_to_copy(const dls_exchange *x, const dls_resolved *resolved)
     if (resolved->reason != NULL) {
         return resolved->reason; /* it is read-only */
     }
-    if (dls_option_given(o, DLS_OPTION_order) && o->order == DLS_ORDER_C
-        && !resolved->scan.contiguous) {
+    if (x->request.order == DLS_ORDER_C && !resolved->scan.contiguous) {
         return &row_major;
     }
-    return is_misaligned(o, resolved) ? &aligned : NULL;
+    return is_misaligned(&x->request, resolved) ? &aligned : NULL;
 }
 
 /* --- read-only (T8) ------------------------------------------------------- */
@@ -444,7 +440,7 @@ reason_to_copy(const dls_exchange *x, const dls_resolved *resolved)
 dls_readonly
 dls_resolve_readonly_word(const dls_exchange *x)
 {
-    dls_readonly said = dls_options_readonly(x->request.options);
+    dls_readonly said = x->request.readonly;
     bool remembers = said == DLS_READONLY_UNSAID
                      && Py_IS_TYPE(x->source, x->state->tensor_type);
     return remembers                   ? dls_tensor_data(x->source)->readonly
@@ -512,7 +508,7 @@ resolve_told(const dls_exchange *x, dls_readonly word)
 static int
 resolve_readonly(dls_exchange *x, dls_resolved *resolved)
 {
-    dls_readonly said = dls_options_readonly(x->request.options);
+    dls_readonly said = x->request.readonly;
     bool sets = said >= DLS_READONLY_FALSE;
     resolved->readonly = sets ? said == DLS_READONLY_TRUE
                               : (x->acquired.flags & DL_FLAG_READ_ONLY) != 0;
@@ -540,7 +536,7 @@ static int
 check_negative(const dls_exchange *x, const dls_resolved *resolved)
 {
     if (!resolved->scan.negative || resolved->copied
-        || dls_option_given(x->request.options, DLS_OPTION_order)
+        || x->request.order != DLS_ORDER_UNSAID
         || dls_request_bears_negative(&x->request)) {
         return 0;
     }
@@ -618,9 +614,7 @@ dls_resolve_checks(const dls_exchange *x, dls_resolved *resolved)
 static bool
 keeps_strides(const dls_exchange *x)
 {
-    return dls_option_given(x->request.options, DLS_OPTION_order)
-           && x->request.options->order == DLS_ORDER_K
-           && x->acquired.tensor.strides != NULL;
+    return x->request.order == DLS_ORDER_K && x->acquired.tensor.strides != NULL;
 }
 
 /* Options, flags or a request say more than the layout. */

@@ -320,7 +320,7 @@ dls_resolve_device_copy(dls_exchange *x, dls_resolved *resolved)
                         .to = resolved->send ? x->request.device : tensor->device,
                         .itemsize = resolved->scan.itemsize,
                         .bytes = resolved->scan.count * resolved->scan.itemsize,
-                        .align = dls_options_alignment(x->request.options)};
+                        .align = x->request.copy_align};
     int code = dls_copy_read_consumer(x, copy.to, &copy.s) < 0 ? -1
                                                                : fill(&copy, resolved);
     resolved->made = copy.made;

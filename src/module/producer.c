@@ -121,14 +121,10 @@ producer_dealloc(PyObject *self)
 /* copy=True and nothing else has a fast path, too; all else is read in full. */
 DLS_APART static PyObject *
 dlpack_in_full(dls_producer *self, PyObject *const *args, Py_ssize_t n,
-               PyObject *kwnames)
+               PyObject *kwnames, dls_usual usual)
 {
-    dls_usual usual = self->options != NULL
-                          ? DLS_READ_IN_FULL
-                          : dls_request_read_usual_copy(self->state, args, n, kwnames);
-    unsigned form = usual == DLS_READ_IN_FULL
-                        ? 0
-                        : dls_fast_form(self, usual == DLS_WANTS_VERSIONED);
+    bool copies = usual == DLS_WANTS_LEGACY_COPY || usual == DLS_WANTS_VERSIONED_COPY;
+    unsigned form = copies ? dls_fast_form(self, usual == DLS_WANTS_VERSIONED_COPY) : 0;
     return form != 0 ? dls_fast_capsule_copy(self, args, kwnames, form)
                      : dls_export_producer(self, args, n, kwnames, NULL);
 }
@@ -137,17 +133,18 @@ PyObject *
 dls_producer_dlpack(dls_producer *data, PyObject *const *args, Py_ssize_t n,
                     PyObject *kwnames)
 {
-    dls_usual usual = dls_fast_is_bare(data)
+    dls_usual usual = data->options == NULL
                           ? dls_request_read_usual(data->state, args, n, kwnames)
                           : DLS_READ_IN_FULL;
+    unsigned form = 0;
     /* One by one, so that the compiler knows what a call without keywords wants. */
-    unsigned form = usual == DLS_READ_IN_FULL   ? 0
-                    : usual == DLS_WANTS_LEGACY ? dls_fast_form(data, false)
-                                                : dls_fast_form(data, true);
-    if (form != 0) {
-        return dls_fast_capsule(data, args, kwnames, form);
+    if (data->kept == NULL) {
+        form = usual == DLS_WANTS_LEGACY      ? dls_fast_form(data, false)
+               : usual == DLS_WANTS_VERSIONED ? dls_fast_form(data, true)
+                                              : 0;
     }
-    return dlpack_in_full(data, args, n, kwnames);
+    return form != 0 ? dls_fast_capsule(data, args, kwnames, form)
+                     : dlpack_in_full(data, args, n, kwnames, usual);
 }
 
 static PyObject *

@@ -245,9 +245,8 @@ export_in_full(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw
     dls_exchange x;
     PyObject *capsule = NULL;
     dls_exchange_begin(&x, data->state, self, data->state->tensor_plan, NULL, NULL);
-    if (dls_request_parse(data->state, args, n, kwnames, &x.request) == 0) {
-        x.request.device_question = dls_question_use(&data->asked);
-        x.request.hides_queue = dls_request_hides_queue(&x.request);
+    if (dls_request_parse(data->state, args, n, kwnames, &data->asked, &x.request)
+        == 0) {
         capsule = dls_exchange_run(&x, DLS_EXPORT_CAPSULE);
     }
     dls_exchange_end(&x);
@@ -261,9 +260,9 @@ tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwn
     dls_usual usual = dls_fast_is_simple(data)
                           ? dls_request_read_usual(data->state, args, n, kwnames)
                           : DLS_READ_IN_FULL;
-    return usual == DLS_READ_IN_FULL
-               ? export_in_full(self, args, n, kwnames)
-               : dls_fast_capsule_of_tensor(data, usual == DLS_WANTS_VERSIONED);
+    return usual == DLS_WANTS_LEGACY || usual == DLS_WANTS_VERSIONED
+               ? dls_fast_capsule_of_tensor(data, usual == DLS_WANTS_VERSIONED)
+               : export_in_full(self, args, n, kwnames);
 }
 
 static PyObject *

@@ -17,8 +17,7 @@ typedef enum {
 } dls_option;
 
 /* Values of kind `word`, in the order of options.def; DLS_UNKNOWN_* of unknown_stream
- * are in core/sync_words.h. */
-enum { DLS_ORDER_K, DLS_ORDER_C };
+ * are in core/sync_words.h, dls_order in exchange/exchange.h. */
 enum { DLS_RELEASE_CONTRACT, DLS_RELEASE_GUARD };
 
 /* The C type of each kind. */
@@ -49,22 +48,6 @@ static inline bool
 dls_option_given(const dls_options *options, dls_option option)
 {
     return options != NULL && (options->given >> option & 1);
-}
-
-/* readonly=, DLS_READONLY_UNSAID where it is not given. */
-static inline dls_readonly
-dls_options_readonly(const dls_options *options)
-{
-    return dls_option_given(options, DLS_OPTION_readonly) ? options->readonly
-                                                          : DLS_READONLY_UNSAID;
-}
-
-/* The alignment of a copy that the options (NULL: none) ask for, in bytes. */
-static inline int64_t
-dls_options_alignment(const dls_options *options)
-{
-    bool given = dls_option_given(options, DLS_OPTION_align);
-    return given && options->align > DLS_ALIGNMENT ? options->align : DLS_ALIGNMENT;
 }
 
 /* Parse the keywords names[i] (a tuple, or NULL) with values[i], but not the keyword

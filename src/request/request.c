@@ -30,6 +30,8 @@ dls_request_init(dls_request *request, const dls_options *options)
 {
     *request = (dls_request){.options = options};
     request->copy = -1;
+    request->order = DLS_ORDER_UNSAID;
+    request->copy_align = DLS_ALIGNMENT;
     request->seen = &request->stream_read;
 }
 
@@ -144,21 +146,19 @@ dls_request_stream(dls_state *state, PyObject *value, dls_request *request)
 
 /* --- options ----------------------------------------------------------------- */
 
-int
-dls_request_options(dls_state *state, PyObject *source, dls_request *request)
+/* Of streams and of the device. */
+static void
+add_place(const dls_options *o, dls_request *request)
 {
-    const dls_options *o = request->options;
     if (dls_option_given(o, DLS_OPTION_stream)) {
         request->stream = o->stream != Py_None ? o->stream : NULL;
         request->stream_said = true;
+        request->waits = false;
     }
     if (dls_option_given(o, DLS_OPTION_producer_stream)) {
         request->producer_stream = o->producer_stream;
         request->ask_device = true; /* only then is pinned memory synchronised */
     }
-    request->host_reads |= dls_option_given(o, DLS_OPTION_order)
-                           || dls_option_given(o, DLS_OPTION_align)
-                           || dls_options_readonly(o) == DLS_READONLY_COPY;
     if (dls_option_given(o, DLS_OPTION_unknown_stream)) {
         request->unknown_stream = o->unknown_stream;
     }
@@ -174,15 +174,48 @@ dls_request_options(dls_state *state, PyObject *source, dls_request *request)
         request->like_device = o->like.device;
         request->like_tells_stream = o->like.tells_stream;
     }
-    if (dls_option_given(o, DLS_OPTION_copy)) {
-        if (request->copy >= 0 && request->copy != o->copy) {
-            return dls_refuse_copy(
-                state, source, "copy", "; drop one",
-                "the consumer asks for copy=%s, upgrade was told copy=%s",
-                request->copy ? "True" : "False", o->copy ? "True" : "False");
-        }
-        request->copy = o->copy;
+    request->guards = dls_option_given(o, DLS_OPTION_on_release)
+                      && o->on_release == DLS_RELEASE_GUARD;
+}
+
+/* Of the data. */
+static void
+add_form(const dls_options *o, dls_request *request)
+{
+    if (dls_option_given(o, DLS_OPTION_readonly)) {
+        request->readonly = o->readonly;
     }
+    if (dls_option_given(o, DLS_OPTION_order)) {
+        request->order = o->order == DLS_ORDER_K ? DLS_ORDER_K : DLS_ORDER_C;
+    }
+    if (dls_option_given(o, DLS_OPTION_align)) {
+        request->align = o->align;
+        request->copy_align = o->align > DLS_ALIGNMENT ? o->align : DLS_ALIGNMENT;
+    }
+    if (dls_option_given(o, DLS_OPTION_reinterpret)) {
+        request->has_dtype = true;
+        request->dtype = o->reinterpret;
+    }
+    request->host_reads |= request->order != DLS_ORDER_UNSAID || request->align != 0
+                           || request->readonly == DLS_READONLY_COPY;
+}
+
+int
+dls_request_options(dls_state *state, PyObject *source, dls_request *request)
+{
+    const dls_options *o = request->options;
+    add_place(o, request);
+    add_form(o, request);
+    if (!dls_option_given(o, DLS_OPTION_copy)) {
+        return 0;
+    }
+    if (request->copy >= 0 && request->copy != o->copy) {
+        return dls_refuse_copy(
+            state, source, "copy", "; drop one",
+            "the consumer asks for copy=%s, upgrade was told copy=%s",
+            request->copy ? "True" : "False", o->copy ? "True" : "False");
+    }
+    request->copy = o->copy;
     return 0;
 }
 
@@ -255,145 +288,6 @@ find_keywords(dls_state *state, PyObject *kwnames, dls_seen_keywords *seen)
     return 0;
 }
 
-/* --- the full reading -------------------------------------------------------- */
-
-/* DLS_ASKED_*: the values tell apart consumers that pass the same keywords (N9). */
-static unsigned
-judge_values(dls_state *state, PyObject *const *values, const dls_seen_keywords *seen)
-{
-    unsigned asked = 0;
-    for (int i = 0; i < seen->count; i++) {
-        asked |= values[i] == Py_None ? DLS_ASKED_NONE : 0;
-    }
-    int at = seen->at[DLS_KW_VERSION];
-    PyObject *version = at >= 0 ? values[at] : Py_None;
-    bool place = seen->at[DLS_KW_DEVICE] >= 0
-                 && values[seen->at[DLS_KW_DEVICE]] != Py_None;
-    asked |= place ? DLS_ASKED_PLACE : 0;
-    asked |= version == state->asked_version ? DLS_ASKED_OURS : 0;
-    bool pair = PyTuple_Check(version) && PyTuple_Size(version) == 2;
-    return pair && PyTuple_GetItem(version, 1) == state->zero ? asked | DLS_ASKED_1_0
-                                                              : asked;
-}
-
-/* The value of a keyword; None where it is not passed. */
-static inline PyObject *
-value_of(PyObject *const *values, const dls_seen_keywords *seen, dls_keyword keyword)
-{
-    return seen->at[keyword] >= 0 ? values[seen->at[keyword]] : Py_None;
-}
-
-static int
-parse_values(dls_state *state, PyObject *const *values, const dls_seen_keywords *seen,
-             dls_request *request)
-{
-    request->asked_with |= seen->mask | judge_values(state, values, seen);
-    request->stream_said |= (seen->mask & DLS_ASK_STREAM) != 0;
-    PyObject *copy = value_of(values, seen, DLS_KW_COPY);
-    if (dls_request_version(state, value_of(values, seen, DLS_KW_VERSION), request) < 0
-        || dls_request_stream(state, value_of(values, seen, DLS_KW_STREAM), request) < 0
-        || dls_request_device(state, "dl_device", value_of(values, seen, DLS_KW_DEVICE),
-                              request)
-               < 0) {
-        return -1;
-    }
-    return copy != Py_None ? dls_request_copy(state, copy, request) : 0;
-}
-
-/* stream= by position.  0, or -1 with an exception. */
-static int
-parse_positional(dls_state *state, PyObject *value, unsigned keywords,
-                 dls_request *request)
-{
-    if (keywords & DLS_ASK_STREAM) {
-        PyErr_Format(PyExc_TypeError, "__dlpack__() got multiple values for 'stream'");
-        return -1;
-    }
-    request->asked_with |= DLS_ASK_STREAM;
-    request->stream_said = true;
-    return dls_request_stream(state, value, request);
-}
-
-int
-dls_request_parse(dls_state *state, PyObject *const *args, Py_ssize_t n,
-                  PyObject *kwnames, dls_request *request)
-{
-    assert(request->seen == &request->stream_read); /* after dls_request_init */
-    dls_seen_keywords seen = {0};
-    if (n > 1) {
-        PyErr_Format(PyExc_TypeError,
-                     "__dlpack__() takes at most 1 positional argument (%zd given)", n);
-        return -1;
-    }
-    if ((kwnames != NULL && find_keywords(state, kwnames, &seen) < 0)
-        || (n != 0 && parse_positional(state, args[0], seen.mask, request) < 0)) {
-        return -1;
-    }
-    return kwnames != NULL ? parse_values(state, args + n, &seen, request) : 0;
-}
-
-/* --- the usual reading ------------------------------------------------------- */
-
-DLS_APART bool
-dls_request_is_version_one(dls_state *state, PyObject *value)
-{
-    if (!Py_IS_TYPE(value, &PyTuple_Type) || PyTuple_Size(value) != 2
-        || PyTuple_GetItem(value, 0) != state->one) {
-        return false;
-    }
-    PyObject *minor = PyTuple_GetItem(value, 1);
-    if (minor != state->zero
-        && (!Py_IS_TYPE(minor, &PyLong_Type)
-            || PyLong_AsUnsignedLongLong(minor) > UINT16_MAX)) {
-        PyErr_Clear(); /* a negative one: the full reading raises for it */
-        return false;
-    }
-    if (dls_memo_wants_version(&state->memo)) {
-        remember_version(state, value, true);
-    }
-    return true;
-}
-
-DLS_APART dls_usual
-dls_request_usual_anew(dls_state *state, PyObject *const *values, PyObject *kwnames)
-{
-    dls_seen_keywords seen;
-    if (read_keywords(state, kwnames, &seen) < 0) {
-        PyErr_Clear(); /* the full reading raises it again */
-        return DLS_READ_IN_FULL;
-    }
-    if (dls_memo_wants_keywords(&state->memo)) {
-        dls_memo_set_keywords(&state->memo, &seen);
-    }
-    return dls_request_usual_values(state, values, seen.count, seen.at[DLS_KW_VERSION],
-                                    seen.at[DLS_KW_STREAM]);
-}
-
-dls_usual
-dls_request_read_usual_copy(dls_state *state, PyObject *const *args, Py_ssize_t n,
-                            PyObject *kwnames)
-{
-    bool versioned = false;
-    if (n != 0 || kwnames == NULL) {
-        return DLS_READ_IN_FULL;
-    }
-    dls_seen_keywords room;
-    const dls_seen_keywords *seen = dls_memo_keywords(&state->memo, kwnames, &room);
-    int copy_at = seen->at[DLS_KW_COPY], version_at = seen->at[DLS_KW_VERSION];
-    int stream_at = seen->at[DLS_KW_STREAM];
-    if (seen->kwnames != kwnames || copy_at < 0 || args[copy_at] != Py_True) {
-        return DLS_READ_IN_FULL;
-    }
-    for (int i = 0; i < seen->count; i++) {
-        if (i != copy_at
-            && !dls_request_is_usual(state, args[i], i == version_at, i == stream_at,
-                                     &versioned)) {
-            return DLS_READ_IN_FULL;
-        }
-    }
-    return versioned ? DLS_WANTS_VERSIONED : DLS_WANTS_LEGACY;
-}
-
 /* --- ways of asking (N9) ----------------------------------------------------- */
 
 static const struct {
@@ -462,8 +356,10 @@ dls_request_bears_negative(const dls_request *request)
     return false;
 }
 
-bool
-dls_request_hides_queue(const dls_request *request)
+/* Does a consumer that asks in this way compute in a queue that it does not name, where
+ * the memory is of oneAPI (S6)? */
+static bool
+hides_queue(const dls_request *request)
 {
     bool hides = false;
 #define HIDES_QUEUE(must, must_not, device_question, who) \
@@ -484,4 +380,123 @@ dls_request_moves_itself(const dls_request *request)
 #include "request/consumers.def"
 #undef MOVES_ITSELF
     return moves;
+}
+
+/* --- the full reading -------------------------------------------------------- */
+
+/* DLS_ASKED_*: the values tell apart consumers that pass the same keywords (N9). */
+static unsigned
+judge_values(dls_state *state, PyObject *const *values, const dls_seen_keywords *seen)
+{
+    unsigned asked = 0;
+    for (int i = 0; i < seen->count; i++) {
+        asked |= values[i] == Py_None ? DLS_ASKED_NONE : 0;
+    }
+    int at = seen->at[DLS_KW_VERSION];
+    PyObject *version = at >= 0 ? values[at] : Py_None;
+    bool place = seen->at[DLS_KW_DEVICE] >= 0
+                 && values[seen->at[DLS_KW_DEVICE]] != Py_None;
+    asked |= place ? DLS_ASKED_PLACE : 0;
+    asked |= version == state->asked_version ? DLS_ASKED_OURS : 0;
+    bool pair = PyTuple_Check(version) && PyTuple_Size(version) == 2;
+    return pair && PyTuple_GetItem(version, 1) == state->zero ? asked | DLS_ASKED_1_0
+                                                              : asked;
+}
+
+/* The value of a keyword; None where it is not passed. */
+static inline PyObject *
+value_of(PyObject *const *values, const dls_seen_keywords *seen, dls_keyword keyword)
+{
+    return seen->at[keyword] >= 0 ? values[seen->at[keyword]] : Py_None;
+}
+
+static int
+parse_values(dls_state *state, PyObject *const *values, const dls_seen_keywords *seen,
+             dls_request *request)
+{
+    request->asked_with |= seen->mask | judge_values(state, values, seen);
+    request->stream_said |= (seen->mask & DLS_ASK_STREAM) != 0;
+    PyObject *copy = value_of(values, seen, DLS_KW_COPY);
+    if (dls_request_version(state, value_of(values, seen, DLS_KW_VERSION), request) < 0
+        || dls_request_stream(state, value_of(values, seen, DLS_KW_STREAM), request) < 0
+        || dls_request_device(state, "dl_device", value_of(values, seen, DLS_KW_DEVICE),
+                              request)
+               < 0) {
+        return -1;
+    }
+    return copy != Py_None ? dls_request_copy(state, copy, request) : 0;
+}
+
+/* stream= by position.  0, or -1 with an exception. */
+static int
+parse_positional(dls_state *state, PyObject *value, unsigned keywords,
+                 dls_request *request)
+{
+    if (keywords & DLS_ASK_STREAM) {
+        PyErr_Format(PyExc_TypeError, "__dlpack__() got multiple values for 'stream'");
+        return -1;
+    }
+    request->asked_with |= DLS_ASK_STREAM;
+    request->stream_said = true;
+    return dls_request_stream(state, value, request);
+}
+
+int
+dls_request_parse(dls_state *state, PyObject *const *args, Py_ssize_t n,
+                  PyObject *kwnames, DLS_ATOMIC(unsigned long) * asked,
+                  dls_request *request)
+{
+    assert(request->seen == &request->stream_read); /* after dls_request_init */
+    dls_seen_keywords seen = {0};
+    if (n > 1) {
+        PyErr_Format(PyExc_TypeError,
+                     "__dlpack__() takes at most 1 positional argument (%zd given)", n);
+        return -1;
+    }
+    if ((kwnames != NULL && find_keywords(state, kwnames, &seen) < 0)
+        || (n != 0 && parse_positional(state, args[0], seen.mask, request) < 0)) {
+        return -1;
+    }
+    if (kwnames != NULL && parse_values(state, args + n, &seen, request) < 0) {
+        return -1;
+    }
+    request->device_question = dls_question_use(asked);
+    request->hides_queue = hides_queue(request);
+    return 0;
+}
+
+/* --- the usual reading ------------------------------------------------------- */
+
+DLS_APART bool
+dls_request_is_version_one(dls_state *state, PyObject *value)
+{
+    if (!Py_IS_TYPE(value, &PyTuple_Type) || PyTuple_Size(value) != 2
+        || PyTuple_GetItem(value, 0) != state->one) {
+        return false;
+    }
+    PyObject *minor = PyTuple_GetItem(value, 1);
+    if (minor != state->zero
+        && (!Py_IS_TYPE(minor, &PyLong_Type)
+            || PyLong_AsUnsignedLongLong(minor) > UINT16_MAX)) {
+        PyErr_Clear(); /* a negative one: the full reading raises for it */
+        return false;
+    }
+    if (dls_memo_wants_version(&state->memo)) {
+        remember_version(state, value, true);
+    }
+    return true;
+}
+
+DLS_APART dls_usual
+dls_request_usual_anew(dls_state *state, PyObject *const *values, PyObject *kwnames)
+{
+    dls_seen_keywords seen;
+    if (read_keywords(state, kwnames, &seen) < 0) {
+        PyErr_Clear(); /* the full reading raises it again */
+        return DLS_READ_IN_FULL;
+    }
+    if (dls_memo_wants_keywords(&state->memo)) {
+        dls_memo_set_keywords(&state->memo, &seen);
+    }
+    return dls_request_usual_values(state, values, &seen);
 }

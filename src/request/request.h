@@ -20,33 +20,30 @@ int dls_request_copy(dls_state *state, PyObject *value, dls_request *request);
 int dls_request_stream(dls_state *state, PyObject *value, dls_request *request);
 
 /* Read all arguments of one __dlpack__ call (METH_FASTCALL | METH_KEYWORDS) into a
- * request that dls_request_init made.  0, or -1 with TypeError or ValueError.  An
- * unknown keyword is a TypeError, as from any function: consumers then try with fewer.
- */
+ * request that dls_request_init made.  asked: of the object that is called, whether the
+ * device question was put before (N9), which is used up on success.  0, or -1 with
+ * TypeError or ValueError.  An unknown keyword is a TypeError, as from any function:
+ * consumers then try with fewer. */
 int dls_request_parse(dls_state *state, PyObject *const *args, Py_ssize_t n,
-                      PyObject *kwnames, dls_request *request);
+                      PyObject *kwnames, DLS_ATOMIC(unsigned long) * asked,
+                      dls_request *request);
 
-/* What the same arguments ask for, if for nothing but a generation. */
+/* What the same arguments ask for, if for nothing but a generation, or a copy of it. */
 typedef enum {
     DLS_READ_IN_FULL = -1, /* they may ask for more; no exception is set */
     DLS_WANTS_LEGACY = 0,
-    DLS_WANTS_VERSIONED = 1
+    DLS_WANTS_VERSIONED = 1,
+    DLS_WANTS_LEGACY_COPY = 2,
+    DLS_WANTS_VERSIONED_COPY = 3
 } dls_usual;
 
 /* Is this max_version, which is not the remembered one, (1, n)? */
 bool dls_request_is_version_one(dls_state *state, PyObject *value);
 
-/* Does the value of this keyword ask for nothing but a generation? */
+/* Does a value of max_version ask for a generation?  *versioned: for which. */
 DLS_INLINE bool
-dls_request_is_usual(dls_state *state, PyObject *value, bool is_version, bool is_stream,
-                     bool *versioned)
+dls_request_is_usual_version(dls_state *state, PyObject *value, bool *versioned)
 {
-    if (value == Py_None) {
-        return true;
-    }
-    if (!is_version) {
-        return is_stream && value == state->minus_one;
-    }
     if (dls_memo_is_version(&state->memo, value, versioned)) {
         return true;
     }
@@ -54,26 +51,38 @@ dls_request_is_usual(dls_state *state, PyObject *value, bool is_version, bool is
     return *versioned;
 }
 
-/* What the values of `count` keywords ask for. */
+/* What the values of these keywords ask for.  stream=-1 asks for nothing on the host.
+ */
 DLS_INLINE dls_usual
-dls_request_usual_values(dls_state *state, PyObject *const *values, int count,
-                         int version_at, int stream_at)
+dls_request_usual_values(dls_state *state, PyObject *const *values,
+                         const dls_seen_keywords *seen)
 {
-    bool versioned = false;
+    bool versioned = false, copies = false;
+    const int version_at = seen->at[DLS_KW_VERSION], copy_at = seen->at[DLS_KW_COPY];
+    const int stream_at = seen->at[DLS_KW_STREAM], count = seen->count;
     for (int i = 0; i < count; i++) {
-        if (!dls_request_is_usual(state, values[i], i == version_at, i == stream_at,
-                                  &versioned)) {
+        PyObject *value = values[i];
+        bool usual = value == Py_None;
+        if (!usual && i == version_at) {
+            usual = dls_request_is_usual_version(state, value, &versioned);
+        }
+        else if (!usual && i == copy_at) {
+            usual = copies = value == Py_True;
+        }
+        else if (!usual && i == stream_at) {
+            usual = value == state->minus_one;
+        }
+        if (!usual) {
             return DLS_READ_IN_FULL;
         }
     }
-    return versioned ? DLS_WANTS_VERSIONED : DLS_WANTS_LEGACY;
+    return (dls_usual)(versioned | copies << 1);
 }
 
 /* What the values ask for, where the names are not remembered. */
 dls_usual dls_request_usual_anew(dls_state *state, PyObject *const *values,
                                  PyObject *kwnames);
 
-/* As dls_usual says.  stream=-1 asks for nothing on the host. */
 DLS_INLINE dls_usual
 dls_request_read_usual(dls_state *state, PyObject *const *args, Py_ssize_t n,
                        PyObject *kwnames)
@@ -86,17 +95,9 @@ dls_request_read_usual(dls_state *state, PyObject *const *args, Py_ssize_t n,
     }
     dls_seen_keywords room;
     const dls_seen_keywords *seen = dls_memo_keywords(&state->memo, kwnames, &room);
-    if (seen->kwnames != kwnames) {
-        return dls_request_usual_anew(state, args, kwnames);
-    }
-    return dls_request_usual_values(state, args, seen->count, seen->at[DLS_KW_VERSION],
-                                    seen->at[DLS_KW_STREAM]);
+    return seen->kwnames == kwnames ? dls_request_usual_values(state, args, seen)
+                                    : dls_request_usual_anew(state, args, kwnames);
 }
-
-/* The same of arguments that ask for a copy as well; keywords that are not remembered
- * are to be read in full. */
-dls_usual dls_request_read_usual_copy(dls_state *state, PyObject *const *args,
-                                      Py_ssize_t n, PyObject *kwnames);
 
 /* Let the options say what the consumer did not; `source` is named in messages.  0, or
  * -1 with CopyRequiredError when the two contradict each other on copy=. */
@@ -104,10 +105,6 @@ int dls_request_options(dls_state *state, PyObject *source, dls_request *request
 
 /* Is a consumer that asks in this way known to bear negative strides (N9)? */
 bool dls_request_bears_negative(const dls_request *request);
-
-/* Does a consumer that asks in this way compute in a queue that it does not name, where
- * the memory is of oneAPI (S6)? */
-bool dls_request_hides_queue(const dls_request *request);
 
 /* Does a consumer that asks in this way for host memory on request->device copy it
  * itself where that is refused (N7)? */

@@ -17,32 +17,37 @@
 
 /* --- the current device --------------------------------------------------- */
 
-/* Make `device` current.  true: it was not, and device_context_leave must follow on
- * the same thread with the same *saved.  false: nothing was changed, because the device
- * is current already, its kind has no contexts, or no driver is mapped. */
+/* Has the memory a context of its device?  Pinned memory has none. */
 static bool
-device_context_enter(dl_device device, dls_saved_device *saved)
+has_context(const dls_sync_source *from)
 {
-    dls_family family = dls_family_of(device.device_type);
-    const dls_driver *driver = dls_driver_of(device.device_type);
+    return from->family == DLS_FAMILY_CUDA || from->family == DLS_FAMILY_CUDA_MANAGED
+           || from->family == DLS_FAMILY_ROCM;
+}
+
+/* Make the device current.  true: it was not, and leave_context must follow on the same
+ * thread with the same *saved.  false: nothing was changed, because the device is
+ * current already, its kind has no contexts, or no driver is mapped. */
+static bool
+enter_context(const dls_sync_source *from, dls_saved_device *saved)
+{
     bool entered;
-    if (family != DLS_FAMILY_CUDA && family != DLS_FAMILY_CUDA_MANAGED
-        && family != DLS_FAMILY_ROCM) {
+    if (!has_context(from)) {
         return false;
     }
     Py_BEGIN_ALLOW_THREADS
-    entered = driver->enter_device(device.device_id, saved);
+    entered = from->driver->enter_device(from->device.device_id, saved);
     Py_END_ALLOW_THREADS
     return entered;
 }
 
 /* Keeps a pending exception. */
 static void
-device_context_leave(dl_device device, const dls_saved_device *saved)
+leave_context(const dls_sync_source *from, const dls_saved_device *saved)
 {
     PyObject *error = dls_error_take();
     Py_BEGIN_ALLOW_THREADS
-    dls_driver_of(device.device_type)->leave(saved);
+    from->driver->leave(saved);
     Py_END_ALLOW_THREADS
     if (error != NULL) {
         dls_error_restore(error);
@@ -52,18 +57,16 @@ device_context_leave(dl_device device, const dls_saved_device *saved)
 int
 dls_producer_context_enter(const dls_sync_source *from, dls_producer_context *context)
 {
-    dl_device device = from->device;
     *context = (dls_producer_context){.guard = NULL};
-    if (dls_family_of_streams(device.device_type) != DLS_FAMILY_CUDA
-        && device.device_type != dl_kDLROCM) {
+    if (from->streams != DLS_FAMILY_CUDA && from->family != DLS_FAMILY_ROCM) {
         return 0;
     }
-    context->driver = device_context_enter(device, &context->saved);
+    context->driver = enter_context(from, &context->saved);
     if (from->request->has_assumed) {
         return context->driver; /* the library goes by the label that is wrong */
     }
     int got = dls_library_enter_device(from->state, from->plan->library, from->source,
-                                       device.device_id, &context->guard);
+                                       from->device.device_id, &context->guard);
     if (got < 0 && dls_error_forget() < 0) {
         return -1;
     }
@@ -76,7 +79,7 @@ void
 dls_producer_context_leave(const dls_sync_source *from, dls_producer_context *context)
 {
     if (context->driver) {
-        device_context_leave(from->device, &context->saved);
+        leave_context(from, &context->saved);
     }
     if (context->guard != NULL) {
         dls_library_leave(from->state, context->guard);
@@ -89,11 +92,21 @@ dls_producer_context_leave(const dls_sync_source *from, dls_producer_context *co
 dls_sync_source
 dls_sync_source_of(const dls_exchange *x, dl_device device)
 {
-    return (dls_sync_source){.state = x->state,
-                             .plan = x->plan,
-                             .source = x->source,
-                             .request = &x->request,
-                             .device = device};
+    dls_sync_source from = {.state = x->state,
+                            .plan = x->plan,
+                            .source = x->source,
+                            .request = &x->request};
+    dls_sync_source_place(&from, device);
+    return from;
+}
+
+void
+dls_sync_source_place(dls_sync_source *from, dl_device device)
+{
+    from->device = device;
+    from->family = dls_family_of(device.device_type);
+    from->streams = dls_family_of_streams(device.device_type);
+    from->driver = dls_driver_of(device.device_type);
 }
 
 /* --- the option producer_stream ------------------------------------------- */
@@ -102,10 +115,10 @@ dls_sync_source_of(const dls_exchange *x, dl_device device)
  * consumer's stream S; an object's handle 0 is L on CUDA (S1).  On devices whose
  * streams nobody here knows every value is one (S8).  0, or -1. */
 static int
-read_option(dls_state *state, int32_t device_type, PyObject *stream,
-            dls_producer_stream *p)
+read_option(const dls_sync_source *from, PyObject *stream, dls_producer_stream *p)
 {
-    dls_family family = dls_family_of_streams(device_type);
+    dls_state *state = from->state;
+    dls_family family = from->streams;
     dls_stream named;
     int code = family == DLS_FAMILY_OTHER
                    ? dls_stream_read_opaque(state, stream, &named)
@@ -126,7 +139,7 @@ read_option(dls_state *state, int32_t device_type, PyObject *stream,
         task = DLS_TASK_TYPE_ERROR; /* nobody here can wait for an address */
     }
     if (task == DLS_TASK_TYPE_ERROR) {
-        return dls_stream_raise_wrong(state, dls_family_of(device_type), task, stream);
+        return dls_stream_raise_wrong(state, from->family, task, stream);
     }
     if (named.value == DLS_VALUE_MINUS_ONE) {
         *p = (dls_producer_stream){.known = DLS_P_READY};
@@ -142,10 +155,9 @@ read_option(dls_state *state, int32_t device_type, PyObject *stream,
 
 /* The stream of a library that says `handle`, where 0 means L. */
 static dls_producer_stream
-stream_or_legacy(uint64_t handle, dl_device device)
+stream_or_legacy(const dls_sync_source *from, uint64_t handle)
 {
-    uint64_t legacy = dls_driver_of(device.device_type)->legacy;
-    return dls_producer_stream_of_handle(handle != 0 ? handle : legacy);
+    return dls_producer_stream_of_handle(handle != 0 ? handle : from->driver->legacy);
 }
 
 /* Does the type's C table name a stream?  On oneAPI it gives a sycl::queue of C++, for
@@ -160,15 +172,17 @@ has_work_stream(const dls_plan *plan, dl_device device)
 
 /* Ask the type's C table.  Where it fails, nothing was said. */
 static void
-ask_table(const dls_plan *plan, dl_device device, dls_producer_stream *p)
+ask_table(const dls_sync_source *from, dls_producer_stream *p)
 {
     void *stream = NULL;
-    if (!has_work_stream(plan, device)) {
+    dl_device device = from->device;
+    if (!has_work_stream(from->plan, device)) {
         return;
     }
-    if (plan->table->current_work_stream(device.device_type, device.device_id, &stream)
+    if (from->plan->table->current_work_stream(device.device_type, device.device_id,
+                                               &stream)
         == 0) {
-        *p = stream_or_legacy((uint64_t)(uintptr_t)stream, device);
+        *p = stream_or_legacy(from, (uint64_t)(uintptr_t)stream);
     }
     PyErr_Clear();
 }
@@ -180,11 +194,11 @@ static int
 ask_library_object(const dls_sync_source *from, PyObject **stream, dls_stream *named)
 {
     dls_saved_device saved;
-    bool entered = device_context_enter(from->device, &saved);
+    bool entered = enter_context(from, &saved);
     int got = dls_library_stream(from->state, from->plan->library, from->source,
                                  from->device, stream);
     if (entered) {
-        device_context_leave(from->device, &saved);
+        leave_context(from, &saved);
     }
     bool unread = got > 0 && dls_stream_read(from->state, *stream, named) < 0;
     return unread ? -1 : got;
@@ -205,7 +219,7 @@ ask_library(const dls_sync_source *from, dls_producer_stream *p, PyObject **queu
         return dls_error_forget();
     }
     if (got > 0 && named.value == DLS_VALUE_OBJECT
-        && from->device.device_type == dl_kDLOneAPI) {
+        && from->family == DLS_FAMILY_ONEAPI) {
         *p = dls_producer_stream_of_object(stream);
         *queue = stream;
         return 0;
@@ -216,7 +230,7 @@ ask_library(const dls_sync_source *from, dls_producer_stream *p, PyObject **queu
                 && (named.handle != 0
                     || !dls_plan_has(from->plan, DLS_LIB_ZERO_UNSAID));
     if (says) {
-        *p = stream_or_legacy(named.handle, from->device);
+        *p = stream_or_legacy(from, named.handle);
     }
     Py_XDECREF(stream);
     return 0;
@@ -236,7 +250,7 @@ dls_producer_stream_ask(const dls_sync_source *from, dls_producer_stream *p,
                         PyObject **queue)
 {
     assert(from->plan != NULL && *queue == NULL);
-    ask_table(from->plan, from->device, p);
+    ask_table(from, p);
     /* mutant: current stream of a library */
     return p->known == DLS_P_UNKNOWN ? ask_library(from, p, queue) : 0;
 }
@@ -247,16 +261,15 @@ find(const dls_sync_source *from, dls_producer_stream *p, PyObject **queue)
     if (p->known != DLS_P_UNKNOWN) {
         return 0;
     }
-    int32_t device_type = from->device.device_type;
     PyObject *named = from->request->producer_stream;
     /* mutant: producer_stream */
     if (named != NULL && named != Py_None) {
-        return read_option(from->state, device_type, named, p);
+        return read_option(from, named, p);
     }
     /* Nobody keeps track of copies into pinned memory, and a current stream says
      * nothing of them (S5); of the streams of other devices nothing is known (S8). */
-    if (dls_plan_is_tensor(from->plan) || dls_device_is_host(device_type)
-        || dls_family_of(device_type) == DLS_FAMILY_OTHER) {
+    if (dls_plan_is_tensor(from->plan) || dls_device_is_host(from->device.device_type)
+        || from->family == DLS_FAMILY_OTHER) {
         return 0;
     }
     return dls_producer_stream_ask(from, p, queue);

@@ -14,11 +14,17 @@ typedef struct {
     const dls_plan *plan; /* of the source's type */
     PyObject *source;     /* the producer, or a Tensor of ours */
     const dls_request *request;
-    dl_device device; /* of the memory */
+    /* Where the memory lies.  dls_sync_source_place alone writes these. */
+    dl_device device;
+    dls_family family;        /* whose rules it has */
+    dls_family streams;       /* whose streams it has */
+    const dls_driver *driver; /* of these streams; says nothing of other families */
 } dls_sync_source;
 
 /* The source of an exchange; `device`: of its memory. */
 dls_sync_source dls_sync_source_of(const dls_exchange *x, dl_device device);
+/* The memory turned out to lie on this device. */
+void dls_sync_source_place(dls_sync_source *from, dl_device device);
 
 static inline dls_producer_stream
 dls_producer_stream_of_handle(uint64_t handle)

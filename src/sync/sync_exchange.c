@@ -53,12 +53,14 @@ read_s(dls_state *state, const dls_request *request, dls_family family, dls_stre
     return code;
 }
 
-/* Is oneAPI memory copied to the host?  There, streams are objects. */
-static bool
-copies_oneapi(const dls_sync *sync)
+/* The only writer of the transfer, and of what follows from it. */
+static void
+set_transfer(dls_sync *sync, dls_transfer transfer)
 {
-    return sync->transfer == DLS_TRANSFER_TO_HOST
-           && sync->from.device.device_type == dl_kDLOneAPI;
+    sync->transfer = transfer;
+    sync->on_copy_stream = dls_transfer_is_on_copy_stream(transfer);
+    sync->copies_oneapi = transfer == DLS_TRANSFER_TO_HOST
+                          && sync->from.family == DLS_FAMILY_ONEAPI;
 }
 
 /* Is there a way for the host to wait for the library, and is it asked to (S8)? */
@@ -66,8 +68,7 @@ static bool
 waits_by_library(const dls_sync *sync)
 {
     const dls_sync_source *from = &sync->from;
-    return sync->s.value != DLS_VALUE_MINUS_ONE
-           && dls_family_of(from->device.device_type) == DLS_FAMILY_OTHER
+    return sync->s.value != DLS_VALUE_MINUS_ONE && from->family == DLS_FAMILY_OTHER
            && dls_library_can_wait(from->plan->library, from->device.device_type);
 }
 
@@ -79,7 +80,7 @@ adapt_s(dls_sync *sync)
     const dls_request *request = sync->from.request;
     dl_device device = sync->from.device;
     dls_stream *s = &sync->s;
-    if (dls_family_of_streams(device.device_type) == DLS_FAMILY_CUDA && s->from_object
+    if (sync->from.streams == DLS_FAMILY_CUDA && s->from_object
         && s->value == DLS_VALUE_ZERO) {
         *s = (dls_stream){DLS_VALUE_ONE, 1, true}; /* from an object, 0 means L (S1) */
     }
@@ -98,14 +99,14 @@ adapt_s(dls_sync *sync)
     bool hidden = request->hides_queue && s->value == DLS_VALUE_NONE
                   && sync->transfer == DLS_TRANSFER_HERE
                   && dls_sycl_can_copy(sync->from.state);
-    if (copies_oneapi(sync)) {
+    if (sync->copies_oneapi) {
         *s = (dls_stream){.value = sync->is_empty ? DLS_VALUE_MINUS_ONE
                                                   : DLS_VALUE_HANDLE};
     }
-    else if (device.device_type == dl_kDLOneAPI && hidden) {
+    else if (sync->from.family == DLS_FAMILY_ONEAPI && hidden) {
         *s = (dls_stream){.value = DLS_VALUE_HANDLE};
     }
-    else if (dls_transfer_is_on_copy_stream(sync->transfer)) {
+    else if (sync->on_copy_stream) {
         bool found = sync->copy.kind == DLS_COPY_ON;
         *s = (dls_stream){.value = found ? DLS_VALUE_HANDLE : DLS_VALUE_MINUS_ONE,
                           .handle = found ? sync->copy.stream : 0};
@@ -158,8 +159,8 @@ passed_value(const dls_sync *sync)
     if (sync->argument != DLS_PASS_S) {
         return PyLong_FromLong(numbers[sync->argument]);
     }
-    bool opaque = dls_family_of(sync->from.device.device_type) == DLS_FAMILY_OTHER;
-    if (!opaque && (sync->s.handle != 0 || sync->s.value == DLS_VALUE_ZERO)) {
+    if (sync->from.family != DLS_FAMILY_OTHER
+        && (sync->s.handle != 0 || sync->s.value == DLS_VALUE_ZERO)) {
         return PyLong_FromUnsignedLongLong(sync->s.handle);
     }
     /* A SyclQueue, or what only its producer knows: the object itself. */
@@ -173,7 +174,7 @@ static int
 find_own(dls_sync *sync, const void *address)
 {
     const dls_sync_source *from = &sync->from;
-    if (from->device.device_type == dl_kDLOneAPI) {
+    if (from->family == DLS_FAMILY_ONEAPI) {
         sync->own_queue = dls_sycl_copy_queue(from->state, from->source,
                                               from->device.device_id);
         return sync->own_queue != NULL ? 0 : -1;
@@ -189,31 +190,27 @@ dls_sync_begin(const dls_sync_source *from, const void *address, dls_producer_ki
                dls_sync *sync)
 {
     assert(from->state != NULL && from->source != NULL && from->request != NULL);
-    *sync = (dls_sync){
-        .from = *from,
-        .kind = kind,
-        .transfer = dls_transfer_of(from->state, from->request, from->device),
-        .is_empty = from->request->empty};
-    dls_family family = dls_family_of(from->device.device_type);
-    if (read_s(from->state, from->request, family, &sync->s) < 0) {
+    *sync = (dls_sync){.from = *from, .kind = kind, .is_empty = from->request->empty};
+    set_transfer(sync, dls_transfer_of(from->state, from->request, from->device));
+    if (read_s(from->state, from->request, from->family, &sync->s) < 0) {
         return -1;
     }
-    if (copies_oneapi(sync)) {
+    if (sync->copies_oneapi) {
         sync->copy.kind = DLS_COPY_WAITED;
     }
-    else if (dls_transfer_is_on_copy_stream(sync->transfer) && sync->is_empty) {
+    else if (sync->on_copy_stream && sync->is_empty) {
         sync->place_is_unknown = true; /* it was not looked for (S10) */
     }
-    else if (dls_transfer_is_on_copy_stream(sync->transfer)) {
+    else if (sync->on_copy_stream) {
         find_copy_stream(sync, address);
     }
     adapt_s(sync);
     if (waits_by_library(sync)) {
         kind = DLS_PRODUCER_WAITED; /* no stream is passed: dls_sync_finish waits */
     }
-    dls_sync_rule rule = dls_sync_rule_find(family, kind, sync->s.value);
+    dls_sync_rule rule = dls_sync_rule_find(from->family, kind, sync->s.value);
     if (rule.task == DLS_TASK_VALUE_ERROR || rule.task == DLS_TASK_TYPE_ERROR) {
-        return dls_stream_raise_wrong(from->state, family, rule.task,
+        return dls_stream_raise_wrong(from->state, from->family, rule.task,
                                       from->request->stream);
     }
     sync->argument = rule.argument;
@@ -225,6 +222,16 @@ dls_sync_begin(const dls_sync_source *from, const void *address, dls_producer_ki
     }
     sync->passed = passed_value(sync);
     return sync->passed != NULL ? 0 : -1;
+}
+
+void
+dls_sync_place(dls_sync *sync, dl_device device, dls_transfer transfer)
+{
+    if (device.device_type != sync->from.device.device_type
+        || device.device_id != sync->from.device.device_id) {
+        dls_sync_source_place(&sync->from, device);
+    }
+    set_transfer(sync, transfer);
 }
 
 void
@@ -248,12 +255,11 @@ dls_sync_omits(const dls_sync *sync)
 int
 dls_sync_meets_capture(dls_sync *sync)
 {
-    dl_device device = sync->from.device;
-    const dls_driver *driver = dls_driver_of(device.device_type);
-    bool replaced = dls_transfer_is_on_copy_stream(sync->transfer)
+    const dls_driver *driver = sync->from.driver;
+    bool replaced = sync->on_copy_stream
                     || (sync->argument == DLS_PASS_1 && sync->s.value != DLS_VALUE_ONE)
                     || sync->argument == DLS_PASS_0 || sync->argument == DLS_PASS_OWN;
-    if (!replaced || sync->is_empty || device.device_type == dl_kDLOneAPI) {
+    if (!replaced || sync->is_empty || sync->from.family == DLS_FAMILY_ONEAPI) {
         return 0;
     }
     bool captures, in_use;
@@ -276,7 +282,7 @@ dls_sync_meets_capture(dls_sync *sync)
         return 1; /* nobody can tell whether torch's stream captures */
     }
     Py_BEGIN_ALLOW_THREADS
-    captures = dls_sync_run_sees_capture(device, p);
+    captures = dls_sync_run_sees_capture(sync->from.device, p);
     Py_END_ALLOW_THREADS
     return captures;
 }
@@ -330,8 +336,8 @@ static dls_sync_job
 make_job(const dls_sync *sync, dls_task task, dls_producer_stream p,
          const dls_acquired *acquired)
 {
-    dls_family family = dls_family_of(sync->from.device.device_type);
-    bool rocm = dls_family_of_streams(sync->from.device.device_type) == DLS_FAMILY_ROCM;
+    dls_family family = sync->from.family;
+    bool rocm = sync->from.streams == DLS_FAMILY_ROCM;
     bool none = sync->s.value == DLS_VALUE_NONE || sync->s.value == DLS_VALUE_WAIT;
     return (dls_sync_job){
         .task = task,
@@ -368,7 +374,7 @@ do_task(dls_sync *sync, dls_task task, dls_producer_stream p,
         const dls_acquired *acquired)
 {
     const dls_sync_source *from = &sync->from;
-    dls_family family = dls_family_of(from->device.device_type);
+    dls_family family = from->family;
     /* mutant: nothing to do */
     if (task == DLS_TASK_NOTHING) {
         return 0;
@@ -398,8 +404,8 @@ do_task(dls_sync *sync, dls_task task, dls_producer_stream p,
 static dls_sync_rule
 find_rule(dls_sync *sync, dls_producer_kind kind)
 {
-    dls_family family = dls_family_of(sync->from.device.device_type);
-    if (copies_oneapi(sync) && sync->s.value == DLS_VALUE_MINUS_ONE) {
+    dls_family family = sync->from.family;
+    if (sync->copies_oneapi && sync->s.value == DLS_VALUE_MINUS_ONE) {
         sync->s.value = DLS_VALUE_HANDLE;
     }
     dls_sync_rule rule = dls_sync_rule_find(family, kind, sync->s.value);
@@ -440,11 +446,9 @@ static int
 stay_here(dls_sync *sync, dls_producer_kind *kind)
 {
     const dls_sync_source *from = &sync->from;
-    sync->transfer = DLS_TRANSFER_HERE;
+    set_transfer(sync, DLS_TRANSFER_HERE);
     sync->copy = (dls_copy_place){.kind = DLS_COPY_NONE};
-    if (read_s(from->state, from->request, dls_family_of(from->device.device_type),
-               &sync->s)
-        < 0) {
+    if (read_s(from->state, from->request, from->family, &sync->s) < 0) {
         return -1;
     }
     adapt_s(sync);
@@ -458,14 +462,14 @@ dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
 {
     /* Where label and tensor disagree about the device, the tensor decides (N5). */
     if (!sync->from.request->has_assumed) {
-        sync->from.device = acquired->tensor.device;
+        dls_sync_place(sync, acquired->tensor.device, sync->transfer);
     }
     /* mutant: empty array */
     if (dls_sync_is_empty(&acquired->tensor)) {
         acquired->copy = (dls_copy_place){.kind = DLS_COPY_NOTHING};
         return 0;
     }
-    bool copied = dls_transfer_is_on_copy_stream(sync->transfer);
+    bool copied = sync->on_copy_stream;
     if (copied && lies_where_wanted(sync)) {
         if (stay_here(sync, &kind) < 0) {
             return -1;
@@ -484,11 +488,10 @@ dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
     if (waited != 0) {
         return waited < 0 ? -1 : 0;
     }
-    dls_family family = dls_family_of(sync->from.device.device_type);
     dls_sync_rule rule = find_rule(sync, kind);
     acquired->not_synced =
         sync->not_synced
-        || (family == DLS_FAMILY_ONEAPI && rule.task == DLS_TASK_NOTHING
+        || (sync->from.family == DLS_FAMILY_ONEAPI && rule.task == DLS_TASK_NOTHING
             && sync->s.value == DLS_VALUE_NONE && rule.argument == DLS_PASS_NONE);
     return do_task(sync, rule.task, p, acquired);
 }
@@ -499,8 +502,8 @@ dls_sync_acquired(const dls_sync_source *from, dls_producer_kind kind,
 {
     dls_sync sync;
     dls_sync_source here = *from;
-    here.device = from->request->has_assumed ? from->request->assumed
-                                             : acquired->tensor.device;
+    dls_sync_source_place(&here, from->request->has_assumed ? from->request->assumed
+                                                            : acquired->tensor.device);
     if (dls_transfer_check(from->state, from->source, from->request, here.device) < 0) {
         return -1; /* before any sync */
     }

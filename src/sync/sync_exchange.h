@@ -17,7 +17,9 @@ typedef struct {
     dls_sync_source from; /* all that `from` points to must outlive the record */
     dls_producer_kind kind;
     dls_transfer transfer;
-    dls_stream s;          /* S; for copies of dlshim's, its copy stream */
+    bool on_copy_stream; /* dlshim copies the memory, on a copy stream of its device */
+    bool copies_oneapi;  /* oneAPI memory is copied to the host: streams are objects */
+    dls_stream s;        /* S; for copies of dlshim's, its copy stream */
     dls_argument argument; /* what the rule says that the producer is passed */
     PyObject *passed;      /* strong: that value; NULL for OMIT */
     PyObject *queue;       /* strong: the queue that P is on oneAPI, or NULL */
@@ -42,6 +44,10 @@ int dls_consumer_stream_read(dls_state *state, const dls_request *request,
 int dls_sync_begin(const dls_sync_source *from, const void *address,
                    dls_producer_kind kind, dls_sync *sync);
 void dls_sync_end(dls_sync *sync);
+
+/* The memory lies on this device, and gets to the wanted one in this way; what was
+ * decided before stays. */
+void dls_sync_place(dls_sync *sync, dl_device device, dls_transfer transfer);
 
 /* Did the consumer name no stream, so that L is only assumed? */
 bool dls_sync_omits(const dls_sync *sync);
