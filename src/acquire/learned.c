@@ -10,7 +10,7 @@ dls_hand_on_allow(bool allowed)
     atomic_store(&dls_hand_on_allowed, allowed);
 }
 
-DLS_APART void *
+void *
 dls_drop_refused(dl_managed_tensor_versioned *managed)
 {
     return dls_hot_drop((dls_hot){.managed = managed});

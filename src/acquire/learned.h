@@ -109,8 +109,8 @@ dls_hot_is_plain(dls_hot hot, bool answer, bool wanted)
 
 /* What came, to be carried on to the full record.  Foreign code may run before it is
  * looked at, so an exception does not stay pending. */
-DLS_APART dls_outcome dls_outcome_of(dls_hot hot);
+dls_outcome dls_outcome_of(dls_hot hot);
 /* Drop what came; a pending exception is kept. */
 void dls_outcome_drop(dls_outcome *outcome);
 /* Give up after an exception of ours, which is kept.  Always NULL. */
-DLS_APART void *dls_hot_drop(dls_hot hot);
+void *dls_hot_drop(dls_hot hot);

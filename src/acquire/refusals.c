@@ -50,7 +50,7 @@ truth_of_method(PyObject *obj, PyObject *name, PyObject *method)
     return value != NULL ? truth_of(value) : is_absent(obj, name) ? 0 : -1;
 }
 
-DLS_APART int
+int
 dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj)
 {
     bool stops = dls_plan_has(plan, DLS_LIB_STOP_GRADIENT);
@@ -113,7 +113,7 @@ refuse_bits_plainly(dls_state *state, const dls_plan *plan, PyObject *obj,
     return code;
 }
 
-DLS_APART int
+int
 dls_refuse_lazy_bits(dls_state *state, const dls_plan *plan, PyObject *obj,
                      dl_dtype dtype)
 {

@@ -141,7 +141,7 @@ scan_quickly(const dl_tensor *tensor, dls_scan *scan)
     return true;
 }
 
-DLS_APART static int
+static int
 scan_carefully(const dl_tensor *tensor, dls_scan *scan, dls_error *err)
 {
     const int64_t *shape = tensor->shape, *strides = tensor->strides;
@@ -219,7 +219,7 @@ dls_tensor_scan(const dl_tensor *tensor, dls_scan *scan, dls_error *err)
     return DLS_OK;
 }
 
-DLS_APART bool
+bool
 dls_tensor_is_plain_strided(const dl_tensor *tensor)
 {
     int64_t product = 1, reach = 0, seen = 0;
@@ -378,7 +378,7 @@ dls_export_unwrap(void *managed, bool versioned, dls_hold *hold)
     return true;
 }
 
-DLS_APART void
+void
 dls_managed_delete(void *managed, bool versioned)
 {
     dls_managed_run_deleter(managed, versioned);

@@ -27,7 +27,7 @@ number_of(dls_state *state, PyObject *item, bool strict)
 
 /* 1 = *out, 0 = no such int, nothing set, -1 = an exception that is not ours to hide.
  */
-DLS_APART static int
+static int
 int_of(dls_state *state, PyObject *item, bool never_none, bool strict, int32_t *out)
 {
     if (item == Py_None) {
@@ -47,7 +47,7 @@ int_of(dls_state *state, PyObject *item, bool never_none, bool strict, int32_t *
     return 1;
 }
 
-DLS_APART int
+int
 dls_device_from_pair(dls_state *state, PyObject *pair, bool strict, dl_device *device)
 {
     if (PyUnicode_Check(pair) || PyBytes_Check(pair)) {

@@ -294,7 +294,7 @@ dls_plan_known_in(dls_plan_cache *cache, PyObject *obj)
 #else
 /* Apart: it passes the address of a local on, and the stack protector would guard who
  * looks a plan up. */
-DLS_APART dls_plan *
+dls_plan *
 dls_plan_cache_forget_dead(dls_plan_cache *cache, dls_plan_entry *slot)
 {
     dls_plan_entry taken;

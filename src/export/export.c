@@ -192,7 +192,7 @@ dls_exchange_begin(dls_exchange *x, dls_state *state, PyObject *source, dls_plan
 }
 
 /* What one run has gathered, and the next must not see. */
-DLS_APART static void
+static void
 clear_run(dls_exchange *x)
 {
     dls_acquired_drop(&x->acquired);
@@ -205,7 +205,7 @@ clear_run(dls_exchange *x)
     x->request.empty = false;
 }
 
-DLS_APART void
+void
 dls_exchange_end(dls_exchange *x)
 {
     if (x->outcome.kind != DLS_NOT_LEARNED) {
@@ -626,7 +626,7 @@ dls_exchange_run(dls_exchange *x, dls_export_kind kind)
 
 /* --- entrances ------------------------------------------------------------ */
 
-DLS_APART PyObject *
+PyObject *
 dls_export_producer(dls_producer *self, PyObject *const *args, Py_ssize_t n,
                     PyObject *kwnames, dls_outcome *outcome)
 {
@@ -643,7 +643,7 @@ dls_export_producer(dls_producer *self, PyObject *const *args, Py_ssize_t n,
     return capsule;
 }
 
-DLS_APART PyObject *
+PyObject *
 dls_export_tensor(dls_state *state, dls_plan *plan, PyObject *source,
                   dls_outcome *outcome, int8_t copy)
 {

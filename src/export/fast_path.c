@@ -121,7 +121,7 @@ dls_fast_capsule_of_tensor(dls_tensor *self, bool versioned)
 /* --- a struct, for our C table -------------------------------------------- */
 
 /* The full record, with what came. */
-DLS_APART static int
+static int
 struct_in_full(dls_producer *self, dls_outcome outcome,
                dl_managed_tensor_versioned **out)
 {
@@ -149,7 +149,7 @@ dls_fast_struct(dls_producer *self, unsigned form, dl_managed_tensor_versioned *
 }
 
 /* The consumer that looks at *out after a failure finds nothing to delete. */
-DLS_APART static int
+static int
 struct_after_table(dls_producer *self, dl_managed_tensor_versioned **out)
 {
     dls_hot hot = {.form = DLS_FAST_TABLE | DLS_FAST_VERSIONED, .managed = *out};

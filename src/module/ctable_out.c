@@ -57,7 +57,7 @@ kind_of(PyObject *object)
 /* --- export: an owned struct ---------------------------------------------- */
 
 /* By the full exchange. */
-DLS_APART static int
+static int
 export_in_full(PyObject *object, object_kind kind, dl_managed_tensor_versioned **out)
 {
     *out = kind == PRODUCER

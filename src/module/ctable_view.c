@@ -78,7 +78,7 @@ make_view(dls_producer *self, dls_outcome *outcome, dl_tensor *out)
 }
 
 /* The view is not the source's own. */
-DLS_APART static int
+static int
 borrow_kept(dls_producer *self, unsigned form, dl_tensor *out)
 {
     dls_outcome outcome;

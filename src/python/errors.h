@@ -42,19 +42,19 @@ int dls_refuse_with_cause(PyObject *cause);
 
 /* Is an exception pending that no probe may hide: MemoryError, RecursionError, or what
  * is no Exception (KeyboardInterrupt)? */
-DLS_APART bool dls_error_is_fatal(void);
+bool dls_error_is_fatal(void);
 /* A probe has raised.  0: the exception was cleared; -1: it is fatal and stays set. */
 int dls_error_forget(void);
 
 /* Drop a reference that may run foreign code (a capsule's destructor) while an
  * exception is pending: it is saved and restored, what the code raises is reported
  * (T9). */
-DLS_APART void dls_drop_foreign(PyObject *obj);
+void dls_drop_foreign(PyObject *obj);
 
 /* Foreign code left an exception pending although it succeeded: report and clear it.
  * The report names no object.  Naming a capsule that is being freed would call its
  * destructor again, without end. */
-DLS_APART void dls_error_report_pending(void);
+void dls_error_report_pending(void);
 static inline void
 dls_error_report(void)
 {

@@ -467,7 +467,7 @@ dls_request_parse(dls_state *state, PyObject *const *args, Py_ssize_t n,
 
 /* --- the usual reading ------------------------------------------------------- */
 
-DLS_APART bool
+bool
 dls_request_is_version_one(dls_state *state, PyObject *value)
 {
     if (!Py_IS_TYPE(value, &PyTuple_Type) || PyTuple_Size(value) != 2
@@ -487,7 +487,7 @@ dls_request_is_version_one(dls_state *state, PyObject *value)
     return true;
 }
 
-DLS_APART dls_usual
+dls_usual
 dls_request_usual_anew(dls_state *state, PyObject *const *values, PyObject *kwnames)
 {
     dls_seen_keywords seen;

@@ -62,15 +62,12 @@ dls_request_usual_values(dls_state *state, PyObject *const *values,
     const int stream_at = seen->at[DLS_KW_STREAM], count = seen->count;
     for (int i = 0; i < count; i++) {
         PyObject *value = values[i];
-        bool usual = value == Py_None;
+        bool usual = value == Py_None || (i == stream_at && value == state->minus_one);
         if (!usual && i == version_at) {
             usual = dls_request_is_usual_version(state, value, &versioned);
         }
         else if (!usual && i == copy_at) {
             usual = copies = value == Py_True;
-        }
-        else if (!usual && i == stream_at) {
-            usual = value == state->minus_one;
         }
         if (!usual) {
             return DLS_READ_IN_FULL;
