@@ -23,7 +23,7 @@ from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from dlshim import _core, consumers, stream_table
+from dlshim import _core, consumers, library_calls, stream_table
 from dlshim.cli.messages import MESSAGES
 from dlshim.cures import CURES
 from dlshim.matrix import pairs
@@ -172,7 +172,6 @@ class Library(NamedTuple):
     module: str
     type: str
     traits: str
-    functions: str
 
     @property
     def class_of(self) -> str:
@@ -189,17 +188,32 @@ def libraries() -> list[Library]:
     return [Library(*row) for row in rows_of(LIBRARIES_DEF, "LIBRARY")]
 
 
+def asked(function: str) -> str:
+    """What a function of shim/library_calls.py asks of a library."""
+    return str(getattr(library_calls, function).__doc__)
+
+
+def capsules() -> dict[str, list[str]]:
+    """Where capsules come from that are no answer of __dlpack__, by the name of the library."""
+    found: dict[str, list[str]] = {}
+    for name, function in rows_of(LIBRARIES_DEF, "CAPSULE"):
+        found.setdefault(name, []).append(asked(function))
+    for name, method in rows_of(LIBRARIES_DEF, "CAPSULE_METHOD"):
+        found.setdefault(name, []).append(f"``.{method}``")
+    return found
+
+
 @table("libraries", "library | class | what is known of it", (15, 25, 60))
 def known_libraries() -> Iterator[Row]:
     text = LIBRARIES_DEF.with_name("library.h").read_text()
     # The C formatter may have broken a text into several literals.
     rows = re.findall(r'X\((\w+),[\s\\]*\d+,[\s\\]*((?:"[^"]*"[\s\\]*)+)\)', text)
     meanings = {name: "".join(re.findall(r'"([^"]*)"', told)) for name, told in rows}
+    functions = capsules()
     for row in libraries():
         known = [meaning for trait, meaning in meanings.items() if row.has(trait)]
-        if row.functions:
-            names = (f"``{name}``" for name in row.functions.split("|"))
-            known.append("capsules from " + " or ".join(names))
+        if row.name in functions:
+            known.append("capsules from " + " or ".join(functions[row.name]))
         yield row.name, row.class_of, "; ".join(known) or "—"
 
 
@@ -340,10 +354,10 @@ def producers() -> Iterator[Row]:
 @table("current-streams", "library | class | asked for its current stream", (20, 40, 40))
 def current_streams() -> Iterator[Row]:
     rows = rows_of(LIBRARIES_DEF, "CURRENT_STREAM")
-    paths = {name: path for name, device, path in rows if device == "dl_kDLCUDA"}
+    streams = {name: asked(told) for name, device, told in rows if device == "dl_kDLCUDA"}
+    streams |= {name: "``0``" for (name,) in rows_of(LIBRARIES_DEF, "DEFAULT_STREAM")}
     for row in libraries():
-        if path := paths.get(row.name):
-            where = f"the object's ``{path}``" if path.startswith(".") else f"``{path}``"
+        if where := streams.get(row.name):
             yield row.name, row.class_of, where
 
 

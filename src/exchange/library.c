@@ -1,38 +1,22 @@
-/* Matches classes with the rows of libraries.def, and follows the paths in them: to
- * capsule functions, current streams and SYCL classes.  Foreign code runs.  Tests:
- * tests/core/test_ways_in.py, tests/core/test_imports.py, tests/device/test_matrix.py.
- */
+/* Matches classes with the rows of libraries.def, and calls the functions that they
+ * name in shim/library_calls.py: for capsules, current streams and devices.  Foreign
+ * code runs.  Tests: tests/core/test_ways_in.py, tests/core/test_imports.py,
+ * tests/device/test_matrix.py. */
 #include "exchange/library.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/hold.h"
 #include "python/errors.h"
+#include "python/state.h"
 
-#define LIBRARY(name, module, type, traits, functions) \
-    {traits, name, module, type, functions},
+#define LIBRARY(name, module, type, traits) {traits, name, module, type},
 static const dls_library libraries[] = {
 #include "exchange/libraries.def"
 };
 #undef LIBRARY
 #define ROWS (sizeof libraries / sizeof *libraries)
-
-/* The compiler refuses a text that is too long, but not one that leaves no room for its
- * 0. */
-#define FITS(text, member) (sizeof(text) <= sizeof((dls_library){0}.member))
-#define LIBRARY(name_, module_, type_, traits, functions_)                        \
-    static_assert(FITS(name_, name) && FITS(module_, module) && FITS(type_, type) \
-                      && FITS(functions_, functions),                             \
-                  "dls_library has longer arrays for " name_);
-#include "exchange/libraries.def"
-#undef LIBRARY
-#undef FITS
-
-/* Methods by which libraries gave capsules before __dlpack__, whoever they are. */
-static const char generic_functions[] = ".to_dlpack|.toDlpack|.to_dlpack_for_write"
-                                        "|.to_dlpack_for_read";
 
 /* An attribute that is a str, as UTF-8.  NULL, and nothing set, when there is none.
  * *owner keeps the text alive. */
@@ -85,126 +69,140 @@ dls_library_match(PyObject *mro, Py_ssize_t *at)
     return NULL;
 }
 
-/* Replace *object by its attribute.  1 = done.  0 = it has none, or -1 with an
- * exception: *object is NULL then. */
-static int
-step_into(PyObject **object, const char *name, size_t length)
+/* --- functions of shim/library_calls.py ------------------------------------------- */
+
+typedef enum {
+    CALL_CAPSULE,
+    CALL_CURRENT_STREAM,
+    CALL_DEVICE_GUARD,
+    CALL_PLAIN_CALLS,
+    CALL_DEVICE_WAIT
+} call_kind;
+
+typedef struct {
+    call_kind kind;
+    const char *name;
+    int32_t device_type;  /* 0: any */
+    const char *function; /* NULL: the default stream */
+} call;
+
+static const call calls[] = {
+#define CAPSULE(name, function) {CALL_CAPSULE, name, 0, function},
+#define CURRENT_STREAM(name, device_type, function) \
+    {CALL_CURRENT_STREAM, name, device_type, function},
+#define DEFAULT_STREAM(name) {CALL_CURRENT_STREAM, name, dl_kDLCUDA, NULL},
+#define DEVICE_GUARD(name, function) {CALL_DEVICE_GUARD, name, 0, function},
+#define PLAIN_CALLS(name, function) {CALL_PLAIN_CALLS, name, 0, function},
+#define DEVICE_WAIT(name, device_type, function) \
+    {CALL_DEVICE_WAIT, name, device_type, function},
+#include "exchange/libraries.def"
+#undef CAPSULE
+#undef CURRENT_STREAM
+#undef DEFAULT_STREAM
+#undef DEVICE_GUARD
+#undef PLAIN_CALLS
+#undef DEVICE_WAIT
+};
+
+/* The call of a row (NULL: none); NULL: there is none. */
+static const call *
+find_call(const dls_library *row, call_kind kind, int32_t device_type)
 {
-    PyObject *next = NULL;
-    PyObject *key = PyUnicode_FromStringAndSize(name, (Py_ssize_t)length);
-    int got = key != NULL ? dls_get_optional(*object, key, &next) : -1;
-    Py_XDECREF(key);
-    Py_DECREF(*object);
-    *object = next;
-    return got;
+    for (size_t i = 0; row != NULL && i < sizeof calls / sizeof *calls; i++) {
+        if (calls[i].kind == kind && calls[i].device_type == device_type
+            && strcmp(calls[i].name, row->name) == 0) {
+            return &calls[i];
+        }
+    }
+    return NULL;
 }
 
-/* Replace *object by what calling it gives.  `argument` stands between parentheses:
- * nothing, "device" for the number, or ".name" for an attribute of the array.  1 =
- * done.  0 = that attribute is missing, or -1 with an exception: *object is NULL then.
- */
-static int
-step_call(PyObject **object, PyObject *array, const char *argument, int device_id)
+/* HIP builds go by CUDA's names. */
+static const call *
+find_stream(const dls_library *row, int32_t device_type)
 {
-    PyObject *value = NULL, *result = NULL;
-    int got = 1;
-    if (argument[0] == '.') {
-        value = Py_NewRef(array);
-        got = step_into(&value, argument + 1, strcspn(argument + 1, ")"));
+    return find_call(row, CALL_CURRENT_STREAM,
+                     device_type == dl_kDLOneAPI ? dl_kDLOneAPI : dl_kDLCUDA);
+}
+
+/* Call the function with the array, and the number of a device (NULL: none).  1 =
+ * *result (new reference), 0 = the library is not imported or lacks it, -1 = exception
+ * set. */
+static int
+ask(dls_state *state, const call *asked, PyObject *array, const int32_t *device_id,
+    PyObject **result)
+{
+    PyObject *number = device_id != NULL ? PyLong_FromLong(*device_id) : NULL;
+    if (device_id != NULL && number == NULL) {
+        return -1;
     }
-    else if (argument[0] != ')') {
-        value = PyLong_FromLong(device_id);
-        got = value != NULL ? 1 : -1;
+    *result = dls_in_python(state, DLS_IN_LIBRARY_CALLS, asked->function, array,
+                            &number, number != NULL, NULL);
+    Py_XDECREF(number);
+    if (*result != NULL) {
+        return 1;
     }
-    if (got > 0) {
-        result = PyObject_CallFunctionObjArgs(*object, value, NULL);
-        got = result != NULL ? 1 : -1;
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        return -1;
     }
+    PyErr_Clear();
+    return 0;
+}
+
+/* --- capsules --------------------------------------------------------------------- */
+
+static const struct {
+    const char *name; /* "": of unknown libraries */
+    int method;       /* in all_names of dls_state */
+} methods[] = {
+#define CAPSULE_METHOD(name, method) {name, DLS_NAME_INDEX_##method},
+#include "exchange/libraries.def"
+#undef CAPSULE_METHOD
+};
+
+/* Has the type this attribute?  One that only the object has may be anything: a Mock
+ * has every one, a DataFrame its columns.  1, 0 or -1. */
+static int
+type_has(PyObject *obj, PyObject *name)
+{
+    PyObject *value = NULL;
+    int got = dls_get_optional((PyObject *)Py_TYPE(obj), name, &value);
     Py_XDECREF(value);
-    Py_DECREF(*object);
-    *object = result;
     return got;
 }
 
-/* Follow "a.b().c(device)", which ends at "|" or at the end, from `from`.  1 = *result
- * (new reference), 0 = some attribute is missing, -1 = exception. */
+/* The first of the row's methods that the object has.  1 = *method (new reference), 0,
+ * or -1 with an exception. */
 static int
-follow_path(PyObject *from, PyObject *array, const char *path, int device_id,
-            PyObject **result)
+find_method(dls_state *state, const dls_library *row, PyObject *obj, PyObject **method)
 {
-    int got = 1;
-    *result = Py_NewRef(from);
-    while (got > 0 && *path != '\0' && *path != '|') {
-        path += *path == '.';
-        size_t length = strcspn(path, ".(|");
-        got = step_into(result, path, length);
-        path += length;
-        if (got > 0 && *path == '(') {
-            got = step_call(result, array, path + 1, device_id);
-            path += strcspn(path, ")") + 1;
+    int got = 0;
+    for (size_t i = 0; got == 0 && i < sizeof methods / sizeof *methods; i++) {
+        PyObject *name = state->all_names[methods[i].method];
+        if (strcmp(methods[i].name, row != NULL ? row->name : "") == 0) {
+            got = row == NULL ? type_has(obj, name) : 1;
+            got = got > 0 ? dls_get_optional(obj, name, method) : got;
         }
     }
     return got;
 }
 
-/* Find what an entry names: ".path" of obj, or "module:path" of an imported module.
- * The result is as follow_path's. */
+/* What makes a capsule when it is called without arguments.  Result as of
+ * find_method. */
 static int
-find_named(dls_state *state, PyObject *obj, const char *entry, int device_id,
-           PyObject **result)
+find_capsule_function(dls_state *state, const dls_library *row, PyObject *obj,
+                      PyObject **function)
 {
-    size_t length = strcspn(entry, ":|");
-    if (entry[0] == '.') {
-        return follow_path(obj, obj, entry, device_id, result);
-    }
-    PyObject *name = PyUnicode_FromStringAndSize(entry, (Py_ssize_t)length);
-    if (name == NULL) {
-        return -1;
-    }
-    PyObject *module = dls_dict_borrow(state->modules, name);
-    Py_DECREF(name);
-    if (module == NULL) {
-        return PyErr_Occurred() != NULL ? -1 : 0;
-    }
-    int got = follow_path(module, obj, entry + length + 1, device_id, result);
-    dls_let_go(module);
-    return got;
+    int got = find_method(state, row, obj, function);
+    const call *asked = got == 0 ? find_call(row, CALL_CAPSULE, 0) : NULL;
+    return asked != NULL ? ask(state, asked, obj, NULL, function) : got;
 }
 
-/* Does the type have what an entry names?  An attribute that only the object has may be
- * anything: a Mock has every one, a DataFrame its columns.  1, 0 or -1. */
+/* Call what was found (stolen): 1 = *result, -1 = exception set. */
 static int
-type_has(dls_state *state, PyObject *obj, const char *entry)
+call_found(PyObject *function, PyObject **result)
 {
-    PyObject *function = NULL;
-    int got = find_named(state, (PyObject *)Py_TYPE(obj), entry, -1, &function);
-    Py_XDECREF(function);
-    return got;
-}
-
-/* The first capsule function that exists; *is_method: it is called without obj. */
-static int
-find_function(dls_state *state, const dls_library *row, PyObject *obj,
-              PyObject **function, bool *is_method)
-{
-    bool named = row != NULL;
-    const char *list = named ? row->functions : generic_functions;
-    int got = 0;
-    while (got == 0 && *list != '\0') {
-        *is_method = list[0] == '.';
-        got = named ? 1 : type_has(state, obj, list);
-        got = got > 0 ? find_named(state, obj, list, -1, function) : got;
-        list += strcspn(list, "|");
-        list += *list == '|';
-    }
-    return got;
-}
-
-/* Call what was found (stolen) with one argument, or none (NULL). */
-static int
-call_found(PyObject *function, PyObject *argument, PyObject **result)
-{
-    *result = PyObject_CallFunctionObjArgs(function, argument, NULL);
+    *result = PyObject_CallFunctionObjArgs(function, NULL);
     Py_DECREF(function);
     return *result != NULL ? 1 : -1;
 }
@@ -213,8 +211,7 @@ int
 dls_library_has_capsule(dls_state *state, const dls_library *row, PyObject *obj)
 {
     PyObject *function = NULL;
-    bool is_method;
-    int got = find_function(state, row, obj, &function, &is_method);
+    int got = find_capsule_function(state, row, obj, &function);
     Py_XDECREF(function);
     return got;
 }
@@ -224,96 +221,31 @@ dls_library_capsule(dls_state *state, const dls_library *row, PyObject *obj,
                     PyObject **result)
 {
     PyObject *function = NULL;
-    bool is_method;
-    int got = find_function(state, row, obj, &function, &is_method);
-    return got > 0 ? call_found(function, is_method ? NULL : obj, result) : got;
+    int got = find_capsule_function(state, row, obj, &function);
+    return got > 0 ? call_found(function, result) : got;
 }
 
-/* Places in the libraries, and what each is for. */
-typedef enum {
-    PATH_CURRENT_STREAM,
-    PATH_CURRENT_DEVICE,
-    PATH_DEVICE_GUARD,
-    PATH_PLAIN_CALLS,
-    PATH_WAIT
-} path_kind;
-
-static const struct {
-    path_kind kind;
-    int32_t device_type; /* 0: any */
-    char name[16];
-    char path[44];
-} paths[] = {
-#define CURRENT_STREAM(name, device_type, path) \
-    {PATH_CURRENT_STREAM, device_type, name, path},
-#define DEVICE_GUARD(name, current, guard) \
-    {PATH_CURRENT_DEVICE, 0, name, current}, {PATH_DEVICE_GUARD, 0, name, guard},
-#define PLAIN_CALLS(name, path) {PATH_PLAIN_CALLS, 0, name, path},
-#define DEVICE_WAIT(name, device_type, path) {PATH_WAIT, device_type, name, path},
-#include "exchange/libraries.def"
-#undef CURRENT_STREAM
-#undef DEVICE_GUARD
-#undef PLAIN_CALLS
-#undef DEVICE_WAIT
-};
-
-/* The path of a row (NULL: none) for this; NULL: there is none. */
-static const char *
-path_of(const dls_library *row, path_kind kind, int32_t device_type)
-{
-    for (size_t i = 0; row != NULL && i < sizeof paths / sizeof *paths; i++) {
-        if (paths[i].kind == kind && paths[i].device_type == device_type
-            && strcmp(paths[i].name, row->name) == 0) {
-            return paths[i].path;
-        }
-    }
-    return NULL;
-}
-
-/* HIP builds go by CUDA's names. */
-static const char *
-stream_path(const dls_library *row, int32_t device_type)
-{
-    return path_of(row, PATH_CURRENT_STREAM,
-                   device_type == dl_kDLOneAPI ? dl_kDLOneAPI : dl_kDLCUDA);
-}
+/* --- streams and devices ---------------------------------------------------------- */
 
 bool
 dls_library_has_stream(const dls_library *row, int32_t device_type)
 {
-    return stream_path(row, device_type) != NULL;
+    return find_stream(row, device_type) != NULL;
 }
 
 int
 dls_library_stream(dls_state *state, const dls_library *row, PyObject *obj,
                    dl_device device, PyObject **result)
 {
-    const char *path = stream_path(row, device.device_type);
-    if (path == NULL) {
+    const call *asked = find_stream(row, device.device_type);
+    if (asked == NULL) {
         return 0;
     }
-    if (path[0] == '0') {
-        *result = PyLong_FromLong(0);
+    if (asked->function == NULL) {
+        *result = PyLong_FromLong(0); /* the default stream */
         return *result != NULL ? 1 : -1;
     }
-    return find_named(state, obj, path, device.device_id, result);
-}
-
-/* Is this device the library's current one?  1, 0 also where it is not imported, which
- * *known tells, or -1 with an exception. */
-static int
-is_current(dls_state *state, PyObject *obj, const char *path, int device_id,
-           bool *known)
-{
-    PyObject *number = NULL;
-    int got = find_named(state, obj, path, device_id, &number);
-    *known = got > 0;
-    if (got <= 0) {
-        return got;
-    }
-    long current = PyLong_AsLong(number);
-    Py_DECREF(number);
-    return current == -1 && PyErr_Occurred() ? -1 : current == device_id;
+    return ask(state, asked, obj, &device.device_id, result);
 }
 
 /* Enter a guard (stolen), and return it; NULL = exception set. */
@@ -332,19 +264,15 @@ enter(dls_state *state, PyObject *guard)
 
 int
 dls_library_enter_device(dls_state *state, const dls_library *row, PyObject *obj,
-                         int device_id, PyObject **guard)
+                         int32_t device_id, PyObject **guard)
 {
-    const char *current = path_of(row, PATH_CURRENT_DEVICE, 0);
-    bool known;
+    const call *asked = find_call(row, CALL_DEVICE_GUARD, 0);
     *guard = NULL;
-    if (current == NULL) {
+    int got = asked != NULL ? ask(state, asked, obj, &device_id, guard) : 0;
+    if (got > 0 && *guard == Py_None) { /* it is current */
+        Py_CLEAR(*guard);
         return 0;
     }
-    int got = is_current(state, obj, current, device_id, &known);
-    if (got != 0 || !known) {
-        return got < 0 ? -1 : 0;
-    }
-    got = find_named(state, obj, path_of(row, PATH_DEVICE_GUARD, 0), device_id, guard);
     if (got > 0) {
         *guard = enter(state, *guard);
     }
@@ -354,8 +282,8 @@ dls_library_enter_device(dls_state *state, const dls_library *row, PyObject *obj
 int
 dls_library_plain_calls(dls_state *state, const dls_library *row, PyObject **result)
 {
-    const char *path = path_of(row, PATH_PLAIN_CALLS, 0);
-    return path != NULL ? find_named(state, NULL, path, -1, result) : 0;
+    const call *asked = find_call(row, CALL_PLAIN_CALLS, 0);
+    return asked != NULL ? ask(state, asked, Py_None, NULL, result) : 0;
 }
 
 PyObject *
@@ -397,17 +325,17 @@ asked_by(const char *const *modules)
 bool
 dls_library_can_wait(const dls_library *row, int32_t device_type)
 {
-    return path_of(row, PATH_WAIT, device_type) != NULL;
+    return find_call(row, CALL_DEVICE_WAIT, device_type) != NULL;
 }
 
 int
 dls_library_wait(dls_state *state, const dls_library *row, PyObject *obj,
                  dl_device device)
 {
-    PyObject *result = NULL;
-    const char *path = path_of(row, PATH_WAIT, device.device_type);
-    int got = path != NULL ? find_named(state, obj, path, device.device_id, &result)
-                           : 0;
+    PyObject *function = NULL, *result = NULL;
+    const call *asked = find_call(row, CALL_DEVICE_WAIT, device.device_type);
+    int got = asked != NULL ? ask(state, asked, obj, NULL, &function) : 0;
+    got = got > 0 ? call_found(function, &result) : got;
     Py_XDECREF(result);
     return got;
 }
@@ -445,15 +373,18 @@ dls_library_drops_stream(void)
     return asked_by(modules) != NULL;
 }
 
-int
+bool
 dls_library_copies_sycl(dls_state *state)
 {
-    PyObject *function = NULL;
-#define SYCL_COPIES(path) int got = find_named(state, NULL, path, -1, &function);
+    PyObject *module = NULL;
+    bool found = false;
+#define SYCL_COPIES(module_name, function)                               \
+    module = dls_dict_borrow_text(state->modules, module_name);          \
+    found |= module != NULL && PyObject_HasAttrString(module, function); \
+    dls_let_go(module);
 #include "exchange/libraries.def"
 #undef SYCL_COPIES
-    Py_XDECREF(function);
-    return got;
+    return found;
 }
 
 /* Is a module older than major.minor?  1 = yes, 0 = no, -1 = it is not imported. */

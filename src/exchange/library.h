@@ -49,10 +49,7 @@ enum {
 
 typedef struct {
     uint32_t traits;
-    char name[20];
-    char module[24];
-    char type[28];
-    char functions[44];
+    const char *name, *module, *type;
 } dls_library;
 
 /* The row of a class, by module and qualname over its MRO; NULL when none fits. mro is
@@ -85,7 +82,7 @@ int dls_library_stream(dls_state *state, const dls_library *row, PyObject *obj,
  * own (DEVICE_GUARD).  1 = it was not; *guard (new reference) must be given to
  * dls_library_leave.  0 = nothing was changed; -1 = exception set. */
 int dls_library_enter_device(dls_state *state, const dls_library *row, PyObject *obj,
-                             int device_id, PyObject **guard);
+                             int32_t device_id, PyObject **guard);
 /* What makes a guard under which methods of the row's library answer for a subclass
  * themselves (PLAIN_CALLS): a new reference.  1, 0 = there is none, -1 = exception. */
 int dls_library_plain_calls(dls_state *state, const dls_library *row,
@@ -114,9 +111,9 @@ const char *dls_library_heeds_not(void);
  */
 bool dls_library_drops_stream(void);
 
-/* Is the library imported by which oneAPI memory is copied (SYCL_COPIES)?  1, 0, or -1
- * with an exception. */
-int dls_library_copies_sycl(dls_state *state);
+/* Is the library imported by which oneAPI memory is copied (SYCL_COPIES)?  No exception
+ * is left. */
+bool dls_library_copies_sycl(dls_state *state);
 
 /* Is a library imported whose deleters run Python code without taking the GIL (T10)?
  * Looked up until that library has been seen once. */

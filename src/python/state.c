@@ -355,12 +355,20 @@ dls_in_python_give(dls_state *state, dls_python_module module, PyObject *object)
     dls_let_go(kept);
 }
 
-/* A new reference to what the module has under that name. */
+/* A new reference to what the module has under that name; NULL with an exception. */
 static PyObject *
 find(dls_state *state, dls_python_module module, const char *name)
 {
     PyObject *object = borrow_module(state, module);
-    PyObject *found = object != NULL ? PyObject_GetAttrString(object, name) : NULL;
+    PyObject *dict = object != NULL ? PyModule_GetDict(object) : NULL;
+    PyObject *key = dict != NULL ? PyUnicode_FromString(name) : NULL;
+    PyObject *there = key != NULL ? dls_dict_borrow(dict, key) : NULL;
+    PyObject *found = Py_XNewRef(there);
+    if (found == NULL && PyErr_Occurred() == NULL) {
+        PyErr_Format(PyExc_RuntimeError, "%s has no %s", modules[module], name);
+    }
+    dls_let_go(there);
+    Py_XDECREF(key);
     dls_let_go(object);
     return found;
 }

@@ -23,6 +23,7 @@
     X(CURES, "cures")                 \
     X(DECORATOR, "decorator")         \
     X(DTYPES, "dtypes")               \
+    X(LIBRARY_CALLS, "library_calls") \
     X(ONEAPI, "oneapi")               \
     X(TRACKING, "tracking")
 
@@ -90,6 +91,10 @@ typedef enum {
     X(enter, "__enter__")                                       \
     X(exit, "__exit__")                                         \
     X(get_capsule, "_get_capsule")                              \
+    X(to_dlpack, "to_dlpack")                                   \
+    X(toDlpack, "toDlpack")                                     \
+    X(to_dlpack_for_write, "to_dlpack_for_write")               \
+    X(to_dlpack_for_read, "to_dlpack_for_read")                 \
     X(cuda_stream, "__cuda_stream__")                           \
     X(torch_cuda_stream, "cuda_stream")                         \
     X(ptr, "ptr")                                               \

@@ -12,7 +12,6 @@
 #include "core/alloc.h"
 #include "core/copy.h"
 #include "core/tensor.h"
-#include "exchange/library.h"
 #include "gpu/sync_rules.h"
 #include "python/errors.h"
 #include "python/state.h"
@@ -59,14 +58,6 @@ dls_sycl_queue_sync(dls_state *state, PyObject *source, const dls_sync_job *job,
 #define SPAN_MAX (INT64_C(1) << 26)
 /* From this size on, gathering lets other threads run. */
 #define GATHER_WITHOUT_GIL 65536
-
-bool
-dls_sycl_can_copy(dls_state *state)
-{
-    bool found = dls_library_copies_sycl(state) > 0;
-    PyErr_Clear();
-    return found;
-}
 
 /* What a function of shim/oneapi.py gave: a new reference, or NULL with BufferError:
  * the library has refused, or is not imported (None). */

@@ -26,9 +26,6 @@ int dls_sycl_queue_sync(dls_state *state, PyObject *source, const dls_sync_job *
 
 /* --- copies --------------------------------------------------------------- */
 
-/* Is the library imported by which memory is copied?  No exception is left. */
-bool dls_sycl_can_copy(dls_state *state);
-
 /* The queue of this device that copies are made in; a producer is given it, to make its
  * work come before the copy.  A new reference, or NULL with BufferError. */
 PyObject *dls_sycl_copy_queue(dls_state *state, PyObject *source, int32_t device_id);

@@ -12,6 +12,7 @@
 
 #include "core/dtype.h"
 #include "core/tensor.h"
+#include "exchange/library.h"
 #include "gpu/device_copy.h"
 #include "gpu/pointer.h"
 #include "gpu/sync_rules.h"
@@ -98,7 +99,7 @@ adapt_s(dls_sync *sync)
     }
     bool hidden = request->hides_queue && s->value == DLS_VALUE_NONE
                   && sync->transfer == DLS_TRANSFER_HERE
-                  && dls_sycl_can_copy(sync->from.state);
+                  && dls_library_copies_sycl(sync->from.state);
     if (sync->copies_oneapi) {
         *s = (dls_stream){.value = sync->is_empty ? DLS_VALUE_MINUS_ONE
                                                   : DLS_VALUE_HANDLE};

@@ -7,6 +7,7 @@
 #include "sync/transfer.h"
 
 #include "core/dtype.h"
+#include "exchange/library.h"
 #include "gpu/pointer.h"
 #include "python/errors.h"
 #include "sync/sycl.h"
@@ -16,7 +17,7 @@ static bool
 is_copied(dls_state *state, int32_t device_type)
 {
     return device_type == dl_kDLCUDA || device_type == dl_kDLROCM
-           || (device_type == dl_kDLOneAPI && dls_sycl_can_copy(state));
+           || (device_type == dl_kDLOneAPI && dls_library_copies_sycl(state));
 }
 
 dls_transfer
@@ -36,7 +37,7 @@ dls_transfer_of(dls_state *state, const dls_request *request, dl_device have)
                                                   : DLS_TRANSFER_MOVE;
     }
     if (have.device_type == dl_kDLCPU && to.device_type == dl_kDLOneAPI
-        && dls_sycl_can_copy(state)) {
+        && dls_library_copies_sycl(state)) {
         return DLS_TRANSFER_TO_ONEAPI;
     }
     if (!dls_transfer_can_allocate(to.device_type)) {

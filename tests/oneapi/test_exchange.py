@@ -400,7 +400,7 @@ def test_inspect_knows_it(make):
 def test_the_table_of_libraries_knows_their_classes():
     table = Path(__file__).parents[2] / "src" / "exchange" / "libraries.def"
     found = re.findall(
-        r'^LIBRARY\("[^"]*", "(.*?)", "(.*?)",(.*?),\s*"', table.read_text(), re.M | re.S
+        r'^LIBRARY\("[^"]*", "(.*?)", "(.*?)",(.*?)\)$', table.read_text(), re.M | re.S
     )
     rows = {(module, name): traits for module, name, traits in found}
     kinds = [(make(runtime.counting()), "INTERFACE_WAITS") for make in runtime.MAKERS.values()]

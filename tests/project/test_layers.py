@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import subprocess
+import types
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from project.objects import PURE, Objects, symbols
 from project.tree import LAYERS, SRC, compiler, without_comments
+
+from dlshim import library_calls
 
 C11_HEADERS = """
     assert.h complex.h ctype.h errno.h fenv.h float.h inttypes.h iso646.h limits.h locale.h math.h
@@ -103,6 +106,18 @@ def test_only_the_library_table_looks_for_libraries() -> None:
             if head in words and re.fullmatch(r"[\w.:-]+", literal.strip()):
                 found.append(f"{place(path)}: {literal!r}")
     assert not found, "; ".join(found)
+
+
+def test_the_rows_name_the_functions_that_ask_libraries() -> None:
+    text = without_comments((SRC / "exchange" / "libraries.def").read_text())
+    kinds = "CAPSULE|CURRENT_STREAM|DEVICE_GUARD|PLAIN_CALLS|DEVICE_WAIT"
+    named = re.findall(rf'^(?:{kinds})\(.*"(\w+)"\)', text, re.M)
+    there = {
+        name
+        for name, function in vars(library_calls).items()
+        if isinstance(function, types.FunctionType) and not name.startswith("_")
+    }
+    assert len(named) > 15 and set(named) == there
 
 
 # ---- symbols --------------------------------------------------------------------------------
