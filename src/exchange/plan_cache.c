@@ -70,34 +70,12 @@ entries_free(dls_plan_entry *entries, size_t size)
     dls_free(entries);
 }
 
-static dls_plan_cache *
-cache_new(void)
+/* 0, or -1 with MemoryError. */
+static int
+cache_init(dls_plan_cache *cache)
 {
-    dls_plan_entry *entries = entries_new(FIRST_SIZE);
-    dls_plan_cache *cache = entries != NULL ? dls_alloc(sizeof *cache) : NULL;
-    if (cache == NULL) {
-        dls_free(entries);
-        PyErr_NoMemory();
-        return NULL;
-    }
-    *cache = (dls_plan_cache){.entries = entries, .size = FIRST_SIZE};
-    return cache;
-}
-
-dls_plan_cache *
-dls_plan_cache_new(void)
-{
-    dls_plan_cache *first = NULL;
-    for (int i = 0; i < 3; i++) {
-        dls_plan_cache *cache = cache_new();
-        if (cache == NULL) {
-            dls_plan_cache_free(first);
-            return NULL;
-        }
-        cache->next = first;
-        first = cache;
-    }
-    return first;
+    *cache = (dls_plan_cache){.entries = entries_new(FIRST_SIZE), .size = FIRST_SIZE};
+    return cache->entries != NULL ? 0 : -1;
 }
 
 /* Move the entry at `hole` to *taken, and close the gap.  The caller holds the lock. */
@@ -127,8 +105,8 @@ entry_drop(const dls_plan_entry *taken)
     Py_XDECREF(taken->reference);
 }
 
-void
-dls_plan_cache_clear(dls_plan_cache *cache)
+static void
+cache_clear(dls_plan_cache *cache)
 {
     for (size_t i = 0; i < cache->size; i++) {
         dls_plan_entry taken = {NULL, NULL, NULL};
@@ -139,33 +117,28 @@ dls_plan_cache_clear(dls_plan_cache *cache)
         DLS_UNLOCK();
         entry_drop(&taken);
     }
-    if (cache->next != NULL) {
-        dls_plan_cache_clear(cache->next);
-    }
 }
 
-void
-dls_plan_cache_free(dls_plan_cache *cache)
+static void
+cache_free(dls_plan_cache *cache)
 {
-    if (cache != NULL) {
-        dls_plan_cache_clear(cache);
-        dls_plan_cache_free(cache->next);
+    if (cache->entries != NULL) {
+        cache_clear(cache);
         entries_free(cache->entries, cache->size);
-        dls_free(cache);
     }
 }
 
-int
-dls_plan_cache_visit(dls_plan_cache *cache, visitproc visit, void *arg)
+static int
+cache_visit(dls_plan_cache *cache, visitproc visit, void *arg)
 {
     for (size_t i = 0; i < cache->size; i++) {
         Py_VISIT(cache->entries[i].reference);
     }
-    return cache->next != NULL ? dls_plan_cache_visit(cache->next, visit, arg) : 0;
+    return 0;
 }
 
-void
-dls_plan_cache_forget(dls_plan_cache *cache, PyObject *reference)
+static void
+cache_forget(dls_plan_cache *cache, PyObject *reference)
 {
     dls_plan_entry taken = {NULL, NULL, NULL};
     DLS_LOCK_STATE();
@@ -177,10 +150,65 @@ dls_plan_cache_forget(dls_plan_cache *cache, PyObject *reference)
     }
     DLS_UNLOCK();
     entry_drop(&taken);
-    if (cache->next != NULL) {
-        dls_plan_cache_forget(cache->next, reference);
+}
+
+/* --- the three ----------------------------------------------------------------------
+ */
+
+dls_plan_caches *
+dls_plan_caches_new(void)
+{
+    dls_plan_caches *plans = dls_alloc(sizeof *plans);
+    if (plans == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    *plans = (dls_plan_caches){.of_types = {.entries = NULL}};
+    if (cache_init(&plans->of_types) < 0 || cache_init(&plans->of_instances) < 0
+        || cache_init(&plans->as_authored) < 0) {
+        dls_plan_caches_free(plans);
+        return NULL;
+    }
+    return plans;
+}
+
+void
+dls_plan_caches_clear(dls_plan_caches *plans)
+{
+    cache_clear(&plans->of_types);
+    cache_clear(&plans->of_instances);
+    cache_clear(&plans->as_authored);
+}
+
+void
+dls_plan_caches_free(dls_plan_caches *plans)
+{
+    if (plans != NULL) {
+        cache_free(&plans->of_types);
+        cache_free(&plans->of_instances);
+        cache_free(&plans->as_authored);
+        dls_free(plans);
     }
 }
+
+int
+dls_plan_caches_visit(dls_plan_caches *plans, visitproc visit, void *arg)
+{
+    int stop = cache_visit(&plans->of_types, visit, arg);
+    stop = stop == 0 ? cache_visit(&plans->of_instances, visit, arg) : stop;
+    return stop == 0 ? cache_visit(&plans->as_authored, visit, arg) : stop;
+}
+
+void
+dls_plan_caches_forget(dls_plan_caches *plans, PyObject *reference)
+{
+    cache_forget(&plans->of_types, reference);
+    cache_forget(&plans->of_instances, reference);
+    cache_forget(&plans->as_authored, reference);
+}
+
+/* --- adding
+ * --------------------------------------------------------------------------- */
 
 /* Give it these entries, twice as many.  Readers without the lock read the size first:
  * the one that they see fits the entries that they see, or more of them. */
@@ -272,7 +300,7 @@ cache_add(dls_state *state, dls_plan_cache *cache, dls_plan *plan)
 int
 dls_plan_keep_authored(dls_state *state, dls_plan *plan)
 {
-    return cache_add(state, state->plans->next->next, plan);
+    return cache_add(state, &state->plans->as_authored, plan);
 }
 
 #ifdef DLS_FREE_THREADED
@@ -312,7 +340,7 @@ static dls_plan *
 known_of_instance(dls_state *state, PyObject *obj)
 {
     PyObject *method = NULL;
-    dls_plan *plan = dls_plan_known_in(state->plans->next, obj);
+    dls_plan *plan = dls_plan_known_in(&state->plans->of_instances, obj);
     if (plan == NULL || plan->is_proxy || plan->is_decorated) {
         return plan;
     }
@@ -326,10 +354,16 @@ known_of_instance(dls_state *state, PyObject *obj)
     return has ? plan : NULL;
 }
 
+/* Where a plan is kept that is not an author's. */
+static dls_plan_cache *
+cache_of(dls_state *state, const dls_plan *plan)
+{
+    return plan->on_instance ? &state->plans->of_instances : &state->plans->of_types;
+}
+
 dls_plan *
 dls_plan_find(dls_state *state, PyObject *obj)
 {
-    dls_plan_cache *plans = state->plans;
     dls_plan *plan = dls_plan_known(state, obj);
     plan = plan != NULL ? plan : known_of_instance(state, obj);
     if (plan != NULL) {
@@ -339,7 +373,7 @@ dls_plan_find(dls_state *state, PyObject *obj)
     plan = dls_plan_new_authored(state, obj, NULL, (PyTypeObject *)type);
     bool kept = plan != NULL
                 && (!plan->on_instance || dls_plan_offers(plan, DLS_PROTOCOL_DLPACK));
-    if (kept && cache_add(state, plan->on_instance ? plans->next : plans, plan) < 0) {
+    if (kept && cache_add(state, cache_of(state, plan), plan) < 0) {
         dls_plan_drop(plan);
         plan = NULL;
     }
@@ -362,7 +396,7 @@ dls_plan_retire(dls_state *state, dls_plan *plan, PyObject *obj)
         return false;
     }
     Py_XDECREF(error);
-    dls_plan_cache *cache = plan->on_instance ? state->plans->next : state->plans;
+    dls_plan_cache *cache = cache_of(state, plan);
     DLS_LOCK_STATE();
     dls_plan_entry taken = {NULL, NULL, NULL}, *slot = dls_plan_slot(cache, plan->type);
     plan->type = NULL;

@@ -1,5 +1,5 @@
-/* The plans of the types that were met, one cache an interpreter (state->plans).  GIL
- * held throughout.
+/* The plans of the types that were met, in three caches an interpreter (state->plans).
+ * GIL held throughout.
  *
  * Without the GIL, DLS_LOCK_STATE guards all writing.  Looking a plan up takes no
  * lock, and entries that were outgrown are freed with the cache.  A thread that looks
@@ -19,24 +19,29 @@ typedef struct {
 } dls_plan_entry;
 
 /* Open addressing by the type's address. */
-typedef struct dls_plan_cache {
+typedef struct {
     DLS_ATOMIC(dls_plan_entry *) entries;
     DLS_ATOMIC(size_t) size; /* a power of two */
     size_t used;
-    /* There are three caches, so that dls_plan_known, which is hot, finds no plan that
-     * is not meant: of types; of the types whose instances have a __dlpack__ of their
-     * own; of classes as their authors wrote them (module/producer_class).  NULL in the
-     * last. */
-    struct dls_plan_cache *next;
 } dls_plan_cache;
 
+/* Three caches, so that dls_plan_known, which is hot, finds no plan that is not meant.
+ */
+typedef struct dls_plan_caches {
+    dls_plan_cache of_types;
+    dls_plan_cache of_instances; /* of types whose instances have a __dlpack__ of their
+                                  * own */
+    dls_plan_cache as_authored;  /* of classes as their authors wrote them
+                                  * (module/producer_class) */
+} dls_plan_caches;
+
 /* NULL with MemoryError. */
-dls_plan_cache *dls_plan_cache_new(void);
-void dls_plan_cache_free(dls_plan_cache *cache); /* NULL allowed */
-void dls_plan_cache_clear(dls_plan_cache *cache);
-int dls_plan_cache_visit(dls_plan_cache *cache, visitproc visit, void *arg);
+dls_plan_caches *dls_plan_caches_new(void);
+void dls_plan_caches_free(dls_plan_caches *plans); /* NULL allowed */
+void dls_plan_caches_clear(dls_plan_caches *plans);
+int dls_plan_caches_visit(dls_plan_caches *plans, visitproc visit, void *arg);
 /* Weakref callback: forget the type whose weak reference this was. */
-void dls_plan_cache_forget(dls_plan_cache *cache, PyObject *reference);
+void dls_plan_caches_forget(dls_plan_caches *plans, PyObject *reference);
 /* The callback that empties an entry can fail (at the recursion limit, up to 3.11):
  * then the reference is dead, and the address may be another type's by now.  Always
  * NULL. */
@@ -82,14 +87,14 @@ dls_plan_known_in(dls_plan_cache *cache, PyObject *obj)
 static inline dls_plan *
 dls_plan_known(dls_state *state, PyObject *obj)
 {
-    return dls_plan_known_in(state->plans, obj);
+    return dls_plan_known_in(&state->plans->of_types, obj);
 }
 
 /* The same of a class that dlshim.producer changed, as its author wrote it. */
 static inline dls_plan *
 dls_plan_known_authored(dls_state *state, PyObject *obj)
 {
-    return dls_plan_known_in(state->plans->next->next, obj);
+    return dls_plan_known_in(&state->plans->as_authored, obj);
 }
 /* Keep such a plan, whose type the caller owns.  0, or -1 with an exception. */
 int dls_plan_keep_authored(dls_state *state, dls_plan *plan);

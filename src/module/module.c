@@ -21,7 +21,7 @@
 static PyObject *
 forget(PyObject *module, PyObject *reference)
 {
-    dls_plan_cache_forget(dls_state_of(module)->plans, reference);
+    dls_plan_caches_forget(dls_state_of(module)->plans, reference);
     Py_RETURN_NONE;
 }
 
@@ -69,7 +69,7 @@ free_retired(void)
     DLS_IMPORT_END();
     for (; unused != NULL; unused = next) {
         next = unused->next;
-        dls_plan_cache_free(unused->plans);
+        dls_plan_caches_free(unused->plans);
         dls_plan_drop(unused->tensor_plan);
         dls_state_free(unused);
     }
@@ -112,7 +112,7 @@ module_exec(PyObject *module)
     dls_loader_watch_forks(dls_running_fork);
     state->our_method = DLS_FASTCALL(dls_class_dlpack);
     state->forget = PyObject_GetAttrString(module, "_forget");
-    state->plans = dls_plan_cache_new();
+    state->plans = dls_plan_caches_new();
     state->tensor_plan = dls_plan_new_of_tensors(state);
     bool made = state->tensor_plan != NULL && state->forget != NULL
                 && state->plans != NULL;
@@ -127,7 +127,7 @@ module_traverse(PyObject *module, visitproc visit, void *arg)
     if (state == NULL) {
         return 0;
     }
-    int stop = state->plans != NULL ? dls_plan_cache_visit(state->plans, visit, arg)
+    int stop = state->plans != NULL ? dls_plan_caches_visit(state->plans, visit, arg)
                                     : 0;
     return stop != 0 ? stop : dls_state_visit(state, visit, arg);
 }
@@ -139,7 +139,7 @@ module_clear(PyObject *module)
     if (state != NULL) {
         dls_state_empty(state); /* from now on no plan is added */
         if (state->plans != NULL) {
-            dls_plan_cache_clear(state->plans);
+            dls_plan_caches_clear(state->plans);
         }
     }
     return 0;

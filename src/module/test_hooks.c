@@ -82,7 +82,7 @@ hook(PyObject *module, PyObject *args)
         dls_compat_force_fallback(value != 0);
     }
     else if (strcmp(name, "forget_plans") == 0) {
-        dls_plan_cache_clear(dls_state_of(module)->plans);
+        dls_plan_caches_clear(dls_state_of(module)->plans);
     }
     else if (strcmp(name, "event_pool") == 0) {
         dls_pool_cap((int)value);

@@ -109,7 +109,7 @@ enum {
 };
 
 struct dls_plan;
-struct dls_plan_cache;
+struct dls_plan_caches;
 
 /* One block for each module object, allocated by dls_state_new.  Its parts:
  *
@@ -167,7 +167,7 @@ typedef struct dls_state {
     DLS_ATOMIC(uint32_t) legacy_flags; /* both */
 
     /* --- module --- */
-    struct dls_plan_cache *plans;
+    struct dls_plan_caches *plans;
     struct dls_plan *tensor_plan; /* of Tensors and raw capsules; a count */
     /* The next three are read by dls_state_borrow, and only written where empty. */
     PyObject *forget;                        /* weakref callback of the plan cache */
