@@ -5,6 +5,7 @@
 #include "request/options.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/alloc.h"
@@ -17,19 +18,29 @@
 #include "sync/stream_value.h"
 
 /* One row of options.def. */
-typedef struct {
-    uint16_t kind;     /* in `kinds` */
-    uint16_t at, size; /* the member in dls_options */
-    uint16_t name_at;  /* the interned name in dls_state */
-    char name[18];
-    char unset[12]; /* the default, as the signature says it */
-    const char *words;
-} option_row;
+typedef struct option_row option_row;
+struct option_row {
+    const char *name;
+    int interned;         /* the name, in all_names of dls_state */
+    const char *unset;    /* the default, as the signature says it */
+    const char *words[5]; /* NULL behind the last */
+    size_t at;            /* the member in dls_options */
+    /* Reads a value into the member: 0, or -1 with an exception. */
+    int (*parse)(dls_state *, const option_row *, PyObject *value, dls_options *);
+    /* The member, which is given, as a new object for dls_options_dict. */
+    PyObject *(*show)(const option_row *, const dls_options *);
+};
 
 static void *
 member_of(const option_row *row, const dls_options *options)
 {
     return (char *)options + row->at;
+}
+
+static bool
+takes_none(const option_row *row)
+{
+    return strcmp(row->unset, "None") == 0;
 }
 
 /* --- kind stream ------------------------------------------------------------ */
@@ -38,7 +49,7 @@ static int
 parse_stream(dls_state *state, const option_row *row, PyObject *value, dls_options *out)
 {
     dls_option_stream *stream = member_of(row, out);
-    bool is_word = row->words[0] != '\0' && dls_stream_is_wait(value);
+    bool is_word = row->words[0] != NULL && dls_stream_is_wait(value);
     if (!is_word && dls_stream_check(state, value) < 0) {
         return -1;
     }
@@ -55,37 +66,39 @@ show_stream(const option_row *row, const dls_options *options)
 
 /* --- kind word -------------------------------------------------------------- */
 
-/* The quoted word after `text` and its length; NULL when there is none. */
-static const char *
-next_word(const char *text, size_t *length)
-{
-    const char *word = strchr(text, '"');
-    if (word == NULL) {
-        return NULL;
-    }
-    word++;
-    *length = strcspn(word, "\"");
-    return word;
-}
-
 /* Position of a word of the row, -1: it is none of them. */
 static int
 word_position(const option_row *row, const char *text, size_t length)
 {
-    size_t n = 0;
-    const char *word = next_word(row->words, &n);
-    for (int position = 0; word != NULL; position++) {
-        if (n == length && memcmp(word, text, n) == 0) {
-            return position;
+    for (int i = 0; row->words[i] != NULL; i++) {
+        if (strlen(row->words[i]) == length
+            && memcmp(row->words[i], text, length) == 0) {
+            return i;
         }
-        word = next_word(word + n + 1, &n);
     }
     return -1;
 }
 
-/* Position of the word that `value` is, or -1 with TypeError or ValueError. */
+/* The value is no word.  Always -1, with TypeError or ValueError.  others: the values
+ * that are no words, for the message. */
 static int
-read_word(dls_state *state, const option_row *row, PyObject *value)
+refuse_word(dls_state *state, const option_row *row, const char *others,
+            PyObject *value)
+{
+    char words[64];
+    size_t at = 0;
+    for (int i = 0; row->words[i] != NULL; i++) {
+        const char *before = i == 0 ? "" : row->words[i + 1] == NULL ? " or " : ", ";
+        at += (size_t)snprintf(words + at, sizeof words - at, "%s\"%s\"", before,
+                               row->words[i]);
+    }
+    return dls_refuse(state, PyUnicode_Check(value) ? DLS_EVALUE : DLS_ETYPE, NULL,
+                      "%s=%R is not known: pass %s%s", row->name, value, others, words);
+}
+
+/* Position of the word that `value` is, or -1 as refuse_word. */
+static int
+read_word(dls_state *state, const option_row *row, const char *others, PyObject *value)
 {
     bool is_str = PyUnicode_Check(value);
     Py_ssize_t n = 0;
@@ -94,28 +107,14 @@ read_word(dls_state *state, const option_row *row, PyObject *value)
         return -1;
     }
     int position = text != NULL ? word_position(row, text, (size_t)n) : -1;
-    return position >= 0 ? position
-                         : dls_refuse(state, is_str ? DLS_EVALUE : DLS_ETYPE, NULL,
-                                      "%s=%R is not known: pass %s", row->name, value,
-                                      row->words);
-}
-
-/* The word at that position, a new str. */
-static PyObject *
-word_at(const option_row *row, int position)
-{
-    size_t n = 0;
-    const char *word = next_word(row->words, &n);
-    for (; position > 0; position--) {
-        word = next_word(word + n + 1, &n);
-    }
-    return PyUnicode_FromStringAndSize(word, (Py_ssize_t)n);
+    return position >= 0 ? position : refuse_word(state, row, others, value);
 }
 
 static int
 parse_word(dls_state *state, const option_row *row, PyObject *value, dls_options *out)
 {
-    int position = read_word(state, row, value);
+    const char *others = takes_none(row) ? "None, " : "";
+    int position = read_word(state, row, others, value);
     *(dls_option_word *)member_of(row, out) = (dls_option_word)position;
     return position < 0 ? -1 : 0;
 }
@@ -123,7 +122,8 @@ parse_word(dls_state *state, const option_row *row, PyObject *value, dls_options
 static PyObject *
 show_word(const option_row *row, const dls_options *options)
 {
-    return word_at(row, *(const dls_option_word *)member_of(row, options));
+    return PyUnicode_FromString(
+        row->words[*(const dls_option_word *)member_of(row, options)]);
 }
 
 /* --- kind readonly ---------------------------------------------------------- */
@@ -136,7 +136,7 @@ parse_readonly(dls_state *state, const option_row *row, PyObject *value,
         out->readonly = value == Py_True ? DLS_READONLY_TRUE : DLS_READONLY_FALSE;
         return 0;
     }
-    int position = read_word(state, row, value);
+    int position = read_word(state, row, "True, False, ", value);
     out->readonly = (dls_readonly)(DLS_READONLY_ERROR + position);
     return position < 0 ? -1 : 0;
 }
@@ -145,7 +145,8 @@ static PyObject *
 show_readonly(const option_row *row, const dls_options *options)
 {
     return options->readonly < DLS_READONLY_FALSE
-               ? word_at(row, (int)options->readonly - DLS_READONLY_ERROR)
+               ? PyUnicode_FromString(
+                     row->words[options->readonly - DLS_READONLY_ERROR])
                : PyBool_FromLong(options->readonly == DLS_READONLY_TRUE);
 }
 
@@ -304,8 +305,8 @@ static int
 parse_flag(dls_state *state, const option_row *row, PyObject *value, dls_options *out)
 {
     if (!PyBool_Check(value)) {
-        return dls_refuse(state, DLS_ETYPE, NULL, "%s must be %s, not %R", row->name,
-                          row->words, value);
+        return dls_refuse(state, DLS_ETYPE, NULL, "%s must be %sTrue or False, not %R",
+                          row->name, takes_none(row) ? "None, " : "", value);
     }
     *(dls_option_flag *)member_of(row, out) = value == Py_True;
     return 0;
@@ -421,36 +422,17 @@ show_dtype(const option_row *row, const dls_options *options)
         *(const dls_option_dtype *)member_of(row, options), text, sizeof text));
 }
 
-/* --- rows and members ------------------------------------------------------- */
-
-#define KINDS(X) \
-    X(stream) X(word) X(readonly) X(device) X(like) X(flag) X(align) X(dtype)
-enum {
-#define KIND(kind) KIND_##kind,
-    KINDS(KIND)
-#undef KIND
-};
-
-static const struct {
-    /* Reads a value into the row's member: 0, or -1 with an exception. */
-    int (*parse)(dls_state *, const option_row *, PyObject *value, dls_options *);
-    /* The row's member, which is given, as a new object for dls_options_dict. */
-    PyObject *(*show)(const option_row *, const dls_options *);
-} kinds[] = {
-#define KIND(kind) {parse_##kind, show_##kind},
-    KINDS(KIND)
-#undef KIND
-};
+/* --- rows ------------------------------------------------------------------- */
 
 static const option_row rows[] = {
 #define OPTION(option, kind, default, ...) \
-    {KIND_##kind,                          \
-     offsetof(dls_options, option),        \
-     sizeof(((dls_options *)0)->option),   \
-     offsetof(dls_state, names.option),    \
-     #option,                              \
-     #default,                             \
-     #__VA_ARGS__},
+    {.name = #option,                      \
+     .interned = DLS_NAME_INDEX_##option,  \
+     .unset = #default,                    \
+     .words = {__VA_ARGS__},               \
+     .at = offsetof(dls_options, option),  \
+     .parse = parse_##kind,                \
+     .show = show_##kind},
 #include "request/options.def"
 #undef OPTION
 };
@@ -475,7 +457,7 @@ static int
 option_of(dls_state *state, PyObject *name)
 {
     for (int i = 0; i < DLS_OPTION_COUNT; i++) {
-        if (name == *(PyObject **)((char *)state + rows[i].name_at)) {
+        if (name == state->all_names[rows[i].interned]) {
             return i;
         }
     }
@@ -491,9 +473,9 @@ option_of(dls_state *state, PyObject *name)
 static bool
 is_unset(int option, PyObject *value)
 {
-    const char *unset = rows[option].unset;
-    return (value == Py_None && strcmp(unset, "None") == 0)
-           || (value == Py_Ellipsis && strcmp(unset, "...") == 0);
+    const option_row *row = &rows[option];
+    return (value == Py_None && takes_none(row))
+           || (value == Py_Ellipsis && strcmp(row->unset, "...") == 0);
 }
 
 /* A new copy that takes over the streams; NULL when nothing is given.  On failure the
@@ -528,7 +510,7 @@ parse_keyword(dls_state *state, const char *function, PyObject *name, PyObject *
         return 0;
     }
     options->given |= UINT32_C(1) << option;
-    return kinds[rows[option].kind].parse(state, &rows[option], value, options);
+    return rows[option].parse(state, &rows[option], value, options);
 }
 
 int
@@ -563,12 +545,12 @@ dls_options_merge(dls_state *state, const dls_options *inner, const dls_options 
 {
     *result = NULL;
     dls_options merged = inner != NULL ? *inner : (dls_options){0};
-    for (int i = 0; i < DLS_OPTION_COUNT; i++) {
-        const option_row *row = &rows[i];
-        if (dls_option_given(outer, (dls_option)i)) {
-            memcpy(member_of(row, &merged), member_of(row, outer), row->size);
-        }
+#define OPTION(option, ...)                             \
+    if (dls_option_given(outer, DLS_OPTION_##option)) { \
+        merged.option = outer->option;                  \
     }
+#include "request/options.def"
+#undef OPTION
     merged.given |= outer != NULL ? outer->given : 0;
     if (check_devices(state, &merged) < 0 || allocate(&merged, result) < 0) {
         return -1;
@@ -608,7 +590,7 @@ dls_options_dict(const dls_options *options)
         if (!dls_option_given(options, (dls_option)i)) {
             continue;
         }
-        PyObject *value = kinds[rows[i].kind].show(&rows[i], options);
+        PyObject *value = rows[i].show(&rows[i], options);
         if (value == NULL || PyDict_SetItemString(dict, rows[i].name, value) < 0) {
             Py_CLEAR(dict);
         }
