@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "tests" / "loads"
 #: What the loader needs beside itself.
-LOADER = [ROOT / "src" / "gpu" / "loader.c", ROOT / "src" / "core" / "lock.c"]
-LOADER += [ROOT / "src" / "core" / "alloc.c"]
+LOADER = [ROOT / "src" / "gpu" / "driver.c"]
+LOADER += [ROOT / "src" / "core" / name for name in ("lock.c", "alloc.c", "base.c")]
 #: Inputs in one command line, which Windows keeps short.
 AT_ONCE = 100
 

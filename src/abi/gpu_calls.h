@@ -180,8 +180,6 @@ typedef struct {
     DLS_CUDA_CALL_LIST(DLS_CUDA_MEMBER)
 } dls_cuda_api;
 
-static_assert(sizeof(dls_cuda_api) % sizeof(void *) == 0, "function pointers only");
-
 /* --- HIP ------------------------------------------------------------------ */
 /* Written with the real header's type names, as CUDA's list is.  HIP has no `_v2` names
  * and no contexts; ROCm 5.2 has all that is required here. */

@@ -25,11 +25,11 @@
 #endif
 
 typedef struct {
-    char name[20];
+    const char *name;
     uint8_t code;
     uint8_t bits;
-    char kind;      /* array interface; 0 = none (NumPy says 'V') */
-    char format[3]; /* PEP 3118; "" = none */
+    char kind;          /* array interface; 0 = none (NumPy says 'V') */
+    const char *format; /* PEP 3118; NULL = none */
 } dtype_row;
 
 static const dtype_row dtype_table[] = {
@@ -47,25 +47,25 @@ static const dtype_row dtype_table[] = {
     {"float64", dl_kDLFloat, 64, 'f', "d"},
     {"complex64", dl_kDLComplex, 64, 'c', "Zf"},
     {"complex128", dl_kDLComplex, 128, 'c', "Zd"},
-    {"bfloat16", dl_kDLBfloat, 16, 0, ""},
-    {"complex32", dl_kDLComplex, 32, 0, ""},
-    {"float8_e3m4", dl_kDLFloat8_e3m4, 8, 0, ""},
-    {"float8_e4m3", dl_kDLFloat8_e4m3, 8, 0, ""},
-    {"float8_e4m3b11fnuz", dl_kDLFloat8_e4m3b11fnuz, 8, 0, ""},
-    {"float8_e4m3fn", dl_kDLFloat8_e4m3fn, 8, 0, ""},
-    {"float8_e4m3fnuz", dl_kDLFloat8_e4m3fnuz, 8, 0, ""},
-    {"float8_e5m2", dl_kDLFloat8_e5m2, 8, 0, ""},
-    {"float8_e5m2fnuz", dl_kDLFloat8_e5m2fnuz, 8, 0, ""},
-    {"float8_e8m0fnu", dl_kDLFloat8_e8m0fnu, 8, 0, ""},
-    {"float6_e2m3fn", dl_kDLFloat6_e2m3fn, 6, 0, ""},
-    {"float6_e3m2fn", dl_kDLFloat6_e3m2fn, 6, 0, ""},
-    {"float4_e2m1fn", dl_kDLFloat4_e2m1fn, 4, 0, ""},
-    {"int4", dl_kDLInt, 4, 0, ""},
-    {"uint4", dl_kDLUInt, 4, 0, ""},
-    {"int2", dl_kDLInt, 2, 0, ""},
-    {"uint2", dl_kDLUInt, 2, 0, ""},
-    {"int1", dl_kDLInt, 1, 0, ""},
-    {"uint1", dl_kDLUInt, 1, 0, ""},
+    {"bfloat16", dl_kDLBfloat, 16, 0, NULL},
+    {"complex32", dl_kDLComplex, 32, 0, NULL},
+    {"float8_e3m4", dl_kDLFloat8_e3m4, 8, 0, NULL},
+    {"float8_e4m3", dl_kDLFloat8_e4m3, 8, 0, NULL},
+    {"float8_e4m3b11fnuz", dl_kDLFloat8_e4m3b11fnuz, 8, 0, NULL},
+    {"float8_e4m3fn", dl_kDLFloat8_e4m3fn, 8, 0, NULL},
+    {"float8_e4m3fnuz", dl_kDLFloat8_e4m3fnuz, 8, 0, NULL},
+    {"float8_e5m2", dl_kDLFloat8_e5m2, 8, 0, NULL},
+    {"float8_e5m2fnuz", dl_kDLFloat8_e5m2fnuz, 8, 0, NULL},
+    {"float8_e8m0fnu", dl_kDLFloat8_e8m0fnu, 8, 0, NULL},
+    {"float6_e2m3fn", dl_kDLFloat6_e2m3fn, 6, 0, NULL},
+    {"float6_e3m2fn", dl_kDLFloat6_e3m2fn, 6, 0, NULL},
+    {"float4_e2m1fn", dl_kDLFloat4_e2m1fn, 4, 0, NULL},
+    {"int4", dl_kDLInt, 4, 0, NULL},
+    {"uint4", dl_kDLUInt, 4, 0, NULL},
+    {"int2", dl_kDLInt, 2, 0, NULL},
+    {"uint2", dl_kDLUInt, 2, 0, NULL},
+    {"int1", dl_kDLInt, 1, 0, NULL},
+    {"uint1", dl_kDLUInt, 1, 0, NULL},
 };
 
 #define ROWS (sizeof dtype_table / sizeof dtype_table[0])
@@ -101,7 +101,7 @@ dls_dtype_from_name(const char *name, dl_dtype *out)
 }
 
 /* Codes whose name is a word and a width, for widths that nobody gave a name. */
-static const char families[][9] = {
+static const char *const families[] = {
     [dl_kDLInt] = "int",       [dl_kDLUInt] = "uint",
     [dl_kDLFloat] = "float",   [dl_kDLOpaqueHandle] = "handle",
     [dl_kDLBfloat] = "bfloat", [dl_kDLComplex] = "complex",
@@ -117,7 +117,7 @@ dls_dtype_name(dl_dtype dtype, char *text, size_t size)
     }
     const dtype_row *row = find_row(dtype);
     bool known = dtype.code < sizeof families / sizeof *families
-                 && families[dtype.code][0] != '\0';
+                 && families[dtype.code] != NULL;
     if (row != NULL) {
         snprintf(text, size, "%s%s", row->name, lanes);
     }
@@ -197,7 +197,7 @@ const char *
 dls_dtype_format(dl_dtype dtype)
 {
     const dtype_row *row = dtype.lanes == 1 ? find_row(dtype) : NULL;
-    return row != NULL && row->format[0] != '\0' ? row->format : NULL;
+    return row != NULL ? row->format : NULL;
 }
 
 int
@@ -227,7 +227,7 @@ dls_dtype_itemsize(dl_dtype dtype, bool padded)
 /* --- devices -------------------------------------------------------------- */
 
 static const struct {
-    char word[16];
+    const char *word;
     int32_t device_type;
 } words[] = {
     {"cpu", dl_kDLCPU},

@@ -13,12 +13,13 @@
 #include "gpu/driver.h"
 #include "gpu/pointer.h"
 
-static const char library_names[] =
+static const char *const library_names[] = {
 #if defined(_WIN32)
-    "nvcuda.dll\0";
+    "nvcuda.dll",
 #else
-    "libcuda.so.1\0libcuda.so\0/usr/lib/wsl/lib/libcuda.so.1\0";
+    "libcuda.so.1", "libcuda.so", "/usr/lib/wsl/lib/libcuda.so.1",
 #endif
+    NULL};
 
 /* Written once and then only read; `ready` is set last.  `broken` says that why_broken
  * is a failure that lasts. */
@@ -33,19 +34,16 @@ static _Atomic(CUcontext) primaries[DEVICES_KEPT];
 
 /* --- loading (S16, S24) --------------------------------------------------- */
 
-/* NULL, or the first required name that the library lacks. */
-static const char *
-find_symbols(void *library, dls_cuda_api *api)
-{
-#define OWN(need, name, parameters) DLS_LOADER_##need #name "\0"
-#define SHARED(need, member, cuda, hip, parameters) DLS_LOADER_##need #cuda "\0"
-    static const char own[] = DLS_CUDA_CALL_LIST(OWN);
-    static const char shared[] = DLS_GPU_CALL_LIST(SHARED);
+static const dls_loader_symbol symbols[] = {
+#define OWN(need, name, parameters) \
+    {#name, offsetof(dls_cuda_api, name), DLS_LOADER_##need},
+#define SHARED(need, member, cuda, hip, parameters) \
+    {#cuda, offsetof(dls_cuda_api, calls.member), DLS_LOADER_##need},
+    DLS_CUDA_CALL_LIST(OWN) DLS_GPU_CALL_LIST(SHARED)
 #undef SHARED
 #undef OWN
-    const char *missing = dls_loader_fill(library, own, &api->cuInit);
-    return missing != NULL ? missing : dls_loader_fill(library, shared, &api->calls);
-}
+};
+#define SYMBOLS (sizeof symbols / sizeof *symbols)
 
 static int
 fail_child(dls_error *err)
@@ -87,10 +85,10 @@ start_driver(dls_cuda_api *api, bool *lasting, dls_error *err)
     if (library == NULL) {
         return dls_fail(err, DLS_EREADY,
                         "CUDA: no driver (%s) can be loaded here: install it",
-                        library_names);
+                        library_names[0]);
     }
     dls_loader_note_driver();
-    const char *missing = find_symbols(library, api);
+    const char *missing = dls_loader_fill(library, symbols, SYMBOLS, api);
     if (missing != NULL) {
         return dls_fail(err, DLS_EBUFFER,
                         "CUDA: the driver lacks %s, which every release since 9.2 has; "

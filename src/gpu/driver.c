@@ -213,32 +213,29 @@ dls_loader_all_mapped(const char *DLS_UNUSED(prefix), void **DLS_UNUSED(librarie
 /* --- libraries by their names --------------------------------------------- */
 
 void *
-dls_loader_find(const char *names, bool only_mapped)
+dls_loader_find(const char *const *names, bool only_mapped)
 {
     void *library = NULL;
     for (int mapped = 1; library == NULL && mapped >= only_mapped; mapped--) {
-        for (const char *name = names; library == NULL && *name != 0;
-             name += strlen(name) + 1) {
-            library = open_library(name, mapped);
+        for (size_t i = 0; library == NULL && names[i] != NULL; i++) {
+            library = open_library(names[i], mapped);
         }
     }
     return library;
 }
 
 const char *
-dls_loader_fill(void *library, const char *names, void *table)
+dls_loader_fill(void *library, const dls_loader_symbol *symbols, size_t count,
+                void *table)
 {
     const char *missing = NULL;
-    char *place = table;
-    for (; *names != 0; names += strlen(names) + 1) {
-        bool optional = *names == '?';
-        names += optional;
-        void *address = find_symbol(library, names);
+    for (size_t i = 0; i < count; i++) {
+        const dls_loader_symbol *symbol = &symbols[i];
+        void *address = find_symbol(library, symbol->name);
         /* memcpy: C has no conversion from an object's address to a function's. */
-        memcpy(place, &address, sizeof address);
-        place += sizeof address;
-        if (address == NULL && missing == NULL && !optional) {
-            missing = names;
+        memcpy((char *)table + symbol->at, &address, sizeof address);
+        if (address == NULL && missing == NULL && symbol->need == DLS_LOADER_MUST) {
+            missing = symbol->name;
         }
     }
     return missing;

@@ -18,10 +18,10 @@
  * process was forked.  Libraries are never linked and never closed (S16).  No function
  * needs the GIL. */
 
-/* The library of the first of `names` (as for dls_loader_fill) that this process has
+/* The library of the first of `names` (NULL ends them) that this process has
  * mapped already, as a rule because an array's own library did.  If there is none and
  * only_mapped is false, the first that opens.  NULL: none of them. */
-void *dls_loader_find(const char *names, bool only_mapped);
+void *dls_loader_find(const char *const *names, bool only_mapped);
 
 /* Fill `libraries` with the mapped ones whose file name begins with `prefix`, `room` at
  * most.  Returns their number; -1: no memory to look.  Frameworks bring copies of their
@@ -40,14 +40,18 @@ void dls_loader_watch_forks(void (*forked)(void));
 void dls_loader_note_driver(void);
 bool dls_loader_is_child(void);
 
-/* What stands before the name of a function that must be there, or may be missing. */
-#define DLS_LOADER_MUST ""
-#define DLS_LOADER_MAY "?"
+/* A function of a library that must be there, or may be missing (NULL). */
+typedef enum { DLS_LOADER_MUST, DLS_LOADER_MAY } dls_loader_need;
+typedef struct {
+    const char *name;
+    size_t at; /* the member of a table that gets its address */
+    dls_loader_need need;
+} dls_loader_symbol;
 
-/* Fill the function pointers at `table` with the symbols of `names`: texts one behind
- * the other, each with its 0 and the last with two.  Returns NULL, or the first name
+/* Fill a table with the addresses of `count` symbols.  Returns NULL, or the first name
  * that must be there and is not. */
-const char *dls_loader_fill(void *library, const char *names, void *table);
+const char *dls_loader_fill(void *library, const dls_loader_symbol *symbols,
+                            size_t count, void *table);
 
 /* --- drivers -------------------------------------------------------------- */
 

@@ -23,16 +23,16 @@ static atomic_int count;
 
 /* --- finding -------------------------------------------------------------- */
 
-static bool
-fill(void *library, dls_hip_api *api)
-{
-#define SHARED(need, member, cuda, hip, parameters) DLS_LOADER_##need #hip "\0"
-#define OWN(need, result, name, parameters) DLS_LOADER_##need #name "\0"
-    static const char names[] = DLS_GPU_CALL_LIST(SHARED) DLS_HIP_CALL_LIST(OWN);
+static const dls_loader_symbol symbols[] = {
+#define SHARED(need, member, cuda, hip, parameters) \
+    {#hip, offsetof(dls_hip_api, calls.member), DLS_LOADER_##need},
+#define OWN(need, result, name, parameters) \
+    {#name, offsetof(dls_hip_api, name), DLS_LOADER_##need},
+    DLS_GPU_CALL_LIST(SHARED) DLS_HIP_CALL_LIST(OWN)
 #undef OWN
 #undef SHARED
-    return dls_loader_fill(library, names, api) == NULL;
-}
+};
+#define SYMBOLS (sizeof symbols / sizeof *symbols)
 
 static bool
 is_known(const void *library)
@@ -51,7 +51,7 @@ add_runtime(void *library)
 {
     dls_hip_api api;
     int version = 0;
-    if (is_known(library) || !fill(library, &api)) {
+    if (is_known(library) || dls_loader_fill(library, symbols, SYMBOLS, &api) != NULL) {
         return; /* a release before 5 cannot be asked */
     }
     api.hipRuntimeGetVersion(&version);

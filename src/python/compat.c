@@ -195,7 +195,7 @@ fallback_PyUnstable_Object_IsUniquelyReferenced(PyObject *DLS_UNUSED(obj))
 static const struct {
     any_function fallback;
     uint16_t first, last;
-    char name[38];
+    const char *name;
 } rows[] = {
 #define ROW(result, name, parameters, first, last) \
     {(any_function)fallback_##name, first, last, #name},

@@ -22,16 +22,14 @@ static DLS_ATOMIC(Py_tss_t *) thread_key;
 static int
 init_names(dls_state *state)
 {
-#define TEXT(member, text) text "\0"
-    static const char texts[] = DLS_NAME_LIST(TEXT);
+#define TEXT(member, text) text,
+    static const char *const texts[] = {DLS_NAME_LIST(TEXT)};
 #undef TEXT
-    const char *text = texts;
     for (int i = 0; i < DLS_NAMES; i++) {
-        state->all_names[i] = PyUnicode_InternFromString(text);
+        state->all_names[i] = PyUnicode_InternFromString(texts[i]);
         if (state->all_names[i] == NULL) {
             return -1;
         }
-        text += strlen(text) + 1;
     }
     return 0;
 }

@@ -9,9 +9,9 @@
 /* As other programs name it.  musl knows a library that was opened by its path by that
  * path alone. */
 #if defined(_WIN32)
-#define NAME "amdhip64_7.dll\0"
+#define NAME "amdhip64_7.dll"
 #elif defined(__GLIBC__)
-#define NAME "libamdhip64.so.7\0"
+#define NAME "libamdhip64.so.7"
 #else
 #define NAME path
 #endif
@@ -24,6 +24,20 @@
         }                                                                   \
     } while (0)
 
+static const dls_loader_symbol symbols[] = {
+    {"hipInit", 0, DLS_LOADER_MUST},
+    {"hipAbsent", sizeof(void *), DLS_LOADER_MAY},
+};
+static const dls_loader_symbol absent = {"hipAbsent", 0, DLS_LOADER_MUST};
+
+/* The library of one name. */
+static void *
+find(const char *name, bool only_mapped)
+{
+    const char *const names[] = {name, NULL};
+    return dls_loader_find(names, only_mapped);
+}
+
 static void
 do_nothing(void)
 {
@@ -34,25 +48,23 @@ main(int count, char **names)
 {
     INSIST(count == 2);
     void *libraries[8], *table[2] = {NULL, NULL};
-    char path[1024] = {0}; /* two zeros end the list */
-    INSIST(strlen(names[1]) < sizeof path - 1);
-    strcpy(path, names[1]);
+    const char *path = names[1];
     dls_loader_watch_forks(do_nothing);
     INSIST(!dls_loader_is_child());
     /* Nothing is mapped yet, and asking does not map it. */
-    INSIST(dls_loader_find(path, true) == NULL);
+    INSIST(find(path, true) == NULL);
     INSIST(dls_loader_all_mapped("libamdhip64", libraries, 8) == 0);
-    void *library = dls_loader_find(path, false);
+    void *library = find(path, false);
     INSIST(library != NULL);
-    INSIST(dls_loader_find(NAME, true) == library);
+    INSIST(find(NAME, true) == library);
     INSIST(dls_loader_all_mapped("libamdhip64", libraries, 8) == 1);
     INSIST(libraries[0] == library);
     /* A function, one that may be missing, one that must be there. */
-    INSIST(dls_loader_fill(library, "hipInit\0?hipAbsent\0", table) == NULL);
+    INSIST(dls_loader_fill(library, symbols, 2, table) == NULL);
     INSIST(table[0] != NULL && table[1] == NULL);
-    const char *missing = dls_loader_fill(library, "hipInit\0hipAbsent\0", table);
+    const char *missing = dls_loader_fill(library, &absent, 1, table);
     INSIST(missing != NULL && strcmp(missing, "hipAbsent") == 0);
-    INSIST(dls_loader_find("no-such-library\0", false) == NULL);
+    INSIST(find("no-such-library", false) == NULL);
     printf("finds\n");
     return 0;
 }
