@@ -9,7 +9,7 @@
 #include "core/alloc.h"
 #include "core/lock.h"
 
-const char dls_protocol_names[DLS_PROTOCOL_COUNT][32] = {
+const char *const dls_protocol_names[DLS_PROTOCOL_COUNT] = {
 #define NAME(name, attribute, text) text,
     DLS_PROTOCOL_LIST(NAME)
 #undef NAME

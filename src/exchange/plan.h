@@ -42,7 +42,7 @@ typedef enum {
     DLS_PROTOCOL_LIST(DLS_PROTOCOL_ENUM) DLS_PROTOCOL_COUNT
 } dls_protocol;
 
-DLS_EXTERN const char dls_protocol_names[DLS_PROTOCOL_COUNT][32];
+DLS_EXTERN const char *const dls_protocol_names[DLS_PROTOCOL_COUNT];
 
 /* DLS_NAME_INDEX_* of a protocol's attribute, or DLS_NAME_INDEX_NONE. */
 enum { DLS_NAME_INDEX_NONE = -1 };

@@ -364,7 +364,7 @@ int
 dls_gpu_check(const dls_place *place, int result, dls_call call, int device_id,
               dls_error *err)
 {
-    static const char calls[][2][32] = {
+    static const char *const calls[][2] = {
 #define CALL(name, cuda, hip) {cuda, hip},
         DLS_GPU_FAILURE_LIST(CALL)
 #undef CALL

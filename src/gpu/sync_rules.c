@@ -10,11 +10,11 @@
 #include <stddef.h>
 
 #define TEXT(name, text) text,
-const dls_word dls_family_names[DLS_FAMILIES] = {DLS_FAMILY_LIST(TEXT)};
-const dls_word dls_value_names[DLS_VALUES] = {DLS_VALUE_LIST(TEXT)};
-const dls_word dls_producer_names[DLS_PRODUCERS] = {DLS_PRODUCER_LIST(TEXT)};
-const dls_word dls_argument_names[DLS_ARGUMENTS] = {DLS_ARGUMENT_LIST(TEXT)};
-const dls_word dls_task_names[DLS_TASKS] = {DLS_TASK_LIST(TEXT)};
+const char *const dls_family_names[DLS_FAMILIES] = {DLS_FAMILY_LIST(TEXT)};
+const char *const dls_value_names[DLS_VALUES] = {DLS_VALUE_LIST(TEXT)};
+const char *const dls_producer_names[DLS_PRODUCERS] = {DLS_PRODUCER_LIST(TEXT)};
+const char *const dls_argument_names[DLS_ARGUMENTS] = {DLS_ARGUMENT_LIST(TEXT)};
+const char *const dls_task_names[DLS_TASKS] = {DLS_TASK_LIST(TEXT)};
 #undef TEXT
 
 /* ANY in a column of the tables fits every value. */

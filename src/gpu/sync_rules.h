@@ -42,9 +42,8 @@ dls_action dls_sync_action_find(const dls_sync_job *job, const dls_sync_facts *f
 dls_producer_stream dls_sync_job_producer_stream(const dls_sync_job *job);
 
 /* The texts of the lists in core/sync_words.h. */
-typedef char dls_word[40];
-DLS_EXTERN const dls_word dls_family_names[DLS_FAMILIES];
-DLS_EXTERN const dls_word dls_value_names[DLS_VALUES];
-DLS_EXTERN const dls_word dls_producer_names[DLS_PRODUCERS];
-DLS_EXTERN const dls_word dls_argument_names[DLS_ARGUMENTS];
-DLS_EXTERN const dls_word dls_task_names[DLS_TASKS];
+DLS_EXTERN const char *const dls_family_names[DLS_FAMILIES];
+DLS_EXTERN const char *const dls_value_names[DLS_VALUES];
+DLS_EXTERN const char *const dls_producer_names[DLS_PRODUCERS];
+DLS_EXTERN const char *const dls_argument_names[DLS_ARGUMENTS];
+DLS_EXTERN const char *const dls_task_names[DLS_TASKS];
