@@ -8,7 +8,7 @@
 #include "core/base.h"
 #include "core/dtype.h"
 #include "core/tensor.h"
-#include "exchange/cures.h"
+#include "exchange/library.h"
 #include "python/errors.h"
 
 /* Only the stable prefix of the struct is read (T1). */

@@ -26,8 +26,8 @@
 
 #include "acquire/attempt.h"
 #include "core/dtype.h"
-#include "exchange/cures.h"
 #include "exchange/device_question.h"
+#include "exchange/library.h"
 #include "exchange/objects.h"
 #include "python/errors.h"
 #include "sync/sync_exchange.h"

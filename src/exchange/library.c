@@ -1,9 +1,11 @@
 /* Matches classes with the rows of libraries.def, and calls the functions that they
- * name in shim/library_calls.py: for capsules, current streams and devices.  Foreign
- * code runs.  Tests: tests/core/test_ways_in.py, tests/core/test_imports.py,
- * tests/device/test_matrix.py. */
+ * name in shim/library_calls.py: for capsules, current streams and devices; finds the
+ * cures for objects that cannot be exported, by shim/cures.py.  Foreign code runs.
+ * Tests: tests/core/test_ways_in.py, tests/core/test_imports.py,
+ * tests/device/test_matrix.py, tests/core/test_cures.py. */
 #include "exchange/library.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,13 +106,22 @@ static const call calls[] = {
 #undef DEVICE_WAIT
 };
 
+/* Is this the row's name ("" where there is no row)?  Most differ in the first letter.
+ */
+static bool
+is_called(const dls_library *row, const char *name)
+{
+    const char *own = row != NULL ? row->name : "";
+    return own[0] == name[0] && strcmp(own, name) == 0;
+}
+
 /* The call of a row (NULL: none); NULL: there is none. */
 static const call *
 find_call(const dls_library *row, call_kind kind, int32_t device_type)
 {
     for (size_t i = 0; row != NULL && i < sizeof calls / sizeof *calls; i++) {
         if (calls[i].kind == kind && calls[i].device_type == device_type
-            && strcmp(calls[i].name, row->name) == 0) {
+            && is_called(row, calls[i].name)) {
             return &calls[i];
         }
     }
@@ -179,7 +190,7 @@ find_method(dls_state *state, const dls_library *row, PyObject *obj, PyObject **
     int got = 0;
     for (size_t i = 0; got == 0 && i < sizeof methods / sizeof *methods; i++) {
         PyObject *name = state->all_names[methods[i].method];
-        if (strcmp(methods[i].name, row != NULL ? row->name : "") == 0) {
+        if (is_called(row, methods[i].name)) {
             got = row == NULL ? type_has(obj, name) : 1;
             got = got > 0 ? dls_get_optional(obj, name, method) : got;
         }
@@ -437,4 +448,87 @@ dls_library_gil_deleters(dls_state *state)
         state->gil_deleters = older;
     }
     return state->gil_deleters == 1;
+}
+
+/* --- cures ---------------------------------------------------------------- */
+
+/* The refusal has its own error.  An interrupt that came meanwhile is raised after it.
+ */
+static void
+forget_error(void)
+{
+    if (PyErr_Occurred() != NULL && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) {
+        PyErr_SetInterrupt();
+    }
+    PyErr_Clear();
+}
+
+/* The texts are constants of the module, which the state keeps. */
+static const char *
+find_cure(dls_state *state, PyObject *obj, bool wrapper)
+{
+    PyObject *text = dls_in_python_with(state, DLS_IN_CURES, "cure", "(ONi)", obj,
+                                        dls_type_name(obj), wrapper);
+    const char *cure = text != NULL && text != Py_None
+                           ? PyUnicode_AsUTF8AndSize(text, NULL)
+                           : NULL;
+    Py_XDECREF(text);
+    forget_error();
+    return cure;
+}
+
+const char *
+dls_cure_find(dls_state *state, PyObject *obj)
+{
+    return find_cure(state, obj, false);
+}
+
+const char *
+dls_cure_find_wrapped(dls_state *state, PyObject *obj)
+{
+    return find_cure(state, obj, true);
+}
+
+const char *
+dls_cure_array(PyObject *obj)
+{
+    return PyObject_HasAttrString((PyObject *)Py_TYPE(obj), "astype")
+               ? "x"
+               : "numpy.asarray(x)";
+}
+
+/* Has the object's own __dlpack__ asked for this exchange? */
+static bool
+exports_itself(dls_state *state, PyObject *obj)
+{
+    PyObject *answer = dls_in_python_with(state, DLS_IN_CURES, "exports_itself", "(O)",
+                                          obj);
+    Py_XDECREF(answer);
+    forget_error();
+    return answer == Py_True;
+}
+
+int
+dls_refuse_export(dls_state *state, PyObject *obj, bool on_host)
+{
+    char text[128] = "it cannot be exported";
+    bool recursion = PyErr_ExceptionMatches(PyExc_RecursionError);
+    if (dls_error_is_fatal() && !recursion) {
+        return -1;
+    }
+    PyObject *error = dls_error_take();
+    if (recursion && exports_itself(state, obj)) {
+        dls_refuse(
+            state, DLS_EBUFFER, obj,
+            "its __dlpack__ asks dlshim to export the object itself, which asks "
+            "__dlpack__ again, without end; give dlshim the array that the object "
+            "holds");
+        return dls_refuse_with_cause(error);
+    }
+    const char *cure = on_host ? dls_cure_find(state, obj) : NULL;
+    if (cure != NULL) {
+        snprintf(text, sizeof text, "it cannot be exported, pass %s instead", cure);
+    }
+    dls_error_restore(error);
+    return dls_refuse_from_pending(state, obj, "%s", text);
 }

@@ -1,6 +1,9 @@
 /* What is known of the libraries that objects come from (libraries.def), and how their
- * own functions are reached.  No library is ever imported.  The GIL is held. */
+ * own functions are reached; and the cures that messages name.  No library is ever
+ * imported.  The GIL is held. */
 #pragma once
+
+#include <stdbool.h>
 
 #include "abi/dlpack_abi.h"
 #include "python/py.h"
@@ -118,3 +121,27 @@ bool dls_library_copies_sycl(dls_state *state);
 /* Is a library imported whose deleters run Python code without taking the GIL (T10)?
  * Looked up until that library has been seen once. */
 bool dls_library_gil_deleters(dls_state *state);
+
+/* --- cures ---------------------------------------------------------------- */
+/* What to do with an object that cannot be exported: texts for messages, found by what
+ * the object and its type have (CURES in shim/cures.py).  Called where an error is
+ * raised; attributes of the object are read, and what they raise is cleared.
+ */
+
+/* How an array is made of the object: ".to_dense()", "numpy.asarray(x)"; NULL: no way
+ * is known.  No exception may be pending. */
+const char *dls_cure_find(dls_state *state, PyObject *obj);
+
+/* The same for an object whose export has no memory: how the arrays that it wraps are
+ * reached, NULL where it is not known to wrap any. */
+const char *dls_cure_find_wrapped(dls_state *state, PyObject *obj);
+
+/* How the object is written where an array of NumPy is needed: "x" if it is one (or has
+ * .astype), else "numpy.asarray(x)".  A pending exception stays. */
+const char *dls_cure_array(PyObject *obj);
+
+/* Replace the pending exception by BufferError "'pkg.Type' object: it cannot be
+ * exported ...", as dls_refuse_from_pending does.  on_host: with the cure; off the host
+ * the refusal may be about the device or the stream.  The RecursionError of a
+ * __dlpack__ that exports its own object through dlshim is explained.  Always -1. */
+int dls_refuse_export(dls_state *state, PyObject *obj, bool on_host);

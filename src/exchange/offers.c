@@ -4,7 +4,7 @@
  * tests/core/test_ctable.py. */
 #include "exchange/offers.h"
 
-#include "exchange/cures.h"
+#include "exchange/library.h"
 #include "python/errors.h"
 #include "python/py.h"
 #include "python/state.h"

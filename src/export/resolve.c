@@ -11,7 +11,6 @@
 #include "core/alloc.h"
 #include "core/copy.h"
 #include "core/dtype.h"
-#include "exchange/cures.h"
 #include "exchange/library.h"
 #include "exchange/objects.h"
 #include "gpu/device_copy.h"

@@ -10,7 +10,7 @@
 #include "core/alloc.h"
 #include "core/dtype.h"
 #include "core/tensor.h"
-#include "exchange/cures.h"
+#include "exchange/library.h"
 #include "python/errors.h"
 
 /* text: stolen; NULL with an exception.  Always -1. */
