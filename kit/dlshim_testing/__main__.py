@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from . import drivers, known
-from .catalogue import CRASH, HANG, Finding, select
+from .catalogue import CRASH, HANG, Finding
+from .every import select
 from .rules import EDITIONS, NEED_DRIVER
 from .running import TargetError, check_consumer, check_producer, seconds
 

@@ -1,4 +1,4 @@
-"""What a check is, what comes out of one, and the list of all checks of a side.
+"""What a check is, what comes out of one, and the list of the checks of a side that are loaded.
 
 A check is a rule tried in one case.  Its name, ``rule[case]``, is stable: known failures are listed
 by it.  The list is the same for every library; what a library cannot make is "not applicable".
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from . import rules
@@ -77,7 +77,8 @@ class Finding(NamedTuple):
 
 
 Body = Callable[..., None]
-_checks: dict[str, dict[str, Check]] = {"producer": {}, "consumer": {}}
+#: By side and name; ``every.checks`` loads all of them.
+REGISTERED: dict[str, dict[str, Check]] = {"producer": {}, "consumer": {}}
 
 
 def slug(case: object) -> str:
@@ -97,29 +98,15 @@ def check(
             name = f"{rule}[{label}]" if label else rule
             group = f"{rule}[{slug(combination[0])}" if label else rule
             found = rules.BY_NAME[side, rule]
-            assert name not in _checks[side], name
+            assert name not in REGISTERED[side], name
 
             def run(partner: Any, combination: tuple[Any, ...] = combination) -> None:
                 body(partner, *combination)
 
-            _checks[side][name] = Check(name, found, run, risky, group)
+            REGISTERED[side][name] = Check(name, found, run, risky, group)
         return body
 
     return register
-
-
-def checks(side: str) -> dict[str, Check]:
-    """Every check of a side by its name, in the order of the files."""
-    if side == "producer":
-        from . import device_checks, producer_checks, table_checks  # noqa: F401
-    else:
-        from . import consumer_checks  # noqa: F401
-    return _checks[side]
-
-
-def select(side: str, pattern: str | re.Pattern[str] = "") -> Iterator[Check]:
-    """Those whose name holds the pattern (a regular expression)."""
-    return (each for each in checks(side).values() if re.search(pattern, each.name))
 
 
 def level_of(rule: Rule, claims: str) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .catalogue import CRASH, ERROR, FAIL, HANG, NA, PASS, Finding, checks
+from .catalogue import CRASH, ERROR, FAIL, HANG, NA, PASS, Finding
+from .every import checks
 
 if TYPE_CHECKING:
     from .running import Report

@@ -165,7 +165,7 @@ def insist_on_options(config: pytest.Config) -> None:
 
 
 def insist_on_checks(chosen: list[NodeId]) -> None:
-    from .catalogue import checks
+    from .every import checks
     from .known import near
 
     for each in chosen:
@@ -293,7 +293,7 @@ class Conformance:
 
 def in_order(report: Report) -> None:
     """Sorts what several workers found as the checks are listed."""
-    from .catalogue import checks
+    from .every import checks
 
     order = {name: number for number, name in enumerate(checks(report.side))}
     report.findings.sort(key=lambda found: order[found.check])
@@ -325,7 +325,7 @@ class Target(pytest.Collector):
         self.runner: Runner | None = None
 
     def collect(self) -> Iterator[Item]:
-        from .catalogue import checks
+        from .every import checks
 
         for one in checks(self.side).values():
             name = f"{self.nodeid}::{one.name}"

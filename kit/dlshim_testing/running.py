@@ -32,12 +32,11 @@ from .catalogue import (
     Check,
     Finding,
     TargetError,
-    checks,
     finding,
     level_of,
     outcome,
-    select,
 )
+from .every import checks, select
 from .partner import Consumer, Producer, consumer_of, producer_of, said
 
 CRASHES = 2  # of one rule in one case; what else is like it is not run any more

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from . import drivers
-from .catalogue import TargetError, checks, outcome
+from .catalogue import TargetError, outcome
+from .every import checks
 from .partner import consumer_of, producer_of, said
 
 #: Seconds after the limit of a check at which this process says where it hangs, and ends: whoever

@@ -12,8 +12,8 @@ import pytest
 from project.tree import ROOT, read_toml
 
 from dlshim_testing import check_consumer, check_producer
-from dlshim_testing.catalogue import checks
 from dlshim_testing.doubles import producers
+from dlshim_testing.every import checks
 from dlshim_testing.partner import Consumer, Producer
 from drivers.library import compiler
 from kit.test_rules import books  # noqa: F401

@@ -209,11 +209,11 @@ def test_a_node_id_of_no_check_ends_the_run(tmp_path: Path) -> None:
 
 def test_the_page_has_the_number_of_checks() -> None:
     """It said 1350, and pytest ran more."""
-    from dlshim_testing import catalogue
+    from dlshim_testing import every
 
     page = (KIT.parent / "docs" / "testing.rst").read_text()
     (number,) = re.findall(r"It puts more than (\d+) named checks to", page)
-    count = sum(len(catalogue.checks(side)) for side in ("producer", "consumer"))
+    count = sum(len(every.checks(side)) for side in ("producer", "consumer"))
     assert int(number) == count // 100 * 100, f"there are {count}"
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from dlshim_testing import __main__ as main
 from dlshim_testing import check_consumer, check_producer
-from dlshim_testing.catalogue import checks
+from dlshim_testing.every import checks
 from dlshim_testing.partner import Consumer, Producer
 from dlshim_testing.running import TargetError
 from drivers.library import compiler
