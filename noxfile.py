@@ -120,7 +120,7 @@ WHEEL_TOOLS += ["pyelftools", "macholib==1.16.4", "pefile==2024.8.26", "wheel", 
 @session("wheels", FLOOR)
 def wheels(s: nox.Session) -> None:
     """Every wheel by zig on one machine, made twice and audited; `-- NAME` for those of
-    tools/wheels.toml, `-- --results docs/results/platforms.json` for the manual."""
+    tools/wheels.toml."""
     s.install(*WHEEL_TOOLS)
     s.run("python", "tools/wheels.py", "build", *s.posargs)
 
@@ -314,7 +314,7 @@ def core_abi3t(s: nox.Session) -> None:
 
 
 def on_free_threads(s: nox.Session, what: str, *usual: str) -> None:
-    """Runs a task of tools/free_threaded.py; tools/thread_results.py reads the report."""
+    """Runs a task of tools/free_threaded.py, which leaves a report."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     report = f"--report={RESULTS / what}.json"
     s.run("python", "tools/free_threaded.py", what, *(s.posargs or usual), report)

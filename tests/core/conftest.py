@@ -8,11 +8,7 @@ difference are marked ``once``.
 from __future__ import annotations
 
 import gc
-import hashlib
-import platform
-import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
@@ -53,19 +49,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def hand_on(request: pytest.FixtureRequest) -> bool:
     """Whether this run may hand a producer's own capsule on."""
     return request.param
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _what_runs(record_testsuite_property: Callable[[str, object], None]) -> None:
-    """The JUnit file says which interpreter ran which extension; tools/interpreters.py reads it."""
-    gil = getattr(sys, "_is_gil_enabled", lambda: True)()
-    extension = Path(_core.__file__)
-    record_testsuite_property("interpreter", f"CPython {platform.python_version()}")
-    record_testsuite_property("GIL", "on" if gil else "off")
-    record_testsuite_property("processor", platform.machine())
-    record_testsuite_property("extension", extension.name)
-    digest = hashlib.sha256(extension.read_bytes()).hexdigest()
-    record_testsuite_property("sha256", digest[:12])
 
 
 @pytest.hookimpl(wrapper=True)
