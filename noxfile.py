@@ -322,7 +322,7 @@ def on_free_threads(s: nox.Session, what: str, *usual: str) -> None:
 
 @session("stress-ft")
 def stress_free_threaded(s: nox.Session) -> None:
-    """The programs of tools/stress.py on that CPython, ten minutes each."""
+    """The programs of tests/stress on that CPython, ten minutes each."""
     on_free_threads(s, "stress", "--seconds", "600")
 
 

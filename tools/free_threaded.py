@@ -1,7 +1,7 @@
 """CPython without the GIL, made from Debian's source, and what is run on it.
 
     python tools/free_threaded.py core [PYTEST ARGUMENT ...]    the core suite
-    python tools/free_threaded.py stress [ARGUMENT ...]         tools/stress.py
+    python tools/free_threaded.py stress [ARGUMENT ...]         tests/stress
     python tools/free_threaded.py tsan [ARGUMENT ...]           the same under ThreadSanitizer
     python tools/free_threaded.py scaling                       benchmarks/threads.py
 
@@ -103,7 +103,7 @@ def tsan(arguments: list[str]) -> int:
         "TSAN_OPTIONS": f"suppressions={both}",
         "PYTHONPATH": str(compiled_for_tsan(python)),
     }
-    stress = [str(ROOT / "tools" / "stress.py"), "--threads", "4", *arguments]
+    stress = [str(ROOT / "tests" / "stress"), "--threads", "4", *arguments]
     line = ["setarch", "-R", str(python), *stress]
     return subprocess.run(line, env=environment, check=False).returncode
 
@@ -117,7 +117,7 @@ def main() -> int:
     python = str(environment_of(interpreter(sanitized=False)))
     lines = {
         "core": ["-m", "pytest", "-p", "no:cacheprovider", *(arguments or ["tests/core"])],
-        "stress": [str(ROOT / "tools" / "stress.py"), *arguments],
+        "stress": [str(ROOT / "tests" / "stress"), *arguments],
         "scaling": [str(ROOT / "benchmarks" / "threads.py"), *arguments],
     }
     environment = {**os.environ, "PYTHON_GIL": "0"}

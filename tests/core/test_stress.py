@@ -1,4 +1,4 @@
-"""The programs of tools/stress.py, each for a moment: threads that share what dlshim shares."""
+"""The programs of tests/stress, each for a moment: threads that share what dlshim shares."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-TOOL = Path(__file__).resolve().parents[2] / "tools" / "stress.py"
+TOOL = Path(__file__).resolve().parents[1] / "stress" / "__main__.py"
 PROGRAMS = (
     *("upgrade", "exchange", "from_dlpack", "attributes", "release", "eviction"),
     *("inspect", "to_capsule", "capsules", "table", "copies", "caches"),

@@ -1,9 +1,9 @@
 """Programs in which threads share what dlshim shares, for an interpreter without the GIL.
 
-    python tools/stress.py                          all of them, two seconds each
-    python tools/stress.py --seconds 600 capsules   one of them, ten minutes
-    python tools/stress.py --list                   their names, and what each shares
-    python tools/stress.py --report FILE            all of them, and what came of it as JSON
+    python tests/stress                          all of them, two seconds each
+    python tests/stress --seconds 600 capsules   one of them, ten minutes
+    python tests/stress --list                   their names, and what each shares
+    python tests/stress --report FILE            all of them, and what came of it as JSON
 
 Every program runs in a process of its own, so that a crash is one program's. It fails when that
 process dies, when a value is wrong, or when an export is left over at the end. An interpreter
@@ -33,7 +33,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 THREADS = 8
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 SANITIZED = "--with-thread-sanitizer" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
