@@ -155,9 +155,8 @@ def mutant(
     how: str | Change,
     first: str = MODULES[0],
     variant: str = VARIANTS[0],
-    **more: str,
 ) -> Mutant:
-    return Mutant(name, {marker: how, **more}, first, variant)
+    return Mutant(name, {marker: how}, first, variant)
 
 
 def rocm(name: str, marker: str, how: str | Change, variant: str = HIP_VARIANTS[0]) -> Mutant:
@@ -166,17 +165,14 @@ def rocm(name: str, marker: str, how: str | Change, variant: str = HIP_VARIANTS[
 
 OUT = ""  # it is left out
 
+# fmt: off
 MUTANTS = [
     # --- nothing is done ---
     mutant("no edge", "edge of P", "return DLS_OK;"),
     mutant("no edge of the whole device", "edge of the device", "return DLS_OK;"),
     mutant("the host does not wait for P", "wait for P", "return DLS_OK;", "test_managed"),
-    mutant(
-        "the host does not wait for the device",
-        "wait for the device",
-        "return DLS_OK;",
-        variant="12.2",
-    ),
+    mutant("the host does not wait for the device", "wait for the device", "return DLS_OK;",
+           variant="12.2"),
     mutant("a record without a wait", "wait for the event", OUT),
     mutant("a wait without a record", "record", operand(3, "GPU_OK")),
     mutant("no second edge for torch", "torch, 2", does("NOTHING")),
@@ -192,58 +188,32 @@ MUTANTS = [
     mutant("the whole device instead of P", "edge of P", "{edge of the device}"),
     mutant("None for torch stays None", "CUDA, None", passes("PASS_NONE")),
     mutant("None for JAX becomes 1", "JAX, None", OUT, "test_like_bare"),
-    mutant(
-        "None becomes 1 for a library nobody knows", "unknown library, None", OUT, "test_like_bare"
-    ),
-    mutant(
-        "torch's own current device is not set",
-        "torch's device",
-        argument(1, '"?"'),
-        "test_like_bare",
-    ),
-    mutant(
-        "paddle before 3.3 is believed to sync",
-        "paddle before 3.3",
-        argument(4, "0"),
-        "test_like_bare",
-    ),
-    mutant(
-        "an omitted stream is an explicit None",
-        "omitted stream",
-        operand(1, "false"),
-        "test_like_bare",
-    ),
+    mutant("None becomes 1 for a library nobody knows", "unknown library, None", OUT,
+           "test_like_bare"),
+    mutant("torch's own current device is not set", "torch's device", argument(1, '"?"'),
+           "test_like_bare"),
+    mutant("paddle before 3.3 is believed to sync", "paddle before 3.3", argument(4, "0"),
+           "test_like_bare"),
+    mutant("an omitted stream is an explicit None", "omitted stream", operand(1, "false"),
+           "test_like_bare"),
     mutant("-1 for JAX", "JAX, -1", passes("PASS_MINUS_1")),
     mutant("-1 is synced all the same", "old, -1", does("SYNC")),
-    mutant(
-        "managed memory is read while kernels run",
-        "concurrent access",
-        operand(3, "false"),
-        "test_managed",
-    ),
+    mutant("managed memory is read while kernels run", "concurrent access", operand(3, "false"),
+           "test_managed"),
     # --- contexts ---
     mutant("no context is pushed", "context entered", OUT),
     mutant("no context is popped", "context left", OUT),
     mutant("the current context, whosever the memory is", "context of the memory", value("NULL")),
     mutant("the memory's context for any stream", "context of the stream", value("false")),
     mutant("S in the context of P", "context of S", value("false")),
-    mutant(
-        "producers are called in whatever context is current",
-        "context of the producer",
-        value("false"),
-    ),
+    mutant("producers are called in whatever context is current", "context of the producer",
+           value("false")),
     # --- events ---
-    Mutant(
-        "an event is given back before it is waited for",
-        {"wait for the event": "{event given back}\n{}", "event given back": OUT},
-        "test_sync_threads",
-        "12.5",
-    ),
-    mutant(
-        "an event is destroyed before it is waited for",
-        "wait for the event",
-        "dls_gpu_event_end(&run->place_p, event); {}",
-    ),
+    Mutant("an event is given back before it is waited for",
+           {"wait for the event": "{event given back}\n{}", "event given back": OUT},
+           "test_sync_threads", "12.5"),
+    mutant("an event is destroyed before it is waited for", "wait for the event",
+           "dls_gpu_event_end(&run->place_p, event); {}"),
     mutant("events are lost", "event not kept", OUT, "test_sync_threads", "12.5"),
     mutant("events are not kept", "event kept", value("false")),
     # --- captures ---
@@ -255,11 +225,8 @@ MUTANTS = [
     # --- who knows what ---
     mutant("the policy is not heard", "policy", operand(2, "false")),
     mutant("producer_stream is not heard", "producer_stream", value("false")),
-    mutant(
-        "a library's current stream is not asked for",
-        "current stream of a library",
-        operand(1, "false"),
-    ),
+    mutant("a library's current stream is not asked for", "current stream of a library",
+           operand(1, "false")),
     mutant("the stream of an interface dict is not heard", "stream of an interface", OUT),
     mutant("a Tensor forgets its stream", "stream of a Tensor", value("ready")),
     mutant("every thread's stream is one", "stream of another thread", operand(1, "false")),
@@ -271,35 +238,22 @@ MUTANTS = [
     mutant("JAX is told a stream", "stream for JAX", value("false"), "test_cuda_interface"),
     # --- what libraries say wrongly ---
     mutant("a wrong label is believed", "true label", OUT, "test_labels"),
-    mutant(
-        "CV-CUDA is believed to sync",
-        "CV-CUDA ignores the stream",
-        argument(4, "({}) & ~DLS_LIB_IGNORES_STREAM"),
-    ),
+    mutant("CV-CUDA is believed to sync", "CV-CUDA ignores the stream",
+           argument(4, "({}) & ~DLS_LIB_IGNORES_STREAM")),
     # --- consumers whose stream nobody knows ---
     mutant("the host does not wait for its own stream", "CUDA, wait", does("NOTHING"), "test_wait"),
-    mutant(
-        "the host waits for L instead of its own stream", "CUDA, wait", does("WAIT_L"), "test_wait"
-    ),
+    mutant("the host waits for L instead of its own stream", "CUDA, wait", does("WAIT_L"),
+           "test_wait"),
     mutant("JAX is not asked to wait", "JAX, wait", passes("PASS_1"), "test_wait"),
-    mutant(
-        "who knows no stream is not waited for", "CUDA, old, wait", does("NOTHING"), "test_wait"
-    ),
-    mutant(
-        "who ignores the stream is not waited for",
-        "CUDA, stream ignored, wait",
-        does("NOTHING"),
-        "test_wait",
-    ),
+    mutant("who knows no stream is not waited for", "CUDA, old, wait", does("NOTHING"),
+           "test_wait"),
+    mutant("who ignores the stream is not waited for", "CUDA, stream ignored, wait",
+           does("NOTHING"), "test_wait"),
     mutant("without a context nobody waits", "no stream of our own", value("false"), "test_wait"),
     mutant("to_capsule does not wait", "to_capsule waits", OUT, "test_wait"),
     # --- copies and release ---
-    mutant(
-        "a copy is not synced",
-        "nothing to do",
-        value("{} || sync->transfer == DLS_TRANSFER_TO_HOST"),
-        "test_copies",
-    ),
+    mutant("a copy is not synced", "nothing to do",
+           value("{} || sync->transfer == DLS_TRANSFER_TO_HOST"), "test_copies"),
     mutant("a copy is not waited for", "wait for a copy", value("GPU_OK"), "test_copies"),
     mutant("a slab is read before it has arrived", "wait for a slab", OUT, "test_copies"),
     mutant("copies on a stream that blocks", "stream of copies", argument(2, "0"), "test_copies"),
@@ -307,111 +261,47 @@ MUTANTS = [
     mutant("a guard that waits for nothing", "guard waits", OUT, "test_release"),
     mutant("a guard that records nothing", "guard records", value("GPU_OK"), "test_release"),
     # --- copies to a device, and their end ---
-    mutant(
-        "a copy on a device does not come after the work there",
-        "work before a copy",
-        "return 0;",
-        "test_copies_to_devices",
-    ),
-    mutant(
-        "a copy to a device is not waited for",
-        "wait for a copy to a device",
-        value("GPU_OK"),
-        "test_copies_to_devices",
-    ),
-    mutant(
-        "new memory is used before its turn", "wait for new memory", OUT, "test_copies_to_devices"
-    ),
-    mutant(
-        "managed memory is copied while kernels run",
-        "host copies to a device",
-        operand(2, "false"),
-        "test_copies_to_devices",
-    ),
-    mutant(
-        "what a producer has moved is not synced again",
-        "moved by the producer",
-        argument(2, operand(1, "false")),
-        "test_copies_to_devices",
-    ),
-    mutant(
-        "a copy to a device does not ask about captures",
-        "capture before a copy",
-        operand(1, "false"),
-        "test_copies_to_devices",
-    ),
-    mutant(
-        "memory is freed while others use it",
-        "wait before memory is freed",
-        OUT,
-        "test_copies_to_devices",
-    ),
-    mutant(
-        "memory is freed after L alone",
-        "record before memory is freed",
-        value("place->api->event_record(event, dls_gpu_stream(1))"),
-        "test_copies_to_devices",
-    ),
-    mutant(
-        "memory of a pool is freed at once",
-        "memory of a pool",
-        operand(1, "{} && stream == 0"),
-        "test_copies_to_devices",
-    ),
-    mutant(
-        "pools where nothing stands for all work",
-        "pools of the device",
-        operand(1, "true"),
-        "test_copies_to_devices",
-        "12.2",
-    ),
-    mutant(
-        "copies queue behind what is freed",
-        "stream of freed memory",
-        operand(2, argument(2, "DLS_POOL_COPIES")),
-        "test_copies_to_devices",
-    ),
-    mutant(
-        "memory is freed during a capture",
-        "memory freed during a capture",
-        operand(1, "true"),
-        "test_copies_to_devices",
-    ),
+    mutant("a copy on a device does not come after the work there", "work before a copy",
+           "return 0;", "test_copies_to_devices"),
+    mutant("a copy to a device is not waited for", "wait for a copy to a device", value("GPU_OK"),
+           "test_copies_to_devices"),
+    mutant("new memory is used before its turn", "wait for new memory", OUT,
+           "test_copies_to_devices"),
+    mutant("managed memory is copied while kernels run", "host copies to a device",
+           operand(2, "false"), "test_copies_to_devices"),
+    mutant("what a producer has moved is not synced again", "moved by the producer",
+           argument(2, operand(1, "false")), "test_copies_to_devices"),
+    mutant("a copy to a device does not ask about captures", "capture before a copy",
+           operand(1, "false"), "test_copies_to_devices"),
+    mutant("memory is freed while others use it", "wait before memory is freed", OUT,
+           "test_copies_to_devices"),
+    mutant("memory is freed after L alone", "record before memory is freed",
+           value("place->api->event_record(event, dls_gpu_stream(1))"), "test_copies_to_devices"),
+    mutant("memory of a pool is freed at once", "memory of a pool", operand(1, "{} && stream == 0"),
+           "test_copies_to_devices"),
+    mutant("pools where nothing stands for all work", "pools of the device", operand(1, "true"),
+           "test_copies_to_devices", "12.2"),
+    mutant("copies queue behind what is freed", "stream of freed memory",
+           operand(2, argument(2, "DLS_POOL_COPIES")), "test_copies_to_devices"),
+    mutant("memory is freed during a capture", "memory freed during a capture", operand(1, "true"),
+           "test_copies_to_devices"),
     mutant("memory that waits is lost", "memory that waits", OUT, "test_copies_to_devices"),
-    mutant(
-        "the table tells the stream from which it was copied",
-        "copied memory",
-        value("false"),
-        "test_copies_to_devices",
-    ),
-    mutant(
-        "a library's memory is used before its turn",
-        "memory of a library",
-        "return 0;",
-        "test_like",
-    ),
-    mutant(
-        "a library allocates while it captures", "capture of a library", value("false"), "test_like"
-    ),
+    mutant("the table tells the stream from which it was copied", "copied memory", value("false"),
+           "test_copies_to_devices"),
+    mutant("a library's memory is used before its turn", "memory of a library", "return 0;",
+           "test_like"),
+    mutant("a library allocates while it captures", "capture of a library", value("false"),
+           "test_like"),
     # --- the C table ---
-    mutant(
-        "the table answers no stream",
-        "stream of the table",
-        operand(1, "false"),
-        "test_work_stream",
-    ),
+    mutant("the table answers no stream", "stream of the table", operand(1, "false"),
+           "test_work_stream"),
     mutant("the table syncs nothing", "unknown stream", operand(1, "false"), "test_work_stream"),
-    mutant(
-        "a Tensor's stream is not told to the table",
-        "stream of a Tensor for the table",
-        "p->known = DLS_P_READY;",
-        "test_work_stream",
-    ),
+    mutant("a Tensor's stream is not told to the table", "stream of a Tensor for the table",
+           "p->known = DLS_P_READY;", "test_work_stream"),
     # --- the GIL, and errors ---
     mutant("the GIL is kept", "GIL", OUT),
-    mutant(
-        "errors of the driver are hidden", "error of the driver", value("true"), "test_failures"
-    ),
+    mutant("errors of the driver are hidden", "error of the driver", value("true"),
+           "test_failures"),
     # --- ROCm ---
     rocm("no wait", "wait of S", value("GPU_OK")),
     rocm("the device is not waited for", "wait for the device", "return DLS_OK;"),
@@ -435,6 +325,7 @@ MUTANTS = [
     rocm("-1 is synced all the same", "old, -1", does("SYNC")),
     rocm("nobody waits for pinned memory", "pinned memory, old", does("NOTHING")),
 ]
+# fmt: on
 
 # ---- markers -----------------------------------------------------------------------------------
 
@@ -643,11 +534,6 @@ def chosen(words: list[str]) -> list[Mutant]:
     return [m for m in MUTANTS if not words or any(word in m.name for word in words)]
 
 
-def in_parallel(function: Callable[[Mutant], str], mutants: list[Mutant]) -> list[str]:
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(function, mutants))
-
-
 def check(mutants: list[Mutant], folder: Path) -> int:
     begun = time.monotonic()
     build, runner = Build(folder), Runner(folder)
@@ -667,9 +553,9 @@ def check(mutants: list[Mutant], folder: Path) -> int:
         print(f"{'KILLED' if seen else 'LIVES '} {mutant.name}: {seen or ''}"[:200], flush=True)
         return seen or ""
 
-    living = [
-        m.name for m, seen in zip(mutants, in_parallel(one, mutants), strict=True) if not seen
-    ]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        seen = list(pool.map(one, mutants))
+    living = [m.name for m, found in zip(mutants, seen, strict=True) if not found]
     seconds = time.monotonic() - begun
     print(f"{len(mutants) - len(living)} of {len(mutants)} mutants killed in {seconds:.0f} s")
     for name in living:
