@@ -29,8 +29,8 @@ ROOT = Path(__file__).parent
 RESULTS = ROOT / "build" / "results"
 DIST = ROOT / "dist"
 sys.path += [str(ROOT / "tests" / "interop"), str(ROOT / "tools")]
+import debian  # noqa: E402
 import environments  # noqa: E402
-import foreign  # noqa: E402
 
 FLOOR = "3.10"
 PYTHONS = ["3.10", "3.11", "3.12", "3.13"]
@@ -55,7 +55,7 @@ def interpreter(version: str) -> str:
     return found[-1] if found else f"python{version}"
 
 
-def session(name: str, version: str = MAIN, **options):
+def session(name: str, version: str = MAIN, why: str = "", **options):
     """As nox.session; with DLSHIM_CI=1 the environment goes when its session ends, as all of them
     together take gigabytes."""
 
@@ -68,13 +68,9 @@ def session(name: str, version: str = MAIN, **options):
                 if os.environ.get("DLSHIM_CI") == "1":
                     shutil.rmtree(s.virtualenv.location, ignore_errors=True)
 
-        return nox.session(
-            run_and_leave,
-            name=name,
-            python=interpreter(version),
-            download_python="never",
-            **options,
-        )
+        run_and_leave.__doc__ = why or run.__doc__
+        python, options["download_python"] = interpreter(version), "never"
+        return nox.session(run_and_leave, name=name, python=python, **options)
 
     return register
 
@@ -101,7 +97,8 @@ def install(s: nox.Session, *packages: str, extra: str = "", options: tuple[str,
 
 @session("build", FLOOR, tags=[*CI, "dev"])
 def build(s: nox.Session) -> None:
-    """One wheel, compiled from the source distribution with the headers of the floor."""
+    """One wheel for all other sessions, by way of the source distribution, with the floor's
+    headers: what is tested is what is shipped."""
     if not os.environ.get("DLSHIM_WHEEL"):
         s.install("build")
         for stale in [DIST, *ROOT.glob("*.egg-info")]:
@@ -112,59 +109,42 @@ def build(s: nox.Session) -> None:
     s.log(f"{wheel.name}, {wheel.stat().st_size} bytes, sha256 {digest}")
 
 
-#: What tools/wheels.py asks for.
-WHEEL_TOOLS = ["ziglang==0.17.1", "setuptools==84.2.1", "auditwheel==6.8.2", "abi3audit==0.0.26"]
-WHEEL_TOOLS += ["pyelftools", "macholib==1.16.4", "pefile==2024.8.26", "wheel", "tomli"]
+#: What reads finished wheels, here and in a release (pyproject.toml).
+AUDIT = ["abi3audit==0.0.26", "pyelftools==0.33", "check-wheel-contents==0.6.3"]
 
 
-@session("wheels", FLOOR)
-def wheels(s: nox.Session) -> None:
-    """Every wheel by zig on one machine, made twice and audited; `-- NAME` for those of
-    tools/wheels.toml."""
-    s.install(*WHEEL_TOOLS)
-    s.run("python", "tools/wheels.py", "build", *s.posargs)
-
-
-@session("wheels-test", requires=["wheels"])
-def wheels_test(s: nox.Session) -> None:
-    """The core suite with these wheels on Debian's Python of each processor, under QEMU where it
-    is foreign (needs root, mmdebstrap, qemu-user-static; half an hour for a foreign one); where
-    there is no Python, the module is loaded by wine or musl's loader (needs wine64, musl)."""
-    s.install(*WHEEL_TOOLS)
-    s.run("python", "tools/wheels.py", "test", *s.posargs)
-
-
-#: Files of the core suite that import and export tensors of both generations, and are soon done.
-SELECTION = ["tests/core/test_capsule_life.py", "tests/core/test_consumers.py"]
+@session("audit", tags=CI, requires=WHEEL)
+def audit(s: nox.Session) -> None:
+    """The wheel as installers and loaders see it: nothing but the stable ABI of the floor is used,
+    the module is protected, no file is out of place."""
+    s.install(*AUDIT)
+    wheel = str(the_wheel())
+    s.run("abi3audit", "--strict", "--report", wheel)
+    s.run("python", "tools/release.py", "check", wheel)
+    s.run("check-wheel-contents", wheel)
 
 
 @session("emulated", FLOOR, tags=CI)
 def emulated(s: nox.Session) -> None:
-    """The wheels for aarch64 and riscv64 with a selection of the core suite, under QEMU (needs
-    what wheels-test needs, and Linux 6.7)."""
-    if not foreign.is_possible():
+    """Other processors: the wheels for aarch64 and riscv64, by zig, with a selection of the core
+    suite under QEMU, and the code compiled for musl, macOS and Windows (needs root, mmdebstrap,
+    qemu-user-static, Linux 6.7); `-- s390x -- tests/core` for others and more (half an hour)."""
+    if not debian.can_emulate():
         s.skip("this kernel starts no programs of another processor in a user namespace")
-    s.install(*WHEEL_TOOLS)
-    names = ["manylinux-aarch64", "manylinux-riscv64"]
-    s.run("python", "tools/wheels.py", "build", "--once", *names)
-    s.run("python", "tools/wheels.py", "test", *names, "--", *SELECTION, "--hand-on=on")
-
-
-@session("emscripten", FLOOR)
-def emscripten(s: nox.Session) -> None:
-    """The extension as a module of WebAssembly, under node with a stand-in for Python (needs
-    Debian's emscripten and nodejs)."""
-    s.install(*WHEEL_TOOLS)
-    s.run("python", "tools/emscripten.py")
+    s.install("ziglang==0.17.1", "setuptools==84.2.1", "auditwheel==6.8.2", "wheel", "tomli")
+    s.install(*AUDIT)
+    selection = ["tests/core/test_capsule_life.py", "tests/core/test_consumers.py", "--hand-on=on"]
+    usual = ["--once", "aarch64", "riscv64", "--", *selection]
+    s.run("python", "tools/wheels.py", *(s.posargs or usual))
 
 
 @session("release", requires=WHEEL)
 def release(s: nox.Session) -> None:
-    """The workflows, the metadata, every wheel that is there and the kit's two files, as the
-    linters of others see them; one version everywhere; what cibuildwheel would build."""
+    """What a release consists of, as the linters of others see it: the workflows, the metadata,
+    every wheel that is there, the kit's two files, one version everywhere, what cibuildwheel would
+    build."""
     s.install("zizmor==1.32.0", "check-jsonschema==0.39.0", "validate-pyproject[all]==0.27")
-    s.install("twine==7.0.0", "check-wheel-contents==0.6.3", "cibuildwheel==4.3.3")
-    s.install("build==1.6.1", "pyelftools==0.33", "macholib==1.16.4", "pefile==2024.8.26")
+    s.install("twine==7.0.0", "cibuildwheel==4.3.3", "build==1.6.1", *AUDIT)
     workflows = [str(path) for path in sorted(Path(".github/workflows").glob("*.yml"))]
     s.run("zizmor", "--offline", *workflows)
     s.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
@@ -173,21 +153,14 @@ def release(s: nox.Session) -> None:
     kit = DIST / "kit"
     shutil.rmtree(kit, ignore_errors=True)
     s.run("python", "-m", "build", "--outdir", str(kit), "kit")
-    s.run("python", "tools/release.py", "check", str(the_wheel()))
     made = [the_wheel(), *sorted(DIST.glob("wheels/*.whl")), *sorted(kit.glob("*"))]
     files = [str(path) for path in made]
     s.run("twine", "check", "--strict", *files)
     s.run("check-wheel-contents", *(file for file in files if file.endswith(".whl")))
+    s.run("python", "tools/release.py", "check", str(the_wheel()))
     for system, archs in ("linux", "auto64"), ("macos", "arm64"), ("windows", "AMD64,ARM64"):
         options = ("--print-build-identifiers", "--platform", system, "--archs", archs)
         s.run("cibuildwheel", *options)
-
-
-@session("audit", tags=CI, requires=WHEEL)
-def audit(s: nox.Session) -> None:
-    """Nothing but the stable ABI of the floor is used."""
-    s.install("abi3audit")
-    s.run("abi3audit", "--strict", "--report", str(the_wheel()))
 
 
 # ---- the suites -----------------------------------------------------------------------------
@@ -211,7 +184,8 @@ def suite(s: nox.Session) -> None:
 
 @session("kit", tags=CI, requires=WHEEL)
 def kit(s: nox.Session) -> None:
-    """The conformance kit as library authors install it, on NumPy and on dlshim itself."""
+    """The conformance kit as library authors install it, on NumPy and on dlshim itself: it is a
+    package of its own, and no other session sees what that lacks."""
     install(s, "pytest>=9", "hypothesis", "numpy", "setuptools>=77")
     s.install("--no-deps", "--no-build-isolation", "./kit")
     known = ("--dlpack-known", "tests/kit/known.toml")
@@ -244,193 +218,122 @@ def kit_numpy(s: nox.Session) -> None:
                *extra, "-q", results=f"kit-numpy-{version}")  # fmt: skip
 
 
-@session("readme", NEWCOMER, tags=CI)
-def readme(s: nox.Session) -> None:
-    """The README's two commands in a copy of the commit, with an empty HOME and no variables."""
-    results = RESULTS / f"{s.name}.xml"
-    s.run("python", "tools/fresh.py", f"--python={interpreter(NEWCOMER)}", f"--results={results}")
-
-
-@session("examples", tags=CI, requires=WHEEL)
-def examples(s: nox.Session) -> None:
-    """Extensions with dlshim.h: each is built by the commands in its head, and tried."""
-    install(s, "numpy", "nanobind", "pybind11", "cython")
-    s.run("python", "examples/check.py", *s.posargs)
-
-
-@session("bare-debian")
-def bare_debian(s: nox.Session) -> None:
-    """The same in a bare Debian 12, buffered and unbuffered (needs root, mmdebstrap)."""
-    for more in ((), ("--set=PYTHONUNBUFFERED=1",)):
-        results = RESULTS / f"{s.name}.xml"
-        s.run("python", "tools/fresh.py", "--debian", f"--results={results}", *more)
-
-
 def core(version: str) -> None:
     # `suite` runs it with and without handing-on.  The others differ by the interpreter alone: one
     # mode is enough there, and takes half the time.
     modes = () if version == MAIN else ("--hand-on=on",)
+    tags = [] if version == MAIN else CI  # there, `suite` runs it
 
+    @session(f"core-{version}", version, f"The core suite on Python {version}.",
+             tags=tags, requires=WHEEL)  # fmt: skip
     def run(s: nox.Session) -> None:
         install(s, extra="test")
         pytest(s, "tests/core", *modes)
 
-    run.__doc__ = f"The core suite on Python {version}."
-    tags = [] if version == MAIN else CI  # there, `suite` runs it
-    session(f"core-{version}", version, tags=tags, requires=WHEEL)(run)
-
-
-for each in PYTHONS:
-    core(each)
-
-
-def core_of_debian(version: str) -> None:
-    def run(s: nox.Session) -> None:
-        results = f"--junitxml=build/results/{s.name}.xml"
-        wheel = str(the_wheel())
-        s.run("python", "tools/newer_python.py", version, wheel, results, "tests/core", *s.posargs)
-
-    run.__doc__ = f"The core suite on Debian unstable's Python {version} (needs root, mmdebstrap)."
-    session(f"core-{version}", requires=WHEEL)(run)
-
-
-for each in NEWER:
-    core_of_debian(each)
-
-
-@session("core-3.13t")
-def core_free_threaded(s: nox.Session) -> None:
-    """The core suite on a CPython without the GIL, which is built from Debian's source."""
-    results = f"--junitxml=build/results/{s.name}.xml"
-    s.run("python", "tools/free_threaded.py", "core", results, "tests/core", *s.posargs)
-
-
-@session("core-abi3t", requires=WHEEL)
-def core_abi3t(s: nox.Session) -> None:
-    """The core suite on Debian's Python 3.15 with the extension for abi3t (root, mmdebstrap)."""
-    results = f"--junitxml=build/results/{s.name}.xml"
-    s.run("python", "tools/abi3t.py", "headers")
-    s.run("python", "tools/abi3t.py", str(the_wheel()), results, "tests/core", *s.posargs)
-
-
-def on_free_threads(s: nox.Session, what: str, *usual: str) -> None:
-    """Runs a task of tools/free_threaded.py, which leaves a report."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    report = f"--report={RESULTS / what}.json"
-    s.run("python", "tools/free_threaded.py", what, *(s.posargs or usual), report)
-
-
-@session("stress-ft")
-def stress_free_threaded(s: nox.Session) -> None:
-    """The programs of tests/stress on that CPython, ten minutes each."""
-    on_free_threads(s, "stress", "--seconds", "600")
-
-
-@session("tsan-ft")
-def tsan_free_threaded(s: nox.Session) -> None:
-    """The same programs under ThreadSanitizer (needs clang and libclang-rt-14-dev)."""
-    on_free_threads(s, "tsan", "--seconds", "20")
-
-
-@session("scaling-ft")
-def scaling_free_threaded(s: nox.Session) -> None:
-    """The exchanges of two threads on that CPython, as a multiple of those of one thread."""
-    on_free_threads(s, "scaling")
-
-
-FAULTS = [
-    *("test_alloc_failure", "test_no_memory", "test_interruptions", "test_exit_and_fork"),
-    "test_interpreters",
-]
-
 
 def faults(version: str) -> None:
+    why = f"Where something fails on purpose, six times on Python {version}: nothing holds by luck."
+    core = ["test_alloc_failure", "test_no_memory", "test_interruptions", "test_exit_and_fork"]
+    files = [f"tests/core/{name}.py" for name in [*core, "test_interpreters"]]
+    files.append("tests/device/test_every_call.py")
+
+    @session(f"faults-{version}", version, why, requires=WHEEL)
     def run(s: nox.Session) -> None:
         install(s, extra="test")
-        files = [*(f"tests/core/{name}.py" for name in FAULTS), "tests/device/test_every_call.py"]
         for allocator in ("default", "debug"):
             for _ in range(3):
                 pytest(s, *files, env={"PYTHONMALLOC": allocator})
 
-    run.__doc__ = f"What fails on purpose, three times with either allocator, on Python {version}."
-    session(f"faults-{version}", version, requires=WHEEL)(run)
-
 
 for each in PYTHONS:
+    core(each)
     faults(each)
-
-
-@session("sanitize", tags=CI)
-def sanitize(s: nox.Session) -> None:
-    """The core suite once under ASan and UBSan, with leak detection."""
-    s.install("pytest>=9", "hypothesis", "setuptools>=77")
-    results = RESULTS / f"{s.name}.xml"
-    s.run("python", "tools/sanitize.py", f"--junitxml={results}", *s.posargs)
-
-
-@session("coverage")
-def coverage(s: nox.Session) -> None:
-    """Lines and branches of the C code that the tests reach: at least 97 and 92 %."""
-    s.install("setuptools>=77")
-    pythons = [f"--python={version}={interpreter(version)}" for version in PYTHONS]
-    s.run("python", "tools/coverage.py", *pythons, *s.posargs)
-
-
-@session("debug")
-def debug(s: nox.Session) -> None:
-    """References, blocks and the core suite on a debug build of CPython (Debian's)."""
-    s.run("python", "tools/debug.py", *s.posargs)
-
-
-@session("memcheck")
-def memcheck(s: nox.Session) -> None:
-    """A part of the core suite under valgrind's memcheck."""
-    s.install("pytest>=9", "hypothesis", "setuptools>=77")
-    s.run("python", "tools/memcheck.py", *s.posargs)
-
-
-@session("mutants", tags=CI)
-def mutants(s: nox.Session) -> None:
-    """The tests of device memory on sources with one action missing: each must be noticed."""
-    s.install("pytest>=9")
-    s.run("python", "tools/mutants.py", *s.posargs)
 
 
 @session("model", requires=WHEEL)
 def model(s: nox.Session) -> None:
-    """100 000 cases of the model of exchanges (a sample of it is in `suite`)."""
-    install(s, "hypothesis")
-    report = RESULTS.resolve() / "model.json"
-    report.parent.mkdir(parents=True, exist_ok=True)
+    """Exchanges at random, for orders that nobody thinks of: 100 000 cases beside a model of the
+    rules, 120 000 of device memory with and without dlshim (samples of both are in `suite`)."""
+    install(s, "pytest>=9", "hypothesis")
+    reports = RESULTS.resolve()
+    reports.mkdir(parents=True, exist_ok=True)
+    walks = {"model": ["--cases=100000", "--processes=2"], "device": ["--cases=120000"]}
     with s.chdir("tests"):
-        given = s.posargs or ["--cases", "100000", "--processes", "2"]
-        s.run("python", "-m", "model", "--report", str(report), *given)
+        for module, usual in walks.items():
+            report = f"--report={reports / module}.json"
+            s.run("python", "-m", module, report, *(s.posargs or usual))
 
 
-@session("bare", requires=WHEEL)
-def bare(s: nox.Session) -> None:
-    """120 000 exchanges of device memory with and without dlshim on the fake drivers: none may be
-    worse (a sample of it is in `suite`)."""
-    install(s, "pytest>=9")
-    report = RESULTS.resolve() / "bare.json"
-    report.parent.mkdir(parents=True, exist_ok=True)
-    with s.chdir("tests"):
-        given = s.posargs or ["--cases", "120000"]
-        s.run("python", "-m", "device", "--report", str(report), *given)
+# ---- tools ----------------------------------------------------------------------------------
 
 
-@session("fuzz-replay", tags=CI)
-def fuzz_replay(s: nox.Session) -> None:
-    """The corpora of the C core under ASan and UBSan (tests/fuzzing replays all of them bare)."""
-    s.run("python", "tools/fuzz.py", "replay")
+def tool(
+    name: str,
+    why: str,
+    *command: str,
+    usual: tuple[str, ...] = (),
+    packages: tuple[str, ...] = (),
+    wheel: bool = False,
+    **options,
+) -> None:
+    """A session that runs a program of this project; what follows `--` replaces the usual
+    arguments.  The word WHEEL stands for the wheel."""
+
+    @session(name, why=why, requires=WHEEL if wheel else [], **options)
+    def run(s: nox.Session) -> None:
+        if wheel:
+            install(s, *packages)
+        elif packages:
+            s.install(*packages)
+        words = [str(the_wheel()) if word == "WHEEL" else word for word in command]
+        s.run("python", *words, *(s.posargs or usual))
 
 
-@session("fuzz", NEWCOMER)
-def fuzz(s: nox.Session) -> None:
-    """Coverage-guided fuzzing of the C core and of the boundary, a minute for each target (needs
-    clang); `nox -s fuzz -- --seconds 600 boundary` for other lengths and single targets."""
-    s.install("atheris", "setuptools>=77")
-    s.run("python", "tools/fuzz.py", "run", *s.posargs)
+def results(name: str) -> str:
+    return f"--junitxml=build/results/{name}.xml"
+
+
+tool("readme", "The README's two commands in a copy of the commit, with an empty HOME and no "
+     "variables: what only this machine has is noticed; `-- --debian` in a bare Debian 12.",
+     "tools/fresh.py", f"--python={interpreter(NEWCOMER)}", f"--results={RESULTS}/readme.xml",
+     tags=CI)  # fmt: skip
+tool("examples", "Extensions with dlshim.h, as other projects write them: each is built by the "
+     "commands in its head, and tried.", "examples/check.py",
+     packages=("numpy", "nanobind", "pybind11", "cython"), wheel=True, tags=CI)  # fmt: skip
+for each in NEWER:
+    tool(f"core-{each}", f"The core suite on Debian unstable's {each} (root, mmdebstrap).",
+         "tools/newer_python.py", each, "WHEEL", results(f"core-{each}"),
+         usual=("tests/core",), wheel=True)  # fmt: skip
+tool("core-abi3t", "The core suite with the extension for abi3t, the stable ABI of builds with and "
+     "without a GIL (root, mmdebstrap).", "tools/newer_python.py", "abi3t", "WHEEL",
+     results("core-abi3t"), usual=("tests/core",), wheel=True)  # fmt: skip
+tool("core-3.13t", "The core suite without the GIL, on a CPython made from Debian's source.",
+     "tools/free_threaded.py", "core", results("core-3.13t"), usual=("tests/core",))  # fmt: skip
+tool("stress-ft", "Programs of threads (tests/stress) without the GIL, ten minutes each.",
+     "tools/free_threaded.py", "stress", usual=("--seconds", "600"))  # fmt: skip
+tool("tsan-ft", "The same under ThreadSanitizer (needs clang and libclang-rt-14-dev).",
+     "tools/free_threaded.py", "tsan", usual=("--seconds", "20"))  # fmt: skip
+tool("scaling-ft", "Without the GIL two threads make nearly twice the exchanges of one.",
+     "tools/free_threaded.py", "scaling")  # fmt: skip
+tool("mutants", "Sources with one action missing: the tests of device memory notice each, or they "
+     "prove nothing.", "tools/mutants.py", packages=("pytest>=9",), tags=CI)  # fmt: skip
+tool("fuzz", "Coverage-guided fuzzing of the C core and of the boundary, a minute for each target "
+     "(needs clang); `-- --seconds 600 boundary` for other lengths and single targets.",
+     "tools/fuzz.py", "run", packages=("atheris", "setuptools>=77"), version=NEWCOMER)  # fmt: skip
+#: What tests on a package that is built in another way need.
+TESTED = ("pytest>=9", "hypothesis", "setuptools>=77")
+tool("sanitize", "The core suite under ASan and UBSan, with leak detection and asserts, and the "
+     "fuzzers' corpora of the C core.", "tools/variant.py", "sanitize", results("sanitize"),
+     packages=TESTED, tags=CI)  # fmt: skip
+tool("memcheck", "A part of the core suite under valgrind: memory that is read and was never set.",
+     "tools/variant.py", "memcheck", packages=TESTED)  # fmt: skip
+tool("debug", "References, blocks and the core suite on a debug build of CPython (Debian's).",
+     "tools/variant.py", "debug", packages=TESTED)  # fmt: skip
+tool("coverage", "Lines and branches of C that the tests reach: at least 97 and 92 %.",
+     "tools/variant.py", "coverage", *(f"--python={each}={interpreter(each)}" for each in PYTHONS),
+     packages=(*TESTED, "gcovr==8.8"))  # fmt: skip
+tool("tidy", "clang-tidy and cppcheck, which see other faults than gcc; Debian's, and too large to "
+     "install on every change.", "tools/check_c.py", "--tidy", version=FLOOR)  # fmt: skip
 
 
 # ---- real libraries -------------------------------------------------------------------------
@@ -469,9 +372,9 @@ def interop(env: environments.Environment) -> None:
                 s.install("--only-binary=:all:", *env.manual_pip)
             pytest(s, "tests/project/test_docs_code.py", env=told, results=f"{s.name}-manual")
 
-    run.__doc__ = f"{env.why[0].upper()}{env.why[1:]}."
+    why = f"{env.why[0].upper()}{env.why[1:]}."
     tags = CI if env.in_ci else []
-    session(env.session, env.python, tags=tags, requires=WHEEL)(run)
+    session(env.session, env.python, why, tags=tags, requires=WHEEL)(run)
 
 
 for each in environments.load().values():
@@ -495,12 +398,6 @@ def lint(s: nox.Session) -> None:
     s.run(interpreter(FLOOR), "tools/check_c.py", "--analyse", external=True)
 
 
-@session("tidy")
-def tidy(s: nox.Session) -> None:
-    """clang-tidy and cppcheck; Debian's, which are too large to install on every change."""
-    s.run(interpreter(FLOOR), "tools/tidy.py", external=True)
-
-
 @session("stubtest", PYTHONS[-1], tags=CI, requires=WHEEL)
 def stubtest(s: nox.Session) -> None:
     """The types of the Python files; the stub of the extension says what the extension does; mypy
@@ -521,26 +418,14 @@ def stubtest(s: nox.Session) -> None:
 
 @session("docs", tags=[*CI, "dev"], requires=WHEEL)
 def docs(s: nox.Session) -> None:
-    """The manual."""
-    install(s, "-r", "docs/requirements.txt")
+    """The manual builds without a warning; `-- look`: nothing on its pages or on that of `matrix`
+    is cut off in Chromium (needs Debian's chromium and chromium-driver)."""
+    look = s.posargs == ["look"]
+    install(s, "-r", "docs/requirements.txt", *(["selenium"] if look else []),
+            extra="demo" if look else "")  # fmt: skip
     s.run("python", "-m", "sphinx", "-W", "--keep-going", "docs", "docs/_build/html")
-
-
-@session("browser", requires=WHEEL)
-def browser(s: nox.Session) -> None:
-    """The page of `matrix --html` in headless Chromium, wide and narrow (needs Debian's chromium
-    and chromium-driver)."""
-    install(s, "selenium", extra="demo")
-    s.run("python", "tools/browser.py", *s.posargs)
-
-
-@session("look", requires=WHEEL)
-def look(s: nox.Session) -> None:
-    """Every page of the manual in headless Chromium, wide and narrow: nothing is cut off (needs
-    Debian's chromium and chromium-driver)."""
-    install(s, "-r", "docs/requirements.txt", "selenium")
-    s.run("python", "-m", "sphinx", "-W", "--keep-going", "docs", "docs/_build/html")
-    s.run("python", "tools/look.py", *s.posargs)
+    if look:
+        s.run("python", "tools/look.py")
 
 
 def install_peers(s: nox.Session) -> None:

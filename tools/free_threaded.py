@@ -1,37 +1,34 @@
 """CPython without the GIL, made from Debian's source, and what is run on it.
 
     python tools/free_threaded.py core [PYTEST ARGUMENT ...]    the core suite
-    python tools/free_threaded.py stress [ARGUMENT ...]         tests/stress
+    python tools/free_threaded.py stress [ARGUMENT ...]         the programs of tests/stress
     python tools/free_threaded.py tsan [ARGUMENT ...]           the same under ThreadSanitizer
-    python tools/free_threaded.py scaling                       benchmarks/threads.py
+    python tools/free_threaded.py scaling                       tests/stress/scaling.py
 
 CPython 3.13t is built once into build/cpython-3.13t (two minutes), and for `tsan` a second time, by
 clang, into build/cpython-3.13t-tsan (four minutes); DLSHIM_PYTHON_FT=FILE names one that is there.
-dlshim is compiled for it from this tree. Needs Debian's apt-get and a C compiler; `tsan` also clang
-and libclang-rt-14-dev. Nothing outside build/ changes.
+dlshim is compiled for it from this tree.  Needs Debian's apt-get and a C compiler; `tsan` also
+clang and libclang-rt-14-dev.  Nothing outside build/ changes.
 """
 
 from __future__ import annotations
 
-import glob
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import debian_source
+import debian
+import variant
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
-NAME = "python3.13"
-#: The last hypothesis without compiled parts, which have no wheel for this interpreter.
-TESTS = ("pytest>=9", "hypothesis==6.155.7")
-FLAGS = ("-std=c11", "-O1", "-g", "-fPIC", "-shared", "-DDLS_FREE_THREADED=1")
+FLAGS = ("-std=c11", "-O1", "-g", "-fPIC", "-shared", "-DDLS_FREE_THREADED=1", "-fsanitize=thread")
 
 
 def source() -> Path:
-    return debian_source.source(NAME, "forky", "sid")
+    return debian.source("python3.13", "forky", "sid")
 
 
 def interpreter(sanitized: bool) -> Path:
@@ -62,19 +59,15 @@ def interpreter(sanitized: bool) -> Path:
 
 def environment_of(python: Path) -> Path:
     """A virtual environment with dlshim, compiled from a copy of this tree, and the test tools."""
-    env, copy = BUILD / "env-3.13t", BUILD / "tree-3.13t"
+    env, tree = BUILD / "env-3.13t", BUILD / "tree-3.13t"
     if not (env / "bin" / "python").exists():
         subprocess.run([str(python), "-m", "venv", str(env)], check=True)
-    shutil.rmtree(copy, ignore_errors=True)
-    copy.mkdir()
-    for name in ("src", "shim"):
-        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, copy)
+    shutil.rmtree(tree, ignore_errors=True)
+    variant.copy_tree(tree)
     pip = [str(env / "bin" / "python"), "-m", "pip", "install", "--quiet"]
-    subprocess.run([*pip, "--only-binary=:all:", *TESTS], check=True)
+    subprocess.run([*pip, "--only-binary=:all:", *debian.NEEDS], check=True)
     werror = {**os.environ, "DLSHIM_WERROR": "1"}
-    subprocess.run([*pip, "--force-reinstall", "--no-deps", str(copy)], check=True, env=werror)
+    subprocess.run([*pip, "--force-reinstall", "--no-deps", str(tree)], check=True, env=werror)
     return env / "bin" / "python"
 
 
@@ -83,12 +76,11 @@ def compiled_for_tsan(python: Path) -> Path:
     folder = BUILD / "tsan-site"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "shim", folder / "dlshim")
-    headers = python.parent.parent / "include" / "python3.13t"
-    files = sorted(glob.glob(str(ROOT / "src" / "*" / "*.c")))
+    include = (ROOT / "src", ROOT / "shim" / "include", python.parents[1] / "include/python3.13t")
     out = folder / "dlshim" / "_core.cpython-313t-x86_64-linux-gnu.so"
-    line = ["clang", *FLAGS, "-fsanitize=thread", f"-I{ROOT / 'src'}", f"-I{headers}"]
-    line.append(f"-I{ROOT / 'shim' / 'include'}")
-    subprocess.run([*line, *files, "-o", str(out), "-ldl"], check=True)
+    files = [str(file) for file in sorted(ROOT.glob("src/*/*.c"))]
+    line = ["clang", *FLAGS, *(f"-I{each}" for each in include), *files, "-o", str(out), "-ldl"]
+    subprocess.run(line, check=True)
     return folder
 
 
@@ -103,9 +95,8 @@ def tsan(arguments: list[str]) -> int:
         "TSAN_OPTIONS": f"suppressions={both}",
         "PYTHONPATH": str(compiled_for_tsan(python)),
     }
-    stress = [str(ROOT / "tests" / "stress"), "--threads", "4", *arguments]
-    line = ["setarch", "-R", str(python), *stress]
-    return subprocess.run(line, env=environment, check=False).returncode
+    line = ["setarch", "-R", str(python), "-m", "stress", "--threads", "4", *arguments]
+    return subprocess.run(line, env=environment, cwd=ROOT / "tests").returncode
 
 
 def main() -> int:
@@ -115,13 +106,13 @@ def main() -> int:
     if what == "tsan":
         return tsan(arguments)
     python = str(environment_of(interpreter(sanitized=False)))
-    lines = {
-        "core": ["-m", "pytest", "-p", "no:cacheprovider", *(arguments or ["tests/core"])],
-        "stress": [str(ROOT / "tests" / "stress"), *arguments],
-        "scaling": [str(ROOT / "benchmarks" / "threads.py"), *arguments],
-    }
     environment = {**os.environ, "PYTHON_GIL": "0"}
-    return subprocess.run([python, *lines[what]], env=environment, check=False).returncode
+    if what == "core":
+        line = ["-m", "pytest", "-p", "no:cacheprovider", *(arguments or ["tests/core"])]
+        return subprocess.run([python, *line], cwd=ROOT, env=environment).returncode
+    module = "stress" if what == "stress" else "stress.scaling"
+    line = [python, "-m", module, *arguments]
+    return subprocess.run(line, cwd=ROOT / "tests", env=environment).returncode
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@
 The commands see no variable of the caller. Of this machine's settings they get those by which pip
 reaches its index, and proxies. Each command has a copy and a HOME of its own. The second, which
 runs the tests, leaves a JUnit file where --results says. The first command that fails ends it,
-with its exit status. The sessions `readme` and `bare-debian` of noxfile.py run this.
+with its exit status. The session `readme` of noxfile.py runs this.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-import chroot
+import debian
 
 ROOT = Path(__file__).resolve().parent.parent
 #: What a Debian 12 of nothing but its essential packages lacks.
@@ -113,7 +113,7 @@ def variables(work: str, path: str, more: list[str]) -> dict[str, str]:
 def bare_debian() -> Path:
     root = ROOT / "build" / "bookworm"
     if not root.exists():
-        chroot.make(root, "bookworm", "minbase", DEBIAN)
+        debian.make(root, "bookworm", "minbase", DEBIAN)
     return root
 
 
@@ -132,7 +132,7 @@ def line_in_debian(work: Path, command: str, reach: dict[str, str], more: list[s
             bound[str(file)] = file.resolve()
     bound["/fresh"] = work
     shell = ["/bin/sh", "-c", f"cd /fresh/dlshim && {command}"]
-    return chroot.entering(bare_debian(), shell, variables("/fresh", PATH, more), bound)
+    return debian.entering(bare_debian(), shell, variables("/fresh", PATH, more), bound)
 
 
 def run(number: int, command: str, options: argparse.Namespace) -> int:

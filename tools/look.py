@@ -1,89 +1,70 @@
-"""Looks at every page of the built manual in headless Chromium (Debian's), wide and narrow.
+"""Looks at pages in headless Chromium (Debian's): the manual, and the page of ``matrix --html``.
 
-    nox -s look               wants the Debian packages chromium and chromium-driver
+    nox -s docs -- look       wants the Debian packages chromium and chromium-driver
 
-At both widths nothing of a page may reach beyond the window, except inside tables, which scroll by
-themselves; code is wrapped (docs/_static/wrap.css).  Every picture must have loaded; nothing is
-asked of the network; the console stays empty.  What is planted on each page is found first.
-Pictures of the pages are left in build/results.
+In a wide and in a narrow window nothing of a page of the built manual may reach beyond it, except
+inside tables, which scroll by themselves; code is wrapped (docs/_static/wrap.css), and every
+picture has loaded.  What is planted on each page is found first.  On the page of `matrix` both heat
+maps are there, and a click on a cell opens its reason.  Nothing is asked of the network, and the
+console stays empty.  Pictures of the pages are left in build/results/pages.
 """
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 from selenium import webdriver
-
-sys.path.insert(0, str(Path(__file__).parent))
-from browser import RESULTS, heard, look_at, show
+from selenium.common.exceptions import TimeoutException
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
 
 WIDTHS = (1300, 400)
-PAGES = Path("docs/_build/html")
-PICTURES = RESULTS / "pages"
+MANUAL = Path("docs/_build/html")
+PICTURES = Path("build/results/pages")
 #: Pages that Sphinx makes by itself.
 OWN = {"genindex", "search", "py-modindex"}
 
-#: What reaches beyond the window, except in tables, which scroll; and missing pictures.
+#: What reaches beyond the window, except in tables, which scroll; missing pictures; text that is
+#: cut off inside a box that does not scroll.
 CUT_OFF = """
 const wide = document.documentElement.clientWidth + 1, found = [];
 const scrolls = 'pre, .table-wrapper', article = document.querySelector('article');
 const texts = document.createTreeWalker(article, NodeFilter.SHOW_TEXT);
-const range = document.createRange();
+const range = document.createRange(), begin = e => e.textContent.trim().slice(0, 60);
 while (texts.nextNode()) {
     const text = texts.currentNode;
     range.selectNode(text);
     if (!text.parentElement.closest(scrolls) && range.getBoundingClientRect().right > wide) {
-        found.push(`text is cut off: ${text.textContent.trim().slice(0, 60)}`);
+        found.push(`text is cut off: ${begin(text)}`);
     }
 }
 for (const e of article.querySelectorAll(`${scrolls}, table, img, svg`)) {
     const inside = e.parentElement.closest(scrolls);
     if (!inside && e.getBoundingClientRect().right > wide) {
-        const text = e.textContent.trim().slice(0, 60);
-        found.push(`<${e.tagName.toLowerCase()}> is too wide: ${text}`);
+        found.push(`<${e.tagName.toLowerCase()}> is too wide: ${begin(e)}`);
     }
 }
 for (const e of article.querySelectorAll('pre')) {
-    if (e.scrollWidth > e.clientWidth + 1) {
-        found.push(`code is cut off: ${e.textContent.trim().slice(0, 60)}`);
-    }
+    if (e.scrollWidth > e.clientWidth + 1) found.push(`code is cut off: ${begin(e)}`);
 }
-if (document.documentElement.scrollWidth > wide) {
-    found.push(`the page is ${document.documentElement.scrollWidth} wide`);
+for (const e of article.querySelectorAll('*')) {
+    const hides = ['hidden', 'clip'].includes(getComputedStyle(e).overflowX);
+    if (hides && e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 1) {
+        found.push(`<${e.tagName.toLowerCase()}> hides text: ${begin(e)}`);
+    }
 }
 for (const image of document.images) {
     if (!image.complete || !image.naturalWidth) found.push(`no picture ${image.src}`);
 }
-return found.slice(0, 5);
+return found.slice(0, 8);
 """
-
-#: Text that is cut off inside a box that does not scroll.
-HIDDEN = """
-const found = [];
-for (const e of document.querySelectorAll('article *')) {
-    const style = getComputedStyle(e);
-    if (['hidden', 'clip'].includes(style.overflowX) && e.scrollWidth > e.clientWidth + 1
-            && e.clientWidth > 1) {
-        found.push(`<${e.tagName.toLowerCase()}> hides text: ` + e.textContent.trim().slice(0, 60));
-    }
-}
-return found.slice(0, 5);
-"""
-
-
-def faults(chrome: webdriver.Chrome, page: Path, width: int) -> list[str]:
-    """What is wrong with a page in a window of this width."""
-    if width == WIDTHS[0] and not sees_a_fault(chrome, page):
-        return [f"{page.name}: what was planted was not found"]
-    show(chrome, page, width)
-    found = chrome.execute_script(CUT_OFF) + chrome.execute_script(HIDDEN) + heard(chrome)
-    name = page.relative_to(PAGES).with_suffix("").as_posix()
-    chrome.save_screenshot(str(PICTURES / f"{name.replace('/', '-')}-{width}.png"))
-    return [f"{name} at {width}: {each}" for each in found]
-
-
-#: What the check must find: text and a table that are too wide.
+#: What the check must find: text, code and a table that are too wide.
 FAULT = """
 document.querySelector('article').insertAdjacentHTML('beforeend',
     '<p style="white-space: nowrap">' + 'wide '.repeat(500) + '</p>' +
@@ -92,21 +73,87 @@ document.querySelector('article').insertAdjacentHTML('beforeend',
 """
 
 
-def sees_a_fault(chrome: webdriver.Chrome, page: Path) -> bool:
+def browser() -> webdriver.Chrome:
+    driver = shutil.which("chromedriver")
+    if driver is None:
+        sys.exit("no chromedriver: apt-get install chromium chromium-driver")
+    options = Options()
+    for word in ("--headless=new", "--no-sandbox", "--hide-scrollbars"):
+        options.add_argument(word)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    return webdriver.Chrome(options=options, service=Service(driver))
+
+
+def show(chrome: webdriver.Chrome, page: Path, width: int) -> list[str]:
+    """Opens a page in a window of this width; what is wrong with the page as a whole."""
+    # A window has a least width; the page's is set by the device's.
+    metrics = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
+    chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     chrome.get(page.resolve().as_uri())
+    chrome.save_screenshot(str(PICTURES / f"{page.parent.name}-{page.stem}-{width}.png"))
+    wide = chrome.execute_script("return document.documentElement.scrollWidth")
+    return [f"the page is {wide} wide"] if wide > width + 1 else []
+
+
+def heard(chrome: webdriver.Chrome) -> list[str]:
+    """What the page asked the network for, and what it told the console."""
+    messages = [json.loads(entry["message"])["message"] for entry in chrome.get_log("performance")]
+    sent = [each for each in messages if each["method"] == "Network.requestWillBeSent"]
+    urls = [each["params"]["request"]["url"] for each in sent]
+    foreign = [url for url in urls if not url.startswith(("file:", "data:"))]
+    asked = [f"asks the network for {url}" for url in foreign]
+    return asked + [f"console: {entry['message']}" for entry in chrome.get_log("browser")]
+
+
+def look_at_manual(chrome: webdriver.Chrome, page: Path, width: int) -> list[str]:
+    show(chrome, page, width)
     chrome.execute_script(FAULT)
     told = " ".join(chrome.execute_script(CUT_OFF))
-    return all(
-        each in told for each in ("text is cut off", "code is cut off", "<table> is too wide")
-    )
+    for each in ("text is cut off", "code is cut off", "<table> is too wide"):
+        if each not in told:
+            return [f"what was planted was not found: {each}"]
+    return show(chrome, page, width) + chrome.execute_script(CUT_OFF)
+
+
+def look_at_matrix(chrome: webdriver.Chrome, page: Path, width: int) -> list[str]:
+    found = show(chrome, page, width)
+    for name in ("before", "after"):
+        cells = chrome.find_elements(By.CSS_SELECTOR, f"#{name} tbody td[class]")
+        shown = [cell for cell in cells if cell.is_displayed() and cell.text]
+        if len(shown) < 9:
+            found.append(f"the map {name!r} has {len(shown)} cells")
+    link = chrome.find_element(By.CSS_SELECTOR, "#after tbody a, #before tbody a")
+    target = link.get_attribute("href").partition("#")[2]
+    chrome.execute_script("arguments[0].scrollIntoView({inline: 'center'})", link)
+    link.click()
+    script = "return document.getElementById(decodeURIComponent(arguments[0])).open"
+    try:  # the page hears of the click later than we do
+        WebDriverWait(chrome, 10).until(lambda it: it.execute_script(script, target))
+    except TimeoutException:
+        found.append(f"a click does not open {target!r}")
+    return found
 
 
 def main() -> int:
     PICTURES.mkdir(parents=True, exist_ok=True)
-    pages = [page for page in sorted(PAGES.rglob("*.html")) if page.stem not in OWN]
+    pages = [page for page in sorted(MANUAL.rglob("*.html")) if page.stem not in OWN]
     if len(pages) < 15:
-        sys.exit(f"{len(pages)} pages in {PAGES}: build the manual first (nox -s docs)")
-    return look_at(pages, WIDTHS, faults)
+        sys.exit(f"{len(pages)} pages in {MANUAL}: build the manual first (nox -s docs)")
+    looks = dict.fromkeys(pages, look_at_manual)
+    matrix = PICTURES / "matrix.html"
+    command = [sys.executable, "-m", "dlshim", "matrix", "--html", str(matrix)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    looks[matrix] = look_at_matrix
+    chrome, found = browser(), []
+    try:
+        for page, look in looks.items():
+            for width in WIDTHS:
+                wrong = look(chrome, page, width) + heard(chrome)
+                found += [f"{page.name} at {width}: {each}" for each in wrong]
+    finally:
+        chrome.quit()
+    print("\n".join(found) or f"nothing is wrong with {len(looks)} pages at {WIDTHS} pixels")
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

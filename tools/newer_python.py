@@ -1,69 +1,66 @@
 """The core suite on a CPython that this machine does not have: one of Debian's unstable suite.
 
     python tools/newer_python.py 3.15 dist/dlshim-*.whl [PYTEST ARGUMENT ...]
+    python tools/newer_python.py abi3t dist/dlshim-*.whl [PYTEST ARGUMENT ...]
 
-Its packages are unpacked into build/sid-3.15 and run in a chroot there, with this folder bound
-into it; nothing else of the machine changes. Needs Linux, root and Debian's mmdebstrap.
+Its packages are unpacked into build/roots and run in a chroot there, with this folder bound into
+it.  `abi3t` is the stable ABI of CPython 3.15 for builds with and without a GIL: the wheel's
+extension is replaced by one for it, and Debian's 3.15 runs that with a GIL.  Before it, every file
+is compiled for CPython 3.14 without a GIL, of which Debian has the headers alone.  Needs what
+tools/debian.py needs, and a C compiler.
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
-import chroot
+import debian
 
 ROOT = Path(__file__).resolve().parent.parent
-#: Where Debian's Python finds packages, whatever its version.
-PACKAGES = "usr/lib/python3/dist-packages"
-#: A root that mmdebstrap only unpacks has no shell to change the folder with.
-START = """
-import os, sys
-os.chdir("/project")
-os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
-"""
+FLAGS = ["-std=c11", "-O2", "-DNDEBUG", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-fPIC"]
+FLAGS += ["-fvisibility=hidden", "-DDLS_FREE_THREADED=1"]
 
 
-def unpack(version: str) -> Path:
-    """Debian's Python and what it needs, in a folder."""
-    root = ROOT / "build" / f"sid-{version}"
-    if not (root / f"usr/bin/python{version}").exists():
-        chroot.make(root, "sid", "extract", [f"python{version}"])
-        for folder in ("lib", "lib64", "bin"):
-            if not (root / folder).exists():
-                (root / folder).symlink_to(f"usr/{folder}")
-    return root
+def python(version: str, *more: str) -> debian.Python:
+    return debian.python(version, "sid", more=more)
 
 
-def install(root: Path, version: str, wheel: str) -> None:
-    """The wheel, and what the suite needs, all of it pure Python."""
-    line = [sys.executable, "-m", "pip", "install", "--quiet", "--upgrade", "--only-binary=:all:"]
-    line += ["--target", str(root / PACKAGES), "--python-version", version]
-    any_platform = ["--platform", "any", "pytest>=9", "hypothesis"]
-    subprocess.run([*line, *any_platform], check=True)
-    subprocess.run([*line, "--no-deps", wheel], check=True)
+def compile_for(python: debian.Python, extension: Path, *macros: str) -> None:
+    """The extension with that Python's headers; warnings are errors.
+
+    Headers of the C library beside them are newer than the compiler, so they come last.
+    """
+    include = python.root / "usr" / "include"
+    files = [str(file) for file in sorted(ROOT.glob("src/*/*.c"))]
+    line = ["gcc", *FLAGS, *macros, f"-I{ROOT / 'src'}", f"-I{ROOT / 'shim' / 'include'}"]
+    line += [f"-I{include / f'python{python.version}'}", "-idirafter", str(include)]
+    subprocess.run([*line, "-shared", *files, "-o", str(extension), "-ldl", "-pthread"], check=True)
+    print(f"{len(files)} files compiled for CPython {python.version}: {' '.join(macros)}")
 
 
-def run(root: Path, version: str, arguments: list[str]) -> None:
-    """Pytest there, in place of this process."""
-    python = [f"/usr/bin/python{version}", "-c", START, "-m", "pytest", "-p", "no:cacheprovider"]
-    line = chroot.entering(
-        root,
-        [*python, *(arguments or ["tests/core"])],
-        {"PATH": "/usr/bin", "HOME": "/tmp", "LC_ALL": "C.UTF-8"},
-        {"/project": ROOT},
-    )
-    os.execvp(line[0], line)
+def abi3t(wheel: Path) -> debian.Python:
+    """Debian's Python 3.15 with dlshim for abi3t."""
+    older, newer = (python(version, f"libpython{version}-dev") for version in ("3.14", "3.15"))
+    compile_for(older, ROOT / "build" / "_core.cpython-314t.so", "-DPy_GIL_DISABLED=1")
+    debian.install(newer, wheel)
+    package = newer.packages / "dlshim"
+    (package / "_core.abi3.so").unlink()
+    compile_for(newer, package / "_core.abi3t.so", "-DPy_TARGET_ABI3T=0x030f0000")
+    return newer
 
 
-def main() -> None:
+def main() -> int:
     version, wheel, *arguments = sys.argv[1:]
-    root = unpack(version)
-    install(root, version, wheel)
-    run(root, version, arguments)
+    if version == "abi3t":
+        found = abi3t(Path(wheel))
+    else:
+        found = python(version)
+        debian.install(found, Path(wheel))
+    pytest = ["-m", "pytest", "-p", "no:cacheprovider"]
+    return debian.run(found, [*pytest, *(arguments or ["tests/core"])])
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -3,9 +3,9 @@
     python tools/release.py check WHEEL ...
     python tools/release.py versions [TAG]
 
-`check` reads finished wheels of any system: what the file inside says of its own protection.  It
-needs pyelftools, macholib and pefile.  `versions` fails where two files of the repository give two
-versions, or where TAG is not that version with a v before it.
+`check` reads finished wheels for Linux: the file inside says whether it is protected as setup.py
+asks.  It needs pyelftools.  `versions` fails where two files of the repository give two versions,
+or where TAG is not that version with a v before it.
 """
 
 from __future__ import annotations
@@ -15,50 +15,49 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import Any
-
-import binaries
 
 ROOT = Path(__file__).resolve().parent.parent
 
 # ---- wheels -----------------------------------------------------------------------------------
 
 
-def system_of(wheel: Path) -> str:
-    """The system in a wheel's tag."""
-    words = {"linux": "linux", "macosx": "macos", "win": "windows"}
-    platform = wheel.stem.rpartition("-")[2]
-    found = re.match(r"(?:many|musl)?(linux|macosx|win)", platform)
-    if not found:
-        sys.exit(f"{wheel.name}: it is for no system that is known here")
-    return words[found[1]]
+def protection(module: Path) -> dict[str, bool]:
+    """How a compiled module is protected, by its headers and the functions that it calls."""
+    from elftools.elf.elffile import ELFFile
+
+    with module.open("rb") as file:
+        read = ELFFile(file)
+        segments = {segment["p_type"]: segment for segment in read.iter_segments()}
+        tags = {tag.entry.d_tag: tag.entry.d_val for tag in segments["PT_DYNAMIC"].iter_tags()}
+        calls = {symbol.name for symbol in read.get_section_by_name(".dynsym").iter_symbols()}
+        now = tags.get("DT_FLAGS", 0) & 8 or tags.get("DT_FLAGS_1", 0) & 1 or "DT_BIND_NOW" in tags
+        return {
+            "RELRO": "PT_GNU_RELRO" in segments,
+            "BIND_NOW": bool(now),
+            "stack without code": not segments["PT_GNU_STACK"]["p_flags"] & 1,
+            "code without relocations": "DT_TEXTREL" not in tags,
+            "no run path": not tags.keys() & {"DT_RPATH", "DT_RUNPATH"},
+            "stack protector": "__stack_chk_fail" in calls,
+            "FORTIFY": any(name.endswith("_chk") for name in calls),
+        }
 
 
-def wrong_with(wheel: Path) -> list[str]:
-    """What is not as it should be.  musl has no checks of copies and formats, and Microsoft's files
-    do not say whether they have those, or a stack protector."""
-    system = system_of(wheel)
-    says = look_into(wheel, system)
-    wrong = binaries.faults(says, system, protected=None if system == "windows" else True)
-    if system == "linux" and not says["FORTIFY"] and "musllinux" not in wheel.name:
-        wrong.append("FORTIFY is False")
-    return wrong
-
-
-def look_into(wheel: Path, system: str) -> dict[str, Any]:
-    """What the one compiled module says."""
+def faults(wheel: Path, protected: bool = True) -> list[str]:
+    """What a wheel lacks; `protected` says whether it must have a stack protector.  musl has no
+    checks of copies and formats."""
     with zipfile.ZipFile(wheel) as file, tempfile.TemporaryDirectory() as folder:
-        (name,) = (each for each in file.namelist() if re.match(r"dlshim/_core\..*(so|pyd)$", each))
-        return binaries.look_into(Path(file.extract(name, folder)), system).says
+        (name,) = (each for each in file.namelist() if re.match(r"dlshim/_core\..*so$", each))
+        has = protection(Path(file.extract(name, folder)))
+    uncalled = ["FORTIFY"] if "musllinux" in wheel.name else []
+    uncalled += [] if protected else ["stack protector"]
+    return [f"it lacks {what}" for what in has if not has[what] and what not in uncalled]
 
 
 def check(names: list[str]) -> int:
-    faults = 0
-    for wheel in map(Path, names):
-        wrong = wrong_with(wheel)
-        print(f"{wheel.name}: {wheel.stat().st_size} bytes; {'; '.join(wrong) or 'good'}")
-        faults += len(wrong)
-    return faults
+    wrong = {name: faults(Path(name)) for name in names}
+    for name, found in wrong.items():
+        print(f"{Path(name).name}: {'; '.join(found) or 'good'}")
+    return sum(map(len, wrong.values()))
 
 
 # ---- versions ---------------------------------------------------------------------------------

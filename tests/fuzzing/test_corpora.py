@@ -1,6 +1,6 @@
 """The corpora of the fuzzers, replayed: what they once reached is reached in every test run.
 
-`tools/fuzz.py` fuzzes; here no sanitizer and no fuzzer is needed.  `nox -s fuzz-replay` runs the C
+`tools/fuzz.py` fuzzes; here no sanitizer and no fuzzer is needed.  `nox -s sanitize` runs the C
 targets under ASan and UBSan.
 """
 
