@@ -13,7 +13,6 @@ Every pytest run leaves a JUnit file in build/results/.
 
 from __future__ import annotations
 
-import functools
 import glob
 import hashlib
 import os
@@ -56,21 +55,12 @@ def interpreter(version: str) -> str:
 
 
 def session(name: str, version: str = MAIN, why: str = "", **options):
-    """As nox.session; with DLSHIM_CI=1 the environment goes when its session ends, as all of them
-    together take gigabytes."""
+    """As nox.session, on an interpreter that is here; `why` takes the place of a docstring."""
 
     def register(run):
-        @functools.wraps(run)
-        def run_and_leave(s: nox.Session) -> None:
-            try:
-                run(s)
-            finally:
-                if os.environ.get("DLSHIM_CI") == "1":
-                    shutil.rmtree(s.virtualenv.location, ignore_errors=True)
-
-        run_and_leave.__doc__ = why or run.__doc__
-        python, options["download_python"] = interpreter(version), "never"
-        return nox.session(run_and_leave, name=name, python=python, **options)
+        run.__doc__ = why or run.__doc__
+        options["download_python"] = "never"
+        return nox.session(run, name=name, python=interpreter(version), **options)
 
     return register
 
@@ -289,7 +279,7 @@ def tool(
         s.run("python", *words, *(s.posargs or usual))
 
 
-def results(name: str) -> str:
+def junit(name: str) -> str:
     return f"--junitxml=build/results/{name}.xml"
 
 
@@ -302,13 +292,13 @@ tool("examples", "Extensions with dlshim.h, as other projects write them: each i
      packages=("numpy", "nanobind", "pybind11", "cython"), wheel=True, tags=CI)  # fmt: skip
 for each in NEWER:
     tool(f"core-{each}", f"The core suite on Debian unstable's {each} (root, mmdebstrap).",
-         "tools/newer_python.py", each, "WHEEL", results(f"core-{each}"),
+         "tools/newer_python.py", each, "WHEEL", junit(f"core-{each}"),
          usual=("tests/core",), wheel=True)  # fmt: skip
 tool("core-abi3t", "The core suite with the extension for abi3t, the stable ABI of builds with and "
      "without a GIL (root, mmdebstrap).", "tools/newer_python.py", "abi3t", "WHEEL",
-     results("core-abi3t"), usual=("tests/core",), wheel=True)  # fmt: skip
+     junit("core-abi3t"), usual=("tests/core",), wheel=True)  # fmt: skip
 tool("core-3.13t", "The core suite without the GIL, on a CPython made from Debian's source.",
-     "tools/free_threaded.py", "core", results("core-3.13t"), usual=("tests/core",))  # fmt: skip
+     "tools/free_threaded.py", "core", junit("core-3.13t"), usual=("tests/core",))  # fmt: skip
 tool("stress-ft", "Programs of threads (tests/stress) without the GIL, ten minutes each.",
      "tools/free_threaded.py", "stress", usual=("--seconds", "600"))  # fmt: skip
 tool("tsan-ft", "The same under ThreadSanitizer (needs clang and libclang-rt-14-dev).",
@@ -323,7 +313,7 @@ tool("fuzz", "Coverage-guided fuzzing of the C core and of the boundary, a minut
 #: What tests on a package that is built in another way need.
 TESTED = ("pytest>=9", "hypothesis", "setuptools>=77")
 tool("sanitize", "The core suite under ASan and UBSan, with leak detection and asserts, and the "
-     "fuzzers' corpora of the C core.", "tools/variant.py", "sanitize", results("sanitize"),
+     "fuzzers' corpora of the C core.", "tools/variant.py", "sanitize", junit("sanitize"),
      packages=TESTED, tags=CI)  # fmt: skip
 tool("memcheck", "A part of the core suite under valgrind: memory that is read and was never set.",
      "tools/variant.py", "memcheck", packages=TESTED)  # fmt: skip
