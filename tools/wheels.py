@@ -22,6 +22,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -191,7 +192,7 @@ WINDOWS = """
 
 def compile_only(target: str, more: list[str]) -> int:
     """How many sources do not compile; warnings are errors."""
-    files = sorted(str(file) for file in ROOT.glob("src/*/*.c"))
+    files = sorted(ROOT.glob("src/*/*.c"))
     with tempfile.TemporaryDirectory() as name:
         include = Path(name) / "include"
         shutil.copytree(INCLUDE, include)
@@ -200,8 +201,14 @@ def compile_only(target: str, more: list[str]) -> int:
         line = [*ZIG, "cc", "-target", target, "-std=c11", "-O2", "-DNDEBUG", *more]
         line += ["-Wall", "-Wextra", "-Wconversion", "-Werror", "-DPy_LIMITED_API=0x030a0000"]
         line += ["-isystem", str(include), f"-I{ROOT}/src", f"-I{ROOT}/shim/include"]
-        line += ["-c", "-o", f"{name}/made.o"]
-        wrong = sum(subprocess.run([*line, file]).returncode != 0 for file in files)
+
+        def fails(file: Path) -> bool:
+            made = Path(name) / file.parent.name / f"{file.stem}.o"
+            made.parent.mkdir(exist_ok=True)
+            return subprocess.run([*line, "-c", str(file), "-o", str(made)]).returncode != 0
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            wrong = sum(pool.map(fails, files))
     print(f"{target}: {len(files)} sources compiled, {wrong} with warnings", flush=True)
     return wrong
 
