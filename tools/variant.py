@@ -331,8 +331,9 @@ def coverage(folder: Path, arguments: list[str]) -> int:
     parser.add_argument("--python", action="append", default=[], metavar="VERSION=PATH")
     options, words = parser.parse_known_args(arguments)
     pythons = dict(each.split("=", 1) for each in options.python)
-    # Inlining would join functions; threads must not lose counts.  The last is for CUSTOMIZE.
-    flags = ["--coverage", "-O0", "-g0", "-fprofile-update=atomic"]
+    # Inlining would join functions, and count the branches of a forced one (DLS_INLINE) for each
+    # caller; threads must not lose counts.  The last link flag is for CUSTOMIZE.
+    flags = ["--coverage", "-O0", "-g0", "-fprofile-update=atomic", "-Dalways_inline=unused"]
     site = build(folder, flags, ["--coverage", "-Wl,-u,__gcov_dump"], asserts=False)
     (site / "sitecustomize.py").write_text(CUSTOMIZE)
     needs = ["pytest>=9", "hypothesis", "rich", "numpy", "ml_dtypes", "apache-tvm-ffi"]
