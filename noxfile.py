@@ -427,30 +427,25 @@ def install_peers(s: nox.Session) -> None:
 
 @session("bench", requires=WHEEL)
 def bench(s: nox.Session) -> None:
-    """Nanoseconds beside the peers (shown, never a gate)."""
+    """Nanoseconds beside the peers; `-- copies`: host copies beside NumPy's and torch's (shown,
+    never a gate)."""
     install_peers(s)
-    s.run("python", "benchmarks/bench.py", *s.posargs)
-
-
-@session("bench-copies", requires=WHEEL)
-def bench_copies(s: nox.Session) -> None:
-    """Host copies timed beside NumPy's and torch's, on one thread (shown, never a gate)."""
-    install_peers(s)
-    s.run("python", "benchmarks/copies.py", *s.posargs)
+    words = list(s.posargs)
+    program = words.pop(0) if words[:1] == ["copies"] else "bench"
+    s.run("python", f"benchmarks/{program}.py", *words)
 
 
 @session("instructions", tags=CI, requires=WHEEL)
 def instructions(s: nox.Session) -> None:
-    """Instructions of dlshim's own cases, by valgrind: none may cost more than before."""
+    """Instructions of dlshim's own cases, by valgrind: none may cost more than before; `-- all`:
+    beside every peer, with the journeys."""
+    words = list(s.posargs)
+    if words[:1] == ["all"]:
+        install_peers(s)
+        s.run("python", "benchmarks/instructions.py", *words[1:])
+        return
     install(s, f"numpy=={environments.load()['newest'].pins['numpy']}", "nanobind")
     own = "^(?!torch|peers).*(dlshim|floor|direct|inner|upgrade)$|^legacy to numpy .* bare$"
     own += r"|^peers consume (numpy|legacy) \| (dlshim\.h.*|nanobind)$"
     groups = "calls,pieces,dimensions,tables,journeys,copies,consumes"
-    s.run("python", "benchmarks/instructions.py", "--groups", groups, "--select", own, *s.posargs)
-
-
-@session("instructions-all", requires=WHEEL)
-def instructions_all(s: nox.Session) -> None:
-    """The same beside every peer, with the journeys."""
-    install_peers(s)
-    s.run("python", "benchmarks/instructions.py", *s.posargs)
+    s.run("python", "benchmarks/instructions.py", "--groups", groups, "--select", own, *words)
