@@ -20,7 +20,14 @@ ERROR = "error"  # the check itself failed: neither a finding nor a pass
 
 
 class NotApplicable(Exception):
-    """The case cannot be made, or is no business of this rule; the text says why."""
+    """The case cannot be made, or is no business of this rule; the text says why.
+
+    `lacks` is the keyword of `Producer` with which the target can give what is missing.
+    """
+
+    def __init__(self, why: str, lacks: str = "") -> None:
+        super().__init__(why)
+        self.lacks = lacks
 
 
 class Broken(Exception):
@@ -114,26 +121,10 @@ def level_of(rule: Rule, claims: str) -> str:
     return rule.level if rule.since <= claims else "noted"
 
 
-#: The keyword of `Producer` with which a target gives the arrays of these rules.
-GIVEN = {
-    "special-values": "special",
-    "refusals": "refused",
-    "refused-freed": "refused",
-    "not-exported": "refused",
-    "table-refusals": "refused",
-    "read-only-flag": "read_only",
-    "read-only-legacy": "read_only",
-}
-
-
-def why_not(one: Check, reason: str) -> str:
+def why_not(reason: NotApplicable) -> str:
     """Why a case cannot be made, and how the target can give it where that is what is missing."""
-    keyword = None
-    if reason.startswith("no way is known") and one.rule.name in GIVEN:
-        keyword = "read_only"
-    elif reason.startswith("no such array was given"):
-        keyword = GIVEN.get(one.rule.name)
-    return f"{reason}: give one, Producer(..., {keyword}=...)" if keyword else reason
+    give = f": give one, Producer(..., {reason.lacks}=...)" if reason.lacks else ""
+    return f"{reason}{give}"
 
 
 def outcome(one: Check, partner: Any) -> Finding:
@@ -145,7 +136,7 @@ def outcome(one: Check, partner: Any) -> Finding:
             one.run(partner)
         status, evidence = PASS, ""
     except NotApplicable as reason:
-        status, evidence = NA, why_not(one, str(reason))
+        status, evidence = NA, why_not(reason)
     except Broken as found:
         status, evidence = FAIL, str(found)
     except TargetError:

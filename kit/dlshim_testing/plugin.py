@@ -95,8 +95,8 @@ class NodeId(NamedTuple):
     def __str__(self) -> str:
         return "::".join(filter(None, self))
 
-    def names(self, check: str) -> bool:
-        return self.check in ("", check, check.partition("[")[0])
+    def names(self, check: Check) -> bool:
+        return self.check in ("", check.name, check.rule.name)
 
 
 def node_id_of(argument: str) -> NodeId | None:
@@ -170,8 +170,8 @@ def insist_on_checks(chosen: list[NodeId]) -> None:
 
     for each in chosen:
         every = checks(each.side)
-        if not any(map(each.names, every)):
-            rules = [name.partition("[")[0] for name in every]
+        if not any(map(each.names, every.values())):
+            rules = [check.rule.name for check in every.values()]
             cure = near(each.check, every) or near(each.check, rules)
             raise pytest.UsageError(f"{each}: {each.check!r} is the name of no check{cure}")
 
@@ -225,7 +225,7 @@ class Conformance:
     def _is_chosen(self, item: Item) -> bool:
         target = (item.target.side, item.target.target)
         return not self.chosen or any(
-            each[:2] == target and each.names(item.name) for each in self.chosen
+            each[:2] == target and each.names(item.one) for each in self.chosen
         )
 
     def _marked(self, node: Target) -> Iterator[Item]:

@@ -479,7 +479,7 @@ REFUSED = [f"refused {k}" for k in range(SPECIAL)]
 
 @check("producer", "special-values", NUMBERED, ("bare", "versioned"))
 def special_values(p: Producer, which: str, ask: str) -> None:
-    name, make = one_of(p.special, which)
+    name, make = one_of(p, "special", which)
     array, values = pair_of(f"special=[{name!r}]", make)
     view, capsule = held(array, ASKS[ask])
     same_elements(view, [encoded(name, view.dtype, value) for value in values], name)
@@ -510,10 +510,11 @@ def pair_of(what: str, make: Any) -> tuple[Any, list[Any]]:
         ) from error
 
 
-def one_of(table: dict[str, Any], which: str) -> tuple[str, Any]:
+def one_of(p: Producer, keyword: str, which: str) -> tuple[str, Any]:
+    table: dict[str, Any] = getattr(p, keyword)
     number = int(which.split()[-1])
     if number >= len(table):
-        raise NotApplicable("no such array was given")
+        raise NotApplicable("no such array was given", lacks=keyword)
     return list(table.items())[number]
 
 
@@ -764,7 +765,8 @@ def read_only_array(p: Producer) -> Any:
     try:
         array.flags.writeable = False
     except Exception as error:
-        raise NotApplicable("no way is known to make a read-only array") from error
+        why = "no way is known to make a read-only array"
+        raise NotApplicable(why, lacks="read_only") from error
     return array
 
 
@@ -821,7 +823,7 @@ def read_only_as_legacy(p: Producer) -> None:
 
 @check("producer", "refusals", REFUSED, ("bare", "versioned"))
 def refusals(p: Producer, which: str, ask: str) -> None:
-    name, make = one_of(p.refused, which)
+    name, make = one_of(p, "refused", which)
     array = given(f"refused=[{name!r}]", make)
     error = answers(array, **ASKS[ask])
     insist(error is not None, f"{name}: it is exported")
@@ -840,7 +842,7 @@ def read_only_is_refused_by_a_buffer_error(p: Producer, which: str, ask: str) ->
 
 @check("producer", "refused-freed", REFUSED)
 def refused_goes(p: Producer, which: str) -> None:
-    name, make = one_of(p.refused, which)
+    name, make = one_of(p, "refused", which)
     array = given(f"refused=[{name!r}]", make)
     try:
         gone = weakref.ref(array)
@@ -856,6 +858,6 @@ def refused_goes(p: Producer, which: str) -> None:
 
 @check("producer", "not-exported", REFUSED, ("bare", "versioned"))
 def refused_is_not_exported(p: Producer, which: str, ask: str) -> None:
-    name, make = one_of(p.refused, which)
+    name, make = one_of(p, "refused", which)
     array = given(f"refused=[{name!r}]", make)
     insist(answers(array, **ASKS[ask]) is not None, f"{name}: it is exported")

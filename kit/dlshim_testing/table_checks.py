@@ -156,7 +156,7 @@ def table_stream(p: Producer) -> None:
 
 @check("producer", "table-refusals", REFUSED, risky=True)
 def table_refusals(p: Producer, which: str) -> None:
-    name, make = one_of(p.refused, which)
+    name, make = one_of(p, "refused", which)
     array = given(f"refused=[{name!r}]", make)
     table = table_of(array)
     error = answers(array, max_version=(1, 0))
