@@ -362,7 +362,7 @@ def buffer(inp: Input) -> None:
 
 OPTIONS = (
     *("stream", "producer_stream", "unknown_stream", "device", "copy", "readonly", "order"),
-    *("readonly", "align", "reinterpret", "assume_device", "detach", "on_release", "none"),
+    *("like", "align", "reinterpret", "assume_device", "detach", "on_release", "none"),
 )
 KEYWORDS = ("stream", "max_version", "dl_device", "copy", "none")
 

@@ -65,7 +65,7 @@ message_of(PyObject *obj, PyObject **name, const char *format, va_list args)
 /* Give the pending exception an attribute, if it is a BufferError.  Without memory for
  * that it stays as it is. */
 static void
-tell(const char *name, PyObject *value)
+set_attribute(const char *name, PyObject *value)
 {
     PyObject *error = dls_error_take();
     if (PyErr_GivenExceptionMatches(error, PyExc_BufferError)
@@ -87,10 +87,10 @@ dls_refuse(dls_state *state, int code, PyObject *obj, const char *format, ...)
         PyErr_Format(class_of(state, code), "%U", message);
         Py_DECREF(message);
         if (name != NULL) {
-            tell("_about", name);
+            set_attribute("_about", name);
         }
         if (code == DLS_EOPTION || code == DLS_EREADY) {
-            tell("_option_helps", Py_True);
+            set_attribute("_option_helps", Py_True);
         }
     }
     Py_XDECREF(name);
@@ -108,8 +108,8 @@ dls_refuse_copy(dls_state *state, PyObject *obj, const char *reason, const char 
     PyObject *word = why != NULL ? PyUnicode_FromString(reason) : NULL;
     if (word != NULL) {
         dls_refuse(state, DLS_ECOPY, obj, "%U%s", why, rest);
-        tell("reason", word);
-        tell("_why", why);
+        set_attribute("reason", word);
+        set_attribute("_why", why);
     }
     Py_XDECREF(why);
     Py_XDECREF(word);

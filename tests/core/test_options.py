@@ -36,7 +36,7 @@ SOURCES = pytest.mark.parametrize("cls", [P1, P1b, P2, P3TableOnly], ids=lambda 
 # --- forms ----------------------------------------------------------------------------
 
 WRONG_TYPE = [
-    {"copy": 1}, {"copy": "yes"}, {"readonly": 1}, {"legacy_readonly": "copy"}, {"order": 1},
+    {"copy": 1}, {"copy": "yes"}, {"readonly": 1}, {"order": 1},
     {"align": 1.5}, {"align": "64"}, {"align": True}, {"reinterpret": 7}, {"device": 1},
     {"device": (1,)}, {"device": ("cpu", 0)}, {"assume_device": 2},
     {"assume_device": (2, "0")}, {"detach": 1}, {"detach": None}, {"unknown_stream": 1},
