@@ -71,7 +71,7 @@ const dl_tensor *dls_fast_look(dls_producer *self, unsigned form, dls_outcome *o
 
 /* The struct of a plain answer in a capsule, for those who want no capsule: owned by
  * the caller.  NULL with an exception, and hot is still to be dropped. */
-static inline dl_managed_tensor_versioned *
+DLS_INLINE dl_managed_tensor_versioned *
 dls_fast_struct_of(dls_hot hot, bool answer)
 {
     if (answer) {

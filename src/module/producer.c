@@ -118,11 +118,15 @@ producer_dealloc(PyObject *self)
 
 /* --- the protocol --------------------------------------------------------- */
 
-/* copy=True and nothing else has a fast path, too; all else is read in full. */
+/* copy=True and nothing else has a fast path, too, also where the copy of the export
+ * before is kept; all else is read in full. */
 DLS_APART static PyObject *
 dlpack_in_full(dls_producer *self, PyObject *const *args, Py_ssize_t n,
                PyObject *kwnames, dls_usual usual)
 {
+    if (self->kept != NULL && self->options == NULL) {
+        usual = dls_request_read_usual(self->state, args, n, kwnames);
+    }
     bool copies = usual == DLS_WANTS_LEGACY_COPY || usual == DLS_WANTS_VERSIONED_COPY;
     unsigned form = copies ? dls_fast_form(self, usual == DLS_WANTS_VERSIONED_COPY) : 0;
     return form != 0 ? dls_fast_capsule_copy(self, args, kwnames, form)
@@ -133,16 +137,13 @@ PyObject *
 dls_producer_dlpack(dls_producer *data, PyObject *const *args, Py_ssize_t n,
                     PyObject *kwnames)
 {
-    dls_usual usual = data->options == NULL
+    dls_usual usual = dls_fast_is_bare(data)
                           ? dls_request_read_usual(data->state, args, n, kwnames)
                           : DLS_READ_IN_FULL;
-    unsigned form = 0;
     /* One by one, so that the compiler knows what a call without keywords wants. */
-    if (data->kept == NULL) {
-        form = usual == DLS_WANTS_LEGACY      ? dls_fast_form(data, false)
-               : usual == DLS_WANTS_VERSIONED ? dls_fast_form(data, true)
-                                              : 0;
-    }
+    unsigned form = usual == DLS_WANTS_LEGACY      ? dls_fast_form(data, false)
+                    : usual == DLS_WANTS_VERSIONED ? dls_fast_form(data, true)
+                                                   : 0;
     return form != 0 ? dls_fast_capsule(data, args, kwnames, form)
                      : dlpack_in_full(data, args, n, kwnames, usual);
 }

@@ -467,6 +467,25 @@ dls_request_parse(dls_state *state, PyObject *const *args, Py_ssize_t n,
 
 /* --- the usual reading ------------------------------------------------------- */
 
+dls_usual
+dls_request_usual_copy(dls_state *state, PyObject *const *values,
+                       const dls_seen_keywords *seen)
+{
+    bool versioned = false;
+    const int copy_at = seen->at[DLS_KW_COPY];
+    if (copy_at < 0 || values[copy_at] != Py_True) {
+        return DLS_READ_IN_FULL;
+    }
+    for (int i = 0; i < seen->count; i++) {
+        if (i != copy_at
+            && !dls_request_is_usual(state, values[i], i == seen->at[DLS_KW_VERSION],
+                                     i == seen->at[DLS_KW_STREAM], &versioned)) {
+            return DLS_READ_IN_FULL;
+        }
+    }
+    return versioned ? DLS_WANTS_VERSIONED_COPY : DLS_WANTS_LEGACY_COPY;
+}
+
 bool
 dls_request_is_version_one(dls_state *state, PyObject *value)
 {

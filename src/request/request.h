@@ -40,10 +40,22 @@ typedef enum {
 /* Is this max_version, which is not the remembered one, (1, n)? */
 bool dls_request_is_version_one(dls_state *state, PyObject *value);
 
-/* Does a value of max_version ask for a generation?  *versioned: for which. */
+/* Do the values ask for a generation and a copy?  Else they are to be read in full. */
+dls_usual dls_request_usual_copy(dls_state *state, PyObject *const *values,
+                                 const dls_seen_keywords *seen);
+
+/* Does the value of this keyword ask for nothing but a generation?  stream=-1 asks for
+ * nothing on the host. */
 DLS_INLINE bool
-dls_request_is_usual_version(dls_state *state, PyObject *value, bool *versioned)
+dls_request_is_usual(dls_state *state, PyObject *value, bool is_version, bool is_stream,
+                     bool *versioned)
 {
+    if (value == Py_None) {
+        return true;
+    }
+    if (!is_version) {
+        return is_stream && value == state->minus_one;
+    }
     if (dls_memo_is_version(&state->memo, value, versioned)) {
         return true;
     }
@@ -51,29 +63,21 @@ dls_request_is_usual_version(dls_state *state, PyObject *value, bool *versioned)
     return *versioned;
 }
 
-/* What the values of these keywords ask for.  stream=-1 asks for nothing on the host.
- */
+/* What the values of these keywords ask for. */
 DLS_INLINE dls_usual
 dls_request_usual_values(dls_state *state, PyObject *const *values,
                          const dls_seen_keywords *seen)
 {
-    bool versioned = false, copies = false;
-    const int version_at = seen->at[DLS_KW_VERSION], copy_at = seen->at[DLS_KW_COPY];
+    bool versioned = false;
+    const int version_at = seen->at[DLS_KW_VERSION];
     const int stream_at = seen->at[DLS_KW_STREAM], count = seen->count;
     for (int i = 0; i < count; i++) {
-        PyObject *value = values[i];
-        bool usual = value == Py_None || (i == stream_at && value == state->minus_one);
-        if (!usual && i == version_at) {
-            usual = dls_request_is_usual_version(state, value, &versioned);
-        }
-        else if (!usual && i == copy_at) {
-            usual = copies = value == Py_True;
-        }
-        if (!usual) {
-            return DLS_READ_IN_FULL;
+        if (!dls_request_is_usual(state, values[i], i == version_at, i == stream_at,
+                                  &versioned)) {
+            return dls_request_usual_copy(state, values, seen);
         }
     }
-    return (dls_usual)(versioned | copies << 1);
+    return versioned ? DLS_WANTS_VERSIONED : DLS_WANTS_LEGACY;
 }
 
 /* What the values ask for, where the names are not remembered. */
