@@ -283,7 +283,7 @@ check_autograd(const dls_exchange *x)
     return checked ? dls_refuse_autograd(x->state, x->plan, x->source) : 0;
 }
 
-/* --- synchronised as it came ---------------------------------------------- */
+/* --- synced although the producer was passed no stream --------------------- */
 
 dls_producer_kind
 dls_kind_without_stream(const dls_plan *plan)
@@ -301,7 +301,7 @@ dls_attempt_sync(dls_exchange *x, dls_producer_kind kind, dls_producer_stream p)
 }
 
 dls_attempt
-dls_attempt_sync_as_it_came(dls_exchange *x)
+dls_attempt_sync_unasked(dls_exchange *x)
 {
     const dls_producer_stream unknown = {.known = DLS_P_UNKNOWN};
     return dls_attempt_sync(x, dls_kind_without_stream(x->plan), unknown);

@@ -102,7 +102,7 @@ dls_attempt dls_attempt_end(dls_exchange *x, int code, dls_attempt failed);
 dls_attempt dls_attempt_sync(dls_exchange *x, dls_producer_kind kind,
                              dls_producer_stream p);
 /* The same for a producer that was asked without a stream and does not name its own. */
-dls_attempt dls_attempt_sync_as_it_came(dls_exchange *x);
+dls_attempt dls_attempt_sync_unasked(dls_exchange *x);
 /* How a producer behaves that was passed no stream: it has waited, or it orders
  * nothing. */
 dls_producer_kind dls_kind_without_stream(const dls_plan *plan);

@@ -431,7 +431,7 @@ dls_attempt_off_host(dls_exchange *x, dls_protocol protocol, dl_device device)
         return attempt_dlpack(x, device);
     case DLS_PROTOCOL_FUNCTION:
         got = dls_attempt_ask(x, protocol, 0);
-        return got == DLS_ATTEMPT_GOT ? dls_attempt_sync_as_it_came(x) : got;
+        return got == DLS_ATTEMPT_GOT ? dls_attempt_sync_unasked(x) : got;
     case DLS_PROTOCOL_CUDA:
     case DLS_PROTOCOL_SYCL:
         return dls_attempt_ask(x, protocol, 0);

@@ -125,8 +125,9 @@ try_dlpack(dls_exchange *x)
     }
 }
 
-/* One protocol on the host.  A capsule function takes no stream, so the device memory
- * that it gives is synchronised as it came; it is not asked again. */
+/* One protocol on the host.  A capsule function takes no stream: the device memory that
+ * it gives is synced although the producer was passed no stream, and the function is
+ * not called again. */
 static dls_attempt
 try_on_host(dls_exchange *x, dls_protocol protocol)
 {
@@ -144,7 +145,7 @@ try_on_host(dls_exchange *x, dls_protocol protocol)
     }
     dls_plan_leave_host(x->plan, true);
     x->synced = true;
-    return dls_attempt_sync_as_it_came(x);
+    return dls_attempt_sync_unasked(x);
 }
 
 /* A protocol raised on the host: may another one still serve (N2)?  __dlpack__ decides
