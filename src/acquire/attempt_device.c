@@ -21,7 +21,7 @@ kind_of(const dls_plan *plan, dl_device device)
            : traits & DLS_LIB_NO_MINUS_ONE                  ? DLS_PRODUCER_NO_MINUS_ONE
            : traits & DLS_LIB_REFUSES_TWO                   ? DLS_PRODUCER_REFUSES_TWO
            : dls_producer_stream_can_be_asked(plan, device) ? DLS_PRODUCER_MODERN
-                                                            : DLS_PRODUCER_UNHEARD;
+                                                            : DLS_PRODUCER_UNKNOWN;
 }
 
 /* Does the producer take its memory for the host's, although assume_device names
@@ -117,7 +117,7 @@ refused_keywords(const dls_exchange *x, unsigned form, const dls_call_values *va
         return stream | (open & (DLS_ASK_VERSION | DLS_ASK_COPY));
     }
     bool about_stream = (kind == DLS_PRODUCER_NO_MINUS_ONE
-                         || kind == DLS_PRODUCER_UNHEARD)
+                         || kind == DLS_PRODUCER_UNKNOWN)
                         && PyErr_ExceptionMatches(PyExc_RuntimeError)
                         && !PyErr_ExceptionMatches(PyExc_RecursionError);
     return about_stream ? stream : 0;

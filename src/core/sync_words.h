@@ -37,14 +37,14 @@
     X(WAIT, "wait")     /* the option's word: ready for every stream */
 
 /* How a producer treats the stream that it is passed (S2). */
-#define DLS_PRODUCER_LIST(X)                                                    \
-    X(MODERN, "modern")               /* syncs with the stream itself */        \
-    X(REFUSES_TWO, "modern, not 2")   /* BufferError for stream 2 (torch) */    \
-    X(NO_MINUS_ONE, "modern, not -1") /* takes -1 for a handle (JAX) */         \
-    X(UNHEARD, "modern, unheard of")  /* nobody can tell its P */               \
-    X(IGNORES, "ignores stream")      /* takes the keyword and does nothing */  \
-    X(OLD, "no stream")     /* has no such keyword, or is asked in another way: \
-                               capsules, functions, array interfaces */         \
+#define DLS_PRODUCER_LIST(X)                                                       \
+    X(MODERN, "modern")                   /* syncs with the stream itself */       \
+    X(REFUSES_TWO, "modern, not 2")       /* BufferError for stream 2 (torch) */   \
+    X(NO_MINUS_ONE, "modern, not -1")     /* takes -1 for a handle (JAX) */        \
+    X(UNKNOWN, "modern, unknown library") /* nobody can tell its P */              \
+    X(IGNORES, "ignores stream")          /* takes the keyword and does nothing */ \
+    X(OLD, "no stream")     /* has no such keyword, or is asked in another way:    \
+                               capsules, functions, array interfaces */            \
     X(WAITED, "has waited") /* the data were ready when it returned */
 
 /* What the producer is passed as `stream=`; OMIT: the keyword is not given. */

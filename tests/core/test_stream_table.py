@@ -35,11 +35,11 @@ V, TY = "ValueError", "TypeError"
 MODERN = "modern"
 TORCH = "modern, not 2"
 JAX = "modern, not -1"
-UNHEARD = "modern, unheard of"
+UNKNOWN = "modern, unknown library"
 IGNORES = "ignores stream"
 OLD = "no stream"
 WAITED = "has waited"
-PRODUCERS = (MODERN, TORCH, JAX, UNHEARD, IGNORES, OLD, WAITED)
+PRODUCERS = (MODERN, TORCH, JAX, UNKNOWN, IGNORES, OLD, WAITED)
 
 
 def row(*cells: tuple[str, str] | str) -> dict[str, tuple[str, str] | str]:
@@ -57,7 +57,7 @@ def checked(cells: dict, errors: dict[str, str]) -> dict:
 
 
 # S9: None, any int from -1 on and any stream object are taken and not passed on.
-HOST = {kind: all_values(("None", NOTHING)) for kind in (MODERN, TORCH, JAX, UNHEARD, IGNORES)} | {
+HOST = {kind: all_values(("None", NOTHING)) for kind in (MODERN, TORCH, JAX, UNKNOWN, IGNORES)} | {
     kind: all_values(("-", NOTHING)) for kind in (OLD, WAITED)
 }
 
@@ -74,7 +74,7 @@ CUDA = {
     MODERN: row(("1", ""), ("-1", ""), V, ("1", ""), ("2", ""), ("S", ""), TY, OWN),
     TORCH: row(("1", ""), ("-1", ""), V, ("1", ""), ("1", EDGE_FROM_L), ("S", ""), TY, OWN),
     JAX: row(("None", ""), ("None", ""), V, ("1", ""), ("2", ""), ("S", ""), TY, WAITS_ITSELF),
-    UNHEARD: row(("None", ""), ("-1", ""), V, ("1", ""), ("2", ""), ("S", ""), TY, OWN),
+    UNKNOWN: row(("None", ""), ("-1", ""), V, ("1", ""), ("2", ""), ("S", ""), TY, OWN),
     IGNORES: row(
         *(("None", SYNC), ("None", ""), V, ("None", SYNC), ("None", SYNC), ("None", SYNC), TY),
         ("None", WAIT),
@@ -97,7 +97,7 @@ _PINNED = (
     WAIT_IF_KNOWN,
 )
 CUDA_HOST = {
-    **{k: row(*[("None", o) for o in _PINNED]) for k in (MODERN, TORCH, JAX, UNHEARD, IGNORES)},
+    **{k: row(*[("None", o) for o in _PINNED]) for k in (MODERN, TORCH, JAX, UNKNOWN, IGNORES)},
     OLD: row(*[("-", task) for task in _PINNED]),
     WAITED: all_values(("-", "")),
 }
@@ -107,7 +107,7 @@ CUDA_MANAGED = {
     MODERN: row(("1", WAIT_L), ("-1", ""), V, ("1", ""), ("2", ""), ("S", ""), TY, OWN),
     TORCH: row(("1", WAIT_L), ("-1", ""), V, ("1", ""), ("1", EDGE_FROM_L), ("S", ""), TY, OWN),
     JAX: row(("1", WAIT_L), ("None", ""), V, ("1", ""), ("2", ""), ("S", ""), TY, WAITS_ITSELF),
-    UNHEARD: row(("1", WAIT_L), ("-1", ""), V, ("1", ""), ("2", ""), ("S", ""), TY, OWN),
+    UNKNOWN: row(("1", WAIT_L), ("-1", ""), V, ("1", ""), ("2", ""), ("S", ""), TY, OWN),
     IGNORES: row(
         *(("None", WAIT), ("None", ""), V, ("None", SYNC), ("None", SYNC), ("None", SYNC), TY),
         ("None", WAIT),
@@ -123,7 +123,7 @@ ROCM = {
     MODERN: _MODERN_ROCM,
     TORCH: _MODERN_ROCM,
     JAX: _MODERN_ROCM | {"None": ("None", ""), "-1": ("None", ""), "wait": WAITS_ITSELF},
-    UNHEARD: _MODERN_ROCM | {"None": ("None", "")},
+    UNKNOWN: _MODERN_ROCM | {"None": ("None", "")},
     IGNORES: checked(all_values(("None", SYNC)), NO_ROCM)
     | {"-1": ("None", ""), "wait": ("None", WAIT)},
     OLD: checked(all_values(("-", SYNC)), NO_ROCM) | {"-1": ("-", ""), "wait": ("-", WAIT)},
@@ -142,7 +142,7 @@ _PINNED_ROCM = (
 )
 ROCM_HOST = {
     **{
-        k: row(*[("None", o) for o in _PINNED_ROCM]) for k in (MODERN, TORCH, JAX, UNHEARD, IGNORES)
+        k: row(*[("None", o) for o in _PINNED_ROCM]) for k in (MODERN, TORCH, JAX, UNKNOWN, IGNORES)
     },
     OLD: row(*[("-", task) for task in _PINNED_ROCM]),
     WAITED: all_values(("-", "")),
@@ -157,7 +157,7 @@ _MODERN_ONEAPI = checked(all_values(("None", "")), NO_QUEUE) | {
 }
 _IGNORES_ONEAPI = checked(all_values(("None", WAIT)), NO_QUEUE) | {"-1": ("None", "")}
 ONEAPI = {
-    **dict.fromkeys((MODERN, UNHEARD), _MODERN_ONEAPI | {"handle": ("D", WAIT_OWN)}),
+    **dict.fromkeys((MODERN, UNKNOWN), _MODERN_ONEAPI | {"handle": ("D", WAIT_OWN)}),
     # JAX waits on the host where it is passed None.
     JAX: _MODERN_ONEAPI,
     # torch drops the stream of an XPU tensor: its own is waited for, whoever reads.
@@ -171,7 +171,7 @@ _MODERN_OTHER = row(
     *[(passed, "") for passed in ("None", "None", "0", "1", "2", "S", "S")], ("None", REFUSED)
 )
 OTHER = {
-    **dict.fromkeys((MODERN, TORCH, JAX, UNHEARD), _MODERN_OTHER),
+    **dict.fromkeys((MODERN, TORCH, JAX, UNKNOWN), _MODERN_OTHER),
     IGNORES: all_values(("None", REFUSED)) | dict.fromkeys(("None", "-1"), ("None", "")),
     OLD: all_values(("-", REFUSED)) | dict.fromkeys(("None", "-1"), ("-", "")),
     WAITED: all_values(("-", "")),
