@@ -107,21 +107,21 @@ typedef struct {
  * after that looks at them. */
 typedef struct {
     const dls_options *options; /* borrowed; NULL: none */
-    unsigned asked_with;  /* DLS_ASK_*, DLS_ASKED_*: what the consumer passed (N9) */
-    bool stream_said;     /* a stream was named, None included (S14) */
-    bool device_question; /* it asked for the device just before (N9) */
-    bool hides_queue;     /* it names no stream, but on oneAPI it has one (S6) */
-    bool versioned;       /* generation that it asked for */
-    bool bears_anything;  /* it is a Tensor: it takes strides of any sign */
-    bool keeps_word;      /* a Tensor is made, which keeps the word of readonly= (T8) */
-    bool kernel_asks;     /* through our C table: kernels take Parameters */
-    bool has_device;      /* a device is wanted: *device */
-    bool has_assumed;     /* the producer's label is wrong: it is *assumed */
-    bool ask_device;      /* the device must be known before the export (N5) */
-    bool host_reads;      /* dlshim itself reads pinned memory, whatever the stream */
-    bool waits;  /* where no stream is given, the host waits: as "wait" (S25) */
-    bool empty;  /* copies to the host: the object says that it has no elements */
-    int8_t copy; /* -1 None, 0 False, 1 True: sent off the host only (T8) */
+    unsigned asked_with;    /* DLS_ASK_*, DLS_ASKED_*: what the consumer passed (N9) */
+    bool stream_said;       /* a stream was named, None included (S14) */
+    bool device_question;   /* it asked for the device just before (N9) */
+    bool hides_queue;       /* it names no stream, but on oneAPI it has one (S6) */
+    bool versioned;         /* generation that it asked for */
+    bool supports_anything; /* it is a Tensor: it takes strides of any sign */
+    bool keeps_word;  /* a Tensor is made, which keeps the word of readonly= (T8) */
+    bool kernel_asks; /* through our C table: kernels take Parameters */
+    bool has_device;  /* a device is wanted: *device */
+    bool has_assumed; /* the producer's label is wrong: it is *assumed */
+    bool ask_device;  /* the device must be known before the export (N5) */
+    bool host_reads;  /* dlshim itself reads pinned memory, whatever the stream */
+    bool waits;       /* where no stream is given, the host waits: as "wait" (S25) */
+    bool empty;       /* copies to the host: the object says that it has no elements */
+    int8_t copy;      /* -1 None, 0 False, 1 True: sent off the host only (T8) */
     dls_readonly readonly; /* readonly= of the options */
     dls_order order;
     int64_t align;      /* bytes, a power of two; 0: memory of any alignment will do */

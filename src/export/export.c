@@ -584,7 +584,7 @@ complete_request(dls_exchange *x, dls_export_kind kind)
     if (kind == DLS_EXPORT_TENSOR) {
         request->versioned = true;
         request->host_reads = true; /* a Tensor shows pinned memory to the host */
-        request->bears_anything = true;
+        request->supports_anything = true;
     }
     if (request->options != NULL
         && dls_request_options(x->state, x->source, request) < 0) {

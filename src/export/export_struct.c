@@ -104,7 +104,7 @@ export_struct(dls_exchange *x, bool versioned)
     x->request.versioned = versioned;
     x->request.kernel_asks = true;
     x->request.stream_said = true; /* S21: it works on the stream that we answer */
-    x->request.bears_anything = true;
+    x->request.supports_anything = true;
     if (begin_stream(x, &p) == 0) {
         managed = dls_exchange_run(x, DLS_EXPORT_STRUCT);
     }

@@ -302,7 +302,7 @@ static int
 check_packing(const dls_exchange *x)
 {
     dl_dtype dtype = x->acquired.tensor.dtype;
-    bool to_versioned = x->request.versioned || x->request.bears_anything;
+    bool to_versioned = x->request.versioned || x->request.supports_anything;
     bool known = to_versioned ? x->acquired.generation != DLS_LEGACY
                               : x->acquired.generation == DLS_LEGACY;
     if (known || dls_dtype_bits(dtype) >= 8) {
@@ -530,13 +530,13 @@ resolve_readonly(dls_exchange *x, dls_resolved *resolved)
 
 /* --- layout and flags ------------------------------------------------------- */
 
-/* Negative strides go out only to a consumer that bears them (N9). */
+/* Negative strides go out only to a consumer that supports them (N9). */
 static int
 check_negative(const dls_exchange *x, const dls_resolved *resolved)
 {
     if (!resolved->scan.negative || resolved->copied
         || x->request.order != DLS_ORDER_UNSAID
-        || dls_request_bears_negative(&x->request)) {
+        || dls_request_supports_negative(&x->request)) {
         return 0;
     }
     return dls_refuse(

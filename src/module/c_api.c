@@ -317,7 +317,7 @@ import_in_full(dls_state *state, PyObject *obj, const dlshim_request *given,
     dl_managed_tensor_versioned *managed = NULL;
     dls_request_init(&request, NULL);
     request.versioned = true;
-    request.bears_anything = true;
+    request.supports_anything = true;
     request.host_reads = given->device_type == 0;
     if (make_options(state, obj, given, &options) == 0) {
         managed = dls_function_run(state, obj, options, &request, outcome,

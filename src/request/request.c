@@ -294,10 +294,10 @@ static const struct {
     unsigned must;
     unsigned must_not;
     int device_question;
-    bool bears;
+    bool supports_negative;
 } consumers[] = {
-#define CONSUMER(must, must_not, device_question, bears, who) \
-    {must, must_not, device_question, bears},
+#define CONSUMER(must, must_not, device_question, supports_negative, who) \
+    {must, must_not, device_question, supports_negative},
 #include "request/consumers.def"
 #undef CONSUMER
 };
@@ -335,11 +335,11 @@ is_passed_on(void)
 }
 
 bool
-dls_request_bears_negative(const dls_request *request)
+dls_request_supports_negative(const dls_request *request)
 {
     unsigned with = request->asked_with;
     bool question = request->device_question;
-    if (request->bears_anything || (with & DLS_ASKED_OURS)) {
+    if (request->supports_anything || (with & DLS_ASKED_OURS)) {
         return true;
     }
     if ((with & DLS_ASK_VERSION) && is_passed_on()) {
@@ -350,7 +350,7 @@ dls_request_bears_negative(const dls_request *request)
     for (size_t i = 0; i < sizeof consumers / sizeof *consumers; i++) {
         if (fits(with, question, consumers[i].must, consumers[i].must_not,
                  consumers[i].device_question)) {
-            return consumers[i].bears;
+            return consumers[i].supports_negative;
         }
     }
     return false;

@@ -104,8 +104,8 @@ dls_request_read_usual(dls_state *state, PyObject *const *args, Py_ssize_t n,
  * -1 with CopyRequiredError when the two contradict each other on copy=. */
 int dls_request_options(dls_state *state, PyObject *source, dls_request *request);
 
-/* Is a consumer that asks in this way known to bear negative strides (N9)? */
-bool dls_request_bears_negative(const dls_request *request);
+/* Is a consumer that asks in this way known to support negative strides (N9)? */
+bool dls_request_supports_negative(const dls_request *request);
 
 /* Does a consumer that asks in this way for host memory on request->device copy it
  * itself where that is refused (N7)? */

@@ -346,7 +346,7 @@ make_job(const dls_sync *sync, dls_task task, dls_producer_stream p,
         .s = none && !rocm ? 1 : sync->s.handle,
         .has_s = sync->s.value != DLS_VALUE_WAIT
                  && (!none || family == DLS_FAMILY_CUDA || family == DLS_FAMILY_ROCM),
-        .s_omitted = dls_sync_omits(sync) && !sync->from.request->bears_anything,
+        .s_omitted = dls_sync_omits(sync) && !sync->from.request->supports_anything,
         .policy = sync->from.request->unknown_stream,
         .device = sync->from.device,
         .address = address_of(acquired),

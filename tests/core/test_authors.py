@@ -265,7 +265,7 @@ def test_a_question_that_another_method_answers_is_not_seen(inner):
             x.__dlpack_device__()
             with pytest.raises(BufferError, match="negative strides"):
                 x.__dlpack__(**asked)
-        x.__dlpack__(max_version=(1, 0), dl_device=None, copy=None)  # NumPy bears them
+        x.__dlpack__(max_version=(1, 0), dl_device=None, copy=None)  # NumPy supports them
         assert dlshim.from_dlpack(x).strides == (-1,)
         assert dlshim.from_dlpack(x, order="C").strides == (1,)
 

@@ -1,4 +1,4 @@
-"""N9: who bears negative strides is told from the way of asking, and used for that alone."""
+"""N9: ways of asking tell which consumers support negative strides, and are used for that alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def backwards(cls=P2, **more):
     return cls((4,), "int32", strides=(-1,), start=3, **more)
 
 
-BEAR = {
+SUPPORT = {
     "NumPy's three keywords": {"dl_device": None, "copy": None, "max_version": (1, 0)},
     "bare": {},
     "max_version alone": {"max_version": (1, 0)},
@@ -31,8 +31,8 @@ BEAR = {
 
 @ROOMS
 @SOURCES
-@pytest.mark.parametrize("asked", BEAR.values(), ids=BEAR.keys())
-def test_N9_consumers_known_to_bear_them_get_them(cls, wrap, asked):
+@pytest.mark.parametrize("asked", SUPPORT.values(), ids=SUPPORT.keys())
+def test_N9_consumers_known_to_support_them_get_them(cls, wrap, asked):
     x = backwards(cls)
     with consumers.caps.take(wrap(x).__dlpack__(**asked)) as imported:
         assert imported.view.strides == (-1,)
@@ -91,7 +91,7 @@ def test_N9_the_mark_is_used_up(wrap):
         {"stream": None, "max_version": (1, 3)},
         {"stream": 1, "max_version": (1, 3)},
         {"stream": 1, "max_version": (1, 0), "copy": None},
-        BEAR["NumPy's three keywords"],
+        SUPPORT["NumPy's three keywords"],
     ],
 )
 def test_N9_a_device_question_does_not_take_them_from_these(wrap, asked):
@@ -196,7 +196,7 @@ def test_N9_what_the_real_call_shapes_get():
         imported.release()
 
 
-def test_from_dlpack_bears_negative_strides():
+def test_from_dlpack_supports_negative_strides():
     tensor = dlshim.from_dlpack(backwards())
     assert tensor.strides == (-1,)
     assert memoryview(tensor).tolist() == [3, 2, 1, 0]

@@ -177,7 +177,7 @@ def test_an_owned_tensor_outlives_everything_else():
 
 
 def test_strides_of_any_sign():
-    """Who reads strides in C bears them (N9 is about ways of asking `__dlpack__`)."""
+    """Consumers that read strides in C support them (N9 is about ways of asking __dlpack__)."""
     x = P2(shape=(3,), strides=(-1,), start=2)
     for view in (owned(dlshim.upgrade(x)).view, borrow(dlshim.upgrade(x))):
         assert view.strides == (-1,) and view.values() == x.values()

@@ -86,7 +86,7 @@ def test_T4_a_product_that_overflows_beside_a_zero_extent_is_zero(cls, ask, shap
 def test_T4_a_negative_stride_on_a_short_extent_is_rewritten_not_refused(cls, ask):
     x = cls((2, 1, 3), "int32", strides=(12, -5, 2))  # not contiguous because of the step
     upgraded = dlshim.upgrade(x)
-    upgraded.__dlpack_device__()  # asked like torch, which bears no negative stride
+    upgraded.__dlpack_device__()  # asked like torch, which supports no negative strides
     with ask(upgraded) as imported:
         first, middle, last = imported.view.strides
         assert (first, last) == (12, 2) and middle >= 0

@@ -37,7 +37,7 @@ LAYOUTS = {
 
 # The meant refusals, by layout; each must be a BufferError of ours or the consumer's own words.
 MEANT = {
-    "negative": "asked in a way not known to bear negative strides (N9)",
+    "negative": "asked in a way not known to support negative strides (N9)",
     "read-only": "stated READ_ONLY towards a legacy consumer (T8)",
 }
 

@@ -60,7 +60,7 @@ def test_a_copy_is_asked_for_where_the_adapter_says_so(heard):
             assert said["copy"] == (exports(calls)[0].get("copy") is True), (name, calls)
 
 
-def test_ways_of_asking_that_bear_negative_strides(heard):
+def test_ways_of_asking_that_support_negative_strides(heard):
     """The three ways of rule N9, read off the calls themselves."""
     for name, (said, calls) in heard.items():
         if not exports(calls):

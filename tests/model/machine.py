@@ -87,16 +87,16 @@ ASKINGS: dict[str, tuple[Request, Callable[[Any], Any]]] = {
     ),
     "old with a stream": (Request(False), lambda p: p.__dlpack__(stream=None)),
     "torch": (
-        Request(True, bears_negative=False),
+        Request(True, supports_negative=False),
         lambda p: (device_of(p), p.__dlpack__(max_version=V1))[1],
     ),
     "old torch": (
-        Request(False, bears_negative=False),
+        Request(False, supports_negative=False),
         lambda p: (device_of(p), p.__dlpack__())[1],
     ),
-    "capsule": (Request(False, bears_negative=False), dlshim.to_capsule),
+    "capsule": (Request(False, supports_negative=False), dlshim.to_capsule),
     "versioned capsule": (
-        Request(True, bears_negative=False),
+        Request(True, supports_negative=False),
         lambda p: dlshim.to_capsule(p, max_version=V1),
     ),
     "table": (Request(True), lambda p: TABLE.owned(p)),
@@ -375,7 +375,7 @@ class Exchanges(RuleBasedStateMachine):
 
     @rule(target=things, thing=things, fail=st.sampled_from([0, 0, 0, 1, 2]))
     def tensor(self, thing: int, fail: int) -> Any:
-        request = Request(True, bears_packed=True)
+        request = Request(True, supports_packed=True)
         done = self.exchange(thing, request, dlshim.from_dlpack, False, fail)
         if done is None:
             return self.nothing()

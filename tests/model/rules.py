@@ -63,8 +63,8 @@ class Request:
 
     versioned: bool
     copy: bool | None = None
-    bears_negative: bool = True
-    bears_packed: bool = False  # it becomes a Tensor
+    supports_negative: bool = True
+    supports_packed: bool = False  # it becomes a Tensor
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Rules:
             return refused
         readonly, stated = self._readonly(memory, options)
         word = options.get("readonly")
-        private = readonly and word == "copy" and not request.bears_packed
+        private = readonly and word == "copy" and not request.supports_packed
         reason = self._reason(memory, options, copy, private)
         counts = readonly and (stated or word == "error") and word not in ("copy", "share")
         untold = counts and not request.versioned and "T8" not in self.wrong
@@ -107,8 +107,8 @@ class Rules:
             return Refused("CopyRequiredError")
         if reason:
             return self._copied(memory, options, request)
-        bears = request.bears_negative or options.get("order") or "N9" in self.wrong
-        if memory.negative and not bears:
+        supported = request.supports_negative or options.get("order") or "N9" in self.wrong
+        if memory.negative and not supported:
             return Refused("BufferError")  # N9
         return self._same(memory, options, request, (readonly, stated))
 
@@ -130,7 +130,7 @@ class Rules:
                 return memory, Refused("BufferError")
             flags = memory.flags & ~PADDED if memory.dtype != (1, 8, 1) else memory.flags
             return replace(memory, dtype=(1, 8, 1), flags=flags), None
-        wanted = VERSIONED if request.versioned or request.bears_packed else LEGACY
+        wanted = VERSIONED if request.versioned or request.supports_packed else LEGACY
         own = VERSIONED if memory.generation == OLDER else memory.generation
         if memory.packed and own != wanted and "T7" not in self.wrong:
             return memory, Refused("BufferError")
