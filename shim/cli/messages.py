@@ -43,7 +43,7 @@ MESSAGES = (
     ),
     Message(
         "own-negative",
-        patterns=("has negative strides, which the consumer",),
+        patterns=("has negative strides, and this consumer",),
         cause=("torch up to 2.13 ends the process on them, and the consumer asks as torch does."),
         cures=(
             'consumer(dlshim.upgrade(x, order="C"))',

@@ -541,9 +541,9 @@ check_negative(const dls_exchange *x, const dls_resolved *resolved)
     }
     return dls_refuse(
         x->state, DLS_EOPTION, x->source,
-        "it has negative strides, which the consumer is not known to bear (torch "
-        "aborts the process); pass order=\"C\" to copy them away, or order=\"K\" if "
-        "the consumer takes them");
+        "it has negative strides, and this consumer may not support them (torch aborts "
+        "the process); pass order=\"C\" to get a contiguous copy, or order=\"K\" if it "
+        "does");
 }
 
 /* Flag bits that dlshim does not know change the meaning of the data (T7). */

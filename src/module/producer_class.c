@@ -30,7 +30,7 @@ static PyObject *
 refuse_circle(dls_state *state, PyObject *self)
 {
     dls_refuse(state, DLS_EBUFFER, self,
-               "its own methods ask for its device again and again");
+               "its __dlpack_device__ calls itself through dlshim");
     return NULL;
 }
 

@@ -165,8 +165,9 @@ refuse_mask(const dls_reading *reading)
 {
     if (reading->entries[DLS_ENTRY_mask] != NULL) {
         return dls_reading_fail(
-            reading, "it has a mask, which DLPack has no word for: fill the masked "
-                     "elements first, or wrap its data and its mask apart");
+            reading,
+            "it has a mask, and DLPack has none: fill the masked elements first, "
+            "or wrap its data and its mask apart");
     }
     return 0;
 }

@@ -130,9 +130,9 @@ read_number(const dls_reading *reading, PyObject *value, PyObject *number,
     if (number == Py_None) {
         return dls_reading_fail_option(
             reading,
-            "which device ['syclobj'], %R, means only the library can tell that made "
-            "it, and it is not imported: import dpctl, or name the device with "
-            "assume_device=(14, number)",
+            "the device of ['syclobj'] %R is known only to dpctl, which is not "
+            "imported: "
+            "import dpctl, or pass assume_device=(14, number)",
             value);
     }
     long id = PyLong_AsLong(number);

@@ -43,7 +43,7 @@ REFUSALS: dict[str, Row] = {
         "dlshim",
         ("BufferError",),
         "torch up to 2.13 aborts the process on negative strides and Paddle breaks on first use; "
-        "a raw capsule may go to either. Ways of asking that are not known to bear them are "
+        "a raw capsule may go to either. Ways of asking that are not known to support them are "
         "refused (rule N9); order='C' copies.",
     ),
     "T8-readonly": Row(
