@@ -1,8 +1,8 @@
-/* What `__array_struct__` hands out: NumPy's PyArrayInterface, declared by us.
+/* The struct that `__array_struct__` hands out: NumPy's PyArrayInterface, declared by
+ * us.
  *
  * A capsule without a name holds a pointer to this struct; the capsule's destructor
- * frees it.  The layout has been the same since the protocol was published (2005).
- */
+ * frees it.  The layout has been the same since the protocol was published (2005). */
 #pragma once
 
 #include <assert.h>

@@ -1,10 +1,10 @@
-/* What dlshim uses of the CUDA driver API and of the HIP runtime API, declared by us:
- * no toolkit is needed.  First what the two have in common: the same parameters in the
- * same order, the same numbers for the same meaning; then what only one has.
+/* The parts of the CUDA driver API and of the HIP runtime API that dlshim uses,
+ * declared by us: no toolkit is needed.  First the part that both have in common, with
+ * the same parameters in the same order and the same numbers for the same meaning; then
+ * the parts that only one has.
  *
  * Tests compile the lists beside the real headers of both, with the types of each, and
- * compare every prototype and number.
- */
+ * compare every prototype and number. */
 #pragma once
 
 #include <assert.h>
@@ -188,7 +188,7 @@ typedef struct {
 typedef int hipError_t;                   /* enums there */
 typedef int hipMemcpyKind;
 typedef struct ihipStream_t *hipStream_t;
-/* Its layout is the same in 5.x and 6.x; read by the first five members only. */
+/* The layout is the same in 5.x and 6.x; only the first five members are read. */
 typedef struct {
     int type; /* HIP_5_* or HIP_6_* */
     int device;

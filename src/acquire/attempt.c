@@ -1,6 +1,6 @@
-/* One call of __dlpack__, and the C table of a producer; attempts on the host, and what
- * they share with attempts off the host: what an error means, reading what came, and
- * the protocols that are asked alike everywhere.  Tests:
+/* One call of __dlpack__, and the C table of a producer; attempts on the host, and the
+ * parts that they share with attempts off the host: the meaning of an error, reading
+ * the answer, and the protocols that are asked in the same way everywhere.  Tests:
  * tests/core/test_negotiation.py, tests/core/test_ways_in.py,
  * tests/core/test_ctable.py. */
 #include "acquire/attempt.h"
@@ -83,10 +83,10 @@ dls_ctable_failed(int code)
     return NULL;
 }
 
-/* What the call gave (stolen; NULL: 0 or -1).  1 = *acquired holds a versioned tensor
- * (already ours), 0 = this tensor is better asked for by __dlpack__ (NULL data with
- * elements, or off the host with elements while it needs a sync), nothing set, -1 =
- * the table's exception is pending. */
+/* Read the tensor that the call gave (stolen; NULL: 0 or -1).  1 = *acquired holds a
+ * versioned tensor (already ours), 0 = this tensor is better asked for by __dlpack__
+ * (NULL data with elements, or off the host with elements while it needs a sync),
+ * nothing set, -1 = the table's exception is pending. */
 static int
 ctable_read(dl_managed_tensor_versioned *managed, bool needs_sync,
             dls_acquired *acquired)
@@ -218,8 +218,8 @@ mend_bool(dls_exchange *x)
     return dls_acquired_recheck(x);
 }
 
-/* Some libraries name a wrong device: the driver decides (S26).  The GIL is released.
- */
+/* Ask the driver for the device, because some libraries name a wrong one (S26).  The
+ * GIL is released. */
 static int
 mend_device(dls_exchange *x)
 {
@@ -239,7 +239,8 @@ mend_device(dls_exchange *x)
     return dls_acquired_recheck(x);
 }
 
-/* What the library is known to say wrongly is mended.  0, or -1 with an exception. */
+/* Mend a tensor that the library is known to describe wrongly.  0, or -1 with an
+ * exception. */
 static int
 mend(dls_exchange *x)
 {

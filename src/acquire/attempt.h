@@ -1,9 +1,10 @@
 /* One attempt: ask the producer through one protocol, once.  Called by negotiate.c,
- * which decides what is tried next, and by attempt_device.c for what is asked alike off
- * the host.  The fast path uses the first two sections.  GIL held; foreign code runs.
+ * which decides what is tried next, and by attempt_device.c for protocols that are
+ * asked in the same way off the host.  The fast path uses the first two sections.  GIL
+ * held; foreign code runs.
  *
- * An attempt that returns DLS_ATTEMPT_GOT has filled x->acquired, which then owns what
- * came.  After every other result x->acquired is empty. */
+ * An attempt that returns DLS_ATTEMPT_GOT has filled x->acquired, which then owns the
+ * answer.  After every other result x->acquired is empty. */
 #pragma once
 
 #include "abi/dlpack_abi.h"
@@ -31,7 +32,7 @@ PyObject *dls_call_dlpack(dls_state *state, const dls_plan *plan, PyObject *sour
  * (PY_VECTORCALL_ARGUMENTS_OFFSET), the source, the values of keywords. */
 enum { DLS_CALL_SCRATCH, DLS_CALL_SELF, DLS_CALL_VALUES, DLS_CALL_ROOM = 6 };
 
-/* As `source.__dlpack__(...)`: an attribute of the object goes before its class's. */
+/* Call `source.__dlpack__(...)`: an attribute of the object goes before its class's. */
 static inline PyObject *
 dls_call_method(const dls_plan *plan, PyObject **args, PyObject *kwnames)
 {
@@ -39,7 +40,7 @@ dls_call_method(const dls_plan *plan, PyObject **args, PyObject *kwnames)
                                                 1 | DLS_VECTORCALL_OFFSET, kwnames);
 }
 
-/* By the method that the plan keeps. */
+/* Call the method that the plan keeps. */
 static inline PyObject *
 dls_call_directly(const dls_plan *plan, PyObject **args, PyObject *kwnames)
 {
@@ -81,7 +82,7 @@ typedef enum {
     DLS_ATTEMPT_FINAL = -2       /* an exception that is shown as it is */
 } dls_attempt;
 
-/* What the pending exception means to a negotiation (N2). */
+/* The meaning of the pending exception for a negotiation (N2). */
 typedef enum {
     DLS_ERROR_STEP,   /* try fewer keywords, or the next protocol */
     DLS_ERROR_BUFFER, /* BufferError: it is about the data, not about the keywords */
@@ -110,8 +111,8 @@ dls_producer_kind dls_kind_without_stream(const dls_plan *plan);
 /* The capsule that `__dlpack__` or a capsule function returned (stolen; NULL: it
  * raised).  mask: DLS_ASK_*, how it was asked for. */
 dls_attempt dls_attempt_read_capsule(dls_exchange *x, PyObject *capsule, unsigned mask);
-/* What the C table gave (stolen).  strict: device memory only where no synchronisation
- * is needed. */
+/* Read the tensor that the C table gave (stolen).  strict: device memory only where no
+ * synchronisation is needed. */
 dls_attempt dls_attempt_read_table(dls_exchange *x,
                                    dl_managed_tensor_versioned *managed, bool strict);
 dls_attempt dls_attempt_table(dls_exchange *x, bool strict);
@@ -120,41 +121,42 @@ dls_attempt dls_attempt_table(dls_exchange *x, bool strict);
 dls_attempt dls_attempt_check_bits(dls_exchange *x);
 
 /* Ask through a protocol without passing a stream.  mask: DLS_ASK_* for the protocol
- * DLPACK.  What FUNCTION, CUDA and SYCL give may lie on a device.  CUDA and SYCL name
- * the device and the stream themselves: they are asked alike everywhere, and what they
- * give is synchronised (x->synced).  What the others give is not synchronised yet: the
- * caller does it. */
+ * DLPACK.  FUNCTION, CUDA and SYCL may give memory of a device.  CUDA and SYCL name the
+ * device and the stream themselves: they are asked in the same way everywhere, and
+ * their memory is synchronised (x->synced).  The memory of the others is not
+ * synchronised yet: the caller does it. */
 dls_attempt dls_attempt_ask(dls_exchange *x, dls_protocol protocol, unsigned mask);
-/* The same on the host, but nobody is asked twice in one form: x->tried was asked
- * before this negotiation began, and what it raised then is raised again, once. */
+/* The same on the host, but no producer is asked twice in one form: x->tried was asked
+ * before this negotiation began, and its exception is raised again, once. */
 dls_attempt dls_attempt_on_host(dls_exchange *x, dls_protocol protocol, unsigned mask);
 
 /* --- off the host, with the stream (attempt_device.c) --------------------- */
 
-/* Memory that lies on `device`, off the host: the stream is passed on, and what is then
- * left to synchronise is done (N4, N6). */
+/* Ask for memory that lies on `device`, off the host: the stream is passed on, and
+ * dlshim does the rest of the synchronisation (N4, N6). */
 dls_attempt dls_attempt_off_host(dls_exchange *x, dls_protocol protocol,
                                  dl_device device);
 
-/* The producer is asked to move the memory from `device` to the one that is wanted, for
- * it knows its pools and streams.  NOT_OFFERED: it cannot, or it did not (N7). */
+/* Ask the producer to move the memory from `device` to the wanted one, because the
+ * producer knows its own pools and streams.  NOT_OFFERED: it cannot, or it did not
+ * (N7). */
 dls_attempt dls_attempt_move(dls_exchange *x, dl_device device);
 
 /* --- memory that does not hold what the object shows (refusals.c) --------- */
 /* Checks that a library should make itself, but does not make in each of its ways out:
  * autograd, conjugate and negative bits, elements that are no numbers, masks (T12). */
 
-/* A tensor that requires grad: 0 = it does not, -1 = BufferError that names the cure,
- * or what the object raised. */
+/* Refuse a tensor that requires grad: 0 = it does not, -1 = BufferError that names the
+ * cure, or what the object raised. */
 int dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj);
 
-/* A tensor whose conjugate or negative bit is set: its memory holds other values than
- * the tensor shows.  dtype is what was exported.  Only complex numbers have the
- * conjugate bit; integers and bools have neither.  Results as above. */
+/* Refuse a tensor whose conjugate or negative bit is set: its memory holds other values
+ * than the tensor shows.  dtype is that of the exported tensor.  Only complex numbers
+ * have the conjugate bit; integers and bools have neither.  Results as above. */
 int dls_refuse_lazy_bits(dls_state *state, const dls_plan *plan, PyObject *obj,
                          dl_dtype dtype);
 
-/* What the object itself tells before its producer is asked (DLS_LIB_ASKED_FIRST):
- * elements that are no numbers, of a library that ends the process when it is asked for
- * them (ABORTS); elements that are hidden by a mask (MASKED).  Results as above. */
+/* Ask the object itself before its producer (DLS_LIB_ASKED_FIRST), and refuse elements
+ * that are no numbers, if the library ends the process when it is asked for them
+ * (ABORTS), and elements that are hidden by a mask (MASKED).  Results as above. */
 int dls_refuse_object(dls_state *state, const dls_plan *plan, PyObject *obj);

@@ -73,7 +73,7 @@ call_in_context(dls_exchange *x, unsigned mask, const dls_call_values *values,
         return DLS_ATTEMPT_RAISED;
     }
     dls_attempt got = call_once(x, mask, values);
-    /* Where there is nothing to move, a refusal to move does not count. */
+    /* A refusal to move counts only if there is something to move. */
     bool to_move_nothing = sync->is_empty && (mask & DLS_ASK_DEVICE);
     if (got < 0 && minus_one && !to_move_nothing
         && PyErr_ExceptionMatches(PyExc_BufferError)) {
@@ -91,11 +91,15 @@ call_in_context(dls_exchange *x, unsigned mask, const dls_call_values *values,
     return got;
 }
 
-/* Which keywords of a call may its refusal be about (N2)?  A TypeError: all that the
- * type has not taken before, and this value of a stream.  Any other refusal is about a
- * value: that of max_version or copy, if it was not taken before, or a stream, but None
- * is none.  That they cannot sync is said by a bare RuntimeError too: by JAX, and
- * perhaps by libraries that nobody knows. */
+/* The keywords to drop after a refusal (N2); the stream is among them unless it is
+ * None.
+ * - TypeError: every keyword that this type never accepted, and the stream.
+ * - BufferError or RuntimeError after copy=True that the type never accepted: copy
+ *   alone.
+ * - NotImplementedError, ValueError, AssertionError: max_version and copy, if the type
+ *   never accepted them, and the stream.
+ * - RuntimeError alone: the stream.  JAX, and perhaps unknown libraries, say so that
+ *   they cannot sync. */
 static unsigned
 refused_keywords(const dls_exchange *x, unsigned form, const dls_call_values *values,
                  dls_producer_kind kind)
@@ -105,7 +109,7 @@ refused_keywords(const dls_exchange *x, unsigned form, const dls_call_values *va
     if (PyErr_ExceptionMatches(PyExc_TypeError)) {
         return open | stream;
     }
-    /* What the producer does not copy, dlshim does. */
+    /* dlshim copies if the producer does not. */
     if ((open & DLS_ASK_COPY) && x->request.copy == 1
         && (PyErr_ExceptionMatches(PyExc_BufferError)
             || PyErr_ExceptionMatches(PyExc_RuntimeError))) {
@@ -123,8 +127,9 @@ refused_keywords(const dls_exchange *x, unsigned form, const dls_call_values *va
     return about_stream ? stream : 0;
 }
 
-/* The last call form was refused as well: the first real error says most (N2).  What is
- * about the data, final, or leads to the next protocol stays as it is. */
+/* The last call form was refused as well: the first real error says most (N2).  An
+ * error that is about the data, is final, or leads to the next protocol stays as it
+ * is. */
 static dls_attempt
 raise_first(dls_exchange *x)
 {
@@ -274,7 +279,7 @@ call_in_place(dls_exchange *x, dls_sync *sync, bool captured)
         kind = DLS_PRODUCER_OLD;
     }
     x->acquired.copy_asked = (used & DLS_ASK_COPY) != 0;
-    /* What a keyword asked for that had to be dropped still counts (N4). */
+    /* A copy that was asked for is still due if copy= had to be dropped (N4). */
     bool not_copied = x->request.copy == 1 && (full & ~used & DLS_ASK_COPY)
                       && !dls_transfer_can_allocate(sync->from.device.device_type);
     int code = not_copied

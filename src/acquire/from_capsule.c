@@ -43,7 +43,7 @@ refuse_capsule(const dls_exchange *x, PyObject *capsule, dls_capsule_kind kind)
                       name != NULL ? name : "(no name)");
 }
 
-/* What __dlpack__ returned is no capsule at all. */
+/* The object that __dlpack__ returned is no capsule at all. */
 static int
 refuse_object(const dls_exchange *x, PyObject *returned)
 {
@@ -111,9 +111,9 @@ describe(dls_exchange *x, PyObject *capsule, dls_generation likely)
     return 0;
 }
 
-/* Others that hold the capsule may consume it while foreign code runs, so its dims are
- * copied.  Those of a struct that lies stay where they are; it is refused before they
- * are read.  0, or -1 with MemoryError. */
+/* Copy the dims, because other holders of the capsule may consume it while foreign code
+ * runs.  The dims of a struct with a wrong ndim, shape or flag stay where they are: it
+ * is refused before they are read.  0, or -1 with MemoryError. */
 static int
 copy_dims(dls_acquired *acquired)
 {
@@ -201,7 +201,7 @@ dls_acquired_take(dls_exchange *x)
 bool
 dls_acquired_may_hand_on(const dls_exchange *x)
 {
-    /* Others that hold the capsule too may consume it. */
+    /* Another holder of the capsule may consume it. */
     return !dls_plan_has(x->plan, DLS_LIB_DOES_NOT_OWN) && !x->acquired.shared
            && hold_flags(x) == 0 && x->acquired.generation != DLS_OLDER
            && !x->acquired.altered;

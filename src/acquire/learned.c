@@ -1,4 +1,5 @@
-/* What becomes of the fast path's answer when the exchange leaves the fast path.
+/* Carries the fast path's answer on, or drops it, when the exchange leaves the fast
+ * path.
  * Tests: tests/core/test_fast_path.py. */
 #include "acquire/learned.h"
 

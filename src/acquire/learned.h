@@ -107,10 +107,10 @@ dls_hot_is_plain(dls_hot hot, bool answer, bool wanted)
            && dls_tensor_is_plain(dls_managed_tensor(hot.managed, answer));
 }
 
-/* What came, to be carried on to the full record.  Foreign code may run before it is
- * looked at, so an exception does not stay pending. */
+/* Carry the answer on to the full record.  Foreign code may run before the record is
+ * read, so an exception does not stay pending. */
 dls_outcome dls_outcome_of(dls_hot hot);
-/* Drop what came; a pending exception is kept. */
+/* Drop the answer; a pending exception is kept. */
 void dls_outcome_drop(dls_outcome *outcome);
 /* Give up after an exception of ours, which is kept.  Always NULL. */
 void *dls_hot_drop(dls_hot hot);

@@ -35,7 +35,7 @@
 
 /* --- what is learned ------------------------------------------------------ */
 
-/* Is __dlpack_device__ the only one that tells where an object lies? */
+/* Is __dlpack_device__ the only way to learn where an object lies? */
 static bool
 device_is_asked(const dls_plan *plan)
 {
@@ -75,7 +75,7 @@ learn(dls_exchange *x, dls_protocol protocol, unsigned mask)
     bool after_refusal = protocol > DLS_PROTOCOL_DLPACK
                          && dls_plan_offers(x->plan, DLS_PROTOCOL_DLPACK)
                          && dls_plan_has(x->plan, DLS_LIB_OLDER_AFTER_REFUSAL);
-    /* Another object of the type may be asked for more than this one can say (N3). */
+    /* Another object of the type may offer a form that can say more (N3). */
     bool of_one = x->plan->on_instance
                   && (protocol != DLS_PROTOCOL_DLPACK || !(mask & DLS_ASK_VERSION));
     bool by_chance = x->learned_failed || of_one
@@ -149,8 +149,8 @@ try_on_host(dls_exchange *x, dls_protocol protocol)
 }
 
 /* A protocol raised on the host: may another one still serve (N2)?  __dlpack__ decides
- * what is refused, so a BufferError of the C table is not final; but where we check
- * what the table does not, it came from us, and is. */
+ * about refusals, so a BufferError of the C table is not final.  It is final for a
+ * library whose autograd dlshim checks, because then it came from us. */
 static bool
 may_try_next(const dls_exchange *x, dls_protocol protocol)
 {
@@ -169,7 +169,7 @@ may_try_next(const dls_exchange *x, dls_protocol protocol)
 /* --- what the caller sees ------------------------------------------------- */
 
 /* The pending error of a protocol.  On the host, an older protocol may explain it
- * better than __dlpack__ did: both are kept.  What __dlpack__ says in the end stands
+ * better than __dlpack__ did: both are kept.  The last error of __dlpack__ stands
  * alone.  Always -1. */
 static int
 raise_refusal(dls_exchange *x, dls_protocol protocol, bool on_host)
@@ -246,9 +246,9 @@ find_empty(dls_exchange *x)
     return got < 0 ? dls_error_forget() : 0;
 }
 
-/* To another device, or to the host: the producer is asked to move the memory, if it
- * has __dlpack__.  Where it does not move it, dlshim copies: to the host, and to a
- * device of the same kind. */
+/* Bring the memory to another device, or to the host: the producer is asked to move it,
+ * if it has __dlpack__.  If the producer does not move the memory, dlshim copies it: to
+ * the host, or to a device of the same kind. */
 static int
 negotiate_transfer(dls_exchange *x, dl_device device, bool copies)
 {
@@ -276,8 +276,8 @@ negotiate_transfer(dls_exchange *x, dl_device device, bool copies)
 }
 
 /* The memory is taken to lie on the host: no stream is passed.  0 = x->acquired
- * describes what came, which may lie elsewhere; -1 = exception, x->acquired is empty.
- */
+ * describes the answer, whose memory may lie elsewhere; -1 = exception, x->acquired is
+ * empty. */
 static int
 negotiate_on_host(dls_exchange *x)
 {
@@ -340,8 +340,8 @@ is_pinned(dl_device device)
     return dls_device_is_host(device.device_type) && device.device_type != dl_kDLCPU;
 }
 
-/* Pinned memory is exported as host memory.  Where somebody knows of work on it that is
- * not finished, that work is waited for all the same. */
+/* Pinned memory is exported as host memory.  Work on it that is known to be unfinished
+ * is waited for all the same. */
 static int
 sync_pinned(dls_exchange *x, dl_device device)
 {
@@ -355,8 +355,8 @@ sync_pinned(dls_exchange *x, dl_device device)
     return dls_attempt_end(x, code, DLS_ATTEMPT_FINAL) == DLS_ATTEMPT_GOT ? 0 : -1;
 }
 
-/* Where only the export will tell the device, a stream object that has no handle to
- * give is refused before anybody is asked. */
+/* If only the export will tell the device, a stream object without a handle is refused
+ * before the producer is asked. */
 static int
 check_stream_object(const dls_exchange *x)
 {
@@ -385,7 +385,7 @@ check_device(dls_exchange *x, const dl_device *said)
     return is_pinned(pinned) ? sync_pinned(x, pinned) : 0;
 }
 
-/* From the beginning, as if nothing were learned. */
+/* Acquire from the beginning, as if nothing were learned. */
 static int
 acquire_anew(dls_exchange *x, dls_learned learned)
 {
@@ -405,7 +405,7 @@ acquire_anew(dls_exchange *x, dls_learned learned)
 
 /* --- acquire -------------------------------------------------------------- */
 
-/* What the fast path got.  The outcome is empty afterwards. */
+/* Read the fast path's answer.  The outcome is empty afterwards. */
 static dls_attempt
 read_outcome(dls_exchange *x)
 {
