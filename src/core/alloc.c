@@ -31,9 +31,9 @@ dls_alloc(size_t size)
 #define LARGE (INT64_C(4) << 20)
 #define PAGE 4096
 
-/* Fresh memory is given by the kernel page by page, as it is written.  Where the kernel
- * gives 2 MB pages to those who ask for them, it is asked.  That it does not is no
- * failure. */
+/* The kernel gives fresh memory page by page, as it is written.  Ask the kernel for 2
+ * MB pages, which some kernels give only to programs that ask.  Without them nothing
+ * fails. */
 static void
 advise_large_pages(void *start, int64_t bytes)
 {

@@ -75,6 +75,6 @@ DLS_EXTERN dls_counter_block dls_counters;
         memory_order_relaxed)
 #define DLS_COUNT_LIVE(change) \
     atomic_fetch_add_explicit(&dls_counters.live, (change), memory_order_relaxed)
-/* What was counted so far. */
+/* The count so far. */
 #define DLS_COUNTED(member) atomic_load(&dls_counters.member)
 #endif

@@ -487,7 +487,8 @@ DEFINE_TILE(8, 2)
 typedef void tile_copy(char *to, const char *from, const dls_plane *p,
                        const int64_t rows[2], const int64_t columns[2]);
 
-/* Where a tile ends: with the extent, if what is left is less than a block. */
+/* The end of a tile.  It is the end of the extent, if less than a block is left
+ * there. */
 static int64_t
 tile_end(int64_t begin, int64_t tile, int64_t side, int64_t extent)
 {
@@ -529,7 +530,7 @@ copy_blocks(char *to, const char *from, const dls_plane *p)
 #define STRIP_COLUMNS 16
 #define STRIP_BYTES (16 << 10)
 
-/* So many columns of every row, then the next. */
+/* Copy a strip of columns of every row, then the next strip. */
 static void
 copy_strips(char *to, const char *from, const dls_plane *p)
 {
@@ -542,8 +543,8 @@ copy_strips(char *to, const char *from, const dls_plane *p)
     }
 }
 
-/* Where the rows of the source are nearer to each other than its columns: by blocks, so
- * that a cache line of either side is used up while it is there. */
+/* Copy a plane whose rows are nearer to each other in the source than its columns: by
+ * blocks, so that a cache line of either side is used up while it is there. */
 static void
 copy_across(char *to, const char *from, const dls_plane *plane)
 {
@@ -734,7 +735,7 @@ dls_host_copy_walk(void *dst, const void *src, const dls_traversal *walk)
     copy_axes(dst, src, walk->axes, walk->count, walk->itemsize);
 }
 
-/* So many axes need no allocation. */
+/* The number of axes up to which nothing is allocated. */
 #define AXES_FEW 8
 
 int

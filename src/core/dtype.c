@@ -100,7 +100,7 @@ dls_dtype_from_name(const char *name, dl_dtype *out)
     return 0;
 }
 
-/* Codes whose name is a word and a width, for widths that nobody gave a name. */
+/* Codes whose name is a word and a width, for widths that have no name of their own. */
 static const char *const families[] = {
     [dl_kDLInt] = "int",       [dl_kDLUInt] = "uint",
     [dl_kDLFloat] = "float",   [dl_kDLOpaqueHandle] = "handle",
@@ -145,10 +145,10 @@ dls_dtype_from_kind(char kind, int64_t itemsize, dl_dtype *out)
     return 0;
 }
 
-/* What a letter of a PEP 3118 format says.  Only the sizes of real numbers are the same
- * everywhere; those of integers depend on the platform and on who writes the format.
- * One-byte letters must be one byte: ctypes says 'B' for unions and packed structs of
- * any size.  F and D are those of the struct module of Python 3.14. */
+/* The meaning of each letter of a PEP 3118 format.  Only the sizes of real numbers are
+ * the same everywhere; those of integers depend on the platform and on the writer of
+ * the format.  One-byte letters must be one byte: ctypes says 'B' for unions and packed
+ * structs of any size.  F and D are those of the struct module of Python 3.14. */
 static const struct {
     char kind;     /* as in the array interface; 0: no number */
     char itemsize; /* the only one that it can have; 0: any */
@@ -242,7 +242,7 @@ static const struct {
     {"vulkan", dl_kDLVulkan},
     {"webgpu", dl_kDLWebGPU},
     {"hexagon", dl_kDLHexagon},
-    /* Other names that libraries give them: Paddle and JAX, torch. */
+    /* Names that Paddle, JAX and torch give to the same devices. */
     {"gpu", dl_kDLCUDA},
     {"xpu", dl_kDLOneAPI},
     {"mps", dl_kDLMetal},

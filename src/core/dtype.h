@@ -101,8 +101,8 @@ dls_device_is_host(int32_t device_type)
     return dls_device_in(device_type, DLS_HOST_DEVICES);
 }
 
-/* Its name ("cpu", "cuda:1"), which dls_device_from_name reads where the type is known.
- * Writes at most size bytes with the NUL; returns text. */
+/* The name of a device ("cpu", "cuda:1"), which dls_device_from_name reads if the type
+ * is known.  Writes at most size bytes with the NUL; returns text. */
 const char *dls_device_name(dl_device device, char *text, size_t size);
 
 /* The device that a name says ("cpu", "cuda", "rocm:1", "oneapi").  1 = yes, 0 = no. */

@@ -104,11 +104,11 @@ void dls_hold_drop_quiet(dls_hold *hold);
  *  *hold afterwards    not cleared       cleared, before     not cleared
  *                                        foreign code runs
  *
- * Where *hold is not cleared, the caller makes sure that nobody reads it again: its
- * block is freed next.  UNKNOWN on a thread that is attached to an interpreter without
- * dlshim: the hold is queued for the main interpreter.  If Python has gone (UNKNOWN
- * only), only our own blocks are freed.  The rest is leaked, because a foreign deleter
- * may be a Python callback that no longer exists (T10). */
+ * If *hold is not cleared, the caller must not let anything read it again: its block is
+ * freed next.  UNKNOWN on a thread that is attached to an interpreter without dlshim:
+ * the hold is queued for the main interpreter.  If Python has gone (UNKNOWN only), only
+ * our own blocks are freed.  The rest is leaked, because a foreign deleter may be a
+ * Python callback that no longer exists (T10). */
 static inline void
 dls_hold_drop(dls_hold *hold, dls_attachment attachment)
 {
@@ -133,15 +133,15 @@ struct dls_shared {
 /* Move *hold into a new dls_shared with one share.  NULL when out of memory: *hold is
  * untouched then. */
 dls_shared *dls_shared_new(dls_hold *hold);
-/* One share more.  Returns `shared`. */
+/* Add a share.  Returns `shared`. */
 dls_shared *dls_shared_add(dls_shared *shared);
-/* One share less (NULL allowed); with the last share, the hold is dropped.
+/* Give a share back (NULL allowed); with the last share, the hold is dropped.
  * `attachment` is DLS_ATTACHED or DLS_ATTACHMENT_UNKNOWN. */
 void dls_shared_drop(dls_shared *shared, dls_attachment attachment);
 
-/* A hold that is dropped only after a sync: what uses the memory next on the device
- * then comes after the work that the consumer may still run there (on_release="guard").
- */
+/* A hold that is dropped only after a sync: the next work on the memory on the device
+ * then comes after the work that the consumer may still run there
+ * (on_release="guard"). */
 typedef struct dls_guarded {
     struct dls_guarded *next; /* in the list of those that have to wait */
     dls_hold hold;
@@ -156,8 +156,8 @@ typedef struct dls_guarded {
 dls_guarded *dls_guarded_new(const dls_sync_job *what,
                              bool (*sync)(const dls_sync_job *));
 
-/* Memory of a device, which its driver gave.  The rest is known to the file that made
- * it, gpu/device_copy. */
+/* Memory of a device, which its driver gave.  The rest of the struct belongs to
+ * gpu/device_copy, which makes it. */
 typedef struct dls_device_memory {
     /* Give the memory back, and this struct.  May block; needs no Python, and is called
      * with other threads running.  Once. */
@@ -169,11 +169,11 @@ typedef struct dls_device_memory {
 void dls_guarded_flush(void);
 
 /* The Python half, written once by python/attach.c at import.  This is the only way
- * from core to Python: core itself knows no object.  All but the first four are called
+ * from core to Python: core itself has no objects.  All but the first four are called
  * on attached threads. */
 typedef struct {
-    /* Of this thread: never UNKNOWN.  PYTHON_GONE also where the interpreter of this
-     * home (flags >> DLS_HOLD_HOME_BIT) has ended. */
+    /* The attachment of this thread, never UNKNOWN.  PYTHON_GONE also if the
+     * interpreter of this home (flags >> DLS_HOLD_HOME_BIT) has ended. */
     dls_attachment (*attachment)(uint32_t home);
     int (*attach)(void); /* only when UNATTACHED; returns a token */
     void (*detach)(int token);
@@ -185,7 +185,8 @@ typedef struct {
     void (*restore_error)(void *saved[3], bool pending);
     int64_t (*interpreter)(void); /* the number of the current one; of the main one 0 */
     void (*drop_object)(void *py);
-    /* QUIET: drop the object (NULL allowed), and report what is pending then. */
+    /* QUIET: drop the object (NULL allowed), and report the exception that is pending
+     * then. */
     void (*drop_and_report)(void *py);
     /* ELSEWHERE: the main interpreter drops it soon.  Leaked when out of memory. */
     void (*queue)(const dls_hold *hold);

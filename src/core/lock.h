@@ -10,10 +10,10 @@
 
 /* A lock is held for a few instructions only, and never two at a time.  Between taking
  * and giving it nothing is called that may allocate, block, run foreign code, drop a
- * reference, or detach the thread from the interpreter.  Who waits for a lock stays
- * attached: if its holder could detach, the collector, which stops all threads, would
- * wait for ever.  tests/project/test_locks.py has the list of what is called.  All
- * locks stand here, so that a fork can wait until none is held. */
+ * reference, or detach the thread from the interpreter.  A thread that waits for a lock
+ * stays attached: if its holder could detach, the collector, which stops all threads,
+ * would wait for ever.  tests/project/test_locks.py has the list of the functions that
+ * are called.  All locks stand here, so that a fork can wait until none is held. */
 typedef enum {
     DLS_LOCK_GUARDS, /* core/hold: guards that have to wait */
     DLS_LOCK_QUEUE,  /* python/attach: holds that the main interpreter shall drop */
@@ -23,7 +23,7 @@ typedef enum {
     DLS_LOCK_MEMORY, /* gpu/device_copy: memory that has to wait for its end */
 #ifdef DLS_FREE_THREADED
     DLS_LOCK_PLANS, /* exchange/plan: memory for the next plans */
-    /* What imports write: compat, attach, state, module. */
+    /* Variables that imports write: compat, attach, state, module. */
     DLS_LOCK_IMPORT,
     /* DLS_LOCK_STATE : python/state, exchange/plan_cache. */
     DLS_LOCK_STATES,
@@ -35,8 +35,8 @@ typedef enum {
     DLS_LOCKS
 } dls_lock;
 
-/* Without the GIL each lock has a cache line of its own, so that nobody waits for the
- * holders of other locks. */
+/* Without the GIL each lock has a cache line of its own, so that no thread waits for
+ * the holders of other locks. */
 #ifdef DLS_FREE_THREADED
 #define DLS_LOCK_SIZE 64
 #else
@@ -45,8 +45,8 @@ typedef enum {
 DLS_EXTERN atomic_flag dls_lock_flags[DLS_LOCKS * DLS_LOCK_SIZE];
 
 #ifdef DLS_FREE_THREADED
-/* Another thread holds the lock: let that one run, which the system may have stopped.
- */
+/* Let another thread run that holds the lock, because the system may have stopped
+ * it. */
 DLS_EXTERN void dls_lock_wait(void);
 #else
 #define dls_lock_wait() (void)0
@@ -69,7 +69,7 @@ dls_lock_give(dls_lock lock)
 }
 
 #ifdef DLS_FREE_THREADED
-/* The lock of what lies at this address. */
+/* The lock of the thing at this address. */
 static inline dls_lock
 dls_lock_of(const void *address)
 {
@@ -79,8 +79,8 @@ dls_lock_of(const void *address)
 }
 #endif
 
-/* Around what an import writes for the whole process.  With the GIL an import is alone.
- */
+/* Stand around code of an import that writes variables of the whole process.  With the
+ * GIL an import is alone. */
 #ifdef DLS_FREE_THREADED
 #define DLS_IMPORT_BEGIN() dls_lock_take(DLS_LOCK_IMPORT)
 #define DLS_IMPORT_END() dls_lock_give(DLS_LOCK_IMPORT)
@@ -89,15 +89,15 @@ dls_lock_of(const void *address)
 #define DLS_IMPORT_END() (void)0
 #endif
 
-/* Take all locks before a fork, give them back after it in both processes.  What the
- * locks protect is then whole in the child, and no lock there is held by a thread that
- * the child does not have. */
+/* Take all locks before a fork, give them back after it in both processes.  The data
+ * that the locks protect are then whole in the child, and no lock there is held by a
+ * thread that the child does not have. */
 DLS_EXTERN void dls_lock_take_all(void);
 DLS_EXTERN void dls_lock_give_all(void);
 
 /* --- threads without the GIL ------------------------------------------------ */
-/* What follows is needed by a build without the GIL, and compiles to nothing in a build
- * with it.
+/* Everything below is needed by a build without the GIL, and compiles to nothing in a
+ * build with it.
  *
  * DLS_FREE_THREADED is set by setup.py where the interpreter has no GIL (cp313t and
  * newer).  The wheel for all other interpreters contains none of this: there the GIL
@@ -110,7 +110,8 @@ DLS_EXTERN void dls_lock_give_all(void);
  * write, ++ and -- of it is atomic; two in a row are not. */
 #define DLS_ATOMIC(type) _Atomic(type)
 
-/* Declares `before` as what was in an atomic place, and puts `value` there. */
+/* Declares `before`, moves the value of an atomic place into it, and puts `value`
+ * there. */
 #define DLS_SWAP(type, before, place, value) \
     type before = atomic_exchange(&(place), (value))
 
@@ -118,9 +119,9 @@ DLS_EXTERN void dls_lock_give_all(void);
  */
 #define DLS_PER_THREAD _Thread_local
 
-/* Hold the lock of what lies at an address, a Tensor or a capsule, until DLS_UNLOCK in
- * the same block.  DLS_LOCK_STATE: that of all states, for members of a state and for
- * plan caches.  What may stand between the two is said above. */
+/* Hold the lock of a Tensor or a capsule, found by its address, until DLS_UNLOCK in the
+ * same block.  DLS_LOCK_STATE: the lock of all states, for members of a state and for
+ * plan caches.  The rules for the code between the two are above. */
 #define DLS_LOCK(address) DLS_LOCK_HOLD(dls_lock_of(address))
 #define DLS_LOCK_STATE() DLS_LOCK_HOLD(DLS_LOCK_STATES)
 #define DLS_LOCK_HOLD(lock)       \

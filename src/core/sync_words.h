@@ -12,7 +12,7 @@
 
 #include "abi/dlpack_abi.h"
 
-/* Every list has entries X(NAME, text).  The text is what tables and errors show. */
+/* Every list has entries X(NAME, text).  Tables and errors show the text. */
 
 /* Devices that share one set of rules (S3 to S9). */
 #define DLS_FAMILY_LIST(X)          \
@@ -25,7 +25,7 @@
     X(ONEAPI, "oneAPI")             \
     X(OTHER, "other")
 
-/* What a consumer may pass as `stream=` (S1). */
+/* The values that a consumer may pass as `stream=` (S1). */
 #define DLS_VALUE_LIST(X)                                                     \
     X(NONE, "None")                                                           \
     X(MINUS_ONE, "-1")                                                        \
@@ -47,7 +47,8 @@
                                capsules, functions, array interfaces */            \
     X(WAITED, "has waited") /* the data were ready when it returned */
 
-/* What the producer is passed as `stream=`; OMIT: the keyword is not given. */
+/* The values that the producer is passed as `stream=`; OMIT: the keyword is not
+ * given. */
 #define DLS_ARGUMENT_LIST(X) \
     X(OMIT, "-")             \
     X(PASS_NONE, "None")     \
@@ -57,8 +58,8 @@
     X(PASS_S, "S")           \
     X(PASS_OWN, "D") /* a stream or queue of dlshim's own, for which it then waits */
 
-/* The task that a rule leaves for dlshim after the call.  What is done for it depends
- * on what is known of P, see dls_action. */
+/* The task that a rule leaves for dlshim after the call.  The action for it depends on
+ * the knowledge of P, see dls_action. */
 #define DLS_TASK_LIST(X)                                               \
     X(NOTHING, "-")                                                    \
     X(EDGE_FROM_L, "edge(L,S)") /* the producer led its work into L */ \
@@ -72,7 +73,7 @@
     X(VALUE_ERROR, "ValueError")                                       \
     X(TYPE_ERROR, "TypeError")
 
-/* What is done for a task once it is clear what is known of P (S12, S14). */
+/* The actions for a task.  The knowledge of P decides between them (S12, S14). */
 #define DLS_ACTION_LIST(X)                                \
     X(NOTHING, "nothing")                                 \
     X(EDGE, "edge(P,S)")                                  \
@@ -103,7 +104,7 @@ typedef struct {
     bool from_object; /* it is the handle of a stream object */
 } dls_stream;
 
-/* What is known of P (S11). */
+/* The knowledge of P (S11). */
 typedef enum {
     DLS_P_UNKNOWN,
     DLS_P_READY, /* the producer has no unfinished work */
@@ -134,7 +135,7 @@ typedef struct {
     uint64_t stream; /* set for COPY_ON */
 } dls_copy_place;
 
-/* What a driver was asked.  All zero is right where no driver was asked. */
+/* The answers of a driver.  All zero is right if no driver was asked. */
 typedef struct {
     bool can_record_device; /* an event can stand for a whole device (CUDA 12.5) */
     bool no_device_wait;    /* the host cannot wait for a whole device (oneAPI) */
@@ -146,7 +147,7 @@ typedef struct {
     bool device_captures; /* L says that a stream of the context captures */
 } dls_sync_facts;
 
-/* One task to carry out by a driver: who must come after whom, and where. */
+/* One task for a driver: which stream must come after which, and where. */
 typedef struct {
     dls_task task;
     dls_producer_stream p;

@@ -152,7 +152,7 @@ scan_carefully(const dl_tensor *tensor, dls_scan *scan, dls_error *err)
     scan->negative = scan->meaningless = false;
     for (int32_t i = tensor->ndim - 1; code == DLS_OK && strides != NULL && i >= 0;
          i--) {
-        /* Nobody steps along an extent below 2, or in an empty tensor. */
+        /* A reader never steps along an extent below 2, or in an empty tensor. */
         bool steps = shape[i] >= 2 && scan->count != 0;
         bool negative = strides[i] < 0, same = strides[i] == expected;
         scan->canonical = scan->canonical && same;

@@ -53,7 +53,7 @@ bool dls_layout_is_contiguous(int32_t ndim, const int64_t *shape,
 int dls_layout_span(int32_t ndim, const int64_t *shape, const int64_t *strides,
                     int64_t itemsize, int64_t *low, int64_t *high, dls_error *err);
 
-/* What dls_tensor_scan finds out about a tensor that it accepts. */
+/* The facts that dls_tensor_scan finds about a tensor that it accepts. */
 typedef struct {
     int64_t count;    /* number of elements */
     int64_t itemsize; /* bytes of an element, rounded up for sub-byte elements */
@@ -63,9 +63,9 @@ typedef struct {
     bool meaningless; /* a negative stride on an extent below 2 (T4) */
 } dls_scan;
 
-/* So many elements of the widest dtype (bits times lanes takes 24 bits) overflow
- * nothing, one after the other or from the first to the last of them in memory.
- * Tensors with more elements are not plain, and lose only time. */
+/* Fewer than 2^38 elements overflow nothing, even of the widest dtype (bits times lanes
+ * takes 24 bits), neither one after the other nor from the first to the last of them in
+ * memory.  Tensors with more elements are not plain, and lose only time. */
 #define DLS_PLAIN_COUNT_BITS 38
 
 /* The next function for any strides but negative ones and those of row-major order: the
@@ -212,8 +212,8 @@ dls_export_block_new(const dl_tensor *from, bool versioned, uint64_t flags)
  * and frees the block.  The hold (dls_export_own_hold) starts empty: the caller moves
  * what it holds there, last. */
 void *dls_export_new(const dls_delivery *what);
-/* As dls_export_new, for a tensor that dls_tensor_is_plain accepted.  *hold is where
- * its empty hold is, for the caller to fill in place. */
+/* Do the same as dls_export_new, for a tensor that dls_tensor_is_plain accepted.  *hold
+ * points to the empty hold, which the caller fills in place. */
 DLS_INLINE void *
 dls_export_plain(const dl_tensor *plain, bool versioned, dls_hold **hold)
 {
@@ -233,7 +233,7 @@ dls_hold *dls_export_own_hold(void *managed, bool versioned);
 
 /* The hold of a Tensor that has just taken `managed`: if that is an export of ours
  * which holds nothing but a share, the share is moved to *hold and the struct is freed;
- * nobody may look at it afterwards.  So an export of an export of ... never becomes a
+ * it must not be read afterwards.  So an export of an export of ... never becomes a
  * chain that is dropped by recursion.  False: nothing was done. */
 bool dls_export_unwrap(void *managed, bool versioned, dls_hold *hold);
 
