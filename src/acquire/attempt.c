@@ -158,7 +158,7 @@ dls_error_keep(dls_exchange *x)
     }
 }
 
-/* --- what came ------------------------------------------------------------ */
+/* --- the answer ----------------------------------------------------------- */
 
 dls_attempt
 dls_attempt_end(dls_exchange *x, int code, dls_attempt failed)

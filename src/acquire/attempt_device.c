@@ -346,7 +346,7 @@ begin_move(dls_exchange *x, dl_device device, const dls_request *request,
     return captured > 0 ? dls_sync_raise_capture(x->state, x->source) : captured;
 }
 
-/* Never believe that the keyword was obeyed: look at what came (N7). */
+/* Never believe that the keyword was obeyed: look at the answer (N7). */
 static bool
 has_moved(dl_device came, dl_device want)
 {

@@ -1,6 +1,7 @@
-/* Says how an object of a decorated class is asked, what runs already, who has asked
- * for its device, and why its inner array failed.  Called by export/export,
- * module/functions and module/producer_class.  Tests: tests/core/test_authors.py. */
+/* Says how an object of a decorated class is asked, which calls run already, which
+ * thread has asked for its device, and why its inner array failed.  Called by
+ * export/export, module/functions and module/producer_class.  Tests:
+ * tests/core/test_authors.py. */
 #include "exchange/decorated_class.h"
 
 #include <assert.h>
@@ -159,9 +160,9 @@ is_of_type(const dls_plan *plan)
     return plan->name != NULL && plan->method == NULL && plan->device_method == NULL;
 }
 
-/* It is found by Python, which looks at each class of the MRO.  Kept with the type if
- * that is how it is asked first, and by names: a plan that holds a function of the
- * class would keep the class alive. */
+/* Python finds what the author wrote: it looks at each class of the MRO.  The plan is
+ * kept with the type if it is the one that is asked first, and if it works by names: a
+ * plan that holds a function of the class would keep the class alive. */
 static dls_plan *
 find_plan(dls_state *state, PyObject *obj, bool device)
 {
@@ -185,7 +186,7 @@ find_plan(dls_state *state, PyObject *obj, bool device)
 }
 
 /* Does the question go to the object's class?  A class may have another
- * __dlpack_device__ by now: who asks ours comes from there, by super(). */
+ * __dlpack_device__ by now, which then calls ours by super(). */
 static bool
 is_overridden(const dls_state *state, const dls_plan *plan)
 {

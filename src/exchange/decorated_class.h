@@ -18,10 +18,10 @@ bool dls_object_has_our_method(const dls_state *state, PyObject *obj);
 /* The author's __dlpack__ may come back to ours for the same object, by super() or by
  * upgrade(self): then the next one in the MRO is asked. */
 
-/* What runs.  FOREIGN: the class has another __dlpack__ by now, and that one is asked.
- */
+/* The kind of a running call.  FOREIGN: the class has another __dlpack__ by now, and
+ * that one is asked. */
 typedef enum { DLS_RUNS_EXPORT, DLS_RUNS_DEVICE, DLS_RUNS_FOREIGN } dls_running_kind;
-/* In the place of a call's number. */
+/* Stands in the place of a call's number. */
 #define DLS_NO_CALL UINT_MAX
 
 /* How many calls run.  Without the GIL each thread has a number of its own. */
@@ -29,7 +29,8 @@ DLS_EXTERN DLS_PER_THREAD unsigned dls_running;
 
 /* How many of these run for this object. */
 unsigned dls_running_count(PyObject *obj, dls_running_kind kind);
-/* One more.  Its number, for dls_running_end; DLS_NO_CALL with MemoryError. */
+/* Note one more running call.  Returns its number, for dls_running_end; DLS_NO_CALL
+ * with MemoryError. */
 unsigned dls_running_begin(PyObject *obj, dls_running_kind kind);
 void dls_running_end(unsigned call); /* DLS_NO_CALL allowed */
 /* In a forked child: the calls of threads that it does not have run no longer.  Its own
@@ -76,21 +77,22 @@ dls_decorated_was_asked(PyObject *obj)
 
 /* --- what its author wrote ------------------------------------------------ */
 
-/* The plan of what the author wrote and does not run yet, with a new count; device: the
+/* The plan of the author's methods that do not run yet, with a new count; device: the
  * device is asked for.  NULL with an exception. */
 dls_plan *dls_decorated_plan(dls_state *state, PyObject *obj, bool device);
 
-/* For a function that asks an object of this plan itself: where our __dlpack__ would be
- * asked, *plan becomes what the author wrote, and that runs until dls_running_end.  The
- * number for that, or DLS_NO_CALL.  *plan is NULL with an exception. */
+/* For a function that asks an object of this plan itself: if our __dlpack__ would be
+ * asked, *plan becomes the plan of the author's methods, and a call of them runs until
+ * dls_running_end.  Returns the number of that call, or DLS_NO_CALL.  *plan is NULL
+ * with an exception. */
 unsigned dls_decorated_begin(dls_state *state, PyObject *obj, dls_plan **plan);
 
 /* --- its inner array ------------------------------------------------------ */
 
-/* What was done to get or to wrap `inner` (NULL: there is none) has failed, or it is
- * the object itself, and nothing was done: BufferError that names the object and the
- * attribute, with the pending exception as its cause.  What a Producer raises is about
- * options, and stays. */
+/* Raise BufferError because `inner` (NULL: there is none) could not be got or wrapped,
+ * or is the object itself.  The error names the object and the attribute, with the
+ * pending exception as its cause.  An exception of a Producer is about options, and
+ * stays. */
 void dls_inner_refuse(dls_state *state, PyObject *obj, const dls_plan *plan,
                       PyObject *inner);
 

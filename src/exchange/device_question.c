@@ -6,7 +6,8 @@
 #include "core/base.h"
 #include "python/errors.h"
 
-/* By __index__.  What a producer answers is then tried by .value and by int() too. */
+/* Convert by __index__.  The answer of a producer is then tried by .value and by int()
+ * too. */
 static PyObject *
 number_of(dls_state *state, PyObject *item, bool strict)
 {

@@ -1,5 +1,5 @@
-/* The device question: what an object answers to __dlpack_device__ (N5), what we
- * answer, and who has asked us before (N9).  The GIL is held. */
+/* The device question: the answer of an object to __dlpack_device__ (N5), our answer,
+ * and the thread that has asked us before (N9).  The GIL is held. */
 #pragma once
 
 #include <limits.h>
@@ -13,8 +13,8 @@
 #include "exchange/plan.h"
 #include "python/errors.h"
 
-/* What __dlpack_device__ answered, if it is not the pair that is remembered.  Results
- * as those of dls_device_ask. */
+/* Read the answer of __dlpack_device__, if it is not the remembered pair.  Results as
+ * those of dls_device_ask. */
 int dls_device_read(dls_state *state, PyObject *pair, dl_device *device);
 
 /* obj.__dlpack_device__(), which the plan says how to find, as two ints, whatever they
@@ -45,9 +45,8 @@ dls_device_ask(dls_state *state, const dls_plan *plan, PyObject *obj, dl_device 
     return got;
 }
 
-/* A (device_type, device_id) pair from any sequence of two.  strict: ints only (what
- * users and consumers pass); else also enums, and None as the id (what producers
- * answer).  1 = yes,
+/* A (device_type, device_id) pair from any sequence of two.  strict: ints only (from
+ * users and consumers); else also enums, and None as the id (from producers).  1 = yes,
  * 0 = no such pair, nothing set, -1 = an exception that is not ours to hide. */
 int dls_device_from_pair(dls_state *state, PyObject *pair, bool strict,
                          dl_device *device);
@@ -103,7 +102,7 @@ dls_question_use(DLS_ATOMIC(unsigned long) * asked)
 #endif
 }
 
-/* As __dlpack_device__ answers: two plain ints, a new reference. */
+/* The pair that our __dlpack_device__ returns: two plain ints, a new reference. */
 static inline PyObject *
 dls_device_pair(const dls_state *state, dl_device device)
 {

@@ -1,6 +1,6 @@
-/* What was acquired: made, given back; and the rules of the record, for asserts. Called
- * by whatever fills or reads it; the rules at the entrances of acquire, resolve and
- * export.  Tests: tests/core/test_negotiation.py, in a build with DLSHIM_ASSERT=1,
+/* Makes and gives back a dls_acquired; and checks the rules of the record, for asserts.
+ * Called by all that fill or read it; the rules at the entrances of acquire, resolve
+ * and export.  Tests: tests/core/test_negotiation.py, in a build with DLSHIM_ASSERT=1,
  * tests/core/test_capsule_life.py. */
 #include "exchange/exchange.h"
 
@@ -63,10 +63,10 @@ dls_acquired_is_empty(const dls_acquired *acquired)
            && acquired->dims == NULL && dls_hold_is_empty(&acquired->hold);
 }
 
-/* It is exactly one of these:
+/* A dls_acquired is exactly one of these:
  * 1. nothing;
- * 2. a capsule that was looked into, and is not taken yet; of one that others hold too,
- *    the dimensions are a copy;
+ * 2. a capsule that was looked into, and is not taken yet; if others hold it too, its
+ *    dimensions are a copy;
  * 3. a struct that belongs to the hold;
  * 4. memory that an older protocol describes, which the hold keeps alive;
  * 5. a share of a Tensor's memory. */
@@ -92,7 +92,7 @@ acquired_check(const dls_acquired *acquired)
 
 /* --- the record ----------------------------------------------------------- */
 
-/* What the fast path left is nothing, or one answer, or an error. */
+/* The fast path left nothing, or one answer, or an error. */
 static bool
 outcome_check(const dls_outcome *outcome)
 {
@@ -106,7 +106,7 @@ outcome_check(const dls_outcome *outcome)
  * 2. No exception is pending: foreign code may run.
  * 3. The request remembers its stream in itself; copy is one of three words.
  * 4. An error of a form that was tried is there only if a form was tried.
- * 5. What came is one of the five cases of acquired_check. */
+ * 5. x->acquired is one of the five cases of acquired_check. */
 bool
 dls_exchange_check(const dls_exchange *x)
 {

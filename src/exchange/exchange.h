@@ -1,10 +1,10 @@
-/* The record of one exchange, and the words of what a consumer asks for.
+/* The record of one exchange, and the words of a consumer's request.
  *
  * An exchange has four steps: the request is read (request/), the producer is asked
- * (acquire/), what came is resolved against the request, and it is exported (export/).
+ * (acquire/), the answer is resolved against the request, and it is exported (export/).
  * Two forms of the record exist.  The fast path passes a dls_hot by value, so that it
  * stays in registers.  All else passes the address of a dls_exchange.  A dls_outcome
- * carries what came from the one to the other.
+ * carries the answer from the one to the other.
  * GIL held throughout. */
 #pragma once
 
@@ -19,7 +19,7 @@
 #include "python/state.h"
 
 /* --- what was acquired ---------------------------------------------------- */
-/* What was got from a source and is not yet given to anybody.
+/* The memory that was got from a source and is not yet given to a consumer.
  *
  * The record of an exchange has one.  acquire/, older_protocols/ and a Tensor's object
  * fill it in place; resolve and export read it.  It is never copied. */
@@ -55,7 +55,7 @@ typedef struct {
     int64_t few_dims[2 * DLS_FEW_DIMS];
 } dls_acquired;
 
-/* Make it empty.  What it held before is not given back. */
+/* Make it empty.  The things that it held before are not given back. */
 void dls_acquired_init(dls_acquired *acquired);
 
 /* Room for the shape and the strides of `ndim` dimensions in acquired->dims, which must
@@ -86,17 +86,17 @@ typedef enum {
 /* Values of order=. */
 typedef enum { DLS_ORDER_K, DLS_ORDER_C, DLS_ORDER_UNSAID } dls_order;
 
-/* Options of upgrade(); only request/options knows what is in them. */
+/* Options of upgrade(); only request/options reads their members. */
 typedef struct dls_options dls_options;
 
-/* What a request's stream was when it was read. */
+/* A request's stream, as it was when it was read. */
 typedef struct {
     PyObject *object; /* borrowed; NULL: not read yet */
     dls_stream read;
 } dls_stream_memory;
 
-/* What is known of the values of a consumer's keywords; beside DLS_ASK_*, the keywords
- * that it passed (consumers.def). */
+/* Facts about the values of a consumer's keywords; beside DLS_ASK_*, the keywords that
+ * it passed (consumers.def). */
 #define DLS_ASKED_NONE (1u << DLS_KW_COUNT)        /* at least one is None */
 #define DLS_ASKED_1_0 (1u << (DLS_KW_COUNT + 1))   /* max_version is (n, 0) */
 #define DLS_ASKED_PLACE (1u << (DLS_KW_COUNT + 2)) /* dl_device is not None */
@@ -143,9 +143,10 @@ typedef struct {
     dls_stream_memory stream_read;
 } dls_request;
 
-/* What came of asking a producer. */
+/* The outcome of asking a producer. */
 typedef enum {
-    DLS_NOT_LEARNED, /* nobody was asked: no call form has worked for the type yet */
+    DLS_NOT_LEARNED, /* no producer was asked: no call form has worked for the type yet
+                      */
     DLS_PLAIN,       /* host memory that leaves nothing to decide */
     DLS_GOT,         /* something that needs a look or a decision */
     DLS_RAISED       /* an exception, or nothing */
@@ -156,9 +157,9 @@ typedef enum {
 typedef struct {
     dls_outcome_kind kind;
     unsigned form;                        /* DLS_FAST_*: how the producer was asked */
-    PyObject *capsule;                    /* what __dlpack__ returned, or NULL */
-    dl_managed_tensor_versioned *managed; /* what the C table gave, or NULL */
-    PyObject *error;                      /* what was raised, or NULL */
+    PyObject *capsule;                    /* the result of __dlpack__, or NULL */
+    dl_managed_tensor_versioned *managed; /* the struct of the C table, or NULL */
+    PyObject *error;                      /* the exception, or NULL */
 } dls_outcome;
 
 /* The record on the fast path.  Its address is never taken: that would cost its place
@@ -168,13 +169,13 @@ typedef struct {
     PyObject *source;  /* borrowed: the producer that is asked */
     dls_plan *plan;    /* borrowed: of the source's type */
     unsigned form;     /* DLS_FAST_*: how it is asked, 0: no form was learned */
-    PyObject *capsule; /* strong, after the call: what __dlpack__ returned, or NULL */
+    PyObject *capsule; /* strong, after the call: the result of __dlpack__, or NULL */
     void *managed;     /* after the call: the struct in the capsule, or (owned) the C
                         * table's; NULL: there is none that can be read at once */
 } dls_hot;
 
-/* The full record.  dls_exchange_begin fills it, dls_exchange_end gives back what it
- * still holds. */
+/* The full record.  dls_exchange_begin fills it, dls_exchange_end gives back all that
+ * it still holds. */
 typedef struct {
     dls_state *state;
     PyObject *source; /* strong: the producer, or a Tensor of ours, or a raw capsule */
@@ -182,7 +183,7 @@ typedef struct {
                        * Tensor and a raw capsule */
     dls_request request;
     dls_outcome outcome;   /* what the fast path left; used up by acquire */
-    dls_acquired acquired; /* what came; empty until acquire has succeeded */
+    dls_acquired acquired; /* the memory; empty until acquire has succeeded */
     bool synced;           /* acquire: the acquired needs no synchronisation any more */
     bool refused_otherwise; /* negotiation: an attempt raised something else than
                              * TypeError, so what works next is not learned (N1) */
@@ -202,12 +203,12 @@ typedef struct {
 bool dls_exchange_check(const dls_exchange *x);
 
 /* --- holds and the collector ---------------------------------------------- */
-/* What a hold keeps alive, as the garbage collector sees it.  Called by the traverse
- * functions of Producer and Tensor, by exchange/objects, and by
+/* The objects that a hold keeps alive, as the garbage collector sees them.  Called by
+ * the traverse functions of Producer and Tensor, by exchange/objects, and by
  * module/interfaces_out.  The GIL is held. */
 
-/* Show the Python objects behind a hold to the collector.  Those behind a share are
- * shown only if nobody else has a share: else the reference is not ours alone. */
+/* Show the Python objects behind a hold to the collector.  Objects behind a share are
+ * shown only if there is no other share: else the reference is not ours alone. */
 static inline int
 dls_hold_visit(const dls_hold *hold, visitproc visit, void *arg)
 {

@@ -198,7 +198,7 @@ find_method(dls_state *state, const dls_library *row, PyObject *obj, PyObject **
     return got;
 }
 
-/* What makes a capsule when it is called without arguments.  Result as of
+/* The function that makes a capsule when it is called without arguments.  Result as of
  * find_method. */
 static int
 find_capsule_function(dls_state *state, const dls_library *row, PyObject *obj,
@@ -209,7 +209,7 @@ find_capsule_function(dls_state *state, const dls_library *row, PyObject *obj,
     return asked != NULL ? ask(state, asked, obj, NULL, function) : got;
 }
 
-/* Call what was found (stolen): 1 = *result, -1 = exception set. */
+/* Call the function that was found (stolen): 1 = *result, -1 = exception set. */
 static int
 call_found(PyObject *function, PyObject **result)
 {
@@ -318,7 +318,8 @@ dls_library_leave(dls_state *state, PyObject *guard)
     }
 }
 
-/* Which of these modules (NULL ends them) has the code that asks?  NULL: none. */
+/* Find the module, among these (NULL ends them), whose code asks.  NULL: none of
+ * them. */
 static const char *
 asked_by(const char *const *modules)
 {

@@ -1,6 +1,6 @@
-/* What is known of the libraries that objects come from (libraries.def), and how their
- * own functions are reached; and the cures that messages name.  No library is ever
- * imported.  The GIL is held. */
+/* The knowledge of the libraries that objects come from (libraries.def), the way to
+ * their own functions, and the cures that messages name.  No library is ever imported.
+ * The GIL is held. */
 #pragma once
 
 #include <stdbool.h>
@@ -57,10 +57,10 @@ typedef struct {
 
 /* The row of a class, by module and qualname over its MRO; NULL when none fits. mro is
  * the class's __mro__ tuple; *at becomes the position of the class that fitted.  Never
- * fails: what cannot be read does not match. */
+ * fails: a class that cannot be read does not match. */
 const dls_library *dls_library_match(PyObject *mro, Py_ssize_t *at);
 
-/* The row's traits, with those that hang on the release that is imported. */
+/* The row's traits, with the traits that depend on the imported release. */
 uint32_t dls_library_traits(dls_state *state, const dls_library *row);
 
 /* Call the first capsule function of a row, or (row NULL) the generic capsule methods
@@ -86,8 +86,9 @@ int dls_library_stream(dls_state *state, const dls_library *row, PyObject *obj,
  * dls_library_leave.  0 = nothing was changed; -1 = exception set. */
 int dls_library_enter_device(dls_state *state, const dls_library *row, PyObject *obj,
                              int32_t device_id, PyObject **guard);
-/* What makes a guard under which methods of the row's library answer for a subclass
- * themselves (PLAIN_CALLS): a new reference.  1, 0 = there is none, -1 = exception. */
+/* The function that makes a guard under which methods of the row's library answer for a
+ * subclass themselves (PLAIN_CALLS): a new reference.  1, 0 = there is none, -1 =
+ * exception. */
 int dls_library_plain_calls(dls_state *state, const dls_library *row,
                             PyObject **result);
 
@@ -96,8 +97,8 @@ PyObject *dls_library_enter(dls_state *state, PyObject *make);
 /* guard: stolen.  Keeps a pending exception. */
 void dls_library_leave(dls_state *state, PyObject *guard);
 
-/* Is a way known for the host to wait for what the row's library (NULL: none) does on
- * devices of this type (DEVICE_WAIT)? */
+/* Is there a known way for the host to wait for the work of the row's library (NULL:
+ * none) on devices of this type (DEVICE_WAIT)? */
 bool dls_library_can_wait(const dls_library *row, int32_t device_type);
 
 /* Wait.  1 = done, 0 = there is no such way here, -1 = exception set. */
@@ -107,8 +108,8 @@ int dls_library_wait(dls_state *state, const dls_library *row, PyObject *obj,
 /* Does code that writes to no memory ask (NEVER_WRITES)?  It is the Python code that
  * has called us. */
 bool dls_library_never_writes(void);
-/* Does code ask that knows READ_ONLY but does not heed it (HEEDS_NOT)?  Its module, or
- * NULL. */
+/* Does code ask that sees READ_ONLY but does not heed it (HEEDS_NOT)?  Returns its
+ * module, or NULL. */
 const char *dls_library_heeds_not(void);
 /* The same for code that waits for no stream of a CUDA array interface (DROPS_STREAM).
  */
@@ -123,10 +124,10 @@ bool dls_library_copies_sycl(dls_state *state);
 bool dls_library_gil_deleters(dls_state *state);
 
 /* --- cures ---------------------------------------------------------------- */
-/* What to do with an object that cannot be exported: texts for messages, found by what
- * the object and its type have (CURES in shim/cures.py).  Called where an error is
- * raised; attributes of the object are read, and what they raise is cleared.
- */
+/* Cures for an object that cannot be exported: texts for messages, found by the
+ * attributes of the object and its type (CURES in shim/cures.py).  Called where an
+ * error is raised; attributes of the object are read, and their exceptions are
+ * cleared. */
 
 /* How an array is made of the object: ".to_dense()", "numpy.asarray(x)"; NULL: no way
  * is known.  No exception may be pending. */

@@ -96,7 +96,7 @@ dls_borrowed_keep(DLS_ATOMIC(dls_borrowed *) * list, dl_managed_tensor *managed)
     }
     *kept = (dls_borrowed){.next = *list, .managed = managed};
 #ifdef DLS_FREE_THREADED
-    /* What another thread adds meanwhile may be equal: then both are kept. */
+    /* Another thread may add an equal entry meanwhile: then both are kept. */
     while (!atomic_compare_exchange_weak(list, &kept->next, kept)) {
     }
 #else
@@ -142,7 +142,7 @@ void
 dls_freelists_open(bool alone)
 {
     if (!alone) {
-        set_room(0); /* what is in the lists is leaked: its interpreter owns it */
+        set_room(0); /* the memory in the lists is leaked: its interpreter owns it */
         return;
     }
     if (ROOM != 0 && !watching) {
@@ -294,8 +294,8 @@ dls_tensor_set_ready_stream(dls_tensor *self, uint64_t handle)
 /* --- sharing its memory --------------------------------------------------- */
 
 #ifdef DLS_FREE_THREADED
-/* A share; NULL: nothing is shared yet.  *made, if it is given, then becomes what is
- * shared. */
+/* A share; NULL: nothing is shared yet.  *made, if it is given, then becomes the shared
+ * hold. */
 static dls_shared *
 share_hold(dls_tensor *self, dls_shared **made)
 {
@@ -361,7 +361,8 @@ dls_tensor_acquire(dls_tensor *self, dls_acquired *acquired)
         return -1;
     }
     acquired->tensor = self->tensor;
-    /* Others may get this memory too, so it was not copied for this consumer (T8). */
+    /* Another consumer may get this memory too, so it was not copied for this one
+     * (T8). */
     acquired->flags = self->flags & ~DL_FLAG_IS_COPIED;
     acquired->version = (dl_version){self->major, self->minor};
     acquired->generation = (dls_generation)self->generation;

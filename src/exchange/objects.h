@@ -1,7 +1,7 @@
-/* The objects of our two types: what is in a Producer and in a Tensor, how a Tensor is
- * made, what can be read off it; and the freelists.  Their types, which destroy them,
- * are in module/.  Called by acquire/ (takes from Tensors), export/ (makes them) and
- * module/. The GIL is held throughout. */
+/* The objects of our two types: the members of a Producer and of a Tensor, how a Tensor
+ * is made, the facts that can be read from it; and the freelists.  Their types, which
+ * destroy them, are in module/.  Called by acquire/ (takes from Tensors), export/
+ * (makes them) and module/. The GIL is held throughout. */
 #pragma once
 
 #include <assert.h>
@@ -18,8 +18,8 @@
 
 /* --- Producers ------------------------------------------------------------ */
 /* Without the GIL, threads may export the same Producer.  Source, plan and options are
- * never changed but by its dealloc and by the collector, which no other thread meets.
- * What is changed is atomic: `kept` is swapped, `borrowed` only grows, at its head. */
+ * changed only by its dealloc and by the collector, which no other thread meets.  The
+ * other members are atomic: `kept` is swapped, `borrowed` only grows, at its head. */
 
 /* A Producer is lazy: it asks `source` when a consumer asks it.  96 bytes with the
  * collector's head. */
@@ -69,7 +69,7 @@ dls_producer_keep(dls_producer *self, dls_exchange *x, bool made)
 /* The exports that a Producer keeps for consumers that only borrow a view through its
  * C table.  Without a GIL any thread may read the list and add to it. */
 
-/* One export.  Views point into it, so it lives as long as the Producer. */
+/* One kept export.  Views point into it, so it lives as long as the Producer. */
 typedef struct dls_borrowed {
     struct dls_borrowed *next;
     dl_managed_tensor *managed;
@@ -89,16 +89,16 @@ void dls_borrowed_drop(dls_borrowed *list);
 int dls_borrowed_visit(const dls_borrowed *list, visitproc visit, void *arg);
 
 /* --- freelists ------------------------------------------------------------ */
-/* The memory of dead Producers and Tensors, for the next ones.  Getting it
- * from the collector's allocator and giving it back is a third of what a Producer
- * costs.  Called by what makes and destroys the two.  The GIL is held.
+/* The memory of dead Producers and Tensors, for the next ones.  Getting it from the
+ * collector's allocator and giving it back is a third of the cost of a Producer.
+ * Called by the functions that make and destroy the two.  The GIL is held.
  *
- * An entry is memory with a collector's head, untracked, without references.  What it
- * was an object of is never looked at, because that type may be freed.  The lists are
- * globals, because objects outlive the module's state.  They stay empty without a GIL,
- * under a sanitizer (which should see dead objects), after Python's end, and for ever
- * once a subinterpreter has imported this module: it may have an allocator of its own.
- */
+ * An entry is memory with a collector's head, untracked, without references.  The type
+ * that it was an object of is never read, because that type may be freed.  The lists
+ * are globals, because objects outlive the module's state.  They stay empty without a
+ * GIL, under a sanitizer (which should see dead objects), after Python's end, and for
+ * ever once a subinterpreter has imported this module: it may have an allocator of its
+ * own. */
 
 #define DLS_FREELIST_ROOM 8 /* of each kind */
 #define DLS_FREELIST_NDIM 4
@@ -152,7 +152,7 @@ dls_freelist_put(dls_freelist *list, PyObject *self)
  * GIL, the Tensor's own lock guards both once other threads can see the Tensor; nothing
  * else of it changes but `asked`, which is atomic. */
 
-/* Which stream a Tensor's data are on.  Most data lie on the host and need none. */
+/* The stream that a Tensor's data are on.  Most data lie on the host and need none. */
 typedef struct {
     dls_producer_stream p;
     PyObject *stream; /* keeps the stream of `p` alive; NULL: an int, or none */
@@ -176,7 +176,7 @@ typedef struct {
     int64_t dims[]; /* shape, then strides */
 } dls_tensor;
 
-/* The only place that knows where in the object the struct is. */
+/* The only place that says where in the object the struct is. */
 static inline dls_tensor *
 dls_tensor_data(PyObject *self)
 {
@@ -221,11 +221,11 @@ dls_tensor_new_plain(dls_state *state, const dl_tensor *tensor)
     return data;
 }
 
-/* Which generation the struct came in; `version` counts for VERSIONED only. */
+/* Set the generation in which the struct came; `version` counts for VERSIONED only. */
 void dls_tensor_set_version(dls_tensor *self, dls_generation generation,
                             dl_version version);
 
-/* A new Tensor of what was resolved; dims are copied.  It holds nothing yet:
+/* A new Tensor of the resolved tensor; dims are copied.  It holds nothing yet:
  * dls_tensor_set_hold moves a hold in, as the last step.  ready: on which stream the
  * data are, in this thread; stream: its object, borrowed, or NULL.  NULL with
  * MemoryError. */
@@ -248,15 +248,14 @@ PyObject *dls_dims_tuple(const int64_t *dims, int32_t n, int64_t unit);
 /* P of a Tensor, seen from this thread: another thread's per-thread default stream
  * cannot be named, but the legacy default stream comes after it. */
 dls_producer_stream dls_tensor_ready_stream(const dls_tensor *self);
-/* Replace what a new Tensor says of its stream, where that says something.  p has no
- * object. */
+/* Set the stream of a new Tensor to p, if the Tensor has `ready`.  p has no object. */
 void dls_tensor_set_ready(dls_tensor *self, dls_producer_stream p);
 /* The data of a Tensor that has `ready` were synchronised with the stream `handle`. */
 void dls_tensor_set_ready_stream(dls_tensor *self, uint64_t handle);
 
 /* --- sharing its memory --------------------------------------------------- */
 
-/* One share more of a Tensor's memory; NULL with MemoryError. */
+/* Add a share of a Tensor's memory; NULL with MemoryError. */
 dls_shared *dls_tensor_share(dls_tensor *self);
 
 /* Fill `acquired` from a Tensor; its hold is a new share of the Tensor's memory.  0, or

@@ -1,7 +1,7 @@
-/* Finds what the objects of a type offer, for a new plan.  Called by plan_cache.c for a
- * new type, and by decorated_class.c.  Foreign code runs where attributes are looked
- * up. Tests: tests/core/test_negotiation.py, tests/core/test_ways_in.py,
- * tests/core/test_ctable.py. */
+/* Finds the protocols that the objects of a type offer, for a new plan.  Called by
+ * plan_cache.c for a new type, and by decorated_class.c.  Foreign code runs where
+ * attributes are looked up. Tests: tests/core/test_negotiation.py,
+ * tests/core/test_ways_in.py, tests/core/test_ctable.py. */
 #include "exchange/offers.h"
 
 #include "exchange/library.h"
@@ -49,7 +49,7 @@ method_lasting(PyTypeObject *type, PyObject *value)
     return Py_NewRef(value);
 }
 
-/* As above; nothing is changed where it is none. */
+/* Do the same for a getter; *getter is left alone if there is none. */
 static void
 getter_lasting(PyTypeObject *type, PyObject *value, dls_getter *getter)
 {
@@ -108,10 +108,10 @@ ctable_from_attribute(PyObject *value)
 
 /* --- the type --------------------------------------------------------------- */
 
-/* Where an attribute stands in the MRO, if it is not a position. */
+/* The place of an attribute in the MRO, if it is not a position. */
 enum { NOWHERE = -1, FAILED = -2 };
 
-/* One search through the classes of a type. */
+/* The state of one search through the classes of a type. */
 typedef struct {
     dls_state *state;
     PyObject *mro; /* a tuple, borrowed */
@@ -123,7 +123,7 @@ typedef struct {
 } search;
 
 /* Position of the first class from `start` on whose own dict has `name`, and in *value
- * what it holds, a new reference. */
+ * its value, a new reference. */
 static Py_ssize_t
 find_from(const search *s, Py_ssize_t start, PyObject *name, PyObject **value)
 {
@@ -300,9 +300,9 @@ find_redirection(search *s)
     return failed ? -1 : 0;
 }
 
-/* What is asked of each object before it goes out (T12), or instead of the device
- * question (N5).  Of the row's own class only: what a user's subclass says may change.
- */
+/* Find the attributes that are read from each object before it goes out (T12), or
+ * instead of the device question (N5).  Only those of the row's own class: the
+ * attributes of a user's subclass may change. */
 static int
 find_lasting(search *s)
 {
@@ -367,10 +367,10 @@ take_inner(dls_plan *plan, const dls_authored *authored)
     }
 }
 
-/* What stands behind our own methods.  dls_plan_known, which is hot, finds no such
- * plan: it is kept with those of instances, because dlshim's functions ask what the
- * author wrote, or export the inner array.  Where the author answers no device
- * question, we would export to answer it, so that it is not put. */
+/* For a class changed by dlshim.producer: plan the author's own methods, or the inner
+ * array, which dlshim's functions ask.  The plan is kept with the plans of instances,
+ * so that the hot dls_plan_known never sees it.  If the author answers no device
+ * question, it is not put: we would have to export to answer it. */
 static int
 find_behind_ours(dls_state *state, PyObject *obj, dls_plan *plan)
 {
@@ -430,8 +430,9 @@ find_on_instance(dls_state *state, PyObject *obj, int protocol, dls_plan *plan)
     return got < 0 ? -1 : 0;
 }
 
-/* What the type does not offer.  __dlpack__ is looked for first, and where it is found
- * nothing else: looking costs some proxies a millisecond (N2). */
+/* Look in the object for protocols that its type does not offer.  __dlpack__ is looked
+ * for first, and if it is found nothing else: looking costs some proxies a millisecond
+ * (N2). */
 static int
 find_in_object(dls_state *state, PyObject *obj, dls_plan *plan, bool authored)
 {
@@ -445,7 +446,8 @@ find_in_object(dls_state *state, PyObject *obj, dls_plan *plan, bool authored)
         if (find_on_instance(state, obj, DLS_PROTOCOL_DLPACK, plan) < 0) {
             return -1;
         }
-        plan->has_device |= plan->on_instance; /* if it is missing, nobody answers */
+        plan->has_device |=
+            plan->on_instance; /* if it is missing, the question gets no answer */
         plan->is_proxy =
             plan->on_instance
             && PyObject_HasAttrString((PyObject *)plan->type, "__getattr__")

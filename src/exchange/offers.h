@@ -1,20 +1,21 @@
-/* What the objects of a type offer: protocols, methods, getters, a C table (N1, N2);
- * and host memory that needs no question.  GIL held; foreign code runs. */
+/* The offers of a type's objects: protocols, methods, getters, a C table (N1, N2); and
+ * host memory that needs no question.  GIL held; foreign code runs. */
 #pragma once
 
 #include "exchange/plan.h"
 #include "python/errors.h"
 
-/* A new plan for the objects of obj's type, which nobody keeps.  NULL with
- * UnsupportedObjectError when the object offers no protocol, or with what looking
- * raised. */
+/* A new plan for the objects of obj's type, which is in no cache.  NULL with
+ * UnsupportedObjectError when the object offers no protocol, or with the exception of a
+ * look-up. */
 dls_plan *dls_plan_new(dls_state *state, PyObject *obj);
-/* What the author of a class that dlshim.producer changed wrote: `authored` in
- * shim/decorator.py.  dlpack, device: each NULL or None, the name of a method, or a
+/* The methods that the author of a class changed by dlshim.producer wrote: `authored`
+ * in shim/decorator.py.  dlpack, device: each NULL or None, the name of a method, or a
  * function.  The members are borrowed from `owner`. */
 typedef struct {
     PyObject *owner; /* strong */
-    PyObject *inner; /* the name of what has or gives an inner array, or None */
+    PyObject
+        *inner; /* the name of the attribute or method with an inner array, or None */
     int inner_is_called;
     int hides_question; /* the class has a __dlpack_device__ that is not ours */
     PyObject *dlpack, *device;
@@ -24,11 +25,11 @@ typedef struct {
  * the device is asked for.  0, or -1 with an exception. */
 int dls_authored_find(dls_state *state, PyObject *obj, unsigned level,
                       unsigned device_level, bool device, dls_authored *authored);
-/* The same as dls_plan_new, but what dlshim.producer has put on the class is not
- * looked at: nobody would be asked but ourselves.  Where there is an inner array,
- * nothing is looked at.  authored NULL: as dls_plan_new.  type: that of obj, owned by
- * the caller until the plan is kept, because an attribute that is looked at may give
- * the object another class. */
+/* The same as dls_plan_new, but without the methods that dlshim.producer has put on the
+ * class: they would lead back to dlshim.  If there is an inner array, nothing is looked
+ * at.  authored NULL: as dls_plan_new.  type: that of obj, owned by the caller until
+ * the plan is kept, because an attribute that is looked at may give the object another
+ * class. */
 dls_plan *dls_plan_new_authored(dls_state *state, PyObject *obj,
                                 const dls_authored *authored, PyTypeObject *type);
 
@@ -65,8 +66,8 @@ dls_is_cpu_is_true(const dls_plan *plan, PyObject *obj)
     return said;
 }
 
-/* Does an object of the plan's own type lie on device (1, 0), by what it shows?  1 =
- * yes, 0 = that is not told, nothing set, -1 = exception. */
+/* Does an object of the plan's own type lie on device (1, 0), by its attributes?  1 =
+ * yes, 0 = they do not tell, nothing set, -1 = exception. */
 static inline int
 dls_host_is_known(const dls_plan *plan, PyObject *obj)
 {

@@ -1,6 +1,6 @@
-/* Makes plans, counts them, and keeps what asking their objects has taught.  Called by
- * offers.c and plan_cache.c, and by acquire/ and export/ for what was learned.  Tests:
- * tests/core/test_negotiation.py, tests/core/test_stress.py. */
+/* Makes plans, counts them, and keeps the facts learned from asking their objects.
+ * Called by offers.c and plan_cache.c, and by acquire/ and export/ for learned facts.
+ * Tests: tests/core/test_negotiation.py, tests/core/test_stress.py. */
 #include "exchange/plan.h"
 
 #include <stddef.h>
@@ -212,7 +212,7 @@ dls_plan_share_found(dls_plan *plan, const PyTypeObject *type)
 
 #endif
 
-/* Tensors own what they hold, so an export of one needs no reference to it (T10). */
+/* Tensors own their memory, so an export of one needs no reference to it (T10). */
 dls_plan *
 dls_plan_new_of_tensors(dls_state *state)
 {
@@ -227,7 +227,7 @@ dls_plan_new_of_tensors(dls_state *state)
 #ifndef NDEBUG
 
 /* 1. It is counted, and offers something; a Tensor's plan offers nothing else.
- * 2. What is kept of a protocol is there only if the protocol is offered.
+ * 2. The members of a protocol are set only if the protocol is offered.
  * 3. A learned form is of a protocol that is offered; the fast path uses no other form
  *    than the learned one, and none off the host. */
 bool

@@ -1,8 +1,8 @@
-/* One plan for each type: which protocols it offers, and what asking it has taught
- * (N1).
+/* One plan for each type: which protocols it offers, and the facts learned from asking
+ * it (N1).
  *
- * A plan is constant after it was made, but for its count, for one word of what was
- * learned, and for its type, which may become NULL.  Whoever keeps a plan owns a count
+ * A plan is constant after it was made, but for its count, for the one word of learned
+ * facts, and for its type, which may become NULL.  Every keeper of a plan owns a count
  * of it.  A Producer does, so that the fast path looks nothing up.  A plan holds
  * nothing that leads back to its type.  GIL held throughout; without a GIL any number
  * of threads may call these functions with the same plan. */
@@ -48,7 +48,7 @@ DLS_EXTERN const char *const dls_protocol_names[DLS_PROTOCOL_COUNT];
 enum { DLS_NAME_INDEX_NONE = -1 };
 DLS_EXTERN const int8_t dls_protocol_attributes[DLS_PROTOCOL_COUNT];
 
-/* A call form: through which protocol, with which keywords, and what it answers. */
+/* A call form: its protocol, its keywords, and the generation of its answer. */
 typedef struct {
     uint16_t known : 1;     /* 0: no form, and the rest says nothing */
     uint16_t versioned : 1; /* generation of the answer */
@@ -65,7 +65,7 @@ typedef struct {
 #define DLS_FAST_DIRECT 32u   /* the plan's method is called */
 #define DLS_FAST_DEVICE 64u   /* the device is asked by a method that is looked up */
 
-/* What asking a type has taught.  It is one word: dls_plan.learned. */
+/* The facts learned from asking a type.  They are one word: dls_plan.learned. */
 typedef struct {
     uint8_t fast[2]; /* DLS_FAST_*, where [0] a legacy, [1] a versioned one is wanted */
     dls_form forms[2]; /* the form that worked, of the same */
@@ -85,7 +85,7 @@ typedef struct {
     descrgetfunc get;
 } dls_getter;
 
-/* Its value for an object, a new reference. */
+/* The getter's value for an object, a new reference. */
 static inline PyObject *
 dls_getter_read(const dls_getter *getter, PyObject *obj)
 {
@@ -106,17 +106,17 @@ typedef struct dls_plan {
      * and whose instances have no attributes of their own: called without a look-up.
      * Strong, or NULL. */
     PyObject *method, *device_method;
-    /* By which names the two are looked up otherwise: strong.  A class that
+    /* The names by which the two are looked up otherwise: strong.  A class that
      * dlshim.producer changed keeps its author's methods under names of their own.
-     * `name` is NULL where `method` is one of those that super() leads to. */
+     * `name` is NULL if `method` is one that super() leads to. */
     PyObject *name, *device_name;
     /* The attribute of such a class that has its inner array, or the method that
-     * returns it (inner_is_called).  What else is in the plan serves objects whose
+     * returns it (inner_is_called).  The other members of the plan serve objects whose
      * __dlpack__ is another one by now.  Strong, or NULL. */
     PyObject *inner;
-    /* Of the library's own class (no subclass), found on a class that cannot be
-     * changed; an attribute that is put on a class before it later is not seen. Strong,
-     * or NULL: looked up each time. */
+    /* Attributes of the library's own class (no subclass), found on a class that cannot
+     * be changed; an attribute that is later put on a class before it is not seen.
+     * Strong, or NULL: looked up each time. */
     PyObject *is_neg;         /* LAZY_BITS */
     dls_getter requires_grad; /* LAZY_BITS */
     /* LAZY_BITS, a subclass whose is_neg goes through its library's hook: makes a guard
@@ -149,7 +149,7 @@ dls_plan_offers(const dls_plan *plan, dls_protocol protocol)
     return plan->offers >> protocol & 1;
 }
 
-/* Which protocols are tried (bits as in plan->offers)?  Only the call tells whether
+/* The protocols that are tried (bits as in plan->offers).  Only the call tells whether
  * __dlpack__ is a placeholder, and a real capsule function may stand beside one (N8).
  * Beside an instance's __dlpack__ nothing else was looked for. */
 uint32_t dls_plan_tried(const dls_plan *plan);
@@ -161,7 +161,7 @@ dls_plan_is_tensor(const dls_plan *plan)
     return dls_plan_offers(plan, DLS_PROTOCOL_TENSOR);
 }
 
-/* What is learned so far, read once. */
+/* The facts learned so far, read once. */
 static inline dls_learned
 dls_plan_learned(const dls_plan *plan)
 {
@@ -182,8 +182,8 @@ dls_plan_fast(const dls_plan *plan, bool wanted)
 /* A form has worked: `fast` of it is DLS_FAST_*.  known false: the type was met (its
  * device is known), but the form serves this one exchange only. */
 void dls_plan_learn_form(dls_plan *plan, bool wanted, dls_form form, uint8_t fast);
-/* These keywords were taken off the host; what is refused from now on, or -1: as
- * before. */
+/* Learn that these keywords were taken off the host.  refused: the keywords that are
+ * refused from now on, or -1: as before. */
 void dls_plan_learn_keywords(dls_plan *plan, unsigned taken, int refused);
 /* An object of the type lies off the host: the device is asked from now on, and the
  * fast path is closed (N5).  forget_forms false: the learned forms stay, because an
@@ -198,7 +198,7 @@ dls_plan *dls_plan_new_of_tensors(dls_state *state);
 /* For dls_plan_drop: the last count has gone. */
 void dls_plan_end(dls_plan *plan);
 
-/* One count more, and one less (NULL allowed).  Nothing else changes the count. */
+/* Add a count, and drop one (NULL allowed).  Nothing else changes the count. */
 static inline dls_plan *
 dls_plan_share(dls_plan *plan)
 {

@@ -3,7 +3,6 @@
  * and export/.  Foreign code runs where a new plan is made.  Tests:
  * tests/core/test_lifetime.py, tests/core/test_leaks.py. */
 #include "exchange/plan_cache.h"
-#include "exchange/offers.h"
 
 #include <string.h>
 
@@ -11,8 +10,8 @@
 #include "exchange/offers.h"
 #include "python/errors.h"
 
-/* Without the GIL there is one entry more, whose reference is the address of the
- * entries that these have outgrown. */
+/* Without the GIL one extra slot links to the previous, smaller table (in its
+ * reference): a reader without a lock may still be in it. */
 #ifdef DLS_FREE_THREADED
 #define MORE 1
 #else
@@ -54,7 +53,7 @@ entry_clear(dls_plan_entry *slot)
     entry_write(slot, &none);
 }
 
-/* Those that they have outgrown, too. */
+/* Free a table, and the smaller tables that it has replaced. */
 static void
 entries_free(dls_plan_entry *entries, size_t size)
 {
@@ -97,7 +96,7 @@ entry_take(dls_plan_cache *cache, size_t hole, dls_plan_entry *taken)
     }
 }
 
-/* What was taken out goes.  Code may run that looks plans up. */
+/* Drop an entry that was taken out.  Code may run that looks plans up. */
 static void
 entry_drop(const dls_plan_entry *taken)
 {
@@ -273,7 +272,8 @@ cache_add(dls_state *state, dls_plan_cache *cache, dls_plan *plan)
 {
     PyObject *forget = dls_state_borrow(&state->forget);
     if (forget == NULL) {
-        return 0; /* the module was emptied (state.h): nobody would take the plan out */
+        return 0; /* the module was emptied (state.h): the plan would never be taken out
+                   */
     }
     PyObject *reference = PyWeakref_NewRef((PyObject *)plan->type, forget);
     dls_let_go(forget);
@@ -320,8 +320,8 @@ dls_plan_known_in(dls_plan_cache *cache, PyObject *obj)
     return NULL;
 }
 #else
-/* Apart: it passes the address of a local on, and the stack protector would guard who
- * looks a plan up. */
+/* Apart: it passes the address of a local on, and the stack protector would guard every
+ * function that looks a plan up. */
 dls_plan *
 dls_plan_cache_forget_dead(dls_plan_cache *cache, dls_plan_entry *slot)
 {
@@ -354,7 +354,7 @@ known_of_instance(dls_state *state, PyObject *obj)
     return has ? plan : NULL;
 }
 
-/* Where a plan is kept that is not an author's. */
+/* The cache of a plan that is not an author's. */
 static dls_plan_cache *
 cache_of(dls_state *state, const dls_plan *plan)
 {

@@ -1,11 +1,11 @@
 /* The plans of the types that were met, in three caches an interpreter (state->plans).
  * GIL held throughout.
  *
- * Without the GIL, DLS_LOCK_STATE guards all writing.  Looking a plan up takes no
- * lock, and entries that were outgrown are freed with the cache.  A thread that looks
- * while another moves entries may not find a plan that is there, and then makes one of
- * its own; it never gets a plan of another type.  What was found is counted in one step
- * (exchange/plan.c). */
+ * Without the GIL, DLS_LOCK_STATE guards all writing.  Looking a plan up takes no lock,
+ * and tables that were replaced by larger ones are freed with the cache.  A thread that
+ * looks while another moves entries may not find a plan that is there, and then makes
+ * one of its own; it never gets a plan of another type.  A plan that was found is
+ * counted in one step (exchange/plan.c). */
 #pragma once
 
 #include "core/base.h"
@@ -54,7 +54,7 @@ dls_plan_home(size_t size, const PyTypeObject *type)
     return (size_t)(address ^ address >> 7) & (size - 1);
 }
 
-/* Where the type's plan is, or would be. */
+/* The slot of the type's plan, or the slot where it would be. */
 static inline dls_plan_entry *
 dls_plan_slot(const dls_plan_cache *cache, const PyTypeObject *type)
 {

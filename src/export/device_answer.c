@@ -1,5 +1,5 @@
-/* Answers the device question that is put to a Producer: by what the source shows, else
- * by the options and by asking the source, else by an export.  Called by
+/* Answers the device question that is put to a Producer: by the source's attributes,
+ * else by the options and by asking the source, else by an export.  Called by
  * module/producer and export_struct.c; foreign code runs.  Tests:
  * tests/core/test_devices.py, tests/core/test_fast_path.py. */
 #include "export/device_answer.h"
@@ -63,7 +63,7 @@ device_without_export(dls_exchange *x, dl_device *device)
                : dls_acquire_device(x, device);
 }
 
-/* What device= makes of the source's device. */
+/* Replace the source's device by that of device=. */
 static void
 apply_device_option(const dls_options *options, dl_device *device)
 {
@@ -83,7 +83,8 @@ dls_device_answer(dls_state *state, PyObject *source, dls_plan *plan,
     int got = source == Py_None ? 0 : device_without_export(&x, device);
     if (got == 0 && dls_exchange_prepare(&x) == 0) {
         got = device_by_export(&x, device) == 0;
-        /* What has lost the __dlpack__ that its plan calls is met anew, once. */
+        /* An object that has lost the __dlpack__ that its plan calls is met anew,
+         * once. */
         if (got == 0 && x.plan == plan && !dls_plan_is_tensor(plan)
             && (PyErr_ExceptionMatches(PyExc_AttributeError)
                 || PyErr_ExceptionMatches(PyExc_BufferError))

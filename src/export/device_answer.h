@@ -1,5 +1,5 @@
-/* The device question put to a Producer: what an export of it would say (N5).  GIL
- * held; foreign code runs. */
+/* The device question put to a Producer: the device that an export of it would name
+ * (N5).  GIL held; foreign code runs. */
 #pragma once
 
 #include "exchange/objects.h"
@@ -10,7 +10,7 @@
 int dls_device_answer(dls_state *state, PyObject *source, dls_plan *plan,
                       const dls_options *options, dl_device *device);
 
-/* What an answer says of device (1, 0); got: as of dls_device_ask. */
+/* Is an answer the device (1, 0)?  got: as of dls_device_ask. */
 static inline int
 dls_device_is_host_answer(int got, dl_device device)
 {

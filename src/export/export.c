@@ -1,4 +1,4 @@
-/* Export: what was resolved goes out, as a capsule, a struct or a Tensor (T3, T8 to
+/* Export: the resolved tensor goes out, as a capsule, a struct or a Tensor (T3, T8 to
  * T10). Called by the fast path and by module/.  Tests: tests/core/test_handing_on.py,
  * tests/core/test_lifetime.py, tests/core/test_ways_out.py,
  * tests/core/test_tracking.py. */
@@ -61,7 +61,7 @@ note_end(tracked *record)
 DELETER(delete_versioned, dl_managed_tensor_versioned)
 DELETER(delete_legacy, dl_managed_tensor)
 
-/* What other modules want to know goes back into the list. */
+/* Records of other modules go back into the list. */
 PyObject *
 dls_track_ended(const dls_state *state)
 {
@@ -99,9 +99,9 @@ dls_track_switch(dls_state *state, bool on)
     } while (atomic_load(&dls_track_modules) != modules);
 }
 
-/* That Python is being taken apart (AttributeError, ImportError) is no fault of the
- * export.  Anything else is a signal handler's, or there is no memory.  0, or -1 with
- * an exception. */
+/* Tell shim/tracking.py of a new export.  An AttributeError or ImportError is cleared:
+ * Python is being taken apart, which is no fault of the export.  Any other exception is
+ * a signal handler's, or there is no memory.  0, or -1 with an exception. */
 static int
 tell_python(dls_state *state, PyObject *tensor, const char *kind,
             unsigned long long number, const dl_tensor *what)
@@ -191,7 +191,7 @@ dls_exchange_begin(dls_exchange *x, dls_state *state, PyObject *source, dls_plan
     x->running = DLS_NO_CALL;
 }
 
-/* What one run has gathered, and the next must not see. */
+/* Clear the things that one run has gathered, and that the next must not see. */
 static void
 clear_run(dls_exchange *x)
 {
@@ -221,7 +221,7 @@ dls_exchange_end(dls_exchange *x)
 
 /* --- the source ----------------------------------------------------------- */
 
-/* Source and plan (stolen) take the place of what the exchange began with. */
+/* Source and plan (stolen) take the place of those that the exchange began with. */
 static void
 replace_source(dls_exchange *x, PyObject *source, dls_plan *plan)
 {
@@ -286,8 +286,8 @@ wants_detach(const dls_exchange *x)
            && x->request.options->detach;
 }
 
-/* Options of a Producer are for what the author of a decorated class wrote: asked by
- * our method on the class, that would be exported without them. */
+/* The options of a Producer are for the author's methods of a decorated class: our
+ * method on the class would export without the options. */
 static bool
 wants_author(const dls_exchange *x)
 {
@@ -317,8 +317,8 @@ dls_exchange_prepare(dls_exchange *x)
 
 /* --- what the export holds ------------------------------------------------ */
 
-/* *guarded: what on_release="guard" needs.  It stays NULL where the option is not
- * given, and where the consumer's work cannot outlive the export (host memory, no
+/* *guarded: the guard for on_release="guard".  It stays NULL if the option is not
+ * given, and if the consumer's work cannot outlive the export (host memory, no
  * elements).  0, or -1 with an exception. */
 static int
 make_guard(const dls_exchange *x, const dls_resolved *resolved, dls_guarded **guarded)
@@ -371,8 +371,9 @@ share_with_producer(dls_exchange *x, dls_shared *shared, dls_hold *hold)
     dls_shared_drop(before, DLS_ATTACHED);
 }
 
-/* What the new export shall hold: the copy, or what was acquired, which is taken now as
- * the last step that can fail (T9).  0, or -1 with an exception and nothing changed. */
+/* Fill the hold of the new export with the copy, or with the acquired memory, which is
+ * taken now as the last step that can fail (T9).  0, or -1 with an exception and
+ * nothing changed. */
 static int
 take_hold(dls_exchange *x, dls_resolved *resolved, dls_hold *hold)
 {
@@ -464,7 +465,7 @@ hand_on(dls_exchange *x, dls_export_kind kind)
     return given;
 }
 
-/* A struct of ours, which says what was resolved. */
+/* A struct of ours, which describes the resolved tensor. */
 static void *
 translate(dls_exchange *x, dls_resolved *resolved, dls_export_kind kind)
 {
@@ -576,7 +577,7 @@ run_once(dls_exchange *x, dls_export_kind kind)
     return given;
 }
 
-/* What the options and the kind of export add to the request. */
+/* Add to the request what follows from the options and from the kind of export. */
 static int
 complete_request(dls_exchange *x, dls_export_kind kind)
 {

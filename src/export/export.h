@@ -11,7 +11,7 @@
 #include "request/request.h"
 
 /* --- what is told to dlshim.track() --------------------------------------- */
-/* dlshim.track(): what is made is told to shim/tracking.py.  While it is on, the fast
+/* dlshim.track(): shim/tracking.py is told of each export.  While it is on, the fast
  * path is closed and nothing is handed on, so all exports are structs of ours and are
  * made in one place; off, it costs that place one branch.  Each import of the module is
  * switched by itself and told of its own exports alone.  Called by export.c,
@@ -30,8 +30,8 @@ dls_track_wants(const void *made)
 
 void dls_track_switch(dls_state *state, bool on);
 
-/* A Tensor was made.  0, or -1 with an exception, for which the caller drops what was
- * made; 0 where it is off for this module.  So does the next. */
+/* Tell of a new Tensor.  0, or -1 with an exception, after which the caller drops the
+ * Tensor; 0 if tracking is off for this module.  The next function does the same. */
 int dls_track_tensor(dls_state *state, PyObject *tensor);
 
 /* The numbers of this module's structs that have ended since the last call: a list, or
@@ -40,17 +40,16 @@ PyObject *dls_track_ended(const dls_state *state);
 
 /* --- the exchange --------------------------------------------------------- */
 
-/* What goes out. */
+/* The kind of an export. */
 typedef enum {
     DLS_EXPORT_CAPSULE, /* a PyCapsule, a new reference */
     DLS_EXPORT_STRUCT,  /* the managed tensor itself, for our C table; owned */
     DLS_EXPORT_TENSOR   /* a Tensor, a new reference */
 } dls_export_kind;
 
-/* Begin an exchange.  It takes references to source and plan.  `outcome` is what the
- * fast path got, and is used up; NULL: there was no fast path.  Nothing is asked for
- * yet: the caller writes x->request.  dls_exchange_end gives back all that x still
- * holds. */
+/* Begin an exchange.  It takes references to source and plan.  `outcome` is the fast
+ * path's, and is used up; NULL: there was no fast path.  Nothing is asked for yet: the
+ * caller writes x->request.  dls_exchange_end gives back all that x still holds. */
 void dls_exchange_begin(dls_exchange *x, dls_state *state, PyObject *source,
                         dls_plan *plan, const dls_options *options,
                         const dls_outcome *outcome);
@@ -59,12 +58,12 @@ void dls_exchange_end(dls_exchange *x);
 /* Run the exchange.  NULL with an exception. */
 void *dls_exchange_run(dls_exchange *x, dls_export_kind kind);
 
-/* Make x->source and x->plan what is asked: a type that changed is met anew (N1), and
- * detach=True asks the detached object.  0, or -1 with an exception. */
+/* Set x->source and x->plan to those that are asked: a type that changed is met anew
+ * (N1), and detach=True asks the detached object.  0, or -1 with an exception. */
 int dls_exchange_prepare(dls_exchange *x);
 
-/* __dlpack__ of a Producer.  outcome: what the fast path got (used up, on failure too),
- * or NULL. */
+/* __dlpack__ of a Producer.  outcome: the fast path's (used up, on failure too), or
+ * NULL. */
 PyObject *dls_export_producer(dls_producer *self, PyObject *const *args, Py_ssize_t n,
                               PyObject *kwnames, dls_outcome *outcome);
 /* from_dlpack without keywords but copy (1, or -1 for None).  outcome: as above. */
@@ -78,7 +77,7 @@ PyObject *dls_tensor_from_capsule(dls_state *state, PyObject *capsule);
 
 /* An owned struct for the consumer of our C table, which asks for its stream afterwards
  * (sync/work_stream).  versioned: dl_managed_tensor_versioned*; else, for borrowers,
- * who are told no flags, dl_managed_tensor*.  The caller's to delete; NULL with an
+ * which are told no flags, dl_managed_tensor*.  The caller's to delete; NULL with an
  * exception.  outcome: as above. */
 void *dls_export_producer_struct(dls_producer *self, bool versioned,
                                  dls_outcome *outcome);

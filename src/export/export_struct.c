@@ -51,9 +51,9 @@ learn_stream(const dls_exchange *x, dls_producer_stream *p)
     return dls_producer_stream_find(&from, p, NULL);
 }
 
-/* Where the producer stream is known, the consumer's stream becomes -1 (nothing is
- * synchronised) and *p says it; otherwise the export is synchronised with the legacy
- * default stream.  0, or -1 with an exception. */
+/* If the producer stream is known, the consumer's stream becomes -1 (nothing is
+ * synchronised) and *p names the producer stream; otherwise the export is synchronised
+ * with the legacy default stream.  0, or -1 with an exception. */
 static int
 begin_stream(dls_exchange *x, dls_producer_stream *p)
 {
@@ -81,7 +81,7 @@ begin_stream(dls_exchange *x, dls_producer_stream *p)
     return 0;
 }
 
-/* Leave what current_work_stream() is to answer for this export. */
+/* Leave the answer of current_work_stream() for this export. */
 static void
 leave_stream(dls_exchange *x, const dl_tensor *tensor, dls_producer_stream p)
 {

@@ -120,7 +120,7 @@ dls_fast_capsule_of_tensor(dls_tensor *self, bool versioned)
 
 /* --- a struct, for our C table -------------------------------------------- */
 
-/* The full record, with what came. */
+/* Go on in the full record, with the answer. */
 static int
 struct_in_full(dls_producer *self, dls_outcome outcome,
                dl_managed_tensor_versioned **out)
@@ -160,8 +160,8 @@ struct_after_table(dls_producer *self, dl_managed_tensor_versioned **out)
     return struct_in_full(self, dls_outcome_of(hot), out);
 }
 
-/* Everything is read from self again after each call: a value that is kept in a
- * register over a call must be saved at the entrance of this function. */
+/* Read all members from self again after each call: a value that is kept in a register
+ * over a call must be saved at the entrance of this function. */
 DLS_APART int
 dls_fast_struct_of_table(dls_producer *self, dl_managed_tensor_versioned **out)
 {
@@ -254,9 +254,9 @@ dls_fast_tensor(dls_state *state, dls_plan *plan, PyObject *source, unsigned for
 
 /* --- copy=True ------------------------------------------------------------ */
 
-/* What was asked, and what came.  bytes: of the copy; 0: it is not for this path.  It
- * is filled in place: what was just written is not read again by wider moves, for which
- * a processor would have to wait. */
+/* A question and its answer.  bytes: of the copy; 0: the answer is not for this path.
+ * The struct is filled in place: a copy of it would read fresh writes by wider moves,
+ * for which a processor would have to wait. */
 typedef struct {
     dls_hot hot;
     const dl_tensor *tensor;
@@ -265,7 +265,7 @@ typedef struct {
     bool contiguous;
 } answer;
 
-/* Its flags leave nothing to decide: the memory is only read here. */
+/* The flags of the struct leave nothing to decide: the memory is only read here. */
 static bool
 has_plain_flags(dls_hot hot)
 {
@@ -275,8 +275,8 @@ has_plain_flags(dls_hot hot)
                && (newer->flags & ~(uint64_t)DL_FLAG_READ_ONLY) == 0);
 }
 
-/* Look at host memory with any strides.  What the scan refuses is refused by the full
- * record, in words. */
+/* Look at host memory with any strides.  A tensor that the scan refuses is refused by
+ * the full record, in words. */
 static void
 look(answer *got)
 {
@@ -308,7 +308,7 @@ ask(answer *got)
     }
 }
 
-/* What came was copied, or there is an exception of ours, which is kept. */
+/* Drop the answer after it was copied, or after an exception of ours, which is kept. */
 static void
 drop(const answer *got)
 {
@@ -321,7 +321,7 @@ drop(const answer *got)
     }
 }
 
-/* Nobody else holds what came, so other threads may run meanwhile. */
+/* Only this call holds the answer, so other threads may run meanwhile. */
 static int
 fill(void *start, const answer *got)
 {

@@ -3,8 +3,8 @@
  * The producer is asked in the form that has worked for its type.  If it answers with
  * host memory that could not be described better (dls_tensor_is_plain), that is handed
  * on, translated or taken at once.  Everything else leaves the fast path with the
- * outcome in the full record (export/export.h), so that nobody is asked twice.  Both
- * give the same. GIL held. */
+ * outcome in the full record (export/export.h), so that no producer is asked twice.
+ * Both give the same. GIL held. */
 #pragma once
 
 #include "acquire/from_capsule.h"
@@ -59,17 +59,17 @@ dls_fast_is_simple(const dls_tensor *self)
 PyObject *dls_fast_capsule_of_tensor(dls_tensor *self, bool versioned);
 
 /* For the consumer of our C table: an owned struct of a bare Producer.  0 = *out, or -1
- * with an exception.  The first by the source's own C table: what comes is what goes.
- */
+ * with an exception.  The first asks the source's own C table, and hands its struct
+ * on. */
 int dls_fast_struct_of_table(dls_producer *self, dl_managed_tensor_versioned **out);
 int dls_fast_struct(dls_producer *self, unsigned form,
                     dl_managed_tensor_versioned **out);
 
-/* For the borrower of a view, who is told no flags: what the source of a bare Producer
- * says now, owned by *outcome.  NULL: it needs a decision, with *outcome. */
+/* For the borrower of a view, which is told no flags: the current tensor of a bare
+ * Producer's source, owned by *outcome.  NULL: it needs a decision, with *outcome. */
 const dl_tensor *dls_fast_look(dls_producer *self, unsigned form, dls_outcome *outcome);
 
-/* The struct of a plain answer in a capsule, for those who want no capsule: owned by
+/* The struct of a plain answer in a capsule, for callers that want no capsule: owned by
  * the caller.  NULL with an exception, and hot is still to be dropped. */
 DLS_INLINE dl_managed_tensor_versioned *
 dls_fast_struct_of(dls_hot hot, bool answer)

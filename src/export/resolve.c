@@ -1,6 +1,6 @@
-/* Decides what goes out: each rule that concerns the data is one function, which
- * either refuses or writes its decision into the record or into dls_resolved.  Makes
- * the host copy that an export needs.  Called by export.c.  Tests:
+/* Decides about the memory that goes out: each rule that concerns the data is one
+ * function, which either refuses or writes its decision into the record or into
+ * dls_resolved.  Makes the host copy that an export needs.  Called by export.c.  Tests:
  * tests/core/test_readonly_and_copies.py, test_bad_input.py, test_options.py,
  * tests/device/test_copies.py. */
 #include "export/resolve.h"
@@ -167,11 +167,12 @@ copy_to_oneapi(const dls_exchange *x, dls_resolved *resolved)
     return 0;
 }
 
-/* Make a row-major copy of what resolved->delivery describes, for resolved->reason, and
- * from the device if resolved->fetch; the shape was scanned.  The copy is private, so
- * it is writable unless the user says otherwise (T8).  0: resolved->delivery describes
- * the copy, and resolved->made holds it.  -1: an exception is set, and resolved->made
- * is empty: a copy is needed that was forbidden, or that dlshim cannot make. */
+/* Make a row-major copy of the memory that resolved->delivery describes, for
+ * resolved->reason, and from the device if resolved->fetch; the shape was scanned.  The
+ * copy is private, so it is writable unless the user says otherwise (T8).  0:
+ * resolved->delivery describes the copy, and resolved->made holds it.  -1: an exception
+ * is set, and resolved->made is empty: a copy is needed that was forbidden, or that
+ * dlshim cannot make. */
 static int
 resolve_copy(dls_exchange *x, dls_resolved *resolved)
 {
@@ -211,7 +212,7 @@ conversion_of(const dls_exchange *x)
                                              : dls_cure_array(x->source);
 }
 
-/* To which dtype, where they are numbers. */
+/* The dtype to convert to, if the elements are numbers. */
 static const char *
 nearest_dtype(uint8_t code)
 {
@@ -220,8 +221,8 @@ nearest_dtype(uint8_t code)
                                        : "float64";
 }
 
-/* DLPack has no code for the elements, and reinterpret= named none.  What __dlpack__
- * said of them is the cause. */
+/* DLPack has no code for the elements, and reinterpret= named none.  The error of
+ * __dlpack__ is the cause. */
 static int
 check_code(dls_exchange *x)
 {
@@ -447,7 +448,7 @@ dls_resolve_readonly_word(const dls_exchange *x)
                                        : DLS_READONLY_UNSAID;
 }
 
-/* This consumer does not get the memory as it is. */
+/* Refuse to give this consumer the memory as it is. */
 static int
 refuse_readonly(const dls_exchange *x, const char *why)
 {
@@ -473,8 +474,9 @@ resolve_untold(const dls_exchange *x, dls_readonly word)
                   : "asked for a legacy capsule, which cannot say so");
 }
 
-/* A consumer that is told gets the memory, and where it is known not to heed that, the
- * user is warned.  Code in C that takes a struct by our C table is not known. */
+/* A consumer that is told of the flag gets the memory.  If it is known not to heed the
+ * flag, the user is warned.  Code in C that takes a struct by our C table is never
+ * known. */
 static int
 resolve_told(const dls_exchange *x, dls_readonly word)
 {
@@ -501,9 +503,9 @@ resolve_told(const dls_exchange *x, dls_readonly word)
 }
 
 /* Read-only memory goes out as it is to consumers that heed the flag.  For all others
- * readonly= decides; without it, what the source states counts, and what is only known
- * of its type does not.  A copy that is made anyway is the consumer's own.  A Tensor
- * keeps the word for its own exports. */
+ * readonly= decides; without it, the source's own word counts, and the knowledge of its
+ * type does not.  A copy that is made anyway is the consumer's own.  A Tensor keeps the
+ * word for its own exports. */
 static int
 resolve_readonly(dls_exchange *x, dls_resolved *resolved)
 {

@@ -55,7 +55,7 @@ work_stream(const dls_request *request, dl_device device)
     return p;
 }
 
-/* What an allocator says of its failure. */
+/* Note an allocator's words about its failure. */
 static void
 note_failure(void *context, const char *kind, const char *message)
 {
@@ -64,8 +64,8 @@ note_failure(void *context, const char *kind, const char *message)
              message != NULL ? message : "");
 }
 
-/* Bytes, whatever the elements are: a library knows fewer dtypes than DLPack.  NULL
- * with an exception. */
+/* Ask for bytes, whatever the elements are: a library has fewer dtypes than DLPack.
+ * NULL with an exception. */
 static dl_managed_tensor_versioned *
 call_allocator(const dls_exchange *x, dl_device device, int64_t bytes)
 {
@@ -303,7 +303,7 @@ fill(device_copy *copy, const dls_resolved *resolved)
     int32_t have = copy->from->device.device_type;
     bool host_reads = dls_device_is_host(have) || have == dl_kDLCUDAManaged;
     if (copy->bytes == 0) {
-        return 0; /* nobody is called (S10) */
+        return 0; /* no driver is called (S10) */
     }
     return resolved->send && host_reads
                ? copy_from_host(copy,
@@ -325,7 +325,7 @@ dls_resolve_device_copy(dls_exchange *x, dls_resolved *resolved)
                                                                : fill(&copy, resolved);
     resolved->made = copy.made;
     if (code < 0) {
-        return -1; /* what was made is the caller's to drop */
+        return -1; /* the caller drops the memory that was made */
     }
     DLS_COUNT(copied);
     resolved->copied = true;
