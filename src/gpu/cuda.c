@@ -1,9 +1,8 @@
-/* The CUDA driver: loading, contexts, what it knows of an address, and its row of the
+/* The CUDA driver: loading, contexts, its answers about an address, and its row of the
  * driver table.  Called through gpu/driver.h and by pointer, without the GIL.  Writes
  * the function table and the retained contexts below, under DLS_LOCK_CUDA or
  * atomically. Tests: tests/device/test_loading.py, test_fake_driver.py,
- * test_managed.py.
- */
+ * test_managed.py. */
 #include "gpu/cuda.h"
 
 #include <stdatomic.h>
@@ -66,7 +65,7 @@ fail_start(const dls_cuda_api *api, int result, dls_error *err)
     case GPU_INVALID_DEVICE:
         return dls_fail(err, DLS_EREADY, "CUDA: the driver finds no device (error %d)",
                         result);
-    case CU_NOT_INITIALIZED: /* what cuInit says where the parent called it */
+    case CU_NOT_INITIALIZED: /* the code of cuInit if the parent process called it */
         return fail_child(err);
     default:
         return dls_gpu_check(
@@ -146,9 +145,9 @@ dls_cuda_is_mapped(void)
 
 /* --- contexts (S15) ------------------------------------------------------- */
 
-/* One count is kept and never released: at the end of the process the driver may be
- * down already.  It is asked for anew each time, for after cudaDeviceReset the device
- * has another one. */
+/* Retain the primary context.  One count is kept and never released, because the driver
+ * may be down already at the end of the process.  The context is asked for anew each
+ * time, because the device has another one after cudaDeviceReset. */
 static CUcontext
 retain_primary_context(int device_id, CUdevice device)
 {
@@ -214,7 +213,7 @@ enter_live_device(int device_id)
     return context != NULL && cuda.cuCtxPushCurrent_v2(context) == GPU_OK;
 }
 
-/* What was current is not saved: the driver keeps a stack of contexts. */
+/* The current context is not saved: the driver keeps a stack of contexts. */
 static bool
 enter_device(int device_id, dls_saved_device *DLS_UNUSED(saved))
 {
@@ -359,8 +358,8 @@ find(uint64_t stream, int device_id, const void *address, dls_place *place,
                          DLS_CALL_FIND, device_id, err);
 }
 
-/* Where a pointer names no context, work on it may be unfinished in the current one and
- * in the primary one. */
+/* If a pointer names no context, work on it may be unfinished in the current context
+ * and in the primary one. */
 static int
 find_other(const dls_place *place, int device_id, const void *address, dls_place *other)
 {
@@ -464,8 +463,9 @@ copy_peer(const dls_place *to, void *dst, const dls_place *from, const void *src
                                   context_of(from), bytes, dls_gpu_stream(stream));
 }
 
-/* Where no event can stand for all work of the context, memory of a pool could not be
- * freed after it: cuMemFree does not wait for such memory, as it does for other. */
+/* Pools are used only if an event can stand for all work of the context.  Without such
+ * an event, memory of a pool could not be freed after that work: cuMemFree does not
+ * wait for it, as it does for other memory. */
 static bool
 has_pools(const dls_place *place)
 {

@@ -1,8 +1,7 @@
-/* The CUDA driver: found at first need (S16), and what it knows of an address.
+/* The CUDA driver: found at first need (S16), and its answers about an address.
  *
- * What syncs and copies need of it is dls_cuda_driver in gpu/pointer.h.  All functions
- * may block and are called without the GIL; none needs it.
- */
+ * Syncs and copies use it through dls_cuda_driver in gpu/pointer.h.  All functions may
+ * block and are called without the GIL; none needs it. */
 #pragma once
 
 #include "core/base.h"
@@ -15,8 +14,8 @@ int dls_cuda_load(dls_error *err);
 /* Does this process have the driver mapped?  It is not called. */
 bool dls_cuda_is_found(void);
 
-/* Does this process have the driver mapped?  Then it is started: true.  For what is
- * needed only there.  Makes no driver call but cuInit. */
+/* Does this process have the driver mapped?  Then it is started: true.  For work that
+ * is needed only there.  Makes no driver call but cuInit. */
 bool dls_cuda_is_mapped(void);
 
 /* Can kernels of the current device reach the system's own memory, which is in no
@@ -27,7 +26,7 @@ int dls_cuda_system_memory_device(void);
 /* The number of the current device; 0 where none is current.  The driver was loaded. */
 int dls_cuda_current_device(void);
 
-/* What the driver knows of an address.  type 0: nothing at all. */
+/* The driver's answer about an address.  type 0: it has no answer. */
 typedef struct {
     void *context; /* a CUcontext; NULL: unknown, or the memory belongs to no context */
     int type;      /* CU_TYPE_HOST, CU_TYPE_DEVICE, 0 */
@@ -36,6 +35,6 @@ typedef struct {
 } dls_cuda_pointer;
 
 /* Ask the driver, which was loaded; where no context is current, again inside each
- * device's own until it answers.  Never fails: what it does not answer stays at
+ * device's own until it answers.  Never fails: members without an answer stay at
  * "unknown". */
 void dls_cuda_ask_pointer(const void *address, dls_cuda_pointer *out);

@@ -22,7 +22,7 @@
 #define SPAN_SMALL (INT64_C(1) << 20)
 /* Spans above this are divided, so that the slab stays small. */
 #define SPAN_LARGE (INT64_C(1) << 26)
-/* Every device accepts this distance of two rows. */
+/* The largest distance of two rows that every device accepts. */
 #define PITCH_MAX INT32_MAX
 
 typedef struct {
@@ -216,7 +216,7 @@ typedef struct device_memory {
     uint64_t id; /* of the place, whose address may be used again; 0: not told */
     uint64_t free_stream; /* in whose turn it is freed, if it is pooled */
     bool pooled;
-    void *base; /* what the driver gave */
+    void *base; /* the address that the driver gave */
 } device_memory;
 
 /* Memory that was dropped during a graph capture.  Nothing is lost: it goes with a
@@ -304,7 +304,8 @@ end_one(device_memory *memory)
     return true;
 }
 
-/* Give back what had to wait for the end of a graph capture, where that is over. */
+/* Give back the memory that had to wait for the end of a graph capture, if that is
+ * over. */
 static void
 device_memory_flush(void)
 {
@@ -374,7 +375,7 @@ dls_device_memory_new(const dls_place *place, uint64_t stream, int64_t bytes,
                       int64_t align, dls_device_memory **made, void **address,
                       dls_error *err)
 {
-    /* Every driver's memory begins at a multiple of this. */
+    /* The memory of every driver begins at a multiple of this. */
     const int64_t usual = 256;
     int64_t more = align > usual ? align - usual : 0;
     dls_saved_device saved;
@@ -493,8 +494,8 @@ dls_copy_is_possible(const dl_tensor *tensor, int64_t itemsize, dls_error *err)
     return possible;
 }
 
-/* The memory at the target may be used after what its stream has been given: the
- * copying stream comes after that. */
+/* The memory at the target may be used after the work that its stream has been given:
+ * the copying stream waits for that work. */
 static int
 wait_for_target(const device_copier *c)
 {
@@ -540,7 +541,7 @@ copy_dense_to_peer(const device_copier *c, void *dst, const void *src, int64_t b
 }
 
 /* Only dense blocks go from device to device: rows are brought together first.  *block
- * is what that takes, for the caller to end when the stream has passed. */
+ * is the memory for that, which the caller ends when the stream has passed. */
 static int
 copy_to_peer(const device_copier *c, void *dst, const void *src, dls_traversal walk,
              dls_device_memory **block)

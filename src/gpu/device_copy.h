@@ -1,7 +1,8 @@
 /* Copies CUDA and ROCm memory to host memory (S18), and to such memory from the host,
  * within a device, and from one device to another (S19), on non-blocking streams of
  * dlshim's own and never on L.  The host waits for the copy.  All functions may block
- * and are called without the GIL; they keep what is current. */
+ * and are called without the GIL; they leave the current context and device as they
+ * are. */
 #pragma once
 
 #include "abi/dlpack_abi.h"
@@ -37,16 +38,17 @@ int dls_copy_to_host(void *dst, const dl_tensor *tensor, int64_t itemsize,
  * functions may block and are called without the GIL, on any thread. */
 
 /* DLS_OK with *memory (owned: for a hold of kind DEVICE, or its `end`) and its
- * *address, a multiple of `align`: a power of two.  It may be used after what `stream`,
- * a stream of the place, has been given so far.  Or a code with *err: DLS_EBUFFER with
- * the number of bytes where there is no memory.  Keeps what is current. */
+ * *address, a multiple of `align`: a power of two.  It may be used after the work that
+ * `stream`, a stream of the place, has been given so far.  Or a code with *err:
+ * DLS_EBUFFER with the number of bytes where there is no memory.  Leaves the current
+ * context and device as they are. */
 int dls_device_memory_new(const dls_place *place, uint64_t stream, int64_t bytes,
                           int64_t align, dls_device_memory **memory, void **address,
                           dls_error *err);
 
 /* --- to a device ---------------------------------------------------------- */
 
-/* Where a copy shall lie.  A plain value. */
+/* The place for a copy.  A plain value. */
 typedef struct {
     dls_place place;
     uint64_t stream; /* for copies there; it stays dlshim's */

@@ -61,8 +61,8 @@ find_symbol(void *library, const char *name)
     return (void *)GetProcAddress((HMODULE)library, name);
 }
 
-/* Nothing lists libraries by prefix here.  Their names carry the major version, and do
- * not begin with "lib". */
+/* Try the names one by one, because Windows has no list of libraries by prefix.  The
+ * names have the major version, and do not begin with "lib". */
 int
 dls_loader_all_mapped(const char *prefix, void **libraries, int room)
 {
@@ -252,7 +252,8 @@ dls_gpu_set_capture_mode(const dls_gpu_calls *api, int mode)
     return mode;
 }
 
-/* What a question leaves as the thread's last error is not the program's. */
+/* Clear the thread's last error if a question of dlshim has set it: it is not the
+ * program's. */
 static int
 heard(const dls_place *place, int result)
 {
@@ -334,7 +335,7 @@ dls_gpu_stream_new(const dls_place *place, uint64_t *stream)
 
 /* --- errors (S24) --------------------------------------------------------- */
 
-/* What a code means to one vendor only; DLS_OK: nothing. */
+/* The meaning of a code for one vendor only; DLS_OK: it has none. */
 static int
 fail_of_vendor(const dls_place *place, int result, const char *call, const char *name,
                int device_id, dls_error *err)

@@ -1,10 +1,9 @@
-/* What syncs and copies need of a driver: a table of functions for each vendor, the
+/* The driver interface for syncs and copies: a table of functions for each vendor, the
  * calls that CUDA and HIP have in common, and how their libraries are found.
  *
  * Everything here may block and is called without the GIL (S16).  Where the result is
  * an int, it is DLS_OK or a code of core/base.h if there is a parameter `err`, else
- * the driver's own code: GPU_OK, or one that dls_gpu_check turns into an error.
- */
+ * the driver's own code: GPU_OK, or one that dls_gpu_check turns into an error. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,7 +13,7 @@
 #include "core/base.h"
 
 /* --- libraries, functions and forks --------------------------------------- */
-/* Finds shared libraries at run time and functions in them, and knows whether this
+/* Finds shared libraries at run time and functions in them, and tells whether this
  * process was forked.  Libraries are never linked and never closed (S16).  No function
  * needs the GIL. */
 
@@ -59,8 +58,8 @@ const char *dls_loader_fill(void *library, const dls_loader_symbol *symbols,
  * system's. */
 #define DLS_HIP_RUNTIMES 4
 
-/* What was current before a place or a device was entered.  Only the driver that filled
- * it reads it. */
+/* The context or device that was current before a place or a device was entered.  Only
+ * the driver that filled it reads it. */
 typedef struct {
     /* HIP, for each runtime: the number of the device that was current, plus 1; 0: it
      * was not changed */
@@ -69,8 +68,8 @@ typedef struct {
 
 typedef struct dls_driver dls_driver;
 
-/* Where work is done: a context of CUDA, a device of HIP.  A plain value that owns
- * nothing; libraries are never unloaded, and contexts are their users'. */
+/* A place where work is done: a context of CUDA, a device of HIP.  A plain value that
+ * owns nothing; libraries are never unloaded, and contexts are their users'. */
 typedef struct {
     const dls_driver *driver;
     const dls_gpu_calls *api; /* the library that is meant */
@@ -105,10 +104,10 @@ typedef enum {
     DLS_GPU_FAILURE_LIST(DLS_CALL)
 } dls_call;
 
-/* From where to where a copy goes. */
+/* The way of a copy. */
 typedef enum { DLS_WAY_TO_HOST, DLS_WAY_TO_DEVICE, DLS_WAY_WITHIN } dls_copy_way;
 
-/* What differs between the vendors. */
+/* The functions and facts that differ between the vendors. */
 struct dls_driver {
     const char *name; /* as errors begin */
     bool is_hip;      /* else CUDA */
@@ -119,9 +118,9 @@ struct dls_driver {
      * *place, or a code with *err. */
     int (*find)(uint64_t stream, int device_id, const void *address, dls_place *place,
                 dls_error *err);
-    /* Where the place is guessed (memory of pools, virtual memory) work may be
-     * unfinished in a second one.  1 with *other, or 0: there is none.  NULL: there
-     * never is one. */
+    /* Find the second place in which work may be unfinished, if the place is guessed
+     * (memory of pools, virtual memory).  1 with *other, or 0: there is none.  NULL:
+     * there never is one. */
     int (*find_other)(const dls_place *place, int device_id, const void *address,
                       dls_place *other);
     /* The place of new memory on a device: that of `stream`, or for the special handles
@@ -168,9 +167,9 @@ struct dls_driver {
     /* Does new memory come from a pool?  It is then used and freed in the turn of a
      * stream. */
     bool (*has_pools)(const dls_place *place);
-    /* New memory, and its end.  pooled: what has_pools said; the memory may be used
-     * after what `stream` has been given so far, and is freed in its turn.  Other
-     * memory is freed when all work of the device is done: the host waits. */
+    /* New memory, and its end.  pooled: the answer of has_pools; the memory may be used
+     * after the work that `stream` has been given so far, and is freed in its turn.
+     * Other memory is freed when all work of the device is done: the host waits. */
     int (*allocate)(const dls_place *place, size_t bytes, bool pooled, uint64_t stream,
                     void **address);
     int (*deallocate)(const dls_place *place, void *address, bool pooled,
@@ -206,9 +205,9 @@ bool dls_gpu_one_capture(const dls_place *place, uint64_t a, uint64_t b);
 /* Is the driver's code a refusal because of a capture? */
 bool dls_gpu_is_capture_error(int result);
 
-/* Some calls are refused during another thread's capture unless this thread says
- * "relaxed": set this thread's mode, return the one before, which is to be set again.
- */
+/* Set this thread's capture mode and return the one before, which the caller sets
+ * again.  Some calls are refused during another thread's capture unless this thread
+ * says "relaxed". */
 int dls_gpu_set_capture_mode(const dls_gpu_calls *api, int mode);
 
 /* DLS_OK for GPU_OK; else fill *err for the call that failed, and return its code

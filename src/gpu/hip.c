@@ -1,8 +1,7 @@
-/* The HIP runtimes: finding those that are mapped, what they know of an address, and
+/* The HIP runtimes: finding those that are mapped, their answers about an address, and
  * their row of the driver table.  Called through gpu/driver.h and by pointer, without
  * the GIL.  Writes the list of runtimes under DLS_LOCK_HIP.
- * Tests: tests/device/test_hip_runtimes.py, test_fake_hip.py, test_matrix.py.
- */
+ * Tests: tests/device/test_hip_runtimes.py, test_fake_hip.py, test_matrix.py. */
 #include "gpu/hip.h"
 
 #include <assert.h>
@@ -183,7 +182,7 @@ dls_hip_ask_pointer(const void *address, dls_hip_pointer *out)
 
 /* --- devices -------------------------------------------------------------- */
 
-/* Make the device current in one runtime, note in *saved what was before.  The
+/* Make the device current in one runtime, and note the one before in *saved.  The
  * runtime's code. */
 static int
 set_device(int runtime, int device, dls_saved_device *saved)
@@ -211,7 +210,8 @@ enter(const dls_place *place, dls_saved_device *saved, dls_error *err)
                          device, err);
 }
 
-/* In every mapped runtime: nobody knows yet which of them the memory will belong to. */
+/* Do so in every mapped runtime: it is not known yet to which of them the memory will
+ * belong. */
 static bool
 enter_device(int device_id, dls_saved_device *saved)
 {
@@ -345,8 +345,8 @@ copy_peer(const dls_place *to, void *dst, const dls_place *from, const void *src
 /* --- memory (S19) ----------------------------------------------------------- */
 
 /* HIP has pools, but no event of a whole device, so their memory could not be freed
- * after what other streams do with it: since ROCm 7.0 hipFree does not wait for such
- * memory either. */
+ * after the work of other streams: since ROCm 7.0 hipFree does not wait for such memory
+ * either. */
 static bool
 no_pools(const dls_place *DLS_UNUSED(place))
 {

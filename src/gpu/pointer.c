@@ -59,7 +59,8 @@ dls_pointer_device(const void *address, dl_device *device, dls_error *err)
     return DLS_OK;
 }
 
-/* Memory that no driver knows is the host's, and pinned memory is it too. */
+/* Memory that belongs to no driver is the host's, and pinned memory is the host's
+ * too. */
 static dl_device
 true_label(dl_device said, dl_device found)
 {

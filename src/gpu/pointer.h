@@ -1,10 +1,9 @@
-/* Whose memory an address is, as the drivers of this process tell, and which driver
- * serves a device.
+/* The owner of the memory at an address, as the drivers of this process tell, and the
+ * driver that serves a device.
  *
- * For protocols whose producers give an address without a device, as
+ * Used for protocols whose producers give an address without a device, as
  * __cuda_array_interface__ does.  torch and CuPy offer that protocol on ROCm too, so
- * both vendors are asked.  All functions may block and are called without the GIL.
- */
+ * both vendors are asked.  All functions may block and are called without the GIL. */
 #pragma once
 
 #include "abi/dlpack_abi.h"

@@ -128,7 +128,8 @@ find_row(dls_task task, dls_knowledge known, uint8_t policy)
             return (dls_action)actions[i].action;
         }
     }
-    return DLS_ACTION_REFUSE; /* VALUE_ERROR and TYPE_ERROR, which nobody carries out */
+    return DLS_ACTION_REFUSE; /* VALUE_ERROR and TYPE_ERROR, which are never carried out
+                               */
 }
 
 /* Would this action pull a stream into a capture, or end one (S14)? */

@@ -1,9 +1,8 @@
-/* The sync rules as pure functions: which row of gpu/sync_rules.def fits, and what is
- * done for its task (S2 to S14).
+/* The sync rules as pure functions: they find the row of gpu/sync_rules.def that fits,
+ * and the action for its task (S2 to S14).
  *
  * No function here calls a driver, keeps state or can fail; all may be called from any
- * thread, with or without the GIL.
- */
+ * thread, with or without the GIL. */
 #pragma once
 
 #include "abi/dlpack_abi.h"
@@ -23,8 +22,9 @@ dls_family dls_family_of(int32_t device_type);
  * memory of ROCm, else its own. */
 dls_family dls_family_of_streams(int32_t device_type);
 
-/* What a producer of this kind is passed for this value, and the task that is left for
- * dlshim.  VALUE_ERROR, TYPE_ERROR: the value is no stream of these devices (S1). */
+/* The argument that a producer of this kind is passed for this value, and the task that
+ * is left for dlshim.  VALUE_ERROR, TYPE_ERROR: the value is no stream of these devices
+ * (S1). */
 typedef struct {
     dls_argument argument;
     dls_task task;
@@ -33,11 +33,11 @@ typedef struct {
 dls_sync_rule dls_sync_rule_find(dls_family family, dls_producer_kind producer,
                                  dls_value value);
 
-/* What is done for a task.  Where it is NOTHING, REFUSE or REFUSE_UNKNOWN with facts
- * that are all zero, no answer of a driver can change it, so none has to be asked. */
+/* The action for a task.  If it is NOTHING, REFUSE or REFUSE_UNKNOWN with facts that
+ * are all zero, no answer of a driver can change it, so no driver has to be asked. */
 dls_action dls_sync_action_find(const dls_sync_job *job, const dls_sync_facts *facts);
 
-/* P as the task means it: L for EDGE_FROM_L and WAIT_L, and where P is unknown and
+/* P as the task means it: L for EDGE_FROM_L and WAIT_L, and also if P is unknown and
  * unknown_stream="legacy"; else job->p. */
 dls_producer_stream dls_sync_job_producer_stream(const dls_sync_job *job);
 

@@ -144,7 +144,7 @@ dls_pool_stream(const dls_place *place, dls_pool_use use, uint64_t *stream,
 
 /* --- syncs ---------------------------------------------------------------- */
 
-/* One sync in progress. */
+/* The state of one sync in progress. */
 typedef struct {
     const dls_driver *driver;
     const dls_sync_job *job;
@@ -209,9 +209,9 @@ ask_s(const sync_run *run, dls_sync_facts *facts)
     return DLS_OK;
 }
 
-/* Ask the driver what decides about this task's action.  The facts may turn one action
- * into another, so the action is looked up again after the first two.  place_p is
- * current.  DLS_OK, or a code. */
+/* Ask the driver for the facts that decide about this task's action.  The facts may
+ * turn one action into another, so the action is looked up again after the first two.
+ * place_p is current.  DLS_OK, or a code. */
 static int
 ask_facts(const sync_run *run, dls_sync_facts *facts)
 {
@@ -304,8 +304,8 @@ do_whole_device(const sync_run *run, dls_action action)
     return wait_for_place(run);
 }
 
-/* Where nobody said whose memory it is, work on it may be unfinished in a second place:
- * the same action there (S15). */
+/* Do the same action in a second place, because work may be unfinished there if the
+ * owner of the memory is only guessed (S15). */
 static int
 do_other_place(const sync_run *run, dls_action action)
 {
@@ -457,7 +457,7 @@ dls_sync_run_can_guard(dls_sync_job *job, dls_error *err)
     return code;
 }
 
-/* Everything that the place is given later waits for all that it has been given so far.
+/* Make all later work of the place wait for all the work that it has been given so far.
  * The place is current.  0, or the driver's code. */
 static int
 fence(const dls_place *place)

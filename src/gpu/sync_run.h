@@ -23,12 +23,12 @@
 int dls_pool_get_event(const dls_place *place, void **event, dls_error *err);
 
 /* Give an event back, as soon as the wait for it was issued (a wait keeps what it saw
- * at the call).  is_sound: all its calls succeeded; others, and those that are too
- * many, are destroyed. */
+ * at the call).  is_sound: all its calls succeeded; other events, and events beyond the
+ * room of the pool, are destroyed. */
 void dls_pool_put_event(const dls_place *place, void *event, bool is_sound);
 
-/* What a place's own streams are for.  Memory is freed in the turn of a stream of its
- * own: that stream waits for all that the place does, and no copy shall. */
+/* The use of a place's own stream.  Memory is freed in the turn of a stream for that
+ * alone: it waits for all work of the place, and no copy shall. */
 typedef enum { DLS_POOL_COPIES, DLS_POOL_FREES, DLS_POOL_STREAMS } dls_pool_use;
 
 /* DLS_OK with the place's stream for this use, which stays the pool's and is used for
@@ -43,7 +43,7 @@ void dls_pool_cap(int cap);
  * called with the GIL held. */
 bool dls_sync_run_needs_driver(const dls_sync_job *job);
 
-/* Do what the task asks for.  DLS_OK, or a code with *err: DLS_EBUFFER for what cannot
+/* Carry out the task.  DLS_OK, or a code with *err: DLS_EBUFFER for memory that cannot
  * be synced, DLS_ERUNTIME for errors of the program that the driver reports (S24). */
 int dls_sync_run(const dls_sync_job *job, dls_error *err);
 
@@ -51,9 +51,9 @@ int dls_sync_run(const dls_sync_job *job, dls_error *err);
  * where the driver is not in use.  The question does not end a capture (S14). */
 bool dls_sync_run_sees_capture(dl_device device, dls_producer_stream p);
 
-/* on_release="guard" (S22): can the device wait, at release, for what a consumer still
- * runs there?  Fills in the place_* fields of *job, whose device and address are set.
- * DLS_OK, or DLS_EBUFFER with *err. */
+/* on_release="guard" (S22): can the device wait, at release, for the work that a
+ * consumer still runs there?  Fills in the place_* fields of *job, whose device and
+ * address are set.  DLS_OK, or DLS_EBUFFER with *err. */
 int dls_sync_run_can_guard(dls_sync_job *job, dls_error *err);
 
 /* Make all that is given to the place later wait for all that it has been given so far;

@@ -111,9 +111,9 @@ dls_sync_source_place(dls_sync_source *from, dl_device device)
 
 /* --- the option producer_stream ------------------------------------------- */
 
-/* Read P from the option.  A value is refused where the rules refuse it as the
- * consumer's stream S; an object's handle 0 is L on CUDA (S1).  On devices whose
- * streams nobody here knows every value is one (S8).  0, or -1. */
+/* Read P from the option.  A value is refused if the rules refuse it as the consumer's
+ * stream S; an object's handle 0 is L on CUDA (S1).  On devices whose streams dlshim
+ * does not know every value is a stream (S8).  0, or -1. */
 static int
 read_option(const dls_sync_source *from, PyObject *stream, dls_producer_stream *p)
 {
@@ -136,7 +136,7 @@ read_option(const dls_sync_source *from, PyObject *stream, dls_producer_stream *
     }
     bool no_queue = family == DLS_FAMILY_ONEAPI && named.value == DLS_VALUE_HANDLE;
     if (no_queue) {
-        task = DLS_TASK_TYPE_ERROR; /* nobody here can wait for an address */
+        task = DLS_TASK_TYPE_ERROR; /* dlshim cannot wait for an address */
     }
     if (task == DLS_TASK_TYPE_ERROR) {
         return dls_stream_raise_wrong(state, from->family, task, stream);
@@ -188,7 +188,7 @@ ask_table(const dls_sync_source *from, dls_producer_stream *p)
 }
 
 /* Ask the library for its current stream, with the memory's device current.  1 with a
- * new reference in *stream and what was read from it in *named, 0, or -1.  The caller
+ * new reference in *stream and the value read from it in *named, 0, or -1.  The caller
  * drops *stream in all cases. */
 static int
 ask_library_object(const dls_sync_source *from, PyObject **stream, dls_stream *named)
@@ -224,7 +224,7 @@ ask_library(const dls_sync_source *from, dls_producer_stream *p, PyObject **queu
         *queue = stream;
         return 0;
     }
-    /* Some libraries say 0 also where nobody has chosen a stream. */
+    /* Some libraries say 0 also if no stream was chosen. */
     bool says = got > 0 && named.value != DLS_VALUE_OBJECT
                 && named.value != DLS_VALUE_MINUS_ONE
                 && (named.handle != 0
@@ -266,8 +266,8 @@ find(const dls_sync_source *from, dls_producer_stream *p, PyObject **queue)
     if (named != NULL && named != Py_None) {
         return read_option(from, named, p);
     }
-    /* Nobody keeps track of copies into pinned memory, and a current stream says
-     * nothing of them (S5); of the streams of other devices nothing is known (S8). */
+    /* No library keeps track of copies into pinned memory, and a current stream says
+     * nothing about them (S5).  The streams of other devices are unknown (S8). */
     if (dls_plan_is_tensor(from->plan) || dls_device_is_host(from->device.device_type)
         || from->family == DLS_FAMILY_OTHER) {
         return 0;

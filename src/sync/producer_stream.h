@@ -1,20 +1,19 @@
-/* P: which stream has the producer's unfinished work on the memory (S11).
+/* P: the stream with the producer's unfinished work on the memory (S11).
  *
- * GIL held; libraries and C tables are called.
- */
+ * GIL held; libraries and C tables are called. */
 #pragma once
 
 #include "core/sync_words.h"
 #include "exchange/exchange.h"
 #include "gpu/driver.h"
 
-/* Whose stream is asked for.  All is borrowed. */
+/* The source whose stream is asked for.  All is borrowed. */
 typedef struct {
     dls_state *state;
     const dls_plan *plan; /* of the source's type */
     PyObject *source;     /* the producer, or a Tensor of ours */
     const dls_request *request;
-    /* Where the memory lies.  dls_sync_source_place alone writes these. */
+    /* The place of the memory.  dls_sync_source_place alone writes these. */
     dl_device device;
     dls_family family;        /* whose rules it has */
     dls_family streams;       /* whose streams it has */
@@ -40,20 +39,20 @@ dls_producer_stream_of_object(PyObject *queue)
         .known = DLS_P_KNOWN, .handle = (uint64_t)(uintptr_t)queue, .object = queue};
 }
 
-/* The functions below return 0, or -1 with an exception.  *p is left as it is where
- * nobody knows P.  *queue, NULL before the call, receives a new reference to the SYCL
+/* The functions below return 0, or -1 with an exception.  *p is left as it is if P
+ * cannot be found.  *queue, NULL before the call, receives a new reference to the SYCL
  * queue that the library named, which p->object then borrows; it stays NULL otherwise,
  * and is set on success only. */
 
-/* Could the next function find P for this type?  Without it, nobody can tell. */
+/* Could the next function find P for this type?  There is no other way to P. */
 bool dls_producer_stream_can_be_asked(const dls_plan *plan, dl_device device);
 
-/* What the type's C table says, or else its library. */
+/* Find P by the type's C table, or else by its library. */
 int dls_producer_stream_ask(const dls_sync_source *from, dls_producer_stream *p,
                             PyObject **queue);
 
-/* What *p says already, or else what the user named, or else as above.  queue may be
- * NULL: a P that is an object then counts as unknown. */
+/* Find P: *p if it is known already, or else the user's producer_stream, or else as
+ * above.  queue may be NULL: a P that is an object then counts as unknown. */
 int dls_producer_stream_find(const dls_sync_source *from, dls_producer_stream *p,
                              PyObject **queue);
 
@@ -67,7 +66,7 @@ int dls_producer_stream_find_queue(const dls_sync_source *from, PyObject **queue
  * another device, CuPy would use the other device's stream.  GIL held; it is released
  * around the driver calls. */
 
-/* What was made current for a producer.  All zero: nothing was. */
+/* The things that were made current for a producer.  All zero: nothing was. */
 typedef struct {
     dls_saved_device saved;
     bool driver;     /* the driver's current device was changed */

@@ -30,10 +30,10 @@ find_native_handle(dls_state *state, PyObject *stream, PyObject **value)
     return got;
 }
 
-/* Look up what marks an object as a stream.  Five attributes name a handle; another,
- * looked up only if `queues`, marks a queue.  1 = *value is a new reference to the
- * first that is there, 0 = none is, -1 = exception.  *is_protocol: it is
- * __cuda_stream__. */
+/* Look up the attribute that marks an object as a stream.  Five attributes name a
+ * handle; another, looked up only if `queues`, marks a queue.  1 = *value is a new
+ * reference to the first that is there, 0 = none is, -1 = exception.  *is_protocol: it
+ * is __cuda_stream__. */
 static int
 find_attribute(dls_state *state, PyObject *stream, bool queues, PyObject **value,
                bool *is_protocol)
@@ -173,8 +173,8 @@ handle_of_pair(dls_state *state, PyObject *stream, PyObject *pair)
     return handle;
 }
 
-/* Find what holds the object's handle.  1 with a new reference in *number, which need
- * not be an int; 0: the object names no handle (a SyclQueue); -1. */
+/* Find the value that holds the object's handle.  1 with a new reference in *number,
+ * which need not be an int; 0: the object names no handle (a SyclQueue); -1. */
 static int
 find_number(dls_state *state, PyObject *stream, PyObject **number)
 {

@@ -1,7 +1,6 @@
-/* Values of `stream`: what a consumer, a user or a library may name (S1).
+/* Values of `stream`, as a consumer, a user or a library may name it (S1).
  *
- * GIL held.  Every function that returns an int returns 0, or -1 with an exception.
- */
+ * GIL held.  Every function that returns an int returns 0, or -1 with an exception. */
 #pragma once
 
 #include "core/sync_words.h"
@@ -21,12 +20,12 @@ bool dls_stream_is_wait(PyObject *stream);
 bool dls_stream_is_minus_one(PyObject *stream);
 
 /* Read an accepted value, or "wait"; NULL stands for None.  A stream object is asked
- * for its handle; 0 from an object means the default stream.  -1 with what the object
- * raised, TypeError or ValueError. */
+ * for its handle; 0 from an object means the default stream.  -1 with the exception of
+ * the object, TypeError or ValueError. */
 int dls_stream_read(dls_state *state, PyObject *stream, dls_stream *out);
 
-/* As dls_stream_read, for devices whose streams nobody here knows (S8): the object is
- * not asked, its address stands for it. */
+/* Do the same as dls_stream_read for devices whose streams dlshim does not know (S8):
+ * the object is not asked, its address stands for it. */
 int dls_stream_read_opaque(dls_state *state, PyObject *stream, dls_stream *out);
 
 /* Raise ValueError (task VALUE_ERROR) or TypeError (TYPE_ERROR): the value is no stream

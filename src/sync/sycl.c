@@ -1,8 +1,8 @@
 /* Syncs queues and copies oneAPI memory, by the functions of shim/oneapi.py.
  *
- * Called by transfer, sync_exchange, export/resolve and module/interfaces_out.
- * They call classes and methods of the library; allocated here is what is fetched with
- * gaps.  Tests: tests/oneapi/test_copies.py, tests/core/test_sycl_copies.py,
+ * Called by transfer, sync_exchange, export/resolve and module/interfaces_out.  They
+ * call classes and methods of the library; memory that is fetched with gaps is
+ * allocated here.  Tests: tests/oneapi/test_copies.py, tests/core/test_sycl_copies.py,
  * tests/core/test_torch_xpu.py, tests/core/test_sycl_interface.py, tests/oneapi. */
 #include "sync/sycl.h"
 
@@ -59,8 +59,8 @@ dls_sycl_queue_sync(dls_state *state, PyObject *source, const dls_sync_job *job,
 /* From this size on, gathering lets other threads run. */
 #define GATHER_WITHOUT_GIL 65536
 
-/* What a function of shim/oneapi.py gave: a new reference, or NULL with BufferError:
- * the library has refused, or is not imported (None). */
+/* Check the result of a function of shim/oneapi.py: a new reference, or NULL with
+ * BufferError because the library has refused, or is not imported (None). */
 static PyObject *
 check(dls_state *state, PyObject *source, PyObject *given, const char *what)
 {
@@ -120,7 +120,7 @@ gather(char *dst, const dl_tensor *tensor, int64_t itemsize, bool large)
     return code == DLS_OK ? 0 : -1;
 }
 
-/* Fetch what lies between the lowest and the highest byte, and gather. */
+/* Fetch the memory between the lowest and the highest byte, and gather. */
 static int
 fetch_span(const fetcher *f, char *dst, dl_tensor part, int64_t low, int64_t high)
 {

@@ -31,11 +31,11 @@ int dls_sycl_queue_sync(dls_state *state, PyObject *source, const dls_sync_job *
 PyObject *dls_sycl_copy_queue(dls_state *state, PyObject *source, int32_t device_id);
 
 /* Copy a tensor that has elements, and that dls_tensor_scan has accepted, to dst,
- * row-major.  Nothing may be pending in the memory any more.  syclobj: what the memory
- * belongs to, in a form of the SYCL interface; NULL or a name: its device's.
- * dst has room for all elements and stays the caller's.  Strided memory is fetched gaps
- * included, and gathered on the host.  0, or -1 with an exception; dst is undefined
- * then, and nothing is still written to it. */
+ * row-major.  Nothing may be pending in the memory any more.  syclobj: the owner of the
+ * memory, in a form of the SYCL interface; NULL or a name: its device's.  dst has room
+ * for all elements and stays the caller's.  Strided memory is fetched gaps included,
+ * and gathered on the host.  0, or -1 with an exception; dst is undefined then, and
+ * nothing is still written to it. */
 int dls_sycl_copy_to_host(dls_state *state, PyObject *source, void *dst,
                           const dl_tensor *tensor, int64_t itemsize, PyObject *syclobj);
 
@@ -45,9 +45,10 @@ typedef struct {
     int64_t bytes;
     int64_t alignment; /* of the copy, a power of two */
     int32_t device_id;
-    void *data;     /* the copy's address */
-    PyObject *hold; /* strong: keeps it, and is what the reader of the SYCL interface
-                     * makes of memory (dls_syclobj_find) */
+    void *data; /* the copy's address */
+    /* Strong: keeps the memory, in a form that the reader of the SYCL interface takes
+     * (dls_syclobj_find). */
+    PyObject *hold;
 } dls_sycl_block;
 
 /* Copy to new memory, in the queue that the library itself uses for the device.  0 with

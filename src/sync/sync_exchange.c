@@ -40,21 +40,21 @@ dls_consumer_stream_read(dls_state *state, const dls_request *request, dls_strea
     return 0;
 }
 
-/* Read S as this family knows streams.  0, or -1. */
+/* Read S as a stream of this family.  0, or -1. */
 static int
 read_s(dls_state *state, const dls_request *request, dls_family family, dls_stream *out)
 {
     int code = family == DLS_FAMILY_OTHER
                    ? dls_stream_read_opaque(state, request->stream, out)
                    : dls_consumer_stream_read(state, request, out);
-    /* A wait that nobody asked for is no reason to refuse (S25). */
+    /* A wait that was not asked for is no reason to refuse (S25). */
     if (family == DLS_FAMILY_OTHER && request->waits && out->value == DLS_VALUE_WAIT) {
         out->value = DLS_VALUE_NONE;
     }
     return code;
 }
 
-/* The only writer of the transfer, and of what follows from it. */
+/* The only writer of the transfer, and of the members that follow from it. */
 static void
 set_transfer(dls_sync *sync, dls_transfer transfer)
 {
@@ -73,8 +73,7 @@ waits_by_library(const dls_sync *sync)
            && dls_library_can_wait(from->plan->library, from->device.device_type);
 }
 
-/* Put the stream that really reads the memory in the place of what the consumer passed.
- */
+/* Put the stream that really reads the memory in the place of the consumer's value. */
 static void
 adapt_s(dls_sync *sync)
 {
@@ -164,13 +163,14 @@ passed_value(const dls_sync *sync)
         && (sync->s.handle != 0 || sync->s.value == DLS_VALUE_ZERO)) {
         return PyLong_FromUnsignedLongLong(sync->s.handle);
     }
-    /* A SyclQueue, or what only its producer knows: the object itself. */
+    /* A SyclQueue, or an object that only its producer understands: pass the object
+     * itself. */
     Py_INCREF(stream);
     return stream;
 }
 
-/* What PASS_OWN passes.  On oneAPI a queue; else a stream, and 0 where the context is
- * not known yet: then -1 is passed, see dls_sync_finish.  0, or -1. */
+/* Find the stream that PASS_OWN passes.  On oneAPI a queue; else a stream, and 0 if the
+ * context is not known yet: then -1 is passed, see dls_sync_finish.  0, or -1. */
 static int
 find_own(dls_sync *sync, const void *address)
 {
@@ -280,7 +280,7 @@ dls_sync_meets_capture(dls_sync *sync)
     }
     if (p.known == DLS_P_UNKNOWN && sync->kind == DLS_PRODUCER_REFUSES_TWO
         && dls_sync_omits(sync)) {
-        return 1; /* nobody can tell whether torch's stream captures */
+        return 1; /* dlshim cannot tell whether torch's stream captures */
     }
     Py_BEGIN_ALLOW_THREADS
     captures = dls_sync_run_sees_capture(sync->from.device, p);
@@ -317,9 +317,9 @@ dls_sync_is_empty(const dl_tensor *tensor)
            || count == 0;
 }
 
-/* There was no copy stream before the call.  Where only the memory's address tells the
- * context (a program of the driver API), there is one now.  0, or -1 with the reason as
- * the exception. */
+/* Find the copy stream that was missing before the call.  There is one now if only the
+ * memory's address tells the context (a program of the driver API).  0, or -1 with the
+ * reason as the exception. */
 static int
 find_copy_stream_again(dls_sync *sync, const dls_acquired *acquired)
 {
@@ -399,9 +399,9 @@ do_task(dls_sync *sync, dls_task task, dls_producer_stream p,
     return dls_sync_run_job(sync->from.state, sync->from.source, &job);
 }
 
-/* The rule for a producer that turned out to be of this kind.  One that was not given
- * dlshim's queue has not led its work into that: because it takes none, or because the
- * object said that it has no elements and was passed -1. */
+/* The rule for a producer that turned out to be of this kind.  A producer that was not
+ * passed our queue or stream has put no work into it.  It was not passed one if it
+ * takes no stream, or if the array is empty (then -1 was passed). */
 static dls_sync_rule
 find_rule(dls_sync *sync, dls_producer_kind kind)
 {
@@ -440,9 +440,9 @@ lies_where_wanted(const dls_sync *sync)
            == DLS_TRANSFER_HERE;
 }
 
-/* The label was wrong: the memory lies where it is wanted, and is not copied.  What its
- * producer was passed is the copy stream, so S is read anew, and synced with (S26).  0,
- * or -1. */
+/* The label was wrong: the memory lies where it is wanted, and is not copied.  Its
+ * producer was passed the copy stream, so S is read anew, and synced with (S26).  0, or
+ * -1. */
 static int
 stay_here(dls_sync *sync, dls_producer_kind *kind)
 {
@@ -461,7 +461,7 @@ int
 dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
                 dls_acquired *acquired)
 {
-    /* Where label and tensor disagree about the device, the tensor decides (N5). */
+    /* The tensor decides if label and tensor disagree about the device (N5). */
     if (!sync->from.request->has_assumed) {
         dls_sync_place(sync, acquired->tensor.device, sync->transfer);
     }

@@ -1,9 +1,8 @@
-/* The sync of one exchange: what the producer is passed as `stream=`, and what dlshim
- * does after the call (docs/streams.rst, S2).
+/* The sync of one exchange: the value that the producer is passed as `stream=`, and the
+ * work of dlshim after the call (docs/streams.rst, S2).
  *
  * The rules are gpu/sync_rules.def, the driver's part is gpu/sync_run.  GIL held; it is
- * released around every driver call.
- */
+ * released around every driver call. */
 #pragma once
 
 #include "core/base.h"
@@ -12,7 +11,7 @@
 #include "sync/producer_stream.h"
 #include "sync/transfer.h"
 
-/* One sync.  dls_sync_begin fills it, dls_sync_end releases what it holds. */
+/* One sync.  dls_sync_begin fills it, dls_sync_end releases all that it holds. */
 typedef struct {
     dls_sync_source from; /* all that `from` points to must outlive the record */
     dls_producer_kind kind;
@@ -20,7 +19,7 @@ typedef struct {
     bool on_copy_stream; /* dlshim copies the memory, on a copy stream of its device */
     bool copies_oneapi;  /* oneAPI memory is copied to the host: streams are objects */
     dls_stream s;        /* S; for copies of dlshim's, its copy stream */
-    dls_argument argument; /* what the rule says that the producer is passed */
+    dls_argument argument; /* the value that the producer is passed by the rule */
     PyObject *passed;      /* strong: that value; NULL for OMIT */
     PyObject *queue;       /* strong: the queue that P is on oneAPI, or NULL */
     uint64_t own;          /* PASS_OWN: that stream; 0: none was found, -1 is passed */
@@ -37,24 +36,24 @@ typedef struct {
 int dls_consumer_stream_read(dls_state *state, const dls_request *request,
                              dls_stream *out);
 
-/* Before the call: decide what a producer of this kind is passed.  address: of the
- * memory; NULL where only the export will tell it.  0, or -1 with TypeError or
+/* Before the call: decide the value that a producer of this kind is passed.  address:
+ * of the memory; NULL if only the export will tell it.  0, or -1 with TypeError or
  * ValueError, because S is no stream of from->device (S1).  In both cases dls_sync_end
  * must follow. */
 int dls_sync_begin(const dls_sync_source *from, const void *address,
                    dls_producer_kind kind, dls_sync *sync);
 void dls_sync_end(dls_sync *sync);
 
-/* The memory lies on this device, and gets to the wanted one in this way; what was
- * decided before stays. */
+/* Note that the memory lies on this device, and gets to the wanted one in this way;
+ * earlier decisions stay. */
 void dls_sync_place(dls_sync *sync, dl_device device, dls_transfer transfer);
 
 /* Did the consumer name no stream, so that L is only assumed? */
 bool dls_sync_omits(const dls_sync *sync);
 
-/* Would a producer that obeys break a graph capture (S14)?  That can happen where it is
- * passed another stream than the consumer's.  1 = it would, or nobody can tell; 0, or
- * -1 with an exception. */
+/* Would a producer that obeys break a graph capture (S14)?  That can happen if it is
+ * passed another stream than the consumer's.  1 = it would, or dlshim cannot tell; 0,
+ * or -1 with an exception. */
 int dls_sync_meets_capture(dls_sync *sync);
 
 /* Raise the BufferError for it.  Always -1. */
@@ -62,8 +61,8 @@ int dls_sync_raise_capture(dls_state *state, PyObject *source);
 
 /* After the call: carry out the task that the rule leaves for *acquired, whose producer
  * turned out to be of this kind, and fill in acquired->copy and acquired->not_synced.
- * p: what the protocol itself said of P.  0, or -1 with an exception; *acquired stays
- * the caller's. */
+ * p: P, as far as the protocol itself named it.  0, or -1 with an exception; *acquired
+ * stays the caller's. */
 int dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
                     dls_acquired *acquired);
 
@@ -74,7 +73,7 @@ int dls_sync_acquired(const dls_sync_source *from, dls_producer_kind kind,
                       dls_producer_stream p, dls_acquired *acquired);
 
 /* Carry out a job of the driver's, without the GIL where it calls the driver.  0, or -1
- * with what cannot be synced raised for `source`. */
+ * with the error raised for `source`. */
 int dls_sync_run_job(dls_state *state, PyObject *source, const dls_sync_job *job);
 
 /* Has the tensor no elements, or does it lie about itself?  Nothing is synced then. */
@@ -85,16 +84,16 @@ dls_producer_stream dls_sync_ready_stream(dls_state *state, const dls_request *r
                                           dl_device device);
 
 /* --- copies to a device --------------------------------------------------- */
-/* The streams of a copy to a device (S19): what the consumer's is, and what the copy
- * has to come after.  GIL held; it is released around driver calls. */
+/* The streams of a copy to a device (S19): the consumer's stream, and the streams that
+ * the copy must come after.  GIL held; it is released around driver calls. */
 
 /* Read the consumer's stream as one of the device `to`.  *s is L where it names none.
  * 0, or -1 with TypeError or ValueError, because it is no stream of that device (S1).
  */
 int dls_copy_read_consumer(const dls_exchange *x, dl_device to, uint64_t *s);
 
-/* What came was synced with the consumer's stream, or, for -1, not at all: make the
- * copy stream come after it.  p: what is known of P where the consumer passed -1.  0,
- * or -1 with an exception. */
+/* Make the copy stream come after the answer's work.  The answer was synced with the
+ * consumer's stream, or, for -1, not at all.  p: the knowledge of P if the consumer
+ * passed -1.  0, or -1 with an exception. */
 int dls_copy_sync(const dls_exchange *x, const dl_tensor *tensor, dls_producer_stream p,
                   uint64_t copy_stream);

@@ -9,7 +9,7 @@
 #include "gpu/pointer.h"
 #include "python/state.h"
 
-/* Of this thread's last export of device memory: device and stream. */
+/* The device and the stream of this thread's last export of device memory. */
 static DLS_ATOMIC(Py_tss_t *) last_device;
 static DLS_ATOMIC(Py_tss_t *) last_stream;
 

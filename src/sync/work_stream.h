@@ -1,8 +1,8 @@
-/* On which stream this thread's last export through our C table is.
+/* The stream of this thread's last export through our C table.
  *
- * current_work_stream() of DLPack's C exchange API knows no object: each export of
- * device memory leaves {device, producer stream} in a thread-local, which it answers.
- */
+ * current_work_stream() of DLPack's C exchange API is passed no object: each export of
+ * device memory leaves {device, producer stream} in a thread-local, and the function
+ * returns that. */
 #pragma once
 
 #include "core/sync_words.h"
@@ -14,8 +14,8 @@ int dls_work_stream_init(void);
 /* Does current_work_stream() make sense for this kind of device? */
 bool dls_work_stream_is_asked(int32_t device_type);
 
-/* Leave what the next question is to be answered.  Any other p than a known stream: the
- * export was synchronised with the legacy default stream.  Never fails. */
+/* Leave the answer to the next question.  Any other p than a known stream: the export
+ * was synchronised with the legacy default stream.  Never fails. */
 void dls_work_stream_leave(dl_device device, dls_producer_stream p);
 
 /* The answer for a device: a stream handle, or NULL for the default stream.  Needs no
