@@ -70,7 +70,7 @@ dls_c_api_forget(const dls_state *state)
 
 /* --- the request ---------------------------------------------------------- */
 
-/* The author of the extension is told which value has no meaning. */
+/* Tell the author of the extension which value has no meaning. */
 static int
 refuse_value(const char *what, int64_t value)
 {
@@ -120,8 +120,9 @@ refuse_null(void)
 }
 
 /* The request, or the defaults where none is given.  Members that a newer dlshim.h has
- * must be zero.  Who appends a member here must go on reading requests of today's size.
- * NULL with ValueError, or with RuntimeError; SystemError where obj is NULL. */
+ * must be zero.  A version that appends a member here must go on reading requests of
+ * today's size.  NULL with ValueError, or with RuntimeError; SystemError where obj is
+ * NULL. */
 static const dlshim_request *
 read_request(PyObject *obj, const dlshim_request *given)
 {
@@ -146,17 +147,17 @@ read_request(PyObject *obj, const dlshim_request *given)
     return check_request(request) < 0 ? NULL : request;
 }
 
-/* It asks for nothing that memory of the host could not be as it is. */
+/* True if plain host memory satisfies the request without a copy. */
 static inline bool
 takes_host_memory(const dlshim_request *request)
 {
     return request->device_type <= dl_kDLCPU && request->copy != DLSHIM_COPY_ALWAYS;
 }
 
-/* Who writes must reach the object's own memory: has the user asked for a copy of it,
- * which nobody would keep? */
+/* True if the caller wants to write but the Producer has copy=True: the writes would be
+ * lost with the copy. */
 static bool
-writes_in_vain(const dls_state *state, PyObject *obj, const dlshim_request *request)
+writes_are_lost(const dls_state *state, PyObject *obj, const dlshim_request *request)
 {
     if (request->writable == 0 || request->copy == DLSHIM_COPY_ALWAYS
         || !Py_IS_TYPE(obj, state->producer_type)) {
@@ -186,7 +187,7 @@ make_options(dls_state *state, PyObject *obj, const dlshim_request *request,
                      .copy = always,
                      .order = DLS_ORDER_C,
                      .align = request->alignment};
-    if (writes_in_vain(state, obj, request)) {
+    if (writes_are_lost(state, obj, request)) {
         return dls_refuse(state, DLS_EBUFFER, obj,
                           "it gives a copy, and what is written there would be lost; "
                           "pass dlshim.from_dlpack(x), and keep that");
@@ -232,7 +233,7 @@ takes(const dlshim_request *request, const dl_tensor *tensor, uint64_t flags)
            && (request->writable == 0 || (flags & DL_FLAG_READ_ONLY) == 0);
 }
 
-/* Refuse what came, by shim/cures.py: an error that the user of the extension
+/* Refuse the answer, by shim/cures.py: an error that the user of the extension
  * understands.  tensor NULL: a pending exception says what is wrong. */
 static int
 refuse(dls_state *state, PyObject *obj, const dlshim_request *request,
@@ -332,16 +333,16 @@ import_in_full(dls_state *state, PyObject *obj, const dlshim_request *given,
     return managed;
 }
 
-/* What is known of the type, with a new count, where its usual answer may do; or NULL.
- */
+/* The plan of the type, with a new count, if the type's usual answer may satisfy the
+ * request; or NULL. */
 static dls_plan *
 find_plan(dls_state *state, PyObject *obj, const dlshim_request *request)
 {
     return takes_host_memory(request) ? dls_plan_known(state, obj) : NULL;
 }
 
-/* What obj gives, not yet compared with the request.  plan: of find_plan, stolen.  NULL
- * with an exception. */
+/* The tensor that obj gives, not yet compared with the request.  plan: of find_plan,
+ * stolen.  NULL with an exception. */
 static dl_managed_tensor_versioned *
 acquire(dls_state *state, PyObject *obj, const dlshim_request *request, dls_plan *plan)
 {
@@ -478,7 +479,8 @@ release(struct DLManagedTensorVersioned *tensor)
 
 /* --- export --------------------------------------------------------------- */
 
-/* Where the data of this device are ready.  0, or -1 with ValueError. */
+/* Read the stream on which the data of this device are ready.  0, or -1 with
+ * ValueError. */
 static int
 read_ready(const dlshim_stream *stream, dl_device device, dls_producer_stream *ready)
 {
@@ -520,8 +522,8 @@ delete_memory(dl_managed_tensor_versioned *managed)
     }
 }
 
-/* An error of what the extension has passed speaks of that, and not of the capsule that
- * is made of it.  newer: NULL for a legacy struct.  0, or -1 with an exception. */
+/* An error in the extension's own struct speaks of that struct, and not of the capsule
+ * that is made of it.  newer: NULL for a legacy struct.  0, or -1 with an exception. */
 static int
 check_tensor(const dl_tensor *tensor, const dl_managed_tensor_versioned *newer)
 {
@@ -577,8 +579,8 @@ export_tensor(void *managed, int versioned, const dlshim_stream *stream)
     return tensor;
 }
 
-/* What is no array of any library.  Codes of dtypes: DLPack gives the next away.  0, or
- * -1. */
+/* Reject values that no library uses.  Allow dtype codes that DLPack has not assigned
+ * yet.  0, or -1. */
 static int
 check_array(const dlshim_array *a)
 {
@@ -589,7 +591,7 @@ check_array(const dlshim_array *a)
 }
 #undef CHECK
 
-/* What stands elsewhere is copied to `place`, and stands there. */
+/* Copy dims that stand elsewhere to `place`, and let *dims point there. */
 static void
 keep_dims(int64_t **dims, int64_t *place, size_t n)
 {

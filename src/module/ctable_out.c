@@ -233,8 +233,9 @@ allocate(dl_tensor *prototype, dl_managed_tensor_versioned **out, void *context,
 
 /* --- the C table ---------------------------------------------------------- */
 
-/* Of our own types, and of classes that dlshim.producer changed.  These give no views:
- * nothing would keep what a view points into as long as the object. */
+/* The C tables of our own types, and of classes that dlshim.producer changed.  Such
+ * classes give no views: nothing would keep the memory of a view as long as the
+ * object. */
 static const dl_exchange_api ctables[] = {
     {
         .header = {.version = {DL_MAJOR, DL_MINOR}, .prev_api = NULL},

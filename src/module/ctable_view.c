@@ -32,7 +32,7 @@ stays_valid(const dls_producer *self)
     return hold != NULL && hold->kind == DLS_HOLD_BUFFER;
 }
 
-/* Give back what came: an equal export is kept already. */
+/* Give the new export back: an equal one is kept already. */
 static inline void
 drop_equal(dls_outcome *outcome)
 {
@@ -94,7 +94,7 @@ borrow_kept(dls_producer *self, unsigned form, dl_tensor *out)
     return make_view(self, form != 0 ? &outcome : NULL, out);
 }
 
-/* The source's C table failed (code is not 0), or what it gave needs a decision.  Ask
+/* The source's C table failed (code is not 0), or its tensor needs a decision.  Ask
  * again: the full exchange decides, or says why not. */
 static int
 borrow_after_table(dls_producer *self, int code, dl_tensor *out)

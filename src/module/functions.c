@@ -13,7 +13,7 @@
 #include "python/errors.h"
 #include "request/request.h"
 
-/* What a function works on: the innermost source, its plan and the merged options. */
+/* The subject of a function: the innermost source, its plan and the merged options. */
 typedef struct {
     PyObject *source;     /* strong */
     dls_plan *plan;       /* a count */
@@ -95,7 +95,7 @@ refuse_positional(const char *function, Py_ssize_t n)
                         function, n);
 }
 
-/* A Producer of anything but what is known.  Steals options. */
+/* Make a Producer of any object, by the full way.  Steals options. */
 static PyObject *
 upgrade_in_full(dls_state *state, PyObject *obj, dls_options *options)
 {
@@ -177,7 +177,8 @@ dls_function_run(dls_state *state, PyObject *obj, dls_options *options,
         }
         return NULL;
     }
-    /* What a Producer, a changed class or an inner array led to may be fast. */
+    /* After unwrapping a Producer, a changed class or an inner array, try the fast path
+     * again. */
     bool bare = kind == DLS_EXPORT_TENSOR && s.options == NULL
                 && Py_TYPE(s.source) == s.plan->type;
     unsigned form = bare ? dls_fast_form_of(s.plan, true) : 0;
@@ -272,8 +273,8 @@ to_capsule(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwna
                < 0) {
         return NULL;
     }
-    /* Who consumes the capsule is not known.  Only consumers that accept little ask for
-     * the device first, so the request is treated as one of theirs (N9). */
+    /* The consumer of the capsule is not known.  Only consumers that accept little ask
+     * for the device first, so the request is treated as one of theirs (N9). */
     request.device_question = true;
     /* mutant: to_capsule waits */
     request.waits = true; /* nor on which stream it reads (S25) */
@@ -281,8 +282,8 @@ to_capsule(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwna
                             DLS_EXPORT_CAPSULE);
 }
 
-/* ", stream=..., producer_stream=None" and so on: the options in text signatures.  What
- * upgrade() says of itself stands in the stub too, for editors. */
+/* ", stream=..., producer_stream=None" and so on: the options in text signatures.  The
+ * text of upgrade() stands in the stub too, for editors. */
 #define OPTION(name, kind, default, ...) ", " #name "=" #default
 
 PyMethodDef dls_public_methods[] = {

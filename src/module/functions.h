@@ -1,5 +1,5 @@
-/* The functions that module.c puts into the module.  The contracts of those that Python
- * calls are the docstrings in the sources.  The GIL is held. */
+/* The functions that module.c puts into the module.  The docstrings in the sources are
+ * the contracts of the functions that Python calls.  The GIL is held. */
 #pragma once
 
 #include "export/export.h"
@@ -12,8 +12,8 @@ PyObject *dls_upgrade(dls_state *state, PyObject *obj);
 DLS_EXTERN PyMethodDef dls_public_methods[]; /* ends with {NULL} */
 
 /* The exchange of such a function, also for module/c_api: obj may be a Producer or a
- * raw capsule.  outcome: what the fast path got of obj, or NULL.  Steals options and
- * what the outcome holds, on failure too.  NULL with an exception. */
+ * raw capsule.  outcome: the fast path's for obj, or NULL.  Steals options and all that
+ * the outcome holds, on failure too.  NULL with an exception. */
 void *dls_function_run(dls_state *state, PyObject *obj, dls_options *options,
                        dls_request *request, dls_outcome *outcome,
                        dls_export_kind kind);

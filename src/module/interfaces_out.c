@@ -1,6 +1,7 @@
-/* The array interfaces of a Tensor: one dict that all three share, and what each adds
- * to it.  Tests: tests/core/test_ways_out.py, tests/core/test_cuda_interface.py,
- * tests/core/test_sycl_interface.py, tests/device/test_cuda_interface.py. */
+/* The array interfaces of a Tensor: one dict that all three share, and the entries that
+ * each adds to it.  Tests: tests/core/test_ways_out.py,
+ * tests/core/test_cuda_interface.py, tests/core/test_sycl_interface.py,
+ * tests/device/test_cuda_interface.py. */
 #include "module/tensor_type.h"
 
 #include "core/dtype.h"

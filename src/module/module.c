@@ -1,4 +1,4 @@
-/* The module dlshim._core: what an import makes, and what is freed when the module
+/* The module dlshim._core: makes its parts at an import, and frees them when the module
  * goes. The interpreter calls it.  Tests: tests/core/test_imports.py,
  * tests/core/test_nothing_breaks.py. */
 #include "core/lock.h"

@@ -84,8 +84,8 @@ producer_clear(PyObject *self)
     return 0;
 }
 
-/* Drop what most Producers do not have.  Apart: it passes addresses of locals on, and
- * the stack protector would guard producer_dealloc with it. */
+/* Drop the members that most Producers do not have.  Apart: it passes addresses of
+ * locals on, and the stack protector would guard producer_dealloc with it. */
 DLS_APART static void
 drop_more(PyObject *self)
 {
@@ -104,7 +104,7 @@ producer_dealloc(PyObject *self)
     dls_producer *data = dls_producer_data(self);
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
-    /* One test of all costs one branch. */
+    /* Test all at once, which costs one branch. */
     uintptr_t more = (uintptr_t)data->options | (uintptr_t)data->kept
                      | (uintptr_t)data->borrowed | (uintptr_t)data->weakrefs;
     if (more != 0) {
@@ -140,7 +140,8 @@ dls_producer_dlpack(dls_producer *data, PyObject *const *args, Py_ssize_t n,
     dls_usual usual = dls_fast_is_bare(data)
                           ? dls_request_read_usual(data->state, args, n, kwnames)
                           : DLS_READ_IN_FULL;
-    /* One by one, so that the compiler knows what a call without keywords wants. */
+    /* Write the cases out, so that the compiler sees the case of a call without
+     * keywords. */
     unsigned form = usual == DLS_WANTS_LEGACY      ? dls_fast_form(data, false)
                     : usual == DLS_WANTS_VERSIONED ? dls_fast_form(data, true)
                                                    : 0;
@@ -221,7 +222,8 @@ dls_producer_array(PyObject *self, PyObject *const *args, Py_ssize_t n,
     return array;
 }
 
-/* Written in Python, which shows what the source tells without being asked. */
+/* Written in Python, which shows the facts that the source tells without being
+ * asked. */
 static PyObject *
 producer_repr(PyObject *self)
 {

@@ -10,8 +10,9 @@ DLS_EXTERN PyType_Spec dls_producer_spec;
 /* Is it this type, whichever import made it?  Any type may be asked about. */
 bool dls_producer_is_type(PyTypeObject *type);
 
-/* Its methods, which are __dlpack__, __dlpack_device__ and __array__ in Python.  The
- * first needs no object around the data: module/producer_class has none. */
+/* The methods of a Producer, which are __dlpack__, __dlpack_device__ and __array__ in
+ * Python.  The first needs no object around the data: module/producer_class has
+ * none. */
 PyObject *dls_producer_dlpack(dls_producer *data, PyObject *const *args, Py_ssize_t n,
                               PyObject *kwnames);
 PyObject *dls_producer_dlpack_device(PyObject *self, PyObject *ignored);

@@ -1,6 +1,6 @@
-/* What dlshim.producer puts on a decorated class: __dlpack__, __dlpack_device__ and
- * __array__ in C, and the C table (shim/decorator.py does the rest).  __dlpack__ is
- * hot. Tests: tests/core/test_authors.py. */
+/* The methods that dlshim.producer puts on a decorated class: __dlpack__,
+ * __dlpack_device__ and __array__ in C, and the C table (shim/decorator.py does the
+ * rest).  __dlpack__ is hot. Tests: tests/core/test_authors.py. */
 #include "module/producer_class.h"
 
 #include "abi/dlpack_abi.h"
@@ -25,7 +25,7 @@ upgrade_inner(dls_state *state, PyObject *self, const dls_plan *plan, PyObject *
     return producer;
 }
 
-/* Who asks for the device a third time runs in circles: an export tells as well. */
+/* A third nested device question is an endless loop; an export would detect it too. */
 static PyObject *
 refuse_circle(dls_state *state, PyObject *self)
 {
@@ -34,8 +34,8 @@ refuse_circle(dls_state *state, PyObject *self)
     return NULL;
 }
 
-/* Who is asked?  1 = what the author wrote, *plan; 0 = the object, which has another
- * __dlpack__ by now; -1 = an exception. */
+/* Find the party that is asked.  1 = the author's own methods, by *plan; 0 = the
+ * object, which has another __dlpack__ by now; -1 = an exception. */
 static int
 find_asked(dls_state *state, PyObject *self, dls_class_method method, dls_plan **plan)
 {
@@ -47,7 +47,7 @@ find_asked(dls_state *state, PyObject *self, dls_class_method method, dls_plan *
     if (*plan == NULL && !PyErr_ExceptionMatches(state->unsupported_object_error)) {
         return -1;
     }
-    /* Where the author's class answers no device question, the object may. */
+    /* If the author's class answers no device question, the object may. */
     bool silent = *plan == NULL || (!(*plan)->has_device && (*plan)->inner == NULL);
     if (device && silent && !dls_object_has_our_method(state, self)) {
         PyErr_Clear();
@@ -72,7 +72,7 @@ producer_of(dls_state *state, PyObject *self, dls_class_method method,
     if (asked < 0) {
         return NULL;
     }
-    /* Where the author's class answers no device question, its export does. */
+    /* If the author's class answers no device question, its export does. */
     bool answered = device && (asked == 0 || plan->has_device);
     *running = dls_running_begin(self, answered     ? DLS_RUNS_DEVICE
                                        : asked == 0 ? DLS_RUNS_FOREIGN
@@ -94,7 +94,7 @@ producer_of(dls_state *state, PyObject *self, dls_class_method method,
     return producer;
 }
 
-/* The state, and in *type what keeps it while foreign code runs.  NULL with an
+/* The state, and in *type the type that keeps it while foreign code runs.  NULL with an
  * exception. */
 static inline dls_state *
 hold_state(PyObject **type)
@@ -130,7 +130,7 @@ dls_class_leave(dls_class_call *call)
     Py_XDECREF(call->type);
 }
 
-/* What __dlpack__ was called with. */
+/* The arguments of a __dlpack__ call. */
 typedef struct {
     PyObject *const *args;
     Py_ssize_t n;
@@ -138,8 +138,8 @@ typedef struct {
     bool asked; /* for the device, just before */
 } call_arguments;
 
-/* As a Producer does, without an object for it.  Steals the plan.  What was made for
- * the export is kept by nobody. */
+/* Export as a Producer does, without an object for it.  Steals the plan.  A copy that
+ * was made for the export is not kept. */
 static inline PyObject *
 export_source(dls_state *state, PyObject *source, dls_plan *plan,
               const call_arguments *call)
@@ -191,7 +191,7 @@ export_inner(dls_state *state, PyObject *self, dls_plan *plan,
     return capsule;
 }
 
-/* By what the author wrote, which may call ours.  Steals the plan. */
+/* Export by the author's own methods, which may call ours.  Steals the plan. */
 static inline PyObject *
 export_authored(dls_state *state, PyObject *self, dls_plan *plan,
                 const call_arguments *call)
@@ -215,7 +215,7 @@ dls_class_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *
     if (state == NULL) {
         return NULL;
     }
-    /* Where nothing runs, it is usually known. */
+    /* If no call runs, the plan is usually known. */
     dls_plan *plan = dls_running == 0 ? dls_plan_known_authored(state, self) : NULL;
     if (plan == NULL) {
         plan = dls_decorated_plan(state, self, false);

@@ -2,14 +2,14 @@
  *
  * Each works as a Producer does around the object or around its inner array, for the
  * length of one call.  The object is then asked as its author wrote it: by the author's
- * own __dlpack__, or by an older protocol, and never by what was put on its class.
- * Called by Python and by module/ctable_out, in an attached thread (with a GIL it holds
- * that); foreign code runs. */
+ * own __dlpack__, or by an older protocol, and never by the methods that were put on
+ * its class.  Called by Python and by module/ctable_out, in an attached thread (with a
+ * GIL it holds that); foreign code runs. */
 #pragma once
 
 #include "python/state.h"
 
-/* Which method was called; __dlpack__ makes no Producer. */
+/* The method that was called; __dlpack__ makes no Producer. */
 typedef enum {
     DLS_CLASS_DEVICE,
     DLS_CLASS_ARRAY,
@@ -19,7 +19,7 @@ typedef enum {
 typedef struct {
     PyObject *producer; /* a Producer, to be asked; strong */
     PyObject *type;     /* the Producer's: keeps the state while foreign code runs */
-    unsigned running;   /* the number of what runs, or DLS_NO_CALL */
+    unsigned running;   /* the number of the running call, or DLS_NO_CALL */
 } dls_class_call;
 
 /* Begin a call with this object of any class.  0, or -1 with an exception.

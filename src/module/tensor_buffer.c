@@ -1,4 +1,4 @@
-/* A Tensor as a buffer: what is refused, then the view.  Its shape and strides are a
+/* A Tensor as a buffer: first the refusals, then the view.  Its shape and strides are a
  * block in `internal`, freed at the release.  Tests: tests/core/test_ways_out.py. */
 #include "module/tensor_type.h"
 
@@ -27,8 +27,8 @@ is_f_contiguous(const dl_tensor *t)
     return true;
 }
 
-/* Where addresses have 32 bits, a buffer cannot say every extent, nor every length. The
- * scan has accepted the tensor: nothing overflows 64 bits. */
+/* A buffer cannot say every extent or every length if addresses have 32 bits. The scan
+ * has accepted the tensor: nothing overflows 64 bits. */
 static bool
 fits_a_buffer(const dls_tensor *self)
 {

@@ -83,7 +83,7 @@ bytes_of(const dls_tensor *data)
     return count * itemsize;
 }
 
-/* What NumPy 2.4 and newer ask for where .dtype is not their own. */
+/* The dtype for NumPy 2.4 and newer, which ask for it if .dtype is not their own. */
 static PyObject *
 numpy_dtype(const dls_tensor *t)
 {
@@ -386,8 +386,8 @@ read_dims(PyObject *tuple, Py_ssize_t n, int64_t *dims)
     return PyErr_Occurred() == NULL ? 0 : -1;
 }
 
-/* A new Tensor that shares the memory of another one, and says of it what the caller
- * says: Python has checked that it is large enough. */
+/* A new Tensor that shares the memory of another one, with the caller's description of
+ * it: Python has checked that the memory is large enough. */
 static PyObject *
 view(PyObject *module, PyObject *args)
 {

@@ -1,5 +1,5 @@
-/* The type Tensor: memory that was taken.  How its objects are made, and what is in
- * them, is in exchange/objects.h.  The GIL is held. */
+/* The type Tensor: memory that was taken.  exchange/objects.h makes its objects, and
+ * has their members.  The GIL is held. */
 #pragma once
 
 #include "python/py.h"
@@ -29,9 +29,9 @@ void dls_tensor_releasebuffer(PyObject *self, dls_buffer *view);
 /* --- interfaces_out.c: the three array interfaces ------------------------- */
 
 /* Properties of a Tensor, each with a new dict.  AttributeError for memory of other
- * devices and for dtypes without a typestr, so that hasattr() says what can be used.
- * BufferError if the data cannot be synchronised, RuntimeError if a driver reports
- * another program's error. */
+ * devices and for dtypes without a typestr, so that hasattr() says which of them can be
+ * used.  BufferError if the data cannot be synchronised, RuntimeError if a driver
+ * reports another program's error. */
 
 /* Version 3, for memory that the CPU can read. */
 PyObject *dls_array_interface(PyObject *self);
@@ -41,7 +41,7 @@ PyObject *dls_array_interface(PyObject *self);
  * synchronised with the legacy default stream, which is named then. */
 PyObject *dls_cuda_interface(PyObject *self);
 
-/* Version 1, for oneAPI memory.  The host has then waited for the queue of the data,
- * as consumers expect of arrays (S6).  `syclobj` is what the source named, else that
- * queue, else a filter string. */
+/* Version 1, for oneAPI memory.  The host has then waited for the queue of the data, as
+ * consumers expect of arrays (S6).  `syclobj` is the object that the source named, else
+ * that queue, else a filter string. */
 PyObject *dls_sycl_interface(PyObject *self);

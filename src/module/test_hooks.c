@@ -1,6 +1,6 @@
-/* The underscore functions of the module: test switches, and what dlshim knows as dicts
- * and lists (docs/development.rst).  Called by the tests, by inspect() and by the
- * documentation.
+/* The underscore functions of the module: test switches, and dlshim's tables and
+ * records as dicts and lists (docs/development.rst).  Called by the tests, by inspect()
+ * and by the documentation.
  * Tests: tests/core/test_inspect.py, tests/core/test_doubles.py. */
 #include "module/functions.h"
 
@@ -168,7 +168,7 @@ peek(PyObject *module, PyObject *capsule)
     }
     const dl_managed_tensor_versioned *newer = managed;
     if (kind == DLS_CAPSULE_VERSIONED && newer->version.major != DL_MAJOR) {
-        /* Nothing else of a foreign major may be read (T1). */
+        /* No other member of a foreign major may be read (T1). */
         return Py_BuildValue("{s:s,s:(II)}", "name", DL_NAME_VERSIONED, "version",
                              newer->version.major, newer->version.minor);
     }
@@ -296,12 +296,12 @@ true_device(PyObject *module, PyObject *args)
     return dls_device_pair(dls_state_of(module), device);
 }
 
-/* Private, so no texts for help().  What they do, in this order: what has ended; counts
- * since import; test switches; the fields of a capsule, which is not consumed; what is
- * known of an object's type; the options of a Producer; the device, or what the driver
- * says instead of the address's memory; is the real one used of the CPython functions
- * that are bound late? The sync rules, every combination; the position of what dlshim
- * does for a task. */
+/* Private, so no texts for help().  They give, in this order: the exports that have
+ * ended; counts since import; test switches; the fields of a capsule, which is not
+ * consumed; the plan of an object's type; the options of a Producer; the given device,
+ * or the one that the driver names for the memory at the address; for each CPython
+ * function that is bound late, whether the real one is used; the sync rules, every
+ * combination; the action of dlshim for a task, as its position. */
 PyMethodDef dls_hook_methods[] = {
     {"_track", track_hook, METH_O, NULL},
     {"_counters", counters, METH_NOARGS, NULL},
