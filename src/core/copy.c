@@ -369,7 +369,7 @@ copy_rows(char *to, const char *from, const dls_plane *p)
  * sides of it stay in the first cache. */
 #define TILE 256
 
-/* One block of the tile's items from the source's columns, which are `step` bytes
+/* Copy one block of the tile's items from the source's columns, which are `step` bytes
  * apart, to the destination's rows, which are `pitch` bytes apart. */
 #ifdef DLS_VECTORS
 

@@ -56,7 +56,8 @@ enum { DLS_QUESTIONS = 64 };
 DLS_EXTERN DLS_PER_THREAD dls_question dls_questions[DLS_QUESTIONS];
 DLS_EXTERN DLS_PER_THREAD unsigned dls_question_count;
 
-/* This thread asks our __dlpack_device__ of the object, and may export it next. */
+/* Note that this thread asks our __dlpack_device__ of the object, and may export it
+ * next. */
 void dls_decorated_note_question(PyObject *obj);
 
 /* An export begins: did this thread ask for the device before?  That uses the question

@@ -1,7 +1,7 @@
 /* Reads __array_struct__: a capsule without a name around NumPy's PyArrayInterface.
  * Called through the table in older_protocols.c, with the GIL.  The struct lives as
- * long as the capsule; the memory belongs to the object or, for what was made on
- * request (a NumPy scalar), to the capsule: both are held.
+ * long as the capsule; the memory belongs to the object or, if it was made on request
+ * (a NumPy scalar), to the capsule: both are held.
  * Tests: tests/core/test_ways_in.py, test_bad_input.py. */
 #include "older_protocols/reading.h"
 

@@ -8,8 +8,8 @@
 
 #include "core/dtype.h"
 
-/* One element of plain bytes or numbers that only lack a DLPack code: long double,
- * NumPy's void ("3x"), unions of ctypes ("B" of any size). */
+/* Is this one element of plain bytes, or of numbers that only lack a DLPack code?
+ * These are long double, NumPy's void ("3x"), unions of ctypes ("B" of any size). */
 static bool
 can_be_reinterpreted(const char *format)
 {

@@ -82,9 +82,9 @@ probe_number(PyObject *obj, PyObject *name, int *number)
     return 0;
 }
 
-/* What the object itself says: the number in obj.device.id (CuPy), obj.device_id or
- * obj.device, the first that is a device number; *ordinal is -1 where none is.  What
- * these raise means "no number", unless no probe may hide it: 0, or -1 with such an
+/* Ask the object for its device: the number in obj.device.id (CuPy), obj.device_id or
+ * obj.device, the first that is a device number; *ordinal is -1 if none is.  An
+ * exception means "no number", unless no probe may hide it: 0, or -1 with such an
  * exception. */
 static int
 ask_object(dls_state *state, PyObject *obj, int *ordinal)
@@ -166,7 +166,7 @@ int
 dls_cuda_interface_read(dls_reading *reading)
 {
     dl_device *device = &reading->acquired->tensor.device;
-    /* The data come last: what is refused anyway must not pin the memory. */
+    /* The data come last: an array that is refused anyway must not pin the memory. */
     if (dls_dict_open(reading) < 0 || read_stream(reading) < 0
         || dls_dict_read_data(reading) < 0 || dls_reading_finish(reading) < 0) {
         return -1;

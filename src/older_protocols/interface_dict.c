@@ -1,4 +1,4 @@
-/* What the three dict protocols have in common: entries, versions, dtypes, strides.
+/* The common parts of the three dict protocols: entries, versions, dtypes, strides.
  * Called by the readers of the three, with the GIL; runs code of the values it reads.
  * Tests: tests/core/test_ways_in.py, test_cuda_interface.py, test_sycl_interface.py. */
 #include "older_protocols/interface_dict.h"
@@ -18,7 +18,7 @@ name_of(const dls_reading *reading, dls_entry key)
     return reading->state->all_names[names[key]];
 }
 
-/* None says the same as a missing entry. */
+/* Look up all entries.  None says the same as a missing entry. */
 static int
 look_up_entries(dls_reading *reading)
 {
@@ -375,7 +375,7 @@ dls_dict_read_offset(const dls_reading *reading, int64_t *bytes)
     return code;
 }
 
-/* Each item is read once. */
+/* Read each item once. */
 static int
 set_data(dls_reading *reading, PyObject *address, PyObject *readonly)
 {

@@ -1,14 +1,14 @@
 /* Dicts that describe an array: __array_interface__, __cuda_array_interface__ and
- * __sycl_usm_array_interface__.  What they have in common is read here, by the columns
- * of the protocol's row (reading.h).  Called by the readers of the three.
+ * __sycl_usm_array_interface__.  Their common parts are read here, by the columns of
+ * the protocol's row (reading.h).  Called by the readers of the three.
  *
  * Many libraries write such dicts by hand, so every value is checked.  Reading a value
  * may run code that changes the dict: all entries are looked up when it is opened, and
  * held until the reading ends.
  *
  * All functions need the GIL and return 0, or -1 with an exception set, unless they say
- * otherwise.  It is a BufferError that names the object, the protocol and the key; what
- * the object itself raised comes through. */
+ * otherwise.  It is a BufferError that names the object, the protocol and the key; an
+ * exception of the object itself comes through. */
 #pragma once
 
 #include "older_protocols/reading.h"
@@ -18,7 +18,7 @@
  * item size, ndim, shape and byte strides (row-major: NULL), not yet checked. */
 int dls_dict_open(dls_reading *reading);
 
-/* A value that is read, and what messages say of it. */
+/* A value that is read, and its name in messages. */
 typedef struct {
     dls_entry key;
     const char *wanted; /* ends the sentence "['key'] must ..." */
@@ -41,8 +41,9 @@ int dls_dict_fail_type(const dls_reading *reading, const dls_dict_value *v);
 /* "['key'] must <wanted>, not <repr>; ...".  Always -1. */
 int dls_dict_fail_value(const dls_reading *reading, const dls_dict_value *v);
 
-/* An address or a handle, 0 to 2**64 - 1: what has __index__ is an int, but a strict
- * protocol refuses bool.  A negative number would wrap to a positive one: refused. */
+/* An address or a handle, 0 to 2**64 - 1: an object with __index__ is an int, but a
+ * strict protocol refuses bool.  A negative number would wrap to a positive one:
+ * refused. */
 int dls_dict_read_unsigned(const dls_reading *reading, const dls_dict_value *v,
                            uint64_t *out);
 

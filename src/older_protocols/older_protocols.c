@@ -39,7 +39,7 @@ static const dls_older_protocol rows[DLS_PROTOCOL_COUNT] = {
     [DLS_PROTOCOL_BUFFER] = {.read = dls_buffer_read},
 };
 
-/* Unless the reader holds more, the object and what it gave keep the memory alive: an
+/* Unless the reader holds more, the object and its answer keep the memory alive: an
  * object that was made on request (a NumPy scalar's array) is held by its capsule or
  * its dict only. */
 static int
@@ -104,7 +104,7 @@ dls_older_read(dls_state *state, PyObject *obj, dls_protocol protocol,
     int got = attribute == DLS_NAME_INDEX_NONE
                   ? dls_compat.PyObject_CheckBuffer(obj)
                   : dls_get_optional(obj, state->all_names[attribute], &reading.given);
-    /* A class says None where it does not offer what its base offers. */
+    /* A class says None if it does not offer a protocol of its base. */
     if (got > 0) {
         got = reading.given != Py_None ? fill_acquired(&reading) : 0;
     }

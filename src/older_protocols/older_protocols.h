@@ -7,13 +7,13 @@
 
 /* Read `obj` (borrowed) through one of the five protocols, CUDA to BUFFER.
  *
- *  1: *acquired describes the memory and owns what keeps it alive.
+ *  1: *acquired describes the memory and keeps it alive.
  *  0: the object does not offer the protocol; no exception.
  * -1: an exception is set, and *acquired is empty.  It is a BufferError that names the
- *     type, the reason and the cure where DLPack cannot say what the data are; what the
- *     object itself raised comes through.
+ *     type, the reason and the cure if DLPack cannot describe the data; an exception
+ *     of the object itself comes through.
  *
- * What a success sets in *acquired (generation DLS_OLDER):
+ * A success sets in *acquired (generation DLS_OLDER):
  *
  * - tensor.data is the address of element zero and byte_offset is 0.  Through SYCL,
  *   data is the base of the allocation and byte_offset leads to element zero: with a

@@ -1,6 +1,6 @@
 /* The steps that the readers of older protocols share: errors, dtypes, strides, and
- * buffers.  Called by the readers, with the GIL; may touch the reading and what it
- * fills. Tests: tests/core/test_ways_in.py, test_bad_input.py. */
+ * buffers.  Called by the readers, with the GIL; may touch the reading and the record
+ * that it fills. Tests: tests/core/test_ways_in.py, test_bad_input.py. */
 #include "older_protocols/reading.h"
 
 #include <assert.h>
@@ -82,7 +82,7 @@ dls_reading_set_ndim(dls_reading *reading, int64_t ndim)
     return 0;
 }
 
-/* The dtype that an attribute spells.  1, 0 = none that DLPack knows, or -1. */
+/* The dtype that an attribute spells.  1, 0 = none that DLPack has, or -1. */
 static int
 dtype_from_attribute(PyObject *obj, PyObject *attribute, dl_dtype *dtype)
 {

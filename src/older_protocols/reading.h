@@ -1,8 +1,8 @@
 /* One object that is being read through an older protocol, and the steps that several
  * readers share: errors, dimensions, dtypes, strides, buffers.  Called by the files of
- * this folder; all functions need the GIL, and those that say so run foreign code.
+ * this folder; all functions need the GIL, and some, which say so, run foreign code.
  *
- * They return 0, or -1 with an exception set, unless they say otherwise. */
+ * Functions return 0, or -1 with an exception set, unless they say otherwise. */
 #pragma once
 
 #include "exchange/exchange.h"
@@ -17,8 +17,8 @@ typedef struct dls_reading dls_reading;
 typedef enum { DLS_ENTRY_LIST(DLS_ENTRY_ENUM), DLS_ENTRY_COUNT } dls_entry;
 
 /* Reads one protocol: fills reading->acquired, and *reading->p if the protocol names
- * the producer stream.  On failure the caller drops what is in the acquired.  A reader
- * that leaves hold.py NULL has the object and `given` held by the caller. */
+ * the producer stream.  On failure the caller drops the acquired.  A reader that leaves
+ * hold.py NULL has the object and `given` held by the caller. */
 typedef int (*dls_reader)(dls_reading *reading);
 
 /* One older protocol; the table of them is in older_protocols.c. */
@@ -39,11 +39,11 @@ typedef struct {
 /* One reading.  All pointers are borrowed from the caller, but for the entries. */
 struct dls_reading {
     dls_state *state;
-    PyObject *obj;         /* what is read */
+    PyObject *obj;         /* the object that is read */
     dls_protocol protocol; /* named in messages */
     const dls_older_protocol *row;
     PyObject *given; /* the value of the attribute; NULL: the protocol has none */
-    /* Of a dict, strong, set by dls_dict_open; NULL: missing or None. */
+    /* The entries of a dict, strong, set by dls_dict_open; NULL: missing or None. */
     PyObject *entries[DLS_ENTRY_COUNT];
     const dls_request *request;
     dls_acquired *acquired;
@@ -74,16 +74,16 @@ int dls_reading_check_itemsize(const dls_reading *reading, int64_t itemsize);
 int dls_reading_set_kind(dls_reading *reading, char kind, int64_t itemsize,
                          bool swapped);
 
-/* Set the dtype of elements that the protocol has no word for: what obj.dtype.name
- * says when the size fits, else a code of dtype.h that is none of DLPack's.  kind: of
- * the array interface.  itemsize was checked.  Runs the object's code. */
+/* Set the dtype of elements that the protocol has no word for: that of obj.dtype.name
+ * if the size fits, else a code of dtype.h that is none of DLPack's.  kind: of the
+ * array interface.  itemsize was checked.  Runs the object's code. */
 int dls_reading_set_unnamed(dls_reading *reading, char kind, int64_t itemsize);
 
 /* Does a `descr` list have fields?  [("", typestr)] has none. */
 bool dls_reading_has_fields(PyObject *descr);
 
-/* Where the reader writes tensor.ndim strides in bytes, which dls_reading_finish turns
- * into elements.  Sets tensor.strides, so it is not called for row-major data. */
+/* Return room for the reader's tensor.ndim strides in bytes, which dls_reading_finish
+ * turns into elements.  Sets tensor.strides, so it is not called for row-major data. */
 int64_t *dls_reading_byte_strides(dls_reading *reading);
 /* The same from an array of C; NULL: row-major. */
 void dls_reading_copy_strides(dls_reading *reading, const intptr_t *strides);

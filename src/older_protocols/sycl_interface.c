@@ -1,7 +1,7 @@
-/* Reads __sycl_usm_array_interface__ (version 1).  The device and the queue are what
- * ['syclobj'] tells by shim/oneapi.py, with the help of its library if that is
- * imported. Called through the table in older_protocols.c, with the GIL; runs code of
- * the object and of its library. Tests: tests/core/test_sycl_interface.py. */
+/* Reads __sycl_usm_array_interface__ (version 1).  ['syclobj'] tells the device and the
+ * queue by shim/oneapi.py, with the help of its library if that is imported. Called
+ * through the table in older_protocols.c, with the GIL; runs code of the object and of
+ * its library. Tests: tests/core/test_sycl_interface.py. */
 #include "older_protocols/older_protocols.h"
 
 #include "exchange/plan_cache.h"
@@ -48,9 +48,9 @@ read_data(dls_reading *reading)
  * queue. */
 enum { OPENED_NAMED, OPENED_NUMBER, OPENED_IS_QUEUE, OPENED };
 
-/* The library's classes copy what a capsule holds and then call it used.  The dict may
- * show the capsule again, so they get one of ours around the same content.  The tuple,
- * or NULL. */
+/* The library's classes copy the content of a capsule and then mark it as used.  The
+ * dict may show the capsule again, so they get one of ours around the same content.
+ * The tuple, or NULL. */
 static PyObject *
 open_capsule(const dls_reading *reading, PyObject *capsule)
 {
@@ -79,8 +79,8 @@ open_capsule(const dls_reading *reading, PyObject *capsule)
     return NULL;
 }
 
-/* The tuple of one of the forms, or NULL.  An object that gives a capsule has one item
- * in its tuple, what is of no form none. */
+/* The tuple of one of the forms, or NULL.  The tuple of an object that gives a capsule
+ * has one item; that of an object of no form has none. */
 static PyObject *
 open_form(const dls_reading *reading, const dls_dict_value *entry)
 {
@@ -107,8 +107,8 @@ open_form(const dls_reading *reading, const dls_dict_value *entry)
     return result;
 }
 
-/* What the library's objects raise becomes the cause of a BufferError
- * (SyclDeviceCreationError is no kind of it).  Always -1. */
+/* Make an exception of the library's objects the cause of a BufferError
+ * (SyclDeviceCreationError is no BufferError).  Always -1. */
 static int
 fail_foreign(const dls_reading *reading)
 {

@@ -173,7 +173,7 @@ queue_hold(const dls_hold *hold)
 /* dls_python_version(), without a call. */
 static DLS_ATOMIC(int) version;
 
-/* This thread's state if it is attached now, else NULL.  From 3.12 on the current
+/* The state of this thread if it is attached now, else NULL.  From 3.12 on the current
  * thread state is a thread-local.  Before 3.12 it is the state of the thread that holds
  * the GIL, so it is compared with this thread's own; that comparison fails in
  * subinterpreters (see find_attachment).  On the finalising thread this still works

@@ -1,5 +1,5 @@
-/* How this thread stands to Python, and what it may then do to drop what a hold holds
- * (T10): the Python half of core/hold. */
+/* The attachment of this thread to Python, and the steps by which it may then drop a
+ * hold (T10): the Python half of core/hold. */
 #pragma once
 
 #include "core/hold.h"
@@ -11,7 +11,7 @@
  * Called at every import; the GIL is held. */
 bool dls_attach_install(uint32_t *home);
 
-/* The module of this import is freed, perhaps with its interpreter.  What the import's
- * holds have is dropped by threads of that interpreter only from now on (CPython 3.12
- * and later, interpreters that are not the main one). */
+/* The module of this import is freed, perhaps with its interpreter.  From now on only
+ * threads of that interpreter drop the import's holds (CPython 3.12 and later,
+ * interpreters that are not the main one). */
 void dls_attach_leave(uint32_t home);

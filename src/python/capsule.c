@@ -7,7 +7,7 @@
 #include "core/tensor.h"
 #include "python/errors.h"
 
-/* One address per name: capsules of ours are recognised without strcmp. */
+/* Each name has one address: capsules of ours are recognised without strcmp. */
 static const char name_legacy[] = DL_NAME_LEGACY;
 static const char name_versioned[] = DL_NAME_VERSIONED;
 static const char name_legacy_used[] = DL_NAME_LEGACY_USED;
@@ -121,7 +121,8 @@ dls_capsule_unclaim(PyObject *capsule, bool versioned)
 static void
 delete_unconsumed(PyObject *capsule, const char *name, bool versioned)
 {
-    /* Another address of the same name: somebody took it, failed, and gave it back. */
+    /* The same name may have another address: a consumer took the capsule, failed, and
+     * gave it back. */
     const char *now = PyCapsule_GetName(capsule);
     if (now != name && (now == NULL || now[0] != name[0] || strcmp(now, name) != 0)) {
         return;

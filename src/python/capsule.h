@@ -30,18 +30,19 @@ dls_capsule_kind dls_capsule_look_for(PyObject *capsule, bool versioned,
  * sets an exception. */
 void *dls_capsule_pointer(PyObject *capsule, bool versioned);
 
-/* Become the owner of what a LEGACY or VERSIONED capsule holds, by renaming it to its
- * used_ name (T9).  0, or -1 with an exception: the capsule is then unchanged.  The
- * capsule's destructor stays: it acts on the unused name only, and may do other
- * cleaning. */
+/* Become the owner of the struct in a LEGACY or VERSIONED capsule, by renaming the
+ * capsule to its used_ name (T9).  0, or -1 with an exception: the capsule is then
+ * unchanged.  The capsule's destructor stays: it acts on the unused name only, and may
+ * do other cleaning. */
 int dls_capsule_take(PyObject *capsule, bool versioned);
 
 /* Without the GIL, a capsule that others hold too is claimed when it is looked at,
- * because another thread could take it before what is in it is read.  It then has its
+ * because another thread could take it before its struct is read.  It then has its
  * used_ name, and its caller takes it or gives the claim back. */
 #ifdef DLS_FREE_THREADED
 #define DLS_CAPSULES_CLAIMED true
-/* As dls_capsule_look; LEGACY and VERSIONED: it was not consumed, and is claimed. */
+/* Look as dls_capsule_look does.  LEGACY and VERSIONED: the capsule was not consumed,
+ * and is claimed. */
 dls_capsule_kind dls_capsule_claim(PyObject *capsule, void **managed);
 void dls_capsule_unclaim(PyObject *capsule, bool versioned);
 #else

@@ -22,7 +22,7 @@
 
 dls_compat_table dls_compat;
 
-/* What the interpreter has; NULL where the fallback is used. */
+/* The functions that the interpreter has; NULL if the fallback is used. */
 static dls_compat_table found;
 
 typedef void (*any_function)(void);
@@ -103,8 +103,8 @@ fallback_PyObject_VectorcallMethod(PyObject *name, PyObject *const *args, size_t
     return result;
 }
 
-/* Every CPython so far exports the three buffer functions; the limited API has no
- * other way to a buffer's address, so without them the protocol is not offered. */
+/* The limited API has no way to a buffer's address but the three buffer functions.
+ * Every CPython so far exports them; without them the protocol is not offered. */
 static int
 fallback_PyObject_GetBuffer(PyObject *DLS_UNUSED(obj), dls_buffer *DLS_UNUSED(view),
                             int DLS_UNUSED(flags))
@@ -164,7 +164,8 @@ fallback_PyType_Freeze(PyTypeObject *DLS_UNUSED(type))
     return 0;
 }
 
-/* Nothing is known of the thread, so attach.c takes it for one that is not attached. */
+/* The thread's state is unknown, so attach.c takes the thread for one that is not
+ * attached. */
 static PyThreadState *
 fallback_PyThreadState_GetUnchecked(void)
 {
@@ -173,7 +174,7 @@ fallback_PyThreadState_GetUnchecked(void)
 
 #define fallback__PyThreadState_UncheckedGet fallback_PyThreadState_GetUnchecked
 
-/* Nothing is known of other interpreters. */
+/* The state of other interpreters is unknown. */
 static int
 fallback_PyGILState_Check(void)
 {
@@ -181,7 +182,7 @@ fallback_PyGILState_Check(void)
 }
 
 #ifdef Py_TARGET_ABI3T
-/* Whoever cannot tell takes every object for a shared one. */
+/* The fallback cannot tell, and takes every object for a shared one. */
 static int
 fallback_PyUnstable_Object_IsUniquelyReferenced(PyObject *DLS_UNUSED(obj))
 {
@@ -242,7 +243,7 @@ find_all(dls_compat_table *table)
 }
 
 #ifdef DLS_FREE_THREADED
-/* Other threads use the table, so it is written once. */
+/* Write the table once, because other threads use it. */
 void
 dls_compat_load(void)
 {

@@ -25,7 +25,7 @@ dls_type_name(PyObject *obj)
 {
     PyObject *type = (PyObject *)Py_TYPE(obj);
     PyObject *module = PyObject_GetAttrString(type, "__module__");
-    PyErr_Clear(); /* a metaclass may answer what is asked next (T9) */
+    PyErr_Clear(); /* a metaclass may answer the next question (T9) */
     PyObject *name = PyObject_GetAttrString(type, "__qualname__");
     PyObject *result;
     if (name == NULL || !PyUnicode_Check(name)) {

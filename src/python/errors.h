@@ -1,12 +1,12 @@
-/* Errors and exceptions: refusals with an exception set, and what is done with an
- * exception that is pending.  Errors of core and gpu become exceptions here only.
- * Called by everything that uses Python; the GIL is held throughout.  A function named
- * dls_refuse* sets the exception and returns -1, so that callers write
- * `return dls_refuse(...)`; without memory for the text, MemoryError is set instead.
+/* Errors and exceptions: refusals with an exception set, and functions for an exception
+ * that is pending.  Errors of core and gpu become exceptions here only.  Called by
+ * everything that uses Python; the GIL is held throughout.  A function named
+ * dls_refuse* sets the exception and returns -1, so that callers write `return
+ * dls_refuse(...)`; without memory for the text, MemoryError is set instead.
  *
- * Code that has to know more of an error reads attributes, and never the text.  _about
- * of a BufferError names the type of the object that it is about; _option_helps is True
- * where the text names an option of upgrade that helps; reason and _why of a
+ * Code that needs more facts about an error reads attributes, and never the text.
+ * _about of a BufferError names the type of the object that it is about; _option_helps
+ * is True where the text names an option of upgrade that helps; reason and _why of a
  * CopyRequiredError say why a copy is needed, as a word and as a text. */
 #pragma once
 
@@ -19,7 +19,7 @@
 int dls_refuse(dls_state *state, int code, PyObject *obj, const char *format, ...);
 
 /* Set CopyRequiredError with "'pkg.Type' object: <text><rest>".  The text says why a
- * copy is needed, the rest what to do; `reason` is the exception's attribute. */
+ * copy is needed, the rest names the cure; `reason` is the exception's attribute. */
 int dls_refuse_copy(dls_state *state, PyObject *obj, const char *reason,
                     const char *rest, const char *format, ...);
 
@@ -32,23 +32,23 @@ int dls_warn(PyObject *category, PyObject *obj, const char *format, ...);
 int dls_refuse_error(dls_state *state, PyObject *obj, const dls_error *err);
 
 /* Replace the pending exception by BufferError "'pkg.Type' object: <text>: <its
- * message>" with the pending one as __cause__.  What dls_error_is_fatal names stays as
- * it is (N2). */
+ * message>" with the pending one as __cause__.  A fatal exception (dls_error_is_fatal)
+ * stays as it is (N2). */
 int dls_refuse_from_pending(dls_state *state, PyObject *obj, const char *format, ...);
 
 /* The pending exception gets `cause` (stolen) as its __cause__; without a pending one,
  * `cause` itself is set. */
 int dls_refuse_with_cause(PyObject *cause);
 
-/* Is an exception pending that no probe may hide: MemoryError, RecursionError, or what
- * is no Exception (KeyboardInterrupt)? */
+/* Is an exception pending that no probe may hide: MemoryError, RecursionError, or one
+ * that is no Exception (KeyboardInterrupt)? */
 bool dls_error_is_fatal(void);
 /* A probe has raised.  0: the exception was cleared; -1: it is fatal and stays set. */
 int dls_error_forget(void);
 
 /* Drop a reference that may run foreign code (a capsule's destructor) while an
- * exception is pending: it is saved and restored, what the code raises is reported
- * (T9). */
+ * exception is pending: the exception is saved and restored, and an exception of the
+ * code is reported (T9). */
 void dls_drop_foreign(PyObject *obj);
 
 /* Foreign code left an exception pending although it succeeded: report and clear it.
@@ -73,5 +73,5 @@ void dls_error_restore(PyObject *exception);
 PyObject *dls_type_name(PyObject *obj);
 
 /* __reduce__ of our types: TypeError that names the type and the cure.  Without it,
- * pickle's protocols 0 and 1 write what cannot be read.  Always NULL. */
+ * pickle's protocols 0 and 1 write data that cannot be read.  Always NULL. */
 PyObject *dls_refuse_pickle(PyObject *self, PyObject *ignored);

@@ -1,5 +1,5 @@
-/* Stores and forgets what an interpreter remembers.  Each function stores the new
- * object with all that is known of it, and only then drops the old one: that may run
+/* Stores and forgets the objects that an interpreter remembers.  Each function stores
+ * the new object with all facts about it, and only then drops the old one: that may run
  * code which reads the memo.  Tests: tests/core/test_fast_path.py,
  * tests/core/test_options.py. */
 #include "python/memo.h"
@@ -16,7 +16,7 @@
 _Static_assert(sizeof(dls_seen_keywords) - KNOWN_AT == sizeof(uint64_t),
                "it is read and written at once");
 
-/* Put `object` (stolen, NULL allowed) and what is known of it in a place.  If another
+/* Put `object` (stolen, NULL allowed) and the facts about it in a place.  If another
  * thread writes there now, nothing is remembered. */
 static void
 write_place(dls_memo_place *place, PyObject *object, uint64_t known)
@@ -32,7 +32,7 @@ write_place(dls_memo_place *place, PyObject *object, uint64_t known)
     Py_XDECREF(before);
 }
 
-/* Is it this object, which the caller holds?  *known: what is known of it. */
+/* Is it this object, which the caller holds?  *known: the facts about it. */
 static inline bool
 read_place(dls_memo_place *place, const PyObject *object, uint64_t *known)
 {

@@ -1,9 +1,9 @@
-/* What one interpreter remembers of the objects that consumers and producers pass, so
- * that the next one is recognised by its address.  The state owns the one memo;
- * request/ and exchange/device_question read its members and store through the
- * functions below, which are the only writers of objects.  GIL held throughout; without
- * a GIL any thread may read and write, and takes no lock.  Any object here may be NULL
- * at any time: nothing was remembered yet, or dls_memo_clear was called. */
+/* The memory of one interpreter for objects that consumers and producers pass, so that
+ * the next one is recognised by its address.  The state owns the one memo; request/ and
+ * exchange/device_question read its members and store through the functions below,
+ * which are the only writers of objects.  GIL held throughout; without a GIL any thread
+ * may read and write, and takes no lock.  Any object here may be NULL at any time:
+ * nothing was remembered yet, or dls_memo_clear was called. */
 #pragma once
 
 #include "core/lock.h"
@@ -20,10 +20,9 @@ typedef enum {
 } dls_keyword;
 #define DLS_KW_MASKS (1 << DLS_KW_COUNT)
 
-/* Where the keywords of __dlpack__ stand in a kwnames tuple: consumers pass the same
- * constant tuple each time.  at[dls_keyword] is the position, -1: not passed (bits:
- * DLS_ASK_*).
- */
+/* The positions of the keywords of __dlpack__ in a kwnames tuple: consumers pass the
+ * same constant tuple each time.  at[dls_keyword] is the position, -1: not passed
+ * (bits: DLS_ASK_*). */
 typedef struct {
     PyObject *kwnames; /* strong, exactly a tuple; NULL: free */
     int8_t at[DLS_KW_COUNT];
@@ -32,9 +31,9 @@ typedef struct {
 } dls_seen_keywords;
 #define DLS_SEEN_KEYWORDS 8
 
-/* Where the memo keeps an object, and with it what is known of the object.  Without the
- * GIL both are written while `writes` is odd, and who reads them sees the same even
- * number of writes before and after. */
+/* A place of the memo, for one object and the facts about it.  Without the GIL both are
+ * written while `writes` is odd, and a reader must see the same even number of writes
+ * before and after. */
 #ifdef DLS_FREE_THREADED
 typedef struct {
     _Atomic(uint32_t) writes;
@@ -50,7 +49,7 @@ typedef struct {
     dls_memo_place last_version;
 #else
     PyObject *version; /* the last max_version tuple: consumers pass a constant */
-    bool versioned;    /* what that tuple asked for */
+    bool versioned;    /* the generation that the tuple asked for */
 #endif
     /* A producer's own constant (1, 0): most give the same one. */
     DLS_ATOMIC(PyObject *) host;
@@ -60,14 +59,14 @@ typedef struct {
     DLS_ATOMIC(unsigned) new_versions; /* how many max_version tuples were not */
 } dls_memo;
 
-/* Where these names are remembered, or would be. */
+/* The place in which these names are remembered, or would be. */
 static inline size_t
 dls_memo_place_of(const PyObject *kwnames)
 {
     return (size_t)((uintptr_t)kwnames >> 5) % DLS_SEEN_KEYWORDS;
 }
 
-/* Is this the remembered max_version?  *versioned: what it asks for. */
+/* Is this the remembered max_version?  *versioned: the generation that it asks for. */
 #ifdef DLS_FREE_THREADED
 bool dls_memo_is_version(dls_memo *memo, PyObject *value, bool *versioned);
 #else
@@ -82,8 +81,8 @@ dls_memo_is_version(const dls_memo *memo, PyObject *value, bool *versioned)
 }
 #endif
 
-/* What is remembered in the place of these names, which counts if its kwnames are
- * these. room: for the result. */
+/* The content of the place of these names, which counts if its kwnames are these.
+ * room: for the result. */
 #ifdef DLS_FREE_THREADED
 const dls_seen_keywords *dls_memo_keywords(dls_memo *memo, PyObject *kwnames,
                                            dls_seen_keywords *room);
@@ -124,7 +123,8 @@ dls_memo_wants_keywords(dls_memo *memo)
     return ++memo->new_keywords % 8 == 0;
 }
 
-/* Remember a max_version tuple that no code can change, and what it asks for. */
+/* Remember a max_version tuple that no code can change, and the generation that it asks
+ * for. */
 void dls_memo_set_version(dls_memo *memo, PyObject *value, bool versioned);
 /* Remember the pair (1, 0) of a producer. */
 void dls_memo_set_host(dls_memo *memo, PyObject *pair);

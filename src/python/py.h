@@ -1,7 +1,7 @@
 /* The only includer of Python.h.  Declares what the headers of the oldest supported
  * CPython (the floor) lack, the functions that are newer than the floor and are found
- * by symbol (python/compat.c), helpers on plain objects, and where in an object of ours
- * its data lie. */
+ * by symbol (python/compat.c), helpers on plain objects, and the place of the data in
+ * an object of ours. */
 #pragma once
 
 #define PY_SSIZE_T_CLEAN
@@ -45,7 +45,7 @@ typedef Py_buffer dls_buffer;
 #define DLS_BUF_STRIDES (0x010 | DLS_BUF_ND)
 #define DLS_BUF_RECORDS_RO (DLS_BUF_STRIDES | DLS_BUF_FORMAT)
 #define DLS_BUF_FULL_RO (0x100 | DLS_BUF_RECORDS_RO)
-/* Of PyMemoryView_FromMemory. */
+/* Flags of PyMemoryView_FromMemory. */
 #define DLS_BUF_MAY_READ 0x100
 #define DLS_BUF_MAY_WRITE 0x200
 /* Type slots of the buffer protocol ("never renumber", typeslots.h). */
@@ -81,7 +81,7 @@ typedef Py_buffer dls_buffer;
     X(PyThreadState *, _PyThreadState_UncheckedGet, (void), 0x0305, 0x030c)            \
     X(int, PyGILState_Check, (void), 0x0304, 0x030b) DLS_COMPAT_ABI3T(X)
 
-/* The same for what only abi3t needs (below).  No stable ABI has it. */
+/* The same for functions that only abi3t needs (below).  No stable ABI has it. */
 #ifdef Py_TARGET_ABI3T
 #define DLS_COMPAT_ABI3T(X) \
     X(int, PyUnstable_Object_IsUniquelyReferenced, (PyObject * obj), 0x030e, 0)
@@ -95,17 +95,17 @@ typedef struct {
     DLS_COMPAT_LIST(DLS_COMPAT_MEMBER)
 } dls_compat_table;
 
-/* What to call: the real function, or its fallback.  Written at import and by the
- * test hook "fallback" only.  Never NULL members. */
+/* The functions to call: each is the real one, or its fallback.  Written at import and
+ * by the test hook "fallback" only.  Never NULL members. */
 DLS_EXTERN dls_compat_table dls_compat;
 
 /* Arguments flag of the vectorcall protocol (PEP 590, frozen). */
 #define DLS_VECTORCALL_OFFSET ((size_t)1 << (8 * sizeof(size_t) - 1))
 
 /* True if the reference that the caller owns is the only one, so that no other code can
- * reach the object.  This stands for every test of a reference count of one: what the
- * count means is the interpreter's own affair, and a count other than one (flags of a
- * newer CPython included) counts as shared. */
+ * reach the object.  This stands for every test of a reference count of one: the
+ * meaning of the count is the interpreter's own affair, and a count other than one
+ * (flags of a newer CPython included) counts as shared. */
 static inline bool
 dls_is_unshared(PyObject *obj)
 {
@@ -157,7 +157,8 @@ dls_dict_borrow_text(PyObject *dict, const char *key)
     return value;
 }
 #define dls_let_go Py_XDECREF
-/* What a weak reference refers to, a new reference; NULL, nothing set: it has gone. */
+/* The object that a weak reference refers to, a new reference; NULL, nothing set: it
+ * has gone. */
 static inline PyObject *
 dls_weakref_get(PyObject *reference)
 {
@@ -193,13 +194,13 @@ dls_address_object(const void *address)
 void dls_compat_load(void);
 /* 0x030b for 3.11 and so on. */
 int dls_python_version(void);
-/* Test hook: all fallbacks (true) or what the interpreter has (false). */
+/* Test hook: use all fallbacks (true) or the functions of the interpreter (false). */
 void dls_compat_force_fallback(bool force);
 /* The method _compat: dict name -> bool, is the real function in use? */
 PyObject *dls_compat_report(PyObject *module, PyObject *ignored);
 
 /* --- objects that hold data -------------------------------------------------- */
-/* Where in a Python object our own struct lies, for Producer and Tensor.
+/* The place of our own struct in a Python object, for Producer and Tensor.
  *
  * An object begins with a head that the interpreter owns.  The struct includes that
  * head, so that object and data have one address.  The stable ABI of CPython 3.15 for

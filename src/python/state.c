@@ -16,7 +16,7 @@
 
 DLS_ATOMIC(dls_state *) dls_state_known;
 
-/* Where dls_thread_number keeps each thread's number. */
+/* The key under which dls_thread_number keeps each thread's number. */
 static DLS_ATOMIC(Py_tss_t *) thread_key;
 
 static int
@@ -142,8 +142,8 @@ dls_state_new(PyObject *module)
 }
 
 /* The objects of the identity.  The collector need not clear them: their cycles are
- * broken elsewhere: types let go of the module, and sys.modules lets go of what it has.
- */
+ * broken elsewhere: types let go of the module, and sys.modules lets go of its
+ * modules. */
 #define IDENTITY(X)             \
     X(producer_type)            \
     X(tensor_type)              \
@@ -173,8 +173,8 @@ dls_state_visit(dls_state *state, visitproc visit, void *arg)
 }
 
 /* Keep `made` (stolen; NULL: it could not be made) in a member that was empty.  Another
- * thread may have been quicker: without the GIL, what is there already stays.  What the
- * member has then, as dls_state_borrow gives it. */
+ * thread may have been quicker: without the GIL, an object that is there already stays.
+ * Returns the member's object, as dls_state_borrow does. */
 static PyObject *
 keep(PyObject **member, PyObject *made)
 {
@@ -331,7 +331,7 @@ static const char *const modules[] = {
 #undef NAME
 };
 
-/* As dls_state_borrow; NULL with an exception. */
+/* Do the same as dls_state_borrow; NULL with an exception. */
 static PyObject *
 borrow_module(dls_state *state, dls_python_module module)
 {
@@ -353,7 +353,7 @@ dls_in_python_give(dls_state *state, dls_python_module module, PyObject *object)
     dls_let_go(kept);
 }
 
-/* A new reference to what the module has under that name; NULL with an exception. */
+/* A new reference to the module's attribute of that name; NULL with an exception. */
 static PyObject *
 find(dls_state *state, dls_python_module module, const char *name)
 {

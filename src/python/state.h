@@ -1,8 +1,8 @@
 /* The module's state: everything that belongs to one import of the module.
  *
- * Who still has an object or a function of ours may call it while the collector takes
- * the module apart, and after that (a foreign deleter that runs Python is enough).
- * Therefore:
+ * Code that still has an object or a function of ours may call it while the collector
+ * takes the module apart, and after that (a foreign deleter that runs Python is
+ * enough).  Therefore:
  *
  * - The state is a block of its own, which the module points at.  It is freed only when
  *   no Producer and no Tensor is left (module/module.c), so `state` in an object is
@@ -146,7 +146,7 @@ typedef struct dls_state {
     /* kwnames[mask]: tuple of the keywords of that mask (DLS_ASK_*).  kwnames[0] alone
      * is always NULL. */
     PyObject *kwnames[DLS_KW_MASKS];
-    PyObject *asked_version; /* (1, 0): what producers are asked for */
+    PyObject *asked_version; /* (1, 0): the max_version that producers are asked for */
     PyObject *host_device;   /* (1, 0) */
     PyObject *minus_one;     /* ints of which CPython has one object each */
     PyObject *zero;
@@ -160,7 +160,7 @@ typedef struct dls_state {
     /* --- learned --- */
     /* Deleters want the GIL around them; -1 = not known yet.  Written last. */
     DLS_ATOMIC(int) gil_deleters;
-    /* What follows from gil_deleters: DLS_HOLD_* of each legacy tensor on the host. */
+    /* DLS_HOLD_* of each legacy tensor on the host, as it follows from gil_deleters. */
     DLS_ATOMIC(uint32_t) legacy_hold;
     uint32_t home; /* flags of each hold: the number of this import (core/hold.h) */
     DLS_ATOMIC(bool) tracks;           /* dlshim.track() is on (export/export) */
@@ -184,8 +184,8 @@ dls_state_of(PyObject *module)
     return *(dls_state **)PyModule_GetState(module);
 }
 
-/* What a member has that dls_state_empty may clear: borrowed, NULL if nothing is there.
- * dls_let_go gives it back (python/py.h). */
+/* The object of a member that dls_state_empty may clear: borrowed, NULL if nothing is
+ * there.  dls_let_go gives it back (python/py.h). */
 static inline PyObject *
 dls_state_borrow(PyObject **member)
 {
@@ -208,8 +208,8 @@ int dls_module_register(dls_state *state, PyObject *module, bool alone);
 PyObject *dls_module_here(void);
 
 /* Make a state with names, constants and error classes, which the module points at from
- * now on.  NULL with an exception; what was made until then is freed with the module.
- */
+ * now on.  NULL with an exception; the parts made until then are freed with the
+ * module. */
 dls_state *dls_state_new(PyObject *module);
 int dls_state_visit(dls_state *state, visitproc visit, void *arg);
 /* Break the cycles that go through the state.  May be called again, and on a state
@@ -231,7 +231,7 @@ int dls_key_make(DLS_ATOMIC(Py_tss_t *) * key);
 uintptr_t dls_thread_number(void);
 
 /* --- functions of shim/ ---------------------------------------------------- */
-/* Modules of shim/ do what is rare: each is imported when it is first needed, because
+/* Modules of shim/ do the rare work: each is imported when it is first needed, because
  * no usual exchange needs one.  While the interpreter ends that may fail.  The GIL is
  * held, and no exception may be pending. */
 

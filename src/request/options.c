@@ -150,8 +150,8 @@ show_readonly(const option_row *row, const dls_options *options)
                : PyBool_FromLong(options->readonly == DLS_READONLY_TRUE);
 }
 
-/* A str, or what an object of another library reads as: a new reference, None where it
- * reads as nothing. */
+/* A str, or the str that an object of another library reads as: a new reference, None
+ * if it reads as nothing. */
 static PyObject *
 name_of(dls_state *state, dls_python_module module, const char *function,
         PyObject *value)
@@ -208,7 +208,7 @@ show_device(const option_row *row, const dls_options *options)
 
 /* --- kind like -------------------------------------------------------------- */
 
-/* Where the array lies.  1 = *device, 0 = it does not say, -1 = an exception. */
+/* The device of the array.  1 = *device, 0 = it does not say, -1 = an exception. */
 static int
 device_of_array(dls_state *state, const dls_plan *plan, PyObject *array,
                 dl_device *device)
@@ -451,8 +451,8 @@ dls_parse_copy(dls_state *state, PyObject *value, int8_t *copy)
 
 /* --- options ---------------------------------------------------------------- */
 
-/* Which option a keyword is, -1 for any other.  Keywords in calls are interned: the
- * pointers are compared first, then the texts. */
+/* The option that a keyword names, -1 for any other.  Keywords in calls are interned:
+ * the pointers are compared first, then the texts. */
 static int
 option_of(dls_state *state, PyObject *name)
 {

@@ -69,8 +69,8 @@ void dls_options_free(dls_options *options);
 /* For tp_traverse; NULL is allowed. */
 int dls_options_visit(const dls_options *options, visitproc visit, void *arg);
 
-/* {"copy": True, "order": "C"}: what was given, in the order of options.def.  A new
- * dict, empty for NULL. */
+/* {"copy": True, "order": "C"}: the options that were given, in the order of
+ * options.def.  A new dict, empty for NULL. */
 PyObject *dls_options_dict(const dls_options *options);
 
 /* Single values that other functions take too.  0, or -1 with an exception.

@@ -1,6 +1,6 @@
-/* Reads what a consumer asks for: the arguments of __dlpack__ and max_version= of
- * to_capsule, and what the options say instead.  Called by everything that exports;
- * writes the request and what the state remembers of callers' tuples.
+/* Reads a consumer's request: the arguments of __dlpack__ and max_version= of
+ * to_capsule, and the options that take their place.  Called by everything that
+ * exports; writes the request and the state's memory of callers' tuples.
  * Tests: tests/core/test_negotiation.py, test_fast_path.py, test_consumers.py.
  *
  * The arguments of __dlpack__ have three forms:
@@ -12,8 +12,9 @@
  * read_keywords.  The usual reading (dls_request_read_usual) answers one question on
  * the fast path: do forms 1 and 2 ask for nothing but a generation, and for which?  It
  * makes no record and raises nothing.  The full reading (dls_request_parse) takes all
- * forms, checks every value, raises, and fills the record.  It repeats what the usual
- * reading looked at: keeping that would cost the fast path more than it saves here.
+ * forms, checks every value, raises, and fills the record.  It repeats the work of
+ * the usual reading: keeping its result would cost the fast path more than it saves
+ * here.
  */
 #include "request/request.h"
 
@@ -118,7 +119,8 @@ int
 dls_request_copy(dls_state *state, PyObject *value, dls_request *request)
 {
     if (!PyBool_Check(value) && PyNumber_Check(value)) {
-        /* Consumers pass on what they got, and that may be a bool of NumPy. */
+        /* Consumers pass on the value that they got, and that may be a bool of
+         * NumPy. */
         int yes = PyObject_IsTrue(value);
         if (yes >= 0) {
             request->copy = (int8_t)yes;
@@ -146,7 +148,7 @@ dls_request_stream(dls_state *state, PyObject *value, dls_request *request)
 
 /* --- options ----------------------------------------------------------------- */
 
-/* Of streams and of the device. */
+/* Add the options of streams and of the device. */
 static void
 add_place(const dls_options *o, dls_request *request)
 {
@@ -178,7 +180,7 @@ add_place(const dls_options *o, dls_request *request)
                       && o->on_release == DLS_RELEASE_GUARD;
 }
 
-/* Of the data. */
+/* Add the options of the data. */
 static void
 add_form(const dls_options *o, dls_request *request)
 {
@@ -245,7 +247,7 @@ keyword_of(dls_state *state, PyObject *name)
                                             : keyword_by_text(state, name);
 }
 
-/* What the names mean.  0, or -1 with TypeError. */
+/* Read the keywords from their names.  0, or -1 with TypeError. */
 static int
 read_keywords(dls_state *state, PyObject *kwnames, dls_seen_keywords *seen)
 {
@@ -269,8 +271,9 @@ read_keywords(dls_state *state, PyObject *kwnames, dls_seen_keywords *seen)
     return 0;
 }
 
-/* What the names mean, remembered or read.  *seen is a copy, because reading the values
- * may run code that exports and so overwrites the place.  0, or -1 with TypeError. */
+/* Find the keywords of these names, remembered or read.  *seen is a copy, because
+ * reading the values may run code that exports and so overwrites the place.  0, or -1
+ * with TypeError. */
 static int
 find_keywords(dls_state *state, PyObject *kwnames, dls_seen_keywords *seen)
 {
@@ -302,7 +305,7 @@ static const struct {
 #undef CONSUMER
 };
 
-/* Does who passes these (DLS_ASK_*, DLS_ASKED_*) ask in this way? */
+/* Does a consumer that passes these (DLS_ASK_*, DLS_ASKED_*) ask in this way? */
 static bool
 fits(unsigned with, bool question, unsigned must, unsigned must_not,
      int device_question)
@@ -319,7 +322,7 @@ asks_so(const dls_request *request, unsigned must, unsigned must_not,
                 device_question);
 }
 
-/* Does a method of Python pass on what its own consumer asked? */
+/* Does a method of Python pass on the question of its own consumer? */
 static bool
 is_passed_on(void)
 {

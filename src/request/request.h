@@ -1,5 +1,5 @@
-/* What one consumer asks for: the record and its readers.  All functions need the GIL.
- */
+/* The request of one consumer: the record and its readers.  All functions need the
+ * GIL. */
 #pragma once
 
 #include "exchange/exchange.h"
@@ -11,11 +11,11 @@
 void dls_request_init(dls_request *request, const dls_options *options);
 
 /* Read one keyword of __dlpack__ into the request; None leaves the request as it is.
- * `keyword` is what messages call it.  0, or -1 with TypeError or ValueError. */
+ * `keyword` is its name in messages.  0, or -1 with TypeError or ValueError. */
 int dls_request_version(dls_state *state, PyObject *value, dls_request *request);
 int dls_request_device(dls_state *state, const char *keyword, PyObject *value,
                        dls_request *request);
-/* None sets "not said"; numbers (NumPy's bools) count by their truth. */
+/* Read copy=: None sets "not said"; numbers (NumPy's bools) count by their truth. */
 int dls_request_copy(dls_state *state, PyObject *value, dls_request *request);
 int dls_request_stream(dls_state *state, PyObject *value, dls_request *request);
 
@@ -28,7 +28,8 @@ int dls_request_parse(dls_state *state, PyObject *const *args, Py_ssize_t n,
                       PyObject *kwnames, DLS_ATOMIC(unsigned long) * asked,
                       dls_request *request);
 
-/* What the same arguments ask for, if for nothing but a generation, or a copy of it. */
+/* The wish of the same arguments, if they ask for nothing but a generation, or a copy
+ * of it. */
 typedef enum {
     DLS_READ_IN_FULL = -1, /* they may ask for more; no exception is set */
     DLS_WANTS_LEGACY = 0,
@@ -63,7 +64,7 @@ dls_request_is_usual(dls_state *state, PyObject *value, bool is_version, bool is
     return *versioned;
 }
 
-/* What the values of these keywords ask for. */
+/* The wish of the values of these keywords. */
 DLS_INLINE dls_usual
 dls_request_usual_values(dls_state *state, PyObject *const *values,
                          const dls_seen_keywords *seen)
@@ -80,7 +81,7 @@ dls_request_usual_values(dls_state *state, PyObject *const *values,
     return versioned ? DLS_WANTS_VERSIONED : DLS_WANTS_LEGACY;
 }
 
-/* What the values ask for, where the names are not remembered. */
+/* The wish of the values, if the names are not remembered. */
 dls_usual dls_request_usual_anew(dls_state *state, PyObject *const *values,
                                  PyObject *kwnames);
 
@@ -100,8 +101,9 @@ dls_request_read_usual(dls_state *state, PyObject *const *args, Py_ssize_t n,
                                     : dls_request_usual_anew(state, args, kwnames);
 }
 
-/* Let the options say what the consumer did not; `source` is named in messages.  0, or
- * -1 with CopyRequiredError when the two contradict each other on copy=. */
+/* Take from the options all that the consumer did not say; `source` is named in
+ * messages.  0, or -1 with CopyRequiredError when the two contradict each other on
+ * copy=. */
 int dls_request_options(dls_state *state, PyObject *source, dls_request *request);
 
 /* Is a consumer that asks in this way known to support negative strides (N9)? */
