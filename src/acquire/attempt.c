@@ -245,7 +245,8 @@ static int
 mend(dls_exchange *x)
 {
     const uint32_t traits = x->plan->traits;
-    /* A legacy consumer gets what the source itself gives to legacy consumers. */
+    /* A legacy consumer gets the same dtype that the source itself gives to legacy
+     * consumers. */
     bool bool_wanted = x->request.versioned;
     int code = traits & DLS_LIB_SCALAR_IS_1D                     ? mend_scalar(x)
                : bool_wanted && (traits & DLS_LIB_BOOL_AS_UINT8) ? mend_bool(x)
@@ -344,8 +345,9 @@ explain_refusal(dls_exchange *x)
     return DLS_ATTEMPT_RAISED;
 }
 
-/* Host producers are never passed a stream but None (N6).  What requires grad is
- * refused by their __dlpack__ itself, so it is not asked about before the call. */
+/* Host producers are never passed a stream but None (N6).  Their __dlpack__ itself
+ * refuses tensors that require grad, so dlshim does not ask for that before the
+ * call. */
 static dls_attempt
 attempt_dlpack(dls_exchange *x, unsigned mask)
 {

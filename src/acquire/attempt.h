@@ -24,7 +24,7 @@ typedef struct {
 } dls_call_values;
 
 /* source.__dlpack__(...) with the keywords of the mask (DLS_ASK_*).  A new reference to
- * whatever it returned, or NULL with what it raised. */
+ * the result, or NULL with the exception of the call. */
 PyObject *dls_call_dlpack(dls_state *state, const dls_plan *plan, PyObject *source,
                           unsigned mask, const dls_call_values *values);
 
@@ -116,8 +116,8 @@ dls_attempt dls_attempt_read_capsule(dls_exchange *x, PyObject *capsule, unsigne
 dls_attempt dls_attempt_read_table(dls_exchange *x,
                                    dl_managed_tensor_versioned *managed, bool strict);
 dls_attempt dls_attempt_table(dls_exchange *x, bool strict);
-/* Does the memory hold what the tensor shows (T12)?  Only libraries with lazy bits are
- * asked.  GOT or RAISED. */
+/* Does the memory hold the values that the tensor shows (T12)?  Only libraries with
+ * lazy bits are asked.  GOT or RAISED. */
 dls_attempt dls_attempt_check_bits(dls_exchange *x);
 
 /* Ask through a protocol without passing a stream.  mask: DLS_ASK_* for the protocol
@@ -147,7 +147,7 @@ dls_attempt dls_attempt_move(dls_exchange *x, dl_device device);
  * autograd, conjugate and negative bits, elements that are no numbers, masks (T12). */
 
 /* Refuse a tensor that requires grad: 0 = it does not, -1 = BufferError that names the
- * cure, or what the object raised. */
+ * cure, or the exception of the object. */
 int dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj);
 
 /* Refuse a tensor whose conjugate or negative bit is set: its memory holds other values

@@ -207,10 +207,9 @@ try_forms(dls_exchange *x, unsigned full, const dls_call_values *values, dls_syn
     return raise_first(x);
 }
 
-/* A graph capture is running that the call could break: -1 is passed, which breaks
- * nothing.  0: that is what torch does of itself where no stream is named (S14).  1: it
- * is a refusal unless the producer takes no stream; -1: the refusal, or an exception.
- */
+/* Pass -1, which breaks nothing, because a graph capture is running that the call could
+ * break.  0: torch does the same by itself if no stream is named (S14).  1: it is a
+ * refusal unless the producer takes no stream; -1: the refusal, or an exception. */
 static int
 pass_minus_one(dls_exchange *x, dls_sync *sync)
 {
@@ -367,7 +366,8 @@ move(dls_exchange *x, dls_sync *sync)
     if (got != DLS_ATTEMPT_GOT || want.device_type == dl_kDLCPU) {
         return got;
     }
-    /* The same after a move, whoever made it; JAX alone syncs what it has moved. */
+    /* S is synced again after every move, as in call_in_place; JAX alone syncs the
+     * memory that it has moved. */
     bool again = dls_transfer_can_allocate(want.device_type)
                  && sync->kind != DLS_PRODUCER_NO_MINUS_ONE;
     /* mutant: moved by the producer */
@@ -392,7 +392,7 @@ dls_attempt_move(dls_exchange *x, dl_device device)
 
 /* --- the other protocols -------------------------------------------------- */
 
-/* A C table knows no stream: it is asked where nothing has to be synchronised, and for
+/* A C table takes no stream: it is asked if nothing has to be synchronised, and for
  * types that offer nothing else. */
 static dls_attempt
 attempt_table(dls_exchange *x, dls_transfer route)
@@ -407,8 +407,8 @@ attempt_table(dls_exchange *x, dls_transfer route)
         || !dls_stream_is_minus_one(request->stream)) {
         return DLS_ATTEMPT_NOT_OFFERED;
     }
-    /* __dlpack__ decides what is refused; but where we check what the table does not,
-     * the refusal came from us, and is final. */
+    /* __dlpack__ decides about refusals, except for a library whose autograd dlshim
+     * checks: that refusal came from us, and is final. */
     dls_attempt got = dls_attempt_table(x, true);
     return dls_plan_has(x->plan, DLS_LIB_AUTOGRAD) ? got : step_over(x, got);
 }

@@ -15,7 +15,7 @@
 int dls_acquired_read_capsule(dls_exchange *x, PyObject *capsule,
                               dls_generation likely);
 
-/* Describe a versioned struct of major 1; who owns it stays as it is. */
+/* Describe a versioned struct of major 1; its owner stays the same. */
 void dls_acquired_describe(dls_acquired *acquired,
                            dl_managed_tensor_versioned *managed);
 
@@ -24,7 +24,7 @@ void dls_acquired_describe(dls_acquired *acquired,
  * called.  0, or -1 with BufferError. */
 int dls_acquired_recheck(const dls_exchange *x);
 
-/* Become the owner of what was acquired, if dlshim is not yet: x->acquired.hold then
+/* Become the owner of the acquired memory, if dlshim is not yet: x->acquired.hold then
  * has all that must be given back.  0, or -1 with an exception and x->acquired as it
  * was. */
 int dls_acquired_take(dls_exchange *x);
@@ -37,10 +37,10 @@ bool dls_acquired_may_hand_on(const dls_exchange *x);
 /* The one place where dlshim becomes the owner of a producer's tensor (T9, T10). */
 
 /* Rename the capsule (the last step that can fail), fill the hold, drop the capsule,
- * and report what its destructor leaves behind.  The hold gets the foreign struct and,
- * unless the library is known to do it right, a reference to the source.  Steals
- * hot.capsule on success.  versioned: generation of hot.managed.  0, or -1 with an
- * exception and nothing changed. */
+ * and report the exception that its destructor leaves.  The hold gets the foreign
+ * struct and, unless the library is known to keep its memory alive, a reference to the
+ * source.  Steals hot.capsule on success.  versioned: generation of hot.managed.  0, or
+ * -1 with an exception and nothing changed. */
 static inline int
 dls_take(dls_hot hot, bool versioned, dls_hold *hold)
 {

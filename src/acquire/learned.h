@@ -48,7 +48,7 @@ dls_ask_method(dls_hot hot, bool answer)
     return hot;
 }
 
-/* Drop what the C table gave: its memory holds other values than the tensor shows
+/* Drop the struct of the C table: its memory holds other values than the tensor shows
  * (T12). The exception that says so is pending, and stays so.  Always NULL. */
 void *dls_drop_refused(dl_managed_tensor_versioned *managed);
 
@@ -98,7 +98,8 @@ dls_struct_is_plain(const dls_state *state, const void *managed, bool answer,
 }
 
 /* Is the outcome DLS_PLAIN: host memory that needs no change but of its generation?
- * answer, wanted: is the answer, and is what the consumer wants, versioned? */
+ * answer, wanted: is the answer versioned, and does the consumer want a versioned
+ * one? */
 DLS_INLINE bool
 dls_hot_is_plain(dls_hot hot, bool answer, bool wanted)
 {

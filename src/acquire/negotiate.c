@@ -313,7 +313,7 @@ negotiate_off_host(dls_exchange *x, dl_device device)
 /* --- where the memory lies ------------------------------------------------ */
 
 /* Ask for the device before the export, where it must be known (N5).  1 = *device; 0 =
- * nobody was asked or could tell, and the memory is taken to lie on the host; -1 =
+ * nothing was asked or could tell, and the memory is taken to lie on the host; -1 =
  * exception. */
 static int
 device_before_export(const dls_exchange *x, dls_learned learned, dl_device *device)
@@ -421,7 +421,7 @@ read_outcome(dls_exchange *x)
     return dls_attempt_read_capsule(x, outcome.capsule, likely);
 }
 
-/* A Tensor shares its memory, and knows on which stream its data are. */
+/* A Tensor shares its memory, and names the stream that its data are on. */
 static int
 acquire_tensor(dls_exchange *x)
 {

@@ -5,9 +5,9 @@
 #include "exchange/exchange.h"
 
 /* Ask x->source in the learned form, or negotiate, and do the synchronisation that is
- * left to dlshim.  What the fast path got already (x->outcome) is used, so that nobody
- * is asked twice.  0 = x->acquired describes the memory; -1 = exception, x->acquired is
- * empty.  On the host a learned type is asked by exactly one call. */
+ * left to dlshim.  The outcome of the fast path (x->outcome) is used, so that no
+ * producer is asked twice.  0 = x->acquired describes the memory; -1 = exception,
+ * x->acquired is empty.  On the host a learned type is asked by exactly one call. */
 int dls_acquire(dls_exchange *x);
 
 /* The device that an export will say (N5), asking as little as can be.  1 = *device, 0

@@ -1,5 +1,5 @@
-/* Asks a tensor what its library does not check, and refuses it.  Called by attempts,
- * by the fast path and by the view of our C table.
+/* Asks a tensor for properties that its library does not check, and refuses it.  Called
+ * by attempts, by the fast path and by the view of our C table.
  * Tests: tests/core/test_ctable.py, tests/core/test_options.py. */
 #include "acquire/attempt.h"
 
@@ -36,8 +36,8 @@ is_absent(PyObject *obj, PyObject *name)
     return absent;
 }
 
-/* Truth of what a method returns, 0 where there is none.  method: found already, or
- * NULL. */
+/* The truth of a method's result, 0 if there is no such method.  method: found already,
+ * or NULL. */
 static int
 truth_of_method(PyObject *obj, PyObject *name, PyObject *method)
 {

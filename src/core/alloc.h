@@ -1,4 +1,4 @@
-/* The only malloc and free of the library, and the counters of what dlshim did.  Any
+/* The only malloc and free of the library, and the counters of dlshim's work.  Any
  * thread, with or without the GIL. */
 #pragma once
 
@@ -43,7 +43,7 @@ typedef struct {
 
 #ifdef DLS_FREE_THREADED
 /* Threads that count in the same place wait for each other's caches, so each counts in
- * one of several blocks, and what was counted is the sum. */
+ * one of several blocks, and the count is their sum. */
 #define DLS_COUNTER_BLOCKS 16
 typedef struct {
     _Alignas(64) dls_counter_block block;

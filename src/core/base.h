@@ -63,8 +63,8 @@ dls_add(int64_t a, int64_t b, int64_t *out)
 #endif
 }
 
-/* Error records: how core and gpu say what went wrong, by a code and a text in the
- * caller's buffer.  A pointer to the record is the last parameter of a function.
+/* Error records: core and gpu describe an error by a code and a text in the caller's
+ * buffer.  A pointer to the record is the last parameter of a function.
  * python/errors.c makes the Python exceptions. */
 enum {
     DLS_OK = 0,

@@ -457,8 +457,7 @@ least(int64_t a, int64_t b)
 }
 
 /* Rows and columns from the first number to before the second, at least one side of
- * each.  What is left over at the end is done by a block that overlaps the one before.
- */
+ * each.  A block that overlaps the one before does the rest at the end. */
 #define DEFINE_TILE(size_, side)                                                 \
     static void tile_##size_(char *to, const char *from, const dls_plane *p,     \
                              const int64_t rows[2], const int64_t columns[2])    \
@@ -701,7 +700,7 @@ copy_planes(char *to, const char *from, dls_axis *axes, int count, int64_t items
     } while (next_plane(axes, last, rows, &to, &from));
 }
 
-/* The outermost broadcast: what it repeats is copied once. */
+/* The outermost broadcast: the items that it repeats are copied once. */
 static void
 copy_axes(char *to, const char *from, dls_axis *axes, int count, int64_t itemsize)
 {

@@ -33,7 +33,8 @@ run_foreign_deleter(const dls_hold *hold)
     dls_managed_run_deleter(hold->base, hold->kind == DLS_HOLD_VERSIONED);
 }
 
-/* Foreign memory, and what needs an attached thread: a Py_buffer and the object. */
+/* Drop foreign memory, and the parts that need an attached thread: a Py_buffer and the
+ * object. */
 static void
 drop_foreign_and_python_part(const dls_hold *hold)
 {
@@ -59,8 +60,8 @@ drop_saving_error(const dls_hold *hold)
     python->restore_error(saved, pending);
 }
 
-/* The thread attaches for what needs it: for a source object, and for a deleter that
- * wants the GIL. */
+/* The thread attaches if it must: for a source object, and for a deleter that wants the
+ * GIL. */
 static void
 drop_unattached(const dls_hold *hold)
 {

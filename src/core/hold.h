@@ -1,11 +1,10 @@
-/* Holds: what keeps exported memory alive, and how it is given back (T8-T10).
+/* Holds: they keep exported memory alive, and give it back (T8-T10).
  *
- * A dls_hold is what one owner must give back: a foreign managed tensor, a block
- * of ours, a held Py_buffer, a share of a dls_shared, and a Python reference.
- * Tensors, exports, shares and guards own one each.  A hold may be dropped on any
- * thread, with or without the GIL, while the interpreter ends, after it has ended, and
- * in a forked child.
- */
+ * A dls_hold has all that one owner must give back: a foreign managed tensor, a block
+ * of ours, a held Py_buffer, a share of a dls_shared, and a Python reference.  Tensors,
+ * exports, shares and guards own one each.  A hold may be dropped on any thread, with
+ * or without the GIL, while the interpreter ends, after it has ended, and in a forked
+ * child. */
 #pragma once
 
 #include <stdbool.h>
@@ -48,8 +47,8 @@ dls_hold_is_empty(const dls_hold *hold)
     return hold->kind == DLS_HOLD_NONE && hold->py == NULL;
 }
 
-/* Move what *src holds to *dst, and leave *src empty.  What *dst held is overwritten,
- * not dropped: *dst is empty or new memory. */
+/* Move the content of *src to *dst, and leave *src empty.  The old content of *dst is
+ * overwritten, not dropped: *dst is empty or new memory. */
 static inline void
 dls_hold_move(dls_hold *src, dls_hold *dst)
 {

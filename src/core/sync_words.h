@@ -41,7 +41,7 @@
     X(MODERN, "modern")                   /* syncs with the stream itself */       \
     X(REFUSES_TWO, "modern, not 2")       /* BufferError for stream 2 (torch) */   \
     X(NO_MINUS_ONE, "modern, not -1")     /* takes -1 for a handle (JAX) */        \
-    X(UNKNOWN, "modern, unknown library") /* nobody can tell its P */              \
+    X(UNKNOWN, "modern, unknown library") /* its P cannot be found */              \
     X(IGNORES, "ignores stream")          /* takes the keyword and does nothing */ \
     X(OLD, "no stream")     /* has no such keyword, or is asked in another way:    \
                                capsules, functions, array interfaces */            \

@@ -1,10 +1,9 @@
-/* Tensors: checks what a struct of either generation says, and makes new structs.
+/* Tensors: checks structs of either generation, and makes new ones.
  *
  * Called by acquire/ (checks), by export/ (new structs, deleters) and by the Tensor
  * object.  A struct is only looked at until its capsule was renamed; a producer's
  * struct is never modified and goes back to its own deleter exactly once (T3).  Pure C:
- * no function here needs the GIL, unless it says so.
- */
+ * no function here needs the GIL, unless it says so. */
 #pragma once
 
 #include <assert.h>
@@ -106,9 +105,9 @@ dls_tensor_is_plain(const dl_tensor *tensor)
     return (uint64_t)seen >> DLS_PLAIN_COUNT_BITS == 0 && product != 0;
 }
 
-/* Check what a struct says before anything in it is used (T6, T11): ndim, NULL shape,
- * extents, products, byte span, width of the dtype, and NULL data with elements (on
- * devices whose `data` is an address).  0 and *scan, or DLS_EBUFFER and *err. */
+/* Check a struct before any member of it is used (T6, T11): ndim, NULL shape, extents,
+ * products, byte span, width of the dtype, and NULL data with elements (on devices
+ * whose `data` is an address).  0 and *scan, or DLS_EBUFFER and *err. */
 int dls_tensor_scan(const dl_tensor *tensor, dls_scan *scan, dls_error *err);
 
 /* The struct that a consumer shall get.  `tensor` holds the final values of all members
@@ -126,7 +125,7 @@ typedef struct {
 void dls_tensor_fold_data(dl_tensor *tensor, const dls_scan *scan);
 
 /* The predicate of T3: would a translation of this struct change anything?  `managed`
- * is the producer's, in the generation that `what` wants, and `flags` are what it says.
+ * is the producer's, in the generation that `what` wants, and `flags` are its flags.
  * (If the generations differ, translation is always needed: do not call this.) */
 bool dls_tensor_needs_change(const void *managed, uint64_t flags, const dls_scan *scan,
                              const dls_delivery *what);
@@ -209,8 +208,8 @@ dls_export_block_new(const dl_tensor *from, bool versioned, uint64_t flags)
 /* A new managed tensor of the wanted generation in one block: struct, hold, shape and
  * strides.  Returns a dl_managed_tensor* or a dl_managed_tensor_versioned*, owned by
  * the caller; NULL when out of memory.  Its deleter (any thread, no GIL) drops the hold
- * and frees the block.  The hold (dls_export_own_hold) starts empty: the caller moves
- * what it holds there, last. */
+ * and frees the block.  The hold (dls_export_own_hold) starts empty: the caller fills
+ * it as the last step. */
 void *dls_export_new(const dls_delivery *what);
 /* Do the same as dls_export_new, for a tensor that dls_tensor_is_plain accepted.  *hold
  * points to the empty hold, which the caller fills in place. */
@@ -250,5 +249,5 @@ void dls_managed_delete(void *managed, bool versioned);
 
 /* The same on a thread that is attached by contract and has no exception pending (the
  * caller saves it): a struct of ours then need not find out how the thread stands to
- * Python.  What is raised meanwhile is left pending. */
+ * Python.  An exception that is raised meanwhile is left pending. */
 void dls_managed_delete_attached(void *managed, bool versioned);

@@ -42,7 +42,7 @@ typedef struct {
     dls_generation generation;
     bool readonly_stated; /* the source can say READ_ONLY, so its absence counts */
     bool shared;          /* others held the capsule when it was looked at */
-    bool altered;         /* tensor no longer says what the source's struct says */
+    bool altered;         /* tensor differs from the source's struct */
     bool copy_asked;     /* the producer has taken copy=True, or was asked to move it */
     bool not_synced;     /* no sync was asked for: by None on oneAPI (S6), or in a graph
                           * capture, where no stream was named (S14) */
@@ -107,7 +107,7 @@ typedef struct {
  * after that looks at them. */
 typedef struct {
     const dls_options *options; /* borrowed; NULL: none */
-    unsigned asked_with;    /* DLS_ASK_*, DLS_ASKED_*: what the consumer passed (N9) */
+    unsigned asked_with;    /* DLS_ASK_*, DLS_ASKED_*: the consumer's keywords (N9) */
     bool stream_said;       /* a stream was named, None included (S14) */
     bool device_question;   /* it asked for the device just before (N9) */
     bool hides_queue;       /* it names no stream, but on oneAPI it has one (S6) */
@@ -182,7 +182,7 @@ typedef struct {
     dls_plan *plan;   /* a count: of the source's type; the state's tensor_plan for a
                        * Tensor and a raw capsule */
     dls_request request;
-    dls_outcome outcome;   /* what the fast path left; used up by acquire */
+    dls_outcome outcome;   /* the fast path's; used up by acquire */
     dls_acquired acquired; /* the memory; empty until acquire has succeeded */
     bool synced;           /* acquire: the acquired needs no synchronisation any more */
     bool refused_otherwise; /* negotiation: an attempt raised something else than

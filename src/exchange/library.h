@@ -64,8 +64,8 @@ const dls_library *dls_library_match(PyObject *mro, Py_ssize_t *at);
 uint32_t dls_library_traits(dls_state *state, const dls_library *row);
 
 /* Call the first capsule function of a row, or (row NULL) the generic capsule methods
- * that the type has.  1 = *result is what it returned (new reference), 0 = nothing of
- * the kind here, -1 = exception set. */
+ * that the type has.  1 = *result is its result (new reference), 0 = nothing of the
+ * kind here, -1 = exception set. */
 int dls_library_capsule(dls_state *state, const dls_library *row, PyObject *obj,
                         PyObject **result);
 

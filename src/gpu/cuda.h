@@ -6,7 +6,7 @@
 
 #include "core/base.h"
 
-/* Start the driver.  DLS_OK, or DLS_EBUFFER with *err saying what is missing (S24): no
+/* Start the driver.  DLS_OK, or DLS_EBUFFER with the missing thing in *err (S24): no
  * library, the toolkit's stub, no device (remembered, for it costs 10 ms each time),
  * too old, a forked child (S23). */
 int dls_cuda_load(dls_error *err);

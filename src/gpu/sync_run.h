@@ -22,9 +22,9 @@
  * back by dls_pool_put_event.  Or a code with *err, and no event. */
 int dls_pool_get_event(const dls_place *place, void **event, dls_error *err);
 
-/* Give an event back, as soon as the wait for it was issued (a wait keeps what it saw
- * at the call).  is_sound: all its calls succeeded; other events, and events beyond the
- * room of the pool, are destroyed. */
+/* Give an event back, as soon as the wait for it was issued (a wait stands for the
+ * event as it was at the call).  is_sound: all its calls succeeded; other events, and
+ * events beyond the room of the pool, are destroyed. */
 void dls_pool_put_event(const dls_place *place, void *event, bool is_sound);
 
 /* The use of a place's own stream.  Memory is freed in the turn of a stream for that

@@ -116,7 +116,7 @@ module_exec(PyObject *module)
     state->tensor_plan = dls_plan_new_of_tensors(state);
     bool made = state->tensor_plan != NULL && state->forget != NULL
                 && state->plans != NULL;
-    /* Last: whoever finds the C table may use all of the above. */
+    /* This step is the last: code that finds the C table may use all of the above. */
     return made ? dls_ctable_register(state, module, alone) : -1;
 }
 

@@ -1,7 +1,7 @@
-/* The only includer of Python.h.  Declares what the headers of the oldest supported
- * CPython (the floor) lack, the functions that are newer than the floor and are found
- * by symbol (python/compat.c), helpers on plain objects, and the place of the data in
- * an object of ours. */
+/* The only includer of Python.h.  Declares names that the headers of the oldest
+ * supported CPython (the floor) lack, the functions that are newer than the floor and
+ * are found by symbol (python/compat.c), helpers on plain objects, and the place of the
+ * data in an object of ours. */
 #pragma once
 
 #define PY_SSIZE_T_CLEAN
