@@ -5,7 +5,7 @@ protocol; the wrapper answers every consumer in the form that it asked for.
 """
 
 # Importing the package must stay cheap (2 ms) and must import no other module:
-# what is not needed for an exchange is loaded when it is first asked for.
+# modules that no exchange needs are loaded when they are first asked for.
 from ._core import (
     CopyRequiredError,
     Producer,

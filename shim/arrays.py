@@ -146,7 +146,7 @@ def reduce(tensor: Tensor, protocol: int) -> Any:
 
 
 def rebuild(version: int, shape: Any, kept: Any, order: str, readonly: bool, buffer: Any) -> Tensor:
-    """Make a Tensor of what `reduce` gave; pickles name this ``dlshim._rebuild``."""
+    """Make a Tensor from the values of `reduce`; pickles name this ``dlshim._rebuild``."""
     if version != 1:
         raise ValueError("the pickle is of a newer dlshim")
     *numbers, padded = kept

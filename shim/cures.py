@@ -1,4 +1,4 @@
-"""What is told of an object that is refused: the way to an array that does pass.
+"""Cures for an object that is refused: the way to an array that does pass.
 
 The C code calls ``cure`` and ``exports_itself`` for objects that cannot be exported, and
 ``refuse`` for arrays that a function written with dlshim.h does not take.
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-# (kind, what, text): an object that cannot be exported has this way to an array; the first row that
-# fits is named in the message, None: there is none.  flag: its attribute is true, or gives true
-# when it is called; view: its attribute can be exported; method: its type has the attribute; type:
-# so begins the name of its type, and without a full stop at the end it is that; wrapper: as method,
-# where the export had no memory because the object wraps others that have.
+# (kind, what, text): an object that cannot be exported has this way to an array.  The message names
+# the first row that fits; None: there is no way.  flag: its attribute is true, or returns true;
+# view: its attribute can be exported; method: its type has the attribute; type: the name of its
+# type begins so, or is this name if no full stop ends it; wrapper: as method, for an export without
+# memory because the object wraps others that have memory.
 CURES: tuple[tuple[str, str, str | None], ...] = (
     # torch's DTensor and MaskedTensor.
     ("wrapper", "to_local", ".to_local()"),
@@ -45,7 +45,7 @@ CURES: tuple[tuple[str, str, str | None], ...] = (
     ("type", "list", "numpy.asarray(x)"),
     ("type", "tuple", "numpy.asarray(x)"),
     ("type", "range", "numpy.asarray(x)"),
-    # Its GetArrayViewFromImage does not keep the image alive.
+    # SimpleITK.GetArrayViewFromImage does not keep the image alive.
     ("type", "SimpleITK.", "SimpleITK.GetArrayFromImage(x)"),
     ("type", "_cffi_backend.", "ffi.buffer(x)"),
     ("type", "faiss.", "faiss.vector_to_array(x)"),
@@ -123,11 +123,11 @@ def refuse(
     align: int,
     writes: bool,
 ) -> None:
-    """Tell the user of an extension why it does not take x, and what to pass instead.
+    """Tell the user of an extension why it does not take x, and which object to pass instead.
 
-    error: what the export has raised; None: what came has this shape, this device and, given, this
-    dtype.  The rest is the request: name is what the extension calls x, dtypes are structs, ranks
-    are bits, place is the device where the memory is wanted.
+    error: the exception of the export; None: there is an array, with this shape, this device and,
+    given, this dtype.  The rest is the request: name is the extension's name for x, dtypes are
+    structs, ranks are bits, place is the device where the memory is wanted.
     """
     from struct import iter_unpack
 
@@ -153,7 +153,7 @@ def refuse(
         told = type(error)(text)
         if isinstance(error, CopyRequiredError) and isinstance(told, CopyRequiredError):
             told.reason = error.reason
-        # Where no Python code has raised it, this text takes the place of that one.
+        # If no Python code has raised the error, this text takes the place of its text.
         raise told from error if error.__traceback__ else error.__cause__
     if place[0] == 0 and device[0] not in HOST_DEVICES:
         way = "dlshim.from_dlpack" if writes else "dlshim.upgrade"

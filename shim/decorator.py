@@ -46,13 +46,13 @@ def is_abstract(value: Any) -> Any:
 
 
 def bind(value: Any, x: Any) -> Any:
-    """Make a method of what stands in a class, as looking it up on `x` does."""
+    """Make a method of a class's member, as looking it up on `x` does."""
     get = getattr(type(value), "__get__", None)
     return get(value, x, type(x)) if get else value
 
 
 def _later(owner: type, name: str) -> Any:
-    """Make a method that calls what this class has by then."""
+    """Make a method that calls the member that this class has at the time of the call."""
     members = vars(owner)
 
     def own(self: Any, *args: Any, **keywords: Any) -> Any:
@@ -180,7 +180,7 @@ def _for_subclasses(cls: type, own: Any) -> Any:
 
 
 # No thread may see a class half changed. A fork waits until no class is being changed: in the child
-# nobody else would give the lock back.
+# no other thread would give the lock back.
 _changing = RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(

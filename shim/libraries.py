@@ -19,7 +19,7 @@ Version = tuple[int, ...]
 @dataclass(frozen=True)
 class Library:
     key: str
-    #: What is imported; submodules that it needs come with it.
+    #: The module that is imported; submodules that it needs come with it.
     module: str
     distributions: tuple[str, ...]
 
@@ -52,7 +52,7 @@ _LIBRARIES = (
 )
 BY_KEY = {library.key: library for library in _LIBRARIES}
 
-#: Those that the matrix exchanges arrays among; the others need a device or hold no arrays.
+#: Libraries among which the matrix exchanges arrays; the others need a device or hold no arrays.
 MATRIX = tuple(BY_KEY)[:-3]
 
 #: Python's own buffers and raw capsules: always here.
@@ -65,7 +65,7 @@ def loaded(module: str) -> Any:
 
 
 def version_tuple(version: str) -> Version:
-    """Return the first three numbers of a version; what is no number ends it."""
+    """Return the first three numbers of a version; a part that is no number ends it."""
     found = re.match(r"\d+(?:\.\d+){0,2}", version)
     return tuple(int(part) for part in found[0].split(".")) if found else ()
 

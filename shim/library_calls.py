@@ -22,7 +22,7 @@ def _imported(module: str) -> Any:
     return sys.modules.get(module)
 
 
-# ---- capsules where __dlpack__ is missing: each returns what makes one -------------------------
+# ---- capsules where __dlpack__ is missing: each returns a function that makes one --------------
 
 
 def torch_capsule(array: Any) -> Callable[[], Any]:
@@ -84,7 +84,7 @@ def nvcv_stream(array: Any, device: int) -> Any:
 
 def tvm_ffi_stream(array: Any, device: int) -> Any:
     """``tvm_ffi.get_raw_stream(device of the object)``"""
-    # What the user has set for the device (use_raw_stream).
+    # The stream that the user has set for the device (use_raw_stream).
     return _imported("tvm_ffi").get_raw_stream(array.device)
 
 
@@ -103,7 +103,7 @@ def queue_of_array(array: Any, device: int) -> Any:
     return array.sycl_queue
 
 
-# ---- what else is asked of a library -----------------------------------------------------------
+# ---- other questions to a library --------------------------------------------------------------
 
 
 def torch_device_guard(array: Any, device: int) -> Any:
@@ -113,11 +113,11 @@ def torch_device_guard(array: Any, device: int) -> Any:
 
 
 def torch_plain_calls(array: Any) -> Any:
-    """Return what makes a context manager under which subclasses answer without their hook."""
-    # Its own hook makes the same guard, in Python; torch 1.13 has it under another name only.
+    """Return the class of a context manager under which subclasses answer without their hook."""
+    # torch's own hook makes the same guard, in Python; torch 1.13 has it under another name only.
     return _imported("torch")._C.DisableTorchFunctionSubclass
 
 
 def torch_mps_wait(array: Any) -> Any:
-    """Return what has the host wait for all work of torch on Metal."""
+    """Return the function by which the host waits for all work of torch on Metal."""
     return _imported("torch").mps.synchronize

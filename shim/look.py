@@ -1,4 +1,4 @@
-"""What can be seen of an array without an export: dtype, shape, strides, access and address.
+"""Look at an array without an export: dtype, shape, strides, access and address.
 
 Only attributes that are plain data are read: no library is imported, and nothing waits.
 """
@@ -33,7 +33,7 @@ _OTHER_NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 @dataclass(frozen=True)
 class Array:
-    """What limits speak of; strides count elements."""
+    """The properties that limits speak of; strides count elements."""
 
     dtype: str
     shape: tuple[int, ...]

@@ -103,9 +103,9 @@ def order(first: Any, then: Any) -> None:
 def read_syclobj(value: Any, numbered: bool, kind: str = "") -> Any:
     """Read a syclobj: a form that may be shown again, its device's number, whether it is a queue.
 
-    kind: the class that opens the capsule `value`.  The number is None where only dpctl could tell
-    it, and where it is not wanted.  Of what has a capsule that alone is given, of what is no
-    syclobj nothing.
+    kind: the class that opens the capsule `value`.  The number is None if only dpctl could tell it,
+    and if it is not wanted.  Returns (capsule,) if only a capsule is there, () if value is no
+    syclobj.
     """
     if kind:
         value = _of_dpctl(kind)(value)

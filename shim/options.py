@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Option(str):
-    """An option and its value; as a str it is what a user types: ``order="C"``."""
+    """An option and its value; as a str it is the text that a user types: ``order="C"``."""
 
     name: str
     value: Any

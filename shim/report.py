@@ -1,4 +1,4 @@
-"""What an object offers, and what ``upgrade`` does with it: the report of ``inspect``."""
+"""The report of ``inspect``: the offers of an object, and the result of ``upgrade``."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from .look import TRIPLES, Array, visible
 
 _DLPACK = ("dltensor", "dltensor_versioned")
 _GPU_DEVICES = (2, 10)
-# Where an address plus an offset in bytes is an address (rule T5).
+# Devices on which an address plus an offset in bytes is an address (rule T5).
 _ADDRESS_DEVICES = (1, 2, 3, 10, 11, 13, 14)
 _KEYWORDS = ("stream", "max_version", "dl_device", "copy")
-#: Among the keywords of a signature: any other is taken too.
+#: Stands among the keywords of a signature: any other keyword is taken too.
 ANY_KEYWORD = "**"
 _ALIGNMENTS = 4096  # a page: more is not looked for
 
 _CAPSULE = type(Producer.__dlpack_c_exchange_api__)
 
-# Attribute, what it is, and since when that spelling exists.
+# Attribute, its name for people, and the first version with that spelling.
 _PROTOCOLS = (
     ("__dlpack_c_exchange_api__", "DLPack C exchange API", "DLPack 1.3"),
     ("__c_dlpack_exchange_api__", "DLPack C exchange API", "DLPack 1.2"),
@@ -58,7 +58,7 @@ class Protocol:
 
     name: str
     spelling: str
-    #: What can be told without asking: empty when nothing can.
+    #: The generation, if it can be told without asking; else empty.
     generation: str = ""
 
     def __str__(self) -> str:
@@ -67,14 +67,14 @@ class Protocol:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What comes of handing an object to a consumer; None where it cannot be told."""
+    """The outcome of handing an object to a consumer; None where it cannot be told."""
 
     #: "works", "refused", "wrong" (it arrives as something else), "dies" or "unknown".
     result: str
     copied: bool | None = None
     #: Whether the consumer takes the memory for writable; None: it does not say.
     writable: bool | None = None
-    #: Who refuses it.
+    #: The party that refuses it.
     by: str = ""
     #: The error is one of these.
     raises: tuple[str, ...] = ()
@@ -98,15 +98,15 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one function makes of the object, as it is and upgraded."""
+    """The verdict of one function on the object, as it is and upgraded."""
 
     #: The function.
     consumer: str
-    #: Of its library; None: not installed.
+    #: The version of its library; None: not installed.
     version: str | None
     bare: Outcome
     upgraded: Outcome
-    #: What else will happen, in sentences: marks that are lost, streams.
+    #: Further effects, in sentences: marks that are lost, streams.
     what: str = ""
     #: Why it does not work as it is, or why nothing can be said.
     why: str = ""
@@ -123,13 +123,13 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Report:
-    """What is known of an object; None where only an export could tell."""
+    """The facts about an object; None where only an export could tell."""
 
     type_name: str
     protocols: tuple[Protocol, ...]
     #: Protocols, in the order in which ``upgrade`` tries them.
     plan: tuple[str, ...]
-    #: What earlier exchanges of this type have taught, as text.
+    #: Facts learned from earlier exchanges of this type, as text.
     learned: tuple[str, ...] = ()
     #: Row of the library table that the type matches.
     library: str | None = None
@@ -149,11 +149,11 @@ class Report:
     #: Largest power of two (up to a page) that the first element's address is a multiple of.
     aligned_to: int | None = None
     notes: tuple[str, ...] = ()
-    #: What the consumer that was asked about will do with it, one for each of its functions.
+    #: Verdicts of the consumer that was asked about, one for each of its functions.
     verdicts: tuple[Verdict, ...] = ()
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Return the text for a notebook."""
         from html import escape
 
         return f"<pre>{escape(str(self))}</pre>"
@@ -267,7 +267,7 @@ def _of_producer(producer: Producer, *, export: bool) -> Report:
     report = _of_tensor(source) if kept else _of_object(source, export=False)
     notes = (*report.notes, repr(producer))
     facts: dict[str, Any] = {"notes": notes}
-    if not kept and _options(producer):  # options change what consumers get
+    if not kept and _options(producer):  # options change the array that consumers get
         facts |= dict.fromkeys(("dtype", "shape", "strides", "readonly", "contiguous"))
         facts["aligned_to"] = None
     if export:
@@ -357,7 +357,7 @@ def _protocols(obj: Any) -> tuple[Protocol, ...]:
 
 
 def keywords_of(method: Any) -> frozenset[str] | None:
-    """Return what a ``__dlpack__`` takes by its signature; None: that is not known."""
+    """Return the keywords that a ``__dlpack__`` takes by its signature; None: unknown."""
     try:
         parameters = _inspect.signature(method).parameters.values()
     except (TypeError, ValueError):

@@ -8,11 +8,11 @@ from ._core import _sync_rules
 
 
 class Cell(NamedTuple):
-    """What happens for one producer and one value of ``stream``."""
+    """The result for one producer and one value of ``stream``."""
 
-    #: What the producer is passed; "-": nothing; "": the value is refused.
+    #: The value that the producer is passed; "-": nothing; "": the value is refused.
     passed: str
-    #: What dlshim does itself, or the error of the refusal; "": nothing.
+    #: The work of dlshim itself, or the error of the refusal; "": nothing.
     task: str
 
     def __str__(self) -> str:
@@ -20,7 +20,7 @@ class Cell(NamedTuple):
 
 
 def cells(device: str) -> dict[str, dict[str, Cell]]:
-    """producer -> value of ``stream`` -> what happens, for one family of devices."""
+    """Return producer -> value of ``stream`` -> result, for one family of devices."""
     table: dict[str, dict[str, Cell]] = {}
     for row in _sync_rules():
         if row["device"] == device:

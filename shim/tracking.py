@@ -1,4 +1,4 @@
-"""What is alive of dlshim's, and where it was made: ``track``, ``live`` and ``stats``.
+"""The exports and Tensors that are alive, and their places: ``track``, ``live`` and ``stats``.
 
 The C code (src/export/export.c) calls ``made`` by name for each export and Tensor.
 """
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ._core import _counters, _track
 from .consumers import names
 
-# Lines of these packages are passed over: they say what was called, and not where.
+# Lines of these packages are passed over: they name the function, and not the caller's place.
 _PASSED = {"dlshim", "copy", *names()}
 _THIS = sys.modules[__name__]  # dlshim may be imported anew later, under the same name
 
@@ -30,7 +30,7 @@ class Live(NamedTuple):
 
 _alive: dict[int, tuple[Live, Any]] = {}
 _running: set[Tracking] = set()
-_switch = threading.RLock()  # whether one runs, and what C is told of it
+_switch = threading.RLock()  # guards _running and the switch in C
 
 
 def made(*, tensor: Any, kind: str, number: int, nbytes: int, device: tuple[int, int]) -> None:
@@ -50,13 +50,13 @@ def _forget(ended: list[int]) -> None:
 
 
 class Tracking:
-    """What `track` returns: it tracks until `stop`, or until the end of a with block."""
+    """The result of `track`: it tracks until `stop`, or until the end of a with block."""
 
     def __init__(self) -> None:
         self.__enter__()
 
     def stop(self) -> None:
-        """Stop.  What was noted until then stays in `live` as long as it is alive."""
+        """Stop.  Objects that were noted until then stay in `live` as long as they are alive."""
         with _switch:
             _running.discard(self)
             if not _running:
@@ -82,13 +82,13 @@ def track() -> Tracking:
 
 
 def live() -> list[Live]:
-    """List what was made while `track` was on, and is alive; the oldest first."""
+    """List the objects made while `track` was on that are alive; the oldest first."""
     _forget(_track(-1))
     return [made for made, _ in [*_alive.values()]]
 
 
 def stats() -> dict[str, int]:
-    """Count what was done since the import."""
+    """Return counts of dlshim's work since the import."""
     return _counters()
 
 

@@ -1,4 +1,4 @@
-"""What a consumer will do with an object, as it is and upgraded: ``inspect`` and its verdicts.
+"""``inspect`` and its verdicts: how a consumer will take an object, as it is and upgraded.
 
 The answer follows from the rows of ``consumers`` and ``sources``; the consumer is not asked.  The
 module is not called ``inspect``: it would hide the function of that name in the package.
@@ -70,12 +70,12 @@ _DEVICE = "read from the sources alone, not verified"
 
 @dataclass(frozen=True)
 class Facts:
-    """What could be seen of an object, in the words of the tables."""
+    """The visible facts of an object, in the words of the tables."""
 
     library: str | None = None
     #: How its library answers, where that is known of this release.
     source: Source | None = None
-    #: It never changes, whatever its capsules say.
+    #: The object never changes, whatever its capsules say.
     immutable: bool = False
     #: "object", "capsule", "upgraded" (a Producer) or "tensor" (a Tensor).
     kind: str = "object"
@@ -114,7 +114,7 @@ class Facts:
 
 
 def facts_of(obj: Any, report: Report) -> Facts:
-    """Return what a report and a look at the object tell."""
+    """Return the facts from a report and a look at the object."""
     ways = {protocol.spelling for protocol in report.protocols}
     kind = {"PyCapsule": "capsule", "dlshim.Tensor": "tensor"}.get(report.type_name, "object")
     options: dict[str, Any] = {}
@@ -164,7 +164,7 @@ def _source(library: str | None, obj: Any) -> tuple[Source | None, bool]:
 
 
 def verdicts(obj: Any, report: Report, consumer: Any) -> tuple[Verdict, ...]:
-    """Return what each function that `consumer` stands for makes of an object."""
+    """Return the verdict of each function that `consumer` stands for on an object."""
     found, facts = [], facts_of(obj, report)
     for name in functions_of(consumer):
         rows = rows_of(name)
@@ -186,7 +186,7 @@ def verdicts(obj: Any, report: Report, consumer: Any) -> tuple[Verdict, ...]:
 
 
 def outcomes(facts: Facts, row: Known) -> tuple[Outcome, Outcome]:
-    """Return what a row makes of an object as it is, and upgraded."""
+    """Return the outcomes of a row for an object as it is, and upgraded."""
     asks_legacy = row.asks != VERSIONED and row.wants != "buffer" and not row.reads_table
     if facts.dtype == "bool" and facts.source and asks_legacy:
         facts = replace(facts, dtype=facts.source.legacy_bool)
@@ -266,7 +266,7 @@ def _what(facts: Facts, row: Known, outcome: Outcome) -> str:
 
 
 def _stream(facts: Facts, row: Known) -> str:
-    """Return who waits for what, as the table of stream rules has it."""
+    """Return the synchronisation, in words, from the table of stream rules."""
     kind = _ASKED.get(facts.library or "", "modern" if facts.has_dlpack else "no stream")
     family = _FAMILIES.get(facts.device[0] if facts.device else 0, "other")
     cell = cells(family)[kind]["object" if family == "oneAPI" else "handle"]
@@ -429,7 +429,7 @@ def _elsewhere(facts: Facts, row: Known) -> Outcome | None:
 
 
 def _held(facts: Facts, row: Known, writable: bool | None) -> Outcome:
-    """What the consumer makes of the memory when it has it."""
+    """Return the outcome when the consumer has the memory."""
     if facts.device and facts.device[0] != 1 and facts.device[0] in row.devices:
         return Outcome("works", False, writable, why=_DEVICE)
     array = facts.array

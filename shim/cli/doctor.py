@@ -42,7 +42,7 @@ examples:
   python -m dlshim doctor --json      the same for a bug report, or for a program
 """
 
-#: What is looked for, by the beginning of its name on Linux.
+#: The drivers that are looked for, by the beginning of their names on Linux.
 DRIVERS = {"CUDA": "libcuda.so.1", "ROCm": "libamdhip64.so", "SYCL": "libsycl.so"}
 
 
@@ -84,7 +84,7 @@ def _pair(cells: list[Any]) -> Facts:
 
 
 def pairs(versions: dict[str, str]) -> list[Facts]:
-    """What to expect of each two libraries that the matrix knows and that have float32."""
+    """Return the expectations for each two libraries of the matrix that have float32."""
 
     cells = between_libraries(plan(versions, set(versions)))
     cells = [cell for cell in cells if cell.exchange.producer.library != "ml_dtypes"]

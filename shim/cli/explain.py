@@ -31,7 +31,7 @@ This message is not known.  What to do next:
   python -m dlshim doctor                  known faults of the libraries that are installed
 """
 
-#: Where the account of an exception begins; the last one of a traceback is what was raised.
+#: The beginning of an exception's text; the last one of a traceback is the exception raised.
 _ERROR = re.compile(r"^(?:[\w.]+(?:Error|Exception|Warning)\b|terminate called)", re.M)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -64,7 +64,7 @@ def _check_files(json: Path | None, page: Path | None) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Exchange arrays among what is installed; return the exit status."""
+    """Exchange arrays among the installed libraries; return the exit status."""
 
     parser = _matrix_parser()
     options = parser.parse_args(arguments)

@@ -1,7 +1,7 @@
-"""Error messages around DLPack: how each is recognised, why it is raised, and what to type instead.
+"""Error messages around DLPack: how each is recognised, its cause, and the code that cures it.
 
 The troubleshooting page of the manual is made from these rows too; tests/interop/messages.toml has
-an example of each, and who says it.  Special rows stand before general ones.
+an example of each, and its origin.  Special rows stand before general ones.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Message:
     key: str
-    #: One of these has to be found, in a text whose white space is single spaces.
+    #: The message must match one of these; its white space is single spaces.
     patterns: tuple[str, ...]
     #: Why it is raised, in one or two sentences.
     cause: str
-    #: Code; each is a cure by itself.  ``x`` is what was exchanged, ``consumer`` the function that
-    #: it was given to.
+    #: Code; each is a cure by itself.  ``x`` is the object that was exchanged, ``consumer`` the
+    #: function that it was given to.
     cures: tuple[str, ...]
 
     def matches(self, text: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a command writes: tables, notes and boxes of styled text, and the progress of a long run.
+"""The output of a command: tables, notes and boxes of styled text, and the progress of a long run.
 
 ``show`` draws them by rich where it is installed, else as plain text.
 """
@@ -70,7 +70,7 @@ def width_of(of: Line) -> int:
 class Column:
     name: str
     right: bool = False
-    #: Takes the width that the others leave; what is longer is wrapped, or cut where `one_line`.
+    #: It takes the width that the others leave; a longer text is wrapped, or cut by `one_line`.
     wide: bool = False
     style: str = ""
 
@@ -101,17 +101,17 @@ class Table:
     title: Line
     columns: list[Column]
     rows: list[list[Line]] = field(default_factory=list)
-    #: What stands under it.
+    #: The text under the table.
     note: str = ""
-    #: A row takes one line; what is too long is cut.
+    #: A row takes one line; a text that is too long is cut.
     one_line: bool = False
 
     def add(self, *cells: str | Line) -> None:
         self.rows.append([line(cell) if isinstance(cell, str) else cell for cell in cells])
 
     def widths(self, width: int, gap: int) -> list[int]:
-        """Of each column.  What is too much is taken from the wide one, down to a third, and then
-        from the widest."""
+        """Return the width of each column.  The excess is taken from the wide column, down to a
+        third, and then from the widest."""
         widths = [
             max([len(column.name), *(width_of(row[number]) for row in self.rows)])
             for number, column in enumerate(self.columns)
@@ -249,7 +249,7 @@ def _draw(blocks: list[Block]) -> None:
 
 @contextlib.contextmanager
 def progress(total: int) -> Iterator[Callable[[str], None]]:
-    """Yield what is called after each step; on a terminal it tells how far it is."""
+    """Yield a function to call after each step; on a terminal it shows the progress."""
     done, told = 0, sys.stderr.isatty()
 
     def step(what: str) -> None:
@@ -264,7 +264,7 @@ def progress(total: int) -> Iterator[Callable[[str], None]]:
 
 
 def some_of(names: Iterable[str], most: int) -> str:
-    """Join distinct names; what is beyond ``most`` of them is only counted."""
+    """Join distinct names; names beyond ``most`` of them are only counted."""
     distinct = list(dict.fromkeys(names))
     rest = f" +{len(distinct) - most}" if len(distinct) > most else ""
     return ", ".join(distinct[:most]) + rest
