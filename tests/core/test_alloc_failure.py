@@ -148,7 +148,7 @@ def test_every_road_survives_every_failing_allocation(source):
 
 def raw(take, version=None):
     # In a variable: an argument's last reference would fall with the error already set, and a
-    # destructor written in Python cannot bear that.
+    # destructor written in Python cannot survive that.
     capsule = caps.make(version=version)
     return take(capsule)
 

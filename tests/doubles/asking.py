@@ -14,14 +14,14 @@ V1 = (1, 0)
 
 
 def bare(x: Any, **keywords: Any) -> Import:
-    """A legacy consumer that bears any layout."""
+    """A legacy consumer that supports any layout."""
     capsule = x.__dlpack__(**keywords)
     assert caps.name_of(capsule) == caps.LEGACY
     return caps.take(capsule)
 
 
 def versioned(x: Any, **keywords: Any) -> Import:
-    """A versioned consumer that bears any layout."""
+    """A versioned consumer that supports any layout."""
     capsule = x.__dlpack__(**{"max_version": V1} | keywords)
     assert caps.name_of(capsule) == caps.VERSIONED
     return caps.take(capsule)

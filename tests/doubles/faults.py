@@ -4,8 +4,8 @@
 and counts from where it is called.  Sources in Python fail as well: what they then keep is
 written off, what dlshim keeps never is.
 
-Not the whole scenarios: CPython itself does not bear that.  3.10 and 3.11 end with "Cannot recover
-from stack overflow" where an enum is made, 3.12 and 3.13 with a segmentation fault inside a
+Not the whole scenarios: CPython itself does not survive that.  3.10 and 3.11 end with "Cannot
+recover from stack overflow" where an enum is made, 3.12 and 3.13 with a segmentation fault inside a
 generator, and ``inspect`` of 3.11 raises a SystemError.
 """
 

@@ -57,7 +57,7 @@ def arriving(facts: Facts, consumer: Consumer) -> Facts:
 
 def expect(facts: Facts, consumer: Consumer, shim: str = "upgraded") -> Expected:
     met = arriving(facts, consumer)
-    if consumer.buffer:  # a Tensor's buffer says read-only, and bears all strides
+    if consumer.buffer:  # a Tensor's buffer says read-only, and supports all strides
         return from_buffer(facts, consumer)
     if met.negative and not consumer.bears_negative:
         return refused("N9-negative", consumer.raises)
