@@ -285,8 +285,8 @@ negotiate_on_host(dls_exchange *x)
         return -1;
     }
     if (x->acquired.generation != DLS_OLDER) {
-        Py_CLEAR(
-            x->first_error); /* of an attempt before: it explains nothing any more */
+        /* The error of an attempt before explains nothing any more. */
+        Py_CLEAR(x->first_error);
     }
     dls_library_gil_deleters(x->state); /* it may have been imported just now */
     return 0;
@@ -489,8 +489,7 @@ dls_acquire(dls_exchange *x)
         return acquire_anew(x, learned);
     }
     dl_device device;
-    int known = device_before_export(x, learned,
-                                     &device); /* only if it must be known (N5) */
+    int known = device_before_export(x, learned, &device);
     if (known < 0 || (known > 0 && !dls_device_is_host(device.device_type))) {
         return known < 0 ? -1 : negotiate_off_host(x, device);
     }

@@ -1,7 +1,8 @@
 /* Finds the protocols that the objects of a type offer, for a new plan.  Called by
- * plan_cache.c for a new type, and by decorated_class.c.  Foreign code runs where
- * attributes are looked up. Tests: tests/core/test_negotiation.py,
- * tests/core/test_ways_in.py, tests/core/test_ctable.py. */
+ * plan_cache.c for a new type, by export/export.c for a type that has changed, and by
+ * module/decorated_class.c.  Foreign code runs where attributes are looked up.  Tests:
+ * tests/core/test_negotiation.py, tests/core/test_ways_in.py,
+ * tests/core/test_ctable.py. */
 #include "exchange/offers.h"
 
 #include "exchange/library.h"

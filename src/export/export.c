@@ -165,8 +165,6 @@ track_struct(dls_state *state, void *managed, bool versioned)
                        record->number, dls_managed_tensor(managed, versioned));
 }
 
-/* --- the exchange --------------------------------------------------------- */
-
 /* --- begin and end -------------------------------------------------------- */
 
 void

@@ -252,7 +252,7 @@ dls_fast_tensor(dls_state *state, dls_plan *plan, PyObject *source, unsigned for
     return form & DLS_FAST_VERSIONED ? tensor_of(hot, true) : tensor_of(hot, false);
 }
 
-/* --- copy=True ------------------------------------------------------------ */
+/* --- copy=True: the question and the memory ------------------------------- */
 
 /* A question and its answer.  bytes: of the copy; 0: the answer is not for this path.
  * The struct is filled in place: a copy of it would read fresh writes by wider moves,
@@ -355,7 +355,7 @@ copy_memory(const answer *got, dls_hold *hold)
     return start;
 }
 
-/* --- a Tensor ------------------------------------------------------------- */
+/* --- copy=True: a Tensor -------------------------------------------------- */
 
 static PyObject *
 tensor_of_copy(const answer *got)
@@ -401,7 +401,7 @@ dls_fast_tensor_copy(dls_state *state, dls_plan *plan, PyObject *source, unsigne
     return tensor;
 }
 
-/* --- a capsule ------------------------------------------------------------ */
+/* --- copy=True: a capsule ------------------------------------------------- */
 
 /* The copy is shared with the Producer, as in the full record (T8).  Steals *hold. */
 static PyObject *

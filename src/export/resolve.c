@@ -21,8 +21,8 @@
 
 /* --- the copy on the host ------------------------------------------------- */
 
-/* May dlshim make the copy?  Not if copy=False was asked for, nor in device memory, nor
- * of elements that are no whole bytes. */
+/* May dlshim make the copy?  Not if copy=False was asked for, nor on a device where
+ * dlshim makes no memory, nor of elements that are no whole bytes. */
 static int
 check_copy(const dls_exchange *x, const dls_resolved *resolved)
 {
@@ -193,8 +193,6 @@ resolve_copy(dls_exchange *x, dls_resolved *resolved)
     }
     return 0;
 }
-
-/* --- decisions ------------------------------------------------------------ */
 
 /* --- dtype (T7) ------------------------------------------------------------- */
 

@@ -21,8 +21,8 @@
  * - tensor.strides count elements; NULL where the protocol said "row-major".
  * - tensor.device is (1, 0) for the host protocols.  Through CUDA and SYCL it is
  *   request->assumed, if there is one.  Else CUDA's is the one that the driver names
- * for the address (for an empty array: the object's own word, else the current device,
- *   else 0), and SYCL's is (14, number) from ['syclobj'].
+ *   for the address (for an empty array: the object's own word, else the current
+ *   device, else 0), and SYCL's is (14, number) from ['syclobj'].
  * - tensor.dtype has the code DLS_DTYPE_UNKNOWN, 8 bits and as many lanes as an element
  *   has bytes (0: too many) where DLPack has no code, so that `reinterpret` can still
  *   name it.  NumPy's kind for the types of ml_dtypes is 'V' (or 'f' with 1 byte): the

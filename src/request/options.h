@@ -1,5 +1,6 @@
-/* The options of upgrade() and to_capsule(): their values, how they are parsed, merged
- * and shown.  The rows are in request/options.def.  All functions need the GIL. */
+/* The options of upgrade(), from_dlpack() and to_capsule(): their values, how they are
+ * parsed, merged and shown.  The rows are in request/options.def.  All functions need
+ * the GIL. */
 #pragma once
 
 #include "abi/dlpack_abi.h"

@@ -10,18 +10,16 @@
  *
  * They are read in one of two ways, and both understand the names of the keywords by
  * read_keywords.  The usual reading (dls_request_read_usual) answers one question on
- * the fast path: do forms 1 and 2 ask for nothing but a generation, and for which?  It
- * makes no record and raises nothing.  The full reading (dls_request_parse) takes all
- * forms, checks every value, raises, and fills the record.  It repeats the work of
- * the usual reading: keeping its result would cost the fast path more than it saves
- * here.
- */
+ * the fast path: which generation, and whether a copy, do forms 1 and 2 ask for, if
+ * they ask for nothing else?  It makes no record and raises nothing.  The full reading
+ * (dls_request_parse) takes all forms, checks every value, raises, and fills the
+ * record.  It repeats the work of the usual reading: keeping its result would cost the
+ * fast path more than it saves here. */
 #include "request/request.h"
 
 #include <assert.h>
 #include <limits.h>
 
-#include "core/dtype.h"
 #include "exchange/device_question.h"
 #include "python/errors.h"
 #include "sync/stream_value.h"

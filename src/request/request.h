@@ -5,7 +5,7 @@
 #include "exchange/exchange.h"
 #include "request/options.h"
 
-/* The request of a consumer that passes nothing.  It is not copied afterwards:
+/* The request of a consumer that passes nothing.  Do not copy the record afterwards:
  * request->seen points into it.  Objects that are read into it stay borrowed from the
  * arguments and the options. */
 void dls_request_init(dls_request *request, const dls_options *options);

@@ -1,11 +1,11 @@
 /* The sync of one exchange: finds the rule before the producer is called, and carries
  * out its task afterwards.
  *
- * Called by acquire/ for every protocol off the host, by export/ for Tensors, and by
- * the C table.  Reads stream objects, asks libraries for their streams, and has
- * sync_run or sycl do the work.  Tests: tests/device (test_matrix.py,
- * test_managed.py, test_copies.py), tests/core/test_other_devices.py,
- * tests/device/test_copies_to_devices.py. */
+ * Called by acquire/ for every protocol off the host, by export/ for Tensors, structs
+ * and copies to a device, and by module/interfaces_out.c.  Reads stream objects, asks
+ * libraries for their streams, and has sync_run or sycl do the work.  Tests:
+ * tests/device (test_matrix.py, test_managed.py, test_copies.py),
+ * tests/core/test_other_devices.py, tests/device/test_copies_to_devices.py. */
 #include "sync/sync_exchange.h"
 
 #include <assert.h>
@@ -522,7 +522,7 @@ dls_sync_acquired(const dls_sync_source *from, dls_producer_kind kind,
     return result;
 }
 
-/* --- what is remembered --------------------------------------------------- */
+/* --- the stream that a Tensor remembers ----------------------------------- */
 
 dls_producer_stream
 dls_sync_ready_stream(dls_state *state, const dls_request *request, dl_device device)
