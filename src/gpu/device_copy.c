@@ -547,7 +547,7 @@ copy_to_peer(const device_copier *c, void *dst, const void *src, dls_traversal w
              dls_device_memory **block)
 {
     int64_t bytes = walk.itemsize;
-    void *dense;
+    void *dense = NULL;
     if (walk.count == 0) {
         return copy_dense_to_peer(c, dst, src, bytes);
     }
