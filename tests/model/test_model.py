@@ -25,8 +25,10 @@ SAMPLE = settings(
     report_multiple_bugs=False,
     suppress_health_check=list(HealthCheck),
 )
-#: Enough to find each of the faults below; it is only looked for, not made small.
-SEARCH = settings(SAMPLE, max_examples=400, phases=[Phase.generate])
+#: Cases until a fault is found, at most.  The rarest of those below takes 150 on average, and
+#: Hypothesis walks other cases in another environment.  It is only looked for, not made small.
+MOST = 4000
+SEARCH = settings(SAMPLE, max_examples=MOST, phases=[Phase.generate])
 
 
 def test_a_sample_of_exchanges_is_as_the_model_says() -> None:
@@ -49,7 +51,7 @@ def must_fail(cls: type[Exchanges], words: str) -> None:
         gc.collect()
         caps.close_accounts()
         machine._core._hook("hand_on", True)
-    assert cls.cases < 400
+    assert cls.cases < MOST
 
 
 #: What is noticed first where a rule is left out of the model.
