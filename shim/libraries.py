@@ -9,59 +9,22 @@ import importlib.metadata
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-Version = tuple[int, ...]
+from . import known
+from .known.rows import Version
 
-
-@dataclass(frozen=True)
-class Library:
-    key: str
-    #: The module that is imported; submodules that it needs come with it.
-    module: str
-    distributions: tuple[str, ...]
-
-
-#: In the order in which a child of the matrix imports them: paddle before tensorflow, because the
-#: other order kills the process (paddlepaddle 3.3, tensorflow 2.21).
-_LIBRARIES = (
-    Library("numpy", "numpy", ("numpy",)),
-    Library("ml_dtypes", "ml_dtypes", ("ml_dtypes",)),
-    Library("pyarrow", "pyarrow", ("pyarrow",)),
-    Library("tvm_ffi", "tvm_ffi", ("apache-tvm-ffi",)),
-    Library("array_api_strict", "array_api_strict", ("array-api-strict",)),
-    Library("nanoarrow", "nanoarrow", ("nanoarrow",)),
-    Library("torch", "torch", ("torch",)),
-    Library("jax", "jax.numpy", ("jax",)),
-    Library("warp", "warp", ("warp-lang",)),
-    Library("mlx", "mlx.core", ("mlx",)),
-    Library(
-        "onnxruntime", "onnxruntime", ("onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino")
-    ),
-    Library("paddle", "paddle", ("paddlepaddle", "paddlepaddle-gpu")),
-    Library(
-        "tensorflow",
-        "tensorflow",
-        ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-macos"),
-    ),
-    Library("cupy", "cupy", ("cupy", "cupy-cuda11x", "cupy-cuda12x", "cupy-cuda13x")),
-    Library("cuda.core", "cuda.core", ("cuda-core",)),
-    Library("mpi4py", "mpi4py", ("mpi4py",)),
-)
-BY_KEY = {library.key: library for library in _LIBRARIES}
+#: In the order in which a child of the matrix imports them.
+BY_KEY = {
+    module.LIBRARY.key: module.LIBRARY for module in known.MODULES if hasattr(module, "LIBRARY")
+}
 
 #: Libraries among which the matrix exchanges arrays; the others need a device or hold no arrays.
-MATRIX = tuple(BY_KEY)[:-3]
+MATRIX = tuple(module.LIBRARY.key for module in known.MODULES if hasattr(module, "GIVES"))
 
 #: Python's own buffers and raw capsules: always here.
 BUILT_IN = ("stdlib", "capsule")
-
-
-def loaded(module: str) -> Any:
-    """Return a module that this process has imported."""
-    return sys.modules[module]
 
 
 def version_tuple(version: str) -> Version:

@@ -11,7 +11,8 @@ from typing import Any
 
 from ._core import Producer, Tensor, _options
 from .arrays import row_major
-from .consumers import (
+from .consumers import functions_of, row_of, rows_of
+from .known.rows import (
     ALWAYS_READONLY,
     ANY,
     COPIES,
@@ -24,15 +25,13 @@ from .consumers import (
     SHARES,
     VERSIONED,
     Known,
-    functions_of,
-    row_of,
-    rows_of,
+    Source,
 )
 from .libraries import version_of, version_tuple
 from .look import NAMES, Array, visible
 from .options import COPY_READONLY, ROW_MAJOR, TO_HOST, Option
 from .report import ANY_KEYWORD, Failure, Outcome, Report, Verdict, keywords_of, report_of, static
-from .sources import Source, source_of
+from .sources import source_of
 from .stream_table import cells
 
 

@@ -26,6 +26,7 @@ from sphinx.util.docutils import SphinxDirective
 from dlshim import _core, consumers, library_calls, stream_table
 from dlshim.cli.messages import MESSAGES
 from dlshim.cures import CURES
+from dlshim.known.rows import LIMITS
 from dlshim.matrix import pairs
 
 ROOT = Path(__file__).parents[2]
@@ -264,7 +265,7 @@ def limits() -> Iterator[Row]:
     """The limits that the matrix command knows."""
     for limit, _ in pairs.LIMITS:
         yield limit.why, f"``{limit.cure}``" if limit.cure else "—"
-    for name, told in consumers.LIMITS.items():
+    for name, told in LIMITS.items():
         who = dict.fromkeys(row.name for row in consumers.CONSUMERS if name in row.limits)
         cure = f"``{told.cure}``" if told.cure else "—"
         yield f"{', '.join(who)}: {told.reason}", cure

@@ -23,7 +23,7 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import nested_parse_with_titles
 
 from dlshim import sources
-from dlshim.matrix.consumers import CONSUMERS
+from dlshim.matrix.consumers import CONSUMERS, asks_as
 
 Version = tuple[int, ...]
 
@@ -139,7 +139,7 @@ class Facts:
     def asks(consumer: Any) -> list[tuple[Version, Version | None, str]]:
         """Which DLPack a consumer asks for: (since, until, "0.x" or "1.x")."""
         spans: list[tuple[Version, Version | None, str]] = []
-        for row in sorted(consumer.rows, key=lambda row: row.since):
+        for row in sorted(asks_as(consumer), key=lambda row: row.since):
             if spans and spans[-1][2] == row.asks:
                 spans[-1] = (spans[-1][0], None, row.asks)
             else:
@@ -189,7 +189,7 @@ class Facts:
         """Element types that a release took up."""
         for consumer in self.consumers:
             if consumer.library == library.key:
-                rows = sorted(consumer.rows, key=lambda row: row.since)
+                rows = sorted(asks_as(consumer), key=lambda row: row.since)
                 for older, newer in itertools.pairwise(rows):
                     if gained := sorted(newer.dtypes - older.dtypes):
                         who = span(self.asking(library), (), newer.since)

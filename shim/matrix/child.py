@@ -16,9 +16,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 from .. import ReadOnlyWarning
+from ..known.arrays import Case, Made, Producer, Seen
 from ..libraries import BY_KEY
-from .consumers import CONSUMER_BY_KEY, NotOffered, Seen, by_dlshim
-from .producers import CASE_BY_KEY, PRODUCER_BY_KEY, Case, Made, Producer
+from .consumers import CONSUMER_BY_KEY, NotOffered, by_dlshim, function_of
+from .producers import CASE_BY_KEY, PRODUCER_BY_KEY
 
 if TYPE_CHECKING:
     from .consumers import Take
@@ -129,7 +130,7 @@ def _carry_out(mode: str, cell: Mapping[str, Any]) -> dict[str, Any]:
     with_cost = cell["cost"] and not PRODUCER_BY_KEY[cell["producer"]].one_shot
     consumer = CONSUMER_BY_KEY[cell["consumer"]]
     if mode == "bare":
-        return _exchange(cell, consumer.function, with_cost=with_cost)
+        return _exchange(cell, lambda: function_of(consumer), with_cost=with_cost)
 
     def upgraded(options: Mapping[str, Any]) -> Callable[[], Take]:
         return lambda: by_dlshim(consumer, options)

@@ -16,16 +16,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..arrays import row_major
+from ..known.arrays import Case, Consumer, Producer
 from ..libraries import BUILT_IN, nearest, version_tuple
 from ..options import AS_BOOL, ROW_MAJOR, Option
 from ..report import Outcome
 from ..sources import source_of
 from ..verdicts import Facts, cure_of, outcomes
-from .consumers import CONSUMERS, Consumer
-from .producers import CASE_BY_KEY, COST_CASE, PRODUCERS, Case, Producer
+from .consumers import CONSUMERS, asks_as
+from .producers import CASE_BY_KEY, COST_CASE, PRODUCERS
 
 if TYPE_CHECKING:
-    from ..consumers import Known
+    from ..known.rows import Known
 
     Pairs = dict[tuple[str, str], list["Cell"]]
 
@@ -72,7 +73,7 @@ class Exchange:
         """The consumer's row for the release that is here, or the nearest one."""
         consumer = self.consumer
         version = self.versions.get(consumer.asks_through or consumer.library, "0")
-        row: Known = nearest(consumer.rows, version_tuple(version))[0]
+        row: Known = nearest(asks_as(consumer), version_tuple(version))[0]
         # It is handed x.__dlpack__().
         return replace(row, wants="object", keywords=()) if row.wants == "capsule" else row
 

@@ -14,9 +14,8 @@ from .producers import PRODUCERS
 
 if TYPE_CHECKING:
     from ..cli.output import Block, Line
-    from .consumers import Consumer
+    from ..known.arrays import Consumer, Producer
     from .pairs import Cell, Pairs, Report
-    from .producers import Producer
 
 #: Rows of a table on the one screen, and in the whole output.
 FEW, MANY = 6, 28

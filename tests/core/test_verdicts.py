@@ -18,6 +18,7 @@ import dlshim
 from dlshim import consumers as rows
 from dlshim import look
 from dlshim.consumers import names
+from dlshim.known.rows import LIMITS
 from doubles import capsules as caps
 from doubles import consumers
 from doubles.producers import P1, P2, P1a, jax_like, torch_like
@@ -325,9 +326,9 @@ def test_spans_of_releases_do_not_overlap(name):
 
 def test_every_limit_is_some_rows_and_the_reverse():
     used = {name for row in rows.CONSUMERS for name in row.limits}
-    assert used == rows.LIMITS.keys()
+    assert used == LIMITS.keys()
     for row in rows.CONSUMERS:
-        by_dtype = [name for name in row.limits if rows.LIMITS[name].meets is None]
+        by_dtype = [name for name in row.limits if LIMITS[name].meets is None]
         assert row.dtypes == look.ALL or len(by_dtype) == 1
 
 
@@ -358,5 +359,5 @@ def test_names_of_dtypes():
 
 
 def test_reasons_are_sentences():
-    for limit in rows.LIMITS.values():
+    for limit in LIMITS.values():
         assert limit.reason.startswith("it ") and not limit.reason.endswith(".")

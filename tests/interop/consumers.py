@@ -20,7 +20,16 @@ from typing import Any
 import numpy as np
 
 from dlshim import consumers, look
-from dlshim.consumers import COPIES, COPIES_UNALIGNED, HONOURS, IGNORES, LEGACY, SHARES, VERSIONED
+from dlshim.known.rows import (
+    COPIES,
+    COPIES_UNALIGNED,
+    HONOURS,
+    IGNORES,
+    LEGACY,
+    SHARES,
+    VERSIONED,
+    Known,
+)
 
 from . import nanobind_modules, refusals, versions
 from .cases import BY_TRIPLE, DTYPES, PLAIN, DType, Layout, row_major, truth
@@ -87,7 +96,7 @@ class Consumer:
             self.read(consumers.row_of(self.known, self.version())[0])
         self.setup()
 
-    def read(self, row: consumers.Known) -> None:
+    def read(self, row: Known) -> None:
         self.row = row
         self.capsule, self.buffer = row.wants == "capsule", row.wants == "buffer"
         for name in FROM_THE_TABLE:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dlshim.consumers import ALWAYS_READONLY, HONOURS, LEGACY, LEGACY_FIRST
+from dlshim.known.rows import ALWAYS_READONLY, HONOURS, LEGACY, LEGACY_FIRST
 
 from . import versions
 from .cases import PLAIN, Layout, row_major

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dlshim.consumers import CONSUMERS, LIMITS, Known
+from dlshim.consumers import CONSUMERS
+from dlshim.known.rows import LIMITS, Known
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from dlshim.consumers import LEGACY, VERSIONED
+from dlshim.known.rows import LEGACY, VERSIONED
 from interop import consumers, runner
 
 

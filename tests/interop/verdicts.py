@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 import dlshim
-from dlshim.consumers import COPIES_UNALIGNED
+from dlshim.known.rows import COPIES_UNALIGNED
 from dlshim.report import Outcome
 
 from . import cells

@@ -13,7 +13,7 @@ import pytest
 from project.test_explain import KEYS, own_texts
 from project.tree import ROOT
 
-from dlshim.consumers import LIMITS
+from dlshim.known.rows import LIMITS
 
 #: An option, a method or a call.
 TYPED = re.compile(r"\b[a-z_]+=(?![=%])|\.\w+\(|\w\([^()]*\)")

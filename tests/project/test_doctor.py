@@ -16,6 +16,7 @@ from project.tree import ROOT, SRC, absent, read_toml
 
 from dlshim import libraries, sources
 from dlshim.cli import doctor, output
+from dlshim.known.rows import Fault
 
 
 def expected(versions: dict[str, str]) -> dict[tuple[str, str], dict[str, Any]]:
@@ -27,7 +28,7 @@ def expected(versions: dict[str, str]) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 @pytest.mark.parametrize("fault", sources.FAULTS, ids=lambda fault: fault.library)
-def test_a_fault_has_a_library_a_range_and_a_source(fault: sources.Fault) -> None:
+def test_a_fault_has_a_library_a_range_and_a_source(fault: Fault) -> None:
     assert fault.library in libraries.BY_KEY
     assert fault.harm in ("kills", "wrong", "leaks", "refuses")
     assert not fault.until or fault.since < fault.until

@@ -1,0 +1,101 @@
+"""JAX."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..look import ALL
+from .arrays import DENSE, Case, Consumer, Made, Producer, loaded, shown
+from .rows import (
+    ANY,
+    BF16,
+    BOOL,
+    COPIES_UNALIGNED,
+    LEGACY,
+    PLAIN,
+    VERSIONED,
+    Fault,
+    Known,
+    Library,
+    Source,
+    also,
+    old,
+    spans,
+)
+
+LIBRARY = Library("jax", "jax.numpy", ("jax",))
+
+SOURCES = (
+    old("jax", "jax", (0, 4, 26), (0, 4, 27), immutable=True),
+    Source("jax", "jax", (0, 4, 27), (0, 11), versioned=False, immutable=True),
+    Source("jax", "jax", (0, 12), (0, 13), immutable=True, states=True),
+)
+
+FAULTS = (
+    Fault(
+        "jax",
+        "calls immutable arrays writable",
+        "wrong",
+        since=(0, 1),
+        upgraded='marked; readonly="copy"',
+        source="M13",
+    ),
+)
+
+_JAX = spans(
+    (0, 11),
+    Known(
+        "jax.numpy.from_dlpack",
+        "jax",
+        (0, 4, 16),
+        asks=LEGACY,
+        keywords=("stream",),
+        retries=False,
+        never_writes=True,
+        dtypes=PLAIN - BOOL | BF16,
+        limits=("dtype", "dense", "jax narrows"),
+        raises=("JaxRuntimeError", "XlaRuntimeError", *ANY),
+        devices=(2, 10),
+        stream="a stream of XLA's",
+    ),
+    ((0, 4, 24), {"dtypes": PLAIN | BF16}),
+    ((0, 4, 27), {"memory": COPIES_UNALIGNED}),
+    ((0, 6), {"dtypes": ALL}),
+)
+
+_JAX += spans(
+    (0, 13),
+    replace(_JAX[-1], since=(0, 12), asks=VERSIONED, keywords=("stream", "max_version")),
+)
+
+FUNCTIONS = (
+    *_JAX,
+    *also(
+        "jax.numpy.asarray",
+        _JAX[3:],
+        wants="buffer",
+        takes_own=True,
+        memory="",
+        limits=("jax narrows",),
+    ),
+)
+
+
+def _jax(case: Case) -> Made:
+    jnp = loaded("jax.numpy")
+    dtype = jnp.bool_ if case.dtype == "bool" else getattr(jnp, case.dtype)
+    made = jnp.asarray(case.values, dtype=dtype).reshape(case.shape)
+    return Made(made, made.unsafe_buffer_pointer())
+
+
+GIVES = (Producer("jax", "jax", "jax", (*DENSE, "bfloat16"), _jax, immutable=True),)
+
+TAKES = (
+    Consumer(
+        "jax",
+        "jax",
+        "jax",
+        "jax.numpy.from_dlpack",
+        lambda made: shown(made.shape, made.tolist(), made.unsafe_buffer_pointer()),
+    ),
+)

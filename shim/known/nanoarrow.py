@@ -1,0 +1,59 @@
+"""nanoarrow: buffers and their views."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .arrays import Case, Consumer, Made, Producer, Seen, exported_address, loaded, shown
+from .rows import ARROW, LEGACY, Fault, Known, Library, old, spans
+
+LIBRARY = Library("nanoarrow", "nanoarrow", ("nanoarrow",))
+
+SOURCES = (old("nanoarrow", "nanoarrow", (0, 6), (0, 10)),)
+
+FAULTS = (
+    Fault(
+        "nanoarrow",
+        "reads past the end of 2-D data",
+        "wrong",
+        since=(0, 5),
+        upgraded="refused",
+        source="M10",
+    ),
+)
+
+_NANOARROW = spans(
+    (0, 10),
+    Known(
+        "nanoarrow.c_buffer",
+        "nanoarrow",
+        (0, 6),
+        asks=LEGACY,
+        keywords=("stream",),
+        retries=False,
+        buffer_first=True,
+        literal=True,
+        dtypes=ARROW,
+        limits=("strides", "at most one", "dtype", "takes scalar"),
+        raises=("NotImplementedError", "ValueError"),
+    ),
+)
+
+FUNCTIONS = (*_NANOARROW,)
+
+
+def _nanoarrow(case: Case) -> Made:
+    nanoarrow = loaded("nanoarrow")
+    types = {"float32": nanoarrow.float32(), "uint8": nanoarrow.uint8()}
+    made = nanoarrow.c_array(case.values, types[case.dtype]).view().buffer(1)
+    return Made(made, exported_address(made))
+
+
+def _see_nanoarrow(made: Any) -> Seen:
+    values = list(made.elements())
+    return shown((len(values),), values, made._addr())
+
+
+GIVES = (Producer("nanoarrow", "nanoarrow", "nanoarrow", ("line", "uint8"), _nanoarrow),)
+
+TAKES = (Consumer("nanoarrow", "nanoarrow", "nanoarrow", "nanoarrow.c_buffer", _see_nanoarrow),)

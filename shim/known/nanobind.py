@@ -1,0 +1,37 @@
+"""nanobind, which is compiled into others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .rows import LEGACY, LEGACY_FIRST, NOW_VERSIONED, Known, also, spans
+
+_NANOBIND = spans(
+    (2, 10),
+    Known(
+        "nanobind, writable parameter",
+        "",
+        (2, 2),
+        asks=LEGACY,
+        takes_buffers=True,
+        takes_capsules=True,
+        passes_on="TypeError",
+        no_way=("TypeError",),
+    ),
+)
+
+_NANOBIND += spans(
+    (3, 2), replace(_NANOBIND[0], since=(3, 1), wants_writable=True, **NOW_VERSIONED)
+)
+
+FUNCTIONS = (
+    *_NANOBIND,
+    *also("nanobind, read-only parameter", _NANOBIND[:1], buffer_next=True),
+    *also(
+        "nanobind, read-only parameter",
+        _NANOBIND[1:],
+        asks=LEGACY_FIRST,
+        keywords=(),
+        wants_writable=False,
+    ),
+)

@@ -1,0 +1,126 @@
+"""PyArrow: Array and Tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .arrays import Case, Consumer, Made, Producer, Seen, loaded, numpy_array, shown
+from .rows import ARROW, HONOURS, Fault, Known, Library, Source, also, old, spans
+
+LIBRARY = Library("pyarrow", "pyarrow", ("pyarrow",))
+
+SOURCES = (
+    old("pyarrow.Array", "pyarrow", (15,), (26,), immutable=True),
+    Source("pyarrow.Array", "pyarrow", (26,), (27,), immutable=True, states=True),
+    Source(
+        "pyarrow.Tensor",
+        "pyarrow",
+        (26,),
+        (27,),
+        states=True,
+        refuses_readonly="ArrowNotImplementedError",
+    ),
+)
+
+FAULTS = (
+    Fault(
+        "pyarrow",
+        "calls immutable arrays writable",
+        "wrong",
+        since=(15,),
+        until=(26,),
+        upgraded='marked; readonly="copy"',
+        source="M13",
+    ),
+    Fault(
+        "pyarrow",
+        "copy=True of a strided Tensor",
+        "wrong",
+        since=(26,),
+        upgraded="cured",
+        source="M8",
+    ),
+)
+
+_ARROW_TENSOR = spans(
+    (27,),
+    Known(
+        "pyarrow.Tensor.from_dlpack",
+        "pyarrow",
+        (26,),
+        keywords=("max_version", "dl_device", "copy"),
+        retries=False,
+        flag=HONOURS,
+        versioned_only=True,
+        dtypes=ARROW,
+        limits=("dtype", "negative"),
+        raises=("ArrowInvalid", "ArrowTypeError", "ArrowNotImplementedError"),
+    ),
+)
+
+FUNCTIONS = (
+    *also("pyarrow.Array.from_dlpack", _ARROW_TENSOR, limits=("dtype", "one", "strides")),
+    *_ARROW_TENSOR,
+)
+
+
+def _pyarrow_array(case: Case) -> Made:
+    pyarrow = loaded("pyarrow")
+    types = {"float32": pyarrow.float32(), "bool": pyarrow.bool_(), "uint8": pyarrow.uint8()}
+    made = pyarrow.array(case.values, types[case.dtype])
+    return Made(made, made.buffers()[1].address)
+
+
+def _pyarrow_tensor(case: Case) -> Made:
+    pyarrow = loaded("pyarrow")
+    source = numpy_array(case)
+    return Made(pyarrow.Tensor.from_numpy(source), source.__array_interface__["data"][0])
+
+
+def _see_pyarrow_array(made: Any) -> Seen:
+    return shown((len(made),), made.to_pylist(), made.buffers()[1].address)
+
+
+def _see_pyarrow_tensor(made: Any) -> Seen:
+    seen = made.to_numpy()
+    address = seen.__array_interface__["data"][0]
+    return shown(made.shape, seen.tolist(), address, made.is_mutable)
+
+
+GIVES = (
+    Producer(
+        "pyarrow.Array",
+        "pyarrow Array",
+        "pyarrow",
+        ("line", "bool", "uint8"),
+        _pyarrow_array,
+        immutable=True,
+    ),
+    Producer(
+        "pyarrow.Tensor",
+        "pyarrow Tensor",
+        "pyarrow",
+        ("line", "grid", "transposed", "step", "readonly", "uint8"),
+        _pyarrow_tensor,
+        needs=("numpy",),
+    ),
+)
+
+TAKES = (
+    Consumer(
+        "pyarrow.Array",
+        "pa.Array",
+        "pyarrow",
+        "pyarrow.Array.from_dlpack",
+        _see_pyarrow_array,
+        since=(26, 0),
+    ),
+    Consumer(
+        "pyarrow.Tensor",
+        "pa.Tensor",
+        "pyarrow",
+        "pyarrow.Tensor.from_dlpack",
+        _see_pyarrow_tensor,
+        since=(26, 0),
+    ),
+)

@@ -1,0 +1,97 @@
+"""TensorFlow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .arrays import DENSE, Case, Consumer, Made, Producer, Seen, exported_address, loaded, shown
+from .rows import BF16, BOOL, LEGACY, PLAIN, Fault, Known, Library, Source, spans
+
+LIBRARY = Library(
+    "tensorflow",
+    "tensorflow",
+    ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-macos"),
+)
+
+SOURCES = (Source("tensorflow", "tensorflow", (2, 12), (2, 22), versioned=False, immutable=True),)
+
+FAULTS = (
+    Fault(
+        "tensorflow",
+        "exports of text and resources",
+        "kills",
+        since=(2, 2),
+        upgraded="refused",
+        source="libraries.def",
+    ),
+    Fault(
+        "tensorflow",
+        "calls immutable arrays writable",
+        "wrong",
+        since=(2, 2),
+        upgraded='marked; readonly="copy"',
+        source="M13",
+    ),
+    Fault(
+        "tensorflow",
+        "exports scalars with shape (1,)",
+        "wrong",
+        since=(2, 2),
+        upgraded="cured",
+        source="M17",
+    ),
+)
+
+_TENSORFLOW = spans(
+    (2, 22),
+    Known(
+        "tensorflow.experimental.dlpack.from_dlpack",
+        "tensorflow",
+        (2, 12),
+        wants="capsule",
+        asks=LEGACY,
+        bears_negative=False,
+        dtypes=PLAIN - BOOL | BF16,
+        limits=("dtype", "strides"),
+        raises=("InvalidArgumentError", "RuntimeError"),
+    ),
+    ((2, 13), {"dtypes": PLAIN | BF16}),
+)
+
+FUNCTIONS = (*_TENSORFLOW,)
+
+
+def _tensorflow(case: Case) -> Made:
+    tensorflow = loaded("tensorflow")
+    with tensorflow.device("CPU:0"):
+        made = tensorflow.constant(case.values, dtype=case.dtype, shape=case.shape)
+    capsule = tensorflow.experimental.dlpack.to_dlpack(made)
+    return Made(made, exported_address(capsule))
+
+
+def _see_tensorflow(made: Any) -> Seen:
+    address = exported_address(loaded("tensorflow").experimental.dlpack.to_dlpack(made))
+    return shown(made.shape, made.numpy().tolist(), address)
+
+
+GIVES = (
+    Producer(
+        "tensorflow",
+        "tensorflow",
+        "tensorflow",
+        (*DENSE, "bfloat16"),
+        _tensorflow,
+        immutable=True,
+    ),
+)
+
+TAKES = (
+    Consumer(
+        "tensorflow",
+        "tf",
+        "tensorflow",
+        "tensorflow.experimental.dlpack.from_dlpack",
+        _see_tensorflow,
+        wants="capsule",
+    ),
+)

@@ -1,0 +1,42 @@
+"""apache-tvm-ffi."""
+
+from __future__ import annotations
+
+from .arrays import STRIDED, Case, Consumer, Made, Producer, exported_address, loaded, see_exported
+from .rows import LEGACY, Fault, Known, Library, Source, spans
+
+LIBRARY = Library("tvm_ffi", "tvm_ffi", ("apache-tvm-ffi",))
+
+SOURCES = (Source("tvm-ffi", "tvm_ffi", (0, 1, 15), (0, 1, 16)),)
+
+FAULTS = (
+    Fault(
+        "tvm_ffi",
+        "copy=True without max_version does not copy",
+        "wrong",
+        since=(0, 1),
+        upgraded="cured",
+        source="M15",
+    ),
+)
+
+_TVM_FFI = spans(
+    (0, 1, 16),
+    Known("tvm_ffi.from_dlpack", "tvm_ffi", (0, 1, 2), asks=LEGACY, takes_capsules=True),
+    ((0, 1, 15), {"reads_table": True}),
+)
+
+FUNCTIONS = (*_TVM_FFI,)
+
+
+def _tvm_ffi(case: Case) -> Made:
+    from ..matrix.capsules import capsule_of
+
+    tvm_ffi = loaded("tvm_ffi")
+    made = tvm_ffi.from_dlpack(capsule_of(case, versioned=False).obj)
+    return Made(made, exported_address(made))
+
+
+GIVES = (Producer("tvm_ffi", "tvm-ffi", "tvm_ffi", (*STRIDED, "bfloat16"), _tvm_ffi),)
+
+TAKES = (Consumer("tvm_ffi", "tvm-ffi", "tvm_ffi", "tvm_ffi.from_dlpack", see_exported),)
