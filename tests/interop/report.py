@@ -57,11 +57,11 @@ def library_of(adapter: str) -> str:
 
 
 def version_rows(present: runner.Presence) -> Iterable[tuple]:
-    from . import consumers, producers
+    from . import libraries
 
-    libraries = {a.library for a in producers.ALL if a.name in present.producers}
-    libraries |= {a.library for a in consumers.ALL if a.name in present.consumers}
-    found = {name: versions.text(name) for name in libraries | {"dlshim", "pydlpack"}}
+    used = {a.library for a in libraries.PRODUCERS if a.name in present.producers}
+    used |= {a.library for a in libraries.CONSUMERS if a.name in present.consumers}
+    found = {name: versions.text(name) for name in used | {"dlshim", "pydlpack"}}
     return [item for item in sorted(found.items()) if item[1]]
 
 

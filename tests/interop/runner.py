@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import cells, consumers, nanobind_modules, producers, versions
+from . import cells, libraries, nanobind_modules, versions
 from .worker import order
 
 TESTS = Path(__file__).parents[1]
@@ -90,8 +90,8 @@ def presence() -> Presence:
     """Each adapter is tried in a child: some libraries cannot live beside others."""
     prepare()
     found = Presence()
-    kinds = [("producers", producers.ALL), ("consumers", consumers.ALL)]
-    kinds.append(("inspected", consumers.INSPECTED))
+    kinds = [("producers", libraries.PRODUCERS), ("consumers", libraries.CONSUMERS)]
+    kinds.append(("inspected", libraries.INSPECTED))
     kinds.append(("shims", list(cells.SHIMS.values())))
     for kind, adapters in kinds:
         by_library: dict[str, list] = {}
@@ -329,13 +329,13 @@ def whole(present: Presence) -> list[Batch]:
     pairs = [(p, c) for c in present.consumers for p in present.producers]
     shims = [shim for shim in ("bare", "upgraded", "pydlpack") if shim in present.shims]
     batches = [Batch(p, c, shim) for p, c in pairs for shim in shims]
-    known = {c.name for c in consumers.ALL if c.known and c.inspected}
+    known = {c.name for c in libraries.CONSUMERS if c.known and c.inspected}
     batches += [Batch(p, c, "verdict") for p, c in pairs if c in known]
     batches += [Batch(p, c, "cured", FEW[:1]) for p, c in pairs if c in known]
     others = [(p, c) for c in present.inspected for p in present.producers]
     shims = ("bare", "upgraded", "verdict")
     batches += [Batch(p, c, shim, FEW) for p, c in others for shim in shims]
-    direct = {c.name for c in consumers.ALL if not c.buffer_first}
+    direct = {c.name for c in libraries.CONSUMERS if not c.buffer_first}
     return batches + [Batch(p, c, "tensor", FEW) for p, c in pairs if c in direct]
 
 

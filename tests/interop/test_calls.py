@@ -10,14 +10,14 @@ import sys
 import pytest
 
 from dlshim.known.rows import LEGACY, VERSIONED
-from interop import consumers, runner
+from interop import libraries, runner
 
 
 @pytest.fixture(scope="session")
 def heard(present):
     """Consumer -> what its adapter says and what the library calls, one child per library."""
     by_library: dict[str, list[str]] = {}
-    for adapter in consumers.ALL:
+    for adapter in libraries.CONSUMERS:
         if adapter.name in present.consumers and not adapter.capsule:
             by_library.setdefault(adapter.library, []).append(adapter.name)
     found = {}

@@ -14,7 +14,7 @@ import pytest
 import dlshim
 from dlshim import _core
 
-from . import producers, runner, versions
+from . import libraries, producers, runner, versions
 from .cases import DTYPES, LAYOUTS, truth
 
 tvm_ffi = pytest.importorskip("tvm_ffi", reason="apache-tvm-ffi is not in this environment")
@@ -32,7 +32,7 @@ def made():
     """One array of every library that is installed here, and what it holds."""
     found = {}
     presence = runner.presence()
-    for adapter in producers.ALL:
+    for adapter in libraries.PRODUCERS:
         if adapter.name not in presence.producers or adapter.library in APART:
             continue
         producer = adapter() if isinstance(adapter, type) else adapter

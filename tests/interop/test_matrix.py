@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from interop import cells, consumers, environments, faults, producers, runner, verdicts, versions
+from interop import cells, environments, faults, libraries, runner, verdicts, versions
 from interop.summary import Summary, grouped
 
 ENVIRONMENT = os.environ.get("DLSHIM_INTEROP_ENV")
@@ -15,7 +15,7 @@ ENVIRONMENT = os.environ.get("DLSHIM_INTEROP_ENV")
 def takes_part(module: str, present: runner.Presence) -> bool:
     """Some adapter that imports the module is in use."""
     top = module.split(".")[0]
-    for kind, adapters in (("producers", producers.ALL), ("consumers", consumers.ALL)):
+    for kind, adapters in (("producers", libraries.PRODUCERS), ("consumers", libraries.CONSUMERS)):
         for adapter in adapters:
             names = {adapter.library, *(m.split(".")[0] for m in adapter.modules)}
             if top in names and adapter.name in getattr(present, kind):

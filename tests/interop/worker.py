@@ -20,7 +20,7 @@ import sys
 import warnings
 from functools import cache
 
-from . import cells, consumers, faults, producers, verdicts
+from . import cells, faults, libraries, verdicts
 from .cases import DTYPES, LAYOUTS
 
 BATCH_DONE = 2**32 - 1
@@ -36,7 +36,8 @@ def by_name(adapters) -> dict:
     return {adapter.name: adapter for adapter in adapters}
 
 
-PRODUCERS, CONSUMERS = by_name(producers.ALL), by_name([*consumers.ALL, *consumers.INSPECTED])
+PRODUCERS = by_name(libraries.PRODUCERS)
+CONSUMERS = by_name([*libraries.CONSUMERS, *libraries.INSPECTED])
 
 
 @cache
