@@ -13,7 +13,7 @@ import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from data_tables import list_table, read_rows, rows_of
 from docutils import nodes
@@ -23,46 +23,33 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import nested_parse_with_titles
 
 from dlshim import sources
+from dlshim.known.rows import Library
+from dlshim.libraries import BY_KEY
 from dlshim.matrix.consumers import CONSUMERS, asks_as
 
 Version = tuple[int, ...]
 
 
-class Library(NamedTuple):
-    """A library of the page."""
+#: The order of the sections; libraries that are not named come after these.
+FIRST = (
+    "numpy", "torch", "jax", "tensorflow", "paddle", "pyarrow", "nanoarrow", "tvm_ffi", "warp",
+    "mlx", "onnxruntime", "array_api_strict", "nanobind", "cuda.core", "open3d", "mxnet",
+    "awkward", "mpi4py",
+)  # fmt: skip
+LIBRARIES = [
+    *(row for row in BY_KEY.values() if row.title),
+    # Those that only the interop suite knows by a version.
+    Library("nanobind", "nanobind", ("nanobind",), "nanobind"),
+    Library("open3d", "open3d", ("open3d-cpu",), "Open3D"),
+    Library("mxnet", "mxnet", ("mxnet",), "MXNet"),
+    Library("awkward", "awkward", ("awkward",), "Awkward Array"),
+]
+LIBRARIES.sort(key=lambda each: FIRST.index(each.key) if each.key in FIRST else len(FIRST))
 
-    title: str
-    #: As the matrix command calls it.
-    key: str
-    distributions: tuple[str, ...]
-    #: As the interop suite calls its adapters and its refusals.
-    who: str
 
-
-def _library(title: str, key: str, *distributions: str, who: str = "") -> Library:
-    return Library(title, key, distributions or (key,), who or key)
-
-
-LIBRARIES = (
-    _library("NumPy", "numpy"),
-    _library("PyTorch", "torch"),
-    _library("JAX", "jax"),
-    _library("TensorFlow", "tensorflow", "tensorflow-cpu", "tensorflow"),
-    _library("Paddle", "paddle", "paddlepaddle"),
-    _library("PyArrow", "pyarrow"),
-    _library("nanoarrow", "nanoarrow"),
-    _library("apache-tvm-ffi", "tvm_ffi", "apache-tvm-ffi", who="tvm-ffi"),
-    _library("Warp", "warp", "warp-lang"),
-    _library("MLX", "mlx"),
-    _library("ONNX Runtime", "onnxruntime"),
-    _library("array-api-strict", "array_api_strict", "array-api-strict", who="array-api-strict"),
-    _library("nanobind", "nanobind"),
-    _library("cuda.core", "cuda.core", "cuda-core"),
-    _library("Open3D", "open3d", "open3d-cpu"),
-    _library("MXNet", "mxnet"),
-    _library("Awkward Array", "awkward"),
-    _library("mpi4py", "mpi4py"),
-)
+def adapter_of(library: Library) -> str:
+    """How the interop suite calls its adapters and its refusals."""
+    return library.key.replace("_", "-")
 
 
 class Run:
@@ -201,7 +188,7 @@ class Facts:
         seen: dict[str, set[str]] = {}
         for run in self.runs_with(library):
             for who, reason in run.refused:
-                if who == library.who:
+                if who == adapter_of(library):
                     seen.setdefault(reason, set()).add(run.version(library))
         for reason, releases in seen.items():
             ordered = sorted(releases, key=numbers)
@@ -260,8 +247,8 @@ class Pages(SphinxDirective):
     def partners(self, library: Library, run: Run) -> list[str]:
         rows = []
         for other in LIBRARIES:
-            into = run.pairs.get((other.who, library.who))
-            out = run.pairs.get((library.who, other.who))
+            into = run.pairs.get((adapter_of(other), adapter_of(library)))
+            out = run.pairs.get((adapter_of(library), adapter_of(other)))
             if run.version(other) and (into or out):
                 rows.append((f"{other.title} {run.version(other)}", into or "—", out or "—"))
         if not rows:

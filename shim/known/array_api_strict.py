@@ -5,7 +5,7 @@ from __future__ import annotations
 from .arrays import STRIDED, Case, Consumer, Made, Producer, loaded, numpy_array, see_numpy
 from .rows import Fault, Library
 
-LIBRARY = Library("array_api_strict", "array_api_strict", ("array-api-strict",))
+LIBRARY = Library("array_api_strict", "array_api_strict", ("array-api-strict",), "array-api-strict")
 
 FAULTS = (
     Fault(

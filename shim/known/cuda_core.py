@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .rows import Fault, Library
 
-LIBRARY = Library("cuda.core", "cuda.core", ("cuda-core",))
+LIBRARY = Library("cuda.core", "cuda.core", ("cuda-core",), "cuda.core")
 
 FAULTS = (
     Fault(

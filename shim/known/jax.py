@@ -23,7 +23,7 @@ from .rows import (
     spans,
 )
 
-LIBRARY = Library("jax", "jax.numpy", ("jax",))
+LIBRARY = Library("jax", "jax.numpy", ("jax",), "JAX")
 
 SOURCES = (
     old("jax", "jax", (0, 4, 26), (0, 4, 27), immutable=True),

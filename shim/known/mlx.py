@@ -15,7 +15,7 @@ from .arrays import (
 )
 from .rows import BF16, COPIES, LEGACY_FIRST, PLAIN, Known, Library, Source, also, spans
 
-LIBRARY = Library("mlx", "mlx.core", ("mlx",))
+LIBRARY = Library("mlx", "mlx.core", ("mlx",), "MLX")
 
 SOURCES = (
     Source("mlx", "mlx", (0, 14), (0, 32), frozenset(), versioned=False, sound=False),

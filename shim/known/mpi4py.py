@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .rows import Fault, Library
 
-LIBRARY = Library("mpi4py", "mpi4py", ("mpi4py",))
+LIBRARY = Library("mpi4py", "mpi4py", ("mpi4py",), "mpi4py")
 
 FAULTS = (
     Fault(

@@ -7,7 +7,7 @@ from typing import Any
 from .arrays import Case, Consumer, Made, Producer, Seen, exported_address, loaded, shown
 from .rows import ARROW, LEGACY, Fault, Known, Library, old, spans
 
-LIBRARY = Library("nanoarrow", "nanoarrow", ("nanoarrow",))
+LIBRARY = Library("nanoarrow", "nanoarrow", ("nanoarrow",), "nanoarrow")
 
 SOURCES = (old("nanoarrow", "nanoarrow", (0, 6), (0, 10)),)
 

@@ -22,7 +22,7 @@ from .rows import (
     spans,
 )
 
-LIBRARY = Library("numpy", "numpy", ("numpy",))
+LIBRARY = Library("numpy", "numpy", ("numpy",), "NumPy")
 
 _NUMPY_SAYS: dict[str, Any] = {"states": True, "refuses_readonly": "BufferError", "dtypes": PLAIN}
 

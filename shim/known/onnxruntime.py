@@ -19,7 +19,10 @@ from .arrays import (
 from .rows import ARROW, BF16, LEGACY, Fault, Known, Library, old, spans
 
 LIBRARY = Library(
-    "onnxruntime", "onnxruntime", ("onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino")
+    "onnxruntime",
+    "onnxruntime",
+    ("onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino"),
+    "ONNX Runtime",
 )
 
 SOURCES = (old("onnxruntime", "onnxruntime", (1, 31), (1, 33), legacy_bool="uint8", sound=False),)

@@ -23,7 +23,7 @@ from .rows import (
     spans,
 )
 
-LIBRARY = Library("paddle", "paddle", ("paddlepaddle", "paddlepaddle-gpu"))
+LIBRARY = Library("paddle", "paddle", ("paddlepaddle", "paddlepaddle-gpu"), "Paddle")
 
 SOURCES = (
     old("paddle", "paddle", (3,), (3, 3), refused_by=("jax",)),

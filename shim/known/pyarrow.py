@@ -7,7 +7,7 @@ from typing import Any
 from .arrays import Case, Consumer, Made, Producer, Seen, loaded, numpy_array, shown
 from .rows import ARROW, HONOURS, Fault, Known, Library, Source, also, old, spans
 
-LIBRARY = Library("pyarrow", "pyarrow", ("pyarrow",))
+LIBRARY = Library("pyarrow", "pyarrow", ("pyarrow",), "PyArrow")
 
 SOURCES = (
     old("pyarrow.Array", "pyarrow", (15,), (26,), immutable=True),

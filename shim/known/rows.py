@@ -34,6 +34,8 @@ class Library:
     #: The module that is imported; submodules that it needs come with it.
     module: str
     distributions: tuple[str, ...]
+    #: Its name in the manual; "": it has no section there.
+    title: str = ""
 
 
 # ---- objects of a library -----------------------------------------------------------------------

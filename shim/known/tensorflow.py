@@ -11,6 +11,7 @@ LIBRARY = Library(
     "tensorflow",
     "tensorflow",
     ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-macos"),
+    "TensorFlow",
 )
 
 SOURCES = (Source("tensorflow", "tensorflow", (2, 12), (2, 22), versioned=False, immutable=True),)

@@ -20,7 +20,7 @@ from .rows import (
     spans,
 )
 
-LIBRARY = Library("torch", "torch", ("torch",))
+LIBRARY = Library("torch", "torch", ("torch",), "PyTorch")
 
 SOURCES = (
     old("torch", "torch", (1, 13), (2, 9)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .arrays import STRIDED, Case, Consumer, Made, Producer, exported_address, loaded, see_exported
 from .rows import LEGACY, Fault, Known, Library, Source, spans
 
-LIBRARY = Library("tvm_ffi", "tvm_ffi", ("apache-tvm-ffi",))
+LIBRARY = Library("tvm_ffi", "tvm_ffi", ("apache-tvm-ffi",), "apache-tvm-ffi")
 
 SOURCES = (Source("tvm-ffi", "tvm_ffi", (0, 1, 15), (0, 1, 16)),)
 

@@ -7,7 +7,7 @@ from typing import Any
 from .arrays import Case, Consumer, Made, Producer, laid_out, loaded, shown
 from .rows import ARROW, BF16, LEGACY, REAL, Fault, Known, Library, old, spans
 
-LIBRARY = Library("warp", "warp", ("warp-lang",))
+LIBRARY = Library("warp", "warp", ("warp-lang",), "Warp")
 
 SOURCES = (old("warp", "warp", (1, 9), (1, 20)),)
 

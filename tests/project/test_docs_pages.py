@@ -14,6 +14,7 @@ from project import pages
 from project.tree import ROOT, read_toml
 
 import dlshim
+from dlshim.libraries import BY_KEY
 from interop import report
 
 DOCS = ROOT / "docs"
@@ -72,20 +73,17 @@ def test_every_public_name_is_in_the_reference() -> None:
 
 
 def table_of_libraries() -> list[tuple[str, str]]:
-    """(key, name in the interop suite), read from the extension."""
+    """(key, name in the interop suite), of the rows that dlshim has and those of the extension."""
     tree = ast.parse((DOCS / "_ext" / "library_pages.py").read_text(encoding="utf-8"))
     calls = [
         node
         for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "_library"
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Library"
     ]
-    rows = []
-    for call in calls:
-        _, key, *_ = (ast.literal_eval(each) for each in call.args)
-        named = {each.arg: ast.literal_eval(each.value) for each in call.keywords}
-        rows.append((key, named.get("who", key)))
-    assert rows
-    return rows
+    assert calls
+    keys = [key for key, library in BY_KEY.items() if library.title]
+    keys += [ast.literal_eval(call.args[0]) for call in calls]
+    return [(key, key.replace("_", "-")) for key in keys]
 
 
 def result_rows(name: str) -> list[dict[str, str]]:
