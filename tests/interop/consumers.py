@@ -80,6 +80,8 @@ class Consumer:
     """Tries the buffer protocol, and accepts read-only memory there, where DLPack is refused."""
     flag = IGNORES
     """What it does with READ_ONLY."""
+    blind_to: tuple[str, ...] = ()
+    """Planted faults (``faults``) that it cannot notice in any of its releases."""
     keeps_shape = True
     raises: tuple[str, ...] = ("BufferError",)
     """What the caller sees when the wrapper raises a BufferError."""
