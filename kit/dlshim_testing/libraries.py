@@ -195,6 +195,22 @@ def _from_mlx() -> Consumer:
 
 
 @producer
+def _max() -> Producer:
+    buffer = importlib.import_module("max.driver").Buffer
+
+    def make(shape: tuple[int, ...], dtype: str) -> Any:
+        return buffer.from_numpy(counting(shape, dtype))
+
+    return Producer(make)
+
+
+@consumer
+def _from_max() -> Consumer:
+    buffer = importlib.import_module("max.driver").Buffer
+    return Consumer(buffer.from_dlpack)
+
+
+@producer
 def _warp() -> Producer:
     wp = importlib.import_module("warp")
     wp.config.quiet = True

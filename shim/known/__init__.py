@@ -31,6 +31,7 @@ _NAMES = (
     "onnxruntime",
     "paddle",
     "tensorflow",
+    "max",
     "cupy",
     "cuda_core",
     "mpi4py",
