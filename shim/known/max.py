@@ -28,7 +28,7 @@ FAULTS = (
         "ignores strides",
         "wrong",
         since=(26, 7),
-        upgraded='wrong; order="C"',
+        upgraded='refused, or order="C"',
         source="libraries.def",
     ),
     Fault(
@@ -66,7 +66,8 @@ FUNCTIONS = (
         converts=True,
         takes_own=True,
         dtypes=REAL | BF16 | _FLOAT8,
-        limits=("dtype", "ignores strides"),
+        # It ignores strides; upgraded, dlshim refuses those that are not row-major.
+        limits=("strides", "dtype"),
     ),
 )
 

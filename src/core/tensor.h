@@ -105,6 +105,20 @@ dls_tensor_is_plain(const dl_tensor *tensor)
     return (uint64_t)seen >> DLS_PLAIN_COUNT_BITS == 0 && product != 0;
 }
 
+/* Are the strides of a plain tensor the row-major ones? */
+static inline bool
+dls_tensor_is_in_rows(const dl_tensor *tensor)
+{
+    int64_t product = 1;
+    for (int64_t i = (int64_t)tensor->ndim - 1; i >= 0; i--) {
+        if (tensor->strides[i] != product) {
+            return false;
+        }
+        product *= tensor->shape[i]; /* plain: no overflow */
+    }
+    return true;
+}
+
 /* Check a struct before any member of it is used (T6, T11): ndim, NULL shape, extents,
  * products, byte span, width of the dtype, and NULL data with elements (on devices
  * whose `data` is an address).  0 and *scan, or DLS_EBUFFER and *err. */

@@ -318,16 +318,28 @@ dls_library_leave(dls_state *state, PyObject *guard)
     }
 }
 
+/* The name of the module of the code that asks, to be given to dls_let_go; NULL: no
+ * Python code runs, or its name is no str. */
+static PyObject *
+asking_module(void)
+{
+    PyObject *globals = PyEval_GetGlobals(); /* borrowed; NULL: no Python code runs */
+    PyObject *name = globals != NULL ? dls_dict_borrow_text(globals, "__name__") : NULL;
+    if (name == NULL || PyUnicode_Check(name)) {
+        return name;
+    }
+    dls_let_go(name);
+    return NULL;
+}
+
 /* Find the module, among these (NULL ends them), whose code asks.  NULL: none of
  * them. */
 static const char *
 asked_by(const char *const *modules)
 {
-    PyObject *globals = PyEval_GetGlobals(); /* borrowed; NULL: no Python code runs */
-    PyObject *name = globals != NULL ? dls_dict_borrow_text(globals, "__name__") : NULL;
-    bool known = name != NULL && PyUnicode_Check(name);
+    PyObject *name = asking_module();
     while (*modules != NULL
-           && (!known || PyUnicode_CompareWithASCIIString(name, *modules) != 0)) {
+           && (name == NULL || PyUnicode_CompareWithASCIIString(name, *modules) != 0)) {
         modules++;
     }
     dls_let_go(name);
@@ -372,6 +384,35 @@ dls_library_heeds_not(void)
 #undef HEEDS_NOT
         NULL};
     return asked_by(modules);
+}
+
+/* Is a module within a package? */
+static bool
+is_within(PyObject *module, const char *package)
+{
+    const char *name = PyUnicode_AsUTF8AndSize(module, NULL);
+    size_t length = strlen(package);
+    if (name == NULL) {
+        PyErr_Clear();
+    }
+    return name != NULL && strncmp(name, package, length) == 0 && name[length] == '.';
+}
+
+const char *
+dls_library_ignores_strides(void)
+{
+    static const char *const packages[] = {
+#define IGNORES_STRIDES(package) package,
+#include "exchange/libraries.def"
+#undef IGNORES_STRIDES
+        NULL};
+    PyObject *module = asking_module();
+    const char *const *at = packages;
+    while (*at != NULL && (module == NULL || !is_within(module, *at))) {
+        at++;
+    }
+    dls_let_go(module);
+    return *at;
 }
 
 bool

@@ -111,6 +111,8 @@ bool dls_library_never_writes(void);
 /* Does code ask that sees READ_ONLY but does not heed it (HEEDS_NOT)?  Returns its
  * module, or NULL. */
 const char *dls_library_heeds_not(void);
+/* Does code ask that ignores strides (IGNORES_STRIDES)?  Its package, or NULL. */
+const char *dls_library_ignores_strides(void);
 /* The same for code that waits for no stream of a CUDA array interface (DROPS_STREAM).
  */
 bool dls_library_drops_stream(void);

@@ -54,6 +54,14 @@ is_readonly(const dl_managed_tensor_versioned *managed)
     return managed->flags & DL_FLAG_READ_ONLY;
 }
 
+/* Strided memory for who asked for the device and then for DLPack 0.x: the full
+ * exchange looks whether that consumer ignores strides (N9). */
+static inline bool
+is_strided(dls_hot hot, bool answer)
+{
+    return !dls_tensor_is_in_rows(dls_managed_tensor(hot.managed, answer));
+}
+
 /* answer: the generation of the answer, known to the compiler. */
 DLS_INLINE PyObject *
 capsule_of(dls_producer *self, PyObject *const *args, PyObject *kwnames, unsigned form,
@@ -64,7 +72,8 @@ capsule_of(dls_producer *self, PyObject *const *args, PyObject *kwnames, unsigne
     dls_hot hot = dls_ask_learned(hot_of(self, form), answer, false);
     hot.source = self->source; /* the collector may have cleared the Producer */
     if (!dls_hot_is_plain(hot, answer, wanted)
-        || (answer && wanted && self->asked != 0 && is_readonly(hot.managed))) {
+        || (answer && wanted && self->asked != 0 && is_readonly(hot.managed))
+        || (!wanted && self->asked != 0 && is_strided(hot, answer))) {
         dls_outcome outcome = dls_outcome_of(hot);
         return dls_export_producer(self, args, 0, kwnames, &outcome);
     }

@@ -546,6 +546,31 @@ check_negative(const dls_exchange *x, const dls_resolved *resolved)
         "does");
 }
 
+/* Strided memory goes out only to a consumer that looks at strides (N9).  Who passes a
+ * keyword does. */
+static int
+check_strided(const dls_exchange *x, const dls_resolved *resolved)
+{
+    if (resolved->scan.contiguous || x->request.asked_with != 0
+        || !x->request.device_question || x->request.order != DLS_ORDER_UNSAID) {
+        return 0;
+    }
+    const char *package = dls_library_ignores_strides();
+    return package == NULL
+               ? 0
+               : dls_refuse(x->state, DLS_EOPTION, x->source,
+                            "its strides are not row-major, and %s ignores strides: it "
+                            "would read other elements; pass order=\"C\" to copy it, "
+                            "or order=\"K\" if the consumer looks at them",
+                            package);
+}
+
+static int
+check_layout(const dls_exchange *x, const dls_resolved *resolved)
+{
+    return check_negative(x, resolved) < 0 ? -1 : check_strided(x, resolved);
+}
+
 /* Flag bits that dlshim does not know change the meaning of the data (T7). */
 static int
 check_flags(const dls_exchange *x)
@@ -642,7 +667,7 @@ resolve_with_care(dls_exchange *x, dls_resolved *resolved)
     if (resolved->readonly) {
         resolved->delivery.flags |= DL_FLAG_READ_ONLY;
     }
-    return check_negative(x, resolved);
+    return check_layout(x, resolved);
 }
 
 int
@@ -653,5 +678,5 @@ dls_resolve(dls_exchange *x, dls_resolved *resolved)
     if (!only_layout_counts(x)) {
         return resolve_with_care(x, resolved);
     }
-    return scan_acquired(x, resolved) < 0 ? -1 : check_negative(x, resolved);
+    return scan_acquired(x, resolved) < 0 ? -1 : check_layout(x, resolved);
 }

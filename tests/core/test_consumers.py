@@ -200,3 +200,70 @@ def test_from_dlpack_supports_negative_strides():
     tensor = dlshim.from_dlpack(backwards())
     assert tensor.strides == (-1,)
     assert memoryview(tensor).tolist() == [3, 2, 1, 0]
+
+
+# ---- consumers that ignore strides (N9) -----------------------------------------------------
+
+
+def asks_from(module):
+    """A function of a module of this name, which asks for the device and then bare."""
+    space = {"__name__": module}
+    exec("def ask(x):\n    x.__dlpack_device__()\n    return x.__dlpack__()\n", space)
+    return space["ask"]
+
+
+STRIDED = {
+    "transposed": {"strides": (1, 2)},
+    "every second column": {"strides": (6, 2)},
+    "repeated": {"strides": (0, 1)},
+}
+
+
+@ROOMS
+@SOURCES
+@pytest.mark.parametrize("fields", STRIDED.values(), ids=STRIDED.keys())
+def test_N9_who_ignores_strides_gets_row_major_memory_only(cls, wrap, fields):
+    """MAX reads the elements one after the other, whatever the strides are."""
+    x, ask = cls((2, 3), "int32", **fields), asks_from("max.driver.buffer")
+    for _ in range(2):
+        with pytest.raises(BufferError) as error:
+            ask(wrap(x))
+        tells(error.value, "strides", "max", 'order="C"', 'order="K"')
+    with consumers.caps.take(ask(wrap(dlshim.upgrade(x, order="C")))) as imported:
+        assert imported.view.strides in (None, (3, 1))
+        assert imported.values() == x.values()
+    with consumers.caps.take(ask(dlshim.upgrade(x, order="K"))) as imported:
+        assert imported.view.strides == fields["strides"]
+
+
+def test_N9_a_decorated_class_is_asked_so_too():
+    cls, ask = dlshim.producer(type("Own", (P2,), {})), asks_from("max.driver.buffer")
+    for fields in STRIDED.values():
+        with pytest.raises(BufferError, match="ignores strides"):
+            ask(cls((2, 3), "int32", **fields))
+    consumers.caps.take(ask(cls((2, 3), "int32"))).release()
+
+
+@ROOMS
+@pytest.mark.parametrize(
+    ("shape", "fields"),
+    [
+        ((2, 3), {}),
+        ((1, 3), {"strides": (99, 1)}),
+        ((2, 1), {"strides": (1, 7)}),
+        ((), {}),
+        ((0, 3), {}),
+    ],
+)
+def test_N9_strides_that_say_nothing_are_not_ignored(wrap, shape, fields):
+    consumers.caps.take(
+        asks_from("max.driver.buffer")(wrap(P2(shape, "int32", **fields)))
+    ).release()
+
+
+@ROOMS
+@pytest.mark.parametrize("module", ["maximum", "maxx.driver", "mymax.driver", "max"])
+def test_N9_other_modules_are_not_known_to_ignore_strides(wrap, module):
+    x = P2((2, 3), "int32", strides=(1, 2))
+    with consumers.caps.take(asks_from(module)(wrap(x))) as imported:
+        assert imported.values() == x.values()

@@ -26,6 +26,7 @@ KINDS = "tests/core/test_cures.py::test_the_cures_of_numpys_other_kinds_work"
 BYTES = "tests/core/test_ways_out.py::test_the_cure_for_who_wants_bare_bytes_works"
 HEADER = "tests/core/test_c_interface.py::test_the_cure_that_is_named_works"
 OBJECTS = "tests/objects/test_cures_applied.py::test_the_cures_of_refusals_work"
+STRIDES = "tests/core/test_consumers.py::test_N9_who_ignores_strides_gets_row_major_memory_only"
 HEED = (
     "tests/core/test_readonly_and_copies.py::"
     "test_T8_the_words_decide_for_a_consumer_that_does_not_heed_the_flag"
@@ -62,6 +63,7 @@ CURED: dict[str, str] = {
     "text=text is not known: pass text": WORDS,
     "text of any length": KINDS,
     "it is read-only, and the consumer": "explain: readonly",
+    "ignores strides: it would read other elements": STRIDES,
     "does not heed that: what is written there": HEED,
     "it requires grad, and consumers": "explain: grad",
     "its conjugate bit is set": "explain: lazy-bit",
