@@ -3,14 +3,6 @@
  * Tests: tests/core/test_fast_path.py. */
 #include "acquire/learned.h"
 
-atomic_bool dls_hand_on_allowed = true;
-
-void
-dls_hand_on_allow(bool allowed)
-{
-    atomic_store(&dls_hand_on_allowed, allowed);
-}
-
 void *
 dls_drop_refused(dl_managed_tensor_versioned *managed)
 {

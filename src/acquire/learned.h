@@ -3,23 +3,10 @@
  * it belongs to the body of one entry point of export/fast_path.c.  GIL held. */
 #pragma once
 
-#include <stdatomic.h>
-
 #include "acquire/attempt.h"
 #include "core/tensor.h"
 #include "python/capsule.h"
 #include "python/errors.h"
-
-/* false = always translate, and the fast path is closed: for dlshim.track(), and for
- * tests, so that the same tests run on the full record. */
-DLS_EXTERN atomic_bool dls_hand_on_allowed;
-void dls_hand_on_allow(bool allowed);
-
-static inline bool
-dls_fast_is_open(void)
-{
-    return atomic_load_explicit(&dls_hand_on_allowed, memory_order_relaxed);
-}
 
 /* source.__dlpack__(...) in a learned form (DLS_FAST_*): without keywords, or with
  * max_version alone. */

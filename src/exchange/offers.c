@@ -1,6 +1,7 @@
 /* Finds the protocols that the objects of a type offer, for a new plan.  Called by
- * plan_cache.c for a new type, by export/export.c for a type that has changed, and by
- * module/decorated_class.c.  Foreign code runs where attributes are looked up.  Tests:
+ * plan_cache.c for a new type, by decorated_class.c for a class that dlshim.producer
+ * changed, and by export/export.c for one object that has a protocol of its own.
+ * Foreign code runs where attributes are looked up.  Tests:
  * tests/core/test_negotiation.py, tests/core/test_ways_in.py,
  * tests/core/test_ctable.py. */
 #include "exchange/offers.h"

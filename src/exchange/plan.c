@@ -34,6 +34,14 @@ dls_plan_tried(const dls_plan *plan)
     return tried | 1u << DLS_PROTOCOL_FUNCTION;
 }
 
+atomic_bool dls_hand_on_allowed = true;
+
+void
+dls_hand_on_allow(bool allowed)
+{
+    atomic_store(&dls_hand_on_allowed, allowed);
+}
+
 /* --- what is learned ------------------------------------------------------ */
 
 /* The only place that writes the word.  False, without the GIL: another thread has

@@ -179,6 +179,25 @@ dls_plan_fast(const dls_plan *plan, bool wanted)
     return wanted ? learned.fast[1] : learned.fast[0];
 }
 
+/* false = always translate, and the fast path is closed: for dlshim.track(), and for
+ * tests, so that the same tests run on the full record. */
+DLS_EXTERN atomic_bool dls_hand_on_allowed;
+void dls_hand_on_allow(bool allowed);
+
+static inline bool
+dls_fast_is_open(void)
+{
+    return atomic_load_explicit(&dls_hand_on_allowed, memory_order_relaxed);
+}
+
+/* The form (DLS_FAST_*) for objects of the plan's own type; 0: none was
+ * learned, or the fast path is closed. */
+static inline unsigned
+dls_fast_form_of(const dls_plan *plan, bool wanted)
+{
+    return dls_fast_is_open() ? dls_plan_fast(plan, wanted) : 0;
+}
+
 /* A form has worked: `fast` of it is DLS_FAST_*.  known false: the type was met (its
  * device is known), but the form serves this one exchange only. */
 void dls_plan_learn_form(dls_plan *plan, bool wanted, dls_form form, uint8_t fast);

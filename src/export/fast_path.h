@@ -19,15 +19,8 @@ dls_fast_is_bare(const dls_producer *self)
     return ((uintptr_t)self->options | (uintptr_t)self->kept) == 0;
 }
 
-/* The form (DLS_FAST_*) for objects of the plan's own type; 0: the fast path is closed.
- */
-static inline unsigned
-dls_fast_form_of(const dls_plan *plan, bool wanted)
-{
-    return dls_fast_is_open() ? dls_plan_fast(plan, wanted) : 0;
-}
-
-/* The same for the source of this Producer, whose type may have changed. */
+/* The form for the source of this Producer, whose type may have changed
+ * (dls_fast_form_of). */
 static inline unsigned
 dls_fast_form(const dls_producer *self, bool wanted)
 {

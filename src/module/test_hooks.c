@@ -7,7 +7,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "acquire/learned.h"
 #include "core/alloc.h"
 #include "core/lock.h"
 #include "exchange/device_question.h"
