@@ -29,13 +29,13 @@ def row_of(name: str, version: Version) -> tuple[Known, bool]:
 
 def names() -> list[str]:
     """Return what a consumer may be called: libraries, and their functions."""
-    functions = {row.name for row in CONSUMERS}
-    return sorted(functions | {name.replace(",", ".").partition(".")[0] for name in functions})
+    families = {row.family or row.name.partition(".")[0] for row in CONSUMERS}
+    return sorted(families | {row.name for row in CONSUMERS})
 
 
 def functions(name: str) -> list[str]:
     """Return the functions that a name means: that of this name, or a library's first ones."""
-    found = [row.name for row in CONSUMERS if row.name.startswith((f"{name}.", f"{name},"))]
+    found = [row.name for row in CONSUMERS if row.name.startswith(f"{name}.") or row.family == name]
     alike = [each for each in found if _kind(each) == _kind(found[0])]
     return [name] if rows_of(name) else list(dict.fromkeys(alike))
 

@@ -355,12 +355,12 @@ def _arrives(facts: Facts, row: Known, versioned: bool, stated: bool | None) -> 
     if refusal := _elsewhere(facts, row):
         return refusal
     array = facts.array
-    if array is None and (row.limits or not row.bears_negative):
+    if array is None and (row.limits or not row.supports_negative):
         return _unknown(_LOOK)
     if array is not None:
         if row.limits and (array.odd or (row.literal and len(array.shape) != 1)):
             return _unknown("what it makes of strides beside an extent of 1 is not in the table")
-        if array.negative and not row.bears_negative:
+        if array.negative and not row.supports_negative:
             if row.negative:
                 return Outcome(
                     row.negative, by=row.name, why="it does not support negative strides"
@@ -384,7 +384,7 @@ def _upgraded(facts: Facts, row: Known) -> Outcome:
     if refusal := _elsewhere(facts, row):
         return refusal
     array = facts.array
-    if not row.bears_negative and row.wants != "buffer":
+    if not row.supports_negative and row.wants != "buffer":
         if array is None:
             return _unknown(_LOOK)
         if array.negative:

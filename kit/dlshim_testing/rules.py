@@ -397,7 +397,7 @@ CONSUMER = _rules(
      "A refusal reaches the caller, and the memory its owner, where nobody else keeps the capsule, "
      "whose destructor saves the exception that is on its way."),
     ("no-capsule", HABIT, "2021.12", PYTHON, "",
-     "A function that takes capsules bears what is none."),
+     "A function that takes capsules refuses an object that is none."),
     ("no-methods", SHOULD, "2023.12", FROM,
      "If the ``__dlpack__`` and ``__dlpack_device__`` methods are not present on the input array.",
      "An object without the methods is an AttributeError."),

@@ -60,7 +60,7 @@ FUNCTIONS = (
         (26, 7),
         (26, 8),
         asks=LEGACY,
-        bears_negative=False,
+        supports_negative=False,
         negative="",
         # NumPy's arrays are checked, and copied where they are read-only, before they are asked.
         converts=True,

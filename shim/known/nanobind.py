@@ -12,6 +12,7 @@ _NANOBIND = spans(
         "nanobind, writable parameter",
         "",
         (2, 2),
+        family="nanobind",
         asks=LEGACY,
         takes_buffers=True,
         takes_capsules=True,

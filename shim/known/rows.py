@@ -164,12 +164,14 @@ class Known:
     library: str
     since: Version = ()
     until: Version = ()
+    #: The short name for its library's functions; "": the first part of `name`.
+    family: str = ""
     wants: str = "object"
     asks: str = VERSIONED
     keywords: tuple[str, ...] = ()
     retries: bool = True
     reads_table: bool = False
-    bears_negative: bool = True
+    supports_negative: bool = True
     negative: str = "dies"
     never_writes: bool = False
     #: It does not heed READ_ONLY, and dlshim warns (HEEDS_NOT of libraries.def).

@@ -51,7 +51,7 @@ _TENSORFLOW = spans(
         (2, 12),
         wants="capsule",
         asks=LEGACY,
-        bears_negative=False,
+        supports_negative=False,
         dtypes=PLAIN - BOOL | BF16,
         limits=("dtype", "strides"),
         raises=("InvalidArgumentError", "RuntimeError"),

@@ -88,7 +88,7 @@ _TORCH = spans(
         "torch",
         (1, 13),
         asks=LEGACY,
-        bears_negative=False,
+        supports_negative=False,
         dtypes=PLAIN - WIDE - BOOL | BF16,
         limits=("dtype",),
         raises=("RuntimeError", "BufferError", "ValueError"),

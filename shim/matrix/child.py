@@ -106,7 +106,7 @@ def _exchange(
     except NotOffered as error:
         return {"outcome": "unoffered", "detail": str(error)}
     except Exception as error:
-        return {"outcome": "refused", "detail": _told(error)}
+        return {"outcome": "refused", "detail": _told(error), "error": type(error).__name__}
     fault = _fault(producer, case, seen)
     if fault:
         return {"outcome": "wrong", "detail": fault}

@@ -64,8 +64,8 @@ _BUILT_IN: dict[str, list[Any]] = {
         memoryview,
         _like(wants="buffer", flag=HONOURS, dtypes=PLAIN, limits=("dtype",)),
     ],
-    "capsule 0.x": [_take_legacy, _like(asks=LEGACY, bears_negative=False)],
-    "capsule 1.x": [_take_versioned, _like(keywords=("max_version",), bears_negative=False)],
+    "capsule 0.x": [_take_legacy, _like(asks=LEGACY, supports_negative=False)],
+    "capsule 1.x": [_take_versioned, _like(keywords=("max_version",), supports_negative=False)],
 }
 _COME_WITH_PYTHON = (
     Consumer("memoryview", "memoryview", "stdlib", "", _see_memoryview, wants="buffer"),

@@ -104,7 +104,7 @@ def _cured(cells: list[Cell], most: int) -> list[Table]:
         works = cell.works_upgraded or cell.works_with_option
         if not works or not (died or cell.bare["outcome"] == "refused"):
             return None
-        kind = "" if died else cell.bare["detail"].split(":")[0]
+        kind = "" if died else cell.bare["error"]
         return (not died, id(cell) not in own), cell.exchange.consumer.label, kind, _now(cell)
 
     return _grouped(

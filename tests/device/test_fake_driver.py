@@ -588,7 +588,7 @@ def test_it_is_what_the_process_finds() -> None:
     )
 
 
-# --- what it does not bear --------------------------------------------------------------
+# --- what it does not survive ----------------------------------------------------------
 
 SETTING = """
 import ctypes as C, os, sys

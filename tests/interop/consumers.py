@@ -32,7 +32,7 @@ from .cases import BY_TRIPLE, DTYPES, DType, Layout, row_major, truth
 from .producers import Facts
 
 FROM_THE_TABLE = (
-    "asks", "reads_table", "bears_negative", "never_writes", "memory", "buffer_next", "flag",
+    "asks", "reads_table", "supports_negative", "never_writes", "memory", "buffer_next", "flag",
     "dtypes",
 )  # fmt: skip
 
@@ -66,8 +66,8 @@ class Consumer:
     """Of objects without a C table."""
     reads_table = False
     """Calls the functions of a C table where the type has one: versioned."""
-    bears_negative = True
-    """Asks in one of the ways that are known to bear negative strides (N9)."""
+    supports_negative = True
+    """Asks in one of the ways that are known to support negative strides (N9)."""
     never_writes = False
     """Code of its library asks, and is known to write to no memory (T8)."""
     memory = SHARES

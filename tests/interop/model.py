@@ -59,7 +59,7 @@ def expect(facts: Facts, consumer: Consumer, shim: str = "upgraded") -> Expected
     met = arriving(facts, consumer)
     if consumer.buffer:  # a Tensor's buffer says read-only, and supports all strides
         return from_buffer(facts, consumer)
-    if met.negative and not consumer.bears_negative:
+    if met.negative and not consumer.supports_negative:
         return refused("N9-negative", consumer.raises)
     legacy = consumer.asks == LEGACY and not consumer.reads_table  # our types have a table
     told = consumer.never_writes or through_buffer(met, consumer, shim)

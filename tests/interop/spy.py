@@ -47,7 +47,11 @@ def main(names: list[str]) -> None:
     found = {}
     for name in names:
         consumer = worker.adapter(worker.CONSUMERS[name])
-        said = {"asks": consumer.asks, "bears": consumer.bears_negative, "copy": consumer.asks_copy}
+        said = {
+            "asks": consumer.asks,
+            "supports_negative": consumer.supports_negative,
+            "copy": consumer.asks_copy,
+        }
         said["capsule"] = consumer.capsule  # some say so only when they know the version
         found[name] = [said, calls(consumer)]
     print("\n" + json.dumps(found), flush=True)

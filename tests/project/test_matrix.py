@@ -233,7 +233,7 @@ def cell(producer: str, consumer: str, case: str, **upgraded: Any) -> pairs.Cell
     return made
 
 
-REFUSED = {"outcome": "refused", "detail": "BufferError: no"}
+REFUSED = {"outcome": "refused", "detail": "BufferError: no", "error": "BufferError"}
 WRONG = {"outcome": "wrong", "detail": "wrong: values"}
 WORKS = {"outcome": "works"}
 

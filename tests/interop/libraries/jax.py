@@ -54,7 +54,7 @@ class JaxConsumer(Consumer):
         jax.config.update("jax_enable_x64", True)
         self.capsule = versions.of("jax") < (0, 4, 16)
         if self.capsule:  # before the table
-            self.never_writes = self.bears_negative = False
+            self.never_writes = self.supports_negative = False
         self.function = getattr(self.jnp, "from_dlpack", None)
         if self.capsule:
             self.function = importlib.import_module("jax.dlpack").from_dlpack

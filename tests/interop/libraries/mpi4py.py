@@ -19,7 +19,7 @@ class Mpi4py(Consumer):
     modules = ("mpi4py",)
     flag = HONOURS
     keeps_shape = False
-    bears_negative = False
+    supports_negative = False
 
     def setup(self):
         self.imported[0].rc.initialize = False

@@ -39,7 +39,7 @@ class MxNetConsumer(Consumer):
     modules = ("mxnet",)
     capsule = True
     asks = LEGACY
-    bears_negative = False
+    supports_negative = False
     dtype_row = "mxnet-dtype"
     dtypes = frozenset({"int8", "int32", "int64", "uint8", "float16", "float32", "float64"})
 

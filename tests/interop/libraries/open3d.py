@@ -28,7 +28,7 @@ class Open3dConsumer(Consumer):
     modules = ("open3d", "open3d.core")
     capsule = True
     asks = LEGACY
-    bears_negative = False
+    supports_negative = False
     dtype_row = "open3d-dtype"
     dtypes = frozenset(PLAIN - {"float16", "complex64", "complex128"})
 
