@@ -58,15 +58,18 @@ def _now(cell: Cell) -> str:
 
 def _grouped(
     title: str,
-    heads: str,
+    heads: list[str],
     cells: Iterable[Cell],
     key: Callable[[Cell], tuple[Any, ...] | None],
     row: Callable[[tuple[Any, ...], list[Cell]], list[str]],
     most: int,
+    *,
+    quotes: bool = False,
 ) -> list[Table]:
     """A table with a row for each kind of cells, those with most cells first; no cell, no table.
 
     The key of a kind begins with what comes before the number; None: the cell is left out.
+    quotes: its cells have the texts of errors, each cut to one line.
     """
     groups: dict[tuple[Any, ...], list[Cell]] = defaultdict(list)
     for cell in cells:
@@ -77,8 +80,8 @@ def _grouped(
         most += 1
     rest = sum(len(members) for _, members in ordered[most:])
     total = sum(map(len, groups.values()))
-    table = Table(line((f"{title}: {total}", "strong")), columns([*heads.split(", "), ">cases"]))
-    table.one_line = most < MANY or "it said" in heads or "gave" in heads
+    table = Table(line((f"{title}: {total}", "strong")), columns([*heads, ">cases"]))
+    table.one_line = most < MANY or quotes
     for kind, members in ordered[:most]:
         table.add(*row(kind, members), str(len(members)))
     if rest:
@@ -109,11 +112,12 @@ def _cured(cells: list[Cell], most: int) -> list[Table]:
 
     return _grouped(
         "What failed bare and works with dlshim",
-        "@into, from, *bare it said, upgraded",
+        ["@into", "from", "*bare it said", "upgraded"],
         cells,
         key,
         lambda kind, them: [kind[1], _from(them), complaint(them[0].bare), kind[3]],
         most,
+        quotes=True,
     )
 
 
@@ -121,11 +125,12 @@ def _silent(cells: list[Cell], most: int) -> list[Table]:
     """What was silently wrong bare, and what came of it upgraded."""
     return _grouped(
         "What was silently wrong bare",
-        "@into, from, *bare it gave, upgraded",
+        ["@into", "from", "*bare it gave", "upgraded"],
         [cell for cell in cells if cell.bare["outcome"] == "wrong"],
         lambda cell: ((), cell.exchange.consumer.label, _now(cell)),
         lambda kind, them: [kind[1], _from(them), complaint(them[0].bare), kind[2]],
         most,
+        quotes=True,
     )
 
 
@@ -138,7 +143,7 @@ def _lost(cells: list[Cell], most: int) -> list[Table]:
     """What works bare and not with a plain upgrade, with the reason and the cure."""
     return _grouped(
         "What works bare and not with a plain upgrade",
-        "*reason, into, +works with",
+        ["*reason", "into", "+works with"],
         _lost_of(cells),
         lambda cell: ((), cell.limit.why if cell.limit else complaint(cell.upgraded)),
         lambda kind, them: _reason(kind, them, 2),
@@ -149,7 +154,7 @@ def _lost(cells: list[Cell], most: int) -> list[Table]:
 def _limits(cells: Iterable[Cell]) -> list[Table]:
     return _grouped(
         "What no plain upgrade can do",
-        "*reason, into, +works with, >bare",
+        ["*reason", "into", "+works with", ">bare"],
         cells,
         lambda cell: ((), cell.limit.why) if cell.limit else None,
         lambda kind, them: [*_reason(kind, them, 4), str(sum(c.works_bare for c in them) or "—")],
@@ -160,7 +165,7 @@ def _limits(cells: Iterable[Cell]) -> list[Table]:
 def _faults(faults: list[Cell]) -> list[Table]:
     return _grouped(
         "Upgraded exchanges that should work and do not",
-        "@into, from, case, *it said",
+        ["@into", "from", "case", "*it said"],
         faults,
         lambda cell: ((), cell.exchange.consumer.label, _NOISE.sub("…", cell.fault or "")),
         lambda kind, them: [
@@ -170,6 +175,7 @@ def _faults(faults: list[Cell]) -> list[Table]:
             kind[2][:200],
         ],
         MANY,
+        quotes=True,
     )
 
 
