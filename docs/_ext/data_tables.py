@@ -362,13 +362,19 @@ def current_streams() -> Iterator[Row]:
             yield row.name, row.class_of, where
 
 
+#: Outcomes of tests/device/pairs.toml in few letters; test_pairs.py holds the file.
+PAIR_OUTCOMES = {
+    "ordered": "yes",
+    "ordered, the host waits": "waits",
+    "ordered, the whole device": "device",
+    "ordered, the host waits, the whole device": "device",
+    "race": "**race**",
+    "crash": "**crash**",
+}
+
+
 def pair_of(outcome: str) -> str:
-    """A cell of tests/device/pairs.toml in few letters; test_pairs.py holds the file."""
-    kind = re.split("[:,]", outcome)[0]
-    if kind != "ordered":
-        return {"refused": "no", "race": "**race**", "crash": "**crash**"}[kind]
-    cost = outcome.partition(", ")[2].split(", ")[-1]
-    return {"": "yes", "the host waits": "waits", "the whole device": "device"}[cost]
+    return "no" if outcome.startswith("refused: ") else PAIR_OUTCOMES[outcome]
 
 
 @table("gpu-pairs")
