@@ -34,6 +34,7 @@ _WARP = spans(
         dtypes=ARROW,
         limits=("scalar", "dtype"),
         raises=("IndexError", "RuntimeError", "TypeError"),
+        no_way=("AttributeError", "TypeError", "AssertionError"),
         takes_capsules=True,
         devices=(2, 3, 13),
     ),

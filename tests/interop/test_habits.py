@@ -80,6 +80,8 @@ def test_jax(wrap: Any, dtype: str) -> None:
 
 def test_jax_names_devices_and_dtypes() -> None:
     jax = library("jax")
+    if jax.__version_info__ < (0, 4, 16):
+        pytest.skip("JAX gives its devices other names before 0.4.16")
     t = dlshim.from_dlpack(source(), device=jax.devices("cpu")[0], reinterpret=jax.numpy.int32)
     assert (t.device, t.dtype) == ((1, 0), "int32")
 
