@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .arrays import DENSE, Case, Consumer, Made, Producer, Seen, loaded
+from .arrays import DENSE, Case, Consumer, Made, Producer, Seen, loaded, shown
 from .rows import (
     BF16,
     BOOL,
@@ -86,8 +86,8 @@ def _paddle(case: Case) -> Made:
 
 def _see_paddle(made: Any) -> Seen:
     # Paddle shows bfloat16 to NumPy as the bits of an unsigned integer.
-    shown = made.astype("float32") if "bfloat16" in str(made.dtype) else made
-    return shown(made.shape, shown.numpy().tolist(), made.data_ptr())
+    host = made.astype("float32") if "bfloat16" in str(made.dtype) else made
+    return shown(made.shape, host.numpy().tolist(), made.data_ptr())
 
 
 GIVES = (Producer("paddle", "paddle", "paddle", (*DENSE, "bfloat16"), _paddle),)
