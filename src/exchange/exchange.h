@@ -86,7 +86,7 @@ typedef enum {
 /* Values of order=. */
 typedef enum { DLS_ORDER_K, DLS_ORDER_C, DLS_ORDER_UNSAID } dls_order;
 
-/* Options of upgrade(); only request/options reads their members. */
+/* Options of upgrade(); their members are declared in request/options.h. */
 typedef struct dls_options dls_options;
 
 /* A request's stream, as it was when it was read. */
@@ -103,8 +103,8 @@ typedef struct {
 /* max_version is the tuple that dlshim itself passes: another exchange asks. */
 #define DLS_ASKED_OURS (1u << (DLS_KW_COUNT + 3))
 
-/* The consumer's request; after dls_request_options, with the options in it: no step
- * after that looks at them. */
+/* The consumer's request; after dls_request_options, with all options in it but
+ * detach=, which says which object is exported. */
 typedef struct {
     const dls_options *options; /* borrowed; NULL: none */
     unsigned asked_with;    /* DLS_ASK_*, DLS_ASKED_*: the consumer's keywords (N9) */

@@ -426,15 +426,24 @@ dls_library_drops_stream(void)
     return asked_by(modules) != NULL;
 }
 
+/* Does an imported module have this function?  An error of its __getattr__ says no. */
+static bool
+is_offered(dls_state *state, const char *module_name, const char *function)
+{
+    PyObject *module = dls_dict_borrow_text(state->modules, module_name);
+    PyObject *found = module != NULL ? PyObject_GetAttrString(module, function) : NULL;
+    bool offered = found != NULL;
+    dls_let_go(module);
+    Py_XDECREF(found);
+    PyErr_Clear();
+    return offered;
+}
+
 bool
 dls_library_copies_sycl(dls_state *state)
 {
-    PyObject *module = NULL;
     bool found = false;
-#define SYCL_COPIES(module_name, function)                               \
-    module = dls_dict_borrow_text(state->modules, module_name);          \
-    found |= module != NULL && PyObject_HasAttrString(module, function); \
-    dls_let_go(module);
+#define SYCL_COPIES(module, function) found |= is_offered(state, module, function);
 #include "exchange/libraries.def"
 #undef SYCL_COPIES
     return found;

@@ -546,12 +546,12 @@ check_negative(const dls_exchange *x, const dls_resolved *resolved)
         "does");
 }
 
-/* Strided memory goes out only to a consumer that looks at strides (N9).  Who passes a
- * keyword does. */
+/* Strided memory goes out only to a consumer that looks at strides (N9).  One that
+ * passes a keyword, or asks for DLPack 1.x, does. */
 static int
 check_strided(const dls_exchange *x, const dls_resolved *resolved)
 {
-    if (resolved->scan.contiguous || x->request.asked_with != 0
+    if (resolved->scan.contiguous || x->request.asked_with != 0 || x->request.versioned
         || !x->request.device_question || x->request.order != DLS_ORDER_UNSAID) {
         return 0;
     }

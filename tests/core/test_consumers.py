@@ -261,6 +261,17 @@ def test_N9_strides_that_say_nothing_are_not_ignored(wrap, shape, fields):
     ).release()
 
 
+def test_N9_who_wants_a_versioned_capsule_looks_at_strides():
+    space = {"__name__": "max.driver.buffer", "to_capsule": dlshim.to_capsule}
+    x = P2((2, 3), "int32", strides=(1, 2))
+    with pytest.raises(BufferError, match="ignores strides"):
+        eval("to_capsule(x)", space | {"x": x})
+    with consumers.caps.take(
+        eval("to_capsule(x, max_version=(1, 0))", space | {"x": x})
+    ) as imported:
+        assert imported.values() == x.values()
+
+
 @ROOMS
 @pytest.mark.parametrize("module", ["maximum", "maxx.driver", "mymax.driver", "max"])
 def test_N9_other_modules_are_not_known_to_ignore_strides(wrap, module):

@@ -224,6 +224,19 @@ def test_a_library_that_lacks_what_copies_take(library):
         dlshim.from_dlpack(P2(), device="oneapi")
 
 
+def test_a_library_whose_getattr_fails_offers_no_copies_and_nothing_is_reported(
+    library, monkeypatch
+):
+    """PyObject_HasAttrString tells of such an error from CPython 3.13 on."""
+    reported: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", reported.append)
+    del library.memory.as_usm_memory
+    library.memory.__getattr__ = lambda name: 1 // 0
+    with pytest.raises(BufferError, match="host memory"):
+        dlshim.from_dlpack(P2(), device="oneapi")
+    assert reported == []
+
+
 # --- from the host ---------------------------------------------------------------------------
 
 
