@@ -228,11 +228,14 @@ dls_sync_begin(const dls_sync_source *from, const void *address, dls_producer_ki
 void
 dls_sync_place(dls_sync *sync, dl_device device, dls_transfer transfer)
 {
-    if (device.device_type != sync->from.device.device_type
-        || device.device_id != sync->from.device.device_id) {
+    bool elsewhere = device.device_type != sync->from.device.device_type
+                     || device.device_id != sync->from.device.device_id;
+    if (elsewhere) {
         dls_sync_source_place(&sync->from, device);
     }
-    set_transfer(sync, transfer);
+    if (elsewhere || transfer != sync->transfer) {
+        set_transfer(sync, transfer);
+    }
 }
 
 void
