@@ -86,6 +86,44 @@ def made_by_numpy(case: Case) -> Made:
     return Made(made, made.__array_interface__["data"][0])
 
 
+def bytes_of(case: Case) -> bytearray:
+    """Return the case's elements, those skipped by a step included, as bytes."""
+    from array import array
+
+    if case.layout == "step":
+        return bytearray(array("f", range(6)).tobytes())
+    if case.dtype == "float32":
+        values = sorted(case.values) if case.layout == "transposed" else case.values
+        return bytearray(array("f", values).tobytes())
+    if case.dtype == "bfloat16":  # the upper halves of the float32 values
+        words = memoryview(array("f", case.values).tobytes()).cast("I")
+        return bytearray(array("H", [word >> 16 for word in words]).tobytes())
+    return bytearray(map(int, case.values))
+
+
+def capsule_of(case: Case, *, versioned: bool) -> Made:
+    """Make a raw capsule of the case, without any library."""
+    import ctypes
+
+    from ..arrays import row_major
+    from ..matrix.capsules import make_capsule
+
+    owner = bytes_of(case)
+    holder = (ctypes.c_char * max(len(owner), 1)).from_buffer(owner or bytearray(1))
+    strides = {"transposed": (1, 3), "step": (2,)}.get(case.layout)
+    address = ctypes.addressof(holder)
+    made = make_capsule(
+        address,
+        case.shape,
+        strides or row_major(case.shape),
+        case.dtype,
+        versioned=versioned,
+        readonly=case.readonly,
+        keep=holder,
+    )
+    return Made(made, address)
+
+
 def exported_address(made: Any) -> int | None:
     """Return where the first element of a legacy capsule, or of an object's own, lies."""
     from ..matrix.capsules import is_capsule, read_capsule

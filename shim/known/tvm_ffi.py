@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from .arrays import STRIDED, Case, Consumer, Made, Producer, exported_address, loaded, see_exported
+from .arrays import (
+    STRIDED,
+    Case,
+    Consumer,
+    Made,
+    Producer,
+    capsule_of,
+    exported_address,
+    loaded,
+    see_exported,
+)
 from .rows import LEGACY, Fault, Known, Library, Source, spans
 
 LIBRARY = Library("tvm_ffi", "tvm_ffi", ("apache-tvm-ffi",), "apache-tvm-ffi")
@@ -30,8 +40,6 @@ FUNCTIONS = (*_TVM_FFI,)
 
 
 def _tvm_ffi(case: Case) -> Made:
-    from ..matrix.capsules import capsule_of
-
     tvm_ffi = loaded("tvm_ffi")
     made = tvm_ffi.from_dlpack(capsule_of(case, versioned=False).obj)
     return Made(made, exported_address(made))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import array
 import ctypes as c
 import itertools
 import operator
@@ -11,7 +10,6 @@ import sys
 from dataclasses import dataclass
 
 from ..arrays import row_major
-from ..known.arrays import Case, Made
 from ..look import TRIPLES
 
 LEGACY = b"dltensor"
@@ -155,35 +153,3 @@ def read_capsule(capsule: object) -> Contents:
         ),
         readonly=bool(flags & FLAG_READ_ONLY),
     )
-
-
-def bytes_of(case: Case) -> bytearray:
-    """Return the case's elements, those skipped by a step included, as bytes."""
-    if case.layout == "step":
-        return bytearray(array.array("f", range(6)).tobytes())
-    if case.dtype == "float32":
-        values = sorted(case.values) if case.layout == "transposed" else case.values
-        return bytearray(array.array("f", values).tobytes())
-    if case.dtype == "bfloat16":  # the upper halves of the float32 values
-        words = memoryview(array.array("f", case.values).tobytes()).cast("I")
-        return bytearray(array.array("H", [word >> 16 for word in words]).tobytes())
-    return bytearray(map(int, case.values))
-
-
-def capsule_of(case: Case, *, versioned: bool) -> Made:
-    owner = bytes_of(case)
-    holder = (c.c_char * max(len(owner), 1)).from_buffer(owner or bytearray(1))
-    strides = {"transposed": (1, 3), "step": (2,)}.get(case.layout)
-    if strides is None:
-        strides = row_major(case.shape)
-    address = c.addressof(holder)
-    made = make_capsule(
-        address,
-        case.shape,
-        strides,
-        case.dtype,
-        versioned=versioned,
-        readonly=case.readonly,
-        keep=holder,
-    )
-    return Made(made, address)

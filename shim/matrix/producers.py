@@ -9,8 +9,8 @@ import array
 from typing import Any
 
 from .. import known
-from ..known.arrays import STRIDED, Case, Made, Producer
-from .capsules import buffer_address, bytes_of, capsule_of
+from ..known.arrays import STRIDED, Case, Made, Producer, bytes_of, capsule_of
+from .capsules import buffer_address
 
 CASES = (
     Case("line", "float32, one dimension", (6,), (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)),

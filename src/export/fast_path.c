@@ -25,7 +25,7 @@ hot_of(const dls_producer *self, unsigned form)
 
 /* The consumer wants the other generation than the answer's. */
 DLS_INLINE PyObject *
-translate(dls_hot hot, bool versioned)
+translate_answer(dls_hot hot, bool versioned)
 {
     dls_hold *hold;
     void *made = dls_export_plain(dls_managed_tensor(hot.managed, !versioned),
@@ -81,7 +81,7 @@ capsule_of(dls_producer *self, PyObject *const *args, PyObject *kwnames, unsigne
         dls_question_use(&self->asked);
     }
     if (answer != wanted) {
-        given = translate(hot, !answer);
+        given = translate_answer(hot, !answer);
     }
     else {
         DLS_COUNT(handed_on);
