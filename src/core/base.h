@@ -10,9 +10,9 @@
  * instructions`), and change nothing but code generation.
  *
  * - DLS_INLINE: always inlined.  A step of the fast path, whose caller passes
- * constants.
+ *   constants.
  * - DLS_APART: never inlined.  It is called where the fast path ends, and would cost
- * the fast path registers.
+ *   the fast path registers.
  *
  * Two are no speed marks.
  *

@@ -22,7 +22,7 @@
 #include "sync/producer_stream.h"
 #include "sync/sync_exchange.h"
 
-/* --- what is told to dlshim.track() --------------------------------------- */
+/* --- exports that dlshim.track() is told of ------------------------------- */
 
 atomic_int dls_track_modules;
 
@@ -38,7 +38,7 @@ typedef struct tracked {
 static _Atomic(tracked *) ended;
 static atomic_ullong last_number;
 
-/* --- ends ----------------------------------------------------------------- */
+/* --- the end of such an export -------------------------------------------- */
 
 static void
 note_end(tracked *record)
@@ -83,7 +83,7 @@ dls_track_ended(const dls_state *state)
     return list;
 }
 
-/* --- beginnings ----------------------------------------------------------- */
+/* --- the beginning of such an export -------------------------------------- */
 
 void
 dls_track_switch(dls_state *state, bool on)

@@ -91,6 +91,7 @@ refuse_word(dls_state *state, const option_row *row, const char *others,
         const char *before = i == 0 ? "" : row->words[i + 1] == NULL ? " or " : ", ";
         at += (size_t)snprintf(words + at, sizeof words - at, "%s\"%s\"", before,
                                row->words[i]);
+        assert(at < sizeof words);
     }
     return dls_refuse(state, PyUnicode_Check(value) ? DLS_EVALUE : DLS_ETYPE, NULL,
                       "%s=%R is not known: pass %s%s", row->name, value, others, words);

@@ -5,9 +5,9 @@
 #include "exchange/exchange.h"
 #include "request/options.h"
 
-/* The request of a consumer that passes nothing.  Do not copy the record afterwards:
- * request->seen points into it.  Objects that are read into it stay borrowed from the
- * arguments and the options. */
+/* The request of a consumer that passes nothing.  A copy of the record may live
+ * as long as the first: request->seen points into the first one.  Objects that are
+ * read into it stay borrowed from the arguments and the options. */
 void dls_request_init(dls_request *request, const dls_options *options);
 
 /* Read one keyword of __dlpack__ into the request; None leaves the request as it is.

@@ -55,7 +55,7 @@ def main(folder: str, output: str) -> int:
     for file in sorted(Path(folder).glob("*.xml")):
         found = outcomes(file)
         now = {node: ended(node, found) for node in seen}
-        if any(now.values()):  # what this session said before is forgotten
+        if any(now.values()):  # the rows of an earlier run of this environment go
             for node, how in now.items():
                 seen[node].pop(file.stem, None)
                 seen[node] |= {file.stem: how} if how else {}
