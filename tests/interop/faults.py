@@ -97,15 +97,21 @@ def _release(pointer) -> None:
 _released = {False: DELETER(_release), True: VERSIONED_DELETER(_release)}
 
 
+# Found here: a look-up in PyDLL while an exception is pending, as it may be in a destructor, would
+# take __getattr__ from that class for good (CPython 3.11).
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", _api)
+)
+_struct_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", _api)
+)
+
+
 @ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 def _destructor(capsule: int) -> None:
     for name in _names.values():
-        valid = _api.PyCapsule_IsValid
-        if valid(ctypes.c_void_p(capsule), name):
-            get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
-                ("PyCapsule_GetPointer", _api)
-            )
-            _alive.pop(get(capsule, name), None)
+        if _is_valid(capsule, name):
+            _alive.pop(_struct_of(capsule, name), None)
 
 
 _destructor_address = ctypes.cast(_destructor, ctypes.c_void_p).value
