@@ -113,7 +113,9 @@ typedef enum {
 
 typedef struct {
     dls_knowledge known;
-    /* 1 is L, 2 the per-thread default stream (CUDA), anything else an address: of the
+    /* READY: the stream on which consumers of our C table go on, 0 for none; of devices
+     * that dlshim does not synchronise (S21).
+     * KNOWN: 1 is L, 2 the per-thread default stream (CUDA), else an address: of the
      * driver's stream, or of the object where streams are objects. */
     uint64_t handle;
     void *object; /* borrowed; oneAPI: the queue */

@@ -169,7 +169,7 @@ dls_tensor_set_version(dls_tensor *self, dls_generation generation, dl_version v
 static int
 set_ready(dls_tensor *self, dls_producer_stream p, PyObject *stream)
 {
-    if (p.known == DLS_P_READY && stream == NULL) {
+    if (p.known == DLS_P_READY && p.handle == 0 && stream == NULL) {
         return 0;
     }
     self->ready = dls_alloc(sizeof *self->ready);

@@ -21,6 +21,7 @@
 #include "python/state.h"
 #include "sync/producer_stream.h"
 #include "sync/sync_exchange.h"
+#include "sync/work_stream.h"
 
 /* --- exports that dlshim.track() is told of ------------------------------- */
 
@@ -507,6 +508,11 @@ find_ready(const dls_exchange *x, const dls_resolved *resolved,
     *ready = (dls_producer_stream){.known = DLS_P_READY};
     if (resolved->scan.count != 0) {
         *ready = dls_sync_ready_stream(x->state, &x->request, device);
+    }
+    if (ready->known == DLS_P_READY && !resolved->copied
+        && !dls_device_is_host(device.device_type)
+        && !dls_work_stream_is_synced(device.device_type)) {
+        *ready = dls_sync_stream_of_source(x, device);
     }
     if (resolved->copied || !x->acquired.not_synced || dls_plan_is_tensor(x->plan)) {
         return 0;

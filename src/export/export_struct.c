@@ -3,6 +3,7 @@
  * tests/core/test_ctable.py, tests/device/test_work_stream.py. */
 #include "export/export.h"
 
+#include "core/dtype.h"
 #include "exchange/objects.h"
 #include "export/device_answer.h"
 #include "python/errors.h"
@@ -42,7 +43,7 @@ learn_stream(const dls_exchange *x, dls_producer_stream *p)
     else if (dls_device_answer(x->state, x->source, x->plan, options, &device) < 0) {
         return -1;
     }
-    if (!dls_work_stream_is_asked(device.device_type)) {
+    if (!dls_work_stream_is_synced(device.device_type)) {
         *p = (dls_producer_stream){.known = DLS_P_UNKNOWN};
         return 0;
     }
@@ -85,15 +86,18 @@ begin_stream(dls_exchange *x, dls_producer_stream *p)
 static void
 leave_stream(dls_exchange *x, const dl_tensor *tensor, dls_producer_stream p)
 {
+    dl_device device = tensor->device;
     /* mutant: copied memory */
     if (x->copied) {
         p = (dls_producer_stream){.known = DLS_P_READY};
     }
-    else if (p.known == DLS_P_UNKNOWN
-             && dls_work_stream_is_asked(tensor->device.device_type)) {
-        p = dls_sync_ready_stream(x->state, &x->request, tensor->device);
+    else if (p.known == DLS_P_UNKNOWN) {
+        p = dls_device_is_host(device.device_type) ? p
+            : dls_work_stream_is_synced(device.device_type)
+                ? dls_sync_ready_stream(x->state, &x->request, device)
+                : dls_sync_stream_of_source(x, device);
     }
-    dls_work_stream_leave(tensor->device, p);
+    dls_work_stream_leave(device, p);
 }
 
 static void *

@@ -170,21 +170,28 @@ has_work_stream(const dls_plan *plan, dl_device device)
            && !dls_plan_has(plan, DLS_LIB_NO_WORK_STREAM);
 }
 
+bool
+dls_producer_stream_of_table(const dls_plan *plan, dl_device device, void **stream)
+{
+    *stream = NULL;
+    if (plan->table == NULL || plan->table->current_work_stream == NULL) {
+        return false;
+    }
+    int code = plan->table->current_work_stream(device.device_type, device.device_id,
+                                                stream);
+    PyErr_Clear();
+    return code == 0;
+}
+
 /* Ask the type's C table.  Where it fails, nothing was said. */
 static void
 ask_table(const dls_sync_source *from, dls_producer_stream *p)
 {
-    void *stream = NULL;
-    dl_device device = from->device;
-    if (!has_work_stream(from->plan, device)) {
-        return;
-    }
-    if (from->plan->table->current_work_stream(device.device_type, device.device_id,
-                                               &stream)
-        == 0) {
+    void *stream;
+    if (has_work_stream(from->plan, from->device)
+        && dls_producer_stream_of_table(from->plan, from->device, &stream)) {
         *p = stream_or_legacy(from, (uint64_t)(uintptr_t)stream);
     }
-    PyErr_Clear();
 }
 
 /* Ask the library for its current stream, with the memory's device current.  1 with a

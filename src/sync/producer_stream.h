@@ -56,6 +56,12 @@ int dls_producer_stream_ask(const dls_sync_source *from, dls_producer_stream *p,
 int dls_producer_stream_find(const dls_sync_source *from, dls_producer_stream *p,
                              PyObject **queue);
 
+/* The stream that the type's C table names for a device: true with the value that the
+ * table gave, whose meaning is the device's, else false with NULL.  An error of the
+ * table is cleared. */
+bool dls_producer_stream_of_table(const dls_plan *plan, dl_device device,
+                                  void **stream);
+
 /* The SYCL queue that the library names for this array.  from->request is not read. */
 int dls_producer_stream_find_queue(const dls_sync_source *from, PyObject **queue);
 

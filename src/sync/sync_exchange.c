@@ -13,6 +13,7 @@
 #include "core/dtype.h"
 #include "core/tensor.h"
 #include "exchange/library.h"
+#include "exchange/objects.h"
 #include "gpu/device_copy.h"
 #include "gpu/pointer.h"
 #include "gpu/sync_rules.h"
@@ -563,6 +564,37 @@ dls_sync_ready_stream(dls_state *state, const dls_request *request, dl_device de
     default:
         return (dls_producer_stream){.known = DLS_P_UNKNOWN};
     }
+}
+
+/* The stream that an option names, or that a Tensor remembers. */
+static dls_producer_stream
+find_named_stream(const dls_exchange *x, dl_device device)
+{
+    dls_producer_stream p = {.known = DLS_P_UNKNOWN};
+    if (x->request.stream != NULL && x->request.stream != Py_None) {
+        return dls_sync_ready_stream(x->state, &x->request, device);
+    }
+    if (dls_plan_is_tensor(x->plan)) {
+        return dls_tensor_ready_stream(dls_tensor_data(x->source));
+    }
+    const dls_sync_source from = dls_sync_source_of(x, device);
+    if (dls_producer_stream_find(&from, &p, NULL) < 0) {
+        PyErr_Clear(); /* the export has read the option without an error */
+    }
+    return p;
+}
+
+dls_producer_stream
+dls_sync_stream_of_source(const dls_exchange *x, dl_device device)
+{
+    dls_producer_stream p = find_named_stream(x, device);
+    void *stream;
+    if (p.known == DLS_P_UNKNOWN
+        && dls_producer_stream_of_table(x->plan, device, &stream)) {
+        p.handle = (uint64_t)(uintptr_t)stream;
+    }
+    return (dls_producer_stream){.known = DLS_P_READY,
+                                 .handle = p.object == NULL ? p.handle : 0};
 }
 
 /* --- copies to a device --------------------------------------------------- */

@@ -83,6 +83,11 @@ bool dls_sync_is_empty(const dl_tensor *tensor);
 dls_producer_stream dls_sync_ready_stream(dls_state *state, const dls_request *request,
                                           dl_device device);
 
+/* The stream of memory that dlshim does not synchronise: that of the option, of the
+ * Tensor, or else of the source type's C table (S21).  Known as READY, with the stream
+ * as its handle, or 0. */
+dls_producer_stream dls_sync_stream_of_source(const dls_exchange *x, dl_device device);
+
 /* --- copies to a device --------------------------------------------------- */
 /* The streams of a copy to a device (S19): the consumer's stream, and the streams that
  * the copy must come after.  GIL held; it is released around driver calls. */

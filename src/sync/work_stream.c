@@ -6,6 +6,7 @@
  */
 #include "sync/work_stream.h"
 
+#include "core/dtype.h"
 #include "gpu/pointer.h"
 #include "python/state.h"
 
@@ -20,7 +21,7 @@ dls_work_stream_init(void)
 }
 
 bool
-dls_work_stream_is_asked(int32_t device_type)
+dls_work_stream_is_synced(int32_t device_type)
 {
     return device_type == dl_kDLCUDA || device_type == dl_kDLROCM
            || device_type == dl_kDLCUDAManaged;
@@ -35,16 +36,25 @@ device_word(dl_device device)
     return (void *)(uintptr_t)word;
 }
 
+/* NULL for the default stream. */
+static void *
+stream_word(dl_device device, dls_producer_stream p)
+{
+    bool named = dls_work_stream_is_synced(device.device_type)
+                     ? p.known == DLS_P_KNOWN && p.object == NULL
+                           && p.handle != dls_driver_of(device.device_type)->legacy
+                     : p.object == NULL;
+    /* mutant: stream of the table */
+    return named ? (void *)(uintptr_t)p.handle : NULL;
+}
+
 void
 dls_work_stream_leave(dl_device device, dls_producer_stream p)
 {
-    if (!dls_work_stream_is_asked(device.device_type)) {
+    if (dls_device_is_host(device.device_type)) {
         return;
     }
-    bool named = p.known == DLS_P_KNOWN && p.object == NULL
-                 && p.handle != dls_driver_of(device.device_type)->legacy;
-    /* mutant: stream of the table */
-    void *stream = named ? (void *)(uintptr_t)p.handle : NULL;
+    void *stream = stream_word(device, p);
     if (PyThread_tss_set(last_stream, stream) != 0
         || PyThread_tss_set(last_device, device_word(device)) != 0) {
         PyThread_tss_set(last_device, NULL);
@@ -54,7 +64,6 @@ dls_work_stream_leave(dl_device device, dls_producer_stream p)
 void *
 dls_work_stream_answer(dl_device device)
 {
-    bool same = dls_work_stream_is_asked(device.device_type)
-                && PyThread_tss_get(last_device) == device_word(device);
+    bool same = PyThread_tss_get(last_device) == device_word(device);
     return same ? PyThread_tss_get(last_stream) : NULL;
 }

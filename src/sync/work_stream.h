@@ -11,11 +11,14 @@
 /* Make the thread-locals, at import.  GIL held.  0, or -1 with MemoryError. */
 int dls_work_stream_init(void);
 
-/* Does current_work_stream() make sense for this kind of device? */
-bool dls_work_stream_is_asked(int32_t device_type);
+/* Does dlshim synchronise exports of this kind of device with the stream that it
+ * answers?  For any other device it passes the answer of the source on. */
+bool dls_work_stream_is_synced(int32_t device_type);
 
 /* Leave the answer to the next question.  Any other p than a known stream: the export
- * was synchronised with the legacy default stream.  Never fails. */
+ * was synchronised with the legacy default stream.  For a device that dlshim does not
+ * synchronise, p's handle is the answer, NULL for none.  An export of host memory
+ * leaves the answers as they are.  Never fails. */
 void dls_work_stream_leave(dl_device device, dls_producer_stream p);
 
 /* The answer for a device: a stream handle, or NULL for the default stream.  Needs no
