@@ -21,8 +21,10 @@ _BYTE = (1, 8, 1)
 _READ_ONLY, _PADDED = 1, 4  # flags of DLPack
 
 
-def device_name(value: Any) -> str:
-    """Tell as which device an object of another library reads, by name."""
+def device_name(value: Any) -> str | tuple[Any, ...]:
+    """Tell as which device an object of another library reads, by name or as a pair."""
+    if hasattr(type(value), "__dlpack_device__") and not hasattr(type(value), "__dlpack__"):
+        return tuple(value.__dlpack_device__())  # a device and no array
     name = str(value)  # torch, JAX, Warp, tvm-ffi; Paddle says Place(gpu:0)
     torch = sys.modules.get("torch")
     if type(value).__module__ == "torch" and getattr(getattr(torch, "version", None), "hip", None):

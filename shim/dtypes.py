@@ -63,6 +63,10 @@ class dtype:
 
     dtype = __numpy_dtype__  # older NumPy asks for this
 
+    def __dlpack_data_type__(self) -> tuple[int, int, int]:
+        """Tell ``(code, bits, lanes)`` to functions that take a dtype (tvm-ffi, Paddle)."""
+        return self.code, self.bits, self.lanes
+
     def __iter__(self) -> Iterator[int]:
         return iter((self.code, self.bits, self.lanes))
 
@@ -108,8 +112,8 @@ dtype.__module__ = "dlshim"
 
 def dtype_name(value: Any) -> Any:
     """Tell as which dtype an object of another library reads, by name; None: as none."""
-    if isinstance(value, dtype):
-        return tuple(value)
+    if isinstance(value, dtype) or hasattr(type(value), "__dlpack_data_type__"):
+        return tuple(value.__dlpack_data_type__())
     if not getattr(value, "isnative", True):
         return None
     name = getattr(value, "name", None) or getattr(value, "__name__", None)

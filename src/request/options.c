@@ -173,7 +173,8 @@ device_from_name(dls_state *state, PyObject *value, dl_device *device)
     const char *text = is_str ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
     int got = text != NULL             ? dls_device_from_name(text, device)
               : is_str || name == NULL ? -1
-                                       : 0;
+              : PyTuple_Check(name) ? dls_device_from_pair(state, name, false, device)
+                                    : 0;
     Py_XDECREF(name);
     return got;
 }

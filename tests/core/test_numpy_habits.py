@@ -166,6 +166,49 @@ def test_devices_of_other_libraries(monkeypatch):
             dlshim.upgrade(bytearray(1), device=value)
 
 
+class DeviceOnly:
+    """A device by the protocol that tvm-ffi reads: __dlpack_device__, and no __dlpack__."""
+
+    def __init__(self, *pair):
+        self.pair = pair
+
+    def __dlpack_device__(self):
+        return self.pair
+
+
+class DataType:
+    """A dtype by the protocol that tvm-ffi reads."""
+
+    def __init__(self, *code_bits_lanes):
+        self.says = code_bits_lanes
+
+    def __dlpack_data_type__(self):
+        return self.says
+
+
+def test_devices_and_dtypes_by_the_protocols_of_dlpack():
+    assert device_of(DeviceOnly(2, 1)) == "(2, 1)"
+    assert device_of(DeviceOnly(dlshim.DLDeviceType.kDLCUDA, 0)) == "(2, 0)"
+    for pair in ((2,), (2, 1, 0), ("cuda", 0), ()):
+        with pytest.raises(TypeError, match="names no device"):
+            dlshim.upgrade(bytearray(1), device=DeviceOnly(*pair))
+    with pytest.raises(TypeError, match="names no device"):
+        dlshim.upgrade(bytearray(1), device=P2())  # an array, not a device: like= takes it
+    assert dlshim.dtype(DataType(4, 16, 1)) == "bfloat16"
+    assert dlshim.from_dlpack(P2((2,), "uint16"), reinterpret=DataType(4, 16, 1)).dtype == (
+        4,
+        16,
+        1,
+    )
+    for says in ((4, 16, 1, 1), (300, 8, 1), ("a", 8, 1), ()):
+        with pytest.raises((TypeError, ValueError), match="dtype"):
+            dlshim.dtype(DataType(*says))
+    for name in ("float32", "bfloat16", "float4_e2m1fn", "bool"):
+        dtype = dlshim.dtype(name)
+        assert dtype.__dlpack_data_type__() == tuple(dtype)
+        assert type(dtype.__dlpack_data_type__()) is tuple
+
+
 # --- arrays ---------------------------------------------------------------------------
 
 LAYOUTS = {

@@ -126,3 +126,24 @@ def test_refusals_reach_the_caller():
     function = tvm_ffi.convert(lambda x: None)
     with pytest.raises(BufferError, match="Python objects"):
         function(dlshim.upgrade(np.zeros((2, 3), "O")))
+
+
+# ---- dtypes and devices as arguments -----------------------------------------------------------
+
+
+def test_a_dtype_of_a_tensor_is_one_for_compiled_functions():
+    """By __dlpack_data_type__, also where NumPy has no such dtype."""
+    echo = tvm_ffi.get_global_func("testing.echo")
+    for name in ("float32", "int8", "bfloat16", "float8_e4m3fn", "bool"):
+        assert str(echo(dlshim.dtype(name))) == name
+        assert dlshim.dtype(echo(dlshim.dtype(name))) == name
+
+
+def test_a_device_and_a_dtype_of_theirs_are_taken():
+    x = np.arange(3, dtype=np.uint16)
+    tensor = dlshim.from_dlpack(
+        x, device=tvm_ffi.device("cpu"), reinterpret=tvm_ffi.dtype("bfloat16")
+    )
+    assert tensor.device == (1, 0) and tensor.dtype == "bfloat16"
+    with pytest.raises(dlshim.CopyRequiredError, match=r"\(2, 1\) is wanted"):
+        dlshim.from_dlpack(x, device=tvm_ffi.device("cuda:1"), copy=False)
