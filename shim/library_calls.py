@@ -118,6 +118,11 @@ def torch_plain_calls(array: Any) -> Any:
     return _imported("torch")._C.DisableTorchFunctionSubclass
 
 
+def torch_read_only_table(array: Any) -> Any:
+    """Return the C table that exports tensors as read-only; torch has it from 2.14 on."""
+    return _imported("torch")._C._const_dlpack_exchange_api()
+
+
 def torch_mps_wait(array: Any) -> Any:
     """Return the function by which the host waits for all work of torch on Metal."""
     return _imported("torch").mps.synchronize

@@ -64,6 +64,14 @@ FAULTS = (
     ),
     Fault(
         "torch",
+        "a bare call of ReadOnlyTensorWrapper gives 1.x",
+        "wrong",
+        since=(2, 14),
+        upgraded="cured",
+        source="M21",
+    ),
+    Fault(
+        "torch",
         "arrays without elements",
         "leaks",
         since=(1, 10),

@@ -323,10 +323,13 @@ dls_attempt_read_table(dls_exchange *x, dl_managed_tensor_versioned *managed,
 dls_attempt
 dls_attempt_table(dls_exchange *x, bool strict)
 {
+    const dl_exchange_api *table = x->plan->table;
+    if (x->plan->read_only_table != NULL && x->request.readonly == DLS_READONLY_TRUE) {
+        table = x->plan->read_only_table;
+    }
     return check_autograd(x) < 0
                ? DLS_ATTEMPT_RAISED
-               : dls_attempt_read_table(x, dls_ctable_call(x->plan->table, x->source),
-                                        strict);
+               : dls_attempt_read_table(x, dls_ctable_call(table, x->source), strict);
 }
 
 /* torch and Paddle refuse autograd, and torch the conjugate bit, without naming our

@@ -50,8 +50,8 @@ truth_of_method(PyObject *obj, PyObject *name, PyObject *method)
     return value != NULL ? truth_of(value) : is_absent(obj, name) ? 0 : -1;
 }
 
-int
-dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj)
+static int
+refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj)
 {
     bool stops = dls_plan_has(plan, DLS_LIB_STOP_GRADIENT);
     PyObject *value = NULL;
@@ -70,10 +70,28 @@ dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj)
     }
     if (truth > 0) {
         dls_refuse(state, DLS_EOPTION, obj,
-                   "it requires grad, and consumers would bypass autograd: call "
-                   ".detach() first, or pass detach=True");
+                   dls_plan_has(plan, DLS_LIB_WRAPS_READ_ONLY)
+                       ? "it requires grad, and consumers would bypass autograd: wrap "
+                         "tensor.detach() instead"
+                       : "it requires grad, and consumers would bypass autograd: call "
+                         ".detach() first, or pass detach=True");
     }
     return truth == 0 ? 0 : -1;
+}
+
+int
+dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj)
+{
+    if (plan->plain_calls == NULL || !dls_plan_has(plan, DLS_LIB_WRAPS_READ_ONLY)) {
+        return refuse_autograd(state, plan, obj);
+    }
+    PyObject *guard = dls_library_enter(state, plan->plain_calls);
+    if (guard == NULL) {
+        return -1;
+    }
+    int code = refuse_autograd(state, plan, obj);
+    dls_library_leave(state, guard);
+    return code;
 }
 
 static int
@@ -82,18 +100,23 @@ refuse_bits(dls_state *state, const dls_plan *plan, PyObject *obj, dl_dtype dtyp
     bool complex = dtype.code == dl_kDLComplex;
     bool exact = dtype.code == dl_kDLInt || dtype.code == dl_kDLUInt
                  || dtype.code == dl_kDLBool;
+    bool wrapped = dls_plan_has(plan, DLS_LIB_WRAPS_READ_ONLY);
     int truth = complex ? truth_of_method(obj, state->names.is_conj, NULL) : 0;
     if (truth > 0) {
         dls_refuse(state, DLS_EBUFFER, obj,
-                   "its conjugate bit is set, the memory holds other values: call "
-                   ".resolve_conj() first");
+                   wrapped ? "its conjugate bit is set, the memory holds other values: "
+                             "wrap tensor.resolve_conj() instead"
+                           : "its conjugate bit is set, the memory holds other values: "
+                             "call .resolve_conj() first");
     }
     if (truth == 0 && !exact) {
         truth = truth_of_method(obj, state->names.is_neg, plan->is_neg);
         if (truth > 0) {
             dls_refuse(state, DLS_EBUFFER, obj,
-                       "its negative bit is set, the memory holds other values: call "
-                       ".resolve_neg() first");
+                       wrapped ? "its negative bit is set, the memory holds other "
+                                 "values: wrap tensor.resolve_neg() instead"
+                               : "its negative bit is set, the memory holds other "
+                                 "values: call .resolve_neg() first");
         }
     }
     return truth == 0 ? 0 : -1;

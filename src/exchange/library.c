@@ -78,6 +78,7 @@ typedef enum {
     CALL_CURRENT_STREAM,
     CALL_DEVICE_GUARD,
     CALL_PLAIN_CALLS,
+    CALL_READ_ONLY_TABLE,
     CALL_DEVICE_WAIT
 } call_kind;
 
@@ -95,6 +96,7 @@ static const call calls[] = {
 #define DEFAULT_STREAM(name) {CALL_CURRENT_STREAM, name, dl_kDLCUDA, NULL},
 #define DEVICE_GUARD(name, function) {CALL_DEVICE_GUARD, name, 0, function},
 #define PLAIN_CALLS(name, function) {CALL_PLAIN_CALLS, name, 0, function},
+#define READ_ONLY_TABLE(name, function) {CALL_READ_ONLY_TABLE, name, 0, function},
 #define DEVICE_WAIT(name, device_type, function) \
     {CALL_DEVICE_WAIT, name, device_type, function},
 #include "exchange/libraries.def"
@@ -103,6 +105,7 @@ static const call calls[] = {
 #undef DEFAULT_STREAM
 #undef DEVICE_GUARD
 #undef PLAIN_CALLS
+#undef READ_ONLY_TABLE
 #undef DEVICE_WAIT
 };
 
@@ -294,6 +297,13 @@ int
 dls_library_plain_calls(dls_state *state, const dls_library *row, PyObject **result)
 {
     const call *asked = find_call(row, CALL_PLAIN_CALLS, 0);
+    return asked != NULL ? ask(state, asked, Py_None, NULL, result) : 0;
+}
+
+int
+dls_library_read_only_table(dls_state *state, const dls_library *row, PyObject **result)
+{
+    const call *asked = find_call(row, CALL_READ_ONLY_TABLE, 0);
     return asked != NULL ? ask(state, asked, Py_None, NULL, result) : 0;
 }
 

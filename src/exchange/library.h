@@ -39,7 +39,9 @@
     X(BOOL_AS_UINT8, 23, "exports booleans as uint8: .data_type() tells")              \
     X(NONE_IS_UNSAID, 24,                                                              \
       "no stream in its CUDA array interface says that none was chosen (S11)")         \
-    X(LABEL_CHECKED, 25, "its device may be wrong: the driver is asked (S26)")
+    X(LABEL_CHECKED, 25, "its device may be wrong: the driver is asked (S26)")         \
+    X(WRAPS_READ_ONLY, 26,                                                             \
+      "a read-only wrapper whose hook refuses questions: asked past the hook (T12)")
 
 enum {
 #define DLS_TRAIT_BIT(name, bit, text) DLS_LIB_##name = 1 << (bit),
@@ -91,6 +93,11 @@ int dls_library_enter_device(dls_state *state, const dls_library *row, PyObject 
  * exception. */
 int dls_library_plain_calls(dls_state *state, const dls_library *row,
                             PyObject **result);
+
+/* What gives the C table that exports as read-only (READ_ONLY_TABLE), a new reference.
+ * 1, 0 = there is none, -1 = exception. */
+int dls_library_read_only_table(dls_state *state, const dls_library *row,
+                                PyObject **result);
 
 /* Make a guard, and enter it.  NULL = exception set. */
 PyObject *dls_library_enter(dls_state *state, PyObject *make);

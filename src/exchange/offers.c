@@ -121,6 +121,7 @@ typedef struct {
     const dls_authored *authored; /* or NULL */
     Py_ssize_t dlpack_at;         /* of the class that defines __dlpack__ */
     Py_ssize_t library_at;        /* of the class that the row of the library names */
+    Py_ssize_t table_at;          /* of the class that has the C table */
     bool is_ours;                 /* dlshim.producer has put __dlpack__ there */
 } search;
 
@@ -309,7 +310,7 @@ static int
 find_lasting(search *s)
 {
     dls_plan *plan = s->plan;
-    if (s->library_at != 0) {
+    if (s->library_at != 0 || dls_plan_has(plan, DLS_LIB_WRAPS_READ_ONLY)) {
         return dls_plan_has(plan, DLS_LIB_LAZY_BITS) ? find_redirection(s) : 0;
     }
     if (dls_plan_has(plan, DLS_LIB_LAZY_BITS)
@@ -340,10 +341,24 @@ find_ctable_named(search *s, PyObject *name)
         if (at >= 0 && !(s->dlpack_at >= 0 && s->dlpack_at < at)) {
             const dl_exchange_api *table = ctable_from_attribute(value);
             s->plan->table = table != own && table != own + 1 ? table : NULL;
+            s->table_at = at;
         }
         Py_XDECREF(value);
     } while (at >= 0 && s->plan->table == NULL && s->authored != NULL);
     return at == FAILED ? -1 : 0;
+}
+
+/* The C table for readonly=True of a class whose C table is the library's own. */
+static int
+find_read_only_table(search *s)
+{
+    PyObject *value = NULL;
+    int got = dls_library_read_only_table(s->state, s->plan->library, &value);
+    if (got > 0) {
+        s->plan->read_only_table = ctable_from_attribute(value);
+    }
+    Py_XDECREF(value);
+    return got < 0 ? -1 : 0;
 }
 
 /* The C table, under either name. */
@@ -357,7 +372,8 @@ find_ctable(search *s)
         return -1;
     }
     plan->offers |= (uint32_t)(plan->table != NULL) << DLS_PROTOCOL_TABLE;
-    return 0;
+    return plan->table != NULL && s->table_at == s->library_at ? find_read_only_table(s)
+                                                               : 0;
 }
 
 static void
@@ -399,7 +415,8 @@ find_in_type(dls_state *state, PyObject *obj, dls_plan *plan,
                 .plan = plan,
                 .authored = authored,
                 .dlpack_at = NOWHERE,
-                .library_at = NOWHERE};
+                .library_at = NOWHERE,
+                .table_at = NOWHERE};
     bool found = false;
     if (mro != NULL && PyTuple_Check(mro)) {
         found = find_protocols(&s) == 0 && find_library(&s) == 0 && find_device(&s) == 0

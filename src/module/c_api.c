@@ -401,7 +401,9 @@ may_lend(const dls_plan *plan, const dlshim_request *request)
 {
     return (dls_fast_form_of(plan, true) & DLS_FAST_TABLE)
            && plan->table->dltensor_from_py_object_no_sync != NULL
-           && (request->writable == 0 || dls_plan_has(plan, DLS_LIB_LAZY_BITS));
+           && (request->writable == 0
+               || (dls_plan_has(plan, DLS_LIB_LAZY_BITS)
+                   && !dls_plan_has(plan, DLS_LIB_WRAPS_READ_ONLY)));
 }
 
 /* 1 = the object lends its memory, 0 = it must be imported, -1 = an exception. */

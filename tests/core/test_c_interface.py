@@ -23,7 +23,16 @@ from dlshim import _core
 from doubles import capsules as caps
 from doubles import gil
 from doubles.asking import live, versioned
-from doubles.producers import P1, P2, P3, P1b, P3Failing, P3TableOnly
+from doubles.producers import (
+    P1,
+    P2,
+    P3,
+    P1b,
+    P3Failing,
+    P3TableOnly,
+    torch_like,
+    torch_wrapper_like,
+)
 
 INCLUDE = Path(dlshim.__file__).parent / "include"
 FLOAT, INT = struct.pack("BBH", 2, 32, 1), struct.pack("BBH", 0, 32, 1)
@@ -260,6 +269,16 @@ def test_who_writes_gets_memory_that_may_be_written(ext):
     capsule = ext.take(P2(readonly=True), writable=1, copy=ALWAYS)
     assert caps.look(capsule).flags & READ_ONLY == 0
     assert ext.lend(P2(readonly=True))["flags"] == READ_ONLY
+
+
+def test_a_read_only_wrapper_of_torch_lends_nothing_to_who_writes(ext):
+    """torch's C table lends any tensor for writing, for torch has no other read-only ones."""
+    wrapper = torch_wrapper_like(torch_like(table=True))
+    for _ in range(3):
+        ext.lend(torch_like(table=True)(), writable=1)
+        ext.lend(wrapper())
+        with pytest.raises(BufferError, match="is read-only"):
+            ext.lend(wrapper(), writable=1)
 
 
 def test_what_is_written_reaches_the_object(ext):

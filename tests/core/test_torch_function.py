@@ -132,3 +132,17 @@ def test_a_torch_without_the_guard_is_asked_through_its_hook(torch):
 
     take(Meters())
     assert len(torch.calls) == 1
+
+
+# ---- a wrapper whose hook refuses every question -----------------------------------------------
+
+
+def test_a_wrapper_that_refuses_questions_is_asked_past_its_hook(torch):
+    wrapper = producers.torch_wrapper_like(torch.Tensor)
+    for _ in range(3):
+        take(wrapper())
+        for bit, cure in (("neg", "resolve_neg"), ("conj", "resolve_conj")):
+            with pytest.raises(BufferError, match=rf"wrap tensor\.{cure}\(\) instead"):
+                take(wrapper(dtype="complex64", **{bit: True}))
+        with pytest.raises(BufferError, match=r"wrap tensor\.detach\(\) instead"):
+            take(wrapper(requires_grad=True))

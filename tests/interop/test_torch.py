@@ -139,6 +139,75 @@ def test_the_negative_bit_of_a_subclass_costs_no_call_of_torch_s_hook(monkeypatc
     assert not {"is_neg", "is_conj"} & set(asked)
 
 
+wrapper = getattr(torch.utils.dlpack, "ReadOnlyTensorWrapper", None)
+needs_wrapper = pytest.mark.skipif(wrapper is None, reason="torch has it from 2.14 on")
+
+
+@needs_wrapper
+@BY_EVERY_WAY
+def test_a_read_only_wrapper_goes_out_only_as_what_its_memory_holds(take):
+    """Its hook refuses the questions for the bits, and its C table does not ask them."""
+    lazy = {
+        "detach": torch.ones(3, requires_grad=True),
+        "resolve_neg": negative(torch.ones(3)),
+        "resolve_conj": torch.ones(3, dtype=torch.complex64).conj(),
+    }
+    for _ in range(3):
+        for cure, x in lazy.items():
+            with pytest.raises(BufferError, match=cure):
+                take(wrapper(x))
+
+
+@needs_wrapper
+def test_a_read_only_wrapper_stays_read_only():
+    x = torch.arange(3.0)
+    for _ in range(3):
+        y = np.from_dlpack(dlshim.upgrade(wrapper(x)))
+        assert y.tolist() == [0, 1, 2] and not y.flags.writeable
+        assert y.ctypes.data == x.data_ptr()
+        assert dlshim.from_dlpack(wrapper(x)).readonly
+        with pytest.raises(BufferError, match="read-only"):
+            dlshim.upgrade(wrapper(x)).__dlpack__()
+        with pytest.warns(dlshim.ReadOnlyWarning):
+            torch.from_dlpack(dlshim.upgrade(wrapper(x)))
+    copied = torch.from_dlpack(dlshim.upgrade(wrapper(x), readonly="copy"))
+    copied.add_(1)
+    assert x.tolist() == [0, 1, 2]
+
+
+@needs_wrapper
+def test_the_cures_of_a_read_only_wrapper_work():
+    lazy = {
+        "detach": torch.ones(3, requires_grad=True),
+        "resolve_neg": negative(torch.ones(3)),
+        "resolve_conj": torch.full((3,), 1 + 2j).conj(),
+    }
+    for cure, tensor in lazy.items():
+        with pytest.raises(BufferError) as raised:
+            np.from_dlpack(dlshim.upgrade(wrapper(tensor)))
+        assert f"wrap tensor.{cure}() instead" in str(raised.value)
+        cured = np.from_dlpack(dlshim.upgrade(wrapper(getattr(tensor, cure)())))
+        assert cured.tolist() == tensor.tolist() and not cured.flags.writeable
+
+
+@needs_wrapper
+@pytest.mark.parametrize("cls", [torch.Tensor, Meters], ids=lambda cls: cls.__name__)
+def test_readonly_true_does_not_copy_a_lazy_copy(cls):
+    """A writable export of a copy-on-write tensor makes the copy; a read-only one need not."""
+
+    def export(**options):
+        source = torch.ones(4)
+        lazy = torch._lazy_clone(source).as_subclass(cls)
+        before = torch._C._data_address(lazy)
+        tensor = dlshim.from_dlpack(lazy, **options)
+        assert tensor.readonly is bool(options)
+        return tensor.data_ptr() != before
+
+    for _ in range(3):
+        assert export()
+        assert not export(readonly=True)
+
+
 def test_the_repr_of_a_producer_needs_nothing_that_the_class_refuses():
     class Refuses(torch.Tensor):
         @classmethod

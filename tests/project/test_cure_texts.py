@@ -31,6 +31,7 @@ HEED = (
     "tests/core/test_readonly_and_copies.py::"
     "test_T8_the_words_decide_for_a_consumer_that_does_not_heed_the_flag"
 )
+WRAPPED = "tests/interop/test_torch.py::test_the_cures_of_a_read_only_wrapper_work"
 DEVICE = "tests/device/test_cures.py::"
 #: By a piece of the text: the test that types its cure in and compares what it gives; or `explain`
 #: and the rows whose examples do so (tests/interop/messages.toml); or why nothing can be typed.
@@ -65,9 +66,12 @@ CURED: dict[str, str] = {
     "it is read-only, and the consumer": "explain: readonly",
     "ignores strides: it would read other elements": STRIDES,
     "does not heed that: what is written there": HEED,
-    "it requires grad, and consumers": "explain: grad",
-    "its conjugate bit is set": "explain: lazy-bit",
-    "its negative bit is set": "explain: lazy-bit",
+    "call .detach() first, or pass detach=True": "explain: grad",
+    "call .resolve_conj() first": "explain: lazy-bit",
+    "call .resolve_neg() first": "explain: lazy-bit",
+    "wrap tensor.detach() instead": WRAPPED,
+    "wrap tensor.resolve_conj() instead": WRAPPED,
+    "wrap tensor.resolve_neg() instead": WRAPPED,
     "a buffer without shape and format": BYTES,
     "it is not contiguous in the way": BYTES,
     "it gives a copy, and what is written": HEADER,

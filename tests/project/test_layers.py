@@ -110,7 +110,7 @@ def test_only_the_library_table_looks_for_libraries() -> None:
 
 def test_the_rows_name_the_functions_that_ask_libraries() -> None:
     text = without_comments((SRC / "exchange" / "libraries.def").read_text())
-    kinds = "CAPSULE|CURRENT_STREAM|DEVICE_GUARD|PLAIN_CALLS|DEVICE_WAIT"
+    kinds = "CAPSULE|CURRENT_STREAM|DEVICE_GUARD|PLAIN_CALLS|READ_ONLY_TABLE|DEVICE_WAIT"
     named = re.findall(rf'^(?:{kinds})\(.*"(\w+)"\)', text, re.M)
     there = {
         name

@@ -14,7 +14,7 @@ from replays import table
 
 CASES = table.load()
 REPLAYED = [case for case in CASES if case.test]
-IDS = [str(n) for n in range(1, 93)] + [f"M{n}" for n in range(1, 21)]
+IDS = [str(n) for n in range(1, 93)] + [f"M{n}" for n in range(1, 22)]
 HERE = ROOT / "tests" / "replays"
 
 

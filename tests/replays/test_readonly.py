@@ -246,3 +246,18 @@ def test_an_immutable_tensorflow_tensor() -> None:
     y = np.from_dlpack(dlshim.upgrade(x))
     assert y.tolist() == [0, 1] and not y.flags.writeable
     assert shown(dlshim.upgrade(x), max_version=V1).readonly
+
+
+@needs("torch>=2.14")
+def test_a_wrapper_of_torch_that_answers_1_x_to_a_bare_call() -> None:
+    """torch.utils.dlpack.ReadOnlyTensorWrapper; the standard asks for a legacy capsule there."""
+    import torch
+
+    x = torch.arange(3.0)
+    wrapped = torch.utils.dlpack.ReadOnlyTensorWrapper(x)
+    assert shown(wrapped).versioned
+    with pytest.raises(BufferError, match="readonly="):
+        dlshim.upgrade(wrapped).__dlpack__()
+    view = shown(dlshim.upgrade(wrapped, readonly="share"))
+    assert not view.versioned and view.values() == [0, 1, 2]
+    assert view.data == x.data_ptr()

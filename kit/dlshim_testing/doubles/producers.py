@@ -895,6 +895,35 @@ def torch_like(*, table: bool = False, edition: int = 2) -> type:
     )
 
 
+def torch_wrapper_like(tensor: type) -> type:
+    """`torch.utils.dlpack.ReadOnlyTensorWrapper` of torch 2.15 over such a `torch.Tensor`.
+
+    It has a `__dlpack__` and a C table of its own, and a hook that refuses all other questions.
+    """
+
+    def __dlpack__(self: Any, **keywords: Any) -> Any:
+        return tensor.__dlpack__(self, **({"max_version": (1, 0)} | keywords))  # type: ignore[attr-defined]
+
+    def refuse(cls: type, *_: Any) -> Any:
+        raise RuntimeError("the wrapper only supports DLPack export")
+
+    def __init__(self: Any, *args: Any, **keywords: Any) -> None:
+        tensor.__init__(self, *args, readonly=True, **keywords)  # type: ignore[misc]
+
+    own: dict[str, Any] = {"__torch_function__": classmethod(refuse)}
+    table = getattr(tensor, "__dlpack_c_exchange_api__", None)
+    if table is not None:
+        own["__dlpack_c_exchange_api__"] = table
+    return masquerade(
+        tensor,
+        "ReadOnlyTensorWrapper",
+        "torch.utils.dlpack",
+        __init__=__init__,
+        __dlpack__=__dlpack__,
+        **own,
+    )
+
+
 def jax_like() -> type:
     """`jaxlib._jax.ArrayImpl` of JAX 0.10: immutable, and legacy cannot say so."""
     return masquerade(P1b, "ArrayImpl", "jaxlib._jax")
