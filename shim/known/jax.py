@@ -27,7 +27,7 @@ LIBRARY = Library("jax", "jax.numpy", ("jax",), "JAX")
 
 SOURCES = (
     old("jax", "jax", (0, 4, 26), (0, 4, 27), immutable=True),
-    Source("jax", "jax", (0, 4, 27), (0, 11), versioned=False, immutable=True),
+    Source("jax", "jax", (0, 4, 27), (0, 12), versioned=False, immutable=True),
     Source("jax", "jax", (0, 12), (0, 13), immutable=True, states=True),
 )
 
@@ -37,13 +37,14 @@ FAULTS = (
         "calls immutable arrays writable",
         "wrong",
         since=(0, 1),
+        until=(0, 12),
         upgraded='marked; readonly="copy"',
         source="M13",
     ),
 )
 
 _JAX = spans(
-    (0, 11),
+    (0, 12),
     Known(
         "jax.numpy.from_dlpack",
         "jax",

@@ -177,9 +177,20 @@ def test_a_release_outside_the_table_is_not_verified(pretended, version):
     assert "not verified" in verdict.why and verdict.cure == ""
 
 
-def test_a_gap_between_two_rows_is_outside(pretended):
-    pretended["jax"].__version__ = "0.11.3"
+def test_a_gap_between_two_rows_is_outside(pretended, monkeypatch):
+    kept = [row for row in rows.CONSUMERS if row.library != "jax" or row.since != (0, 6)]
+    monkeypatch.setattr(rows, "CONSUMERS", kept)
+    pretended["jax"].__version__ = "0.9.0"
     assert "not verified" in one(floats(1), "jax").why
+    pretended["jax"].__version__ = "0.5.0"
+    assert "not verified" not in one(floats(1), "jax").why
+
+
+def test_no_release_falls_between_two_rows():
+    for name in {row.name for row in rows.CONSUMERS}:
+        found = rows.rows_of(name)
+        between = [(a.until, b.since) for a, b in itertools.pairwise(found) if a.until != b.since]
+        assert found[0].family == "nanobind" or not between, name
 
 
 def test_a_library_that_is_not_there():
