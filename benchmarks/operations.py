@@ -46,6 +46,11 @@ NAMES = {
         "from cuda.core.utils import StridedMemoryView; smv = StridedMemoryView.from_dlpack",
     ),
     "asdlpack": Name("dlpack", "pydlpack", "from dlpack import asdlpack"),
+    "via_ctypes": Name(
+        *("ctypes_dlpack", "ctypes-dlpack"),
+        "from ctypes_dlpack import DLPackArray, array_as_dlpack; "
+        "via_ctypes = lambda x: DLPackArray(array_as_dlpack(x, max_version=(1, 0)))",
+    ),
 }
 
 
@@ -153,6 +158,7 @@ ADAPTERS = {
     "tvm-ffi": "tvm_ffi.from_dlpack({})",
     "cuda.core": "smv({}, -1)",
     "pydlpack": "asdlpack({})",
+    "ctypes-dlpack": "via_ctypes({})",
 }
 
 # ---- operations ---------------------------------------------------------------------------

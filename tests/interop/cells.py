@@ -121,7 +121,24 @@ class PyDlpack(Shim):
         return wrapped.__dlpack__() if consumer.capsule else wrapped
 
 
-SHIMS = {shim.name: shim for shim in (Shim, Upgraded, ThroughTensor, Cured, PyDlpack)}
+class CtypesDlpack(Shim):
+    """A peer: ctypes-dlpack, which takes an object's struct at once and exports it anew."""
+
+    name = "ctypes-dlpack"
+
+    def setup(self):
+        from ctypes_dlpack import DLPackArray, array_as_dlpack
+
+        self.wrap = lambda x: DLPackArray(array_as_dlpack(x, max_version=(1, 0)))
+
+    def give(self, producer, consumer, made):
+        wrapped = self.wrap(made.obj)
+        return wrapped.__dlpack__() if consumer.capsule else wrapped
+
+
+#: Packages that do a part of what dlshim does, run between the same libraries.
+PEERS = (PyDlpack, CtypesDlpack)
+SHIMS = {shim.name: shim for shim in (Shim, Upgraded, ThroughTensor, Cured, *PEERS)}
 
 
 def run(producer: Producer, consumer: Consumer, dtype: DType, layout: Layout, shim: Shim):

@@ -19,15 +19,16 @@ from pathlib import Path
 
 if __package__ == "tests.interop":  # run from the repository root: the package is `interop`
     sys.path.insert(0, str(Path(__file__).parents[1]))
-    from interop import runner, versions
+    from interop import cells, runner, versions
     from interop.refusals import REFUSALS
     from interop.summary import Summary
 else:
-    from . import runner, versions
+    from . import cells, runner, versions
     from .refusals import REFUSALS
     from .summary import Summary
 
-SHIMS = {"upgraded": "dlshim", "pydlpack": "pydlpack", "tensor": "dlshim.Tensor"}
+PEERS = {peer.name: peer.name for peer in cells.PEERS}
+SHIMS = {"upgraded": "dlshim", **PEERS, "tensor": "dlshim.Tensor"}
 COUNTS = ("cells", "bare ok", "ok", "curable", "cured", "broken", "refused on purpose")
 
 #: File -> its columns after the environment.
@@ -61,7 +62,7 @@ def version_rows(present: runner.Presence) -> Iterable[tuple]:
 
     used = {a.library for a in libraries.PRODUCERS if a.name in present.producers}
     used |= {a.library for a in libraries.CONSUMERS if a.name in present.consumers}
-    found = {name: versions.text(name) for name in used | {"dlshim", "pydlpack"}}
+    found = {name: versions.text(name) for name in used | {"dlshim", *PEERS}}
     return [item for item in sorted(found.items()) if item[1]]
 
 

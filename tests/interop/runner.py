@@ -327,7 +327,8 @@ FEW = ("float32", "int8", "bool", "complex128", "bfloat16", "float8_e4m3fn")
 def whole(present: Presence) -> list[Batch]:
     """Bare and upgraded in full; other shims where they are there."""
     pairs = [(p, c) for c in present.consumers for p in present.producers]
-    shims = [shim for shim in ("bare", "upgraded", "pydlpack") if shim in present.shims]
+    peers = [peer.name for peer in cells.PEERS]
+    shims = [shim for shim in ("bare", "upgraded", *peers) if shim in present.shims]
     batches = [Batch(p, c, shim) for p, c in pairs for shim in shims]
     known = {c.name for c in libraries.CONSUMERS if c.known and c.inspected}
     batches += [Batch(p, c, "verdict") for p, c in pairs if c in known]
