@@ -47,9 +47,12 @@ typedef struct {
     bool not_synced;     /* no sync was asked for: by None on oneAPI (S6), or in a graph
                           * capture, where no stream was named (S14) */
     dls_copy_place copy; /* where it is copied to the host, if it is (S18) */
-    void *managed;       /* the struct behind capsule or hold, NULL for DLS_OLDER */
-    PyObject *capsule;   /* strong; not yet taken, may be handed on; NULL: taken */
-    dls_hold hold;       /* once taken: owned */
+    /* For copies that come after the work in it, whatever the consumer's stream: */
+    dl_device sync_device; /* by whose rules it was synced; 0 as the type: it was not */
+    dls_producer_stream p; /* P, as its protocol named it; READY: it was waited for */
+    void *managed;         /* the struct behind capsule or hold, NULL for DLS_OLDER */
+    PyObject *capsule;     /* strong; not yet taken, may be handed on; NULL: taken */
+    dls_hold hold;         /* once taken: owned */
     int64_t *dims; /* DLS_OLDER, and a shared capsule: shape, then strides: few_dims, or
                     * owned memory */
     int64_t few_dims[2 * DLS_FEW_DIMS];

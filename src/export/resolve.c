@@ -17,6 +17,7 @@
 #include "older_protocols/older_protocols.h"
 #include "python/errors.h"
 #include "sync/sycl.h"
+#include "sync/sync_exchange.h"
 #include "sync/transfer.h"
 
 /* --- the copy on the host ------------------------------------------------- */
@@ -179,7 +180,8 @@ resolve_copy(dls_exchange *x, dls_resolved *resolved)
     int32_t have = resolved->delivery.tensor.device.device_type;
     bool on_host = resolved->fetch || (!resolved->send && dls_device_is_host(have));
     bool to_oneapi = resolved->send && x->request.device.device_type == dl_kDLOneAPI;
-    if (check_copy(x, resolved) < 0
+    bool host_reads = dls_device_is_host(have) || have == dl_kDLCUDAManaged;
+    if (check_copy(x, resolved) < 0 || (host_reads && dls_copy_wait(x) < 0)
         || (to_oneapi ? copy_to_oneapi(x, resolved)
             : on_host ? make_copy(x, resolved)
                       : dls_resolve_device_copy(x, resolved))

@@ -6,7 +6,6 @@
 #include "core/alloc.h"
 #include "core/copy.h"
 #include "core/dtype.h"
-#include "exchange/objects.h"
 #include "gpu/device_copy.h"
 #include "gpu/pointer.h"
 #include "gpu/sync_rules.h"
@@ -189,10 +188,12 @@ gather(const device_copy *copy, bool dense_already, void **block, const void **d
     return 0;
 }
 
-/* Find the target and allocate there: by the library of like=, else by the driver.  0,
- * or -1 with an exception. */
+/* Find the target and allocate there: by the library of like=, else by the driver.
+ * source: device memory that will be copied there, or NULL.  0, or -1 with an
+ * exception.
+ */
 static int
-allocate(device_copy *copy, const void *beside)
+allocate(device_copy *copy, const void *source)
 {
     const dls_exchange *x = copy->x;
     dls_device_memory *memory = NULL;
@@ -200,7 +201,7 @@ allocate(device_copy *copy, const void *beside)
     int code;
     bool by_library = like_allocates(&x->request, copy->to);
     Py_BEGIN_ALLOW_THREADS
-    code = dls_copy_target_find(copy->to, copy->s, beside, &copy->target, &err);
+    code = dls_copy_target_find(copy->to, copy->s, source, &copy->target, &err);
     if (code == DLS_OK && !by_library) {
         code = dls_device_memory_new(&copy->target.place, copy->target.stream,
                                      copy->bytes, copy->align, &memory, &copy->address,
@@ -264,17 +265,13 @@ static int
 find_own_stream(device_copy *copy)
 {
     const dls_exchange *x = copy->x;
-    dls_producer_stream p = {.known = DLS_P_UNKNOWN};
     dls_error err;
     bool lost;
     int code;
-    if (dls_plan_is_tensor(x->plan)) {
-        p = dls_tensor_ready_stream(dls_tensor_data(x->source));
-    }
     Py_BEGIN_ALLOW_THREADS
     code = dls_copy_stream(copy->to, copy->from->data, &copy->stream, &lost, &err);
     Py_END_ALLOW_THREADS
-    return code == DLS_OK ? dls_copy_sync(x, copy->from, p, copy->stream)
+    return code == DLS_OK ? dls_copy_sync(x, copy->from, copy->stream)
                           : dls_refuse_error(x->state, x->source, &err);
 }
 
@@ -285,7 +282,7 @@ copy_from_device(device_copy *copy, bool to_peer)
     int code;
     copy->stream = copy->x->acquired.copy.stream;
     if (check_layout(copy) < 0 || (!to_peer && find_own_stream(copy) < 0)
-        || allocate(copy, to_peer ? NULL : copy->from->data) < 0) {
+        || allocate(copy, copy->from->data) < 0) {
         return -1;
     }
     Py_BEGIN_ALLOW_THREADS

@@ -522,7 +522,8 @@ find_stream_on(uint64_t stream, int device_id, dls_place *place, dls_error *err)
 }
 
 static int
-find_for_memory(uint64_t stream, int device_id, dls_place *place, dls_error *err)
+find_for_memory(uint64_t stream, int device_id, const void *DLS_UNUSED(source),
+                dls_place *place, dls_error *err)
 {
     CUdevice device;
     int code = dls_cuda_load(err);
@@ -547,6 +548,13 @@ find_for_memory(uint64_t stream, int device_id, dls_place *place, dls_error *err
     place->context = (uintptr_t)context;
     return dls_gpu_check(place, context != NULL ? GPU_OK : GPU_INVALID_CONTEXT,
                          DLS_CALL_FIND, device_id, err);
+}
+
+static int
+find_own(const dls_place *place, dls_place *own)
+{
+    *own = place_of(primary_context(dls_cuda_current_device()));
+    return own->context != 0 && own->context != place->context;
 }
 
 static int
@@ -584,6 +592,7 @@ const dls_driver dls_cuda_driver = {
     .copy_plane = copy_plane,
     .copy_peer = copy_peer,
     .find_for_memory = find_for_memory,
+    .find_own = find_own,
     .current_device = current_device,
     .has_pools = has_pools,
     .allocate = allocate,

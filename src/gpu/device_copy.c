@@ -225,13 +225,12 @@ static device_memory *waiting;
 
 /* --- the end -------------------------------------------------------------- */
 
-/* The stream in whose turn the memory is freed waits for all that the place has been
- * given.  GPU_OK, or the driver's code; other failures than those of a capture make the
- * host wait instead, which is slower and just as safe. */
+/* The stream in whose turn pooled memory is freed waits for all that the place, which
+ * is current, has been given.  GPU_OK, or the driver's code; other failures than those
+ * of a capture make the host wait instead, which is slower and just as safe. */
 static int
-come_after_all(const device_memory *memory)
+come_after(const device_memory *memory, const dls_place *place)
 {
-    const dls_place *place = &memory->place;
     void *event;
     dls_error err;
     int result = -1;
@@ -250,13 +249,38 @@ come_after_all(const device_memory *memory)
                : place->api->device_sync();
 }
 
+/* The same for the device's own place, which is entered for it, if the memory is in
+ * another one.  False: a capture forbids it. */
+static bool
+come_after_device(const device_memory *memory)
+{
+    const dls_driver *driver = memory->place.driver;
+    dls_place own;
+    dls_saved_device saved;
+    dls_error err;
+    if (driver->find_own == NULL || !driver->find_own(&memory->place, &own)
+        || driver->enter(&own, &saved, &err) != DLS_OK) {
+        return true;
+    }
+    bool captures = dls_gpu_captures(&own, driver->legacy);
+    int result = GPU_OK;
+    if (!captures) {
+        int mode = dls_gpu_set_capture_mode(own.api, GPU_MODE_RELAXED);
+        /* mutant: the device's own place */
+        result = memory->pooled ? come_after(memory, &own) : own.api->device_sync();
+        dls_gpu_set_capture_mode(own.api, mode);
+    }
+    driver->leave(&saved);
+    return !captures && !dls_gpu_is_capture_error(result);
+}
+
 /* The place is current, and no capture was seen.  False: a capture forbids it. */
 static bool
 free_now(const device_memory *memory)
 {
     const dls_place *place = &memory->place;
     int mode = dls_gpu_set_capture_mode(place->api, GPU_MODE_RELAXED);
-    int result = memory->pooled ? come_after_all(memory) : GPU_OK;
+    int result = memory->pooled ? come_after(memory, place) : GPU_OK;
     if (!dls_gpu_is_capture_error(result)) {
         result = place->driver->deallocate(place, memory->base, memory->pooled,
                                            memory->free_stream);
@@ -279,7 +303,8 @@ give_back(const device_memory *memory)
         return true;
     }
     /* mutant: memory freed during a capture */
-    bool done = !dls_gpu_captures(&memory->place, driver->legacy) && free_now(memory);
+    bool done = !dls_gpu_captures(&memory->place, driver->legacy)
+                && come_after_device(memory) && free_now(memory);
     driver->leave(&saved);
     return done;
 }
@@ -424,15 +449,13 @@ check_capture(const dls_place *place, uint64_t s, dls_error *err)
 }
 
 int
-dls_copy_target_find(dl_device to, uint64_t s, const void *address,
+dls_copy_target_find(dl_device to, uint64_t s, const void *source,
                      dls_copy_target *target, dls_error *err)
 {
     const dls_driver *driver = dls_driver_of(to.device_type);
     dls_saved_device saved;
     dls_place *place = &target->place;
-    int code = address != NULL
-                   ? driver->find(driver->legacy, to.device_id, address, place, err)
-                   : driver->find_for_memory(s, to.device_id, place, err);
+    int code = driver->find_for_memory(s, to.device_id, source, place, err);
     if (code == DLS_EREADY) { /* the data are not on that device: it would not help */
         return err->code = DLS_EBUFFER;
     }
@@ -442,7 +465,7 @@ dls_copy_target_find(dl_device to, uint64_t s, const void *address,
     if ((code = driver->enter(place, &saved, err)) != DLS_OK) {
         return code;
     }
-    code = check_capture(place, address != NULL ? driver->legacy : s, err);
+    code = check_capture(place, s, err);
     if (code == DLS_OK) {
         code = dls_pool_stream(place, DLS_POOL_COPIES, &target->stream, err);
     }

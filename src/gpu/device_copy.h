@@ -34,8 +34,10 @@ int dls_copy_to_host(void *dst, const dl_tensor *tensor, int64_t itemsize,
  * Where the driver has pools, and an event can stand for all work of a context, the
  * memory is freed in the turn of a stream of dlshim's own, after all that the context
  * has been given until then: the host does not wait, and the consumer's stream need
- * not exist any more.  Elsewhere the driver's plain free waits by itself.  All
- * functions may block and are called without the GIL, on any thread. */
+ * not exist any more.  Elsewhere the driver's plain free waits by itself.  Where the
+ * context is not the device's own (primary) one, the work of that one is waited for as
+ * well: a consumer that named no stream may work there.  All functions may block and
+ * are called without the GIL, on any thread. */
 
 /* DLS_OK with *memory (owned: for a hold of kind DEVICE, or its `end`) and its
  * *address, a multiple of `align`: a power of two.  It may be used after the work that
@@ -54,11 +56,11 @@ typedef struct {
     uint64_t stream; /* for copies there; it stays dlshim's */
 } dls_copy_target;
 
-/* Find the place of new memory on `to`: beside the memory at `address`; or, where that
- * is NULL, in the context of the consumer's stream `s`.  DLS_OK; or a code with *err:
- * no driver, no such device, or a graph capture that is seen on `s` or on a stream that
- * waits for L (S14). */
-int dls_copy_target_find(dl_device to, uint64_t s, const void *address,
+/* Find the place of new memory on `to`, for the consumer's stream `s`.  source: the
+ * device memory that will be copied there; NULL: the host's.  DLS_OK; or a code with
+ * *err: no driver, no such device, or a graph capture that is seen on `s` or on a
+ * stream that waits for L (S14). */
+int dls_copy_target_find(dl_device to, uint64_t s, const void *source,
                          dls_copy_target *target, dls_error *err);
 
 /* Copy a dense block of host memory to dst, which was allocated at the target.  DLS_OK,

@@ -125,10 +125,15 @@ struct dls_driver {
                       dls_place *other);
     /* The place of new memory on a device: that of `stream`, or for the special handles
      * up to 2 the current one if it is of the device, else the device's own, which CUDA
-     * makes where there is none yet (S19).  DLS_OK with *place, or a code with *err: no
-     * such device, or the stream is another's. */
-    int (*find_for_memory)(uint64_t stream, int device_id, dls_place *place,
-                           dls_error *err);
+     * makes where there is none yet (S19).  source: the device memory that will be
+     * copied there, whose library HIP uses for it; NULL: the host's.  DLS_OK with
+     * *place, or a code with *err: no such device, or the stream is another's. */
+    int (*find_for_memory)(uint64_t stream, int device_id, const void *source,
+                           dls_place *place, dls_error *err);
+    /* The device's own place (CUDA's primary context), where most libraries work, if it
+     * is in use and is not this place, which is current.  1 with *own, or 0.  NULL: a
+     * device has one place. */
+    int (*find_own)(const dls_place *place, dls_place *own);
     /* The number of the current device; 0 where none is current, or where the driver
      * is not in use. */
     int (*current_device)(void);

@@ -369,10 +369,11 @@ deallocate(const dls_place *place, void *address, bool DLS_UNUSED(pooled),
 }
 
 static int
-find_for_memory(uint64_t stream, int device_id, dls_place *place, dls_error *err)
+find_for_memory(uint64_t stream, int device_id, const void *source, dls_place *place,
+                dls_error *err)
 {
     int devices = 0;
-    int code = find(dls_hip_driver.legacy, 0, NULL, place, err);
+    int code = find(dls_hip_driver.legacy, 0, source, place, err);
     if (code != DLS_OK) {
         return code;
     }

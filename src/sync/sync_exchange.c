@@ -461,6 +461,24 @@ stay_here(dls_sync *sync, dls_producer_kind *kind)
     return 0;
 }
 
+/* Note what a copy of the memory has to come after.  JAX has waited if it was passed
+ * None. */
+static void
+note_source(const dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
+            dls_acquired *acquired)
+{
+    bool waited = kind == DLS_PRODUCER_WAITED
+                  || (kind == DLS_PRODUCER_NO_MINUS_ONE
+                      && sync->argument == DLS_PASS_NONE);
+    acquired->sync_device = sync->from.device;
+    if (waited) {
+        acquired->p.known = DLS_P_READY;
+    }
+    else if (p.object == NULL) { /* a queue's memory is not copied after its work */
+        acquired->p = p;
+    }
+}
+
 int
 dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
                 dls_acquired *acquired)
@@ -474,6 +492,7 @@ dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
         acquired->copy = (dls_copy_place){.kind = DLS_COPY_NOTHING};
         return 0;
     }
+    note_source(sync, kind, p, acquired);
     bool copied = sync->on_copy_stream;
     if (copied && lies_where_wanted(sync)) {
         if (stay_here(sync, &kind) < 0) {
@@ -635,12 +654,12 @@ check_omitted(const dls_exchange *x, dl_device device, dls_producer_stream p)
 }
 
 int
-dls_copy_sync(const dls_exchange *x, const dl_tensor *tensor, dls_producer_stream p,
-              uint64_t copy_stream)
+dls_copy_sync(const dls_exchange *x, const dl_tensor *tensor, uint64_t copy_stream)
 {
     const dls_sync_source from = dls_sync_source_of(x, tensor->device);
     bool minus_one = dls_stream_is_minus_one(x->request.stream);
     bool omitted = x->request.stream == NULL && !x->request.stream_said;
+    dls_producer_stream p = x->acquired.p;
     if ((minus_one || omitted) && dls_producer_stream_find(&from, &p, NULL) < 0) {
         return -1;
     }
@@ -660,4 +679,28 @@ dls_copy_sync(const dls_exchange *x, const dl_tensor *tensor, dls_producer_strea
         .address = (const char *)tensor->data + tensor->byte_offset,
     };
     return dls_sync_run_job(x->state, x->source, &job); /* mutant: work before a copy */
+}
+
+int
+dls_copy_wait(const dls_exchange *x)
+{
+    dl_device device = x->acquired.sync_device;
+    if (device.device_type == 0 || !dls_stream_is_minus_one(x->request.stream)) {
+        return 0;
+    }
+    const dls_sync_source from = dls_sync_source_of(x, device);
+    dls_producer_stream p = x->acquired.p;
+    if (dls_producer_stream_find(&from, &p, NULL) < 0) {
+        return -1;
+    }
+    const dls_sync_job job = {
+        /* The host reads, as where None was said. */
+        .task = dls_sync_rule_find(from.family, DLS_PRODUCER_OLD, DLS_VALUE_NONE).task,
+        .p = p,
+        .policy = x->request.unknown_stream,
+        .device = device,
+        .address = address_of(&x->acquired),
+    };
+    /* mutant: work before a copy by the host */
+    return dls_sync_run_job(x->state, x->source, &job);
 }

@@ -60,7 +60,8 @@ int dls_sync_meets_capture(dls_sync *sync);
 int dls_sync_raise_capture(dls_state *state, PyObject *source);
 
 /* After the call: carry out the task that the rule leaves for *acquired, whose producer
- * turned out to be of this kind, and fill in acquired->copy and acquired->not_synced.
+ * turned out to be of this kind, and fill in the members of *acquired about the sync:
+ * copy, not_synced, sync_device and p.
  * p: P, as far as the protocol itself named it.  0, or -1 with an exception; *acquired
  * stays the caller's. */
 int dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
@@ -88,9 +89,9 @@ dls_producer_stream dls_sync_ready_stream(dls_state *state, const dls_request *r
  * as its handle, or 0. */
 dls_producer_stream dls_sync_stream_of_source(const dls_exchange *x, dl_device device);
 
-/* --- copies to a device --------------------------------------------------- */
-/* The streams of a copy to a device (S19): the consumer's stream, and the streams that
- * the copy must come after.  GIL held; it is released around driver calls. */
+/* --- copies --------------------------------------------------------------- */
+/* The streams of a copy (S17, S19): the consumer's stream, and the streams that the
+ * copy must come after.  GIL held; it is released around driver calls. */
 
 /* Read the consumer's stream as one of the device `to`.  *s is L where it names none.
  * 0, or -1 with TypeError or ValueError, because it is no stream of that device (S1).
@@ -98,7 +99,9 @@ dls_producer_stream dls_sync_stream_of_source(const dls_exchange *x, dl_device d
 int dls_copy_read_consumer(const dls_exchange *x, dl_device to, uint64_t *s);
 
 /* Make the copy stream come after the answer's work.  The answer was synced with the
- * consumer's stream, or, for -1, not at all.  p: the knowledge of P if the consumer
- * passed -1.  0, or -1 with an exception. */
-int dls_copy_sync(const dls_exchange *x, const dl_tensor *tensor, dls_producer_stream p,
-                  uint64_t copy_stream);
+ * consumer's stream, or, for -1, not at all.  0, or -1 with an exception. */
+int dls_copy_sync(const dls_exchange *x, const dl_tensor *tensor, uint64_t copy_stream);
+
+/* The same where the host copies: it waits.  It has waited already unless the consumer
+ * passed -1, which speaks of its own stream and not of the copy's (S10). */
+int dls_copy_wait(const dls_exchange *x);

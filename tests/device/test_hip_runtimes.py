@@ -134,6 +134,37 @@ for each in (drv, other, drv):
 
 
 @pytest.mark.parametrize(("first", "second"), [("hip5", "hip6"), ("hip6", "hip7")])
+def test_copies_to_devices_with_several_runtimes(first: str, second: str) -> None:
+    """By the runtime that knows the source, on its device and on another one."""
+    with_driver(
+        first,
+        """
+import drivers
+other = drivers.load_hip(arguments[0])
+for each in (drv, other):
+    each.start()
+for each, two in ((drv, other), (other, drv)):
+    for to in (0, 1):
+        for stream in (None, -1, each.stream_new(to, False)):
+            p = each.stream_new(1, False, name="P")
+            x = fake.RawFn(each, p, device=1)
+            assert not x.write()
+            two.clear_log()
+            source = dlshim.upgrade(x(), copy=True, device=(10, to), producer_stream=p)
+            taken = caps.take(source.__dlpack__(stream=stream))
+            assert taken.view.device == (10, to)
+            assert taken.values() == caps.numbers((2, 3), "float32")
+            assert not {"hipMalloc", "hipMemcpyAsync"} & set(two.calls()), two.calls()
+            assert not each.races(), each.races()
+            taken.release()
+            del source
+assert drv.device() == other.device() == drv.last_error() == other.last_error() == 0
+""",
+        str(built(second)),
+    )
+
+
+@pytest.mark.parametrize(("first", "second"), [("hip5", "hip6"), ("hip6", "hip7")])
 def test_interfaces_with_several_runtimes(first: str, second: str) -> None:
     with_driver(
         first,
