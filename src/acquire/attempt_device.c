@@ -92,12 +92,12 @@ call_in_context(dls_exchange *x, unsigned mask, const dls_call_values *values,
 }
 
 /* The keywords to drop after a refusal (N2); the stream is among them unless it is
- * None.
+ * None.  Where the value of the stream could be refused, None was refused as well.
  * - TypeError: every keyword that this type never accepted, and the stream.
  * - BufferError or RuntimeError after copy=True that the type never accepted: copy
  *   alone.
- * - NotImplementedError, ValueError, AssertionError: max_version and copy, if the type
- *   never accepted them, and the stream.
+ * - NotImplementedError, ValueError, OverflowError, AssertionError: max_version and
+ *   copy, if the type never accepted them, and the stream.
  * - RuntimeError alone: the stream.  JAX, and perhaps unknown libraries, say so that
  *   they cannot sync. */
 static unsigned
@@ -117,6 +117,7 @@ refused_keywords(const dls_exchange *x, unsigned form, const dls_call_values *va
     }
     if (PyErr_ExceptionMatches(PyExc_NotImplementedError)
         || PyErr_ExceptionMatches(PyExc_ValueError)
+        || PyErr_ExceptionMatches(PyExc_OverflowError)
         || PyErr_ExceptionMatches(PyExc_AssertionError)) {
         return stream | (open & (DLS_ASK_VERSION | DLS_ASK_COPY));
     }
@@ -127,13 +128,48 @@ refused_keywords(const dls_exchange *x, unsigned form, const dls_call_values *va
     return about_stream ? stream : 0;
 }
 
+/* --- a stream that is refused --------------------------------------------- */
+
+/* Is a value of the stream passed, and may the pending error be about that value?  A
+ * BufferError or RuntimeError is about the data or the sync. */
+static bool
+may_refuse_value(unsigned form, const dls_call_values *values)
+{
+    return (form & DLS_ASK_STREAM) && values->stream != Py_None
+           && (PyErr_ExceptionMatches(PyExc_TypeError)
+               || PyErr_ExceptionMatches(PyExc_OverflowError)
+               || PyErr_ExceptionMatches(PyExc_ValueError));
+}
+
+/* May None be passed in the place of a value that was refused?  It asks for more than
+ * -1: it could break a graph capture (S14).  0, or -1 with an exception. */
+static int
+check_none(dls_exchange *x, const dls_call_values *values, dls_sync *sync)
+{
+    bool minus_one = dls_stream_is_minus_one(values->stream);
+    int captured = minus_one ? dls_sync_sees_capture(sync) : 0;
+    /* mutant: None during a capture */
+    if (captured > 0) {
+        dls_sync_raise_no_minus_one(x->state, x->source);
+        if (x->first_error != NULL) {
+            dls_refuse_with_cause(x->first_error);
+            x->first_error = NULL;
+        }
+    }
+    return captured != 0 ? -1 : 0;
+}
+
+/* --- the call forms ------------------------------------------------------- */
+
 /* The last call form was refused as well: the first real error says most (N2).  An
  * error that is about the data, is final, or leads to the next protocol stays as it
  * is. */
 static dls_attempt
 raise_first(dls_exchange *x)
 {
-    if (dls_error_class() == DLS_ERROR_STEP && x->first_error != NULL
+    bool refusal = dls_error_class() == DLS_ERROR_STEP
+                   || PyErr_ExceptionMatches(PyExc_OverflowError);
+    if (refusal && x->first_error != NULL
         && !PyErr_ExceptionMatches(PyExc_NotImplementedError)
         && !PyErr_ExceptionMatches(PyExc_TypeError)) {
         dls_error_keep(x);
@@ -161,47 +197,100 @@ call_form(unsigned full, dls_learned learned, int i)
                      : steps[i - STEPS] | (learned.taken & full);
 }
 
-/* Try the call forms as long as keywords are refused.  GOT with *used, RAISED: the last
- * refusal is pending. */
+/* The state of a walk through the call forms. */
+typedef struct {
+    dls_learned learned;
+    unsigned tried;   /* the form before; ~0: none */
+    unsigned done;    /* all that were tried: a bit for each form */
+    unsigned refused; /* keywords that may be dropped */
+    unsigned never;   /* keywords that no form shall have any more */
+    bool learnable;   /* all that was refused is about the type, and not one object */
+    bool of_value;    /* the value of the stream may have been refused */
+    bool none;        /* the stream is None, because a value was refused */
+} form_walk;
+
+/* A form was refused, by the pending exception: note which keywords may be dropped.
+ * False: none, and this is the end. */
+static bool
+note_refusal(const dls_exchange *x, form_walk *walk, const dls_call_values *values,
+             dls_producer_kind kind)
+{
+    bool type_error = PyErr_ExceptionMatches(PyExc_TypeError);
+    unsigned now = refused_keywords(x, walk->tried, values, kind);
+    bool of_stream = (now & DLS_ASK_STREAM)
+                     && (!type_error || (walk->learned.taken & DLS_ASK_STREAM));
+    walk->of_value = may_refuse_value(walk->tried, values);
+    walk->refused |= now;
+    walk->learnable &= (type_error && !of_stream)
+                       || dls_plan_has(x->plan, DLS_LIB_LEARN_ANY_REFUSAL);
+    if (of_stream) {
+        /* Others of its values were taken. */
+        walk->learned.taken &= ~DLS_ASK_STREAM & 15u;
+        walk->never = now == DLS_ASK_STREAM ? now : walk->never;
+    }
+    return now != 0;
+}
+
+/* A form was taken.  A refused -1 is not passed again (N6). */
+static void
+learn_taken(dls_exchange *x, const form_walk *walk, unsigned full,
+            const dls_call_values *values)
+{
+    dls_plan_learn_keywords(x->plan, walk->tried,
+                            walk->learnable ? (int)(full & ~walk->tried) : -1);
+    if (walk->none && (walk->tried & DLS_ASK_STREAM)
+        && dls_stream_is_minus_one(values->stream)) {
+        dls_plan_learn_no_minus_one(x->plan); /* mutant: learned of -1 */
+    }
+}
+
+/* Walk through the call forms as long as keywords are refused.  Where a value of the
+ * stream may have been refused, all forms with a stream are tried once more, with None,
+ * before the keyword is dropped.  probes: nobody asked for the -1 that is passed, and
+ * it may only find out whether the producer takes a stream.  GOT with *used: the
+ * keywords that were taken, without the stream if its value was refused.  RAISED: the
+ * last refusal is pending.  FINAL: another exception. */
 static dls_attempt
 try_forms(dls_exchange *x, unsigned full, const dls_call_values *values, dls_sync *sync,
-          unsigned *used)
+          bool probes, unsigned *used)
 {
-    dls_learned learned = dls_plan_learned(x->plan);
-    const unsigned kept = ~(unsigned)learned.refused & DLS_ASK_STREAM;
-    unsigned tried = ~0u, refused = 0, never = 0;
-    bool learnable = true;
-    for (int i = learned.refused != 0 ? 0 : STEPS; i < 2 * STEPS; i++) {
-        unsigned form = call_form(full, learned, i);
+    dls_call_values passed = *values;
+    form_walk walk = {
+        .learned = dls_plan_learned(x->plan), .tried = ~0u, .learnable = true};
+    const unsigned kept = ~(unsigned)walk.learned.refused & DLS_ASK_STREAM;
+    const int first = walk.learned.refused != 0 ? 0 : STEPS;
+    for (int i = first; i < 2 * STEPS; i++) {
+        unsigned form = call_form(full, walk.learned, i);
         bool drops_stream = (full & ~form & kept) != 0;
-        if (form == tried || (form & never)
-            || (drops_stream && !(refused & DLS_ASK_STREAM))) {
+        if ((walk.done & 1u << form) || (form & walk.never)
+            || (drops_stream && !(walk.refused & DLS_ASK_STREAM))) {
             continue;
         }
-        if (tried != ~0u) {
+        if (walk.tried != ~0u) {
             dls_error_keep(x);
         }
-        tried = form;
-        if (call_in_context(x, form, values, sync) == DLS_ATTEMPT_GOT) {
-            dls_plan_learn_keywords(x->plan, form,
-                                    learnable ? (int)(full & ~form) : -1);
-            *used = form;
+        /* mutant: None after a refusal */
+        if (drops_stream && walk.of_value && !walk.none && !probes) {
+            if (check_none(x, values, sync) < 0) {
+                return DLS_ATTEMPT_FINAL;
+            }
+            passed.stream = Py_None;
+            walk = (form_walk){.learned = dls_plan_learned(x->plan),
+                               .tried = ~0u,
+                               .learnable = walk.learnable,
+                               .none = true};
+            i = first - 1;
+            continue;
+        }
+        walk.tried = form;
+        walk.done |= 1u << form;
+        if (call_in_context(x, form, &passed, sync) == DLS_ATTEMPT_GOT) {
+            learn_taken(x, &walk, full, values);
+            *used = walk.none ? form & ~DLS_ASK_STREAM : form;
             return DLS_ATTEMPT_GOT;
         }
-        bool type_error = PyErr_ExceptionMatches(PyExc_TypeError);
-        unsigned now = refused_keywords(x, form, values, sync->kind);
-        refused |= now;
-        bool of_stream = (now & DLS_ASK_STREAM)
-                         && (!type_error || (learned.taken & DLS_ASK_STREAM));
-        learnable &= (type_error && !of_stream)
-                     || dls_plan_has(x->plan, DLS_LIB_LEARN_ANY_REFUSAL);
-        if (now == 0) {
+        if (!note_refusal(x, &walk, values, sync->kind)) {
             break;
-        }
-        if (of_stream) {
-            learned.taken &= ~DLS_ASK_STREAM
-                             & 15u; /* others of its values were taken */
-            never = now == DLS_ASK_STREAM ? now : never;
         }
     }
     return raise_first(x);
@@ -214,7 +303,12 @@ static int
 pass_minus_one(dls_exchange *x, dls_sync *sync)
 {
     bool as_bare = dls_sync_omits(sync) && sync->kind == DLS_PRODUCER_REFUSES_TWO;
-    if (!as_bare && (dls_plan_learned(x->plan).taken & DLS_ASK_STREAM)) {
+    if (sync->none_for_minus_one) {
+        return dls_sync_raise_no_minus_one(x->state, x->source);
+    }
+    bool takes = (dls_plan_learned(x->plan).taken & DLS_ASK_STREAM)
+                 || dls_plan_refuses_minus_one(x->plan);
+    if (!as_bare && takes) {
         return dls_sync_raise_capture(x->state, x->source);
     }
     Py_XDECREF(sync->passed);
@@ -254,7 +348,12 @@ call_in_place(dls_exchange *x, dls_sync *sync, bool captured)
     bool copied_here = sync->transfer != DLS_TRANSFER_HERE
                        && sync->transfer != DLS_TRANSFER_AS_CUDA;
     unsigned full = collect_keywords(x, sync, !copied_here, &values), used = 0;
-    if (try_forms(x, full, &values, sync, &used) != DLS_ATTEMPT_GOT) {
+    bool probes = captured || sync->not_synced; /* -1 was passed for a capture's sake */
+    dls_attempt called = try_forms(x, full, &values, sync, probes, &used);
+    if (called != DLS_ATTEMPT_GOT) {
+        if (called == DLS_ATTEMPT_FINAL) {
+            return called;
+        }
         if (!PyErr_ExceptionMatches(PyExc_NotImplementedError)
             && !PyErr_ExceptionMatches(PyExc_TypeError)) {
             return DLS_ATTEMPT_RAISED;

@@ -22,7 +22,7 @@
     X(CPU_ONLY, 7, "objects cannot be elsewhere: the device is not asked (N5)")        \
     X(SCALAR_IS_1D, 8, "exports scalars with shape (1,)")                              \
     X(LEARN_ANY_REFUSAL, 9, "keyword refusals of any class are learned (N1)")          \
-    X(NO_MINUS_ONE, 10, "gets None instead of stream -1 (N6)")                         \
+    X(NO_MINUS_ONE, 10, "takes stream -1 for a handle, and waits for None (S3)")       \
     X(IGNORES_STREAM, 11, "takes the stream and orders nothing")                       \
     X(WAITS, 12, "waits for the device itself before it returns")                      \
     X(REFUSES_TWO, 13, "refuses stream 2, the per-thread default stream")              \
@@ -41,7 +41,8 @@
       "no stream in its CUDA array interface says that none was chosen (S11)")         \
     X(LABEL_CHECKED, 25, "its device may be wrong: the driver is asked (S26)")         \
     X(WRAPS_READ_ONLY, 26,                                                             \
-      "a read-only wrapper whose hook refuses questions: asked past the hook (T12)")
+      "a read-only wrapper whose hook refuses questions: asked past the hook (T12)")   \
+    X(REFUSES_MINUS_ONE, 27, "refuses stream -1: gets None (N6)")
 
 enum {
 #define DLS_TRAIT_BIT(name, bit, text) DLS_LIB_##name = 1 << (bit),

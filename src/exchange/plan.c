@@ -93,6 +93,19 @@ dls_plan_learn_keywords(dls_plan *plan, unsigned taken, int refused)
 }
 
 void
+dls_plan_learn_no_minus_one(dls_plan *plan)
+{
+    dls_learned learned, before;
+    if (plan->on_instance) {
+        return; /* as above */
+    }
+    do {
+        learned = before = dls_plan_learned(plan);
+        learned.no_minus_one = true;
+    } while (!write_learned(plan, before, learned));
+}
+
+void
 dls_plan_leave_host(dls_plan *plan, bool forget_forms)
 {
     dls_learned learned, before;

@@ -73,6 +73,7 @@ typedef struct {
     uint16_t off_host : 1; /* was seen off the host: the device is always asked (N5) */
     uint16_t refused : 4;  /* DLS_ASK_*: keywords that were dropped off the host (N1) */
     uint16_t taken : 4;    /* DLS_ASK_*: taken off the host, so never refused */
+    uint16_t no_minus_one : 1; /* its objects refused stream -1, and took None (N6) */
 } dls_learned;
 
 _Static_assert(sizeof(dls_learned) == sizeof(uint64_t),
@@ -173,6 +174,14 @@ dls_plan_learned(const dls_plan *plan)
     return learned;
 }
 
+/* Do the type's objects refuse stream -1, as its row says or they themselves did? */
+static inline bool
+dls_plan_refuses_minus_one(const dls_plan *plan)
+{
+    return dls_plan_has(plan, DLS_LIB_REFUSES_MINUS_ONE)
+           || dls_plan_learned(plan).no_minus_one;
+}
+
 /* The same, as far as the fast path needs it. */
 static inline unsigned
 dls_plan_fast(const dls_plan *plan, bool wanted)
@@ -206,6 +215,8 @@ void dls_plan_learn_form(dls_plan *plan, bool wanted, dls_form form, uint8_t fas
 /* Learn that these keywords were taken off the host.  refused: the keywords that are
  * refused from now on, or -1: as before. */
 void dls_plan_learn_keywords(dls_plan *plan, unsigned taken, int refused);
+/* Learn that stream -1 was refused, and None was not. */
+void dls_plan_learn_no_minus_one(dls_plan *plan);
 /* An object of the type lies off the host: the device is asked from now on, and the
  * fast path is closed (N5).  forget_forms false: the learned forms stay, because an
  * interface was read and no call was made. */

@@ -455,6 +455,7 @@ dls_copy_target_find(dl_device to, uint64_t s, const void *source,
     const dls_driver *driver = dls_driver_of(to.device_type);
     dls_saved_device saved;
     dls_place *place = &target->place;
+    /* mutant: context of a copy */
     int code = driver->find_for_memory(s, to.device_id, source, place, err);
     if (code == DLS_EREADY) { /* the data are not on that device: it would not help */
         return err->code = DLS_EBUFFER;

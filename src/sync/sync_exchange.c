@@ -139,13 +139,23 @@ find_copy_stream(dls_sync *sync, const void *address)
 
 /* --- before the call ------------------------------------------------------ */
 
+/* -1, or None for a producer that refuses -1. */
+static PyObject *
+minus_one_for(dls_sync *sync)
+{
+    /* mutant: -1 that is refused */
+    sync->none_for_minus_one = dls_plan_refuses_minus_one(sync->from.plan);
+    if (sync->none_for_minus_one) {
+        Py_RETURN_NONE;
+    }
+    return PyLong_FromLong(-1);
+}
+
 /* The object for `stream=`, a new reference; NULL with MemoryError. */
 static PyObject *
-passed_value(const dls_sync *sync)
+passed_value(dls_sync *sync)
 {
     PyObject *stream = sync->from.request->stream;
-    static const long numbers[] = {
-        [DLS_PASS_MINUS_1] = -1, [DLS_PASS_0] = 0, [DLS_PASS_1] = 1};
     assert(sync->argument != DLS_OMIT);
     if (sync->argument == DLS_PASS_NONE) {
         Py_RETURN_NONE;
@@ -155,10 +165,13 @@ passed_value(const dls_sync *sync)
             return Py_NewRef(sync->own_queue);
         }
         return sync->own != 0 ? PyLong_FromUnsignedLongLong(sync->own)
-                              : PyLong_FromLong(-1);
+                              : minus_one_for(sync);
+    }
+    if (sync->argument == DLS_PASS_MINUS_1) {
+        return minus_one_for(sync);
     }
     if (sync->argument != DLS_PASS_S) {
-        return PyLong_FromLong(numbers[sync->argument]);
+        return PyLong_FromLong(sync->argument == DLS_PASS_1);
     }
     if (sync->from.family != DLS_FAMILY_OTHER
         && (sync->s.handle != 0 || sync->s.value == DLS_VALUE_ZERO)) {
@@ -260,14 +273,22 @@ dls_sync_omits(const dls_sync *sync)
 int
 dls_sync_meets_capture(dls_sync *sync)
 {
-    const dls_driver *driver = sync->from.driver;
     bool replaced = sync->on_copy_stream
                     || (sync->argument == DLS_PASS_1 && sync->s.value != DLS_VALUE_ONE)
-                    || sync->argument == DLS_PASS_0 || sync->argument == DLS_PASS_OWN;
-    if (!replaced || sync->is_empty || sync->from.family == DLS_FAMILY_ONEAPI) {
+                    || sync->argument == DLS_PASS_0 || sync->argument == DLS_PASS_OWN
+                    || sync->none_for_minus_one;
+    return replaced ? dls_sync_sees_capture(sync) : 0;
+}
+
+int
+dls_sync_sees_capture(dls_sync *sync)
+{
+    const dls_driver *driver = sync->from.driver;
+    dls_family streams = sync->from.streams;
+    bool captures, in_use;
+    if (sync->is_empty || (streams != DLS_FAMILY_CUDA && streams != DLS_FAMILY_ROCM)) {
         return 0;
     }
-    bool captures, in_use;
     Py_BEGIN_ALLOW_THREADS
     in_use = driver->in_use();
     Py_END_ALLOW_THREADS
@@ -296,6 +317,15 @@ int
 dls_sync_raise_capture(dls_state *state, PyObject *source)
 {
     return dls_refuse(state, DLS_EOPTION, source, "%s", DLS_CAPTURE_REFUSAL);
+}
+
+int
+dls_sync_raise_no_minus_one(dls_state *state, PyObject *source)
+{
+    return dls_refuse(state, DLS_EOPTION, source,
+                      "a graph capture is running, and it refuses stream=-1: None in "
+                      "its place could break the capture; export outside the capture, "
+                      "or give the capturing stream as stream=");
 }
 
 /* --- after the call ------------------------------------------------------- */
@@ -474,8 +504,8 @@ note_source(const dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
     if (waited) {
         acquired->p.known = DLS_P_READY;
     }
-    else if (p.object == NULL) { /* a queue's memory is not copied after its work */
-        acquired->p = p;
+    else if (p.object == NULL) { /* memory of a queue is copied there */
+        acquired->p = p;         /* mutant: P of a copy */
     }
 }
 

@@ -29,6 +29,7 @@ typedef struct {
     bool place_is_unknown; /* then: the memory's address may tell where it is */
     bool is_empty;         /* the object says that it has no elements */
     bool not_synced;       /* it is passed -1 although no stream was named (S14) */
+    bool none_for_minus_one; /* it is passed None because it refuses -1 (N6) */
 } dls_sync;
 
 /* Read S of a request.  Within one exchange an object is asked once, because it may
@@ -55,9 +56,13 @@ bool dls_sync_omits(const dls_sync *sync);
  * passed another stream than the consumer's.  1 = it would, or dlshim cannot tell; 0,
  * or -1 with an exception. */
 int dls_sync_meets_capture(dls_sync *sync);
+/* Is a graph capture seen, whatever the producer is passed?  As above. */
+int dls_sync_sees_capture(dls_sync *sync);
 
 /* Raise the BufferError for it.  Always -1. */
 int dls_sync_raise_capture(dls_state *state, PyObject *source);
+/* The same where the consumer passed -1, and the producer refuses that value. */
+int dls_sync_raise_no_minus_one(dls_state *state, PyObject *source);
 
 /* After the call: carry out the task that the rule leaves for *acquired, whose producer
  * turned out to be of this kind, and fill in the members of *acquired about the sync:

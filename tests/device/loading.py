@@ -100,6 +100,8 @@ class Uses:
             return dlshim.from_dlpack(cls(device=here, data=AT, **fields), stream=stream)
 
         return {
+            # P1a is met: at its first refusal of -1 it would be asked whether a graph is captured.
+            "same": lambda: up(P1a, unknown_stream="same").__dlpack__(stream=HANDLE),
             "minus one": lambda: up(P1a).__dlpack__(stream=-1),
             "minus one, modern": lambda: up(P2).__dlpack__(stream=-1, **v1),
             "minus one, function": lambda: up(P0ToDlpack).__dlpack__(stream=-1),
@@ -117,7 +119,6 @@ class Uses:
             "host": lambda: up(P2, (1, 0)).__dlpack__(stream=HANDLE),
             "pinned": lambda: up(P2, pinned).__dlpack__(**v1),
             "pinned, handle": lambda: up(P1a, pinned).__dlpack__(stream=HANDLE),
-            "same": lambda: up(P1a, unknown_stream="same").__dlpack__(stream=HANDLE),
             "P is S": lambda: up(P1a, producer_stream=HANDLE).__dlpack__(stream=HANDLE),
             "P is S, both the default": lambda: up(P1a, producer_stream=legacy).__dlpack__(),
             "P is ready": lambda: up(P1a, producer_stream=-1).__dlpack__(stream=HANDLE),

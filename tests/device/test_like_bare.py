@@ -93,7 +93,8 @@ def check_minus_one_that_is_refused_is_dropped(drv: Any) -> None:
         x = scene.array(refusing(error))
         capsule = dlshim.upgrade(x).__dlpack__(stream=-1)
         assert scene.races(x, capsule), "nobody has asked for a sync"
-        assert {entry.name for entry in drv.entries() if not entry.by} == set(), error
+        own = {entry.name for entry in drv.entries() if not entry.by}
+        assert not any("Event" in name or "Synchronize" in name for name in own), (error, own)
 
 
 def check_jax_on_a_plugin_without_streams_waits(drv: Any) -> None:

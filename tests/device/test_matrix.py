@@ -116,7 +116,9 @@ def check_that_the_way_need_not_be_known(drv: Any) -> None:
             one.set_up()
             one.export()
             one.judge_outcome()
-            one.judge_calls()
+            # A type that refuses -1 for the first time: captures are asked about (S10).
+            if s != "-1" or "stream" in getattr(one.array, "TAKES", ("stream",)):
+                one.judge_calls()
             one.judge_read()
             one.judge_end()
             assert not one.problems, (str(cell), one.problems)

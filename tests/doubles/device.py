@@ -652,6 +652,21 @@ class Paddle(WarpLike):
 # --- producers that refuse streams, but not by a TypeError ------------------------------------
 
 
+class MaxBuffer(DeviceArray):
+    """MAX 26.7, `max._core.driver.Buffer.__dlpack__(self, *, stream: int | None = None, **kwargs)`,
+    an unsigned number: -1 is a TypeError.  Nobody says what it does for None; here nothing."""
+
+    TAKES = ALL_KEYWORDS
+    LIBRARY = ("max._core.driver", "Buffer")
+
+    def answer(self, stream: Any = None, max_version: Any = None, **ignored: Any) -> Any:
+        if stream is not None:
+            if type(stream) is not int or stream < 0:
+                raise TypeError("__dlpack__(): incompatible function arguments")
+            self.edge(self.stream, stream)
+        return self.answer_in(max_version)
+
+
 class JaxWithoutStreams(JaxLike):
     """JAX on a PJRT plugin that has no stream extension: XlaRuntimeError, which is a RuntimeError
     (openxla/xla `xla/pjrt/c_api_client/pjrt_c_api_client.cc`
