@@ -333,7 +333,7 @@ def tasks() -> Iterator[Row]:
 PRODUCERS = {
     "modern": ("", "synchronises its work with the stream that it is passed"),
     "modern, not 2": ("REFUSES_TWO", "the same, but refuses 2, the per-thread default stream"),
-    "modern, not -1": ("NO_MINUS_ONE", "the same, but takes -1 for a handle"),
+    "modern, not -1": ("NO_MINUS_ONE", "the same, but takes -1 for a handle, and waits for None"),
     "modern, unknown library": ("", "the same, but nobody can tell its stream: it has no C table, "
                            "and its library is not in the table of S11; all others"),
     "ignores stream": ("IGNORES_STREAM", "takes the keyword and orders nothing"),

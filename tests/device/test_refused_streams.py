@@ -1,7 +1,8 @@
 """Streams that a producer refuses (rules N2 and N6): a refused value says nothing of the keyword.
 
-A call that raises TypeError, OverflowError or ValueError is made once more with None.  If that is
-taken, the type takes streams: whatever it is met with first, each other value is passed to it.
+Where TypeError, OverflowError or ValueError refuses a stream, None is tried before the keyword is
+dropped.  If that is taken, the type takes streams: whatever it is met with first, each other value
+is passed to it.
 """
 
 from __future__ import annotations
