@@ -80,9 +80,12 @@ dls_device_answer(dls_state *state, PyObject *source, dls_plan *plan,
 {
     dls_exchange x;
     dls_exchange_begin(&x, state, source, plan, options, NULL);
+    /* A source that the plan does not fit is asked once it was met anew. */
+    bool anew = options == NULL && Py_TYPE(source) != plan->type;
     int got = source == Py_None ? 0 : device_without_export(&x, device);
     if (got == 0 && dls_exchange_prepare(&x) == 0) {
-        got = device_by_export(&x, device) == 0;
+        got = anew ? dls_acquire_device(&x, device) : 0;
+        got = got == 0 ? device_by_export(&x, device) == 0 : got;
         /* An object that has lost the __dlpack__ that its plan calls is met anew,
          * once. */
         if (got == 0 && x.plan == plan && !dls_plan_is_tensor(plan)

@@ -256,6 +256,15 @@ def test_N1_an_object_that_changes_its_class(ask):
     assert x.keywords[-1].get("max_version") is not None or ask is bare
 
 
+def test_N1_an_object_that_changed_its_class_is_asked_for_its_device():
+    """As any object is: no export is made where the new class answers."""
+    x = fresh(P1)(device=(13, 1))
+    upgraded = dlshim.upgrade(x)
+    x.__class__ = fresh(P2)
+    assert upgraded.__dlpack_device__() == (13, 1)
+    assert x.device_calls == 1 and x.calls == []
+
+
 @BOTH
 def test_N1_a_lie_about_the_class_is_not_believed(ask):
     class Liar(P1a):
