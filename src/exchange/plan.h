@@ -97,7 +97,9 @@ typedef struct dls_plan {
     /* Only plan.c, dls_plan_share and dls_plan_drop touch it. */
     DLS_ATOMIC(intptr_t) refs;
     _Atomic uint64_t learned; /* the bytes of a dls_learned; plan.c alone writes it */
-    /* An address to compare with, not a reference.  NULL: it fits no type any more. */
+    /* An address to compare with, not a reference.  NULL: it fits no type any more.  It
+     * becomes NULL when the cache that keeps the plan lets it go, at the latest when
+     * the type ends: a new type may get the address. */
     DLS_ATOMIC(PyTypeObject *) type;
     const dls_library *library; /* NULL: no row */
     uint32_t traits;            /* DLS_LIB_* of the row */

@@ -77,13 +77,16 @@ cache_init(dls_plan_cache *cache)
     return cache->entries != NULL ? 0 : -1;
 }
 
-/* Move the entry at `hole` to *taken, and close the gap.  The caller holds the lock. */
+/* Move the entry at `hole` to *taken, and close the gap.  Producers may still own the
+ * plan: from here on it fits no type, because nothing tells it when its type ends.  The
+ * caller holds the lock. */
 static void
 entry_take(dls_plan_cache *cache, size_t hole, dls_plan_entry *taken)
 {
     dls_plan_entry *entries = cache->entries;
     size_t mask = cache->size - 1;
     *taken = entries[hole];
+    taken->plan->type = NULL;
     entry_clear(&entries[hole]);
     cache->used--;
     for (size_t i = (hole + 1) & mask; entries[i].type != NULL; i = (i + 1) & mask) {
@@ -264,9 +267,9 @@ entry_put(dls_plan_cache *cache, const dls_plan_entry *entry)
     return true;
 }
 
-/* Takes a count of its own, and leaves a plan of the same type that is there already.
- * The caller owns the type.
- * Adds nothing to the plans of a module that was emptied (state.h). */
+/* Takes a count of its own.  The caller owns the type.  1: the cache keeps the plan; 0:
+ * it does not, because it has another of the type, or because the module was emptied
+ * (state.h); -1: an exception. */
 static int
 cache_add(dls_state *state, dls_plan_cache *cache, dls_plan *plan)
 {
@@ -294,13 +297,13 @@ cache_add(dls_state *state, dls_plan_cache *cache, dls_plan *plan)
     if (!put) {
         entry_drop(&entry);
     }
-    return room ? 0 : -1;
+    return room ? put : -1;
 }
 
 int
 dls_plan_keep_authored(dls_state *state, dls_plan *plan)
 {
-    return cache_add(state, &state->plans->as_authored, plan);
+    return cache_add(state, &state->plans->as_authored, plan) < 0 ? -1 : 0;
 }
 
 #ifdef DLS_FREE_THREADED
@@ -361,6 +364,28 @@ cache_of(dls_state *state, const dls_plan *plan)
     return plan->on_instance ? &state->plans->of_instances : &state->plans->of_types;
 }
 
+/* Of a plan that was made just now, and is stolen: the plan that the cache has of the
+ * type then, or this one.  NULL with an exception. */
+static dls_plan *
+keep(dls_state *state, PyObject *obj, dls_plan *plan)
+{
+    if (plan->on_instance && !dls_plan_offers(plan, DLS_PROTOCOL_DLPACK)) {
+        return plan; /* it tells of this one object, and has nothing of the type */
+    }
+    dls_plan_cache *cache = cache_of(state, plan);
+    int kept = cache_add(state, cache, plan);
+    if (kept > 0) {
+        return plan;
+    }
+    dls_plan *there = kept == 0 ? dls_plan_known_in(cache, obj) : NULL;
+    if (kept == 0 && there == NULL) {
+        plan->type = NULL; /* nothing would tell it when the type ends */
+        return plan;
+    }
+    dls_plan_drop(plan);
+    return there;
+}
+
 dls_plan *
 dls_plan_find(dls_state *state, PyObject *obj)
 {
@@ -371,12 +396,7 @@ dls_plan_find(dls_state *state, PyObject *obj)
     }
     PyObject *type = PyObject_Type(obj);
     plan = dls_plan_new_authored(state, obj, NULL, (PyTypeObject *)type);
-    bool kept = plan != NULL
-                && (!plan->on_instance || dls_plan_offers(plan, DLS_PROTOCOL_DLPACK));
-    if (kept && cache_add(state, cache_of(state, plan), plan) < 0) {
-        dls_plan_drop(plan);
-        plan = NULL;
-    }
+    plan = plan != NULL ? keep(state, obj, plan) : NULL;
     Py_DECREF(type);
     return plan;
 }

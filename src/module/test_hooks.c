@@ -226,6 +226,16 @@ options(PyObject *module, PyObject *obj)
     return dls_options_dict(dls_producer_data(obj)->options);
 }
 
+/* The address of the type that a Producer's plan fits; 0: it fits none any more. */
+static PyObject *
+planned_type(PyObject *module, PyObject *obj)
+{
+    if (Py_TYPE(obj) != dls_state_of(module)->producer_type) {
+        return PyErr_Format(PyExc_TypeError, "_planned_type takes a Producer");
+    }
+    return dls_address_object(dls_producer_data(obj)->plan->type);
+}
+
 /* --- the sync rules ------------------------------------------------------- */
 
 static PyObject *
@@ -297,10 +307,11 @@ true_device(PyObject *module, PyObject *args)
 
 /* Private, so no texts for help().  They give, in this order: the exports that have
  * ended; counts since import; test switches; the fields of a capsule, which is not
- * consumed; the plan of an object's type; the options of a Producer; the given device,
- * or the one that the driver names for the memory at the address; for each CPython
- * function that is bound late, whether the real one is used; the sync rules, every
- * combination; the action of dlshim for a task, as its position. */
+ * consumed; the plan of an object's type; the options of a Producer; the type that its
+ * plan fits; the given device, or the one that the driver names for the memory at the
+ * address; for each CPython function that is bound late, whether the real one is used;
+ * the sync rules, every combination; the action of dlshim for a task, as its position.
+ */
 PyMethodDef dls_hook_methods[] = {
     {"_track", track_hook, METH_O, NULL},
     {"_counters", counters, METH_NOARGS, NULL},
@@ -308,6 +319,7 @@ PyMethodDef dls_hook_methods[] = {
     {"_peek", peek, METH_O, NULL},
     {"_plan", plan, METH_O, NULL},
     {"_options", options, METH_O, NULL},
+    {"_planned_type", planned_type, METH_O, NULL},
     {"_true_device", true_device, METH_VARARGS, NULL}, /* address, device */
     {"_compat", dls_compat_report, METH_NOARGS, NULL},
     {"_sync_rules", sync_rules, METH_NOARGS, NULL},

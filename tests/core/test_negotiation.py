@@ -10,6 +10,7 @@ import pytest
 
 import dlshim
 import sampling
+from dlshim import _core
 from doubles import capsules as caps
 from doubles import child, gil, producers
 from doubles.asking import ASKINGS, bare, tells, versioned, walk
@@ -235,8 +236,6 @@ def test_N1_many_types_in_turn():
 
 
 def test_N1_forgotten_plans_leave_producers_usable():
-    from dlshim import _core
-
     upgraded = dlshim.upgrade(P1())
     versioned(upgraded).release()
     _core._hook("forget_plans")
@@ -254,6 +253,49 @@ def test_N1_an_object_that_changes_its_class(ask):
     with ask(upgraded) as imported:
         assert imported.values() == x.values()
     assert x.keywords[-1].get("max_version") is not None or ask is bare
+
+
+def test_N1_the_plan_of_a_dead_class_fits_no_class():
+    """A new class may get the address of the dead one."""
+    gil.need_classes_that_die()
+    first = fresh(P3)
+    x = first()
+    upgraded = dlshim.upgrade(x)
+    assert _core._planned_type(upgraded) == id(first)
+    x.__class__ = fresh(P2)
+    assert _core._planned_type(upgraded) == id(first)
+    gone = weakref.ref(first)
+    del first
+    gc.collect()
+    assert gone() is None
+    assert _core._planned_type(upgraded) == 0
+    versioned(upgraded).release()
+
+
+def test_N1_the_table_of_a_dead_class_is_not_called():
+    """A class without a table gets the address of a dead class that had one."""
+    gil.need_classes_that_die()
+
+    class Without(TableMixin, P2):
+        pass
+
+    hits = 0
+    for _ in range(300):
+        has_table = {"__dlpack_c_exchange_api__": P3.__dlpack_c_exchange_api__}
+        first = type("First", (Without,), has_table)
+        x, address = first(), id(first)
+        upgraded = dlshim.upgrade(x)
+        x.__class__ = Without
+        del first
+        gc.collect()
+        for other in [type("Other", (Without,), {}) for _ in range(8)]:
+            if id(other) == address:
+                hits += 1
+                x.__class__ = other
+                versioned(upgraded).release()
+                assert (x.table_calls, len(x.calls)) == (0, 1)
+    if hits == 0:
+        pytest.skip("no class got the address of a dead one in 2400 tries")
 
 
 def test_N1_an_object_that_changed_its_class_is_asked_for_its_device():
