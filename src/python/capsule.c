@@ -49,7 +49,17 @@ dls_capsule_look(PyObject *capsule, void **managed)
     if (kind <= DLS_CAPSULE_VERSIONED) {
         *managed = PyCapsule_GetPointer(capsule, name);
     }
+    if (kind <= DLS_CAPSULE_VERSIONED && *managed == NULL) {
+        PyErr_Clear(); /* without the GIL: it was taken between the two calls */
+        kind = DLS_CAPSULE_USED;
+    }
     return kind;
+}
+
+bool
+dls_capsule_is_still(PyObject *capsule, dls_capsule_kind kind)
+{
+    return kind_of_name(PyCapsule_GetName(capsule)) == kind;
 }
 
 void *
@@ -96,16 +106,25 @@ dls_capsule_take(PyObject *capsule, bool versioned)
 
 #ifdef DLS_FREE_THREADED
 /* The lock is the one of the capsule's address.  Other consumers do not take it:
- * against them nothing helps but a capsule for each consumer, as DLPack demands. */
+ * against them nothing helps but a capsule for each consumer, as DLPack demands.  The
+ * pointer is read before the lock is taken, because that can raise. */
 dls_capsule_kind
 dls_capsule_claim(PyObject *capsule, void **managed)
 {
-    DLS_LOCK(capsule);
     dls_capsule_kind kind = dls_capsule_look(capsule, managed);
-    if (kind <= DLS_CAPSULE_VERSIONED) {
-        use_up(capsule, kind == DLS_CAPSULE_VERSIONED); /* it has a pointer, so 0 */
+    if (kind > DLS_CAPSULE_VERSIONED) {
+        return kind;
+    }
+    DLS_LOCK(capsule);
+    bool still = dls_capsule_is_still(capsule, kind);
+    if (still) {
+        use_up(capsule, kind == DLS_CAPSULE_VERSIONED); /* it is a capsule, so 0 */
     }
     DLS_UNLOCK();
+    if (!still) {
+        *managed = NULL;
+        kind = DLS_CAPSULE_USED;
+    }
     return kind;
 }
 

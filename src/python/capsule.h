@@ -18,8 +18,13 @@ typedef enum {
 bool dls_capsule_check(PyObject *obj);
 
 /* The kind of a capsule, by its name.  *managed is its pointer, borrowed, for LEGACY
- * and VERSIONED, else NULL.  Never sets an exception. */
+ * and VERSIONED, else NULL.  Never sets an exception, but may make one and drop it: not
+ * under a lock. */
 dls_capsule_kind dls_capsule_look(PyObject *capsule, void **managed);
+
+/* Is the capsule still of the kind that was seen?  Its pointer is then still the one
+ * that was seen.  May be called under a lock. */
+bool dls_capsule_is_still(PyObject *capsule, dls_capsule_kind kind);
 
 /* The same for a capsule that is most likely of the generation `versioned`: one call
  * suffices if it is. */
