@@ -221,7 +221,8 @@ def _type_name(obj: Any) -> str:
 
 
 def _of_capsule(capsule: Any) -> Report:
-    name = _peek(capsule)["name"]
+    seen = _peek(capsule)  # once, for another thread may take it now
+    name = seen["name"]
     facts: dict[str, Any] = {
         "type_name": "PyCapsule",
         "protocols": (),
@@ -230,7 +231,7 @@ def _of_capsule(capsule: Any) -> Report:
     }
     if name in _DLPACK:
         facts["plan"] = ("raw capsule",)
-        return Report(**facts, capsule_state="unconsumed", **_facts_of_export(capsule))
+        return Report(**facts, capsule_state="unconsumed", **_facts_of_export(seen))
     if name in tuple(f"used_{known}" for known in _DLPACK):
         note = "it was consumed: ask its maker for a new one, or upgrade() it before the first use"
         return Report(**facts, capsule_state="consumed", notes=(note,))
@@ -382,7 +383,8 @@ def _exported(obj: Any, notes: tuple[str, ...]) -> dict[str, Any]:
         capsule = _capsule_of(obj)
     except Exception as error:
         return {"notes": (*notes, Failure(f"the export failed: {_told(error)}"))}
-    facts = {"capsule_name": _peek(capsule)["name"], **_facts_of_export(capsule)}
+    seen = _peek(capsule)
+    facts = {"capsule_name": seen["name"], **_facts_of_export(seen)}
     return {**facts, "notes": (*notes, *facts.get("notes", ()))}
 
 
@@ -392,15 +394,14 @@ def _capsule_of(obj: Any) -> Any:
     return to_capsule(obj, max_version=(1, 0), stream=-1, order=given.get("order", "K"))
 
 
-def _facts_of_export(capsule: Any) -> dict[str, Any]:
-    """Return the fields of a Report that an unconsumed capsule tells."""
-    seen = _peek(capsule)
+def _facts_of_export(seen: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a Report that a look into an unconsumed capsule tells."""
     versioned = seen["name"] == _DLPACK[1]
     if "shape" not in seen:  # of another major version nothing else may be read
         note = "of a major version that this dlshim does not know: nothing else can be read"
         return {"version": seen["version"], "notes": (note,)}
     if not seen["ndim"]:  # the pointers may be NULL then
-        seen |= {"shape": (), "strides": ()}
+        seen = {**seen, "shape": (), "strides": ()}
     shape, strides, device = seen["shape"], seen["strides"], seen["device"]
     facts = {name: seen[name] for name in ("device", "dtype", "shape", "strides", "byte_offset")}
     first = seen["data"] + seen["byte_offset"]

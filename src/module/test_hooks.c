@@ -120,6 +120,65 @@ track_hook(PyObject *module, PyObject *value)
 
 /* --- what a capsule says -------------------------------------------------- */
 
+/* What stands in a capsule's struct.  Of a foreign major only the version is read. */
+typedef struct {
+    dl_version version; /* VERSIONED only */
+    dl_tensor tensor;   /* its dims are `dims`, or NULL */
+    uint64_t flags;
+    bool has_deleter;
+    int32_t ndim; /* as many dims were copied */
+    int64_t dims[2 * DLS_NDIM_ABSURD];
+} contents;
+
+static void
+copy_contents(contents *into, const void *managed, bool versioned)
+{
+    const dl_managed_tensor_versioned *newer = versioned ? managed : NULL;
+    const dl_managed_tensor *legacy = versioned ? NULL : managed;
+    if (versioned) {
+        into->version = newer->version;
+    }
+    if (versioned && newer->version.major != DL_MAJOR) {
+        return; /* (T1) */
+    }
+    dl_tensor *tensor = &into->tensor;
+    *tensor = *dls_managed_tensor(managed, versioned);
+    into->flags = versioned ? newer->flags : 0;
+    into->has_deleter = versioned ? newer->deleter != NULL : legacy->deleter != NULL;
+    bool absurd = tensor->ndim < 0 || tensor->ndim > DLS_NDIM_ABSURD;
+    into->ndim = absurd ? 0 : tensor->ndim;
+    size_t size = (size_t)into->ndim * sizeof *into->dims;
+    if (tensor->shape != NULL) {
+        memcpy(into->dims, tensor->shape, size);
+        tensor->shape = into->dims;
+    }
+    if (tensor->strides != NULL) {
+        memcpy(into->dims + into->ndim, tensor->strides, size);
+        tensor->strides = into->dims + into->ndim;
+    }
+}
+
+/* Look at a capsule once: its name, and a copy of what its struct says.  It may be
+ * taken as soon as any Python code runs, and without the GIL at any time. */
+static dls_capsule_kind
+look_once(PyObject *capsule, const char **name, contents *into)
+{
+    dls_capsule_kind kind;
+    bool still;
+    do {
+        void *managed;
+        kind = dls_capsule_look(capsule, &managed);
+        DLS_LOCK(capsule);
+        *name = PyCapsule_GetName(capsule);
+        still = dls_capsule_is_still(capsule, kind);
+        if (still && kind <= DLS_CAPSULE_VERSIONED) {
+            copy_contents(into, managed, kind == DLS_CAPSULE_VERSIONED);
+        }
+        DLS_UNLOCK();
+    } while (!still);
+    return kind;
+}
+
 static PyObject *
 dims_or_none(const int64_t *dims, int32_t n)
 {
@@ -127,12 +186,9 @@ dims_or_none(const int64_t *dims, int32_t n)
 }
 
 static PyObject *
-peek_tensor(dls_state *state, const void *managed, bool versioned)
+contents_dict(dls_state *state, const contents *seen, bool versioned)
 {
-    const dl_managed_tensor_versioned *newer = versioned ? managed : NULL;
-    const dl_managed_tensor *legacy = versioned ? NULL : managed;
-    const dl_tensor *t = dls_managed_tensor(managed, versioned);
-    int32_t ndim = t->ndim < 0 || t->ndim > DLS_NDIM_ABSURD ? 0 : t->ndim;
+    const dl_tensor *t = &seen->tensor;
     /* Made first, because no call may be made while an exception is pending. */
     PyObject *dtype = dls_dtype_object(state, t->dtype);
     if (dtype == NULL) {
@@ -142,36 +198,44 @@ peek_tensor(dls_state *state, const void *managed, bool versioned)
     return Py_BuildValue(
         "{s:s,s:N,s:(ii),s:N,s:i,s:N,s:N,s:K,s:N,s:K,s:N}", "name",
         versioned ? DL_NAME_VERSIONED : DL_NAME_LEGACY, "version",
-        versioned ? Py_BuildValue("(II)", newer->version.major, newer->version.minor)
+        versioned ? Py_BuildValue("(II)", seen->version.major, seen->version.minor)
                   : Py_BuildValue(""),
         "device", (int)t->device.device_type, (int)t->device.device_id, "dtype", dtype,
-        "ndim", (int)t->ndim, "shape", dims_or_none(t->shape, ndim), "strides",
-        dims_or_none(t->strides, ndim), "byte_offset",
+        "ndim", (int)t->ndim, "shape", dims_or_none(t->shape, seen->ndim), "strides",
+        dims_or_none(t->strides, seen->ndim), "byte_offset",
         (unsigned long long)t->byte_offset, "data", dls_address_object(t->data),
-        "flags", versioned ? (unsigned long long)newer->flags : 0ull, "has_deleter",
-        PyBool_FromLong(versioned ? newer->deleter != NULL : legacy->deleter != NULL));
+        "flags", (unsigned long long)seen->flags, "has_deleter",
+        PyBool_FromLong(seen->has_deleter));
+}
+
+static PyObject *
+peek_into(dls_state *state, PyObject *capsule, contents *seen)
+{
+    const char *name;
+    dls_capsule_kind kind = look_once(capsule, &name, seen);
+    if (kind > DLS_CAPSULE_VERSIONED) {
+        return Py_BuildValue("{s:z}", "name", name);
+    }
+    if (kind == DLS_CAPSULE_VERSIONED && seen->version.major != DL_MAJOR) {
+        return Py_BuildValue("{s:s,s:(II)}", "name", DL_NAME_VERSIONED, "version",
+                             seen->version.major, seen->version.minor);
+    }
+    return contents_dict(state, seen, kind == DLS_CAPSULE_VERSIONED);
 }
 
 static PyObject *
 peek(PyObject *module, PyObject *capsule)
 {
-    void *managed;
     if (!dls_capsule_check(capsule)) {
         return PyErr_Format(PyExc_TypeError, "_peek takes a PyCapsule");
     }
-    dls_capsule_kind kind = dls_capsule_look(capsule, &managed);
-    if (kind > DLS_CAPSULE_VERSIONED) {
-        const char *name = PyCapsule_GetName(capsule);
-        PyErr_Clear();
-        return Py_BuildValue("{s:z}", "name", name);
+    contents *seen = dls_alloc(sizeof *seen);
+    if (seen == NULL) {
+        return PyErr_NoMemory();
     }
-    const dl_managed_tensor_versioned *newer = managed;
-    if (kind == DLS_CAPSULE_VERSIONED && newer->version.major != DL_MAJOR) {
-        /* No other member of a foreign major may be read (T1). */
-        return Py_BuildValue("{s:s,s:(II)}", "name", DL_NAME_VERSIONED, "version",
-                             newer->version.major, newer->version.minor);
-    }
-    return peek_tensor(dls_state_of(module), managed, kind == DLS_CAPSULE_VERSIONED);
+    PyObject *result = peek_into(dls_state_of(module), capsule, seen);
+    dls_free(seen);
+    return result;
 }
 
 /* --- what is known of a type ---------------------------------------------- */

@@ -121,6 +121,38 @@ def test_a_capsule_is_read_and_left_unconsumed(version):
         pass
 
 
+@pytest.mark.parametrize("version", [None, (1, 1)])
+def test_a_capsule_that_is_taken_while_it_is_inspected(version):
+    """By whatever runs meanwhile, here a profiler: the report tells of one moment."""
+    fields = ("capsule_name", "capsule_state", "device", "dtype", "shape", "strides", "flags")
+    moments, known = set(), set()
+    for number in range(1000):
+        capsule = caps.make((3, 2), "int16", version=version, strides=(1, 3))
+        if number == 0:
+            known.add(tuple(getattr(dlshim.inspect(capsule), name) for name in fields))
+        steps = 0
+
+        def step(frame, event, argument, capsule=capsule, number=number):
+            nonlocal steps
+            steps += 1
+            if steps == number:
+                caps.take(capsule).release()
+
+        sys.setprofile(step)
+        try:
+            report = dlshim.inspect(capsule)
+        finally:
+            sys.setprofile(None)
+        moments.add(tuple(getattr(report, name) for name in fields))
+        if steps < number:
+            break
+        del capsule
+    known.add(
+        (f"used_{caps.LEGACY if version is None else caps.VERSIONED}", "consumed", *[None] * 5)
+    )
+    assert number > 10 and moments == known
+
+
 def test_capsules_that_cannot_be_read():
     used = caps.make()
     theirs = caps.take(used)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 
@@ -56,6 +57,28 @@ def test_one_tensor_shared():
 def test_one_taken_capsule_shared():
     upgraded = dlshim.upgrade(caps.make(version=(1, 0)))
     together(lambda: expect(bare(upgraded), [0, 1, 2, 3, 4, 5]))
+
+
+@pytest.mark.parametrize("name", [caps.LEGACY, caps.VERSIONED])
+def test_a_capsule_that_another_library_takes_and_gives_back_meanwhile(name):
+    """It takes no lock of ours: without a GIL its new name may be met at any step."""
+    version = (1, 0) if name == caps.VERSIONED else None
+    capsule = caps.make(version=version, deleter=False, destructor=False)
+    used, unused = (caps._NAMES[each] for each in (f"used_{name}", name))
+
+    def theirs():
+        for _ in range(20):
+            caps._set_name(capsule, used)
+            caps._set_name(capsule, unused)
+
+    def ours():
+        for call in (dlshim.from_dlpack, dlshim.upgrade):
+            with contextlib.suppress(BufferError):
+                call(capsule)
+        assert dlshim.inspect(capsule).capsule_state in ("consumed", "unconsumed")
+
+    together(theirs, ours, ours, rounds=300)
+    caps._set_name(capsule, used)
 
 
 @pytest.mark.parametrize("ask", ASKINGS.values(), ids=ASKINGS.keys())
