@@ -7,13 +7,12 @@ changed, and how an author's own methods are found behind ours.
 from __future__ import annotations
 
 import abc
-import os
-from _thread import RLock
 from contextlib import suppress
 from functools import update_wrapper
 from types import FunctionType
 
 from ._core import Producer, Tensor, _class_attributes
+from .locks import changing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -179,19 +178,8 @@ def _for_subclasses(cls: type, own: Any) -> Any:
     return made
 
 
-# No thread may see a class half changed. A fork waits until no class is being changed: in the child
-# no other thread would give the lock back.
-_changing = RLock()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_changing.acquire,
-        after_in_parent=_changing.release,
-        after_in_child=_changing.release,
-    )
-
-
 def _change(cls: Any, inner: str | None, array: bool, fill: bool = True) -> Any:
-    with _changing:
+    with changing:  # no thread may see a class half changed
         put: dict[str, Any] = {}
         hook = vars(cls).get("__init_subclass__")
         if fill and getattr(cls, "__abstractmethods__", None) and not isinstance(hook, _Hook):

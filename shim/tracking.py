@@ -6,13 +6,13 @@ The C code (src/export/export.c) calls ``made`` by name for each export and Tens
 from __future__ import annotations
 
 import sys
-import threading
 import weakref
 from typing import Any, NamedTuple
 
 # By name: CPython 3.12 crashes on an attribute of a module that the collector has emptied.
 from ._core import _counters, _track
 from .consumers import names
+from .locks import changing
 
 # Lines of these packages are passed over: they name the function, and not the caller's place.
 _PASSED = {"dlshim", "copy", *names()}
@@ -29,8 +29,7 @@ class Live(NamedTuple):
 
 
 _alive: dict[int, tuple[Live, Any]] = {}
-_running: set[Tracking] = set()
-_switch = threading.RLock()  # guards _running and the switch in C
+_running: set[Tracking] = set()  # changed with the switch in C, under the lock
 
 
 def made(*, tensor: Any, kind: str, number: int, nbytes: int, device: tuple[int, int]) -> None:
@@ -57,13 +56,13 @@ class Tracking:
 
     def stop(self) -> None:
         """Stop.  Objects that were noted until then stay in `live` as long as they are alive."""
-        with _switch:
+        with changing:
             _running.discard(self)
             if not _running:
                 _forget(_track(0))
 
     def __enter__(self) -> Tracking:
-        with _switch:
+        with changing:
             ended = _track(_THIS)
             _running.add(self)
             _forget(ended)

@@ -203,6 +203,23 @@ FORKS = {
     for thread in threads:
         thread.join()
     """,
+    "while other threads switch tracking on and off": """
+    on = [True]
+    def switch():
+        dlshim.track().stop()
+    switch()  # imported before the threads start
+    def work():
+        while on:
+            switch()
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for _ in range(TURNS):
+        reap(in_child(switch))
+    on.clear()
+    for thread in threads:
+        thread.join()
+    """,
     "with live exports, which the child reads and drops": """
     x = Source()
     upgraded, tensor = dlshim.upgrade(x), dlshim.from_dlpack(x)
@@ -234,6 +251,45 @@ def test_T10_a_fork(code):
     options = ("-W", "ignore:This process:DeprecationWarning")  # 3.12: fork beside threads
     done = child.run(HEAD + dedented(code) + "\nprint('end')", options=options, silent=True)
     assert done.split() == ["end"]
+
+
+LOCKS = """
+import os, threading
+from importlib import import_module
+from pkgutil import walk_packages
+held = {}
+
+def ask():
+    kinds = type(threading.Lock()), type(threading.RLock())
+    for module in modules:
+        for name, lock in vars(module).items():
+            if isinstance(lock, kinds):
+                held[module.__name__, name] = not lock.acquire(blocking=False)
+
+def ask_in_another_thread():
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+
+# Those who were registered last are called first.
+os.register_at_fork(before=ask_in_another_thread)
+import dlshim
+names = {each.name for each in walk_packages(dlshim.__path__, "dlshim.")}
+# The first ends the process, the second forwards to another distribution.
+modules = [import_module(name) for name in names - {"dlshim.__main__", "dlshim.testing"}]
+assert len(modules) > 20
+pid = os.fork()
+if pid == 0:
+    os._exit(0)
+assert os.waitpid(pid, 0)[1] == 0
+assert ("dlshim.locks", "changing") in held and all(held.values()), held
+"""
+
+
+@FORK
+def test_T10_a_fork_holds_every_lock_of_the_python_code():
+    """Else another thread could hold one, which nobody gives back in the child."""
+    child.run(LOCKS)
 
 
 def dedented(code):
