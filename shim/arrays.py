@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
+from operator import index
 
 from ._core import Producer, Tensor, _peek, _view, from_dlpack, to_capsule
 from .dtypes import dtype
@@ -152,7 +153,9 @@ def rebuild(version: int, shape: Any, kept: Any, order: str, readonly: bool, buf
     if version != 1:
         raise ValueError("the pickle is of a newer dlshim")
     *numbers, padded = kept
-    kind = dtype(tuple(numbers))
+    # Plain ints, read once: with scalars of NumPy the product of the extents would wrap.
+    kind, shape = dtype(tuple(map(index, numbers))), tuple(map(index, shape))
+    padded = bool(padded)
     if order not in ("C", "F") or (padded and kind.bits >= 8):
         raise ValueError(f"no Tensor is pickled as {kept} in order {order!r}")
     tensor = from_dlpack(memoryview(buffer).cast("B"))
@@ -163,7 +166,7 @@ def rebuild(version: int, shape: Any, kept: Any, order: str, readonly: bool, buf
     if min(shape, default=0) < 0 or tensor.size != (count * bits + 7) // 8:
         raise ValueError(f"{tensor.size} bytes are not {shape} elements of {kind}")
     strides = row_major(shape) if order == "C" else row_major(shape[::-1])[::-1]
-    flags = bool(readonly or tensor.readonly) * _READ_ONLY | bool(padded) * _PADDED
+    flags = bool(readonly or tensor.readonly) * _READ_ONLY | padded * _PADDED
     return _view(tensor, tuple(kind), shape, strides, flags)
 
 

@@ -124,6 +124,54 @@ def test_a_pickle_that_does_not_fit_is_refused(changes):
         rebuild(*given.values())
 
 
+class Twofold(tuple):
+    """A tuple that shows other items to those who ask it for an iterator."""
+
+    def __iter__(self):
+        return iter((12, 0)) if len(self) == 2 else iter((0, 16, 1, False))
+
+
+class Wavering:
+    """True when it is asked an odd number of times."""
+
+    asked = 0
+
+    def __bool__(self):
+        self.asked += 1
+        return self.asked % 2 == 1
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_pickle_is_read_once(order):
+    """Whatever its parts answer when they are asked again, no Tensor reaches behind its memory."""
+    rebuild, given = parts(order=order, buffer=b"", shape=Twofold((2, 3)))
+    assert rebuild(*given.values()).shape == (12, 0)
+    rebuild, given = parts(order=order, kept=Twofold((0, 64, 1, False)))
+    assert rebuild(*given.values()).itemsize == 2
+    for first in range(4):
+        padded = Wavering()
+        padded.asked = first
+        rebuild, given = parts(order=order, kept=(1, 4, 1, padded), shape=(24,))
+        try:
+            assert rebuild(*given.values()).nbytes == 12
+        except ValueError:
+            assert first % 2 == 0, "12 bytes are 24 elements of 4 bits that are packed"
+
+
+def test_extents_that_wrap_are_refused():
+    np = pytest.importorskip("numpy", reason="its scalars have a width")
+    for kind, extent in ((np.uint8, 16), (np.uint16, 256), (np.int64, 2**32)):
+        rebuild, given = parts(kept=(1, 8, 1, False), shape=(kind(extent),) * 2, buffer=b"")
+        with np.errstate(all="ignore"), pytest.raises(ValueError, match="0 bytes are not"):
+            rebuild(*given.values())
+    rebuild, given = parts(shape=(np.uint8(2), np.int64(3)), kept=tuple(np.array((0, 16, 1, 0))))
+    t = rebuild(*given.values())
+    assert {type(extent) for extent in (*t.shape, *t.strides)} == {int}
+    rebuild, given = parts(shape=(2.0, 3))
+    with pytest.raises(TypeError):
+        rebuild(*given.values())
+
+
 @pytest.mark.parametrize("make", [copy.copy, copy.deepcopy])
 @pytest.mark.parametrize(("shape", "strides", "start"), LAYOUTS.values(), ids=LAYOUTS)
 def test_a_copy_has_memory_of_its_own(make, shape, strides, start):
