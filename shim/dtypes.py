@@ -118,4 +118,5 @@ def dtype_name(value: Any) -> Any:
         return None
     name = getattr(value, "name", None) or getattr(value, "__name__", None)
     # A scalar type of NumPy 1 is called "bool_"; a dtype of torch has a str() alone.
-    return (name or str(value).rpartition(".")[2]).rstrip("_")
+    name = name or str(value).rpartition(".")[2]
+    return name.rstrip("_") if isinstance(name, str) else None

@@ -20,6 +20,7 @@ from ._core import (
 )
 from .arrays import HOST_DEVICES
 from .look import TRIPLES, Array, visible
+from .text import printable
 
 _DLPACK = ("dltensor", "dltensor_versioned")
 _GPU_DEVICES = (2, 10)
@@ -159,7 +160,7 @@ class Report:
         return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
-        lines = [f"dlshim report on {self.type_name}"]
+        lines = [f"dlshim report on {printable(self.type_name, kept='')}"]
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name in ("type_name", "notes", "verdicts") or value is None or value == ():
@@ -168,7 +169,7 @@ class Report:
             lines.append(f"  {label:<14}{_TEXTS.get(field.name, str)(value)}")
         lines += [f"  note          {note}" for note in self.notes]
         lines += [f"  to {verdict}" for verdict in self.verdicts]
-        return "\n".join(lines)
+        return printable("\n".join(lines))
 
 
 def _device_text(device: tuple[int, int]) -> str:

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from ..consumers import names
+from ..text import printable
 from ..verdicts import inspect
 from .output import Parser
 
@@ -44,6 +45,10 @@ def evaluate(text: str) -> Any:
             import_module(f"{module}.{error.name}")
 
 
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(": ")
+
+
 def main(arguments: list[str]) -> int:
     """Print the report; return the exit status."""
     parser = Parser("inspect", INSPECT + ", ".join(names()))
@@ -52,14 +57,19 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--export", action="store_true", help="look at one export, too")
     parser.add_argument("--json", action="store_true", help="print JSON")
     chosen = parser.parse_args(arguments)
+    # What an expression or an object raises to end the process would end it without a report.
     try:
         obj = evaluate(chosen.expression)
-    except Exception as error:
-        parser.error(f"EXPR cannot be evaluated: {type(error).__name__}: {error}")
+    except (Exception, SystemExit) as error:
+        parser.error(f"EXPR cannot be evaluated: {_told(error)}")
     try:
         report = inspect(obj, export=chosen.export, consumer=chosen.to)
     except ValueError as error:
         parser.error(str(error))
+    except (Exception, SystemExit) as error:
+        told = printable(f"the object cannot be inspected: {_told(error)}")
+        print(f"{parser.prog}: {told}", file=sys.stderr)
+        return 1
     if chosen.json:
         print(json.dumps(dataclasses.asdict(report), indent=1, default=str))
     else:

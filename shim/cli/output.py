@@ -12,7 +12,9 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ..text import printable
 
 if TYPE_CHECKING:
     #: A piece of text and its style, one of STYLES.
@@ -52,6 +54,9 @@ class Parser(argparse.ArgumentParser):
         """
         print(self.format_help(), end="", file=file)
 
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
 
 def line(*pieces: str | Span) -> Line:
     """Put pieces of text together; a plain str has no style."""
@@ -59,7 +64,7 @@ def line(*pieces: str | Span) -> Line:
 
 
 def text_of(of: Line) -> str:
-    return "".join(text for text, _ in of)
+    return "".join(printable(text) for text, _ in of)
 
 
 def width_of(of: Line) -> int:
@@ -197,7 +202,7 @@ def _print(blocks: list[Block]) -> None:
 def _text(of: Line) -> Any:
     from rich.text import Text
 
-    return Text.assemble(*((text, STYLES[style]) for text, style in of))
+    return Text.assemble(*((printable(text), STYLES[style]) for text, style in of))
 
 
 def _rich_table(block: Table, room: int) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+import types
 from types import SimpleNamespace
 
 import pytest
@@ -89,9 +90,13 @@ def test_bad_dtypes():
     for value in ("nonsense", (1,), (-1, 8, 1), ()):
         with pytest.raises(ValueError, match="names no dtype"):
             dlshim.dtype(value)
-    for value in (int, None, 2.5):
+    named = [types.SimpleNamespace(name=name) for name in (3, b"float32", ["float32"])]
+    for value in (int, None, 2.5, *named):
         with pytest.raises(TypeError, match="names no dtype"):
             dlshim.dtype(value)
+        if value is not None:
+            with pytest.raises(TypeError, match="names no dtype"):
+                dlshim.upgrade(P2(), reinterpret=value)
 
 
 def test_dtypes_of_other_libraries(np, ml):

@@ -67,6 +67,79 @@ def test_wrong_usage_ends_with_2(arguments: list[str], told: str) -> None:
     assert told in done.stderr and "Traceback" not in done.stderr
 
 
+#: Classes with names and errors that a terminal would obey, and objects that end the process.
+RUDE = r"""
+import sys, types
+m = sys.modules["rude"] = types.ModuleType("rude")
+m.__version__ = "1\x1b[2J"
+TEXT = "\x1b]0;title\x07 \x9b31m \u202e \x7f"
+
+def leave(*_, **__):
+    raise SystemExit
+
+def fail(*_, **__):
+    raise BufferError(TEXT)
+
+on_host = {"__dlpack_device__": lambda self: (1, 0)}
+m.Named = type(f"N{TEXT}\nfake", (), {**on_host, "__module__": TEXT, "__dlpack__": fail})
+m.Proxy = type("Proxy", (), {"__getattr__": leave})
+m.Asked = type("Asked", (), {"__dlpack_device__": leave, "__dlpack__": leave})
+m.Exported = type("Exported", (), {**on_host, "__dlpack__": leave})
+m.Unread = type("Unread", (), {"__getattr__": lambda *_: 1 / 0})
+m.fail = fail
+"""
+
+
+def unseen(text: str) -> set[str]:
+    return {char for char in text if not char.isprintable()} - {"\n"}
+
+
+@pytest.mark.parametrize(
+    "more", [(), ("--export",), ("--to", "torch"), ("--export", "--to", "numpy")]
+)
+def test_a_terminal_is_shown_no_control_characters(more: tuple[str, ...]) -> None:
+    done = command("inspect", "rude.Named()", *more, before=RUDE)
+    assert done.stdout.startswith("dlshim report on \\x1b]0;title\\x07 \\x9b31m \\u202e \\x7f.N")
+    assert not unseen(done.stdout + done.stderr)
+    assert "\\nfake" in done.stdout.splitlines()[0], "a name is one line"
+    told = json.loads(command("inspect", "rude.Named()", *more, "--json", before=RUDE).stdout)
+    assert "\x1b]0;title\x07" in told["type_name"], "data stay as they are"
+
+
+def test_an_error_shows_no_control_characters() -> None:
+    for expression in ("rude.fail()", "rude.Unread()", "'\x1b[2J' +"):
+        done = command("inspect", expression, before=RUDE)
+        assert done.returncode in (1, 2) and not unseen(done.stdout + done.stderr)
+        assert "Traceback" not in done.stderr and "inspect: " in done.stderr
+
+
+@pytest.mark.parametrize("more", [(), ("--json",), ("--export", "--to", "torch")])
+@pytest.mark.parametrize(
+    ("expression", "status"),
+    [
+        ("exit()", 2),
+        ("exit(0)", 2),
+        ("rude.leave()", 2),
+        ("rude.Proxy()", 1),
+        ("rude.Asked()", 1),
+        ("rude.Unread()", 1),
+    ],
+)
+def test_what_ends_the_process_is_told(expression: str, status: int, more: tuple[str, ...]) -> None:
+    done = command("inspect", expression, *more, before=RUDE + "m.leave = leave\n")
+    assert (done.returncode, done.stdout) == (status, "")
+    reason = "ZeroDivisionError" if "Unread" in expression else "SystemExit"
+    assert f"{'evaluated' if status == 2 else 'inspected'}: " in done.stderr
+    assert reason in done.stderr and "Traceback" not in done.stderr
+
+
+def test_an_export_that_ends_the_process_is_told() -> None:
+    done = command("inspect", "rude.Exported()", before=RUDE)
+    assert done.returncode == 0 and "__dlpack__" in done.stdout, "nothing is asked without --export"
+    done = command("inspect", "rude.Exported()", "--export", "--json", before=RUDE)
+    assert (done.returncode, done.stdout) == (1, "") and "SystemExit" in done.stderr
+
+
 def test_the_consumers_of_which_dlshim_warns_are_those_of_the_table() -> None:
     rows = (SRC / "exchange" / "libraries.def").read_text()
     modules = set(re.findall(r'^HEEDS_NOT\("(\w+)\.', rows, re.M))

@@ -379,6 +379,21 @@ def test_plain_text_wraps_and_cuts(capsys: pytest.CaptureFixture[str]) -> None:
         assert ("…" in out[3]) == one_line and len(out) == (5 if one_line else 8)
 
 
+@pytest.mark.parametrize("draw", ["_print", "_draw"])
+def test_control_characters_of_libraries_are_shown_and_not_obeyed(
+    draw: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In what a library says and in its version, which `doctor` and `matrix` show."""
+    if draw == "_draw" and importlib.util.find_spec("rich") is None:
+        absent("rich is not installed")
+    said = output.line(("Error: \x1b]0;title\x07 \x9b31m", "bad"))
+    table = output.Table(said, output.columns(["a", "b"]), [[said, said]])
+    getattr(output, draw)([table, output.Note([said]), output.Box("box", [said])])
+    out = capsys.readouterr().out
+    assert out.count("\\x1b]0;title\\x07 \\x9b31m") == 5
+    assert all(char.isprintable() or char == "\n" for char in out)
+
+
 def test_a_narrow_terminal_cuts_texts_and_loses_no_column(monkeypatch: pytest.MonkeyPatch) -> None:
     if importlib.util.find_spec("rich") is None:
         absent("rich is not installed")
