@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import math
 import pickle
 
 import pytest
@@ -156,6 +157,61 @@ def test_a_pickle_is_read_once(order):
             assert rebuild(*given.values()).nbytes == 12
         except ValueError:
             assert first % 2 == 0, "12 bytes are 24 elements of 4 bits that are packed"
+
+
+class Narrow(int):
+    """An int of one byte, as NumPy's: products wrap."""
+
+    def __mul__(self, other):
+        return Narrow(int(self) * int(other) % 256)
+
+    __rmul__ = __mul__
+
+
+def test_products_that_wrap_are_refused():
+    rebuild, given = parts(kept=(1, 8, 1, False), shape=(Narrow(16),) * 2, buffer=b"")
+    with pytest.raises(ValueError, match="0 bytes are not"):
+        rebuild(*given.values())
+    rebuild, given = parts(kept=(1, 8, 1, False), shape=(Narrow(16),) * 2, buffer=bytes(256))
+    t = rebuild(*given.values())
+    assert {type(extent) for extent in (*t.shape, *t.strides)} == {int}
+
+
+NAN = float("nan")
+CRAFTED_SHAPES = [
+    (3,), (), (0,), (-1,), (-1, -3), (2**62, 4), (2**63,), (2**64, 0), (3, 2**70, 0), (1.0,),
+    ("3",), [3], (True, 3), (None,), ((3,),), (2**31, 2**33, 0), (1,) * 65, (1,) * 70000, (NAN,),
+    (0.5, 6), (1j,), (3, 0, 2**62, 2**62), (Narrow(128), 2), (6,), (12,), (24,), (48,),
+    (Narrow(16),) * 2, 3, None, "123",
+]  # fmt: skip
+CRAFTED_KEPT = [
+    (1, 8, 1, False), (2, 64, 1, False), (1, 8, 1, True), (1, 4, 1, True), (1, 4, 1, False),
+    (17, 4, 2, False), (0, 1, 3, True), (2, 0, 1, False), (255, 255, 65535, False),
+    (2, 32, 0, False), (-1, 8, 1, False), (2, 2**40, 1, False), (1, 8, 65536, False),
+    (1, 8, 1), (), (1, 8, 1, 0, 0),
+    (1.0, 8, 1, False), ("1", 8, 1, False), (True, 8, 1, False), (6, 1, 1, True), (1, 8, 1, "x"),
+    (1, 8, 1, None), None, (1, Narrow(8), 1, False),
+]  # fmt: skip
+CRAFTED_BUFFERS = [
+    b"abc", bytearray(24), b"", memoryview(b"abcdef")[::2], 3, None, "abc", memoryview(bytes(24)),
+    pickle.PickleBuffer(b"abc"), memoryview(bytes(24)).cast("d", (3,)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("order", ["C", "F", "K", None])
+@pytest.mark.parametrize("kept", CRAFTED_KEPT, ids=repr)
+def test_no_crafted_pickle_reaches_behind_its_bytes(kept, order):
+    """It makes a Tensor whose elements are all in the buffer, or it is refused."""
+    for shape in CRAFTED_SHAPES:
+        for buffer in CRAFTED_BUFFERS:
+            try:
+                t = dlshim._rebuild(1, shape, kept, order, "x", buffer)
+            except (ValueError, TypeError, OverflowError, BufferError, MemoryError):
+                continue
+            # Padded elements have a byte each.
+            bits = t.dtype.lanes * (8 if kept[3] else t.dtype.bits)
+            assert all(type(extent) is int and extent >= 0 for extent in t.shape)
+            assert (math.prod(t.shape) * bits + 7) // 8 <= memoryview(buffer).nbytes
 
 
 def test_extents_that_wrap_are_refused():

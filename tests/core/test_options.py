@@ -114,6 +114,57 @@ SHOWN = {
 }  # fmt: skip
 
 
+class Lies:
+    """Raises, or answers with something else, whatever it is asked."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def _answer(self, *_, **__):
+        if isinstance(self.answer, type):
+            raise self.answer("a lie")
+        return self.answer
+
+    __index__ = __int__ = __len__ = __bool__ = __eq__ = __iter__ = __str__ = _answer
+    __getattr__ = __getitem__ = __call__ = __array_interface__ = __dlpack_device__ = _answer
+    __hash__ = object.__hash__
+
+
+#: For every option, of every type that any of them takes, and at the edges of all of these.
+CRAFTED = [
+    *(None, True, False, 0, 1, -1, 2, 7, 31, 64, 2**20, 2**31, 2**32, 2**64, -(2**63), 2**70),
+    *(0.0, 1.5, float("nan"), 1j, "", "C", "cpu", "cuda", "cuda:0", "cuda:99999999999", "wait"),
+    *("float32", "same", "copy", "guard", "\0", "cpu\0", "\udc80", "a" * 10_000, b"", b"cpu"),
+    *((), (1,), (1, 0), (2, 0), (1, 2**31), (2**31, 0), (-1, -1), (2, 32, 1), (1, 8, 2**16)),
+    *((None, None), ("cpu", "0"), [], [1, 0], {}, {1: 0}, set(), object(), int, len, Ellipsis),
+    *(bytearray(3), memoryview(b"abc"), range(3), iter(()), dlshim, dlshim.Tensor, NotImplemented),
+    *(Lies(answer) for answer in (None, 3, "cpu", (1, 0))),
+    *(Lies(error) for error in (KeyError, RecursionError, OSError)),
+]  # fmt: skip
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_crafted_option_is_taken_or_refused(name):
+    """No call ends in another error, and what is taken can be shown and exported."""
+    refusals = (TypeError, ValueError, BufferError, OverflowError, MemoryError)
+    lies = (KeyError, RecursionError, OSError)  # what was raised by a value passes unchanged
+    taken = refused = 0
+    for value in CRAFTED:
+        for call in (dlshim.upgrade, dlshim.from_dlpack, dlshim.to_capsule):
+            try:
+                made = call(bytearray(24), **{name: value})
+                if call is dlshim.upgrade:
+                    assert repr(made)
+                    made = dlshim.from_dlpack(made)
+                taken += 1
+            except refusals:
+                refused += 1
+            except lies:
+                assert isinstance(value, Lies)
+    assert taken > 0 and refused > 0
+
+
 def test_every_option_is_shown_as_it_was_given():
     signature = inspect.signature(dlshim.upgrade).parameters
     assert list(SHOWN) == [name for name, p in signature.items() if p.kind is p.KEYWORD_ONLY]

@@ -195,7 +195,7 @@ def release() -> list[Work]:
 
 @program
 def eviction() -> list[Work]:
-    """plans that go while they are used: types that die, lose __dlpack__ or lose their objects"""
+    """plans that go while they are used: types die, and lose __dlpack__ or their objects"""
     shared = Shared(lambda: class_of_producers()(), 0.1)
 
     def use() -> None:
@@ -239,7 +239,15 @@ def eviction() -> list[Work]:
             return
         raise AssertionError("an object that has become an Other was exported")
 
-    return [use, meet, lose, forget, leave]
+    kinds = Shared(class_of_producers)
+    pairs = Shared(lambda: (x := kinds.get()(), dlshim.upgrade(x)), 0.1)
+
+    def morph() -> None:
+        x, producer = pairs.get()
+        x.__class__ = kinds.get()
+        consume(producer, **VERSIONED)
+
+    return [use, meet, lose, forget, leave, morph]
 
 
 @program
@@ -442,13 +450,15 @@ def tracking() -> list[Work]:
 
 @program
 def forks() -> list[Work]:
-    """forks beside exchanges of shared Tensors and of new types; the child exchanges too"""
+    """forks beside exchanges of shared Tensors, new types and track(); the child does the same"""
     shared = Shared(tensor, 0.5)
+    dlshim.track().stop()  # imported before the threads start
 
     def use() -> None:
         for _ in range(20):
             consume(shared.get())
             check(dlshim.from_dlpack(class_of_producers()(shared.get())))
+            dlshim.track().stop()
 
     def fork() -> None:
         if not hasattr(os, "fork"):
@@ -462,6 +472,7 @@ def forks() -> list[Work]:
             try:
                 consume(one)
                 check(dlshim.from_dlpack(class_of_producers()(one)))
+                dlshim.track().stop()
                 status = 0
             finally:
                 os._exit(status)
