@@ -15,10 +15,12 @@
 #include "export/export.h"
 #include "export/fast_path.h"
 #include "gpu/sync_rules.h"
+#include "module/tensor_type.h"
 #include "python/errors.h"
 #include "python/state.h"
 
 #define NAME "_c_api_v1"
+#define MODULE "dlshim._core"
 /* In bytes.  A request that says it is larger has no size at all: it was not begun. */
 #define LARGEST_REQUEST 1024
 
@@ -34,16 +36,56 @@ static_assert(sizeof(dlshim_array) == sizeof(dl_tensor)
 /* Global: the state that was used last. */
 static _Atomic(dls_state *) known;
 
-/* The state of this interpreter's module, which is imported if it is not yet; NULL with
- * an exception.  The caller drops it (state_drop): until then it outlives its module.
- */
+/* The module that is imported under our name, a new reference.  Something else may
+ * stand in sys.modules (the mock of a test), so the module is that of the type Tensor
+ * there. NULL; without an exception if it is not dlshim's. */
+static PyObject *
+imported_module(void)
+{
+    PyObject *imported = PyImport_ImportModule(MODULE);
+    if (imported == NULL) {
+        return NULL;
+    }
+    PyObject *type = PyObject_GetAttrString(imported, "Tensor");
+    PyObject *module = NULL;
+    if (type != NULL && PyType_Check(type)
+        && dls_tensor_is_type((PyTypeObject *)type)) {
+        module = Py_XNewRef(PyType_GetModule((PyTypeObject *)type));
+    }
+    if (dls_error_forget() < 0) {
+        Py_CLEAR(module);
+    }
+    Py_XDECREF(type);
+    Py_DECREF(imported);
+    return module;
+}
+
+/* The module of this interpreter, which is imported if it is not yet; a new reference.
+ * NULL with an exception. */
+static PyObject *
+module_here(void)
+{
+    PyObject *module = imported_module();
+    if (module == NULL && PyErr_Occurred() == NULL) {
+        module = dls_module_here();
+        if (module == NULL && PyErr_ExceptionMatches(PyExc_RuntimeError)) {
+            PyErr_Format(PyExc_ImportError,
+                         "sys.modules['" MODULE "'] is not dlshim's module; import "
+                         "dlshim before it is replaced");
+        }
+    }
+    return module;
+}
+
+/* The state of that module; NULL with an exception.  The caller drops it (state_drop):
+ * until then it outlives its module. */
 static dls_state *
 state_share(void)
 {
     int64_t here = PyInterpreterState_GetID(PyInterpreterState_Get());
     dls_state *state = atomic_load_explicit(&known, memory_order_acquire);
     if (state == NULL || state->interpreter != here) {
-        PyObject *module = PyImport_ImportModule("dlshim._core");
+        PyObject *module = module_here();
         if (module == NULL) {
             return NULL;
         }

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import array
 import gc
-import importlib.util
 import itertools
 import os
 import struct
 import subprocess
 import sys
-import sysconfig
 import threading
-from pathlib import Path
 
 import pytest
 from core.test_alloc_failure import failing, numbers
-from project.tree import ROOT, absent, compiler
 
 import dlshim
 from dlshim import _core
 from doubles import capsules as caps
-from doubles import gil
+from doubles import extension, gil
 from doubles.asking import live, versioned
 from doubles.producers import (
     P1,
@@ -34,7 +30,6 @@ from doubles.producers import (
     torch_wrapper_like,
 )
 
-INCLUDE = Path(dlshim.__file__).parent / "include"
 FLOAT, INT = struct.pack("BBH", 2, 32, 1), struct.pack("BBH", 0, 32, 1)
 CPU, CUDA = 1, 2
 READ_ONLY, IS_COPIED = 1, 2
@@ -44,35 +39,7 @@ IF_NEEDED, NEVER, ALWAYS = range(3)
 
 @pytest.fixture(scope="session")
 def ext(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("c_interface")
-    target = folder / "c_interface.abi3.so"
-    include = sysconfig.get_path("include")
-    source = ROOT / "tests" / "programs" / "c_interface.c"
-    flags = [
-        "-std=c11",
-        "-O1",
-        "-g",
-        "-Wall",
-        "-Wextra",
-        "-Wconversion",
-        "-Werror",
-        "-shared",
-        "-fPIC",
-        "-pthread",
-    ]
-    if not sysconfig.get_config_var("Py_GIL_DISABLED"):
-        flags.append("-DPy_LIMITED_API=0x030a0000")
-    command = [compiler(), *flags, f"-I{INCLUDE}", f"-I{include}", str(source), "-o", str(target)]
-    plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    built = subprocess.run(command, capture_output=True, text=True, env=plain)
-    if "Python.h: No such file" in built.stderr:
-        absent("Python.h is not here")
-    assert built.returncode == 0, built.stderr
-    spec = importlib.util.spec_from_file_location("c_interface", target)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.path = target
-    return module
+    return extension.build("c_interface", tmp_path_factory.mktemp("c_interface"))
 
 
 @pytest.fixture(autouse=True)
@@ -915,12 +882,12 @@ def test_each_interpreter_has_its_own_state(ext):
         "_xxsubinterpreters" if sys.version_info < (3, 13) else "_interpreters",
         reason="this Python has no module for interpreters",
     )
-    inner = SUBINTERPRETER.format(path=sys.path, target=str(ext.path))
+    inner = SUBINTERPRETER.format(path=sys.path, target=ext.__file__)
     new = "create('legacy')" if sys.version_info >= (3, 13) else "create(isolated=False)"
     program = f"""
 import importlib.util
 import {interpreters.__name__} as interpreters
-spec = importlib.util.spec_from_file_location("c_interface", {str(ext.path)!r})
+spec = importlib.util.spec_from_file_location("c_interface", {ext.__file__!r})
 ext = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(ext)
 ext.take(b"123")
@@ -965,7 +932,7 @@ OLD = "sys.modules['dlshim'] = types.ModuleType('dlshim')"
 @pytest.mark.once
 @pytest.mark.parametrize("prepare", [ABSENT, OLD], ids=["missing", "too old"])
 def test_users_are_told_what_to_install(ext, prepare):
-    program = MISSING.format(prepare=prepare, target=str(ext.path))
+    program = MISSING.format(prepare=prepare, target=ext.__file__)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stderr == ""
     assert done.stdout == SENTENCE.format(dlshim.__version__) * 5
@@ -984,7 +951,7 @@ def test_a_table_that_does_not_fit_is_refused(ext, abi, size):
         "sys.modules['dlshim'] = types.ModuleType('dlshim')\n"
         "sys.modules['dlshim']._c_api_v1 = new(ctypes.addressof(table), name, None)"
     )
-    program = MISSING.format(prepare=other, target=str(ext.path))
+    program = MISSING.format(prepare=other, target=ext.__file__)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stderr == ""
     assert done.stdout == SENTENCE.format(dlshim.__version__) * 5

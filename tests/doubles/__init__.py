@@ -8,8 +8,9 @@ Those that know nothing of dlshim belong to the kit that library authors install
 ``steps``      every protocol in every kind of export and with every option, one call each.
 ``delegating`` a producer that nothing but dlshim can make leak.
 ``faults``     the same while Python's own allocations fail, in a child process.
+``extension``  extensions that are written with dlshim.h and compiled here.
 
-None of them imports an array library, and none but the last four dlshim, so that they stay an
+None of them imports an array library, and none but the last five dlshim, so that they stay an
 independent witness.
 """
 
