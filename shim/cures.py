@@ -1,7 +1,7 @@
 """Cures for an object that is refused: the way to an array that does pass.
 
 The C code calls ``cure`` and ``exports_itself`` for objects that cannot be exported, and
-``refuse`` for arrays that a function written with dlshim.h does not take.
+``refusal`` for arrays that a function written with dlshim.h does not take.
 """
 
 from __future__ import annotations
@@ -109,11 +109,11 @@ def exports_itself(x: Any) -> bool:
     return found > 1
 
 
-def refuse(
+def refusal(
     *,
     x: Any,
     name: bytes | None,
-    error: Exception | None,
+    error: BaseException | None,
     shape: tuple[int, ...],
     device: tuple[int, int],
     given: tuple[int, int, int],
@@ -122,12 +122,16 @@ def refuse(
     place: tuple[int, int],
     align: int,
     writes: bool,
-) -> None:
-    """Tell the user of an extension why it does not take x, and which object to pass instead.
+) -> BaseException:
+    """The exception that tells the user of an extension why it does not take x, and which object
+    to pass instead.
 
     error: the exception of the export; None: there is an array, with this shape, this device and,
     given, this dtype.  The rest is the request: name is the extension's name for x, dtypes are
     structs, ranks are bits, place is the device where the memory is wanted.
+
+    The caller raises it: raised here, the error of the export would know the frame of this call,
+    which knows the error and x, and all would stay until the next collection.
     """
     from struct import iter_unpack
 
@@ -149,25 +153,26 @@ def refuse(
             if getattr(error, "_option_helps", False):
                 text += " (dlshim.upgrade(x) takes such options)"
         else:
-            raise error
+            return error
         told = type(error)(text)
         if isinstance(error, CopyRequiredError) and isinstance(told, CopyRequiredError):
             told.reason = error.reason
         # If no Python code has raised the error, this text takes the place of its text.
-        raise told from error if error.__traceback__ else error.__cause__
+        told.__cause__ = error if error.__traceback__ else error.__cause__
+        return told
     if place[0] == 0 and device[0] not in HOST_DEVICES:
         way = "dlshim.from_dlpack" if writes else "dlshim.upgrade"
         cure = f'{way}({again}, device="cpu")'
-        raise BufferError(f"{said} lies on device {device}, not on the host; {keep} {cure}")
+        return BufferError(f"{said} lies on device {device}, not on the host; {keep} {cure}")
     have, wanted = dtype(given), [dtype(each) for each in iter_unpack("BBH", dtypes)]
     source = f"dlshim.from_dlpack({again})" if _has_numpy(have) else None
     if have not in (wanted or [have]):
         which = " or ".join(map(str, wanted))
         cure = _dtype_cure(x, have, wanted, writes, source)
         cure = f"{keep} {cure}" if cure else "convert it first"
-        raise TypeError(f"{said} has dtype {have}, not {which}; {cure}")
+        return TypeError(f"{said} has dtype {have}, not {which}; {cure}")
     ndim = len(shape)
-    taken = [rank for rank in range(64) if not ranks or ranks >> rank & 1]
+    taken = _ranks_of(ranks)
     if ndim not in taken:
         which = " or ".join(map(str, taken))
         if taken[-1] - taken[0] + 1 == len(taken) > 2:
@@ -175,9 +180,9 @@ def refuse(
         cure = _rank_cure(x, shape, taken, source)
         cure = f"{keep} {cure}" if cure else "change its shape first"
         s = "s" * (ndim != 1)
-        raise ValueError(f"{said} has {ndim} dimension{s}, not {which}; {cure}")
+        return ValueError(f"{said} has {ndim} dimension{s}, not {which}; {cure}")
     cure = "bytearray(x)" if isinstance(x, bytes) else copied + ")"
-    raise BufferError(f"{said} is read-only, and is to be written; {keep} {cure}")
+    return BufferError(f"{said} is read-only, and is to be written; {keep} {cure}")
 
 
 def _needs_copy(error: CopyRequiredError, align: int) -> str:
@@ -214,9 +219,18 @@ def _dtype_cure(x: Any, have: dtype, wanted: list[dtype], writes: int, source: s
     return f"numpy.asarray({source}, '{want}')"
 
 
+def _ranks_of(bits: int) -> list[int]:
+    """The ranks of a request.
+
+    A function of its own: CPython 3.11 keeps the arguments of a call, the object among them, where
+    it has no memory for a variable that a comprehension shares with the call.
+    """
+    return [rank for rank in range(64) if not bits or bits >> rank & 1]
+
+
 def _rank_cure(x: Any, shape: tuple[int, ...], taken: list[int], source: str | None) -> Any:
     ndim = len(shape)
-    rank = max((rank for rank in taken if rank < ndim), default=taken[0])
+    rank = max({*taken} & {*range(ndim)}, default=taken[0])
     rest = prod(shape[max(rank - 1, 0) :])
     if rank == 0 and rest != 1:
         return None

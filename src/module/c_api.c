@@ -287,7 +287,7 @@ refuse(dls_state *state, PyObject *obj, const dlshim_request *request,
     const dls_member record[] = {
         {"x", Py_NewRef(obj)},
         {"name", Py_BuildValue("y", request->name)}, /* NULL: None */
-        {"error", error},
+        {"error", error != NULL ? error : PyErr_NoMemory()},
         {"shape", dls_dims_tuple(tensor->shape, tensor->ndim, 1)},
         {"device", Py_BuildValue("(ii)", (int)tensor->device.device_type,
                                  (int)tensor->device.device_id)},
@@ -301,10 +301,15 @@ refuse(dls_state *state, PyObject *obj, const dlshim_request *request,
          Py_BuildValue("(ii)", (int)request->device_type, (int)request->device_id)},
         {"align", PyLong_FromLong((long)request->alignment)},
         {"writes", PyBool_FromLong(request->writable != 0)}};
-    PyObject *done = dls_in_python_record(state, DLS_IN_CURES, "refuse", record,
+    PyObject *told = dls_in_python_record(state, DLS_IN_CURES, "refusal", record,
                                           sizeof record / sizeof *record);
-    assert(done == NULL); /* it always raises */
-    Py_XDECREF(done);
+    if (told != NULL) {
+        PyErr_SetObject((PyObject *)Py_TYPE(told), told);
+        Py_DECREF(told);
+    }
+    else if (PyErr_Occurred() == NULL) {
+        PyErr_NoMemory(); /* without memory CPython may lose the exception */
+    }
     return -1;
 }
 

@@ -188,6 +188,10 @@ dls_error_take(void)
 void
 dls_error_restore(PyObject *exception)
 {
+    if (exception == NULL) {
+        PyErr_NoMemory();
+        return;
+    }
     PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(exception)), exception,
                   PyException_GetTraceback(exception));
 }

@@ -64,7 +64,8 @@ dls_error_report(void)
 }
 
 /* Take the pending exception (normalised, with traceback) and clear it; NULL when
- * none is pending.  dls_error_restore sets it again and steals it. */
+ * none is pending.  dls_error_restore sets it again and steals it; NULL: MemoryError,
+ * because without memory CPython may lose an exception. */
 PyObject *dls_error_take(void);
 void dls_error_restore(PyObject *exception);
 

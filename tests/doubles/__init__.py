@@ -9,8 +9,9 @@ Those that know nothing of dlshim belong to the kit that library authors install
 ``delegating`` a producer that nothing but dlshim can make leak.
 ``faults``     the same while Python's own allocations fail, in a child process.
 ``extension``  extensions that are written with dlshim.h and compiled here.
+``c_failures`` their calls while Python's own allocations fail, in a child process.
 
-None of them imports an array library, and none but the last five dlshim, so that they stay an
+None of them imports an array library, and none but the last six dlshim, so that they stay an
 independent witness.
 """
 

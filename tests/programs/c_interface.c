@@ -97,7 +97,11 @@ take(PyObject *self, PyObject *args, PyObject *kwargs)
         }
         return NULL;
     }
-    return PyCapsule_New(tensor, "dltensor_versioned", drop);
+    PyObject *capsule = PyCapsule_New(tensor, "dltensor_versioned", drop);
+    if (capsule == NULL) {
+        dlshim_release(tensor);
+    }
+    return capsule;
 }
 
 static PyObject *
@@ -105,7 +109,11 @@ dims(const int64_t *values, int32_t n)
 {
     PyObject *tuple = PyTuple_New(n);
     for (int32_t i = 0; tuple != NULL && i < n; i++) {
-        PyTuple_SetItem(tuple, i, PyLong_FromLongLong(values[i]));
+        PyObject *value = PyLong_FromLongLong(values[i]);
+        if (value == NULL || PyTuple_SetItem(tuple, i, value) < 0) {
+            Py_DECREF(tuple);
+            return NULL;
+        }
     }
     return tuple;
 }
