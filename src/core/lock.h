@@ -27,8 +27,8 @@ typedef enum {
     DLS_LOCK_IMPORT,
     /* DLS_LOCK_STATE : python/state, exchange/plan_cache. */
     DLS_LOCK_STATES,
-    /* DLS_LOCK, by the address: python/capsule, and Tensors in exchange/objects
-     * and module/interfaces_out. */
+    /* DLS_LOCK, by the address: python/capsule, Tensors in exchange/objects and
+     * module/interfaces_out, Producers in exchange/objects and module/ctable_view. */
     DLS_LOCK_FIRST_STRIPE,
     DLS_LOCK_LAST_STRIPE = DLS_LOCK_FIRST_STRIPE + 31,
 #endif
@@ -119,9 +119,9 @@ DLS_EXTERN void dls_lock_give_all(void);
  */
 #define DLS_PER_THREAD _Thread_local
 
-/* Hold the lock of a Tensor or a capsule, found by its address, until DLS_UNLOCK in the
- * same block.  DLS_LOCK_STATE: the lock of all states, for members of a state and for
- * plan caches.  The rules for the code between the two are above. */
+/* Hold the lock of a Tensor, Producer or capsule, found by its address, until
+ * DLS_UNLOCK in the same block.  DLS_LOCK_STATE: the lock of all states, for members of
+ * a state and for plan caches.  The rules for the code between the two are above. */
 #define DLS_LOCK(address) DLS_LOCK_HOLD(dls_lock_of(address))
 #define DLS_LOCK_STATE() DLS_LOCK_HOLD(DLS_LOCK_STATES)
 #define DLS_LOCK_HOLD(lock)       \

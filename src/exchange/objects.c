@@ -17,8 +17,6 @@
 
 /* --- exports that are kept for borrowers ---------------------------------- */
 
-#define LOOK_BACK 8 /* how many are compared */
-
 /* Foreign code may run: the pending exception is saved meanwhile. */
 static void
 delete(dl_managed_tensor *managed)
@@ -70,39 +68,80 @@ same_tensor(const dl_tensor *a, const dl_tensor *b)
            && same_dims(a->strides, b->strides, a->ndim);
 }
 
-const dl_tensor *
-dls_borrowed_find(const dls_borrowed *list, const dl_tensor *tensor)
+/* The entry of the thread that equals `tensor`, put at the head; or NULL.  Under the
+ * Producer's lock. */
+static dls_borrowed *
+find_equal(dls_producer *self, const dl_tensor *tensor, unsigned long thread)
 {
-    for (int i = 0; list != NULL && i < LOOK_BACK; i++, list = list->next) {
-        if (same_tensor(&list->managed->dl_tensor, tensor)) {
-            return &list->managed->dl_tensor;
-        }
+    dls_borrowed *before = NULL, *at = self->borrowed;
+    while (at != NULL
+           && (at->thread != thread || !same_tensor(&at->managed->dl_tensor, tensor))) {
+        before = at;
+        at = at->next;
     }
-    return NULL;
+    if (at != NULL && before != NULL) {
+        before->next = at->next;
+        at->next = self->borrowed;
+        self->borrowed = at;
+    }
+    return at;
 }
 
-const dl_tensor *
-dls_borrowed_keep(DLS_ATOMIC(dls_borrowed *) * list, dl_managed_tensor *managed)
+/* Take the thread's oldest entry out, if it has more than may stay; or NULL.  Under the
+ * Producer's lock. */
+static dls_borrowed *
+take_oldest(dls_producer *self, unsigned long thread)
+{
+    dls_borrowed *before = NULL, *at = self->borrowed;
+    int count = 0;
+    for (; at != NULL; at = at->next) {
+        count += at->thread == thread;
+        if (count > DLS_BORROWED_ROOM) {
+            before->next = at->next;
+            at->next = NULL;
+            break;
+        }
+        before = at;
+    }
+    return at;
+}
+
+bool
+dls_borrowed_find(dls_producer *self, const dl_tensor *tensor, dl_tensor *out)
+{
+    const unsigned long thread = dls_this_thread();
+    DLS_LOCK(self);
+    const dls_borrowed *equal = find_equal(self, tensor, thread);
+    if (equal != NULL) {
+        *out = equal->managed->dl_tensor;
+    }
+    DLS_UNLOCK();
+    return equal != NULL;
+}
+
+int
+dls_borrowed_keep(dls_producer *self, dl_managed_tensor *managed, dl_tensor *out)
 {
     assert(managed != NULL);
-    const dl_tensor *equal = dls_borrowed_find(*list, &managed->dl_tensor);
-    dls_borrowed *kept = equal == NULL ? dls_alloc(sizeof *kept) : NULL;
-    if (kept == NULL) {
+    if (dls_borrowed_find(self, &managed->dl_tensor, out)) {
         delete(managed);
-        if (equal == NULL) {
-            PyErr_NoMemory();
-        }
-        return equal;
+        return 0;
     }
-    *kept = (dls_borrowed){.next = *list, .managed = managed};
-#ifdef DLS_FREE_THREADED
-    /* Another thread may add an equal entry meanwhile: then both are kept. */
-    while (!atomic_compare_exchange_weak(list, &kept->next, kept)) {
+    dls_borrowed *made = dls_alloc(sizeof *made);
+    if (made == NULL) {
+        delete(managed);
+        PyErr_NoMemory();
+        return -1;
     }
-#else
-    *list = kept;
-#endif
-    return &managed->dl_tensor;
+    *made = (dls_borrowed){.managed = managed, .thread = dls_this_thread()};
+    *out = managed->dl_tensor;
+    DLS_LOCK(self);
+    made->next = self->borrowed;
+    self->borrowed = made;
+    dls_borrowed *oldest = take_oldest(self, made->thread);
+    DLS_UNLOCK();
+    dls_borrowed_drop(oldest);
+    return 0;
 }
 
 /* --- freelists ------------------------------------------------------------ */

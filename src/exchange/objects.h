@@ -19,7 +19,8 @@
 /* --- Producers ------------------------------------------------------------ */
 /* Without the GIL, threads may export the same Producer.  Source, plan and options are
  * changed only by its dealloc and by the collector, which no other thread meets.  The
- * other members are atomic: `kept` is swapped, `borrowed` only grows, at its head. */
+ * other members are atomic: `kept` is swapped, and what `borrowed` points to is read
+ * under the Producer's own lock. */
 
 /* A Producer is lazy: it asks `source` when a consumer asks it.  96 bytes with the
  * collector's head. */
@@ -67,22 +68,28 @@ dls_producer_keep(dls_producer *self, dls_exchange *x, bool made)
 
 /* --- exports that are kept for borrowers ---------------------------------- */
 /* The exports that a Producer keeps for consumers that only borrow a view through its
- * C table.  Without a GIL any thread may read the list and add to it. */
+ * C table (T13).  The newest is first.  Each thread has entries of its own, because
+ * nobody else knows when its call returns; without a GIL the Producer's own lock guards
+ * the list. */
 
-/* One kept export.  Views point into it, so it lives as long as the Producer. */
+/* So many entries of a thread stay: the views that it has borrowed last. */
+#define DLS_BORROWED_ROOM 16
+
+/* One kept export.  Views point into it. */
 typedef struct dls_borrowed {
     struct dls_borrowed *next;
     dl_managed_tensor *managed;
+    unsigned long thread; /* that has borrowed it */
 } dls_borrowed;
 
-/* The kept export that equals `tensor`, borrowed, or NULL.  Only the newest few are
- * compared, so that a source which never gives the same twice does not get slower. */
-const dl_tensor *dls_borrowed_find(const dls_borrowed *list, const dl_tensor *tensor);
+/* *out: the kept export that equals `tensor` and is of this thread, which becomes the
+ * newest.  False: there is none. */
+bool dls_borrowed_find(dls_producer *self, const dl_tensor *tensor, dl_tensor *out);
 
-/* Add a new export (stolen, on failure too), unless an equal one is kept already.  The
- * tensor in the list, borrowed; NULL with MemoryError. */
-const dl_tensor *dls_borrowed_keep(DLS_ATOMIC(dls_borrowed *) * list,
-                                   dl_managed_tensor *managed);
+/* Add a new export (stolen, on failure too), unless an equal one is kept already; *out
+ * describes the one that is kept.  The thread's oldest entry goes if it has too many:
+ * foreign code may run then.  0, or -1 with MemoryError. */
+int dls_borrowed_keep(dls_producer *self, dl_managed_tensor *managed, dl_tensor *out);
 
 /* NULL, the empty list, is allowed. */
 void dls_borrowed_drop(dls_borrowed *list);

@@ -19,7 +19,7 @@ int dls_ctable_register(dls_state *state, PyObject *module, bool alone);
 void dls_ctable_forget(const dls_state *state);
 
 /* The borrowed view that a Producer gives through the C table (ctable_view.c): describe
- * the Producer's memory in *out, which points to memory that lives as long as
- * the Producer.  A view has no flags, so the rules for legacy consumers hold (T8).  0,
- * or -1 with an exception. */
+ * the Producer's memory in *out.  What it points to lives until the Producer goes, or
+ * the thread has borrowed DLS_BORROWED_ROOM other views of it (T13).  A view has no
+ * flags, so the rules for legacy consumers hold (T8).  0, or -1 with an exception. */
 int dls_ctable_view(dls_producer *self, dl_tensor *out);

@@ -1,6 +1,6 @@
 /* The borrowed view of a Producer.  It is the source's own, or an export that was kept
- * and is still true, or else a full exchange is made and its struct is kept.  The first
- * two are hot.  Tests: tests/core/test_ctable.py. */
+ * and is still true, or else a full exchange is made and its struct is kept (T13).  The
+ * first two are hot.  Tests: tests/core/test_ctable.py. */
 #include "module/ctable_out.h"
 
 #include <assert.h>
@@ -12,24 +12,34 @@
 #include "export/fast_path.h"
 #include "python/errors.h"
 
-/* Is an export of host memory kept, which was made without options? */
+/* Will the source always describe the same memory as this export of it?  Yes for
+ * Tensors, for immutable objects, and for buffers that the export holds. */
 static inline bool
-has_host_view(const dls_producer *self)
+stays_valid(bool lasting, dl_managed_tensor *managed)
 {
-    return self->borrowed != NULL && self->options == NULL
-           && self->borrowed->managed->dl_tensor.device.device_type == dl_kDLCPU;
+    const dls_hold *hold = lasting ? NULL : dls_export_own_hold(managed, false);
+    return lasting || (hold != NULL && hold->kind == DLS_HOLD_BUFFER);
 }
 
-/* Will the source always describe the same memory as the kept export does?  Yes for
- * Tensors, for immutable objects, and for buffers that this export holds. */
-static bool
-stays_valid(const dls_producer *self)
+/* *out: the newest kept export, if it is of host memory, was made without options, and
+ * stays valid.  It serves all threads: while there is one, no other is added.  lasting:
+ * every export of this source stays valid. */
+static inline bool
+find_lasting_view(dls_producer *self, bool lasting, dl_tensor *out)
 {
-    if (dls_plan_is_tensor(self->plan) || dls_plan_has(self->plan, DLS_LIB_IMMUTABLE)) {
-        return true;
+    bool found = false;
+    if (self->borrowed == NULL || self->options != NULL) {
+        return false;
     }
-    const dls_hold *hold = dls_export_own_hold(self->borrowed->managed, false);
-    return hold != NULL && hold->kind == DLS_HOLD_BUFFER;
+    DLS_LOCK(self);
+    dl_managed_tensor *newest = self->borrowed->managed;
+    if (newest->dl_tensor.device.device_type == dl_kDLCPU
+        && stays_valid(lasting, newest)) {
+        *out = newest->dl_tensor;
+        found = true;
+    }
+    DLS_UNLOCK();
+    return found;
 }
 
 /* Give the new export back: an equal one is kept already. */
@@ -45,36 +55,17 @@ drop_equal(dls_outcome *outcome)
     dls_error_report();
 }
 
-/* Ask the source on the fast path.  The kept view that says the same, or NULL: then
- * *outcome is for the full exchange. */
-static const dl_tensor *
-find_equal_view(dls_producer *self, unsigned form, dls_outcome *outcome)
+/* Ask the source on the fast path.  True: *out is the kept view that says the same;
+ * false: *outcome is for the full exchange. */
+static bool
+find_equal_view(dls_producer *self, unsigned form, dls_outcome *outcome, dl_tensor *out)
 {
     const dl_tensor *now = dls_fast_look(self, form, outcome);
-    if (now == NULL) {
-        return NULL;
-    }
-    const dl_tensor *equal = dls_borrowed_find(self->borrowed, now);
-    if (equal != NULL) {
+    bool found = now != NULL && dls_borrowed_find(self, now, out);
+    if (found) {
         drop_equal(outcome);
     }
-    return equal;
-}
-
-/* A full exchange, whose struct is kept. */
-static int
-make_view(dls_producer *self, dls_outcome *outcome, dl_tensor *out)
-{
-    const dl_tensor *kept = NULL;
-    dl_managed_tensor *managed = dls_export_producer_struct(self, false, outcome);
-    if (managed != NULL) {
-        kept = dls_borrowed_keep(&self->borrowed, managed);
-    }
-    if (kept == NULL) {
-        return -1;
-    }
-    *out = *kept;
-    return 0;
+    return found;
 }
 
 /* The view is not the source's own. */
@@ -82,16 +73,13 @@ static int
 borrow_kept(dls_producer *self, unsigned form, dl_tensor *out)
 {
     dls_outcome outcome;
-    if (has_host_view(self) && stays_valid(self)) {
-        *out = self->borrowed->managed->dl_tensor;
+    if (find_lasting_view(self, dls_plan_has(self->plan, DLS_LIB_IMMUTABLE), out)
+        || (form != 0 && find_equal_view(self, form, &outcome, out))) {
         return 0;
     }
-    const dl_tensor *equal = form != 0 ? find_equal_view(self, form, &outcome) : NULL;
-    if (equal != NULL) {
-        *out = *equal;
-        return 0;
-    }
-    return make_view(self, form != 0 ? &outcome : NULL, out);
+    dl_managed_tensor *managed = dls_export_producer_struct(
+        self, false, form != 0 ? &outcome : NULL);
+    return managed != NULL ? dls_borrowed_keep(self, managed, out) : -1;
 }
 
 /* The source's C table failed (code is not 0), or its tensor needs a decision.  Ask
@@ -130,8 +118,7 @@ borrow_from_table(dls_producer *self, dl_tensor *out)
 int
 dls_ctable_view(dls_producer *self, dl_tensor *out)
 {
-    if (dls_plan_is_tensor(self->plan) && has_host_view(self)) {
-        *out = self->borrowed->managed->dl_tensor;
+    if (dls_plan_is_tensor(self->plan) && find_lasting_view(self, true, out)) {
         return 0;
     }
     /* The first view is by a full exchange, which finds out whether a writable view may

@@ -6,13 +6,17 @@ import array
 import ctypes as C
 import gc
 import mmap
+import re
+import threading
 import warnings
 import weakref
 
 import pytest
 from core.test_readonly_and_copies import jax_like
+from project.tree import ROOT, SRC
 
 import dlshim
+import sampling
 from dlshim import _core
 from doubles import capsules as caps
 from doubles.asking import bare, live, tells, versioned
@@ -340,6 +344,105 @@ def test_copies_are_fresh_and_stay():
     first, second = borrow(wrapped), borrow(wrapped)
     assert first.element_zero != second.element_zero
     assert first.values() == second.values() == x.values()
+
+
+ROOM = int(re.search(r"DLS_BORROWED_ROOM (\d+)", (SRC / "exchange" / "objects.h").read_text())[1])
+
+
+@pytest.mark.once
+def test_T13_the_pages_name_the_number():
+    for page, words in (("rules", f"last {ROOM} different views"), ("reference", f"{ROOM} other")):
+        assert words in (ROOT / "docs" / f"{page}.rst").read_text()
+
+
+class Moves(P2):
+    """Its memory is other memory at each export, which it does not keep."""
+
+    def _export(self, version, **fields):
+        return super()._export(version, **(fields | {"memory": caps.filled((2, 3), "float32")}))
+
+
+#: Producers whose views are of new memory each time.
+ALWAYS_NEW = {
+    "a source that copies": lambda: dlshim.upgrade(CopiesAlways()),
+    "a source that moves": lambda: dlshim.upgrade(Moves()),
+    "copy=True": lambda: dlshim.upgrade(P2(), copy=True),
+    "order": lambda: dlshim.upgrade(P2((3, 2), strides=(1, 3)), order="C"),
+    "align": lambda: dlshim.upgrade(P1(), align=1 << 16),
+    "copy=True of a Tensor": lambda: dlshim.upgrade(dlshim.from_dlpack(P2()), copy=True),
+}
+
+
+@pytest.mark.parametrize("make", ALWAYS_NEW.values(), ids=ALWAYS_NEW)
+def test_T13_borrowing_in_a_loop_does_not_grow(make):
+    """The last views of a thread stay what they are; those before them are given back."""
+    before = live()
+    wrapped = make()
+    views = [borrow(wrapped) for _ in range(ROOM)]
+    values = views[0].values()
+    for _ in range(sampling.fewer(10_000, 100)):
+        views = [*views[1:], borrow(wrapped)]
+    assert len({view.element_zero for view in views}) == ROOM, "each is of memory of its own"
+    assert all(view.values() == values for view in views)
+    made = getattr(wrapped.source, "exports", [])
+    alive = [one for one in made if not one.deleted and one.handed_out]
+    assert max(len(alive), live() - before) <= ROOM + 1
+    del wrapped
+    assert all(one.deleted == 1 for one in made if one.handed_out)
+
+
+def test_T13_one_view_asked_for_again_is_the_newest():
+    """A source that gives one memory now and then: it is not the oldest, though it came first."""
+    x = P2()
+    first, values = x.memory, x.values()
+    wrapped = dlshim.upgrade(x)
+    view = borrow(wrapped)
+    for n in range(3 * ROOM):
+        x.memory = caps.filled((2, 3), "float32")
+        borrow(wrapped)
+        if n % (ROOM - 1) == 0:
+            x.memory = first
+            assert borrow(wrapped).shape_address == view.shape_address
+    assert view.values() == values and not x.exports[0].deleted
+
+
+def test_T13_views_of_threads_that_have_ended_are_given_back():
+    """Those of a thread of the same number, which the system gives again."""
+    x, numbers = CopiesAlways(), set()
+    wrapped = dlshim.upgrade(x)
+
+    def work():
+        numbers.add(threading.get_ident())
+        borrow(wrapped)
+
+    for _ in range(sampling.fewer(2000, 200)):
+        worker = threading.Thread(target=work)
+        worker.start()
+        worker.join()
+    alive = [made for made in x.exports if not made.deleted and made.handed_out]
+    assert len(alive) <= ROOM * len(numbers)
+
+
+def test_T13_a_deleter_may_borrow_again():
+    """It runs when the list is whole, and the view that the caller gets is whole too."""
+    seen = []
+
+    class Deep(P2):
+        def _export(self, version, **fields):
+            made = super()._export(version, **(fields | {"memory": caps.filled((2, 3), "float32")}))
+            made.on_delete = self.again
+            return made
+
+        def again(self):
+            if len(seen) < 5:
+                place = len(seen)
+                seen.append(None)
+                seen[place] = borrow(box[0]).values()
+
+    box = [dlshim.upgrade(Deep())]
+    values = [borrow(box[0]).values() for _ in range(3 * ROOM)]
+    box.clear()  # a Producer that has given a view keeps its source, which knows the box
+    assert len(seen) == 5 and all(each == values[0] for each in values + seen)
 
 
 @pytest.mark.parametrize(

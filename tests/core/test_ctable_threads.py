@@ -19,7 +19,7 @@ from doubles import capsules as caps
 from doubles.asking import bare, live, versioned
 from doubles.ctable import Table
 from doubles.older import InterfaceOnly, StructOnly
-from doubles.producers import P1, P2, P3, P1NullStrides
+from doubles.producers import P1, P2, P3, CopiesAlways, P1NullStrides
 
 THREADS, ROUNDS = 4, 200
 
@@ -75,9 +75,32 @@ def test_two_producers_of_one_object(hammer, make):
     with caps.short_memory():
         hammer(first, second)
         hammer(first, first)
-    assert live() <= before + 2, "one export is kept for the borrowed views of each"
+    assert live() <= before + 3 * THREADS, "one export is kept for the views of each thread"
     del first, second
     assert live() <= before
+
+
+def test_T13_a_view_stays_while_other_threads_borrow(program):
+    """A kernel without the GIL reads what it has borrowed; others borrow from the same Producer."""
+    keep = C.PyDLL(str(program)).keep_while_others_borrow
+    keep.argtypes = [C.c_void_p, C.py_object, C.c_int]
+    x = CopiesAlways()
+    wrapped = dlshim.upgrade(x)
+    assert keep(Table(dlshim.Producer).address, wrapped, 100) == 0
+    alive = [made for made in x.exports if not made.deleted]
+    assert 1 < len(alive) <= 2 * 16
+
+
+def test_T13_each_thread_has_views_of_its_own(hammer):
+    """Four threads read what they have borrowed without the lock, while the others borrow."""
+    x = CopiesAlways()
+    wrapped, before = dlshim.upgrade(x), live()
+    with caps.short_memory():
+        hammer(wrapped, wrapped)
+    alive = [made for made in x.exports if not made.deleted]
+    assert len(alive) <= 16 * THREADS and live() - before <= 16 * THREADS
+    del wrapped
+    assert live() == before
 
 
 def test_a_tensor(hammer):

@@ -141,6 +141,45 @@ work(void *argument)
     return NULL;
 }
 
+/* --- one view is kept --------------------------------------------------------- */
+
+static void *
+borrow_often(void *argument)
+{
+    job *j = argument;
+    tensor last;
+    PyGILState_STATE state = PyGILState_Ensure();
+    for (int i = 0; i < j->rounds; i++) {
+        if (j->api->borrow(j->a, &last) != 0 || !is_as_expected(&last)) {
+            PyErr_Print();
+            fail(j, "a later view is wrong");
+        }
+    }
+    PyGILState_Release(state);
+    return NULL;
+}
+
+/* Borrow a view, and let another thread borrow from the same object `rounds` times
+ * before it is read.  Called with the lock.  The number of failures. */
+int
+keep_while_others_borrow(const table *api, PyObject *a, int rounds)
+{
+    atomic_int failures = 0;
+    char text[200];
+    tensor kept;
+    pthread_t other;
+    job j = {.api = api, .a = a, .rounds = rounds, .failures = &failures, .text = text};
+    if (api->borrow(a, &kept) != 0) {
+        return -1;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    if (pthread_create(&other, NULL, borrow_often, &j) == 0) {
+        pthread_join(other, NULL);
+    }
+    Py_END_ALLOW_THREADS
+    return !is_as_expected(&kept) + atomic_load(&failures);
+}
+
 static const table *behind;
 
 static int

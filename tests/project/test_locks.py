@@ -20,7 +20,7 @@ MAKERS = ("core/lock.h", "core/lock.c")
 #: allocates, waits, detaches from the interpreter, runs foreign code or drops a reference.
 INNOCUOUS = {
     # words and bytes
-    *("atomic_load", "atomic_store", "atomic_exchange", "memcpy", "strcmp"),
+    *("atomic_load", "atomic_store", "atomic_exchange", "memcpy", "memcmp", "strcmp"),
     *("atomic_load_explicit", "atomic_store_explicit", "atomic_fetch_add", "atomic_init"),
     *("atomic_fetch_add_explicit", "offsetof", "sizeof"),
     # reads and counts of objects whose type is known
