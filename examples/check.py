@@ -9,6 +9,7 @@ What an example needs and this machine lacks is named; with DLSHIM_CI=1 nothing 
 from __future__ import annotations
 
 import array
+import contextlib
 import ctypes
 import gc
 import importlib.util
@@ -18,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from types import ModuleType
 
@@ -134,6 +136,45 @@ def misaligned() -> memoryview:
     return memoryview(memory)[start % 8 : start % 8 + 16].cast("d")
 
 
+def replace(library: str, x: object) -> None:
+    """Let x have other memory, or none, as far as its library allows that now.
+
+    Not by torch's set_() and resize_(): they free memory without the GIL, and nobody else can guard
+    it, torch's own functions included.
+    """
+    if library == "torch":
+        import torch
+
+        x.data = torch.empty(0, dtype=torch.float64)
+        return
+    with contextlib.suppress(BufferError, ValueError):  # it is in use
+        x.resize(0) if library == "numpy" else x.append(0.0)
+
+
+def try_beside_others(example: ModuleType, library: str) -> None:
+    """Another thread replaces the memory while scale() runs: it must not be freed under the loop.
+
+    So much memory goes back to the system at once, where a later write ends the process.
+    """
+    for _ in range(5):
+        x = array.array("d", bytes(64 << 20))
+        if library != "array":
+            module = importlib.import_module(library)
+            x = module.zeros(8 << 20, dtype=module.float64)
+        begins = threading.Event()
+
+        def work(x: object = x, begins: threading.Event = begins) -> None:
+            begins.set()
+            example.scale(x, 2.0)
+
+        worker = threading.Thread(target=work)
+        worker.start()
+        begins.wait()
+        replace(library, x)
+        del x
+        worker.join()
+
+
 def try_out_type(example: ModuleType) -> list[str]:
     """The same of a type with objects for other libraries."""
     made = arrays()
@@ -183,6 +224,7 @@ def try_out(example: ModuleType) -> list[str]:
             assert y.tolist() == [0, 1, 2, 3], (library, y)
             example.scale(y, 3.0)
             assert y.tolist() == [0, 3, 6, 9], (library, y)
+        try_beside_others(example, library)
     return sorted(made)
 
 

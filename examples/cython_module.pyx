@@ -74,9 +74,9 @@ def scale(x, double by):
         for i in range(view.array.ndim):
             n *= view.array.shape[i]
         data = <double *>(<char *>view.array.data + view.array.byte_offset)
-        with nogil:
-            for i in range(n):
-                data[i] *= by
+        # The GIL is kept: without it another thread could resize x, or give it other memory.
+        for i in range(n):
+            data[i] *= by
     finally:
         dlshim_borrow_end(&view)
 
