@@ -193,16 +193,16 @@ def consume(capsule: Any) -> None:
     caps.call_deleter(view.address, view.name, held=True)  # nothing, where the deleter is NULL
 
 
-def span_of(view: caps.View) -> int:
-    """The bytes of a compact array of `ELEMENTS` elements; NotApplicable where it is another."""
+def span_of(view: caps.View, elements: int = ELEMENTS) -> int:
+    """The bytes of a compact array of that many elements; NotApplicable where it is another."""
     bits = view.dtype[1] * view.dtype[2]
-    if view.shape != (ELEMENTS,):
-        raise NotApplicable(f"the shape is {view.shape} where {(ELEMENTS,)} was asked for")
+    if view.shape != (elements,):
+        raise NotApplicable(f"the shape is {view.shape} where {(elements,)} was asked for")
     if view.strides not in (None, (1,)) or bits % 8:
         raise NotApplicable(f"dtype {view.dtype} and strides {view.strides} are not compact bytes")
     if not view.data:
         raise NotApplicable("data is NULL, which another rule judges")
-    return ELEMENTS * bits // 8
+    return elements * bits // 8
 
 
 def growth(p: Producer, dtype: str, ask: str, spend: Callable[[Any], None]) -> float:
@@ -371,6 +371,40 @@ def keeps_a_large_copy(p: Producer, which: str, ask: str) -> None:
     rivals = [p.make((ELEMENTS,)) for _ in range(2)]
     same = C.string_at(view.element_zero, size) == before
     insist(same, f"of the {ELEMENTS} elements that copy=True gave, some are others")
+    del rivals, capsule
+
+
+#: Ways in which libraries give an array other memory in place: NumPy's, and three of torch.
+REPLACE: dict[str, Callable[[Any, Any], object]] = {
+    "resize": lambda array, other: array.resize(2 * SMALL),
+    "resize_": lambda array, other: array.resize_(2 * SMALL),
+    "set_": lambda array, other: array.set_(other),
+    "data": lambda array, other: setattr(array, "data", other),
+}
+#: So small that freed memory stays with the process: reading it does not end that.
+SMALL = 1 << 12
+
+
+@check("producer", "keeps-replaced-memory", REPLACE, ASKS, risky=True)
+def keeps_replaced_memory(p: Producer, way: str, ask: str) -> None:
+    array, other = p.make((SMALL,)), p.make((SMALL,))
+    if not hasattr(array, way):
+        raise NotApplicable(f"the array has no {way}")
+    view, capsule = held(array, ASKS[ask])
+    size = span_of(view, SMALL)
+    if not view.readonly:
+        C.memset(view.element_zero, 1, size)
+    before = C.string_at(view.element_zero, size)
+    try:
+        REPLACE[way](array, other)
+    except Exception as error:
+        raise NotApplicable(f"the array refuses {way}: {said(error)}") from error
+    if view_of(asked(array, ASKS[ask])).element_zero == view.element_zero:
+        raise NotApplicable(f"{way} leaves the array its memory")
+    gc.collect()
+    rivals = [p.make((SMALL,)) for _ in range(8)]
+    same = C.string_at(view.element_zero, size) == before
+    insist(same, f"of {SMALL} elements of an export, some are others after {way}")
     del rivals, capsule
 
 

@@ -172,6 +172,9 @@ PRODUCER = _rules(
      "The memory of large arrays goes when they are gone and the deleters were called."),
     ("keeps-memory", MUST, "2021.12", PYTHON, _KEEPS,
      "The memory stays as it is after the array is gone, until the deleter is called."),
+    ("keeps-replaced-memory", SHOULD, "2021.12", PYTHON, _KEEPS,
+     "The same where the library gives the array other memory in place (`resize`, `resize_`, "
+     "`set_`, `data = ...`); the text does not speak of that."),
     ("shape", MUST, "", HEADER.format("1.1"), "The shape of the tensor",
      "`ndim` and `shape` are those of the array."),
     ("dtype", MUST, "", HEADER.format("1.1"), "The data type of the pointer",

@@ -106,6 +106,34 @@ def test_a_consumer_that_misreads_breaks_a_rule(kind: Any, check: str) -> None:
     assert found.status == catalogue.FAIL, str(found)
 
 
+@pytest.mark.parametrize("way", producer_checks.REPLACE)
+def test_memory_that_is_replaced_in_place_is_missed(way: str) -> None:
+    """The standard does not speak of it, so a library that loses it breaks no MUST."""
+    only = rf"^keeps-(memory|replaced-memory\[{way}-)"
+    report = check_producer(wrong_producers.wrong(wrong_producers.LosesReplacedMemory), only=only)
+    assert {each.rule for each in report.wrong} == {"keeps-replaced-memory"}, str(report)
+    assert {each.level for each in report.wrong} == {rules.SHOULD} and report, str(report)
+    assert all(f"some are others after {way}" in each.evidence for each in report.wrong)
+
+
+class Stays(wrong_producers.Right):
+    """What is called `data` here is something else, and resize() refuses."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not isinstance(value, wrong_producers.Right):
+            super().__setattr__(name, value)
+
+    def resize(self, extent: int) -> None:
+        raise ValueError("cannot resize an array that is referenced")
+
+
+def test_what_is_refused_or_replaces_nothing_is_not_judged() -> None:
+    report = check_producer(wrong_producers.wrong(Stays), only="^keeps-replaced-memory")
+    told = {each.check.split("[")[1].split("-")[0]: each.status for each in report.findings}
+    na = catalogue.NA
+    assert told == {"resize": na, "resize_": catalogue.PASS, "set_": na, "data": na}, str(report)
+
+
 def test_memory_that_goes_with_its_array_is_not_blamed_on_the_deleter() -> None:
     """The check of the deleter wrote to memory that was gone, and its process ended."""
     options = {"isolate": True, "only": "^(deleter-frees|destructor-frees|keeps-memory)"}

@@ -79,6 +79,11 @@ class Right(P3):
         nothing = {"data": None} if 0 in self.shape else {}
         return super()._export(version, **nothing | fields)
 
+    def resize_(self, extent: int) -> None:
+        """Other memory in place; exports keep what they have."""
+        self.memory = (C.c_char * (8 * extent))()
+        self.shape, self.strides = (extent,), (1,)
+
 
 class NoMethods:
     shape = (2, 3)
@@ -707,6 +712,26 @@ class NullDataOfReadOnly(P2LegacyOfReadonly):
 
     def _export(self, version: Any, **fields: Any) -> Any:
         return super()._export(version, **fields | ({"data": None} if self.readonly else {}))
+
+
+class LosesReplacedMemory(Right):
+    """torch 2.13: an export keeps the array, and not the memory that it has now."""
+
+    def resize_(self, extent: int) -> None:
+        caps.poison(self.memory)
+        super().resize_(extent)
+
+    def resize(self, extent: int) -> None:
+        self.resize_(extent)
+
+    def set_(self, other: Right) -> None:
+        self.resize_(*other.shape)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "data" and isinstance(value, Right):
+            self.set_(value)
+        else:
+            super().__setattr__(name, value)
 
 
 class OneShot(Right):
