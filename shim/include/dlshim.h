@@ -144,7 +144,9 @@ dlshim_load(void)
 }
 
 /* *tensor: the memory, yours to release; NULL on failure.  request NULL: the defaults.  obj:
- * whatever dlshim.upgrade() takes or gives; a capsule is used up, on failure too. */
+ * whatever dlshim.upgrade() takes or gives; a capsule is used up, on failure too.  The tensor keeps
+ * what the library's own export keeps: of torch the object, and not memory that x.data = ...,
+ * x.set_() or x.resize_() replace. */
 static inline int
 dlshim_import(PyObject *obj, const dlshim_request *request,
               struct DLManagedTensorVersioned **tensor)
@@ -172,7 +174,8 @@ dlshim_release(struct DLManagedTensorVersioned *tensor)
 }
 
 /* The memory of obj until dlshim_borrow_end, which after a failure does nothing.  Keep obj
- * meanwhile, and let nobody resize it: where you release the GIL, use dlshim_import. */
+ * meanwhile, and let nobody resize it: where you release the GIL, or there is none, use
+ * dlshim_import. */
 static inline int
 dlshim_borrow(PyObject *obj, const dlshim_request *request, dlshim_view *view)
 {

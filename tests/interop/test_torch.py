@@ -53,6 +53,41 @@ def test_a_contiguous_tensor_with_the_negative_bit_is_refused_too(take):
         take(torch._neg_view(torch.ones(3)))
 
 
+REPLACE = {
+    "data": lambda x: setattr(x, "data", torch.empty(0)),
+    "set_": lambda x: x.set_(torch.empty(0)),
+}
+
+
+def keeps_memory(take, replace):
+    """Whether an export, which is kept, keeps memory that the tensor loses."""
+    x = torch.ones(64)
+    kept = take(x)
+    storage = x.untyped_storage()._weak_ref()
+    try:
+        replace(x)
+        assert kept is not None
+        return not torch.UntypedStorage._expired(storage)
+    finally:
+        torch.UntypedStorage._free_weak_ref(storage)
+
+
+@pytest.mark.skipif(not hasattr(torch.Tensor, "untyped_storage"), reason="torch 2.0 and newer")
+@pytest.mark.parametrize("replace", REPLACE.values(), ids=REPLACE)
+def test_what_an_export_keeps_of_a_tensor_that_gets_other_memory(replace):
+    """docs/pairs.rst and docs/c-interface.rst say it, of torch alone and of the cure."""
+    detached = {
+        "legacy": lambda x: dlshim.upgrade(x, detach=True).__dlpack__(),
+        "versioned": lambda x: dlshim.upgrade(x, detach=True).__dlpack__(max_version=(1, 0)),
+        "Tensor": lambda x: dlshim.from_dlpack(x, detach=True),
+        "NumPy": lambda x: np.from_dlpack(dlshim.upgrade(x, detach=True)),
+    }
+    assert all(keeps_memory(take, replace) for take in detached.values())
+    if tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 13):
+        assert not keeps_memory(lambda x: x.__dlpack__(), replace)
+        assert not any(keeps_memory(take, replace) for take in WAYS.values())
+
+
 WORDS = [{}, {"copy": False}, {"device": "cpu"}, {"device": "cpu", "copy": False}]
 
 
