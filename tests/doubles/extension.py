@@ -28,7 +28,7 @@ def load(name: str, path: str) -> ModuleType:
 
 
 def build(name: str, folder: Path, *, limited: bool = True) -> ModuleType:
-    """Compile ``tests/programs/NAME.c`` into the folder, against the limited API, and import it."""
+    """Compile that program into the folder, and import it; limited: which API it may call."""
     target = folder / f"{name}.so"
     flags = list(FLAGS)
     if limited and not sysconfig.get_config_var("Py_GIL_DISABLED"):
