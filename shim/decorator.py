@@ -9,9 +9,9 @@ from __future__ import annotations
 import abc
 from contextlib import suppress
 from functools import update_wrapper
-from types import FunctionType
+from types import FunctionType, MethodDescriptorType
 
-from ._core import Producer, Tensor, _class_attributes
+from ._core import Producer, Tensor, _class_methods, _class_tables
 from .locks import changing
 
 TYPE_CHECKING = False
@@ -28,15 +28,32 @@ else:
         return function
 
 
-# Under which names their authors' own methods are kept, and that of the attribute or method that
-# gives an inner array.
+# The names under which the authors' own methods are kept, that of the attribute or method that
+# gives an inner array, and that of the _Methods of a class.
 OWN = {"__dlpack__": "__dlshim_dlpack__", "__dlpack_device__": "__dlshim_dlpack_device__"}
 INNER = "__dlshim_inner__"
+METHODS = "__dlshim_methods__"
 
 
-def is_ours(value: Any) -> bool:
-    """Whether it is a method that `producer` puts on classes: no other is one of `object`."""
-    return getattr(value, "__objclass__", None) is object
+class _Methods:
+    """The methods that `producer` made for one class: a call tells the class that it was found on.
+
+    methods: by name; inherited: the base that an own method is kept from, by name
+    """
+
+    def __init__(self, methods: dict[str, Any], inherited: dict[str, type]) -> None:
+        self.methods, self.inherited = methods, inherited
+
+    def __set_name__(self, copied: type, _: str) -> None:
+        """Give a class that was made of the members of another one methods of its own.
+
+        dataclass(slots=True) makes such a class. The methods take objects of their own class alone.
+        """
+        made = _class_methods(copied)
+        for name, method in self.methods.items():
+            if vars(copied).get(name) is method:
+                type.__setattr__(copied, name, made[name])
+        type.__setattr__(copied, METHODS, _Methods(made, self.inherited))
 
 
 def is_abstract(value: Any) -> Any:
@@ -60,54 +77,108 @@ def _later(owner: type, name: str) -> Any:
             return now(self, *args, **keywords)
         return bind(now, self)(*args, **keywords)
 
-    own.__objclass__ = owner  # type: ignore[attr-defined]
     return own
 
 
-def _find_own(cls: type, name: str, level: int) -> Any:
-    """Find an author's method, after `level` others, and the place of its class in the MRO.
+def _has_ours(members: Any, name: str) -> bool:
+    """Whether the class of these members has the method that was made for it."""
+    put = members.get(METHODS)
+    return put is not None and members.get(name) is put.methods[name]
 
-    The search begins at the first class that has ours: the classes before it have called super().
+
+def _given_by(value: Any, name: str) -> Any:
+    """Find the class whose method of ours this is: `__dlpack__ = Base.__dlpack__` gives it on."""
+    owner = getattr(value, "__objclass__", None)
+    return owner if isinstance(owner, type) and _has_ours(owner.__dict__, name) else None
+
+
+def _place_of(cls: Any, mro: Any) -> int | None:
+    """Find the place of a class in the MRO; classes may be compared in ways of their own."""
+    return next((at for at, base in enumerate(mro) if base is cls), None)
+
+
+def _find_ours(mro: Any, name: str) -> tuple[int, Any, bool]:
+    """Find the first class that was changed, its place, and whether its method of ours is asked.
+
+    Another method may stand before ours, or in its place, and call ours.
     """
-    ours, first, done = False, True, []
-    for at, base in enumerate(cls.__mro__):
-        own = vars(base)
-        value = own.get(name)
-        ours = ours or is_ours(value)
-        key = OWN[name]
-        kept = (name == "__dlpack__" and own.get(INNER)) or own.get(key)
-        named = first and kept is not None
-        if kept is not None:
-            first = False
-        elif not ours or value is None or is_ours(value) or base in done or is_abstract(value):
+    for at, base in enumerate(mro):
+        members = base.__dict__
+        owner = base if METHODS in members else _given_by(members.get(name), name)
+        place = at if owner is base else _place_of(owner, mro) if owner is not None else None
+        if place is not None:
+            asked = all(name not in b.__dict__ for b in mro[:at])
+            return place, owner, asked and (owner is not base or _has_ours(members, name))
+    return len(mro), None, False
+
+
+def _named(mro: Any, name: str) -> Any:
+    """Find the class whose own method is found where its other name is looked up."""
+    return next((base for base in mro if OWN[name] in base.__dict__), None)
+
+
+def _find_own(mro: Any, name: str, start: int, called: bool) -> tuple[Any, int]:
+    """Find the author's method that Python would call from this place of the MRO on.
+
+    It is a name to look up, INNER or a function, with the place after that of its class.
+    called: our method of the first class, which may have another one by now
+    """
+    key = OWN[name]
+    for at in range(start, len(mro)):
+        base = mro[at]
+        members = base.__dict__
+        value = members.get(name)
+        if value is None:
             continue
-        else:
-            kept, key = value, name
-        owner = getattr(kept, "__objclass__", base)
-        done.append(owner)
-        if level:
-            level -= 1
-        elif isinstance(kept, str):
-            return kept, at
-        else:
-            return key if named else _later(base, key), cls.__mro__.index(owner)
-    return None, -1
+        if _has_ours(members, name) or (called and at == start):
+            if INNER in members and name == "__dlpack__":
+                return INNER, at + 1
+            if key in members and name not in members[METHODS].inherited:
+                return key if _named(mro, name) is base else _later(base, key), at + 1
+        elif not is_abstract(value):
+            put = getattr(_named(mro, name), METHODS, None)
+            inherits = put is not None and put.inherited.get(name) is base
+            return key if inherits else _later(base, name), at + 1
+    return None, len(mro)
 
 
-def authored(x: Any, level: int, device_level: int, device_asked: bool) -> Any:
-    """Tell how an author's class exports; `level`: so many of its methods run already."""
+def authored(x: Any, entered: Any, device: bool, after: int, device_after: int) -> Any:
+    """Tell how an author's class exports.
+
+    entered: the class whose __dlpack__ was called (its __dlpack_device__ if `device`); `object`:
+    the first class that has ours; None: dlshim asks, and passes over the methods that run
+    after, device_after: the places in the MRO after those methods, or 0
+    """
     cls = type(x)
-    found, at = _find_own(cls, "__dlpack__", level)
-    device: Any = "__dlpack_device__"
-    ours = is_ours(getattr(cls, device, None))
-    if isinstance(found, str) and found != OWN["__dlpack__"]:
-        return found, callable(getattr(cls, found, None)), not ours, None, None, at
-    if device_asked or ours:
-        device, _ = _find_own(cls, device, device_level)
-    return None, False, not ours, found, device, at
-
-
-_TABLES = ("__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__")
+    mro = cls.__mro__
+    runs = entered is None and after > 0
+    called = not after or (entered is not None and not device)
+    device_called = not device_after or (entered is not None and device)
+    first, first_class, _ = _find_ours(mro, "__dlpack__")
+    device_first, device_class, asked = _find_ours(mro, "__dlpack_device__")
+    if entered is not None and entered is not object:
+        place = _place_of(entered, mro) or 0
+        after, device_after = (after, place) if device else (place, device_after)
+    elif entered is object:
+        after = first
+    device_after = device_after or device_first
+    method, reached = _find_own(mro, "__dlpack__", after or first, called)
+    answer, device_reached = _find_own(mro, "__dlpack_device__", device_after, device_called)
+    if device:
+        around, at = _find_own(mro, "__dlpack__", device_after, False)
+        if around == INNER and at <= device_reached:
+            method, reached = around, at
+        elif answer is not None and method in (INNER, None):
+            method = "__dlpack__"
+    elif not asked:
+        answer = "__dlpack_device__"
+    if method == INNER and runs:
+        method = mro[reached - 1].__dict__["__dlpack__"]  # ours, which exports it
+    inner = mro[reached - 1].__dict__[INNER] if method == INNER else None
+    inner_called = inner is not None and callable(getattr(cls, inner, None))
+    found = None if inner is not None else method
+    firsts = first_class, device_class if asked else None
+    return inner, inner_called, not asked, found, answer, reached, device_reached, *firsts
 
 
 # A part of the name of each attribute by which an object may be exported, such as to_dlpack.
@@ -133,7 +204,7 @@ def _keep_own(cls: type, name: str, put: dict[str, Any], fill: bool) -> bool:
             if not fill and name in vars(base):
                 return False
             continue
-        if is_ours(value):
+        if _has_ours(vars(base), name):
             if name not in OWN or OWN[name] in vars(base) or INNER in vars(base):
                 break
             continue  # the mixin's, in front of the class that has the author's
@@ -141,8 +212,12 @@ def _keep_own(cls: type, name: str, put: dict[str, Any], fill: bool) -> bool:
             return fill and base is not cls
         if name not in OWN:
             raise TypeError(f"{cls!r} has an {name} of its own, which stays: leave array=True out")
-        if base is not cls and type(value).__name__ != "method_descriptor":
-            value = update_wrapper(_later(base, name), value, updated=())
+        inherited = put[METHODS].inherited
+        inherited.pop(name, None)
+        if base is not cls:
+            inherited[name] = base
+            if type(value) is not MethodDescriptorType:
+                value = update_wrapper(_later(base, name), value, updated=())
         put[OWN[name]] = value
         break
     return True
@@ -180,21 +255,21 @@ def _for_subclasses(cls: type, own: Any) -> Any:
 
 def _change(cls: Any, inner: str | None, array: bool, fill: bool = True) -> Any:
     with changing:  # no thread may see a class half changed
-        put: dict[str, Any] = {}
-        hook = vars(cls).get("__init_subclass__")
-        if fill and getattr(cls, "__abstractmethods__", None) and not isinstance(hook, _Hook):
-            put["__init_subclass__"] = _for_subclasses(cls, hook)
-        for name, value in _class_attributes().items():
-            if name in _TABLES:
-                if name not in vars(cls):
-                    put[name] = value
-            elif (array or name != "__array__") and _keep_own(cls, name, put, fill):
-                put[name] = value
+        had = vars(cls).get(METHODS)
+        methods = had.methods if had else _class_methods(cls)
+        put: dict[str, Any] = {METHODS: _Methods(methods, dict(had.inherited) if had else {})}
         if inner is not None:
             owner = cls.__name__.lstrip("_")
             if inner.startswith("__") and not inner.endswith("__") and owner:
                 inner = f"_{owner}{inner}"  # as Python names it in the class
             put[INNER] = inner
+        hook = vars(cls).get("__init_subclass__")
+        if fill and getattr(cls, "__abstractmethods__", None) and not isinstance(hook, _Hook):
+            put["__init_subclass__"] = _for_subclasses(cls, hook)
+        for name, value in methods.items():
+            if (array or name != "__array__") and _keep_own(cls, name, put, fill):
+                put[name] = value
+        put.update({k: v for k, v in _class_tables().items() if k not in vars(cls)})
         before = vars(cls).copy()
         try:
             if cls in (Producer, Tensor):

@@ -13,29 +13,48 @@
  * another one of a subclass, or of its own.  A pending exception stays. */
 bool dls_object_has_our_method(const dls_state *state, PyObject *obj);
 
+/* --- what its author wrote ------------------------------------------------ */
+
+/* Find the plan of the author's methods, for a call of our method of the class
+ * `entered`: of __dlpack_device__ if device, else of __dlpack__.  The next method is
+ * the one that Python would call without ours: of this class, or of one after it in the
+ * MRO.  &PyBaseObject_Type: the class is the first that has ours.  NULL: dlshim asks,
+ * and passes over the methods that run.  If no method answers the device question, the
+ * plan is one of an export.  A new count; NULL with an exception. */
+dls_plan *dls_decorated_plan(dls_state *state, PyObject *obj,
+                             const PyTypeObject *entered, bool device);
+
 /* --- which calls run ------------------------------------------------------ */
 
-/* The author's __dlpack__ may come back to ours for the same object, by super() or by
- * upgrade(self): then the next one in the MRO is asked. */
+/* The author's __dlpack__ may ask dlshim for the same object, by upgrade(self): then
+ * the next method in the MRO is asked.  A call runs in a thread and, where greenlets
+ * are used, in a greenlet: other ones may call the same method meanwhile. */
 
-/* The kind of a running call.  FOREIGN: the class has another __dlpack__ by now, and
- * that one is asked. */
-typedef enum { DLS_RUNS_EXPORT, DLS_RUNS_DEVICE, DLS_RUNS_FOREIGN } dls_running_kind;
 /* Stands in the place of a call's number. */
 #define DLS_NO_CALL UINT_MAX
 
 /* How many calls run.  Without the GIL each thread has a number of its own. */
 DLS_EXTERN DLS_PER_THREAD unsigned dls_running;
 
-/* How many of these run for this object. */
-unsigned dls_running_count(PyObject *obj, dls_running_kind kind);
-/* Note one more running call.  Returns its number, for dls_running_end; DLS_NO_CALL
- * with MemoryError. */
-unsigned dls_running_begin(PyObject *obj, dls_running_kind kind);
+/* Note a call of the methods of an author's plan; device: of the one that answers the
+ * device question, if there is one.  Returns its number, for dls_running_end;
+ * DLS_NO_CALL with an exception. */
+unsigned dls_running_begin(dls_state *state, PyObject *obj, const dls_plan *plan,
+                           bool device);
 void dls_running_end(unsigned call); /* DLS_NO_CALL allowed */
 /* In a forked child: the calls of threads that it does not have run no longer.  Its own
  * threads may get the idents of those.  Its address is taken in another file. */
 DLS_EXTERN void dls_running_fork(void);
+
+/* The refusal of an object that offers nothing but a method that runs. */
+#define DLS_AUTHOR_OFFERS_NOTHING "its class offers nothing"
+
+/* For a function of dlshim that asks an object of this plan itself, for an export or
+ * for its device: if our method would be asked, *plan becomes the plan of the author's
+ * methods, and a call of them runs until dls_running_end.  Returns the number of that
+ * call, or DLS_NO_CALL.  *plan is NULL with an exception. */
+unsigned dls_decorated_begin(dls_state *state, PyObject *obj, dls_plan **plan,
+                             bool device);
 
 /* --- the device question (N9) --------------------------------------------- */
 
@@ -75,18 +94,6 @@ dls_decorated_was_asked(PyObject *obj)
     }
     return asked;
 }
-
-/* --- what its author wrote ------------------------------------------------ */
-
-/* The plan of the author's methods that do not run yet, with a new count; device: the
- * device is asked for.  NULL with an exception. */
-dls_plan *dls_decorated_plan(dls_state *state, PyObject *obj, bool device);
-
-/* For a function that asks an object of this plan itself: if our __dlpack__ would be
- * asked, *plan becomes the plan of the author's methods, and a call of them runs until
- * dls_running_end.  Returns the number of that call, or DLS_NO_CALL.  *plan is NULL
- * with an exception. */
-unsigned dls_decorated_begin(dls_state *state, PyObject *obj, dls_plan **plan);
 
 /* --- its inner array ------------------------------------------------------ */
 

@@ -161,15 +161,19 @@ method_of_all(PyTypeObject *type, PyObject *value)
     return type_has_dict(type) ? NULL : method_lasting(type, value);
 }
 
-/* Has dlshim.producer put this method on a class?  No other is one of `object`. */
+/* Has dlshim.producer put this method on a class of the object? */
 static bool
-is_ours(PyObject *value)
+is_ours(const dls_state *state, PyObject *obj, PyObject *value)
 {
-    PyObject *owner = Py_IS_TYPE(value, &PyMethodDescr_Type)
-                          ? PyObject_GetAttrString(value, "__objclass__")
-                          : NULL;
-    Py_XDECREF(owner);
-    return owner == (PyObject *)&PyBaseObject_Type;
+    void *get = PyType_GetSlot(Py_TYPE(value), Py_tp_descr_get);
+    PyObject *method = (descrgetfunc)(uintptr_t)get == state->our_get
+                           ? state->our_get(value, obj, NULL)
+                           : NULL;
+    bool ours = method != NULL && PyCFunction_Check(method)
+                && PyCFunction_GetFunction(method) == state->our_method;
+    Py_XDECREF(method);
+    PyErr_Clear(); /* a method of another class was put on this one */
+    return ours;
 }
 
 /* A method of the author's: a name by which it is looked up, or a function.  True:
@@ -188,7 +192,7 @@ take_authored(PyObject *value, PyObject **name, PyObject **method)
 /* The protocols that are attributes.  None as a class attribute is Python's word for
  * "not offered". */
 static int
-find_protocols(search *s)
+find_protocols(search *s, PyObject *obj)
 {
     dls_plan *plan = s->plan;
     for (int i = 0; i < DLS_PROTOCOL_COUNT; i++) {
@@ -200,7 +204,7 @@ find_protocols(search *s)
         if (s->authored != NULL && i == DLS_PROTOCOL_DLPACK) {
             if (take_authored(s->authored->dlpack, &plan->name, &plan->method)) {
                 plan->offers |= 1u << i;
-                s->dlpack_at = s->authored->at;
+                s->dlpack_at = s->authored->place.next - 1;
             }
             continue;
         }
@@ -213,7 +217,7 @@ find_protocols(search *s)
         if (offered && i == DLS_PROTOCOL_DLPACK) {
             s->dlpack_at = at;
             plan->method = method_of_all(plan->type, value);
-            s->is_ours = is_ours(value);
+            s->is_ours = is_ours(s->state, obj, value);
         }
         Py_XDECREF(value);
     }
@@ -393,7 +397,7 @@ static int
 find_behind_ours(dls_state *state, PyObject *obj, dls_plan *plan)
 {
     dls_authored authored;
-    if (dls_authored_find(state, obj, 0, 0, false, &authored) < 0) {
+    if (dls_authored_find(state, obj, NULL, false, 0, 0, &authored) < 0) {
         return -1;
     }
     take_inner(plan, &authored);
@@ -419,8 +423,9 @@ find_in_type(dls_state *state, PyObject *obj, dls_plan *plan,
                 .table_at = NOWHERE};
     bool found = false;
     if (mro != NULL && PyTuple_Check(mro)) {
-        found = find_protocols(&s) == 0 && find_library(&s) == 0 && find_device(&s) == 0
-                && find_lasting(&s) == 0 && find_ctable(&s) == 0;
+        found = find_protocols(&s, obj) == 0 && find_library(&s) == 0
+                && find_device(&s) == 0 && find_lasting(&s) == 0
+                && find_ctable(&s) == 0;
         found = found && (!s.is_ours || find_behind_ours(state, obj, plan) == 0);
     }
     else if (mro != NULL) {
@@ -511,16 +516,25 @@ raise_unsupported(dls_state *state, PyObject *obj, bool authored)
 /* --- what the author of a decorated class wrote --------------------------- */
 
 int
-dls_authored_find(dls_state *state, PyObject *obj, unsigned level,
-                  unsigned device_level, bool device, dls_authored *authored)
+dls_authored_find(dls_state *state, PyObject *obj, const PyTypeObject *entered,
+                  bool device, Py_ssize_t next, Py_ssize_t device_next,
+                  dls_authored *authored)
 {
-    PyObject *found = dls_in_python_with(state, DLS_IN_DECORATOR, "authored", "(OIIi)",
-                                         obj, level, device_level, (int)device);
+    PyObject *first, *device_first;
+    PyObject *found = dls_in_python_with(
+        state, DLS_IN_DECORATOR, "authored", "(OONnn)", obj,
+        entered != NULL ? (PyObject *)(uintptr_t)entered : Py_None,
+        PyBool_FromLong(device), next, device_next);
     authored->owner = found;
     if (found != NULL
-        && PyArg_ParseTuple(found, "OppOOn", &authored->inner,
+        && PyArg_ParseTuple(found, "OppOOnnOO", &authored->inner,
                             &authored->inner_is_called, &authored->hides_question,
-                            &authored->dlpack, &authored->device, &authored->at)) {
+                            &authored->dlpack, &authored->device, &authored->place.next,
+                            &authored->device_place.next, &first, &device_first)) {
+        authored->place.first = first != Py_None ? (PyTypeObject *)first : NULL;
+        authored->device_place.first = device_first != Py_None
+                                           ? (PyTypeObject *)device_first
+                                           : NULL;
         return 0;
     }
     Py_XDECREF(found);
@@ -537,7 +551,11 @@ dls_plan_new_authored(dls_state *state, PyObject *obj, const dls_authored *autho
     if (plan == NULL) {
         return NULL;
     }
-    plan->hides_question = authored != NULL && authored->hides_question;
+    if (authored != NULL) {
+        plan->hides_question = authored->hides_question;
+        plan->place = authored->place;
+        plan->device_place = authored->device_place;
+    }
     if (authored != NULL && authored->inner != Py_None) {
         take_inner(plan, authored);
         return plan;

@@ -19,12 +19,15 @@ typedef struct {
     int inner_is_called;
     int hides_question; /* the class has a __dlpack_device__ that is not ours */
     PyObject *dlpack, *device;
-    Py_ssize_t at; /* the position of the class that has dlpack */
+    dls_authored_place place, device_place;
 } dls_authored;
-/* Find that: `level` and `device_level` of these methods run for obj already; device:
- * the device is asked for.  0, or -1 with an exception. */
-int dls_authored_find(dls_state *state, PyObject *obj, unsigned level,
-                      unsigned device_level, bool device, dls_authored *authored);
+/* Find that, for a call of the method of the class `entered`: __dlpack_device__ if
+ * device, else __dlpack__.  &PyBaseObject_Type: the method of the first class that has
+ * ours.  NULL: dlshim asks, and passes over the methods that run.  next, device_next:
+ * the places in the MRO after those, or 0.  0, or -1 with an exception. */
+int dls_authored_find(dls_state *state, PyObject *obj, const PyTypeObject *entered,
+                      bool device, Py_ssize_t next, Py_ssize_t device_next,
+                      dls_authored *authored);
 /* The same as dls_plan_new, but without the methods that dlshim.producer has put on the
  * class: they would lead back to dlshim.  If there is an inner array, nothing is looked
  * at.  authored NULL: as dls_plan_new.  type: that of obj, owned by the caller until

@@ -71,7 +71,8 @@ dls_plan_learn_form(dls_plan *plan, bool wanted, dls_form form, uint8_t fast)
         learned.met = true;
         if (form.known) {
             learned.forms[wanted] = form;
-            learned.fast[wanted] = fast;
+            /* Ours on a decorated class are not asked by dlshim: the author's are. */
+            learned.fast[wanted] = plan->is_decorated ? 0 : fast;
         }
     } while (!write_learned(plan, before, learned));
 }

@@ -93,6 +93,15 @@ dls_getter_read(const dls_getter *getter, PyObject *obj)
     return getter->get(getter->descriptor, obj, (PyObject *)Py_TYPE(obj));
 }
 
+/* Where an object of a class that dlshim.producer changed is asked. */
+typedef struct {
+    /* The first class of the MRO that has our method, where the author's method is
+     * asked by calls of that one: an address to compare with.  NULL: there is none, or
+     * a class before it has another method. */
+    const PyTypeObject *first;
+    Py_ssize_t next; /* the place in the MRO after the class whose method is asked */
+} dls_authored_place;
+
 typedef struct dls_plan {
     /* Only plan.c, dls_plan_share and dls_plan_drop touch it. */
     DLS_ATOMIC(intptr_t) refs;
@@ -115,6 +124,7 @@ typedef struct dls_plan {
      * dlshim.producer changed keeps its author's methods under names of their own.
      * `name` is NULL if `method` is one that super() leads to. */
     PyObject *name, *device_name;
+    dls_authored_place place, device_place;
     /* The attribute of such a class that has its inner array, or the method that
      * returns it (inner_is_called).  The other members of the plan serve objects whose
      * __dlpack__ is another one by now.  Strong, or NULL. */

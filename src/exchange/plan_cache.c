@@ -300,10 +300,30 @@ cache_add(dls_state *state, dls_plan_cache *cache, dls_plan *plan)
     return room ? put : -1;
 }
 
+/* Take the plan out of the cache, if it is there.  It fits no type any more. */
+static void
+cache_retire(dls_plan_cache *cache, dls_plan *plan)
+{
+    DLS_LOCK_STATE();
+    dls_plan_entry taken = {NULL, NULL, NULL}, *slot = dls_plan_slot(cache, plan->type);
+    plan->type = NULL;
+    if (slot->plan == plan) {
+        entry_take(cache, (size_t)(slot - cache->entries), &taken);
+    }
+    DLS_UNLOCK();
+    entry_drop(&taken);
+}
+
 int
 dls_plan_keep_authored(dls_state *state, dls_plan *plan)
 {
     return cache_add(state, &state->plans->as_authored, plan) < 0 ? -1 : 0;
+}
+
+void
+dls_plan_forget_authored(dls_state *state, dls_plan *plan)
+{
+    cache_retire(&state->plans->as_authored, plan);
 }
 
 #ifdef DLS_FREE_THREADED
@@ -416,14 +436,6 @@ dls_plan_retire(dls_state *state, dls_plan *plan, PyObject *obj)
         return false;
     }
     Py_XDECREF(error);
-    dls_plan_cache *cache = cache_of(state, plan);
-    DLS_LOCK_STATE();
-    dls_plan_entry taken = {NULL, NULL, NULL}, *slot = dls_plan_slot(cache, plan->type);
-    plan->type = NULL;
-    if (slot->plan == plan) {
-        entry_take(cache, (size_t)(slot - cache->entries), &taken);
-    }
-    DLS_UNLOCK();
-    entry_drop(&taken);
+    cache_retire(cache_of(state, plan), plan);
     return true;
 }

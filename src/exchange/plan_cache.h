@@ -98,6 +98,8 @@ dls_plan_known_authored(dls_state *state, PyObject *obj)
 }
 /* Keep such a plan, whose type the caller owns.  0, or -1 with an exception. */
 int dls_plan_keep_authored(dls_state *state, dls_plan *plan);
+/* Take such a plan out, if it is the one that is kept.  It fits no type any more. */
+void dls_plan_forget_authored(dls_state *state, dls_plan *plan);
 
 /* The plan of an object's type, with a new count: the known one, or a new one.  NULL
  * with an exception of dls_plan_new. */

@@ -58,9 +58,10 @@ device_without_export(dls_exchange *x, dl_device *device)
         return 1;
     }
     bool detach = dls_option_given(options, DLS_OPTION_detach) && options->detach;
-    return detach || Py_TYPE(x->source) != x->plan->type
-               ? 0
-               : dls_acquire_device(x, device);
+    if (detach || Py_TYPE(x->source) != x->plan->type) {
+        return 0;
+    }
+    return dls_exchange_ask_author(x, true) < 0 ? -1 : dls_acquire_device(x, device);
 }
 
 /* Replace the source's device by that of device=. */

@@ -285,23 +285,24 @@ wants_detach(const dls_exchange *x)
            && x->request.options->detach;
 }
 
-/* The options of a Producer are for the author's methods of a decorated class: our
- * method on the class would export without the options. */
+/* Our method on the class would export without the options, and would know nothing of
+ * methods that run. */
 static bool
 wants_author(const dls_exchange *x)
 {
-    return x->plan->is_decorated && x->request.options != NULL
-           && x->running == DLS_NO_CALL;
+    return x->plan->is_decorated && x->running == DLS_NO_CALL;
 }
 
-/* 0, or -1 with BufferError. */
-static int
-ask_author(dls_exchange *x)
+int
+dls_exchange_ask_author(dls_exchange *x, bool device)
 {
-    x->running = dls_decorated_begin(x->state, x->source, &x->plan);
+    if (!wants_author(x)) {
+        return 0;
+    }
+    x->running = dls_decorated_begin(x->state, x->source, &x->plan, device);
     return x->plan != NULL ? 0
                            : dls_refuse_from_pending(x->state, x->source,
-                                                     "its class offers nothing");
+                                                     DLS_AUTHOR_OFFERS_NOTHING);
 }
 
 int
@@ -311,7 +312,7 @@ dls_exchange_prepare(dls_exchange *x)
         || (wants_detach(x) && detach_source(x) < 0)) {
         return -1;
     }
-    return wants_author(x) ? ask_author(x) : 0; /* of what was detached */
+    return dls_exchange_ask_author(x, false); /* of what was detached */
 }
 
 /* --- what the export holds ------------------------------------------------ */

@@ -156,7 +156,7 @@ subject_begin(dls_state *state, PyObject *obj, dls_options *options, subject *s,
     /* With detach= another object may be exported: export/export begins then. */
     *running = dls_option_given(s->options, DLS_OPTION_detach)
                    ? DLS_NO_CALL
-                   : dls_decorated_begin(state, s->source, &s->plan);
+                   : dls_decorated_begin(state, s->source, &s->plan, false);
     if (s->plan == NULL) {
         subject_clear(s);
         return -1;

@@ -8,6 +8,7 @@
 #include "exchange/plan_cache.h"
 #include "export/export.h"
 #include "gpu/driver.h"
+#include "module/class_method.h"
 #include "module/ctable_out.h"
 #include "module/functions.h"
 #include "module/producer.h"
@@ -86,6 +87,15 @@ add_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base, PyTypeObject *
     return made != NULL ? PyModule_AddType(module, *type) : -1;
 }
 
+/* Make the type of methods of other classes.  It knows no module: the classes would
+ * keep the module.  0, or -1 with an exception. */
+static int
+make_method_type(dls_state *state)
+{
+    state->method_type = (PyTypeObject *)PyType_FromSpec(&dls_class_method_spec);
+    return state->method_type != NULL ? 0 : -1;
+}
+
 static int
 module_exec(PyObject *module)
 {
@@ -96,6 +106,7 @@ module_exec(PyObject *module)
         || add_type(module, &dls_device_spec, &PyTuple_Type, &state->device_type) < 0
         || add_type(module, &dls_producer_spec, NULL, &state->producer_type) < 0
         || add_type(module, &dls_tensor_spec, NULL, &state->tensor_type) < 0
+        || make_method_type(state) < 0
         || dls_ctable_add(state, state->producer_type) < 0
         || dls_ctable_add(state, state->tensor_type) < 0
         || PyModule_AddFunctions(module, dls_public_methods) < 0
@@ -111,6 +122,7 @@ module_exec(PyObject *module)
     state->legacy_flags = state->home;
     dls_loader_watch_forks(dls_running_fork);
     state->our_method = DLS_FASTCALL(dls_class_dlpack);
+    state->our_get = dls_class_method_get;
     state->forget = PyObject_GetAttrString(module, "_forget");
     state->plans = dls_plan_caches_new();
     state->tensor_plan = dls_plan_new_of_tensors(state);

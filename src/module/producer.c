@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "core/dtype.h"
+#include "exchange/decorated_class.h"
 #include "exchange/exchange.h"
 #include "exchange/objects.h"
 #include "export/device_answer.h"
@@ -118,12 +119,44 @@ producer_dealloc(PyObject *self)
 
 /* --- the protocol --------------------------------------------------------- */
 
+/* A Producer that is bare, of an object of a decorated class: the author's methods,
+ * which are asked, have a fast path where the object's type has none. */
+DLS_APART static PyObject *
+dlpack_of_author(dls_producer *self, PyObject *const *args, Py_ssize_t n,
+                 PyObject *kwnames)
+{
+    dls_producer author = {.state = self->state, .source = self->source};
+    author.plan = dls_plan_share(self->plan);
+    unsigned running = dls_decorated_begin(self->state, self->source, &author.plan,
+                                           false);
+    if (author.plan == NULL) {
+        dls_refuse_from_pending(self->state, self->source, DLS_AUTHOR_OFFERS_NOTHING);
+        return NULL;
+    }
+    if (dls_question_use(&self->asked)) {
+        dls_question_note(&author.asked);
+    }
+    PyObject *capsule = running != DLS_NO_CALL
+                            ? dls_producer_dlpack(&author, args, n, kwnames)
+                            : dls_export_producer(&author, args, n, kwnames, NULL);
+    dls_running_end(running);
+    if (author.kept != NULL) {
+        dls_producer_keep_share(self, author.kept);
+    }
+    dls_plan_drop(author.plan);
+    return capsule;
+}
+
 /* copy=True and nothing else has a fast path, too, also where the copy of the export
  * before is kept; all else is read in full. */
 DLS_APART static PyObject *
 dlpack_in_full(dls_producer *self, PyObject *const *args, Py_ssize_t n,
                PyObject *kwnames, dls_usual usual)
 {
+    if (self->plan->is_decorated && dls_fast_is_bare(self)
+        && Py_TYPE(self->source) == self->plan->type) {
+        return dlpack_of_author(self, args, n, kwnames);
+    }
     if (self->kept != NULL && self->options == NULL) {
         usual = dls_request_read_usual(self->state, args, n, kwnames);
     }
@@ -239,7 +272,9 @@ producer_repr(PyObject *self)
 }
 
 static PyMethodDef methods[] = {
-    DLS_DLPACK_METHODS(producer_dlpack, dls_producer_dlpack_device, dls_producer_array),
+    DLS_DLPACK_METHODS(producer_dlpack, METH_FASTCALL | METH_KEYWORDS,
+                       dls_producer_dlpack_device, METH_NOARGS, dls_producer_array,
+                       METH_FASTCALL | METH_KEYWORDS),
     {"__reduce__", dls_refuse_pickle, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -7,6 +7,7 @@
 #include "exchange/decorated_class.h"
 #include "exchange/device_question.h"
 #include "exchange/plan_cache.h"
+#include "module/class_method.h"
 #include "module/functions.h"
 #include "module/producer.h"
 #include "python/errors.h"
@@ -25,67 +26,22 @@ upgrade_inner(dls_state *state, PyObject *self, const dls_plan *plan, PyObject *
     return producer;
 }
 
-/* A third nested device question is an endless loop; an export would detect it too. */
-static PyObject *
-refuse_circle(dls_state *state, PyObject *self)
-{
-    dls_refuse(state, DLS_EBUFFER, self,
-               "its __dlpack_device__ calls itself through dlshim");
-    return NULL;
-}
-
-/* Find the party that is asked.  1 = the author's own methods, by *plan; 0 = the
- * object, which has another __dlpack__ by now; -1 = an exception. */
-static int
-find_asked(dls_state *state, PyObject *self, dls_class_method method, dls_plan **plan)
-{
-    bool device = method == DLS_CLASS_DEVICE;
-    if (!device && !dls_object_has_our_method(state, self)) {
-        return 0;
-    }
-    *plan = dls_decorated_plan(state, self, device);
-    if (*plan == NULL && !PyErr_ExceptionMatches(state->unsupported_object_error)) {
-        return -1;
-    }
-    /* If the author's class answers no device question, the object may. */
-    bool silent = *plan == NULL || (!(*plan)->has_device && (*plan)->inner == NULL);
-    if (device && silent && !dls_object_has_our_method(state, self)) {
-        PyErr_Clear();
-        dls_plan_drop(*plan);
-        *plan = NULL;
-        return 0;
-    }
-    return *plan != NULL ? 1 : -1;
-}
-
-/* The Producer of a call.  NULL with an exception. */
+/* A Producer of what the plan says.  Steals the plan, which may be NULL with an
+ * exception.  NULL with an exception. */
 static inline PyObject *
-producer_of(dls_state *state, PyObject *self, dls_class_method method,
+producer_of(dls_state *state, PyObject *self, dls_plan *plan, bool device,
             unsigned *running)
 {
-    bool device = method == DLS_CLASS_DEVICE;
-    dls_plan *plan = NULL;
-    if (device && dls_running > 1 && dls_running_count(self, DLS_RUNS_DEVICE) > 1) {
-        return refuse_circle(state, self);
-    }
-    int asked = find_asked(state, self, method, &plan);
-    if (asked < 0) {
+    if (plan == NULL) {
         return NULL;
-    }
-    /* If the author's class answers no device question, its export does. */
-    bool answered = device && (asked == 0 || plan->has_device);
-    *running = dls_running_begin(self, answered     ? DLS_RUNS_DEVICE
-                                       : asked == 0 ? DLS_RUNS_FOREIGN
-                                                    : DLS_RUNS_EXPORT);
-    if (*running == DLS_NO_CALL) {
-        dls_plan_drop(plan);
-        return NULL;
-    }
-    if (asked == 0) {
-        return dls_upgrade(state, self);
     }
     if (plan->inner == NULL) {
-        return dls_producer_new(state, self, plan, NULL);
+        *running = dls_running_begin(state, self, plan, device);
+        if (*running != DLS_NO_CALL) {
+            return dls_producer_new(state, self, plan, NULL);
+        }
+        dls_plan_drop(plan);
+        return NULL;
     }
     PyObject *inner = dls_inner_get(state, self, plan);
     PyObject *producer = inner != NULL ? upgrade_inner(state, self, plan, inner) : NULL;
@@ -112,12 +68,20 @@ hold_state(PyObject **type)
 }
 
 int
-dls_class_enter(dls_class_call *call, PyObject *self, dls_class_method method)
+dls_class_enter(dls_class_call *call, PyObject *self, const PyTypeObject *entered,
+                bool device)
 {
     *call = (dls_class_call){.running = DLS_NO_CALL};
     dls_state *state = hold_state(&call->type);
-    if (state != NULL) {
-        call->producer = producer_of(state, self, method, &call->running);
+    if (state == NULL) {
+        return -1;
+    }
+    if (device || dls_object_has_our_method(state, self)) {
+        dls_plan *plan = dls_decorated_plan(state, self, entered, device);
+        call->producer = producer_of(state, self, plan, device, &call->running);
+    }
+    else {
+        call->producer = dls_upgrade(state, self); /* it has another one by now */
     }
     return call->producer != NULL ? 0 : -1;
 }
@@ -196,7 +160,7 @@ static inline PyObject *
 export_authored(dls_state *state, PyObject *self, dls_plan *plan,
                 const call_arguments *call)
 {
-    unsigned running = dls_running_begin(self, DLS_RUNS_EXPORT);
+    unsigned running = dls_running_begin(state, self, plan, false);
     if (running == DLS_NO_CALL) {
         dls_plan_drop(plan);
         return NULL;
@@ -207,7 +171,8 @@ export_authored(dls_state *state, PyObject *self, dls_plan *plan,
 }
 
 PyObject *
-dls_class_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+dls_class_dlpack(PyObject *self, PyTypeObject *entered, PyObject *const *args,
+                 Py_ssize_t n, PyObject *kwnames)
 {
     PyObject *type, *capsule = NULL;
     call_arguments call = {args, n, kwnames, dls_decorated_was_asked(self)};
@@ -217,8 +182,9 @@ dls_class_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *
     }
     /* If no call runs, the plan is usually known. */
     dls_plan *plan = dls_running == 0 ? dls_plan_known_authored(state, self) : NULL;
-    if (plan == NULL) {
-        plan = dls_decorated_plan(state, self, false);
+    if (plan == NULL || plan->place.first != entered) {
+        dls_plan_drop(plan);
+        plan = dls_decorated_plan(state, self, entered, false);
     }
     /* A question to another __dlpack_device__ of the class was not seen here. */
     call.asked |= plan != NULL && plan->hides_question;
@@ -233,12 +199,17 @@ dls_class_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *
 }
 
 static PyObject *
-class_dlpack_device(PyObject *self, PyObject *ignored)
+class_dlpack_device(PyObject *self, PyTypeObject *entered, PyObject *const *args,
+                    Py_ssize_t n, PyObject *kwnames)
 {
+    (void)args;
+    if (n != 0 || (kwnames != NULL && PyTuple_Size(kwnames) != 0)) {
+        return PyErr_Format(PyExc_TypeError, "__dlpack_device__() takes no arguments");
+    }
     dls_class_call call;
     PyObject *device = NULL;
-    if (dls_class_enter(&call, self, DLS_CLASS_DEVICE) == 0) {
-        device = dls_producer_dlpack_device(call.producer, ignored);
+    if (dls_class_enter(&call, self, entered, true) == 0) {
+        device = dls_producer_dlpack_device(call.producer, NULL);
     }
     dls_class_leave(&call);
     dls_decorated_note_question(self);
@@ -246,11 +217,12 @@ class_dlpack_device(PyObject *self, PyObject *ignored)
 }
 
 static PyObject *
-class_array(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+class_array(PyObject *self, PyTypeObject *DLS_UNUSED(entered), PyObject *const *args,
+            Py_ssize_t n, PyObject *kwnames)
 {
     dls_class_call call;
     PyObject *array = NULL;
-    if (dls_class_enter(&call, self, DLS_CLASS_ARRAY) == 0) {
+    if (dls_class_enter(&call, self, NULL, false) == 0) {
         array = dls_producer_array(call.producer, args, n, kwnames);
     }
     dls_class_leave(&call);
@@ -259,31 +231,47 @@ class_array(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnam
 
 /* --- the attributes ------------------------------------------------------- */
 
-static PyMethodDef methods[] = {
-    DLS_DLPACK_METHODS(dls_class_dlpack, class_dlpack_device, class_array)};
+enum { WITH_CLASS = METH_METHOD | METH_FASTCALL | METH_KEYWORDS };
 
+static PyMethodDef methods[] = {DLS_DLPACK_METHODS(dls_class_dlpack, WITH_CLASS,
+                                                   class_dlpack_device, WITH_CLASS,
+                                                   class_array, WITH_CLASS)};
+
+/* The methods for one class, which take objects of that class alone.  A copy of the
+ * class needs methods of its own. */
 static PyObject *
-descriptor(size_t i)
+class_methods(PyObject *module, PyObject *cls)
 {
-    return PyDescr_NewMethod(&PyBaseObject_Type, &methods[i]);
+    dls_state *state = dls_state_of(module);
+    if (!PyType_Check(cls)) {
+        return PyErr_Format(PyExc_TypeError, "a class is needed, not %R", cls);
+    }
+    PyObject *made = PyDict_New();
+    for (size_t i = 0; made != NULL && i < Py_ARRAY_LENGTH(methods); i++) {
+        PyObject *method = dls_class_method_new(state, (PyTypeObject *)cls,
+                                                &methods[i]);
+        if (method == NULL
+            || PyDict_SetItemString(made, methods[i].ml_name, method) < 0) {
+            Py_CLEAR(made);
+        }
+        Py_XDECREF(method);
+    }
+    return made;
 }
 
-/* The methods are descriptors of `object`: they take an object of every class, so that
- * a class may be copied (dataclass(slots=True)).  By this they are known, too. */
 static PyObject *
-class_attributes(PyObject *module, PyObject *DLS_UNUSED(ignored))
+class_tables(PyObject *module, PyObject *DLS_UNUSED(ignored))
 {
     dls_state *state = dls_state_of(module);
     void *table = (void *)(uintptr_t)((const dl_exchange_api *)state->own_table + 1);
     /* The format N steals a reference, and passes the failure of a NULL on. */
-    return Py_BuildValue("{sNsNsNONON}", methods[0].ml_name, descriptor(0),
-                         methods[1].ml_name, descriptor(1), methods[2].ml_name,
-                         descriptor(2), state->names.exchange_api,
+    return Py_BuildValue("{ONON}", state->names.exchange_api,
                          PyCapsule_New(table, DL_NAME_EXCHANGE_API, NULL),
                          state->names.exchange_api_old, dls_address_object(table));
 }
 
 PyMethodDef dls_class_functions[] = {
-    {"_class_attributes", class_attributes, METH_NOARGS, NULL},
+    {"_class_methods", class_methods, METH_O, NULL},
+    {"_class_tables", class_tables, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

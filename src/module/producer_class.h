@@ -9,27 +9,23 @@
 
 #include "python/state.h"
 
-/* The method that was called; __dlpack__ makes no Producer. */
-typedef enum {
-    DLS_CLASS_DEVICE,
-    DLS_CLASS_ARRAY,
-    DLS_CLASS_STRUCT /* no method, but the C table */
-} dls_class_method;
-
 typedef struct {
     PyObject *producer; /* a Producer, to be asked; strong */
     PyObject *type;     /* the Producer's: keeps the state while foreign code runs */
     unsigned running;   /* the number of the running call, or DLS_NO_CALL */
 } dls_class_call;
 
-/* Begin a call with this object of any class.  0, or -1 with an exception.
- * dls_class_leave ends it in both cases. */
-int dls_class_enter(dls_class_call *call, PyObject *self, dls_class_method method);
+/* Begin a call with this object of any class, by the method of the class `entered`, as
+ * dls_decorated_plan has it; device: to ask for its device.  0, or -1 with an
+ * exception.  dls_class_leave ends it in both cases. */
+int dls_class_enter(dls_class_call *call, PyObject *self, const PyTypeObject *entered,
+                    bool device);
 void dls_class_leave(dls_class_call *call);
 
 /* The __dlpack__ that is put on classes; also known as state->our_method. */
-DLS_EXTERN PyObject *dls_class_dlpack(PyObject *self, PyObject *const *args,
-                                      Py_ssize_t n, PyObject *kwnames);
+DLS_EXTERN PyObject *dls_class_dlpack(PyObject *self, PyTypeObject *entered,
+                                      PyObject *const *args, Py_ssize_t n,
+                                      PyObject *kwnames);
 
-/* For shim/decorator.py: _class_attributes(). */
+/* For shim/decorator.py: _class_methods(cls) and _class_tables(). */
 DLS_EXTERN PyMethodDef dls_class_functions[]; /* ends with {NULL} */

@@ -299,7 +299,9 @@ tensor_copy(PyObject *self, PyObject *DLS_UNUSED(memo))
 }
 
 static PyMethodDef methods[] = {
-    DLS_DLPACK_METHODS(tensor_dlpack, tensor_dlpack_device, tensor_array),
+    DLS_DLPACK_METHODS(tensor_dlpack, METH_FASTCALL | METH_KEYWORDS,
+                       tensor_dlpack_device, METH_NOARGS, tensor_array,
+                       METH_FASTCALL | METH_KEYWORDS),
     {"tobytes", DLS_FASTCALL(tensor_tobytes), METH_FASTCALL | METH_KEYWORDS,
      "tobytes($self, order=\"C\")\n--\n\n"
      "The elements as bytes, in row-major (C) or column-major (F) order."},

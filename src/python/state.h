@@ -101,7 +101,8 @@ typedef enum {
     X(native_handle, "native_handle")                           \
     X(sycl_queue, "sycl_queue")                                 \
     X(handle, "handle")                                         \
-    X(wait, "wait")
+    X(wait, "wait")                                             \
+    X(greenlet, "greenlet")
 
 enum {
 #define DLS_NAME_COUNT(member, text) DLS_NAME_INDEX_##member,
@@ -138,6 +139,7 @@ typedef struct dls_state {
         PyObject *all_names[DLS_NAMES];
     };
     PyTypeObject *producer_type;
+    PyTypeObject *method_type; /* of the methods that dlshim.producer puts on classes */
     PyTypeObject *tensor_type;
     PyTypeObject *device_type;
     PyObject *copy_required_error;
@@ -151,9 +153,11 @@ typedef struct dls_state {
     PyObject *minus_one;     /* ints of which CPython has one object each */
     PyObject *zero;
     PyObject *one;
-    PyObject *modules;      /* sys.modules */
-    const void *own_table;  /* dlshim's C table: never a way in (N2) */
-    PyCFunction our_method; /* the __dlpack__ that dlshim.producer puts on classes */
+    PyObject *modules;     /* sys.modules */
+    const void *own_table; /* dlshim's C table: never a way in (N2) */
+    /* The __dlpack__ that dlshim.producer puts on classes, and the __get__ of it. */
+    PyCFunction our_method;
+    descrgetfunc our_get;
 
     dls_memo memo;
 
@@ -163,6 +167,8 @@ typedef struct dls_state {
     /* DLS_HOLD_* of each legacy tensor on the host, as it follows from gil_deleters. */
     DLS_ATOMIC(uint32_t) legacy_hold;
     uint32_t home; /* flags of each hold: the number of this import (core/hold.h) */
+    /* How many modules there were when no greenlet was among them; 0: not known. */
+    DLS_ATOMIC(Py_ssize_t) without_greenlet;
     DLS_ATOMIC(bool) tracks;           /* dlshim.track() is on (export/export) */
     DLS_ATOMIC(uint32_t) legacy_flags; /* both */
 
