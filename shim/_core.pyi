@@ -170,7 +170,7 @@ def upgrade(
     like: Any = None,
     copy: bool | None = None,
     readonly: bool | Literal["error", "copy", "share"] | None = None,
-    order: Literal["K", "C"] | None = None,
+    order: Literal["K", "C", "auto"] | None = None,
     align: int | None = None,
     reinterpret: _DType | None = None,
     assume_device: _Device | None = None,
@@ -193,7 +193,8 @@ def upgrade(
     copy: True: always, False: never, None: if needed
     readonly: True: it is, False: it may be written; else, if it is read-only, for
         consumers that write all the same: "error", "copy" it, "share" it
-    order: None: strides that the consumer takes, "K": all strides, "C": row-major
+    order: None: strides as they are, "K": negative ones to all, "C": row-major,
+        "auto": row-major for consumers that are known not to take the strides
     align: alignment in bytes, copied if needed
     reinterpret: the same bits as another dtype: "bool", (code, bits, lanes)
     assume_device: where the memory is, if the producer's label is wrong
@@ -212,7 +213,7 @@ def from_dlpack(
     like: Any = None,
     copy: bool | None = None,
     readonly: bool | Literal["error", "copy", "share"] | None = None,
-    order: Literal["K", "C"] | None = None,
+    order: Literal["K", "C", "auto"] | None = None,
     align: int | None = None,
     reinterpret: _DType | None = None,
     assume_device: _Device | None = None,
@@ -238,7 +239,7 @@ def to_capsule(
     like: Any = None,
     copy: bool | None = None,
     readonly: bool | Literal["error", "copy", "share"] | None = None,
-    order: Literal["K", "C"] | None = None,
+    order: Literal["K", "C", "auto"] | None = None,
     align: int | None = None,
     reinterpret: _DType | None = None,
     assume_device: _Device | None = None,

@@ -252,12 +252,12 @@ def known_consumers() -> Iterator[Row]:
         return ", ".join(name for word, name in KEYWORDS.items() if word in given)
 
     file = ROOT / "src" / "request" / "consumers.def"
-    for must, must_not, question, supports_negative, who in rows_of(file, "CONSUMER"):
+    for must, must_not, question, layout, who in rows_of(file, "CONSUMER"):
         passes = names(must) or "anything"
         if must_not != "0":
             passes += f"; not {names(must_not)}"
         asked = {"1": "yes", "0": "no"}.get(question, "either")
-        yield passes, asked, "yes" if supports_negative == "1" else "no", who
+        yield passes, asked, "yes" if layout == "ANY" else "no", who
 
 
 @table("limits", "limit | works with", (65, 35))

@@ -239,6 +239,33 @@ dls_tensor_is_plain_strided(const dl_tensor *tensor)
     return (uint64_t)seen >> DLS_PLAIN_COUNT_BITS == 0 && !contiguous;
 }
 
+/* --- layouts -------------------------------------------------------------- */
+
+/* Does some order of the axes make these `count` elements contiguous?  An axis whose
+ * stride is the product of the extents before it is the next one in that order. */
+static bool
+is_compact(const dl_tensor *tensor, int64_t count)
+{
+    int64_t product = 1, before;
+    do {
+        before = product;
+        for (int32_t i = 0; i < tensor->ndim; i++) {
+            if (tensor->shape[i] > 1 && tensor->strides[i] == product) {
+                product *= tensor->shape[i]; /* scanned: no overflow */
+            }
+        }
+    } while (product != before);
+    return product == count;
+}
+
+bool
+dls_tensor_has_layout(const dl_tensor *tensor, const dls_scan *scan, dls_layout layout)
+{
+    return scan->contiguous || layout == DLS_LAYOUT_ANY
+           || (layout == DLS_LAYOUT_NO_NEGATIVE && !scan->negative)
+           || (layout == DLS_LAYOUT_COMPACT && is_compact(tensor, scan->count));
+}
+
 /* --- exports -------------------------------------------------------------- */
 
 void

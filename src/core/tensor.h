@@ -124,6 +124,18 @@ dls_tensor_is_in_rows(const dl_tensor *tensor)
  * whose `data` is an address).  0 and *scan, or DLS_EBUFFER and *err. */
 int dls_tensor_scan(const dl_tensor *tensor, dls_scan *scan, dls_error *err);
 
+/* Layouts that a consumer may be known to take; each takes less than the one before. */
+typedef enum {
+    DLS_LAYOUT_ANY,
+    DLS_LAYOUT_NO_NEGATIVE, /* no negative strides */
+    DLS_LAYOUT_COMPACT,     /* without gaps, in any order of the axes */
+    DLS_LAYOUT_ROW_MAJOR
+} dls_layout;
+
+/* Has a tensor this layout?  `scan` is of this tensor. */
+bool dls_tensor_has_layout(const dl_tensor *tensor, const dls_scan *scan,
+                           dls_layout layout);
+
 /* The struct that a consumer shall get.  `tensor` holds the final values of all members
  * but the strides, which are written as dls_tensor_write_dims says. */
 typedef struct {

@@ -87,7 +87,12 @@ typedef enum {
 } dls_readonly;
 
 /* Values of order=. */
-typedef enum { DLS_ORDER_K, DLS_ORDER_C, DLS_ORDER_UNSAID } dls_order;
+typedef enum {
+    DLS_ORDER_K,
+    DLS_ORDER_C,
+    DLS_ORDER_AUTO, /* a copy, if the consumer is known not to take the layout (N9) */
+    DLS_ORDER_UNSAID
+} dls_order;
 
 /* Options of upgrade(); their members are declared in request/options.h. */
 typedef struct dls_options dls_options;
@@ -116,6 +121,7 @@ typedef struct {
     bool hides_queue;       /* it names no stream, but on oneAPI it has one (S6) */
     bool versioned;         /* generation that it asked for */
     bool supports_anything; /* it is a Tensor: it takes strides of any sign */
+    bool hidden;            /* to_capsule asks: nobody knows who will take it (N9) */
     bool keeps_word;  /* a Tensor is made, which keeps the word of readonly= (T8) */
     bool kernel_asks; /* through our C table: kernels take Parameters */
     bool has_device;  /* a device is wanted: *device */

@@ -408,21 +408,24 @@ is_within(PyObject *module, const char *package)
     return name != NULL && strncmp(name, package, length) == 0 && name[length] == '.';
 }
 
-const char *
-dls_library_ignores_strides(void)
+const dls_layout_row *
+dls_library_layout(bool keywords)
 {
-    static const char *const packages[] = {
-#define IGNORES_STRIDES(package) package,
+    static const dls_layout_row layouts[] = {
+#define LAYOUT(package, keywords, layout) {package, keywords, DLS_LAYOUT_##layout},
 #include "exchange/libraries.def"
-#undef IGNORES_STRIDES
-        NULL};
+#undef LAYOUT
+    };
     PyObject *module = asking_module();
-    const char *const *at = packages;
-    while (*at != NULL && (module == NULL || !is_within(module, *at))) {
-        at++;
+    const dls_layout_row *row = NULL;
+    for (size_t i = 0; module != NULL && i < sizeof layouts / sizeof *layouts; i++) {
+        if ((layouts[i].keywords || !keywords)
+            && is_within(module, layouts[i].package)) {
+            row = &layouts[i];
+        }
     }
     dls_let_go(module);
-    return *at;
+    return row;
 }
 
 bool
@@ -479,6 +482,20 @@ module_is_older(dls_state *state, const char *name, long major, long minor)
     Py_XDECREF(owner);
     dls_let_go(module);
     return older;
+}
+
+dls_layout
+dls_library_layout_read(dls_state *state, const dls_layout_row *row)
+{
+    dls_layout layout = row->layout;
+#define LAYOUT_BEFORE(row_package, major, minor, older)             \
+    if (strcmp(row->package, row_package) == 0                      \
+        && module_is_older(state, row_package, major, minor) > 0) { \
+        layout = DLS_LAYOUT_##older;                                \
+    }
+#include "exchange/libraries.def"
+#undef LAYOUT_BEFORE
+    return layout;
 }
 
 uint32_t

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "abi/dlpack_abi.h"
+#include "core/tensor.h"
 #include "python/py.h"
 #include "python/state.h"
 
@@ -119,10 +120,20 @@ bool dls_library_never_writes(void);
 /* Does code ask that sees READ_ONLY but does not heed it (HEEDS_NOT)?  Returns its
  * module, or NULL. */
 const char *dls_library_heeds_not(void);
-/* Does code ask that ignores strides (IGNORES_STRIDES)?  Its package, or NULL. */
-const char *dls_library_ignores_strides(void);
-/* The same for code that waits for no stream of a CUDA array interface (DROPS_STREAM).
- */
+
+/* A row LAYOUT. */
+typedef struct {
+    const char *package;
+    bool keywords; /* also if it passes some */
+    dls_layout layout;
+} dls_layout_row;
+
+/* The row of the code that asks; keywords: it passes some.  NULL: there is none. */
+const dls_layout_row *dls_library_layout(bool keywords);
+/* The layout from which the imported release computes right values (LAYOUT_BEFORE). */
+dls_layout dls_library_layout_read(dls_state *state, const dls_layout_row *row);
+
+/* Does code ask that waits for no stream of a CUDA array interface (DROPS_STREAM)? */
 bool dls_library_drops_stream(void);
 
 /* Is the library imported by which oneAPI memory is copied (SYCL_COPIES)?  No exception

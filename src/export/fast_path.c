@@ -54,8 +54,8 @@ is_readonly(const dl_managed_tensor_versioned *managed)
     return managed->flags & DL_FLAG_READ_ONLY;
 }
 
-/* Strided memory for who asked for the device and then for DLPack 0.x: the full
- * exchange looks whether that consumer ignores strides (N9). */
+/* A consumer that asked for the device first may be one that does not take strided
+ * memory: the full exchange looks (N9). */
 static inline bool
 is_strided(dls_hot hot, bool answer)
 {
@@ -73,7 +73,8 @@ capsule_of(dls_producer *self, PyObject *const *args, PyObject *kwnames, unsigne
     hot.source = self->source; /* the collector may have cleared the Producer */
     if (!dls_hot_is_plain(hot, answer, wanted)
         || (answer && wanted && self->asked != 0 && is_readonly(hot.managed))
-        || (!wanted && self->asked != 0 && is_strided(hot, answer))) {
+        || (self->asked != 0 && dls_fast_looks_at_strides(wanted, kwnames)
+            && is_strided(hot, answer))) {
         dls_outcome outcome = dls_outcome_of(hot);
         return dls_export_producer(self, args, 0, kwnames, &outcome);
     }

@@ -29,6 +29,14 @@ dls_fast_form(const dls_producer *self, bool wanted)
                : 0;
 }
 
+/* May a consumer that asked for the device, and now asks so, be known not to take
+ * strided memory (rows LAYOUT)?  torch, which passes max_version alone, is not. */
+static inline bool
+dls_fast_looks_at_strides(bool wanted, PyObject *kwnames)
+{
+    return !wanted || PyTuple_Size(kwnames) > 1;
+}
+
 /* __dlpack__ of a bare Producer, asked without positional arguments in a usual way
  * (dls_request_read_usual). */
 PyObject *dls_fast_capsule(dls_producer *self, PyObject *const *args, PyObject *kwnames,

@@ -399,6 +399,7 @@ REASON(to_device, "device", "it is wanted on another device")
 REASON(asked_for, "copy", "copy=True")
 REASON(private_copy, "readonly", "it is read-only, and readonly=\"copy\"")
 REASON(row_major, "order", "order=\"C\" for strides that are not row-major")
+REASON(not_taken, "order", "order=\"auto\" for strides that the consumer does not take")
 REASON(aligned, "align", "align= for memory that is not so aligned")
 #undef REASON
 
@@ -413,10 +414,26 @@ is_misaligned(const dls_request *request, const dls_resolved *resolved)
     return (address & (uintptr_t)(request->align - 1)) != 0;
 }
 
+/* Is the consumer known not to take memory of this layout (N9)?  *layout: the one that
+ * it takes; *package as of dls_request_layout. */
+static bool
+is_known_to_refuse(const dls_exchange *x, const dls_resolved *resolved,
+                   dls_layout *layout, const char **package)
+{
+    const dls_scan *scan = &resolved->scan;
+    if (scan->contiguous) {
+        return false;
+    }
+    *layout = dls_request_layout(x->state, &x->request, scan->negative, package);
+    return !dls_tensor_has_layout(&resolved->delivery.tensor, scan, *layout);
+}
+
 /* Why a copy is needed, or NULL.  Of several reasons the first counts. */
 static const dls_copy_reason *
 reason_to_copy(const dls_exchange *x, const dls_resolved *resolved)
 {
+    dls_layout layout;
+    const char *package;
     if (resolved->fetch) {
         return &to_host;
     }
@@ -431,6 +448,10 @@ reason_to_copy(const dls_exchange *x, const dls_resolved *resolved)
     }
     if (x->request.order == DLS_ORDER_C && !resolved->scan.contiguous) {
         return &row_major;
+    }
+    if (x->request.order == DLS_ORDER_AUTO
+        && is_known_to_refuse(x, resolved, &layout, &package)) {
+        return &not_taken;
     }
     return is_misaligned(&x->request, resolved) ? &aligned : NULL;
 }
@@ -532,45 +553,48 @@ resolve_readonly(dls_exchange *x, dls_resolved *resolved)
 
 /* --- layout and flags ------------------------------------------------------- */
 
-/* Negative strides go out only to a consumer that supports them (N9). */
+/* The refusal says what the consumer does with such memory.  package: as of
+ * dls_request_layout.  Always -1. */
 static int
-check_negative(const dls_exchange *x, const dls_resolved *resolved)
+refuse_layout(const dls_exchange *x, dls_layout layout, const char *package)
 {
-    if (!resolved->scan.negative || resolved->copied
-        || x->request.order != DLS_ORDER_UNSAID
-        || dls_request_supports_negative(&x->request)) {
-        return 0;
+    const char *cures = x->request.hidden ? "order=\"C\""
+                                          : "order=\"auto\" or order=\"C\"";
+    switch (layout) {
+    case DLS_LAYOUT_ROW_MAJOR:
+        return dls_refuse(x->state, DLS_EOPTION, x->source,
+                          "its strides are not row-major, and %s ignores strides: it "
+                          "would read other elements; pass %s to copy it, or "
+                          "order=\"K\" if the consumer looks at them",
+                          package, cures);
+    case DLS_LAYOUT_COMPACT:
+        return dls_refuse(
+            x->state, DLS_EOPTION, x->source,
+            "its strides leave gaps, repeat elements or are negative, and "
+            "%s takes no such memory; pass %s to copy it",
+            package, cures);
+    default:
+        return dls_refuse(
+            x->state, DLS_EOPTION, x->source,
+            "it has negative strides, and this consumer may not support "
+            "them (torch aborts the process); pass %s to get a contiguous "
+            "copy, or order=\"K\" if it does",
+            cures);
     }
-    return dls_refuse(
-        x->state, DLS_EOPTION, x->source,
-        "it has negative strides, and this consumer may not support them (torch aborts "
-        "the process); pass order=\"C\" to get a contiguous copy, or order=\"K\" if it "
-        "does");
 }
 
-/* Strided memory goes out only to a consumer that looks at strides (N9).  One that
- * passes a keyword, or asks for DLPack 1.x, does. */
-static int
-check_strided(const dls_exchange *x, const dls_resolved *resolved)
-{
-    if (resolved->scan.contiguous || x->request.asked_with != 0 || x->request.versioned
-        || !x->request.device_question || x->request.order != DLS_ORDER_UNSAID) {
-        return 0;
-    }
-    const char *package = dls_library_ignores_strides();
-    return package == NULL
-               ? 0
-               : dls_refuse(x->state, DLS_EOPTION, x->source,
-                            "its strides are not row-major, and %s ignores strides: it "
-                            "would read other elements; pass order=\"C\" to copy it, "
-                            "or order=\"K\" if the consumer looks at them",
-                            package);
-}
-
+/* Memory goes out as it is, if no order= was said, only to a consumer that is not known
+ * to refuse or to misread it (N9). */
 static int
 check_layout(const dls_exchange *x, const dls_resolved *resolved)
 {
-    return check_negative(x, resolved) < 0 ? -1 : check_strided(x, resolved);
+    dls_layout layout;
+    const char *package;
+    if (x->request.order != DLS_ORDER_UNSAID
+        || !is_known_to_refuse(x, resolved, &layout, &package)) {
+        return 0;
+    }
+    return refuse_layout(x, layout, package);
 }
 
 /* Flag bits that dlshim does not know change the meaning of the data (T7). */

@@ -251,6 +251,7 @@ parse_max_version(dls_state *state, PyObject *const *values, PyObject *kwnames,
     for (Py_ssize_t i = 0; i < keywords; i++) {
         PyObject *name = PyTuple_GetItem(kwnames, i);
         if (PyUnicode_CompareWithASCIIString(name, "max_version") == 0) {
+            request->asked_with |= DLS_ASK_VERSION;
             return dls_request_version(state, values[i], request);
         }
     }
@@ -276,6 +277,7 @@ to_capsule(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwna
     /* The consumer of the capsule is not known.  Only consumers that accept little ask
      * for the device first, so the request is treated as one of theirs (N9). */
     request.device_question = true;
+    request.hidden = true;
     /* mutant: to_capsule waits */
     request.waits = true; /* nor on which stream it reads (S25) */
     return dls_function_run(state, args[0], options, &request, NULL,
@@ -309,8 +311,9 @@ PyMethodDef dls_public_methods[] = {
      "copy: True: always, False: never, None: if needed\n"
      "readonly: True: it is, False: it may be written; else, if it is read-only, for\n"
      "    consumers that write all the same: \"error\", \"copy\" it, \"share\" it\n"
-     "order: None: strides that the consumer takes, \"K\": all strides, \"C\": "
-     "row-major\n"
+     "order: None: strides as they are, \"K\": negative ones to all, \"C\": "
+     "row-major,\n"
+     "    \"auto\": row-major for consumers that are known not to take the strides\n"
      "align: alignment in bytes, copied if needed\n"
      "reinterpret: the same bits as another dtype: \"bool\", (code, bits, lanes)\n"
      "assume_device: where the memory is, if the producer's label is wrong\n"

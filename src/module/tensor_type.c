@@ -260,13 +260,14 @@ tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwn
     dls_usual usual = dls_fast_is_simple(data)
                           ? dls_request_read_usual(data->state, args, n, kwnames)
                           : DLS_READ_IN_FULL;
-    if (usual == DLS_WANTS_LEGACY && data->asked != 0
+    bool plain = usual == DLS_WANTS_LEGACY || usual == DLS_WANTS_VERSIONED;
+    if (plain && data->asked != 0
+        && dls_fast_looks_at_strides(usual == DLS_WANTS_VERSIONED, kwnames)
         && !dls_tensor_is_in_rows(&data->tensor)) {
-        usual = DLS_READ_IN_FULL; /* the consumer may ignore strides (N9) */
+        plain = false; /* the consumer may not take strided memory (N9) */
     }
-    return usual == DLS_WANTS_LEGACY || usual == DLS_WANTS_VERSIONED
-               ? dls_fast_capsule_of_tensor(data, usual == DLS_WANTS_VERSIONED)
-               : export_in_full(self, args, n, kwnames);
+    return plain ? dls_fast_capsule_of_tensor(data, usual == DLS_WANTS_VERSIONED)
+                 : export_in_full(self, args, n, kwnames);
 }
 
 static PyObject *

@@ -21,6 +21,7 @@
 #include <limits.h>
 
 #include "exchange/device_question.h"
+#include "exchange/library.h"
 #include "python/errors.h"
 #include "sync/stream_value.h"
 
@@ -186,7 +187,8 @@ add_form(const dls_options *o, dls_request *request)
         request->readonly = o->readonly;
     }
     if (dls_option_given(o, DLS_OPTION_order)) {
-        request->order = o->order == DLS_ORDER_K ? DLS_ORDER_K : DLS_ORDER_C;
+        bool unknown = o->order == DLS_ORDER_AUTO && request->hidden;
+        request->order = unknown ? DLS_ORDER_UNSAID : (dls_order)o->order;
     }
     if (dls_option_given(o, DLS_OPTION_align)) {
         request->align = o->align;
@@ -295,10 +297,10 @@ static const struct {
     unsigned must;
     unsigned must_not;
     int device_question;
-    bool supports_negative;
+    dls_layout layout;
 } consumers[] = {
-#define CONSUMER(must, must_not, device_question, supports_negative, who) \
-    {must, must_not, device_question, supports_negative},
+#define CONSUMER(must, must_not, device_question, layout, who) \
+    {must, must_not, device_question, DLS_LAYOUT_##layout},
 #include "request/consumers.def"
 #undef CONSUMER
 };
@@ -335,14 +337,12 @@ is_passed_on(void)
     return passed_on;
 }
 
-bool
-dls_request_supports_negative(const dls_request *request)
+/* The layout that a consumer is known to take by its way of asking. */
+static dls_layout
+layout_of_way(const dls_request *request)
 {
     unsigned with = request->asked_with;
     bool question = request->device_question;
-    if (request->supports_anything || (with & DLS_ASKED_OURS)) {
-        return true;
-    }
     if ((with & DLS_ASK_VERSION) && is_passed_on()) {
         /* The method may have answered a device question itself, and added stream=. */
         question = true;
@@ -351,10 +351,32 @@ dls_request_supports_negative(const dls_request *request)
     for (size_t i = 0; i < sizeof consumers / sizeof *consumers; i++) {
         if (fits(with, question, consumers[i].must, consumers[i].must_not,
                  consumers[i].device_question)) {
-            return consumers[i].supports_negative;
+            return consumers[i].layout;
         }
     }
-    return false;
+    return DLS_LAYOUT_NO_NEGATIVE;
+}
+
+/* The package of the code that asks is looked at where the device was asked for first,
+ * as all do that are in the table, and for order="auto". */
+dls_layout
+dls_request_layout(dls_state *state, const dls_request *request, bool negative,
+                   const char **package)
+{
+    unsigned with = request->asked_with;
+    bool copies = request->order == DLS_ORDER_AUTO;
+    *package = NULL;
+    if (request->supports_anything || (with & DLS_ASKED_OURS)) {
+        return DLS_LAYOUT_ANY;
+    }
+    const dls_layout_row *row = request->device_question || copies
+                                    ? dls_library_layout(with != 0)
+                                    : NULL;
+    if (row != NULL) {
+        *package = row->package;
+        return copies ? dls_library_layout_read(state, row) : row->layout;
+    }
+    return negative ? layout_of_way(request) : DLS_LAYOUT_ANY;
 }
 
 /* Does a consumer that asks in this way compute in a queue that it does not name, where

@@ -2,6 +2,7 @@
  * GIL. */
 #pragma once
 
+#include "core/tensor.h"
 #include "exchange/exchange.h"
 #include "request/options.h"
 
@@ -106,8 +107,11 @@ dls_request_read_usual(dls_state *state, PyObject *const *args, Py_ssize_t n,
  * copy=. */
 int dls_request_options(dls_state *state, PyObject *source, dls_request *request);
 
-/* Is a consumer that asks in this way known to support negative strides (N9)? */
-bool dls_request_supports_negative(const dls_request *request);
+/* The layout that the consumer is known to take (N9).  negative: the memory has
+ * negative strides; only then the way of asking tells something.  *package: the package
+ * of the code that asks, where that tells; else NULL. */
+dls_layout dls_request_layout(dls_state *state, const dls_request *request,
+                              bool negative, const char **package);
 
 /* Does a consumer that asks in this way for host memory on request->device copy it
  * itself where that is refused (N7)? */

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import pickle
+from array import array
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -114,6 +115,10 @@ CASES = {
         "torch(dlshim.upgrade(x))",
         "it has negative strides",
         {
+            'order="auto"': (
+                'array("i", torch(dlshim.upgrade(x, order="auto")).values())',
+                [3, 2, 1, 0],
+            ),
             'order="C"': ('dlshim.upgrade(x, order="C")', [3, 2, 1, 0]),
             'order="K"': ('dlshim.upgrade(x, order="K")', [3, 2, 1, 0]),
         },
@@ -325,6 +330,7 @@ def names(x: Any) -> dict[str, Any]:
 
     found = {"x": x, "dlshim": dlshim, "pickle": pickle, "interface": interface}
     found |= {"torch": consumers.ask_like_torch213, "nowhere": Nowhere()}
+    found["array"] = array
     return found
 
 

@@ -110,6 +110,7 @@ OPTIONS_THAT_CHANGE_NOTHING = {
     "no copy": ({}, {"copy": False}),
     "order of contiguous": ({}, {"order": "C"}),
     "order K": ({"strides": (1, 2)}, {"order": "K"}),
+    "order auto": ({"strides": (1, 2)}, {"order": "auto"}),
     "align to an item": ({}, {"align": 4}),
     "host stream": ({}, {"stream": 7}),
     "a word for read-only memory": ({}, {"readonly": "share"}),

@@ -404,6 +404,27 @@ def check_order_and_alignment_on_a_device(drv: Any) -> None:
         case.release(told=(options, stream))
 
 
+def check_layouts_for_a_consumer_that_takes_few(drv: Any) -> None:
+    """JAX takes device memory without gaps alone; order="auto" copies what has some (N9)."""
+    space = {"__name__": "jax._src.dlpack"}
+    exec("def ask(x, s):\n    x.__dlpack_device__()\n    return x.__dlpack__(stream=s)\n", space)
+    for strides, stream in itertools.product(((1, 3), (8, 1)), STREAMS):
+        case = Case(drv)
+        s = s_of(case, stream)[1]
+        x = on_device(case, 0, shape=(3, 4), strides=strides)
+        if strides == (8, 1):
+            with pytest.raises(BufferError, match="jax takes no such memory"):
+                space["ask"](dlshim.upgrade(x), s)
+            with pytest.raises(dlshim.CopyRequiredError, match='order="auto"'):
+                space["ask"](dlshim.upgrade(x, order="auto", copy=False), s)
+        case.taken = caps.take(space["ask"](dlshim.upgrade(x, order="auto"), s))
+        view = case.taken.view
+        assert view.values() == x.values()
+        assert (view.data == x.address) is (strides == (1, 3))
+        assert not drv.read(s, view.data, 48), (strides, stream, drv.races())
+        case.release(told=(strides, stream))
+
+
 def check_producers_that_move_or_copy_are_asked_first(drv: Any) -> None:
     """What they gave is looked at; its stream is synced with the consumer's."""
     case = Case(drv, to=1)

@@ -94,9 +94,9 @@ ASKINGS: dict[str, tuple[Request, Callable[[Any], Any]]] = {
         Request(False, supports_negative=False),
         lambda p: (device_of(p), p.__dlpack__())[1],
     ),
-    "capsule": (Request(False, supports_negative=False), dlshim.to_capsule),
+    "capsule": (Request(False, supports_negative=False, known=False), dlshim.to_capsule),
     "versioned capsule": (
-        Request(True, supports_negative=False),
+        Request(True, supports_negative=False, known=False),
         lambda p: dlshim.to_capsule(p, max_version=V1),
     ),
     "table": (Request(True), lambda p: TABLE.owned(p)),
@@ -112,7 +112,7 @@ OPTIONS = st.fixed_dictionaries(
     optional={
         "copy": st.booleans(),
         "readonly": st.sampled_from([False, True, "error", "copy", "share"]),
-        "order": st.sampled_from(["K", "C"]),
+        "order": st.sampled_from(["K", "C", "auto"]),
         "align": st.sampled_from([1, 4, 64, 256]),
         "reinterpret": st.just("uint8"),
         "stream": st.sampled_from([None, -1, 7]),

@@ -64,6 +64,7 @@ class Request:
     versioned: bool
     copy: bool | None = None
     supports_negative: bool = True
+    known: bool = True  # it asks itself: order="auto" can tell who it is
     supports_packed: bool = False  # it becomes a Tensor
 
 
@@ -98,7 +99,10 @@ class Rules:
         readonly, stated = self._readonly(memory, options)
         word = options.get("readonly")
         private = readonly and word == "copy" and not request.supports_packed
-        reason = self._reason(memory, options, copy, private)
+        layout = options.get("order")
+        if layout == "auto" and memory.negative and request.known:
+            layout = None if request.supports_negative or "N9" in self.wrong else "C"
+        reason = self._reason(memory, {**options, "order": layout}, copy, private)
         counts = readonly and (stated or word == "error") and word not in ("copy", "share")
         untold = counts and not request.versioned and "T8" not in self.wrong
         if untold and (not reason or copy is False):
@@ -107,7 +111,8 @@ class Rules:
             return Refused("CopyRequiredError")
         if reason:
             return self._copied(memory, options, request)
-        supported = request.supports_negative or options.get("order") or "N9" in self.wrong
+        said = options.get("order") in ("K", "C")
+        supported = request.supports_negative or said or "N9" in self.wrong
         if memory.negative and not supported:
             return Refused("BufferError")  # N9
         return self._same(memory, options, request, (readonly, stated))

@@ -624,7 +624,7 @@ def options() -> Iterator[Scenario]:
         "like": [None, b"here", 3],
         "copy": [None, True, False, 1],
         "readonly": [None, True, False, "error", "copy", "share", "strip", 1],
-        "order": ["K", "C", None, "F"],
+        "order": ["K", "C", "auto", None, "F"],
         "align": [None, 64, 4096, 3, 0],
         "reinterpret": ["int32", "uint8", "float64", (0, 32, 1), (2, 16, 2), "nothing"],
         "assume_device": ["cpu", "cuda:0", (3, 0), (10, 0), (1, 1)],
