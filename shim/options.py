@@ -25,5 +25,6 @@ class Option(str):
 DETACH = Option("detach", True)
 TO_HOST = Option("device", "cpu")
 ROW_MAJOR = Option("order", "C")
+AS_TAKEN = Option("order", "auto")
 AS_BOOL = Option("reinterpret", "bool")
 COPY_READONLY = Option("readonly", "copy")

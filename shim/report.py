@@ -390,9 +390,10 @@ def _exported(obj: Any, notes: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _capsule_of(obj: Any) -> Any:
-    """Export, with every stride unless a Producer has an order: the layout is told, not refused."""
+    """Export, with every stride unless all consumers get one: the layout is told, not refused."""
     given = _options(obj) if isinstance(obj, Producer) else {}
-    return to_capsule(obj, max_version=(1, 0), stream=-1, order=given.get("order", "K"))
+    whole = given.get("order") == "C"
+    return to_capsule(obj, max_version=(1, 0), stream=-1, order="C" if whole else "K")
 
 
 def _facts_of_export(seen: dict[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from .known.rows import (
 )
 from .libraries import version_of, version_tuple
 from .look import NAMES, Array, visible
-from .options import COPY_READONLY, ROW_MAJOR, TO_HOST, Option
+from .options import AS_TAKEN, COPY_READONLY, ROW_MAJOR, TO_HOST, Option
 from .report import ANY_KEYWORD, Failure, Outcome, Report, Verdict, keywords_of, report_of, static
 from .sources import source_of
 from .stream_table import cells
@@ -93,6 +93,8 @@ class Facts:
     fails: str = ""
     #: The option ``readonly`` of a Producer, None where it was not given.
     word: Any = None
+    #: The option ``order`` of a Producer, None where it was not given.
+    order: str | None = None
 
     @property
     def array(self) -> Array | None:
@@ -146,6 +148,7 @@ def facts_of(obj: Any, report: Report) -> Facts:
         refuses=refuses,
         fails=next((note for note in report.notes if isinstance(note, Failure)), ""),
         word=options.get("readonly"),
+        order=options.get("order"),
     )
 
 
@@ -383,13 +386,8 @@ def _upgraded(facts: Facts, row: Known) -> Outcome:
         return _refused("dlshim", (row.passes_on,), facts.fails)
     if refusal := _elsewhere(facts, row):
         return refusal
-    array = facts.array
-    if not row.supports_negative and row.wants != "buffer":
-        if array is None:
-            return _unknown(_LOOK)
-        if array.negative:
-            why = "it is not known to support negative strides (rule N9)"
-            return _refused("dlshim", (row.passes_on,), why, ROW_MAJOR)
+    if decided := _layout(facts, row):
+        return decided
     stated = facts.stated
     readonly = facts.immutable or stated
     if refusal := _readonly(facts, row, stated, readonly):
@@ -400,6 +398,26 @@ def _upgraded(facts: Facts, row: Known) -> Outcome:
         return _refused(row.name, ("TypeError",), _WRITES, COPY_READONLY)
     honours = row.flag == HONOURS and readonly is not None
     return _held(facts, row, not readonly if honours else None)
+
+
+def _layout(facts: Facts, row: Known) -> Outcome | None:
+    """What becomes of a layout that the consumer is known not to take (N9); None: it takes it."""
+    known = row.layout or ("" if row.supports_negative else "negative")
+    array = facts.array
+    if not known or row.wants == "buffer":
+        return None
+    if array is None:
+        return _unknown(_LOOK)
+    meets = LIMITS[known].meets
+    if meets is None or not meets(array):
+        return None
+    seen = row.wants == "object"
+    if seen and facts.order == AS_TAKEN.value:
+        outcome = _upgraded(_cured(facts, AS_TAKEN), row)
+        return replace(outcome, copied=True) if outcome.result == "works" else outcome
+    why = LIMITS[known].reason if row.layout else "it is not known to support negative strides"
+    cure = AS_TAKEN if seen else ROW_MAJOR
+    return _refused("dlshim", (row.passes_on,), f"{why} (rule N9)", cure)
 
 
 def _readonly(

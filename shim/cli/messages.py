@@ -46,8 +46,21 @@ MESSAGES = (
         patterns=("has negative strides, and this consumer",),
         cause=("torch up to 2.13 ends the process on them, and the consumer asks as torch does."),
         cures=(
+            'consumer(dlshim.upgrade(x, order="auto"))',
             'consumer(dlshim.upgrade(x, order="C"))',
             'consumer(dlshim.upgrade(x, order="K"))  # if the consumer takes them',
+        ),
+    ),
+    Message(
+        "own-layout",
+        patterns=("leave gaps, repeat elements or are negative", "ignores strides: it would read"),
+        cause=(
+            "JAX refuses such memory, and MAX reads it as if it were row-major. A row-major copy "
+            "passes."
+        ),
+        cures=(
+            'consumer(dlshim.upgrade(x, order="auto"))',
+            'consumer(dlshim.upgrade(x, order="C"))',
         ),
     ),
     Message(

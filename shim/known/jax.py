@@ -50,16 +50,25 @@ _JAX = spans(
         "jax",
         (0, 4, 16),
         asks=LEGACY,
-        keywords=("stream",),
         retries=False,
-        never_writes=True,
         dtypes=PLAIN - BOOL | BF16,
         limits=("dtype", "dense", "jax narrows"),
         raises=("JaxRuntimeError", "XlaRuntimeError", *ANY),
         devices=(2, 10),
         stream="a stream of XLA's",
     ),
+    ((0, 4, 23), {"limits": ("dtype", "strides", "jax narrows")}),
     ((0, 4, 24), {"dtypes": PLAIN | BF16}),
+    # It passes objects on to jax.dlpack, which asks itself.
+    (
+        (0, 4, 26),
+        {
+            "keywords": ("stream",),
+            "never_writes": True,
+            "limits": ("dtype", "dense", "jax narrows"),
+            "layout": "dense",
+        },
+    ),
     ((0, 4, 27), {"memory": COPIES_UNALIGNED}),
     ((0, 6), {"dtypes": ALL}),
 )
@@ -73,7 +82,7 @@ FUNCTIONS = (
     *_JAX,
     *also(
         "jax.numpy.asarray",
-        _JAX[3:],
+        [row for row in _JAX if row.since >= (0, 6)],
         wants="buffer",
         takes_own=True,
         memory="",

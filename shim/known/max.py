@@ -28,7 +28,7 @@ FAULTS = (
         "ignores strides",
         "wrong",
         since=(26, 7),
-        upgraded='refused, or order="C"',
+        upgraded='refused, or order="auto"',
         source="libraries.def",
     ),
     Fault(
@@ -66,8 +66,8 @@ FUNCTIONS = (
         converts=True,
         takes_own=True,
         dtypes=REAL | BF16 | _FLOAT8,
-        # It ignores strides; upgraded, dlshim refuses those that are not row-major.
-        limits=("strides", "dtype"),
+        limits=("ignores strides", "dtype"),
+        layout="ignores strides",
     ),
 )
 

@@ -36,7 +36,7 @@ FAULTS = (
         "negative strides, when read",
         "refuses",
         since=(3,),
-        upgraded='refused, or order="C"',
+        upgraded='refused, or order="auto"',
         source="M19",
     ),
 )

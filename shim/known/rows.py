@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..look import ALL, Array
-from ..options import ROW_MAJOR
+from ..options import AS_TAKEN, ROW_MAJOR
 
 Version = tuple[int, ...]
 
@@ -131,7 +131,7 @@ LIMITS = {
     "ml_dtypes": Limit("it takes this dtype only where ml_dtypes is imported", _no_ml_dtypes),
     "strides": Limit("it takes C-contiguous data only", _strided, ROW_MAJOR),
     "ignores strides": Limit("it ignores strides", _strided, ROW_MAJOR, changes=True),
-    "dense": Limit("it takes data without gaps only", lambda a: not a.dense, ROW_MAJOR),
+    "dense": Limit("it takes data without gaps only", lambda a: not a.dense, AS_TAKEN),
     "negative": Limit("it takes no negative strides", lambda a: a.negative, ROW_MAJOR),
     "one": Limit("it takes exactly one dimension", lambda a: len(a.shape) != 1),
     "at most one": Limit("it takes at most one dimension", lambda a: len(a.shape) > 1),
@@ -173,6 +173,8 @@ class Known:
     reads_table: bool = False
     supports_negative: bool = True
     negative: str = "dies"
+    #: The limit of its layout that dlshim knows too, and refuses (LAYOUT of libraries.def).
+    layout: str = ""
     never_writes: bool = False
     #: It does not heed READ_ONLY, and dlshim warns (HEEDS_NOT of libraries.def).
     warned: bool = False

@@ -34,7 +34,7 @@ FAULTS = (
         "kills",
         since=(1, 10),
         until=(2, 14),
-        upgraded='refused, or order="C"',
+        upgraded='refused, or order="auto"',
         source="pytorch/pytorch#188023",
     ),
     Fault(

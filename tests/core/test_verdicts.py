@@ -19,6 +19,7 @@ from dlshim import consumers as rows
 from dlshim import look
 from dlshim.consumers import names
 from dlshim.known.rows import LIMITS
+from dlshim.options import AS_TAKEN
 from doubles import capsules as caps
 from doubles import consumers
 from doubles.producers import P1, P2, P1a, jax_like, torch_like
@@ -63,7 +64,65 @@ def test_negative_strides_and_torch():
     assert (verdict.consumer, verdict.version) == ("torch.from_dlpack", VERSIONS["torch"])
     assert verdict.bare.result == verdict.upgraded.result == "refused"
     assert (verdict.upgraded.by, verdict.upgraded.raises) == ("dlshim", ("BufferError",))
-    assert verdict.cure == 'torch.from_dlpack(dlshim.upgrade(x, order="C"))'
+    assert verdict.cure == 'torch.from_dlpack(dlshim.upgrade(x, order="auto"))'
+
+
+STRIDED = {
+    "backwards": lambda: floats(1, 2, 3)[::-1],
+    "every second": lambda: floats(1, 2, 3, 4)[::2],
+    "transposed": lambda: P2((2, 3), "float32", strides=(1, 2)),
+    "row-major": lambda: P2((2, 3), "float32"),
+}
+
+
+@pytest.mark.parametrize(
+    ("consumer", "not_taken"),
+    [
+        ("torch", {"backwards"}),
+        ("paddle", {"backwards"}),
+        ("jax", {"backwards", "every second"}),
+        ("max", {"backwards", "every second", "transposed"}),
+    ],
+)
+def test_layouts_that_a_consumer_is_known_not_to_take(consumer, not_taken, monkeypatch):
+    """The refusal is dlshim's, and order="auto" cures it."""
+    for library, version in {"paddle": "3.3.1", "max": "26.7.0"}.items():
+        module = types.ModuleType(library)
+        module.__version__ = version
+        monkeypatch.setitem(sys.modules, library, module)
+    for name, make in STRIDED.items():
+        x = make()
+        verdict = one(x, consumer, export=True)
+        cured = one(dlshim.upgrade(x, order="auto"), consumer, export=True)
+        assert cured.bare == cured.upgraded and cured.upgraded.result == "works", name
+        assert cured.cure == "", name
+        if name not in not_taken:
+            assert verdict.upgraded == cured.upgraded, name
+            continue
+        assert cured.upgraded.copied, name
+        assert (verdict.upgraded.result, verdict.upgraded.by) == ("refused", "dlshim"), name
+        assert (verdict.upgraded.raises, verdict.upgraded.cure) == (("BufferError",), AS_TAKEN)
+        assert verdict.cure == f'{verdict.consumer}(dlshim.upgrade(x, order="auto"))', name
+        assert "N9" in verdict.upgraded.why
+
+
+def test_who_takes_capsules_is_not_seen():
+    """order="auto" is as None there, so that the cure is a copy for whoever takes it."""
+    for x in (floats(1, 2, 3)[::-1], dlshim.upgrade(floats(1, 2, 3)[::-1], order="auto")):
+        verdict = one(x, "tensorflow", export=True)
+        assert (verdict.upgraded.result, verdict.upgraded.by) == ("refused", "dlshim")
+        assert verdict.cure.endswith('(dlshim.to_capsule(x, order="C"))')
+
+
+def test_consumers_that_bear_all_strides_get_no_copy_by_order_auto():
+    upgraded = dlshim.upgrade(floats(1, 2, 3)[::-1], order="auto")
+    for consumer in ("numpy", "warp"):
+        assert one(upgraded, consumer, export=True).upgraded.copied is False
+
+
+def test_the_report_of_order_auto_tells_the_layout_of_the_source():
+    report = dlshim.inspect(dlshim.upgrade(floats(1, 2, 3)[::-1], order="auto"), export=True)
+    assert report.strides == (-1,) and not any("failed" in note for note in report.notes)
 
 
 def test_the_cure_is_a_call_that_works():

@@ -22,6 +22,7 @@ from dlshim.known.rows import (
     COPIES,
     COPIES_UNALIGNED,
     IGNORES,
+    LIMITS,
     SHARES,
     VERSIONED,
     Known,
@@ -33,7 +34,7 @@ from .producers import Facts
 
 FROM_THE_TABLE = (
     "asks", "reads_table", "supports_negative", "never_writes", "memory", "buffer_next", "flag",
-    "dtypes",
+    "dtypes", "layout",
 )  # fmt: skip
 
 
@@ -71,6 +72,8 @@ class Consumer:
     never_writes = False
     """Code of its library asks, and is known to write to no memory (T8)."""
     memory = SHARES
+    layout = ""
+    """The limit of its layout that dlshim knows too, and refuses (N9)."""
     asks_copy = False
     """Passes copy=True: then dlshim makes the copy (T8)."""
     buffer_first = False
@@ -122,6 +125,11 @@ class Consumer:
         if facts.dtype.name not in self.dtypes:
             return self.dtype_row
         return self.layout_limit(facts)
+
+    def is_known_to_refuse(self, layout: Layout) -> bool:
+        """By the limit of its row that dlshim knows too; the element type does not count."""
+        meets = LIMITS[self.layout].meets if self.layout else None
+        return bool(meets and meets(look.Array("", layout.shape, layout.strides)))
 
     def layout_limit(self, facts: Facts) -> str | None:
         return None

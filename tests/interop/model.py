@@ -61,6 +61,8 @@ def expect(facts: Facts, consumer: Consumer, shim: str = "upgraded") -> Expected
         return from_buffer(facts, consumer)
     if met.negative and not consumer.supports_negative:
         return refused("N9-negative", consumer.raises)
+    if consumer.is_known_to_refuse(met.layout):
+        return refused("N9-layout", consumer.raises)
     legacy = consumer.asks == LEGACY and not consumer.reads_table  # our types have a table
     told = consumer.never_writes or through_buffer(met, consumer, shim)
     if met.access == STATED and legacy and not told:

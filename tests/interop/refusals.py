@@ -45,7 +45,13 @@ REFUSALS: dict[str, Row] = {
         ("BufferError",),
         "torch up to 2.13 aborts the process on negative strides and Paddle breaks on first use; "
         "a raw capsule may go to either. Ways of asking that are not known to support them are "
-        "refused (rule N9); order='C' copies.",
+        "refused (rule N9); order='auto' and order='C' copy.",
+    ),
+    "N9-layout": Row(
+        "dlshim",
+        ("BufferError",),
+        "JAX refuses memory with gaps and MAX misreads strided memory, so dlshim refuses it in "
+        "words of its own (rule N9); order='auto' and order='C' copy.",
     ),
     "T8-readonly": Row(
         "dlshim",

@@ -25,7 +25,7 @@ def test_what_works_ends_with_0() -> None:
 def test_what_does_not_ends_with_1_and_the_cure() -> None:
     done = command("inspect", f"{FLOATS}[::-1]", "--to", "torch", before=TORCH)
     assert done.returncode == 1, done.stderr
-    assert 'torch.from_dlpack(dlshim.upgrade(x, order="C"))' in done.stdout
+    assert 'torch.from_dlpack(dlshim.upgrade(x, order="auto"))' in done.stdout
 
 
 def test_what_cannot_be_told_ends_with_1() -> None:
