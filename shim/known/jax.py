@@ -41,6 +41,15 @@ FAULTS = (
         upgraded='marked; readonly="copy"',
         source="M13",
     ),
+    Fault(
+        "jax",
+        "computes wrong values from transposed arrays",
+        "wrong",
+        since=(0, 4, 13),
+        until=(0, 8),
+        upgraded='order="auto"',
+        source="libraries.def",
+    ),
 )
 
 _JAX = spans(
