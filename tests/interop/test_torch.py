@@ -99,8 +99,25 @@ def test_N9_however_torch_asks_it_gets_no_negative_strides(words):
     backwards = np.arange(6.0).reshape(2, 3)[::-1]
     with pytest.raises(BufferError, match="negative strides"):
         torch.from_dlpack(dlshim.upgrade(backwards), **words)
-    y = torch.from_dlpack(dlshim.upgrade(backwards, order="C"))
-    assert y.tolist() == backwards.tolist()
+    for order in ("C", "auto"):
+        y = torch.from_dlpack(dlshim.upgrade(backwards, order=order))
+        assert y.tolist() == backwards.tolist()
+    if words.get("copy") is False:
+        with pytest.raises(dlshim.CopyRequiredError, match='order="auto"'):
+            torch.from_dlpack(dlshim.upgrade(backwards, order="auto"), **words)
+    else:
+        y = torch.from_dlpack(dlshim.upgrade(backwards, order="auto"), **words)
+        assert y.tolist() == backwards.tolist()
+
+
+def test_N9_order_auto_shares_with_torch_what_it_takes():
+    x = np.arange(12.0).reshape(3, 4)
+    for view in (x, x.T, x[::2, ::2], np.lib.stride_tricks.as_strided(x, (3, 4), (0, 8))):
+        for take in (torch.from_dlpack, torch.asarray):
+            y = take(dlshim.upgrade(view, order="auto"))
+            assert y.data_ptr() == view.ctypes.data and y.tolist() == view.tolist()
+    table = torch.from_dlpack(dlshim.upgrade(torch.arange(6.0)[::2], order="auto"))
+    assert table.tolist() == [0, 2, 4]
 
 
 def test_who_requires_grad_now_may_not_have_done_so_before():
