@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, ClassVar, Literal, TypeAlias, final
 
@@ -72,7 +73,8 @@ class Tensor:
     """A tensor that was taken: it owns the memory (or a share of it) and describes it.
 
     Made by from_dlpack().  It may be exported any number of times, by DLPack in both
-    generations, the buffer protocol (host memory) and __array_interface__.
+    generations, the buffer protocol (host memory), __array_interface__ and Arrow's
+    __arrow_c_array__.  NumPy reads its items.
     """
 
     __dlpack_c_exchange_api__: ClassVar[CapsuleType]
@@ -121,6 +123,24 @@ class Tensor:
         """The elements as bytes, in row-major (C) or column-major (F) order."""
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """The memory as a NumPy array, for numpy.asarray(); host memory only."""
+    def numpy(self) -> Any:
+        """The memory as a NumPy array, as numpy.asarray() gives it; host memory only."""
+    # NumPy answers for these, where it is imported; host memory only.
+    def __getitem__(self, key: Any, /) -> Any:
+        """Return self[key]."""
+    def __iter__(self) -> Iterator[Any]:
+        """Implement iter(self)."""
+    def __bool__(self) -> bool:
+        """True if self else False"""
+    def __len__(self) -> int:
+        """Return len(self)."""
+    def __arrow_c_array__(
+        self, requested_schema: CapsuleType | None = None
+    ) -> tuple[CapsuleType, CapsuleType]:
+        """The memory as a column of Arrow, without a copy: two capsules (Arrow PyCapsule
+        interface).  C-contiguous host memory of integers and floats; BufferError for
+        any other.  The schema that is requested is not followed.
+        """
     def __copy__(self) -> Tensor:
         """A copy, which may be written."""
     def __deepcopy__(self, memo: Any, /) -> Tensor:

@@ -1,4 +1,4 @@
-"""A Tensor among the arrays of NumPy: ``__array__``, bytes, pickles, and the repr of a Producer.
+"""A Tensor among the arrays of NumPy: ``__array__``, items, bytes, pickles; the repr of a Producer.
 
 The C code calls these functions by name, and imports this module when it first needs one.  NumPy
 and ml_dtypes are used where they are imported already.
@@ -15,6 +15,7 @@ from .dtypes import dtype
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 HOST_DEVICES = (1, 3, 11)
@@ -61,7 +62,7 @@ def array(tensor: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
     """``__array__``: the Tensor's own memory, unless a copy or another dtype is wanted."""
     np = sys.modules.get("numpy")
     if np is None:
-        raise TypeError("__array__() makes an array of NumPy, which is not imported")
+        raise TypeError("it makes an array of NumPy, which is not imported: import numpy first")
     if dtype is None and not copy:
         try:
             return np.asarray(memoryview(tensor))
@@ -82,6 +83,26 @@ def array(tensor: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
     plain = kind.kind != "V"
     made = np.asarray(tensor) if plain else np.asarray(_as_bits(tensor)).view(own)
     return made.astype(wanted, copy=bool(copy))
+
+
+def numpy(tensor: Tensor) -> Any:
+    """``numpy()``, and what answers for the items of a Tensor."""
+    return array(tensor)
+
+
+def getitem(tensor: Tensor, key: Any) -> Any:
+    """``tensor[key]``."""
+    return numpy(tensor)[key]
+
+
+def iterate(tensor: Tensor) -> Iterator[Any]:
+    """``iter(tensor)``."""
+    return iter(numpy(tensor))
+
+
+def truth(tensor: Tensor) -> bool:
+    """``bool(tensor)``."""
+    return bool(numpy(tensor))
 
 
 def _is_padded(tensor: Tensor) -> bool:

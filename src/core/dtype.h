@@ -46,6 +46,10 @@ int dls_dtype_from_format(const char *format, int64_t itemsize, dl_dtype *out,
  * (bfloat16, float8, sub-byte, lanes > 1). */
 const char *dls_dtype_format(dl_dtype dtype);
 
+/* Arrow's format string of a dtype ("l", "g" ...), NULL where Arrow lays the same
+ * values out in another way (its booleans are bits) or has no such values. */
+const char *dls_dtype_arrow(dl_dtype dtype);
+
 /* Array-interface typestr ("<f4", "|b1", "|u1"), native byte order; dtypes
  * without a NumPy kind give "<V2" and the like.  0 for sub-byte elements.
  * text holds at least 16 bytes. */

@@ -3,7 +3,7 @@
  * build on.  tensor_dlpack and tensor_dealloc are hot.  Tests:
  * tests/core/test_lifetime.py, tests/core/test_properties.py,
  * tests/core/test_ways_out.py, tests/core/test_by_value.py,
- * tests/core/test_numpy_habits.py. */
+ * tests/core/test_numpy_habits.py, tests/core/test_items.py. */
 #include "module/tensor_type.h"
 
 #include <assert.h>
@@ -236,6 +236,52 @@ tensor_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
+/* --- items ---------------------------------------------------------------- */
+/* NumPy answers for host memory.  These are slots of a mapping and no sq_item:
+ * consumers walk a sequence element by element (PySequence_Check of torch and pyarrow).
+ */
+
+static Py_ssize_t
+tensor_length(PyObject *self)
+{
+    const dls_tensor *data = dls_tensor_data(self);
+    if (data->tensor.ndim == 0) {
+        return dls_refuse(data->state, DLS_ETYPE, self,
+                          "it has no axes, so it has no length; t.size counts its "
+                          "elements");
+    }
+    int64_t length = data->tensor.shape[0];
+    if (length > PY_SSIZE_T_MAX) {
+        PyErr_SetString(PyExc_OverflowError, "len() of a Tensor with a larger axis");
+        return -1;
+    }
+    return (Py_ssize_t)length;
+}
+
+static PyObject *
+tensor_subscript(PyObject *self, PyObject *key)
+{
+    return dls_in_python(dls_tensor_data(self)->state, DLS_IN_ARRAYS, "getitem", self,
+                         &key, 1, NULL);
+}
+
+static PyObject *
+tensor_iter(PyObject *self)
+{
+    return dls_in_python(dls_tensor_data(self)->state, DLS_IN_ARRAYS, "iterate", self,
+                         NULL, 0, NULL);
+}
+
+static int
+tensor_bool(PyObject *self)
+{
+    PyObject *answer = dls_in_python(dls_tensor_data(self)->state, DLS_IN_ARRAYS,
+                                     "truth", self, NULL, 0, NULL);
+    int truth = answer != NULL ? PyObject_IsTrue(answer) : -1;
+    Py_XDECREF(answer);
+    return truth;
+}
+
 /* --- the type ------------------------------------------------------------- */
 
 static PyObject *
@@ -287,6 +333,7 @@ tensor_dlpack_device(PyObject *self, PyObject *DLS_UNUSED(ignored))
                              args, n, kwnames);                                        \
     }
 IN_PYTHON(array)
+IN_PYTHON(numpy)
 IN_PYTHON(tobytes)
 IN_PYTHON(reduce)
 #undef IN_PYTHON
@@ -306,6 +353,15 @@ static PyMethodDef methods[] = {
     {"tobytes", DLS_FASTCALL(tensor_tobytes), METH_FASTCALL | METH_KEYWORDS,
      "tobytes($self, order=\"C\")\n--\n\n"
      "The elements as bytes, in row-major (C) or column-major (F) order."},
+    {"numpy", DLS_FASTCALL(tensor_numpy), METH_FASTCALL | METH_KEYWORDS,
+     "numpy($self, /)\n--\n\n"
+     "The memory as a NumPy array, as numpy.asarray() gives it; host memory only."},
+    {"__arrow_c_array__", (PyCFunction)(void (*)(void))dls_tensor_arrow,
+     METH_VARARGS | METH_KEYWORDS,
+     "__arrow_c_array__($self, requested_schema=None)\n--\n\n"
+     "The memory as a column of Arrow, without a copy: two capsules (Arrow PyCapsule\n"
+     "interface).  C-contiguous host memory of integers and floats; BufferError for\n"
+     "any other.  The schema that is requested is not followed."},
     {"__reduce_ex__", DLS_FASTCALL(tensor_reduce), METH_FASTCALL | METH_KEYWORDS,
      "__reduce_ex__($self, protocol, /)\n--\n\nPickle by value."},
     {"__copy__", tensor_copy, METH_NOARGS,
@@ -336,7 +392,8 @@ static PyType_Slot slots[] = {
      "it.\n\n"
      "Made by from_dlpack().  It may be exported any number of times, by DLPack in "
      "both\n"
-     "generations, the buffer protocol (host memory) and __array_interface__."},
+     "generations, the buffer protocol (host memory), __array_interface__ and Arrow's\n"
+     "__arrow_c_array__.  NumPy reads its items."},
     {Py_tp_dealloc, tensor_dealloc},
     {Py_tp_traverse, tensor_traverse},
     {Py_tp_clear, tensor_clear},
@@ -344,6 +401,10 @@ static PyType_Slot slots[] = {
     {Py_tp_getset, getters},
     {Py_tp_methods, methods},
     {Py_tp_members, members},
+    {Py_mp_length, tensor_length},
+    {Py_mp_subscript, tensor_subscript},
+    {Py_tp_iter, tensor_iter},
+    {Py_nb_bool, tensor_bool},
     {DLS_BF_GETBUFFER, dls_tensor_getbuffer},
     {DLS_BF_RELEASEBUFFER, dls_tensor_releasebuffer},
     {0, NULL},

@@ -26,6 +26,15 @@ DLS_EXTERN PyMethodDef dls_by_value_methods[]; /* ends with {NULL} */
 int dls_tensor_getbuffer(PyObject *self, dls_buffer *view, int flags);
 void dls_tensor_releasebuffer(PyObject *self, dls_buffer *view);
 
+/* --- arrow_out.c: a column of Arrow, for host memory ---------------------- */
+
+/* The method __arrow_c_array__: a schema and an array, each in a capsule.  The array
+ * owns a share of the Tensor's memory, which is released on any thread (T10).
+ * BufferError for memory that is no column: off the host, of a dtype that Arrow lays
+ * out otherwise, without axes or not C-contiguous.  A requested schema is never
+ * followed; ValueError where it is of other lists or fields. */
+PyObject *dls_tensor_arrow(PyObject *self, PyObject *args, PyObject *kwargs);
+
 /* --- interfaces_out.c: the three array interfaces ------------------------- */
 
 /* Properties of a Tensor, each with a new dict.  AttributeError for memory of other

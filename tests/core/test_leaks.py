@@ -12,8 +12,8 @@ import pytest
 
 import dlshim
 import sampling
+from doubles import arrow, consumers, gil, scenarios
 from doubles import capsules as caps
-from doubles import consumers, gil, scenarios
 from doubles.asking import live, versioned
 from doubles.older import InterfaceOnly
 from doubles.producers import P1, P2, CopiesAlways, P1b, P3TableOnly, VersionedAlways
@@ -27,6 +27,7 @@ source = array.array("f", range(6))
 raw = dlshim.upgrade(caps.make_of_c())
 tensor = dlshim.from_dlpack(source)
 plain = dlshim.upgrade(source)
+request = arrow.request("+l", "f")  # of lists, which one axis is not
 upgrade, from_dlpack, to_capsule = dlshim.upgrade, dlshim.from_dlpack, dlshim.to_capsule
 V1 = (1, 0)
 
@@ -75,6 +76,21 @@ def _tensor_described():
     return tensor.shape, tensor.dtype, tensor.__array_interface__
 
 
+def _tensor_as_a_column():
+    tensor.__arrow_c_array__()
+
+
+def _refused_column():
+    with suppress(ValueError):
+        tensor.__arrow_c_array__(request)
+
+
+def _items():
+    len(tensor)
+    with suppress(IndexError, TypeError):  # TypeError: NumPy is not imported
+        tensor["no index"]
+
+
 def _capsule():
     to_capsule(source, max_version=V1)
 
@@ -99,8 +115,9 @@ def _refused_generation():
 
 
 SHORT = [_upgrade, _upgrade_with_options, _legacy_dropped, _versioned_dropped, _copied, _taken,
-         _taken_twice, _raw, _tensor_exported, _tensor_viewed, _tensor_described, _capsule, _device,
-         _refused_type, _refused_option, _refused_generation]  # fmt: skip
+         _taken_twice, _raw, _tensor_exported, _tensor_viewed, _tensor_described,
+         _tensor_as_a_column, _refused_column, _items, _capsule, _device, _refused_type,
+         _refused_option, _refused_generation]  # fmt: skip
 
 
 def in_use():

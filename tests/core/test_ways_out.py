@@ -90,13 +90,6 @@ def test_tensor_sizes(shape):
     assert tensor.ndim == len(shape)
 
 
-def test_tensor_is_not_a_sequence():
-    tensor = dlshim.from_dlpack(P2())
-    for attempt in (len, iter, lambda t: t[0]):
-        with pytest.raises(TypeError):
-            attempt(tensor)
-
-
 def test_tensor_and_producer_cannot_be_made_by_hand():
     for cls in (dlshim.Tensor, dlshim.Producer):
         with pytest.raises(TypeError):

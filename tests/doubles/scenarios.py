@@ -11,8 +11,8 @@ from typing import Any
 
 import dlshim
 
+from . import arrow, consumers
 from . import capsules as caps
-from . import consumers
 from .asking import bare, versioned
 from .older import InterfaceOnly, StructOnly
 from .producers import (
@@ -147,6 +147,16 @@ def tensor_copy() -> None:
     _expect(versioned(taken), SIX)
 
 
+def arrow_column() -> None:
+    x = P2((2, 3), "int32")
+    column = arrow.Column(dlshim.from_dlpack(x))
+    try:
+        assert column.formats == ["+w:3", "i"] and column.values() == SIX
+    finally:
+        column.release()
+    dlshim.from_dlpack(x).__arrow_c_array__()
+
+
 def capsules() -> None:
     for version in (None, (1, 0)):
         _expect(caps.take(dlshim.to_capsule(P1(), max_version=version)), SIX)
@@ -235,6 +245,7 @@ ALL: dict[str, Callable[[], None]] = {
         array_interface_over_a_buffer,
         tensor,
         tensor_copy,
+        arrow_column,
         capsules,
         many_options,
         the_device_question,

@@ -24,6 +24,7 @@ TYPED_IN = "tests/core/test_cures_typed.py::test_the_cures_give_the_values"
 WORDS = "tests/core/test_cures_typed.py::test_every_word_that_is_named_is_taken"
 KINDS = "tests/core/test_cures.py::test_the_cures_of_numpys_other_kinds_work"
 BYTES = "tests/core/test_ways_out.py::test_the_cure_for_who_wants_bare_bytes_works"
+COLUMN = "tests/core/test_arrow_out.py::test_the_cures_give_the_values"
 HEADER = "tests/core/test_c_interface.py::test_the_cure_that_is_named_works"
 OBJECTS = "tests/objects/test_cures_applied.py::test_the_cures_of_refusals_work"
 STRIDES = "tests/core/test_consumers.py::test_N9_who_ignores_strides_gets_row_major_memory_only"
@@ -77,6 +78,11 @@ CURED: dict[str, str] = {
     "it gives a copy, and what is written": HEADER,
     "and who borrows it cannot be told so": HEADER,
     "its class has dlshim's C table": "tests/core/test_ctable.py",
+    "Arrow packs booleans into bits": COLUMN,
+    "Arrow has no": COLUMN,
+    "it has no axes, and a column has one": COLUMN,
+    "it is not C-contiguous, and a column is": COLUMN,
+    "a list of Arrow has at most": COLUMN,
     "offers no buffer functions to extensions": "tests/core/test_fallbacks.py",
     "its elements are no numbers, and its library ends": OBJECTS,
     # streams and devices
