@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes as C
 import gc
 import re
 import sys
@@ -27,6 +28,9 @@ FORMATS = {
     "uint8": "C", "uint16": "S", "uint32": "I", "uint64": "L",
     "float16": "e", "float32": "f", "float64": "g",
 }  # fmt: skip
+
+
+ANOTHER = C.c_char_p(b"another")
 
 
 @pytest.fixture
@@ -76,7 +80,7 @@ def test_the_members_that_say_little():
     for level, buffers in zip(levels(column.array), (1, 2), strict=True):
         assert (level.null_count, level.offset, level.dictionary) == (0, 0, None)
         assert level.n_buffers == buffers and level.release
-        assert caps.C.c_void_p.from_address(level.buffers).value is None, "no bitmap"
+        assert C.c_void_p.from_address(level.buffers).value is None, "no bitmap"
     column.release()
 
 
@@ -176,13 +180,14 @@ def test_capsules_that_were_used_own_nothing():
 
 def test_a_capsule_that_is_renamed_is_not_touched():
     schema, array = tensor().__arrow_c_array__()
-    moved = move(held(schema, arrow.SCHEMA)), move(held(array, arrow.ARRAY))
-    other = caps.C.c_char_p(b"another")
+    there = held(schema, arrow.SCHEMA), held(array, arrow.ARRAY)
+    addresses, moved = [*map(C.addressof, there)], [*map(move, there)]
     for capsule in (schema, array):
-        caps._set_name(capsule, other)
-    del schema, array, capsule
-    for each in moved:
+        caps._set_name(capsule, ANOTHER)
+    del schema, array, capsule, there
+    for address, each in zip(addresses, moved, strict=True):
         release(each)
+        arrow.free(address)
 
 
 @pytest.mark.parametrize("part", ["schema", "array"])

@@ -83,6 +83,11 @@ def release_on_c_thread(moved: Any) -> None:
     assert not moved.release
 
 
+def free(address: int) -> None:
+    """Free a struct that its capsule no longer frees."""
+    C.CFUNCTYPE(None, C.c_void_p)(("free", C.CDLL(None)))(address)
+
+
 def levels(top: Any) -> list[Any]:
     """The structs from the outermost to the one with the elements."""
     found = [top]
