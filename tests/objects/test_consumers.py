@@ -1,4 +1,7 @@
-"""Libraries that take arrays of any kind: a Tensor, a Producer, or ``numpy.asarray`` of either."""
+"""Libraries that take arrays of any kind: a Producer, or ``numpy.asarray`` of it or of a Tensor.
+
+test_tensors_taken.py has what they make of a Tensor.
+"""
 
 from __future__ import annotations
 
@@ -85,13 +88,15 @@ def test_xarray(wrap: Any) -> None:
 # --- what the guide warns of ------------------------------------------------------------
 
 
-def test_columns_of_pandas_and_polars_want_an_array() -> None:
-    """Both store any wrapper as one object, without a word: this is not dlshim's to change."""
+def test_columns_of_pandas_and_polars_want_a_tensor_or_an_array() -> None:
+    """Both store a Producer as one object, without a word: this is not dlshim's to change."""
     pandas, polars = library("pandas"), library("polars")
-    row = dlshim.from_dlpack(np.arange(3.0))
+    row = dlshim.upgrade(np.arange(3.0))
     assert pandas.Series(row).dtype == object and len(pandas.Series(row)) == 1
-    assert pandas.Series(np.asarray(row)).tolist() == [0, 1, 2]
-    assert polars.Series(np.asarray(row)).to_list() == [0, 1, 2]
+    assert polars.DataFrame({"a": row}).shape == (1, 1)
+    for taken in (dlshim.from_dlpack(row), np.asarray(row)):
+        assert pandas.Series(taken).tolist() == [0, 1, 2]
+        assert polars.Series(taken).to_list() == [0, 1, 2]
 
 
 def test_jax_device_put_and_safetensors_want_an_array() -> None:
