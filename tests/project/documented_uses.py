@@ -53,6 +53,13 @@ def described(x: Any) -> memoryview:
     return memoryview(t)
 
 
+def items(t: dlshim.Tensor) -> list[Any]:
+    schema, array = t.__arrow_c_array__()
+    t.__arrow_c_array__(requested_schema=schema)
+    print(array, t.numpy(), t[..., 0], bool(t), 1 in t)
+    return [row for row in t][: len(t)]
+
+
 def inspected(x: Any, function: Callable[..., object]) -> str:
     report: dlshim.Report = dlshim.inspect(x, export=True, consumer="torch")
     dlshim.inspect(x, consumer=function)
