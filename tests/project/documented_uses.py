@@ -57,7 +57,7 @@ def items(t: dlshim.Tensor) -> list[Any]:
     schema, array = t.__arrow_c_array__()
     t.__arrow_c_array__(requested_schema=schema)
     print(array, t.numpy(), t[..., 0], bool(t), 1 in t)
-    return [row for row in t][: len(t)]
+    return [*t][: len(t)]
 
 
 def inspected(x: Any, function: Callable[..., object]) -> str:
