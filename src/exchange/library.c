@@ -428,6 +428,23 @@ dls_library_layout(bool keywords)
     return row;
 }
 
+const char *
+dls_library_loses_scalars(void)
+{
+    static const char *const packages[] = {
+#define LOSES_SCALARS(package) package,
+#include "exchange/libraries.def"
+#undef LOSES_SCALARS
+        NULL};
+    const char *const *package = packages;
+    PyObject *module = asking_module();
+    while (*package != NULL && (module == NULL || !is_within(module, *package))) {
+        package++;
+    }
+    dls_let_go(module);
+    return *package;
+}
+
 bool
 dls_library_drops_stream(void)
 {

@@ -133,7 +133,11 @@ const dls_layout_row *dls_library_layout(bool keywords);
 /* The layout from which the imported release computes right values (LAYOUT_BEFORE). */
 dls_layout dls_library_layout_read(dls_state *state, const dls_layout_row *row);
 
-/* Does code ask that waits for no stream of a CUDA array interface (DROPS_STREAM)? */
+/* Does code ask that takes a scalar for an empty array (LOSES_SCALARS)?  Its package,
+ * or NULL. */
+const char *dls_library_loses_scalars(void);
+/* The same for code that waits for no stream of a CUDA array interface (DROPS_STREAM).
+ */
 bool dls_library_drops_stream(void);
 
 /* Is the library imported by which oneAPI memory is copied (SYCL_COPIES)?  No exception

@@ -55,11 +55,17 @@ is_readonly(const dl_managed_tensor_versioned *managed)
 }
 
 /* A consumer that asked for the device first may be one that does not take strided
- * memory: the full exchange looks (N9). */
+ * memory, and one that did not may lose scalars: the full exchange looks (N9). */
 static inline bool
 is_strided(dls_hot hot, bool answer)
 {
     return !dls_tensor_is_in_rows(dls_managed_tensor(hot.managed, answer));
+}
+
+static inline bool
+is_scalar(dls_hot hot, bool answer)
+{
+    return dls_managed_tensor(hot.managed, answer)->ndim == 0;
 }
 
 /* answer: the generation of the answer, known to the compiler. */
@@ -73,8 +79,9 @@ capsule_of(dls_producer *self, PyObject *const *args, PyObject *kwnames, unsigne
     hot.source = self->source; /* the collector may have cleared the Producer */
     if (!dls_hot_is_plain(hot, answer, wanted)
         || (answer && wanted && self->asked != 0 && is_readonly(hot.managed))
-        || (self->asked != 0 && dls_fast_looks_at_strides(wanted, kwnames)
-            && is_strided(hot, answer))) {
+        || (self->asked != 0
+                ? dls_fast_looks_at_strides(wanted, kwnames) && is_strided(hot, answer)
+                : !wanted && is_scalar(hot, answer))) {
         dls_outcome outcome = dls_outcome_of(hot);
         return dls_export_producer(self, args, 0, kwnames, &outcome);
     }

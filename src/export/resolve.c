@@ -583,6 +583,29 @@ refuse_layout(const dls_exchange *x, dls_layout layout, const char *package)
     }
 }
 
+/* A scalar goes out only to a consumer that knows it has one element (N9).  The others
+ * take the buffer of a Tensor, which tells them. */
+static int
+check_scalar(const dls_exchange *x)
+{
+    unsigned with = x->request.asked_with & (DLS_KW_MASKS - 1);
+    uint8_t code = x->acquired.tensor.dtype.code;
+    bool has_format = code <= dl_kDLFloat || code == dl_kDLBool;
+    if (x->acquired.tensor.ndim != 0 || !has_format || with != DLS_ASK_STREAM
+        || x->request.device_question) {
+        return 0;
+    }
+    const char *package = dls_library_loses_scalars();
+    bool on_host = x->acquired.tensor.device.device_type == dl_kDLCPU;
+    return package == NULL
+               ? 0
+               : dls_refuse(x->state, DLS_EBUFFER, x->source,
+                            "it has no dimensions, and %s takes a scalar for an empty "
+                            "array; pass dlshim.from_dlpack(x%s) instead, whose buffer "
+                            "it takes",
+                            package, on_host ? "" : ", device=\"cpu\"");
+}
+
 /* Memory goes out as it is, if no order= was said, only to a consumer that is not known
  * to refuse or to misread it (N9). */
 static int
@@ -701,6 +724,9 @@ dls_resolve(dls_exchange *x, dls_resolved *resolved)
 {
     assert(dls_exchange_check(x) && !dls_acquired_is_empty(&x->acquired));
     resolved->delivery.versioned = x->request.versioned;
+    if (check_scalar(x) < 0) {
+        return -1;
+    }
     if (!only_layout_counts(x)) {
         return resolve_with_care(x, resolved);
     }

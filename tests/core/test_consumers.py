@@ -278,3 +278,41 @@ def test_N9_other_modules_are_not_known_to_ignore_strides(wrap, module):
     x = P2((2, 3), "int32", strides=(1, 2))
     with consumers.caps.take(asks_from(module)(wrap(x))) as imported:
         assert imported.values() == x.values()
+
+
+# ---- consumers that lose scalars (N9) -------------------------------------------------------
+
+
+def asks_with_a_stream_from(module):
+    """A function of a module of this name, which asks with stream= alone, as nanoarrow does."""
+    space = {"__name__": module}
+    exec("def ask(x):\n    return x.__dlpack__(stream=None)\n", space)
+    return space["ask"]
+
+
+@SOURCES
+@pytest.mark.parametrize("options", [{}, {"copy": True}, {"order": "C"}, {"align": 1}], ids=str)
+def test_N9_who_takes_a_scalar_for_an_empty_array_is_refused_it(cls, options):
+    """nanoarrow.c_buffer gives an empty buffer, without an error; of a Tensor it takes the buffer."""
+    x, ask = cls((), "int32"), asks_with_a_stream_from("nanoarrow.c_buffer")
+    for _ in range(3):  # learned by then
+        with pytest.raises(BufferError) as error:
+            ask(dlshim.upgrade(x, **options))
+        assert "no dimensions" in str(error.value)
+        assert "nanoarrow" in str(error.value) and "pass dlshim.from_dlpack(x) " in str(error.value)
+    assert [memoryview(dlshim.from_dlpack(x)).tolist()] == x.values()
+
+
+@pytest.mark.parametrize("module", ["nanoarrow", "nanoarrows.c_buffer", "jax._src.dlpack"])
+def test_N9_others_that_ask_with_a_stream_get_scalars(module):
+    x, ask = P2((), "int32"), asks_with_a_stream_from(module)
+    for _ in range(3):
+        with consumers.caps.take(ask(dlshim.upgrade(x))) as imported:
+            assert imported.view.shape == () and imported.values() == x.values()
+
+
+@pytest.mark.parametrize(("shape", "dtype"), [((1,), "int32"), ((0,), "int32"), ((), "bfloat16")])
+def test_N9_what_is_no_scalar_or_has_no_buffer_is_left_to_nanoarrow(shape, dtype):
+    x, ask = P2(shape, dtype), asks_with_a_stream_from("nanoarrow.c_buffer")
+    for _ in range(3):
+        consumers.caps.take(ask(dlshim.upgrade(x))).release()
