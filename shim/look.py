@@ -11,6 +11,7 @@ from typing import Any
 
 from . import dtypes
 from .arrays import row_major
+from .counted import CONJUGATED, GRAD, NEGATED
 from .options import DETACH
 
 #: Name -> DLPack's code, bits and lanes.
@@ -136,9 +137,9 @@ def _numpy(obj: Any) -> dict[str, Any]:
 def _torch(obj: Any) -> dict[str, Any]:
     found = _common(obj, tuple(obj.stride()), address=obj.data_ptr() if obj.is_cpu else None)
     if obj.requires_grad:
-        found["refuses"] = ("it requires grad", DETACH)
+        found["refuses"] = (GRAD, DETACH)
     elif obj.is_conj() or obj.is_neg():
-        found["refuses"] = ("it has the conjugate or the negative bit: x.resolve_conj(), ...", "")
+        found["refuses"] = (CONJUGATED if obj.is_conj() else NEGATED, "")
     return found
 
 

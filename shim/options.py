@@ -28,3 +28,7 @@ ROW_MAJOR = Option("order", "C")
 AS_TAKEN = Option("order", "auto")
 AS_BOOL = Option("reinterpret", "bool")
 COPY_READONLY = Option("readonly", "copy")
+VOUCH = Option("readonly", False)
+
+#: A cure that is no option: the consumer is given a Tensor, and takes its buffer.
+AS_BUFFER = "dlshim.from_dlpack(x)"

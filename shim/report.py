@@ -80,7 +80,8 @@ class Outcome:
     #: The error is one of these.
     raises: tuple[str, ...] = ()
     why: str = ""
-    #: The option of ``upgrade`` that cures it, as a user types it; "": none does.
+    #: What cures it, as a user types it: an option of ``upgrade``, or ``dlshim.from_dlpack(x)``
+    #: instead of it; "": nothing does.
     cure: str = ""
 
     def __str__(self) -> str:
@@ -109,9 +110,10 @@ class Verdict:
     upgraded: Outcome
     #: Further effects, in sentences: marks that are lost, streams.
     what: str = ""
-    #: Why it does not work as it is, or why nothing can be said.
+    #: Why it does not work as it is, or upgraded, or why nothing can be said.
     why: str = ""
-    #: The call that works where the bare one does not; empty: there is none, or none is needed.
+    #: The call that works where the bare or the upgraded one does not; empty: there is none, or
+    #: none is needed.
     cure: str = ""
 
     def __str__(self) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from ._core import Producer, Tensor, _options
 from .arrays import row_major
 from .consumers import functions_of, row_of, rows_of
+from .counted import CONJUGATED, GRAD, NEGATED, NEGATIVE, UNHEEDED, UNTOLD, WRITES
 from .known.rows import (
     ALWAYS_READONLY,
     ANY,
@@ -29,7 +30,7 @@ from .known.rows import (
 )
 from .libraries import version_of, version_tuple
 from .look import NAMES, Array, visible
-from .options import AS_TAKEN, COPY_READONLY, ROW_MAJOR, TO_HOST, Option
+from .options import AS_BUFFER, AS_TAKEN, COPY_READONLY, ROW_MAJOR, TO_HOST, VOUCH, Option
 from .report import ANY_KEYWORD, Failure, Outcome, Report, Verdict, keywords_of, report_of, static
 from .sources import source_of
 from .stream_table import cells
@@ -61,9 +62,6 @@ _LOOK = "dtype, shape or strides cannot be seen without export=True"
 _ACCESS = "whether it is read-only cannot be seen without export=True"
 _BY_BUFFER = "it converts objects in ways of its own, which are not in the table"
 _BARE_BUFFER = "it asks the Tensor for a buffer without shape and format, which loses the dtype"
-_LOST = "DLPack 0.x cannot say read-only (rule T8)"
-_UNHEEDED = "it does not heed the read-only flag (rule T8)"
-_WRITES = "the parameter must be writable"
 _DEVICE = "read from the sources alone, not verified"
 
 
@@ -81,6 +79,8 @@ class Facts:
     has_dlpack: bool = True
     has_way: bool = True
     has_buffer: bool = False
+    #: Its type has a C table.
+    has_table: bool = False
     dtype: str | None = None
     shape: tuple[int, ...] | None = None
     strides: tuple[int, ...] | None = None
@@ -128,6 +128,8 @@ def facts_of(obj: Any, report: Report) -> Facts:
     refuses = seen.get("refuses", ("", ""))
     if isinstance(refuses[1], Option) and options.get(refuses[1].name) == refuses[1].value:
         refuses = ("", "")  # the option that cures it was given
+    word = options.get("readonly")
+    immutable = immutable and not isinstance(word, bool)
     strides = report.strides
     if strides is None and report.shape is not None and report.contiguous:
         strides = row_major(report.shape)
@@ -139,15 +141,16 @@ def facts_of(obj: Any, report: Report) -> Facts:
         has_dlpack="__dlpack__" in ways,
         has_way=bool(report.plan),
         has_buffer="buffer protocol" in ways,
+        has_table=any(each.name == "DLPack C exchange API" for each in report.protocols),
         dtype=None if report.dtype is None else NAMES.get((*report.dtype,)),
         shape=report.shape,
         strides=strides,
-        readonly=report.readonly,
+        readonly=word if isinstance(word, bool) else report.readonly,
         aligned_to=report.aligned_to,
         device=report.device,
         refuses=refuses,
         fails=next((note for note in report.notes if isinstance(note, Failure)), ""),
-        word=options.get("readonly"),
+        word=word,
         order=options.get("order"),
     )
 
@@ -198,23 +201,25 @@ def outcomes(facts: Facts, row: Known) -> tuple[Outcome, Outcome]:
 def _verdict(facts: Facts, row: Known, version: str) -> Verdict:
     bare, upgraded = outcomes(facts, row)
     ours = facts.kind in ("upgraded", "tensor") and row.wants == "object"
-    ours = ours and not (facts.kind == "tensor" and row.bare_buffer)
+    ours = ours and not (facts.kind == "tensor" and (row.bare_buffer or _holds_buffers(row)))
     bare = upgraded if ours else bare
     cure = ""
     if facts.word is None and not row.never_writes and _loses_mark(facts, row, upgraded):
         cure = _call(row, COPY_READONLY)
-    elif bare.result != "works":
-        if upgraded.result == "works" and not ours:
-            cure = _call(row)
-        elif option := cure_of(facts, row, upgraded):
+    elif upgraded.result != "works" and not (facts.kind == "tensor" and bare.result == "works"):
+        if option := cure_of(facts, row, upgraded):
             cure = _call(row, option)
+    elif bare.result != "works" and not ours:
+        cure = _call(row)
     what = _what(facts, row, bare if bare.result == "works" else upgraded)
-    why = bare.why if bare.result != "unknown" else upgraded.why or bare.why
+    why = bare.why if bare.result not in ("unknown", "works") else upgraded.why or bare.why
     return Verdict(row.name, version, bare, upgraded, what, why, cure)
 
 
 def cure_of(facts: Facts, row: Known, outcome: Outcome) -> str:
-    """Return the option that cures an outcome, unless something else stands in the way then."""
+    """Return what cures an outcome, unless something else stands in the way then."""
+    if outcome.cure == AS_BUFFER:
+        return AS_BUFFER if _takes_buffer_of(facts, row) else ""
     if not isinstance(outcome.cure, Option):
         return ""
     cured = outcomes(_cured(facts, outcome.cure), row)[1].result
@@ -222,15 +227,30 @@ def cure_of(facts: Facts, row: Known, outcome: Outcome) -> str:
     return outcome.cure if unseen or cured == "works" else ""
 
 
+def _holds_buffers(row: Known) -> bool:
+    """Whether it holds buffers that it does not hold by DLPack."""
+    return any(LIMITS[name].cure == AS_BUFFER for name in row.limits)
+
+
+def _takes_buffer_of(facts: Facts, row: Known) -> bool:
+    """Whether it takes the buffer of the object's Tensor."""
+    if facts.array is None or not _holds_buffers(row) or _elsewhere(facts, row):
+        return False
+    limit = row.limit(facts.array)
+    return limit is None or LIMITS[limit].cure == AS_BUFFER
+
+
 def _call(row: Known, option: str = "") -> str:
     ours = {"capsule": "to_capsule", "buffer": "from_dlpack"}.get(row.wants, "upgrade")
     function = row.name if "," not in row.name else "f"
+    if option == AS_BUFFER:
+        return f"{function}({option})"
     return f"{function}(dlshim.{ours}({', '.join(filter(None, ('x', option)))}))"
 
 
 def _cured(facts: Facts, option: Option) -> Facts:
     if option.name == "detach":
-        return replace(facts, refuses=("", ""))
+        return replace(facts, refuses=("", ""), fails="")
     if option.name == "device":
         facts = replace(facts, device=(1, 0))
     strides = facts.strides if option.name == "readonly" else row_major(facts.shape or ())
@@ -294,6 +314,8 @@ def _bare(facts: Facts, row: Known) -> Outcome:
         return _capsule(facts, row)
     if facts.kind == "tensor" and row.bare_buffer:
         return _refused("dlshim", ("RuntimeError",), _BARE_BUFFER)
+    if facts.kind == "tensor" and _takes_buffer_of(facts, row):
+        return Outcome("works", False)
     if row.wants == "capsule":
         return _refused(row.name, ("TypeError",), "it takes only raw capsules")
     if row.takes_own and row.library == facts.library:
@@ -303,12 +325,22 @@ def _bare(facts: Facts, row: Known) -> Outcome:
         return _unknown(_BY_BUFFER)
     if not facts.has_dlpack:
         return _refused(row.name, row.no_way, "the object has no __dlpack__")
-    if facts.refuses[0]:
-        return _refused("its library", (row.passes_on, *ANY), facts.refuses[0])
-    source = facts.source
-    if source is None:
+    why = facts.refuses[0]
+    # torch's own __dlpack__ forgets the negative bit.
+    if why and why != NEGATED and not _goes_past_checks(facts, row):
+        return _refused("its library", (row.passes_on, *ANY), why)
+    if facts.source is None:
         return _unknown("what this type of object answers is not in the table")
-    return _asked(facts, row, source)
+    outcome = _asked(facts, row, facts.source)
+    if why in (CONJUGATED, NEGATED) and outcome.result == "works":
+        return Outcome("wrong", by=facts.source.name, why=why)
+    return outcome
+
+
+def _goes_past_checks(facts: Facts, row: Known) -> bool:
+    """Whether it takes a tensor by a way in which torch checks nothing."""
+    by_table = row.reads_table and facts.has_table
+    return facts.library == "torch" and (row.unchecked or by_table)
 
 
 def _capsule(facts: Facts, row: Known) -> Outcome:
@@ -345,7 +377,7 @@ def _asked(facts: Facts, row: Known, source: Source) -> Outcome:
             return _unknown(_BY_BUFFER)
         elif readonly:
             raised = "TypeError" if row.passes_on == "TypeError" else source.refuses_readonly
-            return _refused(source.name, (raised,), _LOST)
+            return _refused(source.name, (raised,), UNTOLD)
     if facts.dtype is not None and facts.dtype not in source.dtypes:
         return _refused(source.name, ANY, f"{source.name} does not export {facts.dtype}")
     return _arrives(facts, row, versioned, readonly and source.states and versioned)
@@ -370,7 +402,7 @@ def _arrives(facts: Facts, row: Known, versioned: bool, stated: bool | None) -> 
                 )
             return _unknown("what it makes of negative strides is not in the table")
     if row.wants_writable and stated:
-        return _refused(row.name, ("TypeError",), _WRITES)
+        return _refused(row.name, ("TypeError",), WRITES)
     writable = None
     if row.flag == HONOURS and (stated is not None or not versioned):
         writable = versioned and not stated
@@ -380,9 +412,10 @@ def _arrives(facts: Facts, row: Known, versioned: bool, stated: bool | None) -> 
 def _upgraded(facts: Facts, row: Known) -> Outcome:
     if not facts.has_way:
         return _refused("dlshim", ("UnsupportedObjectError",), "the object offers no way in")
-    if facts.refuses[0]:
+    kernel = facts.refuses[0] == GRAD and row.reads_table and facts.has_table
+    if facts.refuses[0] and not kernel:
         return _refused("dlshim", (row.passes_on,), *facts.refuses)
-    if facts.fails:
+    if facts.fails and not kernel:
         return _refused("dlshim", (row.passes_on,), facts.fails)
     if refusal := _elsewhere(facts, row):
         return refusal
@@ -395,7 +428,11 @@ def _upgraded(facts: Facts, row: Known) -> Outcome:
     if row.wants_writable and readonly is None:
         return _unknown(_ACCESS)
     if row.wants_writable and readonly:
-        return _refused(row.name, ("TypeError",), _WRITES, COPY_READONLY)
+        cure = VOUCH if facts.immutable and stated is False else COPY_READONLY
+        return _refused(row.name, ("TypeError",), WRITES, cure)
+    array = facts.array
+    if array and (name := row.limit(array)) and LIMITS[name].refused:
+        return _refused("dlshim", (row.passes_on,), LIMITS[name].reason, LIMITS[name].cure)
     honours = row.flag == HONOURS and readonly is not None
     return _held(facts, row, not readonly if honours else None)
 
@@ -434,7 +471,8 @@ def _readonly(
         return _unknown(_ACCESS)
     if not counts or (row.buffer_next and facts.kind == "tensor"):
         return None
-    return _refused("dlshim", (row.passes_on,), _LOST if untold else _UNHEEDED, COPY_READONLY)
+    cure = AS_BUFFER if _takes_buffer_of(facts, row) else COPY_READONLY
+    return _refused("dlshim", (row.passes_on,), UNTOLD if untold else UNHEEDED, cure)
 
 
 def _elsewhere(facts: Facts, row: Known) -> Outcome | None:

@@ -29,17 +29,19 @@ _MLX = spans(
         "mlx",
         (0, 32),
         asks=LEGACY_FIRST,
+        unchecked=True,
         takes_buffers=True,
         takes_capsules=True,
         memory=COPIES,
         dtypes=PLAIN | BF16,
         limits=("dtype", "negative", "mlx narrows"),
         raises=("ValueError", "TypeError"),
+        passes_on="TypeError",
     ),
 )
 
 FUNCTIONS = (
-    *also("mlx.core.array", _MLX, converts=True),
+    *also("mlx.core.array", _MLX, converts=True, passes_on="RuntimeError"),
     *_MLX,
 )
 

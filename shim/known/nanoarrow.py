@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .arrays import Case, Consumer, Made, Producer, Seen, exported_address, loaded, shown
-from .rows import ARROW, LEGACY, Fault, Known, Library, old, spans
+from .rows import ARROW, BOOL, LEGACY, Fault, Known, Library, old, spans
 
 LIBRARY = Library("nanoarrow", "nanoarrow", ("nanoarrow",), "nanoarrow")
 
@@ -33,8 +33,8 @@ _NANOARROW = spans(
         retries=False,
         buffer_first=True,
         literal=True,
-        dtypes=ARROW,
-        limits=("strides", "at most one", "dtype", "takes scalar"),
+        dtypes=ARROW | BOOL,
+        limits=("strides", "dtype", "at most one", "takes scalar", "bool by buffer"),
         raises=("NotImplementedError", "ValueError"),
     ),
 )

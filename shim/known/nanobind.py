@@ -14,6 +14,7 @@ _NANOBIND = spans(
         (2, 2),
         family="nanobind",
         asks=LEGACY,
+        unchecked=True,
         takes_buffers=True,
         takes_capsules=True,
         passes_on="TypeError",

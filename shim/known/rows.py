@@ -11,8 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..counted import BOOL as BOOL_BY_BUFFER
+from ..counted import DIMENSIONS, SCALAR
 from ..look import ALL, Array
-from ..options import AS_TAKEN, ROW_MAJOR
+from ..options import AS_BUFFER, AS_TAKEN, ROW_MAJOR
 
 Version = tuple[int, ...]
 
@@ -99,12 +101,14 @@ class Limit:
     reason: str
     #: Which arrays meet it; None: those of a dtype that the consumer's row does not have.
     meets: Callable[[Array], bool] | None = None
-    #: The option of ``upgrade`` that cures it; "": none does.
+    #: The option of ``upgrade`` that cures it, or AS_BUFFER; "": none does.
     cure: str = ""
     #: It is not refused but arrives as something else: the consumer's own doing.
     changes: bool = False
     #: What some releases raise instead.
     raises: tuple[str, ...] = ()
+    #: dlshim refuses it, since the consumer does not.
+    refused: bool = False
 
 
 def jax_has_64_bits() -> bool:
@@ -134,13 +138,16 @@ LIMITS = {
     "dense": Limit("it takes data without gaps only", lambda a: not a.dense, AS_TAKEN),
     "negative": Limit("it takes no negative strides", lambda a: a.negative, ROW_MAJOR),
     "one": Limit("it takes exactly one dimension", lambda a: len(a.shape) != 1),
-    "at most one": Limit("it takes at most one dimension", lambda a: len(a.shape) > 1),
+    "at most one": Limit(DIMENSIONS, lambda a: len(a.shape) > 1, AS_BUFFER),
+    "bool by buffer": Limit(BOOL_BY_BUFFER, lambda a: a.dtype == "bool", AS_BUFFER),
     "scalar": Limit("it takes no array without dimensions", lambda a: a.shape == ()),
     "takes scalar": Limit(
-        "it takes a scalar for an empty buffer",
+        SCALAR,
         lambda a: a.shape == (),
+        AS_BUFFER,
         changes=True,
         raises=("NotImplementedError",),
+        refused=True,
     ),
     "jax narrows": Limit(
         "it makes 64 bits 32, unless jax_enable_x64 is set", _jax_narrows, changes=True
@@ -171,6 +178,8 @@ class Known:
     keywords: tuple[str, ...] = ()
     retries: bool = True
     reads_table: bool = False
+    #: Where the object refuses, it asks a function of torch that checks nothing.
+    unchecked: bool = False
     supports_negative: bool = True
     negative: str = "dies"
     #: The limit of its layout that dlshim knows too, and refuses (LAYOUT of libraries.def).

@@ -293,7 +293,7 @@ def asks_with_a_stream_from(module):
 @SOURCES
 @pytest.mark.parametrize("options", [{}, {"copy": True}, {"order": "C"}, {"align": 1}], ids=str)
 def test_N9_who_takes_a_scalar_for_an_empty_array_is_refused_it(cls, options):
-    """nanoarrow.c_buffer gives an empty buffer, without an error; of a Tensor it takes the buffer."""
+    """nanoarrow.c_buffer is silent and empty; of a Tensor it takes the buffer."""
     x, ask = cls((), "int32"), asks_with_a_stream_from("nanoarrow.c_buffer")
     for _ in range(3):  # learned by then
         with pytest.raises(BufferError) as error:

@@ -16,13 +16,13 @@ import pytest
 
 import dlshim
 from dlshim import consumers as rows
-from dlshim import look
+from dlshim import counted, look
 from dlshim.consumers import names
 from dlshim.known.rows import LIMITS
 from dlshim.options import AS_TAKEN
 from doubles import capsules as caps
 from doubles import consumers
-from doubles.producers import P1, P2, P1a, jax_like, torch_like
+from doubles.producers import P1, P2, P3, P1a, jax_like, torch_like
 
 pytestmark = pytest.mark.once
 
@@ -292,6 +292,136 @@ def test_nanobind_is_told_by_generation():
         for access in ("writable", "read-only")
         for generation in ("2.x", "3.x")
     ]
+
+
+def by_parameter(x, parameter, release):
+    told = dlshim.inspect(x, consumer="nanobind", export=True).verdicts
+    (verdict,) = (v for v in told if parameter in v.consumer and v.version == release)
+    return verdict
+
+
+class Immutable(P2):
+    """A JAX array before 0.12: it never changes, and no capsule of it says so."""
+
+
+Immutable.__module__, Immutable.__qualname__ = "jaxlib", "ArrayImpl"
+
+
+def test_memory_that_never_changes_and_a_function_that_writes():
+    """Bare it passes unmarked; upgraded it is marked, and nanobind 3.1 refuses that (T12)."""
+    x = Immutable((3,), "float32")
+    verdict = by_parameter(x, "writable", "3.x")
+    assert verdict.bare.result == "works" and verdict.upgraded.result == "refused"
+    assert verdict.why == verdict.upgraded.why == counted.WRITES
+    assert verdict.cure == "f(dlshim.upgrade(x, readonly=False))"
+    vouched = by_parameter(dlshim.upgrade(x, readonly=False), "writable", "3.x")
+    assert vouched.bare.result == vouched.upgraded.result == "works"
+    for parameter, release in (("read-only", "3.x"), ("writable", "2.x"), ("read-only", "2.x")):
+        assert by_parameter(x, parameter, release).upgraded.result == "works"
+
+
+@pytest.mark.parametrize("readonly", [True, "copy"])
+def test_memory_that_says_it_is_read_only_is_copied_for_a_function_that_writes(readonly):
+    verdict = by_parameter(floats(1, 2).toreadonly(), "writable", "3.x")
+    assert verdict.upgraded.why == counted.WRITES
+    assert verdict.cure == 'f(dlshim.upgrade(x, readonly="copy"))'
+    marked = by_parameter(dlshim.upgrade(floats(1, 2), readonly=readonly), "writable", "3.x")
+    assert marked.upgraded.result == ("refused" if readonly is True else "works")
+
+
+class OfTorch:
+    """A tensor, as far as can be seen without an export."""
+
+    shape, dtype, is_cpu = (3,), "float32", True
+    requires_grad = conjugate = negative = False
+
+    def __init__(self, **facts):
+        vars(self).update(facts)
+
+    def stride(self):
+        return (1,)
+
+    def data_ptr(self):
+        return 4096
+
+    def is_conj(self):
+        return self.conjugate
+
+    def is_neg(self):
+        return self.negative
+
+    def __dlpack__(self, **keywords):
+        raise AssertionError("asked")
+
+    def __dlpack_device__(self):
+        raise AssertionError("asked")
+
+
+OfTorch.__module__, OfTorch.__qualname__ = "torch", "Tensor"
+
+
+class OfTorchWithATable(OfTorch):
+    __dlpack_c_exchange_api__ = P3.__dlpack_c_exchange_api__
+
+
+@pytest.mark.parametrize("parameter", ["writable", "read-only"])
+@pytest.mark.parametrize("release", ["2.x", "3.x"])
+def test_nanobind_goes_past_what_torch_checks(parameter, release):
+    def told(**facts):
+        verdicts = dlshim.inspect(OfTorch(**facts), consumer="nanobind").verdicts
+        return next(v for v in verdicts if parameter in v.consumer and v.version == release)
+
+    grad = told(requires_grad=True)
+    assert grad.bare.result == "works" and grad.upgraded.by == "dlshim"
+    assert grad.why == counted.GRAD and grad.cure == "f(dlshim.upgrade(x, detach=True))"
+    for bit in ("conjugate", "negative"):
+        lazy = told(**{bit: True})
+        assert (lazy.bare.result, lazy.upgraded.result, lazy.cure) == ("wrong", "refused", "")
+        assert f"{bit} bit" in lazy.why
+
+
+def test_torch_itself_forgets_the_negative_bit_only():
+    results = {
+        fact: one(OfTorch(**{fact: True}), "numpy").bare.result
+        for fact in ("requires_grad", "conjugate", "negative")
+    }
+    assert results == {"requires_grad": "refused", "conjugate": "refused", "negative": "wrong"}
+
+
+def test_a_tensor_that_requires_grad_goes_by_its_table_to_compiled_functions(pretended):
+    pretended["tvm_ffi"] = types.ModuleType("tvm_ffi")
+    pretended["tvm_ffi"].__version__ = "0.1.15"
+    try:
+        by_table = one(OfTorchWithATable(requires_grad=True), "tvm_ffi")
+        assert by_table.bare.result == by_table.upgraded.result == "works"
+        assert one(OfTorch(requires_grad=True), "tvm_ffi").upgraded.result == "refused"
+        assert one(OfTorchWithATable(conjugate=True), "tvm_ffi").bare.result == "wrong"
+    finally:
+        del pretended["tvm_ffi"]
+
+
+def test_what_nanoarrow_takes_as_a_buffer_only(pretended, monkeypatch):
+    module = types.ModuleType("nanoarrow")
+    module.__version__ = "0.9.0"
+    monkeypatch.setitem(sys.modules, "nanoarrow", module)
+    cure = "nanoarrow.c_buffer(dlshim.from_dlpack(x))"
+    by_buffer_only = {
+        counted.SCALAR: P2((), "float32"),
+        counted.DIMENSIONS: P2((2, 3), "float32"),
+        counted.BOOL: P2((2,), "bool"),
+        counted.UNTOLD: P2((2,), "float32", readonly=True),
+    }
+    for why, x in by_buffer_only.items():
+        verdict = one(x, "nanoarrow", export=True)
+        assert (verdict.upgraded.result, verdict.upgraded.why) == ("refused", why)
+        assert verdict.cure == cure
+        assert counted.counted(why) is not None
+        itself = one(dlshim.from_dlpack(x), "nanoarrow", export=True)
+        assert itself.bare.result == "works" and itself.cure == ""
+    assert one(P2((), "float32"), "nanoarrow", export=True).upgraded.by == "dlshim"
+    assert one(P2((2,), "bfloat16"), "nanoarrow", export=True).cure == ""
+    strided = one(P2((2, 3), "float32", strides=(1, 2)), "nanoarrow", export=True)
+    assert strided.upgraded.result == "refused" and strided.cure == ""
 
 
 def test_nothing_is_consumed_called_or_imported():

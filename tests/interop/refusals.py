@@ -34,6 +34,8 @@ def of_the_table(consumer: Known, limit: str) -> Row:
     # Paddle 2 renames the capsule before it looks, and then nobody frees it.
     leaks = consumer.library == "paddle" and consumer.wants == "capsule" and limit == "dtype"
     told = LIMITS[limit]
+    if told.refused:
+        return Row("dlshim", ("BufferError",), told.reason)
     return Row(consumer.library, consumer.raises, told.reason, told.changes, leaks)
 
 

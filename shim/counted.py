@@ -1,0 +1,124 @@
+"""What works bare and not with a plain ``upgrade``: the list of rule T12, and nothing else.
+
+docs/rules.rst prints it, README names each row, and the matrix counts its exchanges by it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# ---- reasons, as ``inspect`` gives them ---------------------------------------------------------
+
+NEGATIVE = "it is not known to support negative strides (rule N9)"
+UNTOLD = "DLPack 0.x cannot say read-only (rule T8)"
+UNHEEDED = "it does not heed the read-only flag (rule T8)"
+WRITES = "the parameter must be writable"
+GRAD = "it requires grad"
+CONJUGATED = "it has the conjugate bit: x.resolve_conj()"
+NEGATED = "it has the negative bit: x.resolve_neg()"
+NO_DATA = "pyarrow 21 to 25 exports read-only Tensors without their data (rule T12)"
+SCALAR = "it takes a scalar for an empty buffer"
+DIMENSIONS = "it takes at most one dimension"
+BOOL = "it takes booleans by the buffer protocol only"
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Exchanges that work bare and not upgraded; texts have code in single marks."""
+
+    #: As README names it.
+    what: str
+    #: In which cases, and why.
+    why: str
+    #: The way that works.
+    cure: str
+    #: The rule that it follows from; "": it is not dlshim that refuses it.
+    rule: str
+    #: The reasons of outcomes that belong to it.
+    reasons: tuple[str, ...] = ()
+
+
+COUNTED = (
+    Counted(
+        "negative strides for consumers that are not known to support them",
+        "torch up to 2.13 aborts the process on them, and Paddle misreads them",
+        '`order="C"`',
+        "N9",
+        (NEGATIVE,),
+    ),
+    Counted(
+        "missing data",
+        "`NULL` with elements: NumPy would return random memory",
+        "the object that it wraps, which the error names",
+        "T6",
+        (NO_DATA,),
+    ),
+    Counted("unknown flags", "a flag may change what the bytes mean", "a newer dlshim", "T7"),
+    Counted(
+        "read-only memory for DLPack 0.x, and for torch and Paddle where you make a "
+        "`ReadOnlyWarning` an error",
+        "0.x cannot say it. Some libraries hand it out unmarked all the same (JAX from 0.12, "
+        "pyarrow), some consumers of 0.x copy it or take its buffer first (MAX, nanoarrow, "
+        "nanobind's read-only parameters up to 2.x), and PyAV takes it as it is",
+        '`readonly="copy"`, or `"share"` where the consumer does not write',
+        "T8",
+        (UNTOLD, UNHEEDED),
+    ),
+    Counted(
+        "arrays that never change for functions that write: nanobind's plain `ndarray` parameters",
+        "from nanobind 3.1 on; `nb::ro` and `const` take them. The types are known (JAX, "
+        "TensorFlow), and their memory is marked, which the libraries themselves do not say",
+        "`readonly=False` where the function does not write",
+        "T8",
+        (WRITES,),
+    ),
+    Counted(
+        "arrays whose values are not what their memory holds (conjugate and negative bits, masks)",
+        "the consumer would read other values. Masks are those of `numpy.ma` and astropy; one that "
+        "hides nothing passes, and one inside a proxy is not seen",
+        "`x.resolve_conj()`, `x.filled(value)`, which the error names",
+        "T12",
+        (CONJUGATED, NEGATED),
+    ),
+    Counted(
+        "tensors that require grad, which few consumers take bare (nanobind, MLX, "
+        "`torch.as_tensor`)",
+        "what they compute is not seen by autograd. torch itself refuses to export them, and "
+        "these go past it; compiled functions that take a C table get them",
+        "`detach=True`",
+        "T12",
+        (GRAD,),
+    ),
+    Counted(
+        "elements below 8 bits where DLPack 0.x meets 1.x",
+        "0.x cannot say how they are packed",
+        "the type's own conversion, which the error names",
+        "T7",
+    ),
+    Counted(
+        "exchanges that would break a graph capture",
+        "the stream of the producer, or the whole device, would have to be waited for",
+        "`producer_stream=`, or the exchange before the capture",
+        "S14",
+    ),
+    Counted(
+        "what nanoarrow's `c_buffer` takes as a buffer only: booleans, and arrays that have not "
+        "exactly one dimension",
+        "it takes an array's buffer before DLPack, and a Producer has none",
+        "`dlshim.from_dlpack(x)`",
+        "",
+        (SCALAR, DIMENSIONS, BOOL),
+    ),
+    Counted(
+        "what a function does for the types that it knows: nanobind converts the dtype of NumPy's "
+        "arrays, copies and returns its argument",
+        "a Producer is none of these types, and has neither `astype()` nor `copy()`",
+        '`x.astype("float64")` before',
+        "",
+    ),
+)
+
+
+def counted(why: str) -> Counted | None:
+    """Return the row that a reason belongs to; None: no rule counts it."""
+    return next((row for row in COUNTED if why in row.reasons), None)

@@ -1,0 +1,110 @@
+"""What rule T12 counts, on real libraries: bare, upgraded, cured, and what ``inspect`` says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dlshim.counted import COUNTED
+from interop import libraries, runner
+
+#: Those of which a row of T12 or a verdict speaks: the array, and how it ends bare and upgraded.
+EXPECTED = {
+    ("nanobind 3.1 rw", "jax"): ("works", "refused"),
+    ("nanobind 3.1 rw", "tensorflow"): ("works", "refused"),
+    ("nanobind 3.1 rw", "numpy, read-only"): ("refused", "refused"),
+    ("nanobind 3.1 ro", "jax"): ("works", "works"),
+    ("nanobind 2.9 rw", "jax"): ("works", "works"),
+    ("nanobind 2.9 ro", "numpy, read-only"): ("works", "refused"),
+    ("nanobind 2.9 rw", "pyarrow.Array"): ("works", "refused"),
+    **{
+        (f"nanobind {release} {parameter}", f"torch, {what}"): (bare, "refused")
+        for release in ("2.2", "2.9", "3.1")
+        for parameter in ("rw", "ro")
+        for what, bare in (
+            ("requires grad", "works"),
+            ("conjugate bit", "wrong"),
+            ("negative bit", "wrong"),
+        )
+    },
+    ("mlx", "torch, requires grad"): ("works", "refused"),
+    ("mlx.core.array", "torch, requires grad"): ("works", "refused"),
+    ("torch.as_tensor", "torch, requires grad"): ("works", "refused"),
+    ("tvm-ffi", "torch, requires grad"): ("works", "works"),
+    ("tvm-ffi", "torch, conjugate bit"): ("wrong", "refused"),
+    ("nanoarrow", "numpy, no dimension"): ("works", "refused"),
+    ("nanoarrow", "numpy, two dimensions"): ("works", "refused"),
+    ("nanoarrow", "numpy, bool"): ("works", "refused"),
+    ("nanoarrow", "numpy, read-only"): ("works", "refused"),
+}
+CONSUMERS = sorted({consumer for consumer, _ in EXPECTED} | {"numpy"})
+
+
+@pytest.fixture(scope="module")
+def told():
+    """What the child of a consumer says, by array."""
+    runner.prepare()
+    found: dict[str, dict] = {}
+
+    def of(consumer: str) -> dict:
+        adapter = next(
+            each for each in [*libraries.CONSUMERS, *libraries.INSPECTED] if each.name == consumer
+        )
+        if runner.versions.text(adapter.library) is None:
+            pytest.skip(f"{adapter.library} is not in this environment")
+        if consumer not in found:
+            line = [sys.executable, "-m", "interop.counted_child", consumer]
+            done = subprocess.run(
+                line,
+                cwd=Path(__file__).parents[1],
+                env=os.environ | runner.ENVIRONMENT,
+                capture_output=True,
+                text=True,
+                timeout=300,
+            )
+            assert done.returncode == 0, done.stderr
+            lines = [each for each in done.stdout.splitlines() if each.startswith("{")]
+            found[consumer] = {each.pop("array"): each for each in map(json.loads, lines)}
+        return found[consumer]
+
+    return of
+
+
+@pytest.mark.parametrize("consumer", CONSUMERS)
+def test_inspect_says_what_happens(told, consumer):
+    for array, seen in told(consumer).items():
+        for said in seen["said"]:
+            for part in ("bare", "upgraded"):
+                result, raises = said[part]
+                if result == "unknown":
+                    continue
+                assert result == seen[part][0], (array, part, said, seen)
+                assert result != "refused" or seen[part][1] in raises, (array, part, said, seen)
+        assert seen["upgraded"][0] != "wrong", (array, seen)
+        if "cured" in seen:
+            assert seen["cured"] == ["works", ""], (array, seen)
+
+
+@pytest.mark.parametrize(("consumer", "array"), EXPECTED, ids=str)
+def test_what_is_counted_is_so(told, consumer, array):
+    seen = told(consumer)
+    if array not in seen:
+        pytest.skip(f"the library of the array is not in this environment: {array}")
+    bare, upgraded = EXPECTED[consumer, array]
+    assert (seen[array]["bare"][0], seen[array]["upgraded"][0]) == (bare, upgraded)
+    if bare == "works" and upgraded == "refused":
+        assert seen[array]["cured"] == ["works", ""], seen[array]
+
+
+def test_an_immutable_array_is_vouched_for(told):
+    """The parameter is the commonest one of nanobind, and the cure costs no copy."""
+    seen = told("nanobind 3.1 rw")
+    if "jax" not in seen:
+        pytest.skip("jax is not in this environment")
+    assert seen["jax"]["cures"] == ["f(dlshim.upgrade(x, readonly=False))"] * 2
+    assert any("readonly=False" in row.cure for row in COUNTED)
