@@ -21,7 +21,11 @@ BY_KEY = {
 }
 
 #: Libraries among which the matrix exchanges arrays; the others need a device or hold no arrays.
-MATRIX = tuple(module.LIBRARY.key for module in known.MODULES if hasattr(module, "GIVES"))
+MATRIX = tuple(
+    module.LIBRARY.key
+    for module in known.MODULES
+    if hasattr(module, "GIVES") or hasattr(module, "TAKES")
+)
 
 #: Python's own buffers and raw capsules: always here.
 BUILT_IN = ("stdlib", "capsule")

@@ -162,6 +162,10 @@ class Consumer:
     until: Version | None = None
     #: The library whose version decides how it asks, where it is another one.
     asks_through: str = ""
+    #: The module of the function, and its name there; "": as `name` has them.
+    path: str = ""
+    #: It holds elements without a shape.
+    flat: bool = False
 
 
 def _flat(nested: Any) -> Iterable[float | int | bool]:

@@ -56,4 +56,8 @@ def _see_nanoarrow(made: Any) -> Seen:
 
 GIVES = (Producer("nanoarrow", "nanoarrow", "nanoarrow", ("line", "uint8"), _nanoarrow),)
 
-TAKES = (Consumer("nanoarrow", "nanoarrow", "nanoarrow", "nanoarrow.c_buffer", _see_nanoarrow),)
+TAKES = (
+    Consumer(
+        "nanoarrow", "nanoarrow", "nanoarrow", "nanoarrow.c_buffer", _see_nanoarrow, flat=True
+    ),
+)

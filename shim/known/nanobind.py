@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from .rows import LEGACY, LEGACY_FIRST, NOW_VERSIONED, Known, also, spans
+from .arrays import Consumer, Seen, shown
+from .rows import LEGACY, LEGACY_FIRST, NOW_VERSIONED, Known, Library, also, spans
+
+LIBRARY = Library("nanobind", "nanobind", ("nanobind",), "nanobind")
 
 _NANOBIND = spans(
     (2, 10),
@@ -36,4 +40,28 @@ FUNCTIONS = (
         keywords=(),
         wants_writable=False,
     ),
+)
+
+
+def _see_nanobind(made: Any) -> Seen:
+    from ..matrix.capsules import elements
+
+    address, shape, strides, dtype = made.told()
+    return shown(shape, list(elements(address, shape, strides, dtype)), address)
+
+
+# The functions are compiled by the matrix.
+TAKES = tuple(
+    Consumer(
+        f"nanobind, {parameter}",
+        label,
+        "nanobind",
+        f"nanobind, {parameter} parameter",
+        _see_nanobind,
+        path=f"dlshim_nanobind.{function}",
+    )
+    for parameter, label, function in (
+        ("writable", "nanobind", "take"),
+        ("read-only", "nanobind ro", "take_read_only"),
+    )
 )

@@ -122,6 +122,18 @@ def _int64s(address: int, count: int) -> tuple[int, ...]:
     return struct.unpack(f"={count}q", c.string_at(address, 8 * count)) if count else ()
 
 
+def elements(
+    address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: tuple[int, int, int]
+) -> tuple[float | int | bool, ...]:
+    """Return the elements in row-major order; strides count elements."""
+    _, bits, lanes = dtype
+    steps = [stride * bits * lanes // 8 for stride in strides]
+    return tuple(
+        _element(address + sum(map(operator.mul, index, steps)), dtype)
+        for index in itertools.product(*map(range, shape))
+    )
+
+
 def read_capsule(capsule: object) -> Contents:
     """Read an unconsumed capsule without consuming it; ValueError for any other."""
     flags = 0
@@ -138,7 +150,6 @@ def read_capsule(capsule: object) -> Contents:
     data, _, _, ndim, code, bits, lanes, shape_at, strides_at, offset = fields
     shape = _int64s(shape_at, ndim)
     strides = _int64s(strides_at, ndim) if strides_at else row_major(shape)
-    steps = [stride * bits * lanes // 8 for stride in strides]
     if not data and 0 not in shape:
         raise ValueError("the capsule has elements and no data")
     first = (data or 0) + offset
@@ -147,9 +158,6 @@ def read_capsule(capsule: object) -> Contents:
         address=first,
         shape=shape,
         dtype=(code, bits, lanes),
-        values=tuple(
-            _element(first + sum(map(operator.mul, index, steps)), (code, bits, lanes))
-            for index in itertools.product(*map(range, shape))
-        ),
+        values=elements(first, shape, strides, (code, bits, lanes)),
         readonly=bool(flags & FLAG_READ_ONLY),
     )

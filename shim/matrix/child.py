@@ -16,8 +16,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 from .. import ReadOnlyWarning
-from ..known.arrays import Case, Made, Producer, Seen
+from ..known.arrays import Case, Consumer, Made, Producer, Seen
 from ..libraries import BY_KEY
+from . import nanobind_module
 from .consumers import CONSUMER_BY_KEY, NotOffered, by_dlshim, function_of
 from .producers import CASE_BY_KEY, PRODUCER_BY_KEY
 
@@ -63,13 +64,10 @@ def _churn() -> None:
     del noise
 
 
-def _fault(
-    producer: Producer,
-    case: Case,
-    seen: Seen,
-) -> str | None:
-    if seen.shape != case.shape:
-        return f"wrong: shape {seen.shape} instead of {case.shape}"
+def _fault(producer: Producer, consumer: Consumer, case: Case, seen: Seen) -> str | None:
+    shape = (len(case.values),) if consumer.flat else case.shape
+    if seen.shape != shape:
+        return f"wrong: shape {seen.shape} instead of {shape}"
     if seen.values != case.values:
         return f"wrong: values {list(seen.values)} instead of {list(case.values)}"
     if any(type(a) is not type(b) for a, b in zip(seen.values, case.values, strict=True)):
@@ -107,7 +105,7 @@ def _exchange(
         return {"outcome": "unoffered", "detail": str(error)}
     except Exception as error:
         return {"outcome": "refused", "detail": _told(error), "error": type(error).__name__}
-    fault = _fault(producer, case, seen)
+    fault = _fault(producer, consumer, case, seen)
     if fault:
         return {"outcome": "wrong", "detail": fault}
     zero_copy = _is_zero_copy(made, seen)
@@ -132,12 +130,12 @@ def _carry_out(mode: str, cell: Mapping[str, Any]) -> dict[str, Any]:
     if mode == "bare":
         return _exchange(cell, lambda: function_of(consumer), with_cost=with_cost)
 
-    def upgraded(options: Mapping[str, Any]) -> Callable[[], Take]:
-        return lambda: by_dlshim(consumer, options)
+    def cured() -> Take:
+        return by_dlshim(consumer, cell["cure"], as_buffer=cell["as_buffer"])
 
-    told = _exchange(cell, upgraded({}), with_cost=with_cost)
-    if cell["cure"] and told["outcome"] != "works":
-        told["cured"] = _exchange(cell, upgraded(cell["cure"]), with_cost=False)
+    told = _exchange(cell, lambda: by_dlshim(consumer, {}), with_cost=with_cost)
+    if (cell["cure"] or cell["as_buffer"]) and told["outcome"] != "works":
+        told["cured"] = _exchange(cell, cured, with_cost=False)
     return told
 
 
@@ -146,6 +144,8 @@ def _talk(job: Mapping[str, Any], out: TextIO) -> None:
         print(json.dumps(line), file=out, flush=True)
 
     broken = _import_libraries(set(job["libraries"]))
+    if job["nanobind"]:
+        nanobind_module.load(job["nanobind"])
     say(broken=broken)
     # Objects that the imports left are not looked at again: collecting after each exchange
     # must stay cheap.

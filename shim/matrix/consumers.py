@@ -81,6 +81,7 @@ _FIRST = (
     "tvm_ffi",
     "pyarrow",
     "nanoarrow",
+    "nanobind",
     "warp",
     "mlx",
     "onnxruntime",
@@ -100,6 +101,9 @@ def function_of(consumer: Consumer) -> Take:
     """Return the library's function, which takes the object."""
     if consumer.key in _BUILT_IN:
         return _BUILT_IN[consumer.key][0]
+    if consumer.path:
+        module, _, name = consumer.path.partition(".")
+        return getattr(loaded(module), name)  # type: ignore[no-any-return]
     module = BY_KEY[consumer.library].module
     name = consumer.name.removeprefix("numpy." if consumer.asks_through else f"{module}.")
     # Once it was private in NumPy.
@@ -114,14 +118,14 @@ def _with_capsules(take: Take) -> Take:
     return lambda obj: take(_take_legacy(obj))
 
 
-def by_dlshim(consumer: Consumer, options: Mapping[str, Any]) -> Take:
-    """Return the function that takes an object by way of dlshim."""
+def by_dlshim(consumer: Consumer, options: Mapping[str, Any], *, as_buffer: bool = False) -> Take:
+    """Return the function that takes an object by way of dlshim, as_buffer: as a Tensor."""
     import dlshim
 
     take, upgrade = function_of(consumer), dlshim.upgrade
     if consumer.wants == "capsule":
         make: Callable[..., Any] = dlshim.to_capsule
-    elif consumer.wants == "buffer":
+    elif consumer.wants == "buffer" or as_buffer:
         own = dlshim.from_dlpack
         # Only the wrapper has options; without any the object is taken itself.
         make = (lambda obj, **given: own(upgrade(obj, **given))) if options else own

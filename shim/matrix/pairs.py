@@ -16,9 +16,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..arrays import row_major
+from ..counted import NO_DATA, Counted, counted
 from ..known.arrays import Case, Consumer, Producer
 from ..libraries import BUILT_IN, nearest, version_tuple
-from ..options import AS_BOOL, AS_TAKEN, Option
+from ..options import AS_BOOL, AS_BUFFER, AS_TAKEN, Option
 from ..report import Outcome
 from ..sources import source_of
 from ..verdicts import Facts, cure_of, outcomes
@@ -141,7 +142,7 @@ LIMITS: tuple[Covered, ...] = (
         AS_BOOL,
     ),
     _limit(
-        "pyarrow 21 to 25 exports read-only Tensors without their data (rule T12)",
+        NO_DATA,
         lambda e: (
             e.case.readonly
             and e.producer.key == "pyarrow.Tensor"
@@ -193,6 +194,16 @@ class Cell:
         return self.upgraded.get("cured", {}).get("outcome") == "works"
 
     @property
+    def lost(self) -> bool:
+        """Whether it worked bare, and does not upgraded."""
+        return self.works_bare and not self.works_upgraded
+
+    @property
+    def counted(self) -> Counted | None:
+        """The row of rule T12 for which it may be lost."""
+        return counted(self.limit.why) if self.limit else None
+
+    @property
     def fault(self) -> str | None:
         """What is wrong with the upgraded exchange; None when all is as stated."""
         outcome = self.upgraded["outcome"]
@@ -202,6 +213,8 @@ class Cell:
         stated = limit is not None and (outcome == "refused" or outcome == limit.result == "wrong")
         if limit is None or not stated:
             return str(self.upgraded["detail"])
+        if self.lost and self.counted is None:
+            return f"works bare, and rule T12 does not count it: {limit.why}"
         if limit.cure and not self.works_with_option:
             return f"with {limit.cure}: {self.upgraded['cured']['detail']}"
         return None
@@ -217,6 +230,7 @@ class Cell:
             "consumer": self.exchange.consumer.key,
             "case": self.exchange.case.key,
             "cure": options(self.limit.cure) if self.limit else {},
+            "as_buffer": self.limit is not None and self.limit.cure == AS_BUFFER,
             "libraries": self.libraries,
             "cost": cost and self.exchange.case.key == COST_CASE,
         }
@@ -227,6 +241,7 @@ class Cell:
             "consumer": self.exchange.consumer.key,
             "case": self.exchange.case.key,
             "limit": self.limit.why if self.limit else None,
+            "counted": self.counted.what if self.lost and self.counted else None,
             "bare": self.bare,
             "upgraded": self.upgraded,
             "fault": self.fault,

@@ -1,8 +1,9 @@
 """Runs the exchanges of the matrix in child processes, and survives their death.
 
 A child (``matrix/child.py``) reads one JSON object: ``{"mode": "bare" | "upgraded", "cells":
-[...]}``.  Each cell has the keys of its producer, consumer and case, its libraries, options of
-``upgrade`` to repeat it with when it does not work, and whether to time it.  The child writes a
+[...]}``, and which libraries and which file of nanobind's functions to import.  Each cell has the
+keys of its producer, consumer and case, its libraries, the cure to repeat it with when it does not
+work (options of ``upgrade``, or a Tensor's buffer), and whether to time it.  The child writes a
 line of JSON for each, and before it a line ``{"begin": number}``, so that the parent knows which
 exchange killed the process.
 """
@@ -18,8 +19,10 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+from . import nanobind_module
 from .pairs import Cell, Report
 
 #: A child that says nothing for so long is ended, and its exchange counts as hanging.
@@ -63,7 +66,9 @@ def _death(process: subprocess.Popen[str], errors: str) -> str:
 class _Child:
     """One child process and the cells that it was given."""
 
-    def __init__(self, mode: str, todo: Sequence[Cell], *, cost: bool) -> None:
+    def __init__(
+        self, mode: str, todo: Sequence[Cell], *, cost: bool, nanobind: str | None
+    ) -> None:
         self.mode, self.todo = mode, todo
         self.answered = 0
         self.begun: int | None = None
@@ -72,6 +77,7 @@ class _Child:
         self.job = {
             "mode": mode,
             "libraries": sorted(keys),
+            "nanobind": nanobind if "nanobind" in keys else None,
             "cells": [cell.job(cost=cost) for cell in todo],
         }
 
@@ -122,11 +128,12 @@ def _run_group(
     done: Callable[[Cell], None],
     *,
     cost: bool,
+    nanobind: str | None,
 ) -> None:
     """Carry out cells in as few children as deaths allow."""
     todo = list(cells)
     while todo:
-        child = _Child(mode, todo, cost=cost)
+        child = _Child(mode, todo, cost=cost, nanobind=nanobind)
         death = child.talk(done)
         broken.update(child.broken)
         todo = [cell for cell in todo if not getattr(cell, mode)]
@@ -142,6 +149,21 @@ def _run_group(
         todo = [cell for cell in todo if cell not in victims]
 
 
+@contextlib.contextmanager
+def _nanobind_module(cells: list[Cell], left_out: dict[str, str]) -> Iterator[str | None]:
+    """Build nanobind's functions where exchanges need them; None: `left_out` says why not."""
+    if not any("nanobind" in cell.libraries for cell in cells):
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="dlshim-nanobind-") as folder:
+        try:
+            file = str(nanobind_module.build(Path(folder)))
+        except nanobind_module.Unbuilt as error:
+            left_out["into nanobind"] = str(error)
+            file = None
+        yield file
+
+
 def run(
     versions: dict[str, str],
     cells: list[Cell],
@@ -151,18 +173,21 @@ def run(
 ) -> Report:
     """Carry out all exchanges, bare and upgraded; ``progress`` is called after each."""
     broken: dict[str, str] = {}
+    left_out: dict[str, str] = {}
+    with _nanobind_module(cells, left_out) as nanobind:
+        if nanobind is None:
+            cells = [cell for cell in cells if "nanobind" not in cell.libraries]
 
-    def group(mode: str, members: list[Cell]) -> None:
-        def done(cell: Cell) -> None:
-            progress(f"{mode:<8} {cell.exchange.producer.label:<22}")
+        def group(mode: str) -> None:
+            def done(cell: Cell) -> None:
+                progress(f"{mode:<8} {cell.exchange.producer.label:<22}")
 
-        _run_group(mode, members, broken, done, cost=cost)
+            _run_group(mode, cells, broken, done, cost=cost, nanobind=nanobind)
 
-    # Apart, because a bare exchange may harm its process without killing it.
-    group("bare", cells)
-    group("upgraded", cells)
+        # Apart, because a bare exchange may harm its process without killing it.
+        group("bare")
+        group("upgraded")
     kept = [cell for cell in cells if not broken.keys() & set(cell.libraries)]
-    left_out = {}
     for cell in kept:
         exchange, told = cell.exchange, cell.bare
         if told["outcome"] == "unmade":

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..cli.output import WIDTH, Box, Note, Table, columns, line, some_of, width_of
+from ..known.rows import COPIES, COPIES_UNALIGNED
 from .consumers import CONSUMERS
 from .pairs import between_libraries, by_pair
 from .producers import PRODUCERS
@@ -17,13 +18,8 @@ if TYPE_CHECKING:
     from ..known.arrays import Consumer, Producer
     from .pairs import Cell, Pairs, Report
 
-#: Rows of a table on the one screen, and in the whole output.
-FEW, MANY = 6, 28
-
-
-def _lost_of(cells: Iterable[Cell]) -> list[Cell]:
-    """What worked bare, and does not upgraded."""
-    return [cell for cell in cells if cell.works_bare and not cell.works_upgraded]
+#: Rows of a table in the whole output; on the one screen there are fewer.
+MANY = 28
 
 
 _NOISE = re.compile(r"0x[0-9a-f]+|\d{4,}")
@@ -144,8 +140,12 @@ def _lost(cells: list[Cell], most: int) -> list[Table]:
     return _grouped(
         "What works bare and not with a plain upgrade",
         ["*reason", "into", "+works with"],
-        _lost_of(cells),
-        lambda cell: ((), cell.limit.why if cell.limit else complaint(cell.upgraded)),
+        [cell for cell in cells if cell.lost],
+        lambda cell: (
+            (),
+            cell.limit.why if cell.limit else complaint(cell.upgraded),
+            cell.limit.cure if cell.limit else "",
+        ),
         lambda kind, them: _reason(kind, them, 2),
         most,
     )
@@ -265,7 +265,8 @@ def _exchanges(pairs: Pairs) -> list[Table]:
         "How many small arrays (layouts, dtypes), of as many as there are, arrive whole. "
         "!: silently wrong when bare; †: killed the process when bare; c: the consumer copies "
         "(all else is zero-copy). Yellow: a limit, see below. "
-        "caps.: a raw capsule, as C code wants it.",
+        "caps.: a raw capsule, as C code wants it; nanobind: a parameter nb::ndarray<>, "
+        "ro: nb::ndarray<nb::ro>.",
         pairs,
         _exchange_text,
         counts=True,
@@ -283,6 +284,16 @@ def _cost(pairs: Pairs) -> list[Table]:
     )
 
 
+def _sum_line(of_what: str, cells: Sequence[Cell]) -> Line:
+    return line(
+        f"{of_what}: {len(cells)} exchanges, ",
+        (f"{sum(cell.works_bare for cell in cells)}", "strong"),
+        " work bare, ",
+        (f"{sum(cell.works_upgraded for cell in cells)}", "good"),
+        f" upgraded, {sum(cell.works_with_option for cell in cells)} more with a cure",
+    )
+
+
 def _both(what: str, cells: Iterable[Cell], outcome: str) -> str:
     """How many came to an outcome, bare and upgraded."""
     came = [(cell.bare.get("outcome"), cell.upgraded.get("outcome")) for cell in cells]
@@ -290,14 +301,61 @@ def _both(what: str, cells: Iterable[Cell], outcome: str) -> str:
     return f"{what}: {bare} bare, {upgraded} upgraded"
 
 
-def _sum_line(of_what: str, cells: Sequence[Cell]) -> Line:
-    return line(
-        f"{of_what}: {len(cells)} exchanges, ",
-        (f"{sum(cell.works_bare for cell in cells)}", "strong"),
-        " work bare, ",
-        (f"{sum(cell.works_upgraded for cell in cells)}", "good"),
-        f" upgraded, {sum(cell.works_with_option for cell in cells)} more with an option",
-    )
+def _harm(cells: Iterable[Cell]) -> list[Line]:
+    """What was silently wrong or killed the process, and whose doing the wrong ones are."""
+    wrong = _both("silently wrong", cells, "wrong")
+    lines = [line(f"of these, {wrong}; {_both('killed the process', cells, 'died')}")]
+    own = [
+        f"{cell.exchange.consumer.label}: {cell.limit.why}"
+        for cell in cells
+        if cell.limit and cell.upgraded.get("outcome") == "wrong" and not cell.fault
+    ]
+    lines += [
+        line(f"  upgraded, {own.count(what)} by the library's own doing: {what}")
+        for what in dict.fromkeys(own)
+    ]
+    return lines
+
+
+def _losses(cells: Sequence[Cell]) -> list[Line]:
+    """What works bare and not upgraded, and what works in no way; each has its reason."""
+    bare = sum(cell.works_bare for cell in cells)
+    lost = [cell for cell in cells if cell.lost]
+    counted = sum(cell.counted is not None for cell in lost)
+    rest = [cell for cell in cells if not (cell.works_upgraded or cell.works_with_option)]
+    known = sum(cell.limit is not None and not cell.fault for cell in rest)
+    how = "all" if counted == len(lost) else f"only {counted}"
+    where = f": {how} counted (rules.rst, T12)" if lost else ""
+    return [
+        line(f"of the {bare} that work bare, {len(lost)} fail with a plain upgrade{where}"),
+        line(
+            f"{known} fail whatever the option: one side cannot give or hold it (--full says why)"
+        ),
+    ]
+
+
+#: What a consumer copies.
+_COPIES = {COPIES: "it copies always", COPIES_UNALIGNED: "data not aligned to 64 bytes"}
+
+
+def _zero_copy(cells: Iterable[Cell]) -> list[Line]:
+    """How many share memory, and who copies the others."""
+    told = [
+        cell for cell in cells if cell.works_upgraded and cell.upgraded.get("zero_copy") is not None
+    ]
+    copied = [
+        (cell.exchange.consumer.label, _COPIES.get(cell.exchange.row().memory, "?"))
+        for cell in told
+        if not cell.upgraded["zero_copy"]
+    ]
+    shared = len(told) - len(copied)
+    return [
+        line(f"zero-copy: {shared} of the {len(told)} whose addresses can be seen"),
+        *(
+            line(f"  {consumer} copies {copied.count((consumer, why))}: {why}")
+            for consumer, why in dict.fromkeys(copied)
+        ),
+    ]
 
 
 def _ratios(cells: Iterable[Cell]) -> list[float]:
@@ -323,21 +381,10 @@ def verdict(report: Report) -> Box:
 
     cells = report.cells
     own = between_libraries(cells)
-    told = [
-        cell.upgraded["zero_copy"]
-        for cell in cells
-        if cell.works_upgraded and cell.upgraded.get("zero_copy") is not None
-    ]
     lines = [_sum_line("library to library", own)] if own else []
     if len(own) != len(cells):
         lines.append(_sum_line("buffers and capsules too", cells))
-    wrong = _both("silently wrong", cells, "wrong")
-    lines += [
-        line(f"{wrong}; {_both('killed the process', cells, 'died')}"),
-        line(f"work bare and not with a plain upgrade: {len(_lost_of(cells))}"),
-        *_warned(cells),
-        line(f"zero-copy: {sum(told)} of the {len(told)} whose addresses both sides tell"),
-    ]
+    lines += [*_harm(cells), *_losses(cells), *_warned(cells), *_zero_copy(cells)]
     if ratios := _ratios(cells):
         lines.append(
             line(
@@ -348,7 +395,7 @@ def verdict(report: Report) -> Box:
     lines.append(
         line((f"{len(report.faults)} that should work do not (see above)", "bad"))
         if report.faults
-        else line(("every upgraded exchange that should work does", "good"))
+        else line(("every other upgraded exchange works", "good"))
     )
     return Box("dlshim matrix", lines)
 
@@ -363,8 +410,8 @@ def one_screen(report: Report) -> list[Block]:
     more = "--full shows every pair, limit and cost; --html FILE writes a page"
     return [
         _versions(report),
-        *_cured(report.cells, FEW),
-        *_silent(report.cells, 3),
+        *_cured(report.cells, 3),
+        *_silent(report.cells, 2),
         *_lost(report.cells, 2),
         *_faults(report.faults),
         verdict(report),

@@ -20,7 +20,7 @@ from project.tree import ROOT, absent
 import dlshim
 from dlshim import libraries
 from dlshim.cli import output
-from dlshim.matrix import capsules, consumers, pairs, producers, screen
+from dlshim.matrix import capsules, consumers, pairs, producers, run, screen
 
 #: What changes how Python or rich writes; the tests hold whatever the machine has set.
 WRITING = ("COLUMNS", "LINES", "TERM", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE")
@@ -186,7 +186,7 @@ def test_the_story_of_what_is_installed_is_one_screen(before: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) <= 40 and max(map(len, lines)) <= output.WIDTH
-    for told in ("What failed bare and works with dlshim", "silently wrong:", "work bare and not"):
+    for told in ("What failed bare and works with dlshim", "silently wrong:", "that work bare, "):
         assert told in done.stdout
 
 
@@ -348,8 +348,116 @@ def test_what_is_silently_wrong_and_what_is_lost_stand_in_the_box() -> None:
     assert "library to library: 4 exchanges, 2 work bare, 3 upgraded, 1 more with" in text
     assert "buffers and capsules too: 5 exchanges, 2 work bare, 4 upgraded" in text
     assert "silently wrong: 1 bare, 0 upgraded; killed the process: 1 bare, 0 upgraded" in text
-    assert "work bare and not with a plain upgrade: 1" in text
+    assert "of the 2 that work bare, 1 fail with a plain upgrade: all counted" in text
+    assert "0 fail whatever the option" in text
     assert 'readonly="copy"' in text and "process killed, SIGABRT" in text
+
+
+def test_each_exchange_is_in_one_sum_of_the_box() -> None:
+    """Those that work upgraded, those with a cure, and those that nothing cures."""
+    text = told(
+        tried("numpy", "torch", "line", WORKS, **WORKS),
+        tried("numpy", "torch", "reversed", WORKS, **REFUSED, cured=WORKS),
+        tried("numpy", "pyarrow.Array", "grid", REFUSED, **REFUSED),
+    )
+    assert "3 exchanges, 2 work bare, 1 upgraded, 1 more with a cure" in text
+    assert "\n1 fail whatever the option" in text
+    assert "every other upgraded exchange works" in text
+
+
+def test_what_works_bare_and_is_not_counted_is_a_fault() -> None:
+    """The list of rule T12 is all that may be lost (here: a dtype that the consumer has not)."""
+    lost = tried("numpy", "pyarrow.Array", "bool", WORKS, **REFUSED)
+    assert lost.limit is not None and lost.counted is None
+    assert lost.fault is not None and "rule T12" in lost.fault
+    text = told(lost, tried("numpy", "onnxruntime", "readonly", WORKS, **REFUSED, cured=WORKS))
+    assert "of the 2 that work bare, 2 fail with a plain upgrade: only 1 counted" in text
+    assert "1 that should work do not" in text
+
+
+def test_right_bare_and_wrong_upgraded_is_a_loss() -> None:
+    """Even where the consumer itself is to blame."""
+    lost = tried("onnxruntime", "torch", "bool", WORKS, **WRONG, cured=WORKS)
+    assert lost.limit is not None and lost.limit.result == "wrong"
+    assert lost.fault is not None
+    assert tried("onnxruntime", "torch", "bool", WRONG, **WRONG, cured=WORKS).fault is None
+
+
+def test_what_is_wrong_with_the_wrapper_too_is_said_to_be_the_consumer_s() -> None:
+    text = told(tried("onnxruntime", "torch", "bool", WRONG, **WRONG, cured=WORKS))
+    assert "silently wrong: 1 bare, 1 upgraded" in text
+    assert "upgraded, 1 by the library's own doing: torch: this release of the producer" in text
+
+
+def test_the_box_says_who_copies_what_is_not_shared() -> None:
+    def at(consumer: str, zero_copy: bool) -> pairs.Cell:
+        return tried("numpy", consumer, "line", WORKS, **WORKS, zero_copy=zero_copy)
+
+    text = told(at("torch", True), at("jax", True), at("jax", False), at("mlx", False))
+    assert "zero-copy: 2 of the 4 whose addresses can be seen" in text
+    assert "jax copies 1: data not aligned to 64 bytes" in text
+    assert "mlx copies 1: it copies always" in text
+
+
+def test_no_line_of_the_box_is_too_wide() -> None:
+    cells = [
+        tried(producer, consumer, "line", WORKS, **WORKS, zero_copy=False, warned=True, ns=1)
+        for producer in producers.PRODUCER_BY_KEY
+        if "line" in producers.PRODUCER_BY_KEY[producer].cases
+        for consumer in consumers.CONSUMER_BY_KEY
+    ]
+    box = screen.verdict(pairs.Report({}, cells * 20))
+    assert max(len("".join(text for text, _ in line)) for line in box.lines) <= output.WIDTH - 4
+
+
+# ---- nanobind -------------------------------------------------------------------------------
+
+
+def test_nanobind_that_cannot_be_compiled_is_left_out_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = tmp_path / "nanobind"
+    fake.mkdir()
+    (fake / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("dlshim.matrix.nanobind_module.shutil.which", lambda name: None)
+    monkeypatch.delenv("CXX", raising=False)
+    exchange = pairs.Exchange(
+        producers.PRODUCER_BY_KEY["bytearray"],
+        consumers.CONSUMER_BY_KEY["nanobind, writable"],
+        producers.CASE_BY_KEY["uint8"],
+        NEW,
+    )
+    for compiler, why in (("", "no C++ compiler"), ("false", "false fails")):
+        if compiler:
+            monkeypatch.setenv("CXX", compiler)
+        report = run.run({"nanobind": "3.1.0"}, [pairs.Cell(exchange, None)])
+        assert report.cells == [] and why in report.left_out["into nanobind"]
+
+
+def test_the_nanobind_column(tmp_path: Path) -> None:
+    """Compiled here: what nanobind takes bare and not upgraded is counted, and the cure works."""
+    if importlib.util.find_spec("nanobind") is None:
+        absent("nanobind is not installed")
+    file = tmp_path / "matrix.json"
+    done = command("matrix", "--only", "nanobind,stdlib,capsule", "--no-cost", "--json", str(file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(file.read_text())
+    assert told["left_out"] == {} and told["faults"] == 0
+    came = {
+        (cell["producer"], cell["consumer"], cell["case"]): cell["upgraded"]["outcome"]
+        for cell in told["cells"]
+    }
+    assert came["bytearray", "nanobind, writable", "uint8"] == "works"
+    assert came["capsule 1.x", "nanobind, writable", "readonly"] == "refused"
+    assert came["capsule 1.x", "nanobind, read-only", "readonly"] == "works"
+
+
+def test_without_nanobind_the_screen_says_so(tmp_path: Path) -> None:
+    if importlib.util.find_spec("nanobind") is not None:
+        pytest.skip("nanobind is installed")
+    done = command("matrix", "--no-cost")
+    assert "left out: into nanobind: it is not installed" in done.stdout
 
 
 def test_exchanges_with_a_warning_are_counted() -> None:
