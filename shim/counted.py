@@ -57,9 +57,9 @@ COUNTED = (
     Counted(
         "read-only memory for DLPack 0.x, and for torch and Paddle where you make a "
         "`ReadOnlyWarning` an error",
-        "0.x cannot say it. Some libraries hand it out unmarked all the same (JAX from 0.12, "
-        "pyarrow), some consumers of 0.x copy it or take its buffer first (MAX, nanoarrow, "
-        "nanobind's read-only parameters up to 2.x), and PyAV takes it as it is",
+        "0.x cannot say it. Bare it works where the library hands it out unmarked all the same "
+        "(JAX from 0.12 and pyarrow, into PyAV or nanobind 2), and where the consumer copies it or "
+        "takes its buffer (MAX, nanoarrow, read-only parameters of nanobind 2)",
         '`readonly="copy"`, or `"share"` where the consumer does not write',
         "T8",
         (UNTOLD, UNHEEDED),

@@ -25,6 +25,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from dlshim import _core, consumers, library_calls, stream_table
 from dlshim.cli.messages import MESSAGES
+from dlshim.counted import COUNTED
 from dlshim.cures import CURES
 from dlshim.known.rows import LIMITS
 from dlshim.matrix import pairs
@@ -258,6 +259,14 @@ def known_consumers() -> Iterator[Row]:
             passes += f"; not {names(must_not)}"
         asked = {"1": "yes", "0": "no"}.get(question, "either")
         yield passes, asked, "yes" if layout == "ANY" else "no", who
+
+
+@table("counted", "what | when, and why | what works | rule", (30, 42, 20, 8))
+def what_is_counted() -> Iterator[Row]:
+    """What works bare and not upgraded: rule T12."""
+    for row in COUNTED:
+        texts = (row.what, row.why, row.cure, row.rule or "—")
+        yield tuple(text.replace("`", "``") for text in texts)
 
 
 @table("limits", "limit | works with", (65, 35))

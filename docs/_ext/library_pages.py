@@ -39,7 +39,6 @@ FIRST = (
 LIBRARIES = [
     *(row for row in BY_KEY.values() if row.title),
     # Those that only the interop suite knows by a version.
-    Library("nanobind", "nanobind", ("nanobind",), "nanobind"),
     Library("open3d", "open3d", ("open3d-cpu",), "Open3D"),
     Library("mxnet", "mxnet", ("mxnet",), "MXNet"),
     Library("awkward", "awkward", ("awkward",), "Awkward Array"),

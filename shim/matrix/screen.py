@@ -328,9 +328,7 @@ def _losses(cells: Sequence[Cell]) -> list[Line]:
     where = f": {how} counted (rules.rst, T12)" if lost else ""
     return [
         line(f"of the {bare} that work bare, {len(lost)} fail with a plain upgrade{where}"),
-        line(
-            f"{known} fail whatever the option: one side cannot give or hold it (--full says why)"
-        ),
+        line(f"{known} fail whatever the option: a side cannot give or hold it (--full says why)"),
     ]
 
 

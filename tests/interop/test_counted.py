@@ -1,4 +1,5 @@
-"""What rule T12 counts, on real libraries: bare, upgraded, cured, and what ``inspect`` says."""
+"""What rule T12 counts, on real libraries: bare, upgraded, cured, and what ``inspect`` and the
+matrix command say."""
 
 from __future__ import annotations
 
@@ -108,3 +109,24 @@ def test_an_immutable_array_is_vouched_for(told):
         pytest.skip("jax is not in this environment")
     assert seen["jax"]["cures"] == ["f(dlshim.upgrade(x, readonly=False))"] * 2
     assert any("readonly=False" in row.cure for row in COUNTED)
+
+
+def test_the_matrix_command_has_columns_of_nanobind(tmp_path):
+    """It compiles their functions; of what works bare all that is lost is counted, and cured."""
+    if runner.versions.text("nanobind") is None:
+        pytest.skip("nanobind is not in this environment")
+    file = tmp_path / "matrix.json"
+    line = [sys.executable, "-m", "dlshim", "matrix", "--only", "nanobind,numpy,stdlib,capsule"]
+    done = subprocess.run([*line, "--json", str(file)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(file.read_text())
+    assert told["left_out"] == {} and told["faults"] == 0
+    came = {
+        (cell["producer"], cell["consumer"], cell["case"]): cell["upgraded"]["outcome"]
+        for cell in told["cells"]
+    }
+    assert came["numpy", "nanobind, writable", "transposed"] == "works"
+    assert came["numpy", "nanobind, writable", "readonly"] == "refused"
+    assert came["numpy", "nanobind, read-only", "readonly"] == "works"
+    lost = [cell for cell in told["cells"] if cell["counted"]]
+    assert all(cell["upgraded"]["cured"]["outcome"] == "works" for cell in lost)

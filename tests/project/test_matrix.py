@@ -435,24 +435,6 @@ def test_nanobind_that_cannot_be_compiled_is_left_out_with_the_reason(
         assert report.cells == [] and why in report.left_out["into nanobind"]
 
 
-def test_the_nanobind_column(tmp_path: Path) -> None:
-    """Compiled here: what nanobind takes bare and not upgraded is counted, and the cure works."""
-    if importlib.util.find_spec("nanobind") is None:
-        absent("nanobind is not installed")
-    file = tmp_path / "matrix.json"
-    done = command("matrix", "--only", "nanobind,stdlib,capsule", "--no-cost", "--json", str(file))
-    assert done.returncode == 0, done.stdout + done.stderr
-    told = json.loads(file.read_text())
-    assert told["left_out"] == {} and told["faults"] == 0
-    came = {
-        (cell["producer"], cell["consumer"], cell["case"]): cell["upgraded"]["outcome"]
-        for cell in told["cells"]
-    }
-    assert came["bytearray", "nanobind, writable", "uint8"] == "works"
-    assert came["capsule 1.x", "nanobind, writable", "readonly"] == "refused"
-    assert came["capsule 1.x", "nanobind, read-only", "readonly"] == "works"
-
-
 def test_without_nanobind_the_screen_says_so(tmp_path: Path) -> None:
     if importlib.util.find_spec("nanobind") is not None:
         pytest.skip("nanobind is installed")

@@ -72,6 +72,38 @@ def test_every_option_of_upgrade_is_in_the_table() -> None:
     assert {name for name in keywords if f"`{name}`" in rows} == keywords
 
 
+NUMBERS = {10: "ten", 11: "eleven", 12: "twelve", 13: "thirteen"}
+
+
+def test_what_is_counted_is_the_list_of_rule_t12() -> None:
+    """README names each row, and no other; the manual prints the rows; the matrix knows their
+    reasons."""
+    from dlshim.counted import COUNTED, counted
+
+    number, told = re.search(
+        r"but for \[(\w+) exceptions\]\(docs/rules\.rst\).*?\n\n(\*.*?)\n\n", README, re.S
+    ).groups()  # type: ignore[union-attr]
+    listed = [" ".join(item.split()).rstrip(";.") for item in told[2:].split("\n* ")]
+    assert listed == [row.what for row in COUNTED]
+    assert number == NUMBERS[len(COUNTED)]
+    rules = (ROOT / "docs" / "rules.rst").read_text(encoding="utf-8")
+    t12 = rules.partition("**T12.")[2].partition("\n---")[0]
+    assert ".. dlshim-counted::" in t12
+    reasons = [why for row in COUNTED for why in row.reasons]
+    assert len(reasons) == len(set(reasons))
+    assert all(counted(why) is not None for why in reasons) and counted("") is None
+
+
+def test_every_rule_of_the_list_exists() -> None:
+    from dlshim.counted import COUNTED
+
+    texts = "".join(
+        (ROOT / "docs" / page).read_text(encoding="utf-8") for page in ("rules.rst", "streams.rst")
+    )
+    for row in COUNTED:
+        assert not row.rule or f"**{row.rule}. " in texts, row
+
+
 def test_links_lead_somewhere() -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", README):
         assert (ROOT / target).exists(), target
