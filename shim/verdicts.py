@@ -212,7 +212,9 @@ def _verdict(facts: Facts, row: Known, version: str) -> Verdict:
     elif bare.result != "works" and not ours:
         cure = _call(row)
     what = _what(facts, row, bare if bare.result == "works" else upgraded)
-    why = bare.why if bare.result not in ("unknown", "works") else upgraded.why or bare.why
+    why = bare.why
+    if bare.result == "unknown" or (bare.result == "works" and upgraded.result != "unknown"):
+        why = upgraded.why or why
     return Verdict(row.name, version, bare, upgraded, what, why, cure)
 
 
@@ -428,7 +430,8 @@ def _upgraded(facts: Facts, row: Known) -> Outcome:
     if row.wants_writable and readonly is None:
         return _unknown(_ACCESS)
     if row.wants_writable and readonly:
-        cure = VOUCH if facts.immutable and stated is False else COPY_READONLY
+        unsaid = facts.immutable and facts.has_dlpack and stated is False
+        cure = VOUCH if unsaid else COPY_READONLY
         return _refused(row.name, ("TypeError",), WRITES, cure)
     array = facts.array
     if array and (name := row.limit(array)) and LIMITS[name].refused:
