@@ -206,10 +206,12 @@ class _Cell:
     def compare(self, seen: Seen) -> Outcome:
         facts = self.facts
         if self.consumer.keeps_shape:
-            if seen.shape != facts.layout.shape:
-                return Outcome(WRONG, "shape %s instead of %s" % (seen.shape, facts.layout.shape))
-            if seen.dtype != facts.dtype.name:
-                return Outcome(WRONG, "%s instead of %s" % (seen.dtype, facts.dtype.name))
+            shape = (facts.layout.size,) if self.consumer.flat else facts.layout.shape
+            if seen.shape != shape:
+                return Outcome(WRONG, "shape %s instead of %s" % (seen.shape, shape))
+            dtype = self.consumer.calls.get(facts.dtype.name, facts.dtype.name)
+            if seen.dtype != dtype:
+                return Outcome(WRONG, "%s instead of %s" % (seen.dtype, dtype))
         if seen.data != self.want:
             return Outcome(WRONG, "values")
         same = seen.address == facts.address or not facts.layout.size or facts.address is None

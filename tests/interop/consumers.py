@@ -13,7 +13,7 @@ import ctypes
 import importlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -86,6 +86,10 @@ class Consumer:
     blind_to: tuple[str, ...] = ()
     """Planted faults (``faults``) that it cannot notice in any of its releases."""
     keeps_shape = True
+    flat = False
+    """Its elements have no shape."""
+    calls: ClassVar[dict[str, str]] = {}
+    """Its names of element types that it has no word for."""
     raises: tuple[str, ...] = ("BufferError",)
     """What the caller sees when the wrapper raises a BufferError."""
     dtypes: frozenset[str] = frozenset(DTYPES)

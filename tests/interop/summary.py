@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from dlshim.counted import counted
+
 from . import cells
+from .refusals import REFUSALS
 from .runner import Result
 
 DLSHIM = "dlshim"
+
+
+def meant(result: Result) -> bool:
+    """Refused by dlshim, or for a reason that rule T12 counts."""
+    reason = REFUSALS[result.row].reason if result.row in REFUSALS else ""
+    return result.refused_by == DLSHIM or counted(reason) is not None
 
 
 class Summary:
@@ -38,7 +47,7 @@ class Summary:
             for bare, other in self.pairs(shim)
             if bare.works
             and (not other.works or (bare.kind == cells.OK and other.kind == cells.COPIED))
-            and other.refused_by != DLSHIM
+            and not meant(other)
         ]
 
     def curable(self) -> list[tuple[Result, Result]]:
@@ -47,11 +56,7 @@ class Summary:
 
     def on_purpose(self) -> list[tuple[Result, Result]]:
         """Worked bare and is refused by dlshim on purpose (T12)."""
-        return [
-            (b, u)
-            for b, u in self.pairs("upgraded")
-            if b.works and not u.works and u.refused_by == DLSHIM
-        ]
+        return [(b, u) for b, u in self.pairs("upgraded") if b.works and not u.works and meant(u)]
 
     def counts(self, shim: str = "upgraded") -> Counter:
         """The yardstick, for one adapter in between."""
@@ -78,7 +83,7 @@ class Summary:
 
     def purpose(self, key: tuple) -> bool:
         upgraded = self.shim("upgraded").get(key)
-        return upgraded is not None and upgraded.refused_by == DLSHIM and not upgraded.works
+        return upgraded is not None and meant(upgraded) and not upgraded.works
 
     def table(self) -> dict[tuple[str, str], Counter]:
         """Per producer and consumer: what a reader of the result file wants to know."""

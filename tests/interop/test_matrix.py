@@ -41,7 +41,7 @@ def test_a_tensor_in_between_changes_nothing(matrix):
 
 
 def test_what_works_bare_works_upgraded(matrix):
-    """Rule T12: refused on purpose are the rows of dlshim itself, and nothing else."""
+    """But for the rows of dlshim itself, and what rule T12 counts of others."""
     # The other functions convert bare objects in ways of their own.
     broken = [b for b in matrix.summary.broken() if b[0].consumer in matrix.present.consumers]
     lines = grouped(after for _, after in broken)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from typing import ClassVar
 
 import numpy as np
 
@@ -35,6 +36,8 @@ class Nanoarrow(Consumer):
     modules = ("nanoarrow",)
     known = "nanoarrow.c_buffer"
     buffer_first = True
+    flat = True
+    calls: ClassVar[dict[str, str]] = {"bool": "uint8"}
 
     def limit(self, facts):
         row = super().limit(facts)
