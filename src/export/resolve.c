@@ -583,27 +583,29 @@ refuse_layout(const dls_exchange *x, dls_layout layout, const char *package)
     }
 }
 
-/* A scalar goes out only to a consumer that knows it has one element (N9).  The others
- * take the buffer of a Tensor, which tells them. */
+/* A scalar on the host goes out only to a consumer that knows it has one element (N9).
+ * The others take the buffer of a Tensor, which tells them. */
 static int
 check_scalar(const dls_exchange *x)
 {
     unsigned with = x->request.asked_with & (DLS_KW_MASKS - 1);
-    uint8_t code = x->acquired.tensor.dtype.code;
-    bool has_format = code <= dl_kDLFloat || code == dl_kDLBool;
-    if (x->acquired.tensor.ndim != 0 || !has_format || with != DLS_ASK_STREAM
+    const dl_tensor *tensor = &x->acquired.tensor;
+    uint8_t code = tensor->dtype.code;
+    bool has_buffer = tensor->device.device_type == dl_kDLCPU
+                      && (code <= dl_kDLFloat || code == dl_kDLBool);
+    if (tensor->ndim != 0 || !has_buffer || with != DLS_ASK_STREAM
         || x->request.device_question) {
         return 0;
     }
     const char *package = dls_library_loses_scalars();
-    bool on_host = x->acquired.tensor.device.device_type == dl_kDLCPU;
     return package == NULL
                ? 0
-               : dls_refuse(x->state, DLS_EBUFFER, x->source,
-                            "it has no dimensions, and %s takes a scalar for an empty "
-                            "array; pass dlshim.from_dlpack(x%s) instead, whose buffer "
-                            "it takes",
-                            package, on_host ? "" : ", device=\"cpu\"");
+               : dls_refuse(
+                     x->state, DLS_EBUFFER, x->source,
+                     "it has no dimensions, and %s takes a scalar for an empty "
+                     "array; pass dlshim.from_dlpack(x) instead, whose buffer it "
+                     "takes",
+                     package);
 }
 
 /* Memory goes out as it is, if no order= was said, only to a consumer that is not known

@@ -77,7 +77,7 @@ def test_tag() -> None:
 def test_contents() -> None:
     meant = {
         f"dlshim/{path.relative_to(PACKAGE).as_posix()}"
-        for pattern in ("*.py", "*.pyi", "*.html", "py.typed", "include/*")
+        for pattern in ("*.py", "*.pyi", "*.html", "*.cpp", "py.typed", "include/*")
         for path in PACKAGE.rglob(pattern)
     }
     assert "dlshim/py.typed" in meant and "dlshim/_core.pyi" in meant
@@ -106,7 +106,7 @@ def test_version_is_one() -> None:
     sorted(
         path.relative_to(PACKAGE).as_posix()
         for path in PACKAGE.rglob("*")
-        if path.suffix in (".py", ".pyi", ".html", ".h")
+        if path.suffix in (".py", ".pyi", ".html", ".cpp", ".h")
     ),
 )
 def test_installed_files_are_those_of_the_repository(name: str) -> None:
