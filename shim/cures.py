@@ -10,6 +10,7 @@ import sys
 from contextlib import suppress
 from math import prod
 
+from . import cures_by_library
 from ._core import CopyRequiredError, Producer, UnsupportedObjectError
 from .arrays import HOST_DEVICES
 from .dtypes import dtype
@@ -33,6 +34,7 @@ CURES: tuple[tuple[str, str, str | None], ...] = (
     ("flag", "is_mkldnn", ".to_dense()"),
     ("flag", "is_quantized", ".int_repr() or .dequantize()"),
     ("flag", "is_nested", ".to_padded_tensor(0)"),
+    ("view", "magnitude", ".magnitude"),  # pint's Quantity: numpy.asarray warns
     # Their arrays are made by the same library, which has just refused.
     ("method", "__torch_function__", None),
     ("method", "__array_finalize__", None),
@@ -56,7 +58,6 @@ CURES: tuple[tuple[str, str, str | None], ...] = (
     ("method", "to_numpy", ".to_numpy()"),
     ("method", "asnumpy", ".asnumpy()"),
     ("method", "numpy", ".numpy()"),
-    ("method", "fetchnumpy", ".df()"),
     ("method", "collect", ".collect()"),
     ("method", "get_view", ".get_view('3')"),
     ("method", "getbuffer", ".getbuffer()"),
@@ -81,8 +82,17 @@ def _fits(x: Any, kind: str, what: str) -> Any:
 
 
 def cure(x: Any, name: str, wrapped: bool) -> str | None:
-    """Find the row of an object; name: its type's.  A class has the methods of its objects."""
-    for kind, what, text in () if isinstance(x, type) else CURES:
+    """Say "pass ... instead", or what else is to be done; name: that of the object's type."""
+    if isinstance(x, type):  # it has the methods of its objects
+        return None
+    special = None if wrapped else cures_by_library.find(x)
+    text = None if special else _row(x, name, wrapped)
+    return special or (text and cures_by_library.instead(text))
+
+
+def _row(x: Any, name: str, wrapped: bool) -> str | None:
+    """Find the text of the first row that fits."""
+    for kind, what, text in CURES:
         if (kind == "wrapper") != wrapped:
             continue
         if kind == "type":

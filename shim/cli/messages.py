@@ -78,12 +78,27 @@ MESSAGES = (
         cures=("consumer(x.resolve_conj().resolve_neg())",),
     ),
     Message(
+        "missing",
+        patterns=("it has missing values",),
+        cause=(
+            "DLPack cannot describe missing values, and numpy.asarray makes floats of the integers "
+            "beside them. Fill them first."
+        ),
+        cures=(
+            "consumer(x.fill_null(0))  # pyarrow",
+            "consumer(numpy.asarray(x.fill_null(0)))  # Polars",
+            "consumer(x.to_numpy('int64', na_value=0))  # pandas",
+        ),
+    ),
+    Message(
         "own-nothing",
         patterns=("offers none of __dlpack__",),
         cause=(
             "The object offers no array protocol and no buffer, so there is no memory to share."
         ),
-        cures=("consumer(numpy.asarray(x))  # if that gives numbers",),
+        cures=(
+            "consumer(numpy.asarray(x))  # if that gives numbers, and the message names no other",
+        ),
     ),
     Message(
         "used",
@@ -189,7 +204,10 @@ MESSAGES = (
             "The object has no __dlpack__. dlshim also takes objects that have a buffer or an "
             "array interface."
         ),
-        cures=("consumer(dlshim.upgrade(x))", "consumer(numpy.asarray(x))"),
+        cures=(
+            "consumer(dlshim.upgrade(x))",
+            "consumer(numpy.asarray(x))  # floats of integers where values are missing",
+        ),
     ),
     Message(
         "capsule-wanted",
@@ -282,7 +300,7 @@ MESSAGES = (
         "longdouble",
         patterns=("only supports IEEE",),
         cause="DLPack cannot describe longdouble, which has 80 bits in 16 bytes.",
-        cures=("consumer(x.astype('float64'))",),
+        cures=("consumer(x.astype('float64'))  # rounds to 53 bits",),
     ),
     Message(
         "type-code",

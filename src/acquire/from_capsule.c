@@ -48,14 +48,15 @@ static int
 refuse_object(const dls_exchange *x, PyObject *returned)
 {
     PyObject *type = dls_type_name(returned);
-    const char *cure = dls_cure_find(x->state, x->source);
+    PyObject *cure = dls_cure_find(x->state, x->source);
     if (type != NULL) {
         dls_refuse(x->state, DLS_EBUFFER, x->source,
                    "its __dlpack__ or capsule function returned a '%U', not a capsule; "
-                   "report it to the library, and pass %s instead",
-                   type, cure != NULL ? cure : "another array");
+                   "report it to the library, and %V",
+                   type, cure, "pass another array instead");
         Py_DECREF(type);
     }
+    Py_XDECREF(cure);
     return -1;
 }
 

@@ -558,27 +558,25 @@ forget_error(void)
     PyErr_Clear();
 }
 
-/* The texts are constants of the module, which the state keeps. */
-static const char *
+static PyObject *
 find_cure(dls_state *state, PyObject *obj, bool wrapper)
 {
     PyObject *text = dls_in_python_with(state, DLS_IN_CURES, "cure", "(ONi)", obj,
                                         dls_type_name(obj), wrapper);
-    const char *cure = text != NULL && text != Py_None
-                           ? PyUnicode_AsUTF8AndSize(text, NULL)
-                           : NULL;
-    Py_XDECREF(text);
+    if (text != NULL && !PyUnicode_Check(text)) {
+        Py_CLEAR(text);
+    }
     forget_error();
-    return cure;
+    return text;
 }
 
-const char *
+PyObject *
 dls_cure_find(dls_state *state, PyObject *obj)
 {
     return find_cure(state, obj, false);
 }
 
-const char *
+PyObject *
 dls_cure_find_wrapped(dls_state *state, PyObject *obj)
 {
     return find_cure(state, obj, true);
@@ -606,7 +604,6 @@ exports_itself(dls_state *state, PyObject *obj)
 int
 dls_refuse_export(dls_state *state, PyObject *obj, bool on_host)
 {
-    char text[128] = "it cannot be exported";
     bool recursion = PyErr_ExceptionMatches(PyExc_RecursionError);
     if (dls_error_is_fatal() && !recursion) {
         return -1;
@@ -620,10 +617,10 @@ dls_refuse_export(dls_state *state, PyObject *obj, bool on_host)
             "holds");
         return dls_refuse_with_cause(error);
     }
-    const char *cure = on_host ? dls_cure_find(state, obj) : NULL;
-    if (cure != NULL) {
-        snprintf(text, sizeof text, "it cannot be exported, pass %s instead", cure);
-    }
+    PyObject *cure = on_host ? dls_cure_find(state, obj) : NULL;
     dls_error_restore(error);
-    return dls_refuse_from_pending(state, obj, "%s", text);
+    dls_refuse_from_pending(state, obj, "it cannot be exported%s%V",
+                            cure != NULL ? ", " : "", cure, "");
+    Py_XDECREF(cure);
+    return -1;
 }

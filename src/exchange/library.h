@@ -150,17 +150,16 @@ bool dls_library_gil_deleters(dls_state *state);
 
 /* --- cures ---------------------------------------------------------------- */
 /* Cures for an object that cannot be exported: texts for messages, found by the
- * attributes of the object and its type (CURES in shim/cures.py).  Called where an
- * error is raised; attributes of the object are read, and their exceptions are
- * cleared. */
+ * attributes of the object and its type (shim/cures.py).  Called where an error is
+ * raised; code of the object runs, and its exceptions are cleared. */
 
-/* How an array is made of the object: ".to_dense()", "numpy.asarray(x)"; NULL: no way
- * is known.  No exception may be pending. */
-const char *dls_cure_find(dls_state *state, PyObject *obj);
+/* How an array is made of the object: "pass .to_dense() instead"; a new str, or NULL:
+ * no way is known.  No exception may be pending. */
+PyObject *dls_cure_find(dls_state *state, PyObject *obj);
 
 /* The same for an object whose export has no memory: how the arrays that it wraps are
  * reached, NULL where it is not known to wrap any. */
-const char *dls_cure_find_wrapped(dls_state *state, PyObject *obj);
+PyObject *dls_cure_find_wrapped(dls_state *state, PyObject *obj);
 
 /* How the object is written where an array of NumPy is needed: "x" if it is one (or has
  * .astype), else "numpy.asarray(x)".  A pending exception stays. */

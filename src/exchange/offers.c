@@ -500,16 +500,16 @@ raise_unsupported(dls_state *state, PyObject *obj, bool authored)
     if (name == NULL) {
         return;
     }
-    const char *cure = dls_cure_find(state, obj);
+    PyObject *cure = dls_cure_find(state, obj);
     PyErr_Format(
         state->unsupported_object_error,
         "'%U' object offers none of __dlpack__, DLPack's C exchange API, a capsule "
         "function, __cuda_array_interface__, __sycl_usm_array_interface__, "
-        "__array_struct__, __array_interface__ or the buffer protocol; pass %s instead",
-        name,
-        cure != NULL ? cure
-        : authored   ? "the name of its array as inner= to dlshim.producer"
-                     : "an array");
+        "__array_struct__, __array_interface__ or the buffer protocol; %V",
+        name, cure,
+        authored ? "pass the name of its array as inner= to dlshim.producer instead"
+                 : "pass an array instead");
+    Py_XDECREF(cure);
     Py_DECREF(name);
 }
 

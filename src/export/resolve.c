@@ -248,8 +248,10 @@ check_code(dls_exchange *x)
     else {
         dls_refuse(x->state, code, x->source,
                    "its elements are of a kind that DLPack has no code for; convert "
-                   "them with %s.astype('%s')%s",
-                   conversion_of(x), nearest_dtype(dtype.code), cure);
+                   "them with %s.astype('%s')%s%s",
+                   conversion_of(x), nearest_dtype(dtype.code),
+                   dtype.code == DLS_DTYPE_TIME ? "" : ", which rounds to 53 bits",
+                   cure);
     }
     if (x->first_error != NULL) {
         dls_refuse_with_cause(x->first_error);
@@ -641,13 +643,16 @@ static int
 refuse_scan(const dls_exchange *x, const dls_error *err)
 {
     bool empty = x->acquired.tensor.data == NULL;
-    const char *cure = empty ? dls_cure_find_wrapped(x->state, x->source) : NULL;
-    return cure == NULL
-               ? dls_refuse_error(x->state, x->source, err)
-               : dls_refuse(x->state, DLS_EBUFFER, x->source,
-                            "its data are NULL though it has elements: the memory is "
-                            "that of what it wraps; pass %s instead",
-                            cure);
+    PyObject *cure = empty ? dls_cure_find_wrapped(x->state, x->source) : NULL;
+    if (cure == NULL) {
+        return dls_refuse_error(x->state, x->source, err);
+    }
+    dls_refuse(x->state, DLS_EBUFFER, x->source,
+               "its data are NULL though it has elements: the memory is that of what "
+               "it wraps; %U",
+               cure);
+    Py_DECREF(cure);
+    return -1;
 }
 
 static int

@@ -149,7 +149,8 @@ static const struct {
     const char *kinds, *text;
 } refused[] = {
     {"O", "its elements are Python objects, which DLPack has no dtype for: where each "
-          "is a number, convert them first, e.g. %s.astype('float64')"},
+          "is a number, convert them first, e.g. %s.astype('float64'), which rounds "
+          "integers to 53 bits and makes nan of None"},
     {"SUa", "its elements are text, which DLPack has no dtype for: pass its bytes or "
             "code points as numbers, e.g. numpy.frombuffer(%s.tobytes(), 'uint8')"},
     /* NumPy's StringDType */

@@ -117,6 +117,86 @@ def test_a_wrapper_without_memory_names_what_it_wraps(row):
         versioned(dlshim.upgrade(P2((3,), data=None)))
 
 
+# --- what the object's library knows -------------------------------------------------------------
+
+
+def made_by(module: str, name: str, **members: Any) -> Any:
+    """An object that looks like one of a library; real ones are in tests/objects."""
+    return type(name, (), {"__module__": module, "__qualname__": name, **members})()
+
+
+def refuses(self: Any, **_asked: Any) -> Any:
+    raise RuntimeError("no")
+
+
+#: An object, and what the message says.
+LIBRARIES = {
+    "a tracer": (
+        lambda: type("Own", (type(made_by("jax._src.core", "Tracer", __dlpack__=refuses)),), {})(),
+        "because a tracer has no values: make the exchange outside of jax.jit, jax.vmap and "
+        "jax.grad, or in a function that is given to jax.pure_callback",
+    ),
+    "a key": (
+        lambda: made_by("jax._src.prng", "PRNGKeyArray", __array__=refuses),
+        "pass jax.random.key_data(x) instead",
+    ),
+    "deleted": (
+        lambda: made_by("jaxlib._jax", "ArrayImpl", __dlpack__=refuses, is_deleted=lambda x: True),
+        "because its memory was deleted, or donated to a function: pass what the function "
+        "returned, or a copy that x.copy() made before",
+    ),
+    "on other hosts": (
+        lambda: made_by(
+            "jaxlib._jax",
+            "ArrayImpl",
+            __dlpack__=refuses,
+            is_deleted=lambda x: False,
+            is_fully_addressable=False,
+        ),
+        "pass x.addressable_shards[0].data instead, because other processes have the other shards",
+    ),
+    "bools of an old torch": (
+        lambda: made_by(
+            "torch",
+            "Tensor",
+            __dlpack__=refuses,
+            layout="torch.strided",
+            is_meta=False,
+            dtype="torch.bool",
+        ),
+        'pass x.view(torch.uint8) with reinterpret="bool" instead',
+    ),
+    "a name of any length": (
+        lambda: made_by("duckdb", "Relation", fetchnumpy=refuses, columns=["c" * 300, "d"]),
+        f"pass x.fetchnumpy()['{'c' * 300}'] instead, because a table is exchanged one column",
+    ),
+    "it has what others have": (
+        lambda: made_by("pandas", "Odd", __array__=refuses),
+        "pass numpy.asarray(x) instead",
+    ),
+    "no library": (lambda: made_by("pandas", "Odd"), "pass an array instead"),
+}
+
+
+@pytest.mark.parametrize("case", LIBRARIES)
+def test_a_library_is_asked_before_the_rows(case):
+    make, text = LIBRARIES[case]
+    with pytest.raises((dlshim.UnsupportedObjectError, BufferError)) as error:
+        versioned(dlshim.upgrade(make()))
+    assert text in str(error.value)
+    assert str(error.value).count(" instead") == text.count(" instead")
+
+
+@pytest.mark.parametrize("failure", [KeyError("a"), RuntimeError(), RecursionError()], ids=repr)
+def test_a_question_that_raises_leaves_the_refusal_as_it_is(failure):
+    def fails(self: Any) -> Any:
+        raise failure
+
+    x = made_by("polars", "Series", to_physical=refuses, null_count=fails, dtype=1)
+    with pytest.raises(dlshim.UnsupportedObjectError, match="pass an array instead"):
+        dlshim.upgrade(x)
+
+
 def test_a_view_may_be_a_producer_too() -> None:
     holder = type("Holder", (), {"data": P2()})
     with pytest.raises(dlshim.UnsupportedObjectError) as error:

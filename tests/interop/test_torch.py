@@ -389,3 +389,14 @@ def test_who_asks_a_tensor_for_shape_and_format_is_answered(dtype):
     assert np.frombuffer(t, dtype).tolist() == list(range(8))
     assert bytes(t) == bytes(memoryview(t)) == t.tobytes() == x.tobytes()
     assert pickle.loads(pickle.dumps(t)).tobytes() == x.tobytes()
+
+
+def test_bools_of_a_release_that_does_not_export_them_come_by_their_cure():
+    """torch before 2.0; later ones need none."""
+    x = torch.tensor([True, False])
+    try:
+        made = dlshim.from_dlpack(x)
+    except BufferError as error:
+        assert 'pass x.view(torch.uint8) with reinterpret="bool" instead' in str(error)
+        made = dlshim.from_dlpack(x.view(torch.uint8), reinterpret="bool")
+    assert made.dtype == "bool" and np.asarray(made).tolist() == [True, False]

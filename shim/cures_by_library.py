@@ -1,0 +1,299 @@
+"""Cures for objects whose values decide: columns, tables, and arrays of JAX and awkward.
+
+``cures.cure`` asks the function of the object's library before its own rows.  An answer follows "it
+cannot be exported," or a semicolon; None: the rows of ``cures`` have the answer.  No library is
+imported, and attributes of the object may raise.  A conversion that changes values is named only
+with the words that say so.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+_NAN = "float('nan')"
+_MISSING = "it has missing values"
+_ROUNDS = "which rounds to 53 bits"
+_CODES = "which numbers its different values"
+_NO_NUMBERS = "because its elements are no numbers: convert them to numbers first"
+
+
+def instead(text: str, why: str = "") -> str:
+    return f"pass {text} instead{why and f', because {why}'}"
+
+
+def _converted(text: str, how: str) -> str:
+    """The same for a cure that gives other values than the object has."""
+    return f"pass {text} instead, {how}"
+
+
+def _array(text: str) -> str:
+    return f"numpy.asarray({text})"
+
+
+def _column(names: Iterable[object], other: str) -> str | None:
+    """One column of a table: the first; other: how it is reached where its name does not tell."""
+    found = list(names)
+    if not found:
+        return None
+    tells = isinstance(found[0], (str, int)) and found.count(found[0]) == 1
+    text = f"x[{found[0]!r}]" if tells else other
+    return instead(text, "a table is exchanged one column at a time")
+
+
+# ---- torch -------------------------------------------------------------------------------------
+
+
+def _torch(x: Any) -> str | None:
+    """Its bools, which releases before 2.0 do not export."""
+    plain = type(x).__name__ in ("Tensor", "Parameter") and str(x.layout) == "torch.strided"
+    if not plain or x.is_meta or str(x.dtype) != "torch.bool":
+        return None
+    return 'pass x.view(torch.uint8) with reinterpret="bool" instead'
+
+
+# ---- JAX ---------------------------------------------------------------------------------------
+
+
+def _jax(x: Any) -> str | None:
+    bases = {cls.__name__ for cls in type(x).__mro__}
+    if "Tracer" in bases:
+        return (
+            "because a tracer has no values: make the exchange outside of jax.jit, jax.vmap and "
+            "jax.grad, or in a function that is given to jax.pure_callback"
+        )
+    if "PRNGKeyArray" in bases:
+        return instead("jax.random.key_data(x)")
+    if x.is_deleted():
+        return (
+            "because its memory was deleted, or donated to a function: pass what the function "
+            "returned, or a copy that x.copy() made before"
+        )
+    if not x.is_fully_addressable:
+        return instead("x.addressable_shards[0].data", "other processes have the other shards")
+    return None
+
+
+# ---- columns -----------------------------------------------------------------------------------
+
+
+def _pandas(x: Any) -> str | None:
+    if x.ndim == 2:
+        kinds = {*x.dtypes}
+        plain = len(kinds) == 1 and _is_plain(kinds.pop())
+        return None if plain else _column(x.columns, "x.iloc[:, 0]")
+    kind, missing = x.dtype.kind, bool(x.isna().any())
+    if type(x.dtype).__name__ == "CategoricalDtype":
+        if _is_plain(x.dtype.categories.dtype) and not missing:
+            return None
+        return _converted(_codes_of(x), _CODES)
+    if kind in "iubf":
+        return _pandas_numbers(x, kind) if missing and not _is_plain(x.dtype) else None
+    if kind == "M" and getattr(x.dtype, "tz", None) is not None:
+        dt = ".dt" if hasattr(type(x), "cat") else ""
+        return _converted(f"x{dt}.tz_convert(None).to_numpy()", "which is in UTC")
+    return _pandas_objects(x, missing) if kind not in "Mmc" else None
+
+
+def _is_plain(dtype: Any) -> bool:
+    """Whether it is a dtype of NumPy's own, whose arrays numpy.asarray gives as they are."""
+    return type(dtype).__module__.startswith("numpy") and dtype.kind in "iubfc"
+
+
+def _pandas_numbers(x: Any, kind: str) -> str:
+    value = {"b": "False", "f": _NAN}.get(kind, "0")
+    return instead(f"x.to_numpy('{x.dtype.numpy_dtype}', na_value={value})", _MISSING)
+
+
+def _codes_of(x: Any, more: str = "") -> str:
+    """The codes of its categories: an Index has them as NumPy's, a Series as another one."""
+    return f"x{more}.cat.codes.to_numpy()" if hasattr(type(x), "cat") else f"x{more}.codes"
+
+
+def _pandas_objects(x: Any, missing: bool) -> str:
+    held = sys.modules["pandas"].api.types.infer_dtype(x, skipna=True)
+    if held in ("integer", "boolean"):
+        name, nullable = ("int64", "Int64") if held == "integer" else ("bool", "boolean")
+        if not missing:
+            return instead(f"x.astype('{name}').to_numpy()")
+        value = {"int64": "0", "bool": "False"}[name]
+        text = f"x.astype('{nullable}').to_numpy('{name}', na_value={value})"
+        return instead(text, _MISSING)
+    if held in ("floating", "mixed-integer-float", "decimal"):
+        text = "x.astype('float64').to_numpy()"
+        return instead(text) if held == "floating" else _converted(text, _ROUNDS)
+    if held == "string":
+        return _converted(_codes_of(x, ".astype('category')"), _CODES)
+    return _NO_NUMBERS
+
+
+def _polars(x: Any) -> str | None:
+    if hasattr(x, "get_columns"):
+        columns = x.get_columns()
+        kinds = {column.dtype for column in columns}
+        missing = any(column.null_count() for column in columns)
+        plain = len(kinds) == 1 and kinds.pop().is_numeric() and not missing
+        return None if plain else _column(x.columns, "x.to_series(0)")
+    return _polars_series(x) if hasattr(x, "to_physical") else None
+
+
+def _polars_series(x: Any) -> str | None:
+    name, missing = type(x.dtype).__name__, x.null_count() > 0
+    if name == "Boolean" or (x.dtype.is_numeric() and not x.dtype.is_decimal()):
+        value = "False" if name == "Boolean" else _NAN if x.dtype.is_float() else "0"
+        return instead(_array(f"x.fill_null({value})"), _MISSING) if missing else None
+    fill = ".fill_null(-1)" if missing else ""
+    if x.dtype.is_temporal():
+        return _polars_times(missing)
+    if name in ("Categorical", "Enum", "String"):
+        cast = ".cast(polars.Categorical)" if name == "String" else ""
+        codes = f"x{cast}.to_physical()"
+        return _converted(_array(f"{codes}.cast(polars.Int64){fill}" if fill else codes), _CODES)
+    if name == "Decimal":
+        fill = f".fill_null({_NAN})" if missing else ""
+        return _converted(_array(f"x.cast(polars.Float64){fill}"), _ROUNDS)
+    if name == "Array":
+        return _polars_arrays(x, missing)
+    if name == "List":
+        return _converted("x.explode()", "which has its elements in one dimension")
+    if name == "Struct":
+        return instead(f"x.struct.field({x.struct.fields[0]!r})", "its elements have fields")
+    return _NO_NUMBERS
+
+
+def _polars_times(missing: bool) -> str:
+    physical = "x.to_physical()"
+    if missing:
+        return instead(_array(f"{physical}.fill_null(0)"), _MISSING)
+    return _converted(_array(physical), "which counts from 1970 or from midnight")
+
+
+def _polars_arrays(x: Any, missing: bool) -> str | None:
+    if missing:
+        return instead("x.drop_nulls()", _MISSING)
+    flat = x
+    for _ in x.dtype.shape:
+        flat = flat.explode()
+    if not flat.null_count():
+        return None
+    shape = (-1, *x.dtype.shape)
+    explode = ".explode()" * len(x.dtype.shape)
+    return instead(_array(f"x{explode}.fill_null(0).reshape({shape})"), _MISSING)
+
+
+_ARROW_FLOATS = ("halffloat", "float", "double")
+_ARROW_NUMBERS = (
+    *_ARROW_FLOATS,
+    *(f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u")),
+)
+
+
+def _pyarrow(x: Any) -> str | None:
+    if hasattr(x, "column_names"):
+        kinds = {str(column.type) for column in x.columns}
+        missing = any(column.null_count for column in x.columns)
+        plain = len(kinds) == 1 and kinds.pop() in _ARROW_NUMBERS and not missing
+        return None if plain else _column(x.column_names, "x.column(0)")
+    if not hasattr(x, "null_count"):
+        return None
+    whole = "x.combine_chunks()" if hasattr(x, "combine_chunks") else "x"
+    kind, missing = str(x.type), x.null_count > 0
+    if kind in _ARROW_NUMBERS or kind == "bool":
+        if not missing:
+            return None
+        value = "False" if kind == "bool" else _NAN if kind in _ARROW_FLOATS else "0"
+        filled = f"{whole}.fill_null({value})"
+        return instead(_array(filled) if kind == "bool" else filled, _MISSING)
+    return _pyarrow_other(x, kind.partition("<")[0].partition("[")[0], whole, missing)
+
+
+def _pyarrow_other(x: Any, kind: str, whole: str, missing: bool) -> str | None:
+    fill = ".fill_null(-1)" if missing else ""
+    if kind in ("date32", "date64", "time32", "time64", "timestamp", "duration"):
+        cast = f"{whole}.cast('int{x.type.bit_width}')"
+        if missing:
+            return instead(f"{cast}.fill_null(0)", _MISSING)
+        return _converted(cast, "which counts from 1970 or from midnight")
+    if kind == "dictionary":
+        return _converted(f"{whole}.indices{fill}", _CODES)
+    if kind in ("string", "large_string", "string_view", "binary", "large_binary"):
+        return _converted(f"{whole}.dictionary_encode().indices{fill}", _CODES)
+    if kind.startswith("decimal"):
+        fill = f".fill_null({_NAN})" if missing else ""
+        return _converted(f"{whole}.cast('float64'){fill}", _ROUNDS)
+    if kind in ("list", "large_list", "fixed_size_list"):
+        return _converted(f"{whole}.flatten()", "which has its elements in one dimension")
+    if kind == "struct" and x.type.num_fields:
+        return instead(f"{whole}.field({x.type.field(0).name!r})", "its elements have fields")
+    return None if kind == "extension" else _NO_NUMBERS
+
+
+# ---- tables of other libraries, lists ----------------------------------------------------------
+
+
+def _duckdb(x: Any) -> str | None:
+    if not hasattr(x, "fetchnumpy"):
+        return None
+    names = x.columns if hasattr(x, "columns") else [each[0] for each in x.description or ()]
+    if not names:
+        return None
+    return instead(f"x.fetchnumpy()[{names[0]!r}]", "a table is exchanged one column at a time")
+
+
+def _xarray(x: Any) -> str | None:
+    if not hasattr(x, "data_vars"):
+        return None
+    kinds = {each.dtype for each in x.data_vars.values()}
+    return _column(x.data_vars, "") if len(kinds) > 1 else None
+
+
+def _awkward(x: Any) -> str | None:
+    kind = str(x.type)
+    if "{" in kind:
+        return instead(f"x[{x.fields[0]!r}]", "its elements have fields")
+    if "option[" in kind:
+        return _converted("awkward.drop_none(x)", "which leaves out what is missing")
+    filled, text = x, "x"
+    if "?" in kind:
+        filled, text = sys.modules["awkward"].fill_none(x, 0), "awkward.fill_none(x, 0)"
+    if " var " in kind and not _is_regular(filled):
+        flat = _array(f"awkward.flatten({text}, axis=None)")
+        return _converted(flat, "which has its elements in one dimension")
+    return instead(_array(text), _MISSING) if "?" in kind else None
+
+
+def _is_regular(x: Any) -> bool:
+    try:
+        return bool(sys.modules["numpy"].asarray(x).dtype.kind in "iubfcMm")
+    except ValueError:
+        return False
+
+
+BY_LIBRARY: dict[str, Callable[[Any], str | None]] = {
+    "torch": _torch,
+    "jax": _jax,
+    "jaxlib": _jax,
+    "pandas": _pandas,
+    "polars": _polars,
+    "pyarrow": _pyarrow,
+    "duckdb": _duckdb,
+    "_duckdb": _duckdb,
+    "xarray": _xarray,
+    "awkward": _awkward,
+}
+
+
+def find(x: Any) -> str | None:
+    """Ask the library that made the object's class, or a class below it."""
+    try:
+        for cls in type(x).__mro__:
+            look = BY_LIBRARY.get(cls.__module__.partition(".")[0])
+            if look is not None:
+                return look(x)
+    except Exception:  # an object that only looks like one of the library
+        return None
+    return None
