@@ -45,7 +45,8 @@ def shown(producer: Producer, kind: str, options: dict[str, Any]) -> str:
         found = (vars(cls)[name] for cls in type(source).__mro__ if name in vars(cls))
         if type(next(found, None)).__name__ == "getset_descriptor":
             with suppress(Exception):  # a torch subclass may have a hook that refuses
-                facts += f" {name}={getattr(source, name)}"
+                value = getattr(source, name)  # torch has a tuple of its own
+                facts += f" {name}={tuple(value) if isinstance(value, tuple) else value}"
     return f"<dlshim.Producer of '{kind}' object{facts} at {id(source):#x}{given}>"
 
 
@@ -106,7 +107,9 @@ def truth(tensor: Tensor) -> bool:
 
 
 def _is_padded(tensor: Tensor) -> bool:
-    return tensor.dtype.bits < 8 and _peek(to_capsule(tensor, max_version=(1, 0)))["flags"] & 4 > 0
+    if tensor.dtype.bits >= 8:
+        return False
+    return _peek(to_capsule(tensor, max_version=(1, 0), order="K"))["flags"] & _PADDED > 0
 
 
 def _as_bits(tensor: Tensor) -> Tensor:

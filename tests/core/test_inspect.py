@@ -220,6 +220,25 @@ def test_a_producer_of_a_matrix_is_seen_as_its_source():
     assert changed.dtype is changed.shape is changed.readonly is None
 
 
+def test_the_repr_of_a_producer_shows_any_shape_as_a_tuple():
+    """torch.Size is a tuple whose repr is longer; a C type has getset_descriptors."""
+
+    class Size(tuple):
+        __repr__ = __str__ = lambda self: f"torch.Size({list(self)})"
+
+    class getset_descriptor:  # its name is what is looked at
+        def __get__(self, obj, cls=None):
+            return Size((4,))
+
+    class Array(P2):
+        shape = getset_descriptor()
+
+        def __init__(self):
+            self.dtype = "int32"
+
+    assert " shape=(4,) " in repr(dlshim.upgrade(Array()))
+
+
 def test_an_export_of_a_producer_is_the_one_that_consumers_get():
     x = P2((2, 3), "int32", strides=(1, 2))
     for order, strides in (("C", (3, 1)), ("K", (1, 2)), (None, (1, 2))):

@@ -303,6 +303,15 @@ def test_packed_elements_are_refused_and_padded_ones_are_not(np, ml):
     assert made.dtype == ml.int4 and made.tolist() == [1, 2, 3]
 
 
+def test_padded_elements_with_negative_strides_come_as_those_of_numpy(np, ml):
+    """NumPy takes every stride, and __array__ is for NumPy alone."""
+    x = np.arange(4).astype(ml.int4)[::-1]
+    for made in (np.asarray(dlshim.upgrade(x)), np.asarray(dlshim.from_dlpack(x))):
+        assert made.dtype == ml.int4 and made.tolist() == [3, 2, 1, 0] and made.base is not None
+    assert dlshim.from_dlpack(x).tobytes() == bytes([3, 2, 1, 0])
+    assert pickle.loads(pickle.dumps(dlshim.from_dlpack(x))).tobytes() == bytes([3, 2, 1, 0])
+
+
 def test_array_interface_is_for_dtypes_with_a_typestr():
     assert tensor().__array_interface__["typestr"] == caps.native("<f4")
     for dtype in ("bfloat16", (77, 16, 1), "float8_e5m2"):
