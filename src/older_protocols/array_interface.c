@@ -24,6 +24,36 @@ read_pointer(dls_reading *reading)
     return dls_dict_read_pair(reading) < 0 ? -1 : dls_reading_finish(reading);
 }
 
+/* Bools of which a byte is neither 0 nor 1: DLPack has no such bool (Pillow's image of
+ * one bit has 255).  Bytes, which nobody can write, are replaced by a corrected copy.
+ * The exporter or the copy, a new reference; NULL with an exception. */
+static PyObject *
+correct_bools(const dls_reading *reading, PyObject *exporter)
+{
+    char *bytes, *corrected;
+    Py_ssize_t n, i = 0;
+    if (reading->acquired->tensor.dtype.code != dl_kDLBool
+        || !PyBytes_CheckExact(exporter)) {
+        return Py_NewRef(exporter);
+    }
+    if (PyBytes_AsStringAndSize(exporter, &bytes, &n) < 0) {
+        return NULL;
+    }
+    while (i < n && (unsigned char)bytes[i] <= 1) {
+        i++;
+    }
+    if (i == n) {
+        return Py_NewRef(exporter);
+    }
+    PyObject *copy = PyBytes_FromStringAndSize(NULL, n);
+    if (copy != NULL && PyBytes_AsStringAndSize(copy, &corrected, &n) == 0) {
+        for (i = 0; i < n; i++) {
+            corrected[i] = bytes[i] != 0;
+        }
+    }
+    return copy;
+}
+
 /* ['data'] is an object with a buffer: every byte that is touched must be inside (T11).
  */
 static int
@@ -42,8 +72,13 @@ read_buffer(dls_reading *reading, PyObject *exporter)
             exporter};
         return dls_dict_fail_type(reading, &data);
     }
+    PyObject *bytes = correct_bools(reading, exporter);
+    if (bytes == NULL) {
+        return -1;
+    }
     /* 0 is PyBUF_SIMPLE: one run of bytes. */
-    const dls_buffer *view = dls_reading_hold_buffer(reading, exporter, 0);
+    const dls_buffer *view = dls_reading_hold_buffer(reading, bytes, 0);
+    Py_DECREF(bytes);
     if (view == NULL) {
         return -1;
     }

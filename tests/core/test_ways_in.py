@@ -466,6 +466,30 @@ def test_interface_data_none_means_the_objects_own_buffer(ask):
     x.append(0)
 
 
+@pytest.mark.parametrize("content", [b"\xff\x00\x01", b"\x00\x02\xff\x00", b"\xff", b"\x01\x00"])
+def test_T7_bools_of_other_bytes_than_0_and_1_are_corrected_in_a_copy(content):
+    """Pillow's images of one bit; consumers such as XLA compute with the bytes."""
+    kept = bytes(bytearray(content))
+    x = InterfaceOnly((len(content),), "bool", changes={"data": kept})
+    with versioned(dlshim.upgrade(x)) as imported:
+        assert b"".join(imported.view.elements()) == bytes(map(bool, content))
+    assert kept == content
+    every_second = len(content) // 2
+    changes = {"data": kept, "strides": (2,), "offset": 1}
+    y = InterfaceOnly((every_second,), "bool", changes=changes)
+    with versioned(dlshim.upgrade(y)) as imported:
+        assert imported.values() == [bool(each) for each in content[1::2]]
+
+
+def test_T7_bools_that_others_see_or_write_are_left_as_they_are():
+    """A copy of them would not be the object's memory any more."""
+    for data in (bytearray(b"\xff\x00"), memoryview(b"\xff\x00")):
+        x = InterfaceOnly((2,), "bool", changes={"data": data})
+        assert dlshim.from_dlpack(x).tobytes() == b"\xff\x00"
+    numbers = InterfaceOnly((2,), "uint8", changes={"data": b"\xff\x02"})
+    assert dlshim.from_dlpack(numbers).tobytes() == b"\xff\x02"
+
+
 def test_interface_of_a_read_only_buffer():
     x = InterfaceOnly((3,), "uint8", changes={"data": b"abc"})
     with versioned(dlshim.upgrade(x)) as imported:
