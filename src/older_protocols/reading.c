@@ -48,11 +48,13 @@ dls_reading_fail_option(const dls_reading *reading, const char *format, ...)
 int
 dls_reading_fail_swapped(const dls_reading *reading)
 {
+    bool is_array = strcmp(dls_cure_array(reading->obj), "x") == 0;
     return dls_reading_fail(
         reading,
         "its byte order is not the machine's and DLPack has no word for that: "
-        "convert it first, e.g. a = %s; a.astype(a.dtype.newbyteorder('='))",
-        dls_cure_array(reading->obj));
+        "convert it first, e.g. %s",
+        is_array ? "x.astype(x.dtype.newbyteorder('='))"
+                 : "a = numpy.asarray(x); a.astype(a.dtype.newbyteorder('='))");
 }
 
 int

@@ -139,7 +139,7 @@ CASES = {
         "dlshim.from_dlpack(x)",
         "its byte order is not the machine's",
         {
-            "a = x; a.astype(a.dtype.newbyteorder('='))": (
+            "x.astype(x.dtype.newbyteorder('='))": (
                 "x.astype(x.dtype.newbyteorder('='))",
                 SIX[:3],
             )
@@ -183,7 +183,12 @@ CASES = {
         lambda: numpy().array([1, 2.5], object),
         "dlshim.from_dlpack(x)",
         "its elements are Python objects",
-        {"x.astype('float64')": ("x.astype('float64')", [1, 2.5])},
+        {
+            "x.astype('float64'), which rounds integers to 53 bits and makes nan of None": (
+                "x.astype('float64')",
+                [1, 2.5],
+            )
+        },
     ),
     "bits": Case(
         bits,
@@ -200,7 +205,7 @@ CASES = {
         lambda: numpy().arange(3).astype("g"),
         "dlshim.from_dlpack(x)",
         "of a kind that DLPack has no code for",
-        {"x.astype('float64')": ("x.astype('float64')", SIX[:3])},
+        {"x.astype('float64'), which rounds to 53 bits": ("x.astype('float64')", SIX[:3])},
     ),
     "dates": Case(
         lambda: numpy().array(["1970-01-02", "NaT"], "M8[D]"),

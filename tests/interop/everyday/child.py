@@ -18,6 +18,7 @@ from typing import Any
 NAMES = {
     "dlshim": "dlshim",
     "np": "numpy",
+    "numpy": "numpy",
     "ml_dtypes": "ml_dtypes",
     "torch": "torch",
     "jax": "jax",
@@ -25,6 +26,7 @@ NAMES = {
     "pa": "pyarrow",
     "pd": "pandas",
     "pl": "polars",
+    "polars": "polars",
     "duckdb": "duckdb",
     "Image": "PIL.Image",
     "h5py": "h5py",
@@ -33,7 +35,7 @@ NAMES = {
     "xr": "xarray",
     "da": "dask.array",
     "numba": "numba",
-    "ak": "awkward",
+    "awkward": "awkward",
     "ort": "onnxruntime",
     "safetensors": "safetensors",
     "st_numpy": "safetensors.numpy",
@@ -41,6 +43,7 @@ NAMES = {
     "scipy": "scipy",
     "scipy_sparse": "scipy.sparse",
     "pickle": "pickle",
+    "pint": "pint",
     "tempfile": "tempfile",
     "shared_memory": "multiprocessing.shared_memory",
 }
@@ -55,6 +58,8 @@ def names() -> dict[str, Any]:
     for name, module in NAMES.items():
         with contextlib.suppress(ModuleNotFoundError):
             found[name] = importlib.import_module(module)
+    if "torch" in found:
+        found["torch"].set_warn_always(True)  # else some of its warnings come once in a process
     return found
 
 
@@ -92,7 +97,7 @@ def listed(got: Any) -> Any:
     """The values of an array of any library as lists; of what is no array, the value itself."""
     if isinstance(got, (list, tuple)):
         return [listed(each) for each in got]
-    if isinstance(got, (bool, int, float, str, bytes, type(None))):
+    if type(got) in (bool, int, float, str, bytes):
         return got.decode("latin1") if isinstance(got, bytes) else got
     for way in ("to_pylist", "tolist", "to_list", "numpy", "to_numpy"):
         if callable(getattr(got, way, None)):

@@ -120,6 +120,7 @@ def test_row_is_whole(task: dict[str, Any]) -> None:
         assert step.keys() <= STEP and ("gives" in step) != ("raises" in step), name
         assert name.startswith("cure") == ("says" in step), name
         assert not name.startswith("cure") or "raises" not in step, name
+        assert step.get("says", "") in step["do"], "type the cure in as the message names it"
 
 
 def test_names_are_unique() -> None:
