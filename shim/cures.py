@@ -179,6 +179,8 @@ def refusal(
     if have not in (wanted or [have]):
         which = " or ".join(map(str, wanted))
         cure = _dtype_cure(x, have, wanted, writes, source)
+        if cure and "frombuffer" not in cure and not _fits_in(have, _first(wanted)):
+            which += ", in which not every value fits"
         cure = f"{keep} {cure}" if cure else "convert it first"
         return TypeError(f"{said} has dtype {have}, not {which}; {cure}")
     ndim = len(shape)
@@ -208,9 +210,30 @@ def _has_numpy(kind: dtype) -> bool:
     return kind.kind != "V"
 
 
+def _first(wanted: list[dtype]) -> Any:
+    return next(filter(_has_numpy, wanted), None)
+
+
+#: Bits of the integers that a float holds, by the bits of the float.
+_INTEGERS = {16: 11, 32: 24, 64: 53}
+
+
+def _fits_in(have: dtype, want: dtype) -> bool:
+    """Whether every value of a dtype is one of another's; both are NumPy's."""
+    if have.kind == "b":
+        return True
+    size, room = (each.bits // 2 if each.kind == "c" else each.bits for each in (have, want))
+    if want.kind in "fc":
+        fits = size <= (room if have.kind in "fc" else _INTEGERS[room])
+        return fits and (have.kind != "c" or want.kind == "c")
+    if want.kind == "i":
+        return have.kind in "iu" and size + (have.kind == "u") <= room
+    return have.kind == want.kind and size <= room
+
+
 def _dtype_cure(x: Any, have: dtype, wanted: list[dtype], writes: int, source: str | None) -> Any:
     """An expression with the first dtype that NumPy has too; None where none is known to work."""
-    want = next(filter(_has_numpy, wanted), None)
+    want = _first(wanted)
     if want is None or source is None:
         return None
     torch = sys.modules.get("torch")

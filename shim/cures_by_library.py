@@ -78,6 +78,18 @@ def _jax(x: Any) -> str | None:
     return None
 
 
+# ---- TensorFlow --------------------------------------------------------------------------------
+
+
+def _tensorflow(x: Any) -> str | None:
+    if type(x).__name__ not in ("SymbolicTensor", "KerasTensor"):
+        return None
+    return (
+        "because a symbolic tensor has no values: make the exchange outside of tf.function, or in "
+        "a function that is given to tf.numpy_function"
+    )
+
+
 # ---- columns -----------------------------------------------------------------------------------
 
 
@@ -277,6 +289,8 @@ BY_LIBRARY: dict[str, Callable[[Any], str | None]] = {
     "torch": _torch,
     "jax": _jax,
     "jaxlib": _jax,
+    "tensorflow": _tensorflow,
+    "keras": _tensorflow,
     "pandas": _pandas,
     "polars": _polars,
     "pyarrow": _pyarrow,

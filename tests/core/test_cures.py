@@ -155,6 +155,11 @@ LIBRARIES = {
         ),
         "pass x.addressable_shards[0].data instead, because other processes have the other shards",
     ),
+    "a symbolic tensor": (
+        lambda: made_by("tensorflow.python.framework.ops", "SymbolicTensor", __array__=refuses),
+        "because a symbolic tensor has no values: make the exchange outside of tf.function, or in "
+        "a function that is given to tf.numpy_function",
+    ),
     "bools of an old torch": (
         lambda: made_by(
             "torch",

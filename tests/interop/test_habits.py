@@ -120,3 +120,18 @@ def test_tensorflow(wrap: Any) -> None:
     tf = library("tensorflow")
     for make in (tf.constant, tf.convert_to_tensor):
         assert make(wrap(source())).numpy().tolist() == VALUES
+
+
+def test_a_symbolic_tensor_of_tensorflow_has_a_cure_that_works() -> None:
+    tf = library("tensorflow")
+    said = []
+
+    @tf.function
+    def traced(x: Any) -> Any:
+        with pytest.raises(dlshim.UnsupportedObjectError) as error:
+            dlshim.upgrade(x)
+        said.append(str(error.value))
+        return tf.numpy_function(lambda a: np.from_dlpack(dlshim.upgrade(a)) + 1, [x], tf.float32)
+
+    assert traced(tf.constant([1.0, 2.0])).numpy().tolist() == [2, 3]
+    assert said and all("tf.numpy_function" in each for each in said)

@@ -19,6 +19,7 @@ import numpy
 import pytest
 
 import dlshim
+from dlshim.cures_by_library import BY_LIBRARY
 
 STEPS = 3
 
@@ -228,6 +229,12 @@ def test_the_cures_of_refusals_work(name):
         pytest.skip(f"{name} cannot be imported here: {done.stderr.splitlines()[-1]}")
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) >= len(OBJECTS[name])
+
+
+def test_every_library_that_is_asked_has_objects():
+    """But torch, whose old release is in tests/interop/test_torch.py, and Keras, as TensorFlow."""
+    roots = {name.partition(".")[0] for name in OBJECTS} | {"jaxlib", "_duckdb", "keras"}
+    assert set(BY_LIBRARY) - {"torch"} <= roots
 
 
 if __name__ == "__main__":
