@@ -60,8 +60,10 @@ def child(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
         env=os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
         check=False,
     )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    last = tasks[min(len(answers), len(tasks) - 1)]["what"]
+    assert done.returncode == 0, f"ended at: {last}\n{done.stderr[-2000:]}"
+    return answers
 
 
 @pytest.fixture(scope="module")
@@ -83,10 +85,14 @@ def mark(task: dict[str, Any]) -> Any:
 def test_task(task: dict[str, Any], results: dict[str, dict[str, Any]]) -> None:
     if reason := absent(task):
         pytest.skip(reason)
-    told = results[task["what"]]
+    judge_row(task, results[task["what"]])
+
+
+def judge_row(task: dict[str, Any], told: dict[str, dict[str, Any]]) -> None:
+    """Each step is what the row says, and what is typed in as a cure was named before it."""
     for name, wanted in steps(task).items():
         judge(name, wanted, told[name])
-    said = " ".join([spoken(told["upgraded"]), spoken(told.get("bare", {}))])
+    said = spoken(told["upgraded"])
     for cure in task.get("cure", []):
         assert cure["says"] in said, f"no message says {cure['says']}: {said}"
 
@@ -139,3 +145,12 @@ def test_a_wrong_row_fails() -> None:
             judge("bare", step, right | change)
     with pytest.raises(AssertionError):
         judge("bare", {"do": "x", "raises": "TypeError: no"}, right)
+
+
+def test_a_cure_that_no_message_names_fails() -> None:
+    error = {"do": "x", "raises": "TypeError: no"}
+    task = {"upgraded": error, "cure": [{"says": "y()", "do": "x.y()", "gives": 1}]}
+    cured = {"gives": "1", "warns": []}
+    judge_row(task, {"upgraded": {"raises": "TypeError: no; y()", "warns": []}, "cure 1": cured})
+    with pytest.raises(AssertionError, match="no message says"):
+        judge_row(task, {"upgraded": {"raises": "TypeError: no", "warns": []}, "cure 1": cured})
