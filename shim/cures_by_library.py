@@ -104,7 +104,7 @@ def _pandas(x: Any) -> str | None:
             return None
         return _converted(_codes_of(x), _CODES)
     if kind in "iubf":
-        return _pandas_numbers(x, kind) if missing and not _is_plain(x.dtype) else None
+        return None if _is_plain(x.dtype) else _pandas_numbers(x, kind, missing)
     if kind == "M" and getattr(x.dtype, "tz", None) is not None:
         dt = ".dt" if hasattr(type(x), "cat") else ""
         return _converted(f"x{dt}.tz_convert(None).to_numpy()", "which is in UTC")
@@ -116,7 +116,10 @@ def _is_plain(dtype: Any) -> bool:
     return type(dtype).__module__.startswith("numpy") and dtype.kind in "iubfc"
 
 
-def _pandas_numbers(x: Any, kind: str) -> str:
+def _pandas_numbers(x: Any, kind: str, missing: bool) -> str:
+    """Of a dtype that may have missing values; numpy.asarray gave objects before pandas 2.2."""
+    if not missing:
+        return instead(f"x.to_numpy('{x.dtype.numpy_dtype}')")
     value = {"b": "False", "f": _NAN}.get(kind, "0")
     return instead(f"x.to_numpy('{x.dtype.numpy_dtype}', na_value={value})", _MISSING)
 
@@ -209,7 +212,8 @@ def _pyarrow(x: Any) -> str | None:
         kinds = {str(column.type) for column in x.columns}
         missing = any(column.null_count for column in x.columns)
         plain = len(kinds) == 1 and kinds.pop() in _ARROW_NUMBERS and not missing
-        return None if plain else _column(x.column_names, "x.column(0)")
+        takes_all = plain and hasattr(type(x), "__array__")
+        return None if takes_all else _column(x.column_names, "x.column(0)")
     if not hasattr(x, "null_count"):
         return None
     whole = "x.combine_chunks()" if hasattr(x, "combine_chunks") else "x"

@@ -46,6 +46,7 @@ OBJECTS = {
         "m.Series([ODD, None], dtype='object')": [ODD, 0],
         "m.Series([ODD, 2], dtype='object')": [ODD, 2],
         "m.Series([0.5, None], dtype='Float64').fillna(2)": [0.5, 2.0],
+        "m.Series(m.arrays.SparseArray([0, ODD]))": [0, ODD],
         "m.Series([True, None], dtype='boolean')": [True, False],
         "m.Series([True, None], dtype='object')": [True, False],
         "m.array([ODD, None], dtype='Int64')": [ODD, 0],
