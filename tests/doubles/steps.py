@@ -122,6 +122,9 @@ SOURCES: dict[tuple[str, str], Callable[[], Any]] = {
     ("INTERFACE", "over a buffer"): lambda: InterfaceOnly(
         (6,), "uint8", changes={"data": bytearray(range(6))}
     ),
+    ("INTERFACE", "bools to correct"): lambda: InterfaceOnly(
+        (6,), "bool", changes={"data": b"\xff\0" * 3}
+    ),
     ("BUFFER", "array"): lambda: array.array("i", range(6)),
     # The offset makes sure that `align` is never satisfied by chance: with a copy the export works,
     # without one it is refused.
