@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 _NAN = "float('nan')"
 _MISSING = "it has missing values"
 _ROUNDS = "which rounds to 53 bits"
+_FLAT = "which has its elements in one dimension"
 _CODES = "which numbers its different values"
+_UNSURE = "in which integers become floats where values are missing"
 _NO_NUMBERS = "because its elements are no numbers: convert them to numbers first"
 
 
@@ -82,7 +84,10 @@ def _jax(x: Any) -> str | None:
 
 
 def _tensorflow(x: Any) -> str | None:
-    if type(x).__name__ not in ("SymbolicTensor", "KerasTensor"):
+    name = type(x).__name__
+    if name == "KerasTensor":
+        return "because a KerasTensor has no values: pass what the model computes from an array"
+    if name != "SymbolicTensor":
         return None
     return (
         "because a symbolic tensor has no values: make the exchange outside of tf.function, or in "
@@ -174,7 +179,7 @@ def _polars_series(x: Any) -> str | None:
     if name == "Array":
         return _polars_arrays(x, missing)
     if name == "List":
-        return _converted("x.explode()", "which has its elements in one dimension")
+        return _converted("x.explode()", _FLAT)
     if name == "Struct":
         return instead(f"x.struct.field({x.struct.fields[0]!r})", "its elements have fields")
     return _NO_NUMBERS
@@ -242,7 +247,8 @@ def _pyarrow_other(x: Any, kind: str, whole: str, missing: bool) -> str | None:
         fill = f".fill_null({_NAN})" if missing else ""
         return _converted(f"{whole}.cast('float64'){fill}", _ROUNDS)
     if kind in ("list", "large_list", "fixed_size_list"):
-        return _converted(f"{whole}.flatten()", "which has its elements in one dimension")
+        left_out = ", and leaves out what is missing" if missing else ""
+        return _converted(f"{whole}.flatten()", _FLAT + left_out)
     if kind == "struct" and x.type.num_fields:
         return instead(f"{whole}.field({x.type.field(0).name!r})", "its elements have fields")
     return None if kind == "extension" else _NO_NUMBERS
@@ -264,7 +270,7 @@ def _xarray(x: Any) -> str | None:
     if not hasattr(x, "data_vars"):
         return None
     kinds = {each.dtype for each in x.data_vars.values()}
-    return _column(x.data_vars, "") if len(kinds) > 1 else None
+    return _column(x.data_vars, "one of x.data_vars.values()") if len(kinds) > 1 else None
 
 
 def _awkward(x: Any) -> str | None:
@@ -278,7 +284,7 @@ def _awkward(x: Any) -> str | None:
         filled, text = sys.modules["awkward"].fill_none(x, 0), "awkward.fill_none(x, 0)"
     if " var " in kind and not _is_regular(filled):
         flat = _array(f"awkward.flatten({text}, axis=None)")
-        return _converted(flat, "which has its elements in one dimension")
+        return _converted(flat, _FLAT)
     return instead(_array(text), _MISSING) if "?" in kind else None
 
 
@@ -307,11 +313,11 @@ BY_LIBRARY: dict[str, Callable[[Any], str | None]] = {
 
 def find(x: Any) -> str | None:
     """Ask the library that made the object's class, or a class below it."""
+    look = None
     try:
         for cls in type(x).__mro__:
-            look = BY_LIBRARY.get(cls.__module__.partition(".")[0])
-            if look is not None:
-                return look(x)
-    except Exception:  # an object that only looks like one of the library
-        return None
-    return None
+            look = look or BY_LIBRARY.get(cls.__module__.partition(".")[0])
+        return look(x) if look is not None else None
+    except Exception:  # an object of another release, or one that only looks so
+        column = look in (_pandas, _polars, _pyarrow) and hasattr(type(x), "__array__")
+        return _converted(_array("x"), _UNSURE) if column else None

@@ -177,6 +177,10 @@ LIBRARIES = {
     ),
     "it has what others have": (
         lambda: made_by("pandas", "Odd", __array__=refuses),
+        "pass numpy.asarray(x) instead, in which integers become floats where values are missing",
+    ),
+    "it has what arrays have": (
+        lambda: made_by("jaxlib", "Odd", __array__=refuses),
         "pass numpy.asarray(x) instead",
     ),
     "no library": (lambda: made_by("pandas", "Odd"), "pass an array instead"),

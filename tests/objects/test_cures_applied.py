@@ -79,6 +79,7 @@ OBJECTS = {
         "m.Series([[1, 2], [3, 4]], dtype=m.Array(m.Int64, 2))": [[1, 2], [3, 4]],
         "m.Series([[ODD, None], [3, 4]], dtype=m.Array(m.Int64, 2))": [[ODD, 0], [3, 4]],
         "m.Series([[ODD, 2], None], dtype=m.Array(m.Int64, 2))": [[ODD, 2]],
+        "m.Series([[1], [], [2]])": [1, 2],
         "m.Series([{'a': ODD}])": [ODD],
         "m.DataFrame({'a': [1.0, 2.0]})": [[1.0], [2.0]],
         "m.DataFrame({'a': [ODD], 'b': [0.5]})": [ODD],
@@ -103,6 +104,7 @@ OBJECTS = {
         "m.array(['0.5', '1.5']).cast(m.decimal128(10, 2))": [0.5, 1.5],
         "m.array([[1, 2], [ODD]])": [1, 2, ODD],
         "m.array([[1, None], [ODD, 4]], m.list_(m.int64(), 2))": [1, 0, ODD, 4],
+        "m.array([[1, 2], None, [ODD]])": [1, 2, ODD],
         "m.array([{'a': ODD}])": [ODD],
         "m.chunked_array([[1, ODD]])": [1, ODD],
         "m.chunked_array([[ODD, None], [3]])": [ODD, 0, 3],
@@ -162,6 +164,8 @@ OBJECTS = {
 
 #: Of these the cure says that it gives other values than the object has.
 SAYING = {
+    "m.Series([[1], [], [2]])": "which has its elements in one dimension",
+    "m.array([[1, 2], None, [ODD]])": "and leaves out what is missing",
     "m.Series(['0.5', '1.5']).cast(m.Decimal(10, 2))": "which rounds",
     "m.array(['0.5', '1.5']).cast(m.decimal128(10, 2))": "which rounds",
     "m.Series(['b', 'a', 'b'])": "which numbers its different values",
