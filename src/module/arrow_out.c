@@ -332,7 +332,8 @@ is_list_of(const arrow_schema *schema, int64_t extent)
     for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
         fits = fits || strcmp(format, other[i]) == 0;
     }
-    return fits && schema->n_children == 1;
+    return fits && schema->n_children == 1 && schema->children != NULL
+           && schema->children[0] != NULL;
 }
 
 /* Could a schema describe the same data in other types?  dlshim converts nothing, so it
@@ -346,7 +347,8 @@ is_compatible(const dl_tensor *t, const arrow_schema *schema)
         }
         schema = schema->children[0];
     }
-    return schema->format != NULL && schema->n_children == 0;
+    const char *format = schema->format; /* "+r": runs of equal values */
+    return format != NULL && (schema->n_children == 0 || strcmp(format, "+r") == 0);
 }
 
 /* 0, or -1 with TypeError or ValueError.  `requested` is only looked at. */

@@ -20,6 +20,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -271,6 +272,38 @@ def test_none_became_worse(name: str) -> None:
 
 def library(name: str) -> Any:
     return pytest.importorskip(name, reason=f"{name} is not installed here", exc_type=ImportError)
+
+
+STRUCTS = {
+    ("arrow_schema", "ArrowSchema"): "format name metadata flags n_children children dictionary "
+    "release private_data",
+    ("arrow_array", "ArrowArray"): "length null_count offset n_buffers n_children buffers children "
+    "dictionary release private_data",
+}
+
+
+def test_the_structs_are_those_of_pyarrows_header(tmp_path: Path) -> None:
+    from project.tree import SRC, compiler  # not on the path of the processes above
+
+    include = Path(library("pyarrow").get_include())
+    lines = ["#include <stddef.h>", '#include "arrow/c/abi.h"', '#include "abi/arrow_abi.h"']
+    for (ours, theirs), members in STRUCTS.items():
+        pairs = [(f"sizeof({ours})", f"sizeof(struct {theirs})")]
+        for name in members.split():
+            pairs.append((f"offsetof({ours}, {name})", f"offsetof(struct {theirs}, {name})"))
+        lines += [f'_Static_assert({a} == {b}, "{a}");' for a, b in pairs]
+    (tmp_path / "both.c").write_text("\n".join(lines))
+    folders = [f"-I{include}", f"-I{SRC}"]
+    command = [
+        compiler(),
+        "-std=c11",
+        "-Werror",
+        "-fsyntax-only",
+        *folders,
+        str(tmp_path / "both.c"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_nanoarrow_does_not_take_a_tensor_without_its_dtype_or_shape() -> None:
