@@ -42,7 +42,7 @@ COUNTED = (
     Counted(
         "negative strides for consumers that are not known to support them",
         "torch up to 2.13 aborts the process on them, and Paddle misreads them",
-        '`order="C"`',
+        '`order="auto"`',
         "N9",
         (NEGATIVE,),
     ),

@@ -455,9 +455,9 @@ def _layout(facts: Facts, row: Known) -> Outcome | None:
     if seen and facts.order == AS_TAKEN.value:
         outcome = _upgraded(_cured(facts, AS_TAKEN), row)
         return replace(outcome, copied=True) if outcome.result == "works" else outcome
-    why = LIMITS[known].reason if row.layout else "it is not known to support negative strides"
+    why = f"{LIMITS[known].reason} (rule N9)" if row.layout else NEGATIVE
     cure = AS_TAKEN if seen else ROW_MAJOR
-    return _refused("dlshim", (row.passes_on,), f"{why} (rule N9)", cure)
+    return _refused("dlshim", (row.passes_on,), why, cure)
 
 
 def _readonly(

@@ -160,8 +160,8 @@ static PyObject *
 reduce(PyObject *self, PyObject *DLS_UNUSED(ignored))
 {
     const class_method *data = data_of(self);
-    PyObject *function = PyDict_GetItemString(PyEval_GetBuiltins(), "getattr");
-    return Py_BuildValue("O(Os)", function, data->owner, data->method->ml_name);
+    PyObject *getattr = PyDict_GetItemString(PyEval_GetBuiltins(), "getattr");
+    return Py_BuildValue("O(Os)", getattr, data->owner, data->method->ml_name);
 }
 
 /* --- the type ------------------------------------------------------------- */
