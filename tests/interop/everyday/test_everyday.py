@@ -24,8 +24,7 @@ else:
     import tomli as tomllib
 
 HERE = Path(__file__).parent
-TABLE: dict[str, Any] = tomllib.loads((HERE / "tasks.toml").read_text())
-TASKS: list[dict[str, Any]] = TABLE["task"]
+TASKS: list[dict[str, Any]] = tomllib.loads((HERE / "tasks.toml").read_text())["task"]
 ENVIRONMENT = os.environ.get("DLSHIM_INTEROP_ENV", "everyday")
 
 pytestmark = pytest.mark.skipif(
@@ -35,7 +34,7 @@ pytestmark = pytest.mark.skipif(
 
 #: What a row may say of a step; each cure is one.
 STEP = {"do", "gives", "dtype", "shares", "raises", "warns", "says"}
-ROW = {"what", "needs", "make", "bare", "upgraded", "cure", "waits"}
+ROW = {"what", "needs", "make", "bare", "upgraded", "cure"}
 
 
 def absent(task: dict[str, Any]) -> str | None:
@@ -74,14 +73,7 @@ def results() -> dict[str, dict[str, Any]]:
     return {task["what"]: told for task, told in zip(here, answers, strict=True)}
 
 
-def mark(task: dict[str, Any]) -> Any:
-    """A task that waits must fail, until the word is taken out of `not_built`."""
-    waits = task.get("waits")
-    marks = [pytest.mark.xfail(reason=f"waits for {waits}")] if waits in TABLE["not_built"] else []
-    return pytest.param(task, marks=marks, id=task["what"].replace(" ", "-"))
-
-
-@pytest.mark.parametrize("task", [mark(task) for task in TASKS])
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task["what"].replace(" ", "-"))
 def test_task(task: dict[str, Any], results: dict[str, dict[str, Any]]) -> None:
     if reason := absent(task):
         pytest.skip(reason)
@@ -121,7 +113,6 @@ def spoken(got: dict[str, Any]) -> str:
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task["what"].replace(" ", "-"))
 def test_row_is_whole(task: dict[str, Any]) -> None:
     assert task.keys() <= ROW and {"what", "needs", "upgraded"} <= task.keys()
-    assert not task.get("waits") or task["waits"] in TABLE["parts"]
     for name, step in steps(task).items():
         assert step.keys() <= STEP and ("gives" in step) != ("raises" in step), name
         assert name.startswith("cure") == ("says" in step), name
