@@ -174,7 +174,8 @@ def refusal(
         way = "dlshim.from_dlpack" if writes else "dlshim.upgrade"
         cure = f'{way}({again}, device="cpu")'
         return BufferError(f"{said} lies on device {device}, not on the host; {keep} {cure}")
-    have, wanted = dtype(given), [dtype(each) for each in iter_unpack("BBH", dtypes)]
+    # map: CPython 3.12 loses count of a comprehension's list where memory ends.
+    have, wanted = dtype(given), list(map(dtype, iter_unpack("BBH", dtypes)))
     source = f"dlshim.from_dlpack({again})" if _has_numpy(have) else None
     if have not in (wanted or [have]):
         which = " or ".join(map(str, wanted))
@@ -218,11 +219,16 @@ def _first(wanted: list[dtype]) -> Any:
 _INTEGERS = {16: 11, 32: 24, 64: 53}
 
 
+def _bits_of_number(given: dtype) -> int:
+    """Return the bits of a number; a complex one has two."""
+    return given.bits // 2 if given.kind == "c" else given.bits
+
+
 def _fits_in(have: dtype, want: dtype) -> bool:
     """Whether every value of a dtype is one of another's; both are NumPy's."""
     if have.kind == "b":
         return True
-    size, room = (each.bits // 2 if each.kind == "c" else each.bits for each in (have, want))
+    size, room = _bits_of_number(have), _bits_of_number(want)
     if want.kind in "fc":
         fits = size <= (room if have.kind in "fc" else _INTEGERS[room])
         return fits and (have.kind != "c" or want.kind == "c")
