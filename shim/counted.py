@@ -58,15 +58,16 @@ COUNTED = (
         "read-only memory for DLPack 0.x, and for torch and Paddle where you make a "
         "`ReadOnlyWarning` an error",
         "0.x cannot say it. Bare it works where the library hands it out unmarked all the same "
-        "(JAX from 0.12 and pyarrow, into PyAV or nanobind 2), and where the consumer copies it or "
-        "takes its buffer (MAX, nanoarrow, read-only parameters of nanobind 2)",
+        "(JAX from 0.12 and pyarrow, into PyAV or nanobind before 2.10), and where the consumer "
+        "copies it or takes its buffer (MAX, nanoarrow, read-only parameters of nanobind before "
+        "2.10)",
         '`readonly="copy"`, or `"share"` where the consumer does not write',
         "T8",
         (UNTOLD, UNHEEDED),
     ),
     Counted(
         "arrays that never change for functions that write: nanobind's plain `ndarray` parameters",
-        "from nanobind 3.1 on; `nb::ro` and `const` take them. The types are known (JAX before "
+        "from nanobind 2.10 on; `nb::ro` and `const` take them. The types are known (JAX before "
         "0.12, TensorFlow), and their memory is marked, which the libraries themselves do not say",
         "`readonly=False` where the function does not write",
         "T8",

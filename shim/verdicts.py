@@ -173,8 +173,8 @@ def verdicts(obj: Any, report: Report, consumer: Any) -> tuple[Verdict, ...]:
     found, facts = [], facts_of(obj, report)
     for name in functions_of(consumer):
         rows = rows_of(name)
-        if not rows[0].library:  # compiled into others: each generation has its answer
-            found += [_verdict(facts, row, f"{row.since[0]}.x") for row in rows]
+        if not rows[0].library:  # compiled into others: each span of releases has its answer
+            found += [_verdict(facts, row, _span(row)) for row in rows]
             continue
         version = version_of(rows[0].library)
         row, verified = row_of(name, version_tuple(version or ""))
@@ -188,6 +188,12 @@ def verdicts(obj: Any, report: Report, consumer: Any) -> tuple[Verdict, ...]:
         none = Outcome("unknown", why=why)
         found.append(Verdict(name, version, none, none, _what(facts, row, none), why))
     return tuple(found)
+
+
+def _span(row: Known) -> str:
+    """Return the first and the last release of a row, such as "2.2 to 2.9"."""
+    last = (*row.until[:-1], row.until[-1] - 1)
+    return " to ".join(".".join(map(str, release)) for release in (row.since, last))
 
 
 def outcomes(facts: Facts, row: Known) -> tuple[Outcome, Outcome]:

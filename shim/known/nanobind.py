@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from .arrays import Consumer, Seen, shown
-from .rows import LEGACY, LEGACY_FIRST, NOW_VERSIONED, Known, Library, also, spans
+from .rows import LEGACY, LEGACY_FIRST, NOW_VERSIONED, Known, Library, spans
 
 LIBRARY = Library("nanobind", "nanobind", ("nanobind",), "nanobind")
 
 _NANOBIND = spans(
-    (2, 10),
+    (3, 2),
     Known(
         "nanobind, writable parameter",
         "",
@@ -24,21 +24,16 @@ _NANOBIND = spans(
         passes_on="TypeError",
         no_way=("TypeError",),
     ),
-)
-
-_NANOBIND += spans(
-    (3, 2), replace(_NANOBIND[0], since=(3, 1), wants_writable=True, **NOW_VERSIONED)
+    ((2, 10), {"wants_writable": True, **NOW_VERSIONED}),
 )
 
 FUNCTIONS = (
     *_NANOBIND,
-    *also("nanobind, read-only parameter", _NANOBIND[:1], buffer_next=True),
-    *also(
-        "nanobind, read-only parameter",
-        _NANOBIND[1:],
-        asks=LEGACY_FIRST,
-        keywords=(),
-        wants_writable=False,
+    *spans(
+        (3, 2),
+        replace(_NANOBIND[0], name="nanobind, read-only parameter", buffer_next=True),
+        ((2, 10), {"buffer_next": False, **NOW_VERSIONED}),
+        ((2, 13), {"asks": LEGACY_FIRST, "keywords": ()}),
     ),
 )
 

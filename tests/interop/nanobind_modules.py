@@ -16,7 +16,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-RELEASES = ("2.2.0", "2.9.2", "3.1.0")
+RELEASES = ("2.2.0", "2.9.2", "2.12.0", "3.1.0")
 # Read here, once: sysconfig fills its table on first use, and not safely in several threads.
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 SOURCE = Path(__file__).parents[1] / "programs" / "interop_ndarray.cpp"

@@ -20,12 +20,15 @@ EXPECTED = {
     ("nanobind 3.1 rw", "tensorflow"): ("works", "refused"),
     ("nanobind 3.1 rw", "numpy, read-only"): ("refused", "refused"),
     ("nanobind 3.1 ro", "jax"): ("works", "works"),
+    ("nanobind 2.12 rw", "jax"): ("works", "refused"),
+    ("nanobind 2.12 ro", "jax"): ("works", "works"),
+    ("nanobind 2.12 ro", "numpy, read-only"): ("works", "works"),
     ("nanobind 2.9 rw", "jax"): ("works", "works"),
     ("nanobind 2.9 ro", "numpy, read-only"): ("works", "refused"),
     ("nanobind 2.9 rw", "pyarrow.Array"): ("works", "refused"),
     **{
         (f"nanobind {release} {parameter}", f"torch, {what}"): (bare, "refused")
-        for release in ("2.2", "2.9", "3.1")
+        for release in ("2.2", "2.9", "2.12", "3.1")
         for parameter in ("rw", "ro")
         for what, bare in (
             ("requires grad", "works"),

@@ -54,11 +54,16 @@ def as_told(outcome: Outcome, made, consumer: Consumer) -> dict:
 
 
 def verdict_of(report: dlshim.Report, consumer: Consumer):
-    """nanobind is told by generation, each in one verdict; all others have one."""
+    """nanobind is told by spans of releases, each in one verdict; all others have one."""
     if len(report.verdicts) == 1:
         return report.verdicts[0]
-    generation = "%d.x" % consumer.version()[0]
-    return next(v for v in report.verdicts if v.version == generation)
+    return next(v for v in report.verdicts if is_within(v.version, consumer.version()))
+
+
+def is_within(span: str, version: tuple[int, ...]) -> bool:
+    """Whether a span such as "2.2 to 2.9" has this release."""
+    first, last = (tuple(map(int, end.split("."))) for end in span.split(" to "))
+    return first <= version[:2] <= last
 
 
 @dataclass

@@ -117,12 +117,24 @@ class Nanobind31ro(Nanobind):
     known = "nanobind, read-only parameter"
 
 
+class Nanobind212Consumer(Nanobind31Consumer):
+    name = "nanobind 2.12 rw"
+    generation = "2.12.0"
+
+
+class Nanobind212ro(Nanobind31ro):
+    name = "nanobind 2.12 ro"
+    generation = "2.12.0"
+
+
 PRODUCERS = [Nanobind31Producer, Nanobind22Producer, Nanobind29Producer]
 CONSUMERS = [
     Nanobind22Consumer,
     Nanobind22ro,
     Nanobind29Consumer,
     Nanobind29ro,
+    Nanobind212Consumer,
+    Nanobind212ro,
     Nanobind31Consumer,
     Nanobind31ro,
 ]
