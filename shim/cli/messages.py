@@ -216,6 +216,15 @@ MESSAGES = (
         cures=("consumer(dlshim.to_capsule(x))",),
     ),
     Message(
+        "torch-asarray",
+        patterns=("could not retrieve (a contiguous )?buffer",),
+        cause=(
+            "torch.asarray asks a dlshim.Tensor for bytes without a dtype, and would take them for "
+            "float32."
+        ),
+        cures=("torch.asarray(dlshim.upgrade(x))",),
+    ),
+    Message(
         "nanobind",
         patterns=("incompatible function arguments.*(ndarray|Producer)",),
         cause=(

@@ -579,7 +579,7 @@ refuse_layout(const dls_exchange *x, dls_layout layout, const char *package)
         return dls_refuse(
             x->state, DLS_EOPTION, x->source,
             "it has negative strides, and this consumer may not support "
-            "them (torch aborts the process); pass %s to get a contiguous "
+            "them (torch up to 2.13 aborts the process); pass %s to get a contiguous "
             "copy, or order=\"K\" if it does",
             cures);
     }
