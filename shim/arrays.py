@@ -63,7 +63,7 @@ def array(tensor: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
     """``__array__``: the Tensor's own memory, unless a copy or another dtype is wanted."""
     np = sys.modules.get("numpy")
     if np is None:
-        raise TypeError("it makes an array of NumPy, which is not imported: import numpy first")
+        raise TypeError("this makes an array of NumPy, which is not imported: import numpy first")
     if dtype is None and not copy:
         try:
             return np.asarray(memoryview(tensor))

@@ -113,7 +113,9 @@ COUNTED = (
     Counted(
         "what a function does for the types that it knows: nanobind converts the dtype of NumPy's "
         "arrays, copies and returns its argument",
-        "a Producer is none of these types, and has neither `astype()` nor `copy()`",
+        "a Producer is none of these types, and has neither `astype()` nor `copy()`. So do "
+        "`np.asarray` and `tf.constant`: of NumPy's own arrays they take dates, records and other "
+        "byte orders, which DLPack does not have",
         '`x.astype("float64")` before',
         "",
     ),

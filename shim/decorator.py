@@ -272,7 +272,7 @@ def _change(cls: Any, inner: str | None, array: bool, fill: bool = True) -> Any:
         put.update({k: v for k, v in _class_tables().items() if k not in vars(cls)})
         before = vars(cls).copy()
         try:
-            if cls in (Producer, Tensor):
+            if cls is Producer or cls is Tensor:
                 raise TypeError
             for name, value in put.items():
                 setattr(cls, name, value)

@@ -106,9 +106,11 @@ ctable_read(dl_managed_tensor_versioned *managed, bool needs_sync,
 }
 
 int
-dls_ctable_device(const dl_exchange_api *table, PyObject *obj, dl_device *device)
+dls_ctable_device(const dls_plan *plan, PyObject *obj, dl_device *device)
 {
     dl_tensor borrowed;
+    const dl_exchange_api *table = plan->read_only_table != NULL ? plan->read_only_table
+                                                                 : plan->table;
     if (table->dltensor_from_py_object_no_sync == NULL) {
         return 0;
     }

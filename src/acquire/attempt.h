@@ -69,9 +69,10 @@ dls_ctable_call(const dl_exchange_api *table, PyObject *obj)
     return managed;
 }
 
-/* Device of obj by the borrowing entry.  1 = *device, 0 = cannot say, nothing set, -1 =
- * an exception that must not be lost. */
-int dls_ctable_device(const dl_exchange_api *table, PyObject *obj, dl_device *device);
+/* Device of obj by the borrowing entry of its type's C table, of the read-only one
+ * where there is one: that copies no lazy copy.  1 = *device, 0 = cannot say, nothing
+ * set, -1 = an exception that must not be lost. */
+int dls_ctable_device(const dls_plan *plan, PyObject *obj, dl_device *device);
 
 /* --- attempts ------------------------------------------------------------- */
 

@@ -327,8 +327,7 @@ device_before_export(const dls_exchange *x, dls_learned learned, dl_device *devi
         || (learned.met && !learned.off_host && !x->request.ask_device)) {
         return 0;
     }
-    int got = plan->table != NULL ? dls_ctable_device(plan->table, x->source, device)
-                                  : 0;
+    int got = plan->table != NULL ? dls_ctable_device(plan, x->source, device) : 0;
     return got == 0 && plan->has_device
                ? dls_device_ask(x->state, plan, x->source, device)
                : got;
@@ -514,7 +513,7 @@ dls_acquire_device(const dls_exchange *x, dl_device *device)
         return 1;
     }
     if (plan->table != NULL) {
-        return dls_ctable_device(plan->table, x->source, device);
+        return dls_ctable_device(plan, x->source, device);
     }
     int got = plan->has_device ? dls_device_ask(x->state, plan, x->source, device) : 0;
     /* Only the device question says that memory is pinned; the tensor, which decides,

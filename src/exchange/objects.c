@@ -96,7 +96,7 @@ take_oldest(dls_producer *self, unsigned long thread)
     int count = 0;
     for (; at != NULL; at = at->next) {
         count += at->thread == thread;
-        if (count > DLS_BORROWED_ROOM) {
+        if (count > DLS_BORROWED_ROOM && before != NULL) { /* it is not the first */
             before->next = at->next;
             at->next = NULL;
             break;

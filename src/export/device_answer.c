@@ -20,7 +20,7 @@ dls_device_of_host_type(dls_state *state, const dls_plan *plan, PyObject *source
     dl_device device = {0, 0};
     int got = 0;
     if (plan->table != NULL) {
-        got = dls_ctable_device(plan->table, source, &device);
+        got = dls_ctable_device(plan, source, &device);
     }
     else if (plan->has_device) {
         got = dls_device_ask(state, plan, source, &device);

@@ -13,12 +13,15 @@
 #include "python/errors.h"
 
 /* Will the source always describe the same memory as this export of it?  Yes for
- * Tensors, for immutable objects, and for buffers that the export holds. */
+ * Tensors, for immutable objects, and for a source whose own buffer the export holds:
+ * not for one that has a buffer made. */
 static inline bool
-stays_valid(bool lasting, dl_managed_tensor *managed)
+stays_valid(const dls_producer *self, bool lasting, dl_managed_tensor *managed)
 {
     const dls_hold *hold = lasting ? NULL : dls_export_own_hold(managed, false);
-    return lasting || (hold != NULL && hold->kind == DLS_HOLD_BUFFER);
+    return lasting
+           || (hold != NULL && hold->kind == DLS_HOLD_BUFFER
+               && ((const dls_buffer *)hold->base)->obj == self->source);
 }
 
 /* *out: the newest kept export, if it is of host memory, was made without options, and
@@ -34,7 +37,7 @@ find_lasting_view(dls_producer *self, bool lasting, dl_tensor *out)
     DLS_LOCK(self);
     dl_managed_tensor *newest = self->borrowed->managed;
     if (newest->dl_tensor.device.device_type == dl_kDLCPU
-        && stays_valid(lasting, newest)) {
+        && stays_valid(self, lasting, newest)) {
         *out = newest->dl_tensor;
         found = true;
     }

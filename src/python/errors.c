@@ -139,7 +139,8 @@ dls_refuse_error(dls_state *state, PyObject *obj, const dls_error *err)
     }
     return dls_refuse(state, err->code, obj, "%s%s", err->text,
                       err->code == DLS_EREADY
-                          ? "; pass stream=-1 if the data are on the device, and ready"
+                          ? "; if the data are on the device, and ready, pass "
+                            "stream=-1, and for a copy unknown_stream=\"same\" too"
                           : "");
 }
 

@@ -765,3 +765,24 @@ def test_the_host_has_no_stream():
     borrow(dlshim.upgrade(P2()))
     for device in ((1, 0), (2, 0), (2, 7), (14, 0), (99, -1)):
         assert producer_table.stream(device) is None
+
+
+class Photo:
+    """Has a new buffer made for each look at its array interface."""
+
+    value = 1.0
+
+    @property
+    def __array_interface__(self):
+        data = bytearray(array.array("d", [self.value] * 3).tobytes())
+        return {"shape": (3,), "typestr": "<f8", "version": 3, "data": data}
+
+
+def test_a_view_of_a_source_that_has_buffers_made_is_not_an_old_one():
+    photo = Photo()
+    source = dlshim.upgrade(photo)
+    assert producer_table.borrow(source).values() == [1.0] * 3
+    photo.value = 2.0
+    assert producer_table.borrow(source).values() == [2.0] * 3
+    own = dlshim.upgrade(bytearray(8))
+    assert producer_table.borrow(own).data == producer_table.borrow(own).data

@@ -169,7 +169,10 @@ for what, go in use.needs_not.items():
 
 @pytest.mark.parametrize("variant", ["hip-nodev5", "hip-nodev6"])
 def test_a_runtime_without_a_device(variant: str) -> None:
-    advice = "; pass stream=-1 if the data are on the device, and ready"
+    advice = (
+        "; if the data are on the device, and ready, pass stream=-1, and for a copy "
+        'unknown_stream="same" too'
+    )
     advised = f"assert use.refused('edge').endswith({advice!r})\n"
     with_driver(variant, "use.all_refused('finds no device')\n" + advised + ASKS)
 

@@ -122,8 +122,9 @@ SOURCES: dict[tuple[str, str], Callable[[], Any]] = {
     ("INTERFACE", "over a buffer"): lambda: InterfaceOnly(
         (6,), "uint8", changes={"data": bytearray(range(6))}
     ),
+    # As above.
     ("INTERFACE", "bools to correct"): lambda: InterfaceOnly(
-        (6,), "bool", changes={"data": b"\xff\0" * 3}
+        (5,), "bool", changes={"data": b"\xff\0" * 3, "offset": 1}
     ),
     ("BUFFER", "array"): lambda: array.array("i", range(6)),
     # The offset makes sure that `align` is never satisfied by chance: with a copy the export works,

@@ -256,8 +256,33 @@ def test_readonly_true_does_not_copy_a_lazy_copy(cls):
         return tensor.data_ptr() != before
 
     for _ in range(3):
-        assert export()
         assert not export(readonly=True)
+        assert export()
+
+
+@needs_wrapper
+@pytest.mark.parametrize("known", [False, True], ids=["first", "met"])
+@pytest.mark.parametrize(
+    "road",
+    [
+        lambda x: dlshim.upgrade(x, readonly=True).__dlpack_device__(),
+        lambda x: dlshim.upgrade(x).__dlpack_device__(),
+        lambda x: np.asarray(dlshim.upgrade(x, readonly=True)),
+        lambda x: np.from_dlpack(dlshim.upgrade(x, readonly=True)),
+        lambda x: dlshim.from_dlpack(x, readonly=True, stream=-1),
+        lambda x: dlshim.from_dlpack(x, readonly=True, device="cpu"),
+    ],
+)
+def test_no_road_of_readonly_true_copies_a_lazy_copy(road, known):
+    """The device question asked the writable C table, which makes the copy."""
+    new = type("New", (torch.Tensor,), {})
+    if known:
+        dlshim.from_dlpack(torch.ones(1).as_subclass(new))
+    source = torch.ones(4)
+    lazy = torch._lazy_clone(source).as_subclass(new)
+    before = torch._C._data_address(lazy)
+    made = road(lazy)
+    assert torch._C._data_address(lazy) == before, made
 
 
 def test_the_repr_of_a_producer_needs_nothing_that_the_class_refuses():
@@ -267,7 +292,7 @@ def test_the_repr_of_a_producer_needs_nothing_that_the_class_refuses():
             raise RuntimeError("not now")
 
     x = torch.ones(3)
-    assert "shape=torch.Size([3]) dtype=torch.float32" in repr(dlshim.upgrade(x))
+    assert "shape=(3,) dtype=torch.float32" in repr(dlshim.upgrade(x))
     assert "Refuses" in repr(dlshim.upgrade(x.as_subclass(Refuses)))
 
 

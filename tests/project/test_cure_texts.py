@@ -99,7 +99,7 @@ CURED: dict[str, str] = {
     "its memory is not on the host; pass": DEVICE + "check_memory_that_is_not_on_the_host",
     "is memory that is not on the host: copy": DEVICE + "check_memory_that_is_not_on_the_host",
     "but copy=False was asked for; allow it": DEVICE + "check_a_copy_that_is_not_allowed",
-    "pass stream=-1 if the data are on the device": DEVICE + "check_an_unknown_producers_stream",
+    "if the data are on the device, and ready": DEVICE + "check_an_unknown_producers_stream",
     "whose streams dlshim does not know": "tests/core/test_other_devices.py",
     "['stream'] must not be 0": "tests/device/test_cuda_interface.py",
     "['syclobj'] does not tell its device": "tests/core/test_sycl_interface.py",
