@@ -113,7 +113,7 @@ COPY = {
 }
 HONOURS_READ_ONLY = {
     "numpy", "numpy(device='cpu')", "array-api-strict", "awkward", "pyarrow.Tensor",
-    "pyarrow.Array", "cuda.core", "nanobind 3.1 rw",
+    "pyarrow.Array", "cuda.core", "nanobind 2.12 rw", "nanobind 3.1 rw",
 }  # fmt: skip
 TAKES_BOTH = {
     "numpy(copy=True)": "its copy is writable either way",
@@ -124,13 +124,15 @@ TAKES_BOTH = {
     "paddle": "takes both generations and ignores the flag",
     "mlx": "takes both generations",
     "cuda.core": "takes both generations, writable either way",
-    "nanobind 3.1 rw": "takes both generations",
-    "nanobind 3.1 ro": "takes both generations",
+    **dict.fromkeys(
+        ["nanobind 2.12 rw", "nanobind 2.12 ro", "nanobind 3.1 rw", "nanobind 3.1 ro"],
+        "takes both generations",
+    ),
 }
 
 KEEPS_THE_OBJECT = {
     "nanobind %s %s" % (g, p): "holds the imported object itself, so nothing is freed"
-    for g in ("2.2", "2.9", "3.1")
+    for g in ("2.2", "2.9", "2.12", "3.1")
     for p in ("rw", "ro")
 }
 KEEPS_THE_OBJECT["cuda.core"] = "its view holds the imported object too (exporting_obj)"
