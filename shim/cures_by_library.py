@@ -21,7 +21,8 @@ _ROUNDS = "which rounds to 53 bits"
 _FLAT = "which has its elements in one dimension"
 _CODES = "which numbers its different values"
 _UNSURE = "in which integers become floats where values are missing"
-_NO_NUMBERS = "because its elements are no numbers: convert them to numbers first"
+_CONVERT = "convert them to numbers first"
+_NO_NUMBERS = f"because its elements are no numbers: {_CONVERT}"
 
 
 def instead(text: str, why: str = "") -> str:
@@ -250,20 +251,62 @@ def _pyarrow_other(x: Any, kind: str, whole: str, missing: bool) -> str | None:
         left_out = ", and leaves out what is missing" if missing else ""
         return _converted(f"{whole}.flatten()", _FLAT + left_out)
     if kind == "struct" and x.type.num_fields:
-        return instead(f"{whole}.field({x.type.field(0).name!r})", "its elements have fields")
+        # Of field(), what lies under a missing struct would be a value.
+        field = "x.flatten()[0]" if missing else f"{whole}.field({x.type.field(0).name!r})"
+        return instead(field, "its elements have fields")
     return None if kind == "extension" else _NO_NUMBERS
 
 
 # ---- tables of other libraries, lists ----------------------------------------------------------
 
 
+#: The types of which fetchnumpy makes Python objects, or nothing.
+_DUCKDB_OBJECTS = (
+    *("VARCHAR", "STRING", "ENUM", "BLOB", "BIT", "UUID", "STRUCT", "MAP", "UNION", "VARIANT"),
+    *("TIME", "TIME_NS", "TIME WITH TIME ZONE", "BIGNUM", "VARINT", '"NULL"'),
+)
+_DUCKDB_WIDE = {"HUGEINT": ("BIGINT", "int64"), "UHUGEINT": ("UBIGINT", "uint64")}
+
+
 def _duckdb(x: Any) -> str | None:
     if not hasattr(x, "fetchnumpy"):
         return None
-    names = x.columns if hasattr(x, "columns") else [each[0] for each in x.description or ()]
-    if not names:
+    if hasattr(x, "types"):
+        columns = [*zip(x.columns, map(_duckdb_kind, x.types), strict=False)]
+    else:
+        columns = [(name, _duckdb_kind(kind)) for name, kind, *_ in x.description or ()]
+    numbers = [
+        (name, kind)
+        for name, kind in columns
+        if kind not in _DUCKDB_OBJECTS and not kind.endswith("]")
+    ]
+    if not columns:
         return None
-    return instead(f"x.fetchnumpy()[{names[0]!r}]", "a table is exchanged one column at a time")
+    if not numbers:
+        name, kind = columns[0]
+        return f"because the elements of its column {name!r} are no numbers ({kind}): {_CONVERT}"
+    name, kind = numbers[0]
+    column = f"x.fetchnumpy()[{name!r}]"
+    if kind == "DECIMAL":
+        return _converted(column, _ROUNDS)
+    if kind in _DUCKDB_WIDE:
+        column = _duckdb_narrowed(x, name, *_DUCKDB_WIDE[kind])
+    return instead(column, "a table is exchanged one column at a time")
+
+
+def _duckdb_kind(kind: object) -> str:
+    """DECIMAL of DECIMAL(10,2), but INTEGER[] as it is."""
+    text = str(kind)
+    return text if text.endswith("]") else text.partition("(")[0]
+
+
+def _duckdb_narrowed(x: Any, name: str, bigint: str, kind: str) -> str:
+    """Its 128-bit integers in 64 bits, where fetchnumpy makes floats of them, or refuses."""
+    if hasattr(x, "select"):
+        quoted = '"' + name.replace('"', '""') + '"'
+        return f"x.select({f'{quoted}::{bigint} as {quoted}'!r}).fetchnumpy()[{name!r}]"
+    table = "to_arrow_table" if hasattr(x, "to_arrow_table") else "fetch_arrow_table"
+    return f"x.{table}()[{name!r}].cast('{kind}')"
 
 
 def _xarray(x: Any) -> str | None:
@@ -275,23 +318,40 @@ def _xarray(x: Any) -> str | None:
 
 def _awkward(x: Any) -> str | None:
     kind = str(x.type)
-    if "{" in kind:
+    if x.fields:
         return instead(f"x[{x.fields[0]!r}]", "its elements have fields")
+    if "union[" in kind and not _is_regular(x):
+        return "because its elements are of several types: convert them to one first"
     if "option[" in kind:
         return _converted("awkward.drop_none(x)", "which leaves out what is missing")
     filled, text = x, "x"
     if "?" in kind:
-        filled, text = sys.modules["awkward"].fill_none(x, 0), "awkward.fill_none(x, 0)"
+        leaf = kind.rpartition("?")[2].partition("[parameters")[0].replace("unknown", "int64")
+        if leaf in ("string", "bytes"):
+            return _NO_NUMBERS
+        text = f"awkward.fill_none(x, {_value_of(leaf)})"
+        zero = sys.modules["numpy"].zeros((), leaf)[()]
+        filled = sys.modules["awkward"].fill_none(x, zero)
     if " var " in kind and not _is_regular(filled):
         flat = _array(f"awkward.flatten({text}, axis=None)")
         return _converted(flat, _FLAT)
     return instead(_array(text), _MISSING) if "?" in kind else None
 
 
+def _value_of(leaf: str) -> str:
+    """For what is missing, a value of the same dtype: of another one, awkward converts them all."""
+    name, _, unit = leaf.rstrip("]").partition("[")
+    if name == "bool":
+        return "False"
+    if unit:
+        return f"numpy.{name}('nat', {unit!r})"
+    return f"numpy.{name}({0 if name[0] in 'iu' else _NAN})"
+
+
 def _is_regular(x: Any) -> bool:
     try:
         return bool(sys.modules["numpy"].asarray(x).dtype.kind in "iubfcMm")
-    except ValueError:
+    except (TypeError, ValueError):
         return False
 
 

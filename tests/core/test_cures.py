@@ -172,7 +172,7 @@ LIBRARIES = {
         'pass x.view(torch.uint8) with reinterpret="bool" instead',
     ),
     "a name of any length": (
-        lambda: made_by("duckdb", "Relation", fetchnumpy=refuses, columns=["c" * 300, "d"]),
+        lambda: made_by("duckdb", "Relation", fetchnumpy=refuses, description=[("c" * 300, "X")]),
         f"pass x.fetchnumpy()['{'c' * 300}'] instead, because a table is exchanged one column",
     ),
     "it has what others have": (

@@ -26,6 +26,7 @@ STEPS = 3
 #: An integer that no float64 holds: who makes floats of integers is seen.
 ODD = 2**53 + 1
 
+NAN = float("nan")
 #: NaT, as an integer.
 MIN = -(2**63)
 #: A sharding over the two devices that XLA_FLAGS asks for.
@@ -34,8 +35,13 @@ SHARDS = (
     "m.sharding.PartitionSpec('i'))"
 )
 
+#: The values of Arrow, of which the second lies under a missing struct.
+STRUCT = "StructArray.from_arrays([m.array([ODD, 99])], ['a'], mask=m.array([False, True]))"
+#: Of awkward, the second is missing.
+MASKED = "m.mask(m.Array(numpy.array({}, '{}')), [True, False])"
+
 #: Library, how the object is made, and what comes out in the end (a list whose integers, floats and
-#: bools are told apart), or None: not compared.
+#: bools are told apart) or an array (its dtype counts too), or None: not compared.
 OBJECTS = {
     "scipy.sparse": {"m.eye(2)": [[1.0, 0.0], [0.0, 1.0]]},
     "sparse": {"m.COO.from_numpy(numpy.eye(2))": [[1.0, 0.0], [0.0, 1.0]]},
@@ -106,6 +112,8 @@ OBJECTS = {
         "m.array([[1, None], [ODD, 4]], m.list_(m.int64(), 2))": [1, 0, ODD, 4],
         "m.array([[1, 2], None, [ODD]])": [1, 2, ODD],
         "m.array([{'a': ODD}])": [ODD],
+        f"m.{STRUCT}": [ODD, 0],
+        f"m.chunked_array([m.{STRUCT}])": [ODD, 0],
         "m.chunked_array([[1, ODD]])": [1, ODD],
         "m.chunked_array([[ODD, None], [3]])": [ODD, 0, 3],
         "m.chunked_array([['b', 'a'], ['b']])": [0, 1, 0],
@@ -131,6 +139,14 @@ OBJECTS = {
     "duckdb": {
         "m.sql('select 9007199254740993 as a, 0.5 as b')": [ODD],
         "m.connect().execute('select 9007199254740993 as \"a b\"')": [ODD],
+        "m.sql('select sum(i) as s from (values (9007199254740993), (2)) t(i)')": [ODD + 2],
+        "m.sql('select \\'b\\' as t, 9007199254740993::hugeint as \"a\"\"b\"')": [ODD],
+        "m.sql('select 9007199254740993::uhugeint as s')": [ODD],
+        "m.sql('select 9007199254740993::hugeint as s union all select null')": [ODD, 7],
+        "m.sql('select 1.5::decimal(10, 2) as s')": [1.5],
+        "m.connect().execute('select 9007199254740993::hugeint as s')": [ODD],
+        "m.connect().execute('select unnest([9007199254740993::hugeint, null]) as s')": [ODD, 0],
+        "m.sql(\"select 1::tinyint as i, 'b' as t\")": [1],
     },
     "cffi": {"m.FFI().new('char[]', b'ab')": [97, 98, 0]},
     "torch": {
@@ -152,6 +168,16 @@ OBJECTS = {
         "m.Array([[1, None], [ODD]])": [1, 0, ODD],
         "m.Array([[1, None], [ODD, 2]])": [[1, 0], [ODD, 2]],
         "m.Array([[1, ODD], None])": [[1, ODD]],
+        MASKED.format("[2**63 + 1, 1]", "uint64"): [2**63 + 1, 0],
+        MASKED.format("[1, 1]", "int8"): numpy.array([1, 0], "int8"),
+        MASKED.format("[0.5, 1]", "float32"): numpy.array([0.5, NAN], "float32"),
+        MASKED.format("[0.5, 1]", "complex64"): numpy.array([0.5, NAN], "complex64"),
+        MASKED.format("[True, True]", "bool"): [True, False],
+        MASKED.format("[ODD, 1]", "datetime64[us]"): [ODD, MIN],
+        "m.Array([None, None])": [0, 0],
+        "m.Array([0.5, None])": [0.5, NAN],
+        "m.Array([[0.5, None], [1.5]])": [0.5, NAN, 1.5],
+        "m.Array([(ODD, 0.5)])": [ODD],
     },
     "tensorflow": {
         "m.RaggedTensor.from_row_splits([1, 2], [0, 1, 2])": [[1], [2]],
@@ -160,6 +186,22 @@ OBJECTS = {
         "m.bitcast(m.constant([1, 2], m.int8), m.qint8)": [1, 2],
     },
     "paddle": {"m.sparse.sparse_coo_tensor([[0], [1]], [5.0], [1, 2])": [[0.0, 5.0]]},
+}
+
+#: Library, and how an object is made that has no numbers: the message says so, and why.
+NOT_NUMBERS = {
+    "awkward": {
+        "m.Array([1, 'a'])": "its elements are of several types",
+        "m.Array([1, None, [2]])": "its elements are of several types",
+        "m.Array(['a', None])": "its elements are no numbers",
+    },
+    "duckdb": {
+        "m.sql(\"select 'b' as s\")": "its column 's' are no numbers (VARCHAR)",
+        "m.connect().execute(\"select 'b' as s\")": "its column 's' are no numbers (VARCHAR)",
+        "m.sql(\"select 'b'::enum('b') as s\")": "its column 's' are no numbers (ENUM)",
+        "m.sql('select [1, 2] as s')": "its column 's' are no numbers (INTEGER[])",
+        "m.sql('select [1.5::decimal(4, 1)] as s')": "no numbers (DECIMAL(4,1)[])",
+    },
 }
 
 #: Of these the cure says that it gives other values than the object has.
@@ -171,10 +213,11 @@ SAYING = {
     "m.Series(['b', 'a', 'b'])": "which numbers its different values",
     "m.array(['b', 'a']).dictionary_encode()": "which numbers its different values",
     "m.Array([[1, ODD], [3]])": "which has its elements in one dimension",
+    "m.sql('select 1.5::decimal(10, 2) as s')": "which rounds to 53 bits",
 }
 
 #: "pass x.y() instead", or an option.
-CURE = re.compile(r"pass (.+?) instead|(?:pass|such as) (\w+)=\"(\w+)\"")
+CURE = re.compile(r"pass (.+?) (?:instead|to put)|(?:pass|such as) (\w+)=\"(\w+)\"")
 #: Two devices of JAX, on the host.
 DEVICES = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
 
@@ -182,7 +225,7 @@ DEVICES = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
 def cured(x: object, cure: str) -> object:
     """As a user types it: of two cures the first."""
     first = cure.split(" or ")[0]
-    names = {**sys.modules, "x": x, "numpy": numpy}
+    names = {**sys.modules, "x": x, "numpy": numpy, "value": 7}
     if first.startswith("ffi"):
         names["ffi"] = import_module("cffi").FFI()
     if first.startswith("tf."):
@@ -216,10 +259,18 @@ def check(name: str) -> None:
     for text, expected in OBJECTS[name].items():
         capsule, cures, said = follow(eval(text, {"m": module, "numpy": numpy, "ODD": ODD}))
         assert cures, f"{text} can be exported as it is: the case shows nothing"
-        values = numpy.asarray(dlshim.from_dlpack(capsule)).tolist()
+        array = numpy.asarray(dlshim.from_dlpack(capsule))
+        values = array.tolist()
         assert SAYING.get(text, "") in said
+        if isinstance(expected, numpy.ndarray):
+            assert array.dtype == expected.dtype, (text, cures, array.dtype)
+            expected = expected.tolist()
         assert expected is None or repr(values) == repr(expected), (text, cures, values)
         print(f"{text}: {cures}")
+    for text, why in NOT_NUMBERS.get(name, {}).items():
+        with pytest.raises((BufferError, dlshim.UnsupportedObjectError)) as error:
+            dlshim.to_capsule(eval(text, {"m": module, "numpy": numpy, "ODD": ODD}))
+        assert why in str(error.value) and " instead" not in str(error.value), (text, error.value)
 
 
 @pytest.mark.parametrize("name", OBJECTS)
