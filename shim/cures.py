@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 # memory because the object wraps others that have memory.
 CURES: tuple[tuple[str, str, str | None], ...] = (
     # torch's DTensor and MaskedTensor.
-    ("wrapper", "to_local", ".to_local()"),
-    ("wrapper", "get_data", ".get_data()"),
-    ("flag", "is_sparse", ".to_dense()"),
-    ("flag", "is_sparse_csr", ".to_dense()"),
-    ("flag", "is_mkldnn", ".to_dense()"),
-    ("flag", "is_quantized", ".int_repr() or .dequantize()"),
-    ("flag", "is_nested", ".to_padded_tensor(0)"),
-    ("view", "magnitude", ".magnitude"),  # pint's Quantity: numpy.asarray warns
+    ("wrapper", "to_local", "x.to_local()"),
+    ("wrapper", "get_data", "x.get_data()"),
+    ("flag", "is_sparse", "x.to_dense()"),
+    ("flag", "is_sparse_csr", "x.to_dense()"),
+    ("flag", "is_mkldnn", "x.to_dense()"),
+    ("flag", "is_quantized", "x.int_repr() or x.dequantize()"),
+    ("flag", "is_nested", "x.to_padded_tensor(0)"),
+    ("view", "magnitude", "x.magnitude"),  # pint's Quantity: numpy.asarray warns
     # Their arrays are made by the same library, which has just refused.
     ("method", "__torch_function__", None),
     ("method", "__array_finalize__", None),
     # These have __array__ too, which raises or gives an array of objects.
-    ("method", "toarray", ".toarray()"),
-    ("method", "todense", ".todense()"),
-    ("method", "to_dataarray", ".to_dataarray()"),
-    ("method", "to_host", ".to_host()"),
+    ("method", "toarray", "x.toarray()"),
+    ("method", "todense", "x.todense()"),
+    ("method", "to_dataarray", "x.to_dataarray()"),
+    ("method", "to_host", "x.to_host()"),
     ("method", "__array__", "numpy.asarray(x)"),
     ("type", "list", "numpy.asarray(x)"),
     ("type", "tuple", "numpy.asarray(x)"),
@@ -52,20 +52,20 @@ CURES: tuple[tuple[str, str, str | None], ...] = (
     ("type", "_cffi_backend.", "ffi.buffer(x)"),
     ("type", "faiss.", "faiss.vector_to_array(x)"),
     ("type", "tensorflow.python.framework.sparse_tensor.", "tf.sparse.to_dense(x)"),
-    ("method", "to_tensor", ".to_tensor()"),
-    ("method", "to_dense", ".to_dense()"),
-    ("method", "to_ndarray", ".to_ndarray()"),
-    ("method", "to_numpy", ".to_numpy()"),
-    ("method", "asnumpy", ".asnumpy()"),
-    ("method", "numpy", ".numpy()"),
-    ("method", "collect", ".collect()"),
-    ("method", "get_view", ".get_view('3')"),
-    ("method", "getbuffer", ".getbuffer()"),
-    ("view", "buf", ".buf"),
-    ("view", "data", ".data"),
+    ("method", "to_tensor", "x.to_tensor()"),
+    ("method", "to_dense", "x.to_dense()"),
+    ("method", "to_ndarray", "x.to_ndarray()"),
+    ("method", "to_numpy", "x.to_numpy()"),
+    ("method", "asnumpy", "x.asnumpy()"),
+    ("method", "numpy", "x.numpy()"),
+    ("method", "collect", "x.collect()"),
+    ("method", "get_view", "x.get_view('3')"),
+    ("method", "getbuffer", "x.getbuffer()"),
+    ("view", "buf", "x.buf"),
+    ("view", "data", "x.data"),
     # By name: queues and mappings have a get() of another meaning.
-    ("type", "pyopencl.", ".get()"),
-    ("type", "cv2.UMat", ".get()"),
+    ("type", "pyopencl.", "x.get()"),
+    ("type", "cv2.UMat", "x.get()"),
 )
 
 

@@ -74,7 +74,7 @@ refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj)
                        ? "it requires grad, and consumers would bypass autograd: wrap "
                          "tensor.detach() instead"
                        : "it requires grad, and consumers would bypass autograd: call "
-                         ".detach() first, or pass detach=True");
+                         "x.detach() first, or pass detach=True");
     }
     return truth == 0 ? 0 : -1;
 }
@@ -107,7 +107,7 @@ refuse_bits(dls_state *state, const dls_plan *plan, PyObject *obj, dl_dtype dtyp
                    wrapped ? "its conjugate bit is set, the memory holds other values: "
                              "wrap tensor.resolve_conj() instead"
                            : "its conjugate bit is set, the memory holds other values: "
-                             "call .resolve_conj() first");
+                             "call x.resolve_conj() first");
     }
     if (truth == 0 && !exact) {
         truth = truth_of_method(obj, state->names.is_neg, plan->is_neg);
@@ -116,7 +116,7 @@ refuse_bits(dls_state *state, const dls_plan *plan, PyObject *obj, dl_dtype dtyp
                        wrapped ? "its negative bit is set, the memory holds other "
                                  "values: wrap tensor.resolve_neg() instead"
                                : "its negative bit is set, the memory holds other "
-                                 "values: call .resolve_neg() first");
+                                 "values: call x.resolve_neg() first");
         }
     }
     return truth == 0 ? 0 : -1;
@@ -173,7 +173,7 @@ refuse_no_numbers(dls_state *state, PyObject *obj)
         dls_refuse(state, DLS_EBUFFER, obj,
                    "its dtype is '%U': its elements are no numbers, and its library "
                    "ends the process when it is asked for them; convert text with "
-                   ".numpy(), and pass what a resource or variant holds "
+                   "x.numpy(), and pass what a resource or variant holds "
                    "(variable.value(), the dataset's elements)",
                    name);
     }
@@ -210,9 +210,9 @@ refuse_masked(dls_state *state, PyObject *obj)
     }
     return dls_refuse(state, DLS_EBUFFER, obj,
                       "its mask hides elements, and DLPack has no masks; pass "
-                      ".filled(value) to put a value in their place, or %s to pass "
+                      "x.filled(value) to put a value in their place, or %s to pass "
                       "what is under the mask",
-                      got > 0 ? ".unmasked" : "numpy.ma.getdata(x)");
+                      got > 0 ? "x.unmasked" : "numpy.ma.getdata(x)");
 }
 
 int

@@ -153,7 +153,7 @@ bool dls_library_gil_deleters(dls_state *state);
  * attributes of the object and its type (shim/cures.py).  Called where an error is
  * raised; code of the object runs, and its exceptions are cleared. */
 
-/* How an array is made of the object: "pass .to_dense() instead"; a new str, or NULL:
+/* How an array is made of the object: "pass x.to_dense() instead"; a new str, or NULL:
  * no way is known.  No exception may be pending. */
 PyObject *dls_cure_find(dls_state *state, PyObject *obj);
 

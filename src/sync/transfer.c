@@ -99,10 +99,12 @@ dls_transfer_raise(dls_state *state, PyObject *source, const dls_request *reques
             want.device_type, want.device_id);
     }
     else {
-        dls_refuse(state, DLS_EBUFFER, source,
-                   "it lies on device (%d, %d) and (%d, %d) is wanted, and its library "
-                   "did not move it; move it there first (.cpu(), .to())",
-                   have.device_type, have.device_id, want.device_type, want.device_id);
+        dls_refuse(
+            state, DLS_EBUFFER, source,
+            "it lies on device (%d, %d) and (%d, %d) is wanted, and its library "
+            "did not move it; move it with its library's own function first (torch's "
+            ".cpu() or .to(), cupy.asnumpy(), jax.device_put())",
+            have.device_type, have.device_id, want.device_type, want.device_id);
     }
     if (kept != NULL) {
         dls_refuse_with_cause(kept);

@@ -264,7 +264,7 @@ CASES = {
         "dlshim.from_dlpack(x)",
         "its mask hides elements",
         {
-            ".filled(value)": ("x.filled(7)", [1, 7]),
+            "x.filled(value)": ("x.filled(7)", [1, 7]),
             "numpy.ma.getdata(x)": ("numpy.ma.getdata(x)", [1, 2]),
         },
     ),

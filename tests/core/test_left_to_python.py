@@ -60,8 +60,8 @@ def test_the_roads_lead_through_python() -> None:
     child.run(
         HEAD
         + """
-words = {"stranger": "pass numpy.asarray(x) instead", "refused": "pass .to_dense() instead",
-         "wrapper": "pass .to_local() instead"}
+words = {"stranger": "pass numpy.asarray(x) instead", "refused": "pass x.to_dense() instead",
+         "wrapper": "pass x.to_local() instead"}
 for road in roads:
     error = told(road)
     assert words[road] in str(error) if road in words else error is None, error

@@ -230,7 +230,7 @@ def cured(x: object, cure: str) -> object:
         names["ffi"] = import_module("cffi").FFI()
     if first.startswith("tf."):
         names["tf"] = import_module("tensorflow")
-    return eval(f"x{first}" if first.startswith(".") else first, names)
+    return eval(first, names)
 
 
 def follow(x: object) -> tuple[object, list[str], str]:
