@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _NAN = "float('nan')"
 _MISSING = "it has missing values"
+_ONE_COLUMN = "a table is exchanged one column at a time"
 _ROUNDS = "which rounds to 53 bits"
 _FLAT = "which has its elements in one dimension"
 _CODES = "which numbers its different values"
@@ -45,7 +46,7 @@ def _column(names: Iterable[object], other: str) -> str | None:
         return None
     tells = isinstance(found[0], (str, int)) and found.count(found[0]) == 1
     text = f"x[{found[0]!r}]" if tells else other
-    return instead(text, "a table is exchanged one column at a time")
+    return instead(text, _ONE_COLUMN)
 
 
 # ---- torch -------------------------------------------------------------------------------------
@@ -111,6 +112,8 @@ def _pandas(x: Any) -> str | None:
         return _converted(_codes_of(x), _CODES)
     if kind in "iubf":
         return None if _is_plain(x.dtype) else _pandas_numbers(x, kind, missing)
+    if kind == "M" and hasattr(x.dtype, "pyarrow_dtype"):
+        return _pandas_times(x.dtype.pyarrow_dtype)
     if kind == "M" and getattr(x.dtype, "tz", None) is not None:
         dt = ".dt" if hasattr(type(x), "cat") else ""
         return _converted(f"x{dt}.tz_convert(None).to_numpy()", "which is in UTC")
@@ -122,12 +125,28 @@ def _is_plain(dtype: Any) -> bool:
     return type(dtype).__module__.startswith("numpy") and dtype.kind in "iubfc"
 
 
+def _pandas_times(kind: Any) -> str | None:
+    """Arrow's: numpy.asarray gives objects for days, and for times of a timezone."""
+    if str(kind).startswith("date"):
+        return instead("x.astype('datetime64[s]').to_numpy()")
+    if kind.tz is None:
+        return None
+    return _converted(f"x.to_numpy('datetime64[{kind.unit}]')", "which is in UTC")
+
+
 def _pandas_numbers(x: Any, kind: str, missing: bool) -> str:
     """Of a dtype that may have missing values; numpy.asarray gave objects before pandas 2.2."""
     if not missing:
         return instead(f"x.to_numpy('{x.dtype.numpy_dtype}')")
     value = {"b": "False", "f": _NAN}.get(kind, "0")
     return instead(f"x.to_numpy('{x.dtype.numpy_dtype}', na_value={value})", _MISSING)
+
+
+def _fitting(least: int, most: int) -> str:
+    """The dtype of 64 bits that has all these integers, or nothing."""
+    if least >= -(2**63) and most < 2**63:
+        return "Int64"
+    return "UInt64" if least >= 0 and most < 2**64 else ""
 
 
 def _codes_of(x: Any, more: str = "") -> str:
@@ -137,13 +156,10 @@ def _codes_of(x: Any, more: str = "") -> str:
 
 def _pandas_objects(x: Any, missing: bool) -> str:
     held = sys.modules["pandas"].api.types.infer_dtype(x, skipna=True)
-    if held in ("integer", "boolean"):
-        name, nullable = ("int64", "Int64") if held == "integer" else ("bool", "boolean")
-        if not missing:
-            return instead(f"x.astype('{name}').to_numpy()")
-        value = {"int64": "0", "bool": "False"}[name]
-        text = f"x.astype('{nullable}').to_numpy('{name}', na_value={value})"
-        return instead(text, _MISSING)
+    if held == "integer":
+        return _pandas_integers(x, missing)
+    if held == "boolean":
+        return _pandas_converted("bool", "boolean", "False", missing)
     if held in ("floating", "mixed-integer-float", "decimal"):
         text = "x.astype('float64').to_numpy()"
         return instead(text) if held == "floating" else _converted(text, _ROUNDS)
@@ -152,18 +168,43 @@ def _pandas_objects(x: Any, missing: bool) -> str:
     return _NO_NUMBERS
 
 
+def _pandas_integers(x: Any, missing: bool) -> str:
+    found = x.dropna() if missing else x
+    nullable = _fitting(found.min(), found.max())
+    if nullable:
+        return _pandas_converted(nullable.lower(), nullable, "0", missing)
+    value = f", na_value={_NAN}" if missing else ""
+    return _converted(f"x.to_numpy('float64'{value})", _ROUNDS)
+
+
+def _pandas_converted(name: str, nullable: str, value: str, missing: bool) -> str:
+    if not missing:
+        return instead(f"x.astype('{name}').to_numpy()")
+    return instead(f"x.astype('{nullable}').to_numpy('{name}', na_value={value})", _MISSING)
+
+
+#: The dtypes of integers that NumPy has not.
+_POLARS_WIDE = ("Int128", "UInt128")
+
+
 def _polars(x: Any) -> str | None:
     if hasattr(x, "get_columns"):
         columns = x.get_columns()
+        if not columns:
+            return None
         kinds = {column.dtype for column in columns}
         missing = any(column.null_count() for column in columns)
-        plain = len(kinds) == 1 and kinds.pop().is_numeric() and not missing
+        kind = kinds.pop()
+        wide = type(kind).__name__ in _POLARS_WIDE
+        plain = not kinds and kind.is_numeric() and not wide and not missing
         return None if plain else _column(x.columns, "x.to_series(0)")
     return _polars_series(x) if hasattr(x, "to_physical") else None
 
 
 def _polars_series(x: Any) -> str | None:
     name, missing = type(x.dtype).__name__, x.null_count() > 0
+    if name in _POLARS_WIDE:
+        return _polars_wide(x, missing)
     if name == "Boolean" or (x.dtype.is_numeric() and not x.dtype.is_decimal()):
         value = "False" if name == "Boolean" else _NAN if x.dtype.is_float() else "0"
         return instead(_array(f"x.fill_null({value})"), _MISSING) if missing else None
@@ -184,6 +225,16 @@ def _polars_series(x: Any) -> str | None:
     if name == "Struct":
         return instead(f"x.struct.field({x.struct.fields[0]!r})", "its elements have fields")
     return _NO_NUMBERS
+
+
+def _polars_wide(x: Any, missing: bool) -> str:
+    fits = _fitting(x.min() or 0, x.max() or 0)
+    if not fits:
+        fill = f".fill_null({_NAN})" if missing else ""
+        return _converted(_array(f"x.cast(polars.Float64){fill}"), _ROUNDS)
+    if missing:
+        return instead(_array(f"x.cast(polars.{fits}).fill_null(0)"), _MISSING)
+    return instead(_array(f"x.cast(polars.{fits})"))
 
 
 def _polars_times(missing: bool) -> str:
@@ -214,6 +265,8 @@ _ARROW_NUMBERS = (
 
 
 def _pyarrow(x: Any) -> str | None:
+    if hasattr(x, "read_all"):
+        return instead(f"x.read_all()[{x.schema.names[0]!r}]", _ONE_COLUMN)
     if hasattr(x, "column_names"):
         kinds = {str(column.type) for column in x.columns}
         missing = any(column.null_count for column in x.columns)
@@ -240,6 +293,8 @@ def _pyarrow_other(x: Any, kind: str, whole: str, missing: bool) -> str | None:
         if missing:
             return instead(f"{cast}.fill_null(0)", _MISSING)
         return _converted(cast, "which counts from 1970 or from midnight")
+    if kind == "run_end_encoded":
+        return instead("pyarrow.compute.run_end_decode(x)")
     if kind == "dictionary":
         return _converted(f"{whole}.indices{fill}", _CODES)
     if kind in ("string", "large_string", "string_view", "binary", "large_binary"):
@@ -291,7 +346,7 @@ def _duckdb(x: Any) -> str | None:
         return _converted(column, _ROUNDS)
     if kind in _DUCKDB_WIDE:
         column = _duckdb_narrowed(x, name, *_DUCKDB_WIDE[kind])
-    return instead(column, "a table is exchanged one column at a time")
+    return instead(column, _ONE_COLUMN)
 
 
 def _duckdb_kind(kind: object) -> str:

@@ -33,7 +33,7 @@ class Namespace:
     def asarray(x: Any) -> bytearray:
         return MEMORY
 
-    buffer = GetArrayFromImage = vector_to_array = to_dense = asarray
+    buffer = GetArrayFromImage = vector_to_array = to_dense = chunked_array = asarray
 
 
 Namespace.sparse = Namespace  # type: ignore[attr-defined]
@@ -41,7 +41,9 @@ Namespace.sparse = Namespace  # type: ignore[attr-defined]
 
 def cured(x: object, cure: str) -> Any:
     """The cure as a user types it."""
-    names = {"x": x} | dict.fromkeys(["numpy", "SimpleITK", "ffi", "faiss", "tf"], Namespace)
+    names = {"x": x} | dict.fromkeys(
+        ["numpy", "SimpleITK", "ffi", "faiss", "pyarrow", "tf"], Namespace
+    )
     return eval(cure, names)
 
 

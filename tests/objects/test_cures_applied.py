@@ -37,6 +37,8 @@ SHARDS = (
 
 #: The values of Arrow, of which the second lies under a missing struct.
 STRUCT = "StructArray.from_arrays([m.array([ODD, 99])], ['a'], mask=m.array([False, True]))"
+#: Of pandas, as Arrow has them; the second is missing.
+DAYS = "m.Series(m.to_datetime(['1970-01-02', None], utc=True)).astype('{}[pyarrow]')"
 #: Of awkward, the second is missing.
 MASKED = "m.mask(m.Array(numpy.array({}, '{}')), [True, False])"
 
@@ -63,6 +65,16 @@ OBJECTS = {
         "m.Categorical(['b', 'a', None])": [1, 0, -1],
         "m.Series([ODD, 2, ODD], dtype='category')": [ODD, 2, ODD],
         "m.Series(m.to_datetime(['1970-01-02', None]).tz_localize('UTC'))": [86400 * 10**6, MIN],
+        DAYS.format("timestamp[us, tz=Europe/Berlin]"): [86400 * 10**6, MIN],
+        f"m.Index({DAYS})".format("timestamp[us, tz=UTC]"): [86400 * 10**6, MIN],
+        DAYS.format("date32"): [86400, MIN],
+        f"m.Index({DAYS})".format("date32"): [86400, MIN],
+        "m.Series([2**63 + 1, ODD], dtype='object')": [2**63 + 1, ODD],
+        "m.Series([2**63 + 1, None, ODD], dtype='object')": [2**63 + 1, 0, ODD],
+        "m.Index([2**63 + 1, None], dtype='object')": [2**63 + 1, 0],
+        "m.Series([2**70, 1], dtype='object')": [2.0**70, 1.0],
+        "m.Series([2**63, -1, None], dtype='object')": [2.0**63, -1.0, NAN],
+        "m.Series([2**70, m.NA], dtype='object')": [2.0**70, NAN],
         "m.DataFrame({'to_dlpack': [1.0], 'b': [2.0]})": [[1.0, 2.0]],
         "m.DataFrame({'a': [ODD], 'b': [0.5]})": [ODD],
         "m.DataFrame({'a': [ODD, None]}, dtype='Int64')": [ODD, 0],
@@ -87,6 +99,12 @@ OBJECTS = {
         "m.Series([[ODD, 2], None], dtype=m.Array(m.Int64, 2))": [[ODD, 2]],
         "m.Series([[1], [], [2]])": [1, 2],
         "m.Series([{'a': ODD}])": [ODD],
+        "m.Series([ODD, 2], dtype=m.Int128)": [ODD, 2],
+        "m.Series([ODD, None], dtype=m.Int128)": [ODD, 0],
+        "m.Series([2**63 + 1, None], dtype=m.Int128)": [2**63 + 1, 0],
+        "m.Series([2**70, None], dtype=m.Int128)": [2.0**70, NAN],
+        "m.Series([None], dtype=m.Int128)": [0],
+        "m.DataFrame({'a': [ODD]}, {'a': m.Int128})": [ODD],
         "m.DataFrame({'a': [1.0, 2.0]})": [[1.0], [2.0]],
         "m.DataFrame({'a': [ODD], 'b': [0.5]})": [ODD],
         "m.DataFrame({'a': [ODD, None]})": [ODD, 0],
@@ -121,7 +139,18 @@ OBJECTS = {
         "m.table({'a': [ODD, None]})": [ODD, 0],
         "m.table({'a': [ODD], 'b': [0.5]})": [ODD],
         "m.record_batch({'a': [ODD, None]})": [ODD, 0],
+        "m.table({'a': [ODD, None]}).to_reader()": [ODD, 0],
+        "m.compute.run_end_encode(m.array([ODD, ODD, 2]))": [ODD, ODD, 2],
+        "m.compute.run_end_encode(m.array([ODD, None]))": [ODD, 0],
+        "m.chunked_array([m.compute.run_end_encode(m.array([ODD, ODD]))])": [ODD, ODD],
         "m.Table.from_arrays([m.array([ODD, None]), m.array([1, 2])], ['a', 'a'])": [ODD, 0],
+    },
+    "nanoarrow": {
+        "m.Array([ODD, 2], m.int64())": [ODD, 2],
+        "m.Array([ODD, None], m.int64())": [ODD, 0],
+        "m.Array.from_chunks([m.Array([ODD], m.int64())] * 2)": [ODD, ODD],
+        "m.c_array([ODD, 2], m.int64())": [ODD, 2],
+        "m.ArrayStream([ODD, 2], m.int64())": [ODD, 2],
     },
     "SimpleITK": {"m.GetImageFromArray(numpy.eye(2, dtype='f4'))": [[1.0, 0.0], [0.0, 1.0]]},
     "av": {"m.VideoFrame(4, 2, 'gray')": None},
@@ -213,6 +242,8 @@ SAYING = {
     "m.Series(['b', 'a', 'b'])": "which numbers its different values",
     "m.array(['b', 'a']).dictionary_encode()": "which numbers its different values",
     "m.Array([[1, ODD], [3]])": "which has its elements in one dimension",
+    "m.Series([2**70, 1], dtype='object')": "which rounds to 53 bits",
+    "m.Series([2**70, None], dtype=m.Int128)": "which rounds to 53 bits",
     "m.sql('select 1.5::decimal(10, 2) as s')": "which rounds to 53 bits",
 }
 
@@ -225,6 +256,8 @@ DEVICES = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
 def cured(x: object, cure: str) -> object:
     """As a user types it: of two cures the first."""
     first = cure.split(" or ")[0]
+    if first.startswith("pyarrow."):  # a user has imported it
+        import_module("pyarrow.compute")
     names = {**sys.modules, "x": x, "numpy": numpy, "value": 7}
     if first.startswith("ffi"):
         names["ffi"] = import_module("cffi").FFI()
@@ -256,6 +289,8 @@ def follow(x: object) -> tuple[object, list[str], str]:
 def check(name: str) -> None:
     """All objects of one library, in a process of its own."""
     module = import_module(name)
+    if name == "pyarrow":
+        import_module("pyarrow.compute")
     for text, expected in OBJECTS[name].items():
         capsule, cures, said = follow(eval(text, {"m": module, "numpy": numpy, "ODD": ODD}))
         assert cures, f"{text} can be exported as it is: the case shows nothing"
