@@ -32,3 +32,10 @@ VOUCH = Option("readonly", False)
 
 #: A cure that is no option: the consumer is given a Tensor, and takes its buffer.
 AS_BUFFER = "dlshim.from_dlpack(x)"
+#: The same, where the Tensor must be a copy in row-major order.
+AS_ROW_MAJOR_BUFFER = f"dlshim.from_dlpack(x, {ROW_MAJOR})"
+#: The cures that are no option, with the options that they hold.
+BUFFERS: dict[str, dict[str, Any]] = {
+    AS_BUFFER: {},
+    AS_ROW_MAJOR_BUFFER: {ROW_MAJOR.name: ROW_MAJOR.value},
+}

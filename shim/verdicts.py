@@ -26,11 +26,22 @@ from .known.rows import (
     SHARES,
     VERSIONED,
     Known,
+    Limit,
     Source,
 )
 from .libraries import version_of, version_tuple
 from .look import NAMES, Array, visible
-from .options import AS_BUFFER, AS_TAKEN, COPY_READONLY, ROW_MAJOR, TO_HOST, VOUCH, Option
+from .options import (
+    AS_BUFFER,
+    AS_ROW_MAJOR_BUFFER,
+    AS_TAKEN,
+    BUFFERS,
+    COPY_READONLY,
+    ROW_MAJOR,
+    TO_HOST,
+    VOUCH,
+    Option,
+)
 from .report import ANY_KEYWORD, Failure, Outcome, Report, Verdict, keywords_of, report_of, static
 from .sources import source_of
 from .stream_table import cells
@@ -226,8 +237,8 @@ def _verdict(facts: Facts, row: Known, version: str) -> Verdict:
 
 def cure_of(facts: Facts, row: Known, outcome: Outcome) -> str:
     """Return what cures an outcome, unless something else stands in the way then."""
-    if outcome.cure == AS_BUFFER:
-        return AS_BUFFER if _takes_buffer_of(facts, row) else ""
+    if outcome.cure in BUFFERS:
+        return _buffer_taken(facts, row)
     if not isinstance(outcome.cure, Option):
         return ""
     cured = outcomes(_cured(facts, outcome.cure), row)[1].result
@@ -248,10 +259,17 @@ def _takes_buffer_of(facts: Facts, row: Known) -> bool:
     return limit is None or LIMITS[limit].cure == AS_BUFFER
 
 
+def _buffer_taken(facts: Facts, row: Known) -> str:
+    """Return the buffer of the object's Tensor that it takes, as a cure; "": none."""
+    if _takes_buffer_of(facts, row):
+        return AS_BUFFER
+    return AS_ROW_MAJOR_BUFFER if _takes_buffer_of(_cured(facts, ROW_MAJOR), row) else ""
+
+
 def _call(row: Known, option: str = "") -> str:
     ours = {"capsule": "to_capsule", "buffer": "from_dlpack"}.get(row.wants, "upgrade")
     function = row.name if "," not in row.name else "f"
-    if option == AS_BUFFER:
+    if option in BUFFERS:
         return f"{function}({option})"
     return f"{function}(dlshim.{ours}({', '.join(filter(None, ('x', option)))}))"
 
@@ -480,7 +498,7 @@ def _readonly(
         return _unknown(_ACCESS)
     if not counts or (row.buffer_next and facts.kind == "tensor"):
         return None
-    cure = AS_BUFFER if _takes_buffer_of(facts, row) else COPY_READONLY
+    cure = _buffer_taken(facts, row) or COPY_READONLY
     return _refused("dlshim", (row.passes_on,), UNTOLD if untold else UNHEEDED, cure)
 
 
@@ -490,6 +508,15 @@ def _elsewhere(facts: Facts, row: Known) -> Outcome | None:
         return None
     why = "it takes no memory of this device"
     return _refused(row.name, ANY, why, TO_HOST)
+
+
+def _reason_and_cure(array: Array, row: Known, limit: Limit) -> tuple[str, str]:
+    """Return those of a limit, and of what a row-major copy meets where only a buffer is taken."""
+    if limit.cure == ROW_MAJOR:
+        name = row.limit(replace(array, strides=row_major(array.shape)))
+        if name and LIMITS[name].cure == AS_BUFFER:
+            return f"{limit.reason}; {LIMITS[name].reason}", AS_ROW_MAJOR_BUFFER
+    return limit.reason, limit.cure
 
 
 def _held(facts: Facts, row: Known, writable: bool | None) -> Outcome:
@@ -503,7 +530,8 @@ def _held(facts: Facts, row: Known, writable: bool | None) -> Outcome:
         limit = LIMITS[name]
         result = "wrong" if limit.changes else "refused"
         raises = limit.raises if limit.changes else row.raises
-        return Outcome(result, None, None, row.library, raises, limit.reason, limit.cure)
+        why, cure = _reason_and_cure(array, row, limit)
+        return Outcome(result, None, None, row.library, raises, why, cure)
     copied = {SHARES: False, COPIES: True}.get(row.memory)
     if row.memory == COPIES_UNALIGNED and facts.aligned_to is not None:
         copied = facts.aligned_to < 64

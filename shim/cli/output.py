@@ -116,13 +116,13 @@ class Table:
 
     def widths(self, width: int, gap: int) -> list[int]:
         """Return the width of each column.  The excess is taken from the wide column, down to a
-        third, and then from the widest."""
+        quarter, and then from the widest."""
         widths = [
             max([len(column.name), *(width_of(row[number]) for row in self.rows)])
             for number, column in enumerate(self.columns)
         ]
         least = [
-            min(had, width // 3) if column.wide else had
+            min(had, width // 4) if column.wide else had
             for had, column in zip(widths, self.columns, strict=True)
         ]
         while (over := sum(widths) + gap * (len(widths) - 1) - width) > 0:

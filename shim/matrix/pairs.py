@@ -19,7 +19,7 @@ from ..arrays import row_major
 from ..counted import NO_DATA, Counted, counted
 from ..known.arrays import Case, Consumer, Producer
 from ..libraries import BUILT_IN, nearest, version_tuple
-from ..options import AS_BOOL, AS_BUFFER, AS_TAKEN, Option
+from ..options import AS_BOOL, AS_TAKEN, BUFFERS, Option
 from ..report import Outcome
 from ..sources import source_of
 from ..verdicts import Facts, cure_of, outcomes
@@ -50,7 +50,7 @@ def by_pair(cells: Iterable[Cell]) -> Pairs:
 
 
 def options(cure: str) -> dict[str, Any]:
-    return {cure.name: cure.value} if isinstance(cure, Option) else {}
+    return {cure.name: cure.value} if isinstance(cure, Option) else BUFFERS.get(cure, {})
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ class Cell:
             "consumer": self.exchange.consumer.key,
             "case": self.exchange.case.key,
             "cure": options(self.limit.cure) if self.limit else {},
-            "as_buffer": self.limit is not None and self.limit.cure == AS_BUFFER,
+            "as_buffer": self.limit is not None and self.limit.cure in BUFFERS,
             "libraries": self.libraries,
             "cost": cost and self.exchange.case.key == COST_CASE,
         }

@@ -131,8 +131,14 @@ def _silent(cells: list[Cell], most: int) -> list[Table]:
 
 
 def _reason(kind: tuple[Any, ...], cells: list[Cell], most: int) -> list[str]:
-    limit = cells[0].limit
-    return [kind[1], _into(cells, most), limit.cure if limit and limit.cure else "—"]
+    return [kind[1], _into(cells, most), kind[2] or "—"]
+
+
+def _limit_of(cell: Cell) -> tuple[Any, ...]:
+    """The kind of a cell by its reason and its cure: one reason may have several cures."""
+    if cell.limit:
+        return (), cell.limit.why, cell.limit.cure
+    return (), complaint(cell.upgraded), ""
 
 
 def _lost(cells: list[Cell], most: int) -> list[Table]:
@@ -141,11 +147,7 @@ def _lost(cells: list[Cell], most: int) -> list[Table]:
         "What works bare and not with a plain upgrade",
         ["*reason", "into", "+works with"],
         [cell for cell in cells if cell.lost],
-        lambda cell: (
-            (),
-            cell.limit.why if cell.limit else complaint(cell.upgraded),
-            cell.limit.cure if cell.limit else "",
-        ),
+        _limit_of,
         lambda kind, them: _reason(kind, them, 2),
         most,
     )
@@ -156,7 +158,7 @@ def _limits(cells: Iterable[Cell]) -> list[Table]:
         "What no plain upgrade can do",
         ["*reason", "into", "+works with", ">bare"],
         cells,
-        lambda cell: ((), cell.limit.why) if cell.limit else None,
+        lambda cell: _limit_of(cell) if cell.limit else None,
         lambda kind, them: [*_reason(kind, them, 4), str(sum(c.works_bare for c in them) or "—")],
         MANY,
     )
@@ -182,7 +184,8 @@ def _faults(faults: list[Cell]) -> list[Table]:
 def _exchange_text(cells: list[Cell]) -> Line:
     bare = sum(cell.works_bare for cell in cells)
     plain = sum(cell.works_upgraded for cell in cells)
-    now = plain + sum(cell.works_with_option for cell in cells)
+    cured = sum(cell.works_with_option for cell in cells)
+    now = plain + cured
     harm = {cell.bare.get("outcome") for cell in cells} & {"wrong", "died"}
     if any(cell.fault for cell in cells):
         style = "bad"
@@ -195,7 +198,7 @@ def _exchange_text(cells: list[Cell]) -> Line:
     return (
         (f"{bare}{mark}", "bad" if mark else "dim"),
         ("→", "dim"),
-        (f"{now}", style),
+        (f"{plain}+{cured}" if cured else f"{plain}", style),
         ("c" if copied else " ", "dim"),
     )
 
@@ -262,8 +265,8 @@ def _grids(
 def _exchanges(pairs: Pairs) -> list[Table]:
     return _grids(
         "What works: bare → upgraded",
-        "How many small arrays (layouts, dtypes), of as many as there are, arrive whole. "
-        "!: silently wrong when bare; †: killed the process when bare; c: the consumer copies "
+        "How many small arrays (layouts, dtypes), of as many as there are, arrive whole; "
+        "+: as many more with a cure. !: silently wrong when bare; †: killed the process when bare; c: the consumer copies "
         "(all else is zero-copy). Yellow: a limit, see below. "
         "caps.: a raw capsule, as C code wants it; nanobind: a parameter nb::ndarray<>, "
         "ro: nb::ndarray<nb::ro>.",

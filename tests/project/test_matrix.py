@@ -375,6 +375,50 @@ def test_what_works_bare_and_is_not_counted_is_a_fault() -> None:
     assert "1 that should work do not" in text
 
 
+def test_a_row_major_copy_is_given_as_a_buffer_where_no_other_way_is() -> None:
+    """nanoarrow's c_buffer takes two dimensions as a contiguous buffer only."""
+    made = cell("numpy", "nanoarrow", "transposed", **REFUSED, cured=WORKS)
+    assert made.limit is not None
+    assert made.limit.cure == 'dlshim.from_dlpack(x, order="C")'
+    job = made.job(cost=False)
+    assert (job["cure"], job["as_buffer"]) == ({"order": "C"}, True)
+
+
+def test_the_cures_of_one_reason_are_told_apart() -> None:
+    cells = [
+        tried("numpy", "tensorflow", "readonly", REFUSED, **REFUSED, cured=WORKS),
+        tried("numpy", "nanoarrow", "readonly", WORKS, **REFUSED, cured=WORKS),
+    ]
+    (table,) = screen._limits(cells)
+    told = {tuple("".join(text for text, _ in part) for part in row) for row in table.rows}
+    why = "DLPack 0.x cannot say read-only (rule T8)"
+    assert (why, "tf", 'readonly="copy"', "—", "1") in told
+    assert (why, "nanoarrow", "dlshim.from_dlpack(x)", "1", "1") in told
+
+
+def test_the_grid_counts_as_the_box_does() -> None:
+    """What works with a plain upgrade, and apart from it what a cure adds."""
+    cells = [
+        tried("numpy", "torch", "line", WORKS, **WORKS),
+        tried("numpy", "torch", "reversed", REFUSED, **REFUSED, cured=WORKS),
+    ]
+    grid, *_ = screen._exchanges(pairs.by_pair(cells))
+    texts = ["".join(text for text, _ in part) for row in grid.rows for part in row]
+    assert "1→1+1" in [text.strip() for text in texts]
+    assert "1 work bare, 1 upgraded, 1 more with a cure" in told(*cells)
+
+
+def test_every_layout_that_nanoarrow_refuses_has_a_cure_that_works(tmp_path: Path) -> None:
+    if not {"numpy", "nanoarrow"} <= libraries.installed_versions().keys():
+        absent("numpy and nanoarrow are needed")
+    file = tmp_path / "matrix.json"
+    command("matrix", "--only", "numpy,nanoarrow", "--no-cost", "--json", str(file))
+    cells = json.loads(file.read_text())["cells"]
+    strided = [each for each in cells if "C-contiguous" in (each["limit"] or "")]
+    assert len(strided) >= 3
+    assert all(each["upgraded"]["cured"]["outcome"] == "works" for each in strided)
+
+
 def test_right_bare_and_wrong_upgraded_is_a_loss() -> None:
     """Even where the consumer itself is to blame."""
     lost = tried("onnxruntime", "torch", "bool", WORKS, **WRONG, cured=WORKS)
