@@ -133,6 +133,16 @@ def _table(title: str, *heads: str) -> Table:
     return Table(line((title, "strong")), columns(heads))
 
 
+def _way(pair: Facts) -> str:
+    """How the ordinary arrays of a pair pass; each that passes bare is "bare", and what follows."""
+    upgraded = pair["upgraded"]
+    if upgraded == "works":
+        return "bare" if pair["bare"] else "upgraded"
+    if not pair["bare"]:
+        return str(upgraded)
+    return "bare only" if upgraded == "no" else f"bare, or {upgraded}"
+
+
 def _tables(told: Facts) -> list[Table]:
     here = _table("DLPack of the installed libraries", "@library", "version", "gives", "asks for")
     here.note = "*: nearest release that is known; not verified"
@@ -149,9 +159,7 @@ def _tables(told: Facts) -> list[Table]:
     ways: dict[tuple[str, str], list[str]] = defaultdict(list)
     reasons: dict[tuple[str, str], list[str]] = defaultdict(list)
     for pair in told["pairs"]:
-        plain = pair["upgraded"] == "works"
-        way = ("bare" if pair["bare"] else "upgraded") if plain else pair["upgraded"]
-        ways[pair["from"], way].append(pair["into"])
+        ways[pair["from"], _way(pair)].append(pair["into"])
         for _, reason, option in pair["limits"]:
             reasons[option or "—", reason].append(pair["into"])
     for (source, how), into in ways.items():
@@ -169,12 +177,13 @@ def blocks(told: Facts) -> list[Block]:
         verdict = line(("some pairs do not work", "bad"))
     if not told["pairs"]:
         verdict = line("no array library is installed")
-    count = sum(pair["bare"] is True for pair in told["pairs"])
-    sums = f"{len(told['pairs'])} pairs, {count} work bare; python -m dlshim matrix tries them"
+    bare = sum(pair["bare"] is True for pair in told["pairs"])
+    more = sum(not pair["bare"] and pair["upgraded"] != "no" for pair in told["pairs"])
+    sums = f"{len(told['pairs'])} pairs, {bare} work bare, {more} more with dlshim"
     return [
         Note([line((key.ljust(11), "strong"), text) for key, text in rows.items()]),
         *_tables(told),
-        Box("dlshim doctor", [line(sums), verdict]),
+        Box("dlshim doctor", [line(f"{sums}; python -m dlshim matrix tries them"), verdict]),
     ]
 
 

@@ -266,8 +266,8 @@ def _exchanges(pairs: Pairs) -> list[Table]:
     return _grids(
         "What works: bare → upgraded",
         "How many small arrays (layouts, dtypes), of as many as there are, arrive whole; "
-        "+: as many more with a cure. !: silently wrong when bare; †: killed the process when bare; c: the consumer copies "
-        "(all else is zero-copy). Yellow: a limit, see below. "
+        "+: as many more with a cure. !: silently wrong when bare; †: killed the process when "
+        "bare; c: the consumer copies (all else is zero-copy). Yellow: a limit, see below. "
         "caps.: a raw capsule, as C code wants it; nanobind: a parameter nb::ndarray<>, "
         "ro: nb::ndarray<nb::ro>.",
         pairs,

@@ -113,11 +113,41 @@ def test_it_is_told_in_a_terminals_width(before: str) -> None:
     assert max(map(len, done.stdout.splitlines())) <= output.WIDTH
 
 
-def test_without_libraries_it_says_so() -> None:
-    told = doctor.diagnose() | {"pairs": [], "libraries": []}
+def box_of(told: dict[str, Any]) -> str:
     box = doctor.blocks(told)[-1]
     assert isinstance(box, output.Box)
-    assert "no array library is installed" in "".join(text for row in box.lines for text, _ in row)
+    return "\n".join("".join(text for text, _ in row) for row in box.lines)
+
+
+def test_the_rows_add_up_to_the_sums_of_the_box() -> None:
+    """What works bare and needs an option when upgraded (JAX into nanobind) is in a row of bare."""
+    versions = {"numpy": "2.4.6", "jax": "0.10.2", "nanobind": "3.1.0", "nanoarrow": "0.9.0"}
+    told = doctor.diagnose() | {"pairs": doctor.pairs(versions)}
+    tables = [each for each in doctor.blocks(told) if isinstance(each, output.Table)]
+    (works,) = [each for each in tables if each.columns[1].name == "works"]
+    count = dict.fromkeys((True, False), 0)
+    rows = [["".join(text for text, _ in part) for part in row] for row in works.rows]
+    for _, how, into in rows:
+        count[how.startswith("bare")] += len(into.split(", "))
+    assert ["jax", "bare, or readonly=False", "nanobind"] in rows
+    sums = f"{len(told['pairs'])} pairs, {count[True]} work bare, {count[False]} more with dlshim"
+    assert sums in box_of(told)
+    assert sum(count.values()) == len(told["pairs"])
+
+
+def test_each_reason_of_a_consumer_has_one_cure_at_most() -> None:
+    told = doctor.diagnose() | {"pairs": doctor.pairs({"numpy": "2.4.6", "nanoarrow": "0.9.0"})}
+    tables = [each for each in doctor.blocks(told) if isinstance(each, output.Table)]
+    (limits,) = [each for each in tables if each.columns[0].name == "works with"]
+    rows = [["".join(text for text, _ in part) for part in row] for row in limits.rows]
+    reasons = [why for _, why, into in rows if into == "nanoarrow"]
+    assert len(reasons) == len(set(reasons)) > 3
+    assert all(how != "—" for how, why, _ in rows if "C-contiguous" in why)
+
+
+def test_without_libraries_it_says_so() -> None:
+    told = doctor.diagnose() | {"pairs": [], "libraries": []}
+    assert "no array library is installed" in box_of(told)
 
 
 def test_help_states_the_exit_status() -> None:
