@@ -16,6 +16,7 @@ WRITES = "the parameter must be writable"
 GRAD = "it requires grad"
 CONJUGATED = "it has the conjugate bit: x.resolve_conj()"
 NEGATED = "it has the negative bit: x.resolve_neg()"
+MASKED = "its mask hides elements: x.filled(value)"
 NO_DATA = "pyarrow 21 to 25 exports read-only Tensors without their data (rule T12)"
 SCALAR = "it takes a scalar for an empty buffer"
 DIMENSIONS = "it takes at most one dimension"
@@ -79,7 +80,7 @@ COUNTED = (
         "hides nothing passes, and one inside a proxy is not seen",
         "`x.resolve_conj()`, `x.filled(value)`, which the error names",
         "T12",
-        (CONJUGATED, NEGATED),
+        (CONJUGATED, NEGATED, MASKED),
     ),
     Counted(
         "tensors that require grad, which few consumers take bare (nanobind, MLX, "

@@ -11,7 +11,7 @@ from typing import Any
 
 from . import dtypes
 from .arrays import row_major
-from .counted import CONJUGATED, GRAD, NEGATED
+from .counted import CONJUGATED, GRAD, MASKED, NEGATED
 from .options import DETACH
 
 #: Name -> DLPack's code, bits and lanes.
@@ -134,6 +134,10 @@ def _numpy(obj: Any) -> dict[str, Any]:
     )
 
 
+def _masked(obj: Any) -> dict[str, Any]:
+    return _numpy(obj) | ({"refuses": (MASKED, "")} if obj.mask.any() else {})
+
+
 def _torch(obj: Any) -> dict[str, Any]:
     found = _common(obj, tuple(obj.stride()), address=obj.data_ptr() if obj.is_cpu else None)
     if obj.requires_grad:
@@ -153,7 +157,10 @@ def _dense(obj: Any) -> dict[str, Any]:
 
 def _jax(obj: Any) -> dict[str, Any]:
     # Arrays of more dimensions may have another layout, which only an export tells.
-    return _common(obj, row_major(obj.shape) if len(obj.shape) < 2 else None, readonly=True)
+    found = _common(obj, row_major(obj.shape) if len(obj.shape) < 2 else None, readonly=True)
+    if obj.is_deleted():
+        found["refuses"] = ("its memory was deleted, or donated to a function", "")
+    return found
 
 
 def _in_bytes(obj: Any) -> dict[str, Any]:
@@ -182,7 +189,7 @@ def _arrow_array(obj: Any) -> dict[str, Any]:
 
 _LOOKS = {
     "numpy": _numpy,
-    "numpy.ma": _numpy,
+    "numpy.ma": _masked,
     "torch": _torch,
     "paddle": _paddle,
     "tensorflow": _dense,

@@ -12,7 +12,7 @@ from typing import Any
 from ._core import Producer, Tensor, _options
 from .arrays import row_major
 from .consumers import functions_of, row_of, rows_of
-from .counted import CONJUGATED, GRAD, NEGATED, NEGATIVE, UNHEEDED, UNTOLD, WRITES
+from .counted import CONJUGATED, GRAD, MASKED, NEGATED, NEGATIVE, UNHEEDED, UNTOLD, WRITES
 from .known.rows import (
     ALWAYS_READONLY,
     ANY,
@@ -220,7 +220,7 @@ def _verdict(facts: Facts, row: Known, version: str) -> Verdict:
     ours = facts.kind in ("upgraded", "tensor") and row.wants == "object"
     ours = ours and not (facts.kind == "tensor" and (row.bare_buffer or _holds_buffers(row)))
     bare = upgraded if ours else bare
-    cure = ""
+    cure, option = "", ""
     if facts.word is None and not row.never_writes and _loses_mark(facts, row, upgraded):
         cure = _call(row, COPY_READONLY)
     elif upgraded.result != "works" and not (facts.kind == "tensor" and bare.result == "works"):
@@ -229,10 +229,26 @@ def _verdict(facts: Facts, row: Known, version: str) -> Verdict:
     elif bare.result != "works" and not ours:
         cure = _call(row)
     what = _what(facts, row, bare if bare.result == "works" else upgraded)
-    why = bare.why
+    if isinstance(option, Option) and (narrowed := _narrowed(_cured(facts, option), row)):
+        what = "; ".join(filter(None, (what, f"cured, {narrowed}")))
+    return Verdict(row.name, version, bare, upgraded, what, _why(bare, upgraded), cure)
+
+
+def _why(bare: Outcome, upgraded: Outcome) -> str:
+    """Return the reason of the outcome that is not as it should be, or of both."""
     if bare.result == "unknown" or (bare.result == "works" and upgraded.result != "unknown"):
-        why = upgraded.why or why
-    return Verdict(row.name, version, bare, upgraded, what, why, cure)
+        return upgraded.why or bare.why
+    if upgraded.result in ("works", "unknown") or upgraded.why == bare.why:
+        return bare.why
+    if upgraded.why.startswith(bare.why):  # the same reason, and the rule that it falls under
+        return upgraded.why
+    return f"{bare.why}; upgraded: {upgraded.why}"
+
+
+def _narrowed(facts: Facts, row: Known) -> str:
+    """Return how its elements arrive in fewer bits, whatever their layout; "": they do not."""
+    limit = LIMITS.get(row.limit(facts.array) or "") if facts.array else None
+    return limit.reason if limit and limit.narrows else ""
 
 
 def cure_of(facts: Facts, row: Known, outcome: Outcome) -> str:
@@ -241,9 +257,17 @@ def cure_of(facts: Facts, row: Known, outcome: Outcome) -> str:
         return _buffer_taken(facts, row)
     if not isinstance(outcome.cure, Option):
         return ""
-    cured = outcomes(_cured(facts, outcome.cure), row)[1].result
-    unseen = cured == "unknown" and outcome.cure.name == "device"
-    return outcome.cure if unseen or cured == "works" else ""
+    options = [outcome.cure]
+    if facts.array and not facts.array.contiguous:
+        options.append(ROW_MAJOR)  # a copy is writable, too
+    return next((option for option in options if _cures(facts, row, option)), "")
+
+
+def _cures(facts: Facts, row: Known, option: Option) -> bool:
+    cured = _cured(facts, option)
+    result = outcomes(cured, row)[1].result
+    unseen = result == "unknown" and option.name == "device"
+    return unseen or result == "works" or (result == "wrong" and bool(_narrowed(cured, row)))
 
 
 def _holds_buffers(row: Known) -> bool:
@@ -352,15 +376,15 @@ def _bare(facts: Facts, row: Known) -> Outcome:
     if not facts.has_dlpack:
         return _refused(row.name, row.no_way, "the object has no __dlpack__")
     why = facts.refuses[0]
-    # torch's own __dlpack__ forgets the negative bit.
-    if why and why != NEGATED and not _goes_past_checks(facts, row):
+    # torch's own __dlpack__ forgets the negative bit, NumPy's the mask.
+    if why and why not in (NEGATED, MASKED) and not _goes_past_checks(facts, row):
         return _refused("its library", (row.passes_on, *ANY), why)
     if facts.source is None:
         return _unknown("what this type of object answers is not in the table")
     outcome = _asked(facts, row, facts.source)
-    if why in (CONJUGATED, NEGATED) and outcome.result == "works":
+    if why in (CONJUGATED, NEGATED, MASKED) and outcome.result == "works":
         return Outcome("wrong", by=facts.source.name, why=why)
-    return outcome
+    return _unknown(facts.fails) if facts.fails and outcome.result == "works" else outcome
 
 
 def _goes_past_checks(facts: Facts, row: Known) -> bool:

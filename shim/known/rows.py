@@ -105,6 +105,8 @@ class Limit:
     cure: str = ""
     #: It is not refused but arrives as something else: the consumer's own doing.
     changes: bool = False
+    #: The something else is the same values in fewer bits.
+    narrows: bool = False
     #: What some releases raise instead.
     raises: tuple[str, ...] = ()
     #: dlshim refuses it, since the consumer does not.
@@ -150,12 +152,16 @@ LIMITS = {
         refused=True,
     ),
     "jax narrows": Limit(
-        "it makes 64 bits 32, unless jax_enable_x64 is set", _jax_narrows, changes=True
+        "it makes 64 bits 32, unless jax_enable_x64 is set",
+        _jax_narrows,
+        changes=True,
+        narrows=True,
     ),
     "mlx narrows": Limit(
         "it makes float64 float32, and complex128 complex64",
         lambda a: a.dtype in ("float64", "complex128"),
         changes=True,
+        narrows=True,
     ),
     "uint16": Limit("it takes uint16 for bfloat16", lambda a: a.dtype == "uint16", changes=True),
 }

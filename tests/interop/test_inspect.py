@@ -88,3 +88,73 @@ def test_a_consumer_of_capsules_refuses_the_object():
     assert verdict.bare.raises == ("TypeError",)
     space = {"tensorflow": tensorflow, "dlshim": dlshim, "x": x}
     assert eval(verdict.cure, space).numpy().tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_a_layout_has_its_cure_whatever_jax_makes_of_the_dtype(dtype):
+    jax = pytest.importorskip("jax.numpy", reason="jax is not in this environment")
+    x = np.arange(6, dtype=dtype)[::2]
+    (verdict,) = dlshim.inspect(x, consumer="jax").verdicts
+    if "unknown" in (verdict.bare.result, verdict.upgraded.result):
+        pytest.skip(f"this release of jax is not in the table: {verdict.why}")
+    assert 'order="auto"' in verdict.cure
+    space = {"jax": importlib.import_module("jax"), "dlshim": dlshim, "x": x}
+    made = eval(verdict.cure, space)
+    assert made.tolist() == [0, 2, 4]
+    assert (made.dtype == x.dtype) == ("64 bits 32" not in verdict.what)
+    assert jax.from_dlpack(dlshim.upgrade(x, order="auto")).dtype == made.dtype
+
+
+def test_both_reasons_are_told_where_bare_and_upgraded_fail_for_others():
+    pytest.importorskip("jax.numpy", reason="jax is not in this environment")
+    x = np.broadcast_to(np.float32(3), (4,))
+    (verdict,) = dlshim.inspect(x, consumer="jax").verdicts
+    if verdict.bare.why == verdict.upgraded.why:
+        pytest.skip(f"this release of jax takes it: {verdict.why}")
+    assert verdict.why == f"{verdict.bare.why}; upgraded: {verdict.upgraded.why}"
+    assert "without gaps" in verdict.why and 'order="auto"' in verdict.cure
+
+
+def test_read_only_memory_with_strides_has_one_cure_for_both():
+    tensorflow = pytest.importorskip("tensorflow", reason="tensorflow is not in this environment")
+    x = np.arange(6, dtype="float32")[::2]
+    x.flags.writeable = False
+    (verdict,) = dlshim.inspect(x, consumer=tensorflow).verdicts
+    space = {"tensorflow": tensorflow, "dlshim": dlshim, "x": x}
+    assert verdict.upgraded.result == "refused" and 'order="C"' in verdict.cure
+    assert eval(verdict.cure, space).numpy().tolist() == [0, 2, 4]
+
+
+@pytest.mark.parametrize("export", [False, True])
+def test_an_array_that_jax_deleted(export):
+    jax = pytest.importorskip("jax.numpy", reason="jax is not in this environment")
+    x = jax.arange(4.0)
+    x.delete()
+    (verdict,) = dlshim.inspect(x, export=export, consumer="numpy.from_dlpack").verdicts
+    with pytest.raises(Exception) as bare:
+        np.from_dlpack(x)
+    with pytest.raises(BufferError):
+        np.from_dlpack(dlshim.upgrade(x))
+    assert verdict.bare.result == verdict.upgraded.result == "refused"
+    assert type(bare.value).__name__ in verdict.bare.raises
+    assert "deleted" in verdict.why and verdict.cure == ""
+
+
+@pytest.mark.parametrize("mask", [[False, True], True])
+@pytest.mark.parametrize("export", [False, True])
+def test_a_mask_that_hides_elements(mask, export):
+    x = np.ma.MaskedArray([1.0, 2.0], mask=mask)
+    (verdict,) = dlshim.inspect(x, export=export, consumer="numpy.from_dlpack").verdicts
+    with pytest.raises(BufferError, match="mask"):
+        np.from_dlpack(dlshim.upgrade(x))
+    assert verdict.bare.result != "works"
+    assert verdict.upgraded.result == "refused" and verdict.upgraded.by == "dlshim"
+    assert "x.filled(" in verdict.why and verdict.cure == ""
+
+
+@pytest.mark.parametrize("mask", [np.ma.nomask, [False, False], False])
+def test_a_mask_that_hides_nothing(mask):
+    x = np.ma.MaskedArray([1.0, 2.0], mask=mask)
+    (verdict,) = dlshim.inspect(x, consumer="numpy.from_dlpack").verdicts
+    assert verdict.upgraded.result == "works"
+    assert np.from_dlpack(dlshim.upgrade(x)).tolist() == [1, 2]
