@@ -45,6 +45,11 @@ _PROTOCOLS = (
 )
 
 
+def _one_line(text: str) -> str:
+    """Return a text of a foreign object without lines of its own."""
+    return printable(text, kept="")
+
+
 class Failure(str):
     """A note that says how the export failed."""
 
@@ -120,7 +125,7 @@ class Verdict:
         told = {
             name: str(getattr(self, name)) for name in ("bare", "upgraded", "what", "why", "cure")
         }
-        lines = [f"    {name:<12}{value}" for name, value in told.items() if value]
+        lines = [f"    {name:<12}{_one_line(value)}" for name, value in told.items() if value]
         return "\n".join([f"{self.consumer} {self.version or '(not installed)'}", *lines])
 
 
@@ -162,16 +167,16 @@ class Report:
         return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
-        lines = [f"dlshim report on {printable(self.type_name, kept='')}"]
+        lines = [f"dlshim report on {_one_line(self.type_name)}"]
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name in ("type_name", "notes", "verdicts") or value is None or value == ():
                 continue
             label = field.name.replace("_", " ")
-            lines.append(f"  {label:<14}{_TEXTS.get(field.name, str)(value)}")
-        lines += [f"  note          {note}" for note in self.notes]
+            lines.append(f"  {label:<14}{_one_line(_TEXTS.get(field.name, str)(value))}")
+        lines += [f"  note          {_one_line(note)}" for note in self.notes]
         lines += [f"  to {verdict}" for verdict in self.verdicts]
-        return printable("\n".join(lines))
+        return "\n".join(lines)
 
 
 def _device_text(device: tuple[int, int]) -> str:

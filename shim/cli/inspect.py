@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> int:
     except ValueError as error:
         parser.error(str(error))
     except (Exception, SystemExit) as error:
-        told = printable(f"the object cannot be inspected: {_told(error)}")
+        told = printable(f"the object cannot be inspected: {_told(error)}", kept="")
         print(f"{parser.prog}: {told}", file=sys.stderr)
         return 1
     if chosen.json:

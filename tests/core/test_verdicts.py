@@ -6,9 +6,11 @@ That the tables are right is for tests/interop, which compares every verdict wit
 from __future__ import annotations
 
 import array
+import dataclasses
 import itertools
 import mmap
 import pickle
+import re
 import sys
 import types
 
@@ -523,6 +525,49 @@ def test_a_report_with_verdicts_prints_and_pickles():
     for word in ("to torch.from_dlpack 2.13", "bare", "upgraded", "refused by dlshim", "cure"):
         assert word in text
     assert pickle.loads(pickle.dumps(report)) == report
+
+
+class Forged:
+    """Its names hold lines of their own."""
+
+    def __dlpack_device__(self):
+        raise ValueError("no\n  device        (2, 0) kDLCUDA")
+
+    def __dlpack__(self, **keywords):
+        raise ValueError("no\n  readonly      False")
+
+
+Forged.__qualname__ = "Forged\n  library       torch"
+
+
+class Empty:
+    """It offers no way in, which a note says by its name."""
+
+
+Empty.__qualname__ = Forged.__qualname__
+
+
+@pytest.mark.parametrize("x", [Forged(), Empty()], ids=["a way", "no way"])
+def test_an_object_adds_no_lines_to_its_report(x):
+    """Its names and errors are on the line of their field; as data they are what they are."""
+    report = dlshim.inspect(x, export=True, consumer="numpy")
+    for text in (str(report), str(report.verdicts[0])):
+        assert not re.search(r"^  (library|device|readonly) ", text, re.M)
+    assert any("\n" in note for note in report.notes)
+
+
+def test_an_export_that_failed_does_not_work_bare():
+    """What dlshim got from the object's own method, the consumer gets too, as far as is known."""
+    from dlshim import verdicts
+
+    facts = verdicts.Facts(
+        source=verdicts.Source("it", ""), dtype="int8", shape=(2,), strides=(1,), readonly=False
+    )
+    row, _ = rows.row_of("numpy.from_dlpack", (2, 4))
+    assert verdicts.outcomes(facts, row)[0].result == "works"
+    failed = dataclasses.replace(facts, fails="the export failed: no")
+    bare, upgraded = verdicts.outcomes(failed, row)
+    assert (bare.result, bare.why, upgraded.result) == ("unknown", failed.fails, "refused")
 
 
 # ---- the table itself -----------------------------------------------------------------------
