@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..arrays import row_major
 from ..counted import NO_DATA, Counted, counted
+from ..facts import Facts
 from ..known.arrays import Case, Consumer, Producer
 from ..libraries import BUILT_IN, nearest, version_tuple
 from ..options import AS_BOOL, AS_TAKEN, BUFFERS, Option
 from ..report import Outcome
 from ..sources import source_of
-from ..verdicts import Facts, cure_of, outcomes
+from ..verdicts import cure_of, outcomes
 from .consumers import CONSUMERS, asks_as
 from .producers import CASE_BY_KEY, COST_CASE, PRODUCERS
 

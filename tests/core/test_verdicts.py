@@ -559,10 +559,9 @@ def test_an_object_adds_no_lines_to_its_report(x):
 def test_an_export_that_failed_does_not_work_bare():
     """What dlshim got from the object's own method, the consumer gets too, as far as is known."""
     from dlshim import verdicts
+    from dlshim.facts import Facts, Source
 
-    facts = verdicts.Facts(
-        source=verdicts.Source("it", ""), dtype="int8", shape=(2,), strides=(1,), readonly=False
-    )
+    facts = Facts(source=Source("it", ""), dtype="int8", shape=(2,), strides=(1,), readonly=False)
     row, _ = rows.row_of("numpy.from_dlpack", (2, 4))
     assert verdicts.outcomes(facts, row)[0].result == "works"
     failed = dataclasses.replace(facts, fails="the export failed: no")

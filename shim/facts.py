@@ -1,0 +1,121 @@
+"""The facts about an object, in the words of the tables of ``known``.
+
+They come from its report and from a look at it; nothing is asked of the object.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ._core import Producer, Tensor, _options
+from .arrays import row_major
+from .known.rows import Source
+from .libraries import version_of, version_tuple
+from .look import NAMES, Array, visible
+from .options import Option
+from .report import ANY_KEYWORD, Failure, Report, keywords_of, static
+from .sources import source_of
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The visible facts of an object, in the words of the tables."""
+
+    library: str | None = None
+    #: How its library answers, where that is known of this release.
+    source: Source | None = None
+    #: The object never changes, whatever its capsules say.
+    immutable: bool = False
+    #: "object", "capsule", "upgraded" (a Producer) or "tensor" (a Tensor).
+    kind: str = "object"
+    has_dlpack: bool = True
+    has_way: bool = True
+    has_buffer: bool = False
+    #: Its type has a C table.
+    has_table: bool = False
+    dtype: str | None = None
+    shape: tuple[int, ...] | None = None
+    strides: tuple[int, ...] | None = None
+    readonly: bool | None = None
+    aligned_to: int | None = None
+    device: tuple[int, int] | None = None
+    #: Why its library and dlshim refuse it, and the option that cures it.
+    refuses: tuple[str, str] = ("", "")
+    #: How the export that was asked for failed.
+    fails: str = ""
+    #: The option ``readonly`` of a Producer, None where it was not given.
+    word: Any = None
+    #: The option ``order`` of a Producer, None where it was not given.
+    order: str | None = None
+
+    @property
+    def array(self) -> Array | None:
+        if self.dtype is None or self.shape is None or self.strides is None:
+            return None
+        return Array(self.dtype, self.shape, self.strides)
+
+    @property
+    def stated(self) -> bool | None:
+        """Whether it says that it is read-only; None where that cannot be told."""
+        source = self.source
+        if self.immutable:
+            return None if source is None else source.states
+        silent = source is not None and not (source.states or source.refuses_readonly)
+        if self.readonly is None and (self.kind == "capsule" or silent):
+            return False
+        return self.readonly
+
+
+def facts_of(obj: Any, report: Report) -> Facts:
+    """Return the facts from a report and a look at the object."""
+    ways = {protocol.spelling for protocol in report.protocols}
+    kind = {"PyCapsule": "capsule", "dlshim.Tensor": "tensor"}.get(report.type_name, "object")
+    options: dict[str, Any] = {}
+    seen: dict[str, Any] = {}
+    if isinstance(obj, Producer):
+        kind, options, obj = "upgraded", _options(obj), obj.source
+    answers, immutable = _source(report.library, obj if "__dlpack__" in ways else None)
+    if kind in ("object", "upgraded") and not isinstance(obj, Tensor):
+        seen = visible(obj, report.library, report.plan)
+    refuses = seen.get("refuses", ("", ""))
+    if isinstance(refuses[1], Option) and options.get(refuses[1].name) == refuses[1].value:
+        refuses = ("", "")  # the option that cures it was given
+    word = options.get("readonly")
+    immutable = immutable and not isinstance(word, bool)
+    strides = report.strides
+    if strides is None and report.shape is not None and report.contiguous:
+        strides = row_major(report.shape)
+    return Facts(
+        library=report.library,
+        source=answers,
+        immutable=immutable,
+        kind=kind,
+        has_dlpack="__dlpack__" in ways,
+        has_way=bool(report.plan),
+        has_buffer="buffer protocol" in ways,
+        has_table=any(each.name == "DLPack C exchange API" for each in report.protocols),
+        dtype=None if report.dtype is None else NAMES.get((*report.dtype,)),
+        shape=report.shape,
+        strides=strides,
+        readonly=word if isinstance(word, bool) else report.readonly,
+        aligned_to=report.aligned_to,
+        device=report.device,
+        refuses=refuses,
+        fails=next((note for note in report.notes if isinstance(note, Failure)), ""),
+        word=word,
+        order=options.get("order"),
+    )
+
+
+def _source(library: str | None, obj: Any) -> tuple[Source | None, bool]:
+    """Return how an object answers, and whether it never changes; None: not known."""
+    keywords = None if obj is None else keywords_of(static(obj, "__dlpack__"))
+    if library is None and keywords is not None and not keywords & {"max_version", ANY_KEYWORD}:
+        takes = keywords & {"stream"}
+        return Source("its type", "", takes=takes, versioned=False), False
+    row, _ = source_of(library, ())
+    if row is None:
+        return None, False
+    here, verified = source_of(library, version_tuple(version_of(row.library) or ""))
+    return here if verified else None, row.immutable
