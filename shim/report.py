@@ -115,7 +115,8 @@ class Verdict:
     upgraded: Outcome
     #: Further effects, in sentences: marks that are lost, streams.
     what: str = ""
-    #: Why it does not work as it is, or upgraded, or why nothing can be said.
+    #: Why it does not work as it is, or upgraded (both, where they differ), or why nothing can be
+    #: said.
     why: str = ""
     #: The call that works where the bare or the upgraded one does not; empty: there is none, or
     #: none is needed.
