@@ -201,13 +201,19 @@ def _polars(x: Any) -> str | None:
     return _polars_series(x) if hasattr(x, "to_physical") else None
 
 
+def _polars_filler(x: Any) -> str:
+    """What stands in the place of a missing value, of the dtype's own kind."""
+    name = type(x.dtype).__name__
+    return "False" if name == "Boolean" else _NAN if x.dtype.is_float() else "0"
+
+
 def _polars_series(x: Any) -> str | None:
     name, missing = type(x.dtype).__name__, x.null_count() > 0
     if name in _POLARS_WIDE:
         return _polars_wide(x, missing)
     if name == "Boolean" or (x.dtype.is_numeric() and not x.dtype.is_decimal()):
-        value = "False" if name == "Boolean" else _NAN if x.dtype.is_float() else "0"
-        return instead(_array(f"x.fill_null({value})"), _MISSING) if missing else None
+        filled = _array(f"x.fill_null({_polars_filler(x)})")
+        return instead(filled, _MISSING) if missing else None
     fill = ".fill_null(-1)" if missing else ""
     if x.dtype.is_temporal():
         return _polars_times(missing)
@@ -221,7 +227,7 @@ def _polars_series(x: Any) -> str | None:
     if name == "Array":
         return _polars_arrays(x, missing)
     if name == "List":
-        return _converted("x.explode()", _FLAT)
+        return _converted(f"x{'.drop_nulls()' if missing else ''}.explode()", _FLAT)
     if name == "Struct":
         return instead(f"x.struct.field({x.struct.fields[0]!r})", "its elements have fields")
     return _NO_NUMBERS
@@ -254,7 +260,9 @@ def _polars_arrays(x: Any, missing: bool) -> str | None:
         return None
     shape = (-1, *x.dtype.shape)
     explode = ".explode()" * len(x.dtype.shape)
-    return instead(_array(f"x{explode}.fill_null(0).reshape({shape})"), _MISSING)
+    physical = ".to_physical()" if flat.dtype.is_temporal() else ""
+    fill = f".fill_null({_polars_filler(flat)})"
+    return instead(_array(f"x{explode}{physical}{fill}.reshape({shape})"), _MISSING)
 
 
 _ARROW_FLOATS = ("halffloat", "float", "double")
