@@ -254,10 +254,15 @@ refuse_dtype(PyObject *self, const dls_tensor *data)
     bool has_bits = bits == 8 || bits == 16 || bits == 32 || bits == 64;
     dls_dtype_name(dtype, name, sizeof name);
     if (dtype.code == dl_kDLBool && dtype.lanes == 1) {
-        return dls_refuse(data->state, DLS_EBUFFER, self,
-                          "Arrow packs booleans into bits; pass t.numpy(), which is "
-                          "copied, or dlshim.from_dlpack(t, reinterpret=\"uint%d\")",
-                          bits);
+        /* Few constructors of columns take NumPy's arrays of several axes. */
+        return dls_refuse(
+            data->state, DLS_EBUFFER, self,
+            data->tensor.ndim == 1
+                ? "Arrow packs booleans into bits; pass t.numpy(), which is copied, or "
+                  "dlshim.from_dlpack(t, reinterpret=\"uint%d\")"
+                : "Arrow packs booleans into bits; pass dlshim.from_dlpack(t, "
+                  "reinterpret=\"uint%d\")",
+            bits);
     }
     if (dtype.code == dl_kDLComplex && dls_dtype_format(dtype) != NULL) {
         return dls_refuse(data->state, DLS_EBUFFER, self,

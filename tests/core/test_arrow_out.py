@@ -446,6 +446,14 @@ def test_the_cures_give_the_values(np, name):
         column.release()
 
 
+def test_booleans_of_several_axes_are_not_sent_by_numpy():
+    """pyarrow.array takes NumPy's arrays of one axis alone."""
+    for shape, named in (((3,), True), ((2, 2), False)):
+        with pytest.raises(BufferError, match='reinterpret="uint8"') as raised:
+            tensor(shape, dtype="bool").__arrow_c_array__()
+        assert ("t.numpy()" in str(raised.value)) is named
+
+
 def test_what_numpy_makes_of_booleans_and_of_ml_dtypes(np):
     ml = pytest.importorskip("ml_dtypes", reason="NumPy has bfloat16 by it")
     assert tensor(dtype="bool").numpy().tolist() == [False, True, True]
