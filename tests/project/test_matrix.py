@@ -408,17 +408,6 @@ def test_the_grid_counts_as_the_box_does() -> None:
     assert "1 work bare, 1 upgraded, 1 more with a cure" in told(*cells)
 
 
-def test_every_layout_that_nanoarrow_refuses_has_a_cure_that_works(tmp_path: Path) -> None:
-    if not {"numpy", "nanoarrow"} <= libraries.installed_versions().keys():
-        absent("numpy and nanoarrow are needed")
-    file = tmp_path / "matrix.json"
-    command("matrix", "--only", "numpy,nanoarrow", "--no-cost", "--json", str(file))
-    cells = json.loads(file.read_text())["cells"]
-    strided = [each for each in cells if "C-contiguous" in (each["limit"] or "")]
-    assert len(strided) >= 3
-    assert all(each["upgraded"]["cured"]["outcome"] == "works" for each in strided)
-
-
 def test_right_bare_and_wrong_upgraded_is_a_loss() -> None:
     """Even where the consumer itself is to blame."""
     lost = tried("onnxruntime", "torch", "bool", WORKS, **WRONG, cured=WORKS)
