@@ -314,7 +314,7 @@ def _pyarrow_other(x: Any, kind: str, whole: str, missing: bool) -> str | None:
         left_out = ", and leaves out what is missing" if missing else ""
         return _converted(f"{whole}.flatten()", _FLAT + left_out)
     if kind == "struct" and x.type.num_fields:
-        # Of field(), what lies under a missing struct would be a value.
+        # flatten() keeps a missing struct missing; field() would show what lies under it.
         field = "x.flatten()[0]" if missing else f"{whole}.field({x.type.field(0).name!r})"
         return instead(field, "its elements have fields")
     return None if kind == "extension" else _NO_NUMBERS

@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--export", action="store_true", help="look at one export, too")
     parser.add_argument("--json", action="store_true", help="print JSON")
     chosen = parser.parse_args(arguments)
-    # What an expression or an object raises to end the process would end it without a report.
+    # SystemExit is caught too: it would end the process without a report.
     try:
         obj = evaluate(chosen.expression)
     except (Exception, SystemExit) as error:

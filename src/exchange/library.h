@@ -96,8 +96,8 @@ int dls_library_enter_device(dls_state *state, const dls_library *row, PyObject 
 int dls_library_plain_calls(dls_state *state, const dls_library *row,
                             PyObject **result);
 
-/* What gives the C table that exports as read-only (READ_ONLY_TABLE), a new reference.
- * 1, 0 = there is none, -1 = exception. */
+/* Find the C table that exports as read-only (READ_ONLY_TABLE): *result becomes a new
+ * reference to its capsule.  1, 0 = there is none, -1 = exception. */
 int dls_library_read_only_table(dls_state *state, const dls_library *row,
                                 PyObject **result);
 

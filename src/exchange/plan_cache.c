@@ -384,8 +384,9 @@ cache_of(dls_state *state, const dls_plan *plan)
     return plan->on_instance ? &state->plans->of_instances : &state->plans->of_types;
 }
 
-/* Of a plan that was made just now, and is stolen: the plan that the cache has of the
- * type then, or this one.  NULL with an exception. */
+/* Put a new plan (stolen) into the cache.  The plan that the cache has of the type
+ * afterwards, which may be another thread's, or the plan itself where no cache takes
+ * it; NULL with an exception. */
 static dls_plan *
 keep(dls_state *state, PyObject *obj, dls_plan *plan)
 {

@@ -120,7 +120,7 @@ track_hook(PyObject *module, PyObject *value)
 
 /* --- what a capsule says -------------------------------------------------- */
 
-/* What stands in a capsule's struct.  Of a foreign major only the version is read. */
+/* The contents of a capsule's struct; of a foreign major the version alone is read. */
 typedef struct {
     dl_version version; /* VERSIONED only */
     dl_tensor tensor;   /* its dims are `dims`, or NULL */
