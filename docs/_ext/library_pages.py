@@ -2,6 +2,7 @@
 
 ``.. dlshim-library-index::``   every library: its releases that were tried, and what it asks for
 ``.. dlshim-library-pages::``   a section for each library
+``.. dlshim-need::``            for each library, into which others its arrays need dlshim
 
 The data: ``docs/results/interop*.csv``, which the interop sessions wrote (versions, dates,
 exchanges that work, refusals with their reason), ``dlshim.matrix.consumers``, ``dlshim.sources``.
@@ -13,7 +14,7 @@ import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from data_tables import list_table, read_rows, rows_of
 from docutils import nodes
@@ -51,6 +52,17 @@ def adapter_of(library: Library) -> str:
     return library.key.replace("_", "-")
 
 
+class Pair(NamedTuple):
+    """How many exchanges of two libraries work, and of how many."""
+
+    alone: int
+    upgraded: int
+    cells: int
+
+    def __str__(self) -> str:
+        return f"{self.alone} → {self.upgraded} of {self.cells}"
+
+
 class Run:
     """An environment, and what was exchanged in it."""
 
@@ -64,8 +76,9 @@ class Run:
         self.refused = [(row["who"], row["reason"]) for row in rows("interop-refused")]
         self.apart = [row["reason"] for row in rows("interop-absent")]
         self.pairs = {
-            (row["producer"], row["consumer"]): f"{row['alone']} → {row['with dlshim']} of "
-            f"{row['cells']}"
+            (row["producer"], row["consumer"]): Pair(
+                int(row["alone"]), int(row["with dlshim"]), int(row["cells"])
+            )
             for row in rows("interop-pairs")
         }
 
@@ -249,7 +262,8 @@ class Pages(SphinxDirective):
             into = run.pairs.get((adapter_of(other), adapter_of(library)))
             out = run.pairs.get((adapter_of(library), adapter_of(other)))
             if run.version(other) and (into or out):
-                rows.append((f"{other.title} {run.version(other)}", into or "—", out or "—"))
+                cells = (str(pair or "—") for pair in (into, out))
+                rows.append((f"{other.title} {run.version(other)}", *cells))
         if not rows:
             return []
         head = ("partner", f"into {library.title}", f"from {library.title}")
@@ -270,7 +284,37 @@ class Index(SphinxDirective):
         return self.parse_text_to_nodes("\n".join(list_table(rows, (30, 70))))
 
 
+class Need(SphinxDirective):
+    """For each library: which others take its arrays alone, and which need dlshim."""
+
+    def run(self) -> list[nodes.Node]:
+        facts = Facts(Path(self.env.srcdir))
+        rows = [("from", "not needed into", "needed into")]
+        for library in LIBRARIES:
+            if facts.releases(library):
+                rows.append(self.row(facts, library))
+        rows = [row for row in rows if row[1:] != ("—", "—")]
+        return self.parse_text_to_nodes("\n".join(list_table(rows, (20, 30, 50))))
+
+    @staticmethod
+    def row(facts: Facts, library: Library) -> tuple[str, str, str]:
+        run = facts.fullest(library)
+        without, with_it = [], []
+        for other in LIBRARIES:
+            pair = run.pairs.get((adapter_of(library), adapter_of(other)))
+            if pair is None or other is library:
+                continue
+            more = pair.upgraded - pair.alone
+            if more <= 0:
+                without.append(other.title)
+            else:
+                with_it.append(f"{other.title} ({more} of {pair.cells})")
+        title = f"{library.title} {run.version(library)}"
+        return title, ", ".join(without) or "—", ", ".join(with_it) or "—"
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("dlshim-library-index", Index)
     app.add_directive("dlshim-library-pages", Pages)
+    app.add_directive("dlshim-need", Need)
     return {"parallel_read_safe": True}

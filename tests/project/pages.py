@@ -10,10 +10,14 @@ ends at the next heading.  In a page these lines, which no reader sees, stand be
 ``.. not run: REASON``   the next block is not run, for this reason
 
 In Markdown they are HTML comments: ``<!-- not run: REASON -->``.
+
+In a block without prompts, ``# SomeError: words`` behind a statement says that it raises this
+error, with these words in its message.
 """
 
 from __future__ import annotations
 
+import ast
 import doctest
 import re
 import shlex
@@ -34,6 +38,7 @@ FAKE_CUDA = "fake cuda"
 MARK = re.compile(r"(?:\.\.|<!--) (needs|setup|not run):\s*(.*?)\s*(?:-->)?$")
 SHELL = re.compile(r"(python3?|pip|nox|sudo|apt-get|git|cd|\.) ")
 COMMAND = "python -m dlshim"
+RAISES = re.compile(r"# (\w+(?:Error|Warning)): (.*)$")
 
 
 @dataclass
@@ -184,6 +189,28 @@ def _session(block: Block, names: dict[str, Any], page: str) -> int:
     return failed
 
 
+def _plain(block: Block, names: dict[str, Any], where: str) -> int:
+    """Runs the statements of a block without prompts; returns how many are not as they say."""
+    failed = 0
+    lines = block.text.splitlines()
+    for node in ast.parse(block.text).body:
+        code = compile(ast.Module([node], []), where, "exec")
+        told = RAISES.search(lines[(node.end_lineno or 1) - 1])
+        if told is None:
+            exec(code, names)
+            continue
+        try:
+            exec(code, names)
+        except Exception as error:
+            if type(error).__name__ == told[1] and told[2] in str(error):
+                continue
+            print(f"{where}: {told[0]!r} is told, and this was raised: {error!r}")
+        else:
+            print(f"{where}: {told[0]!r} is told, and nothing was raised")
+        failed += 1
+    return failed
+
+
 def _shell(text: str) -> int:
     """Runs the lines of a block; each is a command of dlshim that must succeed."""
     failed = 0
@@ -216,7 +243,7 @@ def run(part: Part) -> int:
         elif block.kind == "shell":
             failed += bool(_shell(block.text))
         elif block.kind in ("python", "setup"):
-            exec(compile(block.text, where, "exec"), names)
+            failed += bool(_plain(block, names, where))
         else:
             print(f"{where}: nobody runs {block.kind}")
             failed += 1

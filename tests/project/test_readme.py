@@ -1,14 +1,10 @@
-"""The README's example does what its comments say, and its two commands are whole."""
+"""The README is short, its lists are those of the package, and its two commands are whole."""
 
 from __future__ import annotations
 
-import ast
-import importlib.util
 import re
-from typing import Any
 
-import pytest
-from project.tree import ROOT, absent, read_toml
+from project.tree import ROOT, read_toml
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = (
@@ -22,29 +18,10 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, re.M | re.S)
 
 
-def test_the_example_runs_as_its_comments_say() -> None:
-    first, example = blocks("python")[:2]
-    assert "ends the process" in first  # not run here: tests/replays/test_layout.py has it
-    for name in re.findall(r"\b(ml_dtypes|numpy|tvm_ffi)\b", example.splitlines()[0]):
-        if importlib.util.find_spec(name) is None:
-            absent(f"the README's example needs {name}")
-    names: dict[str, Any] = {}
-    lines = example.splitlines()
-    raised = 0
-    for node in ast.parse(example).body:
-        code = compile(ast.Module([node], []), "README.md", "exec")
-        # "# SomeError: words" says what the statement raises, and words of its message.
-        told = re.search(r"# (\w+Error): (.*)$", lines[(node.end_lineno or 1) - 1])
-        if told is None:
-            exec(code, names)
-            continue
-        with pytest.raises(Exception) as error:
-            exec(code, names)
-        assert type(error.value).__name__ == told[1]
-        assert told[2] in str(error.value)
-        raised += 1
-    assert raised == 2
-    assert len([line for line in lines if line.strip()]) <= 10
+def test_the_first_example_is_short() -> None:
+    """Its lines run where torch is installed (tests/project/test_docs_code.py)."""
+    lines = [line for line in blocks("python")[0].splitlines() if line.strip()]
+    assert len(lines) <= 14
 
 
 def test_the_two_commands_are_there() -> None:
@@ -58,18 +35,6 @@ def test_the_extras_of_the_commands_exist() -> None:
     extras = project["optional-dependencies"]
     assert {"demo", "test"} <= extras.keys()
     assert "rich" in extras["demo"] and any(name.startswith("pytest") for name in extras["test"])
-
-
-def test_every_option_of_upgrade_is_in_the_table() -> None:
-    import inspect
-
-    import dlshim
-
-    rows = "\n".join(re.findall(r"^\| (`.*?) \|", README, re.M))
-    parameters = inspect.signature(dlshim.upgrade).parameters
-    keywords = {name for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY}
-    assert len(keywords) == 13
-    assert {name for name in keywords if f"`{name}`" in rows} == keywords
 
 
 NUMBERS = {10: "ten", 11: "eleven", 12: "twelve", 13: "thirteen"}
@@ -107,9 +72,3 @@ def test_every_rule_of_the_list_exists() -> None:
 def test_links_lead_somewhere() -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", README):
         assert (ROOT / target).exists(), target
-
-
-def test_folders_of_the_table_exist() -> None:
-    for folder in re.findall(r"^\| `([\w/]+)` \|", README, re.M):
-        if "/" in folder:
-            assert (ROOT / folder).is_dir(), folder

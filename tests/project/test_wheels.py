@@ -1,4 +1,4 @@
-"""The wheels of tools/wheels.toml: their table, and what the README claims.
+"""The wheels of tools/wheels.toml: their table, and what the manual claims.
 
 Those of a release are made by each system's own compiler: test_release.py is about them.
 """
@@ -33,25 +33,27 @@ def test_a_tag_says_what_the_compiler_is_told(target: wheels.Target) -> None:
 # ---- what is claimed --------------------------------------------------------------------------
 
 
-def test_the_readme_names_every_processor_on_which_the_suite_runs() -> None:
-    readme = " ".join((ROOT / "README.md").read_text().split())
-    found = re.search(r"With wheels that zig compiles it passes on (.*?);", readme)
+def test_the_manual_names_every_processor_on_which_the_suite_runs() -> None:
+    install = " ".join((ROOT / "docs" / "install.rst").read_text().split())
+    found = re.search(r"With wheels that zig compiles it passes on (.*?);", install)
     assert found
     told = {*re.split(", | and ", re.sub(r" \(.*?\)", "", found[1]))}
     assert told == {target.processor for target in TARGETS.values()} - {"x86-64"}
     emulated = {2: "two", 3: "three", 4: "four"}[sum(bool(row.qemu) for row in TARGETS.values())]
-    assert f"the last {emulated} were emulated by QEMU" in readme
+    assert f"the last {emulated} were emulated by QEMU" in install
 
 
-def test_the_readme_and_the_changes_claim_the_interpreters_of_the_sessions() -> None:
+def test_the_manual_and_the_changes_claim_the_interpreters_of_the_sessions() -> None:
     noxfile = (ROOT / "noxfile.py").read_text()
     tested, newer = (
         re.findall(r"3\.\d+", re.findall(rf"^{name} = \[(.*)\]", noxfile, re.M)[0])
         for name in ("PYTHONS", "NEWER")
     )
-    readme = " ".join((ROOT / "README.md").read_text().split())
-    assert f"CPython {tested[0]} to {tested[-1]}" in readme
-    assert f"on {' and '.join(newer)}" in readme
-    assert re.search(r"core suite passes on CPython 3\.13t", readme) and "core-3.13t" in noxfile
+    readme, install = (
+        " ".join((ROOT / page).read_text().split()) for page in ("README.md", "docs/install.rst")
+    )
+    assert all(f"CPython {tested[0]} to {tested[-1]}" in page for page in (readme, install))
+    assert f"on {' and '.join(newer)}" in install
+    assert re.search(r"core suite passes on CPython 3\.13t", install) and "core-3.13t" in noxfile
     changes = " ".join((ROOT / "CHANGELOG.md").read_text().split())
     assert f"CPython {tested[0]} to {newer[-1]}" in changes
