@@ -145,7 +145,8 @@ def _way(pair: Facts) -> str:
 
 def _tables(told: Facts) -> list[Table]:
     here = _table("DLPack of the installed libraries", "@library", "version", "gives", "asks for")
-    here.note = "*: nearest release that is known; not verified"
+    if not all(each["verified"] for each in told["libraries"]):
+        here.note = "*: not verified; the rows of the nearest release that is known are used"
     wrong = _table("Known faults", "@library", "bare", "*what", "with dlshim")
     for each in told["libraries"]:
         mark = "" if each["verified"] else " *"

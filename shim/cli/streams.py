@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections import defaultdict
+from typing import TYPE_CHECKING
 
 from ..stream_table import cells, families
-from .output import Parser
+from .output import Note, Parser, Table, columns, line, show
+
+if TYPE_CHECKING:
+    from .output import Block
 
 STREAMS = """\
 What a producer is passed as stream= and, after the arrow, what dlshim does itself.
@@ -17,20 +21,23 @@ sync(P,S): edge(P,S) if P is known or can be learned, else a device-wide edge or
 """
 _STREAMS_EXAMPLES = """
 examples:
-  python -m dlshim streams            all families of devices
-  python -m dlshim streams CUDA       one of them
-  python -m dlshim streams --json     by device, producer and stream, for a program
+  python -m dlshim streams                     CUDA
+  python -m dlshim streams ROCm "CUDA host"    other families of devices
+  python -m dlshim streams --json              all, by device, producer and stream
 """
 
 
-def _lines(device: str) -> Iterable[str]:
-    table = cells(device)
-    values = next(iter(table.values()))
-    rows = [["", *values], *([name, *map(str, row.values())] for name, row in table.items())]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    yield f"{device}:"
-    for row in rows:
-        yield "  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip()
+def _table(device: str) -> Table:
+    """A row for each kind of producer; values of ``stream`` that come to the same are together."""
+    told = "*stream: what it is passed -> what dlshim does"
+    table = Table(line((device, "strong")), columns(["@producer", told]))
+    for producer, row in cells(device).items():
+        values = defaultdict(list)
+        for value, cell in row.items():
+            values[str(cell)].append(value)
+        results = (f"{', '.join(them)}: {result}" for result, them in values.items())
+        table.add(producer, "   ".join(results))
+    return table
 
 
 def main(arguments: list[str]) -> int:
@@ -39,7 +46,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("device", nargs="*", metavar="DEVICE", help=f"of: {', '.join(families())}")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
-    chosen = options.device or families()
+    chosen = options.device or (families() if options.json else ["CUDA"])
     if unknown := [name for name in chosen if name not in families()]:
         parser.error(f"no device {unknown[0]!r}; there are: {', '.join(families())}")
     if options.json:
@@ -52,6 +59,12 @@ def main(arguments: list[str]) -> int:
         }
         print(json.dumps(told, indent=1))
         return 0
-    print(STREAMS)
-    print("\n\n".join("\n".join(_lines(device)) for device in chosen))
+    others = ", ".join(name for name in families() if name not in chosen)
+    blocks: list[Block] = [
+        Note([line(text) for text in STREAMS.splitlines()]),
+        *map(_table, chosen),
+    ]
+    if others:
+        blocks.append(Note([line((f"other devices: {others}", "dim"))]))
+    show(blocks)
     return 0

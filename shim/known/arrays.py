@@ -73,10 +73,19 @@ def laid_out(
     return made[:: 2 if case.layout == "step" else -1]
 
 
+def aligned(array: Any) -> Any:
+    """A copy of a NumPy array at a multiple of 64 bytes, where JAX need not copy it."""
+    room = loaded("numpy").empty(array.nbytes + 64, "uint8")
+    start = -room.__array_interface__["data"][0] % 64
+    made = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    made[...] = array
+    return made
+
+
 def numpy_array(case: Case) -> Any:
     numpy = loaded("numpy")
     dtype = loaded("ml_dtypes").bfloat16 if case.dtype == "bfloat16" else case.dtype
-    made = laid_out(case, lambda values: numpy.array(values, dtype))
+    made = laid_out(case, lambda values: aligned(numpy.array(values, dtype)))
     made.flags.writeable = not case.readonly
     return made
 
@@ -101,6 +110,18 @@ def bytes_of(case: Case) -> bytearray:
     return bytearray(map(int, case.values))
 
 
+def aligned_bytes(case: Case) -> memoryview:
+    """Return these bytes at a multiple of 64."""
+    import ctypes
+
+    owner = bytes_of(case)
+    room = bytearray(len(owner) + 64)
+    start = -ctypes.addressof(ctypes.c_char.from_buffer(room)) % 64
+    view = memoryview(room)[start : start + len(owner)]
+    view[:] = owner
+    return view
+
+
 def capsule_of(case: Case, *, versioned: bool) -> Made:
     """Make a raw capsule of the case, without any library."""
     import ctypes
@@ -108,8 +129,8 @@ def capsule_of(case: Case, *, versioned: bool) -> Made:
     from ..arrays import row_major
     from ..matrix.capsules import make_capsule
 
-    owner = bytes_of(case)
-    holder = (ctypes.c_char * max(len(owner), 1)).from_buffer(owner or bytearray(1))
+    view = aligned_bytes(case)
+    holder = ctypes.c_char.from_buffer(view if len(view) else bytearray(1))
     strides = {"transposed": (1, 3), "step": (2,)}.get(case.layout)
     address = ctypes.addressof(holder)
     made = make_capsule(

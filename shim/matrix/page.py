@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,6 +89,8 @@ def write_page(report: Report, file: Path) -> None:
     blocks = full(report)
     page = environment.get_template("page.html").render(
         version=__version__,
+        date=time.strftime("%Y-%m-%d"),
+        platform=f"{platform.system()} {platform.machine()}",
         report=report,
         heat=_heat(report),
         box=next(block for block in blocks if isinstance(block, Box)),

@@ -9,7 +9,7 @@ import array
 from typing import Any
 
 from .. import known
-from ..known.arrays import STRIDED, Case, Made, Producer, bytes_of, capsule_of
+from ..known.arrays import STRIDED, Case, Made, Producer, aligned_bytes, capsule_of
 from .capsules import buffer_address
 
 CASES = (
@@ -52,10 +52,10 @@ def _array(case: Case) -> Made:
 
 
 def _memoryview(case: Case) -> Made:
-    owner = bytes_of(case)
+    owner = aligned_bytes(case)
     letter: Any = {"float32": "f", "bool": "?", "uint8": "B"}[case.dtype]
     shape = [6] if case.layout == "step" else list(case.shape)
-    made: Any = memoryview(owner).cast(letter, shape)
+    made: Any = owner.cast(letter, shape)
     if case.layout == "step":
         made = made[::2]
     return Made(made.toreadonly() if case.readonly else made, buffer_address(owner))
