@@ -30,7 +30,8 @@ typedef struct {
     uint16_t lanes;
 } dlshim_dtype;
 
-/* As DLTensor: copy it there with memcpy.  strides count elements; NULL: row-major. */
+/* As DLTensor: copy it there with memcpy.  strides count elements.  Of memory that dlshim gives
+ * they are never NULL; of memory that you give, NULL is row-major. */
 typedef struct {
     void *data;
     int32_t device_type, device_id;
@@ -73,7 +74,7 @@ typedef struct {
     int32_t contiguous;   /* 1: row-major */
     int32_t writable;     /* 1: you write; the object sees it, so IF_NEEDED means NEVER */
     int32_t copy;         /* DLSHIM_COPY_* */
-    int32_t reserved;
+    int32_t detach;       /* 1: of a tensor that requires grad, its data; 0: it is refused */
 } dlshim_request;
 
 #define DLSHIM_REQUEST_INIT \
@@ -107,31 +108,66 @@ typedef struct {
 #define DLSHIM_STORE_(at, value) ((at) = (value))
 #endif
 
+/* Is the exception that dlshim is not installed?  A module that dlshim itself lacks is not it. */
+static inline int
+dlshim_is_missing_(void)
+{
+    PyObject *type, *error, *traceback, *name;
+    int is = 0;
+    if (!PyErr_ExceptionMatches(PyExc_ModuleNotFoundError)) {
+        return 0;
+    }
+    PyErr_Fetch(&type, &error, &traceback);
+    PyErr_NormalizeException(&type, &error, &traceback);
+    name = error ? PyObject_GetAttrString(error, "name") : NULL;
+    is = name && PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "dlshim") == 0;
+    Py_XDECREF(name);
+    PyErr_Clear();
+    PyErr_Restore(type, error, traceback);
+    return is;
+}
+
+/* ImportError: which dlshim the module needs, and which is here (NULL: none). */
+static inline void
+dlshim_refuse_(PyObject *package)
+{
+    PyObject *version = package ? PyObject_GetAttrString(package, "__version__") : NULL;
+    PyErr_Clear();
+    if (version) {
+        PyErr_Format(PyExc_ImportError,
+                     "this module needs the Python package dlshim, " DLSHIM_VERSION
+                     " or newer, and %S is installed: pip install --upgrade \"dlshim>="
+                     DLSHIM_VERSION "\"", version);
+        Py_DECREF(version);
+        return;
+    }
+    PyErr_SetString(PyExc_ImportError,
+                    "this module needs the Python package dlshim, " DLSHIM_VERSION
+                    " or newer: pip install --upgrade \"dlshim>=" DLSHIM_VERSION "\"");
+}
+
 static inline const dlshim_table *
 dlshim_fetch_(const dlshim_table *volatile *known)
 {
     const dlshim_table *table = NULL;
     PyObject *package = PyImport_ImportModule("dlshim");
     PyObject *capsule = package ? PyObject_GetAttrString(package, "_c_api_v1") : NULL;
-    Py_XDECREF(package);
     if (capsule) {
         table = (const dlshim_table *)PyCapsule_GetPointer(capsule, "dlshim._c_api_v1");
         Py_DECREF(capsule);
     }
-    else if (PyErr_ExceptionMatches(package ? PyExc_AttributeError
-                                            : PyExc_ModuleNotFoundError)) {
-        PyErr_Clear();
+    if (table && (table->abi != DLSHIM_ABI || table->size < sizeof(dlshim_table))) {
+        table = NULL;
     }
-    if (table && table->abi == DLSHIM_ABI && table->size >= sizeof(dlshim_table)) {
+    if (table) {
         DLSHIM_STORE_(*known, table);
-        return table;
     }
-    if (!PyErr_Occurred()) {
-        PyErr_SetString(PyExc_ImportError,
-                        "this module needs the Python package dlshim, " DLSHIM_VERSION
-                        " or newer: pip install --upgrade \"dlshim>=" DLSHIM_VERSION "\"");
+    else if (!PyErr_Occurred()
+             || (package ? PyErr_ExceptionMatches(PyExc_AttributeError) : dlshim_is_missing_())) {
+        dlshim_refuse_(package);
     }
-    return NULL;
+    Py_XDECREF(package);
+    return table;
 }
 
 /* NULL with ImportError.  All functions call it; call it when your module is imported. */
@@ -154,6 +190,25 @@ dlshim_import(PyObject *obj, const dlshim_request *request,
     const dlshim_table *table = dlshim_load();
     *tensor = NULL;
     return table ? table->import_tensor(obj, request, tensor) : -1;
+}
+
+/* The memory of a tensor that dlshim_import gave, and its flags (NULL: not asked); shape and
+ * strides stay the tensor's. */
+static inline dlshim_array
+dlshim_look(const struct DLManagedTensorVersioned *tensor, uint64_t *flags)
+{
+    struct {
+        uint32_t version[2];
+        void *context;
+        void (*deleter)(struct DLManagedTensorVersioned *);
+        uint64_t flags;
+        dlshim_array array;
+    } copied;
+    memcpy(&copied, tensor, sizeof copied);
+    if (flags) {
+        *flags = copied.flags;
+    }
+    return copied.array;
 }
 
 /* Give back a tensor that is yours, on any thread; NULL is allowed. */

@@ -124,6 +124,7 @@ typedef struct {
     bool hidden;            /* to_capsule asks: nobody knows who will take it (N9) */
     bool keeps_word;  /* a Tensor is made, which keeps the word of readonly= (T8) */
     bool kernel_asks; /* through our C table: kernels take Parameters */
+    bool detaches;    /* detach= is of dlshim.h: for types with autograd alone */
     bool has_device;  /* a device is wanted: *device */
     bool has_assumed; /* the producer's label is wrong: it is *assumed */
     bool ask_device;  /* the device must be known before the export (N5) */

@@ -282,7 +282,8 @@ wants_detach(const dls_exchange *x)
 {
     return !dls_plan_is_tensor(x->plan)
            && dls_option_given(x->request.options, DLS_OPTION_detach)
-           && x->request.options->detach;
+           && x->request.options->detach
+           && (!x->request.detaches || dls_plan_has(x->plan, DLS_LIB_AUTOGRAD));
 }
 
 /* Our method on the class would export without the options, and would know nothing of

@@ -147,7 +147,7 @@ check_request(const dlshim_request *r)
     CHECK(dlshim_request, r, contiguous, (uint32_t)r->contiguous <= 1)
     CHECK(dlshim_request, r, writable, (uint32_t)r->writable <= 1)
     CHECK(dlshim_request, r, copy, (uint32_t)r->copy <= DLSHIM_COPY_ALWAYS)
-    CHECK(dlshim_request, r, reserved, r->reserved == 0)
+    CHECK(dlshim_request, r, detach, (uint32_t)r->detach <= 1)
     return 0;
 }
 
@@ -181,8 +181,10 @@ read_request(PyObject *obj, const dlshim_request *given)
     }
     for (size_t i = sizeof *request; i < request->size; i++) {
         if (((const char *)request)[i] != 0) {
-            PyErr_Format(PyExc_RuntimeError,
-                         "the request is of a newer dlshim.h: update dlshim");
+            PyErr_Format(
+                PyExc_RuntimeError,
+                "the request is of a newer dlshim.h than that of dlshim " DLSHIM_VERSION
+                ", which is installed: pip install --upgrade dlshim");
             return NULL;
         }
     }
@@ -228,7 +230,8 @@ make_options(dls_state *state, PyObject *obj, const dlshim_request *request,
     dls_options o = {.device = {request->device_type, request->device_id},
                      .copy = always,
                      .order = DLS_ORDER_C,
-                     .align = request->alignment};
+                     .align = request->alignment,
+                     .detach = request->detach != 0};
     if (writes_are_lost(state, obj, request)) {
         return dls_refuse(state, DLS_EBUFFER, obj,
                           "it gives a copy, and what is written there would be lost; "
@@ -244,7 +247,8 @@ make_options(dls_state *state, PyObject *obj, const dlshim_request *request,
               | (uint32_t)(o.stream != NULL) << DLS_OPTION_stream
               | (uint32_t)(always || never) << DLS_OPTION_copy
               | (uint32_t)request->contiguous << DLS_OPTION_order
-              | (uint32_t)(request->alignment != 0) << DLS_OPTION_align;
+              | (uint32_t)(request->alignment != 0) << DLS_OPTION_align
+              | (uint32_t)request->detach << DLS_OPTION_detach;
     int code = dls_options_merge(state, &o, NULL, result);
     Py_XDECREF(o.stream);
     return code;
@@ -367,6 +371,7 @@ import_in_full(dls_state *state, PyObject *obj, const dlshim_request *given,
     request.versioned = true;
     request.supports_anything = true;
     request.host_reads = given->device_type == 0;
+    request.detaches = given->detach != 0;
     if (make_options(state, obj, given, &options) == 0) {
         managed = dls_function_run(state, obj, options, &request, outcome,
                                    DLS_EXPORT_STRUCT);
@@ -395,7 +400,9 @@ acquire(dls_state *state, PyObject *obj, const dlshim_request *request, dls_plan
 {
     dls_outcome outcome = {.kind = DLS_NOT_LEARNED};
     dl_managed_tensor_versioned *managed = NULL;
-    unsigned form = plan != NULL ? dls_fast_form_of(plan, true) : 0;
+    bool detach = plan != NULL && request->detach
+                  && dls_plan_has(plan, DLS_LIB_AUTOGRAD);
+    unsigned form = plan != NULL && !detach ? dls_fast_form_of(plan, true) : 0;
     if (form != 0) {
         dls_hot hot = {.state = state, .source = obj, .plan = plan, .form = form};
         managed = import_learned(hot, request, &outcome);
@@ -458,7 +465,7 @@ static int
 lend(dls_state *state, const dls_plan *plan, PyObject *obj,
      const dlshim_request *request, dl_tensor *tensor)
 {
-    if (dls_plan_has(plan, DLS_LIB_AUTOGRAD)
+    if (dls_plan_has(plan, DLS_LIB_AUTOGRAD) && request->detach == 0
         && dls_refuse_autograd(state, plan, obj) < 0) {
         return -1;
     }

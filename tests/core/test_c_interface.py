@@ -469,6 +469,41 @@ def test_a_copy_across_devices_says_why_it_is_needed(ext):
     assert raised.value.reason == "device"
 
 
+@pytest.mark.parametrize("table", [False, True])
+def test_detach_takes_what_requires_grad(ext, table):
+    """Refused without it; with it the object's data, for reading and writing, learned or not."""
+    tensor = torch_like(table=table)
+    for learned in (False, True):
+        if learned:
+            ext.take(tensor())
+        for call in (ext.take, ext.lend):
+            x = tensor(requires_grad=True)
+            with pytest.raises(BufferError, match="requires grad"):
+                call(x)
+            for more in ({}, {"writable": 1}):
+                assert call(x, detach=1, **more)
+                assert call(tensor(), detach=1, **more)
+            assert call(P2(), detach=1)
+    said = ext.lend(tensor(requires_grad=True), detach=1)
+    assert said["dtype"] == ext.lend(tensor())["dtype"]
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_strides_are_never_null(ext, name):
+    """`look` ends the process where they are."""
+    kept = ext.take(SOURCES[name]())
+    shape, strides, _flags = ext.look(kept)
+    del kept  # the error that the failing table keeps knows this frame
+    assert len(shape) == len(strides)
+    assert len(ext.lend(SOURCES[name]())["strides"]) == len(shape)
+
+
+def test_an_import_is_read_by_the_header_alone(ext):
+    kept = ext.take(P2(readonly=True))
+    found = caps.look(kept)
+    assert ext.look(kept) == (found.shape, found.strides, READ_ONLY)
+
+
 NO_MEANING = {
     "copy": (-1, 3, 7),
     "writable": (-1, 2),
@@ -477,7 +512,7 @@ NO_MEANING = {
     "stream.kind": (-1, 4, 9),
     "device_type": (-2, -7),
     "device_id": (3, -1),
-    "reserved": (1,),
+    "detach": (-1, 2),
     "dtype_count": (1,),
 }
 
@@ -496,7 +531,7 @@ def test_values_that_mean_nothing(ext, make, learned):
     for device_type, device_id in ((-1, 1), (1, 3), (1, -1), (CUDA, -1)):
         with pytest.raises(ValueError, match=f"dlshim_request.device_id may not be {device_id}$"):
             ext.take(x, device_type=device_type, device_id=device_id)
-    with pytest.raises(RuntimeError, match=r"newer dlshim\.h: update dlshim"):
+    with pytest.raises(RuntimeError, match=r"newer dlshim\.h than that of dlshim [\d.]+, which"):
         ext.take(x, size=1 << 8)
 
 
@@ -960,16 +995,34 @@ SENTENCE = (
     'pip install --upgrade "dlshim>={0}"\n'
 )
 ABSENT = "sys.modules['dlshim'] = None"
-OLD = "sys.modules['dlshim'] = types.ModuleType('dlshim')"
+FOREIGN = "sys.modules['dlshim'] = types.ModuleType('dlshim')"
+OLD = f"{FOREIGN}; sys.modules['dlshim'].__version__ = '0.0.9'"
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("prepare", [ABSENT, OLD], ids=["missing", "too old"])
-def test_users_are_told_what_to_install(ext, prepare):
+@pytest.mark.parametrize(
+    "prepare, here",
+    [(ABSENT, ""), (FOREIGN, ""), (OLD, ", and 0.0.9 is installed")],
+    ids=["missing", "another module", "too old"],
+)
+def test_users_are_told_what_to_install(ext, prepare, here):
     program = MISSING.format(prepare=prepare, target=ext.__file__)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stderr == ""
-    assert done.stdout == SENTENCE.format(dlshim.__version__) * 5
+    sentence = SENTENCE.format(dlshim.__version__).replace(" or newer", f" or newer{here}")
+    assert done.stdout == sentence * 5
+
+
+@pytest.mark.once
+def test_a_module_that_dlshim_itself_lacks_is_not_dlshim(ext, tmp_path):
+    """Its own ModuleNotFoundError says more than "install dlshim", which is installed."""
+    (tmp_path / "dlshim.py").write_text("import surely_not_installed")
+    prepare = f"sys.path.insert(0, {str(tmp_path)!r})"
+    program = MISSING.format(prepare=prepare, target=ext.__file__)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    told = "ModuleNotFoundError No module named 'surely_not_installed'\n"
+    assert done.stdout == told * 5
 
 
 @pytest.mark.once

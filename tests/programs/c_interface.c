@@ -51,7 +51,7 @@ set_member(wanted *want, const char *name, PyObject *value)
     MEMBER(contiguous, int32_t)
     MEMBER(writable, int32_t)
     MEMBER(copy, int32_t)
-    MEMBER(reserved, int32_t)
+    MEMBER(detach, int32_t)
 #undef MEMBER
     PyErr_Format(PyExc_TypeError, "no member %s", name);
     return -1;
@@ -102,6 +102,28 @@ take(PyObject *self, PyObject *args, PyObject *kwargs)
         dlshim_release(tensor);
     }
     return capsule;
+}
+
+static PyObject *dims(const int64_t *values, int32_t n);
+
+/* look(capsule of take): shape, strides and flags, as dlshim_look tells them. */
+static PyObject *
+look(PyObject *self, PyObject *capsule)
+{
+    struct DLManagedTensorVersioned *tensor =
+        (struct DLManagedTensorVersioned *)PyCapsule_GetPointer(capsule, "dltensor_versioned");
+    uint64_t flags = 0;
+    (void)self;
+    if (tensor == NULL) {
+        return NULL;
+    }
+    dlshim_array array = dlshim_look(tensor, NULL);
+    array = dlshim_look(tensor, &flags);
+    if (array.strides == NULL) {
+        Py_FatalError("an import has no strides");
+    }
+    return Py_BuildValue("(NNK)", dims(array.shape, array.ndim), dims(array.strides, array.ndim),
+                         (unsigned long long)flags);
 }
 
 static PyObject *
@@ -323,6 +345,7 @@ load(PyObject *self, PyObject *none)
 static PyMethodDef methods[] = {
     {"take", KEYWORDS(take), NULL},
     {"lend", KEYWORDS(lend), NULL},
+    {"look", look, METH_O, NULL},
     {"release", release, METH_VARARGS, NULL},
     {"give", give, METH_VARARGS, NULL},
     {"array", KEYWORDS(array), NULL},
