@@ -175,6 +175,15 @@ def try_beside_others(example: ModuleType, library: str) -> None:
         worker.join()
 
 
+def try_overloads(example: ModuleType) -> None:
+    """trace() has an overload for float64 and one for float32, of two dimensions."""
+    for code in "df":
+        memory = memoryview(array.array(code, range(6))).cast("B").cast(code, (2, 3))
+        assert example.trace(memory) == 4.0, code
+    for wrong in (array.array("d", [1.0]), array.array("i", [1]), None, "text"):
+        refusal(example.trace, wrong)
+
+
 def try_out_type(example: ModuleType) -> list[str]:
     """The same of a type with objects for other libraries."""
     made = arrays()
@@ -213,6 +222,8 @@ def try_out(example: ModuleType) -> list[str]:
     said = refusal(example.scale, misaligned(), 2.0)
     assert "memory that is not aligned to 8 bytes" in said, said
     assert "scale(): x is read-only" in refusal(example.scale, memoryview(bytes(8)).cast("d"), 1.0)
+    if hasattr(example, "trace"):
+        try_overloads(example)
     for length in WRONG_LENGTHS:
         refusal(example.ramp, length)
     for library in made:

@@ -7,52 +7,10 @@
         -o cython_module.so
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
+from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 
-
-cdef extern from "dlshim.h":
-    ctypedef struct dlshim_dtype:
-        uint8_t code, bits
-        uint16_t lanes
-    ctypedef struct dlshim_array:
-        void *data
-        int32_t device_type, device_id, ndim
-        dlshim_dtype dtype
-        const int64_t *shape
-        const int64_t *strides
-        uint64_t byte_offset
-    ctypedef struct dlshim_stream:
-        int32_t kind
-        uint64_t handle
-    ctypedef struct dlshim_request:
-        const char *name
-        const dlshim_dtype *dtypes
-        size_t dtype_count
-        uint64_t ranks
-        int32_t device_type, device_id
-        dlshim_stream stream
-        int64_t alignment
-        int32_t contiguous, writable, copy
-    ctypedef struct dlshim_view:
-        dlshim_array array
-        uint64_t flags
-    ctypedef struct dlshim_table:
-        pass
-    const dlshim_table *dlshim_load() except NULL
-    int dlshim_borrow(object, const dlshim_request *, dlshim_view *) except -1
-    void dlshim_borrow_end(dlshim_view *)
-    object dlshim_export_array(
-        const dlshim_array *, uint64_t flags, void *context, void (*deleter)(void *) noexcept nogil,
-        const dlshim_stream *)
-
-# DLSHIM_REQUEST_INIT is an initialiser of C, so C declares the default request.
-cdef extern from *:
-    """
-    #include <dlshim.h>
-    static const dlshim_request default_request = DLSHIM_REQUEST_INIT;
-    """
-    const dlshim_request default_request
+from dlshim cimport *
 
 dlshim_load()
 
@@ -60,7 +18,7 @@ dlshim_load()
 def scale(x, double by):
     """Multiply the elements in place."""
     cdef dlshim_dtype float64
-    cdef dlshim_request want = default_request
+    cdef dlshim_request want = dlshim_request_init
     cdef dlshim_view view
     cdef int64_t i, n = 1
     float64.code, float64.bits, float64.lanes = 2, 64, 1

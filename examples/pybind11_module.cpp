@@ -3,38 +3,30 @@
  *   c++ -std=c++17 -O2 -shared -fPIC -fvisibility=hidden $(python -m pybind11 --includes) \
  *       -I$(python -m dlshim --include) pybind11_module.cpp -o pybind11_module.so
  */
-#include <dlshim.h>
 #include <pybind11/pybind11.h>
+
+#include <dlshim.hpp> /* after pybind11: its functions may have parameters dlshim::import<...> */
 
 #include <memory>
 #include <vector>
 
 namespace py = pybind11;
 
+/* In place.  The memory is borrowed for the length of the call, so the GIL is kept. */
 static void scale(py::handle x, double by) {
-    static const dlshim_dtype float64 = {2, 64, 1};
-    dlshim_request want = DLSHIM_REQUEST_INIT;
-    want.name = "scale(): x";
-    want.dtypes = &float64;
-    want.dtype_count = 1;
-    want.contiguous = 1;
-    want.writable = 1;
-    want.alignment = sizeof(double);
-    dlshim_view view;
-    if (dlshim_borrow(x.ptr(), &want, &view) < 0) {
-        throw py::error_already_set();
+    dlshim::borrow<double> values(x.ptr(), dlshim::options("scale(): x").row_major());
+    for (int64_t i = 0; i < values.size(); i++) {
+        values.data()[i] *= by;
     }
-    /* However the block is left, the borrow ends. */
-    std::unique_ptr<dlshim_view, void (*)(dlshim_view *)> end(&view, dlshim_borrow_end);
-    int64_t n = 1;
-    for (int32_t i = 0; i < view.array.ndim; i++) {
-        n *= view.array.shape[i];
+}
+
+/* One overload for each dtype, of two dimensions and any strides. */
+template <class T> static T trace(const dlshim::import<const T, 2> &x) {
+    T sum = 0;
+    for (int64_t i = 0; i < x.shape(0) && i < x.shape(1); i++) {
+        sum += x(i, i);
     }
-    auto *data = reinterpret_cast<double *>(static_cast<char *>(view.array.data) +
-                                            view.array.byte_offset);
-    for (int64_t i = 0; i < n; i++) {
-        data[i] *= by;
-    }
+    return sum;
 }
 
 /* The vector becomes an array without a copy, and lives as long as somebody uses it. */
@@ -60,5 +52,7 @@ PYBIND11_MODULE(pybind11_module, m) {
         throw py::error_already_set();
     }
     m.def("scale", &scale);
+    m.def("trace", &trace<double>);
+    m.def("trace", &trace<float>);
     m.def("ramp", &ramp);
 }

@@ -69,6 +69,7 @@ VERSIONS = {
     "shim/__init__.py": '^__version__ = "(.+)"$',
     "kit/dlshim_testing/__init__.py": '^__version__ = "(.+)"$',
     "shim/include/dlshim.h": '^#define DLSHIM_VERSION "(.+)"$',
+    "shim/include/dlshim.hpp": r"^/\* dlshim\.hpp (.+):",
     "shim/include/dlshim.pc": "^Version: (.+)$",
     "shim/include/dlshim-config-version.cmake": r"^set\(PACKAGE_VERSION (.+)\)$",
     "CITATION.cff": "^version: (.+)$",

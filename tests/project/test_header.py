@@ -44,6 +44,38 @@ PyObject *use(PyObject *obj) {
 """
 
 
+USE_OF_CPP = """
+#include <dlshim.hpp>
+struct Count {
+    int64_t elements = 0;
+    template <class T> void operator()(const dlshim::view<const T> &x) { elements += x.size(); }
+};
+double use(PyObject *obj) {
+    dlshim::import<const double, 2> x(obj, dlshim::options("use(): x").detach().device(1));
+    dlshim::import<const double, 2> y(std::move(x));
+    dlshim::import<const void> any;
+    if (!any.take(obj, dlshim::options().copy(DLSHIM_COPY_NEVER))) {
+        throw dlshim::python_error();
+    }
+    Count count;
+    if (!dlshim::visit(any, count) || any.flags() & DLSHIM_READ_ONLY) {
+        return 0;
+    }
+    dlshim::borrow<std::complex<float>> z(obj, dlshim::options("z").row_major());
+    z.at(0) = *z.data();
+    x = std::move(y);
+    return x(1, 2) + x.at(0, 0) + static_cast<double>(x.stride(0) + x.shape(1) + count.elements);
+}
+template <class T> constexpr bool copies() {
+    return std::is_copy_constructible<T>::value || std::is_copy_assignable<T>::value;
+}
+using in = dlshim::import<double>;
+using lent = dlshim::borrow<double>;
+static_assert(!copies<in>() && std::is_nothrow_move_constructible<in>::value, "one owner");
+static_assert(!copies<lent>() && !std::is_move_constructible<lent>::value, "of one block");
+"""
+
+
 def run(*command: str, **more: str) -> str:
     env = {**os.environ, **more}
     done = subprocess.run(command, capture_output=True, text=True, env=env)
@@ -69,6 +101,41 @@ def test_it_compiles_without_a_warning(
     run(compiler, f"-std={standard}", *STRICT, *macros, *places, str(source))
 
 
+@pytest.mark.parametrize("standard", ["c++11", "c++17", "c++20"])
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+def test_the_types_for_cpp_compile_without_a_warning(
+    compiler: str, standard: str, tmp_path: Path
+) -> None:
+    if compiler == "clang++" and shutil.which(compiler) is None:
+        pytest.skip("clang is not here")
+    source = tmp_path / "use.cpp"
+    source.write_text(USE_OF_CPP.replace("double use(", "double use(PyObject *);\ndouble use("))
+    places = [f"-isystem{sysconfig.get_path('include')}", f"-I{INCLUDE}"]
+    run(tool(compiler), f"-std={standard}", *STRICT, *places, str(source))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "double use(PyObject *o) { lent x(o); lent y(x); }",
+        "lent use(PyObject *o) { lent x(o); return x; }",
+        "in use(in &x) { return x; }",
+    ],
+)
+def test_what_is_borrowed_cannot_be_kept(wrong: str, tmp_path: Path) -> None:
+    source = tmp_path / "use.cpp"
+    source.write_text(
+        "#include <dlshim.hpp>\nusing in = dlshim::import<double>;\n"
+        f"using lent = dlshim::borrow<double>;\n{wrong}\n"
+    )
+    places = [f"-isystem{sysconfig.get_path('include')}", f"-I{INCLUDE}"]
+    done = subprocess.run(
+        [tool("g++"), "-std=c++11", "-fsyntax-only", *places, str(source)],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode != 0 and "use of deleted function" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("first", ["own", "dlpack.h"])
 def test_dlpack_h_stays_the_user_s(first: str, tmp_path: Path) -> None:
     """Any copy of it, before or after, also the old one of Debian, whose DLTensor has no name."""
@@ -88,6 +155,7 @@ def test_dlpack_h_stays_the_user_s(first: str, tmp_path: Path) -> None:
 
 
 def test_it_says_version_and_licence() -> None:
+    assert (INCLUDE / "dlshim.hpp").read_text().startswith(f"/* dlshim.hpp {dlshim.__version__}: ")
     text = (INCLUDE / "dlshim.h").read_text()
     assert text.startswith(f"/* dlshim.h {dlshim.__version__}: ")
     assert "SPDX-License-Identifier: Apache-2.0" in text.splitlines()[1]
@@ -181,6 +249,16 @@ def members() -> list[str]:
         if name != "dlshim_table":
             found += [f"{name}.{each}" for each in re.findall(r"(\w+)(?=[,;])", body)]
     return found
+
+
+def test_the_declarations_for_cython_are_those_of_the_header() -> None:
+    """Each function, constant and member of dlshim.h stands in __init__.pxd."""
+    declared = (INCLUDE.parent / "__init__.pxd").read_text()
+    text = re.sub(r"/\*.*?\*/", "", (INCLUDE / "dlshim.h").read_text(), flags=re.S)
+    functions = re.findall(r"^(dlshim_\w*[a-z])\(", text, re.M)
+    assert len(functions) >= 9
+    names = {*functions, *(each.rpartition(".")[2] for each in members())}
+    assert not {name for name in names if not re.search(rf"\b{name}\b", declared)}
 
 
 def test_the_manual_names_all_members_and_values() -> None:

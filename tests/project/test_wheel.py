@@ -77,7 +77,7 @@ def test_tag() -> None:
 def test_contents() -> None:
     meant = {
         f"dlshim/{path.relative_to(PACKAGE).as_posix()}"
-        for pattern in ("*.py", "*.pyi", "*.html", "*.cpp", "py.typed", "include/*")
+        for pattern in ("*.py", "*.pyi", "*.pxd", "*.html", "*.cpp", "py.typed", "include/*")
         for path in PACKAGE.rglob(pattern)
     }
     assert "dlshim/py.typed" in meant and "dlshim/_core.pyi" in meant

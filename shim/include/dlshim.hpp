@@ -1,0 +1,289 @@
+/* dlshim.hpp 0.1.0: dlshim.h for C++11, as types that give back what they hold.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ *   dlshim::import<const double, 2> x(obj);       // yours: may be moved, kept, used without the GIL
+ *   dlshim::borrow<double> y(obj, "blur(): y");   // of the object, until the end of the block
+ *   x(i, j), x.at(i, j), x.size(), x.shape(0), x.data()
+ *
+ * `const T`: you only read, and read-only memory and copies are taken.  `T`: you write, and the
+ * object sees it.  `void` and `const void`: any dtype; dlshim::visit(x, f) calls f with a view of
+ * the type that it has.  A number of dimensions is demanded; dlshim::any_rank: any.
+ *
+ * Memory is the host's and has any strides; dlshim::options asks for more (row_major() and so on).
+ * A constructor throws dlshim::python_error with a Python exception set: where nanobind or pybind11
+ * is included before this header, it is their own type, and functions of theirs may have parameters
+ * dlshim::import<...>: signatures name the dtype, overloads are tried one after the other. */
+#ifndef DLSHIM_HPP
+#define DLSHIM_HPP
+
+#include <dlshim.h>
+
+#include <complex>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+
+namespace dlshim {
+
+#if defined(NB_VERSION_MAJOR)
+using python_error = nanobind::python_error;
+#elif defined(PYBIND11_VERSION_MAJOR)
+using python_error = pybind11::error_already_set;
+#else
+/* A Python exception is set: return NULL to Python. */
+struct python_error : std::runtime_error {
+    python_error() : std::runtime_error("a Python exception is set") {}
+};
+#endif
+
+static constexpr int any_rank = -1;
+
+/* The dtype of a C++ type, and its name for signatures. */
+template <class T, class = void> struct dtype_of;
+template <> struct dtype_of<bool> {
+    static dlshim_dtype value() { return {6, 8, 1}; }
+};
+template <class T>
+struct dtype_of<T, typename std::enable_if<std::is_integral<T>::value>::type> {
+    static dlshim_dtype value() {
+        return {static_cast<uint8_t>(std::is_unsigned<T>::value), 8 * sizeof(T), 1};
+    }
+};
+template <class T>
+struct dtype_of<T, typename std::enable_if<std::is_floating_point<T>::value>::type> {
+    static dlshim_dtype value() { return {2, 8 * sizeof(T), 1}; }
+};
+template <class T> struct dtype_of<std::complex<T>> {
+    static dlshim_dtype value() { return {5, 16 * sizeof(T), 1}; }
+};
+
+/* What is asked for beside dtype, rank and writing. */
+struct options {
+    dlshim_request request = DLSHIM_REQUEST_INIT;
+    options() {}
+    options(const char *name) { request.name = name; }
+    options &row_major() { return request.contiguous = 1, *this; }
+    options &copy(int32_t when) { return request.copy = when, *this; }
+    options &detach() { return request.detach = 1, *this; }
+    options &device(int32_t type, int32_t id = 0) {
+        return request.device_type = type, request.device_id = id, *this;
+    }
+    options &stream(dlshim_stream stream) { return request.stream = stream, *this; }
+};
+
+/* An array that somebody else holds: elements of T, or of any type where T is void. */
+template <class T, int Rank = any_rank> class view {
+  public:
+    using element = T;
+    static constexpr int rank = Rank;
+    view() : array_() {}
+    explicit view(const dlshim_array &array) : array_(array) {}
+
+    const dlshim_array &array() const { return array_; }
+    int32_t ndim() const { return array_.ndim; }
+    int64_t shape(int32_t axis) const { return array_.shape[axis]; }
+    int64_t stride(int32_t axis) const { return array_.strides[axis]; } /* in elements */
+    int64_t size() const {
+        int64_t n = 1;
+        for (int32_t i = 0; i < array_.ndim; i++) {
+            n *= array_.shape[i];
+        }
+        return n;
+    }
+    T *data() const {
+        return reinterpret_cast<T *>(static_cast<char *>(array_.data) + array_.byte_offset);
+    }
+
+    /* The element, without a check. */
+    template <class U = T, class... I> U &operator()(I... index) const {
+        static_assert(Rank == any_rank || sizeof...(I) == Rank, "as many indices as dimensions");
+        const int64_t at[sizeof...(I) + 1] = {static_cast<int64_t>(index)..., 0};
+        int64_t offset = 0;
+        for (size_t i = 0; i < sizeof...(I); i++) {
+            offset += at[i] * array_.strides[i];
+        }
+        return data()[offset];
+    }
+    /* The element; std::out_of_range where there is none.  Negative indices count as wrong. */
+    template <class U = T, class... I> U &at(I... index) const {
+        const int64_t at[sizeof...(I) + 1] = {static_cast<int64_t>(index)..., 0};
+        bool is = array_.ndim == static_cast<int32_t>(sizeof...(I));
+        for (size_t i = 0; is && i < sizeof...(I); i++) {
+            is = at[i] >= 0 && at[i] < array_.shape[i];
+        }
+        if (!is) {
+            throw std::out_of_range("dlshim: no such element");
+        }
+        return (*this)(index...);
+    }
+
+  protected:
+    dlshim_array array_;
+};
+
+namespace detail {
+/* The request of a constructor: the options, and what the type says.  It points into itself. */
+template <class T, int Rank> struct question {
+    dlshim_request request;
+    dlshim_dtype dtype;
+    explicit question(const options &more) : request(more.request), dtype() {
+        request.writable = !std::is_const<T>::value;
+        if (Rank != any_rank) {
+            request.ranks = DLSHIM_RANK(Rank == any_rank ? 0 : Rank);
+        }
+        ask(std::is_void<T>());
+    }
+    question(const question &) = delete;
+    question &operator=(const question &) = delete;
+
+  private:
+    void ask(std::true_type) {}
+    void ask(std::false_type) {
+        dtype = dtype_of<typename std::remove_const<T>::type>::value();
+        request.dtypes = &dtype;
+        request.dtype_count = 1;
+        if (request.alignment < static_cast<int64_t>(alignof(T))) {
+            request.alignment = alignof(T);
+        }
+    }
+};
+} // namespace detail
+
+/* Memory that is yours until the end of this object, on any thread, with or without the GIL. */
+template <class T, int Rank = any_rank> class import : public view<T, Rank> {
+  public:
+    import() : tensor_(nullptr), flags_(0) {}
+    /* Needs the GIL; throws python_error. */
+    explicit import(PyObject *obj, const options &more = options()) : import() {
+        if (!take(obj, more)) {
+            throw python_error();
+        }
+    }
+    import(import &&other) noexcept : import() { swap(other); }
+    import &operator=(import &&other) noexcept { return swap(other), *this; }
+    import(const import &) = delete;
+    import &operator=(const import &) = delete;
+    ~import() { dlshim_release(tensor_); }
+
+    uint64_t flags() const { return flags_; } /* DLSHIM_READ_ONLY and the like */
+
+    /* The same without throwing: false with a Python exception. */
+    bool take(PyObject *obj, const options &more = options()) {
+        const detail::question<T, Rank> want(more);
+        struct DLManagedTensorVersioned *tensor;
+        if (dlshim_import(obj, &want.request, &tensor) < 0) {
+            return false;
+        }
+        dlshim_release(tensor_);
+        tensor_ = tensor;
+        this->array_ = dlshim_look(tensor, &flags_);
+        return true;
+    }
+    void swap(import &other) noexcept {
+        std::swap(tensor_, other.tensor_);
+        std::swap(flags_, other.flags_);
+        std::swap(this->array_, other.array_);
+    }
+
+  private:
+    struct DLManagedTensorVersioned *tensor_;
+    uint64_t flags_;
+};
+
+/* Memory of an object until the end of the block.  Keep the object and the GIL meanwhile; neither
+ * copied nor moved, so that it cannot be kept. */
+template <class T, int Rank = any_rank> class borrow : public view<T, Rank> {
+  public:
+    explicit borrow(PyObject *obj, const options &more = options()) {
+        const detail::question<T, Rank> want(more);
+        if (dlshim_borrow(obj, &want.request, &view_) < 0) {
+            throw python_error();
+        }
+        this->array_ = view_.array;
+    }
+    borrow(const borrow &) = delete;
+    borrow &operator=(const borrow &) = delete;
+    ~borrow() { dlshim_borrow_end(&view_); }
+
+    uint64_t flags() const { return view_.flags; }
+
+  private:
+    dlshim_view view_;
+};
+
+namespace detail {
+template <class U, class T, int Rank, class F>
+bool visit_one(const view<T, Rank> &x, const dlshim_dtype &has, F &f) {
+    const dlshim_dtype wants = dtype_of<U>::value();
+    if (memcmp(&has, &wants, sizeof has) != 0) {
+        return false;
+    }
+    using element = typename std::conditional<std::is_const<T>::value, const U, U>::type;
+    f(view<element, Rank>(x.array()));
+    return true;
+}
+} // namespace detail
+
+/* Call f with a view of the elements' own type: bool, the integers, float, double, complex of both.
+ * false: it is another dtype, and f is not called. */
+template <class T, int Rank, class F> bool visit(const view<T, Rank> &x, F &&f) {
+    static_assert(std::is_void<T>::value, "visit() is for view<void> and view<const void>");
+    const dlshim_dtype has = x.array().dtype;
+    return detail::visit_one<bool>(x, has, f) || detail::visit_one<int8_t>(x, has, f)
+           || detail::visit_one<uint8_t>(x, has, f) || detail::visit_one<int16_t>(x, has, f)
+           || detail::visit_one<uint16_t>(x, has, f) || detail::visit_one<int32_t>(x, has, f)
+           || detail::visit_one<uint32_t>(x, has, f) || detail::visit_one<int64_t>(x, has, f)
+           || detail::visit_one<uint64_t>(x, has, f) || detail::visit_one<float>(x, has, f)
+           || detail::visit_one<double>(x, has, f)
+           || detail::visit_one<std::complex<float>>(x, has, f)
+           || detail::visit_one<std::complex<double>>(x, has, f);
+}
+
+} // namespace dlshim
+
+#if defined(NB_VERSION_MAJOR)
+#define DLSHIM_BINDER_ nanobind
+#elif defined(PYBIND11_VERSION_MAJOR)
+#define DLSHIM_BINDER_ pybind11
+#endif
+#ifdef DLSHIM_BINDER_
+namespace DLSHIM_BINDER_ {
+namespace detail {
+/* The name of a parameter in signatures: array[float64], array[float64, 2], array[]. */
+template <class T> struct dlshim_name {
+    static constexpr auto value =
+        const_name<std::is_floating_point<T>::value>(
+            const_name("float"), const_name<std::is_unsigned<T>::value>("uint", "int"))
+        + const_name<8 * sizeof(T)>();
+};
+template <> struct dlshim_name<void> { static constexpr auto value = const_name(""); };
+template <> struct dlshim_name<bool> { static constexpr auto value = const_name("bool"); };
+template <class T> struct dlshim_name<std::complex<T>> {
+    static constexpr auto value = const_name("complex") + const_name<16 * sizeof(T)>();
+};
+template <class T, int Rank> struct type_caster<dlshim::import<T, Rank>> {
+    using array = dlshim::import<T, Rank>;
+    static constexpr auto title =
+        const_name("array[") + dlshim_name<typename std::remove_const<T>::type>::value
+        + const_name<Rank == dlshim::any_rank>(
+            const_name(""), const_name(", ") + const_name<Rank == dlshim::any_rank ? 0 : Rank>())
+        + const_name("]");
+    bool read(PyObject *obj) noexcept {
+        if (value.take(obj)) {
+            return true;
+        }
+        PyErr_Clear(); /* the next overload is tried */
+        return false;
+    }
+#if defined(NB_VERSION_MAJOR)
+    NB_TYPE_CASTER(array, title)
+    bool from_python(handle src, uint8_t, cleanup_list *) noexcept { return read(src.ptr()); }
+#else
+    PYBIND11_TYPE_CASTER(array, title);
+    bool load(handle src, bool) noexcept { return read(src.ptr()); }
+#endif
+};
+} // namespace detail
+} // namespace DLSHIM_BINDER_
+#endif
+#endif
