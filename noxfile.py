@@ -240,6 +240,14 @@ for each in PYTHONS:
     faults(each)
 
 
+@session("clusters", "3.11", requires=WHEEL)
+def clusters(s: nox.Session) -> None:
+    """A Tensor goes through the object stores of Ray and dask.distributed without a copy, as the
+    manual says; both start processes, and Ray has 70 MB."""
+    install(s, "ray==2.60.0", "distributed==2026.8.0", "numpy==2.4.6", extra="test")
+    pytest(s, "tests/clusters")
+
+
 @session("model", requires=WHEEL)
 def model(s: nox.Session) -> None:
     """Exchanges at random, for orders that nobody thinks of: 100 000 cases beside a model of the
