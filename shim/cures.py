@@ -61,8 +61,6 @@ CURES: tuple[tuple[str, str, str | None], ...] = (
     ("method", "collect", "x.collect()"),
     ("method", "get_view", "x.get_view('3')"),
     ("method", "getbuffer", "x.getbuffer()"),
-    ("method", "__arrow_c_stream__", "pyarrow.chunked_array(x)"),
-    ("method", "__arrow_c_array__", "pyarrow.chunked_array(x)"),
     ("view", "buf", "x.buf"),
     ("view", "data", "x.data"),
     # By name: queues and mappings have a get() of another meaning.

@@ -388,6 +388,28 @@ attempt_older(dls_exchange *x, dls_protocol protocol, dls_producer_stream *p)
     return (dls_attempt)got;
 }
 
+/* The values of a pandas column, where they are NumPy's: read as an array of NumPy that
+ * was made for this exchange (C12). */
+static dls_attempt
+attempt_values(dls_exchange *x)
+{
+    dls_producer_stream p;
+    PyObject *array = dls_in_python_with(x->state, DLS_IN_COLUMNS, "numpy_values",
+                                         "(O)", x->source);
+    if (array == NULL) {
+        return DLS_ATTEMPT_RAISED;
+    }
+    int got = array != Py_None ? dls_older_read(x->state, array, DLS_PROTOCOL_STRUCT,
+                                                &x->request, &x->acquired, &p)
+                               : 0;
+    Py_DECREF(array);
+    if (got < 0 && PyErr_ExceptionMatches(PyExc_BufferError)) {
+        dls_refuse_values(x->state, x->source);
+        return DLS_ATTEMPT_FINAL;
+    }
+    return (dls_attempt)got;
+}
+
 /* The CUDA or the SYCL interface. */
 static dls_attempt
 attempt_interface(dls_exchange *x, dls_protocol protocol)
@@ -422,6 +444,8 @@ dls_attempt_ask(dls_exchange *x, dls_protocol protocol, unsigned mask)
     case DLS_PROTOCOL_CUDA:
     case DLS_PROTOCOL_SYCL:
         return attempt_interface(x, protocol);
+    case DLS_PROTOCOL_VALUES:
+        return attempt_values(x);
     default:
         return attempt_older(x, protocol, &p);
     }

@@ -161,3 +161,7 @@ int dls_refuse_lazy_bits(dls_state *state, const dls_plan *plan, PyObject *obj,
  * that are no numbers, if the library ends the process when it is asked for them
  * (ABORTS), and elements that are hidden by a mask (MASKED).  Results as above. */
 int dls_refuse_object(dls_state *state, const dls_plan *plan, PyObject *obj);
+
+/* Refuse a column whose NumPy values are no numbers, by the pending BufferError about
+ * those, which becomes the cause.  Always -1. */
+int dls_refuse_values(dls_state *state, PyObject *obj);

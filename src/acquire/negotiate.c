@@ -13,7 +13,8 @@
  *                      off the host  (stream=, max_version=, copy=); fewer and fewer
  *       3. capsule function          of its library
  *       4. __cuda_array_interface__, 5. __sycl_usm_array_interface__,
- *       6. __array_struct__, 7. __array_interface__, 8. the buffer protocol
+ *       6. __array_struct__, 7. __array_interface__, 8. .to_numpy() of pandas,
+ *       9. Arrow's four methods, 10. the buffer protocol
  *       if memory came:              learn the form; stop
  *       if the error is final:       raise it
  *       else:                        keep the first that deserves it; next protocol
@@ -160,6 +161,10 @@ may_try_next(const dls_exchange *x, dls_protocol protocol)
                && (PyErr_ExceptionMatches(PyExc_NotImplementedError)
                    || PyErr_ExceptionMatches(PyExc_TypeError)
                    || dls_plan_has(x->plan, DLS_LIB_OLDER_AFTER_REFUSAL));
+    }
+    if (dls_protocol_is_arrow(protocol)
+        && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        return true;
     }
     return kind == DLS_ERROR_STEP
            || (kind == DLS_ERROR_BUFFER && protocol == DLS_PROTOCOL_TABLE
@@ -505,10 +510,7 @@ int
 dls_acquire_device(const dls_exchange *x, dl_device *device)
 {
     const dls_plan *plan = x->plan;
-    uint32_t elsewhere = 1u << DLS_PROTOCOL_TABLE | 1u << DLS_PROTOCOL_DLPACK
-                         | 1u << DLS_PROTOCOL_FUNCTION | 1u << DLS_PROTOCOL_CUDA
-                         | 1u << DLS_PROTOCOL_SYCL;
-    if (plan->cpu_only || !(plan->offers & elsewhere)) {
+    if (plan->cpu_only || !(plan->offers & DLS_PROTOCOLS_OFF_HOST)) {
         *device = (dl_device){dl_kDLCPU, 0};
         return 1;
     }

@@ -4,6 +4,7 @@
 #include "acquire/attempt.h"
 
 #include "core/dtype.h"
+#include "exchange/library.h"
 #include "python/errors.h"
 
 /* The truth of a value, which is stolen: 1, 0, or -1. */
@@ -220,4 +221,17 @@ dls_refuse_object(dls_state *state, const dls_plan *plan, PyObject *obj)
 {
     return dls_plan_has(plan, DLS_LIB_ABORTS) ? refuse_no_numbers(state, obj)
                                               : refuse_masked(state, obj);
+}
+
+/* --- columns ---------------------------------------------------------------- */
+
+int
+dls_refuse_values(dls_state *state, PyObject *obj)
+{
+    PyObject *error = dls_error_take();
+    PyObject *cure = dls_cure_find(state, obj);
+    dls_refuse(state, DLS_EBUFFER, obj, "it has no dtype of DLPack; %V", cure,
+               "convert it to numbers first");
+    Py_XDECREF(cure);
+    return dls_refuse_with_cause(error);
 }

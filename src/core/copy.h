@@ -9,6 +9,9 @@
 #include "abi/dlpack_abi.h"
 #include "core/base.h"
 
+/* From so many bytes on, a copy on the host lets other threads run. */
+#define DLS_COPY_WITHOUT_GIL 65536
+
 typedef struct {
     int64_t extent;
     int64_t step;  /* bytes in the source */

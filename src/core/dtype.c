@@ -201,6 +201,19 @@ dls_dtype_arrow(dl_dtype dtype)
     return row != NULL && dtype.lanes == 1 ? row->arrow : NULL;
 }
 
+int
+dls_dtype_from_arrow(const char *format, dl_dtype *out)
+{
+    for (size_t i = 0; i < ROWS; i++) {
+        const char *arrow = dtype_table[i].arrow;
+        if (arrow != NULL && strcmp(arrow, format) == 0) {
+            *out = dtype_of(&dtype_table[i]);
+            return 1;
+        }
+    }
+    return 0;
+}
+
 const char *
 dls_dtype_format(dl_dtype dtype)
 {

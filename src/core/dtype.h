@@ -49,6 +49,8 @@ const char *dls_dtype_format(dl_dtype dtype);
 /* Arrow's format string of a dtype ("l", "g" ...), NULL where Arrow lays the same
  * values out in another way (its booleans are bits) or has no such values. */
 const char *dls_dtype_arrow(dl_dtype dtype);
+/* The dtype of such a format; 0 for all others. */
+int dls_dtype_from_arrow(const char *format, dl_dtype *out);
 
 /* Array-interface typestr ("<f4", "|b1", "|u1"), native byte order; dtypes
  * without a NumPy kind give "<V2" and the like.  0 for sub-byte elements.

@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <stdatomic.h>
 
+#include "abi/arrow_abi.h"
 #include "core/alloc.h"
 #include "core/base.h"
 #include "core/lock.h"
@@ -24,12 +25,19 @@ dls_hold_set_python(const dls_python_ops *ops)
 static bool
 is_foreign(const dls_hold *hold)
 {
-    return hold->kind == DLS_HOLD_LEGACY || hold->kind == DLS_HOLD_VERSIONED;
+    return hold->kind == DLS_HOLD_LEGACY || hold->kind == DLS_HOLD_VERSIONED
+           || hold->kind == DLS_HOLD_ARROW;
 }
 
 static void
 run_foreign_deleter(const dls_hold *hold)
 {
+    if (hold->kind == DLS_HOLD_ARROW) {
+        arrow_array *array = hold->base;
+        array->release(array);
+        dls_free(array);
+        return;
+    }
     dls_managed_run_deleter(hold->base, hold->kind == DLS_HOLD_VERSIONED);
 }
 

@@ -24,7 +24,8 @@ typedef enum {
     DLS_HOLD_BUFFER,    /* base is a dls_alloc'ed Py_buffer that is held */
     DLS_HOLD_SHARED,    /* base is one share of a dls_shared */
     DLS_HOLD_GUARDED,   /* base is a dls_guarded */
-    DLS_HOLD_DEVICE     /* base is a dls_device_memory: a copy made by dlshim */
+    DLS_HOLD_DEVICE,    /* base is a dls_device_memory: a copy made by dlshim */
+    DLS_HOLD_ARROW      /* base is a dls_alloc'ed arrow_array that was moved there */
 } dls_hold_kind;
 
 /* Flags of a hold.  The foreign deleter runs Python code without taking the GIL (NumPy

@@ -43,7 +43,8 @@
     X(LABEL_CHECKED, 25, "its device may be wrong: the driver is asked (S26)")         \
     X(WRAPS_READ_ONLY, 26,                                                             \
       "a read-only wrapper whose hook refuses questions: asked past the hook (T12)")   \
-    X(REFUSES_MINUS_ONE, 27, "refuses stream -1: gets None (N6)")
+    X(REFUSES_MINUS_ONE, 27, "refuses stream -1: gets None (N6)")                      \
+    X(VALUES, 28, "its .to_numpy() is asked where the values are NumPy's (C12)")
 
 enum {
 #define DLS_TRAIT_BIT(name, bit, text) DLS_LIB_##name = 1 << (bit),

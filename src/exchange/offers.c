@@ -233,6 +233,8 @@ find_library(search *s)
     if (row != NULL && !(s->dlpack_at >= 0 && s->dlpack_at < s->library_at)) {
         s->plan->library = row;
         s->plan->traits = dls_library_traits(s->state, row);
+        s->plan->offers |= (uint32_t)dls_plan_has(s->plan, DLS_LIB_VALUES)
+                           << DLS_PROTOCOL_VALUES;
     }
     return 0;
 }
@@ -487,7 +489,7 @@ find_in_object(dls_state *state, PyObject *obj, dls_plan *plan, bool authored)
     }
     int code = 0;
     for (int i = DLS_PROTOCOL_FUNCTION;
-         code == 0 && plan->offers == 0 && i < DLS_PROTOCOL_BUFFER; i++) {
+         code == 0 && plan->offers == 0 && i <= DLS_PROTOCOL_INTERFACE; i++) {
         code = find_on_instance(state, obj, i, plan);
     }
     return code;
@@ -505,7 +507,8 @@ raise_unsupported(dls_state *state, PyObject *obj, bool authored)
         state->unsupported_object_error,
         "'%U' object offers none of __dlpack__, DLPack's C exchange API, a capsule "
         "function, __cuda_array_interface__, __sycl_usm_array_interface__, "
-        "__array_struct__, __array_interface__ or the buffer protocol; %V",
+        "__array_struct__, __array_interface__, __arrow_c_array__, __arrow_c_stream__ "
+        "or the buffer protocol; %V",
         name, cure,
         authored ? "pass the name of its array as inner= to dlshim.producer instead"
                  : "pass an array instead");

@@ -26,15 +26,20 @@
 /* The protocols, in the order in which they are tried (N2).  TENSOR is a Tensor of
  * ours: it is never tried beside another.  X(name, the attribute that offers it, text);
  * NONE: it is no attribute, or (TABLE) more than one. */
-#define DLS_PROTOCOL_LIST(X)                                          \
-    X(TABLE, NONE, "C table")                                         \
-    X(DLPACK, dlpack, "__dlpack__")                                   \
-    X(FUNCTION, NONE, "capsule function")                             \
-    X(CUDA, cuda_array_interface, "__cuda_array_interface__")         \
-    X(SYCL, sycl_usm_array_interface, "__sycl_usm_array_interface__") \
-    X(STRUCT, array_struct, "__array_struct__")                       \
-    X(INTERFACE, array_interface, "__array_interface__")              \
-    X(BUFFER, NONE, "buffer protocol")                                \
+#define DLS_PROTOCOL_LIST(X)                                                   \
+    X(TABLE, NONE, "C table")                                                  \
+    X(DLPACK, dlpack, "__dlpack__")                                            \
+    X(FUNCTION, NONE, "capsule function")                                      \
+    X(CUDA, cuda_array_interface, "__cuda_array_interface__")                  \
+    X(SYCL, sycl_usm_array_interface, "__sycl_usm_array_interface__")          \
+    X(STRUCT, array_struct, "__array_struct__")                                \
+    X(INTERFACE, array_interface, "__array_interface__")                       \
+    X(VALUES, NONE, "to_numpy()")                                              \
+    X(ARROW_DEVICE_ARRAY, arrow_c_device_array, "__arrow_c_device_array__")    \
+    X(ARROW_ARRAY, arrow_c_array, "__arrow_c_array__")                         \
+    X(ARROW_DEVICE_STREAM, arrow_c_device_stream, "__arrow_c_device_stream__") \
+    X(ARROW_STREAM, arrow_c_stream, "__arrow_c_stream__")                      \
+    X(BUFFER, NONE, "buffer protocol")                                         \
     X(TENSOR, NONE, "Tensor")
 
 typedef enum {
@@ -43,6 +48,19 @@ typedef enum {
 } dls_protocol;
 
 DLS_EXTERN const char *const dls_protocol_names[DLS_PROTOCOL_COUNT];
+
+/* Protocols through which memory of a device may come (bits as in dls_plan.offers). */
+#define DLS_PROTOCOLS_OFF_HOST                                                         \
+    (1u << DLS_PROTOCOL_TABLE | 1u << DLS_PROTOCOL_DLPACK                              \
+     | 1u << DLS_PROTOCOL_FUNCTION | 1u << DLS_PROTOCOL_CUDA | 1u << DLS_PROTOCOL_SYCL \
+     | 1u << DLS_PROTOCOL_ARROW_DEVICE_ARRAY | 1u << DLS_PROTOCOL_ARROW_DEVICE_STREAM)
+
+static inline bool
+dls_protocol_is_arrow(dls_protocol protocol)
+{
+    return protocol >= DLS_PROTOCOL_ARROW_DEVICE_ARRAY
+           && protocol <= DLS_PROTOCOL_ARROW_STREAM;
+}
 
 /* DLS_NAME_INDEX_* of a protocol's attribute, or DLS_NAME_INDEX_NONE. */
 enum { DLS_NAME_INDEX_NONE = -1 };

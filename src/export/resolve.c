@@ -371,7 +371,10 @@ must_copy(const dls_exchange *x, int32_t device_type)
     bool told = (x->acquired.flags & DL_FLAG_IS_COPIED)
                 || (x->acquired.copy_asked
                     && dls_plan_has(x->plan, DLS_LIB_COPIES_UNFLAGGED));
-    return x->request.copy == 1 && (dls_device_is_host(device_type) || !told);
+    /* Our own copy: the chunks of a column, joined (C9). */
+    bool ours = (x->acquired.flags & DL_FLAG_IS_COPIED)
+                && x->acquired.generation == DLS_OLDER;
+    return x->request.copy == 1 && !ours && (dls_device_is_host(device_type) || !told);
 }
 
 /* Consumers that can copy the memory to their device themselves are left to do it: they

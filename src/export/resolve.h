@@ -6,9 +6,6 @@
 #include "core/tensor.h"
 #include "request/request.h"
 
-/* From so many bytes on, a copy on the host lets other threads run. */
-#define DLS_COPY_WITHOUT_GIL 65536
-
 /* Why a copy is made.  Plain values. */
 typedef struct {
     const char *word; /* CopyRequiredError.reason */

@@ -36,6 +36,10 @@ static const dls_older_protocol rows[DLS_PROTOCOL_COUNT] = {
                                 .version = "be the int 3",
                                 .offset = "be an int, 0 or above",
                                 .data = "be a tuple (address, read-only)"},
+    [DLS_PROTOCOL_ARROW_DEVICE_ARRAY] = {.read = dls_arrow_array_read},
+    [DLS_PROTOCOL_ARROW_ARRAY] = {.read = dls_arrow_array_read},
+    [DLS_PROTOCOL_ARROW_DEVICE_STREAM] = {.read = dls_arrow_stream_read},
+    [DLS_PROTOCOL_ARROW_STREAM] = {.read = dls_arrow_stream_read},
     [DLS_PROTOCOL_BUFFER] = {.read = dls_buffer_read},
 };
 
@@ -46,6 +50,9 @@ static int
 hold_source(const dls_reading *reading)
 {
     dls_hold *hold = &reading->acquired->hold;
+    if (hold->kind == DLS_HOLD_ARROW || hold->kind == DLS_HOLD_BLOCK) {
+        return 0;
+    }
     if (hold->py == NULL) {
         hold->py = reading->given == NULL
                        ? Py_NewRef(reading->obj)

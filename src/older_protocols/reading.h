@@ -114,3 +114,7 @@ int dls_array_struct_read(dls_reading *reading);
 int dls_array_interface_read(dls_reading *reading);
 /* buffer.c: the buffer protocol (PEP 3118). */
 int dls_buffer_read(dls_reading *reading);
+/* arrow_array.c and arrow_stream.c: the four methods of Arrow.  acquired->hold becomes
+ * the array (DLS_HOLD_ARROW), or the memory of joined chunks (DLS_HOLD_BLOCK). */
+int dls_arrow_array_read(dls_reading *reading);
+int dls_arrow_stream_read(dls_reading *reading);

@@ -20,6 +20,7 @@
 /* The modules of dlshim whose functions the C code calls.  X(DLS_IN_..., name) */
 #define DLS_FOR_EACH_PYTHON_MODULE(X) \
     X(ARRAYS, "arrays")               \
+    X(COLUMNS, "columns")             \
     X(CURES, "cures")                 \
     X(DECORATOR, "decorator")         \
     X(DTYPES, "dtypes")               \
@@ -44,6 +45,10 @@ typedef enum {
     X(sycl_usm_array_interface, "__sycl_usm_array_interface__") \
     X(array_struct, "__array_struct__")                         \
     X(array_interface, "__array_interface__")                   \
+    X(arrow_c_device_array, "__arrow_c_device_array__")         \
+    X(arrow_c_array, "__arrow_c_array__")                       \
+    X(arrow_c_device_stream, "__arrow_c_device_stream__")       \
+    X(arrow_c_stream, "__arrow_c_stream__")                     \
     X(mro, "__mro__")                                           \
     X(dict, "__dict__")                                         \
     X(stream, "stream")                                         \

@@ -215,10 +215,7 @@ static int
 device_of_array(dls_state *state, const dls_plan *plan, PyObject *array,
                 dl_device *device)
 {
-    uint32_t elsewhere = 1u << DLS_PROTOCOL_TABLE | 1u << DLS_PROTOCOL_DLPACK
-                         | 1u << DLS_PROTOCOL_FUNCTION | 1u << DLS_PROTOCOL_CUDA
-                         | 1u << DLS_PROTOCOL_SYCL;
-    if (plan->cpu_only || !(plan->offers & elsewhere)) {
+    if (plan->cpu_only || !(plan->offers & DLS_PROTOCOLS_OFF_HOST)) {
         *device = (dl_device){dl_kDLCPU, 0};
         return 1;
     }

@@ -21,6 +21,7 @@ TYPED = re.compile(r"\b[a-z_]+=(?![=%])|\.\w+\(|\w\([^()]*\)")
 #: Says that something is wrong, and not only what an attribute is.
 REFUSES = re.compile(r"; |, e\.g\. |: |pass |, or ")
 
+COLUMNS = "tests/core/test_columns.py::test_the_cures_give_the_values"
 TYPED_IN = "tests/core/test_cures_typed.py::test_the_cures_give_the_values"
 WORDS = "tests/core/test_cures_typed.py::test_every_word_that_is_named_is_taken"
 NUMPYS = "tests/core/test_cures.py::test_the_cures_of_numpy_and_ctypes_arrays_work"
@@ -89,6 +90,10 @@ CURED: dict[str, str] = {
     "it has no axes, and a column has one": COLUMN,
     "it is not C-contiguous, and a column is": COLUMN,
     "a list of Arrow has at most": COLUMN,
+    "its decimals are integers and a scale": COLUMNS,
+    "its booleans may be any byte": COLUMNS,
+    "its elements are dates, times or durations": COLUMNS,
+    "its values lie in several chunks of memory": COLUMNS,
     "pass the name of its array as inner=": "tests/core/test_authors.py",
     "offers no buffer functions to extensions": "tests/core/test_fallbacks.py",
     "its elements are no numbers, and its library ends": OBJECTS,

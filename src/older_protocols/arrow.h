@@ -1,0 +1,82 @@
+/* Columns of Arrow (rules C1 to C12): a schema says what the values are, an array where
+ * they lie.  Shared by arrow_schema.c (types and their axes), arrow_array.c (windows,
+ * missing values, addresses, holds), arrow_stream.c (chunks) and arrow_device.c.  All
+ * functions need the GIL and return 0, or -1, unless they say otherwise.
+ *
+ * -1 leaves an exception where the producer lies.  Where the column is refused for what
+ * it is, it leaves column->refusal instead: the exception needs a cure, for which the
+ * object is asked, and that only after the structs of the producer were released:
+ * DuckDB lets nobody ask while a result is open.  dls_arrow_end raises it. */
+#pragma once
+
+#include "abi/arrow_abi.h"
+#include "older_protocols/reading.h"
+
+/* Why a column is no array. */
+typedef struct {
+    const char *text;    /* NULL: there is no refusal */
+    const char *problem; /* for `column` of shim/cures.py; NULL: the text has a cure */
+    long long number;    /* of missing values, or bits of a value */
+    char name[80];       /* a format, or the first field */
+} dls_arrow_refusal;
+
+/* One column that is being read.  Zeroed at the start, but for `reading`. */
+typedef struct {
+    dls_reading *reading;
+    arrow_schema schema; /* ours; release NULL: none */
+
+    /* Set by dls_arrow_judge: */
+    int32_t lists;      /* how many lists of fixed size lie around the elements */
+    int32_t axes;       /* of one value of the column */
+    bool has_byte_axis; /* the bytes of a fixed_size_binary are an axis */
+    dl_dtype dtype;     /* of the elements */
+    int64_t itemsize;   /* their bytes */
+    int64_t width;      /* bytes of what the innermost array counts */
+    PyObject *tensor;   /* fixed_shape_tensor: (shape, permutation), strong; or NULL */
+
+    dls_arrow_refusal refusal;
+} dls_arrow_column;
+
+/* Where the values of an array or of a chunk lie. */
+typedef struct {
+    const char *data; /* the first; NULL: there are none */
+    int64_t length;   /* values */
+    int64_t bytes;    /* of all of them */
+} dls_arrow_window;
+
+/* --- schema --- */
+
+/* Judge the type that column->schema says: fill the members above. */
+int dls_arrow_judge(dls_arrow_column *column);
+/* The items of a list of fixed size ("+w:3": 3); -1: the format says no such list. */
+int64_t dls_arrow_items(const arrow_schema *schema);
+/* The last step: describe `window` in reading->acquired. */
+int dls_arrow_describe(dls_arrow_column *column, const dls_arrow_window *window);
+/* Note a refusal.  Always -1. */
+int dls_arrow_refuse(dls_arrow_column *column, const char *text, const char *problem,
+                     const char *name, long long number);
+/* Release the schema, then raise the refusal, if there is one.  code: of the reading so
+ * far; returned. */
+int dls_arrow_end(dls_arrow_column *column, int code);
+
+/* --- array --- */
+
+/* Call the method; a new reference to the result, NULL with its exception. */
+PyObject *dls_arrow_call(const dls_reading *reading);
+/* The struct in a capsule of this name, borrowed from it.  NULL with an exception. */
+void *dls_arrow_open(const dls_reading *reading, PyObject *capsule, const char *name);
+/* The struct was released or moved away before.  Always -1. */
+int dls_arrow_fail_released(const dls_reading *reading);
+/* Move an array that was not released into *hold, which is empty.  On failure
+ * (MemoryError) the source keeps it. */
+int dls_arrow_hold(const dls_reading *reading, arrow_array *from, dls_hold *hold);
+/* Where do the values lie?  Checks all that the array says (T11), and refuses missing
+ * values. */
+int dls_arrow_find(dls_arrow_column *column, const arrow_array *array,
+                   dls_arrow_window *window);
+
+/* --- device --- */
+
+/* The device, and the event, of an array or of one chunk: fills tensor.device and
+ * *reading->p.  Host memory is (1, 0), whatever its number (pyarrow says -1). */
+int dls_arrow_place(dls_arrow_column *column, const arrow_device_array *array);

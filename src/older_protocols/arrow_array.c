@@ -1,0 +1,283 @@
+/* The way in through __arrow_c_array__ and __arrow_c_device_array__, and what chunks
+ * share with them: the capsules, the hold, and the window of an array.
+ * Called through the table in older_protocols.c, with the GIL.
+ * Tests: tests/core/test_columns.py, test_columns_lies.py. */
+#include "older_protocols/arrow.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "python/errors.h"
+
+/* --- capsules ------------------------------------------------------------- */
+
+PyObject *
+dls_arrow_call(const dls_reading *reading)
+{
+    return PyObject_CallFunctionObjArgs(reading->given, NULL);
+}
+
+void *
+dls_arrow_open(const dls_reading *reading, PyObject *capsule, const char *name)
+{
+    if (capsule == NULL || !PyCapsule_IsValid(capsule, name)) {
+        dls_reading_fail(reading,
+                         "a capsule named '%s' was expected; the producer has to be "
+                         "corrected",
+                         name);
+        return NULL;
+    }
+    return PyCapsule_GetPointer(capsule, name);
+}
+
+int
+dls_arrow_fail_released(const dls_reading *reading)
+{
+    return dls_reading_fail(reading, "a struct of it was released before; the object "
+                                     "was used up, or its producer has to be "
+                                     "corrected");
+}
+
+int
+dls_arrow_hold(const dls_reading *reading, arrow_array *from, dls_hold *hold)
+{
+    arrow_array *array = dls_alloc(sizeof *array);
+    if (array == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    assert(from->release != NULL && dls_hold_is_empty(hold));
+    *array = *from;
+    from->release = NULL;
+    *hold = (dls_hold){
+        .base = array, .kind = DLS_HOLD_ARROW, .flags = reading->state->home};
+    return 0;
+}
+
+/* --- missing values --------------------------------------------------------- */
+
+static int64_t
+count_bits(uint64_t word)
+{
+    word -= (word >> 1) & UINT64_C(0x5555555555555555);
+    word = (word & UINT64_C(0x3333333333333333))
+           + ((word >> 2) & UINT64_C(0x3333333333333333));
+    word = (word + (word >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    return (int64_t)((word * UINT64_C(0x0101010101010101)) >> 56);
+}
+
+/* Bits that are 0 in [start, start + n) of a bitmap, lowest bit first. */
+static int64_t
+count_missing(const unsigned char *bitmap, int64_t start, int64_t n)
+{
+    int64_t valid = 0, i = start;
+    const int64_t end = start + n;
+    while (i < end && i % 8 != 0) {
+        valid += bitmap[i / 8] >> (i % 8) & 1;
+        i++;
+    }
+    for (; end - i >= 64; i += 64) {
+        uint64_t word;
+        memcpy(&word, bitmap + i / 8, sizeof word);
+        valid += count_bits(word);
+    }
+    for (; i < end; i++) {
+        valid += bitmap[i / 8] >> (i % 8) & 1;
+    }
+    return n - valid;
+}
+
+/* Refuse values that are missing in [start, start + n) of the buffers.  The bitmap
+ * decides: null_count of an array below a list is about more than the window. */
+static int
+check_missing(dls_arrow_column *column, const arrow_array *array, int64_t start,
+              int64_t n, bool inside)
+{
+    const unsigned char *bitmap = array->buffers[0];
+    if (array->null_count == 0 || n == 0) {
+        return 0;
+    }
+    if (array->null_count < -1 || (array->null_count > 0 && bitmap == NULL)) {
+        return dls_reading_fail(column->reading,
+                                "it says that %lld values are missing, and does not "
+                                "say which; the producer has to be corrected",
+                                (long long)array->null_count);
+    }
+    int64_t missing = bitmap != NULL ? count_missing(bitmap, start, n) : 0;
+    if (missing == 0) {
+        return 0;
+    }
+    return dls_arrow_refuse(column,
+                            inside ? "values are missing in its lists (%lld), and "
+                                     "DLPack has no word for that"
+                                   : "values are missing in it (%lld), and DLPack has "
+                                     "no word for that",
+                            inside ? "missing inside" : "missing", NULL,
+                            (long long)missing);
+}
+
+/* --- windows ---------------------------------------------------------------- */
+
+/* The members that must be so in every array.  buffers, children: how many. */
+static int
+check_array(const dls_arrow_column *column, const arrow_array *array, int64_t buffers,
+            int64_t children)
+{
+    const char *wrong = NULL;
+    int64_t end;
+    if (array == NULL || array->release == NULL) {
+        return dls_arrow_fail_released(column->reading);
+    }
+    if (array->length < 0 || array->offset < 0
+        || !dls_add(array->offset, array->length, &end)) {
+        wrong = "length and offset";
+    }
+    else if (array->n_buffers != buffers || array->buffers == NULL) {
+        wrong = "buffers";
+    }
+    else if (array->n_children != children
+             || (children > 0
+                 && (array->children == NULL || array->children[0] == NULL))) {
+        wrong = "children";
+    }
+    else if (array->dictionary != NULL) {
+        wrong = "dictionary";
+    }
+    return wrong == NULL ? 0
+                         : dls_reading_fail(column->reading,
+                                            "its array has %s that its type cannot "
+                                            "have; the producer has to be corrected",
+                                            wrong);
+}
+
+static int
+fail_size(const dls_arrow_column *column)
+{
+    return dls_reading_fail(column->reading, "its lists reach beyond the memory that "
+                                             "they have; the producer has to be "
+                                             "corrected");
+}
+
+/* Walk through the lists: [*start, *start + *n) becomes the window of the innermost
+ * array, which is returned; NULL for -1. */
+static const arrow_array *
+enter_lists(dls_arrow_column *column, const arrow_array *array, int64_t *start,
+            int64_t *n)
+{
+    const arrow_schema *schema = &column->schema;
+    for (int32_t i = 0; i < column->lists; i++) {
+        int64_t items = dls_arrow_items(schema), last;
+        const arrow_array *child = array->children[0];
+        bool innermost = i + 1 == column->lists;
+        if (check_array(column, child, innermost ? 2 : 1, !innermost) < 0) {
+            return NULL;
+        }
+        if (!dls_mul(*start, items, start) || !dls_mul(*n, items, n)
+            || !dls_add(*start, *n, &last) || last > child->length
+            || !dls_add(*start, child->offset, start)) {
+            fail_size(column);
+            return NULL;
+        }
+        if (check_missing(column, child, *start, *n, true) < 0) {
+            return NULL;
+        }
+        schema = schema->children[0];
+        array = child;
+    }
+    return array;
+}
+
+int
+dls_arrow_find(dls_arrow_column *column, const arrow_array *array,
+               dls_arrow_window *window)
+{
+    int64_t start = array->offset, n = array->length, skipped;
+    bool lists = column->lists > 0;
+    *window = (dls_arrow_window){.length = n};
+    if (check_array(column, array, lists ? 1 : 2, lists) < 0) {
+        return -1;
+    }
+    if (n == 0) {
+        return 0; /* nothing else is looked at */
+    }
+    if (check_missing(column, array, start, n, false) < 0) {
+        return -1;
+    }
+    array = enter_lists(column, array, &start, &n);
+    if (array == NULL) {
+        return -1;
+    }
+    if (!dls_mul(start, column->width, &skipped)
+        || !dls_mul(n, column->width, &window->bytes)) {
+        return fail_size(column);
+    }
+    window->data = array->buffers[1];
+    if (window->bytes != 0 && window->data == NULL) {
+        return dls_reading_fail(column->reading, "its buffer is NULL although it has "
+                                                 "elements; the producer has to be "
+                                                 "corrected");
+    }
+    window->data = window->data != NULL ? window->data + skipped : NULL;
+    return 0;
+}
+
+/* --- __arrow_c_array__, __arrow_c_device_array__ ------------------------------ */
+
+/* Take schema and array out of the pair of capsules. */
+static int
+take_pair(dls_arrow_column *column, PyObject *pair)
+{
+    dls_reading *reading = column->reading;
+    bool on_device = reading->protocol == DLS_PROTOCOL_ARROW_DEVICE_ARRAY;
+    if (!PyTuple_Check(pair) || PyTuple_Size(pair) != 2) {
+        return dls_reading_fail(reading, "a tuple of two capsules was expected; the "
+                                         "producer has to be corrected");
+    }
+    arrow_schema *schema = dls_arrow_open(reading, PyTuple_GetItem(pair, 0),
+                                          ARROW_NAME_SCHEMA);
+    void *given = schema != NULL ? dls_arrow_open(reading, PyTuple_GetItem(pair, 1),
+                                                  on_device ? ARROW_NAME_DEVICE_ARRAY
+                                                            : ARROW_NAME_ARRAY)
+                                 : NULL;
+    if (given == NULL) {
+        return -1;
+    }
+    arrow_array *array = given; /* also the first member of a device array */
+    if (schema->release == NULL || array->release == NULL) {
+        return dls_arrow_fail_released(reading);
+    }
+    if (on_device && dls_arrow_place(column, given) < 0) {
+        return -1;
+    }
+    if (dls_arrow_hold(reading, array, &reading->acquired->hold) < 0) {
+        return -1;
+    }
+    column->schema = *schema;
+    schema->release = NULL;
+    return 0;
+}
+
+int
+dls_arrow_array_read(dls_reading *reading)
+{
+    dls_arrow_column column = {.reading = reading};
+    dls_arrow_window window;
+    PyObject *pair = dls_arrow_call(reading);
+    if (pair == NULL) {
+        return -1;
+    }
+    int code = take_pair(&column, pair);
+    dls_drop_foreign(pair);
+    if (code == 0) {
+        code = dls_arrow_judge(&column);
+    }
+    if (code == 0) {
+        code = dls_arrow_find(&column, reading->acquired->hold.base, &window);
+    }
+    if (code == 0) {
+        code = dls_arrow_describe(&column, &window);
+    }
+    reading->acquired->flags |= DL_FLAG_READ_ONLY;
+    return dls_arrow_end(&column, code);
+}

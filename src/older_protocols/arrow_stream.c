@@ -1,0 +1,311 @@
+/* The way in through __arrow_c_stream__ and __arrow_c_device_stream__: one chunk goes
+ * out as it is, several are joined where a copy is wanted (C9).
+ * Called through the table in older_protocols.c, with the GIL, which is let go while
+ * the producer's functions run: they may need threads that need it.
+ * Tests: tests/core/test_columns.py, test_columns_lies.py. */
+#include "older_protocols/arrow.h"
+
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/copy.h"
+#include "python/errors.h"
+
+/* A stream that was moved out of its capsule.  Its release is NULL after the end. */
+typedef struct {
+    bool on_device;
+    arrow_stream host;
+    arrow_device_stream device;
+} stream;
+
+/* A chunk with values. */
+typedef struct {
+    dls_hold hold;
+    dls_arrow_window window;
+} chunk;
+
+typedef struct {
+    chunk *first; /* a block of ours */
+    int64_t count, room;
+    int64_t length, bytes; /* of all */
+} chunks;
+
+/* --- the producer's functions ----------------------------------------------- */
+
+static int
+call_schema(stream *s, arrow_schema *schema)
+{
+    int code;
+    Py_BEGIN_ALLOW_THREADS
+    code = s->on_device ? s->device.get_schema(&s->device, schema)
+                        : s->host.get_schema(&s->host, schema);
+    Py_END_ALLOW_THREADS
+    return code;
+}
+
+static int
+call_next(stream *s, arrow_device_array *next)
+{
+    int code;
+    Py_BEGIN_ALLOW_THREADS
+    code = s->on_device ? s->device.get_next(&s->device, next)
+                        : s->host.get_next(&s->host, &next->array);
+    Py_END_ALLOW_THREADS
+    return code;
+}
+
+static void
+end_stream(stream *s)
+{
+    PyObject *error = PyErr_Occurred() != NULL ? dls_error_take() : NULL;
+    Py_BEGIN_ALLOW_THREADS
+    if (s->host.release != NULL) {
+        s->host.release(&s->host);
+    }
+    if (s->device.release != NULL) {
+        s->device.release(&s->device);
+    }
+    Py_END_ALLOW_THREADS
+    s->host.release = NULL;
+    s->device.release = NULL;
+    dls_error_report();
+    if (error != NULL) {
+        dls_error_restore(error);
+    }
+}
+
+/* A function has returned `code`.  The text of the error is valid until the stream is
+ * used again. */
+static int
+fail_call(const dls_reading *reading, stream *s, int code)
+{
+    const char *(*last)(arrow_stream *) = s->host.get_last_error;
+    const char *text = s->on_device   ? s->device.get_last_error(&s->device)
+                       : last != NULL ? last(&s->host)
+                                      : NULL;
+    dls_error_report();
+    PyObject *said = text != NULL ? PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text),
+                                                         "replace")
+                                  : PyUnicode_FromFormat("error %d", code);
+    if (said != NULL) {
+        dls_reading_fail(reading, "its producer could not give the values: %U", said);
+        Py_DECREF(said);
+    }
+    return -1;
+}
+
+/* --- chunks ------------------------------------------------------------------- */
+
+static int
+add_chunk(chunks *all, chunk *one)
+{
+    if (all->count == all->room) {
+        int64_t room = all->room != 0 ? 2 * all->room : 4;
+        chunk *larger = dls_alloc((size_t)room * sizeof *larger);
+        if (larger == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        if (all->count != 0) {
+            memcpy(larger, all->first, (size_t)all->count * sizeof *larger);
+        }
+        dls_free(all->first);
+        all->first = larger;
+        all->room = room;
+    }
+    if (!dls_add(all->length, one->window.length, &all->length)
+        || !dls_add(all->bytes, one->window.bytes, &all->bytes)) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    all->first[all->count++] = *one;
+    one->hold = (dls_hold){0};
+    return 0;
+}
+
+static void
+drop_chunks(chunks *all)
+{
+    for (int64_t i = 0; i < all->count; i++) {
+        dls_hold_drop(&all->first[i].hold, DLS_ATTACHED);
+    }
+    dls_free(all->first);
+}
+
+/* Are the chunks joined?  Not unasked: that is a copy. */
+static bool
+may_join(const dls_request *request)
+{
+    return request->copy == 1 || (request->order == DLS_ORDER_C && request->copy != 0);
+}
+
+static int
+refuse_chunks(dls_arrow_column *column)
+{
+    if (column->reading->acquired->tensor.device.device_type != dl_kDLCPU) {
+        return dls_arrow_refuse(column,
+                                "its values lie in several chunks of device memory, "
+                                "which dlshim does not join",
+                                "chunks", NULL, 0);
+    }
+    return dls_arrow_refuse(
+        column,
+        column->reading->request->copy == 0
+            ? "its values lie in several chunks of memory, and copy=False was asked "
+              "for; pass copy=True in its place, which joins them"
+            : "its values lie in several chunks of memory; pass order=\"C\", which "
+              "joins them, and copies nothing where there is one chunk",
+        NULL, NULL, 0);
+}
+
+/* An array that came is judged, and becomes a chunk unless it has no values. */
+static int
+take_chunk(dls_arrow_column *column, arrow_device_array *came, chunks *all)
+{
+    chunk one = {.hold = {0}};
+    int code = dls_arrow_place(column, came);
+    if (dls_arrow_hold(column->reading, &came->array, &one.hold) < 0) {
+        came->array.release(&came->array);
+        return -1;
+    }
+    code = code == 0 ? dls_arrow_find(column, one.hold.base, &one.window) : code;
+    if (code == 0 && one.window.length != 0) {
+        bool joins = may_join(column->reading->request);
+        code = all->count != 0 && !joins ? refuse_chunks(column) : add_chunk(all, &one);
+    }
+    if (!dls_hold_is_empty(&one.hold)) {
+        dls_hold_drop(&one.hold, DLS_ATTACHED);
+    }
+    return code;
+}
+
+/* All chunks with values, up to the end of the stream. */
+static int
+take_chunks(dls_arrow_column *column, stream *s, chunks *all)
+{
+    for (;;) {
+        arrow_device_array came = {.device_type = dl_kDLCPU};
+        int code = call_next(s, &came);
+        if (code != 0) {
+            return fail_call(column->reading, s, code);
+        }
+        if (came.array.release == NULL) {
+            return 0;
+        }
+        if (take_chunk(column, &came, all) < 0 || PyErr_CheckSignals() < 0) {
+            return -1;
+        }
+    }
+}
+
+/* --- the memory --------------------------------------------------------------- */
+
+/* The memory of all chunks, one after the other, in a block of ours. */
+static int
+join(const dls_reading *reading, const chunks *all, dls_arrow_window *window)
+{
+    void *start;
+    void *block = dls_alloc_aligned(all->bytes, reading->request->copy_align, &start);
+    if (block == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    bool alone = all->bytes >= DLS_COPY_WITHOUT_GIL;
+    PyThreadState *away = alone ? PyEval_SaveThread() : NULL;
+    char *to = start;
+    for (int64_t i = 0; i < all->count; i++) {
+        const dls_arrow_window *from = &all->first[i].window;
+        if (from->bytes != 0) {
+            memcpy(to, from->data, (size_t)from->bytes);
+            to += from->bytes;
+        }
+    }
+    if (away != NULL) {
+        PyEval_RestoreThread(away);
+    }
+    DLS_COUNT(copied);
+    reading->acquired->hold = (dls_hold){.base = block, .kind = DLS_HOLD_BLOCK};
+    reading->acquired->flags |= DL_FLAG_IS_COPIED;
+    *window = (dls_arrow_window){start, all->length, all->bytes};
+    return 0;
+}
+
+static int
+describe(dls_arrow_column *column, chunks *all)
+{
+    dls_acquired *acquired = column->reading->acquired;
+    dls_arrow_window window = {.length = 0};
+    if (all->count > 1 && join(column->reading, all, &window) < 0) {
+        return -1;
+    }
+    if (all->count == 1) {
+        window = all->first[0].window;
+        dls_hold_move(&all->first[0].hold, &acquired->hold);
+        all->count = 0;
+    }
+    if (!(acquired->flags & DL_FLAG_IS_COPIED)) {
+        acquired->flags |= DL_FLAG_READ_ONLY;
+    }
+    return dls_arrow_describe(column, &window);
+}
+
+/* --- __arrow_c_stream__, __arrow_c_device_stream__ ------------------------------ */
+
+static int
+take_stream(const dls_reading *reading, PyObject *capsule, stream *s)
+{
+    s->on_device = reading->protocol == DLS_PROTOCOL_ARROW_DEVICE_STREAM;
+    void *given = dls_arrow_open(
+        reading, capsule, s->on_device ? ARROW_NAME_DEVICE_STREAM : ARROW_NAME_STREAM);
+    if (given == NULL) {
+        return -1;
+    }
+    if (s->on_device) {
+        arrow_device_stream *from = given;
+        s->device = *from;
+        from->release = NULL;
+    }
+    else {
+        arrow_stream *from = given;
+        s->host = *from;
+        from->release = NULL;
+    }
+    return s->host.release == NULL && s->device.release == NULL
+               ? dls_arrow_fail_released(reading)
+               : 0;
+}
+
+/* The type is judged before a chunk is asked for: to give one may run a query. */
+static int
+read_stream(dls_arrow_column *column, stream *s, chunks *all)
+{
+    int code = call_schema(s, &column->schema);
+    if (code != 0) {
+        column->schema.release = NULL;
+        return fail_call(column->reading, s, code);
+    }
+    return dls_arrow_judge(column) < 0 ? -1 : take_chunks(column, s, all);
+}
+
+int
+dls_arrow_stream_read(dls_reading *reading)
+{
+    dls_arrow_column column = {.reading = reading};
+    stream s = {.on_device = false};
+    chunks all = {.first = NULL};
+    PyObject *capsule = dls_arrow_call(reading);
+    if (capsule == NULL) {
+        return -1;
+    }
+    int code = take_stream(reading, capsule, &s);
+    dls_drop_foreign(capsule);
+    if (code == 0) {
+        code = read_stream(&column, &s, &all);
+    }
+    end_stream(&s);
+    if (code == 0) {
+        code = describe(&column, &all);
+    }
+    drop_chunks(&all);
+    return dls_arrow_end(&column, code);
+}
