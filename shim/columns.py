@@ -36,35 +36,40 @@ def tensor_axes(parameters: bytes, items: int) -> tuple[tuple[int, ...], tuple[i
     return tuple(shape), tuple(permutation)
 
 
-# By problem, the method of a column of pyarrow's that leaves it behind.  No row: there is none.
+# By problem, the method of a column of pyarrow's that leaves it behind, and how the values differ.
+_NO_NUMBERS = "because its elements are no numbers"
+_NUMBERS = "which numbers its different values"
+_FLAT = "which has its elements in one dimension"
 _BY_PYARROW = {
-    "missing": "fill_null(0)",
-    "bits": "fill_null(False).cast('uint8')",
-    "dictionary": "indices.fill_null(-1)",
-    "decimals": "cast('float64')",
-    "lists": "flatten()",
-    "inside": "flatten()",
-    "missing inside": "flatten().fill_null(0)",
+    "missing": ("fill_null(0)", ""),
+    "bits": ("fill_null(False).cast('uint8')", ""),
+    "dictionary": ("indices.fill_null(-1)", _NUMBERS),
+    "text": ("dictionary_encode().indices.fill_null(-1)", _NUMBERS),
+    "decimals": ("cast('float64')", "which rounds to 53 bits"),
+    "lists": ("flatten()", _FLAT),
+    "inside": ("flatten()", _FLAT),
+    "missing inside": ("flatten().fill_null(0)", _FLAT),
+    "fields": ("field(0)", ""),
 }
-_HOW = {
-    "dictionary": "which numbers its different values",
-    "decimals": "which rounds to 53 bits",
-    "lists": "which has its elements in one dimension",
-    "inside": "which has its elements in one dimension",
-    "missing inside": "which has its elements in one dimension",
-}
+
+
+def _of_any_library(x: Any, problem: str) -> str | None:
+    if problem == "fields" and hasattr(x, "column_names"):
+        return cures_by_library.instead(f"x[{x.column_names[0]!r}]")
+    if problem == "runs":
+        return cures_by_library.instead("pyarrow.compute.run_end_decode(pyarrow.array(x))")
+    method, how = _BY_PYARROW.get(problem, ("", ""))
+    if not method:
+        return None
+    chunked = hasattr(type(x), "__arrow_c_stream__")
+    column = "pyarrow.chunked_array(x).combine_chunks()" if chunked else "pyarrow.array(x)"
+    return cures_by_library.instead(f"{column}.{method}") + (how and f", {how}")
 
 
 def cure(x: Any, problem: str) -> str | None:
     """Say "pass ... instead", for a column of any library; the message says the problem before."""
     library = type(x).__module__.partition(".")[0]
-    if library in cures_by_library.BY_LIBRARY:
-        said = cures.cure(x, f"{type(x).__module__}.{type(x).__qualname__}", False)
-        return said and said.partition(", because ")[0]
-    method = _BY_PYARROW.get(problem)
-    if method is None:
-        return None
-    chunked = hasattr(type(x), "__arrow_c_stream__")
-    column = "pyarrow.chunked_array(x).combine_chunks()" if chunked else "pyarrow.array(x)"
-    how = _HOW.get(problem)
-    return f"pass {column}.{method} instead" + (f", {how}" if how else "")
+    if library not in cures_by_library.BY_LIBRARY:
+        return _of_any_library(x, problem)
+    said = cures.cure(x, f"{type(x).__module__}.{type(x).__qualname__}", False)
+    return said and said.removeprefix(f"{_NO_NUMBERS}: ").partition(", because ")[0]

@@ -21,6 +21,7 @@ _ONE_COLUMN = "a table is exchanged one column at a time"
 _ROUNDS = "which rounds to 53 bits"
 _FLAT = "which has its elements in one dimension"
 _CODES = "which numbers its different values"
+_LEFT_OUT = "which leaves out what is missing"
 _UNSURE = "in which integers become floats where values are missing"
 _CONVERT = "convert them to numbers first"
 _NO_NUMBERS = f"because its elements are no numbers: {_CONVERT}"
@@ -37,6 +38,11 @@ def _converted(text: str, how: str) -> str:
 
 def _array(text: str) -> str:
     return f"numpy.asarray({text})"
+
+
+def _given(x: Any, text: str) -> str:
+    """A column of the class of x: exported by itself, or, from old releases, as NumPy's."""
+    return text if hasattr(type(x), "__arrow_c_stream__") else _array(text)
 
 
 def _column(names: Iterable[object], other: str) -> str | None:
@@ -105,6 +111,8 @@ def _pandas(x: Any) -> str | None:
         kinds = {*x.dtypes}
         plain = len(kinds) == 1 and _is_plain(kinds.pop())
         return None if plain else _column(x.columns, "x.iloc[:, 0]")
+    if getattr(x, "nlevels", 1) > 1 and hasattr(x, "levels"):
+        return instead("x.get_level_values(0)", "its elements have levels")
     kind, missing = x.dtype.kind, bool(x.isna().any())
     if type(x.dtype).__name__ == "CategoricalDtype":
         if _is_plain(x.dtype.categories.dtype) and not missing:
@@ -212,21 +220,25 @@ def _polars_series(x: Any) -> str | None:
     if name in _POLARS_WIDE:
         return _polars_wide(x, missing)
     if name == "Boolean" or (x.dtype.is_numeric() and not x.dtype.is_decimal()):
-        filled = _array(f"x.fill_null({_polars_filler(x)})")
+        filled = f"x.fill_null({_polars_filler(x)})"
+        filled = _array(filled) if name == "Boolean" else _given(x, filled)
         return instead(filled, _MISSING) if missing else None
     fill = ".fill_null(-1)" if missing else ""
     if x.dtype.is_temporal():
-        return _polars_times(missing)
+        return _polars_times(x, missing)
     if name in ("Categorical", "Enum", "String"):
         cast = ".cast(polars.Categorical)" if name == "String" else ""
         codes = f"x{cast}.to_physical()"
-        return _converted(_array(f"{codes}.cast(polars.Int64){fill}" if fill else codes), _CODES)
+        return _converted(_given(x, f"{codes}.cast(polars.Int64){fill}" if fill else codes), _CODES)
     if name == "Decimal":
         fill = f".fill_null({_NAN})" if missing else ""
-        return _converted(_array(f"x.cast(polars.Float64){fill}"), _ROUNDS)
+        return _converted(_given(x, f"x.cast(polars.Float64){fill}"), _ROUNDS)
     if name == "Array":
         return _polars_arrays(x, missing)
     if name == "List":
+        lengths = {*x.list.len()}
+        if not missing and len(lengths) == 1 and hasattr(type(x), "__arrow_c_stream__"):
+            return instead(f"x.list.to_array({lengths.pop()})")
         return _converted(f"x{'.drop_nulls()' if missing else ''}.explode()", _FLAT)
     if name == "Struct":
         return instead(f"x.struct.field({x.struct.fields[0]!r})", "its elements have fields")
@@ -237,17 +249,17 @@ def _polars_wide(x: Any, missing: bool) -> str:
     fits = _fitting(x.min() or 0, x.max() or 0)
     if not fits:
         fill = f".fill_null({_NAN})" if missing else ""
-        return _converted(_array(f"x.cast(polars.Float64){fill}"), _ROUNDS)
+        return _converted(_given(x, f"x.cast(polars.Float64){fill}"), _ROUNDS)
     if missing:
-        return instead(_array(f"x.cast(polars.{fits}).fill_null(0)"), _MISSING)
-    return instead(_array(f"x.cast(polars.{fits})"))
+        return instead(_given(x, f"x.cast(polars.{fits}).fill_null(0)"), _MISSING)
+    return instead(_given(x, f"x.cast(polars.{fits})"))
 
 
-def _polars_times(missing: bool) -> str:
+def _polars_times(x: Any, missing: bool) -> str:
     physical = "x.to_physical()"
     if missing:
-        return instead(_array(f"{physical}.fill_null(0)"), _MISSING)
-    return _converted(_array(physical), "which counts from 1970 or from midnight")
+        return instead(_given(x, f"{physical}.fill_null(0)"), _MISSING)
+    return _converted(_given(x, physical), "which counts from 1970 or from midnight")
 
 
 def _polars_arrays(x: Any, missing: bool) -> str | None:
@@ -262,7 +274,9 @@ def _polars_arrays(x: Any, missing: bool) -> str | None:
     explode = ".explode()" * len(x.dtype.shape)
     physical = ".to_physical()" if flat.dtype.is_temporal() else ""
     fill = f".fill_null({_polars_filler(flat)})"
-    return instead(_array(f"x{explode}{physical}{fill}.reshape({shape})"), _MISSING)
+    filled = f"x{explode}{physical}{fill}.reshape({shape})"
+    whole = _array(filled) if type(flat.dtype).__name__ == "Boolean" else _given(x, filled)
+    return instead(whole, _MISSING)
 
 
 _ARROW_FLOATS = ("halffloat", "float", "double")
@@ -288,8 +302,7 @@ def _pyarrow(x: Any) -> str | None:
     if kind in _ARROW_NUMBERS or kind == "bool":
         if not missing:
             return None
-        value = "False" if kind == "bool" else _NAN if kind in _ARROW_FLOATS else "0"
-        filled = f"{whole}.fill_null({value})"
+        filled = f"{whole}.fill_null({_pyarrow_filler(kind)})"
         return instead(_array(filled) if kind == "bool" else filled, _MISSING)
     return _pyarrow_other(x, kind.partition("<")[0].partition("[")[0], whole, missing)
 
@@ -311,13 +324,34 @@ def _pyarrow_other(x: Any, kind: str, whole: str, missing: bool) -> str | None:
         fill = f".fill_null({_NAN})" if missing else ""
         return _converted(f"{whole}.cast('float64'){fill}", _ROUNDS)
     if kind in ("list", "large_list", "fixed_size_list"):
-        left_out = ", and leaves out what is missing" if missing else ""
-        return _converted(f"{whole}.flatten()", _FLAT + left_out)
+        return _pyarrow_lists(x, kind, whole, missing)
     if kind == "struct" and x.type.num_fields:
         # flatten() keeps a missing struct missing; field() would show what lies under it.
         field = "x.flatten()[0]" if missing else f"{whole}.field({x.type.field(0).name!r})"
         return instead(field, "its elements have fields")
     return None if kind == "extension" else _NO_NUMBERS
+
+
+def _pyarrow_filler(kind: str) -> str:
+    return "False" if kind == "bool" else _NAN if kind in _ARROW_FLOATS else "0"
+
+
+def _pyarrow_lists(x: Any, kind: str, whole: str, missing: bool) -> str:
+    """Lists of numbers, all of one length, stay lists: they are rows of an array."""
+    column = x.combine_chunks() if hasattr(x, "combine_chunks") else x
+    items = str(x.type.value_type)
+    numbers = items in _ARROW_NUMBERS and hasattr(type(column), "__arrow_c_array__")
+    if numbers and kind == "fixed_size_list":
+        rows = f"{whole}.drop_null()" if missing else whole
+        if column.drop_null().flatten().null_count:
+            filled = f"{rows}.flatten().fill_null({_pyarrow_filler(items)})"
+            lists = f"pyarrow.FixedSizeListArray.from_arrays({filled}, {x.type.list_size})"
+            return instead(lists, _MISSING)
+        return _converted(rows, _LEFT_OUT)
+    lengths = {*column.value_lengths()} if numbers and not missing else {}
+    if len(lengths) == 1:
+        return instead(f"{whole}.cast(pyarrow.list_(x.type.value_type, {lengths.pop()}))")
+    return _converted(f"{whole}.flatten()", _FLAT + (f", and {_LEFT_OUT[6:]}" if missing else ""))
 
 
 # ---- tables of other libraries, lists ----------------------------------------------------------
@@ -386,7 +420,7 @@ def _awkward(x: Any) -> str | None:
     if "union[" in kind and not _is_regular(x):
         return "because its elements are of several types: convert them to one first"
     if "option[" in kind:
-        return _converted("awkward.drop_none(x)", "which leaves out what is missing")
+        return _converted("awkward.drop_none(x)", _LEFT_OUT)
     filled, text = x, "x"
     if "?" in kind:
         leaf = kind.rpartition("?")[2].partition("[parameters")[0].replace("unknown", "int64")

@@ -403,7 +403,9 @@ attempt_values(dls_exchange *x)
                                                 &x->request, &x->acquired, &p)
                                : 0;
     Py_DECREF(array);
-    if (got < 0 && PyErr_ExceptionMatches(PyExc_BufferError)) {
+    bool another = dls_plan_offers(x->plan, DLS_PROTOCOL_ARROW_STREAM);
+    if ((got == 0 && !another)
+        || (got < 0 && PyErr_ExceptionMatches(PyExc_BufferError))) {
         dls_refuse_values(x->state, x->source);
         return DLS_ATTEMPT_FINAL;
     }

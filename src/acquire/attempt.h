@@ -162,6 +162,6 @@ int dls_refuse_lazy_bits(dls_state *state, const dls_plan *plan, PyObject *obj,
  * (ABORTS), and elements that are hidden by a mask (MASKED).  Results as above. */
 int dls_refuse_object(dls_state *state, const dls_plan *plan, PyObject *obj);
 
-/* Refuse a column whose NumPy values are no numbers, by the pending BufferError about
- * those, which becomes the cause.  Always -1. */
+/* Refuse a column whose values are none of NumPy's numbers.  A pending BufferError
+ * about them becomes the cause.  Always -1. */
 int dls_refuse_values(dls_state *state, PyObject *obj);

@@ -228,10 +228,10 @@ dls_refuse_object(dls_state *state, const dls_plan *plan, PyObject *obj)
 int
 dls_refuse_values(dls_state *state, PyObject *obj)
 {
-    PyObject *error = dls_error_take();
+    PyObject *error = PyErr_Occurred() != NULL ? dls_error_take() : NULL;
     PyObject *cure = dls_cure_find(state, obj);
     dls_refuse(state, DLS_EBUFFER, obj, "it has no dtype of DLPack; %V", cure,
                "convert it to numbers first");
     Py_XDECREF(cure);
-    return dls_refuse_with_cause(error);
+    return error != NULL ? dls_refuse_with_cause(error) : -1;
 }

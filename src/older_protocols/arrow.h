@@ -32,7 +32,10 @@ typedef struct {
     dl_dtype dtype;     /* of the elements */
     int64_t itemsize;   /* their bytes */
     int64_t width;      /* bytes of what the innermost array counts */
-    PyObject *tensor;   /* fixed_shape_tensor: (shape, permutation), strong; or NULL */
+    /* Integers that mean more than DLPack can say, and reinterpret= does not name them:
+     * the refusal, unless values are missing, which is told first.  NULL: none. */
+    const char *unnamed;
+    PyObject *tensor; /* fixed_shape_tensor: (shape, permutation), strong; or NULL */
 
     dls_arrow_refusal refusal;
 } dls_arrow_column;
@@ -55,6 +58,8 @@ int dls_arrow_describe(dls_arrow_column *column, const dls_arrow_window *window)
 /* Note a refusal.  Always -1. */
 int dls_arrow_refuse(dls_arrow_column *column, const char *text, const char *problem,
                      const char *name, long long number);
+/* Refuse what only reinterpret= could name.  0, or -1. */
+int dls_arrow_check_named(dls_arrow_column *column);
 /* Release the schema, then raise the refusal, if there is one.  code: of the reading so
  * far; returned. */
 int dls_arrow_end(dls_arrow_column *column, int code);

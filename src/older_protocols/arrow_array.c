@@ -219,7 +219,7 @@ dls_arrow_find(dls_arrow_column *column, const arrow_array *array,
                                                  "corrected");
     }
     window->data = window->data != NULL ? window->data + skipped : NULL;
-    return 0;
+    return dls_arrow_check_named(column);
 }
 
 /* --- __arrow_c_array__, __arrow_c_device_array__ ------------------------------ */

@@ -154,12 +154,18 @@ refuse_type(dls_arrow_column *column, const arrow_schema *schema)
 static int
 judge_meaning(dls_arrow_column *column, const char *text, int bits)
 {
-    if (!column->reading->request->has_dtype) {
-        return dls_arrow_refuse(column, text, NULL, NULL, bits);
-    }
+    column->unnamed = column->reading->request->has_dtype ? NULL : text;
     column->dtype = (dl_dtype){dl_kDLInt, (uint8_t)bits, 1};
     column->itemsize = column->width = bits / 8;
     return 0;
+}
+
+int
+dls_arrow_check_named(dls_arrow_column *column)
+{
+    return column->unnamed == NULL ? 0
+                                   : dls_arrow_refuse(column, column->unnamed, NULL,
+                                                      NULL, 8 * column->itemsize);
 }
 
 /* Bits of a date, a time, a timestamp or a duration; 0: it is none. */
@@ -448,7 +454,8 @@ dls_arrow_describe(dls_arrow_column *column, const dls_arrow_window *window)
 {
     dls_reading *reading = column->reading;
     dl_tensor *tensor = &reading->acquired->tensor;
-    if (dls_reading_set_ndim(reading, 1 + column->axes) < 0) {
+    if (dls_arrow_check_named(column) < 0
+        || dls_reading_set_ndim(reading, 1 + column->axes) < 0) {
         return -1;
     }
     const arrow_schema *schema = &column->schema;
