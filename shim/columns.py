@@ -5,7 +5,6 @@ The C code calls these functions by name, and imports this module when it first 
 
 from __future__ import annotations
 
-import sys
 from math import prod
 
 from . import cures, cures_by_library
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
 
 def numpy_values(column: Any) -> Any:
     """The array behind a pandas column, or None where it is no array of NumPy."""
-    numpy = sys.modules["numpy"]
-    return column.to_numpy() if isinstance(column.dtype, numpy.dtype) else None
+    is_numpys = type(column.dtype).__module__.partition(".")[0] == "numpy"
+    return column.to_numpy() if is_numpys else None
 
 
 def tensor_axes(parameters: bytes, items: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

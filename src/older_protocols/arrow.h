@@ -75,6 +75,8 @@ int dls_arrow_fail_released(const dls_reading *reading);
 /* Move an array that was not released into *hold, which is empty.  On failure
  * (MemoryError) the source keeps it. */
 int dls_arrow_hold(const dls_reading *reading, arrow_array *from, dls_hold *hold);
+/* Release an array that no hold has.  A pending exception is kept. */
+void dls_arrow_drop(arrow_array *array);
 /* Where do the values lie?  Checks all that the array says (T11), and refuses missing
  * values. */
 int dls_arrow_find(dls_arrow_column *column, const arrow_array *array,

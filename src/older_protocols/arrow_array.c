@@ -55,6 +55,17 @@ dls_arrow_hold(const dls_reading *reading, arrow_array *from, dls_hold *hold)
     return 0;
 }
 
+void
+dls_arrow_drop(arrow_array *array)
+{
+    PyObject *error = PyErr_Occurred() != NULL ? dls_error_take() : NULL;
+    array->release(array);
+    dls_error_report();
+    if (error != NULL) {
+        dls_error_restore(error);
+    }
+}
+
 /* --- missing values --------------------------------------------------------- */
 
 static int64_t

@@ -165,7 +165,7 @@ take_chunk(dls_arrow_column *column, arrow_device_array *came, chunks *all)
     chunk one = {.hold = {0}};
     int code = dls_arrow_place(column, came);
     if (dls_arrow_hold(column->reading, &came->array, &one.hold) < 0) {
-        came->array.release(&came->array);
+        dls_arrow_drop(&came->array);
         return -1;
     }
     code = code == 0 ? dls_arrow_find(column, one.hold.base, &one.window) : code;

@@ -3,12 +3,40 @@
 from __future__ import annotations
 
 import gc
+import json
+import os
 import re
+import struct
+import threading
 
 import pytest
 
 import dlshim
+from core import test_c_interface
+from dlshim import _core
+from doubles import child
 from doubles import columns as made
+from doubles.asking import live, tells, versioned
+from doubles.columns import Count, array, bitmap, child_schema, numbers, schema
+from doubles.columns import child as inner
+from doubles.producers import P2
+
+ext = test_c_interface.ext
+
+#: Formats, their dtypes, and the letters of the struct module.
+FORMATS = {
+    "c": ("int8", "b"),
+    "C": ("uint8", "B"),
+    "s": ("int16", "h"),
+    "S": ("uint16", "H"),
+    "i": ("int32", "i"),
+    "I": ("uint32", "I"),
+    "l": ("int64", "q"),
+    "L": ("uint64", "Q"),
+    "e": ("float16", "e"),
+    "f": ("float32", "f"),
+    "g": ("float64", "d"),
+}
 
 
 def shown(tensor: dlshim.Tensor) -> list[object]:
@@ -20,24 +48,35 @@ def values(x: object, **options: object) -> list[object]:
     return shown(dlshim.from_dlpack(x, **options))
 
 
-def ended(count: made.Count) -> bool:
+def of(count: Count, type_: object, *chunks: object) -> object:
+    """An object with these chunks, or with one array."""
+    if len(chunks) == 1:
+        return made.of_array(count, type_, chunks[0])
+    return made.of_stream(count, made.stream(count, type_, chunks))
+
+
+def ended(count: Count) -> bool:
     gc.collect()
-    return count.pending == 0 and max(count.released.values(), default=0) <= max(
-        count.made.values()
-    )
+    return count.pending == 0 and count.released == count.made
 
 
-def test_an_array_goes_out_as_it_is():
-    x, count = made.column(1, 2, 3)
-    t = dlshim.from_dlpack(x)
-    assert (shown(t), t.shape, str(t.dtype), t.device) == ([1, 2, 3], (3,), "int64", (1, 0))
-    assert t.readonly
-    assert count.released == {"schema": 1}
+# ---- what goes out -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_C5_each_format_of_numbers_has_its_dtype(format):
+    dtype, letter = FORMATS[format]
+    data = struct.pack(f"=3{letter}", 1, 2, 3)
+    count = Count()
+    t = dlshim.from_dlpack(of(count, schema(count, format), array(count, 3, data)))
+    assert (str(t.dtype), t.shape, t.device, t.readonly) == (dtype, (3,), (1, 0), True)
+    assert bytes(memoryview(t).cast("B")) == data
+    assert count.released == {"schema": 1}, "the array is still needed"
     del t
     assert ended(count)
 
 
-def test_one_chunk_goes_out_as_it_is():
+def test_C9_one_chunk_goes_out_as_it_is():
     x, count = made.chunked((1, 2, 3))
     t = dlshim.from_dlpack(x)
     assert (shown(t), t.readonly) == ([1, 2, 3], True)
@@ -46,13 +85,458 @@ def test_one_chunk_goes_out_as_it_is():
     assert ended(count)
 
 
+@pytest.mark.parametrize("offset", [0, 1, 2])
+def test_C7_an_offset_is_counted_in_values(offset):
+    x, _ = made.column(1, 2, 3, offset=offset, length=3 - offset)
+    assert values(x) == [1, 2, 3][offset:]
+
+
+@pytest.mark.parametrize("offset", [0, 1, 3])
+@pytest.mark.parametrize("inside", [0, 1, 4])
+def test_C7_offsets_of_lists_and_of_items_add_up(offset, inside):
+    count = Count()
+    items = inner(8, numbers(*range(12)), offset=inside)
+    x = of(
+        count,
+        schema(count, "+w:2", child_schema("l")),
+        array(count, 4 - offset, None, items, offset=offset),
+    )
+    first = 2 * offset + inside
+    assert values(x) == [[i, i + 1] for i in range(first, 8 + inside, 2)]
+
+
+def test_C5_lists_in_lists_are_axes():
+    count = Count()
+    items = inner(6, numbers(*range(7)), offset=1)
+    lists = inner(3, None, items)
+    x = of(
+        count,
+        schema(count, "+w:1", child_schema("+w:2", child_schema("l"))),
+        array(count, 2, None, lists, offset=1),
+    )
+    assert values(x) == [[[3, 4]], [[5, 6]]]
+
+
+def test_C5_63_lists_in_each_other_are_64_axes():
+    type_, memory = child_schema("l"), inner(3, numbers(1, 2, 3))
+    count = Count()
+    for _ in range(62):
+        type_, memory = child_schema("+w:1", type_), inner(3, None, memory)
+    x = of(count, schema(count, "+w:1", type_), array(count, 3, None, memory))
+    assert dlshim.from_dlpack(x).shape == (3,) + 63 * (1,)
+
+
+@pytest.mark.parametrize("length", [0, 2])
+def test_C5_lists_without_items(length):
+    count = Count()
+    items = inner(0, None)
+    x = of(count, schema(count, "+w:0", child_schema("l")), array(count, length, None, items))
+    assert dlshim.from_dlpack(x).shape == (length, 0)
+
+
+def test_C5_bytes_of_a_fixed_number_are_an_axis_or_elements():
+    def binary(width: int = 2) -> object:
+        count = Count()
+        return of(count, schema(count, f"w:{width}"), array(count, 2, b"abcd"[: 2 * width]))
+
+    assert values(binary()) == [[97, 98], [99, 100]]
+    assert values(binary(), reinterpret="uint8") == [[97, 98], [99, 100]]
+    assert values(binary(), reinterpret="uint16") == [*struct.unpack("=2H", b"abcd")]
+    half = dlshim.from_dlpack(binary(), reinterpret="bfloat16")
+    assert (half.shape, str(half.dtype)) == ((2,), "bfloat16")
+    assert dlshim.from_dlpack(binary(0)).shape == (2, 0)
+    with pytest.raises(BufferError, match="needs elements of 64 bits"):
+        dlshim.from_dlpack(binary(), reinterpret="int64")
+
+
+def test_C5_bytes_in_lists():
+    count = Count()
+    items = inner(4, b"abcdefgh")
+    type_ = schema(count, "+w:2", child_schema("w:2"))
+    x = of(count, type_, array(count, 2, None, items))
+    assert values(x) == [[[97, 98], [99, 100]], [[101, 102], [103, 104]]]
+
+
+TENSORS = {
+    "in order": ({"shape": [2, 3]}, (2, 3), lambda a, b: 3 * a + b),
+    "named": ({"shape": [2, 3], "dim_names": ["C", "D"]}, (2, 3), lambda a, b: 3 * a + b),
+    "transposed": ({"shape": [2, 3], "permutation": [1, 0]}, (3, 2), lambda a, b: 3 * b + a),
+}
+
+
+@pytest.mark.parametrize("kind", TENSORS)
+def test_C5_a_tensor_has_the_axes_that_its_parameters_say(kind):
+    parameters, shape, at = TENSORS[kind]
+    count = Count()
+    said = made.metadata(
+        {
+            "other": "x",
+            "ARROW:extension:metadata": json.dumps(parameters),
+            "ARROW:extension:name": "arrow.fixed_shape_tensor",
+        }
+    )
+    items = inner(12, numbers(*range(12)))
+    x = of(count, schema(count, "+w:6", child_schema("l"), said=said), array(count, 2, None, items))
+    t = dlshim.from_dlpack(x)
+    assert t.shape == (2, *shape)
+    rows = [[[6 * n + at(a, b) for b in range(shape[1])] for a in range(shape[0])] for n in (0, 1)]
+    assert shown(t) == rows
+
+
+def test_C5_other_extension_types_are_their_storage():
+    said = made.metadata({"ARROW:extension:name": "geoarrow.point"})
+    assert values(made.column(1, 2, said=said)[0]) == [1, 2]
+
+
+# ---- what is refused ---------------------------------------------------------------------------
+
+REFUSED = {
+    "b": "booleans are packed into bits",
+    "n": "its type is null",
+    "u": "text or bytes",
+    "U": "text or bytes",
+    "z": "text or bytes",
+    "Z": "text or bytes",
+    "vu": "text or bytes",
+    "vz": "text or bytes",
+    "+l": "may differ in length",
+    "+L": "may differ in length",
+    "+vl": "may differ in length",
+    "+vL": "may differ in length",
+    "+s": "fields or columns [(]'first' is the first",
+    "+m": "its elements are maps",
+    "+ud:1,2": "of several types",
+    "+us:1,2": "of several types",
+    "+r": "run-end encoded",
+    "tiM": "no dtype for its type 'tiM'",
+    "tiD": "no dtype for its type 'tiD'",
+    "tin": "no dtype for its type 'tin'",
+    "_pli128": "no dtype for its type '_pli128'",
+    "d:5,1": "its decimals have 128 bits",
+    "d:40,1,256": "its decimals have 256 bits",
+    "tsu:": "dates, times or durations",
+    "d:5,1,64": "integers and a scale",
+}
+
+
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize("format", REFUSED)
+def test_C5_what_is_no_array_is_refused_before_a_chunk_is_asked_for(format, listed):
+    count, never = Count(), Count()
+    type_ = schema(Count() if listed else count, format, child_schema("l", name="first"))
+    memory: object = array(never, 1, numbers(1, 2))
+    if listed:
+        type_ = schema(count, "+w:1", type_)
+        memory = array(never, 1, None, memory)
+    x = made.of_stream(count, made.stream(count, type_, [memory]))
+    with pytest.raises(BufferError, match=REFUSED[format]) as error:
+        dlshim.from_dlpack(x)
+    tells(error.value, "'test_columns.*Column' object: |'doubles.columns.Column' object: ")
+    assert count.pending == 0, "given back before the exception left"
+    assert (never.released == {}) == (format not in ("tsu:", "d:5,1,64"))
+
+
+def test_C5_codes_of_a_dictionary_are_no_values():
+    for options in ({}, {"reinterpret": "int64"}):
+        count = Count()
+        type_ = schema(count, "l", dictionary=made.C.addressof(child_schema("u")))
+        x = made.of_stream(count, made.stream(count, type_, []))
+        with pytest.raises(BufferError, match="its memory holds codes"):
+            dlshim.from_dlpack(x, **options)
+        assert count.pending == 0
+
+
+# ---- missing values ----------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("null_count", [1, -1])
-def test_missing_values_are_refused(null_count):
-    x, count = made.column(1, 2, 3, valid=made.bitmap([1, 0, 1]), null_count=null_count)
+def test_C6_missing_values_are_refused(null_count):
+    x, count = made.column(1, 2, 3, valid=bitmap([1, 0, 1]), null_count=null_count)
+    with pytest.raises(BufferError, match=r"values are missing in it \(1\)") as error:
+        dlshim.from_dlpack(x)
+    tells(error.value, r"pass pyarrow.array\(x\).fill_null\(0\) instead")
+    assert count.pending == 0
+
+
+@pytest.mark.parametrize("valid", [None, bitmap([1, 1, 1])])
+@pytest.mark.parametrize("null_count", [0, -1])
+def test_C6_nothing_is_missing_where_no_bit_says_so(valid, null_count):
+    assert values(made.column(1, 2, 3, valid=valid, null_count=null_count)[0]) == [1, 2, 3]
+
+
+def test_C6_bits_are_counted_in_the_window_alone():
+    """Every window of a bitmap, over the edges of bytes and of words."""
+    n = 150
+    bits = [i not in (0, 7, 8, 63, 64, 71, 130, 149) for i in range(n)]
+    for start in (*range(18), 63, 64, 65, 129, 131):
+        for end in (start, start + 1, start + 7, 64, 71, 128, 130, 149, n):
+            if end < start or end > n:
+                continue
+            x, _ = made.column(
+                *range(n), offset=start, length=end - start, valid=bitmap(bits), null_count=-1
+            )
+            missing = bits[start:end].count(False)
+            if missing:
+                with pytest.raises(BufferError, match=rf"missing in it \({missing}\)"):
+                    dlshim.from_dlpack(x)
+            else:
+                assert values(x) == [*range(start, end)]
+
+
+def listed(count: Count, offset: int, length: int, **items: object) -> object:
+    """Lists of two of four numbers."""
+    memory = array(count, length, None, inner(4, numbers(1, 2, 3, 4), **items), offset=offset)
+    return of(count, schema(count, "+w:2", child_schema("l")), memory)
+
+
+@pytest.mark.parametrize("null_count", [1, -1])
+def test_C6_items_outside_of_the_window_may_be_missing(null_count):
+    """The count of the items is about more than the slice, as in slices of pyarrow."""
+    lost = {"valid": bitmap([1, 0, 1, 1]), "null_count": null_count}
+    assert values(listed(Count(), 1, 1, **lost)) == [[3, 4]]
+    count = Count()
+    with pytest.raises(BufferError, match=r"values are missing in its lists \(1\)"):
+        dlshim.from_dlpack(listed(count, 0, 2, **lost))
+    assert ended(count)
+
+
+def test_C6_missing_lists_are_refused():
+    count = Count()
+    items = inner(4, numbers(1, 2, 3, 4))
+    memory = array(count, 2, None, items, valid=bitmap([1, 0]), null_count=1)
+    x = of(count, schema(count, "+w:2", child_schema("l")), memory)
     with pytest.raises(BufferError, match=r"values are missing in it \(1\)"):
         dlshim.from_dlpack(x)
     assert ended(count)
 
+
+def test_C6_what_is_missing_is_told_before_what_reinterpret_names():
+    x, _ = made.column(1, 2, format="tsu:", valid=bitmap([1, 0]), null_count=1)
+    with pytest.raises(BufferError, match="values are missing"):
+        dlshim.from_dlpack(x)
+
+
+# ---- flags, copies, chunks ---------------------------------------------------------------------
+
+
+def test_C8_a_column_is_read_only_unless_the_user_says_otherwise():
+    assert versioned(dlshim.upgrade(made.column(1)[0])).flags & 1
+    assert not dlshim.from_dlpack(made.column(1)[0], readonly=False).readonly
+    with pytest.raises(BufferError, match="asked for a legacy capsule"):
+        dlshim.upgrade(made.column(1)[0]).__dlpack__()
+    taken = versioned(dlshim.upgrade(made.column(1, 2)[0], copy=True))
+    assert (taken.flags & 3, taken.values()) == (2, [1, 2])
+    taken.release()
+
+
+def test_C9_no_chunk_is_an_empty_array():
+    for chunks in ((), ((),), ((), ())):
+        x, count = made.chunked(*chunks)
+        t = dlshim.from_dlpack(x)
+        assert (t.shape, str(t.dtype)) == ((0,), "int64")
+        del t
+        assert ended(count)
+
+
+def test_C9_chunks_of_length_0_do_not_count():
+    x, count = made.chunked((), (1, 2), ())
+    t = dlshim.from_dlpack(x)
+    assert (shown(t), t.readonly) == ([1, 2], True)
+    assert count.released == {"schema": 1, "stream": 1, "array": 2}
+    del t
+    assert ended(count)
+
+
+@pytest.mark.parametrize("options", [{"copy": True}, {"order": "C"}, {"order": "C", "copy": None}])
+def test_C9_chunks_are_joined_where_a_copy_is_wanted(options):
+    x, count = made.chunked((1, 2), (), (3,), (4, 5, 6))
+    before = _core._counters()["copied"]
+    taken = versioned(dlshim.upgrade(x, **options))
+    assert (taken.values(), taken.flags & 3) == ([1, 2, 3, 4, 5, 6], 2)
+    assert _core._counters()["copied"] == before + 1
+    assert ended(count), "the chunks were copied, and are not needed"
+    taken.release()
+
+
+def test_C9_joined_memory_takes_readonly_and_align():
+    x, _ = made.chunked((1, 2), (3,))
+    t = dlshim.from_dlpack(x, copy=True, readonly=True, align=4096)
+    assert (shown(t), t.readonly, t.__array_interface__["data"][0] % 4096) == ([1, 2, 3], True, 0)
+
+
+def test_C9_chunks_are_not_joined_unasked():
+    for options, cure in (
+        ({}, 'order="C"'),
+        ({"copy": None}, 'order="C"'),
+        ({"order": "K"}, 'order="C"'),
+        ({"order": "C", "copy": False}, "pass copy=True"),
+        ({"copy": False}, "pass copy=True"),
+    ):
+        x, count = made.chunked((1, 2), (3,), (4,))
+        with pytest.raises(BufferError, match=f"several chunks of memory.*{cure}"):
+            dlshim.from_dlpack(x, **options)
+        assert count.pending == 1, "the third chunk was not asked for"
+
+
+def test_C9_a_stream_without_end_is_left_after_the_second_chunk():
+    count = Count()
+
+    def endless():
+        while True:
+            yield array(count, 1, numbers(1))
+
+    x = made.of_stream(count, made.stream(count, schema(count, "l"), endless()))
+    with pytest.raises(BufferError, match="several chunks"):
+        dlshim.from_dlpack(x)
+    assert ended(count)
+
+
+def test_C9_chunks_of_tensors_are_joined_too():
+    count = Count()
+    said = made.metadata(
+        {
+            "ARROW:extension:name": "arrow.fixed_shape_tensor",
+            "ARROW:extension:metadata": '{"shape": [2, 3], "permutation": [1, 0]}',
+        }
+    )
+    chunks = [array(count, 1, None, inner(6, numbers(*range(k, k + 6)))) for k in (0, 6)]
+    x = of(count, schema(count, "+w:6", child_schema("l"), said=said), *chunks)
+    assert values(x, copy=True) == [[[0, 3], [1, 4], [2, 5]], [[6, 9], [7, 10], [8, 11]]]
+    assert ended(count)
+
+
+def test_C9_missing_values_of_a_later_chunk_are_seen():
+    count = Count()
+    chunks = [
+        array(count, 1, numbers(1)),
+        array(count, 1, numbers(1), valid=b"\0", null_count=-1),
+    ]
+    with pytest.raises(BufferError, match="values are missing"):
+        dlshim.from_dlpack(of(count, schema(count, "l"), *chunks), copy=True)
+    assert ended(count)
+
+
+# ---- the negotiation ---------------------------------------------------------------------------
+
+
+def test_C1_the_protocols_and_their_order():
+    names = ["device_array", "array", "device_stream", "stream"]
+    asked: list[str] = []
+
+    def refuse(name: str, error: type[Exception]):
+        def method(self, requested_schema=None, **kwargs):
+            asked.append(name)
+            raise error(name)
+
+        return method
+
+    errors = [TypeError, NotImplementedError, ValueError, AttributeError]
+    members = {
+        f"__arrow_c_{name}__": refuse(name, error)
+        for name, error in zip(names, errors, strict=True)
+    }
+    x = type("Column", (), members)()
+    assert _core._plan(x)["offers"] == [f"__arrow_c_{name}__" for name in names]
+    with pytest.raises(BufferError, match="ValueError: device_stream"):
+        dlshim.from_dlpack(x)
+    assert asked == names
+    type(x).__arrow_c_stream__ = lambda self, requested_schema=None: made.capsule(
+        made.stream(count, schema(count, "l"), [array(count, 1, numbers(7))]),
+        "arrow_array_stream",
+        count,
+    )
+    count = Count()
+    assert values(x) == [7]
+    assert asked == names + names[:3]
+
+
+def test_C1_a_method_that_raises_another_error_is_the_last():
+    x = made.method("__arrow_c_array__", lambda: 1 / 0)
+    type(x).__arrow_c_stream__ = lambda self: pytest.fail("asked")
+    with pytest.raises(BufferError, match="ZeroDivisionError") as error:
+        dlshim.from_dlpack(x)
+    assert type(error.value.__cause__) is ZeroDivisionError
+
+
+def test_C1_None_on_the_class_says_that_it_is_not_offered():
+    x = made.column(1)[0]
+    other = type("Other", (type(x),), {"__arrow_c_array__": None})()
+    with pytest.raises(dlshim.UnsupportedObjectError, match="__arrow_c_array__"):
+        dlshim.upgrade(other)
+
+
+def test_C2_after_a_dlpack_that_refuses_the_error_of_arrow_is_shown():
+    x, _ = made.column(1, 2, valid=b"\1", null_count=1)
+
+    def refuse(self, **kwargs):
+        raise TypeError("no nulls")
+
+    type(x).__dlpack__ = refuse
+    type(x).__dlpack_device__ = lambda self: (1, 0)
+    with pytest.raises(BufferError, match="values are missing") as error:
+        dlshim.from_dlpack(x)
+    assert str(error.value.__cause__) == "no nulls"
+    x, _ = made.column(1, 2)
+    type(x).__dlpack__ = refuse
+    assert values(x) == [1, 2]
+
+
+def test_C3_types_without_arrow_are_never_asked_for_it():
+    asked: list[str] = []
+
+    class Source(P2):
+        def __getattr__(self, name: str):
+            asked.append(name)
+            raise AttributeError(name)
+
+    for x in (Source(), bytearray(b"abc")):
+        for _ in range(3):
+            dlshim.from_dlpack(x)
+    assert not [name for name in asked if "arrow" in name]
+
+
+def test_C3_upgrade_and_inspect_ask_nothing():
+    x = made.method("__arrow_c_stream__", lambda: pytest.fail("asked"))
+    assert dlshim.inspect(dlshim.upgrade(x)).plan == ("__arrow_c_stream__",)
+
+
+def test_C4_without_a_device_method_the_host_is_known():
+    x = made.method("__arrow_c_stream__", lambda: pytest.fail("asked"))
+    assert dlshim.upgrade(x).__dlpack_device__() == (1, 0)
+
+
+@pytest.mark.parametrize("device", [(1, -1), (1, 0), (1, 7)])
+@pytest.mark.parametrize("streams", [False, True])
+def test_C13_each_number_of_the_host_is_the_host(device, streams):
+    count = Count()
+    type_, memory = schema(count, "l"), array(count, 2, numbers(1, 2))
+    if streams:
+        stream = made.stream(count, type_, [memory], on_device=True, device=device)
+        x = made.of_stream(count, stream)
+    else:
+        x = made.of_device_array(count, type_, memory, device)
+    t = dlshim.from_dlpack(x)
+    assert (t.device, shown(t)) == ((1, 0), [1, 2])
+    del t
+    assert ended(count)
+
+
+def test_C1_a_learned_column_is_asked_once():
+    class Column:
+        asked = 0
+
+        def __arrow_c_array__(self, requested_schema=None):
+            type(self).asked += 1
+            x, _ = made.column(self.asked)
+            return x.__arrow_c_array__()
+
+    x = Column()
+    for n in range(1, 5):
+        assert values(x) == [n] and x.asked == n
+    assert versioned(dlshim.upgrade(x)).values() == [5]
+
+
+# ---- the cures, typed in -------------------------------------------------------------------------
 
 CURED = {
     "pass order=": lambda: made.chunked((1,), (2, 3))[0],
@@ -72,3 +556,99 @@ def test_the_cures_give_the_values(cure):
     assert said
     option = {said[1]: said[2] or True}
     assert values(CURED[cure](), **option) == ([False, True] if "bool" in cure else [1, 2, 3])
+    if not given:
+        assert error.value._option_helps
+
+
+TIMES = {"tdD": 32, "tts": 32, "ttm": 32, "tdm": 64, "ttu": 64, "ttn": 64}
+TIMES |= {"tsn:": 64, "tss:Europe/Berlin": 64, "tDs": 64, "tDm": 64, "tDu": 64, "tDn": 64}
+
+
+@pytest.mark.parametrize("format", TIMES)
+def test_C5_dates_and_times_are_integers_by_name_only(format):
+    bits = TIMES[format]
+    letter = "i" if bits == 32 else "q"
+    with pytest.raises(BufferError, match=f'reinterpret="int{bits}"'):
+        dlshim.from_dlpack(made.column(1, 2, format=format, letter=letter)[0])
+    x = made.column(1, 2, format=format, letter=letter)[0]
+    assert values(x, reinterpret=f"int{bits}") == [1, 2]
+
+
+# ---- C code, threads, ends -----------------------------------------------------------------------
+
+
+def test_C15_an_extension_takes_a_column(ext):
+    x, count = made.column(1, 2, 3)
+    capsule = ext.take(x)
+    assert test_c_interface.values(capsule) == [1, 2, 3]
+    del capsule
+    assert ended(count)
+    with pytest.raises(BufferError, match="values are missing in it"):
+        ext.take(made.column(1, valid=b"\0", null_count=1)[0])
+    x, count = made.chunked((1, 2), (3,))
+    with pytest.raises(BufferError, match=r"several chunks.*order"):
+        ext.take(x)
+    assert ended(count)
+
+
+def test_threads_release_what_they_export():
+    columns = [made.chunked((1, 2), (3,)) if i % 2 else made.column(1, 2, 3) for i in range(400)]
+
+    def work(part: list) -> None:
+        for x, _ in part:
+            assert values(x, order="C") == [1, 2, 3]
+
+    threads = [threading.Thread(target=work, args=(columns[i::8],)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    gc.collect()
+    assert sum(count.pending for _, count in columns) == 0
+
+
+HEAD = """
+import gc, os, sys
+import dlshim
+from doubles import columns as made
+x, count = made.column(1, 2, 3)
+y, chunks = made.chunked((1, 2))
+kept = [dlshim.from_dlpack(x), dlshim.to_capsule(y, max_version=(1, 0))]
+"""
+ENDS = {
+    "exit": "",
+    "a cycle at exit": "kept.append(kept)",
+    "exit of a thread": "import threading; threading.Thread(target=lambda: kept[:]).start()",
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_C11_a_process_ends_with_columns_that_are_held(end):
+    assert child.run(HEAD + ENDS[end] + "\nprint('end')", silent=True).split() == ["end"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_C11_a_forked_child_drops_its_columns():
+    code = """
+pid = os.fork()
+if pid == 0:
+    kept.clear()
+    gc.collect()
+    os._exit(count.pending + chunks.pending)
+assert os.waitpid(pid, 0)[1] == 0
+assert count.pending == chunks.pending == 1
+kept.clear()
+gc.collect()
+assert count.pending == chunks.pending == 0
+print('end')
+"""
+    assert child.run(HEAD + code, silent=True).split() == ["end"]
+
+
+def test_C11_live_returns_to_where_it_was():
+    before = live()
+    for _ in range(3):
+        values(made.column(1)[0])
+        values(made.chunked((1,), (2,))[0], copy=True)
+    gc.collect()
+    assert live() == before

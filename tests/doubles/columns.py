@@ -69,6 +69,12 @@ class Count:
     def __init__(self) -> None:
         self.made: Counter[str] = Counter()
         self.released: Counter[str] = Counter()
+        self.given = 0
+
+    @property
+    def owed(self) -> int:
+        """How many that were given away still have to be released."""
+        return self.given - self.released.total()
 
     @property
     def pending(self) -> int:
@@ -78,8 +84,9 @@ class Count:
         """A release callback for a struct of this kind, as an address."""
         self.made[name] += 1
 
-        def release(address: int) -> None:
-            self.released[name] += 1
+        # At exit the collector may have cleared the object before.
+        def release(address: int, released: Counter[str] = self.released) -> None:
+            released[name] += 1
             kind.from_address(address).release = None
 
         callback = RELEASE(release)
@@ -97,6 +104,7 @@ def capsule(made: Any, name: str, count: Count) -> Any:
         if release:
             RELEASE(release)(C.addressof(its))
 
+    count.given += 1
     destructor = C.PYFUNCTYPE(None, C.c_void_p)(destroy)
     _kept.extend([made, destructor])
     return _new(C.addressof(made), _names[name], C.cast(destructor, C.c_void_p))
@@ -242,8 +250,9 @@ def column(*values: int, **more: Any) -> tuple[Any, Count]:
     return of_array(count, type_, memory), count
 
 
-def fill(address: int, made: Any) -> None:
+def fill(count: Count, address: int, made: Any) -> None:
     """Write the struct where the caller wants it; it is the caller's from then on."""
+    count.given += 1
     C.memmove(address, C.addressof(made), C.sizeof(made))
 
 
@@ -264,7 +273,7 @@ def stream(
     def get_schema(_: int, out: int) -> int:
         if isinstance(type_, int):
             return type_
-        fill(out, type_)
+        fill(count, out, type_)
         return 0
 
     def get_next(_: int, out: int) -> int:
@@ -274,9 +283,10 @@ def stream(
         if made is None:
             C.memset(out, 0, C.sizeof(ArrowArray))
         elif on_device:
-            fill(out, ArrowDeviceArray(array=made, device_type=device[0], device_id=device[1]))
+            its = ArrowDeviceArray(array=made, device_type=device[0], device_id=device[1])
+            fill(count, out, its)
         else:
-            fill(out, made)
+            fill(count, out, made)
         return 0
 
     def get_last_error(_: int) -> int | None:

@@ -13,6 +13,7 @@ import dlshim
 
 from . import arrow, consumers
 from . import capsules as caps
+from . import columns as made
 from .asking import bare, versioned
 from .older import InterfaceOnly, StructOnly
 from .producers import (
@@ -157,6 +158,22 @@ def arrow_column() -> None:
     dlshim.from_dlpack(x).__arrow_c_array__()
 
 
+def columns_in() -> None:
+    for make in (lambda: made.column(1, 2), lambda: made.chunked((1, 2))):
+        assert memoryview(dlshim.from_dlpack(make()[0])).tolist() == [1, 2]
+    for make, wanted in (
+        (lambda: made.chunked((1, 2), (3,), (4, 5)), [1, 2, 3, 4, 5]),
+        (lambda: made.column(1, valid=b"\0", null_count=1), None),
+    ):
+        x, count = make()
+        try:
+            assert memoryview(dlshim.from_dlpack(x, order="C")).tolist() == wanted
+        except BufferError:
+            assert wanted is None
+        finally:
+            assert count.owed == 0
+
+
 def capsules() -> None:
     for version in (None, (1, 0)):
         _expect(caps.take(dlshim.to_capsule(P1(), max_version=version)), SIX)
@@ -246,6 +263,7 @@ ALL: dict[str, Callable[[], None]] = {
         tensor,
         tensor_copy,
         arrow_column,
+        columns_in,
         capsules,
         many_options,
         the_device_question,

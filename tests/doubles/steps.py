@@ -19,7 +19,7 @@ from typing import Any
 import dlshim
 
 from . import capsules as caps
-from . import sycl
+from . import columns, sycl
 from .cuda_interface import CudaOnly
 from .older import ALIGNED, NOTSWAPPED, WRITEABLE, InterfaceOnly, PyArrayInterface, _new
 from .producers import P3TableOnly
@@ -106,6 +106,33 @@ class Struct:
         self.__array_struct__ = _new(C.addressof(raw), None, None)
 
 
+class Series:
+    """A column whose values are an array of NumPy, as pandas'."""
+
+    __module__ = "pandas"
+    dtype = type("dtype", (), {"__module__": "numpy"})()
+
+    def __init__(self) -> None:
+        self.values = Struct()
+
+    def to_numpy(self) -> Struct:
+        return self.values
+
+
+def _column(way: str) -> Any:
+    """An int32 column, which lies as Cuda's."""
+    count = columns.Count()
+    data = columns.numbers(*range(7), letter="i")
+    type_, memory = columns.schema(count, "i"), columns.array(count, 6, data, offset=1)
+    if way == "array":
+        return columns.of_array(count, type_, memory)
+    if way == "device array":
+        return columns.of_device_array(count, type_, memory)
+    chunks = [memory, columns.array(count, 1, data)][: 2 if way == "chunks" else 1]
+    on_device = way == "device stream"
+    return columns.of_stream(count, columns.stream(count, type_, chunks, on_device=on_device))
+
+
 #: By protocol, as DLS_PROTOCOL_LIST of src/exchange/plan.h names them; CAPSULE is a raw one.
 SOURCES: dict[tuple[str, str], Callable[[], Any]] = {
     ("TABLE", "table"): P3TableOnly,
@@ -126,6 +153,12 @@ SOURCES: dict[tuple[str, str], Callable[[], Any]] = {
     ("INTERFACE", "bools to correct"): lambda: InterfaceOnly(
         (5,), "bool", changes={"data": b"\xff\0" * 3, "offset": 1}
     ),
+    ("VALUES", "series"): Series,
+    ("ARROW_DEVICE_ARRAY", "array"): lambda: _column("device array"),
+    ("ARROW_ARRAY", "array"): lambda: _column("array"),
+    ("ARROW_DEVICE_STREAM", "chunk"): lambda: _column("device stream"),
+    ("ARROW_STREAM", "chunk"): lambda: _column("stream"),
+    ("ARROW_STREAM", "chunks"): lambda: _column("chunks"),
     ("BUFFER", "array"): lambda: array.array("i", range(6)),
     # The offset makes sure that `align` is never satisfied by chance: with a copy the export works,
     # without one it is refused.

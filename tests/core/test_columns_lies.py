@@ -1,0 +1,266 @@
+"""Structs of Arrow that lie are refused, and each is given back once."""
+
+from __future__ import annotations
+
+import gc
+import json
+
+import pytest
+
+import dlshim
+from doubles import columns as made
+from doubles.columns import Count, array, child, child_schema, numbers, schema
+
+CORRECTED = "the producer has to be corrected"
+RELEASED = "a struct of it was released before"
+
+
+def fixed(count: Count, parameters: bytes | None, items: int = 6) -> tuple:
+    said = made.metadata({"ARROW:extension:name": "arrow.fixed_shape_tensor"})
+    if parameters is not None:
+        said = made.metadata(
+            {
+                "ARROW:extension:name": "arrow.fixed_shape_tensor",
+                "ARROW:extension:metadata": parameters.decode(),
+            }
+        )
+    values = child(items, numbers(*range(items)))
+    return schema(count, f"+w:{items}", child_schema("l"), said=said), array(count, 1, None, values)
+
+
+def lists(count: Count, of: object, length: int = 2, format: str = "+w:2", **lies: object) -> tuple:
+    return schema(count, format, child_schema("l")), array(count, length, None, of, **lies)
+
+
+def plain(count: Count, values: bytes | None = numbers(1, 2, 3), length: int = 3, **lies) -> tuple:
+    return schema(count, "l"), array(count, length, values, **lies)
+
+
+def typed(count: Count, format: str | None, *children: object, **lies: object) -> tuple:
+    return schema(count, format, *children, **lies), array(count, 3, numbers(1, 2, 3))
+
+
+def endless(count: Count) -> tuple:
+    """A list whose items are such lists."""
+    type_ = schema(count, "+w:1", child_schema("+w:1", child_schema("l")))
+    inner = child_schema("+w:1", child_schema("l"))
+    inner.children = made.pointers([made.C.addressof(inner)])
+    type_.children = made.pointers([made.C.addressof(inner)])
+    return type_, array(count, 1, None, child(1, numbers(1)))
+
+
+#: What the message says, and how the pair of structs is made.
+LIES = {
+    "a negative length": (CORRECTED, lambda c: plain(c, length=-1)),
+    "a negative offset": (CORRECTED, lambda c: plain(c, offset=-1)),
+    "an end beyond 64 bits": (CORRECTED, lambda c: plain(c, length=2, offset=2**63 - 1)),
+    "bytes beyond 64 bits": (CORRECTED, lambda c: plain(c, length=2**61)),
+    "one buffer": (CORRECTED, lambda c: plain(c, n_buffers=1)),
+    "three buffers": (CORRECTED, lambda c: plain(c, n_buffers=3)),
+    "no buffers": (CORRECTED, lambda c: plain(c, buffers=None)),
+    "NULL with elements": (CORRECTED, lambda c: plain(c, values=None)),
+    "a child of numbers": (CORRECTED, lambda c: plain(c, n_children=1)),
+    "a dictionary of numbers": (CORRECTED, lambda c: plain(c, dictionary=1)),
+    "nulls without a bitmap": (CORRECTED, lambda c: plain(c, null_count=1)),
+    "fewer nulls than none": (CORRECTED, lambda c: plain(c, null_count=-2)),
+    "no format": (CORRECTED, lambda c: typed(c, None)),
+    "an empty format": (CORRECTED, lambda c: typed(c, "")),
+    "a format of nobody's": ("no dtype for its type 'qq'", lambda c: typed(c, "qq")),
+    "lists of no size": ("no dtype for its type '[+]w:'", lambda c: typed(c, "+w:")),
+    "lists of a negative size": ("its type '[+]w:-1'", lambda c: typed(c, "+w:-1")),
+    "lists of too many": ("its type '[+]w:9{30}'", lambda c: typed(c, "+w:" + 30 * "9")),
+    "lists without a type": (CORRECTED, lambda c: typed(c, "+w:2")),
+    "lists of two types": (
+        CORRECTED,
+        lambda c: typed(c, "+w:2", child_schema("l"), child_schema("l")),
+    ),
+    "lists whose types are NULL": (
+        CORRECTED,
+        lambda c: typed(c, "+w:2", child_schema("l"), children=None),
+    ),
+    "items of a released type": (
+        RELEASED,
+        lambda c: typed(c, "+w:2", child_schema("l", release=None)),
+    ),
+    "lists in each other without end": (CORRECTED, endless),
+    "lists without items": (
+        CORRECTED,
+        lambda c: lists(c, child(4, numbers(1, 2, 3, 4)), n_children=0),
+    ),
+    "lists whose items are NULL": (
+        CORRECTED,
+        lambda c: lists(c, child(4, numbers(1, 2, 3, 4)), children=None),
+    ),
+    "lists whose first items are NULL": (
+        CORRECTED,
+        lambda c: lists(c, child(4, b""), children=made.pointers([None])),
+    ),
+    "items that were released": (RELEASED, lambda c: lists(c, child(4, numbers(1), release=None))),
+    "lists with more buffers": (CORRECTED, lambda c: lists(c, child(4, b""), n_buffers=2)),
+    "fewer items than the lists have": (CORRECTED, lambda c: lists(c, child(3, numbers(1, 2, 3)))),
+    "fewer items behind an offset": (
+        CORRECTED,
+        lambda c: lists(c, child(4, numbers(1, 2, 3, 4)), offset=1),
+    ),
+    "items beyond 64 bits": (
+        CORRECTED,
+        lambda c: lists(c, child(4, numbers(1)), length=2**62, format="+w:4"),
+    ),
+    "items at a negative offset": (CORRECTED, lambda c: lists(c, child(4, numbers(1), offset=-1))),
+    "items with nulls without a bitmap": (
+        CORRECTED,
+        lambda c: lists(c, child(4, numbers(1, 2, 3, 4), null_count=1)),
+    ),
+    "a negative count of metadata": (CORRECTED, lambda c: typed(c, "l", said=b"\xff\xff\xff\xff")),
+    "a negative length in metadata": (
+        CORRECTED,
+        lambda c: typed(c, "l", said=b"\x01\0\0\0" + b"\xff\xff\xff\xff"),
+    ),
+    "a tensor without parameters": ("that do not fit", lambda c: fixed(c, None)),
+    "a tensor of no JSON": ("that do not fit", lambda c: fixed(c, b"{shape")),
+    "a tensor of no bytes of text": ("that do not fit", lambda c: fixed(c, b"[1]")),
+    "a tensor without a shape": ("that do not fit", lambda c: fixed(c, b"{}")),
+    "a tensor of another size": ("that do not fit", lambda c: fixed(c, b'{"shape": [2, 2]}')),
+    "a tensor of a negative shape": ("that do not fit", lambda c: fixed(c, b'{"shape": [-2, -3]}')),
+    "a tensor of floats": ("that do not fit", lambda c: fixed(c, b'{"shape": [2.0, 3.0]}')),
+    "a tensor of bools": ("that do not fit", lambda c: fixed(c, b'{"shape": [6, true]}')),
+    "a tensor of a text": ("that do not fit", lambda c: fixed(c, b'{"shape": "ab"}')),
+    "a permutation twice": (
+        "that do not fit",
+        lambda c: fixed(c, json.dumps({"shape": [2, 3], "permutation": [0, 0]}).encode()),
+    ),
+    "a permutation of fewer axes": (
+        "that do not fit",
+        lambda c: fixed(c, json.dumps({"shape": [2, 3], "permutation": [0]}).encode()),
+    ),
+    "a permutation that is huge": (
+        "that do not fit",
+        lambda c: fixed(c, json.dumps({"shape": [6], "permutation": [2**70]}).encode()),
+    ),
+    "a tensor of more axes than there are": (
+        "dimensions",
+        lambda c: fixed(c, json.dumps({"shape": [6] + 70 * [1]}).encode()),
+    ),
+}
+
+
+def refused(x: object, said: str, count: Count, **options: object) -> None:
+    with pytest.raises(BufferError, match=said) as error:
+        dlshim.from_dlpack(x, **options)
+    assert count.pending == 0, "given back before the exception left"
+    assert all(count.released[name] == n for name, n in count.made.items())
+    del error
+
+
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("way", ["array", "stream", "device array", "device stream"])
+def test_a_struct_that_lies_is_refused(way, lie):
+    said, make = LIES[lie]
+    count = Count()
+    type_, memory = make(count)
+    if way == "array":
+        x = made.of_array(count, type_, memory)
+    elif way == "device array":
+        x = made.of_device_array(count, type_, memory)
+    else:
+        on_device = way == "device stream"
+        x = made.of_stream(count, made.stream(count, type_, [memory], on_device=on_device))
+        if lie not in JUDGED_LATE:  # the chunk was never given away
+            count.made["array"] -= 1
+    refused(x, said, count)
+    if "stream" not in way:  # its structs are used up
+        with pytest.raises(BufferError, match=RELEASED):
+            dlshim.from_dlpack(x)
+
+
+#: These are about the array, or about both: a stream has given it.
+JUDGED_LATE = {
+    lie
+    for lie in LIES
+    if not any(
+        word in lie
+        for word in (
+            "format",
+            "size",
+            "type",
+            "too many",
+            "metadata",
+            "each other",
+            "tensor",
+            "perm",
+        )
+    )
+} | {"a tensor of more axes than there are"}
+
+
+def test_a_chunk_of_length_0_is_not_looked_at():
+    count = Count()
+    empty = array(count, 0, None, null_count=5)
+    x = made.of_stream(count, made.stream(count, schema(count, "l"), [empty]))
+    t = dlshim.from_dlpack(x)
+    assert (t.shape, str(t.dtype)) == ((0,), "int64")
+    assert count.pending == 0
+
+
+@pytest.mark.parametrize("error", [b"the disk is full", b"\xff\xfe", None])
+@pytest.mark.parametrize("on_device", [False, True])
+@pytest.mark.parametrize("where", ["schema", "first", "second"])
+def test_a_callback_that_fails_is_told_and_all_is_given_back(where, error, on_device):
+    count = Count()
+    chunks = [array(count, 1, numbers(1)), 5] if where == "second" else [5]
+    type_ = 5 if where == "schema" else schema(count, "l")
+    x = made.of_stream(count, made.stream(count, type_, chunks, error=error, on_device=on_device))
+    said = "error 5" if error is None else "the disk is full" if error[0] < 128 else "\ufffd\ufffd"
+    refused(x, f"could not give the values: {said}", count, order="C")
+
+
+def test_a_stream_serves_once():
+    x, count = made.chunked((1, 2))
+    assert memoryview(dlshim.from_dlpack(x)).tolist() == [1, 2]
+    with pytest.raises(BufferError, match=RELEASED):
+        dlshim.from_dlpack(x)
+    gc.collect()
+    assert count.pending == 0
+
+
+WRONG = {
+    "nothing": lambda: None,
+    "a pair of others": lambda: (1, 2),
+    "one capsule": lambda: made.capsule(schema(Count(), "l"), "arrow_schema", Count()),
+    "a list": list,
+    "three": lambda: (1, 2, 3),
+    "capsules of another name": lambda: (
+        made.capsule(schema(Count(), "l"), "dltensor", Count()),
+        made.capsule(array(Count(), 1, numbers(1)), "arrow_array", Count()),
+    ),
+    "the two exchanged": lambda: (
+        made.capsule(array(Count(), 1, numbers(1)), "arrow_array", Count()),
+        made.capsule(schema(Count(), "l"), "arrow_schema", Count()),
+    ),
+}
+
+
+@pytest.mark.parametrize("answer", WRONG)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "__arrow_c_array__",
+        "__arrow_c_device_array__",
+        "__arrow_c_stream__",
+        "__arrow_c_device_stream__",
+    ],
+)
+def test_an_answer_that_is_no_capsule_is_refused(name, answer):
+    with pytest.raises(BufferError, match=f"{name}: .*{CORRECTED}"):
+        dlshim.from_dlpack(made.method(name, WRONG[answer]))
+
+
+def test_the_items_are_released_with_their_lists_only():
+    items, inner = Count(), Count()
+    count = Count()
+    values = array(items, 4, numbers(1, 2, 3, 4))
+    type_ = schema(count, "+w:2", schema(inner, "l"))
+    t = dlshim.from_dlpack(made.of_array(count, type_, array(count, 2, None, values)))
+    assert (t.shape, memoryview(t).tolist()) == ((2, 2), [[1, 2], [3, 4]])
+    del t
+    assert (count.pending, items.released, inner.released) == (0, {}, {})
