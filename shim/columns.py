@@ -60,7 +60,7 @@ def _of_any_library(x: Any, problem: str) -> str | None:
     method, how = _BY_PYARROW.get(problem, ("", ""))
     if not method:
         return None
-    chunked = hasattr(type(x), "__arrow_c_stream__")
+    chunked = not hasattr(type(x), "__arrow_c_array__") or getattr(x, "n_chunks", 1) > 1
     column = "pyarrow.chunked_array(x).combine_chunks()" if chunked else "pyarrow.array(x)"
     return cures_by_library.instead(f"{column}.{method}") + (how and f", {how}")
 

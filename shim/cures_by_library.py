@@ -274,9 +274,10 @@ def _polars_arrays(x: Any, missing: bool) -> str | None:
     explode = ".explode()" * len(x.dtype.shape)
     physical = ".to_physical()" if flat.dtype.is_temporal() else ""
     fill = f".fill_null({_polars_filler(flat)})"
-    filled = f"x{explode}{physical}{fill}.reshape({shape})"
-    whole = _array(filled) if type(flat.dtype).__name__ == "Boolean" else _given(x, filled)
-    return instead(whole, _MISSING)
+    filled = f"x{explode}{physical}{fill}"
+    if type(flat.dtype).__name__ == "Boolean" or _given(x, filled) != filled:
+        filled = _array(filled)
+    return instead(f"{filled}.reshape({shape})", _MISSING)
 
 
 _ARROW_FLOATS = ("halffloat", "float", "double")

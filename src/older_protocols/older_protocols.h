@@ -1,11 +1,11 @@
-/* The way in through an older protocol: __cuda_array_interface__,
- * __sycl_usm_array_interface__, __array_struct__, __array_interface__ or the buffer
- * protocol.  Called by acquire/; needs the GIL, and runs code of the object. */
+/* The way in through another protocol than DLPack: __cuda_array_interface__,
+ * __sycl_usm_array_interface__, __array_struct__, __array_interface__, Arrow's four
+ * methods or the buffer protocol.  Called by acquire/; needs the GIL, and runs code of the object. */
 #pragma once
 
 #include "exchange/exchange.h"
 
-/* Read `obj` (borrowed) through one of the five protocols, CUDA to BUFFER.
+/* Read `obj` (borrowed) through one of the protocols, CUDA to BUFFER.
  *
  *  1: *acquired describes the memory and keeps it alive.
  *  0: the object does not offer the protocol; no exception.
@@ -29,6 +29,7 @@
  *   name of obj.dtype decides.  Elements below 8 bits have a byte each and the flag
  *   SUBBYTE_PADDED.
  * - flags get READ_ONLY from the protocol's own word, and readonly_stated is true.
+ *   Arrow's memory is READ_ONLY, but for chunks that were joined: these are IS_COPIED.
  *
  * *p becomes the producer stream, as far as the protocol names it: KNOWN, READY (the
  * dict says that nothing has to be waited for) or UNKNOWN.  A queue in p->object is

@@ -1,0 +1,1 @@
+"""Columns of real libraries; a library that is not installed here is skipped."""

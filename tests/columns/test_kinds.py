@@ -1,0 +1,157 @@
+"""Every kind of column of kinds.toml: as it is, joined, or refused with a cure that is typed in."""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomllib
+
+import dlshim
+
+np = pytest.importorskip("numpy", reason="NumPy is not in this environment")
+
+KINDS = tomllib.loads(Path(__file__).with_name("kinds.toml").read_text())["kind"]
+CURE = re.compile(r"pass (.+?) instead|(?:pass|such as) (\w+)=\"(\w+)\"")
+
+
+def release(library: str) -> tuple[int, ...]:
+    from importlib.metadata import version
+
+    name = {"arro3.core": "arro3-core"}.get(library, library)
+    return tuple(map(int, re.findall(r"\d+", version(name))[:3]))
+
+
+def made(row: dict[str, Any]) -> Any:
+    module = pytest.importorskip(row["library"], reason=f"{row['library']} is not installed here")
+    if release(row["library"]) < tuple(row.get("since", ())):
+        pytest.skip(f"{row['library']} {release(row['library'])} has no such columns")
+    return eval(row["x"], {"m": module, "np": np})
+
+
+def offers(x: Any) -> bool:
+    """Whether a release has Arrow on this type; pandas' own rows need none."""
+    names = ("__dlpack__", "__arrow_c_array__", "__arrow_c_stream__")
+    return any(hasattr(type(x), name) for name in names) or type(x).__module__[:6] == "pandas"
+
+
+def exported(x: Any, **options: Any) -> Any:
+    tensor = dlshim.from_dlpack(x, **options)
+    return np.asarray(tensor), tensor
+
+
+def address(array: Any) -> int:
+    return array.__array_interface__["data"][0]
+
+
+def own_memory(x: Any) -> Any:
+    """The array of NumPy that the library itself makes without a copy; None: it makes none."""
+    if type(x).__module__.startswith("pyarrow"):
+        if hasattr(x, "chunks"):
+            x = next((chunk for chunk in x.chunks if len(chunk)), None)
+        whole = getattr(x, "storage", x)
+        while hasattr(whole, "flatten"):
+            whole = whole.flatten()
+        plain = whole is not None and not str(whole.type).startswith("fixed_size_binary")
+        return whole.to_numpy(zero_copy_only=True) if plain and len(whole) else None
+    if type(x).__module__.startswith(("polars", "pandas")) and len(x):
+        return x.to_numpy()
+    return None
+
+
+def follow(x: Any, cures: int = 3, **options: Any) -> Any:
+    """What comes out in the end, by the cures of the messages."""
+    try:
+        return exported(x, **options)[0]
+    except (BufferError, dlshim.UnsupportedObjectError) as error:
+        found = CURE.search(str(error))
+        assert found and cures, error
+        if found[2]:
+            return follow(x, cures - 1, **{found[2]: found[3]})
+        if "pyarrow" in found[1]:
+            pytest.importorskip("pyarrow.compute", reason="the cure is pyarrow's")
+        return follow(eval(found[1], {**sys.modules, "numpy": np, "x": x}), cures - 1)
+
+
+@pytest.mark.parametrize("row", KINDS, ids=lambda row: f"{row['library']}-{row['kind']}")
+def test_a_kind_of_column(row):
+    x = made(row)
+    options = row.get("option", {})
+    wanted = repr(row["values"])
+    if not offers(x):  # an old release
+        with pytest.raises(dlshim.UnsupportedObjectError, match="__arrow_c_array__"):
+            dlshim.from_dlpack(x)
+        assert repr(follow(x).tolist()) == repr(row.get("flat", row["values"]))
+        return
+    if row["outcome"] == "refused":
+        with pytest.raises((BufferError, dlshim.UnsupportedObjectError)) as error:
+            dlshim.from_dlpack(x)
+        assert row["says"] in str(error.value)
+        assert repr(follow(x).tolist()) == wanted
+        return
+    if row["outcome"] == "joined":
+        with pytest.raises(BufferError, match="several chunks of memory; pass order="):
+            dlshim.from_dlpack(x)
+        array, tensor = exported(x, **options)
+        assert repr(array.tolist()) == wanted and not tensor.readonly
+        return
+    own = own_memory(x)
+    array, tensor = exported(x, **options)
+    assert repr(array.tolist()) == wanted
+    assert own is None or address(own) == address(array), "it was copied"
+    assert tensor.device == (1, 0)
+    del x, own
+    assert repr(array.tolist()) == wanted, "the memory ended with the column"
+
+
+def test_every_library_is_in_the_table_three_ways():
+    for library in ("polars", "pyarrow", "nanoarrow", "arro3.core"):
+        outcomes = {row["outcome"] for row in KINDS if row["library"] == library}
+        assert outcomes == {"as it is", "joined", "refused"}
+
+
+def test_C10_the_cure_of_duckdb_works_on_the_connection_whose_relation_was_refused():
+    """While the error is alive: only one result of a connection may be open."""
+    duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed here")
+    pytest.importorskip("pyarrow", reason="the table is pyarrow's")
+    connection = duckdb.connect()
+    relation = connection.sql("select i from range(5) t(i)")
+    with pytest.raises((BufferError, dlshim.UnsupportedObjectError)) as error:
+        dlshim.from_dlpack(relation)
+    to_table = getattr(relation, "to_arrow_table", None) or relation.fetch_arrow_table
+    assert follow(to_table()["i"], order="C").tolist() == [0, 1, 2, 3, 4]
+    assert error.value
+
+
+def test_C12_each_column_of_pandas_is_looked_at():
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed here")
+    if release("pandas") < (3,):
+        pytest.skip("a Series of this release has no Arrow stream")
+    for _ in range(2):
+        assert exported(pandas.Series([1, 2]))[0].tolist() == [1, 2]
+        assert exported(pandas.Series([3, 4], dtype="Int64"))[0].tolist() == [3, 4]
+        assert exported(pandas.Index([5]))[0].tolist() == [5]
+        with pytest.raises(BufferError, match="values are missing"):
+            dlshim.from_dlpack(pandas.Series([1, None], dtype="Int64"))
+
+
+TO_OTHERS = {
+    "torch": lambda m, x: m.from_dlpack(dlshim.upgrade(x, readonly="share")).tolist(),
+    "jax.numpy": lambda m, x: m.from_dlpack(dlshim.upgrade(x)).tolist(),
+}
+
+
+@pytest.mark.parametrize("library", TO_OTHERS)
+def test_a_column_of_polars_becomes_an_array_of(library):
+    polars = pytest.importorskip("polars", reason="polars is not installed here")
+    if not hasattr(polars.Series, "__arrow_c_stream__"):
+        pytest.skip("a Series of this release has no Arrow stream")
+    try:
+        module = import_module(library)
+    except ImportError:
+        pytest.skip(f"{library} is not installed here")
+    assert TO_OTHERS[library](module, polars.Series([1.5, 2.5], dtype=polars.Float32)) == [1.5, 2.5]
