@@ -349,7 +349,7 @@ def _pyarrow_lists(x: Any, kind: str, whole: str, missing: bool) -> str:
             lists = f"pyarrow.FixedSizeListArray.from_arrays({filled}, {x.type.list_size})"
             return instead(lists, _MISSING)
         return _converted(rows, _LEFT_OUT)
-    lengths = {*column.value_lengths()} if numbers and not missing else {}
+    lengths: set[Any] = {*column.value_lengths()} if numbers and not missing else set()
     if len(lengths) == 1:
         return instead(f"{whole}.cast(pyarrow.list_(x.type.value_type, {lengths.pop()}))")
     return _converted(f"{whole}.flatten()", _FLAT + (f", and {_LEFT_OUT[6:]}" if missing else ""))

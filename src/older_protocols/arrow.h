@@ -60,6 +60,8 @@ int dls_arrow_refuse(dls_arrow_column *column, const char *text, const char *pro
                      const char *name, long long number);
 /* Refuse what only reinterpret= could name.  0, or -1. */
 int dls_arrow_check_named(dls_arrow_column *column);
+/* The struct was released or moved away before.  Always -1. */
+int dls_arrow_fail_released(const dls_reading *reading);
 /* Release the schema, then raise the refusal, if there is one.  code: of the reading so
  * far; returned. */
 int dls_arrow_end(dls_arrow_column *column, int code);
@@ -70,8 +72,6 @@ int dls_arrow_end(dls_arrow_column *column, int code);
 PyObject *dls_arrow_call(const dls_reading *reading);
 /* The struct in a capsule of this name, borrowed from it.  NULL with an exception. */
 void *dls_arrow_open(const dls_reading *reading, PyObject *capsule, const char *name);
-/* The struct was released or moved away before.  Always -1. */
-int dls_arrow_fail_released(const dls_reading *reading);
 /* Move an array that was not released into *hold, which is empty.  On failure
  * (MemoryError) the source keeps it. */
 int dls_arrow_hold(const dls_reading *reading, arrow_array *from, dls_hold *hold);

@@ -32,14 +32,6 @@ dls_arrow_open(const dls_reading *reading, PyObject *capsule, const char *name)
 }
 
 int
-dls_arrow_fail_released(const dls_reading *reading)
-{
-    return dls_reading_fail(reading, "a struct of it was released before; the object "
-                                     "was used up, or its producer has to be "
-                                     "corrected");
-}
-
-int
 dls_arrow_hold(const dls_reading *reading, arrow_array *from, dls_hold *hold)
 {
     arrow_array *array = dls_alloc(sizeof *array);

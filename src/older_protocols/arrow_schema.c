@@ -1,6 +1,6 @@
-/* Which types of Arrow are arrays, and which dtype and axes they have.
+/* Judges types of Arrow: which are arrays, and which dtype and axes they have.
  * Called by arrow_array.c and arrow_stream.c, with the GIL.
- * Tests: tests/core/test_columns.py, tests/interop/test_columns.py. */
+ * Tests: tests/core/test_columns.py, test_columns_lies.py. */
 #include "older_protocols/arrow.h"
 
 #include <limits.h>
@@ -35,6 +35,14 @@ dls_arrow_refuse(dls_arrow_column *column, const char *text, const char *problem
     }
     refusal->name[length] = '\0';
     return -1;
+}
+
+int
+dls_arrow_fail_released(const dls_reading *reading)
+{
+    return dls_reading_fail(reading, "a struct of it was released before; the object "
+                                     "was used up, or its producer has to be "
+                                     "corrected");
 }
 
 /* Which of name and number a text has tells its '%'. */

@@ -1,6 +1,7 @@
 /* The way in through another protocol than DLPack: __cuda_array_interface__,
  * __sycl_usm_array_interface__, __array_struct__, __array_interface__, Arrow's four
- * methods or the buffer protocol.  Called by acquire/; needs the GIL, and runs code of the object. */
+ * methods or the buffer protocol.  Called by acquire/; needs the GIL, and runs code of
+ * the object. */
 #pragma once
 
 #include "exchange/exchange.h"
