@@ -34,6 +34,9 @@ NAMES = {
     "header": Name("dls_header", "", "import dls_header as header"),
     "np": Name("numpy", "numpy", "import numpy as np"),
     "torch": Name("torch", "torch", "import torch"),
+    "pl": Name("polars", "polars", "import polars as pl"),
+    "pa": Name("pyarrow", "pyarrow", "import pyarrow as pa"),
+    "pd": Name("pandas", "pandas", "import pandas as pd"),
     "is_neg": Name("torch", "torch", "import torch; is_neg = torch.Tensor.is_neg"),
     "nb": Name("dls_nanobind", "nanobind", "import dls_nanobind as nb"),
     "tvm_ffi": Name("tvm_ffi", "apache-tvm-ffi", "import tvm_ffi"),
@@ -233,6 +236,36 @@ def pieces() -> Iterator[Operation]:
             yield Operation(case, way, setup, statement.format("w"), "floor")
 
 
+#: Columns, and their library's own way to an array of NumPy without a copy.
+COLUMNS = {
+    "polars": ("pl.Series(np.arange(1000.0))", "x.to_numpy()", "x.__arrow_c_stream__()"),
+    "PyArrow's chunk": (
+        "pa.chunked_array([pa.array(np.arange(1000.0))])",
+        "x.chunk(0).to_numpy()",
+        "x.__arrow_c_stream__()",
+    ),
+    "PyArrow's lists": (
+        "pa.FixedSizeListArray.from_arrays(pa.array(np.arange(1000.0)), 2)",
+        "x.flatten().to_numpy().reshape(-1, 2)",
+        "x.__arrow_c_array__()",
+    ),
+    "pandas": ("pd.Series(np.arange(1000.0))", "x.to_numpy()", "x.to_numpy()"),
+}
+
+
+def columns() -> Iterator[Operation]:
+    """To torch, and to a capsule beside the export of the structs, which nobody reads."""
+    for name, (made, to_numpy, export) in COLUMNS.items():
+        setup = f"x = {made}"
+        direct = {"direct": f"torch.from_numpy({to_numpy})"}
+        ours = {"dlshim": "torch.from_dlpack(dlshim.upgrade(x, readonly='share'))"}
+        for way, statement in (direct | ours).items():
+            yield Operation(f"{name} to torch", way, setup, statement, "direct")
+        capsule = {"direct": export, "dlshim": VERSIONED.format("dlshim.upgrade(x)")}
+        for way, statement in capsule.items():
+            yield Operation(f"{name} to a capsule", way, setup, statement, "direct")
+
+
 def dimensions() -> Iterator[Operation]:
     for ndim in (2, 32):
         for way in ("floor", "dlshim"):
@@ -326,7 +359,7 @@ def consumes() -> Iterator[Operation]:
 
 GROUPS: dict[str, Callable[[], Iterable[Operation]]] = {
     group.__name__: group
-    for group in (calls, pieces, journeys, dimensions, copies, tables, consumes)
+    for group in (calls, pieces, journeys, columns, dimensions, copies, tables, consumes)
 }
 DEFAULT_GROUPS = ("calls", "pieces", "journeys", "dimensions")
 

@@ -205,8 +205,8 @@ int
 dls_dtype_from_arrow(const char *format, dl_dtype *out)
 {
     for (size_t i = 0; i < ROWS; i++) {
-        const char *arrow = dtype_table[i].arrow;
-        if (arrow != NULL && strcmp(arrow, format) == 0) {
+        const char *arrow = dtype_table[i].arrow; /* one letter each */
+        if (arrow != NULL && arrow[0] == format[0] && format[1] == '\0') {
             *out = dtype_of(&dtype_table[i]);
             return 1;
         }
