@@ -6,6 +6,8 @@ import gc
 import json
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import dlshim
 from doubles import columns as made
@@ -264,3 +266,68 @@ def test_the_items_are_released_with_their_lists_only():
     assert (t.shape, memoryview(t).tolist()) == ((2, 2), [[1, 2], [3, 4]])
     del t
     assert (count.pending, items.released, inner.released) == (0, {}, {})
+
+
+# ---- any numbers in any member -------------------------------------------------------------------
+
+NUMBERS = st.one_of(
+    st.integers(-2, 9), st.sampled_from([2**31, 2**32, 2**62, 2**63 - 1, -(2**63), 2**61 + 1])
+)
+FORMAT = st.one_of(
+    st.sampled_from(["l", "c", "g", "w:3", "w:0", "tsu:", "d:5,1,64", "b", "u", "+s", "+l", ""]),
+    st.builds("w:{}".format, NUMBERS),
+    st.text("+w:,dtlbc0123456789", max_size=6),
+)
+
+
+@st.composite
+def pairs(draw: st.DrawFn) -> tuple[Count, object, object]:
+    """Lists of any size around any elements, in arrays that say anything.  Without a bitmap nothing
+    is read, whatever the lengths say."""
+    count = Count()
+    depth = draw(st.integers(0, 3))
+    type_, memory = child_schema(draw(FORMAT)), None
+    for level in range(depth, -1, -1):
+        owner = count if level == 0 else Count()
+        lies = {
+            name: draw(NUMBERS)
+            for name in draw(st.sets(st.sampled_from(["n_buffers", "n_children"]), max_size=1))
+        }
+        children = [memory] if memory is not None else []
+        memory = array(
+            owner,
+            draw(NUMBERS),
+            b"12345678" if draw(st.booleans()) else None,
+            *children,
+            null_count=draw(st.sampled_from([0, 0, 0, -1, 1, -2])),
+            offset=draw(st.sampled_from([0, 0, 1, 2, 2**62, 2**63 - 1, -1])),
+            **lies,
+        )
+        if level == 0:
+            type_ = (
+                schema(count, f"+w:{draw(NUMBERS)}", type_)
+                if depth
+                else schema(count, draw(FORMAT))
+            )
+        elif level < depth:
+            type_ = child_schema(f"+w:{draw(NUMBERS)}", type_)
+    return count, type_, memory
+
+
+@settings(deadline=None, max_examples=100, suppress_health_check=[*HealthCheck])
+@given(pairs(), st.booleans(), st.sampled_from([{}, {"reinterpret": "int64"}]))
+def test_whatever_a_struct_says_it_is_given_back_once(case, streams, options):
+    count, type_, memory = case
+    if streams:
+        x = made.of_stream(count, made.stream(count, type_, [memory]))
+    else:
+        x = made.of_array(count, type_, memory)
+    try:
+        tensor = dlshim.from_dlpack(x, **options)
+    except BufferError:
+        pass
+    else:
+        assert all(0 <= extent < 2**63 for extent in tensor.shape)
+        del tensor
+    gc.collect()
+    assert count.owed == 0 and max(count.released.values()) == 1
