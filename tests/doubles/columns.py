@@ -63,6 +63,21 @@ _names: dict[str, C.c_char_p] = {
 }
 
 
+#: Structs that were given away and are not released yet.
+_owed = 0
+
+
+def forget() -> None:
+    """Free what was made, if nothing of it is in use."""
+    if _owed == 0:
+        _kept.clear()
+
+
+def _owe(more: int) -> None:
+    global _owed
+    _owed += more
+
+
 class Count:
     """How often structs were released, by their names."""
 
@@ -87,6 +102,7 @@ class Count:
         # At exit the collector may have cleared the object before.
         def release(address: int, released: Counter[str] = self.released) -> None:
             released[name] += 1
+            _owe(-1)
             kind.from_address(address).release = None
 
         callback = RELEASE(release)
@@ -105,6 +121,7 @@ def capsule(made: Any, name: str, count: Count) -> Any:
             RELEASE(release)(C.addressof(its))
 
     count.given += 1
+    _owe(1)
     destructor = C.PYFUNCTYPE(None, C.c_void_p)(destroy)
     _kept.extend([made, destructor])
     return _new(C.addressof(made), _names[name], C.cast(destructor, C.c_void_p))
@@ -253,6 +270,7 @@ def column(*values: int, **more: Any) -> tuple[Any, Count]:
 def fill(count: Count, address: int, made: Any) -> None:
     """Write the struct where the caller wants it; it is the caller's from then on."""
     count.given += 1
+    _owe(1)
     C.memmove(address, C.addressof(made), C.sizeof(made))
 
 

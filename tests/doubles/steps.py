@@ -119,13 +119,26 @@ class Series:
         return self.values
 
 
+class Column:
+    """Its structs are dlshim's own, so that C releases them.  Its memory lies as Cuda's."""
+
+    def __init__(self) -> None:
+        memory = memoryview(bytearray(28))[4:].cast("i")
+        self.pair = [dlshim.from_dlpack(memory).__arrow_c_array__()]
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
+        return self.pair.pop()
+
+
+#: The structs of these are released by Python, which needs memory for that.
+RELEASED_BY_PYTHON = ("ARROW_DEVICE_ARRAY", "ARROW_DEVICE_STREAM", "ARROW_STREAM")
+
+
 def _column(way: str) -> Any:
     """An int32 column, which lies as Cuda's."""
     count = columns.Count()
     data = columns.numbers(*range(7), letter="i")
     type_, memory = columns.schema(count, "i"), columns.array(count, 6, data, offset=1)
-    if way == "array":
-        return columns.of_array(count, type_, memory)
     if way == "device array":
         return columns.of_device_array(count, type_, memory)
     chunks = [memory, columns.array(count, 1, data)][: 2 if way == "chunks" else 1]
@@ -155,7 +168,7 @@ SOURCES: dict[tuple[str, str], Callable[[], Any]] = {
     ),
     ("VALUES", "series"): Series,
     ("ARROW_DEVICE_ARRAY", "array"): lambda: _column("device array"),
-    ("ARROW_ARRAY", "array"): lambda: _column("array"),
+    ("ARROW_ARRAY", "array"): Column,
     ("ARROW_DEVICE_STREAM", "chunk"): lambda: _column("device stream"),
     ("ARROW_STREAM", "chunk"): lambda: _column("stream"),
     ("ARROW_STREAM", "chunks"): lambda: _column("chunks"),
