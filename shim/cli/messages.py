@@ -79,14 +79,14 @@ MESSAGES = (
     ),
     Message(
         "missing",
-        patterns=("it has missing values",),
+        patterns=("it has missing values", "values are missing in it"),
         cause=(
             "DLPack cannot describe missing values, and numpy.asarray makes floats of the integers "
             "beside them. Fill them first."
         ),
         cures=(
             "consumer(x.fill_null(0))  # pyarrow",
-            "consumer(numpy.asarray(x.fill_null(0)))  # Polars",
+            "consumer(dlshim.upgrade(x.fill_null(0)))  # Polars",
             "consumer(x.to_numpy('int64', na_value=0))  # pandas",
         ),
     ),
