@@ -321,7 +321,7 @@ def words(name: str) -> list[str]:
 
 
 def action(task: str, known: str, policy: str) -> str:
-    knowledge = ("unknown", "ready", "known").index(known)
+    knowledge = ("unknown", "ready", "known", "event").index(known)
     asked = (words("TASK").index(task), knowledge, 5, 7, POLICIES.index(policy))
     new, old = (
         words("ACTION")[_core._sync_action(*asked, (can_record_device, *5 * [False]))]
@@ -330,13 +330,17 @@ def action(task: str, known: str, policy: str) -> str:
     return new if new == old else f"{new}; before CUDA 12.5: {old}"
 
 
-@table("tasks", "task | P is known | ``auto`` | ``legacy``: P is L | ``same`` | ``error``")
+@table(
+    "tasks",
+    "task | P is known | P is an event | ``auto`` | ``legacy``: P is L | ``same`` | ``error``",
+)
 def tasks() -> Iterator[Row]:
     """Every task that needs P, as `dls_sync_action_find` answers with and without CUDA 12.5."""
     for task in dict.fromkeys(row["task"] for row in _core._sync_rules()):
         if "(P" in task:
             unknown = [action(task, "unknown", policy) for policy in POLICIES]
-            yield f"``{task}``", action(task, "known", "auto"), *unknown
+            known = (action(task, known, "auto") for known in ("known", "event"))
+            yield f"``{task}``", *known, *unknown
 
 
 PRODUCERS = {

@@ -7,7 +7,7 @@
 static dls_producer_stream
 take_stream(input *in)
 {
-    dls_producer_stream p = {.known = (dls_knowledge)take_below(in, 3)};
+    dls_producer_stream p = {.known = (dls_knowledge)take_below(in, 4)};
     p.handle = take_below(in, 6);
     return p;
 }
@@ -66,6 +66,10 @@ check_action(const dls_sync_job *job, const dls_sync_facts *facts)
         /* Nobody waits for a stream that is not known; of WAIT_OWN the caller knows it. */
         INSIST(p.known == DLS_P_KNOWN || job->task == DLS_TASK_WAIT_OWN);
         INSIST(action != DLS_ACTION_EDGE || p.handle != job->s);
+    }
+    if (action == DLS_ACTION_EVENT_EDGE || action == DLS_ACTION_WAIT_EVENT) {
+        INSIST(p.known == DLS_P_EVENT);
+        INSIST(!facts->s_captures && !facts->device_captures);
     }
     if (facts->p_captures || facts->s_captures) { /* S14 */
         INSIST(action != DLS_ACTION_DEVICE_EDGE && action != DLS_ACTION_WAIT_DEVICE);

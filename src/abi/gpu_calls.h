@@ -51,6 +51,7 @@ enum {
     X(MUST, event_create, cuEventCreate, hipEventCreateWithFlags,                 \
       (GPU_EVENT *, unsigned int))                                                \
     X(MUST, event_record, cuEventRecord, hipEventRecord, (GPU_EVENT, GPU_STREAM)) \
+    X(MUST, event_sync, cuEventSynchronize, hipEventSynchronize, (GPU_EVENT))     \
     X(MUST, event_destroy, cuEventDestroy_v2, hipEventDestroy, (GPU_EVENT))       \
     X(MUST, stream_create, cuStreamCreate, hipStreamCreateWithFlags,              \
       (GPU_STREAM *, unsigned int))                                               \

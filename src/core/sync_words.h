@@ -78,7 +78,9 @@
     X(NOTHING, "nothing")                                 \
     X(EDGE, "edge(P,S)")                                  \
     X(DEVICE_EDGE, "edge(whole device,S)")                \
+    X(EVENT_EDGE, "S waits for the event")                \
     X(WAIT_STREAM, "the host waits for P")                \
+    X(WAIT_EVENT, "the host waits for the event")         \
     X(WAIT_DEVICE, "the host waits for the whole device") \
     X(REFUSE_CAPTURE, "BufferError: capture")             \
     X(REFUSE_UNKNOWN, "BufferError: P is not known")      \
@@ -108,7 +110,8 @@ typedef struct {
 typedef enum {
     DLS_P_UNKNOWN,
     DLS_P_READY, /* the producer has no unfinished work */
-    DLS_P_KNOWN  /* it is the stream below */
+    DLS_P_KNOWN, /* it is the stream below */
+    DLS_P_EVENT  /* the work ends with the event below */
 } dls_knowledge;
 
 typedef struct {
@@ -116,7 +119,9 @@ typedef struct {
     /* READY: the stream on which consumers of our C table go on, 0 for none; of devices
      * that dlshim does not synchronise (S21).
      * KNOWN: 1 is L, 2 the per-thread default stream (CUDA), else an address: of the
-     * driver's stream, or of the object where streams are objects. */
+     * driver's stream, or of the object where streams are objects.
+     * EVENT: the driver's event; 0: none, or of a device that dlshim does not know.  It
+     * lives as long as the struct that came with it. */
     uint64_t handle;
     void *object; /* borrowed; oneAPI: the queue */
 } dls_producer_stream;

@@ -389,8 +389,9 @@ dls_gpu_check(const dls_place *place, int result, dls_call call, int device_id,
     if (result == GPU_INVALID_HANDLE) {
         return dls_fail(
             err, DLS_EBUFFER,
-            "%s: %s: the stream belongs to another device or was destroyed (%s, %d)",
-            vendor, what, name, result);
+            "%s: %s: the %s belongs to another device or was destroyed (%s, %d)",
+            vendor, what, call == DLS_CALL_SYNC_EVENT ? "event" : "stream", name,
+            result);
     }
     /* Lasting errors of the program itself (700 ...) must not pass for a refusal. */
     return dls_fail(err, DLS_ERUNTIME, "%s: %s failed: %s (%d)", vendor, what, name,

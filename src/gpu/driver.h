@@ -89,6 +89,7 @@ typedef struct {
     X(RECORD_DEVICE, "cuCtxRecordEvent", "recording a whole device") \
     X(WAIT, "cuStreamWaitEvent", "hipStreamWaitEvent")               \
     X(SYNC, "cuStreamSynchronize", "hipStreamSynchronize")           \
+    X(SYNC_EVENT, "cuEventSynchronize", "hipEventSynchronize")       \
     X(SYNC_DEVICE, "cuCtxSynchronize", "hipDeviceSynchronize")       \
     X(STREAM_NEW, "cuStreamCreate", "hipStreamCreateWithFlags")      \
     X(COPY, "cuMemcpyDtoHAsync", "hipMemcpyAsync")                   \

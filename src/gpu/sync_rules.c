@@ -141,6 +141,8 @@ breaks_capture(dls_action action, const dls_sync_facts *facts)
         return (facts->s_captures || facts->p_captures) && !facts->one_capture;
     case DLS_ACTION_WAIT_STREAM:
         return facts->p_captures;
+    case DLS_ACTION_EVENT_EDGE: /* nobody tells whether an event is of a capture */
+    case DLS_ACTION_WAIT_EVENT:
     case DLS_ACTION_DEVICE_EDGE:
     case DLS_ACTION_WAIT_DEVICE:
         return facts->s_captures || facts->p_captures || facts->device_captures;
@@ -166,7 +168,8 @@ dls_sync_action_find(const dls_sync_job *job, const dls_sync_facts *facts)
     if (action == DLS_ACTION_DEVICE_EDGE && !facts->can_record_device) {
         action = DLS_ACTION_WAIT_DEVICE; /* S12 */
     }
-    if (action == DLS_ACTION_WAIT_STREAM && facts->host_must_be_alone) {
+    bool of_p = action == DLS_ACTION_WAIT_STREAM || action == DLS_ACTION_WAIT_EVENT;
+    if (of_p && facts->host_must_be_alone) {
         action = DLS_ACTION_WAIT_DEVICE; /* S4 */
     }
     if (!breaks_capture(action, facts)) {

@@ -148,8 +148,9 @@ dls_pool_stream(const dls_place *place, dls_pool_use use, uint64_t *stream,
 typedef struct {
     const dls_driver *driver;
     const dls_sync_job *job;
-    uint64_t p;
-    dls_place place_p; /* of P, or of the memory where P has no handle of its own */
+    uint64_t p;        /* the stream, or the event */
+    dls_place place_p; /* of P, or of the memory where P has no handle of its own; of S
+                        * where P is an event */
     dls_place place_s;
     dls_error *err;
 } sync_run;
@@ -224,10 +225,12 @@ ask_facts(const sync_run *run, dls_sync_facts *facts)
                                 && run->driver->host_must_be_alone(
                                     job->device.device_id);
     dls_action action = dls_sync_action_find(job, facts);
+    bool of_event = action == DLS_ACTION_EVENT_EDGE || action == DLS_ACTION_WAIT_EVENT;
     bool of_device = action == DLS_ACTION_DEVICE_EDGE
-                     || action == DLS_ACTION_WAIT_DEVICE;
+                     || action == DLS_ACTION_WAIT_DEVICE || of_event;
     bool of_p = action == DLS_ACTION_EDGE || action == DLS_ACTION_WAIT_STREAM;
-    bool to_s = job->has_s && action != DLS_ACTION_WAIT_STREAM;
+    bool to_s = job->has_s && action != DLS_ACTION_WAIT_STREAM
+                && action != DLS_ACTION_WAIT_EVENT;
     if (to_s && ask_s(run, facts) != DLS_OK) {
         return run->err->code;
     }
@@ -336,6 +339,12 @@ do_action(const sync_run *run, dls_action action)
         return DLS_OK;
     case DLS_ACTION_EDGE:
         return make_edge(run, false); /* mutant: edge of P */
+    case DLS_ACTION_EVENT_EDGE:
+        return wait_event(run, dls_gpu_stream(run->p)); /* mutant: edge of an event */
+    case DLS_ACTION_WAIT_EVENT:
+        /* mutant: wait for an event */
+        return check(run, run->place_p.api->event_sync(dls_gpu_stream(run->p)),
+                     DLS_CALL_SYNC_EVENT);
     case DLS_ACTION_WAIT_STREAM:
         /* mutant: wait for P */
         return check(run, run->place_p.api->stream_sync(dls_gpu_stream(run->p)),
@@ -396,9 +405,13 @@ dls_sync_run(const dls_sync_job *job, dls_error *err)
                     .job = job,
                     .p = p.handle,
                     .err = err};
-    /* An unknown P is looked for where the memory lies, as L is. */
-    int code = find_places(&run,
-                           p.known == DLS_P_KNOWN ? p.handle : run.driver->legacy);
+    /* An unknown P is looked for where the memory lies, as L is.  An event may belong
+     * to any place: the place is that of its reader. */
+    uint64_t at = p.known == DLS_P_KNOWN ? p.handle : run.driver->legacy;
+    if (p.known == DLS_P_EVENT && job->has_s) {
+        at = job->s; /* mutant: place of an event */
+    }
+    int code = find_places(&run, at);
     dls_saved_device saved;
     if (code == DLS_OK) {
         /* mutant: context entered */

@@ -334,7 +334,7 @@ sync_action(PyObject *DLS_UNUSED(module), PyObject *args)
                           &fact[5])) {
         return NULL;
     }
-    if ((unsigned)task >= DLS_TASKS || (unsigned)known > DLS_P_KNOWN
+    if ((unsigned)task >= DLS_TASKS || (unsigned)known > DLS_P_EVENT
         || (unsigned)policy > DLS_UNKNOWN_ERROR) {
         PyErr_SetString(PyExc_ValueError, "no such word");
         return NULL;

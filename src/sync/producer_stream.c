@@ -109,6 +109,21 @@ dls_sync_source_place(dls_sync_source *from, dl_device device)
     from->driver = dls_driver_of(device.device_type);
 }
 
+dls_producer_stream
+dls_producer_stream_of_event(dl_device device, const void *event)
+{
+    if (event == NULL) {
+        return (dls_producer_stream){.known = DLS_P_READY};
+    }
+    dls_family streams = dls_family_of_streams(device.device_type);
+    dls_producer_stream p = {.known = DLS_P_EVENT};
+    /* A cudaEvent_t and a hipEvent_t are pointers. */
+    if (streams == DLS_FAMILY_CUDA || streams == DLS_FAMILY_ROCM) {
+        p.handle = (uint64_t)(uintptr_t)*(void *const *)event;
+    }
+    return p;
+}
+
 /* --- the option producer_stream ------------------------------------------- */
 
 /* Read P from the option.  A value is refused if the rules refuse it as the consumer's

@@ -31,6 +31,12 @@ dls_producer_stream_of_handle(uint64_t handle)
     return (dls_producer_stream){.known = DLS_P_KNOWN, .handle = handle};
 }
 
+/* P of memory whose producer names an event instead of a stream (a column of Arrow, by
+ * its sync_event).  event: points to the driver's event; NULL: nothing is pending.  It
+ * is not followed for devices whose events dlshim does not know: dls_sync_finish
+ * refuses these. */
+dls_producer_stream dls_producer_stream_of_event(dl_device device, const void *event);
+
 /* queue: borrowed, where streams are objects (oneAPI). */
 static inline dls_producer_stream
 dls_producer_stream_of_object(PyObject *queue)

@@ -433,6 +433,27 @@ do_task(dls_sync *sync, dls_task task, dls_producer_stream p,
     return dls_sync_run_job(sync->from.state, sync->from.source, &job);
 }
 
+/* Refuse an event that dlshim cannot have waited for.  A consumer that says -1 wants no
+ * wait.  0, or -1. */
+static int
+check_event(const dls_sync *sync, dls_producer_stream p)
+{
+    const dls_sync_source *from = &sync->from;
+    if (p.known != DLS_P_EVENT || p.handle != 0
+        || sync->s.value == DLS_VALUE_MINUS_ONE) {
+        return 0;
+    }
+    bool has_events = from->streams == DLS_FAMILY_CUDA
+                      || from->streams == DLS_FAMILY_ROCM;
+    return dls_refuse(
+        from->state, DLS_EOPTION, from->source, "%s",
+        has_events
+            ? "its sync_event points to no event, so nobody can wait for its work; "
+              "synchronise its device, and pass stream=-1"
+            : "it names an event of its device, and dlshim waits for events of CUDA "
+              "and ROCm only; synchronise its device, and pass stream=-1");
+}
+
 /* The rule for a producer that turned out to be of this kind.  A producer that was not
  * passed our queue or stream has put no work into it.  It was not passed one if it
  * takes no stream, or if the array is empty (then -1 was passed). */
@@ -521,6 +542,9 @@ dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
     if (dls_sync_is_empty(&acquired->tensor)) {
         acquired->copy = (dls_copy_place){.kind = DLS_COPY_NOTHING};
         return 0;
+    }
+    if (check_event(sync, p) < 0) {
+        return -1;
     }
     note_source(sync, kind, p, acquired);
     bool copied = sync->on_copy_stream;

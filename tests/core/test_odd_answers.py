@@ -551,7 +551,7 @@ def test_hooks_refuse_wrong_arguments():
         lambda: _core._sync_action(),
         *(
             functools.partial(_core._sync_action, *words, (False,) * 6)
-            for words in ((11, 0, 1, 1, 0), (0, 3, 1, 1, 0), (0, 0, 1, 1, 4), (-1, 0, 1, 1, 0))
+            for words in ((11, 0, 1, 1, 0), (0, 4, 1, 1, 0), (0, 0, 1, 1, 4), (-1, 0, 1, 1, 0))
         ),
         lambda: _core._peek(1),
         lambda: _core._plan(5),

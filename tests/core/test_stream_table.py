@@ -241,6 +241,8 @@ EDGE = "edge(P,S)"
 DEVICE_EDGE = "edge(whole device,S)"
 WAITS_P = "the host waits for P"
 WAITS_DEVICE = "the host waits for the whole device"
+EVENT_EDGE = "S waits for the event"
+WAITS_EVENT = "the host waits for the event"
 REFUSE_CAPTURE = "BufferError: capture"
 REFUSE_UNKNOWN = "BufferError: P is not known"
 FACTS = (
@@ -250,14 +252,14 @@ FACTS = (
 ALL_FACTS = [c for n in range(len(FACTS) + 1) for c in itertools.combinations(FACTS, n)]
 #: In the order of the lists in the code: the hook takes and gives positions.
 POLICIES = ("auto", "legacy", "same", "error")
-KNOWLEDGE = ("unknown", "ready", "known")
+KNOWLEDGE = ("unknown", "ready", "known", "event")
 TASKS = (
     *("-", EDGE_FROM_L, SYNC, SYNC_IF_KNOWN, WAIT, WAIT_IF_KNOWN, WAIT_L, WAIT_OWN, REFUSED),
     *(V, TY),
 )
 ACTIONS = (
-    *("nothing", EDGE, DEVICE_EDGE, WAITS_P, WAITS_DEVICE, REFUSE_CAPTURE, REFUSE_UNKNOWN),
-    REFUSED,
+    *("nothing", EDGE, DEVICE_EDGE, EVENT_EDGE, WAITS_P, WAITS_EVENT, WAITS_DEVICE),
+    *(REFUSE_CAPTURE, REFUSE_UNKNOWN, REFUSED),
 )
 
 
@@ -290,6 +292,8 @@ def outcome(task: str, known: str, p: int, s: int, policy: str) -> str:
         same = known == "known" and p == s
         return "nothing" if same or policy == "same" else REFUSED
     host_reads = task in (WAIT, WAIT_IF_KNOWN, WAIT_L)
+    if known == "event":  # no policy: the work is known, and an event is never S
+        return WAITS_EVENT if host_reads else EVENT_EDGE
     if known == "known":
         if host_reads:
             return WAITS_P
@@ -305,11 +309,14 @@ def with_facts(action: str, facts: tuple[str, ...]) -> str:
     """What the driver and running captures make of it."""
     if action == DEVICE_EDGE and "can_record_device" not in facts:  # S12
         action = WAITS_DEVICE
-    if action == WAITS_P and "host_must_be_alone" in facts:  # S4: attribute 89 is 0
+    if action in (WAITS_P, WAITS_EVENT) and "host_must_be_alone" in facts:  # S4: attribute 89 is 0
         action = WAITS_DEVICE
     at_stake = {  # S14: which captures the call would break
         EDGE: {"s_captures", "p_captures"} if "one_capture" not in facts else set(),
         WAITS_P: {"p_captures"},
+        # An event does not tell whether it was recorded in a capture.
+        EVENT_EDGE: {"s_captures", "p_captures", "device_captures"},
+        WAITS_EVENT: {"s_captures", "p_captures", "device_captures"},
         DEVICE_EDGE: {"s_captures", "p_captures", "device_captures"},
         WAITS_DEVICE: {"s_captures", "p_captures", "device_captures"},
     }.get(action, set())
@@ -322,7 +329,7 @@ def with_facts(action: str, facts: tuple[str, ...]) -> str:
 )
 def test_the_action_for_each_task(task: str, policy: str) -> None:
     for known, p, s in itertools.product(
-        ("unknown", "ready", "known"), (1, 2, P_STREAM), (1, 2, P_STREAM, OTHER_STREAM)
+        KNOWLEDGE, (1, 2, P_STREAM), (1, 2, P_STREAM, OTHER_STREAM)
     ):
         expected = outcome(task, known, p, s, policy)
         for facts in ALL_FACTS:
@@ -334,7 +341,7 @@ def test_what_needs_no_driver_does_not_change_with_what_a_driver_says() -> None:
     """The code asks the pure function first, without facts: "nothing" must be final."""
     for task, known, policy in itertools.product(
         (SYNC, WAIT, SYNC_IF_KNOWN, WAIT_IF_KNOWN, WAIT_L, EDGE_FROM_L),
-        ("unknown", "ready", "known"),
+        KNOWLEDGE,
         POLICIES,
     ):
         first = sync_action(task, known, 1, 1, policy)

@@ -213,7 +213,7 @@ else:
 # --- a library that is too old ----------------------------------------------------------
 
 #: How many functions must be there, and what is said of one that is not.
-LACKING = {"cuda": (25, "the driver lacks {},"), "rocm": (17, "HIP runtime")}
+LACKING = {"cuda": (26, "the driver lacks {},"), "rocm": (18, "HIP runtime")}
 
 
 @both
