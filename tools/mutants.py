@@ -43,12 +43,13 @@ VARIANTS = ("13.0", "12.2")
 MODULES = (
     *("test_matrix", "test_managed", "test_copies", "test_release", "test_sync_threads"),
     *("test_work_stream", "test_wait", "test_labels", "test_copies_to_devices", "test_like"),
+    "test_arrow_events",
 )
 #: The same on ROCm.
 HIP_VARIANTS = ("hip6", "hip5", "hip7")
 HIP_MODULES = (
     *("test_matrix", "test_copies", "test_failures", "test_wait", "test_copies_to_devices"),
-    *("test_like", "test_managed", "test_cuda_interface"),
+    *("test_like", "test_managed", "test_cuda_interface", "test_arrow_events"),
 )
 
 # ---- what is done with marked code -----------------------------------------------------------
@@ -164,6 +165,7 @@ def rocm(name: str, marker: str, how: str | Change, variant: str = HIP_VARIANTS[
 
 
 OUT = ""  # it is left out
+EVENTS = "test_arrow_events"
 
 # fmt: off
 MUTANTS = [
@@ -180,7 +182,21 @@ MUTANTS = [
     mutant("None on managed memory is an edge", "managed, old, None", does("SYNC"), "test_managed"),
     mutant("old producers are believed to sync", "CUDA, old", does("NOTHING")),
     mutant("who ignores the stream is believed", "CUDA, stream ignored", does("NOTHING")),
+    mutant("no edge for the event of a column", "edge of an event", "return DLS_OK;", EVENTS),
+    mutant("the host does not wait for the event of a column", "wait for an event",
+           "return DLS_OK;", EVENTS),
     # --- something else is done ---
+    mutant("the host waits for the event of a column, and not S", "event, S",
+           argument(4, "WAIT_EVENT"), EVENTS),
+    mutant("S waits for the event of a column, and not the host", "event, the host",
+           argument(4, "EVENT_EDGE"), EVENTS),
+    mutant("a column's event is not looked at", "event of a column",
+           argument(3, "(dls_producer_stream){.known = DLS_P_UNKNOWN}"), EVENTS),
+    mutant("a column's event is no work", "event of a column",
+           argument(3, "(dls_producer_stream){.known = DLS_P_READY}"), EVENTS),
+    mutant("an event in a capture is waited for", "event in a capture", OUT, EVENTS),
+    mutant("an empty chunk's event is taken", "event of an empty chunk", operand(1, "false"),
+           EVENTS),
     mutant("an edge from L instead of P", "record", operand(3, argument(2, "dls_gpu_stream(1)"))),
     mutant("an edge from L where P is not known", "edge of the device", "{edge of P}"),
     mutant("an edge to L instead of S", "wait of S", argument(1, "dls_gpu_stream(1)")),

@@ -432,6 +432,23 @@ attempt_interface(dls_exchange *x, dls_protocol protocol)
     return dls_attempt_sync(x, waited ? DLS_PRODUCER_WAITED : DLS_PRODUCER_OLD, p);
 }
 
+/* A column of Arrow that may lie on a device: the struct says where, and after which
+ * event its memory is ready (S27).  No stream is passed, so it is not asked again. */
+static dls_attempt
+attempt_column(dls_exchange *x, dls_protocol protocol)
+{
+    dls_producer_stream p;
+    dls_attempt got = attempt_older(x, protocol, &p);
+    if (got != DLS_ATTEMPT_GOT
+        || (x->acquired.tensor.device.device_type == dl_kDLCPU
+            && !x->request.has_assumed)) {
+        return got;
+    }
+    dls_plan_leave_host(x->plan, true);
+    x->synced = true;
+    return dls_attempt_sync(x, DLS_PRODUCER_OLD, p); /* mutant: event of a column */
+}
+
 dls_attempt
 dls_attempt_ask(dls_exchange *x, dls_protocol protocol, unsigned mask)
 {
@@ -448,6 +465,9 @@ dls_attempt_ask(dls_exchange *x, dls_protocol protocol, unsigned mask)
         return attempt_interface(x, protocol);
     case DLS_PROTOCOL_VALUES:
         return attempt_values(x);
+    case DLS_PROTOCOL_ARROW_DEVICE_ARRAY:
+    case DLS_PROTOCOL_ARROW_DEVICE_STREAM:
+        return attempt_column(x, protocol);
     default:
         return attempt_older(x, protocol, &p);
     }

@@ -538,6 +538,8 @@ dls_attempt_off_host(dls_exchange *x, dls_protocol protocol, dl_device device)
         return got == DLS_ATTEMPT_GOT ? dls_attempt_sync_unasked(x) : got;
     case DLS_PROTOCOL_CUDA:
     case DLS_PROTOCOL_SYCL:
+    case DLS_PROTOCOL_ARROW_DEVICE_ARRAY:
+    case DLS_PROTOCOL_ARROW_DEVICE_STREAM:
         return dls_attempt_ask(x, protocol, 0);
     default:
         return attempt_host_protocol(x, protocol);

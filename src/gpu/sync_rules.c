@@ -141,7 +141,8 @@ breaks_capture(dls_action action, const dls_sync_facts *facts)
         return (facts->s_captures || facts->p_captures) && !facts->one_capture;
     case DLS_ACTION_WAIT_STREAM:
         return facts->p_captures;
-    case DLS_ACTION_EVENT_EDGE: /* nobody tells whether an event is of a capture */
+    /* Nobody tells whether an event is of a capture (S27). */
+    case DLS_ACTION_EVENT_EDGE: /* mutant: event in a capture */
     case DLS_ACTION_WAIT_EVENT:
     case DLS_ACTION_DEVICE_EDGE:
     case DLS_ACTION_WAIT_DEVICE:

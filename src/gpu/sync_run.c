@@ -149,8 +149,7 @@ typedef struct {
     const dls_driver *driver;
     const dls_sync_job *job;
     uint64_t p;        /* the stream, or the event */
-    dls_place place_p; /* of P, or of the memory where P has no handle of its own; of S
-                        * where P is an event */
+    dls_place place_p; /* of P, or of the memory where P has no handle of its own */
     dls_place place_s;
     dls_error *err;
 } sync_run;
@@ -405,13 +404,10 @@ dls_sync_run(const dls_sync_job *job, dls_error *err)
                     .job = job,
                     .p = p.handle,
                     .err = err};
-    /* An unknown P is looked for where the memory lies, as L is.  An event may belong
-     * to any place: the place is that of its reader. */
-    uint64_t at = p.known == DLS_P_KNOWN ? p.handle : run.driver->legacy;
-    if (p.known == DLS_P_EVENT && job->has_s) {
-        at = job->s; /* mutant: place of an event */
-    }
-    int code = find_places(&run, at);
+    /* An unknown P is looked for where the memory lies, as L is.  An event may be
+     * waited for anywhere. */
+    int code = find_places(&run,
+                           p.known == DLS_P_KNOWN ? p.handle : run.driver->legacy);
     dls_saved_device saved;
     if (code == DLS_OK) {
         /* mutant: context entered */

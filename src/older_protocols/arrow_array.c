@@ -42,8 +42,12 @@ dls_arrow_hold(const dls_reading *reading, arrow_array *from, dls_hold *hold)
     assert(from->release != NULL && dls_hold_is_empty(hold));
     *array = *from;
     from->release = NULL;
-    *hold = (dls_hold){
-        .base = array, .kind = DLS_HOLD_ARROW, .flags = reading->state->home};
+    /* The release of cuDF's columns drops a reference without taking the GIL (T10). */
+    bool on_device = reading->acquired->tensor.device.device_type != dl_kDLCPU;
+    *hold = (dls_hold){.base = array,
+                       .kind = DLS_HOLD_ARROW,
+                       .flags = reading->state->home
+                                | (on_device ? DLS_HOLD_WANTS_GIL : 0)};
     return 0;
 }
 
@@ -91,6 +95,13 @@ count_missing(const unsigned char *bitmap, int64_t start, int64_t n)
     return n - valid;
 }
 
+/* Can the host read the buffers?  Pinned memory may still be written to. */
+static bool
+on_host(const dls_arrow_column *column)
+{
+    return column->reading->acquired->tensor.device.device_type == dl_kDLCPU;
+}
+
 /* Refuse values that are missing in [start, start + n) of the buffers.  The bitmap
  * decides: null_count of an array below a list is about more than the window. */
 static int
@@ -106,6 +117,12 @@ check_missing(dls_arrow_column *column, const arrow_array *array, int64_t start,
                                 "it says that %lld values are missing, and does not "
                                 "say which; the producer has to be corrected",
                                 (long long)array->null_count);
+    }
+    if (bitmap != NULL && !on_host(column)) {
+        return dls_arrow_refuse(column,
+                                "values may be missing in it, and only its device can "
+                                "read which; fill them with its own library first",
+                                NULL, NULL, 0);
     }
     int64_t missing = bitmap != NULL ? count_missing(bitmap, start, n) : 0;
     if (missing == 0) {

@@ -132,11 +132,15 @@ drop_chunks(chunks *all)
     dls_free(all->first);
 }
 
-/* Are the chunks joined?  Not unasked: that is a copy. */
+/* Are the chunks joined?  Not unasked, because that is a copy; and only by the host, in
+ * its memory. */
 static bool
-may_join(const dls_request *request)
+may_join(const dls_reading *reading)
 {
-    return request->copy == 1 || (request->order == DLS_ORDER_C && request->copy != 0);
+    const dls_request *request = reading->request;
+    return reading->acquired->tensor.device.device_type == dl_kDLCPU
+           && (request->copy == 1
+               || (request->order == DLS_ORDER_C && request->copy != 0));
 }
 
 static int
@@ -162,16 +166,25 @@ refuse_chunks(dls_arrow_column *column)
 static int
 take_chunk(dls_arrow_column *column, arrow_device_array *came, chunks *all)
 {
+    dls_reading *reading = column->reading;
+    const dl_device device = reading->acquired->tensor.device;
+    const dls_producer_stream p = *reading->p;
     chunk one = {.hold = {0}};
     int code = dls_arrow_place(column, came);
-    if (dls_arrow_hold(column->reading, &came->array, &one.hold) < 0) {
+    if (dls_arrow_hold(reading, &came->array, &one.hold) < 0) {
         dls_arrow_drop(&came->array);
         return -1;
     }
     code = code == 0 ? dls_arrow_find(column, one.hold.base, &one.window) : code;
     if (code == 0 && one.window.length != 0) {
-        bool joins = may_join(column->reading->request);
+        bool joins = may_join(column->reading);
         code = all->count != 0 && !joins ? refuse_chunks(column) : add_chunk(all, &one);
+    }
+    /* Nobody waits for the event of a chunk without values. */
+    /* mutant: event of an empty chunk */
+    if (one.window.length == 0 && all->count != 0) {
+        reading->acquired->tensor.device = device;
+        *reading->p = p;
     }
     if (!dls_hold_is_empty(&one.hold)) {
         dls_hold_drop(&one.hold, DLS_ATTACHED);
@@ -283,6 +296,10 @@ read_stream(dls_arrow_column *column, stream *s, chunks *all)
     if (code != 0) {
         column->schema.release = NULL;
         return fail_call(column->reading, s, code);
+    }
+    if (s->on_device && s->device.device_type != dl_kDLCPU) {
+        column->reading->acquired->tensor.device.device_type = s->device.device_type;
+        *column->reading->p = (dls_producer_stream){.known = DLS_P_READY};
     }
     return dls_arrow_judge(column) < 0 ? -1 : take_chunks(column, s, all);
 }

@@ -433,8 +433,8 @@ do_task(dls_sync *sync, dls_task task, dls_producer_stream p,
     return dls_sync_run_job(sync->from.state, sync->from.source, &job);
 }
 
-/* Refuse an event that dlshim cannot have waited for.  A consumer that says -1 wants no
- * wait.  0, or -1. */
+/* Refuse an event that dlshim cannot have waited for (S27).  A consumer that says -1
+ * wants no wait.  0, or -1. */
 static int
 check_event(const dls_sync *sync, dls_producer_stream p)
 {

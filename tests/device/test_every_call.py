@@ -19,6 +19,7 @@ from device import libraries
 from dlshim import _core
 from doubles import capsules as caps
 from doubles import vendors
+from doubles.arrow_device import PylibcudfColumn
 from doubles.ctable import Table
 from doubles.producers import P2
 from drivers import HIP_VARIANTS, checks, run_checks, run_with_driver
@@ -264,8 +265,16 @@ def try_one(drv: Any, name: str, function: str, skip: int, code: int, wanted: An
     return showed
 
 
+def of_a_column(drv: Any) -> set[str]:
+    """What is called for a column of Arrow; test_arrow_events.py has these calls fail."""
+    drv.reset()
+    drv.make_current(0)
+    dlshim.to_capsule(PylibcudfColumn(drv, drv.stream_new(0, False)), max_version=(1, 0))
+    return {function for function, count in drv.counts().items() if count}
+
+
 def check_every_function_is_reached(drv: Any) -> None:
-    reached: set[str] = set()
+    reached = of_a_column(drv)
     for name in journeys(drv):
         for _ in range(2):
             reached |= usual(drv, name)[2]

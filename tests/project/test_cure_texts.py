@@ -40,6 +40,7 @@ HEED = (
 )
 WRAPPED = "tests/interop/test_torch.py::test_the_cures_of_a_read_only_wrapper_work"
 DEVICE = "tests/device/test_cures.py::"
+EVENTS = "tests/device/test_arrow_events.py::"
 #: By a piece of the text: the test that types its cure in and compares what it gives; or `explain`
 #: and the rows whose examples do so (tests/interop/messages.toml); or why nothing can be typed.
 CURED: dict[str, str] = {
@@ -98,6 +99,8 @@ CURED: dict[str, str] = {
     "offers no buffer functions to extensions": "tests/core/test_fallbacks.py",
     "its elements are no numbers, and its library ends": OBJECTS,
     # streams and devices
+    "its sync_event points to no event": EVENTS + "check_an_event_that_is_none",
+    "dlshim waits for events of CUDA": EVENTS + "test_events_of_other_devices_are_refused",
     "give producer_stream=, or pass stream=-1": DEVICE + "check_an_unknown_producers_stream",
     "a graph capture is running": DEVICE + "check_a_capture",
     "is not a stream of": DEVICE + "check_stream_zero",
