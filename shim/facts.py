@@ -10,10 +10,10 @@ from typing import Any
 
 from ._core import Producer, Tensor, _options
 from .arrays import row_major
-from .known.rows import Source
+from .known.rows import Source, column
 from .libraries import version_of, version_tuple
 from .look import NAMES, Array, visible
-from .options import Option
+from .options import ROW_MAJOR, Option
 from .report import ANY_KEYWORD, Failure, Report, keywords_of, static
 from .sources import source_of
 
@@ -44,6 +44,8 @@ class Facts:
     refuses: tuple[str, str] = ("", "")
     #: How the export that was asked for failed.
     fails: str = ""
+    #: Its chunks are joined, into memory of their own.
+    joined: bool = False
     #: The option ``readonly`` of a Producer, None where it was not given.
     word: Any = None
     #: The option ``order`` of a Producer, None where it was not given.
@@ -76,13 +78,16 @@ def facts_of(obj: Any, report: Report) -> Facts:
     if isinstance(obj, Producer):
         kind, options, obj = "upgraded", _options(obj), obj.source
     answers, immutable = _source(report.library, obj if "__dlpack__" in ways else None)
+    if answers is None and report.plan and report.plan[0].startswith("__arrow_c_"):
+        answers, immutable = _ARROW, True
     if kind in ("object", "upgraded") and not isinstance(obj, Tensor):
         seen = visible(obj, report.library, report.plan)
-    refuses = seen.get("refuses", ("", ""))
+    refuses, joined = seen.get("refuses", ("", "")), False
     if isinstance(refuses[1], Option) and options.get(refuses[1].name) == refuses[1].value:
+        joined = refuses[1] == ROW_MAJOR
         refuses = ("", "")  # the option that cures it was given
     word = options.get("readonly")
-    immutable = immutable and not isinstance(word, bool)
+    immutable = immutable and not isinstance(word, bool) and not joined
     strides = report.strides
     if strides is None and report.shape is not None and report.contiguous:
         strides = row_major(report.shape)
@@ -98,14 +103,19 @@ def facts_of(obj: Any, report: Report) -> Facts:
         dtype=None if report.dtype is None else NAMES.get((*report.dtype,)),
         shape=report.shape,
         strides=strides,
-        readonly=word if isinstance(word, bool) else report.readonly,
+        readonly=word if isinstance(word, bool) else report.readonly and not joined,
         aligned_to=report.aligned_to,
         device=report.device,
         refuses=refuses,
+        joined=joined,
         fails=next((note for note in report.notes if isinstance(note, Failure)), ""),
         word=word,
         order=options.get("order"),
     )
+
+
+#: Every column that gives its memory by Arrow, of whatever library.
+_ARROW = column("Arrow", "", (), ())
 
 
 def _source(library: str | None, obj: Any) -> tuple[Source | None, bool]:

@@ -12,7 +12,7 @@ from typing import Any
 from . import dtypes
 from .arrays import row_major
 from .counted import CONJUGATED, GRAD, MASKED, NEGATED
-from .options import DETACH
+from .options import DETACH, ROW_MAJOR
 
 #: Name -> DLPack's code, bits and lanes.
 TRIPLES = {"bool": (6, 8, 1), "bfloat16": (4, 16, 1)}
@@ -86,6 +86,8 @@ def dtype_name(value: Any) -> str | None:
 def visible(obj: Any, library: str | None, offers: tuple[str, ...]) -> dict[str, Any]:
     """Return dtype (a name), shape, strides (in elements), readonly, address, as far as seen."""
     look = _LOOKS.get(library or "")
+    if look is None and any(offer.startswith("__arrow_c_") for offer in offers):
+        look = _COLUMNS.get(type(obj).__module__.partition(".")[0])
     if look is None and offers == ("buffer protocol",) and _in_c(obj):
         look = _buffer
     if look is None:
@@ -178,13 +180,59 @@ def _arrow_tensor(obj: Any) -> dict[str, Any]:
     }
 
 
+# ---- columns ------------------------------------------------------------------------------------
+# They have one dimension, and never change.  Lists are not seen: values may be missing inside.
+
+_MISSING = "it has missing values: "
+_BITS = "Arrow packs booleans into bits: "
+
+
+def _of_column(obj: Any, dtype: Any, *, missing: str = "", chunks: int = 1) -> dict[str, Any]:
+    """Return what is seen of a column; missing: the call that fills what is missing."""
+    found: dict[str, Any] = {"dtype": dtype_name(str(dtype).lower()), "readonly": True}
+    if found["dtype"] is None:
+        return {}
+    if missing:
+        found["refuses"] = (f"{_MISSING}{missing}", "")
+    elif chunks > 1:
+        found["refuses"] = (f"it has {chunks} chunks", ROW_MAJOR)
+    return found | {"shape": (len(obj),), "strides": (1,)}
+
+
+def _in_bits(found: dict[str, Any], call: str) -> dict[str, Any]:
+    """The same for a column whose booleans are bits."""
+    if found.get("dtype") == "bool" and "refuses" not in found:
+        found["refuses"] = (f"{_BITS}{call}", "")
+    return found
+
+
 def _arrow_array(obj: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {"dtype": dtype_name(obj.type), "shape": (len(obj),), "strides": (1,)}
-    if obj.null_count:
-        found["refuses"] = ("it has missing values: x.fill_null(...)", "")
-    elif found["dtype"] == "bool":
-        found["refuses"] = ("Arrow packs booleans into bits: x.cast('uint8')", "")
-    return found | {"readonly": True}
+    chunks = getattr(obj, "num_chunks", 1)
+    missing = "x.fill_null(...)" if obj.null_count else ""
+    return _in_bits(_of_column(obj, obj.type, missing=missing, chunks=chunks), "x.cast('uint8')")
+
+
+def _polars_column(obj: Any) -> dict[str, Any]:
+    missing = "x.fill_null(...)" if obj.null_count() else ""
+    dtype = "bool" if str(obj.dtype) == "Boolean" else obj.dtype
+    found = _of_column(obj, dtype, missing=missing, chunks=obj.n_chunks())
+    return _in_bits(found, "x.cast(polars.UInt8)")
+
+
+def _arro3_column(obj: Any) -> dict[str, Any]:
+    dtype = str(obj.type).strip().removesuffix(">").rpartition("<")[2]
+    missing = "pyarrow.array(x).fill_null(...)" if obj.null_count else ""
+    chunks = getattr(obj, "num_chunks", 1)
+    found = _of_column(obj, dtype, missing=missing, chunks=chunks)
+    return _in_bits(found, "x.cast(arro3.core.DataType.uint8())")
+
+
+def _pandas(obj: Any) -> dict[str, Any]:
+    if type(obj.dtype).__module__.startswith("numpy"):
+        return _numpy(obj.to_numpy())
+    dtype = getattr(obj.dtype, "pyarrow_dtype", None) or obj.dtype.numpy_dtype
+    found = _of_column(obj, dtype, missing="x.fillna(...)" if obj.hasnans else "")
+    return _in_bits(found, "x.astype('uint8[pyarrow]')")
 
 
 _LOOKS = {
@@ -198,4 +246,8 @@ _LOOKS = {
     "cupy": _in_bytes,
     "pyarrow.Tensor": _arrow_tensor,
     "pyarrow.Array": _arrow_array,
+    "pandas": _pandas,
 }
+#: Columns, by the package of their type.
+_COLUMNS = {"pyarrow": _arrow_array, "polars": _polars_column, "arro3": _arro3_column}
+_COLUMNS["pandas"] = _pandas

@@ -42,6 +42,10 @@ _PROTOCOLS = (
     ("__sycl_usm_array_interface__", "SYCL USM array interface", ""),
     ("__array_struct__", "array struct", ""),
     ("__array_interface__", "array interface", ""),
+    ("__arrow_c_device_array__", "Arrow array on a device", ""),
+    ("__arrow_c_array__", "Arrow array", ""),
+    ("__arrow_c_device_stream__", "Arrow stream on a device", ""),
+    ("__arrow_c_stream__", "Arrow stream", ""),
 )
 
 

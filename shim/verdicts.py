@@ -134,7 +134,7 @@ def _why(bare: Outcome, upgraded: Outcome) -> str:
     """Return the reason of the outcome that is not as it should be, or of both."""
     if bare.result == "unknown" or (bare.result == "works" and upgraded.result != "unknown"):
         return upgraded.why or bare.why
-    if upgraded.result in ("works", "unknown") or upgraded.why == bare.why:
+    if upgraded.result == "works" or upgraded.why in ("", bare.why):
         return bare.why
     if upgraded.why.startswith(bare.why):  # the same reason, and the rule that it falls under
         return upgraded.why
@@ -199,6 +199,8 @@ def _cured(facts: Facts, option: Option) -> Facts:
         return replace(facts, refuses=("", ""), fails="")
     if option.name == "device":
         facts = replace(facts, device=(1, 0))
+    if option == facts.refuses[1]:  # chunks, which are joined
+        facts = replace(facts, refuses=("", ""))
     strides = facts.strides if option.name == "readonly" else row_major(facts.shape or ())
     return replace(
         facts,
@@ -452,7 +454,7 @@ def _held(facts: Facts, row: Known, writable: bool | None) -> Outcome:
         raises = limit.raises if limit.changes else row.raises
         why, cure = _reason_and_cure(array, row, limit)
         return Outcome(result, None, None, row.library, raises, why, cure)
-    copied = {SHARES: False, COPIES: True}.get(row.memory)
+    copied = {SHARES: facts.joined, COPIES: True}.get(row.memory)
     if row.memory == COPIES_UNALIGNED and facts.aligned_to is not None:
         copied = facts.aligned_to < 64
     if row.flag == ALWAYS_READONLY:

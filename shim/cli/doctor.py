@@ -28,6 +28,7 @@ from ..sources import SOURCES, faults
 from .output import Box, Note, Parser, Table, columns, line, show, some_of
 
 if TYPE_CHECKING:
+    from ..known.rows import Source
     from .output import Block
 
     Facts = dict[str, Any]
@@ -46,6 +47,12 @@ examples:
 DRIVERS = {"CUDA": "libcuda.so.1", "ROCm": "libamdhip64.so", "SYCL": "libsycl.so"}
 
 
+def _given(source: Source) -> str:
+    if source.protocol != "DLPack":
+        return source.protocol
+    return "0.x and 1.x" if source.versioned else "0.x"
+
+
 def _installed(versions: Mapping[str, str]) -> Iterable[Facts]:
     for key, text in versions.items():
         version = version_tuple(text)
@@ -56,7 +63,7 @@ def _installed(versions: Mapping[str, str]) -> Iterable[Facts]:
         yield {
             "name": key,
             "version": text,
-            "gives": gives and ("0.x and 1.x" if gives.versioned else "0.x"),
+            "gives": gives and _given(gives),
             "asks_for": into and into.asks,
             # Releases that are in no table count as the nearest that is.
             "verified": tried and verified,

@@ -37,6 +37,10 @@ _NAMES = (
     "mpi4py",
     "nanobind",
     "drjit",
+    "polars",
+    "pandas",
+    "duckdb",
+    "arro3",
 )
 MODULES = [import_module(f"{__name__}.{name}") for name in _NAMES]
 

@@ -57,6 +57,8 @@ class Producer:
     needs: tuple[str, ...] = ()
     #: The type is immutable, whatever its capsules say.
     immutable: bool = False
+    #: It has __dlpack__; a column has Arrow's methods instead.
+    dlpack: bool = True
     #: A capsule is used up by one exchange, so repeating it costs a new capsule each time.
     one_shot: bool = False
 
@@ -143,6 +145,24 @@ def capsule_of(case: Case, *, versioned: bool) -> Made:
         keep=holder,
     )
     return Made(made, address)
+
+
+def numpy_address(made: Any) -> int:
+    """Return where the first element of a column lies, by the array of NumPy that it gives."""
+    return int(made.to_numpy().__array_interface__["data"][0])
+
+
+def arrow_address(made: Any) -> int:
+    """The same, as pyarrow sees a column that gives NumPy a copy."""
+    return int(loaded("pyarrow").array(made).buffers()[1].address)
+
+
+def nested(case: Case) -> list[Any]:
+    """Return the values as lists in lists, row-major."""
+    made: list[Any] = list(case.values)
+    for extent in case.shape[:0:-1]:
+        made = [made[k : k + extent] for k in range(0, len(made), extent)]
+    return made
 
 
 def exported_address(made: Any) -> int | None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from .arrays import Case, Consumer, Made, Producer, Seen, exported_address, loaded, shown
-from .rows import ARROW, BOOL, LEGACY, Fault, Known, Library, old, spans
+from .rows import ARROW, BOOL, LEGACY, Fault, Known, Library, column, old, spans
 
 LIBRARY = Library("nanoarrow", "nanoarrow", ("nanoarrow",), "nanoarrow")
 
-SOURCES = (old("nanoarrow", "nanoarrow", (0, 6), (0, 10)),)
+SOURCES = (
+    old("nanoarrow", "nanoarrow", (0, 6), (0, 10)),
+    column("nanoarrow.Array", "nanoarrow", (0, 6), (0, 10)),
+)
 
 FAULTS = (
     Fault(
@@ -54,7 +57,25 @@ def _see_nanoarrow(made: Any) -> Seen:
     return shown((len(values),), values, made._addr())
 
 
-GIVES = (Producer("nanoarrow", "nanoarrow", "nanoarrow", ("line", "uint8"), _nanoarrow),)
+def _nanoarrow_column(case: Case) -> Made:
+    nanoarrow = loaded("nanoarrow")
+    types = {"float32": nanoarrow.float32(), "uint8": nanoarrow.uint8()}
+    made = nanoarrow.Array(case.values, types[case.dtype])
+    return Made(made, made.buffer(1)._addr())
+
+
+GIVES = (
+    Producer("nanoarrow", "nanoarrow", "nanoarrow", ("line", "uint8"), _nanoarrow),
+    Producer(
+        "nanoarrow.Array",
+        "nanoarrow Array",
+        "nanoarrow",
+        ("line", "uint8"),
+        _nanoarrow_column,
+        immutable=True,
+        dlpack=False,
+    ),
+)
 
 TAKES = (
     Consumer(

@@ -68,6 +68,13 @@ class Source:
     #: Libraries that do not understand what its ``__dlpack_device__`` gives.
     refused_by: tuple[str, ...] = ()
     dtypes: frozenset[str] = ALL
+    #: How they give their memory.
+    protocol: str = "DLPack"
+
+
+def column(name: str, library: str, since: Version, until: Version) -> Source:
+    """The row of columns, which have Arrow's methods and no ``__dlpack__``."""
+    return Source(name, library, since, until, immutable=True, states=True, protocol="Arrow")
 
 
 def old(name: str, library: str, since: Version, until: Version, **more: Any) -> Source:

@@ -91,7 +91,7 @@ class Exchange:
             source=source if source and source.since <= version else None,
             immutable=producer.immutable,
             kind="capsule" if producer.library == "capsule" else "object",
-            has_dlpack=producer.library != "stdlib",
+            has_dlpack=producer.dlpack,
             has_buffer=producer.library in ("stdlib", "numpy", "jax"),
             dtype=case.dtype,
             shape=case.shape,

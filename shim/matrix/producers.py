@@ -62,14 +62,15 @@ def _memoryview(case: Case) -> Made:
 
 
 _BUILT_IN = (
-    Producer("bytearray", "bytearray", "stdlib", ("uint8",), _bytearray),
-    Producer("array.array", "array.array", "stdlib", ("line",), _array),
+    Producer("bytearray", "bytearray", "stdlib", ("uint8",), _bytearray, dlpack=False),
+    Producer("array.array", "array.array", "stdlib", ("line",), _array, dlpack=False),
     Producer(
         "memoryview",
         "memoryview",
         "stdlib",
         ("line", "grid", "scalar", "step", "readonly", "bool", "uint8"),
         _memoryview,
+        dlpack=False,
     ),
     Producer(
         "capsule 0.x",

@@ -1,0 +1,135 @@
+"""Every kind of column that the manual's table has (columns.toml): what comes, or which cure.
+
+A cure is typed as the message has it.  A library that is not installed here is skipped.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+import tomllib
+
+import dlshim
+
+TABLES = tomllib.loads(Path(__file__).with_name("columns.toml").read_text(encoding="utf-8"))
+NEEDED = ("pyarrow", "pyarrow.compute", "polars", "pandas", "duckdb", "arro3.core", "nanoarrow")
+
+
+def names(library: str) -> dict[str, Any]:
+    """What the texts of rows and cures may use."""
+    if find_spec(library.partition(".")[0]) is None:
+        pytest.skip(f"{library} is not installed")
+    found: dict[str, Any] = {"numpy": numpy, "ODD": 2**53 + 1, "dlshim": dlshim}
+    for name in NEEDED:
+        if find_spec(name.partition(".")[0]) is not None:
+            found[name.partition(".")[0]] = importlib.import_module(name.partition(".")[0])
+            importlib.import_module(name)
+    return found | {"m": importlib.import_module(library)}
+
+
+def shows(x: Any, array: Any) -> bool:
+    """Whether an array lies in the memory of a column, as PyArrow or NumPy sees that."""
+    if type(x).__module__.startswith("pandas") and type(x.dtype).__module__.startswith("numpy"):
+        return numpy.shares_memory(array, x.to_numpy())
+    pyarrow = importlib.import_module("pyarrow")
+    if hasattr(type(x), "__arrow_c_stream__"):
+        x = pyarrow.chunked_array(x)
+    chunks = getattr(x, "chunks", None) or [pyarrow.array(x)]
+    at = array.__array_interface__["data"][0]
+    buffers = [buffer for chunk in chunks for buffer in chunk.buffers() if buffer is not None]
+    return any(each.address <= at < each.address + each.size for each in buffers)
+
+
+def same(got: Any, want: Any) -> bool:
+    """Values with their kinds: 1, 1.0 and True differ, and NaN is NaN."""
+    return repr(got) == repr(want)
+
+
+def read(x: Any, **options: Any) -> Any:
+    return numpy.from_dlpack(dlshim.upgrade(x, **options))
+
+
+def ids(row: dict[str, Any]) -> str:
+    return f"{row['library']}: {row['what']}"
+
+
+@pytest.mark.parametrize("row", TABLES["column"], ids=ids)
+def test_each_kind(row: dict[str, Any]) -> None:
+    space = names(row["library"])
+    x = space["x"] = eval(row["x"], space)
+    want = eval(row["values"], space)
+    if row["gives"] == "zero copy":
+        got = read(x)
+        assert same(got.tolist(), want)
+        assert shows(x, got) and not got.flags.writeable
+        return
+    with pytest.raises(BufferError) as error:
+        read(x)
+    text, cure = str(error.value), row["cure"]
+    assert text.startswith(f"'{type(x).__module__}.{type(x).__qualname__}' object: "), text
+    assert cure in text and row.get("says", "") in text, text
+    option = re.fullmatch(r'(\w+)="(\w+)"', cure)
+    got = read(x, **{option[1]: option[2]}) if option else read(eval(cure, space))
+    assert same(got.tolist(), want)
+    if option:
+        assert shows(x, got) is (row["copies"] == "no")
+
+
+@pytest.mark.parametrize("row", TABLES["column"], ids=ids)
+def test_inspect_says_so_and_exports_nothing(row: dict[str, Any]) -> None:
+    """Where the dtype is seen the verdict is that of the table; chunks have their option."""
+    space = names(row["library"])
+    x = eval(row["x"], space)
+    gc.collect()  # what other tests have left
+    before = dlshim.stats()
+    report = dlshim.inspect(x, consumer="numpy.from_dlpack")
+    assert dlshim.stats() == before and report.plan
+    (verdict,) = report.verdicts
+    if report.dtype is None:
+        assert verdict.upgraded.result == "unknown" and "export=True" in verdict.why
+    elif row["gives"] == "zero copy":
+        assert str(verdict.upgraded) == "works, zero copy, read-only"
+        assert (
+            verdict.cure == "numpy.from_dlpack(dlshim.upgrade(x))" or verdict.bare.result == "works"
+        )
+    else:
+        assert verdict.upgraded.result == "refused" and verdict.upgraded.by == "dlshim"
+        joined = row["gives"] == "joined on request"
+        assert verdict.cure == ('numpy.from_dlpack(dlshim.upgrade(x, order="C"))' if joined else "")
+        if joined:
+            told = dlshim.inspect(dlshim.upgrade(x, order="C"), consumer="numpy.from_dlpack")
+            assert told.verdicts[0].upgraded.result in ("works", "unknown")
+            assert told.verdicts[0].upgraded.copied is not False
+
+
+def own_ids(row: dict[str, Any]) -> str:
+    return f"{row['what']}: {row['call']}"
+
+
+@pytest.mark.parametrize("row", TABLES["own"], ids=own_ids)
+def test_the_libraries_own_ways(row: dict[str, Any]) -> None:
+    """What the manual says of them beside dlshim."""
+    space = names(row["library"])
+    if row.get("needs") and find_spec(row["needs"]) is None:
+        pytest.skip(f"{row['needs']} is not installed")
+    x = space["x"] = eval(row["x"], space)
+    if "raises" in row:
+        with pytest.raises(Exception) as error:
+            eval(row["call"], space)
+        assert type(error.value).__name__ == row["raises"]
+        return
+    got = eval(row["call"], space)
+    array = got if isinstance(got, numpy.ma.MaskedArray) else numpy.asarray(got)
+    if "dtype" in row:
+        assert str(array.dtype) == row["dtype"]
+    else:
+        assert same(array.tolist(), eval(row["values"], space))
+    if "copies" in row:
+        assert shows(x, array) is not row["copies"]
