@@ -139,7 +139,8 @@ class Tensor:
     ) -> tuple[CapsuleType, CapsuleType]:
         """The memory as a column of Arrow, without a copy: two capsules (Arrow PyCapsule
         interface).  C-contiguous host memory of integers and floats; BufferError for
-        any other.  The schema that is requested is not followed.
+        any other.  The schema that is requested is not followed.  Do not write to the
+        memory while a column holds it.
         """
     def __copy__(self) -> Tensor:
         """A copy, which may be written."""

@@ -361,7 +361,8 @@ static PyMethodDef methods[] = {
      "__arrow_c_array__($self, requested_schema=None)\n--\n\n"
      "The memory as a column of Arrow, without a copy: two capsules (Arrow PyCapsule\n"
      "interface).  C-contiguous host memory of integers and floats; BufferError for\n"
-     "any other.  The schema that is requested is not followed."},
+     "any other.  The schema that is requested is not followed.  Do not write to the\n"
+     "memory while a column holds it."},
     {"__reduce_ex__", DLS_FASTCALL(tensor_reduce), METH_FASTCALL | METH_KEYWORDS,
      "__reduce_ex__($self, protocol, /)\n--\n\nPickle by value."},
     {"__copy__", tensor_copy, METH_NOARGS,
