@@ -17,6 +17,7 @@ from typing import Any
 import dlshim
 from device.libraries import CUDA
 from doubles import capsules as caps
+from doubles.arrow_device import PylibcudfColumn
 from doubles.device_consumers import CONSUMERS, Asked, Consumer, Situation
 from drivers import Driver
 
@@ -50,6 +51,7 @@ PRODUCERS = {
     "tvm-ffi": ("tvm-ffi", "", "apache/tvm-ffi python/tvm_ffi/cython/tensor.pxi@620fece"),
     "numba": ("cai 3", "cai 3", "NVIDIA/numba-cuda cudadrv/devicearray.py@b18b944"),
     "cuDF buffer": ("cudf", "cudf", "rapidsai/cudf core/buffer/spillable_buffer.py@6a22d1d"),
+    "cuDF column": ("column", "", "rapidsai/cudf pylibcudf/column.pyx@6a22d1d, by Arrow"),
     "a capsule": ("capsule", "", "a function that gives a legacy capsule"),
 }
 
@@ -59,7 +61,7 @@ SITUATIONS = (("N", "N"), ("L", "N"), ("N", "L"))
 REFUSED = "refused"
 #: Bare, JAX passes -1 to the driver as a handle: the fake ends the process, as a driver may.
 CRASHES = {("JAX", "mpi4py", "bare"): "crash"}
-WAITS = frozenset(("cuStreamSynchronize", "cuCtxSynchronize"))
+WAITS = frozenset(("cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize"))
 
 
 class Pair:
@@ -71,7 +73,8 @@ class Pair:
         stream = drv.stream_new(0, False, name="P") if p == "N" else 1
         for current in CUDA.current.values():
             current.handle = stream
-        self.array = CUDA.make[producer](drv, stream)
+        make = PylibcudfColumn if producer == "column" else CUDA.make[producer]
+        self.array = make(drv, stream)
         self.kind = producer
         drv.set_current(drv.context(0))
         own = drv.stream_new(0, False, name="own")
@@ -92,11 +95,13 @@ class Pair:
 
     def upgraded(self) -> Any:
         source = self.source()
+        # A column is read-only, which DLPack 0.x cannot say; the order is what is asked for here.
+        options: Any = {"readonly": "share"} if self.kind == "column" else {}
         if self.consumer.takes == "capsule":
-            return dlshim.to_capsule(source)
+            return dlshim.to_capsule(source, **options)
         if self.consumer.takes == "interface":
             return dlshim.from_dlpack(source)
-        return dlshim.upgrade(source)
+        return dlshim.upgrade(source, **options)
 
     def outcome(self, make: Callable[[], Any]) -> str:
         """ "ordered", "race" or "refused", with what it costs."""
