@@ -57,6 +57,7 @@ def _installed(versions: Mapping[str, str]) -> Iterable[Facts]:
     for key, text in versions.items():
         version = version_tuple(text)
         sources = [row for row in SOURCES if row.library == key]
+        sources = [row for row in sources if row.protocol == "DLPack"] or sources
         takes = rows_of("".join(functions(key)[:1]))
         gives, tried = nearest(sources, version) if sources else (None, True)
         into, verified = nearest(takes, version) if takes else (None, True)
