@@ -1,0 +1,105 @@
+"""How a library makes an array of its own of a Tensor: by type, where results come home (T5).
+
+The C code asks once for each type that it learns, and `dlshim.kernel` for what a call gives back.
+Nothing here imports a library: it is looked up among the imported modules, so that a later question
+may find what an earlier one did not.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from ._core import Producer, Tensor, to_capsule
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    Importer = Callable[[Tensor], Any]
+
+#: What `from_dlpack` of a class is where it is called on the class.
+_OF_THE_CLASS = ("staticmethod", "classmethod", "classmethod_descriptor")
+
+
+# ---- libraries whose function is not where their class is --------------------------------------
+
+
+def jax_array(tensor: Tensor) -> Any:
+    """``jax.numpy.from_dlpack``; ``jax.dlpack.from_dlpack`` before JAX had that."""
+    jax = sys.modules["jax"]
+    module = jax.numpy if hasattr(jax.numpy, "from_dlpack") else jax.dlpack
+    return module.from_dlpack(tensor)
+
+
+def tensorflow_tensor(tensor: Tensor) -> Any:
+    """``tensorflow.experimental.dlpack.from_dlpack``, which takes capsules."""
+    return sys.modules["tensorflow"].experimental.dlpack.from_dlpack(to_capsule(tensor))
+
+
+def paddle_tensor(tensor: Tensor) -> Any:
+    """``paddle.from_dlpack``; before 3.0 ``paddle.utils.dlpack.from_dlpack``, of a capsule."""
+    paddle = sys.modules["paddle"]
+    if hasattr(paddle, "from_dlpack"):
+        return paddle.from_dlpack(tensor)
+    return paddle.utils.dlpack.from_dlpack(to_capsule(tensor))
+
+
+#: By the package of the class.
+LIBRARIES: dict[str, Importer] = {
+    "jax": jax_array,
+    "jaxlib": jax_array,
+    "paddle": paddle_tensor,
+    "tensorflow": tensorflow_tensor,
+}
+
+
+# ---- all others --------------------------------------------------------------------------------
+
+
+def _packages(cls: type) -> Iterator[str]:
+    """The module of a class and the packages around it, from the inside out."""
+    name = getattr(cls, "__module__", None)
+    name = name if isinstance(name, str) else ""
+    while name:
+        yield name
+        name = name.rpartition(".")[0]
+
+
+def _of_library(cls: type) -> Importer | None:
+    for base in cls.__mro__:
+        top = [*_packages(base)][-1:]
+        if top and top[0] in LIBRARIES and top[0] in sys.modules:
+            return LIBRARIES[top[0]]
+    return None
+
+
+def _of_class(cls: type) -> Importer | None:
+    """The class's own `from_dlpack`, unless it is a method of objects."""
+    for base in cls.__mro__:
+        found = vars(base).get("from_dlpack")
+        if found is not None:
+            kind = type(found)
+            plain = kind.__name__ in _OF_THE_CLASS or not hasattr(kind, "__get__")
+            importer = getattr(cls, "from_dlpack", None) if plain else None
+            return importer if callable(importer) else None
+    return None
+
+
+def _of_module(cls: type) -> Importer | None:
+    """`from_dlpack` of a module that the class comes from, unless it comes from elsewhere."""
+    for base in cls.__mro__:
+        for name in _packages(base):
+            # Not by attribute: a lazy package would import what it is asked for.
+            found = getattr(sys.modules.get(name), "__dict__", {}).get("from_dlpack")
+            origin = getattr(found, "__module__", None) or name
+            if callable(found) and origin.partition(".")[0] == name.partition(".")[0]:
+                return found
+    return None
+
+
+def importer_of(cls: type) -> Importer | None:
+    """What makes an array of the library of a class; None: its results stay Tensors."""
+    if issubclass(cls, (Tensor, Producer)):
+        return None
+    return _of_library(cls) or _of_class(cls) or _of_module(cls)

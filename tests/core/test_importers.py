@@ -1,0 +1,121 @@
+"""Which function makes an array of a type's library (T5), where the library is a double."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import dlshim
+from dlshim.importers import importer_of
+
+pytestmark = pytest.mark.once
+
+
+@pytest.fixture
+def module(monkeypatch):
+    """Make modules that are imported for the length of a test."""
+
+    def make(name, **contents):
+        made = types.ModuleType(name)
+        for key, value in contents.items():
+            if getattr(value, "__module__", None) == __name__:
+                value.__module__ = name
+            setattr(made, key, value)
+        monkeypatch.setitem(sys.modules, name, made)
+        return made
+
+    return make
+
+
+def function():
+    return types.FunctionType((lambda tensor: ("made", tensor)).__code__, {"__name__": __name__})
+
+
+def made(module, bases=(), **contents):
+    return type("Array", bases, {"__module__": module, **contents})
+
+
+def test_the_module_of_a_class_and_the_packages_around_it(module):
+    inner, outer = function(), function()
+    module("fake_arrays.core", from_dlpack=inner)
+    module("fake_arrays", from_dlpack=outer)
+    assert importer_of(made("fake_arrays.core")) is inner
+    assert importer_of(made("fake_arrays.other")) is outer
+    assert importer_of(made("fake_arrays.core", (made("elsewhere"),))) is inner
+    assert importer_of(made("elsewhere", (made("fake_arrays.core"),))) is inner
+
+
+def test_a_module_that_comes_later_is_found_later(module):
+    cls = made("fake_arrays")
+    assert importer_of(cls) is None
+    there = module("fake_arrays", from_dlpack=function())
+    assert importer_of(cls) is there.from_dlpack
+
+
+def test_a_function_of_another_library_is_not_the_class_s(module):
+    """A program that has said ``from numpy import from_dlpack`` has no importer by that."""
+    module("fake_program", from_dlpack=np.from_dlpack)
+    assert importer_of(made("fake_program")) is None
+
+
+def test_a_function_that_tells_no_module_counts(module):
+    plain = function()
+    module("fake_arrays", from_dlpack=plain)
+    plain.__module__ = None
+    assert importer_of(made("fake_arrays")) is plain
+
+
+@pytest.mark.parametrize("kind", [classmethod, staticmethod])
+def test_the_class_s_own_goes_before_the_module_s(module, kind):
+    module("fake_arrays", from_dlpack=function())
+    if kind is classmethod:
+        cls = made("fake_arrays", from_dlpack=kind(lambda cls, x: (cls, x)))
+        assert importer_of(made("x", (cls,)))("tensor")[1] == "tensor"
+    else:
+        cls = made("fake_arrays", from_dlpack=kind(lambda x: ("class", x)))
+        assert importer_of(made("x", (cls,)))("tensor") == ("class", "tensor")
+
+
+def test_a_method_of_objects_is_none(module):
+    cls = made("elsewhere", from_dlpack=lambda self, x: x)
+    assert importer_of(cls) is None
+    there = module("fake_arrays", from_dlpack=function())
+    assert importer_of(made("fake_arrays", (cls,))) is there.from_dlpack
+    assert importer_of(made("elsewhere", from_dlpack=3)) is None
+
+
+@pytest.mark.parametrize("cls", [dlshim.Tensor, dlshim.Producer, bytes, memoryview, object, int])
+def test_types_without_one(cls):
+    assert importer_of(cls) is None
+
+
+def test_NumPy_s_subclasses_come_back_as_plain_arrays():
+    for cls in (np.ndarray, np.matrix, np.ma.MaskedArray, np.float32, made("x", (np.ndarray,))):
+        assert importer_of(cls) is np.from_dlpack
+
+
+def test_a_class_whose_module_is_no_name(module):
+    cls = made("elsewhere")
+    cls.__module__ = 3
+    assert importer_of(cls) is None
+
+
+def test_libraries_by_their_rows(module):
+    seen = []
+    numpy = types.SimpleNamespace(from_dlpack=lambda x: seen.append(("jax", type(x))))
+    module("jax", numpy=numpy)
+    module("jaxlib")
+    tensorflow = types.SimpleNamespace(
+        from_dlpack=lambda x: seen.append(("tensorflow", type(x).__name__))
+    )
+    module("tensorflow", experimental=types.SimpleNamespace(dlpack=tensorflow))
+    old = types.SimpleNamespace(from_dlpack=lambda x: seen.append(("paddle", type(x).__name__)))
+    module("paddle", utils=types.SimpleNamespace(dlpack=old))
+    for name in ("jaxlib._jax", "tensorflow.python.framework.ops", "paddle"):
+        importer_of(made(name))(dlshim.from_dlpack(np.ones(2)))
+    assert seen == [
+        ("jax", dlshim.Tensor), ("tensorflow", "PyCapsule"), ("paddle", "PyCapsule")
+    ]  # fmt: skip

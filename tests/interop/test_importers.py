@@ -1,0 +1,77 @@
+"""Results in the library of the arguments: the importer of each type, on the real library (T5)."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import dlshim
+from dlshim import _core
+from dlshim.importers import importer_of
+
+#: Library: an expression that makes an array, and whether its memory may be the Tensor's own.
+ARRAYS = {
+    "numpy": ("numpy.ones((2, 3), 'f4')", True),
+    "torch": ("torch.ones(2, 3)", True),
+    "jax": ("jax.numpy.ones((2, 3))", True),
+    "tensorflow": ("tensorflow.ones((2, 3))", True),
+    "paddle": ("paddle.ones((2, 3))", True),
+    "mlx.core": ("mlx.core.ones((2, 3))", False),
+    "warp": ("warp.ones((2, 3), dtype=float)", True),
+    "array_api_strict": ("array_api_strict.ones((2, 3), dtype=array_api_strict.float32)", True),
+    "pyarrow": ("pyarrow.Tensor.from_numpy(numpy.ones((2, 3), 'f4'))", True),
+    "tvm_ffi": ("tvm_ffi.from_dlpack(numpy.ones((2, 3), 'f4'))", True),
+}
+#: In a process of its own: some of these libraries harm one another in one.
+CHILD = """
+import sys
+sys.path[:0] = {path}
+from interop.test_importers import check
+check({library!r})
+"""
+
+
+def check(library):
+    importlib.import_module(library)
+    expression, shares = ARRAYS[library]
+    mine = eval(expression, {**sys.modules, "numpy": np})
+    before = _core._counters()["live"]
+    memory = np.arange(6, dtype="f4").reshape(2, 3)
+    tensor = dlshim.from_dlpack(memory, align=64)
+    address, again = tensor.data_ptr(), None
+    there = sys.modules.copy()
+    importer = importer_of(type(mine))
+    assert sys.modules == there and importer is not None
+    made = importer(tensor)
+    del tensor
+    assert isinstance(made, type(mine)) and tuple(made.shape) == (2, 3)
+    again = dlshim.from_dlpack(made)
+    assert again.dtype == "float32" and (np.asarray(again) == memory).all()
+    assert (again.data_ptr() == address) is shares
+    del made, again
+    import gc
+
+    gc.collect()
+    assert _core._counters()["live"] == before
+
+
+@pytest.mark.parametrize("library", ARRAYS)
+def test_the_library_makes_its_own_array(library):
+    if importlib.util.find_spec(library.partition(".")[0]) is None:
+        pytest.skip(f"{library} is not in this environment")
+    code = CHILD.format(path=sys.path, library=library)
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert child.returncode == 0, child.stderr[-2000:]
+
+
+def test_cupy_s_function_is_found_without_a_device():
+    """It takes device memory alone: an array of its own needs a GPU."""
+    cupy = pytest.importorskip("cupy", reason="CuPy is not in this environment")
+    importer = importer_of(cupy.ndarray)
+    assert importer is cupy.from_dlpack
+    with pytest.raises(TypeError, match="CPU arrays"):
+        importer(dlshim.from_dlpack(np.ones(3)))
