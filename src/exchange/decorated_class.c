@@ -351,7 +351,7 @@ dls_inner_refuse(dls_state *state, PyObject *obj, const dls_plan *plan, PyObject
                    inner == obj ? "the object itself"
                                 : "None; set it before the export");
     }
-    else if (inner == NULL || !Py_IS_TYPE(inner, state->producer_type)) {
+    else if (inner == NULL || !PyObject_TypeCheck(inner, state->producer_type)) {
         dls_refuse_from_pending(state, obj, "its inner array '%U' cannot be exported",
                                 plan->inner);
     }

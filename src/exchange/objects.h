@@ -42,7 +42,7 @@ typedef struct {
 static inline dls_producer *
 dls_producer_data(PyObject *self)
 {
-    return DLS_DATA(dls_producer, self);
+    return DLS_DATA_OF_BASE(dls_producer, self);
 }
 
 /* Keep this share (stolen) until the next export. */

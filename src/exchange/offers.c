@@ -334,19 +334,30 @@ find_lasting(search *s)
                : 0;
 }
 
+/* Is it one of our C tables, of whatever home?  They have two functions that export. */
+static bool
+is_our_table(const dls_state *state, const dl_exchange_api *table)
+{
+    const dl_exchange_api *own = state->own_table;
+    return table->managed_tensor_from_py_object_no_sync
+               == own[0].managed_tensor_from_py_object_no_sync
+           || table->managed_tensor_from_py_object_no_sync
+                  == own[1].managed_tensor_from_py_object_no_sync;
+}
+
 /* The C table under one name.  It counts only if no class before its owner defines
  * __dlpack__ itself (N2).  Ours never counts; an author's may stand behind it. */
 static int
 find_ctable_named(search *s, PyObject *name)
 {
-    const dl_exchange_api *own = s->state->own_table;
     Py_ssize_t at = NOWHERE;
     do {
         PyObject *value = NULL;
         at = find_from(s, at + 1, name, &value);
         if (at >= 0 && !(s->dlpack_at >= 0 && s->dlpack_at < at)) {
             const dl_exchange_api *table = ctable_from_attribute(value);
-            s->plan->table = table != own && table != own + 1 ? table : NULL;
+            s->plan->table = table != NULL && !is_our_table(s->state, table) ? table
+                                                                             : NULL;
             s->table_at = at;
         }
         Py_XDECREF(value);

@@ -190,6 +190,7 @@ dls_plan_begin(const dls_state *state, PyTypeObject *type)
         PyErr_NoMemory();
         return NULL;
     }
+    plan->producer_type = state->producer_type;
     plan->name = Py_NewRef(state->names.dlpack);
     plan->device_name = Py_NewRef(state->names.dlpack_device);
     plan->can_cycle = (PyType_GetFlags(type) & Py_TPFLAGS_HAVE_GC) != 0;

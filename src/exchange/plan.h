@@ -155,7 +155,10 @@ typedef struct dls_plan {
     /* LAZY_BITS, a subclass whose is_neg goes through its library's hook: makes a guard
      * under which it does not (PLAIN_CALLS).  Strong, or NULL. */
     PyObject *plain_calls;
-    dls_getter where;  /* BASE_TELLS, IS_CPU_TELLS (exchange/offers.h) */
+    dls_getter where; /* BASE_TELLS, IS_CPU_TELLS (exchange/offers.h) */
+    /* The class of Producers of these objects: that of their home (module/homes), or
+     * Producer itself.  The state owns it. */
+    PyTypeObject *producer_type;
     bool can_cycle;    /* instances take part in garbage collection */
     bool has_device;   /* __dlpack_device__ is there */
     bool cpu_only;     /* objects cannot be elsewhere: the device is not asked (N5) */

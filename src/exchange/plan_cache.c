@@ -417,6 +417,10 @@ dls_plan_find(dls_state *state, PyObject *obj)
     }
     PyObject *type = PyObject_Type(obj);
     plan = dls_plan_new_authored(state, obj, NULL, (PyTypeObject *)type);
+    if (plan != NULL && state->find_home(state, plan) < 0) {
+        dls_plan_drop(plan);
+        plan = NULL;
+    }
     plan = plan != NULL ? keep(state, obj, plan) : NULL;
     Py_DECREF(type);
     return plan;

@@ -82,11 +82,27 @@ begin_stream(dls_exchange *x, dls_producer_stream *p)
     return 0;
 }
 
-/* Leave the answer of current_work_stream() for this export. */
+/* Was the stream named by anybody else than the library?  Where P is not known, the
+ * export was synchronised with L. */
+static bool
+is_stream_named(const dls_exchange *x, dl_device device, dls_producer_stream p)
+{
+    const dls_options *options = x->request.options;
+    bool synced_with_l = p.known == DLS_P_UNKNOWN && !x->copied
+                         && dls_work_stream_is_synced(device.device_type);
+    return synced_with_l || dls_plan_is_tensor(x->plan)
+           || dls_option_given(options, DLS_OPTION_stream)
+           || dls_option_given(options, DLS_OPTION_producer_stream);
+}
+
+/* Leave the answer of current_work_stream() for this export.  A home whose library is
+ * asked itself takes it only where somebody else named the stream (H3). */
 static void
-leave_stream(dls_exchange *x, const dl_tensor *tensor, dls_producer_stream p)
+leave_stream(dls_exchange *x, const dl_tensor *tensor, dls_producer_stream p,
+             const dls_home *home)
 {
     dl_device device = tensor->device;
+    bool named = is_stream_named(x, device, p);
     /* mutant: copied memory */
     if (x->copied) {
         p = (dls_producer_stream){.known = DLS_P_READY};
@@ -97,11 +113,11 @@ leave_stream(dls_exchange *x, const dl_tensor *tensor, dls_producer_stream p)
                 ? dls_sync_ready_stream(x->state, &x->request, device)
                 : dls_sync_stream_of_source(x, device);
     }
-    dls_work_stream_leave(device, p);
+    dls_work_stream_leave(device, p, named && home != NULL ? home->work_stream : NULL);
 }
 
 static void *
-export_struct(dls_exchange *x, bool versioned)
+export_struct(dls_exchange *x, bool versioned, const dls_home *home)
 {
     dls_producer_stream p;
     void *managed = NULL;
@@ -113,7 +129,7 @@ export_struct(dls_exchange *x, bool versioned)
         managed = dls_exchange_run(x, DLS_EXPORT_STRUCT);
     }
     if (managed != NULL) {
-        leave_stream(x, dls_managed_tensor(managed, versioned), p);
+        leave_stream(x, dls_managed_tensor(managed, versioned), p, home);
     }
     return managed;
 }
@@ -125,7 +141,8 @@ dls_export_producer_struct(dls_producer *self, bool versioned, dls_outcome *outc
     dls_exchange_begin(&x, self->state, self->source, self->plan, self->options,
                        outcome);
     x.keeps = true;
-    void *managed = export_struct(&x, versioned);
+    const dls_home *home = dls_home_of_class(self->state, Py_TYPE(DLS_OBJECT(self)));
+    void *managed = export_struct(&x, versioned, home);
     dls_producer_keep(self, &x, managed != NULL);
     dls_exchange_end(&x);
     return managed;
@@ -137,7 +154,7 @@ dls_export_tensor_struct(dls_tensor *self, bool versioned)
     dls_exchange x;
     dls_exchange_begin(&x, self->state, DLS_OBJECT(self), self->state->tensor_plan,
                        NULL, NULL);
-    void *managed = export_struct(&x, versioned);
+    void *managed = export_struct(&x, versioned, NULL);
     dls_exchange_end(&x);
     return managed;
 }

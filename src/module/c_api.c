@@ -204,7 +204,7 @@ static bool
 writes_are_lost(const dls_state *state, PyObject *obj, const dlshim_request *request)
 {
     if (request->writable == 0 || request->copy == DLSHIM_COPY_ALWAYS
-        || !Py_IS_TYPE(obj, state->producer_type)) {
+        || !PyObject_TypeCheck(obj, state->producer_type)) {
         return false;
     }
     const dls_options *options = dls_producer_data(obj)->options;

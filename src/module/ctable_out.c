@@ -11,6 +11,7 @@
 #include "core/tensor.h"
 #include "export/export.h"
 #include "export/fast_path.h"
+#include "module/homes.h"
 #include "module/producer.h"
 #include "module/producer_class.h"
 #include "module/tensor_type.h"
@@ -19,19 +20,29 @@
 
 /* --- whose object it is --------------------------------------------------- */
 
-/* The two types of the last import; NULL once its module has gone.  Borrowed, and only
- * compared with: objects of other imports are known by their type's dealloc.  One of
- * the few globals, because the C table is one for the process. */
-static DLS_ATOMIC(PyTypeObject *) known_producer;
+/* Types that were seen, each at a place that follows from its address: classes of
+ * Producers, and the type Tensor of the last import.  NULL: nothing was seen, or a
+ * module has gone.  Borrowed, and only compared with: all others are known by their
+ * type's dealloc.  Two of the few globals, because C tables are the process's. */
+enum { KNOWN_PRODUCERS = 16 };
+static DLS_ATOMIC(PyTypeObject *) known_producers[KNOWN_PRODUCERS];
 static DLS_ATOMIC(PyTypeObject *) known_tensor;
+
+static inline size_t
+place_of(const PyTypeObject *type)
+{
+    return ((uintptr_t)type >> 5) % KNOWN_PRODUCERS;
+}
 
 typedef enum { FOREIGN, PRODUCER, TENSOR } object_kind;
 
-/* The object is of another import, or of a class that has copied our C table. */
+/* The type was not seen, or the object is of a class that has copied our C table. */
 static object_kind
 kind_of_unknown(PyObject *object)
 {
-    if (dls_producer_is_type(Py_TYPE(object))) {
+    PyTypeObject *type = Py_TYPE(object);
+    if (dls_producer_is_type(type)) {
+        known_producers[place_of(type)] = type;
         return PRODUCER;
     }
     if (dls_tensor_is_type(Py_TYPE(object))) {
@@ -49,9 +60,10 @@ kind_of_unknown(PyObject *object)
 static inline object_kind
 kind_of(PyObject *object)
 {
-    return Py_IS_TYPE(object, known_producer) ? PRODUCER
-           : Py_IS_TYPE(object, known_tensor) ? TENSOR
-                                              : kind_of_unknown(object);
+    PyTypeObject *type = Py_TYPE(object);
+    return known_producers[place_of(type)] == type ? PRODUCER
+           : type == known_tensor                  ? TENSOR
+                                                   : kind_of_unknown(object);
 }
 
 /* --- export: an owned struct ---------------------------------------------- */
@@ -151,9 +163,9 @@ current_work_stream(int32_t device_type, int32_t device_id, void **out)
 
 /* --- import --------------------------------------------------------------- */
 
-/* On failure nothing is taken: the capsule has no destructor and is renamed last. */
-static int
-managed_tensor_to_py_object(dl_managed_tensor_versioned *managed, void **out)
+/* The capsule has no destructor and is renamed last. */
+int
+dls_ctable_to_python(dl_managed_tensor_versioned *managed, void **out)
 {
     if (managed == NULL || managed->version.major != DL_MAJOR) {
         PyErr_Format(
@@ -233,15 +245,14 @@ allocate(dl_tensor *prototype, dl_managed_tensor_versioned **out, void *context,
 
 /* --- the C table ---------------------------------------------------------- */
 
-/* The C tables of our own types, and of classes that dlshim.producer changed.  Such
- * classes give no views: nothing would keep the memory of a view as long as the
- * object. */
-static const dl_exchange_api ctables[] = {
+/* Classes that dlshim.producer changed give no views: nothing would keep the memory of
+ * a view as long as the object. */
+const dl_exchange_api dls_ctables[] = {
     {
         .header = {.version = {DL_MAJOR, DL_MINOR}, .prev_api = NULL},
         .managed_tensor_allocator = allocate,
         .managed_tensor_from_py_object_no_sync = managed_tensor_from_py_object,
-        .managed_tensor_to_py_object_no_sync = managed_tensor_to_py_object,
+        .managed_tensor_to_py_object_no_sync = dls_ctable_to_python,
         .dltensor_from_py_object_no_sync = dltensor_from_py_object,
         .current_work_stream = current_work_stream,
     },
@@ -249,18 +260,18 @@ static const dl_exchange_api ctables[] = {
         .header = {.version = {DL_MAJOR, DL_MINOR}, .prev_api = NULL},
         .managed_tensor_allocator = allocate,
         .managed_tensor_from_py_object_no_sync = managed_tensor_of_class,
-        .managed_tensor_to_py_object_no_sync = managed_tensor_to_py_object,
+        .managed_tensor_to_py_object_no_sync = dls_ctable_to_python,
         .current_work_stream = current_work_stream,
     },
 };
 
 int
-dls_ctable_add(dls_state *state, PyTypeObject *type)
+dls_ctable_add(dls_state *state, PyTypeObject *type, const dl_exchange_api *table)
 {
-    void *table = (void *)(uintptr_t)&ctables[0];
+    void *address = (void *)(uintptr_t)table;
     PyObject *object = (PyObject *)type;
-    PyObject *capsule = PyCapsule_New(table, DL_NAME_EXCHANGE_API, NULL);
-    PyObject *number = dls_address_object(table);
+    PyObject *capsule = PyCapsule_New(address, DL_NAME_EXCHANGE_API, NULL);
+    PyObject *number = dls_address_object(address);
     int code = -1;
     if (capsule != NULL && number != NULL
         && PyObject_SetAttr(object, state->names.exchange_api, capsule) == 0
@@ -278,16 +289,21 @@ dls_ctable_register(dls_state *state, PyObject *module, bool alone)
     if (dls_work_stream_init() < 0) {
         return -1;
     }
-    known_producer = state->producer_type;
     known_tensor = state->tensor_type;
-    state->own_table = ctables;
+    state->own_table = dls_ctables;
+    if (dls_homes_init() < 0) {
+        return -1;
+    }
     return dls_module_register(state, module, alone);
 }
 
 void
 dls_ctable_forget(const dls_state *state)
 {
-    if (known_producer == state->producer_type) {
-        known_producer = known_tensor = NULL;
+    for (int i = 0; i < KNOWN_PRODUCERS; i++) {
+        known_producers[i] = NULL; /* which state a class is of is not known */
+    }
+    if (known_tensor == state->tensor_type) {
+        known_tensor = NULL;
     }
 }

@@ -6,10 +6,19 @@
 
 #include "exchange/objects.h"
 
+/* The C tables of our own types and of classes that dlshim.producer changed, where the
+ * home is dlshim itself: outputs are Tensors.  The C tables of other homes are made of
+ * them (module/home_tables). */
+DLS_EXTERN const dl_exchange_api dls_ctables[2];
+
+/* managed_tensor_to_py_object_no_sync of these: *out becomes a new Tensor.  0, or -1
+ * with an exception and nothing taken. */
+int dls_ctable_to_python(dl_managed_tensor_versioned *managed, void **out);
+
 /* Put the C table on the type `type` under both spellings: a capsule as
  * __dlpack_c_exchange_api__, an int as __c_dlpack_exchange_api__ (DLPack 1.2).  Then
  * the type is frozen.  0, or -1 with an exception. */
-int dls_ctable_add(dls_state *state, PyTypeObject *type);
+int dls_ctable_add(dls_state *state, PyTypeObject *type, const dl_exchange_api *table);
 
 /* At the end of an import: the functions of the C table know the types of this module
  * from now on, and find the module in its interpreter (dls_module_register).  0, or -1

@@ -8,6 +8,7 @@
 #include "exchange/plan_cache.h"
 #include "export/export.h"
 #include "export/fast_path.h"
+#include "module/homes.h"
 #include "module/producer.h"
 #include "python/capsule.h"
 #include "python/errors.h"
@@ -18,6 +19,7 @@ typedef struct {
     PyObject *source;     /* strong */
     dls_plan *plan;       /* a count */
     dls_options *options; /* owned, or NULL */
+    PyTypeObject *home;   /* the class of its Producers, which the state owns */
 } subject;
 
 static void
@@ -53,6 +55,7 @@ subject_enter(dls_state *state, subject *s)
         }
     }
     Py_XDECREF(inner);
+    s->home = outer.home;
     subject_clear(&outer);
     return code;
 }
@@ -63,13 +66,14 @@ static int
 subject_init(dls_state *state, PyObject *obj, dls_options *options, subject *s)
 {
     *s = (subject){.options = options};
-    if (Py_IS_TYPE(obj, state->producer_type)) {
+    if (PyObject_TypeCheck(obj, state->producer_type)) {
         dls_producer *inner = dls_producer_data(obj);
         int code = dls_options_merge(state, inner->options, options, &s->options);
         dls_options_free(options);
         if (code == 0) {
             s->source = Py_NewRef(inner->source);
             s->plan = dls_plan_share(inner->plan);
+            s->home = Py_TYPE(obj);
         }
         return code;
     }
@@ -84,6 +88,7 @@ subject_init(dls_state *state, PyObject *obj, dls_options *options, subject *s)
         subject_clear(s);
         return -1;
     }
+    s->home = s->plan->producer_type;
     return s->plan->inner == NULL ? 0 : subject_enter(state, s);
 }
 
@@ -95,17 +100,34 @@ refuse_positional(const char *function, Py_ssize_t n)
                         function, n);
 }
 
-/* Make a Producer of any object, by the full way.  Steals options. */
-static PyObject *
-upgrade_in_full(dls_state *state, PyObject *obj, dls_options *options)
+PyObject *
+dls_upgrade_into(dls_state *state, PyTypeObject *home, PyObject *obj,
+                 dls_options *options)
 {
     subject s;
     if (subject_init(state, obj, options, &s) < 0) {
         return NULL;
     }
-    PyObject *producer = dls_producer_new(state, s.source, s.plan, s.options);
+    PyObject *producer = dls_producer_new_of(state, home != NULL ? home : s.home,
+                                             s.source, s.plan, s.options);
     Py_DECREF(s.source);
     return producer;
+}
+
+PyObject *
+dls_home_of_object(dls_state *state, PyObject *obj)
+{
+    PyTypeObject *home = Py_TYPE(obj);
+    if (PyObject_TypeCheck(obj, state->producer_type)) {
+        return Py_NewRef((PyObject *)home);
+    }
+    if (dls_capsule_check(obj) || home == state->tensor_type) {
+        return Py_NewRef((PyObject *)state->producer_type);
+    }
+    dls_plan *plan = dls_plan_find(state, obj);
+    home = plan != NULL ? plan->producer_type : NULL;
+    dls_plan_drop(plan);
+    return Py_XNewRef((PyObject *)home);
 }
 
 static inline PyObject *
@@ -113,13 +135,7 @@ upgrade_plain(dls_state *state, PyObject *obj)
 {
     dls_plan *known = dls_plan_known(state, obj);
     return known != NULL ? dls_producer_new(state, obj, known, NULL)
-                         : upgrade_in_full(state, obj, NULL);
-}
-
-PyObject *
-dls_upgrade(dls_state *state, PyObject *obj)
-{
-    return upgrade_plain(state, obj);
+                         : dls_upgrade_into(state, NULL, obj, NULL);
 }
 
 /* Apart: it passes the address of a local on, and the stack protector would guard
@@ -130,7 +146,7 @@ upgrade_with(dls_state *state, PyObject *const *args, PyObject *kwnames)
     dls_options *options = NULL;
     return dls_options_parse(state, "upgrade", kwnames, args + 1, NULL, &options) < 0
                ? NULL
-               : upgrade_in_full(state, args[0], options);
+               : dls_upgrade_into(state, NULL, args[0], options);
 }
 
 static PyObject *

@@ -6,9 +6,6 @@
 
 /* --- functions.c: upgrade, from_dlpack, to_capsule ------------------------ */
 
-/* upgrade(obj) without options: a new Producer.  NULL with an exception. */
-PyObject *dls_upgrade(dls_state *state, PyObject *obj);
-
 DLS_EXTERN PyMethodDef dls_public_methods[]; /* ends with {NULL} */
 
 /* The exchange of such a function, also for module/c_api: obj may be a Producer or a

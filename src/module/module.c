@@ -11,6 +11,7 @@
 #include "module/class_method.h"
 #include "module/ctable_out.h"
 #include "module/functions.h"
+#include "module/homes.h"
 #include "module/producer.h"
 #include "module/producer_class.h"
 #include "module/tensor_type.h"
@@ -107,12 +108,13 @@ module_exec(PyObject *module)
         || add_type(module, &dls_producer_spec, NULL, &state->producer_type) < 0
         || add_type(module, &dls_tensor_spec, NULL, &state->tensor_type) < 0
         || make_method_type(state) < 0
-        || dls_ctable_add(state, state->producer_type) < 0
-        || dls_ctable_add(state, state->tensor_type) < 0
+        || dls_ctable_add(state, state->producer_type, dls_ctables) < 0
+        || dls_ctable_add(state, state->tensor_type, dls_ctables) < 0
         || PyModule_AddFunctions(module, dls_public_methods) < 0
         || PyModule_AddFunctions(module, dls_hook_methods) < 0
         || PyModule_AddFunctions(module, dls_by_value_methods) < 0
         || PyModule_AddFunctions(module, dls_class_functions) < 0
+        || PyModule_AddFunctions(module, dls_home_functions) < 0
         || PyModule_AddFunctions(module, forget_method) < 0
         || dls_c_api_add(module) < 0) {
         return -1;
@@ -123,6 +125,7 @@ module_exec(PyObject *module)
     dls_loader_watch_forks(dls_running_fork);
     state->our_method = DLS_FASTCALL(dls_class_dlpack);
     state->our_get = dls_class_method_get;
+    state->find_home = dls_home_find;
     state->forget = PyObject_GetAttrString(module, "_forget");
     state->plans = dls_plan_caches_new();
     state->tensor_plan = dls_plan_new_of_tensors(state);

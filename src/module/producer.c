@@ -22,17 +22,17 @@
 
 /* --- life ----------------------------------------------------------------- */
 
-PyObject *
-dls_producer_new(dls_state *state, PyObject *source, dls_plan *plan,
-                 dls_options *options)
+static inline PyObject *
+make(dls_state *state, PyTypeObject *type, PyObject *source, dls_plan *plan,
+     dls_options *options)
 {
     assert(source != NULL && plan != NULL);
     PyObject *self = dls_freelist_take(&dls_freelist_producers);
     if (self != NULL) {
-        PyObject_Init(self, state->producer_type);
+        PyObject_Init(self, type);
     }
     else {
-        self = DLS_NEW(dls_producer, state->producer_type);
+        self = DLS_NEW(dls_producer, type);
     }
     if (self == NULL) {
         dls_plan_drop(plan);
@@ -53,6 +53,20 @@ dls_producer_new(dls_state *state, PyObject *source, dls_plan *plan,
         PyObject_GC_Track(self);
     }
     return self;
+}
+
+PyObject *
+dls_producer_new(dls_state *state, PyObject *source, dls_plan *plan,
+                 dls_options *options)
+{
+    return make(state, plan->producer_type, source, plan, options);
+}
+
+PyObject *
+dls_producer_new_of(dls_state *state, PyTypeObject *type, PyObject *source,
+                    dls_plan *plan, dls_options *options)
+{
+    return make(state, type, source, plan, options);
 }
 
 static int
@@ -271,7 +285,16 @@ producer_repr(PyObject *self)
     return repr;
 }
 
+/* Classes of homes are made without it. */
+static PyObject *
+refuse_subclass(PyObject *DLS_UNUSED(type), PyObject *DLS_UNUSED(ignored))
+{
+    return PyErr_Format(PyExc_TypeError,
+                        "type 'dlshim.Producer' is not an acceptable base type");
+}
+
 static PyMethodDef methods[] = {
+    {"__init_subclass__", refuse_subclass, METH_CLASS | METH_NOARGS, NULL},
     DLS_DLPACK_METHODS(producer_dlpack, METH_FASTCALL | METH_KEYWORDS,
                        dls_producer_dlpack_device, METH_NOARGS, dls_producer_array,
                        METH_FASTCALL | METH_KEYWORDS),
@@ -313,8 +336,28 @@ static PyType_Slot slots[] = {
 PyType_Spec dls_producer_spec = {
     .name = "dlshim.Producer",
     .basicsize = DLS_BASICSIZE(dls_producer),
-    /* Not IMMUTABLETYPE: dls_ctable_add adds attributes, then freezes the type. */
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC
+    /* Not IMMUTABLETYPE: dls_ctable_add adds attributes, then freezes the type.
+     * BASETYPE for the classes of homes. */
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE
              | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = slots,
+};
+
+/* The same without members, which are inherited.  The functions are repeated: Python
+ * would put a dealloc of its own there, and look at the base for each method. */
+static PyType_Slot slots_of_home[] = {
+    {Py_tp_doc, "A DLPack producer around an object of one home, made by upgrade()."},
+    {Py_tp_dealloc, producer_dealloc},
+    {Py_tp_traverse, producer_traverse},
+    {Py_tp_clear, producer_clear},
+    {Py_tp_repr, producer_repr},
+    {Py_tp_methods, methods},
+    {0, NULL},
+};
+
+PyType_Spec dls_producer_spec_of_home = {
+    .name = "dlshim.Producer",
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC
+             | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = slots_of_home,
 };

@@ -6,8 +6,11 @@
 #include "python/errors.h"
 
 DLS_EXTERN PyType_Spec dls_producer_spec;
+/* The class of the Producers of one home, a subclass (module/homes). */
+DLS_EXTERN PyType_Spec dls_producer_spec_of_home;
 
-/* Is it this type, whichever import made it?  Any type may be asked about. */
+/* Is it this type or the class of a home, whichever import made it?  Any type may be
+ * asked about. */
 bool dls_producer_is_type(PyTypeObject *type);
 
 /* The methods of a Producer, which are __dlpack__, __dlpack_device__ and __array__ in
@@ -19,10 +22,13 @@ PyObject *dls_producer_dlpack_device(PyObject *self, PyObject *ignored);
 PyObject *dls_producer_array(PyObject *self, PyObject *const *args, Py_ssize_t n,
                              PyObject *kwnames);
 
-/* A new Producer over `source` (borrowed).  Steals the plan's count and the options, on
- * failure too.  NULL with MemoryError. */
+/* A new Producer over `source` (borrowed), of the home of the source's type.  Steals
+ * the plan's count and the options, on failure too.  NULL with MemoryError. */
 PyObject *dls_producer_new(dls_state *state, PyObject *source, dls_plan *plan,
                            dls_options *options);
+/* The same of this class: Producer, or that of any home of this state. */
+PyObject *dls_producer_new_of(dls_state *state, PyTypeObject *type, PyObject *source,
+                              dls_plan *plan, dls_options *options);
 
 /* --- methods -------------------------------------------------------------- */
 /* The methods that Producer and Tensor have both, for module/producer and

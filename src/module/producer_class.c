@@ -8,7 +8,7 @@
 #include "exchange/device_question.h"
 #include "exchange/plan_cache.h"
 #include "module/class_method.h"
-#include "module/functions.h"
+#include "module/homes.h"
 #include "module/producer.h"
 #include "python/errors.h"
 #include "python/state.h"
@@ -19,7 +19,10 @@
 static PyObject *
 upgrade_inner(dls_state *state, PyObject *self, const dls_plan *plan, PyObject *inner)
 {
-    PyObject *producer = inner != self ? dls_upgrade(state, inner) : NULL;
+    /* The class's own C table says what the home is. */
+    PyObject *producer = inner != self ? dls_upgrade_into(state, state->producer_type,
+                                                          inner, NULL)
+                                       : NULL;
     if (producer == NULL) {
         dls_inner_refuse(state, self, plan, inner);
     }
@@ -50,7 +53,7 @@ producer_of(dls_state *state, PyObject *self, dls_plan *plan, bool device,
     return producer;
 }
 
-/* The state, and in *type the type that keeps it while foreign code runs.  NULL with an
+/* The state, and in *type a type that keeps it while foreign code runs.  NULL with an
  * exception. */
 static inline dls_state *
 hold_state(PyObject **type)
@@ -61,7 +64,7 @@ hold_state(PyObject **type)
         state = dls_state_of(module);
     }
     if (state != NULL) {
-        *type = Py_NewRef((PyObject *)state->producer_type);
+        *type = Py_NewRef((PyObject *)state->tensor_type);
     }
     Py_XDECREF(module);
     return state;
@@ -81,7 +84,8 @@ dls_class_enter(dls_class_call *call, PyObject *self, const PyTypeObject *entere
         call->producer = producer_of(state, self, plan, device, &call->running);
     }
     else {
-        call->producer = dls_upgrade(state, self); /* it has another one by now */
+        /* It has another one by now. */
+        call->producer = dls_upgrade_into(state, state->producer_type, self, NULL);
     }
     return call->producer != NULL ? 0 : -1;
 }

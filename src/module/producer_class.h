@@ -11,7 +11,7 @@
 
 typedef struct {
     PyObject *producer; /* a Producer, to be asked; strong */
-    PyObject *type;     /* the Producer's: keeps the state while foreign code runs */
+    PyObject *type;     /* Tensor: keeps the state while foreign code runs */
     unsigned running;   /* the number of the running call, or DLS_NO_CALL */
 } dls_class_call;
 

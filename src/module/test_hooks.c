@@ -284,7 +284,7 @@ plan(PyObject *module, PyObject *obj)
 static PyObject *
 options(PyObject *module, PyObject *obj)
 {
-    if (Py_TYPE(obj) != dls_state_of(module)->producer_type) {
+    if (!PyObject_TypeCheck(obj, dls_state_of(module)->producer_type)) {
         return PyErr_Format(PyExc_TypeError, "_options takes a Producer");
     }
     return dls_options_dict(dls_producer_data(obj)->options);
@@ -294,7 +294,7 @@ options(PyObject *module, PyObject *obj)
 static PyObject *
 planned_type(PyObject *module, PyObject *obj)
 {
-    if (Py_TYPE(obj) != dls_state_of(module)->producer_type) {
+    if (!PyObject_TypeCheck(obj, dls_state_of(module)->producer_type)) {
         return PyErr_Format(PyExc_TypeError, "_planned_type takes a Producer");
     }
     return dls_address_object(dls_producer_data(obj)->plan->type);

@@ -220,6 +220,15 @@ PyObject *dls_compat_report(PyObject *module, PyObject *ignored);
 /* Declares `data`, a pointer to the struct in an object of one of our types, which are
  * final. */
 #define DLS_DATA(type, self) ((type *)PyObject_GetTypeData(self, Py_TYPE(self)))
+/* The same where the object may be of a subclass that adds no members. */
+static inline PyTypeObject *
+dls_base_of(PyTypeObject *type)
+{
+    PyTypeObject *base = PyType_GetSlot(type, Py_tp_base);
+    return base != &PyBaseObject_Type ? base : type;
+}
+#define DLS_DATA_OF_BASE(type, self) \
+    ((type *)PyObject_GetTypeData(self, dls_base_of(Py_TYPE(self))))
 /* The object that the data are in. */
 #define DLS_OBJECT(data) ((data)->object)
 /* New objects, not tracked; NULL with MemoryError.  The caller writes every member but
@@ -228,7 +237,7 @@ static inline PyObject *
 dls_object_begin(PyObject *self)
 {
     if (self != NULL) {
-        *(PyObject **)PyObject_GetTypeData(self, Py_TYPE(self)) = self;
+        *(PyObject **)PyObject_GetTypeData(self, dls_base_of(Py_TYPE(self))) = self;
     }
     return self;
 }
@@ -243,6 +252,7 @@ dls_object_begin(PyObject *self)
 #define DLS_BASICSIZE(type) (int)sizeof(type)
 #define DLS_MEMBER 0
 #define DLS_DATA(type, self) ((type *)(self))
+#define DLS_DATA_OF_BASE DLS_DATA
 #define DLS_OBJECT(data) ((PyObject *)(data))
 #define DLS_NEW(type, of) ((PyObject *)PyObject_GC_New(type, of))
 #define DLS_NEW_VAR(type, of, n) ((PyObject *)PyObject_GC_NewVar(type, of, n))

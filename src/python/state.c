@@ -165,6 +165,9 @@ dls_state_visit(dls_state *state, visitproc visit, void *arg)
 #define VISIT(member) Py_VISIT(state->member);
     IDENTITY(VISIT)
 #undef VISIT
+    for (dls_home *home = state->homes; home != NULL; home = home->next) {
+        Py_VISIT(home->producer_type);
+    }
     Py_VISIT(state->forget);
     for (int i = 0; i < DLS_PYTHON_MODULES; i++) {
         Py_VISIT(state->in_python[i]);
@@ -222,19 +225,47 @@ dls_state_empty(dls_state *state)
     dls_memo_clear(&state->memo);
 }
 
-bool
-dls_state_is_used(const dls_state *state)
+static bool
+is_shared(PyTypeObject *type)
 {
-    PyObject *producer = (PyObject *)state->producer_type;
-    PyObject *tensor = (PyObject *)state->tensor_type;
-    return (producer != NULL && !dls_is_unshared(producer))
-           || (tensor != NULL && !dls_is_unshared(tensor));
+    return type != NULL && !dls_is_unshared((PyObject *)type);
+}
+
+bool
+dls_state_is_used(dls_state *state)
+{
+    bool used = is_shared(state->tensor_type);
+    for (dls_home *home = state->homes; home != NULL; home = home->next) {
+        used |= is_shared(home->producer_type);
+    }
+    /* Each of these classes holds the type Producer, and nothing makes objects of them
+     * any more. */
+    for (dls_home *home = state->homes; !used && home != NULL; home = home->next) {
+        Py_CLEAR(home->producer_type);
+    }
+    return used || is_shared(state->producer_type);
+}
+
+dls_home *
+dls_home_of_class(const dls_state *state, const PyTypeObject *type)
+{
+    dls_home *home = state->homes;
+    while (home != NULL && home->producer_type != type) {
+        home = home->next;
+    }
+    return home;
 }
 
 void
 dls_state_free(dls_state *state)
 {
     dls_state_empty(state);
+    for (dls_home *home = state->homes, *next; home != NULL; home = next) {
+        next = home->next;
+        Py_XDECREF(home->producer_type);
+        dls_free(home);
+    }
+    state->homes = NULL;
 #define CLEAR(member) Py_CLEAR(state->member);
     IDENTITY(CLEAR)
 #undef CLEAR

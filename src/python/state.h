@@ -24,6 +24,7 @@
     X(CURES, "cures")                 \
     X(DECORATOR, "decorator")         \
     X(DTYPES, "dtypes")               \
+    X(IMPORTERS, "importers")         \
     X(LIBRARY_CALLS, "library_calls") \
     X(ONEAPI, "oneapi")               \
     X(TRACKING, "tracking")
@@ -117,6 +118,17 @@ enum {
 struct dls_plan;
 struct dls_plan_caches;
 
+/* A home: what compiled kernels make of what the objects of a type give them
+ * (module/homes.h).  Never changed, and freed with its state. */
+typedef struct dls_home {
+    struct dls_home *next;
+    PyTypeObject *producer_type; /* strong: the class of its Producers */
+    const void *table;           /* the C table of that class, which is never freed */
+    /* current_work_stream of the library's own C table; NULL: there is none that the
+     * home's table could ask. */
+    int (*work_stream)(int32_t device_type, int32_t device_id, void **out);
+} dls_home;
+
 /* One block for each module object, allocated by dls_state_new.  Its parts:
  *
  *   identity   never NULL and never changed, from the end of dls_state_new (names,
@@ -163,6 +175,8 @@ typedef struct dls_state {
     /* The __dlpack__ that dlshim.producer puts on classes, and the __get__ of it. */
     PyCFunction our_method;
     descrgetfunc our_get;
+    /* Finds the home of a new plan (module/homes). */
+    int (*find_home)(struct dls_state *state, struct dls_plan *plan);
 
     dls_memo memo;
 
@@ -180,6 +194,7 @@ typedef struct dls_state {
     /* --- module --- */
     struct dls_plan_caches *plans;
     struct dls_plan *tensor_plan; /* of Tensors and raw capsules; a count */
+    DLS_ATOMIC(dls_home *) homes; /* those that were met; only added to */
     /* The next three are read by dls_state_borrow, and only written where empty. */
     PyObject *forget;                        /* weakref callback of the plan cache */
     PyObject *in_python[DLS_PYTHON_MODULES]; /* the modules of shim/ ... */
@@ -227,8 +242,12 @@ int dls_state_visit(dls_state *state, visitproc visit, void *arg);
  * whose making failed. */
 void dls_state_empty(dls_state *state);
 /* Is a Producer or a Tensor left, or may one be?  If not, the state's own references to
- * the two types are the only ones. */
-bool dls_state_is_used(const dls_state *state);
+ * their types are the only ones.  Only of a state whose module has gone: the classes of
+ * homes are let go where they have no objects. */
+bool dls_state_is_used(dls_state *state);
+/* The home whose class of Producers this is; NULL: none, its class is Producer
+ * itself. */
+dls_home *dls_home_of_class(const dls_state *state, const PyTypeObject *type);
 /* Free all but the plans, which must be freed before. */
 void dls_state_free(dls_state *state);
 

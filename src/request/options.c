@@ -231,7 +231,7 @@ parse_like(dls_state *state, const option_row *row, PyObject *value, dls_options
     PyTypeObject *type = Py_TYPE(value);
     int got;
     *like = (dls_option_like){.table = NULL};
-    if (type == state->producer_type || type == state->tensor_type) {
+    if (PyType_IsSubtype(type, state->producer_type) || type == state->tensor_type) {
         got = dls_device_ask(state, state->tensor_plan, value, &like->device);
     }
     else {

@@ -13,11 +13,16 @@
 /* The device and the stream of this thread's last export of device memory. */
 static DLS_ATOMIC(Py_tss_t *) last_device;
 static DLS_ATOMIC(Py_tss_t *) last_stream;
+/* The home that shall take them before it asks its library, a
+ * dls_work_stream_function, or NULL. */
+static DLS_ATOMIC(Py_tss_t *) last_home;
 
 int
 dls_work_stream_init(void)
 {
-    return dls_key_make(&last_device) < 0 ? -1 : dls_key_make(&last_stream);
+    bool made = dls_key_make(&last_device) == 0 && dls_key_make(&last_stream) == 0
+                && dls_key_make(&last_home) == 0;
+    return made ? 0 : -1;
 }
 
 bool
@@ -48,14 +53,22 @@ stream_word(dl_device device, dls_producer_stream p)
     return named ? (void *)(uintptr_t)p.handle : NULL;
 }
 
+static void *
+home_word(dls_work_stream_function home)
+{
+    return (void *)(uintptr_t)home;
+}
+
 void
-dls_work_stream_leave(dl_device device, dls_producer_stream p)
+dls_work_stream_leave(dl_device device, dls_producer_stream p,
+                      dls_work_stream_function home)
 {
     if (dls_device_is_host(device.device_type)) {
         return;
     }
     void *stream = stream_word(device, p);
     if (PyThread_tss_set(last_stream, stream) != 0
+        || PyThread_tss_set(last_home, home_word(home)) != 0
         || PyThread_tss_set(last_device, device_word(device)) != 0) {
         PyThread_tss_set(last_device, NULL);
     }
@@ -66,4 +79,16 @@ dls_work_stream_answer(dl_device device)
 {
     bool same = PyThread_tss_get(last_device) == device_word(device);
     return same ? PyThread_tss_get(last_stream) : NULL;
+}
+
+bool
+dls_work_stream_take(dl_device device, dls_work_stream_function home, void **out)
+{
+    bool left = PyThread_tss_get(last_device) == device_word(device)
+                && PyThread_tss_get(last_home) == home_word(home);
+    if (left) {
+        *out = PyThread_tss_get(last_stream);
+        PyThread_tss_set(last_home, NULL);
+    }
+    return left;
 }

@@ -15,12 +15,20 @@ int dls_work_stream_init(void);
  * answers?  For any other device it passes the answer of the source on. */
 bool dls_work_stream_is_synced(int32_t device_type);
 
+/* current_work_stream of a library's own C table: which home an answer is left for. */
+typedef int (*dls_work_stream_function)(int32_t device_type, int32_t device_id,
+                                        void **out);
+
 /* Leave the answer to the next question.  Any other p than a known stream: the export
  * was synchronised with the legacy default stream.  For a device that dlshim does not
  * synchronise, p's handle is the answer, NULL for none.  An export of host memory
- * leaves the answers as they are.  Never fails. */
-void dls_work_stream_leave(dl_device device, dls_producer_stream p);
-
+ * leaves the answers as they are.  home: takes this answer instead of its library's;
+ * NULL: none does.  Never fails. */
+void dls_work_stream_leave(dl_device device, dls_producer_stream p,
+                           dls_work_stream_function home);
 /* The answer for a device: a stream handle, or NULL for the default stream.  Needs no
  * GIL, never fails. */
 void *dls_work_stream_answer(dl_device device);
+/* The answer that was left for this home and this device, which is then forgotten;
+ * false: there is none.  As above. */
+bool dls_work_stream_take(dl_device device, dls_work_stream_function home, void **out);

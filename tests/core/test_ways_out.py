@@ -386,7 +386,7 @@ def test_tensor_and_real_numpy():
 def test_producer_shows_its_source_and_options():
     x = P1()
     plain = dlshim.upgrade(x)
-    assert type(plain) is dlshim.Producer
+    assert isinstance(plain, dlshim.Producer)
     assert plain.source is x
     assert "P1" in repr(plain)
     text = repr(dlshim.upgrade(x, readonly="copy", order="C", align=64))

@@ -63,7 +63,7 @@ def on(device: tuple[int, int], cls: type = Npu) -> object:
 
 def answer(source: object, how: str = "owned") -> int | None:
     """What the consumer of the C table takes for its stream after this argument."""
-    table = PRODUCER if type(source) is dlshim.Producer else TENSOR
+    table = Table(type(source))
     device = source.__dlpack_device__()
     if how == "owned":
         taken = table.owned(source)
@@ -94,8 +94,10 @@ def test_a_source_that_names_none_has_the_default_one(device):
     assert answer(dlshim.upgrade(on(device, Silent))) is None
     assert answer(dlshim.upgrade(on(device))) == STREAM
     assert answer(dlshim.upgrade(on(device, P2))) is None
-    Npu.code = -1
-    assert answer(dlshim.upgrade(on(device))) is None
+    Npu.code = -1  # is passed on, as bare
+    for table in (Table(Npu), Table(type(dlshim.upgrade(on(device))))):
+        with pytest.raises(AssertionError):
+            table.stream(device)
 
 
 @DEVICE

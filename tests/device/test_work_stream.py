@@ -45,7 +45,7 @@ KNOWN = (
 
 def take(how: str, source: object) -> tuple[object, caps.View]:
     """What keeps the memory, and what the consumer sees."""
-    table = PRODUCER if type(source) is dlshim.Producer else TENSOR
+    table = Table(type(source))
     if how == "owned":
         owned = table.owned(source)
         return owned, owned.view
