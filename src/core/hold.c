@@ -87,6 +87,21 @@ drop_unattached(const dls_hold *hold)
 
 static void guarded_drop(dls_guarded *guarded, dls_attachment attachment);
 
+bool
+dls_python_let_go(void **token)
+{
+    dls_attachment attachment = python->attachment(0);
+    bool attached = attachment == DLS_ATTACHED_QUIET || attachment == DLS_ATTACHED;
+    *token = attached ? python->let_go() : NULL;
+    return attached;
+}
+
+void
+dls_python_take_back(void *token)
+{
+    python->take_back(token);
+}
+
 /* The driver may block, so other threads run meanwhile.  When Python has gone the
  * driver may be gone too: the memory ends with the process. */
 static void

@@ -194,3 +194,8 @@ typedef struct {
 } dls_python_ops;
 
 void dls_hold_set_python(const dls_python_ops *ops);
+
+/* Let other threads run while this one calls a driver.  Any thread; true: it is
+ * attached, and the caller must call the second with *token. */
+bool dls_python_let_go(void **token);
+void dls_python_take_back(void *token);

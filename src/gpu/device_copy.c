@@ -373,10 +373,13 @@ check_memory(const device_memory *memory, int result, int64_t bytes, dls_error *
     if (result != GPU_OUT_OF_MEMORY) {
         return dls_gpu_check(&memory->place, result, DLS_CALL_ALLOCATE, -1, err);
     }
-    return dls_fail(err, DLS_EBUFFER,
-                    "%s: the device has no memory for the %lld bytes of the copy "
-                    "(error %d); free some there, or copy a part",
-                    memory->place.driver->name, (long long)bytes, result);
+    return dls_fail(
+        err, DLS_EBUFFER,
+        "%s: the device has no memory for the %lld bytes (error %d); free some "
+        "there (of CuPy by "
+        "cupy.get_default_memory_pool().free_all_blocks()), or take a "
+        "part",
+        memory->place.driver->name, (long long)bytes, result);
 }
 
 /* The place is current. */
@@ -484,6 +487,19 @@ finish(const dls_place *place, uint64_t stream, int code, dls_error *err)
     /* mutant: wait for a copy to a device */
     int result = place->api->stream_sync(dls_gpu_stream(stream));
     return code == DLS_OK ? dls_gpu_check(place, result, DLS_CALL_SYNC, -1, err) : code;
+}
+
+int
+dls_copy_target_wait(const dls_copy_target *target, dls_error *err)
+{
+    const dls_place *place = &target->place;
+    dls_saved_device saved;
+    int code = place->driver->enter(place, &saved, err);
+    if (code == DLS_OK) {
+        code = finish(place, target->stream, code, err);
+        place->driver->leave(&saved);
+    }
+    return code;
 }
 
 int

@@ -63,6 +63,9 @@ typedef struct {
 int dls_copy_target_find(dl_device to, uint64_t s, const void *source,
                          dls_copy_target *target, dls_error *err);
 
+/* The host waits for the target's stream.  DLS_OK, or a code with *err. */
+int dls_copy_target_wait(const dls_copy_target *target, dls_error *err);
+
 /* Copy a dense block of host memory to dst, which was allocated at the target.  DLS_OK,
  * and the copy is complete; or a code with *err.  Nothing is still read or written
  * after the return. */

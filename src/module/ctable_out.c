@@ -7,10 +7,10 @@
 #include <assert.h>
 
 #include "abi/dlpack_abi.h"
-#include "core/alloc.h"
 #include "core/tensor.h"
 #include "export/export.h"
 #include "export/fast_path.h"
+#include "gpu/pointer.h"
 #include "module/homes.h"
 #include "module/producer.h"
 #include "module/producer_class.h"
@@ -157,11 +157,27 @@ dltensor_from_py_object(void *object, dl_tensor *out)
 static int
 current_work_stream(int32_t device_type, int32_t device_id, void **out)
 {
-    *out = dls_work_stream_answer((dl_device){device_type, device_id});
+    const dl_device device = {device_type, device_id};
+    *out = dls_work_stream_answer(device);
+    dls_work_stream_note(device, *out);
     return 0;
 }
 
 /* --- import --------------------------------------------------------------- */
+
+/* The memory was written on the stream that the consumer was answered, or else on the
+ * default stream: nothing waits for the whole device (H6). */
+static void
+set_ready(dls_tensor *tensor)
+{
+    dl_device device = tensor->tensor.device;
+    if (tensor->ready != NULL && dls_work_stream_is_synced(device.device_type)) {
+        uint64_t stream = dls_driver_of(device.device_type)->legacy;
+        dls_work_stream_answered(device, &stream);
+        /* mutant: stream of a result */
+        dls_tensor_set_ready_stream(tensor, stream);
+    }
+}
 
 /* The capsule has no destructor and is renamed last. */
 int
@@ -183,64 +199,12 @@ dls_ctable_to_python(dl_managed_tensor_versioned *managed, void **out)
     if (capsule != NULL) {
         *out = dls_tensor_from_capsule(dls_state_of(module), capsule);
     }
+    if (*out != NULL) {
+        set_ready(dls_tensor_data(*out));
+    }
     Py_XDECREF(capsule);
     Py_XDECREF(module);
     return *out != NULL ? 0 : -1;
-}
-
-/* --- the allocator -------------------------------------------------------- */
-
-typedef void (*set_error)(void *context, const char *kind, const char *message);
-
-static int
-fail(set_error tell, void *context, const char *kind, const char *message)
-{
-    if (tell != NULL) {
-        tell(context, kind, message);
-    }
-    return -1;
-}
-
-/* New memory on the host with the prototype's dtype and shape: row-major, not
- * initialised, the consumer's to delete.  Any thread, with or without the GIL: errors
- * go through `tell`, which may be NULL. */
-static int
-allocate(dl_tensor *prototype, dl_managed_tensor_versioned **out, void *context,
-         set_error tell)
-{
-    dls_scan scan;
-    dls_error err;
-    dls_hold hold = {.kind = DLS_HOLD_BLOCK};
-    /* No data yet: any address that is not NULL will do for the scan. */
-    dls_delivery what = {.tensor = {.data = &scan,
-                                    .device = prototype->device,
-                                    .ndim = prototype->ndim,
-                                    .dtype = prototype->dtype,
-                                    .shape = prototype->shape},
-                         .versioned = true,
-                         .canonical = true};
-    if (prototype->device.device_type != dl_kDLCPU) {
-        return fail(
-            tell, context, "BufferError",
-            "dlshim allocates host memory only; use the allocator of the library "
-            "whose device it is");
-    }
-    if (dls_tensor_scan(&what.tensor, &scan, &err) < 0) {
-        return fail(tell, context, "ValueError", err.text);
-    }
-    hold.base = dls_alloc_aligned(scan.count * scan.itemsize, DLS_ALIGNMENT,
-                                  &what.tensor.data);
-    dl_managed_tensor_versioned *managed = NULL;
-    if (hold.base != NULL) {
-        managed = dls_export_new(&what);
-    }
-    if (managed == NULL) {
-        dls_free(hold.base);
-        return fail(tell, context, "MemoryError", "out of memory");
-    }
-    dls_hold_move(&hold, dls_export_own_hold(managed, true));
-    *out = managed;
-    return 0;
 }
 
 /* --- the C table ---------------------------------------------------------- */
@@ -250,7 +214,7 @@ allocate(dl_tensor *prototype, dl_managed_tensor_versioned **out, void *context,
 const dl_exchange_api dls_ctables[] = {
     {
         .header = {.version = {DL_MAJOR, DL_MINOR}, .prev_api = NULL},
-        .managed_tensor_allocator = allocate,
+        .managed_tensor_allocator = dls_ctable_allocate,
         .managed_tensor_from_py_object_no_sync = managed_tensor_from_py_object,
         .managed_tensor_to_py_object_no_sync = dls_ctable_to_python,
         .dltensor_from_py_object_no_sync = dltensor_from_py_object,
@@ -258,7 +222,7 @@ const dl_exchange_api dls_ctables[] = {
     },
     {
         .header = {.version = {DL_MAJOR, DL_MINOR}, .prev_api = NULL},
-        .managed_tensor_allocator = allocate,
+        .managed_tensor_allocator = dls_ctable_allocate,
         .managed_tensor_from_py_object_no_sync = managed_tensor_of_class,
         .managed_tensor_to_py_object_no_sync = dls_ctable_to_python,
         .current_work_stream = current_work_stream,

@@ -15,6 +15,14 @@ DLS_EXTERN const dl_exchange_api dls_ctables[2];
  * with an exception and nothing taken. */
 int dls_ctable_to_python(dl_managed_tensor_versioned *managed, void **out);
 
+/* managed_tensor_allocator of these (ctable_allocator.c): new memory with the
+ * prototype's device, dtype and shape, not initialised, the caller's to delete.  Any
+ * thread, with or without the GIL.  0, or -1 after set_error, which may be NULL. */
+int dls_ctable_allocate(dl_tensor *prototype, dl_managed_tensor_versioned **out,
+                        void *context,
+                        void (*set_error)(void *context, const char *kind,
+                                          const char *message));
+
 /* Put the C table on the type `type` under both spellings: a capsule as
  * __dlpack_c_exchange_api__, an int as __c_dlpack_exchange_api__ (DLPack 1.2).  Then
  * the type is frozen.  0, or -1 with an exception. */

@@ -16,12 +16,16 @@ static DLS_ATOMIC(Py_tss_t *) last_stream;
 /* The home that shall take them before it asks its library, a
  * dls_work_stream_function, or NULL. */
 static DLS_ATOMIC(Py_tss_t *) last_home;
+/* The device and the stream of the last answer. */
+static DLS_ATOMIC(Py_tss_t *) noted_device;
+static DLS_ATOMIC(Py_tss_t *) noted_stream;
 
 int
 dls_work_stream_init(void)
 {
     bool made = dls_key_make(&last_device) == 0 && dls_key_make(&last_stream) == 0
-                && dls_key_make(&last_home) == 0;
+                && dls_key_make(&last_home) == 0 && dls_key_make(&noted_device) == 0
+                && dls_key_make(&noted_stream) == 0;
     return made ? 0 : -1;
 }
 
@@ -91,4 +95,27 @@ dls_work_stream_take(dl_device device, dls_work_stream_function home, void **out
         PyThread_tss_set(last_home, NULL);
     }
     return left;
+}
+
+void
+dls_work_stream_note(dl_device device, void *stream)
+{
+    if (!dls_work_stream_is_synced(device.device_type)) {
+        return;
+    }
+    if (PyThread_tss_set(noted_stream, stream) != 0
+        || PyThread_tss_set(noted_device, device_word(device)) != 0) {
+        PyThread_tss_set(noted_device, NULL);
+    }
+}
+
+bool
+dls_work_stream_answered(dl_device device, uint64_t *stream)
+{
+    bool noted = PyThread_tss_get(noted_device) == device_word(device);
+    void *known = noted ? PyThread_tss_get(noted_stream) : NULL;
+    if (known != NULL) {
+        *stream = (uint64_t)(uintptr_t)known;
+    }
+    return noted;
 }

@@ -29,6 +29,12 @@ void dls_work_stream_leave(dl_device device, dls_producer_stream p,
 /* The answer for a device: a stream handle, or NULL for the default stream.  Needs no
  * GIL, never fails. */
 void *dls_work_stream_answer(dl_device device);
+/* Note that the consumer was answered this stream; on which the kernel works that it
+ * then calls. */
+void dls_work_stream_note(dl_device device, void *stream);
+/* The stream that this thread was answered last for the device, as the driver takes it:
+ * *stream is left as it is for the default stream.  false: none was.  Needs no GIL. */
+bool dls_work_stream_answered(dl_device device, uint64_t *stream);
 /* The answer that was left for this home and this device, which is then forgotten;
  * false: there is none.  As above. */
 bool dls_work_stream_take(dl_device device, dls_work_stream_function home, void **out);

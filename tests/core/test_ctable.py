@@ -730,8 +730,10 @@ def test_allocated_memory(shape, dtype):
 @pytest.mark.parametrize(
     ("arguments", "lies", "kind", "match"),
     [
-        (((2,), (2, 32, 1), (2, 0)), {}, "BufferError", "host memory only"),
-        (((2,), (2, 32, 1), (3, 0)), {}, "BufferError", "host memory only"),
+        (((2,), (2, 32, 1), (2, 0)), {}, "BufferError", "CUDA"),
+        (((2,), (2, 32, 1), (10, 0)), {}, "BufferError", "HIP"),
+        (((2,), (2, 32, 1), (3, 0)), {}, "BufferError", r"no allocator for device \(3, 0\)"),
+        (((2,), (2, 32, 1), (14, 1)), {}, "BufferError", r"no allocator for device \(14, 1\)"),
         (((-2,),), {}, "ValueError", "negative"),
         (((2,),), {"ndim": -3}, "ValueError", "ndim"),
         (((2,),), {"shape_address": None}, "ValueError", "NULL"),

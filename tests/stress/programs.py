@@ -324,7 +324,7 @@ def table() -> list[Work]:
         Shared(lambda: dlshim.upgrade(producers())),
         Shared(tensor),
     ]
-    tables = {cls: Table(cls) for cls in (dlshim.Producer, dlshim.Tensor)}
+    tables = {cls: Table(cls) for cls in {type(one.get()) for one in shared}}
 
     def use() -> None:
         for one in shared:

@@ -1,0 +1,474 @@
+"""Homes: the classes of Producers and their C tables (rules H1 to H7).
+
+A consumer finds the C table by the class of its argument, and keeps its address for ever.
+"""
+
+from __future__ import annotations
+
+import gc
+import signal
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import dlshim
+from dlshim import _core
+from doubles import capsules as caps
+from doubles import child
+from doubles.asking import live
+from doubles.ctable import Table
+from doubles.producers import P1, P2, P3, TableMixin, c_table, table_capsule
+
+FUNCTIONS = ("managed_tensor_allocator", "managed_tensor_to_py_object_no_sync")
+GENERIC = Table(dlshim.Producer)
+
+
+def table_of(source):
+    return Table(type(dlshim.upgrade(source)))
+
+
+def result(table, shape=(2, 3), dtype="float32", **fields):
+    """What a consumer gets for a tensor that its function has returned."""
+    made = caps.Made(shape=shape, dtype=dtype, version=(1, 3), **fields)
+    made.handed_out = True
+    return table.to_object(made.address), made
+
+
+# --- classes ----------------------------------------------------------------------------------
+
+
+@pytest.mark.once
+def test_H1_each_home_has_a_class_and_a_table():
+    array, other = dlshim.upgrade(np.zeros(3)), dlshim.upgrade(P3())
+    for each in (array, other):
+        assert isinstance(each, dlshim.Producer) and type(each) is not dlshim.Producer
+        assert type(each).__name__ == "Producer" and type(each).__module__ == "dlshim"
+        assert type(each).__c_dlpack_exchange_api__ == Table(type(each)).address
+        assert Table(type(each)).address != GENERIC.address
+        assert not Table(type(each)).has_destructor
+    assert type(array) is not type(other)
+    assert type(dlshim.upgrade(np.ones(1, "i4"))) is type(array)
+    assert type(dlshim.upgrade(dlshim.upgrade(np.ones(1)), align=64)) is type(array)
+
+
+@pytest.mark.once
+def test_H1_subclasses_share_the_home_of_their_library():
+    class Mine(np.ndarray):
+        pass
+
+    class MyTable(P3):
+        pass
+
+    for cls, base in ((Mine((3,)), np.zeros(3)), (MyTable(), P3())):
+        assert type(dlshim.upgrade(cls)) is type(dlshim.upgrade(base))
+
+
+@pytest.mark.once
+def test_H1_what_has_no_home_stays_with_dlshim():
+    for x in (bytearray(3), P1(), P2(), dlshim.from_dlpack(np.zeros(3)), caps.make()):
+        assert type(dlshim.upgrade(x)) is dlshim.Producer
+    made, _ = result(table_of(P2()))
+    assert type(made) is dlshim.Tensor
+
+
+@pytest.mark.once
+def test_H1_no_class_of_Producers_can_be_called_or_inherited_from():
+    for cls in (dlshim.Producer, type(dlshim.upgrade(np.zeros(3)))):
+        with pytest.raises(TypeError, match="cannot create"):
+            cls()
+        with pytest.raises(TypeError, match="not an acceptable base type"):
+            type("Mine", (cls,), {})
+
+
+@pytest.mark.once
+def test_H1_the_table_of_a_home_is_never_a_way_in():
+    class Borrows(P2):
+        __dlpack_c_exchange_api__ = type(dlshim.upgrade(np.zeros(3))).__dlpack_c_exchange_api__
+
+    x = Borrows()
+    assert type(dlshim.upgrade(x)) is dlshim.Producer
+    assert np.from_dlpack(dlshim.upgrade(x)).tolist() == np.from_dlpack(x).tolist()
+
+
+@pytest.mark.once
+def test_a_Producer_of_another_home():
+    home = _core._home_of(np.zeros(3))
+    x = P3()
+    moved = _core._upgrade_into(home, x, order="C")
+    assert type(moved) is home is type(dlshim.upgrade(np.zeros(2)))
+    assert moved.source is x and _core._options(moved) == {"order": "C"}
+    assert _core._home_of(moved) is home and _core._home_of(x) is type(dlshim.upgrade(x))
+    assert type(_core._upgrade_into(dlshim.Producer, moved)) is dlshim.Producer
+    for tensor in (dlshim.from_dlpack(x), caps.make()):
+        assert _core._home_of(tensor) is dlshim.Producer
+    for wrong in ((int, x), (x, x), (home,)):
+        with pytest.raises(TypeError, match="class of a Producer"):
+            _core._upgrade_into(*wrong)
+    with pytest.raises(dlshim.UnsupportedObjectError):
+        _core._home_of(object())
+    with Table(home).owned(moved) as imported:
+        assert imported.view.element_zero == x.element_zero
+
+
+# --- libraries with C tables --------------------------------------------------------------------
+
+
+@pytest.mark.once
+def test_H2_the_functions_are_the_librarys_own():
+    struct, own = table_of(P3()).struct, Table(P3).struct
+    for name in FUNCTIONS:
+        assert getattr(struct, name) == getattr(own, name)
+    assert struct.managed_tensor_from_py_object_no_sync != own.managed_tensor_from_py_object_no_sync
+
+
+@pytest.mark.once
+def test_H2_ours_stand_in_for_what_a_table_lacks():
+    class Lacking(TableMixin, P2):
+        __dlpack_c_exchange_api__ = table_capsule(
+            c_table(current_work_stream=None, **dict.fromkeys(FUNCTIONS))
+        )
+
+    table = table_of(Lacking())
+    for name in (*FUNCTIONS, "current_work_stream"):
+        assert getattr(table.struct, name) == getattr(GENERIC.struct, name)
+    made, _ = result(table)
+    assert type(made) is dlshim.Tensor
+
+
+@pytest.mark.once
+def test_H1_two_types_with_one_table_share_a_home():
+    shared = table_capsule(c_table())
+
+    class A(TableMixin, P2):
+        __dlpack_c_exchange_api__ = shared
+
+    class B(TableMixin, P2):
+        __dlpack_c_exchange_api__ = shared
+
+    assert type(dlshim.upgrade(A())) is type(dlshim.upgrade(B()))
+    assert type(dlshim.upgrade(A())) is not type(dlshim.upgrade(P3()))
+
+
+# --- importers ----------------------------------------------------------------------------------
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "float16", "float64", "complex64"])
+@pytest.mark.parametrize("shape", [(), (0, 3), (4,), (2, 3)], ids=str)
+def test_H4_results_are_arrays_of_the_home(shape, dtype):
+    before = live()
+    table = table_of(np.zeros(3))
+    produced = table.allocate(shape, np_dtype(dtype))
+    array = table.to_object(produced.view.address)
+    produced.forget()
+    assert type(array) is np.ndarray and array.shape == shape and array.dtype == dtype
+    assert array.flags.writeable
+    array[...] = 1
+    kept = array.T
+    del array
+    gc.collect()
+    assert kept.sum() == kept.size
+    del kept
+    gc.collect()
+    assert live() == before
+
+
+def np_dtype(name):
+    dtype = np.dtype(name)
+    code = {"b": 6, "i": 0, "u": 1, "f": 2, "c": 5}[dtype.kind]
+    return code, dtype.itemsize * 8, 1
+
+
+@pytest.mark.once
+def test_H4_strides_are_kept():
+    array, made = result(table_of(np.zeros(3)), shape=(2, 3), strides=(1, 2))
+    assert type(array) is np.ndarray and array.strides == (4, 8) and array.shape == (2, 3)
+    del array
+    assert made.deleted == 1
+
+
+class Own(P2):
+    """A user's class, whose results come home by its classmethod."""
+
+    failure: BaseException | None = None
+    takes = True
+
+    @classmethod
+    def from_dlpack(cls, tensor):
+        own = super().__new__(cls)
+        own.tensor = np.from_dlpack(tensor) if cls.takes else tensor
+        if cls.failure is not None:
+            raise cls.failure
+        return own
+
+
+@pytest.fixture
+def own():
+    """A class of its own, with a slot of its own."""
+    return type("Own", (Own,), {"from_dlpack": Own.__dict__["from_dlpack"]})
+
+
+@pytest.mark.once
+def test_H4_a_class_with_a_classmethod(own):
+    made, struct = result(table_of(own()))
+    assert type(made) is own and made.tensor.shape == (2, 3) and not struct.deleted
+    del made
+    gc.collect()
+    assert struct.deleted == 1
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("takes", [True, False], ids=["took the memory", "took nothing"])
+@pytest.mark.parametrize("failure", [ValueError("no"), MemoryError(), SystemExit(), GeneratorExit()])
+def test_H5_an_importer_that_raises_leaves_the_Tensor(own, takes, failure):
+    own.failure, own.takes = failure, takes
+    made, struct = result(table_of(own()))
+    assert type(made) is dlshim.Tensor and made.shape == (2, 3) and not struct.deleted
+    failure.__traceback__ = None  # it has the frame that has the Tensor
+    del made
+    gc.collect()
+    assert struct.deleted == 1
+
+
+@pytest.mark.once
+def test_H5_an_interrupt_comes_again(own):
+    """Python's handler is called when the consumer has the result."""
+    own.failure = KeyboardInterrupt()
+    table, seen = table_of(own()), []
+    before = signal.signal(signal.SIGINT, lambda *_: seen.append(1))
+    try:
+        made, struct = result(table)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert type(made) is dlshim.Tensor and seen == [1] and not struct.deleted
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("fields", [{"version": (2, 0)}, {"version": (0, 8)}, {"flags": 1 << 7}])
+def test_H5_what_cannot_be_read_is_not_taken(own, fields):
+    """Then the importer is not asked either."""
+    own.failure = AssertionError("asked")
+    made = caps.Made(**({"shape": (2, 3), "dtype": "float32", "version": (1, 0)} | fields))
+    with pytest.raises(BufferError):
+        table_of(own()).to_object(made.address)
+    gc.collect()
+    assert made.deleted == 0
+    caps.call_deleter(made.address, caps.VERSIONED, held=True)
+
+
+GONE = """
+import gc, weakref, threading
+import numpy as np, dlshim
+from doubles import capsules as caps
+from doubles.ctable import Table
+from doubles.producers import P2
+
+def cls():
+    class Own(P2):
+        @classmethod
+        def from_dlpack(cls, tensor):
+            return [cls, np.from_dlpack(tensor)]
+    return Own
+
+def result(table):
+    made = caps.Made(shape=(2, 3), dtype="float32", version=(1, 3))
+    made.handed_out = True
+    return table.to_object(made.address)
+
+Own = cls()
+table = Table(type(dlshim.upgrade(Own())))
+assert result(table)[0] is Own
+gone = weakref.ref(Own)
+del Own
+gc.collect()
+assert gone() is None
+results = []
+thread = threading.Thread(target=lambda: results.append(result(table)))
+thread.start(); thread.join()
+assert type(results[0]) is dlshim.Tensor and type(result(table)) is dlshim.Tensor
+other = Table(type(dlshim.upgrade(cls()())))
+assert other.address != table.address
+print("end")
+"""
+
+
+@pytest.mark.once
+def test_H4_an_importer_keeps_no_class_alive():
+    """Results then stay Tensors, also on another thread, and the slot is not given again."""
+    assert child.run(GONE).strip() == "end"
+
+
+FULL = """
+import gc
+import numpy as np, dlshim
+from doubles import capsules as caps
+from doubles.ctable import Table
+from doubles.producers import P2
+from dlshim import _core
+
+for _ in range(300):
+    assert type(dlshim.upgrade(type("Plain", (P2,), {})())) is dlshim.Producer
+
+def own():
+    return type("Own", (P2,), {"from_dlpack": classmethod(lambda cls, tensor: (cls, tensor))})
+
+kept = [own() for _ in range(SLOTS + 5)]
+homes = [type(dlshim.upgrade(cls())) for cls in kept]
+assert dlshim.Producer not in homes[:SLOTS] and len(set(homes[:SLOTS])) == SLOTS
+assert homes[SLOTS:] == [dlshim.Producer] * 5
+assert type(dlshim.upgrade(np.zeros(3))) is dlshim.Producer
+
+def result(table):
+    made = caps.Made(shape=(2, 3), dtype="float32", version=(1, 3))
+    made.handed_out = True
+    return table.to_object(made.address)
+
+for cls, home in zip(kept, homes):
+    made = result(Table(home))
+    assert type(made) is dlshim.Tensor if home is dlshim.Producer else made[0] is cls
+print("end")
+"""
+
+
+@pytest.mark.once
+def test_H4_when_all_slots_are_used_further_homes_are_dlshims():
+    """A class without an importer needs none."""
+    assert child.run(FULL.replace("SLOTS", "64")).strip() == "end"
+
+
+@pytest.mark.once
+def test_many_libraries_with_tables_of_their_own():
+    """Each has a home, also where more streams are told than functions stand in the code."""
+    code = """
+import ctypes as C, gc
+import dlshim
+from doubles import capsules as caps
+from doubles.ctable import Table
+from doubles.producers import P2, TableMixin, c_table, table_capsule
+kept, homes = [], []
+for n in range(70):
+    def stream(kind, number, out, n=n):
+        C.c_void_p.from_address(out).value = n + 1
+        return 0
+    function = C.PYFUNCTYPE(C.c_int, C.c_int32, C.c_int32, C.c_void_p)(stream)
+    kept.append(function)
+    own = c_table(current_work_stream=C.cast(function, C.c_void_p).value)
+    cls = type("Own", (TableMixin, P2), {"__dlpack_c_exchange_api__": table_capsule(own)})
+    homes.append(type(dlshim.upgrade(cls((3,), "float32", device=(12, 0)))))
+assert len(set(homes)) == 70
+answers = [Table(home).stream((12, 0)) for home in homes]
+assert answers[:64] == list(range(1, 65)) and answers[64:] == [None] * 6, answers
+print("end")
+"""
+    assert child.run(code).strip() == "end"
+
+
+# --- interpreters ---------------------------------------------------------------------------------
+
+INNER = """
+import sys; sys.path[:] = {path}
+import dlshim, array
+from doubles import capsules as caps
+from doubles.ctable import Table
+def result(table):
+    made = caps.Made(shape=(2, 3), dtype="float32", version=(1, 3))
+    made.handed_out = True
+    return table.to_object(made.address)
+class Own:
+    def __init__(self):
+        self.inner = array.array("f", [1, 2, 3])
+    def __dlpack__(self, **keywords):
+        return dlshim.upgrade(self.inner).__dlpack__(**keywords)
+    def __dlpack_device__(self):
+        return (1, 0)
+    @classmethod
+    def from_dlpack(cls, tensor):
+        return cls, tensor
+"""
+
+
+@pytest.mark.once
+def test_H4_interpreters_have_slots_of_their_own():
+    """The table of a home that another interpreter has met gives a Tensor, or its own home."""
+    testcapi = pytest.importorskip("_testcapi", reason="this Python has no _testcapi")
+    if not hasattr(testcapi, "run_in_subinterp"):
+        pytest.skip("this _testcapi has no run_in_subinterp")
+    code = f"""
+import sys, _testcapi
+INNER = {INNER!r}.format(path=sys.path)
+exec(INNER)
+class Second(Own):
+    @classmethod
+    def from_dlpack(cls, tensor):
+        return "second", tensor
+tables = [Table(type(dlshim.upgrade(cls()))) for cls in (Own, Second)]
+assert [result(t)[0] for t in tables] == [Own, "second"]
+TAIL = f'''
+class Type:
+    pass
+from doubles.producers import ExchangeTable
+def table(address):
+    return type("T", (), {{{{"__dlpack_c_exchange_api__":
+        caps.new_capsule(address, "dlpack_exchange_api")}}}})
+first, second = [Table(table(a)) for a in {{[t.address for t in tables]}}]
+assert type(result(first)) is dlshim.Tensor and type(result(second)) is dlshim.Tensor
+own = Table(type(dlshim.upgrade(Own())))
+assert result(own)[0] is Own
+assert type(result(second)) is dlshim.Tensor
+print("inner", flush=True)
+'''
+for _ in range(3):
+    assert _testcapi.run_in_subinterp(INNER + TAIL) == 0
+    assert [result(t)[0] for t in tables] == [Own, "second"]
+print("end")
+"""
+    assert child.run(code).split() == ["inner"] * 3 + ["end"]
+
+
+@pytest.mark.once
+def test_an_import_anew_uses_the_same_slots():
+    code = """
+import sys, gc
+import numpy as np
+addresses = set()
+for _ in range(80):
+    import dlshim
+    producer = dlshim.upgrade(np.zeros(3))
+    addresses.add(type(producer).__c_dlpack_exchange_api__)
+    assert isinstance(producer, dlshim.Producer) and type(producer) is not dlshim.Producer
+    del producer, dlshim
+    for name in [n for n in sys.modules if n.split(".")[0] == "dlshim"]:
+        del sys.modules[name]
+    gc.collect()
+assert len(addresses) == 1, addresses
+print("end")
+"""
+    assert child.run(code).strip() == "end"
+
+
+# --- memory -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.once
+def test_many_results_leave_nothing():
+    """tests/interop/test_homes.py makes ten thousand, by tvm-ffi."""
+    table = table_of(np.zeros(3))
+    source = dlshim.upgrade(np.zeros(3))
+
+    def once():
+        made = table.allocate((4,))
+        array = table.to_object(made.view.address)
+        made.forget()
+        table.owned(source).release()
+        return array
+
+    once()
+    gc.collect()
+    before, references = live(), sys.getrefcount(np.from_dlpack)
+    for _ in range(200):
+        once()
+    gc.collect()
+    now = sys.getrefcount(np.from_dlpack)
+    assert live() == before and now == references
