@@ -328,6 +328,14 @@ MUTANTS = [
     mutant("the table syncs nothing", "unknown stream", operand(1, "false"), "test_work_stream"),
     mutant("a Tensor's stream is not told to the table", "stream of a Tensor for the table",
            "p->known = DLS_P_READY;", "test_work_stream"),
+    # --- homes ---
+    mutant("memory of another library does not follow the home", "stream of another home", OUT,
+           "test_homes"),
+    mutant("memory is allocated for another stream", "stream of allocated memory",
+           value("target.stream"), "test_homes"),
+    mutant("memory for no stream is not waited for", "wait for allocated memory",
+           value("DLS_OK"), "test_homes"),
+    mutant("a result forgets the stream of its kernel", "stream of a result", OUT, "test_homes"),
     # --- the GIL, and errors ---
     mutant("the GIL is kept", "GIL", OUT),
     mutant("errors of the driver are hidden", "error of the driver", value("true"),

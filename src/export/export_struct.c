@@ -6,6 +6,7 @@
 #include "core/dtype.h"
 #include "exchange/objects.h"
 #include "export/device_answer.h"
+#include "gpu/pointer.h"
 #include "python/errors.h"
 #include "sync/producer_stream.h"
 #include "sync/sync_exchange.h"
@@ -116,21 +117,76 @@ leave_stream(dls_exchange *x, const dl_tensor *tensor, dls_producer_stream p,
     dls_work_stream_leave(device, p, named && home != NULL ? home->work_stream : NULL);
 }
 
+/* Does the Producer stand in for an array of another library, whose stream its memory
+ * shall follow?  Not where the user named one, nor where the memory is of the host. */
+static bool
+follows_home(const dls_exchange *x, const dls_home *home)
+{
+    const dls_learned learned = dls_plan_learned(x->plan);
+    bool tensor = dls_plan_is_tensor(x->plan);
+    if (tensor && !Py_IS_TYPE(x->source, x->state->tensor_type)) {
+        return false; /* a Producer that was cleared */
+    }
+    bool host = tensor
+                    ? dls_tensor_data(x->source)->tensor.device.device_type == dl_kDLCPU
+                    : learned.met && !learned.off_host;
+    return home != NULL && home->work_stream != NULL && !host
+           && home->producer_type != x->plan->producer_type
+           && !dls_option_given(x->request.options, DLS_OPTION_stream);
+}
+
+/* Such an export is made for S, the work stream of the home on the memory's device
+ * (H3). *stream: S, a new reference, or NULL: it is none that dlshim synchronises with.
+ * 0, or -1 with an exception. */
+static int
+begin_foreign(dls_exchange *x, const dls_home *home, PyObject **stream)
+{
+    dl_device device;
+    void *s = NULL;
+    *stream = NULL;
+    if (!follows_home(x, home)) {
+        return 0;
+    }
+    if (dls_plan_is_tensor(x->plan)) {
+        device = dls_tensor_data(x->source)->tensor.device;
+    }
+    else if (dls_device_answer(x->state, x->source, x->plan, x->request.options,
+                               &device)
+             < 0) {
+        return -1;
+    }
+    if (!dls_work_stream_is_synced(device.device_type)) {
+        return 0;
+    }
+    if (home->work_stream(device.device_type, device.device_id, &s) != 0) {
+        return dls_error_forget(); /* it has none: then L is its stream, too */
+    }
+    uint64_t handle = s != NULL ? (uint64_t)(uintptr_t)s
+                                : dls_driver_of(device.device_type)->legacy;
+    *stream = PyLong_FromUnsignedLongLong(handle);
+    /* mutant: stream of another home */
+    x->request.stream = *stream;
+    return *stream != NULL ? 0 : -1;
+}
+
 static void *
 export_struct(dls_exchange *x, bool versioned, const dls_home *home)
 {
-    dls_producer_stream p;
+    dls_producer_stream p = {.known = DLS_P_UNKNOWN};
+    PyObject *stream;
     void *managed = NULL;
     x->request.versioned = versioned;
     x->request.kernel_asks = true;
     x->request.stream_said = true; /* S21: it works on the stream that we answer */
     x->request.supports_anything = true;
-    if (begin_stream(x, &p) == 0) {
+    if (begin_foreign(x, home, &stream) == 0
+        && (stream != NULL || begin_stream(x, &p) == 0)) {
         managed = dls_exchange_run(x, DLS_EXPORT_STRUCT);
     }
     if (managed != NULL) {
         leave_stream(x, dls_managed_tensor(managed, versioned), p, home);
     }
+    Py_XDECREF(stream);
     return managed;
 }
 

@@ -53,6 +53,7 @@ by_driver(dl_device device, int64_t bytes, dls_hold *hold, void **address,
     }
     if (code == DLS_OK) {
         *hold = (dls_hold){.base = memory, .kind = DLS_HOLD_DEVICE};
+        /* mutant: wait for allocated memory */
         code = answered ? DLS_OK : dls_copy_target_wait(&target, err);
     }
     return code;
