@@ -12,6 +12,7 @@ from functools import update_wrapper
 from types import FunctionType, MethodDescriptorType
 
 from ._core import Producer, Tensor, _class_methods, _class_tables
+from .importers import GIVEN, of_class
 from .locks import changing
 
 TYPE_CHECKING = False
@@ -35,14 +36,29 @@ INNER = "__dlshim_inner__"
 METHODS = "__dlshim_methods__"
 
 
+class _Given:
+    """The function from_dlpack=, which is no method of the class."""
+
+    def __init__(self, function: Callable[[Tensor], Any]) -> None:
+        self.function = function
+
+
 class _Methods:
     """The methods that `producer` made for one class: a call tells the class that it was found on.
 
-    methods: by name; inherited: the base that an own method is kept from, by name
+    methods: by name; inherited: the base that an own method is kept from, by name; tables: the C
+    table under its names
     """
 
     def __init__(self, methods: dict[str, Any], inherited: dict[str, type]) -> None:
         self.methods, self.inherited = methods, inherited
+        self.tables: dict[str, Any] = {}
+
+    def put_tables(self, cls: type, members: dict[str, Any]) -> dict[str, Any]:
+        """Make the C table of a class whose home is its own `from_dlpack`; of the missing names."""
+        tables = _class_tables(of_class(cls))
+        self.tables = {name: table for name, table in tables.items() if name not in members}
+        return self.tables
 
     def __set_name__(self, copied: type, _: str) -> None:
         """Give a class that was made of the members of another one methods of its own.
@@ -53,7 +69,11 @@ class _Methods:
         for name, method in self.methods.items():
             if vars(copied).get(name) is method:
                 type.__setattr__(copied, name, made[name])
-        type.__setattr__(copied, METHODS, _Methods(made, self.inherited))
+        methods = _Methods(made, self.inherited)
+        members = {k: v for k, v in vars(copied).items() if self.tables.get(k, made) is not v}
+        for name, table in methods.put_tables(copied, members).items():
+            type.__setattr__(copied, name, table)
+        type.__setattr__(copied, METHODS, methods)
 
 
 def is_abstract(value: Any) -> Any:
@@ -223,7 +243,12 @@ def _keep_own(cls: type, name: str, put: dict[str, Any], fill: bool) -> bool:
     return True
 
 
-def _check(inner: Any, array: Any) -> None:
+def _check(inner: Any, array: Any, from_dlpack: Any) -> None:
+    if not (from_dlpack is None or callable(from_dlpack)):
+        raise TypeError(
+            f"from_dlpack={from_dlpack!r} cannot be called: pass a function that makes an object "
+            "of a dlshim.Tensor"
+        )
     if not (inner is None or (isinstance(inner, str) and inner.isidentifier())):
         raise TypeError(
             f"inner={inner!r} is not the name of an attribute or of a method: name a method that "
@@ -253,7 +278,9 @@ def _for_subclasses(cls: type, own: Any) -> Any:
     return made
 
 
-def _change(cls: Any, inner: str | None, array: bool, fill: bool = True) -> Any:
+def _change(
+    cls: Any, inner: str | None, array: bool, fill: bool = True, from_dlpack: Any = None
+) -> Any:
     with changing:  # no thread may see a class half changed
         had = vars(cls).get(METHODS)
         methods = had.methods if had else _class_methods(cls)
@@ -263,18 +290,24 @@ def _change(cls: Any, inner: str | None, array: bool, fill: bool = True) -> Any:
             if inner.startswith("__") and not inner.endswith("__") and owner:
                 inner = f"_{owner}{inner}"  # as Python names it in the class
             put[INNER] = inner
+        if from_dlpack is not None:
+            put[GIVEN] = _Given(from_dlpack)
         hook = vars(cls).get("__init_subclass__")
         if fill and getattr(cls, "__abstractmethods__", None) and not isinstance(hook, _Hook):
             put["__init_subclass__"] = _for_subclasses(cls, hook)
         for name, value in methods.items():
             if (array or name != "__array__") and _keep_own(cls, name, put, fill):
                 put[name] = value
-        put.update({k: v for k, v in _class_tables().items() if k not in vars(cls)})
         before = vars(cls).copy()
         try:
             if cls is Producer or cls is Tensor:
                 raise TypeError
             for name, value in put.items():
+                setattr(cls, name, value)
+            ours = had.tables if had else {}
+            members = {k: v for k, v in before.items() if ours.get(k, put) is not v}
+            for name, value in put[METHODS].put_tables(cls, members).items():
+                put[name] = value
                 setattr(cls, name, value)
         except BaseException as error:
             # A metaclass may refuse any of them: then none stays.
@@ -292,13 +325,30 @@ def _change(cls: Any, inner: str | None, array: bool, fill: bool = True) -> Any:
 
 
 @overload
-def producer(cls: _Class, /, *, inner: str | None = None, array: bool = False) -> _Class: ...
+def producer(
+    cls: _Class,
+    /,
+    *,
+    inner: str | None = None,
+    array: bool = False,
+    from_dlpack: Callable[[Tensor], Any] | None = None,
+) -> _Class: ...
 @overload
 def producer(  # noqa: F811
-    cls: None = None, /, *, inner: str | None = None, array: bool = False
+    cls: None = None,
+    /,
+    *,
+    inner: str | None = None,
+    array: bool = False,
+    from_dlpack: Callable[[Tensor], Any] | None = None,
 ) -> Callable[[_Class], _Class]: ...
 def producer(  # noqa: F811
-    cls: Any = None, /, *, inner: str | None = None, array: bool = False
+    cls: Any = None,
+    /,
+    *,
+    inner: str | None = None,
+    array: bool = False,
+    from_dlpack: Callable[[Tensor], Any] | None = None,
 ) -> Any:
     """Make a class a producer of every edition of DLPack: change it, and return it.
 
@@ -306,10 +356,12 @@ def producer(  # noqa: F811
 
     inner: the attribute or method that gives an array, which is then exported instead
     array: add ``__array__`` too, for NumPy
+    from_dlpack: makes an object of a Tensor, for what compiled functions return; without it the
+    class's own classmethod or staticmethod ``from_dlpack`` does
     """
-    _check(inner, array)
+    _check(inner, array, from_dlpack)
     if cls is None:
-        return lambda cls: producer(cls, inner=inner, array=array)
+        return lambda cls: producer(cls, inner=inner, array=array, from_dlpack=from_dlpack)
     if not isinstance(cls, type):
         cure = "name an array with inner=, or wrap an object with dlshim.upgrade(x)"
         raise TypeError(f"dlshim.producer changes classes, not {cls!r}: {cure}")
@@ -320,7 +372,7 @@ def producer(  # noqa: F811
             f"{cls!r} has nothing to export: name its array with inner=, or write a __dlpack__. "
             "A base class whose subclasses do so takes dlshim.ProducerMixin"
         )
-    return _change(cls, inner, array)
+    return _change(cls, inner, array, from_dlpack=from_dlpack)
 
 
 class ProducerMixin:
@@ -340,15 +392,24 @@ class ProducerMixin:
         def __dlpack_device__(self, *args: Any, **keywords: Any) -> tuple[int, int]: ...
 
     def __init_subclass__(
-        cls, /, *, inner: str | None = None, array: bool = False, **keywords: Any
+        cls,
+        /,
+        *,
+        inner: str | None = None,
+        array: bool = False,
+        from_dlpack: Callable[[Tensor], Any] | None = None,
+        **keywords: Any,
     ) -> None:
-        _check(inner, array)
+        _check(inner, array, from_dlpack)
         following = super().__init_subclass__
         if keywords and not hasattr(following, "__func__"):  # that of `object`
             given = ", ".join(keywords)
-            raise TypeError(f"{cls!r}: dlshim.ProducerMixin takes inner= and array=, not {given}=")
+            raise TypeError(
+                f"{cls!r}: dlshim.ProducerMixin takes inner=, array= and from_dlpack=, "
+                f"not {given}="
+            )
         following(**keywords)
-        _change(cls, inner, array)
+        _change(cls, inner, array, from_dlpack=from_dlpack)
 
 
 _change(ProducerMixin, None, False)

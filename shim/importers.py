@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     Importer = Callable[[Tensor], Any]
 
+#: The name under which `dlshim.producer` keeps what it was given as from_dlpack=.
+GIVEN = "__dlshim_from_dlpack__"
 #: What `from_dlpack` of a class is where it is called on the class.
 _OF_THE_CLASS = ("staticmethod", "classmethod", "classmethod_descriptor")
 
@@ -74,10 +76,12 @@ def _of_library(cls: type) -> Importer | None:
     return None
 
 
-def _of_class(cls: type) -> Importer | None:
+def of_class(cls: type) -> Importer | None:
     """The class's own `from_dlpack`, unless it is a method of objects."""
     for base in cls.__mro__:
         found = vars(base).get("from_dlpack")
+        if GIVEN in vars(base):
+            return vars(base)[GIVEN].function  # type: ignore[no-any-return]
         if found is not None:
             kind = type(found)
             plain = kind.__name__ in _OF_THE_CLASS or not hasattr(kind, "__get__")
@@ -102,4 +106,4 @@ def importer_of(cls: type) -> Importer | None:
     """What makes an array of the library of a class; None: its results stay Tensors."""
     if issubclass(cls, (Tensor, Producer)):
         return None
-    return _of_library(cls) or _of_class(cls) or _of_module(cls)
+    return _of_library(cls) or of_class(cls) or _of_module(cls)

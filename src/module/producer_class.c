@@ -8,6 +8,7 @@
 #include "exchange/device_question.h"
 #include "exchange/plan_cache.h"
 #include "module/class_method.h"
+#include "module/ctable_out.h"
 #include "module/homes.h"
 #include "module/producer.h"
 #include "python/errors.h"
@@ -264,10 +265,15 @@ class_methods(PyObject *module, PyObject *cls)
 }
 
 static PyObject *
-class_tables(PyObject *module, PyObject *DLS_UNUSED(ignored))
+class_tables(PyObject *module, PyObject *importer)
 {
     dls_state *state = dls_state_of(module);
-    void *table = (void *)(uintptr_t)((const dl_exchange_api *)state->own_table + 1);
+    int slot = importer != Py_None ? dls_importer_slot(importer) : -1;
+    if (slot == -2) {
+        return NULL;
+    }
+    void *table = (void *)(uintptr_t)(slot >= 0 ? dls_home_table_of_importer(slot, true)
+                                                : &dls_ctables[1]);
     /* The format N steals a reference, and passes the failure of a NULL on. */
     return Py_BuildValue("{ONON}", state->names.exchange_api,
                          PyCapsule_New(table, DL_NAME_EXCHANGE_API, NULL),
@@ -276,6 +282,6 @@ class_tables(PyObject *module, PyObject *DLS_UNUSED(ignored))
 
 PyMethodDef dls_class_functions[] = {
     {"_class_methods", class_methods, METH_O, NULL},
-    {"_class_tables", class_tables, METH_NOARGS, NULL},
+    {"_class_tables", class_tables, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -372,10 +372,11 @@ import sys; sys.path[:] = {path}
 import dlshim, array
 from doubles import capsules as caps
 from doubles.ctable import Table
+kept = []
 def result(table):
-    made = caps.Made(shape=(2, 3), dtype="float32", version=(1, 3))
-    made.handed_out = True
-    return table.to_object(made.address)
+    # Without a deleter: ctypes cannot be called back in a subinterpreter.
+    kept.append(caps.Made(shape=(2, 3), dtype="float32", version=(1, 3), deleter=False))
+    return table.to_object(kept[-1].address)
 class Own:
     def __init__(self):
         self.inner = array.array("f", [1, 2, 3])
@@ -472,3 +473,114 @@ def test_many_results_leave_nothing():
     gc.collect()
     now = sys.getrefcount(np.from_dlpack)
     assert live() == before and now == references
+
+
+# --- classes that dlshim.producer changed -----------------------------------------------------------
+
+
+def decorated(**options):
+    class Array:
+        """With an array inside, and without a C table but ours."""
+
+        def __init__(self, array=None):
+            self.array = np.zeros(3) if array is None else array
+
+    return dlshim.producer(inner="array", **options)(Array)
+
+
+def both_tables(cls):
+    return Table(cls), table_of(cls())
+
+
+@pytest.mark.once
+def test_H9_a_decorated_class_is_its_own_home_by_from_dlpack():
+    class Array:
+        def __init__(self, array=None):
+            self.array = np.zeros(3) if array is None else array
+
+        @classmethod
+        def from_dlpack(cls, tensor):
+            return cls(np.from_dlpack(tensor))
+
+    for change in (
+        lambda: dlshim.producer(inner="array")(Array),
+        lambda: type("Mixed", (Array, dlshim.ProducerMixin), {}, inner="array"),
+        lambda: decorated(from_dlpack=lambda tensor: Array(np.from_dlpack(tensor))),
+    ):
+        cls = change()
+        for table in both_tables(cls):
+            made, struct = result(table)
+            assert isinstance(made, Array) and made.array.shape == (2, 3), change
+            del made
+            gc.collect()
+            assert struct.deleted == 1
+        assert not Table(cls).struct.dltensor_from_py_object_no_sync
+        with Table(cls).owned(cls(np.arange(3.0))) as imported:
+            assert imported.values() == [0, 1, 2]
+
+
+@pytest.mark.once
+def test_H9_without_one_its_results_are_Tensors():
+    for table in both_tables(decorated()):
+        assert type(result(table)[0]) is dlshim.Tensor
+    assert Table(decorated()).address == Table(decorated()).address
+
+
+@pytest.mark.once
+def test_H9_the_stream_and_memory_of_a_decorated_class_are_dlshims():
+    """Its inner array's library is not asked."""
+
+    class Held(P3):
+        pass
+
+    cls = decorated()
+    table = Table(cls)
+    made = table.allocate((2, 3))
+    assert made.view.device == (1, 0)
+    made.release()
+    with table.owned(cls(Held())) as imported:
+        assert imported.view.shape == (2, 3)
+
+
+@pytest.mark.once
+def test_H9_a_copy_of_a_class_is_a_home_of_its_own():
+    """dataclass(slots=True) makes one of the members of another."""
+    import dataclasses
+
+    @dataclasses.dataclass(slots=True)
+    @dlshim.producer(inner="array")
+    class Array:
+        array: object = dataclasses.field(default_factory=lambda: np.zeros(3))
+
+        @classmethod
+        def from_dlpack(cls, tensor):
+            return cls(np.from_dlpack(tensor))
+
+    gc.collect()
+    for table in both_tables(Array):
+        made, _ = result(table)
+        assert type(made) is Array
+
+
+@pytest.mark.once
+def test_H9_a_table_of_the_author_stays():
+    own = table_capsule(c_table())
+
+    @dlshim.producer
+    class Array(TableMixin, P2):
+        __dlpack_c_exchange_api__ = own
+
+        @classmethod
+        def from_dlpack(cls, tensor):
+            raise AssertionError
+
+    assert Array.__dlpack_c_exchange_api__ is own
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("wrong", [1, "numpy", ()], ids=str)
+def test_H9_what_cannot_be_called_is_refused(wrong):
+    with pytest.raises(TypeError, match="cannot be called"):
+        decorated(from_dlpack=wrong)
+    with pytest.raises(TypeError, match="cannot be called"):
+        type("Mixed", (dlshim.ProducerMixin,), {}, inner="array", from_dlpack=wrong)
