@@ -405,8 +405,7 @@ class ProducerMixin:
         if keywords and not hasattr(following, "__func__"):  # that of `object`
             given = ", ".join(keywords)
             raise TypeError(
-                f"{cls!r}: dlshim.ProducerMixin takes inner=, array= and from_dlpack=, "
-                f"not {given}="
+                f"{cls!r}: dlshim.ProducerMixin takes inner=, array= and from_dlpack=, not {given}="
             )
         following(**keywords)
         _change(cls, inner, array, from_dlpack=from_dlpack)

@@ -1136,7 +1136,7 @@ def test_an_unknown_option_of_the_mixin():
 
     with pytest.raises(TypeError) as raised:
         types.new_class("Mixed", (dlshim.ProducerMixin,), {"iner": "_array"})
-    tells(raised.value, "Mixed", "inner= and array=, not iner=")
+    tells(raised.value, "Mixed", "inner=, array= and from_dlpack=, not iner=")
     made = types.new_class("Mixed", (dlshim.ProducerMixin, Takes), {"iner": "_array"})
     assert made.taken == "_array"
 

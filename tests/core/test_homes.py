@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 import signal
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -221,7 +220,9 @@ def test_H4_a_class_with_a_classmethod(own):
 
 @pytest.mark.once
 @pytest.mark.parametrize("takes", [True, False], ids=["took the memory", "took nothing"])
-@pytest.mark.parametrize("failure", [ValueError("no"), MemoryError(), SystemExit(), GeneratorExit()])
+@pytest.mark.parametrize(
+    "failure", [ValueError("no"), MemoryError(), SystemExit(), GeneratorExit()]
+)
 def test_H5_an_importer_that_raises_leaves_the_Tensor(own, takes, failure):
     own.failure, own.takes = failure, takes
     made, struct = result(table_of(own()))
@@ -449,7 +450,7 @@ print("end")
     assert child.run(code).strip() == "end"
 
 
-# --- memory -----------------------------------------------------------------------------------------
+# --- memory --------------------------------------------------------------------------------
 
 
 @pytest.mark.once
@@ -475,7 +476,7 @@ def test_many_results_leave_nothing():
     assert live() == before and now == references
 
 
-# --- classes that dlshim.producer changed -----------------------------------------------------------
+# --- classes that dlshim.producer changed --------------------------------------------------
 
 
 def decorated(**options):

@@ -41,6 +41,14 @@ def answer_of(scene: Scene) -> int | None:
     return Table(CurrentTable).stream(scene.where)
 
 
+def on_another_thread(function: Any, argument: Any) -> Any:
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(function(argument)))
+    thread.start()
+    thread.join()
+    return results[0]
+
+
 # --- H3: the stream --------------------------------------------------------------------------
 
 
@@ -62,11 +70,7 @@ def check_the_library_is_asked_at_every_question(drv: Any) -> None:
             other = fake.NoKw(drv, drv.stream_new(0, False, name="other"))
             kept = GENERIC.owned(dlshim.upgrade(other))
             assert table.stream(scene.where) == later
-            seen: list[int | None] = []
-            thread = threading.Thread(target=lambda at=seen: at.append(table.stream(scene.where)))
-            thread.start()
-            thread.join()
-            assert seen == [later]
+            assert on_another_thread(table.stream, scene.where) == later
             del kept, source, other
 
 
@@ -169,13 +173,10 @@ def check_the_driver_allocates_for_the_answered_stream(drv: Any) -> None:
 
 def check_without_an_answer_the_memory_is_good_everywhere(drv: Any) -> None:
     scene = Scene(drv, "no keyword", "B")
-    made: list[Any] = []
-    thread = threading.Thread(target=lambda: made.append(allocated(scene)))
-    thread.start()
-    thread.join()
+    made = on_another_thread(allocated, scene)
     stream = drv.stream_new(0, False, name="any")
-    assert not drv.write(stream, made[0].view.data, 60), drv.races()
-    made[0].release()
+    assert not drv.write(stream, made.view.data, 60), drv.races()
+    made.release()
 
 
 def check_memory_of_no_elements_makes_no_call(drv: Any) -> None:
