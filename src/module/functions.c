@@ -8,7 +8,6 @@
 #include "exchange/plan_cache.h"
 #include "export/export.h"
 #include "export/fast_path.h"
-#include "module/homes.h"
 #include "module/producer.h"
 #include "python/capsule.h"
 #include "python/errors.h"

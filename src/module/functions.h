@@ -6,6 +6,14 @@
 
 /* --- functions.c: upgrade, from_dlpack, to_capsule ------------------------ */
 
+/* A Producer of the home whose class this is (NULL: upgrade(obj)'s own), around any
+ * object.  Steals the options, on failure too.  NULL with an exception.
+ */
+PyObject *dls_upgrade_into(dls_state *state, PyTypeObject *home, PyObject *obj,
+                           dls_options *options);
+/* The class of upgrade(obj), a new reference; NULL with an exception. */
+PyObject *dls_home_of_object(dls_state *state, PyObject *obj);
+
 DLS_EXTERN PyMethodDef dls_public_methods[]; /* ends with {NULL} */
 
 /* The exchange of such a function, also for module/c_api: obj may be a Producer or a

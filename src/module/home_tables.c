@@ -1,7 +1,7 @@
 /* The C tables of homes.  They differ from dlshim's own (module/ctable_out) in up to
  * three functions.  None of these is told for which C table it is called, so that each
  * stands here as many times as there may be homes, and knows its number.  Tests:
- * tests/core/test_homes.py, tests/core/test_work_stream_of_home.py. */
+ * tests/core/test_homes.py, tests/device/test_homes.py. */
 #include "core/alloc.h"
 #include "core/lock.h"
 #include "module/ctable_out.h"

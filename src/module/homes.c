@@ -4,6 +4,7 @@
 
 #include "core/alloc.h"
 #include "module/ctable_out.h"
+#include "module/functions.h"
 #include "module/producer.h"
 #include "python/errors.h"
 

@@ -11,7 +11,6 @@
 #pragma once
 
 #include "exchange/plan.h"
-#include "request/options.h"
 
 /* --- the home of a type (homes.c) ----------------------------------------- */
 
@@ -21,14 +20,6 @@ int dls_homes_init(void);
 /* Set plan->producer_type for a new plan.  Foreign code may run.  0, or -1 with a fatal
  * exception; whatever else is raised means that dlshim is the home. */
 int dls_home_find(dls_state *state, dls_plan *plan);
-
-/* A Producer of the home whose class this is (NULL: upgrade(obj)'s own), around any
- * object.  Steals the options, on failure too.  NULL with an exception (functions.c).
- */
-PyObject *dls_upgrade_into(dls_state *state, PyTypeObject *home, PyObject *obj,
-                           dls_options *options);
-/* The class of upgrade(obj), a new reference; NULL with an exception (functions.c). */
-PyObject *dls_home_of_object(dls_state *state, PyObject *obj);
 
 /* For shim/: _home_of, _upgrade_into. */
 DLS_EXTERN PyMethodDef dls_home_functions[]; /* ends with {NULL} */

@@ -50,6 +50,15 @@ note_end(void)
     }
 }
 
+static void
+retire(dls_state *state)
+{
+    DLS_IMPORT_BEGIN();
+    state->next = retired;
+    retired = state;
+    DLS_IMPORT_END();
+}
+
 /* Free the states that this interpreter no longer uses.  First they are taken out of
  * the list, because freeing a type may run code that comes here again. */
 static void
@@ -71,6 +80,10 @@ free_retired(void)
     DLS_IMPORT_END();
     for (; unused != NULL; unused = next) {
         next = unused->next;
+        if (dls_state_let_go_of_homes(unused)) {
+            retire(unused);
+            continue;
+        }
         dls_plan_caches_free(unused->plans);
         dls_plan_drop(unused->tensor_plan);
         dls_state_free(unused);
@@ -176,10 +189,7 @@ module_free(void *module)
     dls_c_api_forget(state);
     watching = watching || Py_AtExit(note_end) == 0;
     state->interpreter = watching ? state->interpreter : -1;
-    DLS_IMPORT_BEGIN();
-    state->next = retired;
-    retired = state;
-    DLS_IMPORT_END();
+    retire(state);
 }
 
 #define NAME "dlshim._core"

@@ -9,6 +9,7 @@
 #include "exchange/plan_cache.h"
 #include "module/class_method.h"
 #include "module/ctable_out.h"
+#include "module/functions.h"
 #include "module/homes.h"
 #include "module/producer.h"
 #include "python/errors.h"

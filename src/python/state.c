@@ -232,18 +232,22 @@ is_shared(PyTypeObject *type)
 }
 
 bool
-dls_state_is_used(dls_state *state)
+dls_state_is_used(const dls_state *state)
 {
     bool used = is_shared(state->tensor_type);
     for (dls_home *home = state->homes; home != NULL; home = home->next) {
         used |= is_shared(home->producer_type);
     }
-    /* Each of these classes holds the type Producer, and nothing makes objects of them
-     * any more. */
-    for (dls_home *home = state->homes; !used && home != NULL; home = home->next) {
+    return used || (state->homes == NULL && is_shared(state->producer_type));
+}
+
+bool
+dls_state_let_go_of_homes(dls_state *state)
+{
+    for (dls_home *home = state->homes; home != NULL; home = home->next) {
         Py_CLEAR(home->producer_type);
     }
-    return used || is_shared(state->producer_type);
+    return is_shared(state->producer_type);
 }
 
 dls_home *

@@ -242,9 +242,12 @@ int dls_state_visit(dls_state *state, visitproc visit, void *arg);
  * whose making failed. */
 void dls_state_empty(dls_state *state);
 /* Is a Producer or a Tensor left, or may one be?  If not, the state's own references to
- * their types are the only ones.  Only of a state whose module has gone: the classes of
- * homes are let go where they have no objects. */
-bool dls_state_is_used(dls_state *state);
+ * their types are the only ones, but for those that the classes of homes have to the
+ * type Producer. */
+bool dls_state_is_used(const dls_state *state);
+/* Of a state whose module has gone, which is not used by that: let go of the classes of
+ * homes.  Is the type Producer used even so? */
+bool dls_state_let_go_of_homes(dls_state *state);
 /* The home whose class of Producers this is; NULL: none, its class is Producer
  * itself. */
 dls_home *dls_home_of_class(const dls_state *state, const PyTypeObject *type);
