@@ -23,8 +23,8 @@
 /* --- life ----------------------------------------------------------------- */
 
 static inline PyObject *
-new_of(dls_state *state, PyTypeObject *type, PyObject *source, dls_plan *plan,
-       dls_options *options)
+new_of_class(dls_state *state, PyTypeObject *type, PyObject *source, dls_plan *plan,
+             dls_options *options)
 {
     assert(source != NULL && plan != NULL);
     PyObject *self = dls_freelist_take(&dls_freelist_producers);
@@ -59,14 +59,14 @@ PyObject *
 dls_producer_new(dls_state *state, PyObject *source, dls_plan *plan,
                  dls_options *options)
 {
-    return new_of(state, plan->producer_type, source, plan, options);
+    return new_of_class(state, plan->producer_type, source, plan, options);
 }
 
 PyObject *
 dls_producer_new_of(dls_state *state, PyTypeObject *type, PyObject *source,
                     dls_plan *plan, dls_options *options)
 {
-    return new_of(state, type, source, plan, options);
+    return new_of_class(state, type, source, plan, options);
 }
 
 static int
