@@ -30,6 +30,8 @@
 #include "exchange/device_question.h"
 #include "exchange/library.h"
 #include "exchange/objects.h"
+#include "exchange/offers.h"
+#include "exchange/plan_cache.h"
 #include "python/errors.h"
 #include "sync/sync_exchange.h"
 #include "sync/transfer.h"
@@ -297,12 +299,36 @@ negotiate_on_host(dls_exchange *x)
     return 0;
 }
 
+/* The type is met anew where its class has another C table by now: off the host that
+ * table says on which stream the data are (S11, S21).  A class that dlshim.producer
+ * changed shows ours.  0, or -1 with an exception. */
+static int
+meet_replaced_table(dls_exchange *x)
+{
+    dls_plan *plan = x->plan;
+    if (plan->on_instance || plan->type != Py_TYPE(x->source)
+        || !dls_plan_table_is_replaced(x->state, plan)) {
+        return 0;
+    }
+    dls_plan_forget(x->state, plan);
+    x->plan = dls_plan_find(x->state, x->source);
+    if (x->plan == NULL) {
+        x->plan = plan;
+        return -1;
+    }
+    dls_plan_drop(plan);
+    return 0;
+}
+
 /* The memory lies on `device`: the stream is passed on, the memory is brought to the
  * wanted device if that can be done, and all synchronisation is done.  Results as
  * above. */
 static int
 negotiate_off_host(dls_exchange *x, dl_device device)
 {
+    if (meet_replaced_table(x) < 0) {
+        return -1;
+    }
     dls_plan_leave_host(x->plan, true);
     dls_transfer route = dls_transfer_of(x->state, &x->request, device);
     if (route == DLS_TRANSFER_MOVE || dls_transfer_is_on_copy_stream(route)) {

@@ -354,8 +354,10 @@ find_ctable_named(search *s, PyObject *name)
     do {
         PyObject *value = NULL;
         at = find_from(s, at + 1, name, &value);
+        const dl_exchange_api *table = at >= 0 ? ctable_from_attribute(value) : NULL;
+        s->plan->shown_table = s->plan->shown_table == NULL ? table
+                                                            : s->plan->shown_table;
         if (at >= 0 && !(s->dlpack_at >= 0 && s->dlpack_at < at)) {
-            const dl_exchange_api *table = ctable_from_attribute(value);
             s->plan->table = table != NULL && !is_our_table(s->state, table) ? table
                                                                              : NULL;
             s->table_at = at;
@@ -391,6 +393,23 @@ find_ctable(search *s)
     plan->offers |= (uint32_t)(plan->table != NULL) << DLS_PROTOCOL_TABLE;
     return plan->table != NULL && s->table_at == s->library_at ? find_read_only_table(s)
                                                                : 0;
+}
+
+bool
+dls_plan_table_is_replaced(dls_state *state, const dls_plan *plan)
+{
+    PyObject *names[] = {state->names.exchange_api, state->names.exchange_api_old};
+    const dl_exchange_api *shown = NULL;
+    for (int i = 0; i < 2 && shown == NULL; i++) {
+        PyObject *value = NULL;
+        if (dls_get_optional((PyObject *)plan->type, names[i], &value) < 0) {
+            PyErr_Clear();
+            return false;
+        }
+        shown = value != NULL ? ctable_from_attribute(value) : NULL;
+        Py_XDECREF(value);
+    }
+    return shown != plan->shown_table;
 }
 
 static void

@@ -132,6 +132,9 @@ typedef struct dls_plan {
     uint32_t traits;            /* DLS_LIB_* of the row */
     uint32_t offers;            /* bit 1 << dls_protocol */
     const dl_exchange_api *table;
+    /* The C table that the class showed when it was met, whether it counts (N2) or not:
+     * an address to compare with (offers.h). */
+    const dl_exchange_api *shown_table;
     /* The library's C table for readonly=True (READ_ONLY_TABLE); NULL: table serves. */
     const dl_exchange_api *read_only_table;
     /* __dlpack__ and __dlpack_device__ of a type that is never changed and never ends,

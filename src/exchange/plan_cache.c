@@ -426,6 +426,12 @@ dls_plan_find(dls_state *state, PyObject *obj)
     return plan;
 }
 
+void
+dls_plan_forget(dls_state *state, dls_plan *plan)
+{
+    cache_retire(cache_of(state, plan), plan);
+}
+
 bool
 dls_plan_retire(dls_state *state, dls_plan *plan, PyObject *obj)
 {
@@ -441,6 +447,6 @@ dls_plan_retire(dls_state *state, dls_plan *plan, PyObject *obj)
         return false;
     }
     Py_XDECREF(error);
-    cache_retire(cache_of(state, plan), plan);
+    dls_plan_forget(state, plan);
     return true;
 }

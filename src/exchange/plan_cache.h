@@ -110,3 +110,7 @@ dls_plan *dls_plan_find(dls_state *state, PyObject *obj);
  * of the cache and fits no type any more, the exception is cleared and true is
  * returned. */
 bool dls_plan_retire(dls_state *state, dls_plan *plan, PyObject *obj);
+
+/* Take the plan of a type out of the cache, if it is there.  It fits no type any more.
+ */
+void dls_plan_forget(dls_state *state, dls_plan *plan);

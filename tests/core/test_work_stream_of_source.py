@@ -143,3 +143,56 @@ def test_the_answer_is_of_the_device_and_the_thread():
     assert others == [None]
     PRODUCER.owned(dlshim.upgrade(P2((3,), "float32"))).release()  # of the host: says nothing
     assert PRODUCER.stream((21, 3)) == STREAM
+
+
+MET = pytest.mark.parametrize("met", [None, (1, 0), "device"], ids=["new", "host", "device"])
+
+
+def export_once(cls: type, met: object, device: tuple[int, int]) -> object:
+    """A Producer of a class that was met there."""
+    producer = dlshim.upgrade(on(device, cls))
+    if met is not None:
+        caps.take(
+            dlshim.upgrade(on(device if met == "device" else met, cls)).__dlpack__(
+                stream=-1, max_version=(1, 0)
+            )
+        ).release()
+    return producer
+
+
+@DEVICE
+@MET
+@pytest.mark.parametrize("how", ["owned", "borrowed"])
+def test_a_table_that_is_replaced_at_run_time_is_asked(device, met, how):
+    """TileLang gives torch.Tensor another table when it is imported."""
+    late = type("Late", (Silent,), {"__dlpack_c_exchange_api__": Silent.__dlpack_c_exchange_api__})
+    made_before = export_once(late, met, device)
+    late.__dlpack_c_exchange_api__ = Npu.__dlpack_c_exchange_api__
+    for _ in range(3):
+        assert answer(dlshim.upgrade(on(device, late)), how) == STREAM
+        assert answer(made_before, how) == STREAM
+    del late.__dlpack_c_exchange_api__  # that of the class before it, again
+    assert answer(dlshim.upgrade(on(device, late)), how) is None
+    assert answer(made_before, how) is None
+
+
+@DEVICE
+@MET
+def test_a_table_that_a_class_is_given_after_it_was_met_is_asked(device, met):
+    """torch-c-dlpack-ext gives torch.Tensor its first one."""
+    late = type("Late", (TableMixin, P2), {"__dlpack_c_exchange_api__": None})
+    made_before = export_once(late, met, device)
+    late.__dlpack_c_exchange_api__ = Npu.__dlpack_c_exchange_api__
+    assert answer(dlshim.upgrade(on(device, late))) == answer(made_before) == STREAM
+    late.__dlpack_c_exchange_api__ = None
+    assert answer(dlshim.upgrade(on(device, late))) is None
+
+
+def test_a_table_that_does_not_count_is_not_looked_at_again():
+    """A class before its owner has a __dlpack__ of its own, so nothing is asked of it (N2)."""
+    late = type("Late", (Npu,), {"__dlpack__": lambda self, **asked: Npu.__dlpack__(self, **asked)})
+    assert "C table" not in str(dlshim.inspect(on((12, 0), late)).plan)
+    for _ in range(3):
+        assert answer(dlshim.upgrade(on((12, 0), late))) is None
+    learned = dlshim.inspect(on((12, 0), late)).learned
+    assert learned == dlshim.inspect(on((12, 0), late)).learned
