@@ -70,8 +70,14 @@ def functions_of(consumer: Any) -> list[str]:
     for row in () if isinstance(consumer, str) else CONSUMERS:
         theirs = row.name.split(".")
         same = 2 if theirs[-2:][0][:1].isupper() else 1  # of a class: the class too
-        if parts[0] == theirs[0] and parts[-same:] == theirs[-same:]:
+        ours = parts[0] == theirs[0] or (parts[0] == "None" and same == 2)
+        if ours and parts[-same:] == theirs[-same:]:
             return [row.name]
+    # A static method that is written in C names no class.
+    named = {row.name for row in CONSUMERS if row.name.startswith(f"{parts[0]}.")}
+    alone = [each for each in named if each.endswith(f".{parts[-1]}")]
+    if len(alone) == 1 and not isinstance(consumer, str):
+        return alone
     raise ValueError(
         f"consumer {consumer!r} of type {type(consumer).__name__} is not known; these are, "
         f"as names or themselves: {', '.join(names())}"

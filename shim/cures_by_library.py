@@ -330,6 +330,11 @@ def _pyarrow_other(x: Any, kind: str, whole: str, missing: bool) -> str | None:
         # flatten() keeps a missing struct missing; field() would show what lies under it.
         field = "x.flatten()[0]" if missing else f"{whole}.field({x.type.field(0).name!r})"
         return instead(field, "its elements have fields")
+    if kind == "extension" and "fixed_size_list" in str(x.type.storage_type):
+        # A FixedShapeTensorArray: its missing rows are left out, its booleans are of NumPy.
+        flat = "x.storage.flatten()"
+        numbers = x.storage.type.value_type
+        return _converted(_array(flat) if str(numbers) == "bool" else flat, _FLAT)
     return None if kind == "extension" else _NO_NUMBERS
 
 

@@ -78,8 +78,9 @@ def paddle_stream(array: Any, device: int) -> Any:
 
 
 def nvcv_stream(array: Any, device: int) -> Any:
-    """``nvcv.cuda.Stream.current``"""
-    return _imported("nvcv").cuda.Stream.current
+    """``nvcv.cuda.Stream.current``, or ``cvcuda.Stream.current``"""
+    before = _imported("nvcv")
+    return before.cuda.Stream.current if before else _imported("cvcuda").Stream.current
 
 
 def tvm_ffi_stream(array: Any, device: int) -> Any:

@@ -426,10 +426,11 @@ def _readonly(
 
 def _elsewhere(facts: Facts, row: Known) -> Outcome | None:
     """The refusal of memory on a device that the consumer does not take."""
-    if facts.device is None or facts.device[0] in (1, 3, 11, *row.devices):
+    taken = (*((1, 3, 11) if row.host else ()), *row.devices)
+    if facts.device is None or facts.device[0] in taken:
         return None
-    why = "it takes no memory of this device"
-    return _refused(row.name, ANY, why, TO_HOST)
+    cure = TO_HOST if row.host else ""
+    return _refused(row.name, ANY, "it takes no memory of this device", cure)
 
 
 def _reason_and_cure(array: Array, row: Known, limit: Limit) -> tuple[str, str]:
@@ -450,7 +451,7 @@ def _held(facts: Facts, row: Known, writable: bool | None) -> Outcome:
         return _unknown(_LOOK)
     if array and (name := row.limit(array)):
         limit = LIMITS[name]
-        result = "wrong" if limit.changes else "refused"
+        result = "dies" if limit.kills else "wrong" if limit.changes else "refused"
         raises = limit.raises if limit.changes else row.raises
         why, cure = _reason_and_cure(array, row, limit)
         return Outcome(result, None, None, row.library, raises, why, cure)

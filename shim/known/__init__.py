@@ -41,6 +41,11 @@ _NAMES = (
     "pandas",
     "duckdb",
     "arro3",
+    "pyav",
+    "ctypes_dlpack",
+    "opencv",
+    "vali",
+    "cvcuda",
 )
 MODULES = [import_module(f"{__name__}.{name}") for name in _NAMES]
 

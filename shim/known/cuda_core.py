@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from .rows import Fault, Library
+from .rows import BF16, HONOURS, PLAIN, Fault, Known, Library, Source
 
 LIBRARY = Library("cuda.core", "cuda.core", ("cuda-core",), "cuda.core")
+
+SOURCES = (Source("cuda.core", "cuda.core", (1, 2), (1, 3), states=True),)
 
 FAULTS = (
     Fault(
@@ -23,5 +25,22 @@ FAULTS = (
         since=(0, 1),
         upgraded="refused",
         source="M14",
+    ),
+)
+
+#: numba-cuda asks by it too, for every argument that is no array of NumPy.
+FUNCTIONS = (
+    Known(
+        "cuda.core.utils.StridedMemoryView.from_dlpack",
+        "cuda.core",
+        (1, 2),
+        (1, 3),
+        keywords=("stream", "max_version"),
+        flag=HONOURS,
+        dtypes=PLAIN | BF16,
+        limits=("dtype",),
+        no_way=("AttributeError",),
+        devices=(2, 3, 13),
+        stream="stream_ptr=",
     ),
 )

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
-from .rows import Source
+from .rows import Library, Source
 
-SOURCES = (Source("drjit", "", until=(99,), immutable=True),)
+LIBRARY = Library("drjit", "drjit", ("drjit",))
+
+SOURCES = (
+    Source(
+        "drjit", "drjit", (1, 5), (1, 6), frozenset({"stream"}), versioned=False, immutable=True
+    ),
+)

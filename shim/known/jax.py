@@ -84,7 +84,13 @@ _JAX = spans(
 
 _JAX += spans(
     (0, 13),
-    replace(_JAX[-1], since=(0, 12), asks=VERSIONED, keywords=("stream", "max_version")),
+    replace(
+        _JAX[-1],
+        since=(0, 12),
+        asks=VERSIONED,
+        keywords=("stream", "max_version"),
+        retries=True,
+    ),
 )
 
 FUNCTIONS = (

@@ -1,4 +1,4 @@
-"""PyArrow: Array and Tensor."""
+"""PyArrow: Array, Tensor and FixedShapeTensorArray."""
 
 from __future__ import annotations
 
@@ -17,6 +17,15 @@ SOURCES = (
         "pyarrow",
         (26,),
         (27,),
+        states=True,
+        refuses_readonly="ArrowNotImplementedError",
+    ),
+    Source(
+        "pyarrow.FixedShapeTensorArray",
+        "pyarrow",
+        (26,),
+        (27,),
+        immutable=True,
         states=True,
         refuses_readonly="ArrowNotImplementedError",
     ),
@@ -40,6 +49,22 @@ FAULTS = (
         upgraded="cured",
         source="M8",
     ),
+    Fault(
+        "pyarrow",
+        "FixedShapeTensorArray.from_dlpack ignores gaps",
+        "wrong",
+        since=(26,),
+        upgraded='order="C"',
+        source="libraries.def",
+    ),
+    Fault(
+        "pyarrow",
+        "FixedShapeTensorArray.from_dlpack of arrays without rows",
+        "kills",
+        since=(26,),
+        upgraded="none",
+        source="libraries.def",
+    ),
 )
 
 _ARROW_TENSOR = spans(
@@ -61,6 +86,11 @@ _ARROW_TENSOR = spans(
 FUNCTIONS = (
     *also("pyarrow.Array.from_dlpack", _ARROW_TENSOR, limits=("dtype", "one", "strides")),
     *_ARROW_TENSOR,
+    *also(
+        "pyarrow.FixedShapeTensorArray.from_dlpack",
+        _ARROW_TENSOR,
+        limits=("dtype", "no rows", "elements", "negative", "first axis", "no gaps"),
+    ),
 )
 
 

@@ -118,6 +118,8 @@ class Limit:
     raises: tuple[str, ...] = ()
     #: dlshim refuses it, since the consumer does not.
     refused: bool = False
+    #: The consumer ends the process.
+    kills: bool = False
 
 
 def jax_has_64_bits() -> bool:
@@ -139,6 +141,10 @@ def _strided(a: Array) -> bool:
     return not a.contiguous
 
 
+def _turned(a: Array) -> bool:
+    return bool(a.steps) and a.shape[0] > 1 and max(a.steps)[0] > a.strides[0]
+
+
 LIMITS = {
     "dtype": Limit("it does not take this dtype through DLPack"),
     "ml_dtypes": Limit("it takes this dtype only where ml_dtypes is imported", _no_ml_dtypes),
@@ -149,6 +155,18 @@ LIMITS = {
     "one": Limit("it takes exactly one dimension", lambda a: len(a.shape) != 1),
     "at most one": Limit(DIMENSIONS, lambda a: len(a.shape) > 1, AS_BUFFER),
     "bool by buffer": Limit(BOOL_BY_BUFFER, lambda a: a.dtype == "bool", AS_BUFFER),
+    "two": Limit("it takes exactly two dimensions", lambda a: len(a.shape) != 2),
+    "last axis": Limit(
+        "it takes rows without gaps only, of one element or more",
+        lambda a: bool(a.shape) and (not a.shape[-1] or (a.shape[-1] > 1 and a.strides[-1] != 1)),
+        ROW_MAJOR,
+    ),
+    "first axis": Limit("it takes data with the largest stride first only", _turned, ROW_MAJOR),
+    "no gaps": Limit("it ignores gaps", lambda a: not a.dense, ROW_MAJOR, changes=True),
+    "no rows": Limit(
+        "it divides by the number of rows", lambda a: not (a.shape and a.shape[0]), kills=True
+    ),
+    "elements": Limit("it takes rows of one element or more only", lambda a: 0 in a.shape),
     "scalar": Limit("it takes no array without dimensions", lambda a: a.shape == ()),
     "takes scalar": Limit(
         SCALAR,
@@ -218,6 +236,8 @@ class Known:
     no_way: tuple[str, ...] = ("AttributeError", "TypeError")
     passes_on: str = "BufferError"
     devices: tuple[int, ...] = ()
+    #: It takes memory of the host.
+    host: bool = True
     stream: str = "its current stream"
 
     def limit(self, array: Array) -> str | None:

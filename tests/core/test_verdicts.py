@@ -284,7 +284,7 @@ def test_modules_and_functions(pretended):
     Array.from_dlpack.__func__.__module__ = "pyarrow.lib"
     assert one(floats(1), Array.from_dlpack).consumer == "pyarrow.Array.from_dlpack"
     both = dlshim.inspect(floats(1), consumer="pyarrow").verdicts
-    assert [v.consumer.split(".")[1] for v in both] == ["Array", "Tensor"]
+    assert [v.consumer.split(".")[1] for v in both] == ["Array", "Tensor", "FixedShapeTensorArray"]
 
 
 def test_nanobind_is_told_by_spans_of_releases():
@@ -617,3 +617,39 @@ def test_names_of_dtypes():
 def test_reasons_are_sentences():
     for limit in LIMITS.values():
         assert limit.reason.startswith("it ") and not limit.reason.endswith(".")
+
+
+def test_a_static_method_of_c_is_known_by_its_package():
+    """Cython gives those of PyAV no class, pybind11 those of VALI another one."""
+
+    def from_dlpack(x):
+        raise AssertionError("called")
+
+    for module, qualname, known in (
+        ("av.video.frame", "from_dlpack", "av.VideoFrame.from_dlpack"),
+        ("python_vali._python_vali", "PyCapsule.from_dlpack", "python_vali.Surface.from_dlpack"),
+        (None, "GpuMat.from_dlpack", "cv2.cuda.GpuMat.from_dlpack"),
+    ):
+        from_dlpack.__module__, from_dlpack.__qualname__ = module, qualname
+        assert one(floats(1), from_dlpack).consumer == known
+    from_dlpack.__module__, from_dlpack.__qualname__ = "torch.of_others", "not_known"
+    with pytest.raises(ValueError, match="is not known"):
+        dlshim.inspect(floats(1), consumer=from_dlpack)
+
+
+def test_a_consumer_that_takes_no_host_memory(pretended, monkeypatch):
+    module = types.ModuleType("cv2")
+    module.__version__ = "5.0.0"
+    monkeypatch.setitem(sys.modules, "cv2", module)
+    verdict = one(P2((2, 3), "uint8"), "cv2.cuda.GpuMat.from_dlpack", export=True)
+    assert verdict.upgraded.result == "refused" and verdict.cure == ""
+    verdict = one(P2((2, 3), "uint8", device=(2, 0)), "cv2.cuda.GpuMat.from_dlpack", export=True)
+    assert verdict.upgraded.result == "works"
+
+
+def test_a_limit_that_ends_the_process(pretended):
+    fixed = "pyarrow.FixedShapeTensorArray.from_dlpack"
+    verdict = one(P2((), "float32"), fixed, export=True)
+    assert str(verdict.upgraded) == "ends the process" and verdict.cure == ""
+    verdict = one(P2((4, 2), "float32", strides=(4, 1)), fixed, export=True)
+    assert verdict.upgraded.result == "wrong" and 'order="C"' in verdict.cure

@@ -19,6 +19,17 @@ ASKED = {"cuPointerGetAttributes", "cuThreadExchangeStreamCaptureMode"}
 TensorFlow = fake.named(fake.TensorFlowLike)
 Nvcv = fake.named(fake.NvcvLike)
 Vali = fake.named(fake.ValiLike)
+GpuMat = fake.named(fake.GpuMatLike)
+#: Those that take a stream, and do nothing with it.
+IGNORING = {
+    Nvcv: "cv-cuda",
+    masquerade(fake.NvcvLike, "ExternalBuffer", "cvcuda._cvcuda"): "cv-cuda",
+    GpuMat: "opencv",
+    masquerade(fake.GpuMatLike, "GpuMatND", "cv2.cuda"): "opencv",
+    fake.named(fake.CtypesArray): "ctypes-dlpack",
+    Vali: "vali",
+    masquerade(fake.ValiLike, "SurfacePlane", "python_vali"): "vali",
+}
 
 
 def ways(x: Any, stream: int) -> dict[str, tuple[int, int]]:
@@ -35,15 +46,16 @@ def ways(x: Any, stream: int) -> dict[str, tuple[int, int]]:
 
 
 def check_the_number_of_the_device(drv: Driver) -> None:
-    """TensorFlow's own numbering; CV-CUDA's 0."""
+    """TensorFlow's own numbering; CV-CUDA's 0 and OpenCV's."""
     for device, label, stream in itertools.product((0, 1), (0, 1, 5), (-1, 1)):
         drv.reset()
         drv.set_current(drv.context(0))
         x = TensorFlow(drv, 1, device=device, label=(2, label))
         for _ in range(2):
             assert set(ways(x, stream).values()) == {(2, device)}, (device, label, stream)
-        y = Nvcv(drv, 1, device=device)
-        assert set(ways(y, stream).values()) == {(2, device)}, (device, stream)
+        for make in (Nvcv, GpuMat):
+            y = make(drv, 1, device=device)
+            assert set(ways(y, stream).values()) == {(2, device)}, (make, device, stream)
     caps.close_accounts()
 
 
@@ -129,13 +141,27 @@ class Scene:
 
 
 def check_who_ignores_the_stream_is_synced(drv: Driver) -> None:
-    for make in (Nvcv, Vali, masquerade(fake.ValiLike, "SurfacePlane", "python_vali")):
+    for make, name in IGNORING.items():
         for _ in range(2):
             scene = Scene(drv, make)
             taken = caps.take(dlshim.upgrade(scene.array).__dlpack__(stream=scene.s))
             assert not scene.races(), make
             taken.release()
-        assert dlshim.inspect(scene.array).library in ("cv-cuda", "vali")
+        assert dlshim.inspect(scene.array).library == name
+    caps.close_accounts()
+
+
+def check_who_refuses_a_stream_is_asked_for_every_stream(drv: Driver) -> None:
+    """As bare, where None or a handle is refused: first one value, and then the others."""
+    for make in IGNORING:
+        named = {name: getattr(make, name) for name in ("__module__", "__qualname__")}
+        kind = type("Fresh", (make,), named)
+        for asked in ({"stream": 1}, {}, {"stream": None}, {"stream": -1}, {"stream": "S"}, {}):
+            scene = Scene(drv, kind)
+            given = {"stream": scene.s} if asked == {"stream": "S"} else asked
+            taken = caps.take(dlshim.upgrade(scene.array).__dlpack__(**given))
+            assert taken.view.device == (2, 0), (make, asked)
+            taken.release()
     caps.close_accounts()
 
 

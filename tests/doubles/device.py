@@ -741,6 +741,36 @@ class NvcvLike(DeviceArray):
         return self._legacy()
 
 
+class GpuMatLike(NvcvLike):
+    """OpenCV 5.0, `modules/core/misc/python/pyopencv_core.hpp` (`to_dlpack`): the stream is parsed
+    as a C int, so None is a TypeError and a handle an OverflowError; every keyword is taken and
+    none is heeded; always legacy, and the device is always 0."""
+
+    TAKES = ALL_KEYWORDS
+    LIBRARY = ("cv2.cuda", "GpuMat")
+
+    def answer(self, stream: Any = 0, **asked: Any) -> Any:
+        if type(stream) is not int:
+            raise TypeError("'NoneType' object cannot be interpreted as an integer")
+        if not -(2**31) <= stream < 2**31:
+            raise OverflowError("signed integer is greater than maximum")
+        return self._legacy()
+
+
+class CtypesArray(Silent):
+    """ctypes-dlpack 0.1.1, `ctypes_dlpack/_dlpack.py` (`DLPackArray`): RuntimeError for every
+    stream but None, BufferError for copy=True."""
+
+    LIBRARY = ("ctypes_dlpack._dlpack", "DLPackArray")
+
+    def answer(self, stream: Any = None, copy: Any = None, **asked: Any) -> Any:
+        if stream is not None:
+            raise RuntimeError("only `stream=None` is currently supported")
+        if copy:
+            raise BufferError("only `copy=False` is supported")
+        return super().answer(**asked)
+
+
 class ValiLike(DeviceArray):
     """VALI, `src/python_vali/src/PySurface.cpp` (RomanArzumanyan/VALI@2e29773): `__dlpack__`
     with `stream=0` takes an int, TypeError for None, and does nothing with it; always legacy.  The

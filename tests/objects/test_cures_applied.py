@@ -36,6 +36,9 @@ SHARDS = (
 )
 
 #: The values of Arrow, of which the second lies under a missing struct.
+FIXED = (
+    "m.ExtensionArray.from_storage(m.fixed_shape_tensor({0}, [2]), m.array({1}, m.list_({0}, 2)))"
+)
 STRUCT = "StructArray.from_arrays([m.array([ODD, 99])], ['a'], mask=m.array([False, True]))"
 #: Of pandas, as Arrow has them; the second is missing.
 DAYS = "m.Series(m.to_datetime(['1970-01-02', None], utc=True)).astype('{}[pyarrow]')"
@@ -151,6 +154,8 @@ OBJECTS = {
         "m.chunked_array([[1, ODD]])": [1, ODD],
         "m.chunked_array([[ODD, None], [3]])": [ODD, 0, 3],
         "m.chunked_array([['b', 'a'], ['b']])": [0, 1, 0],
+        FIXED.format("m.int64()", "[[1, ODD], None]"): [1, ODD],
+        FIXED.format("m.bool_()", "[[True, False]]"): [True, False],
         "m.table({'a': [1.0, 2.0]})": [[1.0], [2.0]],
         "m.table({'a': [ODD, None]})": [ODD, 0],
         "m.table({'a': [ODD], 'b': [0.5]})": [ODD],

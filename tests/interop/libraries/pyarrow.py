@@ -8,7 +8,7 @@ from dataclasses import replace
 from .. import versions
 from ..cases import DTYPES, PLAIN, backing
 from ..consumers import Consumer, Seen, see_numpy
-from ..producers import IMMUTABLE, NON_NEGATIVE, NOT_READONLY, STATED, Made, Producer
+from ..producers import IMMUTABLE, NON_NEGATIVE, NOT_READONLY, STATED, Made, Producer, contiguous
 from .numpy import NumPyProducer
 
 
@@ -56,6 +56,26 @@ class ArrowTensorProducer(NumPyProducer):
         return self.imported[0].Tensor.from_numpy(source)
 
 
+class ArrowFixedShape(NumPyProducer):
+    name = "pyarrow.FixedShapeTensorArray"
+    library = "pyarrow"
+    modules = ("pyarrow",)
+    dtypes = ArrowArrayProducer.dtypes
+    layouts = contiguous(readonly=False, ndim=(2, 3)) - {"empty-0x3", "empty-3x0x4"}
+
+    def setup(self):
+        if versions.of("pyarrow") < (26,):
+            raise ImportError("pyarrow.FixedShapeTensorArray was not tried before 26")
+
+    def make(self, dtype, layout):
+        made = super().make(dtype, layout)
+        made.facts = replace(made.facts, access=STATED)
+        return made
+
+    def wrap(self, source):
+        return self.imported[0].FixedShapeTensorArray.from_numpy_ndarray(source)
+
+
 ARROW_TYPES = {"halffloat": "float16", "float": "float32", "double": "float64"}
 ARROW_TYPES["half_float"] = "float16"
 
@@ -97,5 +117,5 @@ class ArrowArrayConsumer(ArrowTensorConsumer):
         return Seen((len(result),), name, data, address, buffer.is_mutable if buffer else None)
 
 
-PRODUCERS = [ArrowArrayProducer, ArrowTensorProducer]
+PRODUCERS = [ArrowArrayProducer, ArrowTensorProducer, ArrowFixedShape]
 CONSUMERS = [ArrowTensorConsumer, ArrowArrayConsumer]
