@@ -379,6 +379,12 @@ for each in environments.load().values():
     interop(each)
 
 
+tool("newest", "The newest release of each library, in an environment of its own: every row of "
+     "shim/known is compared with what happens, and what has to be changed is printed; `-- numpy "
+     "torch` for single ones, `-- --write` for the table of the manual.",
+     "tools/newest.py", "WHEEL", version=NEWCOMER, wheel=True)  # fmt: skip
+
+
 # ---- reading the source ---------------------------------------------------------------------
 
 
@@ -430,7 +436,7 @@ def install_peers(s: nox.Session) -> None:
     """What the benchmarks compare with, in the versions of the newest environment."""
     pins = environments.load()["newest"].pins
     peers = ["numpy", "torch", "nanobind", "apache-tvm-ffi", "cuda-core", "cuda-bindings"]
-    install(s, *(f"{name}=={pins[name]}" for name in [*peers, "pydlpack"]))
+    install(s, *(f"{name}=={pins[name]}" for name in [*peers, "pydlpack", "ctypes-dlpack"]))
 
 
 @session("bench", requires=WHEEL)

@@ -16,7 +16,7 @@ from .arrays import (
     see_exported,
     shown,
 )
-from .rows import ARROW, BF16, LEGACY, Fault, Known, Library, old, spans
+from .rows import ARROW, BF16, BOOL, LEGACY, Fault, Known, Library, old, spans
 
 LIBRARY = Library(
     "onnxruntime",
@@ -25,7 +25,10 @@ LIBRARY = Library(
     "ONNX Runtime",
 )
 
-SOURCES = (old("onnxruntime", "onnxruntime", (1, 31), (1, 33), legacy_bool="uint8", sound=False),)
+SOURCES = (
+    old("onnxruntime", "onnxruntime", (1, 31), (1, 32), legacy_bool="uint8", sound=False),
+    old("onnxruntime", "onnxruntime", (1, 32), (1, 33), sound=False),
+)
 
 FAULTS = (
     Fault(
@@ -53,6 +56,7 @@ _ONNXRUNTIME = spans(
         limits=("dtype", "strides"),
         raises=("RuntimeError", "ValueError"),
     ),
+    ((1, 32), {"dtypes": ARROW | BOOL | BF16}),
 )
 
 FUNCTIONS = (*_ONNXRUNTIME,)

@@ -69,7 +69,9 @@ class ArrowFixedShape(NumPyProducer):
 
     def make(self, dtype, layout):
         made = super().make(dtype, layout)
+        obj = made.obj
         made.facts = replace(made.facts, access=STATED)
+        made.read = lambda: obj.to_numpy_ndarray().tobytes()  # it keeps the memory alone
         return made
 
     def wrap(self, source):
