@@ -134,7 +134,7 @@ LIMITS: tuple[Covered, ...] = (
         lambda e: (
             e.case.dtype == "bool"
             and (
-                e.made_by("onnxruntime")
+                e.made_by("onnxruntime", 1, 32)
                 or e.made_by("jax", 0, 4, 24)
                 or e.made_by("tensorflow", 2, 19)
                 or e.made_by("paddle", 3)
