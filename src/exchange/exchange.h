@@ -46,6 +46,7 @@ typedef struct {
     bool copy_asked;     /* the producer has taken copy=True, or was asked to move it */
     bool not_synced;     /* no sync was asked for: by None on oneAPI (S6), or in a graph
                           * capture, where no stream was named (S14) */
+    bool queue_unknown;  /* oneAPI: nobody tells where it is worked on, nor has asked */
     dls_copy_place copy; /* where it is copied to the host, if it is (S18) */
     /* For copies that come after the work in it, whatever the consumer's stream: */
     dl_device sync_device; /* by whose rules it was synced; 0 as the type: it was not */

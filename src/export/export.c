@@ -516,6 +516,9 @@ find_ready(const dls_exchange *x, const dls_resolved *resolved,
         && !dls_work_stream_is_synced(device.device_type)) {
         *ready = dls_sync_stream_of_source(x, device);
     }
+    if (x->acquired.queue_unknown && !resolved->copied) {
+        *ready = (dls_producer_stream){.known = DLS_P_UNKNOWN};
+    }
     if (resolved->copied || !x->acquired.not_synced || dls_plan_is_tensor(x->plan)) {
         return 0;
     }

@@ -165,7 +165,26 @@ dls_cuda_interface(PyObject *self)
 
 /* --- SYCL ----------------------------------------------------------------- */
 
-/* The dict names no stream, so the host waits for the data. */
+/* The object that the source's own dict named, borrowed, or NULL. */
+static PyObject *
+find_syclobj(const dls_tensor *data)
+{
+    DLS_LOCK(data); /* a first export moves the hold */
+    PyObject *object = dls_syclobj_find(dls_hold_behind(&data->hold));
+    DLS_UNLOCK();
+    return object;
+}
+
+/* Did the source's own dict name a context or a device, and no queue? */
+static bool
+names_no_queue(const dls_tensor *data)
+{
+    PyObject *object = find_syclobj(data);
+    return object != NULL && !PyObject_HasAttrString(object, "sycl_device");
+}
+
+/* The dict names no stream, so the host waits for the data.  Where their queue is not
+ * known because the source's own dict named none, it says what that said. */
 static int
 wait_for_data(PyObject *self, const dls_tensor *data)
 {
@@ -173,24 +192,23 @@ wait_for_data(PyObject *self, const dls_tensor *data)
     if (dls_tensor_count(data) == 0) {
         return 0;
     }
-    if (p.known == DLS_P_UNKNOWN) {
+    if (p.known == DLS_P_UNKNOWN && !names_no_queue(data)) {
         return dls_refuse(
             data->state, DLS_EBUFFER, self,
-            "__sycl_usm_array_interface__: it was taken with stream=-1, and the queue "
-            "of its producer is not known; take it with stream=None or a "
-            "SyclQueue");
+            "__sycl_usm_array_interface__: it was taken with stream=-1, or the queue "
+            "of "
+            "its producer is not known; take it with stream=None and producer_stream= "
+            "its SyclQueue");
     }
     const dls_sync_job job = {
-        .task = DLS_TASK_WAIT, .p = p, .policy = DLS_UNKNOWN_AUTO};
-    return dls_sycl_queue_sync(data->state, self, &job, NULL);
+        .task = DLS_TASK_WAIT_IF_KNOWN, .p = p, .policy = DLS_UNKNOWN_AUTO};
+    return dls_sycl_queue_sync(data->state, self, &job, NULL, false);
 }
 
 static PyObject *
 make_syclobj(const dls_tensor *data)
 {
-    DLS_LOCK(data); /* a first export moves the hold */
-    PyObject *object = dls_syclobj_find(dls_hold_behind(&data->hold));
-    DLS_UNLOCK();
+    PyObject *object = find_syclobj(data);
     if (object == NULL && data->ready != NULL) {
         object = data->ready->stream;
     }

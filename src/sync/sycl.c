@@ -20,13 +20,16 @@
 
 int
 dls_sycl_queue_sync(dls_state *state, PyObject *source, const dls_sync_job *job,
-                    PyObject *s)
+                    PyObject *s, bool shows_syclobj)
 {
     const dls_sync_facts facts = {.no_device_wait = true};
     dls_sync_job here = *job;
     here.s = (uint64_t)(uintptr_t)s;
     if (job->policy == DLS_UNKNOWN_LEGACY) {
         here.policy = DLS_UNKNOWN_AUTO; /* there is no default queue */
+    }
+    if (job->policy == DLS_UNKNOWN_ERROR && job->task == DLS_TASK_WAIT_IF_KNOWN) {
+        here.task = DLS_TASK_WAIT; /* the user wants to be told */
     }
     PyObject *done = NULL;
     switch (dls_sync_action_find(&here, &facts)) {
@@ -42,9 +45,10 @@ dls_sycl_queue_sync(dls_state *state, PyObject *source, const dls_sync_job *job,
     default:
         return dls_refuse(
             state, DLS_EOPTION, source,
-            "the producer's queue is not known; give "
+            "the producer's queue is not known%s; give "
             "producer_stream= its SyclQueue, or wait for it and pass stream=-1 or "
-            "unknown_stream=\"same\"");
+            "unknown_stream=\"same\"",
+            shows_syclobj ? ", for ['syclobj'] names a context or a device" : "");
     }
     Py_XDECREF(done);
     return done != NULL ? 0

@@ -19,10 +19,11 @@
 
 /* Carry out job->task.  job->p.object is the producer's queue (dpctl's SyclQueue or
  * torch's XPU stream); s is the consumer's, and is not read for tasks that make the
- * host wait.  Of *job only task, p and policy are read.  source is named in errors.  0,
- * or -1 with BufferError: the queue is not known, or one of its methods failed. */
+ * host wait.  Of *job only task, p and policy are read.  source is named in errors;
+ * shows_syclobj: by a SYCL interface.  0, or -1 with BufferError: the queue is not
+ * known, or one of its methods failed. */
 int dls_sycl_queue_sync(dls_state *state, PyObject *source, const dls_sync_job *job,
-                        PyObject *s);
+                        PyObject *s, bool shows_syclobj);
 
 /* --- copies --------------------------------------------------------------- */
 

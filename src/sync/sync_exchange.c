@@ -405,8 +405,7 @@ dls_sync_run_job(dls_state *state, PyObject *source, const dls_sync_job *job)
 
 /* Carry out the rule's task.  0, or -1. */
 static int
-do_task(dls_sync *sync, dls_task task, dls_producer_stream p,
-        const dls_acquired *acquired)
+do_task(dls_sync *sync, dls_task task, dls_producer_stream p, dls_acquired *acquired)
 {
     const dls_sync_source *from = &sync->from;
     dls_family family = from->family;
@@ -427,8 +426,12 @@ do_task(dls_sync *sync, dls_task task, dls_producer_stream p,
     }
     const dls_sync_job job = make_job(sync, task, p, acquired);
     if (family == DLS_FAMILY_ONEAPI) {
+        acquired->queue_unknown = task == DLS_TASK_WAIT_IF_KNOWN
+                                  && p.known == DLS_P_UNKNOWN
+                                  && job.policy != DLS_UNKNOWN_SAME;
         return dls_sycl_queue_sync(from->state, from->source, &job,
-                                   from->request->stream);
+                                   from->request->stream,
+                                   acquired->generation == DLS_OLDER);
     }
     return dls_sync_run_job(sync->from.state, sync->from.source, &job);
 }
@@ -454,17 +457,38 @@ check_event(const dls_sync *sync, dls_producer_stream p)
               "and ROCm only; synchronise its device, and pass stream=-1");
 }
 
+/* Has nobody asked for an order of queues?  Torch hides its queue, and the wait of
+ * to_capsule and of a copy are dlshim's own (S6, S25).  But a copy of what a queue may
+ * still work on is read by nobody else in time: only a SYCL interface without a queue
+ * tells, by dpctl's convention, that nothing is pending. */
+static bool
+asks_for_no_order(const dls_sync *sync, dls_generation generation)
+{
+    const dls_request *request = sync->from.request;
+    PyObject *stream = request->stream;
+    bool named = stream != NULL && stream != Py_None && !request->waits
+                 && !dls_stream_is_minus_one(stream);
+    return sync->from.family == DLS_FAMILY_ONEAPI && !named
+           && (generation == DLS_OLDER || !sync->copies_oneapi);
+}
+
 /* The rule for a producer that turned out to be of this kind.  A producer that was not
  * passed our queue or stream has put no work into it.  It was not passed one if it
  * takes no stream, or if the array is empty (then -1 was passed). */
 static dls_sync_rule
-find_rule(dls_sync *sync, dls_producer_kind kind)
+find_rule(dls_sync *sync, dls_producer_kind kind, dls_generation generation)
 {
     dls_family family = sync->from.family;
     if (sync->copies_oneapi && sync->s.value == DLS_VALUE_MINUS_ONE) {
         sync->s.value = DLS_VALUE_HANDLE;
     }
-    dls_sync_rule rule = dls_sync_rule_find(family, kind, sync->s.value);
+    dls_value value = sync->s.value;
+    bool as_none = (value == DLS_VALUE_HANDLE || value == DLS_VALUE_WAIT)
+                   && kind == DLS_PRODUCER_OLD && asks_for_no_order(sync, generation);
+    if (as_none) {
+        value = DLS_VALUE_NONE; /* where P is not known, nobody has to be refused */
+    }
+    dls_sync_rule rule = dls_sync_rule_find(family, kind, value);
     /* mutant: no stream of our own */
     bool none = sync->own == 0 && sync->own_queue == NULL;
     return rule.task == DLS_TASK_WAIT_OWN && none
@@ -566,7 +590,7 @@ dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
     if (waited != 0) {
         return waited < 0 ? -1 : 0;
     }
-    dls_sync_rule rule = find_rule(sync, kind);
+    dls_sync_rule rule = find_rule(sync, kind, acquired->generation);
     acquired->not_synced =
         sync->not_synced
         || (sync->from.family == DLS_FAMILY_ONEAPI && rule.task == DLS_TASK_NOTHING

@@ -10,6 +10,7 @@ import gc
 import re
 import sys
 import weakref
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -334,18 +335,45 @@ def test_syclobj_in_that_is_a_queue_tells_whose_work_is_unfinished(form):
 @pytest.mark.usefixtures("imported_library")
 @pytest.mark.parametrize("form", WITHOUT_QUEUE)
 def test_syclobj_in_that_is_no_queue_leaves_the_work_unknown(form):
+    """Without a stream it passes, as with dpctl; a queue that wants an order gets none."""
     p, s = Queue(2), Queue(2)
     x = SyclOnly(syclobj=six_forms(p)[form])
+    for policy in ("auto", "legacy"):
+        ask = partial(dlshim.upgrade, x, unknown_stream=policy)
+        versioned(ask()).release()
+        versioned(ask(), stream=None).release()
+        caps.take(dlshim.to_capsule(ask())).release()
+        for order in ({"stream": s}, {"stream": 2**40}):
+            with pytest.raises(BufferError) as error:
+                versioned(ask(), **order)
+            tells(error.value, "SyclOnly", "queue is not known", "names a context or a device")
+            tells(error.value, "producer_stream=", "stream=-1")
+        with pytest.raises(BufferError, match="queue is not known"):
+            versioned(dlshim.upgrade(x, unknown_stream=policy, stream="wait"))
     for stream in (None, s):
-        with pytest.raises(BufferError) as error:
-            versioned(dlshim.upgrade(x), stream=stream)
-        tells(error.value, "SyclOnly", "queue", "not known", "producer_stream=", "stream=-1")
+        with pytest.raises(BufferError, match="queue is not known"):
+            versioned(dlshim.upgrade(x, unknown_stream="error"), stream=stream)
         versioned(dlshim.upgrade(x, unknown_stream="same"), stream=stream).release()
     assert p.log == s.log == []
     versioned(dlshim.upgrade(x, producer_stream=p)).release()
     assert p.log == ["wait"]
     versioned(dlshim.upgrade(x), stream=-1).release()
     assert p.log == ["wait"]
+
+
+@pytest.mark.usefixtures("imported_library")
+@pytest.mark.parametrize("form", WITHOUT_QUEUE)
+def test_a_tensor_of_it_says_what_the_syclobj_says(form):
+    p, s = Queue(2), Queue(2)
+    tensor = dlshim.from_dlpack(SyclOnly(syclobj=six_forms(p)[form]))
+    assert tensor.device == (14, 2)
+    syclobj = tensor.__sycl_usm_array_interface__["syclobj"]
+    assert not hasattr(syclobj, "sycl_device")
+    for source in (tensor, dlshim.from_dlpack(tensor)):
+        versioned(source).release()
+        with pytest.raises(BufferError, match="queue is not known"):
+            versioned(source, stream=s)
+    assert p.log == s.log == []
 
 
 @pytest.mark.parametrize("cls", [sycl.DpctlArray, sycl.DpnpTensor, sycl.DpnpArray])

@@ -164,10 +164,55 @@ def test_syclobj_in(form, kind, queue):
     x = OnlyDict(runtime.fields(memory, syclobj=form(queue)), memory)
     for _ in range(2):  # a capsule too can be read again
         assert dlshim.upgrade(x).__dlpack_device__() == (14, 0)
-        y = through(x, unknown_stream="same")
+        y = through(x)
         assert runtime.values(y) == [0, 1, 2, 3, 4, 5]
         assert runtime.address(y) == memory._pointer
     assert usm.as_usm_memory(x)._pointer == memory._pointer  # it is still for others to use
+
+
+def copied(x: Any, **keywords: Any) -> Any:
+    """The values of dlshim's copy on the host."""
+    with versioned(dlshim.upgrade(x), dl_device=(1, 0), **keywords) as imported:
+        return imported.values()
+
+
+#: What takes an object with the interface, and names no queue.
+ROADS: dict[str, Any] = {
+    "array": lambda x: runtime.values(through(x)),
+    "another queue": lambda x: runtime.values(through(x).to_device(runtime.new_queue())),
+    "Tensor": lambda x: runtime.values(xp.asarray(dlshim.from_dlpack(x))),
+    "Tensor by DLPack": lambda x: runtime.values(xp.from_dlpack(dlshim.from_dlpack(x))),
+    "copy to the host": lambda x: np.from_dlpack(dlshim.upgrade(x, device="cpu")).tolist(),
+    "copy to the host, -1": lambda x: copied(x, stream=-1),
+}
+
+
+@FORM
+@pytest.mark.parametrize("road", ROADS.values(), ids=ROADS.keys())
+def test_syclobj_in_without_options_on_every_road(road, form, kind, queue):
+    """As dpctl itself takes all of them: `asarray`, and `as_usm_memory`."""
+    memory = runtime.memory(24, kind, queue)
+    fields = runtime.fields(memory, syclobj=None)
+
+    def x():
+        return OnlyDict(fields | {"syclobj": form(queue)}, memory)
+
+    bare = usm.as_usm_memory(x())
+    assert bare._pointer == memory._pointer
+    assert road(x()) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_queue_that_wants_an_order_needs_the_producers(name, queue, other_queue):
+    memory = runtime.memory(24, "shared", queue)
+    x = OnlyDict(runtime.fields(memory, syclobj=FORMS[name](queue)), memory)
+    if "ueue" in name:
+        versioned(dlshim.upgrade(x), stream=other_queue).release()
+        return
+    with pytest.raises(BufferError) as error:
+        versioned(dlshim.upgrade(x), stream=other_queue)
+    tells(error.value, "OnlyDict", "queue is not known", "names a context or a device")
+    versioned(dlshim.upgrade(x, producer_stream=queue), stream=other_queue).release()
 
 
 def test_a_capsule_that_others_have_used(queue):

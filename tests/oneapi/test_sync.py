@@ -188,12 +188,14 @@ def test_a_tensor_of_an_array_syncs_other_queues_behind_the_arrays(gate, other_q
     del kept
 
 
-def test_an_unknown_queue_is_refused(gate, other_queue):
+def test_a_queue_that_wants_an_order_is_refused_where_the_producers_is_not_known(gate, other_queue):
+    """Without one nothing is asked for, as by dpctl's own arrays."""
     for x in (Raw(gate.array), runtime.OnlyInterface(gate.memory, syclobj="cpu")):
-        for stream in (None, other_queue):
-            with pytest.raises(BufferError, match=r"not known.*producer_stream="):
-                exported(x, stream)
-    assert not gate.is_open
+        with pytest.raises(BufferError, match=r"not known.*producer_stream="):
+            exported(x, other_queue)
+        kept = exported(x, None)
+        assert not gate.is_open
+        del kept
 
 
 def test_negative_control_torch_reads_too_early_bare(gate):
