@@ -452,15 +452,36 @@ has_moved(dl_device came, dl_device want)
            && (came.device_id == want.device_id || want.device_type == dl_kDLCPU);
 }
 
+/* The host and other devices see a GPU's own memory only as a copy of it, whatever its
+ * producer says of that: torch flags none, JAX calls its own read-only.  Where a label
+ * was assumed, the memory may have been there before. */
+static void
+note_private_copy(dls_exchange *x, dl_device had)
+{
+    dls_acquired *acquired = &x->acquired;
+    bool own = had.device_type == dl_kDLCUDA || had.device_type == dl_kDLROCM;
+    if (!own || x->request.has_assumed) {
+        return;
+    }
+    uint64_t flags = (acquired->flags & ~(uint64_t)DL_FLAG_READ_ONLY) /* T8 */
+                     | DL_FLAG_IS_COPIED;
+    acquired->altered |= flags != acquired->flags
+                         && acquired->generation == DLS_VERSIONED;
+    acquired->flags = flags;
+}
+
 static dls_attempt
-move(dls_exchange *x, dls_sync *sync)
+move(dls_exchange *x, dl_device had, dls_sync *sync)
 {
     dl_device want = x->request.device;
     dls_attempt got = step_over(x, call_to_move(x, sync));
     if (got == DLS_ATTEMPT_GOT && !has_moved(x->acquired.tensor.device, want)) {
         return dls_attempt_end(x, -1, DLS_ATTEMPT_NOT_OFFERED);
     }
-    x->acquired.copy_asked = got == DLS_ATTEMPT_GOT;
+    if (got == DLS_ATTEMPT_GOT) {
+        x->acquired.copy_asked = true;
+        note_private_copy(x, had);
+    }
     got = got == DLS_ATTEMPT_GOT ? dls_attempt_check_bits(x) : got;
     if (got != DLS_ATTEMPT_GOT || want.device_type == dl_kDLCPU) {
         return got;
@@ -483,8 +504,9 @@ dls_attempt_move(dls_exchange *x, dl_device device)
     if (request.device.device_type == dl_kDLCPU) {
         request.stream = NULL;
     }
-    dls_attempt got = begin_move(x, device, &request, &sync) < 0 ? DLS_ATTEMPT_FINAL
-                                                                 : move(x, &sync);
+    dls_attempt got = begin_move(x, device, &request, &sync) < 0
+                          ? DLS_ATTEMPT_FINAL
+                          : move(x, device, &sync);
     dls_sync_end(&sync);
     return got;
 }

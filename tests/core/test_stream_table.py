@@ -162,9 +162,7 @@ ONEAPI = {
     JAX: _MODERN_ONEAPI,
     # torch drops the stream of an XPU tensor: its own is waited for, whoever reads.
     **dict.fromkeys((TORCH, IGNORES), _IGNORES_ONEAPI),
-    OLD: row(
-        *(("-", WAIT_IF_KNOWN), ("-", ""), TY, TY, TY, ("-", WAIT), ("-", SYNC), ("-", WAIT))
-    ),
+    OLD: row(*(("-", WAIT_IF_KNOWN), ("-", ""), TY, TY, TY, ("-", WAIT), ("-", SYNC), ("-", WAIT))),
     WAITED: checked(all_values(("-", "")), NO_QUEUE),
 }
 

@@ -201,6 +201,30 @@ def check_the_producer_is_asked_first(drv: Any) -> None:
         case.end()
 
 
+def check_what_the_producer_moved_is_a_private_copy(drv: Any) -> None:
+    """It says so to consumers of 1.x, and is writable: torch flags no copy, JAX's says read-only."""
+    ways = {"dl_device": ({}, {"dl_device": CPU}), "device=": ({"device": "cpu"}, {})}
+    for producer, (how, (options, keywords)) in itertools.product(moving(drv), ways.items()):
+        case = Case(drv, producer)
+        case.export(case.source(**options), **keywords)
+        case.check(how)
+        assert case.taken.view.flags == caps.IS_COPIED, (producer, how)
+        case.end()
+        case = Case(drv, producer)
+        case.export(case.source(**options), max_version=None, **keywords)
+        assert case.taken.view.name == caps.LEGACY, (producer, how)
+        case.check(how)
+        case.end()
+        case = Case(drv, producer)
+        case.export(case.source(readonly=True, **options), **keywords)
+        assert case.taken.view.flags == caps.IS_COPIED | caps.READ_ONLY, (producer, how)
+        case.end()
+        case = Case(drv, producer)
+        tensor = dlshim.from_dlpack(case.array, device="cpu")
+        assert tensor.is_copied and not tensor.readonly, producer
+        del tensor  # before the doubles end
+
+
 def check_dlshim_copies_what_nobody_moves(drv: Any) -> None:
     warm(drv)
     for (producer, knows), p, (device, current) in itertools.product(
