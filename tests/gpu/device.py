@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import ctypes as C
 import datetime
-import os
 import platform
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import dlshim
-from drivers.prototypes import CUDA, DEVICEPTR, OUT, POINTER, STREAM, UINT
+from drivers.prototypes import CUDA, DEVICEPTR, OUT, POINTER, UINT
 
 SYSTEM = "libcuda.so.1"
 NOT_READY = 600
@@ -30,15 +31,13 @@ KINDS = ("L", "PTDS", "blocking", "non-blocking")
 WORDS = 4096
 WATCHDOG = 10.0  # seconds until a gate opens by itself, and the test has failed
 
-MORE: dict[str, list[Any]] = {
-    "cuStreamWaitValue32": [STREAM, DEVICEPTR, UINT, UINT],
-    "cuStreamWaitValue32_v2": [STREAM, DEVICEPTR, UINT, UINT],
-    "cuMemHostGetDevicePointer_v2": [OUT, POINTER, UINT],
-    "cuGraphInstantiateWithFlags": [OUT, POINTER, C.c_uint64],
-    "cuGraphLaunch": [POINTER, STREAM],
-    "cuGraphExecDestroy": [POINTER],
-    "cuGraphDestroy": [POINTER],
-}
+MORE: dict[str, list[Any]] = {"cuMemHostGetDevicePointer_v2": [OUT, POINTER, UINT]}
+#: What the results name beside the device: whose releases may matter.
+DISTRIBUTIONS = (
+    *("dlshim", "torch", "cupy-cuda12x", "cupy-cuda13x", "cupy", "jax", "jaxlib"),
+    *("jax-cuda12-plugin", "jax-cuda13-plugin", "warp-lang", "numba", "numba-cuda"),
+    *("cuda-core", "cuda-bindings", "cuda-python", "apache-tvm-ffi", "numpy", "pytest"),
+)
 
 
 class NoDevice(Exception):
@@ -53,12 +52,12 @@ class Device:
     """Device 0, its primary context, and a stream of every kind for either side."""
 
     def __init__(self, library: str) -> None:
-        # Streams that share one of the few hardware queues would wait for each other's gates.
-        os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
         try:
             self.lib = C.CDLL(library)
         except OSError as error:
             raise NoDevice(f"no CUDA driver: {error}") from None
+        if hasattr(self.lib, "fake_asynchronous"):
+            self.lib.fake_asynchronous(1)  # a fake of the kit, whose operations else run at once
         for name, arguments in {**CUDA, **MORE}.items():
             if hasattr(self.lib, name):
                 getattr(self.lib, name).argtypes = arguments
@@ -68,7 +67,7 @@ class Device:
             raise NoDevice(f"no CUDA device: the driver answers {rc}, {count.value} devices")
         self.figures: list[tuple[str, str]] = []
         self.slowest = 0.0
-        self.keep: Any = None  # what a test's library needs until its end
+        self.entered = ExitStack()  # what a test has made current, until its end
         self.rounds = 100_000 if library == SYSTEM else 1_000  # others are tried out, not measured
         self.context = self.get("cuDevicePrimaryCtxRetain", C.c_void_p, 0)
         self.call("cuCtxSetCurrent", self.context)
@@ -121,7 +120,9 @@ class Device:
         return self.get("cuMemHostAlloc", C.c_void_p, size, 3)  # portable, mapped
 
     def rest(self) -> None:
-        """Nothing runs, the words are 7, and nothing was copied out of them."""
+        """No library's stream is current, nothing runs, the words are 7, and nothing was copied out
+        of them."""
+        self.entered.close()
         self.call("cuCtxSetCurrent", self.context)
         self.call("cuCtxSynchronize")
         self.set(7, 1)
@@ -174,11 +175,14 @@ class Device:
         name = "cuStreamWaitValue32_v2"
         name = name if self.has(name) else "cuStreamWaitValue32"
         if not self.has(name):
-            pytest.skip("this driver has no cuStreamWaitValue32")
+            pytest.fail("this driver has no cuStreamWaitValue32: nothing is proved of order")
         C.c_uint32.from_address(self._word).value = 1  # open: the trial passes at once
         rc = getattr(self.lib, name)(self.streams["P", "non-blocking"], self._word_there, 1, 0)
         if rc:
-            pytest.skip(f"cuStreamWaitValue32 is switched off here: error {rc}")
+            pytest.fail(
+                f"cuStreamWaitValue32 is switched off here, error {rc}, as under Windows's WDDM "
+                "and on some virtual GPUs: nothing is proved of order"
+            )
         self.call("cuCtxSynchronize")
         return name
 
@@ -202,31 +206,52 @@ class Device:
         print(f"{name}: {value}")
         self.figures.append((name, value))
 
-    def write_results(self, folder: str, session: pytest.Session) -> None:
+    def results(self, stats: dict[str, list[Any]]) -> str:
+        """What a run has shown, and of what: the one file to send."""
         name = C.create_string_buffer(128)
         self.call("cuDeviceGetName", name, 128, 0)
         version = self.get("cuDriverGetVersion", C.c_int)
         commit = subprocess.run(
             ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
         ).stdout.strip()
-        today = datetime.date.today().isoformat()
-        stats = session.config.pluginmanager.getplugin("terminalreporter").stats
-        counts = [f"{len(stats.get(kind, ()))} {kind}" for kind in ("passed", "failed", "skipped")]
+        told = {kind: stats.get(kind, []) for kind in ("passed", "failed", "error", "skipped")}
+        counts = ", ".join(f"{len(reports)} {kind}" for kind, reports in told.items())
+        broken = [(report.nodeid, report.longreprtext) for kind in ("failed", "error")
+                  for report in told[kind]]  # fmt: skip
+        skipped = Counter(str(report.longrepr[2]) for report in told["skipped"])
         lines = [
-            f"# Tests on a GPU: {today}",
+            f"# Tests on a GPU: {datetime.date.today().isoformat()}",
             "",
-            f"{name.value.decode()}, driver API {version // 1000}.{version % 1000 // 10}, "
-            f"CPython {platform.python_version()}, dlshim {dlshim.__version__} at commit "
-            f"{commit or 'unknown'}, by",
+            counts + ".",
             "",
-            f"    python -m pytest tests/gpu --gpu-results={folder}",
-            "",
-            ", ".join(counts) + ".",
+            f"* card: {name.value.decode()}, compute capability "
+            f"{self.attribute(75)}.{self.attribute(76)}",
+            f"* driver: API {version // 1000}.{version % 1000 // 10}, {driver_release()}",
+            f"* system: {platform.platform()}, CPython {platform.python_version()}",
+            f"* dlshim {dlshim.__version__} at commit {commit or 'unknown'}",
+            *(f"* {each} {found}" for each, found in sorted(installed().items())),
             "",
             *(f"* {figure}: {value}" for figure, value in self.figures),
             f"* slowest export past a closed gate: {self.slowest * 1e6:.0f} us",
+            "",
+            *(f"* skipped {count}: {reason}" for reason, count in sorted(skipped.items())),
         ]
-        Path(folder, f"gpu-{today}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        for nodeid, text in broken:
+            lines += ["", f"## {nodeid}", "", *(f"    {line}" for line in text.splitlines())]
+        return "\n".join(lines) + "\n"
+
+
+def installed() -> dict[str, str]:
+    there = {name: next(iter(metadata.distributions(name=name)), None) for name in DISTRIBUTIONS}
+    return {name: found.version for name, found in there.items() if found}
+
+
+def driver_release() -> str:
+    """As the kernel's module has it; the API's version is shared by many."""
+    try:
+        return Path("/proc/driver/nvidia/version").read_text().splitlines()[0]
+    except OSError:
+        return "its release is not told"
 
 
 class Gate:

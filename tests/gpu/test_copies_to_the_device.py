@@ -1,6 +1,6 @@
 """Copies to a real GPU (rule S19): whole, after the producer's work, freed after their readers.
 
-    python -m pytest tests/gpu [--gpu-results=docs/results]
+    python tests/gpu [--gpu-results=docs/results]
 
 Not run on hardware yet; see test_gpu.py.
 """

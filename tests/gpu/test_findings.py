@@ -133,7 +133,7 @@ def test_memory_like_a_torch_tensor_is_of_its_allocator(gpu: Device) -> None:
 
 
 def test_no_memory_is_lost(gpu: Device) -> None:
-    """A thousand copies of four megabytes do not take four gigabytes."""
+    """A thousand copies of four megabytes do not take four gigabytes (nor a hundred 400 MB)."""
     free, total = C.c_size_t(), C.c_size_t()
 
     def available() -> int:
@@ -146,7 +146,7 @@ def test_no_memory_is_lost(gpu: Device) -> None:
     numbers = memoryview((C.c_int32 * (1 << 20))())
     caps.take(dlshim.upgrade(numbers, device="cuda:0").__dlpack__(**VERSIONED)).release()
     before = available()
-    for _ in range(1000):
+    for _ in range(min(1000, gpu.rounds // 10)):
         caps.take(dlshim.upgrade(numbers, device="cuda:0").__dlpack__(**VERSIONED)).release()
     assert before - available() < 1 << 28
 

@@ -1,6 +1,6 @@
 """dlshim on a real GPU: what is synced waits, what is not does not, and what it costs.
 
-    python -m pytest tests/gpu [--gpu-results=docs/results]
+    python tests/gpu [--gpu-results=docs/results]
 
 It has not been run on hardware yet: its logic was tried out on stand-ins for libcuda, which do not
 show how a real driver behaves.  Without a device everything is skipped.  libcuda alone is used;
@@ -265,14 +265,14 @@ def of_torch(gpu: Device) -> tuple[Any, int, int]:
     if not torch.cuda.is_available():
         pytest.skip("this torch has no CUDA")
     stream = torch.cuda.Stream()
-    torch.cuda.set_stream(stream)
+    gpu.entered.enter_context(torch.cuda.stream(stream))
     x = torch.full((WORDS,), 7, dtype=torch.int32, device="cuda")
     return x, x.data_ptr(), stream.cuda_stream
 
 
 def of_cupy(gpu: Device) -> tuple[Any, int, int]:
     cupy = pytest.importorskip("cupy")
-    stream = cupy.cuda.Stream(non_blocking=True).use()
+    stream = gpu.entered.enter_context(cupy.cuda.Stream(non_blocking=True))
     x = cupy.full((WORDS,), 7, dtype=cupy.int32)
     return x, x.data.ptr, stream.ptr
 
@@ -282,7 +282,7 @@ def of_warp(gpu: Device) -> tuple[Any, int, int]:
     if not warp.is_cuda_available():
         pytest.skip("this Warp has no CUDA")
     stream = warp.Stream("cuda:0")
-    warp.set_stream(stream, "cuda:0")
+    gpu.entered.enter_context(warp.ScopedStream(stream))
     x = warp.full(WORDS, 7, dtype=warp.int32, device="cuda:0")
     return x, x.ptr, stream.cuda_stream
 
@@ -307,7 +307,7 @@ def of_core(gpu: Device) -> tuple[Any, int, int]:
     if not gpu.has("cuCtxRecordEvent"):
         pytest.skip("before CUDA 12.5 the host waits for an unknown stream")
     buffer, address, stream = core_buffer(gpu)
-    gpu.keep = stream
+    gpu.entered.callback(lambda kept: None, stream)
     return buffer, address, int(stream.handle)
 
 
@@ -322,8 +322,7 @@ def of_tvm_ffi(gpu: Device) -> tuple[Any, int, int]:
     tvm_ffi = pytest.importorskip("tvm_ffi", reason="apache-tvm-ffi is not installed")
     p = gpu.streams["P", FREE]
     tensor = tvm_ffi.from_dlpack(dlshim.upgrade(Interface(gpu.words, p), stream=-1))
-    gpu.keep = tvm_ffi.use_raw_stream(tensor.device, p)
-    gpu.keep.__enter__()
+    gpu.entered.enter_context(tvm_ffi.use_raw_stream(tensor.device, p))
     return tensor, gpu.words, p
 
 
@@ -333,14 +332,10 @@ def of_tvm_ffi(gpu: Device) -> tuple[Any, int, int]:
 )
 def test_arrays_of_libraries(gpu: Device, library: Callable[..., Any], s: str) -> None:
     array, address, p = library(gpu)
-    try:
-        gpu.call("cuCtxSynchronize")
-        reader = gpu.streams["S", s]
-        synced = hand_over(gpu, dlshim.upgrade(array), p, reader, reader, 0.1, address)
-        assert synced == (NOT_READY, {42})
-    finally:
-        getattr(gpu.keep, "__exit__", lambda *_: None)(None, None, None)
-        gpu.keep = None
+    gpu.call("cuCtxSynchronize")
+    reader = gpu.streams["S", s]
+    synced = hand_over(gpu, dlshim.upgrade(array), p, reader, reader, 0.1, address)
+    assert synced == (NOT_READY, {42})
 
 
 @pytest.mark.parametrize("s", KINDS)

@@ -7,11 +7,13 @@
 
 #include "front.h"
 #include "journal.h"
+#include "queue.h"
 #include "shadow.h"
 
 FM_EXPORT int fake_start(void);
 FM_EXPORT void fake_reset(int hard);
 FM_EXPORT int fake_option(const char *name, int value);
+FM_EXPORT void fake_asynchronous(int on);
 FM_EXPORT uintptr_t fake_domain_of(int device);
 FM_EXPORT uintptr_t fake_domain_new(int device);
 FM_EXPORT void fake_domain_end(uintptr_t domain);
@@ -63,6 +65,14 @@ void fake_reset(int hard)
 int fake_option(const char *name, int value)
 {
     LOCKED(int, front_option(name, value));
+}
+
+/* Until the next reset operations take effect in their turn (queue.h). */
+void fake_asynchronous(int on)
+{
+    fm_lock();
+    fm_queue_mode(on);
+    fm_unlock();
 }
 
 /* ---- domains and streams ---- */
@@ -163,7 +173,8 @@ int fake_capture_begin(uintptr_t stream, int mode)
 
 int fake_capture_end(uintptr_t stream)
 {
-    LOCKED(int, answer(fm_capture_end(front_stream(stream, NULL))));
+    unsigned graph;
+    LOCKED(int, answer(fm_capture_end(front_stream(stream, NULL), &graph)));
 }
 
 static int state_of(const fm_stream *stream)

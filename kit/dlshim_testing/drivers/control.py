@@ -33,6 +33,7 @@ _CONTROL: dict[str, tuple[Any, list[Any]]] = {
     "fake_start": (C.c_int, []),
     "fake_reset": (None, [C.c_int]),
     "fake_option": (C.c_int, [C.c_char_p, C.c_int]),
+    "fake_asynchronous": (None, [C.c_int]),
     "fake_domain_of": (_HANDLE, [C.c_int]),
     "fake_domain_new": (_HANDLE, [C.c_int]),
     "fake_domain_end": (None, [_HANDLE]),
@@ -193,6 +194,12 @@ class Fake:
         (so many queries of events or streams answer 600 before the first answers truly).
         """
         return self._fake.fake_option(name.encode(), value)
+
+    def asynchronous(self) -> None:
+        """Until the next reset operations take effect in their turn, and gates
+        (``cuStreamWaitValue32``) and graphs work: what was not ordered is seen by programs that
+        know no clocks.  Else operations take effect at once, and these functions answer 801."""
+        self._fake.fake_asynchronous(1)
 
     def fail_next(self, name: str, rc: int, skip: int = 0) -> None:
         """The next call of this function, after `skip` others, does nothing and answers `rc`."""

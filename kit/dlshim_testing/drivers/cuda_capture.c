@@ -1,7 +1,10 @@
-/* Captures, and functions that run on the host in a stream's turn: what 9.2 has not. */
+/* Captures, graphs, and functions that run on the host in a stream's turn: what 9.2 has not. */
 #include "cuda.h"
+#include "queue.h"
 
 #if FAKE_VERSION >= 10010
+
+static const uintptr_t GRAPHS = 0x7c4000000000;
 
 static int state(CUstream handle, CUstreamCaptureStatus *status, unsigned long long *id)
 {
@@ -85,8 +88,69 @@ FM_EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph)
     ENTER(0, "stream=%s", S(handle));
     fm_stream *stream;
     int rc = find_stream(handle, &stream);
-    *graph = NULL;
-    LEAVE(rc == OK ? front_error(fm_capture_end(stream)) : rc);
+    unsigned number = 0;
+    if (rc == OK)
+        rc = front_error(fm_capture_end(stream, &number));
+    *graph = number ? (CUgraph)cookie(GRAPHS, number) : NULL;
+    LEAVE(rc);
+}
+
+/* ---- graphs: of an asynchronous fake; an executable one is the graph itself ---- */
+
+static int find_graph(const void *handle, unsigned *number)
+{
+    if (!fm_is_asynchronous())
+        return NOT_SUPPORTED;
+    *number = number_of(GRAPHS, (uintptr_t)handle);
+    if (!fm_graph_exists(*number))
+        fm_die("%#lx is no graph", (unsigned long)(uintptr_t)handle);
+    return OK;
+}
+
+#if FAKE_VERSION >= 11040
+FM_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *to, CUgraph graph,
+                                               unsigned long long flags)
+{
+    ENTER(0, "flags=%llu", flags);
+    unsigned number;
+    int rc = find_graph(graph, &number);
+    if (rc == OK)
+        *to = (CUgraphExec)(void *)graph;
+    LEAVE(rc);
+}
+#endif
+
+FM_EXPORT CUresult cuGraphLaunch(CUgraphExec graph, CUstream handle)
+{
+    ENTER(BLOCKS, "stream=%s", S(handle));
+    fm_stream *stream;
+    unsigned number;
+    uint64_t seq;
+    int rc = find_graph(graph, &number);
+    if (rc == OK)
+        rc = find_stream(handle, &stream);
+    if (rc == OK)
+        rc = front_error(fm_operation(stream, &seq));
+    if (rc == OK)
+        fm_graph_launch(stream, number);
+    LEAVE(rc);
+}
+
+FM_EXPORT CUresult cuGraphExecDestroy(CUgraphExec graph)
+{
+    ENTER(0, "%s", "");
+    unsigned number;
+    LEAVE(find_graph(graph, &number)); /* it is the graph itself */
+}
+
+FM_EXPORT CUresult cuGraphDestroy(CUgraph graph)
+{
+    ENTER(0, "%s", "");
+    unsigned number;
+    int rc = find_graph(graph, &number);
+    if (rc == OK)
+        fm_graph_end(number);
+    LEAVE(rc);
 }
 
 FM_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
@@ -96,7 +160,7 @@ FM_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
     LEAVE(OK);
 }
 
-/* The function runs here and now, without the lock: it may not call the driver in real life. */
+/* The function runs without the lock: it may not call the driver in real life. */
 FM_EXPORT CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *argument)
 {
     ENTER(BLOCKS, "stream=%s", S(handle));
@@ -105,6 +169,10 @@ FM_EXPORT CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *ar
     int rc = find_stream(handle, &stream);
     if (rc == OK)
         rc = front_error(fm_operation(stream, &seq));
+    if (rc == OK && fm_is_asynchronous()) {
+        fm_queue_call(stream, function, argument);
+        LEAVE(rc);
+    }
     CUresult answer = call_leave(&this_call, rc);
     if (rc == OK)
         function(argument);

@@ -172,7 +172,7 @@ FM_EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 {
     ENTER(0, "dev=%d", device);
     LEAVE_IF(!device_exists(device), INVALID_DEVICE);
-    *bytes = (size_t)1 << 30;
+    *bytes = (size_t)1 << 36;
     LEAVE(OK);
 }
 

@@ -1,7 +1,10 @@
-/* Copies and fills: done at once, and marked as operations of their stream. */
+/* Copies and fills: marked as operations of their stream, and done in its turn (queue.h). */
 #include "cuda.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "queue.h"
 
 enum { HOST = 1, DEVICE = 2, UNIFIED = 4 };
 static const size_t MAX_PITCH = 0x7fffffff;
@@ -48,6 +51,33 @@ static int stream_here(CUstream handle, fm_stream **stream)
     return rc;
 }
 
+typedef struct {
+    side to, from;
+    box of;
+    void *staged; /* memory of the program, as it was when the copy was issued; or NULL */
+} copying;
+
+static void copy(void *argument)
+{
+    const copying *it = argument;
+    for (size_t k = 0; k < it->of.depth; k++)
+        for (size_t j = 0; j < it->of.rows; j++)
+            fm_move((void *)(it->to.base + k * it->to.slice + j * it->to.pitch),
+                    (void *)(it->from.base + k * it->from.slice + j * it->from.pitch),
+                    it->of.width);
+    free(it->staged);
+}
+
+/* Memory that the driver does not know may be changed as soon as the call returns.  Of a capture
+ * it is read when the graph runs. */
+static void stage(copying *it)
+{
+    size_t size = reach(&it->from, &it->of);
+    it->staged = fm_allocate(size);
+    memcpy(it->staged, (void *)it->from.base, size);
+    it->from.base = (uintptr_t)it->staged;
+}
+
 static int move(CUstream handle, const side *to, const side *from, box of)
 {
     fm_stream *stream;
@@ -62,10 +92,10 @@ static int move(CUstream handle, const side *to, const side *from, box of)
             fm_touch_copy(stream, to->base, reach(to, &of), from->base, reach(from, &of)));
     if (rc != OK)
         return rc;
-    for (size_t k = 0; k < of.depth; k++)
-        for (size_t j = 0; j < of.rows; j++)
-            fm_move((void *)(to->base + k * to->slice + j * to->pitch),
-                    (void *)(from->base + k * from->slice + j * from->pitch), of.width);
+    copying it = {*to, *from, of, NULL};
+    if (fm_is_asynchronous() && !stream->capture && !fm_memory_at(from->base))
+        stage(&it);
+    fm_queue_run(stream, copy, &it, sizeof it);
     return OK;
 }
 
@@ -224,6 +254,19 @@ FM_EXPORT CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *it)
 
 /* ---- fills ---- */
 
+typedef struct {
+    char *base;
+    size_t item, count;
+    char value[4];
+} filling;
+
+static void set_items(void *argument)
+{
+    const filling *it = argument;
+    for (size_t i = 0; i < it->count; i++)
+        memcpy(it->base + i * it->item, it->value, it->item);
+}
+
 static int fill(CUstream handle, CUdeviceptr to, const void *value, size_t item, size_t count)
 {
     fm_stream *stream;
@@ -236,9 +279,12 @@ static int fill(CUstream handle, CUdeviceptr to, const void *value, size_t item,
     bool racy = false;
     if (rc == OK)
         rc = front_error(fm_touch(stream, it.base, of.width, true, &racy));
-    for (size_t i = 0; rc == OK && i < count; i++)
-        memcpy((char *)it.base + i * item, value, item);
-    return rc;
+    if (rc != OK)
+        return rc;
+    filling made = {(char *)it.base, item, count, {0}};
+    memcpy(made.value, value, item);
+    fm_queue_run(stream, set_items, &made, sizeof made);
+    return OK;
 }
 
 FM_EXPORT CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count,

@@ -103,6 +103,7 @@ static const struct {
     {"cuStreamBeginCapture", 10010, "_v2"},
     {"cuStreamGetCaptureInfo", 11030, "_v2"},
     {"cuStreamGetCaptureInfo", 12030, "_v3"},
+    {"cuStreamWaitValue32", 11070, "_v2"},
     {"cuEventDestroy", 4000, "_v2"},
     {"cuMemAlloc", 3020, "_v2"},
     {"cuMemFree", 3020, "_v2"},

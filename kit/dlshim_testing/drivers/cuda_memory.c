@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "queue.h"
+
 /* ---- allocation ---- */
 
 static int allocate(call *made, fm_domain *domain, size_t size, fm_kind kind, uintptr_t *address)
@@ -100,7 +102,8 @@ FM_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *to, void *address, 
 FM_EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total)
 {
     ENTER(CONTEXT, "%s", "");
-    *available = *total = (size_t)1 << 30;
+    *total = (size_t)1 << 36;
+    *available = *total - fm_live_bytes();
     LEAVE(OK);
 }
 
@@ -155,6 +158,11 @@ FM_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *to, size_t size, CUmemor
     LEAVE(allocate_in_turn(&this_call, stream, size, to));
 }
 
+static void free_in_turn(void *memory)
+{
+    fm_memory_free(*(fm_memory **)memory);
+}
+
 FM_EXPORT CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)
 {
     ENTER(BLOCKS, "ptr=%s stream=%s", M(address), S(handle));
@@ -166,7 +174,7 @@ FM_EXPORT CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)
     if (rc == OK)
         rc = front_error(fm_touch(stream, memory->base, memory->size, true, &racy));
     if (rc == OK)
-        fm_memory_free(memory);
+        fm_queue_run(stream, free_in_turn, &memory, sizeof memory);
     LEAVE(rc);
 }
 

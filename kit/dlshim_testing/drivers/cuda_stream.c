@@ -1,5 +1,6 @@
-/* Streams, events and captures. */
+/* Streams, events and gates. */
 #include "cuda.h"
+#include "queue.h"
 
 /* ---- streams ---- */
 
@@ -244,6 +245,41 @@ FM_EXPORT CUresult cuCtxWaitEvent(CUcontext context, CUevent handle)
     fm_event *event;
     int rc = find_both(context, &domain, handle, &event);
     LEAVE(rc == OK ? front_error(fm_domain_wait(domain, event)) : rc);
+}
+#endif
+
+/* ---- gates: of an asynchronous fake; the others have no such thing switched on ---- */
+
+static int wait_value(CUstream handle, CUdeviceptr word, cuuint32_t value, unsigned flags)
+{
+    fm_stream *stream;
+    uint64_t seq;
+    if (!fm_is_asynchronous())
+        return NOT_SUPPORTED;
+    int rc = find_stream(handle, &stream);
+    const fm_memory *memory = fm_memory_at(word);
+    if (rc == OK && (!memory || word % 4 || flags > FM_MISSING_BIT))
+        rc = INVALID_VALUE;
+    if (rc == OK)
+        rc = front_error(fm_operation(stream, &seq));
+    if (rc == OK)
+        fm_queue_gate(stream, (void *)(uintptr_t)word, value, (fm_comparison)flags);
+    return rc;
+}
+
+FM_EXPORT CUresult cuStreamWaitValue32(CUstream handle, CUdeviceptr word, cuuint32_t value,
+                                       unsigned int flags)
+{
+    ENTER(0, "stream=%s word=%s value=%u", S(handle), M(word), value);
+    LEAVE(wait_value(handle, word, value, flags));
+}
+
+#if FAKE_VERSION >= 11070
+FM_EXPORT CUresult cuStreamWaitValue32_v2(CUstream handle, CUdeviceptr word, cuuint32_t value,
+                                          unsigned int flags)
+{
+    ENTER(0, "stream=%s word=%s value=%u", S(handle), M(word), value);
+    LEAVE(wait_value(handle, word, value, flags));
 }
 #endif
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "queue.h"
 #include "shadow.h"
 
 void call_open(call *made, const char *name, unsigned rules)
@@ -64,14 +65,14 @@ int front_error(fm_status status)
 
 int front_stream_query(fm_stream *stream)
 {
-    if (!stream->capture && fm_take_not_ready())
+    if (!stream->capture && (fm_take_not_ready() || fm_queue_stream_busy(stream)))
         return NOT_READY;
     return front_error(fm_stream_sync(stream));
 }
 
 int front_event_query(fm_event *event)
 {
-    if (!event->capture && fm_take_not_ready())
+    if (!event->capture && (fm_take_not_ready() || fm_queue_event_busy(event)))
         return NOT_READY;
     return front_error(fm_event_sync(event));
 }

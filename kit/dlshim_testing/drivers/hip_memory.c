@@ -1,7 +1,9 @@
-/* What pointers tell, and copies: done at once, and marked as operations of their stream. */
+/* What pointers tell, and copies: marked as operations of their stream, and done in its turn. */
 #include "hip.h"
 
 #include <string.h>
+
+#include "queue.h"
 
 /* ---- pointers ---- */
 
@@ -98,6 +100,19 @@ static int check(const side *at, box of, const fm_stream *stream)
     return OK;
 }
 
+typedef struct {
+    side to, from;
+    box of;
+} copying;
+
+static void copy(void *argument)
+{
+    const copying *it = argument;
+    for (size_t j = 0; j < it->of.rows; j++)
+        fm_move((void *)(it->to.base + j * it->to.pitch),
+                (void *)(it->from.base + j * it->from.pitch), it->of.width);
+}
+
 static int move(hipStream_t handle, side to, side from, box of)
 {
     fm_stream *stream;
@@ -112,8 +127,9 @@ static int move(hipStream_t handle, side to, side from, box of)
     if (rc == OK)
         rc = front_error(
             fm_touch_copy(stream, to.base, reach(&to, of), from.base, reach(&from, of)));
-    for (size_t j = 0; rc == OK && j < of.rows; j++)
-        fm_move((void *)(to.base + j * to.pitch), (void *)(from.base + j * from.pitch), of.width);
+    copying it = {to, from, of};
+    if (rc == OK)
+        fm_queue_run(stream, copy, &it, sizeof it);
     return rc;
 }
 

@@ -203,7 +203,8 @@ FM_EXPORT hipError_t hipStreamEndCapture(hipStream_t handle, hipGraph_t *graph)
     fm_stream *stream;
     int rc = find_stream(handle, &stream);
     *graph = NULL;
-    LEAVE(rc == OK ? front_error(fm_capture_end(stream)) : rc);
+    unsigned number;
+    LEAVE(rc == OK ? front_error(fm_capture_end(stream, &number)) : rc);
 }
 
 FM_EXPORT hipError_t hipThreadExchangeStreamCaptureMode(hipStreamCaptureMode *mode)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "journal.h"
+#include "queue.h"
 
 /* ---- tables: number n is entry n - 1 ---- */
 
@@ -48,6 +49,16 @@ fm_domain *fm_domain_at(unsigned number)
 fm_stream *fm_stream_at(unsigned number)
 {
     return entry(&streams, number);
+}
+
+unsigned fm_stream_count(void)
+{
+    return live_streams.length;
+}
+
+fm_stream *fm_stream_alive(unsigned index)
+{
+    return live_streams.at[index];
 }
 
 fm_event *fm_event_at(unsigned number)
@@ -213,7 +224,7 @@ fm_status fm_capture_begin(fm_stream *stream, fm_mode mode)
     return FM_OK;
 }
 
-fm_status fm_capture_end(fm_stream *stream)
+fm_status fm_capture_end(fm_stream *stream, unsigned *graph)
 {
     fm_capture *capture = stream->capture;
     if (!capture)
@@ -236,6 +247,7 @@ fm_status fm_capture_end(fm_stream *stream)
     }
     stream->capture = NULL;
     capture->ended = true;
+    *graph = status == FM_OK ? fm_queue_graph(capture) : 0;
     return status;
 }
 
@@ -316,6 +328,7 @@ fm_status fm_record(fm_event *event, fm_stream *stream)
     fm_clock_join(&event->clock, &stream->clock);
     event->recorded = true;
     event->capture = stream->capture ? stream->capture->id : 0;
+    fm_queue_record(stream, event);
     return FM_OK;
 }
 
@@ -357,8 +370,10 @@ fm_status fm_wait(fm_stream *stream, const fm_event *event)
         status = wait_in_capture(stream, event);
     else if (status == FM_OK && event->capture)
         status = join_capture(stream, event);
-    if (status == FM_OK)
+    if (status == FM_OK) {
         fm_clock_join(&stream->clock, &event->clock);
+        fm_queue_wait(stream, event);
+    }
     return status;
 }
 
@@ -369,8 +384,10 @@ fm_status fm_stream_sync(fm_stream *stream)
         kill(stream->capture);
         status = FM_CAPTURE_UNSUPPORTED;
     }
-    if (status == FM_OK)
+    if (status == FM_OK) {
         fm_clock_join(&host, &stream->clock);
+        fm_queue_stream_sync(stream);
+    }
     return status;
 }
 
@@ -383,6 +400,7 @@ fm_status fm_event_sync(const fm_event *event)
         return FM_CAPTURED_EVENT;
     }
     fm_clock_join(&host, &event->clock);
+    fm_queue_event_sync(event);
     return FM_OK;
 }
 
@@ -398,12 +416,14 @@ fm_status fm_domain_sync(fm_domain *domain)
     if (kill_in(domain, false))
         return FM_CAPTURE_UNSUPPORTED;
     join_all(&host, domain);
+    fm_queue_domain_sync(domain);
     return FM_OK;
 }
 
 void fm_domain_drain(const fm_domain *domain)
 {
     join_all(&host, domain);
+    fm_queue_domain_sync(domain);
 }
 
 fm_status fm_domain_record(fm_domain *domain, fm_event *event)
@@ -417,6 +437,7 @@ fm_status fm_domain_record(fm_domain *domain, fm_event *event)
     join_all(&event->clock, domain);
     event->recorded = true;
     event->capture = 0;
+    fm_queue_domain_record(domain, event);
     return FM_OK;
 }
 
@@ -427,6 +448,7 @@ fm_status fm_domain_wait(fm_domain *domain, const fm_event *event)
     if (event->capture)
         return FM_CAPTURED_EVENT;
     fm_clock_join(&domain->floor, &event->clock);
+    fm_queue_domain_wait(domain, event);
     return FM_OK;
 }
 
@@ -461,6 +483,7 @@ bool fm_take_not_ready(void)
 
 void fm_model_reset(bool hard)
 {
+    fm_queue_reset();
     fm_clock_clear(&host);
     last_seq = 0;
     last_capture = 0;
@@ -494,6 +517,6 @@ void fm_model_reset(bool hard)
     }
     live_events.length = kept;
     for EACH (fm_capture, capture, captures)
-        free(capture);
+        free(capture); /* of a graph that was not ended, the nodes stay */
     captures.length = 0;
 }

@@ -54,6 +54,7 @@ typedef struct {
     bool of_test; /* ends at the next reset */
     fm_stream *legacy;
     fm_clock floor; /* what all work of the domain comes after */
+    uint64_t last_wait; /* the same, as an operation of queue.c */
 } fm_domain;
 
 typedef enum { FM_GLOBAL, FM_THREAD_LOCAL, FM_RELAXED } fm_mode;
@@ -65,6 +66,7 @@ typedef struct {
     fm_stream *origin;
     bool dead;  /* invalidated, not yet ended */
     bool ended;
+    void *graph; /* what was captured (queue.c) */
 } fm_capture;
 
 struct fm_stream {
@@ -78,6 +80,7 @@ struct fm_stream {
     unsigned slot;
     fm_clock clock;
     fm_capture *capture;
+    uint64_t last, last_node; /* its last operation, and the last one in a graph (queue.c) */
 };
 
 typedef struct {
@@ -88,6 +91,7 @@ typedef struct {
     unsigned flags;
     unsigned long long capture; /* in which it was recorded, or 0 */
     fm_clock clock;
+    uint64_t last; /* the operation that it stands for (queue.c) */
 } fm_event;
 
 /* Making and finding.  The fm_*_at functions give NULL for a number that never was. */
@@ -98,6 +102,9 @@ fm_stream *fm_stream_new(fm_domain *domain, bool blocking, const char *name, boo
 fm_stream *fm_stream_per_thread(fm_domain *domain); /* the calling thread's, made at need */
 void fm_stream_end(fm_stream *stream);
 fm_stream *fm_stream_at(unsigned number);
+/* All that were alive at the last reset, or are newer. */
+unsigned fm_stream_count(void);
+fm_stream *fm_stream_alive(unsigned index);
 fm_event *fm_event_new(fm_domain *domain, unsigned flags);
 void fm_event_end(fm_event *event);
 fm_event *fm_event_at(unsigned number);
@@ -127,7 +134,8 @@ bool fm_take_not_ready(void);
 
 /* Capture.  Breaking its rules invalidates the captures concerned (a line DIED in the log). */
 fm_status fm_capture_begin(fm_stream *stream, fm_mode mode);
-fm_status fm_capture_end(fm_stream *stream);
+/* *graph: its number where the fake is asynchronous (queue.h), else 0. */
+fm_status fm_capture_end(fm_stream *stream, unsigned *graph);
 fm_status fm_capture_state(const fm_stream *stream, int *state, unsigned long long *id);
 fm_status fm_unsafe_call(void); /* calls that a capture does not see, such as allocation */
 fm_mode fm_exchange_mode(fm_mode mode);

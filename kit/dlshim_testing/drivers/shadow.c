@@ -80,6 +80,14 @@ unsigned fm_live_memory(void)
     return count;
 }
 
+size_t fm_live_bytes(void)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < length; i++)
+        sum += all[i]->kind != FM_LANDING ? all[i]->size : 0;
+    return sum;
+}
+
 static bool overlaps(const fm_memory *memory, uintptr_t address, size_t size)
 {
     return memory->base < address + size && address < memory->base + memory->size;

@@ -38,6 +38,8 @@ fm_memory *fm_memory_at(uintptr_t address);
 
 /* Allocations that driver calls made and nobody has freed. */
 unsigned fm_live_memory(void);
+/* Their bytes, and those of the tests. */
+size_t fm_live_bytes(void);
 
 /* An operation of `stream`, or of the host when that is NULL, which reads or writes every known
  * byte of the range.  `*racy` is set when it was not synced; each hazard is a line of its own
