@@ -59,6 +59,7 @@ class Named(Current):
 
 @contextmanager
 def imported(libraries: Mapping[str, Current]) -> Iterator[None]:
+    before = {name: sys.modules.get(name) for name in libraries}
     for name, current in libraries.items():
         module: Any = types.ModuleType(name)
         module.cuda, module.get_raw_stream = current, getattr(current, "get_raw_stream", None)
@@ -68,8 +69,10 @@ def imported(libraries: Mapping[str, Current]) -> Iterator[None]:
     try:
         yield
     finally:
-        for name in libraries:
+        for name, module in before.items():
             del sys.modules[name]
+            if module is not None:
+                sys.modules[name] = module
 
 
 def _work_stream(device_type: int, device_id: int, out: int) -> int:

@@ -11,14 +11,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import dlshim
-from device.libraries import CUDA
+from device.libraries import CUDA, Current, imported
+from dlshim import _core
 from doubles import capsules as caps
 from doubles.arrow_device import PylibcudfColumn
+from doubles import device as fake
+from doubles import streams
 from doubles.device_consumers import CONSUMERS, Asked, Consumer, Situation
+from doubles.producers import masquerade
 from drivers import Driver
 
 if sys.version_info >= (3, 11):
@@ -49,32 +54,90 @@ PRODUCERS = {
     "TensorFlow": ("tensorflow", "", "tensorflow/tensorflow python/framework/ops.py, 2.21"),
     "nanobind": ("nanobind", "", "wjakob/nanobind src/nb_ndarray.cpp@1bd3139"),
     "tvm-ffi": ("tvm-ffi", "", "apache/tvm-ffi python/tvm_ffi/cython/tensor.pxi@620fece"),
+    "Paddle >= 3.3": (
+        "paddle",
+        "paddle's cai 2",
+        "PaddlePaddle/Paddle tensor_patch_methods.py, 3.3.1",
+    ),
+    "Paddle < 3.3": (
+        "paddle 3.2",
+        "paddle's cai 2",
+        "PaddlePaddle/Paddle tensor_patch_methods.py, 3.2",
+    ),
     "numba": ("cai 3", "cai 3", "NVIDIA/numba-cuda cudadrv/devicearray.py@b18b944"),
-    "cuDF buffer": ("cudf", "cudf", "rapidsai/cudf core/buffer/spillable_buffer.py@6a22d1d"),
     "cuDF column": ("column", "", "rapidsai/cudf pylibcudf/column.pyx@6a22d1d, by Arrow"),
+    "PyCUDA": ("pycuda", "pycuda", "inducer/pycuda pycuda/gpuarray.py@19bed90"),
+    "CV-CUDA": ("cv-cuda", "", "CVCUDA/CV-CUDA python/mod_nvcv/ExternalBuffer.cpp@da51fc9"),
+    "PyAV": ("pyav", "", "PyAV-Org/PyAV av/video/plane.py@7dee9f0"),
+    "VALI": ("vali", "", "RomanArzumanyan/VALI src/python_vali/src/PySurface.cpp@2e29773"),
+    "cuDF": ("cudf", "cudf", "rapidsai/cudf core/buffer/spillable_buffer.py@6a22d1d"),
+    "cuDF, a user's stream": ("cudf", "cudf", "the same, of work on a stream that its user named"),
+    "rmm": ("rmm", "rmm", "rapidsai/rmm rmm/pylibrmm/device_buffer.pyx@5d50a37"),
+    "rmm, a user's stream": ("rmm", "rmm", "the same, of work on a stream that its user named"),
     "a capsule": ("capsule", "", "a function that gives a legacy capsule"),
+}
+#: Those that the matrix does not have.
+MAKE = {
+    **CUDA.make,
+    "paddle": fake.named(fake.Paddle),
+    "paddle 3.2": fake.named(fake.PaddleOld),
+    "paddle's cai 2": masquerade(fake.Cai2, "Tensor", "paddle"),
+    "pyav": fake.named(fake.VideoPlane),
+    "vali": fake.named(fake.ValiLike),
+    "cudf": fake.named(fake.CudfLike),
+    "column": PylibcudfColumn,
 }
 
 #: Who works (kind of P), and where the consumer is (kind of S).
 SITUATIONS = (("N", "N"), ("L", "N"), ("N", "L"))
+#: They work on the default stream, unless their user passes them another (S11).
+ON_L = ("PyCUDA", "cuDF", "rmm")
+
+
+class Version(Current):
+    """A library whose release dlshim asks for."""
+
+    def __init__(self, version: str) -> None:
+        super().__init__(streams.TorchStream, 1)
+        self.version = version
+
+
+@contextmanager
+def libraries(producer: str) -> Iterator[dict[str, Current]]:
+    """All are imported, Paddle in the release of the row."""
+    paddle = Version("3.2.0" if producer == "Paddle < 3.3" else "3.3.1")
+    more = {"paddle": paddle, **{name: Version("26.4") for name in ("rmm", "cudf", "pycuda")}}
+    with CUDA.imported(), imported(more):
+        yield {**CUDA.current, **more}
+
 
 REFUSED = "refused"
 #: Bare, JAX passes -1 to the driver as a handle: the fake ends the process, as a driver may.
-CRASHES = {("JAX", "mpi4py", "bare"): "crash"}
+CRASHES = {
+    ("JAX", "mpi4py", "bare"): "crash",
+    ("JAX", "numba kernel", "bare"): "crash",
+}
 WAITS = frozenset(("cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize"))
 
 
 class Pair:
     """One exchange in one situation."""
 
-    def __init__(self, drv: Driver, producer: str, consumer: Consumer, p: str, s: str) -> None:
+    def __init__(
+        self,
+        drv: Driver,
+        producer: str,
+        consumer: Consumer,
+        p: str,
+        s: str,
+        current: dict[str, Current],
+    ) -> None:
         drv.reset()
         self.drv, self.consumer = drv, consumer
         stream = drv.stream_new(0, False, name="P") if p == "N" else 1
-        for current in CUDA.current.values():
-            current.handle = stream
-        make = PylibcudfColumn if producer == "column" else CUDA.make[producer]
-        self.array = make(drv, stream)
+        for each in current.values():
+            each.handle = stream
+        self.array = MAKE[producer](drv, stream)
         self.kind = producer
         drv.set_current(drv.context(0))
         own = drv.stream_new(0, False, name="own")
@@ -139,21 +202,24 @@ def tell(drv: Driver, producer: str, consumer: str, way: str) -> str:
     if way == "bare" and CONSUMERS[consumer].takes == "interface":
         double = interface or double
     outcomes = []
-    for p, s in SITUATIONS:
-        pair = Pair(drv, double, CONSUMERS[consumer], p, s)
-        outcomes.append(pair.outcome(getattr(pair, way)))
-        del pair
+    _core._hook("forget_plans")  # one name may stand for several releases
+    with libraries(producer) as current:
+        for p, s in SITUATIONS:
+            if producer in ON_L and p != "L":
+                continue
+            pair = Pair(drv, double, CONSUMERS[consumer], p, s, current)
+            outcomes.append(pair.outcome(getattr(pair, way)))
+            del pair
     caps.close_accounts()
     return worst(outcomes)
 
 
 def table(drv: Driver) -> Iterator[tuple[str, str, str, str]]:
     """(producer, consumer, bare, upgraded) of every pair."""
-    with CUDA.imported():
-        for producer in PRODUCERS:
-            for consumer in CONSUMERS:
-                bare = tell(drv, producer, consumer, "bare")
-                yield producer, consumer, bare, tell(drv, producer, consumer, "upgraded")
+    for producer in PRODUCERS:
+        for consumer in CONSUMERS:
+            bare = tell(drv, producer, consumer, "bare")
+            yield producer, consumer, bare, tell(drv, producer, consumer, "upgraded")
 
 
 def as_toml(rows: list[tuple[str, str, str, str]]) -> str:

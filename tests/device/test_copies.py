@@ -202,7 +202,7 @@ def check_the_producer_is_asked_first(drv: Any) -> None:
 
 
 def check_what_the_producer_moved_is_a_private_copy(drv: Any) -> None:
-    """It says so to consumers of 1.x, and is writable: torch flags no copy, JAX's says read-only."""
+    """It says so to consumers of 1.x, and is writable: torch flags none, JAX's says read-only."""
     ways = {"dl_device": ({}, {"dl_device": CPU}), "device=": ({"device": "cpu"}, {})}
     for producer, (how, (options, keywords)) in itertools.product(moving(drv), ways.items()):
         case = Case(drv, producer)

@@ -17,6 +17,8 @@ print(json.dumps(list(pairs.table(drv))))
 
 #: From worst to best; what a refusal or a crash is against a race nobody can say in general.
 RANKS = {"crash": 0, "refused": 1, "race": 1, "ordered": 2}
+#: It waits for -1, as for any number, though -1 asks for no sync; dlshim passes it None.
+WAITS_FOR_MINUS_ONE = ("Paddle < 3.3", "mpi4py")
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +42,22 @@ def test_no_pair_is_worse_than_bare(rows: list[list[str]]) -> None:
     assert len(rows) == len(pairs.PRODUCERS) * len(pairs.CONSUMERS)
     worse = [row for row in rows if rank(row[3]) < rank(row[2])]
     raced = [row for row in rows if row[3] == "race" and not row[2].startswith(("race", "refused"))]
-    assert worse == raced == []
+    assert {tuple(row[:2]) for row in worse + raced} == {WAITS_FOR_MINUS_ONE}
+
+
+def test_jax_takes_tensorflow_bare(rows: list[list[str]]) -> None:
+    """jax/_src/dlpack.py passes it no stream, as it passes none for pinned memory."""
+    (cell,) = (row[2:] for row in rows if row[:2] == ["TensorFlow", "JAX"])
+    assert cell == ["ordered, the host waits"] * 2
+
+
+def test_a_users_own_stream_of_rapids_is_the_exception(rows: list[list[str]]) -> None:
+    """Nobody can see it, and the rows for these libraries take the default stream (S11)."""
+    told = {(row[0], row[1]): row[3] for row in rows}
+    for library in ("cuDF", "rmm"):
+        for consumer in ("torch >= 2.9", "CuPy", "cuda.core", "numba kernel"):
+            assert told[library, consumer] == "ordered"
+            assert told[f"{library}, a user's stream", consumer] == "race"
 
 
 def test_every_note_is_about_a_consumer() -> None:

@@ -643,10 +643,25 @@ class PaddleOld(DeviceArray):
         return self._legacy()
 
 
-class Paddle(WarpLike):
-    """Paddle 3.3 and newer, after that change: the standard's rules."""
+class Paddle(DeviceArray):
+    """Paddle 3.3.1, the same file: omitted, None and 1 are an edge to the legacy stream, -1 is
+    nothing, TypeError for what is no int, ValueError for 0 and 2.  What `dl_device` and `copy` do
+    is C++, which its wheel does not show: they are TypeErrors here."""
 
+    TAKES = ("stream", "max_version")
     LIBRARY = ("paddle", "Tensor")
+
+    def answer(self, stream: Any = None, max_version: Any = None) -> Any:
+        if stream is not None and not isinstance(stream, int):
+            raise TypeError("stream must be an integer or None.")
+        if stream in (0, 2):
+            raise ValueError(f"For CUDA, stream={stream} is not supported.")
+        assert stream is None or stream >= -1, "stream should be a valid stream pointer."
+        if stream != -1:
+            consumer = self.vendor.legacy if stream is None else stream
+            if not self.vendor.same(consumer, self.stream):
+                self.edge(self.stream, consumer)
+        return self.answer_in(max_version)
 
 
 # --- producers that refuse streams, but not by a TypeError ------------------------------------
@@ -1003,6 +1018,8 @@ class CuvsLike(Cai2):
 class CudfLike(Cai0):
     """cuDF's spillable buffers (`cudf/core/buffer/spillable_buffer.py`): `data` is a Sequence, no
     tuple, and looks the pointer up when asked; each look-up pins the buffer. `asked` lists them."""
+
+    LIBRARY = ("cudf.core.buffer.spillable_buffer", "SpillableBufferCAIWrapper")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -75,10 +75,18 @@ def cupy(x: Any, at: Situation) -> Asked:
     return _imported(capsule, at.s)
 
 
+def _is_tensorflow_tensor(x: Any) -> bool:
+    t = type(x)
+    ops = "tensorflow.python.framework.ops"
+    return t.__qualname__ == "EagerTensor" and t.__module__.endswith(ops)
+
+
 def jax(x: Any, at: Situation) -> Asked:
+    """None for TensorFlow's arrays, which take no stream, and for pinned memory."""
     device_type, _ = x.__dlpack_device__()
-    assert device_type == 2
-    return _imported(_insist_on_legacy(x.__dlpack__(stream=at.own)), at.own)
+    assert device_type in (2, 3)
+    stream = None if _is_tensorflow_tensor(x) or device_type == 3 else at.own
+    return _imported(_insist_on_legacy(x.__dlpack__(stream=stream)), at.own)
 
 
 def tensorflow(capsule: Any, at: Situation) -> Asked:
@@ -91,7 +99,18 @@ def warp(x: Any, at: Situation) -> Asked:
     return _imported(_insist_on_legacy(x.__dlpack__(stream=at.s or LEGACY)), at.s)
 
 
+def paddle(x: Any, at: Situation) -> Asked:
+    x.__dlpack_device__()
+    stream = at.s or LEGACY
+    try:
+        capsule = x.__dlpack__(stream=stream, max_version=(1, 2))
+    except TypeError:
+        capsule = x.__dlpack__(stream=stream)
+    return _imported(capsule, at.s)
+
+
 def numba(x: Any, at: Situation) -> Asked:
+    """`cuda.as_cuda_array`, which knows the CUDA array interface alone."""
     interface = x.__cuda_array_interface__
     stream = interface.get("stream")
     if stream is not None:
@@ -114,6 +133,18 @@ def cuda_core(x: Any, at: Situation) -> Asked:
     except TypeError:
         capsule = x.__dlpack__(stream=at.s)
     return _imported(capsule, at.s)
+
+
+def numba_kernel(x: Any, at: Situation) -> Asked:
+    """`kernel[grid, block, stream](x)`: once to learn the type, and once to launch.  What has no
+    `__dlpack__` is taken by its CUDA array interface."""
+    if not hasattr(x, "__dlpack__"):
+        return numba(x, at)
+    typeof = cuda_core(x, Situation(at.drv, -1, at.own))
+    release = getattr(typeof.taken, "release", None)
+    if release is not None:
+        release()
+    return cuda_core(x, at)
 
 
 def tvm_ffi(x: Any, at: Situation) -> Asked:
@@ -152,7 +183,11 @@ CONSUMERS = {
     "JAX": Consumer(jax, "jax-ml/jax jax/_src/dlpack.py@cec06d1"),
     "TensorFlow": Consumer(tensorflow, "tensorflow/tensorflow c/eager/dlpack.cc", "capsule"),
     "Warp": Consumer(warp, "NVIDIA/warp warp/_src/dlpack.py@9934a4e"),
+    "Paddle": Consumer(paddle, "PaddlePaddle/Paddle python/paddle/utils/dlpack.py, 3.3.1"),
     "numba": Consumer(numba, "NVIDIA/numba-cuda numba_cuda/numba/cuda/api.py@b18b944", "interface"),
+    "numba kernel": Consumer(
+        numba_kernel, "NVIDIA/numba-cuda numba_cuda/numba/cuda/typing/typeof.py, 0.30.4"
+    ),
     "nanobind": Consumer(nanobind, "wjakob/nanobind src/nb_ndarray.cpp@1bd3139"),
     "cuda.core": Consumer(cuda_core, "NVIDIA/cuda-python cuda/core/_memoryview.pyx@a86b235"),
     "tvm-ffi": Consumer(tvm_ffi, "apache/tvm-ffi python/tvm_ffi/cython/function.pxi@620fece"),
