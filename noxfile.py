@@ -385,6 +385,14 @@ tool("newest", "The newest release of each library, in an environment of its own
      "tools/newest.py", "WHEEL", version=NEWCOMER, wheel=True)  # fmt: skip
 
 
+@session("mutants-gpu", tags=CI, requires=WHEEL)
+def mutants_gpu(s: nox.Session) -> None:
+    """tests/gpu on the asynchronous fake driver, with one sync left out at a time: each of its
+    tests of order fails without the sync that it proves."""
+    set_up(s, environments.load()["cuda-libraries"])
+    s.run("python", "tools/mutants_gpu.py", *s.posargs)
+
+
 # ---- reading the source ---------------------------------------------------------------------
 
 

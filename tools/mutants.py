@@ -180,6 +180,7 @@ MUTANTS = [
     mutant("no second edge for torch", "torch, 2", does("NOTHING")),
     mutant("None on managed memory is no wait", "managed, None", does("NOTHING"), "test_managed"),
     mutant("None on managed memory is an edge", "managed, old, None", does("SYNC"), "test_managed"),
+    mutant("modern producers are passed no stream", "modern", passes("PASS_MINUS_1")),
     mutant("old producers are believed to sync", "CUDA, old", does("NOTHING")),
     mutant("who ignores the stream is believed", "CUDA, stream ignored", does("NOTHING")),
     mutant("no edge for the event of a column", "edge of an event", "return DLS_OK;", EVENTS),

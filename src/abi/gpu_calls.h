@@ -22,6 +22,7 @@
 /* Constants.  X(name of ours, name in CUDA, name in HIP, value) */
 #define DLS_GPU_CONSTANT_LIST(X)                                                    \
     X(GPU_OK, CUDA_SUCCESS, hipSuccess, 0)                                          \
+    X(GPU_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE, hipErrorInvalidValue, 1)         \
     X(GPU_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY, hipErrorOutOfMemory, 2)          \
     X(GPU_NO_DEVICE, CUDA_ERROR_NO_DEVICE, hipErrorNoDevice, 100)                   \
     X(GPU_INVALID_DEVICE, CUDA_ERROR_INVALID_DEVICE, hipErrorInvalidDevice, 101)    \

@@ -281,7 +281,7 @@ ask_pointer(const void *address, dls_cuda_pointer *out)
                                     CU_ATTRIBUTE_IS_MANAGED,
                                     CU_ATTRIBUTE_DEVICE_ORDINAL};
     void *answers[] = {&context, &type, &managed, &ordinal};
-    *out = (dls_cuda_pointer){.ordinal = -1};
+    *out = (dls_cuda_pointer){.ordinal = -1, .error = GPU_OK};
     int mode = dls_gpu_set_capture_mode(&cuda.calls, GPU_MODE_RELAXED);
     int result = cuda.cuPointerGetAttributes(4, wanted, answers,
                                              (CUdeviceptr)(uintptr_t)address);
@@ -291,6 +291,10 @@ ask_pointer(const void *address, dls_cuda_pointer *out)
                                   .type = (int)type,
                                   .ordinal = ordinal >= 0 ? ordinal : -1,
                                   .managed = managed != 0};
+    }
+    else if (result != GPU_OK && result != GPU_INVALID_VALUE
+             && result != GPU_INVALID_CONTEXT && !dls_gpu_is_capture_error(result)) {
+        out->error = result;
     }
 }
 
@@ -343,6 +347,9 @@ find(uint64_t stream, int device_id, const void *address, dls_place *place,
         return dls_gpu_check(place, result, DLS_CALL_FIND_STREAM, device_id, err);
     }
     ask_pointer(address, &pointer);
+    if (pointer.error != GPU_OK) { /* what was not answered is not "no context" */
+        return dls_gpu_check(place, pointer.error, DLS_CALL_FIND, device_id, err);
+    }
     context = pointer.context; /* mutant: context of the memory */
     place->guessed = context == NULL;
     if (context == NULL) {

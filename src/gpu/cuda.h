@@ -32,6 +32,8 @@ typedef struct {
     int type;      /* CU_TYPE_HOST, CU_TYPE_DEVICE, 0 */
     int ordinal;   /* device, -1 unknown */
     bool managed;
+    int error; /* with which the driver failed; GPU_OK: it answered, if only that it
+                * knows no such pointer */
 } dls_cuda_pointer;
 
 /* Ask the driver, which was loaded; where no context is current, again inside each

@@ -53,6 +53,20 @@ def test_the_suite_for_a_gpu_runs(variant: str, tmp_path: Path) -> None:
     assert re.search(r"stale reads of 1000, stream=S: 0", text)
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_tests_of_other_libraries_run_on_stand_ins(
+    variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch, CuPy, JAX and Warp need CUDA's runtime: what is executed here is the tests."""
+    paths = [str(GPU.parent / "cuda_libraries" / "stand_ins"), str(GPU.parent)]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+    done = run(variant, tmp_path, "-k", "torch or cupy or jax or warp")
+    assert done.returncode == 0, done.stdout[-4000:]
+    skips = [line for line in done.stdout.splitlines() if line.startswith("SKIPPED")]
+    assert len(skips) == 1 and "this torch has no C table" in skips[0], skips
+    assert len(re.findall(" PASSED", done.stdout)) == 23
+
+
 def test_a_card_without_gates_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So it is under WDDM and on some virtual GPUs: a run that proves nothing is not green."""
     plugin = tmp_path / "without_gates.py"

@@ -509,6 +509,34 @@ def check_a_stream_that_the_runtime_does_not_know(drv: HipDriver) -> None:
     caps.close_accounts()
 
 
+@checks.on_cuda
+def check_a_question_that_fails_is_no_answer(drv: Driver) -> None:
+    """Memory of a context of its own: where the driver fails to tell which, waiting for another one
+    would sync nothing."""
+    for code in (2, 700, 999):
+        drv.reset()
+        own = drv.context_new(0)
+        p, s = drv.stream_new(0, False, context=own), drv.stream_new(0, False)
+        at = drv.alloc(24, 0, context=own)
+        drv.set_current(own)
+        assert not drv.write(p, at, 24, context=own)
+        drv.make_current(0)
+        stack = drv.context_stack()
+
+        def source(at: int = at) -> Any:
+            return caps.make(device=(2, 0), data=at, memory=(C.c_char * 24).from_address(at))
+
+        held = source()  # its destructor would hide the exception
+        drv.fail_next("cuPointerGetAttributes", code)
+        with pytest.raises(RuntimeError, match=rf"CUDA: looking for a context failed.*\({code}\)"):
+            dlshim.to_capsule(held)
+        assert drv.context_stack() == stack, code
+        taken = caps.take(dlshim.to_capsule(source()))
+        assert not drv.read(s, at, 24), drv.races()
+        taken.release()
+    caps.close_accounts()
+
+
 @checks.on_hip
 def check_a_device_that_is_not_there(drv: HipDriver) -> None:
     drv.reset()
