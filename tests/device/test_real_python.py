@@ -1,0 +1,189 @@
+"""The doubles of torch and JAX against these libraries' own Python, which runs unmodified on stubs.
+
+What decides about streams in torch and JAX is Python: `Tensor.__dlpack__` (torch/_tensor.py),
+`from_dlpack` (torch/utils/dlpack.py, jax/_src/dlpack.py).  It runs here as it was installed; what
+it calls of C++ and of CUDA is a stub that notes it.  Where a release changes it, the double fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from doubles import device as fake
+from doubles import device_consumers as consumers
+from doubles import vendors
+from doubles.device_consumers import Situation
+from doubles.producers import masquerade
+
+P, S = 0x7C2000000010, 0x7C2000000020
+
+
+class Asked:
+    """A producer that notes how it is asked, and refuses keywords by TypeError."""
+
+    takes: tuple[str, ...] = ("stream", "max_version", "dl_device", "copy")
+    device = (2, 0)
+
+    def __init__(self) -> None:
+        self.log: list[Any] = []
+        self.dtype = "float32"
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        self.log.append("device")
+        return self.device
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        self.log.append(sorted(keywords.items()))
+        if not keywords.keys() <= set(self.takes):
+            raise TypeError("unexpected keyword")
+        return self
+
+
+class Stream(Asked):
+    takes = ("stream",)
+
+
+class Nothing(Asked):
+    takes = ()
+
+
+class Pinned(Asked):
+    device = (3, 0)
+
+
+TensorFlow = masquerade(Asked, "EagerTensor", "tensorflow.python.framework.ops")
+
+
+def asked_by(consume: Callable[[Any], object], cls: type[Asked]) -> list[Any]:
+    x = cls()
+    try:
+        consume(x)
+    except TypeError:
+        x.log.append(TypeError)
+    return x.log
+
+
+@pytest.fixture
+def doubled(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callable[[Any], object]]:
+    """A double of a consumer that takes whatever it is given."""
+    monkeypatch.setattr(consumers, "_imported", lambda capsule, stream: capsule)
+    monkeypatch.setattr(consumers, "_insist_on_legacy", lambda capsule: capsule)
+    drv: Any = None
+    return lambda ask, s: lambda x: ask(x, Situation(drv, s, S))
+
+
+@pytest.mark.parametrize("cls", (Asked, Stream, Nothing))
+@pytest.mark.parametrize("s", (0, S))
+def test_torch_asks_as_its_double(
+    monkeypatch: pytest.MonkeyPatch, doubled: Any, cls: type[Asked], s: int
+) -> None:
+    torch = pytest.importorskip("torch", minversion="2.9")
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda *where: SimpleNamespace(cuda_stream=s))
+    monkeypatch.setattr(torch._C, "_from_dlpack", lambda capsule: capsule)
+    real = asked_by(torch.utils.dlpack.from_dlpack, cls)
+    double = asked_by(doubled(consumers.torch, s), cls)
+    if cls is Nothing:  # torch tries the same call once more for `copy` and for `dl_device`
+        real = [*dict.fromkeys(map(str, real))]
+        double = [*dict.fromkeys(map(str, double))]
+    assert real == double
+
+
+@pytest.mark.parametrize("cls", (Asked, Stream, Pinned, TensorFlow))
+def test_jax_asks_as_its_double(
+    monkeypatch: pytest.MonkeyPatch, doubled: Any, cls: type[Asked]
+) -> None:
+    module = pytest.importorskip("jax._src.dlpack", reason="JAX is not installed")
+    device = SimpleNamespace(get_stream_for_external_ready_events=lambda: S)
+    backend = SimpleNamespace(device_from_local_hardware_id=lambda number: device)
+    monkeypatch.setattr(module, "xla_bridge", SimpleNamespace(get_backend=lambda name: backend))
+    buffer = SimpleNamespace(
+        dlpack_managed_tensor_to_buffer=lambda capsule, *more: capsule,
+        JaxRuntimeError=module._jax.JaxRuntimeError,
+    )
+    monkeypatch.setattr(module, "_jax", buffer)
+    monkeypatch.setattr(module, "jnp", SimpleNamespace(asarray=lambda x, dtype: x))
+    monkeypatch.setattr(module, "dtypes", SimpleNamespace(canonicalize_dtype=lambda dtype: dtype))
+    monkeypatch.setattr(module, "_check_device", lambda *given: None)
+    monkeypatch.setattr(module, "_place_array", lambda x, *given: x)
+    assert asked_by(module.from_dlpack, cls) == asked_by(doubled(consumers.jax, S), cls)
+
+
+class TorchDouble(fake.TorchLike):
+    """The double without a driver: it notes its edges."""
+
+    def __init__(self, current: int) -> None:
+        self.vendor, self.stream, self.index, self.device = vendors.CUDA, P, 0, (2, 0)
+        self.now, self.log = current, list[Any]()
+
+    def current_device(self) -> int:
+        return self.now
+
+    def edge(self, p: int, s: int, *more: Any, **where: Any) -> None:
+        self.log.append((p, s))
+
+    def answer_in(self, max_version: Any, **fields: Any) -> Any:
+        return "versioned" if max_version else "legacy"
+
+
+def exported(export: Callable[..., Any], log: list[Any], keywords: dict[str, Any]) -> Any:
+    try:
+        return export(**keywords), log
+    except Exception as error:
+        return type(error), log
+
+
+@pytest.mark.parametrize("current", (0, 1))
+@pytest.mark.parametrize("version", (None, (1, 0)))
+@pytest.mark.parametrize(
+    "stream", ("omitted", None, -1, 0, 1, 2, P, S, True, "x"), ids=lambda value: str(value)
+)
+def test_torch_exports_as_its_double(
+    monkeypatch: pytest.MonkeyPatch, stream: Any, version: Any, current: int
+) -> None:
+    torch = pytest.importorskip("torch", minversion="2.10")
+    log: list[Any] = []
+
+    class CudaStream:
+        def __init__(self, handle: int) -> None:
+            self.handle = handle
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, CudaStream) and other.handle == self.handle
+
+        __hash__ = None  # type: ignore[assignment]
+
+        def wait_event(self, event: Any) -> None:
+            log.append((event.recorded, self.handle))
+
+    class Event:
+        def record(self, on: CudaStream) -> None:
+            self.recorded = on.handle
+
+    for name, stub in {
+        "current_device": lambda: current,
+        "current_stream": lambda *where: CudaStream(P),
+        "default_stream": lambda *where: CudaStream(0),
+        "ExternalStream": CudaStream,
+        "Event": Event,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, stub)
+    monkeypatch.setattr(torch.version, "hip", None)
+    monkeypatch.setattr(torch._C, "_to_dlpack", lambda *given, **more: "legacy")
+    monkeypatch.setattr(torch, "to_dlpack", lambda *given, **more: "legacy", raising=False)
+    monkeypatch.setattr(torch._C, "_to_dlpack_versioned", lambda *given, **more: "versioned")
+    x = SimpleNamespace(
+        requires_grad=False,
+        is_conj=lambda: False,
+        is_neg=lambda: False,
+        layout=torch.strided,
+        device=SimpleNamespace(type="cuda", index=0),
+    )
+    keywords = {} if stream == "omitted" else {"stream": stream}
+    keywords |= {"max_version": version} if version else {}
+    real = exported(lambda **k: torch.Tensor.__dlpack__(x, **k), log, keywords)
+    double = TorchDouble(current)
+    assert real == exported(double.answer, double.log, keywords)
