@@ -340,6 +340,18 @@ collect_keywords(const dls_exchange *x, const dls_sync *sync, bool copies,
            | (copies && x->request.copy >= 0 ? DLS_ASK_COPY : 0);
 }
 
+/* What the producer has copied, whatever its flags say: torch flags no copy, and JAX
+ * calls its own read-only (T8). */
+static void
+note_private_copy(dls_acquired *acquired)
+{
+    uint64_t flags = (acquired->flags & ~(uint64_t)DL_FLAG_READ_ONLY)
+                     | DL_FLAG_IS_COPIED;
+    acquired->altered |= flags != acquired->flags
+                         && acquired->generation == DLS_VERSIONED;
+    acquired->flags = flags;
+}
+
 /* The calls, between the beginning and the end of the synchronisation. */
 static dls_attempt
 call_in_place(dls_exchange *x, dls_sync *sync, bool captured)
@@ -377,6 +389,10 @@ call_in_place(dls_exchange *x, dls_sync *sync, bool captured)
         kind = DLS_PRODUCER_OLD;
     }
     x->acquired.copy_asked = (used & DLS_ASK_COPY) != 0;
+    if (x->request.copy == 1 && x->acquired.copy_asked
+        && dls_plan_has(x->plan, DLS_LIB_COPIES_UNFLAGGED)) {
+        note_private_copy(&x->acquired); /* the library is known to obey (N7) */
+    }
     /* A copy that was asked for is still due if copy= had to be dropped (N4). */
     bool not_copied = x->request.copy == 1 && (full & ~used & DLS_ASK_COPY)
                       && !dls_transfer_can_allocate(sync->from.device.device_type);
@@ -452,22 +468,15 @@ has_moved(dl_device came, dl_device want)
            && (came.device_id == want.device_id || want.device_type == dl_kDLCPU);
 }
 
-/* The host and other devices see a GPU's own memory only as a copy of it, whatever its
- * producer says of that: torch flags none, JAX calls its own read-only.  Where a label
- * was assumed, the memory may have been there before. */
+/* The host and other devices see a GPU's own memory only as a copy of it.  Where a
+ * label was assumed, the memory may have been there before. */
 static void
-note_private_copy(dls_exchange *x, dl_device had)
+note_move(dls_exchange *x, dl_device had)
 {
-    dls_acquired *acquired = &x->acquired;
     bool own = had.device_type == dl_kDLCUDA || had.device_type == dl_kDLROCM;
-    if (!own || x->request.has_assumed) {
-        return;
+    if (own && !x->request.has_assumed) {
+        note_private_copy(&x->acquired);
     }
-    uint64_t flags = (acquired->flags & ~(uint64_t)DL_FLAG_READ_ONLY) /* T8 */
-                     | DL_FLAG_IS_COPIED;
-    acquired->altered |= flags != acquired->flags
-                         && acquired->generation == DLS_VERSIONED;
-    acquired->flags = flags;
 }
 
 static dls_attempt
@@ -480,7 +489,7 @@ move(dls_exchange *x, dl_device had, dls_sync *sync)
     }
     if (got == DLS_ATTEMPT_GOT) {
         x->acquired.copy_asked = true;
-        note_private_copy(x, had);
+        note_move(x, had);
     }
     got = got == DLS_ATTEMPT_GOT ? dls_attempt_check_bits(x) : got;
     if (got != DLS_ATTEMPT_GOT || want.device_type == dl_kDLCPU) {

@@ -220,6 +220,10 @@ def check_what_the_producer_moved_is_a_private_copy(drv: Any) -> None:
         assert case.taken.view.flags == caps.IS_COPIED | caps.READ_ONLY, (producer, how)
         case.end()
         case = Case(drv, producer)
+        taken = caps.take(case.source(copy=True).__dlpack__(max_version=(1, 0)))
+        assert taken.view.flags == caps.IS_COPIED, (producer, "copy=True where it is")
+        taken.release()
+        case = Case(drv, producer)
         tensor = dlshim.from_dlpack(case.array, device="cpu")
         assert tensor.is_copied and not tensor.readonly, producer
         del tensor  # before the doubles end
