@@ -340,11 +340,16 @@ collect_keywords(const dls_exchange *x, const dls_sync *sync, bool copies,
            | (copies && x->request.copy >= 0 ? DLS_ASK_COPY : 0);
 }
 
-/* What the producer has copied, whatever its flags say: torch flags no copy, and JAX
- * calls its own read-only (T8). */
+/* It was copied or moved as it was asked: torch flags no copy, and JAX calls its own
+ * read-only (T8).  Other libraries' flags are believed.  A label that was assumed may
+ * be that of memory which was there before. */
 static void
-note_private_copy(dls_acquired *acquired)
+note_private_copy(dls_exchange *x)
 {
+    dls_acquired *acquired = &x->acquired;
+    if (!dls_plan_has(x->plan, DLS_LIB_COPIES_UNFLAGGED) || x->request.has_assumed) {
+        return;
+    }
     uint64_t flags = (acquired->flags & ~(uint64_t)DL_FLAG_READ_ONLY)
                      | DL_FLAG_IS_COPIED;
     acquired->altered |= flags != acquired->flags
@@ -389,9 +394,8 @@ call_in_place(dls_exchange *x, dls_sync *sync, bool captured)
         kind = DLS_PRODUCER_OLD;
     }
     x->acquired.copy_asked = (used & DLS_ASK_COPY) != 0;
-    if (x->request.copy == 1 && x->acquired.copy_asked
-        && dls_plan_has(x->plan, DLS_LIB_COPIES_UNFLAGGED)) {
-        note_private_copy(&x->acquired); /* the library is known to obey (N7) */
+    if (x->request.copy == 1 && x->acquired.copy_asked) {
+        note_private_copy(x);
     }
     /* A copy that was asked for is still due if copy= had to be dropped (N4). */
     bool not_copied = x->request.copy == 1 && (full & ~used & DLS_ASK_COPY)
@@ -468,19 +472,8 @@ has_moved(dl_device came, dl_device want)
            && (came.device_id == want.device_id || want.device_type == dl_kDLCPU);
 }
 
-/* The host and other devices see a GPU's own memory only as a copy of it.  Where a
- * label was assumed, the memory may have been there before. */
-static void
-note_move(dls_exchange *x, dl_device had)
-{
-    bool own = had.device_type == dl_kDLCUDA || had.device_type == dl_kDLROCM;
-    if (own && !x->request.has_assumed) {
-        note_private_copy(&x->acquired);
-    }
-}
-
 static dls_attempt
-move(dls_exchange *x, dl_device had, dls_sync *sync)
+move(dls_exchange *x, dls_sync *sync)
 {
     dl_device want = x->request.device;
     dls_attempt got = step_over(x, call_to_move(x, sync));
@@ -489,7 +482,7 @@ move(dls_exchange *x, dl_device had, dls_sync *sync)
     }
     if (got == DLS_ATTEMPT_GOT) {
         x->acquired.copy_asked = true;
-        note_move(x, had);
+        note_private_copy(x);
     }
     got = got == DLS_ATTEMPT_GOT ? dls_attempt_check_bits(x) : got;
     if (got != DLS_ATTEMPT_GOT || want.device_type == dl_kDLCPU) {
@@ -513,9 +506,8 @@ dls_attempt_move(dls_exchange *x, dl_device device)
     if (request.device.device_type == dl_kDLCPU) {
         request.stream = NULL;
     }
-    dls_attempt got = begin_move(x, device, &request, &sync) < 0
-                          ? DLS_ATTEMPT_FINAL
-                          : move(x, device, &sync);
+    dls_attempt got = begin_move(x, device, &request, &sync) < 0 ? DLS_ATTEMPT_FINAL
+                                                                 : move(x, &sync);
     dls_sync_end(&sync);
     return got;
 }
