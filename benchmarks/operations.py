@@ -38,6 +38,7 @@ NAMES = {
     "pa": Name("pyarrow", "pyarrow", "import pyarrow as pa"),
     "pd": Name("pandas", "pandas", "import pandas as pd"),
     "is_neg": Name("torch", "torch", "import torch; is_neg = torch.Tensor.is_neg"),
+    "jax": Name("jax", "jax", "import jax"),
     "nb": Name("dls_nanobind", "nanobind", "import dls_nanobind as nb"),
     "tvm_ffi": Name("tvm_ffi", "apache-tvm-ffi", "import tvm_ffi"),
     "tvm_nop": Name(
@@ -98,6 +99,24 @@ class Proxy:
         return getattr(self.inner, name)
 
 
+class Nothing:
+    """An object of a user's class that offers no protocol."""
+
+
+def refused(function: Callable[[Any], Any], x: Any) -> None:
+    """Ask for what is refused, as code does that takes an array or else a scalar."""
+    try:
+        function(x)
+    except Exception:
+        return
+    raise AssertionError("it was not refused")
+
+
+def offering(protocol: str, array: Any) -> Any:
+    """An object that offers one older protocol, with the value that the array gives for it."""
+    return type("Offering", (), {"array": array, protocol: getattr(array, protocol)})()
+
+
 def subclass(x: Any) -> Any:
     """The same tensor of torch as an object of a class of the user's."""
     return x.as_subclass(type("Subclass", (type(x),), {}))
@@ -123,6 +142,12 @@ def held(x: Any) -> Any:
     return x
 
 
+def met(wrapper: Any) -> Any:
+    """The same Producer, whose source's type has been exported once."""
+    wrapper.__dlpack__()
+    return wrapper
+
+
 PRODUCERS = {
     "legacy": "floor.Legacy()",
     "noargs": "floor.NoArgs()",
@@ -137,6 +162,7 @@ PRODUCERS = {
     "instance": "Instance(floor.Modern())",
     "proxy": "Proxy(floor.Modern())",
     "torch subclass": "subclass(torch.ones(8, 8))",
+    "jax": "jax.numpy.ones((8, 8), 'float32').block_until_ready()",
     "old class": "PyLegacy(floor.Legacy()); d = decorated(x)",
     "inner array": "floor.Legacy(); d = decorated(PyLegacy(x), inner='inner')",
 }
@@ -190,9 +216,9 @@ class Operation:
 JOURNEYS = {
     "numpy": (
         *("legacy", "pylegacy", "noargs", "modern", "instance", "proxy", "torch subclass"),
-        *("numpy", "numpy view", "torch"),
+        *("numpy", "numpy view", "torch", "jax"),
     ),
-    "torch": ("legacy", "modern", "torch subclass", "numpy", "numpy view", "torch"),
+    "torch": ("legacy", "modern", "torch subclass", "numpy", "numpy view", "torch", "jax"),
     "nanobind": ("legacy", "modern", "torch"),
     "cuda.core": ("legacy", "numpy", "torch"),
     "tvm-ffi call": ("legacy", "torch"),
@@ -214,6 +240,7 @@ LEGACY = "{}.__dlpack__()"
 DEVICE = "{}.__dlpack_device__()"
 BY_METHOD = {"floor": "floor.upgrade({})", "dlshim": "dlshim.upgrade({})"}
 BY_TABLE = {"floor": "floor.upgrade_table({})", "dlshim": "dlshim.upgrade({})"}
+MET = BY_METHOD | {"dlshim": "met(dlshim.upgrade({}))", "direct": "{}"}
 DIRECT = {"direct": "{}"}
 
 # Case, producer, {way: what is made before the loop}, and the statement about that.
@@ -223,9 +250,10 @@ PIECES: tuple[tuple[str, str, dict[str, str], str], ...] = (
     ("handed on, versioned", "modern", BY_METHOD | DIRECT, VERSIONED),
     ("handed on, legacy", "legacy", BY_METHOD | DIRECT, LEGACY),
     ("torch held, to versioned", "torch held", BY_TABLE, VERSIONED),
-    ("device of legacy C", "legacy", BY_METHOD | DIRECT, DEVICE),
+    ("device of legacy C", "legacy", MET, DEVICE),
     ("device of NumPy", "numpy", BY_METHOD | DIRECT, DEVICE),
     ("device of torch", "torch", BY_TABLE | DIRECT, DEVICE),
+    ("device of JAX", "jax", MET, DEVICE),
 )
 
 
@@ -327,6 +355,39 @@ def copies() -> Iterator[Operation]:
             yield Operation(f"copy, {layout}", way, f"x = {expression}", statement, "direct")
 
 
+# Objects of older protocols, beside NumPy, which reads these too.
+OLDER = {
+    "buffer": "memoryview(np.ones((8, 8), 'f4'))",
+    "array interface": "offering('__array_interface__', np.ones((8, 8), 'f4'))",
+    "array struct": "offering('__array_struct__', np.ones((8, 8), 'f4'))",
+}
+
+
+def older() -> Iterator[Operation]:
+    ways = {"direct": "np.asarray(x)", "dlshim": "dlshim.from_dlpack(x)"}
+    for protocol, expression in OLDER.items():
+        for way, statement in ways.items():
+            case, setup = f"from_dlpack, {protocol}", f"x = {expression}"
+            yield Operation(case, way, setup, statement, "direct")
+
+
+# Objects that nobody takes, beside the refusal by NumPy.
+REFUSED = {
+    "an int": "3",
+    "a str": "'text'",
+    "an object of a user's class": "Nothing()",
+    "torch, grad": "torch.ones(3, requires_grad=True)",
+    "datetime64": "np.zeros(3, 'M8[s]')",
+}
+
+
+def refusals() -> Iterator[Operation]:
+    for kind, expression in REFUSED.items():
+        for way, module in {"direct": "np", "dlshim": "dlshim"}.items():
+            statement = f"refused({module}.from_dlpack, x)"
+            yield Operation(f"refused, {kind}", way, f"x = {expression}", statement, "direct")
+
+
 INNER = {"inner": "{}"}  # the producer's own table
 # A capsule that the wrapper has taken once.
 KEPT = {"floor": "floor.upgrade({})", "dlshim": "dlshim.upgrade({}.__dlpack__())"}
@@ -359,9 +420,12 @@ def consumes() -> Iterator[Operation]:
 
 GROUPS: dict[str, Callable[[], Iterable[Operation]]] = {
     group.__name__: group
-    for group in (calls, pieces, journeys, columns, dimensions, copies, tables, consumes)
+    for group in (
+        *(calls, pieces, journeys, columns, dimensions, copies, tables, consumes, older),
+        refusals,
+    )
 }
-DEFAULT_GROUPS = ("calls", "pieces", "journeys", "dimensions")
+DEFAULT_GROUPS = ("calls", "pieces", "journeys", "dimensions", "older", "refusals")
 
 # ---- choosing and showing -----------------------------------------------------------------
 
@@ -422,8 +486,9 @@ class Namespace(dict):
     """Names for setups and statements; a library is imported when first needed."""
 
     def __init__(self) -> None:
-        classes = (PyLegacy, Instance, Proxy, held, decorated, subclass)
-        super().__init__({each.__name__: each for each in classes})
+        classes = (PyLegacy, Instance, Proxy, Nothing)
+        functions = (held, met, decorated, offering, subclass, refused)
+        super().__init__({each.__name__: each for each in (*classes, *functions)})
         self.update(version=(1, 3), _repeat=_repeat)
 
     def need(self, operation: Operation) -> None:
