@@ -375,7 +375,7 @@ attempt_function(dls_exchange *x)
 }
 
 /* Read the memory behind an older protocol.  An immutable type's is marked READ_ONLY,
- * but the producer did not state it (T8). */
+ * but the producer did not state it, unless its __dlpack__ does so (T8). */
 static dls_attempt
 attempt_older(dls_exchange *x, dls_protocol protocol, dls_producer_stream *p)
 {
@@ -383,7 +383,7 @@ attempt_older(dls_exchange *x, dls_protocol protocol, dls_producer_stream *p)
                              p);
     if (got > 0 && dls_plan_has(x->plan, DLS_LIB_IMMUTABLE)) {
         x->acquired.flags |= DL_FLAG_READ_ONLY;
-        x->acquired.readonly_stated = false;
+        x->acquired.readonly_stated = dls_plan_has(x->plan, DLS_LIB_STATES_READ_ONLY);
     }
     return (dls_attempt)got;
 }

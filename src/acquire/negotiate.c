@@ -3,6 +3,8 @@
  * tests/core/test_negotiation.py, tests/core/test_devices.py,
  * tests/device/test_matrix.py.
  *
+ *   if the library's buffer is cheaper than its __dlpack__, and the object gives one:
+ *       done (no form is learned: the next object may refuse it)
  *   if a form was learned for the type, and nothing must be known before (N1, N5):
  *       ask in that form; if host memory came: done
  *   device = the device question, if it must be put (N5)
@@ -494,6 +496,26 @@ after_learned(dls_exchange *x, dls_form form, dls_attempt got)
     return acquire_anew(x, dls_plan_learned(x->plan)); /* the call may have taught */
 }
 
+/* Read the buffer before anything else is asked.  A refused buffer says nothing:
+ * __dlpack__ gives the memory, or the error that is shown. */
+static dls_attempt
+try_buffer_first(dls_exchange *x)
+{
+    if (!dls_plan_reads_buffer_first(x->plan) || x->request.has_assumed) {
+        return DLS_ATTEMPT_NOT_OFFERED;
+    }
+    if (check_stream_object(x) < 0) {
+        return DLS_ATTEMPT_FINAL;
+    }
+    dls_attempt got = dls_attempt_ask(x, DLS_PROTOCOL_BUFFER, 0);
+    if (got == DLS_ATTEMPT_GOT) {
+        dls_plan_learn_form(x->plan, false, (dls_form){.known = false}, 0);
+    }
+    return got != DLS_ATTEMPT_RAISED ? got
+           : dls_error_forget() < 0  ? DLS_ATTEMPT_FINAL
+                                     : DLS_ATTEMPT_NOT_OFFERED;
+}
+
 int
 dls_acquire(dls_exchange *x)
 {
@@ -511,6 +533,10 @@ dls_acquire(dls_exchange *x)
                                                                  : DLS_PROTOCOL_DLPACK,
                                .mask = fast & DLS_FAST_VERSION ? DLS_ASK_VERSION : 0};
         return after_learned(x, form, read_outcome(x));
+    }
+    dls_attempt first = try_buffer_first(x);
+    if (first != DLS_ATTEMPT_NOT_OFFERED) {
+        return first == DLS_ATTEMPT_GOT ? 0 : -1;
     }
     const dls_request *request = &x->request;
     const dls_learned learned = dls_plan_learned(x->plan);

@@ -35,7 +35,9 @@ int_of(dls_state *state, PyObject *item, bool never_none, bool strict, int32_t *
         *out = 0;
         return !never_none;
     }
-    PyObject *number = number_of(state, item, strict);
+    /* PyNumber_Index would make a new int of an enum that is one. */
+    PyObject *number = PyLong_Check(item) ? Py_NewRef(item)
+                                          : number_of(state, item, strict);
     long value = number != NULL ? PyLong_AsLong(number) : -1;
     Py_XDECREF(number);
     if (value == -1 && PyErr_Occurred() != NULL) {

@@ -526,6 +526,13 @@ dls_library_traits(dls_state *state, const dls_library *row)
     }
 #include "exchange/libraries.def"
 #undef IGNORES_BEFORE
+#define STATES_FROM(row_name, module, major, minor)             \
+    if (strcmp(row->name, row_name) == 0                        \
+        && module_is_older(state, module, major, minor) == 0) { \
+        traits |= DLS_LIB_STATES_READ_ONLY;                     \
+    }
+#include "exchange/libraries.def"
+#undef STATES_FROM
     return traits;
 }
 

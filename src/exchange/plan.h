@@ -193,6 +193,14 @@ dls_plan_offers(const dls_plan *plan, dls_protocol protocol)
  * Beside an instance's __dlpack__ nothing else was looked for. */
 uint32_t dls_plan_tried(const dls_plan *plan);
 
+/* Is the buffer of the type's objects read before __dlpack__ is asked (N2)? */
+static inline bool
+dls_plan_reads_buffer_first(const dls_plan *plan)
+{
+    return dls_plan_has(plan, DLS_LIB_BUFFER_FIRST)
+           && dls_plan_offers(plan, DLS_PROTOCOL_BUFFER);
+}
+
 /* Is the source a Tensor of ours (or a raw capsule)? */
 static inline bool
 dls_plan_is_tensor(const dls_plan *plan)

@@ -250,6 +250,23 @@ form_dict(dls_form form)
                          "keywords", (int)form.mask);
 }
 
+/* The names of the protocols, in the order in which they are tried. */
+static PyObject *
+offers_list(const dls_plan *plan)
+{
+    bool first = dls_plan_reads_buffer_first(plan);
+    PyObject *offers = PyList_New(0);
+    for (int i = first ? -1 : 0; offers != NULL && i < DLS_PROTOCOL_COUNT; i++) {
+        int protocol = i < 0 ? DLS_PROTOCOL_BUFFER : i;
+        bool again = first && i == DLS_PROTOCOL_BUFFER;
+        if (dls_plan_offers(plan, (dls_protocol)protocol) && !again) {
+            const char *name = dls_protocol_names[protocol];
+            offers = list_append(offers, PyUnicode_FromString(name));
+        }
+    }
+    return offers;
+}
+
 static PyObject *
 plan(PyObject *module, PyObject *obj)
 {
@@ -259,12 +276,7 @@ plan(PyObject *module, PyObject *obj)
         return NULL;
     }
     const dls_learned learned = dls_plan_learned(found);
-    PyObject *offers = PyList_New(0);
-    for (int i = 0; offers != NULL && i < DLS_PROTOCOL_COUNT; i++) {
-        if (dls_plan_offers(found, (dls_protocol)i)) {
-            offers = list_append(offers, PyUnicode_FromString(dls_protocol_names[i]));
-        }
-    }
+    PyObject *offers = offers_list(found);
     /* N steals, and passes on what failed. */
     PyObject *result = Py_BuildValue(
         "{s:N,s:z,s:N,s:N,s:O,s:O,s:O,s:O}", "offers", offers, "library",

@@ -22,6 +22,7 @@ from doubles.producers import (
     CopiesAlways,
     P1b,
     P3TableOnly,
+    jax_buffer_like,
     onnxruntime_like,
 )
 
@@ -39,6 +40,7 @@ SOURCES = {
     "copy": lambda: dlshim.upgrade(P2(), copy=True),
     "producer's copy": lambda: dlshim.upgrade(CopiesAlways()),
     "buffer": lambda: dlshim.upgrade(memoryview(bytearray(24)).cast("f", (2, 3))),
+    "buffer first": lambda: dlshim.upgrade(jax_buffer_like()()),
     "raw": lambda: dlshim.upgrade(caps.make()),
     "raw of C": lambda: dlshim.upgrade(caps.make_of_c()),
     "tensor": lambda: dlshim.from_dlpack(P2()),
@@ -248,6 +250,7 @@ KEEP = {
     "tensor": "dlshim.from_dlpack(P1())",
     "memoryview": "memoryview(dlshim.from_dlpack(P1()))",
     "buffer": "dlshim.upgrade(bytearray(9)).__dlpack__()",
+    "buffer first": "dlshim.upgrade(jax_buffer_like()()).__dlpack__()",
     "copy": "dlshim.upgrade(bytearray(9), copy=True).__dlpack__()",
     "raw": "dlshim.upgrade(caps.make())",
     "raw of C": "dlshim.upgrade(caps.make_of_c()).__dlpack__(max_version=(1, 0))",
@@ -267,7 +270,7 @@ HEAD = """
 import sys
 import dlshim
 from doubles import capsules as caps
-from doubles.producers import P1, P2, P3TableOnly
+from doubles.producers import P1, P2, P3TableOnly, jax_buffer_like
 """
 
 
@@ -327,6 +330,7 @@ LATE = {
     "Python deleter of a taken capsule": "dlshim.upgrade(caps.make())",
     "table": "dlshim.upgrade(P3TableOnly(null_strides=True))",
     "buffer": "dlshim.upgrade(bytearray(9))",
+    "buffer first": "dlshim.upgrade(jax_buffer_like()())",
     "copy": "dlshim.upgrade(bytearray(9), copy=True)",
     "producer's copy": "dlshim.upgrade(CopiesAlways())",
     "raw of C": "dlshim.upgrade(caps.make_of_c())",

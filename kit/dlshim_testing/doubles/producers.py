@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes as C
 import enum
 import math
+import mmap
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -927,6 +928,27 @@ def torch_wrapper_like(tensor: type) -> type:
 def jax_like() -> type:
     """`jaxlib._jax.ArrayImpl` of JAX 0.10: immutable, and legacy cannot say so."""
     return masquerade(P1b, "ArrayImpl", "jaxlib._jax")
+
+
+class _JaxBuffer(P1b, mmap.mmap):
+    """Its buffer has ones, its `__dlpack__` counts up; once closed, it refuses its buffer."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        return mmap.mmap.__new__(cls, -1, 6)
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__((6,), "uint8", **kwargs)
+        self[:] = bytes([1]) * 6
+
+
+class _JaxStating(_JaxBuffer):
+    def answer(self, max_version: Any = None, **asked: Any) -> Any:
+        return self._legacy() if max_version is None else self._versioned(READ_ONLY)
+
+
+def jax_buffer_like(*, states: bool = False) -> type:
+    """`ArrayImpl` with its buffer; it states READ_ONLY from JAX 0.12 on."""
+    return masquerade(_JaxStating if states else _JaxBuffer, "ArrayImpl", "jaxlib._jax")
 
 
 def strict_like() -> type:
