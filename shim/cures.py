@@ -90,6 +90,21 @@ def cure(x: Any, name: str, wrapped: bool) -> str | None:
     return special or (text and cures_by_library.instead(text))
 
 
+def unsupported(x: Any, name: str, authored: bool) -> str:
+    """Make the text of an UnsupportedObjectError; authored: the class is a decorated one."""
+    found = None
+    with suppress(Exception):  # the object's code runs
+        found = cure(x, name, False)
+    if found is None and authored:
+        found = "pass the name of its array as inner= to dlshim.producer instead"
+    return (
+        f"'{name}' object offers none of __dlpack__, DLPack's C exchange API, a capsule function, "
+        "__cuda_array_interface__, __sycl_usm_array_interface__, __array_struct__, "
+        "__array_interface__, __arrow_c_array__, __arrow_c_stream__ or the buffer protocol; "
+        f"{found or 'pass an array instead'}"
+    )
+
+
 def _row(x: Any, name: str, wrapped: bool) -> str | None:
     """Find the text of the first row that fits."""
     for kind, what, text in CURES:

@@ -47,7 +47,7 @@ refuse_capsule(const dls_exchange *x, PyObject *capsule, dls_capsule_kind kind)
 static int
 refuse_object(const dls_exchange *x, PyObject *returned)
 {
-    PyObject *type = dls_type_name(returned);
+    PyObject *type = dls_type_name(x->state, returned);
     PyObject *cure = dls_cure_find(x->state, x->source);
     if (type != NULL) {
         dls_refuse(x->state, DLS_EBUFFER, x->source,

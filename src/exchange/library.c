@@ -201,6 +201,20 @@ find_method(dls_state *state, const dls_library *row, PyObject *obj, PyObject **
     return got;
 }
 
+int
+dls_library_has_method(dls_state *state, PyObject *obj)
+{
+    int got = 0;
+    for (size_t i = 0; got == 0 && i < sizeof methods / sizeof *methods; i++) {
+        PyObject *method = NULL;
+        if (is_called(NULL, methods[i].name)) {
+            got = dls_get_optional(obj, state->all_names[methods[i].method], &method);
+            Py_XDECREF(method);
+        }
+    }
+    return got;
+}
+
 /* The function that makes a capsule when it is called without arguments.  Result as of
  * find_method. */
 static int
@@ -569,7 +583,7 @@ static PyObject *
 find_cure(dls_state *state, PyObject *obj, bool wrapper)
 {
     PyObject *text = dls_in_python_with(state, DLS_IN_CURES, "cure", "(ONi)", obj,
-                                        dls_type_name(obj), wrapper);
+                                        dls_type_name(state, obj), wrapper);
     if (text != NULL && !PyUnicode_Check(text)) {
         Py_CLEAR(text);
     }
@@ -590,9 +604,9 @@ dls_cure_find_wrapped(dls_state *state, PyObject *obj)
 }
 
 const char *
-dls_cure_array(PyObject *obj)
+dls_cure_array(const dls_state *state, PyObject *obj)
 {
-    return PyObject_HasAttrString((PyObject *)Py_TYPE(obj), "astype")
+    return PyObject_HasAttr((PyObject *)Py_TYPE(obj), state->names.astype)
                ? "x"
                : "numpy.asarray(x)";
 }
@@ -623,6 +637,10 @@ dls_refuse_export(dls_state *state, PyObject *obj, bool on_host)
             "__dlpack__ again, without end; give dlshim the array that the object "
             "holds");
         return dls_refuse_with_cause(error);
+    }
+    if (dls_error_names(state, error, obj)) {
+        dls_error_restore(error); /* it names its own cure */
+        return -1;
     }
     PyObject *cure = on_host ? dls_cure_find(state, obj) : NULL;
     dls_error_restore(error);

@@ -79,6 +79,10 @@ int dls_library_capsule(dls_state *state, const dls_library *row, PyObject *obj,
 /* Does such a function exist for this object?  1, 0, or -1 with an exception. */
 int dls_library_has_capsule(dls_state *state, const dls_library *row, PyObject *obj);
 
+/* Has the object one of the attributes that are capsule functions on types of unknown
+ * libraries?  Results as above. */
+int dls_library_has_method(dls_state *state, PyObject *obj);
+
 /* Has the row (NULL: none) a place where its library says that stream? */
 bool dls_library_has_stream(const dls_library *row, int32_t device_type);
 
@@ -166,7 +170,7 @@ PyObject *dls_cure_find_wrapped(dls_state *state, PyObject *obj);
 
 /* How the object is written where an array of NumPy is needed: "x" if it is one (or has
  * .astype), else "numpy.asarray(x)".  A pending exception stays. */
-const char *dls_cure_array(PyObject *obj);
+const char *dls_cure_array(const dls_state *state, PyObject *obj);
 
 /* Replace the pending exception by BufferError "'pkg.Type' object: it cannot be
  * exported ...", as dls_refuse_from_pending does.  on_host: with the cure; off the host

@@ -525,25 +525,57 @@ find_in_object(dls_state *state, PyObject *obj, dls_plan *plan, bool authored)
     return code;
 }
 
-static void
-raise_unsupported(dls_state *state, PyObject *obj, bool authored)
+/* Are attributes of the type's objects looked up in the usual way, and no code of a
+ * class is asked for those that are not there? */
+static bool
+has_usual_look_up(PyTypeObject *type)
 {
-    PyObject *name = dls_type_name(obj);
-    if (name == NULL) {
-        return;
+    return (getattrofunc)(uintptr_t)PyType_GetSlot(type, Py_tp_getattro)
+           == PyObject_GenericGetAttr;
+}
+
+/* The refusal of a type's objects is kept where all that was looked at can be looked up
+ * again (dls_offers_nothing_still).  A library may be imported later that has a capsule
+ * function for its own types, and a class has the methods of its objects. */
+static void
+learn_nothing(dls_plan *plan, PyObject *obj)
+{
+    plan->keeps_refusal = plan->library == NULL && !PyType_Check(obj)
+                          && has_usual_look_up(plan->type);
+    plan->lasts = plan->keeps_refusal && is_static(plan->type)
+                  && !type_has_dict(plan->type);
+}
+
+/* 1, 0 = there is no such attribute, or -1 with an exception. */
+static int
+has_attribute(PyObject *obj, PyObject *name)
+{
+    PyObject *value = NULL;
+    int got = dls_get_optional(obj, name, &value);
+    Py_XDECREF(value);
+    return got;
+}
+
+bool
+dls_offers_nothing_still(dls_state *state, const dls_plan *plan, PyObject *obj)
+{
+    if (plan->lasts) {
+        return true;
     }
-    PyObject *cure = dls_cure_find(state, obj);
-    PyErr_Format(
-        state->unsupported_object_error,
-        "'%U' object offers none of __dlpack__, DLPack's C exchange API, a capsule "
-        "function, __cuda_array_interface__, __sycl_usm_array_interface__, "
-        "__array_struct__, __array_interface__, __arrow_c_array__, __arrow_c_stream__ "
-        "or the buffer protocol; %V",
-        name, cure,
-        authored ? "pass the name of its array as inner= to dlshim.producer instead"
-                 : "pass an array instead");
-    Py_XDECREF(cure);
-    Py_DECREF(name);
+    int got = dls_compat.PyObject_CheckBuffer(obj);
+    got = got == 0 ? has_attribute(obj, state->names.exchange_api) : got;
+    got = got == 0 ? has_attribute(obj, state->names.exchange_api_old) : got;
+    for (int i = 0; got == 0 && i < DLS_PROTOCOL_COUNT; i++) {
+        int attribute = dls_protocol_attributes[i];
+        got = attribute != DLS_NAME_INDEX_NONE
+                  ? has_attribute(obj, state->all_names[attribute])
+                  : 0;
+    }
+    got = got == 0 ? dls_library_has_method(state, obj) : got;
+    if (got < 0) {
+        PyErr_Clear(); /* looking at everything raises it again */
+    }
+    return got == 0;
 }
 
 /* --- what the author of a decorated class wrote --------------------------- */
@@ -576,9 +608,10 @@ dls_authored_find(dls_state *state, PyObject *obj, const PyTypeObject *entered,
 
 /* --- plans ---------------------------------------------------------------- */
 
-dls_plan *
-dls_plan_new_authored(dls_state *state, PyObject *obj, const dls_authored *authored,
-                      PyTypeObject *type)
+/* What dls_plan_new_authored gives, but a plan that offers nothing is returned. */
+static dls_plan *
+plan_look(dls_state *state, PyObject *obj, const dls_authored *authored,
+          PyTypeObject *type)
 {
     dls_plan *plan = dls_plan_begin(state, type);
     if (plan == NULL) {
@@ -595,15 +628,33 @@ dls_plan_new_authored(dls_state *state, PyObject *obj, const dls_authored *autho
     }
     if (find_in_type(state, obj, plan, authored) == 0
         && find_in_object(state, obj, plan, authored != NULL) == 0) {
-        if (plan->offers != 0) {
-            assert(dls_plan_check(plan));
-            return plan;
-        }
-        raise_unsupported(state, obj, authored != NULL);
+        assert(plan->offers == 0 || dls_plan_check(plan));
+        return plan;
     }
-    else {
-        dls_refuse_from_pending(state, obj, "looking for its protocols failed");
+    dls_refuse_from_pending(state, obj, "looking for its protocols failed");
+    dls_plan_drop(plan);
+    return NULL;
+}
+
+dls_plan *
+dls_plan_look(dls_state *state, PyObject *obj, PyTypeObject *type)
+{
+    dls_plan *plan = plan_look(state, obj, NULL, type);
+    if (plan != NULL && plan->offers == 0) {
+        learn_nothing(plan, obj);
     }
+    return plan;
+}
+
+dls_plan *
+dls_plan_new_authored(dls_state *state, PyObject *obj, const dls_authored *authored,
+                      PyTypeObject *type)
+{
+    dls_plan *plan = plan_look(state, obj, authored, type);
+    if (plan == NULL || plan->offers != 0 || plan->inner != NULL) {
+        return plan;
+    }
+    dls_refuse_unsupported(state, obj, authored != NULL);
     dls_plan_drop(plan);
     return NULL;
 }

@@ -41,6 +41,14 @@ dls_plan *dls_plan_new_authored(dls_state *state, PyObject *obj,
  * none (torch-c-dlpack-ext).  Foreign code may run; no exception is left. */
 bool dls_plan_table_is_replaced(dls_state *state, const dls_plan *plan);
 
+/* The same as dls_plan_new, but a plan that offers nothing is returned: the caller
+ * raises.  Such a plan says whether it may be kept. */
+dls_plan *dls_plan_look(dls_state *state, PyObject *obj, PyTypeObject *type);
+/* Has the object, whose type has such a plan that is kept, no protocol that its class,
+ * or it alone, got since?  false: perhaps, and all has to be looked at.  No exception
+ * is left. */
+bool dls_offers_nothing_still(dls_state *state, const dls_plan *plan, PyObject *obj);
+
 /* --- host memory that needs no question ------------------------------------- */
 /* The row of a library tells which attribute of an object says where it lies (N5).
  * Inline, for the fast path of the device question. */

@@ -355,6 +355,19 @@ dls_plan_cache_forget_dead(dls_plan_cache *cache, dls_plan_entry *slot)
 }
 #endif
 
+/* A plan that offers nothing (a count, stolen), if that still is so; else it is taken
+ * out, and NULL. */
+static dls_plan *
+nothing_still(dls_state *state, dls_plan *plan, PyObject *obj)
+{
+    if (dls_offers_nothing_still(state, plan, obj)) {
+        return plan;
+    }
+    cache_retire(&state->plans->of_instances, plan);
+    dls_plan_drop(plan);
+    return NULL;
+}
+
 /* The plan of a type whose instances may have a __dlpack__ of their own, if this one
  * has it.  A proxy (a type with __getattr__) is not asked: looking can cost it a
  * millisecond, and its export tells the same.  Of a class that dlshim.producer changed,
@@ -366,6 +379,9 @@ known_of_instance(dls_state *state, PyObject *obj)
     dls_plan *plan = dls_plan_known_in(&state->plans->of_instances, obj);
     if (plan == NULL || plan->is_proxy || plan->is_decorated) {
         return plan;
+    }
+    if (plan->offers == 0) {
+        return nothing_still(state, plan, obj);
     }
     int got = dls_get_optional(obj, state->names.dlpack, &method);
     bool has = got > 0 && method != Py_None;
@@ -381,7 +397,8 @@ known_of_instance(dls_state *state, PyObject *obj)
 static dls_plan_cache *
 cache_of(dls_state *state, const dls_plan *plan)
 {
-    return plan->on_instance ? &state->plans->of_instances : &state->plans->of_types;
+    return plan->on_instance || plan->offers == 0 ? &state->plans->of_instances
+                                                  : &state->plans->of_types;
 }
 
 /* Put a new plan (stolen) into the cache.  The plan that the cache has of the type
@@ -393,10 +410,13 @@ keep(dls_state *state, PyObject *obj, dls_plan *plan)
     if (plan->on_instance && !dls_plan_offers(plan, DLS_PROTOCOL_DLPACK)) {
         return plan; /* it tells of this one object, and has nothing of the type */
     }
+    if (plan->offers == 0 && !plan->keeps_refusal) {
+        return plan;
+    }
     dls_plan_cache *cache = cache_of(state, plan);
     int kept = cache_add(state, cache, plan);
-    if (kept > 0) {
-        return plan;
+    if (kept > 0 || (kept == 0 && plan->offers == 0)) {
+        return plan; /* another plan of instances may be there, which is not obj's */
     }
     dls_plan *there = kept == 0 ? dls_plan_known_in(cache, obj) : NULL;
     if (kept == 0 && there == NULL) {
@@ -412,17 +432,21 @@ dls_plan_find(dls_state *state, PyObject *obj)
 {
     dls_plan *plan = dls_plan_known(state, obj);
     plan = plan != NULL ? plan : known_of_instance(state, obj);
-    if (plan != NULL) {
-        return plan;
+    if (plan == NULL) {
+        PyObject *type = PyObject_Type(obj);
+        plan = dls_plan_look(state, obj, (PyTypeObject *)type);
+        if (plan != NULL && plan->offers != 0 && state->find_home(state, plan) < 0) {
+            dls_plan_drop(plan);
+            plan = NULL;
+        }
+        plan = plan != NULL ? keep(state, obj, plan) : NULL;
+        Py_DECREF(type);
     }
-    PyObject *type = PyObject_Type(obj);
-    plan = dls_plan_new_authored(state, obj, NULL, (PyTypeObject *)type);
-    if (plan != NULL && state->find_home(state, plan) < 0) {
+    if (plan != NULL && plan->offers == 0) {
         dls_plan_drop(plan);
-        plan = NULL;
+        dls_refuse_unsupported(state, obj, false);
+        return NULL;
     }
-    plan = plan != NULL ? keep(state, obj, plan) : NULL;
-    Py_DECREF(type);
     return plan;
 }
 

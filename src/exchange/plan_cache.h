@@ -30,7 +30,7 @@ typedef struct {
 typedef struct dls_plan_caches {
     dls_plan_cache of_types;
     dls_plan_cache of_instances; /* of types whose instances have a __dlpack__ of their
-                                  * own */
+                                  * own, and of those that offer nothing */
     dls_plan_cache as_authored;  /* of classes as their authors wrote them
                                   * (module/producer_class) */
 } dls_plan_caches;
@@ -102,7 +102,8 @@ int dls_plan_keep_authored(dls_state *state, dls_plan *plan);
 void dls_plan_forget_authored(dls_state *state, dls_plan *plan);
 
 /* The plan of an object's type, with a new count: the known one, or a new one.  NULL
- * with an exception of dls_plan_new. */
+ * with an exception of dls_plan_new, which is raised again where the type has been met
+ * and offered nothing. */
 dls_plan *dls_plan_find(dls_state *state, PyObject *obj);
 
 /* An AttributeError or a BufferError is pending: is the __dlpack__ that the plan calls

@@ -209,7 +209,7 @@ conversion_of(const dls_exchange *x)
         return "numpy.frombuffer(x, 'clongdouble')";
     }
     return buffer && code == DLS_DTYPE_FLOAT ? "numpy.frombuffer(x, 'longdouble')"
-                                             : dls_cure_array(x->source);
+                                             : dls_cure_array(x->state, x->source);
 }
 
 /* The dtype to convert to, if the elements are numbers. */
@@ -243,7 +243,7 @@ check_code(dls_exchange *x)
         dls_refuse(x->state, code, x->source,
                    "its elements are of a kind that DLPack has no code for; pass their "
                    "bytes with numpy.frombuffer(%s.tobytes(), 'uint8')%s",
-                   dls_cure_array(x->source), cure);
+                   dls_cure_array(x->state, x->source), cure);
     }
     else {
         dls_refuse(x->state, code, x->source,
@@ -520,7 +520,7 @@ resolve_told(const dls_exchange *x, dls_readonly word)
     if (strict) {
         return refuse_readonly(x, "is known to write to read-only memory");
     }
-    return dls_warn(x->state->readonly_warning, x->source,
+    return dls_warn(x->state, x->state->readonly_warning, x->source,
                     "it is read-only, and %s does not heed that: what is written there "
                     "changes this memory, or ends the process; pass readonly=\"copy\" "
                     "for a private copy, readonly=\"share\" if nothing writes, or "

@@ -35,13 +35,15 @@ static int
 refuse_other(const class_method *data, PyObject *obj)
 {
     PyObject *owner = PyObject_GetAttrString((PyObject *)data->owner, "__name__");
-    PyObject *name = owner != NULL ? dls_type_name(obj) : NULL;
+    PyObject *module = owner != NULL ? dls_module_here() : NULL;
+    PyObject *name = module != NULL ? dls_type_name(dls_state_of(module), obj) : NULL;
     if (name != NULL) {
         PyErr_Format(PyExc_TypeError,
                      "descriptor '%s' for '%S' objects doesn't apply to a '%U' object",
                      data->method->ml_name, owner, name);
     }
     Py_XDECREF(name);
+    Py_XDECREF(module);
     Py_XDECREF(owner);
     return -1;
 }

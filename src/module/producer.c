@@ -275,7 +275,7 @@ static PyObject *
 producer_repr(PyObject *self)
 {
     const dls_producer *data = dls_producer_data(self);
-    PyObject *given[] = {dls_type_name(data->source), NULL};
+    PyObject *given[] = {dls_type_name(data->state, data->source), NULL};
     given[1] = given[0] != NULL ? dls_options_dict(data->options) : NULL;
     PyObject *repr = given[1] != NULL ? dls_in_python(data->state, DLS_IN_ARRAYS,
                                                       "shown", self, given, 2, NULL)

@@ -48,7 +48,7 @@ dls_reading_fail_option(const dls_reading *reading, const char *format, ...)
 int
 dls_reading_fail_swapped(const dls_reading *reading)
 {
-    bool is_array = strcmp(dls_cure_array(reading->obj), "x") == 0;
+    bool is_array = strcmp(dls_cure_array(reading->state, reading->obj), "x") == 0;
     return dls_reading_fail(
         reading,
         "its byte order is not the machine's and DLPack has no word for that: "
@@ -63,7 +63,7 @@ dls_reading_fail_structured(const dls_reading *reading)
     return dls_reading_fail(reading,
                             "its elements are structs, which DLPack has no dtype for: "
                             "export one field at a time, e.g. %s['field']",
-                            dls_cure_array(reading->obj));
+                            dls_cure_array(reading->state, reading->obj));
 }
 
 int
@@ -175,7 +175,7 @@ refuse_kind(const dls_reading *reading, char kind)
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         if (is_among(kind, refused[i].kinds)) {
             return dls_reading_fail(reading, refused[i].text,
-                                    dls_cure_array(reading->obj));
+                                    dls_cure_array(reading->state, reading->obj));
         }
     }
     if (is_among(kind, "biufcmMV")) {

@@ -131,7 +131,7 @@ fallback_PyObject_CheckBuffer(PyObject *DLS_UNUSED(obj))
 }
 
 static int
-fallback_PyObject_GetOptionalAttr(PyObject *obj, PyObject *name, PyObject **result)
+fallback__PyObject_LookupAttr(PyObject *obj, PyObject *name, PyObject **result)
 {
     *result = PyObject_GetAttr(obj, name);
     if (*result != NULL) {
@@ -142,6 +142,13 @@ fallback_PyObject_GetOptionalAttr(PyObject *obj, PyObject *name, PyObject **resu
     }
     PyErr_Clear();
     return 0;
+}
+
+/* The older name of the same function, which makes no exception to drop it. */
+static int
+fallback_PyObject_GetOptionalAttr(PyObject *obj, PyObject *name, PyObject **result)
+{
+    return dls_compat._PyObject_LookupAttr(obj, name, result);
 }
 
 /* Deprecated since 3.13.  Borrowed, and here only compared. */

@@ -21,12 +21,12 @@ class_of(dls_state *state, int code)
 }
 
 PyObject *
-dls_type_name(PyObject *obj)
+dls_type_name(const dls_state *state, PyObject *obj)
 {
     PyObject *type = (PyObject *)Py_TYPE(obj);
-    PyObject *module = PyObject_GetAttrString(type, "__module__");
+    PyObject *module = PyObject_GetAttr(type, state->names.module);
     PyErr_Clear(); /* a metaclass may answer the next question (T9) */
-    PyObject *name = PyObject_GetAttrString(type, "__qualname__");
+    PyObject *name = PyObject_GetAttr(type, state->names.qualname);
     PyObject *result;
     if (name == NULL || !PyUnicode_Check(name)) {
         PyErr_Clear();
@@ -47,14 +47,14 @@ dls_type_name(PyObject *obj)
 /* "'pkg.Type' object: <text>", the text alone for obj NULL; NULL with MemoryError.
  * *name: a new reference to the type's name, or NULL. */
 static PyObject *
-message_of(PyObject *obj, PyObject **name, const char *format, va_list args)
+message_of(const dls_state *state, PyObject *obj, PyObject **name, const char *format, va_list args)
 {
     PyObject *text = PyUnicode_FromFormatV(format, args);
     *name = NULL;
     if (text == NULL || obj == NULL) {
         return text;
     }
-    *name = dls_type_name(obj);
+    *name = dls_type_name(state, obj);
     PyObject *message = *name != NULL
                             ? PyUnicode_FromFormat("'%U' object: %U", *name, text)
                             : NULL;
@@ -65,11 +65,11 @@ message_of(PyObject *obj, PyObject **name, const char *format, va_list args)
 /* Give the pending exception an attribute, if it is a BufferError.  Without memory for
  * that it stays as it is. */
 static void
-set_attribute(const char *name, PyObject *value)
+set_attribute(PyObject *name, PyObject *value)
 {
     PyObject *error = dls_error_take();
     if (PyErr_GivenExceptionMatches(error, PyExc_BufferError)
-        && PyObject_SetAttrString(error, name, value) < 0) {
+        && PyObject_SetAttr(error, name, value) < 0) {
         PyErr_Clear();
     }
     dls_error_restore(error);
@@ -81,16 +81,16 @@ dls_refuse(dls_state *state, int code, PyObject *obj, const char *format, ...)
     PyObject *name;
     va_list args;
     va_start(args, format);
-    PyObject *message = message_of(obj, &name, format, args);
+    PyObject *message = message_of(state, obj, &name, format, args);
     va_end(args);
     if (message != NULL) {
-        PyErr_Format(class_of(state, code), "%U", message);
+        PyErr_SetObject(class_of(state, code), message);
         Py_DECREF(message);
         if (name != NULL) {
-            set_attribute("_about", name);
+            set_attribute(state->names.about, name);
         }
         if (code == DLS_EOPTION || code == DLS_EREADY) {
-            set_attribute("_option_helps", Py_True);
+            set_attribute(state->names.option_helps, Py_True);
         }
     }
     Py_XDECREF(name);
@@ -108,8 +108,8 @@ dls_refuse_copy(dls_state *state, PyObject *obj, const char *reason, const char 
     PyObject *word = why != NULL ? PyUnicode_FromString(reason) : NULL;
     if (word != NULL) {
         dls_refuse(state, DLS_ECOPY, obj, "%U%s", why, rest);
-        set_attribute("reason", word);
-        set_attribute("_why", why);
+        set_attribute(state->names.reason, word);
+        set_attribute(state->names.why, why);
     }
     Py_XDECREF(why);
     Py_XDECREF(word);
@@ -117,12 +117,12 @@ dls_refuse_copy(dls_state *state, PyObject *obj, const char *reason, const char 
 }
 
 int
-dls_warn(PyObject *category, PyObject *obj, const char *format, ...)
+dls_warn(dls_state *state, PyObject *category, PyObject *obj, const char *format, ...)
 {
     PyObject *name;
     va_list args;
     va_start(args, format);
-    PyObject *message = message_of(obj, &name, format, args);
+    PyObject *message = message_of(state, obj, &name, format, args);
     va_end(args);
     int code = message != NULL ? PyErr_WarnFormat(category, 2, "%U", message) : -1;
     Py_XDECREF(name);
@@ -234,16 +234,15 @@ dls_refuse_with_cause(PyObject *cause)
     return -1;
 }
 
-/* Is this a BufferError of ours, whose message names an object of the same type? */
-static bool
-names_object(PyObject *error, PyObject *obj)
+bool
+dls_error_names(const dls_state *state, PyObject *error, PyObject *obj)
 {
     if (!PyErr_GivenExceptionMatches(error, PyExc_BufferError)) {
         return false;
     }
-    PyObject *about = PyObject_GetAttrString(error, "_about");
+    PyObject *about = PyObject_GetAttr(error, state->names.about);
     PyErr_Clear();
-    PyObject *name = about != NULL ? dls_type_name(obj) : NULL;
+    PyObject *name = about != NULL ? dls_type_name(state, obj) : NULL;
     bool same = name != NULL && PyUnicode_Check(about)
                 && PyUnicode_Compare(about, name) == 0;
     Py_XDECREF(about);
@@ -259,12 +258,11 @@ dls_refuse_from_pending(dls_state *state, PyObject *obj, const char *format, ...
     if (cause == NULL) {
         return -1;
     }
-    PyObject *message = PyUnicode_FromFormat("%S", cause);
-    if (message != NULL && names_object(cause, obj)) {
-        Py_DECREF(message);
+    if (dls_error_names(state, cause, obj)) {
         dls_error_restore(cause);
         return -1;
     }
+    PyObject *message = PyObject_Str(cause);
     if (message == NULL) {
         PyErr_Clear();
         message = PyUnicode_FromString("(no message)");
@@ -273,7 +271,7 @@ dls_refuse_from_pending(dls_state *state, PyObject *obj, const char *format, ...
     va_start(args, format);
     PyObject *text = message != NULL ? PyUnicode_FromFormatV(format, args) : NULL;
     va_end(args);
-    PyObject *kind = text != NULL ? dls_type_name(cause) : NULL;
+    PyObject *kind = text != NULL ? dls_type_name(state, cause) : NULL;
     if (kind != NULL) {
         dls_refuse(state, DLS_EBUFFER, obj, "%U: %U: %U", text, kind, message);
         Py_DECREF(kind);
@@ -283,17 +281,152 @@ dls_refuse_from_pending(dls_state *state, PyObject *obj, const char *format, ...
     return dls_refuse_with_cause(cause);
 }
 
-PyObject *
-dls_refuse_pickle(PyObject *self, PyObject *DLS_UNUSED(ignored))
+/* --- a text that is made when it is read ---------------------------------- */
+
+/* Until its text is made, the error's arguments are (object, authored, its class). */
+void
+dls_refuse_unsupported(dls_state *state, PyObject *obj, bool authored)
 {
-    PyObject *name = dls_type_name(self);
-    if (name != NULL) {
-        PyErr_Format(
-            PyExc_TypeError,
-            "cannot pickle '%U' object: it asks its source whenever it is exported; "
-            "pickle dlshim.from_dlpack(x)",
-            name);
-        Py_DECREF(name);
+    PyObject *error = state->unsupported_object_error;
+    PyObject *args = PyTuple_Pack(3, obj, authored ? Py_True : Py_False, error);
+    if (args != NULL) {
+        PyErr_SetObject(error, args);
+        Py_DECREF(args);
     }
-    return NULL;
+}
+
+/* error.name() as the bases of its class do it. */
+static PyObject *
+in_base(PyObject *error, const char *name)
+{
+    return PyObject_CallMethod(PyExc_AttributeError, name, "O", error);
+}
+
+/* The arguments as they are, a new reference. */
+static PyObject *
+args_of(PyObject *error)
+{
+    PyObject *reduced = in_base(error, "__reduce__");
+    PyObject *args = reduced != NULL ? PySequence_GetItem(reduced, 1) : NULL;
+    Py_XDECREF(reduced);
+    return args;
+}
+
+static int
+set_args(PyObject *error, PyObject *value, void *Py_UNUSED(closure))
+{
+    PyObject *attribute = PyObject_GetAttrString(PyExc_BaseException, "args");
+    PyObject *done = NULL;
+    if (attribute != NULL && value != NULL) {
+        done = PyObject_CallMethod(attribute, "__set__", "OO", error, value);
+    }
+    else if (attribute != NULL) {
+        done = PyObject_CallMethod(attribute, "__delete__", "O", error);
+    }
+    Py_XDECREF(attribute);
+    Py_XDECREF(done);
+    return done != NULL ? 0 : -1;
+}
+
+/* The text for these arguments, in a tuple; a short one where the module is gone. */
+static PyObject *
+text_of(PyObject *args)
+{
+    PyObject *module = dls_module_here(), *text = NULL, *obj = PyTuple_GetItem(args, 0);
+    if (module != NULL) {
+        dls_state *state = dls_state_of(module);
+        text = dls_in_python_with(state, DLS_IN_CURES, "unsupported", "(ONO)", obj,
+                                  dls_type_name(state, obj), PyTuple_GetItem(args, 1));
+        Py_DECREF(module);
+    }
+    if (text == NULL && dls_error_forget() == 0) {
+        text = PyUnicode_FromString("the object offers no protocol that dlshim knows");
+    }
+    PyObject *made = text != NULL ? PyTuple_Pack(1, text) : NULL;
+    Py_XDECREF(text);
+    return made;
+}
+
+/* The arguments, once the text is made. */
+static PyObject *
+get_args(PyObject *error, void *Py_UNUSED(closure))
+{
+    PyObject *args = args_of(error);
+    bool is_made = args == NULL || !PyTuple_Check(args) || PyTuple_Size(args) != 3
+                   || PyTuple_GetItem(args, 2) != (PyObject *)Py_TYPE(error);
+    if (is_made) {
+        return args;
+    }
+    PyObject *made = text_of(args);
+    if (made != NULL && set_args(error, made, NULL) < 0) {
+        Py_CLEAR(made);
+    }
+    Py_DECREF(args);
+    return made;
+}
+
+/* The base's method, once the text is made. */
+static PyObject *
+with_text(PyObject *error, const char *name)
+{
+    PyObject *args = get_args(error, NULL);
+    Py_XDECREF(args);
+    return args != NULL ? in_base(error, name) : NULL;
+}
+
+static PyObject *
+error_str(PyObject *error)
+{
+    return with_text(error, "__str__");
+}
+
+static PyObject *
+error_repr(PyObject *error)
+{
+    return with_text(error, "__repr__");
+}
+
+static PyObject *
+error_reduce(PyObject *error, PyObject *Py_UNUSED(ignored))
+{
+    return with_text(error, "__reduce__");
+}
+
+static PyMethodDef error_methods[] = {
+    {"__reduce__", error_reduce, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+static PyGetSetDef error_attributes[] = {
+    {"args", get_args, set_args, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+static PyType_Slot error_slots[] = {
+    {Py_tp_doc, "The object offers no way to its memory that dlshim knows."},
+    {Py_tp_str, (void *)(uintptr_t)error_str},
+    {Py_tp_repr, (void *)(uintptr_t)error_repr},
+    {Py_tp_methods, error_methods},
+    {Py_tp_getset, error_attributes},
+    {0, NULL},
+};
+static PyType_Spec error_spec = {.name = "dlshim.UnsupportedObjectError",
+                                 .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                                 .slots = error_slots};
+
+PyObject *
+dls_unsupported_error_new(void)
+{
+    PyObject *bases = PyTuple_Pack(2, PyExc_TypeError, PyExc_AttributeError);
+    PyObject *error = bases != NULL ? PyType_FromSpecWithBases(&error_spec, bases)
+                                    : NULL;
+    Py_XDECREF(bases);
+    return error;
+}
+
+PyObject *
+dls_refuse_pickle(PyObject *DLS_UNUSED(self), PyObject *DLS_UNUSED(ignored))
+{
+    return PyErr_Format(
+        PyExc_TypeError,
+        "cannot pickle 'dlshim.Producer' object: it asks its source whenever it is "
+        "exported; pickle dlshim.from_dlpack(x)");
 }

@@ -26,7 +26,8 @@ int dls_refuse_copy(dls_state *state, PyObject *obj, const char *reason,
 /* Warn with the same text, in the name of the code that called the Python function that
  * called us.  0, or -1 with an exception: the user's filters make the warning an error.
  */
-int dls_warn(PyObject *category, PyObject *obj, const char *format, ...);
+int dls_warn(dls_state *state, PyObject *category, PyObject *obj, const char *format,
+             ...);
 
 /* The same as dls_refuse from an error that core or gpu reported. */
 int dls_refuse_error(dls_state *state, PyObject *obj, const dls_error *err);
@@ -35,6 +36,17 @@ int dls_refuse_error(dls_state *state, PyObject *obj, const dls_error *err);
  * message>" with the pending one as __cause__.  A fatal exception (dls_error_is_fatal)
  * stays as it is (N2). */
 int dls_refuse_from_pending(dls_state *state, PyObject *obj, const char *format, ...);
+
+/* Set UnsupportedObjectError for an object without a way to its memory.  The error holds
+ * the object until its text is read, and then made: code that tries an object, and does
+ * something else where it is no array, reads no text.  authored: dlshim.producer
+ * changed its class. */
+void dls_refuse_unsupported(dls_state *state, PyObject *obj, bool authored);
+/* The class UnsupportedObjectError of one import; NULL with an exception. */
+PyObject *dls_unsupported_error_new(void);
+
+/* Is this a BufferError of ours, whose message names an object of the same type? */
+bool dls_error_names(const dls_state *state, PyObject *error, PyObject *obj);
 
 /* The pending exception gets `cause` (stolen) as its __cause__; without a pending one,
  * `cause` itself is set. */
@@ -71,8 +83,8 @@ void dls_error_restore(PyObject *exception);
 
 /* "pkg.Type" of an object, a new str; never fails with an exception other than
  * MemoryError. */
-PyObject *dls_type_name(PyObject *obj);
+PyObject *dls_type_name(const dls_state *state, PyObject *obj);
 
-/* __reduce__ of our types: TypeError that names the type and the cure.  Without it,
+/* __reduce__ of Producers: TypeError that names the type and the cure.  Without it,
  * pickle's protocols 0 and 1 write data that cannot be read.  Always NULL. */
 PyObject *dls_refuse_pickle(PyObject *self, PyObject *ignored);

@@ -55,6 +55,7 @@ typedef Py_buffer dls_buffer;
 /* Full-API headers spell one name as a macro for the other. */
 #undef _PyThreadState_UncheckedGet
 #undef PyObject_GetOptionalAttr
+#undef _PyObject_LookupAttr
 #undef PyObject_Vectorcall
 #undef PyGILState_Check
 
@@ -75,6 +76,8 @@ typedef Py_buffer dls_buffer;
     X(int, PyObject_CheckBuffer, (PyObject * obj), 0x0309, 0)                          \
     X(int, PyObject_GetOptionalAttr,                                                   \
       (PyObject * obj, PyObject * name, PyObject * *result), 0x030d, 0)                \
+    X(int, _PyObject_LookupAttr,                                                       \
+      (PyObject * obj, PyObject * name, PyObject * *result), 0x030a, 0x030c)           \
     X(PyObject *, PyWeakref_GetObject, (PyObject * reference), 0x0300, 0)              \
     X(int, PyType_Freeze, (PyTypeObject * type), 0x030e, 0)                            \
     X(PyThreadState *, PyThreadState_GetUnchecked, (void), 0x030d, 0)                  \

@@ -78,6 +78,13 @@ typedef enum {
     X(name, "name")                                             \
     X(type, "type")                                             \
     X(own_name, "__name__")                                     \
+    X(module, "__module__")                                     \
+    X(qualname, "__qualname__")                                 \
+    X(about, "_about")                                          \
+    X(option_helps, "_option_helps")                            \
+    X(reason, "reason")                                         \
+    X(why, "_why")                                              \
+    X(astype, "astype")                                         \
     X(ndim, "ndim")                                             \
     X(id, "id")                                                 \
     X(device_id, "device_id")                                   \

@@ -1,0 +1,198 @@
+"""What a refused object costs nothing for: kept refusals, and texts that are made when read."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import sys
+import types
+import weakref
+
+import pytest
+
+import dlshim
+from dlshim import UnsupportedObjectError
+from doubles.producers import P1, P2
+
+LASTING = [3, 2.5, None, "text", [1, 2], (1, 2), {"a": 1}, object(), range(3), True, 1j]
+FUNCTIONS = pytest.mark.parametrize(
+    "function", [dlshim.upgrade, dlshim.from_dlpack, dlshim.to_capsule], ids=lambda f: f.__name__
+)
+
+
+def refusal(x, function=dlshim.from_dlpack):
+    with pytest.raises(UnsupportedObjectError) as raised:
+        function(x)
+    return raised.value
+
+
+def made(name="Nothing", bases=(), **members):
+    return type(name, bases, members)
+
+
+@FUNCTIONS
+@pytest.mark.parametrize("x", LASTING, ids=lambda x: type(x).__name__)
+def test_a_refusal_says_the_same_each_time(x, function):
+    first = str(refusal(x, function))
+    assert first.startswith(f"'{type(x).__name__}' object offers none of __dlpack__")
+    assert {str(refusal(x, function)) for _ in range(3)} == {first}
+
+
+def test_the_text_is_made_when_it_is_read(monkeypatch):
+    from dlshim import cures
+
+    asked = []
+    monkeypatch.setattr(cures, "unsupported", lambda x, name, authored: asked.append(x) or "said")
+    errors = [refusal(made()()) for _ in range(2)]
+    assert asked == []
+    assert str(errors[0]) == "said" and repr(errors[1]) == "UnsupportedObjectError('said')"
+    assert errors[0].args == ("said",)
+    assert len(asked) == 2
+
+
+def test_the_error_holds_the_object_until_its_text_is_read():
+    cls = made()
+    x = cls()
+    seen = weakref.ref(x)
+    error = refusal(x)
+    error.__traceback__ = None
+    del x
+    gc.collect()
+    assert seen() is not None
+    assert "Nothing" in str(error)
+    gc.collect()
+    assert seen() is None
+
+
+@pytest.mark.parametrize("how", [lambda e: pickle.loads(pickle.dumps(e)), copy.copy, copy.deepcopy])
+def test_copies_of_the_error_have_its_text_alone(how):
+    class Local:
+        def __reduce__(self):
+            raise AssertionError("the object is not pickled")
+
+    error = refusal(Local())
+    copied = how(error)
+    assert type(copied) is UnsupportedObjectError
+    assert copied.args == error.args == (str(error),)
+
+
+def test_errors_that_others_make_are_as_they_made_them():
+    assert UnsupportedObjectError().args == () and str(UnsupportedObjectError()) == ""
+    error = UnsupportedObjectError("one", "two")
+    assert error.args == ("one", "two")
+    error.args = ("three",)
+    assert str(error) == "three" and repr(error) == "UnsupportedObjectError('three')"
+    odd = UnsupportedObjectError(1, False, int)
+    assert odd.args == (1, False, int)
+
+
+def test_a_cure_that_raises_leaves_the_text(monkeypatch):
+    from dlshim import cures
+
+    monkeypatch.setattr(cures, "cure", lambda *args: 1 / 0)
+    assert str(refusal(made()())).endswith("pass an array instead")
+
+
+# --- objects that become arrays later -------------------------------------------------
+
+
+def grown(give):
+    """Refuse an object twice, so that its refusal is kept; then let it become an array."""
+    cls = made()
+    x, other = cls(), cls()
+    for _ in range(2):
+        refusal(x)
+    give(cls, x)
+    return x, other
+
+
+GROWTH = {
+    "__dlpack__ of its own": lambda cls, x: setattr(x, "__dlpack__", P2().__dlpack__),
+    "__dlpack__ of the class": lambda cls, x: setattr(
+        cls, "__dlpack__", lambda self, **asked: P2().__dlpack__(**asked)
+    ),
+    "an array interface": lambda cls, x: setattr(
+        x,
+        "__array_interface__",
+        {"version": 3, "shape": (6,), "typestr": "|u1", "data": bytearray(6)},
+    ),
+    "a capsule method": lambda cls, x: setattr(cls, "to_dlpack", lambda self: P1().__dlpack__()),
+    "another class": lambda cls, x: setattr(
+        x, "__class__", made("Other", __dlpack__=lambda self, **asked: P2().__dlpack__(**asked))
+    ),
+}
+
+
+@pytest.mark.parametrize("give", GROWTH.values(), ids=GROWTH.keys())
+def test_N1_an_object_that_becomes_an_array_later_is_taken(give):
+    x, _ = grown(give)
+    assert dlshim.from_dlpack(x).ndim >= 1
+    assert dlshim.from_dlpack(x).ndim >= 1
+
+
+def test_N1_others_of_its_class_are_still_refused():
+    x, other = grown(GROWTH["__dlpack__ of its own"])
+    for _ in range(2):
+        assert dlshim.from_dlpack(x).ndim == 2
+        refusal(other)
+    del x.__dlpack__
+    refusal(x)
+
+
+def test_N1_a_class_that_is_changed_back_is_refused_again():
+    cls = made()
+    refusal(cls())
+    cls.__dlpack__ = lambda self, **asked: P2().__dlpack__(**asked)
+    assert dlshim.from_dlpack(cls()).ndim == 2
+    del cls.__dlpack__
+    with pytest.raises(BufferError, match="offers none of __dlpack__"):
+        dlshim.from_dlpack(cls())  # it was begun with what the class had offered
+    refusal(cls())
+    cls.__dlpack__ = None
+    refusal(cls())
+
+
+def test_N1_a_library_imported_later_serves_its_refused_objects(monkeypatch):
+    cls = made("Tensor", __module__="paddle")
+    x = cls()
+    for _ in range(2):
+        refusal(x)
+    names = ("paddle", "paddle.utils", "paddle.utils.dlpack")
+    modules = {name: types.ModuleType(name) for name in names}
+    modules["paddle"].utils = modules["paddle.utils"]
+    modules["paddle.utils"].dlpack = modules["paddle.utils.dlpack"]
+    modules["paddle.utils.dlpack"].to_dlpack = lambda x: P1().__dlpack__()
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    assert dlshim.from_dlpack(x).ndim == 2
+
+
+def test_N2_a_proxy_is_asked_each_time():
+    asked = []
+
+    class Proxy:
+        def __getattr__(self, name):
+            asked.append(name)
+            raise AttributeError(name)
+
+    for _ in range(2):
+        asked.clear()
+        refusal(Proxy())
+        assert "__dlpack__" in asked
+
+
+def test_a_refused_class_can_die():
+    cls = made()
+    refusal(cls())
+    seen = weakref.ref(cls)
+    del cls
+    gc.collect()
+    assert seen() is None
+
+
+def test_a_class_is_refused_and_its_objects_are_not():
+    for _ in range(2):
+        refusal(P1)
+        refusal(int)
+        assert dlshim.from_dlpack(P1()).ndim == 2
