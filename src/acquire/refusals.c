@@ -80,10 +80,11 @@ refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj)
     return truth == 0 ? 0 : -1;
 }
 
+/* The same; of a subclass past its library's hook, which costs microseconds. */
 int
 dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj)
 {
-    if (plan->plain_calls == NULL || !dls_plan_has(plan, DLS_LIB_WRAPS_READ_ONLY)) {
+    if (plan->plain_calls == NULL) {
         return refuse_autograd(state, plan, obj);
     }
     PyObject *guard = dls_library_enter(state, plan->plain_calls);
@@ -123,7 +124,7 @@ refuse_bits(dls_state *state, const dls_plan *plan, PyObject *obj, dl_dtype dtyp
     return truth == 0 ? 0 : -1;
 }
 
-/* The same of a subclass, past its library's hook, which costs microseconds. */
+/* The same of a subclass, as above. */
 static int
 refuse_bits_plainly(dls_state *state, const dls_plan *plan, PyObject *obj,
                     dl_dtype dtype)

@@ -287,26 +287,34 @@ find_unchanging(const search *s, PyObject *name, dls_getter *getter, PyObject **
     return at == FAILED ? -1 : 0;
 }
 
-/* Does a subclass send the call of is_neg through __torch_function__ as the library
- * wrote it?  A user's own hook or method must see the call; a C function, which
- * switches that off (torch.nn.Parameter), costs nothing. */
+/* Is the attribute, if there is one, the library's and not a subclass's?  *is_c: is it a
+ * function in C?  1, 0, or -1 with an exception. */
+static int
+is_library_s(const search *s, PyObject *name, bool *is_c)
+{
+    PyObject *value = NULL;
+    Py_ssize_t at = find_in_mro(s, name, &value);
+    *is_c = value != NULL && PyCFunction_Check(value);
+    Py_XDECREF(value);
+    return at == FAILED ? -1 : at == NOWHERE || at >= s->library_at;
+}
+
+/* Does a subclass send the questions for is_neg and requires_grad through
+ * __torch_function__ as the library wrote it?  A user's own hook or attribute must see
+ * the question; a C function, which switches that off (torch.nn.Parameter), costs
+ * nothing. */
 static int
 find_redirection(search *s)
 {
-    PyObject *value = NULL;
-    Py_ssize_t method_at = find_in_mro(s, s->state->names.is_neg, &value);
-    Py_CLEAR(value);
-    Py_ssize_t at = find_in_mro(s, s->state->names.torch_function, &value);
-    bool redirects = at >= s->library_at && method_at >= s->library_at
-                     && !PyCFunction_Check(value);
-    Py_XDECREF(value);
-    bool failed = at == FAILED || method_at == FAILED;
-    if (redirects && !failed) {
-        failed = dls_library_plain_calls(s->state, s->plan->library,
-                                         &s->plan->plain_calls)
-                 < 0;
+    bool is_c;
+    int own = is_library_s(s, s->state->names.is_neg, &is_c);
+    own = own > 0 ? is_library_s(s, s->state->names.requires_grad, &is_c) : own;
+    own = own > 0 ? is_library_s(s, s->state->names.torch_function, &is_c) : own;
+    if (own > 0 && !is_c) {
+        own = dls_library_plain_calls(s->state, s->plan->library,
+                                      &s->plan->plain_calls);
     }
-    return failed ? -1 : 0;
+    return own < 0 ? -1 : 0;
 }
 
 /* Find the attributes that are read from each object before it goes out (T12), or

@@ -155,8 +155,8 @@ typedef struct dls_plan {
      * Strong, or NULL: looked up each time. */
     PyObject *is_neg;         /* LAZY_BITS */
     dls_getter requires_grad; /* LAZY_BITS */
-    /* LAZY_BITS, a subclass whose is_neg goes through its library's hook: makes a guard
-     * under which it does not (PLAIN_CALLS).  Strong, or NULL. */
+    /* LAZY_BITS, a subclass whose is_neg and requires_grad go through its library's
+     * hook: makes a guard under which they do not (PLAIN_CALLS).  Strong, or NULL. */
     PyObject *plain_calls;
     dls_getter where; /* BASE_TELLS, IS_CPU_TELLS (exchange/offers.h) */
     /* The class of Producers of these objects: that of their home (module/homes), or

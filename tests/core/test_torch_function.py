@@ -49,7 +49,7 @@ def torch_module(request, monkeypatch):
 
     tensor.is_neg, tensor.is_conj = asked(tensor.is_neg), asked(tensor.is_conj)
     tensor.__torch_function__ = classmethod(hook)
-    module.Tensor = tensor
+    module.Tensor, module.asked = tensor, asked
     module._C = types.SimpleNamespace(DisableTorchFunctionSubclass=Guard)
     monkeypatch.setitem(sys.modules, "torch", module)
     yield module
@@ -72,6 +72,42 @@ def test_the_bits_of_a_subclass_are_asked_past_the_library_s_own_hook(torch, dty
                 with pytest.raises(BufferError, match=cure):
                     take(Meters(dtype=dtype, **{bit: True}))
     assert torch.calls == []
+
+
+#: torch's __dlpack__ looks for autograd itself, its C table does not.
+BY_TABLE = pytest.mark.parametrize("torch", [True], indirect=True, ids=["C table"])
+
+
+@BY_TABLE
+def test_requires_grad_of_a_subclass_is_asked_past_the_hook(torch):
+    torch.Tensor.requires_grad = property(
+        torch.asked(lambda self: vars(self)["wants"]),
+        lambda self, value: vars(self).update(wants=value),
+    )
+
+    class Meters(torch.Tensor):
+        pass
+
+    for _ in range(2):
+        take(Meters())
+        with pytest.raises(BufferError, match="requires grad"):
+            dlshim.from_dlpack(Meters(requires_grad=True))
+    assert torch.calls == []
+
+
+@BY_TABLE
+def test_requires_grad_of_the_user_s_own_is_asked_outside_the_guard(torch):
+    class Frozen(torch.Tensor):
+        @property
+        def requires_grad(self):
+            assert Guard.inside == 0
+            return False
+
+        @requires_grad.setter
+        def requires_grad(self, value):
+            pass
+
+    take(Frozen())
 
 
 def test_a_hook_of_the_user_s_own_sees_the_calls(torch):
