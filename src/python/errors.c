@@ -47,7 +47,8 @@ dls_type_name(const dls_state *state, PyObject *obj)
 /* "'pkg.Type' object: <text>", the text alone for obj NULL; NULL with MemoryError.
  * *name: a new reference to the type's name, or NULL. */
 static PyObject *
-message_of(const dls_state *state, PyObject *obj, PyObject **name, const char *format, va_list args)
+message_of(const dls_state *state, PyObject *obj, PyObject **name, const char *format,
+           va_list args)
 {
     PyObject *text = PyUnicode_FromFormatV(format, args);
     *name = NULL;
@@ -340,7 +341,8 @@ text_of(PyObject *args)
         Py_DECREF(module);
     }
     if (text == NULL && dls_error_forget() == 0) {
-        text = PyUnicode_FromString("the object offers no protocol that dlshim knows");
+        text = PyUnicode_FromString(
+            "the object offers no protocol that dlshim knows; pass an array instead");
     }
     PyObject *made = text != NULL ? PyTuple_Pack(1, text) : NULL;
     Py_XDECREF(text);

@@ -37,10 +37,10 @@ int dls_refuse_error(dls_state *state, PyObject *obj, const dls_error *err);
  * stays as it is (N2). */
 int dls_refuse_from_pending(dls_state *state, PyObject *obj, const char *format, ...);
 
-/* Set UnsupportedObjectError for an object without a way to its memory.  The error holds
- * the object until its text is read, and then made: code that tries an object, and does
- * something else where it is no array, reads no text.  authored: dlshim.producer
- * changed its class. */
+/* Set UnsupportedObjectError for an object without a way to its memory.  The error
+ * holds the object until its text is read, and then made: code that tries an object,
+ * and does something else where it is no array, reads no text.  authored:
+ * dlshim.producer changed its class. */
 void dls_refuse_unsupported(dls_state *state, PyObject *obj, bool authored);
 /* The class UnsupportedObjectError of one import; NULL with an exception. */
 PyObject *dls_unsupported_error_new(void);
