@@ -287,8 +287,8 @@ find_unchanging(const search *s, PyObject *name, dls_getter *getter, PyObject **
     return at == FAILED ? -1 : 0;
 }
 
-/* Is the attribute, if there is one, the library's and not a subclass's?  *is_c: is it a
- * function in C?  1, 0, or -1 with an exception. */
+/* Is the attribute, if there is one, the library's and not a subclass's?  *is_c: is it
+ * a function in C?  1, 0, or -1 with an exception. */
 static int
 is_library_s(const search *s, PyObject *name, bool *is_c)
 {
