@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from .decorator import ProducerMixin, producer
     from .dtypes import dtype
     from .enums import DLDataTypeCode, DLDeviceType
-    from .report import Outcome, Report, Verdict
+    from .report import Outcome, Report, Verdict, inspect
     from .tracking import Live, live, stats, track
-    from .verdicts import inspect
 
 __version__ = "0.1.0"
 
@@ -78,7 +77,7 @@ _LAZY = {
     "Verdict": "report",
     "_rebuild": "arrays",
     "dtype": "dtypes",
-    "inspect": "verdicts",
+    "inspect": "report",
     "live": "tracking",
     "producer": "decorator",
     "stats": "tracking",

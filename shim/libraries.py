@@ -5,7 +5,6 @@ Nothing here imports a library.
 
 from __future__ import annotations
 
-import importlib.metadata
 import re
 import sys
 from collections.abc import Iterable
@@ -50,10 +49,17 @@ def version_of(key: str) -> str | None:
         found = find_spec(name)
     except (ImportError, ValueError):
         found = None
-    for distribution in library.distributions if found else ():
+    return _version_in_metadata(library.distributions) if found else None
+
+
+def _version_in_metadata(distributions: Iterable[str]) -> str | None:
+    # Its import takes longer than most commands need for all else.
+    from importlib.metadata import PackageNotFoundError, version
+
+    for distribution in distributions:
         try:
-            return importlib.metadata.version(distribution)
-        except importlib.metadata.PackageNotFoundError:
+            return version(distribution)
+        except PackageNotFoundError:
             continue
     return None
 

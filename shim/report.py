@@ -1,10 +1,13 @@
-"""The report of ``inspect``: the offers of an object, and the result of ``upgrade``."""
+"""``inspect``, and its report: the offers of an object, and the result of ``upgrade``.
+
+The module is not called ``inspect``: it would hide the function of that name in the package.
+"""
 
 from __future__ import annotations
 
 import inspect as _inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from . import dtypes
@@ -220,7 +223,26 @@ _TEXTS: dict[str, Callable[[Any], str]] = {
 }
 
 
-def report_of(obj: Any, export: bool) -> Report:
+def inspect(obj: Any, *, export: bool = False, consumer: Any = None) -> Report:
+    """Report what ``obj`` offers and what ``upgrade(obj)`` would do with it.
+
+    Nothing is consumed, imported or synchronised.  With ``export=True`` one export is
+    asked for with stream -1, looked at and dropped, so that dtype, shape and the like
+    are known.
+
+    ``consumer`` names a library, a function (``"torch"``, ``"torch.asarray"``), or is the module or
+    the function itself: the report's ``verdicts`` then say what it will do with the object.
+    """
+    report = _report_of(obj, export)
+    if consumer is None:
+        return report
+    # They know all libraries, of which a report without them needs nothing.
+    from .verdicts import verdicts
+
+    return replace(report, verdicts=verdicts(obj, report, consumer))
+
+
+def _report_of(obj: Any, export: bool) -> Report:
     if type(obj) is _CAPSULE:
         return _of_capsule(obj)
     if isinstance(obj, Producer):

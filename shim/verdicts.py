@@ -1,7 +1,6 @@
-"""``inspect`` and its verdicts: how a consumer will take an object, as it is and upgraded.
+"""The verdicts of ``inspect``: how a consumer will take an object, as it is and upgraded.
 
-The answer follows from the rows of ``consumers`` and ``sources``; the consumer is not asked.  The
-module is not called ``inspect``: it would hide the function of that name in the package.
+The answer follows from the rows of ``consumers`` and ``sources``; the consumer is not asked.
 """
 
 from __future__ import annotations
@@ -42,25 +41,8 @@ from .options import (
     VOUCH,
     Option,
 )
-from .report import Outcome, Report, Verdict, report_of
+from .report import Outcome, Report, Verdict
 from .stream_table import cells
-
-
-def inspect(obj: Any, *, export: bool = False, consumer: Any = None) -> Report:
-    """Report what ``obj`` offers and what ``upgrade(obj)`` would do with it.
-
-    Nothing is consumed, imported or synchronised.  With ``export=True`` one export is
-    asked for with stream -1, looked at and dropped, so that dtype, shape and the like
-    are known.
-
-    ``consumer`` names a library, a function (``"torch"``, ``"torch.asarray"``), or is the module or
-    the function itself: the report's ``verdicts`` then say what it will do with the object.
-    """
-    report = report_of(obj, export)
-    if consumer is None:
-        return report
-    return replace(report, verdicts=verdicts(obj, report, consumer))
-
 
 #: Kinds of producers in the table of stream rules, by the library's row; others are "modern".
 _ASKED = {"torch": "modern, not 2", "jax": "modern, not -1", "tensorflow": "has waited"}

@@ -7,12 +7,10 @@ distributions, all else from the rows of ``consumers`` and ``sources``.
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import json
 import os
 import platform
 import re
-import subprocess
 import sys
 import sysconfig
 from collections import defaultdict
@@ -23,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 from .. import __version__, _core
 from ..consumers import functions, rows_of
 from ..libraries import installed_versions, nearest, version_tuple
-from ..matrix.pairs import between_libraries, by_pair, plan
 from ..sources import SOURCES, faults
 from .output import Box, Note, Parser, Table, columns, line, show, some_of
 
@@ -93,6 +90,7 @@ def _pair(cells: list[Any]) -> Facts:
 
 def pairs(versions: dict[str, str]) -> list[Facts]:
     """Return the expectations for each two libraries of the matrix that have float32."""
+    from ..matrix.pairs import between_libraries, by_pair, plan
 
     cells = between_libraries(plan(versions, set(versions)))
     cells = [cell for cell in cells if cell.exchange.producer.library != "ml_dtypes"]
@@ -101,6 +99,8 @@ def pairs(versions: dict[str, str]) -> list[Facts]:
 
 def _driver(name: str) -> str | None:
     """The path of a driver; it is looked for and not opened."""
+    import subprocess
+
     cache = b""
     with contextlib.suppress(OSError):
         cache = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True).stdout
@@ -113,8 +113,10 @@ def _driver(name: str) -> str | None:
 
 
 def _wheel() -> str:
+    from importlib.metadata import distributions
+
     here = str(Path(__file__).parents[2])
-    for found in importlib.metadata.distributions(name="dlshim", path=[here]):
+    for found in distributions(name="dlshim", path=[here]):
         told = (found.read_text("WHEEL") or "").splitlines()
         return ", ".join(row[5:] for row in told if row.startswith("Tag: "))
     return "not installed as a wheel"

@@ -7,9 +7,8 @@ import json
 import sys
 from typing import Any
 
-from ..consumers import names
+from ..report import inspect
 from ..text import printable
-from ..verdicts import inspect
 from .output import Parser
 
 INSPECT = """\
@@ -49,9 +48,15 @@ def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
+def _consumers() -> str:
+    from ..consumers import names
+
+    return ", ".join(names())
+
+
 def main(arguments: list[str]) -> int:
     """Print the report; return the exit status."""
-    parser = Parser("inspect", INSPECT + ", ".join(names()))
+    parser = Parser("inspect", INSPECT, _consumers)
     parser.add_argument("expression", metavar="EXPR")
     parser.add_argument("--to", metavar="CONSUMER", help="a library or one of its functions")
     parser.add_argument("--export", action="store_true", help="look at one export, too")

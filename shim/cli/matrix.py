@@ -8,10 +8,6 @@ from pathlib import Path
 
 from ..libraries import BUILT_IN, installed_versions
 from ..libraries import MATRIX as KEYS
-from ..matrix.page import write_page
-from ..matrix.pairs import plan
-from ..matrix.run import run
-from ..matrix.screen import full, one_screen
 from .output import Parser, progress, show
 
 MATRIX = """\
@@ -66,9 +62,15 @@ def _check_files(json: Path | None, page: Path | None) -> None:
 
 def main(arguments: list[str]) -> int:
     """Exchange arrays among the installed libraries; return the exit status."""
-
     parser = _matrix_parser()
     options = parser.parse_args(arguments)
+
+    # The help needs none of these.
+    from ..matrix.page import write_page
+    from ..matrix.pairs import plan
+    from ..matrix.run import run
+    from ..matrix.screen import full, one_screen
+
     versions = installed_versions(KEYS)
     try:
         chosen = _chosen(options.only, versions)

@@ -39,12 +39,14 @@ STYLES = {
 class Parser(argparse.ArgumentParser):
     """argparse's parser; where help cannot be written, the command hears of it."""
 
-    def __init__(self, command: str, about: str) -> None:
+    def __init__(self, command: str, about: str, more: Callable[[], str] = str) -> None:
         super().__init__(
             prog=f"python -m dlshim {command}",
             description=about,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+        #: Makes the end of the description, when the help is asked for.
+        self.more = more
 
     def print_help(self, file: Any = None) -> None:
         """Write the help to a file or to stdout.
@@ -52,6 +54,7 @@ class Parser(argparse.ArgumentParser):
         Newer argparse ignores that it could not write: a command whose output is not buffered
         would end with 0, and one whose output is buffered, and lost by the last flush, would not.
         """
+        self.description = f"{self.description}{self.more()}"
         print(self.format_help(), end="", file=file)
 
     def error(self, message: str) -> NoReturn:

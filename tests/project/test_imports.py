@@ -73,3 +73,33 @@ def test_no_entry_point_imports_an_array_library(entry: str) -> None:
     loaded = child(code)
     assert isinstance(loaded, list) and "dlshim" in loaded
     assert not set(loaded) & ARRAY_LIBRARIES
+
+
+#: Modules that a command line does not import, nor any submodule of theirs.
+NOT_NEEDED = {
+    "--help": {"argparse", "dataclasses", "importlib.metadata", "json", "dlshim.known"},
+    "--version": {"argparse", "dataclasses", "importlib.metadata", "json", "dlshim.known"},
+    "matrix --help": {"importlib.metadata", "subprocess", "ctypes", "dlshim.matrix"},
+    "doctor --help": {"importlib.metadata", "subprocess", "ctypes", "dlshim.matrix"},
+    "explain --help": {"importlib.metadata", "dlshim.known"},
+    "inspect --help": {"importlib.metadata", "dlshim.verdicts"},
+    "streams --help": {"importlib.metadata", "dlshim.known"},
+    "inspect bytearray(3)": {"importlib.metadata", "dlshim.known", "dlshim.verdicts"},
+}
+
+
+@pytest.mark.parametrize("line", NOT_NEEDED)
+def test_a_command_imports_only_what_it_needs(line: str) -> None:
+    code = (
+        "import contextlib, io, sys\n"
+        "before = set(sys.modules)\n"
+        "from dlshim.cli.main import main\n"
+        "with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.suppress(SystemExit):\n"
+        f"    main({line.split()!r})\n"
+        "new = sorted(set(sys.modules) - before)\n"
+        "import json; print(json.dumps(new if out.getvalue() else []))"
+    )
+    loaded = child(code)
+    assert isinstance(loaded, list) and "dlshim.cli.main" in loaded
+    not_needed = NOT_NEEDED[line]
+    assert not [n for n in loaded if any(f"{n}.".startswith(f"{x}.") for x in not_needed)]
