@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "core/base.h"
+#include "core/lock.h"
 
 /* NULL when out of memory, or when dls_alloc_fail has chosen this allocation. */
 void *dls_alloc(size_t size);
@@ -42,15 +43,17 @@ typedef struct {
 } dls_counter_block;
 
 #ifdef DLS_FREE_THREADED
-/* Threads that count in the same place wait for each other's caches, so each counts in
- * one of several blocks, and the count is their sum. */
-#define DLS_COUNTER_BLOCKS 16
+/* Each thread counts in the block of its slot, and the count is the sum of all. */
 typedef struct {
-    _Alignas(64) dls_counter_block block;
+    _Alignas(DLS_LINE) dls_counter_block block;
 } dls_counter_line;
-DLS_EXTERN dls_counter_line dls_counters[DLS_COUNTER_BLOCKS];
-/* The block of this thread. */
-dls_counter_block *dls_counter_block_here(void);
+DLS_EXTERN dls_counter_line dls_counters[DLS_THREAD_SLOTS];
+
+static inline dls_counter_block *
+dls_counter_block_here(void)
+{
+    return &dls_counters[dls_thread_slot()].block;
+}
 
 #define DLS_COUNT_LIVE(change)                                                    \
     atomic_fetch_add_explicit(&dls_counter_block_here()->live, (int64_t)(change), \

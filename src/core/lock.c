@@ -22,6 +22,17 @@ dls_lock_wait(void)
     sched_yield();
 #endif
 }
+
+unsigned
+dls_thread_slot(void)
+{
+    static atomic_uint threads;
+    static _Thread_local unsigned number; /* 0: not given yet */
+    if (number == 0) {
+        number = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) + 1;
+    }
+    return number % DLS_THREAD_SLOTS;
+}
 #endif
 
 void

@@ -69,13 +69,14 @@ dls_lock_give(dls_lock lock)
 }
 
 #ifdef DLS_FREE_THREADED
-/* The lock of the thing at this address. */
+/* The lock of the thing at this address.  All bits of the address count: each thread
+ * has pages of its own, and uses the same places in them. */
 static inline dls_lock
 dls_lock_of(const void *address)
 {
-    const uintptr_t stripes = DLS_LOCK_LAST_STRIPE - DLS_LOCK_FIRST_STRIPE + 1;
-    uintptr_t place = (uintptr_t)address >> 4;
-    return (dls_lock)(DLS_LOCK_FIRST_STRIPE + (place ^ place >> 5) % stripes);
+    const unsigned stripes = DLS_LOCK_LAST_STRIPE - DLS_LOCK_FIRST_STRIPE + 1;
+    uint64_t mixed = (uintptr_t)address * UINT64_C(0x9e3779b97f4a7c15);
+    return (dls_lock)(DLS_LOCK_FIRST_STRIPE + (unsigned)(mixed >> 32) % stripes);
 }
 #endif
 
@@ -118,6 +119,14 @@ DLS_EXTERN void dls_lock_give_all(void);
 /* A static variable that one thread after the other uses for itself: each has its own.
  */
 #define DLS_PER_THREAD _Thread_local
+
+/* Threads that count in the same place wait for each other's caches, so each counts in
+ * one of so many places, which are DLS_LINE bytes apart.  Threads that run at the same
+ * time mostly have different ones. */
+#define DLS_THREAD_SLOTS 16
+#define DLS_LINE 64
+/* The number of this thread's place. */
+DLS_EXTERN unsigned dls_thread_slot(void);
 
 /* Hold the lock of a Tensor, Producer or capsule, found by its address, until
  * DLS_UNLOCK in the same block.  DLS_LOCK_STATE: the lock of all states, for members of

@@ -333,36 +333,29 @@ dls_tensor_set_ready_stream(dls_tensor *self, uint64_t handle)
 /* --- sharing its memory --------------------------------------------------- */
 
 #ifdef DLS_FREE_THREADED
-/* A share; NULL: nothing is shared yet.  *made, if it is given, then becomes the shared
- * hold. */
-static dls_shared *
-share_hold(dls_tensor *self, dls_shared **made)
-{
-    dls_shared *shared = NULL;
-    DLS_LOCK(self);
-    if (self->hold.kind != DLS_HOLD_SHARED && made != NULL) {
-        dls_hold_move(&self->hold, &(*made)->hold);
-        self->hold = (dls_hold){.base = *made, .kind = DLS_HOLD_SHARED};
-        *made = NULL;
-    }
-    if (self->hold.kind == DLS_HOLD_SHARED) {
-        shared = dls_shared_add(self->hold.base);
-    }
-    DLS_UNLOCK();
-    return shared;
-}
-
-/* Memory is made without the lock, so that at a first export it is taken twice. */
+/* Once the hold is a shared one it stays so: later exports take no lock.  Memory is
+ * made before the lock is taken. */
 static dls_shared *
 share_or_fail(dls_tensor *self)
 {
-    dls_shared *shared = share_hold(self, NULL);
-    if (shared == NULL) {
-        dls_hold nothing = {0};
-        dls_shared *made = dls_shared_new(&nothing);
-        shared = made != NULL ? share_hold(self, &made) : NULL;
-        dls_free(made); /* another thread was quicker, or NULL */
+    if (self->shared != NULL) {
+        return dls_shared_add(self->shared);
     }
+    dls_hold nothing = {0};
+    dls_shared *made = dls_shared_new(&nothing);
+    if (made == NULL) {
+        return NULL;
+    }
+    DLS_LOCK(self);
+    if (self->hold.kind != DLS_HOLD_SHARED) {
+        dls_hold_move(&self->hold, &made->hold);
+        self->hold = (dls_hold){.base = made, .kind = DLS_HOLD_SHARED};
+        made = NULL;
+    }
+    dls_shared *shared = dls_shared_add(self->hold.base);
+    self->shared = shared;
+    DLS_UNLOCK();
+    dls_free(made); /* another thread was quicker, or NULL */
     return shared;
 }
 #else

@@ -180,6 +180,9 @@ typedef struct {
     dls_ready *ready;      /* owned; NULL: the data can be read without a sync */
     DLS_ATOMIC(unsigned long) asked; /* as in dls_producer */
     DLS_ATOMIC(PyObject *) weakrefs;
+#ifdef DLS_FREE_THREADED
+    DLS_ATOMIC(dls_shared *) shared; /* the hold's, once it has been exported */
+#endif
     int64_t dims[]; /* shape, then strides */
 } dls_tensor;
 
@@ -225,6 +228,9 @@ dls_tensor_new_plain(dls_state *state, const dl_tensor *tensor)
     data->ready = NULL;
     data->asked = 0;
     data->weakrefs = NULL;
+#ifdef DLS_FREE_THREADED
+    data->shared = NULL;
+#endif
     return data;
 }
 

@@ -44,19 +44,21 @@ dls_hand_on_allow(bool allowed)
 
 /* --- what is learned ------------------------------------------------------ */
 
-/* The only place that writes the word.  False, without the GIL: another thread has
- * written it since `before` was read. */
+/* The only place that writes the word, and only where it says something new: it lies
+ * beside what other threads read.  False, without the GIL: another thread has written
+ * it since `before` was read. */
 static bool
 write_learned(dls_plan *plan, dls_learned before, dls_learned learned)
 {
-    uint64_t word;
+    uint64_t word, expected;
     memcpy(&word, &learned, sizeof word);
-#ifdef DLS_FREE_THREADED
-    uint64_t expected;
     memcpy(&expected, &before, sizeof expected);
+    if (word == expected) {
+        return true;
+    }
+#ifdef DLS_FREE_THREADED
     return atomic_compare_exchange_strong(&plan->learned, &expected, word);
 #else
-    (void)before;
     atomic_store_explicit(&plan->learned, word, memory_order_relaxed);
     return true;
 #endif
@@ -136,7 +138,7 @@ static dls_plan *
 memory_take(PyTypeObject *type)
 {
     /* Late readers may look at the count, and at nothing else while it is 0. */
-    const size_t rest = offsetof(dls_plan, learned);
+    const size_t begin = offsetof(dls_plan, learned), end = offsetof(dls_plan, parts);
     dls_lock_take(DLS_LOCK_PLANS);
     dls_plan *plan = without_owner;
     if (plan != NULL) {
@@ -149,8 +151,11 @@ memory_take(PyTypeObject *type)
             return NULL;
         }
         atomic_init(&plan->refs, 0);
+        for (int i = 0; i < DLS_THREAD_SLOTS; i++) {
+            atomic_init(&plan->parts[i].word, 1);
+        }
     }
-    memset((char *)plan + rest, 0, sizeof *plan - rest);
+    memset((char *)plan + begin, 0, end - begin);
     plan->type = type;
     atomic_store_explicit(&plan->refs, 1, memory_order_release);
     return plan;
@@ -214,18 +219,28 @@ dls_plan_end(dls_plan *plan)
 
 #ifdef DLS_FREE_THREADED
 
+/* Add a count to a plan whose parts are closed, unless it has none. */
+static bool
+share_closed(dls_plan *plan)
+{
+    intptr_t refs = atomic_load_explicit(&plan->refs, memory_order_relaxed);
+    do {
+        if (refs == 0) {
+            return false;
+        }
+    } while (!atomic_compare_exchange_weak(&plan->refs, &refs, refs + 1));
+    return true;
+}
+
 dls_plan *
 dls_plan_share_found(dls_plan *plan, const PyTypeObject *type)
 {
     if (plan == NULL) {
         return NULL;
     }
-    intptr_t refs = atomic_load_explicit(&plan->refs, memory_order_relaxed);
-    do {
-        if (refs == 0) {
-            return NULL;
-        }
-    } while (!atomic_compare_exchange_weak(&plan->refs, &refs, refs + 1));
+    if (!dls_plan_count(plan, 1) && !share_closed(plan)) {
+        return NULL;
+    }
     if (plan->type == type) {
         return plan;
     }
@@ -233,9 +248,38 @@ dls_plan_share_found(dls_plan *plan, const PyTypeObject *type)
     return NULL;
 }
 
+void
+dls_plan_open(dls_plan *plan)
+{
+    for (int i = 0; i < DLS_THREAD_SLOTS; i++) {
+        atomic_store(&plan->parts[i].word, 0);
+    }
+}
+
+/* Other threads share and drop meanwhile, in `refs` where their part is closed already.
+ * That much keeps it above 0 until the last part is added. */
+#define MANY (INTPTR_MAX / 2)
+
+void
+dls_plan_close(dls_plan *plan)
+{
+    if (plan == NULL) {
+        return;
+    }
+    intptr_t sum = -1; /* the cache's own */
+    plan->refs += MANY;
+    for (int i = 0; i < DLS_THREAD_SLOTS; i++) {
+        sum += atomic_fetch_or(&plan->parts[i].word, 1) / 2;
+    }
+    if ((plan->refs += sum - MANY) == 0) {
+        dls_plan_end(plan);
+    }
+}
+
 #endif
 
-/* Tensors own their memory, so an export of one needs no reference to it (T10). */
+/* Tensors own their memory, so an export of one needs no reference to it (T10).  The
+ * state keeps the plan as a cache does. */
 dls_plan *
 dls_plan_new_of_tensors(dls_state *state)
 {
@@ -243,6 +287,7 @@ dls_plan_new_of_tensors(dls_state *state)
     if (plan != NULL) {
         plan->traits = DLS_LIB_OWNS;
         plan->offers = 1u << DLS_PROTOCOL_TENSOR;
+        dls_plan_open(plan);
     }
     return plan;
 }

@@ -120,6 +120,15 @@ typedef struct {
     Py_ssize_t next; /* the place in the MRO after the class whose method is asked */
 } dls_authored_place;
 
+/* Without the GIL: the part of a plan's count that the threads of one slot have made,
+ * twice, plus 1 while it is closed.  It may be negative: another thread drops. */
+#ifdef DLS_FREE_THREADED
+typedef struct {
+    _Atomic intptr_t word;
+    char rest[DLS_LINE - sizeof(intptr_t)];
+} dls_plan_part;
+#endif
+
 typedef struct dls_plan {
     /* Only plan.c, dls_plan_share and dls_plan_drop touch it. */
     DLS_ATOMIC(intptr_t) refs;
@@ -176,6 +185,8 @@ typedef struct dls_plan {
     bool keeps_refusal, lasts;
 #ifdef DLS_FREE_THREADED
     struct dls_plan *next; /* in the list of those without an owner */
+    char apart[DLS_LINE];  /* the members above are read at each exchange */
+    dls_plan_part parts[DLS_THREAD_SLOTS]; /* of the count */
 #endif
 } dls_plan;
 
@@ -277,21 +288,51 @@ dls_plan *dls_plan_new_of_tensors(dls_state *state);
 /* For dls_plan_drop: the last count has gone. */
 void dls_plan_end(dls_plan *plan);
 
-/* Add a count, and drop one (NULL allowed).  Nothing else changes the count. */
+/* Without the GIL, all threads would wait for the one word of a plan that all use.  So,
+ * while a cache (or the state) keeps the plan, its parts are open: each thread counts
+ * in its own part, and `refs` has the cache's count, which keeps it above 0.  Otherwise
+ * the parts are closed, and `refs` is the count. */
+#ifdef DLS_FREE_THREADED
+/* Change the count in the part of this thread.  False: it is closed, and what was
+ * counted there says nothing. */
+static inline bool
+dls_plan_count(dls_plan *plan, intptr_t change)
+{
+    _Atomic intptr_t *word = &plan->parts[dls_thread_slot()].word;
+    return (atomic_fetch_add(word, 2 * change) & 1) == 0;
+}
+#else
+#define dls_plan_count(plan, change) false
+#endif
+
+/* Add a count, and drop one (NULL allowed). */
 static inline dls_plan *
 dls_plan_share(dls_plan *plan)
 {
     assert(plan->refs > 0);
-    plan->refs++;
+    if (!dls_plan_count(plan, 1)) {
+        plan->refs++;
+    }
     return plan;
 }
 DLS_INLINE void
 dls_plan_drop(dls_plan *plan)
 {
-    if (plan != NULL && --plan->refs == 0) {
+    if (plan != NULL && !dls_plan_count(plan, -1) && --plan->refs == 0) {
         dls_plan_end(plan);
     }
 }
+
+/* The caller's count becomes a cache's, and the parts are opened.  The plan is new: no
+ * other thread has it.  dls_plan_close drops that count (NULL allowed) and closes them.
+ */
+#ifdef DLS_FREE_THREADED
+void dls_plan_open(dls_plan *plan);
+void dls_plan_close(dls_plan *plan);
+#else
+#define dls_plan_open(plan) (void)(plan)
+#define dls_plan_close dls_plan_drop
+#endif
 
 #ifdef DLS_FREE_THREADED
 /* A plan that was found without a lock (NULL allowed): with a count more if it still is

@@ -103,7 +103,7 @@ entry_take(dls_plan_cache *cache, size_t hole, dls_plan_entry *taken)
 static void
 entry_drop(const dls_plan_entry *taken)
 {
-    dls_plan_drop(taken->plan);
+    dls_plan_close(taken->plan);
     Py_XDECREF(taken->reference);
 }
 
@@ -286,6 +286,7 @@ cache_add(dls_state *state, dls_plan_cache *cache, dls_plan *plan)
     /* Making a weak reference may run the collector, and that our callback: look for
      * the slot only now. */
     const dls_plan_entry entry = {plan->type, dls_plan_share(plan), reference};
+    dls_plan_open(plan);
     bool room, put, grown;
     do {
         DLS_LOCK_STATE();

@@ -85,7 +85,7 @@ free_retired(void)
             continue;
         }
         dls_plan_caches_free(unused->plans);
-        dls_plan_drop(unused->tensor_plan);
+        dls_plan_close(unused->tensor_plan);
         dls_state_free(unused);
     }
 }
@@ -98,7 +98,11 @@ add_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base, PyTypeObject *
 {
     PyObject *made = PyType_FromModuleAndSpec(module, spec, (PyObject *)base);
     *type = (PyTypeObject *)made;
-    return made != NULL ? PyModule_AddType(module, *type) : -1;
+    if (made == NULL) {
+        return -1;
+    }
+    dls_make_immortal(made);
+    return PyModule_AddType(module, *type);
 }
 
 /* Make the type of methods of other classes.  It knows no module: the classes would

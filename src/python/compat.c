@@ -277,6 +277,18 @@ dls_compat_load(void)
 }
 #endif
 
+void
+dls_make_immortal(PyObject *obj)
+{
+#if defined(DLS_FREE_THREADED) && PY_VERSION_HEX < 0x030e0000
+    if (PyInterpreterState_Get() == PyInterpreterState_Main()) {
+        Py_SET_REFCNT(obj, (Py_ssize_t)UINT32_MAX + 1); /* that many: immortal */
+    }
+#else
+    (void)obj;
+#endif
+}
+
 PyObject *
 dls_compat_report(PyObject *DLS_UNUSED(module), PyObject *DLS_UNUSED(ignored))
 {

@@ -146,6 +146,21 @@ clear_tuples(dls_memo *memo)
 
 /* --- with and without it -------------------------------------------------- */
 
+/* How many tuples of names, and max_version tuples, were not in the memo. */
+static DLS_PER_THREAD unsigned new_keywords, new_versions;
+
+bool
+dls_memo_wants_version(void)
+{
+    return ++new_versions % 8 == 0;
+}
+
+bool
+dls_memo_wants_keywords(void)
+{
+    return ++new_keywords % 8 == 0;
+}
+
 void
 dls_memo_set_host(dls_memo *memo, PyObject *pair)
 {

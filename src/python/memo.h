@@ -54,9 +54,6 @@ typedef struct {
     /* A producer's own constant (1, 0): most give the same one. */
     DLS_ATOMIC(PyObject *) host;
     dls_memo_place keywords[DLS_SEEN_KEYWORDS];
-    DLS_ATOMIC(unsigned)
-    new_keywords; /* how many kwnames tuples were not in the memo */
-    DLS_ATOMIC(unsigned) new_versions; /* how many max_version tuples were not */
 } dls_memo;
 
 /* The place in which these names are remembered, or would be. */
@@ -111,17 +108,8 @@ dls_memo_is_free(const dls_memo *memo, const PyObject *kwnames)
  * of names, and the same constant max_version, each time.  Some build a new one each
  * time, as f(**dict) does; to keep them from evicting the constant ones, only every 8th
  * unknown tuple is stored. */
-static inline bool
-dls_memo_wants_version(dls_memo *memo)
-{
-    return ++memo->new_versions % 8 == 0;
-}
-
-static inline bool
-dls_memo_wants_keywords(dls_memo *memo)
-{
-    return ++memo->new_keywords % 8 == 0;
-}
+bool dls_memo_wants_version(void);
+bool dls_memo_wants_keywords(void);
 
 /* Remember a max_version tuple that no code can change, and the generation that it asks
  * for. */

@@ -199,6 +199,13 @@ void dls_compat_load(void);
 int dls_python_version(void);
 /* Test hook: use all fallbacks (true) or the functions of the interpreter (false). */
 void dls_compat_force_fallback(bool force);
+/* Count a new object of ours no more: it never ends.  For what each exchange uses,
+ * types too, because every object counts its type: threads that change one count wait
+ * for each other's caches.  CPython 3.13 without a GIL does that to classes and
+ * functions as soon as there are two threads, and so do we.  Elsewhere, and in a
+ * subinterpreter, which may end, nothing happens; later CPythons count types thread by
+ * thread. */
+void dls_make_immortal(PyObject *obj);
 /* The method _compat: dict name -> bool, is the real function in use? */
 PyObject *dls_compat_report(PyObject *module, PyObject *ignored);
 

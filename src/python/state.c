@@ -128,6 +128,8 @@ init(dls_state *state, PyObject *module)
         PyErr_Format(PyExc_ImportError, "sys.modules is not a dict");
         return -1;
     }
+    dls_make_immortal(state->asked_version);
+    dls_make_immortal(state->host_device);
     return 0;
 }
 

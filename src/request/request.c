@@ -512,6 +512,10 @@ dls_request_usual_copy(dls_state *state, PyObject *const *values,
 bool
 dls_request_is_version_one(dls_state *state, PyObject *value)
 {
+    /* Ours, which a producer passes on: the consumer's stays remembered. */
+    if (value == state->asked_version) {
+        return true;
+    }
     if (!Py_IS_TYPE(value, &PyTuple_Type) || PyTuple_Size(value) != 2
         || PyTuple_GetItem(value, 0) != state->one) {
         return false;
@@ -523,7 +527,7 @@ dls_request_is_version_one(dls_state *state, PyObject *value)
         PyErr_Clear(); /* a negative one: the full reading raises for it */
         return false;
     }
-    if (dls_memo_wants_version(&state->memo)) {
+    if (dls_memo_wants_version()) {
         remember_version(state, value, true);
     }
     return true;
@@ -537,7 +541,7 @@ dls_request_usual_anew(dls_state *state, PyObject *const *values, PyObject *kwna
         PyErr_Clear(); /* the full reading raises it again */
         return DLS_READ_IN_FULL;
     }
-    if (dls_memo_wants_keywords(&state->memo)) {
+    if (dls_memo_wants_keywords()) {
         dls_memo_set_keywords(&state->memo, &seen);
     }
     return dls_request_usual_values(state, values, &seen);

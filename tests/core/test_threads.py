@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import sysconfig
 import threading
 
 import pytest
@@ -98,6 +99,18 @@ def test_plans_forgotten_while_they_are_used():
         expect(bare(dlshim.upgrade(x)), x.values())
 
     together(exchange, exchange, lambda: _core._hook("forget_plans"))
+
+
+@pytest.mark.skipif(
+    not sysconfig.get_config_var("Py_GIL_DISABLED") or sys.version_info >= (3, 14),
+    reason="CPython 3.13 without a GIL alone counts an extension's types in one word",
+)
+def test_objects_of_several_threads_do_not_count_one_type():
+    made = (dlshim.upgrade(bytearray(1)), dlshim.from_dlpack(bytearray(1)))
+    before = [sys.getrefcount(type(each)) for each in made]
+    kept = [(dlshim.upgrade(bytearray(1)), dlshim.from_dlpack(bytearray(1))) for _ in range(9)]
+    assert [sys.getrefcount(type(each)) for each in made] == before
+    assert len(kept) == 9
 
 
 def test_types_that_die_while_others_are_met():
