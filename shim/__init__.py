@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .decorator import ProducerMixin, producer
     from .dtypes import dtype
     from .enums import DLDataTypeCode, DLDeviceType
+    from .kernels import kernel
     from .report import Outcome, Report, Verdict, inspect
     from .tracking import Live, live, stats, track
 
@@ -53,6 +54,7 @@ __all__ = [
     "from_dlpack",
     "get_include",
     "inspect",
+    "kernel",
     "live",
     "producer",
     "stats",
@@ -76,8 +78,10 @@ _LAZY = {
     "Report": "report",
     "Verdict": "report",
     "_rebuild": "arrays",
+    "_rebuild_kernel": "kernels",
     "dtype": "dtypes",
     "inspect": "report",
+    "kernel": "kernels",
     "live": "tracking",
     "producer": "decorator",
     "stats": "tracking",

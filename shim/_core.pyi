@@ -1,4 +1,4 @@
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, ClassVar, Literal, TypeAlias, final
 
@@ -274,6 +274,13 @@ def to_capsule(
     the host waits until device memory is ready for every stream.
     """
 
+def _kernel(
+    function: Any,
+    in_full: Callable[..., Any],
+    bring_home: Callable[..., Any],
+    is_plain: bool,
+    /,
+) -> Any: ...
 def _class_methods(cls: type, /) -> dict[str, Any]: ...
 def _class_tables(importer: Any, /) -> dict[str, Any]: ...
 def _track(on: int | ModuleType, /) -> list[int]: ...

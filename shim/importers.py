@@ -85,7 +85,8 @@ def of_class(cls: type) -> Importer | None:
         if found is not None:
             kind = type(found)
             plain = kind.__name__ in _OF_THE_CLASS or not hasattr(kind, "__get__")
-            importer = getattr(cls, "from_dlpack", None) if plain else None
+            # Of the class that defines it: subclasses have one home (T8).
+            importer = getattr(base, "from_dlpack", None) if plain else None
             return importer if callable(importer) else None
     return None
 

@@ -12,6 +12,7 @@
 #include "module/ctable_out.h"
 #include "module/functions.h"
 #include "module/homes.h"
+#include "module/kernel.h"
 #include "module/producer.h"
 #include "module/producer_class.h"
 #include "module/tensor_type.h"
@@ -124,10 +125,12 @@ module_exec(PyObject *module)
         || add_type(module, &dls_device_spec, &PyTuple_Type, &state->device_type) < 0
         || add_type(module, &dls_producer_spec, NULL, &state->producer_type) < 0
         || add_type(module, &dls_tensor_spec, NULL, &state->tensor_type) < 0
+        || add_type(module, &dls_kernel_spec, NULL, &state->kernel_type) < 0
         || make_method_type(state) < 0
         || dls_ctable_add(state, state->producer_type, dls_ctables) < 0
         || dls_ctable_add(state, state->tensor_type, dls_ctables) < 0
         || PyModule_AddFunctions(module, dls_public_methods) < 0
+        || PyModule_AddFunctions(module, dls_kernel_functions) < 0
         || PyModule_AddFunctions(module, dls_hook_methods) < 0
         || PyModule_AddFunctions(module, dls_by_value_methods) < 0
         || PyModule_AddFunctions(module, dls_class_functions) < 0

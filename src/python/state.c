@@ -152,6 +152,7 @@ dls_state_new(PyObject *module)
 #define IDENTITY(X)             \
     X(producer_type)            \
     X(method_type)              \
+    X(kernel_type)              \
     X(tensor_type)              \
     X(device_type)              \
     X(copy_required_error)      \

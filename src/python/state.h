@@ -25,6 +25,7 @@
     X(DECORATOR, "decorator")         \
     X(DTYPES, "dtypes")               \
     X(IMPORTERS, "importers")         \
+    X(KERNELS, "kernels")             \
     X(LIBRARY_CALLS, "library_calls") \
     X(ONEAPI, "oneapi")               \
     X(TRACKING, "tracking")
@@ -165,6 +166,7 @@ typedef struct dls_state {
     PyTypeObject *producer_type;
     PyTypeObject *method_type; /* of the methods that dlshim.producer puts on classes */
     PyTypeObject *tensor_type;
+    PyTypeObject *kernel_type; /* of what dlshim.kernel makes */
     PyTypeObject *device_type;
     PyObject *copy_required_error;
     PyObject *unsupported_object_error;

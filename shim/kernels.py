@@ -1,0 +1,466 @@
+"""Compiled kernels as arrays of any library call them: `dlshim.kernel` (K1-K11).
+
+The usual call runs in C (``src/module/kernel.c``): arrays go in upgraded, and what comes back is
+brought home here.  Calls with containers or with options take `Calls.in_full`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+
+from ._core import (
+    CopyRequiredError,
+    Producer,
+    Tensor,
+    _home_of,
+    _kernel,
+    _upgrade_into,
+    from_dlpack,
+    to_capsule,
+    upgrade,
+)
+from .importers import LIBRARIES, importer_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Literal, ParamSpec, TypeAlias, TypedDict, TypeVar, overload
+
+    from typing_extensions import Unpack
+
+    from .importers import Importer
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
+    Takes: TypeAlias = Literal["tensor", "capsule", "capsule-1"] | str | None
+    Returns: TypeAlias = Literal["home"] | type | None
+    Writes: TypeAlias = bool | str | int | tuple[str | int, ...] | list[str | int]
+
+    class Options(TypedDict, total=False):
+        """The options of `upgrade`."""
+
+        stream: Any
+        producer_stream: Any
+        unknown_stream: Literal["auto", "legacy", "same", "error"]
+        device: Any
+        copy: bool | None
+        readonly: bool | Literal["error", "copy", "share"] | None
+        order: Literal["K", "C", "auto"] | None
+        align: int | None
+        reinterpret: Any
+        assume_device: Any
+        detach: bool
+        on_release: Literal["contract", "guard"]
+
+
+#: What a type has whose objects are arrays here (K3).
+_ATTRIBUTES = (
+    "__dlpack__",
+    "__dlpack_c_exchange_api__",
+    "__c_dlpack_exchange_api__",
+    "__cuda_array_interface__",
+    "__sycl_usm_array_interface__",
+)
+
+
+def is_array(x: Any) -> bool:
+    """Whether an argument or a result is an array, by its type."""
+    cls = type(x)
+    return any(getattr(cls, name, None) is not None for name in _ATTRIBUTES)
+
+
+# ---- containers --------------------------------------------------------------------------------
+
+
+def _is_named_tuple(cls: type) -> bool:
+    return issubclass(cls, tuple) and hasattr(cls, "_fields") and hasattr(cls, "_make")
+
+
+def _items(x: Any) -> list[tuple[Any, Any]] | None:
+    """The places and the contents of a container that is searched; None: it is none."""
+    cls = type(x)
+    if cls is dict:
+        return list(x.items())
+    if cls is list or cls is tuple or _is_named_tuple(cls):
+        return list(enumerate(x))
+    return None
+
+
+def _rebuilt(x: Any, values: list[Any]) -> Any:
+    cls = type(x)
+    if cls is dict:
+        return dict(zip(x, values, strict=True))
+    return cls(values) if cls in (list, tuple) else cls._make(values)
+
+
+def replace(
+    x: Any, change: Callable[[Any, str], Any], place: str, inside: tuple[Any, ...] = ()
+) -> Any:
+    """Change each array in x, depth first; a container in which nothing changes stays itself."""
+    found = _items(x)
+    if found is None:
+        return change(x, place) if is_array(x) else x
+    if any(x is outer for outer in inside):
+        raise ValueError(f"{place} contains itself: arrays are not looked for in such a container")
+    values = [replace(value, change, f"{place}[{key!r}]", (*inside, x)) for key, value in found]
+    changed = any(new is not old for new, (_, old) in zip(values, found, strict=True))
+    return _rebuilt(x, values) if changed else x
+
+
+# ---- where results go --------------------------------------------------------------------------
+
+
+class Home:
+    """The library of a call: the class of Producers, and what makes an array of the library."""
+
+    def __init__(self, array: Any) -> None:
+        is_type = isinstance(array, type)
+        source = array.source if isinstance(array, Producer) else array
+        self.producers = Producer if is_type else _home_of(array)
+        self.type = array if is_type else type(source)
+        self.importer: Importer = importer_of(self.type) or from_dlpack
+
+    def has(self, x: Any) -> bool:
+        """Whether an array is of this library already."""
+        return isinstance(x, self.type) or (importer_of(type(x)) or from_dlpack) == self.importer
+
+    def bring(self, result: Any, own: dict[int, Any]) -> Any:
+        """The result with its arrays of this library; `own`: the caller's, by what was passed."""
+
+        def change(x: Any, place: str) -> Any:
+            if id(x) in own:
+                return own[id(x)]
+            return x if self.has(x) else self.importer(upgrade(x))  # type: ignore[arg-type]
+
+        return replace(result, change, "the result")
+
+
+# ---- what a function is given instead of an array ----------------------------------------------
+
+
+def _library(name: str) -> Callable[..., Any]:
+    """The function that makes an array of the library that the user has named (K7)."""
+    from importlib import import_module
+
+    from .libraries import BY_KEY
+
+    module = import_module(BY_KEY[name].module if name in BY_KEY else name)
+    found = LIBRARIES.get(name) or getattr(module, "from_dlpack", None)
+    if not callable(found):
+        raise ValueError(f"takes={name!r}: {module.__name__} has no from_dlpack")
+    return found
+
+
+def _capsule_1(x: Any, **options: Any) -> Any:
+    return to_capsule(x, max_version=(1, 3), **options)
+
+
+_MAKERS: dict[str, Callable[..., Any]] = {
+    "tensor": from_dlpack,
+    "capsule": to_capsule,
+    "capsule-1": _capsule_1,
+}
+
+
+# ---- the calls of one function -----------------------------------------------------------------
+
+
+class Calls:
+    """What `kernel` was told of a function, and its calls as far as they run in Python."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        takes: Takes,
+        returns: Returns,
+        like: Any,
+        writes: Writes,
+        options: dict[str, Any],
+    ) -> None:
+        self.function, self.takes, self.returns = function, takes, returns
+        self.like, self.writes, self.options = like, writes, options
+        self.home = Home(like) if like is not None else None
+        self.out = Home(returns) if isinstance(returns, type) else None
+        self.maker = _MAKERS.get(takes) if takes else None
+        self.names = _parameters(function)
+        self.written = _written(writes)
+        self.all_written = writes is True
+        self.is_plain = not (takes or options or self.written or self.all_written) and (
+            returns == "home" and like is None
+        )
+
+    # ---- in ----
+
+    def place(self, i: int) -> str:
+        """What a positional argument is called in messages."""
+        known = i < len(self.names) and self.names[i]
+        return f"argument {known!r}" if known else f"argument {i + 1}"
+
+    def is_written(self, key: int | str) -> bool:
+        """Whether f writes an argument, by its position or its name."""
+        if isinstance(key, int):
+            named = self.names[key] if key < len(self.names) else None
+            return self.all_written or key in self.written or named in self.written
+        at = self.names.index(key) if key in self.names else None
+        return self.all_written or key in self.written or at in self.written
+
+    def begin(self, skip: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        """Upgrade the arguments of a call; the first `skip` are no arguments."""
+        call = Call(self)
+        call.args = [*args[:skip]]
+        call.own = {id(x): x for x in args[:skip]}
+        for i, x in enumerate(args[skip:], skip):
+            call.args.append(call.give(x, self.place(i), self.is_written(i)))
+        for key, x in kwargs.items():
+            call.kwargs[key] = call.give(x, f"argument {key!r}", self.is_written(key))
+        return call
+
+    # ---- the ways in ----
+
+    def in_full(self, skip: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call that the C code leaves to Python."""
+        call = self.begin(skip, args, kwargs)
+        return call.end(self.function(*call.args, **call.kwargs))
+
+    def bring_home(self, result: Any, first: Any, given: Any, passed: Any) -> Any:
+        """The result of a call whose arguments the C code has upgraded."""
+        own = {id(new): old for new, old in zip(passed, given, strict=True)}
+        return Home(first).bring(result, own)
+
+    def said(self) -> dict[str, Any]:
+        """The keywords that `kernel` was given."""
+        words = {"takes": self.takes, "returns": self.returns, "like": self.like}
+        plain = {"takes": None, "returns": "home", "like": None}
+        told = {name: value for name, value in words.items() if value is not plain[name]}
+        return told | ({"writes": self.writes} if self.writes != () else {}) | self.options
+
+
+class Call:
+    """One call: what the function is given, and what of it is the caller's own."""
+
+    def __init__(self, calls: Calls) -> None:
+        self.calls, self.home = calls, calls.home
+        self.args: list[Any] = []
+        self.kwargs: dict[str, Any] = {}
+        self.own: dict[int, Any] = {}
+        self.kept: list[Any] = []  # the ids in `own` are of objects that live as long
+
+    def give(self, x: Any, place: str, written: bool) -> Any:
+        """What the function is given for an argument."""
+
+        def change(array: Any, place: str) -> Any:
+            if written:
+                _check_writable(array, place, self.calls.options)
+            made = self.made(array, place)
+            self.kept.append(made)
+            self.own[id(made)] = array
+            return made
+
+        return replace(x, change, place)
+
+    def made(self, x: Any, place: str) -> Any:
+        """What stands for an array."""
+        calls = self.calls
+        options = calls.options
+        try:
+            self.home = self.home or Home(x)
+            if calls.takes and calls.maker is None:
+                calls.maker = _library(calls.takes)
+            if calls.takes in _MAKERS:
+                return calls.maker(x, **options)  # type: ignore[misc]
+            if calls.maker is not None:
+                if importer_of(type(x)) == calls.maker and not options:
+                    return x
+                return calls.maker(upgrade(x, **options))
+            if not options and (isinstance(x, Tensor) or _allocates(x)) and self.home.has(x):
+                return x
+            return _upgrade_into(self.home.producers, x, **options)
+        except (BufferError, TypeError, ValueError) as error:
+            raise _at(error, place) from error.__cause__
+
+    def end(self, result: Any) -> Any:
+        """What the caller gets."""
+        if self.calls.returns is None:
+            return result
+        home = self.calls.out or self.home
+        return result if home is None else home.bring(result, self.own)
+
+
+def _allocates(x: Any) -> bool:
+    """Whether the type's own C table lets a kernel allocate: it is passed as it is (K3)."""
+    return hasattr(type(x), "__dlpack_c_exchange_api__") and not isinstance(x, Producer)
+
+
+def _at(error: Exception, place: str) -> Exception:
+    """The same error, with the argument that it is about."""
+    text = f"{place}: {error}"
+    try:
+        told = type(error)(text)
+    except Exception:
+        return error
+    if isinstance(told, CopyRequiredError) and isinstance(error, CopyRequiredError):
+        told.reason = error.reason
+    return told
+
+
+# ---- arguments that are written (K5) -----------------------------------------------------------
+
+
+def _check_writable(x: Any, place: str, options: dict[str, Any]) -> None:
+    said = f"'{type(x).__module__}.{type(x).__qualname__}' object"
+    cure = "keep and pass dlshim.from_dlpack(x, copy=True), and read there what was written"
+    try:
+        seen = from_dlpack(x, **({"stream": -1} | options))
+    except BufferError as error:
+        raise _at(error, place) from error.__cause__
+    if seen.is_copied:
+        which = ", ".join(f"{name}={value!r}" for name, value in options.items())
+        raise BufferError(
+            f"{place}: {said} would be copied by {which}, and what the function writes would be "
+            f"lost; call a kernel without that option, or {cure}"
+        )
+    if seen.readonly:
+        raise BufferError(f"{place}: {said} is read-only, and the function writes it; {cure}")
+
+
+def _parameters(function: Callable[..., Any]) -> list[str]:
+    """The names of the positional parameters; none where a compiled function does not tell."""
+    try:
+        found = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [each.name for each in found if each.kind in positional]
+
+
+def _written(writes: Any) -> frozenset[Any]:
+    if isinstance(writes, bool):
+        return frozenset()
+    listed = tuple(writes) if isinstance(writes, (tuple, list)) else (writes,)
+    for each in listed:
+        if isinstance(each, bool) or not isinstance(each, (str, int)):
+            raise TypeError(f"writes= takes names and positions of arguments, not {each!r}")
+        if isinstance(each, int) and each < 0:
+            raise ValueError(f"writes={each}: positions count from 0")
+    return frozenset(listed)
+
+
+# ---- the public function -----------------------------------------------------------------------
+
+
+def _check_function(function: Any) -> None:
+    kind = ""
+    if isinstance(function, type):
+        kind = "a class: what it makes keeps what it is given"
+    elif is_array(function):
+        kind = "an array: pass the function that takes it"
+    elif inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        kind = "a generator function: what it yields would not come home; return a list"
+    elif not callable(function):
+        kind = "not callable"
+    if kind:
+        raise TypeError(f"kernel() takes a function, and {function!r:.80} is {kind}")
+
+
+def _check_words(takes: Any, returns: Any, options: dict[str, Any]) -> None:
+    if takes is not None and not (isinstance(takes, str) and takes):
+        raise TypeError(f"takes= is {', '.join(map(repr, _MAKERS))}, the name of a library or None")
+    if returns is not None and returns != "home" and not isinstance(returns, type):
+        raise TypeError(f"returns= is 'home', a type or None, not {returns!r}")
+    try:
+        upgrade(b"", **options)
+    except (TypeError, ValueError) as error:
+        raise type(error)(str(error).replace("upgrade()", "kernel()")) from None
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def kernel(
+        function: Callable[P, R],
+        /,
+        *,
+        takes: Takes = None,
+        returns: Returns = "home",
+        like: Any = None,
+        writes: Writes = (),
+        **options: Unpack[Options],
+    ) -> Callable[P, R]: ...
+    @overload
+    def kernel(
+        function: None = None,
+        /,
+        *,
+        takes: Takes = None,
+        returns: Returns = "home",
+        like: Any = None,
+        writes: Writes = (),
+        **options: Unpack[Options],
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+
+def kernel(
+    function: Any = None,
+    /,
+    *,
+    takes: Any = None,
+    returns: Any = "home",
+    like: Any = None,
+    writes: Any = (),
+    **options_of_upgrade: Any,
+) -> Any:
+    """Have a function that takes DLPack arrays take, and return, arrays of any library.
+
+    Array arguments, also those in lists, tuples and dicts, are upgraded, and arrays that come back
+    become arrays of the library of the first one.  As a call or as a decorator.
+
+    takes: what the function gets for an array: None: a Producer, which compiled functions take,
+        "tensor", "capsule" or "capsule-1" (of DLPack 1), or "torch" and the like
+    returns: "home": results of the library of the first array, a type: of its library, None: as
+        the function returns them
+    like: an array of the library that results come home to
+    writes: names or positions of the arguments that the function writes, or True: memory that is
+        read-only, or that an option would copy, is refused.  Without it read-only memory is passed
+        with its flag, which many compiled functions do not look at
+    options_of_upgrade: for every array argument
+    """
+    _check_words(takes, returns, options_of_upgrade)
+    if function is None:
+        return functools.partial(
+            kernel, takes=takes, returns=returns, like=like, writes=writes, **options_of_upgrade
+        )
+    _check_function(function)
+    calls = Calls(function, takes, returns, like, writes, options_of_upgrade)
+    if inspect.iscoroutinefunction(function):
+        return functools.wraps(function)(_awaiting(calls))
+    made = _kernel(function, calls.in_full, calls.bring_home, calls.is_plain)
+    return functools.update_wrapper(made, function)
+
+
+def _awaiting(calls: Calls) -> Callable[..., Any]:
+    async def awaited(*args: Any, **kwargs: Any) -> Any:
+        call = calls.begin(0, args, kwargs)
+        return call.end(await calls.function(*call.args, **call.kwargs))
+
+    return awaited
+
+
+def reduce(made: Any, calls: Calls) -> Any:
+    """A pickle of what `kernel` has made: by name, as of a function, else of what it wraps."""
+    module = sys.modules.get(getattr(made, "__module__", None) or "")
+    name = found = getattr(made, "__qualname__", None)
+    if name:
+        found = functools.reduce(lambda x, part: getattr(x, part, None), name.split("."), module)
+    if found is made:
+        return name
+    return rebuild_kernel, (calls.function, calls.said())
+
+
+def rebuild_kernel(function: Callable[..., Any], told: dict[str, Any]) -> Any:
+    """Make a kernel from the values of `reduce`; pickles name this ``dlshim._rebuild_kernel``."""
+    return kernel(function, **told)
+
+
+rebuild_kernel.__module__, rebuild_kernel.__qualname__ = "dlshim", "_rebuild_kernel"

@@ -1,0 +1,696 @@
+"""`dlshim.kernel`: compiled functions as arrays of any library call them (K1-K11)."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import contextvars
+import copy
+import functools
+import gc
+import inspect
+import pickle
+import pydoc
+import sys
+import threading
+import types
+import weakref
+
+import numpy as np
+import pytest
+
+import dlshim
+from dlshim import _core
+
+tvm_ffi = pytest.importorskip("tvm_ffi", reason="apache-tvm-ffi is not in this environment")
+
+ECHO = tvm_ffi.get_global_func("testing.echo")
+Pair = collections.namedtuple("Pair", "a b")
+
+
+class Own:
+    """An array of a user's library, in Python: it has a home by its own from_dlpack."""
+
+    def __init__(self, values):
+        self.values = np.asarray(values)
+
+    @classmethod
+    def from_dlpack(cls, x):
+        return cls(np.from_dlpack(x))
+
+    def __dlpack__(self, **asked):
+        return self.values.__dlpack__(**asked)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+class Homeless:
+    def __init__(self, values):
+        self.values = np.asarray(values)
+
+    __dlpack__, __dlpack_device__ = Own.__dlpack__, Own.__dlpack_device__
+
+
+class Interface:
+    """An object of an older protocol whose type tells."""
+
+    def __init__(self):
+        self.there = np.arange(3.0)
+
+    __cuda_array_interface__ = property(lambda self: {})
+
+
+def array():
+    return np.arange(6.0).reshape(2, 3)
+
+
+def same(x):
+    return x
+
+
+# ---- in (K3) -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        *(None, True, 3, 2.5, "text", b"bytes", bytearray(3), memoryview(b"abc"), 1j, ...),
+        *(np.float32(1), np.dtype("f4"), np.ndarray, range(3), {1, 2}, frozenset(), iter([1])),
+        *(Interface, types, ECHO, slice(1), collections.OrderedDict(a=array()), object()),
+        *(dlshim.dtype("float32"), dlshim.DLDeviceType.kDLCPU, tvm_ffi.device("cpu")),
+        _core.from_dlpack(array()).__dlpack__(),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_what_is_no_array_is_passed_as_it_is(x):
+    seen = []
+    k = dlshim.kernel(lambda *args, **kwargs: seen.append((*args, *kwargs.values())))
+    k(x, a=x)
+    k(array(), x, [x], a=x)
+    assert seen[0][0] is x and seen[0][1] is x
+    assert seen[1][1] is x and seen[1][2][0] is x and seen[1][3] is x
+    assert isinstance(seen[1][0], dlshim.Producer)
+
+
+@pytest.mark.parametrize("x", [array(), Own([1.0]), Homeless([1.0]), Interface()])
+def test_arrays_are_upgraded_wherever_they_stand(x):
+    seen = []
+    k = dlshim.kernel(lambda *args, **kwargs: seen.extend((*args, *kwargs.values())))
+    k(x, 1, x, a=x)
+    assert [type(y) for y in (seen[0], seen[2], seen[3])] == [type(dlshim.upgrade(x))] * 3
+    assert seen[0].source is x and seen[1] == 1
+
+
+def test_more_arguments_than_have_room():
+    k = dlshim.kernel(lambda *args, **kwargs: (len(args), len(kwargs), type(args[-1])))
+    x = array()
+    assert k(*[x] * 40) == (40, 0, type(dlshim.upgrade(x)))
+    assert k(*[x] * 8, a=1)[:2] == (8, 1)
+
+
+def test_containers_are_rebuilt_only_if_something_in_them_changed():
+    k = dlshim.kernel(lambda *args: args, returns=None)
+    plain = [[1, (2,)], {"a": 3}, (4, 5), Pair(6, 7)]
+    assert all(new is old for new, old in zip(k(array(), *plain)[1:], plain, strict=True))
+    x = array()
+    listed, tupled, named, keyed = k([x, 1], (x, 2), Pair(x, 3), {"k": [x]})
+    producer = type(dlshim.upgrade(x))
+    assert [type(y) for y in (listed, tupled, named, keyed)] == [list, tuple, Pair, dict]
+    assert type(listed[0]) is type(tupled[0]) is type(named.a) is type(keyed["k"][0]) is producer
+
+
+def test_a_container_that_contains_itself():
+    loop = [1]
+    loop.append({"k": loop})
+    with pytest.raises(ValueError, match=r"argument 1.*contains itself"):
+        dlshim.kernel(ECHO)(loop)
+    twice = [1]
+    dlshim.kernel(same)([array(), twice, twice])
+
+
+def test_what_f_does_to_a_rebuilt_list_is_not_seen():
+    given = [array()]
+    dlshim.kernel(lambda x: x.clear())(given)
+    assert len(given) == 1
+
+
+def test_producers_and_tensors_count_as_arrays():
+    x = array()
+    for given, type_ in ((dlshim.upgrade(x), np.ndarray), (dlshim.from_dlpack(x), dlshim.Tensor)):
+        k = dlshim.kernel(ECHO)
+        assert type(k(given)) is type_ or k(given) is given
+        assert np.shares_memory(np.asarray(k(given)), x)
+        assert dlshim.kernel(same)(given) is given
+
+
+# ---- the home (K2, K4) -------------------------------------------------------------------------
+
+
+def test_results_come_home():
+    k = dlshim.kernel(ECHO)
+    x = array()
+    result = k(x)
+    assert type(result) is np.ndarray and np.shares_memory(result, x)
+    own = k(Own([1.0, 2.0]))
+    assert type(own) is Own and own.values.tolist() == [1.0, 2.0]
+    assert type(k(Homeless([1.0]))) is dlshim.Tensor
+    assert k(3) == 3
+
+
+def test_the_first_array_decides_though_the_consumer_takes_the_last():
+    second = dlshim.kernel(tvm_ffi.convert(lambda a, b: b))
+    x, own = array(), Own([1.0])
+    assert type(second(x, own)) is np.ndarray
+    assert type(second(own, x)) is Own
+    first_by_name = dlshim.kernel(lambda a=None, b=None: ECHO(b))
+    assert type(first_by_name(b=own, a=x)) is Own
+    assert type(first_by_name([own], x)) is Own
+    assert type(dlshim.kernel(ECHO, like=own)(x)) is Own
+
+
+def test_arguments_that_come_back_are_the_caller_s_own():
+    k = dlshim.kernel(lambda *args: [*args, {"k": args}])
+    x, own = array(), Own([1.0])
+    a, b, nested = k(x, own)
+    assert a is x and b is own and nested["k"][0] is x and nested["k"][1] is own
+    given = [x, [own]]
+    back = dlshim.kernel(same)(given)
+    assert back[0] is x and back[1][0] is own
+
+
+def test_arrays_of_other_libraries_come_home_from_everywhere():
+    made = np.arange(3.0)
+    k = dlshim.kernel(
+        lambda x: [made, (dlshim.from_dlpack(made),), Pair(1, dlshim.upgrade(made)), {"k": made}, 5]
+    )
+    listed = k(Own([1.0]))
+    found = [listed[0], listed[1][0], listed[2].b, listed[3]["k"]]
+    assert all(type(y) is Own and np.shares_memory(y.values, made) for y in found)
+    assert listed[4] == 5
+    assert dlshim.kernel(lambda x: made)(np.ones(1)) is made
+
+
+def test_returns():
+    made, x = np.arange(3.0), Own([1.0])
+    assert type(dlshim.kernel(lambda x: made, returns=Own)(array())) is Own
+    assert type(dlshim.kernel(lambda x: made, returns=Own)(3)) is Own
+    assert dlshim.kernel(lambda x: made, returns=None)(x) is made
+    assert isinstance(dlshim.kernel(same, returns=None)(x), dlshim.Producer)
+    assert dlshim.kernel(lambda x: made)(3) is made
+
+
+def test_what_has_no_DLPack_form():
+    objects = np.zeros(2, "O")
+    assert dlshim.kernel(lambda x: objects)(array()) is objects
+    with pytest.raises(BufferError):
+        dlshim.kernel(lambda x: objects)(Own([1.0]))
+    assert dlshim.kernel(lambda x: objects, returns=None)(Own([1.0])) is objects
+
+
+def test_a_container_of_the_consumer_stays_and_a_loop_is_named():
+    k = dlshim.kernel(tvm_ffi.convert(lambda x: [x, x]))
+    assert type(k(array())).__name__ in ("Array", "list")
+    loop = []
+    loop.append(loop)
+    with pytest.raises(ValueError, match=r"the result.*contains itself"):
+        dlshim.kernel(lambda x: loop)(array())
+
+
+# ---- writing (K5) ------------------------------------------------------------------------------
+
+
+def readonly():
+    x = array()
+    x.flags.writeable = False
+    return x
+
+
+def write(a, out, *more, flag=None):
+    np.from_dlpack(out)[...] = 9.0
+    return None
+
+
+@pytest.mark.parametrize("writes", ["out", 1, ("out",), [1], ("a", "out"), True])
+def test_read_only_memory_is_refused_before_the_call(writes):
+    k = dlshim.kernel(write, writes=writes)
+    out = array()
+    k(array(), out)
+    assert (out == 9).all()
+    with pytest.raises(BufferError, match=r"'out': 'numpy.ndarray' object is read-only"):
+        k(array(), readonly())
+    with pytest.raises(BufferError, match="'out'"):
+        k(array(), out=readonly())
+    with pytest.raises(BufferError, match=r"'out'\[0\]\['k'\]"):
+        k(array(), [{"k": readonly()}])
+
+
+def test_the_cure_that_is_named_works():
+    k = dlshim.kernel(write, writes="out")
+    with pytest.raises(BufferError, match=r"keep and pass dlshim.from_dlpack\(x, copy=True\)"):
+        k(array(), x := readonly())
+    kept = dlshim.from_dlpack(x, copy=True)
+    k(array(), kept)
+    assert (np.asarray(kept) == 9).all()
+
+
+def test_arguments_that_an_option_would_copy():
+    x = np.arange(12.0).reshape(3, 4)[:, ::2]
+    k = dlshim.kernel(write, writes="out", order="C")
+    k(x, np.zeros((2, 2)))
+    with pytest.raises(BufferError, match=r"'out'.*copied by order='C'"):
+        k(array(), x)
+    with pytest.raises(BufferError, match="copied by copy=True"):
+        dlshim.kernel(write, writes=1, copy=True)(x, array())
+
+
+def test_without_writes_read_only_memory_goes_with_its_flag():
+    k = dlshim.kernel(lambda x: np.from_dlpack(x).flags.writeable)
+    assert k(array()) is True and k(readonly()) is False
+    k = dlshim.kernel(lambda a, out: np.from_dlpack(a).flags.writeable, writes="out")
+    assert k(readonly(), array()) is False
+
+
+def test_writes_of_a_function_that_tells_no_parameters():
+    k = dlshim.kernel(ECHO, writes=0)
+    with pytest.raises(BufferError, match="argument 1: "):
+        k(readonly())
+
+
+@pytest.mark.parametrize(
+    "writes, error",
+    [(-1, ValueError), (2.0, TypeError), (None, TypeError), ((None,), TypeError)],
+)
+def test_what_writes_is_not(writes, error):
+    with pytest.raises(error, match="writes="):
+        dlshim.kernel(write, writes=writes)
+
+
+# ---- options, takes (K6, K7) -------------------------------------------------------------------
+
+
+def test_options_are_for_every_array():
+    k = dlshim.kernel(lambda *x: [np.from_dlpack(y).flags.c_contiguous for y in x], order="C")
+    x = array().T
+    assert k(x, [x][0], x) == [True] * 3
+    given = []
+    dlshim.kernel(lambda x: given.append(x), copy=True)(dlshim.upgrade(x, order="C"))
+    assert _core._options(given[0]) == {"copy": True, "order": "C"}
+
+
+def test_unknown_options_are_refused_at_once():
+    with pytest.raises(TypeError, match=r"kernel\(\).*colour"):
+        dlshim.kernel(same, colour="red")
+    with pytest.raises(TypeError, match="colour"):
+        dlshim.kernel(colour="red")
+    with pytest.raises(ValueError, match="order"):
+        dlshim.kernel(order="X")
+
+
+def test_takes():
+    x = array()
+
+    def kinds(*args):
+        return [type(y).__name__ for y in args]
+
+    assert dlshim.kernel(kinds, takes="tensor")(x, [x][0], 3) == ["Tensor", "Tensor", "int"]
+    names = {}
+    for takes in ("capsule", "capsule-1"):
+        dlshim.kernel(lambda c, t=takes: names.update({t: _core._peek(c)["name"]}), takes=takes)(x)
+    assert names == {"capsule": "dltensor", "capsule-1": "dltensor_versioned"}
+    own = dlshim.kernel(lambda *y: list(y), takes="numpy", returns=None)(x, Own([1.0]), 3)
+    assert own[0] is x and type(own[1]) is np.ndarray and own[2] == 3
+    ordered = dlshim.kernel(same, takes="numpy", order="C", returns=None)(x.T)
+    assert ordered is not x.T and ordered.flags.c_contiguous
+
+
+def test_takes_and_results_come_home():
+    k = dlshim.kernel(lambda x: x * 2, takes="numpy")
+    assert type(k(Own([1.0, 2.0]))) is Own
+    own = Own([1.0])
+    assert dlshim.kernel(same, takes="numpy")(own) is own
+
+
+def test_takes_of_what_cannot_be():
+    with pytest.raises(ModuleNotFoundError, match="no_such_library"):
+        dlshim.kernel(same, takes="no_such_library")(array())
+    with pytest.raises(ValueError, match="json has no from_dlpack"):
+        dlshim.kernel(same, takes="json")(array())
+    for takes in (3, ""):
+        with pytest.raises(TypeError, match="takes= is"):
+            dlshim.kernel(same, takes=takes)
+    with pytest.raises(TypeError, match="returns= is"):
+        dlshim.kernel(same, returns="torch")
+
+
+# ---- what is refused, exceptions (K11) ---------------------------------------------------------
+
+
+def generator():
+    yield 1
+
+
+async def agenerator():
+    yield 1
+
+
+@pytest.mark.parametrize(
+    "function, why",
+    [
+        (3, "not callable"),
+        (array(), "an array"),
+        (Own, "a class"),
+        (generator, "generator function"),
+        (agenerator, "generator function"),
+    ],
+)
+def test_what_is_no_function(function, why):
+    with pytest.raises(TypeError, match=why):
+        dlshim.kernel(function)
+    with pytest.raises(TypeError, match=why):
+        dlshim.kernel(returns=None)(function)
+
+
+def test_exceptions_are_the_function_s_own():
+    error = KeyError("mine")
+
+    def fail(x):
+        raise error
+
+    for given in (array(), [array()], 3):
+        with pytest.raises(KeyError) as caught:
+            dlshim.kernel(fail)(given)
+        assert caught.value is error
+    with pytest.raises(TypeError, match="required positional"):
+        dlshim.kernel(write)(array())
+
+
+def test_an_argument_that_cannot_be_exported():
+    """By a Producer the consumer asks, and gets the object's own error."""
+    with pytest.raises(BufferError, match="Python objects"):
+        dlshim.kernel(ECHO)(np.zeros(2, "O"))
+    k = dlshim.kernel(lambda x, y: None, takes="tensor")
+    with pytest.raises(BufferError, match=r"argument 'y': 'numpy.ndarray' object: "):
+        k(array(), np.zeros(2, "O"))
+    copies = dlshim.kernel(lambda x: None, takes="tensor", copy=False, order="C")
+    with pytest.raises(dlshim.CopyRequiredError, match="argument 'x': ") as caught:
+        copies(array().T)
+    assert caught.value.reason == "order"
+
+
+def test_an_importer_that_fails_is_heard():
+    class Refusing(Own):
+        @classmethod
+        def from_dlpack(cls, x):
+            raise BufferError("not today")
+
+    with pytest.raises(BufferError, match="not today"):
+        dlshim.kernel(lambda x: np.ones(2))(Refusing([1.0]))
+
+
+# ---- what it looks like (K8) -------------------------------------------------------------------
+
+
+@dlshim.kernel
+def decorated(x, y=2, *, z: int = 3) -> int:
+    """What it does."""
+    return x
+
+
+@dlshim.kernel(order="C")
+def with_options(x):
+    return x
+
+
+@dlshim.kernel
+async def awaited(x, error=None):
+    await asyncio.sleep(0)
+    if error is not None:
+        raise error
+    return [ECHO(x), x, isinstance(x, dlshim.Producer)]
+
+
+class Methods:
+    @dlshim.kernel
+    def plain(self, *args, **kwargs):
+        return self, args, kwargs
+
+    @dlshim.kernel(order="C")
+    def ordered(self, *args):
+        return self, args, {}
+
+    @classmethod
+    @dlshim.kernel
+    def of_class(cls, *args):
+        return cls, args, {}
+
+    @staticmethod
+    @dlshim.kernel
+    def static(*args):
+        return None, args, {}
+
+    __dlpack__, __dlpack_device__ = Own.__dlpack__, Own.__dlpack_device__
+    values = np.arange(2.0)
+
+
+def test_a_kernel_looks_like_its_function():
+    assert decorated.__name__ == "decorated" and decorated.__module__ == __name__
+    assert decorated.__doc__ == "What it does." and decorated.__wrapped__(3) == 3
+    assert str(inspect.signature(decorated)) == "(x, y=2, *, z: 'int' = 3) -> 'int'"
+    assert repr(decorated).startswith("<dlshim.kernel of <function decorated at")
+    text = pydoc.plain(pydoc.render_doc(decorated))
+    assert "decorated(x, y=2" in text and "What it does." in text
+    decorated.mine = 1
+    assert decorated.mine == 1 and vars(decorated)["mine"] == 1
+    assert not inspect.iscoroutinefunction(decorated)
+    assert callable(decorated) and weakref.ref(decorated)() is decorated
+
+
+def test_help_names_every_parameter():
+    text = pydoc.plain(pydoc.render_doc(dlshim.kernel))
+    for name in ("takes:", "returns:", "like:", "writes:", "options_of_upgrade"):
+        assert name in text
+
+
+@pytest.mark.parametrize("name", ["plain", "ordered", "of_class", "static"])
+def test_the_object_of_a_method_is_no_argument(name):
+    """Though its class is one of arrays."""
+    methods, x = Methods(), array()
+    owner, args, _ = getattr(methods, name)(x, [x])
+    assert owner is {"of_class": Methods, "static": None}.get(name, methods)
+    assert args[0] is x and args[1][0] is x
+    owner, args, _ = getattr(methods, name)(Own([1.0]))
+    assert type(args[0]) is Own
+
+
+def test_bound_methods_are_python_s():
+    methods = Methods()
+    assert methods.plain == methods.plain and methods.plain != Methods().plain
+    assert isinstance(methods.plain, types.MethodType) and methods.plain.__self__ is methods
+    assert str(inspect.signature(methods.plain)) == "(*args, **kwargs)"
+    assert methods.plain.__name__ == "plain"
+    owner, _args, _kwargs = Methods.plain(methods, 1)
+    assert owner is methods  # an argument like any, which came back
+    partial = functools.partial(methods.plain, 1)
+    assert partial(array())[1][0] == 1
+
+
+def test_writes_in_methods():
+    class Writer:
+        @dlshim.kernel(writes="out")
+        def write(self, out):
+            np.from_dlpack(out)[...] = 1
+
+    Writer().write(array())
+    with pytest.raises(BufferError, match="'out'"):
+        Writer().write(readonly())
+
+
+def test_async_functions():
+    assert inspect.iscoroutinefunction(awaited) and awaited.__name__ == "awaited"
+    x = array()
+
+    async def both():
+        return await asyncio.gather(awaited(x), awaited(Own([1.0])))
+
+    (echo, again, upgraded), (own, _, _) = asyncio.run(both())
+    assert type(echo) is np.ndarray and again is x and upgraded and type(own) is Own
+    error = KeyError("mine")
+    with pytest.raises(KeyError) as caught:
+        asyncio.run(awaited(x, error))
+    assert caught.value is error
+
+
+def test_calls_without_a_vectorcall():
+    assert type(decorated).__call__(decorated, *(array(),), y=1) is not None
+    x = array()
+    assert type(decorated).__call__(decorated, x) is x
+
+
+# ---- pickles (K10) -----------------------------------------------------------------------------
+
+
+def test_pickles():
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        for k in (decorated, with_options, awaited):
+            assert pickle.loads(pickle.dumps(k, protocol)) is k
+        made = pickle.loads(
+            pickle.dumps(dlshim.kernel(write, writes=("out",), order="C"), protocol)
+        )
+        with pytest.raises(BufferError, match="'out'"):
+            made(array(), readonly())
+    assert copy.copy(decorated) is decorated and copy.deepcopy(decorated) is decorated
+    methods = pickle.loads(pickle.dumps(Methods().plain))
+    assert methods.__self__.plain(1)[1] == (1,)
+
+
+def test_a_pickle_before_anything_of_kernels_is_imported():
+    import subprocess
+
+    data = pickle.dumps(dlshim.kernel(same))
+    code = f"""
+import sys; sys.path[:0] = {sys.path!r}
+import pickle, dlshim
+assert type(pickle.loads({pickle.dumps(dlshim.kernel(max))!r})(1, 2)) is int
+assert callable(dlshim.kernel) and dlshim.kernel(max)(1, 2) == 2
+"""
+    assert data
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_cannot_be_pickled_says_so():
+    with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
+        pickle.dumps(dlshim.kernel(lambda x: x))
+
+
+# ---- calls in calls, threads, memory (K9, K11) -------------------------------------------------
+
+
+def test_nested_and_recursive_calls():
+    inner = dlshim.kernel(ECHO)
+
+    @dlshim.kernel
+    def outer(x, depth=0, other=None):
+        if depth:
+            assert outer(x, depth - 1, other)
+        assert type(inner(other)) is Own
+        return [ECHO(x), inner(x)]
+
+    echo, again = outer(x := array(), 3, Own([1.0]))
+    assert type(echo) is np.ndarray and type(again) is np.ndarray
+    assert np.shares_memory(echo, x) and np.shares_memory(again, x)
+
+    @dlshim.kernel
+    def forever(x):
+        return forever(x)
+
+    with pytest.raises(RecursionError):
+        forever(array())
+
+
+def test_callbacks():
+    k = dlshim.kernel(ECHO)
+    called = dlshim.kernel(tvm_ffi.convert(lambda f, x: f(x)))
+    seen = []
+
+    def callback(x):
+        seen.append(type(k(array())))
+        return x
+
+    assert type(called(callback, Own([1.0]))) is Own and seen == [np.ndarray]
+
+
+def test_threads():
+    k = dlshim.kernel(ECHO)
+    wrong = []
+    inputs = [array(), Own([1.0]), [array()], Homeless([1.0])]
+    expected = [np.ndarray, Own, None, dlshim.Tensor]
+
+    def run(i):
+        for _ in range(300):
+            result = k(inputs[i % 4])
+            if expected[i % 4] and type(result) is not expected[i % 4]:
+                wrong.append((i, type(result)))
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_context_variables_are_the_caller_s():
+    variable = contextvars.ContextVar("variable", default=0)
+    k = dlshim.kernel(lambda x: variable.set(variable.get() + 1))
+    k(array())
+    assert variable.get() == 1
+
+
+def test_a_result_keeps_its_source():
+    result = dlshim.kernel(ECHO)(Own(np.arange(1000.0)))
+    gc.collect()
+    assert result.values.sum() == 499500
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: dlshim.kernel(ECHO),
+        lambda: dlshim.kernel(same),
+        lambda: dlshim.kernel(lambda x: [x, np.ones(2), Own([1.0])]),
+        lambda: dlshim.kernel(same, takes="numpy"),
+        lambda: dlshim.kernel(same, takes="tensor", copy=True),
+        lambda: dlshim.kernel(write, writes="out"),
+        lambda: dlshim.kernel(lambda x: 1 / 0),
+    ],
+)
+def test_calls_leave_nothing(make):
+    k, x, own = make(), array(), Own([1.0])
+    given = [(x,), (own,), ([x],), (x, x), (readonly(), readonly())]
+
+    def run():
+        for args in given:
+            with contextlib.suppress(TypeError, ZeroDivisionError, BufferError):
+                k(*args)
+
+    run()
+    gc.collect()
+    before = sys.getrefcount(x), sys.getrefcount(own), sys.getrefcount(k), len(gc.get_objects())
+    for _ in range(1000):
+        run()
+    gc.collect()
+    after = sys.getrefcount(x), sys.getrefcount(own), sys.getrefcount(k), len(gc.get_objects())
+    assert after[:3] == before[:3] and after[3] - before[3] < 50
+
+
+@pytest.mark.once
+def test_kernels_in_cycles_are_collected():
+    def make():
+        def function(x):
+            return k(x)
+
+        k = dlshim.kernel(function)
+        k.more = k
+        return weakref.ref(k), weakref.ref(function)
+
+    made = make()
+    gc.collect()
+    assert made[0]() is None and made[1]() is None
+
+
+def test_tracked_calls_leave_nothing():
+    """Ten thousand calls, under `track`."""
+    k, x = dlshim.kernel(ECHO), array()
+    with dlshim.track():
+        for _ in range(10_000):
+            k(x)
+        gc.collect()
+        assert dlshim.live() == []
+
+
+def test_the_module_of_the_functions_does_not_hide_the_function():
+    import dlshim.kernels
+
+    assert isinstance(dlshim.kernel, types.FunctionType)
