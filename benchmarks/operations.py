@@ -418,11 +418,33 @@ def consumes() -> Iterator[Operation]:
             yield Operation(case, way, setup, CONSUMERS[way].format("x"), "nanobind")
 
 
+# A compiled function that does nothing: alone, with its argument upgraded, and as a kernel.
+KERNELS = {
+    "bare": "tvm_nop({})",
+    "upgrade": "tvm_nop({})",
+    "kernel": "k({})",
+}
+
+
+def kernels() -> Iterator[Operation]:
+    for producer in ("numpy", "torch", "legacy"):
+        for count in (1, 2, 3):
+            for way, statement in KERNELS.items():
+                arguments = ["dlshim.upgrade(x)" if way == "upgrade" else "x"] * count
+                yield Operation(
+                    f"{producer}, {count} argument{'s' * (count > 1)}",
+                    way,
+                    f"x = {PRODUCERS[producer]}; k = dlshim.kernel(tvm_nop)",
+                    statement.format(", ".join(arguments)),
+                    "upgrade",
+                )
+
+
 GROUPS: dict[str, Callable[[], Iterable[Operation]]] = {
     group.__name__: group
     for group in (
         *(calls, pieces, journeys, columns, dimensions, copies, tables, consumes, older),
-        refusals,
+        *(refusals, kernels),
     )
 }
 DEFAULT_GROUPS = ("calls", "pieces", "journeys", "dimensions", "older", "refusals")

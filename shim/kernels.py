@@ -21,7 +21,7 @@ from ._core import (
     to_capsule,
     upgrade,
 )
-from .importers import LIBRARIES, importer_of
+from .importers import LIBRARIES, importer_of, of_release
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Home:
         def change(x: Any, place: str) -> Any:
             if id(x) in own:
                 return own[id(x)]
-            return x if self.has(x) else self.importer(upgrade(x))  # type: ignore[arg-type]
+            return x if self.has(x) else self.importer(from_dlpack(x))
 
         return replace(result, change, "the result")
 
@@ -147,7 +147,9 @@ def _library(name: str) -> Callable[..., Any]:
     from .libraries import BY_KEY
 
     module = import_module(BY_KEY[name].module if name in BY_KEY else name)
-    found = LIBRARIES.get(name) or getattr(module, "from_dlpack", None)
+    found = getattr(module, "from_dlpack", None)
+    if name in LIBRARIES:
+        return of_release(LIBRARIES[name])
     if not callable(found):
         raise ValueError(f"takes={name!r}: {module.__name__} has no from_dlpack")
     return found
@@ -273,7 +275,7 @@ class Call:
             if calls.maker is not None:
                 if importer_of(type(x)) == calls.maker and not options:
                     return x
-                return calls.maker(upgrade(x, **options))
+                return calls.maker(from_dlpack(x, **options))
             if not options and (isinstance(x, Tensor) or _allocates(x)) and self.home.has(x):
                 return x
             return _upgrade_into(self.home.producers, x, **options)

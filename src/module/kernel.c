@@ -194,13 +194,13 @@ call_in_full(const kernel *data, PyObject *const *args, Py_ssize_t n, PyObject *
 
 /* The result (stolen) with its arrays of the caller's library (K4). */
 DLS_APART static PyObject *
-bring_home(const kernel *data, PyObject *result, const one_call *call,
-           PyObject *const *args, PyObject *const *passed, Py_ssize_t n)
+bring_home(const kernel *data, PyObject *result, PyObject *first, PyObject *const *args,
+           PyObject *const *passed, Py_ssize_t n)
 {
     PyObject *given = tuple_of(args, n), *stood = tuple_of(passed, n), *home = NULL;
     if (given != NULL && stood != NULL) {
-        home = PyObject_CallFunctionObjArgs(data->bring_home, result, call->first,
-                                            given, stood, NULL);
+        home = PyObject_CallFunctionObjArgs(data->bring_home, result, first, given,
+                                            stood, NULL);
     }
     Py_XDECREF(given);
     Py_XDECREF(stood);
@@ -210,8 +210,19 @@ bring_home(const kernel *data, PyObject *result, const one_call *call,
 
 /* --- calls ---------------------------------------------------------------- */
 
-static PyObject *
-call_usual(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+/* The result (stolen) of a call with arrays.  Most results need nothing. */
+static inline PyObject *
+finish(const kernel *data, PyObject *result, PyObject *first, PyObject *const *args,
+       PyObject *const *passed, Py_ssize_t n)
+{
+    bool is_done = result == NULL || result == Py_None
+                   || Py_TYPE(result) == Py_TYPE(first) || is_simple(result);
+    return is_done ? result : bring_home(data, result, first, args, passed, n);
+}
+
+/* A call with an argument that is not passed as it is. */
+DLS_APART static PyObject *
+call_upgraded(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     const kernel *data = data_of(self);
     Py_ssize_t n = (Py_ssize_t)(nargsf & ~DLS_VECTORCALL_OFFSET);
@@ -223,17 +234,18 @@ call_usual(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnam
     }
     one_call call;
     call.first = NULL;
+    call.home = NULL;
+    call.table = NULL;
     call.count = 0;
-    passed[0] = all > 0 ? args[0] : NULL;
+    passed[0] = args[0];
     int given = give(data->state, &call, args + skip, all - skip, passed + skip);
     PyObject *result = NULL;
     if (given > 0) {
         size_t flagged = (size_t)n | DLS_VECTORCALL_OFFSET;
         result = dls_compat.PyObject_Vectorcall(data->function, passed, flagged,
                                                 kwnames);
-        if (result != NULL && call.first != NULL && !is_simple(result)
-            && Py_TYPE(result) != Py_TYPE(call.first)) {
-            result = bring_home(data, result, &call, args, passed, all);
+        if (call.first != NULL) {
+            result = finish(data, result, call.first, args, passed, all);
         }
     }
     else if (given == 0) {
@@ -241,6 +253,37 @@ call_usual(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnam
     }
     give_back(&call);
     return result;
+}
+
+/* The usual call.  First it looks whether all arguments are passed as they are: those
+ * of a library with a C table are. */
+static PyObject *
+call_usual(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    const kernel *data = data_of(self);
+    Py_ssize_t n = (Py_ssize_t)(nargsf & ~DLS_VECTORCALL_OFFSET);
+    PyObject *first = NULL;
+    const dl_exchange_api *table = NULL;
+    n += kwnames != NULL ? PyTuple_Size(kwnames) : 0;
+    for (Py_ssize_t i = data->as_method == NULL; i < n; i++) {
+        if (first != NULL && Py_TYPE(args[i]) == Py_TYPE(first)) {
+            continue;
+        }
+        dls_plan *plan = dls_plan_known(data->state, args[i]);
+        if (plan == NULL && is_simple(args[i])) {
+            continue;
+        }
+        bool fits = plan != NULL && (first == NULL || plan->table == table);
+        table = fits ? allocating(plan->table) : NULL;
+        first = first != NULL ? first : args[i];
+        dls_plan_drop(plan);
+        if (table == NULL) {
+            return call_upgraded(self, args, nargsf, kwnames);
+        }
+    }
+    PyObject *result = dls_compat.PyObject_Vectorcall(data->function, args, nargsf,
+                                                      kwnames);
+    return first == NULL ? result : finish(data, result, first, args, args, n);
 }
 
 static PyObject *

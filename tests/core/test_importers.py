@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dlshim
-from dlshim.importers import importer_of
+from dlshim.importers import importer_of, numpy_array
 
 pytestmark = pytest.mark.once
 
@@ -94,7 +94,28 @@ def test_types_without_one(cls):
 
 def test_NumPy_s_subclasses_come_back_as_plain_arrays():
     for cls in (np.ndarray, np.matrix, np.ma.MaskedArray, np.float32, made("x", (np.ndarray,))):
-        assert importer_of(cls) is np.from_dlpack
+        importer = importer_of(cls)
+        assert importer in (numpy_array, dlshim.Tensor.numpy)
+        x = importer(dlshim.from_dlpack(np.ones(2)))
+        assert type(x) is np.ndarray and x.flags.writeable
+
+
+def test_NumPy_s_arrays_have_the_dtypes_of_ml_dtypes():
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not in this environment")
+    x = np.arange(4).astype(ml_dtypes.bfloat16)
+    y = importer_of(np.ndarray)(dlshim.from_dlpack(x))
+    assert y.dtype == x.dtype and (y == x).all()
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_old_NumPy_makes_writable_arrays_of_buffers(monkeypatch, old):
+    """Its from_dlpack would make them read-only."""
+    if old:
+        monkeypatch.delattr(np, "unstack", raising=False)
+    else:
+        monkeypatch.setattr(np, "unstack", None, raising=False)
+    expected = dlshim.Tensor.numpy if old else numpy_array
+    assert importer_of(np.ndarray) is expected
 
 
 def test_a_class_whose_module_is_no_name(module):
