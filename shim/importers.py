@@ -1,4 +1,4 @@
-"""How a library makes an array of its own of a Tensor: by type, where results come home (T5).
+"""How a library makes an array of its own of a Tensor: by type, for results of compiled functions.
 
 The C code asks once for each type that it learns, and `dlshim.kernel` for what a call gives back.
 Nothing here imports a library: it is looked up among the imported modules, so that a later question
@@ -101,7 +101,7 @@ def of_class(cls: type) -> Importer | None:
         if found is not None:
             kind = type(found)
             plain = kind.__name__ in _OF_THE_CLASS or not hasattr(kind, "__get__")
-            # Of the class that defines it: subclasses have one home (T8).
+            # Of the class that defines it, so that subclasses have one home.
             importer = getattr(base, "from_dlpack", None) if plain else None
             return importer if callable(importer) else None
     return None

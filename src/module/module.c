@@ -106,13 +106,14 @@ add_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base, PyTypeObject *
     return PyModule_AddType(module, *type);
 }
 
-/* Make the type of methods of other classes.  It knows no module: the classes would
- * keep the module.  0, or -1 with an exception. */
+/* Make the types of methods of other classes, and of kernels.  They know no module:
+ * the classes and their users would keep the module.  0, or -1 with an exception. */
 static int
-make_method_type(dls_state *state)
+make_callable_types(dls_state *state)
 {
     state->method_type = (PyTypeObject *)PyType_FromSpec(&dls_class_method_spec);
-    return state->method_type != NULL ? 0 : -1;
+    state->kernel_type = (PyTypeObject *)PyType_FromSpec(&dls_kernel_spec);
+    return state->method_type != NULL && state->kernel_type != NULL ? 0 : -1;
 }
 
 static int
@@ -125,8 +126,7 @@ module_exec(PyObject *module)
         || add_type(module, &dls_device_spec, &PyTuple_Type, &state->device_type) < 0
         || add_type(module, &dls_producer_spec, NULL, &state->producer_type) < 0
         || add_type(module, &dls_tensor_spec, NULL, &state->tensor_type) < 0
-        || add_type(module, &dls_kernel_spec, NULL, &state->kernel_type) < 0
-        || make_method_type(state) < 0
+        || make_callable_types(state) < 0
         || dls_ctable_add(state, state->producer_type, dls_ctables) < 0
         || dls_ctable_add(state, state->tensor_type, dls_ctables) < 0
         || PyModule_AddFunctions(module, dls_public_methods) < 0

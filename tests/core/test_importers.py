@@ -1,4 +1,4 @@
-"""Which function makes an array of a type's library (T5), where the library is a double."""
+"""Which function makes an array of a type's library, where the library is a double."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results in the library of the arguments: the importer of each type, on the real library (T5)."""
+"""Results in the library of the arguments: the importer of each type, on the real library."""
 
 from __future__ import annotations
 
