@@ -123,4 +123,4 @@ def importer_of(cls: type) -> Importer | None:
     """What makes an array of the library of a class; None: its results stay Tensors."""
     if issubclass(cls, (Tensor, Producer)):
         return None
-    return _of_library(cls) or of_class(cls) or _of_module(cls)
+    return of_class(cls) or _of_library(cls) or _of_module(cls)

@@ -79,6 +79,11 @@ def test_the_class_s_own_goes_before_the_module_s(module, kind):
         assert importer_of(made("x", (cls,)))("tensor") == ("class", "tensor")
 
 
+def test_a_subclass_of_a_library_s_class_may_have_its_own():
+    made_of = made("x", (np.ndarray,), from_dlpack=staticmethod(lambda x: ("own", x)))
+    assert importer_of(made_of)("tensor") == ("own", "tensor")
+
+
 def test_a_method_of_objects_is_none(module):
     cls = made("elsewhere", from_dlpack=lambda self, x: x)
     assert importer_of(cls) is None
