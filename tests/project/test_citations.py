@@ -48,7 +48,9 @@ def stated() -> list[str]:
 
 def test_every_rule_has_one_number_and_none_is_left_out() -> None:
     numbers = Counter(rule[0] for rule in stated())
-    assert numbers["T"] >= 12 and numbers["N"] >= 9 and numbers["K"] >= 11, "a number is never taken away"
+    assert numbers["T"] >= 12 and numbers["N"] >= 9 and numbers["K"] >= 11, (
+        "a number is never taken away"
+    )
     assert stated() == [f"{kind}{n}" for kind in "TNHK" for n in range(1, numbers[kind] + 1)]
 
 
