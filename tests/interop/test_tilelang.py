@@ -1,4 +1,4 @@
-"""TileLang's compiled functions with arrays of other libraries, as far as a machine without GPU goes.
+"""TileLang's compiled functions with arrays of other libraries, as far as a CPU goes.
 
 Its CPU kernels take tensors of torch alone: `takes="torch"`.
 """
@@ -20,9 +20,9 @@ N = 64
 def compiled(**options):
     @T.prim_func
     def add(
-        A: T.Tensor((N,), "float32"),  # noqa: N803
-        B: T.Tensor((N,), "float32"),  # noqa: N803
-        C: T.Tensor((N,), "float32"),  # noqa: N803
+        A: T.Tensor((N,), "float32"),
+        B: T.Tensor((N,), "float32"),
+        C: T.Tensor((N,), "float32"),
     ):
         with T.Kernel(1) as _:
             for i in T.serial(N):

@@ -35,6 +35,27 @@ def wrapped(x: Any, stream: object, consumer: Callable[[object], object]) -> lis
     ]
 
 
+def kernels(x: Any) -> list[int]:
+    def size(x: Any, out: Any = None) -> int:
+        return 1
+
+    @dlshim.kernel
+    def plain(x: Any) -> int:
+        return 1
+
+    @dlshim.kernel(takes="torch", returns=None, writes=("out",), order="C")
+    def with_options(x: Any, out: Any) -> int:
+        return 1
+
+    return [
+        plain(x),
+        with_options(x, out=x),
+        dlshim.kernel(size)(x),
+        dlshim.kernel(size, writes=1, like=x)(x, x),
+        dlshim.kernel(size, writes=True, returns=bytes, device="cpu")(x),
+    ]
+
+
 def capsules(x: Any) -> tuple[object, ...]:
     legacy = dlshim.to_capsule(x)
     versioned = dlshim.to_capsule(x, max_version=(1, 0), readonly="copy")
