@@ -230,7 +230,7 @@ def cell(producer: str, consumer: str, case: str, **upgraded: Any) -> pairs.Cell
         producers.PRODUCER_BY_KEY[producer],
         consumers.CONSUMER_BY_KEY[consumer],
         producers.CASE_BY_KEY[case],
-        NEW,
+        NEW | {"onnxruntime": "1.31.1"},  # the last one with wrong booleans
     )
     made = pairs.Cell(exchange, pairs.limit_of(exchange))
     made.upgraded = upgraded
