@@ -8,7 +8,8 @@ from __future__ import annotations
 import ctypes as C
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from doubles.arrow import ArrowArray, ArrowSchema
@@ -63,19 +64,14 @@ _names: dict[str, C.c_char_p] = {
 }
 
 
-#: Structs that were given away and are not released yet.
-_owed = 0
-
-
-def forget() -> None:
-    """Free what was made, if nothing of it is in use."""
-    if _owed == 0:
-        _kept.clear()
-
-
-def _owe(more: int) -> None:
-    global _owed
-    _owed += more
+@contextmanager
+def freed() -> Iterator[None]:
+    """Free what is made inside: none of it is in use at the end."""
+    before = len(_kept)
+    try:
+        yield
+    finally:
+        del _kept[before:]
 
 
 class Count:
@@ -102,7 +98,6 @@ class Count:
         # At exit the collector may have cleared the object before.
         def release(address: int, released: Counter[str] = self.released) -> None:
             released[name] += 1
-            _owe(-1)
             kind.from_address(address).release = None
 
         callback = RELEASE(release)
@@ -121,7 +116,6 @@ def capsule(made: Any, name: str, count: Count) -> Any:
             RELEASE(release)(C.addressof(its))
 
     count.given += 1
-    _owe(1)
     destructor = C.PYFUNCTYPE(None, C.c_void_p)(destroy)
     _kept.extend([made, destructor])
     return _new(C.addressof(made), _names[name], C.cast(destructor, C.c_void_p))
@@ -270,7 +264,6 @@ def column(*values: int, **more: Any) -> tuple[Any, Count]:
 def fill(count: Count, address: int, made: Any) -> None:
     """Write the struct where the caller wants it; it is the caller's from then on."""
     count.given += 1
-    _owe(1)
     C.memmove(address, C.addressof(made), C.sizeof(made))
 
 

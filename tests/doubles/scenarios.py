@@ -158,8 +158,8 @@ def arrow_column() -> None:
     dlshim.from_dlpack(x).__arrow_c_array__()
 
 
+@made.freed()
 def columns_in() -> None:
-    made.forget()
     for make in (lambda: made.column(1, 2), lambda: made.chunked((1, 2))):
         assert memoryview(dlshim.from_dlpack(make()[0])).tolist() == [1, 2]
     for make, wanted in (
