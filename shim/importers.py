@@ -27,14 +27,6 @@ _OF_THE_CLASS = ("staticmethod", "classmethod", "classmethod_descriptor")
 # ---- libraries whose function is not where their class is --------------------------------------
 
 
-def numpy_array(tensor: Tensor) -> Any:
-    """``numpy.from_dlpack``; bfloat16 and the like are those of ml_dtypes."""
-    try:
-        return sys.modules["numpy"].from_dlpack(tensor)
-    except (BufferError, RuntimeError):
-        return tensor.numpy()
-
-
 def jax_array(tensor: Tensor) -> Any:
     """``jax.numpy.from_dlpack``; ``jax.dlpack.from_dlpack`` before JAX had that."""
     jax = sys.modules["jax"]
@@ -59,7 +51,6 @@ def paddle_tensor(tensor: Tensor) -> Any:
 LIBRARIES: dict[str, Importer] = {
     "jax": jax_array,
     "jaxlib": jax_array,
-    "numpy": numpy_array,
     "paddle": paddle_tensor,
     "tensorflow": tensorflow_tensor,
 }
@@ -79,8 +70,9 @@ def _packages(cls: type) -> Iterator[str]:
 
 def of_release(importer: Importer) -> Importer:
     """The function that serves the release of the library that is imported."""
+    np = sys.modules.get("numpy")
     # NumPy below 2.1 makes every array read-only, and refuses read-only memory.
-    is_old = importer is numpy_array and not hasattr(sys.modules["numpy"], "unstack")
+    is_old = importer is getattr(np, "from_dlpack", None) and not hasattr(np, "unstack")
     return Tensor.numpy if is_old else importer
 
 
@@ -88,7 +80,7 @@ def _of_library(cls: type) -> Importer | None:
     for base in cls.__mro__:
         top = [*_packages(base)][-1:]
         if top and top[0] in LIBRARIES and top[0] in sys.modules:
-            return of_release(LIBRARIES[top[0]])
+            return LIBRARIES[top[0]]
     return None
 
 
@@ -115,7 +107,7 @@ def _of_module(cls: type) -> Importer | None:
             found = getattr(sys.modules.get(name), "__dict__", {}).get("from_dlpack")
             origin = getattr(found, "__module__", None) or name
             if callable(found) and origin.partition(".")[0] == name.partition(".")[0]:
-                return found
+                return of_release(found)
     return None
 
 

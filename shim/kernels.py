@@ -126,13 +126,22 @@ class Home:
         """Whether an array is of this library already."""
         return isinstance(x, self.type) or (importer_of(type(x)) or from_dlpack) == self.importer
 
+    def make(self, tensor: Tensor) -> Any:
+        """An array of the library."""
+        try:
+            return self.importer(tensor)
+        except (BufferError, RuntimeError):
+            if getattr(self.importer, "__module__", None) != "numpy" or tensor.dtype.kind != "V":
+                raise
+        return tensor.numpy()  # bfloat16 and the like are those of ml_dtypes
+
     def bring(self, result: Any, own: dict[int, Any]) -> Any:
         """The result with its arrays of this library; `own`: the caller's, by what was passed."""
 
         def change(x: Any, place: str) -> Any:
             if id(x) in own:
                 return own[id(x)]
-            return x if self.has(x) else self.importer(from_dlpack(x))
+            return x if self.has(x) else self.make(from_dlpack(x))
 
         return replace(result, change, "the result")
 
@@ -149,10 +158,10 @@ def _library(name: str) -> Callable[..., Any]:
     module = import_module(BY_KEY[name].module if name in BY_KEY else name)
     found = getattr(module, "from_dlpack", None)
     if name in LIBRARIES:
-        return of_release(LIBRARIES[name])
+        return LIBRARIES[name]
     if not callable(found):
         raise ValueError(f"takes={name!r}: {module.__name__} has no from_dlpack")
-    return found
+    return of_release(found)
 
 
 def _capsule_1(x: Any, **options: Any) -> Any:

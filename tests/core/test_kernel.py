@@ -223,6 +223,13 @@ def test_what_has_no_DLPack_form():
     assert dlshim.kernel(lambda x: objects, returns=None)(Own([1.0])) is objects
 
 
+def test_NumPy_s_arrays_come_back_with_the_dtypes_of_ml_dtypes():
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not in this environment")
+    x = np.arange(4).astype(ml_dtypes.bfloat16)
+    y = dlshim.kernel(ECHO)(x)
+    assert type(y) is np.ndarray and y.dtype == x.dtype and np.shares_memory(x, y)
+
+
 def test_a_container_of_the_consumer_stays_and_a_loop_is_named():
     k = dlshim.kernel(compiled(lambda x: [x, x]))
     assert type(k(array())).__name__ in ("Array", "list")
