@@ -114,7 +114,8 @@ def test_public_names():
     assert sorted(dlshim.__all__) == sorted(
         ["upgrade", "from_dlpack", "to_capsule", "inspect", "Producer", "Tensor", "Report",
          "DLDeviceType", "DLDataTypeCode", "CopyRequiredError", "UnsupportedObjectError", "UNSET",
-         "dtype", "Outcome", "Verdict", "get_include", "kernel", "producer", "ProducerMixin", "track", "live",
+         "dtype", "Outcome", "Verdict", "get_include", "kernel", "producer", "ProducerMixin",
+         "track", "live",
          "Live", "ReadOnlyWarning", "stats"]
     )  # fmt: skip
     for name in dlshim.__all__:
