@@ -3,7 +3,6 @@ is raised there comes out as it is, what was taken is given back, and the next e
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import itertools
 import signal

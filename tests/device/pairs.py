@@ -19,9 +19,9 @@ import dlshim
 from device.libraries import CUDA, Current, imported
 from dlshim import _core
 from doubles import capsules as caps
-from doubles.arrow_device import PylibcudfColumn
 from doubles import device as fake
 from doubles import streams
+from doubles.arrow_device import PylibcudfColumn
 from doubles.device_consumers import CONSUMERS, Asked, Consumer, Situation
 from doubles.producers import masquerade
 from drivers import Driver
