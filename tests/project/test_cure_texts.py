@@ -95,7 +95,6 @@ CURED: dict[str, str] = {
     "its booleans may be any byte": COLUMNS,
     "its elements are dates, times or durations": COLUMNS,
     "its values lie in several chunks of memory": COLUMNS,
-    "pass the name of its array as inner=": "tests/core/test_authors.py",
     "offers no buffer functions to extensions": "tests/core/test_fallbacks.py",
     "its elements are no numbers, and its library ends": OBJECTS,
     # streams and devices
