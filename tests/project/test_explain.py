@@ -95,7 +95,8 @@ def own_texts() -> list[str]:
 
 def looked_up() -> list[str]:
     """The texts that a look at the object finds."""
-    nodes = ast.walk(ast.parse((ROOT / "shim/cures_by_library.py").read_text()))
+    paths = (ROOT / "shim" / name for name in ("cures.py", "cures_by_library.py"))
+    nodes = (node for path in paths for node in ast.walk(ast.parse(path.read_text())))
     literals = [each.value for each in nodes if isinstance(each, ast.Constant)]
     return [each for each in literals if isinstance(each, str)]
 
