@@ -20,8 +20,8 @@ static const dls_library libraries[] = {
 #undef LIBRARY
 #define ROWS (sizeof libraries / sizeof *libraries)
 
-/* An attribute that is a str, as UTF-8.  NULL, and nothing set, when there is none.
- * *owner keeps the text alive. */
+/* An attribute that is a str, as UTF-8.  NULL when there is none, and with an exception
+ * that is fatal.  *owner keeps the text alive. */
 static const char *
 text_attribute(PyObject *obj, const char *attribute, PyObject **owner)
 {
@@ -30,8 +30,8 @@ text_attribute(PyObject *obj, const char *attribute, PyObject **owner)
     if (*owner != NULL && PyUnicode_Check(*owner)) {
         text = PyUnicode_AsUTF8AndSize(*owner, NULL);
     }
-    if (text == NULL) {
-        PyErr_Clear();
+    if (text == NULL && PyErr_Occurred() != NULL) {
+        dls_error_forget();
     }
     return text;
 }
@@ -42,7 +42,9 @@ match_class(PyObject *class)
     PyObject *module_owner = NULL, *type_owner = NULL;
     const dls_library *found = NULL;
     const char *module = text_attribute(class, "__module__", &module_owner);
-    const char *type = text_attribute(class, "__qualname__", &type_owner);
+    const char *type = module != NULL
+                           ? text_attribute(class, "__qualname__", &type_owner)
+                           : NULL;
     for (size_t i = 0; module != NULL && type != NULL && i < ROWS; i++) {
         size_t length = strlen(libraries[i].module);
         if (strcmp(type, libraries[i].type) == 0
@@ -61,7 +63,7 @@ const dls_library *
 dls_library_match(PyObject *mro, Py_ssize_t *at)
 {
     Py_ssize_t n = PyTuple_Size(mro);
-    for (Py_ssize_t i = 0; i < n; i++) {
+    for (Py_ssize_t i = 0; i < n && PyErr_Occurred() == NULL; i++) {
         const dls_library *row = match_class(PyTuple_GetItem(mro, i));
         if (row != NULL) {
             *at = i;
@@ -497,7 +499,9 @@ dls_library_copies_sycl(dls_state *state)
 static int
 module_is_older(dls_state *state, const char *name, long major, long minor)
 {
-    PyObject *module = dls_dict_borrow_text(state->modules, name);
+    PyObject *module = PyErr_Occurred() == NULL
+                           ? dls_dict_borrow_text(state->modules, name)
+                           : NULL;
     if (module == NULL) {
         return -1;
     }

@@ -63,11 +63,12 @@ typedef struct {
 } dls_library;
 
 /* The row of a class, by module and qualname over its MRO; NULL when none fits. mro is
- * the class's __mro__ tuple; *at becomes the position of the class that fitted.  Never
- * fails: a class that cannot be read does not match. */
+ * the class's __mro__ tuple; *at becomes the position of the class that fitted.  A
+ * class that cannot be read does not match.  NULL with an exception that is fatal. */
 const dls_library *dls_library_match(PyObject *mro, Py_ssize_t *at);
 
-/* The row's traits, with the traits that depend on the imported release. */
+/* The row's traits, with the traits that depend on the imported release.  A fatal
+ * exception may be left: then they are not whole. */
 uint32_t dls_library_traits(dls_state *state, const dls_library *row);
 
 /* Call the first capsule function of a row, or (row NULL) the generic capsule methods

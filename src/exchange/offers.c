@@ -236,7 +236,7 @@ find_library(search *s)
         s->plan->offers |= (uint32_t)dls_plan_has(s->plan, DLS_LIB_VALUES)
                            << DLS_PROTOCOL_VALUES;
     }
-    return 0;
+    return PyErr_Occurred() == NULL ? 0 : -1;
 }
 
 /* The device question.  A subclass that answers for itself may know of other devices

@@ -172,6 +172,7 @@ def test_a_table_that_is_replaced_at_run_time_is_asked(device, met, how):
         assert answer(dlshim.upgrade(on(device, late)), how) == STREAM
         assert answer(made_before, how) == STREAM
     del late.__dlpack_c_exchange_api__  # that of the class before it, again
+    assert answer(dlshim.upgrade(on(device, late)), how) == STREAM  # it has the home of before
     assert answer(dlshim.upgrade(on(device, late)), how) is None
     assert answer(made_before, how) is None
 
@@ -185,6 +186,7 @@ def test_a_table_that_a_class_is_given_after_it_was_met_is_asked(device, met):
     late.__dlpack_c_exchange_api__ = Npu.__dlpack_c_exchange_api__
     assert answer(dlshim.upgrade(on(device, late))) == answer(made_before) == STREAM
     late.__dlpack_c_exchange_api__ = None
+    assert answer(dlshim.upgrade(on(device, late))) == STREAM  # it has the home of before
     assert answer(dlshim.upgrade(on(device, late))) is None
 
 
