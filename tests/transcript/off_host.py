@@ -194,7 +194,7 @@ class Vendor:
 
     def work_stream(self, u: Any, x: Any) -> None:
         record.owned(u)
-        given = record.tables[dlshim._core.Producer].stream((self.device, 0))
+        given = record.tables[type(u)].stream((self.device, 0))
         write(f"= stream {record.show(given)}")
 
     def run(

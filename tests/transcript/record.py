@@ -231,7 +231,14 @@ def interface_seen(entries: dict[str, Any]) -> str:
 # --- exchanges: each takes the source and the options of upgrade --------------------------
 
 V1 = {"max_version": (1, 0)}
-tables = {cls: Table(cls) for cls in (dlshim._core.Producer, dlshim._core.Tensor)}
+class Tables(dict[type, Table]):
+    """The C table of each class; each home has a class of Producers."""
+
+    def __missing__(self, cls: type) -> Table:
+        return self.setdefault(cls, Table(cls))
+
+
+tables = Tables()
 
 
 def asked(how: str = "take", args: tuple[Any, ...] = (), **keywords: Any) -> Callable[..., None]:
@@ -279,7 +286,7 @@ def buffer(t: Any) -> None:
 def to_object(u: Any, x: Any) -> None:
     """Our table gives a struct, and makes a Tensor of it."""
     taken = tables[type(u)].owned(u)
-    t = tables[type(u)].to_object(taken.view.address)
+    t = tables[dlshim._core.Producer].to_object(taken.view.address)  # dlshim's own home
     taken.forget()
     write(tensor_seen(t))
     write("  release")
