@@ -151,7 +151,26 @@ upgrade_into(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kw
     return dls_upgrade_into(state, home, args[1], options);
 }
 
+/* The C table of a decorated class, under both of its names; None: without an importer.
+ */
+static PyObject *
+class_tables(PyObject *module, PyObject *importer)
+{
+    dls_state *state = dls_state_of(module);
+    int slot = importer != Py_None ? dls_importer_slot(importer) : -1;
+    if (slot == -2) {
+        return NULL;
+    }
+    void *table = (void *)(uintptr_t)(slot >= 0 ? dls_home_table_of_importer(slot, true)
+                                                : &dls_ctables[1]);
+    /* The format N steals a reference, and passes the failure of a NULL on. */
+    return Py_BuildValue("{ONON}", state->names.exchange_api,
+                         PyCapsule_New(table, DL_NAME_EXCHANGE_API, NULL),
+                         state->names.exchange_api_old, dls_address_object(table));
+}
+
 PyMethodDef dls_home_functions[] = {
+    {"_class_tables", class_tables, METH_O, NULL},
     {"_home_of", home_of, METH_O, NULL},
     {"_upgrade_into", DLS_FASTCALL(upgrade_into), METH_FASTCALL | METH_KEYWORDS, NULL},
     {NULL, NULL, 0, NULL},

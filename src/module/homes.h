@@ -21,7 +21,7 @@ int dls_homes_init(void);
  * exception; whatever else is raised means that dlshim is the home. */
 int dls_home_find(dls_state *state, dls_plan *plan);
 
-/* For shim/: _home_of, _upgrade_into. */
+/* For shim/: _home_of, _upgrade_into, _class_tables. */
 DLS_EXTERN PyMethodDef dls_home_functions[]; /* ends with {NULL} */
 
 /* --- importers (importers.c) ---------------------------------------------- */

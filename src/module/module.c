@@ -116,13 +116,24 @@ make_callable_types(dls_state *state)
     return state->method_type != NULL && state->kernel_type != NULL ? 0 : -1;
 }
 
+/* Its text is made when it is read, by the state (python/errors). */
+static int
+add_unsupported_error(PyObject *module, dls_state *state)
+{
+    state->unsupported_object_error = dls_unsupported_error_new();
+    return state->unsupported_object_error == NULL
+               ? -1
+               : PyModule_AddType(module,
+                                  (PyTypeObject *)state->unsupported_object_error);
+}
+
 static int
 module_exec(PyObject *module)
 {
     dls_compat_load();
     free_retired();
     dls_state *state = dls_state_new(module);
-    if (state == NULL
+    if (state == NULL || add_unsupported_error(module, state) < 0
         || add_type(module, &dls_device_spec, &PyTuple_Type, &state->device_type) < 0
         || add_type(module, &dls_producer_spec, NULL, &state->producer_type) < 0
         || add_type(module, &dls_tensor_spec, NULL, &state->tensor_type) < 0

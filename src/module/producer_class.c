@@ -10,7 +10,6 @@
 #include "module/class_method.h"
 #include "module/ctable_out.h"
 #include "module/functions.h"
-#include "module/homes.h"
 #include "module/producer.h"
 #include "python/errors.h"
 #include "python/state.h"
@@ -265,24 +264,7 @@ class_methods(PyObject *module, PyObject *cls)
     return made;
 }
 
-static PyObject *
-class_tables(PyObject *module, PyObject *importer)
-{
-    dls_state *state = dls_state_of(module);
-    int slot = importer != Py_None ? dls_importer_slot(importer) : -1;
-    if (slot == -2) {
-        return NULL;
-    }
-    void *table = (void *)(uintptr_t)(slot >= 0 ? dls_home_table_of_importer(slot, true)
-                                                : &dls_ctables[1]);
-    /* The format N steals a reference, and passes the failure of a NULL on. */
-    return Py_BuildValue("{ONON}", state->names.exchange_api,
-                         PyCapsule_New(table, DL_NAME_EXCHANGE_API, NULL),
-                         state->names.exchange_api_old, dls_address_object(table));
-}
-
 PyMethodDef dls_class_functions[] = {
     {"_class_methods", class_methods, METH_O, NULL},
-    {"_class_tables", class_tables, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

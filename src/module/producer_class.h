@@ -27,5 +27,5 @@ DLS_EXTERN PyObject *dls_class_dlpack(PyObject *self, PyTypeObject *entered,
                                       PyObject *const *args, Py_ssize_t n,
                                       PyObject *kwnames);
 
-/* For shim/decorator.py: _class_methods(cls) and _class_tables(importer). */
+/* For shim/decorator.py: _class_methods(cls). */
 DLS_EXTERN PyMethodDef dls_class_functions[]; /* ends with {NULL} */

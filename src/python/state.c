@@ -110,12 +110,6 @@ init(dls_state *state, PyObject *module)
         module, "dlshim.CopyRequiredError",
         "copy=False was asked for, and the data cannot be given without a copy.",
         PyExc_BufferError, PyExc_ValueError));
-    state->unsupported_object_error = dls_unsupported_error_new();
-    if (state->unsupported_object_error == NULL
-        || PyModule_AddType(module, (PyTypeObject *)state->unsupported_object_error)
-               < 0) {
-        return -1;
-    }
     state->readonly_warning = new_error(module, "dlshim.ReadOnlyWarning",
                                         "Read-only memory goes to a consumer that does "
                                         "not heed the flag and may write.",
