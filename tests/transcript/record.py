@@ -231,6 +231,8 @@ def interface_seen(entries: dict[str, Any]) -> str:
 # --- exchanges: each takes the source and the options of upgrade --------------------------
 
 V1 = {"max_version": (1, 0)}
+
+
 class Tables(dict[type, Table]):
     """The C table of each class; each home has a class of Producers."""
 
