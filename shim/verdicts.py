@@ -286,8 +286,14 @@ def _capsule(facts: Facts, row: Known) -> Outcome:
     return _arrives(facts, row, versioned, facts.readonly)
 
 
+#: After these errors of a legacy export who asks for DLPack 0.x first asks for 1.x.
+_ASKED_AGAIN = ("BufferError", "TypeError")
+
+
 def _asked(facts: Facts, row: Known, source: Source) -> Outcome:
     keywords, readonly = row.keywords, facts.readonly
+    if readonly is None and facts.immutable and source.states:
+        readonly = True
     if not source.sound:
         return _unknown("its capsules lose memory or offsets in some consumers")
     if row.library in source.refused_by:
@@ -301,7 +307,8 @@ def _asked(facts: Facts, row: Known, source: Source) -> Outcome:
     if source.refuses_readonly and not versioned:
         if readonly is None:
             return _unknown(_ACCESS)
-        if readonly and row.asks == LEGACY_FIRST and source.versioned:
+        again = row.asks == LEGACY_FIRST and source.refuses_readonly in _ASKED_AGAIN
+        if readonly and again and source.versioned:
             versioned = True
         elif readonly and row.takes_buffers and facts.has_buffer:
             return _unknown(_BY_BUFFER)

@@ -9,7 +9,6 @@ import gc
 import signal
 import sys
 
-import numpy as np
 import pytest
 
 import dlshim
@@ -20,6 +19,7 @@ from doubles.asking import live
 from doubles.ctable import Table
 from doubles.producers import P1, P2, P3, TableMixin, c_table, table_capsule
 
+np = pytest.importorskip("numpy", reason="results are arrays of NumPy")
 FUNCTIONS = ("managed_tensor_allocator", "managed_tensor_to_py_object_no_sync")
 GENERIC = Table(dlshim.Producer)
 
@@ -243,6 +243,7 @@ def test_H5_an_interrupt_comes_again(own):
         made, struct = result(table)
     finally:
         signal.signal(signal.SIGINT, before)
+        own.failure = None  # from 3.12 on its traceback keeps the Tensor
     assert type(made) is dlshim.Tensor and seen == [1] and not struct.deleted
 
 

@@ -49,8 +49,10 @@ class ArrowDeviceStream(C.Structure):
     ]
 
 
-#: Every struct and callback that was made, so that none is freed while it is used.
+#: Every struct and callback that was made, so that none is freed while it is used, nor at exit:
+#: columns that a cycle holds are released by the last collection.
 _kept: list[Any] = []
+C.pythonapi.Py_IncRef(C.py_object(_kept))
 _names: dict[str, C.c_char_p] = {
     name: C.c_char_p(name.encode())
     for name in (
