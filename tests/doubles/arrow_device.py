@@ -14,6 +14,7 @@ from typing import Any
 
 from . import vendors
 from .arrow import ArrowArray, ArrowSchema, _new
+from .columns import ArrowDeviceArray, ArrowDeviceStream
 from .device import PRODUCER, Memory
 
 SCHEMA, DEVICE_ARRAY, DEVICE_STREAM = (
@@ -25,27 +26,6 @@ _Release = C.CFUNCTYPE(None, C.c_void_p)
 FORMATS = {"int8": b"c", "uint8": b"C", "int32": b"i", "int64": b"l", "float32": b"f"}
 #: Structs and functions that C code still uses: for the life of the process.
 _kept: list[Any] = []
-
-
-class ArrowDeviceArray(C.Structure):
-    _fields_ = [
-        ("array", ArrowArray),
-        ("device_id", C.c_int64),
-        ("device_type", C.c_int32),
-        ("sync_event", C.c_void_p),
-        ("reserved", C.c_int64 * 3),
-    ]
-
-
-class ArrowDeviceStream(C.Structure):
-    _fields_ = [
-        ("device_type", C.c_int32),
-        ("get_schema", C.c_void_p),
-        ("get_next", C.c_void_p),
-        ("get_last_error", C.c_void_p),
-        ("release", C.c_void_p),
-        ("private_data", C.c_void_p),
-    ]
 
 
 assert C.sizeof(ArrowDeviceArray) == 128 and C.sizeof(ArrowDeviceStream) == 48

@@ -1,4 +1,4 @@
-/* What pointers tell, and copies: marked as operations of their stream, and done in its turn. */
+/* Attributes of pointers, and copies: these are operations of their stream, carried out in its turn. */
 #include "hip.h"
 
 #include <string.h>

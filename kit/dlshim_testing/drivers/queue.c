@@ -135,7 +135,8 @@ static operation *find_before(const list *in, const operation *it, uint64_t belo
     return find(in, highest);
 }
 
-/* What it comes after goes first, and of that what was issued last.  true: it is done. */
+/* Carries out an operation after those that it comes after; of these the one that was issued last
+ * goes first.  true: it is done. */
 static bool carry_out_one(const list *in, operation *it)
 {
     if (it->tried == this_try || it->running)
@@ -162,7 +163,8 @@ static void carry_out(const list *in, uint64_t number)
 
 /* ---- the order of issue ---- */
 
-/* What an operation that is issued now on the stream comes after, as model.c's clocks have it. */
+/* Notes the operations that one comes after which is issued now on the stream: the same that
+ * model.c's clocks say. */
 static void come_after_stream(operation *made, const fm_stream *stream)
 {
     const fm_domain *domain = stream->domain;
@@ -302,7 +304,7 @@ void fm_queue_event_sync(const fm_event *event)
         wait_for(event->last);
 }
 
-/* What was issued last goes first, with all that it comes after. */
+/* The operation that was issued last goes first, with all those that it comes after. */
 void fm_queue_domain_sync(const fm_domain *domain)
 {
     if (!asynchronous)
@@ -368,7 +370,7 @@ bool fm_graph_exists(unsigned number)
     return number && number <= graph_count && graphs[number - 1].alive;
 }
 
-/* Of what the edges leave open, what was captured last goes first. */
+/* Nodes that no edge orders are carried out in reverse: the one that was captured last is first. */
 static void run_graph(void *number)
 {
     const list *nodes = &graphs[*(unsigned *)number - 1].nodes;

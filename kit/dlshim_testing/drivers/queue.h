@@ -1,4 +1,4 @@
-/* What the streams of an asynchronous fake still have to do.
+/* Pending operations of the streams of an asynchronous fake.
  *
  * By default operations run at once, and clocks alone tell whether they were ordered.  When a test
  * switches a fake to asynchronous, operations take effect in their turn: after what their stream,
