@@ -136,6 +136,7 @@ def release(s: nox.Session) -> None:
     s.install("zizmor==1.32.0", "check-jsonschema==0.39.0", "validate-pyproject[all]==0.27")
     s.install("twine==7.0.0", "cibuildwheel==4.3.3", "build==1.6.1", *AUDIT)
     workflows = [str(path) for path in sorted(Path(".github/workflows").glob("*.yml"))]
+    workflows.append("kit/workflow.yml")  # that others copy
     s.run("zizmor", "--offline", *workflows)
     s.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
     s.run("validate-pyproject", "pyproject.toml", "kit/pyproject.toml")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import sys
 import time
@@ -14,8 +13,9 @@ from pathlib import Path
 from . import drivers, known
 from .catalogue import CRASH, HANG, Finding
 from .every import select
+from .markdown import markdown
 from .rules import EDITIONS, NEED_DRIVER
-from .running import TargetError, check_consumer, check_producer, seconds
+from .running import TargetError, check_consumer, check_producer, seconds, why_not_written
 
 
 def expression(text: str) -> re.Pattern[str]:
@@ -46,17 +46,6 @@ def why_no_driver(variant: str) -> str:
     except drivers.Unavailable as error:
         return str(error)
     return ""
-
-
-def why_not_written(file: Path) -> str:
-    """Why a file cannot be written; nothing where it can.  The file is left as it is."""
-    if file.is_dir():
-        return "it is a directory"
-    if file.exists():
-        return "" if os.access(file, os.W_OK) else "it may not be written"
-    if not file.parent.is_dir():
-        return f"there is no directory {file.parent}"
-    return "" if os.access(file.parent, os.W_OK) else f"{file.parent} may not be written"
 
 
 EVERY = 10.0  # seconds between two lines about how far a run is
@@ -99,6 +88,7 @@ def main() -> int:
         help="a TOML file of known failures: [producer] and [consumer], 'check' = 'reason'",
     )  # fmt: skip
     parser.add_argument("--json", type=Path, help="write every finding here")
+    parser.add_argument("--markdown", type=Path, help="write a report here, to paste elsewhere")
     parser.add_argument(
         "--timeout", default=0, type=limit, metavar="SECONDS",
         help="what one check, or the import of a target, may take; 120 where nothing is said",
@@ -110,8 +100,9 @@ def main() -> int:
             parser.error(f"--{name} needs a process of its own: leave --in-process out")
     if not asked.producer and not asked.consumer:
         parser.error("name a --producer or a --consumer")
-    if asked.json and (why := why_not_written(asked.json)):
-        parser.error(f"--json: {asked.json} cannot be written: {why}")
+    for name in ("json", "markdown"):
+        if (file := getattr(asked, name)) and (why := why_not_written(file)):
+            parser.error(f"--{name}: {file} cannot be written: {why}")
     for side in ("producer", "consumer"):
         if getattr(asked, side) and not any(select(side, asked.only)):
             parser.error(f"--only: no check of a {side} has {asked.only.pattern!r} in its name")
@@ -141,6 +132,8 @@ def main() -> int:
             for report in reports
         ]
         asked.json.write_text(json.dumps(rows, indent=1) + "\n")
+    if asked.markdown:
+        asked.markdown.write_text(markdown(reports), encoding="utf-8")
     return 0 if all(reports) and not stale else 1
 
 

@@ -75,6 +75,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="what one check, or the import of a target, may take; 120 where nothing is said",
     )
     group.addoption(
+        "--dlpack-markdown", metavar="FILE", help="write a report here, to paste elsewhere"
+    )
+    group.addoption(
         "--dlpack-in-process", action="store_true", help="run the checks here: a crash ends pytest"
     )
     parser.addini(
@@ -126,6 +129,7 @@ def pytest_configure(config: pytest.Config) -> None:
     chosen = node_ids(config)
     if targets := wanted(config, chosen):
         insist_on_options(config)
+        insist_on_file(config)
         insist_on_checks(chosen)
         plugin = Conformance(config, targets, chosen)
         config.pluginmanager.register(plugin, "dlpack-conformance")
@@ -162,6 +166,14 @@ def insist_on_options(config: pytest.Config) -> None:
             raise pytest.UsageError(
                 f"--dlpack-{name} needs a process of its own: leave --dlpack-in-process out"
             )
+
+
+def insist_on_file(config: pytest.Config) -> None:
+    from .running import why_not_written
+
+    file = config.getoption("dlpack_markdown")
+    if file and (why := why_not_written(Path(file))):
+        raise pytest.UsageError(f"--dlpack-markdown: {file} cannot be written: {why}")
 
 
 def insist_on_checks(chosen: list[NodeId]) -> None:
@@ -273,16 +285,24 @@ class Conformance:
             report = self.reports.setdefault((side, target), Report(side, target, claims, []))
             report.findings.append(Finding(*found))
 
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+    def finished(self) -> Iterator[Report]:
+        """The report of each target of which anything was checked."""
         from .known import noted
+
+        for each in self.wanted:
+            if (report := self.reports.get(each)) is not None:
+                in_order(report)
+                yield noted(report, self.known)._replace(complete=self.complete)
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        from .markdown import markdown
         from .running import badge, rows
 
-        for side, target in self.wanted:
-            if (report := self.reports.get((side, target))) is None:
-                continue
-            in_order(report)
-            report = noted(report, self.known)._replace(complete=self.complete)
-            terminalreporter.section(f"DLPack {side} {target}", "-")
+        reports = list(self.finished())
+        if file := self.config.getoption("dlpack_markdown"):
+            Path(file).write_text(markdown(reports), encoding="utf-8")
+        for report in reports:
+            terminalreporter.section(f"DLPack {report.side} {report.target}", "-")
             holds = bool(report) and report.complete
             terminalreporter.write_line(badge(report), green=holds, red=not report)
             for row in rows(report):

@@ -63,6 +63,17 @@ def seconds(text: str | float) -> float:
     raise ValueError(f"{text!r} is no number of seconds above 0")
 
 
+def why_not_written(file: Path) -> str:
+    """Why a file cannot be written; nothing where it can.  The file is left as it is."""
+    if file.is_dir():
+        return "it is a directory"
+    if file.exists():
+        return "" if os.access(file, os.W_OK) else "it may not be written"
+    if not file.parent.is_dir():
+        return f"there is no directory {file.parent}"
+    return "" if os.access(file.parent, os.W_OK) else f"{file.parent} may not be written"
+
+
 class Report(NamedTuple):
     side: str
     target: str
@@ -138,14 +149,19 @@ def badge(report: Report) -> str:
     return " | ".join([*parts, report.verdict])
 
 
-def rows(report: Report) -> Iterator[str]:
-    """One line for each rule that is broken, with the first piece of evidence."""
+def broken(report: Report) -> list[tuple[str, list[Finding]]]:
+    """The rules that are broken: the level, or how the process ended, and the checks that fail."""
     groups: dict[tuple[str, str], list[Finding]] = collections.defaultdict(list)
     for each in [*report.wrong, *report.errors]:
         ended = each.status.upper() if each.status in (CRASH, HANG) else each.level
         ended = f"known {ended}" if each.check in report.known else ended
         groups[ended, each.rule].append(each)
-    for (level, _), group in groups.items():
+    return [(level, group) for (level, _), group in groups.items()]
+
+
+def rows(report: Report) -> Iterator[str]:
+    """One line for each rule that is broken, with the first piece of evidence."""
+    for level, group in broken(report):
         first = group[0]
         more = f" (and {len(group) - 1} more)" if len(group) > 1 else ""
         yield f"{level} {first.check}: {first.evidence}{more}"

@@ -551,6 +551,48 @@ def test_the_command_writes_the_file_that_it_is_told(tmp_path: Path) -> None:
     assert [each["check"] for each in row["findings"]] == ["methods"]
 
 
+def test_the_same_report_is_written_in_markdown_by_both(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from kit.wrong_producers import CopiesWithoutFlag\n"
+        "def zeros(shape, dtype):\n    return CopiesWithoutFlag(shape, dtype)\n"
+    )
+    told = run(
+        tmp_path, "--dlpack-producer=mine:zeros", "--dlpack-markdown=a.md", "-q", returncode=1
+    )
+    assert "does not conform" in told
+    target = ("--producer", "mine:zeros", "--markdown", "b.md")
+    python_m(tmp_path, "dlshim_testing", *target, returncode=1)
+    text = (tmp_path / "a.md").read_text()
+    assert text == (tmp_path / "b.md").read_text()
+    head, _, broken = text.partition("### producer `mine:zeros`")
+    assert head.startswith("## DLPack\n\n| target | claims | MUST | SHOULD | HABIT | verdict |")
+    assert re.search(
+        r"^\| producer `mine:zeros` \| 2023.12 \| \d+ of \d+ .*\*\*does not", head, re.M
+    )
+    assert "| MUST | `copied-flag[whole]` (" in broken and "without IS\\_COPIED" in broken
+    assert "<details><summary>Not judged of producer <code>mine:zeros</code></summary>" in broken
+    tables = [line for line in text.splitlines() if line.startswith("|")]
+    cells = {len(re.findall(r"(?<!\\)\|", line)) - 1 for line in tables}
+    assert cells == {4, 6}  # no text ends a cell
+
+
+def test_markdown_that_cannot_be_written_is_refused_at_the_start(tmp_path: Path) -> None:
+    options = ("--dlpack-producer=nowhere:zeros", "--dlpack-markdown=nonexistent/x.md")
+    told = refused(tmp_path, *options)
+    assert "--dlpack-markdown: nonexistent/x.md cannot be written: there is no directory" in told
+
+
+def test_the_workflow_that_others_copy_runs(tmp_path: Path) -> None:
+    text = (KIT / "workflow.yml").read_text(encoding="utf-8")
+    command = text.partition(">-")[2].replace("mylib:", "numpy:")
+    program, *arguments = shlex.split(command)
+    assert program == "pytest"
+    summary = tmp_path / "summary.md"
+    run(tmp_path, *(each.replace("$GITHUB_STEP_SUMMARY", str(summary)) for each in arguments))
+    told = summary.read_text(encoding="utf-8")
+    assert told.count("**conforms; ") == 2 and "`data-of-empty[empty]`" in told
+
+
 def test_the_child_looks_for_the_library_where_its_parent_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
