@@ -537,16 +537,48 @@ def rows_seen() -> Iterator[Row]:
         yield named, each.kind, each.span or "—", each.release, each.date, each.how
 
 
-@table("kit-rules", "rule | level | what is asked | the sentence", (16, 9, 35, 40))
-def kit_rules(side: str) -> Iterator[Row]:
+def conformance_rules() -> list[Any]:
+    """The rules of the conformance kit, in its own order."""
     if str(ROOT / "kit") not in sys.path:
         sys.path.insert(0, str(ROOT / "kit"))
     from dlshim_testing.rules import BY_NAME
 
-    for rule in BY_NAME.values():
+    return list(BY_NAME.values())
+
+
+@table("kit-rules", "rule | level | what is asked | the sentence", (16, 9, 35, 40))
+def kit_rules(side: str) -> Iterator[Row]:
+    for rule in conformance_rules():
         if rule.side == side:
             quote = f"{literal(rule.quote)} ({rule.source})" if rule.quote else "—"
             yield f"``{rule.name}``", rule.level, rule.about.replace("`", "``"), quote
+
+
+def caught() -> dict[str, list[str]]:
+    """Rule -> libraries that broke it: in the newest run, and known before from their sources."""
+    found: dict[str, dict[str, None]] = {}
+    for row in read_rows(RESULTS / "kit-broken.csv"):
+        if row["level"] != "noted":
+            name = re.sub(r"\+cpu$", "", row["library"])
+            found.setdefault(row["rule"], {})[name] = None
+    for row in read_rows(ROOT / "tests" / "kit" / "faults.toml", "fault"):
+        if "double" in row:
+            name = f"{row['library']} ({row['releases']})"
+            found.setdefault(row["check"].partition("[")[0], {})[name] = None
+    return {rule: list(names) for rule, names in found.items()}
+
+
+@table("kit-proposal", "rule | level | the sentence | what it finds in", (18, 9, 43, 30))
+def kit_proposal(side_and_text: str) -> Iterator[Row]:
+    """The rules of one side that come from one text, "array API" or "DLPack"."""
+    side, _, text = side_and_text.partition(" ")
+    finds = caught()
+    for rule in conformance_rules():
+        if rule.side == side and rule.quote and rule.source.startswith(text):
+            names = finds.get(rule.name, [])
+            more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+            told = ", ".join(names[:6]) + more or "—"
+            yield f"``{rule.name}``", rule.level, f"{literal(rule.quote)} ({rule.source})", told
 
 
 class Reproductions(SphinxDirective):

@@ -96,7 +96,8 @@ template <class T, int Rank = any_rank> class view {
 
     /* The element, without a check. */
     template <class U = T, class... I> U &operator()(I... index) const {
-        static_assert(Rank == any_rank || sizeof...(I) == Rank, "as many indices as dimensions");
+        constexpr int count = static_cast<int>(sizeof...(I));
+        static_assert(Rank == any_rank || count == Rank, "as many indices as dimensions");
         const int64_t at[sizeof...(I) + 1] = {static_cast<int64_t>(index)..., 0};
         int64_t offset = 0;
         for (size_t i = 0; i < sizeof...(I); i++) {

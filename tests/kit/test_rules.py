@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from project import dlpack_headers
 from project.debian_packages import NotHere
-from project.tree import absent
+from project.tree import ROOT, absent
 
 from dlshim_testing import (
     catalogue,
@@ -511,3 +511,10 @@ def test_a_library_claims_by_its_namespace_and_else_by_its_answer() -> None:
     assert wrong_producers.wrong(made, claims="", namespace=Namespace).claims == "2024.12"
     assert wrong_producers.wrong(made, claims="").claims == "2023.12"
     assert wrong_producers.wrong(wrong_producers.OnlyStream, claims="").claims == "2022.12"
+
+
+def test_the_proposal_to_other_suites_names_rules_that_there_are() -> None:
+    text = (ROOT / "docs" / "proposal.rst").read_text(encoding="utf-8")
+    table = text.partition("How the names map")[2].partition("All other rules")[0]
+    named = set(re.findall(r"``([a-z-]+)``", table)) - {"int"}
+    assert named <= {rule.name for rule in rules.RULES}
