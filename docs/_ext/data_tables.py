@@ -25,7 +25,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from dlshim import _core, consumers, library_calls, stream_table
-from dlshim.cli.messages import MESSAGES
+from dlshim.cli.messages import ANY, SUBJECTS
 from dlshim.counted import COUNTED
 from dlshim.cures import CURES
 from dlshim.known.rows import LIMITS
@@ -497,9 +497,9 @@ def figures() -> Iterator[Row]:
 
 
 class Messages(SphinxDirective):
-    """Rows of shim/cli/messages.py, from one to another, with examples of tests/interop."""
+    """The rows of a subject of shim/cli/messages, with examples of tests/interop."""
 
-    required_arguments = 2
+    required_arguments = 1
     longest = 150
 
     def run(self) -> list[nodes.Node]:
@@ -509,16 +509,15 @@ class Messages(SphinxDirective):
             text = " ".join(re.sub(r"\x1b\[[\d;]*m", "", example["text"]).split())
             cut = text if len(text) <= self.longest else f"{text[: self.longest]} ..."
             texts.setdefault(example["row"], []).append(cut)
-        said = {row["key"]: row for row in read_rows(file, "row")}
-        keys = [row.key for row in MESSAGES]
-        first, last = map(keys.index, self.arguments)
+        read = {row["key"]: row["see"] for row in read_rows(file, "row")}
+        subject = self.arguments[0]
         lines: list[str] = []
-        for row in MESSAGES[first : last + 1]:
+        for row in (*SUBJECTS[subject], *([ANY] if subject == "own" else [])):
             text, *more = dict.fromkeys(texts[row.key])
-            lines += [f"``{text}``", f"    *{said[row.key]['who']}.*  {row.cause}"]
+            lines += [f"``{text}``", f"    *{row.versions}.*  {row.cause}"]
             lines += [line for each in more for line in ("", f"    also: ``{each}``")]
             lines += ["", "    .. code-block:: python", "", *(f"       {c}" for c in row.cures), ""]
-            if see := said[row.key].get("see"):
+            if see := read.get(row.key):
                 lines += [f"    See {', '.join(map(self.reference, see))}.", ""]
         return self.parse_text_to_nodes("\n".join(lines))
 

@@ -7,11 +7,13 @@ import re
 import sys
 import textwrap
 
-from .messages import MESSAGES, Message
+from .messages import ANY, MESSAGES, Message
 from .output import WIDTH, Parser
 
 #: More matches than these are not told.
 MOST = 3
+#: What JSON has of a row.
+TOLD = ("key", "versions", "cause", "cures")
 
 EXPLAIN = """\
 Say what an error message around DLPack means, and what to type instead.  TEXT is the
@@ -37,23 +39,26 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def find(text: str) -> list[Message]:
-    """The rows that a text matches, the best first: those of its last error, then the others."""
+    """The rows that match a text, the best first: those of its last error, then the others."""
     text = _COLOUR.sub("", text)
     last = [found.start() for found in _ERROR.finditer(text)][-1:]
     rows: dict[str, Message] = {}
     for part in (text[last[0] if last else 0 :], text):
         one_line = " ".join(part.split())
         rows |= {row.key: row for row in MESSAGES if row.key not in rows and row.matches(one_line)}
-    # The row for every refusal of dlshim says nothing that a special one does not.
-    if len(rows) > 1:
-        rows.pop("own", None)
+    if (
+        len(rows) > 1
+    ):  # the row for every refusal of dlshim says nothing that a special one does not
+        rows.pop(ANY.key, None)
     return list(rows.values())
 
 
 def _told(row: Message) -> list[str]:
-    wrapped = textwrap.wrap(row.cause, WIDTH, initial_indent="why      ", subsequent_indent=" " * 9)
+    lines = []
+    for head, text in ("why      ", row.cause), ("said by  ", row.versions):
+        lines += textwrap.wrap(text, WIDTH, initial_indent=head, subsequent_indent=" " * 9)
     heads = ["type     ", *["or type  "] * len(row.cures)]
-    return wrapped + [head + cure for head, cure in zip(heads, row.cures, strict=False)]
+    return lines + [head + cure for head, cure in zip(heads, row.cures, strict=False)]
 
 
 def main(arguments: list[str]) -> int:
@@ -68,7 +73,7 @@ def main(arguments: list[str]) -> int:
         parser.error("the text is empty")
     rows = find(text)
     if options.json:
-        told = [{"key": row.key, "cause": row.cause, "cures": row.cures} for row in rows]
+        told = [{name: getattr(row, name) for name in TOLD} for row in rows]
         print(json.dumps(told, indent=1))
         return 0 if rows else 1
     if not rows:

@@ -1,7 +1,8 @@
 """Raises the messages of messages.toml on really installed libraries, and runs their cures.
 
 Run by test_messages.py: examples come on standard input as JSON, and for each a line goes out
-with what was raised and what became of each cure, whose values are compared.
+with what was raised and what became of each cure, whose values are compared.  An example that
+says what happens before the libraries are imported is the only one of its process.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import sys
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 #: What examples and cures call the modules; in an order in which they can be imported.
@@ -36,6 +38,10 @@ NAMES = {
     "mx": "mlx.core",
     "paddle": "paddle",
     "tf": "tensorflow",
+    "cv2": "cv2",
+    "numba": "numba",
+    "Image": "PIL.Image",
+    "sys": "sys",
 }
 
 
@@ -114,12 +120,12 @@ def numpy_array() -> Any:
     return importlib.import_module("numpy").arange(3.0)
 
 
-def names() -> dict[str, Any]:
-    """Everything that an example may name and that is installed."""
+def names(only: Iterable[str]) -> dict[str, Any]:
+    """What an example may name, as far as it is installed."""
     found: dict[str, Any] = {}
-    for name, module in NAMES.items():
+    for name in only:
         with contextlib.suppress(ImportError):
-            found[name] = importlib.import_module(module)
+            found[name] = importlib.import_module(NAMES[name])
     with contextlib.suppress(ImportError):
         importlib.import_module("mpi4py").rc.initialize = False
         found["MPI"] = importlib.import_module("mpi4py.MPI")
@@ -184,7 +190,9 @@ def main() -> None:
     # Libraries print; what they print is no answer.
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    space = names()
+    first = examples[0] if examples else {}
+    exec(first.get("first", ""), {"sys": sys})
+    space = names(first.get("only", NAMES))
     for example in examples:
         raised = run(example["make"], example, space)
         print(json.dumps({"raised": raised, "cures": cured(example, space)}), file=out, flush=True)
