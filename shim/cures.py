@@ -97,11 +97,13 @@ def unsupported(x: Any, name: str, authored: bool) -> str:
         found = cure(x, name, False)
     if found is None and authored:
         found = "pass the name of its array as inner= to dlshim.producer instead"
+    found = found or "pass an array instead"
+    mark = "," if found.startswith("because ") else ";"
     return (
-        f"'{name}' object offers none of __dlpack__, DLPack's C exchange API, a capsule function, "
-        "__cuda_array_interface__, __sycl_usm_array_interface__, __array_struct__, "
-        "__array_interface__, __arrow_c_array__, __arrow_c_stream__ or the buffer protocol; "
-        f"{found or 'pass an array instead'}"
+        f"'{name}' object: it cannot be exported{mark} {found} (it offers none of __dlpack__, "
+        "DLPack's C exchange API, a capsule function, __cuda_array_interface__, "
+        "__sycl_usm_array_interface__, __array_struct__, __array_interface__, __arrow_c_array__, "
+        "__arrow_c_stream__ and the buffer protocol)"
     )
 
 
