@@ -29,8 +29,12 @@ def row_of(name: str, version: Version) -> tuple[Known, bool]:
 
 def names() -> list[str]:
     """Return what a consumer may be called: libraries, and their functions."""
-    families = {row.family or row.name.partition(".")[0] for row in CONSUMERS}
-    return sorted(families | {row.name for row in CONSUMERS})
+    return sorted({*map(family_of, CONSUMERS)} | {row.name for row in CONSUMERS})
+
+
+def family_of(row: Known) -> str:
+    """Return the library that a row's function belongs to."""
+    return row.family or row.name.partition(".")[0]
 
 
 def functions(name: str) -> list[str]:

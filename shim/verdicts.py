@@ -5,12 +5,14 @@ The answer follows from the rows of ``consumers`` and ``sources``; the consumer 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from .arrays import row_major
 from .consumers import functions_of, row_of, rows_of
 from .counted import CONJUGATED, GRAD, MASKED, NEGATED, NEGATIVE, UNHEEDED, UNTOLD, WRITES
+from .cures import cure as array_cure
 from .facts import Facts, facts_of
 from .known.rows import (
     ALWAYS_READONLY,
@@ -76,7 +78,21 @@ def verdicts(obj: Any, report: Report, consumer: Any) -> tuple[Verdict, ...]:
             why = f"not verified: the table has releases from {first or '0'} to before {end or '0'}"
         none = Outcome("unknown", why=why)
         found.append(Verdict(name, version, none, none, _what(facts, row, none), why))
-    return tuple(found)
+    way = _way(obj, report, facts)
+    return tuple(
+        replace(each, cure=way) if way and each.upgraded.by == "dlshim" and not each.cure else each
+        for each in found
+    )
+
+
+def _way(obj: Any, report: Report, facts: Facts) -> str:
+    """Return the sentence that names an array which passes in place of an object; "": none."""
+    refused = facts.refuses[0] and not isinstance(facts.refuses[1], Option)
+    if facts.has_way and not (facts.fails or refused):
+        return ""
+    with suppress(Exception):  # the object's code runs
+        return array_cure(obj, report.type_name.removeprefix("builtins."), wrapped=False) or ""
+    return ""
 
 
 def _span(row: Known) -> str:

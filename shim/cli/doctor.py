@@ -32,12 +32,14 @@ if TYPE_CHECKING:
 
 DOCTOR = """\
 Say what is installed, its known faults, and what to expect between each two libraries.
-Nothing is tried; python -m dlshim matrix does that.  The exit status is 0 if ordinary
-arrays pass between all of them when upgraded, perhaps with an option; else 1.
 
 examples:
-  python -m dlshim doctor             what to expect here
-  python -m dlshim doctor --json      the same for a bug report, or for a program
+  python -m dlshim doctor                 what to expect here
+  python -m dlshim doctor --json          the same for a bug report, or for a program
+  python -m dlshim doctor && make train   go on only if ordinary arrays pass
+
+Nothing is tried; python -m dlshim matrix does that.  The exit status is 0 if ordinary
+arrays pass between all of them when upgraded, perhaps with an option; else 1.
 """
 
 #: The drivers that are looked for, by the beginning of their names on Linux.

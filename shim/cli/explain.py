@@ -16,14 +16,15 @@ MOST = 3
 TOLD = ("key", "versions", "cause", "cures")
 
 EXPLAIN = """\
-Say what an error message around DLPack means, and what to type instead.  TEXT is the
-message, a whole traceback, or - to read it from standard input.
-The exit status is 0 if the message is known, 1 if it is not.
+Say what an error message around arrays means, and what to type instead.
 
 examples:
   python -m dlshim explain "Cannot export readonly array since signalling readonly ..."
   python my_program.py 2>&1 | python -m dlshim explain -
   python -m dlshim explain --json "..."     every row that fits, the best first, for a program
+
+TEXT is the message, a whole traceback, or - to read it from standard input.
+The exit status is 0 if the message is known, 1 if it is not.
 """
 
 UNKNOWN = """\

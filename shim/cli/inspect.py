@@ -5,23 +5,27 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+import textwrap
 from typing import Any
 
-from ..report import inspect
+from ..arrays import HOST_DEVICES
+from ..report import Report, inspect
 from ..text import printable
-from .output import Parser
+from .output import WIDTH, Parser
 
 INSPECT = """\
 Say what an object offers and, with --to, what a consumer will do with it, and the cure.
-EXPR is Python code that is evaluated; the modules that it names are imported.
-
-exit status: 0 it works as it is, 1 it does not or cannot be told, 2 wrong usage
 
 examples:
-  python -m dlshim inspect "numpy.arange(6.)[::-1]" --to torch
-  python -m dlshim inspect "b'bytes'" --to pyarrow --json
+  python -m dlshim inspect "numpy.arange(6.)[::-1]" --to torch    will it work, and what cures it
+  python -m dlshim inspect "polars.Series([1, None])"             what an object offers
+  python -m dlshim inspect "b'bytes'" --to numpy.from_dlpack --json
 
-consumers: """
+EXPR is Python code that is evaluated; the modules that it names are imported.
+The exit status is 0 if it works as it is, 1 if it does not or cannot be told, 2 for wrong usage.
+
+consumers, and their functions:
+"""
 _NAMED = {"np": "numpy", "jnp": "jax.numpy", "tf": "tensorflow", "pa": "pyarrow", "cp": "cupy"}
 
 
@@ -29,7 +33,7 @@ def evaluate(text: str) -> Any:
     """Return the value of an expression; each module that it turns out to lack is imported."""
     from importlib import import_module
 
-    space: dict[str, Any] = {}
+    space: dict[str, Any] = {"__name__": "__main__"}  # of classes that are made
     while True:
         try:
             return eval(text.strip(), space)
@@ -49,9 +53,36 @@ def _told(error: BaseException) -> str:
 
 
 def _consumers() -> str:
-    from ..consumers import names
+    """A line for each library: its name, and its functions, which may be named too."""
+    from ..consumers import CONSUMERS, family_of
 
-    return ", ".join(names())
+    functions: dict[str, list[str]] = {}
+    for row in CONSUMERS:
+        known = functions.setdefault(family_of(row), [])
+        if row.name not in known and row.name != family_of(row):
+            known.append(row.name)
+    width = max(map(len, functions)) + 2
+    lines = []
+    for name, theirs in sorted(functions.items()):
+        quoted = [f'"{each}"' if "," in each else each for each in theirs]
+        head = f"  {name:<{width}}"
+        told = ", ".join(quoted)
+        lines += textwrap.wrap(
+            told,
+            WIDTH,
+            initial_indent=head,
+            subsequent_indent=" " * len(head),
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or [head.rstrip()]
+    return "\n".join(lines)
+
+
+def unseen(report: Report) -> bool:
+    """Whether only an export tells what a consumer will do, and it waits for no device."""
+    on_host = report.device is None or report.device[0] in HOST_DEVICES
+    known = {each.version and each.upgraded.result for each in report.verdicts}
+    return on_host and "unknown" in known and report.shape is None
 
 
 def main(arguments: list[str]) -> int:
@@ -69,6 +100,8 @@ def main(arguments: list[str]) -> int:
         parser.error(f"EXPR cannot be evaluated: {_told(error)}")
     try:
         report = inspect(obj, export=chosen.export, consumer=chosen.to)
+        if not chosen.export and unseen(report):
+            report = inspect(obj, export=True, consumer=chosen.to)
     except ValueError as error:
         parser.error(str(error))
     except (Exception, SystemExit) as error:

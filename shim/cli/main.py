@@ -13,6 +13,10 @@ from .. import __version__, get_include
 HELP = """\
 usage: python -m dlshim COMMAND [options]
 
+  python -m dlshim matrix                                         what works here, with dlshim
+  python -m dlshim inspect "numpy.arange(6.)[::-1]" --to torch    will it work, and what cures it
+  python -m dlshim explain "the error message"                    what to type instead
+
   matrix      exchange arrays among the libraries that are installed here, bare and
               upgraded, and show what failed and what works now
   doctor      what is installed, its known faults, and what to expect between each two

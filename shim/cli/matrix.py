@@ -13,14 +13,15 @@ from .output import Parser, progress, show
 MATRIX = """\
 Exchange small arrays among the array libraries that are installed here, bare and
 upgraded by dlshim, each in a child process, and show what failed and what works now.
-The exit status is 0 only if every upgraded exchange works, but for those that have a known
-reason; of what works bare these are counted in docs/rules.rst, rule T12.
 
 examples:
   python -m dlshim matrix                         one screen about all that is installed
   python -m dlshim matrix --only numpy,torch      two libraries
   python -m dlshim matrix --full                  every pair, every limit, every cost
   python -m dlshim matrix --html matrix.html      a page to look at or to send
+
+The exit status is 0 only if every upgraded exchange works, but for those that have a known
+reason; of what works bare these are counted in docs/rules.rst, rule T12.
 
 libraries: """
 

@@ -19,11 +19,14 @@ edge(P,S): S waits for what is in P now, the host does not. wait(P): the host wa
 wait: the option stream="wait", ready for every stream. D: a stream of dlshim's own.
 sync(P,S): edge(P,S) if P is known or can be learned, else a device-wide edge or wait.
 """
-_STREAMS_EXAMPLES = """
+_STREAMS_HELP = """\
+Print the table of stream rules.
+
 examples:
   python -m dlshim streams                     CUDA
   python -m dlshim streams ROCm "CUDA host"    other families of devices
   python -m dlshim streams --json              all, by device, producer and stream
+
 """
 
 
@@ -42,7 +45,7 @@ def _table(device: str) -> Table:
 
 def main(arguments: list[str]) -> int:
     """Print the table; return the exit status."""
-    parser = Parser("streams", STREAMS + _STREAMS_EXAMPLES)
+    parser = Parser("streams", _STREAMS_HELP + STREAMS)
     parser.add_argument("device", nargs="*", metavar="DEVICE", help=f"of: {', '.join(families())}")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)

@@ -53,7 +53,8 @@ class Environment:
     @property
     def targets(self) -> tuple[str, ...]:
         """What pytest is given there: replays run wherever the matrix does."""
-        return (self.tests, "tests/replays") if self.tests == "tests/interop" else (self.tests,)
+        also = ("tests/replays",) if self.tests == "tests/interop" else ()
+        return (*self.tests.split(), *also)
 
     @property
     def replays(self) -> bool:

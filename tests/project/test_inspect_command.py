@@ -157,3 +157,36 @@ def test_help_says_that_it_is_evaluated() -> None:
     assert done.returncode == 0
     for word in ("evaluated", "--to", "--export", "--json", "examples:", "torch.asarray"):
         assert word in done.stdout
+
+
+def test_a_consumer_without_an_export_is_told_of_what_only_an_export_shows() -> None:
+    image = (
+        "type('Image', (), {'__array_interface__': property(lambda self: {'version': 3, 'shape': "
+        "(2,), 'typestr': '|u1', 'data': memoryview(bytearray(2))})})()"
+    )
+    done = command("inspect", image, "--to", "torch", before=TORCH)
+    assert "works, zero copy" in done.stdout and "unknown" not in done.stdout
+
+
+@pytest.mark.parametrize("expression", ["[1.0, 2.0]", "range(3)"])
+def test_an_object_that_cannot_be_exported_has_its_way_as_the_cure(expression: str) -> None:
+    done = command("inspect", expression, "--to", "torch", before=TORCH)
+    assert done.returncode == 1
+    assert re.search(r"^ +cure +pass numpy\.asarray\(x\) instead$", done.stdout, re.M)
+
+
+def test_help_lists_the_functions_of_a_library_on_a_line_of_its_own() -> None:
+    listed = command("inspect", "--help").stdout.partition("consumers, ")[2]
+    assert re.search(r'^  nanobind +"nanobind, writable parameter", "nanobind', listed, re.M)
+    assert re.search(r"^  numpy +numpy\.from_dlpack, numpy\.asarray$", listed, re.M)
+    assert max(map(len, listed.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("name", ["matrix", "doctor", "explain", "inspect", "streams"])
+def test_help_begins_with_three_uses(name: str) -> None:
+    """After the usage and at most three lines; the details stand below."""
+    _, _, text = command(name, "--help").stdout.partition("\n\n")
+    head, _, rest = text.partition("examples:\n")
+    assert len(head.strip().splitlines()) <= 2, head
+    uses = rest.partition("\n\n")[0].splitlines()
+    assert len(uses) >= 3 and all("python" in line for line in uses), uses

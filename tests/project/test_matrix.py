@@ -61,7 +61,7 @@ def command(
 def test_without_arguments_it_prints_short_help() -> None:
     done = command()
     assert done.returncode == 0
-    assert "matrix" in done.stdout and len(done.stdout.splitlines()) < 15
+    assert "matrix" in done.stdout and len(done.stdout.splitlines()) < 20
     assert command("--help").stdout == done.stdout
 
 
