@@ -79,10 +79,13 @@ def verdicts(obj: Any, report: Report, consumer: Any) -> tuple[Verdict, ...]:
         none = Outcome("unknown", why=why)
         found.append(Verdict(name, version, none, none, _what(facts, row, none), why))
     way = _way(obj, report, facts)
-    return tuple(
-        replace(each, cure=way) if way and each.upgraded.by == "dlshim" and not each.cure else each
-        for each in found
-    )
+    return tuple(replace(each, cure=way) if way and _needs_way(each) else each for each in found)
+
+
+def _needs_way(verdict: Verdict) -> bool:
+    """Whether neither the object passes nor an option or a call that is named makes it."""
+    refused = verdict.upgraded.by == "dlshim" and verdict.bare.result != "works"
+    return refused and not verdict.cure
 
 
 def _way(obj: Any, report: Report, facts: Facts) -> str:
