@@ -16,6 +16,7 @@ import pytest
 from project import pages
 from project.tree import ROOT, absent
 
+import dlshim
 from interop import environments
 
 #: What the `test` extra brings.
@@ -83,6 +84,19 @@ def test_the_text_for_pypi_shows_the_first_block_of_the_readme() -> None:
 def test_what_a_part_may_need_is_installed_somewhere() -> None:
     for env in ENVIRONMENTS.values():
         assert not env.manual_pip or env.manual, env.name
+
+
+def test_the_calls_of_the_table_of_options_can_be_typed() -> None:
+    """Those of the host, and of any library."""
+    np = pytest.importorskip("numpy", reason="NumPy is not installed")
+    page = (ROOT / "docs" / "options.rst").read_text()
+    table = page.partition("Which one do I need?")[2].partition("The blocks share")[0]
+    calls = re.findall(r"``(upgrade\(.*?\))``", table)
+    calls = [call for call in calls if "stream" not in call and "detach" not in call]
+    assert len(calls) > 6
+    for call in calls:
+        made = eval(call, {"upgrade": dlshim.upgrade, "x": np.arange(4)})
+        assert np.from_dlpack(made).nbytes == 32, call
 
 
 # ---- the test itself -------------------------------------------------------------------------
