@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import rebuilding
 import sampling
 
 _mode = pytest.StashKey[str]()
@@ -20,6 +21,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # one process of pytest-xdist
+        rebuilding.rebuild()
     config.stash[_mode] = mode = sampling.mode_of(config)
     os.environ.pop(sampling.VARIABLE, None)
     if mode == "sample":

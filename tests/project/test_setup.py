@@ -8,10 +8,13 @@ import subprocess
 import sys
 import sysconfig
 import types
+from pathlib import Path
 from typing import Any
 
 import pytest
 from project.tree import ROOT
+
+import rebuilding
 
 NOT_CPYTHON = types.SimpleNamespace(name="pypy")
 
@@ -156,3 +159,48 @@ def test_another_python_is_told_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "implementation", NOT_CPYTHON)
     with pytest.raises(SystemExit, match="dlshim needs CPython, and this is pypy"):
         Built(monkeypatch)
+
+
+# ---- an editable install ------------------------------------------------------------------------
+
+
+def tree(folder: Path, source: float, built: float) -> Path:
+    """A tree with one source and one extension, written at these times."""
+    for name, when in ("src/core/a.c", source), ("shim/_core.abi3.so", built), ("setup.py", 1.0):
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+        os.utime(file, (when, when))
+    (folder / "shim/include").mkdir()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("editable", "source", "built", "is_built"),
+    [(True, 9.0, 5.0, True), (True, 4.0, 5.0, False), (False, 9.0, 5.0, False)],
+)
+def test_an_editable_install_is_built_anew_where_a_source_is_newer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, editable: bool, source: float, built: float,
+    is_built: bool,
+) -> None:  # fmt: skip
+    root = tree(tmp_path, source, built)
+    found = root / "shim" if editable else tmp_path / "elsewhere"
+    spec = types.SimpleNamespace(submodule_search_locations=[str(found)])
+    commands = []
+    monkeypatch.setattr(rebuilding, "find_spec", lambda name: spec)
+    done = subprocess.CompletedProcess([], 0)
+    monkeypatch.setattr(subprocess, "run", lambda words, **more: commands.append(words) or done)
+    assert rebuilding.rebuild(root) is is_built
+    assert [words[1:4] for words in commands] == [["setup.py", "-q", "build_ext"]] * is_built
+
+
+def test_an_editable_install_that_cannot_be_built_says_what_it_wants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tree(tmp_path, 9.0, 5.0)  # its setup.py builds nothing
+    (root / "setup.py").write_text("raise SystemExit('no compiler')")
+    os.utime(root / "setup.py", (9.0, 9.0))
+    spec = types.SimpleNamespace(submodule_search_locations=[str(root / "shim")])
+    monkeypatch.setattr(rebuilding, "find_spec", lambda name: spec)
+    with pytest.raises(SystemExit, match=r"no compiler[\s\S]*pip install 'setuptools>=77'"):
+        rebuilding.rebuild(root)
