@@ -3,7 +3,7 @@
     nox -l                      what there is
     nox -s core-3.12            the core suite on one interpreter
     nox -s interop-torch28      the interop suite beside one set of real libraries
-    nox -t dev                  what a change needs before it is sent: build, suite, lint, manual
+    nox -t dev                  what a change needs before it is sent: build, sample, lint, manual
     nox -t ci                   what runs on every change (.ci/run: two sessions at a time)
 
 One wheel is built per run and the same file is installed everywhere; DLSHIM_WHEEL=FILE takes one
@@ -166,7 +166,20 @@ def pytest(
     s.run("python", "-m", "pytest", f"--junitxml={file}", *args, *s.posargs, env=env)
 
 
-@session("suite", tags=[*CI, "dev"], requires=WHEEL)
+#: Tests of the project that run longer than they tell somebody who changes a file.
+SLOW = "not one_screen and not test_layers and not test_rings and not test_wheels and not test_matrix"
+
+
+@session("sample", tags=["dev"], requires=WHEEL)
+def sample(s: nox.Session) -> None:
+    """What a newcomer's second command runs, and the tests that name what a change has left out:
+    documents, tables, layers of texts; `suite` runs everything."""
+    install(s, extra="test")
+    pytest(s)
+    pytest(s, "tests/project", "-k", SLOW, results="sample-project")
+
+
+@session("suite", tags=CI, requires=WHEEL)
 def suite(s: nox.Session) -> None:
     """Every test that needs no other libraries, on Python 3.11; a newcomer runs a sample of it."""
     install(s, extra="test")

@@ -214,8 +214,8 @@ def upgrade(
     copy: True: always, False: never, None: if needed
     readonly: True: it is, False: it may be written; else, if it is read-only, for
         consumers that write all the same: "error", "copy" it, "share" it
-    order: None: strides as they are, "K": negative ones to all, "C": row-major,
-        "auto": row-major for consumers that are known not to take the strides
+    order: None: strides unchanged, an error where the consumer does not take them;
+        "K": unchanged, no error; "C": row-major; "auto": row-major instead of an error
     align: alignment in bytes, copied if needed
     reinterpret: the same bits as another dtype: "bool", (code, bits, lanes)
     assume_device: where the memory is, if the producer's label is wrong

@@ -64,6 +64,10 @@ for (const e of article.querySelectorAll('*')) {
         found.push(`<${e.tagName.toLowerCase()}> hides text: ${begin(e)}`);
     }
 }
+for (const e of article.querySelectorAll('.contents, .error, .system-message')) {
+    const told = getComputedStyle(e, '::before').content + e.className;
+    if (/ERROR|error|system-message/.test(told)) found.push(`the page shows an error: ${begin(e)}`);
+}
 for (const image of document.images) {
     if (!image.complete || !image.naturalWidth) found.push(`no picture ${image.src}`);
 }
