@@ -167,7 +167,9 @@ def pytest(
 
 
 #: Tests of the project that run longer than they tell somebody who changes a file.
-SLOW = "not one_screen and not test_layers and not test_rings and not test_wheels and not test_matrix"
+SLOW = (
+    "not one_screen and not test_layers and not test_rings and not test_wheels and not test_matrix"
+)
 
 
 @session("sample", tags=["dev"], requires=WHEEL)

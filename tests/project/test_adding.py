@@ -66,6 +66,8 @@ class Copy:
         return done.stdout + done.stderr
 
 
+#: The name of a file that is added.
+NEW = "novel.py"
 NOVEL = "import types; m = types.ModuleType('novel'); sys.modules['novel'] = m\n"
 CLASS = "class Grid:\n    def cells(self): return [1]\nGrid.__module__ = 'novel'; m.Grid = Grid\n"
 TRY = "import dlshim\ntry: dlshim.upgrade(Grid())\nexcept BufferError as e: print(e)"
@@ -105,7 +107,7 @@ def add_a_fault(copy: Copy) -> None:
 
 
 def add_a_library(copy: Copy) -> None:
-    copy.write("shim/known/novel.py", MODULE)
+    copy.write(f"shim/known/{NEW}", MODULE)
     copy.put("shim/known/__init__.py", '    "numpy",\n', '    "novel",\n')
     told = copy.run(code="import dlshim.libraries as l; print(l.BY_KEY['novel'].module)")
     assert told.strip() == "novel", told
@@ -119,7 +121,7 @@ def add_a_consumer(copy: Copy) -> None:
 
 
 def add_a_command(copy: Copy) -> None:
-    copy.write("shim/cli/novel.py", "def main(arguments):\n    print('seen'); return 0\n")
+    copy.write(f"shim/cli/{NEW}", "def main(arguments):\n    print('seen'); return 0\n")
     file = copy.file("shim/cli/main.py")
     text = file.read_text()
     file.write_text(re.sub(r"^COMMANDS = \(", 'COMMANDS = ("novel", ', text, flags=re.M))

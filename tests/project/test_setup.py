@@ -166,8 +166,9 @@ def test_another_python_is_told_why(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def tree(folder: Path, source: float, built: float) -> Path:
     """A tree with one source and one extension, written at these times."""
-    for name, when in ("src/core/a.c", source), ("shim/_core.abi3.so", built), ("setup.py", 1.0):
-        file = folder / name
+    made = ("src/core", "a.c", source), ("shim", "_core.abi3.so", built), ("", "setup.py", 1.0)
+    for where, name, when in made:
+        file = folder / where / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
         os.utime(file, (when, when))

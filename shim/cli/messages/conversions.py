@@ -29,6 +29,7 @@ ROWS = (
             r"'(to|cpu|cuda|detach|numpy|unsqueeze|permute|dim|float|long|requires_grad)'",
             r"'Tensor' object has no attribute '(astype|copy|tobytes)'",
             r"ArrayImpl' object has no attribute '(numpy|cpu|to|detach)'",
+            r"'dlshim\.(Tensor|Producer)' object has no attribute",
         ),
         versions="Python, where an array is of another library than the code expects",
         cause="The method is one of another library's arrays.",
