@@ -15,11 +15,13 @@ import sys
 import sysconfig
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__, _core
 from ..consumers import functions, rows_of
+from ..known.holders import HOLDERS
 from ..libraries import installed_versions, nearest, version_tuple
 from ..sources import SOURCES, faults
 from .output import Box, Note, Parser, Table, columns, line, show, some_of
@@ -69,6 +71,15 @@ def _installed(versions: Mapping[str, str]) -> Iterable[Facts]:
             "verified": tried and verified,
             "faults": [(each.harm, each.what, each.upgraded) for each in faults(key, version)],
         }
+
+
+def _holders() -> Iterable[Facts]:
+    """Objects of installed libraries that are no arrays, and what of them is exchanged."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    for row in HOLDERS:
+        with contextlib.suppress(PackageNotFoundError):
+            yield {"version": version(row.distribution), **asdict(row)}
 
 
 def _pair(cells: list[Any]) -> Facts:
@@ -136,6 +147,7 @@ def diagnose() -> Facts:
         "python": f"{python}, {platform.platform()}",
         "drivers": {name: _driver(file) for name, file in DRIVERS.items()},
         "libraries": list(_installed(versions)),
+        "objects": list(_holders()),
         "pairs": expected,
         "works": all(pair["upgraded"] != "no" for pair in expected),
     }
@@ -175,11 +187,15 @@ def _tables(told: Facts) -> list[Table]:
         ways[pair["from"], _way(pair)].append(pair["into"])
         for _, reason, option in pair["limits"]:
             reasons[option or "—", reason].append(pair["into"])
+    title = "Objects that hold arrays, and what of them to upgrade"
+    held = _table(title, "@library", "version", "x", "upgrade", "*which is")
+    for each in told["objects"]:
+        held.add(*(each[name] for name in ("distribution", "version", "what", "given", "how")))
     for (source, how), into in ways.items():
         works.add(source, how, ", ".join(into))
     for (option, reason), into in reasons.items():
         limits.add(option, reason, some_of(into, 3))
-    return [table for table in (here, wrong, works, limits) if table.rows]
+    return [table for table in (here, wrong, works, held, limits) if table.rows]
 
 
 def blocks(told: Facts) -> list[Block]:

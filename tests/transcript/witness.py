@@ -74,7 +74,7 @@ RELEASES = {
 }
 
 #: Members whose value is not compared: the machine's, the interpreter's, or an address.
-LEFT_OUT = {"address", "aligned_to", "dlshim", "extension", "python", "drivers"}
+LEFT_OUT = {"address", "aligned_to", "dlshim", "extension", "python", "drivers", "objects"}
 #: Dropped of arrays of NumPy: its releases show and answer in different ways.
 OF_NUMPY = {"generation", "learned"}
 #: In texts: addresses, and names of modules of the kit and of NumPy.
