@@ -323,6 +323,8 @@ tool("core-abi3t", "The core suite with the extension for abi3t, the stable ABI 
      junit("core-abi3t"), usual=("tests/core",), wheel=True)  # fmt: skip
 tool("core-3.13t", "The core suite without the GIL, on a CPython made from Debian's source.",
      "tools/free_threaded.py", "core", junit("core-3.13t"), usual=("tests/core",))  # fmt: skip
+tool("core-musl", "The core suite on CPython with musl, made from Debian's sources (musl-tools).",
+     "tools/musl.py", junit("core-musl"), usual=("--all", "tests/core"))  # fmt: skip
 tool("stress-ft", "Programs of threads (tests/stress) without the GIL, ten minutes each.",
      "tools/free_threaded.py", "stress", usual=("--seconds", "600"))  # fmt: skip
 tool("tsan-ft", "The same under ThreadSanitizer (needs clang and libclang-rt-14-dev).",

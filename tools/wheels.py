@@ -5,7 +5,7 @@
 NAME is one of tools/wheels.toml; without any, all.  Each wheel is made twice in dist/wheels, and
 the run fails where the two differ (with --once there is one), or where one is not what its tag
 says.  It is then installed on Debian's Python of its processor, which runs the core suite, or what
-pytest is given.  For musl, Windows and macOS, which nothing here runs, the code is compiled only.
+pytest is given.  For musl (tools/musl.py runs it), Windows and macOS the code is compiled only.
 
 Needs zig (PyPI: ziglang), auditwheel, abi3audit, pyelftools, wheel, the interpreter of the floor,
 whose headers serve every processor, and what tools/debian.py needs.
