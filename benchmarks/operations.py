@@ -221,7 +221,8 @@ JOURNEYS = {
     "torch": ("legacy", "modern", "torch subclass", "numpy", "numpy view", "torch", "jax"),
     "nanobind": ("legacy", "modern", "torch"),
     "cuda.core": ("legacy", "numpy", "torch"),
-    "tvm-ffi call": ("legacy", "torch"),
+    "tvm-ffi call": ("legacy", "numpy", "torch"),
+    "tvm-ffi": ("torch",),
 }
 
 
@@ -391,10 +392,13 @@ def refusals() -> Iterator[Operation]:
 INNER = {"inner": "{}"}  # the producer's own table
 # A capsule that the wrapper has taken once.
 KEPT = {"floor": "floor.upgrade({})", "dlshim": "dlshim.upgrade({}.__dlpack__())"}
+# What keeps the memory: a Tensor, and beside it a Producer.
+MADE = {"dlshim": "dlshim.from_dlpack({})", "upgrade": "met(dlshim.upgrade({}))"}
 TABLES: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("owned from C table", "modernx", BY_TABLE | INNER),
     ("owned from torch's table", "torch", BY_TABLE | INNER),
     ("owned from legacy C", "legacy", BY_TABLE),
+    ("owned from a Tensor", "legacy", MADE),
     ("borrowed from C table", "modernx", BY_TABLE | INNER),
     ("borrowed from torch's table", "torch", BY_TABLE | INNER),
     ("borrowed from kept tensor", "legacy", KEPT),
@@ -440,11 +444,26 @@ def kernels() -> Iterator[Operation]:
                 )
 
 
+def arguments() -> Iterator[Operation]:
+    """What was made once, as the argument of a compiled function again and again: a Tensor, a
+    Producer, the array itself and tvm-ffi's own tensor."""
+    ways = {
+        "dlshim": "dlshim.from_dlpack({})",
+        "upgrade": "dlshim.upgrade({})",
+        "bare": "{}",
+        "tvm-ffi": "tvm_ffi.from_dlpack({})",
+    }
+    for producer in ("numpy", "torch"):
+        for way, made in ways.items():
+            case, setup = f"{producer}, kept argument", f"x = {made.format(PRODUCERS[producer])}"
+            yield Operation(case, way, setup, "tvm_nop(x)", "upgrade")
+
+
 GROUPS: dict[str, Callable[[], Iterable[Operation]]] = {
     group.__name__: group
     for group in (
         *(calls, pieces, journeys, columns, dimensions, copies, tables, consumes, older),
-        *(refusals, kernels),
+        *(refusals, kernels, arguments),
     )
 }
 DEFAULT_GROUPS = ("calls", "pieces", "journeys", "dimensions", "older", "refusals")

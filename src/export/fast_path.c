@@ -109,8 +109,9 @@ dls_fast_capsule(dls_producer *self, PyObject *const *args, PyObject *kwnames,
                                      : capsule_of(self, args, kwnames, form, false);
 }
 
-PyObject *
-dls_fast_capsule_of_tensor(dls_tensor *self, bool versioned)
+/* A struct over a Tensor's memory, which owns a share of it.  NULL with MemoryError. */
+DLS_INLINE void *
+struct_of_tensor(dls_tensor *self, bool versioned)
 {
     dls_hold *hold;
     void *made = dls_export_plain(&self->tensor, versioned, &hold);
@@ -123,15 +124,24 @@ dls_fast_capsule_of_tensor(dls_tensor *self, bool versioned)
         return NULL;
     }
     *hold = (dls_hold){.base = shared, .kind = DLS_HOLD_SHARED};
-    PyObject *capsule = dls_capsule_new(made, versioned);
+    DLS_COUNT(translated);
+    return made;
+}
+
+PyObject *
+dls_fast_capsule_of_tensor(dls_tensor *self, bool versioned)
+{
+    void *made = struct_of_tensor(self, versioned);
+    PyObject *capsule = made != NULL ? dls_capsule_new(made, versioned) : NULL;
     if (capsule == NULL) {
-        dls_managed_delete(made, versioned);
+        if (made != NULL) {
+            dls_managed_delete(made, versioned);
+        }
         return NULL;
     }
     if (self->asked != 0) {
         dls_question_use(&self->asked);
     }
-    DLS_COUNT(translated);
     return capsule;
 }
 
@@ -195,6 +205,13 @@ dls_fast_struct_of_table(dls_producer *self, dl_managed_tensor_versioned **out)
     }
     DLS_COUNT(handed_on);
     return 0;
+}
+
+DLS_APART int
+dls_fast_struct_of_tensor(dls_tensor *self, dl_managed_tensor_versioned **out)
+{
+    *out = struct_of_tensor(self, true);
+    return *out != NULL ? 0 : -1;
 }
 
 const dl_tensor *

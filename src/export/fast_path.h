@@ -65,6 +65,8 @@ PyObject *dls_fast_capsule_of_tensor(dls_tensor *self, bool versioned);
 int dls_fast_struct_of_table(dls_producer *self, dl_managed_tensor_versioned **out);
 int dls_fast_struct(dls_producer *self, unsigned form,
                     dl_managed_tensor_versioned **out);
+/* The same of a simple Tensor. */
+int dls_fast_struct_of_tensor(dls_tensor *self, dl_managed_tensor_versioned **out);
 
 /* For the borrower of a view, which is told no flags: the current tensor of a bare
  * Producer's source, owned by *outcome.  NULL: it needs a decision, with *outcome. */

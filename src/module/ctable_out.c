@@ -87,6 +87,9 @@ managed_tensor_from_py_object(void *object, dl_managed_tensor_versioned **out)
     if (kind == FOREIGN) {
         return -1;
     }
+    if (kind == TENSOR && dls_fast_is_simple(dls_tensor_data(object))) {
+        return dls_fast_struct_of_tensor(dls_tensor_data(object), out);
+    }
     dls_producer *self = kind == PRODUCER ? dls_producer_data(object) : NULL;
     bool bare = self != NULL && dls_fast_is_bare(self);
     unsigned form = bare ? dls_fast_form(self, true) : 0;
