@@ -157,6 +157,12 @@ int dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj);
 int dls_refuse_lazy_bits(dls_state *state, const dls_plan *plan, PyObject *obj,
                          dl_dtype dtype);
 
+/* Both, of a subclass past its library's hook (plan->plain_calls): under one guard,
+ * which costs more than the questions.  autograd: whether the first is asked.  Results
+ * as above. */
+int dls_refuse_past_hook(dls_state *state, const dls_plan *plan, PyObject *obj,
+                         bool autograd, dl_dtype dtype);
+
 /* Ask the object itself before its producer (DLS_LIB_ASKED_FIRST), and refuse elements
  * that are no numbers, if the library ends the process when it is asked for them
  * (ABORTS), and elements that are hidden by a mask (MASKED).  Results as above. */

@@ -40,21 +40,25 @@ dls_ask_method(dls_hot hot, bool answer)
 void *dls_drop_refused(dl_managed_tensor_versioned *managed);
 
 /* By the producer's C table, which checks neither autograd nor lazy bits (T12).  We do;
- * the error counts as the table's. */
+ * the error counts as the table's.  A subclass is asked for both after the call. */
 DLS_INLINE dls_hot
 dls_ask_table(dls_hot hot, bool kernel_asks)
 {
     bool lazy = dls_plan_has(hot.plan, DLS_LIB_LAZY_BITS);
+    bool autograd = dls_plan_has(hot.plan, DLS_LIB_AUTOGRAD) && !kernel_asks;
+    bool hooked = hot.plan->plain_calls != NULL;
     hot.capsule = NULL;
     hot.managed = NULL;
-    if (dls_plan_has(hot.plan, DLS_LIB_AUTOGRAD) && !kernel_asks
+    if (autograd && !hooked
         && dls_refuse_autograd(hot.state, hot.plan, hot.source) < 0) {
         return hot;
     }
     dl_managed_tensor_versioned *managed = dls_ctable_call(hot.plan->table, hot.source);
     if (lazy && managed != NULL && managed->version.major == DL_MAJOR
-        && dls_refuse_lazy_bits(hot.state, hot.plan, hot.source,
-                                managed->dl_tensor.dtype)
+        && (hooked ? dls_refuse_past_hook(hot.state, hot.plan, hot.source, autograd,
+                                          managed->dl_tensor.dtype)
+                   : dls_refuse_lazy_bits(hot.state, hot.plan, hot.source,
+                                          managed->dl_tensor.dtype))
                < 0) {
         managed = dls_drop_refused(managed);
     }

@@ -124,16 +124,16 @@ refuse_bits(dls_state *state, const dls_plan *plan, PyObject *obj, dl_dtype dtyp
     return truth == 0 ? 0 : -1;
 }
 
-/* The same of a subclass, as above. */
-static int
-refuse_bits_plainly(dls_state *state, const dls_plan *plan, PyObject *obj,
-                    dl_dtype dtype)
+int
+dls_refuse_past_hook(dls_state *state, const dls_plan *plan, PyObject *obj,
+                     bool autograd, dl_dtype dtype)
 {
     PyObject *guard = dls_library_enter(state, plan->plain_calls);
     if (guard == NULL) {
         return -1;
     }
-    int code = refuse_bits(state, plan, obj, dtype);
+    int code = autograd ? refuse_autograd(state, plan, obj) : 0;
+    code = code == 0 ? refuse_bits(state, plan, obj, dtype) : code;
     dls_library_leave(state, guard);
     return code;
 }
@@ -142,8 +142,9 @@ int
 dls_refuse_lazy_bits(dls_state *state, const dls_plan *plan, PyObject *obj,
                      dl_dtype dtype)
 {
-    return plan->plain_calls != NULL ? refuse_bits_plainly(state, plan, obj, dtype)
-                                     : refuse_bits(state, plan, obj, dtype);
+    return plan->plain_calls != NULL
+               ? dls_refuse_past_hook(state, plan, obj, false, dtype)
+               : refuse_bits(state, plan, obj, dtype);
 }
 
 /* --- elements that are no numbers ----------------------------------------- */

@@ -18,10 +18,11 @@ from doubles import producers
 
 
 class Guard:
-    inside = 0
+    inside = entered = 0
 
     def __enter__(self) -> None:
         Guard.inside += 1
+        Guard.entered += 1
 
     def __exit__(self, *exception: object) -> None:
         Guard.inside -= 1
@@ -92,6 +93,24 @@ def test_requires_grad_of_a_subclass_is_asked_past_the_hook(torch):
         take(Meters())
         with pytest.raises(BufferError, match="requires grad"):
             dlshim.from_dlpack(Meters(requires_grad=True))
+    assert torch.calls == []
+
+
+@BY_TABLE
+@pytest.mark.once  # the full record asks each question where it stands
+@pytest.mark.parametrize("by", ["a capsule", "a Tensor"])
+def test_a_learned_subclass_is_asked_both_questions_under_one_guard(torch, by):
+    torch.Tensor.requires_grad = property(torch.asked(lambda self: False), lambda self, value: None)
+
+    class Meters(torch.Tensor):
+        pass
+
+    x = Meters()
+    ask = take if by == "a capsule" else dlshim.from_dlpack
+    ask(x)
+    before = Guard.entered
+    ask(x)
+    assert Guard.entered == before + 1
     assert torch.calls == []
 
 
