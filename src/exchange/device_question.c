@@ -76,19 +76,41 @@ dls_device_from_pair(dls_state *state, PyObject *pair, bool strict, dl_device *d
     return got > 0 && device->device_type > 0;
 }
 
-/* Is it the tuple (1, 0), made of the ints of which CPython has one object each? Nearly
- * all producers answer so.  A tuple that others hold too is a constant, so it is
- * remembered. */
+/* Is it the 1 of a host's device: an int, or an enum of ints as JAX's?  The value of
+ * such an object never changes, so an enum's is known by its address from then on, if
+ * others hold it too. */
+static bool
+is_host_type(dls_state *state, PyObject *type)
+{
+    int overflow;
+    if (type == state->one || type == state->memo.host_type) {
+        return true;
+    }
+    if (!PyLong_Check(type)
+        || PyLong_AsLongAndOverflow(type, &overflow) != (long)dl_kDLCPU) {
+        return false;
+    }
+    if (!dls_is_unshared(type)) {
+        dls_memo_set_host_type(&state->memo, type);
+    }
+    return true;
+}
+
+/* Is it a tuple (1, 0)?  Nearly all producers answer so.  One that others hold too is a
+ * constant, so it is remembered, if it is made of the ints of which CPython has one
+ * object each. */
 static bool
 is_new_host_pair(dls_state *state, PyObject *pair)
 {
-    bool host = Py_IS_TYPE(pair, &PyTuple_Type) && PyTuple_Size(pair) == 2
-                && PyTuple_GetItem(pair, 0) == state->one
-                && PyTuple_GetItem(pair, 1) == state->zero;
-    if (host && !dls_is_unshared(pair)) {
+    if (!Py_IS_TYPE(pair, &PyTuple_Type) || PyTuple_Size(pair) != 2
+        || PyTuple_GetItem(pair, 1) != state->zero
+        || !is_host_type(state, PyTuple_GetItem(pair, 0))) {
+        return false;
+    }
+    if (PyTuple_GetItem(pair, 0) == state->one && !dls_is_unshared(pair)) {
         dls_memo_set_host(&state->memo, pair);
     }
-    return host;
+    return true;
 }
 
 int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import gc
 import sys
 import weakref
@@ -524,6 +525,42 @@ def test_every_host_id_is_the_host():
         assert imported.view.device == (1, 5)  # ids are passed on unchanged
     with versioned(dlshim.upgrade(x, device="cpu"), copy=True) as imported:
         assert imported.values() == x.values()
+
+
+def test_N5_a_pair_with_an_enum_of_ints_counts_by_its_value():
+    """JAX makes a new pair of its enum each time; its member is known from the first on."""
+
+    class Kind(enum.IntEnum):
+        HOST = 1
+        CUDA = 2
+
+        def __index__(self):
+            raise AssertionError("the value is in the object")
+
+        def __eq__(self, other):
+            raise AssertionError("nobody compares")
+
+        __hash__ = int.__hash__
+
+    class Answers(P1):
+        said = (1, 0)
+
+        def __dlpack_device__(self):
+            return self.said[0], self.said[1]
+
+    x = Answers()
+    upgraded = dlshim.upgrade(x)
+    for said, device in (
+        ((Kind.HOST, 0), (1, 0)),
+        ((Kind.HOST, 0), (1, 0)),
+        ((Kind.CUDA, 0), (2, 0)),
+        ((Kind.HOST, 1), (1, 1)),
+        ((type("Own", (int,), {})(1), 0), (1, 0)),
+        ((Kind.HOST, False), (1, 0)),
+        ((10**30, 0), (1, 0)),  # as its memory says
+    ):
+        x.said = said
+        assert plain(upgraded.__dlpack_device__()) == device
 
 
 def test_devices_given_as_enums_and_numbers_of_others():
