@@ -6,7 +6,6 @@
 #include "export/resolve.h"
 
 #include <assert.h>
-#include <stdio.h>
 
 #include "core/alloc.h"
 #include "core/copy.h"
@@ -221,6 +220,19 @@ nearest_dtype(uint8_t code)
                                        : "float64";
 }
 
+/* The cure that ends the refusal below, for elements of so many bytes: without a sign,
+ * and with one. */
+#define SAME_WIDTH(name) \
+    ", or name a dtype of the same width, such as reinterpret=\"" name "\""
+static const char *const same_width[2][9] = {{[1] = SAME_WIDTH("uint8"),
+                                              [2] = SAME_WIDTH("uint16"),
+                                              [4] = SAME_WIDTH("uint32"),
+                                              [8] = SAME_WIDTH("uint64")},
+                                             {[1] = SAME_WIDTH("int8"),
+                                              [2] = SAME_WIDTH("int16"),
+                                              [4] = SAME_WIDTH("int32"),
+                                              [8] = SAME_WIDTH("int64")}};
+
 /* DLPack has no code for the elements, and reinterpret= named none.  The error of
  * __dlpack__ is the cause. */
 static int
@@ -228,17 +240,13 @@ check_code(dls_exchange *x)
 {
     dl_dtype dtype = x->acquired.tensor.dtype;
     int bytes = dtype.lanes; /* see DLS_DTYPE_UNKNOWN; 0: no dtype is as wide */
-    bool has_name = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
-    char cure[96] = "";
     if (dtype.code < DLS_DTYPE_COMPLEX || x->acquired.generation != DLS_OLDER) {
         return 0;
     }
-    if (has_name) {
-        snprintf(cure, sizeof cure,
-                 ", or name a dtype of the same width, such as reinterpret=\"%s%d\"",
-                 dtype.code == DLS_DTYPE_TIME ? "int" : "uint", 8 * bytes);
-    }
-    int code = has_name ? DLS_EOPTION : DLS_EBUFFER;
+    bool has_sign = dtype.code == DLS_DTYPE_TIME;
+    const char *cure = bytes <= 8 ? same_width[has_sign][bytes] : NULL;
+    int code = cure != NULL ? DLS_EOPTION : DLS_EBUFFER;
+    cure = cure != NULL ? cure : "";
     if (dtype.code == DLS_DTYPE_UNKNOWN) {
         dls_refuse(x->state, code, x->source,
                    "its elements are of a kind that DLPack has no code for; pass their "
@@ -250,8 +258,7 @@ check_code(dls_exchange *x)
                    "its elements are of a kind that DLPack has no code for; convert "
                    "them with %s.astype('%s')%s%s",
                    conversion_of(x), nearest_dtype(dtype.code),
-                   dtype.code == DLS_DTYPE_TIME ? "" : ", which rounds to 53 bits",
-                   cure);
+                   has_sign ? "" : ", which rounds to 53 bits", cure);
     }
     if (x->first_error != NULL) {
         dls_refuse_with_cause(x->first_error);

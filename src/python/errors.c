@@ -63,14 +63,16 @@ message_of(const dls_state *state, PyObject *obj, PyObject **name, const char *f
     return message;
 }
 
-/* Give the pending exception an attribute, if it is a BufferError.  Without memory for
- * that it stays as it is. */
+/* Give the pending exception two attributes, if it is a BufferError.  value NULL: that
+ * one is left out.  Without memory for them it stays as it is. */
 static void
-set_attribute(PyObject *name, PyObject *value)
+set_attributes(PyObject *name, PyObject *value, PyObject *other, PyObject *other_value)
 {
     PyObject *error = dls_error_take();
     if (PyErr_GivenExceptionMatches(error, PyExc_BufferError)
-        && PyObject_SetAttr(error, name, value) < 0) {
+        && ((value != NULL && PyObject_SetAttr(error, name, value) < 0)
+            || (other_value != NULL
+                && PyObject_SetAttr(error, other, other_value) < 0))) {
         PyErr_Clear();
     }
     dls_error_restore(error);
@@ -87,11 +89,10 @@ dls_refuse(dls_state *state, int code, PyObject *obj, const char *format, ...)
     if (message != NULL) {
         PyErr_SetObject(class_of(state, code), message);
         Py_DECREF(message);
-        if (name != NULL) {
-            set_attribute(state->names.about, name);
-        }
-        if (code == DLS_EOPTION || code == DLS_EREADY) {
-            set_attribute(state->names.option_helps, Py_True);
+        bool option_helps = code == DLS_EOPTION || code == DLS_EREADY;
+        if (name != NULL || option_helps) {
+            set_attributes(state->names.about, name, state->names.option_helps,
+                           option_helps ? Py_True : NULL);
         }
     }
     Py_XDECREF(name);
@@ -109,8 +110,7 @@ dls_refuse_copy(dls_state *state, PyObject *obj, const char *reason, const char 
     PyObject *word = why != NULL ? PyUnicode_FromString(reason) : NULL;
     if (word != NULL) {
         dls_refuse(state, DLS_ECOPY, obj, "%U%s", why, rest);
-        set_attribute(state->names.reason, word);
-        set_attribute(state->names.why, why);
+        set_attributes(state->names.reason, word, state->names.why, why);
     }
     Py_XDECREF(why);
     Py_XDECREF(word);
