@@ -378,6 +378,49 @@ def test_N1_a_method_that_is_replaced_on_the_class_is_called(kind, ask):
         assert imported.values() == x.values()
 
 
+REPLACED_ELSEWHERE = {
+    "on the base": lambda cls, method: setattr(cls.__base__, "__dlpack__", method),
+    "by another base": lambda cls, method: setattr(
+        cls, "__bases__", (type("Other", (P1,), {"__dlpack__": method}),)
+    ),
+    "by __getattribute__": lambda cls, method: setattr(
+        cls,
+        "__getattribute__",
+        lambda self, name: (
+            method.__get__(self) if name == "__dlpack__" else object.__getattribute__(self, name)
+        ),
+    ),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("where", REPLACED_ELSEWHERE)
+def test_N1_a_method_that_is_replaced_for_the_class_is_called(where, ask):
+    cls = type("Child", (type("Base", (P1,), {}),), {})
+    x, y = cls(), P1((7,), "int16")
+    upgraded = dlshim.upgrade(x)
+    for _ in range(2):
+        ask(upgraded).release()
+    REPLACED_ELSEWHERE[where](cls, lambda self, **asked: y.__dlpack__(**asked))
+    for each in (upgraded, dlshim.upgrade(x)):
+        with ask(each) as imported:
+            assert imported.values() == y.values()
+
+
+@BOTH
+def test_N1_a_method_of_the_metaclass_is_not_the_object_s(ask):
+    def never(cls, **asked):
+        raise AssertionError("obj.__dlpack__ does not find it")
+
+    meta = type("Meta", (type,), {})
+    cls = meta("Child", (P1,), {})
+    x = cls()
+    ask(dlshim.upgrade(x)).release()
+    meta.__dlpack__ = never
+    with ask(dlshim.upgrade(x)) as imported:
+        assert imported.values() == x.values()
+
+
 @BOTH
 def test_N1_a_method_that_becomes_none_is_not_offered(ask):
     cls = fresh(P1)
