@@ -47,7 +47,7 @@ def compiler() -> str:
 def kernel_headers() -> Path:
     """A folder with Linux's headers, which stand among those of glibc."""
     folder = PREFIX / "linux"
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for name in ("linux", "asm", "asm-generic"):
         for place in ("/usr/include", "/usr/include/x86_64-linux-gnu"):
             if (found := Path(place, name)).exists() and not (folder / name).exists():

@@ -7,7 +7,6 @@ distributions, all else from the rows of ``consumers`` and ``sources``.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import platform
 import re
@@ -15,15 +14,9 @@ import sys
 import sysconfig
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__, _core
-from ..consumers import functions, rows_of
-from ..known.holders import HOLDERS
-from ..libraries import installed_versions, nearest, version_tuple
-from ..sources import SOURCES, faults
 from .output import Box, Note, Parser, Table, columns, line, show, some_of
 
 if TYPE_CHECKING:
@@ -55,6 +48,10 @@ def _given(source: Source) -> str:
 
 
 def _installed(versions: Mapping[str, str]) -> Iterable[Facts]:
+    from ..consumers import functions, rows_of
+    from ..libraries import nearest, version_tuple
+    from ..sources import SOURCES, faults
+
     for key, text in versions.items():
         version = version_tuple(text)
         sources = [row for row in SOURCES if row.library == key]
@@ -75,7 +72,10 @@ def _installed(versions: Mapping[str, str]) -> Iterable[Facts]:
 
 def _holders() -> Iterable[Facts]:
     """Objects of installed libraries that are no arrays, and what of them is exchanged."""
+    from dataclasses import asdict
     from importlib.metadata import PackageNotFoundError, version
+
+    from ..known.holders import HOLDERS
 
     for row in HOLDERS:
         with contextlib.suppress(PackageNotFoundError):
@@ -113,6 +113,7 @@ def pairs(versions: dict[str, str]) -> list[Facts]:
 def _driver(name: str) -> str | None:
     """The path of a driver; it is looked for and not opened."""
     import subprocess
+    from pathlib import Path
 
     cache = b""
     with contextlib.suppress(OSError):
@@ -127,6 +128,7 @@ def _driver(name: str) -> str | None:
 
 def _wheel() -> str:
     from importlib.metadata import distributions
+    from pathlib import Path
 
     here = str(Path(__file__).parents[2])
     for found in distributions(name="dlshim", path=[here]):
@@ -137,6 +139,8 @@ def _wheel() -> str:
 
 def diagnose() -> Facts:
     """All that is told, as data."""
+    from ..libraries import installed_versions
+
     versions = installed_versions()
     expected = pairs(versions)
     free = ", free-threaded" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""
@@ -223,6 +227,8 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     told = diagnose()
     if options.json:
+        import json
+
         print(json.dumps(told, indent=1))
     else:
         show(blocks(told))

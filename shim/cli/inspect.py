@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 import textwrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..arrays import HOST_DEVICES
-from ..report import Report, inspect
 from ..text import printable
 from .output import WIDTH, Parser
+
+if TYPE_CHECKING:
+    from ..report import Report
 
 INSPECT = """\
 Say what an object offers and, with --to, what a consumer will do with it, and the cure.
@@ -80,6 +80,8 @@ def _consumers() -> str:
 
 def unseen(report: Report) -> bool:
     """Whether only an export tells what a consumer will do, and it waits for no device."""
+    from ..arrays import HOST_DEVICES
+
     on_host = report.device is None or report.device[0] in HOST_DEVICES
     known = {each.version and each.upgraded.result for each in report.verdicts}
     return on_host and "unknown" in known and report.shape is None
@@ -93,6 +95,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--export", action="store_true", help="look at one export, too")
     parser.add_argument("--json", action="store_true", help="print JSON")
     chosen = parser.parse_args(arguments)
+
+    from ..report import inspect  # the help needs none of it
+
     # SystemExit is caught too: it would end the process without a report.
     try:
         obj = evaluate(chosen.expression)
@@ -109,6 +114,8 @@ def main(arguments: list[str]) -> int:
         print(f"{parser.prog}: {told}", file=sys.stderr)
         return 1
     if chosen.json:
+        import json
+
         print(json.dumps(dataclasses.asdict(report), indent=1, default=str))
     else:
         print(report)

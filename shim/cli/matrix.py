@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from importlib.util import find_spec
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..libraries import BUILT_IN, installed_versions
 from ..libraries import MATRIX as KEYS
 from .output import Parser, progress, show
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MATRIX = """\
 Exchange small arrays among the array libraries that are installed here, bare and
@@ -31,8 +33,8 @@ def _matrix_parser() -> Parser:
     parser = Parser("matrix", MATRIX + names)
     parser.add_argument("--only", metavar="A,B", help="exchange among these libraries only")
     parser.add_argument("--full", action="store_true", help="print all tables, not one screen")
-    parser.add_argument("--json", metavar="FILE", type=Path, help="write every result to FILE")
-    parser.add_argument("--html", metavar="FILE", type=Path, help="write a page to FILE")
+    parser.add_argument("--json", metavar="FILE", help="write every result to FILE")
+    parser.add_argument("--html", metavar="FILE", help="write a page to FILE")
     parser.add_argument("--no-cost", action="store_true", help="do not time the exchanges")
     return parser
 
@@ -53,11 +55,11 @@ def _chosen(only: str | None, versions: dict[str, str]) -> set[str]:
     return names
 
 
-def _check_files(json: Path | None, page: Path | None) -> None:
+def _check_files(results: Path | None, page: Path | None) -> None:
     """An error where a result could not be written, before an hour is spent on it."""
     if page and not find_spec("jinja2"):
         raise ValueError("--html makes its page with Jinja2:  pip install jinja2")
-    for file in filter(None, (json, page)):
+    for file in filter(None, (results, page)):
         file.open("a").close()
 
 
@@ -67,15 +69,20 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
 
     # The help needs none of these.
+    import json
+    from pathlib import Path
+
     from ..matrix.page import write_page
     from ..matrix.pairs import plan
     from ..matrix.run import run
     from ..matrix.screen import full, one_screen
 
+    results = None if options.json is None else Path(options.json)
+    page = None if options.html is None else Path(options.html)
     versions = installed_versions(KEYS)
     try:
         chosen = _chosen(options.only, versions)
-        _check_files(options.json, options.html)
+        _check_files(results, page)
     except (ValueError, OSError) as error:
         parser.error(str(error))
     cells = plan(versions, chosen)
@@ -84,11 +91,11 @@ def main(arguments: list[str]) -> int:
         report = run(versions, cells, cost=not options.no_cost, progress=step)
     if options.only is None and "nanobind" not in versions:
         report.left_out["into nanobind"] = "it is not installed"
-    if options.json is not None:
-        options.json.write_text(json.dumps(report.as_json(), indent=1) + "\n", encoding="utf-8")
-    if options.html is not None and report.cells:
-        write_page(report, options.html)
-    elif options.html is not None and options.html.is_file():
-        options.html.unlink()  # no page of this run
+    if results is not None:
+        results.write_text(json.dumps(report.as_json(), indent=1) + "\n", encoding="utf-8")
+    if page is not None and report.cells:
+        write_page(report, page)
+    elif page is not None and page.is_file():
+        page.unlink()  # no page of this run
     show(full(report) if options.full else one_screen(report))
     return 1 if report.faults or not report.cells else 0

@@ -75,14 +75,17 @@ def test_no_entry_point_imports_an_array_library(entry: str) -> None:
     assert not set(loaded) & ARRAY_LIBRARIES
 
 
+#: What the help of no command needs.
+LATE = {"importlib.metadata", "json", "pathlib"}
+
 #: Modules that a command line does not import, nor any submodule of theirs.
 NOT_NEEDED = {
     "--help": {"argparse", "dataclasses", "importlib.metadata", "json", "dlshim.known"},
     "--version": {"argparse", "dataclasses", "importlib.metadata", "json", "dlshim.known"},
-    "matrix --help": {"importlib.metadata", "subprocess", "ctypes", "dlshim.matrix"},
-    "doctor --help": {"importlib.metadata", "subprocess", "ctypes", "dlshim.matrix"},
+    "matrix --help": {*LATE, "subprocess", "ctypes", "dlshim.matrix"},
+    "doctor --help": {*LATE, "subprocess", "ctypes", "dlshim.matrix", "dlshim.known"},
     "explain --help": {"importlib.metadata", "dlshim.known"},
-    "inspect --help": {"importlib.metadata", "dlshim.verdicts"},
+    "inspect --help": {*LATE, "dlshim.verdicts", "dlshim.report"},
     "streams --help": {"importlib.metadata", "dlshim.known"},
     "inspect bytearray(3)": {"importlib.metadata", "dlshim.known", "dlshim.verdicts"},
 }
