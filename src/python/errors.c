@@ -20,10 +20,9 @@ class_of(dls_state *state, int code)
     return classes[code < DLS_OK ? -code : -DLS_EBUFFER]; /* 0: no code was set */
 }
 
-PyObject *
-dls_type_name(const dls_state *state, PyObject *obj)
+static PyObject *
+make_type_name(const dls_state *state, PyObject *type)
 {
-    PyObject *type = (PyObject *)Py_TYPE(obj);
     PyObject *module = PyObject_GetAttr(type, state->names.module);
     PyErr_Clear(); /* a metaclass may answer the next question (T9) */
     PyObject *name = PyObject_GetAttr(type, state->names.qualname);
@@ -42,6 +41,28 @@ dls_type_name(const dls_state *state, PyObject *obj)
     Py_XDECREF(module);
     Py_XDECREF(name);
     return result;
+}
+
+/* The name of a static type never changes, nor does the type end: it is made once. */
+PyObject *
+dls_type_name(const dls_state *state, PyObject *obj)
+{
+    PyTypeObject *type = Py_TYPE(obj);
+    if (!Py_IS_TYPE(type, &PyType_Type)
+        || PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE) {
+        return make_type_name(state, (PyObject *)type);
+    }
+    PyObject *known = dls_dict_borrow(state->type_names, (PyObject *)type);
+    if (known != NULL) {
+        PyObject *name = Py_NewRef(known);
+        dls_let_go(known);
+        return name;
+    }
+    PyObject *name = make_type_name(state, (PyObject *)type);
+    if (name != NULL && PyDict_SetItem(state->type_names, (PyObject *)type, name) < 0) {
+        PyErr_Clear();
+    }
+    return name;
 }
 
 /* "'pkg.Type' object: <text>", the text alone for obj NULL; NULL with MemoryError.

@@ -106,6 +106,7 @@ init(dls_state *state, PyObject *module)
     state->minus_one = PyLong_FromLong(-1);
     state->zero = PyLong_FromLong(0);
     state->one = PyLong_FromLong(1);
+    state->type_names = PyDict_New();
     state->copy_required_error = with_no_reason(new_error(
         module, "dlshim.CopyRequiredError",
         "copy=False was asked for, and the data cannot be given without a copy.",
@@ -157,7 +158,8 @@ dls_state_new(PyObject *module)
     X(minus_one)                \
     X(zero)                     \
     X(one)                      \
-    X(modules)
+    X(modules)                  \
+    X(type_names)
 
 int
 dls_state_visit(dls_state *state, visitproc visit, void *arg)

@@ -179,7 +179,8 @@ typedef struct dls_state {
     PyObject *minus_one;     /* ints of which CPython has one object each */
     PyObject *zero;
     PyObject *one;
-    PyObject *modules;     /* sys.modules */
+    PyObject *modules;    /* sys.modules */
+    PyObject *type_names; /* a dict, from static types to their names (python/errors) */
     const void *own_table; /* dlshim's C table: never a way in (N2) */
     /* The __dlpack__ that dlshim.producer puts on classes, and the __get__ of it. */
     PyCFunction our_method;
