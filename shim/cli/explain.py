@@ -47,9 +47,7 @@ def find(text: str) -> list[Message]:
     for part in (text[last[0] if last else 0 :], text):
         one_line = " ".join(part.split())
         rows |= {row.key: row for row in MESSAGES if row.key not in rows and row.matches(one_line)}
-    if (
-        len(rows) > 1
-    ):  # the row for every refusal of dlshim says nothing that a special one does not
+    if len(rows) > 1:  # a special row says more than the one for every refusal of dlshim
         rows.pop(ANY.key, None)
     return list(rows.values())
 

@@ -64,17 +64,11 @@ def _consumers() -> str:
     width = max(map(len, functions)) + 2
     lines = []
     for name, theirs in sorted(functions.items()):
-        quoted = [f'"{each}"' if "," in each else each for each in theirs]
+        told = ", ".join(f'"{each}"' if "," in each else each for each in theirs)
         head = f"  {name:<{width}}"
-        told = ", ".join(quoted)
-        lines += textwrap.wrap(
-            told,
-            WIDTH,
-            initial_indent=head,
-            subsequent_indent=" " * len(head),
-            break_long_words=False,
-            break_on_hyphens=False,
-        ) or [head.rstrip()]
+        fold = textwrap.TextWrapper(WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
+        fold.break_long_words = fold.break_on_hyphens = False
+        lines += fold.wrap(told) or [head.rstrip()]
     return "\n".join(lines)
 
 

@@ -3,6 +3,8 @@
  * it belongs to the body of one entry point of export/fast_path.c.  GIL held. */
 #pragma once
 
+#include <assert.h>
+
 #include "acquire/attempt.h"
 #include "core/tensor.h"
 #include "python/capsule.h"
@@ -47,6 +49,7 @@ dls_ask_table(dls_hot hot, bool kernel_asks)
     bool lazy = dls_plan_has(hot.plan, DLS_LIB_LAZY_BITS);
     bool autograd = dls_plan_has(hot.plan, DLS_LIB_AUTOGRAD) && !kernel_asks;
     bool hooked = hot.plan->plain_calls != NULL;
+    assert(lazy || !hooked); /* so that autograd is asked, too */
     hot.capsule = NULL;
     hot.managed = NULL;
     if (autograd && !hooked
