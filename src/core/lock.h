@@ -25,7 +25,7 @@ typedef enum {
     DLS_LOCK_PLANS, /* exchange/plan: memory for the next plans */
     /* Variables that imports write: compat, attach, state, module. */
     DLS_LOCK_IMPORT,
-    /* DLS_LOCK_STATE : python/state, exchange/plan_cache. */
+    /* DLS_LOCK_STATE : python/state, exchange/plan_cache, module/kernel. */
     DLS_LOCK_STATES,
     /* DLS_LOCK, by the address: python/capsule, Tensors in exchange/objects and
      * module/interfaces_out, Producers in exchange/objects and module/ctable_view. */

@@ -27,6 +27,9 @@ typedef struct {
                            * is none (K8); strong, NULL: it is that one itself */
     PyObject *dict;       /* shared with as_method; strong */
     PyObject *weakrefs;
+    /* Of the first type whose arrays went in as they are; counted, NULL: none yet.  It
+     * is set once, so that any thread may look at its type. */
+    DLS_ATOMIC(dls_plan *) as_is;
 } kernel;
 
 static kernel *
@@ -255,12 +258,25 @@ call_upgraded(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kw
     return result;
 }
 
-/* The usual call.  First it looks whether all arguments are passed as they are: those
- * of a library with a C table are. */
-static PyObject *
-call_usual(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+/* Remember the plan, whose count is stolen. */
+static void
+remember(kernel *data, dls_plan *plan)
 {
-    const kernel *data = data_of(self);
+    DLS_LOCK_STATE();
+    dls_plan *unused = data->as_is != NULL ? plan : NULL;
+    if (unused == NULL) {
+        data->as_is = plan;
+    }
+    DLS_UNLOCK();
+    dls_plan_drop(unused);
+}
+
+/* A call with arguments of other types than the remembered one.  First it looks whether
+ * all are passed as they are: those of a library with a C table are. */
+DLS_APART static PyObject *
+call_looking(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    kernel *data = data_of(self);
     Py_ssize_t n = (Py_ssize_t)(nargsf & ~DLS_VECTORCALL_OFFSET);
     PyObject *first = NULL;
     const dl_exchange_api *table = NULL;
@@ -276,14 +292,35 @@ call_usual(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnam
         bool fits = plan != NULL && (first == NULL || plan->table == table);
         table = fits ? allocating(plan->table) : NULL;
         first = first != NULL ? first : args[i];
-        dls_plan_drop(plan);
         if (table == NULL) {
+            dls_plan_drop(plan);
             return call_upgraded(self, args, nargsf, kwnames);
         }
+        remember(data, plan);
     }
     PyObject *result = dls_compat.PyObject_Vectorcall(data->function, args, nargsf,
                                                       kwnames);
     return first == NULL ? result : finish(data, result, first, args, args, n);
+}
+
+/* The usual call.  If all arguments are of the remembered type, they are passed. */
+static PyObject *
+call_usual(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    const kernel *data = data_of(self);
+    Py_ssize_t n = (Py_ssize_t)(nargsf & ~DLS_VECTORCALL_OFFSET);
+    Py_ssize_t begin = data->as_method == NULL;
+    n += kwnames != NULL ? PyTuple_Size(kwnames) : 0;
+    const dls_plan *as_is = data->as_is;
+    const PyTypeObject *type = as_is != NULL ? as_is->type : NULL;
+    for (Py_ssize_t i = begin; i < n; i++) {
+        if (Py_TYPE(args[i]) != type) {
+            return call_looking(self, args, nargsf, kwnames);
+        }
+    }
+    PyObject *result = dls_compat.PyObject_Vectorcall(data->function, args, nargsf,
+                                                      kwnames);
+    return n <= begin ? result : finish(data, result, args[begin], args, args, n);
 }
 
 static PyObject *
@@ -365,6 +402,7 @@ kernel_new(dls_state *state, PyObject *const *args, bool is_plain, PyObject *dic
         data->as_method = NULL;
         data->dict = Py_NewRef(dict);
         data->weakrefs = NULL;
+        data->as_is = NULL;
         PyObject_GC_Track(self);
     }
     return self;
@@ -445,6 +483,7 @@ dealloc(PyObject *self)
     Py_DECREF(data->bring_home);
     Py_XDECREF(data->as_method);
     Py_XDECREF(data->dict);
+    dls_plan_drop(data->as_is);
     Py_DECREF(data->keeps);
     PyObject_GC_Del(self);
     Py_DECREF(type);

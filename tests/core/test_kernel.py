@@ -21,6 +21,7 @@ import pytest
 
 import dlshim
 from dlshim import _core
+from doubles.producers import P2, P3, TableMixin, c_table, table_capsule
 
 np = pytest.importorskip("numpy", reason="its arrays are the arguments")
 try:
@@ -124,6 +125,45 @@ def test_more_arguments_than_have_room():
     assert k(*[x] * 8, a=1)[:2] == (8, 1)
 
 
+def of_a_library():
+    """A class with a C table: its arrays go in as they are."""
+    table = table_capsule(c_table(current_work_stream=None))
+    return type("Array", (TableMixin, P2), {"__dlpack_c_exchange_api__": table})
+
+
+def test_arrays_with_a_C_table_go_in_as_they_are():
+    """Also after arrays of other types, and beside them."""
+    seen = []
+    k = dlshim.kernel(lambda *args, **kwargs: seen.extend([*args, *kwargs.values()]))
+    t, x, other = P3(), array(), of_a_library()()
+    for _ in range(3):
+        for given in ((t,), (t, t), (x, t), (t, x), (t, 1), (t, other), (other, t), (t,) * 9):
+            for call in (lambda: k(*given), lambda: k(*given[:-1], a=given[-1])):  # noqa: B023
+                call()
+                for passed, old in zip(seen, given, strict=True):
+                    stays = old is given[0] is not x or type(old) is int
+                    assert passed is old if stays else passed.source is old, (given, seen)
+                seen.clear()
+
+
+def test_a_class_whose_arrays_went_in_can_die():
+    """What a kernel remembers of it is of no other class, as one at the same address."""
+    seen = []
+    k = dlshim.kernel(lambda x: seen.append(type(x)))
+    for _ in range(50):
+        cls = of_a_library()
+        k(cls())
+        k(cls())
+        assert seen == [cls, cls]
+        seen.clear()
+        gone = weakref.ref(cls)
+        del cls
+        gc.collect()
+        assert gone() is None
+        k(type("Plain", (P2,), {})())
+        assert issubclass(seen.pop(), dlshim.Producer)
+
+
 def test_containers_are_rebuilt_only_if_something_in_them_changed():
     k = dlshim.kernel(lambda *args: args, returns=None)
     plain = [[1, (2,)], {"a": 3}, (4, 5), Pair(6, 7)]
@@ -182,6 +222,17 @@ def test_the_first_array_decides_though_the_consumer_takes_the_last():
     assert type(first_by_name(b=own, a=x)) is Own
     assert type(first_by_name([own], x)) is Own
     assert type(dlshim.kernel(ECHO, like=own)(x)) is Own
+
+
+def test_libraries_without_a_from_dlpack_are_not_one():
+    """What has a C table is passed as it is to a kernel of its own home alone."""
+    t, other, seen = P3(), of_a_library()(), []
+    k = dlshim.kernel(lambda *args: seen.extend(args))
+    k([t], other)
+    assert seen[0] == [t] and type(seen[1]) is type(dlshim.upgrade(t)) and seen[1].source is other
+    assert type(dlshim.kernel(lambda x: other)(Homeless([1.0]))) is dlshim.Tensor
+    tensor = dlshim.from_dlpack(array())
+    assert dlshim.kernel(lambda x: tensor)(Homeless([1.0])) is tensor
 
 
 def test_arguments_that_come_back_are_the_caller_s_own():
