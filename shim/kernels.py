@@ -123,8 +123,15 @@ class Home:
         self.importer: Importer = importer_of(self.type) or from_dlpack
 
     def has(self, x: Any) -> bool:
-        """Whether an array is of this library already."""
-        return isinstance(x, self.type) or (importer_of(type(x)) or from_dlpack) == self.importer
+        """Whether a result is of this library already."""
+        importer = from_dlpack if isinstance(x, Tensor) else importer_of(type(x))
+        return isinstance(x, self.type) or importer == self.importer
+
+    def takes(self, x: Any) -> bool:
+        """Whether an argument is passed as it is: its type's C table allocates (K3)."""
+        cls = type(x)
+        has_table = hasattr(cls, "__dlpack_c_exchange_api__") and not issubclass(cls, Producer)
+        return (has_table or issubclass(cls, Tensor)) and _home_of(x) is self.producers
 
     def make(self, tensor: Tensor) -> Any:
         """An array of the library."""
@@ -285,7 +292,7 @@ class Call:
                 if importer_of(type(x)) == calls.maker and not options:
                     return x
                 return calls.maker(from_dlpack(x, **options))
-            if not options and (isinstance(x, Tensor) or _allocates(x)) and self.home.has(x):
+            if not options and self.home.takes(x):
                 return x
             return _upgrade_into(self.home.producers, x, **options)
         except (BufferError, TypeError, ValueError) as error:
@@ -297,11 +304,6 @@ class Call:
             return result
         home = self.calls.out or self.home
         return result if home is None else home.bring(result, self.own)
-
-
-def _allocates(x: Any) -> bool:
-    """Whether the type's own C table lets a kernel allocate: it is passed as it is (K3)."""
-    return hasattr(type(x), "__dlpack_c_exchange_api__") and not isinstance(x, Producer)
 
 
 def _at(error: Exception, place: str) -> Exception:
