@@ -25,6 +25,7 @@ _OF_THE_CLASS = ("staticmethod", "classmethod", "classmethod_descriptor")
 
 
 # ---- libraries whose function is not where their class is --------------------------------------
+# The C code keeps these by their names, because an import anew makes them anew.
 
 
 def jax_array(tensor: Tensor) -> Any:
@@ -45,6 +46,11 @@ def paddle_tensor(tensor: Tensor) -> Any:
     if hasattr(paddle, "from_dlpack"):
         return paddle.from_dlpack(tensor)
     return paddle.utils.dlpack.from_dlpack(to_capsule(tensor))
+
+
+def numpy_array(tensor: Tensor) -> Any:
+    """NumPy below 2.1 makes every array read-only, and refuses read-only memory."""
+    return tensor.numpy()
 
 
 #: By the package of the class.
@@ -71,9 +77,8 @@ def _packages(cls: type) -> Iterator[str]:
 def of_release(importer: Importer) -> Importer:
     """The function that serves the release of the library that is imported."""
     np = sys.modules.get("numpy")
-    # NumPy below 2.1 makes every array read-only, and refuses read-only memory.
     is_old = importer is getattr(np, "from_dlpack", None) and not hasattr(np, "unstack")
-    return Tensor.numpy if is_old else importer
+    return numpy_array if is_old else importer
 
 
 def _of_library(cls: type) -> Importer | None:

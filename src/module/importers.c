@@ -3,6 +3,7 @@
  * GIL is held.  Tests: tests/core/test_homes.py. */
 #include "module/homes.h"
 
+#include "exchange/objects.h"
 #include "python/errors.h"
 #include "python/py.h"
 
@@ -54,14 +55,30 @@ class_of(PyObject *importer, PyObject **cls)
     return PyErr_Occurred() != NULL ? dls_error_forget() : 0;
 }
 
+/* *name becomes the name of a function of shim/importers.py, a new reference, which the
+ * next import makes anew; else NULL.  0, or -1 with an exception. */
+static int
+name_of_ours(PyObject *importer, PyObject **name)
+{
+    PyObject *module = PyObject_GetAttrString(importer, "__module__");
+    bool is = module != NULL && PyUnicode_Check(module)
+              && PyUnicode_CompareWithASCIIString(module, "dlshim.importers") == 0;
+    Py_XDECREF(module);
+    *name = is ? PyObject_GetAttrString(importer, "__name__") : NULL;
+    return PyErr_Occurred() != NULL ? dls_error_forget() : 0;
+}
+
 /* What the list keeps of an importer, a new reference.  Nothing is kept alive that
- * somebody else keeps: of the classmethod of a class, a weak reference to the class; of
- * another importer a weak reference, unless only the caller has it or it allows none.
- */
+ * somebody else keeps: of a function of ours the name, of the classmethod of a class a
+ * weak reference to the class, of another importer a weak reference, unless only the
+ * caller has it or it allows none. */
 static PyObject *
 entry_of(PyObject *importer)
 {
-    PyObject *cls;
+    PyObject *cls, *name;
+    if (name_of_ours(importer, &name) < 0 || name != NULL) {
+        return name;
+    }
     if (class_of(importer, &cls) < 0) {
         return NULL;
     }
@@ -73,15 +90,25 @@ entry_of(PyObject *importer)
     return entry == NULL && dls_error_forget() == 0 ? Py_NewRef(importer) : entry;
 }
 
-/* The place of the entry, or -1.  An object has one weak reference without callback. */
+/* An object has one weak reference without callback; names are compared. */
+static bool
+is_same(PyObject *there, PyObject *entry)
+{
+    return there == entry
+           || (PyUnicode_Check(there) && PyUnicode_Check(entry)
+               && PyUnicode_Compare(there, entry) == 0);
+}
+
+/* The place of the entry, or -1. */
 static int
 find(PyObject *list, PyObject *entry)
 {
     Py_ssize_t n = PyList_Size(list);
     for (Py_ssize_t i = 0; i < n && i < DLS_HOME_SLOTS; i++) {
         PyObject *there = dls_list_borrow(list, i);
+        bool found = is_same(there, entry);
         dls_let_go(there);
-        if (there == entry) { /* only compared with */
+        if (found) {
             return (int)i;
         }
     }
@@ -105,21 +132,26 @@ dls_importer_slot(PyObject *importer)
     return slot;
 }
 
-/* The importer in a slot of this interpreter, a new reference; NULL: it has gone, or
- * there is none. */
+/* What the list has for a slot, a new reference; NULL: nothing. */
 static PyObject *
-importer_in(int slot)
+entry_in(int slot)
 {
     PyObject *list = list_here();
     PyObject *entry = list != NULL && slot < PyList_Size(list)
                           ? dls_list_borrow(list, slot)
                           : NULL;
-    PyObject *found = NULL;
-    if (entry != NULL) {
-        found = PyWeakref_Check(entry) ? dls_weakref_get(entry) : Py_NewRef(entry);
-    }
+    Py_XINCREF(entry);
     dls_let_go(entry);
     Py_XDECREF(list);
+    return entry;
+}
+
+/* The importer of an entry that is no name, a new reference; NULL: it has gone. */
+static PyObject *
+importer_of(PyObject *entry)
+{
+    PyObject *found = PyWeakref_Check(entry) ? dls_weakref_get(entry)
+                                             : Py_NewRef(entry);
     if (found == NULL || !PyType_Check(found)) {
         return found;
     }
@@ -128,16 +160,33 @@ importer_in(int slot)
     return method;
 }
 
+/* The entry's array of the Tensor; NULL, perhaps with an exception. */
+static PyObject *
+run(PyObject *entry, PyObject *tensor)
+{
+    if (PyUnicode_Check(entry)) {
+        const char *name = PyUnicode_AsUTF8AndSize(entry, NULL);
+        dls_state *state = dls_tensor_data(tensor)->state;
+        return name != NULL
+                   ? dls_in_python(state, DLS_IN_IMPORTERS, name, tensor, NULL, 0, NULL)
+                   : NULL;
+    }
+    PyObject *importer = importer_of(entry);
+    PyObject *made = importer != NULL
+                         ? PyObject_CallFunctionObjArgs(importer, tensor, NULL)
+                         : NULL;
+    Py_XDECREF(importer);
+    return made;
+}
+
 /* No exception can be passed on: whoever takes NULL for a failure would free the
  * memory, which is the Tensor's already (H2).  An interrupt comes again. */
 PyObject *
 dls_importer_run(int slot, PyObject *tensor)
 {
-    PyObject *importer = importer_in(slot);
-    PyObject *made = importer != NULL
-                         ? PyObject_CallFunctionObjArgs(importer, tensor, NULL)
-                         : NULL;
-    Py_XDECREF(importer);
+    PyObject *entry = entry_in(slot);
+    PyObject *made = entry != NULL ? run(entry, tensor) : NULL;
+    Py_XDECREF(entry);
     if (made == NULL && PyErr_Occurred() != NULL) {
         if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) {
             PyErr_SetInterrupt();
