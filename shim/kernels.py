@@ -11,7 +11,6 @@ import inspect
 import sys
 
 from ._core import (
-    CopyRequiredError,
     Producer,
     Tensor,
     _home_of,
@@ -21,6 +20,7 @@ from ._core import (
     to_capsule,
     upgrade,
 )
+from .arguments import at, check_writable, check_written, positional, signature, written
 from .importers import LIBRARIES, importer_of, of_release
 
 TYPE_CHECKING = False
@@ -202,8 +202,10 @@ class Calls:
         self.home = Home(like) if like is not None else None
         self.out = Home(returns) if isinstance(returns, type) else None
         self.maker = _MAKERS.get(takes) if takes else None
-        self.names = _parameters(function)
-        self.written = _written(writes)
+        parameters = signature(function)
+        self.names = positional(parameters)
+        self.written = written(writes)
+        check_written(function, parameters, self.written)
         self.all_written = writes is True
         self.is_plain = not (takes or options or self.written or self.all_written) and (
             returns == "home" and like is None
@@ -270,7 +272,7 @@ class Call:
 
         def change(array: Any, place: str) -> Any:
             if written:
-                _check_writable(array, place, self.calls.options)
+                check_writable(array, place, self.calls.options)
             made = self.made(array, place)
             self.kept.append(made)
             self.own[id(made)] = array
@@ -296,7 +298,7 @@ class Call:
                 return x
             return _upgrade_into(self.home.producers, x, **options)
         except (BufferError, TypeError, ValueError) as error:
-            raise _at(error, place) from error.__cause__
+            raise at(error, place) from error.__cause__
 
     def end(self, result: Any) -> Any:
         """What the caller gets."""
@@ -304,60 +306,6 @@ class Call:
             return result
         home = self.calls.out or self.home
         return result if home is None else home.bring(result, self.own)
-
-
-def _at(error: Exception, place: str) -> Exception:
-    """The same error, with the argument that it is about."""
-    text = f"{place}: {error}"
-    try:
-        told = type(error)(text)
-    except Exception:
-        return error
-    if isinstance(told, CopyRequiredError) and isinstance(error, CopyRequiredError):
-        told.reason = error.reason
-    return told
-
-
-# ---- arguments that are written (K5) -----------------------------------------------------------
-
-
-def _check_writable(x: Any, place: str, options: dict[str, Any]) -> None:
-    said = f"'{type(x).__module__}.{type(x).__qualname__}' object"
-    cure = "keep and pass dlshim.from_dlpack(x, copy=True), and read there what was written"
-    try:
-        seen = from_dlpack(x, **({"stream": -1} | options))
-    except BufferError as error:
-        raise _at(error, place) from error.__cause__
-    if seen.is_copied:
-        which = ", ".join(f"{name}={value!r}" for name, value in options.items())
-        raise BufferError(
-            f"{place}: {said} would be copied by {which}, and what the function writes would be "
-            f"lost; call a kernel without that option, or {cure}"
-        )
-    if seen.readonly:
-        raise BufferError(f"{place}: {said} is read-only, and the function writes it; {cure}")
-
-
-def _parameters(function: Callable[..., Any]) -> list[str]:
-    """The names of the positional parameters; none where a compiled function does not tell."""
-    try:
-        found = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [each.name for each in found if each.kind in positional]
-
-
-def _written(writes: Any) -> frozenset[Any]:
-    if isinstance(writes, bool):
-        return frozenset()
-    listed = tuple(writes) if isinstance(writes, (tuple, list)) else (writes,)
-    for each in listed:
-        if isinstance(each, bool) or not isinstance(each, (str, int)):
-            raise TypeError(f"writes= takes names and positions of arguments, not {each!r}")
-        if isinstance(each, int) and each < 0:
-            raise ValueError(f"writes={each}: positions count from 0")
-    return frozenset(listed)
 
 
 # ---- the public function -----------------------------------------------------------------------
@@ -444,20 +392,30 @@ def kernel(
         return functools.partial(
             kernel, takes=takes, returns=returns, like=like, writes=writes, **options_of_upgrade
         )
+    if isinstance(function, (staticmethod, classmethod)):
+        inside = kernel(
+            function.__func__, takes=takes, returns=returns, like=like, writes=writes,
+            **options_of_upgrade,
+        )  # fmt: skip
+        return type(function)(inside)
     _check_function(function)
     calls = Calls(function, takes, returns, like, writes, options_of_upgrade)
     if inspect.iscoroutinefunction(function):
-        return functools.wraps(function)(_awaiting(calls))
+        return _awaiting(calls)
     made = _kernel(function, calls.in_full, calls.bring_home, calls.is_plain)
     return functools.update_wrapper(made, function)
 
 
 def _awaiting(calls: Calls) -> Callable[..., Any]:
+    """A function, as `inspect.iscoroutinefunction` wants one; it knows the object of a method."""
+
     async def awaited(*args: Any, **kwargs: Any) -> Any:
-        call = calls.begin(0, args, kwargs)
+        classes = type(args[0]).__mro__ if args else ()
+        is_method = any(vars(cls).get(awaited.__name__) is awaited for cls in classes)
+        call = calls.begin(int(is_method), args, kwargs)
         return call.end(await calls.function(*call.args, **call.kwargs))
 
-    return awaited
+    return functools.wraps(calls.function)(awaited)
 
 
 def reduce(made: Any, calls: Calls) -> Any:

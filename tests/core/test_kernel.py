@@ -350,6 +350,24 @@ def test_writes_of_a_function_that_tells_no_parameters():
         k(readonly())
 
 
+def any_names(a, *more, flag=None, **others):
+    return None
+
+
+@pytest.mark.parametrize(
+    "function, writes",
+    [(same, "y"), (same, ("x", "outt")), (same, 1), (write, "more "), (any_names, "flag "[:4])],
+)
+def test_writes_names_parameters_that_the_function_has(function, writes):
+    """A wrong name would guard nothing."""
+    if function is any_names:
+        for known in (writes, "other", 7, "flag"):
+            dlshim.kernel(function, writes=known)
+        return
+    with pytest.raises(ValueError, match=r"writes='?[\w ]+'? is no parameter of .*: it has "):
+        dlshim.kernel(function, writes=writes)
+
+
 @pytest.mark.parametrize(
     "writes, error",
     [(-1, ValueError), (2.0, TypeError), (None, TypeError), ((None,), TypeError)],
@@ -522,8 +540,33 @@ class Methods:
     def static(*args):
         return None, args, {}
 
+    @dlshim.kernel
+    @classmethod
+    def of_class_inside(cls, *args):
+        return cls, args, {}
+
+    @dlshim.kernel(order="C")
+    @staticmethod
+    def static_inside(*args):
+        return None, args, {}
+
+    @dlshim.kernel
+    async def awaited(self, *args):
+        assert not isinstance(self, dlshim.Producer)
+        return self, args, {}
+
+    @staticmethod
+    @dlshim.kernel
+    async def awaited_static(*args):
+        return None, args, {}
+
     __dlpack__, __dlpack_device__ = Own.__dlpack__, Own.__dlpack_device__
     values = np.arange(2.0)
+
+
+class Derived(Methods):
+    async def awaited(self, *args):
+        return await super().awaited(*args)
 
 
 def test_a_kernel_looks_like_its_function():
@@ -545,15 +588,24 @@ def test_help_names_every_parameter():
         assert name in text
 
 
-@pytest.mark.parametrize("name", ["plain", "ordered", "of_class", "static"])
+#: What a method gets first, by its name; the others get the object.
+FIRST = {"of_class": Methods, "of_class_inside": Methods}
+FIRST |= dict.fromkeys(("static", "static_inside", "awaited_static"))
+
+
+@pytest.mark.parametrize("name", [name for name in vars(Methods) if name[0] != "_"][:-1])
 def test_the_object_of_a_method_is_no_argument(name):
     """Though its class is one of arrays."""
-    methods, x = Methods(), array()
-    owner, args, _ = getattr(methods, name)(x, [x])
-    assert owner is {"of_class": Methods, "static": None}.get(name, methods)
-    assert args[0] is x and args[1][0] is x
-    owner, args, _ = getattr(methods, name)(Own([1.0]))
-    assert type(args[0]) is Own
+    for methods in (Methods(), Derived()):
+        seen = []
+        for given in (array(), Own([1.0]), methods):
+            result = getattr(methods, name)(given, [given])
+            owner, args, _ = asyncio.run(result) if inspect.iscoroutine(result) else result
+            assert args[0] is given and args[1][0] is given
+            seen.append(owner)
+        first = FIRST.get(name, methods)
+        first = type(methods) if first is Methods else first
+        assert all(owner is first for owner in seen)
 
 
 def test_bound_methods_are_python_s():
