@@ -56,6 +56,15 @@ static ffi::Array<ffi::Tensor> twice_and_half(ffi::TensorView x) {
     return {times(x, 2), times(x, 0.5f)};
 }
 
+/* A list of arrays goes in, and a list comes out. */
+static ffi::Array<ffi::Tensor> twice_each(ffi::Array<ffi::Tensor> all) {
+    ffi::Array<ffi::Tensor> out;
+    for (const ffi::Tensor &x : all) {
+        out.push_back(twice(x));
+    }
+    return out;
+}
+
 /* Strides of the argument are used, whatever they are. */
 static double total(ffi::TensorView x) {
     double sum = 0;
@@ -80,6 +89,7 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(add_one, add_one);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(add, add);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(twice, twice);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(twice_and_half, twice_and_half);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(twice_each, twice_each);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(total, total);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(negative, negative);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(apply, apply);

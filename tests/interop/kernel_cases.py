@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import csv
 import ctypes
+import functools
+import gc
 import importlib.util
 import os
 import re
@@ -25,7 +27,7 @@ from typing import Any
 import numpy as np
 
 import dlshim
-from dlshim.kernels import is_array
+from dlshim.kernels import replace
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
@@ -85,6 +87,34 @@ def bf16(library: str) -> Any:
     if library == "NumPy" and importlib.util.find_spec("ml_dtypes"):
         return VALUES.astype(importlib.import_module("ml_dtypes").bfloat16)
     return None
+
+
+def of_dtype(library: str, dtype: str) -> Any:
+    """An array of another dtype; None: the library has none, or no maker here."""
+    x = np.ones((2, 3), dtype)
+    if library == "array-api-strict" and dtype == "float16":
+        return None
+    if library == "MLX":
+        mlx = importlib.import_module("mlx.core")
+        return mlx.array(x)
+    if library == "Warp":
+        return None if dtype == "complex64" else importlib.import_module("warp").array(x)
+    if library == "pyarrow" and dtype in ("bool", "complex64"):
+        return None
+    return make(library, x)
+
+
+def unexportable(library: str) -> Any:
+    """An array of the library that has no DLPack form; None: it has none such."""
+    if library == "torch":
+        return importlib.import_module("torch").eye(2).to_sparse()
+    if library == "NumPy":
+        return np.array([None])
+    if library == "JAX":
+        x = make("JAX")
+        x.delete()
+        return x
+    return Own([None]) if library == "a user's class" else None
 
 
 def here() -> list[str]:
@@ -155,6 +185,7 @@ def functions(folder: Path) -> SimpleNamespace:
             found.why[name] = f"{name} is not installed"
     found.ctypes = _ctypes(build("kernel_ctypes.c", folder))
     found.second = tvm_ffi.convert(lambda a, b: b)
+    found.echo = tvm_ffi.convert(lambda x: x)
     return found
 
 
@@ -171,7 +202,7 @@ def upgraded(f: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     takes = options.pop("takes", None)
     options.pop("writes", None)
     make = {"tensor": dlshim.from_dlpack, "capsule": dlshim.to_capsule}.get(takes, dlshim.upgrade)
-    return lambda *args: f(*[make(x, **options) if is_array(x) else x for x in args])
+    return lambda *args: f(*replace([*args], lambda x, _: make(x, **options), "arguments"))
 
 
 WAYS: dict[str, Way] = {"bare": bare, "upgrade": upgraded, "kernel": dlshim.kernel}
@@ -181,30 +212,58 @@ WAYS: dict[str, Way] = {"bare": bare, "upgrade": upgraded, "kernel": dlshim.kern
 #: Each gets the functions, the way and the library's name; it returns the outcome.
 
 CASES: dict[str, Callable[[SimpleNamespace, Way, str], str]] = {}
+#: Case: what it is about.
+AXES: dict[str, str] = {}
 
 
 class Missing(Exception):
     """There is no such array or function here."""
 
 
-def case(text: str) -> Callable[[Any], Any]:
+def case(axis: str, text: str) -> Callable[[Any], Any]:
     def note(function: Any) -> Any:
         CASES[text] = function
+        AXES[text] = axis
         return function
 
     return note
 
 
+def in_threads(*functions: Callable[[], None]) -> None:
+    """Run them side by side; the first error is raised here."""
+    errors: list[BaseException] = []
+
+    def guarded(function: Callable[[], None]) -> None:
+        try:
+            function()
+        except BaseException as error:
+            errors.append(error)
+
+    workers = [threading.Thread(target=guarded, args=(function,)) for function in functions]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    if errors:
+        raise errors[0]
+
+
+def _whose(result: Any) -> str:
+    told = type(result).__module__.partition(".")[0]
+    return "a user's class" if isinstance(result, Own) else f"{told}'s"
+
+
 def _kind(result: Any, library: str, expected: Any, like: Any = None) -> str:
     """Whose array came out, with the right numbers."""
-    told = type(result).__module__.partition(".")[0]
-    told = f"{told}'s" if not isinstance(result, Own) else "a user's class"
     same = isinstance(result, type(make(library) if like is None else like))
     assert np.array_equal(values(result).astype("f4"), np.asarray(expected, "f4")), result
-    return "its own" if same else told
+    return "its own" if same else _whose(result)
 
 
-@case("writes into its argument")
+# ---- arguments -----------------------------------------------------------------------------------
+
+
+@case("arguments", "writes into its argument")
 def in_place(f: SimpleNamespace, way: Way, library: str) -> str:
     x = make(library)
     assert way(f.tvm.add_one)(x) is None
@@ -212,7 +271,7 @@ def in_place(f: SimpleNamespace, way: Way, library: str) -> str:
     return "written"
 
 
-@case("the same, read-only memory")
+@case("arguments", "the same, read-only memory")
 def in_place_read_only(f: SimpleNamespace, way: Way, library: str) -> str:
     if library not in ("NumPy", "a user's class"):
         raise Missing
@@ -223,14 +282,14 @@ def in_place_read_only(f: SimpleNamespace, way: Way, library: str) -> str:
     return "written" if memory[0, 0] == 1 else "lost"
 
 
-@case("the same, with writes=")
+@case("arguments", "the same, with writes=")
 def in_place_refused(f: SimpleNamespace, way: Way, library: str) -> str:
     x = make(library)
     way(f.tvm.add_one, writes=0)(x)
     return "written" if np.array_equal(values(x), VALUES + 1) else "lost"
 
 
-@case("writes into an output argument")
+@case("arguments", "writes into an output argument")
 def output(f: SimpleNamespace, way: Way, library: str) -> str:
     out = make(library, np.zeros((2, 3), "f4"))
     way(f.tvm.add)(make(library), make("NumPy"), out)
@@ -238,29 +297,7 @@ def output(f: SimpleNamespace, way: Way, library: str) -> str:
     return "written"
 
 
-@case("returns new memory")
-def allocates(f: SimpleNamespace, way: Way, library: str) -> str:
-    return _kind(way(f.tvm.twice)(make(library)), library, 2 * VALUES)
-
-
-@case("returns several arrays")
-def several(f: SimpleNamespace, way: Way, library: str) -> str:
-    twice, half = way(f.tvm.twice_and_half)(make(library))
-    assert np.array_equal(values(half), VALUES / 2)
-    return _kind(twice, library, 2 * VALUES)
-
-
-@case("the same, read in another thread when the argument has gone")
-def later(f: SimpleNamespace, way: Way, library: str) -> str:
-    results = way(f.tvm.twice_and_half)(make(library))
-    outcome: list[str] = []
-    thread = threading.Thread(target=lambda: outcome.append(_kind(results[0], library, 2 * VALUES)))
-    thread.start()
-    thread.join()
-    return outcome[0]
-
-
-@case("takes a strided argument")
+@case("arguments", "takes a strided argument")
 def strided(f: SimpleNamespace, way: Way, library: str) -> str:
     wide = np.arange(12, dtype="f4").reshape(3, 4)[:, ::2]
     if library == "pyarrow":  # no copy of the gaps
@@ -273,7 +310,7 @@ def strided(f: SimpleNamespace, way: Way, library: str) -> str:
     return "right"
 
 
-@case("takes and returns bfloat16")
+@case("arguments", "takes and returns bfloat16")
 def bfloat16(f: SimpleNamespace, way: Way, library: str) -> str:
     x = bf16(library)
     if x is None:
@@ -286,7 +323,128 @@ def bfloat16(f: SimpleNamespace, way: Way, library: str) -> str:
     return "its own" if isinstance(result, type(x)) else f"{type(result).__module__}'s"
 
 
-@case("calls back with new memory, and returns what it gets")
+@case("arguments", "takes arrays of no axes and of no elements")
+def odd_shapes(f: SimpleNamespace, way: Way, library: str) -> str:
+    if library == "pyarrow":  # it has no such tensors
+        raise Missing
+    for shape in ((), (0, 3))[library == "Warp" :]:  # which has an axis in every array
+        x = make(library, np.ones(shape, "f4"))
+        result = way(f.tvm.twice)(x)
+        told = _kind(result, library, np.full(shape, 2.0))
+    return told
+
+
+@case("arguments", "takes bool, int32, float16 and complex64")
+def dtypes(f: SimpleNamespace, way: Way, library: str) -> str:
+    told = set()
+    for dtype in ("bool", "int32", "float16", "complex64"):
+        x = of_dtype(library, dtype)
+        if x is not None:
+            result = way(f.echo)(x)
+            assert dlshim.from_dlpack(result).dtype == dtype, (result, dtype)
+            told.add("its own" if isinstance(result, type(x)) else _whose(result))
+    return ", ".join(sorted(told))
+
+
+@case("arguments", "takes a list of arrays, and returns one")
+def in_a_list(f: SimpleNamespace, way: Way, library: str) -> str:
+    given = [make(library), make("NumPy")]
+    results = way(f.tvm.twice_each)(given)
+    assert len(given) == len(results) == 2
+    return _kind(results[1], library, 2 * VALUES)
+
+
+# ---- outputs -------------------------------------------------------------------------------------
+
+
+@case("outputs", "returns new memory")
+def allocates(f: SimpleNamespace, way: Way, library: str) -> str:
+    return _kind(way(f.tvm.twice)(make(library)), library, 2 * VALUES)
+
+
+@case("outputs", "returns several arrays")
+def several(f: SimpleNamespace, way: Way, library: str) -> str:
+    twice, half = way(f.tvm.twice_and_half)(make(library))
+    assert np.array_equal(values(half), VALUES / 2)
+    return _kind(twice, library, 2 * VALUES)
+
+
+@case("outputs", "the first of two libraries is this one, the kernel returns the second argument")
+def mixed(f: SimpleNamespace, way: Way, library: str) -> str:
+    other = Own(VALUES) if library == "NumPy" else VALUES.copy()
+    return _kind(way(f.second)(make(library), other), library, VALUES)
+
+
+@case("outputs", "a function in Python returns its results in a dict, a tuple and a list")
+def nested_results(f: SimpleNamespace, way: Way, library: str) -> str:
+    result = way(lambda x: {"a": (f.tvm.twice(x), [f.tvm.twice(x)]), "b": 1})(make(library))
+    assert result["b"] == 1 and type(result["a"]) is tuple
+    assert np.array_equal(values(result["a"][1][0]), 2 * VALUES)
+    return _kind(result["a"][0], library, 2 * VALUES)
+
+
+@case("outputs", "returns its argument, which is then written")
+def same_memory(f: SimpleNamespace, way: Way, library: str) -> str:
+    if library == "JAX":  # nothing may write into its arrays
+        raise Missing
+    x = make(library)
+    told = _kind(result := way(f.echo)(x), library, VALUES)
+    way(f.tvm.add_one)(x)
+    return told if np.array_equal(values(result), VALUES + 1) else f"{told}, a copy"
+
+
+@case("outputs", "memory of a result outlives all")
+def outlives(f: SimpleNamespace, way: Way, library: str) -> str:
+    result = way(f.echo)(make(library, np.full((300, 300), 7.0, "f4")))
+    gc.collect()
+    kept = [np.full((300, 300), 8.0, "f4") for _ in range(5)]
+    assert len(kept) == 5
+    return _kind(result, library, np.full((300, 300), 7.0))
+
+
+# ---- exceptions ----------------------------------------------------------------------------------
+
+
+@case("exceptions", "raises an error")
+def error(f: SimpleNamespace, way: Way, library: str) -> str:
+    way(f.tvm.fail)(make(library))
+    return "nothing"
+
+
+@case("exceptions", "a callback raises, after the kernel has made memory")
+def callback_raises(f: SimpleNamespace, way: Way, library: str) -> str:
+    def called(x: Any) -> Any:
+        raise KeyError("from the callback")
+
+    x = make(library)
+    try:
+        way(f.tvm.apply)(called, x)
+    except KeyError:
+        return _kind(way(f.tvm.twice)(x), library, 2 * VALUES)
+    return "nothing"
+
+
+@case("exceptions", "one of its arguments cannot be exported; the next call")
+def refused(f: SimpleNamespace, way: Way, library: str) -> str:
+    bad = unexportable(library)
+    if bad is None:
+        raise Missing
+    call = way(f.tvm.add)
+    out = make(library, np.zeros((2, 3), "f4"))
+    for given in ((make(library), bad, out), (bad, make(library), out)):
+        try:
+            call(*given)
+        except Exception:
+            continue
+        return "nothing is raised"
+    call(make(library), make(library), out)
+    return "written" if np.array_equal(values(out), 2 * VALUES) else "lost"
+
+
+# ---- nesting -------------------------------------------------------------------------------------
+
+
+@case("nesting", "calls back with new memory, and returns what it gets")
 def callback(f: SimpleNamespace, way: Way, library: str) -> str:
     def called(x: Any) -> Any:
         seen.append(values(x).copy())
@@ -298,19 +456,7 @@ def callback(f: SimpleNamespace, way: Way, library: str) -> str:
     return _kind(result, library, 3 * VALUES)
 
 
-@case("raises an error")
-def error(f: SimpleNamespace, way: Way, library: str) -> str:
-    way(f.tvm.fail)(make(library))
-    return "nothing"
-
-
-@case("the first of two libraries is this one, the kernel returns the second argument")
-def mixed(f: SimpleNamespace, way: Way, library: str) -> str:
-    other = Own(VALUES) if library == "NumPy" else VALUES.copy()
-    return _kind(way(f.second)(make(library), other), library, VALUES)
-
-
-@case("another kernel runs in the callback, with another library")
+@case("nesting", "another kernel runs in the callback, with another library")
 def nested(f: SimpleNamespace, way: Way, library: str) -> str:
     other = "NumPy" if library != "NumPy" else "a user's class"
 
@@ -323,28 +469,77 @@ def nested(f: SimpleNamespace, way: Way, library: str) -> str:
     return outer if inner == ["its own"] else f"{outer}; inside: {inner[0]}"
 
 
-@case("runs in four threads, with two libraries")
+@case("nesting", "a kernel calls itself by a callback, three times")
+def recursive(f: SimpleNamespace, way: Way, library: str) -> str:
+    def called(x: Any) -> Any:
+        depth.append(1)
+        return x if len(depth) > 3 else way(f.tvm.apply)(called, x)
+
+    depth: list[int] = []
+    return _kind(way(f.tvm.apply)(called, make(library)), library, 81 * VALUES)
+
+
+@case("nesting", "the inner kernel fails, and the outer goes on")
+def inner_fails(f: SimpleNamespace, way: Way, library: str) -> str:
+    other = "NumPy" if library != "NumPy" else "a user's class"
+
+    def called(x: Any) -> Any:
+        try:
+            way(f.tvm.fail)(make(other))
+        except ValueError:
+            return x
+
+    return _kind(way(f.tvm.apply)(called, make(library)), library, 3 * VALUES)
+
+
+# ---- threads -------------------------------------------------------------------------------------
+
+
+@case("threads", "returns arrays that another thread reads, when the argument has gone")
+def later(f: SimpleNamespace, way: Way, library: str) -> str:
+    results = way(f.tvm.twice_and_half)(make(library))
+    outcome: list[str] = []
+    thread = threading.Thread(target=lambda: outcome.append(_kind(results[0], library, 2 * VALUES)))
+    thread.start()
+    thread.join()
+    return outcome[0]
+
+
+@case("threads", "runs in four threads, with two libraries")
 def threads(f: SimpleNamespace, way: Way, library: str) -> str:
     other = "NumPy" if library != "NumPy" else "a user's class"
     outcomes: set[str] = set()
-    errors: list[BaseException] = []
 
     def run(name: str) -> None:
-        try:
-            call = way(f.tvm.twice)
-            for _ in range(50):
-                outcomes.add(_kind(call(make(name)), name, 2 * VALUES))
-        except BaseException as error:
-            errors.append(error)
+        call = way(f.tvm.twice)
+        for _ in range(50):
+            outcomes.add(_kind(call(make(name)), name, 2 * VALUES))
 
-    workers = [threading.Thread(target=run, args=(name,)) for name in (library, other) * 2]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    if errors:
-        raise errors[0]
+    in_threads(*[functools.partial(run, name) for name in (library, other) * 2])
     return ", ".join(sorted(outcomes))
+
+
+@case("threads", "fails in two threads, and runs in two others")
+def threads_with_errors(f: SimpleNamespace, way: Way, library: str) -> str:
+    def fails() -> None:
+        for _ in range(50):
+            try:
+                way(f.tvm.fail)(make(library))
+            except ValueError:
+                continue
+            raise AssertionError
+
+    def runs() -> None:
+        call = way(f.tvm.twice)
+        for _ in range(50):
+            outcomes.add(_kind(call(make(library)), library, 2 * VALUES))
+
+    outcomes: set[str] = set()
+    in_threads(fails, runs, fails, runs)
+    return ", ".join(sorted(outcomes))
+
+
+# ---- functions of nanobind, pybind11 and C -------------------------------------------------------
 
 
 def _needs(found: Any) -> Any:
@@ -353,32 +548,32 @@ def _needs(found: Any) -> Any:
     return found
 
 
-@case("nanobind: reads")
+@case("other functions", "nanobind: reads")
 def nanobind_reads(f: SimpleNamespace, way: Way, library: str) -> str:
     assert way(_needs(f.nanobind).total)(make(library)) == VALUES.sum()
     return "right"
 
 
-@case("nanobind: writes")
+@case("other functions", "nanobind: writes")
 def nanobind_writes(f: SimpleNamespace, way: Way, library: str) -> str:
     x = make(library)
     way(_needs(f.nanobind).add_one)(x)
     return "written" if np.array_equal(values(x), VALUES + 1) else "lost"
 
 
-@case("nanobind: returns a NumPy array")
+@case("other functions", "nanobind: returns a NumPy array")
 def nanobind_returns(f: SimpleNamespace, way: Way, library: str) -> str:
     return _kind(way(_needs(f.nanobind).twice)(make(library)), library, 2 * VALUES)
 
 
-@case("pybind11: reads a capsule")
+@case("other functions", "pybind11: reads a capsule")
 def pybind11_reads(f: SimpleNamespace, way: Way, library: str) -> str:
     call = way(_needs(f.pybind11).total, takes="capsule", readonly="share")
     assert call(make(library)) == VALUES.sum()
     return "right"
 
 
-@case("ctypes: reads a pointer")
+@case("other functions", "ctypes: reads a pointer")
 def ctypes_reads(f: SimpleNamespace, way: Way, library: str) -> str:
     assert way(f.ctypes.total, takes="tensor", order="C")(make(library)) == VALUES.sum()
     return "right"
@@ -402,14 +597,15 @@ def outcome(f: SimpleNamespace, text: str, way: str, library: str) -> str:
 def rows(f: SimpleNamespace, libraries: list[str]) -> Iterator[list[str]]:
     for text in CASES:
         for way in WAYS:
-            yield [text, way, *(outcome(f, text, way, library) for library in libraries)]
+            found = [outcome(f, text, way, library) for library in libraries]
+            yield [AXES[text], text, way, *found]
 
 
 def recorded() -> tuple[list[str], dict[tuple[str, str], dict[str, str]]]:
     """The libraries of the table in the manual, and its outcomes by case and way."""
     with TABLE.open(newline="") as file:
         head, *body = csv.reader(file)
-    return head[2:], {(row[0], row[1]): dict(zip(head[2:], row[2:], strict=True)) for row in body}
+    return head[3:], {(row[1], row[2]): dict(zip(head[3:], row[3:], strict=True)) for row in body}
 
 
 def main(path: str) -> None:
@@ -417,7 +613,7 @@ def main(path: str) -> None:
         f = functions(Path(folder))
         with open(path, "w", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(["the function", "called", *here()])
+            writer.writerow(["", "the function", "called", *here()])
             writer.writerows(rows(f, here()))
 
 
