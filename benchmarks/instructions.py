@@ -299,7 +299,7 @@ def judge(budgets: Any, cost: Cost) -> tuple[list[Judged], list[Judged]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    ops.add_arguments(parser, (*ops.DEFAULT_GROUPS, "tables"))
+    ops.add_arguments(parser, (*ops.DEFAULT_GROUPS, "tables", "kernels"))
     parser.add_argument("--csv", type=pathlib.Path, help="write the tables into this folder")
     parser.add_argument("--json", type=pathlib.Path, help="write the counts here")
     parser.add_argument("--keep", type=pathlib.Path, help="keep callgrind's files here")

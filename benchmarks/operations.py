@@ -426,7 +426,7 @@ def consumes() -> Iterator[Operation]:
 KERNELS = {
     "bare": "tvm_nop({})",
     "upgrade": "tvm_nop({})",
-    "kernel": "k({})",
+    "dlshim": "k({})",
 }
 
 
@@ -436,7 +436,7 @@ def kernels() -> Iterator[Operation]:
             for way, statement in KERNELS.items():
                 arguments = ["dlshim.upgrade(x)" if way == "upgrade" else "x"] * count
                 yield Operation(
-                    f"{producer}, {count} argument{'s' * (count > 1)}",
+                    f"kernel, {count} of {producer}",
                     way,
                     f"x = {PRODUCERS[producer]}; k = dlshim.kernel(tvm_nop)",
                     statement.format(", ".join(arguments)),
