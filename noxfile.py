@@ -339,7 +339,8 @@ tool("fuzz", "Coverage-guided fuzzing of the C core and of the boundary, a minut
 #: What tests on a package that is built in another way need.
 TESTED = ("pytest>=9", "hypothesis", "setuptools>=77")
 tool("sanitize", "The core suite under ASan and UBSan, with leak detection and asserts, and the "
-     "fuzzers' corpora of the C core.", "tools/variant.py", "sanitize", junit("sanitize"),
+     "fuzzers' corpora of the C core; homes and kernels beside NumPy.", "tools/variant.py",
+     "sanitize", f"numpy=={environments.load()['newest'].pins['numpy']}", junit("sanitize"),
      packages=TESTED, tags=CI)  # fmt: skip
 tool("memcheck", "A part of the core suite under valgrind: memory that is read and was never set.",
      "tools/variant.py", "memcheck", packages=TESTED)  # fmt: skip

@@ -175,12 +175,32 @@ def run_sanitized(
     return status, found, not any(NOT_LOOKED in text for text in texts)
 
 
+#: All of their results are NumPy's.
+NUMPY_S = [f"{CORE}/test_{name}.py" for name in ("homes", "importers", "kernel")]
+
+
+def sanitize_beside(numpy: str, folder: Path, env: Mapping[str, str]) -> int:
+    """The tests of homes and kernels beside NumPy.  It loses memory when it is imported, so nobody
+    looks for leaks: these tests count what is left themselves."""
+    there = str(folder / "numpy")
+    install = ["-m", "pip", "install", "--quiet", "--no-deps", "--target", there, numpy]
+    subprocess.run([sys.executable, *install], check=True)
+    options = env["ASAN_OPTIONS"].replace("detect_leaks=1", "detect_leaks=0")
+    path = os.pathsep.join([env["PYTHONPATH"], there])
+    beside = {**env, "ASAN_OPTIONS": options, "PYTHONPATH": path}
+    status, found, _ = run_sanitized(folder / "reports-numpy", beside, NUMPY_S)
+    return status or bool(found)
+
+
 def sanitize(folder: Path, arguments: list[str]) -> int:
-    """The fuzzers' corpora of the C core, and the core suite.
+    """The fuzzers' corpora of the C core, and the core suite; with the argument numpy==VERSION the
+    tests of homes and kernels besides.
 
     There are no suppressions: CPython 3.11, pytest and hypothesis are clean.  Array libraries are
-    not, so the tests that need one are skipped here; they run everywhere else.
+    not, so the tests that need one are skipped in the core suite.
     """
+    numpy = [word for word in arguments if word.startswith("numpy==")]
+    arguments = [word for word in arguments if word not in numpy]
     flags = [*SANITIZE, "-fno-omit-frame-pointer", "-g", "-O1"]
     env = {
         **os.environ,
@@ -206,7 +226,8 @@ def sanitize(folder: Path, arguments: list[str]) -> int:
     if status == ENDED and not found and not looked:
         print("nobody has looked for leaks: once more", flush=True)
         status, found, _ = run_sanitized(folder / "reports-again", env, arguments)
-    return status or bool(found)
+    beside = [sanitize_beside(each, folder, env) for each in numpy]
+    return status or bool(found) or any(beside)
 
 
 # ---- memcheck -----------------------------------------------------------------------------------

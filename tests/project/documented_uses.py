@@ -47,7 +47,35 @@ def kernels(x: Any) -> list[int]:
     def with_options(x: Any, out: Any) -> int:
         return 1
 
+    class Library:
+        @dlshim.kernel
+        def method(self, x: Any) -> int:
+            return 1
+
+        @classmethod
+        @dlshim.kernel(order="C")
+        def of_class(cls, x: Any) -> int:
+            return 1
+
+        @staticmethod
+        @dlshim.kernel
+        def static(x: Any) -> int:
+            return 1
+
+    @dlshim.kernel
+    async def later(x: Any) -> int:
+        return 1
+
+    async def waits() -> int:
+        return await later(x)
+
+    print(waits)
+    plain(x, x)  # type: ignore[call-arg]
+    with_options(y=x)  # type: ignore[call-arg]
     return [
+        Library().method(x),
+        Library.of_class(x),
+        Library.static(x),
         plain(x),
         with_options(x, out=x),
         dlshim.kernel(size)(x),
