@@ -136,6 +136,7 @@ CURED: dict[str, str] = {
     "cannot be called: pass a function": "why: it is for who writes the class",
     "has no from_dlpack": "tests/core/test_kernel.py",
     "positions count from 0": "tests/core/test_kernel.py",
+    "is no parameter of": "tests/core/test_kernel.py",
     "the device has no memory for the": "why: another array has to give its memory back first",
     "cannot be changed: wrap its objects": "tests/core/test_authors.py",
 }  # fmt: skip
