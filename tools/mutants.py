@@ -43,13 +43,13 @@ VARIANTS = ("13.0", "12.2")
 MODULES = (
     *("test_matrix", "test_managed", "test_copies", "test_release", "test_sync_threads"),
     *("test_work_stream", "test_wait", "test_labels", "test_copies_to_devices", "test_like"),
-    "test_arrow_events",
+    *("test_arrow_events", "test_orders"),
 )
 #: The same on ROCm.
 HIP_VARIANTS = ("hip6", "hip5", "hip7")
 HIP_MODULES = (
     *("test_matrix", "test_copies", "test_failures", "test_wait", "test_copies_to_devices"),
-    *("test_like", "test_managed", "test_cuda_interface", "test_arrow_events"),
+    *("test_like", "test_managed", "test_cuda_interface", "test_arrow_events", "test_orders"),
 )
 
 # ---- what is done with marked code -----------------------------------------------------------
@@ -228,7 +228,7 @@ MUTANTS = [
     # --- events ---
     Mutant("an event is given back before it is waited for",
            {"wait for the event": "{event given back}\n{}", "event given back": OUT},
-           "test_sync_threads", "12.5"),
+           "test_orders", "12.5"),
     mutant("an event is destroyed before it is waited for", "wait for the event",
            "dls_gpu_event_end(&run->place_p, event); {}"),
     mutant("events are lost", "event not kept", OUT, "test_sync_threads", "12.5"),

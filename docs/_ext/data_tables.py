@@ -481,6 +481,12 @@ def figures() -> Iterator[Row]:
     drivers = ", ".join(row["on"] for row in calls)
     told = f"{total(calls, 'trials')} trials on fakes of {drivers}"
     yield "driver calls that fail", told, "``nox -s suite``"
+    orders = read_rows(RESULTS / "orders.csv")
+    exchanges = len({row["exchange"] for row in orders})
+    told = (
+        f"{total(orders, 'orders')} orders in {exchanges} exchanges, {total(orders, 'wrong')} wrong"
+    )
+    yield "every order of two threads' driver calls", told, "``nox -s suite``"
     coverage = newest("coverage-*.json")
     told = ", ".join(f"{coverage[what][2]} % of {what}" for what in ("lines", "branches"))
     yield "coverage of the C code", told, "``nox -s coverage``"

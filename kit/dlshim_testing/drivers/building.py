@@ -42,7 +42,9 @@ CUDA_LIVE = ("9.2", "12.2", "12.5", "13.0")
 HIP_LIVE = ("hip5", "hip6", "hip7")
 ALL_LIVE = (*CUDA_LIVE, *HIP_LIVE)
 
-COMMON = ("front.c", "journal.c", "clock.c", "model.c", "queue.c", "shadow.c", "control.c")
+COMMON = (
+    *("front.c", "journal.c", "clock.c", "model.c", "queue.c", "turns.c", "shadow.c", "control.c"),
+)
 CUDA = (
     "cuda.c",
     "cuda_context.c",

@@ -9,6 +9,7 @@
 #include "journal.h"
 #include "queue.h"
 #include "shadow.h"
+#include "turns.h"
 
 FM_EXPORT int fake_start(void);
 FM_EXPORT void fake_reset(int hard);
@@ -30,6 +31,12 @@ FM_EXPORT int fake_capture_state(uintptr_t stream);
 FM_EXPORT void fake_fail_next(const char *name, int rc, unsigned skip);
 FM_EXPORT void fake_set_caller(const char *name);
 FM_EXPORT unsigned fake_thread(void);
+FM_EXPORT void fake_turns_begin(unsigned threads, const char *plan, unsigned length,
+                                const char *apart);
+FM_EXPORT void fake_turn_join(unsigned number);
+FM_EXPORT void fake_turn_leave(void);
+FM_EXPORT void fake_turn(void);
+FM_EXPORT char *fake_turns_end(void);
 FM_EXPORT char *fake_log(void);
 FM_EXPORT void fake_clear_log(void);
 FM_EXPORT char *fake_races(void);
@@ -188,6 +195,33 @@ static int state_of(const fm_stream *stream)
 int fake_capture_state(uintptr_t stream)
 {
     LOCKED(int, state_of(front_stream(stream, NULL)));
+}
+
+/* ---- turns ---- */
+
+void fake_turns_begin(unsigned threads, const char *plan, unsigned length, const char *apart)
+{
+    fm_turns_begin(threads, (const unsigned char *)plan, length, apart);
+}
+
+void fake_turn_join(unsigned number)
+{
+    fm_turn_join(number);
+}
+
+void fake_turn_leave(void)
+{
+    fm_turn_leave();
+}
+
+void fake_turn(void)
+{
+    fm_turn(NULL);
+}
+
+char *fake_turns_end(void)
+{
+    return fm_turns_end();
 }
 
 /* ---- the journal ---- */

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ctypes as C
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +49,11 @@ _CONTROL: dict[str, tuple[Any, list[Any]]] = {
     "fake_fail_next": (None, [C.c_char_p, C.c_int, C.c_uint]),
     "fake_set_caller": (None, [C.c_char_p]),
     "fake_thread": (C.c_uint, []),
+    "fake_turns_begin": (None, [C.c_uint, C.c_char_p, C.c_uint, C.c_char_p]),
+    "fake_turn_join": (None, [C.c_uint]),
+    "fake_turn_leave": (None, []),
+    "fake_turn": (None, []),
+    "fake_turns_end": (C.c_void_p, []),
     "fake_log": (C.c_void_p, []),
     "fake_clear_log": (None, []),
     "fake_races": (C.c_void_p, []),
@@ -292,6 +297,44 @@ class Fake:
         if state < 0:
             raise DriverError("capture_state", -state)
         return STATES[state]
+
+    # --- turns ----
+
+    def take_turns(
+        self, programs: Sequence[Callable[[], object]], plan: bytes, apart: str = ""
+    ) -> list[tuple[int, int]]:
+        """Run the programs, each in a thread of its own, one at a time.
+
+        A thread gives its turn away before each call of the driver that `apart` does not name
+        (names with spaces between), where the host begins to wait, and at :meth:`turn`.  `plan` has
+        for each turn the place of the next among those that have not ended; behind its end that is
+        the first.  Gives what was chosen, and out of how many.  What a program raises, this raises.
+        """
+        errors: list[BaseException] = []
+
+        def run(number: int, program: Callable[[], object]) -> None:
+            self._fake.fake_turn_join(number)
+            try:
+                program()
+            except BaseException as error:
+                errors.append(error)
+            finally:
+                self._fake.fake_turn_leave()
+
+        self._fake.fake_turns_begin(len(programs), plan, len(plan), f" {apart} ".encode())
+        threads = [threading.Thread(target=run, args=each) for each in enumerate(programs)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        turns = [tuple(map(int, line.split())) for line in self._text(self._fake.fake_turns_end)]
+        if errors:
+            raise errors[0]
+        return turns  # type: ignore[return-value]
+
+    def turn(self) -> None:
+        """The calling thread gives its turn away, where it takes part in :meth:`take_turns`."""
+        self._fake.fake_turn()
 
     # --- what happened --------------------------------------------------------------
 

@@ -7,11 +7,13 @@
 
 #include "queue.h"
 #include "shadow.h"
+#include "turns.h"
 
 void call_open(call *made, const char *name, unsigned rules)
 {
     bool held = fm_gil_held();
     fm_check_process(name);
+    fm_turn(name);
     fm_lock();
     fm_count(name, held);
     if (held && (rules & BLOCKS))

@@ -6,6 +6,7 @@
 
 #include "journal.h"
 #include "queue.h"
+#include "turns.h"
 
 /* ---- tables: number n is entry n - 1 ---- */
 
@@ -377,6 +378,22 @@ fm_status fm_wait(fm_stream *stream, const fm_event *event)
     return status;
 }
 
+/* What the host comes after when a wait that begins now has ended: other threads may call
+ * meanwhile. */
+static fm_clock begin_wait(const fm_clock *of)
+{
+    fm_clock awaited = {0};
+    fm_clock_join(&awaited, of);
+    return awaited;
+}
+
+static void end_wait(fm_clock *awaited)
+{
+    fm_turn_of_wait();
+    fm_clock_join(&host, awaited);
+    fm_clock_clear(awaited);
+}
+
 fm_status fm_stream_sync(fm_stream *stream)
 {
     fm_status status = fm_begin(stream);
@@ -385,8 +402,9 @@ fm_status fm_stream_sync(fm_stream *stream)
         status = FM_CAPTURE_UNSUPPORTED;
     }
     if (status == FM_OK) {
-        fm_clock_join(&host, &stream->clock);
+        fm_clock awaited = begin_wait(&stream->clock);
         fm_queue_stream_sync(stream);
+        end_wait(&awaited);
     }
     return status;
 }
@@ -399,8 +417,9 @@ fm_status fm_event_sync(const fm_event *event)
             kill(capture);
         return FM_CAPTURED_EVENT;
     }
-    fm_clock_join(&host, &event->clock);
+    fm_clock awaited = begin_wait(&event->clock);
     fm_queue_event_sync(event);
+    end_wait(&awaited);
     return FM_OK;
 }
 
@@ -415,15 +434,16 @@ fm_status fm_domain_sync(fm_domain *domain)
 {
     if (kill_in(domain, false))
         return FM_CAPTURE_UNSUPPORTED;
-    join_all(&host, domain);
-    fm_queue_domain_sync(domain);
+    fm_domain_drain(domain);
     return FM_OK;
 }
 
 void fm_domain_drain(const fm_domain *domain)
 {
-    join_all(&host, domain);
+    fm_clock all = {0};
+    join_all(&all, domain);
     fm_queue_domain_sync(domain);
+    end_wait(&all);
 }
 
 fm_status fm_domain_record(fm_domain *domain, fm_event *event)
