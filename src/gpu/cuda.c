@@ -293,7 +293,7 @@ ask_pointer(const void *address, dls_cuda_pointer *out)
                                   .managed = managed != 0};
     }
     else if (result != GPU_OK && result != GPU_INVALID_VALUE
-             && result != GPU_INVALID_CONTEXT && !dls_gpu_is_capture_error(result)) {
+             && !dls_gpu_is_capture_error(result)) {
         out->error = result;
     }
 }
@@ -347,6 +347,9 @@ find(uint64_t stream, int device_id, const void *address, dls_place *place,
         return dls_gpu_check(place, result, DLS_CALL_FIND_STREAM, device_id, err);
     }
     ask_pointer(address, &pointer);
+    if (pointer.error == GPU_INVALID_CONTEXT) {
+        dls_cuda_ask_pointer(address, &pointer);
+    }
     if (pointer.error != GPU_OK) { /* what was not answered is not "no context" */
         return dls_gpu_check(place, pointer.error, DLS_CALL_FIND, device_id, err);
     }

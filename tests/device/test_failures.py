@@ -255,6 +255,60 @@ def check_every_call_that_fails(drv: Driver) -> None:
     assert essential <= told_of, told_of
 
 
+def of_another_context(drv: Driver, **fields: Any) -> Any:
+    """With unfinished work, in a context that is not its device's own; nobody names its stream."""
+    drv.reset()
+    context = drv.context_new(0)
+    p = drv.stream_new(0, False, context=context, name="P")
+    x = fake.NoKw(drv, p, context=context, **fields)
+    assert not x.write()
+    return x
+
+
+@checks.on_cuda
+def check_that_a_question_about_a_pointer_fails(drv: Driver) -> None:
+    """Whatever the code is, nobody takes "no answer" for "of no context"."""
+    roads: dict[str, Callable[[Any, int], Any]] = {
+        "any stream": lambda x, s: dlshim.to_capsule(x),
+        "S": lambda x, s: dlshim.upgrade(x).__dlpack__(stream=s),
+        "wait": lambda x, s: dlshim.upgrade(x, stream="wait").__dlpack__(),
+    }
+    for (name, road), rc in itertools.product(roads.items(), (2, 201, 700, 999)):
+        for skip in itertools.count():
+            x = of_another_context(drv)
+            drv.make_current(0)
+            s = drv.stream_new(0, False, context=x.context)
+            drv.fail_next("cuPointerGetAttributes", rc, skip)
+            told, racy, taken = (name, rc, skip), False, None
+            try:
+                taken = caps.take(road(x, s))
+            except (BufferError, MemoryError, RuntimeError):
+                pass
+            else:
+                racy = drv.read(s, taken.view.data, context=x.context)
+                taken.release()
+            assert not racy, (told, drv.races())
+            if not any(" -> " in line for line in drv.log() if "Pointer" in line):
+                break
+        assert skip, name
+    caps.close_accounts()
+
+
+@checks.on_cuda
+def check_that_a_driver_tells_of_pointers_inside_a_context_alone(drv: Driver) -> None:
+    """With none current: it is asked again inside one that lives."""
+    for wanted, kind in itertools.product((1, 2), ("device", "managed")):
+        x = of_another_context(drv, kind=kind)
+        drv.set_current(None)
+        drv.option("pointer_needs_context", wanted)
+        taken = caps.take(dlshim.to_capsule(x))
+        s = drv.stream_new(0, False, context=x.context)
+        assert not drv.read(s, x.address, context=x.context), (wanted, kind)
+        taken.release()
+        assert drv.context_stack() == ()
+    caps.close_accounts()
+
+
 @checks.on_cuda
 def check_that_the_first_event_and_stream_cannot_be_made(drv: Driver) -> None:
     """In a context where there is none yet."""
