@@ -1,8 +1,11 @@
-"""The doubles of torch and JAX against these libraries' own Python, which runs unmodified on stubs.
+"""The doubles of torch, JAX, Paddle and Warp against these libraries' own Python, which runs
+unmodified on stubs.
 
-What decides about streams in torch and JAX is Python: `Tensor.__dlpack__` (torch/_tensor.py),
-`from_dlpack` (torch/utils/dlpack.py, jax/_src/dlpack.py).  It runs here as it was installed; what
-it calls of C++ and of CUDA is a stub that notes it.  Where a release changes it, the double fails.
+What decides about streams in these libraries is Python: `__dlpack__` (torch/_tensor.py,
+paddle/base/dygraph/tensor_patch_methods.py, warp/_src/types.py), and `from_dlpack`
+(torch/utils/dlpack.py, jax/_src/dlpack.py, paddle/utils/dlpack.py, warp/_src/dlpack.py).  It runs
+here as it was installed; what it calls of C++ and of CUDA is a stub that notes it.  Where a release
+changes it, the double fails.  `nox -s real-python` has all four.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from doubles import vendors
 from doubles.device_consumers import Situation
 from doubles.producers import masquerade
 
-P, S = 0x7C2000000010, 0x7C2000000020
+P, S, LEGACY = 0x7C2000000010, 0x7C2000000020, vendors.CUDA.legacy
 
 
 class Asked:
@@ -53,6 +56,14 @@ class Nothing(Asked):
 
 class Pinned(Asked):
     device = (3, 0)
+
+
+class Managed(Asked):
+    device = (13, 0)
+
+
+class OfTheHost(Asked):
+    device = (1, 0)
 
 
 TensorFlow = masquerade(Asked, "EagerTensor", "tensorflow.python.framework.ops")
@@ -112,10 +123,38 @@ def test_jax_asks_as_its_double(
     assert asked_by(module.from_dlpack, cls) == asked_by(doubled(consumers.jax, S), cls)
 
 
-class TorchDouble(fake.TorchLike):
-    """The double without a driver: it notes its edges."""
+@pytest.mark.parametrize("cls", (Asked, Stream, Nothing, Managed, Pinned, OfTheHost))
+@pytest.mark.parametrize("s", (0, S))
+def test_paddle_asks_as_its_double(
+    monkeypatch: pytest.MonkeyPatch, doubled: Any, cls: type[Asked], s: int
+) -> None:
+    paddle = pytest.importorskip("paddle", minversion="3.3", reason="no Paddle 3.3 is installed")
+    module = paddle.utils.dlpack
+    current = SimpleNamespace(cuda_stream=s)
+    monkeypatch.setattr(paddle.device.cuda, "current_stream", lambda device: current)
+    monkeypatch.setattr(paddle.base.core, "from_dlpack", lambda capsule: capsule)
+    monkeypatch.setattr(module, "in_dygraph_mode", lambda: False)
+    assert asked_by(module.from_dlpack, cls) == asked_by(doubled(consumers.paddle, s), cls)
 
-    def __init__(self, current: int) -> None:
+
+@pytest.mark.parametrize("cls", (Asked, Stream, Nothing, Managed, Pinned, OfTheHost))
+@pytest.mark.parametrize("s", (0, S))
+def test_warp_asks_as_its_double(
+    monkeypatch: pytest.MonkeyPatch, doubled: Any, cls: type[Asked], s: int
+) -> None:
+    warp = pytest.importorskip("warp", reason="Warp is not installed")
+    module = warp._src.dlpack
+    stream = SimpleNamespace(cuda_stream=s or None)
+    device = SimpleNamespace(stream=stream)
+    monkeypatch.setattr(warp, "get_cuda_device", lambda number=0: device)
+    monkeypatch.setattr(module, "_from_dlpack", lambda capsule, **how: capsule)
+    assert asked_by(module.from_dlpack, cls) == asked_by(doubled(consumers.warp, s), cls)
+
+
+class Noting:
+    """The double of a producer without a driver: it notes its edges."""
+
+    def __init__(self, current: int = 0) -> None:
         self.vendor, self.stream, self.index, self.device = vendors.CUDA, P, 0, (2, 0)
         self.now, self.log = current, list[Any]()
 
@@ -125,8 +164,30 @@ class TorchDouble(fake.TorchLike):
     def edge(self, p: int, s: int, *more: Any, **where: Any) -> None:
         self.log.append((p, s))
 
+    def wait_for(self, stream: int) -> None:
+        self.log.append(stream)
+
     def answer_in(self, max_version: Any, **fields: Any) -> Any:
         return "versioned" if max_version else "legacy"
+
+    def _legacy(self) -> Any:
+        return "legacy"
+
+
+class TorchDouble(Noting, fake.TorchLike):
+    pass
+
+
+class PaddleDouble(Noting, fake.Paddle):
+    pass
+
+
+class PaddleOldDouble(Noting, fake.PaddleOld):
+    pass
+
+
+class WarpDouble(Noting, fake.WarpLike):
+    pass
 
 
 def exported(export: Callable[..., Any], log: list[Any], keywords: dict[str, Any]) -> Any:
@@ -136,11 +197,20 @@ def exported(export: Callable[..., Any], log: list[Any], keywords: dict[str, Any
         return type(error), log
 
 
-@pytest.mark.parametrize("current", (0, 1))
-@pytest.mark.parametrize("version", (None, (1, 0)))
-@pytest.mark.parametrize(
-    "stream", ("omitted", None, -1, 0, 1, 2, P, S, True, "x"), ids=lambda value: str(value)
+STREAMS = pytest.mark.parametrize(
+    "stream", ("omitted", None, -1, 0, 1, 2, P, S, True, "x", -2), ids=lambda value: str(value)
 )
+VERSIONS = pytest.mark.parametrize("version", (None, (1, 0)))
+
+
+def keywords_of(stream: Any, version: Any = None) -> dict[str, Any]:
+    told = {} if stream == "omitted" else {"stream": stream}
+    return told | ({"max_version": version} if version else {})
+
+
+@pytest.mark.parametrize("current", (0, 1))
+@VERSIONS
+@STREAMS
 def test_torch_exports_as_its_double(
     monkeypatch: pytest.MonkeyPatch, stream: Any, version: Any, current: int
 ) -> None:
@@ -182,8 +252,95 @@ def test_torch_exports_as_its_double(
         layout=torch.strided,
         device=SimpleNamespace(type="cuda", index=0),
     )
-    keywords = {} if stream == "omitted" else {"stream": stream}
-    keywords |= {"max_version": version} if version else {}
+    keywords = keywords_of(stream, version)
     real = exported(lambda **k: torch.Tensor.__dlpack__(x, **k), log, keywords)
     double = TorchDouble(current)
+    assert real == exported(double.answer, double.log, keywords)
+
+
+@VERSIONS
+@STREAMS
+def test_paddle_exports_as_its_double(
+    monkeypatch: pytest.MonkeyPatch, stream: Any, version: Any
+) -> None:
+    paddle = pytest.importorskip("paddle", minversion="3.3", reason="no Paddle 3.3 is installed")
+    log: list[Any] = []
+
+    def stream_of(handle: int) -> Any:
+        """`paddle.device.Stream`, of device 0."""
+        return SimpleNamespace(
+            stream_base=SimpleNamespace(raw_stream=handle),
+            device="gpu:0",
+            wait_event=lambda event: log.append((event.recorded, handle)),
+        )
+
+    class Event:
+        def record(self, on: Any) -> None:
+            self.recorded = on.stream_base.raw_stream
+
+    place = SimpleNamespace(get_device_id=lambda: 0)
+    for name, stub in {
+        "Stream": lambda stream_base: stream_of(stream_base),
+        "Event": Event,
+        "current_stream": lambda: stream_of(P),
+        "get_stream_from_external": stream_of,
+    }.items():
+        monkeypatch.setattr(paddle.device, name, stub)
+    core = paddle.base.core
+    monkeypatch.setattr(core, "_get_legacy_default_stream", lambda number: LEGACY, raising=False)
+    monkeypatch.setattr(paddle.framework, "_current_expected_place_", lambda: place)
+    monkeypatch.setattr(paddle, "is_compiled_with_rocm", lambda: False)
+    monkeypatch.setattr(paddle, "is_compiled_with_cuda", lambda: True)
+    x = SimpleNamespace(
+        is_sparse=lambda: False,
+        stop_gradient=True,
+        place=SimpleNamespace(is_gpu_place=lambda: True, is_cpu_place=lambda: False),
+        get_tensor=lambda: SimpleNamespace(
+            _to_dlpack=lambda **how: "legacy", _to_dlpack_versioned=lambda **how: "versioned"
+        ),
+    )
+    keywords = keywords_of(stream, version)
+    real = exported(lambda **k: paddle.Tensor.__dlpack__(x, **k), log, keywords)
+    double = PaddleDouble()
+    assert real == exported(double.answer, double.log, keywords)
+
+
+@STREAMS
+def test_old_paddle_exports_as_its_double(monkeypatch: pytest.MonkeyPatch, stream: Any) -> None:
+    paddle = pytest.importorskip("paddle", reason="Paddle is not installed")
+    if not (3, 0) <= tuple(map(int, paddle.__version__.split(".")[:2])) < (3, 3):
+        pytest.skip(f"of Paddle 3.0 to 3.2, and {paddle.__version__} is installed")
+    log: list[Any] = []
+    current = SimpleNamespace(synchronize=lambda: log.append(P))
+    event = SimpleNamespace(record=lambda stream: None)
+    monkeypatch.setattr(paddle.device.cuda, "current_stream", lambda: current)
+    monkeypatch.setattr(paddle.device.cuda, "Event", lambda: event)
+    monkeypatch.setattr(paddle, "to_dlpack", lambda x: "legacy")
+    x = SimpleNamespace(
+        is_sparse=lambda: False,
+        stop_gradient=True,
+        place=SimpleNamespace(is_gpu_place=lambda: True),
+    )
+    keywords = keywords_of(stream)
+    real = exported(lambda **k: paddle.Tensor.__dlpack__(x, **k), log, keywords)
+    double = PaddleOldDouble()
+    assert real == exported(double.answer, double.log, keywords)
+
+
+@STREAMS
+def test_warp_exports_as_its_double(monkeypatch: pytest.MonkeyPatch, stream: Any) -> None:
+    warp = pytest.importorskip("warp", reason="Warp is not installed")
+    log: list[Any] = []
+
+    def wait(s: int, p: int, event: int, timing: bool) -> None:
+        log.append((p, s))
+
+    runtime = SimpleNamespace(core=SimpleNamespace(wp_cuda_stream_wait_stream=wait))
+    monkeypatch.setattr(warp._src.context, "runtime", runtime)
+    monkeypatch.setattr(warp._src.dlpack, "to_dlpack", lambda x: "legacy")
+    current = SimpleNamespace(cuda_stream=P, cached_event=SimpleNamespace(cuda_event=7))
+    x = SimpleNamespace(device=SimpleNamespace(is_cuda=True, is_cpu=False, stream=current))
+    keywords = keywords_of(stream)
+    real = exported(lambda **k: warp.array.__dlpack__(x, **k), log, keywords)
+    double = WarpDouble()
     assert real == exported(double.answer, double.log, keywords)

@@ -94,18 +94,21 @@ def tensorflow(capsule: Any, at: Situation) -> Asked:
 
 
 def warp(x: Any, at: Situation) -> Asked:
+    """For pinned memory, too, a stream: that of the current device."""
     device_type, _ = x.__dlpack_device__()
-    assert device_type in (2, 13)
-    return _imported(_insist_on_legacy(x.__dlpack__(stream=at.s or LEGACY)), at.s)
+    assert device_type in (1, 2, 3, 13)
+    stream = None if device_type == 1 else at.s or LEGACY
+    return _imported(_insist_on_legacy(x.__dlpack__(stream=stream)), at.s)
 
 
 def paddle(x: Any, at: Situation) -> Asked:
-    x.__dlpack_device__()
-    stream = at.s or LEGACY
+    """A stream for device memory alone: none for managed memory."""
+    device_type, _ = x.__dlpack_device__()
+    asked = {"stream": at.s or LEGACY} if device_type == 2 else {}
     try:
-        capsule = x.__dlpack__(stream=stream, max_version=(1, 2))
+        capsule = x.__dlpack__(max_version=(1, 2), **asked)
     except TypeError:
-        capsule = x.__dlpack__(stream=stream)
+        capsule = x.__dlpack__(**asked)
     return _imported(capsule, at.s)
 
 

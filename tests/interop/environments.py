@@ -37,6 +37,7 @@ class Environment:
     steps: tuple[str, ...] = ()
     apt: tuple[str, ...] = ()
     tests: str = "tests/interop"
+    also: tuple[str, ...] = ()
     ci: bool = False
     manual: tuple[str, ...] = ()
     manual_pip: tuple[str, ...] = ()
@@ -53,8 +54,8 @@ class Environment:
     @property
     def targets(self) -> tuple[str, ...]:
         """What pytest is given there: replays run wherever the matrix does."""
-        also = ("tests/replays",) if self.tests == "tests/interop" else ()
-        return (*self.tests.split(), *also)
+        replays = ("tests/replays",) if self.tests == "tests/interop" else ()
+        return (*self.tests.split(), *replays, *self.also)
 
     @property
     def replays(self) -> bool:
