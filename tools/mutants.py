@@ -307,9 +307,9 @@ MUTANTS = [
            "test_copy_order"),
     mutant("a copy forgets the stream that was named", "P of a copy", OUT, "test_copy_order"),
     mutant("a copy is not in the context of S", "context of a copy",
-           argument(1, "driver->legacy"), "test_copy_order"),
+           argument(1, "driver->legacy"), "test_copy_axes"),
     mutant("memory is freed while others use it in the device's own context",
-           "the device's own place", value("GPU_OK"), "test_copy_order"),
+           "the device's own place", value("GPU_OK"), "test_copy_axes"),
     # --- a stream that is refused ---
     mutant("None is not tried", "None after a refusal", operand(1, "false"),
            "test_refused_streams"),
