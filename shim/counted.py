@@ -104,6 +104,13 @@ COUNTED = (
         "S14",
     ),
     Counted(
+        "a wait that nobody asked for: of Paddle before 3.3, for consumers that pass -1 (mpi4py)",
+        "its documentation says that -1 synchronises nothing, and its code makes the host wait for "
+        "every number. dlshim passes it None; who passes -1 has its caller synchronise",
+        '`stream="wait"`',
+        "S10",
+    ),
+    Counted(
         "what nanoarrow's `c_buffer` takes as a buffer only: booleans, and arrays that have not "
         "exactly one dimension",
         "it takes an array's buffer before DLPack, and a Producer has none",

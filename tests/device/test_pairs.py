@@ -7,6 +7,7 @@ import json
 import pytest
 
 from device import pairs
+from dlshim.counted import COUNTED
 from drivers import run_with_driver
 
 CODE = """
@@ -17,8 +18,17 @@ print(json.dumps(list(pairs.table(drv))))
 
 #: From worst to best; what a refusal or a crash is against a race nobody can say in general.
 RANKS = {"crash": 0, "refused": 1, "race": 1, "ordered": 2}
-#: It waits for -1, as for any number, though -1 asks for no sync; dlshim passes it None.
+#: It waits for -1, as for any number, though -1 asks for no sync; dlshim passes it None (T12).
 WAITS_FOR_MINUS_ONE = ("Paddle < 3.3", "mpi4py")
+CURED = """
+import dlshim
+from device import pairs
+with pairs.libraries(arguments[0]) as current:
+    for options in ({}, {"stream": "wait"}):
+        double, consumer = pairs.PRODUCERS[arguments[0]][0], pairs.CONSUMERS[arguments[1]]
+        pair = pairs.Pair(drv, double, consumer, "N", "N", current)
+        print(pair.outcome(lambda: dlshim.upgrade(pair.array, **options)))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +53,14 @@ def test_no_pair_is_worse_than_bare(rows: list[list[str]]) -> None:
     worse = [row for row in rows if rank(row[3]) < rank(row[2])]
     raced = [row for row in rows if row[3] == "race" and not row[2].startswith(("race", "refused"))]
     assert {tuple(row[:2]) for row in worse + raced} == {WAITS_FOR_MINUS_ONE}
+
+
+def test_the_wait_that_is_counted_can_be_asked_for() -> None:
+    (row,) = (row for row in COUNTED if row.what.startswith("a wait that nobody asked for"))
+    assert "Paddle before 3.3" in row.what and "mpi4py" in row.what
+    assert row.cure == '`stream="wait"`'
+    outcomes = run_with_driver("13.0", CURED, *WAITS_FOR_MINUS_ONE).splitlines()
+    assert outcomes == ["race", "ordered, the host waits"]
 
 
 def test_jax_takes_tensorflow_bare(rows: list[list[str]]) -> None:
