@@ -63,8 +63,8 @@ def test_the_tests_of_other_libraries_run_on_stand_ins(
     done = run(variant, tmp_path, "-k", "torch or cupy or jax or warp")
     assert done.returncode == 0, done.stdout[-4000:]
     skips = [line for line in done.stdout.splitlines() if line.startswith("SKIPPED")]
-    assert len(skips) == 1 and "this torch has no C table" in skips[0], skips
-    assert len(re.findall(" PASSED", done.stdout)) == 23
+    assert not skips, skips
+    assert len(re.findall(" PASSED", done.stdout)) == 24
 
 
 def test_a_card_without_gates_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,16 @@ from typing import Any
 import standing
 from standing import drv
 
+from doubles import capsules as caps
 from doubles import device as fake
-from doubles.producers import masquerade
+from doubles.producers import (
+    TableMixin,
+    _Allocator,
+    _CurrentStream,
+    c_table,
+    masquerade,
+    table_capsule,
+)
 
 __version__ = "2.13.0"
 int32 = "int32"
@@ -41,6 +49,42 @@ class _Tensor(fake.TorchLike):
 
 Tensor = masquerade(_Tensor, "Tensor", "torch")
 _current = standing.Current(Stream)
+_allocated: list[caps.Made] = []
+
+
+@_Allocator
+def _allocate(prototype: int, out: int, context: int, set_error: int) -> int:
+    """`at::empty` (torch/csrc/Module.cpp: DLTensorAllocator), of bytes."""
+    want = caps.DLTensor.from_address(prototype)
+    count = C.c_int64.from_address(want.shape).value
+    address = drv.alloc(count, want.device_id)
+    made = caps.Made(
+        (count,), "uint8", device=(2, want.device_id), data=address, memory=bytearray(1),
+        version=(1, 3), on_delete=lambda: drv.free(address),
+    )  # fmt: skip
+    made.handed_out = True
+    _allocated.append(made)
+    C.c_void_p.from_address(out).value = made.address
+    return 0
+
+
+@_CurrentStream
+def _work_stream(device_type: int, device_id: int, out: int) -> int:
+    C.c_void_p.from_address(out).value = _current.stream.cuda_stream or None
+    return 0
+
+
+class _WithTable(TableMixin, _Tensor):
+    __dlpack_c_exchange_api__ = table_capsule(
+        c_table(
+            managed_tensor_allocator=C.cast(_allocate, C.c_void_p).value,
+            current_work_stream=C.cast(_work_stream, C.c_void_p).value,
+        )
+    )
+
+
+caps.keep_for_ever(_allocate, _work_stream)
+_Like = masquerade(_WithTable, "Tensor", "torch")
 
 
 class CUDAGraph:
@@ -70,7 +114,8 @@ def full(shape: tuple[int], value: int, dtype: Any, device: str) -> Any:
 
 
 def empty(count: int, device: str) -> Any:
-    return _new(count, 0)
+    """One with a C table, by whose allocator others get memory."""
+    return _Like(drv, _current.stream.handle, device=0, shape=(count,), dtype="int32")
 
 
 def from_dlpack(x: Any, device: str) -> standing.Taken:
@@ -97,6 +142,7 @@ cuda = SimpleNamespace(
     CUDAGraph=CUDAGraph,
     graph=_graph,
     device_count=lambda: 2,
+    memory_allocated=lambda: sum(not made.deleted for made in _allocated),
     current_device=_devices.get,
     device=lambda index: fake.TorchGuard(_devices, index),
 )
