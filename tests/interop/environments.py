@@ -55,7 +55,7 @@ class Environment:
     def targets(self) -> tuple[str, ...]:
         """What pytest is given there: replays run wherever the matrix does."""
         replays = ("tests/replays",) if self.tests == "tests/interop" else ()
-        return (*self.tests.split(), *replays, *self.also)
+        return (self.tests, *replays, *self.also)
 
     @property
     def replays(self) -> bool:
