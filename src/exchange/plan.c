@@ -271,7 +271,8 @@ dls_plan_close(dls_plan *plan)
     for (int i = 0; i < DLS_THREAD_SLOTS; i++) {
         sum += atomic_fetch_or(&plan->parts[i].word, 1) / 2;
     }
-    if ((plan->refs += sum - MANY) == 0) {
+    sum -= MANY;
+    if (atomic_fetch_add(&plan->refs, sum) + sum == 0) {
         dls_plan_end(plan);
     }
 }
