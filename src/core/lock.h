@@ -27,8 +27,8 @@ typedef enum {
     DLS_LOCK_IMPORT,
     /* DLS_LOCK_STATE : python/state, exchange/plan_cache, module/kernel. */
     DLS_LOCK_STATES,
-    /* DLS_LOCK, by the address: python/capsule, Tensors in exchange/objects and
-     * module/interfaces_out, Producers in exchange/objects and module/ctable_view. */
+    /* DLS_LOCK, by the address: Tensors in exchange/objects, Producers there and in
+     * module/ctable_view.  DLS_LOCK_CAPSULE: python/capsule, module/test_hooks. */
     DLS_LOCK_FIRST_STRIPE,
     DLS_LOCK_LAST_STRIPE = DLS_LOCK_FIRST_STRIPE + 31,
 #endif
@@ -77,6 +77,15 @@ dls_lock_of(const void *address)
     const unsigned stripes = DLS_LOCK_LAST_STRIPE - DLS_LOCK_FIRST_STRIPE + 1;
     uint64_t mixed = (uintptr_t)address * UINT64_C(0x9e3779b97f4a7c15);
     return (dls_lock)(DLS_LOCK_FIRST_STRIPE + (unsigned)(mixed >> 32) % stripes);
+}
+
+/* The lock of a thing that mostly the thread uses which has made it: the same for all
+ * things in its allocator's page of 64 kB.  The thread then finds the lock in its
+ * cache. */
+static inline dls_lock
+dls_lock_of_page(const void *address)
+{
+    return dls_lock_of((const void *)((uintptr_t)address >> 16));
 }
 #endif
 
@@ -128,10 +137,12 @@ DLS_EXTERN void dls_lock_give_all(void);
 /* The number of this thread's place. */
 DLS_EXTERN unsigned dls_thread_slot(void);
 
-/* Hold the lock of a Tensor, Producer or capsule, found by its address, until
- * DLS_UNLOCK in the same block.  DLS_LOCK_STATE: the lock of all states, for members of
- * a state and for plan caches.  The rules for the code between the two are above. */
+/* Hold the lock of a Tensor, a Producer or (DLS_LOCK_CAPSULE) a capsule, found by its
+ * address, until DLS_UNLOCK in the same block.  DLS_LOCK_STATE: the lock of all states,
+ * for members of a state and for plan caches.  The rules for the code between the two
+ * are above. */
 #define DLS_LOCK(address) DLS_LOCK_HOLD(dls_lock_of(address))
+#define DLS_LOCK_CAPSULE(address) DLS_LOCK_HOLD(dls_lock_of_page(address))
 #define DLS_LOCK_STATE() DLS_LOCK_HOLD(DLS_LOCK_STATES)
 #define DLS_LOCK_HOLD(lock)       \
     const dls_lock held = (lock); \
@@ -145,6 +156,7 @@ DLS_EXTERN unsigned dls_thread_slot(void);
     (place) = (value)
 #define DLS_PER_THREAD
 #define DLS_LOCK(address) (void)0
+#define DLS_LOCK_CAPSULE(address) (void)0
 #define DLS_LOCK_STATE() (void)0
 #define DLS_UNLOCK() (void)0
 #endif

@@ -563,6 +563,9 @@ dls_library_gil_deleters(dls_state *state)
     older = older > 0 ? older : module_is_older(state, module, major, minor);
 #include "exchange/libraries.def"
 #undef GIL_DELETER
+        if (older < 0) {
+            return false; /* it may be imported yet: threads share the state */
+        }
         state->legacy_hold = older == 1 ? DLS_HOLD_WANTS_GIL : 0;
         state->legacy_flags = state->home | state->legacy_hold;
         state->gil_deleters = older;

@@ -333,30 +333,26 @@ dls_tensor_set_ready_stream(dls_tensor *self, uint64_t handle)
 /* --- sharing its memory --------------------------------------------------- */
 
 #ifdef DLS_FREE_THREADED
-/* Once the hold is a shared one it stays so: later exports take no lock.  Memory is
- * made before the lock is taken. */
+/* The hold stays as it is, because other threads may read it, but `shared` owns what it
+ * names.  A share that came is shared again: shares of shares would be a chain. */
 static dls_shared *
 share_or_fail(dls_tensor *self)
 {
-    if (self->shared != NULL) {
-        return dls_shared_add(self->shared);
+    dls_hold hold = self->hold;
+    dls_shared *shared = hold.kind == DLS_HOLD_SHARED ? hold.base : self->shared;
+    if (shared == NULL) {
+        dls_shared *made = dls_shared_new(&hold);
+        if (made == NULL) {
+            return NULL;
+        }
+        if (atomic_compare_exchange_strong(&self->shared, &shared, made)) {
+            shared = made;
+        }
+        else {
+            dls_free(made); /* another thread was quicker */
+        }
     }
-    dls_hold nothing = {0};
-    dls_shared *made = dls_shared_new(&nothing);
-    if (made == NULL) {
-        return NULL;
-    }
-    DLS_LOCK(self);
-    if (self->hold.kind != DLS_HOLD_SHARED) {
-        dls_hold_move(&self->hold, &made->hold);
-        self->hold = (dls_hold){.base = made, .kind = DLS_HOLD_SHARED};
-        made = NULL;
-    }
-    dls_shared *shared = dls_shared_add(self->hold.base);
-    self->shared = shared;
-    DLS_UNLOCK();
-    dls_free(made); /* another thread was quicker, or NULL */
-    return shared;
+    return dls_shared_add(shared);
 }
 #else
 static dls_shared *

@@ -156,8 +156,8 @@ dls_freelist_put(dls_freelist *list, PyObject *self)
 
 /* --- Tensors -------------------------------------------------------------- */
 /* Only this file and module/tensor_type write a Tensor's hold and `ready`.  Without a
- * GIL, the Tensor's own lock guards both once other threads can see the Tensor; nothing
- * else of it changes but `asked`, which is atomic. */
+ * GIL, the Tensor's own lock guards `ready` once other threads can see the Tensor.
+ * Nothing else of it changes then but `asked` and `shared`, which are atomic. */
 
 /* The stream that a Tensor's data are on.  Most data lie on the host and need none. */
 typedef struct {
@@ -170,7 +170,7 @@ typedef struct {
 typedef struct {
     DLS_VAR_HEAD           /* size: of dims */
         dls_state *state;  /* lives as long as the type, which this object owns */
-    dls_hold hold;         /* kind SHARED from the first export on */
+    dls_hold hold;         /* with a GIL: of kind SHARED from the first export on */
     dl_tensor tensor;      /* data folded (T5), strides filled (T4) */
     uint32_t flags;        /* DL_FLAG_* */
     dls_readonly readonly; /* a word that from_dlpack was given for later exports */
@@ -181,7 +181,8 @@ typedef struct {
     DLS_ATOMIC(unsigned long) asked; /* as in dls_producer */
     DLS_ATOMIC(PyObject *) weakrefs;
 #ifdef DLS_FREE_THREADED
-    DLS_ATOMIC(dls_shared *) shared; /* the hold's, once it has been exported */
+    /* From the first export on: owns what `hold` names.  NULL where that is a share. */
+    DLS_ATOMIC(dls_shared *) shared;
 #endif
     int64_t dims[]; /* shape, then strides */
 } dls_tensor;
@@ -191,6 +192,18 @@ static inline dls_tensor *
 dls_tensor_data(PyObject *self)
 {
     return DLS_DATA(dls_tensor, self);
+}
+
+/* What the Tensor gives back when it ends, and shows to the collector. */
+static inline dls_hold
+dls_tensor_hold(const dls_tensor *self)
+{
+#ifdef DLS_FREE_THREADED
+    if (self->shared != NULL) {
+        return (dls_hold){.base = self->shared, .kind = DLS_HOLD_SHARED};
+    }
+#endif
+    return self->hold;
 }
 
 /* --- making one ----------------------------------------------------------- */

@@ -169,10 +169,7 @@ dls_cuda_interface(PyObject *self)
 static PyObject *
 find_syclobj(const dls_tensor *data)
 {
-    DLS_LOCK(data); /* a first export moves the hold */
-    PyObject *object = dls_syclobj_find(dls_hold_behind(&data->hold));
-    DLS_UNLOCK();
-    return object;
+    return dls_syclobj_find(dls_hold_behind(&data->hold));
 }
 
 /* Did the source's own dict name a context or a device, and no queue? */

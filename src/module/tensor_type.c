@@ -191,7 +191,8 @@ tensor_traverse(PyObject *self, visitproc visit, void *arg)
     if (data->ready != NULL) {
         Py_VISIT(data->ready->stream);
     }
-    return dls_hold_visit(&data->hold, visit, arg);
+    const dls_hold hold = dls_tensor_hold(data);
+    return dls_hold_visit(&hold, visit, arg);
 }
 
 static int
@@ -218,6 +219,7 @@ tensor_dealloc(PyObject *self)
         Py_XDECREF(data->ready->stream);
         dls_free(data->ready);
     }
+    data->hold = dls_tensor_hold(data);
     if (PyErr_Occurred() != NULL) {
         dls_hold_drop(&data->hold, DLS_ATTACHED);
     }

@@ -168,7 +168,7 @@ look_once(PyObject *capsule, const char **name, contents *into)
     do {
         void *managed;
         kind = dls_capsule_look(capsule, &managed);
-        DLS_LOCK(capsule);
+        DLS_LOCK_CAPSULE(capsule);
         *name = PyCapsule_GetName(capsule);
         still = dls_capsule_is_still(capsule, kind);
         if (still && kind <= DLS_CAPSULE_VERSIONED) {

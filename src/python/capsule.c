@@ -83,47 +83,43 @@ dls_capsule_look_for(PyObject *capsule, bool versioned, void **managed)
     return dls_capsule_look(capsule, managed);
 }
 
-static int
-use_up(PyObject *capsule, bool versioned)
+static const char *
+used_name(bool versioned)
 {
-    return PyCapsule_SetName(capsule,
-                             versioned ? name_versioned_used : name_legacy_used);
+    return versioned ? name_versioned_used : name_legacy_used;
 }
 
 int
 dls_capsule_take(PyObject *capsule, bool versioned)
 {
-#ifdef DLS_FREE_THREADED
-    if (!dls_is_unshared(capsule)) {
-        DLS_LOCK(capsule); /* others may look at its name */
-        int code = use_up(capsule, versioned);
-        DLS_UNLOCK();
-        return code;
+    if (DLS_CAPSULES_CLAIMED && !dls_is_unshared(capsule)) {
+        return 0; /* it was claimed, and others may look at its name */
     }
-#endif
-    return use_up(capsule, versioned);
+    return PyCapsule_SetName(capsule, used_name(versioned));
 }
 
 #ifdef DLS_FREE_THREADED
-/* The lock is the one of the capsule's address.  Other consumers do not take it:
- * against them nothing helps but a capsule for each consumer, as DLPack demands.  The
- * pointer is read before the lock is taken, because that can raise. */
+/* Threads that look at the same capsule read and write its name under the lock only.
+ * Other consumers do not take that lock: against them nothing helps but a capsule for
+ * each consumer, as DLPack demands.  The pointer is read after the lock was given back,
+ * because that raises where such a consumer has renamed the capsule. */
 dls_capsule_kind
 dls_capsule_claim(PyObject *capsule, void **managed)
 {
-    dls_capsule_kind kind = dls_capsule_look(capsule, managed);
-    if (kind > DLS_CAPSULE_VERSIONED) {
-        return kind;
-    }
-    DLS_LOCK(capsule);
-    bool still = dls_capsule_is_still(capsule, kind);
-    if (still) {
-        use_up(capsule, kind == DLS_CAPSULE_VERSIONED); /* it is a capsule, so 0 */
+    *managed = NULL;
+    DLS_LOCK_CAPSULE(capsule);
+    dls_capsule_kind kind = kind_of_name(PyCapsule_GetName(capsule));
+    const bool versioned = kind == DLS_CAPSULE_VERSIONED;
+    if (kind <= DLS_CAPSULE_VERSIONED) {
+        PyCapsule_SetName(capsule, used_name(versioned)); /* it is a capsule, so 0 */
     }
     DLS_UNLOCK();
-    if (!still) {
-        *managed = NULL;
-        kind = DLS_CAPSULE_USED;
+    if (kind <= DLS_CAPSULE_VERSIONED) {
+        *managed = PyCapsule_GetPointer(capsule, used_name(versioned));
+        if (*managed == NULL) {
+            PyErr_Clear();
+            kind = DLS_CAPSULE_USED;
+        }
     }
     return kind;
 }
@@ -131,7 +127,7 @@ dls_capsule_claim(PyObject *capsule, void **managed)
 void
 dls_capsule_unclaim(PyObject *capsule, bool versioned)
 {
-    DLS_LOCK(capsule);
+    DLS_LOCK_CAPSULE(capsule);
     PyCapsule_SetName(capsule, versioned ? name_versioned : name_legacy);
     DLS_UNLOCK();
 }

@@ -11,7 +11,7 @@ import pytest
 from project.tree import SRC, absent, compiler, without_comments
 
 #: What begins and ends the holding of a lock.
-BEGIN = re.compile(r"\b(?:DLS_LOCK|DLS_LOCK_STATE|DLS_IMPORT_BEGIN|dls_lock_take)\(")
+BEGIN = re.compile(r"\b(?:DLS_LOCK(?:_CAPSULE|_STATE)?|DLS_IMPORT_BEGIN|dls_lock_take)\(")
 END = re.compile(r"\b(?:DLS_UNLOCK|DLS_IMPORT_END|dls_lock_give)\(")
 #: The files where these are made.
 MAKERS = ("core/lock.h", "core/lock.c")

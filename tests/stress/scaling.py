@@ -62,6 +62,11 @@ def taken(x: Any, n: int) -> None:
         take(x)
 
 
+def exported_and_taken(x: Any, n: int) -> None:
+    for _ in range(n):
+        take(x.__dlpack__())
+
+
 def wrapped_and_taken(x: Any, n: int) -> None:
     for _ in range(n):
         take(upgrade(x))
@@ -85,6 +90,7 @@ ROWS: dict[str, tuple[Callable[[], Any], Work, int]] = {
     "Tensor.__dlpack__": (tensor, export, 110),
     "from_dlpack(bytearray)": (memory, taken, 300),
     "from_dlpack(Tensor)": (tensor, taken, 220),
+    "from_dlpack(Tensor.__dlpack__())": (tensor, exported_and_taken, 450),
     "from_dlpack(upgrade(x)) of a class": (Producer, wrapped_and_taken, 450),
 }
 
