@@ -140,18 +140,45 @@ cache_visit(dls_plan_cache *cache, visitproc visit, void *arg)
 }
 
 static void
-cache_forget(dls_plan_cache *cache, PyObject *reference)
+cache_forget(dls_plan_cache *cache, const PyTypeObject *type, PyObject *reference)
 {
     dls_plan_entry taken = {NULL, NULL, NULL};
     DLS_LOCK_STATE();
-    for (size_t i = 0; i < cache->size; i++) {
-        if (cache->entries[i].reference == reference) {
-            entry_take(cache, i, &taken);
-            break;
-        }
+    dls_plan_entry *slot = dls_plan_slot(cache, type);
+    if (slot->reference == reference) {
+        entry_take(cache, (size_t)(slot - cache->entries), &taken);
     }
     DLS_UNLOCK();
     entry_drop(&taken);
+}
+
+/* Callback of the weak reference to a type whose plan is cached: the type has gone.
+ * about: the module, and the type's address, by which the entries are found. */
+static PyObject *
+forget(PyObject *about, PyObject *reference)
+{
+    dls_plan_caches *plans = dls_state_of(PyTuple_GetItem(about, 0))->plans;
+    const PyTypeObject *type = PyLong_AsVoidPtr(PyTuple_GetItem(about, 1));
+    cache_forget(&plans->of_types, type, reference);
+    cache_forget(&plans->of_instances, type, reference);
+    cache_forget(&plans->as_authored, type, reference);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef forget_method = {"_forget", forget, METH_O, NULL};
+
+/* A weak reference to the type, whose end empties its entry; NULL with an exception. */
+static PyObject *
+reference_new(PyObject *module, PyTypeObject *type)
+{
+    PyObject *about = Py_BuildValue("(ON)", module, PyLong_FromVoidPtr(type));
+    PyObject *callback = about != NULL ? PyCFunction_New(&forget_method, about) : NULL;
+    PyObject *reference = callback != NULL
+                              ? PyWeakref_NewRef((PyObject *)type, callback)
+                              : NULL;
+    Py_XDECREF(about);
+    Py_XDECREF(callback);
+    return reference;
 }
 
 /* --- the three ----------------------------------------------------------------------
@@ -199,14 +226,6 @@ dls_plan_caches_visit(dls_plan_caches *plans, visitproc visit, void *arg)
     int stop = cache_visit(&plans->of_types, visit, arg);
     stop = stop == 0 ? cache_visit(&plans->of_instances, visit, arg) : stop;
     return stop == 0 ? cache_visit(&plans->as_authored, visit, arg) : stop;
-}
-
-void
-dls_plan_caches_forget(dls_plan_caches *plans, PyObject *reference)
-{
-    cache_forget(&plans->of_types, reference);
-    cache_forget(&plans->of_instances, reference);
-    cache_forget(&plans->as_authored, reference);
 }
 
 /* --- adding
@@ -273,13 +292,13 @@ entry_put(dls_plan_cache *cache, const dls_plan_entry *entry)
 static int
 cache_add(dls_state *state, dls_plan_cache *cache, dls_plan *plan)
 {
-    PyObject *forget = dls_state_borrow(&state->forget);
-    if (forget == NULL) {
+    PyObject *module = dls_state_borrow(&state->module);
+    if (module == NULL) {
         return 0; /* the module was emptied (state.h): the plan would never be taken out
                    */
     }
-    PyObject *reference = PyWeakref_NewRef((PyObject *)plan->type, forget);
-    dls_let_go(forget);
+    PyObject *reference = reference_new(module, plan->type);
+    dls_let_go(module);
     if (reference == NULL) {
         return -1;
     }

@@ -40,8 +40,6 @@ dls_plan_caches *dls_plan_caches_new(void);
 void dls_plan_caches_free(dls_plan_caches *plans); /* NULL allowed */
 void dls_plan_caches_clear(dls_plan_caches *plans);
 int dls_plan_caches_visit(dls_plan_caches *plans, visitproc visit, void *arg);
-/* Weakref callback: forget the type whose weak reference this was. */
-void dls_plan_caches_forget(dls_plan_caches *plans, PyObject *reference);
 /* The callback that empties an entry can fail (at the recursion limit, up to 3.11):
  * then the reference is dead, and the address may be another type's by now.  Always
  * NULL. */

@@ -83,12 +83,12 @@ add_home(dls_state *state, dls_home *made)
 static int
 find_table(dls_state *state, const dls_plan *plan, const dl_exchange_api **table)
 {
-    PyObject *forget = dls_state_borrow(&state->forget);
+    PyObject *module = dls_state_borrow(&state->module);
     bool is_builtin = plan->offers == 1u << DLS_PROTOCOL_BUFFER
                       && !(PyType_GetFlags(plan->type) & Py_TPFLAGS_HEAPTYPE);
-    bool may_have = forget != NULL && !is_builtin
+    bool may_have = module != NULL && !is_builtin
                     && (!plan->on_instance || plan->is_decorated);
-    dls_let_go(forget);
+    dls_let_go(module);
     if (!may_have) {
         return 0;
     }

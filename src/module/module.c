@@ -20,19 +20,6 @@
 #include "python/py.h"
 #include "python/state.h"
 
-/* Callback of the weak reference to a type whose plan is cached: the type has gone. */
-static PyObject *
-forget(PyObject *module, PyObject *reference)
-{
-    dls_plan_caches_forget(dls_state_of(module)->plans, reference);
-    Py_RETURN_NONE;
-}
-
-static PyMethodDef forget_method[] = {
-    {"_forget", forget, METH_O, NULL},
-    {NULL, NULL, 0, NULL},
-};
-
 /* --- states without a module ------------------------------------------------------ */
 
 /* Globals.  The modules of these states have gone, but a Producer or a Tensor may still
@@ -146,7 +133,6 @@ module_exec(PyObject *module)
         || PyModule_AddFunctions(module, dls_by_value_methods) < 0
         || PyModule_AddFunctions(module, dls_class_functions) < 0
         || PyModule_AddFunctions(module, dls_home_functions) < 0
-        || PyModule_AddFunctions(module, forget_method) < 0
         || dls_c_api_add(module) < 0) {
         return -1;
     }
@@ -157,11 +143,10 @@ module_exec(PyObject *module)
     state->our_method = DLS_FASTCALL(dls_class_dlpack);
     state->our_get = dls_class_method_get;
     state->find_home = dls_home_find;
-    state->forget = PyObject_GetAttrString(module, "_forget");
+    state->module = Py_NewRef(module);
     state->plans = dls_plan_caches_new();
     state->tensor_plan = dls_plan_new_of_tensors(state);
-    bool made = state->tensor_plan != NULL && state->forget != NULL
-                && state->plans != NULL;
+    bool made = state->tensor_plan != NULL && state->plans != NULL;
     /* This step is the last: code that finds the C table may use all of the above. */
     return made ? dls_ctable_register(state, module, alone) : -1;
 }

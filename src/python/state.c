@@ -170,7 +170,7 @@ dls_state_visit(dls_state *state, visitproc visit, void *arg)
     for (dls_home *home = state->homes; home != NULL; home = home->next) {
         Py_VISIT(home->producer_type);
     }
-    Py_VISIT(state->forget);
+    Py_VISIT(state->module);
     for (int i = 0; i < DLS_PYTHON_MODULES; i++) {
         Py_VISIT(state->in_python[i]);
     }
@@ -219,7 +219,7 @@ dls_state_empty(dls_state *state)
         == state) { /* another may take its place now: then it is slower */
         dls_state_known = NULL;
     }
-    let_go(&state->forget);
+    let_go(&state->module);
     for (int i = 0; i < DLS_PYTHON_MODULES; i++) {
         let_go(&state->in_python[i]);
     }

@@ -8,7 +8,7 @@
  *   no Producer and no Tensor is left (module/module.c), so `state` in an object is
  *   never stale.
  * - Which members may be NULL, and when, stands above the struct.
- * - `plans` is emptied, not freed.  Where `forget` says that the state has been
+ * - `plans` is emptied, not freed.  Where `module` says that the state has been
  * emptied, exchange/plan_cache.c adds no plan: each exchange finds its plan anew. */
 #pragma once
 
@@ -145,7 +145,7 @@ typedef struct dls_home {
  *   memo       any object in it may be NULL at any time (python/memo.h).
  *   learned    numbers that are found out once.
  *   module     `plans` and `tensor_plan` are not NULL after module_exec, until
- *              dls_state_free; dls_state_empty empties `plans`.  `forget` is NULL from
+ *              dls_state_free; dls_state_empty empties `plans`.  `module` is NULL from
  *              dls_state_empty on: no plan is added then.  The members of
  *              `in_python`, and `dtypes`, are NULL until they are needed, and from
  *              dls_state_empty on until they are needed again.
@@ -206,7 +206,7 @@ typedef struct dls_state {
     struct dls_plan *tensor_plan; /* of Tensors and raw capsules; a count */
     DLS_ATOMIC(dls_home *) homes; /* those that were met; only added to */
     /* The next three are read by dls_state_borrow, and only written where empty. */
-    PyObject *forget;                        /* weakref callback of the plan cache */
+    PyObject *module;                        /* for the plan cache's callbacks */
     PyObject *in_python[DLS_PYTHON_MODULES]; /* the modules of shim/ ... */
     PyObject *dtypes;       /* ... and the dict of dtypes in one of them */
     struct dls_state *next; /* in the list of states whose module has gone */

@@ -6,6 +6,7 @@ import array
 import gc
 import sys
 import warnings
+import weakref
 from contextlib import suppress
 
 import pytest
@@ -178,6 +179,8 @@ def test_nothing_is_left_after_many_imports(make, asked):
 
 @pytest.mark.parametrize("scenario", scenarios.ALL.values(), ids=scenarios.ALL.keys())
 def test_nothing_is_left_after_many_scenarios(scenario):
+    if scenario in scenarios.WITH_NEW_CLASSES:
+        gil.need_classes_that_die()
     with caps.short_memory():
         exports, blocks, pages = grows(scenario, 60)
     caps.close_accounts()
@@ -241,6 +244,14 @@ def test_failed_exchanges_leave_nothing():
         for action in failing:
             exports, blocks, pages = grows(lambda action=action: fail(action), 1500)
             assert exports == 0 and blocks < 200 and pages < PAGES
+
+
+def test_the_end_of_a_type_needs_no_search():
+    """The callback of its weak reference knows the address by which the plan is found."""
+    cls = type("Met", (P1,), {})
+    upgrade(cls())
+    (callback,) = filter(None, (each.__callback__ for each in weakref.getweakrefs(cls)))
+    assert callback.__self__[1] == id(cls)
 
 
 def test_types_leave_no_plans_behind():

@@ -27,9 +27,17 @@ lists_survive = pytest.mark.skipif(
     reason="without the GIL, CPython 3.13 crashes where the memory of a list cannot be allocated",
 )
 
+#: One word counts a type's objects there, so dlshim makes its own immortal (src/python/compat.c).
+types_end = pytest.mark.skipif(
+    FREE_THREADED and sys.version_info < (3, 14),
+    reason="without the GIL, dlshim's types are immortal on CPython 3.13, and keep their module",
+)
+
 
 def need_classes_that_die() -> None:
-    """CPython 3.13 without the GIL keeps every class once a second thread has been started."""
+    """CPython 3.13 without the GIL keeps every class, and every function that is made within
+    another one, once a second thread has been started.
+    """
     cls = type("Short", (), {})
     dead = weakref.ref(cls)
     del cls

@@ -273,3 +273,6 @@ ALL: dict[str, Callable[[], None]] = {
         inspection,
     )
 }
+
+#: Those that make classes or functions each time.
+WITH_NEW_CLASSES = {columns_in}
