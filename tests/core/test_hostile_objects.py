@@ -16,7 +16,7 @@ import dlshim
 from doubles import capsules as caps
 from doubles import child
 from doubles.asking import bare, versioned
-from doubles.gil import with_gil
+from doubles.gil import types_end, with_gil
 from doubles.older import InterfaceOnly
 from doubles.producers import P2, torch_like
 
@@ -79,6 +79,7 @@ def test_cycles_through_a_held_buffer_are_collected(kind):
     assert dead() is None
 
 
+@types_end
 def test_the_module_goes_when_it_is_dropped():
     child.run("""
     import gc, sys, weakref
@@ -197,6 +198,7 @@ def test_what_is_called_after_the_collector_emptied_the_module(what, end):
     assert "called" in said
 
 
+@types_end
 def test_what_a_module_needed_goes_when_nobody_can_look_at_it():
     """A Tensor outlives its module, and works; what it needs goes with it, at the next import."""
     child.run("""

@@ -42,6 +42,10 @@ def compiled(function):
 
 
 ECHO = tvm_ffi.get_global_func("testing.echo") if tvm_ffi else echo
+needs_tvm_ffi = pytest.mark.skipif(
+    tvm_ffi is None,
+    reason="only a function of tvm-ffi tells no parameters, and returns no argument as it came",
+)
 Pair = collections.namedtuple("Pair", "a b")
 
 
@@ -180,7 +184,7 @@ def test_a_container_that_contains_itself():
     loop = [1]
     loop.append({"k": loop})
     with pytest.raises(ValueError, match=r"argument 1.*contains itself"):
-        dlshim.kernel(ECHO)(loop)
+        dlshim.kernel(lambda *x: x)(loop)
     twice = [1]
     dlshim.kernel(same)([array(), twice, twice])
 
@@ -214,6 +218,7 @@ def test_results_come_home():
     assert k(3) == 3
 
 
+@needs_tvm_ffi
 def test_the_first_array_decides_though_the_consumer_takes_the_last():
     second = dlshim.kernel(compiled(lambda a, b: b))
     x, own = array(), Own([1.0])
@@ -345,6 +350,7 @@ def test_without_writes_read_only_memory_goes_with_its_flag():
     assert k(readonly(), array()) is False
 
 
+@needs_tvm_ffi
 def test_writes_of_a_function_that_tells_no_parameters():
     k = dlshim.kernel(ECHO, writes=0)
     with pytest.raises(BufferError, match="argument 1: "):

@@ -13,6 +13,7 @@ import pytest
 
 import dlshim
 from dlshim import UnsupportedObjectError
+from doubles import gil
 from doubles.producers import P1, P2
 
 LASTING = [3, 2.5, None, "text", [1, 2], (1, 2), {"a": 1}, object(), range(3), True, 1j]
@@ -184,6 +185,7 @@ def test_N2_a_proxy_is_asked_each_time():
 
 
 def test_a_refused_class_can_die():
+    gil.need_classes_that_die()
     cls = made()
     refusal(cls())
     seen = weakref.ref(cls)

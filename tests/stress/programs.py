@@ -476,6 +476,7 @@ def forks() -> list[Work]:
                 status = 0
             finally:
                 os._exit(status)
-        assert os.waitpid(child, 0)[1] == 0, "a child failed or hangs"
+        ended = os.waitpid(child, 0)[1]
+        assert ended == 0, f"a child failed, or hangs: its status is {ended}"
 
     return [fork, use, use, use]
