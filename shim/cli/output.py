@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 #: Everything is laid out for a terminal of so many columns.
 WIDTH = 100
+
+#: What is called one screen has so many lines at most.
+HEIGHT = 40
 
 #: The styles, as rich has them.
 STYLES = {
@@ -155,6 +159,14 @@ def show(blocks: list[Block]) -> None:
     """Print the blocks."""
     draw = _draw if find_spec("rich") else _print
     draw(blocks)
+
+
+def height(blocks: list[Block]) -> int:
+    """Return how many lines the blocks take."""
+    drawn = io.StringIO()
+    with contextlib.redirect_stdout(drawn):
+        show(blocks)
+    return drawn.getvalue().count("\n")
 
 
 GAP = "  "

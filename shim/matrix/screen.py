@@ -7,7 +7,18 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..cli.output import WIDTH, Box, Note, Table, columns, line, some_of, width_of
+from ..cli.output import (
+    HEIGHT,
+    WIDTH,
+    Box,
+    Note,
+    Table,
+    columns,
+    height,
+    line,
+    some_of,
+    width_of,
+)
 from ..known.rows import COPIES, COPIES_UNALIGNED
 from .consumers import CONSUMERS
 from .pairs import between_libraries, by_pair
@@ -410,19 +421,24 @@ NOTHING = Note([line("No exchange to carry out: install some array libraries fir
 
 
 def one_screen(report: Report) -> list[Block]:
-    """What failed bare, what was silently wrong, what is lost, and the sums: 40 lines at most."""
+    """What failed bare, what was silently wrong, what is lost, and the sums."""
     if not report.cells:
         return [_versions(report), NOTHING]
     more = "--full shows every pair, limit and cost; --html FILE writes a page"
-    return [
-        _versions(report),
-        *_cured(report.cells, 3),
-        *_silent(report.cells, 2),
-        *_lost(report.cells, 2),
-        *_faults(report.faults),
-        verdict(report),
-        Note([line((more, "dim"))]),
-    ]
+    blocks: list[Block] = []
+    for most in (3, 2, 1):  # rows of a table: as many as the screen has lines for
+        blocks = [
+            _versions(report),
+            *_cured(report.cells, most),
+            *_silent(report.cells, min(most, 2)),
+            *_lost(report.cells, min(most, 2)),
+            *_faults(report.faults),
+            verdict(report),
+            Note([line((more, "dim"))]),
+        ]
+        if height(blocks) <= HEIGHT:
+            break
+    return blocks
 
 
 def full(report: Report) -> list[Block]:

@@ -456,6 +456,32 @@ def test_no_line_of_the_box_is_too_wide() -> None:
     assert max(len("".join(text for text, _ in line)) for line in box.lines) <= output.WIDTH - 4
 
 
+@pytest.mark.parametrize("lines", [0, 2, 4])
+@pytest.mark.parametrize("draw", ["rich", "plain"])
+def test_the_screen_is_one_whatever_is_installed(
+    lines: int, draw: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The tables have fewer rows where the other lines are many."""
+    if draw == "rich" and importlib.util.find_spec("rich") is None:
+        absent("rich is not installed")
+    monkeypatch.setattr(output, "find_spec", lambda name: draw == "rich")
+    cells = [
+        tried("numpy", consumer, case, bare, **upgraded, zero_copy=consumer not in ("jax", "mlx"))
+        for consumer in ("numpy", "torch", "jax", "mlx", "onnxruntime", "warp")
+        for case, bare, upgraded in (("line", REFUSED, WORKS), ("grid", WRONG, WORKS))
+    ]
+    cells += [
+        tried("numpy", consumer, "readonly", WORKS, **REFUSED, cured=WORKS)
+        for consumer in ("onnxruntime", "warp")
+    ]
+    left_out = {f"library {number}": "it is not installed" for number in range(lines)}
+    output.show(screen.one_screen(pairs.Report({"numpy": "2.4.6"}, cells, left_out=left_out)))
+    drawn = capsys.readouterr().out
+    assert drawn.count("\n") <= output.HEIGHT, drawn
+    for title in ("What failed bare", "What was silently wrong", "What works bare and not"):
+        assert title in drawn
+
+
 # ---- nanobind -------------------------------------------------------------------------------
 
 
