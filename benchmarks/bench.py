@@ -1,10 +1,11 @@
 """Times every operation beside its peers in one run and prints the ratios.
 
-    python benchmarks/bench.py [--groups journeys,...] [--select REGEX] [--csv FILE]
+    python benchmarks/bench.py [--groups journeys,...] [--select REGEX] [--csv FILE] [--peers FILE]
 
 All operations take turns, in another order each time, so that a busy machine disturbs each alike.
 Shown are the fastest of the short batches, their median, and the ratio of the fastest; ``--csv``
-writes cases with and without dlshim, for the manual. Nanoseconds never gate: ``instructions.py``
+writes cases with and without dlshim, for the manual, ``--peers`` those of the packages that wrap an
+object too. Nanoseconds never gate: ``instructions.py``
 does.
 """
 
@@ -26,6 +27,7 @@ import operations as ops  # noqa: E402
 import report  # noqa: E402
 
 TURNS = 60
+WRAPPERS = ("bare", "dlshim", "ctypes-dlpack", "pydlpack")
 BATCH = 500e-6  # seconds, about: short enough to fall between two turns of other programs
 
 Loop = Callable[[int], None]
@@ -74,6 +76,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     ops.add_arguments(parser, ops.DEFAULT_GROUPS)
     parser.add_argument("--csv", type=pathlib.Path, help="write cases with and without dlshim")
+    parser.add_argument("--peers", type=pathlib.Path, help="write cases beside the other wrappers")
     given = parser.parse_args()
     build.ensure()
     told = report.conditions(*ops.distributions())
@@ -89,6 +92,13 @@ def main() -> None:
             if bare and own:
                 rows.append((case, f"{bare:.0f}", f"{own:.0f}", f"{own / bare:.2f}"))
         report.write_csv(given.csv, told, ("exchange", "bare", "dlshim", "ratio"), rows)
+    if given.peers:
+        rows = []
+        for case in dict.fromkeys(operation.case for operation in selected):
+            each = [least.get(f"{case} | {way}") for way in WRAPPERS]
+            if all(each):
+                rows.append((case, *(f"{time:.0f}" for time in each)))
+        report.write_csv(given.peers, told, ("exchange", *WRAPPERS), rows)
 
 
 if __name__ == "__main__":
