@@ -42,6 +42,7 @@ NAMES = {
     "numba": "numba",
     "Image": "PIL.Image",
     "sys": "sys",
+    "drjit": "drjit.scalar",
 }
 
 

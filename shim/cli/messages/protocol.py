@@ -129,6 +129,19 @@ ROWS = (
         ),
     ),
     Message(
+        "drjit",
+        patterns=("Unable to initialize from an array of type.*following configuration",),
+        versions="Dr.Jit",
+        cause=(
+            "Dr.Jit takes its own dtype and row-major memory; it converts NumPy's arrays, and no "
+            "others."
+        ),
+        cures=(
+            'consumer(dlshim.upgrade(x, order="C"))  # other strides',
+            "consumer(numpy.from_dlpack(dlshim.upgrade(x)))  # another dtype",
+        ),
+    ),
+    Message(
         "jax-to-dlpack",
         patterns=(
             r"jax\.dlpack.? has no attribute 'to_dlpack'",
