@@ -7,11 +7,12 @@ what happens.
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any
 
 from . import known
 from .known.rows import Known, Version
-from .libraries import nearest
+from .libraries import nearest, version_of, version_tuple
 
 #: The name of a library stands for its first function.
 CONSUMERS: list[Known] = known.rows("FUNCTIONS")
@@ -25,6 +26,24 @@ def rows_of(name: str) -> list[Known]:
 def row_of(name: str, version: Version) -> tuple[Known, bool]:
     """Return the row nearest to a release, and whether it speaks of this release."""
     return nearest(rows_of(name), version)
+
+
+def filled(row: Known) -> tuple[Known, bool]:
+    """Return a row with what it has from the function that it calls, and whether that is known."""
+    if not row.through:
+        return row, True
+    below = rows_of(row.through)[0]
+    under, verified = row_of(row.through, version_tuple(version_of(below.library) or ""))
+    own = {name: getattr(row, name) for name in _OWN}
+    limits = (*row.limits, *under.limits)
+    return replace(under, **own, limits=limits, raises=(*row.raises, *under.raises)), verified
+
+
+#: What a row that calls another library's function says itself.
+_OWN = (
+    *("name", "library", "since", "until", "family", "through"),
+    *("converts", "no_way", "passes_on", "stream"),
+)
 
 
 def names() -> list[str]:

@@ -123,8 +123,9 @@ COUNTED = (
         "arrays, copies and returns its argument",
         "a Producer is none of these types, and has neither `astype()` nor `copy()`. So do "
         "`np.asarray` and `tf.constant`: of NumPy's own arrays they take dates, records and other "
-        "byte orders, which DLPack does not have",
-        '`x.astype("float64")` before',
+        "byte orders, which DLPack does not have. Dr.Jit converts as nanobind does. A kernel of "
+        "numba-cuda copies NumPy's arrays to the device and back, and other arrays of the host not",
+        '`x.astype("float64")` or `numba.cuda.to_device(x)` before',
         "",
     ),
 )

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from .arrays import row_major
-from .consumers import functions_of, row_of, rows_of
+from .consumers import filled, functions_of, row_of, rows_of
 from .counted import CONJUGATED, GRAD, MASKED, NEGATED, NEGATIVE, UNHEEDED, UNTOLD, WRITES
 from .cures import cure as array_cure
 from .facts import Facts, facts_of
@@ -69,11 +69,14 @@ def verdicts(obj: Any, report: Report, consumer: Any) -> tuple[Verdict, ...]:
             continue
         version = version_of(rows[0].library)
         row, verified = row_of(name, version_tuple(version or ""))
-        if version and verified:
+        row, below = filled(row)
+        if version and verified and below:
             found.append(_verdict(facts, row, version))
             continue
         why = "not verified: it is not installed here"
-        if version:
+        if version and verified:
+            why = f"not verified: it calls {row.through}, of a release that is not in the table"
+        elif version:
             first, end = (".".join(map(str, span)) for span in (rows[0].since, rows[-1].until))
             why = f"not verified: the table has releases from {first or '0'} to before {end or '0'}"
         none = Outcome("unknown", why=why)

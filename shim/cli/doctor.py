@@ -48,7 +48,7 @@ def _given(source: Source) -> str:
 
 
 def _installed(versions: Mapping[str, str]) -> Iterable[Facts]:
-    from ..consumers import functions, rows_of
+    from ..consumers import filled, functions, rows_of
     from ..libraries import nearest, version_tuple
     from ..sources import SOURCES, faults
 
@@ -59,13 +59,14 @@ def _installed(versions: Mapping[str, str]) -> Iterable[Facts]:
         takes = rows_of("".join(functions(key)[:1]))
         gives, tried = nearest(sources, version) if sources else (None, True)
         into, verified = nearest(takes, version) if takes else (None, True)
+        into, below = filled(into) if into else (None, True)
         yield {
             "name": key,
             "version": text,
             "gives": gives and _given(gives),
             "asks_for": into and into.asks,
             # Releases that are in no table count as the nearest that is.
-            "verified": tried and verified,
+            "verified": tried and verified and below,
             "faults": [(each.harm, each.what, each.upgraded) for each in faults(key, version)],
         }
 

@@ -46,6 +46,9 @@ _NAMES = (
     "opencv",
     "vali",
     "cvcuda",
+    "awkward",
+    "cutlass",
+    "numba_cuda",
 )
 MODULES = [import_module(f"{__name__}.{name}") for name in _NAMES]
 

@@ -168,6 +168,11 @@ LIMITS = {
     ),
     "elements": Limit("it takes rows of one element or more only", lambda a: 0 in a.shape),
     "scalar": Limit("it takes no array without dimensions", lambda a: a.shape == ()),
+    "host": Limit(
+        "it gives the kernel the address of host memory, which most GPUs cannot read",
+        lambda a: True,
+        changes=True,
+    ),
     "takes scalar": Limit(
         SCALAR,
         lambda a: a.shape == (),
@@ -211,6 +216,9 @@ class Known:
     reads_table: bool = False
     #: Where the object refuses, it asks a function of torch that checks nothing.
     unchecked: bool = False
+    #: The function of another library that it calls: how it asks, and what else it cannot hold, is
+    #: in that function's row, of the release that is installed.
+    through: str = ""
     supports_negative: bool = True
     negative: str = "dies"
     #: The limit of its layout that dlshim knows too, and refuses (LAYOUT of libraries.def).

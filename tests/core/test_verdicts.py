@@ -413,6 +413,47 @@ def test_a_tensor_that_requires_grad_goes_by_its_table_to_compiled_functions(pre
         del pretended["tvm_ffi"]
 
 
+def imported(monkeypatch, name, version):
+    module = types.ModuleType(name)
+    module.__version__ = version
+    monkeypatch.setitem(sys.modules, name, module)
+
+
+def test_a_function_that_calls_numpy_is_as_the_numpy_that_is_here(pretended, monkeypatch):
+    imported(monkeypatch, "awkward", "2.14.0")
+    readonly, scalar = P2((2,), "float32", readonly=True), P2((), "float32")
+    pretended["numpy"].__version__ = "2.4.6"
+    verdict = one(readonly, "awkward", export=True)
+    assert (verdict.consumer, verdict.version) == ("awkward.from_dlpack", "2.14.0")
+    assert verdict.upgraded.result == "works" and verdict.upgraded.writable is False
+    refused = one(scalar, "awkward", export=True).upgraded
+    assert (refused.by, refused.why) == ("awkward", "it takes no array without dimensions")
+    assert "TypeError" in refused.raises
+    assert one(bytearray(2), "awkward").bare.raises == ("TypeError",)
+    pretended["numpy"].__version__ = "1.26.4"  # asks for DLPack 0.x
+    assert one(readonly, "awkward", export=True).upgraded.result == "refused"
+    pretended["numpy"].__version__ = "9.0"
+    verdict = one(scalar, "awkward", export=True)
+    assert verdict.why == (
+        "not verified: it calls numpy.from_dlpack, of a release that is not in the table"
+    )
+    assert verdict.upgraded.result == "unknown"
+
+
+def test_a_kernel_of_numba_gets_memory_of_a_device_and_not_of_the_host(monkeypatch):
+    imported(monkeypatch, "numba_cuda", "0.30.4")
+    imported(monkeypatch, "cuda", "1.2.2")
+    verdict = one(P2((2,), "float32"), "numba.cuda", export=True)
+    assert verdict.consumer == "numba.cuda, kernel argument"
+    assert (verdict.upgraded.result, verdict.bare.result) == ("wrong", "unknown")
+    assert "address of host memory" in verdict.why
+    on_a_device = P2((2,), "float32", device=(2, 0))
+    assert one(on_a_device, "numba.cuda", export=True).upgraded.result == "works"
+    assert one(on_a_device, "numba.cuda.as_cuda_array").cure == (
+        "numba.cuda.as_cuda_array(dlshim.from_dlpack(x))"
+    )
+
+
 def test_what_nanoarrow_takes_as_a_buffer_only(pretended, monkeypatch):
     module = types.ModuleType("nanoarrow")
     module.__version__ = "0.9.0"

@@ -98,7 +98,7 @@ class Consumer:
     def __init__(self) -> None:
         self.imported = [importlib.import_module(m) for m in self.modules]
         if self.known:
-            self.read(consumers.row_of(self.known, self.version())[0])
+            self.read(consumers.filled(consumers.row_of(self.known, self.version())[0])[0])
         self.setup()
 
     def read(self, row: Known) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dlshim.consumers import CONSUMERS
+from dlshim.consumers import CONSUMERS, filled
 from dlshim.known.rows import LIMITS, Known
 
 
@@ -40,7 +40,11 @@ def of_the_table(consumer: Known, limit: str) -> Row:
 
 
 REFUSALS: dict[str, Row] = {
-    **{key(each, limit): of_the_table(each, limit) for each in CONSUMERS for limit in each.limits},
+    **{
+        key(each, limit): of_the_table(each, limit)
+        for each, _ in map(filled, CONSUMERS)
+        for limit in each.limits
+    },
     # --- dlshim, on purpose ---
     "N9-negative": Row(
         "dlshim",
@@ -79,11 +83,6 @@ REFUSALS: dict[str, Row] = {
         "array-api-strict",
         ("BufferError",),
         "On NumPy before 2.1 the strict namespace exports no read-only array in any way.",
-    ),
-    "awkward-scalar": Row(
-        "awkward",
-        ("TypeError", "ValueError"),
-        "Awkward arrays have at least one dimension.",
     ),
     # --- compiled libraries ---
     "open3d-dtype": Row(

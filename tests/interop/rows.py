@@ -27,7 +27,7 @@ import numpy as np
 
 import dlshim
 from dlshim import libraries
-from dlshim.consumers import CONSUMERS
+from dlshim.consumers import CONSUMERS, filled
 from dlshim.facts import facts_of
 from dlshim.known.arrays import loaded
 from dlshim.known.rows import LEGACY, LIMITS, PLAIN, Known, Source
@@ -39,8 +39,13 @@ from dlshim.verdicts import outcomes
 CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "av.VideoFrame.from_dlpack": lambda take, x: _grey(take, x),
     "cuda.core.utils.StridedMemoryView.from_dlpack": lambda take, x: take(x, stream_ptr=-1).dtype,
+    "cutlass.cute.runtime.from_dlpack": lambda take, x: (made := take(x), made.element_type)[0],
     "ctypes_dlpack.array_as_dlpack": lambda take, x: take(x, max_version=(1, 0)),
     "max.driver.Buffer.from_dlpack": lambda take, x: (made := take(x), made.dtype)[0],
+}
+#: What stands for a row that is no function: where it is, and what takes the array there.
+STAND_INS = {
+    "numba.cuda, kernel argument": ("numba.cuda.cudadrv.devicearray", "_to_strided_memory_view"),
 }
 #: Functions of devices, of which a machine without one sees nothing.
 DEVICE_ONLY = {row.name for row in CONSUMERS if not row.host} | {"cupy.from_dlpack", "cupy.asarray"}
@@ -134,6 +139,9 @@ def function_of(row: Known) -> Any:
     if row.name.startswith("nanobind"):
         name = "take_read_only" if "read-only" in row.name else "take"
         return getattr(loaded(nanobind_module.NAME), name)
+    if row.name in STAND_INS:
+        module, name = STAND_INS[row.name]
+        return getattr(importlib.import_module(module), name)
     module = row.name.partition(".")[0]
     for depth in range(row.name.count("."), 0, -1):
         path = row.name.split(".")
@@ -344,6 +352,7 @@ def held(key: str) -> Iterator[dict[str, Any]]:
                 if take is None and not why:
                     found = [said("name", row.name, "this release has no such function")]
                 elif not why:
+                    row = filled(row)[0]
                     found = [*asked(row, take), *taken(row, take)]
             elif make := source_maker(row):
                 if hasattr(make(False), "__dlpack__"):

@@ -12,7 +12,8 @@ import pytest
 from dlshim import libraries
 from interop import runner
 
-KEYS = ("av", "ctypes_dlpack", "drjit", "jax", "numpy", "opencv", "pyarrow")
+KEYS = ("av", "awkward", "ctypes_dlpack", "cutlass", "drjit", "jax", "numba.cuda", "numpy")
+KEYS += ("opencv", "pyarrow")
 
 
 @pytest.mark.parametrize("key", KEYS)
