@@ -152,6 +152,9 @@ ROWS = (
             "JAX has deprecated and then removed this function. Its arrays give capsules by "
             "__dlpack__."
         ),
-        cures=("dlshim.to_capsule(x)",),
+        cures=(
+            "dlshim.to_capsule(x)",
+            'dlshim.to_capsule(x, readonly="share")  # from JAX 0.12 on, for who never writes',
+        ),
     ),
 )
