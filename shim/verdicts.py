@@ -318,8 +318,8 @@ def _asked(facts: Facts, row: Known, source: Source) -> Outcome:
         readonly = True
     if not source.sound:
         return _unknown("its capsules lose memory or offsets in some consumers")
-    if row.library in source.refused_by:
-        return _refused(row.name, ("TypeError",), "it does not understand the object's device")
+    if reason := dict(source.refused_by).get(row.library):
+        return _refused(row.name, ANY, reason)
     if not source.takes.issuperset(keywords):
         if not row.retries:
             why = f"its __dlpack__ does not take {' and '.join(keywords)}, the consumer insists"

@@ -25,10 +25,19 @@ from .rows import (
 
 LIBRARY = Library("jax", "jax.numpy", ("jax",), "JAX")
 
+_BY_AWKWARD = (
+    ("awkward", "it takes arrays of JAX only after its jax.register_and_check(), with 64 bits"),
+)
+
 SOURCES = (
-    old("jax", "jax", (0, 4, 26), (0, 4, 27), immutable=True),
-    Source("jax", "jax", (0, 4, 27), (0, 12), versioned=False, immutable=True),
-    Source("jax", "jax", (0, 12), (0, 13), immutable=True, states=True),
+    old("jax", "jax", (0, 4, 26), (0, 4, 27), immutable=True, refused_by=_BY_AWKWARD),
+    Source(
+        *("jax", "jax", (0, 4, 27), (0, 12)),
+        versioned=False,
+        immutable=True,
+        refused_by=_BY_AWKWARD,
+    ),
+    Source(*("jax", "jax", (0, 12), (0, 13)), immutable=True, states=True, refused_by=_BY_AWKWARD),
 )
 
 FAULTS = (

@@ -25,9 +25,11 @@ from .rows import (
 
 LIBRARY = Library("paddle", "paddle", ("paddlepaddle", "paddlepaddle-gpu"), "Paddle")
 
+_BY_JAX = (("jax", "it does not understand the object's device"),)
+
 SOURCES = (
-    old("paddle", "paddle", (3,), (3, 3), refused_by=("jax",)),
-    Source("paddle", "paddle", (3, 3), (3, 4), refused_by=("jax",)),
+    old("paddle", "paddle", (3,), (3, 3), refused_by=_BY_JAX),
+    Source("paddle", "paddle", (3, 3), (3, 4), refused_by=_BY_JAX),
 )
 
 FAULTS = (

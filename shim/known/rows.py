@@ -65,8 +65,8 @@ class Source:
     legacy_bool: str = "bool"
     #: Their own capsules keep the memory alive, and every consumer reads them rightly.
     sound: bool = True
-    #: Libraries that do not understand what its ``__dlpack_device__`` gives.
-    refused_by: tuple[str, ...] = ()
+    #: Libraries that refuse them by their type or device, each with its reason.
+    refused_by: tuple[tuple[str, str], ...] = ()
     dtypes: frozenset[str] = ALL
     #: How they give their memory.
     protocol: str = "DLPack"
