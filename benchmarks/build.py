@@ -50,7 +50,8 @@ def ensure() -> None:
     OUT.mkdir(parents=True, exist_ok=True)
     c, cxx = os.environ.get("CC", "cc"), os.environ.get("CXX", "c++")
     floor = sorted((HERE / "floor").glob("*.c"))
-    headers = (HERE / "floor" / "floor.h", HERE.parent / "src" / "abi" / "dlpack_abi.h")
+    abi = HERE.parent / "src" / "abi"
+    headers = (HERE / "floor" / "floor.h", abi / "dlpack_abi.h", abi / "arrow_abi.h")
     compile_module("dls_floor.abi3.so", f"{c} {C}", floor, also=headers)
     if shim := folder_of("dlshim"):
         include, peer = shim / "include", [HERE / "header_peer.c"]

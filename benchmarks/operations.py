@@ -37,6 +37,8 @@ NAMES = {
     "pl": Name("polars", "polars", "import polars as pl"),
     "pa": Name("pyarrow", "pyarrow", "import pyarrow as pa"),
     "pd": Name("pandas", "pandas", "import pandas as pd"),
+    "na": Name("nanoarrow", "nanoarrow", "import nanoarrow as na"),
+    "aa": Name("arro3.core", "arro3-core", "import arro3.core as aa"),
     "is_neg": Name("torch", "torch", "import torch; is_neg = torch.Tensor.is_neg"),
     "jax": Name("jax", "jax", "import jax"),
     "nb": Name("dls_nanobind", "nanobind", "import dls_nanobind as nb"),
@@ -265,34 +267,66 @@ def pieces() -> Iterator[Operation]:
             yield Operation(case, way, setup, statement.format("w"), "floor")
 
 
-#: Columns, and their library's own way to an array of NumPy without a copy.
+class Column(NamedTuple):
+    """A column, its library's own way to NumPy without a copy, and its road by Arrow."""
+
+    made: str
+    to_numpy: str
+    road: str  # "array", "stream", or "" where Arrow is not asked
+
+
 COLUMNS = {
-    "polars": ("pl.Series(np.arange(1000.0))", "x.to_numpy()", "x.__arrow_c_stream__()"),
-    "PyArrow's chunk": (
-        "pa.chunked_array([pa.array(np.arange(1000.0))])",
-        "x.chunk(0).to_numpy()",
-        "x.__arrow_c_stream__()",
+    "polars": Column("pl.Series(np.arange(1000.0))", "x.to_numpy()", "stream"),
+    "PyArrow": Column("pa.array(np.arange(1000.0))", "x.to_numpy()", ""),
+    "PyArrow's chunk": Column(
+        "pa.chunked_array([pa.array(np.arange(1000.0))])", "x.chunk(0).to_numpy()", "stream"
     ),
-    "PyArrow's lists": (
+    "PyArrow's lists": Column(
         "pa.FixedSizeListArray.from_arrays(pa.array(np.arange(1000.0)), 2)",
         "x.flatten().to_numpy().reshape(-1, 2)",
-        "x.__arrow_c_array__()",
+        "array",
     ),
-    "pandas": ("pd.Series(np.arange(1000.0))", "x.to_numpy()", "x.to_numpy()"),
+    "pandas": Column("pd.Series(np.arange(1000.0))", "x.to_numpy()", ""),
+    "pandas by Arrow": Column(
+        "pd.Series(np.arange(1000.0), dtype='double[pyarrow]')", "x.to_numpy()", "stream"
+    ),
+    "nanoarrow": Column(
+        "na.Array(pa.array(np.arange(1000.0)))",
+        "np.asarray([*x.iter_chunk_views()][0].buffer(1))",
+        "array",
+    ),
+    "arro3": Column("aa.Array(pa.array(np.arange(1000.0)))", "x.to_numpy()", "array"),
 }
 
 
 def columns() -> Iterator[Operation]:
-    """To torch, and to a capsule beside the export of the structs, which nobody reads."""
-    for name, (made, to_numpy, export) in COLUMNS.items():
+    """To NumPy and to torch beside the library's own way; to a capsule beside the least that
+    reading the column costs."""
+    for name, (made, to_numpy, road) in COLUMNS.items():
         setup = f"x = {made}"
-        direct = {"direct": f"torch.from_numpy({to_numpy})"}
-        ours = {"dlshim": "torch.from_dlpack(dlshim.upgrade(x, readonly='share'))"}
-        for way, statement in (direct | ours).items():
-            yield Operation(f"{name} to torch", way, setup, statement, "direct")
-        capsule = {"direct": export, "dlshim": VERSIONED.format("dlshim.upgrade(x)")}
-        for way, statement in capsule.items():
-            yield Operation(f"{name} to a capsule", way, setup, statement, "direct")
+        read, least = f"floor.read_{road}(x)", f"floor.{road}_capsule(x)"
+        to = {
+            "NumPy": (
+                {"direct": to_numpy, "dlshim": "np.from_dlpack(dlshim.upgrade(x))"},
+                "direct",
+            ),
+            "torch": (
+                {
+                    "direct": f"torch.from_numpy({to_numpy})",
+                    "floor": f"torch.from_dlpack({least})",
+                    "dlshim": "torch.from_dlpack(dlshim.upgrade(x, readonly='share'))",
+                },
+                "direct",
+            ),
+            "a capsule": (
+                {"read": read, "floor": least, "dlshim": VERSIONED.format("dlshim.upgrade(x)")},
+                "read",
+            ),
+        }
+        for target, (ways, reference) in to.items():
+            for way, statement in ways.items():
+                if road or way not in ("read", "floor"):
+                    yield Operation(f"{name} to {target}", way, setup, statement, reference)
 
 
 def dimensions() -> Iterator[Operation]:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from math import prod
 
-from . import cures, cures_by_library
+from . import cures
+from .cure_texts import CODES, CONVERT, FLAT, LEFT_OUT, NO_NUMBERS, ROUNDS, instead
+from .cures_by_library import BY_LIBRARY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,40 +37,51 @@ def tensor_axes(parameters: bytes, items: int) -> tuple[tuple[int, ...], tuple[i
     return tuple(shape), tuple(permutation)
 
 
+def holds_objects(column: Any) -> bool:
+    """Whether the column has Python objects: polars gives their addresses, as bytes."""
+    return str(getattr(column, "dtype", "")) == "Object"
+
+
 # By problem, the method of a column of pyarrow's that leaves it behind, and how the values differ.
-_NO_NUMBERS = "because its elements are no numbers"
-_NUMBERS = "which numbers its different values"
-_FLAT = "which has its elements in one dimension"
 _BY_PYARROW = {
     "missing": ("fill_null(0)", ""),
+    "missing rows": ("drop_null()", LEFT_OUT),
+    "missing inside": ("flatten().fill_null(0)", FLAT),
     "bits": ("fill_null(False).cast('uint8')", ""),
-    "dictionary": ("indices.fill_null(-1)", _NUMBERS),
-    "text": ("dictionary_encode().indices.fill_null(-1)", _NUMBERS),
-    "decimals": ("cast('float64')", "which rounds to 53 bits"),
-    "lists": ("flatten()", _FLAT),
-    "inside": ("flatten()", _FLAT),
-    "missing inside": ("flatten().fill_null(0)", _FLAT),
-    "fields": ("field(0)", ""),
+    "dictionary": ("indices.fill_null(-1)", CODES),
+    "text": ("dictionary_encode().indices.fill_null(-1)", CODES),
+    "decimals": ("cast('float64')", ROUNDS),
+    "lists": ("flatten()", FLAT),
+    "inside": ("flatten()", FLAT),
+    "maps": ("items", "which are the values of all its maps"),
+    "null": ("cast('int64').fill_null(0)", ""),
+    # flatten() keeps a missing struct missing; field() would show what lies under it.
+    "fields": ("flatten()[0]", ""),
 }
 
 
 def _of_any_library(x: Any, problem: str) -> str | None:
+    if hasattr(type(x), "read_all"):
+        return "a stream is read once: make it anew, and pass x.read_all() instead"
     if problem == "fields" and hasattr(x, "column_names"):
-        return cures_by_library.instead(f"x[{x.column_names[0]!r}]")
-    if problem == "runs":
-        return cures_by_library.instead("pyarrow.compute.run_end_decode(pyarrow.array(x))")
-    method, how = _BY_PYARROW.get(problem, ("", ""))
-    if not method:
-        return None
+        table = "x.to_arrow()" if hasattr(x, "to_arrow") else "x"  # x['a'] of daft has no values
+        return instead(f"{table}[{x.column_names[0]!r}]")
     chunked = not hasattr(type(x), "__arrow_c_array__") or getattr(x, "n_chunks", 1) > 1
     column = "pyarrow.chunked_array(x).combine_chunks()" if chunked else "pyarrow.array(x)"
-    return cures_by_library.instead(f"{column}.{method}") + (how and f", {how}")
+    if problem == "extension":  # whose message names what is below the type
+        return instead(column)
+    if problem == "runs":
+        return instead(f"pyarrow.compute.run_end_decode({column})")
+    method, how = _BY_PYARROW.get(problem, ("", ""))
+    return instead(f"{column}.{method}") + (how and f", {how}") if method else None
 
 
 def cure(x: Any, problem: str) -> str | None:
     """Say "pass ... instead", for a column of any library; the message says the problem before."""
-    library = type(x).__module__.partition(".")[0]
-    if library not in cures_by_library.BY_LIBRARY:
+    known = any(each.__module__.partition(".")[0] in BY_LIBRARY for each in type(x).__mro__)
+    if not known:
         return _of_any_library(x, problem)
     said = cures.cure(x, f"{type(x).__module__}.{type(x).__qualname__}", False)
-    return said and said.removeprefix(f"{_NO_NUMBERS}: ").partition(", because ")[0]
+    if said == NO_NUMBERS:
+        return _of_any_library(x, problem) or CONVERT
+    return said and said.partition(", because ")[0]

@@ -13,6 +13,7 @@ from math import prod
 from . import cures_by_library
 from ._core import CopyRequiredError, Producer, UnsupportedObjectError
 from .arrays import HOST_DEVICES
+from .cure_texts import instead
 from .dtypes import dtype
 
 TYPE_CHECKING = False
@@ -55,6 +56,7 @@ CURES: tuple[tuple[str, str, str | None], ...] = (
     ("method", "to_tensor", "x.to_tensor()"),
     ("method", "to_dense", "x.to_dense()"),
     ("method", "to_ndarray", "x.to_ndarray()"),
+    ("method", "to_arrow_array", "x.to_arrow_array()"),  # vortex; its to_numpy takes none missing
     ("method", "to_numpy", "x.to_numpy()"),
     ("method", "asnumpy", "x.asnumpy()"),
     ("method", "numpy", "x.numpy()"),
@@ -87,7 +89,7 @@ def cure(x: Any, name: str, wrapped: bool) -> str | None:
         return None
     special = None if wrapped else cures_by_library.find(x)
     text = None if special else _row(x, name, wrapped)
-    return special or (text and cures_by_library.instead(text))
+    return special or (text and instead(text))
 
 
 def unsupported(x: Any, name: str, authored: bool) -> str:

@@ -40,7 +40,7 @@ typedef struct {
 
 typedef struct {
     floor_vectorcall_method vectorcall_method;
-    PyObject *name_dlpack, *name_requires_grad;
+    PyObject *name_dlpack, *name_requires_grad, *name_arrow_array, *name_arrow_stream;
     PyObject *word_stream, *word_max_version, *word_dl_device, *word_copy;
     PyObject *keywords;   /* ("max_version",) */
     PyObject *version;    /* (1, 3) */
@@ -52,6 +52,9 @@ typedef struct {
 /* probes.c: a type of that name and size, put into the module; NULL: exception */
 PyTypeObject *floor_add_type(PyObject *module, const char *name, size_t size, unsigned int flags,
                              PyType_Slot *slots);
+
+/* arrow.c */
+int floor_add_arrow(PyObject *module);
 
 /* producers.c */
 int floor_add_producers(PyObject *module);

@@ -193,6 +193,8 @@ static int fill_state(floor_state *st)
     *(void **)&st->vectorcall_method = symbol;
     if (intern(&st->name_dlpack, "__dlpack__") < 0 ||
         intern(&st->name_requires_grad, "requires_grad") < 0 ||
+        intern(&st->name_arrow_array, "__arrow_c_array__") < 0 ||
+        intern(&st->name_arrow_stream, "__arrow_c_stream__") < 0 ||
         intern(&st->word_stream, "stream") < 0 ||
         intern(&st->word_max_version, "max_version") < 0 ||
         intern(&st->word_dl_device, "dl_device") < 0 || intern(&st->word_copy, "copy") < 0) {
@@ -224,7 +226,7 @@ static int floor_exec(PyObject *module)
 {
     floor_state *st = state_of(module);
     PyType_Slot slots[] = {{Py_tp_dealloc, (void *)tensor_dealloc}, {0, NULL}};
-    if (fill_state(st) < 0 || floor_add_producers(module) < 0 ||
+    if (fill_state(st) < 0 || floor_add_producers(module) < 0 || floor_add_arrow(module) < 0 ||
         floor_add_wrapper(module, st) < 0) {
         return -1;
     }

@@ -128,13 +128,15 @@ check_missing(dls_arrow_column *column, const arrow_array *array, int64_t start,
     if (missing == 0) {
         return 0;
     }
+    const char *problem = inside               ? "missing inside"
+                          : column->takes_zero ? "missing"
+                                               : "missing rows";
     return dls_arrow_refuse(column,
                             inside ? "values are missing in its lists (%lld), and "
                                      "DLPack has no word for that"
                                    : "values are missing in it (%lld), and DLPack has "
                                      "no word for that",
-                            inside ? "missing inside" : "missing", NULL,
-                            (long long)missing);
+                            problem, NULL, (long long)missing);
 }
 
 /* --- windows ---------------------------------------------------------------- */

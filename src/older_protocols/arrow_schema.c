@@ -140,13 +140,16 @@ first_field(const arrow_schema *schema)
     return field != NULL && field->name != NULL ? field->name : "";
 }
 
+/* extended: it is the storage of an extension type. */
 static int
-refuse_type(dls_arrow_column *column, const arrow_schema *schema)
+refuse_type(dls_arrow_column *column, const arrow_schema *schema, bool extended)
 {
     const char *format = schema->format;
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         if (strncmp(format, refused[i].format, strlen(refused[i].format)) == 0) {
-            const char *problem = column->lists > 0 ? "inside" : refused[i].problem;
+            const char *problem = column->lists > 0 ? "inside"
+                                  : extended        ? "extension"
+                                                    : refused[i].problem;
             return dls_arrow_refuse(column, refused[i].text, problem,
                                     first_field(schema), 0);
         }
@@ -220,7 +223,7 @@ number_after(const char *format, const char *prefix)
 {
     size_t skip = strlen(prefix);
     char *end;
-    if (strncmp(format, prefix, skip) != 0 || format[skip] < '0'
+    if (format[0] != prefix[0] || strncmp(format, prefix, skip) != 0 || format[skip] < '0'
         || format[skip] > '9') {
         return -1;
     }
@@ -234,12 +237,33 @@ dls_arrow_items(const arrow_schema *schema)
     return number_after(schema->format, LIST);
 }
 
+/* Are the bytes addresses of Python objects?  Polars exports its type Object so, and the
+ * schema does not tell. */
+static int
+holds_objects(const dls_reading *reading)
+{
+    PyObject *answer = dls_in_python_with(reading->state, DLS_IN_COLUMNS,
+                                          "holds_objects", "(O)", reading->obj);
+    int holds = answer != NULL ? PyObject_IsTrue(answer) : -1;
+    Py_XDECREF(answer);
+    return holds;
+}
+
 /* Bytes of fixed size: an axis of bytes, or elements of the dtype that is named. */
 static int
 judge_binary(dls_arrow_column *column, int64_t bytes)
 {
     const dls_request *request = column->reading->request;
     bool named = request->has_dtype && dls_dtype_bits(request->dtype) == 8 * bytes;
+    int objects = bytes == sizeof(void *) ? holds_objects(column->reading) : 0;
+    if (objects != 0) {
+        return objects < 0
+                   ? -1
+                   : dls_arrow_refuse(column,
+                                      "its elements are Python objects, and its memory "
+                                      "has their addresses",
+                                      "objects", NULL, 0);
+    }
     column->dtype = named ? request->dtype : (dl_dtype){dl_kDLUInt, 8, 1};
     column->itemsize = named ? bytes : 1;
     column->width = bytes;
@@ -344,6 +368,7 @@ judge_elements(dls_arrow_column *column, const arrow_schema *schema)
     if (read_extension(column, schema, &name, &parameters) < 0) {
         return -1;
     }
+    column->takes_zero = column->lists == 0 && name.at == NULL && bytes < 0;
     if (name.at != NULL && is_text(name, "arrow.bool8") && strcmp(format, "c") == 0) {
         return judge_meaning(column,
                              "its booleans may be any byte, of which 0 is false; pass "
@@ -367,7 +392,7 @@ judge_elements(dls_arrow_column *column, const arrow_schema *schema)
     }
     return strncmp(format, DECIMAL, strlen(DECIMAL)) == 0
                ? judge_decimal(column, format)
-               : refuse_type(column, schema);
+               : refuse_type(column, schema, name.at != NULL);
 }
 
 static int

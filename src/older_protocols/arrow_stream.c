@@ -32,6 +32,20 @@ typedef struct {
 
 /* --- the producer's functions ----------------------------------------------- */
 
+/* Needs no GIL. */
+static void
+release_stream(stream *s)
+{
+    if (s->host.release != NULL) {
+        s->host.release(&s->host);
+    }
+    if (s->device.release != NULL) {
+        s->device.release(&s->device);
+    }
+    s->host.release = NULL;
+    s->device.release = NULL;
+}
+
 static int
 call_schema(stream *s, arrow_schema *schema)
 {
@@ -43,13 +57,27 @@ call_schema(stream *s, arrow_schema *schema)
     return code;
 }
 
+/* Arrays are asked for by twos: most streams have one, and to let go of the GIL and to
+ * take it costs as much as to read one.  Fills `next` and *count; fewer than PAIR came
+ * before the end, after which the stream is released, or before a failure, whose code is
+ * returned. */
+#define PAIR 2
+
 static int
-call_next(stream *s, arrow_device_array *next)
+call_next(stream *s, arrow_device_array next[PAIR], int *count)
 {
-    int code;
+    int code = 0;
+    *count = 0;
     Py_BEGIN_ALLOW_THREADS
-    code = s->on_device ? s->device.get_next(&s->device, next)
-                        : s->host.get_next(&s->host, &next->array);
+    for (int i = 0; i < PAIR && *count == i; i++) {
+        next[i] = (arrow_device_array){.device_type = dl_kDLCPU};
+        code = s->on_device ? s->device.get_next(&s->device, &next[i])
+                            : s->host.get_next(&s->host, &next[i].array);
+        *count += code == 0 && next[i].array.release != NULL;
+    }
+    if (code == 0 && *count < PAIR) {
+        release_stream(s);
+    }
     Py_END_ALLOW_THREADS
     return code;
 }
@@ -58,16 +86,11 @@ static void
 end_stream(stream *s)
 {
     PyObject *error = PyErr_Occurred() != NULL ? dls_error_take() : NULL;
-    Py_BEGIN_ALLOW_THREADS
-    if (s->host.release != NULL) {
-        s->host.release(&s->host);
+    if (s->host.release != NULL || s->device.release != NULL) {
+        Py_BEGIN_ALLOW_THREADS
+        release_stream(s);
+        Py_END_ALLOW_THREADS
     }
-    if (s->device.release != NULL) {
-        s->device.release(&s->device);
-    }
-    Py_END_ALLOW_THREADS
-    s->host.release = NULL;
-    s->device.release = NULL;
     dls_error_report();
     if (error != NULL) {
         dls_error_restore(error);
@@ -196,19 +219,24 @@ take_chunk(dls_arrow_column *column, arrow_device_array *came, chunks *all)
 static int
 take_chunks(dls_arrow_column *column, stream *s, chunks *all)
 {
-    for (;;) {
-        arrow_device_array came = {.device_type = dl_kDLCPU};
-        int code = call_next(s, &came);
-        if (code != 0) {
-            return fail_call(column->reading, s, code);
+    arrow_device_array came[PAIR];
+    int count = PAIR;
+    while (count == PAIR) {
+        int code = call_next(s, came, &count), taken = 0;
+        for (int i = 0; i < count; i++) {
+            if (taken == 0) {
+                taken = take_chunk(column, &came[i], all);
+                taken = taken == 0 ? PyErr_CheckSignals() : taken;
+            }
+            else {
+                dls_arrow_drop(&came[i].array);
+            }
         }
-        if (came.array.release == NULL) {
-            return 0;
-        }
-        if (take_chunk(column, &came, all) < 0 || PyErr_CheckSignals() < 0) {
-            return -1;
+        if (taken < 0 || code != 0) {
+            return taken < 0 ? -1 : fail_call(column->reading, s, code);
         }
     }
+    return 0;
 }
 
 /* --- the memory --------------------------------------------------------------- */

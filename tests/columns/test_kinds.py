@@ -30,7 +30,10 @@ def made(row: dict[str, Any]) -> Any:
     module = pytest.importorskip(row["library"], reason=f"{row['library']} is not installed here")
     if release(row["library"]) < tuple(row.get("since", ())):
         pytest.skip(f"{row['library']} {release(row['library'])} has no such columns")
-    return eval(row["x"], {"m": module, "np": np})
+    names = {"m": module, "np": np}
+    if "pa." in row["x"]:
+        names["pa"] = pytest.importorskip("pyarrow", reason="the column is made by pyarrow")
+    return eval(row["x"], names)
 
 
 def offers(x: Any) -> bool:
@@ -125,6 +128,38 @@ def test_C10_the_cure_of_duckdb_works_on_the_connection_whose_relation_was_refus
     to_table = getattr(relation, "to_arrow_table", None) or relation.fetch_arrow_table
     assert follow(to_table()["i"], order="C").tolist() == [0, 1, 2, 3, 4]
     assert error.value
+
+
+def test_C5_python_objects_of_polars_are_not_given_as_their_addresses():
+    """Its Arrow schema says bytes of fixed size, and no more."""
+    polars = pytest.importorskip("polars", reason="polars is not installed here")
+    x = polars.Series([object(), object()], dtype=polars.Object)
+    for options in ({}, {"reinterpret": "int64"}):
+        with pytest.raises((BufferError, dlshim.UnsupportedObjectError)) as error:
+            dlshim.from_dlpack(x, **options)
+        assert "memory has their addresses" in str(error.value) or not offers(x)
+
+
+STREAMS = {
+    "nanoarrow": lambda m, table: m.ArrayStream(table.to_reader()),
+    "arro3.core": lambda m, table: m.RecordBatchReader.from_arrow(table),
+}
+
+
+@pytest.mark.parametrize("library", STREAMS)
+def test_C14_a_stream_that_was_used_up_is_to_be_made_anew(library):
+    module = pytest.importorskip(library, reason=f"{library} is not installed here")
+    pyarrow = pytest.importorskip("pyarrow", reason="the table is pyarrow's")
+    table = pyarrow.table({"a": [1, 2]})
+    try:
+        x = STREAMS[library](module, table)
+    except (AttributeError, TypeError):
+        pytest.skip(f"{library} {release(library)} has no such streams")
+    with pytest.raises(BufferError, match=r"a stream is read once: make it anew, and") as error:
+        dlshim.from_dlpack(x)
+    found = CURE.search(str(error.value))
+    x = eval(found[1], {"x": STREAMS[library](module, table)})
+    assert follow(x).tolist() == [1, 2]
 
 
 def test_C12_each_column_of_pandas_is_looked_at():

@@ -1,0 +1,47 @@
+"""Ends of messages that name what to pass in the place of a refused object."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+NAN = "float('nan')"
+MISSING = "it has missing values"
+ONE_COLUMN = "a table is exchanged one column at a time"
+ROUNDS = "which rounds to 53 bits"
+FLAT = "which has its elements in one dimension"
+CODES = "which numbers its different values"
+LEFT_OUT = "which leaves out what is missing"
+UNSURE = "in which integers become floats where values are missing"
+CONVERT = "convert them to numbers first"
+NO_NUMBERS = f"because its elements are no numbers: {CONVERT}"
+
+
+def instead(text: str, why: str = "") -> str:
+    return f"pass {text} instead{why and f', because {why}'}"
+
+
+def converted(text: str, how: str) -> str:
+    """The same for a cure that gives other values than the object has."""
+    return f"pass {text} instead, {how}"
+
+
+def array(text: str) -> str:
+    return f"numpy.asarray({text})"
+
+
+def given(x: Any, text: str) -> str:
+    """A column of the class of x: exported by itself, or, from old releases, as NumPy's."""
+    return text if hasattr(type(x), "__arrow_c_stream__") else array(text)
+
+
+def one_column(names: Iterable[object], other: str) -> str | None:
+    """One column of a table: the first; other: how it is reached where its name does not tell."""
+    found = list(names)
+    if not found:
+        return None
+    tells = isinstance(found[0], (str, int)) and found.count(found[0]) == 1
+    text = f"x[{found[0]!r}]" if tells else other
+    return instead(text, ONE_COLUMN)

@@ -1,0 +1,372 @@
+"""Cures for columns and tables of pandas, Polars, PyArrow and DuckDB, whose values decide.
+
+``cures_by_library.find`` asks them.  No library is imported, and attributes of the object may
+raise.  A conversion that changes values is named only with the words that say so.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from .cure_texts import (
+    CODES,
+    CONVERT,
+    FLAT,
+    LEFT_OUT,
+    MISSING,
+    NAN,
+    NO_NUMBERS,
+    ONE_COLUMN,
+    ROUNDS,
+    array,
+    converted,
+    given,
+    instead,
+    one_column,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def pandas(x: Any) -> str | None:
+    if x.ndim == 2:
+        kinds = {*x.dtypes}
+        plain = len(kinds) == 1 and _is_plain(kinds.pop())
+        return None if plain else one_column(x.columns, "x.iloc[:, 0]")
+    if getattr(x, "nlevels", 1) > 1 and hasattr(x, "levels"):
+        return instead("x.get_level_values(0)", "its elements have levels")
+    kind, missing = x.dtype.kind, bool(x.isna().any())
+    if type(x.dtype).__name__ == "CategoricalDtype":
+        if _is_plain(x.dtype.categories.dtype) and not missing:
+            return None
+        return converted(_codes_of(x), CODES)
+    if type(x.dtype).__name__ == "IntervalDtype":
+        return instead("x.array.left", "its elements have two ends")
+    if type(x.dtype).__name__ == "PeriodDtype" and missing:
+        return converted("x.dropna()", LEFT_OUT)
+    if kind in "iubf":
+        return None if _is_plain(x.dtype) else _pandas_numbers(x, kind, missing)
+    if kind == "M" and hasattr(x.dtype, "pyarrow_dtype"):
+        return _pandas_times(x.dtype.pyarrow_dtype)
+    if kind == "M" and getattr(x.dtype, "tz", None) is not None:
+        dt = ".dt" if hasattr(type(x), "cat") else ""
+        return converted(f"x{dt}.tz_convert(None).to_numpy()", "which is in UTC")
+    return _pandas_objects(x, missing) if kind not in "Mmc" else None
+
+
+def _is_plain(dtype: Any) -> bool:
+    """Whether it is a dtype of NumPy's own, whose arrays numpy.asarray gives as they are."""
+    return type(dtype).__module__.startswith("numpy") and dtype.kind in "iubfc"
+
+
+def _pandas_times(kind: Any) -> str | None:
+    """Arrow's: numpy.asarray gives objects for days, and for times of a timezone."""
+    if str(kind).startswith("date"):
+        return instead("x.astype('datetime64[s]').to_numpy()")
+    if kind.tz is None:
+        return None
+    return converted(f"x.to_numpy('datetime64[{kind.unit}]')", "which is in UTC")
+
+
+def _pandas_numbers(x: Any, kind: str, missing: bool) -> str:
+    """Of a dtype that may have missing values; numpy.asarray gave objects before pandas 2.2."""
+    if not missing:
+        return instead(f"x.to_numpy('{x.dtype.numpy_dtype}')")
+    value = {"b": "False", "f": NAN}.get(kind, "0")
+    return instead(f"x.to_numpy('{x.dtype.numpy_dtype}', na_value={value})", MISSING)
+
+
+def _fitting(least: int, most: int) -> str:
+    """The dtype of 64 bits that has all these integers, or nothing."""
+    if least >= -(2**63) and most < 2**63:
+        return "Int64"
+    return "UInt64" if least >= 0 and most < 2**64 else ""
+
+
+def _codes_of(x: Any, more: str = "") -> str:
+    """The codes of its categories: an Index has them as NumPy's, a Series as another one."""
+    return f"x{more}.cat.codes.to_numpy()" if hasattr(type(x), "cat") else f"x{more}.codes"
+
+
+def _pandas_objects(x: Any, missing: bool) -> str:
+    held = sys.modules["pandas"].api.types.infer_dtype(x, skipna=True)
+    if held == "integer":
+        return _pandas_integers(x, missing)
+    if held == "boolean":
+        return _pandas_converted("bool", "boolean", "False", missing)
+    if held in ("floating", "mixed-integer-float", "decimal"):
+        text = "x.astype('float64').to_numpy()"
+        return instead(text) if held == "floating" else converted(text, ROUNDS)
+    if held == "string":
+        return converted(_codes_of(x, ".astype('category')"), CODES)
+    return NO_NUMBERS
+
+
+def _pandas_integers(x: Any, missing: bool) -> str:
+    found = x.dropna() if missing else x
+    nullable = _fitting(found.min(), found.max())
+    if nullable:
+        return _pandas_converted(nullable.lower(), nullable, "0", missing)
+    value = f", na_value={NAN}" if missing else ""
+    return converted(f"x.to_numpy('float64'{value})", ROUNDS)
+
+
+def _pandas_converted(name: str, nullable: str, value: str, missing: bool) -> str:
+    if not missing:
+        return instead(f"x.astype('{name}').to_numpy()")
+    return instead(f"x.astype('{nullable}').to_numpy('{name}', na_value={value})", MISSING)
+
+
+#: The dtypes of integers that NumPy has not.
+_POLARS_WIDE = ("Int128", "UInt128")
+
+
+def polars(x: Any) -> str | None:
+    if hasattr(x, "get_columns"):
+        columns = x.get_columns()
+        if not columns:
+            return None
+        kinds = {column.dtype for column in columns}
+        missing = any(column.null_count() for column in columns)
+        kind = kinds.pop()
+        wide = type(kind).__name__ in _POLARS_WIDE
+        plain = not kinds and kind.is_numeric() and not wide and not missing
+        return None if plain else one_column(x.columns, "x.to_series(0)")
+    return _polars_series(x) if hasattr(x, "to_physical") else None
+
+
+def _polars_filler(x: Any) -> str:
+    """What stands in the place of a missing value, of the dtype's own kind."""
+    name = type(x.dtype).__name__
+    return "False" if name == "Boolean" else NAN if x.dtype.is_float() else "0"
+
+
+def _polars_series(x: Any) -> str | None:
+    name, missing = type(x.dtype).__name__, x.null_count() > 0
+    if name in _POLARS_WIDE:
+        return _polars_wide(x, missing)
+    if name == "Boolean" or (x.dtype.is_numeric() and not x.dtype.is_decimal()):
+        filled = f"x.fill_null({_polars_filler(x)})"
+        filled = array(filled) if name == "Boolean" else given(x, filled)
+        return instead(filled, MISSING) if missing else None
+    fill = ".fill_null(-1)" if missing else ""
+    if x.dtype.is_temporal():
+        return _polars_times(x, missing)
+    if name in ("Categorical", "Enum", "String"):
+        cast = ".cast(polars.Categorical)" if name == "String" else ""
+        codes = f"x{cast}.to_physical()"
+        return converted(given(x, f"{codes}.cast(polars.Int64){fill}" if fill else codes), CODES)
+    if name == "Decimal":
+        fill = f".fill_null({NAN})" if missing else ""
+        return converted(given(x, f"x.cast(polars.Float64){fill}"), ROUNDS)
+    if name == "Array":
+        return _polars_arrays(x, missing)
+    if name == "List":
+        lengths = {*x.list.len()}
+        if not missing and len(lengths) == 1 and hasattr(type(x), "__arrow_c_stream__"):
+            return instead(f"x.list.to_array({lengths.pop()})")
+        return converted(f"x{'.drop_nulls()' if missing else ''}.explode()", FLAT)
+    if name == "Null":
+        return instead("x.cast(polars.Int64).fill_null(0)", MISSING)
+    if name == "Struct":
+        return instead(f"x.struct.field({x.struct.fields[0]!r})", "its elements have fields")
+    return NO_NUMBERS
+
+
+def _polars_wide(x: Any, missing: bool) -> str:
+    fits = _fitting(x.min() or 0, x.max() or 0)
+    if not fits:
+        fill = f".fill_null({NAN})" if missing else ""
+        return converted(given(x, f"x.cast(polars.Float64){fill}"), ROUNDS)
+    if missing:
+        return instead(given(x, f"x.cast(polars.{fits}).fill_null(0)"), MISSING)
+    return instead(given(x, f"x.cast(polars.{fits})"))
+
+
+def _polars_times(x: Any, missing: bool) -> str:
+    physical = "x.to_physical()"
+    if missing:
+        return instead(given(x, f"{physical}.fill_null(0)"), MISSING)
+    return converted(given(x, physical), "which counts from 1970 or from midnight")
+
+
+def _polars_arrays(x: Any, missing: bool) -> str | None:
+    if missing:
+        return instead("x.drop_nulls()", MISSING)
+    flat = x
+    for _ in x.dtype.shape:
+        flat = flat.explode()
+    explode = ".explode()" * len(x.dtype.shape)
+    numbers = flat.dtype.is_numeric() and not flat.dtype.is_decimal()
+    if not (numbers or flat.dtype.is_temporal() or type(flat.dtype).__name__ == "Boolean"):
+        return converted(f"x{explode}", FLAT)
+    if not flat.null_count():
+        return None
+    shape = (-1, *x.dtype.shape)
+    physical = ".to_physical()" if flat.dtype.is_temporal() else ""
+    fill = f".fill_null({_polars_filler(flat)})"
+    filled = f"x{explode}{physical}{fill}"
+    if type(flat.dtype).__name__ == "Boolean" or given(x, filled) != filled:
+        filled = array(filled)
+    return instead(f"{filled}.reshape({shape})", MISSING)
+
+
+_ARROW_FLOATS = ("halffloat", "float", "double")
+_ARROW_NUMBERS = (
+    *_ARROW_FLOATS,
+    *(f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u")),
+)
+
+
+_ARROW_LISTS = ("list", "large_list", "fixed_size_list", "list_view", "large_list_view")
+
+
+def pyarrow(x: Any) -> str | None:
+    if hasattr(x, "read_all"):
+        return instead(f"x.read_all()[{x.schema.names[0]!r}]", ONE_COLUMN)
+    if hasattr(x, "column_names"):
+        kinds = {str(column.type) for column in x.columns}
+        missing = any(column.null_count for column in x.columns)
+        plain = len(kinds) == 1 and kinds.pop() in _ARROW_NUMBERS and not missing
+        takes_all = plain and hasattr(type(x), "__array__")
+        return None if takes_all else one_column(x.column_names, "x.column(0)")
+    if not hasattr(x, "null_count"):
+        return None
+    whole = "x.combine_chunks()" if hasattr(x, "combine_chunks") else "x"
+    kind, missing = str(x.type), x.null_count > 0
+    if kind in _ARROW_NUMBERS or kind == "bool":
+        if not missing:
+            return None
+        filled = f"{whole}.fill_null({_pyarrow_filler(kind)})"
+        return instead(array(filled) if kind == "bool" else filled, MISSING)
+    return _pyarrow_other(x, kind.partition("<")[0].partition("[")[0], whole, missing)
+
+
+def _pyarrow_other(x: Any, kind: str, whole: str, missing: bool) -> str | None:
+    fill = ".fill_null(-1)" if missing else ""
+    if kind in ("date32", "date64", "time32", "time64", "timestamp", "duration"):
+        cast = f"{whole}.cast('int{x.type.bit_width}')"
+        if missing:
+            return instead(f"{cast}.fill_null(0)", MISSING)
+        return converted(cast, "which counts from 1970 or from midnight")
+    if kind == "run_end_encoded":
+        return instead("pyarrow.compute.run_end_decode(x)")
+    if kind == "dictionary":
+        return converted(f"{whole}.indices{fill}", CODES)
+    if kind in ("string", "large_string", "string_view", "binary", "large_binary", "binary_view"):
+        whole += ".cast('binary')" if kind == "binary_view" else ""
+        return converted(f"{whole}.dictionary_encode().indices{fill}", CODES)
+    if kind.startswith("decimal"):
+        fill = f".fill_null({NAN})" if missing else ""
+        return converted(f"{whole}.cast('float64'){fill}", ROUNDS)
+    if kind in _ARROW_LISTS:
+        return _pyarrow_lists(x, kind, whole, missing)
+    if kind == "struct" and x.type.num_fields:
+        # flatten() keeps a missing struct missing; field() would show what lies under it.
+        field = "x.flatten()[0]" if missing else f"{whole}.field({x.type.field(0).name!r})"
+        return instead(field, "its elements have fields")
+    if kind == "extension":
+        return _pyarrow_extension(x, whole, missing)
+    if kind == "fixed_size_binary" and missing:
+        return converted(f"{whole}.drop_null()", LEFT_OUT)
+    if kind == "null":
+        return instead(f"{whole}.cast('int64').fill_null(0)", MISSING)
+    if kind == "map":
+        return converted(f"{whole}.items", "which are the values of all its maps")
+    return NO_NUMBERS
+
+
+def _pyarrow_extension(x: Any, whole: str, missing: bool) -> str:
+    storage = x.type.storage_type
+    if "fixed_size_list" in str(storage):
+        # A FixedShapeTensorArray: its missing rows are left out, its booleans are of NumPy.
+        flat = "x.storage.flatten()"
+        return converted(array(flat) if str(storage.value_type) == "bool" else flat, FLAT)
+    if not missing:
+        return instead(f"{whole}.storage")
+    if str(storage) in _ARROW_NUMBERS:
+        return instead(f"{whole}.storage.fill_null({_pyarrow_filler(str(storage))})", MISSING)
+    return converted(f"{whole}.drop_null()", LEFT_OUT)
+
+
+def _pyarrow_filler(kind: str) -> str:
+    return "False" if kind == "bool" else NAN if kind in _ARROW_FLOATS else "0"
+
+
+def _pyarrow_lists(x: Any, kind: str, whole: str, missing: bool) -> str:
+    """Lists of numbers, all of one length, stay lists: they are rows of an array."""
+    column = x.combine_chunks() if hasattr(x, "combine_chunks") else x
+    items = str(x.type.value_type)
+    numbers = items in _ARROW_NUMBERS and hasattr(type(column), "__arrow_c_array__")
+    if numbers and kind == "fixed_size_list":
+        rows = f"{whole}.drop_null()" if missing else whole
+        if column.drop_null().flatten().null_count:
+            filled = f"{rows}.flatten().fill_null({_pyarrow_filler(items)})"
+            lists = f"pyarrow.FixedSizeListArray.from_arrays({filled}, {x.type.list_size})"
+            return instead(lists, MISSING)
+        return converted(rows, LEFT_OUT)
+    alike = numbers and not missing and not kind.endswith("view")
+    lengths: set[Any] = {*column.value_lengths()} if alike else set()
+    if len(lengths) == 1:
+        return instead(f"{whole}.cast(pyarrow.list_(x.type.value_type, {lengths.pop()}))")
+    return converted(f"{whole}.flatten()", FLAT + (f", and {LEFT_OUT[6:]}" if missing else ""))
+
+
+#: Of these an unknown release may still be NumPy's array.
+AS_NUMPY = (pandas, polars, pyarrow)
+
+
+#: The types of which fetchnumpy makes Python objects, or nothing.
+_DUCKDB_OBJECTS = (
+    *("VARCHAR", "STRING", "ENUM", "BLOB", "BIT", "UUID", "STRUCT", "MAP", "UNION", "VARIANT"),
+    *("TIME", "TIME_NS", "TIME WITH TIME ZONE", "BIGNUM", "VARINT", '"NULL"'),
+)
+_DUCKDB_WIDE = {"HUGEINT": ("BIGINT", "int64"), "UHUGEINT": ("UBIGINT", "uint64")}
+
+
+def duckdb(x: Any) -> str | None:
+    if not hasattr(x, "fetchnumpy"):
+        return None
+    if hasattr(x, "types"):
+        columns = [*zip(x.columns, map(_duckdb_kind, x.types), strict=False)]
+    else:
+        columns = [(name, _duckdb_kind(kind)) for name, kind, *_ in x.description or ()]
+    numbers = [
+        (name, kind)
+        for name, kind in columns
+        if kind not in _DUCKDB_OBJECTS and not kind.endswith("]")
+    ]
+    if not columns:
+        return None
+    if "pyarrow" in sys.modules:  # which keeps missing values, text and lists
+        return instead(f"x.{_duckdb_table(x)}()[{columns[0][0]!r}]", ONE_COLUMN)
+    if not numbers:
+        name, kind = columns[0]
+        return f"because the elements of its column {name!r} are no numbers ({kind}): {CONVERT}"
+    name, kind = numbers[0]
+    column = f"x.fetchnumpy()[{name!r}]"
+    if kind == "DECIMAL":
+        return converted(column, ROUNDS)
+    if kind in _DUCKDB_WIDE:
+        column = _duckdb_narrowed(x, name, *_DUCKDB_WIDE[kind])
+    return instead(column, ONE_COLUMN)
+
+
+def _duckdb_kind(kind: object) -> str:
+    """DECIMAL of DECIMAL(10,2), but INTEGER[] as it is."""
+    text = str(kind)
+    return text if text.endswith("]") else text.partition("(")[0]
+
+
+def _duckdb_narrowed(x: Any, name: str, bigint: str, kind: str) -> str:
+    """Its 128-bit integers in 64 bits, where fetchnumpy makes floats of them, or refuses."""
+    if hasattr(x, "select"):
+        quoted = '"' + name.replace('"', '""') + '"'
+        return f"x.select({f'{quoted}::{bigint} as {quoted}'!r}).fetchnumpy()[{name!r}]"
+    return f"x.{_duckdb_table(x)}()[{name!r}].cast('{kind}')"
+
+
+def _duckdb_table(x: Any) -> str:
+    return "to_arrow_table" if hasattr(x, "to_arrow_table") else "fetch_arrow_table"
