@@ -223,8 +223,8 @@ number_after(const char *format, const char *prefix)
 {
     size_t skip = strlen(prefix);
     char *end;
-    if (format[0] != prefix[0] || strncmp(format, prefix, skip) != 0 || format[skip] < '0'
-        || format[skip] > '9') {
+    if (format[0] != prefix[0] || strncmp(format, prefix, skip) != 0
+        || format[skip] < '0' || format[skip] > '9') {
         return -1;
     }
     long long number = strtoll(format + skip, &end, 10);
@@ -237,8 +237,8 @@ dls_arrow_items(const arrow_schema *schema)
     return number_after(schema->format, LIST);
 }
 
-/* Are the bytes addresses of Python objects?  Polars exports its type Object so, and the
- * schema does not tell. */
+/* Are the bytes addresses of Python objects?  Polars exports its type Object so, and
+ * the schema does not tell. */
 static int
 holds_objects(const dls_reading *reading)
 {

@@ -59,8 +59,8 @@ call_schema(stream *s, arrow_schema *schema)
 
 /* Arrays are asked for by twos: most streams have one, and to let go of the GIL and to
  * take it costs as much as to read one.  Fills `next` and *count; fewer than PAIR came
- * before the end, after which the stream is released, or before a failure, whose code is
- * returned. */
+ * before the end, after which the stream is released, or before a failure, whose code
+ * is returned. */
 #define PAIR 2
 
 static int
