@@ -20,6 +20,7 @@ from typing import Any
 import dlshim
 from dlshim import _core
 from doubles import capsules as caps
+from doubles import columns as made
 from doubles.ctable import Refused, Table
 from doubles.exporter import Exporter
 from doubles.older import PyArrayInterface
@@ -88,7 +89,7 @@ def compare(first: Seen, again: Seen, options: dict[str, Any]) -> None:
     a, b = first.view, again.view
     insist(a.shape == b.shape and a.dtype == b.dtype, (a.fields(), b.fields()))
     moved = first.count and a.element_zero != b.element_zero
-    insist(not moved or options in COPYING, ("a copy that nobody asked for", options))
+    insist(not moved or a.copied or options in COPYING, ("a copy that nobody asked for", options))
     fresh = b.copied and (moved or not first.count)  # so its holder may write
     if b.versioned and a.readonly and not fresh and "readonly" not in options:
         insist(b.readonly, ("the read-only flag is lost", options))
@@ -358,6 +359,149 @@ def buffer(inp: Input) -> None:
     insist(x.views == 0, (x.views, "buffers still held"))
 
 
+# --- columns ------------------------------------------------------------------------------
+
+LEAVES = (
+    "l",
+    "c",
+    "g",
+    "e",
+    "w:3",
+    "w:8",
+    "w:0",
+    "tsu:",
+    "tdD",
+    "d:5,1,64",
+    "b",
+    "u",
+    "+s",
+    "+l",
+    "n",
+)
+ROADS = (
+    *("__arrow_c_array__", "__arrow_c_stream__"),
+    *("__arrow_c_device_array__", "__arrow_c_device_stream__"),
+)
+PARAMETERS = (
+    *('{"shape":[2]}', '{"shape":[1,2],"permutation":[1,0]}', '{"shape":[-1,-2]}', '{"shape":2}'),
+    *('{"shape":[2],"permutation":[1]}', "[]", "", "\x00", '{"shape":[9223372036854775807,2]}'),
+)
+#: No driver is asked for these, whatever event they name.
+PLACES = ((1, -1), (1, 0), (1, 2**40), (4, 0), (7, 1), (12, -(2**31)), (12, 2**31), (99, 3))
+
+
+class Column:
+    """One type of Arrow and one array for it, of any numbers; made anew for each export.
+
+    Arrow tells no sizes of buffers, so a bitmap, which is read, stands beside small numbers alone.
+    """
+
+    def __init__(self, inp: Input) -> None:
+        self.small = bool(inp.byte() & 3)
+        self.depth = inp.pick((0, 0, 1, 1, 2, 3))
+        self.leaf = inp.pick(LEAVES) if inp.byte() & 7 else inp.raw(6).decode("latin-1")
+        self.leaf = self.leaf.partition("\0")[0]
+        self.items = [self.number(inp) for _ in range(self.depth)]
+        self.extension = None
+        if inp.byte() & 7 == 7:
+            name = inp.pick(("arrow.fixed_shape_tensor", "arrow.bool8", "another"))
+            self.extension = made.metadata(
+                {"ARROW:extension:name": name, "ARROW:extension:metadata": inp.pick(PARAMETERS)}
+            )
+        self.levels = [self.level(inp) for _ in range(self.depth + 1)]
+
+    def number(self, inp: Input) -> int:
+        return inp.byte() % 5 if self.small else inp.int64()
+
+    def level(self, inp: Input) -> dict[str, Any]:
+        said: dict[str, Any] = {"length": self.number(inp), "offset": self.number(inp)}
+        said["null_count"] = inp.pick((0, 0, -1, 1)) if inp.byte() & 7 else inp.int64()
+        said["bitmap"] = ZERO + inp.byte() if self.small and inp.byte() & 1 else None
+        said["lies"] = {}
+        if inp.byte() & 15 == 15:
+            name = inp.pick(("n_buffers", "n_children", "buffers", "children", "dictionary"))
+            value = inp.int64() if name.startswith("n_") else inp.pick((None, ZERO))
+            # A pointer to children is followed, so it is ours or NULL.
+            said["lies"] = {name: None if name in ("children", "buffers") else value}
+        return said
+
+    def structs(self, count: made.Count) -> tuple[Any, Any]:
+        type_ = memory = None
+        for i in range(self.depth, -1, -1):
+            said, owner = self.levels[i], count if i == 0 else made.Count()
+            data = None if type_ else ZERO
+            buffers = [said["bitmap"]] + ([data] if type_ is None else [])
+            members = {"n_buffers": len(buffers), "buffers": made.pointers(buffers)} | said["lies"]
+            inner = () if memory is None else (memory,)
+            memory = made.array(
+                owner,
+                said["length"],
+                None,
+                *inner,
+                null_count=said["null_count"],
+                offset=said["offset"],
+                **members,
+            )
+            below = () if type_ is None else (type_,)
+            format_ = self.leaf if type_ is None else f"+w:{self.items[i]}"
+            extension = self.extension if i == 0 else None
+            type_ = made.schema(owner, format_, *below, said=extension)
+        return type_, memory
+
+    def missing(self) -> bool:
+        """Whether a value is missing: counted bit by bit, in each window."""
+        start, n = 0, 1
+        for i, said in enumerate(self.levels):
+            if i == 0:
+                start, n = said["offset"], said["length"]
+            else:
+                start, n = start * self.items[i - 1] + said["offset"], n * self.items[i - 1]
+            if said["null_count"] and said["bitmap"] is not None:
+                bits = C.string_at(said["bitmap"], (start + n) // 8 + 1)
+                if not all(bits[j // 8] >> j % 8 & 1 for j in range(start, start + n)):
+                    return True
+        return False
+
+
+def column(inp: Input) -> None:
+    """Columns of Arrow by each of its four methods, of one array or of several."""
+    said, road, place = Column(inp), inp.pick(ROADS), inp.pick(PLACES)
+    chunks, code, event = inp.byte() % 4, inp.byte(), inp.byte() & 7 == 7
+    counts: list[made.Count] = []
+
+    def answer() -> Any:
+        count = made.Count()
+        counts.append(count)
+        type_, memory = said.structs(count)
+        if road == "__arrow_c_array__":
+            capsules = made.of_array(count, type_, memory).__arrow_c_array__()
+        elif road == "__arrow_c_device_array__":
+            x = made.of_device_array(count, type_, memory, place, ZERO if event else None)
+            capsules = x.__arrow_c_device_array__()
+        else:
+            arrays = [memory, *(said.structs(count)[1] for _ in range(chunks - 1))][:chunks]
+            given = code if code & 15 == 15 else type_
+            if code & 31 == 14:
+                arrays.append(code)
+            device = road == "__arrow_c_device_stream__"
+            stream = made.stream(count, given, arrays, on_device=device, device=place)
+            return getattr(made.of_stream(count, stream), road)()
+        return capsules
+
+    with made.freed():
+        x = made.method(road, answer)
+        options = {"order": "C"} if said.small and inp.byte() & 1 else {}
+        first = exports(x, inp, **options)
+        if first is not None:
+            length = said.levels[0]["length"] * (chunks if "stream" in road else 1)
+            insist(first.view.shape[0] == length, ("another length", first.view.shape, length))
+            insist(first.view.readonly or first.view.copied, "a column may be written to")
+            insist(not length or not said.missing(), "a missing value went out")
+        first = None
+        for count in counts:
+            insist(count.owed == 0, (count.given, count.released))
+
+
 # --- what callers pass --------------------------------------------------------------------
 
 OPTIONS = (
@@ -416,7 +560,7 @@ def table(inp: Input) -> None:
 
 TARGETS = (
     *(capsule, capsule, producer, interface, interface, array_struct, buffer, buffer),
-    *(keywords, keywords, table),
+    *(keywords, keywords, table, column, column),
 )
 
 

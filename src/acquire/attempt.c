@@ -388,21 +388,26 @@ attempt_older(dls_exchange *x, dls_protocol protocol, dls_producer_stream *p)
     return (dls_attempt)got;
 }
 
-/* The values of a pandas column, where they are NumPy's: read as an array of NumPy that
- * was made for this exchange (C12). */
+/* The values of a pandas column, as pandas itself has them: an array of NumPy that was
+ * made for this exchange, or a method __arrow_c_stream__ of PyArrow's column (C12). */
 static dls_attempt
 attempt_values(dls_exchange *x)
 {
     dls_producer_stream p;
-    PyObject *array = dls_in_python_with(x->state, DLS_IN_COLUMNS, "numpy_values",
-                                         "(O)", x->source);
-    if (array == NULL) {
+    PyObject *values = dls_in_python_with(x->state, DLS_IN_COLUMNS, "values_of_pandas",
+                                          "(O)", x->source);
+    if (values == NULL) {
         return DLS_ATTEMPT_RAISED;
     }
-    int got = array != Py_None ? dls_older_read(x->state, array, DLS_PROTOCOL_STRUCT,
-                                                &x->request, &x->acquired, &p)
-                               : 0;
-    Py_DECREF(array);
+    if (PyCallable_Check(values)) {
+        return (dls_attempt)dls_older_read_given(x->state, x->source, values,
+                                                 DLS_PROTOCOL_ARROW_STREAM, &x->request,
+                                                 &x->acquired, &p);
+    }
+    int got = values != Py_None ? dls_older_read(x->state, values, DLS_PROTOCOL_STRUCT,
+                                                 &x->request, &x->acquired, &p)
+                                : 0;
+    Py_DECREF(values);
     bool another = dls_plan_offers(x->plan, DLS_PROTOCOL_ARROW_STREAM);
     if ((got == 0 && !another)
         || (got < 0 && PyErr_ExceptionMatches(PyExc_BufferError))) {

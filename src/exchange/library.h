@@ -44,7 +44,7 @@
     X(WRAPS_READ_ONLY, 26,                                                             \
       "a read-only wrapper whose hook refuses questions: asked past the hook (T12)")   \
     X(REFUSES_MINUS_ONE, 27, "refuses stream -1: gets None (N6)")                      \
-    X(VALUES, 28, "its .to_numpy() is asked where the values are NumPy's (C12)")       \
+    X(VALUES, 28, "its values are NumPy's or PyArrow's, and are read as such (C12)")   \
     X(BUFFER_FIRST, 29, "its buffer is cheaper than __dlpack__, and tried first (N2)") \
     X(STATES_READ_ONLY, 30, "its __dlpack__ states READ_ONLY, and so its buffer (T8)")
 

@@ -118,3 +118,21 @@ dls_older_read(dls_state *state, PyObject *obj, dls_protocol protocol,
     drop_given(&reading);
     return got;
 }
+
+int
+dls_older_read_given(dls_state *state, PyObject *obj, PyObject *given,
+                     dls_protocol protocol, const dls_request *request,
+                     dls_acquired *acquired, dls_producer_stream *p)
+{
+    dls_reading reading = {.state = state,
+                           .obj = obj,
+                           .protocol = protocol,
+                           .row = &rows[protocol],
+                           .request = request,
+                           .acquired = acquired,
+                           .p = p,
+                           .given = given};
+    int got = fill_acquired(&reading);
+    drop_given(&reading);
+    return got;
+}

@@ -41,6 +41,12 @@ int dls_older_read(dls_state *state, PyObject *obj, dls_protocol protocol,
                    const dls_request *request, dls_acquired *acquired,
                    dls_producer_stream *p);
 
+/* The same of a value that was found for obj elsewhere: given is what the attribute of
+ * the protocol would be, a strong reference that is taken over. */
+int dls_older_read_given(dls_state *state, PyObject *obj, PyObject *given,
+                         dls_protocol protocol, const dls_request *request,
+                         dls_acquired *acquired, dls_producer_stream *p);
+
 /* sycl_interface.c: the syclobj, borrowed, of a hold that the reader of the SYCL
  * interface filled and that several may share by now; NULL for every other hold.  Needs
  * the GIL. */

@@ -174,6 +174,41 @@ def test_C12_each_column_of_pandas_is_looked_at():
             dlshim.from_dlpack(pandas.Series([1, None], dtype="Int64"))
 
 
+def test_C12_what_came_of_one_column_of_pandas_decides_nothing_for_the_next():
+    """A Series of Python objects went out by Arrow after one of Arrow's, and else was refused."""
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed here")
+    pytest.importorskip("pyarrow", reason="the first column is pyarrow's")
+    for first in ("int64[pyarrow]", "Int64", "float64"):
+        dlshim._core._hook("forget_plans")
+        dlshim.from_dlpack(pandas.Series([1, 2], dtype=first))
+        with pytest.raises((BufferError, dlshim.UnsupportedObjectError), match="no dtype of DLP"):
+            dlshim.from_dlpack(pandas.Series([1, 2], dtype=object))
+
+
+@pytest.mark.parametrize("dtype", ["int64[pyarrow]", "Int64"])
+@pytest.mark.parametrize("kind", ["Series", "Index"])
+def test_C12_columns_of_pyarrow_in_pandas_are_read_without_a_conversion(kind, dtype, monkeypatch):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed here")
+    pyarrow = pytest.importorskip("pyarrow", reason="the columns are pyarrow's")
+    if not hasattr(pyarrow.ChunkedArray, "__arrow_c_stream__"):
+        pytest.skip("a ChunkedArray of this release has no Arrow stream")
+
+    def refuses(self, requested_schema=None):
+        raise AssertionError("pandas was asked to convert the column")
+
+    monkeypatch.setattr(pandas.Series, "__arrow_c_stream__", refuses, raising=False)
+    dlshim._core._hook("forget_plans")
+    x = getattr(pandas, kind)([1, 2, 3], dtype=dtype)
+    array, tensor = exported(x)
+    own = x.array._pa_array.chunk(0).buffers()[1].address if "pyarrow" in dtype else None
+    assert array.tolist() == [1, 2, 3] and tensor.readonly
+    assert own in (None, address(array)), "it was copied"
+    with pytest.raises(BufferError, match="values are missing in it") as error:
+        dlshim.from_dlpack(getattr(pandas, kind)([1, None], dtype=dtype))
+    assert str(error.value).startswith(f"'pandas.{kind}' object: ")
+    assert follow(getattr(pandas, kind)([1, None], dtype=dtype)).tolist() == [1, 0]
+
+
 TO_OTHERS = {
     "torch": lambda m, x: m.from_dlpack(dlshim.upgrade(x, readonly="share")).tolist(),
     "jax.numpy": lambda m, x: m.from_dlpack(dlshim.upgrade(x)).tolist(),

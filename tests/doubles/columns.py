@@ -242,9 +242,15 @@ def of_array(count: Count, type_: ArrowSchema, memory: ArrowArray) -> Any:
 
 
 def of_device_array(
-    count: Count, type_: ArrowSchema, memory: ArrowArray, device: tuple[int, int] = (1, -1)
+    count: Count,
+    type_: ArrowSchema,
+    memory: ArrowArray,
+    device: tuple[int, int] = (1, -1),
+    event: int | None = None,
 ) -> Any:
-    made = ArrowDeviceArray(array=memory, device_type=device[0], device_id=device[1])
+    made = ArrowDeviceArray(
+        array=memory, device_type=device[0], device_id=device[1], sync_event=event
+    )
     return method(
         "__arrow_c_device_array__",
         lambda: (
