@@ -62,6 +62,10 @@ _ATTRIBUTES = (
     "__c_dlpack_exchange_api__",
     "__cuda_array_interface__",
     "__sycl_usm_array_interface__",
+    "__arrow_c_device_array__",
+    "__arrow_c_array__",
+    "__arrow_c_device_stream__",
+    "__arrow_c_stream__",
 )
 
 

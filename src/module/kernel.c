@@ -67,7 +67,10 @@ is_array(const dls_plan *plan)
 {
     return (plan->offers
             & (1u << DLS_PROTOCOL_TABLE | 1u << DLS_PROTOCOL_DLPACK
-               | 1u << DLS_PROTOCOL_CUDA | 1u << DLS_PROTOCOL_SYCL))
+               | 1u << DLS_PROTOCOL_CUDA | 1u << DLS_PROTOCOL_SYCL
+               | 1u << DLS_PROTOCOL_ARROW_DEVICE_ARRAY | 1u << DLS_PROTOCOL_ARROW_ARRAY
+               | 1u << DLS_PROTOCOL_ARROW_DEVICE_STREAM
+               | 1u << DLS_PROTOCOL_ARROW_STREAM))
            != 0;
 }
 
@@ -76,9 +79,15 @@ is_array(const dls_plan *plan)
 static int
 type_is_array(dls_state *state, PyTypeObject *type)
 {
-    PyObject *const names[] = {
-        state->names.dlpack, state->names.exchange_api, state->names.exchange_api_old,
-        state->names.cuda_array_interface, state->names.sycl_usm_array_interface};
+    PyObject *const names[] = {state->names.dlpack,
+                               state->names.exchange_api,
+                               state->names.exchange_api_old,
+                               state->names.cuda_array_interface,
+                               state->names.sycl_usm_array_interface,
+                               state->names.arrow_c_device_array,
+                               state->names.arrow_c_array,
+                               state->names.arrow_c_device_stream,
+                               state->names.arrow_c_stream};
     int found = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names && found == 0; i++) {
         PyObject *value = NULL;

@@ -21,6 +21,7 @@ import pytest
 
 import dlshim
 from dlshim import _core
+from doubles import columns
 from doubles.producers import P2, P3, TableMixin, c_table, table_capsule
 
 np = pytest.importorskip("numpy", reason="its arrays are the arguments")
@@ -825,3 +826,21 @@ def test_the_module_of_the_functions_does_not_hide_the_function():
     import dlshim.kernels
 
     assert isinstance(dlshim.kernel, types.FunctionType)
+
+
+class Column:
+    """A column that may be exported again and again."""
+
+    def __arrow_c_array__(self, requested_schema=None):
+        return columns.column(1, 2)[0].__arrow_c_array__()
+
+
+def test_K3_a_column_of_arrow_is_an_array_and_a_missing_value_is_refused():
+    k = dlshim.kernel(lambda *arrays: [dlshim.from_dlpack(each).shape for each in arrays])
+    for _ in range(2):  # of a type that was not met, and of one that was
+        assert k(Column(), columns.chunked((1, 2, 3))[0]) == [(2,), (3,)]
+    assert dlshim.kernel(lambda x: type(x[0]))([Column()]) is not Column
+    x, count = columns.column(1, 2, valid=columns.bitmap([1, 0]), null_count=1)
+    with pytest.raises(BufferError, match="values are missing in it"):
+        k(x)
+    assert count.pending == 0
