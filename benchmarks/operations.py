@@ -315,6 +315,7 @@ def columns() -> Iterator[Operation]:
                     "direct": f"torch.from_numpy({to_numpy})",
                     "floor": f"torch.from_dlpack({least})",
                     "dlshim": "torch.from_dlpack(dlshim.upgrade(x, readonly='share'))",
+                    "by a capsule": "torch.from_dlpack(dlshim.to_capsule(x, readonly='share'))",
                 },
                 "direct",
             ),

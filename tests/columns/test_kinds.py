@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -180,7 +181,8 @@ def test_C12_what_came_of_one_column_of_pandas_decides_nothing_for_the_next():
     pytest.importorskip("pyarrow", reason="the first column is pyarrow's")
     for first in ("int64[pyarrow]", "Int64", "float64"):
         dlshim._core._hook("forget_plans")
-        dlshim.from_dlpack(pandas.Series([1, 2], dtype=first))
+        with suppress(BufferError, dlshim.UnsupportedObjectError):  # by PyArrow before 16
+            dlshim.from_dlpack(pandas.Series([1, 2], dtype=first))
         with pytest.raises((BufferError, dlshim.UnsupportedObjectError), match="no dtype of DLP"):
             dlshim.from_dlpack(pandas.Series([1, 2], dtype=object))
 
