@@ -340,8 +340,6 @@ def duckdb(x: Any) -> str | None:
     ]
     if not columns:
         return None
-    if "pyarrow" in sys.modules:  # which keeps missing values, text and lists
-        return instead(f"x.{_duckdb_table(x)}()[{columns[0][0]!r}]", ONE_COLUMN)
     if not numbers:
         name, kind = columns[0]
         return f"because the elements of its column {name!r} are no numbers ({kind}): {CONVERT}"
@@ -349,8 +347,10 @@ def duckdb(x: Any) -> str | None:
     column = f"x.fetchnumpy()[{name!r}]"
     if kind == "DECIMAL":
         return converted(column, ROUNDS)
-    if kind in _DUCKDB_WIDE:
+    if kind in _DUCKDB_WIDE:  # PyArrow has them as decimals
         column = _duckdb_narrowed(x, name, *_DUCKDB_WIDE[kind])
+    elif "pyarrow" in sys.modules and hasattr(x, "types"):  # and fetchnumpy masks what is missing
+        column = f"x.{_duckdb_table(x)}()[{name!r}]"
     return instead(column, ONE_COLUMN)
 
 

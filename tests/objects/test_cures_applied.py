@@ -272,6 +272,7 @@ SERVED = {
     "m.Series([1.0, 2.0])",
     "m.Series([ODD, 2])",
     "m.Series([ODD, 2], dtype='Int64')",
+    "m.Index([ODD, 2], dtype='Int64')",
     "m.Series([0.5, None], dtype='Float64').fillna(2)",
     "m.Series([0.5, None]).fill_null(2.0)",
     "m.Series([[1, 2], [3, 4]], dtype=m.Array(m.Int64, 2))",
