@@ -61,7 +61,7 @@ hold_source(const dls_reading *reading)
     return hold->py != NULL ? 0 : -1;
 }
 
-static int
+DLS_INLINE int
 fill_acquired(dls_reading *reading)
 {
     dls_acquired *acquired = reading->acquired;
@@ -80,7 +80,7 @@ fill_acquired(dls_reading *reading)
 }
 
 /* Destructors may run; a pending exception is kept. */
-static void
+DLS_INLINE void
 drop_given(dls_reading *reading)
 {
     PyObject *error = PyErr_Occurred() != NULL ? dls_error_take() : NULL;
