@@ -29,6 +29,8 @@ import fuzz
 
 ROOT = Path(__file__).resolve().parent.parent
 CORE = "tests/core"
+#: What the fuzzer of the boundary once reached, Arrow's structs among it.
+BOUNDARY = "tests/fuzzing/test_corpora.py::test_the_boundary_passes_its_corpus"
 
 # ---- building -----------------------------------------------------------------------------------
 
@@ -165,7 +167,7 @@ def run_sanitized(
     reports.mkdir()
     log = f":log_path={reports / 'report'}"
     env = {**env, **{name: env[name] + log for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS")}}
-    command = [sys.executable, *pytest(arguments, CORE)]
+    command = [sys.executable, *pytest(arguments, CORE, BOUNDARY)]
     status = subprocess.run(command, cwd=ROOT, env=env).returncode
     texts = [path.read_text(errors="replace") for path in sorted(reports.iterdir())]
     found = [text for text in texts if "ERROR: " in text or "runtime error: " in text]
@@ -193,8 +195,8 @@ def sanitize_beside(numpy: str, folder: Path, env: Mapping[str, str]) -> int:
 
 
 def sanitize(folder: Path, arguments: list[str]) -> int:
-    """The fuzzers' corpora of the C core, and the core suite; with the argument numpy==VERSION the
-    tests of homes and kernels besides.
+    """The fuzzers' corpora, and the core suite; with the argument numpy==VERSION the tests of homes
+    and kernels besides.
 
     There are no suppressions: CPython 3.11, pytest and hypothesis are clean.  Array libraries are
     not, so the tests that need one are skipped in the core suite.
